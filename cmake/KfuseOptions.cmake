@@ -1,0 +1,24 @@
+# kfuse_options: what every target of kfuse is compiled and linked with.
+add_library(kfuse_options INTERFACE)
+target_include_directories(kfuse_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
+                                                   ${PROJECT_BINARY_DIR})
+target_compile_options(kfuse_options INTERFACE -Wall -Wextra -Wno-unused-parameter -ffunction-sections -fdata-sections
+                                               -fvisibility=hidden -fvisibility-inlines-hidden)
+# lld links static MLIR in under a second; --gc-sections and -s keep the tools at a few megabytes.
+target_link_options(kfuse_options INTERFACE -fuse-ld=lld -Wl,--gc-sections -Wl,--as-needed)
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT KFUSE_SANITIZE)
+  target_link_options(kfuse_options INTERFACE -s)
+endif()
+if(KFUSE_SANITIZE)
+  target_compile_options(kfuse_options INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
+  target_link_options(kfuse_options INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr)
+else()
+  target_link_options(kfuse_options INTERFACE -static-libstdc++ -static-libgcc)
+endif()
+
+# kfuse_add_library(NAME SOURCES... LINK libraries...): one room, or a part of one.
+function(kfuse_add_library name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC kfuse_options ${ARG_LINK})
+endfunction()

@@ -1,0 +1,52 @@
+// Plain value types shared by every part of kfuse and by its users.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kfuse {
+
+/// Element type of a tensor. Bool is stored as one byte, 0 or 1.
+enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool };
+
+/// Bytes one element occupies in memory.
+std::size_t byteWidth(DType type);
+
+/// "f32", "f16", "bf16", "i32", "i64", "bool".
+std::string_view toString(DType type);
+std::optional<DType> parseDType(std::string_view text);
+
+bool isFloat(DType type);
+
+/// Static shape, outermost dimension first; tensors are dense and row-major.
+using Shape = std::vector<std::int64_t>;
+
+/// Number of elements of a shape; 1 for a scalar.
+std::int64_t elementCount(const Shape &shape);
+
+/// "2x3x4"; "scalar" for rank 0.
+std::string toString(const Shape &shape);
+
+/// What a tensor at the edge of a model is for.
+/// - Input: new data each run.
+/// - Parameter: fixed between runs (weights); may be folded, merged and packed once by the
+///   preparation function.
+/// - State: lives in the caller's memory and is updated in place by a run (a KV cache).
+enum class Role : std::uint8_t { Input, Parameter, State };
+
+/// Name, element type and shape of a tensor at the edge of a model.
+struct TensorDesc {
+  std::string name;
+  DType type = DType::F32;
+  Shape shape;
+
+  /// Dense size in memory.
+  std::size_t bytes() const { return byteWidth(type) * static_cast<std::size_t>(elementCount(shape)); }
+  friend bool operator==(const TensorDesc &, const TensorDesc &) = default;
+};
+
+} // namespace kfuse

@@ -1,0 +1,136 @@
+// The scalar form of a fused region: what one element of its results is, as a small DAG.
+//
+// Every op says once, through FusableOpInterface::scalarise, what an element of its result at an
+// index is in terms of elements of its operands. Layout ops (transpose, slice, broadcast, reshape,
+// concat, gather) only transform indices, so they vanish into the addresses of loads. Both code
+// generators, CUDA text and linalg for the CPU, print this one form.
+#pragma once
+
+#include "kfuse/types.h"
+
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/AffineMap.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+#include <vector>
+
+namespace kfuse::ir {
+
+/// Number of elements of a shape; 1 for a scalar.
+int64_t elementsIn(llvm::ArrayRef<int64_t> dims);
+
+/// A node of a ScalarGraph.
+struct Scalar {
+  int id = -1;
+  explicit operator bool() const { return id >= 0; }
+  friend bool operator==(Scalar, Scalar) = default;
+};
+
+/// `low <= index < high`; a load whose guards do not all hold yields 0 and touches no memory.
+struct Guard {
+  mlir::AffineExpr index;
+  int64_t low = 0;
+  int64_t high = 0;
+  friend bool operator==(const Guard &, const Guard &) = default;
+};
+
+struct ScalarNode {
+  enum class Kind {
+    Load,     ///< Element of region input `input` at `map(domain)[symbols]`, if `guards` hold.
+    Constant, ///< `constant`.
+    Index,    ///< The value of `index` over the domain (iota), as an i64.
+    Apply,    ///< Scalar function `function` of `operands`; its name is the op's mnemonic.
+    Cast,     ///< `operands[0]` converted to `type` (float to float: rounding is dropped, see type).
+    Reduce,   ///< `function` (sum, max, min, prod) of `operands[0]` over the domain's reduction dimension.
+    Contract  ///< Sum of `operands[0] * operands[1]` over the domain's contraction dimension, in f32.
+  };
+  Kind kind = Kind::Constant;
+  /// Type the node is computed in. Every float is computed in f32 and rounded when it is stored,
+  /// so f16 and bf16 only appear on loads (as the stored type).
+  DType type = DType::F32;
+  std::string function;
+  llvm::SmallVector<Scalar, 3> operands;
+  double constant = 0;
+  unsigned input = 0;
+  mlir::AffineMap map; ///< Load: domain dims and symbols -> index of the input tensor.
+  mlir::AffineExpr index;
+  /// Integer nodes whose values the symbols s0, s1, ... of `map`, `index` and `guards` take (gather).
+  llvm::SmallVector<Scalar, 2> symbols;
+  llvm::SmallVector<Guard, 2> guards;
+};
+
+/// The iteration space of a region.
+struct Domain {
+  /// Size of each dimension. Row regions: rows..., columns. Matmul regions: batch..., M, N, K.
+  llvm::SmallVector<int64_t, 6> extents;
+  int reductionDim = -1;   ///< Dimension a Reduce runs over (the last), or -1.
+  int contractionDim = -1; ///< Dimension a Contract runs over (the last), or -1.
+
+  unsigned rank() const { return extents.size(); }
+  int64_t points() const;
+};
+
+/// One result of a region: `value` is stored at `map(domain)` of a tensor. When the map does not
+/// use the reduction dimension there is one element per row.
+struct ScalarOutput {
+  Scalar value;
+  DType type = DType::F32; ///< Stored type.
+  Shape shape;
+  mlir::AffineMap map; ///< Domain dims and symbols -> index of the result tensor.
+  /// A state update: nodes the map's symbols take, and the input whose memory the result is. A store
+  /// whose index leaves the shape is dropped.
+  llvm::SmallVector<Scalar, 2> symbols;
+  int inPlace = -1;
+};
+
+struct ScalarInput {
+  DType type = DType::F32;
+  Shape shape;
+};
+
+/// The scalar form of one region. Nodes are in topological order (operands before users) and
+/// unique: equal nodes are one node.
+struct ScalarGraph {
+  Domain domain;
+  std::vector<ScalarNode> nodes;
+  std::vector<ScalarInput> inputs;
+  std::vector<ScalarOutput> outputs;
+
+  const ScalarNode &operator[](Scalar s) const { return nodes[s.id]; }
+  /// True when the value differs along domain dimension `dim` (a Reduce or Contract hides its own).
+  bool dependsOn(Scalar s, unsigned dim) const;
+  /// For people and tests: one line a node.
+  std::string str() const;
+};
+
+/// What an op may ask while it describes its result at an index. Implemented by the graph builder
+/// in ir/RegionScalars.cpp. Every method returns an invalid Scalar after a refusal.
+class ScalarBuilder {
+public:
+  virtual ~ScalarBuilder() = default;
+  virtual mlir::MLIRContext *context() = 0;
+  /// The op's operand `i` at `index` (one expression per operand dimension).
+  virtual Scalar operand(unsigned i, llvm::ArrayRef<mlir::AffineExpr> index) = 0;
+  virtual Scalar constant(double value, DType type) = 0;
+  virtual Scalar apply(llvm::StringRef function, llvm::ArrayRef<Scalar> operands, DType type) = 0;
+  virtual Scalar cast(Scalar value, DType type) = 0;
+  virtual Scalar indexValue(mlir::AffineExpr index) = 0;
+  /// An index expression whose value is the integer node `value`, known to lie in [0, extent).
+  virtual mlir::AffineExpr dynamicIndex(Scalar value, int64_t extent) = 0;
+  /// Loads made inside `body` happen only where low <= index < high.
+  virtual Scalar guarded(Guard guard, llvm::function_ref<Scalar()> body) = 0;
+  /// Reduces `body(k)` over k in [0, extent): `extent` must be the domain's reduction extent.
+  virtual Scalar reduce(llvm::StringRef function, int64_t extent,
+                        llvm::function_ref<Scalar(mlir::AffineExpr k)> body) = 0;
+  /// Sums lhs(k) * rhs(k) over k in [0, extent): the contraction anchor of a matmul region.
+  virtual Scalar contract(int64_t extent, llvm::function_ref<Scalar(mlir::AffineExpr k)> lhs,
+                          llvm::function_ref<Scalar(mlir::AffineExpr k)> rhs) = 0;
+  /// Gives up; the first reason is kept.
+  virtual Scalar refuse(const llvm::Twine &reason) = 0;
+};
+
+} // namespace kfuse::ir

@@ -1,0 +1,102 @@
+#include "ir/Scalar.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <functional>
+#include <numeric>
+
+using namespace mlir;
+
+namespace kfuse::ir {
+
+int64_t elementsIn(ArrayRef<int64_t> dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
+
+int64_t Domain::points() const { return elementsIn(extents); }
+
+bool ScalarGraph::dependsOn(Scalar s, unsigned dim) const {
+  const ScalarNode &node = (*this)[s];
+  auto anyOf = [&](ArrayRef<Scalar> scalars) { return llvm::any_of(scalars, [&](Scalar o) { return dependsOn(o, dim); }); };
+  switch (node.kind) {
+  case ScalarNode::Kind::Constant:
+    return false;
+  case ScalarNode::Kind::Index:
+    return node.index.isFunctionOfDim(dim) || anyOf(node.symbols);
+  case ScalarNode::Kind::Load:
+    return node.map.isFunctionOfDim(dim) || anyOf(node.symbols) ||
+           llvm::any_of(node.guards, [&](const Guard &guard) { return guard.index.isFunctionOfDim(dim); });
+  case ScalarNode::Kind::Reduce:
+    return static_cast<int>(dim) != domain.reductionDim && anyOf(node.operands);
+  case ScalarNode::Kind::Contract:
+    return static_cast<int>(dim) != domain.contractionDim && anyOf(node.operands);
+  case ScalarNode::Kind::Apply:
+  case ScalarNode::Kind::Cast:
+    return anyOf(node.operands);
+  }
+  return false;
+}
+
+static void printScalars(llvm::raw_ostream &os, ArrayRef<Scalar> scalars) {
+  llvm::interleaveComma(scalars, os, [&](Scalar s) { os << "%" << s.id; });
+}
+
+static void printNode(llvm::raw_ostream &os, const ScalarNode &node) {
+  switch (node.kind) {
+  case ScalarNode::Kind::Load:
+    os << "load " << node.input << " " << node.map;
+    for (const Guard &guard : node.guards)
+      os << " if " << guard.low << " <= " << guard.index << " < " << guard.high;
+    break;
+  case ScalarNode::Kind::Constant:
+    os << node.constant;
+    break;
+  case ScalarNode::Kind::Index:
+    os << "index " << node.index;
+    break;
+  case ScalarNode::Kind::Apply:
+    os << node.function << " ";
+    break;
+  case ScalarNode::Kind::Cast:
+    os << "cast ";
+    break;
+  case ScalarNode::Kind::Reduce:
+    os << "reduce " << node.function << " ";
+    break;
+  case ScalarNode::Kind::Contract:
+    os << "contract ";
+    break;
+  }
+  printScalars(os, node.operands);
+  if (!node.symbols.empty()) {
+    os << " where s = ";
+    printScalars(os, node.symbols);
+  }
+}
+
+std::string ScalarGraph::str() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "domain ";
+  llvm::interleave(domain.extents, os, "x");
+  if (domain.reductionDim >= 0)
+    os << " reducing d" << domain.reductionDim;
+  if (domain.contractionDim >= 0)
+    os << " contracting d" << domain.contractionDim;
+  os << "\n";
+  for (auto [id, node] : llvm::enumerate(nodes)) {
+    os << "%" << id << ": " << toString(node.type) << " = ";
+    printNode(os, node);
+    os << "\n";
+  }
+  for (const ScalarOutput &output : outputs) {
+    os << "store %" << output.value.id << " as " << toString(output.type) << " " << output.map;
+    if (output.inPlace >= 0)
+      os << " in place of input " << output.inPlace;
+    os << "\n";
+  }
+  return text;
+}
+
+} // namespace kfuse::ir
