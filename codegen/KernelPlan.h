@@ -1,0 +1,77 @@
+// What a kernel template emits: source text and how to launch it. Plain data: no MLIR, no CUDA.
+#pragma once
+
+#include "kfuse/types.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kfuse::codegen {
+
+/// One argument of a launch, resolved against the kernel's buffers when it runs.
+struct KernelArg {
+  enum class Kind : std::uint8_t {
+    Buffer,    ///< Pointer to buffer `index`: inputs first, then outputs, as in KernelPlan.
+    Workspace, ///< Pointer to `index` bytes into the kernel's scratch memory.
+    TensorMap  ///< `tensorMaps[index]`, a CUtensorMap passed by value (sm_90 and up).
+  };
+  Kind kind = Kind::Buffer;
+  std::uint64_t index = 0;
+  friend bool operator==(const KernelArg &, const KernelArg &) = default;
+};
+
+/// How the driver encodes a TMA descriptor when pointers are known. Dimensions innermost first,
+/// strides in bytes for dimensions 1 and up (dimension 0 is dense).
+struct TensorMapRecipe {
+  std::uint32_t buffer = 0;
+  DType type = DType::BF16;
+  std::vector<std::uint64_t> sizes;
+  std::vector<std::uint64_t> strideBytes;
+  std::vector<std::uint32_t> box;
+  std::uint32_t swizzleBytes = 0; ///< 0, 32, 64 or 128.
+  friend bool operator==(const TensorMapRecipe &, const TensorMapRecipe &) = default;
+};
+
+/// One launch. On a GPU: grid, block, cluster and shared memory. On the CPU: the entry is
+/// `void entry(void *const *args, int64_t begin, int64_t end)` over `items` independent pieces,
+/// handed to threads `grain` at a time.
+struct Launch {
+  std::string entry;
+  std::array<std::uint32_t, 3> grid{1, 1, 1};
+  std::array<std::uint32_t, 3> block{1, 1, 1};
+  std::array<std::uint32_t, 3> cluster{1, 1, 1};
+  std::uint32_t sharedBytes = 0; ///< Dynamic shared memory.
+  bool dependentLaunch = false;  ///< May start before its predecessor ends (waits by itself).
+  std::uint64_t items = 0;
+  std::uint64_t grain = 1;
+  std::vector<KernelArg> args;
+  friend bool operator==(const Launch &, const Launch &) = default;
+};
+
+/// A buffer a kernel reads or writes: dense, row-major.
+struct BufferDesc {
+  DType type = DType::F32;
+  Shape shape;
+  std::size_t bytes() const { return byteWidth(type) * static_cast<std::size_t>(elementCount(shape)); }
+  friend bool operator==(const BufferDesc &, const BufferDesc &) = default;
+};
+
+/// Everything needed to compile and launch one fused region with one config.
+struct KernelPlan {
+  std::string name;     ///< For people: "matmul_bias_gelu".
+  std::string target;   ///< Target::name it is compiled for.
+  std::string source;   ///< CUDA C++ for NVRTC, or MLIR text (linalg on memrefs) for the CPU.
+  std::vector<std::string> options; ///< Further compile options.
+  std::vector<BufferDesc> inputs;   ///< Read only.
+  std::vector<BufferDesc> outputs;  ///< Written; may alias input `inPlace[i]`.
+  std::vector<int> inPlace; ///< Per output: the input it is allowed (state: required) to alias, or -1.
+  std::vector<Launch> launches;     ///< In order; each sees the former's writes.
+  std::vector<TensorMapRecipe> tensorMaps;
+  std::uint64_t workspaceBytes = 0; ///< Scratch memory, contents undefined at entry ...
+  std::uint64_t zeroedBytes = 0;    ///< ... but for this many first bytes (a multiple of 256): zero at entry and exit.
+  friend bool operator==(const KernelPlan &, const KernelPlan &) = default;
+};
+
+} // namespace kfuse::codegen

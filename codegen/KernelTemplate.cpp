@@ -1,0 +1,23 @@
+#include "codegen/KernelTemplate.h"
+
+#include "codegen/cpu/Templates.h"
+#include "codegen/cuda/Templates.h"
+
+namespace kfuse::codegen {
+
+std::span<const KernelTemplate *const> templatesFor(const ir::Target &target) {
+  return target.isCpu() ? cpu::templates() : cuda::templates();
+}
+
+const KernelTemplate *templateFor(const Region &region, const ir::Target &target, std::string *reasons) {
+  for (const KernelTemplate *candidate : templatesFor(target)) {
+    ir::FusionDecision decision = candidate->match(region, target);
+    if (decision)
+      return candidate;
+    if (reasons)
+      *reasons += (reasons->empty() ? "" : "; ") + std::string(candidate->name()) + ": " + decision.reason();
+  }
+  return nullptr;
+}
+
+} // namespace kfuse::codegen

@@ -1,0 +1,52 @@
+// A family of kernels: which regions it takes, its tuning space, and how it is written out.
+#pragma once
+
+#include "codegen/KernelPlan.h"
+#include "codegen/TileConfig.h"
+#include "ir/FusionDecision.h"
+#include "ir/Scalar.h"
+#include "ir/Target.h"
+#include "kfuse/error.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kfuse::codegen {
+
+/// One fused region as code generation sees it.
+struct Region {
+  std::string name;     ///< Identifier for people and entry points: "matmul_add_gelu".
+  std::string ops;      ///< "matmul + add + gelu".
+  std::string text;     ///< The kfuse.fused op's text, for the header comment of generated source.
+  ir::ScalarGraph graph;
+  double flops = 0;        ///< Lower bounds of the work.
+  double bytesRead = 0;    ///< Each input element that is needed, once.
+  double bytesWritten = 0;
+  DType mathType = DType::F32; ///< Operand type of its contraction, else f32.
+};
+
+class KernelTemplate {
+public:
+  virtual ~KernelTemplate() = default;
+  /// "cuda.pointwise", "cuda.rows", "cuda.matmul_sm80", "cpu.pointwise", "cpu.rows", "cpu.matmul".
+  virtual std::string_view name() const = 0;
+  /// Whether this template computes the region right; the reason when not.
+  virtual ir::FusionDecision match(const Region &region, const ir::Target &target) const = 0;
+  /// Every legal config for a region that matches: fits shared memory, registers and threads.
+  virtual std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const = 0;
+  /// Modelled microseconds, for ranking; cheap (well under a millisecond).
+  virtual double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const = 0;
+  /// Source and launches. Deterministic: the same region and config give the same text.
+  virtual Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const = 0;
+};
+
+/// The templates of a target, most specific first: the first that matches a region takes it.
+std::span<const KernelTemplate *const> templatesFor(const ir::Target &target);
+
+/// The template that takes the region, or null with every template's reason in `reasons`.
+const KernelTemplate *templateFor(const Region &region, const ir::Target &target, std::string *reasons = nullptr);
+
+} // namespace kfuse::codegen

@@ -1,0 +1,143 @@
+// The two places kfuse runs kernels on, behind one interface: the CPU and a CUDA device.
+#pragma once
+
+#include "codegen/KernelPlan.h"
+#include "kfuse/error.h"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kfuse::runtime {
+
+/// What the compiler said of one kernel. Zero where it says nothing (the CPU).
+struct ResourceFacts {
+  int registers = 0;   ///< Per thread.
+  int spillBytes = 0;  ///< Stores plus loads.
+  int stackBytes = 0;
+  int staticSharedBytes = 0;
+  friend bool operator==(const ResourceFacts &, const ResourceFacts &) = default;
+};
+
+/// Machine code of one KernelPlan: a cubin, or a relocatable object for the CPU.
+struct CompiledKernel {
+  std::vector<std::byte> image;
+  ResourceFacts facts;
+  double compileMs = 0;
+  std::string log;
+  friend bool operator==(const CompiledKernel &, const CompiledKernel &) = default;
+};
+
+/// Turns a plan's source into machine code. Thread-safe; needs no device.
+class KernelCompiler {
+public:
+  virtual ~KernelCompiler() = default;
+  /// Name and version for cache keys: "nvrtc 13.0", "llvm 19.1.7".
+  virtual std::string version() const = 0;
+  virtual Result<CompiledKernel> compile(const codegen::KernelPlan &plan) = 0;
+};
+
+/// A queue of work; null is the device's default stream. A CUstream on a GPU.
+using Stream = void *;
+
+/// A kernel ready to run on one device. Launching is thread-safe.
+class LoadedKernel {
+public:
+  virtual ~LoadedKernel() = default;
+  /// Enqueues every launch of the plan. `buffers` holds the plan's inputs, then its outputs.
+  virtual Result<void> launch(Stream stream, std::span<void *const> buffers, void *workspace) = 0;
+};
+
+/// Memory on a device; freed with its handle.
+class DeviceBuffer {
+public:
+  virtual ~DeviceBuffer() = default;
+  virtual void *data() const = 0;
+  virtual std::size_t size() const = 0;
+};
+
+struct MeasureOptions {
+  int repetitions = 10;     ///< Timed samples.
+  double warmupMs = 5;      ///< At least this long untimed before the first sample.
+  double maxSeconds = 2;    ///< Stop sampling early once spent (at least one sample is taken).
+  bool cold = true;         ///< Evict the last-level cache between samples.
+};
+
+/// Work recorded once and replayed with a single launch: a CUDA graph. Not thread-safe.
+class Replay {
+public:
+  using Enqueue = std::function<Result<void>(Stream)>;
+
+  virtual ~Replay() = default;
+  /// Whether `stream` is under its owner's own capture, where a replay must not be launched.
+  virtual Result<bool> isCapturing(Stream stream) = 0;
+  /// Records what `enqueue` enqueues on the stream it is given. Recorded again with other pointers
+  /// but the same launches, the old recording is updated; runs already enqueued keep theirs.
+  virtual Result<void> record(const Enqueue &enqueue) = 0;
+  virtual Result<void> launch(Stream stream) = 0;
+};
+
+/// One device. Thread-safe but for measure(), which callers serialise.
+class Device {
+public:
+  virtual ~Device() = default;
+  /// What results are keyed by: "NVIDIA H200", or the CPU's model, features and thread count.
+  virtual std::string sku() const = 0;
+  /// Driver version, recorded beside results; "" on the CPU.
+  virtual std::string driver() const = 0;
+  /// ir::Target name of this device: "cpu", "sm_90a".
+  virtual std::string target() const = 0;
+
+  /// At least 256-byte aligned, contents undefined; OutOfMemory names the bytes. Zero bytes are fine.
+  virtual Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) = 0;
+  /// upload, download and fill are complete when they return.
+  virtual Result<void> upload(void *device, const void *host, std::size_t bytes) = 0;
+  virtual Result<void> download(void *host, const void *device, std::size_t bytes) = 0;
+  /// Fills with one byte value (0xff poisons floats with NaN).
+  virtual Result<void> fill(void *device, unsigned char value, std::size_t bytes) = 0;
+  /// Enqueues a copy from device memory to device memory; the two do not overlap.
+  virtual Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) = 0;
+  virtual Result<void> synchronize(Stream stream) = 0;
+  virtual Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) = 0;
+  /// Microseconds of each timed run of `kernel`.
+  virtual Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
+                                              const MeasureOptions &options) = 0;
+  /// A Replay where recording pays; null where launches are cheap (the CPU).
+  virtual Result<std::unique_ptr<Replay>> makeReplay() { return std::unique_ptr<Replay>(); }
+};
+
+/// The CPU with `threads` workers (0: all cores).
+std::unique_ptr<Device> openCpu(int threads = 0);
+std::unique_ptr<KernelCompiler> makeCpuCompiler();
+
+/// CUDA device `ordinal` in its primary context; NoDevice with the reason when there is none.
+Result<std::unique_ptr<Device>> openCuda(int ordinal = 0);
+
+/// One CUDA device as found on this machine.
+struct GpuFacts {
+  int ordinal = 0;
+  std::string name;   ///< Device::sku().
+  std::string target; ///< Device::target().
+  std::string driver; ///< Device::driver().
+  int capability = 0; ///< Times ten: 90.
+  int multiprocessors = 0;
+  std::size_t memoryBytes = 0;
+  std::size_t l2Bytes = 0;
+  std::size_t sharedBytesPerBlock = 0; ///< Opt-in maximum.
+  int clockKhz = 0;                    ///< Boost clock of the SMs.
+};
+/// Every CUDA device, without making a context; NoDevice with the reason when there is none.
+Result<std::vector<GpuFacts>> listGpus();
+
+/// A file of the device library, served to `#include <name>` from memory.
+struct DeviceHeader {
+  std::string name; ///< "kfuse/gemm_sm80.cuh"
+  std::string text;
+};
+/// NVRTC, opened with dlopen on first use; NoDevice with what to install when it is missing.
+Result<std::unique_ptr<KernelCompiler>> makeCudaCompiler(std::span<const DeviceHeader> headers = {});
+
+} // namespace kfuse::runtime
