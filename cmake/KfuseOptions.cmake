@@ -13,7 +13,9 @@ if(KFUSE_SANITIZE)
   target_compile_options(kfuse_options INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
   target_link_options(kfuse_options INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr)
 else()
-  target_link_options(kfuse_options INTERFACE -static-libstdc++ -static-libgcc)
+  # Tools carry their runtime; the library shares its user's.
+  target_link_options(kfuse_options INTERFACE
+    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-static-libstdc++$<SEMICOLON>-static-libgcc>)
 endif()
 
 # kfuse_add_library(NAME SOURCES... LINK libraries...): one room, or a part of one.

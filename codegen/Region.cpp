@@ -3,6 +3,7 @@
 #include "ir/RegionScalars.h"
 #include "ir/dialect/Kfuse.h"
 
+#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -24,6 +25,17 @@ double elementsRead(const ir::ScalarGraph &graph, unsigned input) {
     touched += points;
   }
   return std::min(touched, static_cast<double>(elementCount(graph.inputs[input].shape)));
+}
+
+/// The op's text without its discardable attributes (which attention it belongs to, say), so that equal
+/// regions of many layers have equal text.
+std::string textOf(Block &body) {
+  OwningOpRef<Operation *> plain = body.getParentOp()->clone();
+  plain->setDiscardableAttrs(DictionaryAttr::get(plain->getContext()));
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  plain->print(os, OpPrintingFlags().useLocalScope());
+  return text;
 }
 
 } // namespace
@@ -57,8 +69,7 @@ Result<Region> makeRegion(Block &body) {
     int64_t elements = output.inPlace < 0 ? elementCount(output.shape) : region.graph.domain.points();
     region.bytesWritten += static_cast<double>(elements) * byteWidth(output.type);
   }
-  llvm::raw_string_ostream os(region.text);
-  body.getParentOp()->print(os, OpPrintingFlags().useLocalScope());
+  region.text = textOf(body);
   return region;
 }
 

@@ -2,6 +2,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace kfuse::ir {
@@ -35,6 +37,23 @@ AffineExpr sumOf(ArrayRef<Term> terms, MLIRContext *context) {
   for (const Term &term : terms)
     sum = sum + (term.term ? term.term * term.coefficient : getAffineConstantExpr(term.coefficient, context));
   return sum;
+}
+
+/// The largest proper divisor u of `by` such that the terms u does not divide add up to less than u,
+/// and some other term remains; 1 if there is none.
+int64_t commonUnit(ArrayRef<Term> terms, int64_t by, ArrayRef<int64_t> dims, ArrayRef<int64_t> symbols) {
+  int64_t best = 1;
+  for (const Term &candidate : terms) {
+    int64_t unit = std::gcd(candidate.coefficient, by), low = 0;
+    if (!candidate.term || unit == by || unit <= best)
+      continue;
+    for (const Term &term : terms)
+      if (term.coefficient % unit)
+        low += term.coefficient * (term.term ? maxOfIndex(term.term, dims, symbols) : 1);
+    if (low < unit)
+      best = unit;
+  }
+  return best;
 }
 
 } // namespace
@@ -88,6 +107,22 @@ AffineExpr simplifyIndex(AffineExpr expr, ArrayRef<int64_t> dims, ArrayRef<int64
     // A constant gives its multiple of the divisor away: 70 = 64 + 6.
     divisible.push_back({term.coefficient - term.coefficient % by, {}});
     rest.push_back({term.coefficient % by, {}});
+  }
+  if (int64_t unit = commonUnit(rest, by, dims, symbols); unit > 1 && !anyNegative) {
+    // (unit * high + low) with low < unit: only high takes part, over by / unit.
+    SmallVector<Term> high, low;
+    for (Term term : rest) {
+      bool isHigh = term.coefficient % unit == 0;
+      term.coefficient /= isHigh ? unit : 1;
+      (isHigh ? high : low).push_back(term);
+    }
+    AffineExpr scaled = sumOf(high, expr.getContext());
+    int64_t over = by / unit;
+    if (isMod)
+      return simplifyIndex(scaled % over, dims, symbols) * unit + sumOf(low, expr.getContext());
+    for (Term &term : divisible)
+      term.coefficient /= by;
+    return sumOf(divisible, expr.getContext()) + simplifyIndex(scaled.floorDiv(over), dims, symbols);
   }
   AffineExpr remainder = sumOf(rest, expr.getContext());
   bool restIsSmall = !anyNegative && maxOfIndex(remainder, dims, symbols) < by;

@@ -1,6 +1,7 @@
 // The two places kfuse runs kernels on, behind one interface: the CPU and a CUDA device.
 #pragma once
 
+#include "codegen/DeviceHeader.h"
 #include "codegen/KernelPlan.h"
 #include "kfuse/error.h"
 
@@ -15,8 +16,8 @@ namespace kfuse::runtime {
 
 /// What the compiler said of one kernel. Zero where it says nothing (the CPU).
 struct ResourceFacts {
-  int registers = 0;   ///< Per thread.
-  int spillBytes = 0;  ///< Stores plus loads.
+  int registers = 0;  ///< Per thread.
+  int spillBytes = 0; ///< Stores plus loads.
   int stackBytes = 0;
   int staticSharedBytes = 0;
   friend bool operator==(const ResourceFacts &, const ResourceFacts &) = default;
@@ -60,10 +61,10 @@ public:
 };
 
 struct MeasureOptions {
-  int repetitions = 10;     ///< Timed samples.
-  double warmupMs = 5;      ///< At least this long untimed before the first sample.
-  double maxSeconds = 2;    ///< Stop sampling early once spent (at least one sample is taken).
-  bool cold = true;         ///< Evict the last-level cache between samples.
+  int repetitions = 10;  ///< Timed samples.
+  double warmupMs = 5;   ///< At least this long untimed before the first sample.
+  double maxSeconds = 2; ///< Stop sampling early once spent (at least one sample is taken).
+  bool cold = true;      ///< Evict the last-level cache between samples.
 };
 
 /// Work recorded once and replayed with a single launch: a CUDA graph. Not thread-safe.
@@ -132,12 +133,8 @@ struct GpuFacts {
 /// Every CUDA device, without making a context; NoDevice with the reason when there is none.
 Result<std::vector<GpuFacts>> listGpus();
 
-/// A file of the device library, served to `#include <name>` from memory.
-struct DeviceHeader {
-  std::string name; ///< "kfuse/gemm_sm80.cuh"
-  std::string text;
-};
-/// NVRTC, opened with dlopen on first use; NoDevice with what to install when it is missing.
-Result<std::unique_ptr<KernelCompiler>> makeCudaCompiler(std::span<const DeviceHeader> headers = {});
+/// NVRTC, opened with dlopen on first use; NoDevice with what to install when it is missing. Kernels
+/// may include `headers` (which are copied) and the CUDA headers beside NVRTC.
+Result<std::unique_ptr<KernelCompiler>> makeCudaCompiler(std::span<const codegen::DeviceHeader> headers = {});
 
 } // namespace kfuse::runtime

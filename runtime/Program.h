@@ -53,7 +53,7 @@ struct Program {
   std::string name;
   std::string target;
   std::vector<TensorDesc> arguments;
-  std::vector<Role> roles;      ///< Of each argument.
+  std::vector<Role> roles; ///< Of each argument.
   std::vector<TensorDesc> results;
   std::vector<int> resultState; ///< Per result: the state argument it aliases, or -1.
   std::vector<ProgramKernel> kernels;

@@ -1,6 +1,8 @@
 // Plain value types shared by every part of kfuse and by its users.
 #pragma once
 
+#include "kfuse/api.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,22 +16,22 @@ namespace kfuse {
 enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool };
 
 /// Bytes one element occupies in memory.
-std::size_t byteWidth(DType type);
+KFUSE_API std::size_t byteWidth(DType type);
 
 /// "f32", "f16", "bf16", "i32", "i64", "bool".
-std::string_view toString(DType type);
-std::optional<DType> parseDType(std::string_view text);
+KFUSE_API std::string_view toString(DType type);
+KFUSE_API std::optional<DType> parseDType(std::string_view text);
 
-bool isFloat(DType type);
+KFUSE_API bool isFloat(DType type);
 
 /// Static shape, outermost dimension first; tensors are dense and row-major.
 using Shape = std::vector<std::int64_t>;
 
 /// Number of elements of a shape; 1 for a scalar.
-std::int64_t elementCount(const Shape &shape);
+KFUSE_API std::int64_t elementCount(const Shape &shape);
 
 /// "2x3x4"; "scalar" for rank 0.
-std::string toString(const Shape &shape);
+KFUSE_API std::string toString(const Shape &shape);
 
 /// What a tensor at the edge of a model is for.
 /// - Input: new data each run.

@@ -13,7 +13,6 @@ def Kfuse_Dialect : Dialect {
     `kfuse-split-prepare` moves what depends on parameters alone into `@prepare`.
   }];
   let cppNamespace = "::kfuse::ir";
-  let useDefaultAttributePrinterParser = 1;
 }
 
 #endif

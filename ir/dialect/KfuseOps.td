@@ -331,7 +331,7 @@ def Kfuse_AttentionOp : Kfuse_RegionOp<"attention"> {
 def Kfuse_YieldOp : Kfuse_Op<"yield", [Pure, Terminator, ParentOneOf<["FusedOp", "AttentionOp"]>]> {
   let arguments = (ins Variadic<Kfuse_Tensor>:$results_);
   let assemblyFormat = "attr-dict ($results_^ `:` type($results_))?";
-  let builders = [OpBuilder<(ins), [{}]>];
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
 }
 
 #endif

@@ -1,0 +1,242 @@
+#include "runtime/Program.h"
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+
+namespace kfuse::runtime {
+namespace {
+
+constexpr std::uintptr_t pointerAlignment = 16; // The widest vector load of a kernel.
+
+/// "sm_90a" -> {90, exact}; none for anything but a CUDA target.
+struct CudaTarget {
+  int capability = 0;
+  bool exact = false; ///< "a": runs on this capability only.
+};
+
+std::optional<CudaTarget> parseCudaTarget(std::string_view name) {
+  if (name.substr(0, 3) != "sm_")
+    return std::nullopt;
+  CudaTarget target;
+  const char *end = std::from_chars(name.data() + 3, name.data() + name.size(), target.capability).ptr;
+  target.exact = end != name.data() + name.size();
+  return target;
+}
+
+/// CUDA's rule: a cubin runs on its own major version, from its own minor version on.
+bool runsOn(std::string_view program, std::string_view device) {
+  std::optional<CudaTarget> built = parseCudaTarget(program), here = parseCudaTarget(device);
+  if (!built || !here)
+    return program == device;
+  if (built->exact)
+    return built->capability == here->capability;
+  return built->capability / 10 == here->capability / 10 && built->capability <= here->capability;
+}
+
+/// Launches the steps one by one, or records them once and replays them where the device can.
+class StepContext final : public Context {
+public:
+  StepContext(const Program &program, Device &device) : program(program), device(device), scratch(program) {}
+
+  Result<void> prepare(const ContextOptions &options);
+  Result<void> run(Stream stream, std::span<void *const> arguments, std::span<void *const> results) override;
+  std::uint64_t memoryBytes() const override { return program.constants.size() + program.arenaBytes + scratch.bytes(); }
+
+private:
+  Result<void> loadKernels();
+  Result<void> allocateMemory();
+  Result<void> bind(std::span<void *const> arguments, std::span<void *const> results);
+  Result<void> bindResult(std::size_t index, void *pointer, std::span<void *const> arguments);
+  Result<void> enqueue(Stream stream);
+  Result<void> copyThrough(Stream stream, bool intoStates);
+  Result<void> launch(Stream stream, const Step &step);
+  void *address(const BufferRef &ref) const;
+
+  const Program &program;
+  Device &device;
+  Workspace scratch;
+  std::vector<std::unique_ptr<LoadedKernel>> kernels;
+  std::unique_ptr<DeviceBuffer> constants, arena, workspace; // Null where empty.
+  std::unique_ptr<Replay> replay;                            // Null: launch step by step.
+  std::vector<void *> bound;                   // Caller's pointers of the current run: arguments, then results.
+  std::optional<std::vector<void *>> recorded; // Those that the replay holds.
+  std::vector<void *> stepBuffers;             // Of the step being launched.
+};
+
+Result<void> StepContext::prepare(const ContextOptions &options) {
+  if (!runsOn(program.target, device.target()))
+    return Error{ErrorCode::Usage, "program '" + program.name + "' is compiled for " + program.target + ", " +
+                                       device.sku() + " is " + device.target() + "; compile it for that target"};
+  if (Result<void> loaded = loadKernels(); !loaded)
+    return loaded;
+  if (Result<void> allocated = allocateMemory(); !allocated)
+    return allocated;
+  if (!options.replay)
+    return {};
+  Result<std::unique_ptr<Replay>> made = device.makeReplay();
+  if (!made)
+    return made.error();
+  replay = std::move(*made);
+  return {};
+}
+
+Result<void> StepContext::loadKernels() {
+  for (const ProgramKernel &kernel : program.kernels) {
+    Result<std::unique_ptr<LoadedKernel>> loaded = device.load(kernel.plan, kernel.binary);
+    if (!loaded)
+      return loaded.error();
+    kernels.push_back(std::move(*loaded));
+  }
+  return {};
+}
+
+Result<void> StepContext::allocateMemory() {
+  auto allocate = [this](std::unique_ptr<DeviceBuffer> &buffer, std::uint64_t bytes) -> Result<void> {
+    if (bytes == 0)
+      return {};
+    Result<std::unique_ptr<DeviceBuffer>> made = device.allocate(bytes);
+    if (!made)
+      return made.error();
+    buffer = std::move(*made);
+    return {};
+  };
+  if (Result<void> made = allocate(constants, program.constants.size()); !made)
+    return made;
+  if (Result<void> made = allocate(arena, program.arenaBytes); !made)
+    return made;
+  if (Result<void> made = allocate(workspace, scratch.bytes()); !made)
+    return made;
+  if (scratch.zeroed > 0)
+    if (Result<void> filled = device.fill(workspace->data(), 0, scratch.zeroed); !filled)
+      return filled;
+  return constants ? device.upload(constants->data(), program.constants.data(), program.constants.size())
+                   : Result<void>();
+}
+
+Result<void> StepContext::run(Stream stream, std::span<void *const> arguments, std::span<void *const> results) {
+  if (Result<void> valid = bind(arguments, results); !valid)
+    return valid;
+  if (!replay)
+    return enqueue(stream);
+  Result<bool> capturing = replay->isCapturing(stream);
+  if (!capturing)
+    return capturing.error();
+  if (*capturing)
+    return enqueue(stream);
+  if (recorded != bound) {
+    recorded.reset();
+    if (Result<void> done = replay->record([this](Stream recording) { return enqueue(recording); }); !done)
+      return done;
+    recorded = bound;
+  }
+  return replay->launch(stream);
+}
+
+Result<void> checkPointer(const std::string &what, const TensorDesc &tensor, const void *pointer) {
+  if (pointer == nullptr && tensor.bytes() > 0)
+    return Error{ErrorCode::Usage, what + " '" + tensor.name + "' is null; expected " + std::to_string(tensor.bytes()) +
+                                       " bytes of " + std::string(toString(tensor.type)) + " " +
+                                       toString(tensor.shape)};
+  if (reinterpret_cast<std::uintptr_t>(pointer) % pointerAlignment != 0)
+    return Error{ErrorCode::Usage, what + " '" + tensor.name + "' is not 16-byte aligned; copy it to memory that is"};
+  return {};
+}
+
+Error wrongCount(const char *what, std::size_t given, std::size_t expected) {
+  return Error{ErrorCode::Usage, std::to_string(given) + " " + what + " given, expected " + std::to_string(expected)};
+}
+
+Result<void> StepContext::bind(std::span<void *const> arguments, std::span<void *const> results) {
+  if (arguments.size() != program.arguments.size())
+    return wrongCount("arguments", arguments.size(), program.arguments.size());
+  if (results.size() != program.results.size())
+    return wrongCount("results", results.size(), program.results.size());
+  bound.assign(arguments.begin(), arguments.end());
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (Result<void> valid = checkPointer("argument", program.arguments[i], arguments[i]); !valid)
+      return valid;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (Result<void> valid = bindResult(i, results[i], arguments); !valid)
+      return valid;
+  return {};
+}
+
+Result<void> StepContext::bindResult(std::size_t index, void *pointer, std::span<void *const> arguments) {
+  const TensorDesc &result = program.results[index];
+  int state = program.resultState[index];
+  if (state >= 0) {
+    if (pointer != nullptr && pointer != arguments[state])
+      return Error{ErrorCode::Usage, "result '" + result.name +
+                                         "' is updated in place; pass null or the pointer of argument '" +
+                                         program.arguments[state].name + "'"};
+    pointer = arguments[state];
+  }
+  bound.push_back(pointer);
+  return checkPointer("result", result, pointer);
+}
+
+/// Results first take what is handed through, while states still hold their old values; a state
+/// that takes another argument's value does so once every step has read it.
+Result<void> StepContext::enqueue(Stream stream) {
+  if (Result<void> copied = copyThrough(stream, false); !copied)
+    return copied;
+  for (const Step &step : program.steps)
+    if (Result<void> launched = launch(stream, step); !launched)
+      return launched;
+  return copyThrough(stream, true);
+}
+
+Result<void> StepContext::copyThrough(Stream stream, bool intoStates) {
+  for (const PassThrough &pass : program.passThroughs) {
+    if ((program.resultState[pass.result] >= 0) != intoStates)
+      continue;
+    void *to = address({BufferRef::Space::Result, pass.result, 0});
+    void *from = address(pass.source);
+    std::size_t bytes = program.results[pass.result].bytes();
+    if (to == from || bytes == 0)
+      continue;
+    if (Result<void> copied = device.copy(stream, to, from, bytes); !copied)
+      return copied;
+  }
+  return {};
+}
+
+Result<void> StepContext::launch(Stream stream, const Step &step) {
+  stepBuffers.clear();
+  for (const BufferRef &ref : step.buffers)
+    stepBuffers.push_back(address(ref));
+  const codegen::KernelPlan &plan = program.kernels[step.kernel].plan;
+  void *own = workspace ? static_cast<std::byte *>(workspace->data()) + scratch.offset(plan) : nullptr;
+  return kernels[step.kernel]->launch(stream, stepBuffers, own);
+}
+
+void *StepContext::address(const BufferRef &ref) const {
+  auto at = [&](const std::unique_ptr<DeviceBuffer> &buffer) -> void * {
+    return buffer ? static_cast<std::byte *>(buffer->data()) + ref.offset : nullptr;
+  };
+  switch (ref.space) {
+  case BufferRef::Space::Argument:
+    return static_cast<std::byte *>(bound[ref.index]) + ref.offset;
+  case BufferRef::Space::Result:
+    return static_cast<std::byte *>(bound[program.arguments.size() + ref.index]) + ref.offset;
+  case BufferRef::Space::Constant:
+    return at(constants);
+  case BufferRef::Space::Arena:
+    return at(arena);
+  }
+  return nullptr; // validate() saw every space.
+}
+
+} // namespace
+
+Result<std::unique_ptr<Context>> makeContext(const Program &program, Device &device, const ContextOptions &options) {
+  if (Result<void> valid = program.validate(); !valid)
+    return valid.error();
+  auto context = std::make_unique<StepContext>(program, device);
+  if (Result<void> prepared = context->prepare(options); !prepared)
+    return prepared.error();
+  return std::unique_ptr<Context>(std::move(context));
+}
+
+} // namespace kfuse::runtime

@@ -1,0 +1,40 @@
+// A CUDA device through the driver API, in its primary context.
+#pragma once
+
+#include "runtime/Device.h"
+#include "runtime/cuda/CudaTimer.h"
+#include "runtime/cuda/PrimaryContext.h"
+
+#include <optional>
+
+namespace kfuse::runtime::cuda {
+
+/// Facts of device `ordinal`, read without making a context.
+Result<GpuFacts> gpuFacts(const DriverApi &api, int ordinal);
+
+class CudaDevice final : public Device {
+public:
+  CudaDevice(ContextRef context, GpuFacts facts) : context(std::move(context)), facts(std::move(facts)) {}
+
+  std::string sku() const override { return facts.name; }
+  std::string driver() const override { return facts.driver; }
+  std::string target() const override { return facts.target; }
+
+  Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override;
+  Result<void> upload(void *device, const void *host, std::size_t bytes) override;
+  Result<void> download(void *host, const void *device, std::size_t bytes) override;
+  Result<void> fill(void *device, unsigned char value, std::size_t bytes) override;
+  Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) override;
+  Result<void> synchronize(Stream stream) override;
+  Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) override;
+  Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
+                                      const MeasureOptions &options) override;
+  Result<std::unique_ptr<Replay>> makeReplay() override;
+
+private:
+  ContextRef context;
+  GpuFacts facts;
+  std::optional<CudaTimer> timer; ///< Made by the first measure().
+};
+
+} // namespace kfuse::runtime::cuda

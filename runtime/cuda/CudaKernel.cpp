@@ -1,0 +1,182 @@
+#include "runtime/cuda/CudaKernel.h"
+
+#include "runtime/cuda/Cubin.h"
+
+#include <algorithm>
+
+namespace kfuse::runtime::cuda {
+namespace {
+
+using codegen::KernelArg;
+using codegen::Launch;
+using codegen::TensorMapRecipe;
+
+constexpr std::uint32_t portableClusterBlocks = 8; // More needs the function's consent.
+
+CUtensorMapDataType tensorMapType(DType type) {
+  switch (type) {
+  case DType::F32:
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  case DType::F16:
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  case DType::BF16:
+    return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  case DType::I32:
+    return CU_TENSOR_MAP_DATA_TYPE_INT32;
+  case DType::I64:
+    return CU_TENSOR_MAP_DATA_TYPE_INT64;
+  case DType::Bool:
+    return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  }
+  return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+}
+
+CUtensorMapSwizzle swizzle(std::uint32_t bytes) {
+  switch (bytes) {
+  case 32:
+    return CU_TENSOR_MAP_SWIZZLE_32B;
+  case 64:
+    return CU_TENSOR_MAP_SWIZZLE_64B;
+  case 128:
+    return CU_TENSOR_MAP_SWIZZLE_128B;
+  default:
+    return CU_TENSOR_MAP_SWIZZLE_NONE;
+  }
+}
+
+/// Encoding is plain host arithmetic of the driver, well under a microsecond.
+Result<CUtensorMap> encode(const DriverApi &api, const TensorMapRecipe &recipe, void *pointer) {
+  CUtensorMap map;
+  std::vector<cuuint64_t> sizes(recipe.sizes.begin(), recipe.sizes.end());
+  std::vector<cuuint64_t> strides(recipe.strideBytes.begin(), recipe.strideBytes.end());
+  std::vector<cuuint32_t> steps(sizes.size(), 1);
+  KFUSE_DRIVER(api, cuTensorMapEncodeTiled(&map, tensorMapType(recipe.type), static_cast<cuuint32_t>(sizes.size()),
+                                           pointer, sizes.data(), strides.data(), recipe.box.data(), steps.data(),
+                                           CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle(recipe.swizzleBytes),
+                                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  return map;
+}
+
+/// The values of a launch's arguments and the addresses the driver wants of them.
+struct Arguments {
+  std::vector<void *> pointers;
+  std::vector<CUtensorMap> maps;
+  std::vector<void *> addresses;
+};
+
+Result<void> resolve(Arguments &arguments, const DriverApi &api, const codegen::KernelPlan &plan, const Launch &launch,
+                     std::span<void *const> buffers, void *workspace) {
+  arguments.pointers.reserve(launch.args.size()); // Addresses are taken while both grow.
+  arguments.maps.reserve(launch.args.size());
+  for (const KernelArg &arg : launch.args) {
+    if (arg.kind == KernelArg::Kind::TensorMap) {
+      const TensorMapRecipe &recipe = plan.tensorMaps[arg.index];
+      Result<CUtensorMap> map = encode(api, recipe, buffers[recipe.buffer]);
+      if (!map)
+        return map.error();
+      arguments.addresses.push_back(&arguments.maps.emplace_back(*map));
+    } else {
+      void *pointer =
+          arg.kind == KernelArg::Kind::Buffer ? buffers[arg.index] : static_cast<std::byte *>(workspace) + arg.index;
+      arguments.addresses.push_back(static_cast<void *>(&arguments.pointers.emplace_back(pointer)));
+    }
+  }
+  return {};
+}
+
+std::uint32_t clusterBlocks(const Launch &launch) { return launch.cluster[0] * launch.cluster[1] * launch.cluster[2]; }
+
+Error inKernel(const codegen::KernelPlan &plan, const std::string &entry, Error error) {
+  error.message = "kernel '" + plan.name + "' (" + entry + ", " + plan.target + "): " + error.message;
+  return error;
+}
+
+} // namespace
+
+Result<std::unique_ptr<LoadedKernel>> CudaKernel::load(const ContextRef &context, const codegen::KernelPlan &plan,
+                                                       const CompiledKernel &compiled) {
+  if (!isWholeCubin(compiled.image))
+    return inKernel(plan, "load", {ErrorCode::BadModel, "its cubin is damaged; compile it again"});
+  Result<Module> module = loadModule(context, compiled.image.data());
+  if (!module)
+    return inKernel(plan, "load", module.error());
+  std::unique_ptr<CudaKernel> kernel(new CudaKernel(context, plan, std::move(*module)));
+  if (Result<void> found = kernel->findFunctions(); !found)
+    return found.error();
+  return std::unique_ptr<LoadedKernel>(std::move(kernel));
+}
+
+Result<void> CudaKernel::findFunctions() {
+  Current current(*context);
+  const DriverApi &api = context->api;
+  for (const Launch &launch : plan.launches) {
+    auto check = [&](CUresult status, const char *call) -> Result<void> {
+      Result<void> checked = api.check(status, call);
+      return checked ? checked : inKernel(plan, launch.entry, checked.error());
+    };
+    CUfunction function = nullptr;
+    if (auto found =
+            check(api.cuModuleGetFunction(&function, module.get(), launch.entry.c_str()), "cuModuleGetFunction");
+        !found)
+      return found;
+    functions.push_back(function);
+
+    std::uint32_t shared = 0; // The most of all launches of this entry: each call sets a maximum.
+    for (const Launch &other : plan.launches)
+      shared = std::max(shared, other.entry == launch.entry ? other.sharedBytes : 0);
+    auto attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    if (auto set = check(api.cuFuncSetAttribute(function, attribute, static_cast<int>(shared)), "cuFuncSetAttribute");
+        !set)
+      return set;
+    attribute = CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+    if (clusterBlocks(launch) > portableClusterBlocks)
+      if (auto set = check(api.cuFuncSetAttribute(function, attribute, 1), "cuFuncSetAttribute"); !set)
+        return set;
+  }
+  return {};
+}
+
+Result<void> CudaKernel::launch(Stream stream, std::span<void *const> buffers, void *workspace) {
+  if (std::size_t expected = plan.inputs.size() + plan.outputs.size(); buffers.size() != expected)
+    return Error{ErrorCode::Internal, "kernel '" + plan.name + "' was given " + std::to_string(buffers.size()) +
+                                          " buffers, expected " + std::to_string(expected)};
+  Current current(*context);
+  for (std::size_t i = 0; i < plan.launches.size(); ++i)
+    if (Result<void> launched = launchOne(static_cast<CUstream>(stream), i, buffers, workspace); !launched)
+      return inKernel(plan, plan.launches[i].entry, launched.error());
+  return {};
+}
+
+Result<void> CudaKernel::launchOne(CUstream stream, std::size_t index, std::span<void *const> buffers,
+                                   void *workspace) const {
+  const Launch &launch = plan.launches[index];
+  Arguments arguments;
+  if (Result<void> resolved = resolve(arguments, context->api, plan, launch, buffers, workspace); !resolved)
+    return resolved;
+
+  std::array<CUlaunchAttribute, 2> attributes{};
+  CUlaunchConfig config{};
+  config.attrs = attributes.data();
+  if (clusterBlocks(launch) > 1) {
+    CUlaunchAttribute &cluster = attributes[config.numAttrs++];
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
+  }
+  if (launch.dependentLaunch) {
+    CUlaunchAttribute &dependent = attributes[config.numAttrs++];
+    dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    dependent.value.programmaticStreamSerializationAllowed = 1;
+  }
+  config.gridDimX = launch.grid[0];
+  config.gridDimY = launch.grid[1];
+  config.gridDimZ = launch.grid[2];
+  config.blockDimX = launch.block[0];
+  config.blockDimY = launch.block[1];
+  config.blockDimZ = launch.block[2];
+  config.sharedMemBytes = launch.sharedBytes;
+  config.hStream = stream;
+  KFUSE_DRIVER(context->api, cuLaunchKernelEx(&config, functions[index], arguments.addresses.data(), nullptr));
+  return {};
+}
+
+} // namespace kfuse::runtime::cuda
