@@ -1,0 +1,149 @@
+// Load or build a model, compile it for a device, prepare its weights once, run it many times.
+//
+//   auto model   = kfuse::Model::load("block.onnx");
+//   auto program = kfuse::compile(*model, {});
+//   auto weights = program->prepare(parameterPointers);
+//   auto session = program->newSession(*weights);
+//   session->run(stream, inputPointers, outputPointers);
+//
+// Pointers are device pointers: of the GPU for CUDA targets, of the host for the CPU. All tensors are
+// dense and row-major, aligned to 256 bytes or more.
+#pragma once
+
+#include "kfuse/error.h"
+#include "kfuse/graph.h"
+#include "kfuse/types.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kfuse {
+
+struct LoadOptions {
+  std::map<std::string, Shape> shapes;  ///< Shapes of inputs that are dynamic in the file.
+  std::vector<std::string> parameters;  ///< Globs naming inputs that are fixed between runs.
+};
+
+/// A model's graph, and the weights that came with it. Cheap to copy; immutable.
+class KFUSE_API Model {
+public:
+  /// Reads an ONNX file (opset 13 to 23) or the dialect's text. BadModel or Io with one line.
+  static Result<Model> load(const std::string &path, const LoadOptions &options = {});
+  static Result<Model> fromGraph(const Graph &graph);
+
+  const std::vector<TensorDesc> &inputs() const;     ///< Role::Input, in order.
+  const std::vector<TensorDesc> &parameters() const; ///< Role::Parameter, in order.
+  const std::vector<TensorDesc> &states() const;     ///< Role::State, in order.
+  const std::vector<TensorDesc> &outputs() const;
+  /// The bytes of a parameter that is stored in the model's file; empty when the caller gives them.
+  std::span<const std::byte> parameterData(std::string_view name) const;
+
+  struct Impl;
+  explicit Model(std::shared_ptr<const Impl> impl) : impl(std::move(impl)) {}
+  const Impl &internals() const { return *impl; }
+
+private:
+  std::shared_ptr<const Impl> impl;
+};
+
+/// How long tuning may take: none compiles the cost model's first choice, quick measures up to 8
+/// candidates a kernel, full up to 40.
+enum class Effort : std::uint8_t { None, Quick, Full };
+
+struct Progress {
+  std::string_view kernel;  ///< Kernel being tuned.
+  int kernelsDone = 0;
+  int kernels = 0;
+  int candidatesDone = 0;   ///< Of this kernel.
+  int candidates = 0;
+};
+
+struct CompileOptions {
+  std::string target = "auto"; ///< "cpu", "sm_90a", ...; auto takes the first GPU, else the CPU.
+  std::string store;           ///< Tuning store; empty: $KFUSE_STORE, else the user's cache folder.
+  Effort effort = Effort::Quick;
+  int threads = 0;             ///< CPU threads to run and tune with; 0: all cores.
+  int device = 0;              ///< CUDA device ordinal.
+  std::function<bool(const Progress &)> progress;    ///< Return false to cancel.
+  std::function<void(std::string_view line)> log;    ///< Warnings, one line each.
+};
+
+/// Memory on the program's device; freed with the last copy of its handle.
+class KFUSE_API Buffer {
+public:
+  void *data() const;
+  std::size_t size() const;
+  Result<void> upload(const void *host) const;   ///< size() bytes, synchronously.
+  Result<void> download(void *host) const;
+
+  struct Impl;
+  explicit Buffer(std::shared_ptr<Impl> impl) : impl(std::move(impl)) {}
+
+private:
+  std::shared_ptr<Impl> impl;
+};
+
+/// A CUstream on a GPU (null: the default stream); ignored on the CPU, where runs are synchronous.
+using Stream = void *;
+
+/// Parameters folded, merged and packed for one program; keeps the device memory it made.
+/// The parameters' own memory must stay valid: what needs no preparation is used in place.
+class KFUSE_API Weights {
+public:
+  struct Impl;
+  explicit Weights(std::shared_ptr<const Impl> impl) : impl(std::move(impl)) {}
+  const Impl &internals() const { return *impl; }
+
+private:
+  std::shared_ptr<const Impl> impl;
+};
+
+/// One stream's running state: arena and captured graph. Not thread-safe; make one per thread.
+class KFUSE_API Session {
+public:
+  /// Enqueues one run. `inputs` holds the model's inputs, then its states (updated in place).
+  /// Pointers may change between runs. Inside the caller's stream capture the launches are recorded.
+  Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs);
+
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  Session(Session &&) noexcept;
+  Session &operator=(Session &&) noexcept;
+  ~Session();
+
+private:
+  std::unique_ptr<Impl> impl;
+};
+
+/// A compiled model. Immutable; threads may share it.
+class KFUSE_API Executable {
+public:
+  const std::vector<TensorDesc> &inputs() const;
+  const std::vector<TensorDesc> &parameters() const;
+  const std::vector<TensorDesc> &states() const;
+  const std::vector<TensorDesc> &outputs() const;
+
+  Result<Buffer> allocate(std::size_t bytes) const; ///< OutOfMemory names the bytes asked for.
+  /// Runs the preparation function on the parameters, in the order of parameters().
+  Result<Weights> prepare(std::span<void *const> parameters) const;
+  Result<Session> newSession(const Weights &weights) const;
+  /// Waits for the work of a stream.
+  Result<void> synchronize(Stream stream = nullptr) const;
+
+  struct Impl;
+  explicit Executable(std::shared_ptr<const Impl> impl) : impl(std::move(impl)) {}
+  const Impl &internals() const { return *impl; }
+
+private:
+  std::shared_ptr<const Impl> impl;
+};
+
+/// Fuses, plans, tunes what the store does not hold, and loads the kernels.
+KFUSE_API Result<Executable> compile(const Model &model, const CompileOptions &options = {});
+
+} // namespace kfuse

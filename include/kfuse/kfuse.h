@@ -1,0 +1,7 @@
+// All of kfuse's public interface.
+#pragma once
+
+#include "kfuse/compiler.h"
+#include "kfuse/error.h"
+#include "kfuse/graph.h"
+#include "kfuse/types.h"

@@ -1,0 +1,52 @@
+#include "tuner/Roofline.h"
+
+#include <doctest/doctest.h>
+
+using namespace kfuse;
+using namespace kfuse::tuner;
+
+namespace {
+
+/// Round numbers: 4, 3 and 2 TB/s; 60 and 50, 800 and 700 TFLOP/s; 2 us.
+const Peaks peaks{4e6, 3e6, 2e6, 60e6, 50e6, 800e6, 700e6, 2, true};
+
+std::string regimeOf(const Roofline &bound) { return std::string(toString(bound.regime)); }
+
+} // namespace
+
+TEST_CASE("roofline: bandwidth is that of the kernel's kind of traffic") {
+  Roofline reading = roofline({.bytesRead = 390e6, .bytesWritten = 10e6}, peaks);
+  CHECK(reading.boundUs == doctest::Approx(100));
+  CHECK(regimeOf(reading) == "memory");
+  CHECK(roofline({.bytesRead = 0, .bytesWritten = 300e6}, peaks).boundUs == doctest::Approx(100));
+  CHECK(roofline({.bytesRead = 100e6, .bytesWritten = 100e6}, peaks).boundUs == doctest::Approx(100));
+  CHECK(roofline({.bytesRead = 79e6, .bytesWritten = 21e6}, peaks).boundUs == doctest::Approx(50)); // A copy still.
+}
+
+TEST_CASE("roofline: the math ceiling is that of the type, burst for short kernels and sustained for long ones") {
+  Work work{.flops = 80e9, .bytesRead = 1e6, .bytesWritten = 1e6, .mathType = DType::BF16};
+  CHECK(roofline(work, peaks).boundUs == doctest::Approx(100));
+  CHECK(regimeOf(roofline(work, peaks)) == "compute");
+  work.mathType = DType::F32;
+  CHECK(roofline(work, peaks).boundUs == doctest::Approx(80e9 / 60e6));
+  work.flops = 1e12;
+  CHECK(roofline(work, peaks).boundUs == doctest::Approx(20000));
+  work.mathType = DType::F16;
+  CHECK(roofline(work, peaks).boundUs == doctest::Approx(1e12 / 800e6));
+}
+
+TEST_CASE("roofline: a tiny kernel is bound by its launches") {
+  Roofline bound = roofline({.flops = 10, .bytesRead = 100, .bytesWritten = 100, .launches = 2}, peaks);
+  CHECK(bound.boundUs == 4);
+  CHECK(regimeOf(bound) == "launch");
+  CHECK(bound.percent(8) == 50);
+}
+
+TEST_CASE("roofline: without measured peaks the datasheet's serve") {
+  Peaks nominal = nominalPeaks(*ir::findTarget("sm_90a"));
+  CHECK_FALSE(nominal.measured);
+  CHECK(nominal.readBytesPerUs == 4.8e6);
+  CHECK(nominal.copyBytesPerUs == 4.8e6);
+  CHECK(nominal.halfBurst == 989e6);
+  CHECK(nominal.launchUs == 1.3);
+}

@@ -1,0 +1,92 @@
+// The search on a real GPU: a copy kernel whose candidates are its block sizes.
+#include "TemporaryFolder.h"
+
+#include "tuner/Peaks.h"
+#include "tuner/Tuner.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+using namespace kfuse;
+using namespace kfuse::tuner;
+
+namespace {
+
+bool hasGpu() {
+  Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
+  return gpus && !gpus->empty() && runtime::makeCudaCompiler();
+}
+
+constexpr std::int64_t count = 64 << 20; // 256 MB in, 256 MB out.
+
+Result<codegen::KernelPlan> emitScale(const codegen::TileConfig &config, const std::string &target) {
+  std::int64_t threads = config["threads"];
+  codegen::KernelPlan plan;
+  plan.name = "scale";
+  plan.target = target;
+  plan.source = "extern \"C\" __global__ void scale(const float4 *x, float4 *y) {\n"
+                "  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                "  float4 v = x[i];\n"
+                "  y[i] = make_float4(2 * v.x, 2 * v.y, 2 * v.z, " +
+                std::string(config["wrong"] ? "3" : "2") + " * v.w);\n}\n";
+  plan.inputs = plan.outputs = {{DType::F32, {count}}};
+  plan.inPlace = {-1};
+  codegen::Launch launch;
+  launch.entry = "scale";
+  launch.grid[0] = static_cast<std::uint32_t>(count / 4 / threads);
+  launch.block[0] = static_cast<std::uint32_t>(threads);
+  launch.args = {{codegen::KernelArg::Kind::Buffer, 0}, {codegen::KernelArg::Kind::Buffer, 1}};
+  plan.launches = {launch};
+  return plan;
+}
+
+TuningTask scaleTask(const std::string &target) {
+  TuningTask task;
+  task.name = "scale";
+  task.ops = "mul";
+  task.templateName = "test.scale";
+  task.signature = "mul f32";
+  task.work = {.flops = count, .bytesRead = 4.0 * count, .bytesWritten = 4.0 * count};
+  for (std::int64_t threads : {32, 64, 128, 256, 512, 1024})
+    task.candidates.push_back({{"threads", threads}, {"wrong", threads == 512}});
+  task.estimateUs = [](const codegen::TileConfig &) { return 1.0; };
+  task.emit = [target](const codegen::TileConfig &config) { return emitScale(config, target); };
+  task.makeInputs = [] {
+    std::vector<float> x(count);
+    for (std::int64_t i = 0; i < count; ++i)
+      x[static_cast<std::size_t>(i)] = static_cast<float>(i % 1000) - 500;
+    HostBuffers inputs(1, std::vector<std::byte>(4 * count));
+    std::memcpy(inputs[0].data(), x.data(), inputs[0].size());
+    return inputs;
+  };
+  task.check = [](const HostBuffers &, const HostBuffers &) { return Result<void>(); };
+  return task;
+}
+
+} // namespace
+
+TEST_CASE("search: on this GPU a copy comes near its roofline, and the second run measures nothing" *
+          doctest::skip(!hasGpu())) {
+  std::unique_ptr<runtime::Device> device = std::move(*runtime::openCuda());
+  std::unique_ptr<runtime::KernelCompiler> compiler = std::move(*runtime::makeCudaCompiler());
+  const ir::Target &target = *ir::findTarget(device->target());
+  test::TemporaryFolder folder;
+  std::unique_ptr<Store> store = std::move(*Store::open(folder.path / "store.db", {}));
+  Peaks peaks = findPeaks(*store, target, device.get(), *compiler, 0, {});
+  Workshop shop{target, *compiler, device.get(), *store, peaks, {}};
+  TuningTask task = scaleTask(target.name);
+  Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+  REQUIRE(kernels);
+  const KernelReport &report = kernels->front().report;
+  double percent = report.bound.percent(*report.measuredUs);
+  MESSAGE(report.config << ": " << *report.measuredUs << " us, " << percent << " % of the roofline, "
+                        << report.candidates << " tried, " << report.failed << " failed");
+  CHECK(percent > 70);
+  CHECK(percent < 108);
+  CHECK((report.failed == 1 || percent > 97)); // At the roof the search stops before it meets the wrong one.
+  Result<std::vector<TunedKernel>> warm = tune(shop, std::span(&task, 1));
+  REQUIRE(warm);
+  CHECK(warm->front().report.fromCache);
+  CHECK(warm->front().report.measuredUs == report.measuredUs);
+}

@@ -1,0 +1,197 @@
+// A compiler and a device that play back how each candidate is to behave, for tests of the tuner.
+#pragma once
+
+#include "runtime/Device.h"
+#include "tuner/Tuner.h"
+
+#include <cstring>
+#include <map>
+#include <thread>
+
+namespace kfuse::tuner::test {
+
+enum class Fault {
+  None,
+  CompileError,
+  LoadError,
+  LaunchError,
+  DeviceLost,
+  AllWrong,
+  OneWrong, ///< A single element, which the sampling oracle overlooks.
+  Unwritten,
+  Overrun,
+  SemaphoresLeftSet
+};
+
+/// What candidate `id` does.
+struct Behaviour {
+  double us = 10;
+  Fault fault = Fault::None;
+  int registers = 32;
+  int spillBytes = 0;
+  double runSeconds = 0; ///< Really slept at each run and sample.
+};
+using Script = std::map<int, Behaviour>;
+
+constexpr std::size_t elements = 4096;
+
+/// The source is "id=N ...".
+inline Behaviour behaviourOf(const Script &script, const codegen::KernelPlan &plan) {
+  return script.at(std::stoi(plan.source.substr(3)));
+}
+
+class FakeCompiler : public runtime::KernelCompiler {
+public:
+  explicit FakeCompiler(const Script &script) : script(script) {}
+  std::string version() const override { return "fake 1"; }
+  Result<runtime::CompiledKernel> compile(const codegen::KernelPlan &plan) override {
+    ++compiled;
+    Behaviour behaviour = behaviourOf(script, plan);
+    if (behaviour.fault == Fault::CompileError)
+      return Error{ErrorCode::Compile, "line 1: no"};
+    runtime::CompiledKernel kernel;
+    kernel.image.assign(reinterpret_cast<const std::byte *>(plan.source.data()),
+                        reinterpret_cast<const std::byte *>(plan.source.data()) + plan.source.size());
+    kernel.facts.registers = behaviour.registers;
+    kernel.facts.spillBytes = behaviour.spillBytes;
+    return kernel;
+  }
+
+  const Script &script;
+  std::atomic<int> compiled = 0;
+};
+
+/// y = 2 x, or whatever else the behaviour asks for.
+class FakeKernel : public runtime::LoadedKernel {
+public:
+  FakeKernel(Behaviour behaviour, bool hasWorkspace, bool &isLost)
+      : behaviour(behaviour), hasWorkspace(hasWorkspace), isLost(isLost) {}
+
+  Result<void> launch(runtime::Stream, std::span<void *const> buffers, void *workspace) override {
+    std::this_thread::sleep_for(std::chrono::duration<double>(behaviour.runSeconds));
+    isLost = isLost || behaviour.fault == Fault::DeviceLost;
+    if (behaviour.fault == Fault::LaunchError || isLost)
+      return Error{ErrorCode::NoDevice, "illegal address"};
+    const auto *x = static_cast<const float *>(buffers[0]);
+    auto *y = static_cast<float *>(buffers[1]);
+    std::size_t end = behaviour.fault == Fault::Overrun     ? elements + 1
+                      : behaviour.fault == Fault::Unwritten ? elements - 1
+                                                            : elements;
+    for (std::size_t i = 0; i < end; ++i)
+      y[i] = (behaviour.fault == Fault::AllWrong ? 3 : 2) * x[i % elements];
+    if (behaviour.fault == Fault::OneWrong)
+      y[777] *= 1.01F;
+    if (hasWorkspace && behaviour.fault == Fault::SemaphoresLeftSet)
+      static_cast<unsigned char *>(workspace)[3] = 1;
+    return {};
+  }
+
+  Behaviour behaviour;
+  bool hasWorkspace;
+  bool &isLost;
+};
+
+struct HostBuffer : runtime::DeviceBuffer {
+  explicit HostBuffer(std::size_t bytes) : bytes(bytes) {}
+  void *data() const override { return const_cast<std::byte *>(bytes.data()); }
+  std::size_t size() const override { return bytes.size(); }
+  std::vector<std::byte> bytes;
+};
+
+class FakeDevice : public runtime::Device {
+public:
+  explicit FakeDevice(const Script &script) : script(script) {}
+  std::string sku() const override { return "Fake GPU"; }
+  std::string driver() const override { return driverVersion; }
+  std::string target() const override { return "sm_80"; }
+
+  Result<std::unique_ptr<runtime::DeviceBuffer>> allocate(std::size_t bytes) override {
+    return std::unique_ptr<runtime::DeviceBuffer>(std::make_unique<HostBuffer>(bytes));
+  }
+  Result<void> upload(void *device, const void *host, std::size_t bytes) override {
+    return copied(device, host, bytes);
+  }
+  Result<void> download(void *host, const void *device, std::size_t bytes) override {
+    return copied(host, device, bytes);
+  }
+  Result<void> fill(void *device, unsigned char value, std::size_t bytes) override {
+    std::memset(device, value, bytes);
+    return {};
+  }
+  Result<void> copy(runtime::Stream, void *to, const void *from, std::size_t bytes) override {
+    return copied(to, from, bytes);
+  }
+  Result<void> synchronize(runtime::Stream) override { return {}; }
+  Result<std::unique_ptr<runtime::LoadedKernel>> load(const codegen::KernelPlan &plan,
+                                                      const runtime::CompiledKernel &) override {
+    Behaviour behaviour = behaviourOf(script, plan);
+    if (behaviour.fault == Fault::LoadError)
+      return Error{ErrorCode::NoDevice, "invalid image"};
+    return std::unique_ptr<runtime::LoadedKernel>(
+        std::make_unique<FakeKernel>(behaviour, plan.workspaceBytes > 0, isLost));
+  }
+  Result<std::vector<double>> measure(runtime::LoadedKernel &kernel, std::span<void *const>, void *,
+                                      const runtime::MeasureOptions &options) override {
+    ++measured;
+    Behaviour behaviour = static_cast<FakeKernel &>(kernel).behaviour;
+    order.push_back(behaviour.us);
+    std::this_thread::sleep_for(std::chrono::duration<double>(behaviour.runSeconds));
+    return std::vector<double>(static_cast<std::size_t>(options.repetitions), behaviour.us);
+  }
+
+  const Script &script;
+  std::string driverVersion = "1.0";
+  int measured = 0;
+  bool isLost = false;
+  std::vector<double> order; ///< Microseconds of each kernel measured.
+
+private:
+  Result<void> copied(void *to, const void *from, std::size_t bytes) {
+    if (isLost)
+      return Error{ErrorCode::NoDevice, "context is destroyed"};
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+};
+
+/// A task whose candidates are the script's, ranked by id.
+inline TuningTask makeTask(const Script &script, const std::string &sourceSuffix = "") {
+  TuningTask task;
+  task.name = "double";
+  task.ops = "mul";
+  task.templateName = "fake.pointwise";
+  task.signature = "mul f32 4096";
+  task.work = {.flops = elements, .bytesRead = 4 * elements, .bytesWritten = 4 * elements};
+  for (const auto &[id, behaviour] : script)
+    task.candidates.push_back({{"id", id}});
+  task.estimateUs = [](const codegen::TileConfig &config) { return static_cast<double>(config["id"]); };
+  task.emit = [sourceSuffix](const codegen::TileConfig &config) -> Result<codegen::KernelPlan> {
+    codegen::KernelPlan plan;
+    plan.name = "double";
+    plan.target = "sm_80";
+    plan.source = "id=" + std::to_string(config["id"]) + " " + sourceSuffix;
+    plan.inputs = plan.outputs = {{DType::F32, {static_cast<std::int64_t>(elements)}}};
+    plan.inPlace = {-1};
+    plan.launches = {{}};
+    plan.workspaceBytes = 64;
+    plan.zeroedBytes = 16;
+    return plan;
+  };
+  task.makeInputs = [] {
+    std::vector<float> values(elements);
+    for (std::size_t i = 0; i < elements; ++i)
+      values[i] = 1 + static_cast<float>(i % 7);
+    HostBuffers inputs(1, std::vector<std::byte>(4 * elements));
+    std::memcpy(inputs[0].data(), values.data(), inputs[0].size());
+    return inputs;
+  };
+  task.check = [](const HostBuffers &inputs, const HostBuffers &outputs) -> Result<void> {
+    float x = 0, y = 0; // Samples the first element.
+    std::memcpy(&x, inputs[0].data(), sizeof x);
+    std::memcpy(&y, outputs[0].data(), sizeof y);
+    return y == 2 * x ? Result<void>() : Error{ErrorCode::WrongResult, "element 0 is off"};
+  };
+  return task;
+}
+
+} // namespace kfuse::tuner::test

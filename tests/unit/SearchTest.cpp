@@ -1,0 +1,377 @@
+#include "SearchFakes.h"
+#include "TemporaryFolder.h"
+
+#include "tuner/Candidates.h"
+#include "tuner/Key.h"
+
+#include <doctest/doctest.h>
+
+using namespace kfuse;
+using namespace kfuse::tuner;
+using namespace kfuse::tuner::test;
+
+namespace {
+
+/// A fresh store, a device and a compiler over one script.
+struct Fixture {
+  explicit Fixture(Script script) : script(std::move(script)) { reopen(); }
+
+  /// As a new process would.
+  void reopen() {
+    store.reset();
+    store = std::move(*Store::open(folder.path / "store.db", {}));
+    compiler.compiled = 0;
+    device.measured = 0;
+    device.order.clear();
+    device.isLost = false;
+  }
+
+  Result<TunedKernel> tuneOne() {
+    const ir::Target &target = *ir::findTarget("sm_80");
+    options.log = [&](const std::string &line) { log += line + "\n"; };
+    Workshop shop{target, compiler, isPresent ? &device : nullptr, *store, nominalPeaks(target), options};
+    TuningTask task = makeTask(script, sourceSuffix);
+    Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+    if (!kernels)
+      return kernels.error();
+    return std::move(kernels->front());
+  }
+
+  std::optional<Measurement> rowOf(int id) {
+    codegen::KernelPlan plan = *makeTask(script).emit({{"id", id}});
+    return store->findMeasurement(tuningKey(plan, compiler.version(), device.sku()));
+  }
+
+  std::string failureOf(int id) { return std::string(toString(rowOf(id)->failure->kind)); }
+
+  TemporaryFolder folder;
+  Script script;
+  FakeCompiler compiler{script};
+  FakeDevice device{script};
+  std::unique_ptr<Store> store;
+  TuneOptions options;
+  std::string sourceSuffix; ///< A change of the template.
+  bool isPresent = true;
+  std::string log;
+};
+
+} // namespace
+
+TEST_CASE("search: the fastest candidate that is right wins and every failure is a row") {
+  Fixture f({{0, {.us = 50}},
+             {1, {.us = 1, .fault = Fault::AllWrong}},
+             {2, {.us = 1, .fault = Fault::CompileError}},
+             {3, {.us = 20}},
+             {4, {.us = 1, .fault = Fault::LaunchError}},
+             {5, {.us = 1, .fault = Fault::Unwritten}},
+             {6, {.us = 1, .fault = Fault::Overrun}},
+             {7, {.us = 1, .spillBytes = 8}}});
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=3");
+  CHECK(kernel->report.measuredUs == 20);
+  CHECK(kernel->report.candidates == 8);
+  CHECK(kernel->report.failed == 6);
+  CHECK(kernel->report.cut == 0);
+  CHECK_FALSE(kernel->report.fromCache);
+  CHECK(f.rowOf(0)->timing->medianUs == 50);
+  CHECK(f.failureOf(1) == "wrong result");
+  CHECK(f.rowOf(1)->failure->message == "output 0: differs from the first right candidate by 0.5, 1e-05 is allowed");
+  CHECK(f.failureOf(2) == "compile");
+  CHECK(f.rowOf(2)->failure->message == "line 1: no");
+  CHECK(f.failureOf(4) == "launch");
+  CHECK(f.rowOf(5)->failure->message == "output 0: element 4095 of 4096 was never written");
+  CHECK(f.failureOf(6) == "overrun");
+  CHECK(f.failureOf(7) == "spill");
+}
+
+TEST_CASE("search: the oracle judges the first candidate") {
+  Fixture f({{0, {.us = 1, .fault = Fault::AllWrong}}, {1, {.us = 20}}});
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+  CHECK(f.rowOf(0)->failure->message == "element 0 is off");
+}
+
+TEST_CASE("search: one wrong element that the oracle overlooks is found by comparison") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 1, .fault = Fault::OneWrong}}});
+  CHECK(f.tuneOne()->report.config == "id=0");
+  CHECK(f.failureOf(1) == "wrong result");
+}
+
+TEST_CASE("search: semaphores must be left zero") {
+  Fixture f({{0, {.us = 1, .fault = Fault::SemaphoresLeftSet}}, {1, {.us = 20}}});
+  CHECK(f.tuneOne()->report.config == "id=1");
+  CHECK(f.failureOf(0) == "overrun");
+}
+
+TEST_CASE("search: candidates within the noise are a tie, broken by registers and then by text") {
+  Fixture f({{0, {.us = 20.0, .registers = 64}},
+             {1, {.us = 20.3, .registers = 32}},
+             {2, {.us = 20.1, .registers = 32}},
+             {3, {.us = 21.0, .registers = 16}}}); // 5 % is no tie: the fakes have no spread.
+  CHECK(f.tuneOne()->report.config == "id=1");
+}
+
+TEST_CASE("search: finalists are visited in the order A B B A") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 21}}, {2, {.us = 40}}});
+  REQUIRE(f.tuneOne());
+  CHECK(f.device.order == std::vector<double>{20, 21, 40, 20, 21, 21, 20});
+}
+
+TEST_CASE("search: a second run compiles and measures nothing") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}, {2, {.us = 10, .fault = Fault::CompileError}}});
+  Result<TunedKernel> cold = f.tuneOne();
+  REQUIRE(cold);
+  f.reopen();
+  Result<TunedKernel> warm = f.tuneOne();
+  REQUIRE(warm);
+  CHECK(f.compiler.compiled == 0);
+  CHECK(f.device.measured == 0);
+  CHECK(warm->report.fromCache);
+  CHECK(warm->report.config == cold->report.config);
+  CHECK(warm->report.measuredUs == cold->report.measuredUs);
+  CHECK(warm->report.candidates == 3);
+  CHECK(warm->report.failed == 1);
+  CHECK(warm->plan.source == cold->plan.source);
+  CHECK(warm->binary.image == cold->binary.image);
+  CHECK(warm->binary.facts == cold->binary.facts);
+}
+
+TEST_CASE("search: a changed template is a miss") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  REQUIRE(f.tuneOne());
+  f.reopen();
+  f.sourceSuffix = "v2";
+  Result<TunedKernel> again = f.tuneOne();
+  REQUIRE(again);
+  CHECK_FALSE(again->report.fromCache);
+  CHECK(f.device.measured > 0);
+  CHECK(f.log.find("the template's source has changed") != std::string::npos);
+}
+
+TEST_CASE("search: under another driver the old winner is measured again, first") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  REQUIRE(f.tuneOne());
+  f.reopen();
+  f.device.driverVersion = "2.0";
+  Result<TunedKernel> again = f.tuneOne();
+  REQUIRE(again);
+  CHECK_FALSE(again->report.fromCache);
+  CHECK(f.device.order.front() == 20);
+}
+
+TEST_CASE("search: more effort looks further and keeps what is known") {
+  Script script;
+  for (int id = 0; id < 20; ++id)
+    script[id] = {.us = 100.0 - 3 * id};
+  Fixture f(script);
+  Result<TunedKernel> quick = f.tuneOne();
+  REQUIRE(quick);
+  CHECK(quick->report.candidates == 8);
+  CHECK(quick->report.config == "id=7");
+  f.reopen();
+  f.options.effort = Effort::Full;
+  Result<TunedKernel> full = f.tuneOne();
+  REQUIRE(full);
+  CHECK(full->report.candidates == 20);
+  CHECK(full->report.config == "id=19");
+  CHECK(f.compiler.compiled == 12);
+  f.reopen();
+  f.options.effort = Effort::Quick;
+  CHECK(f.tuneOne()->report.fromCache); // Less effort is content with more.
+}
+
+TEST_CASE("search: a budget never leaves a kernel without a config") {
+  Script script;
+  for (int id = 0; id < 20; ++id)
+    script[id] = {.us = 100, .fault = id < 17 ? Fault::CompileError : Fault::None};
+  Fixture f(script);
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=17");
+  CHECK(kernel->report.failed == 17);
+}
+
+TEST_CASE("search: too little time cuts candidates and says so") {
+  Script script;
+  for (int id = 0; id < 8; ++id)
+    script[id] = {.us = 30e3, .runSeconds = 0.03};
+  Fixture f(script);
+  f.options.secondsPerKernel = 0.2;
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=0");
+  CHECK(kernel->report.candidates >= 1);
+  CHECK(kernel->report.candidates < 4);
+  CHECK(kernel->report.cut == 8 - kernel->report.candidates);
+}
+
+TEST_CASE("search: a run that takes far longer than the fastest is a timeout") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 10, .runSeconds = 1.1}}});
+  CHECK(f.tuneOne()->report.config == "id=0");
+  CHECK(f.failureOf(1) == "timeout");
+}
+
+TEST_CASE("search: a kernel that is slow beyond its budget is run once and kept") {
+  Script script;
+  for (int id = 0; id < 8; ++id)
+    script[id] = {.us = 1, .runSeconds = 0.1};
+  Fixture f(script);
+  f.options.secondsPerKernel = 0.05;
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(f.device.measured == 0);
+  CHECK(*kernel->report.measuredUs >= 1e5); // The check's own run.
+  CHECK(kernel->report.candidates == 1);
+  CHECK(kernel->report.cut == 7);
+}
+
+TEST_CASE("search: a candidate that spills wins only when nothing else works") {
+  Fixture f({{0, {.us = 1, .fault = Fault::CompileError}}, {1, {.us = 20, .spillBytes = 16}}});
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+  CHECK(kernel->report.failed == 1);
+}
+
+TEST_CASE("search: when nothing works the error names the kernel and the first reason") {
+  Fixture f({{0, {.fault = Fault::CompileError}}, {1, {.fault = Fault::LoadError}}});
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE_FALSE(kernel);
+  CHECK(kernel.error().code == ErrorCode::Compile);
+  CHECK(kernel.error().message ==
+        "none of 2 candidates works for kernel double (mul): double with id=0: compile: line 1: no");
+}
+
+TEST_CASE("search: a kernel for which everything failed is tried again by the next run") {
+  Fixture f({{0, {.us = 20, .fault = Fault::AllWrong}}, {1, {.us = 10, .fault = Fault::AllWrong}}});
+  REQUIRE_FALSE(f.tuneOne());
+  f.reopen();
+  f.script[1].fault = Fault::None; // As if the check or the compiler had been at fault.
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+}
+
+TEST_CASE("search: a candidate that takes the device down is passed over by the next run") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 1, .fault = Fault::DeviceLost}}, {2, {.us = 10}}});
+  Result<TunedKernel> lost = f.tuneOne();
+  REQUIRE_FALSE(lost);
+  CHECK(lost.error().code == ErrorCode::NoDevice);
+  f.reopen();
+  Result<TunedKernel> next = f.tuneOne();
+  REQUIRE(next);
+  CHECK(next->report.config == "id=2");
+  CHECK(next->report.failed == 1);
+}
+
+TEST_CASE("search: a candidate that two processes did not come back from is not tried again") {
+  Fixture f({{0, {.us = 1}}, {1, {.us = 20}}});
+  codegen::KernelPlan plan = *makeTask(f.script).emit({{"id", 0}});
+  Measurement trial;
+  trial.kernel = tuningKey(plan, f.compiler.version(), f.device.sku());
+  trial.config = {{"id", 0}};
+  trial.driver = f.device.driver();
+  CHECK(f.store->beginTrial(trial));
+  CHECK(f.store->beginTrial(trial));
+  CHECK(f.tuneOne()->report.config == "id=1");
+  CHECK(f.failureOf(0) == "crash");
+}
+
+TEST_CASE("search: cancelling stops between candidates and keeps what was measured") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}, {2, {.us = 10}}});
+  int asked = 0;
+  f.options.cancelled = [&] { return ++asked > 2; };
+  Result<TunedKernel> cancelled = f.tuneOne();
+  REQUIRE_FALSE(cancelled);
+  CHECK(cancelled.error().code == ErrorCode::Cancelled);
+  CHECK(f.rowOf(1)->timing);
+  CHECK_FALSE(f.rowOf(2));
+  f.reopen();
+  f.options.cancelled = {};
+  CHECK(f.tuneOne()->report.config == "id=2");
+}
+
+TEST_CASE("search: progress counts the candidates and tells the best time") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}, {2, {.fault = Fault::CompileError}}});
+  std::vector<Progress> seen;
+  f.options.progress = [&](const Progress &progress) { seen.push_back(progress); };
+  REQUIRE(f.tuneOne());
+  REQUIRE(seen.size() == 3);
+  CHECK(seen.back().tried == 3);
+  CHECK(seen.back().planned == 3);
+  CHECK(seen.back().bestUs == 20);
+  CHECK(seen.back().count == 1);
+}
+
+TEST_CASE("search: where compiling is not allowed a miss is an error with its reason") {
+  Fixture f({{0, {.us = 10}}});
+  f.options.mayCompile = false;
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE_FALSE(kernel);
+  CHECK(kernel.error().code == ErrorCode::NotTuned);
+  CHECK(kernel.error().message ==
+        "kernel double (mul) is not in the store: it was never tuned on this device with this compiler; tune it first");
+  CHECK(f.compiler.compiled == 0);
+}
+
+TEST_CASE("search: without the device the best-ranked candidate that compiles is kept as untimed") {
+  Fixture f({{0, {.fault = Fault::CompileError}}, {1, {.spillBytes = 8}}, {2, {}}, {3, {}}});
+  f.isPresent = false;
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=2");
+  CHECK_FALSE(kernel->report.measuredUs);
+  CHECK(kernel->report.candidates == 3);
+  CHECK(kernel->report.failed == 2);
+  f.reopen();
+  Result<TunedKernel> warm = f.tuneOne();
+  REQUIRE(warm);
+  CHECK(warm->report.fromCache);
+  CHECK_FALSE(warm->report.measuredUs);
+  CHECK(f.compiler.compiled == 0);
+  f.isPresent = true;
+  CHECK_FALSE(f.tuneOne()->report.fromCache); // An untimed choice is none for the device itself.
+}
+
+TEST_CASE("search: without effort nothing is measured, and the choice gives way to a measured one") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  f.options.effort = Effort::None;
+  Result<TunedKernel> chosen = f.tuneOne();
+  REQUIRE(chosen);
+  CHECK(chosen->report.config == "id=0");
+  CHECK_FALSE(chosen->report.measuredUs);
+  CHECK(f.device.measured == 0);
+  CHECK(f.tuneOne()->report.fromCache);
+  f.options.effort = Effort::Quick;
+  CHECK(f.tuneOne()->report.config == "id=1");
+  f.options.effort = Effort::None;
+  Result<TunedKernel> measured = f.tuneOne();
+  CHECK(measured->report.fromCache);
+  CHECK(measured->report.config == "id=1");
+}
+
+TEST_CASE("search: a full disk or a store that cannot be written changes no result") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  f.store = std::move(*Store::open("/proc/no/such/store.db", {}));
+  CHECK(f.tuneOne()->report.config == "id=1");
+  CHECK(f.store->problem());
+}
+
+TEST_CASE("candidates: what cannot fit is dropped before it is compiled") {
+  const ir::Target &target = *ir::findTarget("sm_80");
+  codegen::KernelPlan plan;
+  plan.launches = {{}};
+  CHECK_FALSE(whyNotFit(plan, target));
+  plan.launches[0].sharedBytes = 170000;
+  CHECK(whyNotFit(plan, target) == "170000 bytes of shared memory, sm_80 has 166912");
+  plan.launches[0].sharedBytes = 0;
+  plan.launches[0].block = {1024, 2, 1};
+  CHECK(whyNotFit(plan, target) == "2048 threads a block, at most 1024");
+  plan.launches[0].block = {1024, 1, 1};
+  CHECK(whyNotFit(plan, runtime::ResourceFacts{.registers = 65}, target) ==
+        "72 registers for each of 1024 threads, sm_80 has 65536");
+  plan.launches[0].cluster = {2, 1, 1};
+  CHECK(whyNotFit(plan, target) == "clusters, which sm_80 does not have");
+}

@@ -1,0 +1,467 @@
+#include "TemporaryFolder.h"
+
+#include "tuner/Key.h"
+#include "tuner/Store.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <sched.h>
+#include <sqlite3.h>
+#include <sstream>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace kfuse;
+using namespace kfuse::tuner;
+using kfuse::tuner::test::TemporaryFolder;
+namespace fs = std::filesystem;
+
+namespace {
+
+Choice choiceNumber(int i) {
+  Choice choice;
+  choice.region = "region " + std::to_string(i);
+  choice.kernel = "kernel " + std::to_string(i);
+  choice.name = "matmul_add";
+  choice.ops = "matmul + add";
+  choice.target = "sm_90a";
+  choice.sku = "Fake GPU";
+  choice.compiler = "fake 1";
+  choice.driver = "1.0";
+  choice.config = {{"m", 128}, {"k", i}};
+  choice.effort = Effort::Full;
+  choice.timing = Timing{12.345678901234567 + i, 0.0123, 10};
+  choice.candidates = 40;
+  choice.failed = 3;
+  choice.cut = i % 2;
+  return choice;
+}
+
+runtime::CompiledKernel binaryNumber(int i) {
+  runtime::CompiledKernel binary;
+  binary.image.assign(3000, static_cast<std::byte>(i));
+  binary.facts = {.registers = 168, .spillBytes = 0, .stackBytes = 16, .staticSharedBytes = 1024};
+  binary.compileMs = 31.4;
+  binary.log = "ptxas info";
+  return binary;
+}
+
+Measurement measurementNumber(int i) {
+  Measurement measurement;
+  measurement.kernel = "kernel " + std::to_string(i);
+  measurement.region = "region";
+  measurement.config = {{"m", i}};
+  measurement.driver = "1.0";
+  measurement.estimateUs = 7.5;
+  if (i % 2 == 0)
+    measurement.timing = Timing{3.25 * i, 0.01, 3};
+  else
+    measurement.failure = Failure{FailureKind::WrongResult, "output 0 is off"};
+  return measurement;
+}
+
+bool same(const Choice &a, const Choice &b) {
+  return a.region == b.region && a.kernel == b.kernel && a.name == b.name && a.ops == b.ops && a.target == b.target &&
+         a.sku == b.sku && a.compiler == b.compiler && a.driver == b.driver && a.config == b.config &&
+         a.effort == b.effort && a.timing == b.timing && a.candidates == b.candidates && a.failed == b.failed &&
+         a.cut == b.cut;
+}
+
+bool same(const Measurement &a, const Measurement &b) {
+  return a.kernel == b.kernel && a.region == b.region && a.config == b.config && a.driver == b.driver &&
+         a.estimateUs == b.estimateUs && a.timing == b.timing && a.failure.has_value() == b.failure.has_value() &&
+         (!a.failure || (a.failure->kind == b.failure->kind && a.failure->message == b.failure->message));
+}
+
+/// True when row `i` is there and right; a row that is there but wrong fails the test.
+bool holdsRow(Store &store, int i) {
+  std::optional<Choice> choice = store.findChoice(choiceNumber(i).region);
+  CHECK((!choice || same(*choice, choiceNumber(i))));
+  std::optional<runtime::CompiledKernel> binary = store.findBinary(choiceNumber(i).kernel);
+  CHECK((!binary || (binary->image == binaryNumber(i).image && binary->facts == binaryNumber(i).facts)));
+  std::optional<Measurement> measurement = store.findMeasurement(measurementNumber(i).kernel);
+  CHECK((!measurement || same(*measurement, measurementNumber(i))));
+  return choice && binary && measurement;
+}
+
+void putRow(Store &store, int i) {
+  store.put(measurementNumber(i));
+  store.put(choiceNumber(i), binaryNumber(i));
+}
+
+constexpr int rows = 12;
+
+struct Warnings {
+  std::string text;
+  Store::Warn sink() {
+    return [this](const std::string &line) { text += line + "\n"; };
+  }
+};
+
+std::unique_ptr<Store> mustOpen(const fs::path &path, Store::Warn warn = {}) {
+  Result<std::unique_ptr<Store>> store = Store::open(path, std::move(warn));
+  REQUIRE(store);
+  return std::move(*store);
+}
+
+void writeStore(const fs::path &path) {
+  std::unique_ptr<Store> store = mustOpen(path);
+  for (int i = 0; i < rows; ++i)
+    putRow(*store, i);
+}
+
+std::string readFile(const fs::path &path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void writeFile(const fs::path &path, const std::string &text) { std::ofstream(path, std::ios::binary) << text; }
+
+void execute(const fs::path &path, const char *sql) {
+  sqlite3 *database = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
+  CHECK(sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(database);
+}
+
+/// Runs `body` in a child process; its exit status is the result of `body`.
+pid_t spawn(const std::function<int()> &body) {
+  pid_t child = fork();
+  if (child == 0)
+    _exit(body());
+  return child;
+}
+
+int waitFor(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+} // namespace
+
+TEST_CASE("store: everything put is found by the next process") {
+  TemporaryFolder folder;
+  Peaks peaks{4.2e6, 3.9e6, 4.1e6, 67e6, 60e6, 790e6, 700e6, 1.3, true};
+  {
+    std::unique_ptr<Store> store = mustOpen(folder.path / "deep/er/store.db");
+    putRow(*store, 1);
+    putRow(*store, 2);
+    Choice untimed = choiceNumber(3);
+    untimed.timing.reset();
+    store->put(untimed, binaryNumber(3));
+    store->put("Fake GPU", peaks);
+  }
+  std::unique_ptr<Store> store = mustOpen(folder.path / "deep/er/store.db");
+  CHECK(holdsRow(*store, 1));
+  CHECK(holdsRow(*store, 2));
+  CHECK_FALSE(store->findChoice("region 3")->timing);
+  CHECK(store->findBinary("kernel 1")->compileMs == 31.4);
+  CHECK(store->findBinary("kernel 1")->log == "ptxas info");
+  CHECK(store->findPeaks("Fake GPU") == peaks);
+  CHECK_FALSE(store->findChoice("region 4"));
+  CHECK_FALSE(store->findMeasurement("kernel 4"));
+  CHECK_FALSE(store->findBinary("kernel 4"));
+  CHECK_FALSE(store->findPeaks("another GPU"));
+  CHECK_FALSE(store->problem());
+}
+
+TEST_CASE("store: a new choice replaces the old one and its binary") {
+  TemporaryFolder folder;
+  std::unique_ptr<Store> store = mustOpen(folder.path / "store.db");
+  putRow(*store, 1);
+  Choice better = choiceNumber(1);
+  better.kernel = "kernel 2";
+  store->put(better, binaryNumber(2));
+  CHECK(store->findChoice(better.region)->kernel == "kernel 2");
+  CHECK(store->findBinary("kernel 2"));
+  CHECK_FALSE(store->findBinary("kernel 1"));
+}
+
+TEST_CASE("store: a trial under way is no result, and the third start is refused") {
+  TemporaryFolder folder;
+  std::unique_ptr<Store> store = mustOpen(folder.path / "store.db");
+  Measurement trial = measurementNumber(2);
+  CHECK(store->beginTrial(trial));
+  CHECK_FALSE(store->findMeasurement(trial.kernel));
+  CHECK(store->beginTrial(trial));
+  CHECK_FALSE(store->beginTrial(trial));
+  store->put(trial);
+  CHECK(store->beginTrial(trial)); // It came back: measuring it again is fine ...
+  trial.driver = "2.0";
+  CHECK(store->beginTrial(trial)); // ... and another driver counts anew.
+  CHECK(store->beginTrial(trial));
+  CHECK_FALSE(store->beginTrial(trial));
+}
+
+TEST_CASE("store: the default path follows the environment") {
+  const char *store = std::getenv("KFUSE_STORE"), *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  setenv("KFUSE_STORE", "/a/b.db", 1);
+  CHECK(Store::defaultPath() == "/a/b.db");
+  unsetenv("KFUSE_STORE");
+  setenv("XDG_CACHE_HOME", "/cache", 1);
+  CHECK(Store::defaultPath() == "/cache/kfuse/store.db");
+  unsetenv("XDG_CACHE_HOME");
+  setenv("HOME", "/home/me", 1);
+  CHECK(Store::defaultPath() == "/home/me/.cache/kfuse/store.db");
+
+  TemporaryFolder folder;
+  setenv("XDG_CACHE_HOME", folder.path.c_str(), 1);
+  fs::create_directories(folder.path / "kfuse");
+  writeFile(folder.path / "kfuse/store.db", "the first page is gone");
+  Warnings warnings;
+  std::unique_ptr<Store> healed = mustOpen("", warnings.sink()); // What lies there is kfuse's own.
+  putRow(*healed, 1);
+  CHECK(holdsRow(*healed, 1));
+  CHECK(readFile(folder.path / "kfuse/store.db.corrupt-1") == "the first page is gone");
+  CHECK(warnings.text.find("moved aside to store.db.corrupt-1") != std::string::npos);
+  store ? setenv("KFUSE_STORE", store, 1) : unsetenv("KFUSE_STORE");
+  cache ? setenv("XDG_CACHE_HOME", cache, 1) : unsetenv("XDG_CACHE_HOME");
+  home ? setenv("HOME", home, 1) : unsetenv("HOME");
+}
+
+TEST_CASE("store: a file that was named and is something else is left alone") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "model.onnx";
+  writeFile(path, "precious weights");
+  Result<std::unique_ptr<Store>> text = Store::open(path, {});
+  REQUIRE_FALSE(text);
+  CHECK(text.error().code == ErrorCode::Io);
+  CHECK(text.error().message == path.string() + " is not a kfuse store: name another file, or move this one away");
+  CHECK(readFile(path) == "precious weights");
+
+  fs::path database = folder.path / "other.db";
+  execute(database, "CREATE TABLE mail(text); INSERT INTO mail VALUES('hello')");
+  std::string before = readFile(database);
+  CHECK_FALSE(Store::open(database, {}));
+  CHECK(readFile(database) == before);
+
+  CHECK_FALSE(Store::open(folder.path, {})); // A folder.
+}
+
+TEST_CASE("store: the store of a newer kfuse is left alone") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  writeStore(path);
+  execute(path, "PRAGMA user_version=7");
+  Result<std::unique_ptr<Store>> store = Store::open(path, {});
+  REQUIRE_FALSE(store);
+  CHECK(store.error().message == "store " + path.string() +
+                                     " has schema 7 and this kfuse reads 1: use the kfuse that wrote it, or name "
+                                     "another file");
+}
+
+TEST_CASE("store: an empty file becomes a store") {
+  TemporaryFolder folder;
+  writeFile(folder.path / "store.db", "");
+  writeStore(folder.path / "store.db");
+  CHECK(holdsRow(*mustOpen(folder.path / "store.db"), 0));
+}
+
+TEST_CASE("store: a truncated file is moved aside and begun anew") {
+  TemporaryFolder folder;
+  writeStore(folder.path / "whole.db");
+  std::string whole = readFile(folder.path / "whole.db");
+  int aside = 0;
+  for (std::size_t length = 4096; length < whole.size(); length += 1500) {
+    fs::path path = folder.path / ("cut" + std::to_string(length) + ".db");
+    writeFile(path, whole.substr(0, length));
+    std::unique_ptr<Store> store = mustOpen(path);
+    for (int i = 0; i < rows; ++i)
+      holdsRow(*store, i);
+    putRow(*store, 0);
+    CHECK(holdsRow(*store, 0));
+    CHECK_FALSE(store->problem());
+    aside += fs::exists(path.string() + ".corrupt-1") ? 1 : 0;
+  }
+  CHECK(aside > 0);
+}
+
+TEST_CASE("store: a flipped bit costs rows at most, never gives a wrong one") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  writeStore(path);
+  std::string whole = readFile(path);
+  std::mt19937 random(1);
+  int missing = 0, refused = 0;
+  for (int trial = 0; trial < 150; ++trial) {
+    std::string flipped = whole;
+    // Every other flip hits the first page, where the schema is.
+    std::size_t at = random() % (trial % 2 == 0 ? 4096 : whole.size());
+    flipped[at] ^= static_cast<char>(1 << random() % 8);
+    for (const fs::directory_entry &file : fs::directory_iterator(folder.path))
+      fs::remove(file);
+    writeFile(path, flipped);
+    Result<std::unique_ptr<Store>> store = Store::open(path, {});
+    if (!store) { // The marks in the header that say whose file it is.
+      CHECK(readFile(path) == flipped);
+      ++refused;
+      continue;
+    }
+    for (int i = 0; i < rows; ++i)
+      missing += holdsRow(**store, i) ? 0 : 1;
+    putRow(**store, 100); // May be the one that meets the damage, half-way.
+    putRow(**store, 100);
+    CHECK(holdsRow(**store, 100));
+  }
+  CHECK(missing > 0);
+  CHECK(refused < 10);
+}
+
+TEST_CASE("store: eight processes write one fresh file at once") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  std::array<pid_t, 8> children{};
+  for (int process = 0; process < 8; ++process)
+    children[static_cast<std::size_t>(process)] = spawn([&] {
+      Result<std::unique_ptr<Store>> store = Store::open(path, {});
+      for (int i = 0; store && i < 10; ++i)
+        putRow(**store, 10 * process + i);
+      return store && !(*store)->problem() ? 0 : 1;
+    });
+  for (pid_t child : children)
+    CHECK(waitFor(child) == 0);
+  std::unique_ptr<Store> store = mustOpen(path);
+  for (int i = 0; i < 80; ++i)
+    CHECK(holdsRow(*store, i));
+}
+
+TEST_CASE("store: eight threads share one store") {
+  TemporaryFolder folder;
+  std::unique_ptr<Store> store = mustOpen(folder.path / "store.db");
+  {
+    std::array<std::jthread, 8> threads;
+    for (std::size_t thread = 0; thread < threads.size(); ++thread)
+      threads[thread] = std::jthread([&, thread] {
+        for (int i = 0; i < 10; ++i)
+          putRow(*store, 10 * static_cast<int>(thread) + i);
+      });
+  }
+  for (int i = 0; i < 80; ++i)
+    CHECK(holdsRow(*store, i));
+}
+
+TEST_CASE("store: kill -9 in the middle of writing loses nothing that was written") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  int pipeEnds[2];
+  int written = 0;
+  for (int round = 0; round < 30; ++round) {
+    REQUIRE(pipe(pipeEnds) == 0);
+    pid_t child = spawn([&] {
+      Result<std::unique_ptr<Store>> store = Store::open(path, {});
+      for (int i = written; store; ++i) {
+        putRow(**store, i);
+        if (write(pipeEnds[1], "x", 1) != 1)
+          return 1;
+      }
+      return 1;
+    });
+    close(pipeEnds[1]);
+    char byte = 0;
+    for (int i = 0; i < 3 && read(pipeEnds[0], &byte, 1) == 1; ++i)
+      ++written;
+    usleep(static_cast<useconds_t>(round * 131 % 2000)); // Anywhere within the next writes.
+    kill(child, SIGKILL);
+    waitFor(child);
+    while (read(pipeEnds[0], &byte, 1) == 1)
+      ++written;
+    close(pipeEnds[0]);
+    std::unique_ptr<Store> store = mustOpen(path);
+    for (int i = 0; i < written; ++i)
+      CHECK(holdsRow(*store, i));
+    CHECK_FALSE(store->problem());
+    CHECK_FALSE(fs::exists(path.string() + ".corrupt-1"));
+  }
+  CHECK(written >= 60);
+}
+
+TEST_CASE("store: a file that may not be written is read, and says so once") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  writeStore(path);
+  chmod(path.c_str(), 0444);
+  chmod(folder.path.c_str(), 0555);
+  int status = waitFor(spawn([&] {
+    if (geteuid() == 0 && setuid(65534) != 0)
+      return 1;
+    Warnings warnings;
+    Result<std::unique_ptr<Store>> store = Store::open(path, warnings.sink());
+    if (!store || !(*store)->problem())
+      return 2;
+    if (!(*store)->findChoice(choiceNumber(1).region) || !(*store)->findBinary(choiceNumber(1).kernel))
+      return 3;
+    (*store)->put(choiceNumber(50), binaryNumber(50));
+    (*store)->put(choiceNumber(51), binaryNumber(51));
+    bool once = warnings.text.find("cannot be written") == warnings.text.rfind("cannot be written");
+    return once && warnings.text.find("new results are not kept") != std::string::npos ? 0 : 4;
+  }));
+  chmod(folder.path.c_str(), 0755);
+  CHECK(status == 0);
+}
+
+TEST_CASE("store: where no file can be made, results are kept in memory") {
+  Warnings warnings;
+  std::unique_ptr<Store> store = mustOpen("/proc/no/such/store.db", warnings.sink());
+  putRow(*store, 1);
+  CHECK(holdsRow(*store, 1));
+  CHECK(store->problem()->code == ErrorCode::Io);
+  CHECK(warnings.text.find("results are kept in memory only") != std::string::npos);
+}
+
+TEST_CASE("store: a file that may grow no further keeps what it has") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  int status = waitFor(spawn([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit limit{200 * 1024, 200 * 1024};
+    Warnings warnings;
+    Result<std::unique_ptr<Store>> store = Store::open(path, warnings.sink());
+    if (!store)
+      return 1;
+    putRow(**store, 1);
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
+      return 2;
+    for (int i = 2; i < 200; ++i)
+      putRow(**store, i);
+    if (!(*store)->problem() || warnings.text.find("results are not kept") == std::string::npos)
+      return 3;
+    return (*store)->findChoice(choiceNumber(1).region) ? 0 : 4;
+  }));
+  CHECK(status == 0);
+  CHECK(holdsRow(*mustOpen(path), 1));
+}
+
+TEST_CASE("store: a full disk keeps what it has") {
+  TemporaryFolder folder;
+  int status = waitFor(spawn([&] {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", folder.path.c_str(), "tmpfs", 0, "size=256k") != 0)
+      return 77;
+    Warnings warnings;
+    Result<std::unique_ptr<Store>> store = Store::open(folder.path / "store.db", warnings.sink());
+    if (!store)
+      return 1;
+    for (int i = 0; i < 200; ++i)
+      putRow(**store, i);
+    if (!(*store)->problem() || !(*store)->findChoice(choiceNumber(0).region))
+      return 2;
+    store->reset();
+    Result<std::unique_ptr<Store>> again = Store::open(folder.path / "store.db", warnings.sink());
+    return again && (*again)->findBinary(choiceNumber(0).kernel) ? 0 : 3;
+  }));
+  if (status == 77)
+    MESSAGE("skipped: no right to mount a small file system");
+  else
+    CHECK(status == 0);
+}

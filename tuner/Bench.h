@@ -1,0 +1,56 @@
+// The bench on which the candidates of one task are checked and timed: inputs, outputs, workspace.
+#pragma once
+
+#include "runtime/Device.h"
+#include "tuner/Measurement.h"
+#include "tuner/TuningTask.h"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace kfuse::tuner {
+
+class Bench {
+public:
+  /// Allocates and uploads what every candidate shares. `plan` is any candidate's; `device` and `task`
+  /// must outlive the bench. OutOfMemory when the task does not fit on the device.
+  static Result<Bench> make(runtime::Device &device, const TuningTask &task, const codegen::KernelPlan &plan);
+
+  /// One run on poisoned outputs: everything written, nothing beyond, agreeing with the oracle and with
+  /// the first candidate that did. Nothing when right; an Error when the device itself is in trouble.
+  Result<std::optional<Failure>> check(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan);
+  /// Wall-clock seconds of the last check's run, launch to end.
+  double lastRunSeconds() const { return runSeconds; }
+
+  /// Timed runs, in microseconds.
+  Result<std::vector<double>> measure(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan,
+                                      const runtime::MeasureOptions &options);
+
+  /// False when a failed launch took the device down with it.
+  bool deviceAnswers();
+
+private:
+  Bench(runtime::Device &device, const TuningTask &task) : device(device), task(task) {}
+
+  int stateOf(std::size_t output) const { return task.stateOf.empty() ? -1 : task.stateOf[output]; }
+  Result<void> prepareOutputs();
+  Result<void> prepareWorkspace(const codegen::KernelPlan &plan);
+  Result<void> run(runtime::LoadedKernel &kernel);
+  Result<std::optional<Failure>> inspect(const codegen::KernelPlan &plan);
+  Result<std::optional<Failure>> inspectWorkspace(const codegen::KernelPlan &plan);
+  Result<std::optional<Failure>> inspectGuard(const std::byte *guard, const char *what);
+
+  runtime::Device &device;
+  const TuningTask &task;
+  HostBuffers inputs;   ///< As uploaded.
+  HostBuffers outputs;  ///< Of the last check.
+  HostBuffers expected; ///< Of the first candidate that passed.
+  std::vector<std::unique_ptr<runtime::DeviceBuffer>> memory;
+  std::unique_ptr<runtime::DeviceBuffer> workspace;
+  std::vector<void *> pointers; ///< Inputs, then outputs.
+  double runSeconds = 0;
+};
+
+} // namespace kfuse::tuner

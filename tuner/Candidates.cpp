@@ -1,0 +1,87 @@
+#include "tuner/Candidates.h"
+
+#include "tuner/Key.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <tuple>
+
+namespace kfuse::tuner {
+namespace {
+
+constexpr std::uint32_t maxThreads = 1024;
+constexpr std::uint32_t maxCluster = 16; // The most any part offers, as a non-portable size.
+constexpr std::uint32_t maxGridYZ = 65535;
+constexpr int registerUnit = 8; // Registers are given to threads in eights.
+
+std::uint32_t volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
+
+std::optional<std::string> whyNotFit(const codegen::Launch &launch, int staticShared, const ir::Target &target) {
+  int shared = static_cast<int>(launch.sharedBytes) + staticShared;
+  if (shared > target.sharedBytesPerBlock)
+    return fmt::format("{} bytes of shared memory, {} has {}", shared, target.name, target.sharedBytesPerBlock);
+  if (volume(launch.block) > maxThreads)
+    return fmt::format("{} threads a block, at most {}", volume(launch.block), maxThreads);
+  if (volume(launch.cluster) > maxCluster)
+    return fmt::format("a cluster of {} blocks, at most {}", volume(launch.cluster), maxCluster);
+  if (volume(launch.cluster) > 1 && target.capability < 90)
+    return fmt::format("clusters, which {} does not have", target.name);
+  if (launch.grid[1] > maxGridYZ || launch.grid[2] > maxGridYZ)
+    return fmt::format("a grid of {} by {} in y and z, at most {}", launch.grid[1], launch.grid[2], maxGridYZ);
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const ir::Target &target) {
+  return whyNotFit(plan, runtime::ResourceFacts{}, target);
+}
+
+std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runtime::ResourceFacts &facts,
+                                     const ir::Target &target) {
+  if (target.isCpu())
+    return std::nullopt;
+  for (const codegen::Launch &launch : plan.launches) {
+    if (std::optional<std::string> reason = whyNotFit(launch, facts.staticSharedBytes, target))
+      return reason;
+    int registers = (facts.registers + registerUnit - 1) / registerUnit * registerUnit;
+    if (static_cast<std::uint64_t>(registers) * volume(launch.block) > static_cast<unsigned>(target.registersPerSm))
+      return fmt::format("{} registers for each of {} threads, {} has {}", registers, volume(launch.block), target.name,
+                         target.registersPerSm);
+  }
+  return std::nullopt;
+}
+
+CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target, std::string compilerVersion,
+                               std::string sku, const std::optional<codegen::TileConfig> &seed)
+    : task(task), target(target), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)) {
+  for (const codegen::TileConfig &config : task.candidates) {
+    double estimateUs = task.estimateUs(config);
+    ranked.push_back({config, std::isnan(estimateUs) ? INFINITY : estimateUs});
+  }
+  std::sort(ranked.begin(), ranked.end(), [&](const Ranked &a, const Ranked &b) {
+    bool aComesLater = a.config != seed, bComesLater = b.config != seed;
+    return std::tie(aComesLater, a.estimateUs, a.config) < std::tie(bComesLater, b.estimateUs, b.config);
+  });
+}
+
+std::optional<Candidate> CandidateQueue::next() {
+  while (position < ranked.size()) {
+    const Ranked &entry = ranked[position++];
+    Result<codegen::KernelPlan> plan = task.emit(entry.config);
+    std::optional<std::string> misfit = plan ? whyNotFit(*plan, target) : plan.error().message;
+    if (misfit) {
+      refusal = entry.config.str() + ": " + *misfit;
+      continue;
+    }
+    std::string key = tuningKey(*plan, compilerVersion, sku);
+    if (seen.insert(key).second)
+      return Candidate{entry.config, entry.estimateUs, std::move(*plan), std::move(key)};
+  }
+  return std::nullopt;
+}
+
+} // namespace kfuse::tuner

@@ -1,0 +1,56 @@
+// The candidates of a task, best estimate first, emitted as they are asked for.
+#pragma once
+
+#include "ir/Target.h"
+#include "runtime/Device.h"
+#include "tuner/TuningTask.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace kfuse::tuner {
+
+struct Candidate {
+  codegen::TileConfig config;
+  double estimateUs = 0;
+  codegen::KernelPlan plan;
+  std::string key; ///< tuningKey.
+};
+
+/// Why the plan cannot run on the target whatever its registers, or nothing.
+std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const ir::Target &target);
+
+/// The same once the compiler has told its registers and static shared memory.
+std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runtime::ResourceFacts &facts,
+                                     const ir::Target &target);
+
+/// Hands out candidates that fit, in rising order of estimate (equal ones in the order of configs). Configs that
+/// fail to emit, do not fit or emit what another config did are passed over.
+class CandidateQueue {
+public:
+  /// `seed`, when legal, comes first: a config that won here before. The references must outlive the queue.
+  CandidateQueue(const TuningTask &task, const ir::Target &target, std::string compilerVersion, std::string sku,
+                 const std::optional<codegen::TileConfig> &seed = std::nullopt);
+
+  std::optional<Candidate> next();
+  std::size_t remaining() const { return ranked.size() - position; }
+  /// Why the last config was passed over; for the message when none is left.
+  const std::string &lastRefusal() const { return refusal; }
+
+private:
+  struct Ranked {
+    codegen::TileConfig config;
+    double estimateUs;
+  };
+  const TuningTask &task;
+  const ir::Target &target;
+  std::string compilerVersion, sku;
+  std::vector<Ranked> ranked;
+  std::size_t position = 0;
+  std::set<std::string> seen; ///< Keys handed out.
+  std::string refusal;
+};
+
+} // namespace kfuse::tuner

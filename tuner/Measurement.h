@@ -1,0 +1,60 @@
+// What trying one candidate told: its time, or how it failed.
+#pragma once
+
+#include "codegen/TileConfig.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kfuse::tuner {
+
+/// How a candidate failed. A failure is a row in the store, never the end of a search.
+enum class FailureKind : std::uint8_t {
+  Compile,     ///< The compiler refused the source.
+  Spill,       ///< It compiled, but registers spill to memory.
+  Launch,      ///< Loading or launching it failed.
+  Timeout,     ///< One run took far longer than the best candidate's.
+  Overrun,     ///< It wrote outside its outputs or workspace, or left its semaphores set.
+  WrongResult, ///< Its output did not pass the check.
+  Crash        ///< Two processes started it and never came back.
+};
+
+/// "compile", "spill", "launch", "timeout", "overrun", "wrong result", "crash".
+std::string_view toString(FailureKind kind);
+std::optional<FailureKind> parseFailureKind(std::string_view text);
+
+struct Failure {
+  FailureKind kind = FailureKind::Compile;
+  std::string message; ///< One line.
+};
+
+/// Summary of timed runs.
+struct Timing {
+  double medianUs = 0;
+  double spread = 0; ///< Median absolute deviation over the median: 0.01 is 1 %.
+  int samples = 0;
+  friend bool operator==(const Timing &, const Timing &) = default;
+};
+
+/// `samplesUs` must not be empty.
+Timing summarise(std::vector<double> samplesUs);
+
+/// Candidates whose medians differ by less than noise are a tie: their spreads added, but at least
+/// 2 % and at most 5 %. Published tuners see 1-3 % between identical runs.
+bool isTie(const Timing &best, const Timing &other);
+
+/// One candidate of one region on one device. Neither timing nor failure: started, not yet back.
+struct Measurement {
+  std::string kernel; ///< tuningKey.
+  std::string region; ///< regionKey it was first tried for.
+  codegen::TileConfig config;
+  std::string driver; ///< Driver version it ran under.
+  double estimateUs = 0;
+  std::optional<Timing> timing;
+  std::optional<Failure> failure;
+};
+
+} // namespace kfuse::tuner

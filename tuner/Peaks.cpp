@@ -1,0 +1,30 @@
+#include "tuner/Peaks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace kfuse::tuner {
+
+Peaks findPeaks(Store &store, const ir::Target &target, runtime::Device *device, runtime::KernelCompiler &compiler,
+                int cpuThreads, const Store::Warn &warn) {
+  Peaks nominal = nominalPeaks(target);
+  if (!device)
+    return nominal;
+  if (std::optional<Peaks> known = store.findPeaks(device->sku()))
+    return *known;
+  int threads = cpuThreads > 0 ? cpuThreads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  Result<Peaks> measured =
+      target.isCpu() ? Result<Peaks>(measureCpuPeaks(threads, nominal)) : measureCudaPeaks(*device, compiler, target);
+  if (!measured) {
+    if (warn)
+      warn(fmt::format("the peaks of {} could not be measured ({}); using the datasheet's", device->sku(),
+                       measured.error().message));
+    return nominal;
+  }
+  store.put(device->sku(), *measured);
+  return *measured;
+}
+
+} // namespace kfuse::tuner

@@ -1,0 +1,47 @@
+// What `kfuse tune` tells: a table for people, one JSON object for programs.
+#pragma once
+
+#include "tuner/Roofline.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kfuse::tuner {
+
+struct KernelReport {
+  std::string name;
+  std::string ops;
+  std::string templateName;
+  std::string config;
+  Roofline bound;
+  std::optional<double> measuredUs; ///< Empty: untimed, chosen by the cost model.
+  int candidates = 0;               ///< Tried.
+  int failed = 0;                   ///< Of those.
+  int cut = 0;                      ///< Within the effort, but left out for lack of time.
+  int uses = 1;                     ///< Times a run of the model launches it.
+  bool fromCache = false;
+};
+
+struct TuneReport {
+  std::string device;
+  std::vector<KernelReport> kernels;
+  std::uint64_t arenaBytes = 0;
+  std::uint64_t arenaLowerBoundBytes = 0;
+  double seconds = 0;
+
+  /// Sum over every launch of the model; nothing when a kernel is untimed.
+  std::optional<double> totalUs() const;
+};
+
+/// {device, kernels: [{name, ops, template, config, regime, bound_us, measured_us, roofline_percent,
+/// candidates, failed, cut, uses, from_cache}], arena_bytes, arena_lower_bound_bytes, total_us, seconds},
+/// indented; measured_us, roofline_percent and total_us are null where nothing was timed.
+std::string toJson(const TuneReport &report);
+
+/// A table at most 100 columns wide, a row per kernel, with notes below on what was cut, untimed or
+/// found in the store. `colour` adds ANSI colours (the caller honours NO_COLOR and a missing terminal).
+std::string toTable(const TuneReport &report, bool colour);
+
+} // namespace kfuse::tuner

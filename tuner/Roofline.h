@@ -1,0 +1,59 @@
+// The roofline: the least time a kernel can take on a device, and what limits it.
+#pragma once
+
+#include "ir/Target.h"
+#include "kfuse/types.h"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace kfuse::tuner {
+
+/// What a kernel cannot avoid doing: lower bounds, so that the roofline never claims too much time.
+struct Work {
+  double flops = 0;
+  double bytesRead = 0; ///< Each input byte needed, once.
+  double bytesWritten = 0;
+  DType mathType = DType::F32; ///< Operand type of the kernel's matrix product; F32 where it has none.
+  int launches = 1;
+};
+
+/// Ceilings of one device. Bandwidths in bytes per microsecond (1e6 = 1 TB/s), rates in FLOP per
+/// microsecond (1e6 = 1 TFLOP/s).
+struct Peaks {
+  double readBytesPerUs = 0;
+  double writeBytesPerUs = 0;
+  double copyBytesPerUs = 0; ///< Bytes read plus bytes written.
+  double f32Burst = 0;       ///< At the clock of the first milliseconds ...
+  double f32Sustained = 0;   ///< ... and at the clock that power allows for long.
+  double halfBurst = 0;
+  double halfSustained = 0;
+  double launchUs = 0;   ///< Least time of any kernel.
+  bool measured = false; ///< False: the datasheet's numbers.
+  friend bool operator==(const Peaks &, const Peaks &) = default;
+};
+
+/// The datasheet's ceilings, for a device that is not here.
+Peaks nominalPeaks(const ir::Target &target);
+
+enum class Regime : std::uint8_t { Compute, Memory, Launch };
+
+/// "compute", "memory", "launch".
+std::string_view toString(Regime regime);
+
+struct Roofline {
+  double boundUs = 0;
+  Regime regime = Regime::Launch;
+
+  /// Share of the ceiling that a measured time reaches, in percent.
+  double percent(double measuredUs) const { return 100 * boundUs / measuredUs; }
+};
+
+/// bound = max(flops / rate, bytes / bandwidth, launches x launch time), after Williams, Waterman and
+/// Patterson, "Roofline", CACM 2009. The bandwidth is the one of the kernel's kind of traffic: read
+/// or write when that is at least four fifths of the bytes, else copy. The math ceiling is the burst
+/// rate up to 2 ms, the sustained rate beyond.
+Roofline roofline(const Work &work, const Peaks &peaks);
+
+} // namespace kfuse::tuner

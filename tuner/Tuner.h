@@ -1,0 +1,78 @@
+// Chooses a config for each kernel: from the store, by search on the device, or by the cost model.
+#pragma once
+
+#include "ir/Target.h"
+#include "runtime/Device.h"
+#include "tuner/Report.h"
+#include "tuner/Store.h"
+#include "tuner/TuningTask.h"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kfuse::tuner {
+
+/// How far a search has come, for a progress line.
+struct Progress {
+  std::string kernel;
+  std::size_t index = 0; ///< Of the kernel among ...
+  std::size_t count = 0; ///< ... this many.
+  int tried = 0;         ///< Candidates of this kernel done ...
+  int planned = 0;       ///< ... of this many.
+  double bestUs = 0;     ///< 0 until one was measured.
+};
+
+struct TuneOptions {
+  Effort effort = Effort::Quick;
+  double secondsPerKernel = 0; ///< 0: the effort's own, 2 s (quick) or 20 s (full).
+  unsigned compileThreads = 0; ///< 0: one per core.
+  bool mayCompile = true;      ///< False: a kernel that the store lacks is a NotTuned error.
+  std::function<void(const Progress &)> progress;
+  std::function<bool()> cancelled;              ///< Asked between candidates.
+  std::function<void(const std::string &)> log; ///< Why the store missed; what failed.
+};
+
+/// Candidates and seconds that an effort allows for one kernel.
+struct Budget {
+  int candidates = 0;
+  double seconds = 0;
+};
+Budget budgetOf(const TuneOptions &options);
+
+/// What every part of the tuner works with. `device` is null where the target is not present.
+struct Workshop {
+  const ir::Target &target;
+  runtime::KernelCompiler &compiler;
+  runtime::Device *device;
+  Store &store;
+  Peaks peaks;
+  TuneOptions options;
+
+  std::string sku() const { return device ? device->sku() : ""; }
+  std::string driver() const { return device ? device->driver() : ""; }
+  bool isCancelled() const { return options.cancelled && options.cancelled(); }
+  void log(const std::string &line) const {
+    if (options.log)
+      options.log(line);
+  }
+};
+
+struct TunedKernel {
+  codegen::KernelPlan plan;
+  runtime::CompiledKernel binary;
+  KernelReport report;
+};
+
+/// The row of the table for `task` with the config that was chosen for it.
+KernelReport reportOf(const TuningTask &task, const Choice &choice, const Roofline &bound, bool fromCache);
+
+/// One kernel per task, in order. Each is taken from the store if it is there; else candidates are
+/// compiled, checked and measured on the device, or without a device or effort the best-ranked one is
+/// compiled.
+/// Errors: NotTuned, Cancelled, Compile or WrongResult when no candidate of a task works, NoDevice when
+/// a candidate took the device down (it is noted, so that the next run passes it over), OutOfMemory.
+Result<std::vector<TunedKernel>> tune(const Workshop &workshop, std::span<const TuningTask> tasks);
+
+} // namespace kfuse::tuner

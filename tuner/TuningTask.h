@@ -1,0 +1,43 @@
+// One distinct kernel to choose a config for, as plain data and callbacks: the tuner knows no IR.
+#pragma once
+
+#include "codegen/KernelPlan.h"
+#include "codegen/TileConfig.h"
+#include "kfuse/error.h"
+#include "tuner/Roofline.h"
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace kfuse::tuner {
+
+/// Dense host copies of a kernel's inputs, or of its outputs, in the plan's order.
+using HostBuffers = std::vector<std::vector<std::byte>>;
+
+struct TuningTask {
+  std::string name;         ///< For people: "matmul_add_gelu".
+  std::string ops;          ///< For people: "matmul + add + gelu".
+  std::string templateName; ///< "cuda.matmul_sm80"; with its revision where it has one.
+  std::string signature;    ///< Stable text of the fused region: ops, shapes, types.
+  int uses = 1;             ///< How often the model runs it.
+  Work work;
+
+  /// The legal configs. All of them compute the same outputs from the same inputs.
+  std::vector<codegen::TileConfig> candidates;
+  /// Modelled microseconds, for ranking.
+  std::function<double(const codegen::TileConfig &)> estimateUs;
+  std::function<Result<codegen::KernelPlan>(const codegen::TileConfig &)> emit;
+
+  /// Random contents of the inputs; the same bytes at each call.
+  std::function<HostBuffers()> makeInputs;
+  /// Compares outputs with the oracle: WrongResult and the reason when they are wrong; any other error
+  /// ends the search.
+  std::function<Result<void>(const HostBuffers &inputs, const HostBuffers &outputs)> check;
+  /// Per output: the input whose memory it must share because it is a state of which a run writes a
+  /// part, or -1. Empty: none is.
+  std::vector<int> stateOf;
+};
+
+} // namespace kfuse::tuner

@@ -1,0 +1,116 @@
+#include "tuner/Untimed.h"
+
+#include "tuner/Candidates.h"
+#include "tuner/CompileAhead.h"
+#include "tuner/Key.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+namespace kfuse::tuner {
+namespace {
+
+/// One task on its way: its candidates and what came of those compiled so far.
+struct Ranking {
+  const TuningTask &task;
+  CandidateQueue queue;
+  std::optional<Candidate> candidate;
+  int tried = 0;
+  int failed = 0;
+  std::string firstFailure;
+};
+
+struct Compiled {
+  Candidate candidate;
+  runtime::CompiledKernel binary;
+};
+
+/// Why the compiled candidate is not taken, or nothing.
+std::optional<std::string> objection(const Candidate &candidate, const Result<runtime::CompiledKernel> &binary,
+                                     const ir::Target &target) {
+  if (!binary)
+    return binary.error().message;
+  if (std::optional<std::string> misfit = whyNotFit(candidate.plan, binary->facts, target))
+    return misfit;
+  if (binary->facts.spillBytes > 0)
+    return fmt::format("spills {} bytes of registers", binary->facts.spillBytes);
+  return std::nullopt;
+}
+
+/// Goes down the ranking from its best candidate, whose `binary` was compiled ahead.
+Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, Result<runtime::CompiledKernel> binary) {
+  std::optional<Compiled> spilled;
+  int budget = budgetOf(shop.options).candidates;
+  while (ranking.candidate && !(spilled && ranking.tried >= budget)) {
+    ++ranking.tried;
+    std::optional<std::string> against = objection(*ranking.candidate, binary, shop.target);
+    if (!against)
+      return Compiled{std::move(*ranking.candidate), std::move(*binary)};
+    if (!binary && binary.error().code != ErrorCode::Compile)
+      return binary.error();
+    ++ranking.failed;
+    if (ranking.firstFailure.empty())
+      ranking.firstFailure = fmt::format("{}: {}", ranking.candidate->config.str(), *against);
+    if (binary && !spilled && !whyNotFit(ranking.candidate->plan, binary->facts, shop.target))
+      spilled = Compiled{std::move(*ranking.candidate), std::move(*binary)};
+    ranking.candidate = ranking.queue.next();
+    if (ranking.candidate)
+      binary = shop.compiler.compile(ranking.candidate->plan);
+  }
+  if (spilled)
+    return std::move(*spilled);
+  return Error{ErrorCode::Compile, fmt::format("none of {} candidates compiles for kernel {} ({}): {}",
+                                               ranking.task.candidates.size(), ranking.task.name, ranking.task.ops,
+                                               ranking.tried > 0 ? ranking.firstFailure : ranking.queue.lastRefusal())};
+}
+
+TunedKernel keep(const Workshop &shop, const Ranking &ranking, Compiled winner) {
+  const TuningTask &task = ranking.task;
+  Choice choice;
+  choice.compiler = shop.compiler.version();
+  choice.region = regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), choice.compiler);
+  choice.kernel = winner.candidate.key;
+  choice.name = task.name;
+  choice.ops = task.ops;
+  choice.target = shop.target.name;
+  choice.sku = shop.sku();
+  choice.driver = shop.driver();
+  choice.config = winner.candidate.config;
+  choice.effort = shop.options.effort;
+  choice.candidates = ranking.tried;
+  choice.failed = ranking.failed;
+  shop.store.put(choice, winner.binary);
+  Roofline bound = roofline(task.work, shop.peaks);
+  return {std::move(winner.candidate.plan), std::move(winner.binary), reportOf(task, choice, bound, false)};
+}
+
+} // namespace
+
+Result<std::vector<TunedKernel>> compileBestRanked(const Workshop &shop, const std::vector<const TuningTask *> &tasks) {
+  std::vector<Ranking> rankings;
+  std::vector<const codegen::KernelPlan *> plans;
+  rankings.reserve(tasks.size()); // `plans` points into it.
+  for (const TuningTask *task : tasks) {
+    Ranking &ranking = rankings.emplace_back(
+        Ranking{*task, CandidateQueue(*task, shop.target, shop.compiler.version(), shop.sku()), {}, 0, 0, {}});
+    ranking.candidate = ranking.queue.next();
+    plans.push_back(ranking.candidate ? &ranking.candidate->plan : nullptr);
+  }
+  CompileAhead ahead(shop.compiler, plans, shop.options.compileThreads);
+  std::vector<TunedKernel> kernels;
+  for (std::size_t i = 0; i < rankings.size(); ++i) {
+    if (shop.isCancelled())
+      return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", tasks[i]->name)};
+    Result<Compiled> winner = firstThatCompiles(shop, rankings[i], ahead.take(i));
+    if (!winner)
+      return winner.error();
+    kernels.push_back(keep(shop, rankings[i], std::move(*winner)));
+    if (shop.options.progress)
+      shop.options.progress({tasks[i]->name, i, tasks.size(), 1, 1, 0});
+  }
+  return kernels;
+}
+
+} // namespace kfuse::tuner

@@ -1,0 +1,16 @@
+// Choice without measuring: the cost model's best candidate that compiles.
+#pragma once
+
+#include "tuner/Tuner.h"
+
+#include <vector>
+
+namespace kfuse::tuner {
+
+/// Compiles the best-ranked candidate of each task, in parallel over the tasks, and keeps it as untimed.
+/// One that does not compile, does not fit or spills gives way to the next; a spilling one is taken when
+/// the effort's candidates hold nothing better.
+Result<std::vector<TunedKernel>> compileBestRanked(const Workshop &workshop,
+                                                   const std::vector<const TuningTask *> &tasks);
+
+} // namespace kfuse::tuner

@@ -1,0 +1,59 @@
+#include "kfuse/compiler.h"
+
+#include "tuner/api/Handles.h"
+#include "tuner/model/Workbench.h"
+
+using namespace mlir;
+
+namespace kfuse {
+namespace {
+
+tuner::TuneOptions tuneOptions(const CompileOptions &options, std::shared_ptr<bool> cancelled) {
+  tuner::TuneOptions tune;
+  tune.effort = options.effort == Effort::Full    ? tuner::Effort::Full
+                : options.effort == Effort::Quick ? tuner::Effort::Quick
+                                                  : tuner::Effort::None;
+  tune.cancelled = [cancelled] { return *cancelled; };
+  if (options.progress)
+    tune.progress = [progress = options.progress, cancelled](const tuner::Progress &at) {
+      bool goOn = progress({.kernel = at.kernel,
+                            .kernelsDone = static_cast<int>(at.index),
+                            .kernels = static_cast<int>(at.count),
+                            .candidatesDone = at.tried,
+                            .candidates = at.planned});
+      *cancelled |= !goOn;
+    };
+  if (options.log)
+    tune.log = [log = options.log](const std::string &line) { log(line); };
+  return tune;
+}
+
+} // namespace
+
+Result<Executable> compile(const Model &model, const CompileOptions &options) {
+  tuner::Store::Warn warn = [log = options.log](const std::string &line) {
+    if (log)
+      log(line);
+  };
+  Result<tuner::Workbench> bench = tuner::openWorkbench(
+      {.target = options.target, .store = options.store, .threads = options.threads, .device = options.device, .warn = warn});
+  if (!bench)
+    return bench.error();
+  if (!bench->device)
+    return Error{ErrorCode::NoDevice, "no " + bench->target->name + " device is here to run on; choose another target, or tune offline"};
+  Result<tuner::PlannedModel> planned = tuner::planModel(*model.internals().model.module, *bench->target);
+  if (!planned)
+    return planned.error();
+
+  tuner::Workshop workshop = bench->workshop(tuneOptions(options, std::make_shared<bool>(false)));
+  Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, workshop);
+  if (!compiled)
+    return compiled.error();
+  auto impl = std::make_shared<Executable::Impl>();
+  impl->device = bench->device;
+  impl->compiled = std::move(*compiled);
+  impl->edges = model.internals().edges;
+  return Executable(std::move(impl));
+}
+
+} // namespace kfuse

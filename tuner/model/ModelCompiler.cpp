@@ -1,0 +1,78 @@
+#include "tuner/model/ModelCompiler.h"
+
+#include "tuner/model/ProgramBuilder.h"
+#include "tuner/model/RegionOracle.h"
+
+#include <chrono>
+
+namespace kfuse::tuner {
+namespace {
+
+TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
+  const codegen::Region &region = kernel.region;
+  TuningTask task;
+  task.name = region.name;
+  task.ops = region.ops;
+  task.templateName = kernel.kernelTemplate->name();
+  task.signature = region.text;
+  task.uses = kernel.uses;
+  task.work = workOf(region);
+  task.candidates = kernel.kernelTemplate->candidates(region, target);
+  task.estimateUs = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->estimateUs(region, config, target); };
+  task.emit = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->emit(region, config, target); };
+  auto oracle = std::make_shared<RegionOracle>(*kernel.body);
+  task.makeInputs = [oracle] { return oracle->makeInputs(); };
+  task.check = [oracle](const HostBuffers &inputs, const HostBuffers &outputs) { return oracle->check(inputs, outputs); };
+  for (const ir::ScalarOutput &output : region.graph.outputs)
+    task.stateOf.push_back(output.inPlace);
+  return task;
+}
+
+TuneReport makeReport(const PlannedModel &model, const Workshop &workshop, std::span<const TunedKernel> kernels) {
+  TuneReport report;
+  report.device = workshop.device ? workshop.device->sku() : workshop.target.name + " (not present)";
+  report.arenaBytes = model.main.memory.arenaBytes;
+  report.arenaLowerBoundBytes = model.main.memory.lowerBoundBytes;
+  for (const TunedKernel &kernel : kernels)
+    report.kernels.push_back(kernel.report);
+  return report;
+}
+
+} // namespace
+
+Work workOf(const codegen::Region &region) {
+  return {.flops = region.flops, .bytesRead = region.bytesRead, .bytesWritten = region.bytesWritten, .mathType = region.mathType};
+}
+
+Result<CompiledModel> compileModel(const PlannedModel &model, const Workshop &workshop) {
+  auto start = std::chrono::steady_clock::now();
+  std::vector<TuningTask> tasks;
+  for (const PlannedKernel &kernel : model.kernels)
+    tasks.push_back(makeTask(kernel, workshop.target));
+  Result<std::vector<TunedKernel>> tuned = tune(workshop, tasks);
+  if (!tuned)
+    return tuned.error();
+
+  std::vector<runtime::ProgramKernel> kernels;
+  for (const TunedKernel &kernel : *tuned)
+    kernels.push_back({kernel.plan, kernel.binary});
+  auto build = [&](const PlannedFunction &planned) {
+    return buildProgram(planned.function, planned.memory, model.kernelOf, kernels, workshop.target.name);
+  };
+  CompiledModel compiled;
+  compiled.report = makeReport(model, workshop, *tuned);
+  Result<runtime::Program> main = build(model.main);
+  if (!main)
+    return main.error();
+  compiled.main = std::move(*main);
+  if (model.prepare) {
+    Result<runtime::Program> prepare = build(*model.prepare);
+    if (!prepare)
+      return prepare.error();
+    compiled.prepare = std::move(*prepare);
+  }
+  compiled.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return compiled;
+}
+
+} // namespace kfuse::tuner

@@ -1,0 +1,24 @@
+// From a planned model to programs: tunes each distinct kernel, then builds @main and @prepare.
+#pragma once
+
+#include "runtime/Program.h"
+#include "tuner/Tuner.h"
+#include "tuner/model/PlannedModel.h"
+
+#include <optional>
+
+namespace kfuse::tuner {
+
+struct CompiledModel {
+  runtime::Program main;
+  std::optional<runtime::Program> prepare; ///< Parameters in, prepared values out.
+  TuneReport report;
+};
+
+/// The model must have been planned for the workshop's target.
+Result<CompiledModel> compileModel(const PlannedModel &model, const Workshop &workshop);
+
+/// The work of a region, for its roofline.
+Work workOf(const codegen::Region &region);
+
+} // namespace kfuse::tuner

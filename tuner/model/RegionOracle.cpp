@@ -1,0 +1,104 @@
+#include "tuner/model/RegionOracle.h"
+
+#include "ir/dialect/Kfuse.h"
+#include "ir/reference/Policy.h"
+
+#include "mlir/IR/Operation.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+using namespace mlir;
+using kfuse::reference::HostTensor;
+
+namespace kfuse::tuner {
+namespace {
+
+constexpr int runs = 32, runLength = 32;
+
+/// Row-major offsets to look at: everything, when that is not more than the samples would be.
+std::vector<std::int64_t> sampleOffsets(std::int64_t size, unsigned seed) {
+  std::vector<std::int64_t> offsets;
+  if (size <= std::int64_t{runs} * runLength) {
+    for (std::int64_t i = 0; i < size; ++i)
+      offsets.push_back(i);
+    return offsets;
+  }
+  std::mt19937_64 random(seed);
+  std::uniform_int_distribution<std::int64_t> anywhere(0, size - runLength);
+  for (int run = 0; run < runs; ++run) {
+    std::int64_t first = run == 0 ? 0 : run == 1 ? size - runLength : anywhere(random);
+    for (int i = 0; i < runLength; ++i)
+      offsets.push_back(first + i);
+  }
+  return offsets;
+}
+
+HostTensor randomTensor(DType type, const Shape &shape, std::uint64_t seed) {
+  // Indices are kept small: they are positions in tables and caches of any size.
+  return isFloat(type) ? reference::normal(type, shape, seed) : reference::integers(type, shape, seed, 0, type == DType::Bool ? 2 : 8);
+}
+
+std::vector<HostTensor> toTensors(Block &body, const HostBuffers &inputs) {
+  std::vector<HostTensor> tensors;
+  for (auto [argument, bytes] : llvm::zip_equal(body.getArguments(), inputs))
+    tensors.push_back({ir::dtypeOf(argument.getType()), ir::shapeOf(argument), bytes});
+  return tensors;
+}
+
+} // namespace
+
+HostBuffers RegionOracle::makeInputs() const {
+  HostBuffers inputs;
+  for (BlockArgument argument : body.getArguments())
+    inputs.push_back(randomTensor(ir::dtypeOf(argument.getType()), ir::shapeOf(argument), argument.getArgNumber() + 1).bytes);
+  return inputs;
+}
+
+Result<void> RegionOracle::check(const HostBuffers &inputs, const HostBuffers &outputs) {
+  std::lock_guard lock(mutex);
+  std::vector<HostTensor> arguments = toTensors(body, inputs);
+  if (!samples)
+    if (Result<void> taken = takeSamples(arguments); !taken)
+      return taken;
+  for (unsigned result = 0; result < outputs.size(); ++result)
+    if (Result<void> right = checkResult(result, arguments, outputs[result]); !right)
+      return right;
+  return {};
+}
+
+Result<void> RegionOracle::takeSamples(std::span<const HostTensor> arguments) {
+  std::vector<Sample> taken;
+  for (auto [result, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
+    Sample sample;
+    sample.offsets = sampleOffsets(elementCount(ir::shapeOf(value)), result + 1);
+    Result<reference::Values> expected =
+        reference::evaluateAt(body, arguments, result, sample.offsets, reference::Mode::Exact);
+    if (!expected)
+      return expected.error();
+    sample.expected = std::move(*expected);
+    taken.push_back(std::move(sample));
+  }
+  samples = std::move(taken);
+  return {};
+}
+
+Result<void> RegionOracle::checkResult(unsigned result, std::span<const HostTensor> arguments, std::span<const std::byte> output) {
+  Sample &sample = (*samples)[result];
+  DType type = sample.expected.type;
+  reference::Values found{type, sample.expected.shape, {}};
+  found.numbers.resize(sample.offsets.size());
+  for (std::size_t i = 0; i < sample.offsets.size(); ++i)
+    reference::readNumbers(type, output.data(), sample.offsets[i], 1, 1, &found.numbers[i]);
+
+  auto rounded = [&] { return reference::evaluateAt(body, arguments, result, sample.offsets, reference::Mode::RoundEachOp); };
+  Result<reference::Verdict> verdict = reference::judge(found, sample.expected, rounded);
+  if (!verdict)
+    return verdict.error();
+  if (verdict->right)
+    return {};
+  return Error{ErrorCode::WrongResult, fmt::format("result {}, {} elements sampled: {}", result, sample.offsets.size(), verdict->message)};
+}
+
+} // namespace kfuse::tuner

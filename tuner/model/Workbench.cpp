@@ -1,0 +1,63 @@
+#include "tuner/model/Workbench.h"
+
+#include "codegen/cuda/DeviceLibrary.h"
+
+#include <span>
+
+namespace kfuse::tuner {
+namespace {
+
+/// The CUDA device, if it is the target's; nothing where it is another or there is none.
+std::shared_ptr<runtime::Device> openIfPresent(const ir::Target &target, int ordinal) {
+  Result<std::unique_ptr<runtime::Device>> device = runtime::openCuda(ordinal);
+  if (!device || ir::findTarget((*device)->target()) != &target)
+    return nullptr;
+  return std::move(*device);
+}
+
+Error unknownTarget(const std::string &name) {
+  std::string known;
+  for (const ir::Target &target : ir::knownTargets())
+    known += (known.empty() ? "" : ", ") + target.name;
+  return {ErrorCode::Usage, "unknown target '" + name + "'; known are auto, " + known};
+}
+
+} // namespace
+
+Result<const ir::Target *> resolveTarget(const std::string &name) {
+  if (name != "auto") {
+    const ir::Target *target = ir::findTarget(name);
+    return target ? Result<const ir::Target *>(target) : unknownTarget(name);
+  }
+  if (Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus(); gpus && !gpus->empty())
+    if (const ir::Target *target = ir::findTarget(gpus->front().target))
+      return target;
+  return ir::findTarget("cpu");
+}
+
+Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
+  Workbench bench;
+  Result<const ir::Target *> target = resolveTarget(options.target);
+  if (!target)
+    return target.error();
+  bench.target = *target;
+  if (bench.target->isCpu()) {
+    bench.device = runtime::openCpu(options.threads);
+    bench.compiler = runtime::makeCpuCompiler();
+  } else {
+    bench.device = openIfPresent(*bench.target, options.device);
+    Result<std::unique_ptr<runtime::KernelCompiler>> compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+    if (!compiler)
+      return compiler.error();
+    bench.compiler = std::move(*compiler);
+  }
+  std::filesystem::path path = options.store.empty() ? Store::defaultPath() : std::filesystem::path(options.store);
+  Result<std::unique_ptr<Store>> store = Store::open(path, options.warn);
+  if (!store)
+    return store.error();
+  bench.store = std::move(*store);
+  bench.peaks = findPeaks(*bench.store, *bench.target, bench.device.get(), *bench.compiler, options.threads, options.warn);
+  return bench;
+}
+
+} // namespace kfuse::tuner

@@ -1,0 +1,38 @@
+// The device, compiler and store that a target's kernels are tuned with.
+#pragma once
+
+#include "tuner/Peaks.h"
+#include "tuner/Tuner.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace kfuse::tuner {
+
+struct WorkbenchOptions {
+  std::string target = "auto"; ///< A target's name; auto: the first GPU, else the CPU.
+  std::string store;           ///< Empty: Store::defaultPath().
+  int threads = 0;             ///< Of the CPU device; 0: all cores.
+  int device = 0;              ///< CUDA ordinal.
+  Store::Warn warn;
+};
+
+struct Workbench {
+  const ir::Target *target = nullptr;
+  std::shared_ptr<runtime::Device> device; ///< Null where the target is not present.
+  std::unique_ptr<runtime::KernelCompiler> compiler;
+  std::unique_ptr<Store> store;
+  Peaks peaks;
+
+  Workshop workshop(TuneOptions options) { return {*target, *compiler, device.get(), *store, peaks, std::move(options)}; }
+};
+
+/// Usage for an unknown target (the message lists the known ones), NoDevice where NVRTC is missing,
+/// Io for a store that is no kfuse store.
+Result<Workbench> openWorkbench(const WorkbenchOptions &options);
+
+/// The target that `name` stands for on this machine.
+Result<const ir::Target *> resolveTarget(const std::string &name);
+
+} // namespace kfuse::tuner
