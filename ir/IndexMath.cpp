@@ -1,21 +1,15 @@
 #include "ir/IndexMath.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <numeric>
 
 using namespace mlir;
 
 namespace kfuse::ir {
-namespace {
 
-/// coefficient * term, where the term is a dimension, symbol, floordiv or mod; null for the constant.
-struct Term {
-  int64_t coefficient;
-  AffineExpr term;
-};
-
-void collectTerms(AffineExpr expr, int64_t factor, SmallVectorImpl<Term> &terms) {
+void collectTerms(AffineExpr expr, int64_t factor, SmallVectorImpl<IndexTerm> &terms) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
     terms.push_back({factor * constant.getValue(), {}});
     return;
@@ -32,6 +26,10 @@ void collectTerms(AffineExpr expr, int64_t factor, SmallVectorImpl<Term> &terms)
   terms.push_back({factor, expr});
 }
 
+namespace {
+
+using Term = IndexTerm;
+
 AffineExpr sumOf(ArrayRef<Term> terms, MLIRContext *context) {
   AffineExpr sum = getAffineConstantExpr(0, context);
   for (const Term &term : terms)
@@ -39,47 +37,142 @@ AffineExpr sumOf(ArrayRef<Term> terms, MLIRContext *context) {
   return sum;
 }
 
-/// The largest proper divisor u of `by` such that the terms u does not divide add up to less than u,
-/// and some other term remains; 1 if there is none.
-int64_t commonUnit(ArrayRef<Term> terms, int64_t by, ArrayRef<int64_t> dims, ArrayRef<int64_t> symbols) {
-  int64_t best = 1;
+/// Bounds of an expression's values; loose where operands depend on each other.
+struct Range {
+  int64_t low, high;
+};
+
+Range rangeOf(AffineExpr expr, ArrayRef<int64_t> dims, ArrayRef<int64_t> symbols) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return {constant.getValue(), constant.getValue()};
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return {0, dims[dim.getPosition()] - 1};
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(expr))
+    return {0, symbols[symbol.getPosition()] - 1};
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  Range lhs = rangeOf(binary.getLHS(), dims, symbols), rhs = rangeOf(binary.getRHS(), dims, symbols);
+  int64_t by = std::max<int64_t>(rhs.high, 1);
+  switch (binary.getKind()) {
+  case AffineExprKind::Add:
+    return {lhs.low + rhs.low, lhs.high + rhs.high};
+  case AffineExprKind::Mul: // By a constant, on the right.
+    return rhs.high < 0 ? Range{lhs.high * rhs.high, lhs.low * rhs.high}
+                        : Range{lhs.low * rhs.high, lhs.high * rhs.high};
+  case AffineExprKind::Mod:
+    return {0, lhs.low < 0 ? by - 1 : std::min(lhs.high, by - 1)};
+  case AffineExprKind::FloorDiv:
+    return {llvm::divideFloorSigned(lhs.low, by), llvm::divideFloorSigned(lhs.high, by)};
+  default:
+    return {llvm::divideCeilSigned(lhs.low, by), llvm::divideCeilSigned(lhs.high, by)};
+  }
+}
+
+/// unit * high + low, where 0 <= low < unit and 0 <= high: both as sums of terms.
+struct Split {
+  int64_t unit = 1;
+  SmallVector<Term> high, low;
+};
+
+/// Splits terms by the largest proper divisor of `by` that allows it; unit 1 if there is none.
+Split splitByUnit(ArrayRef<Term> terms, int64_t by, ArrayRef<int64_t> dims, ArrayRef<int64_t> symbols,
+                  MLIRContext *context) {
+  Split best;
   for (const Term &candidate : terms) {
-    int64_t unit = std::gcd(candidate.coefficient, by), low = 0;
-    if (!candidate.term || unit == by || unit <= best)
+    Split split{std::gcd(candidate.coefficient, by), {}, {}};
+    if (!candidate.term || split.unit == by || split.unit <= best.unit)
       continue;
     for (const Term &term : terms)
-      if (term.coefficient % unit)
-        low += term.coefficient * (term.term ? maxOfIndex(term.term, dims, symbols) : 1);
-    if (low < unit)
-      best = unit;
+      if (term.coefficient % split.unit == 0)
+        split.high.push_back({term.coefficient / split.unit, term.term});
+      else
+        split.low.push_back(term);
+    Range low = rangeOf(sumOf(split.low, context), dims, symbols);
+    if (low.low >= 0 && low.high < split.unit && rangeOf(sumOf(split.high, context), dims, symbols).low >= 0)
+      best = std::move(split);
   }
   return best;
+}
+
+/// A sum as by * quotient + rest.
+struct Remainder {
+  AffineExpr quotient, rest;
+  SmallVector<Term> restTerms;
+};
+
+/// Takes what `by` divides out of a sum: terms, and a constant's multiple (70 = 64 + 6). With
+/// `nonNegative`, also -d0 as by * -d0 + (by - 1) * d0, so that no term of the rest is negative.
+Remainder remainderOf(ArrayRef<Term> terms, int64_t by, bool nonNegative, MLIRContext *context) {
+  Remainder result;
+  SmallVector<Term> quotient;
+  for (const Term &term : terms) {
+    bool takesMultiple = !term.term || term.coefficient % by == 0 || (nonNegative && term.coefficient < 0);
+    int64_t rest = takesMultiple ? (term.coefficient % by + by) % by : term.coefficient;
+    quotient.push_back({(term.coefficient - rest) / by, term.term});
+    result.restTerms.push_back({rest, term.term});
+  }
+  result.quotient = sumOf(quotient, context);
+  result.rest = sumOf(result.restTerms, context);
+  return result;
+}
+
+/// lhs floordiv by, or lhs mod by.
+AffineExpr simplifyDivision(AffineExpr lhs, int64_t by, bool isMod, ArrayRef<int64_t> dims, ArrayRef<int64_t> symbols) {
+  MLIRContext *context = lhs.getContext();
+  SmallVector<Term> terms;
+  collectTerms(lhs, 1, terms);
+  Remainder natural = remainderOf(terms, by, false, context);
+  Range range = rangeOf(natural.rest, dims, symbols);
+  if (range.low >= 0 && range.high < by)
+    return isMod ? natural.rest : natural.quotient;
+
+  // MLIR drops multiples of `by` from a dividend, which must not turn negative by it: C rounds towards 0.
+  Remainder positive = remainderOf(terms, by, true, context);
+  Split split = splitByUnit(positive.restTerms, by, dims, symbols, context);
+  if (split.unit == 1)
+    return isMod ? positive.rest % by : positive.quotient + positive.rest.floorDiv(by);
+  // low < unit: only high takes part, over by / unit.
+  AffineExpr high = simplifyDivision(sumOf(split.high, context), by / split.unit, isMod, dims, symbols);
+  return isMod ? high * split.unit + sumOf(split.low, context) : positive.quotient + high;
+}
+
+/// Adds up terms of one expression, and drops those that vanish.
+void merge(SmallVectorImpl<Term> &terms) {
+  for (size_t i = 0; i < terms.size(); ++i)
+    for (size_t j = terms.size(); --j > i;)
+      if (terms[i].term == terms[j].term) {
+        terms[i].coefficient += terms[j].coefficient;
+        terms.erase(terms.begin() + j);
+      }
+  llvm::erase_if(terms, [](const Term &term) { return term.coefficient == 0; });
+}
+
+/// Puts what a reshape took apart together again: e mod n is e - (e floordiv n) * n, and where the sum
+/// holds (e floordiv n) * n as well, e is left.
+AffineExpr recombine(AffineExpr sum, ArrayRef<int64_t> dims, ArrayRef<int64_t> symbols) {
+  SmallVector<Term> terms;
+  collectTerms(sum, 1, terms);
+  merge(terms);
+  for (size_t i = 0; i < terms.size(); ++i) {
+    auto mod = dyn_cast_if_present<AffineBinaryOpExpr>(terms[i].term);
+    auto divisor = mod ? dyn_cast<AffineConstantExpr>(mod.getRHS()) : AffineConstantExpr();
+    if (!divisor || mod.getKind() != AffineExprKind::Mod)
+      continue;
+    SmallVector<Term> shorter(terms);
+    int64_t scale = terms[i].coefficient, by = divisor.getValue();
+    shorter.erase(shorter.begin() + i);
+    collectTerms(mod.getLHS(), scale, shorter);
+    collectTerms(simplifyDivision(mod.getLHS(), by, /*isMod=*/false, dims, symbols), -scale * by, shorter);
+    merge(shorter);
+    if (shorter.size() < terms.size())
+      return recombine(sumOf(shorter, sum.getContext()), dims, symbols);
+  }
+  return sum;
 }
 
 } // namespace
 
 int64_t maxOfIndex(AffineExpr expr, ArrayRef<int64_t> dims, ArrayRef<int64_t> symbols) {
-  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
-    return constant.getValue();
-  if (auto dim = dyn_cast<AffineDimExpr>(expr))
-    return dims[dim.getPosition()] - 1;
-  if (auto symbol = dyn_cast<AffineSymbolExpr>(expr))
-    return symbols[symbol.getPosition()] - 1;
-  auto binary = cast<AffineBinaryOpExpr>(expr);
-  int64_t lhs = maxOfIndex(binary.getLHS(), dims, symbols);
-  int64_t rhs = maxOfIndex(binary.getRHS(), dims, symbols);
-  switch (binary.getKind()) {
-  case AffineExprKind::Add:
-    return lhs + rhs;
-  case AffineExprKind::Mul: // A negative factor: the expression's largest value is at most 0 there.
-    return rhs < 0 ? 0 : lhs * rhs;
-  case AffineExprKind::Mod:
-    return std::min(lhs, rhs - 1);
-  case AffineExprKind::FloorDiv:
-    return lhs / std::max<int64_t>(rhs, 1);
-  default:
-    return lhs / std::max<int64_t>(rhs, 1) + 1;
-  }
+  return rangeOf(expr, dims, symbols).high;
 }
 
 AffineExpr simplifyIndex(AffineExpr expr, ArrayRef<int64_t> dims, ArrayRef<int64_t> symbols) {
@@ -92,48 +185,11 @@ AffineExpr simplifyIndex(AffineExpr expr, ArrayRef<int64_t> dims, ArrayRef<int64
   AffineExpr rhs = simplifyIndex(binary.getRHS(), dims, symbols);
   bool isMod = binary.getKind() == AffineExprKind::Mod;
   auto divisor = dyn_cast<AffineConstantExpr>(rhs);
+  if (binary.getKind() == AffineExprKind::Add)
+    return recombine(lhs + rhs, dims, symbols);
   if ((!isMod && binary.getKind() != AffineExprKind::FloorDiv) || !divisor)
     return getAffineBinaryOpExpr(binary.getKind(), lhs, rhs);
-
-  int64_t by = divisor.getValue();
-  SmallVector<Term> terms, divisible, rest;
-  collectTerms(lhs, 1, terms);
-  bool anyNegative = llvm::any_of(terms, [](const Term &term) { return term.coefficient < 0; });
-  for (const Term &term : terms) {
-    if (term.term) {
-      (term.coefficient % by == 0 ? divisible : rest).push_back(term);
-      continue;
-    }
-    // A constant gives its multiple of the divisor away: 70 = 64 + 6.
-    divisible.push_back({term.coefficient - term.coefficient % by, {}});
-    rest.push_back({term.coefficient % by, {}});
-  }
-  if (int64_t unit = commonUnit(rest, by, dims, symbols); unit > 1 && !anyNegative) {
-    // (unit * high + low) with low < unit: only high takes part, over by / unit.
-    SmallVector<Term> high, low;
-    for (Term term : rest) {
-      bool isHigh = term.coefficient % unit == 0;
-      term.coefficient /= isHigh ? unit : 1;
-      (isHigh ? high : low).push_back(term);
-    }
-    AffineExpr scaled = sumOf(high, expr.getContext());
-    int64_t over = by / unit;
-    if (isMod)
-      return simplifyIndex(scaled % over, dims, symbols) * unit + sumOf(low, expr.getContext());
-    for (Term &term : divisible)
-      term.coefficient /= by;
-    return sumOf(divisible, expr.getContext()) + simplifyIndex(scaled.floorDiv(over), dims, symbols);
-  }
-  AffineExpr remainder = sumOf(rest, expr.getContext());
-  bool restIsSmall = !anyNegative && maxOfIndex(remainder, dims, symbols) < by;
-  if (isMod)
-    return restIsSmall ? remainder : (anyNegative ? lhs : remainder) % by;
-  for (Term &term : divisible)
-    term.coefficient /= by;
-  AffineExpr quotient = sumOf(divisible, expr.getContext());
-  if (restIsSmall)
-    return quotient;
-  return anyNegative ? lhs.floorDiv(by) : quotient + remainder.floorDiv(by);
+  return simplifyDivision(lhs, divisor.getValue(), isMod, dims, symbols);
 }
 
 AffineExpr linearise(ArrayRef<AffineExpr> index, ArrayRef<int64_t> shape, MLIRContext *context) {

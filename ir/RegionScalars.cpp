@@ -206,9 +206,13 @@ private:
     Index position(dimsOf(update.getPosition()).size(), index[0]);
     if (!position.empty() && dimsOf(update.getPosition())[0] == 1)
       position[0] = getAffineConstantExpr(0, ctx);
-    output.symbols.push_back(at(update.getPosition(), position));
+    output.symbols.push_back(positionToStore(update, at(update.getPosition(), position)));
     index[update.getAxis()] = index[update.getAxis()] + getAffineSymbolExpr(0, ctx);
   }
+
+  /// A store outside the state is dropped, element by element: a position from which several elements
+  /// would end outside must move them all there.
+  Scalar positionToStore(StateUpdateOp update, Scalar position);
 
   std::string anchorName() {
     Operation *op = anchor ? anchor : firstOfKind(OpKind::RowReduction);
@@ -220,6 +224,9 @@ private:
   Scalar at(Value value, ArrayRef<AffineExpr> rawIndex);
   Scalar load(BlockArgument argument, ArrayRef<AffineExpr> index);
   Scalar add(ScalarNode node);
+  /// Gives the symbols that a node's expressions use the node's own numbers s0, s1, ...; returns what
+  /// replaces each.
+  SmallVector<AffineExpr> bindSymbols(ArrayRef<AffineExpr> used, ScalarNode &node);
   bool bindsReduction(FusableOpInterface op, ArrayRef<AffineExpr> index);
 
   void refuse(const Twine &reason) {
@@ -277,7 +284,8 @@ public:
     ScalarNode node;
     node.kind = ScalarNode::Kind::Index;
     node.type = DType::I64;
-    node.index = simplifyIndex(index, region.graph.domain.extents, region.symbolExtents);
+    AffineExpr simplified = simplifyIndex(index, region.graph.domain.extents, region.symbolExtents);
+    node.index = simplified.replaceSymbols(region.bindSymbols(simplified, node));
     return region.add(std::move(node));
   }
   AffineExpr dynamicIndex(Scalar value, int64_t extent) override {
@@ -334,6 +342,18 @@ private:
   Operation *op;
 };
 
+Scalar RegionScalariser::positionToStore(StateUpdateOp update, Scalar position) {
+  int64_t size = dimsOf(update.getState())[update.getAxis()], count = dimsOf(update.getValue())[update.getAxis()];
+  if (!position || count == 1)
+    return position;
+  OpScalarBuilder builder(*this, update);
+  DType type = dtypeOf(update.getPosition().getType());
+  Scalar starts = builder.apply("ge", {position, builder.constant(0, type)}, DType::Bool);
+  Scalar ends = builder.apply("le", {position, builder.constant(size - count, type)}, DType::Bool);
+  Scalar fits = builder.apply("and", {starts, ends}, DType::Bool);
+  return builder.apply("where", {fits, position, builder.constant(size, type)}, type);
+}
+
 /// A row op binds the reduction dimension: the row it works on must not depend on it.
 bool RegionScalariser::bindsReduction(FusableOpInterface op, ArrayRef<AffineExpr> index) {
   if (op.getOpKind() != OpKind::RowReduction || graph.domain.reductionDim < 0)
@@ -358,7 +378,11 @@ Scalar RegionScalariser::at(Value value, ArrayRef<AffineExpr> rawIndex) {
   if (auto found = known.find(key); found != known.end())
     return found->second;
 
-  auto op = cast<FusableOpInterface>(value.getDefiningOp());
+  auto op = dyn_cast<FusableOpInterface>(value.getDefiningOp());
+  if (!op) {
+    refuse(value.getDefiningOp()->getName().getStringRef() + " has no scalar form");
+    return {};
+  }
   if (op.getOperation() == anchor && index != placement.find(value)->second) {
     refuse("the product of " + anchorName() + " is needed at another place than where it is computed");
     return {};
@@ -374,6 +398,17 @@ Scalar RegionScalariser::at(Value value, ArrayRef<AffineExpr> rawIndex) {
   return known[key] = result;
 }
 
+SmallVector<AffineExpr> RegionScalariser::bindSymbols(ArrayRef<AffineExpr> used, ScalarNode &node) {
+  SmallVector<AffineExpr> renumbered(symbolValues.size());
+  for (unsigned i = 0; i < symbolValues.size(); ++i) {
+    bool isUsed = llvm::any_of(used, [&](AffineExpr expr) { return expr.isFunctionOfSymbol(i); });
+    renumbered[i] = getAffineSymbolExpr(isUsed ? node.symbols.size() : 0, ctx);
+    if (isUsed)
+      node.symbols.push_back(symbolValues[i]);
+  }
+  return renumbered;
+}
+
 Scalar RegionScalariser::load(BlockArgument argument, ArrayRef<AffineExpr> index) {
   ScalarNode node;
   node.kind = ScalarNode::Kind::Load;
@@ -381,15 +416,10 @@ Scalar RegionScalariser::load(BlockArgument argument, ArrayRef<AffineExpr> index
   node.input = argument.getArgNumber();
   node.guards = guards;
 
-  // Renumber the symbols this load uses to s0, s1, ...
-  SmallVector<AffineExpr> renumbered(symbolValues.size());
-  for (unsigned i = 0; i < symbolValues.size(); ++i) {
-    bool used = llvm::any_of(index, [&](AffineExpr expr) { return expr.isFunctionOfSymbol(i); }) ||
-                llvm::any_of(guards, [&](const Guard &guard) { return guard.index.isFunctionOfSymbol(i); });
-    renumbered[i] = getAffineSymbolExpr(used ? node.symbols.size() : 0, ctx);
-    if (used)
-      node.symbols.push_back(symbolValues[i]);
-  }
+  SmallVector<AffineExpr> used(index);
+  for (const Guard &guard : guards)
+    used.push_back(guard.index);
+  SmallVector<AffineExpr> renumbered = bindSymbols(used, node);
   AffineMap map = AffineMap::get(graph.domain.rank(), symbolValues.size(), index, ctx);
   node.map = map.replaceDimsAndSymbols({}, renumbered, graph.domain.rank(), node.symbols.size());
   for (Guard &guard : node.guards)

@@ -41,6 +41,8 @@ inline constexpr llvm::StringLiteral roleAttrName = "kfuse.role";
 inline constexpr llvm::StringLiteral nameAttrName = "kfuse.name";
 inline constexpr llvm::StringLiteral stateAttrName = "kfuse.state";
 inline constexpr llvm::StringLiteral targetAttrName = "kfuse.target";
+/// On an op that was inlined from a kfuse.attention region: the region's number.
+inline constexpr llvm::StringLiteral attentionAttrName = "kfuse.attention";
 
 namespace detail {
 enum class ResultElement { operand, boolean, lastOperand };

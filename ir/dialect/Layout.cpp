@@ -147,6 +147,8 @@ LogicalResult GatherOp::verify() {
   int64_t axis = getAxis();
   if (axis < 0 || axis >= static_cast<int64_t>(data.size()))
     return emitOpError("gathers along axis ") << axis << " of " << data.size() << " dimensions";
+  if (data[axis] == 0 && !llvm::is_contained(getType().getShape(), 0))
+    return emitOpError("gathers along axis ") << axis << " of [" << data << "], which holds nothing";
   SmallVector<int64_t> expected(data.take_front(axis));
   llvm::append_range(expected, indices);
   llvm::append_range(expected, data.drop_front(axis + 1));

@@ -60,10 +60,10 @@ LogicalResult inferPointwise(StringRef name, std::optional<Location> location, V
   for (auto [i, operand] : llvm::enumerate(operands)) {
     SmallVector<int64_t> before = shape;
     if (!broadcastShapes(before, dimsOf(operand), shape))
-      return emitOptionalError(location, "kfuse.", name, ": operand ", i, " of shape [", dimsOf(operand),
+      return emitOptionalError(location, name, ": operand ", i, " of shape [", dimsOf(operand),
                                "] does not broadcast with [", before, "]");
     if (i >= firstValue && getElementTypeOrSelf(operand) != elementType)
-      return emitOptionalError(location, "kfuse.", name, ": operand ", i, " holds ", getElementTypeOrSelf(operand),
+      return emitOptionalError(location, name, ": operand ", i, " holds ", getElementTypeOrSelf(operand),
                                ", the last operand ", elementType, "; cast one of them");
   }
   if (element == ResultElement::boolean)

@@ -1,0 +1,426 @@
+#include "kfuse/graph.h"
+
+#include "ir/GraphModule.h"
+#include "ir/dialect/Kfuse.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Verifier.h"
+
+#include <optional>
+#include <type_traits>
+
+using namespace mlir;
+
+namespace kfuse {
+namespace {
+
+std::shared_ptr<MLIRContext> makeContext() {
+  auto context = std::make_shared<MLIRContext>(MLIRContext::Threading::DISABLED);
+  context->loadDialect<ir::KfuseDialect, func::FuncDialect>();
+  return context;
+}
+
+/// Turns the first diagnostic while it lives into an Error.
+class DiagnosticAsError {
+public:
+  explicit DiagnosticAsError(MLIRContext *context)
+      : handler(context, [this](Diagnostic &diagnostic) {
+          if (text.empty())
+            text = diagnostic.str();
+          return success();
+        }) {}
+  Error error() const { return {ErrorCode::Usage, text}; }
+
+private:
+  std::string text;
+  ScopedDiagnosticHandler handler;
+};
+
+} // namespace
+
+std::string Graph::text() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  impl->module.get()->print(os);
+  return text;
+}
+
+struct GraphBuilder::Impl {
+  std::shared_ptr<MLIRContext> context = makeContext();
+  OpBuilder builder{context.get()};
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(context.get()));
+  func::FuncOp main;
+  std::vector<Value> values; ///< By Tensor::id.
+  std::vector<NamedAttrList> argumentAttributes;
+  struct Output {
+    std::string name;
+    Value value;
+  };
+  std::vector<Output> outputs;
+  std::optional<Error> mistake;
+
+  Impl() {
+    builder.setInsertionPointToStart(module->getBody());
+    main = builder.create<func::FuncOp>(location(), "main", builder.getFunctionType({}, {}));
+    builder.setInsertionPointToStart(main.addEntryBlock());
+  }
+
+  Location location() { return UnknownLoc::get(context.get()); }
+  Block &body() { return main.getBody().front(); }
+
+  /// Keeps the first mistake.
+  Tensor fail(Error error) {
+    if (!mistake)
+      mistake = std::move(error);
+    return {};
+  }
+  Tensor fail(const Twine &message) { return fail(Error{ErrorCode::Usage, message.str()}); }
+
+  Tensor wrap(Value value) {
+    Tensor tensor;
+    tensor.owner = this;
+    tensor.id = static_cast<int>(values.size());
+    tensor.elementType = ir::dtypeOf(value.getType());
+    tensor.dims = ir::shapeOf(value);
+    values.push_back(value);
+    return tensor;
+  }
+
+  /// Null, with the reason kept, when the tensor is none of this builder's.
+  Value unwrap(const Tensor &tensor) {
+    if (tensor.owner == this)
+      return values[tensor.id];
+    fail(tensor ? "a tensor of another GraphBuilder was given" : "an empty Tensor was given");
+    return {};
+  }
+
+  std::optional<RankedTensorType> typeOf(DType type, const Shape &shape) {
+    // 2^48 elements are more than any machine holds, and their bytes do not overflow.
+    std::int64_t count = 1;
+    for (std::int64_t size : shape) {
+      if (size < 1 || size > (std::int64_t{1} << 48) / count) {
+        fail("the shape [" + toString(shape) + "] must have sizes of at least 1 and fewer than 2^48 elements");
+        return std::nullopt;
+      }
+      count *= size;
+    }
+    return RankedTensorType::get(shape, ir::elementTypeOf(type, context.get()));
+  }
+
+  Tensor argument(std::string_view name, DType type, const Shape &shape, StringRef role) {
+    for (const NamedAttrList &other : argumentAttributes)
+      if (mlir::cast<StringAttr>(other.get(ir::nameAttrName)).getValue() == StringRef(name))
+        return fail("two arguments are named '" + StringRef(name) + "'");
+    std::optional<RankedTensorType> tensorType = typeOf(type, shape);
+    if (!tensorType)
+      return {};
+    NamedAttrList attributes;
+    attributes.set(ir::nameAttrName, builder.getStringAttr(StringRef(name)));
+    attributes.set(ir::roleAttrName, builder.getStringAttr(role));
+    argumentAttributes.push_back(std::move(attributes));
+    return wrap(body().addArgument(*tensorType, location()));
+  }
+
+  /// Adds an op of `state`, whose result has `type` or the type that `infer` finds.
+  using InferType = llvm::function_ref<LogicalResult(OperationState &, SmallVectorImpl<Type> &)>;
+  Tensor insert(OperationState state, ArrayRef<Tensor> operands, InferType infer) {
+    for (const Tensor &operand : operands) {
+      Value value = unwrap(operand);
+      if (!value)
+        return {};
+      state.operands.push_back(value);
+    }
+    SmallVector<Type> types;
+    DiagnosticAsError diagnostics(context.get());
+    if (failed(infer(state, types)))
+      return fail(diagnostics.error());
+    state.addTypes(types);
+    Operation *op = builder.create(state);
+    if (succeeded(verify(op)))
+      return wrap(op->getResult(0));
+    op->erase();
+    return fail(diagnostics.error());
+  }
+
+  /// An op whose result type is given.
+  template <class Op>
+  Tensor explicitly(DType type, const Shape &shape, ArrayRef<Tensor> operands,
+                    ArrayRef<NamedAttribute> attributes = {}) {
+    std::optional<RankedTensorType> resultType = typeOf(type, shape);
+    if (!resultType)
+      return {};
+    OperationState state(location(), Op::getOperationName());
+    state.addAttributes(attributes);
+    return insert(std::move(state), operands, [&](OperationState &, SmallVectorImpl<Type> &types) {
+      types.push_back(*resultType);
+      return success();
+    });
+  }
+
+  /// An op whose result type follows from its operands.
+  template <class Op> Tensor inferred(ArrayRef<Tensor> operands, ArrayRef<NamedAttribute> attributes = {}) {
+    OperationState state(location(), Op::getOperationName());
+    return insert(std::move(state), operands, [&](OperationState &state, SmallVectorImpl<Type> &types) {
+      DictionaryAttr dictionary = builder.getDictionaryAttr(attributes);
+      auto &properties = state.getOrAddProperties<typename Op::Properties>();
+      if constexpr (!std::is_same_v<typename Op::Properties, EmptyProperties>)
+        if (failed(Op::setPropertiesFromAttr(properties, dictionary, [&] { return emitError(state.location); })))
+          return failure();
+      return Op::inferReturnTypes(context.get(), state.location, state.operands, dictionary, &properties, {}, types);
+    });
+  }
+
+  NamedAttribute attribute(StringRef name, Attribute value) { return builder.getNamedAttr(name, value); }
+  NamedAttribute numbers(StringRef name, ArrayRef<std::int64_t> value) {
+    return attribute(name, builder.getDenseI64ArrayAttr(value));
+  }
+  NamedAttribute flag(StringRef name) { return attribute(name, builder.getUnitAttr()); }
+  NamedAttribute segments(ArrayRef<std::int32_t> sizes) {
+    return attribute("operandSegmentSizes", builder.getDenseI32ArrayAttr(sizes));
+  }
+
+  /// States that are updated but no output become one, under their own name.
+  std::vector<Output> allOutputs() {
+    std::vector<Output> all = outputs;
+    for (ir::StateUpdateOp update : body().getOps<ir::StateUpdateOp>())
+      if (update->use_empty() &&
+          llvm::none_of(outputs, [&](const Output &output) { return output.value == update.getResult(); }))
+        if (auto state = dyn_cast<BlockArgument>(update.getState()))
+          all.push_back({argumentName(state).str(), update.getResult()});
+    return all;
+  }
+
+  StringRef argumentName(BlockArgument argument) {
+    return mlir::cast<StringAttr>(argumentAttributes[argument.getArgNumber()].get(ir::nameAttrName)).getValue();
+  }
+
+  NamedAttrList attributesOf(const Output &output) {
+    NamedAttrList attributes;
+    attributes.set(ir::nameAttrName, builder.getStringAttr(output.name));
+    if (auto update = output.value.getDefiningOp<ir::StateUpdateOp>())
+      if (auto state = dyn_cast<BlockArgument>(update.getState()))
+        attributes.set(ir::stateAttrName, builder.getI64IntegerAttr(state.getArgNumber()));
+    return attributes;
+  }
+};
+
+GraphBuilder::GraphBuilder() : impl(std::make_unique<Impl>()) {}
+GraphBuilder::GraphBuilder(GraphBuilder &&) noexcept = default;
+GraphBuilder &GraphBuilder::operator=(GraphBuilder &&) noexcept = default;
+GraphBuilder::~GraphBuilder() = default;
+
+//===- Edges ---------------------------------------------------------------------------------===//
+
+Tensor GraphBuilder::input(std::string_view name, DType type, const Shape &shape) {
+  return impl->argument(name, type, shape, "input");
+}
+Tensor GraphBuilder::parameter(std::string_view name, DType type, const Shape &shape) {
+  return impl->argument(name, type, shape, "parameter");
+}
+Tensor GraphBuilder::state(std::string_view name, DType type, const Shape &shape) {
+  return impl->argument(name, type, shape, "state");
+}
+
+void GraphBuilder::output(std::string_view name, const Tensor &value) {
+  Value result = impl->unwrap(value);
+  if (!result)
+    return;
+  if (llvm::any_of(impl->outputs, [&](const Impl::Output &output) { return output.name == name; }))
+    impl->fail("two outputs are named '" + StringRef(name) + "'");
+  impl->outputs.push_back({std::string(name), result});
+}
+
+//===- Generators ----------------------------------------------------------------------------===//
+
+Tensor GraphBuilder::constant(double value, DType type, const Shape &shape) {
+  return constant(std::span(&value, 1), type, shape);
+}
+
+Tensor GraphBuilder::constant(std::span<const double> values, DType type, const Shape &shape) {
+  std::optional<RankedTensorType> tensorType = impl->typeOf(type, shape);
+  if (!tensorType)
+    return {};
+  if (values.size() != 1 && static_cast<std::int64_t>(values.size()) != tensorType->getNumElements())
+    return impl->fail("a constant of shape [" + toString(shape) + "] takes " + Twine(tensorType->getNumElements()) +
+                      " values or one, got " + Twine(values.size()));
+  SmallVector<Attribute> elements;
+  for (double value : values)
+    elements.push_back(isFloat(type) ? Attribute(impl->builder.getFloatAttr(tensorType->getElementType(), value))
+                                     : Attribute(impl->builder.getIntegerAttr(tensorType->getElementType(),
+                                                                              static_cast<std::int64_t>(value))));
+  return impl->explicitly<ir::ConstantOp>(type, shape, {},
+                                          impl->attribute("value", DenseElementsAttr::get(*tensorType, elements)));
+}
+
+Tensor GraphBuilder::iota(DType type, const Shape &shape, int axis) {
+  std::int64_t dim = axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis;
+  return impl->explicitly<ir::IotaOp>(type, shape, {}, impl->attribute("dim", impl->builder.getI64IntegerAttr(dim)));
+}
+
+//===- Pointwise and rows --------------------------------------------------------------------===//
+
+Tensor GraphBuilder::pointwise(std::string_view op, std::initializer_list<Tensor> operands) {
+  OperationName name("kfuse." + std::string(op), impl->context.get());
+  const auto *inference = name.getInterface<InferTypeOpInterface>();
+  // What needs attributes has a function of its own here.
+  if (!inference || !name.hasInterface<ir::FusableOpInterface>() || !name.getAttributeNames().empty() ||
+      operands.size() == 0)
+    return impl->fail("'" + StringRef(op) + "' with " + Twine(operands.size()) + " operands is no pointwise op");
+  return impl->insert(OperationState(impl->location(), name), operands,
+                      [&](OperationState &state, SmallVectorImpl<Type> &types) {
+                        return inference->inferReturnTypes(impl->context.get(), state.location, state.operands,
+                                                           DictionaryAttr(), OpaqueProperties(nullptr), {}, types);
+                      });
+}
+
+Tensor GraphBuilder::cast(const Tensor &x, DType type) { return impl->explicitly<ir::CastOp>(type, x.shape(), x); }
+
+Tensor GraphBuilder::matmul(const Tensor &a, const Tensor &b, Transpose transpose) {
+  SmallVector<NamedAttribute> attributes;
+  if (transpose.a)
+    attributes.push_back(impl->flag("transpose_a"));
+  if (transpose.b)
+    attributes.push_back(impl->flag("transpose_b"));
+  return impl->inferred<ir::MatmulOp>({a, b}, attributes);
+}
+
+Tensor GraphBuilder::softmax(const Tensor &x) { return pointwise("softmax", {x}); }
+
+Tensor GraphBuilder::layerNorm(const Tensor &x, const Tensor &weight, const Tensor &bias, float epsilon) {
+  SmallVector<Tensor> operands{x};
+  for (const Tensor &vector : {weight, bias})
+    if (vector)
+      operands.push_back(vector);
+  return impl->inferred<ir::LayerNormOp>(operands, {impl->attribute("epsilon", impl->builder.getF32FloatAttr(epsilon)),
+                                                    impl->segments({1, weight ? 1 : 0, bias ? 1 : 0})});
+}
+
+Tensor GraphBuilder::rmsNorm(const Tensor &x, const Tensor &weight, float epsilon) {
+  SmallVector<Tensor> operands{x};
+  if (weight)
+    operands.push_back(weight);
+  return impl->inferred<ir::RmsNormOp>(operands, impl->attribute("epsilon", impl->builder.getF32FloatAttr(epsilon)));
+}
+
+Tensor GraphBuilder::rotary(const Tensor &x, const Tensor &cos, const Tensor &sin, bool interleaved) {
+  SmallVector<NamedAttribute> attributes;
+  if (interleaved)
+    attributes.push_back(impl->flag("interleaved"));
+  return impl->inferred<ir::RotaryOp>({x, cos, sin}, attributes);
+}
+
+/// An axis that may count from the end.
+static std::int64_t fromFront(int axis, const Tensor &x) {
+  return axis < 0 ? axis + static_cast<std::int64_t>(x.shape().size()) : axis;
+}
+
+Tensor GraphBuilder::reduce(std::string_view function, const Tensor &x, const std::vector<int> &axes) {
+  SmallVector<std::int64_t> ascending;
+  for (int axis : axes)
+    ascending.push_back(fromFront(axis, x));
+  llvm::sort(ascending);
+  return impl->inferred<ir::ReduceOp>({x},
+                                      {impl->attribute("function", impl->builder.getStringAttr(StringRef(function))),
+                                       impl->numbers("axes", ascending)});
+}
+
+//===- Layout and state ----------------------------------------------------------------------===//
+
+Tensor GraphBuilder::reshape(const Tensor &x, Shape shape) {
+  auto left = llvm::find(shape, -1);
+  if (left != shape.end()) {
+    *left = 1;
+    std::int64_t known = elementCount(shape);
+    *left = known > 0 ? elementCount(x.shape()) / known : 0;
+  }
+  return impl->explicitly<ir::ReshapeOp>(x.type(), shape, x);
+}
+
+Tensor GraphBuilder::transpose(const Tensor &x, const std::vector<int> &permutation) {
+  SmallVector<std::int64_t> order;
+  Shape shape;
+  for (int axis : permutation) {
+    order.push_back(fromFront(axis, x));
+    bool isDim = order.back() >= 0 && order.back() < static_cast<std::int64_t>(x.shape().size());
+    shape.push_back(isDim ? x.shape()[order.back()] : 1); // The verifier names a dimension that is none.
+  }
+  return impl->explicitly<ir::TransposeOp>(x.type(), shape, x, impl->numbers("permutation", order));
+}
+
+Tensor GraphBuilder::broadcast(const Tensor &x, const Shape &shape) {
+  return impl->explicitly<ir::BroadcastOp>(x.type(), shape, x);
+}
+
+Tensor GraphBuilder::slice(const Tensor &x, const Shape &offsets, const Shape &sizes, const Shape &strides) {
+  Shape ones(offsets.size(), 1);
+  return impl->explicitly<ir::SliceOp>(
+      x.type(), sizes, x,
+      {impl->numbers("offsets", offsets), impl->numbers("strides", strides.empty() ? ones : strides)});
+}
+
+Tensor GraphBuilder::concat(std::initializer_list<Tensor> pieces, int axis) {
+  if (pieces.size() == 0)
+    return impl->fail("concat takes at least one tensor");
+  Shape shape = pieces.begin()->shape();
+  std::int64_t along = fromFront(axis, *pieces.begin());
+  bool isDim = along >= 0 && along < static_cast<std::int64_t>(shape.size());
+  for (const Tensor &piece : ArrayRef(pieces).drop_front())
+    if (isDim && piece.shape().size() == shape.size())
+      shape[along] += piece.shape()[along];
+  return impl->explicitly<ir::ConcatOp>(pieces.begin()->type(), shape, pieces,
+                                        impl->attribute("axis", impl->builder.getI64IntegerAttr(along)));
+}
+
+Tensor GraphBuilder::gather(const Tensor &data, const Tensor &indices, int axis) {
+  std::int64_t along = fromFront(axis, data);
+  Shape shape = data.shape();
+  if (along >= 0 && along < static_cast<std::int64_t>(shape.size())) {
+    auto replaced = shape.erase(shape.begin() + along);
+    shape.insert(replaced, indices.shape().begin(), indices.shape().end());
+  }
+  return impl->explicitly<ir::GatherOp>(data.type(), shape, {data, indices},
+                                        impl->attribute("axis", impl->builder.getI64IntegerAttr(along)));
+}
+
+Tensor GraphBuilder::updateState(const Tensor &state, const Tensor &value, const Tensor &position, int axis) {
+  return impl->explicitly<ir::StateUpdateOp>(
+      state.type(), state.shape(), {state, value, position},
+      impl->attribute("axis", impl->builder.getI64IntegerAttr(fromFront(axis, state))));
+}
+
+//===- Build ---------------------------------------------------------------------------------===//
+
+Result<Graph> GraphBuilder::build() const {
+  if (impl->mistake)
+    return *impl->mistake;
+  std::vector<Impl::Output> outputs = impl->allOutputs();
+  if (outputs.empty())
+    return Error{ErrorCode::Usage, "the graph has no output; name one with GraphBuilder::output"};
+
+  auto graph = std::make_shared<Graph::Impl>();
+  graph->context = impl->context;
+  IRMapping mapping;
+  graph->module = ModuleOp::create(impl->location());
+  auto main = mlir::cast<func::FuncOp>(impl->builder.clone(*impl->main, mapping));
+  main->remove();
+  graph->module->push_back(main);
+
+  SmallVector<Value> results;
+  for (const Impl::Output &output : outputs)
+    results.push_back(mapping.lookup(output.value));
+  OpBuilder::atBlockEnd(&main.getBody().front()).create<func::ReturnOp>(impl->location(), results);
+  main.setType(impl->builder.getFunctionType(main.getBody().getArgumentTypes(), ValueRange(results).getTypes()));
+  for (auto [i, attributes] : llvm::enumerate(impl->argumentAttributes))
+    main.setArgAttrs(i, attributes);
+  for (auto [i, output] : llvm::enumerate(outputs))
+    main.setResultAttrs(i, impl->attributesOf(output));
+
+  DiagnosticAsError diagnostics(impl->context.get());
+  if (failed(verify(*graph->module)))
+    return diagnostics.error();
+  return Graph(std::move(graph));
+}
+
+} // namespace kfuse

@@ -1,0 +1,41 @@
+#include "ir/import/MappedFile.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace kfuse::ir {
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string &path) {
+  auto failure = [&](const std::string &reason) {
+    return Error{ErrorCode::Io, "cannot read '" + path + "': " + reason};
+  };
+  // Non-blocking, or a named pipe without a writer would hang here.
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0)
+    return failure(std::strerror(errno));
+  struct stat status{};
+  void *data = nullptr;
+  std::string reason;
+  if (fstat(file, &status) != 0)
+    reason = std::strerror(errno);
+  else if (!S_ISREG(status.st_mode))
+    reason = "it is not a regular file";
+  else if (status.st_size > 0 && // mmap refuses empty files.
+           (data = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, file, 0)) == MAP_FAILED)
+    reason = std::strerror(errno);
+  ::close(file);
+  if (!reason.empty())
+    return failure(reason);
+  return std::shared_ptr<const MappedFile>(new MappedFile(data, status.st_size));
+}
+
+MappedFile::~MappedFile() {
+  if (data)
+    munmap(data, size);
+}
+
+} // namespace kfuse::ir

@@ -1,0 +1,63 @@
+#include "ir/import/Model.h"
+
+#include "ir/import/Boundary.h"
+#include "ir/import/MappedFile.h"
+#include "ir/import/Text.h"
+#include "ir/import/onnx/Onnx.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <filesystem>
+
+namespace kfuse::ir {
+namespace {
+
+/// Names in a broken file may hold anything, and there may be a million of them.
+std::string oneLine(const std::string &message) {
+  constexpr std::size_t maxLength = 8192;
+  std::string line;
+  for (char c : message.substr(0, maxLength))
+    line += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  return message.size() > maxLength ? line + " ..." : line;
+}
+
+/// Text holds no control characters; a serialised protobuf starts with one.
+bool isText(llvm::StringRef content) {
+  return llvm::all_of(content.take_front(4096), [](char c) {
+    return static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\r' || c == '\t';
+  });
+}
+
+Result<Model> load(const std::string &path, const ImportOptions &options, mlir::MLIRContext &context) {
+  Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
+  if (!file)
+    return file.error();
+  std::span<const std::byte> bytes = (*file)->bytes();
+  llvm::StringRef content(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  if (content.trim().empty())
+    return Error{ErrorCode::BadModel, "the file is empty"};
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  bool isOnnx = !isText(content);
+  Result<Model> model = isOnnx ? importOnnx(bytes, folder.empty() ? "." : folder.string(), options, context)
+                               : importText(content, path, context);
+  if (!model)
+    return model;
+  auto main = model->module->lookupSymbol<mlir::func::FuncOp>("main");
+  if (!isOnnx) // The shapes of an ONNX file are made of the options.
+    if (Result<void> shapes = checkShapes(main, options.shapes); !shapes)
+      return shapes.error();
+  if (Result<void> applied = applyParameterPatterns(main, options.parameters); !applied)
+    return applied.error();
+  return model;
+}
+
+} // namespace
+
+Result<Model> loadModel(const std::string &path, const ImportOptions &options, mlir::MLIRContext &context) {
+  Result<Model> model = load(path, options, context);
+  if (model || model.error().code == ErrorCode::Io)
+    return model;
+  return Error{model.error().code, oneLine(path + ": " + model.error().message)};
+}
+
+} // namespace kfuse::ir

@@ -1,0 +1,48 @@
+// Models from files: an ONNX file or the dialect's own text becomes one function @main.
+#pragma once
+
+#include "kfuse/error.h"
+#include "kfuse/types.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kfuse::ir {
+
+/// A parameter's elements where the model's file left them: in memory or in a mapped file. Dense,
+/// row-major, and at any alignment.
+struct ParameterData {
+  DType type = DType::F32;
+  Shape shape;
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner; ///< Keeps `bytes` valid.
+};
+
+struct ImportOptions {
+  /// Shapes of inputs with dynamic dimensions; a symbolic dimension may be named instead, with one size.
+  std::map<std::string, Shape> shapes;
+  /// Globs ("*weight*") naming inputs that are fixed between runs.
+  std::vector<std::string> parameters;
+};
+
+/// The module holds one function @main. Its arguments carry kfuse.role ("input", "parameter" or
+/// "state") and kfuse.name, its results kfuse.name; names of arguments are unique, and so are those of
+/// results. Every tensor has a static shape.
+struct Model {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  /// By argument name. Parameters that are not here have no data in the file: the caller gives it.
+  std::map<std::string, ParameterData> parameters;
+};
+
+/// Reads an ONNX file (opset 13 to 23) or the dialect's text; which of them, the content tells.
+/// Errors: Io for files, Usage for options that do not fit the model, BadModel for everything else.
+Result<Model> loadModel(const std::string &path, const ImportOptions &options, mlir::MLIRContext &context);
+
+} // namespace kfuse::ir

@@ -1,0 +1,296 @@
+#include "ir/import/onnx/Onnx.h"
+
+#include "ir/dialect/Kfuse.h"
+#include "ir/import/onnx/Functions.h"
+#include "ir/import/onnx/InputShapes.h"
+#include "ir/import/onnx/Ops.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <limits>
+#include <map>
+
+using mlir::Value;
+
+namespace kfuse::ir {
+namespace onnx {
+namespace {
+
+using ::onnx::ModelProto;
+using ::onnx::NodeProto;
+using ::onnx::TensorProto;
+using ::onnx::ValueInfoProto;
+
+constexpr std::int64_t oldestOpset = 13, newestOpset = 23;
+
+Error malformed(std::string message) { return {ErrorCode::BadModel, std::move(message)}; }
+
+Result<std::shared_ptr<ModelProto>> parse(std::span<const std::byte> file) {
+  auto model = std::make_shared<ModelProto>();
+  if (file.size() > std::numeric_limits<int>::max())
+    return malformed("the file has " + std::to_string(file.size()) +
+                     " bytes; keep weights over 2 GiB as external data");
+  if (!model->ParseFromArray(file.data(), static_cast<int>(file.size())) || !model->has_graph())
+    return malformed("the file is no ONNX model, or is cut short");
+  return model;
+}
+
+Result<void> checkOpset(const ModelProto &model) {
+  for (const ::onnx::OperatorSetIdProto &opset : model.opset_import())
+    if (opset.domain().empty() || opset.domain() == "ai.onnx") {
+      if (opset.version() >= oldestOpset && opset.version() <= newestOpset)
+        return {};
+      return malformed("the model is of opset " + std::to_string(opset.version()) +
+                       ", kfuse reads 13 to 23; export it again for one of these");
+    }
+  return malformed("the model does not say which opset it is of");
+}
+
+/// One error for all: whoever exports the model wants to know the whole list.
+Result<void> checkSupported(const ::onnx::GraphProto &graph) {
+  std::map<std::string, std::string> unsupported;
+  for (const NodeProto &node : graph.node())
+    if (!findOp(node)) {
+      std::string &nodes = unsupported[fullNameOf(node)];
+      nodes += (nodes.empty() ? "" : ", ") + labelOf(node);
+    }
+  std::string list;
+  for (const auto &[op, nodes] : unsupported)
+    list += (list.empty() ? "" : "; ") + op + " (" + nodes + ")";
+  if (list.empty())
+    return {};
+  return malformed("the model uses ops that kfuse does not have: " + list);
+}
+
+Result<void> checkAttributes(const NodeProto &node, const OnnxOp &op) {
+  llvm::SmallVector<llvm::StringRef> known;
+  op.attributes.split(known, ' ');
+  for (const ::onnx::AttributeProto &attribute : node.attribute())
+    if (!llvm::is_contained(known, attribute.name()))
+      return malformed("node '" + labelOf(node) + "' (" + fullNameOf(node) + ") has the attribute '" +
+                       attribute.name() + "', which kfuse does not know");
+  return {};
+}
+
+class Importer {
+public:
+  Importer(std::shared_ptr<const ModelProto> proto, std::string folder, mlir::MLIRContext &context);
+
+  Result<Model> run(const ImportOptions &options);
+
+private:
+  Result<void> declareInputs(const std::map<std::string, Shape> &shapes);
+  Result<void> declareInitializers();
+  Result<void> addInitializer(const TensorProto &initializer);
+  Result<void> addNode(const NodeProto &node);
+  Result<llvm::SmallVector<Value>> operandsOf(const NodeProto &node, const OnnxOp &op);
+  Result<void> finish();
+
+  Value addArgument(const TensorDesc &desc, llvm::StringRef role);
+  Result<void> define(const std::string &name, Value value);
+  mlir::Attribute text(llvm::StringRef value) { return mlir::StringAttr::get(&context, value); }
+
+  mlir::MLIRContext &context;
+  std::shared_ptr<const ModelProto> proto;
+  const ::onnx::GraphProto &graph;
+  TensorReader tensors;
+  Model model;
+  mlir::func::FuncOp main;
+  std::optional<Emitter> emit;
+  llvm::StringMap<Value> values;
+  /// Results that kfuse does not make, with the node that would.
+  llvm::StringMap<std::string> missing;
+  llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;
+};
+
+Importer::Importer(std::shared_ptr<const ModelProto> model, std::string folder, mlir::MLIRContext &context)
+    : context(context), proto(model), graph(model->graph()), tensors(model, std::move(folder)) {
+  context.loadDialect<KfuseDialect, mlir::func::FuncDialect>();
+  mlir::OpBuilder builder(&context);
+  mlir::Location location = builder.getUnknownLoc();
+  this->model.module = mlir::ModuleOp::create(location);
+  main = mlir::func::FuncOp::create(location, "main", builder.getFunctionType({}, {}));
+  this->model.module->push_back(main);
+  emit.emplace(mlir::OpBuilder::atBlockEnd(main.addEntryBlock()));
+}
+
+Result<Model> Importer::run(const ImportOptions &options) {
+  if (Result<void> inputs = declareInputs(options.shapes); !inputs)
+    return inputs.error();
+  if (Result<void> initializers = declareInitializers(); !initializers)
+    return initializers.error();
+  for (const NodeProto &node : graph.node())
+    if (Result<void> added = addNode(node); !added)
+      return added.error();
+  if (Result<void> finished = finish(); !finished)
+    return finished.error();
+  return std::move(model);
+}
+
+Result<void> Importer::define(const std::string &name, Value value) {
+  if (name.empty())
+    return malformed("an input or initializer has no name");
+  if (values.try_emplace(name, value).second)
+    return {};
+  return malformed("the name '" + name + "' is given to two values");
+}
+
+Value Importer::addArgument(const TensorDesc &desc, llvm::StringRef role) {
+  mlir::NamedAttribute attributes[] = {{mlir::StringAttr::get(&context, roleAttrName), text(role)},
+                                       {mlir::StringAttr::get(&context, nameAttrName), text(desc.name)}};
+  argumentAttributes.push_back(mlir::DictionaryAttr::get(&context, attributes));
+  auto type = mlir::RankedTensorType::get(desc.shape, elementTypeOf(desc.type, &context));
+  return main.front().addArgument(type, mlir::NameLoc::get(mlir::StringAttr::get(&context, desc.name)));
+}
+
+Result<void> Importer::declareInputs(const std::map<std::string, Shape> &shapes) {
+  // Files of an old version list their initializers among the inputs.
+  llvm::StringSet<> initialized;
+  for (const TensorProto &initializer : graph.initializer())
+    initialized.insert(initializer.name());
+  std::vector<const ValueInfoProto *> inputs;
+  for (const ValueInfoProto &input : graph.input())
+    if (!initialized.contains(input.name()))
+      inputs.push_back(&input);
+
+  Result<std::vector<TensorDesc>> descs = bindInputShapes(inputs, shapes);
+  if (!descs)
+    return descs.error();
+  for (const TensorDesc &desc : *descs)
+    if (Result<void> defined = define(desc.name, addArgument(desc, "input")); !defined)
+      return defined;
+  return {};
+}
+
+Result<void> Importer::declareInitializers() {
+  if (graph.sparse_initializer_size() > 0)
+    return malformed("the model holds sparse initializers; export it with dense ones");
+  llvm::StringSet<> used;
+  for (const NodeProto &node : graph.node())
+    for (const std::string &name : node.input())
+      used.insert(name);
+  for (const ValueInfoProto &output : graph.output())
+    used.insert(output.name());
+  for (const TensorProto &initializer : graph.initializer())
+    if (used.contains(initializer.name()))
+      if (Result<void> added = addInitializer(initializer); !added)
+        return added;
+  return {};
+}
+
+/// Weights become parameters; indices, shapes and single numbers are part of the graph.
+Result<void> Importer::addInitializer(const TensorProto &initializer) {
+  Result<ParameterData> data = tensors.read(initializer);
+  if (!data)
+    return data.error();
+  const std::string &name = initializer.name();
+  if (!isFloat(data->type) || elementCount(data->shape) <= 1)
+    return define(name, emit->constant(toHost(*data)));
+  Result<void> defined = define(name, addArgument({name, data->type, data->shape}, "parameter"));
+  if (defined)
+    model.parameters.emplace(name, std::move(*data));
+  return defined;
+}
+
+Result<llvm::SmallVector<Value>> Importer::operandsOf(const NodeProto &node, const OnnxOp &op) {
+  std::string where = "node '" + labelOf(node) + "' (" + fullNameOf(node) + ") ";
+  unsigned count = node.input_size();
+  while (count > 0 && node.input(static_cast<int>(count) - 1).empty()) // Trailing optional inputs.
+    --count;
+  if (count < op.minInputs || count > op.maxInputs)
+    return malformed(where + "has " + std::to_string(count) + " inputs, kfuse knows it with " +
+                     std::to_string(op.minInputs) +
+                     (op.maxInputs == anyNumber ? " or more" : " to " + std::to_string(op.maxInputs)));
+  llvm::SmallVector<Value> operands;
+  for (unsigned i = 0; i < count; ++i) {
+    const std::string &name = node.input(static_cast<int>(i));
+    bool isRequired = i < op.minInputs || op.maxInputs == anyNumber;
+    if (name.empty() && isRequired)
+      return malformed(where + "lacks its input " + std::to_string(i));
+    if (auto unmade = missing.find(name); unmade != missing.end())
+      return malformed(where + "reads '" + name + "', a result of " + unmade->second + " that kfuse does not make");
+    Value value = name.empty() ? Value() : values.lookup(name);
+    if (!name.empty() && !value)
+      return malformed(where + "reads '" + name + "', which nothing before it makes");
+    operands.push_back(value);
+  }
+  return operands;
+}
+
+Result<void> Importer::addNode(const NodeProto &proto) {
+  const OnnxOp &op = *findOp(proto);
+  std::string where = "node '" + labelOf(proto) + "' (" + fullNameOf(proto) + ")";
+  if (Result<void> known = checkAttributes(proto, op); !known)
+    return known;
+  Result<llvm::SmallVector<Value>> operands = operandsOf(proto, op);
+  if (!operands)
+    return operands.error();
+  emit->at(mlir::NameLoc::get(mlir::StringAttr::get(&context, labelOf(proto))));
+  Node node(proto, *operands, *emit, tensors);
+  Values results = op.import(node);
+  if (emit->failed() || !results.front())
+    return malformed(where + ": " + (emit->failed() ? emit->failure() : "its operands do not fit"));
+  for (int i = 0; i < proto.output_size(); ++i) {
+    const std::string &name = proto.output(i);
+    if (name.empty())
+      continue;
+    Value value = i < static_cast<int>(results.size()) ? results[i] : Value();
+    if (!value)
+      missing[name] = where;
+    else if (Result<void> defined = define(name, value); !defined)
+      return defined;
+  }
+  return {};
+}
+
+Result<void> Importer::finish() {
+  llvm::SmallVector<Value> results;
+  llvm::SmallVector<mlir::DictionaryAttr> resultAttributes;
+  llvm::StringSet<> names;
+  for (const ValueInfoProto &output : graph.output()) {
+    Value value = values.lookup(output.name());
+    if (auto unmade = missing.find(output.name()); unmade != missing.end())
+      return malformed("output '" + output.name() + "' is a result of " + unmade->second + " that kfuse does not make");
+    if (!value || !names.insert(output.name()).second)
+      return malformed("output '" + output.name() + (value ? "' is listed twice" : "' is made by no node"));
+    if (elementsIn(dimsOf(value)) == 0)
+      return malformed("output '" + output.name() + "' has no elements");
+    results.push_back(value);
+    mlir::NamedAttribute name(mlir::StringAttr::get(&context, nameAttrName), text(output.name()));
+    resultAttributes.push_back(mlir::DictionaryAttr::get(&context, name));
+  }
+  if (results.empty())
+    return malformed("the graph has no outputs");
+  mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&main.front());
+  builder.create<mlir::func::ReturnOp>(builder.getUnknownLoc(), results);
+  main.setType(builder.getFunctionType(main.front().getArgumentTypes(), mlir::ValueRange(results).getTypes()));
+  main.setAllArgAttrs(argumentAttributes);
+  main.setAllResultAttrs(resultAttributes);
+  for (mlir::Operation &op : llvm::make_early_inc_range(main.front()))
+    if (mlir::isa<ConstantOp>(op) && op.use_empty())
+      op.erase(); // Folding has used it up.
+  if (mlir::failed(mlir::verify(*model.module)))
+    return malformed(emit->failure());
+  return {};
+}
+
+} // namespace
+} // namespace onnx
+
+Result<Model> importOnnx(std::span<const std::byte> file, const std::string &folder, const ImportOptions &options,
+                         mlir::MLIRContext &context) {
+  Result<std::shared_ptr<::onnx::ModelProto>> proto = onnx::parse(file);
+  if (!proto)
+    return proto.error();
+  if (Result<void> opset = onnx::checkOpset(**proto); !opset)
+    return opset.error();
+  if (Result<void> inlined = onnx::inlineFunctions(**proto); !inlined)
+    return inlined.error();
+  if (Result<void> supported = onnx::checkSupported((*proto)->graph()); !supported)
+    return supported.error();
+  return onnx::Importer(std::move(*proto), folder, context).run(options);
+}
+
+} // namespace kfuse::ir

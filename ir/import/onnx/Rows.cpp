@@ -1,0 +1,153 @@
+// Reductions, softmax and norms.
+#include "ir/import/onnx/Ops.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using mlir::Value;
+
+namespace kfuse::ir::onnx {
+namespace {
+
+/// Axes were an attribute before opset 13 (ReduceSum) or 18 (the others).
+Value reduce(Node &node, llvm::StringRef function, Value x) {
+  std::optional<Ints> axes = node.attributeOrInput("axes", 1);
+  if (!axes || axes->empty()) {
+    if (node.flag("noop_with_empty_axes"))
+      return x;
+    axes = counted(node.rank(0));
+  }
+  axes = node.normalised(*axes, node.rank(0));
+  if (!axes)
+    return {};
+  return node.flag("keepdims", true) ? node.emit.reduceKeepingDims(x, function, *axes)
+                                     : node.emit.reduce(x, function, *axes);
+}
+
+Values reduceSum(Node &node) { return reduce(node, "sum", node.input(0)); }
+Values reduceMean(Node &node) { return reduce(node, "mean", node.input(0)); }
+Values reduceMax(Node &node) { return reduce(node, "max", node.input(0)); }
+Values reduceMin(Node &node) { return reduce(node, "min", node.input(0)); }
+
+Value squared(Node &node) { return node.emit.mul(node.input(0), node.input(0)); }
+Values reduceSumSquare(Node &node) { return reduce(node, "sum", squared(node)); }
+Values reduceL2(Node &node) { return node.emit.unary<SqrtOp>(reduce(node, "sum", squared(node))); }
+Values reduceL1(Node &node) { return reduce(node, "sum", node.emit.unary<AbsOp>(node.input(0))); }
+
+/// The product of a known shape's sizes, as exporters count elements.
+Values reduceProd(Node &node) {
+  std::optional<Ints> values = Emitter::constantIntegers(node.input(0));
+  if (!values || node.rank(0) != 1 || node.type(0) == DType::Bool)
+    return node.fail("multiplies a tensor that is no known vector of integers");
+  Emitter &emit = node.emit;
+  Value product = emit.splat(1, node.type(0));
+  for (auto [i, value] : llvm::enumerate(*values))
+    product = emit.mul(product, emit.reshape(emit.slice(node.input(0), 0, i, 1), {}));
+  return node.flag("keepdims", true) ? emit.reshape(product, 1) : product;
+}
+
+/// The permutation that moves `axis` to the end. It is its own inverse: the two change places.
+Ints lastSwappedWith(int64_t axis, int64_t rank) {
+  Ints permutation = counted(rank);
+  std::swap(permutation[axis], permutation.back());
+  return permutation;
+}
+
+Values softmax(Node &node) {
+  Emitter &emit = node.emit;
+  int64_t axis = node.normalised(node.integer("axis", -1), node.rank(0));
+  if (node.failed())
+    return Value();
+  Ints swap = lastSwappedWith(axis, node.rank(0));
+  return emit.transpose(emit.unary<SoftmaxOp>(emit.transpose(node.input(0), swap)), swap);
+}
+
+/// x - max - log(sum(exp(x - max))): the logarithm of a softmax loses what the softmax rounds to 0.
+Values logSoftmax(Node &node) {
+  Emitter &emit = node.emit;
+  int64_t axis = node.normalised(node.integer("axis", -1), node.rank(0));
+  if (node.failed())
+    return Value();
+  Value shifted = emit.sub(node.input(0), emit.reduceKeepingDims(node.input(0), "max", axis));
+  Value sum = emit.reduceKeepingDims(emit.unary<ExpOp>(shifted), "sum", axis);
+  return emit.sub(shifted, emit.unary<LogOp>(sum));
+}
+
+/// `x` with its dimensions from `axis` on made one row.
+Value asRows(Emitter &emit, Value x, int64_t axis) {
+  if (!x)
+    return x;
+  Ints shape(dimsOf(x).take_front(axis));
+  shape.push_back(elementsIn(dimsOf(x).drop_front(axis)));
+  return emit.reshape(x, shape);
+}
+
+/// A weight or bias of the normalised dimensions, which it broadcasts to, as one row of x's type.
+Value asRow(Emitter &emit, Value vector, llvm::ArrayRef<int64_t> normalised, DType type) {
+  if (!vector)
+    return vector;
+  return emit.cast(emit.reshape(emit.broadcast(vector, normalised), elementsIn(normalised)), type);
+}
+
+enum class Norm { Layer, Rms };
+
+Value normalise(Node &node, Norm norm, Value x, Value weight, Value bias, int64_t axis) {
+  Emitter &emit = node.emit;
+  if (!x)
+    return x;
+  Ints shape(dimsOf(x));
+  llvm::ArrayRef<int64_t> normalised = llvm::ArrayRef(shape).drop_front(axis);
+  Value rows = asRows(emit, x, axis);
+  double epsilon = node.real("epsilon", 1e-5F);
+  weight = asRow(emit, weight, normalised, dtypeOf(x.getType()));
+  bias = asRow(emit, bias, normalised, dtypeOf(x.getType()));
+  Value result =
+      norm == Norm::Layer ? emit.layerNorm(rows, weight, bias, epsilon) : emit.rmsNorm(rows, weight, epsilon);
+  return emit.reshape(result, shape);
+}
+
+/// LayerNormalization, RMSNormalization and SimplifiedLayerNormalization (ONNX Runtime's RMS norm). The
+/// mean and deviation they may also give are for training.
+template <Norm norm> Values normalisation(Node &node) {
+  int64_t axis = node.normalised(node.integer("axis", -1), node.rank(0));
+  if (node.failed())
+    return Value();
+  return normalise(node, norm, node.input(0), node.input(1), node.input(2), axis);
+}
+
+/// com.microsoft: a norm of input + skip (+ bias), with the sum as the fourth result.
+Values skipNormalisation(Node &node, Norm norm, Value beta, Value bias) {
+  Emitter &emit = node.emit;
+  Value sum = emit.add(node.input(0), node.input(1));
+  if (bias)
+    sum = emit.add(sum, bias);
+  if (!sum || dimsOf(sum).empty())
+    return node.fail("adds scalars");
+  return {normalise(node, norm, sum, node.input(2), beta, dimsOf(sum).size() - 1), Value(), Value(), sum};
+}
+
+constexpr OnnxOp table[] = {
+    {"LayerNormalization", 2, 3, normalisation<Norm::Layer>, "axis epsilon stash_type"},
+    {"LogSoftmax", 1, 1, logSoftmax, "axis"},
+    {"RMSNormalization", 2, 2, normalisation<Norm::Rms>, "axis epsilon stash_type"},
+    {"ReduceL1", 1, 2, reduceL1, "axes keepdims noop_with_empty_axes"},
+    {"ReduceL2", 1, 2, reduceL2, "axes keepdims noop_with_empty_axes"},
+    {"ReduceMax", 1, 2, reduceMax, "axes keepdims noop_with_empty_axes"},
+    {"ReduceMean", 1, 2, reduceMean, "axes keepdims noop_with_empty_axes"},
+    {"ReduceMin", 1, 2, reduceMin, "axes keepdims noop_with_empty_axes"},
+    {"ReduceProd", 1, 2, reduceProd, "axes keepdims noop_with_empty_axes"},
+    {"ReduceSum", 1, 2, reduceSum, "axes keepdims noop_with_empty_axes"},
+    {"ReduceSumSquare", 1, 2, reduceSumSquare, "axes keepdims noop_with_empty_axes"},
+    {"SimplifiedLayerNormalization", 2, 2, normalisation<Norm::Rms>, "axis epsilon stash_type"},
+    {"Softmax", 1, 1, softmax, "axis"},
+    {"com.microsoft.SimplifiedLayerNormalization", 2, 2, normalisation<Norm::Rms>, "axis epsilon stash_type"},
+    {"com.microsoft.SkipLayerNormalization", 3, 5,
+     [](Node &node) { return skipNormalisation(node, Norm::Layer, node.input(3), node.input(4)); }, "epsilon"},
+    {"com.microsoft.SkipSimplifiedLayerNormalization", 3, 4,
+     [](Node &node) { return skipNormalisation(node, Norm::Rms, Value(), node.input(3)); }, "epsilon"},
+};
+
+} // namespace
+
+llvm::ArrayRef<OnnxOp> rowOps() { return table; }
+
+} // namespace kfuse::ir::onnx

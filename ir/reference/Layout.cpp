@@ -1,0 +1,185 @@
+// Ops that move elements, generators, and in-place updates.
+#include "ir/reference/OpTable.h"
+
+#include "ir/dialect/Kfuse.h"
+
+#include <algorithm>
+
+namespace kfuse::reference {
+namespace {
+
+using Int = std::int64_t;
+
+template <class Op> Shape resultShape(Op op) { return ir::shapeOf(op->getResult(0)); }
+
+//===- Strided views -------------------------------------------------------------------------===//
+
+LazyTensor &reshape(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  Shape shape = resultShape(op);
+  return arena.make<StridedTensor>(*operands[0], shape, StridedMap(shape, denseStrides(shape)));
+}
+
+LazyTensor &transpose(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  Shape shape = resultShape(op), from = denseStrides(operands[0]->shape), strides;
+  for (Int dim : mlir::cast<ir::TransposeOp>(op).getPermutation())
+    strides.push_back(from[dim]);
+  return arena.make<StridedTensor>(*operands[0], shape, StridedMap(shape, strides));
+}
+
+LazyTensor &broadcast(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  Shape shape = resultShape(op);
+  return arena.make<StridedTensor>(*operands[0], shape, StridedMap(shape, broadcastStrides(operands[0]->shape, shape)));
+}
+
+LazyTensor &slice(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  auto slice = mlir::cast<ir::SliceOp>(op);
+  Shape shape = resultShape(op), strides = denseStrides(operands[0]->shape);
+  Int offset = 0;
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    offset += slice.getOffsets()[i] * strides[i];
+    strides[i] *= slice.getStrides()[i];
+  }
+  return arena.make<StridedTensor>(*operands[0], shape, StridedMap(shape, strides, offset));
+}
+
+//===- Along an axis -------------------------------------------------------------------------===//
+
+/// A shape seen from one of its dimensions: `outer` x `size` x `inner` elements.
+struct AlongAxis {
+  Int size, inner;
+  AlongAxis(const Shape &shape, Int axis) : size(shape[axis]), inner(1) {
+    for (std::size_t i = axis + 1; i < shape.size(); ++i)
+      inner *= shape[i];
+  }
+};
+
+/// Calls `visitor(line, out)` for pieces of a line that stay within `block` neighbouring elements.
+template <class Visitor> void forEachBlock(Line line, Int block, Number *out, Visitor visitor) {
+  while (line.count > 0) {
+    Int left = line.stride == 1 ? block - line.first % block : 1;
+    Line piece{line.first, 1, std::min(left, line.count)};
+    visitor(piece, out);
+    out += piece.count;
+    line.first += piece.count * line.stride;
+    line.count -= piece.count;
+  }
+}
+
+class ConcatTensor : public LazyTensor {
+public:
+  ConcatTensor(DType type, Shape shape, Operands operands, Int axis)
+      : LazyTensor(type, shape), pieces(operands.begin(), operands.end()), axis(axis), along(shape, axis) {}
+
+private:
+  void compute(Line line, Number *out) override {
+    forEachBlock(line, along.inner, out, [&](Line block, Number *where) {
+      Int inner = block.first % along.inner, position = block.first / along.inner % along.size;
+      Int outer = block.first / along.inner / along.size;
+      std::size_t piece = 0;
+      for (; position >= pieces[piece]->shape[axis]; ++piece)
+        position -= pieces[piece]->shape[axis];
+      block.first = (outer * pieces[piece]->shape[axis] + position) * along.inner + inner;
+      pieces[piece]->read(block, where);
+    });
+  }
+
+  std::vector<LazyTensor *> pieces;
+  Int axis;
+  AlongAxis along;
+};
+
+LazyTensor &concat(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  return arena.make<ConcatTensor>(operands[0]->type, resultShape(op), operands, mlir::cast<ir::ConcatOp>(op).getAxis());
+}
+
+class GatherTensor : public LazyTensor {
+public:
+  GatherTensor(Shape shape, LazyTensor &data, LazyTensor &indices, Int axis)
+      : LazyTensor(data.type, std::move(shape)), data(data), indices(indices), along(data.shape, axis),
+        count(elementCount(indices.shape)) {}
+
+private:
+  void compute(Line line, Number *out) override {
+    forEachBlock(line, along.inner, out, [&](Line block, Number *where) {
+      Int inner = block.first % along.inner, outer = block.first / along.inner / count;
+      Int index = indices.at(block.first / along.inner % count).integer;
+      index = std::clamp<Int>(index < 0 ? index + along.size : index, 0, along.size - 1);
+      block.first = (outer * along.size + index) * along.inner + inner;
+      data.read(block, where);
+    });
+  }
+
+  LazyTensor &data, &indices;
+  AlongAxis along;
+  Int count;
+};
+
+LazyTensor &gather(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  return arena.make<GatherTensor>(resultShape(op), *operands[0], *operands[1], mlir::cast<ir::GatherOp>(op).getAxis());
+}
+
+class StateUpdateTensor : public LazyTensor {
+public:
+  StateUpdateTensor(LazyTensor &state, LazyTensor &value, LazyTensor &position, Int axis)
+      : LazyTensor(state.type, state.shape), state(state), value(value), position(position), along(state.shape, axis),
+        written(value.shape[axis]) {}
+
+private:
+  void compute(Line line, Number *out) override {
+    forEachBlock(line, along.inner, out, [&](Line block, Number *where) {
+      Int row = block.first / along.inner, outer = row / along.size, index = row % along.size;
+      Int start = positionOf(block.first);
+      bool fits = start >= 0 && start <= along.size - written;
+      if (!fits || index < start || index >= start + written)
+        return state.read(block, where);
+      block.first = (outer * written + index - start) * along.inner + block.first % along.inner;
+      value.read(block, where);
+    });
+  }
+
+  /// One position for all, or one per index of dimension 0.
+  Int positionOf(Int offset) const {
+    Int positions = elementCount(position.shape);
+    return position.at(positions == 1 ? 0 : offset / (elementCount(shape) / shape[0])).integer;
+  }
+
+  LazyTensor &state, &value, &position;
+  AlongAxis along;
+  Int written;
+};
+
+LazyTensor &stateUpdate(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  return arena.make<StateUpdateTensor>(*operands[0], *operands[1], *operands[2],
+                                       mlir::cast<ir::StateUpdateOp>(op).getAxis());
+}
+
+//===- Generators ----------------------------------------------------------------------------===//
+
+class IotaTensor : public LazyTensor {
+public:
+  IotaTensor(DType type, Shape shape, Int dim) : LazyTensor(type, shape), along(shape, dim) {}
+
+private:
+  void compute(Line line, Number *out) override {
+    for (Int i = 0; i < line.count; ++i)
+      out[i].integer = (line.first + i * line.stride) / along.inner % along.size;
+  }
+
+  AlongAxis along;
+};
+
+LazyTensor &iota(mlir::Operation *op, Operands, LazyArena &arena) {
+  auto iota = mlir::cast<ir::IotaOp>(op);
+  return arena.make<IotaTensor>(ir::dtypeOf(iota.getType()), resultShape(op), iota.getDim());
+}
+
+constexpr ReferenceOp rows[] = {
+    {"reshape", reshape}, {"transpose", transpose}, {"broadcast", broadcast},      {"slice", slice},
+    {"concat", concat},   {"gather", gather},       {"state_update", stateUpdate}, {"iota", iota},
+};
+
+} // namespace
+
+llvm::ArrayRef<ReferenceOp> layoutOps() { return rows; }
+
+} // namespace kfuse::reference

@@ -1,0 +1,239 @@
+#include "ir/reference/Policy.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+
+namespace kfuse::reference {
+namespace {
+
+using Int = std::int64_t;
+
+constexpr double roundingAllowance = 1.25, strayLimits = 32, strayAllowance = 8;
+
+double largestFinite(DType type) {
+  return type == DType::F16 ? 65504 : static_cast<double>(std::numeric_limits<float>::max());
+}
+
+double numberAt(const Values &values, Int i) {
+  return isFloat(values.type) ? values.real(i) : static_cast<double>(values.integer(i));
+}
+
+std::string text(const char *format, double value) {
+  std::string result;
+  llvm::raw_string_ostream(result) << llvm::format(format, value);
+  return result;
+}
+
+std::string describe(const Shape &shape, Int element) {
+  std::string text;
+  for (std::size_t i = shape.size(); i-- > 0; element /= shape[i])
+    text = std::to_string(element % shape[i]) + (text.empty() ? "" : ", ") + text;
+  return "element [" + text + "]";
+}
+
+//===- One comparison ------------------------------------------------------------------------===//
+
+/// Whether both are NaN, the same infinity, or finite once stored. At the very end of the type's range
+/// a value may round either way.
+bool sameKind(DType type, double found, double exact) {
+  if (std::isnan(found) || std::isnan(exact))
+    return std::isnan(found) == std::isnan(exact);
+  double stored = roundTo(type, exact);
+  if (std::isfinite(found) && std::isfinite(stored))
+    return true;
+  bool nearTheEnd = std::min(std::fabs(found), std::fabs(exact)) >= (1 - 2 * tolerance(type)) * largestFinite(type);
+  return found == stored || (nearTheEnd && std::signbit(found) == std::signbit(exact));
+}
+
+/// How values differ from the exact ones: norms over the elements that are finite in both.
+struct Deviation {
+  double error = 0;          ///< Relative.
+  double rootMeanSquare = 0; ///< Of the exact values.
+  double largest = 0;        ///< Difference of one element.
+  Int worst = 0;             ///< That element.
+};
+
+Deviation measure(const Values &values, const Values &exact) {
+  Deviation deviation;
+  double squares = 0, differences = 0;
+  Int count = 0;
+  for (Int i = 0; i < exact.size(); ++i) {
+    double value = values.real(i), reference = exact.real(i);
+    if (!std::isfinite(value) || !std::isfinite(reference))
+      continue;
+    double difference = std::fabs(value - reference);
+    squares += reference * reference;
+    differences += difference * difference;
+    ++count;
+    if (difference > deviation.largest) {
+      deviation.largest = difference;
+      deviation.worst = i;
+    }
+  }
+  if (differences > 0)
+    deviation.error = std::sqrt(differences / squares); // Infinite where all should be 0.
+  deviation.rootMeanSquare = count ? std::sqrt(squares / count) : 0;
+  return deviation;
+}
+
+/// One result under judgement: a ladder of questions, the op-by-op values computed when first needed.
+class Trial {
+public:
+  Trial(const Values &found, const Values &exact, const std::function<Result<Values>()> &makeRounded)
+      : found(found), exact(exact), makeRounded(makeRounded) {}
+
+  Result<Verdict> run() {
+    Verdict verdict = isFloat(exact.type) ? ofFloats() : ofIntegers();
+    if (failure)
+      return *failure;
+    verdict.right = verdict.element < 0;
+    if (!verdict.right)
+      verdict.message = describe(exact.shape, verdict.element) + " is " + text("%g", numberAt(found, verdict.element)) +
+                        ", expected " + text("%g", numberAt(exact, verdict.element)) + "; relative error " +
+                        text("%.2e", verdict.error) + ", allowed " + text("%.2e", verdict.limit);
+    return verdict;
+  }
+
+private:
+  Verdict ofFloats() {
+    Deviation deviation = measure(found, exact);
+    Verdict verdict;
+    verdict.error = deviation.error;
+    verdict.limit = tolerance(exact.type);
+    if (deviation.error > verdict.limit)
+      verdict.limit = std::max(verdict.limit, roundingAllowance * roundedDeviation().error);
+    verdict.element = findWrongElement(verdict.limit, deviation);
+    if (verdict.element < 0 && deviation.error > verdict.limit)
+      verdict.element = deviation.worst;
+    return verdict;
+  }
+
+  Int findWrongElement(double limit, const Deviation &deviation) {
+    for (Int i = 0; i < exact.size(); ++i) {
+      double value = found.real(i), reference = exact.real(i);
+      if (!sameKind(exact.type, value, reference)) {
+        if (!isExcused(i))
+          return i;
+        continue;
+      }
+      double difference = std::fabs(value - reference);
+      double stray = strayLimits * limit * (std::fabs(reference) + deviation.rootMeanSquare);
+      if (std::isfinite(difference) && difference > stray && difference > strayAllowance * roundedDeviation().largest)
+        return i;
+    }
+    return -1;
+  }
+
+  Verdict ofIntegers() {
+    Verdict verdict;
+    verdict.limit = tolerance(exact.type);
+    Int first = -1, unequal = 0;
+    for (Int i = 0; i < exact.size(); ++i)
+      if (found.integer(i) != exact.integer(i) && !isExcused(i)) {
+        first = first < 0 ? i : first;
+        ++unequal;
+      }
+    verdict.error = exact.size() ? static_cast<double>(unequal) / static_cast<double>(exact.size()) : 0;
+    verdict.element = verdict.error > verdict.limit ? first : -1;
+    return verdict;
+  }
+
+  /// Whether the op-by-op evaluation has the same: an overflow in f32 that f64 does not have, an
+  /// integer from a rounded float.
+  bool isExcused(Int i) {
+    const Values *values = roundedValues();
+    if (!values)
+      return true;
+    if (!isFloat(exact.type))
+      return values->integer(i) == found.integer(i);
+    double value = found.real(i), other = values->real(i);
+    return value == other || (std::isnan(value) && std::isnan(other)) || (std::isfinite(value) && std::isfinite(other));
+  }
+
+  const Values *roundedValues() {
+    if (!rounded && !failure) {
+      Result<Values> made = makeRounded();
+      if (made)
+        rounded = std::move(*made);
+      else
+        failure = made.error();
+    }
+    return rounded ? &*rounded : nullptr;
+  }
+
+  const Deviation &roundedDeviation() {
+    const Values *values = roundedValues();
+    if (values && !deviationOfRounded)
+      deviationOfRounded = measure(*values, exact);
+    static const Deviation none;
+    return deviationOfRounded ? *deviationOfRounded : none;
+  }
+
+  const Values &found, &exact;
+  const std::function<Result<Values>()> &makeRounded;
+  std::optional<Values> rounded;
+  std::optional<Deviation> deviationOfRounded;
+  std::optional<Error> failure;
+};
+
+} // namespace
+
+double tolerance(DType type) {
+  switch (type) {
+  case DType::F32:
+    return 1e-5;
+  case DType::F16:
+    return 2e-3;
+  case DType::BF16:
+    return 1e-2;
+  case DType::Bool:
+    return 1e-3;
+  default:
+    return 0;
+  }
+}
+
+Result<Verdict> judge(const Values &found, const Values &exact, const std::function<Result<Values>()> &rounded) {
+  if (found.type != exact.type || found.size() != exact.size())
+    return Error{ErrorCode::Usage, "a result of " + std::to_string(found.size()) + " " +
+                                       std::string(toString(found.type)) + " elements was given, expected " +
+                                       std::to_string(exact.size()) + " " + std::string(toString(exact.type))};
+  return Trial(found, exact, rounded).run();
+}
+
+Result<std::vector<Verdict>> checkOutputs(mlir::Block &block, std::span<const HostTensor> arguments,
+                                          std::span<const HostTensor> outputs) {
+  Result<std::vector<Values>> exact = evaluate(block, arguments, Mode::Exact);
+  if (!exact)
+    return exact.error();
+  if (exact->size() != outputs.size())
+    return Error{ErrorCode::Usage,
+                 "got " + std::to_string(outputs.size()) + " results, expected " + std::to_string(exact->size())};
+
+  std::optional<std::vector<Values>> allRounded;
+  std::vector<Verdict> verdicts;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    auto rounded = [&]() -> Result<Values> {
+      if (!allRounded) {
+        Result<std::vector<Values>> made = evaluate(block, arguments, Mode::RoundEachOp);
+        if (!made)
+          return made.error();
+        allRounded = std::move(*made);
+      }
+      return (*allRounded)[i];
+    };
+    Result<Verdict> verdict = judge(toValues(outputs[i]), (*exact)[i], rounded);
+    if (!verdict)
+      return verdict.error();
+    verdicts.push_back(std::move(*verdict));
+  }
+  return verdicts;
+}
+
+} // namespace kfuse::reference

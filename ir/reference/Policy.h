@@ -1,0 +1,42 @@
+// When a computed result is right: kfuse's numerics policy.
+#pragma once
+
+#include "ir/reference/Evaluator.h"
+#include "ir/reference/Tensor.h"
+#include "kfuse/error.h"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kfuse::reference {
+
+/// Largest relative error ||found - exact|| / ||exact||, L2 norms over a whole result: 1e-5 for f32
+/// (tf32, at 5e-4, does not pass), 2e-3 for f16, 1e-2 for bf16. Integers are exact. Of booleans one in
+/// a thousand may differ, as comparisons of rounded numbers tip over.
+double tolerance(DType type);
+
+/// What the policy says about one result.
+struct Verdict {
+  bool right = true;
+  double error = 0;          ///< Relative L2 error over the finite elements; share of unequal elements if not floats.
+  double limit = 0;          ///< The error allowed.
+  std::int64_t element = -1; ///< Of a wrong result: the first element that is wrong on its own, else the worst.
+  std::string message;       ///< Of a wrong result, one line: "element [3, 7] is 0.5, expected 0.25; ...".
+};
+
+/// Judges `found` against the exact values. It is right when
+/// - NaN and the infinities are where the exact values, once stored, have them;
+/// - the relative error is within the tolerance, or within 1.25 times the error of `rounded()`, the
+///   evaluation that rounds after every op: deep bf16 chains lose more than 1e-2 in any correct code;
+/// - no element errs by more than 32 limits of its own size and the result's root mean square, or than
+///   8 times the worst of `rounded()`: a wrong corner is not averaged away in a big tensor.
+/// `rounded` is called only when the exact values alone do not excuse a difference.
+Result<Verdict> judge(const Values &found, const Values &exact, const std::function<Result<Values>()> &rounded);
+
+/// Judges all results of a block (a model's @main, or a region) computed from `arguments`.
+Result<std::vector<Verdict>> checkOutputs(mlir::Block &block, std::span<const HostTensor> arguments,
+                                          std::span<const HostTensor> outputs);
+
+} // namespace kfuse::reference

@@ -1,0 +1,177 @@
+#include "ir/reference/Tensor.h"
+
+#include "ir/reference/Parallel.h"
+#include "kfuse/half.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+namespace kfuse::reference {
+namespace {
+
+constexpr std::int64_t conversionGrain = 1 << 16;
+
+/// `value` as f32, an inexact result with its last bit odd: rounding that to a format of at least two
+/// bits less is then as if `value` had been rounded there at once (Boldo and Melquiond, 2008).
+float toFloatRoundingToOdd(double value) {
+  auto nearest = static_cast<float>(value);
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if (std::isnan(value) || nearest == value || bits & 1)
+    return nearest;
+  return std::bit_cast<float>(std::fabs(nearest) > std::fabs(value) ? bits - 1 : bits + 1);
+}
+
+//===- Stored elements -----------------------------------------------------------------------===//
+
+// One struct a type: its stored form, and that to and from a Number.
+struct F32 {
+  using Stored = float;
+  static Number read(Stored value) { return {.real = value}; }
+  static Stored write(Number number) { return static_cast<float>(number.real); }
+};
+struct F16 {
+  using Stored = std::uint16_t;
+  static Number read(Stored bits) { return {.real = f16ToFloat(bits)}; }
+  static Stored write(Number number) { return floatToF16(toFloatRoundingToOdd(number.real)); }
+};
+struct BF16 {
+  using Stored = std::uint16_t;
+  static Number read(Stored bits) { return {.real = bf16ToFloat(bits)}; }
+  static Stored write(Number number) { return floatToBf16(toFloatRoundingToOdd(number.real)); }
+};
+template <class T> struct Integer {
+  using Stored = T;
+  static Number read(Stored value) { return {.integer = value}; }
+  static Stored write(Number number) { return static_cast<T>(number.integer); }
+};
+
+/// Calls `visitor` with the struct of `type`.
+template <class Visitor> auto visit(DType type, Visitor visitor) {
+  switch (type) {
+  case DType::F32:
+    return visitor(F32{});
+  case DType::F16:
+    return visitor(F16{});
+  case DType::BF16:
+    return visitor(BF16{});
+  case DType::I32:
+    return visitor(Integer<std::int32_t>{});
+  case DType::I64:
+    return visitor(Integer<std::int64_t>{});
+  case DType::Bool:
+    break;
+  }
+  return visitor(Integer<std::uint8_t>{});
+}
+
+template <class Element> typename Element::Stored load(const std::byte *stored, std::int64_t i) {
+  typename Element::Stored element;
+  std::memcpy(&element, stored + i * sizeof(element), sizeof(element));
+  return element;
+}
+
+template <class Element> void store(Number number, std::byte *stored, std::int64_t i) {
+  typename Element::Stored element = Element::write(number);
+  std::memcpy(stored + i * sizeof(element), &element, sizeof(element));
+}
+
+//===- Noise ---------------------------------------------------------------------------------===//
+
+/// The i-th of a seed's random 64-bit words: splitmix64 (Steele, Lea and Flood, 2014), which any
+/// thread can enter anywhere.
+std::uint64_t randomWord(std::uint64_t seed, std::uint64_t i) {
+  std::uint64_t z = seed * 0xd1342543de82ef95 + (i + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+/// 53 random bits in [0, 1).
+double unitInterval(std::uint64_t word) { return static_cast<double>(word >> 11) * 0x1p-53; }
+
+template <class Draw> HostTensor fill(DType type, Shape shape, Draw draw) {
+  HostTensor tensor = HostTensor::zeros(type, std::move(shape));
+  visit(type, [&](auto element) {
+    parallelFor(tensor.size(), conversionGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        store<decltype(element)>(draw(i), tensor.bytes.data(), i);
+    });
+  });
+  return tensor;
+}
+
+Number numberOf(DType type, double value) {
+  return isFloat(type) ? Number{.real = value} : Number{.integer = static_cast<std::int64_t>(std::floor(value))};
+}
+
+} // namespace
+
+HostTensor HostTensor::zeros(DType type, Shape shape) {
+  HostTensor tensor{type, std::move(shape), {}};
+  tensor.bytes.resize(static_cast<std::size_t>(tensor.size()) * byteWidth(type));
+  return tensor;
+}
+
+double roundTo(DType type, double value) {
+  return visit(type, [&](auto element) { return element.read(element.write({.real = value})).real; });
+}
+
+void readNumbers(DType type, const std::byte *stored, std::int64_t begin, std::int64_t stride, std::int64_t count,
+                 Number *out) {
+  visit(type, [&](auto element) {
+    for (std::int64_t i = 0; i < count; ++i)
+      out[i] = element.read(load<decltype(element)>(stored, begin + i * stride));
+  });
+}
+
+Values toValues(const HostTensor &tensor) {
+  Values values{tensor.type, tensor.shape, std::vector<Number>(static_cast<std::size_t>(tensor.size()))};
+  parallelFor(tensor.size(), conversionGrain, [&](std::int64_t begin, std::int64_t end) {
+    readNumbers(tensor.type, tensor.bytes.data(), begin, 1, end - begin, values.numbers.data() + begin);
+  });
+  return values;
+}
+
+HostTensor toTensor(const Values &values) {
+  return fill(values.type, values.shape, [&](std::int64_t i) { return values.numbers[i]; });
+}
+
+HostTensor tensorOf(DType type, Shape shape, const std::vector<double> &values) {
+  return fill(type, std::move(shape), [&](std::int64_t i) { return numberOf(type, values[i]); });
+}
+
+std::vector<double> toDoubles(const HostTensor &tensor) {
+  Values values = toValues(tensor);
+  std::vector<double> result;
+  result.reserve(values.numbers.size());
+  for (Number number : values.numbers)
+    result.push_back(isFloat(tensor.type) ? number.real : static_cast<double>(number.integer));
+  return result;
+}
+
+HostTensor uniform(DType type, Shape shape, std::uint64_t seed, double low, double high) {
+  return fill(type, std::move(shape),
+              [=](std::int64_t i) { return numberOf(type, low + (high - low) * unitInterval(randomWord(seed, i))); });
+}
+
+HostTensor normal(DType type, Shape shape, std::uint64_t seed, double deviation) {
+  // The sum of four uniforms has the variance 1 / 3 and reaches 3.46 deviations.
+  double scale = deviation * std::numbers::sqrt3 * 0x1p-16;
+  return fill(type, std::move(shape), [=](std::int64_t i) {
+    std::uint64_t word = randomWord(seed, i), mask = 0xffff;
+    std::uint64_t sum = (word & mask) + (word >> 16 & mask) + (word >> 32 & mask) + (word >> 48);
+    return numberOf(type, scale * (static_cast<double>(sum) - 2 * 0xffff));
+  });
+}
+
+HostTensor integers(DType type, Shape shape, std::uint64_t seed, std::int64_t low, std::int64_t high) {
+  auto span = static_cast<std::uint64_t>(high - low);
+  return fill(type, std::move(shape), [=](std::int64_t i) {
+    std::int64_t value = low + static_cast<std::int64_t>(randomWord(seed, i) % span);
+    return isFloat(type) ? Number{.real = static_cast<double>(value)} : Number{.integer = value};
+  });
+}
+
+} // namespace kfuse::reference

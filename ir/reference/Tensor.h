@@ -1,0 +1,63 @@
+// Tensors on the host: as stored, and as the evaluator counts.
+#pragma once
+
+#include "kfuse/types.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace kfuse::reference {
+
+/// A dense row-major tensor as models store it. Bool takes one byte an element, 0 or 1.
+struct HostTensor {
+  DType type = DType::F32;
+  Shape shape;
+  std::vector<std::byte> bytes;
+
+  static HostTensor zeros(DType type, Shape shape);
+  std::int64_t size() const { return elementCount(shape); }
+  friend bool operator==(const HostTensor &, const HostTensor &) = default;
+};
+
+/// One element: `real` of a float tensor, `integer` of any other, so that i64 stays exact.
+union Number {
+  double real;
+  std::int64_t integer;
+};
+
+/// A tensor in the evaluator's numbers. Floats hold f64, whatever their type: only a store rounds.
+struct Values {
+  DType type = DType::F32;
+  Shape shape;
+  std::vector<Number> numbers;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(numbers.size()); }
+  double real(std::int64_t i) const { return numbers[i].real; }
+  std::int64_t integer(std::int64_t i) const { return numbers[i].integer; }
+};
+
+/// `value` rounded to the nearest element of a float type, ties to even; f64 to f16 in one step.
+double roundTo(DType type, double value);
+
+/// Elements [begin, begin + count) of stored elements `stride` apart; writes `count` numbers.
+void readNumbers(DType type, const std::byte *stored, std::int64_t begin, std::int64_t stride, std::int64_t count,
+                 Number *out);
+
+Values toValues(const HostTensor &tensor);
+/// Rounds floats to the tensor's type.
+HostTensor toTensor(const Values &values);
+
+/// A tensor of the given numbers, rounded to its type; `values` are as many as the shape has elements.
+HostTensor tensorOf(DType type, Shape shape, const std::vector<double> &values);
+/// Every element as f64 (i64 beyond 2^53 rounds).
+std::vector<double> toDoubles(const HostTensor &tensor);
+
+/// Seeded noise, the same on every machine and for every number of threads. `uniform` lies in
+/// [low, high), `integers` in [low, high); integer types take either, bool from `integers` alone.
+/// `normal` is so to 3.46 deviations, which it does not exceed.
+HostTensor uniform(DType type, Shape shape, std::uint64_t seed, double low = -1, double high = 1);
+HostTensor normal(DType type, Shape shape, std::uint64_t seed, double deviation = 1);
+HostTensor integers(DType type, Shape shape, std::uint64_t seed, std::int64_t low, std::int64_t high);
+
+} // namespace kfuse::reference
