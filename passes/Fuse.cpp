@@ -1,0 +1,106 @@
+#include "passes/Passes.h"
+#include "passes/fuse/Partition.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+/// Writes a partition out: the block's ops become kfuse.fused ops, constants and views.
+class RegionEmitter {
+public:
+  RegionEmitter(Block &block, const Partition &partition) : block(block), partition(partition), builder(block.getTerminator()) {}
+
+  void run() {
+    SmallVector<Operation *> old;
+    for (Operation &op : block.without_terminator())
+      if (!isa<ConstantOp>(op))
+        old.push_back(&op);
+    for (OpGraph::Vertex group : partition.groups().order())
+      emit(group);
+    Operation *terminator = block.getTerminator();
+    for (OpOperand &operand : terminator->getOpOperands())
+      operand.set(stored(operand.get()));
+    for (Operation *op : llvm::reverse(old))
+      op->erase();
+    for (ConstantOp constant : llvm::make_early_inc_range(block.getOps<ConstantOp>()))
+      if (constant->use_empty())
+        constant.erase();
+  }
+
+private:
+  void emit(OpGraph::Vertex group) {
+    BuiltRegion region = partition.regionOf(group);
+    SmallVector<Value> inputs;
+    for (Value input : region.inputs)
+      inputs.push_back(stored(input));
+    FusedOp fused = region.op.release();
+    fused->setOperands(inputs);
+    markAttention(fused);
+    builder.insert(fused);
+    for (auto [before, after] : llvm::zip_equal(region.outputs, fused.getResults()))
+      results[before] = after;
+  }
+
+  /// The ops' mark moves to their kernel, so that regions of several layers stay equal.
+  static void markAttention(FusedOp fused) {
+    for (Operation &op : fused.getBody().front())
+      if (Attribute number = op.removeAttr(attentionAttrName))
+        fused->setAttr(attentionAttrName, number);
+  }
+
+  /// The value in memory that stands for one of the old block: a region's result, or a view of one.
+  Value stored(Value value) {
+    if (Value known = results.lookup(value))
+      return known;
+    auto reshape = value.getDefiningOp<ReshapeOp>();
+    if (!reshape)
+      return value; // An argument or a constant.
+    return results[value] = builder.create<ReshapeOp>(reshape.getLoc(), reshape.getType(), stored(reshape.getOperand()));
+  }
+
+  Block &block;
+  const Partition &partition;
+  OpBuilder builder;
+  DenseMap<Value, Value> results;
+};
+
+struct FusePass : PassWrapper<FusePass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FusePass)
+  explicit FusePass(const CostModel &model) : model(model) {}
+  StringRef getArgument() const override { return "kfuse-fuse"; }
+  StringRef getDescription() const override { return "Every op into one kfuse.fused that a kernel template takes"; }
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (!function.getBody().hasOneBlock()) {
+      function.emitError("fusion takes functions of one block");
+      return signalPassFailure();
+    }
+    Block &block = function.getBody().front();
+    eraseDead(block);
+    Partition partition(block, model);
+    if (failed(partition.run()))
+      return signalPassFailure();
+    setFusionRefusals(function, partition.refusals());
+    RegionEmitter(block, partition).run();
+  }
+
+  static void eraseDead(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  }
+
+  const CostModel &model;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createFusePass(const CostModel &model) { return std::make_unique<FusePass>(model); }
+
+} // namespace kfuse::passes

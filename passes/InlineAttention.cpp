@@ -1,0 +1,63 @@
+#include "passes/Passes.h"
+
+#include "ir/dialect/Kfuse.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/OwningOpRef.h"
+
+using namespace mlir;
+
+namespace kfuse::passes {
+namespace {
+
+/// Whether a template takes the attention whole: asked on a kfuse.fused around it.
+bool isTaken(ir::AttentionOp attention, const ir::CostModel &model) {
+  OpBuilder builder(attention.getContext());
+  OwningOpRef<ir::FusedOp> fused(builder.create<ir::FusedOp>(attention.getLoc(), attention.getResultTypes(), attention.getInputs()));
+  Block &body = fused->getBody().emplaceBlock();
+  IRMapping mapping;
+  for (Value input : attention.getInputs())
+    mapping.map(input, mapping.lookupOrNull(input) ? mapping.lookup(input) : body.addArgument(input.getType(), input.getLoc()));
+  builder.setInsertionPointToEnd(&body);
+  Operation *inner = builder.clone(*attention, mapping);
+  builder.create<ir::YieldOp>(attention.getLoc(), inner->getResults());
+  return static_cast<bool>(model.accepts(body));
+}
+
+struct InlineAttentionPass : PassWrapper<InlineAttentionPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InlineAttentionPass)
+  explicit InlineAttentionPass(const ir::CostModel *model) : model(model) {}
+  StringRef getArgument() const override { return "kfuse-inline-attention"; }
+  StringRef getDescription() const override { return "kfuse.attention regions become their parts again"; }
+
+  void runOnOperation() override {
+    int64_t number = 0;
+    SmallVector<ir::AttentionOp> regions(getOperation().getBody().getOps<ir::AttentionOp>());
+    for (ir::AttentionOp attention : regions) {
+      if (!model || !isTaken(attention, *model))
+        inlineParts(attention, number);
+      ++number;
+    }
+  }
+
+  static void inlineParts(ir::AttentionOp attention, int64_t number) {
+    OpBuilder builder(attention);
+    Block &body = attention.getBody().front();
+    IRMapping mapping;
+    mapping.map(body.getArguments(), attention.getInputs());
+    for (Operation &op : body.without_terminator())
+      builder.clone(op, mapping)->setAttr(ir::attentionAttrName, builder.getI64IntegerAttr(number));
+    for (auto [result, yielded] : llvm::zip_equal(attention.getResults(), body.getTerminator()->getOperands()))
+      result.replaceAllUsesWith(mapping.lookup(yielded));
+    attention.erase();
+  }
+
+  const ir::CostModel *model;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createInlineAttentionPass(const ir::CostModel *model) { return std::make_unique<InlineAttentionPass>(model); }
+
+} // namespace kfuse::passes

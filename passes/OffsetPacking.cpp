@@ -1,0 +1,90 @@
+#include "passes/OffsetPacking.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+
+namespace kfuse::passes {
+namespace {
+
+using Order = std::vector<unsigned>;
+
+/// The offset of the smallest gap that fits between `placed`, else behind them all.
+int64_t bestFit(int64_t bytes, llvm::SmallVectorImpl<const PackedBuffer *> &placed) {
+  llvm::sort(placed, [](const PackedBuffer *a, const PackedBuffer *b) { return a->offset < b->offset; });
+  int64_t end = 0, best = -1, smallest = std::numeric_limits<int64_t>::max();
+  for (const PackedBuffer *neighbour : placed) {
+    int64_t gap = neighbour->offset - end;
+    if (gap >= bytes && gap < smallest) {
+      best = end;
+      smallest = gap;
+    }
+    end = std::max(end, neighbour->offset + neighbour->bytes);
+  }
+  return best >= 0 ? best : end;
+}
+
+int64_t packInOrder(llvm::MutableArrayRef<PackedBuffer> buffers, const Order &order, const InterferenceGraph &interference) {
+  std::vector<bool> isPlaced(buffers.size());
+  int64_t peak = 0;
+  for (unsigned number : order) {
+    llvm::SmallVector<const PackedBuffer *> placed;
+    for (auto neighbour : llvm::make_range(boost::adjacent_vertices(number, interference)))
+      if (isPlaced[neighbour])
+        placed.push_back(&buffers[neighbour]);
+    PackedBuffer &buffer = buffers[number];
+    buffer.offset = bestFit(buffer.bytes, placed);
+    isPlaced[number] = true;
+    peak = std::max(peak, buffer.offset + buffer.bytes);
+  }
+  return peak;
+}
+
+} // namespace
+
+int64_t mostLiveBytes(llvm::ArrayRef<PackedBuffer> buffers) {
+  std::map<int, int64_t> change; // Bytes that begin or end to live before a step.
+  for (const PackedBuffer &buffer : buffers) {
+    change[buffer.lifetime.first] += buffer.bytes;
+    change[buffer.lifetime.last + 1] -= buffer.bytes;
+  }
+  int64_t live = 0, most = 0;
+  for (auto [step, bytes] : change)
+    most = std::max(most, live += bytes);
+  return most;
+}
+
+int64_t packOffsets(llvm::MutableArrayRef<PackedBuffer> buffers) {
+  llvm::SmallVector<Lifetime> lifetimes;
+  for (const PackedBuffer &buffer : buffers)
+    lifetimes.push_back(buffer.lifetime);
+  InterferenceGraph interference = interferenceOf(lifetimes);
+
+  auto span = [&](unsigned i) { return int64_t{buffers[i].lifetime.last} - buffers[i].lifetime.first + 1; };
+  using Weight = std::function<int64_t(unsigned)>;
+  const Weight weights[] = {[&](unsigned i) { return buffers[i].bytes; }, span,
+                            [&](unsigned i) { return buffers[i].bytes * span(i); },
+                            [&](unsigned i) { return -int64_t{buffers[i].lifetime.first}; }};
+  std::vector<int64_t> best;
+  int64_t smallest = std::numeric_limits<int64_t>::max();
+  for (const Weight &weight : weights) {
+    Order order(buffers.size());
+    std::iota(order.begin(), order.end(), 0U);
+    llvm::stable_sort(order, [&](unsigned a, unsigned b) { return weight(a) > weight(b); });
+    int64_t peak = packInOrder(buffers, order, interference);
+    if (peak >= smallest)
+      continue;
+    smallest = peak;
+    best.clear();
+    for (const PackedBuffer &buffer : buffers)
+      best.push_back(buffer.offset);
+  }
+  for (auto [buffer, offset] : llvm::zip_equal(buffers, best))
+    buffer.offset = offset;
+  return smallest;
+}
+
+} // namespace kfuse::passes

@@ -1,0 +1,76 @@
+// The one bridge from MLIR to Boost.Graph: order, reachability and contraction for fusion, and
+// interference for memory planning.
+#pragma once
+
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <boost/graph/adjacency_list.hpp>
+
+#include <vector>
+
+namespace kfuse::passes {
+
+/// Groups of ops and what must run before what. A throw-away view: it holds no IR of its own.
+///
+/// Groups start as single ops and merge. The order of groups stays topological through merges by
+/// local repair: only groups between the merged ones move (Pearce and Kelly, A Dynamic Topological
+/// Sort Algorithm for Directed Acyclic Graphs, 2006).
+class OpGraph {
+public:
+  using Vertex = unsigned;
+
+  /// One vertex per op.
+  explicit OpGraph(llvm::ArrayRef<mlir::Operation *> ops);
+
+  /// `to` runs after `from`.
+  void addEdge(mlir::Operation *from, mlir::Operation *to);
+  /// Finds the topological order nearest to that of the ops; call it once all edges are there. False
+  /// when there is a cycle.
+  bool sort();
+
+  /// The group that holds `op` now.
+  Vertex groupOf(mlir::Operation *op) const { return groups.lookup(op); }
+  /// The ops of a group, in their first order.
+  llvm::ArrayRef<mlir::Operation *> opsOf(Vertex group) const { return members[group]; }
+  /// Neighbours, in topological order.
+  llvm::SmallVector<Vertex> producersOf(Vertex group) const;
+  llvm::SmallVector<Vertex> consumersOf(Vertex group) const;
+  /// All groups, in topological order.
+  llvm::SmallVector<Vertex> order() const;
+
+  /// `from`, `to` and every group on a path between them: what must merge with them, or a cycle would
+  /// arise. In topological order.
+  llvm::SmallVector<Vertex> closure(Vertex from, Vertex to) const;
+  /// Makes the groups of a closure one, and returns it.
+  Vertex merge(llvm::ArrayRef<Vertex> closed);
+
+private:
+  using Graph = boost::adjacency_list<boost::setS, boost::vecS, boost::bidirectionalS>;
+
+  /// Everything reachable from the starts within positions [first, last], the starts included.
+  std::vector<bool> reachable(llvm::ArrayRef<Vertex> starts, bool forward, size_t first, size_t last) const;
+  llvm::SmallVector<Vertex> sorted(llvm::SmallVector<Vertex> vertices) const;
+
+  Graph graph;
+  std::vector<llvm::SmallVector<mlir::Operation *, 2>> members; ///< Empty once merged into another.
+  std::vector<size_t> position;                                 ///< Of each vertex in the order.
+  std::vector<Vertex> sequence;                                 ///< The order; merged vertices stay as holes.
+  llvm::DenseMap<mlir::Operation *, Vertex> groups;
+  llvm::DenseMap<mlir::Operation *, unsigned> number; ///< Of each op in the first order.
+};
+
+/// Lifetimes as closed intervals of steps.
+struct Lifetime {
+  int first = 0;
+  int last = 0;
+};
+
+/// An edge joins two values that live at the same time.
+using InterferenceGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS>;
+InterferenceGraph interferenceOf(llvm::ArrayRef<Lifetime> lifetimes);
+
+} // namespace kfuse::passes

@@ -1,0 +1,31 @@
+// The passes that turn an imported graph into fused, planned kernels. Pipeline.h has their order.
+#pragma once
+
+#include "ir/CostModel.h"
+
+#include "mlir/Pass/Pass.h"
+
+#include <memory>
+
+namespace kfuse::passes {
+
+/// --kfuse-simplify: canonical forms, and decomposed ops recognised again.
+std::unique_ptr<mlir::Pass> createSimplifyPass();
+
+/// --kfuse-inline-attention: kfuse.attention regions become their parts again, all of them or, given
+/// a cost model, those that no template takes whole. Each op carries `kfuse.attention = <n>`, the
+/// number of its region, so that people can be told which kernels belong together.
+std::unique_ptr<mlir::Pass> createInlineAttentionPass(const ir::CostModel *model = nullptr);
+
+/// --kfuse-split-prepare: what depends on parameters and constants alone moves into @prepare.
+std::unique_ptr<mlir::Pass> createSplitPreparePass();
+
+/// --kfuse-fuse: every op into exactly one kfuse.fused, but for constants and views that cost no
+/// kernel. Leaves the refusals (FusionReport.h) on the function.
+std::unique_ptr<mlir::Pass> createFusePass(const ir::CostModel &model);
+
+/// --kfuse-plan-memory: places values between kernels in one arena (MemoryPlan.h) and leaves offsets
+/// on the kfuse.fused ops, the arena's size and its lower bound on the function.
+std::unique_ptr<mlir::Pass> createPlanMemoryPass();
+
+} // namespace kfuse::passes

@@ -1,0 +1,28 @@
+#include "passes/Pipeline.h"
+
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+
+namespace kfuse::passes {
+
+void buildPipeline(OpPassManager &manager, const ir::CostModel &model, const PipelineOptions &options) {
+  if (options.simplify)
+    manager.addNestedPass<func::FuncOp>(createSimplifyPass());
+  manager.addPass(createSplitPreparePass());
+  // From here on @prepare and @main are compiled alike.
+  manager.addNestedPass<func::FuncOp>(createInlineAttentionPass(&model));
+  manager.addNestedPass<func::FuncOp>(createFusePass(model));
+  manager.addNestedPass<func::FuncOp>(createPlanMemoryPass());
+}
+
+LogicalResult runPipeline(ModuleOp module, const ir::CostModel &model, const PipelineOptions &options) {
+  PassManager manager(module.getContext());
+  buildPipeline(manager, model, options);
+  return manager.run(module);
+}
+
+} // namespace kfuse::passes

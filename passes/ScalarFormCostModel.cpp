@@ -1,0 +1,46 @@
+#include "passes/ScalarFormCostModel.h"
+
+#include "ir/IndexMath.h"
+#include "ir/RegionScalars.h"
+#include "ir/dialect/Kfuse.h"
+
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+/// A load whose address is linear in the iteration space and is always taken.
+bool isStridedLoad(const ScalarGraph &graph, Scalar operand) {
+  const ScalarNode &load = graph[operand];
+  if (load.kind != ScalarNode::Kind::Load || !load.guards.empty() || !load.symbols.empty())
+    return false;
+  llvm::SmallVector<int64_t> strides;
+  int64_t offset = 0;
+  mlir::AffineExpr address = linearise(load.map.getResults(), graph.inputs[load.input].shape, load.map.getContext());
+  return linearForm(simplifyIndex(address, graph.domain.extents), graph.domain.rank(), strides, offset);
+}
+
+} // namespace
+
+FusionDecision ScalarFormCostModel::accepts(mlir::Block &region) const {
+  Result<ScalarGraph> graph = scalariseRegion(region);
+  if (!graph)
+    return FusionDecision::no(graph.error().message);
+  for (const ScalarNode &node : graph->nodes)
+    if (node.kind == ScalarNode::Kind::Contract)
+      for (Scalar operand : node.operands)
+        if (!isStridedLoad(*graph, operand))
+          return FusionDecision::no("a product reads its operands with strides, as they lie in memory");
+  return FusionDecision::yes();
+}
+
+double ScalarFormCostModel::estimateUs(mlir::Block &region) const {
+  double bytes = 0;
+  for (mlir::Value input : region.getArguments())
+    bytes += static_cast<double>(bytesOf(input));
+  for (mlir::Value output : region.getTerminator()->getOperands())
+    bytes += static_cast<double>(bytesOf(output));
+  return device.launchUs + bytes / device.memoryBytesPerUs;
+}
+
+} // namespace kfuse::passes

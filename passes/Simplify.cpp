@@ -1,0 +1,63 @@
+#include "passes/Passes.h"
+#include "passes/simplify/Attention.h"
+#include "passes/simplify/Patterns.h"
+
+#include "ir/dialect/Kfuse.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace kfuse::passes {
+namespace {
+
+using Populate = void (*)(RewritePatternSet &);
+
+/// Applies the patterns until none matches; then equal ops are made one.
+LogicalResult rewrite(func::FuncOp function, ArrayRef<Populate> themes) {
+  RewritePatternSet patterns(function.getContext());
+  for (Populate populate : themes)
+    populate(patterns);
+  GreedyRewriteConfig config;
+  config.useTopDownTraversal = true;
+  config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
+  if (failed(applyPatternsAndFoldGreedily(function, std::move(patterns), config)))
+    return function.emitError("simplification did not come to an end");
+  DominanceInfo dominance(function);
+  IRRewriter rewriter(function.getContext());
+  eliminateCommonSubExpressions(rewriter, dominance, function);
+  return success();
+}
+
+struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SimplifyPass)
+  StringRef getArgument() const override { return "kfuse-simplify"; }
+  StringRef getDescription() const override { return "Canonical forms; decomposed norms, activations, rotary and attention recognised"; }
+  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<ir::KfuseDialect>(); }
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (failed(simplify(function)))
+      return signalPassFailure();
+    recogniseAttention(function);
+  }
+
+  /// What exporters take apart is put together first, while its parts still look as they wrote them.
+  static LogicalResult simplify(func::FuncOp function) {
+    if (failed(rewrite(function, {populateArithmetic, populateFolding, populateLayout})) ||
+        failed(rewrite(function, {populateArithmetic, populateFolding, populateLayout, populateActivations, populateNorms,
+                                  populateRotary})) ||
+        failed(rewrite(function, {populateArithmetic, populateFolding, populateLayout, populateMotion, populateMatmul})))
+      return failure();
+    return rewrite(function, {populateArithmetic, populateFolding, populateLayout, populateMotion, populateMatmul, populateRanks});
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createSimplifyPass() { return std::make_unique<SimplifyPass>(); }
+
+} // namespace kfuse::passes

@@ -1,0 +1,159 @@
+// @main(inputs, parameters, states) -> @prepare(parameters) -> (prepared), run once per weight set, and
+// @main(inputs, parameters, states, prepared).
+#include "passes/Generated.h"
+#include "passes/Passes.h"
+
+#include "ir/dialect/Kfuse.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+class Splitter {
+public:
+  explicit Splitter(func::FuncOp main) : main(main), body(main.getBody().front()) {}
+
+  void run() {
+    findFixed();
+    findPrepared();
+    if (prepared.empty())
+      return;
+    buildPrepare();
+    passPrepared();
+    dropUnused();
+  }
+
+private:
+  StringRef roleOf(BlockArgument argument) {
+    auto role = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), roleAttrName);
+    return role ? role.getValue() : "input";
+  }
+
+  /// Values that are the same in every run.
+  void findFixed() {
+    for (BlockArgument argument : body.getArguments())
+      if (roleOf(argument) == "parameter")
+        fixed.insert(argument);
+    for (Operation &op : body.without_terminator())
+      if (llvm::all_of(op.getOperands(), [&](Value operand) { return fixed.contains(operand); }))
+        fixed.insert(op.result_begin(), op.result_end());
+  }
+
+  void findPrepared() {
+    for (Operation &op : body)
+      if (op.hasTrait<OpTrait::IsTerminator>() || !fixed.contains(op.getResult(0)))
+        for (Value operand : op.getOperands())
+          if (fixed.contains(operand))
+            require(operand);
+  }
+
+  /// `value` is used by what runs each time: prepared, unless it is at hand or its consumer can read it
+  /// as a view or compute it as cheaply.
+  void require(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || isa<ConstantOp>(op) || isGenerated(value))
+      return;
+    if (isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp>(op))
+      return require(op->getOperand(0));
+    prepared.insert(value);
+  }
+
+  /// @prepare: the ops that the prepared values depend on.
+  void buildPrepare() {
+    llvm::SetVector<Operation *> needed;
+    for (Value value : prepared)
+      collect(value, needed);
+    SmallVector<BlockArgument> parameters;
+    for (BlockArgument argument : body.getArguments())
+      if (llvm::any_of(argument.getUsers(), [&](Operation *user) { return needed.contains(user); }))
+        parameters.push_back(argument);
+
+    OpBuilder builder(main);
+    SmallVector<Value> inputs(parameters.begin(), parameters.end());
+    auto type = builder.getFunctionType(ValueRange(inputs).getTypes(), ValueRange(prepared.getArrayRef()).getTypes());
+    auto prepare = builder.create<func::FuncOp>(main.getLoc(), "prepare", type);
+    Block *block = prepare.addEntryBlock();
+    IRMapping mapping;
+    for (auto [parameter, argument] : llvm::zip_equal(parameters, block->getArguments())) {
+      mapping.map(parameter, argument);
+      prepare.setArgAttrs(argument.getArgNumber(), main.getArgAttrDict(parameter.getArgNumber()));
+    }
+    builder.setInsertionPointToEnd(block);
+    for (Operation &op : body)
+      if (needed.contains(&op))
+        builder.clone(op, mapping);
+    SmallVector<Value> results;
+    for (auto [i, value] : llvm::enumerate(prepared)) {
+      results.push_back(mapping.lookup(value));
+      prepare.setResultAttr(i, nameAttrName, nameOf(i));
+    }
+    builder.create<func::ReturnOp>(main.getLoc(), results);
+  }
+
+  static void collect(Value value, llvm::SetVector<Operation *> &needed) {
+    SmallVector<Value> pending{value};
+    while (!pending.empty())
+      if (Operation *op = pending.pop_back_val().getDefiningOp(); op && needed.insert(op))
+        llvm::append_range(pending, op->getOperands());
+  }
+
+  StringAttr nameOf(size_t i) { return StringAttr::get(main.getContext(), "prepared." + Twine(i)); }
+
+  /// @main takes the prepared values as arguments.
+  void passPrepared() {
+    Builder builder(main.getContext());
+    for (auto [i, fixedValue] : llvm::enumerate(prepared)) {
+      Value value = fixedValue;
+      DictionaryAttr attributes = builder.getDictionaryAttr(
+          {builder.getNamedAttr(roleAttrName, builder.getStringAttr("prepared")), builder.getNamedAttr(nameAttrName, nameOf(i))});
+      unsigned number = main.getNumArguments();
+      main.insertArgument(number, value.getType(), attributes, value.getLoc());
+      value.replaceAllUsesWith(main.getArgument(number));
+    }
+  }
+
+  void dropUnused() {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+      if (op.use_empty() && &op != body.getTerminator())
+        op.erase();
+    BitVector unused(main.getNumArguments());
+    for (BlockArgument argument : body.getArguments())
+      if (argument.use_empty() && roleOf(argument) == "parameter")
+        unused.set(argument.getArgNumber());
+    main.eraseArguments(unused);
+  }
+
+  func::FuncOp main;
+  Block &body;
+  DenseSet<Value> fixed;
+  llvm::SetVector<Value> prepared;
+};
+
+struct SplitPreparePass : PassWrapper<SplitPreparePass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SplitPreparePass)
+  StringRef getArgument() const override { return "kfuse-split-prepare"; }
+  StringRef getDescription() const override { return "Moves what depends on parameters alone into @prepare"; }
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || main.isExternal() || !main.getBody().hasOneBlock()) {
+      getOperation().emitError("the module needs a function @main of one block");
+      return signalPassFailure();
+    }
+    if (!getOperation().lookupSymbol("prepare"))
+      Splitter(main).run();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createSplitPreparePass() { return std::make_unique<SplitPreparePass>(); }
+
+} // namespace kfuse::passes

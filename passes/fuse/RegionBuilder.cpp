@@ -1,0 +1,114 @@
+#include "passes/fuse/RegionBuilder.h"
+
+#include "passes/Generated.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+
+Value peelReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getOperand();
+  return value;
+}
+
+Transparency::Transparency(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    auto fusable = dyn_cast<FusableOpInterface>(op);
+    if (fusable && (fusable.getOpKind() == OpKind::Layout || isGenerated(op.getResult(0))))
+      transparent.insert(&op);
+  }
+}
+
+bool Transparency::isStored(Value value) const { return !isTransparent(peelReshapes(value).getDefiningOp()); }
+
+void Transparency::forEachSource(Value value, llvm::function_ref<void(Value)> visit) const {
+  SmallVector<Value> pending{value};
+  llvm::DenseSet<Value> seen;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    if (isTransparent(next.getDefiningOp()))
+      llvm::append_range(pending, next.getDefiningOp()->getOperands());
+    else
+      visit(next);
+  }
+}
+
+namespace {
+
+/// One region under construction.
+class OneRegion {
+public:
+  OneRegion(const Transparency &transparency, ArrayRef<Operation *> members)
+      : transparency(transparency), members(members), memberSet(members.begin(), members.end()),
+        builder(members.front()->getContext()) {}
+
+  BuiltRegion build() {
+    body = new Block();
+    builder.setInsertionPointToEnd(body);
+    for (Operation *member : members)
+      cloneInside(member);
+    SmallVector<Value> yielded;
+    for (Operation *member : members)
+      for (Value result : member->getResults())
+        if (isUsedOutside(result)) {
+          region.outputs.push_back(result);
+          yielded.push_back(mapping.lookup(result));
+        }
+    Location location = members.back()->getLoc();
+    builder.create<YieldOp>(location, yielded);
+    OpBuilder detached(builder.getContext());
+    region.op = detached.create<FusedOp>(location, ValueRange(region.outputs).getTypes(), region.inputs);
+    region.op->getBody().push_back(body);
+    return std::move(region);
+  }
+
+private:
+  void cloneInside(Operation *op) {
+    for (Value operand : op->getOperands())
+      resolve(operand);
+    builder.clone(*op, mapping);
+  }
+
+  /// Makes `value` available inside: computed again when it is transparent, else as an input.
+  void resolve(Value value) {
+    if (mapping.contains(value))
+      return;
+    Operation *op = value.getDefiningOp();
+    bool isInside = transparency.isTransparent(op) && !(isa<ReshapeOp>(op) && isStoredOutside(value));
+    if (isInside)
+      return cloneInside(op);
+    region.inputs.push_back(value);
+    mapping.map(value, body->addArgument(value.getType(), value.getLoc()));
+  }
+
+  bool isStoredOutside(Value value) const {
+    return transparency.isStored(value) && !memberSet.contains(peelReshapes(value).getDefiningOp());
+  }
+
+  /// Whether another region, a view of the result or the function's end reads `value`.
+  bool isUsedOutside(Value value) const {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      if (memberSet.contains(user))
+        return false;
+      return !transparency.isTransparent(user) || isUsedOutside(user->getResult(0));
+    });
+  }
+
+  const Transparency &transparency;
+  ArrayRef<Operation *> members;
+  llvm::SmallDenseSet<Operation *> memberSet;
+  OpBuilder builder;
+  Block *body = nullptr;
+  IRMapping mapping;
+  BuiltRegion region;
+};
+
+} // namespace
+
+BuiltRegion RegionBuilder::build(ArrayRef<Operation *> members) const { return OneRegion(transparency, members).build(); }
+
+} // namespace kfuse::passes

@@ -1,0 +1,105 @@
+#include "passes/simplify/Attention.h"
+
+#include "passes/simplify/Matchers.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+/// What lies between the product of scores and the product with the values:
+///
+///     matmul(q, k) -> scale -> mask -> softmax -> is_nan -> where -> matmul(., v)
+///                                         `-----------------^
+class Attention {
+public:
+  explicit Attention(MatmulOp product) : product(product) {}
+
+  /// Finds the ops; true when they are an attention and no other op sees inside.
+  bool match() {
+    if (!leadsToScores(product.getLhs()) || scores == nullptr || softmaxes != 1)
+      return false;
+    ops.insert(product);
+    return llvm::all_of(ops, [&](Operation *op) {
+      return op == product || llvm::all_of(op->getUsers(), [&](Operation *user) { return ops.contains(user); });
+    });
+  }
+
+  void outline() {
+    OpBuilder builder(product);
+    SmallVector<Operation *> ordered(ops.getArrayRef());
+    llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    llvm::SetVector<Value> inputs;
+    for (Operation *op : ordered)
+      for (Value operand : op->getOperands())
+        if (!ops.contains(operand.getDefiningOp()) && !isSplat(operand))
+          inputs.insert(operand);
+
+    auto attention = builder.create<AttentionOp>(product.getLoc(), product->getResultTypes(), inputs.getArrayRef());
+    Block &body = attention.getBody().emplaceBlock();
+    IRMapping mapping;
+    for (Value input : inputs)
+      mapping.map(input, body.addArgument(input.getType(), input.getLoc()));
+    builder.setInsertionPointToEnd(&body);
+    for (Operation *op : ordered) {
+      for (Value operand : op->getOperands())
+        if (isSplat(operand) && !mapping.contains(operand))
+          builder.clone(*operand.getDefiningOp(), mapping);
+      builder.clone(*op, mapping);
+    }
+    builder.create<YieldOp>(product.getLoc(), mapping.lookup(product.getResult()));
+    product->replaceAllUsesWith(attention);
+    for (Operation *op : llvm::reverse(ordered))
+      op->erase();
+  }
+
+private:
+  static bool isSplat(Value value) { return value.getDefiningOp<ConstantOp>() && splatValue(value); }
+
+  /// Collects the ops from `value` back to the product of scores.
+  bool leadsToScores(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || ops.size() > 16)
+      return false;
+    if (ops.contains(op))
+      return true;
+    if (isa<MatmulOp>(op)) {
+      scores = op;
+      ops.insert(op);
+      return true;
+    }
+    if (!isElementwise(op) && !isa<SoftmaxOp, ReshapeOp>(op))
+      return false;
+    bool leads = false;
+    for (Value operand : op->getOperands())
+      leads |= leadsToScores(operand);
+    if (leads) {
+      softmaxes += isa<SoftmaxOp>(op);
+      ops.insert(op);
+    }
+    return leads;
+  }
+
+  MatmulOp product;
+  Operation *scores = nullptr;
+  int softmaxes = 0;
+  llvm::SetVector<Operation *> ops;
+};
+
+} // namespace
+
+void recogniseAttention(func::FuncOp function) {
+  SmallVector<MatmulOp> products(function.getBody().getOps<MatmulOp>());
+  for (MatmulOp product : products) {
+    Attention attention(product);
+    if (attention.match())
+      attention.outline();
+  }
+}
+
+} // namespace kfuse::passes

@@ -1,0 +1,247 @@
+// Layout ops that cancel or compose.
+#include "ir/IndexMath.h"
+#include "passes/simplify/Matchers.h"
+#include "passes/simplify/Patterns.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+bool isIdentity(ArrayRef<int64_t> permutation) { return llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size())); }
+
+/// Whether the permutation leaves the dimensions that are longer than 1 in their order: a reshape.
+bool movesOnlyOnes(TransposeOp op) {
+  ArrayRef<int64_t> dims = dimsOf(op.getOperand());
+  SmallVector<int64_t> moved;
+  for (int64_t dim : op.getPermutation())
+    if (dims[dim] != 1)
+      moved.push_back(dim);
+  return llvm::is_sorted(moved);
+}
+
+LogicalResult dropReshape(ReshapeOp op, PatternRewriter &rewriter) {
+  if (op.getOperand().getType() == op.getType()) {
+    rewriter.replaceOp(op, op.getOperand());
+    return success();
+  }
+  auto inner = op.getOperand().getDefiningOp<ReshapeOp>();
+  if (!inner)
+    return failure();
+  rewriter.replaceOp(op, reshapeTo(rewriter, inner.getOperand(), op.getType().getShape()));
+  return success();
+}
+
+LogicalResult composeTransposes(TransposeOp op, PatternRewriter &rewriter) {
+  if (isIdentity(op.getPermutation())) {
+    rewriter.replaceOp(op, op.getOperand());
+    return success();
+  }
+  if (movesOnlyOnes(op)) {
+    rewriter.replaceOp(op, reshapeTo(rewriter, op.getOperand(), op.getType().getShape()));
+    return success();
+  }
+  auto inner = op.getOperand().getDefiningOp<TransposeOp>();
+  if (!inner)
+    return failure();
+  SmallVector<int64_t> permutation;
+  for (int64_t dim : op.getPermutation())
+    permutation.push_back(inner.getPermutation()[dim]);
+  rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), inner.getOperand(), permutation);
+  return success();
+}
+
+/// The pure view `op` of `source`, through the reshapes and transposes between them, as one reshape
+/// and one transpose: possible when each dimension of the result walks the source with one stride.
+///
+///     q [B, S, H*D] -> [B, S, H, D] -> [B, H, S, D] -> [B*H, S, D]     strides mix B and H: stays
+///     k [B, S, H*D] -> [S*B, H, D] ... -> [B, H, D, S]                 reshape [B, S, H, D], transpose
+LogicalResult rewriteView(Operation *op, Value source, ArrayRef<Operation *> chain, PatternRewriter &rewriter) {
+  ArrayRef<int64_t> dims = dimsOf(op->getResult(0));
+  MLIRContext *context = op->getContext();
+  SmallVector<AffineExpr> index;
+  for (unsigned i = 0; i < dims.size(); ++i)
+    index.push_back(getAffineDimExpr(i, context));
+  for (Operation *view : chain) {
+    ArrayRef<int64_t> from = dimsOf(view->getOperand(0)), to = dimsOf(view->getResult(0));
+    if (auto transpose = dyn_cast<TransposeOp>(view)) {
+      SmallVector<AffineExpr> before(index.size());
+      for (auto [i, dim] : llvm::enumerate(transpose.getPermutation()))
+        before[dim] = index[i];
+      index = before;
+    } else {
+      index = delinearise(linearise(index, to, context), from);
+    }
+    for (AffineExpr &expr : index)
+      expr = simplifyIndex(expr, dims);
+  }
+  SmallVector<int64_t> strides;
+  int64_t offset = 0;
+  AffineExpr address = simplifyIndex(linearise(index, dimsOf(source), context), dims);
+  if (!linearForm(address, dims.size(), strides, offset))
+    return failure();
+
+  // Dimensions by falling stride are the source's shape, cut finer; ones go anywhere.
+  SmallVector<int64_t> order(dims.size()), shape, permutation(dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::stable_sort(order, [&](int64_t a, int64_t b) {
+    return std::make_pair(dims[a] == 1, -strides[a]) < std::make_pair(dims[b] == 1, -strides[b]);
+  });
+  int64_t dense = 1;
+  for (int64_t dim : llvm::reverse(order)) {
+    if (dims[dim] != 1 && strides[dim] != dense)
+      return failure();
+    dense *= dims[dim];
+  }
+  for (auto [position, dim] : llvm::enumerate(order)) {
+    shape.push_back(dims[dim]);
+    permutation[dim] = position;
+  }
+  Value view = reshapeTo(rewriter, source, shape);
+  if (!isIdentity(permutation))
+    view = rewriter.create<TransposeOp>(op->getLoc(), op->getResult(0).getType(), view, permutation);
+  rewriter.replaceOp(op, view);
+  return success();
+}
+
+/// Brings chains of reshapes and transposes to one reshape, then one transpose.
+template <class Op> LogicalResult normaliseViews(Op op, PatternRewriter &rewriter) {
+  SmallVector<Operation *> chain;
+  SmallVector<Value> sources;
+  for (Operation *view = op; isa_and_nonnull<ReshapeOp, TransposeOp>(view); view = view->getOperand(0).getDefiningOp()) {
+    chain.push_back(view);
+    sources.push_back(view->getOperand(0));
+  }
+  // Transpose of reshape is the normal form already.
+  size_t shortest = chain.size() > 1 && isa<TransposeOp>(chain[0]) && isa<ReshapeOp>(chain[1]) ? 3 : 2;
+  for (size_t length = chain.size(); length >= shortest; --length)
+    if (succeeded(rewriteView(op, sources[length - 1], ArrayRef(chain).take_front(length), rewriter)))
+      return success();
+  return failure();
+}
+
+LogicalResult composeBroadcasts(BroadcastOp op, PatternRewriter &rewriter) {
+  Value source = op.getOperand();
+  if (auto inner = source.getDefiningOp<BroadcastOp>())
+    source = inner.getOperand();
+  else if (typeOf(source).getNumElements() != op.getType().getNumElements())
+    return failure();
+  rewriter.replaceOp(op, broadcastTo(rewriter, source, op.getType()));
+  return success();
+}
+
+/// Broadcasting puts ones in front by itself: broadcast(reshape x [1, 1, N]) -> broadcast(x [N]).
+LogicalResult broadcastReshaped(BroadcastOp op, PatternRewriter &rewriter) {
+  auto reshape = op.getOperand().getDefiningOp<ReshapeOp>();
+  if (!reshape)
+    return failure();
+  ArrayRef<int64_t> from = dimsOf(reshape.getOperand()), padded = reshape.getType().getShape();
+  bool onlyAddsOnes = padded.size() > from.size() && padded.take_back(from.size()) == from &&
+                      llvm::all_of(padded.drop_back(from.size()), [](int64_t size) { return size == 1; });
+  if (!onlyAddsOnes)
+    return failure();
+  rewriter.replaceOpWithNewOp<BroadcastOp>(op, op.getType(), reshape.getOperand());
+  return success();
+}
+
+LogicalResult composeSlices(SliceOp op, PatternRewriter &rewriter) {
+  if (op.getOperand().getType() == op.getType() &&
+      llvm::all_of(op.getOffsets(), [](int64_t offset) { return offset == 0; })) {
+    rewriter.replaceOp(op, op.getOperand());
+    return success();
+  }
+  auto inner = op.getOperand().getDefiningOp<SliceOp>();
+  if (!inner)
+    return failure();
+  SmallVector<int64_t> offsets, strides;
+  for (auto [outerOffset, outerStride, offset, stride] :
+       llvm::zip(op.getOffsets(), op.getStrides(), inner.getOffsets(), inner.getStrides())) {
+    offsets.push_back(offset + stride * outerOffset);
+    strides.push_back(stride * outerStride);
+  }
+  rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), inner.getOperand(), offsets, strides);
+  return success();
+}
+
+/// A slice that stays within one piece of a concat is a slice of that piece.
+LogicalResult sliceOfConcat(SliceOp op, PatternRewriter &rewriter) {
+  auto concat = op.getOperand().getDefiningOp<ConcatOp>();
+  if (!concat)
+    return failure();
+  int64_t axis = concat.getAxis(), first = op.getOffsets()[axis];
+  int64_t last = first + (op.getType().getShape()[axis] - 1) * op.getStrides()[axis];
+  int64_t start = 0;
+  for (Value piece : concat.getOperands()) {
+    int64_t end = start + dimsOf(piece)[axis];
+    if (std::min(first, last) >= start && std::max(first, last) < end) {
+      SmallVector<int64_t> offsets(op.getOffsets());
+      offsets[axis] -= start;
+      rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), piece, offsets, op.getStrides());
+      return success();
+    }
+    start = end;
+  }
+  return failure();
+}
+
+/// concat(a, concat(b, c)) along one axis is concat(a, b, c); concat(a) is a; adjacent slices that
+/// make up the whole of x are x.
+LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
+  if (op->getNumOperands() == 1) {
+    rewriter.replaceOp(op, op->getOperand(0));
+    return success();
+  }
+  SmallVector<Value> pieces;
+  int64_t axis = op.getAxis(), along = 0;
+  bool cutsOne = true; // Whether the pieces are adjacent slices of one tensor.
+  Value whole;
+  for (Value piece : op->getOperands()) {
+    auto inner = piece.getDefiningOp<ConcatOp>();
+    if (inner && inner.getAxis() == op.getAxis())
+      llvm::append_range(pieces, inner->getOperands());
+    else
+      pieces.push_back(piece);
+    auto slice = piece.getDefiningOp<SliceOp>();
+    cutsOne &= slice && (!whole || slice.getOperand() == whole) && slice.getOffsets()[axis] == along &&
+               llvm::all_of(slice.getStrides(), [](int64_t stride) { return stride == 1; });
+    whole = slice ? slice.getOperand() : Value();
+    along += dimsOf(piece)[axis];
+  }
+  if (cutsOne && whole.getType() == op.getType()) {
+    rewriter.replaceOp(op, whole);
+    return success();
+  }
+  if (pieces.size() == op->getNumOperands())
+    return failure();
+  rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), pieces, op.getAxisAttr());
+  return success();
+}
+
+/// gather at one constant position is a slice.
+LogicalResult gatherOne(GatherOp op, PatternRewriter &rewriter) {
+  std::optional<double> position = splatValue(op.getIndices());
+  if (!position || typeOf(op.getIndices()).getNumElements() != 1)
+    return failure();
+  int64_t axis = op.getAxis(), size = dimsOf(op.getData())[axis];
+  auto index = static_cast<int64_t>(*position);
+  index = std::clamp<int64_t>(index < 0 ? index + size : index, 0, size - 1);
+  SmallVector<int64_t> shape(dimsOf(op.getData())), offsets(shape.size(), 0), strides(shape.size(), 1);
+  shape[axis] = 1;
+  offsets[axis] = index;
+  Value row = rewriter.create<SliceOp>(op.getLoc(), typeOf(op.getData()).clone(shape), op.getData(), offsets, strides);
+  rewriter.replaceOp(op, reshapeTo(rewriter, row, op.getType().getShape()));
+  return success();
+}
+
+} // namespace
+
+void populateLayout(RewritePatternSet &patterns) {
+  patterns.add(dropReshape).add(composeTransposes).add(normaliseViews<ReshapeOp>).add(normaliseViews<TransposeOp>);
+  patterns.add(composeBroadcasts).add(broadcastReshaped);
+  patterns.add(composeSlices).add(sliceOfConcat).add(simplifyConcat).add(gatherOne);
+}
+
+} // namespace kfuse::passes

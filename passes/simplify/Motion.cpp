@@ -1,0 +1,349 @@
+// Moves that let layout vanish: transposes, broadcasts and scales travel towards the results until a
+// product takes them or two cancel; slices travel towards the arguments, so that nothing is computed
+// that is not used. Each move shrinks the work or leaves it as it is.
+#include "ir/IndexMath.h"
+#include "passes/simplify/Matchers.h"
+#include "passes/simplify/Patterns.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+//===- Transposes ----------------------------------------------------------------------------===//
+
+SmallVector<int64_t> inverse(ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> result(permutation.size());
+  for (auto [i, dim] : llvm::enumerate(permutation))
+    result[dim] = i;
+  return result;
+}
+
+SmallVector<int64_t> permuted(ArrayRef<int64_t> dims, ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> result;
+  for (int64_t dim : permutation)
+    result.push_back(dims[dim]);
+  return result;
+}
+
+SmallVector<int64_t> withLeadingOnes(ArrayRef<int64_t> dims, size_t rank) {
+  SmallVector<int64_t> padded(rank - dims.size(), 1);
+  llvm::append_range(padded, dims);
+  return padded;
+}
+
+/// Whether `operand`, which broadcasts against a value transposed by `permutation`, broadcasts as well
+/// against the value itself: it is transposed alike, or only dimensions of 1 move.
+bool commutesWith(ArrayRef<int64_t> permutation, Value operand) {
+  if (auto transpose = operand.getDefiningOp<TransposeOp>(); transpose && transpose.getPermutation() == permutation)
+    return true;
+  SmallVector<int64_t> dims = withLeadingOnes(dimsOf(operand), permutation.size()), moved;
+  for (int64_t dim : inverse(permutation))
+    if (dims[dim] != 1)
+      moved.push_back(dim);
+  return llvm::is_sorted(moved);
+}
+
+/// That operand, as it broadcasts against the value before the transpose.
+Value beforeTranspose(ArrayRef<int64_t> permutation, Value operand, PatternRewriter &rewriter) {
+  if (auto transpose = operand.getDefiningOp<TransposeOp>(); transpose && transpose.getPermutation() == permutation)
+    return transpose.getOperand();
+  if (typeOf(operand).getNumElements() == 1)
+    return operand;
+  SmallVector<int64_t> shape = permuted(withLeadingOnes(dimsOf(operand), permutation.size()), inverse(permutation));
+  return reshapeTo(rewriter, operand, ArrayRef(shape).drop_while([](int64_t size) { return size == 1; }));
+}
+
+/// f(transpose x, ...) -> transpose f(x, ...).
+struct SinkTranspose : RewritePattern {
+  explicit SinkTranspose(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isElementwise(op))
+      return failure();
+    for (Value operand : op->getOperands()) {
+      auto transpose = operand.getDefiningOp<TransposeOp>();
+      if (!transpose || dimsOf(operand) != dimsOf(op->getResult(0)))
+        continue;
+      SmallVector<int64_t> permutation(transpose.getPermutation());
+      if (llvm::all_of(op->getOperands(), [&](Value other) { return commutesWith(permutation, other); }))
+        return sink(op, permutation, rewriter);
+    }
+    return failure();
+  }
+
+  static LogicalResult sink(Operation *op, ArrayRef<int64_t> permutation, PatternRewriter &rewriter) {
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(beforeTranspose(permutation, operand, rewriter));
+    RankedTensorType type = typeOf(op->getResult(0));
+    Value inner = cloneWith(rewriter, op, operands, type.clone(permuted(type.getShape(), inverse(permutation))));
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, type, inner, permutation);
+    return success();
+  }
+};
+
+/// A transpose that keeps rows whole commutes with what works on rows of one operand and vectors.
+struct SinkTransposeOfRows : RewritePattern {
+  explicit SinkTransposeOfRows(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isRowwise(op) || isa<RotaryOp>(op))
+      return failure();
+    auto transpose = op->getOperand(0).getDefiningOp<TransposeOp>();
+    if (!transpose || transpose.getPermutation().back() != static_cast<int64_t>(transpose.getPermutation().size()) - 1)
+      return failure();
+    SmallVector<Value> operands(op->getOperands());
+    operands[0] = transpose.getOperand();
+    Value inner = cloneWith(rewriter, op, operands, operands[0].getType());
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, op->getResult(0).getType(), inner, transpose.getPermutation());
+    return success();
+  }
+};
+
+/// matmul(transpose x, W) -> transpose(matmul(x, W)) where only rows move and W is one matrix.
+LogicalResult sinkTransposeThroughMatmul(MatmulOp op, PatternRewriter &rewriter) {
+  auto transpose = op.getLhs().getDefiningOp<TransposeOp>();
+  if (!transpose || op.getTransposeA() || dimsOf(op.getRhs()).size() != 2)
+    return failure();
+  ArrayRef<int64_t> permutation = transpose.getPermutation();
+  if (permutation.back() != static_cast<int64_t>(permutation.size()) - 1)
+    return failure();
+  Value product = rewriter.create<MatmulOp>(op.getLoc(), transpose.getOperand(), op.getRhs(), false, op.getTransposeB());
+  rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), product, permutation);
+  return success();
+}
+
+//===- Broadcasts ----------------------------------------------------------------------------===//
+
+/// f(broadcast x, y) -> f(x, y), which broadcasts by itself, or to broadcast(f(x, y)) when nothing
+/// else is as large.
+struct SinkBroadcast : RewritePattern {
+  explicit SinkBroadcast(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isElementwise(op))
+      return failure();
+    SmallVector<Value> operands;
+    SmallVector<int64_t> shape;
+    for (Value operand : op->getOperands()) {
+      auto broadcast = operand.getDefiningOp<BroadcastOp>();
+      operands.push_back(broadcast ? broadcast.getOperand() : operand);
+      ir::detail::broadcastShapes(SmallVector<int64_t>(shape), dimsOf(operands.back()), shape);
+    }
+    if (llvm::equal(operands, op->getOperands()))
+      return failure();
+    RankedTensorType type = typeOf(op->getResult(0));
+    rewriter.replaceOp(op, broadcastTo(rewriter, cloneWith(rewriter, op, operands, type.clone(shape)), type));
+    return success();
+  }
+};
+
+/// Rows that repeat are computed once: norm(broadcast x) -> broadcast(norm x).
+struct SinkBroadcastOfRows : RewritePattern {
+  explicit SinkBroadcastOfRows(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isRowwise(op) || isa<RotaryOp>(op))
+      return failure();
+    auto broadcast = op->getOperand(0).getDefiningOp<BroadcastOp>();
+    if (!broadcast || dimsOf(broadcast.getOperand()).empty() || dimsOf(broadcast.getOperand()).back() != broadcast.getType().getShape().back())
+      return failure();
+    SmallVector<Value> operands(op->getOperands());
+    operands[0] = broadcast.getOperand();
+    Value inner = cloneWith(rewriter, op, operands, operands[0].getType());
+    rewriter.replaceOp(op, broadcastTo(rewriter, inner, typeOf(op->getResult(0))));
+    return success();
+  }
+};
+
+/// An operand of a product before it was broadcast over batches or along its free dimension.
+Value beforeBroadcast(Value operand, bool contractsLast) {
+  auto broadcast = operand.getDefiningOp<BroadcastOp>();
+  if (!broadcast || dimsOf(broadcast.getOperand()).size() < 2)
+    return operand;
+  unsigned fromEnd = contractsLast ? 1 : 2;
+  ArrayRef<int64_t> from = dimsOf(broadcast.getOperand()), to = broadcast.getType().getShape();
+  return from[from.size() - fromEnd] == to[to.size() - fromEnd] ? broadcast.getOperand() : operand;
+}
+
+LogicalResult sinkBroadcastThroughMatmul(MatmulOp op, PatternRewriter &rewriter) {
+  Value lhs = beforeBroadcast(op.getLhs(), !op.getTransposeA()), rhs = beforeBroadcast(op.getRhs(), op.getTransposeB());
+  if (lhs == op.getLhs() && rhs == op.getRhs())
+    return failure();
+  Value product = rewriter.create<MatmulOp>(op.getLoc(), lhs, rhs, op.getTransposeA(), op.getTransposeB());
+  rewriter.replaceOp(op, broadcastTo(rewriter, product, op.getType()));
+  return success();
+}
+
+/// transpose(broadcast x) -> broadcast(transpose x).
+LogicalResult transposeOfBroadcast(TransposeOp op, PatternRewriter &rewriter) {
+  auto broadcast = op.getOperand().getDefiningOp<BroadcastOp>();
+  if (!broadcast)
+    return failure();
+  ArrayRef<int64_t> from = dimsOf(broadcast.getOperand());
+  SmallVector<int64_t> padded = withLeadingOnes(from, op.getPermutation().size());
+  Value source = reshapeTo(rewriter, broadcast.getOperand(), padded);
+  auto small = typeOf(source).clone(permuted(padded, op.getPermutation()));
+  rewriter.replaceOpWithNewOp<BroadcastOp>(op, op.getType(),
+                                           rewriter.create<TransposeOp>(op.getLoc(), small, source, op.getPermutation()));
+  return success();
+}
+
+//===- Scales --------------------------------------------------------------------------------===//
+
+/// matmul(a * s, b), matmul(a, b * s) -> matmul(a, b) * s: in the epilogue the scale is free, and
+/// neither operand is written again.
+LogicalResult sinkScale(MatmulOp op, PatternRewriter &rewriter) {
+  for (unsigned i : {0U, 1U}) {
+    auto scaled = op->getOperand(i).getDefiningOp<MulOp>();
+    if (!scaled || !splatValue(scaled.getRhs()) || scaled.getLhs().getType() != scaled.getType())
+      continue;
+    SmallVector<Value> operands(op->getOperands());
+    operands[i] = scaled.getLhs();
+    Value product = rewriter.create<MatmulOp>(op.getLoc(), operands[0], operands[1], op.getTransposeA(), op.getTransposeB());
+    auto scalar = RankedTensorType::get({}, op.getType().getElementType());
+    rewriter.replaceOpWithNewOp<MulOp>(op, product, makeSplat(rewriter, op.getLoc(), scalar, *splatValue(scaled.getRhs())));
+    return success();
+  }
+  return failure();
+}
+
+//===- Slices --------------------------------------------------------------------------------===//
+
+LogicalResult sliceOfTranspose(SliceOp op, PatternRewriter &rewriter) {
+  auto transpose = op.getOperand().getDefiningOp<TransposeOp>();
+  if (!transpose)
+    return failure();
+  SmallVector<int64_t> back = inverse(transpose.getPermutation());
+  auto type = op.getType().clone(permuted(op.getType().getShape(), back));
+  Value slice = rewriter.create<SliceOp>(op.getLoc(), type, transpose.getOperand(), permuted(op.getOffsets(), back),
+                                         permuted(op.getStrides(), back));
+  rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), slice, transpose.getPermutation());
+  return success();
+}
+
+/// slice(reshape x) -> reshape(slice x) where each dimension of x is cut by itself: column group i of
+/// [M, 3 * N] seen as [M, 3, N] is the columns from i * N.
+LogicalResult sliceOfReshape(SliceOp op, PatternRewriter &rewriter) {
+  auto reshape = op.getOperand().getDefiningOp<ReshapeOp>();
+  if (!reshape)
+    return failure();
+  MLIRContext *context = op.getContext();
+  ArrayRef<int64_t> dims = op.getType().getShape(), from = dimsOf(reshape.getOperand());
+  SmallVector<AffineExpr> index;
+  for (auto [i, offset, stride] : llvm::enumerate(op.getOffsets(), op.getStrides()))
+    index.push_back(getAffineDimExpr(i, context) * stride + offset);
+  AffineExpr address = simplifyIndex(linearise(index, reshape.getType().getShape(), context), dims);
+  SmallVector<int64_t> offsets, strides, shape;
+  int64_t nextDim = 0; // Result dimensions are used up from the left.
+  for (AffineExpr expr : delinearise(address, from)) {
+    SmallVector<int64_t> weights;
+    int64_t offset = 0, stride = 1, size = 1;
+    if (!linearForm(simplifyIndex(expr, dims), dims.size(), weights, offset))
+      return failure();
+    SmallVector<int64_t> used;
+    for (auto [dim, weight] : llvm::enumerate(weights))
+      if (weight != 0 && dims[dim] != 1)
+        used.push_back(dim);
+    for (int64_t dim : llvm::reverse(used)) {
+      stride = size == 1 ? weights[dim] : stride;
+      if (weights[dim] != stride * size)
+        return failure();
+      size *= dims[dim];
+    }
+    for (int64_t dim : used) {
+      while (nextDim < dim && dims[nextDim] == 1)
+        ++nextDim;
+      if (dim != nextDim++)
+        return failure();
+    }
+    offsets.push_back(offset);
+    strides.push_back(stride);
+    shape.push_back(size);
+  }
+  if (ArrayRef(shape) == from || elementsIn(shape) != op.getType().getNumElements())
+    return failure();
+  Value source = reshape.getOperand();
+  Value slice = rewriter.create<SliceOp>(op.getLoc(), typeOf(source).clone(shape), source, offsets, strides);
+  rewriter.replaceOp(op, reshapeTo(rewriter, slice, dims));
+  return success();
+}
+
+/// The part of `operand` (which broadcasts against a value that `op` slices) that the slice needs.
+Value sliceLike(SliceOp op, Value operand, PatternRewriter &rewriter) {
+  ArrayRef<int64_t> dims = dimsOf(operand), to = op.getType().getShape();
+  size_t skipped = to.size() - dims.size();
+  SmallVector<int64_t> shape(dims), offsets(dims.size(), 0), strides(dims.size(), 1);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 1)
+      continue;
+    shape[i] = to[skipped + i];
+    offsets[i] = op.getOffsets()[skipped + i];
+    strides[i] = op.getStrides()[skipped + i];
+  }
+  return rewriter.createOrFold<SliceOp>(op.getLoc(), typeOf(operand).clone(shape), operand, offsets, strides);
+}
+
+LogicalResult sliceOfBroadcast(SliceOp op, PatternRewriter &rewriter) {
+  auto broadcast = op.getOperand().getDefiningOp<BroadcastOp>();
+  if (!broadcast)
+    return failure();
+  rewriter.replaceOp(op, broadcastTo(rewriter, sliceLike(op, broadcast.getOperand(), rewriter), op.getType()));
+  return success();
+}
+
+/// slice(f(x)) -> f(slice x) where f is elementwise, or works on rows and the slice keeps them whole.
+LogicalResult sliceOfComputed(SliceOp op, PatternRewriter &rewriter) {
+  Operation *source = op.getOperand().getDefiningOp();
+  if (!source || !source->hasOneUse() || op.getType().getRank() == 0)
+    return failure();
+  bool rowwise = isRowwise(source) && !isa<RotaryOp>(source);
+  if (!isElementwise(source) && !rowwise)
+    return failure();
+  if (rowwise && op.getType().getShape().back() != typeOf(source->getResult(0)).getShape().back())
+    return failure();
+  SmallVector<Value> operands(source->getOperands());
+  for (Value &operand : operands)
+    if (!rowwise || operand == source->getOperand(0))
+      operand = sliceLike(op, operand, rewriter);
+  rewriter.replaceOp(op, cloneWith(rewriter, source, operands, op.getType()));
+  return success();
+}
+
+/// slice(matmul(a, b)) -> matmul(slice a, slice b): rows of a, columns of b.
+LogicalResult sliceOfMatmul(SliceOp op, PatternRewriter &rewriter) {
+  auto product = op.getOperand().getDefiningOp<MatmulOp>();
+  if (!product || !product->hasOneUse())
+    return failure();
+  auto cut = [&](Value operand, bool transposed, bool isLhs) {
+    ArrayRef<int64_t> dims = dimsOf(operand);
+    int64_t rank = op.getType().getRank(), skipped = rank - static_cast<int64_t>(dims.size());
+    SmallVector<int64_t> shape(dims), offsets(dims.size(), 0), strides(dims.size(), 1);
+    auto take = [&](int64_t dim, int64_t resultDim) {
+      shape[dim] = op.getType().getShape()[resultDim];
+      offsets[dim] = op.getOffsets()[resultDim];
+      strides[dim] = op.getStrides()[resultDim];
+    };
+    for (size_t i = 0; i + 2 < dims.size(); ++i)
+      if (dims[i] != 1)
+        take(i, skipped + i);
+    bool freeIsLast = isLhs == transposed; // lhs [M, K], rhs [K, N].
+    take(dims.size() - (freeIsLast ? 1 : 2), rank - (isLhs ? 2 : 1));
+    return rewriter.create<SliceOp>(op.getLoc(), typeOf(operand).clone(shape), operand, offsets, strides);
+  };
+  Value lhs = cut(product.getLhs(), product.getTransposeA(), true), rhs = cut(product.getRhs(), product.getTransposeB(), false);
+  rewriter.replaceOpWithNewOp<MatmulOp>(op, lhs, rhs, product.getTransposeA(), product.getTransposeB());
+  return success();
+}
+
+} // namespace
+
+void populateMotion(RewritePatternSet &patterns) {
+  patterns.add<SinkTranspose, SinkTransposeOfRows, SinkBroadcast, SinkBroadcastOfRows>(patterns.getContext());
+  patterns.add(sinkTransposeThroughMatmul).add(sinkBroadcastThroughMatmul).add(transposeOfBroadcast).add(sinkScale);
+  patterns.add(sliceOfTranspose).add(sliceOfReshape).add(sliceOfBroadcast).add(sliceOfComputed).add(sliceOfMatmul);
+}
+
+} // namespace kfuse::passes
