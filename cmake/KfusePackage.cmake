@@ -1,0 +1,24 @@
+# libkfuse.so: all rooms in one shared library, LLVM and Boost hidden inside; find_package(kfuse)
+# gives kfuse::kfuse. The tools link the same rooms statically.
+include(CMakePackageConfigHelpers)
+
+set(map ${PROJECT_SOURCE_DIR}/cmake/libkfuse.map)
+file(WRITE ${PROJECT_BINARY_DIR}/libkfuse.cpp "// libkfuse.so is made of the rooms' static libraries.\n")
+add_library(kfuse SHARED ${PROJECT_BINARY_DIR}/libkfuse.cpp)
+add_library(kfuse::kfuse ALIAS kfuse)
+target_link_libraries(kfuse PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,kfuse_api> $<LINK_LIBRARY:WHOLE_ARCHIVE,kfuse_facts> kfuse_options)
+target_link_options(kfuse PRIVATE -Wl,--version-script=${map})
+set_target_properties(kfuse PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
+target_compile_features(kfuse INTERFACE cxx_std_20)
+target_include_directories(kfuse INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+install(TARGETS kfuse EXPORT kfuseTargets)
+install(TARGETS kfuse-cli)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kfuse DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT kfuseTargets NAMESPACE kfuse:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kfuse)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/kfuseConfig.cmake.in ${PROJECT_BINARY_DIR}/kfuseConfig.cmake
+                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kfuse)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/kfuseConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/kfuseConfig.cmake ${PROJECT_BINARY_DIR}/kfuseConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kfuse)

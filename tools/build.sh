@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Configures and builds into a folder. Usage: tools/build.sh FOLDER [cmake options...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$1
+shift
+cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 \
+  -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "$@" >"$folder.log" 2>&1 || { mkdir -p "$folder"; cat "$folder.log" >&2; exit 1; }
+rm -f "$folder.log"
+cmake --build "$folder" -- --quiet

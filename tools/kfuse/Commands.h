@@ -1,0 +1,13 @@
+// The commands of kfuse; each adds itself to the command line and sets the exit status when it ran.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace kfuse::tools {
+
+void addTune(CLI::App &app, int &status);
+void addRun(CLI::App &app, int &status);
+void addExplain(CLI::App &app, int &status);
+void addTargets(CLI::App &app, int &status);
+
+} // namespace kfuse::tools

@@ -1,0 +1,126 @@
+#include "Commands.h"
+#include "ModelOptions.h"
+#include "Table.h"
+#include "tuner/api/Handles.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+namespace kfuse::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// One kernel with its nominal roofline: datasheet rates, so that no device is needed.
+struct Row {
+  const tuner::PlannedKernel &kernel;
+  tuner::Roofline bound;
+
+  double bytes() const { return kernel.region.bytesRead + kernel.region.bytesWritten; }
+  double intensity() const { return bytes() > 0 ? kernel.region.flops / bytes() : 0; }
+};
+
+std::vector<Row> rowsOf(const tuner::PlannedModel &model) {
+  tuner::Peaks peaks = tuner::nominalPeaks(*model.target);
+  std::vector<Row> rows;
+  for (const tuner::PlannedKernel &kernel : model.kernels)
+    rows.push_back({kernel, tuner::roofline(tuner::workOf(kernel.region), peaks)});
+  return rows;
+}
+
+Json memoryJson(const tuner::PlannedFunction &planned) {
+  return {{"arena_bytes", planned.memory.arenaBytes}, {"arena_lower_bound_bytes", planned.memory.lowerBoundBytes}};
+}
+
+std::string toJson(const tuner::PlannedModel &model) {
+  Json json{{"target", model.target->name}, {"kernels", Json::array()}, {"not_fused", Json::array()}};
+  for (const Row &row : rowsOf(model)) {
+    const codegen::Region &region = row.kernel.region;
+    Json kernel{{"name", region.name}, {"ops", region.ops}, {"template", row.kernel.kernelTemplate->name()},
+                {"uses", row.kernel.uses}, {"prepare_uses", row.kernel.prepareUses}, {"flops", region.flops},
+                {"bytes_read", region.bytesRead}, {"bytes_written", region.bytesWritten}, {"intensity", row.intensity()},
+                {"regime", tuner::toString(row.bound.regime)}, {"bound_us", row.bound.boundUs}};
+    kernel["attention"] = row.kernel.attention ? Json(*row.kernel.attention) : Json(nullptr);
+    json["kernels"].push_back(std::move(kernel));
+  }
+  for (const passes::FusionRefusal &refusal : model.refusals)
+    json["not_fused"].push_back({{"producer", refusal.producer}, {"consumer", refusal.consumer}, {"reason", refusal.reason}});
+  json["memory"] = memoryJson(model.main);
+  json["prepare_memory"] = model.prepare ? memoryJson(*model.prepare) : Json(nullptr);
+  return json.dump(2) + "\n";
+}
+
+void printKernels(const std::vector<Row> &rows) {
+  Table table({">runs", ">FLOPs", ">bytes", ">FLOP/B", "regime", ">bound", "template", "fused ops"});
+  double total = 0;
+  for (const Row &row : rows) {
+    const tuner::PlannedKernel &kernel = row.kernel;
+    std::string note = kernel.attention ? fmt::format(" [attention {}]", *kernel.attention) : "";
+    note += kernel.uses == 0 ? " [prepare]" : "";
+    table.add({std::to_string(kernel.uses), formatFlops(kernel.region.flops), formatBytes(row.bytes()), fmt::format("{:.1f}", row.intensity()),
+               std::string(tuner::toString(row.bound.regime)), formatTime(row.bound.boundUs), std::string(kernel.kernelTemplate->name()),
+               kernel.region.ops + note});
+    total += row.bound.boundUs * kernel.uses;
+  }
+  fmt::print("{}sum of bounds: {}\n", table.str(), formatTime(total));
+}
+
+void printRefusals(const std::vector<passes::FusionRefusal> &refusals) {
+  if (refusals.empty())
+    return;
+  Table table({"producer", "consumer", "not fused because"});
+  for (const passes::FusionRefusal &refusal : refusals)
+    table.add({refusal.producer, refusal.consumer, refusal.reason});
+  fmt::print("\n{}", table.str());
+}
+
+void printMemory(const tuner::PlannedModel &model) {
+  auto line = [](std::string_view name, const passes::MemoryPlan &plan) {
+    double bound = static_cast<double>(plan.lowerBoundBytes), arena = static_cast<double>(plan.arenaBytes);
+    fmt::print("{}: arena {}, lower bound {} ({:.1f} % over)\n", name, formatBytes(arena), formatBytes(bound),
+               bound > 0 ? 100 * (arena / bound - 1) : 0.0);
+  };
+  fmt::print("\n");
+  line("memory", model.main.memory);
+  if (model.prepare)
+    line("memory of the preparation", model.prepare->memory);
+}
+
+int explain(const ModelOptions &options) {
+  Result<const ir::Target *> target = tuner::resolveTarget(options.target);
+  if (!target)
+    return fail(target.error());
+  Result<Model> model = options.load();
+  if (!model)
+    return fail(model.error());
+  Result<tuner::PlannedModel> planned = tuner::planModel(*model->internals().model.module, **target);
+  if (!planned)
+    return fail(planned.error());
+  if (options.json) {
+    fmt::print("{}", toJson(*planned));
+    return 0;
+  }
+  std::size_t launches = 0;
+  for (const tuner::PlannedKernel &kernel : planned->kernels)
+    launches += static_cast<std::size_t>(kernel.uses);
+  fmt::print("{} on {}: {} launches of {} distinct kernels; bounds from datasheet rates\n\n", options.model, (*target)->name, launches,
+             planned->kernels.size());
+  printKernels(rowsOf(*planned));
+  printRefusals(planned->refusals);
+  printMemory(*planned);
+  return 0;
+}
+
+} // namespace
+
+void addExplain(CLI::App &app, int &status) {
+  CLI::App *command = app.add_subcommand("explain", "What fuses and why not more, bounds and memory; needs no device");
+  auto options = std::make_shared<ModelOptions>();
+  options->addTo(*command);
+  command->footer("Examples:\n  kfuse explain block.onnx --target sm_90a\n  kfuse explain block.onnx --json | jq '.kernels[].ops'");
+  command->callback([options, &status] { status = explain(*options); });
+}
+
+} // namespace kfuse::tools

@@ -1,0 +1,98 @@
+#include "ModelOptions.h"
+
+#include "Terminal.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <unistd.h>
+
+namespace kfuse::tools {
+namespace {
+
+std::optional<Shape> parseShape(std::string_view text) {
+  Shape shape;
+  while (true) {
+    std::int64_t size = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    if (error != std::errc() || size <= 0)
+      return std::nullopt;
+    shape.push_back(size);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.empty())
+      return shape;
+    if (text.front() != 'x' && text.front() != ',')
+      return std::nullopt;
+    text.remove_prefix(1);
+  }
+}
+
+std::string oneLine(std::string text) {
+  for (char &c : text)
+    if (c == '\n')
+      c = ' ';
+  return text;
+}
+
+/// Rewrites one line of the terminal as the search goes on.
+void showProgress(const tuner::Progress &at) {
+  std::string best = at.bestUs > 0 ? fmt::format(", best {:.1f} us", at.bestUs) : "";
+  std::string line = fmt::format("[{}/{}] {}: candidate {} of {}{}", at.index + 1, at.count, at.kernel, at.tried, at.planned, best);
+  fmt::print(stderr, "\r\033[K{}", line.substr(0, 99));
+  if (at.index + 1 == at.count && at.tried == at.planned)
+    fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+}
+
+} // namespace
+
+void ModelOptions::addTo(CLI::App &command) {
+  command.add_option("MODEL", model, "An ONNX file, or the dialect's text")->required();
+  command.add_option("--target", target, "cpu, sm_80, sm_90a, ...; auto: the first GPU, else the CPU")->capture_default_str();
+  command.add_option("--shape", shapes, "Shape of an input that is dynamic in the file: name=1x128x4096");
+  command.add_option("--params", parameters, "Glob naming inputs that are fixed between runs: '*weight*'");
+  command.add_flag("--json", json, "One JSON object on stdout and nothing else there");
+}
+
+void ModelOptions::addTuningTo(CLI::App &command) {
+  command.add_option("--store", store, "Tuning store; else $KFUSE_STORE, else kfuse/store.db in the user's cache folder");
+  command.add_option("--effort", effort, "quick: up to 8 candidates a kernel; full: up to 40")
+      ->check(CLI::IsMember({"quick", "full"}))
+      ->capture_default_str();
+  command.add_option("--threads", threads, "CPU threads; 0: all cores")->check(CLI::NonNegativeNumber)->capture_default_str();
+}
+
+Result<Model> ModelOptions::load() const {
+  LoadOptions options;
+  options.parameters = parameters;
+  for (const std::string &binding : shapes) {
+    std::size_t equals = binding.rfind('=');
+    std::optional<Shape> shape = equals == std::string::npos ? std::nullopt : parseShape(std::string_view(binding).substr(equals + 1));
+    if (!shape)
+      return Error{ErrorCode::Usage, "--shape " + binding + " is not of the form name=1x128x4096 with positive sizes"};
+    options.shapes[binding.substr(0, equals)] = *shape;
+  }
+  return Model::load(model, options);
+}
+
+tuner::WorkbenchOptions ModelOptions::workbench() const {
+  return {.target = target, .store = store, .threads = threads, .device = 0, .warn = warn};
+}
+
+tuner::TuneOptions ModelOptions::tuning() const {
+  tuner::TuneOptions options;
+  options.effort = effort == "full" ? tuner::Effort::Full : tuner::Effort::Quick;
+  if (!json && isTerminal(STDERR_FILENO))
+    options.progress = showProgress;
+  return options;
+}
+
+int fail(const Error &error) {
+  fmt::print(stderr, "kfuse: {}\n", oneLine(error.message));
+  return static_cast<int>(error.code);
+}
+
+void warn(const std::string &line) { fmt::print(stderr, "kfuse: {}\n", oneLine(line)); }
+
+} // namespace kfuse::tools

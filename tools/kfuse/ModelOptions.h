@@ -1,0 +1,37 @@
+// Options that every command on a model has.
+#pragma once
+
+#include "kfuse/compiler.h"
+#include "tuner/model/Workbench.h"
+
+#include <CLI/App.hpp>
+
+#include <string>
+#include <vector>
+
+namespace kfuse::tools {
+
+struct ModelOptions {
+  std::string model;
+  std::string target = "auto";
+  std::vector<std::string> shapes;     ///< "name=1x128x4096".
+  std::vector<std::string> parameters; ///< Globs.
+  std::string store;
+  std::string effort = "quick";
+  int threads = 0;
+  bool json = false;
+
+  void addTo(CLI::App &command);
+  void addTuningTo(CLI::App &command);
+  Result<Model> load() const;
+  tuner::WorkbenchOptions workbench() const;
+  tuner::TuneOptions tuning() const;
+};
+
+/// Prints the error on one line of stderr and returns its code, which is the exit status.
+int fail(const Error &error);
+
+/// A warning on one line of stderr.
+void warn(const std::string &line);
+
+} // namespace kfuse::tools

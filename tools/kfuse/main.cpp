@@ -1,0 +1,57 @@
+// kfuse: tune, run and explain model blocks.
+#include "Commands.h"
+#include "kfuse/error.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <exception>
+#include <iostream>
+#include <new>
+
+namespace {
+
+constexpr const char *examples = R"(Examples:
+  kfuse tune block.onnx                        tune for this machine, print a table
+  kfuse tune block.onnx --target sm_90a --json compile for a GPU that is not here
+  kfuse run block.onnx --check                 run on random inputs, compare with the reference
+  kfuse explain block.onnx --target sm_90a     what fuses, why not more, bounds and memory
+Exit status: 0 done, 2 usage, 3 bad model, 4 no device, 5 wrong result, 6 not tuned, 7 out of memory,
+  8 file error, 9 cancelled, 10 compile error.
+Environment: KFUSE_STORE, KFUSE_DUMP_DIR (IR after each pass, sources, logs), XDG_CACHE_HOME, NO_COLOR.)";
+
+int run(int argc, char **argv) {
+  CLI::App app("kfuse: fuses, tunes and runs model blocks on GPUs and CPUs");
+  app.footer(examples);
+  app.set_version_flag("--version", "kfuse " KFUSE_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(26);
+  int status = 0;
+  kfuse::tools::addTune(app, status);
+  kfuse::tools::addRun(app, status);
+  kfuse::tools::addExplain(app, status);
+  kfuse::tools::addTargets(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success &success) {
+    return app.exit(success); // --help, --version
+  } catch (const CLI::ParseError &error) {
+    std::cerr << "kfuse: " << error.what() << "; see kfuse --help\n";
+    return static_cast<int>(kfuse::ErrorCode::Usage);
+  }
+  return status;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc &) {
+    std::cerr << "kfuse: out of memory; use a smaller model or shape\n";
+    return static_cast<int>(kfuse::ErrorCode::OutOfMemory);
+  } catch (const std::exception &error) {
+    std::cerr << "kfuse: internal error: " << error.what() << "\n";
+    return static_cast<int>(kfuse::ErrorCode::Internal);
+  }
+}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what building and testing kfuse needs on Debian 12 (or a later Debian/Ubuntu with LLVM 19),
+# and NVRTC from NVIDIA's PyPI wheels where no CUDA toolkit is found. Does nothing that is already done.
+set -euo pipefail
+
+packages=(
+  cmake ninja-build ccache clang-19 lld-19 libclang-rt-19-dev
+  libmlir-19-dev mlir-19-tools llvm-19-dev llvm-19-tools clang-format-19 clang-tidy-19
+  libboost-dev libboost-graph-dev doctest-dev nlohmann-json3-dev libcli11-dev libfmt-dev
+  libsqlite3-dev libsqlitecpp-dev libprotobuf-dev protobuf-compiler libonnx-dev librapidcheck-dev
+  libzstd-dev zlib1g-dev python3
+)
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  command -v apt-get >/dev/null || { echo "setup: needs these packages, and found no apt-get: ${missing[*]}" >&2; exit 1; }
+  echo "setup: installing ${missing[*]}" >&2
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# NVRTC and the headers: from a toolkit, else from PyPI into the user's data folder, where kfuse looks.
+data=${XDG_DATA_HOME:-$HOME/.local/share}/kfuse/cuda
+if ! ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libnvrtc.so* "$data"/nvidia/*/lib/libnvrtc.so* >/dev/null 2>&1; then
+  dpkg-query -W -f='${db:Status-Status}' python3-pip 2>/dev/null | grep -qx installed || python3 -m pip --version >/dev/null 2>&1 ||
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-pip >/dev/null
+  echo "setup: no CUDA toolkit found, taking NVRTC and the headers from PyPI into $data" >&2
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target "$data" \
+      'nvidia-cuda-nvrtc==13.0.*' 'nvidia-cuda-runtime==13.0.*' >&2 ||
+    echo "setup: NVRTC could not be fetched; CUDA targets are off until a CUDA toolkit is installed, the CPU target works" >&2
+fi

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything, and passes every test: doctest units, lit, numerics,
+# fuzz corpus, format and lint, and an installed package consumed by another project.
+# GPU tests run where there is a GPU and are counted as skipped elsewhere. Usage: tools/test.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/setup.sh
+tools/build.sh build -DKFUSE_BUILD_TESTS=ON
+ctest --test-dir build --output-on-failure --no-tests=error
