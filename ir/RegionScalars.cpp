@@ -320,7 +320,7 @@ public:
     node.operands = {element};
     return region.add(std::move(node));
   }
-  Scalar contract(int64_t extent, llvm::function_ref<Scalar(AffineExpr)> lhs, llvm::function_ref<Scalar(AffineExpr)> rhs) override {
+  Scalar contract(int64_t /*extent*/, llvm::function_ref<Scalar(AffineExpr)> lhs, llvm::function_ref<Scalar(AffineExpr)> rhs) override {
     if (op != region.anchor)
       return refuse("a second matrix product in a region of " + region.anchorName());
     AffineExpr k = getAffineDimExpr(region.graph.domain.contractionDim, region.ctx);

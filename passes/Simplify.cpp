@@ -47,12 +47,16 @@ struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<func::FuncOp>> {
 
   /// What exporters take apart is put together first, while its parts still look as they wrote them.
   static LogicalResult simplify(func::FuncOp function) {
-    if (failed(rewrite(function, {populateArithmetic, populateFolding, populateLayout})) ||
-        failed(rewrite(function, {populateArithmetic, populateFolding, populateLayout, populateActivations, populateNorms,
-                                  populateRotary})) ||
-        failed(rewrite(function, {populateArithmetic, populateFolding, populateLayout, populateMotion, populateMatmul})))
-      return failure();
-    return rewrite(function, {populateArithmetic, populateFolding, populateLayout, populateMotion, populateMatmul, populateRanks});
+    SmallVector<Populate> clean{populateArithmetic, populateFolding, populateLayout};
+    auto with = [&](std::initializer_list<Populate> more) {
+      SmallVector<Populate> themes(clean);
+      themes.append(more);
+      return themes;
+    };
+    return success(succeeded(rewrite(function, clean)) &&
+                   succeeded(rewrite(function, with({populateActivations, populateNorms, populateRotary}))) &&
+                   succeeded(rewrite(function, with({populateMotion, populateMatmul, populateRowOrder}))) &&
+                   succeeded(rewrite(function, with({populateMotion, populateMatmul, populateRanks}))));
   }
 };
 

@@ -106,7 +106,8 @@ private:
 /// One stream's running state: arena and captured graph. Not thread-safe; make one per thread.
 class KFUSE_API Session {
 public:
-  /// Enqueues one run. `inputs` holds the model's inputs, then its states (updated in place).
+  /// Enqueues one run. `inputs` holds the model's inputs, then its states (updated in place); the
+  /// pointer of an output that is an updated state is null, or the state's.
   /// Pointers may change between runs. Inside the caller's stream capture the launches are recorded.
   Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs);
 
@@ -127,6 +128,8 @@ public:
   const std::vector<TensorDesc> &parameters() const;
   const std::vector<TensorDesc> &states() const;
   const std::vector<TensorDesc> &outputs() const;
+  /// Per output: the state that it is after its update in place, or -1.
+  const std::vector<int> &updatedStates() const;
 
   Result<Buffer> allocate(std::size_t bytes) const; ///< OutOfMemory names the bytes asked for.
   /// Runs the preparation function on the parameters, in the order of parameters().

@@ -115,6 +115,7 @@ private:
       return noReference(&op);
     LazyArena sources(mode);
     std::vector<LazyTensor *> lazy;
+    lazy.reserve(operands.size());
     for (const Handle &operand : operands)
       lazy.push_back(&sources.make<WholeTensor>(operand));
     return std::vector<Handle>{wholeResult(*row, &op, lazy, mode)};

@@ -67,7 +67,7 @@ template <class Visitor> void forEachBlock(Line line, Int block, Number *out, Vi
 
 class ConcatTensor : public LazyTensor {
 public:
-  ConcatTensor(DType type, Shape shape, Operands operands, Int axis)
+  ConcatTensor(DType type, const Shape &shape, Operands operands, Int axis)
       : LazyTensor(type, shape), pieces(operands.begin(), operands.end()), axis(axis), along(shape, axis) {}
 
 private:
@@ -157,7 +157,7 @@ LazyTensor &stateUpdate(mlir::Operation *op, Operands operands, LazyArena &arena
 
 class IotaTensor : public LazyTensor {
 public:
-  IotaTensor(DType type, Shape shape, Int dim) : LazyTensor(type, shape), along(shape, dim) {}
+  IotaTensor(DType type, const Shape &shape, Int dim) : LazyTensor(type, shape), along(shape, dim) {}
 
 private:
   void compute(Line line, Number *out) override {

@@ -33,7 +33,7 @@ public:
   void read(Line line, Number *out);
   Number at(std::int64_t offset);
   /// Where the elements of a line already lie one after the other in memory, or null.
-  virtual const Number *stored(Line line) const { return nullptr; }
+  virtual const Number *stored(Line /*line*/) const { return nullptr; }
   /// Whether results are rounded to the tensor's type: Mode::RoundEachOp of computing ops.
   bool rounds = false;
 

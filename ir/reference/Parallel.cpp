@@ -16,6 +16,7 @@ void parallelFor(std::int64_t count, std::int64_t grain, const std::function<voi
   };
   std::int64_t helpers = std::min<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()), pieces) - 1;
   std::vector<std::jthread> threads;
+  threads.reserve(helpers);
   for (std::int64_t i = 0; i < helpers; ++i)
     threads.emplace_back(work);
   work();

@@ -1,5 +1,6 @@
 #include "ir/reference/Policy.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -31,10 +32,15 @@ std::string text(const char *format, double value) {
 }
 
 std::string describe(const Shape &shape, Int element) {
-  std::string text;
+  Shape index(shape.size());
   for (std::size_t i = shape.size(); i-- > 0; element /= shape[i])
-    text = std::to_string(element % shape[i]) + (text.empty() ? "" : ", ") + text;
-  return "element [" + text + "]";
+    index[i] = element % shape[i];
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "element [";
+  llvm::interleaveComma(index, os);
+  os << "]";
+  return text;
 }
 
 //===- One comparison ------------------------------------------------------------------------===//

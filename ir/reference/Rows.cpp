@@ -84,7 +84,7 @@ private:
     auto x = [&](Int i) { return static_cast<Accumulator>(row[i].real); };
     Accumulator max = -std::numeric_limits<Accumulator>::infinity();
     for (Int i = 0; i < length; ++i)
-      max = x(i) > max || x(i) != x(i) ? x(i) : max; // A NaN found stays: no x exceeds it.
+      max = x(i) > max || std::isnan(x(i)) ? x(i) : max; // A NaN found stays: no x exceeds it.
     for (Int i = 0; i < length; ++i)
       row[i].real = std::exp(x(i) - max);
     auto sum = blockedSum<Accumulator>(length, x);

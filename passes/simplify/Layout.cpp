@@ -84,21 +84,23 @@ LogicalResult rewriteView(Operation *op, Value source, ArrayRef<Operation *> cha
   if (!linearForm(address, dims.size(), strides, offset))
     return failure();
 
-  // Dimensions by falling stride are the source's shape, cut finer; ones go anywhere.
-  SmallVector<int64_t> order(dims.size()), shape, permutation(dims.size());
-  std::iota(order.begin(), order.end(), 0);
-  llvm::stable_sort(order, [&](int64_t a, int64_t b) {
-    return std::make_pair(dims[a] == 1, -strides[a]) < std::make_pair(dims[b] == 1, -strides[b]);
-  });
+  // The longer dimensions, by falling stride, are the source's shape cut finer; ones stay in place.
+  SmallVector<int64_t> places, order, shape(dims), permutation(dims.size());
+  std::iota(permutation.begin(), permutation.end(), 0);
+  for (int64_t dim : permutation)
+    if (dims[dim] != 1)
+      places.push_back(dim);
+  order = places;
+  llvm::stable_sort(order, [&](int64_t a, int64_t b) { return strides[a] > strides[b]; });
   int64_t dense = 1;
   for (int64_t dim : llvm::reverse(order)) {
-    if (dims[dim] != 1 && strides[dim] != dense)
+    if (strides[dim] != dense)
       return failure();
     dense *= dims[dim];
   }
-  for (auto [position, dim] : llvm::enumerate(order)) {
-    shape.push_back(dims[dim]);
-    permutation[dim] = position;
+  for (auto [place, dim] : llvm::zip_equal(places, order)) {
+    shape[place] = dims[dim];
+    permutation[dim] = place;
   }
   Value view = reshapeTo(rewriter, source, shape);
   if (!isIdentity(permutation))

@@ -91,6 +91,25 @@ Value reducedRow(Value value, StringRef function) {
   return isAbout(value.getDefiningOp()->getOperand(1), divides ? size : 1 / size) ? row : Value();
 }
 
+std::optional<SmallVector<int64_t>> mergedCounts(ArrayRef<int64_t> fine, ArrayRef<int64_t> coarse) {
+  SmallVector<int64_t> counts;
+  size_t next = 0;
+  for (int64_t wanted : coarse) {
+    size_t begin = next;
+    int64_t size = 1;
+    while (size < wanted && next < fine.size())
+      size *= fine[next++];
+    if (size != wanted)
+      return std::nullopt;
+    counts.push_back(next - begin);
+  }
+  if (llvm::any_of(fine.drop_front(next), [](int64_t size) { return size != 1; }))
+    return std::nullopt;
+  if (!counts.empty())
+    counts.back() += fine.size() - next;
+  return counts;
+}
+
 bool isElementwise(Operation *op) {
   auto fusable = dyn_cast<FusableOpInterface>(op);
   return fusable && fusable.getOpKind() == OpKind::Pointwise && !isRowwise(op);

@@ -42,6 +42,10 @@ mlir::Value peelViews(mlir::Value value);
 /// reshaped or broadcast back; a mean may be written as a sum times 1/n. Null when it is something else.
 mlir::Value reducedRow(mlir::Value value, llvm::StringRef function);
 
+/// For each dimension of `coarse`, how many dimensions of `fine` it merges; nothing when the shapes do
+/// not nest.
+std::optional<llvm::SmallVector<int64_t>> mergedCounts(llvm::ArrayRef<int64_t> fine, llvm::ArrayRef<int64_t> coarse);
+
 /// Element by element: a result element needs one element of each operand.
 bool isElementwise(mlir::Operation *op);
 /// A result row needs one row of operand 0, and rows do not meet: softmax, norms, rotary embedding.

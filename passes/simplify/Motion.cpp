@@ -193,16 +193,24 @@ LogicalResult transposeOfBroadcast(TransposeOp op, PatternRewriter &rewriter) {
 
 //===- Scales --------------------------------------------------------------------------------===//
 
-/// matmul(a * s, b), matmul(a, b * s) -> matmul(a, b) * s: in the epilogue the scale is free, and
-/// neither operand is written again.
+/// matmul(a * s, b), matmul(a, b * s) -> matmul(a, b) * s, also through views of a or b: in the
+/// epilogue the scale is free, and neither operand is written again.
 LogicalResult sinkScale(MatmulOp op, PatternRewriter &rewriter) {
   for (unsigned i : {0U, 1U}) {
-    auto scaled = op->getOperand(i).getDefiningOp<MulOp>();
+    SmallVector<Operation *> views;
+    Value source = op->getOperand(i);
+    while (isa_and_nonnull<ReshapeOp, TransposeOp, BroadcastOp>(source.getDefiningOp())) {
+      views.push_back(source.getDefiningOp());
+      source = views.back()->getOperand(0);
+    }
+    auto scaled = source.getDefiningOp<MulOp>();
     if (!scaled || !splatValue(scaled.getRhs()) || scaled.getLhs().getType() != scaled.getType())
       continue;
-    SmallVector<Value> operands(op->getOperands());
-    operands[i] = scaled.getLhs();
-    Value product = rewriter.create<MatmulOp>(op.getLoc(), operands[0], operands[1], op.getTransposeA(), op.getTransposeB());
+    Value operand = scaled.getLhs();
+    for (Operation *view : llvm::reverse(views))
+      operand = cloneWith(rewriter, view, operand, view->getResult(0).getType());
+    Value product = rewriter.create<MatmulOp>(op.getLoc(), i == 0 ? operand : op.getLhs(), i == 1 ? operand : op.getRhs(),
+                                              op.getTransposeA(), op.getTransposeB());
     auto scalar = RankedTensorType::get({}, op.getType().getElementType());
     rewriter.replaceOpWithNewOp<MulOp>(op, product, makeSplat(rewriter, op.getLoc(), scalar, *splatValue(scaled.getRhs())));
     return success();

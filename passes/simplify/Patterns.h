@@ -20,6 +20,9 @@ void populateRotary(mlir::RewritePatternSet &patterns);
 /// Transposes, broadcasts and scales move towards the results, slices towards the arguments, until a
 /// matmul takes them or nothing is left of them.
 void populateMotion(mlir::RewritePatternSet &patterns);
+/// Rows that were put into another order for a product return to their own. Works against
+/// populateRanks: never together.
+void populateRowOrder(mlir::RewritePatternSet &patterns);
 /// Matrix products: transposes become flags, expanded heads a grouped product.
 void populateMatmul(mlir::RewritePatternSet &patterns);
 /// Elementwise ops, rows and products take the fewest dimensions that describe them.

@@ -32,27 +32,6 @@ LogicalResult mergeRows(MatmulOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// For each dimension of `coarse`, how many dimensions of `fine` it merges; nothing when the shapes do
-/// not nest.
-std::optional<SmallVector<int64_t>> mergedCounts(ArrayRef<int64_t> fine, ArrayRef<int64_t> coarse) {
-  SmallVector<int64_t> counts;
-  size_t next = 0;
-  for (int64_t wanted : coarse) {
-    size_t begin = next;
-    int64_t size = 1;
-    while (size < wanted && next < fine.size())
-      size *= fine[next++];
-    if (size != wanted)
-      return std::nullopt;
-    counts.push_back(next - begin);
-  }
-  if (llvm::any_of(fine.drop_front(next), [](int64_t size) { return size != 1; }))
-    return std::nullopt;
-  if (!counts.empty())
-    counts.back() += fine.size() - next;
-  return counts;
-}
-
 /// The shape in which a tensor of `dims`, which broadcasts against `fine`, broadcasts against the
 /// coarser shape: each group of merged dimensions must be whole or all ones.
 std::optional<SmallVector<int64_t>> coarsened(ArrayRef<int64_t> dims, ArrayRef<int64_t> fine, ArrayRef<int64_t> counts) {
@@ -112,8 +91,9 @@ struct LowerRank : RewritePattern {
     }
     SmallVector<Value> operands;
     for (auto [operand, shape] : llvm::zip_equal(op->getOperands(), shapes)) {
-      bool isScalar = dimsOf(operand).empty() || typeOf(operand).getNumElements() == 1;
-      operands.push_back(isScalar && !rowwise && splatValue(operand) ? operand : reshapeTo(rewriter, operand, shape));
+      auto trimmed = ArrayRef(shape).drop_while([](int64_t size) { return size == 1; });
+      bool broadcasts = !rowwise && elementsIn(shape) != elementsIn(coarse);
+      operands.push_back(reshapeTo(rewriter, operand, broadcasts ? trimmed : ArrayRef(shape)));
     }
     Value lowered = cloneWith(rewriter, op, operands, type.clone(coarse));
     rewriter.replaceOp(op, reshapeTo(rewriter, lowered, type.getShape()));

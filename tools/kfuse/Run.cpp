@@ -106,9 +106,14 @@ public:
     }
     return {};
   }
-  /// Outputs start as NaN, so that an element nobody wrote shows.
-  Result<void> poison(const Executable &program, const std::vector<TensorDesc> &descs) {
-    for (const TensorDesc &desc : descs) {
+  /// Outputs start as NaN, so that an element nobody wrote shows; an updated state is its own output.
+  Result<void> poisonOutputs(const Executable &program, const DeviceTensors &inputs) {
+    for (std::size_t i = 0; i < program.outputs().size(); ++i) {
+      if (int state = program.updatedStates()[i]; state >= 0) {
+        share(inputs.buffers[program.inputs().size() + static_cast<std::size_t>(state)]);
+        continue;
+      }
+      const TensorDesc &desc = program.outputs()[i];
       Result<void *> pointer = add(program, desc);
       if (!pointer)
         return pointer.error();
@@ -131,9 +136,12 @@ private:
     Result<Buffer> buffer = program.allocate(desc.bytes());
     if (!buffer)
       return buffer.error();
-    pointers.push_back(buffer->data());
-    buffers.push_back(std::move(*buffer));
+    share(*buffer);
     return pointers.back();
+  }
+  void share(const Buffer &buffer) {
+    pointers.push_back(buffer.data());
+    buffers.push_back(buffer);
   }
   std::vector<Buffer> buffers;
 };
@@ -148,7 +156,7 @@ Result<RunResult> execute(const Executable &program, const Arguments &arguments,
   for (auto [tensors, descs] : {std::pair(&parameters, &program.parameters()), {&inputs, &program.inputs()}, {&inputs, &program.states()}})
     if (Result<void> done = tensors->upload(program, *descs, arguments); !done)
       return done.error();
-  if (Result<void> done = outputs.poison(program, program.outputs()); !done)
+  if (Result<void> done = outputs.poisonOutputs(program, inputs); !done)
     return done.error();
   Result<Weights> weights = program.prepare(parameters.pointers);
   if (!weights)

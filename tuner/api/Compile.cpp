@@ -3,6 +3,8 @@
 #include "tuner/api/Handles.h"
 #include "tuner/model/Workbench.h"
 
+#include <algorithm>
+
 using namespace mlir;
 
 namespace kfuse {
@@ -26,6 +28,14 @@ tuner::TuneOptions tuneOptions(const CompileOptions &options, std::shared_ptr<bo
   if (options.log)
     tune.log = [log = options.log](const std::string &line) { log(line); };
   return tune;
+}
+
+/// Per result: its state's number among the states, or -1.
+std::vector<int> updatedStates(const runtime::Program &main) {
+  std::vector<int> updated;
+  for (int argument : main.resultState)
+    updated.push_back(argument < 0 ? -1 : static_cast<int>(std::count(main.roles.begin(), main.roles.begin() + argument, Role::State)));
+  return updated;
 }
 
 } // namespace
@@ -53,6 +63,7 @@ Result<Executable> compile(const Model &model, const CompileOptions &options) {
   impl->device = bench->device;
   impl->compiled = std::move(*compiled);
   impl->edges = model.internals().edges;
+  impl->updatedStates = updatedStates(impl->compiled.main);
   return Executable(std::move(impl));
 }
 

@@ -18,6 +18,8 @@ const std::vector<TensorDesc> &Executable::parameters() const { return impl->edg
 const std::vector<TensorDesc> &Executable::states() const { return impl->edges.states; }
 const std::vector<TensorDesc> &Executable::outputs() const { return impl->edges.outputs; }
 
+const std::vector<int> &Executable::updatedStates() const { return impl->updatedStates; }
+
 Result<Buffer> Executable::allocate(std::size_t bytes) const {
   Result<std::unique_ptr<runtime::DeviceBuffer>> memory = impl->device->allocate(bytes);
   if (!memory)

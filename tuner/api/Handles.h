@@ -29,6 +29,7 @@ struct Executable::Impl {
   std::shared_ptr<runtime::Device> device;
   tuner::CompiledModel compiled;
   Edges edges;
+  std::vector<int> updatedStates;
 
   std::optional<std::size_t> parameterIndex(std::string_view name) const;
 };

@@ -1,0 +1,165 @@
+#include "codegen/cuda/Kernel.h"
+
+#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/ScalarFunctions.h"
+#include "codegen/cuda/ValuePrinter.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <set>
+
+namespace kfuse::codegen::cuda {
+
+using ir::Scalar;
+using ir::ScalarNode;
+
+ir::FusionDecision printable(const Region &region) {
+  for (const ScalarNode &node : region.graph.nodes)
+    if (node.kind == ScalarNode::Kind::Apply && !hasScalarFunction(node.function))
+      return ir::FusionDecision::no("no CUDA text for the scalar function '" + node.function + "'");
+  return ir::FusionDecision::yes();
+}
+
+void writeHead(SourceWriter &writer, const Region &region, const TileConfig &config, const ir::Target &target,
+               llvm::StringRef header) {
+  double bytes = region.bytesRead + region.bytesWritten;
+  double memory = bytes / target.memoryBytesPerUs, math = region.flops / target.matmulFlopsPerUs(region.mathType);
+  writer.comment(region.ops);
+  writer.comment(region.text);
+  writer.comment("config: " + config.str());
+  writer.comment(llvm::formatv("bound on {0}: {1:f2} us; {2:f2} us for {3:f3} MB, {4:f2} us for {5:f3} GFLOP", target.name,
+                               std::max(memory, math), memory, bytes / 1e6, math, region.flops / 1e9)
+                     .str());
+  writer.line(("#include <kfuse/" + header + ">").str());
+  writer.line();
+  writer.line("using namespace kfuse;");
+  writer.line();
+}
+
+/// Inputs whose memory output `number` may take: the same elements, each read only where it is then written.
+static int aliasOf(const LinearGraph &graph, unsigned number) {
+  const ir::ScalarOutput &output = graph.graph.outputs[number];
+  if (output.inPlace >= 0)
+    return output.inPlace;
+  for (auto [i, input] : llvm::enumerate(graph.graph.inputs)) {
+    auto readsElsewhere = [&, i = i](const ScalarNode &node) {
+      return node.kind == ScalarNode::Kind::Load && node.input == i &&
+             (node.map.getResult(0) != output.map.getResult(0) || !node.guards.empty() || !node.symbols.empty());
+    };
+    auto reads = [i = i](const ScalarNode &node) { return node.kind == ScalarNode::Kind::Load && node.input == i; };
+    if (input.type == output.type && elementCount(input.shape) == elementCount(output.shape) &&
+        llvm::any_of(graph.graph.nodes, reads) && llvm::none_of(graph.graph.nodes, readsElsewhere))
+      return static_cast<int>(i);
+  }
+  return -1;
+}
+
+static std::string pointer(bool isConst, DType type, bool isRestrict, const std::string &name) {
+  return (isConst ? "const " : "") + storedType(type).str() + (isRestrict ? " *__restrict__ " : " *") + name;
+}
+
+std::string bufferParameters(const LinearGraph &graph) {
+  std::set<int> shared;
+  for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
+    shared.insert(aliasOf(graph, i));
+  llvm::SmallVector<std::string> parameters;
+  for (auto [i, input] : llvm::enumerate(graph.graph.inputs))
+    parameters.push_back(pointer(true, input.type, !shared.count(static_cast<int>(i)), "in" + std::to_string(i)));
+  for (auto [i, output] : llvm::enumerate(graph.graph.outputs))
+    parameters.push_back(pointer(false, output.type, aliasOf(graph, i) < 0, "out" + std::to_string(i)));
+  return llvm::join(parameters, ", ");
+}
+
+std::vector<unsigned> inputsRead(const LinearGraph &graph, llvm::ArrayRef<Scalar> values) {
+  std::set<unsigned> inputs;
+  std::set<int> seen;
+  auto visit = [&](auto &self, Scalar s) -> void {
+    const ScalarNode &node = graph[s];
+    if (!seen.insert(s.id).second)
+      return;
+    if (node.kind == ScalarNode::Kind::Load)
+      inputs.insert(node.input);
+    for (Scalar operand : node.operands)
+      self(self, operand);
+    for (Scalar symbol : node.symbols)
+      self(self, symbol);
+  };
+  for (Scalar value : values)
+    visit(visit, value);
+  return {inputs.begin(), inputs.end()};
+}
+
+/// Inputs that a struct of these loads and all stores reads.
+static std::vector<unsigned> inputsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads) {
+  std::vector<Scalar> values = loads;
+  for (const ir::ScalarOutput &output : graph.graph.outputs)
+    values.insert(values.end(), output.symbols.begin(), output.symbols.end());
+  return inputsRead(graph, values);
+}
+
+std::vector<std::string> bufferMembers(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads) {
+  std::vector<std::string> members;
+  for (unsigned input : inputsOf(graph, loads))
+    members.push_back(pointer(true, graph.graph.inputs[input].type, false, "in" + std::to_string(input)) + ";");
+  for (auto [i, output] : llvm::enumerate(graph.graph.outputs))
+    members.push_back(pointer(false, output.type, false, "out" + std::to_string(i)) + ";");
+  return members;
+}
+
+std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads) {
+  llvm::SmallVector<std::string> names;
+  for (unsigned input : inputsOf(graph, loads))
+    names.push_back("in" + std::to_string(input));
+  for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
+    names.push_back("out" + std::to_string(i));
+  return llvm::join(names, ", ");
+}
+
+KernelPlan planOf(const Region &region, const LinearGraph &graph, const ir::Target &target) {
+  KernelPlan plan;
+  plan.name = region.name;
+  plan.target = target.name;
+  plan.options = {"--define-macro=KFUSE_DEVICE_LIBRARY=" + deviceLibraryDigest()};
+  for (const ir::ScalarInput &input : region.graph.inputs)
+    plan.inputs.push_back({input.type, input.shape});
+  for (auto [i, output] : llvm::enumerate(region.graph.outputs)) {
+    plan.outputs.push_back({output.type, output.shape});
+    plan.inPlace.push_back(aliasOf(graph, i));
+  }
+  return plan;
+}
+
+Launch launchOf(const KernelPlan &plan, std::string entry) {
+  Launch launch;
+  launch.entry = std::move(entry);
+  for (std::uint64_t i = 0; i < plan.inputs.size() + plan.outputs.size(); ++i)
+    launch.args.push_back({KernelArg::Kind::Buffer, i});
+  return launch;
+}
+
+double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots, llvm::function_ref<bool(Scalar)> isGiven) {
+  std::set<int> seen;
+  double count = 0;
+  auto visit = [&](auto &self, Scalar s) -> void {
+    if (isGiven(s) || !seen.insert(s.id).second)
+      return;
+    const ScalarNode &node = graph[s];
+    count += node.kind == ScalarNode::Kind::Apply ? scalarCost(node.function) : node.kind != ScalarNode::Kind::Constant;
+    for (Scalar operand : node.operands)
+      self(self, operand);
+  };
+  for (Scalar root : roots)
+    visit(visit, root);
+  return count;
+}
+
+double memoryUs(double bytes, double inFlight, const ir::Target &target) {
+  constexpr double latencyUs = 0.7;
+  double needed = target.memoryBytesPerUs * latencyUs / target.multiprocessors;
+  return bytes / (target.memoryBytesPerUs * std::min(1.0, inFlight / needed));
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,46 @@
+// What the CUDA templates share: what they can print, and the frame of source and plan.
+#pragma once
+
+#include "codegen/KernelTemplate.h"
+#include "codegen/cuda/LinearGraph.h"
+#include "codegen/cuda/SourceWriter.h"
+
+namespace kfuse::codegen::cuda {
+
+/// Refuses a region that applies a function without CUDA text.
+ir::FusionDecision printable(const Region &region);
+
+/// Writes the head of a kernel's source: what it computes, its config and bound, and the one include.
+void writeHead(SourceWriter &writer, const Region &region, const TileConfig &config, const ir::Target &target,
+               llvm::StringRef header);
+
+/// "const bf16 *__restrict__ in0, ..., bf16 *out0": every buffer, in the plan's order.
+std::string bufferParameters(const LinearGraph &graph);
+/// Inputs that `values` read, in order, symbols and operands included.
+std::vector<unsigned> inputsRead(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> values);
+/// The buffers among them that `loads` and the outputs touch, as members "const bf16 *in1;" and as
+/// their initialiser "in1, out0".
+std::vector<std::string> bufferMembers(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loads);
+std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loads);
+
+/// A plan of `region` without source and launches, and a launch that takes every buffer.
+KernelPlan planOf(const Region &region, const LinearGraph &graph, const ir::Target &target);
+Launch launchOf(const KernelPlan &plan, std::string entry);
+
+inline std::string entryName(const Region &region) { return "kfuse_" + region.name; }
+inline llvm::StringRef indexType(const LinearGraph &graph) { return graph.fits32Bits() ? "int" : "long long"; }
+
+constexpr int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// About how many instructions the values of `roots` take at one point, not counting nodes for which
+/// `isGiven` holds.
+double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> roots,
+                      llvm::function_ref<bool(ir::Scalar)> isGiven);
+/// Microseconds to issue them on all SMs (128 lanes a clock each).
+inline double issueUs(double instructions, const ir::Target &target) { return instructions / (target.f32FlopsPerUs / 2); }
+
+/// Microseconds to move `bytes` through DRAM when `inFlight` bytes are requested on each SM at a time.
+/// Little's law: 4.8 TB/s times 0.7 us of latency are 25 KB on each of 132 SMs.
+double memoryUs(double bytes, double inFlight, const ir::Target &target);
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,222 @@
+#include "codegen/cuda/Matmul.h"
+
+#include "codegen/cuda/LaneForm.h"
+#include "ir/IndexMath.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+
+using ir::Scalar;
+using ir::ScalarNode;
+
+constexpr int64_t finishThreads = 256;
+
+//===- Problem and operands ------------------------------------------------------------------===//
+
+std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
+  if (region.graph.domain.contractionDim < 0)
+    return std::nullopt;
+  MatmulProblem problem{linearised(region.graph, 3), {}, 0, 0, 0, 0, 0, 0, 0};
+  for (auto [id, node] : llvm::enumerate(problem.graph.graph.nodes)) {
+    if (node.kind != ScalarNode::Kind::Contract)
+      continue;
+    if (problem.product)
+      return std::nullopt;
+    problem.product = {static_cast<int>(id)};
+  }
+  // Batches that share the right operand are rows of one product.
+  while (problem.graph.extents().size() > 3) {
+    unsigned innermost = problem.graph.extents().size() - 4;
+    if (problem.graph.dependsOn(problem.operand(1), innermost) || !mergeWithNext(problem.graph, innermost))
+      break;
+  }
+  ArrayRef<int64_t> extents = problem.graph.extents();
+  problem.dimK = extents.size() - 1, problem.dimN = extents.size() - 2, problem.dimM = extents.size() - 3;
+  problem.M = extents[problem.dimM], problem.N = extents[problem.dimN], problem.K = extents[problem.dimK];
+  problem.batches = ir::elementsIn(extents.drop_back(3));
+  return problem;
+}
+
+DType MatmulProblem::elementType(unsigned side) const {
+  const ScalarNode &node = graph[operand(side)];
+  return node.kind == ScalarNode::Kind::Load ? graph.graph.inputs[node.input].type : DType::F32;
+}
+
+MatrixOperand MatrixOperand::of(const MatmulProblem &problem, unsigned side) {
+  MatrixOperand operand;
+  const ScalarNode &node = problem.graph[problem.operand(side)];
+  const char *name = side == 0 ? "the left operand" : "the right operand";
+  auto refuse = [&](const std::string &why) {
+    operand.refusal = name + std::string(" ") + why;
+    return operand;
+  };
+  if (node.kind != ScalarNode::Kind::Load)
+    return refuse("is computed in the region, not an input of it");
+  if (!node.guards.empty() || !node.symbols.empty())
+    return refuse("is gathered or joined from pieces");
+
+  unsigned outerDim = side == 0 ? problem.dimM : problem.dimN, otherDim = side == 0 ? problem.dimN : problem.dimM;
+  AffineExpr offset = node.map.getResult(0), zero = getAffineConstantExpr(0, offset.getContext());
+  SmallVector<ir::IndexTerm> terms;
+  ir::collectTerms(offset, 1, terms);
+  operand.input = node.input;
+  operand.outer = operand.inner = zero;
+  for (const ir::IndexTerm &term : terms) {
+    AffineExpr part = term.term ? term.term * term.coefficient : getAffineConstantExpr(term.coefficient, offset.getContext());
+    bool usesK = part.isFunctionOfDim(problem.dimK), usesOuter = part.isFunctionOfDim(outerDim);
+    if (part.isFunctionOfDim(otherDim) || (usesK && usesOuter))
+      return refuse("is not a matrix over its rows and columns: their positions mix in memory");
+    (usesK ? operand.inner : operand.outer) = (usesK ? operand.inner : operand.outer) + part;
+  }
+  for (bool alongK : {true, false}) {
+    std::optional<LaneForm> form = laneForm(offset, alongK ? problem.dimK : outerDim, 8, [](unsigned) { return false; });
+    if (!form || form->stride != 1 || form->alignment(8) <= operand.vector)
+      continue;
+    operand.contiguousK = alongK;
+    operand.vector = form->alignment(8);
+  }
+  return operand;
+}
+
+//===- Source --------------------------------------------------------------------------------===//
+
+MatmulPrinter::MatmulPrinter(const Region &region, const MatmulProblem &problem, const TileConfig &config,
+                             const ir::Target &target, int64_t epilogueVector)
+    : region(region), problem(problem), config(config), target(target), vector(epilogueVector),
+      chunk(problem.graph, problem.dimN, epilogueVector) {
+  std::vector<Scalar> values;
+  for (const ir::ScalarOutput &output : problem.graph.graph.outputs)
+    values.push_back(output.value);
+  loads = chunk.loadsOf(values, {problem.product});
+  for (unsigned dim = 0; dim < problem.dimM; ++dim)
+    dimNames.push_back("d" + std::to_string(dim));
+  dimNames.append({"m", "n", "k"});
+}
+
+void MatmulPrinter::writeConfig(int64_t threads, ArrayRef<std::string> fields) {
+  writer.line("using Index = " + indexType(problem.graph) + ";");
+  writer.open("struct Config");
+  writer.line("using Index = ::Index;");
+  writer.line("static constexpr int M = " + Twine(problem.M) + ", N = " + Twine(problem.N) + ", K = " + Twine(problem.K) +
+              ", batches = " + Twine(problem.batches) + ";");
+  writer.line("static constexpr int tileM = " + Twine(config["m"]) + ", tileN = " + Twine(config["n"]) +
+              ", tileK = " + Twine(config["k"]) + ", threads = " + Twine(threads) + ";");
+  for (const std::string &field : fields)
+    writer.line(field);
+  writer.line("static constexpr int splitK = " + Twine(config["split_k"]) + ", raster = " + Twine(config["raster"]) +
+              ", epilogueVector = " + Twine(vector) + ", finishThreads = " + Twine(finishThreads) + ";");
+  writer.close(";");
+  writer.line();
+}
+
+void MatmulPrinter::writeBatchSplit() {
+  if (problem.dimM > 0)
+    writer.line(splitText("batch", problem.graph.extents().take_front(problem.dimM), ArrayRef(dimNames).take_front(problem.dimM)));
+}
+
+void MatmulPrinter::writeEpilogue() {
+  const std::string where = "Index batch, Index m, Index n, int lanes) const";
+  const std::string type = "Vector<float, " + std::to_string(vector) + ">";
+  ArrayRef<ir::ScalarOutput> outputs = problem.graph.graph.outputs;
+  writer.open("struct Epilogue");
+  for (const std::string &member : bufferMembers(problem.graph, loads))
+    writer.line(member);
+  writer.line();
+  writer.open("struct Operands");
+  chunk.declare(writer, loads);
+  writer.close(";");
+  writer.open("__device__ __forceinline__ void load(Operands &x, " + where);
+  writeBatchSplit();
+  chunk.load({problem.graph, writer, dimNames}, loads, "x.");
+  writer.close();
+  writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + type + " &acc, " + where);
+  writeBatchSplit();
+  for (auto [i, output] : llvm::enumerate(outputs))
+    writer.line("Vector<" + valueType(problem.graph[output.value].type) + ", " + Twine(vector) + "> y" + Twine(i) + ";");
+  ValuePrinter scope(problem.graph, writer, dimNames);
+  chunk.lanes(scope, [](Scalar) { return "x."; }, [&](ValuePrinter &lane) {
+    lane.define(problem.product, "acc[j]");
+    for (auto [i, output] : llvm::enumerate(outputs)) {
+      std::string value = lane.value(output.value);
+      writer.line("y" + Twine(i) + "[j] = " + value + ";");
+    }
+  });
+  for (unsigned i = 0; i < outputs.size(); ++i)
+    chunk.store(scope, i);
+  writer.close();
+  writer.close(";");
+  writer.line();
+}
+
+void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call) {
+  std::string epilogue = "Epilogue{" + bufferNames(problem.graph, loads) + "}", parameters = bufferParameters(problem.graph);
+  if (isSplit())
+    parameters += ", float *workspace";
+  writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" + parameters + ")");
+  writer.line(call(isSplit() ? "StorePartials<Config>{workspace}" : epilogue));
+  writer.close();
+  if (!isSplit())
+    return;
+  writer.line();
+  writer.open("extern \"C\" __global__ void __launch_bounds__(Config::finishThreads) " + entryName(region) + "_finish(" + parameters + ")");
+  writer.line("finishSplits<Config>(workspace, " + epilogue + ");");
+  writer.close();
+}
+
+KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
+  KernelPlan plan = planOf(region, problem.graph, target);
+  Launch launch = launchOf(plan, entryName(region));
+  int64_t tiles = ceilDiv(problem.M, config["m"]) * ceilDiv(problem.N, config["n"]);
+  launch.grid = {static_cast<uint32_t>(tiles * problem.batches), static_cast<uint32_t>(config["split_k"]), 1};
+  launch.block[0] = static_cast<uint32_t>(threads);
+  launch.sharedBytes = static_cast<uint32_t>(sharedBytes);
+  if (isSplit()) {
+    plan.workspaceBytes = static_cast<uint64_t>(config["split_k"] * problem.batches * problem.M * problem.N) * sizeof(float);
+    launch.args.push_back({KernelArg::Kind::Workspace, 0});
+  }
+  plan.launches = {launch};
+  if (isSplit()) {
+    int64_t chunks = problem.batches * problem.M * ceilDiv(problem.N, vector);
+    launch.entry += "_finish";
+    launch.grid = {static_cast<uint32_t>(ceilDiv(chunks, finishThreads)), 1, 1};
+    launch.block[0] = finishThreads;
+    launch.sharedBytes = 0;
+    plan.launches.push_back(launch);
+  }
+  plan.source = writer.take();
+  return plan;
+}
+
+//===- Cost ----------------------------------------------------------------------------------===//
+
+double matmulUs(const Region &region, const MatmulProblem &problem, const MatmulCost &cost, const ir::Target &target) {
+  auto M = static_cast<double>(problem.M), N = static_cast<double>(problem.N), K = static_cast<double>(problem.K);
+  auto batches = static_cast<double>(problem.batches);
+  double tilesM = std::ceil(M / cost.tileM), tilesN = std::ceil(N / cost.tileN);
+  double blocks = tilesM * tilesN * batches * cost.splits, slots = target.multiprocessors * cost.blocksPerSm;
+  double waves = std::ceil(blocks / slots);
+
+  // A partly filled wave still shares its SMs among fewer blocks.
+  double resident = std::min(cost.blocksPerSm, std::ceil(blocks / target.multiprocessors));
+  double blockUs = 2 * cost.tileM * cost.tileN * (K / cost.splits) / (cost.flopsPerUsPerSm / resident);
+  constexpr double startUs = 1.5; // First loads from HBM, and the last stores.
+  double mathUs = waves * (blockUs + startUs);
+
+  constexpr double l2Speedup = 2.2; // L2 over HBM bandwidth, as measured on A100 and H100.
+  double operands = (M * K * tilesN + K * N * tilesM) * cost.elementBytes * batches;
+  double l2Us = operands / (target.memoryBytesPerUs * l2Speedup);
+  double bytes = region.bytesRead + region.bytesWritten;
+  double inFlight = resident * 32e3;
+  double hbmUs = memoryUs(bytes, std::min(1.0, blocks / target.multiprocessors) * inFlight, target);
+  double partials = cost.splits > 1 ? cost.splits * M * N * batches * sizeof(float) : 0;
+  double splitUs = partials > 0 ? target.launchUs + 2 * partials / (target.memoryBytesPerUs * l2Speedup) : 0;
+  return target.launchUs + std::max({mathUs, l2Us, hbmUs}) + splitUs;
+}
+
+} // namespace kfuse::codegen::cuda

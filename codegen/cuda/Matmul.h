@@ -1,0 +1,83 @@
+// What the matrix product templates share: sizes, operands, epilogue, and the launches of split K.
+#pragma once
+
+#include "codegen/cuda/ChunkPrinter.h"
+#include "codegen/cuda/Kernel.h"
+
+#include <optional>
+
+namespace kfuse::codegen::cuda {
+
+/// A region's product [batch..., M, N, K] in linear form.
+struct MatmulProblem {
+  LinearGraph graph;
+  ir::Scalar product; ///< The Contract node.
+  unsigned dimM, dimN, dimK;
+  int64_t M, N, K, batches;
+
+  /// Nothing when the region is no single product.
+  static std::optional<MatmulProblem> of(const Region &region);
+
+  ir::Scalar operand(unsigned side) const { return graph[product].operands[side]; }
+  /// Stored type of an operand that is a load; f32 of one that is computed.
+  DType elementType(unsigned side) const;
+};
+
+/// An operand whose element (i, k) lies at outer(batch, i) + inner(batch, k) of an input; i is m for
+/// the left side, n for the right.
+struct MatrixOperand {
+  unsigned input = 0;
+  mlir::AffineExpr outer, inner;
+  bool contiguousK = true; ///< Neighbours in memory differ in k, not i.
+  int64_t vector = 1;      ///< Elements of an aligned access along that dimension; 1 if nothing is contiguous.
+  std::string refusal;     ///< Why the operand is none of these, or "".
+
+  static MatrixOperand of(const MatmulProblem &problem, unsigned side);
+};
+
+/// Writes the source and plan around a product kernel.
+class MatmulPrinter {
+public:
+  MatmulPrinter(const Region &region, const MatmulProblem &problem, const TileConfig &config, const ir::Target &target,
+                int64_t epilogueVector);
+
+  SourceWriter &out() { return writer; }
+  void writeHead(llvm::StringRef header) { cuda::writeHead(writer, region, config, target, header); }
+  /// `struct Config`: `fields` are lines of the template's own.
+  void writeConfig(int64_t threads, llvm::ArrayRef<std::string> fields);
+  /// `struct Epilogue`, one line per fused op.
+  void writeEpilogue();
+  /// The entry; with split K the one that finishes, too. `call(epilogue)` is its body.
+  void writeEntries(llvm::function_ref<std::string(const std::string &)> call);
+  KernelPlan plan(int64_t threads, int64_t sharedBytes);
+  /// Names of the batch dimensions, m, n and k.
+  const llvm::SmallVector<std::string> &names() const { return dimNames; }
+  /// Prints what names the batch dimensions in a function of `batch`.
+  void writeBatchSplit();
+
+private:
+  bool isSplit() const { return config["split_k"] > 1; }
+
+  const Region &region;
+  const MatmulProblem &problem;
+  const TileConfig &config;
+  const ir::Target &target;
+  int64_t vector;
+  ChunkPrinter chunk;
+  std::vector<ir::Scalar> loads; ///< Of the epilogue.
+  llvm::SmallVector<std::string> dimNames;
+  SourceWriter writer;
+};
+
+/// What the estimates of both templates need to know of a config.
+struct MatmulCost {
+  double tileM, tileN, splits;
+  double flopsPerUsPerSm; ///< Of a resident block, or of all resident blocks together.
+  double blocksPerSm;
+  double elementBytes;
+};
+
+/// Waves of tiles at the given rate, bounded by HBM and L2 traffic, plus start, epilogue and split K.
+double matmulUs(const Region &region, const MatmulProblem &problem, const MatmulCost &cost, const ir::Target &target);
+
+} // namespace kfuse::codegen::cuda

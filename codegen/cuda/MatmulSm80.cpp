@@ -1,0 +1,174 @@
+// cuda.matmul_sm80: 16-bit matrix products on tensor cores through mma.sync and cp.async.
+#include "codegen/cuda/Matmul.h"
+#include "codegen/cuda/Templates.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr int64_t epilogueVector = 8; ///< 16 bytes of output.
+constexpr size_t mostCandidates = 48;
+
+int64_t threadsOf(const TileConfig &config) { return config["warps_m"] * config["warps_n"] * 32; }
+
+/// The ring of tiles; the epilogue stages each warp's tile in f32 in the same memory, rows 8 floats apart.
+int64_t sharedBytes(const TileConfig &config) {
+  int64_t ring = config["stages"] * (config["m"] + config["n"]) * config["k"] * 2;
+  int64_t staging = config["warps_n"] * config["m"] * (config["n"] / config["warps_n"] + 8) * 4;
+  return std::max(ring, staging);
+}
+
+/// Accumulators, two sets of fragments, and about 56 for addresses and the loop.
+int64_t registersOf(const TileConfig &config) {
+  int64_t warpM = config["m"] / config["warps_m"], warpN = config["n"] / config["warps_n"];
+  return warpM * warpN / 32 + 2 * (warpM / 16 * 4 + warpN / 16 * 4) + 56;
+}
+
+int64_t blocksPerSm(const TileConfig &config, const ir::Target &target) {
+  int64_t byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes(config) + 1024);
+  int64_t registers = (registersOf(config) + 7) / 8 * 8 * threadsOf(config);
+  return std::min({byShared, target.registersPerSm / registers, target.threadsPerSm / threadsOf(config)});
+}
+
+bool fits(const TileConfig &config, const ir::Target &target) {
+  return sharedBytes(config) <= target.sharedBytesPerBlock && registersOf(config) <= 255 && blocksPerSm(config, target) >= 1;
+}
+
+/// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for
+/// instructions of their own.
+double mmaShare(const ir::Target &target) {
+  if (target.capability >= 100 && target.capability < 120)
+    return 0.3;
+  return target.capability == 90 ? 0.62 : 0.9;
+}
+
+/// Share of that rate a warp tile reaches: small ones load more fragments for each product.
+double warpTileShare(const TileConfig &config) {
+  double warpM = static_cast<double>(config["m"] / config["warps_m"]), warpN = static_cast<double>(config["n"] / config["warps_n"]);
+  double loadsPerProduct = 1 / warpM + 1 / warpN; // 1/32 at 64 x 64.
+  return std::min(0.95, 1.2 / (1 + 10 * loadsPerProduct));
+}
+
+class MatmulSm80Template : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.matmul_sm80"; }
+  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+};
+
+ir::FusionDecision MatmulSm80Template::match(const Region &region, const ir::Target &target) const {
+  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
+  if (!problem)
+    return ir::FusionDecision::no("holds no single matrix product");
+  if (target.capability < 80)
+    return ir::FusionDecision::no("needs sm_80, the target is " + target.name);
+  for (unsigned side : {0, 1})
+    if (MatrixOperand operand = MatrixOperand::of(*problem, side); !operand.refusal.empty())
+      return ir::FusionDecision::no(operand.refusal);
+  DType type = problem->elementType(0);
+  if (type != problem->elementType(1) || (type != DType::F16 && type != DType::BF16))
+    return ir::FusionDecision::no("multiplies " + std::string(toString(type)) + " by " +
+                                  std::string(toString(problem->elementType(1))) + ", tensor cores take f16 or bf16 pairs");
+  return printable(region);
+}
+
+std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, const ir::Target &target) const {
+  struct Tile {
+    int64_t m, n, k, warpsM, warpsN;
+  };
+  static constexpr Tile tiles[] = {
+      {256, 128, 32, 4, 2}, {256, 128, 64, 4, 2}, {128, 256, 32, 2, 4}, {128, 256, 64, 2, 4}, {128, 128, 32, 2, 2},
+      {128, 128, 64, 2, 2}, {128, 128, 64, 2, 4}, {128, 64, 64, 2, 2},  {64, 128, 64, 2, 2},  {64, 256, 64, 1, 4},
+      {64, 64, 64, 2, 2},   {64, 64, 128, 2, 2},  {32, 128, 64, 1, 4},  {32, 64, 128, 1, 4},  {16, 128, 64, 1, 4},
+      {16, 128, 128, 1, 4}, {16, 64, 128, 1, 4},  {16, 64, 256, 1, 4}};
+  MatmulProblem problem = *MatmulProblem::of(region);
+  std::vector<std::pair<double, TileConfig>> ranked;
+  for (const Tile &tile : tiles) {
+    int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches, tilesK = ceilDiv(problem.K, tile.k);
+    bool isTooTall = tile.m >= 2 * problem.M && tile.m > 16, isTooWide = tile.n >= 2 * problem.N && tile.n > 64;
+    if (isTooTall || isTooWide)
+      continue;
+    for (int64_t stages : {3, 4, 5})
+      for (int64_t splits : {1, 2, 4, 8, 16})
+        for (int64_t raster : {8, 1}) {
+          bool isIdleSplit = splits > 1 && (blocks * splits > 4 * target.multiprocessors || tilesK < 2 * splits);
+          bool sameRaster = raster > 1 && ceilDiv(problem.M, tile.m) == 1;
+          if (isIdleSplit || sameRaster)
+            continue;
+          TileConfig config{{"m", tile.m},           {"n", tile.n},           {"k", tile.k},        {"stages", stages},
+                            {"warps_m", tile.warpsM}, {"warps_n", tile.warpsN}, {"split_k", splits}, {"raster", raster}};
+          if (fits(config, target))
+            ranked.emplace_back(estimateUs(region, config, target), config);
+        }
+  }
+  std::sort(ranked.begin(), ranked.end());
+  ranked.resize(std::min(ranked.size(), mostCandidates));
+  std::vector<TileConfig> configs;
+  for (const auto &[time, config] : ranked)
+    configs.push_back(config);
+  return configs;
+}
+
+double MatmulSm80Template::estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const {
+  MatmulProblem problem = *MatmulProblem::of(region);
+  double perSm = target.halfFlopsPerUs * mmaShare(target) * warpTileShare(config) / target.multiprocessors;
+  double warps = static_cast<double>(blocksPerSm(config, target) * threadsOf(config)) / 32;
+  perSm *= std::min(1.0, 0.5 + warps / 16); // Eight warps hide each other's waits.
+  return matmulUs(region, problem,
+                  {static_cast<double>(config["m"]), static_cast<double>(config["n"]), static_cast<double>(config["split_k"]), perSm,
+                   static_cast<double>(blocksPerSm(config, target)), 2},
+                  target);
+}
+
+/// `struct A` or `struct B`: where its elements lie.
+void writeOperand(MatmulPrinter &printer, const MatrixOperand &operand, StringRef name, StringRef outer) {
+  SourceWriter &writer = printer.out();
+  IndexNames names{{printer.names().begin(), printer.names().end()}, {}};
+  writer.open("struct " + name);
+  writer.line(Twine("static constexpr bool contiguousK = ") + (operand.contiguousK ? "true" : "false") + ";");
+  writer.line("static constexpr int vector = " + Twine(operand.vector) + ";");
+  auto function = [&](StringRef what, StringRef index, AffineExpr expr) {
+    writer.open("static __device__ __forceinline__ Index " + what + "(Index batch, Index " + index + ")");
+    printer.writeBatchSplit();
+    writer.line("return " + indexText(expr, names) + ";");
+    writer.close();
+  };
+  function("outer", outer, operand.outer);
+  function("inner", "k", operand.inner);
+  writer.close(";");
+  writer.line();
+}
+
+Result<KernelPlan> MatmulSm80Template::emit(const Region &region, const TileConfig &config, const ir::Target &target) const {
+  MatmulProblem problem = *MatmulProblem::of(region);
+  MatrixOperand a = MatrixOperand::of(problem, 0), b = MatrixOperand::of(problem, 1);
+  MatmulPrinter printer(region, problem, config, target, epilogueVector);
+  printer.writeHead("gemm_sm80.cuh");
+  printer.writeConfig(threadsOf(config),
+                      {("using Element = " + storedType(problem.elementType(0)) + ";").str(),
+                       "static constexpr int stages = " + std::to_string(config["stages"]) + ", warpsM = " +
+                           std::to_string(config["warps_m"]) + ", warpsN = " + std::to_string(config["warps_n"]) + ";"});
+  writeOperand(printer, a, "A", "m");
+  writeOperand(printer, b, "B", "n");
+  printer.writeEpilogue();
+  printer.writeEntries([&](const std::string &epilogue) {
+    return "gemm<Config, A, B>(in" + std::to_string(a.input) + ", in" + std::to_string(b.input) + ", " + epilogue + ");";
+  });
+  return printer.plan(threadsOf(config), sharedBytes(config));
+}
+
+} // namespace
+
+const KernelTemplate &matmulSm80Template() {
+  static const MatmulSm80Template instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,198 @@
+// cuda.pointwise: elementwise regions, one chunk of neighbouring points after the other.
+#include "codegen/cuda/ChunkPrinter.h"
+#include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/Templates.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+using ir::Scalar;
+using ir::ScalarNode;
+
+constexpr int64_t mostVectorBytes = 64; ///< Of one operand: four 16-byte accesses.
+constexpr double chunkOverhead = 16;      ///< Instructions for the addresses of a chunk.
+constexpr int64_t mostOperandBytes = 256; ///< In registers of a thread: 64 of them.
+
+std::vector<Scalar> valuesOf(const LinearGraph &graph) {
+  std::vector<Scalar> values;
+  for (const ir::ScalarOutput &output : graph.graph.outputs)
+    values.push_back(output.value);
+  return values;
+}
+
+/// Bytes that one point moves: its loads and stores.
+int64_t bytesPerPoint(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads) {
+  int64_t bytes = 0;
+  for (Scalar load : loads)
+    bytes += static_cast<int64_t>(byteWidth(graph.graph.inputs[graph[load].input].type));
+  return bytes;
+}
+
+int64_t widestElement(const LinearGraph &graph) {
+  size_t widest = 1;
+  for (const ir::ScalarInput &input : graph.graph.inputs)
+    widest = std::max(widest, byteWidth(input.type));
+  for (const ir::ScalarOutput &output : graph.graph.outputs)
+    widest = std::max(widest, byteWidth(output.type));
+  return static_cast<int64_t>(widest);
+}
+
+/// One region under one config, on its way to text.
+class PointwiseKernel {
+public:
+  PointwiseKernel(const Region &region, const TileConfig &config, const ir::Target &target)
+      : region(region), config(config), target(target), graph(linearised(region.graph, 0)),
+        inner(graph.extents().size() - 1), chunk(graph, inner, config["vector"]), loads(chunk.loadsOf(valuesOf(graph))) {
+    chunks = graph.graph.domain.points() / graph.extents()[inner] * ceilDiv(graph.extents()[inner], config["vector"]);
+  }
+
+  KernelPlan plan() {
+    KernelPlan plan = planOf(region, graph, target);
+    Launch launch = launchOf(plan, entryName(region));
+    int64_t blocks = ceilDiv(chunks, config["threads"] * config["unroll"]);
+    int64_t resident = target.multiprocessors * (target.threadsPerSm / config["threads"]);
+    if (config["persistent"])
+      blocks = std::min(blocks, resident);
+    launch.grid[0] = static_cast<uint32_t>(std::clamp<int64_t>(blocks, 1, INT32_MAX));
+    launch.block[0] = static_cast<uint32_t>(config["threads"]);
+    plan.launches = {launch};
+    plan.source = source();
+    return plan;
+  }
+
+private:
+  std::string source() {
+    writeHead(writer, region, config, target, "pointwise.cuh");
+    writer.line("using Index = " + indexType(graph) + ";");
+    writer.open("struct Config");
+    writer.line("using Index = ::Index;");
+    writer.line("static constexpr int threads = " + llvm::Twine(config["threads"]) + ", unroll = " +
+                llvm::Twine(config["unroll"]) + ";");
+    writer.line("static constexpr Index chunks = " + llvm::Twine(chunks) + "; // of " + llvm::Twine(config["vector"]) + " points");
+    writer.close(";");
+    writer.line();
+    writeBody();
+    writer.line();
+    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" +
+                bufferParameters(graph) + ")");
+    writer.line("forEachChunk<Config>(Body{" + bufferNames(graph, loads) + "});");
+    writer.close();
+    return writer.take();
+  }
+
+  void writeBody() {
+    writer.open("struct Body");
+    for (const std::string &member : bufferMembers(graph, loads))
+      writer.line(member);
+    writer.line();
+    writer.open("struct Operands");
+    chunk.declare(writer, loads);
+    writer.close(";");
+    writer.line();
+    writer.open("__device__ __forceinline__ void load(Operands &x, Index chunk) const");
+    chunk.load(atChunk(), loads, "x.");
+    writer.close();
+    writer.line();
+    writer.open("__device__ __forceinline__ void apply(const Operands &x, Index chunk) const");
+    writeApply();
+    writer.close();
+    writer.close(";");
+  }
+
+  void writeApply() {
+    ValuePrinter scope = atChunk();
+    for (auto [i, output] : llvm::enumerate(graph.graph.outputs))
+      writer.line("Vector<" + valueType(graph[output.value].type) + ", " + llvm::Twine(config["vector"]) + "> y" + llvm::Twine(i) + ";");
+    chunk.lanes(scope, [](Scalar) { return "x."; }, [&](ValuePrinter &lane) {
+      for (auto [i, output] : llvm::enumerate(graph.graph.outputs)) {
+        std::string value = lane.value(output.value);
+        writer.line("y" + llvm::Twine(i) + "[j] = " + value + ";");
+      }
+    });
+    for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
+      chunk.store(scope, i);
+  }
+
+  /// The scope at the start of a chunk, where every dimension has its name.
+  ValuePrinter atChunk() {
+    llvm::SmallVector<std::string> names;
+    llvm::SmallVector<int64_t> counts(graph.extents());
+    for (unsigned dim = 0; dim < counts.size(); ++dim)
+      names.push_back("d" + std::to_string(dim));
+    counts[inner] = ceilDiv(counts[inner], config["vector"]);
+    std::string split = splitText("chunk", counts, names);
+    if (config["vector"] > 1) // The last one counts chunks.
+      split.insert(split.size() - 1, " * " + std::to_string(config["vector"]));
+    writer.line(split);
+    if (chunk.isPartial())
+      writer.line("const int lanes = static_cast<int>(minimum(Index(" + llvm::Twine(config["vector"]) + "), Index(" +
+                  llvm::Twine(graph.extents()[inner]) + ") - d" + llvm::Twine(inner) + "));");
+    return {graph, writer, names};
+  }
+
+  const Region &region;
+  const TileConfig &config;
+  const ir::Target &target;
+  LinearGraph graph;
+  unsigned inner;
+  ChunkPrinter chunk;
+  std::vector<Scalar> loads;
+  int64_t chunks = 0;
+  SourceWriter writer;
+};
+
+class PointwiseTemplate : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.pointwise"; }
+
+  ir::FusionDecision match(const Region &region, const ir::Target &) const override {
+    if (region.graph.domain.reductionDim >= 0)
+      return ir::FusionDecision::no("holds a row reduction");
+    if (region.graph.domain.contractionDim >= 0)
+      return ir::FusionDecision::no("holds a matrix product");
+    return printable(region);
+  }
+
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &) const override {
+    LinearGraph graph = linearised(region.graph, 0);
+    std::vector<Scalar> loads = ChunkPrinter(graph, graph.extents().size() - 1, 1).loadsOf(valuesOf(graph));
+    std::vector<TileConfig> configs;
+    for (int64_t vector = 16; vector >= 1; vector /= 2) {
+      bool isTooWide = vector > 1 && (vector * widestElement(graph) > mostVectorBytes || vector >= 2 * graph.extents().back());
+      bool isTooNarrow = vector * widestElement(graph) < 8 && !configs.empty();
+      for (int64_t threads : {128, 256, 512})
+        for (int64_t unroll : {1, 2, 4})
+          for (int64_t persistent : {0, 1})
+            if (!isTooWide && !isTooNarrow && (unroll == 1 || bytesPerPoint(graph, loads) * vector * unroll <= mostOperandBytes))
+              configs.push_back({{"threads", threads}, {"vector", vector}, {"unroll", unroll}, {"persistent", persistent}});
+    }
+    return configs;
+  }
+
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    double points = static_cast<double>(region.graph.domain.points());
+    double bytes = region.bytesRead + region.bytesWritten;
+    double threads = std::max(1.0, points / static_cast<double>(config["vector"] * config["unroll"]));
+    double perSm = std::min<double>(threads / target.multiprocessors, target.threadsPerSm);
+    double inFlight = perSm * static_cast<double>(config["vector"] * config["unroll"]) * bytes / std::max(points, 1.0);
+    LinearGraph graph = linearised(region.graph, 0);
+    double instructions = instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
+    double issue = issueUs(points * (instructions + chunkOverhead / static_cast<double>(config["vector"])), target);
+    return target.launchUs + std::max(memoryUs(bytes, std::max(inFlight, 1.0), target), issue);
+  }
+
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return PointwiseKernel(region, config, target).plan();
+  }
+};
+
+} // namespace
+
+const KernelTemplate &pointwiseTemplate() {
+  static const PointwiseTemplate instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,92 @@
+#include "codegen/cuda/ScalarFunctions.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <array>
+#include <cassert>
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+enum class Form { Prefix, Infix, Call, Select };
+
+struct Row {
+  llvm::StringRef function;
+  Form form;
+  llvm::StringRef spelling;
+  int cost = 1; ///< Instructions, about.
+};
+
+// A function called by name is an overload set in device/math.cuh.
+constexpr std::array rows{
+    Row{"relu", Form::Call, "relu"},
+    Row{"gelu", Form::Call, "gelu", 24},
+    Row{"gelu_tanh", Form::Call, "geluTanh", 20},
+    Row{"silu", Form::Call, "silu", 14},
+    Row{"sigmoid", Form::Call, "sigmoid", 13},
+    Row{"tanh", Form::Call, "tanhf", 14},
+    Row{"erf", Form::Call, "erff", 20},
+    Row{"exp", Form::Call, "exponential", 8},
+    Row{"log", Form::Call, "logf", 12},
+    Row{"sqrt", Form::Call, "sqrtf", 8},
+    Row{"rsqrt", Form::Call, "rsqrtf", 4},
+    Row{"reciprocal", Form::Call, "reciprocal", 5},
+    Row{"sin", Form::Call, "sinf", 24},
+    Row{"cos", Form::Call, "cosf", 24},
+    Row{"floor", Form::Call, "floorf"},
+    Row{"neg", Form::Prefix, "-"},
+    Row{"abs", Form::Call, "magnitude"},
+    Row{"not", Form::Prefix, "!"},
+    Row{"is_nan", Form::Call, "isNan"},
+    Row{"add", Form::Infix, "+"},
+    Row{"sub", Form::Infix, "-"},
+    Row{"mul", Form::Infix, "*"},
+    Row{"div", Form::Call, "divide", 5},
+    Row{"max", Form::Call, "maximum"},
+    Row{"min", Form::Call, "minimum"},
+    Row{"pow", Form::Call, "powf", 50},
+    Row{"mod", Form::Call, "modulo", 20},
+    Row{"and", Form::Infix, "&"},
+    Row{"or", Form::Infix, "|"},
+    Row{"eq", Form::Infix, "=="},
+    Row{"ne", Form::Infix, "!="},
+    Row{"lt", Form::Infix, "<"},
+    Row{"le", Form::Infix, "<="},
+    Row{"gt", Form::Infix, ">"},
+    Row{"ge", Form::Infix, ">="},
+    Row{"where", Form::Select, ""},
+};
+
+const Row *find(llvm::StringRef function) {
+  const Row *found = llvm::find_if(rows, [&](const Row &row) { return row.function == function; });
+  return found == rows.end() ? nullptr : found;
+}
+
+} // namespace
+
+int scalarCost(llvm::StringRef function) {
+  const Row *row = find(function);
+  return row ? row->cost : 1;
+}
+
+bool hasScalarFunction(llvm::StringRef function) { return find(function); }
+
+std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands) {
+  const Row *row = find(function);
+  assert(row && "match() refuses what the table does not hold");
+  std::string spelling = row->spelling.str();
+  switch (row->form) {
+  case Form::Prefix:
+    return spelling + operands[0];
+  case Form::Infix:
+    return operands[0] + " " + spelling + " " + operands[1];
+  case Form::Select:
+    return operands[0] + " ? " + operands[1] + " : " + operands[2];
+  case Form::Call:
+    return spelling + "(" + llvm::join(operands, ", ") + ")";
+  }
+  return "";
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,13 @@
+#include "codegen/cuda/Templates.h"
+
+#include <array>
+
+namespace kfuse::codegen::cuda {
+
+std::span<const KernelTemplate *const> templates() {
+  static const std::array<const KernelTemplate *, 4> all{&matmulSm80Template(), &matmulSimtTemplate(), &rowsTemplate(),
+                                                            &pointwiseTemplate()};
+  return all;
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,16 @@
+// The kernel templates of the CUDA targets.
+#pragma once
+
+#include "codegen/KernelTemplate.h"
+
+namespace kfuse::codegen::cuda {
+
+/// Most specific first.
+std::span<const KernelTemplate *const> templates();
+
+const KernelTemplate &matmulSm80Template(); ///< cuda.matmul_sm80
+const KernelTemplate &matmulSimtTemplate(); ///< cuda.matmul_simt
+const KernelTemplate &rowsTemplate();       ///< cuda.rows
+const KernelTemplate &pointwiseTemplate();  ///< cuda.pointwise
+
+} // namespace kfuse::codegen::cuda

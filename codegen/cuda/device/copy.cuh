@@ -1,0 +1,108 @@
+// Tiles of 16-bit operands in shared memory, and the asynchronous copies that fill them.
+#pragma once
+
+#include <kfuse/types.cuh>
+
+namespace kfuse {
+
+/// `rows` x `columns` 16-bit elements in chunks of 16 bytes. A row's chunks are permuted by an XOR with
+/// its number, so that eight chunks below each other, which ldmatrix reads at once, lie in different banks.
+template <int rows, int columns> struct SharedTile {
+  static constexpr int chunks = columns / 8, rowBytes = columns * 2, bytes = rows * rowBytes;
+  static_assert((columns & (columns - 1)) == 0 && columns >= 16, "the XOR needs a power of two");
+
+  /// Byte offset of a chunk. Rows of under 128 bytes share a set of banks with their neighbours.
+  static __device__ __forceinline__ unsigned offset(int row, int chunk) {
+    constexpr int mask = chunks < 8 ? chunks - 1 : 7, rowsOfBanks = chunks < 8 ? 8 / chunks : 1;
+    return row * rowBytes + ((chunk ^ (row / rowsOfBanks & mask)) * 16);
+  }
+  /// From a chunk's offset to that of the one `moreRows` (a multiple of 8) below and `moreChunks` to
+  /// the right, none of whose bits the first chunk's number has.
+  static __device__ __forceinline__ unsigned moved(unsigned offset, int moreRows, int moreChunks) {
+    return (offset ^ (moreChunks * 16)) + moreRows * rowBytes;
+  }
+};
+
+/// Copies tiles of one operand, `tile` of its `extent` rows or columns by Config::tileK, along K.
+///
+/// An Operand says where element (i, k) of a batch lies, at outer(batch, i) + inner(batch, k), whether
+/// neighbours in memory differ in k, and how many elements an aligned access may hold there.
+template <class Config, class Operand, int tile, int extent> struct TileCopy {
+  using T = typename Config::Element;
+  using Index = typename Config::Index;
+  static constexpr int rows = Operand::contiguousK ? tile : Config::tileK;
+  static constexpr int columns = Operand::contiguousK ? Config::tileK : tile;
+  using Tile = SharedTile<rows, columns>;
+  static constexpr int total = rows * Tile::chunks, count = (total + Config::threads - 1) / Config::threads;
+  static constexpr int rowStep = Config::threads / Tile::chunks;
+  static_assert(Config::threads % Tile::chunks == 0, "a thread's chunks lie below each other");
+
+  const T *global;
+  Index batch, first; ///< First row or column of the tile.
+  int row = threadIdx.x / Tile::chunks, chunk = threadIdx.x % Tile::chunks;
+  Index outer[Operand::contiguousK ? count : 1];
+
+  __device__ __forceinline__ TileCopy(const T *global, Index batch, Index first) : global(global), batch(batch), first(first) {
+    if constexpr (Operand::contiguousK) {
+#pragma unroll
+      for (int i = 0; i < count; ++i)
+        outer[i] = Operand::outer(batch, first + row + i * rowStep);
+    } else {
+      outer[0] = Operand::outer(batch, first + chunk * 8);
+    }
+  }
+
+  /// Starts the copy of the tile at `k` to shared address `to`.
+  __device__ __forceinline__ void start(unsigned to, Index k) const {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      int y = row + i * rowStep;
+      if (total % Config::threads != 0 && y >= rows)
+        break;
+      unsigned chunkAt = to + (rowStep % 8 == 0 ? Tile::moved(Tile::offset(row, chunk), i * rowStep, 0) : Tile::offset(y, chunk));
+      if constexpr (Operand::contiguousK) {
+        int inK = remaining<Config::K, Config::tileK>(k + chunk * 8);
+        copyChunk(chunkAt, outer[i], k + chunk * 8, remaining<extent, tile>(first + y) > 0 ? inK : 0);
+      } else {
+        int across = remaining<extent, tile>(first + chunk * 8);
+        copyChunk(chunkAt, outer[0], k + y, remaining<Config::K, Config::tileK>(k + y) > 0 ? across : 0);
+      }
+    }
+  }
+
+private:
+  /// Elements of the 8 from `position` on that exist.
+  template <int size, int step> static __device__ __forceinline__ int remaining(Index position) {
+    if constexpr (size % step == 0)
+      return 8;
+    else
+      return position >= size ? 0 : size - position < 8 ? static_cast<int>(size - position) : 8;
+  }
+
+  __device__ __forceinline__ void copyChunk(unsigned to, Index outerOffset, Index k, int elements) const {
+    constexpr int vector = Operand::vector;
+    const T *from = global + (outerOffset + Operand::inner(batch, k));
+    if constexpr (vector > 1) {
+#pragma unroll
+      for (int i = 0; i < 8; i += vector) {
+        int bytes = (elements - i < vector ? elements - i : vector) * 2;
+        copyAsync<vector * 2>(to + i * 2, from + i, bytes > 0 ? bytes : 0);
+      }
+    } else {
+      copyElements(to, outerOffset, k, elements);
+    }
+  }
+
+  /// No two neighbours in memory: through registers, as cp.async moves 4 bytes at least.
+  __device__ __forceinline__ void copyElements(unsigned to, Index outerOffset, Index k, int elements) const {
+    Vector<T, 8> values{};
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      if (i < elements)
+        values[i] = Operand::contiguousK ? global[outerOffset + Operand::inner(batch, k + i)]
+                                         : global[Operand::outer(batch, first + chunk * 8 + i) + Operand::inner(batch, k)];
+    *reinterpret_cast<Vector<T, 8> *>(dynamicShared() + (to - sharedAddress(dynamicShared()))) = values;
+  }
+};
+
+} // namespace kfuse

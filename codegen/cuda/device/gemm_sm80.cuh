@@ -1,0 +1,145 @@
+// Matrix product on tensor cores with asynchronous copies: sm_80 and up.
+//
+// A block computes a tileM x tileN tile in warpsM x warpsN warp tiles. Tiles of A and B flow through a
+// ring of `stages` buffers in shared memory: while the warps multiply from one, the copies of the next
+// stages - 1 are under way. Within a buffer, fragments of the next 16 of K load while the tensor
+// cores work on these.
+#pragma once
+
+#include <kfuse/epilogue.cuh>
+#include <kfuse/mma.cuh>
+
+namespace kfuse {
+
+template <class Config, class A, class B> struct Gemm {
+  using Index = typename Config::Index;
+  using T = typename Config::Element;
+  static constexpr int warpM = Config::tileM / Config::warpsM, warpN = Config::tileN / Config::warpsN;
+  static constexpr int countA = warpM / 16, countB = warpN / 16, steps = Config::tileK / 16;
+  static_assert(steps >= 2, "the next fragments load a step ahead");
+  using CopyA = TileCopy<Config, A, Config::tileM, Config::M>;
+  using CopyB = TileCopy<Config, B, Config::tileN, Config::N>;
+  static constexpr int stageBytes = CopyA::Tile::bytes + CopyB::Tile::bytes;
+
+  const BlockTile<Config> tile;
+  const int warp = threadIdx.x / 32, firstM = warp % Config::warpsM * warpM, firstN = warp / Config::warpsM * warpN;
+  float sums[countA][countB * 2][4] = {};
+
+  __device__ __forceinline__ void multiply(const T *a, const T *b) {
+    const CopyA copyA(a, tile.batch, tile.m);
+    const CopyB copyB(b, tile.batch, tile.n);
+    const Fragments<CopyA, A::contiguousK, true, countA> loadA(firstM);
+    const Fragments<CopyB, B::contiguousK, false, countB> loadB(firstN);
+    const unsigned shared = sharedAddress(dynamicShared());
+
+    // Groups of copies are counted: one is committed for each tile, empty behind the last.
+    auto start = [&](int number) {
+      if (number < tile.endK) {
+        unsigned stage = shared + (number - tile.firstK) % Config::stages * stageBytes;
+        copyA.start(stage, Index(number) * Config::tileK);
+        copyB.start(stage + CopyA::Tile::bytes, Index(number) * Config::tileK);
+      }
+      commitCopies();
+    };
+    unsigned fragmentsA[2][countA][4], fragmentsB[2][countB][4];
+    auto load = [&](int buffer, int number, int step) {
+      unsigned stage = shared + (number - tile.firstK) % Config::stages * stageBytes;
+      loadA.load(fragmentsA[buffer], stage, step * 16);
+      loadB.load(fragmentsB[buffer], stage + CopyA::Tile::bytes, step * 16);
+    };
+
+#pragma unroll
+    for (int i = 0; i < Config::stages - 1; ++i)
+      start(tile.firstK + i);
+    waitCopies<Config::stages - 2>();
+    __syncthreads();
+    load(0, tile.firstK, 0);
+#pragma unroll 1
+    for (int number = tile.firstK; number < tile.endK; ++number) {
+#pragma unroll
+      for (int step = 0; step < steps; ++step) {
+        if (step == steps - 1) { // All have read this tile; the next one is there.
+          waitCopies<Config::stages - 2>();
+          __syncthreads();
+        }
+        load((step + 1) % 2, step == steps - 1 ? number + 1 : number, (step + 1) % steps);
+        if (step == 0) // Into the buffer of the tile before this one.
+          start(number + Config::stages - 1);
+        multiplyStep(fragmentsA[step % 2], fragmentsB[step % 2]);
+      }
+    }
+    waitCopies<0>();
+    __syncthreads();
+  }
+
+  /// Hands the sums to the epilogue, `vector` neighbouring columns at a time, through shared memory:
+  /// each warp writes its tile and reads it back row by row.
+  template <class Epilogue> __device__ __forceinline__ void finish(const Epilogue &epilogue) const {
+    constexpr int passes = warpM * warpN / vector / 32, inFlight = passes < 4 ? passes : 4;
+    static_assert(warpM * warpN / vector % 32 == 0 && passes % inFlight == 0);
+    float *staged = reinterpret_cast<float *>(dynamicShared()) + warp * (warpM * pitch);
+    stage(staged);
+    __syncwarp();
+#pragma unroll 1
+    for (int first = 0; first < passes; first += inFlight) {
+      typename Epilogue::Operands x[inFlight];
+#pragma unroll
+      for (int u = 0; u < inFlight; ++u)
+        if (Place at = place(first + u); at.exists)
+          epilogue.load(x[u], tile.batch, at.m, at.n, columnsAt<Config, vector>(at.n));
+#pragma unroll
+      for (int u = 0; u < inFlight; ++u)
+        if (Place at = place(first + u); at.exists) {
+          constexpr int aligned = vector < 4 ? vector : 4;
+          Vector<float, vector> acc = loadVector<vector, aligned>(staged + at.offset);
+          epilogue.apply(x[u], acc, tile.batch, at.m, at.n, columnsAt<Config, vector>(at.n));
+        }
+    }
+  }
+
+private:
+  static constexpr int vector = Config::epilogueVector, pitch = warpN + 8; // 8 more: no bank conflicts.
+
+  /// The columns that this lane finishes in a pass: where they are staged, and which they are.
+  struct Place {
+    int offset;
+    Index m, n;
+    bool exists;
+  };
+  __device__ __forceinline__ Place place(int pass) const {
+    constexpr int perRow = warpN / vector;
+    int position = pass * 32 + threadIdx.x % 32, row = position / perRow, column = position % perRow * vector;
+    Index m = tile.m + firstM + row, n = tile.n + firstN + column;
+    return {row * pitch + column, m, n, m < Config::M && n < Config::N};
+  }
+
+  /// A lane holds two neighbours of rows lane / 4 and lane / 4 + 8 of each 16 x 8 product.
+  __device__ __forceinline__ void stage(float *staged) const {
+    float *to = staged + threadIdx.x % 32 / 4 * pitch + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < countA; ++i)
+#pragma unroll
+      for (int j = 0; j < countB * 2; ++j) {
+        *reinterpret_cast<Vector<float, 2> *>(to + i * 16 * pitch + j * 8) = {sums[i][j][0], sums[i][j][1]};
+        *reinterpret_cast<Vector<float, 2> *>(to + (i * 16 + 8) * pitch + j * 8) = {sums[i][j][2], sums[i][j][3]};
+      }
+  }
+
+  __device__ __forceinline__ void multiplyStep(const unsigned (&a)[countA][4], const unsigned (&b)[countB][4]) {
+#pragma unroll
+    for (int i = 0; i < countA; ++i)
+#pragma unroll
+      for (int j = 0; j < countB * 2; ++j)
+        multiplyAdd(T{}, sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+  }
+};
+
+/// One tile of the product, through the epilogue.
+template <class Config, class A, class B, class Epilogue>
+__device__ __forceinline__ void gemm(const typename Config::Element *a, const typename Config::Element *b, const Epilogue &epilogue) {
+  Gemm<Config, A, B> product;
+  product.multiply(a, b);
+  product.finish(epilogue);
+}
+
+} // namespace kfuse

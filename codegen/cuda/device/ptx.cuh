@@ -1,0 +1,111 @@
+// Every PTX instruction the device library uses, one function each; all else is plain C++.
+#pragma once
+
+namespace kfuse {
+
+//===- Conversions -------------------------------------------------------------------------------//
+
+/// Two floats rounded to nearest even, the first in the low half.
+__device__ __forceinline__ unsigned packBf16(float low, float high) {
+  unsigned bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+__device__ __forceinline__ unsigned packF16(float low, float high) {
+  unsigned bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+__device__ __forceinline__ float f16ToFloat(unsigned short bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+//===- Arithmetic --------------------------------------------------------------------------------//
+
+/// NaN if either is NaN.
+__device__ __forceinline__ float maxNan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+__device__ __forceinline__ float minNan(float a, float b) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+/// a / b within 2 ulp over the whole range; infinities, zeros and NaN as IEEE says.
+__device__ __forceinline__ float divideFull(float a, float b) {
+  float result;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+/// 2^x within 2 ulp.
+__device__ __forceinline__ float exp2Approx(float x) {
+  float result;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+//===- Threads and memory ------------------------------------------------------------------------//
+
+/// The value of lane `lane ^ mask` of this warp, all of whose lanes take part.
+template <class T> __device__ __forceinline__ T shuffleXor(T value, int mask) { return __shfl_xor_sync(~0u, value, mask); }
+
+/// The shared memory that the launch asked for.
+__device__ __forceinline__ unsigned char *dynamicShared() {
+  extern __shared__ __align__(128) unsigned char dynamicSharedBytes[];
+  return dynamicSharedBytes;
+}
+
+/// The address of shared memory that instructions take.
+__device__ __forceinline__ unsigned sharedAddress(const void *pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+//===- Asynchronous copies to shared memory ------------------------------------------------------//
+
+/// Copies `bytes` <= `size` bytes (4, 8 or 16, aligned to it) and fills up with zeros.
+template <int size> __device__ __forceinline__ void copyAsync(unsigned shared, const void *global, int bytes) {
+  static_assert(size == 4 || size == 8 || size == 16);
+  if constexpr (size == 16) // Past L1: every byte is used once per block.
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(global), "n"(size), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void commitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until at most `pending` of this thread's latest groups are under way.
+template <int pending> __device__ __forceinline__ void waitCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+//===- Tensor cores ------------------------------------------------------------------------------//
+
+/// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void loadMatrices(unsigned (&r)[4], unsigned row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(row)
+               : "memory");
+}
+/// The same, each matrix transposed.
+__device__ __forceinline__ void loadMatricesTransposed(unsigned (&r)[4], unsigned row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(row)
+               : "memory");
+}
+/// c[16][8] += a[16][16] b[16][8], f32 accumulation.
+__device__ __forceinline__ void mmaBf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void mmaF16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+} // namespace kfuse

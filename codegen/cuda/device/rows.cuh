@@ -1,0 +1,93 @@
+// Rows shared out over threads: which columns are whose, where a row is kept, and row totals.
+#pragma once
+
+#include <kfuse/reduce.cuh>
+
+namespace kfuse {
+
+/// The row that this thread works on with `Config::threads` - 1 others, a warp's part or some warps;
+/// `Config::rows` rows make a block. Threads beyond the last row repeat it and store nothing.
+template <class Config> struct Row {
+  using Index = typename Config::Index;
+  static constexpr int threads = Config::threads, vector = Config::vector;
+  static constexpr int chunks = (Config::columns + Index(threads) * vector - 1) / (Index(threads) * vector);
+  static constexpr bool full = Config::columns % (Index(threads) * vector) == 0;
+
+  int thread = threadIdx.x % threads, number = threadIdx.x / threads;
+  Index index = minimum(Index(blockIdx.x) * Config::rows + number, Index(Config::rowCount - 1));
+  bool valid = Index(blockIdx.x) * Config::rows + number < Config::rowCount;
+
+  /// First column of this thread's chunk `i`; how many of its columns exist.
+  __device__ __forceinline__ Index column(int i) const { return (Index(i) * threads + thread) * vector; }
+  __device__ __forceinline__ int lanes(Index column) const {
+    return static_cast<int>(minimum(Index(vector), Index(Config::columns) - column));
+  }
+  __device__ __forceinline__ bool holds(int i) const { return full || column(i) < Config::columns; }
+
+  /// Fills a cache with this thread's part of the row.
+  template <class Cache, class Load> __device__ __forceinline__ void fill(Cache &cache, Load load) const {
+    forEach([&](int i, Index column) { load(cache[i], column); });
+  }
+
+  /// One pass over the row: `load(w, column)` fetches what only this pass needs, Config::unroll chunks
+  /// ahead of their use by `apply(w, i, column)`.
+  template <class Operands, class Load, class Apply> __device__ __forceinline__ void forEach(Load load, Apply apply) const {
+    auto batch = [&](int first) {
+      Operands w[Config::unroll];
+#pragma unroll
+      for (int u = 0; u < Config::unroll; ++u)
+        if (first + u < chunks && holds(first + u))
+          load(w[u], column(first + u));
+#pragma unroll
+      for (int u = 0; u < Config::unroll; ++u)
+        if (first + u < chunks && holds(first + u))
+          apply(w[u], first + u, column(first + u));
+    };
+    if constexpr (Config::unrollAll) {
+#pragma unroll
+      for (int first = 0; first < chunks; first += Config::unroll)
+        batch(first);
+    } else {
+#pragma unroll 1
+      for (int first = 0; first < chunks; first += Config::unroll)
+        batch(first);
+    }
+  }
+  /// A pass that needs nothing but what was kept: `apply(i, column)`.
+  template <class Apply> __device__ __forceinline__ void forEach(Apply apply) const {
+    struct Nothing {};
+    forEach<Nothing>([](Nothing &, Index) {}, [&](const Nothing &, int i, Index column) { apply(i, column); });
+  }
+
+  /// The row's total in all of its threads. `slot` is another for each call: no total waits for the
+  /// readers of the one before.
+  template <int slot, class Operation, class T, int lanes>
+  __device__ __forceinline__ T reduce(const Partial<Operation, T, lanes> &partial) const {
+    T value = reduceLanes<Operation, (threads < 32 ? threads : 32)>(partial.total());
+    if constexpr (threads > 32) {
+      __shared__ T totals[Config::rows][threads / 32];
+      if (thread % 32 == 0)
+        totals[number][thread / 32] = value;
+      __syncthreads();
+      value = totals[number][0];
+#pragma unroll
+      for (int warp = 1; warp < threads / 32; ++warp)
+        value = Operation::combine(value, totals[number][warp]);
+    }
+    return value;
+  }
+};
+
+/// This thread's part of a row in registers: every pass is unrolled.
+template <class Config, class Operands> struct RegisterCache {
+  Operands chunks[Row<Config>::chunks];
+  __device__ __forceinline__ Operands &operator[](int i) { return chunks[i]; }
+};
+
+/// In shared memory, each thread reading only what it wrote: no barrier.
+template <class Config, class Operands> struct SharedCache {
+  Operands *chunks = reinterpret_cast<Operands *>(dynamicShared()) + threadIdx.x;
+  __device__ __forceinline__ Operands &operator[](int i) { return chunks[i * Config::threads * Config::rows]; }
+};
+
+} // namespace kfuse

@@ -1,0 +1,96 @@
+// The stored element types, their values in registers, and vectors of them in memory.
+#pragma once
+
+#include <kfuse/ptx.cuh>
+
+namespace kfuse {
+
+struct f16 {
+  unsigned short bits;
+};
+struct bf16 {
+  unsigned short bits;
+};
+
+//===- Stored elements and computed values -------------------------------------------------------//
+
+__device__ __forceinline__ float decode(f16 x) { return f16ToFloat(x.bits); }
+__device__ __forceinline__ float decode(bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
+template <class T> __device__ __forceinline__ T decode(T x) { return x; }
+
+__device__ __forceinline__ void encode(f16 &to, float x) { to.bits = static_cast<unsigned short>(packF16(x, 0)); }
+__device__ __forceinline__ void encode(bf16 &to, float x) { to.bits = static_cast<unsigned short>(packBf16(x, 0)); }
+template <class T> __device__ __forceinline__ void encode(T &to, T x) { to = x; }
+
+/// Two neighbours at once: one conversion instruction for 16-bit floats.
+__device__ __forceinline__ void encodePair(f16 *to, float low, float high) {
+  unsigned bits = packF16(low, high);
+  to[0].bits = static_cast<unsigned short>(bits), to[1].bits = static_cast<unsigned short>(bits >> 16);
+}
+__device__ __forceinline__ void encodePair(bf16 *to, float low, float high) {
+  unsigned bits = packBf16(low, high);
+  to[0].bits = static_cast<unsigned short>(bits), to[1].bits = static_cast<unsigned short>(bits >> 16);
+}
+template <class T> __device__ __forceinline__ void encodePair(T *to, T low, T high) { to[0] = low, to[1] = high; }
+
+//===- Vectors -----------------------------------------------------------------------------------//
+
+__device__ constexpr int vectorAlignment(int bytes) { return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1; }
+
+/// `size` neighbouring elements; aligned so that they move in accesses of up to 16 bytes.
+template <class T, int size> struct alignas(vectorAlignment(size * sizeof(T))) Vector {
+  T elements[size];
+  __device__ __forceinline__ T &operator[](int i) { return elements[i]; }
+  __device__ __forceinline__ const T &operator[](int i) const { return elements[i]; }
+};
+
+/// `size` elements from `from`, a multiple of `aligned` elements from the start of its buffer. Only
+/// the first `lanes` are in memory: the others are zero and not touched.
+template <int size, int aligned, class T> __device__ __forceinline__ Vector<T, size> loadVector(const T *from, int lanes = size) {
+  Vector<T, size> to{};
+  if (lanes == size) {
+    using Piece = Vector<T, aligned>;
+#pragma unroll
+    for (int i = 0; i < size; i += aligned) {
+      Piece piece = *reinterpret_cast<const Piece *>(from + i);
+#pragma unroll
+      for (int j = 0; j < aligned; ++j)
+        to[i + j] = piece[j];
+    }
+    return to;
+  }
+#pragma unroll
+  for (int i = 0; i < size; ++i)
+    if (i < lanes)
+      to[i] = from[i];
+  return to;
+}
+
+/// Rounds the first `lanes` values to the stored type and writes them.
+template <int size, int aligned, class T, class V>
+__device__ __forceinline__ void storeVector(T *to, const Vector<V, size> &values, int lanes = size) {
+  using Piece = Vector<T, aligned>;
+  Vector<T, size> encoded;
+#pragma unroll
+  for (int i = 0; i + 1 < size; i += 2)
+    encodePair(&encoded[i], values[i], values[i + 1]);
+  if constexpr (size % 2 == 1)
+    encode(encoded[size - 1], values[size - 1]);
+  if (lanes == size) {
+#pragma unroll
+    for (int i = 0; i < size; i += aligned) {
+      Piece piece;
+#pragma unroll
+      for (int j = 0; j < aligned; ++j)
+        piece[j] = encoded[i + j];
+      *reinterpret_cast<Piece *>(to + i) = piece;
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < size; ++i)
+    if (i < lanes)
+      to[i] = encoded[i];
+}
+
+} // namespace kfuse

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Packs what the GPU tests need into one folder that another machine can run: static, stripped
+# binaries and models, compressed. Usage: tests/pack.sh BUILD FOLDER
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$1 folder=$2
+rm -rf "$folder"
+mkdir -p "$folder"
+files=()
+for file in "$build"/bin/kfuse "$build"/tests/gpu/kfuse_gpu_tests "$build"/bench/kfuse_gpu_bench; do
+  [ -x "$file" ] && files+=("$file")
+done
+tar -cf - --transform 's,.*/,,' "${files[@]}" | xz -T0 -2 >"$folder/bin.tar.xz"
+tar -cf - -C examples models | xz -T0 -2 >"$folder/models.tar.xz"
+du -sh "$folder" >&2
