@@ -32,6 +32,7 @@ double elementsRead(const ir::ScalarGraph &graph, unsigned input) {
 std::string textOf(Block &body) {
   OwningOpRef<Operation *> plain = body.getParentOp()->clone();
   plain->setDiscardableAttrs(DictionaryAttr::get(plain->getContext()));
+  plain->setOperands({}); // Which values come in is not the kernel's business; its arguments have their types.
   std::string text;
   llvm::raw_string_ostream os(text);
   plain->print(os, OpPrintingFlags().useLocalScope());

@@ -29,6 +29,7 @@ struct CompiledKernel {
   ResourceFacts facts;
   double compileMs = 0;
   std::string log;
+  std::string assembly; ///< PTX, for people; only as compiled, never stored.
   friend bool operator==(const CompiledKernel &, const CompiledKernel &) = default;
 };
 

@@ -37,15 +37,9 @@ public:
     return check(nvrtc.nvrtcCompileProgram(handle, static_cast<int>(texts.size()), texts.data()));
   }
 
-  std::string log() const {
-    std::size_t size = 0; // Counts the final zero.
-    if (nvrtc.nvrtcGetProgramLogSize(handle, &size) != 0 || size <= 1)
-      return "";
-    std::string text(size, '\0');
-    nvrtc.nvrtcGetProgramLog(handle, text.data());
-    text.resize(size - 1);
-    return text;
-  }
+  std::string log() const { return text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog); }
+  /// PTX.
+  std::string assembly() const { return text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX); }
 
   Result<std::vector<std::byte>> image() const {
     std::size_t size = 0;
@@ -58,6 +52,17 @@ public:
   }
 
 private:
+  /// What a pair of NVRTC's functions gives; "" where there is nothing.
+  std::string text(int (*sizeOf)(Nvrtc::Program, std::size_t *), int (*read)(Nvrtc::Program, char *)) const {
+    std::size_t size = 0; // Counts the final zero.
+    if (sizeOf(handle, &size) != 0 || size <= 1)
+      return "";
+    std::string result(size, '\0');
+    read(handle, result.data());
+    result.resize(size - 1);
+    return result;
+  }
+
   Result<void> check(int result) const {
     if (result == 0)
       return {};
@@ -105,7 +110,7 @@ Result<CompiledKernel> CudaCompiler::compile(const codegen::KernelPlan &plan) {
   if (!image)
     return failed(image.error().message);
   std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
-  return CompiledKernel{std::move(*image), cuda::parseResourceFacts(log), spent.count(), std::move(log)};
+  return CompiledKernel{std::move(*image), cuda::parseResourceFacts(log), spent.count(), std::move(log), unit.assembly()};
 }
 
 std::vector<std::string> CudaCompiler::options(const codegen::KernelPlan &plan) const {

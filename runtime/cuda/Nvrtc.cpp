@@ -57,7 +57,8 @@ bool lookAll(void *library, Nvrtc &nvrtc) {
          look(library, "nvrtcGetProgramLogSize", nvrtc.nvrtcGetProgramLogSize) &&
          look(library, "nvrtcGetProgramLog", nvrtc.nvrtcGetProgramLog) &&
          look(library, "nvrtcGetCUBINSize", nvrtc.nvrtcGetCUBINSize) &&
-         look(library, "nvrtcGetCUBIN", nvrtc.nvrtcGetCUBIN);
+         look(library, "nvrtcGetCUBIN", nvrtc.nvrtcGetCUBIN) &&
+         look(library, "nvrtcGetPTXSize", nvrtc.nvrtcGetPTXSize) && look(library, "nvrtcGetPTX", nvrtc.nvrtcGetPTX);
 }
 
 } // namespace
@@ -105,6 +106,9 @@ std::vector<std::string> Nvrtc::candidates() {
                                     environment("HOME") + "/.local", std::string("/usr/local"), std::string("/usr")})
     if (!prefix.empty())
       append(prefix + "/lib/python3*/*-packages/nvidia/cu*/lib/libnvrtc.so*");
+  // tools/setup.sh puts them into the user's data folder.
+  std::string data = environment("XDG_DATA_HOME");
+  append((data.empty() ? environment("HOME") + "/.local/share" : data) + "/kfuse/cuda/nvidia/cu*/lib/libnvrtc.so*");
   return paths;
 }
 

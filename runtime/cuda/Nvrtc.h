@@ -24,6 +24,8 @@ struct Nvrtc {
   int (*nvrtcGetProgramLog)(Program program, char *log) = nullptr;
   int (*nvrtcGetCUBINSize)(Program program, std::size_t *size) = nullptr;
   int (*nvrtcGetCUBIN)(Program program, char *image) = nullptr;
+  int (*nvrtcGetPTXSize)(Program program, std::size_t *size) = nullptr;
+  int (*nvrtcGetPTX)(Program program, char *text) = nullptr;
 
   std::string version;     ///< "13.0"
   std::string path;        ///< Of the library that was opened.
@@ -34,7 +36,8 @@ struct Nvrtc {
   /// The machine's NVRTC, opened by the first caller; NoDevice with what to install.
   static Result<const Nvrtc *> get();
   /// Where it may be, in the order it is looked for: $KFUSE_NVRTC, the loader's path, CUDA_HOME and
-  /// CUDA_PATH, the toolkit's usual place, the toolkit kfuse was built with, NVIDIA's PyPI wheels.
+  /// CUDA_PATH, the toolkit's usual place, the toolkit kfuse was built with, NVIDIA's PyPI wheels in
+  /// Python's folders and in the user's data folder.
   static std::vector<std::string> candidates();
 };
 

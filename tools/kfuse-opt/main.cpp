@@ -35,9 +35,10 @@ bool isParsable(llvm::StringRef text) {
 /// The cost model of --target, made when a pipeline is built.
 class ChosenTarget {
 public:
-  llvm::cl::opt<std::string> name{"target", llvm::cl::init("any"),
-                                  llvm::cl::desc("Device whose kernel templates decide what fuses: cpu, sm_80, ...; any: "
-                                                 "what has a scalar form")};
+  llvm::cl::opt<std::string> name{
+      "target", llvm::cl::init("any"),
+      llvm::cl::desc("Device whose kernel templates decide what fuses: cpu, sm_80, ...; any: "
+                     "what has a scalar form")};
 
   const ir::CostModel &costModel() {
     const ir::Target *target = ir::findTarget(name == "any" ? "cpu" : llvm::StringRef(name));
@@ -65,8 +66,9 @@ int main(int argc, char **argv) {
   mlir::registerPass(passes::createSplitPreparePass);
   mlir::registerPass([&] { return passes::createFusePass(target.costModel()); });
   mlir::registerPass(passes::createPlanMemoryPass);
-  mlir::PassPipelineRegistration<> pipeline("kfuse-pipeline", "From an imported graph to planned kernels",
-                                            [&](mlir::OpPassManager &manager) { passes::buildPipeline(manager, target.costModel()); });
+  mlir::PassPipelineRegistration<> pipeline(
+      "kfuse-pipeline", "From an imported graph to planned kernels",
+      [&](mlir::OpPassManager &manager) { passes::buildPipeline(manager, target.costModel()); });
 
   auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "kfuse-opt: kfuse's passes on text\n", registry);
   std::string error;
@@ -77,7 +79,8 @@ int main(int argc, char **argv) {
     return EXIT_FAILURE;
   }
   if (!isParsable(file->getBuffer())) {
-    llvm::errs() << "kfuse-opt: " << input << ": is over 1 GiB or nests brackets over " << deepestNesting << " deep; is it the dialect's text?\n";
+    llvm::errs() << "kfuse-opt: " << input << ": is over 1 GiB or nests brackets over " << deepestNesting
+                 << " deep; is it the dialect's text?\n";
     return EXIT_FAILURE;
   }
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <memory>
+#include <tuple>
 
 namespace kfuse::tools {
 namespace {
@@ -67,12 +69,19 @@ void printKernels(const std::vector<Row> &rows) {
   fmt::print("{}sum of bounds: {}\n", table.str(), formatTime(total));
 }
 
+/// "rms_norm 'node_mul_2'" -> "rms_norm".
+std::string opOf(const std::string &op) { return op.substr(0, op.find(' ')); }
+
+/// Alike refusals of many layers on one line; --json lists every one with its nodes.
 void printRefusals(const std::vector<passes::FusionRefusal> &refusals) {
-  if (refusals.empty())
-    return;
-  Table table({"producer", "consumer", "not fused because"});
+  std::map<std::tuple<std::string, std::string, std::string>, int> counts;
   for (const passes::FusionRefusal &refusal : refusals)
-    table.add({refusal.producer, refusal.consumer, refusal.reason});
+    ++counts[{opOf(refusal.producer), opOf(refusal.consumer), refusal.reason}];
+  if (counts.empty())
+    return;
+  Table table({">times", "producer", "consumer", "not fused because"});
+  for (const auto &[refusal, count] : counts)
+    table.add({std::to_string(count), std::get<0>(refusal), std::get<1>(refusal), std::get<2>(refusal)});
   fmt::print("\n{}", table.str());
 }
 

@@ -3,8 +3,10 @@
 #include "codegen/CostModel.h"
 #include "codegen/Region.h"
 #include "ir/dialect/Kfuse.h"
+#include "tuner/model/Dump.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <map>
 
@@ -77,7 +79,10 @@ Result<PlannedModel> planModel(ModuleOp module, const ir::Target &target, bool s
   model.module = module.clone();
   FirstDiagnostic diagnostic(module.getContext());
   std::unique_ptr<ir::CostModel> costs = codegen::makeCostModel(target);
-  if (failed(passes::runPipeline(*model.module, *costs, {.simplify = simplify})))
+  PassManager manager(module.getContext());
+  dumpAfterPasses(manager);
+  passes::buildPipeline(manager, *costs, {.simplify = simplify});
+  if (failed(manager.run(*model.module)))
     return Error{ErrorCode::BadModel, diagnostic.message};
 
   model.refusals = passes::fusionRefusals(*model.module);

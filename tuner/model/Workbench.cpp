@@ -1,6 +1,7 @@
 #include "tuner/model/Workbench.h"
 
 #include "codegen/cuda/DeviceLibrary.h"
+#include "tuner/model/Dump.h"
 
 #include <span>
 
@@ -51,6 +52,7 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
       return compiler.error();
     bench.compiler = std::move(*compiler);
   }
+  bench.compiler = dumping(std::move(bench.compiler));
   std::filesystem::path path = options.store.empty() ? Store::defaultPath() : std::filesystem::path(options.store);
   Result<std::unique_ptr<Store>> store = Store::open(path, options.warn);
   if (!store)
