@@ -41,6 +41,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<ir::CostModel> makeCostModel(const ir::Target &target) { return std::make_unique<TemplateCostModel>(target); }
+std::unique_ptr<ir::CostModel> makeCostModel(const ir::Target &target) {
+  return std::make_unique<TemplateCostModel>(target);
+}
 
 } // namespace kfuse::codegen

@@ -1,12 +1,13 @@
-// A file of the device library, compiled into kfuse and served to NVRTC from memory.
+// A header that generated source includes. Plain data: no MLIR, no CUDA.
 #pragma once
 
 #include <string>
 
 namespace kfuse::codegen {
 
+/// A file of the device library, served to `#include <name>` from memory.
 struct DeviceHeader {
-  std::string name; ///< As kernels include it: "kfuse/gemm_sm80.cuh".
+  std::string name; ///< "kfuse/gemm_sm80.cuh"
   std::string text;
 };
 

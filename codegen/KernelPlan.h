@@ -60,13 +60,13 @@ struct BufferDesc {
 
 /// Everything needed to compile and launch one fused region with one config.
 struct KernelPlan {
-  std::string name;     ///< For people: "matmul_bias_gelu".
-  std::string target;   ///< Target::name it is compiled for.
-  std::string source;   ///< CUDA C++ for NVRTC, or MLIR text (linalg on memrefs) for the CPU.
+  std::string name;                 ///< For people: "matmul_bias_gelu".
+  std::string target;               ///< Target::name it is compiled for.
+  std::string source;               ///< CUDA C++ for NVRTC, or MLIR text (linalg on memrefs) for the CPU.
   std::vector<std::string> options; ///< Further compile options.
   std::vector<BufferDesc> inputs;   ///< Read only.
   std::vector<BufferDesc> outputs;  ///< Written; may alias input `inPlace[i]`.
-  std::vector<int> inPlace; ///< Per output: the input it is allowed (state: required) to alias, or -1.
+  std::vector<int> inPlace;         ///< Per output: the input it is allowed (state: required) to alias, or -1.
   std::vector<Launch> launches;     ///< In order; each sees the former's writes.
   std::vector<TensorMapRecipe> tensorMaps;
   std::uint64_t workspaceBytes = 0; ///< Scratch memory, contents undefined at entry ...

@@ -18,12 +18,12 @@ namespace kfuse::codegen {
 
 /// One fused region as code generation sees it.
 struct Region {
-  std::string name;     ///< Identifier for people and entry points: "matmul_add_gelu".
-  std::string ops;      ///< "matmul + add + gelu".
-  std::string text;     ///< The kfuse.fused op's text, for the header comment of generated source.
+  std::string name; ///< Identifier for people and entry points: "matmul_add_gelu".
+  std::string ops;  ///< "matmul + add + gelu".
+  std::string text; ///< The kfuse.fused op's text, for the header comment of generated source.
   ir::ScalarGraph graph;
-  double flops = 0;        ///< Lower bounds of the work.
-  double bytesRead = 0;    ///< Each input element that is needed, once.
+  double flops = 0;     ///< Lower bounds of the work.
+  double bytesRead = 0; ///< Each input element that is needed, once.
   double bytesWritten = 0;
   DType mathType = DType::F32; ///< Operand type of its contraction, else f32.
 };

@@ -15,12 +15,12 @@ namespace {
 /// Elements of an input that the region can touch at most: a slice or a gather reads less than all.
 double elementsRead(const ir::ScalarGraph &graph, unsigned input) {
   double touched = 0;
-  for (const ir::ScalarNode &node : graph.nodes) {
+  for (auto [id, node] : llvm::enumerate(graph.nodes)) {
     if (node.kind != ir::ScalarNode::Kind::Load || node.input != input)
       continue;
     double points = 1;
     for (unsigned dim = 0; dim < graph.domain.rank(); ++dim)
-      if (node.map.isFunctionOfDim(dim) || !node.symbols.empty())
+      if (graph.dependsOn({static_cast<int>(id)}, dim))
         points *= static_cast<double>(graph.domain.extents[dim]);
     touched += points;
   }

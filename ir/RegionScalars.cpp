@@ -22,7 +22,8 @@ DType computeType(DType type) { return isFloat(type) ? DType::F32 : type; }
 /// Learns the index at which an op first reads one operand; answers everything else with a dummy.
 class OperandIndexRecorder : public ScalarBuilder {
 public:
-  OperandIndexRecorder(MLIRContext *context, unsigned wanted, AffineExpr reduction) : ctx(context), wanted(wanted), reduction(reduction) {}
+  OperandIndexRecorder(MLIRContext *context, unsigned wanted, AffineExpr reduction)
+      : ctx(context), wanted(wanted), reduction(reduction) {}
   std::optional<Index> recorded;
 
   MLIRContext *context() override { return ctx; }
@@ -40,7 +41,9 @@ public:
   Scalar reduce(StringRef, int64_t, llvm::function_ref<Scalar(AffineExpr)> body) override {
     return reduction ? body(reduction) : Scalar{};
   }
-  Scalar contract(int64_t, llvm::function_ref<Scalar(AffineExpr)>, llvm::function_ref<Scalar(AffineExpr)>) override { return {0}; }
+  Scalar contract(int64_t, llvm::function_ref<Scalar(AffineExpr)>, llvm::function_ref<Scalar(AffineExpr)>) override {
+    return {0};
+  }
   Scalar refuse(const Twine &) override { return {}; }
 
 private:
@@ -131,8 +134,7 @@ private:
     while (changed) {
       changed = false;
       for (Operation &op : body.without_terminator())
-        if (auto fusable = dyn_cast<FusableOpInterface>(op))
-          {
+        if (auto fusable = dyn_cast<FusableOpInterface>(op)) {
           changed |= placeForward(fusable);
           changed |= placeBackward(fusable);
         }
@@ -154,7 +156,8 @@ private:
       return false;
     bool changed = false;
     Index resultIndex = known->second;
-    AffineExpr reduction = graph.domain.reductionDim < 0 ? AffineExpr() : getAffineDimExpr(graph.domain.reductionDim, ctx);
+    AffineExpr reduction =
+        graph.domain.reductionDim < 0 ? AffineExpr() : getAffineDimExpr(graph.domain.reductionDim, ctx);
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       if (placement.count(operand))
         continue;
@@ -307,7 +310,8 @@ public:
   Scalar reduce(StringRef function, int64_t extent, llvm::function_ref<Scalar(AffineExpr)> body) override {
     const Domain &domain = region.graph.domain;
     if (domain.reductionDim < 0)
-      return refuse(op->getName().getStringRef() + " needs whole rows, which a region of " + region.anchorName() + " does not hold");
+      return refuse(op->getName().getStringRef() + " needs whole rows, which a region of " + region.anchorName() +
+                    " does not hold");
     if (domain.extents[domain.reductionDim] != extent)
       return refuse("row lengths differ: " + Twine(domain.extents[domain.reductionDim]) + " != " + Twine(extent));
     ScalarNode node;
@@ -320,7 +324,8 @@ public:
     node.operands = {element};
     return region.add(std::move(node));
   }
-  Scalar contract(int64_t /*extent*/, llvm::function_ref<Scalar(AffineExpr)> lhs, llvm::function_ref<Scalar(AffineExpr)> rhs) override {
+  Scalar contract(int64_t /*extent*/, llvm::function_ref<Scalar(AffineExpr)> lhs,
+                  llvm::function_ref<Scalar(AffineExpr)> rhs) override {
     if (op != region.anchor)
       return refuse("a second matrix product in a region of " + region.anchorName());
     AffineExpr k = getAffineDimExpr(region.graph.domain.contractionDim, region.ctx);
@@ -430,7 +435,8 @@ Scalar RegionScalariser::load(BlockArgument argument, ArrayRef<AffineExpr> index
 Scalar RegionScalariser::add(ScalarNode node) {
   std::string key;
   llvm::raw_string_ostream os(key);
-  os << static_cast<int>(node.kind) << " " << static_cast<int>(node.type) << " " << node.function << " " << node.input << " ";
+  os << static_cast<int>(node.kind) << " " << static_cast<int>(node.type) << " " << node.function << " " << node.input
+     << " ";
   os.write(reinterpret_cast<const char *>(&node.constant), sizeof(node.constant));
   os << " " << node.map.getAsOpaquePointer() << " " << node.index.getAsOpaquePointer();
   for (Scalar operand : node.operands)

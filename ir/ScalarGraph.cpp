@@ -18,7 +18,9 @@ int64_t Domain::points() const { return elementsIn(extents); }
 
 bool ScalarGraph::dependsOn(Scalar s, unsigned dim) const {
   const ScalarNode &node = (*this)[s];
-  auto anyOf = [&](ArrayRef<Scalar> scalars) { return llvm::any_of(scalars, [&](Scalar o) { return dependsOn(o, dim); }); };
+  auto anyOf = [&](ArrayRef<Scalar> scalars) {
+    return llvm::any_of(scalars, [&](Scalar o) { return dependsOn(o, dim); });
+  };
   switch (node.kind) {
   case ScalarNode::Kind::Constant:
     return false;

@@ -13,18 +13,18 @@ namespace kfuse::ir {
 /// ranking on any machine, so that two machines of one kind decide alike; measured peaks
 /// (tuner/Peaks.h) only prune, stop and report.
 struct Target {
-  std::string name;             ///< "cpu", "sm_80", "sm_90a", ...
-  std::string description;      ///< A device of the family, "H100, H200".
-  int capability = 0;           ///< Compute capability times ten (90 for sm_90a); 0 for the CPU.
-  int multiprocessors = 0;      ///< SMs, or threads on the CPU.
-  int sharedBytesPerBlock = 0;  ///< Opt-in maximum of shared memory for one block.
-  int registersPerSm = 0;       ///< 32-bit registers.
-  int threadsPerSm = 0;         ///< Resident threads.
-  double l2Bytes = 0;           ///< Last-level cache.
-  double memoryBytesPerUs = 0;  ///< DRAM bandwidth, bytes per microsecond (1e6 = 1 TB/s).
-  double launchUs = 0;          ///< Time between dependent kernels inside one graph.
-  double f32FlopsPerUs = 0;     ///< Plain FMA rate, FLOP per microsecond (1e6 = 1 TFLOP/s).
-  double halfFlopsPerUs = 0;    ///< Dense f16/bf16 matrix rate with f32 accumulation.
+  std::string name;            ///< "cpu", "sm_80", "sm_90a", ...
+  std::string description;     ///< A device of the family, "H100, H200".
+  int capability = 0;          ///< Compute capability times ten (90 for sm_90a); 0 for the CPU.
+  int multiprocessors = 0;     ///< SMs, or threads on the CPU.
+  int sharedBytesPerBlock = 0; ///< Opt-in maximum of shared memory for one block.
+  int registersPerSm = 0;      ///< 32-bit registers.
+  int threadsPerSm = 0;        ///< Resident threads.
+  double l2Bytes = 0;          ///< Last-level cache.
+  double memoryBytesPerUs = 0; ///< DRAM bandwidth, bytes per microsecond (1e6 = 1 TB/s).
+  double launchUs = 0;         ///< Time between dependent kernels inside one graph.
+  double f32FlopsPerUs = 0;    ///< Plain FMA rate, FLOP per microsecond (1e6 = 1 TFLOP/s).
+  double halfFlopsPerUs = 0;   ///< Dense f16/bf16 matrix rate with f32 accumulation.
 
   bool isCpu() const { return capability == 0; }
   /// Matrix rate for operands of `type`: FLOP per microsecond.

@@ -13,7 +13,8 @@ namespace {
 /// Writes a partition out: the block's ops become kfuse.fused ops, constants and views.
 class RegionEmitter {
 public:
-  RegionEmitter(Block &block, const Partition &partition) : block(block), partition(partition), builder(block.getTerminator()) {}
+  RegionEmitter(Block &block, const Partition &partition)
+      : block(block), partition(partition), builder(block.getTerminator()) {}
 
   void run() {
     SmallVector<Operation *> old;
@@ -60,7 +61,8 @@ private:
     auto reshape = value.getDefiningOp<ReshapeOp>();
     if (!reshape)
       return value; // An argument or a constant.
-    return results[value] = builder.create<ReshapeOp>(reshape.getLoc(), reshape.getType(), stored(reshape.getOperand()));
+    return results[value] =
+               builder.create<ReshapeOp>(reshape.getLoc(), reshape.getType(), stored(reshape.getOperand()));
   }
 
   Block &block;

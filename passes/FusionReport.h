@@ -3,7 +3,6 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/BuiltinOps.h"
 
 #include <string>
 #include <vector>

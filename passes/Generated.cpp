@@ -19,7 +19,8 @@ bool isGenerated(Value value, int &opsLeft) {
     auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
     return dense && dense.isSplat();
   }
-  bool isCheap = op.getOpKind() == OpKind::Generator || op.getOpKind() == OpKind::Layout || op.getOpKind() == OpKind::Pointwise;
+  bool isCheap =
+      op.getOpKind() == OpKind::Generator || op.getOpKind() == OpKind::Layout || op.getOpKind() == OpKind::Pointwise;
   return isCheap && llvm::all_of(op->getOperands(), [&](Value operand) { return isGenerated(operand, opsLeft); });
 }
 

@@ -14,11 +14,13 @@ namespace {
 /// Whether a template takes the attention whole: asked on a kfuse.fused around it.
 bool isTaken(ir::AttentionOp attention, const ir::CostModel &model) {
   OpBuilder builder(attention.getContext());
-  OwningOpRef<ir::FusedOp> fused(builder.create<ir::FusedOp>(attention.getLoc(), attention.getResultTypes(), attention.getInputs()));
+  OwningOpRef<ir::FusedOp> fused(
+      builder.create<ir::FusedOp>(attention.getLoc(), attention.getResultTypes(), attention.getInputs()));
   Block &body = fused->getBody().emplaceBlock();
   IRMapping mapping;
   for (Value input : attention.getInputs())
-    mapping.map(input, mapping.lookupOrNull(input) ? mapping.lookup(input) : body.addArgument(input.getType(), input.getLoc()));
+    mapping.map(input, mapping.lookupOrNull(input) ? mapping.lookup(input)
+                                                   : body.addArgument(input.getType(), input.getLoc()));
   builder.setInsertionPointToEnd(&body);
   Operation *inner = builder.clone(*attention, mapping);
   builder.create<ir::YieldOp>(attention.getLoc(), inner->getResults());
@@ -58,6 +60,8 @@ struct InlineAttentionPass : PassWrapper<InlineAttentionPass, OperationPass<func
 
 } // namespace
 
-std::unique_ptr<Pass> createInlineAttentionPass(const ir::CostModel *model) { return std::make_unique<InlineAttentionPass>(model); }
+std::unique_ptr<Pass> createInlineAttentionPass(const ir::CostModel *model) {
+  return std::make_unique<InlineAttentionPass>(model);
+}
 
 } // namespace kfuse::passes

@@ -35,7 +35,8 @@ private:
       if (auto reshape = dyn_cast<ReshapeOp>(op))
         plan.aliases[reshape] = reshape.getOperand();
       if (auto fused = dyn_cast<FusedOp>(op))
-        for (auto [result, yielded] : llvm::zip_equal(fused.getResults(), fused.getBody().front().getTerminator()->getOperands()))
+        for (auto [result, yielded] :
+             llvm::zip_equal(fused.getResults(), fused.getBody().front().getTerminator()->getOperands()))
           if (auto update = yielded.getDefiningOp<StateUpdateOp>())
             if (auto state = dyn_cast<BlockArgument>(update.getState()))
               plan.aliases[result] = fused.getInputs()[state.getArgNumber()];
@@ -75,7 +76,8 @@ private:
     for (auto [i, input] : llvm::enumerate(fused.getInputs())) {
       Value storage = plan.storageOf(input);
       auto buffer = bufferOf.find(storage);
-      if (buffer == bufferOf.end() || lastRead.lookup(storage) != stepOf.lookup(fused) || overwritten.contains(storage) ||
+      if (buffer == bufferOf.end() || lastRead.lookup(storage) != stepOf.lookup(fused) ||
+          overwritten.contains(storage) ||
           !readsOnlyWhereItWrites(*graph, i, graph->outputs[result.getResultNumber()]) ||
           llvm::count_if(fused.getInputs(), [&](Value other) { return plan.storageOf(other) == storage; }) != 1)
         continue;
@@ -93,7 +95,8 @@ private:
     if (source.shape != output.shape || byteWidth(source.type) != byteWidth(output.type) || output.inPlace >= 0)
       return false;
     return llvm::all_of(graph.nodes, [&](const ScalarNode &node) {
-      return node.kind != ScalarNode::Kind::Load || node.input != input || (node.guards.empty() && node.map == output.map);
+      return node.kind != ScalarNode::Kind::Load || node.input != input ||
+             (node.guards.empty() && node.map == output.map);
     });
   }
 

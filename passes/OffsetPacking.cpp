@@ -27,7 +27,8 @@ int64_t bestFit(int64_t bytes, llvm::SmallVectorImpl<const PackedBuffer *> &plac
   return best >= 0 ? best : end;
 }
 
-int64_t packInOrder(llvm::MutableArrayRef<PackedBuffer> buffers, const Order &order, const InterferenceGraph &interference) {
+int64_t packInOrder(llvm::MutableArrayRef<PackedBuffer> buffers, const Order &order,
+                    const InterferenceGraph &interference) {
   std::vector<bool> isPlaced(buffers.size());
   int64_t peak = 0;
   for (unsigned number : order) {

@@ -12,7 +12,8 @@ using namespace mlir;
 
 namespace kfuse::passes {
 
-OpGraph::OpGraph(ArrayRef<Operation *> ops) : graph(ops.size()), members(ops.size()), position(ops.size()), sequence(ops.size()) {
+OpGraph::OpGraph(ArrayRef<Operation *> ops)
+    : graph(ops.size()), members(ops.size()), position(ops.size()), sequence(ops.size()) {
   for (auto [i, op] : llvm::enumerate(ops)) {
     Vertex vertex = i;
     members[vertex] = {op};
@@ -79,7 +80,8 @@ std::vector<bool> OpGraph::reachable(ArrayRef<Vertex> starts, bool forward, size
     if (forward)
       boost::depth_first_visit(graph, start, boost::default_dfs_visitor(), colorMap, isOutside);
     else
-      boost::depth_first_visit(boost::make_reverse_graph(graph), start, boost::default_dfs_visitor(), colorMap, isOutside);
+      boost::depth_first_visit(boost::make_reverse_graph(graph), start, boost::default_dfs_visitor(), colorMap,
+                               isOutside);
   }
   std::vector<bool> reached(members.size());
   for (size_t vertex = 0; vertex < colors.size(); ++vertex)
@@ -140,7 +142,9 @@ InterferenceGraph interferenceOf(ArrayRef<Lifetime> lifetimes) {
   InterferenceGraph graph(lifetimes.size());
   std::vector<unsigned> byFirst(lifetimes.size());
   std::iota(byFirst.begin(), byFirst.end(), 0U);
-  llvm::sort(byFirst, [&](unsigned a, unsigned b) { return std::make_pair(lifetimes[a].first, a) < std::make_pair(lifetimes[b].first, b); });
+  llvm::sort(byFirst, [&](unsigned a, unsigned b) {
+    return std::make_pair(lifetimes[a].first, a) < std::make_pair(lifetimes[b].first, b);
+  });
   // A sweep over the steps: a value meets those that began before it and have not ended.
   std::set<std::pair<int, unsigned>> living; // (last step, value)
   for (unsigned value : byFirst) {

@@ -35,7 +35,9 @@ LogicalResult rewrite(func::FuncOp function, ArrayRef<Populate> themes) {
 struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SimplifyPass)
   StringRef getArgument() const override { return "kfuse-simplify"; }
-  StringRef getDescription() const override { return "Canonical forms; decomposed norms, activations, rotary and attention recognised"; }
+  StringRef getDescription() const override {
+    return "Canonical forms; decomposed norms, activations, rotary and attention recognised";
+  }
   void getDependentDialects(DialectRegistry &registry) const override { registry.insert<ir::KfuseDialect>(); }
 
   void runOnOperation() override {
@@ -53,10 +55,12 @@ struct SimplifyPass : PassWrapper<SimplifyPass, OperationPass<func::FuncOp>> {
       themes.append(more);
       return themes;
     };
-    return success(succeeded(rewrite(function, clean)) &&
-                   succeeded(rewrite(function, with({populateActivations, populateNorms, populateRotary}))) &&
-                   succeeded(rewrite(function, with({populateMotion, populateMatmul, populateRowOrder}))) &&
-                   succeeded(rewrite(function, with({populateMotion, populateMatmul, populateRanks}))));
+    return success(
+        succeeded(rewrite(function, clean)) &&
+        succeeded(rewrite(function, with({populateActivations, populateNorms, populateRotary}))) &&
+        succeeded(rewrite(function, with({populateSinking, populateMatmul, populateRowOrder}))) &&
+        succeeded(rewrite(function, with({populateSinking, populateMatmul, populateSlices}))) &&
+        succeeded(rewrite(function, with({populateSinking, populateMatmul, populateSlices, populateRanks}))));
   }
 };
 

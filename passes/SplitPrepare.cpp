@@ -47,11 +47,18 @@ private:
   }
 
   void findPrepared() {
-    for (Operation &op : body)
-      if (op.hasTrait<OpTrait::IsTerminator>() || !fixed.contains(op.getResult(0)))
+    for (Operation &op : body.without_terminator())
+      if (!fixed.contains(op.getResult(0)))
         for (Value operand : op.getOperands())
           if (fixed.contains(operand))
             require(operand);
+    // A result must be in memory: of views, only a reshape is.
+    for (Value returned : body.getTerminator()->getOperands()) {
+      while (auto reshape = returned.getDefiningOp<ReshapeOp>())
+        returned = reshape.getOperand();
+      if (fixed.contains(returned) && returned.getDefiningOp() && !isa<ConstantOp>(returned.getDefiningOp()))
+        prepared.insert(returned);
+    }
   }
 
   /// `value` is used by what runs each time: prepared, unless it is at hand or its consumer can read it
@@ -111,8 +118,9 @@ private:
     Builder builder(main.getContext());
     for (auto [i, fixedValue] : llvm::enumerate(prepared)) {
       Value value = fixedValue;
-      DictionaryAttr attributes = builder.getDictionaryAttr(
-          {builder.getNamedAttr(roleAttrName, builder.getStringAttr("prepared")), builder.getNamedAttr(nameAttrName, nameOf(i))});
+      DictionaryAttr attributes =
+          builder.getDictionaryAttr({builder.getNamedAttr(roleAttrName, builder.getStringAttr("prepared")),
+                                     builder.getNamedAttr(nameAttrName, nameOf(i))});
       unsigned number = main.getNumArguments();
       main.insertArgument(number, value.getType(), attributes, value.getLoc());
       value.replaceAllUsesWith(main.getArgument(number));

@@ -10,6 +10,6 @@ files=()
 for file in "$build"/bin/kfuse "$build"/tests/gpu/kfuse_gpu_tests "$build"/bench/kfuse_gpu_bench; do
   [ -x "$file" ] && files+=("$file")
 done
-tar -cf - --transform 's,.*/,,' "${files[@]}" | xz -T0 -2 >"$folder/bin.tar.xz"
+tar -cf - --hard-dereference --transform 's,.*/,,' "${files[@]}" | xz -T0 -2 >"$folder/bin.tar.xz"
 tar -cf - -C examples models | xz -T0 -2 >"$folder/models.tar.xz"
 du -sh "$folder" >&2

@@ -72,7 +72,9 @@ std::string ChunkPrinter::vectorArguments(int64_t alignment) const {
   return "<" + std::to_string(vector) + ", " + std::to_string(alignment) + ">";
 }
 
-std::string ChunkPrinter::laneName(const ValuePrinter &scope) const { return ("(" + scope.dimName(dim) + " + j)").str(); }
+std::string ChunkPrinter::laneName(const ValuePrinter &scope) const {
+  return ("(" + scope.dimName(dim) + " + j)").str();
+}
 
 void ChunkPrinter::forEachLane(SourceWriter &writer, llvm::function_ref<void()> body) const {
   writer.line("#pragma unroll");
@@ -105,7 +107,8 @@ void ChunkPrinter::load(ValuePrinter scope, ArrayRef<Scalar> loads, StringRef pr
                               : "loadVector" + vectorArguments(how.alignment) + "(" + input + " + (" + where + ")" +
                                     (partial ? ", lanes" : "") + ")";
     std::string when = scope.condition(node.guards, node.symbols);
-    scope.out().line(variable + " = " + (when.empty() ? element : when + " ? " + element + " : decltype(" + variable + "){}") + ";");
+    scope.out().line(variable + " = " +
+                     (when.empty() ? element : when + " ? " + element + " : decltype(" + variable + "){}") + ";");
   }
 }
 
@@ -119,7 +122,8 @@ void ChunkPrinter::gather(const ValuePrinter &scope, Scalar load, StringRef vari
       when = "j < lanes" + (when.empty() ? "" : " && " + when);
     std::string element = "in" + std::to_string(node.input) + "[" + where + "]";
     std::string type = storedType(graph.graph.inputs[node.input].type).str();
-    lane.out().line(variable + "[j] = " + (when.empty() ? element : when + " ? " + element + " : " + type + "{}") + ";");
+    lane.out().line(variable + "[j] = " + (when.empty() ? element : when + " ? " + element + " : " + type + "{}") +
+                    ";");
   });
 }
 
@@ -141,8 +145,8 @@ void ChunkPrinter::store(ValuePrinter scope, unsigned number) const {
   if (how.kind == Access::Kind::Vector) {
     std::string where = scope.offset(output.map.getResult(0), output.symbols);
     std::string when = scope.condition(guards, output.symbols);
-    scope.out().line((when.empty() ? "" : "if (" + when + ") ") + "storeVector" + vectorArguments(how.alignment) + "(" + out +
-                     " + (" + where + "), " + y + (partial ? ", lanes" : "") + ");");
+    scope.out().line((when.empty() ? "" : "if (" + when + ") ") + "storeVector" + vectorArguments(how.alignment) + "(" +
+                     out + " + (" + where + "), " + y + (partial ? ", lanes" : "") + ");");
     return;
   }
   ValuePrinter lane = scope.within(dim, laneName(scope));

@@ -38,7 +38,8 @@ std::string indexText(AffineExpr expr, const IndexNames &names) {
   // A leading minus would need a space of its own: positive terms go first.
   SmallVector<ir::IndexTerm> ordered;
   for (bool negative : {false, true})
-    llvm::copy_if(terms, std::back_inserter(ordered), [&](const ir::IndexTerm &term) { return (term.coefficient < 0) == negative; });
+    llvm::copy_if(terms, std::back_inserter(ordered),
+                  [&](const ir::IndexTerm &term) { return (term.coefficient < 0) == negative; });
   std::string text;
   for (const ir::IndexTerm &term : ordered) {
     if (term.coefficient == 0)

@@ -30,8 +30,8 @@ void writeHead(SourceWriter &writer, const Region &region, const TileConfig &con
   writer.comment(region.ops);
   writer.comment(region.text);
   writer.comment("config: " + config.str());
-  writer.comment(llvm::formatv("bound on {0}: {1:f2} us; {2:f2} us for {3:f3} MB, {4:f2} us for {5:f3} GFLOP", target.name,
-                               std::max(memory, math), memory, bytes / 1e6, math, region.flops / 1e9)
+  writer.comment(llvm::formatv("bound on {0}: {1:f2} us; {2:f2} us for {3:f3} MB, {4:f2} us for {5:f3} GFLOP",
+                               target.name, std::max(memory, math), memory, bytes / 1e6, math, region.flops / 1e9)
                      .str());
   writer.line(("#include <kfuse/" + header + ">").str());
   writer.line();
@@ -140,7 +140,8 @@ Launch launchOf(const KernelPlan &plan, std::string entry) {
   return launch;
 }
 
-double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots, llvm::function_ref<bool(Scalar)> isGiven) {
+double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots,
+                      llvm::function_ref<bool(Scalar)> isGiven) {
   std::set<int> seen;
   double count = 0;
   auto visit = [&](auto &self, Scalar s) -> void {
@@ -154,6 +155,15 @@ double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots, ll
   for (Scalar root : roots)
     visit(visit, root);
   return count;
+}
+
+std::vector<TileConfig> fastest(std::vector<std::pair<double, TileConfig>> ranked, std::size_t most) {
+  std::sort(ranked.begin(), ranked.end());
+  ranked.resize(std::min(ranked.size(), most));
+  std::vector<TileConfig> configs;
+  for (auto &[time, config] : ranked)
+    configs.push_back(std::move(config));
+  return configs;
 }
 
 double memoryUs(double bytes, double inFlight, const ir::Target &target) {

@@ -32,12 +32,17 @@ inline llvm::StringRef indexType(const LinearGraph &graph) { return graph.fits32
 
 constexpr int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// The first `most` configs by modelled time, the fastest first.
+std::vector<TileConfig> fastest(std::vector<std::pair<double, TileConfig>> ranked, std::size_t most);
+
 /// About how many instructions the values of `roots` take at one point, not counting nodes for which
 /// `isGiven` holds.
 double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> roots,
                       llvm::function_ref<bool(ir::Scalar)> isGiven);
 /// Microseconds to issue them on all SMs (128 lanes a clock each).
-inline double issueUs(double instructions, const ir::Target &target) { return instructions / (target.f32FlopsPerUs / 2); }
+inline double issueUs(double instructions, const ir::Target &target) {
+  return instructions / (target.f32FlopsPerUs / 2);
+}
 
 /// Microseconds to move `bytes` through DRAM when `inFlight` bytes are requested on each SM at a time.
 /// Little's law: 4.8 TB/s times 0.7 us of latency are 25 KB on each of 132 SMs.

@@ -201,9 +201,8 @@ LinearGraph linearised(const ir::ScalarGraph &source, unsigned fixedDims) {
   for (const ir::ScalarOutput &output : graph.outputs)
     mostSymbols = std::max(mostSymbols, output.symbols.size());
   SmallVector<int64_t> symbols(mostSymbols, unknownExtent);
-  rewriteIndices(graph, [&](AffineExpr expr) {
-    return recombined(ir::simplifyIndex(expr, graph.domain.extents, symbols));
-  });
+  rewriteIndices(graph,
+                 [&](AffineExpr expr) { return recombined(ir::simplifyIndex(expr, graph.domain.extents, symbols)); });
   linear.dimsUsed = findDimsUsed(graph);
   return linear;
 }
@@ -220,7 +219,8 @@ bool LinearGraph::fits32Bits() const {
   auto isSmall = [&](const Shape &shape) { return elementCount(shape) < limit; };
   int64_t terms = graph.domain.contractionDim < 0 ? 1 : graph.domain.extents[graph.domain.contractionDim];
   return graph.domain.points() / terms < limit &&
-         llvm::all_of(graph.inputs, [&](const ir::ScalarInput &input) { return isSmall(input.shape); }) &&
+         llvm::all_of(
+             graph.inputs, [&](const ir::ScalarInput &input) { return isSmall(input.shape); }) &&
          llvm::all_of(graph.outputs, [&](const ir::ScalarOutput &output) { return isSmall(output.shape); });
 }
 

@@ -68,14 +68,16 @@ MatrixOperand MatrixOperand::of(const MatmulProblem &problem, unsigned side) {
   operand.input = node.input;
   operand.outer = operand.inner = zero;
   for (const ir::IndexTerm &term : terms) {
-    AffineExpr part = term.term ? term.term * term.coefficient : getAffineConstantExpr(term.coefficient, offset.getContext());
+    AffineExpr part =
+        term.term ? term.term * term.coefficient : getAffineConstantExpr(term.coefficient, offset.getContext());
     bool usesK = part.isFunctionOfDim(problem.dimK), usesOuter = part.isFunctionOfDim(outerDim);
     if (part.isFunctionOfDim(otherDim) || (usesK && usesOuter))
       return refuse("is not a matrix over its rows and columns: their positions mix in memory");
     (usesK ? operand.inner : operand.outer) = (usesK ? operand.inner : operand.outer) + part;
   }
   for (bool alongK : {true, false}) {
-    std::optional<LaneForm> form = laneForm(offset, alongK ? problem.dimK : outerDim, 8, [](unsigned) { return false; });
+    std::optional<LaneForm> form =
+        laneForm(offset, alongK ? problem.dimK : outerDim, 8, [](unsigned) { return false; });
     if (!form || form->stride != 1 || form->alignment(8) <= operand.vector)
       continue;
     operand.contiguousK = alongK;
@@ -103,8 +105,8 @@ void MatmulPrinter::writeConfig(int64_t threads, ArrayRef<std::string> fields) {
   writer.line("using Index = " + indexType(problem.graph) + ";");
   writer.open("struct Config");
   writer.line("using Index = ::Index;");
-  writer.line("static constexpr int M = " + Twine(problem.M) + ", N = " + Twine(problem.N) + ", K = " + Twine(problem.K) +
-              ", batches = " + Twine(problem.batches) + ";");
+  writer.line("static constexpr int M = " + Twine(problem.M) + ", N = " + Twine(problem.N) +
+              ", K = " + Twine(problem.K) + ", batches = " + Twine(problem.batches) + ";");
   writer.line("static constexpr int tileM = " + Twine(config["m"]) + ", tileN = " + Twine(config["n"]) +
               ", tileK = " + Twine(config["k"]) + ", threads = " + Twine(threads) + ";");
   for (const std::string &field : fields)
@@ -117,7 +119,8 @@ void MatmulPrinter::writeConfig(int64_t threads, ArrayRef<std::string> fields) {
 
 void MatmulPrinter::writeBatchSplit() {
   if (problem.dimM > 0)
-    writer.line(splitText("batch", problem.graph.extents().take_front(problem.dimM), ArrayRef(dimNames).take_front(problem.dimM)));
+    writer.line(splitText("batch", problem.graph.extents().take_front(problem.dimM),
+                          ArrayRef(dimNames).take_front(problem.dimM)));
 }
 
 void MatmulPrinter::writeEpilogue() {
@@ -138,15 +141,18 @@ void MatmulPrinter::writeEpilogue() {
   writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + type + " &acc, " + where);
   writeBatchSplit();
   for (auto [i, output] : llvm::enumerate(outputs))
-    writer.line("Vector<" + valueType(problem.graph[output.value].type) + ", " + Twine(vector) + "> y" + Twine(i) + ";");
+    writer.line("Vector<" + valueType(problem.graph[output.value].type) + ", " + Twine(vector) + "> y" + Twine(i) +
+                ";");
   ValuePrinter scope(problem.graph, writer, dimNames);
-  chunk.lanes(scope, [](Scalar) { return "x."; }, [&](ValuePrinter &lane) {
-    lane.define(problem.product, "acc[j]");
-    for (auto [i, output] : llvm::enumerate(outputs)) {
-      std::string value = lane.value(output.value);
-      writer.line("y" + Twine(i) + "[j] = " + value + ";");
-    }
-  });
+  chunk.lanes(
+      scope, [](Scalar) { return "x."; },
+      [&](ValuePrinter &lane) {
+        lane.define(problem.product, "acc[j]");
+        for (auto [i, output] : llvm::enumerate(outputs)) {
+          std::string value = lane.value(output.value);
+          writer.line("y" + Twine(i) + "[j] = " + value + ";");
+        }
+      });
   for (unsigned i = 0; i < outputs.size(); ++i)
     chunk.store(scope, i);
   writer.close();
@@ -155,16 +161,19 @@ void MatmulPrinter::writeEpilogue() {
 }
 
 void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call) {
-  std::string epilogue = "Epilogue{" + bufferNames(problem.graph, loads) + "}", parameters = bufferParameters(problem.graph);
+  std::string epilogue = "Epilogue{" + bufferNames(problem.graph, loads) + "}",
+              parameters = bufferParameters(problem.graph);
   if (isSplit())
     parameters += ", float *workspace";
-  writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" + parameters + ")");
+  writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" +
+              parameters + ")");
   writer.line(call(isSplit() ? "StorePartials<Config>{workspace}" : epilogue));
   writer.close();
   if (!isSplit())
     return;
   writer.line();
-  writer.open("extern \"C\" __global__ void __launch_bounds__(Config::finishThreads) " + entryName(region) + "_finish(" + parameters + ")");
+  writer.open("extern \"C\" __global__ void __launch_bounds__(Config::finishThreads) " + entryName(region) +
+              "_finish(" + parameters + ")");
   writer.line("finishSplits<Config>(workspace, " + epilogue + ");");
   writer.close();
 }
@@ -177,7 +186,8 @@ KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
   launch.block[0] = static_cast<uint32_t>(threads);
   launch.sharedBytes = static_cast<uint32_t>(sharedBytes);
   if (isSplit()) {
-    plan.workspaceBytes = static_cast<uint64_t>(config["split_k"] * problem.batches * problem.M * problem.N) * sizeof(float);
+    plan.workspaceBytes =
+        static_cast<uint64_t>(config["split_k"] * problem.batches * problem.M * problem.N) * sizeof(float);
     launch.args.push_back({KernelArg::Kind::Workspace, 0});
   }
   plan.launches = {launch};

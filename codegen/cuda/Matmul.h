@@ -71,10 +71,10 @@ private:
 
 /// What the estimates of both templates need to know of a config.
 struct MatmulCost {
-  double tileM, tileN, splits;
-  double flopsPerUsPerSm; ///< Of a resident block, or of all resident blocks together.
-  double blocksPerSm;
-  double elementBytes;
+  double tileM = 0, tileN = 0, splits = 1;
+  double flopsPerUsPerSm = 0; ///< Of all blocks resident on an SM together.
+  double blocksPerSm = 1;
+  double elementBytes = 2;
 };
 
 /// Waves of tiles at the given rate, bounded by HBM and L2 traffic, plus start, epilogue and split K.

@@ -31,7 +31,8 @@ int64_t registersOf(const TileConfig &config) {
 
 int64_t blocksPerSm(const TileConfig &config, const ir::Target &target) {
   int64_t byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes(config) + 1024);
-  return std::min({byShared, target.registersPerSm / (registersOf(config) * threadsOf(config)), target.threadsPerSm / threadsOf(config)});
+  return std::min({byShared, target.registersPerSm / (registersOf(config) * threadsOf(config)),
+                   target.threadsPerSm / threadsOf(config)});
 }
 
 /// An operand as a function of (i, k) that gives four neighbours.
@@ -49,7 +50,8 @@ public:
     writer.line(Twine("static constexpr bool contiguousK = ") + (contiguousK ? "true" : "false") + ";");
     for (unsigned input : inputs())
       writer.line("const " + storedType(problem.graph.graph.inputs[input].type) + " *in" + Twine(input) + ";");
-    writer.open("__device__ __forceinline__ Vector<float, 4> operator()(Index batch, Index " + outer + ", Index k, int lanes) const");
+    writer.open("__device__ __forceinline__ Vector<float, 4> operator()(Index batch, Index " + outer +
+                ", Index k, int lanes) const");
     printer.writeBatchSplit();
     writer.open("struct");
     chunk.declare(writer, loads);
@@ -85,10 +87,12 @@ private:
 
   /// Lanes that do not exist are zero, whatever the operand computes from zeros.
   void writeLanes(SourceWriter &writer, const ValuePrinter &scope) const {
-    chunk.lanes(scope, [](Scalar) { return "x."; }, [&](ValuePrinter &lane) {
-      std::string computed = lane.value(value);
-      writer.line((chunk.isPartial() ? "y[j] = j < lanes ? " + computed + " : 0.0f;" : "y[j] = " + computed + ";"));
-    });
+    chunk.lanes(
+        scope, [](Scalar) { return "x."; },
+        [&](ValuePrinter &lane) {
+          std::string computed = lane.value(value);
+          writer.line((chunk.isPartial() ? "y[j] = j < lanes ? " + computed + " : 0.0f;" : "y[j] = " + computed + ";"));
+        });
   }
 
   std::vector<unsigned> inputs() const { return inputsRead(problem.graph, {value}); }
@@ -101,12 +105,29 @@ private:
   std::vector<Scalar> loads;
 };
 
+/// Modelled microseconds of one config.
+double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
+                const ir::Target &target) {
+  double threadM = static_cast<double>(config["thread_m"]), threadN = static_cast<double>(config["thread_n"]);
+  double share = 0.85 / (1 + 1.5 * (1 / threadM + 1 / threadN)); // A thread reads m + n values for m n products.
+  MatmulCost cost;
+  cost.tileM = static_cast<double>(config["m"]);
+  cost.tileN = static_cast<double>(config["n"]);
+  cost.splits = static_cast<double>(config["split_k"]);
+  cost.flopsPerUsPerSm = target.f32FlopsPerUs * share / target.multiprocessors;
+  cost.blocksPerSm = static_cast<double>(blocksPerSm(config, target));
+  cost.elementBytes = 4;
+  return matmulUs(region, problem, cost, target);
+}
+
 class MatmulSimtTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.matmul_simt"; }
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return estimate(region, *MatmulProblem::of(region), config, target);
+  }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -114,9 +135,11 @@ ir::FusionDecision MatmulSimtTemplate::match(const Region &region, const ir::Tar
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
   if (!problem)
     return ir::FusionDecision::no("holds no single matrix product");
-  double flops = 2.0 * static_cast<double>(problem->M * problem->N) * static_cast<double>(problem->K * problem->batches);
+  double flops =
+      2.0 * static_cast<double>(problem->M * problem->N) * static_cast<double>(problem->K * problem->batches);
   if (region.mathType != DType::F32 && flops > fewFlops)
-    return ir::FusionDecision::no("a large product of " + std::string(toString(region.mathType)) + " belongs on tensor cores");
+    return ir::FusionDecision::no("a large product of " + std::string(toString(region.mathType)) +
+                                  " belongs on tensor cores");
   return printable(region);
 }
 
@@ -124,44 +147,36 @@ std::vector<TileConfig> MatmulSimtTemplate::candidates(const Region &region, con
   struct Tile {
     int64_t m, n, k, threadM, threadN;
   };
-  static constexpr Tile tiles[] = {{128, 128, 8, 8, 8},  {128, 128, 16, 8, 8}, {64, 128, 16, 8, 8}, {128, 64, 16, 8, 8}, {64, 64, 16, 4, 4},
-                                   {64, 64, 16, 8, 4},   {32, 64, 32, 4, 4},   {32, 128, 16, 4, 8}, {16, 64, 32, 4, 4},  {8, 128, 32, 4, 4},
-                                   {8, 64, 32, 4, 4}};
+  static constexpr Tile tiles[] = {{128, 128, 8, 8, 8}, {128, 128, 16, 8, 8}, {64, 128, 16, 8, 8}, {128, 64, 16, 8, 8},
+                                   {64, 64, 16, 4, 4},  {64, 64, 16, 8, 4},   {32, 64, 32, 4, 4},  {32, 128, 16, 4, 8},
+                                   {16, 64, 32, 4, 4},  {8, 128, 32, 4, 4},   {8, 64, 32, 4, 4}};
   MatmulProblem problem = *MatmulProblem::of(region);
   std::vector<std::pair<double, TileConfig>> ranked;
   for (const Tile &tile : tiles) {
-    int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches, tilesK = ceilDiv(problem.K, tile.k);
+    int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches,
+            tilesK = ceilDiv(problem.K, tile.k);
     if ((tile.m >= 2 * problem.M && tile.m > 8) || (tile.n >= 2 * problem.N && tile.n > 64))
       continue;
     for (int64_t splits : {1, 2, 4, 8, 16})
       for (int64_t raster : {8, 1}) {
         bool isIdleSplit = splits > 1 && (blocks * splits > 4 * target.multiprocessors || tilesK < 2 * splits);
         bool sameRaster = raster > 1 && ceilDiv(problem.M, tile.m) == 1;
-        TileConfig config{{"m", tile.m},           {"n", tile.n},           {"k", tile.k},       {"thread_m", tile.threadM},
-                          {"thread_n", tile.threadN}, {"split_k", splits}, {"raster", raster}};
+        TileConfig config{{"m", tile.m},
+                          {"n", tile.n},
+                          {"k", tile.k},
+                          {"thread_m", tile.threadM},
+                          {"thread_n", tile.threadN},
+                          {"split_k", splits},
+                          {"raster", raster}};
         if (!isIdleSplit && !sameRaster && registersOf(config) <= 216 && blocksPerSm(config, target) >= 1)
-          ranked.emplace_back(estimateUs(region, config, target), config);
+          ranked.emplace_back(estimate(region, problem, config, target), config);
       }
   }
-  std::sort(ranked.begin(), ranked.end());
-  ranked.resize(std::min(ranked.size(), mostCandidates));
-  std::vector<TileConfig> configs;
-  for (const auto &[time, config] : ranked)
-    configs.push_back(config);
-  return configs;
+  return fastest(std::move(ranked), mostCandidates);
 }
 
-double MatmulSimtTemplate::estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const {
-  MatmulProblem problem = *MatmulProblem::of(region);
-  double threadM = static_cast<double>(config["thread_m"]), threadN = static_cast<double>(config["thread_n"]);
-  double share = 0.85 / (1 + 1.5 * (1 / threadM + 1 / threadN)); // A thread reads m + n values for m n products.
-  return matmulUs(region, problem,
-                  {static_cast<double>(config["m"]), static_cast<double>(config["n"]), static_cast<double>(config["split_k"]),
-                   target.f32FlopsPerUs * share / target.multiprocessors, static_cast<double>(blocksPerSm(config, target)), 4},
-                  target);
-}
-
-Result<KernelPlan> MatmulSimtTemplate::emit(const Region &region, const TileConfig &config, const ir::Target &target) const {
+Result<KernelPlan> MatmulSimtTemplate::emit(const Region &region, const TileConfig &config,
+                                            const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
   ComputedOperand a(problem, 0), b(problem, 1);
   MatmulPrinter printer(region, problem, config, target, vector);

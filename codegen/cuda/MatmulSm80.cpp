@@ -36,7 +36,8 @@ int64_t blocksPerSm(const TileConfig &config, const ir::Target &target) {
 }
 
 bool fits(const TileConfig &config, const ir::Target &target) {
-  return sharedBytes(config) <= target.sharedBytesPerBlock && registersOf(config) <= 255 && blocksPerSm(config, target) >= 1;
+  return sharedBytes(config) <= target.sharedBytesPerBlock && registersOf(config) <= 255 &&
+         blocksPerSm(config, target) >= 1;
 }
 
 /// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for
@@ -49,9 +50,26 @@ double mmaShare(const ir::Target &target) {
 
 /// Share of that rate a warp tile reaches: small ones load more fragments for each product.
 double warpTileShare(const TileConfig &config) {
-  double warpM = static_cast<double>(config["m"] / config["warps_m"]), warpN = static_cast<double>(config["n"] / config["warps_n"]);
+  double warpM = static_cast<double>(config["m"] / config["warps_m"]),
+         warpN = static_cast<double>(config["n"] / config["warps_n"]);
   double loadsPerProduct = 1 / warpM + 1 / warpN; // 1/32 at 64 x 64.
   return std::min(0.95, 1.2 / (1 + 10 * loadsPerProduct));
+}
+
+/// Modelled microseconds of one config.
+double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
+                const ir::Target &target) {
+  double perSm = target.halfFlopsPerUs * mmaShare(target) * warpTileShare(config) / target.multiprocessors;
+  double resident = static_cast<double>(blocksPerSm(config, target));
+  double warps = resident * static_cast<double>(threadsOf(config)) / 32;
+  MatmulCost cost;
+  cost.tileM = static_cast<double>(config["m"]);
+  cost.tileN = static_cast<double>(config["n"]);
+  cost.splits = static_cast<double>(config["split_k"]);
+  cost.flopsPerUsPerSm = perSm * std::min(1.0, 0.5 + warps / 16); // Eight warps hide each other's waits.
+  cost.blocksPerSm = resident;
+  cost.elementBytes = 2;
+  return matmulUs(region, problem, cost, target);
 }
 
 class MatmulSm80Template : public KernelTemplate {
@@ -59,7 +77,9 @@ public:
   std::string_view name() const override { return "cuda.matmul_sm80"; }
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return estimate(region, *MatmulProblem::of(region), config, target);
+  }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -75,7 +95,8 @@ ir::FusionDecision MatmulSm80Template::match(const Region &region, const ir::Tar
   DType type = problem->elementType(0);
   if (type != problem->elementType(1) || (type != DType::F16 && type != DType::BF16))
     return ir::FusionDecision::no("multiplies " + std::string(toString(type)) + " by " +
-                                  std::string(toString(problem->elementType(1))) + ", tensor cores take f16 or bf16 pairs");
+                                  std::string(toString(problem->elementType(1))) +
+                                  ", tensor cores take f16 or bf16 pairs");
   return printable(region);
 }
 
@@ -91,7 +112,8 @@ std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, con
   MatmulProblem problem = *MatmulProblem::of(region);
   std::vector<std::pair<double, TileConfig>> ranked;
   for (const Tile &tile : tiles) {
-    int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches, tilesK = ceilDiv(problem.K, tile.k);
+    int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches,
+            tilesK = ceilDiv(problem.K, tile.k);
     bool isTooTall = tile.m >= 2 * problem.M && tile.m > 16, isTooWide = tile.n >= 2 * problem.N && tile.n > 64;
     if (isTooTall || isTooWide)
       continue;
@@ -102,29 +124,19 @@ std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, con
           bool sameRaster = raster > 1 && ceilDiv(problem.M, tile.m) == 1;
           if (isIdleSplit || sameRaster)
             continue;
-          TileConfig config{{"m", tile.m},           {"n", tile.n},           {"k", tile.k},        {"stages", stages},
-                            {"warps_m", tile.warpsM}, {"warps_n", tile.warpsN}, {"split_k", splits}, {"raster", raster}};
+          TileConfig config{{"m", tile.m},
+                            {"n", tile.n},
+                            {"k", tile.k},
+                            {"stages", stages},
+                            {"warps_m", tile.warpsM},
+                            {"warps_n", tile.warpsN},
+                            {"split_k", splits},
+                            {"raster", raster}};
           if (fits(config, target))
-            ranked.emplace_back(estimateUs(region, config, target), config);
+            ranked.emplace_back(estimate(region, problem, config, target), config);
         }
   }
-  std::sort(ranked.begin(), ranked.end());
-  ranked.resize(std::min(ranked.size(), mostCandidates));
-  std::vector<TileConfig> configs;
-  for (const auto &[time, config] : ranked)
-    configs.push_back(config);
-  return configs;
-}
-
-double MatmulSm80Template::estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const {
-  MatmulProblem problem = *MatmulProblem::of(region);
-  double perSm = target.halfFlopsPerUs * mmaShare(target) * warpTileShare(config) / target.multiprocessors;
-  double warps = static_cast<double>(blocksPerSm(config, target) * threadsOf(config)) / 32;
-  perSm *= std::min(1.0, 0.5 + warps / 16); // Eight warps hide each other's waits.
-  return matmulUs(region, problem,
-                  {static_cast<double>(config["m"]), static_cast<double>(config["n"]), static_cast<double>(config["split_k"]), perSm,
-                   static_cast<double>(blocksPerSm(config, target)), 2},
-                  target);
+  return fastest(std::move(ranked), mostCandidates);
 }
 
 /// `struct A` or `struct B`: where its elements lie.
@@ -146,20 +158,22 @@ void writeOperand(MatmulPrinter &printer, const MatrixOperand &operand, StringRe
   writer.line();
 }
 
-Result<KernelPlan> MatmulSm80Template::emit(const Region &region, const TileConfig &config, const ir::Target &target) const {
+Result<KernelPlan> MatmulSm80Template::emit(const Region &region, const TileConfig &config,
+                                            const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
   MatrixOperand a = MatrixOperand::of(problem, 0), b = MatrixOperand::of(problem, 1);
   MatmulPrinter printer(region, problem, config, target, epilogueVector);
   printer.writeHead("gemm_sm80.cuh");
-  printer.writeConfig(threadsOf(config),
-                      {("using Element = " + storedType(problem.elementType(0)) + ";").str(),
-                       "static constexpr int stages = " + std::to_string(config["stages"]) + ", warpsM = " +
-                           std::to_string(config["warps_m"]) + ", warpsN = " + std::to_string(config["warps_n"]) + ";"});
+  printer.writeConfig(threadsOf(config), {("using Element = " + storedType(problem.elementType(0)) + ";").str(),
+                                          "static constexpr int stages = " + std::to_string(config["stages"]) +
+                                              ", warpsM = " + std::to_string(config["warps_m"]) +
+                                              ", warpsN = " + std::to_string(config["warps_n"]) + ";"});
   writeOperand(printer, a, "A", "m");
   writeOperand(printer, b, "B", "n");
   printer.writeEpilogue();
   printer.writeEntries([&](const std::string &epilogue) {
-    return "gemm<Config, A, B>(in" + std::to_string(a.input) + ", in" + std::to_string(b.input) + ", " + epilogue + ");";
+    return "gemm<Config, A, B>(in" + std::to_string(a.input) + ", in" + std::to_string(b.input) + ", " + epilogue +
+           ");";
   });
   return printer.plan(threadsOf(config), sharedBytes(config));
 }

@@ -12,6 +12,7 @@ using ir::Scalar;
 using ir::ScalarNode;
 
 constexpr int64_t mostVectorBytes = 64; ///< Of one operand: four 16-byte accesses.
+constexpr size_t mostCandidates = 54;
 constexpr double chunkOverhead = 16;      ///< Instructions for the addresses of a chunk.
 constexpr int64_t mostOperandBytes = 256; ///< In registers of a thread: 64 of them.
 
@@ -44,7 +45,8 @@ class PointwiseKernel {
 public:
   PointwiseKernel(const Region &region, const TileConfig &config, const ir::Target &target)
       : region(region), config(config), target(target), graph(linearised(region.graph, 0)),
-        inner(graph.extents().size() - 1), chunk(graph, inner, config["vector"]), loads(chunk.loadsOf(valuesOf(graph))) {
+        inner(graph.extents().size() - 1), chunk(graph, inner, config["vector"]),
+        loads(chunk.loadsOf(valuesOf(graph))) {
     chunks = graph.graph.domain.points() / graph.extents()[inner] * ceilDiv(graph.extents()[inner], config["vector"]);
   }
 
@@ -68,9 +70,10 @@ private:
     writer.line("using Index = " + indexType(graph) + ";");
     writer.open("struct Config");
     writer.line("using Index = ::Index;");
-    writer.line("static constexpr int threads = " + llvm::Twine(config["threads"]) + ", unroll = " +
-                llvm::Twine(config["unroll"]) + ";");
-    writer.line("static constexpr Index chunks = " + llvm::Twine(chunks) + "; // of " + llvm::Twine(config["vector"]) + " points");
+    writer.line("static constexpr int threads = " + llvm::Twine(config["threads"]) +
+                ", unroll = " + llvm::Twine(config["unroll"]) + ";");
+    writer.line("static constexpr Index chunks = " + llvm::Twine(chunks) + "; // of " + llvm::Twine(config["vector"]) +
+                " points");
     writer.close(";");
     writer.line();
     writeBody();
@@ -104,13 +107,16 @@ private:
   void writeApply() {
     ValuePrinter scope = atChunk();
     for (auto [i, output] : llvm::enumerate(graph.graph.outputs))
-      writer.line("Vector<" + valueType(graph[output.value].type) + ", " + llvm::Twine(config["vector"]) + "> y" + llvm::Twine(i) + ";");
-    chunk.lanes(scope, [](Scalar) { return "x."; }, [&](ValuePrinter &lane) {
-      for (auto [i, output] : llvm::enumerate(graph.graph.outputs)) {
-        std::string value = lane.value(output.value);
-        writer.line("y" + llvm::Twine(i) + "[j] = " + value + ";");
-      }
-    });
+      writer.line("Vector<" + valueType(graph[output.value].type) + ", " + llvm::Twine(config["vector"]) + "> y" +
+                  llvm::Twine(i) + ";");
+    chunk.lanes(
+        scope, [](Scalar) { return "x."; },
+        [&](ValuePrinter &lane) {
+          for (auto [i, output] : llvm::enumerate(graph.graph.outputs)) {
+            std::string value = lane.value(output.value);
+            writer.line("y" + llvm::Twine(i) + "[j] = " + value + ";");
+          }
+        });
     for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
       chunk.store(scope, i);
   }
@@ -143,6 +149,18 @@ private:
   SourceWriter writer;
 };
 
+/// Modelled microseconds of one config.
+double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, const ir::Target &target) {
+  double points = static_cast<double>(graph.graph.domain.points());
+  double perThread = static_cast<double>(config["vector"] * config["unroll"]);
+  double bytes = region.bytesRead + region.bytesWritten;
+  double residentThreads = std::min<double>(points / perThread / target.multiprocessors, target.threadsPerSm);
+  double inFlight = std::max(1.0, residentThreads * perThread * bytes / std::max(points, 1.0));
+  double instructions = instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
+  double issue = issueUs(points * (instructions + chunkOverhead / static_cast<double>(config["vector"])), target);
+  return target.launchUs + std::max(memoryUs(bytes, inFlight, target), issue);
+}
+
 class PointwiseTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.pointwise"; }
@@ -155,38 +173,36 @@ public:
     return printable(region);
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &) const override {
-    LinearGraph graph = linearised(region.graph, 0);
-    std::vector<Scalar> loads = ChunkPrinter(graph, graph.extents().size() - 1, 1).loadsOf(valuesOf(graph));
-    std::vector<TileConfig> configs;
-    for (int64_t vector = 16; vector >= 1; vector /= 2) {
-      bool isTooWide = vector > 1 && (vector * widestElement(graph) > mostVectorBytes || vector >= 2 * graph.extents().back());
-      bool isTooNarrow = vector * widestElement(graph) < 8 && !configs.empty();
-      for (int64_t threads : {128, 256, 512})
-        for (int64_t unroll : {1, 2, 4})
-          for (int64_t persistent : {0, 1})
-            if (!isTooWide && !isTooNarrow && (unroll == 1 || bytesPerPoint(graph, loads) * vector * unroll <= mostOperandBytes))
-              configs.push_back({{"threads", threads}, {"vector", vector}, {"unroll", unroll}, {"persistent", persistent}});
-    }
-    return configs;
-  }
-
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
   double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    double points = static_cast<double>(region.graph.domain.points());
-    double bytes = region.bytesRead + region.bytesWritten;
-    double threads = std::max(1.0, points / static_cast<double>(config["vector"] * config["unroll"]));
-    double perSm = std::min<double>(threads / target.multiprocessors, target.threadsPerSm);
-    double inFlight = perSm * static_cast<double>(config["vector"] * config["unroll"]) * bytes / std::max(points, 1.0);
-    LinearGraph graph = linearised(region.graph, 0);
-    double instructions = instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
-    double issue = issueUs(points * (instructions + chunkOverhead / static_cast<double>(config["vector"])), target);
-    return target.launchUs + std::max(memoryUs(bytes, std::max(inFlight, 1.0), target), issue);
+    return estimate(region, linearised(region.graph, 0), config, target);
   }
-
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return PointwiseKernel(region, config, target).plan();
   }
 };
+
+std::vector<TileConfig> PointwiseTemplate::candidates(const Region &region, const ir::Target &target) const {
+  LinearGraph graph = linearised(region.graph, 0);
+  int64_t inner = graph.extents().back(), widest = widestElement(graph);
+  std::vector<Scalar> loads = ChunkPrinter(graph, graph.extents().size() - 1, 1).loadsOf(valuesOf(graph));
+  std::vector<std::pair<double, TileConfig>> ranked;
+  auto consider = [&](int64_t vector, int64_t threads, int64_t unroll, int64_t persistent) {
+    bool isTooWide = vector > 1 && (vector * widest > mostVectorBytes || vector >= 2 * inner);
+    bool isTooNarrow = vector * widest < 8 && 2 * vector <= inner;
+    bool isTooMuch = unroll > 1 && bytesPerPoint(graph, loads) * vector * unroll > mostOperandBytes;
+    if (isTooWide || isTooNarrow || isTooMuch)
+      return;
+    TileConfig config{{"threads", threads}, {"vector", vector}, {"unroll", unroll}, {"persistent", persistent}};
+    ranked.emplace_back(estimate(region, graph, config, target), config);
+  };
+  for (int64_t vector : {16, 8, 4, 2, 1})
+    for (int64_t threads : {128, 256, 512})
+      for (int64_t unroll : {1, 2, 4})
+        for (int64_t persistent : {0, 1})
+          consider(vector, threads, unroll, persistent);
+  return fastest(std::move(ranked), mostCandidates);
+}
 
 } // namespace
 

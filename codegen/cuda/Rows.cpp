@@ -2,6 +2,7 @@
 // stage of reductions (softmax: maximum, sum, result).
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/RowPasses.h"
 #include "codegen/cuda/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -16,104 +17,10 @@ namespace {
 using ir::Scalar;
 using ir::ScalarNode;
 
-/// Where the operands that several passes need stay between them.
-enum Storage : int64_t { Reload = 0, Registers = 1, Shared = 2 };
-
-constexpr double chunkOverhead = 12; ///< Instructions for the addresses of a chunk.
+constexpr double chunkOverhead = 12;          ///< Instructions for the addresses of a chunk.
 constexpr int64_t mostChunksInRegisters = 16; ///< Unrolled passes grow with them.
 constexpr int64_t chunksInFlight = 4;
 constexpr size_t mostCandidates = 48;
-
-/// What a region asks of each pass over its rows; the same for every config.
-struct Passes {
-  std::vector<std::vector<Scalar>> reductions; ///< Per pass: Reduce nodes it computes.
-  std::vector<unsigned> elementOutputs, rowOutputs;
-  std::vector<Scalar> elementValues;
-
-  explicit Passes(const LinearGraph &graph);
-  size_t count() const { return reductions.size() + !elementOutputs.empty(); }
-  /// Nodes that pass `number` evaluates at each column.
-  std::vector<Scalar> roots(const LinearGraph &graph, size_t number) const;
-};
-
-Passes::Passes(const LinearGraph &graph) {
-  unsigned columns = graph.graph.domain.reductionDim;
-  std::vector<size_t> stage(graph.graph.nodes.size()); // Passes that must end before a node is known.
-  for (auto [id, node] : llvm::enumerate(graph.graph.nodes)) {
-    for (llvm::ArrayRef<Scalar> used : {llvm::ArrayRef<Scalar>(node.operands), llvm::ArrayRef<Scalar>(node.symbols)})
-      for (Scalar s : used)
-        stage[id] = std::max(stage[id], stage[s.id]);
-    if (node.kind != ScalarNode::Kind::Reduce)
-      continue;
-    reductions.resize(std::max(reductions.size(), stage[id] + 1));
-    reductions[stage[id]++].push_back({static_cast<int>(id)});
-  }
-  for (auto [i, output] : llvm::enumerate(graph.graph.outputs)) {
-    bool perElement = output.map.getResult(0).isFunctionOfDim(columns);
-    (perElement ? elementOutputs : rowOutputs).push_back(i);
-    if (perElement)
-      elementValues.push_back(output.value);
-  }
-}
-
-std::vector<Scalar> Passes::roots(const LinearGraph &graph, size_t number) const {
-  if (number == reductions.size())
-    return elementValues;
-  std::vector<Scalar> roots;
-  for (Scalar reduction : reductions[number])
-    roots.push_back(graph[reduction].operands[0]);
-  return roots;
-}
-
-/// Nodes without columns that `roots` use: values of the whole row, computed before the pass.
-std::vector<Scalar> rowValues(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots) {
-  std::vector<Scalar> values;
-  std::vector<bool> seen(graph.graph.nodes.size());
-  auto visit = [&](auto &self, Scalar s) -> void {
-    if (seen[s.id])
-      return;
-    seen[s.id] = true;
-    if (!graph.dependsOn(s, graph.graph.domain.reductionDim)) {
-      if (graph[s].kind != ScalarNode::Kind::Constant)
-        values.push_back(s);
-      return;
-    }
-    for (Scalar operand : graph[s].operands)
-      self(self, operand);
-  };
-  for (Scalar root : roots)
-    visit(visit, root);
-  llvm::sort(values, [](Scalar a, Scalar b) { return a.id < b.id; });
-  return values;
-}
-
-/// Which loads stay between passes, and which belong to one.
-struct RowLoads {
-  std::vector<Scalar> kept;
-  std::vector<std::vector<Scalar>> own; ///< Per pass.
-
-  RowLoads(const LinearGraph &graph, const Passes &passes, const ChunkPrinter &chunk, Storage storage) {
-    std::vector<int> uses(graph.graph.nodes.size());
-    for (size_t pass = 0; pass < passes.count(); ++pass) {
-      std::vector<Scalar> roots = passes.roots(graph, pass);
-      own.push_back(chunk.loadsOf(roots, rowValues(graph, roots)));
-      for (Scalar load : own.back())
-        if (storage != Reload && ++uses[load.id] == 2)
-          kept.push_back(load);
-    }
-    llvm::sort(kept, [](Scalar a, Scalar b) { return a.id < b.id; });
-    for (std::vector<Scalar> &loads : own)
-      llvm::erase_if(loads, [&](Scalar load) { return llvm::is_contained(kept, load); });
-  }
-};
-
-/// Bytes that the kept operands of one chunk of `vector` columns take.
-int64_t keptBytes(const LinearGraph &graph, llvm::ArrayRef<Scalar> kept, int64_t vector) {
-  int64_t bytes = 0;
-  for (Scalar load : kept)
-    bytes += llvm::alignTo(vector * byteWidth(graph.graph.inputs[graph[load].input].type), 4);
-  return vector > 1 ? llvm::alignTo(bytes, 16) : llvm::alignTo(bytes, 8);
-}
 
 llvm::StringRef operationName(llvm::StringRef function) {
   return llvm::StringSwitch<llvm::StringRef>(function)
@@ -124,13 +31,15 @@ llvm::StringRef operationName(llvm::StringRef function) {
       .Default("");
 }
 
+RowStorage storageOf(const TileConfig &config) { return static_cast<RowStorage>(config["storage"]); }
+
 /// One region under one config, on its way to text.
 class RowKernel {
 public:
   RowKernel(const Region &region, const TileConfig &config, const ir::Target &target)
       : region(region), config(config), target(target), graph(linearised(region.graph, 1)), passes(graph),
         columnDim(graph.graph.domain.reductionDim), chunk(graph, columnDim, config["vector"]),
-        loads(graph, passes, chunk, static_cast<Storage>(config["storage"])) {
+        loads(graph, passes, chunk, storageOf(config)) {
     columns = graph.extents().back();
     rowCount = graph.graph.domain.points() / columns;
     for (unsigned dim = 0; dim < graph.extents().size(); ++dim)
@@ -142,8 +51,9 @@ public:
     Launch launch = launchOf(plan, entryName(region));
     launch.grid[0] = static_cast<uint32_t>(ceilDiv(rowCount, config["rows"]));
     launch.block[0] = static_cast<uint32_t>(config["threads"] * config["rows"]);
-    if (config["storage"] == Shared)
-      launch.sharedBytes = static_cast<uint32_t>(launch.block[0] * chunksPerThread() * keptBytes(graph, loads.kept, config["vector"]));
+    if (storageOf(config) == RowStorage::Shared)
+      launch.sharedBytes =
+          static_cast<uint32_t>(launch.block[0] * chunksPerThread() * loads.keptBytes(graph, config["vector"]));
     plan.launches = {launch};
     plan.source = source();
     return plan;
@@ -155,8 +65,8 @@ private:
   std::string source() {
     writeHead(writer, region, config, target, "rows.cuh");
     writeConfig();
-    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads * Config::rows) " + entryName(region) + "(" +
-                bufferParameters(graph) + ")");
+    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads * Config::rows) " + entryName(region) +
+                "(" + bufferParameters(graph) + ")");
     writer.line("const Row<Config> row;");
     if (columnDim > 0)
       writer.line(splitText("row.index", graph.extents().drop_back(), llvm::ArrayRef(names).drop_back()));
@@ -173,15 +83,18 @@ private:
   }
 
   void writeConfig() {
-    bool inRegisters = config["storage"] == Registers;
+    bool inRegisters = storageOf(config) == RowStorage::Registers;
     writer.line("using Index = " + indexType(graph) + ";");
     writer.open("struct Config");
     writer.line("using Index = ::Index;");
-    writer.line("static constexpr int threads = " + llvm::Twine(config["threads"]) + ", rows = " + llvm::Twine(config["rows"]) +
-                ", vector = " + llvm::Twine(config["vector"]) + "; // Threads of a row, rows of a block, columns of a chunk.");
-    writer.line("static constexpr int unroll = " + llvm::Twine(std::min(chunksPerThread(), chunksInFlight)) + "; // Chunks in flight.");
+    writer.line("static constexpr int threads = " + llvm::Twine(config["threads"]) +
+                ", rows = " + llvm::Twine(config["rows"]) + ", vector = " + llvm::Twine(config["vector"]) +
+                "; // Threads of a row, rows of a block, columns of a chunk.");
+    writer.line("static constexpr int unroll = " + llvm::Twine(std::min(chunksPerThread(), chunksInFlight)) +
+                "; // Chunks in flight.");
     writer.line(llvm::Twine("static constexpr bool unrollAll = ") + (inRegisters ? "true;" : "false;"));
-    writer.line("static constexpr Index rowCount = " + llvm::Twine(rowCount) + ", columns = " + llvm::Twine(columns) + ";");
+    writer.line("static constexpr Index rowCount = " + llvm::Twine(rowCount) + ", columns = " + llvm::Twine(columns) +
+                ";");
     writer.close(";");
     writer.line();
   }
@@ -198,7 +111,8 @@ private:
     writer.open("struct Operands");
     chunk.declare(writer, loads.kept);
     writer.close(";");
-    writer.line((config["storage"] == Shared ? "SharedCache" : "RegisterCache") + llvm::Twine("<Config, Operands> cache;"));
+    writer.line((storageOf(config) == RowStorage::Shared ? "SharedCache" : "RegisterCache") +
+                llvm::Twine("<Config, Operands> cache;"));
     writer.open("row.fill(cache, [&](Operands &x, Index " + columnName() + ")");
     writeLanes();
     chunk.load(scope, loads.kept, "x.");
@@ -221,7 +135,8 @@ private:
       writeLanes();
       chunk.load(scope, loads.own[pass], "w.");
       writer.close(";");
-      writer.open("row.forEach<" + operands + ">(load" + operands + ", [&](const " + operands + " &w, int i, Index " + columnName() + ")");
+      writer.open("row.forEach<" + operands + ">(load" + operands + ", [&](const " + operands + " &w, int i, Index " +
+                  columnName() + ")");
     }
     writeLanes();
     if (!loads.kept.empty())
@@ -236,19 +151,20 @@ private:
   void writeReductions(ValuePrinter &scope, size_t pass) {
     writer.line();
     for (Scalar reduction : passes.reductions[pass])
-      writer.line("Partial<" + operationName(graph[reduction].function) + ", " + valueType(graph[reduction].type) + ", " +
-                  llvm::Twine(config["vector"]) + "> a" + llvm::Twine(reduction.id) + ";");
+      writer.line("Partial<" + operationName(graph[reduction].function) + ", " + valueType(graph[reduction].type) +
+                  ", " + llvm::Twine(config["vector"]) + "> a" + llvm::Twine(reduction.id) + ";");
     auto accumulate = [&](ValuePrinter &lane) {
       for (Scalar reduction : passes.reductions[pass]) {
         std::string value = lane.value(graph[reduction].operands[0]);
-        writer.line((chunk.isPartial() ? "if (j < lanes) a" : "a") + llvm::Twine(reduction.id) + ".add(j, " + value + ");");
+        writer.line((chunk.isPartial() ? "if (j < lanes) a" : "a") + llvm::Twine(reduction.id) + ".add(j, " + value +
+                    ");");
       }
     };
     writePass(scope, pass, accumulate, [](const ValuePrinter &) {});
     for (Scalar reduction : passes.reductions[pass]) {
       std::string number = std::to_string(reduction.id);
-      writer.line("const " + valueType(graph[reduction].type) + " v" + number + " = row.reduce<" + number + ">(a" + number +
-                  "); // reduce " + graph[reduction].function);
+      writer.line("const " + valueType(graph[reduction].type) + " v" + number + " = row.reduce<" + number + ">(a" +
+                  number + "); // reduce " + graph[reduction].function);
       scope.define(reduction, "v" + number);
     }
   }
@@ -267,8 +183,8 @@ private:
         chunk.store(inner, i);
     };
     for (unsigned i : passes.elementOutputs)
-      writer.line("Vector<" + valueType(graph[graph.graph.outputs[i].value].type) + ", " + llvm::Twine(config["vector"]) + "> y" +
-                  llvm::Twine(i) + ";");
+      writer.line("Vector<" + valueType(graph[graph.graph.outputs[i].value].type) + ", " +
+                  llvm::Twine(config["vector"]) + "> y" + llvm::Twine(i) + ";");
     writePass(scope, passes.reductions.size(), compute, store);
   }
 
@@ -278,8 +194,8 @@ private:
       std::string value = scope.value(output.value);
       std::string where = scope.offset(output.map.getResult(0), output.symbols);
       std::string when = scope.condition(graph.storeGuards[i], output.symbols);
-      writer.line("if (row.valid && row.thread == 0" + (when.empty() ? "" : " && " + when) + ") encode(out" + llvm::Twine(i) +
-                  "[" + where + "], " + value + ");");
+      writer.line("if (row.valid && row.thread == 0" + (when.empty() ? "" : " && " + when) + ") encode(out" +
+                  llvm::Twine(i) + "[" + where + "], " + value + ");");
     }
   }
 
@@ -287,7 +203,7 @@ private:
   const TileConfig &config;
   const ir::Target &target;
   LinearGraph graph;
-  Passes passes;
+  RowPasses passes;
   unsigned columnDim;
   ChunkPrinter chunk;
   RowLoads loads;
@@ -324,11 +240,11 @@ struct RowResources {
   int64_t sharedBytes = 0;
   int64_t blocksPerSm = 0;
 
-  RowResources(const LinearGraph &graph, const Passes &passes, const TileConfig &config, const ir::Target &target) {
+  RowResources(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config, const ir::Target &target) {
     int64_t vector = config["vector"], block = config["threads"] * config["rows"];
     int64_t chunks = ceilDiv(graph.extents().back(), config["threads"] * vector);
     ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
-    auto storage = static_cast<Storage>(config["storage"]);
+    auto storage = storageOf(config);
     RowLoads loads(graph, passes, chunk, storage);
     double inFlight = 0;
     for (const std::vector<Scalar> &own : loads.own)
@@ -337,12 +253,13 @@ struct RowResources {
     for (const std::vector<Scalar> &reductions : passes.reductions)
       accumulators = std::max(accumulators, static_cast<double>(reductions.size() * vector));
     // Kept elements stay decoded: ptxas would rather hold a float than convert it again.
-    double kept = storage == Registers ? static_cast<double>(loads.kept.size() * vector * chunks) : 0;
+    double kept = storage == RowStorage::Registers ? static_cast<double>(loads.kept.size() * vector * chunks) : 0;
     registers = 32 + kept + inFlight + accumulators;
-    if (storage == Shared)
-      sharedBytes = block * chunks * keptBytes(graph, loads.kept, vector);
+    if (storage == RowStorage::Shared)
+      sharedBytes = block * chunks * loads.keptBytes(graph, vector);
     blocksPerSm = target.threadsPerSm / block;
-    blocksPerSm = std::min(blocksPerSm, static_cast<int64_t>(target.registersPerSm / (registers * static_cast<double>(block))));
+    blocksPerSm =
+        std::min(blocksPerSm, static_cast<int64_t>(target.registersPerSm / (registers * static_cast<double>(block))));
     if (sharedBytes > 0)
       blocksPerSm = std::min(blocksPerSm, target.sharedBytesPerBlock / (sharedBytes + 1024));
   }
@@ -350,48 +267,19 @@ struct RowResources {
 };
 
 /// Where the row may stay: in registers when a thread's part is short, else shared memory or nowhere.
-std::vector<Storage> storagesFor(const LinearGraph &graph, const Passes &passes) {
+std::vector<RowStorage> storagesFor(const LinearGraph &graph, const RowPasses &passes) {
   ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, 1);
-  if (RowLoads(graph, passes, chunk, Registers).kept.empty())
-    return {Reload};
-  return {Registers, Shared, Reload};
+  if (RowLoads(graph, passes, chunk, RowStorage::Registers).kept.empty())
+    return {RowStorage::Reload};
+  return {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload};
 }
 
-std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir::Target &target) const {
-  LinearGraph graph = linearised(region.graph, 1);
-  Passes passes(graph);
-  int64_t columns = graph.extents().back(), rowCount = graph.graph.domain.points() / columns;
-  std::vector<std::pair<double, TileConfig>> ranked;
-  auto consider = [&](int64_t vector, int64_t threads, int64_t block, Storage storage) {
-    int64_t rows = block / threads, chunks = ceilDiv(columns, threads * vector);
-    bool isIdle = vector * threads >= 2 * columns && vector * threads > 1;
-    bool isEmpty = rows > 1 && rows >= 2 * rowCount;
-    bool isLong = storage == Registers ? chunks > mostChunksInRegisters : false;
-    if (rows < 1 || isIdle || isEmpty || isLong || (block == 1024 && threads < 1024))
-      return;
-    TileConfig config{{"threads", threads}, {"rows", rows}, {"vector", vector}, {"storage", storage}};
-    if (RowResources(graph, passes, config, target).fit())
-      ranked.emplace_back(estimateUs(region, config, target), config);
-  };
-  for (Storage storage : storagesFor(graph, passes))
-    for (int64_t vector : {8, 4, 2, 1})
-      for (int64_t threads = 1; threads <= 1024; threads *= 2)
-        for (int64_t block : {128, 256, 512, 1024})
-          consider(vector, threads, block, storage);
-
-  std::sort(ranked.begin(), ranked.end());
-  ranked.resize(std::min(ranked.size(), mostCandidates));
-  std::vector<TileConfig> configs;
-  for (const auto &[time, config] : ranked)
-    configs.push_back(config);
-  return configs;
-}
-
-double RowsTemplate::estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const {
-  LinearGraph graph = linearised(region.graph, 1);
-  Passes passes(graph);
+/// Modelled microseconds of one config.
+double estimate(const Region &region, const LinearGraph &graph, const RowPasses &passes, const TileConfig &config,
+                const ir::Target &target) {
   ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, config["vector"]);
-  double points = static_cast<double>(graph.graph.domain.points()), columns = static_cast<double>(graph.extents().back());
+  double points = static_cast<double>(graph.graph.domain.points()),
+         columns = static_cast<double>(graph.extents().back());
   double threads = static_cast<double>(config["threads"]), rows = static_cast<double>(config["rows"]);
   double vector = static_cast<double>(config["vector"]), chunks = std::ceil(columns / (threads * vector));
 
@@ -407,20 +295,55 @@ double RowsTemplate::estimateUs(const Region &region, const TileConfig &config, 
 
   double blocks = std::ceil(points / columns / rows);
   RowResources resources(graph, passes, config, target);
-  double resident = std::min(blocks / target.multiprocessors, static_cast<double>(std::max<int64_t>(1, resources.blocksPerSm)));
+  double resident =
+      std::min(blocks / target.multiprocessors, static_cast<double>(std::max<int64_t>(1, resources.blocksPerSm)));
   double rowBytes = region.bytesRead / points * columns;
   bool staysInL2 = resident * rows * rowBytes * target.multiprocessors < target.l2Bytes / 2;
-  double rereads = config["storage"] == Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
+  double rereads =
+      storageOf(config) == RowStorage::Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
   double bytes = region.bytesRead * waste * (1 + rereads) + region.bytesWritten;
-  double chunksAtOnce = config["storage"] == Registers ? chunks : std::min(chunks, static_cast<double>(chunksInFlight));
+  double chunksAtOnce =
+      storageOf(config) == RowStorage::Registers ? chunks : std::min(chunks, static_cast<double>(chunksInFlight));
   double inFlight = resident * rows * threads * chunksAtOnce * vector * rowBytes / columns;
 
   // A stage ends in a barrier and two rounds through shared memory, which other blocks hide.
   double stageUs = (threads > 32 ? 0.4 : 0.1) / std::max(1.0, resident);
   double waves = std::ceil(blocks / (target.multiprocessors * std::max(1.0, resident)));
   double padding = chunks * threads * vector / columns;
-  return target.launchUs + std::max(memoryUs(bytes, std::max(inFlight, 1.0), target), issueUs(points * padding * instructions, target)) +
+  return target.launchUs +
+         std::max(memoryUs(bytes, std::max(inFlight, 1.0), target), issueUs(points * padding * instructions, target)) +
          static_cast<double>(passes.reductions.size()) * stageUs * waves;
+}
+
+std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir::Target &target) const {
+  LinearGraph graph = linearised(region.graph, 1);
+  RowPasses passes(graph);
+  int64_t columns = graph.extents().back(), rowCount = graph.graph.domain.points() / columns;
+  std::vector<std::pair<double, TileConfig>> ranked;
+  auto consider = [&](int64_t vector, int64_t threads, int64_t block, RowStorage storage) {
+    int64_t rows = block / threads, chunks = ceilDiv(columns, threads * vector);
+    bool isIdle = vector * threads >= 2 * columns && vector * threads > 1;
+    bool isEmpty = rows > 1 && rows >= 2 * rowCount;
+    bool isLong = storage == RowStorage::Registers ? chunks > mostChunksInRegisters : false;
+    if (rows < 1 || isIdle || isEmpty || isLong || (block == 1024 && threads < 1024))
+      return;
+    TileConfig config{
+        {"threads", threads}, {"rows", rows}, {"vector", vector}, {"storage", static_cast<int64_t>(storage)}};
+    if (RowResources(graph, passes, config, target).fit())
+      ranked.emplace_back(estimate(region, graph, passes, config, target), config);
+  };
+  for (RowStorage storage : storagesFor(graph, passes))
+    for (int64_t vector : {8, 4, 2, 1})
+      for (int64_t threads = 1; threads <= 1024; threads *= 2)
+        for (int64_t block : {128, 256, 512, 1024})
+          consider(vector, threads, block, storage);
+
+  return fastest(std::move(ranked), mostCandidates);
+}
+
+double RowsTemplate::estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const {
+  LinearGraph graph = linearised(region.graph, 1);
+  return estimate(region, graph, RowPasses(graph), config, target);
 }
 
 } // namespace

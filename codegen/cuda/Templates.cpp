@@ -6,7 +6,7 @@ namespace kfuse::codegen::cuda {
 
 std::span<const KernelTemplate *const> templates() {
   static const std::array<const KernelTemplate *, 4> all{&matmulSm80Template(), &matmulSimtTemplate(), &rowsTemplate(),
-                                                            &pointwiseTemplate()};
+                                                         &pointwiseTemplate()};
   return all;
 }
 

@@ -59,11 +59,10 @@ std::string ValuePrinter::value(Scalar s) {
   if (auto found = known.find(s.id); found != known.end())
     return found->second;
   std::string text = print(s), name = "v" + std::to_string(s.id);
-  std::string what = node.kind == ScalarNode::Kind::Apply ? node.function
+  std::string what = node.kind == ScalarNode::Kind::Apply  ? node.function
                      : node.kind == ScalarNode::Kind::Cast ? "cast"
                                                            : "";
-  writer->line("const " + valueType(node.type) + " " + name + " = " + text + ";" +
-               (what.empty() ? "" : " // " + what));
+  writer->line("const " + valueType(node.type) + " " + name + " = " + text + ";" + (what.empty() ? "" : " // " + what));
   known[s.id] = name;
   return name;
 }

@@ -25,8 +25,8 @@
 namespace kfuse {
 
 struct LoadOptions {
-  std::map<std::string, Shape> shapes;  ///< Shapes of inputs that are dynamic in the file.
-  std::vector<std::string> parameters;  ///< Globs naming inputs that are fixed between runs.
+  std::map<std::string, Shape> shapes; ///< Shapes of inputs that are dynamic in the file.
+  std::vector<std::string> parameters; ///< Globs naming inputs that are fixed between runs.
 };
 
 /// A model's graph, and the weights that came with it. Cheap to copy; immutable.
@@ -56,10 +56,10 @@ private:
 enum class Effort : std::uint8_t { None, Quick, Full };
 
 struct Progress {
-  std::string_view kernel;  ///< Kernel being tuned.
+  std::string_view kernel; ///< Kernel being tuned.
   int kernelsDone = 0;
   int kernels = 0;
-  int candidatesDone = 0;   ///< Of this kernel.
+  int candidatesDone = 0; ///< Of this kernel.
   int candidates = 0;
 };
 
@@ -67,10 +67,10 @@ struct CompileOptions {
   std::string target = "auto"; ///< "cpu", "sm_90a", ...; auto takes the first GPU, else the CPU.
   std::string store;           ///< Tuning store; empty: $KFUSE_STORE, else the user's cache folder.
   Effort effort = Effort::Quick;
-  int threads = 0;             ///< CPU threads to run and tune with; 0: all cores.
-  int device = 0;              ///< CUDA device ordinal.
-  std::function<bool(const Progress &)> progress;    ///< Return false to cancel.
-  std::function<void(std::string_view line)> log;    ///< Warnings, one line each.
+  int threads = 0;                                ///< CPU threads to run and tune with; 0: all cores.
+  int device = 0;                                 ///< CUDA device ordinal.
+  std::function<bool(const Progress &)> progress; ///< Return false to cancel.
+  std::function<void(std::string_view line)> log; ///< Warnings, one line each.
 };
 
 /// Memory on the program's device; freed with the last copy of its handle.
@@ -78,7 +78,7 @@ class KFUSE_API Buffer {
 public:
   void *data() const;
   std::size_t size() const;
-  Result<void> upload(const void *host) const;   ///< size() bytes, synchronously.
+  Result<void> upload(const void *host) const; ///< size() bytes, synchronously.
   Result<void> download(void *host) const;
 
   struct Impl;

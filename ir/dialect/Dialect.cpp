@@ -71,7 +71,8 @@ Type elementTypeOf(DType type, MLIRContext *context) {
 Shape shapeOf(Value value) { return Shape(dimsOf(value)); }
 
 int64_t bytesOf(Value value) {
-  return static_cast<int64_t>(byteWidth(dtypeOf(value.getType()))) * cast<RankedTensorType>(value.getType()).getNumElements();
+  return static_cast<int64_t>(byteWidth(dtypeOf(value.getType()))) *
+         cast<RankedTensorType>(value.getType()).getNumElements();
 }
 
 } // namespace kfuse::ir

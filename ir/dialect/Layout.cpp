@@ -1,6 +1,6 @@
 // Ops that move elements: they only transform indices.
-#include "ir/dialect/Kfuse.h"
 #include "ir/IndexMath.h"
+#include "ir/dialect/Kfuse.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -38,14 +38,16 @@ std::optional<SmallVector<AffineExpr>> ReshapeOp::forwardIndex(unsigned, ArrayRe
 LogicalResult TransposeOp::verify() {
   ArrayRef<int64_t> from = dimsOf(getOperand()), to = getType().getShape(), permutation = getPermutation();
   if (permutation.size() != from.size() || to.size() != from.size())
-    return emitOpError("permutes ") << from.size() << " dimensions with " << permutation.size() << " entries into " << to.size();
+    return emitOpError("permutes ") << from.size() << " dimensions with " << permutation.size() << " entries into "
+                                    << to.size();
   SmallVector<bool> seen(from.size());
   for (auto [i, source] : llvm::enumerate(permutation)) {
     if (source < 0 || source >= static_cast<int64_t>(from.size()) || seen[source])
       return emitOpError("has no permutation of 0 to ") << from.size() - 1 << ": [" << permutation << "]";
     seen[source] = true;
     if (to[i] != from[source])
-      return emitOpError("gives dimension ") << i << " the size " << to[i] << ", but the operand's dimension " << source << " has " << from[source];
+      return emitOpError("gives dimension ")
+             << i << " the size " << to[i] << ", but the operand's dimension " << source << " has " << from[source];
   }
   return verifySameElement(*this);
 }
@@ -77,14 +79,16 @@ Scalar BroadcastOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index
 }
 
 LogicalResult SliceOp::verify() {
-  ArrayRef<int64_t> from = dimsOf(getOperand()), to = getType().getShape(), offsets = getOffsets(), strides = getStrides();
+  ArrayRef<int64_t> from = dimsOf(getOperand()), to = getType().getShape(), offsets = getOffsets(),
+                    strides = getStrides();
   if (to.size() != from.size() || offsets.size() != from.size() || strides.size() != from.size())
-    return emitOpError("slices ") << from.size() << " dimensions with " << offsets.size() << " offsets and " << strides.size()
-                                  << " strides into " << to.size();
+    return emitOpError("slices ") << from.size() << " dimensions with " << offsets.size() << " offsets and "
+                                  << strides.size() << " strides into " << to.size();
   for (size_t i = 0; i < from.size(); ++i) {
     int64_t last = offsets[i] + (to[i] - 1) * strides[i];
     if (to[i] > 0 && (offsets[i] < 0 || offsets[i] >= from[i] || last < 0 || last >= from[i]))
-      return emitOpError("reads ") << offsets[i] << " to " << last << " of dimension " << i << ", which has the size " << from[i];
+      return emitOpError("reads ") << offsets[i] << " to " << last << " of dimension " << i << ", which has the size "
+                                   << from[i];
   }
   return verifySameElement(*this);
 }
@@ -105,10 +109,12 @@ LogicalResult ConcatOp::verify() {
     ArrayRef<int64_t> from = dimsOf(operand);
     for (size_t i = 0; i < std::max(from.size(), to.size()); ++i)
       if (from.size() != to.size() || (static_cast<int64_t>(i) != axis && from[i] != to[i]))
-        return emitOpError("operand ") << number << " of shape [" << from << "] does not fit the result [" << to << "] outside axis " << axis;
+        return emitOpError("operand ") << number << " of shape [" << from << "] does not fit the result [" << to
+                                       << "] outside axis " << axis;
     total += from[axis];
     if (elementOf(operand) != getType().getElementType())
-      return emitOpError("operand ") << number << " holds " << elementOf(operand) << ", the result " << getType().getElementType();
+      return emitOpError("operand ") << number << " holds " << elementOf(operand) << ", the result "
+                                     << getType().getElementType();
   }
   if (total != to[axis])
     return emitOpError("operands add up to ") << total << " along axis " << axis << ", the result has " << to[axis];
@@ -132,7 +138,8 @@ Scalar ConcatOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
     if (!piece)
       return {};
     if (result) {
-      Scalar isEarlier = builder.apply("lt", {builder.indexValue(along), builder.constant(start, DType::I64)}, DType::Bool);
+      Scalar isEarlier =
+          builder.apply("lt", {builder.indexValue(along), builder.constant(start, DType::I64)}, DType::Bool);
       result = builder.apply("where", {isEarlier, result, piece}, type);
     } else {
       result = piece;
@@ -168,7 +175,8 @@ Scalar GatherOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
   Scalar isNegative = builder.apply("lt", {position, zero}, DType::Bool);
   Scalar fromEnd = builder.apply("add", {position, builder.constant(size, type)}, type);
   position = builder.apply("where", {isNegative, fromEnd, position}, type);
-  position = builder.apply("min", {builder.apply("max", {position, zero}, type), builder.constant(size - 1, type)}, type);
+  position =
+      builder.apply("min", {builder.apply("max", {position, zero}, type), builder.constant(size - 1, type)}, type);
 
   SmallVector<AffineExpr> where(index.take_front(axis));
   where.push_back(builder.dynamicIndex(position, size));

@@ -45,14 +45,15 @@ Scalar scalarisePointwise(Operation *op, StringRef function, ScalarBuilder &buil
   return builder.apply(function, operands, dtypeOf(op->getResult(0).getType()));
 }
 
-std::optional<SmallVector<AffineExpr>> forwardPointwise(Operation *op, unsigned operand, ArrayRef<AffineExpr> operandIndex) {
+std::optional<SmallVector<AffineExpr>> forwardPointwise(Operation *op, unsigned operand,
+                                                        ArrayRef<AffineExpr> operandIndex) {
   if (dimsOf(op->getOperand(operand)) != dimsOf(op->getResult(0)))
     return std::nullopt;
   return SmallVector<AffineExpr>(operandIndex);
 }
 
-LogicalResult inferPointwise(StringRef name, std::optional<Location> location, ValueRange operands, ResultElement element,
-                             SmallVectorImpl<Type> &types) {
+LogicalResult inferPointwise(StringRef name, std::optional<Location> location, ValueRange operands,
+                             ResultElement element, SmallVectorImpl<Type> &types) {
   SmallVector<int64_t> shape;
   // `where` takes its condition first: the values' types are compared from the second operand on.
   unsigned firstValue = element == ResultElement::lastOperand ? 1 : 0;
@@ -81,8 +82,8 @@ Scalar CastOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
 
 int64_t RotaryOp::getFlops() { return 3 * getType().getNumElements(); }
 
-LogicalResult RotaryOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands, DictionaryAttr,
-                                         OpaqueProperties, RegionRange, SmallVectorImpl<Type> &types) {
+LogicalResult RotaryOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
+                                         DictionaryAttr, OpaqueProperties, RegionRange, SmallVectorImpl<Type> &types) {
   ArrayRef<int64_t> dims = dimsOf(operands[0]);
   if (dims.empty() || dims.back() % 2)
     return emitOptionalError(location, "kfuse.rotary: the last dimension must be even, got [", dims, "]");
@@ -90,9 +91,10 @@ LogicalResult RotaryOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
     SmallVector<int64_t> widened(dimsOf(table)), result;
     if (!widened.empty() && widened.back() * 2 == dims.back())
       widened.back() = dims.back();
-    if (widened.empty() || !detail::broadcastShapes(dims, widened, result) || ArrayRef(result) != dims || widened.back() != dims.back())
-      return emitOptionalError(location, "kfuse.rotary: table of shape [", dimsOf(table), "] does not broadcast to [", dims,
-                               "] or to half its last dimension");
+    if (widened.empty() || !detail::broadcastShapes(dims, widened, result) || ArrayRef(result) != dims ||
+        widened.back() != dims.back())
+      return emitOptionalError(location, "kfuse.rotary: table of shape [", dimsOf(table), "] does not broadcast to [",
+                               dims, "] or to half its last dimension");
     if (getElementTypeOrSelf(table) != getElementTypeOrSelf(operands[0]))
       return emitOptionalError(location, "kfuse.rotary: table holds ", getElementTypeOrSelf(table), ", the operand ",
                                getElementTypeOrSelf(operands[0]));

@@ -10,7 +10,8 @@ namespace {
 
 LogicalResult verifyRegion(Operation *op, Block &body) {
   if (body.getArgumentTypes() != op->getOperandTypes())
-    return op->emitOpError("has operands of types (") << op->getOperandTypes() << ") but block arguments of (" << body.getArgumentTypes() << ")";
+    return op->emitOpError("has operands of types (")
+           << op->getOperandTypes() << ") but block arguments of (" << body.getArgumentTypes() << ")";
   TypeRange yielded = body.getTerminator()->getOperandTypes();
   if (yielded != op->getResultTypes())
     return op->emitOpError("has results of types (") << op->getResultTypes() << ") but yields (" << yielded << ")";
@@ -32,7 +33,9 @@ Scalar ConstantOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr>) {
   if (isFloat(type))
     return builder.constant(dense.getSplatValue<APFloat>().convertToDouble(), type);
   APInt value = dense.getSplatValue<APInt>();
-  return builder.constant(type == DType::Bool ? static_cast<double>(value.getZExtValue()) : static_cast<double>(value.getSExtValue()), type);
+  return builder.constant(type == DType::Bool ? static_cast<double>(value.getZExtValue())
+                                              : static_cast<double>(value.getSExtValue()),
+                          type);
 }
 
 LogicalResult IotaOp::verify() {
@@ -56,7 +59,8 @@ LogicalResult StateUpdateOp::verify() {
   if (cast<RankedTensorType>(getValue().getType()).getElementType() != getType().getElementType())
     return emitOpError("writes ") << getValue().getType() << " into " << getType();
   if (position.size() > 1 || (position.size() == 1 && position[0] != 1 && position[0] != state[0]))
-    return emitOpError("takes one position or one per index of dimension 0 (") << state[0] << "), got [" << position << "]";
+    return emitOpError("takes one position or one per index of dimension 0 (")
+           << state[0] << "), got [" << position << "]";
   return success();
 }
 

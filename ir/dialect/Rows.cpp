@@ -1,6 +1,6 @@
 // Row reductions, norms and the matrix product.
-#include "ir/dialect/Kfuse.h"
 #include "ir/IndexMath.h"
+#include "ir/dialect/Kfuse.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -18,7 +18,8 @@ Scalar inRow(ScalarBuilder &builder, unsigned i, ArrayRef<AffineExpr> index, Aff
   return builder.operand(i, where);
 }
 
-LogicalResult inferSameAsFirst(StringRef name, std::optional<Location> location, ValueRange operands, SmallVectorImpl<Type> &types) {
+LogicalResult inferSameAsFirst(StringRef name, std::optional<Location> location, ValueRange operands,
+                               SmallVectorImpl<Type> &types) {
   if (operands.empty() || dimsOf(operands[0]).empty())
     return emitOptionalError(location, "kfuse.", name, ": needs an operand of at least one dimension, got a scalar");
   types.push_back(operands[0].getType());
@@ -29,9 +30,11 @@ LogicalResult verifyRowVector(Operation *op, Value row, Value vector, StringRef 
   if (!vector)
     return success();
   if (dimsOf(vector).size() != 1 || dimsOf(vector)[0] != dimsOf(row).back())
-    return op->emitOpError() << what << " has the shape [" << dimsOf(vector) << "], rows have " << dimsOf(row).back() << " elements";
+    return op->emitOpError() << what << " has the shape [" << dimsOf(vector) << "], rows have " << dimsOf(row).back()
+                             << " elements";
   if (getElementTypeOrSelf(vector) != getElementTypeOrSelf(row))
-    return op->emitOpError() << what << " holds " << getElementTypeOrSelf(vector) << ", the operand " << getElementTypeOrSelf(row);
+    return op->emitOpError() << what << " holds " << getElementTypeOrSelf(vector) << ", the operand "
+                             << getElementTypeOrSelf(row);
   return success();
 }
 
@@ -41,8 +44,8 @@ LogicalResult verifyRowVector(Operation *op, Value row, Value vector, StringRef 
 
 int64_t SoftmaxOp::getFlops() { return 4 * getType().getNumElements(); }
 
-LogicalResult SoftmaxOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands, DictionaryAttr,
-                                          OpaqueProperties, RegionRange, SmallVectorImpl<Type> &types) {
+LogicalResult SoftmaxOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
+                                          DictionaryAttr, OpaqueProperties, RegionRange, SmallVectorImpl<Type> &types) {
   return inferSameAsFirst("softmax", location, operands, types);
 }
 
@@ -74,8 +77,9 @@ LogicalResult LayerNormOp::verify() {
   return verifyRowVector(*this, getOperand(), getBias(), "bias");
 }
 
-LogicalResult LayerNormOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands, DictionaryAttr,
-                                            OpaqueProperties, RegionRange, SmallVectorImpl<Type> &types) {
+LogicalResult LayerNormOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
+                                            DictionaryAttr, OpaqueProperties, RegionRange,
+                                            SmallVectorImpl<Type> &types) {
   return inferSameAsFirst("layer_norm", location, operands, types);
 }
 
@@ -116,8 +120,8 @@ int64_t RmsNormOp::getFlops() { return 4 * getType().getNumElements(); }
 
 LogicalResult RmsNormOp::verify() { return verifyRowVector(*this, getOperand(), getWeight(), "weight"); }
 
-LogicalResult RmsNormOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands, DictionaryAttr,
-                                          OpaqueProperties, RegionRange, SmallVectorImpl<Type> &types) {
+LogicalResult RmsNormOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
+                                          DictionaryAttr, OpaqueProperties, RegionRange, SmallVectorImpl<Type> &types) {
   return inferSameAsFirst("rms_norm", location, operands, types);
 }
 
@@ -162,7 +166,8 @@ LogicalResult ReduceOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
   SmallVector<int64_t> kept;
   for (auto [i, axis] : llvm::enumerate(axes))
     if (axis < 0 || axis >= static_cast<int64_t>(dims.size()) || (i > 0 && axis <= axes[i - 1]))
-      return emitOptionalError(location, "kfuse.reduce: axes [", axes, "] must ascend within the ", dims.size(), " dimensions");
+      return emitOptionalError(location, "kfuse.reduce: axes [", axes, "] must ascend within the ", dims.size(),
+                               " dimensions");
   for (auto [i, size] : llvm::enumerate(dims))
     if (!llvm::is_contained(axes, static_cast<int64_t>(i)))
       kept.push_back(size);
@@ -231,7 +236,8 @@ Scalar MatmulOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
   };
   AffineExpr m = index.take_back(2)[0], n = index.back();
   return builder.contract(
-      getK(), [&](AffineExpr k) { return at(0, m, k, getTransposeA()); }, [&](AffineExpr k) { return at(1, k, n, getTransposeB()); });
+      getK(), [&](AffineExpr k) { return at(0, m, k, getTransposeA()); },
+      [&](AffineExpr k) { return at(1, k, n, getTransposeB()); });
 }
 
 } // namespace kfuse::ir

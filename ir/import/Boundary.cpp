@@ -27,14 +27,15 @@ std::string inputsOf(FuncOp main) {
   return names.empty() ? "none" : llvm::join(names, ", ");
 }
 
-/// Sets the attribute where it is missing; an attribute that is no string is an error.
-Result<llvm::StringRef> textOf(mlir::Attribute given, llvm::StringRef otherwise, llvm::StringRef attribute,
+/// The attribute's text. An attribute that is missing is set to `otherwise`; one that is no string is an error.
+Result<llvm::StringRef> textOf(mlir::Attribute given, const std::string &otherwise, llvm::StringRef attribute,
                                llvm::function_ref<void(StringAttr)> set, mlir::MLIRContext *context) {
-  if (!given)
-    set(StringAttr::get(context, otherwise));
-  else if (!mlir::isa<StringAttr>(given))
+  if (given && !mlir::isa<StringAttr>(given))
     return malformed("attribute " + attribute + " of @main is no string");
-  return given ? mlir::cast<StringAttr>(given).getValue() : otherwise;
+  auto text = given ? mlir::cast<StringAttr>(given) : StringAttr::get(context, otherwise);
+  if (!given)
+    set(text);
+  return text.getValue(); // Owned by the context.
 }
 
 } // namespace

@@ -95,7 +95,8 @@ public:
 private:
   static std::string placeOf(Location location) {
     auto place = location->findInstanceOf<FileLineColLoc>();
-    return place ? ("line " + Twine(place.getLine()) + ", column " + Twine(place.getColumn()) + ": ").str() : "";
+    bool isKnown = place && place.getLine() > 0;
+    return isKnown ? ("line " + Twine(place.getLine()) + ", column " + Twine(place.getColumn()) + ": ").str() : "";
   }
 
   ScopedDiagnosticHandler handler;
@@ -116,8 +117,8 @@ LogicalResult checkTypes(Operation *op, TypeRange types) {
   for (Type type : types)
     if (!isTensor(type))
       return op->emitError() << type
-                             << " is no tensor of f32, f16, bf16, i32, i64 or i1 with a static shape, 1 to 16 "
-                                "dimensions and 1 byte to 1 TiB";
+                             << " is no tensor of f32, f16, bf16, i32, i64 or i1 with a static shape of at most 16 "
+                                "dimensions, 1 byte to 1 TiB";
   return success();
 }
 
@@ -153,7 +154,9 @@ Result<Model> importText(StringRef text, const std::string &path, MLIRContext &c
   context.loadDialect<KfuseDialect, func::FuncDialect>();
   FirstError firstError(context);
   Model model;
-  model.module = parseSourceString<ModuleOp>(text, ParserConfig(&context, /*verifyAfterParse=*/false), path);
+  // A copy: MLIR's lexer reads the zero that it expects after the text, which a mapped file need not have.
+  std::string terminated = text.str();
+  model.module = parseSourceString<ModuleOp>(terminated, ParserConfig(&context, /*verifyAfterParse=*/false), path);
   if (!model.module || failed(checkStructure(*model.module)) || failed(verify(*model.module)))
     return malformed(firstError.message.empty() ? "the text is no module" : firstError.message);
   if (Result<void> boundary = completeBoundary(model.module->lookupSymbol<func::FuncOp>("main")); !boundary)

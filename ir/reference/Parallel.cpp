@@ -8,6 +8,8 @@
 namespace kfuse::reference {
 
 void parallelFor(std::int64_t count, std::int64_t grain, const std::function<void(std::int64_t, std::int64_t)> &body) {
+  if (count <= 0)
+    return;
   std::int64_t pieces = (count + grain - 1) / grain;
   std::atomic<std::int64_t> next{0};
   auto work = [&] {

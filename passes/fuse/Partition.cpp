@@ -24,6 +24,15 @@ std::string nameOf(Operation *op) {
   return name;
 }
 
+/// The op a group is known by: its product, else its row reduction, else its last.
+Operation *mainOp(ArrayRef<Operation *> ops) {
+  for (OpKind kind : {OpKind::Contraction, OpKind::RowReduction})
+    for (Operation *op : ops)
+      if (kindOf(op) == kind)
+        return op;
+  return ops.back();
+}
+
 /// Whether address `index` of a tensor of `shape` is linear in the domain.
 bool isStrided(AffineMap index, ArrayRef<int64_t> shape, const Domain &domain) {
   SmallVector<int64_t> strides;
@@ -35,16 +44,16 @@ bool isStrided(AffineMap index, ArrayRef<int64_t> shape, const Domain &domain) {
 bool readsWithStrides(Block &body) {
   Result<ScalarGraph> graph = scalariseRegion(body);
   return graph && llvm::all_of(graph->nodes, [&](const ScalarNode &node) {
-    return node.kind != ScalarNode::Kind::Load ||
-           (node.guards.empty() && isStrided(node.map, graph->inputs[node.input].shape, graph->domain));
-  });
+           return node.kind != ScalarNode::Kind::Load ||
+                  (node.guards.empty() && isStrided(node.map, graph->inputs[node.input].shape, graph->domain));
+         });
 }
 
 bool writesWithStrides(Block &body) {
   Result<ScalarGraph> graph = scalariseRegion(body);
   return graph && llvm::all_of(graph->outputs, [&](const ScalarOutput &output) {
-    return isStrided(output.map, output.shape, graph->domain);
-  });
+           return isStrided(output.map, output.shape, graph->domain);
+         });
 }
 
 /// A state is read through its old value only before its update: not inside the same region.
@@ -57,7 +66,8 @@ bool readsUpdatedState(Block &body) {
 
 } // namespace
 
-Partition::Partition(Block &block, const CostModel &model) : block(block), model(model), transparency(block), regions(transparency) {}
+Partition::Partition(Block &block, const CostModel &model)
+    : block(block), model(model), transparency(block), regions(transparency) {}
 
 LogicalResult Partition::run() {
   materialiseReturned();
@@ -107,9 +117,10 @@ LogicalResult Partition::settleLayout(Operation *op) {
   if (!decision)
     decision = materialiseOperands(op, decision);
   else if (kindOf(op) == OpKind::Contraction)
-    preferWrittenTransposes(op);
+    preferStoredOperands(op);
   if (!decision)
-    return op->emitError() << "no kernel template of " << model.target().name << " takes " << nameOf(op) << ": " << decision.reason();
+    return op->emitError() << "no kernel template of " << model.target().name << " takes " << nameOf(op) << ": "
+                           << decision.reason();
   // Layout that is now written to memory is computed by regions of its own, before this one.
   for (Value operand : op->getOperands()) {
     SmallVector<Operation *> written;
@@ -129,7 +140,8 @@ LogicalResult Partition::settleLayout(Operation *op) {
 FusionDecision Partition::materialiseOperands(Operation *op, FusionDecision refusal) {
   SmallVector<Operation *> layouts;
   for (Value operand : op->getOperands())
-    if (Operation *layout = peelReshapes(operand).getDefiningOp(); transparency.isTransparent(layout) && !llvm::is_contained(layouts, layout))
+    if (Operation *layout = peelReshapes(operand).getDefiningOp();
+        transparency.isTransparent(layout) && !llvm::is_contained(layouts, layout))
       layouts.push_back(layout);
   for (Operation *layout : layouts) {
     transparency.materialise(layout);
@@ -142,26 +154,40 @@ FusionDecision Partition::materialiseOperands(Operation *op, FusionDecision refu
   return layouts.empty() ? refusal : accepts(op);
 }
 
-/// A product that would read an operand with floordiv and mod in its addresses reads it straight from
-/// memory instead where the operand's producer can write it transposed with plain strides:
-/// heads [B, H, S, D] -> [B, S, H*D] behind attention is written, not read, in its new order.
-void Partition::preferWrittenTransposes(Operation *product) {
-  if (readsWithStrides(regions.build(product).body()))
-    return;
+/// A product whose operand would be read otherwise than with plain strides may be better served by
+/// memory:
+/// - where the operand's producer can write it in the product's order with plain strides: heads
+///   [B, H, S, D] -> [B, S, H*D] behind attention are written, not read, in their new order;
+/// - where a copy and a product of plain operands cost less: keys joined from a cache and new ones.
+void Partition::preferStoredOperands(Operation *product) {
   for (Value operand : product->getOperands()) {
     Operation *layout = peelReshapes(operand).getDefiningOp();
-    if (!transparency.isTransparent(layout) || layout->getNumOperands() != 1)
-      continue;
-    Operation *producer = layout;
-    while (transparency.isTransparent(producer) && producer->getNumOperands() == 1)
-      producer = producer->getOperand(0).getDefiningOp();
-    if (!producer || transparency.isTransparent(producer) || isa<ConstantOp>(producer))
+    BuiltRegion absorbed = regions.build(product);
+    if (!transparency.isTransparent(layout) || readsWithStrides(absorbed.body()))
       continue;
     transparency.materialise(layout);
-    SmallVector<Operation *> together{producer, layout};
-    if (!accepts(together) || !writesWithStrides(regions.build(together).body()) || !accepts(product))
+    SmallVector<Operation *> together{layout};
+    if (Operation *producer = producerOf(layout))
+      together.insert(together.begin(), producer);
+    bool isWritten = together.size() == 2 && accepts(together) && writesWithStrides(regions.build(together).body());
+    if (!accepts(product) || !(isWritten || isCheaperCopied(product, layout, model.estimateUs(absorbed.body()))))
       transparency.absorb(layout);
   }
+}
+
+/// The op whose result a chain of transparent layout ops moves.
+Operation *Partition::producerOf(Operation *layout) const {
+  Operation *producer = layout;
+  do
+    producer = producer->getNumOperands() == 1 ? producer->getOperand(0).getDefiningOp() : nullptr;
+  while (transparency.isTransparent(producer));
+  return producer && !isa<ConstantOp>(producer) ? producer : nullptr;
+}
+
+bool Partition::isCheaperCopied(Operation *product, Operation *layout, double absorbedUs) const {
+  if (!accepts(layout))
+    return false;
+  return model.estimateUs(regions.build(product).body()) + model.estimateUs(regions.build(layout).body()) < absorbedUs;
 }
 
 //===- Groups --------------------------------------------------------------------------------===//
@@ -250,7 +276,7 @@ std::optional<OpGraph::Vertex> Partition::tryMerge(Vertex producer, Vertex consu
   if (decision)
     return graph->merge(closed);
   refusedSizes[{producer, consumer}] = sizes;
-  refused[{graph->opsOf(producer).back(), graph->opsOf(consumer).front()}] = decision.reason();
+  refused[{mainOp(graph->opsOf(producer)), mainOp(graph->opsOf(consumer))}] = decision.reason();
   return std::nullopt;
 }
 
@@ -258,7 +284,7 @@ FusionDecision Partition::mayMerge(ArrayRef<Vertex> closed) const {
   // More than a few ops between the two are another part of the model, not a diamond.
   constexpr size_t largestClosure = 8;
   if (closed.size() > largestClosure)
-    return FusionDecision::no("much lies between them: together they would form a cycle with it");
+    return FusionDecision::no("other kernels lie between them: as one they would form a cycle");
   SmallVector<Operation *> members;
   Traits consumer = traitsOf(graph->opsOf(closed.back()));
   for (Vertex group : closed) {
@@ -267,7 +293,9 @@ FusionDecision Partition::mayMerge(ArrayRef<Vertex> closed) const {
       continue;
     FusionDecision decision = mayJoin(traitsOf(graph->opsOf(group)), consumer);
     if (!decision)
-      return group == closed.front() ? decision : FusionDecision::no("they would form a cycle with " + nameOf(graph->opsOf(group).front()));
+      return group == closed.front()
+                 ? decision
+                 : FusionDecision::no("as one they would form a cycle with " + nameOf(mainOp(graph->opsOf(group))));
   }
   llvm::sort(members, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   return accepts(members);
@@ -286,9 +314,11 @@ FusionDecision Partition::mayJoin(const Traits &producer, const Traits &consumer
   if (consumer.points <= producer.points)
     return FusionDecision::yes();
   // Computing the producer again for each element that reads it must cost less than a launch.
-  double again = static_cast<double>(producer.flops) * (static_cast<double>(consumer.points) / static_cast<double>(producer.points) - 1);
+  double again = static_cast<double>(producer.flops) *
+                 (static_cast<double>(consumer.points) / static_cast<double>(producer.points) - 1);
   if (!producer.hasRows && again / model.target().f32FlopsPerUs > model.target().launchUs)
-    return FusionDecision::no("the producer would be computed " + std::to_string(consumer.points / producer.points) + " times over");
+    return FusionDecision::no("the producer would be computed " + std::to_string(consumer.points / producer.points) +
+                              " times over");
   return FusionDecision::yes();
 }
 

@@ -43,7 +43,9 @@ private:
   // Layout that must be computed once instead of inside each reader.
   llvm::LogicalResult settleLayout(mlir::Operation *op);
   ir::FusionDecision materialiseOperands(mlir::Operation *op, ir::FusionDecision refusal);
-  void preferWrittenTransposes(mlir::Operation *product);
+  void preferStoredOperands(mlir::Operation *product);
+  mlir::Operation *producerOf(mlir::Operation *layout) const;
+  bool isCheaperCopied(mlir::Operation *product, mlir::Operation *layout, double absorbedUs) const;
   void materialiseReturned();
 
   // Groups and their order.

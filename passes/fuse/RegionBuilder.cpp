@@ -109,6 +109,8 @@ private:
 
 } // namespace
 
-BuiltRegion RegionBuilder::build(ArrayRef<Operation *> members) const { return OneRegion(transparency, members).build(); }
+BuiltRegion RegionBuilder::build(ArrayRef<Operation *> members) const {
+  return OneRegion(transparency, members).build();
+}
 
 } // namespace kfuse::passes

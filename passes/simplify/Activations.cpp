@@ -30,9 +30,7 @@ std::optional<Cubic> multiply(const Cubic &a, const Cubic &b) {
   return product;
 }
 
-Cubic plus(const Cubic &a, const Cubic &b) {
-  return {a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]};
-}
+Cubic plus(const Cubic &a, const Cubic &b) { return {a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]}; }
 
 /// `value` as a polynomial in `x`, at most `depth` ops deep.
 std::optional<Cubic> polynomialIn(Value value, Value x, int depth = 8) {

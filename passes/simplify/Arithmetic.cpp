@@ -30,8 +30,7 @@ template <class Op, int neutral> LogicalResult dropNeutral(Op op, PatternRewrite
 
 /// (x + c) + d -> x + (c + d), and for products, where the element type holds the combined constant:
 /// in f32 it is rounded once, but in bf16 that once may be 0.2 %.
-template <class Op, class Combine>
-LogicalResult combineConstants(Op op, PatternRewriter &rewriter, Combine combine) {
+template <class Op, class Combine> LogicalResult combineConstants(Op op, PatternRewriter &rewriter, Combine combine) {
   auto inner = op.getLhs().template getDefiningOp<Op>();
   std::optional<double> outerValue = splatValue(op.getRhs());
   std::optional<double> innerValue = inner ? splatValue(inner.getRhs()) : std::nullopt;
@@ -39,7 +38,8 @@ LogicalResult combineConstants(Op op, PatternRewriter &rewriter, Combine combine
     return failure();
   auto scalar = RankedTensorType::get({}, typeOf(op).getElementType());
   double combined = combine(*innerValue, *outerValue);
-  if (!scalar.getElementType().isF32() && rewriter.getFloatAttr(scalar.getElementType(), combined).getValueAsDouble() != combined)
+  if (!scalar.getElementType().isF32() &&
+      rewriter.getFloatAttr(scalar.getElementType(), combined).getValueAsDouble() != combined)
     return failure();
   Value constant = makeSplat(rewriter, op.getLoc(), scalar, combined);
   rewriter.replaceOp(op, broadcastTo(rewriter, rewriter.create<Op>(op.getLoc(), inner.getLhs(), constant), typeOf(op)));
@@ -93,7 +93,8 @@ LogicalResult divideByConstant(DivOp op, PatternRewriter &rewriter) {
   }
   std::optional<double> divisor = splatValue(op.getRhs());
   int exponent = 0;
-  if (!divisor || !std::isfinite(*divisor) || std::abs(std::frexp(*divisor, &exponent)) != 0.5 || std::abs(exponent) > 14)
+  if (!divisor || !std::isfinite(*divisor) || std::abs(std::frexp(*divisor, &exponent)) != 0.5 ||
+      std::abs(exponent) > 14)
     return failure();
   Value factor = makeSplat(rewriter, op.getLoc(), typeOf(op.getRhs()), 1 / *divisor);
   rewriter.replaceOpWithNewOp<MulOp>(op, op.getLhs(), factor);

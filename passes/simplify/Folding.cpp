@@ -58,7 +58,8 @@ struct FoldSplats : RewritePattern {
     for (Value operand : op->getOperands()) {
       DenseElementsAttr dense = denseValue(peelViews(operand));
       auto type = RankedTensorType::get({}, dense.getElementType());
-      scalars.push_back(rewriter.create<ConstantOp>(op->getLoc(), DenseElementsAttr::get(type, dense.getSplatValue<Attribute>())));
+      scalars.push_back(
+          rewriter.create<ConstantOp>(op->getLoc(), DenseElementsAttr::get(type, dense.getSplatValue<Attribute>())));
     }
     RankedTensorType type = typeOf(op->getResult(0));
     Value scalar = movesOnly ? scalars[0] : cloneWith(rewriter, op, scalars, type.clone(ArrayRef<int64_t>()));

@@ -11,7 +11,9 @@ using namespace kfuse::ir;
 namespace kfuse::passes {
 namespace {
 
-bool isIdentity(ArrayRef<int64_t> permutation) { return llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size())); }
+bool isIdentity(ArrayRef<int64_t> permutation) {
+  return llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size()));
+}
 
 /// Whether the permutation leaves the dimensions that are longer than 1 in their order: a reshape.
 bool movesOnlyOnes(TransposeOp op) {
@@ -113,7 +115,8 @@ LogicalResult rewriteView(Operation *op, Value source, ArrayRef<Operation *> cha
 template <class Op> LogicalResult normaliseViews(Op op, PatternRewriter &rewriter) {
   SmallVector<Operation *> chain;
   SmallVector<Value> sources;
-  for (Operation *view = op; isa_and_nonnull<ReshapeOp, TransposeOp>(view); view = view->getOperand(0).getDefiningOp()) {
+  for (Operation *view = op; isa_and_nonnull<ReshapeOp, TransposeOp>(view);
+       view = view->getOperand(0).getDefiningOp()) {
     chain.push_back(view);
     sources.push_back(view->getOperand(0));
   }

@@ -66,6 +66,20 @@ Value cloneWith(OpBuilder &builder, Operation *op, ValueRange operands, Type typ
   return builder.create(state)->getResult(0);
 }
 
+SmallVector<int64_t> inverse(ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> result(permutation.size());
+  for (auto [i, dim] : llvm::enumerate(permutation))
+    result[dim] = i;
+  return result;
+}
+
+SmallVector<int64_t> permuted(ArrayRef<int64_t> dims, ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> result;
+  for (int64_t dim : permutation)
+    result.push_back(dims[dim]);
+  return result;
+}
+
 Value peelViews(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isa<ReshapeOp, BroadcastOp>(op))

@@ -35,6 +35,10 @@ template <class Match> bool inEitherOrder(mlir::Operation *op, Match match) {
   return match(op->getOperand(0), op->getOperand(1)) || match(op->getOperand(1), op->getOperand(0));
 }
 
+llvm::SmallVector<int64_t> inverse(llvm::ArrayRef<int64_t> permutation);
+/// dims[permutation[i]] for each i.
+llvm::SmallVector<int64_t> permuted(llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> permutation);
+
 /// `value` before reshapes and broadcasts: what keepdims and expand wrapped around it.
 mlir::Value peelViews(mlir::Value value);
 

@@ -23,7 +23,8 @@ LogicalResult transposeBecomesFlag(MatmulOp op, PatternRewriter &rewriter) {
     SmallVector<int64_t> shape(transpose.getType().getShape());
     std::swap(shape[rank - 2], shape[rank - 1]);
     SmallVector<Value> operands(op->getOperands());
-    operands[i] = rewriter.createOrFold<TransposeOp>(op.getLoc(), transpose.getType().clone(shape), transpose.getOperand(), permutation);
+    operands[i] = rewriter.createOrFold<TransposeOp>(op.getLoc(), transpose.getType().clone(shape),
+                                                     transpose.getOperand(), permutation);
     flags[i] = !flags[i];
     rewriter.replaceOpWithNewOp<MatmulOp>(op, operands[0], operands[1], flags[0], flags[1]);
     return success();
@@ -57,7 +58,8 @@ LogicalResult groupExpandedHeads(MatmulOp op, PatternRewriter &rewriter) {
     SmallVector<Value> operands(2);
     operands[i] = expanded;
     operands[1 - i] = reshapeTo(rewriter, other, finer(otherDims));
-    Value product = rewriter.create<MatmulOp>(op.getLoc(), operands[0], operands[1], op.getTransposeA(), op.getTransposeB());
+    Value product =
+        rewriter.create<MatmulOp>(op.getLoc(), operands[0], operands[1], op.getTransposeA(), op.getTransposeB());
     rewriter.replaceOp(op, reshapeTo(rewriter, product, op.getType().getShape()));
     return success();
   }

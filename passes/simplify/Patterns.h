@@ -17,9 +17,10 @@ void populateActivations(mlir::RewritePatternSet &patterns);
 void populateNorms(mlir::RewritePatternSet &patterns);
 /// Decomposed rotary position embedding.
 void populateRotary(mlir::RewritePatternSet &patterns);
-/// Transposes, broadcasts and scales move towards the results, slices towards the arguments, until a
-/// matmul takes them or nothing is left of them.
-void populateMotion(mlir::RewritePatternSet &patterns);
+/// Transposes, broadcasts and scales move towards the results.
+void populateSinking(mlir::RewritePatternSet &patterns);
+/// Slices move towards the arguments.
+void populateSlices(mlir::RewritePatternSet &patterns);
 /// Rows that were put into another order for a product return to their own. Works against
 /// populateRanks: never together.
 void populateRowOrder(mlir::RewritePatternSet &patterns);

@@ -19,7 +19,8 @@ LogicalResult mergeRows(MatmulOp op, PatternRewriter &rewriter) {
   if (op.getTransposeA() || a.size() <= 2)
     return failure();
   bool isMatrix = elementsIn(b.drop_back(2)) == 1;
-  bool oneRow = a.size() == b.size() && a[a.size() - 2] == 1 && b[b.size() - 3] == 1 && a.drop_back(3) == b.drop_back(3);
+  bool oneRow =
+      a.size() == b.size() && a[a.size() - 2] == 1 && b[b.size() - 3] == 1 && a.drop_back(3) == b.drop_back(3);
   if (!isMatrix && !oneRow)
     return failure();
   SmallVector<int64_t> rows(isMatrix ? ArrayRef<int64_t>() : a.drop_back(3)), matrix(rows);
@@ -34,7 +35,8 @@ LogicalResult mergeRows(MatmulOp op, PatternRewriter &rewriter) {
 
 /// The shape in which a tensor of `dims`, which broadcasts against `fine`, broadcasts against the
 /// coarser shape: each group of merged dimensions must be whole or all ones.
-std::optional<SmallVector<int64_t>> coarsened(ArrayRef<int64_t> dims, ArrayRef<int64_t> fine, ArrayRef<int64_t> counts) {
+std::optional<SmallVector<int64_t>> coarsened(ArrayRef<int64_t> dims, ArrayRef<int64_t> fine,
+                                              ArrayRef<int64_t> counts) {
   SmallVector<int64_t> padded(fine.size() - dims.size(), 1), result;
   llvm::append_range(padded, dims);
   ArrayRef<int64_t> rest(padded), restOfFine(fine);
@@ -60,12 +62,13 @@ struct LowerRank : RewritePattern {
       return failure();
     ArrayRef<int64_t> dims = dimsOf(op->getResult(0));
     for (Value operand : op->getOperands())
-      if (auto reshape = operand.getDefiningOp<ReshapeOp>(); reshape && reshape.getType().getShape() == dims &&
-                                                            computed(reshape.getOperand()) &&
-                                                            succeeded(lower(op, dimsOf(reshape.getOperand()), rewriter)))
+      if (auto reshape = operand.getDefiningOp<ReshapeOp>();
+          reshape && reshape.getType().getShape() == dims && computed(reshape.getOperand()) &&
+          succeeded(lower(op, dimsOf(reshape.getOperand()), rewriter)))
         return success();
     for (Operation *user : op->getUsers())
-      if (auto reshape = dyn_cast<ReshapeOp>(user); reshape && succeeded(lower(op, reshape.getType().getShape(), rewriter)))
+      if (auto reshape = dyn_cast<ReshapeOp>(user);
+          reshape && succeeded(lower(op, reshape.getType().getShape(), rewriter)))
         return success();
     return failure();
   }
@@ -84,7 +87,8 @@ struct LowerRank : RewritePattern {
     SmallVector<SmallVector<int64_t>> shapes;
     for (Value operand : op->getOperands()) {
       bool isRowVector = rowwise && dimsOf(operand).size() == 1;
-      auto shape = isRowVector ? SmallVector<int64_t>(dimsOf(operand)) : coarsened(dimsOf(operand), type.getShape(), *counts);
+      auto shape =
+          isRowVector ? SmallVector<int64_t>(dimsOf(operand)) : coarsened(dimsOf(operand), type.getShape(), *counts);
       if (!shape)
         return failure();
       shapes.push_back(*shape);

@@ -46,7 +46,8 @@ struct Join {
 
 std::optional<Join> joinOf(Value value) {
   auto concat = value.getDefiningOp<ConcatOp>();
-  if (concat && concat->getNumOperands() == 2 && concat.getAxis() == static_cast<uint64_t>(concat.getType().getRank() - 1))
+  if (concat && concat->getNumOperands() == 2 &&
+      concat.getAxis() == static_cast<uint64_t>(concat.getType().getRank() - 1))
     return Join{concat->getOperand(0), concat->getOperand(1), false};
   // [..., H, 2] -> [..., 2H], of two [..., H, 1] reshaped from [..., H].
   auto flat = value.getDefiningOp<ReshapeOp>();
@@ -97,8 +98,8 @@ std::optional<bool> turnsParts(Value turned, Value x) {
   auto negated = join ? join->first.getDefiningOp<NegOp>() : NegOp();
   std::optional<Part> b = negated ? partOf(negated.getOperand()) : std::nullopt;
   std::optional<Part> a = b ? partOf(join->second) : std::nullopt;
-  if (!a || a->whole != x || b->whole != x || a->number != 0 || b->number != 1 ||
-      a->interleaved != join->interleaved || b->interleaved != join->interleaved)
+  if (!a || a->whole != x || b->whole != x || a->number != 0 || b->number != 1 || a->interleaved != join->interleaved ||
+      b->interleaved != join->interleaved)
     return std::nullopt;
   return join->interleaved;
 }

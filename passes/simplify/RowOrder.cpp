@@ -37,15 +37,17 @@ LogicalResult unmergeRows(ReshapeOp op, PatternRewriter &rewriter) {
     value = step->getOperand(path);
   }
   auto product = value.getDefiningOp<MatmulOp>();
-  auto merged = product && product->hasOneUse() && !product.getTransposeA() ? product.getLhs().getDefiningOp<ReshapeOp>() : ReshapeOp();
+  auto merged = product && product->hasOneUse() && !product.getTransposeA()
+                    ? product.getLhs().getDefiningOp<ReshapeOp>()
+                    : ReshapeOp();
   ArrayRef<int64_t> rows = shape.drop_back();
   if (!merged || dimsOf(merged.getOperand()).take_front(rows.size()) != rows || dimsOf(product.getRhs()).size() != 2)
     return failure();
 
   SmallVector<int64_t> unmerged(rows);
   unmerged.push_back(product.getK());
-  value = rewriter.create<MatmulOp>(product.getLoc(), reshapeTo(rewriter, merged.getOperand(), unmerged), product.getRhs(), false,
-                                    product.getTransposeB());
+  value = rewriter.create<MatmulOp>(product.getLoc(), reshapeTo(rewriter, merged.getOperand(), unmerged),
+                                    product.getRhs(), false, product.getTransposeB());
   for (auto [step, path] : llvm::reverse(chain)) {
     SmallVector<Value> operands(step->getOperands());
     operands[path] = value;
@@ -70,7 +72,8 @@ LogicalResult orderGroupsLast(ReshapeOp op, PatternRewriter &rewriter) {
     rest = rest.drop_front(count);
   }
   SmallVector<int64_t> order(llvm::to_vector(llvm::seq<int64_t>(0, groups.size())));
-  std::stable_sort(order.begin(), order.end() - 1, [&](int64_t a, int64_t b) { return groups[a].front() < groups[b].front(); });
+  std::stable_sort(order.begin(), order.end() - 1,
+                   [&](int64_t a, int64_t b) { return groups[a].front() < groups[b].front(); });
   if (llvm::is_sorted(order))
     return failure();
 
@@ -82,7 +85,8 @@ LogicalResult orderGroupsLast(ReshapeOp op, PatternRewriter &rewriter) {
   }
   for (int64_t dim : permutation)
     fine.push_back(dimsOf(transpose.getOperand())[dim]);
-  Value sorted = rewriter.create<TransposeOp>(transpose.getLoc(), transpose.getType().clone(fine), transpose.getOperand(), permutation);
+  Value sorted = rewriter.create<TransposeOp>(transpose.getLoc(), transpose.getType().clone(fine),
+                                              transpose.getOperand(), permutation);
   rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), reshapeTo(rewriter, sorted, coarse), back);
   return success();
 }

@@ -110,7 +110,8 @@ Result<CompiledKernel> CudaCompiler::compile(const codegen::KernelPlan &plan) {
   if (!image)
     return failed(image.error().message);
   std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
-  return CompiledKernel{std::move(*image), cuda::parseResourceFacts(log), spent.count(), std::move(log), unit.assembly()};
+  return CompiledKernel{std::move(*image), cuda::parseResourceFacts(log), spent.count(), std::move(log),
+                        unit.assembly()};
 }
 
 std::vector<std::string> CudaCompiler::options(const codegen::KernelPlan &plan) const {

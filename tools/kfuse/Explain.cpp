@@ -40,15 +40,23 @@ std::string toJson(const tuner::PlannedModel &model) {
   Json json{{"target", model.target->name}, {"kernels", Json::array()}, {"not_fused", Json::array()}};
   for (const Row &row : rowsOf(model)) {
     const codegen::Region &region = row.kernel.region;
-    Json kernel{{"name", region.name}, {"ops", region.ops}, {"template", row.kernel.kernelTemplate->name()},
-                {"uses", row.kernel.uses}, {"prepare_uses", row.kernel.prepareUses}, {"flops", region.flops},
-                {"bytes_read", region.bytesRead}, {"bytes_written", region.bytesWritten}, {"intensity", row.intensity()},
-                {"regime", tuner::toString(row.bound.regime)}, {"bound_us", row.bound.boundUs}};
+    Json kernel{{"name", region.name},
+                {"ops", region.ops},
+                {"template", row.kernel.kernelTemplate->name()},
+                {"uses", row.kernel.uses},
+                {"prepare_uses", row.kernel.prepareUses},
+                {"flops", region.flops},
+                {"bytes_read", region.bytesRead},
+                {"bytes_written", region.bytesWritten},
+                {"intensity", row.intensity()},
+                {"regime", tuner::toString(row.bound.regime)},
+                {"bound_us", row.bound.boundUs}};
     kernel["attention"] = row.kernel.attention ? Json(*row.kernel.attention) : Json(nullptr);
     json["kernels"].push_back(std::move(kernel));
   }
   for (const passes::FusionRefusal &refusal : model.refusals)
-    json["not_fused"].push_back({{"producer", refusal.producer}, {"consumer", refusal.consumer}, {"reason", refusal.reason}});
+    json["not_fused"].push_back(
+        {{"producer", refusal.producer}, {"consumer", refusal.consumer}, {"reason", refusal.reason}});
   json["memory"] = memoryJson(model.main);
   json["prepare_memory"] = model.prepare ? memoryJson(*model.prepare) : Json(nullptr);
   return json.dump(2) + "\n";
@@ -61,9 +69,9 @@ void printKernels(const std::vector<Row> &rows) {
     const tuner::PlannedKernel &kernel = row.kernel;
     std::string note = kernel.attention ? fmt::format(" [attention {}]", *kernel.attention) : "";
     note += kernel.uses == 0 ? " [prepare]" : "";
-    table.add({std::to_string(kernel.uses), formatFlops(kernel.region.flops), formatBytes(row.bytes()), fmt::format("{:.1f}", row.intensity()),
-               std::string(tuner::toString(row.bound.regime)), formatTime(row.bound.boundUs), std::string(kernel.kernelTemplate->name()),
-               kernel.region.ops + note});
+    table.add({std::to_string(kernel.uses), formatFlops(kernel.region.flops), formatBytes(row.bytes()),
+               fmt::format("{:.1f}", row.intensity()), std::string(tuner::toString(row.bound.regime)),
+               formatTime(row.bound.boundUs), std::string(kernel.kernelTemplate->name()), kernel.region.ops + note});
     total += row.bound.boundUs * kernel.uses;
   }
   fmt::print("{}sum of bounds: {}\n", table.str(), formatTime(total));
@@ -114,8 +122,8 @@ int explain(const ModelOptions &options) {
   std::size_t launches = 0;
   for (const tuner::PlannedKernel &kernel : planned->kernels)
     launches += static_cast<std::size_t>(kernel.uses);
-  fmt::print("{} on {}: {} launches of {} distinct kernels; bounds from datasheet rates\n\n", options.model, (*target)->name, launches,
-             planned->kernels.size());
+  fmt::print("{} on {}: {} launches of {} distinct kernels; bounds from datasheet rates\n\n", options.model,
+             (*target)->name, launches, planned->kernels.size());
   printKernels(rowsOf(*planned));
   printRefusals(planned->refusals);
   printMemory(*planned);
@@ -128,7 +136,8 @@ void addExplain(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand("explain", "What fuses and why not more, bounds and memory; needs no device");
   auto options = std::make_shared<ModelOptions>();
   options->addTo(*command);
-  command->footer("Examples:\n  kfuse explain block.onnx --target sm_90a\n  kfuse explain block.onnx --json | jq '.kernels[].ops'");
+  command->footer(
+      "Examples:\n  kfuse explain block.onnx --target sm_90a\n  kfuse explain block.onnx --json | jq '.kernels[].ops'");
   command->callback([options, &status] { status = explain(*options); });
 }
 

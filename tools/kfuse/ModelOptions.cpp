@@ -38,7 +38,8 @@ std::string oneLine(std::string text) {
 /// Rewrites one line of the terminal as the search goes on.
 void showProgress(const tuner::Progress &at) {
   std::string best = at.bestUs > 0 ? fmt::format(", best {:.1f} us", at.bestUs) : "";
-  std::string line = fmt::format("[{}/{}] {}: candidate {} of {}{}", at.index + 1, at.count, at.kernel, at.tried, at.planned, best);
+  std::string line =
+      fmt::format("[{}/{}] {}: candidate {} of {}{}", at.index + 1, at.count, at.kernel, at.tried, at.planned, best);
   fmt::print(stderr, "\r\033[K{}", line.substr(0, 99));
   if (at.index + 1 == at.count && at.tried == at.planned)
     fmt::print(stderr, "\r\033[K");
@@ -49,18 +50,22 @@ void showProgress(const tuner::Progress &at) {
 
 void ModelOptions::addTo(CLI::App &command) {
   command.add_option("MODEL", model, "An ONNX file, or the dialect's text")->required();
-  command.add_option("--target", target, "cpu, sm_80, sm_90a, ...; auto: the first GPU, else the CPU")->capture_default_str();
+  command.add_option("--target", target, "cpu, sm_80, sm_90a, ...; auto: the first GPU, else the CPU")
+      ->capture_default_str();
   command.add_option("--shape", shapes, "Shape of an input that is dynamic in the file: name=1x128x4096");
   command.add_option("--params", parameters, "Glob naming inputs that are fixed between runs: '*weight*'");
   command.add_flag("--json", json, "One JSON object on stdout and nothing else there");
 }
 
 void ModelOptions::addTuningTo(CLI::App &command) {
-  command.add_option("--store", store, "Tuning store; else $KFUSE_STORE, else kfuse/store.db in the user's cache folder");
+  command.add_option("--store", store,
+                     "Tuning store; else $KFUSE_STORE, else kfuse/store.db in the user's cache folder");
   command.add_option("--effort", effort, "quick: up to 8 candidates a kernel; full: up to 40")
       ->check(CLI::IsMember({"quick", "full"}))
       ->capture_default_str();
-  command.add_option("--threads", threads, "CPU threads; 0: all cores")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command.add_option("--threads", threads, "CPU threads; 0: all cores")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
 }
 
 Result<Model> ModelOptions::load() const {
@@ -68,7 +73,8 @@ Result<Model> ModelOptions::load() const {
   options.parameters = parameters;
   for (const std::string &binding : shapes) {
     std::size_t equals = binding.rfind('=');
-    std::optional<Shape> shape = equals == std::string::npos ? std::nullopt : parseShape(std::string_view(binding).substr(equals + 1));
+    std::optional<Shape> shape =
+        equals == std::string::npos ? std::nullopt : parseShape(std::string_view(binding).substr(equals + 1));
     if (!shape)
       return Error{ErrorCode::Usage, "--shape " + binding + " is not of the form name=1x128x4096 with positive sizes"};
     options.shapes[binding.substr(0, equals)] = *shape;

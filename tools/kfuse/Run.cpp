@@ -45,7 +45,8 @@ Result<HostTensor> readTensor(const TensorDesc &desc, const std::string &file) {
   if (!array)
     return array.error();
   if (array->shape != desc.shape)
-    return Error{ErrorCode::Usage, fmt::format("{} holds {}, input '{}' takes {}", file, toString(array->shape), desc.name, toString(desc.shape))};
+    return Error{ErrorCode::Usage, fmt::format("{} holds {}, input '{}' takes {}", file, toString(array->shape),
+                                               desc.name, toString(desc.shape))};
   Result<tuner::NpyArray> converted = tuner::convert(std::move(*array), desc.type);
   if (!converted)
     return Error{converted.error().code, file + ": " + converted.error().message};
@@ -62,7 +63,9 @@ public:
         return Error{ErrorCode::Usage, "--input " + binding + " is not of the form name=file.npy or name=random"};
       files[binding.substr(0, equals)] = binding.substr(equals + 1);
     }
-    for (auto [list, role] : {std::pair(&model.inputs(), Role::Input), {&model.parameters(), Role::Parameter}, {&model.states(), Role::State}})
+    for (auto [list, role] : {std::pair(&model.inputs(), Role::Input),
+                              {&model.parameters(), Role::Parameter},
+                              {&model.states(), Role::State}})
       for (const TensorDesc &desc : *list)
         if (Result<void> made = make(model, desc, role); !made)
           return made;
@@ -153,7 +156,8 @@ struct RunResult {
 
 Result<RunResult> execute(const Executable &program, const Arguments &arguments, int iterations) {
   DeviceTensors parameters, inputs, outputs;
-  for (auto [tensors, descs] : {std::pair(&parameters, &program.parameters()), {&inputs, &program.inputs()}, {&inputs, &program.states()}})
+  for (auto [tensors, descs] :
+       {std::pair(&parameters, &program.parameters()), {&inputs, &program.inputs()}, {&inputs, &program.states()}})
     if (Result<void> done = tensors->upload(program, *descs, arguments); !done)
       return done.error();
   if (Result<void> done = outputs.poisonOutputs(program, inputs); !done)
@@ -195,7 +199,8 @@ Result<RunResult> execute(const Executable &program, const Arguments &arguments,
 }
 
 /// The reference evaluator on the graph as written, and the numerics policy's verdict on every output.
-Result<std::vector<reference::Verdict>> checkOutputs(const Model &model, const Arguments &arguments, const std::vector<HostTensor> &outputs) {
+Result<std::vector<reference::Verdict>> checkOutputs(const Model &model, const Arguments &arguments,
+                                                     const std::vector<HostTensor> &outputs) {
   mlir::ModuleOp module = *model.internals().model.module;
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
   std::vector<HostTensor> ordered;
@@ -211,7 +216,8 @@ std::string safeFileName(std::string name) {
   return name;
 }
 
-Result<void> writeOutputs(const std::string &folder, const Executable &program, const std::vector<HostTensor> &outputs) {
+Result<void> writeOutputs(const std::string &folder, const Executable &program,
+                          const std::vector<HostTensor> &outputs) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
@@ -224,21 +230,27 @@ Result<void> writeOutputs(const std::string &folder, const Executable &program, 
   return {};
 }
 
-int report(const RunOptions &options, const Executable &program, const RunResult &result, const std::vector<reference::Verdict> &verdicts) {
+int report(const RunOptions &options, const Executable &program, const RunResult &result,
+           const std::vector<reference::Verdict> &verdicts) {
   Json json{{"time_us", result.timing.medianUs}, {"iterations", options.iterations}, {"outputs", Json::array()}};
   Table table({"output", "type", "shape", ">error", ">allowed", "verdict"});
   bool allRight = true;
   for (std::size_t i = 0; i < result.outputs.size(); ++i) {
     const TensorDesc &desc = program.outputs()[i];
     Json row{{"name", desc.name}, {"type", toString(desc.type)}, {"shape", desc.shape}};
-    std::vector<std::string> cells{desc.name, std::string(toString(desc.type)), toString(desc.shape), "-", "-", "not checked"};
+    std::vector<std::string> cells{desc.name,    std::string(toString(desc.type)), toString(desc.shape), "-", "-",
+                                   "not checked"};
     if (!verdicts.empty()) {
       const reference::Verdict &verdict = verdicts[i];
       allRight &= verdict.right;
       row["error"] = verdict.error;
       row["limit"] = verdict.limit;
       row["right"] = verdict.right;
-      cells = {desc.name, cells[1], cells[2], fmt::format("{:.2e}", verdict.error), fmt::format("{:.2e}", verdict.limit),
+      cells = {desc.name,
+               cells[1],
+               cells[2],
+               fmt::format("{:.2e}", verdict.error),
+               fmt::format("{:.2e}", verdict.limit),
                verdict.right ? "right" : verdict.message};
     }
     json["outputs"].push_back(std::move(row));
@@ -247,8 +259,11 @@ int report(const RunOptions &options, const Executable &program, const RunResult
   if (options.json)
     fmt::print("{}\n", json.dump(2));
   else
-    fmt::print("{}{} a run (median of {}, host clock)\n", table.str(), formatTime(result.timing.medianUs), result.timing.samples);
-  return allRight ? 0 : fail({ErrorCode::WrongResult, "outputs differ from the reference evaluator's beyond the numerics policy"});
+    fmt::print("{}{} a run (median of {}, host clock)\n", table.str(), formatTime(result.timing.medianUs),
+               result.timing.samples);
+  return allRight ? 0
+                  : fail({ErrorCode::WrongResult,
+                          "outputs differ from the reference evaluator's beyond the numerics policy"});
 }
 
 int run(const RunOptions &options) {
@@ -290,8 +305,11 @@ void addRun(CLI::App &app, int &status) {
   command->add_option("--input", options->inputs, "name=file.npy or name=random; what is not given is random");
   command->add_option("--output", options->output, "Folder for NAME.npy of each output");
   command->add_flag("--check", options->check, "Compare with the reference evaluator; exit status 5 when wrong");
-  command->add_option("--iterations", options->iterations, "Runs; the first is not timed")->check(CLI::PositiveNumber)->capture_default_str();
-  command->footer("Examples:\n  kfuse run block.onnx --check\n  kfuse run block.onnx --input x=x.npy --output out --iterations 100");
+  command->add_option("--iterations", options->iterations, "Runs; the first is not timed")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->footer("Examples:\n  kfuse run block.onnx --check\n  kfuse run block.onnx --input x=x.npy --output out "
+                  "--iterations 100");
   command->callback([options, &status] { status = run(*options); });
 }
 

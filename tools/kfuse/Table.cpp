@@ -53,7 +53,8 @@ std::string Table::str(std::size_t width) const {
     std::string start;
     for (std::size_t column = 0; column + 1 < cells.size(); ++column) {
       bool right = headers[column].front() == '>';
-      std::string cell = column < cells.size() && cells[column].starts_with(">") ? cells[column].substr(1) : cells[column];
+      std::string cell =
+          column < cells.size() && cells[column].starts_with(">") ? cells[column].substr(1) : cells[column];
       start += right ? fmt::format("{:>{}}  ", cell, widths[column]) : fmt::format("{:<{}}  ", cell, widths[column]);
     }
     std::string_view last = cells.back();

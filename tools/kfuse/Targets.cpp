@@ -26,7 +26,8 @@ std::vector<Found> findDevices(std::string &noGpu) {
   }
   for (const runtime::GpuFacts &gpu : *gpus)
     found.push_back({gpu.target, gpu.name,
-                     fmt::format("{} SMs, {} memory, {} L2, driver {}", gpu.multiprocessors, formatBytes(static_cast<double>(gpu.memoryBytes)),
+                     fmt::format("{} SMs, {} memory, {} L2, driver {}", gpu.multiprocessors,
+                                 formatBytes(static_cast<double>(gpu.memoryBytes)),
                                  formatBytes(static_cast<double>(gpu.l2Bytes)), gpu.driver)});
   return found;
 }
@@ -37,7 +38,8 @@ std::string compilerVersion() {
 }
 
 int printJson(const std::vector<Found> &found, const std::string &noGpu) {
-  nlohmann::ordered_json json{{"targets", nlohmann::json::array()}, {"devices", nlohmann::json::array()}, {"cuda_compiler", compilerVersion()}};
+  nlohmann::ordered_json json{
+      {"targets", nlohmann::json::array()}, {"devices", nlohmann::json::array()}, {"cuda_compiler", compilerVersion()}};
   for (const ir::Target &target : ir::knownTargets())
     json["targets"].push_back({{"name", target.name}, {"devices", target.description}});
   for (const Found &device : found)
@@ -55,7 +57,8 @@ int targets(bool json) {
     return printJson(found, noGpu);
   Table known({"target", "here", "devices of the family"});
   for (const ir::Target &target : ir::knownTargets()) {
-    bool here = std::any_of(found.begin(), found.end(), [&](const Found &device) { return device.target == target.name; });
+    bool here =
+        std::any_of(found.begin(), found.end(), [&](const Found &device) { return device.target == target.name; });
     known.add({target.name, here ? "yes" : "-", target.description});
   }
   Table devices({"found", "device"});

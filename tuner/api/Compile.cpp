@@ -25,8 +25,6 @@ tuner::TuneOptions tuneOptions(const CompileOptions &options, std::shared_ptr<bo
                             .candidates = at.planned});
       *cancelled |= !goOn;
     };
-  if (options.log)
-    tune.log = [log = options.log](const std::string &line) { log(line); };
   return tune;
 }
 
@@ -34,7 +32,9 @@ tuner::TuneOptions tuneOptions(const CompileOptions &options, std::shared_ptr<bo
 std::vector<int> updatedStates(const runtime::Program &main) {
   std::vector<int> updated;
   for (int argument : main.resultState)
-    updated.push_back(argument < 0 ? -1 : static_cast<int>(std::count(main.roles.begin(), main.roles.begin() + argument, Role::State)));
+    updated.push_back(
+        argument < 0 ? -1
+                     : static_cast<int>(std::count(main.roles.begin(), main.roles.begin() + argument, Role::State)));
   return updated;
 }
 
@@ -45,12 +45,16 @@ Result<Executable> compile(const Model &model, const CompileOptions &options) {
     if (log)
       log(line);
   };
-  Result<tuner::Workbench> bench = tuner::openWorkbench(
-      {.target = options.target, .store = options.store, .threads = options.threads, .device = options.device, .warn = warn});
+  Result<tuner::Workbench> bench = tuner::openWorkbench({.target = options.target,
+                                                         .store = options.store,
+                                                         .threads = options.threads,
+                                                         .device = options.device,
+                                                         .warn = warn});
   if (!bench)
     return bench.error();
   if (!bench->device)
-    return Error{ErrorCode::NoDevice, "no " + bench->target->name + " device is here to run on; choose another target, or tune offline"};
+    return Error{ErrorCode::NoDevice,
+                 "no " + bench->target->name + " device is here to run on; choose another target, or tune offline"};
   Result<tuner::PlannedModel> planned = tuner::planModel(*model.internals().model.module, *bench->target);
   if (!planned)
     return planned.error();

@@ -92,7 +92,8 @@ Result<Weights> Executable::prepare(std::span<void *const> parameters) const {
         if (impl->compiled.prepare->results[j].name == main.arguments[i].name)
           pointer = weights->prepared[j].data();
       if (!pointer)
-        return Error{ErrorCode::Usage, "parameter '" + main.arguments[i].name + "' has a null pointer; give its device memory"};
+        return Error{ErrorCode::Usage,
+                     "parameter '" + main.arguments[i].name + "' has a null pointer; give its device memory"};
     }
     weights->fixed.push_back(pointer);
   }

@@ -20,7 +20,9 @@ Edges edgesOf(func::FuncOp main) {
   Edges edges;
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
     Role role = tuner::roleOf(main, i);
-    std::vector<TensorDesc> &list = role == Role::Input ? edges.inputs : role == Role::State ? edges.states : edges.parameters;
+    std::vector<TensorDesc> &list = role == Role::Input   ? edges.inputs
+                                    : role == Role::State ? edges.states
+                                                          : edges.parameters;
     list.push_back(tuner::describeArgument(main, i));
   }
   for (unsigned i = 0; i < main.getNumResults(); ++i)

@@ -61,7 +61,8 @@ private:
 
 class DumpingCompiler final : public runtime::KernelCompiler {
 public:
-  DumpingCompiler(std::unique_ptr<runtime::KernelCompiler> inner, fs::path folder) : inner(std::move(inner)), folder(std::move(folder)) {}
+  DumpingCompiler(std::unique_ptr<runtime::KernelCompiler> inner, fs::path folder)
+      : inner(std::move(inner)), folder(std::move(folder)) {}
 
   std::string version() const override { return inner->version(); }
   Result<runtime::CompiledKernel> compile(const codegen::KernelPlan &plan) override {

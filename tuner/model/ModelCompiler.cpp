@@ -18,11 +18,15 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.uses = kernel.uses;
   task.work = workOf(region);
   task.candidates = kernel.kernelTemplate->candidates(region, target);
-  task.estimateUs = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->estimateUs(region, config, target); };
+  task.estimateUs = [&](const codegen::TileConfig &config) {
+    return kernel.kernelTemplate->estimateUs(region, config, target);
+  };
   task.emit = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->emit(region, config, target); };
   auto oracle = std::make_shared<RegionOracle>(*kernel.body);
   task.makeInputs = [oracle] { return oracle->makeInputs(); };
-  task.check = [oracle](const HostBuffers &inputs, const HostBuffers &outputs) { return oracle->check(inputs, outputs); };
+  task.check = [oracle](const HostBuffers &inputs, const HostBuffers &outputs) {
+    return oracle->check(inputs, outputs);
+  };
   for (const ir::ScalarOutput &output : region.graph.outputs)
     task.stateOf.push_back(output.inPlace);
   return task;
@@ -41,7 +45,10 @@ TuneReport makeReport(const PlannedModel &model, const Workshop &workshop, std::
 } // namespace
 
 Work workOf(const codegen::Region &region) {
-  return {.flops = region.flops, .bytesRead = region.bytesRead, .bytesWritten = region.bytesWritten, .mathType = region.mathType};
+  return {.flops = region.flops,
+          .bytesRead = region.bytesRead,
+          .bytesWritten = region.bytesWritten,
+          .mathType = region.mathType};
 }
 
 Result<CompiledModel> compileModel(const PlannedModel &model, const Workshop &workshop) {

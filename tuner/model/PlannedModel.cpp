@@ -59,7 +59,8 @@ private:
     std::string reasons;
     kernel.kernelTemplate = codegen::templateFor(*region, *model.target, &reasons);
     if (!kernel.kernelTemplate)
-      return Error{ErrorCode::BadModel, "no kernel template of " + model.target->name + " takes " + region->ops + ": " + reasons};
+      return Error{ErrorCode::BadModel,
+                   "no kernel template of " + model.target->name + " takes " + region->ops + ": " + reasons};
     if (auto number = fused->getAttrOfType<IntegerAttr>("kfuse.attention"))
       kernel.attention = static_cast<int>(number.getInt());
     kernel.region = std::move(*region);

@@ -23,7 +23,8 @@ TensorDesc describe(Value value, StringAttr name, StringRef fallback) {
 /// Walks one function and gives every value a place.
 class ProgramBuilder {
 public:
-  ProgramBuilder(func::FuncOp function, const passes::MemoryPlan &memory, const llvm::DenseMap<Operation *, unsigned> &kernelOf)
+  ProgramBuilder(func::FuncOp function, const passes::MemoryPlan &memory,
+                 const llvm::DenseMap<Operation *, unsigned> &kernelOf)
       : function(function), memory(memory), kernelOf(kernelOf) {}
 
   Result<runtime::Program> run(const std::vector<runtime::ProgramKernel> &kernels, const std::string &target) {
@@ -150,7 +151,8 @@ TensorDesc describeArgument(func::FuncOp function, unsigned index) {
 
 TensorDesc describeResult(func::FuncOp function, unsigned index) {
   Value value = function.getBody().front().getTerminator()->getOperand(index);
-  return describe(value, function.getResultAttrOfType<StringAttr>(index, ir::nameAttrName), "result" + std::to_string(index));
+  return describe(value, function.getResultAttrOfType<StringAttr>(index, ir::nameAttrName),
+                  "result" + std::to_string(index));
 }
 
 Role roleOf(func::FuncOp function, unsigned argument) {

@@ -37,7 +37,8 @@ std::vector<std::int64_t> sampleOffsets(std::int64_t size, unsigned seed) {
 
 HostTensor randomTensor(DType type, const Shape &shape, std::uint64_t seed) {
   // Indices are kept small: they are positions in tables and caches of any size.
-  return isFloat(type) ? reference::normal(type, shape, seed) : reference::integers(type, shape, seed, 0, type == DType::Bool ? 2 : 8);
+  return isFloat(type) ? reference::normal(type, shape, seed)
+                       : reference::integers(type, shape, seed, 0, type == DType::Bool ? 2 : 8);
 }
 
 std::vector<HostTensor> toTensors(Block &body, const HostBuffers &inputs) {
@@ -52,7 +53,8 @@ std::vector<HostTensor> toTensors(Block &body, const HostBuffers &inputs) {
 HostBuffers RegionOracle::makeInputs() const {
   HostBuffers inputs;
   for (BlockArgument argument : body.getArguments())
-    inputs.push_back(randomTensor(ir::dtypeOf(argument.getType()), ir::shapeOf(argument), argument.getArgNumber() + 1).bytes);
+    inputs.push_back(
+        randomTensor(ir::dtypeOf(argument.getType()), ir::shapeOf(argument), argument.getArgNumber() + 1).bytes);
   return inputs;
 }
 
@@ -84,7 +86,8 @@ Result<void> RegionOracle::takeSamples(std::span<const HostTensor> arguments) {
   return {};
 }
 
-Result<void> RegionOracle::checkResult(unsigned result, std::span<const HostTensor> arguments, std::span<const std::byte> output) {
+Result<void> RegionOracle::checkResult(unsigned result, std::span<const HostTensor> arguments,
+                                       std::span<const std::byte> output) {
   Sample &sample = (*samples)[result];
   DType type = sample.expected.type;
   reference::Values found{type, sample.expected.shape, {}};
@@ -92,13 +95,16 @@ Result<void> RegionOracle::checkResult(unsigned result, std::span<const HostTens
   for (std::size_t i = 0; i < sample.offsets.size(); ++i)
     reference::readNumbers(type, output.data(), sample.offsets[i], 1, 1, &found.numbers[i]);
 
-  auto rounded = [&] { return reference::evaluateAt(body, arguments, result, sample.offsets, reference::Mode::RoundEachOp); };
+  auto rounded = [&] {
+    return reference::evaluateAt(body, arguments, result, sample.offsets, reference::Mode::RoundEachOp);
+  };
   Result<reference::Verdict> verdict = reference::judge(found, sample.expected, rounded);
   if (!verdict)
     return verdict.error();
   if (verdict->right)
     return {};
-  return Error{ErrorCode::WrongResult, fmt::format("result {}, {} elements sampled: {}", result, sample.offsets.size(), verdict->message)};
+  return Error{ErrorCode::WrongResult,
+               fmt::format("result {}, {} elements sampled: {}", result, sample.offsets.size(), verdict->message)};
 }
 
 } // namespace kfuse::tuner

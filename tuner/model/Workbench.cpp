@@ -47,7 +47,8 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
     bench.compiler = runtime::makeCpuCompiler();
   } else {
     bench.device = openIfPresent(*bench.target, options.device);
-    Result<std::unique_ptr<runtime::KernelCompiler>> compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+    Result<std::unique_ptr<runtime::KernelCompiler>> compiler =
+        runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
     if (!compiler)
       return compiler.error();
     bench.compiler = std::move(*compiler);
@@ -58,7 +59,8 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
   if (!store)
     return store.error();
   bench.store = std::move(*store);
-  bench.peaks = findPeaks(*bench.store, *bench.target, bench.device.get(), *bench.compiler, options.threads, options.warn);
+  bench.peaks =
+      findPeaks(*bench.store, *bench.target, bench.device.get(), *bench.compiler, options.threads, options.warn);
   return bench;
 }
 

@@ -25,7 +25,9 @@ struct Workbench {
   std::unique_ptr<Store> store;
   Peaks peaks;
 
-  Workshop workshop(TuneOptions options) { return {*target, *compiler, device.get(), *store, peaks, std::move(options)}; }
+  Workshop workshop(TuneOptions options) {
+    return {*target, *compiler, device.get(), *store, peaks, std::move(options)};
+  }
 };
 
 /// Usage for an unknown target (the message lists the known ones), NoDevice where NVRTC is missing,

@@ -42,7 +42,8 @@ template <class Config, class Operand, int tile, int extent> struct TileCopy {
   int row = threadIdx.x / Tile::chunks, chunk = threadIdx.x % Tile::chunks;
   Index outer[Operand::contiguousK ? count : 1];
 
-  __device__ __forceinline__ TileCopy(const T *global, Index batch, Index first) : global(global), batch(batch), first(first) {
+  __device__ __forceinline__ TileCopy(const T *global, Index batch, Index first)
+      : global(global), batch(batch), first(first) {
     if constexpr (Operand::contiguousK) {
 #pragma unroll
       for (int i = 0; i < count; ++i)
@@ -59,7 +60,8 @@ template <class Config, class Operand, int tile, int extent> struct TileCopy {
       int y = row + i * rowStep;
       if (total % Config::threads != 0 && y >= rows)
         break;
-      unsigned chunkAt = to + (rowStep % 8 == 0 ? Tile::moved(Tile::offset(row, chunk), i * rowStep, 0) : Tile::offset(y, chunk));
+      unsigned chunkAt =
+          to + (rowStep % 8 == 0 ? Tile::moved(Tile::offset(row, chunk), i * rowStep, 0) : Tile::offset(y, chunk));
       if constexpr (Operand::contiguousK) {
         int inK = remaining<Config::K, Config::tileK>(k + chunk * 8);
         copyChunk(chunkAt, outer[i], k + chunk * 8, remaining<extent, tile>(first + y) > 0 ? inK : 0);
@@ -99,8 +101,9 @@ private:
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       if (i < elements)
-        values[i] = Operand::contiguousK ? global[outerOffset + Operand::inner(batch, k + i)]
-                                         : global[Operand::outer(batch, first + chunk * 8 + i) + Operand::inner(batch, k)];
+        values[i] = Operand::contiguousK
+                        ? global[outerOffset + Operand::inner(batch, k + i)]
+                        : global[Operand::outer(batch, first + chunk * 8 + i) + Operand::inner(batch, k)];
     *reinterpret_cast<Vector<T, 8> *>(dynamicShared() + (to - sharedAddress(dynamicShared()))) = values;
   }
 };

@@ -25,13 +25,15 @@ template <class Config> struct StorePartials {
     return ((static_cast<long long>(split) * Config::batches + batch) * Config::M + m) * Config::N + n;
   }
   __device__ __forceinline__ void load(Operands &, Index, Index, Index, int) const {}
-  __device__ __forceinline__ void apply(const Operands &, const Vector<float, vector> &acc, Index batch, Index m, Index n, int lanes) const {
+  __device__ __forceinline__ void apply(const Operands &, const Vector<float, vector> &acc, Index batch, Index m,
+                                        Index n, int lanes) const {
     storeVector<vector, aligned>(workspace + offset(blockIdx.y, batch, m, n), acc, lanes);
   }
 };
 
 /// Split K's second launch: adds the partial sums in order, one chunk of columns a thread, and finishes.
-template <class Config, class Epilogue> __device__ __forceinline__ void finishSplits(const float *workspace, const Epilogue &epilogue) {
+template <class Config, class Epilogue>
+__device__ __forceinline__ void finishSplits(const float *workspace, const Epilogue &epilogue) {
   using Index = typename Config::Index;
   using Partials = StorePartials<Config>;
   constexpr int vector = Partials::vector;
@@ -46,7 +48,8 @@ template <class Config, class Epilogue> __device__ __forceinline__ void finishSp
   Vector<float, vector> acc{};
 #pragma unroll(Config::splitK < 8 ? Config::splitK : 8)
   for (int split = 0; split < Config::splitK; ++split) {
-    Vector<float, vector> part = loadVector<vector, Partials::aligned>(workspace + Partials::offset(split, batch, m, n), lanes);
+    Vector<float, vector> part =
+        loadVector<vector, Partials::aligned>(workspace + Partials::offset(split, batch, m, n), lanes);
 #pragma unroll
     for (int j = 0; j < vector; ++j)
       acc[j] += part[j];

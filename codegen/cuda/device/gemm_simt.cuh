@@ -61,7 +61,8 @@ __device__ __forceinline__ void gemmSimt(const A &a, const B &b, const Epilogue 
   using CopyA = SimtCopy<Config, A, Config::tileM, Config::M>;
   using CopyB = SimtCopy<Config, B, Config::tileN, Config::N>;
   constexpr int columns = Config::tileN / Config::threadN, blocksM = Config::threadM / 4, blocksN = Config::threadN / 4;
-  constexpr int stepM = Config::tileM / blocksM, stepN = Config::tileN / blocksN; // A thread's blocks lie this far apart.
+  constexpr int stepM = Config::tileM / blocksM,
+                stepN = Config::tileN / blocksN; // A thread's blocks lie this far apart.
   constexpr int sizeA = CopyA::pitch * Config::tileK, size = sizeA + CopyB::pitch * Config::tileK;
   float *shared = reinterpret_cast<float *>(dynamicShared());
   const BlockTile<Config> tile;

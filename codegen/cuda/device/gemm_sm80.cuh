@@ -32,28 +32,30 @@ template <class Config, class A, class B> struct Gemm {
     const Fragments<CopyB, B::contiguousK, false, countB> loadB(firstN);
     const unsigned shared = sharedAddress(dynamicShared());
 
+    auto after = [shared](unsigned stage) {
+      return stage + stageBytes < shared + Config::stages * stageBytes ? stage + stageBytes : shared;
+    };
     // Groups of copies are counted: one is committed for each tile, empty behind the last.
-    auto start = [&](int number) {
+    auto start = [&](unsigned stage, int number) {
       if (number < tile.endK) {
-        unsigned stage = shared + (number - tile.firstK) % Config::stages * stageBytes;
         copyA.start(stage, Index(number) * Config::tileK);
         copyB.start(stage + CopyA::Tile::bytes, Index(number) * Config::tileK);
       }
       commitCopies();
     };
     unsigned fragmentsA[2][countA][4], fragmentsB[2][countB][4];
-    auto load = [&](int buffer, int number, int step) {
-      unsigned stage = shared + (number - tile.firstK) % Config::stages * stageBytes;
+    auto load = [&](int buffer, unsigned stage, int step) {
       loadA.load(fragmentsA[buffer], stage, step * 16);
       loadB.load(fragmentsB[buffer], stage + CopyA::Tile::bytes, step * 16);
     };
 
 #pragma unroll
     for (int i = 0; i < Config::stages - 1; ++i)
-      start(tile.firstK + i);
+      start(shared + i * stageBytes, tile.firstK + i);
     waitCopies<Config::stages - 2>();
     __syncthreads();
-    load(0, tile.firstK, 0);
+    unsigned reading = shared, writing = shared + (Config::stages - 1) * stageBytes;
+    load(0, reading, 0);
 #pragma unroll 1
     for (int number = tile.firstK; number < tile.endK; ++number) {
 #pragma unroll
@@ -61,10 +63,13 @@ template <class Config, class A, class B> struct Gemm {
         if (step == steps - 1) { // All have read this tile; the next one is there.
           waitCopies<Config::stages - 2>();
           __syncthreads();
+          reading = after(reading);
         }
-        load((step + 1) % 2, step == steps - 1 ? number + 1 : number, (step + 1) % steps);
-        if (step == 0) // Into the buffer of the tile before this one.
-          start(number + Config::stages - 1);
+        load((step + 1) % 2, reading, (step + 1) % steps);
+        if (step == 0) { // Into the buffer of the tile before this one.
+          start(writing, number + Config::stages - 1);
+          writing = after(writing);
+        }
         multiplyStep(fragmentsA[step % 2], fragmentsB[step % 2]);
       }
     }
@@ -136,7 +141,8 @@ private:
 
 /// One tile of the product, through the epilogue.
 template <class Config, class A, class B, class Epilogue>
-__device__ __forceinline__ void gemm(const typename Config::Element *a, const typename Config::Element *b, const Epilogue &epilogue) {
+__device__ __forceinline__ void gemm(const typename Config::Element *a, const typename Config::Element *b,
+                                     const Epilogue &epilogue) {
   Gemm<Config, A, B> product;
   product.multiply(a, b);
   product.finish(epilogue);

@@ -5,8 +5,12 @@
 
 namespace kfuse {
 
-__device__ __forceinline__ void multiplyAdd(bf16, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mmaBf16(c, a, b0, b1); }
-__device__ __forceinline__ void multiplyAdd(f16, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mmaF16(c, a, b0, b1); }
+__device__ __forceinline__ void multiplyAdd(bf16, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  mmaBf16(c, a, b0, b1);
+}
+__device__ __forceinline__ void multiplyAdd(f16, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  mmaF16(c, a, b0, b1);
+}
 
 /// Fragments of 16 rows of A or 16 columns of B by 16 of K, `count` of them side by side from `first` on.
 ///
@@ -21,7 +25,8 @@ template <class Copy, bool contiguousK, bool isA, int count> struct Fragments {
   __device__ __forceinline__ explicit Fragments(int first) {
     int l = threadIdx.x % 32, low = l % 8, high = l / 16 % 2, middle = l / 8 % 2;
     int across = isA ? middle : high, along = isA ? high : middle; // Which half of the 16 rows and of K.
-    lane = contiguousK ? Tile::offset(first + low + across * 8, along) : Tile::offset(low + along * 8, first / 8 + across);
+    lane =
+        contiguousK ? Tile::offset(first + low + across * 8, along) : Tile::offset(low + along * 8, first / 8 + across);
   }
 
   /// Loads those at `k` (a multiple of 16) of the tile at shared address `tile`.

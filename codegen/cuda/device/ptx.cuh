@@ -41,17 +41,13 @@ __device__ __forceinline__ float divideFull(float a, float b) {
   asm("div.full.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
 }
-/// 2^x within 2 ulp.
-__device__ __forceinline__ float exp2Approx(float x) {
-  float result;
-  asm("ex2.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
 
 //===- Threads and memory ------------------------------------------------------------------------//
 
 /// The value of lane `lane ^ mask` of this warp, all of whose lanes take part.
-template <class T> __device__ __forceinline__ T shuffleXor(T value, int mask) { return __shfl_xor_sync(~0u, value, mask); }
+template <class T> __device__ __forceinline__ T shuffleXor(T value, int mask) {
+  return __shfl_xor_sync(~0u, value, mask);
+}
 
 /// The shared memory that the launch asked for.
 __device__ __forceinline__ unsigned char *dynamicShared() {
@@ -70,9 +66,11 @@ __device__ __forceinline__ unsigned sharedAddress(const void *pointer) {
 template <int size> __device__ __forceinline__ void copyAsync(unsigned shared, const void *global, int bytes) {
   static_assert(size == 4 || size == 8 || size == 16);
   if constexpr (size == 16) // Past L1: every byte is used once per block.
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+                 : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(global), "n"(size), "r"(bytes) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared), "l"(global), "n"(size), "r"(bytes)
+                 : "memory");
 }
 __device__ __forceinline__ void commitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until at most `pending` of this thread's latest groups are under way.
@@ -98,12 +96,14 @@ __device__ __forceinline__ void loadMatricesTransposed(unsigned (&r)[4], unsigne
 }
 /// c[16][8] += a[16][16] b[16][8], f32 accumulation.
 __device__ __forceinline__ void mmaBf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
+               "%1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ __forceinline__ void mmaF16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
+               "%1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }

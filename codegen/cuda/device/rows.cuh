@@ -31,7 +31,8 @@ template <class Config> struct Row {
 
   /// One pass over the row: `load(w, column)` fetches what only this pass needs, Config::unroll chunks
   /// ahead of their use by `apply(w, i, column)`.
-  template <class Operands, class Load, class Apply> __device__ __forceinline__ void forEach(Load load, Apply apply) const {
+  template <class Operands, class Load, class Apply>
+  __device__ __forceinline__ void forEach(Load load, Apply apply) const {
     auto batch = [&](int first) {
       Operands w[Config::unroll];
 #pragma unroll

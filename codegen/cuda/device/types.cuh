@@ -35,7 +35,9 @@ template <class T> __device__ __forceinline__ void encodePair(T *to, T low, T hi
 
 //===- Vectors -----------------------------------------------------------------------------------//
 
-__device__ constexpr int vectorAlignment(int bytes) { return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1; }
+__device__ constexpr int vectorAlignment(int bytes) {
+  return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
+}
 
 /// `size` neighbouring elements; aligned so that they move in accesses of up to 16 bytes.
 template <class T, int size> struct alignas(vectorAlignment(size * sizeof(T))) Vector {
@@ -46,7 +48,8 @@ template <class T, int size> struct alignas(vectorAlignment(size * sizeof(T))) V
 
 /// `size` elements from `from`, a multiple of `aligned` elements from the start of its buffer. Only
 /// the first `lanes` are in memory: the others are zero and not touched.
-template <int size, int aligned, class T> __device__ __forceinline__ Vector<T, size> loadVector(const T *from, int lanes = size) {
+template <int size, int aligned, class T>
+__device__ __forceinline__ Vector<T, size> loadVector(const T *from, int lanes = size) {
   Vector<T, size> to{};
   if (lanes == size) {
     using Piece = Vector<T, aligned>;

@@ -110,22 +110,21 @@ Value Emitter::append(OperationState &state) {
     op->erase();
     return fail("its operands do not fit");
   }
-  Value result = op->getResult(0);
-  if (Value folded = fold(op))
-    result = folded;
-  else if (isEmpty(type) || llvm::any_of(op->getOperandTypes(), isEmpty))
-    return fail("a tensor without elements can only be part of shape arithmetic or of a Concat");
-  if (result.getDefiningOp() != op)
+  if (Value folded = fold(op)) {
     op->erase();
-  return result;
+    return folded;
+  }
+  if (llvm::any_of(op->getOperandTypes(), isEmpty))
+    return fail("a tensor without elements can only be part of shape arithmetic or of a Concat");
+  return op->getResult(0);
 }
 
 Value Emitter::fold(Operation *op) {
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (isEmpty(type)) // Nothing to know, as in the empty piece of a Split that the next Concat drops.
+    return splat(0, dtypeOf(type), type.getShape());
   if (op->getNumOperands() == 0 || !llvm::all_of(op->getOperands(), isConstant))
     return {};
-  if (isEmpty(type))
-    return splat(0, dtypeOf(type), type.getShape());
   int64_t work = 0;
   for (Type operand : op->getOperandTypes())
     work = std::max(work, isEmpty(operand) ? maxFoldedElements + 1 : cast<RankedTensorType>(operand).getNumElements());

@@ -16,8 +16,8 @@ using ::onnx::NodeProto;
 
 namespace {
 
-/// Calls multiply: 20 functions that each call the next twice make a million nodes out of 40.
-constexpr int maxCalls = 1'000'000;
+/// Calls multiply: 20 functions that each call the next twice make a million calls out of 40.
+constexpr int maxCalls = 100'000;
 constexpr std::size_t maxBytes = std::size_t{1} << 30;
 constexpr int maxDepth = 64;
 
@@ -128,8 +128,7 @@ Result<void> Inliner::appendBody(const NodeProto &call, const FunctionProto &fun
     NodeProto instance = instantiate(node, names, attributes, prefix);
     bytes += instance.ByteSizeLong();
     if (bytes > maxBytes || calls > maxCalls)
-      return Error{ErrorCode::BadModel,
-                   "the graph grows beyond 1 GiB or a million calls when its functions are expanded"};
+      return Error{ErrorCode::BadModel, "the graph grows beyond 1 GiB or 100000 calls when its functions are expanded"};
     if (Result<void> appended = append(instance, graph, depth + 1); !appended)
       return appended;
   }

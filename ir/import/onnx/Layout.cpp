@@ -9,8 +9,9 @@ namespace kfuse::ir::onnx {
 namespace {
 
 /// The shape Reshape asks for: 0 keeps the operand's size unless `allowZero`, -1 takes what is left.
-std::optional<Ints> reshapedTo(Node &node, Ints shape, bool allowZero) {
+std::optional<Ints> reshapedTo(Node &node, llvm::ArrayRef<int64_t> asked, bool allowZero) {
   llvm::ArrayRef<int64_t> dims = node.dims(0);
+  Ints shape(asked);
   std::optional<size_t> open;
   for (auto [i, size] : llvm::enumerate(shape)) {
     if (size == 0 && !allowZero && i < dims.size())
@@ -25,7 +26,7 @@ std::optional<Ints> reshapedTo(Node &node, Ints shape, bool allowZero) {
   if (open && count && *count > 0 && elements % *count == 0)
     shape[*open] = elements / *count;
   else if (open || !count || *count != elements) {
-    node.fail("cannot give " + toString(dims) + " the shape " + toString(shape));
+    node.fail("cannot give " + toString(dims) + " the shape " + toString(asked));
     return std::nullopt;
   }
   return shape;

@@ -199,10 +199,12 @@ Result<llvm::SmallVector<Value>> Importer::operandsOf(const NodeProto &node, con
   unsigned count = node.input_size();
   while (count > 0 && node.input(static_cast<int>(count) - 1).empty()) // Trailing optional inputs.
     --count;
+  std::string most = op.maxInputs == anyNumber      ? " or more"
+                     : op.maxInputs == op.minInputs ? ""
+                                                    : " to " + std::to_string(op.maxInputs);
   if (count < op.minInputs || count > op.maxInputs)
-    return malformed(where + "has " + std::to_string(count) + " inputs, kfuse knows it with " +
-                     std::to_string(op.minInputs) +
-                     (op.maxInputs == anyNumber ? " or more" : " to " + std::to_string(op.maxInputs)));
+    return malformed(where + "has " + std::to_string(count) + " inputs; kfuse knows the op with " +
+                     std::to_string(op.minInputs) + most);
   llvm::SmallVector<Value> operands;
   for (unsigned i = 0; i < count; ++i) {
     const std::string &name = node.input(static_cast<int>(i));

@@ -1,7 +1,5 @@
-// Moves that let layout vanish: transposes, broadcasts and scales travel towards the results until a
-// product takes them or two cancel; slices travel towards the arguments, so that nothing is computed
-// that is not used. Each move shrinks the work or leaves it as it is.
-#include "ir/IndexMath.h"
+// Transposes, broadcasts and scales travel towards the results until a product takes them or two
+// cancel. Each move shrinks the work or leaves it as it is.
 #include "passes/simplify/Matchers.h"
 #include "passes/simplify/Patterns.h"
 
@@ -12,20 +10,6 @@ namespace kfuse::passes {
 namespace {
 
 //===- Transposes ----------------------------------------------------------------------------===//
-
-SmallVector<int64_t> inverse(ArrayRef<int64_t> permutation) {
-  SmallVector<int64_t> result(permutation.size());
-  for (auto [i, dim] : llvm::enumerate(permutation))
-    result[dim] = i;
-  return result;
-}
-
-SmallVector<int64_t> permuted(ArrayRef<int64_t> dims, ArrayRef<int64_t> permutation) {
-  SmallVector<int64_t> result;
-  for (int64_t dim : permutation)
-    result.push_back(dims[dim]);
-  return result;
-}
 
 SmallVector<int64_t> withLeadingOnes(ArrayRef<int64_t> dims, size_t rank) {
   SmallVector<int64_t> padded(rank - dims.size(), 1);
@@ -110,7 +94,8 @@ LogicalResult sinkTransposeThroughMatmul(MatmulOp op, PatternRewriter &rewriter)
   ArrayRef<int64_t> permutation = transpose.getPermutation();
   if (permutation.back() != static_cast<int64_t>(permutation.size()) - 1)
     return failure();
-  Value product = rewriter.create<MatmulOp>(op.getLoc(), transpose.getOperand(), op.getRhs(), false, op.getTransposeB());
+  Value product =
+      rewriter.create<MatmulOp>(op.getLoc(), transpose.getOperand(), op.getRhs(), false, op.getTransposeB());
   rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), product, permutation);
   return success();
 }
@@ -148,7 +133,8 @@ struct SinkBroadcastOfRows : RewritePattern {
     if (!isRowwise(op) || isa<RotaryOp>(op))
       return failure();
     auto broadcast = op->getOperand(0).getDefiningOp<BroadcastOp>();
-    if (!broadcast || dimsOf(broadcast.getOperand()).empty() || dimsOf(broadcast.getOperand()).back() != broadcast.getType().getShape().back())
+    if (!broadcast || dimsOf(broadcast.getOperand()).empty() ||
+        dimsOf(broadcast.getOperand()).back() != broadcast.getType().getShape().back())
       return failure();
     SmallVector<Value> operands(op->getOperands());
     operands[0] = broadcast.getOperand();
@@ -186,8 +172,8 @@ LogicalResult transposeOfBroadcast(TransposeOp op, PatternRewriter &rewriter) {
   SmallVector<int64_t> padded = withLeadingOnes(from, op.getPermutation().size());
   Value source = reshapeTo(rewriter, broadcast.getOperand(), padded);
   auto small = typeOf(source).clone(permuted(padded, op.getPermutation()));
-  rewriter.replaceOpWithNewOp<BroadcastOp>(op, op.getType(),
-                                           rewriter.create<TransposeOp>(op.getLoc(), small, source, op.getPermutation()));
+  rewriter.replaceOpWithNewOp<BroadcastOp>(
+      op, op.getType(), rewriter.create<TransposeOp>(op.getLoc(), small, source, op.getPermutation()));
   return success();
 }
 
@@ -209,149 +195,21 @@ LogicalResult sinkScale(MatmulOp op, PatternRewriter &rewriter) {
     Value operand = scaled.getLhs();
     for (Operation *view : llvm::reverse(views))
       operand = cloneWith(rewriter, view, operand, view->getResult(0).getType());
-    Value product = rewriter.create<MatmulOp>(op.getLoc(), i == 0 ? operand : op.getLhs(), i == 1 ? operand : op.getRhs(),
-                                              op.getTransposeA(), op.getTransposeB());
+    Value product = rewriter.create<MatmulOp>(op.getLoc(), i == 0 ? operand : op.getLhs(),
+                                              i == 1 ? operand : op.getRhs(), op.getTransposeA(), op.getTransposeB());
     auto scalar = RankedTensorType::get({}, op.getType().getElementType());
-    rewriter.replaceOpWithNewOp<MulOp>(op, product, makeSplat(rewriter, op.getLoc(), scalar, *splatValue(scaled.getRhs())));
+    rewriter.replaceOpWithNewOp<MulOp>(op, product,
+                                       makeSplat(rewriter, op.getLoc(), scalar, *splatValue(scaled.getRhs())));
     return success();
   }
   return failure();
 }
 
-//===- Slices --------------------------------------------------------------------------------===//
-
-LogicalResult sliceOfTranspose(SliceOp op, PatternRewriter &rewriter) {
-  auto transpose = op.getOperand().getDefiningOp<TransposeOp>();
-  if (!transpose)
-    return failure();
-  SmallVector<int64_t> back = inverse(transpose.getPermutation());
-  auto type = op.getType().clone(permuted(op.getType().getShape(), back));
-  Value slice = rewriter.create<SliceOp>(op.getLoc(), type, transpose.getOperand(), permuted(op.getOffsets(), back),
-                                         permuted(op.getStrides(), back));
-  rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), slice, transpose.getPermutation());
-  return success();
-}
-
-/// slice(reshape x) -> reshape(slice x) where each dimension of x is cut by itself: column group i of
-/// [M, 3 * N] seen as [M, 3, N] is the columns from i * N.
-LogicalResult sliceOfReshape(SliceOp op, PatternRewriter &rewriter) {
-  auto reshape = op.getOperand().getDefiningOp<ReshapeOp>();
-  if (!reshape)
-    return failure();
-  MLIRContext *context = op.getContext();
-  ArrayRef<int64_t> dims = op.getType().getShape(), from = dimsOf(reshape.getOperand());
-  SmallVector<AffineExpr> index;
-  for (auto [i, offset, stride] : llvm::enumerate(op.getOffsets(), op.getStrides()))
-    index.push_back(getAffineDimExpr(i, context) * stride + offset);
-  AffineExpr address = simplifyIndex(linearise(index, reshape.getType().getShape(), context), dims);
-  SmallVector<int64_t> offsets, strides, shape;
-  int64_t nextDim = 0; // Result dimensions are used up from the left.
-  for (AffineExpr expr : delinearise(address, from)) {
-    SmallVector<int64_t> weights;
-    int64_t offset = 0, stride = 1, size = 1;
-    if (!linearForm(simplifyIndex(expr, dims), dims.size(), weights, offset))
-      return failure();
-    SmallVector<int64_t> used;
-    for (auto [dim, weight] : llvm::enumerate(weights))
-      if (weight != 0 && dims[dim] != 1)
-        used.push_back(dim);
-    for (int64_t dim : llvm::reverse(used)) {
-      stride = size == 1 ? weights[dim] : stride;
-      if (weights[dim] != stride * size)
-        return failure();
-      size *= dims[dim];
-    }
-    for (int64_t dim : used) {
-      while (nextDim < dim && dims[nextDim] == 1)
-        ++nextDim;
-      if (dim != nextDim++)
-        return failure();
-    }
-    offsets.push_back(offset);
-    strides.push_back(stride);
-    shape.push_back(size);
-  }
-  if (ArrayRef(shape) == from || elementsIn(shape) != op.getType().getNumElements())
-    return failure();
-  Value source = reshape.getOperand();
-  Value slice = rewriter.create<SliceOp>(op.getLoc(), typeOf(source).clone(shape), source, offsets, strides);
-  rewriter.replaceOp(op, reshapeTo(rewriter, slice, dims));
-  return success();
-}
-
-/// The part of `operand` (which broadcasts against a value that `op` slices) that the slice needs.
-Value sliceLike(SliceOp op, Value operand, PatternRewriter &rewriter) {
-  ArrayRef<int64_t> dims = dimsOf(operand), to = op.getType().getShape();
-  size_t skipped = to.size() - dims.size();
-  SmallVector<int64_t> shape(dims), offsets(dims.size(), 0), strides(dims.size(), 1);
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] == 1)
-      continue;
-    shape[i] = to[skipped + i];
-    offsets[i] = op.getOffsets()[skipped + i];
-    strides[i] = op.getStrides()[skipped + i];
-  }
-  return rewriter.createOrFold<SliceOp>(op.getLoc(), typeOf(operand).clone(shape), operand, offsets, strides);
-}
-
-LogicalResult sliceOfBroadcast(SliceOp op, PatternRewriter &rewriter) {
-  auto broadcast = op.getOperand().getDefiningOp<BroadcastOp>();
-  if (!broadcast)
-    return failure();
-  rewriter.replaceOp(op, broadcastTo(rewriter, sliceLike(op, broadcast.getOperand(), rewriter), op.getType()));
-  return success();
-}
-
-/// slice(f(x)) -> f(slice x) where f is elementwise, or works on rows and the slice keeps them whole.
-LogicalResult sliceOfComputed(SliceOp op, PatternRewriter &rewriter) {
-  Operation *source = op.getOperand().getDefiningOp();
-  if (!source || !source->hasOneUse() || op.getType().getRank() == 0)
-    return failure();
-  bool rowwise = isRowwise(source) && !isa<RotaryOp>(source);
-  if (!isElementwise(source) && !rowwise)
-    return failure();
-  if (rowwise && op.getType().getShape().back() != typeOf(source->getResult(0)).getShape().back())
-    return failure();
-  SmallVector<Value> operands(source->getOperands());
-  for (Value &operand : operands)
-    if (!rowwise || operand == source->getOperand(0))
-      operand = sliceLike(op, operand, rewriter);
-  rewriter.replaceOp(op, cloneWith(rewriter, source, operands, op.getType()));
-  return success();
-}
-
-/// slice(matmul(a, b)) -> matmul(slice a, slice b): rows of a, columns of b.
-LogicalResult sliceOfMatmul(SliceOp op, PatternRewriter &rewriter) {
-  auto product = op.getOperand().getDefiningOp<MatmulOp>();
-  if (!product || !product->hasOneUse())
-    return failure();
-  auto cut = [&](Value operand, bool transposed, bool isLhs) {
-    ArrayRef<int64_t> dims = dimsOf(operand);
-    int64_t rank = op.getType().getRank(), skipped = rank - static_cast<int64_t>(dims.size());
-    SmallVector<int64_t> shape(dims), offsets(dims.size(), 0), strides(dims.size(), 1);
-    auto take = [&](int64_t dim, int64_t resultDim) {
-      shape[dim] = op.getType().getShape()[resultDim];
-      offsets[dim] = op.getOffsets()[resultDim];
-      strides[dim] = op.getStrides()[resultDim];
-    };
-    for (size_t i = 0; i + 2 < dims.size(); ++i)
-      if (dims[i] != 1)
-        take(i, skipped + i);
-    bool freeIsLast = isLhs == transposed; // lhs [M, K], rhs [K, N].
-    take(dims.size() - (freeIsLast ? 1 : 2), rank - (isLhs ? 2 : 1));
-    return rewriter.create<SliceOp>(op.getLoc(), typeOf(operand).clone(shape), operand, offsets, strides);
-  };
-  Value lhs = cut(product.getLhs(), product.getTransposeA(), true), rhs = cut(product.getRhs(), product.getTransposeB(), false);
-  rewriter.replaceOpWithNewOp<MatmulOp>(op, lhs, rhs, product.getTransposeA(), product.getTransposeB());
-  return success();
-}
-
 } // namespace
 
-void populateMotion(RewritePatternSet &patterns) {
+void populateSinking(RewritePatternSet &patterns) {
   patterns.add<SinkTranspose, SinkTransposeOfRows, SinkBroadcast, SinkBroadcastOfRows>(patterns.getContext());
   patterns.add(sinkTransposeThroughMatmul).add(sinkBroadcastThroughMatmul).add(transposeOfBroadcast).add(sinkScale);
-  patterns.add(sliceOfTranspose).add(sliceOfReshape).add(sliceOfBroadcast).add(sliceOfComputed).add(sliceOfMatmul);
 }
 
 } // namespace kfuse::passes

@@ -1,0 +1,295 @@
+// kfuse_gpu_bench [matmul|skinny|pointwise|rows]...: the CUDA templates against cuBLASLt and against a
+// device copy. Every config of a region is compiled and measured; the best is measured again in turns
+// with its rival, since clocks drift.
+#include "bench/CublasLt.h"
+#include "codegen/Region.h"
+#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/Templates.h"
+#include "ir/dialect/Kfuse.h"
+#include "ir/reference/Tensor.h"
+#include "runtime/Device.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+namespace {
+
+using namespace kfuse;
+using codegen::KernelPlan;
+using codegen::Region;
+using codegen::TileConfig;
+
+template <class T> T take(Result<T> result) {
+  if (!result) {
+    std::fprintf(stderr, "%s\n", result.error().message.c_str());
+    std::exit(static_cast<int>(result.error().code));
+  }
+  return std::move(*result);
+}
+void succeed(Result<void> result) {
+  if (!result) {
+    std::fprintf(stderr, "%s\n", result.error().message.c_str());
+    std::exit(static_cast<int>(result.error().code));
+  }
+}
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+struct Case {
+  std::string name, text;
+};
+
+struct Candidate {
+  TileConfig config;
+  KernelPlan plan;
+  Result<runtime::CompiledKernel> compiled = Error{};
+  std::unique_ptr<runtime::LoadedKernel> loaded;
+  double us = 0, modelled = 0;
+};
+
+/// A copy of `bytes` from the first buffer to the second.
+class CopyKernel : public runtime::LoadedKernel {
+public:
+  CopyKernel(runtime::Device &device, std::size_t bytes) : device(device), bytes(bytes) {}
+  Result<void> launch(runtime::Stream stream, std::span<void *const> buffers, void *) override {
+    return device.copy(stream, buffers[1], buffers[0], bytes);
+  }
+
+private:
+  runtime::Device &device;
+  std::size_t bytes;
+};
+
+class Bench {
+public:
+  Bench() : target(*ir::findTarget(device->target())) {
+    context.loadDialect<ir::KfuseDialect, mlir::func::FuncDialect>();
+    std::printf("%s, %s\n", device->sku().c_str(), device->driver().c_str());
+  }
+
+  /// Reads and writes of 256 MB each way, bytes per microsecond.
+  void measureCopy() {
+    constexpr std::size_t bytes = 256 << 20;
+    CopyKernel kernel(*device, bytes);
+    auto from = take(device->allocate(bytes)), to = take(device->allocate(bytes));
+    succeed(device->fill(from->data(), 1, bytes));
+    std::array<void *, 2> buffers{from->data(), to->data()};
+    copyRate = 2.0 * bytes / measure(kernel, buffers, nullptr, 20);
+    std::printf("device copy of 256 MB: %.2f TB/s\n", copyRate / 1e6);
+  }
+
+  void memoryBound(const Case &given) {
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    Region region = parse(given, module);
+    std::vector<Candidate> candidates = tuned(region);
+    report(given, candidates);
+    double rate = (region.bytesRead + region.bytesWritten) / candidates.front().us;
+    std::printf("  %-28s %8.2f us  %.2f TB/s  %.1f %% of copy\n", given.name.c_str(), candidates.front().us, rate / 1e6,
+                100 * rate / copyRate);
+  }
+
+  void matmul(DType type, std::int64_t M, std::int64_t N, std::int64_t K) {
+    std::string element(toString(type)), m = std::to_string(M), n = std::to_string(N), k = std::to_string(K);
+    std::string x = "tensor<" + m + "x" + k + "x" + element + ">", w = "tensor<" + n + "x" + k + "x" + element + ">",
+                y = "tensor<" + m + "x" + n + "x" + element + ">";
+    Case given{"matmul " + m + "x" + n + "x" + k + " " + element,
+               "func.func @f(%x: " + x + ", %w: " + w + ") -> " + y + " { %0 = kfuse.matmul %x, %w {transpose_b} : (" +
+                   x + ", " + w + ") -> " + y + " return %0 : " + y + " }"};
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    Region region = parse(given, module);
+    std::vector<Candidate> candidates = tuned(region);
+    report(given, candidates);
+    auto rival = take(bench::makeCublasLt(type, M, N, K));
+    std::vector<double> ours, theirs;
+    for (int round = 0; round < 4; ++round)
+      for (bool first : {true, false})
+        ((round + first) % 2 ? ours : theirs)
+            .push_back((round + first) % 2 ? measure(*candidates.front().loaded, buffers, workspace->data(), 10)
+                                           : measure(*rival, buffers, workspace->data(), 10));
+    double flops = region.flops;
+    std::printf("  %-28s %8.2f us  %.0f TFLOP/s  cuBLASLt %8.2f us  %.0f TFLOP/s  ratio %.3f\n", given.name.c_str(),
+                median(ours), flops / median(ours) / 1e6, median(theirs), flops / median(theirs) / 1e6,
+                median(theirs) / median(ours));
+  }
+
+private:
+  Region parse(const Case &given, mlir::OwningOpRef<mlir::ModuleOp> &module) {
+    module = mlir::parseSourceString<mlir::ModuleOp>(given.text, &context);
+    if (!module)
+      std::exit(1);
+    return take(codegen::makeRegion((*module->getOps<mlir::func::FuncOp>().begin()).getBody().front()));
+  }
+
+  double measure(runtime::LoadedKernel &kernel, std::span<void *const> arguments, void *scratch, int repetitions) {
+    runtime::MeasureOptions options;
+    options.repetitions = repetitions;
+    options.maxSeconds = 0.3;
+    return median(take(device->measure(kernel, arguments, scratch, options)));
+  }
+
+  /// Uniform floats, small integers; outputs uninitialised.
+  void allocateBuffers(const Region &region, std::size_t workspaceBytes) {
+    owned.clear();
+    buffers.clear();
+    std::uint64_t seed = 0;
+    for (const ir::ScalarInput &input : region.graph.inputs) {
+      auto tensor = isFloat(input.type) ? reference::uniform(input.type, input.shape, ++seed)
+                                        : reference::integers(input.type, input.shape, ++seed, 0, 2);
+      owned.push_back(take(device->allocate(tensor.bytes.size())));
+      succeed(device->upload(owned.back()->data(), tensor.bytes.data(), tensor.bytes.size()));
+    }
+    for (const ir::ScalarOutput &output : region.graph.outputs)
+      owned.push_back(
+          take(device->allocate(static_cast<std::size_t>(elementCount(output.shape)) * byteWidth(output.type))));
+    for (auto &buffer : owned)
+      buffers.push_back(buffer->data());
+    workspace = take(device->allocate(std::max(workspaceBytes, bench::cublasWorkspaceBytes)));
+  }
+
+  /// Every config, compiled and measured, the fastest first.
+  std::vector<Candidate> tuned(const Region &region) {
+    std::string reasons;
+    const codegen::KernelTemplate *chosen = nullptr;
+    for (const codegen::KernelTemplate *candidate : codegen::cuda::templates())
+      if (!chosen && candidate->match(region, target))
+        chosen = candidate;
+    if (!chosen)
+      std::exit(1);
+    std::vector<Candidate> all;
+    std::size_t workspaceBytes = 0;
+    for (const TileConfig &config : chosen->candidates(region, target)) {
+      Candidate &candidate = all.emplace_back();
+      candidate.config = config;
+      candidate.plan = take(chosen->emit(region, config, target));
+      candidate.modelled = chosen->estimateUs(region, config, target);
+      workspaceBytes = std::max<std::size_t>(workspaceBytes, candidate.plan.workspaceBytes);
+    }
+    compile(all);
+    allocateBuffers(region, workspaceBytes);
+    for (Candidate &candidate : all) {
+      candidate.loaded = take(device->load(candidate.plan, take(std::move(candidate.compiled))));
+      candidate.us = measure(*candidate.loaded, buffers, workspace->data(), 5);
+    }
+    std::sort(all.begin(), all.end(), [](const Candidate &a, const Candidate &b) { return a.us < b.us; });
+    return all;
+  }
+
+  void compile(std::vector<Candidate> &all) {
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
+      threads.emplace_back([&] {
+        for (std::size_t i = next++; i < all.size(); i = next++)
+          all[i].compiled = compiler->compile(all[i].plan);
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  void report(const Case &given, const std::vector<Candidate> &candidates) {
+    std::printf("%s: %zu configs\n", given.name.c_str(), candidates.size());
+    for (std::size_t i = 0; i < std::min<std::size_t>(candidates.size(), 4); ++i)
+      std::printf("    %8.2f us (modelled %8.2f)  %s\n", candidates[i].us, candidates[i].modelled,
+                  candidates[i].config.str().c_str());
+    std::printf("    %8.2f us (modelled %8.2f)  %s, the slowest\n", candidates.back().us, candidates.back().modelled,
+                candidates.back().config.str().c_str());
+  }
+
+  std::unique_ptr<runtime::Device> device = take(runtime::openCuda());
+  std::unique_ptr<runtime::KernelCompiler> compiler = take(runtime::makeCudaCompiler(codegen::cuda::deviceHeaders()));
+  const ir::Target &target;
+  mlir::MLIRContext context;
+  std::vector<std::unique_ptr<runtime::DeviceBuffer>> owned;
+  std::vector<void *> buffers;
+  std::unique_ptr<runtime::DeviceBuffer> workspace;
+  double copyRate = 1;
+};
+
+std::string tensor(const std::string &shape, const std::string &type) { return "tensor<" + shape + "x" + type + ">"; }
+
+/// A region of one op on tensors of one type.
+Case op(const std::string &name, const std::string &shape, const std::string &type, int operands,
+        const std::string &attributes = "") {
+  std::string t = tensor(shape, type), parameters, names, types;
+  for (int i = 0; i < operands; ++i) {
+    std::string argument = "%a" + std::to_string(i);
+    parameters += (i ? ", " : "") + argument + ": " + t;
+    names += (i ? ", " : "") + argument;
+    types += (i ? ", " : "") + t;
+  }
+  return {name + " " + shape + " " + type, "func.func @f(" + parameters + ") -> " + t + " { %r = kfuse." + name + " " +
+                                               names + attributes + " : (" + types + ") -> " + t + " return %r : " + t +
+                                               " }"};
+}
+
+/// RMS or layer norm with weights over the last dimension.
+Case norm(const std::string &name, const std::string &rows, const std::string &columns, const std::string &type) {
+  bool isLayer = name == "layer_norm";
+  std::string t = tensor(rows + "x" + columns, type), v = tensor(columns, type);
+  std::string parameters = "%x: " + t + ", %w: " + v + (isLayer ? ", %b: " + v : ""),
+              types = t + ", " + v + (isLayer ? ", " + v : "");
+  std::string call =
+      isLayer ? "\"kfuse.layer_norm\"(%x, %w, %b) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 1>}>"
+              : "kfuse.rms_norm %x, %w {epsilon = 1.0e-5 : f32}";
+  return {name + " " + rows + "x" + columns + " " + type, "func.func @f(" + parameters + ") -> " + t +
+                                                              " { %r = " + call + " : (" + types + ") -> " + t +
+                                                              " return %r : " + t + " }"};
+}
+
+Case columnSum(const std::string &rows, const std::string &columns, const std::string &type) {
+  std::string t = tensor(rows + "x" + columns, type), v = tensor(columns, type);
+  return {"column sum " + rows + "x" + columns + " " + type,
+          "func.func @f(%x: " + t + ") -> " + v +
+              " { %r = kfuse.reduce %x {function = \"sum\", axes = array<i64: 0>} : (" + t + ") -> " + v +
+              " return %r : " + v + " }"};
+}
+
+Case transpose(const std::string &rows, const std::string &columns, const std::string &type) {
+  std::string t = tensor(rows + "x" + columns, type), r = tensor(columns + "x" + rows, type);
+  return {"transpose " + rows + "x" + columns + " " + type,
+          "func.func @f(%x: " + t + ") -> " + r + " { %r = kfuse.transpose %x {permutation = array<i64: 1, 0>} : (" +
+              t + ") -> " + r + " return %r : " + r + " }"};
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::vector<std::string> parts(argv + 1, argv + argc);
+  auto wanted = [&](const char *part) {
+    return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
+  Bench bench;
+  bench.measureCopy();
+  if (wanted("pointwise"))
+    for (const Case &given :
+         {op("add", "8192x16384", "bf16", 2), op("gelu", "8192x16384", "bf16", 1), op("silu", "8192x8192", "f32", 1),
+          op("exp", "8192x16384", "f16", 1), transpose("8192", "16384", "bf16")})
+      bench.memoryBound(given);
+  if (wanted("rows"))
+    for (const Case &given : {op("softmax", "131072x1024", "bf16", 1), op("softmax", "32768x4096", "bf16", 1),
+                              op("softmax", "1024x131072", "bf16", 1), norm("rms_norm", "32768", "4096", "bf16"),
+                              norm("layer_norm", "32768", "4096", "bf16"), norm("layer_norm", "65536", "1024", "f32"),
+                              norm("rms_norm", "131072", "1000", "bf16"), columnSum("16384", "4096", "f32")})
+      bench.memoryBound(given);
+  if (wanted("matmul")) {
+    bench.matmul(DType::BF16, 4096, 4096, 4096);
+    bench.matmul(DType::F16, 4096, 4096, 4096);
+    bench.matmul(DType::BF16, 1024, 6144, 4096);
+    bench.matmul(DType::BF16, 256, 1024, 1024);
+    bench.matmul(DType::F32, 2048, 2048, 2048);
+  }
+  if (wanted("skinny"))
+    for (std::int64_t M : {1, 16, 64})
+      bench.matmul(DType::BF16, M, 4096, 4096);
+}

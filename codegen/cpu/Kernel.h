@@ -1,0 +1,63 @@
+// A kernel being written: its text, the graph it computes and the memory it reaches.
+#pragma once
+
+#include "codegen/KernelPlan.h"
+#include "codegen/KernelTemplate.h"
+#include "codegen/cpu/KernelText.h"
+#include "codegen/cuda/LinearGraph.h"
+
+#include <map>
+#include <set>
+
+namespace kfuse::codegen::cpu {
+
+using cuda::LinearGraph;
+using cuda::linearised;
+
+/// One function of a plan's source, `void entry(pointers..., begin, end)`. Pointers become arguments
+/// when they are first asked for.
+class Kernel {
+public:
+  /// Entries are called "kfuse_NAME", which no library function is.
+  Kernel(const std::string &name, const LinearGraph &graph)
+      : text("kfuse_" + name), graph(graph), entry("kfuse_" + name) {}
+
+  View input(unsigned i);
+  View output(unsigned i);
+  /// `elements` f32 from `offset` bytes into the workspace.
+  View workspace(std::uint64_t offset, int64_t elements);
+
+  /// The launch over `items` items.
+  Launch launch(int64_t items, int64_t grain) const;
+
+  KernelText text;
+  const LinearGraph &graph;
+  std::set<std::string_view> callees; ///< Library functions that the text calls.
+
+private:
+  View pointer(KernelArg arg, const std::string &name, llvm::StringRef element, int64_t elements, bool isShared);
+  /// State that is also read: the output and that input are one memory.
+  bool isReadInPlace(unsigned input) const;
+
+  std::string entry;
+  std::map<std::pair<KernelArg::Kind, std::uint64_t>, View> pointers;
+  std::vector<KernelArg> arguments;
+};
+
+/// Whether every scalar function of the graph can be written for the CPU; the first that cannot.
+ir::FusionDecision canWrite(const ir::ScalarGraph &graph);
+
+/// The dimension along which most bytes of the region lie next to each other, among the first
+/// `candidates` ones: the last of equals.
+unsigned densestDim(const LinearGraph &graph, unsigned candidates);
+
+/// Items handed to a thread at a time, when the domain is cut into a grid of items.
+int64_t grainOf(const LinearGraph &graph, llvm::ArrayRef<int64_t> grid);
+
+/// A plan for the region with everything but source, launches and workspace.
+KernelPlan planOf(const Region &region, const ir::Target &target);
+/// The module of those functions and of the library functions they call.
+std::string moduleText(const Region &region, llvm::StringRef templateName, const TileConfig &config,
+                       llvm::ArrayRef<const Kernel *> kernels);
+
+} // namespace kfuse::codegen::cpu

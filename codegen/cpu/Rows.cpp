@@ -1,0 +1,368 @@
+// cpu.rows: row reductions and what is computed from them.
+//
+// A row is walked once per pass. Reductions that need nothing of each other share a pass; what needs
+// their results comes in a later one:
+//
+//   softmax   pass 0: max x    pass 1: sum e^(x - max), e saved in the row buffer    last: e / sum
+//
+// Where memory is dense along the row, strips run along it and each lane keeps its own partial result.
+// Where it is dense across rows (a sum over columns), strips hold one element of neighbouring rows.
+#include "codegen/cpu/Kernel.h"
+#include "codegen/cpu/ScalarFunctions.h"
+#include "codegen/cpu/Templates.h"
+#include "codegen/cpu/TileEmitter.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+#include <map>
+
+namespace kfuse::codegen::cpu {
+namespace {
+
+using ir::Scalar;
+using ir::ScalarNode;
+using Kind = ScalarNode::Kind;
+
+constexpr int64_t maxSavedBytes = 256 << 10; // Row buffers of a thread: a quarter of a usual L2.
+
+//===- Passes --------------------------------------------------------------------------------===//
+
+/// What each pass over a row computes.
+struct Passes {
+  std::vector<std::vector<Scalar>> reductions; ///< Per pass; the last pass has none and stores outputs.
+  std::vector<std::vector<Scalar>> saved;      ///< Per pass: values it leaves in row buffers for later ones.
+  std::vector<unsigned> rowOutputs;            ///< Outputs with an element per row ...
+  std::vector<unsigned> elementOutputs;        ///< ... and with one per element of it.
+};
+
+class PassPlanner {
+public:
+  explicit PassPlanner(const LinearGraph &graph) : graph(graph) {}
+
+  Passes plan(bool save) {
+    for (unsigned id = 0; id < graph.graph.nodes.size(); ++id)
+      if (graph.graph.nodes[id].kind == Kind::Reduce)
+        addReduction({static_cast<int>(id)});
+    passes.saved.resize(passes.reductions.size() + 1);
+    for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
+      (dependsOnColumn(i) ? passes.elementOutputs : passes.rowOutputs).push_back(i);
+    if (save)
+      saveSharedValues();
+    return std::move(passes);
+  }
+
+private:
+  bool dependsOnColumn(unsigned output) const {
+    unsigned column = graph.graph.domain.reductionDim;
+    const ir::ScalarOutput &to = graph.graph.outputs[output];
+    return graph.dependsOn(to.value, column) || to.map.getResult(0).isFunctionOfDim(column);
+  }
+
+  /// The number of passes that must be over before the node can be computed.
+  unsigned passOf(Scalar s) const {
+    const ScalarNode &node = graph[s];
+    unsigned pass = 0;
+    for (llvm::ArrayRef<Scalar> inputs : {llvm::ArrayRef<Scalar>(node.operands), llvm::ArrayRef<Scalar>(node.symbols)})
+      for (Scalar input : inputs)
+        pass = std::max(pass, passOf(input) + (graph[input].kind == Kind::Reduce));
+    return pass;
+  }
+
+  void addReduction(Scalar s) {
+    unsigned pass = passOf(s);
+    if (passes.reductions.size() <= pass)
+      passes.reductions.resize(pass + 1);
+    passes.reductions[pass].push_back(s);
+  }
+
+  /// Whether computing the node again costs more than reading it from the first-level cache.
+  bool isExpensive(Scalar s) const {
+    const ScalarNode &node = graph[s];
+    if (node.kind == Kind::Reduce)
+      return false;
+    if (node.kind == Kind::Apply) {
+      const ScalarFunction *function = findFunction(node.function, graph[node.operands.back()].type);
+      if (!function->callee.empty())
+        return true;
+    }
+    return !node.symbols.empty() || llvm::any_of(node.operands, [&](Scalar operand) { return isExpensive(operand); });
+  }
+
+  void saveSharedValues() {
+    for (unsigned pass = 0; pass < passes.reductions.size(); ++pass)
+      for (Scalar reduction : passes.reductions[pass])
+        visit(graph[reduction].operands[0], pass);
+    for (unsigned output : passes.elementOutputs)
+      visit(graph.graph.outputs[output].value, passes.reductions.size());
+  }
+
+  /// Pass `pass` computes `s`; if an earlier one did, that one saves it.
+  void visit(Scalar s, unsigned pass) {
+    const ScalarNode &node = graph[s];
+    if (node.kind == Kind::Reduce || !graph.dependsOn(s, graph.graph.domain.reductionDim))
+      return;
+    auto [first, isNew] = firstPass.try_emplace(s.id, pass);
+    if (!isNew && first->second < pass && isExpensive(s)) {
+      std::vector<Scalar> &saved = passes.saved[first->second];
+      if (!llvm::is_contained(saved, s))
+        saved.push_back(s);
+      return;
+    }
+    for (Scalar operand : node.operands)
+      visit(operand, pass);
+  }
+
+  const LinearGraph &graph;
+  Passes passes;
+  std::map<int, unsigned> firstPass;
+};
+
+//===- Tiling --------------------------------------------------------------------------------===//
+
+struct Tiling {
+  unsigned dense; ///< The dimension that strips run along.
+  int64_t width;  ///< Lanes of a strip.
+  int64_t strips; ///< Across rows: strips of an item.
+  bool isAlong;   ///< Strips run along the row.
+};
+
+Tiling tilingOf(const LinearGraph &graph, const TileConfig &config) {
+  Tiling tiling;
+  tiling.dense = densestDim(graph, graph.extents().size());
+  tiling.isAlong = static_cast<int>(tiling.dense) == graph.graph.domain.reductionDim;
+  tiling.width = std::min(config["width"], graph.extents()[tiling.dense]);
+  tiling.strips = config["strips"];
+  return tiling;
+}
+
+llvm::SmallVector<int64_t> itemGrid(const LinearGraph &graph, const Tiling &tiling) {
+  llvm::SmallVector<int64_t> grid(graph.extents());
+  grid[graph.graph.domain.reductionDim] = 1;
+  if (!tiling.isAlong)
+    grid[tiling.dense] = blocksOf(graph.extents()[tiling.dense], tiling.width, tiling.strips);
+  return grid;
+}
+
+bool fitsRowBuffer(const LinearGraph &graph, const Tiling &tiling) {
+  int64_t row = graph.extents()[graph.graph.domain.reductionDim];
+  return tiling.isAlong && row * static_cast<int64_t>(sizeof(double)) <= maxSavedBytes;
+}
+
+//===- Writers -------------------------------------------------------------------------------===//
+
+/// A partial result per lane, and its final value.
+struct Accumulator {
+  Scalar node;
+  View lanes;
+  int64_t size;
+};
+
+class RowWriter {
+public:
+  RowWriter(Kernel &kernel, const Tiling &tiling)
+      : kernel(kernel), text(kernel.text), tiling(tiling), column(kernel.graph.graph.domain.reductionDim),
+        extent(kernel.graph.extents()[column]),
+        passes(PassPlanner(kernel.graph).plan(fitsRowBuffer(kernel.graph, tiling))) {}
+
+  void write(const Names &item) { tiling.isAlong ? writeAlong(item) : writeAcross(item); }
+
+private:
+  const ScalarNode &node(Scalar s) const { return kernel.graph[s]; }
+
+  std::vector<Accumulator> makeAccumulators(unsigned pass, int64_t size) {
+    std::vector<Accumulator> accumulators;
+    for (Scalar s : passes.reductions[pass]) {
+      DType type = node(s).type;
+      Accumulator accumulator{s, text.stack({size}, storedTypeName(type)), size};
+      std::string neutral = text.constant(neutralElement(node(s).function, type), type);
+      text.line("linalg.fill ins(" + neutral + " : " + computeTypeName(type) + ") outs(" + accumulator.lanes.name +
+                " : " + accumulator.lanes.type + ")");
+      accumulators.push_back(std::move(accumulator));
+    }
+    return accumulators;
+  }
+
+  /// The lanes from `offset` on, as a view of a strip.
+  TileView lanes(const View &memory, DType type, const std::string &offset, int64_t size) {
+    return {text.slice(memory, storedTypeName(type), offset, ViewDim{size, 1}), {0}, type};
+  }
+
+  std::vector<TileStore> intoAccumulators(const std::vector<Accumulator> &accumulators, const std::string &offset,
+                                          int64_t size) {
+    std::vector<TileStore> stores;
+    for (const Accumulator &accumulator : accumulators) {
+      const ScalarNode &reduction = node(accumulator.node);
+      stores.push_back(
+          {reduction.operands[0], lanes(accumulator.lanes, reduction.type, offset, size), reduction.function});
+    }
+    return stores;
+  }
+
+  std::string finish(const Accumulator &accumulator) {
+    const ScalarNode &reduction = node(accumulator.node);
+    const Reduction *row = findReduction(reduction.function);
+    std::string kind(isFloat(reduction.type) ? row->floatKind : row->integerKind);
+    std::string element = computeTypeName(reduction.type);
+    std::string vector = "vector<" + std::to_string(accumulator.size) + "x" + element + ">";
+    std::string loaded = text.let("v", "vector.load " + accumulator.lanes.name + "[" + text.index(0) +
+                                           "] : " + accumulator.lanes.type + ", " + vector);
+    return text.let("v", "vector.reduction <" + kind + ">, " + loaded + " : " + vector + " into " + element);
+  }
+
+  //===- Along the row -----------------------------------------------------------------------===//
+
+  void writeAlong(const Names &item) {
+    Names base = item;
+    base[column] = text.index(0);
+    TileEmitter row(kernel, base, {});
+    for (unsigned pass = 0; pass < passes.reductions.size(); ++pass) {
+      std::vector<Accumulator> accumulators = makeAccumulators(pass, tiling.width);
+      for (Scalar s : passes.saved[pass])
+        buffers[s.id] = text.stack({extent}, storedTypeName(node(s).type));
+      forStrips(text, extent, tiling.width, [&](const std::string &at, int64_t size) {
+        TileEmitter strip = stripAt(row, item, at, size, pass);
+        std::vector<TileStore> stores = intoAccumulators(accumulators, text.index(0), size);
+        for (Scalar s : passes.saved[pass])
+          stores.push_back({s, lanes(buffers[s.id], node(s).type, at, size)});
+        strip.store(stores);
+      });
+      for (const Accumulator &accumulator : accumulators)
+        row.bind(accumulator.node, finish(accumulator));
+    }
+    if (!passes.elementOutputs.empty())
+      forStrips(text, extent, tiling.width, [&](const std::string &at, int64_t size) {
+        stripAt(row, item, at, size, passes.reductions.size()).storeOutputs(passes.elementOutputs);
+      });
+    row.storeOutputs(passes.rowOutputs);
+  }
+
+  /// A strip of the row in pass `pass`, which knows what earlier passes saved.
+  TileEmitter stripAt(const TileEmitter &row, Names base, const std::string &at, int64_t size, unsigned pass) {
+    base[column] = at;
+    TileEmitter strip = row.inner(base, TileDim{column, size, tiling.width});
+    for (unsigned earlier = 0; earlier < pass; ++earlier)
+      for (Scalar s : passes.saved[earlier])
+        strip.bind(s, lanes(buffers[s.id], node(s).type, at, size));
+    return strip;
+  }
+
+  //===- Across rows -------------------------------------------------------------------------===//
+
+  void writeAcross(const Names &item) {
+    int64_t block = tiling.width * tiling.strips;
+    std::string first = text.let("first", "arith.muli " + item[tiling.dense] + ", " + text.index(block) + " : index");
+    std::vector<Accumulator> finished;
+    auto forStripsAcross = [&](const std::string &k,
+                               llvm::function_ref<void(TileEmitter &, const std::string &, int64_t)> body) {
+      forStripsOfBlock(text, item[tiling.dense], tiling.strips, kernel.graph.extents()[tiling.dense], tiling.width,
+                       [&](const std::string &at, int64_t size) {
+                         Names base = item;
+                         base[tiling.dense] = at;
+                         base[column] = k;
+                         TileEmitter strip(kernel, base, TileDim{tiling.dense, size, tiling.width});
+                         std::string local = text.let("i", "arith.subi " + at + ", " + first + " : index");
+                         for (const Accumulator &reduction : finished)
+                           strip.bind(reduction.node, lanes(reduction.lanes, node(reduction.node).type, local, size));
+                         body(strip, local, size);
+                       });
+    };
+    for (unsigned pass = 0; pass < passes.reductions.size(); ++pass) {
+      std::vector<Accumulator> accumulators = makeAccumulators(pass, block);
+      text.loop(text.index(0), text.index(extent), 1, [&](const std::string &k) {
+        forStripsAcross(k, [&](TileEmitter &strip, const std::string &local, int64_t size) {
+          strip.store(intoAccumulators(accumulators, local, size));
+        });
+      });
+      finished.insert(finished.end(), accumulators.begin(), accumulators.end());
+    }
+    if (!passes.elementOutputs.empty())
+      text.loop(text.index(0), text.index(extent), 1, [&](const std::string &k) {
+        forStripsAcross(
+            k, [&](TileEmitter &strip, const std::string &, int64_t) { strip.storeOutputs(passes.elementOutputs); });
+      });
+    if (!passes.rowOutputs.empty())
+      forStripsAcross(text.index(0),
+                      [&](TileEmitter &strip, const std::string &, int64_t) { strip.storeOutputs(passes.rowOutputs); });
+  }
+
+  Kernel &kernel;
+  KernelText &text;
+  Tiling tiling;
+  unsigned column;
+  int64_t extent;
+  Passes passes;
+  std::map<int, View> buffers; ///< Of saved nodes.
+};
+
+//===- Template ------------------------------------------------------------------------------===//
+
+class RowsTemplate final : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cpu.rows"; }
+
+  ir::FusionDecision match(const Region &region, const ir::Target &) const override {
+    if (region.graph.domain.reductionDim < 0)
+      return ir::FusionDecision::no("holds no row reduction");
+    for (const ScalarNode &node : region.graph.nodes)
+      if (node.kind == Kind::Reduce && node.type == DType::Bool)
+        return ir::FusionDecision::no("reduces booleans");
+    return canWrite(region.graph);
+  }
+
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &) const override {
+    LinearGraph graph = linearised(region.graph, 1);
+    std::vector<TileConfig> configs;
+    for (int64_t width : {64, 32, 16}) {
+      if (tilingOf(graph, {{"width", width}, {"strips", 1}}).isAlong) {
+        configs.push_back({{"width", width}, {"strips", 1}});
+        continue;
+      }
+      for (int64_t strips : {1, 4, 16})
+        configs.push_back({{"width", width}, {"strips", strips}});
+    }
+    return configs;
+  }
+
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    LinearGraph graph = linearised(region.graph, 1);
+    Tiling tiling = tilingOf(graph, config);
+    Passes passes = PassPlanner(graph).plan(fitsRowBuffer(graph, tiling));
+    // Nanoseconds: 40 to begin and finish a pass over a row, 4 a strip, 0.3 an op on 16 lanes.
+    double points = static_cast<double>(graph.graph.domain.points());
+    double rows = points / static_cast<double>(graph.extents()[graph.graph.domain.reductionDim]);
+    double walks = static_cast<double>(passes.reductions.size()) + !passes.elementOutputs.empty();
+    double width = static_cast<double>(tiling.width), ops = static_cast<double>(graph.graph.nodes.size());
+    int staged = stagedAccesses(graph, TileDim{tiling.dense, tiling.width, tiling.width});
+    double rowNs = tiling.isAlong ? 40 * walks : 40 * walks / width;
+    double strips = tiling.isAlong ? rows * std::ceil(points / rows / width) : points / width;
+    double ns = rows * rowNs + strips * walks * 4 + points * (0.3 * ops / 16 + staged);
+    double items = static_cast<double>(ir::elementsIn(itemGrid(graph, tiling)));
+    double computeUs = ns * 1e-3 / std::min<double>(target.multiprocessors, items);
+    double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
+    return target.launchUs + std::max(computeUs, memoryUs);
+  }
+
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    LinearGraph graph = linearised(region.graph, 1);
+    Tiling tiling = tilingOf(graph, config);
+    Kernel kernel(region.name, graph);
+    llvm::SmallVector<int64_t> grid = itemGrid(graph, tiling);
+    kernel.text.loop("%begin", "%end", 1, [&](const std::string &item) {
+      RowWriter(kernel, tiling).write(kernel.text.delinearise(item, grid));
+    });
+    KernelPlan plan = planOf(region, target);
+    plan.launches.push_back(kernel.launch(ir::elementsIn(grid), grainOf(graph, grid)));
+    plan.source = moduleText(region, name(), config, &kernel);
+    return plan;
+  }
+};
+
+} // namespace
+
+const KernelTemplate &rows() {
+  static const RowsTemplate instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cpu

@@ -1,0 +1,39 @@
+// What each scalar function is in MLIR.
+#pragma once
+
+#include "kfuse/types.h"
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace kfuse::codegen::cpu {
+
+/// How a scalar function is written for operands of one type.
+struct ScalarFunction {
+  std::string_view op;       ///< "arith.addf", "arith.cmpf olt,"; empty where `callee` computes it.
+  std::string_view callee{}; ///< A function of the library.
+};
+
+/// The function's row for operands of `type`: its last operand's, which is not the condition of a
+/// `where`. Null when there is none.
+const ScalarFunction *findFunction(std::string_view name, DType type);
+
+/// The same for a conversion between two types a value is computed in.
+const ScalarFunction *findCast(DType from, DType to);
+
+/// The text of library functions and of those they call, callees first.
+std::string libraryText(const std::set<std::string_view> &callees);
+
+/// What a reduction does with its elements: the function, its neutral element, and the name of
+/// vector.reduction's kind.
+struct Reduction {
+  std::string_view name;
+  std::string_view function;
+  std::string_view floatKind, integerKind;
+};
+const Reduction *findReduction(std::string_view name);
+/// The neutral element as an MLIR constant's value.
+double neutralElement(std::string_view reduction, DType type);
+
+} // namespace kfuse::codegen::cpu

@@ -1,0 +1,12 @@
+#include "codegen/cpu/Templates.h"
+
+#include <array>
+
+namespace kfuse::codegen::cpu {
+
+std::span<const KernelTemplate *const> templates() {
+  static const std::array<const KernelTemplate *, 3> all{&product(), &rows(), &pointwise()};
+  return all;
+}
+
+} // namespace kfuse::codegen::cpu

@@ -1,0 +1,35 @@
+// How an index runs through a tile of the iteration space.
+#pragma once
+
+#include "ir/Scalar.h"
+
+#include <optional>
+
+namespace kfuse::codegen::cpu {
+
+/// One dimension of a tile: points base + 0 ... base + size - 1 of domain dimension `dim`, where base
+/// is a multiple of `alignment`.
+struct TileDim {
+  unsigned dim;
+  int64_t size;
+  int64_t alignment;
+};
+
+/// An index that is linear in a tile: `base` at the tile's first point (an expression of the domain
+/// dimensions there and of symbols) plus stride_i steps along tile dimension i.
+struct TileIndex {
+  mlir::AffineExpr base;
+  llvm::SmallVector<int64_t, 2> strides;
+  bool isUniform() const {
+    return llvm::all_of(strides, [](int64_t stride) { return stride == 0; });
+  }
+};
+
+/// The linear form of `expr` in the tile, if it has one. Uses the alignment of the tile's base: with
+/// tiles of 32 that start at multiples of 32, (i + 64) mod 128 is linear though it wraps.
+std::optional<TileIndex> linearInTile(mlir::AffineExpr expr, llvm::ArrayRef<TileDim> tile);
+
+/// Whether all points of the tile are on one side of the guard's bounds, so that its base decides.
+bool isUniformInTile(const ir::Guard &guard, llvm::ArrayRef<TileDim> tile);
+
+} // namespace kfuse::codegen::cpu

@@ -1,0 +1,93 @@
+// Writes the values of a tile of the iteration space as one linalg.generic.
+#pragma once
+
+#include "codegen/cpu/Kernel.h"
+#include "codegen/cpu/TileAccess.h"
+
+#include <map>
+
+namespace kfuse::codegen::cpu {
+
+/// Memory that holds a value for every point of a tile: dimension i of the view is tile dimension
+/// `dims[i]`. Tile dimensions that are not named have the same value everywhere.
+struct TileView {
+  View view;
+  llvm::SmallVector<unsigned, 2> dims;
+  DType type = DType::F32; ///< As stored.
+};
+
+/// A value's destination. With `reduction`, what is there is combined with the value.
+struct TileStore {
+  ir::Scalar value;
+  TileView to;
+  std::string_view reduction{};
+};
+
+/// Accesses of the graph that a tile of these dimensions cannot make with strided operands: they go
+/// through a buffer, an order of magnitude slower.
+int stagedAccesses(const LinearGraph &graph, llvm::ArrayRef<TileDim> tile);
+
+/// One tile. What is the same for all its points (scalars: loads that do not move, gathered positions,
+/// finished reductions) is computed before the linalg.generic; what moves linearly becomes strided
+/// operands; loads that move otherwise are staged through a small buffer, element by element.
+class TileEmitter {
+public:
+  /// `base` names the tile's first point: an SSA value per domain dimension ("" where none is needed).
+  TileEmitter(Kernel &kernel, Names base, llvm::ArrayRef<TileDim> tile)
+      : kernel(kernel), text(kernel.text), base(std::move(base)), tile(tile) {}
+  /// A tile inside this one's scope, which knows the same scalars.
+  TileEmitter inner(Names innerBase, llvm::ArrayRef<TileDim> innerTile) const;
+
+  /// The node has this value, the same at every point.
+  void bind(ir::Scalar node, std::string value) { scalars[node.id] = std::move(value); }
+  /// The node's values are in this memory already.
+  void bind(ir::Scalar node, TileView view) { views[node.id] = std::move(view); }
+
+  /// The SSA value of a node that does not vary in the tile.
+  std::string scalar(ir::Scalar node);
+  bool varies(ir::Scalar node) const;
+
+  /// Computes and stores values.
+  void store(llvm::ArrayRef<TileStore> stores);
+  /// Computes outputs of the region and stores them where they belong; of a tile without dimensions,
+  /// its one element.
+  void storeOutputs(llvm::ArrayRef<unsigned> outputs);
+
+private:
+  struct Body;
+
+  const ir::ScalarNode &node(ir::Scalar s) const { return kernel.graph[s]; }
+  bool dependsOnTile(mlir::AffineExpr expr) const;
+  Names symbolNames(llvm::ArrayRef<ir::Scalar> symbols);
+  /// An i1 that is true where all guards hold; "" for none.
+  std::string conditionOf(llvm::ArrayRef<ir::Guard> guards, const Names &symbols);
+  std::string scalarLoad(const ir::ScalarNode &load);
+  std::string scalarNode(const ir::ScalarNode &node);
+  std::string applyFunction(const ir::ScalarNode &node, const Names &operands);
+  std::string toCompute(const std::string &value, DType stored);
+  std::string toStored(const std::string &value, DType stored);
+
+  std::optional<TileView> stridedView(const View &flat, DType type, mlir::AffineExpr offset, const Names &symbols,
+                                      const std::string &condition);
+  /// Memory of the frame for a value at every point.
+  TileView buffer(DType type);
+  /// The values of a node that only element by element access reaches, gathered in a buffer.
+  TileView stage(ir::Scalar node);
+  void forEachPoint(llvm::function_ref<void(const Names &point, const Names &steps)> body);
+  void scatter(unsigned output, const TileView &from);
+  void storeScalar(unsigned output);
+
+  void prepare(ir::Scalar node, Body &body);
+  void prepareLoad(ir::Scalar node, Body &body);
+  std::string inBody(ir::Scalar node, Body &body);
+  std::string combine(std::string_view reduction, DType type, const std::string &a, const std::string &b);
+
+  Kernel &kernel;
+  KernelText &text;
+  Names base;
+  llvm::SmallVector<TileDim, 2> tile;
+  std::map<int, std::string> scalars;
+  std::map<int, TileView> views;
+};
+
+} // namespace kfuse::codegen::cpu

@@ -1,0 +1,670 @@
+// The scalar functions that MLIR has no op for, as MLIR. A kernel's text holds those it calls; they are
+// inlined before tiles are vectorised. Callees stand before their callers.
+
+// e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2 (Cephes' expf). Adding 1.5 2^23 rounds to an
+// integer and leaves it in the low bits of the sum: with 126 more, shifted left by 23, they are 2^(n-1).
+// Results below 2^-125.5 are 0.
+func.func private @exp(%x: f32) -> f32 {
+  %low = arith.constant -86.989 : f32
+  %high = arith.constant 88.7228394 : f32
+  %zero = arith.constant 0.0 : f32
+  %infinity = arith.constant 0x7F800000 : f32
+  %log2e = arith.constant 1.44269504 : f32
+  %shifter = arith.constant 12583038.0 : f32
+  %bits = arith.constant 23 : i32
+  %ln2hi = arith.constant -0.693359375 : f32
+  %ln2lo = arith.constant 2.12194440e-4 : f32
+  %two = arith.constant 2.0 : f32
+  %p5 = arith.constant 1.9875691500e-4 : f32
+  %p4 = arith.constant 1.3981999507e-3 : f32
+  %p3 = arith.constant 8.3334519073e-3 : f32
+  %p2 = arith.constant 4.1665795894e-2 : f32
+  %p1 = arith.constant 1.6666665459e-1 : f32
+  %p0 = arith.constant 5.0000001201e-1 : f32
+  %shifted = math.fma %x, %log2e, %shifter : f32
+  %n = arith.subf %shifted, %shifter : f32
+  %r0 = math.fma %n, %ln2hi, %x : f32
+  %r = math.fma %n, %ln2lo, %r0 : f32
+  %q4 = math.fma %p5, %r, %p4 : f32
+  %q3 = math.fma %q4, %r, %p3 : f32
+  %q2 = math.fma %q3, %r, %p2 : f32
+  %q1 = math.fma %q2, %r, %p1 : f32
+  %q0 = math.fma %q1, %r, %p0 : f32
+  %rr = arith.mulf %r, %r : f32
+  %q = math.fma %q0, %rr, %r : f32
+  %double = math.fma %q, %two, %two : f32
+  %pattern = arith.bitcast %shifted : f32 to i32
+  %exponent = arith.shli %pattern, %bits : i32
+  %scale = arith.bitcast %exponent : i32 to f32
+  %e = arith.mulf %double, %scale : f32
+  %isSmall = arith.cmpf olt, %x, %low : f32
+  %e0 = arith.select %isSmall, %zero, %e : f32
+  %isLarge = arith.cmpf ogt, %x, %high : f32
+  %result = arith.select %isLarge, %infinity, %e0 : f32
+  return %result : f32
+}
+
+// x = 2^n m with m in [sqrt 1/2, sqrt 2); log m by a polynomial (Cephes' logf).
+func.func private @log(%x: f32) -> f32 {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %half = arith.constant 0.5 : f32
+  %minusHalf = arith.constant -0.5 : f32
+  %tiny = arith.constant 1.17549435e-38 : f32
+  %grow = arith.constant 8388608.0 : f32
+  %grown = arith.constant 23 : i32
+  %bits = arith.constant 23 : i32
+  %bias = arith.constant 126 : i32
+  %none = arith.constant 0 : i32
+  %mantissa = arith.constant 8388607 : i32
+  %halfBits = arith.constant 1056964608 : i32
+  %sqrtHalf = arith.constant 0.707106781 : f32
+  %infinity = arith.constant 0x7F800000 : f32
+  %negative = arith.constant 0xFF800000 : f32
+  %nan = arith.constant 0x7FC00000 : f32
+  %small = arith.cmpf olt, %x, %tiny : f32
+  %larger = arith.mulf %x, %grow : f32
+  %normal = arith.select %small, %larger, %x : f32
+  %shift = arith.select %small, %grown, %none : i32
+  %pattern = arith.bitcast %normal : f32 to i32
+  %biased = arith.shrui %pattern, %bits : i32
+  %n0 = arith.subi %biased, %bias : i32
+  %n1 = arith.subi %n0, %shift : i32
+  %fraction = arith.andi %pattern, %mantissa : i32
+  %m0 = arith.ori %fraction, %halfBits : i32
+  %m1 = arith.bitcast %m0 : i32 to f32
+  %low = arith.cmpf olt, %m1, %sqrtHalf : f32
+  %double = arith.addf %m1, %m1 : f32
+  %m2 = arith.select %low, %double, %m1 : f32
+  %m = arith.subf %m2, %one : f32
+  %n2 = arith.sitofp %n1 : i32 to f32
+  %n3 = arith.subf %n2, %one : f32
+  %n = arith.select %low, %n3, %n2 : f32
+  %p0 = arith.constant 7.0376836292e-2 : f32
+  %p1 = arith.constant -1.1514610310e-1 : f32
+  %p2 = arith.constant 1.1676998740e-1 : f32
+  %p3 = arith.constant -1.2420140846e-1 : f32
+  %p4 = arith.constant 1.4249322787e-1 : f32
+  %p5 = arith.constant -1.6668057665e-1 : f32
+  %p6 = arith.constant 2.0000714765e-1 : f32
+  %p7 = arith.constant -2.4999993993e-1 : f32
+  %p8 = arith.constant 3.3333331174e-1 : f32
+  %q1 = math.fma %p0, %m, %p1 : f32
+  %q2 = math.fma %q1, %m, %p2 : f32
+  %q3 = math.fma %q2, %m, %p3 : f32
+  %q4 = math.fma %q3, %m, %p4 : f32
+  %q5 = math.fma %q4, %m, %p5 : f32
+  %q6 = math.fma %q5, %m, %p6 : f32
+  %q7 = math.fma %q6, %m, %p7 : f32
+  %q8 = math.fma %q7, %m, %p8 : f32
+  %mm = arith.mulf %m, %m : f32
+  %cubic = arith.mulf %mm, %m : f32
+  %y0 = arith.mulf %q8, %cubic : f32
+  %ln2lo = arith.constant -2.12194440e-4 : f32
+  %ln2hi = arith.constant 0.693359375 : f32
+  %y1 = math.fma %n, %ln2lo, %y0 : f32
+  %y2 = math.fma %mm, %minusHalf, %y1 : f32
+  %y3 = arith.addf %m, %y2 : f32
+  %y = math.fma %n, %ln2hi, %y3 : f32
+  %isLarge = arith.cmpf oeq, %x, %infinity : f32
+  %r0 = arith.select %isLarge, %x, %y : f32
+  %isZero = arith.cmpf oeq, %x, %zero : f32
+  %r1 = arith.select %isZero, %negative, %r0 : f32
+  %isValid = arith.cmpf oge, %x, %zero : f32
+  %result = arith.select %isValid, %r1, %nan : f32
+  return %result : f32
+}
+
+// A polynomial where |x| < 0.625, else 1 - 2 / (e^2|x| + 1) with x's sign (Cephes' tanhf).
+func.func private @tanh(%x: f32) -> f32 {
+  %bound = arith.constant 0.625 : f32
+  %one = arith.constant 1.0 : f32
+  %two = arith.constant 2.0 : f32
+  %p0 = arith.constant -5.70498872745e-3 : f32
+  %p1 = arith.constant 2.06390887954e-2 : f32
+  %p2 = arith.constant -5.37397155531e-2 : f32
+  %p3 = arith.constant 1.33314422036e-1 : f32
+  %p4 = arith.constant -3.33332819422e-1 : f32
+  %s = arith.mulf %x, %x : f32
+  %q1 = math.fma %p0, %s, %p1 : f32
+  %q2 = math.fma %q1, %s, %p2 : f32
+  %q3 = math.fma %q2, %s, %p3 : f32
+  %q4 = math.fma %q3, %s, %p4 : f32
+  %q5 = arith.mulf %q4, %s : f32
+  %near = math.fma %q5, %x, %x : f32
+  %a = math.absf %x : f32
+  %aa = arith.addf %a, %a : f32
+  %e = func.call @exp(%aa) : (f32) -> f32
+  %e1 = arith.addf %e, %one : f32
+  %d = arith.divf %two, %e1 : f32
+  %f = arith.subf %one, %d : f32
+  %far = math.copysign %f, %x : f32
+  %isNear = arith.cmpf olt, %a, %bound : f32
+  %result = arith.select %isNear, %near, %far : f32
+  return %result : f32
+}
+
+// p(t) with erfc(t) = e^p(t) for t > 0.92 (N. Juffa's minimax polynomial).
+func.func private @erfc_exponent(%t: f32) -> f32 {
+  %p0 = arith.constant -1.72853470e-5 : f32
+  %p1 = arith.constant 3.83197126e-4 : f32
+  %p2 = arith.constant -3.88396438e-3 : f32
+  %p3 = arith.constant 2.42546219e-2 : f32
+  %p4 = arith.constant -1.06777877e-1 : f32
+  %p5 = arith.constant -6.34846687e-1 : f32
+  %p6 = arith.constant -1.28717512e-1 : f32
+  %s = arith.mulf %t, %t : f32
+  %u = math.fma %p2, %t, %p3 : f32
+  %q1 = math.fma %p0, %t, %p1 : f32
+  %q2 = math.fma %q1, %s, %u : f32
+  %q3 = math.fma %q2, %t, %p4 : f32
+  %q4 = math.fma %q3, %t, %p5 : f32
+  %q5 = math.fma %q4, %t, %p6 : f32
+  %minus = arith.negf %t : f32
+  %result = math.fma %q5, %t, %minus : f32
+  return %result : f32
+}
+
+// erf x for |x| < 0.93 (N. Juffa's minimax polynomial).
+func.func private @erf_near(%x: f32) -> f32 {
+  %p0 = arith.constant -5.96761703e-4 : f32
+  %p1 = arith.constant 4.99119423e-3 : f32
+  %p2 = arith.constant -2.67681349e-2 : f32
+  %p3 = arith.constant 1.12819925e-1 : f32
+  %p4 = arith.constant -3.76125336e-1 : f32
+  %p5 = arith.constant 1.28379166e-1 : f32
+  %s = arith.mulf %x, %x : f32
+  %q1 = math.fma %p0, %s, %p1 : f32
+  %q2 = math.fma %q1, %s, %p2 : f32
+  %q3 = math.fma %q2, %s, %p3 : f32
+  %q4 = math.fma %q3, %s, %p4 : f32
+  %q5 = math.fma %q4, %s, %p5 : f32
+  %result = math.fma %q5, %x, %x : f32
+  return %result : f32
+}
+
+func.func private @erf(%x: f32) -> f32 {
+  %bound = arith.constant 0.927734375 : f32
+  %one = arith.constant 1.0 : f32
+  %t = math.absf %x : f32
+  %p = func.call @erfc_exponent(%t) : (f32) -> f32
+  %e = func.call @exp(%p) : (f32) -> f32
+  %f = arith.subf %one, %e : f32
+  %far = math.copysign %f, %x : f32
+  %near = func.call @erf_near(%x) : (f32) -> f32
+  %isFar = arith.cmpf ogt, %t, %bound : f32
+  %result = arith.select %isFar, %far, %near : f32
+  return %result : f32
+}
+
+func.func private @gelu(%x: f32) -> f32 {
+  // Below 0, x/2 erfc(|t|) keeps the digits that 1 + erf(t) would cancel, t = x / sqrt 2.
+  %zero = arith.constant 0.0 : f32
+  %half = arith.constant 0.5 : f32
+  %one = arith.constant 1.0 : f32
+  %bound = arith.constant 0.927734375 : f32
+  %scale = arith.constant 0.707106781 : f32
+  %t = arith.mulf %x, %scale : f32
+  %a = math.absf %t : f32
+  %p = func.call @erfc_exponent(%a) : (f32) -> f32
+  %erfc = func.call @exp(%p) : (f32) -> f32
+  %rest = arith.mulf %erfc, %half : f32
+  %most = arith.subf %one, %rest : f32
+  %isNegative = arith.cmpf olt, %x, %zero : f32
+  %far = arith.select %isNegative, %rest, %most : f32
+  %erf = func.call @erf_near(%t) : (f32) -> f32
+  %near = math.fma %erf, %half, %half : f32
+  %isFar = arith.cmpf ogt, %a, %bound : f32
+  %factor = arith.select %isFar, %far, %near : f32
+  %result = arith.mulf %x, %factor : f32
+  return %result : f32
+}
+
+func.func private @sigmoid(%x: f32) -> f32 {
+  %one = arith.constant 1.0 : f32
+  %minus = arith.negf %x : f32
+  %e = func.call @exp(%minus) : (f32) -> f32
+  %d = arith.addf %e, %one : f32
+  %result = arith.divf %one, %d : f32
+  return %result : f32
+}
+
+func.func private @silu(%x: f32) -> f32 {
+  %one = arith.constant 1.0 : f32
+  %minus = arith.negf %x : f32
+  %e = func.call @exp(%minus) : (f32) -> f32
+  %d = arith.addf %e, %one : f32
+  %result = arith.divf %x, %d : f32
+  return %result : f32
+}
+
+func.func private @gelu_tanh(%x: f32) -> f32 {
+  // 1/2 (1 + tanh u) = 1 / (1 + e^-2u).
+  %twice = arith.constant -1.59576912 : f32
+  %cubic = arith.constant 0.044715 : f32
+  %one = arith.constant 1.0 : f32
+  %xx = arith.mulf %x, %x : f32
+  %inner = math.fma %xx, %cubic, %one : f32
+  %u0 = arith.mulf %x, %inner : f32
+  %u = arith.mulf %u0, %twice : f32
+  %e = func.call @exp(%u) : (f32) -> f32
+  %d = arith.addf %e, %one : f32
+  %result = arith.divf %x, %d : f32
+  return %result : f32
+}
+
+func.func private @relu(%x: f32) -> f32 {
+  %zero = arith.constant 0.0 : f32
+  %isNegative = arith.cmpf olt, %x, %zero : f32
+  %result = arith.select %isNegative, %zero, %x : f32
+  return %result : f32
+}
+
+func.func private @rsqrt(%x: f32) -> f32 {
+  %one = arith.constant 1.0 : f32
+  %root = math.sqrt %x : f32
+  %result = arith.divf %one, %root : f32
+  return %result : f32
+}
+
+func.func private @reciprocal(%x: f32) -> f32 {
+  %one = arith.constant 1.0 : f32
+  %result = arith.divf %one, %x : f32
+  return %result : f32
+}
+
+func.func private @is_nan(%x: f32) -> i1 {
+  %result = arith.cmpf uno, %x, %x : f32
+  return %result : i1
+}
+
+func.func private @not(%x: i1) -> i1 {
+  %true = arith.constant true
+  %result = arith.xori %x, %true : i1
+  return %result : i1
+}
+
+// r = x - n pi/2 in f64, which is exact enough up to |x| = 2^30; then Cephes' sinf and cosf. `quarter`
+// is n modulo 4, counted from the sine's.
+func.func private @sine_of_quarter(%r: f32, %quarter: f64) -> f32 {
+  %one = arith.constant 1.0 : f32
+  %minusHalf = arith.constant -0.5 : f32
+  %zero = arith.constant 0.0 : f64
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %none = arith.constant 0 : i32
+  %s0 = arith.constant -1.9515295891e-4 : f32
+  %s1 = arith.constant 8.3321608736e-3 : f32
+  %s2 = arith.constant -1.6666654611e-1 : f32
+  %z = arith.mulf %r, %r : f32
+  %sa = math.fma %s0, %z, %s1 : f32
+  %sb = math.fma %sa, %z, %s2 : f32
+  %sc = arith.mulf %sb, %z : f32
+  %sine = math.fma %sc, %r, %r : f32
+  %k0 = arith.constant 2.443315711809948e-5 : f32
+  %k1 = arith.constant -1.388731625493765e-3 : f32
+  %k2 = arith.constant 4.166664568298827e-2 : f32
+  %ca = math.fma %k0, %z, %k1 : f32
+  %cb = math.fma %ca, %z, %k2 : f32
+  %cc = math.fma %cb, %z, %minusHalf : f32
+  %cosine = math.fma %cc, %z, %one : f32
+  %number = arith.maxnumf %quarter, %zero : f64
+  %q = arith.fptosi %number : f64 to i32
+  %odd = arith.andi %q, %c1 : i32
+  %isOdd = arith.cmpi ne, %odd, %none : i32
+  %value = arith.select %isOdd, %cosine, %sine : f32
+  %upper = arith.andi %q, %c2 : i32
+  %isMinus = arith.cmpi ne, %upper, %none : i32
+  %minus = arith.negf %value : f32
+  %result = arith.select %isMinus, %minus, %value : f32
+  return %result : f32
+}
+
+func.func private @quarter_turns(%x: f64) -> f64 {
+  %perRadian = arith.constant 0.63661977236758138 : f64
+  %scaled = arith.mulf %x, %perRadian : f64
+  %result = math.roundeven %scaled : f64
+  return %result : f64
+}
+
+func.func private @less_quarter_turns(%x: f64, %n: f64) -> f32 {
+  %high = arith.constant -1.5707963267948966 : f64
+  %low = arith.constant -6.1232339957367660e-17 : f64
+  %r0 = math.fma %n, %high, %x : f64
+  %r1 = math.fma %n, %low, %r0 : f64
+  %result = arith.truncf %r1 : f64 to f32
+  return %result : f32
+}
+
+func.func private @modulo_four(%n: f64) -> f64 {
+  %quarter = arith.constant 0.25 : f64
+  %minusFour = arith.constant -4.0 : f64
+  %scaled = arith.mulf %n, %quarter : f64
+  %whole = math.floor %scaled : f64
+  %result = math.fma %whole, %minusFour, %n : f64
+  return %result : f64
+}
+
+func.func private @sin(%x: f32) -> f32 {
+  %wide = arith.extf %x : f32 to f64
+  %n = func.call @quarter_turns(%wide) : (f64) -> f64
+  %r = func.call @less_quarter_turns(%wide, %n) : (f64, f64) -> f32
+  %quarter = func.call @modulo_four(%n) : (f64) -> f64
+  %result = func.call @sine_of_quarter(%r, %quarter) : (f32, f64) -> f32
+  return %result : f32
+}
+
+func.func private @cos(%x: f32) -> f32 {
+  %one = arith.constant 1.0 : f64
+  %wide = arith.extf %x : f32 to f64
+  %n = func.call @quarter_turns(%wide) : (f64) -> f64
+  %r = func.call @less_quarter_turns(%wide, %n) : (f64, f64) -> f32
+  %next = arith.addf %n, %one : f64
+  %quarter = func.call @modulo_four(%next) : (f64) -> f64
+  %result = func.call @sine_of_quarter(%r, %quarter) : (f32, f64) -> f32
+  return %result : f32
+}
+
+// log2 |a| in f64: the exponent plus 2 atanh((m - 1) / (m + 1)) log2 e, m in [sqrt 1/2, sqrt 2). 0 and
+// infinity give infinities.
+func.func private @log2_magnitude(%a: f32) -> f64 {
+  %one = arith.constant 1.0 : f64
+  %half = arith.constant 0.5 : f64
+  %root = arith.constant 1.4142135623730951 : f64
+  %bits = arith.constant 52 : i64
+  %bias = arith.constant 1023 : i64
+  %mantissa = arith.constant 4503599627370495 : i64
+  %oneBits = arith.constant 4607182418800017408 : i64
+  %p = math.absf %a : f32
+  %x = arith.extf %p : f32 to f64
+  %pattern = arith.bitcast %x : f64 to i64
+  %e0 = arith.shrui %pattern, %bits : i64
+  %e1 = arith.subi %e0, %bias : i64
+  %e2 = arith.trunci %e1 : i64 to i32
+  %e3 = arith.sitofp %e2 : i32 to f64
+  %f0 = arith.andi %pattern, %mantissa : i64
+  %f1 = arith.ori %f0, %oneBits : i64
+  %m0 = arith.bitcast %f1 : i64 to f64
+  %isHigh = arith.cmpf ogt, %m0, %root : f64
+  %m1 = arith.mulf %m0, %half : f64
+  %m = arith.select %isHigh, %m1, %m0 : f64
+  %e4 = arith.addf %e3, %one : f64
+  %e = arith.select %isHigh, %e4, %e3 : f64
+  %above = arith.subf %m, %one : f64
+  %below = arith.addf %m, %one : f64
+  %f = arith.divf %above, %below : f64
+  %s = arith.mulf %f, %f : f64
+  %k15 = arith.constant 0.19235933878519512 : f64
+  %k13 = arith.constant 0.22195308321368666 : f64
+  %k11 = arith.constant 0.26230818925253879 : f64
+  %k9 = arith.constant 0.32059889797532518 : f64
+  %k7 = arith.constant 0.41219858311113240 : f64
+  %k5 = arith.constant 0.57707801635558536 : f64
+  %k3 = arith.constant 0.96179669392597556 : f64
+  %k1 = arith.constant 2.8853900817779268 : f64
+  %q13 = math.fma %k15, %s, %k13 : f64
+  %q11 = math.fma %q13, %s, %k11 : f64
+  %q9 = math.fma %q11, %s, %k9 : f64
+  %q7 = math.fma %q9, %s, %k7 : f64
+  %q5 = math.fma %q7, %s, %k5 : f64
+  %q3 = math.fma %q5, %s, %k3 : f64
+  %q1 = math.fma %q3, %s, %k1 : f64
+  %finite = math.fma %q1, %f, %e : f64
+  %zero = arith.constant 0.0 : f64
+  %infinity = arith.constant 0x7FF0000000000000 : f64
+  %lowest = arith.constant 0xFFF0000000000000 : f64
+  %isZero = arith.cmpf oeq, %x, %zero : f64
+  %isInfinite = arith.cmpf oeq, %x, %infinity : f64
+  %isOne = arith.cmpf oeq, %x, %one : f64
+  %r0 = arith.select %isZero, %lowest, %finite : f64
+  %r1 = arith.select %isInfinite, %infinity, %r0 : f64
+  %isNan = arith.cmpf uno, %x, %x : f64
+  %r2 = arith.select %isNan, %x, %r1 : f64
+  return %r2 : f64
+}
+
+// 2^y in f64 for |y| <= 1000: 2^n e^((y - n) ln 2) by a Taylor polynomial of degree 9.
+func.func private @exp2_wide(%y: f64) -> f64 {
+  %ln2 = arith.constant 0.69314718055994531 : f64
+  %bits = arith.constant 52 : i64
+  %bias = arith.constant 1023 : i32
+  %low = arith.constant -1000.0 : f64
+  %n = math.roundeven %y : f64
+  %r0 = arith.subf %y, %n : f64
+  %r = arith.mulf %r0, %ln2 : f64
+  %t9 = arith.constant 2.7557319223985893e-6 : f64
+  %t8 = arith.constant 2.4801587301587302e-5 : f64
+  %t7 = arith.constant 1.9841269841269841e-4 : f64
+  %t6 = arith.constant 1.3888888888888889e-3 : f64
+  %t5 = arith.constant 8.3333333333333333e-3 : f64
+  %t4 = arith.constant 4.1666666666666667e-2 : f64
+  %t3 = arith.constant 1.6666666666666667e-1 : f64
+  %t2 = arith.constant 0.5 : f64
+  %t1 = arith.constant 1.0 : f64
+  %q8 = math.fma %t9, %r, %t8 : f64
+  %q7 = math.fma %q8, %r, %t7 : f64
+  %q6 = math.fma %q7, %r, %t6 : f64
+  %q5 = math.fma %q6, %r, %t5 : f64
+  %q4 = math.fma %q5, %r, %t4 : f64
+  %q3 = math.fma %q4, %r, %t3 : f64
+  %q2 = math.fma %q3, %r, %t2 : f64
+  %q1 = math.fma %q2, %r, %t1 : f64
+  %q0 = math.fma %q1, %r, %t1 : f64
+  %number = arith.maxnumf %n, %low : f64
+  %whole = arith.fptosi %number : f64 to i32
+  %biased = arith.addi %whole, %bias : i32
+  %wide = arith.extsi %biased : i32 to i64
+  %shifted = arith.shli %wide, %bits : i64
+  %scale = arith.bitcast %shifted : i64 to f64
+  %result = arith.mulf %q0, %scale : f64
+  return %result : f64
+}
+
+// a^b = 2^(b log2 |a|), computed in f64, with the sign and the special cases of IEEE 754.
+func.func private @pow(%a: f32, %b: f32) -> f32 {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %half = arith.constant 0.5 : f32
+  %nan = arith.constant 0x7FC00000 : f32
+  %infinity = arith.constant 0x7F800000 : f32
+  %wideZero = arith.constant 0.0 : f64
+  %low = arith.constant -1000.0 : f64
+  %high = arith.constant 1000.0 : f64
+  %log = func.call @log2_magnitude(%a) : (f32) -> f64
+  %wideB = arith.extf %b : f32 to f64
+  %y0 = arith.mulf %wideB, %log : f64
+  %x = math.absf %a : f32
+  %isOne = arith.cmpf oeq, %x, %one : f32
+  %isZeroth = arith.cmpf oeq, %b, %zero : f32
+  %isTrivial = arith.ori %isOne, %isZeroth : i1
+  %y1 = arith.select %isTrivial, %wideZero, %y0 : f64
+  %y2 = arith.maximumf %y1, %low : f64
+  %y = arith.minimumf %y2, %high : f64
+  %power = func.call @exp2_wide(%y) : (f64) -> f64
+  %magnitude = arith.truncf %power : f64 to f32
+  %floor = math.floor %b : f32
+  %halfB = arith.mulf %b, %half : f32
+  %halfFloor = math.floor %halfB : f32
+  %isFraction = arith.cmpf une, %floor, %b : f32
+  %isOddOrFraction = arith.cmpf une, %halfFloor, %halfB : f32
+  %signed = math.copysign %magnitude, %a : f32
+  %withSign = arith.select %isOddOrFraction, %signed, %magnitude : f32
+  %isNegative = arith.cmpf olt, %a, %zero : f32
+  %isFinite = arith.cmpf olt, %x, %infinity : f32
+  %r0 = arith.select %isFraction, %magnitude, %withSign : f32
+  %undefined0 = arith.andi %isNegative, %isFinite : i1
+  %undefined = arith.andi %undefined0, %isFraction : i1
+  %result = arith.select %undefined, %nan, %r0 : f32
+  return %result : f32
+}
+
+// The remainder in f64, exact for quotients below 2^29, moved to b's sign.
+func.func private @mod(%a: f32, %b: f32) -> f32 {
+  %zero = arith.constant 0.0 : f64
+  %infinity = arith.constant 0x7FF0000000000000 : f64
+  %wideA = arith.extf %a : f32 to f64
+  %wideB = arith.extf %b : f32 to f64
+  %quotient = arith.divf %wideA, %wideB : f64
+  %whole = math.trunc %quotient : f64
+  %minus = arith.negf %whole : f64
+  %r0 = math.fma %minus, %wideB, %wideA : f64
+  %size = math.absf %wideB : f64
+  %isInfinite = arith.cmpf oeq, %size, %infinity : f64
+  %r1 = arith.select %isInfinite, %wideA, %r0 : f64
+  %moved = arith.addf %r1, %wideB : f64
+  %product = math.copysign %r1, %wideB : f64
+  %isOther = arith.cmpf une, %product, %r1 : f64
+  %r2 = arith.select %isOther, %moved, %r1 : f64
+  %result = arith.truncf %r2 : f64 to f32
+  return %result : f32
+}
+
+func.func private @f32_to_bool(%x: f32) -> i1 {
+  %zero = arith.constant 0.0 : f32
+  %result = arith.cmpf une, %x, %zero : f32
+  return %result : i1
+}
+
+// Towards zero, saturating; NaN gives 0.
+func.func private @f32_to_i32(%x: f32) -> i32 {
+  %low = arith.constant -2147483648.0 : f32
+  %high = arith.constant 2147483520.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %largest = arith.constant 2147483647 : i32
+  %isNumber = arith.cmpf ord, %x, %x : f32
+  %number = arith.select %isNumber, %x, %zero : f32
+  %above = arith.maximumf %number, %low : f32
+  %bounded = arith.minimumf %above, %high : f32
+  %whole = arith.fptosi %bounded : f32 to i32
+  %isHigh = arith.cmpf ogt, %x, %high : f32
+  %result = arith.select %isHigh, %largest, %whole : i32
+  return %result : i32
+}
+
+func.func private @f32_to_i64(%x: f32) -> i64 {
+  %low = arith.constant -9223372036854775808.0 : f32
+  %high = arith.constant 9223371487098961920.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %largest = arith.constant 9223372036854775807 : i64
+  %isNumber = arith.cmpf ord, %x, %x : f32
+  %number = arith.select %isNumber, %x, %zero : f32
+  %above = arith.maximumf %number, %low : f32
+  %bounded = arith.minimumf %above, %high : f32
+  %whole = arith.fptosi %bounded : f32 to i64
+  %isHigh = arith.cmpf ogt, %x, %high : f32
+  %result = arith.select %isHigh, %largest, %whole : i64
+  return %result : i64
+}
+
+func.func private @i64_to_i32(%x: i64) -> i32 {
+  %low = arith.constant -2147483648 : i64
+  %high = arith.constant 2147483647 : i64
+  %above = arith.maxsi %x, %low : i64
+  %bounded = arith.minsi %above, %high : i64
+  %result = arith.trunci %bounded : i64 to i32
+  return %result : i32
+}
+
+func.func private @i32_to_bool(%x: i32) -> i1 {
+  %zero = arith.constant 0 : i32
+  %result = arith.cmpi ne, %x, %zero : i32
+  return %result : i1
+}
+
+func.func private @relu_i32(%x: i32) -> i32 {
+  %zero = arith.constant 0 : i32
+  %result = arith.maxsi %x, %zero : i32
+  return %result : i32
+}
+
+func.func private @neg_i32(%x: i32) -> i32 {
+  %zero = arith.constant 0 : i32
+  %result = arith.subi %zero, %x : i32
+  return %result : i32
+}
+
+// The processor traps on division by 0 and on the lowest number by -1; here they give 0 and wrap.
+func.func private @div_i32(%a: i32, %b: i32) -> i32 {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %minusOne = arith.constant -1 : i32
+  %isZero = arith.cmpi eq, %b, %zero : i32
+  %isMinus = arith.cmpi eq, %b, %minusOne : i32
+  %isSpecial = arith.ori %isZero, %isMinus : i1
+  %divisor = arith.select %isSpecial, %one, %b : i32
+  %quotient = arith.divsi %a, %divisor : i32
+  %minus = arith.subi %zero, %a : i32
+  %r0 = arith.select %isMinus, %minus, %quotient : i32
+  %result = arith.select %isZero, %zero, %r0 : i32
+  return %result : i32
+}
+
+func.func private @mod_i32(%a: i32, %b: i32) -> i32 {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %minusOne = arith.constant -1 : i32
+  %isZero = arith.cmpi eq, %b, %zero : i32
+  %isMinus = arith.cmpi eq, %b, %minusOne : i32
+  %isSpecial = arith.ori %isZero, %isMinus : i1
+  %divisor = arith.select %isSpecial, %one, %b : i32
+  %r0 = arith.remsi %a, %divisor : i32
+  %mixed = arith.xori %r0, %b : i32
+  %differs = arith.cmpi slt, %mixed, %zero : i32
+  %isRest = arith.cmpi ne, %r0, %zero : i32
+  %isOther = arith.andi %differs, %isRest : i1
+  %moved = arith.addi %r0, %b : i32
+  %result = arith.select %isOther, %moved, %r0 : i32
+  return %result : i32
+}
+
+func.func private @i64_to_bool(%x: i64) -> i1 {
+  %zero = arith.constant 0 : i64
+  %result = arith.cmpi ne, %x, %zero : i64
+  return %result : i1
+}
+
+func.func private @relu_i64(%x: i64) -> i64 {
+  %zero = arith.constant 0 : i64
+  %result = arith.maxsi %x, %zero : i64
+  return %result : i64
+}
+
+func.func private @neg_i64(%x: i64) -> i64 {
+  %zero = arith.constant 0 : i64
+  %result = arith.subi %zero, %x : i64
+  return %result : i64
+}
+
+// The processor traps on division by 0 and on the lowest number by -1; here they give 0 and wrap.
+func.func private @div_i64(%a: i64, %b: i64) -> i64 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %minusOne = arith.constant -1 : i64
+  %isZero = arith.cmpi eq, %b, %zero : i64
+  %isMinus = arith.cmpi eq, %b, %minusOne : i64
+  %isSpecial = arith.ori %isZero, %isMinus : i1
+  %divisor = arith.select %isSpecial, %one, %b : i64
+  %quotient = arith.divsi %a, %divisor : i64
+  %minus = arith.subi %zero, %a : i64
+  %r0 = arith.select %isMinus, %minus, %quotient : i64
+  %result = arith.select %isZero, %zero, %r0 : i64
+  return %result : i64
+}
+
+func.func private @mod_i64(%a: i64, %b: i64) -> i64 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %minusOne = arith.constant -1 : i64
+  %isZero = arith.cmpi eq, %b, %zero : i64
+  %isMinus = arith.cmpi eq, %b, %minusOne : i64
+  %isSpecial = arith.ori %isZero, %isMinus : i1
+  %divisor = arith.select %isSpecial, %one, %b : i64
+  %r0 = arith.remsi %a, %divisor : i64
+  %mixed = arith.xori %r0, %b : i64
+  %differs = arith.cmpi slt, %mixed, %zero : i64
+  %isRest = arith.cmpi ne, %r0, %zero : i64
+  %isOther = arith.andi %differs, %isRest : i1
+  %moved = arith.addi %r0, %b : i64
+  %result = arith.select %isOther, %moved, %r0 : i64
+  return %result : i64
+}

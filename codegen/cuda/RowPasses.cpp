@@ -1,0 +1,82 @@
+#include "codegen/cuda/RowPasses.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace kfuse::codegen::cuda {
+
+using ir::Scalar;
+using ir::ScalarNode;
+
+RowPasses::RowPasses(const LinearGraph &graph) {
+  unsigned columns = graph.graph.domain.reductionDim;
+  std::vector<size_t> stage(graph.graph.nodes.size()); // Passes that must end before a node is known.
+  for (auto [id, node] : llvm::enumerate(graph.graph.nodes)) {
+    for (llvm::ArrayRef<Scalar> used : {llvm::ArrayRef<Scalar>(node.operands), llvm::ArrayRef<Scalar>(node.symbols)})
+      for (Scalar s : used)
+        stage[id] = std::max(stage[id], stage[s.id]);
+    if (node.kind != ScalarNode::Kind::Reduce)
+      continue;
+    reductions.resize(std::max(reductions.size(), stage[id] + 1));
+    reductions[stage[id]++].push_back({static_cast<int>(id)});
+  }
+  for (auto [i, output] : llvm::enumerate(graph.graph.outputs)) {
+    bool perElement = output.map.getResult(0).isFunctionOfDim(columns);
+    (perElement ? elementOutputs : rowOutputs).push_back(i);
+    if (perElement)
+      elementValues.push_back(output.value);
+  }
+}
+
+std::vector<Scalar> RowPasses::roots(const LinearGraph &graph, size_t number) const {
+  if (number == reductions.size())
+    return elementValues;
+  std::vector<Scalar> roots;
+  for (Scalar reduction : reductions[number])
+    roots.push_back(graph[reduction].operands[0]);
+  return roots;
+}
+
+std::vector<Scalar> rowValues(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots) {
+  std::vector<Scalar> values;
+  std::vector<bool> seen(graph.graph.nodes.size());
+  auto visit = [&](auto &self, Scalar s) -> void {
+    if (seen[s.id])
+      return;
+    seen[s.id] = true;
+    if (!graph.dependsOn(s, graph.graph.domain.reductionDim)) {
+      if (graph[s].kind != ScalarNode::Kind::Constant)
+        values.push_back(s);
+      return;
+    }
+    for (Scalar operand : graph[s].operands)
+      self(self, operand);
+  };
+  for (Scalar root : roots)
+    visit(visit, root);
+  llvm::sort(values, [](Scalar a, Scalar b) { return a.id < b.id; });
+  return values;
+}
+
+RowLoads::RowLoads(const LinearGraph &graph, const RowPasses &passes, const ChunkPrinter &chunk, RowStorage storage) {
+  std::vector<int> uses(graph.graph.nodes.size());
+  for (size_t pass = 0; pass < passes.count(); ++pass) {
+    std::vector<Scalar> roots = passes.roots(graph, pass);
+    own.push_back(chunk.loadsOf(roots, rowValues(graph, roots)));
+    for (Scalar load : own.back())
+      if (storage != RowStorage::Reload && ++uses[load.id] == 2)
+        kept.push_back(load);
+  }
+  llvm::sort(kept, [](Scalar a, Scalar b) { return a.id < b.id; });
+  for (std::vector<Scalar> &loads : own)
+    llvm::erase_if(loads, [&](Scalar load) { return llvm::is_contained(kept, load); });
+}
+
+int64_t RowLoads::keptBytes(const LinearGraph &graph, int64_t vector) const {
+  int64_t bytes = 0;
+  for (Scalar load : kept)
+    bytes += llvm::alignTo(vector * byteWidth(graph.graph.inputs[graph[load].input].type), 4);
+  return llvm::alignTo(bytes, vector > 1 ? 16 : 8);
+}
+
+} // namespace kfuse::codegen::cuda

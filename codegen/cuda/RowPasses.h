@@ -1,0 +1,37 @@
+// How a region with row reductions passes over its rows.
+#pragma once
+
+#include "codegen/cuda/ChunkPrinter.h"
+
+namespace kfuse::codegen::cuda {
+
+/// Where the operands that several passes need stay between them.
+enum class RowStorage : int64_t { Reload = 0, Registers = 1, Shared = 2 };
+
+/// One pass over the row for each stage of reductions, one more for results per element: softmax takes
+/// three, for its maximum, its sum and its result. The same for every config.
+struct RowPasses {
+  std::vector<std::vector<ir::Scalar>> reductions; ///< Per pass: Reduce nodes it computes.
+  std::vector<unsigned> elementOutputs, rowOutputs;
+  std::vector<ir::Scalar> elementValues;
+
+  explicit RowPasses(const LinearGraph &graph);
+  size_t count() const { return reductions.size() + !elementOutputs.empty(); }
+  /// Nodes that pass `number` evaluates at each column.
+  std::vector<ir::Scalar> roots(const LinearGraph &graph, size_t number) const;
+};
+
+/// Nodes without columns that `roots` use: values of the whole row, computed before the pass.
+std::vector<ir::Scalar> rowValues(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> roots);
+
+/// Which loads stay between passes, and which belong to one.
+struct RowLoads {
+  std::vector<ir::Scalar> kept;
+  std::vector<std::vector<ir::Scalar>> own; ///< Per pass.
+
+  RowLoads(const LinearGraph &graph, const RowPasses &passes, const ChunkPrinter &chunk, RowStorage storage);
+  /// Bytes that the kept operands of one chunk of `vector` columns take.
+  int64_t keptBytes(const LinearGraph &graph, int64_t vector) const;
+};
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,278 @@
+#include "tests/cuda/TemplateCases.h"
+
+namespace kfuse::test {
+namespace {
+
+/// "tensor<4x8xbf16>" for ("4x8", "bf16").
+std::string tensor(const std::string &shape, const std::string &type) { return "tensor<" + shape + "x" + type + ">"; }
+
+/// A function of a, b, ... of the given types with the given body, which defines %r.
+std::string function(const std::vector<std::string> &arguments, const std::string &result, const std::string &body) {
+  std::string parameters;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    parameters += (i ? ", %" : "%") + std::string(1, static_cast<char>('a' + i)) + ": " + arguments[i];
+  return "func.func @f(" + parameters + ") -> (" + result + ") {\n" + body + "\n}\n";
+}
+
+TemplateCase unary(const std::string &op, const std::string &shape, const std::string &type) {
+  std::string t = tensor(shape, type);
+  return {op + "_" + shape + "_" + type,
+          function({t}, t, "%r = kfuse." + op + " %a : (" + t + ") -> " + t + "\nreturn %r : " + t)};
+}
+
+TemplateCase addGelu(const std::string &shape, const std::string &bias, const std::string &type) {
+  std::string t = tensor(shape, type), v = tensor(bias, type);
+  return {"add_gelu_" + shape + "_" + type,
+          function({t, v}, t,
+                   "%0 = kfuse.add %a, %b : (" + t + ", " + v + ") -> " + t + "\n%r = kfuse.gelu %0 : (" + t + ") -> " +
+                       t + "\nreturn %r : " + t)};
+}
+
+TemplateCase matmul(int m, int n, int k, bool transposeA, bool transposeB, const std::string &type) {
+  auto matrix = [&](int rows, int columns, bool transposed) {
+    return tensor(std::to_string(transposed ? columns : rows) + "x" + std::to_string(transposed ? rows : columns),
+                  type);
+  };
+  std::string a = matrix(m, k, transposeA), b = matrix(k, n, transposeB), r = matrix(m, n, false);
+  std::string flags = transposeA   ? transposeB ? " {transpose_a, transpose_b}" : " {transpose_a}"
+                      : transposeB ? " {transpose_b}"
+                                   : "";
+  std::string name = "matmul_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) +
+                     (transposeA ? "_ta" : "") + (transposeB ? "_tb" : "") + "_" + type;
+  return {name,
+          function({a, b}, r,
+                   "%r = kfuse.matmul %a, %b" + flags + " : (" + a + ", " + b + ") -> " + r + "\nreturn %r : " + r)};
+}
+
+} // namespace
+
+std::vector<TemplateCase> pointwiseCases() {
+  std::vector<TemplateCase> cases{
+      addGelu("64x96", "96", "bf16"), addGelu("7x33", "33", "f16"), addGelu("3x5x127", "127", "f32"),
+      unary("silu", "1003", "bf16"),  unary("exp", "1", "f32"),     unary("neg", "33x2", "i64"),
+      unary("not", "77", "i1"),
+  };
+  cases.push_back({"transpose_add", R"(
+func.func @f(%a: tensor<2x12x20x16xbf16>, %b: tensor<2x20x12x16xbf16>) -> tensor<2x20x12x16xbf16> {
+  %0 = kfuse.transpose %a {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x12x20x16xbf16>) -> tensor<2x20x12x16xbf16>
+  %r = kfuse.add %0, %b : (tensor<2x20x12x16xbf16>, tensor<2x20x12x16xbf16>) -> tensor<2x20x12x16xbf16>
+  return %r : tensor<2x20x12x16xbf16>
+})"});
+  cases.push_back({"transpose_inner", R"(
+func.func @f(%a: tensor<33x47xf32>) -> tensor<47x33xf32> {
+  %0 = kfuse.transpose %a {permutation = array<i64: 1, 0>} : (tensor<33x47xf32>) -> tensor<47x33xf32>
+  return %0 : tensor<47x33xf32>
+})"});
+  cases.push_back({"rotary", R"(
+func.func @f(%a: tensor<2x4x10x32xbf16>, %b: tensor<1x1x10x32xbf16>, %c: tensor<1x1x10x32xbf16>) -> tensor<2x4x10x32xbf16> {
+  %0 = kfuse.rotary %a, %b, %c : (tensor<2x4x10x32xbf16>, tensor<1x1x10x32xbf16>, tensor<1x1x10x32xbf16>) -> tensor<2x4x10x32xbf16>
+  return %0 : tensor<2x4x10x32xbf16>
+})"});
+  cases.push_back({"rotary_interleaved_half_tables", R"(
+func.func @f(%a: tensor<2x10x12xf16>, %b: tensor<10x6xf16>, %c: tensor<10x6xf16>) -> tensor<2x10x12xf16> {
+  %0 = kfuse.rotary %a, %b, %c {interleaved} : (tensor<2x10x12xf16>, tensor<10x6xf16>, tensor<10x6xf16>) -> tensor<2x10x12xf16>
+  return %0 : tensor<2x10x12xf16>
+})"});
+  cases.push_back({"concat_aligned", R"(
+func.func @f(%a: tensor<5x16xf32>, %b: tensor<5x32xf32>, %c: tensor<5x8xf32>) -> tensor<5x56xf32> {
+  %0 = kfuse.concat %a, %b, %c {axis = 1 : i64} : (tensor<5x16xf32>, tensor<5x32xf32>, tensor<5x8xf32>) -> tensor<5x56xf32>
+  return %0 : tensor<5x56xf32>
+})"});
+  cases.push_back({"concat_odd", R"(
+func.func @f(%a: tensor<5x3xbf16>, %b: tensor<5x14xbf16>) -> tensor<5x17xbf16> {
+  %0 = kfuse.concat %a, %b {axis = 1 : i64} : (tensor<5x3xbf16>, tensor<5x14xbf16>) -> tensor<5x17xbf16>
+  return %0 : tensor<5x17xbf16>
+})"});
+  cases.push_back({"gather_rows", R"(
+func.func @f(%a: tensor<4x24xbf16>, %b: tensor<2x9xi64>) -> tensor<2x9x24xbf16> {
+  %0 = kfuse.gather %a, %b {axis = 0 : i64} : (tensor<4x24xbf16>, tensor<2x9xi64>) -> tensor<2x9x24xbf16>
+  return %0 : tensor<2x9x24xbf16>
+})"});
+  cases.push_back({"gather_columns", R"(
+func.func @f(%a: tensor<6x4xf32>, %b: tensor<11xi32>) -> tensor<6x11xf32> {
+  %0 = kfuse.gather %a, %b {axis = 1 : i64} : (tensor<6x4xf32>, tensor<11xi32>) -> tensor<6x11xf32>
+  return %0 : tensor<6x11xf32>
+})"});
+  cases.push_back({"state_update", R"(
+func.func @f(%a: tensor<2x3x8x16xbf16>, %b: tensor<2x3x1x16xbf16>, %c: tensor<i64>) -> tensor<2x3x8x16xbf16> {
+  %0 = kfuse.state_update %a, %b, %c {axis = 2 : i64} : (tensor<2x3x8x16xbf16>, tensor<2x3x1x16xbf16>, tensor<i64>) -> tensor<2x3x8x16xbf16>
+  return %0 : tensor<2x3x8x16xbf16>
+})"});
+  cases.push_back({"state_update_per_row", R"(
+func.func @f(%a: tensor<2x5x6xf32>, %b: tensor<2x3x6xf32>, %c: tensor<2xi32>) -> tensor<2x5x6xf32> {
+  %0 = kfuse.state_update %a, %b, %c {axis = 1 : i64} : (tensor<2x5x6xf32>, tensor<2x3x6xf32>, tensor<2xi32>) -> tensor<2x5x6xf32>
+  return %0 : tensor<2x5x6xf32>
+})"});
+  cases.push_back({"mask_iota_where", R"(
+func.func @f(%a: tensor<3x9x9xf32>) -> tensor<3x9x9xf32> {
+  %0 = kfuse.iota {dim = 0 : i64} : tensor<9x9xi64>
+  %1 = kfuse.iota {dim = 1 : i64} : tensor<9x9xi64>
+  %2 = kfuse.ge %0, %1 : (tensor<9x9xi64>, tensor<9x9xi64>) -> tensor<9x9xi1>
+  %3 = kfuse.constant dense<0xFF800000> : tensor<f32>
+  %r = kfuse.where %2, %a, %3 : (tensor<9x9xi1>, tensor<3x9x9xf32>, tensor<f32>) -> tensor<3x9x9xf32>
+  return %r : tensor<3x9x9xf32>
+})"});
+  cases.push_back({"two_results_slice_cast", R"(
+func.func @f(%a: tensor<12x20xf32>, %b: tensor<6x10xi32>) -> (tensor<6x10xbf16>, tensor<6x10xf32>) {
+  %0 = kfuse.slice %a {offsets = array<i64: 1, 19>, strides = array<i64: 2, -2>} : (tensor<12x20xf32>) -> tensor<6x10xf32>
+  %1 = kfuse.cast %b : (tensor<6x10xi32>) -> tensor<6x10xf32>
+  %2 = kfuse.mul %0, %1 : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
+  %3 = kfuse.cast %2 : (tensor<6x10xf32>) -> tensor<6x10xbf16>
+  return %3, %2 : tensor<6x10xbf16>, tensor<6x10xf32>
+})"});
+  cases.push_back({"integers", R"(
+func.func @f(%a: tensor<50xi32>, %b: tensor<50xi32>) -> tensor<50xi32> {
+  %0 = kfuse.constant dense<-3> : tensor<i32>
+  %1 = kfuse.mod %a, %0 : (tensor<50xi32>, tensor<i32>) -> tensor<50xi32>
+  %2 = kfuse.div %b, %0 : (tensor<50xi32>, tensor<i32>) -> tensor<50xi32>
+  %3 = kfuse.max %1, %2 : (tensor<50xi32>, tensor<50xi32>) -> tensor<50xi32>
+  %4 = kfuse.abs %3 : (tensor<50xi32>) -> tensor<50xi32>
+  return %4 : tensor<50xi32>
+})"});
+  return cases;
+}
+
+std::vector<TemplateCase> rowCases() {
+  std::vector<TemplateCase> cases;
+  for (auto [shape, type] :
+       {std::pair{"5x8x64", "bf16"}, {"3x1000", "f32"}, {"7x33", "f16"}, {"2x4096", "bf16"}, {"3x1", "f32"}})
+    cases.push_back(unary("softmax", shape, type));
+  for (auto [shape, columns, type] :
+       {std::tuple{"6x768", "768", "bf16"}, {"127x33", "33", "f32"}, {"2x3x20000", "20000", "f16"}}) {
+    std::string t = tensor(shape, type), v = tensor(columns, type);
+    cases.push_back({"add_layer_norm_" + std::string(shape) + "_" + type,
+                     function({t, t, v, v}, t + ", " + t,
+                              "%0 = kfuse.add %a, %b : (" + t + ", " + t + ") -> " + t +
+                                  "\n%r = \"kfuse.layer_norm\"(%0, %c, %d) <{epsilon = 1.0e-5 : f32, "
+                                  "operandSegmentSizes = array<i32: 1, 1, 1>}> : (" +
+                                  t + ", " + v + ", " + v + ") -> " + t + "\nreturn %r, %0 : " + t + ", " + t)});
+    cases.push_back({"rms_norm_silu_" + std::string(shape) + "_" + type,
+                     function({t, v}, t,
+                              "%0 = kfuse.rms_norm %a, %b {epsilon = 1.0e-6 : f32} : (" + t + ", " + v + ") -> " + t +
+                                  "\n%r = kfuse.silu %0 : (" + t + ") -> " + t + "\nreturn %r : " + t)});
+  }
+  cases.push_back({"masked_softmax", R"(
+func.func @f(%a: tensor<2x4x9x72xbf16>, %b: tensor<9x72xi1>) -> tensor<2x4x9x72xbf16> {
+  %0 = kfuse.constant dense<0.125> : tensor<bf16>
+  %1 = kfuse.mul %a, %0 : (tensor<2x4x9x72xbf16>, tensor<bf16>) -> tensor<2x4x9x72xbf16>
+  %2 = kfuse.constant dense<0xFF80> : tensor<bf16>
+  %3 = kfuse.where %b, %1, %2 : (tensor<9x72xi1>, tensor<2x4x9x72xbf16>, tensor<bf16>) -> tensor<2x4x9x72xbf16>
+  %4 = kfuse.softmax %3 : (tensor<2x4x9x72xbf16>) -> tensor<2x4x9x72xbf16>
+  return %4 : tensor<2x4x9x72xbf16>
+})"});
+  cases.push_back({"reduce_columns", R"(
+func.func @f(%a: tensor<70x45xf32>) -> tensor<45xf32> {
+  %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 0>} : (tensor<70x45xf32>) -> tensor<45xf32>
+  return %0 : tensor<45xf32>
+})"});
+  cases.push_back({"reduce_middle_and_last", R"(
+func.func @f(%a: tensor<3x10x7x8xbf16>) -> tensor<3x7xbf16> {
+  %0 = kfuse.reduce %a {function = "max", axes = array<i64: 1, 3>} : (tensor<3x10x7x8xbf16>) -> tensor<3x7xbf16>
+  return %0 : tensor<3x7xbf16>
+})"});
+  cases.push_back({"mean_of_squares", R"(
+func.func @f(%a: tensor<19x260xf32>) -> tensor<19xf32> {
+  %0 = kfuse.mul %a, %a : (tensor<19x260xf32>, tensor<19x260xf32>) -> tensor<19x260xf32>
+  %1 = kfuse.reduce %0 {function = "mean", axes = array<i64: 1>} : (tensor<19x260xf32>) -> tensor<19xf32>
+  %2 = kfuse.sqrt %1 : (tensor<19xf32>) -> tensor<19xf32>
+  return %2 : tensor<19xf32>
+})"});
+  cases.push_back({"sum_of_all", R"(
+func.func @f(%a: tensor<9x1000xf32>) -> tensor<f32> {
+  %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 0, 1>} : (tensor<9x1000xf32>) -> tensor<f32>
+  return %0 : tensor<f32>
+})"});
+  cases.push_back({"integer_min", R"(
+func.func @f(%a: tensor<5x77xi64>) -> tensor<5xi64> {
+  %0 = kfuse.reduce %a {function = "min", axes = array<i64: 1>} : (tensor<5x77xi64>) -> tensor<5xi64>
+  return %0 : tensor<5xi64>
+})"});
+  cases.push_back({"transposed_softmax", R"(
+func.func @f(%a: tensor<12x40xbf16>) -> tensor<40x12xbf16> {
+  %0 = kfuse.softmax %a : (tensor<12x40xbf16>) -> tensor<12x40xbf16>
+  %1 = kfuse.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<12x40xbf16>) -> tensor<40x12xbf16>
+  return %1 : tensor<40x12xbf16>
+})"});
+  return cases;
+}
+std::vector<TemplateCase> matmulCases(const std::string &type) {
+  std::vector<TemplateCase> cases;
+  struct Size {
+    int m, n, k;
+  };
+  // Sizes that divide nothing, and layouts of both operands.
+  for (auto [m, n, k] : {Size{1, 72, 96}, {7, 33, 33}, {127, 130, 264}, {64, 128, 64}, {20, 1, 40}, {17, 64, 36}})
+    for (int layout : {0, 1, 2, 3})
+      cases.push_back(matmul(m, n, k, layout & 1, layout & 2, type));
+  auto typed = [&](std::string text) {
+    for (std::size_t at; (at = text.find("TYPE")) != std::string::npos;)
+      text.replace(at, 4, type);
+    return text;
+  };
+  cases.push_back({"bias_gelu_residual_" + type, typed(R"(
+func.func @f(%a: tensor<2x37x72xTYPE>, %b: tensor<72x136xTYPE>, %c: tensor<136xTYPE>, %d: tensor<2x37x136xTYPE>) -> tensor<2x37x136xTYPE> {
+  %0 = kfuse.matmul %a, %b : (tensor<2x37x72xTYPE>, tensor<72x136xTYPE>) -> tensor<2x37x136xTYPE>
+  %1 = kfuse.add %0, %c : (tensor<2x37x136xTYPE>, tensor<136xTYPE>) -> tensor<2x37x136xTYPE>
+  %2 = kfuse.gelu %1 : (tensor<2x37x136xTYPE>) -> tensor<2x37x136xTYPE>
+  %3 = kfuse.add %2, %d : (tensor<2x37x136xTYPE>, tensor<2x37x136xTYPE>) -> tensor<2x37x136xTYPE>
+  return %3 : tensor<2x37x136xTYPE>
+})")});
+  cases.push_back({"grouped_heads_" + type, typed(R"(
+func.func @f(%a: tensor<2x4x9x32xTYPE>, %b: tensor<2x2x21x32xTYPE>) -> tensor<2x4x9x21xTYPE> {
+  %0 = kfuse.reshape %b : (tensor<2x2x21x32xTYPE>) -> tensor<2x2x1x21x32xTYPE>
+  %1 = kfuse.broadcast %0 : (tensor<2x2x1x21x32xTYPE>) -> tensor<2x2x2x21x32xTYPE>
+  %2 = kfuse.reshape %1 : (tensor<2x2x2x21x32xTYPE>) -> tensor<2x4x21x32xTYPE>
+  %3 = kfuse.matmul %a, %2 {transpose_b} : (tensor<2x4x9x32xTYPE>, tensor<2x4x21x32xTYPE>) -> tensor<2x4x9x21xTYPE>
+  %4 = kfuse.constant dense<0.125> : tensor<TYPE>
+  %5 = kfuse.mul %3, %4 : (tensor<2x4x9x21xTYPE>, tensor<TYPE>) -> tensor<2x4x9x21xTYPE>
+  return %5 : tensor<2x4x9x21xTYPE>
+})")});
+  cases.push_back({"heads_out_" + type, typed(R"(
+func.func @f(%a: tensor<2x11x48xTYPE>, %b: tensor<48x64xTYPE>) -> tensor<2x4x11x16xTYPE> {
+  %0 = kfuse.matmul %a, %b : (tensor<2x11x48xTYPE>, tensor<48x64xTYPE>) -> tensor<2x11x64xTYPE>
+  %1 = kfuse.reshape %0 : (tensor<2x11x64xTYPE>) -> tensor<2x11x4x16xTYPE>
+  %2 = kfuse.transpose %1 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x11x4x16xTYPE>) -> tensor<2x4x11x16xTYPE>
+  return %2 : tensor<2x4x11x16xTYPE>
+})")});
+  cases.push_back({"heads_in_transposed_out_" + type, typed(R"(
+func.func @f(%a: tensor<2x11x4x16xTYPE>, %b: tensor<2x4x16x24xTYPE>) -> tensor<2x4x24x11xTYPE> {
+  %0 = kfuse.transpose %a {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x11x4x16xTYPE>) -> tensor<2x4x11x16xTYPE>
+  %1 = kfuse.matmul %0, %b : (tensor<2x4x11x16xTYPE>, tensor<2x4x16x24xTYPE>) -> tensor<2x4x11x24xTYPE>
+  %2 = kfuse.transpose %1 {permutation = array<i64: 0, 1, 3, 2>} : (tensor<2x4x11x24xTYPE>) -> tensor<2x4x24x11xTYPE>
+  return %2 : tensor<2x4x24x11xTYPE>
+})")});
+  cases.push_back({"two_results_" + type, typed(R"(
+func.func @f(%a: tensor<30x520xTYPE>, %b: tensor<40x520xTYPE>, %c: tensor<30x1xTYPE>) -> (tensor<30x40xTYPE>, tensor<30x40xf32>) {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<30x520xTYPE>, tensor<40x520xTYPE>) -> tensor<30x40xTYPE>
+  %1 = kfuse.mul %0, %c : (tensor<30x40xTYPE>, tensor<30x1xTYPE>) -> tensor<30x40xTYPE>
+  %2 = kfuse.cast %1 : (tensor<30x40xTYPE>) -> tensor<30x40xf32>
+  return %0, %2 : tensor<30x40xTYPE>, tensor<30x40xf32>
+})")});
+  cases.push_back({"rotary_into_cache_" + type, typed(R"(
+func.func @f(%a: tensor<1x3x64xTYPE>, %b: tensor<64x32xTYPE>, %c: tensor<1x2x8x16xTYPE>, %d: tensor<i64>) -> tensor<1x2x8x16xTYPE> {
+  %0 = kfuse.matmul %a, %b : (tensor<1x3x64xTYPE>, tensor<64x32xTYPE>) -> tensor<1x3x32xTYPE>
+  %1 = kfuse.reshape %0 : (tensor<1x3x32xTYPE>) -> tensor<1x3x2x16xTYPE>
+  %2 = kfuse.transpose %1 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x3x2x16xTYPE>) -> tensor<1x2x3x16xTYPE>
+  %3 = kfuse.state_update %c, %2, %d {axis = 2 : i64} : (tensor<1x2x8x16xTYPE>, tensor<1x2x3x16xTYPE>, tensor<i64>) -> tensor<1x2x8x16xTYPE>
+  return %3 : tensor<1x2x8x16xTYPE>
+})")});
+  return cases;
+}
+
+std::vector<TemplateCase> largeMatmulCases(const std::string &type) {
+  return {matmul(1000, 1000, 1000, false, true, type), matmul(1000, 776, 264, true, false, type),
+          matmul(512, 640, 2048, false, false, type), matmul(1, 4096, 1024, false, true, type),
+          matmul(16, 1000, 4097, false, true, type)};
+}
+
+std::vector<TemplateCase> computedOperandCases() {
+  return {{"silu_mul_into_matmul", R"(
+func.func @f(%a: tensor<19x50xf32>, %b: tensor<19x50xf32>, %c: tensor<50x30xf32>) -> tensor<19x30xf32> {
+  %0 = kfuse.exp %a : (tensor<19x50xf32>) -> tensor<19x50xf32>
+  %1 = kfuse.mul %0, %b : (tensor<19x50xf32>, tensor<19x50xf32>) -> tensor<19x50xf32>
+  %2 = kfuse.matmul %1, %c : (tensor<19x50xf32>, tensor<50x30xf32>) -> tensor<19x30xf32>
+  return %2 : tensor<19x30xf32>
+})"}};
+}
+
+} // namespace kfuse::test

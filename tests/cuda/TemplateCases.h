@@ -1,0 +1,61 @@
+// Regions that the CUDA templates must get right, as text: shared by the emulation, GPU, golden and
+// compile tests.
+#pragma once
+
+#include "codegen/Region.h"
+#include "ir/reference/Evaluator.h"
+#include "tests/unit/IrText.h"
+
+#include <string>
+#include <vector>
+
+namespace kfuse::test {
+
+/// A region as a function: makeRegion takes any block of tensor ops.
+struct TemplateCase {
+  std::string name;
+  std::string text;
+};
+
+/// A parsed case with the region that templates see and inputs of every kind.
+struct RegionCase {
+  ParsedModule parsed;
+  codegen::Region region;
+
+  explicit RegionCase(const TemplateCase &source) : parsed(source.text) {
+    Result<codegen::Region> made = codegen::makeRegion(parsed.body());
+    REQUIRE_MESSAGE(made, made.error().message);
+    region = std::move(*made);
+  }
+
+  /// Floats uniform in [-1, 1), integers in [0, 4) (positions and indices), booleans mixed.
+  std::vector<reference::HostTensor> inputs(std::uint64_t seed = 1) const {
+    std::vector<reference::HostTensor> tensors;
+    for (const ir::ScalarInput &input : region.graph.inputs) {
+      ++seed;
+      tensors.push_back(isFloat(input.type)
+                            ? reference::uniform(input.type, input.shape, seed)
+                            : reference::integers(input.type, input.shape, seed, 0, input.type == DType::Bool ? 2 : 4));
+    }
+    return tensors;
+  }
+
+  /// Per output: the input whose memory it is (a state), or -1.
+  std::vector<int> states() const {
+    std::vector<int> states;
+    for (const ir::ScalarOutput &output : region.graph.outputs)
+      states.push_back(output.inPlace);
+    return states;
+  }
+};
+
+std::vector<TemplateCase> pointwiseCases();
+std::vector<TemplateCase> rowCases();
+/// Products of "bf16", "f16" or "f32".
+std::vector<TemplateCase> matmulCases(const std::string &type);
+/// Products of several tiles in every direction; too many for the emulator.
+std::vector<TemplateCase> largeMatmulCases(const std::string &type);
+/// Products whose operands are computed in the region.
+std::vector<TemplateCase> computedOperandCases();
+
+} // namespace kfuse::test

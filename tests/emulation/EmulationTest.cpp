@@ -1,0 +1,74 @@
+#include "codegen/cuda/Templates.h"
+#include "tests/cuda/Oracle.h"
+#include "tests/emulation/Emulator.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+using namespace kfuse;
+using namespace kfuse::test;
+
+namespace {
+
+const ir::Target &hopper() { return *ir::findTarget("sm_90a"); }
+
+/// A few configs spread over a template's space: the first, the last, and some between.
+std::vector<codegen::TileConfig> sample(const std::vector<codegen::TileConfig> &all, std::size_t count) {
+  std::vector<codegen::TileConfig> chosen;
+  for (std::size_t i = 0; i < std::min(count, all.size()); ++i)
+    chosen.push_back(all[i * (all.size() - 1) / std::max<std::size_t>(1, std::min(count, all.size()) - 1)]);
+  return chosen;
+}
+
+void check(const RegionCase &given, const std::vector<reference::HostTensor> &inputs, Oracle &oracle,
+           const codegen::KernelTemplate &kernel, const codegen::TileConfig &config) {
+  INFO("config " << config.str());
+  Result<codegen::KernelPlan> plan = kernel.emit(given.region, config, hopper());
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
+  REQUIRE_MESSAGE(emulated, emulated.error().message << "\n" << plan->source);
+  for (Copies copies : {Copies::Early, Copies::Late}) {
+    auto outputs = emulated->run(inputs, given.states(), copies);
+    REQUIRE_MESSAGE(outputs, outputs.error().message << "\n" << plan->source);
+    for (const reference::Verdict &verdict : oracle.judge(*outputs))
+      CHECK_MESSAGE(verdict.right, verdict.message << "\n" << plan->source);
+  }
+}
+
+void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTemplate &kernel, std::size_t configs) {
+  const char *only = std::getenv("KFUSE_CASE");
+  for (const TemplateCase &source : cases) {
+    if (only && source.name != only)
+      continue;
+    INFO(source.name);
+    RegionCase given(source);
+    ir::FusionDecision decision = kernel.match(given.region, hopper());
+    REQUIRE_MESSAGE(decision, decision.reason());
+    std::vector<reference::HostTensor> inputs = given.inputs();
+    Oracle oracle(given, inputs);
+    for (const codegen::TileConfig &config : sample(kernel.candidates(given.region, hopper()), configs))
+      check(given, inputs, oracle, kernel, config);
+  }
+}
+
+} // namespace
+
+TEST_CASE("Emulated cuda.pointwise: right on every access pattern") {
+  checkAll(pointwiseCases(), codegen::cuda::pointwiseTemplate(), 3);
+}
+
+TEST_CASE("Emulated cuda.rows: right for every split of rows over threads") {
+  checkAll(rowCases(), codegen::cuda::rowsTemplate(), 4);
+}
+
+TEST_CASE("Emulated cuda.matmul_sm80: right for every layout, edge and split") {
+  checkAll(matmulCases("bf16"), codegen::cuda::matmulSm80Template(), 3);
+  checkAll({matmulCases("f16")[6]}, codegen::cuda::matmulSm80Template(), 1);
+}
+
+TEST_CASE("Emulated cuda.matmul_simt: right in f32 and with computed operands") {
+  checkAll(matmulCases("f32"), codegen::cuda::matmulSimtTemplate(), 2);
+  checkAll({matmulCases("bf16")[4]}, codegen::cuda::matmulSimtTemplate(), 1);
+  checkAll(computedOperandCases(), codegen::cuda::matmulSimtTemplate(), 2);
+}

@@ -1,0 +1,32 @@
+// CUDA's keywords and built-ins for a host compiler: a kernel becomes plain C++ that asks the emulator
+// for its thread, its barriers and its shared memory. Included before the kernel's source.
+#pragma once
+
+#include "tests/emulation/EmulatorApi.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+static const kfuse::test::EmulatorApi *emulator = nullptr;
+extern "C" void setEmulator(const kfuse::test::EmulatorApi *api) { emulator = api; }
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+#define threadIdx (emulator->thread())
+#define blockIdx (*emulator->block)
+#define gridDim (*emulator->grid)
+#define __syncthreads() emulator->syncBlock()
+#define __syncwarp() emulator->syncWarp()
+
+inline float __uint_as_float(unsigned bits) {
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }

@@ -1,0 +1,126 @@
+// The instructions of codegen/cuda/device/ptx.cuh, as the PTX manual describes them, in plain C++.
+#pragma once
+
+namespace kfuse {
+
+//===- Conversions -------------------------------------------------------------------------------//
+
+inline unsigned short bitsOfBf16(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  if ((bits & 0x7fffffff) > 0x7f800000)
+    return 0x7fff;
+  return static_cast<unsigned short>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+inline unsigned short bitsOfF16(float value) {
+  auto half = static_cast<_Float16>(value);
+  unsigned short bits;
+  std::memcpy(&bits, &half, 2);
+  return bits;
+}
+inline float bf16ToFloat(unsigned short bits) { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+inline float f16ToFloat(unsigned short bits) {
+  _Float16 half;
+  std::memcpy(&half, &bits, 2);
+  return static_cast<float>(half);
+}
+inline unsigned packBf16(float low, float high) {
+  return bitsOfBf16(low) | static_cast<unsigned>(bitsOfBf16(high)) << 16;
+}
+inline unsigned packF16(float low, float high) { return bitsOfF16(low) | static_cast<unsigned>(bitsOfF16(high)) << 16; }
+
+//===- Arithmetic --------------------------------------------------------------------------------//
+
+inline float maxNan(float a, float b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+inline float minNan(float a, float b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+inline float divideFull(float a, float b) { return a / b; }
+
+//===- Threads and memory ------------------------------------------------------------------------//
+
+/// Publishes `mine` to the warp and hands every lane's to `use(lane)`.
+template <class T, class Use> inline void exchange(const T &mine, Use use) {
+  static_assert(sizeof(T) <= 64);
+  unsigned char *scratch = emulator->warpScratch();
+  std::memcpy(scratch + threadIdx.x % 32 * 64, &mine, sizeof(T));
+  emulator->syncWarp();
+  use([&](unsigned lane) {
+    T value;
+    std::memcpy(&value, scratch + lane * 64, sizeof(T));
+    return value;
+  });
+  emulator->syncWarp();
+}
+
+template <class T> inline T shuffleXor(T value, int mask) {
+  T result;
+  exchange(value, [&](auto of) { result = of(threadIdx.x % 32 ^ mask); });
+  return result;
+}
+inline unsigned char *dynamicShared() { return emulator->shared(); }
+
+/// Offsets stand for addresses.
+inline unsigned sharedAddress(const void *pointer) {
+  return static_cast<unsigned>(static_cast<const unsigned char *>(pointer) - emulator->shared());
+}
+
+template <int size> inline void copyAsync(unsigned shared, const void *global, int bytes) {
+  if (shared % size || (bytes && reinterpret_cast<std::uintptr_t>(global) % size))
+    emulator->fail("cp.async with a misaligned address");
+  if (bytes < 0 || bytes > size)
+    emulator->fail("cp.async of a number of bytes out of range");
+  emulator->copy(emulator->shared() + shared, global, size, bytes);
+}
+inline void commitCopies() { emulator->commit(); }
+template <int pending> inline void waitCopies() { emulator->wait(pending); }
+
+//===- Tensor cores ------------------------------------------------------------------------------//
+
+/// Lane l holds elements (l / 4, l % 4 * 2) and the next of each 8x8 matrix; rows and columns swap if transposed.
+inline void loadMatrices(unsigned (&r)[4], unsigned row, bool transposed) {
+  if (row % 16)
+    emulator->fail("ldmatrix with a misaligned row");
+  unsigned lane = threadIdx.x % 32;
+  exchange(reinterpret_cast<const unsigned short *>(emulator->shared() + row), [&](auto rowOf) {
+    for (unsigned matrix = 0; matrix < 4; ++matrix) {
+      unsigned pair[2];
+      for (unsigned i = 0; i < 2; ++i) {
+        unsigned y = lane / 4, x = lane % 4 * 2 + i;
+        if (transposed)
+          std::swap(x, y);
+        pair[i] = rowOf(matrix * 8 + y)[x];
+      }
+      r[matrix] = pair[0] | pair[1] << 16;
+    }
+  });
+}
+inline void loadMatrices(unsigned (&r)[4], unsigned row) { loadMatrices(r, row, false); }
+inline void loadMatricesTransposed(unsigned (&r)[4], unsigned row) { loadMatrices(r, row, true); }
+
+struct MmaRegisters {
+  unsigned short a[8], b[4];
+};
+
+template <class ToFloat>
+inline void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, ToFloat toFloat) {
+  unsigned lane = threadIdx.x % 32;
+  unsigned words[6] = {a[0], a[1], a[2], a[3], b0, b1};
+  MmaRegisters mine;
+  std::memcpy(&mine, words, sizeof(mine));
+  exchange(mine, [&](auto of) {
+    // a_i lies at row group + 8 if i is in {2, 3, 6, 7}, column pair + i % 2 + 8 if i >= 4; b_i at row
+    // pair + i % 2 + 8 if i >= 2, column group; c_i at row group + 8 if i >= 2, column pair + i % 2.
+    for (unsigned i = 0; i < 4; ++i) {
+      unsigned row = lane / 4 + (i >= 2 ? 8 : 0), column = lane % 4 * 2 + i % 2;
+      for (unsigned k = 0; k < 16; ++k) {
+        unsigned pair = k % 8 / 2;
+        float x = toFloat(of(row % 8 * 4 + pair).a[k % 2 + (row >= 8 ? 2 : 0) + (k >= 8 ? 4 : 0)]);
+        float y = toFloat(of(column * 4 + pair).b[k % 2 + (k >= 8 ? 2 : 0)]);
+        c[i] += x * y;
+      }
+    }
+  });
+}
+inline void mmaBf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma(c, a, b0, b1, bf16ToFloat); }
+inline void mmaF16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma(c, a, b0, b1, f16ToFloat); }
+
+} // namespace kfuse

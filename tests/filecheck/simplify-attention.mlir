@@ -1,0 +1,44 @@
+// RUN: kfuse-opt %s --kfuse-simplify --split-input-file | FileCheck %s
+// RUN: kfuse-opt %s --kfuse-simplify --kfuse-inline-attention --split-input-file | FileCheck %s --check-prefix=PARTS
+
+// Scores, scale, mask, softmax and its guard against rows that are masked out altogether, values.
+// CHECK-LABEL: @attention
+// CHECK: kfuse.attention
+// CHECK: kfuse.matmul {{.*}} {transpose_b}
+// CHECK: kfuse.softmax
+// CHECK: kfuse.where
+// CHECK: kfuse.matmul
+// CHECK-NEXT: kfuse.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: return
+// PARTS-LABEL: @attention
+// PARTS-NOT: kfuse.attention %
+// PARTS: kfuse.matmul {{.*}} {kfuse.attention = 0 : i64, transpose_b}
+// PARTS: kfuse.softmax {{.*}} {kfuse.attention = 0 : i64}
+// PARTS: kfuse.matmul {{.*}} {kfuse.attention = 0 : i64}
+func.func @attention(%q: tensor<2x4x6x8xf32>, %k: tensor<2x4x6x8xf32>, %v: tensor<2x4x6x8xf32>, %mask: tensor<2x1x6x6xf32>) -> tensor<2x4x6x8xf32> {
+  %scale = kfuse.constant dense<0.35> : tensor<f32>
+  %zero = kfuse.constant dense<0.0> : tensor<f32>
+  %0 = kfuse.transpose %k {permutation = array<i64: 0, 1, 3, 2>} : (tensor<2x4x6x8xf32>) -> tensor<2x4x8x6xf32>
+  %1 = kfuse.matmul %q, %0 : (tensor<2x4x6x8xf32>, tensor<2x4x8x6xf32>) -> tensor<2x4x6x6xf32>
+  %2 = kfuse.mul %1, %scale : (tensor<2x4x6x6xf32>, tensor<f32>) -> tensor<2x4x6x6xf32>
+  %3 = kfuse.add %2, %mask : (tensor<2x4x6x6xf32>, tensor<2x1x6x6xf32>) -> tensor<2x4x6x6xf32>
+  %4 = kfuse.softmax %3 : (tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xf32>
+  %5 = kfuse.is_nan %4 : (tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xi1>
+  %6 = kfuse.where %5, %zero, %4 : (tensor<2x4x6x6xi1>, tensor<f32>, tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xf32>
+  %7 = kfuse.matmul %6, %v : (tensor<2x4x6x6xf32>, tensor<2x4x6x8xf32>) -> tensor<2x4x6x8xf32>
+  return %7 : tensor<2x4x6x8xf32>
+}
+
+// -----
+
+// The probabilities are asked for as well: they must be written, so this is no one region.
+// CHECK-LABEL: @probabilities
+// CHECK-NOT: kfuse.attention
+// CHECK: return
+func.func @probabilities(%q: tensor<4x6x8xf32>, %k: tensor<4x6x8xf32>, %v: tensor<4x6x8xf32>) -> (tensor<4x6x8xf32>, tensor<4x6x6xf32>) {
+  %0 = kfuse.matmul %q, %k {transpose_b} : (tensor<4x6x8xf32>, tensor<4x6x8xf32>) -> tensor<4x6x6xf32>
+  %1 = kfuse.softmax %0 : (tensor<4x6x6xf32>) -> tensor<4x6x6xf32>
+  %2 = kfuse.matmul %1, %v : (tensor<4x6x6xf32>, tensor<4x6x8xf32>) -> tensor<4x6x8xf32>
+  return %2, %1 : tensor<4x6x8xf32>, tensor<4x6x6xf32>
+}

@@ -1,0 +1,119 @@
+// Emitted CUDA through NVRTC: configs from all over every template's space, for three architectures.
+#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/Templates.h"
+#include "runtime/Device.h"
+#include "tests/cuda/TemplateCases.h"
+
+#include <atomic>
+#include <thread>
+
+using namespace kfuse;
+using namespace kfuse::test;
+
+namespace {
+
+/// Regions at sizes where every kind of config is offered.
+std::vector<TemplateCase> representatives() {
+  return {
+      {"pointwise", R"(
+func.func @f(%a: tensor<4096x4096xbf16>, %b: tensor<4096xbf16>, %c: tensor<4096x4096xf32>) -> tensor<4096x4096xbf16> {
+  %0 = kfuse.add %a, %b : (tensor<4096x4096xbf16>, tensor<4096xbf16>) -> tensor<4096x4096xbf16>
+  %1 = kfuse.gelu %0 : (tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>
+  %2 = kfuse.cast %c : (tensor<4096x4096xf32>) -> tensor<4096x4096xbf16>
+  %3 = kfuse.mul %1, %2 : (tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>
+  return %3 : tensor<4096x4096xbf16>
+})"},
+      {"softmax", R"(
+func.func @f(%a: tensor<8192x4096xbf16>) -> tensor<8192x4096xbf16> {
+  %0 = kfuse.softmax %a : (tensor<8192x4096xbf16>) -> tensor<8192x4096xbf16>
+  return %0 : tensor<8192x4096xbf16>
+})"},
+      {"add_layer_norm", R"(
+func.func @f(%a: tensor<8192x1000xf32>, %b: tensor<8192x1000xf32>, %c: tensor<1000xf32>, %d: tensor<1000xf32>) -> (tensor<8192x1000xf32>, tensor<8192x1000xf32>) {
+  %0 = kfuse.add %a, %b : (tensor<8192x1000xf32>, tensor<8192x1000xf32>) -> tensor<8192x1000xf32>
+  %1 = "kfuse.layer_norm"(%0, %c, %d) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 1>}> : (tensor<8192x1000xf32>, tensor<1000xf32>, tensor<1000xf32>) -> tensor<8192x1000xf32>
+  return %0, %1 : tensor<8192x1000xf32>, tensor<8192x1000xf32>
+})"},
+      {"matmul_bias_gelu_residual", R"(
+func.func @f(%a: tensor<2048x1024xbf16>, %b: tensor<4096x1024xbf16>, %c: tensor<4096xbf16>, %d: tensor<2048x4096xbf16>) -> tensor<2048x4096xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<2048x1024xbf16>, tensor<4096x1024xbf16>) -> tensor<2048x4096xbf16>
+  %1 = kfuse.add %0, %c : (tensor<2048x4096xbf16>, tensor<4096xbf16>) -> tensor<2048x4096xbf16>
+  %2 = kfuse.gelu %1 : (tensor<2048x4096xbf16>) -> tensor<2048x4096xbf16>
+  %3 = kfuse.add %2, %d : (tensor<2048x4096xbf16>, tensor<2048x4096xbf16>) -> tensor<2048x4096xbf16>
+  return %3 : tensor<2048x4096xbf16>
+})"},
+      {"odd_matmul", R"(
+func.func @f(%a: tensor<3x127x1025xf16>, %b: tensor<3x1025x513xf16>) -> tensor<3x127x513xf16> {
+  %0 = kfuse.matmul %a, %b : (tensor<3x127x1025xf16>, tensor<3x1025x513xf16>) -> tensor<3x127x513xf16>
+  return %0 : tensor<3x127x513xf16>
+})"},
+      {"skinny_matmul", R"(
+func.func @f(%a: tensor<1x4096xbf16>, %b: tensor<4096x4096xbf16>) -> tensor<1x4096xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<1x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<1x4096xbf16>
+  return %0 : tensor<1x4096xbf16>
+})"},
+      {"f32_matmul", R"(
+func.func @f(%a: tensor<1024x1024xf32>, %b: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+  %0 = kfuse.matmul %a, %b : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+  return %0 : tensor<1024x1024xf32>
+})"},
+  };
+}
+
+/// Plans of `count` configs spread over the ranked space of the template that takes the region; of all
+/// configs where KFUSE_ALL_CONFIGS is set.
+std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::Target &target, std::size_t count) {
+  for (const codegen::KernelTemplate *source : codegen::cuda::templates()) {
+    if (!source->match(region, target))
+      continue;
+    std::vector<codegen::TileConfig> configs = source->candidates(region, target);
+    REQUIRE(!configs.empty());
+    count = std::getenv("KFUSE_ALL_CONFIGS") ? configs.size() : std::min(count, configs.size());
+    std::vector<codegen::KernelPlan> plans;
+    for (std::size_t i = 0; i < count; ++i) {
+      const codegen::TileConfig &config = configs[i * (configs.size() - 1) / std::max<std::size_t>(1, count - 1)];
+      Result<codegen::KernelPlan> plan = source->emit(region, config, target);
+      REQUIRE_MESSAGE(plan, plan.error().message);
+      plan->name += " " + config.str();
+      plans.push_back(std::move(*plan));
+    }
+    return plans;
+  }
+  FAIL("no template takes the region");
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, without spills") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler) {
+    MESSAGE("skipped: " << compiler.error().message);
+    return;
+  }
+  std::vector<codegen::KernelPlan> all;
+  for (const TemplateCase &source : representatives())
+    for (const char *target : {"sm_80", "sm_90a", "sm_100a"}) {
+      INFO(source.name << " on " << target);
+      RegionCase given(source);
+      for (codegen::KernelPlan &plan : plans(given.region, *ir::findTarget(target), 6))
+        all.push_back(std::move(plan));
+    }
+
+  std::vector<Result<runtime::CompiledKernel>> kernels(all.size(), Error{});
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
+    threads.emplace_back([&] {
+      for (std::size_t i = next++; i < all.size(); i = next++)
+        kernels[i] = (*compiler)->compile(all[i]);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    INFO(all[i].name << " on " << all[i].target);
+    REQUIRE_MESSAGE(kernels[i], kernels[i].error().message);
+    CHECK(kernels[i]->facts.spillBytes == 0);
+    CHECK(kernels[i]->facts.registers * static_cast<int>(all[i].launches[0].block[0]) <= 65536);
+  }
+}

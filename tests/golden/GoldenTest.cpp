@@ -1,0 +1,71 @@
+// What templates emit, compared with tests/golden/*.cu. After a deliberate change, run with
+// KFUSE_UPDATE_GOLDEN=1 and read the difference before committing it.
+#include "codegen/cuda/Templates.h"
+#include "tests/cuda/TemplateCases.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+using namespace kfuse;
+using namespace kfuse::test;
+
+namespace {
+
+struct Golden {
+  std::string caseName; ///< Of TemplateCases.
+  const codegen::KernelTemplate &source;
+  std::string config;
+};
+
+std::vector<Golden> goldens() {
+  using namespace codegen::cuda;
+  return {
+      {"add_gelu_64x96_bf16", pointwiseTemplate(), "persistent=0,threads=256,unroll=2,vector=8"},
+      {"rotary", pointwiseTemplate(), "persistent=1,threads=128,unroll=1,vector=4"},
+      {"gather_rows", pointwiseTemplate(), "persistent=0,threads=128,unroll=1,vector=8"},
+      {"state_update_per_row", pointwiseTemplate(), "persistent=0,threads=128,unroll=1,vector=2"},
+      {"masked_softmax", rowsTemplate(), "rows=8,storage=1,threads=16,vector=8"},
+      {"add_layer_norm_2x3x20000_f16", rowsTemplate(), "rows=1,storage=2,threads=512,vector=8"},
+      {"reduce_columns", rowsTemplate(), "rows=128,storage=0,threads=1,vector=4"},
+      {"bias_gelu_residual_bf16", matmulSm80Template(),
+       "k=64,m=64,n=64,raster=8,split_k=1,stages=4,warps_m=2,warps_n=2"},
+      {"grouped_heads_bf16", matmulSm80Template(), "k=32,m=128,n=128,raster=1,split_k=1,stages=3,warps_m=2,warps_n=2"},
+      {"two_results_bf16", matmulSm80Template(), "k=64,m=16,n=64,raster=1,split_k=4,stages=4,warps_m=1,warps_n=4"},
+      {"silu_mul_into_matmul", matmulSimtTemplate(), "k=16,m=64,n=64,raster=1,split_k=1,thread_m=4,thread_n=4"},
+  };
+}
+
+TemplateCase caseNamed(const std::string &name) {
+  for (const auto &cases : {pointwiseCases(), rowCases(), matmulCases("bf16"), computedOperandCases()})
+    for (const TemplateCase &candidate : cases)
+      if (candidate.name == name)
+        return candidate;
+  FAIL("no case " << name);
+  return {};
+}
+
+std::string read(const std::filesystem::path &path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+} // namespace
+
+TEST_CASE("Golden: emitted CUDA is as committed, and the same every time") {
+  for (const Golden &golden : goldens()) {
+    INFO(golden.caseName);
+    RegionCase given(caseNamed(golden.caseName));
+    codegen::TileConfig config = *codegen::TileConfig::parse(golden.config);
+    const ir::Target &target = *ir::findTarget("sm_90a");
+    Result<codegen::KernelPlan> plan = golden.source.emit(given.region, config, target);
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    CHECK(*golden.source.emit(given.region, config, target) == *plan);
+
+    std::filesystem::path path = std::filesystem::path(KFUSE_TEST_DIR) / "golden" / (golden.caseName + ".cu");
+    if (std::getenv("KFUSE_UPDATE_GOLDEN"))
+      std::ofstream(path) << plan->source;
+    CHECK_MESSAGE(plan->source == read(path), "differs from " << path.string());
+  }
+}

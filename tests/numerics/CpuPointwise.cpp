@@ -1,0 +1,186 @@
+// Elementwise regions: every function, type and access pattern, over shapes that divide nothing.
+#include "CpuRegion.h"
+
+using namespace kfuse;
+using namespace kfuse::test;
+using reference::integers;
+using reference::uniform;
+
+namespace {
+
+std::string binary(const std::string &op, const HostTensor &a, const HostTensor &b, const std::string &result) {
+  return "kfuse." + op + " %arg0, %arg1 : (" + typeText(a) + ", " + typeText(b) + ") -> " + result;
+}
+
+HostTensor withSpecials(HostTensor tensor) {
+  const float specials[] = {0.0F, -0.0F, 1.0F, -1.0F, INFINITY, -INFINITY, NAN, 1e-40F, -1e-40F, 3e38F, 88.8F, -104.5F};
+  for (std::size_t i = 0; i < std::size(specials) && (i + 1) * sizeof(float) <= tensor.bytes.size(); ++i)
+    std::memcpy(tensor.bytes.data() + i * sizeof(float), &specials[i], sizeof(float));
+  return tensor;
+}
+
+} // namespace
+
+TEST_CASE("cpu.pointwise: shapes that divide nothing, in every float type") {
+  for (Shape shape : {Shape{64}, Shape{1000}, Shape{7, 127}, Shape{1}, Shape{3, 5, 33}})
+    for (DType type : {DType::F32, DType::BF16, DType::F16}) {
+      HostTensor a = uniform(type, shape, 1), b = uniform(type, shape, 2);
+      checkRegion(binary("add", a, b, typeText(a)), {a, b}, "cpu.pointwise");
+    }
+}
+
+TEST_CASE("cpu.pointwise: unary functions") {
+  for (const char *op : {"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "erf", "exp", "sqrt", "rsqrt", "log",
+                         "reciprocal", "sin", "cos", "floor", "neg", "abs"}) {
+    CAPTURE(op);
+    bool positive = std::string(op) == "sqrt" || std::string(op) == "rsqrt" || std::string(op) == "log";
+    HostTensor x = uniform(DType::F32, {7, 131}, 3, positive ? 1e-3 : -12, 12);
+    std::string t = typeText(x);
+    CpuRegion region(functionText("kfuse." + std::string(op) + " %arg0 : (" + t + ") -> " + t, {x}));
+    region.check({x}, region.candidates().front());
+  }
+}
+
+TEST_CASE("cpu.pointwise: binary functions") {
+  for (const char *op : {"add", "sub", "mul", "div", "max", "min", "pow", "mod"}) {
+    CAPTURE(op);
+    HostTensor a = uniform(DType::F32, {7, 131}, 3, 0.1, 4), b = uniform(DType::F32, {7, 131}, 4, -3, 3);
+    CpuRegion region(functionText(binary(op, a, b, typeText(a)), {a, b}));
+    region.check({a, b}, region.candidates().front());
+  }
+  for (const char *op : {"add", "sub", "mul", "div", "max", "min", "mod"})
+    for (DType type : {DType::I32, DType::I64}) {
+      CAPTURE(op);
+      HostTensor a = integers(type, {7, 37}, 3, -50, 50), b = integers(type, {7, 37}, 4, -9, 9);
+      CpuRegion region(functionText(binary(op, a, b, typeText(a)), {a, b}));
+      region.check({a, b}, region.candidates().front());
+    }
+  for (const char *op : {"eq", "ne", "lt", "le", "gt", "ge"})
+    for (DType type : {DType::I32, DType::I64, DType::F32}) {
+      CAPTURE(op);
+      HostTensor a = integers(type == DType::F32 ? DType::I32 : type, {7, 37}, 3, -5, 5);
+      HostTensor b = integers(type == DType::F32 ? DType::I32 : type, {7, 37}, 4, -5, 5);
+      if (type == DType::F32)
+        a = uniform(type, {7, 37}, 5), b = uniform(type, {7, 37}, 6);
+      CpuRegion region(functionText(binary(op, a, b, "tensor<7x37xi1>"), {a, b}));
+      region.check({a, b}, region.candidates().front());
+    }
+  for (const char *op : {"and", "or"}) {
+    HostTensor a = integers(DType::Bool, {7, 37}, 3, 0, 2), b = integers(DType::Bool, {7, 37}, 4, 0, 2);
+    CpuRegion region(functionText(binary(op, a, b, "tensor<7x37xi1>"), {a, b}));
+    region.check({a, b}, region.candidates().front());
+  }
+}
+
+TEST_CASE("cpu.pointwise: NaN, infinities, zeros and subnormal numbers") {
+  for (const char *op : {"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "abs"}) {
+    CAPTURE(op);
+    HostTensor x = withSpecials(uniform(DType::F32, {64}, 3, 0.5, 2));
+    std::string t = typeText(x);
+    CpuRegion region(functionText("kfuse." + std::string(op) + " %arg0 : (" + t + ") -> " + t, {x}));
+    region.check({x}, region.candidates().front());
+  }
+  HostTensor x = withSpecials(uniform(DType::F32, {64}, 3, 0.5, 2));
+  CpuRegion region(functionText("kfuse.is_nan %arg0 : (tensor<64xf32>) -> tensor<64xi1>", {x}));
+  region.check({x}, region.candidates().front());
+}
+
+TEST_CASE("cpu.pointwise: casts") {
+  HostTensor f = uniform(DType::F32, {5, 67}, 3, -100, 100), i = integers(DType::I64, {5, 67}, 4, -100, 100);
+  HostTensor b = integers(DType::Bool, {5, 67}, 5, 0, 2), j = integers(DType::I32, {5, 67}, 6, -3, 3);
+  for (const HostTensor &from : {f, i, b, j})
+    for (const char *to : {"f32", "f16", "bf16", "i32", "i64", "i1"}) {
+      CAPTURE(to);
+      std::string line = "kfuse.cast %arg0 : (" + typeText(from) + ") -> tensor<5x67x" + to + ">";
+      CpuRegion region(functionText(line, {from}));
+      region.check({from}, region.candidates().front());
+    }
+}
+
+TEST_CASE("cpu.pointwise: broadcasts") {
+  HostTensor x = uniform(DType::F32, {3, 7, 50}, 1);
+  for (Shape shape : {Shape{50}, Shape{7, 1}, Shape{3, 1, 50}, Shape{3, 1, 1}, Shape{1}, Shape{}}) {
+    HostTensor b = uniform(DType::F32, shape, 2);
+    checkRegion(binary("mul", x, b, typeText(x)), {x, b});
+  }
+}
+
+TEST_CASE("cpu.pointwise: transposes, slices and reshapes") {
+  HostTensor x = uniform(DType::F32, {6, 37, 50}, 1);
+  std::string t = typeText(x);
+  checkRegion("kfuse.transpose %arg0 {permutation = array<i64: 0, 2, 1>} : (" + t + ") -> tensor<6x50x37xf32>", {x});
+  checkRegion("kfuse.transpose %arg0 {permutation = array<i64: 2, 0, 1>} : (" + t + ") -> tensor<50x6x37xf32>", {x});
+  checkRegion("kfuse.transpose %arg0 {permutation = array<i64: 1, 0, 2>} : (" + t + ") -> tensor<37x6x50xf32>", {x});
+  checkRegion("kfuse.slice %arg0 {offsets = array<i64: 1, 2, 3>, strides = array<i64: 2, 1, 1>} : (" + t +
+                  ") -> tensor<2x30x40xf32>",
+              {x});
+  checkRegion("kfuse.slice %arg0 {offsets = array<i64: 0, 0, 49>, strides = array<i64: 1, 1, -2>} : (" + t +
+                  ") -> tensor<6x37x20xf32>",
+              {x});
+  checkRegion("%x = kfuse.transpose %arg0 {permutation = array<i64: 0, 2, 1>} : (" + t +
+                  ") -> tensor<6x50x37xf32>\nkfuse.reshape %x : (tensor<6x50x37xf32>) -> tensor<300x37xf32>",
+              {x});
+  HostTensor h = uniform(DType::BF16, {40, 48}, 1);
+  checkRegion("%x = kfuse.reshape %arg0 : (tensor<40x48xbf16>) -> tensor<40x3x16xbf16>\n"
+              "kfuse.transpose %x {permutation = array<i64: 1, 0, 2>} : (tensor<40x3x16xbf16>) -> tensor<3x40x16xbf16>",
+              {h});
+}
+
+TEST_CASE("cpu.pointwise: rotary embedding") {
+  HostTensor x = uniform(DType::F32, {2, 3, 5, 64}, 1), c = uniform(DType::F32, {5, 32}, 2),
+             s = uniform(DType::F32, {5, 32}, 3), full = uniform(DType::F32, {5, 64}, 4);
+  std::string t = typeText(x);
+  checkRegion("kfuse.rotary %arg0, %arg1, %arg2 : (" + t + ", " + typeText(c) + ", " + typeText(s) + ") -> " + t,
+              {x, c, s});
+  checkRegion("kfuse.rotary %arg0, %arg1, %arg2 : (" + t + ", " + typeText(full) + ", " + typeText(full) + ") -> " + t,
+              {x, full, full});
+  checkRegion("kfuse.rotary %arg0, %arg1, %arg2 {interleaved} : (" + t + ", " + typeText(c) + ", " + typeText(s) +
+                  ") -> " + t,
+              {x, c, s});
+}
+
+TEST_CASE("cpu.pointwise: gather and concat") {
+  HostTensor data = uniform(DType::F32, {100, 48}, 1), indices = integers(DType::I64, {3, 7}, 2, -100, 100);
+  checkRegion("kfuse.gather %arg0, %arg1 {axis = 0 : i64} : (tensor<100x48xf32>, tensor<3x7xi64>) -> "
+              "tensor<3x7x48xf32>",
+              {data, indices});
+  HostTensor columns = integers(DType::I32, {9}, 2, -60, 60); // Some lie outside and are clamped.
+  checkRegion("kfuse.gather %arg0, %arg1 {axis = 1 : i64} : (tensor<100x48xf32>, tensor<9xi32>) -> tensor<100x9xf32>",
+              {data, columns});
+  HostTensor a = uniform(DType::F32, {5, 32}, 1), b = uniform(DType::F32, {5, 64}, 2),
+             c = uniform(DType::F32, {5, 7}, 3);
+  checkRegion("kfuse.concat %arg0, %arg1 {axis = 1 : i64} : (tensor<5x32xf32>, tensor<5x64xf32>) -> tensor<5x96xf32>",
+              {a, b});
+  checkRegion("kfuse.concat %arg0, %arg1, %arg2 {axis = 1 : i64} : (tensor<5x32xf32>, tensor<5x7xf32>, "
+              "tensor<5x32xf32>) -> tensor<5x71xf32>",
+              {a, c, a});
+  checkRegion("kfuse.concat %arg0, %arg1 {axis = 0 : i64} : (tensor<5x32xf32>, tensor<5x32xf32>) -> tensor<10x32xf32>",
+              {a, a});
+}
+
+TEST_CASE("cpu.pointwise: a chain with a mask") {
+  HostTensor x = uniform(DType::BF16, {4, 33, 33}, 1);
+  checkRegion("%i = kfuse.iota {dim = 0 : i64} : tensor<33x33xi64>\n"
+              "%j = kfuse.iota {dim = 1 : i64} : tensor<33x33xi64>\n"
+              "%m = kfuse.le %j, %i : (tensor<33x33xi64>, tensor<33x33xi64>) -> tensor<33x33xi1>\n"
+              "%n = kfuse.constant dense<0xFF80> : tensor<bf16>\n"
+              "%g = kfuse.gelu %arg0 : (tensor<4x33x33xbf16>) -> tensor<4x33x33xbf16>\n"
+              "kfuse.where %m, %g, %n : (tensor<33x33xi1>, tensor<4x33x33xbf16>, tensor<bf16>) -> tensor<4x33x33xbf16>",
+              {x});
+}
+
+TEST_CASE("cpu.pointwise: state updates, in range and out of it") {
+  for (std::int64_t at : {0, 3, 9, 10, -1}) {
+    CAPTURE(at);
+    HostTensor state = uniform(DType::BF16, {2, 12, 40}, 1), value = uniform(DType::BF16, {2, 3, 40}, 2);
+    HostTensor position = integers(DType::I64, {}, 3, at, at + 1);
+    checkRegion("kfuse.state_update %arg0, %arg1, %arg2 {axis = 1 : i64} : (tensor<2x12x40xbf16>, tensor<2x3x40xbf16>, "
+                "tensor<i64>) -> tensor<2x12x40xbf16>",
+                {state, value, position});
+  }
+  HostTensor state = uniform(DType::F32, {4, 12, 40}, 1), value = uniform(DType::F32, {4, 1, 40}, 2);
+  HostTensor position = integers(DType::I32, {4}, 3, -2, 13);
+  checkRegion("kfuse.state_update %arg0, %arg1, %arg2 {axis = 1 : i64} : (tensor<4x12x40xf32>, tensor<4x1x40xf32>, "
+              "tensor<4xi32>) -> tensor<4x12x40xf32>",
+              {state, value, position});
+}

@@ -1,0 +1,93 @@
+// Products: shapes that divide nothing, every float type, layouts, grouped heads and epilogues.
+#include "CpuRegion.h"
+
+using namespace kfuse;
+using namespace kfuse::test;
+using reference::uniform;
+
+namespace {
+
+std::string typeOf(DType type, const Shape &shape) { return typeText(HostTensor::zeros(type, shape)); }
+
+std::string matmul(const std::string &a, const std::string &b, const std::string &types, const std::string &result) {
+  return "kfuse.matmul " + a + ", " + b + " : (" + types + ") -> " + result;
+}
+
+std::string transpose(const std::string &name, const std::string &value, const std::string &from,
+                      const std::string &to) {
+  return name + " = kfuse.transpose " + value + " {permutation = array<i64: 1, 0>} : (" + from + ") -> " + to + "\n";
+}
+
+/// [M, K] x [K, N] of operands stored transposed or not.
+void checkProduct(DType type, std::int64_t M, std::int64_t N, std::int64_t K, bool transposeA = false,
+                  bool transposeB = false, bool transposeC = false) {
+  HostTensor a = uniform(type, transposeA ? Shape{K, M} : Shape{M, K}, 1);
+  HostTensor b = uniform(type, transposeB ? Shape{N, K} : Shape{K, N}, 2);
+  std::string ta = typeOf(type, {M, K}), tb = typeOf(type, {K, N}), tc = typeOf(type, {M, N}), lines;
+  if (transposeA)
+    lines += transpose("%a", "%arg0", typeText(a), ta);
+  if (transposeB)
+    lines += transpose("%b", "%arg1", typeText(b), tb);
+  std::string product = matmul(transposeA ? "%a" : "%arg0", transposeB ? "%b" : "%arg1", ta + ", " + tb, tc);
+  if (transposeC) {
+    std::string stored = transpose("%t", "%c", tc, typeOf(type, {N, M}));
+    lines += "%c = " + product + "\n" + stored.substr(5, stored.size() - 6);
+  } else {
+    lines += product;
+  }
+  checkRegion(lines, {a, b}, "cpu.matmul");
+}
+
+} // namespace
+
+TEST_CASE("cpu.matmul: shapes that divide nothing") {
+  for (std::int64_t M : {1, 7, 130})
+    for (std::int64_t N : {1, 33, 127})
+      for (std::int64_t K : {1, 33, 130}) {
+        CAPTURE(M);
+        CAPTURE(N);
+        CAPTURE(K);
+        checkProduct(DType::F32, M, N, K);
+      }
+  checkProduct(DType::F32, 200, 300, 600); // Several blocks of each dimension.
+}
+
+TEST_CASE("cpu.matmul: half precision") {
+  for (DType type : {DType::F16, DType::BF16})
+    for (std::int64_t M : {1, 33, 127}) {
+      CAPTURE(M);
+      checkProduct(type, M, 130, 127);
+      checkProduct(type, M, 33, 130, false, true);
+    }
+}
+
+TEST_CASE("cpu.matmul: layouts") {
+  for (bool transposeA : {false, true})
+    for (bool transposeB : {false, true})
+      for (bool transposeC : {false, true}) {
+        CAPTURE(transposeA);
+        CAPTURE(transposeB);
+        CAPTURE(transposeC);
+        checkProduct(DType::F32, 130, 127, 33, transposeA, transposeB, transposeC);
+        checkProduct(DType::BF16, 7, 33, 300, transposeA, transposeB, transposeC);
+      }
+}
+
+TEST_CASE("cpu.matmul: batches and broadcast batches") {
+  HostTensor a = uniform(DType::F32, {2, 3, 33, 40}, 1), b = uniform(DType::F32, {2, 3, 40, 70}, 2);
+  HostTensor shared = uniform(DType::F32, {2, 1, 40, 70}, 3), weights = uniform(DType::F32, {40, 70}, 4);
+  for (const HostTensor &right : {b, shared, weights})
+    checkRegion(matmul("%arg0", "%arg1", typeText(a) + ", " + typeText(right), "tensor<2x3x33x70xf32>"), {a, right},
+                "cpu.matmul");
+}
+
+TEST_CASE("cpu.matmul: bias and gelu behind it, a chain in front of it") {
+  HostTensor a = uniform(DType::F32, {33, 130}, 1), b = uniform(DType::F32, {130, 127}, 2),
+             c = uniform(DType::F32, {127}, 3);
+  std::string ta = typeText(a), tb = typeText(b), tr = "tensor<33x127xf32>";
+  std::string product = "%x = " + matmul("%arg0", "%arg1", ta + ", " + tb, tr) + "\n";
+  std::string bias = "%y = kfuse.add %x, %arg2 : (" + tr + ", " + typeText(c) + ") -> " + tr + "\n";
+  checkRegion(product + bias + "kfuse.gelu %y : (" + tr + ") -> " + tr, {a, b, c}, "cpu.matmul");
+  checkRegion("%s = kfuse.silu %arg0 : (" + ta + ") -> " + ta + "\n" + matmul("%s", "%arg1", ta + ", " + tb, tr),
+              {a, b}, "cpu.matmul");
+}

@@ -1,0 +1,203 @@
+#include "codegen/cuda/IndexText.h"
+#include "codegen/cuda/LaneForm.h"
+#include "codegen/cuda/LinearGraph.h"
+#include "codegen/cuda/ScalarFunctions.h"
+#include "codegen/cuda/Templates.h"
+#include "tests/cuda/TemplateCases.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace kfuse;
+using namespace kfuse::test;
+using namespace kfuse::codegen::cuda;
+
+namespace {
+
+const ir::Target &ampere() { return *ir::findTarget("sm_80"); }
+
+RegionCase region(const std::string &text) { return RegionCase({"case", text}); }
+
+std::string refusal(const codegen::KernelTemplate &source, const RegionCase &given) {
+  return source.match(given.region, ampere()).reason();
+}
+
+const char *softmax = R"(
+func.func @f(%a: tensor<4x64xbf16>) -> tensor<4x64xbf16> {
+  %0 = kfuse.softmax %a : (tensor<4x64xbf16>) -> tensor<4x64xbf16>
+  return %0 : tensor<4x64xbf16>
+})";
+const char *product = R"(
+func.func @f(%a: tensor<64x512xbf16>, %b: tensor<512x512xbf16>) -> tensor<64x512xbf16> {
+  %0 = kfuse.matmul %a, %b : (tensor<64x512xbf16>, tensor<512x512xbf16>) -> tensor<64x512xbf16>
+  return %0 : tensor<64x512xbf16>
+})";
+
+/// The offset of the first load, linearised and collapsed with `fixedDims` dimensions kept.
+std::string firstOffset(const RegionCase &given, unsigned fixedDims) {
+  LinearGraph graph = linearised(given.region.graph, fixedDims);
+  IndexNames names;
+  for (unsigned dim = 0; dim < graph.extents().size(); ++dim)
+    names.dims.push_back("d" + std::to_string(dim));
+  for (const ir::ScalarNode &node : graph.graph.nodes)
+    if (node.kind == ir::ScalarNode::Kind::Load)
+      return indexText(node.map.getResult(0), names);
+  return "";
+}
+
+} // namespace
+
+TEST_CASE("CUDA templates: each refuses what another takes, and says why") {
+  RegionCase rows = region(softmax), matmul = region(product);
+  CHECK(refusal(pointwiseTemplate(), rows) == "holds a row reduction");
+  CHECK(refusal(pointwiseTemplate(), matmul) == "holds a matrix product");
+  CHECK(refusal(rowsTemplate(), matmul) == "holds a matrix product");
+  CHECK(refusal(rowsTemplate(), region(pointwiseCases()[0].text)) == "holds no row reduction");
+  CHECK(refusal(matmulSm80Template(), rows) == "holds no single matrix product");
+  CHECK(refusal(matmulSm80Template(), matmul).empty());
+  CHECK(refusal(matmulSimtTemplate(), matmul) == "a large product of bf16 belongs on tensor cores");
+}
+
+TEST_CASE("CUDA templates: a product of computed or mixed operands is refused with its reason") {
+  CHECK(refusal(matmulSm80Template(), region(computedOperandCases()[0].text)) ==
+        "the left operand is computed in the region, not an input of it");
+  CHECK(refusal(matmulSm80Template(), region(R"(
+func.func @f(%a: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> tensor<8x8xf32> {
+  %0 = kfuse.matmul %a, %b : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+})")) == "multiplies f32 by f32, tensor cores take f16 or bf16 pairs");
+  CHECK(refusal(matmulSm80Template(), region(R"(
+func.func @f(%a: tensor<8x16xbf16>, %b: tensor<16x8xbf16>, %i: tensor<8xi64>) -> tensor<8x8xbf16> {
+  %0 = kfuse.gather %a, %i {axis = 0 : i64} : (tensor<8x16xbf16>, tensor<8xi64>) -> tensor<8x16xbf16>
+  %1 = kfuse.matmul %0, %b : (tensor<8x16xbf16>, tensor<16x8xbf16>) -> tensor<8x8xbf16>
+  return %1 : tensor<8x8xbf16>
+})")) == "the left operand is gathered or joined from pieces");
+  CHECK(refusal(matmulSm80Template(), region(R"(
+func.func @f(%a: tensor<9x8xbf16>, %b: tensor<12x5xbf16>) -> tensor<6x5xbf16> {
+  %0 = kfuse.transpose %a {permutation = array<i64: 1, 0>} : (tensor<9x8xbf16>) -> tensor<8x9xbf16>
+  %1 = kfuse.reshape %0 : (tensor<8x9xbf16>) -> tensor<6x12xbf16>
+  %2 = kfuse.matmul %1, %b : (tensor<6x12xbf16>, tensor<12x5xbf16>) -> tensor<6x5xbf16>
+  return %2 : tensor<6x5xbf16>
+})")) == "the left operand is not a matrix over its rows and columns: their positions mix in memory");
+}
+
+TEST_CASE("CUDA templates: candidates fit the device and are few") {
+  for (const char *name : {"sm_80", "sm_86", "sm_90a", "sm_120a"}) {
+    const ir::Target &target = *ir::findTarget(name);
+    for (const char *text : {softmax, product}) {
+      RegionCase given = region(text);
+      const codegen::KernelTemplate &source = text == product ? matmulSm80Template() : rowsTemplate();
+      std::vector<codegen::TileConfig> configs = source.candidates(given.region, target);
+      CHECK(configs.size() > 1);
+      CHECK(configs.size() <= 60);
+      for (const codegen::TileConfig &config : configs) {
+        CAPTURE(config.str());
+        Result<codegen::KernelPlan> plan = source.emit(given.region, config, target);
+        REQUIRE(plan);
+        for (const codegen::Launch &launch : plan->launches) {
+          CHECK(launch.sharedBytes <= static_cast<std::uint32_t>(target.sharedBytesPerBlock));
+          CHECK(launch.block[0] <= 1024);
+        }
+        CHECK(source.estimateUs(given.region, config, target) > 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("CUDA templates: split K reduces in a second launch over its workspace") {
+  RegionCase given = region(product);
+  auto config = codegen::TileConfig::parse("k=64,m=64,n=64,raster=1,split_k=4,stages=3,warps_m=2,warps_n=2");
+  Result<codegen::KernelPlan> plan = matmulSm80Template().emit(given.region, *config, ampere());
+  REQUIRE(plan);
+  REQUIRE(plan->launches.size() == 2);
+  CHECK(plan->launches[0].grid == std::array<std::uint32_t, 3>{8, 4, 1});
+  CHECK(plan->launches[1].entry == "kfuse_matmul_finish");
+  CHECK(plan->workspaceBytes == 4 * 64 * 512 * sizeof(float));
+}
+
+TEST_CASE("CUDA templates: an output may take the memory of an input that is read where it is written") {
+  RegionCase given = region(R"(
+func.func @f(%a: tensor<8x8xf32>, %b: tensor<8xf32>) -> tensor<8x8xf32> {
+  %0 = kfuse.add %b, %a : (tensor<8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+})");
+  auto config = pointwiseTemplate().candidates(given.region, ampere()).front();
+  CHECK(pointwiseTemplate().emit(given.region, config, ampere())->inPlace == std::vector<int>{0});
+
+  RegionCase turned = region(R"(
+func.func @f(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = kfuse.transpose %a {permutation = array<i64: 1, 0>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = kfuse.add %a, %0 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %1 : tensor<8x8xf32>
+})");
+  CHECK(pointwiseTemplate().emit(turned.region, config, ampere())->inPlace == std::vector<int>{-1});
+}
+
+TEST_CASE("LinearGraph: contiguous dimensions collapse, fixed ones stay") {
+  RegionCase dense = region(R"(
+func.func @f(%a: tensor<2x3x1x8xf32>) -> tensor<2x3x1x8xf32> {
+  %0 = kfuse.exp %a : (tensor<2x3x1x8xf32>) -> tensor<2x3x1x8xf32>
+  return %0 : tensor<2x3x1x8xf32>
+})");
+  CHECK(linearised(dense.region.graph, 0).extents() == llvm::ArrayRef<int64_t>({48}));
+  CHECK(firstOffset(dense, 0) == "d0");
+  CHECK(linearised(region(softmax).region.graph, 1).extents() == llvm::ArrayRef<int64_t>({4, 64}));
+
+  RegionCase split = region(R"(
+func.func @f(%a: tensor<2x5x12xf32>) -> tensor<2x3x5x4xf32> {
+  %0 = kfuse.reshape %a : (tensor<2x5x12xf32>) -> tensor<2x5x3x4xf32>
+  %1 = kfuse.transpose %0 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x5x3x4xf32>) -> tensor<2x3x5x4xf32>
+  return %1 : tensor<2x3x5x4xf32>
+})");
+  CHECK(firstOffset(split, 0) == "d0 * 60 + d2 * 12 + d1 * 4 + d3");
+}
+
+TEST_CASE("LaneForm: strides and alignment of chunks, through quotients and remainders") {
+  mlir::MLIRContext context;
+  auto d = [&](unsigned i) { return mlir::getAffineDimExpr(i, &context); };
+  auto form = [&](mlir::AffineExpr expr, int64_t width) {
+    return laneForm(expr, 1, width, [](unsigned) { return true; });
+  };
+  struct Row {
+    mlir::AffineExpr expr;
+    int64_t width, stride, alignment;
+  };
+  for (const Row &row :
+       {Row{d(0) * 768 + d(1), 8, 1, 8}, Row{d(0) * 33 + d(1), 8, 1, 1}, Row{d(0) * 36 + d(1), 8, 1, 4},
+        Row{d(1) * 3, 4, 3, 4}, Row{d(0) * 7, 8, 0, 1}, Row{d(1) % 96, 8, 1, 8}, Row{d(1).floorDiv(96), 8, 0, 1},
+        Row{(d(1) + 16) % 32, 8, 1, 8}, Row{d(1) + 3, 4, 1, 1}}) {
+    auto found = form(row.expr, row.width);
+    REQUIRE(found);
+    CHECK(found->stride == row.stride);
+    CHECK(found->alignment(row.width) == row.alignment);
+  }
+  CHECK_FALSE(form(d(1) % 12, 8));
+  CHECK_FALSE(form(d(1).floorDiv(3), 4));
+  CHECK_FALSE(laneForm(mlir::getAffineSymbolExpr(0, &context), 1, 4, [](unsigned) { return false; }));
+}
+
+TEST_CASE("IndexText: reads as C++") {
+  mlir::MLIRContext context;
+  mlir::AffineExpr a = mlir::getAffineDimExpr(0, &context), b = mlir::getAffineDimExpr(1, &context);
+  IndexNames names{{"a", "(b + j)"}, {}};
+  CHECK(indexText(a * 4 + b, names) == "a * 4 + (b + j)");
+  CHECK(indexText((a * 4 + b).floorDiv(8) * 3, names) == "(a * 4 + (b + j)) / 8u * 3");
+  CHECK(indexText(b % 6 - a, names) == "(b + j) % 6u - a");
+  CHECK(indexText(a * 0, names) == "0");
+  CHECK(splitText("i", {2, 3, 4}, {"x", "y", "z"}) == "const Index x = i / 12u, y = i / 4u % 3u, z = i % 4u;");
+}
+
+TEST_CASE("ScalarFunctions: every pointwise op of the dialect has CUDA text") {
+  mlir::MLIRContext context;
+  context.loadDialect<ir::KfuseDialect>();
+  const std::set<std::string> others{"softmax",   "layer_norm",   "rms_norm", "reduce", "matmul", "reshape",
+                                     "transpose", "broadcast",    "slice",    "concat", "gather", "constant",
+                                     "iota",      "state_update", "cast",     "rotary"};
+  for (mlir::RegisteredOperationName op : context.getRegisteredOperations()) {
+    std::string name = op.stripDialect().str();
+    INFO(name);
+    if (op.hasInterface<ir::FusableOpInterface>() && !others.count(name))
+      CHECK(hasScalarFunction(name));
+  }
+}

@@ -1,0 +1,119 @@
+// Each way a file can be wrong, and the one line that says so.
+#include "ImportedModel.h"
+#include "TemporaryFolder.h"
+#include "ir/import/onnx/Onnx.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <sstream>
+
+using namespace kfuse;
+
+namespace {
+
+std::string contents(const std::string &path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::stringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+Result<ir::Model> importBytes(const std::string &bytes, mlir::MLIRContext &context) {
+  return ir::importOnnx(std::as_bytes(std::span(bytes)), "", {}, context);
+}
+
+/// The message without the path that every message starts with.
+std::string messageOf(const std::string &file, const ir::ImportOptions &options = {}) {
+  std::string path = testData(file), message = ImportedModel(path, options).error();
+  return message.rfind(path + ": ", 0) == 0 ? message.substr(path.size() + 2) : message;
+}
+
+} // namespace
+
+TEST_CASE("onnx errors: one line names the place, what was found and what was expected") {
+  const std::pair<const char *, const char *> rows[] = {
+      {"attribute_type.onnx", "node 'softmax' (Softmax): attribute 'axis' is of type FLOAT, not INT"},
+      {"cycle.onnx", "node 'add' (Add) reads 'z', which nothing before it makes"},
+      {"data_count.onnx", "tensor 'w' of shape 2x3 needs 6 elements, the file holds another number of them"},
+      {"data_huge.onnx",
+       "tensor 'w' has the shape 1099511627776x1099511627776: a negative size, over 1 TiB, or over 16 dimensions"},
+      {"data_negative.onnx", "tensor 'w' has the shape -2x3: a negative size, over 1 TiB, or over 16 dimensions"},
+      {"data_short.onnx", "tensor 'w' of shape 2x3 needs 24 bytes, the file holds 23"},
+      {"data_type.onnx",
+       "tensor 'w' is of type number 99; kfuse reads FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32, INT64 and BOOL"},
+      {"duplicate_name.onnx", "the name 'y' is given to two values"},
+      {"expand_huge.onnx", "node 'expand' (Expand): a tensor of shape [2147483648, 2147483648, 2, 3] is negative in "
+                           "size, larger than 1 TiB or of more than 16 dimensions"},
+      {"external_absolute.onnx",
+       "tensor 'w' keeps its data in '/etc/hostname', which is no file of the model's own folder"},
+      {"external_escapes.onnx",
+       "tensor 'w' keeps its data in '../data/external.bin', which is no file of the model's own folder"},
+      {"external_length.onnx", "tensor 'w' needs 48 bytes, but 47 from 64 on in 'external.bin' of 129 bytes are given"},
+      {"external_offset.onnx", "tensor 'w' has external data with offset '-8', which is no number"},
+      {"external_short.onnx", "tensor 'w' needs 48 bytes, but 48 from 100 on in 'external.bin' of 129 bytes are given"},
+      {"functions_endless.onnx", "function 'twice' calls itself, or functions nest over 64 deep"},
+      {"functions_explode.onnx", "the graph grows beyond 1 GiB or 100000 calls when its functions are expanded"},
+      {"gather_outside.onnx", "node 'gather' (Gather): index 5 of a dimension of 2"},
+      {"huge_dim.onnx", "input 'x' has the shape 4611686018427387904x4611686018427387904: a negative size, over 1 TiB, "
+                        "or over 16 dimensions"},
+      {"missing_input.onnx", "node 'add' (Add) has 1 inputs; kfuse knows the op with 2"},
+      {"negative_dim.onnx", "input 'x' has the shape 2x-3: a negative size, over 1 TiB, or over 16 dimensions"},
+      {"no_output.onnx", "output 'other' is made by no node"},
+      {"out_of_order.onnx", "node 'tanh' (Tanh) reads 'z', which nothing before it makes"},
+      {"relu_opset12.onnx", "the model is of opset 12, kfuse reads 13 to 23; export it again for one of these"},
+      {"relu_opset24.onnx", "the model is of opset 24, kfuse reads 13 to 23; export it again for one of these"},
+      {"reshape_mismatch.onnx", "node 'reshape' (Reshape): cannot give [2, 3] the shape [4, -1]"},
+      {"shape_mismatch.onnx", "node 'add' (Add): kfuse.add: operand 1 of shape [2, 4] does not broadcast with [2, 3]"},
+      {"string_input.onnx", "input 'x' is of type STRING; kfuse has FLOAT, FLOAT16, BFLOAT16, INT32, INT64 and BOOL"},
+      {"type_mismatch.onnx",
+       "node 'add' (Add): kfuse.add: operand 0 holds 'f32', the last operand 'i64'; cast one of them"},
+      {"unknown_attribute.onnx", "node 'relu' (Relu) has the attribute 'slope', which kfuse does not know"},
+      {"unknown_shape.onnx", "node 'reshape' (Reshape): shape (input 1) must be known when the model is read, of an "
+                             "integer type and of at most 65536 elements"},
+      {"unmade_output.onnx",
+       "node 'y' (Relu) reads 'mean', a result of node 'norm' (LayerNormalization) that kfuse does not make"},
+      {"unsupported.onnx", "the model uses ops that kfuse does not have: Conv (conv1, conv2); acme.Fancy (c)"},
+  };
+  for (auto [file, message] : rows) {
+    CAPTURE(file);
+    CHECK(messageOf(file) == message);
+  }
+  CHECK(messageOf("external_missing.onnx") == "tensor 'w' keeps its data in another file: cannot read '" +
+                                                  testData("nowhere.bin") + "': No such file or directory");
+  CHECK(ImportedModel(testData("unsupported.onnx")).code() == ErrorCode::BadModel);
+}
+
+TEST_CASE("onnx errors: files that cannot be read") {
+  ImportedModel missing(testData("no such file.onnx"));
+  REQUIRE(!missing);
+  CHECK(missing.code() == ErrorCode::Io);
+  CHECK(missing.error() == "cannot read '" + testData("no such file.onnx") + "': No such file or directory");
+  ImportedModel folder(testData(""));
+  REQUIRE(!folder);
+  CHECK(folder.error() == "cannot read '" + testData("") + "': it is not a regular file");
+}
+
+TEST_CASE("onnx errors: a file cut short anywhere is refused or read, never a crash") {
+  std::string whole = contents(exampleModel("llama_block_decode_b1_kv1024.onnx"));
+  REQUIRE(whole.size() > 1000);
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  CHECK(importBytes(whole, context));
+  for (std::size_t size = 0; size < whole.size(); size += 37) {
+    Result<ir::Model> model = importBytes(whole.substr(0, size), context);
+    CHECK((model || !model.error().message.empty()));
+  }
+  Result<ir::Model> half = importBytes(whole.substr(0, whole.size() / 2), context);
+  REQUIRE(!half);
+  CHECK(half.error().message == "the file is no ONNX model, or is cut short");
+}
+
+TEST_CASE("onnx errors: names cannot break the line") {
+  tuner::test::TemporaryFolder folder;
+  std::string bytes = contents(testData("duplicate_name.onnx"));
+  for (std::size_t at = bytes.find("Tanh"); at != std::string::npos; at = bytes.find("Tanh", at))
+    bytes.replace(at, 4, "Ta\nh");
+  std::string path = (folder.path / "broken.onnx").string();
+  std::ofstream(path, std::ios::binary) << bytes;
+  CHECK(ImportedModel(path).error() == path + ": the model uses ops that kfuse does not have: Ta h (y)");
+}

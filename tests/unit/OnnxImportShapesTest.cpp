@@ -1,0 +1,68 @@
+// What the caller says about a model: shapes of dynamic inputs, and which inputs are parameters.
+#include "ImportedModel.h"
+
+#include <doctest/doctest.h>
+
+using namespace kfuse;
+
+namespace {
+
+ir::ImportOptions shapes(std::map<std::string, Shape> given) { return {std::move(given), {}}; }
+
+void checkRefused(const char *file, const ir::ImportOptions &options, const std::string &message) {
+  ImportedModel model(testData(file), options);
+  REQUIRE(!model);
+  CHECK(model.code() == ErrorCode::Usage);
+  CHECK(model.error() == testData(file) + ": " + message);
+}
+
+} // namespace
+
+TEST_CASE("shapes: a symbolic dimension has one size in all inputs") {
+  ImportedModel byFirst(testData("dynamic.onnx"), shapes({{"ids", {2, 7}}}));
+  REQUIRE_MESSAGE(byFirst, byFirst.error());
+  CHECK(byFirst.argumentShape(0) == Shape{2, 7});
+  CHECK(byFirst.argumentShape(1) == Shape{2, 7, 1});
+  CHECK(byFirst.resultShape(0) == Shape{2, 7, 4});
+
+  ImportedModel byOther(testData("dynamic.onnx"), shapes({{"mask", {3, 5, 1}}}));
+  REQUIRE_MESSAGE(byOther, byOther.error());
+  CHECK(byOther.argumentShape(0) == Shape{3, 5});
+
+  ImportedModel bySymbol(testData("dynamic.onnx"), shapes({{"batch", {4}}, {"seq", {6}}}));
+  REQUIRE_MESSAGE(bySymbol, bySymbol.error());
+  CHECK(bySymbol.argumentShape(1) == Shape{4, 6, 1});
+
+  ImportedModel unnamed(testData("dynamic_unnamed.onnx"), shapes({{"x", {9, 4}}}));
+  REQUIRE_MESSAGE(unnamed, unnamed.error());
+  CHECK(unnamed.argumentShape(0) == Shape{9, 4});
+}
+
+TEST_CASE("shapes: what is missing or does not fit is named with both values") {
+  checkRefused("dynamic.onnx", {}, "input 'ids' is [batch, seq] in the file; give every size: --shape ids=BATCHxSEQ");
+  checkRefused("dynamic.onnx", shapes({{"batch", {2}}}),
+               "input 'ids' is [batch, seq] in the file; give every size: --shape ids=BATCHxSEQ");
+  checkRefused("dynamic_unnamed.onnx", {}, "input 'x' is [?, 4] in the file; give every size: --shape x=D0x4");
+  checkRefused("dynamic.onnx", shapes({{"ids", {2, 7}}, {"mask", {2, 8, 1}}}),
+               "dimension 'seq' is 7 by --shape ids=2x7 but 8 by --shape mask=2x8x1");
+  checkRefused("dynamic.onnx", shapes({{"mask", {2, 8, 2}}}),
+               "--shape mask=2x8x2 does not fit input 'mask', which is [batch, seq, 1] in the file");
+  checkRefused("dynamic.onnx", shapes({{"ids", {2}}}),
+               "--shape ids=2 does not fit input 'ids', which is [batch, seq] in the file");
+  checkRefused("external.onnx", shapes({{"x", {2, 4}}}),
+               "--shape x=2x4 does not fit input 'x', which is [2, 3] in the file");
+  checkRefused("external.onnx", shapes({{"z", {2, 4}}}), "--shape z=2x4 names no input; the model has x [2, 3]");
+}
+
+TEST_CASE("parameters: globs turn inputs into parameters, without data") {
+  ImportedModel model(exampleModel("ffn_2048x4096.onnx"), {{}, {"*weight*", "?*_bias"}});
+  REQUIRE_MESSAGE(model, model.error());
+  for (unsigned i = 0; i < model.main().getNumArguments(); ++i)
+    CHECK(model.role(i) == (model.name(i) == "x" ? "input" : "parameter"));
+  CHECK(model.get().parameters.empty());
+}
+
+TEST_CASE("parameters: a pattern that is no glob or names nothing is refused") {
+  checkRefused("external.onnx", {{}, {"*weight*"}}, "--params *weight* matches no input; the model has x, w, b");
+  checkRefused("external.onnx", {{}, {"[w"}}, "--params [w is no glob: invalid glob pattern, unmatched '['");
+}

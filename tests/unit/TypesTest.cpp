@@ -1,0 +1,35 @@
+#include "kfuse/types.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace kfuse;
+
+TEST_CASE("types: names, widths and kinds") {
+  struct {
+    DType type;
+    const char *name;
+    std::size_t bytes;
+    bool isFloat;
+  } rows[] = {{DType::F32, "f32", 4, true},  {DType::F16, "f16", 2, true},  {DType::BF16, "bf16", 2, true},
+              {DType::I32, "i32", 4, false}, {DType::I64, "i64", 8, false}, {DType::Bool, "bool", 1, false}};
+  for (const auto &row : rows) {
+    CAPTURE(row.name);
+    CHECK(std::string(toString(row.type)) == row.name);
+    CHECK((parseDType(row.name) == row.type));
+    CHECK(byteWidth(row.type) == row.bytes);
+    CHECK(isFloat(row.type) == row.isFloat);
+  }
+  CHECK(!parseDType("f64"));
+  CHECK(!parseDType(""));
+}
+
+TEST_CASE("types: shapes") {
+  CHECK(toString(Shape{2, 3, 4}) == "2x3x4");
+  CHECK(toString(Shape{}) == "scalar");
+  CHECK(elementCount({2, 3, 4}) == 24);
+  CHECK(elementCount({}) == 1);
+  CHECK(elementCount({2, 0}) == 0);
+  CHECK(TensorDesc{"x", DType::BF16, {2, 3}}.bytes() == 12);
+}
