@@ -142,7 +142,7 @@ std::string toTable(const TuneReport &report, bool colour) {
   text += notes(report);
   std::optional<double> total = report.totalUs();
   text +=
-      fmt::format("{}: {} a run; arena {} bytes, lower bound {}; took {:.1f} s\n", report.device,
+      fmt::format("{}:\n{} a run; arena {} bytes, lower bound {}; took {:.1f} s\n", report.device,
                   total ? duration(*total) : "untimed", report.arenaBytes, report.arenaLowerBoundBytes, report.seconds);
   return text;
 }

@@ -10,6 +10,7 @@
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -17,6 +18,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
@@ -24,12 +26,38 @@ using namespace mlir;
 namespace kfuse::runtime::cpu {
 namespace {
 
+/// bf16 to f32 as integers: LLVM would move comparisons of an extended value in front of the
+/// extension, where x86 has none and takes the vector apart.
+struct ExtendBf16 : OpRewritePattern<arith::ExtFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::ExtFOp op, PatternRewriter &rewriter) const override {
+    Value value = op.getIn();
+    if (!getElementTypeOrSelf(value.getType()).isBF16() || !getElementTypeOrSelf(op.getType()).isF32())
+      return failure();
+    auto like = [&](Type element) -> Type {
+      auto vector = dyn_cast<VectorType>(value.getType());
+      return vector ? Type(vector.clone(element)) : element;
+    };
+    Type i32 = like(rewriter.getI32Type());
+    Value half = rewriter.create<arith::BitcastOp>(op.getLoc(), like(rewriter.getI16Type()), value);
+    Value wide = rewriter.create<arith::ExtUIOp>(op.getLoc(), i32, half);
+    Attribute sixteen = rewriter.getI32IntegerAttr(16);
+    if (auto vector = dyn_cast<VectorType>(i32))
+      sixteen = DenseElementsAttr::get(vector, sixteen);
+    Value shift = rewriter.create<arith::ConstantOp>(op.getLoc(), i32, cast<TypedAttr>(sixteen));
+    Value bits = rewriter.create<arith::ShLIOp>(op.getLoc(), wide, shift);
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(), bits);
+    return success();
+  }
+};
+
 /// Ops that stand for several simpler ones: affine.apply, views, bf16 conversions, floor division.
 LogicalResult expandOps(ModuleOp module, const HostCpu &cpu) {
   RewritePatternSet patterns(module.getContext());
   populateAffineToStdConversionPatterns(patterns);
   memref::populateExpandStridedMetadataPatterns(patterns);
   arith::populateArithExpandOpsPatterns(patterns);
+  patterns.add<ExtendBf16>(module.getContext());
   if (!cpu.hasBf16Conversion)
     arith::populateExpandBFloat16Patterns(patterns);
   vector::populateVectorMaskOpLoweringPatterns(patterns);
