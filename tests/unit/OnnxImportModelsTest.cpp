@@ -40,7 +40,7 @@ const Expected models[] = {
 
 TEST_CASE("onnx: the ten model files become one function of the dialect's ops") {
   for (const Expected &expected : models) {
-    CAPTURE(expected.file);
+    CAPTURE(std::string(expected.file));
     ImportedModel model(exampleModel(expected.file));
     REQUIRE_MESSAGE(model, model.error());
     CHECK(model.main().getNumArguments() == expected.arguments);

@@ -87,7 +87,7 @@ TEST_CASE("report: the table reads well and fits 100 columns") {
                  "1 kernel from the store\n"
                  "1 kernel untimed: the device is not here, the cost model chose\n"
                  "matmul_add_gelu: 1 candidate cut for lack of time\n"
-                 "NVIDIA H200: untimed a run; arena 4096 bytes, lower bound 4000; took 12.5 s\n");
+                 "NVIDIA H200:\nuntimed a run; arena 4096 bytes, lower bound 4000; took 12.5 s\n");
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);)
     CHECK(line.size() <= 100);
