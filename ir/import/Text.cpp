@@ -86,7 +86,7 @@ public:
   explicit FirstError(MLIRContext &context)
       : handler(&context, [this](Diagnostic &diagnostic) {
           if (message.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
-            message = placeOf(diagnostic.getLocation()) + diagnostic.str();
+            message = placeOf(diagnostic.getLocation()) + StringRef(diagnostic.str()).trim().str();
           return success();
         }) {}
 

@@ -32,6 +32,7 @@ TEST_CASE("data: typed fields, and types that are converted") {
   CHECK(results["f32_out"] == std::vector<double>{1.5, -2, 3e38F});
   CHECK(results["f16_out"] == std::vector<double>{1.5, -65504});
   CHECK(results["bf16_out"] == std::vector<double>{1.5, -3});
+  CHECK(results["f64_out"] == std::vector<double>{0.1F, -2});
   CHECK(results["f64_raw_out"] == std::vector<double>{0.1F, -2});
   CHECK(results["i32_out"] == std::vector<double>{7, -5});
   CHECK(results["bool_out"] == std::vector<double>{1, 0, 1});

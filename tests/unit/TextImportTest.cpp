@@ -105,7 +105,7 @@ TEST_CASE("text: errors say where, and what is wrong") {
       {"func.func @main() { return } func.func @other() { return }", "a model is a module with one function, @main"},
       {"func.func @main() { call @main() : () -> () return }",
        "line 1, column 21: 'func.call' is no op of the dialect"},
-      {"arith.constant 1 : i32", "line 1, column 1: Dialect `arith' not found for custom op 'arith.constant' "},
+      {"arith.constant 1 : i32", "line 1, column 1: Dialect `arith' not found for custom op 'arith.constant'"},
       {"module { module { } }", "line 1, column 1: a model is a module with one function, @main"},
       {"not a module", "line 1, column 1: custom op 'not' is unknown (tried 'builtin.not' as well)"},
   };

@@ -63,7 +63,7 @@ ParameterData asKept(const ElementRow &row, ParameterData stored) {
   return stored;
 }
 
-/// The field that a type's elements are kept in when they are not raw.
+/// Elements as raw data would store them, from the field that a type keeps them in when they are not raw.
 std::optional<ParameterData> fromTypedField(const TensorProto &tensor, const ElementRow &row, const Shape &shape,
                                             std::size_t count) {
   auto take = [&]<class To>(To, const auto &field) -> std::optional<ParameterData> {
@@ -75,7 +75,7 @@ std::optional<ParameterData> fromTypedField(const TensorProto &tensor, const Ele
   case TensorProto::FLOAT:
     return take(float(), tensor.float_data());
   case TensorProto::DOUBLE:
-    return take(float(), tensor.double_data());
+    return take(double(), tensor.double_data());
   case TensorProto::INT64:
     return take(std::int64_t(), tensor.int64_data());
   case TensorProto::INT32:
@@ -135,7 +135,7 @@ Result<ParameterData> TensorReader::read(const TensorProto &tensor) {
     return asKept(*row, {row->type, std::move(shape), data, proto});
   }
   if (std::optional<ParameterData> typed = fromTypedField(tensor, *row, shape, *count))
-    return asKept({row->onnx, row->type, byteWidth(row->type)}, std::move(*typed));
+    return asKept(*row, std::move(*typed));
   return malformed(tensor, "of shape " + kfuse::toString(shape) + " needs " + std::to_string(*count) +
                                " elements, the file holds another number of them");
 }
