@@ -225,19 +225,41 @@ LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// gather at one constant position is a slice.
-LogicalResult gatherOne(GatherOp op, PatternRewriter &rewriter) {
-  std::optional<double> position = splatValue(op.getIndices());
-  if (!position || typeOf(op.getIndices()).getNumElements() != 1)
+/// What constant indices pick from a dimension of `size`: negative ones count from its end, and what lies
+/// outside is clamped.
+std::optional<SmallVector<int64_t>> constantPositions(Value indices, int64_t size) {
+  while (auto reshape = indices.getDefiningOp<ReshapeOp>())
+    indices = reshape.getOperand();
+  auto constant = indices.getDefiningOp<ConstantOp>();
+  auto dense = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : DenseIntElementsAttr();
+  if (!dense)
+    return std::nullopt;
+  return llvm::to_vector<6>(llvm::map_range(dense.getValues<APInt>(), [&](const APInt &value) {
+    int64_t index = value.getSExtValue();
+    return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size - 1);
+  }));
+}
+
+/// gather at constant positions that keep one distance is a slice: one position, position ids that count
+/// up. At one position over and over it is that slice, broadcast.
+LogicalResult gatherEvenly(GatherOp op, PatternRewriter &rewriter) {
+  int64_t axis = op.getAxis();
+  auto positions = constantPositions(op.getIndices(), dimsOf(op.getData())[axis]);
+  if (!positions)
     return failure();
-  int64_t axis = op.getAxis(), size = dimsOf(op.getData())[axis];
-  auto index = static_cast<int64_t>(*position);
-  index = std::clamp<int64_t>(index < 0 ? index + size : index, 0, size - 1);
+  int64_t step = positions->size() > 1 ? (*positions)[1] - (*positions)[0] : 1;
+  for (size_t i = 1; i < positions->size(); ++i)
+    if ((*positions)[i] - (*positions)[i - 1] != step)
+      return failure();
   SmallVector<int64_t> shape(dimsOf(op.getData())), offsets(shape.size(), 0), strides(shape.size(), 1);
-  shape[axis] = 1;
-  offsets[axis] = index;
-  Value row = rewriter.create<SliceOp>(op.getLoc(), typeOf(op.getData()).clone(shape), op.getData(), offsets, strides);
-  rewriter.replaceOp(op, reshapeTo(rewriter, row, op.getType().getShape()));
+  shape[axis] = step == 0 ? 1 : static_cast<int64_t>(positions->size());
+  offsets[axis] = positions->front();
+  strides[axis] = step == 0 ? 1 : step;
+  Value rows = rewriter.create<SliceOp>(op.getLoc(), typeOf(op.getData()).clone(shape), op.getData(), offsets, strides);
+  SmallVector<int64_t> picked(op.getType().getShape());
+  if (step == 0)
+    std::fill_n(picked.begin() + axis, dimsOf(op.getIndices()).size(), 1);
+  rewriter.replaceOp(op, broadcastTo(rewriter, reshapeTo(rewriter, rows, picked), op.getType()));
   return success();
 }
 
@@ -246,7 +268,7 @@ LogicalResult gatherOne(GatherOp op, PatternRewriter &rewriter) {
 void populateLayout(RewritePatternSet &patterns) {
   patterns.add(dropReshape).add(composeTransposes).add(normaliseViews<ReshapeOp>).add(normaliseViews<TransposeOp>);
   patterns.add(composeBroadcasts).add(broadcastReshaped);
-  patterns.add(composeSlices).add(sliceOfConcat).add(simplifyConcat).add(gatherOne);
+  patterns.add(composeSlices).add(sliceOfConcat).add(simplifyConcat).add(gatherEvenly);
 }
 
 } // namespace kfuse::passes

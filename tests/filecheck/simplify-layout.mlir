@@ -67,6 +67,37 @@ func.func @gather_one(%x: tensor<4x3x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
+// Position ids that count up, or down, pick a slice; one id for all picks a row that repeats.
+// CHECK-LABEL: @gather_evenly
+// CHECK-DAG: %[[UP:.*]] = kfuse.slice %arg0 {offsets = array<i64: 1, 0>, strides = array<i64: 2, 1>} : (tensor<9x8xf32>) -> tensor<4x8xf32>
+// CHECK-DAG: kfuse.reshape %[[UP]] {{.*}} -> tensor<2x2x8xf32>
+// CHECK-DAG: kfuse.slice %arg0 {offsets = array<i64: 8, 0>, strides = array<i64: -1, 1>} : (tensor<9x8xf32>) -> tensor<2x8xf32>
+// CHECK-DAG: %[[ROW:.*]] = kfuse.slice %arg0 {offsets = array<i64: 3, 0>, strides = array<i64: 1, 1>} : (tensor<9x8xf32>) -> tensor<1x8xf32>
+// CHECK-DAG: kfuse.broadcast %{{.*}} -> tensor<2x3x8xf32>
+// CHECK: return
+func.func @gather_evenly(%x: tensor<9x8xf32>) -> (tensor<2x2x8xf32>, tensor<2x8xf32>, tensor<2x3x8xf32>) {
+  %up = kfuse.constant dense<[[1, 3], [5, 7]]> : tensor<2x2xi64>
+  %down = kfuse.constant dense<[-1, -2]> : tensor<2xi32>
+  %same = kfuse.constant dense<3> : tensor<2x3xi64>
+  %0 = kfuse.gather %x, %up {axis = 0 : i64} : (tensor<9x8xf32>, tensor<2x2xi64>) -> tensor<2x2x8xf32>
+  %1 = kfuse.gather %x, %down {axis = 0 : i64} : (tensor<9x8xf32>, tensor<2xi32>) -> tensor<2x8xf32>
+  %2 = kfuse.gather %x, %same {axis = 0 : i64} : (tensor<9x8xf32>, tensor<2x3xi64>) -> tensor<2x3x8xf32>
+  return %0, %1, %2 : tensor<2x2x8xf32>, tensor<2x8xf32>, tensor<2x3x8xf32>
+}
+
+// -----
+
+// An uneven choice stays a gather.
+// CHECK-LABEL: @gather_unevenly
+// CHECK: kfuse.gather
+func.func @gather_unevenly(%x: tensor<9x8xf32>) -> tensor<3x8xf32> {
+  %ids = kfuse.constant dense<[1, 3, 4]> : tensor<3xi64>
+  %0 = kfuse.gather %x, %ids {axis = 0 : i64} : (tensor<9x8xf32>, tensor<3xi64>) -> tensor<3x8xf32>
+  return %0 : tensor<3x8xf32>
+}
+
+// -----
+
 // An expanded operand of what broadcasts by itself.
 // CHECK-LABEL: @expand
 // CHECK-NEXT: kfuse.add %arg0, %arg1

@@ -1,0 +1,151 @@
+// What the model files of examples/models become: the kernels of the whole pipeline, counted by what they fuse.
+#include "ImportedModel.h"
+#include "PassHarness.h"
+
+#include "codegen/CostModel.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+using namespace kfuse;
+
+namespace {
+
+using Kernels = std::map<std::string, int>;
+
+/// "matmul + add + gelu": what a kernel computes; layout and constants are addresses and literals in it.
+std::string nameOf(ir::FusedOp fused) {
+  std::string name;
+  for (mlir::Operation &op : fused.getBody().front().without_terminator()) {
+    auto fusable = mlir::dyn_cast<ir::FusableOpInterface>(op);
+    bool computes =
+        fusable && fusable.getOpKind() != ir::OpKind::Layout && fusable.getOpKind() != ir::OpKind::Generator;
+    if (computes)
+      name += (name.empty() ? "" : " + ") + op.getName().stripDialect().str();
+  }
+  return name.empty() ? "copy" : name;
+}
+
+struct Planned {
+  Kernels main, prepare;
+  double arenaOverBound = 1;
+};
+
+Planned planned(const std::string &path, const char *target) {
+  ImportedModel model(path);
+  REQUIRE_MESSAGE(model, model.error());
+  std::unique_ptr<ir::CostModel> costModel = codegen::makeCostModel(*ir::findTarget(target));
+  mlir::ModuleOp module = *model.get().module;
+  REQUIRE(test::runPasses(module, [&](mlir::PassManager &manager) { passes::buildPipeline(manager, *costModel); }) ==
+          "");
+  Planned result;
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    for (auto fused : function.getOps<ir::FusedOp>())
+      ++(function.getName() == "main" ? result.main : result.prepare)[nameOf(fused)];
+  auto bytes = [&](const char *name) {
+    return static_cast<double>(model.main()->getAttrOfType<mlir::IntegerAttr>(name).getInt());
+  };
+  if (double bound = bytes("kfuse.arena_lower_bound_bytes"); bound > 0)
+    result.arenaOverBound = bytes("kfuse.arena_bytes") / bound;
+  return result;
+}
+
+std::string listed(const Kernels &kernels) {
+  std::string text;
+  for (const auto &[name, count] : kernels)
+    text += std::to_string(count) + " " + name + "\n";
+  return text;
+}
+
+struct Expected {
+  const char *file;
+  int kernels;
+  Kernels byName;
+};
+
+/// Each layer of a transformer: its products, one kernel for each softmax and norm, and nothing else.
+const Expected models[] = {
+    {"bert.dynamo.onnx",
+     23,
+     {{"add + add + layer_norm", 1}, // The word embedding is gathered where it is added.
+      {"matmul + add", 6},
+      {"matmul + mul + add", 2},
+      {"softmax", 2},
+      {"matmul", 2},
+      {"matmul + add + add", 4},
+      {"layer_norm", 4},
+      {"matmul + add + gelu", 2}}},
+    // The second layer's rows that the result does not need are not computed, but its product of three is one.
+    {"encoder_torch.script.onnx",
+     18,
+     {{"matmul + add", 2},
+      {"matmul + mul", 2},
+      {"softmax", 2},
+      {"matmul", 2},
+      {"matmul + add + add", 4},
+      {"layer_norm", 4},
+      {"matmul + add + gelu", 2}}},
+    {"ffn_2048x4096.onnx", 3, {{"matmul + add + gelu_tanh", 1}, {"matmul + add", 1}, {"layer_norm", 1}}},
+    {"linear_head_b256.onnx", 21, {{"matmul + add + relu", 20}, {"matmul + add", 1}}},
+    // 5 norms and 4 rotary embeddings, and none of the parts that the file spells them in; the heads that it
+    // expands to four are addresses of the products.
+    {"llama.dynamo.onnx",
+     29,
+     {{"rms_norm", 5},
+      {"rotary", 4},
+      {"matmul", 10},
+      {"matmul + mul + add", 2},
+      {"softmax + is_nan + where", 2},
+      {"matmul + silu + mul", 2},
+      {"matmul + add", 4}}},
+    {"llama_block_decode_b1_kv1024.onnx",
+     14,
+     {{"rms_norm", 2},
+      {"rotary", 2},
+      {"matmul", 5},
+      {"matmul + mul + mul", 1}, // Two scales, whose product bf16 does not hold.
+      {"softmax", 1},
+      {"matmul + silu + mul", 1},
+      {"matmul + add", 2}}},
+    {"llama_block_prefill_s1024.onnx",
+     14,
+     {{"rms_norm", 2},
+      {"rotary", 2},
+      {"matmul", 5},
+      {"matmul + mul + mul + le + where + add", 1}, // With the causal mask computed in place.
+      {"softmax", 1},
+      {"matmul + silu + mul", 1},
+      {"matmul + add", 2}}},
+    {"ln_gelu_2048x4096.onnx", 2, {{"matmul + add + gelu_tanh", 1}, {"layer_norm", 1}}},
+    {"seqlen_head_b256.onnx", 39, {{"matmul + add", 20}, {"layer_norm + relu", 19}}},
+    {"stacked_heads_b256.onnx", 21, {{"matmul + add + relu", 20}, {"matmul", 1}}},
+};
+
+} // namespace
+
+TEST_CASE("onnx: the kernels of the ten model files") {
+  for (const char *target : {"cpu", "sm_80", "sm_90a"})
+    for (const Expected &expected : models) {
+      CAPTURE(std::string(target));
+      CAPTURE(std::string(expected.file));
+      Planned result = planned(exampleModel(expected.file), target);
+      int kernels = 0;
+      for (const auto &[name, count] : result.main)
+        kernels += count;
+      CHECK(kernels == expected.kernels);
+      CHECK(listed(result.main) == listed(expected.byName));
+      CHECK(listed(result.prepare) == "");
+    }
+}
+
+TEST_CASE("examples: no arena is more than 5 % above its lower bound") {
+  int files = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(exampleModel("")))
+    if (std::string type = entry.path().extension(); type == ".onnx" || type == ".mlir") {
+      CAPTURE(entry.path().filename().string());
+      CHECK(planned(entry.path(), "sm_90a").arenaOverBound <= 1.05);
+      ++files;
+    }
+  CHECK(files >= 10);
+}
