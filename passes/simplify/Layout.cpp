@@ -112,18 +112,12 @@ LogicalResult rewriteView(Operation *op, Value source, ArrayRef<Operation *> cha
 }
 
 /// Brings chains of reshapes and transposes to one reshape, then one transpose.
-template <class Op> LogicalResult normaliseViews(Op op, PatternRewriter &rewriter) {
+LogicalResult normaliseViews(ReshapeOp op, PatternRewriter &rewriter) {
   SmallVector<Operation *> chain;
-  SmallVector<Value> sources;
-  for (Operation *view = op; isa_and_nonnull<ReshapeOp, TransposeOp>(view);
-       view = view->getOperand(0).getDefiningOp()) {
+  for (Operation *view = op; isa_and_nonnull<ReshapeOp, TransposeOp>(view); view = view->getOperand(0).getDefiningOp())
     chain.push_back(view);
-    sources.push_back(view->getOperand(0));
-  }
-  // Transpose of reshape is the normal form already.
-  size_t shortest = chain.size() > 1 && isa<TransposeOp>(chain[0]) && isa<ReshapeOp>(chain[1]) ? 3 : 2;
-  for (size_t length = chain.size(); length >= shortest; --length)
-    if (succeeded(rewriteView(op, sources[length - 1], ArrayRef(chain).take_front(length), rewriter)))
+  for (size_t length = chain.size(); length >= 2; --length)
+    if (succeeded(rewriteView(op, chain[length - 1]->getOperand(0), ArrayRef(chain).take_front(length), rewriter)))
       return success();
   return failure();
 }
@@ -266,7 +260,7 @@ LogicalResult gatherEvenly(GatherOp op, PatternRewriter &rewriter) {
 } // namespace
 
 void populateLayout(RewritePatternSet &patterns) {
-  patterns.add(dropReshape).add(composeTransposes).add(normaliseViews<ReshapeOp>).add(normaliseViews<TransposeOp>);
+  patterns.add(dropReshape).add(composeTransposes).add(normaliseViews);
   patterns.add(composeBroadcasts).add(broadcastReshaped);
   patterns.add(composeSlices).add(sliceOfConcat).add(simplifyConcat).add(gatherEvenly);
 }

@@ -101,3 +101,18 @@ func.func @silu(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<
   %6 = kfuse.max %zero, %x : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
   return %1, %5, %6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// 1 / (1 + exp(-x)).
+// CHECK-LABEL: @sigmoid
+// CHECK-NEXT: kfuse.sigmoid %arg0
+// CHECK-NEXT: return
+func.func @sigmoid(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %one = kfuse.constant dense<1.0> : tensor<f32>
+  %0 = kfuse.neg %x : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = kfuse.exp %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = kfuse.add %1, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %3 = kfuse.div %one, %2 : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+  return %3 : tensor<4xf32>
+}

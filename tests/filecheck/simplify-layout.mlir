@@ -178,3 +178,31 @@ func.func @mask() -> tensor<8x8xf32> {
   %2 = kfuse.where %1, %low, %zero : (tensor<8x8xi1>, tensor<f32>, tensor<f32>) -> tensor<8x8xf32>
   return %2 : tensor<8x8xf32>
 }
+
+// -----
+
+// CHECK-LABEL: @reshapes
+// CHECK-NEXT: %[[ONCE:.*]] = kfuse.reshape %arg0 : (tensor<6x4xf32>) -> tensor<2x12xf32>
+// CHECK-NEXT: return %arg0, %[[ONCE]]
+func.func @reshapes(%x: tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<2x12xf32>) {
+  %0 = kfuse.reshape %x : (tensor<6x4xf32>) -> tensor<6x4xf32>
+  %1 = kfuse.reshape %x : (tensor<6x4xf32>) -> tensor<8x3xf32>
+  %2 = kfuse.reshape %1 : (tensor<8x3xf32>) -> tensor<2x12xf32>
+  return %0, %2 : tensor<6x4xf32>, tensor<2x12xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @broadcasts
+// CHECK-NEXT: kfuse.broadcast %arg0 : (tensor<8xf32>) -> tensor<2x4x8xf32>
+// CHECK-NEXT: kfuse.broadcast %arg0 : (tensor<8xf32>) -> tensor<3x8xf32>
+// CHECK-NEXT: kfuse.reshape %arg0 : (tensor<8xf32>) -> tensor<1x8xf32>
+// CHECK-NEXT: return
+func.func @broadcasts(%x: tensor<8xf32>) -> (tensor<2x4x8xf32>, tensor<3x8xf32>, tensor<1x8xf32>) {
+  %0 = kfuse.broadcast %x : (tensor<8xf32>) -> tensor<4x8xf32>
+  %1 = kfuse.broadcast %0 : (tensor<4x8xf32>) -> tensor<2x4x8xf32>
+  %2 = kfuse.reshape %x : (tensor<8xf32>) -> tensor<1x8xf32>
+  %3 = kfuse.broadcast %2 : (tensor<1x8xf32>) -> tensor<3x8xf32>
+  %4 = kfuse.broadcast %x : (tensor<8xf32>) -> tensor<1x8xf32>
+  return %1, %3, %4 : tensor<2x4x8xf32>, tensor<3x8xf32>, tensor<1x8xf32>
+}

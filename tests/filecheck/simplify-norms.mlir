@@ -94,3 +94,19 @@ func.func @softmax(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   %3 = kfuse.div %1, %2 : (tensor<8x64xf32>, tensor<8x1xf32>) -> tensor<8x64xf32>
   return %3 : tensor<8x64xf32>
 }
+
+// -----
+
+// CHECK-LABEL: @casts_around_rows
+// CHECK-NEXT: kfuse.layer_norm %arg0, %arg1 {{.*}} (tensor<8x64xf16>, tensor<64xf16>) -> tensor<8x64xf16>
+// CHECK-NEXT: kfuse.softmax %arg0 : (tensor<8x64xf16>) -> tensor<8x64xf16>
+// CHECK-NEXT: return
+func.func @casts_around_rows(%x: tensor<8x64xf16>, %w: tensor<64xf16>) -> (tensor<8x64xf16>, tensor<8x64xf16>) {
+  %0 = kfuse.cast %x : (tensor<8x64xf16>) -> tensor<8x64xf32>
+  %1 = kfuse.cast %w : (tensor<64xf16>) -> tensor<64xf32>
+  %2 = kfuse.layer_norm %0, %1 {epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 0>} : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
+  %3 = kfuse.cast %2 : (tensor<8x64xf32>) -> tensor<8x64xf16>
+  %4 = kfuse.softmax %0 : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %5 = kfuse.cast %4 : (tensor<8x64xf32>) -> tensor<8x64xf16>
+  return %3, %5 : tensor<8x64xf16>, tensor<8x64xf16>
+}
