@@ -20,25 +20,53 @@ void checkCovered(mlir::ModuleOp module, const ir::CostModel &model) {
     }
 }
 
-/// A cost model that refuses regions of more than `most` computing ops, whatever they are.
-class SmallRegionsOnly : public passes::ScalarFormCostModel {
-public:
-  SmallRegionsOnly(const ir::Target &target, size_t most) : ScalarFormCostModel(target), most(most) {}
-  ir::FusionDecision accepts(mlir::Block &region) const override {
-    size_t computing = 0;
-    for (mlir::Operation &op : region.without_terminator())
-      if (auto fusable = mlir::dyn_cast<ir::FusableOpInterface>(op))
-        computing += fusable.getOpKind() != ir::OpKind::Layout && fusable.getOpKind() != ir::OpKind::Generator;
-    if (computing > most)
-      return ir::FusionDecision::no("too many ops");
-    return ScalarFormCostModel::accepts(region);
-  }
+/// @prepare runs once per weight set: it may read nothing else.
+void checkPreparesParametersAlone(mlir::ModuleOp module) {
+  if (auto prepare = module.lookupSymbol<mlir::func::FuncOp>("prepare"))
+    for (unsigned i = 0; i < prepare.getNumArguments(); ++i)
+      CHECK(prepare.getArgAttrOfType<mlir::StringAttr>(i, ir::roleAttrName).getValue() == "parameter");
+}
 
-private:
-  size_t most;
+/// As if a template took attention whole, which none does yet.
+class TakesAttention : public passes::ScalarFormCostModel {
+public:
+  using ScalarFormCostModel::ScalarFormCostModel;
+  ir::FusionDecision accepts(mlir::Block &region) const override {
+    bool isAttention =
+        llvm::hasSingleElement(region.without_terminator()) && mlir::isa<ir::AttentionOp>(region.front());
+    return isAttention ? ir::FusionDecision::yes() : ScalarFormCostModel::accepts(region);
+  }
 };
 
+const char *const attentionText = R"(
+func.func @main(%q: tensor<4x6x8xf32>, %k: tensor<4x6x8xf32>, %v: tensor<4x6x8xf32>) -> tensor<4x6x8xf32> {
+  %0 = kfuse.matmul %q, %k {transpose_b} : (tensor<4x6x8xf32>, tensor<4x6x8xf32>) -> tensor<4x6x6xf32>
+  %1 = kfuse.softmax %0 : (tensor<4x6x6xf32>) -> tensor<4x6x6xf32>
+  %2 = kfuse.matmul %1, %v : (tensor<4x6x6xf32>, tensor<4x6x8xf32>) -> tensor<4x6x8xf32>
+  %3 = kfuse.relu %2 : (tensor<4x6x8xf32>) -> tensor<4x6x8xf32>
+  return %3 : tensor<4x6x8xf32>
+})";
+
 } // namespace
+
+TEST_CASE("attention is one kernel where a template takes it whole, and its parts where none does") {
+  TakesAttention whole(cpuTarget());
+  passes::ScalarFormCostModel parts(cpuTarget());
+  for (auto [model, kernels, attentions] :
+       {std::tuple<const ir::CostModel *, int, int>(&whole, 2, 1), {&parts, 3, 0}}) {
+    ParsedModule parsed(attentionText);
+    REQUIRE(runPasses(*parsed.module, [&, model = model](mlir::PassManager &manager) {
+              passes::buildPipeline(manager, *model);
+            }) == "");
+    int foundKernels = 0, foundAttentions = 0;
+    parsed.module->walk([&](mlir::Operation *op) {
+      foundKernels += mlir::isa<ir::FusedOp>(op);
+      foundAttentions += mlir::isa<ir::AttentionOp>(op);
+    });
+    CHECK(foundKernels == kernels);
+    CHECK(foundAttentions == attentions);
+  }
+}
 
 TEST_CASE("a random model computes the same after the whole pipeline") {
   passes::ScalarFormCostModel any(cpuTarget());
@@ -59,6 +87,7 @@ TEST_CASE("a random model computes the same after the whole pipeline") {
                   passes::buildPipeline(manager, *model, {.simplify = simplify});
                 }) == "");
         checkCovered(*after.module, *model);
+        checkPreparesParametersAlone(*after.module);
         // Prepared values are rounded to f32.
         checkSame(evaluateModel(*after.module, arguments), expected, 1e-5);
       }

@@ -24,6 +24,24 @@ using reference::Values;
 
 inline const ir::Target &cpuTarget() { return *ir::findTarget("cpu"); }
 
+/// A cost model that refuses regions of more than `most` computing ops, whatever they are.
+class SmallRegionsOnly : public passes::ScalarFormCostModel {
+public:
+  SmallRegionsOnly(const ir::Target &target, size_t most) : ScalarFormCostModel(target), most(most) {}
+  ir::FusionDecision accepts(mlir::Block &region) const override {
+    size_t computing = 0;
+    for (mlir::Operation &op : region.without_terminator())
+      if (auto fusable = mlir::dyn_cast<ir::FusableOpInterface>(op))
+        computing += fusable.getOpKind() != ir::OpKind::Layout && fusable.getOpKind() != ir::OpKind::Generator;
+    if (computing > most)
+      return ir::FusionDecision::no("too many ops");
+    return ScalarFormCostModel::accepts(region);
+  }
+
+private:
+  size_t most;
+};
+
 /// Random values for an argument: floats around 0, integers that index something.
 inline HostTensor randomArgument(mlir::Value argument, std::uint64_t seed) {
   DType type = ir::dtypeOf(argument.getType());
