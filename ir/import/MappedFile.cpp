@@ -22,6 +22,8 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string &pa
   std::string reason;
   if (fstat(file, &status) != 0)
     reason = std::strerror(errno);
+  else if (S_ISDIR(status.st_mode))
+    reason = "it is a folder; name the file in it";
   else if (!S_ISREG(status.st_mode))
     reason = "it is not a regular file";
   else if (status.st_size > 0 && // mmap refuses empty files.

@@ -35,7 +35,7 @@ Result<Model> load(const std::string &path, const ImportOptions &options, mlir::
   std::span<const std::byte> bytes = (*file)->bytes();
   llvm::StringRef content(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   if (content.trim().empty())
-    return Error{ErrorCode::BadModel, "the file is empty"};
+    return Error{ErrorCode::BadModel, "the file is empty; copy or export it again"};
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
   bool isOnnx = !isText(content);
   Result<Model> model = isOnnx ? importOnnx(bytes, folder.empty() ? "." : folder.string(), options, context)

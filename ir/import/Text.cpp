@@ -53,7 +53,8 @@ private:
     else if ((c == '#' || c == '!') && isDefinition())
       return malformed("line " + Twine(line) + " defines an alias; write types and attributes out");
     if (nested + angled > maxDepth)
-      return malformed("line " + Twine(line) + " nests over " + Twine(maxDepth) + " brackets deep");
+      return malformed("line " + Twine(line) + " nests over " + Twine(maxDepth) +
+                       " brackets deep; a model nests about ten");
     return {};
   }
 

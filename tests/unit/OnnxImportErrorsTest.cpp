@@ -73,14 +73,16 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
                              "integer type and of at most 65536 elements"},
       {"unmade_output.onnx",
        "node 'y' (Relu) reads 'mean', a result of node 'norm' (LayerNormalization) that kfuse does not make"},
-      {"unsupported.onnx", "the model uses ops that kfuse does not have: Conv (conv1, conv2); acme.Fancy (c)"},
+      {"unsupported.onnx", "the model uses ops that kfuse does not have: Conv (conv1, conv2); acme.Fancy (c); write "
+                           "them with others and export it again"},
   };
   for (auto [file, message] : rows) {
     CAPTURE(file);
     CHECK(messageOf(file) == message);
   }
   CHECK(messageOf("external_missing.onnx") == "tensor 'w' keeps its data in another file: cannot read '" +
-                                                  testData("nowhere.bin") + "': No such file or directory");
+                                                  testData("nowhere.bin") +
+                                                  "': No such file or directory; put it beside the model");
   CHECK(ImportedModel(testData("unsupported.onnx")).code() == ErrorCode::BadModel);
 }
 
@@ -91,7 +93,7 @@ TEST_CASE("onnx errors: files that cannot be read") {
   CHECK(missing.error() == "cannot read '" + testData("no such file.onnx") + "': No such file or directory");
   ImportedModel folder(testData(""));
   REQUIRE(!folder);
-  CHECK(folder.error() == "cannot read '" + testData("") + "': it is not a regular file");
+  CHECK(folder.error() == "cannot read '" + testData("") + "': it is a folder; name the file in it");
 }
 
 TEST_CASE("onnx errors: a file cut short anywhere is refused or read, never a crash") {
@@ -105,7 +107,7 @@ TEST_CASE("onnx errors: a file cut short anywhere is refused or read, never a cr
   }
   Result<ir::Model> half = importBytes(whole.substr(0, whole.size() / 2), context);
   REQUIRE(!half);
-  CHECK(half.error().message == "the file is no ONNX model, or is cut short");
+  CHECK(half.error().message == "the file is no ONNX model, or is cut short; copy or export it again");
 }
 
 TEST_CASE("onnx errors: names cannot break the line") {
@@ -115,5 +117,6 @@ TEST_CASE("onnx errors: names cannot break the line") {
     bytes.replace(at, 4, "Ta\nh");
   std::string path = (folder.path / "broken.onnx").string();
   std::ofstream(path, std::ios::binary) << bytes;
-  CHECK(ImportedModel(path).error() == path + ": the model uses ops that kfuse does not have: Ta h (y)");
+  CHECK(ImportedModel(path).error() ==
+        path + ": the model uses ops that kfuse does not have: Ta h (y); write them with others and export it again");
 }

@@ -51,7 +51,7 @@ TEST_CASE("text: a file is told from ONNX by its content") {
         path + ": --shape x=2x4 does not fit input 'x', which is 2x3 in the file");
   CHECK(ImportedModel(path, {{{"z", {2}}}, {}}).error() == path + ": --shape z=2 names no input; the model has x, w");
   std::ofstream(path) << " \n";
-  CHECK(ImportedModel(path).error() == path + ": the file is empty");
+  CHECK(ImportedModel(path).error() == path + ": the file is empty; copy or export it again");
 }
 
 TEST_CASE("text: names and roles that are left out are filled in") {
@@ -116,7 +116,7 @@ TEST_CASE("text: errors say where, and what is wrong") {
 }
 
 TEST_CASE("text: what would overflow the parser's stack is refused before it is parsed") {
-  const std::string deep = "line 1 nests over 128 brackets deep";
+  const std::string deep = "line 1 nests over 128 brackets deep; a model nests about ten";
   CHECK(errorOf(repeated("[", 100000)) == deep);
   CHECK(errorOf(repeated("tuple<", 100000)) == deep);
   CHECK(errorOf(repeated("module {", 100000)) == deep);

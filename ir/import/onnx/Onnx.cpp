@@ -33,7 +33,7 @@ Result<std::shared_ptr<ModelProto>> parse(std::span<const std::byte> file) {
     return malformed("the file has " + std::to_string(file.size()) +
                      " bytes; keep weights over 2 GiB as external data");
   if (!model->ParseFromArray(file.data(), static_cast<int>(file.size())) || !model->has_graph())
-    return malformed("the file is no ONNX model, or is cut short");
+    return malformed("the file is no ONNX model, or is cut short; copy or export it again");
   return model;
 }
 
@@ -61,7 +61,8 @@ Result<void> checkSupported(const ::onnx::GraphProto &graph) {
     list += (list.empty() ? "" : "; ") + op + " (" + nodes + ")";
   if (list.empty())
     return {};
-  return malformed("the model uses ops that kfuse does not have: " + list);
+  return malformed("the model uses ops that kfuse does not have: " + list +
+                   "; write them with others and export it again");
 }
 
 Result<void> checkAttributes(const NodeProto &node, const OnnxOp &op) {

@@ -168,7 +168,7 @@ Result<ParameterData> TensorReader::readExternal(const TensorProto &tensor, std:
     return malformed(tensor, "keeps its data in '" + location + "', which is no file of the model's own folder");
   Result<std::shared_ptr<const MappedFile>> file = open(location);
   if (!file)
-    return malformed(tensor, "keeps its data in another file: " + file.error().message);
+    return malformed(tensor, "keeps its data in another file: " + file.error().message + "; put it beside the model");
   std::span<const std::byte> all = (*file)->bytes();
   if (length != bytes || offset > all.size() || bytes > all.size() - offset)
     return malformed(tensor, "needs " + std::to_string(bytes) + " bytes, but " + std::to_string(length) + " from " +
