@@ -1,5 +1,7 @@
 #include "ir/import/MappedFile.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -17,21 +19,20 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string &pa
   int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return failure(std::strerror(errno));
+  auto closing = llvm::make_scope_exit([&] { ::close(file); });
   struct stat status{};
-  void *data = nullptr;
-  std::string reason;
   if (fstat(file, &status) != 0)
-    reason = std::strerror(errno);
-  else if (S_ISDIR(status.st_mode))
-    reason = "it is a folder; name the file in it";
-  else if (!S_ISREG(status.st_mode))
-    reason = "it is not a regular file";
-  else if (status.st_size > 0 && // mmap refuses empty files.
-           (data = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, file, 0)) == MAP_FAILED)
-    reason = std::strerror(errno);
-  ::close(file);
-  if (!reason.empty())
-    return failure(reason);
+    return failure(std::strerror(errno));
+  if (S_ISDIR(status.st_mode))
+    return failure("it is a folder; name the file in it");
+  if (!S_ISREG(status.st_mode))
+    return failure("it is not a regular file");
+  void *data = nullptr;
+  if (status.st_size > 0) { // mmap refuses empty files.
+    data = mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (data == MAP_FAILED)
+      return failure(std::strerror(errno));
+  }
   return std::shared_ptr<const MappedFile>(new MappedFile(data, status.st_size));
 }
 
