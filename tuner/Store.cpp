@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -14,9 +15,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <set>
+#include <thread>
 
 namespace fs = std::filesystem;
 
@@ -26,6 +31,7 @@ namespace {
 constexpr int applicationId = 0x6b667573; // "kfus"
 constexpr int schemaVersion = 1;
 constexpr int busyTimeoutMs = 10000;
+constexpr std::size_t applicationIdOffset = 68; ///< In the header of every SQLite file, big-endian.
 
 /// `seal` is a checksum of the row's other columns: SQLite does not notice a flipped bit in a value.
 constexpr const char *schema = R"sql(
@@ -52,6 +58,21 @@ bool isDamage(const SQLite::Exception &error) {
   return std::find(codes.begin(), codes.end(), error.getErrorCode()) != codes.end();
 }
 
+/// What SQLite met, in words that say what to do.
+std::string reasonOf(const SQLite::Exception &error) {
+  switch (error.getErrorCode()) {
+  case SQLITE_BUSY:
+    return fmt::format("another process has kept it locked for {} s: end that process, or name another file",
+                       busyTimeoutMs / 1000);
+  case SQLITE_FULL:
+  case SQLITE_IOERR: // What a full disk says when the write-ahead log cannot grow.
+    return fmt::format("the disk is full or failing ({}): free some space, or name a file on another disk",
+                       error.what());
+  default:
+    return error.what();
+  }
+}
+
 /// WAL needs shared memory, which network file systems do not offer. Magic numbers from statfs(2).
 bool isNetworkFileSystem(const fs::path &folder) {
   constexpr unsigned long nfs = 0x6969, smb = 0x517b, cifs = 0xff534d42, smb2 = 0xfe534d42, ceph = 0x00c36400,
@@ -65,12 +86,16 @@ bool isNetworkFileSystem(const fs::path &folder) {
 }
 
 /// Holds processes apart while one creates, opens or moves aside the file. A lock on the folder leaves no
-/// lock file behind. Where the file system has no locks, opening goes on without.
+/// lock file behind. Where the file system has no locks, or a stopped process keeps one, opening goes on without.
 class FolderLock {
 public:
   explicit FolderLock(const fs::path &folder) : descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (descriptor >= 0)
-      flock(descriptor, LOCK_EX);
+    constexpr std::chrono::milliseconds pause(10);
+    for (auto waited = pause * 0; descriptor >= 0 && waited.count() < busyTimeoutMs; waited += pause) {
+      if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return;
+      std::this_thread::sleep_for(pause);
+    }
   }
   ~FolderLock() {
     if (descriptor >= 0)
@@ -90,15 +115,31 @@ ino_t inodeOf(const fs::path &path) {
   return stat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
 }
 
+/// Whether the file begins as a kfuse store does, however little of it is left.
+bool bearsOurMark(const fs::path &path) {
+  std::array<unsigned char, applicationIdOffset + 4> header{};
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char *>(header.data()), header.size());
+  int id = 0;
+  for (std::size_t i = applicationIdOffset; i < header.size(); ++i)
+    id = id << 8 | header[i];
+  return id == applicationId;
+}
+
 fs::path environment(const char *name) {
   const char *value = std::getenv(name);
   return value ? value : "";
 }
 
+fs::path homeFolder() {
+  fs::path home = environment("HOME");
+  const passwd *user = home.empty() ? getpwuid(geteuid()) : nullptr; // Services have no HOME.
+  return user ? fs::path(user->pw_dir) : home;
+}
+
 /// Where kfuse keeps its own store. What lies there is nobody else's.
 fs::path cachePath() {
   fs::path cache = environment("XDG_CACHE_HOME");
-  return (cache.empty() ? environment("HOME") / ".cache" : cache) / "kfuse/store.db";
+  return (cache.empty() ? homeFolder() / ".cache" : cache) / "kfuse/store.db";
 }
 
 std::string uri(const fs::path &path, std::string_view parameters) {
@@ -218,6 +259,12 @@ struct Store::State {
       problem = Error{ErrorCode::Io, message};
   }
 
+  void giveUp(const SQLite::Exception &error) {
+    degrade(fmt::format("store {}: {}; results are not kept", path.string(), reasonOf(error)));
+    if (error.getErrorCode() == SQLITE_BUSY)
+      database->setBusyTimeout(0); // Waited for once: hundreds of writes would take hours.
+  }
+
   /// Opens `path` as `how`. An SQLite::Exception says that this way is barred.
   Result<void> connect(Access how);
   Result<void> identify(Access how);
@@ -241,7 +288,7 @@ struct Store::State {
         if (!again && isDamage(error) && access == Access::ReadWrite)
           reopenAfter(error.what());
         else
-          degrade(fmt::format("store {}: {}; results are not kept", path.string(), error.what()));
+          giveUp(error);
       }
     }
     return false;
@@ -333,6 +380,8 @@ Result<void> Store::State::renew(const std::string &reason) {
 Result<void> Store::State::open() {
   std::error_code ignored; // A folder that cannot be made shows when the file is opened.
   fs::create_directories(folderOf(path), ignored);
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))
+    return foreign();
   FolderLock lock(folderOf(path));
   std::string reason;
   for (Access how : {Access::ReadWrite, Access::ReadOnly, Access::Immutable}) {
@@ -342,15 +391,17 @@ Result<void> Store::State::open() {
         degrade(fmt::format("store {} cannot be written ({}): new results are not kept", path.string(), reason));
       return connected;
     } catch (const SQLite::Exception &error) {
-      if (error.getErrorCode() == SQLITE_NOTADB && !isOurs)
+      if (error.getErrorCode() == SQLITE_NOTADB && !isOurs && !bearsOurMark(path))
         return foreign();
       if (isDamage(error))
         return renew(error.what());
       if (reason.empty())
-        reason = error.what();
+        reason = reasonOf(error);
+      if (error.getErrorCode() == SQLITE_BUSY)
+        break; // Reading would wait as long again.
     }
   }
-  if (!isOurs && fs::exists(path, ignored))
+  if (!isOurs && fs::exists(path, ignored) && ::access(path.c_str(), R_OK) != 0)
     return Error{ErrorCode::Io, fmt::format("store {} cannot be read ({}): mend its permissions or name another file",
                                             path.string(), reason)};
   openInMemory(reason);

@@ -273,7 +273,7 @@ TEST_CASE("store: a truncated file is moved aside and begun anew") {
   writeStore(folder.path / "whole.db");
   std::string whole = readFile(folder.path / "whole.db");
   int aside = 0;
-  for (std::size_t length = 4096; length < whole.size(); length += 1500) {
+  for (std::size_t length = 100; length < whole.size(); length += 1500) {
     fs::path path = folder.path / ("cut" + std::to_string(length) + ".db");
     writeFile(path, whole.substr(0, length));
     std::unique_ptr<Store> store = mustOpen(path);

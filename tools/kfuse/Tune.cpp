@@ -5,11 +5,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
 namespace kfuse::tools {
 namespace {
+
+/// Whether the next run will find every kernel in the store. If not, a warning has said why.
+bool isKept(const tuner::Store &store, const tuner::TuneReport &report) {
+  return !store.problem() || std::all_of(report.kernels.begin(), report.kernels.end(),
+                                         [](const tuner::KernelReport &kernel) { return kernel.fromCache; });
+}
 
 int tune(const ModelOptions &options) {
   auto start = std::chrono::steady_clock::now();
@@ -28,7 +35,7 @@ int tune(const ModelOptions &options) {
   tuner::TuneReport &report = compiled->report;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print("{}", options.json ? tuner::toJson(report) + "\n" : tuner::toTable(report, wantsColour()));
-  return 0;
+  return isKept(*bench->store, report) ? 0 : static_cast<int>(ErrorCode::Io);
 }
 
 } // namespace
