@@ -75,21 +75,21 @@ private:
 
 class CudaCompiler final : public KernelCompiler {
 public:
-  CudaCompiler(const Nvrtc &nvrtc, std::span<const DeviceHeader> headers)
-      : nvrtc(nvrtc), headers(headers.begin(), headers.end()) {
+  CudaCompiler(std::string nvrtcVersion, std::span<const DeviceHeader> headers)
+      : nvrtcVersion(std::move(nvrtcVersion)), headers(headers.begin(), headers.end()) {
     for (const DeviceHeader &header : this->headers) {
       texts.push_back(header.text.c_str());
       names.push_back(header.name.c_str());
     }
   }
 
-  std::string version() const override { return "nvrtc " + nvrtc.version; }
+  std::string version() const override { return "nvrtc " + nvrtcVersion; }
   Result<CompiledKernel> compile(const codegen::KernelPlan &plan) override;
 
 private:
-  std::vector<std::string> options(const codegen::KernelPlan &plan) const;
+  static std::vector<std::string> options(const Nvrtc &nvrtc, const codegen::KernelPlan &plan);
 
-  const Nvrtc &nvrtc;
+  std::string nvrtcVersion;
   std::vector<DeviceHeader> headers;
   std::vector<const char *> texts, names; // Of `headers`.
 };
@@ -98,11 +98,14 @@ Result<CompiledKernel> CudaCompiler::compile(const codegen::KernelPlan &plan) {
   auto failed = [&](const std::string &why) {
     return Error{ErrorCode::Compile, "kernel '" + plan.name + "' does not compile for " + plan.target + ": " + why};
   };
+  Result<const Nvrtc *> nvrtc = Nvrtc::get(); // Opened by the first kernel that the store lacks.
+  if (!nvrtc)
+    return nvrtc.error();
   auto begin = std::chrono::steady_clock::now();
-  Unit unit(nvrtc);
+  Unit unit(**nvrtc);
   if (Result<void> created = unit.create(plan, texts, names); !created)
     return failed(created.error().message);
-  Result<void> compiled = unit.compile(options(plan));
+  Result<void> compiled = unit.compile(options(**nvrtc, plan));
   std::string log = unit.log();
   if (!compiled)
     return failed(log.empty() ? compiled.error().message : cuda::firstErrorLine(log));
@@ -114,7 +117,7 @@ Result<CompiledKernel> CudaCompiler::compile(const codegen::KernelPlan &plan) {
                         unit.assembly()};
 }
 
-std::vector<std::string> CudaCompiler::options(const codegen::KernelPlan &plan) const {
+std::vector<std::string> CudaCompiler::options(const Nvrtc &nvrtc, const codegen::KernelPlan &plan) {
   std::vector<std::string> options{"--gpu-architecture=" + plan.target, "--std=c++20", "--ptxas-options=-v"};
   if (!nvrtc.includePath.empty())
     options.push_back("--include-path=" + nvrtc.includePath);
@@ -125,10 +128,10 @@ std::vector<std::string> CudaCompiler::options(const codegen::KernelPlan &plan) 
 } // namespace
 
 Result<std::unique_ptr<KernelCompiler>> makeCudaCompiler(std::span<const DeviceHeader> headers) {
-  Result<const Nvrtc *> nvrtc = Nvrtc::get();
-  if (!nvrtc)
-    return nvrtc.error();
-  return std::unique_ptr<KernelCompiler>(std::make_unique<CudaCompiler>(**nvrtc, headers));
+  Result<std::string> version = Nvrtc::findVersion();
+  if (!version)
+    return version.error();
+  return std::unique_ptr<KernelCompiler>(std::make_unique<CudaCompiler>(std::move(*version), headers));
 }
 
 } // namespace kfuse::runtime

@@ -6,6 +6,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <set>
+#include <sstream>
 
 namespace kfuse::runtime::cuda {
 namespace {
@@ -24,6 +27,21 @@ std::vector<std::string> glob(const std::string &pattern) {
     paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   globfree(&found);
   return paths;
+}
+
+/// LIB/libnvrtc-builtins.so.13.0, which every NVRTC has beside it.
+std::vector<std::string> builtinsBeside(const fs::path &library) {
+  return glob((library.parent_path() / "libnvrtc-builtins.so.*.*").string());
+}
+
+/// "13.0" of LIB/libnvrtc-builtins.so.13.0.88. Nothing where several versions share the folder.
+std::optional<std::string> versionBeside(const fs::path &library) {
+  std::set<std::string> versions;
+  for (const std::string &path : builtinsBeside(library)) {
+    std::string version = path.substr(path.rfind(".so.") + 4);
+    versions.insert(version.substr(0, version.find('.', version.find('.') + 1)));
+  }
+  return versions.size() == 1 ? std::optional(*versions.begin()) : std::nullopt;
 }
 
 /// The file behind a dlopen handle, links resolved.
@@ -73,12 +91,18 @@ Result<Nvrtc> Nvrtc::open(const std::vector<std::string> &libraries) {
     nvrtc.version = std::to_string(major) + "." + std::to_string(minor);
     nvrtc.path = pathOf(handle).string();
     nvrtc.includePath = includesBeside(nvrtc.path);
+    // NVRTC asks the loader for its builtins by name; those of a wheel are in no folder the loader knows, unless
+    // they are loaded already.
+    for (const std::string &builtins : builtinsBeside(nvrtc.path))
+      dlopen(builtins.c_str(), RTLD_LAZY | RTLD_LOCAL);
     return nvrtc;
   }
   std::string missing = libraries.size() == 1 ? libraries.front() + " is not NVRTC" : "libnvrtc.so was not found";
-  return Error{ErrorCode::NoDevice, "no CUDA compiler: " + missing +
-                                        "; install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set "
-                                        "KFUSE_NVRTC to the library's path"};
+  return Error{
+      ErrorCode::NoDevice,
+      "no CUDA compiler: " + missing +
+          "; `pip install --target ~/.local/share/kfuse/cuda nvidia-cuda-nvrtc nvidia-cuda-runtime`, or install "
+          "the CUDA toolkit, or set KFUSE_NVRTC to the library's path; --target cpu needs none"};
 }
 
 Result<const Nvrtc *> Nvrtc::get() {
@@ -88,19 +112,36 @@ Result<const Nvrtc *> Nvrtc::get() {
   return &nvrtc.value();
 }
 
+Result<std::string> Nvrtc::findVersion() {
+  for (const std::string &library : candidates()) {
+    std::error_code failed;
+    if (library.find('/') == std::string::npos || !fs::exists(library, failed))
+      continue;
+    if (std::optional<std::string> version = versionBeside(library))
+      return *version;
+    break; // Only the library itself knows.
+  }
+  Result<const Nvrtc *> nvrtc = get();
+  return nvrtc ? Result<std::string>((*nvrtc)->version) : nvrtc.error();
+}
+
 std::vector<std::string> Nvrtc::candidates() {
   // Named by the user, it is that library or none.
   if (std::string named = environment("KFUSE_NVRTC"); !named.empty())
     return {named};
-  std::vector<std::string> paths{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+  std::vector<std::string> paths;
   auto append = [&](const std::string &pattern) {
     for (std::string &path : glob(pattern))
       paths.push_back(std::move(path));
   };
-  for (const std::string &root : {environment("CUDA_HOME"), environment("CUDA_PATH"), std::string("/usr/local/cuda")})
+  std::istringstream folders(environment("LD_LIBRARY_PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (!folder.empty())
+      append(folder + "/libnvrtc.so*");
+  for (const std::string &root : {environment("CUDA_HOME"), environment("CUDA_PATH"), std::string("/usr/local/cuda"),
+                                  std::string(KFUSE_CUDA_ROOT)})
     if (!root.empty())
-      append(root + "/lib64/libnvrtc.so*");
-  append(KFUSE_CUDA_ROOT "/lib*/libnvrtc.so*");
+      append(root + "/lib*/libnvrtc.so*");
   // Wheels keep it under nvidia/cu13/lib, or nvidia/cuda_nvrtc/lib up to CUDA 12.
   for (const std::string &prefix : {environment("VIRTUAL_ENV"), environment("CONDA_PREFIX"),
                                     environment("HOME") + "/.local", std::string("/usr/local"), std::string("/usr")})
@@ -109,6 +150,8 @@ std::vector<std::string> Nvrtc::candidates() {
   // tools/setup.sh puts them into the user's data folder.
   std::string data = environment("XDG_DATA_HOME");
   append((data.empty() ? environment("HOME") + "/.local/share" : data) + "/kfuse/cuda/nvidia/cu*/lib/libnvrtc.so*");
+  // Wherever else the loader looks.
+  paths.insert(paths.end(), {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
   return paths;
 }
 

@@ -35,9 +35,12 @@ struct Nvrtc {
   static Result<Nvrtc> open(const std::vector<std::string> &libraries);
   /// The machine's NVRTC, opened by the first caller; NoDevice with what to install.
   static Result<const Nvrtc *> get();
-  /// Where it may be, in the order it is looked for: $KFUSE_NVRTC, the loader's path, CUDA_HOME and
+  /// The version get() will have, from the names of its files: opening it reads 100 MB, for which a run that
+  /// finds every kernel in the store has no use. Opens it where the names do not tell.
+  static Result<std::string> findVersion();
+  /// Where it may be, in the order it is looked for: $KFUSE_NVRTC, LD_LIBRARY_PATH, CUDA_HOME and
   /// CUDA_PATH, the toolkit's usual place, the toolkit kfuse was built with, NVIDIA's PyPI wheels in
-  /// Python's folders and in the user's data folder.
+  /// Python's folders and in the user's data folder, the loader's other folders.
   static std::vector<std::string> candidates();
 };
 

@@ -132,10 +132,18 @@ TEST_CASE("Nvrtc: what is missing says what to install") {
   Result<cuda::Nvrtc> missing = cuda::Nvrtc::open({"libnowhere.so.1", "libnowhere.so"});
   REQUIRE_FALSE(missing);
   CHECK(missing.error().code == ErrorCode::NoDevice);
-  CHECK(missing.error().message.find("pip install nvidia-cuda-nvrtc") != std::string::npos);
+  CHECK(missing.error().message.find("nvidia-cuda-nvrtc") != std::string::npos);
   Result<cuda::Nvrtc> foreign = cuda::Nvrtc::open({"libm.so.6"});
   REQUIRE_FALSE(foreign);
   CHECK(foreign.error().message.find("libm.so.6 is not NVRTC") != std::string::npos);
+}
+
+TEST_CASE("Nvrtc: the version is told by the names of its files, as the library tells it") {
+  Result<std::string> version = cuda::Nvrtc::findVersion();
+  Result<const cuda::Nvrtc *> nvrtc = cuda::Nvrtc::get();
+  REQUIRE(bool(version) == bool(nvrtc));
+  if (version)
+    CHECK(*version == (*nvrtc)->version);
 }
 
 TEST_CASE("PtxasLog: the worst of all entries") {
