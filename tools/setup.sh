@@ -26,7 +26,8 @@ fi
 
 # NVRTC and the headers: from a toolkit, else from PyPI into the user's data folder, where kfuse looks.
 data=${XDG_DATA_HOME:-$HOME/.local/share}/kfuse/cuda
-if ! ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libnvrtc.so* "$data"/nvidia/*/lib/libnvrtc.so* >/dev/null 2>&1; then
+has() { compgen -G "$1" >/dev/null; }
+if ! has "${CUDA_HOME:-/usr/local/cuda}/lib*/libnvrtc.so*" && ! has "$data/nvidia/*/lib/libnvrtc.so*"; then
   dpkg-query -W -f='${db:Status-Status}' python3-pip 2>/dev/null | grep -qx installed || python3 -m pip --version >/dev/null 2>&1 ||
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-pip >/dev/null
   echo "setup: no CUDA toolkit found, taking NVRTC and the headers from PyPI into $data" >&2
