@@ -122,7 +122,7 @@ int explain(const ModelOptions &options) {
   std::size_t launches = 0;
   for (const tuner::PlannedKernel &kernel : planned->kernels)
     launches += static_cast<std::size_t>(kernel.uses);
-  fmt::print("{} on {}: {} launches of {} distinct kernels; bounds from datasheet rates\n\n",
+  fmt::print("{} on {}:\n{} launches of {} distinct kernels; bounds from datasheet rates\n\n",
              options.model.substr(options.model.rfind('/') + 1), (*target)->name, launches, planned->kernels.size());
   printKernels(rowsOf(*planned));
   printRefusals(planned->refusals);

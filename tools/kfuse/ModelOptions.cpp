@@ -35,17 +35,6 @@ std::string oneLine(std::string text) {
   return text;
 }
 
-/// Rewrites one line of the terminal as the search goes on.
-void showProgress(const tuner::Progress &at) {
-  std::string best = at.bestUs > 0 ? fmt::format(", best {:.1f} us", at.bestUs) : "";
-  std::string line =
-      fmt::format("[{}/{}] {}: candidate {} of {}{}", at.index + 1, at.count, at.kernel, at.tried, at.planned, best);
-  fmt::print(stderr, "\r\033[K{}", line.substr(0, 99));
-  if (at.index + 1 == at.count && at.tried == at.planned)
-    fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
-}
-
 } // namespace
 
 void ModelOptions::addTo(CLI::App &command) {
@@ -58,8 +47,7 @@ void ModelOptions::addTo(CLI::App &command) {
 }
 
 void ModelOptions::addTuningTo(CLI::App &command) {
-  command.add_option("--store", store,
-                     "Tuning store; else $KFUSE_STORE, else kfuse/store.db in the user's cache folder");
+  command.add_option("--store", store, "Tuning store; else $KFUSE_STORE, else the user's cache folder");
   command.add_option("--effort", effort, "quick: up to 8 candidates a kernel; full: up to 40")
       ->check(CLI::IsMember({"quick", "full"}))
       ->capture_default_str();
@@ -89,9 +77,21 @@ tuner::WorkbenchOptions ModelOptions::workbench() const {
 tuner::TuneOptions ModelOptions::tuning() const {
   tuner::TuneOptions options;
   options.effort = effort == "full" ? tuner::Effort::Full : tuner::Effort::Quick;
-  if (!json && isTerminal(STDERR_FILENO))
+  if (showsProgress())
     options.progress = showProgress;
   return options;
+}
+
+bool ModelOptions::showsProgress() const { return !json && isTerminal(STDERR_FILENO); }
+
+void showProgress(const tuner::Progress &at) {
+  std::string best = at.bestUs > 0 ? fmt::format(", best {:.1f} us", at.bestUs) : "";
+  std::string line =
+      fmt::format("[{}/{}] {}: candidate {} of {}{}", at.index + 1, at.count, at.kernel, at.tried, at.planned, best);
+  fmt::print(stderr, "\r\033[K{}", line.substr(0, 99));
+  if (at.index + 1 == at.count && at.tried == at.planned)
+    fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
 }
 
 int fail(const Error &error) {

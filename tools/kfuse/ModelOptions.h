@@ -23,10 +23,14 @@ struct ModelOptions {
 
   void addTo(CLI::App &command);
   void addTuningTo(CLI::App &command);
+  bool showsProgress() const; ///< On a terminal, where it disturbs no program.
   Result<Model> load() const;
   tuner::WorkbenchOptions workbench() const;
   tuner::TuneOptions tuning() const;
 };
+
+/// Rewrites one line of the terminal as the search goes on.
+void showProgress(const tuner::Progress &at);
 
 /// Prints the error on one line of stderr and returns its code, which is the exit status.
 int fail(const Error &error);

@@ -26,6 +26,7 @@ struct RunOptions : ModelOptions {
   std::vector<std::string> inputs; ///< "name=file.npy" or "name=random".
   std::string output;
   bool check = false;
+  bool tunedOnly = false;
   int iterations = 1;
 };
 
@@ -275,6 +276,16 @@ int run(const RunOptions &options) {
     return fail(gathered.error());
   CompileOptions compileOptions{.target = options.target, .store = options.store, .threads = options.threads};
   compileOptions.effort = options.effort == "full" ? Effort::Full : Effort::Quick;
+  compileOptions.mayTune = !options.tunedOnly;
+  if (options.showsProgress())
+    compileOptions.progress = [](const Progress &at) {
+      showProgress({.kernel = std::string(at.kernel),
+                    .index = static_cast<std::size_t>(at.kernelsDone),
+                    .count = static_cast<std::size_t>(at.kernels),
+                    .tried = at.candidatesDone,
+                    .planned = at.candidates});
+      return true;
+    };
   compileOptions.log = [](std::string_view line) { warn(std::string(line)); };
   Result<Executable> program = compile(*model, compileOptions);
   if (!program)
@@ -305,6 +316,8 @@ void addRun(CLI::App &app, int &status) {
   command->add_option("--input", options->inputs, "name=file.npy or name=random; what is not given is random");
   command->add_option("--output", options->output, "Folder for NAME.npy of each output");
   command->add_flag("--check", options->check, "Compare with the reference evaluator; exit status 5 when wrong");
+  command->add_flag("--tuned-only", options->tunedOnly,
+                    "Take every kernel from the store; exit status 6 when one is missing");
   command->add_option("--iterations", options->iterations, "Runs; the first is not timed")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

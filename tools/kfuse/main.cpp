@@ -5,9 +5,14 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 namespace {
 
@@ -16,9 +21,11 @@ constexpr const char *examples = R"(Examples:
   kfuse tune block.onnx --target sm_90a --json compile for a GPU that is not here
   kfuse run block.onnx --check                 run on random inputs, compare with the reference
   kfuse explain block.onnx --target sm_90a     what fuses, why not more, bounds and memory
-Exit status: 0 done, 2 usage, 3 bad model, 4 no device, 5 wrong result, 6 not tuned, 7 out of memory,
-  8 file error, 9 cancelled, 10 compile error.
-Environment: KFUSE_STORE, KFUSE_DUMP_DIR (IR after each pass, sources, logs), XDG_CACHE_HOME, NO_COLOR.)";
+Exit status: 0 done, 2 usage, 3 bad model, 4 no device or no CUDA compiler, 5 wrong result,
+  6 not tuned, 7 out of memory, 8 a file cannot be read or written (a result that could not be
+  stored, too), 9 cancelled, 10 generated code does not compile, 70 a bug of kfuse.
+Environment: KFUSE_STORE, KFUSE_NVRTC (path of libnvrtc.so), KFUSE_DUMP_DIR (IR after each pass,
+  sources, logs), XDG_CACHE_HOME, NO_COLOR.)";
 
 int run(int argc, char **argv) {
   CLI::App app("kfuse: fuses, tunes and runs model blocks on GPUs and CPUs");
@@ -42,14 +49,26 @@ int run(int argc, char **argv) {
   return status;
 }
 
+/// A full disk behind `kfuse explain >file` shows when the last of the output is written.
+int afterOutput(int status) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout))
+    return status;
+  std::cerr << "kfuse: standard output cannot be written: " << std::strerror(errno) << "\n";
+  return static_cast<int>(kfuse::ErrorCode::Io);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // A file that may grow no further is an error of the write, not the end.
   try {
-    return run(argc, argv);
+    return afterOutput(run(argc, argv));
   } catch (const std::bad_alloc &) {
     std::cerr << "kfuse: out of memory; use a smaller model or shape\n";
     return static_cast<int>(kfuse::ErrorCode::OutOfMemory);
+  } catch (const std::system_error &error) {
+    std::cerr << "kfuse: " << error.what() << "\n"; // Output that cannot be written, too.
+    return static_cast<int>(kfuse::ErrorCode::Io);
   } catch (const std::exception &error) {
     std::cerr << "kfuse: internal error: " << error.what() << "\n";
     return static_cast<int>(kfuse::ErrorCode::Internal);
