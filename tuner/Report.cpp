@@ -28,8 +28,6 @@ Json toJson(const KernelReport &kernel) {
           {"roofline_percent", orNull(rooflinePercent(kernel))},
           {"candidates", kernel.candidates},
           {"failed", kernel.failed},
-          {"cut", kernel.cut},
-          {"uses", kernel.uses},
           {"from_cache", kernel.fromCache}};
 }
 
@@ -141,9 +139,9 @@ std::string toTable(const TuneReport &report, bool colour) {
     text += row(kernel, palette);
   text += notes(report);
   std::optional<double> total = report.totalUs();
-  text +=
-      fmt::format("{}:\n{} a run; arena {} bytes, lower bound {}; took {:.1f} s\n", report.device,
-                  total ? duration(*total) : "untimed", report.arenaBytes, report.arenaLowerBoundBytes, report.seconds);
+  text += fmt::format("{}:\n{}; arena {} bytes, lower bound {}; took {:.1f} s\n", report.device,
+                      total ? duration(*total) + " a run" : "untimed", report.arenaBytes, report.arenaLowerBoundBytes,
+                      report.seconds);
   return text;
 }
 

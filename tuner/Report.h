@@ -36,8 +36,8 @@ struct TuneReport {
 };
 
 /// {device, kernels: [{name, ops, template, config, regime, bound_us, measured_us, roofline_percent,
-/// candidates, failed, cut, uses, from_cache}], arena_bytes, arena_lower_bound_bytes, total_us, seconds},
-/// indented; measured_us, roofline_percent and total_us are null where nothing was timed.
+/// candidates, failed, from_cache}], arena_bytes, arena_lower_bound_bytes, total_us, seconds}, indented; measured_us,
+/// roofline_percent and total_us are null where nothing was timed.
 std::string toJson(const TuneReport &report);
 
 /// A table at most 100 columns wide, a row per kernel, with notes below on what was cut, untimed or

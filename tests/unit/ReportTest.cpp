@@ -38,16 +38,26 @@ TuneReport sampleReport() {
   return report;
 }
 
+std::string keysOf(const nlohmann::ordered_json &object) {
+  std::string keys;
+  for (const auto &entry : object.items())
+    keys += entry.key() + " ";
+  return keys;
+}
+
 } // namespace
 
 TEST_CASE("report: JSON has the documented keys, and null for what is untimed") {
-  nlohmann::json json = nlohmann::json::parse(toJson(sampleReport()));
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(toJson(sampleReport()));
+  CHECK(keysOf(json) == "device kernels arena_bytes arena_lower_bound_bytes total_us seconds ");
+  CHECK(keysOf(json["kernels"][0]) == "name ops template config regime bound_us measured_us roofline_percent "
+                                      "candidates failed from_cache ");
   CHECK(json["device"] == "NVIDIA H200");
   CHECK(json["arena_bytes"] == 4096);
   CHECK(json["arena_lower_bound_bytes"] == 4000);
   CHECK(json["seconds"] == 12.5);
   CHECK(json["total_us"].is_null());
-  const nlohmann::json &matmul = json["kernels"][0], &norm = json["kernels"][1];
+  const nlohmann::ordered_json &matmul = json["kernels"][0], &norm = json["kernels"][1];
   CHECK(matmul["name"] == "matmul_add_gelu");
   CHECK(matmul["ops"] == "matmul + add + gelu");
   CHECK(matmul["template"] == "cuda.matmul_sm80");
@@ -87,7 +97,7 @@ TEST_CASE("report: the table reads well and fits 100 columns") {
                  "1 kernel from the store\n"
                  "1 kernel untimed: the device is not here, the cost model chose\n"
                  "matmul_add_gelu: 1 candidate cut for lack of time\n"
-                 "NVIDIA H200:\nuntimed a run; arena 4096 bytes, lower bound 4000; took 12.5 s\n");
+                 "NVIDIA H200:\nuntimed; arena 4096 bytes, lower bound 4000; took 12.5 s\n");
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);)
     CHECK(line.size() <= 100);
