@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""Fails where the documents do not match the repository: the README's program is examples/minimal.cpp, links lead
+somewhere, and every error code is in the table of exit statuses.
+
+Usage: docs.py REPOSITORY
+"""
+import pathlib
+import re
+import sys
+
+
+def problems(root: pathlib.Path):
+    readme = (root / "README.md").read_text()
+    shown = re.search(r"```cpp\n(.*?)```", readme, re.S)
+    if not shown or shown.group(1) != (root / "examples/minimal.cpp").read_text():
+        yield "README.md: its C++ program is not examples/minimal.cpp, which the tests run; copy that one"
+
+    pages = [root / "README.md", root / "examples/README.md", *sorted((root / "docs").glob("*.md"))]
+    for page in pages:
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+        for link in re.findall(r"\]\(([^)#]+)", text):
+            if "://" not in link and not (page.parent / link).exists():
+                yield f"{page.relative_to(root)}: {link} does not exist"
+
+    codes = set(re.findall(r"^  \w+ = (\d+)", (root / "include/kfuse/error.h").read_text(), re.M))
+    documented = set(re.findall(r"^\| (\d+) \|", (root / "docs/command-line.md").read_text(), re.M))
+    if codes | {"0"} != documented:
+        yield f"docs/command-line.md: statuses {sorted(documented, key=int)}, error.h has {sorted(codes, key=int)}"
+
+
+found = list(problems(pathlib.Path(sys.argv[1])))
+print("\n".join(found) or "docs: program, links and statuses match")
+sys.exit(bool(found))
