@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Targets that are not here: compiled for real with NVRTC, ranked by the cost model, stored as untimed.
+# Usage: cuda.sh KFUSE MODELS
+set -uo pipefail
+. "$(dirname "$0")/checks.sh"
+model=$models/ffn_tiny.mlir
+
+export KFUSE_NVRTC=$work/none.so
+check "without NVRTC it says what to install" fails 4 "nvidia-cuda-nvrtc" tune "$model" --target sm_90a
+check "without NVRTC the CPU target works" "$kfuse" tune "$model" --target cpu --json >/dev/null
+unset KFUSE_NVRTC
+
+if ! "$kfuse" targets --json | grep -q '"cuda_compiler": "nvrtc'; then
+  skip "CUDA targets" "no NVRTC"
+  finish
+  exit
+fi
+for target in sm_80 sm_90a sm_100a; do
+  "$kfuse" tune "$model" --target $target --json >"$work/cold.json" || check "tune for $target" false
+  "$kfuse" tune "$model" --target $target --json >"$work/warm.json"
+  if ! grep -q "not present" "$work/cold.json"; then
+    skip "$target untimed" "it is here"
+    continue
+  fi
+  check "$target is untimed, and stored" python3 - "$work/cold.json" "$work/warm.json" <<'P'
+import json, sys
+for path, from_cache in zip(sys.argv[1:], [False, True]):
+    report = json.load(open(path))
+    assert report["kernels"] and report["total_us"] is None
+    for kernel in report["kernels"]:
+        assert kernel["measured_us"] is None and kernel["roofline_percent"] is None, kernel
+        assert kernel["candidates"] >= 1 and kernel["from_cache"] is from_cache, kernel
+P
+  check "the table says untimed" grep -q "kernels untimed: the device is not here" <("$kfuse" tune "$model" --target $target)
+  check "the table within 100 columns" within_100_columns tune "$model" --target $target
+done
+
+# Opening NVRTC reads 100 MB; a run that finds every kernel in the store has no use for it.
+LD_DEBUG=files "$kfuse" tune "$model" --target sm_90a 2>"$work/loads" >/dev/null
+check "a warm start opens no NVRTC" test "$(grep -c 'calling init: .*nvrtc' "$work/loads")" = 0
+
+finish

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# A store that is foreign, damaged, locked, or on a full disk: nothing of it is lost, and one line says what to do.
+# What cannot be stored is still tuned and shown, with status 8. Usage: store.sh KFUSE MODELS
+set -uo pipefail
+. "$(dirname "$0")/checks.sh"
+model=$models/ffn_tiny.mlir
+tune() { "$kfuse" tune "$model" --target cpu --threads 1 --store "$1"; }
+
+echo "not a store" >"$work/foreign.db"
+check "foreign file" fails 8 "foreign.db is not a kfuse store" tune "$model" --target cpu --store "$work/foreign.db"
+check "foreign file left alone" grep -q "not a store" "$work/foreign.db"
+check "a device is no store" fails 8 "is not a kfuse store" tune "$model" --target cpu --store /dev/null
+check "a folder is no store" fails 8 "is not a kfuse store" tune "$model" --target cpu --store "$work"
+check "a folder that cannot be made" warns 8 "in memory only" tune "$work/foreign.db/store.db"
+
+tune "$work/whole.db" >/dev/null
+for bytes in 100 3000 9000; do # 72 hold the mark of a store.
+  head -c $bytes "$work/whole.db" >"$work/cut$bytes.db"
+  cp "$work/cut$bytes.db" "$work/cut"
+  check "store cut to $bytes bytes" warns 0 "moved aside to cut$bytes.db.corrupt-1" tune "$work/cut$bytes.db"
+  check "what was left of it is kept" cmp -s "$work/cut" "$work/cut$bytes.db.corrupt-1"
+done
+
+# Another process keeps it locked: for writers, or for all.
+cat >"$work/lock.py" <<'P'
+import sqlite3, sys, time
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("PRAGMA locking_mode=" + sys.argv[2])
+database.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+time.sleep(120)
+P
+lock() { # lock FILE MODE COMMAND...: runs the command while FILE is locked
+  local file=$1 mode=$2 status
+  shift 2
+  coproc holder { exec python3 "$work/lock.py" "$file" "$mode"; }
+  read -r <&"${holder[0]}"
+  "$@"
+  status=$?
+  kill "$holder_PID"
+  wait "$holder_PID" 2>/dev/null
+  return $status
+}
+if python3 -c 'import sqlite3' 2>/dev/null; then
+  cp "$work/whole.db" "$work/locked.db"
+  read_locked() { "$kfuse" tune "$model" --target cpu --threads 1 --store "$work/locked.db" | grep -q "nothing benchmarked"; }
+  check "kernels are found in a store locked for writing" lock "$work/locked.db" NORMAL read_locked
+  check "a store locked for all" lock "$work/locked.db" EXCLUSIVE warns 8 "another process has kept it locked" tune "$work/locked.db"
+  check "a lock is waited for once" lock "$work/whole.db" NORMAL warns 8 "another process has kept it locked" \
+    timeout 60 "$kfuse" tune "$models/linear_head_tiny.mlir" --target cpu --threads 1 --store "$work/whole.db"
+else
+  skip "locked stores" "python3 has no sqlite3"
+fi
+
+# A disk without room: at once, and half-way.
+mkdir "$work/disk"
+on_disk_of() { # on_disk_of SIZE
+  unshare -m bash -c 'mount -t tmpfs -o size="$1" tmpfs "$2" && "$3" tune "$4" --target cpu --threads 1 --store "$2/s.db"' \
+    on_disk_of "$1" "$work/disk" "$kfuse" "$model"
+}
+if unshare -m mount -t tmpfs tmpfs "$work/disk" 2>/dev/null; then
+  for size in 4k 64k 128k; do
+    check "a disk of $size" warns 8 "the disk is full" on_disk_of $size
+  done
+else
+  skip "full disk" "no right to mount a small one"
+fi
+in_small_files() { (ulimit -f 32 && tune "$work/small.db"); }
+check "a file that may not grow" warns 8 "the disk is full or failing" in_small_files
+
+finish
