@@ -50,8 +50,8 @@ double mmaShare(const ir::Target &target) {
 
 /// Share of that rate a warp tile reaches: small ones load more fragments for each product.
 double warpTileShare(const TileConfig &config) {
-  double warpM = static_cast<double>(config["m"] / config["warps_m"]),
-         warpN = static_cast<double>(config["n"] / config["warps_n"]);
+  int64_t rows = config["m"] / config["warps_m"], columns = config["n"] / config["warps_n"];
+  auto warpM = static_cast<double>(rows), warpN = static_cast<double>(columns);
   double loadsPerProduct = 1 / warpM + 1 / warpN; // 1/32 at 64 x 64.
   return std::min(0.95, 1.2 / (1 + 10 * loadsPerProduct));
 }

@@ -27,6 +27,7 @@ struct Row {
 std::vector<Row> rowsOf(const tuner::PlannedModel &model) {
   tuner::Peaks peaks = tuner::nominalPeaks(*model.target);
   std::vector<Row> rows;
+  rows.reserve(model.kernels.size());
   for (const tuner::PlannedKernel &kernel : model.kernels)
     rows.push_back({kernel, tuner::roofline(tuner::workOf(kernel.region), peaks)});
   return rows;

@@ -205,6 +205,7 @@ Result<std::vector<reference::Verdict>> checkOutputs(const Model &model, const A
   mlir::ModuleOp module = *model.internals().model.module;
   auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
   std::vector<HostTensor> ordered;
+  ordered.reserve(main.getNumArguments());
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
     ordered.push_back(arguments[tuner::describeArgument(main, i).name]);
   return reference::checkOutputs(main.getBody().front(), ordered, outputs);
