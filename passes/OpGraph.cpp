@@ -31,9 +31,11 @@ void OpGraph::addEdge(Operation *from, Operation *to) {
 bool OpGraph::sort() {
   std::vector<size_t> waitsFor(members.size());
   std::set<Vertex> ready; // By number, so that ops keep their order where edges leave a choice.
-  for (Vertex vertex = 0; vertex < members.size(); ++vertex)
-    if ((waitsFor[vertex] = boost::in_degree(vertex, graph)) == 0)
+  for (Vertex vertex = 0; vertex < members.size(); ++vertex) {
+    waitsFor[vertex] = boost::in_degree(vertex, graph);
+    if (waitsFor[vertex] == 0)
       ready.insert(vertex);
+  }
   sequence.clear();
   while (!ready.empty()) {
     Vertex vertex = *ready.begin();

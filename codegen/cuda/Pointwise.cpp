@@ -9,7 +9,6 @@ namespace kfuse::codegen::cuda {
 namespace {
 
 using ir::Scalar;
-using ir::ScalarNode;
 
 constexpr int64_t mostVectorBytes = 64; ///< Of one operand: four 16-byte accesses.
 constexpr size_t mostCandidates = 54;

@@ -137,7 +137,7 @@ LogicalResult Partition::settleLayout(Operation *op) {
 }
 
 /// The refused op reads one operand's layout from memory, then several, until a template takes it.
-FusionDecision Partition::materialiseOperands(Operation *op, FusionDecision refusal) {
+FusionDecision Partition::materialiseOperands(Operation *op, const FusionDecision &refusal) {
   SmallVector<Operation *> layouts;
   for (Value operand : op->getOperands())
     if (Operation *layout = peelReshapes(operand).getDefiningOp();

@@ -42,7 +42,7 @@ private:
 
   // Layout that must be computed once instead of inside each reader.
   llvm::LogicalResult settleLayout(mlir::Operation *op);
-  ir::FusionDecision materialiseOperands(mlir::Operation *op, ir::FusionDecision refusal);
+  ir::FusionDecision materialiseOperands(mlir::Operation *op, const ir::FusionDecision &refusal);
   void preferStoredOperands(mlir::Operation *product);
   mlir::Operation *producerOf(mlir::Operation *layout) const;
   bool isCheaperCopied(mlir::Operation *product, mlir::Operation *layout, double absorbedUs) const;

@@ -61,7 +61,7 @@ namespace kfuse::runtime::cuda {
 
 /// The driver's functions, by their own names.
 struct DriverApi {
-#define KFUSE_MEMBER(name) decltype(&::name) name = nullptr;
+#define KFUSE_MEMBER(name) decltype(&::name) name = nullptr; // NOLINT(bugprone-macro-parentheses): a name.
   KFUSE_DRIVER_CALLS(KFUSE_MEMBER)
 #undef KFUSE_MEMBER
   CUresult (*cuEventElapsedTime)(float *milliseconds, CUevent start, CUevent end) = nullptr;

@@ -14,6 +14,7 @@ check "unknown target" fails 2 "unknown target 'sm_12'" explain "$models/ffn_tin
 check "bad shape" fails 2 "name=1x128x4096" explain "$models/ffn_tiny.mlir" --target cpu --shape x=1xq
 check "shape of no input" fails 2 "nope" explain "$models/ffn_tiny.mlir" --target cpu --shape nope=2
 check "shape that does not fit" fails 2 "x" explain "$models/ffn_tiny.mlir" --target cpu --shape x=3x5
+check "more threads than any machine has" fails 2 "1024" tune "$models/ffn_tiny.mlir" --target cpu --threads 100000
 check "pattern that matches nothing" fails 2 "nope" explain "$models/ffn_tiny.mlir" --target cpu --params 'nope*'
 check "missing file" fails 8 "absent.onnx" explain "$work/absent.onnx" --target cpu
 head -c 5000 "$models/bert.dynamo.onnx" >"$work/truncated.onnx"

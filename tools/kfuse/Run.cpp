@@ -275,7 +275,10 @@ int run(const RunOptions &options) {
   Arguments arguments;
   if (Result<void> gathered = arguments.gather(*model, options.inputs); !gathered)
     return fail(gathered.error());
-  CompileOptions compileOptions{.target = options.target, .store = options.store, .threads = options.threads};
+  CompileOptions compileOptions;
+  compileOptions.target = options.target;
+  compileOptions.store = options.store;
+  compileOptions.threads = options.threads;
   compileOptions.effort = options.effort == "full" ? Effort::Full : Effort::Quick;
   compileOptions.mayTune = !options.tunedOnly;
   if (options.showsProgress())

@@ -8,6 +8,9 @@
 namespace kfuse::tuner {
 namespace {
 
+/// More than any machine has cores; a hundred thousand would take the machine down.
+constexpr int mostThreads = 1024;
+
 /// The CUDA device, if it is the target's; nothing where it is another or there is none.
 std::shared_ptr<runtime::Device> openIfPresent(const ir::Target &target, int ordinal) {
   Result<std::unique_ptr<runtime::Device>> device = runtime::openCuda(ordinal);
@@ -37,6 +40,9 @@ Result<const ir::Target *> resolveTarget(const std::string &name) {
 }
 
 Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
+  if (options.threads < 0 || options.threads > mostThreads)
+    return Error{ErrorCode::Usage, "threads are 0 (all cores) to " + std::to_string(mostThreads) + ", not " +
+                                       std::to_string(options.threads)};
   Workbench bench;
   Result<const ir::Target *> target = resolveTarget(options.target);
   if (!target)

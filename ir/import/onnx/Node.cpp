@@ -2,8 +2,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-using mlir::Value;
-
 namespace kfuse::ir::onnx {
 
 using ::onnx::AttributeProto;
