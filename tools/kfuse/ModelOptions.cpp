@@ -52,7 +52,7 @@ void ModelOptions::addTuningTo(CLI::App &command) {
       ->check(CLI::IsMember({"quick", "full"}))
       ->capture_default_str();
   command.add_option("--threads", threads, "CPU threads; 0: all cores")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
 }
 

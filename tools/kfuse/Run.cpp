@@ -323,7 +323,7 @@ void addRun(CLI::App &app, int &status) {
   command->add_flag("--tuned-only", options->tunedOnly,
                     "Take every kernel from the store; exit status 6 when one is missing");
   command->add_option("--iterations", options->iterations, "Runs; the first is not timed")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1000000000))
       ->capture_default_str();
   command->footer("Examples:\n  kfuse run block.onnx --check\n  kfuse run block.onnx --input x=x.npy --output out "
                   "--iterations 100");
