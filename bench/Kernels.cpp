@@ -1,4 +1,4 @@
-// kfuse_gpu_bench [matmul|skinny|pointwise|rows]...: the CUDA templates against cuBLASLt and against a
+// kfuse_gpu_bench [matmul|skinny|pointwise|rows|MxNxK]...: the CUDA templates against cuBLASLt and against a
 // device copy. Every config of a region is compiled and measured; the best is measured again in turns
 // with its rival, since clocks drift.
 #include "bench/CublasLt.h"
@@ -198,8 +198,15 @@ private:
   }
 
   void report(const Case &given, const std::vector<Candidate> &candidates) {
+    if (const char *path = std::getenv("KFUSE_BENCH_CSV"))
+      if (std::FILE *file = std::fopen(path, "a")) { // For people who fit cost models.
+        for (const Candidate &candidate : candidates)
+          std::fprintf(file, "%s;%s;%.3f;%.3f\n", given.name.c_str(), candidate.config.str().c_str(), candidate.us,
+                       candidate.modelled);
+        std::fclose(file);
+      }
     std::printf("%s: %zu configs\n", given.name.c_str(), candidates.size());
-    for (std::size_t i = 0; i < std::min<std::size_t>(candidates.size(), 4); ++i)
+    for (std::size_t i = 0; i < std::min<std::size_t>(candidates.size(), 12); ++i)
       std::printf("    %8.2f us (modelled %8.2f)  %s\n", candidates[i].us, candidates[i].modelled,
                   candidates[i].config.str().c_str());
     std::printf("    %8.2f us (modelled %8.2f)  %s, the slowest\n", candidates.back().us, candidates.back().modelled,
@@ -266,11 +273,17 @@ Case transpose(const std::string &rows, const std::string &columns, const std::s
 
 int main(int argc, char **argv) {
   std::vector<std::string> parts(argv + 1, argv + argc);
+  std::vector<std::array<std::int64_t, 3>> shapes; // "4096x4096x4096"
+  for (const std::string &part : parts)
+    if (std::array<long, 3> s{}; std::sscanf(part.c_str(), "%ldx%ldx%ld", &s[0], &s[1], &s[2]) == 3)
+      shapes.push_back({s[0], s[1], s[2]});
   auto wanted = [&](const char *part) {
     return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
   };
   Bench bench;
   bench.measureCopy();
+  for (auto [M, N, K] : shapes)
+    bench.matmul(DType::BF16, M, N, K);
   if (wanted("pointwise"))
     for (const Case &given :
          {op("add", "8192x16384", "bf16", 2), op("gelu", "8192x16384", "bf16", 1), op("silu", "8192x8192", "f32", 1),

@@ -31,6 +31,7 @@ struct TensorMapRecipe {
   std::vector<std::uint64_t> strideBytes;
   std::vector<std::uint32_t> box;
   std::uint32_t swizzleBytes = 0; ///< 0, 32, 64 or 128.
+  std::uint64_t offsetBytes = 0;  ///< Of the tensor in the buffer, a multiple of 16.
   friend bool operator==(const TensorMapRecipe &, const TensorMapRecipe &) = default;
 };
 

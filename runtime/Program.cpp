@@ -118,6 +118,8 @@ private:
     std::uint32_t swizzle = recipe.swizzleBytes;
     require(swizzle == 0 || swizzle == 32 || swizzle == 64 || swizzle == 128,
             what + ": a tensor map swizzles " + std::to_string(swizzle) + " bytes, not 0, 32, 64 or 128");
+    require(recipe.offsetBytes % 16 == 0 && recipe.offsetBytes <= maxBytes,
+            what + ": a tensor map starts at byte " + std::to_string(recipe.offsetBytes) + ", not a multiple of 16");
   }
 
   void launch(const std::string &what, const KernelPlan &plan, const Launch &launch) const {

@@ -29,7 +29,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorDesc, name, type, shape)
 
 namespace kfuse::codegen {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelArg, kind, index)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMapRecipe, buffer, type, sizes, strideBytes, box, swizzleBytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMapRecipe, buffer, type, sizes, strideBytes, box, swizzleBytes, offsetBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, entry, grid, block, cluster, sharedBytes, dependentLaunch, items, grain,
                                    args)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BufferDesc, type, shape)
@@ -50,7 +50,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, name, target, arguments, roles, resu
 namespace {
 
 constexpr std::string_view magic = "kfuseprg";
-constexpr int formatVersion = 1;
+constexpr int formatVersion = 2;
 constexpr std::size_t maxDepth = 16; // A Program nests 8 deep.
 
 /// Reads the heads of CBOR items (RFC 8949, section 3) one after the other.

@@ -24,9 +24,9 @@ std::string launchText(const codegen::Launch &launch) {
 }
 
 std::string tensorMapText(const codegen::TensorMapRecipe &recipe) {
-  return fmt::format("{} {} sizes {} strides {} box {} swizzle {}", recipe.buffer, toString(recipe.type),
+  return fmt::format("{} {} sizes {} strides {} box {} swizzle {} at {}", recipe.buffer, toString(recipe.type),
                      fmt::join(recipe.sizes, "x"), fmt::join(recipe.strideBytes, "x"), fmt::join(recipe.box, "x"),
-                     recipe.swizzleBytes);
+                     recipe.swizzleBytes, recipe.offsetBytes);
 }
 
 std::string launchesAndBuffers(const codegen::KernelPlan &plan) {

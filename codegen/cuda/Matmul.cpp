@@ -160,12 +160,12 @@ void MatmulPrinter::writeEpilogue() {
   writer.line();
 }
 
-void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call) {
+void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call, StringRef leading) {
   std::string epilogue = "Epilogue{" + bufferNames(problem.graph, loads) + "}",
               parameters = bufferParameters(problem.graph);
   if (isSplit())
     parameters += ", float *workspace";
-  writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" +
+  writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" + leading +
               parameters + ")");
   writer.line(call(isSplit() ? "StorePartials<Config>{workspace}" : epilogue));
   writer.close();

@@ -47,8 +47,9 @@ public:
   void writeConfig(int64_t threads, llvm::ArrayRef<std::string> fields);
   /// `struct Epilogue`, one line per fused op.
   void writeEpilogue();
-  /// The entry; with split K the one that finishes, too. `call(epilogue)` is its body.
-  void writeEntries(llvm::function_ref<std::string(const std::string &)> call);
+  /// The entry; with split K the one that finishes, too. `call(epilogue)` is its body, `leading` its
+  /// parameters before the buffers.
+  void writeEntries(llvm::function_ref<std::string(const std::string &)> call, llvm::StringRef leading = "");
   KernelPlan plan(int64_t threads, int64_t sharedBytes);
   /// Names of the batch dimensions, m, n and k.
   const llvm::SmallVector<std::string> &names() const { return dimNames; }

@@ -5,8 +5,8 @@
 namespace kfuse::codegen::cuda {
 
 std::span<const KernelTemplate *const> templates() {
-  static const std::array<const KernelTemplate *, 4> all{&matmulSm80Template(), &matmulSimtTemplate(), &rowsTemplate(),
-                                                         &pointwiseTemplate()};
+  static const std::array<const KernelTemplate *, 5> all{&matmulSm90Template(), &matmulSm80Template(),
+                                                         &matmulSimtTemplate(), &rowsTemplate(), &pointwiseTemplate()};
   return all;
 }
 

@@ -9,6 +9,7 @@ namespace kfuse::codegen::cuda {
 std::span<const KernelTemplate *const> templates();
 
 const KernelTemplate &matmulSm80Template(); ///< cuda.matmul_sm80
+const KernelTemplate &matmulSm90Template(); ///< cuda.matmul_sm90
 const KernelTemplate &matmulSimtTemplate(); ///< cuda.matmul_simt
 const KernelTemplate &rowsTemplate();       ///< cuda.rows
 const KernelTemplate &pointwiseTemplate();  ///< cuda.pointwise

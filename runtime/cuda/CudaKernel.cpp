@@ -71,7 +71,8 @@ Result<void> resolve(Arguments &arguments, const DriverApi &api, const codegen::
   for (const KernelArg &arg : launch.args) {
     if (arg.kind == KernelArg::Kind::TensorMap) {
       const TensorMapRecipe &recipe = plan.tensorMaps[arg.index];
-      Result<CUtensorMap> map = encode(api, recipe, buffers[recipe.buffer]);
+      Result<CUtensorMap> map =
+          encode(api, recipe, static_cast<std::byte *>(buffers[recipe.buffer]) + recipe.offsetBytes);
       if (!map)
         return map.error();
       arguments.addresses.push_back(&arguments.maps.emplace_back(*map));

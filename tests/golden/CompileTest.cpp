@@ -5,6 +5,7 @@
 #include "tests/cuda/TemplateCases.h"
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 using namespace kfuse;
@@ -60,6 +61,24 @@ func.func @f(%a: tensor<1024x1024xf32>, %b: tensor<1024x1024xf32>) -> tensor<102
   };
 }
 
+/// Products that fill Hopper, with the epilogues that hold most registers, in both layouts.
+std::vector<TemplateCase> hopperCases() {
+  return {{"bias_gelu_residual", R"(
+func.func @f(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>, %c: tensor<8192xbf16>, %d: tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  %1 = kfuse.add %0, %c : (tensor<8192x8192xbf16>, tensor<8192xbf16>) -> tensor<8192x8192xbf16>
+  %2 = kfuse.gelu %1 : (tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  %3 = kfuse.add %2, %d : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  return %3 : tensor<8192x8192xbf16>
+})"},
+          {"odd_both_transposed", R"(
+func.func @f(%a: tensor<1000x1000xf16>, %b: tensor<1000x2008xf16>) -> tensor<1000x2008xf32> {
+  %0 = kfuse.matmul %a, %b {transpose_a} : (tensor<1000x1000xf16>, tensor<1000x2008xf16>) -> tensor<1000x2008xf16>
+  %1 = kfuse.cast %0 : (tensor<1000x2008xf16>) -> tensor<1000x2008xf32>
+  return %1 : tensor<1000x2008xf32>
+})"}};
+}
+
 /// Plans of `count` configs spread over the ranked space of the template that takes the region; of all
 /// configs where KFUSE_ALL_CONFIGS is set.
 std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::Target &target, std::size_t count) {
@@ -83,7 +102,58 @@ std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::
   return {};
 }
 
+/// Compiles all plans on all cores; every one has to compile, and without spills.
+void compileAll(const std::vector<codegen::KernelPlan> &all, runtime::KernelCompiler &compiler) {
+  std::vector<Result<runtime::CompiledKernel>> kernels(all.size(), Error{});
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
+    threads.emplace_back([&] {
+      for (std::size_t i = next++; i < all.size(); i = next++)
+        kernels[i] = compiler.compile(all[i]);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    INFO(all[i].name << " on " << all[i].target);
+    REQUIRE_MESSAGE(kernels[i], kernels[i].error().message);
+    INFO(kernels[i]->log);
+    CHECK(kernels[i]->facts.spillBytes == 0);
+    CHECK(kernels[i]->facts.registers * static_cast<int>(all[i].launches[0].block[0]) <= 65536);
+  }
+}
+
+/// Every config of a template's space but for the order of its tiles, which changes no registers.
+std::vector<codegen::KernelPlan> everySchedule(const codegen::KernelTemplate &source, const TemplateCase &given) {
+  const ir::Target &target = *ir::findTarget("sm_90a");
+  RegionCase region(given);
+  INFO(given.name);
+  ir::FusionDecision decision = source.match(region.region, target);
+  REQUIRE_MESSAGE(decision, decision.reason());
+  std::vector<codegen::KernelPlan> plans;
+  std::set<codegen::TileConfig> seen;
+  for (const codegen::TileConfig &config : source.candidates(region.region, target)) {
+    if (!seen.insert(config.has("raster") ? config.with("raster", 1).with("raster_n", 0) : config).second)
+      continue;
+    Result<codegen::KernelPlan> plan = source.emit(region.region, config, target);
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    plan->name += " " + config.str();
+    plans.push_back(std::move(*plan));
+  }
+  return plans;
+}
+
 } // namespace
+
+TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler) {
+    MESSAGE("skipped: " << compiler.error().message);
+    return;
+  }
+  for (const TemplateCase &given : hopperCases())
+    compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), **compiler);
+}
 
 TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, without spills") {
   auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
@@ -100,20 +170,5 @@ TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, wi
         all.push_back(std::move(plan));
     }
 
-  std::vector<Result<runtime::CompiledKernel>> kernels(all.size(), Error{});
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
-    threads.emplace_back([&] {
-      for (std::size_t i = next++; i < all.size(); i = next++)
-        kernels[i] = (*compiler)->compile(all[i]);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    INFO(all[i].name << " on " << all[i].target);
-    REQUIRE_MESSAGE(kernels[i], kernels[i].error().message);
-    CHECK(kernels[i]->facts.spillBytes == 0);
-    CHECK(kernels[i]->facts.registers * static_cast<int>(all[i].launches[0].block[0]) <= 65536);
-  }
+  compileAll(all, **compiler);
 }

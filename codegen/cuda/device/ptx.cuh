@@ -49,9 +49,9 @@ template <class T> __device__ __forceinline__ T shuffleXor(T value, int mask) {
   return __shfl_xor_sync(~0u, value, mask);
 }
 
-/// The shared memory that the launch asked for.
+/// The shared memory that the launch asked for; swizzled tiles start at multiples of 1024 bytes.
 __device__ __forceinline__ unsigned char *dynamicShared() {
-  extern __shared__ __align__(128) unsigned char dynamicSharedBytes[];
+  extern __shared__ __align__(1024) unsigned char dynamicSharedBytes[];
   return dynamicSharedBytes;
 }
 

@@ -1,0 +1,232 @@
+// cuda.matmul_sm90: 16-bit matrix products on Hopper's wgmma, fed by TMA, in persistent clusters.
+#include "codegen/cuda/Templates.h"
+#include "codegen/cuda/Tma.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr int64_t depth = 64, lineBytes = 128;
+constexpr int64_t threads = 384; ///< A producer and two consumer warpgroups.
+constexpr int64_t consumerWarps = 8;
+constexpr int64_t epilogueVector = 8;
+constexpr int64_t mostStages = 8;
+constexpr size_t walksOfTile = 2; ///< Orders of its tiles that a shape of tile is offered with.
+constexpr size_t mostCandidates = 160;
+
+int64_t stageBytes(const TileConfig &config) { return (config["m"] + config["n"]) * lineBytes; }
+
+/// What the consumer warps stage for the epilogue (device/warp_tile.cuh).
+int64_t stagingBytes(const TileConfig &config) {
+  int64_t chunk = 64;
+  while (config["n"] % chunk != 0)
+    chunk /= 2;
+  return consumerWarps * 16 * (chunk + 8) * 4;
+}
+
+int64_t sharedBytes(const TileConfig &config) {
+  int64_t barriers = (config["stages"] * 16 + 127) / 128 * 128;
+  return config["stages"] * stageBytes(config) + barriers + stagingBytes(config);
+}
+
+int64_t sumRegisters(const TileConfig &config) {
+  int64_t warpgroupRows = config["pingpong"] ? config["m"] : config["m"] / 2;
+  return warpgroupRows / 64 * config["n"] / 2;
+}
+
+/// How many clusters of this size an H100 or H200 holds at a time: its groups of SMs are not all whole
+/// (measured with cuOccupancyMaxActiveClusters: 66 of 2, 30 of 4).
+int64_t clustersAtOnce(int64_t blocks, const ir::Target &target) {
+  return blocks >= 4 ? target.multiprocessors / blocks * 10 / 11 : target.multiprocessors / blocks;
+}
+
+struct Grid {
+  int64_t tall, wide, tiles, clusters; ///< Cluster tiles down, across and in all; clusters launched.
+};
+Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
+  Grid grid;
+  grid.tall = ceilDiv(problem.M, config["m"] * config["cluster_m"]);
+  grid.wide = ceilDiv(problem.N, config["n"] * config["cluster_n"]);
+  grid.tiles = grid.tall * grid.wide * problem.batches;
+  grid.clusters = std::min(grid.tiles, clustersAtOnce(config["cluster_m"] * config["cluster_n"], target));
+  return grid;
+}
+
+/// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of
+/// what feeds them, and what no other work hides of each tile's end. The constants fit 930 configs on eight
+/// shapes measured on an H200 (docs/tuning.md).
+double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
+                const ir::Target &target) {
+  constexpr double sustained = 0.85;   // Of the nominal rate: the card is limited by its power.
+  constexpr double l2Speedup = 2.0;    // L2 over nominal HBM bandwidth.
+  constexpr double storeSpeedup = 1.3; // The same for what an epilogue writes.
+  constexpr double memoryShare = 0.66; // Of the nominal HBM bandwidth, while tiles come and go.
+  constexpr double stageUs = 0.2;      // At least, for 64 of K.
+  const Grid grid = gridOf(problem, config, target);
+  const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
+  const double tileM = of("m"), tileN = of("n"), clusterM = of("cluster_m"), clusterN = of("cluster_n");
+  const auto stages = static_cast<double>(ceilDiv(problem.K, depth));
+  const double K = stages * depth, clusters = static_cast<double>(grid.clusters);
+  const double active = clusters * clusterM * clusterN;
+  const double rate = target.halfFlopsPerUs * sustained / target.multiprocessors;
+
+  // Instructions narrower than 128 columns read more of A than they multiply.
+  const double mathUs = 2 * tileM * tileN * K / (rate * std::min(1.0, 0.33 + tileN / 183));
+  const double loaded = (tileM / clusterN + tileN / clusterM) * K * 2;
+  const double l2Us = loaded * active / (target.memoryBytesPerUs * l2Speedup);
+  const double storeUs = tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup);
+  const double tileUs = std::max({mathUs, l2Us, stages * stageUs});
+  const double waves = std::ceil(static_cast<double>(grid.tiles) / clusters);
+  const double walkUs =
+      config["pingpong"] ? waves * std::max(tileUs, (tileUs + storeUs) / 2) + storeUs : waves * (tileUs + storeUs);
+
+  // Clusters at work together read a patch of the product's tiles; what they share comes from HBM once.
+  const bool alongN = config["raster_n"] != 0;
+  const double along = static_cast<double>(std::min(config["raster"], alongN ? grid.wide : grid.tall));
+  const double across = std::ceil(clusters / along);
+  const double patchM = tileM * clusterM * (alongN ? across : along),
+               patchN = tileN * clusterN * (alongN ? along : across);
+  const double patch =
+      std::min(patchM, static_cast<double>(problem.M)) + std::min(patchN, static_cast<double>(problem.N));
+  const double hbmBytes = std::max(waves * patch * K * 2 + region.bytesWritten, region.bytesRead + region.bytesWritten);
+  const double hbmUs = hbmBytes / (target.memoryBytesPerUs * memoryShare);
+  return target.launchUs + std::max(walkUs, hbmUs) + 0.13 * std::min(walkUs, hbmUs);
+}
+
+/// Multicast parts are whole swizzle atoms: 8 rows, or panels of 64 where K is not contiguous.
+bool dividesInto(int64_t extent, int64_t parts, bool contiguousK) {
+  int64_t atom = contiguousK ? 8 : 64;
+  return extent % (parts * atom) == 0 && (!contiguousK || extent / parts <= 256);
+}
+
+/// The config with every order of its tiles that differs: groups of 1 to 16 along M or N.
+std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
+  std::vector<TileConfig> all;
+  for (bool alongN : {false, true})
+    for (int64_t raster : {1, 4, 8, 16}) {
+      int64_t along = alongN ? grid.wide : grid.tall, across = alongN ? grid.tall : grid.wide;
+      bool isSame =
+          (raster > 1 && (raster >= 2 * along || across == 1)) || (alongN && (grid.tall == 1 || grid.wide == 1));
+      if (!isSame)
+        all.push_back(config.with("raster", raster).with("raster_n", alongN));
+    }
+  return all;
+}
+
+class MatmulSm90Template : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.matmul_sm90"; }
+  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return estimate(region, *MatmulProblem::of(region), config, target);
+  }
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+};
+
+ir::FusionDecision MatmulSm90Template::match(const Region &region, const ir::Target &target) const {
+  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
+  if (!problem)
+    return ir::FusionDecision::no("holds no single matrix product");
+  if (target.capability != 90)
+    return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
+  if (std::string refusal = whyNotWgmma(*problem); !refusal.empty())
+    return ir::FusionDecision::no(refusal);
+  return printable(region);
+}
+
+std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, const ir::Target &target) const {
+  struct Tile {
+    int64_t m, n;
+    bool pingPong;
+  };
+  static constexpr Tile tiles[] = {
+      {128, 128, false}, {128, 160, false}, {128, 192, false}, {128, 208, false}, {128, 224, false}, {128, 256, false},
+      {256, 64, false},  {256, 96, false},  {256, 128, false}, {256, 160, false}, {256, 192, false}, {128, 64, false},
+      {128, 96, false},  {64, 128, true},   {64, 192, true},   {64, 256, true},   {64, 64, true},    {128, 64, true},
+      {128, 96, true},   {128, 128, true},  {128, 160, true},  {128, 192, true}};
+  static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {2, 1}, {1, 2}};
+  MatmulProblem problem = *MatmulProblem::of(region);
+  bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
+       columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
+  // With a residual or the like in flight, 192 sums a thread spill.
+  const int64_t mostSums = region.graph.inputs.size() > 3 ? 176 : 192;
+  std::vector<std::pair<double, TileConfig>> ranked;
+  for (const Tile &tile : tiles)
+    for (auto [clusterM, clusterN] : clusters) {
+      if (!dividesInto(tile.m, clusterN, rowsAlongK) || !dividesInto(tile.n, clusterM, columnsAlongK))
+        continue;
+      if ((clusterM > 1 && problem.M <= tile.m) || (clusterN > 1 && problem.N <= tile.n))
+        continue;
+      if ((tile.m >= 2 * problem.M && tile.m > 64) || (tile.n >= 2 * problem.N && tile.n > 64))
+        continue;
+      TileConfig config{{"m", tile.m},           {"n", tile.n},           {"k", depth},   {"pingpong", tile.pingPong},
+                        {"cluster_m", clusterM}, {"cluster_n", clusterN}, {"split_k", 1}, {"stages", mostStages},
+                        {"raster", 1},           {"raster_n", 0}};
+      while (config["stages"] > 2 && sharedBytes(config) > target.sharedBytesPerBlock)
+        config = config.with("stages", config["stages"] - 1);
+      if (config["stages"] < 3 || sumRegisters(config) > mostSums)
+        continue;
+      std::vector<std::pair<double, TileConfig>> walks;
+      for (const TileConfig &walk : rasters(config, gridOf(problem, config, target)))
+        walks.emplace_back(estimate(region, problem, walk, target), walk);
+      std::sort(walks.begin(), walks.end());
+      walks.resize(std::min(walks.size(), walksOfTile));
+      ranked.insert(ranked.end(), walks.begin(), walks.end());
+    }
+  return fastest(std::move(ranked), mostCandidates);
+}
+
+Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConfig &config,
+                                            const ir::Target &target) const {
+  MatmulProblem problem = *MatmulProblem::of(region);
+  TmaOperand rows = TmaOperand::of(problem, 0), columns = TmaOperand::of(problem, 1);
+  const DType type = problem.elementType(0);
+  const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
+  const Grid grid = gridOf(problem, config, target);
+  MatmulPrinter printer(region, problem, config, target, epilogueVector);
+  printer.writeHead("gemm_sm90.cuh");
+  auto field = [](const std::string &text) { return "static constexpr " + text + ";"; };
+  auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
+  printer.writeConfig(threads,
+                      {field("int " + number("rows", problem.M) + ", " + number("columns", problem.N)),
+                       field("int tileRows = tileM, tileColumns = tileN, " + number("stages", config["stages"])),
+                       field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
+                       field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
+                             ", rasterColumns = " + (config["raster_n"] ? "true" : "false") + ", swapped = false")});
+  writeTmaOperand(printer, rows, "Rows");
+  writeTmaOperand(printer, columns, "Columns");
+  writeProduct(printer.out(), type, config["n"], rows.matrix.contiguousK, columns.matrix.contiguousK);
+  printer.writeEpilogue();
+  printer.writeEntries(
+      [&](const std::string &epilogue) {
+        return "gemmSm90<Config, Rows, Columns, Product>(rowsMap, columnsMap, " + epilogue + ");";
+      },
+      tensorMapParameters);
+  KernelPlan plan = printer.plan(threads, sharedBytes(config));
+  auto lines = [](const TmaOperand &operand, int64_t rowsOfPart) {
+    return static_cast<uint32_t>(operand.matrix.contiguousK ? rowsOfPart : depth);
+  };
+  plan.tensorMaps = {rows.recipe(type, lines(rows, config["m"] / clusterN)),
+                     columns.recipe(type, lines(columns, config["n"] / clusterM))};
+  Launch &launch = plan.launches.front();
+  launch.args.insert(launch.args.begin(), {{KernelArg::Kind::TensorMap, 0}, {KernelArg::Kind::TensorMap, 1}});
+  launch.grid = {static_cast<uint32_t>(grid.clusters * clusterM * clusterN), 1, 1};
+  launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
+  return plan;
+}
+
+} // namespace
+
+const KernelTemplate &matmulSm90Template() {
+  static const MatmulSm90Template instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,143 @@
+#include "codegen/cuda/Tma.h"
+
+#include "ir/IndexMath.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr uint64_t granule = 16; ///< Bytes: what addresses and strides are multiples of.
+constexpr uint32_t lineBytes = 128;
+
+/// Splits `expr` into coefficient * d_dim, a constant and the rest; false when d_dim appears otherwise.
+bool splitOff(AffineExpr expr, unsigned dim, int64_t &coefficient, int64_t &constant,
+              SmallVectorImpl<ir::IndexTerm> &rest) {
+  SmallVector<ir::IndexTerm> terms;
+  ir::collectTerms(expr, 1, terms);
+  coefficient = constant = 0;
+  for (const ir::IndexTerm &term : terms) {
+    auto position = dyn_cast_or_null<AffineDimExpr>(term.term);
+    if (!term.term)
+      constant += term.coefficient;
+    else if (position && position.getPosition() == dim)
+      coefficient += term.coefficient;
+    else if (term.term.isFunctionOfDim(dim))
+      return false;
+    else
+      rest.push_back(term);
+  }
+  return true;
+}
+
+} // namespace
+
+TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side) {
+  TmaOperand operand;
+  operand.matrix = MatrixOperand::of(problem, side);
+  const std::string name = side == 0 ? "the left operand " : "the right operand ";
+  auto refuse = [&](const std::string &why) {
+    operand.refusal = name + why;
+    return operand;
+  };
+  if (!operand.matrix.refusal.empty()) {
+    operand.refusal = operand.matrix.refusal;
+    return operand;
+  }
+  const auto width = static_cast<int64_t>(byteWidth(problem.elementType(side)));
+  unsigned rowDim = side == 0 ? problem.dimM : problem.dimN;
+  int64_t ofRow = 0, ofK = 0, offset = 0, offsetOfK = 0;
+  SmallVector<ir::IndexTerm> batchTerms, kTerms;
+  if (!splitOff(operand.matrix.outer, rowDim, ofRow, offset, batchTerms) ||
+      !splitOff(operand.matrix.inner, problem.dimK, ofK, offsetOfK, kTerms) || !kTerms.empty())
+    return refuse("has no single stride along its rows and along K, which TMA needs");
+  offset += offsetOfK;
+
+  const bool contiguousK = operand.matrix.contiguousK;
+  int64_t contiguous = contiguousK ? ofK : ofRow, stride = contiguousK ? ofRow : ofK, batchStride = 0;
+  for (const ir::IndexTerm &term : batchTerms)
+    batchStride = std::gcd(batchStride, term.coefficient);
+  auto isAligned = [&](int64_t elements) { return elements >= 0 && elements * width % granule == 0; };
+  if (contiguous != 1 || !isAligned(stride) || !isAligned(batchStride) || !isAligned(offset))
+    return refuse("starts or strides at other than multiples of 16 bytes, which TMA needs");
+
+  MLIRContext *context = operand.matrix.outer.getContext();
+  operand.batch = getAffineConstantExpr(0, context);
+  for (const ir::IndexTerm &term : batchTerms)
+    operand.batch = operand.batch + term.term * (term.coefficient / batchStride);
+  operand.rows = side == 0 ? problem.M : problem.N;
+  operand.depth = problem.K;
+  operand.batches = ir::maxOfIndex(operand.batch, problem.graph.extents()) + 1;
+  // A dimension of one element has no stride of its own.
+  operand.strideBytes = stride > 0 ? stride * width : lineBytes;
+  operand.batchBytes = batchStride > 0 ? batchStride * width : lineBytes;
+  operand.offsetBytes = offset * width;
+  return operand;
+}
+
+TensorMapRecipe TmaOperand::recipe(DType type, std::uint32_t lines) const {
+  TensorMapRecipe recipe;
+  recipe.buffer = matrix.input;
+  recipe.type = type;
+  recipe.sizes =
+      matrix.contiguousK ? std::vector<uint64_t>{depth, rows, batches} : std::vector<uint64_t>{rows, depth, batches};
+  recipe.strideBytes = {strideBytes, batchBytes};
+  recipe.box = {static_cast<uint32_t>(lineBytes / byteWidth(type)), lines, 1};
+  recipe.swizzleBytes = lineBytes;
+  recipe.offsetBytes = offsetBytes;
+  return recipe;
+}
+
+std::string whyNotWgmma(const MatmulProblem &problem) {
+  DType type = problem.elementType(0);
+  if (type != problem.elementType(1) || (type != DType::F16 && type != DType::BF16))
+    return "multiplies " + std::string(toString(type)) + " by " + std::string(toString(problem.elementType(1))) +
+           ", wgmma takes f16 or bf16 pairs";
+  for (unsigned side : {0, 1})
+    if (TmaOperand operand = TmaOperand::of(problem, side); !operand.refusal.empty())
+      return operand.refusal;
+  return "";
+}
+
+void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, llvm::StringRef name) {
+  SourceWriter &writer = printer.out();
+  IndexNames names{{printer.names().begin(), printer.names().end()}, {}};
+  writer.open("struct " + name);
+  writer.line(Twine("static constexpr bool contiguousK = ") + (operand.matrix.contiguousK ? "true" : "false") + ";");
+  writer.open("static __device__ __forceinline__ int batch(Index batch)");
+  printer.writeBatchSplit();
+  writer.line("return " + indexText(operand.batch, names) + ";");
+  writer.close();
+  writer.close(";");
+  writer.line();
+}
+
+void writeProduct(SourceWriter &writer, DType type, int64_t columns, bool rowsContiguousK, bool columnsContiguousK) {
+  const int64_t sums = columns / 2;
+  const std::string element(toString(type));
+  SmallVector<std::string> places, operands;
+  for (int64_t i = 0; i < sums; ++i) {
+    places.push_back("%" + std::to_string(i));
+    operands.push_back("\"+f\"(d[" + std::to_string(i) + "])");
+  }
+  auto place = [&](int64_t i) { return "%" + std::to_string(sums + i); };
+  writer.open("struct Product");
+  writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(sums) +
+              "], unsigned long long rows, unsigned long long columns, int accumulate)");
+  writer.line("asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + place(2) +
+              ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k16.f32." + element + "." + element +
+              " {" + llvm::join(places, ", ") + "}, " + place(0) + ", " + place(1) + ", p, 1, 1, " +
+              (rowsContiguousK ? "0" : "1") + ", " + (columnsContiguousK ? "0" : "1") + ";\\n\\t}\"");
+  writer.line("             : " + llvm::join(operands, ", "));
+  writer.line("             : \"l\"(rows), \"l\"(columns), \"r\"(accumulate));");
+  writer.close();
+  writer.close(";");
+  writer.line();
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,38 @@
+// Operands of a matrix product as TMA reads them.
+#pragma once
+
+#include "codegen/cuda/Matmul.h"
+
+namespace kfuse::codegen::cuda {
+
+/// An operand as a tensor [batch, outer, contiguous] of which TMA brings boxes: one of k and the row (m or
+/// n) is contiguous, the other has a stride, and the batch coordinate is any expression of the batch
+/// dimensions, so that heads that share an operand cost nothing.
+struct TmaOperand {
+  MatrixOperand matrix;
+  std::string refusal; ///< Why TMA cannot read it, or "".
+  mlir::AffineExpr batch;
+  std::uint64_t rows = 0, depth = 0, batches = 0; ///< Extents of the row, of k and of the batch coordinate.
+  std::uint64_t strideBytes = 0, batchBytes = 0, offsetBytes = 0;
+
+  static TmaOperand of(const MatmulProblem &problem, unsigned side);
+
+  /// The recipe for boxes of 64 elements along the contiguous dimension by `lines`.
+  TensorMapRecipe recipe(DType type, std::uint32_t lines) const;
+};
+
+/// `struct Product` with one wgmma of 64 x `columns` x 16 on operands of `type`: the instruction names
+/// every accumulator, so each width is a text of its own.
+void writeProduct(SourceWriter &writer, DType type, int64_t columns, bool rowsContiguousK, bool columnsContiguousK);
+
+/// Why wgmma fed by TMA cannot take the product, or "".
+std::string whyNotWgmma(const MatmulProblem &problem);
+
+/// `struct <name>`: which of the operand's dimensions is contiguous, and its batch coordinate.
+void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, llvm::StringRef name);
+
+/// The entry's parameters before its buffers.
+inline constexpr const char *tensorMapParameters =
+    "const __grid_constant__ TensorMap rowsMap, const __grid_constant__ TensorMap columnsMap, ";
+
+} // namespace kfuse::codegen::cuda

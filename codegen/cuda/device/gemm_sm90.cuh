@@ -1,0 +1,183 @@
+// Matrix product on Hopper: TMA, wgmma, persistent blocks.
+//
+// A block has one producer warpgroup, whose one thread keeps a ring of tiles full by TMA, and two consumer
+// warpgroups that multiply from it. They share a tile (cooperative), or each takes every other tile and one
+// multiplies while the other finishes (ping-pong). Blocks of a cluster share operands: each brings a part
+// of a tile and multicasts it to those in its row or column. Blocks walk tiles until none is left.
+//
+// "Rows" are the 64-row side of the instruction: along M, or along N when swapped.
+#pragma once
+
+#include <kfuse/warp_tile.cuh>
+#include <kfuse/wgmma.cuh>
+
+namespace kfuse {
+
+/// The tiles that a cluster computes, in the order of their numbers: groups of `raster` along one
+/// direction, walked along the other, every other group backwards, so that clusters on the device
+/// together share operands in L2.
+template <class Config> struct ClusterTile {
+  static constexpr int height = Config::tileRows * Config::clusterRows,
+                       width = Config::tileColumns * Config::clusterColumns;
+  static constexpr int tall = (Config::rows + height - 1) / height, wide = (Config::columns + width - 1) / width;
+  static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
+  int batch, row, column; ///< First row and column of the cluster's tile.
+
+  __device__ __forceinline__ explicit ClusterTile(int number) {
+    constexpr int along = Config::rasterColumns ? wide : tall, across = Config::rasterColumns ? tall : wide;
+    int inBatch = number % perBatch, group = inBatch / (Config::raster * across),
+        inGroup = inBatch % (Config::raster * across), first = group * Config::raster;
+    int size = along - first < Config::raster ? along - first : Config::raster;
+    int a = first + inGroup % size, b = inGroup / size;
+    if (group % 2 == 1)
+      b = across - 1 - b;
+    batch = number / perBatch;
+    row = (Config::rasterColumns ? b : a) * height;
+    column = (Config::rasterColumns ? a : b) * width;
+  }
+};
+
+template <class Config, class Rows, class Columns, class Product> struct GemmSm90 {
+  using Tile = ClusterTile<Config>;
+  using Index = typename Config::Index;
+  static constexpr int clusterBlocks = Config::clusterRows * Config::clusterColumns;
+  static constexpr int consumers = 2, consumerThreads = consumers * 128;
+  static constexpr int warpgroupRows = Config::pingPong ? Config::tileRows : Config::tileRows / consumers;
+  static constexpr int blocks = warpgroupRows / 64, sumCount = Config::tileColumns / 2;
+  static constexpr int tilesK = (Config::K + depth - 1) / depth;
+  using Staged = WarpTile<Config, Config::tileColumns, blocks * sumCount>;
+  static_assert(warpgroupRows % 64 == 0 && Config::threads == consumerThreads + 128);
+
+  Ring<Config> ring;
+  float *staged; ///< This warp's.
+  int rank = clusterBlocks > 1 ? blockInCluster() : 0;
+  int clusterRow = rank / Config::clusterColumns, clusterColumn = rank % Config::clusterColumns;
+  int firstTile = blockIdx.x / clusterBlocks, step = gridDim.x / clusterBlocks;
+
+  __device__ __forceinline__ GemmSm90() {
+    ring.tiles = sharedAddress(dynamicShared());
+    ring.barriers = ring.tiles + ring.tilesBytes;
+    staged = reinterpret_cast<float *>(dynamicShared() + ring.tilesBytes + (ring.barrierBytes + 127) / 128 * 128 +
+                                       threadIdx.x / 32 * Staged::bytes);
+    if (threadIdx.x == 0) {
+      // Every consumer warp that reads a stage tells each block that writes it.
+      constexpr int readers =
+          (Config::pingPong ? 4 : 4 * consumers) * (Config::clusterRows + Config::clusterColumns - 1);
+      for (int i = 0; i < Config::stages; ++i)
+        initBarrier(ring.barriers + i * 8, 1), initBarrier(ring.empty(i), readers);
+      fenceBarrierInit();
+    }
+    __syncthreads();
+    if constexpr (clusterBlocks > 1)
+      syncCluster();
+  }
+
+  /// One thread of the producer warpgroup.
+  __device__ __forceinline__ void produce(const TensorMap *rowsMap, const TensorMap *columnsMap) {
+    unsigned short sameRow = 0, sameColumn = 0;
+#pragma unroll
+    for (int i = 0; i < Config::clusterColumns; ++i)
+      sameRow |= 1u << (clusterRow * Config::clusterColumns + i);
+#pragma unroll
+    for (int i = 0; i < Config::clusterRows; ++i)
+      sameColumn |= 1u << (i * Config::clusterColumns + clusterColumn);
+    for (int number = firstTile; number < Tile::count; number += step) {
+      const Tile tile(number);
+      const int row = tile.row + clusterRow * Config::tileRows,
+                column = tile.column + clusterColumn * Config::tileColumns, rowsBatch = Rows::batch(tile.batch),
+                columnsBatch = Columns::batch(tile.batch);
+#pragma unroll 1
+      for (int k = 0; k < tilesK; ++k) {
+        waitBarrier(ring.empty(ring.stage), ring.parity ^ 1);
+        arriveExpecting(ring.full(), ring.stageBytes);
+        loadTile<Rows, Config::tileRows, Config::clusterColumns>(ring.rows(), rowsMap, row, k * depth, rowsBatch,
+                                                                 clusterColumn, ring.full(), sameRow);
+        loadTile<Columns, Config::tileColumns, Config::clusterRows>(ring.columns(), columnsMap, column, k * depth,
+                                                                    columnsBatch, clusterRow, ring.full(), sameColumn);
+        ring.advance();
+      }
+    }
+  }
+
+  /// A consumer warpgroup.
+  template <class Epilogue> __device__ __forceinline__ void consume(const Epilogue &epilogue) {
+    const int warpgroup = threadIdx.x / 128, lane = threadIdx.x % 32;
+    const unsigned firstRow = Config::pingPong ? 0 : warpgroup * warpgroupRows;
+    // Lane i tells the i-th block of this one's row and column.
+    const bool tells = lane < Config::clusterRows + Config::clusterColumns - 1;
+    const int other = lane - Config::clusterColumns,
+              told = lane < Config::clusterColumns
+                         ? clusterRow * Config::clusterColumns + lane
+                         : (other + (other >= clusterRow)) * Config::clusterColumns + clusterColumn;
+    const unsigned toldEmpty = clusterBlocks > 1 ? inBlock(ring.empty(0), tells ? told : 0) : ring.empty(0);
+    auto release = [&](int stage) {
+      if (!tells)
+        return;
+      if constexpr (clusterBlocks > 1)
+        arriveInCluster(toldEmpty + stage * 8);
+      else
+        arrive(toldEmpty + stage * 8);
+    };
+
+    // Ping-pong: the second warpgroup starts a tile later; a pair of barriers hands the tensor cores on.
+    if (Config::pingPong && warpgroup == 1) {
+      ring.skip(tilesK);
+      arriveNamed(1, consumerThreads);
+    }
+    float sums[blocks][sumCount];
+    const int begin = firstTile + (Config::pingPong ? warpgroup * step : 0),
+              tileStep = Config::pingPong ? 2 * step : step;
+#pragma unroll 1
+    for (int number = begin; number < Tile::count; number += tileStep) {
+      if (Config::pingPong)
+        syncNamed(1 + warpgroup, consumerThreads);
+      int previous = 0;
+#pragma unroll 1
+      for (int k = 0; k < tilesK; ++k) {
+        waitBarrier(ring.full(), ring.parity);
+        multiplyTile<Rows, Columns, Product>(sums, ring.rows() + firstRow * lineBytes, ring.columns(), k > 0);
+        waitProducts<1>();
+        if (k > 0)
+          release(previous);
+        previous = ring.stage;
+        ring.advance();
+      }
+      if (Config::pingPong && number + step < Tile::count)
+        arriveNamed(2 - warpgroup, consumerThreads);
+      waitProducts<0>();
+      release(previous);
+      settle(sums);
+      if (Config::pingPong)
+        ring.skip(tilesK);
+
+      const Tile tile(number);
+      const int row = tile.row + clusterRow * Config::tileRows + firstRow + threadIdx.x / 32 % 4 * 16,
+                column = tile.column + clusterColumn * Config::tileColumns;
+#pragma unroll
+      for (int i = 0; i < blocks; ++i)
+        Staged::finish(sums[i], staged, epilogue, tile.batch, row + i * 64, column);
+    }
+  }
+};
+
+template <class Config, class Rows, class Columns, class Product, class Epilogue>
+__device__ __forceinline__ void gemmSm90(const TensorMap &rowsMap, const TensorMap &columnsMap,
+                                         const Epilogue &epilogue) {
+  using Kernel = GemmSm90<Config, Rows, Columns, Product>;
+  if (threadIdx.x == Kernel::consumerThreads)
+    prefetchMap(&rowsMap), prefetchMap(&columnsMap);
+  Kernel kernel;
+  if (threadIdx.x >= Kernel::consumerThreads) {
+    releaseRegisters<24>();
+    if (threadIdx.x == Kernel::consumerThreads)
+      kernel.produce(&rowsMap, &columnsMap);
+  } else {
+    claimRegisters<240>();
+    kernel.consume(epilogue);
+  }
+  __syncwarp();
+  if constexpr (Kernel::clusterBlocks > 1)
+    syncCluster(); // Others may still write here.
+}
+
+} // namespace kfuse

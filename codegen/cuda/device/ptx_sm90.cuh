@@ -1,0 +1,117 @@
+// PTX of Hopper: transaction barriers, TMA, clusters, warpgroup matrix products. One function each.
+#pragma once
+
+#include <kfuse/ptx.cuh>
+
+namespace kfuse {
+
+/// What the driver encodes of a tensor for TMA; a kernel takes it as a __grid_constant__ parameter.
+struct alignas(64) TensorMap {
+  unsigned char bytes[128];
+};
+
+//===- Barriers in shared memory, by their shared address ----------------------------------------//
+
+__device__ __forceinline__ void initBarrier(unsigned barrier, unsigned arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/// Makes initialised barriers visible to the cluster and to TMA.
+__device__ __forceinline__ void fenceBarrierInit() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n\tfence.proxy.async;" ::: "memory");
+}
+/// Arrives, and announces `bytes` that TMA will bring.
+__device__ __forceinline__ void arriveExpecting(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Arrives at a barrier of any block of the cluster (address from inBlock).
+__device__ __forceinline__ void arriveInCluster(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/// Waits until the phase of this parity is complete. No time limit and no trap: a trap in a branch of
+/// consumers makes ptxas ignore their register budget (1.3 KB of spills).
+__device__ __forceinline__ void waitBarrier(unsigned barrier, unsigned parity) {
+  unsigned isDone;
+  do
+    asm volatile(
+        "{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+        : "=r"(isDone)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  while (!isDone);
+}
+
+//===- TMA ---------------------------------------------------------------------------------------//
+
+__device__ __forceinline__ void prefetchMap(const TensorMap *map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+/// Brings the box at (x, y, z) to shared memory and counts its bytes at `barrier`. What lies outside the
+/// tensor is zero.
+__device__ __forceinline__ void loadBox(unsigned to, const TensorMap *map, int x, int y, int z, unsigned barrier) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
+               "%4}], [%5];" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+               : "memory");
+}
+/// The same to the same place in every block of the cluster whose bit is set in `blocks`.
+__device__ __forceinline__ void loadBoxMulticast(unsigned to, const TensorMap *map, int x, int y, int z,
+                                                 unsigned barrier, unsigned short blocks) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+               "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(blocks)
+               : "memory");
+}
+
+//===- Clusters ----------------------------------------------------------------------------------//
+
+__device__ __forceinline__ unsigned blockInCluster() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+/// All threads of all blocks of the cluster meet; what each wrote before, all see after.
+__device__ __forceinline__ void syncCluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+/// The address in the cluster of `shared` in block `block`.
+__device__ __forceinline__ unsigned inBlock(unsigned shared, unsigned block) {
+  unsigned address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(block));
+  return address;
+}
+__device__ __forceinline__ void loadCluster(float (&to)[4], unsigned address) {
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+//===- Warps and registers -----------------------------------------------------------------------//
+
+/// `threads` of this block meet at barrier `number` (0 is __syncthreads).
+__device__ __forceinline__ void syncNamed(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void arriveNamed(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+template <int registers> __device__ __forceinline__ void releaseRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+template <int registers> __device__ __forceinline__ void claimRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+//===- Warpgroup matrix products -----------------------------------------------------------------//
+
+__device__ __forceinline__ void fenceProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void commitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/// Waits until at most `pending` of this warpgroup's latest groups are under way.
+template <int pending> __device__ __forceinline__ void waitProducts() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
+} // namespace kfuse

@@ -1,0 +1,95 @@
+// Operands of warpgroup matrix products in shared memory, and the TMA copies that bring them.
+//
+// An operand's tile is `extent` rows (of A, or columns of B) by 64 of K, 128 bytes a line, swizzled by 128
+// bytes. With K contiguous in memory a line is a row's 64 of K; else a line is 64 neighbouring rows at one
+// k, and 64 lines make a panel of 8 KB. Either way 64 rows lie 8 KB apart.
+#pragma once
+
+#include <kfuse/ptx_sm90.cuh>
+
+namespace kfuse {
+
+constexpr int depth = 64;        ///< Of K in a tile: 128 bytes of 16-bit elements.
+constexpr int lineBytes = 128;   ///< The width of the swizzle.
+constexpr int panelBytes = 8192; ///< 64 lines.
+
+/// The descriptor of a tile's first 16 of K at shared address `address` (PTX ISA, "Matrix descriptor
+/// format"): eight lines are 1024 bytes apart in both layouts, panels 8 KB; bit 62 says 128-byte swizzle.
+template <class Operand> __device__ __forceinline__ unsigned long long describe(unsigned address) {
+  constexpr unsigned long long leading = Operand::contiguousK ? 1 : panelBytes / 16, stride = 1024 / 16;
+  return (address & 0x3ffff) / 16 | leading << 16 | stride << 32 | 1ull << 62;
+}
+/// How far the descriptor moves for the next 16 of K: 32 bytes along a line, or 16 lines.
+template <class Operand> constexpr unsigned stepOfK = Operand::contiguousK ? 32 / 16 : 16 * lineBytes / 16;
+
+/// sums += A B over a tile of K, `blocks` times 64 rows. Product::multiplyAdd is the instruction.
+template <class Rows, class Columns, class Product, int blocks, int sumCount>
+__device__ __forceinline__ void multiplyTile(float (&sums)[blocks][sumCount], unsigned rows, unsigned columns,
+                                             bool accumulate) {
+  const unsigned long long a = describe<Rows>(rows), b = describe<Columns>(columns);
+  fenceProducts();
+#pragma unroll
+  for (int step = 0; step < depth / 16; ++step)
+#pragma unroll
+    for (int i = 0; i < blocks; ++i)
+      Product::multiplyAdd(sums[i], a + step * stepOfK<Rows> + i * (panelBytes / 16), b + step * stepOfK<Columns>,
+                           step > 0 || accumulate);
+  commitProducts();
+}
+
+/// Keeps readers of the sums below the wait for them.
+template <int blocks, int sumCount> __device__ __forceinline__ void settle(float (&sums)[blocks][sumCount]) {
+#pragma unroll
+  for (int i = 0; i < blocks; ++i)
+#pragma unroll
+    for (int j = 0; j < sumCount; ++j)
+      asm volatile("" : "+f"(sums[i][j])::"memory");
+}
+
+/// Brings part `part` of `parts` of the tile of `extent` rows from `first` on, at `k` of batch `z`, to the
+/// tile at `to` in this block, or in all `blocks` when there are several parts.
+template <class Operand, int extent, int parts>
+__device__ __forceinline__ void loadTile(unsigned to, const TensorMap *map, int first, int k, int z, int part,
+                                         unsigned barrier, unsigned short blocks) {
+  constexpr int mine = extent / parts, boxRows = Operand::contiguousK ? mine : 64;
+  static_assert(extent % parts == 0 && mine % (Operand::contiguousK ? 8 : 64) == 0, "parts are whole swizzle atoms");
+#pragma unroll
+  for (int row = 0; row < mine; row += boxRows) {
+    int at = part * mine + row, x = Operand::contiguousK ? k : first + at, y = Operand::contiguousK ? first + at : k;
+    unsigned box = to + at * lineBytes;
+    if constexpr (parts == 1)
+      loadBox(box, map, x, y, z, barrier);
+    else
+      loadBoxMulticast(box, map, x, y, z, barrier, blocks);
+  }
+}
+
+/// A ring of `stages` pairs of tiles with a barrier for "full" and one for "empty" each.
+template <class Config> struct Ring {
+  static constexpr int rowsBytes = Config::tileRows * lineBytes, columnsBytes = Config::tileColumns * lineBytes;
+  static constexpr int stageBytes = rowsBytes + columnsBytes, tilesBytes = Config::stages * stageBytes;
+  static constexpr int barrierBytes = Config::stages * 16;
+
+  unsigned tiles, barriers;
+  int stage = 0;
+  unsigned parity = 0;
+
+  __device__ __forceinline__ unsigned rows() const { return tiles + stage * rowsBytes; }
+  __device__ __forceinline__ unsigned columns() const {
+    return tiles + Config::stages * rowsBytes + stage * columnsBytes;
+  }
+  __device__ __forceinline__ unsigned full() const { return barriers + stage * 8; }
+  __device__ __forceinline__ unsigned empty(int of) const { return barriers + (Config::stages + of) * 8; }
+
+  __device__ __forceinline__ void advance() {
+    if (++stage == Config::stages)
+      stage = 0, parity ^= 1;
+  }
+  __device__ __forceinline__ void skip(int count) {
+    int at = stage + count;
+    parity ^= at / Config::stages & 1;
+    stage = at % Config::stages;
+  }
+};
+
+} // namespace kfuse
