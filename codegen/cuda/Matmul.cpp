@@ -6,6 +6,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 using namespace mlir;
@@ -123,6 +124,23 @@ void MatmulPrinter::writeBatchSplit() {
                           ArrayRef(dimNames).take_front(problem.dimM)));
 }
 
+void MatmulPrinter::writeOperand(const MatrixOperand &operand, StringRef name, StringRef outer) {
+  IndexNames names{{dimNames.begin(), dimNames.end()}, {}};
+  writer.open("struct " + name);
+  writer.line(Twine("static constexpr bool contiguousK = ") + (operand.contiguousK ? "true" : "false") + ";");
+  writer.line("static constexpr int vector = " + Twine(operand.vector) + ";");
+  auto function = [&](StringRef what, StringRef index, AffineExpr expr) {
+    writer.open("static __device__ __forceinline__ Index " + what + "(Index batch, Index " + index + ")");
+    writeBatchSplit();
+    writer.line("return " + indexText(expr, names) + ";");
+    writer.close();
+  };
+  function("outer", outer, operand.outer);
+  function("inner", "k", operand.inner);
+  writer.close(";");
+  writer.line();
+}
+
 void MatmulPrinter::writeEpilogue() {
   const std::string where = "Index batch, Index m, Index n, int lanes) const";
   const std::string type = "Vector<float, " + std::to_string(vector) + ">";
@@ -215,18 +233,20 @@ double matmulUs(const Region &region, const MatmulProblem &problem, const Matmul
   // A partly filled wave still shares its SMs among fewer blocks.
   double resident = std::min(cost.blocksPerSm, std::ceil(blocks / target.multiprocessors));
   double blockUs = 2 * cost.tileM * cost.tileN * (K / cost.splits) / (cost.flopsPerUsPerSm / resident);
-  constexpr double startUs = 1.5; // First loads from HBM, and the last stores.
-  double mathUs = waves * (blockUs + startUs);
+  constexpr double startUs = 0.5; // First loads, and the last stores.
+  double walkUs = waves * (std::max(blockUs, cost.latencyUs) + startUs);
 
-  constexpr double l2Speedup = 2.2; // L2 over HBM bandwidth, as measured on A100 and H100.
+  constexpr double l2Speedup = 1.9; // L2 over nominal HBM bandwidth.
   double operands = (M * K * tilesN + K * N * tilesM) * cost.elementBytes * batches;
   double l2Us = operands / (target.memoryBytesPerUs * l2Speedup);
   double bytes = region.bytesRead + region.bytesWritten;
-  double inFlight = resident * 32e3;
-  double hbmUs = memoryUs(bytes, std::min(1.0, blocks / target.multiprocessors) * inFlight, target);
+  double inFlight = std::min(1.0, blocks / target.multiprocessors) * resident * cost.inFlightBytes;
+  double hbmUs = memoryUs(bytes, inFlight, target);
   double partials = cost.splits > 1 ? cost.splits * M * N * batches * sizeof(float) : 0;
-  double splitUs = partials > 0 ? target.launchUs + 2 * partials / (target.memoryBytesPerUs * l2Speedup) : 0;
-  return target.launchUs + std::max({mathUs, l2Us, hbmUs}) + splitUs;
+  double splitUs = partials > 0 ? 2 + 2 * partials / (target.memoryBytesPerUs * 2.2) : 0;
+  std::array<double, 3> terms{walkUs, l2Us, hbmUs};
+  std::sort(terms.begin(), terms.end());
+  return target.launchUs + terms[2] + 0.24 * terms[1] + splitUs;
 }
 
 } // namespace kfuse::codegen::cuda

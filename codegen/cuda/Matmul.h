@@ -45,6 +45,8 @@ public:
   void writeHead(llvm::StringRef header) { cuda::writeHead(writer, region, config, target, header); }
   /// `struct Config`: `fields` are lines of the template's own.
   void writeConfig(int64_t threads, llvm::ArrayRef<std::string> fields);
+  /// `struct <name>`: where element (`outer`, k) of an operand lies; `outer` is "m" or "n".
+  void writeOperand(const MatrixOperand &operand, llvm::StringRef name, llvm::StringRef outer);
   /// `struct Epilogue`, one line per fused op.
   void writeEpilogue();
   /// The entry; with split K the one that finishes, too. `call(epilogue)` is its body, `leading` its
@@ -76,6 +78,8 @@ struct MatmulCost {
   double flopsPerUsPerSm = 0; ///< Of all blocks resident on an SM together.
   double blocksPerSm = 1;
   double elementBytes = 2;
+  double latencyUs = 0;     ///< What a block takes at least, however fast its SM.
+  double inFlightBytes = 0; ///< That a block keeps requested.
 };
 
 /// Waves of tiles at the given rate, bounded by HBM and L2 traffic, plus start, epilogue and split K.

@@ -117,6 +117,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   cost.flopsPerUsPerSm = target.f32FlopsPerUs * share / target.multiprocessors;
   cost.blocksPerSm = static_cast<double>(blocksPerSm(config, target));
   cost.elementBytes = 4;
+  cost.inFlightBytes = 32e3;
   return matmulUs(region, problem, cost, target);
 }
 
@@ -148,8 +149,8 @@ std::vector<TileConfig> MatmulSimtTemplate::candidates(const Region &region, con
     int64_t m, n, k, threadM, threadN;
   };
   static constexpr Tile tiles[] = {{128, 128, 8, 8, 8}, {128, 128, 16, 8, 8}, {64, 128, 16, 8, 8}, {128, 64, 16, 8, 8},
-                                   {64, 64, 16, 4, 4},  {64, 64, 16, 8, 4},   {32, 64, 32, 4, 4},  {32, 128, 16, 4, 8},
-                                   {16, 64, 32, 4, 4},  {8, 128, 32, 4, 4},   {8, 64, 32, 4, 4}};
+                                   {64, 64, 16, 4, 4},  {64, 64, 16, 8, 4},   {32, 64, 32, 4, 4},  {16, 64, 32, 4, 4},
+                                   {8, 128, 32, 4, 4},  {8, 64, 32, 4, 4}};
   MatmulProblem problem = *MatmulProblem::of(region);
   std::vector<std::pair<double, TileConfig>> ranked;
   for (const Tile &tile : tiles) {

@@ -5,8 +5,7 @@
 namespace kfuse::codegen::cuda {
 
 std::span<const KernelTemplate *const> templates() {
-  static const std::array<const KernelTemplate *, 5> all{&matmulSm90Template(), &matmulSm80Template(),
-                                                         &matmulSimtTemplate(), &rowsTemplate(), &pointwiseTemplate()};
+  static const std::array<const KernelTemplate *, 3> all{&matmulTemplate(), &rowsTemplate(), &pointwiseTemplate()};
   return all;
 }
 

@@ -8,10 +8,13 @@ namespace kfuse::codegen::cuda {
 /// Most specific first.
 std::span<const KernelTemplate *const> templates();
 
-const KernelTemplate &matmulSm80Template(); ///< cuda.matmul_sm80
-const KernelTemplate &matmulSm90Template(); ///< cuda.matmul_sm90
-const KernelTemplate &matmulSimtTemplate(); ///< cuda.matmul_simt
-const KernelTemplate &rowsTemplate();       ///< cuda.rows
-const KernelTemplate &pointwiseTemplate();  ///< cuda.pointwise
+const KernelTemplate &matmulTemplate();          ///< cuda.matmul: all of the next five
+const KernelTemplate &gemvTemplate();            ///< cuda.gemv
+const KernelTemplate &matmulSm90SplitTemplate(); ///< cuda.matmul_sm90_split
+const KernelTemplate &matmulSm80Template();      ///< cuda.matmul_sm80
+const KernelTemplate &matmulSm90Template();      ///< cuda.matmul_sm90
+const KernelTemplate &matmulSimtTemplate();      ///< cuda.matmul_simt
+const KernelTemplate &rowsTemplate();            ///< cuda.rows
+const KernelTemplate &pointwiseTemplate();       ///< cuda.pointwise
 
 } // namespace kfuse::codegen::cuda

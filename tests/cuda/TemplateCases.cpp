@@ -265,6 +265,11 @@ std::vector<TemplateCase> largeMatmulCases(const std::string &type) {
           matmul(16, 1000, 4097, false, true, type)};
 }
 
+std::vector<TemplateCase> fewRowCases(const std::string &type) {
+  return {matmul(1, 1000, 1000, false, true, type), matmul(3, 33, 4104, false, true, type),
+          matmul(4, 520, 264, false, true, type), matmul(2, 4096, 1024, false, true, type)};
+}
+
 std::vector<TemplateCase> computedOperandCases() {
   return {{"silu_mul_into_matmul", R"(
 func.func @f(%a: tensor<19x50xf32>, %b: tensor<19x50xf32>, %c: tensor<50x30xf32>) -> tensor<19x30xf32> {

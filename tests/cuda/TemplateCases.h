@@ -55,6 +55,8 @@ std::vector<TemplateCase> rowCases();
 std::vector<TemplateCase> matmulCases(const std::string &type);
 /// Products of several tiles in every direction; too many for the emulator.
 std::vector<TemplateCase> largeMatmulCases(const std::string &type);
+/// Products of at most four rows with K in pieces of 16 bytes.
+std::vector<TemplateCase> fewRowCases(const std::string &type);
 /// Products whose operands are computed in the region.
 std::vector<TemplateCase> computedOperandCases();
 

@@ -72,3 +72,8 @@ TEST_CASE("Emulated cuda.matmul_simt: right in f32 and with computed operands") 
   checkAll({matmulCases("bf16")[4]}, codegen::cuda::matmulSimtTemplate(), 1);
   checkAll(computedOperandCases(), codegen::cuda::matmulSimtTemplate(), 2);
 }
+
+TEST_CASE("Emulated cuda.gemv: right in every type for few rows") {
+  for (const char *type : {"bf16", "f16", "f32"})
+    checkAll({fewRowCases(type)[0], fewRowCases(type)[1]}, codegen::cuda::gemvTemplate(), 3);
+}

@@ -79,6 +79,22 @@ func.func @f(%a: tensor<1000x1000xf16>, %b: tensor<1000x2008xf16>) -> tensor<100
 })"}};
 }
 
+/// Products that do not fill Hopper.
+std::vector<TemplateCase> fewTileCases() {
+  return {{"bias_residual_16_rows", R"(
+func.func @f(%a: tensor<16x4096xbf16>, %b: tensor<4096x4096xbf16>, %c: tensor<4096xbf16>, %d: tensor<16x4096xbf16>) -> tensor<16x4096xbf16> {
+  %0 = kfuse.matmul %a, %b : (tensor<16x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<16x4096xbf16>
+  %1 = kfuse.add %0, %c : (tensor<16x4096xbf16>, tensor<4096xbf16>) -> tensor<16x4096xbf16>
+  %2 = kfuse.add %1, %d : (tensor<16x4096xbf16>, tensor<16x4096xbf16>) -> tensor<16x4096xbf16>
+  return %2 : tensor<16x4096xbf16>
+})"},
+          {"few_tiles", R"(
+func.func @f(%a: tensor<250x1024xf16>, %b: tensor<1000x1024xf16>) -> tensor<250x1000xf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<250x1024xf16>, tensor<1000x1024xf16>) -> tensor<250x1000xf16>
+  return %0 : tensor<250x1000xf16>
+})"}};
+}
+
 /// Plans of `count` configs spread over the ranked space of the template that takes the region; of all
 /// configs where KFUSE_ALL_CONFIGS is set.
 std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::Target &target, std::size_t count) {
@@ -153,6 +169,8 @@ TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
   }
   for (const TemplateCase &given : hopperCases())
     compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), **compiler);
+  for (const TemplateCase &given : fewTileCases())
+    compileAll(everySchedule(codegen::cuda::matmulSm90SplitTemplate(), given), **compiler);
 }
 
 TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, without spills") {

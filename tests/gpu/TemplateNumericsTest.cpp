@@ -25,7 +25,8 @@ std::vector<TileConfig> spread(const std::vector<TileConfig> &all, std::size_t c
     chosen.insert(i * (all.size() - 1) / std::max<std::size_t>(1, count - 1));
   std::set<std::pair<std::string, std::int64_t>> seen;
   for (std::size_t i = 0; i < all.size(); ++i)
-    for (const char *field : {"storage", "split_k", "vector"})
+    for (const char *field :
+         {"storage", "split_k", "vector", "swap", "blocks_k", "groups_k", "pingpong", "cluster_m", "cluster_n"})
       if (all[i].has(field) && seen.emplace(field, all[i][field]).second)
         chosen.insert(i);
   std::vector<TileConfig> configs;
@@ -157,5 +158,23 @@ TEST_CASE("cuda.matmul_sm90: right in bf16 and f16 for every layout, edge and sc
   for (const char *type : {"bf16", "f16"}) {
     checkAll(matmulCases(type), codegen::cuda::matmulSm90Template(), 8, true);
     checkAll(largeMatmulCases(type), codegen::cuda::matmulSm90Template(), 24, true);
+  }
+}
+
+TEST_CASE("cuda.matmul_sm90_split: right in bf16 and f16 for every layout, edge and split") {
+  if (!isHopper()) {
+    MESSAGE("skipped: needs sm_90");
+    return;
+  }
+  for (const char *type : {"bf16", "f16"}) {
+    checkAll(matmulCases(type), codegen::cuda::matmulSm90SplitTemplate(), 8, true);
+    checkAll(largeMatmulCases(type), codegen::cuda::matmulSm90SplitTemplate(), 24, true);
+  }
+}
+
+TEST_CASE("cuda.gemv: right in every type for few rows") {
+  for (const char *type : {"bf16", "f16", "f32"}) {
+    checkAll(matmulCases(type), codegen::cuda::gemvTemplate(), 8, true);
+    checkAll(fewRowCases(type), codegen::cuda::gemvTemplate(), 8);
   }
 }

@@ -22,6 +22,13 @@ __device__ __forceinline__ float f16ToFloat(unsigned short bits) {
   return value;
 }
 
+/// The two f16 of a word.
+__device__ __forceinline__ void unpackF16(float &low, float &high, unsigned word) {
+  asm("{\n\t.reg .b16 l, h;\n\tmov.b32 {l, h}, %2;\n\tcvt.f32.f16 %0, l;\n\tcvt.f32.f16 %1, h;\n\t}"
+      : "=f"(low), "=f"(high)
+      : "r"(word));
+}
+
 //===- Arithmetic --------------------------------------------------------------------------------//
 
 /// NaN if either is NaN.
@@ -58,6 +65,13 @@ __device__ __forceinline__ unsigned char *dynamicShared() {
 /// The address of shared memory that instructions take.
 __device__ __forceinline__ unsigned sharedAddress(const void *pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+/// 16 aligned bytes that this block alone reads, and once.
+__device__ __forceinline__ void loadStreaming(unsigned *to, const void *global) {
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "l"(global));
 }
 
 //===- Asynchronous copies to shared memory ------------------------------------------------------//

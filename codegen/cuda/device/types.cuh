@@ -33,6 +33,17 @@ __device__ __forceinline__ void encodePair(bf16 *to, float low, float high) {
 }
 template <class T> __device__ __forceinline__ void encodePair(T *to, T low, T high) { to[0] = low, to[1] = high; }
 
+/// The values in a 32-bit word of memory, two of 16 bits or one of 32.
+__device__ __forceinline__ void decodeWord(float (&values)[2], f16, unsigned word) {
+  unpackF16(values[0], values[1], word);
+}
+__device__ __forceinline__ void decodeWord(float (&values)[2], bf16, unsigned word) {
+  values[0] = __uint_as_float(word << 16), values[1] = __uint_as_float(word & 0xffff0000u);
+}
+__device__ __forceinline__ void decodeWord(float (&values)[1], float, unsigned word) {
+  values[0] = __uint_as_float(word);
+}
+
 //===- Vectors -----------------------------------------------------------------------------------//
 
 __device__ constexpr int vectorAlignment(int bytes) {

@@ -51,6 +51,10 @@ template <class T, class Use> inline void exchange(const T &mine, Use use) {
   emulator->syncWarp();
 }
 
+inline void unpackF16(float &low, float &high, unsigned word) {
+  low = f16ToFloat(static_cast<unsigned short>(word)), high = f16ToFloat(static_cast<unsigned short>(word >> 16));
+}
+
 template <class T> inline T shuffleXor(T value, int mask) {
   T result;
   exchange(value, [&](auto of) { result = of(threadIdx.x % 32 ^ mask); });
@@ -61,6 +65,12 @@ inline unsigned char *dynamicShared() { return emulator->shared(); }
 /// Offsets stand for addresses.
 inline unsigned sharedAddress(const void *pointer) {
   return static_cast<unsigned>(static_cast<const unsigned char *>(pointer) - emulator->shared());
+}
+
+inline void loadStreaming(unsigned *to, const void *global) {
+  if (reinterpret_cast<std::uintptr_t>(global) % 16)
+    emulator->fail("a misaligned load of 16 bytes");
+  std::memcpy(to, global, 16);
 }
 
 template <int size> inline void copyAsync(unsigned shared, const void *global, int bytes) {

@@ -1,0 +1,142 @@
+// cuda.gemv: products of a few rows, whose weights stream once through registers.
+#include "codegen/cuda/Matmul.h"
+#include "codegen/cuda/Templates.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr int64_t mostRows = 4; ///< With more, conversions and products take longer than the weights.
+constexpr int64_t accessBytes = 16;
+constexpr size_t mostCandidates = 48;
+
+int64_t groupsOf(const TileConfig &config) { return config["warps"] / config["split"]; }
+
+/// Sums, loads under way, a chunk of the left operand and about 40 for addresses.
+int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
+  return problem.M * config["outputs"] + config["outputs"] * config["unroll"] * 4 + 4 +
+         2 * (problem.M + config["outputs"]) + 40;
+}
+
+int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
+  int64_t threads = config["warps"] * 32, registers = (registersOf(problem, config) + 7) / 8 * 8;
+  return std::min(target.registersPerSm / (registers * threads), target.threadsPerSm / threads);
+}
+
+/// Modelled microseconds: HBM at the depth of the loads in flight, over blocks that come in waves.
+double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
+                const ir::Target &target) {
+  const auto sms = static_cast<double>(target.multiprocessors);
+  const auto blocks = static_cast<double>(ceilDiv(problem.N, groupsOf(config) * config["outputs"]) * problem.batches);
+  const auto resident = static_cast<double>(blocksPerSm(problem, config, target));
+  const auto width = static_cast<double>(accessBytes / byteWidth(problem.elementType(1)));
+  // A warp has no more loads in flight than its share of K holds.
+  const double chunks = static_cast<double>(problem.K) / width / 32 / static_cast<double>(config["split"]);
+  const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(chunks));
+  const double perBlock = static_cast<double>(config["warps"] * 32 * config["outputs"] * accessBytes) * unrolled;
+  const double inFlight = std::min(resident, blocks / sms) * perBlock;
+  const double memory = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target);
+  const double waves = blocks / (sms * resident), tail = waves < 1 ? 0 : 0.3 * (std::ceil(waves) / waves - 1);
+  // Each chunk of 16 bytes takes its conversions, and products for each row.
+  const double weights = static_cast<double>(problem.N * problem.batches) * static_cast<double>(problem.K);
+  const auto rows = static_cast<double>(problem.M), outputs = static_cast<double>(config["outputs"]);
+  const double issue = issueUs(weights * (1 + rows + rows / outputs * 1.2), target);
+  return target.launchUs + 0.6 + std::max(memory * (1 + tail), issue) + 0.1 * static_cast<double>(config["split"] > 1);
+}
+
+/// Why the operand cannot be read 16 bytes at a time along K, or "".
+std::string whyNotStreamed(const MatmulProblem &problem, unsigned side) {
+  const std::string name = side == 0 ? "the left operand" : "the right operand";
+  MatrixOperand operand = MatrixOperand::of(problem, side);
+  if (!operand.refusal.empty())
+    return operand.refusal;
+  const auto width = static_cast<int64_t>(accessBytes / byteWidth(problem.elementType(side)));
+  if (!operand.contiguousK || operand.vector < width || problem.K % width != 0)
+    return name + " is not read in aligned pieces of 16 bytes along K";
+  return "";
+}
+
+class GemvTemplate : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.gemv"; }
+  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return estimate(region, *MatmulProblem::of(region), config, target);
+  }
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+};
+
+ir::FusionDecision GemvTemplate::match(const Region &region, const ir::Target &) const {
+  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
+  if (!problem)
+    return ir::FusionDecision::no("holds no single matrix product");
+  if (problem->M > mostRows)
+    return ir::FusionDecision::no("has " + std::to_string(problem->M) + " rows, at most " + std::to_string(mostRows) +
+                                  " stream well");
+  if (problem->batches > 65535)
+    return ir::FusionDecision::no("has more than 65535 batches");
+  for (unsigned side : {0, 1})
+    if (std::string refusal = whyNotStreamed(*problem, side); !refusal.empty())
+      return ir::FusionDecision::no(refusal);
+  if (problem->elementType(0) != problem->elementType(1))
+    return ir::FusionDecision::no("multiplies two types");
+  return printable(region);
+}
+
+std::vector<TileConfig> GemvTemplate::candidates(const Region &region, const ir::Target &target) const {
+  MatmulProblem problem = *MatmulProblem::of(region);
+  std::vector<std::pair<double, TileConfig>> ranked;
+  for (int64_t warps : {4, 8, 16})
+    for (int64_t outputs : {1, 2, 4, 8})
+      for (int64_t split : {1, 2, 4, 8})
+        for (int64_t unroll : {1, 2, 4, 8}) {
+          TileConfig config{{"warps", warps}, {"outputs", outputs}, {"split", split}, {"unroll", unroll}};
+          if (split <= warps && outputs * unroll <= (warps == 16 ? 8 : 16) && registersOf(problem, config) <= 200 &&
+              outputs < 2 * problem.N && blocksPerSm(problem, config, target) >= 1)
+            ranked.emplace_back(estimate(region, problem, config, target), config);
+        }
+  return fastest(std::move(ranked), mostCandidates);
+}
+
+Result<KernelPlan> GemvTemplate::emit(const Region &region, const TileConfig &config, const ir::Target &target) const {
+  MatmulProblem problem = *MatmulProblem::of(region);
+  MatrixOperand a = MatrixOperand::of(problem, 0), b = MatrixOperand::of(problem, 1);
+  // What all matrix templates print: a tile of this shape, not split over launches.
+  TileConfig frame = config.with("m", problem.M)
+                         .with("n", groupsOf(config) * config["outputs"])
+                         .with("k", problem.K)
+                         .with("split_k", 1)
+                         .with("raster", 1);
+  MatmulPrinter printer(region, problem, frame, target, config["outputs"]);
+  const int64_t threads = config["warps"] * 32;
+  printer.writeHead("gemv.cuh");
+  printer.writeConfig(threads, {("using Element = " + storedType(problem.elementType(0)) + ";").str(),
+                                "static constexpr int outputs = " + std::to_string(config["outputs"]) +
+                                    ", split = " + std::to_string(config["split"]) +
+                                    ", unroll = " + std::to_string(config["unroll"]) + ";"});
+  printer.writeOperand(a, "A", "m");
+  printer.writeOperand(b, "B", "n");
+  printer.writeEpilogue();
+  printer.writeEntries([&](const std::string &epilogue) {
+    return "gemv<Config, A, B>(in" + std::to_string(a.input) + ", in" + std::to_string(b.input) + ", " + epilogue +
+           ");";
+  });
+  KernelPlan plan = printer.plan(threads, 0);
+  plan.launches.front().grid = {static_cast<uint32_t>(ceilDiv(problem.N, groupsOf(config) * config["outputs"])),
+                                static_cast<uint32_t>(problem.batches), 1};
+  return plan;
+}
+
+} // namespace
+
+const KernelTemplate &gemvTemplate() {
+  static const GemvTemplate instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,71 @@
+// cuda.matmul: every way to multiply matrices, in one space that the tuner searches.
+#include "codegen/cuda/Templates.h"
+
+#include <array>
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+/// The ways, the preferred first where estimates are equal. A config's "way" is the number, which stores
+/// hold: numbers are never used again for another.
+struct Way {
+  int64_t number;
+  const KernelTemplate &kernels;
+};
+std::span<const Way> ways() {
+  static const std::array<Way, 5> all{{{1, matmulSm90Template()},
+                                       {2, matmulSm90SplitTemplate()},
+                                       {3, gemvTemplate()},
+                                       {0, matmulSm80Template()},
+                                       {4, matmulSimtTemplate()}}};
+  return all;
+}
+
+const KernelTemplate &wayOf(const TileConfig &config) {
+  for (const Way &way : ways())
+    if (way.number == config["way"])
+      return way.kernels;
+  return ways().front().kernels;
+}
+
+class MatmulFamily : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.matmul"; }
+
+  ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
+    std::string reasons;
+    for (const Way &way : ways()) {
+      ir::FusionDecision decision = way.kernels.match(region, target);
+      if (decision)
+        return decision;
+      if (reasons.find(decision.reason()) == std::string::npos)
+        reasons += (reasons.empty() ? "" : "; ") + decision.reason();
+    }
+    return ir::FusionDecision::no(reasons);
+  }
+
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
+    std::vector<TileConfig> all;
+    for (const Way &way : ways())
+      if (way.kernels.match(region, target))
+        for (const TileConfig &config : way.kernels.candidates(region, target))
+          all.push_back(config.with("way", way.number));
+    return all;
+  }
+
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return wayOf(config).estimateUs(region, config, target);
+  }
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return wayOf(config).emit(region, config, target);
+  }
+};
+
+} // namespace
+
+const KernelTemplate &matmulTemplate() {
+  static const MatmulFamily instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,159 @@
+// Matrix product on Hopper for few rows or few tiles: K is split over the blocks of a cluster and over the
+// warpgroups of a block, and partial sums meet in distributed shared memory, always in the same order.
+//
+// One warp keeps a ring of tiles full by TMA; consumer warpgroups take turns along K. "Rows" are the
+// 64-row side of the instruction: along M, or, with few tokens, along N (swapped).
+#pragma once
+
+#include <kfuse/epilogue.cuh>
+#include <kfuse/wgmma.cuh>
+
+namespace kfuse {
+
+template <class Config, class Rows, class Columns, class Product> struct GemmSm90Split {
+  using Index = typename Config::Index;
+  static constexpr int rowGroups = Config::tileRows / 64, consumerThreads = rowGroups * Config::groupsK * 128;
+  static constexpr int tilesK = (Config::K + depth - 1) / depth, sumCount = Config::tileColumns / 2;
+  static constexpr int tall = (Config::rows + Config::tileRows - 1) / Config::tileRows;
+  static constexpr int wide = (Config::columns + Config::tileColumns - 1) / Config::tileColumns;
+  static constexpr int blocksK = Config::blocksK, vector = Config::epilogueVector;
+  // Partial sums lie as [m][n], rows 8 or 4 floats apart from a multiple of 16: no bank conflicts.
+  static constexpr int tileM = Config::swapped ? Config::tileColumns : Config::tileRows;
+  static constexpr int tileN = Config::swapped ? Config::tileRows : Config::tileColumns;
+  static constexpr int pitch = tileN + (Config::swapped ? 4 : 8), partBytes = tileM * pitch * 4;
+  static_assert(Config::threads == consumerThreads + 32);
+
+  Ring<Config> ring;
+  int rank = blocksK > 1 ? blockInCluster() : 0;
+  int tile = blockIdx.x / blocksK, inBatch = tile % (tall * wide), batch = tile / (tall * wide);
+  int row = inBatch % tall * Config::tileRows, column = inBatch / tall * Config::tileColumns;
+  int firstK = tilesK * rank / blocksK, countK = tilesK * (rank + 1) / blocksK - firstK;
+
+  __device__ __forceinline__ GemmSm90Split() {
+    ring.tiles = sharedAddress(dynamicShared());
+    ring.barriers = ring.tiles + Config::ringBytes;
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < Config::stages; ++i)
+        initBarrier(ring.barriers + i * 8, 1), initBarrier(ring.empty(i), rowGroups * 4);
+      fenceBarrierInit();
+    }
+    __syncthreads();
+  }
+
+  __device__ __forceinline__ void produce(const TensorMap *rowsMap, const TensorMap *columnsMap) {
+    const int rowsBatch = Rows::batch(batch), columnsBatch = Columns::batch(batch);
+#pragma unroll 1
+    for (int i = 0; i < countK; ++i) {
+      waitBarrier(ring.empty(ring.stage), ring.parity ^ 1);
+      arriveExpecting(ring.full(), ring.stageBytes);
+      int k = (firstK + i) * depth;
+      loadTile<Rows, Config::tileRows, 1>(ring.rows(), rowsMap, row, k, rowsBatch, 0, ring.full(), 0);
+      loadTile<Columns, Config::tileColumns, 1>(ring.columns(), columnsMap, column, k, columnsBatch, 0, ring.full(), 0);
+      ring.advance();
+    }
+  }
+
+  __device__ __forceinline__ void multiply() {
+    const int warpgroup = threadIdx.x / 128, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
+    float sums[1][sumCount] = {};
+    int previous = -1;
+    auto release = [&] {
+      if (previous >= 0 && threadIdx.x % 32 == 0)
+        arrive(ring.empty(previous));
+    };
+    ring.skip(groupK);
+#pragma unroll 1
+    for (int i = groupK; i < countK; i += Config::groupsK) {
+      waitBarrier(ring.full(), ring.parity);
+      multiplyTile<Rows, Columns, Product>(sums, ring.rows() + rowGroup * panelBytes, ring.columns(), true);
+      waitProducts<1>();
+      release();
+      previous = ring.stage;
+      ring.skip(Config::groupsK);
+    }
+    waitProducts<0>();
+    settle(sums);
+    syncNamed(1, consumerThreads); // All have read their last tile: the ring holds the sums from here on.
+    stage(sums[0], rowGroup, groupK);
+  }
+
+  /// Adds what the blocks and warpgroups hold of this block's share of the tile, and finishes it.
+  template <class Epilogue> __device__ __forceinline__ void finish(const Epilogue &epilogue) const {
+    constexpr int chunksOfRow = tileN / vector, chunks = tileM * chunksOfRow;
+    const Index firstM = Config::swapped ? column : row, firstN = Config::swapped ? row : column;
+#pragma unroll 1
+    for (int chunk = rank * consumerThreads + threadIdx.x; chunk < chunks; chunk += blocksK * consumerThreads) {
+      int m = chunk / chunksOfRow, n = chunk % chunksOfRow * vector;
+      if (firstM + m >= Config::M || firstN + n >= Config::N)
+        continue;
+      int lanes = columnsAt<Config, vector>(firstN + n);
+      typename Epilogue::Operands x;
+      epilogue.load(x, batch, firstM + m, firstN + n, lanes);
+      Vector<float, vector> acc{};
+      const unsigned at = ring.tiles + (m * pitch + n) * 4;
+#pragma unroll
+      for (int block = 0; block < blocksK; ++block)
+#pragma unroll
+        for (int group = 0; group < Config::groupsK; ++group)
+#pragma unroll
+          for (int j = 0; j < vector; j += 4) {
+            float part[4];
+            unsigned from = at + group * partBytes + j * 4;
+            loadCluster(part, blocksK > 1 ? inBlock(from, block) : from);
+#pragma unroll
+            for (int u = 0; u < 4; ++u)
+              acc[j + u] += part[u];
+          }
+      epilogue.apply(x, acc, batch, firstM + m, firstN + n, lanes);
+    }
+  }
+
+  /// All consumers' sums are there, or, the second time, have been read.
+  __device__ __forceinline__ void meet() const {
+    __syncwarp();
+    if constexpr (blocksK > 1)
+      syncCluster();
+    else
+      __syncthreads();
+  }
+
+private:
+  /// A lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8 in every eight columns.
+  __device__ __forceinline__ void stage(const float (&sums)[sumCount], int rowGroup, int groupK) const {
+    float *part = reinterpret_cast<float *>(dynamicShared() + groupK * partBytes);
+    int r = rowGroup * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, c = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < Config::tileColumns / 8; ++j) {
+      const float *from = &sums[j * 4];
+      if constexpr (Config::swapped) {
+        float *to = part + (j * 8 + c) * pitch + r;
+        to[0] = from[0], to[pitch] = from[1], to[8] = from[2], to[pitch + 8] = from[3];
+      } else {
+        float *to = part + r * pitch + j * 8 + c;
+        *reinterpret_cast<Vector<float, 2> *>(to) = {from[0], from[1]};
+        *reinterpret_cast<Vector<float, 2> *>(to + 8 * pitch) = {from[2], from[3]};
+      }
+    }
+  }
+};
+
+template <class Config, class Rows, class Columns, class Product, class Epilogue>
+__device__ __forceinline__ void gemmSm90Split(const TensorMap &rowsMap, const TensorMap &columnsMap,
+                                              const Epilogue &epilogue) {
+  using Kernel = GemmSm90Split<Config, Rows, Columns, Product>;
+  const bool produces = threadIdx.x >= Kernel::consumerThreads;
+  if (threadIdx.x == Kernel::consumerThreads)
+    prefetchMap(&rowsMap), prefetchMap(&columnsMap);
+  Kernel kernel;
+  if (!produces)
+    kernel.multiply();
+  else if (threadIdx.x == Kernel::consumerThreads)
+    kernel.produce(&rowsMap, &columnsMap);
+  kernel.meet();
+  if (!produces)
+    kernel.finish(epilogue);
+  if constexpr (Kernel::blocksK > 1)
+    kernel.meet(); // Others may still read here.
+}
+
+} // namespace kfuse

@@ -1,0 +1,109 @@
+// Matrix products of at most a few rows: the weights stream through registers once, at the rate of HBM.
+//
+// `Config::split` warps share `Config::outputs` columns of the result along K. Each lane keeps `unroll`
+// 16-byte loads of every column in flight, whatever it does with those that have come.
+#pragma once
+
+#include <kfuse/epilogue.cuh>
+
+namespace kfuse {
+
+template <class Config, class A, class B, class Epilogue>
+__device__ __forceinline__ void gemv(const typename Config::Element *a, const typename Config::Element *b,
+                                     const Epilogue &epilogue) {
+  using Index = typename Config::Index;
+  using T = typename Config::Element;
+  constexpr int width = 16 / sizeof(T), outputs = Config::outputs, unroll = Config::unroll, M = Config::M;
+  constexpr int chunks = Config::K / width, step = 32 * unroll * Config::split, warps = Config::threads / 32;
+  constexpr int groups = warps / Config::split;
+  static_assert(Config::K % width == 0 && warps % Config::split == 0);
+  __shared__ float parts[warps][M][outputs];
+
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / Config::split;
+  const Index batch = blockIdx.y, first = (Index(blockIdx.x) * groups + group) * outputs;
+  const T *weights[outputs], *inputs[M];
+#pragma unroll
+  for (int i = 0; i < outputs; ++i) // Past the end, the last column again.
+    weights[i] = b + B::outer(batch, first + i < Config::N ? first + i : Config::N - 1) + B::inner(batch, 0);
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+    inputs[m] = a + A::outer(batch, m) + A::inner(batch, 0);
+
+  // Sixteen bytes stay words until they are used: 16-bit registers would be packed and unpacked again.
+  constexpr int words = 4, perWord = 4 / sizeof(T);
+  unsigned flying[unroll][outputs][words];
+  int chunk = warp % Config::split * 32 + lane;
+  auto load = [&](int u, int from) {
+#pragma unroll
+    for (int i = 0; i < outputs; ++i)
+      if (chunks % step == 0 || from < chunks)
+        loadStreaming(flying[u][i], weights[i] + from * width);
+  };
+#pragma unroll
+  for (int u = 0; u < unroll; ++u)
+    load(u, chunk + u * 32 * Config::split);
+
+  float sums[M][outputs] = {};
+#pragma unroll 1
+  for (; chunk < chunks; chunk += step)
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+      int at = chunk + u * 32 * Config::split;
+      if (chunks % step != 0 && at >= chunks)
+        break;
+      Vector<unsigned, words> x[M];
+#pragma unroll
+      for (int m = 0; m < M; ++m)
+        x[m] = *reinterpret_cast<const Vector<unsigned, words> *>(inputs[m] + at * width);
+#pragma unroll
+      for (int word = 0; word < words; ++word) {
+        float w[outputs][perWord];
+#pragma unroll
+        for (int i = 0; i < outputs; ++i)
+          decodeWord(w[i], T{}, flying[u][i][word]);
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+          float v[perWord];
+          decodeWord(v, T{}, x[m][word]);
+#pragma unroll
+          for (int i = 0; i < outputs; ++i)
+#pragma unroll
+            for (int j = 0; j < perWord; ++j)
+              sums[m][i] = fmaf(w[i][j], v[j], sums[m][i]);
+        }
+      }
+      if (at + step < chunks)
+        load(u, at + step);
+    }
+
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int i = 0; i < outputs; ++i) {
+      float sum = sums[m][i];
+#pragma unroll
+      for (int mask = 16; mask > 0; mask /= 2)
+        sum += shuffleXor(sum, mask);
+      if (lane == 0)
+        parts[warp][m][i] = sum;
+    }
+  __syncthreads();
+  if (threadIdx.x >= groups * M)
+    return;
+  const int finished = threadIdx.x / M, m = threadIdx.x % M;
+  const Index n = (Index(blockIdx.x) * groups + finished) * outputs;
+  if (n >= Config::N)
+    return;
+  int lanes = columnsAt<Config, outputs>(n);
+  typename Epilogue::Operands x;
+  epilogue.load(x, batch, m, n, lanes);
+  Vector<float, outputs> acc{};
+#pragma unroll
+  for (int part = 0; part < Config::split; ++part)
+#pragma unroll
+    for (int i = 0; i < outputs; ++i)
+      acc[i] += parts[finished * Config::split + part][m][i];
+  epilogue.apply(x, acc, batch, m, n, lanes);
+}
+
+} // namespace kfuse
