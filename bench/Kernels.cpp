@@ -1,13 +1,13 @@
 // kfuse_gpu_bench [matmul|skinny|pointwise|rows|MxNxK]...: the CUDA templates against cuBLASLt and against a
 // device copy. Every config of a region is compiled and measured; the best is measured again in turns
 // with its rival, since clocks drift.
-#include "bench/CublasLt.h"
 #include "codegen/Region.h"
 #include "codegen/cuda/DeviceLibrary.h"
 #include "codegen/cuda/Templates.h"
 #include "ir/dialect/Kfuse.h"
 #include "ir/reference/Tensor.h"
 #include "runtime/Device.h"
+#include "tools/kfuse/CublasLt.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -110,7 +110,7 @@ public:
     Region region = parse(given, module);
     std::vector<Candidate> candidates = tuned(region);
     report(given, candidates);
-    auto rival = take(bench::makeCublasLt(type, M, N, K));
+    auto rival = std::move(take(tools::cublasLtAlgorithms(type, M, N, K)).front());
     std::vector<double> ours, theirs;
     for (int round = 0; round < 4; ++round)
       for (bool first : {true, false})
@@ -154,7 +154,7 @@ private:
           take(device->allocate(static_cast<std::size_t>(elementCount(output.shape)) * byteWidth(output.type))));
     for (auto &buffer : owned)
       buffers.push_back(buffer->data());
-    workspace = take(device->allocate(std::max(workspaceBytes, bench::cublasWorkspaceBytes)));
+    workspace = take(device->allocate(std::max(workspaceBytes, tools::cublasWorkspaceBytes)));
   }
 
   /// Every config, compiled and measured, the fastest first.

@@ -39,6 +39,9 @@ public:
   virtual std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const = 0;
   /// Modelled microseconds, for ranking; cheap (well under a millisecond).
   virtual double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const = 0;
+  /// Which of the template's ways a config takes. Estimates of one way err alike, so a search tries the best
+  /// of each before the second best of any.
+  virtual std::int64_t way(const TileConfig &) const { return 0; }
   /// Source and launches. Deterministic: the same region and config give the same text.
   virtual Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const = 0;
 };

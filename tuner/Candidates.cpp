@@ -15,7 +15,8 @@ namespace {
 constexpr std::uint32_t maxThreads = 1024;
 constexpr std::uint32_t maxCluster = 16; // The most any part offers, as a non-portable size.
 constexpr std::uint32_t maxGridYZ = 65535;
-constexpr int registerUnit = 8; // Registers are given to threads in eights.
+constexpr double estimateError = 1.6; // A way whose best estimate is this much above another's will not win.
+constexpr int registerUnit = 8;       // Registers are given to threads in eights.
 
 std::uint32_t volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
 
@@ -66,6 +67,23 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
     bool aComesLater = a.config != seed, bComesLater = b.config != seed;
     return std::tie(aComesLater, a.estimateUs, a.config) < std::tie(bComesLater, b.estimateUs, b.config);
   });
+  if (task.wayOf && !ranked.empty())
+    promoteBestOfEachWay();
+}
+
+void CandidateQueue::promoteBestOfEachWay() {
+  const double most = estimateError * ranked.front().estimateUs;
+  std::set<std::int64_t> met;
+  std::set<const Ranked *> first;
+  for (const Ranked &entry : ranked)
+    if (entry.estimateUs <= most && met.insert(task.wayOf(entry.config)).second)
+      first.insert(&entry);
+  std::vector<Ranked> ordered;
+  for (bool isFirst : {true, false})
+    for (const Ranked &entry : ranked)
+      if (first.count(&entry) == (isFirst ? 1U : 0U))
+        ordered.push_back(entry);
+  ranked = std::move(ordered);
 }
 
 std::optional<Candidate> CandidateQueue::next() {

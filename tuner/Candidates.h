@@ -26,7 +26,8 @@ std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const ir::
 std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runtime::ResourceFacts &facts,
                                      const ir::Target &target);
 
-/// Hands out candidates that fit, in rising order of estimate (equal ones in the order of configs). Configs that
+/// Hands out candidates that fit, in rising order of estimate (equal ones in the order of configs), but the best
+/// of each way (TuningTask::wayOf) that may still win before the second of any. Configs that
 /// fail to emit, do not fit or emit what another config did are passed over.
 class CandidateQueue {
 public:
@@ -44,6 +45,7 @@ private:
     codegen::TileConfig config;
     double estimateUs;
   };
+  void promoteBestOfEachWay();
   const TuningTask &task;
   const ir::Target &target;
   std::string compilerVersion, sku;

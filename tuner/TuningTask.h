@@ -28,6 +28,8 @@ struct TuningTask {
   std::vector<codegen::TileConfig> candidates;
   /// Modelled microseconds, for ranking.
   std::function<double(const codegen::TileConfig &)> estimateUs;
+  /// Configs of one way have estimates that err alike; null when there is one way.
+  std::function<std::int64_t(const codegen::TileConfig &)> wayOf;
   std::function<Result<codegen::KernelPlan>(const codegen::TileConfig &)> emit;
 
   /// Random contents of the inputs; the same bytes at each call.

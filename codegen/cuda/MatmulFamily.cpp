@@ -56,6 +56,7 @@ public:
   double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return wayOf(config).estimateUs(region, config, target);
   }
+  std::int64_t way(const TileConfig &config) const override { return config["way"]; }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return wayOf(config).emit(region, config, target);
   }

@@ -9,5 +9,6 @@ void addTune(CLI::App &app, int &status);
 void addRun(CLI::App &app, int &status);
 void addExplain(CLI::App &app, int &status);
 void addTargets(CLI::App &app, int &status);
+void addBench(CLI::App &app, int &status);
 
 } // namespace kfuse::tools

@@ -21,6 +21,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.estimateUs = [&](const codegen::TileConfig &config) {
     return kernel.kernelTemplate->estimateUs(region, config, target);
   };
+  task.wayOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->way(config); };
   task.emit = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->emit(region, config, target); };
   auto oracle = std::make_shared<RegionOracle>(*kernel.body);
   task.makeInputs = [oracle] { return oracle->makeInputs(); };

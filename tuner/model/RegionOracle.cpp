@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 using namespace mlir;
@@ -35,10 +36,22 @@ std::vector<std::int64_t> sampleOffsets(std::int64_t size, unsigned seed) {
   return offsets;
 }
 
+/// Larger tensors repeat the noise of this many elements: a prime, so that no two rows or columns are alike.
+constexpr std::int64_t noisePeriod = 4194301;
+
 HostTensor randomTensor(DType type, const Shape &shape, std::uint64_t seed) {
+  const std::int64_t size = elementCount(shape);
+  const Shape noiseShape = size > noisePeriod ? Shape{noisePeriod} : shape;
   // Indices are kept small: they are positions in tables and caches of any size.
-  return isFloat(type) ? reference::normal(type, shape, seed)
-                       : reference::integers(type, shape, seed, 0, type == DType::Bool ? 2 : 8);
+  HostTensor noise = isFloat(type) ? reference::normal(type, noiseShape, seed)
+                                   : reference::integers(type, noiseShape, seed, 0, type == DType::Bool ? 2 : 8);
+  if (size <= noisePeriod)
+    return noise;
+  HostTensor tensor = HostTensor::zeros(type, shape);
+  for (std::size_t at = 0; at < tensor.bytes.size(); at += noise.bytes.size())
+    std::copy_n(noise.bytes.begin(), std::min(noise.bytes.size(), tensor.bytes.size() - at),
+                tensor.bytes.begin() + static_cast<std::ptrdiff_t>(at));
+  return tensor;
 }
 
 std::vector<HostTensor> toTensors(Block &body, const HostBuffers &inputs) {
@@ -60,12 +73,11 @@ HostBuffers RegionOracle::makeInputs() const {
 
 Result<void> RegionOracle::check(const HostBuffers &inputs, const HostBuffers &outputs) {
   std::lock_guard lock(mutex);
-  std::vector<HostTensor> arguments = toTensors(body, inputs);
   if (!samples)
-    if (Result<void> taken = takeSamples(arguments); !taken)
+    if (Result<void> taken = takeSamples(toTensors(body, inputs)); !taken)
       return taken;
   for (unsigned result = 0; result < outputs.size(); ++result)
-    if (Result<void> right = checkResult(result, arguments, outputs[result]); !right)
+    if (Result<void> right = checkResult(result, inputs, outputs[result]); !right)
       return right;
   return {};
 }
@@ -86,8 +98,7 @@ Result<void> RegionOracle::takeSamples(std::span<const HostTensor> arguments) {
   return {};
 }
 
-Result<void> RegionOracle::checkResult(unsigned result, std::span<const HostTensor> arguments,
-                                       std::span<const std::byte> output) {
+Result<void> RegionOracle::checkResult(unsigned result, const HostBuffers &inputs, std::span<const std::byte> output) {
   Sample &sample = (*samples)[result];
   DType type = sample.expected.type;
   reference::Values found{type, sample.expected.shape, {}};
@@ -96,7 +107,7 @@ Result<void> RegionOracle::checkResult(unsigned result, std::span<const HostTens
     reference::readNumbers(type, output.data(), sample.offsets[i], 1, 1, &found.numbers[i]);
 
   auto rounded = [&] {
-    return reference::evaluateAt(body, arguments, result, sample.offsets, reference::Mode::RoundEachOp);
+    return reference::evaluateAt(body, toTensors(body, inputs), result, sample.offsets, reference::Mode::RoundEachOp);
   };
   Result<reference::Verdict> verdict = reference::judge(found, sample.expected, rounded);
   if (!verdict)

@@ -31,8 +31,7 @@ private:
     reference::Values expected;
   };
   Result<void> takeSamples(std::span<const reference::HostTensor> arguments);
-  Result<void> checkResult(unsigned result, std::span<const reference::HostTensor> arguments,
-                           std::span<const std::byte> output);
+  Result<void> checkResult(unsigned result, const HostBuffers &inputs, std::span<const std::byte> output);
 
   mlir::Block &body;
   std::mutex mutex;

@@ -1,0 +1,409 @@
+// kfuse bench gemm: tuned products beside cuBLASLt, every algorithm it offers tried.
+#include "Commands.h"
+#include "CublasLt.h"
+#include "ModelOptions.h"
+#include "Table.h"
+#include "Terminal.h"
+#include "ir/reference/Tensor.h"
+#include "kfuse/graph.h"
+#include "tuner/api/Handles.h"
+#include "tuner/model/PlannedModel.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <unistd.h>
+
+namespace kfuse::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double rotatedBytes = 200e6; ///< Four times the L2 of an H200: no call finds its operands there.
+constexpr int mostSets = 128;
+constexpr double callsUs = 400; ///< Of calls in one graph.
+constexpr std::int64_t comparedElements = 4 << 20;
+constexpr int rounds = 9; ///< Pairs of measurements, their order alternating.
+
+struct Product {
+  std::int64_t M, N, K;
+  double flops() const { return 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K); }
+  std::string str() const { return fmt::format("{}x{}x{}", M, N, K); }
+};
+
+/// One line of the result.
+struct Row {
+  Product product;
+  double kfuseUs, peerUs, peerFirstUs;
+  double ratio, low, high; ///< Peer's time over ours: median, 10th and 90th percentile of the pairs.
+  double bytes, boundUs;
+  std::size_t algorithms;
+  tuner::KernelReport report;
+};
+
+struct GemmOptions : ModelOptions {
+  std::vector<std::string> products; ///< "MxNxK".
+  std::vector<std::int64_t> rows;
+  std::string type = "bf16";
+};
+
+double percentile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+}
+double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
+
+/// Operands and results at enough addresses that none is in the L2 when its turn comes.
+class Operands {
+public:
+  static Result<Operands> make(runtime::Device &device, DType type, const Product &product) {
+    Operands operands;
+    const std::array<Shape, 3> shapes{Shape{product.M, product.K}, {product.N, product.K}, {product.M, product.N}};
+    for (const Shape &shape : shapes)
+      operands.bytes += byteWidth(type) * static_cast<std::size_t>(elementCount(shape));
+    auto sets = std::clamp(static_cast<int>(rotatedBytes / static_cast<double>(operands.bytes)) + 1, 1, mostSets);
+    for (int set = 0; set < sets; ++set)
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        std::size_t size = byteWidth(type) * static_cast<std::size_t>(elementCount(shapes[i]));
+        Result<std::unique_ptr<runtime::DeviceBuffer>> buffer = device.allocate(size);
+        if (!buffer)
+          return buffer.error();
+        operands.pointers.push_back((*buffer)->data());
+        operands.buffers.push_back(std::move(*buffer));
+        Result<void> filled = i == 2    ? device.fill(operands.pointers.back(), 0xff, size)
+                              : set > 0 ? device.copy(nullptr, operands.pointers.back(), operands.pointers[i], size)
+                                        : device.upload(operands.pointers.back(),
+                                                        reference::uniform(type, shapes[i], i + 1).bytes.data(), size);
+        if (!filled)
+          return filled.error();
+      }
+    if (Result<void> done = device.synchronize(nullptr); !done)
+      return done.error();
+    return operands;
+  }
+
+  int sets() const { return static_cast<int>(pointers.size() / 3); }
+  std::span<void *const> set(int i) const { return {pointers.data() + 3 * static_cast<std::size_t>(i), 3}; }
+  std::size_t bytes = 0; ///< Of one set.
+
+private:
+  std::vector<std::unique_ptr<runtime::DeviceBuffer>> buffers;
+  std::vector<void *> pointers;
+};
+
+/// Calls of a kernel one after the other, each on the next set of operands. Stream order makes each call
+/// wait for the one before.
+class RotatingCalls : public runtime::LoadedKernel {
+public:
+  RotatingCalls(runtime::LoadedKernel &kernel, const Operands &operands, int calls)
+      : kernel(kernel), operands(operands), calls(calls) {}
+  Result<void> launch(runtime::Stream stream, std::span<void *const>, void *workspace) override {
+    for (int i = 0; i < calls; ++i)
+      if (Result<void> launched = kernel.launch(stream, operands.set(i % operands.sets()), workspace); !launched)
+        return launched;
+    return {};
+  }
+
+private:
+  runtime::LoadedKernel &kernel;
+  const Operands &operands;
+  int calls;
+};
+
+class GemmBench {
+public:
+  GemmBench(tuner::Workbench &bench, const GemmOptions &options)
+      : bench(bench), options(options), type(options.type == "f16" ? DType::F16 : DType::BF16) {}
+
+  Result<Row> run(const Product &product) {
+    Result<tuner::CompiledModel> compiled = tune(product);
+    if (!compiled)
+      return compiled.error();
+    const runtime::ProgramKernel &chosen = compiled->main.kernels.front();
+    Result<std::unique_ptr<runtime::LoadedKernel>> ours = bench.device->load(chosen.plan, chosen.binary);
+    if (!ours)
+      return ours.error();
+    auto peers = cublasLtAlgorithms(type, product.M, product.N, product.K);
+    if (!peers)
+      return peers.error();
+    Result<Operands> operands = Operands::make(*bench.device, type, product);
+    if (!operands)
+      return operands.error();
+    Result<std::unique_ptr<runtime::DeviceBuffer>> scratch =
+        bench.device->allocate(std::max<std::size_t>(chosen.plan.workspaceBytes, cublasWorkspaceBytes));
+    if (!scratch)
+      return scratch.error();
+    workspace = (*scratch)->data();
+    if (chosen.plan.zeroedBytes > 0)
+      if (Result<void> filled = bench.device->fill(workspace, 0, chosen.plan.zeroedBytes); !filled)
+        return filled.error();
+    if (Result<void> agreed = compare(product, **ours, *peers->front(), *operands); !agreed)
+      return agreed.error();
+    Result<Row> row = measure(product, **ours, *peers, *operands);
+    if (row)
+      row->report = compiled->report.kernels.front();
+    if (row)
+      row->boundUs = row->report.bound.boundUs;
+    return row;
+  }
+
+private:
+  Result<tuner::CompiledModel> tune(const Product &product) {
+    GraphBuilder graph;
+    Tensor x = graph.input("x", type, {product.M, product.K}), w = graph.input("w", type, {product.N, product.K});
+    graph.output("y", graph.matmul(x, w, {.a = false, .b = true}));
+    Result<Graph> built = graph.build();
+    if (!built)
+      return built.error();
+    Result<Model> model = Model::fromGraph(*built);
+    if (!model)
+      return model.error();
+    Result<tuner::PlannedModel> planned = tuner::planModel(*model->internals().model.module, *bench.target);
+    if (!planned)
+      return planned.error();
+    return tuner::compileModel(*planned, bench.workshop(options.tuning()));
+  }
+
+  /// Both compute the same product: their results, rounded once each, differ by less than the format's
+  /// tolerance (docs/architecture.md).
+  Result<void> compare(const Product &product, runtime::LoadedKernel &ours, runtime::LoadedKernel &peer,
+                       const Operands &operands) {
+    const Shape shape{product.M, product.N};
+    std::array<reference::HostTensor, 2> results{reference::HostTensor::zeros(type, shape),
+                                                 reference::HostTensor::zeros(type, shape)};
+    for (std::size_t i = 0; i < 2; ++i) {
+      std::span<void *const> buffers = operands.set(0);
+      if (Result<void> filled = bench.device->fill(buffers[2], 0xff, results[i].bytes.size()); !filled)
+        return filled;
+      if (Result<void> ran = (i == 0 ? ours : peer).launch(nullptr, buffers, workspace); !ran)
+        return ran;
+      if (Result<void> done = bench.device->synchronize(nullptr); !done)
+        return done;
+      if (Result<void> read = bench.device->download(results[i].bytes.data(), buffers[2], results[i].bytes.size());
+          !read)
+        return read;
+    }
+    // An odd stride visits every column.
+    const std::int64_t stride = elementCount(shape) / comparedElements | 1, count = elementCount(shape) / stride;
+    std::array<std::vector<reference::Number>, 2> numbers;
+    for (std::size_t i = 0; i < 2; ++i) {
+      numbers[i].resize(static_cast<std::size_t>(count));
+      reference::readNumbers(type, results[i].bytes.data(), 0, stride, count, numbers[i].data());
+    }
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < numbers[0].size(); ++i) {
+      double a = numbers[0][i].real, b = numbers[1][i].real;
+      difference += (a - b) * (a - b), norm += b * b;
+    }
+    double error = std::sqrt(difference / norm), allowed = type == DType::F16 ? 2e-3 : 1e-2;
+    if (error <= allowed) // False for NaN, too.
+      return {};
+    return Error{ErrorCode::WrongResult, fmt::format("{}: kfuse and cuBLASLt differ by {:.1e}, expected at most {:.0e}",
+                                                     product.str(), error, allowed)};
+  }
+
+  Result<double> time(runtime::LoadedKernel &kernel, const Operands &operands, int calls, int repetitions) {
+    RotatingCalls many(kernel, operands, calls);
+    Result<std::vector<double>> samples =
+        bench.device->measure(many, {}, workspace, {.repetitions = repetitions, .warmupMs = 2, .cold = false});
+    if (!samples)
+      return samples.error();
+    return median(*samples) / calls;
+  }
+
+  Result<Row> measure(const Product &product, runtime::LoadedKernel &ours,
+                      std::vector<std::unique_ptr<runtime::LoadedKernel>> &peers, const Operands &operands) {
+    Row row{};
+    row.product = product;
+    row.algorithms = peers.size();
+    row.bytes = static_cast<double>(operands.bytes);
+    Result<double> once = time(ours, operands, operands.sets(), 1);
+    if (!once)
+      return once.error();
+    int turns = static_cast<int>(std::ceil(callsUs / (*once * operands.sets())));
+    int calls = std::min(turns * operands.sets(), std::max(operands.sets(), 256));
+
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+      Result<double> us = time(*peers[i], operands, calls, 3);
+      if (!us)
+        return us.error();
+      if (i == 0)
+        row.peerFirstUs = *us;
+      if (i == 0 || *us < row.peerUs)
+        row.peerUs = *us, best = i;
+    }
+    std::vector<double> mine, theirs, ratios;
+    for (int round = 0; round < rounds; ++round) {
+      std::array<double, 2> us{};
+      for (std::size_t turn : {0, 1}) {
+        std::size_t which = (static_cast<std::size_t>(round) + turn) % 2;
+        Result<double> timed = time(which == 0 ? ours : *peers[best], operands, calls, 1);
+        if (!timed)
+          return timed.error();
+        us[which] = *timed;
+      }
+      mine.push_back(us[0]), theirs.push_back(us[1]), ratios.push_back(us[1] / us[0]);
+    }
+    row.kfuseUs = median(mine), row.peerUs = median(theirs);
+    row.ratio = median(ratios), row.low = percentile(ratios, 0.1), row.high = percentile(ratios, 0.9);
+    return row;
+  }
+
+  tuner::Workbench &bench;
+  const GemmOptions &options;
+  DType type;
+  void *workspace = nullptr;
+};
+
+/// The layers of transformers that kfuse is judged on, N x K.
+constexpr std::array<std::pair<std::int64_t, std::int64_t>, 8> layers{{{1024, 1024},
+                                                                       {4096, 4096},
+                                                                       {6144, 4096},
+                                                                       {28672, 4096},
+                                                                       {4096, 14336},
+                                                                       {8192, 8192},
+                                                                       {28672, 8192},
+                                                                       {8192, 28672}}};
+constexpr std::array<std::int64_t, 12> allRows{1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768};
+constexpr double mostElements = 9e8; ///< Of a result: 32768 rows of 28672 columns are left out.
+
+/// What a geometric mean is taken over.
+struct Group {
+  const char *name;
+  bool (*holds)(const Product &);
+};
+double weightBytes(const Product &product) { return 2.0 * static_cast<double>(product.N * product.K); }
+constexpr std::array<Group, 5> groups{{
+    {"M >= 2048", [](const Product &p) { return p.M >= 2048; }},
+    {"128 <= M <= 1024", [](const Product &p) { return p.M >= 128 && p.M <= 1024; }},
+    {"M = 1", [](const Product &p) { return p.M == 1; }},
+    {"1 < M <= 64, weights up to 60 MB",
+     [](const Product &p) { return p.M > 1 && p.M <= 64 && weightBytes(p) <= 60e6; }},
+    {"1 < M <= 64, larger weights", [](const Product &p) { return p.M > 1 && p.M <= 64 && weightBytes(p) > 60e6; }},
+}};
+
+/// The geometric mean of the ratios of a group's rows, and their number.
+std::pair<double, int> geometricMean(const std::vector<Row> &rows, const Group &group) {
+  double logs = 0;
+  int count = 0;
+  for (const Row &row : rows)
+    if (group.holds(row.product))
+      logs += std::log(row.ratio), ++count;
+  return {count > 0 ? std::exp(logs / count) : 0, count};
+}
+
+std::string table(const std::vector<Row> &rows) {
+  Table table(
+      {"M x N x K", ">kfuse", ">cuBLASLt", ">its first", ">ratio", ">p10..p90", ">TFLOP/s", ">TB/s", ">roof", "way"});
+  for (const Row &row : rows)
+    table.add({row.product.str(), formatTime(row.kfuseUs), formatTime(row.peerUs), formatTime(row.peerFirstUs),
+               fmt::format("{:.3f}", row.ratio), fmt::format("{:.2f}..{:.2f}", row.low, row.high),
+               fmt::format("{:.0f}", row.product.flops() / row.kfuseUs / 1e6),
+               fmt::format("{:.2f}", row.bytes / row.kfuseUs / 1e6),
+               fmt::format("{:.0f}%", row.report.bound.percent(row.kfuseUs)), row.report.config});
+  std::string text = table.str();
+  for (const Group &group : groups)
+    if (auto [mean, count] = geometricMean(rows, group); count > 0)
+      text += fmt::format("{}: cuBLASLt's time over kfuse's {:.3f}, geometric mean of {}\n", group.name, mean, count);
+  return text;
+}
+
+std::string json(const tuner::Workbench &bench, const GemmOptions &options, const std::vector<Row> &rows) {
+  Json all{{"device", bench.device->sku()}, {"driver", bench.device->driver()}, {"type", options.type}};
+  all["products"] = Json::array();
+  for (const Row &row : rows)
+    all["products"].push_back({{"m", row.product.M},
+                               {"n", row.product.N},
+                               {"k", row.product.K},
+                               {"kfuse_us", row.kfuseUs},
+                               {"cublaslt_us", row.peerUs},
+                               {"cublaslt_first_us", row.peerFirstUs},
+                               {"cublaslt_algorithms", row.algorithms},
+                               {"ratio", row.ratio},
+                               {"ratio_p10", row.low},
+                               {"ratio_p90", row.high},
+                               {"tflops", row.product.flops() / row.kfuseUs / 1e6},
+                               {"tbps", row.bytes / row.kfuseUs / 1e6},
+                               {"bound_us", row.boundUs},
+                               {"roofline_percent", row.report.bound.percent(row.kfuseUs)},
+                               {"config", row.report.config},
+                               {"candidates", row.report.candidates}});
+  for (const Group &group : groups)
+    if (auto [mean, count] = geometricMean(rows, group); count > 0)
+      all["geometric_means"].push_back({{"group", group.name}, {"ratio", mean}, {"products", count}});
+  return all.dump(2) + "\n";
+}
+
+Result<std::vector<Product>> products(const GemmOptions &options) {
+  std::vector<Product> all;
+  for (const std::string &text : options.products) {
+    Product product{};
+    int used = 0;
+    if (std::sscanf(text.c_str(), "%ldx%ldx%ld%n", &product.M, &product.N, &product.K, &used) != 3 ||
+        used != static_cast<int>(text.size()) || product.M <= 0 || product.N <= 0 || product.K <= 0)
+      return Error{ErrorCode::Usage, "--shapes " + text + " is not of the form MxNxK with positive sizes"};
+    all.push_back(product);
+  }
+  if (!all.empty())
+    return all;
+  for (auto [N, K] : layers)
+    for (std::int64_t M :
+         options.rows.empty() ? std::vector<std::int64_t>(allRows.begin(), allRows.end()) : options.rows)
+      if (static_cast<double>(M * std::max(N, K)) < mostElements)
+        all.push_back({M, N, K});
+  return all;
+}
+
+int benchGemm(const GemmOptions &options) {
+  Result<std::vector<Product>> wanted = products(options);
+  if (!wanted)
+    return fail(wanted.error());
+  Result<tuner::Workbench> bench = tuner::openWorkbench(options.workbench());
+  if (!bench)
+    return fail(bench.error());
+  if (!bench->device || bench->target->isCpu())
+    return fail({ErrorCode::NoDevice, "bench gemm needs a CUDA device, found none; see kfuse targets"});
+  GemmBench gemm(*bench, options);
+  std::vector<Row> rows;
+  for (const Product &product : *wanted) {
+    if (!options.json && isTerminal(STDERR_FILENO))
+      fmt::print(stderr, "\r\033[K[{}/{}] {}", rows.size() + 1, wanted->size(), product.str());
+    Result<Row> row = gemm.run(product);
+    if (!row)
+      return fail(row.error());
+    rows.push_back(std::move(*row));
+  }
+  if (!options.json && isTerminal(STDERR_FILENO))
+    fmt::print(stderr, "\r\033[K");
+  fmt::print("{}", options.json ? json(*bench, options, rows) : table(rows));
+  return 0;
+}
+
+} // namespace
+
+void addBench(CLI::App &app, int &status) {
+  CLI::App *bench = app.add_subcommand("bench", "Measure beside what others run");
+  bench->require_subcommand(1);
+  CLI::App *gemm = bench->add_subcommand("gemm", "Matrix products x[M,K] w[N,K]^T beside cuBLASLt's best algorithm");
+  auto options = std::make_shared<GemmOptions>();
+  gemm->add_option("--shapes", options->products, "Products: 4096x4096x4096 ...; else eight layers of transformers");
+  gemm->add_option("--rows", options->rows, "M of those layers; else 1 to 32768");
+  gemm->add_option("--type", options->type, "bf16 or f16")
+      ->check(CLI::IsMember({"bf16", "f16"}))
+      ->capture_default_str();
+  gemm->add_flag("--json", options->json, "One JSON object on stdout and nothing else there");
+  options->addTuningTo(*gemm);
+  gemm->footer("Both run in turns, each call after the one before, on random operands that rotate past the L2;\n"
+               "the ratio is cuBLASLt's time over kfuse's, the median of nine pairs.\n"
+               "Examples:\n  kfuse bench gemm --shapes 4096x4096x4096 8192x8192x8192\n"
+               "  kfuse bench gemm --rows 1 16 --json");
+  gemm->callback([options, &status] { status = benchGemm(*options); });
+}
+
+} // namespace kfuse::tools

@@ -1,0 +1,117 @@
+#include "CublasLt.h"
+
+#include <array>
+#include <dlfcn.h>
+
+namespace kfuse::tools {
+namespace {
+
+// Declared here so that kfuse builds without the toolkit; cublasLt.h of CUDA 12 and 13.
+constexpr int compute32F = 68, real32F = 0, real16F = 2, real16BF = 14;
+constexpr int mostAlgorithms = 64; ///< Asked for; the library offers about eight.
+constexpr int descTransA = 3, transposed = 1, preferWorkspaceBytes = 1;
+
+struct HeuristicResult {
+  std::uint64_t algorithm[8];
+  std::size_t workspaceBytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+struct Library {
+  void *handle = nullptr;
+  int (*cublasLtCreate)(void **) = nullptr;
+  int (*cublasLtMatmulDescCreate)(void **, int computeType, int scaleType) = nullptr;
+  int (*cublasLtMatmulDescSetAttribute)(void *, int attribute, const void *, std::size_t) = nullptr;
+  int (*cublasLtMatrixLayoutCreate)(void **, int type, std::uint64_t rows, std::uint64_t columns,
+                                    std::int64_t ld) = nullptr;
+  int (*cublasLtMatmulPreferenceCreate)(void **) = nullptr;
+  int (*cublasLtMatmulPreferenceSetAttribute)(void *, int attribute, const void *, std::size_t) = nullptr;
+  int (*cublasLtMatmulAlgoGetHeuristic)(void *, void *, void *, void *, void *, void *, void *, int, HeuristicResult *,
+                                        int *) = nullptr;
+  int (*cublasLtMatmul)(void *, void *, const void *alpha, const void *a, void *, const void *b, void *,
+                        const void *beta, const void *c, void *, void *d, void *, const void *algorithm,
+                        void *workspace, std::size_t, void *stream) = nullptr;
+
+  bool open() {
+    for (const char *name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"})
+      if (!handle)
+        handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    bool all = handle;
+    auto resolve = [&](auto &function, const char *name) {
+      function = all ? reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name)) : nullptr;
+      all = all && function;
+    };
+#define KFUSE_RESOLVE(name) resolve(name, #name)
+    KFUSE_RESOLVE(cublasLtCreate);
+    KFUSE_RESOLVE(cublasLtMatmulDescCreate);
+    KFUSE_RESOLVE(cublasLtMatmulDescSetAttribute);
+    KFUSE_RESOLVE(cublasLtMatrixLayoutCreate);
+    KFUSE_RESOLVE(cublasLtMatmulPreferenceCreate);
+    KFUSE_RESOLVE(cublasLtMatmulPreferenceSetAttribute);
+    KFUSE_RESOLVE(cublasLtMatmulAlgoGetHeuristic);
+    KFUSE_RESOLVE(cublasLtMatmul);
+#undef KFUSE_RESOLVE
+    return all;
+  }
+};
+
+/// A product's description, shared by its algorithms. Handles live as long as the process.
+struct Problem {
+  Library library;
+  void *handle = nullptr, *desc = nullptr, *w = nullptr, *x = nullptr, *y = nullptr;
+};
+
+class CublasLtKernel : public runtime::LoadedKernel {
+public:
+  CublasLtKernel(std::shared_ptr<const Problem> problem, const HeuristicResult &chosen)
+      : problem(std::move(problem)), chosen(chosen) {}
+
+  Result<void> launch(runtime::Stream stream, std::span<void *const> buffers, void *workspace) override {
+    float one = 1, zero = 0;
+    int status = problem->library.cublasLtMatmul(problem->handle, problem->desc, &one, buffers[1], problem->w,
+                                                 buffers[0], problem->x, &zero, buffers[2], problem->y, buffers[2],
+                                                 problem->y, chosen.algorithm, workspace, cublasWorkspaceBytes, stream);
+    if (status != 0)
+      return Error{ErrorCode::Internal, "cublasLtMatmul returned " + std::to_string(status)};
+    return {};
+  }
+
+private:
+  std::shared_ptr<const Problem> problem;
+  HeuristicResult chosen;
+};
+
+} // namespace
+
+Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> cublasLtAlgorithms(DType type, std::int64_t M,
+                                                                               std::int64_t N, std::int64_t K) {
+  auto problem = std::make_shared<Problem>();
+  const Library &library = problem->library;
+  if (!problem->library.open())
+    return Error{ErrorCode::NoDevice, "libcublasLt is not in the loader's path; add its folder to LD_LIBRARY_PATH"};
+  int stored = type == DType::F32 ? real32F : type == DType::F16 ? real16F : real16BF, count = 0;
+  void *preference = nullptr;
+  std::array<HeuristicResult, mostAlgorithms> offered{};
+  int status = library.cublasLtCreate(&problem->handle);
+  // Column-major: y^T[N,M] = w[N,K] x^T[K,M], and row-major w[N,K] is K x N there.
+  status |= library.cublasLtMatmulDescCreate(&problem->desc, compute32F, real32F);
+  status |= library.cublasLtMatmulDescSetAttribute(problem->desc, descTransA, &transposed, sizeof(transposed));
+  status |= library.cublasLtMatrixLayoutCreate(&problem->w, stored, K, N, K);
+  status |= library.cublasLtMatrixLayoutCreate(&problem->x, stored, K, M, K);
+  status |= library.cublasLtMatrixLayoutCreate(&problem->y, stored, N, M, N);
+  status |= library.cublasLtMatmulPreferenceCreate(&preference);
+  status |= library.cublasLtMatmulPreferenceSetAttribute(preference, preferWorkspaceBytes, &cublasWorkspaceBytes,
+                                                         sizeof(std::size_t));
+  status |= library.cublasLtMatmulAlgoGetHeuristic(problem->handle, problem->desc, problem->w, problem->x, problem->y,
+                                                   problem->y, preference, mostAlgorithms, offered.data(), &count);
+  if (status != 0 || count == 0)
+    return Error{ErrorCode::Internal, "cuBLASLt offers no algorithm"};
+  std::vector<std::unique_ptr<runtime::LoadedKernel>> kernels;
+  for (int i = 0; i < count; ++i)
+    kernels.push_back(std::make_unique<CublasLtKernel>(problem, offered[i]));
+  return kernels;
+}
+
+} // namespace kfuse::tools

@@ -1,0 +1,18 @@
+// cuBLASLt's matrix product as kernels to measure beside ours, opened with dlopen.
+#pragma once
+
+#include "runtime/Device.h"
+
+#include <memory>
+#include <vector>
+
+namespace kfuse::tools {
+
+/// y[M,N] = x[M,K] w[N,K]^T with f32 accumulation: every algorithm that the heuristic offers, its first
+/// choice first. Buffers: x, w, y; the workspace takes `cublasWorkspaceBytes`. NoDevice without the library.
+Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> cublasLtAlgorithms(DType type, std::int64_t M,
+                                                                               std::int64_t N, std::int64_t K);
+
+inline constexpr std::size_t cublasWorkspaceBytes = 64 << 20;
+
+} // namespace kfuse::tools
