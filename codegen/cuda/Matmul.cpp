@@ -141,27 +141,62 @@ void MatmulPrinter::writeOperand(const MatrixOperand &operand, StringRef name, S
   writer.line();
 }
 
+static const char *const epiloguePlace = "Index batch, Index m, Index n, int lanes) const";
+
 void MatmulPrinter::writeEpilogue() {
-  const std::string where = "Index batch, Index m, Index n, int lanes) const";
   const std::string type = "Vector<float, " + std::to_string(vector) + ">";
-  ArrayRef<ir::ScalarOutput> outputs = problem.graph.graph.outputs;
   writer.open("struct Epilogue");
+  writeEpilogueLoads();
+  writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + type + " &acc, " + epiloguePlace);
+  ValuePrinter scope(problem.graph, writer, dimNames);
+  writeEpilogueValues(scope);
+  for (unsigned i = 0; i < problem.graph.graph.outputs.size(); ++i)
+    chunk.store(scope, i);
+  writer.close();
+  writer.close(";");
+  writer.line();
+}
+
+void MatmulPrinter::writeTileEpilogue(AffineExpr batch) {
+  const std::string type = "Vector<float, " + std::to_string(vector) + ">";
+  writer.open("struct Epilogue");
+  writer.line("using Result = " + storedType(problem.graph.graph.outputs.front().type) + ";");
+  writeEpilogueLoads();
+  writer.open("static __device__ __forceinline__ int resultBatch(Index batch)");
+  writeBatchSplit();
+  writer.line("return " + indexText(batch, {{dimNames.begin(), dimNames.end()}, {}}) + ";");
+  writer.close();
+  writer.open("__device__ __forceinline__ " + type + " compute(const Operands &x, const " + type + " &acc, " +
+              epiloguePlace);
+  ValuePrinter scope(problem.graph, writer, dimNames);
+  writeEpilogueValues(scope);
+  writer.line("return y0;");
+  writer.close();
+  writer.close(";");
+  writer.line();
+}
+
+/// Members, operands and what fills them.
+void MatmulPrinter::writeEpilogueLoads() {
   for (const std::string &member : bufferMembers(problem.graph, loads))
     writer.line(member);
   writer.line();
   writer.open("struct Operands");
   chunk.declare(writer, loads);
   writer.close(";");
-  writer.open("__device__ __forceinline__ void load(Operands &x, " + where);
+  writer.open(std::string("__device__ __forceinline__ void load(Operands &x, ") + epiloguePlace);
   writeBatchSplit();
   chunk.load({problem.graph, writer, dimNames}, loads, "x.");
   writer.close();
-  writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + type + " &acc, " + where);
+}
+
+/// Computes y0, y1, ... of a chunk.
+void MatmulPrinter::writeEpilogueValues(ValuePrinter &scope) {
+  ArrayRef<ir::ScalarOutput> outputs = problem.graph.graph.outputs;
   writeBatchSplit();
   for (auto [i, output] : llvm::enumerate(outputs))
     writer.line("Vector<" + valueType(problem.graph[output.value].type) + ", " + Twine(vector) + "> y" + Twine(i) +
                 ";");
-  ValuePrinter scope(problem.graph, writer, dimNames);
   chunk.lanes(
       scope, [](Scalar) { return "x."; },
       [&](ValuePrinter &lane) {
@@ -171,11 +206,6 @@ void MatmulPrinter::writeEpilogue() {
           writer.line("y" + Twine(i) + "[j] = " + value + ";");
         }
       });
-  for (unsigned i = 0; i < outputs.size(); ++i)
-    chunk.store(scope, i);
-  writer.close();
-  writer.close(";");
-  writer.line();
 }
 
 void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call, StringRef leading) {

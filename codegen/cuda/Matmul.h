@@ -47,8 +47,10 @@ public:
   void writeConfig(int64_t threads, llvm::ArrayRef<std::string> fields);
   /// `struct <name>`: where element (`outer`, k) of an operand lies; `outer` is "m" or "n".
   void writeOperand(const MatrixOperand &operand, llvm::StringRef name, llvm::StringRef outer);
-  /// `struct Epilogue`, one line per fused op.
+  /// `struct Epilogue`, one line per fused op: `apply` stores what it computes.
   void writeEpilogue();
+  /// The same for a result that TMA writes: `compute` gives it back. `batch` is the result's batch coordinate.
+  void writeTileEpilogue(mlir::AffineExpr batch);
   /// The entry; with split K the one that finishes, too. `call(epilogue)` is its body, `leading` its
   /// parameters before the buffers.
   void writeEntries(llvm::function_ref<std::string(const std::string &)> call, llvm::StringRef leading = "");
@@ -59,6 +61,8 @@ public:
   void writeBatchSplit();
 
 private:
+  void writeEpilogueLoads();
+  void writeEpilogueValues(ValuePrinter &scope);
   bool isSplit() const { return config["split_k"] > 1; }
 
   const Region &region;

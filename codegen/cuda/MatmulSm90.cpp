@@ -15,20 +15,16 @@ namespace {
 constexpr int64_t depth = 64, lineBytes = 128;
 constexpr int64_t threads = 384; ///< A producer and two consumer warpgroups.
 constexpr int64_t consumerWarps = 8;
-constexpr int64_t epilogueVector = 8;
 constexpr int64_t mostStages = 8;
 constexpr size_t walksOfTile = 2; ///< Orders of its tiles that a shape of tile is offered with.
 constexpr size_t mostCandidates = 160;
 
 int64_t stageBytes(const TileConfig &config) { return (config["m"] + config["n"]) * lineBytes; }
 
-/// What the consumer warps stage for the epilogue (device/warp_tile.cuh).
-int64_t stagingBytes(const TileConfig &config) {
-  int64_t chunk = 64;
-  while (config["n"] % chunk != 0)
-    chunk /= 2;
-  return consumerWarps * 16 * (chunk + 8) * 4;
-}
+/// Columns that a consumer warp stages at a time, with 16 rows of them.
+int64_t stagedColumns(const TileConfig &config) { return config["n"] % 64 == 0 ? 64 : config["n"] % 32 == 0 ? 32 : 16; }
+/// What the warps stage in f32 (device/warp_tile.cuh); two buffers of 16 bits take less (warp_store.cuh).
+int64_t stagingBytes(const TileConfig &config) { return consumerWarps * 16 * (stagedColumns(config) + 8) * 4; }
 
 int64_t sharedBytes(const TileConfig &config) {
   int64_t barriers = (config["stages"] * 16 + 127) / 128 * 128;
@@ -190,7 +186,8 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   const DType type = problem.elementType(0);
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
   const Grid grid = gridOf(problem, config, target);
-  MatmulPrinter printer(region, problem, config, target, epilogueVector);
+  const std::optional<TmaResult> result = TmaResult::of(problem);
+  MatmulPrinter printer(region, problem, config, target, /*epilogueVector=*/result ? 2 : 8);
   printer.writeHead("gemm_sm90.cuh");
   auto field = [](const std::string &text) { return "static constexpr " + text + ";"; };
   auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
@@ -203,12 +200,16 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   writeTmaOperand(printer, rows, "Rows");
   writeTmaOperand(printer, columns, "Columns");
   writeProduct(printer.out(), type, config["n"], rows.matrix.contiguousK, columns.matrix.contiguousK);
-  printer.writeEpilogue();
+  if (result)
+    printer.writeTileEpilogue(result->batch);
+  else
+    printer.writeEpilogue();
   printer.writeEntries(
       [&](const std::string &epilogue) {
-        return "gemmSm90<Config, Rows, Columns, Product>(rowsMap, columnsMap, " + epilogue + ");";
+        std::string finish = result ? "ToTiles<Epilogue>{" + epilogue + ", &resultMap}" : epilogue;
+        return "gemmSm90<Config, Rows, Columns, Product>(rowsMap, columnsMap, " + finish + ");";
       },
-      tensorMapParameters);
+      std::string(tensorMapParameters) + (result ? "const __grid_constant__ TensorMap resultMap, " : ""));
   KernelPlan plan = printer.plan(threads, sharedBytes(config));
   auto lines = [](const TmaOperand &operand, int64_t rowsOfPart) {
     return static_cast<uint32_t>(operand.matrix.contiguousK ? rowsOfPart : depth);
@@ -216,7 +217,10 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   plan.tensorMaps = {rows.recipe(type, lines(rows, config["m"] / clusterN)),
                      columns.recipe(type, lines(columns, config["n"] / clusterM))};
   Launch &launch = plan.launches.front();
-  launch.args.insert(launch.args.begin(), {{KernelArg::Kind::TensorMap, 0}, {KernelArg::Kind::TensorMap, 1}});
+  if (result)
+    plan.tensorMaps.push_back(result->recipe(static_cast<uint32_t>(stagedColumns(config))));
+  for (size_t map = plan.tensorMaps.size(); map-- > 0;)
+    launch.args.insert(launch.args.begin(), {KernelArg::Kind::TensorMap, map});
   launch.grid = {static_cast<uint32_t>(grid.clusters * clusterM * clusterN), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
   return plan;

@@ -93,6 +93,69 @@ TensorMapRecipe TmaOperand::recipe(DType type, std::uint32_t lines) const {
   return recipe;
 }
 
+std::optional<TmaResult> TmaResult::of(const MatmulProblem &problem) {
+  const ir::ScalarGraph &graph = problem.graph.graph;
+  if (graph.outputs.size() != 1 || problem.N % 2 != 0)
+    return std::nullopt;
+  const ir::ScalarOutput &output = graph.outputs.front();
+  bool isHalf = output.type == DType::F16 || output.type == DType::BF16;
+  if (!isHalf || output.inPlace >= 0 || !output.symbols.empty() || !problem.graph.storeGuards.front().empty())
+    return std::nullopt;
+  for (auto [id, node] : llvm::enumerate(graph.nodes)) {
+    ir::Scalar load{static_cast<int>(id)};
+    bool isOperand = load == problem.operand(0) || load == problem.operand(1);
+    if (node.kind == ir::ScalarNode::Kind::Load && !isOperand && problem.graph.dependsOn(load, problem.dimM))
+      return std::nullopt;
+  }
+
+  // All of a lane's sums are finished in unrolled code: a long epilogue would spill and compile for seconds.
+  constexpr double mostInstructions = 12;
+  if (instructionsOf(problem.graph, {output.value}, [&](ir::Scalar s) { return s == problem.product; }) >
+      mostInstructions)
+    return std::nullopt;
+
+  int64_t ofM = 0, ofN = 0, offset = 0, none = 0, batchStride = 0;
+  SmallVector<ir::IndexTerm> withoutN, batchTerms;
+  AffineExpr expr = output.map.getResult(0);
+  if (!splitOff(expr, problem.dimN, ofN, offset, withoutN))
+    return std::nullopt;
+  AffineExpr rest = getAffineConstantExpr(0, expr.getContext());
+  for (const ir::IndexTerm &term : withoutN)
+    rest = rest + term.term * term.coefficient;
+  if (!splitOff(rest, problem.dimM, ofM, none, batchTerms))
+    return std::nullopt;
+  for (const ir::IndexTerm &term : batchTerms)
+    batchStride = std::gcd(batchStride, term.coefficient);
+  auto isAligned = [](int64_t elements) { return elements >= 0 && elements * 2 % static_cast<int64_t>(granule) == 0; };
+  if (ofN != 1 || !isAligned(ofM) || !isAligned(batchStride) || !isAligned(offset))
+    return std::nullopt;
+
+  TmaResult result;
+  result.buffer = static_cast<uint32_t>(graph.inputs.size());
+  result.type = output.type;
+  result.batch = getAffineConstantExpr(0, expr.getContext());
+  for (const ir::IndexTerm &term : batchTerms)
+    result.batch = result.batch + term.term * (term.coefficient / batchStride);
+  result.M = problem.M, result.N = problem.N;
+  result.batches = ir::maxOfIndex(result.batch, problem.graph.extents()) + 1;
+  result.strideBytes = ofM > 0 ? ofM * 2 : lineBytes;
+  result.batchBytes = batchStride > 0 ? batchStride * 2 : lineBytes;
+  result.offsetBytes = offset * 2;
+  return result;
+}
+
+TensorMapRecipe TmaResult::recipe(std::uint32_t columns) const {
+  TensorMapRecipe recipe;
+  recipe.buffer = buffer;
+  recipe.type = type;
+  recipe.sizes = {N, M, batches};
+  recipe.strideBytes = {strideBytes, batchBytes};
+  recipe.box = {columns, 16, 1};
+  recipe.swizzleBytes = columns * 2;
+  recipe.offsetBytes = offsetBytes;
+  return recipe;
+}
+
 std::string whyNotWgmma(const MatmulProblem &problem) {
   DType type = problem.elementType(0);
   if (type != problem.elementType(1) || (type != DType::F16 && type != DType::BF16))

@@ -21,6 +21,21 @@ struct TmaOperand {
   TensorMapRecipe recipe(DType type, std::uint32_t lines) const;
 };
 
+/// A product's one result as a tensor [batch, M, N] of which TMA writes boxes.
+struct TmaResult {
+  std::uint32_t buffer = 0;
+  DType type = DType::BF16;
+  mlir::AffineExpr batch;
+  std::uint64_t M = 0, N = 0, batches = 0, strideBytes = 0, batchBytes = 0, offsetBytes = 0;
+
+  /// Nothing unless there is one result, of 16 bits, dense along N, and a short epilogue that reads nothing
+  /// along M: two columns a lane are too few to read a residual with.
+  static std::optional<TmaResult> of(const MatmulProblem &problem);
+
+  /// The recipe for boxes of `columns` by 16 rows, as a warp collects them.
+  TensorMapRecipe recipe(std::uint32_t columns) const;
+};
+
 /// `struct Product` with one wgmma of 64 x `columns` x 16 on operands of `type`: the instruction names
 /// every accumulator, so each width is a text of its own.
 void writeProduct(SourceWriter &writer, DType type, int64_t columns, bool rowsContiguousK, bool columnsContiguousK);

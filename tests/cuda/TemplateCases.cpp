@@ -227,6 +227,13 @@ func.func @f(%a: tensor<2x4x9x32xTYPE>, %b: tensor<2x2x21x32xTYPE>) -> tensor<2x
   %5 = kfuse.mul %3, %4 : (tensor<2x4x9x21xTYPE>, tensor<TYPE>) -> tensor<2x4x9x21xTYPE>
   return %5 : tensor<2x4x9x21xTYPE>
 })")});
+  cases.push_back({"bias_relu_" + type, typed(R"(
+func.func @f(%a: tensor<3x67x72xTYPE>, %b: tensor<3x200x72xTYPE>, %c: tensor<3x1x200xTYPE>) -> tensor<3x67x200xTYPE> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<3x67x72xTYPE>, tensor<3x200x72xTYPE>) -> tensor<3x67x200xTYPE>
+  %1 = kfuse.add %0, %c : (tensor<3x67x200xTYPE>, tensor<3x1x200xTYPE>) -> tensor<3x67x200xTYPE>
+  %2 = kfuse.relu %1 : (tensor<3x67x200xTYPE>) -> tensor<3x67x200xTYPE>
+  return %2 : tensor<3x67x200xTYPE>
+})")});
   cases.push_back({"heads_out_" + type, typed(R"(
 func.func @f(%a: tensor<2x11x48xTYPE>, %b: tensor<48x64xTYPE>) -> tensor<2x4x11x16xTYPE> {
   %0 = kfuse.matmul %a, %b : (tensor<2x11x48xTYPE>, tensor<48x64xTYPE>) -> tensor<2x11x64xTYPE>

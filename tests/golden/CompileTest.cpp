@@ -71,6 +71,13 @@ func.func @f(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>, %c: tensor<
   %3 = kfuse.add %2, %d : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
   return %3 : tensor<8192x8192xbf16>
 })"},
+          {"bias_relu_through_tma", R"(
+func.func @f(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>, %c: tensor<8192xbf16>) -> tensor<8192x8192xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  %1 = kfuse.add %0, %c : (tensor<8192x8192xbf16>, tensor<8192xbf16>) -> tensor<8192x8192xbf16>
+  %2 = kfuse.relu %1 : (tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  return %2 : tensor<8192x8192xbf16>
+})"},
           {"odd_both_transposed", R"(
 func.func @f(%a: tensor<1000x1000xf16>, %b: tensor<1000x2008xf16>) -> tensor<1000x2008xf32> {
   %0 = kfuse.matmul %a, %b {transpose_a} : (tensor<1000x1000xf16>, tensor<1000x2008xf16>) -> tensor<1000x2008xf16>

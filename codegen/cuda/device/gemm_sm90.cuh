@@ -8,6 +8,7 @@
 // "Rows" are the 64-row side of the instruction: along M, or along N when swapped.
 #pragma once
 
+#include <kfuse/warp_store.cuh>
 #include <kfuse/warp_tile.cuh>
 #include <kfuse/wgmma.cuh>
 
@@ -37,7 +38,7 @@ template <class Config> struct ClusterTile {
   }
 };
 
-template <class Config, class Rows, class Columns, class Product> struct GemmSm90 {
+template <class Config, class Rows, class Columns, class Product, class Finish> struct GemmSm90 {
   using Tile = ClusterTile<Config>;
   using Index = typename Config::Index;
   static constexpr int clusterBlocks = Config::clusterRows * Config::clusterColumns;
@@ -45,20 +46,18 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   static constexpr int warpgroupRows = Config::pingPong ? Config::tileRows : Config::tileRows / consumers;
   static constexpr int blocks = warpgroupRows / 64, sumCount = Config::tileColumns / 2;
   static constexpr int tilesK = (Config::K + depth - 1) / depth;
-  using Staged = WarpTile<Config, Config::tileColumns, blocks * sumCount>;
+  static constexpr int stagedAt = Ring<Config>::tilesBytes; // A multiple of 1024, as swizzles need.
+  static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
   static_assert(warpgroupRows % 64 == 0 && Config::threads == consumerThreads + 128);
 
   Ring<Config> ring;
-  float *staged; ///< This warp's.
   int rank = clusterBlocks > 1 ? blockInCluster() : 0;
   int clusterRow = rank / Config::clusterColumns, clusterColumn = rank % Config::clusterColumns;
   int firstTile = blockIdx.x / clusterBlocks, step = gridDim.x / clusterBlocks;
 
   __device__ __forceinline__ GemmSm90() {
     ring.tiles = sharedAddress(dynamicShared());
-    ring.barriers = ring.tiles + ring.tilesBytes;
-    staged = reinterpret_cast<float *>(dynamicShared() + ring.tilesBytes + (ring.barrierBytes + 127) / 128 * 128 +
-                                       threadIdx.x / 32 * Staged::bytes);
+    ring.barriers = ring.tiles + barriersAt;
     if (threadIdx.x == 0) {
       // Every consumer warp that reads a stage tells each block that writes it.
       constexpr int readers =
@@ -124,6 +123,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
       ring.skip(tilesK);
       arriveNamed(1, consumerThreads);
     }
+    Finish finish(dynamicShared() + stagedAt + threadIdx.x / 32 * Finish::bytes);
     float sums[blocks][sumCount];
     const int begin = firstTile + (Config::pingPong ? warpgroup * step : 0),
               tileStep = Config::pingPong ? 2 * step : step;
@@ -155,15 +155,26 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
                 column = tile.column + clusterColumn * Config::tileColumns;
 #pragma unroll
       for (int i = 0; i < blocks; ++i)
-        Staged::finish(sums[i], staged, epilogue, tile.batch, row + i * 64, column);
+        finish.finish(sums[i], epilogue, tile.batch, row + i * 64, column);
     }
+    finish.drain();
   }
+};
+
+/// How a warp's sums become results: through the epilogue's own stores, or through TMA's.
+template <class Config, class Epilogue> struct FinishOf {
+  static constexpr int held =
+      (Config::pingPong ? Config::tileRows : Config::tileRows / 2) / 64 * Config::tileColumns / 2;
+  using Type = WarpTile<Config, Config::tileColumns, held>;
+};
+template <class Config, class Epilogue> struct FinishOf<Config, ToTiles<Epilogue>> {
+  using Type = WarpStore<Config, Config::tileColumns>;
 };
 
 template <class Config, class Rows, class Columns, class Product, class Epilogue>
 __device__ __forceinline__ void gemmSm90(const TensorMap &rowsMap, const TensorMap &columnsMap,
                                          const Epilogue &epilogue) {
-  using Kernel = GemmSm90<Config, Rows, Columns, Product>;
+  using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
   if (threadIdx.x == Kernel::consumerThreads)
     prefetchMap(&rowsMap), prefetchMap(&columnsMap);
   Kernel kernel;

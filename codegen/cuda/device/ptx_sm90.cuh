@@ -65,6 +65,26 @@ __device__ __forceinline__ void loadBoxMulticast(unsigned to, const TensorMap *m
                : "memory");
 }
 
+/// Writes shared memory to the box at (x, y, z) as one group of this thread's; what lies outside is not written.
+__device__ __forceinline__ void storeBox(const TensorMap *map, int x, int y, int z, unsigned from) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];\n\t"
+               "cp.async.bulk.commit_group;" ::"l"(map),
+               "r"(x), "r"(y), "r"(z), "r"(from)
+               : "memory");
+}
+/// Waits until all but this thread's latest `pending` groups have read their shared memory.
+template <int pending> __device__ __forceinline__ void waitStores() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+/// Makes this thread's writes to shared memory visible to TMA.
+__device__ __forceinline__ void fenceForTma() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/// Four 8x8 matrices of 16-bit elements from registers; lane l gives the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void storeMatrices(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(a), "r"(b), "r"(c),
+               "r"(d)
+               : "memory");
+}
+
 //===- Clusters ----------------------------------------------------------------------------------//
 
 __device__ __forceinline__ unsigned blockInCluster() {

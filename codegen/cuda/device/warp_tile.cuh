@@ -8,26 +8,24 @@ namespace kfuse {
 /// The 16 x `columns` part of a warpgroup's product that one warp holds: its lane has two neighbouring
 /// columns of rows lane / 4 and lane / 4 + 8 in every eight columns.
 ///
-/// The epilogue wants eight neighbours along N. With rows along M they are columns: the warp stages its
-/// rows and reads them back eight columns a lane. Swapped, rows lie along N: it stages columns instead.
-/// Either way no two lanes meet in a bank when they write. `held` registers of sums stay live meanwhile: the
-/// more there are, the fewer operands of the epilogue are in flight at a time.
+/// The epilogue wants eight neighbours along N: the warp stages its rows and reads them back eight columns a
+/// lane. No two lanes meet in a bank. `held` registers of sums stay live meanwhile: the more there are, the
+/// fewer operands of the epilogue are in flight at a time.
 template <class Config, int columns, int held> struct WarpTile {
   using Index = typename Config::Index;
   static constexpr int vector = 8;
-  static constexpr int chunk = Config::swapped     ? columns
-                               : columns % 64 == 0 ? 64
-                               : columns % 32 == 0 ? 32
-                               : columns % 16 == 0 ? 16
-                                                   : 8;
-  static constexpr int pitch = Config::swapped ? 20 : chunk + 8;
-  static constexpr int bytes = (Config::swapped ? chunk : 16) * pitch * 4;
+  static constexpr int chunk = columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16;
+  static constexpr int pitch = chunk + 8, bytes = 16 * pitch * 4;
+  static_assert(columns % chunk == 0 && Config::epilogueVector == vector);
 
-  /// Hands sums[j * 4 ...] of every eight columns j to the epilogue; (row, column) is the first of the
-  /// warp's in the product whose rows and columns are Config's.
+  float *staged;
+
+  __device__ __forceinline__ explicit WarpTile(unsigned char *staged) : staged(reinterpret_cast<float *>(staged)) {}
+
+  /// Hands sums[j * 4 ...] of every eight columns j to the epilogue; (row, column) is the warp's first.
   template <class Epilogue>
-  static __device__ __forceinline__ void finish(const float (&sums)[columns / 2], float *staged,
-                                                const Epilogue &epilogue, Index batch, Index row, Index column) {
+  __device__ __forceinline__ void finish(const float (&sums)[columns / 2], const Epilogue &epilogue, Index batch,
+                                         Index row, Index column) {
 #pragma unroll
     for (int first = 0; first < columns; first += chunk) {
       __syncwarp();
@@ -38,22 +36,18 @@ template <class Config, int columns, int held> struct WarpTile {
       store(staged, epilogue, batch, row, column + first);
     }
   }
+  __device__ __forceinline__ void drain() const {}
 
 private:
-  static constexpr int passes = (16 * chunk / vector + 31) / 32;
+  static constexpr int perRow = chunk / vector, passes = 16 * perRow / 32;
   static constexpr int most = held > 128 ? 1 : held > 96 ? 2 : 4, inFlight = passes % most == 0 ? most : 1;
   static constexpr int oddHalf = chunk / 2 + 4; ///< Where the second four of every eight columns lie.
 
   static __device__ __forceinline__ void stage(float *staged, int j, const float *sums) {
     int row = threadIdx.x % 32 / 4, pair = threadIdx.x % 4;
-    if constexpr (Config::swapped) {
-      float *to = staged + (j * 8 + pair * 2) * pitch + row;
-      to[0] = sums[0], to[pitch] = sums[1], to[8] = sums[2], to[pitch + 8] = sums[3];
-    } else {
-      float *to = staged + row * pitch + pair / 2 * oddHalf + j * 4 + pair % 2 * 2;
-      *reinterpret_cast<Vector<float, 2> *>(to) = {sums[0], sums[1]};
-      *reinterpret_cast<Vector<float, 2> *>(to + 8 * pitch) = {sums[2], sums[3]};
-    }
+    float *to = staged + row * pitch + pair / 2 * oddHalf + j * 4 + pair % 2 * 2;
+    *reinterpret_cast<Vector<float, 2> *>(to) = {sums[0], sums[1]};
+    *reinterpret_cast<Vector<float, 2> *>(to + 8 * pitch) = {sums[2], sums[3]};
   }
 
   struct Place {
@@ -62,21 +56,10 @@ private:
     bool exists;
   };
   static __device__ __forceinline__ Place place(const float *staged, Index row, Index column, int pass) {
-    int position = pass * 32 + threadIdx.x % 32;
-    Place at;
-    if constexpr (Config::swapped) {
-      int m = position / 2, n = position % 2 * vector;
-      at.m = column + m, at.n = row + n;
-      at.low = staged + m * pitch + n, at.high = at.low + 4;
-      at.exists = m < chunk;
-    } else {
-      constexpr int perRow = chunk / vector;
-      int m = position / perRow, part = position % perRow;
-      at.m = row + m, at.n = column + part * vector;
-      at.low = staged + m * pitch + part * 4, at.high = at.low + oddHalf;
-      at.exists = m < 16;
-    }
-    at.exists = at.exists && at.m < Config::M && at.n < Config::N;
+    int position = pass * 32 + threadIdx.x % 32, m = position / perRow, part = position % perRow;
+    Place at{row + m, column + part * vector, staged + m * pitch + part * 4, nullptr, false};
+    at.high = at.low + oddHalf;
+    at.exists = at.m < Config::M && at.n < Config::N;
     return at;
   }
 

@@ -1,0 +1,83 @@
+// From the accumulators of wgmma to a dense 16-bit result, through TMA.
+#pragma once
+
+#include <kfuse/epilogue.cuh>
+#include <kfuse/ptx_sm90.cuh>
+
+namespace kfuse {
+
+/// An epilogue whose one result TMA writes.
+template <class Epilogue> struct ToTiles {
+  Epilogue epilogue;
+  const TensorMap *result;
+};
+
+/// The 16 x `columns` part of a warpgroup's product that one warp holds: its lane has two neighbouring
+/// columns of rows lane / 4 and lane / 4 + 8 in every eight columns. The epilogue finishes them where they
+/// are; the warp collects `width` columns in one of two swizzled buffers and leaves the writing to TMA, which
+/// goes on under the next tile.
+template <class Config, int columns> struct WarpStore {
+  using Index = typename Config::Index;
+  static constexpr int width = columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16;
+  static constexpr int rowBytes = width * 2, bufferBytes = 16 * rowBytes, bytes = 2 * bufferBytes;
+  static_assert(columns % width == 0 && Config::epilogueVector == 2);
+
+  unsigned buffer; ///< The one to fill next; `bytes` are aligned to themselves, so a flipped bit is the other.
+
+  __device__ __forceinline__ explicit WarpStore(unsigned char *staged) : buffer(sharedAddress(staged)) {}
+
+  template <class Epilogue>
+  __device__ __forceinline__ void finish(const float (&sums)[columns / 2], const ToTiles<Epilogue> &to, Index batch,
+                                         Index row, Index column) {
+    const int lane = threadIdx.x % 32;
+    const Index m = row + lane / 4;
+#pragma unroll
+    for (int first = 0; first < columns; first += width) {
+      if (lane == 0)
+        waitStores<1>();
+      __syncwarp();
+#pragma unroll
+      for (int j = 0; j < width / 8; j += 2) {
+        const float *from = &sums[(first / 8 + j) * 4];
+        const Index n = column + first + j * 8 + lane % 4 * 2;
+        storeMatrices(buffer + offset(lane % 16, j + lane / 16), finished(to.epilogue, from, batch, m, n),
+                      finished(to.epilogue, from + 2, batch, m + 8, n),
+                      finished(to.epilogue, from + 4, batch, m, n + 8),
+                      finished(to.epilogue, from + 6, batch, m + 8, n + 8));
+      }
+      fenceForTma();
+      __syncwarp();
+      if (lane == 0)
+        storeBox(to.result, column + first, row, Epilogue::resultBatch(batch), buffer);
+      buffer ^= bufferBytes;
+    }
+  }
+
+  /// No buffer is in use any more.
+  __device__ __forceinline__ void drain() const {
+    if (threadIdx.x % 32 == 0)
+      waitStores<0>();
+  }
+
+private:
+  /// Of a row's piece of 16 bytes, as TMA's swizzle over rowBytes places it.
+  static __device__ __forceinline__ unsigned offset(int row, int piece) {
+    unsigned plain = row * rowBytes + piece * 16;
+    return plain ^ (plain >> 3 & (rowBytes - 16));
+  }
+
+  /// Two neighbours, through the epilogue and rounded; what lies past the edge is not written.
+  template <class Epilogue>
+  static __device__ __forceinline__ unsigned finished(const Epilogue &epilogue, const float *sums, Index batch, Index m,
+                                                      Index n) {
+    typename Epilogue::Operands x{};
+    if (m < Config::M && n < Config::N)
+      epilogue.load(x, batch, m, n, 2);
+    Vector<float, 2> y = epilogue.compute(x, {{sums[0], sums[1]}}, batch, m, n, 2);
+    typename Epilogue::Result pair[2];
+    encodePair(pair, y[0], y[1]);
+    return pair[0].bits | static_cast<unsigned>(pair[1].bits) << 16;
+  }
+};
+
+} // namespace kfuse
