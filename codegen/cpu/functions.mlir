@@ -3,12 +3,10 @@
 
 // e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2 (Cephes' expf). Adding 1.5 2^23 rounds to an
 // integer and leaves it in the low bits of the sum: with 126 more, shifted left by 23, they are 2^(n-1).
-// Results below 2^-125.5 are 0.
-func.func private @exp(%x: f32) -> f32 {
+// Results below 2^-125.5 are 0. For x up to 88.72.
+func.func private @exp_below(%x: f32) -> f32 {
   %low = arith.constant -86.989 : f32
-  %high = arith.constant 88.7228394 : f32
   %zero = arith.constant 0.0 : f32
-  %infinity = arith.constant 0x7F800000 : f32
   %log2e = arith.constant 1.44269504 : f32
   %shifter = arith.constant 12583038.0 : f32
   %bits = arith.constant 23 : i32
@@ -38,9 +36,16 @@ func.func private @exp(%x: f32) -> f32 {
   %scale = arith.bitcast %exponent : i32 to f32
   %e = arith.mulf %double, %scale : f32
   %isSmall = arith.cmpf olt, %x, %low : f32
-  %e0 = arith.select %isSmall, %zero, %e : f32
+  %result = arith.select %isSmall, %zero, %e : f32
+  return %result : f32
+}
+
+func.func private @exp(%x: f32) -> f32 {
+  %high = arith.constant 88.7228394 : f32
+  %infinity = arith.constant 0x7F800000 : f32
+  %e = func.call @exp_below(%x) : (f32) -> f32
   %isLarge = arith.cmpf ogt, %x, %high : f32
-  %result = arith.select %isLarge, %infinity, %e0 : f32
+  %result = arith.select %isLarge, %infinity, %e : f32
   return %result : f32
 }
 
@@ -197,26 +202,44 @@ func.func private @erf(%x: f32) -> f32 {
   return %result : f32
 }
 
+// x Phi(x), with 1 - Phi(a) = e^(-a^2/2) k P(k) for a = |x|, k = 1 / (1 + 0.31 a): a minimax fit of
+// relative error 1.6e-7 on [0, 14]. The sum 1 + erf would cancel where x is negative.
 func.func private @gelu(%x: f32) -> f32 {
-  // Below 0, x/2 erfc(|t|) keeps the digits that 1 + erf(t) would cancel, t = x / sqrt 2.
   %zero = arith.constant 0.0 : f32
-  %half = arith.constant 0.5 : f32
   %one = arith.constant 1.0 : f32
-  %bound = arith.constant 0.927734375 : f32
-  %scale = arith.constant 0.707106781 : f32
-  %t = arith.mulf %x, %scale : f32
-  %a = math.absf %t : f32
-  %p = func.call @erfc_exponent(%a) : (f32) -> f32
-  %erfc = func.call @exp(%p) : (f32) -> f32
-  %rest = arith.mulf %erfc, %half : f32
-  %most = arith.subf %one, %rest : f32
+  %minusHalf = arith.constant -0.5 : f32
+  %far = arith.constant 14.0 : f32
+  %p = arith.constant 0.31 : f32
+  %p7 = arith.constant 0.035841944678376404 : f32
+  %p6 = arith.constant -0.14160545811818773 : f32
+  %p5 = arith.constant 0.1550692783591123 : f32
+  %p4 = arith.constant -0.014904625149685366 : f32
+  %p3 = arith.constant 0.1101107493029616 : f32
+  %p2 = arith.constant 0.10777091656524541 : f32
+  %p1 = arith.constant 0.12406036718091468 : f32
+  %p0 = arith.constant 0.12365690869249744 : f32
+  %magnitude = math.absf %x : f32
+  %isFar = arith.cmpf ogt, %magnitude, %far : f32
+  %a = arith.select %isFar, %far, %magnitude : f32
+  %d = math.fma %a, %p, %one : f32
+  %k = arith.divf %one, %d : f32
+  %q6 = math.fma %p7, %k, %p6 : f32
+  %q5 = math.fma %q6, %k, %p5 : f32
+  %q4 = math.fma %q5, %k, %p4 : f32
+  %q3 = math.fma %q4, %k, %p3 : f32
+  %q2 = math.fma %q3, %k, %p2 : f32
+  %q1 = math.fma %q2, %k, %p1 : f32
+  %q0 = math.fma %q1, %k, %p0 : f32
+  %q = arith.mulf %q0, %k : f32
+  %half = arith.mulf %a, %minusHalf : f32
+  %power = arith.mulf %half, %a : f32
+  %e = func.call @exp_below(%power) : (f32) -> f32
+  %tail = arith.mulf %q, %e : f32
+  %minus = arith.negf %a : f32
+  %positive = math.fma %minus, %tail, %x : f32
+  %negative = arith.mulf %x, %tail : f32
   %isNegative = arith.cmpf olt, %x, %zero : f32
-  %far = arith.select %isNegative, %rest, %most : f32
-  %erf = func.call @erf_near(%t) : (f32) -> f32
-  %near = math.fma %erf, %half, %half : f32
-  %isFar = arith.cmpf ogt, %a, %bound : f32
-  %factor = arith.select %isFar, %far, %near : f32
-  %result = arith.mulf %x, %factor : f32
+  %result = arith.select %isNegative, %negative, %positive : f32
   return %result : f32
 }
 
