@@ -1,6 +1,7 @@
 // kfuse_gpu_bench [matmul|skinny|pointwise|rows|MxNxK]...: the CUDA templates against cuBLASLt and against a
 // device copy. Every config of a region is compiled and measured; the best is measured again in turns
 // with its rival, since clocks drift.
+#include "bench/Cases.h"
 #include "codegen/Region.h"
 #include "codegen/cuda/DeviceLibrary.h"
 #include "codegen/cuda/Templates.h"
@@ -23,6 +24,7 @@
 namespace {
 
 using namespace kfuse;
+using bench::Case;
 using codegen::KernelPlan;
 using codegen::Region;
 using codegen::TileConfig;
@@ -45,10 +47,6 @@ double median(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   return samples[samples.size() / 2];
 }
-
-struct Case {
-  std::string name, text;
-};
 
 struct Candidate {
   TileConfig config;
@@ -100,12 +98,7 @@ public:
   }
 
   void matmul(DType type, std::int64_t M, std::int64_t N, std::int64_t K) {
-    std::string element(toString(type)), m = std::to_string(M), n = std::to_string(N), k = std::to_string(K);
-    std::string x = "tensor<" + m + "x" + k + "x" + element + ">", w = "tensor<" + n + "x" + k + "x" + element + ">",
-                y = "tensor<" + m + "x" + n + "x" + element + ">";
-    Case given{"matmul " + m + "x" + n + "x" + k + " " + element,
-               "func.func @f(%x: " + x + ", %w: " + w + ") -> " + y + " { %0 = kfuse.matmul %x, %w {transpose_b} : (" +
-                   x + ", " + w + ") -> " + y + " return %0 : " + y + " }"};
+    Case given = bench::matmul(type, M, N, K, true);
     mlir::OwningOpRef<mlir::ModuleOp> module;
     Region region = parse(given, module);
     std::vector<Candidate> candidates = tuned(region);
@@ -223,52 +216,6 @@ private:
   double copyRate = 1;
 };
 
-std::string tensor(const std::string &shape, const std::string &type) { return "tensor<" + shape + "x" + type + ">"; }
-
-/// A region of one op on tensors of one type.
-Case op(const std::string &name, const std::string &shape, const std::string &type, int operands,
-        const std::string &attributes = "") {
-  std::string t = tensor(shape, type), parameters, names, types;
-  for (int i = 0; i < operands; ++i) {
-    std::string argument = "%a" + std::to_string(i);
-    parameters += (i ? ", " : "") + argument + ": " + t;
-    names += (i ? ", " : "") + argument;
-    types += (i ? ", " : "") + t;
-  }
-  return {name + " " + shape + " " + type, "func.func @f(" + parameters + ") -> " + t + " { %r = kfuse." + name + " " +
-                                               names + attributes + " : (" + types + ") -> " + t + " return %r : " + t +
-                                               " }"};
-}
-
-/// RMS or layer norm with weights over the last dimension.
-Case norm(const std::string &name, const std::string &rows, const std::string &columns, const std::string &type) {
-  bool isLayer = name == "layer_norm";
-  std::string t = tensor(rows + "x" + columns, type), v = tensor(columns, type);
-  std::string parameters = "%x: " + t + ", %w: " + v + (isLayer ? ", %b: " + v : ""),
-              types = t + ", " + v + (isLayer ? ", " + v : "");
-  std::string call =
-      isLayer ? "\"kfuse.layer_norm\"(%x, %w, %b) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 1>}>"
-              : "kfuse.rms_norm %x, %w {epsilon = 1.0e-5 : f32}";
-  return {name + " " + rows + "x" + columns + " " + type, "func.func @f(" + parameters + ") -> " + t +
-                                                              " { %r = " + call + " : (" + types + ") -> " + t +
-                                                              " return %r : " + t + " }"};
-}
-
-Case columnSum(const std::string &rows, const std::string &columns, const std::string &type) {
-  std::string t = tensor(rows + "x" + columns, type), v = tensor(columns, type);
-  return {"column sum " + rows + "x" + columns + " " + type,
-          "func.func @f(%x: " + t + ") -> " + v +
-              " { %r = kfuse.reduce %x {function = \"sum\", axes = array<i64: 0>} : (" + t + ") -> " + v +
-              " return %r : " + v + " }"};
-}
-
-Case transpose(const std::string &rows, const std::string &columns, const std::string &type) {
-  std::string t = tensor(rows + "x" + columns, type), r = tensor(columns + "x" + rows, type);
-  return {"transpose " + rows + "x" + columns + " " + type,
-          "func.func @f(%x: " + t + ") -> " + r + " { %r = kfuse.transpose %x {permutation = array<i64: 1, 0>} : (" +
-              t + ") -> " + r + " return %r : " + r + " }"};
-}
-
 } // namespace
 
 int main(int argc, char **argv) {
@@ -280,6 +227,7 @@ int main(int argc, char **argv) {
   auto wanted = [&](const char *part) {
     return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
   };
+  using namespace kfuse::bench;
   Bench bench;
   bench.measureCopy();
   for (auto [M, N, K] : shapes)
