@@ -16,6 +16,12 @@ using ir::Scalar;
 using ir::ScalarNode;
 using Kind = ScalarNode::Kind;
 
+/// x / d as (x * scale) * inverse. The scale is a power of two that keeps 1 / d finite where d is
+/// subnormal; x times it overflows only where the quotient does.
+struct TileEmitter::Reciprocal {
+  std::string scale, inverse;
+};
+
 /// A linalg.generic under construction: operands, and the SSA names its region gives nodes.
 struct TileEmitter::Body {
   struct Operand {
@@ -27,6 +33,8 @@ struct TileEmitter::Body {
   std::map<int, std::string> values;
   /// Nodes that the region computes from an index: its linear form and its value at the tile's base.
   std::map<int, std::pair<TileIndex, std::string>> indices;
+  /// Quotients whose divisor is the same everywhere in the tile.
+  std::map<int, Reciprocal> reciprocals;
 };
 
 TileEmitter TileEmitter::inner(Names innerBase, ArrayRef<TileDim> innerTile) const {
@@ -288,8 +296,32 @@ void TileEmitter::prepare(Scalar s, Body &body) {
       body.indices[s.id] = {*index, text.apply(index->base, base)};
     return;
   }
+  if (isDividedByScalar(value)) {
+    body.reciprocals[s.id] = reciprocalOf(value.operands[1]);
+    return prepare(value.operands[0], body);
+  }
   for (Scalar operand : value.operands)
     prepare(operand, body);
+}
+
+/// A division takes as long as 20 multiplications.
+bool TileEmitter::isDividedByScalar(const ScalarNode &value) const {
+  return value.kind == Kind::Apply && value.function == "div" && value.type == DType::F32 &&
+         varies(value.operands[0]) && !varies(value.operands[1]);
+}
+
+TileEmitter::Reciprocal TileEmitter::reciprocalOf(Scalar divisor) {
+  constexpr double smallestNormal = 0x1p-126, large = 0x1p64;
+  std::string d = scalar(divisor), one = text.constant(1, DType::F32);
+  std::string magnitude = text.let("v", "math.absf " + d + " : f32");
+  std::string isTiny =
+      text.let("g", "arith.cmpf olt, " + magnitude + ", " + text.constant(smallestNormal, DType::F32) + " : f32");
+  Reciprocal result;
+  result.scale =
+      text.let("v", "arith.select " + isTiny + ", " + text.constant(large, DType::F32) + ", " + one + " : f32");
+  std::string scaled = text.let("v", "arith.mulf " + d + ", " + result.scale + " : f32");
+  result.inverse = text.let("v", "arith.divf " + one + ", " + scaled + " : f32");
+  return result;
 }
 
 //===- The linalg.generic --------------------------------------------------------------------===//
@@ -308,6 +340,11 @@ std::string TileEmitter::inBody(Scalar s, Body &body) {
       value = text.let("x", "arith.addi " + value + ", " + scaled + " : index");
     }
     return name = text.let("v", "arith.index_cast " + value + " : index to i64");
+  }
+  if (auto found = body.reciprocals.find(s.id); found != body.reciprocals.end()) {
+    std::string dividend = inBody(node(s).operands[0], body);
+    std::string scaled = text.let("v", "arith.mulf " + dividend + ", " + found->second.scale + " : f32");
+    return body.values[s.id] = text.let("v", "arith.mulf " + scaled + ", " + found->second.inverse + " : f32");
   }
   Names operands;
   for (Scalar operand : node(s).operands)

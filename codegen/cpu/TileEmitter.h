@@ -55,6 +55,7 @@ public:
 
 private:
   struct Body;
+  struct Reciprocal;
 
   const ir::ScalarNode &node(ir::Scalar s) const { return kernel.graph[s]; }
   bool dependsOnTile(mlir::AffineExpr expr) const;
@@ -79,6 +80,8 @@ private:
 
   void prepare(ir::Scalar node, Body &body);
   void prepareLoad(ir::Scalar node, Body &body);
+  bool isDividedByScalar(const ir::ScalarNode &node) const;
+  Reciprocal reciprocalOf(ir::Scalar divisor);
   std::string inBody(ir::Scalar node, Body &body);
   std::string combine(std::string_view reduction, DType type, const std::string &a, const std::string &b);
 

@@ -184,3 +184,12 @@ TEST_CASE("cpu.pointwise: state updates, in range and out of it") {
               "tensor<4xi32>) -> tensor<4x12x40xf32>",
               {state, value, position});
 }
+
+TEST_CASE("cpu.pointwise: rows divided by one number each, subnormal and huge ones too") {
+  for (auto [low, high] :
+       {std::pair(1e-41, 9e-39), std::pair(1e-39, 1e-37), std::pair(0.5, 3.0), std::pair(1e37, 3e38)}) {
+    HostTensor x = uniform(DType::F32, {33, 130}, 1, low, high), d = uniform(DType::F32, {33, 1}, 2, low, high);
+    checkRegion("kfuse.div %arg0, %arg1 : (" + typeText(x) + ", " + typeText(d) + ") -> " + typeText(x), {x, d},
+                "cpu.pointwise");
+  }
+}
