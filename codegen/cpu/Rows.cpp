@@ -13,6 +13,7 @@
 #include "codegen/cpu/TileEmitter.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 
 #include <cmath>
 #include <map>
@@ -125,6 +126,7 @@ struct Tiling {
   int64_t width;  ///< Lanes of a strip.
   int64_t strips; ///< Across rows: strips of an item.
   bool isAlong;   ///< Strips run along the row.
+  bool fetchesAhead;
 };
 
 Tiling tilingOf(const LinearGraph &graph, const TileConfig &config) {
@@ -133,6 +135,7 @@ Tiling tilingOf(const LinearGraph &graph, const TileConfig &config) {
   tiling.isAlong = static_cast<int>(tiling.dense) == graph.graph.domain.reductionDim;
   tiling.width = std::min(config["width"], graph.extents()[tiling.dense]);
   tiling.strips = config["strips"];
+  tiling.fetchesAhead = config["ahead"] != 0;
   return tiling;
 }
 
@@ -165,7 +168,8 @@ public:
         extent(kernel.graph.extents()[column]),
         passes(PassPlanner(kernel.graph).plan(fitsRowBuffer(kernel.graph, tiling))) {}
 
-  void write(const Names &item) { tiling.isAlong ? writeAlong(item) : writeAcross(item); }
+  /// The row, or rows, of an item; `next` is the item after it.
+  void write(const Names &item, const Names &next) { tiling.isAlong ? writeAlong(item, next) : writeAcross(item); }
 
 private:
   const ScalarNode &node(Scalar s) const { return kernel.graph[s]; }
@@ -212,7 +216,7 @@ private:
 
   //===- Along the row -----------------------------------------------------------------------===//
 
-  void writeAlong(const Names &item) {
+  void writeAlong(const Names &item, const Names &next) {
     Names base = item;
     base[column] = text.index(0);
     TileEmitter row(kernel, base, {});
@@ -226,6 +230,8 @@ private:
         for (Scalar s : passes.saved[pass])
           stores.push_back({s, lanes(buffers[s.id], node(s).type, at, size)});
         strip.store(stores);
+        if (pass == 1 && tiling.fetchesAhead)
+          prefetch(next, column, at, size);
       });
       for (const Accumulator &accumulator : accumulators)
         row.bind(accumulator.node, finish(accumulator));
@@ -233,8 +239,38 @@ private:
     if (!passes.elementOutputs.empty())
       forStrips(text, extent, tiling.width, [&](const std::string &at, int64_t size) {
         stripAt(row, item, at, size, passes.reductions.size()).storeOutputs(passes.elementOutputs);
+        if (passes.reductions.size() == 1 && tiling.fetchesAhead)
+          prefetch(next, column, at, size);
       });
     row.storeOutputs(passes.rowOutputs);
+  }
+
+  /// Fetches a strip along dimension `along` of the point `next` into the second-level cache. The first
+  /// pass over a row waits for memory and the others do not: fetching the next row in the second one
+  /// keeps memory busy throughout. Past the last row the address is of nothing, which a fetch ignores.
+  void prefetch(Names next, unsigned along, const std::string &at, int64_t size) {
+    constexpr int64_t lineBytes = 64;
+    next[along] = at;
+    for (const ScalarNode &load : kernel.graph.graph.nodes) {
+      if (load.kind != Kind::Load || !load.symbols.empty() || !load.guards.empty() || !isStreamed(load, along))
+        continue;
+      View memory = kernel.input(load.input);
+      std::string first = text.apply(load.map.getResult(0), next);
+      int64_t line = lineBytes / byteWidth(kernel.graph.graph.inputs[load.input].type);
+      for (int64_t offset = 0; offset < size; offset += line) {
+        std::string i = text.let("i", "arith.addi " + first + ", " + text.index(offset) + " : index");
+        text.line("memref.prefetch " + memory.name + "[" + i + "], read, locality<2>, data : " + memory.type);
+      }
+    }
+  }
+
+  /// Whether the load is dense along that dimension and differs along others.
+  bool isStreamed(const ScalarNode &load, unsigned along) const {
+    mlir::AffineExpr offset = load.map.getResult(0);
+    std::optional<TileIndex> index = linearInTile(offset, TileDim{along, tiling.width, tiling.width});
+    return index && index->strides[0] == 1 &&
+           llvm::any_of(llvm::seq<unsigned>(0, kernel.graph.extents().size()),
+                        [&](unsigned dim) { return dim != along && offset.isFunctionOfDim(dim); });
   }
 
   /// A strip of the row in pass `pass`, which knows what earlier passes saved.
@@ -272,6 +308,8 @@ private:
       text.loop(text.index(0), text.index(extent), 1, [&](const std::string &k) {
         forStripsAcross(k, [&](TileEmitter &strip, const std::string &local, int64_t size) {
           strip.store(intoAccumulators(accumulators, local, size));
+          if (pass == 0 && tiling.fetchesAhead)
+            prefetchRow(item, k, local, size);
         });
       });
       finished.insert(finished.end(), accumulators.begin(), accumulators.end());
@@ -284,6 +322,16 @@ private:
     if (!passes.rowOutputs.empty())
       forStripsAcross(text.index(0),
                       [&](TileEmitter &strip, const std::string &, int64_t) { strip.storeOutputs(passes.rowOutputs); });
+  }
+
+  /// Fetches a strip some rows below: rows are far apart, which the processor does not foresee.
+  void prefetchRow(Names item, const std::string &k, const std::string &local, int64_t size) {
+    constexpr int64_t rowsAhead = 8;
+    int64_t block = tiling.width * tiling.strips;
+    std::string first = text.let("i", "arith.muli " + item[tiling.dense] + ", " + text.index(block) + " : index");
+    std::string at = text.let("i", "arith.addi " + first + ", " + local + " : index");
+    item[column] = text.let("i", "arith.addi " + k + ", " + text.index(rowsAhead) + " : index");
+    prefetch(item, tiling.dense, at, size);
   }
 
   Kernel &kernel;
@@ -312,15 +360,12 @@ public:
 
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &) const override {
     LinearGraph graph = linearised(region.graph, 1);
+    bool isAlong = tilingOf(graph, {{"width", 64}, {"strips", 1}, {"ahead", 1}}).isAlong;
     std::vector<TileConfig> configs;
-    for (int64_t width : {64, 32, 16}) {
-      if (tilingOf(graph, {{"width", width}, {"strips", 1}}).isAlong) {
-        configs.push_back({{"width", width}, {"strips", 1}});
-        continue;
-      }
-      for (int64_t strips : {1, 4, 16})
-        configs.push_back({{"width", width}, {"strips", strips}});
-    }
+    for (int64_t ahead : {1, 0})
+      for (int64_t width : {64, 32, 16})
+        for (int64_t strips : isAlong ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 4, 16})
+          configs.push_back({{"width", width}, {"strips", strips}, {"ahead", ahead}});
     return configs;
   }
 
@@ -349,7 +394,8 @@ public:
     Kernel kernel(region.name, graph);
     llvm::SmallVector<int64_t> grid = itemGrid(graph, tiling);
     kernel.text.loop("%begin", "%end", 1, [&](const std::string &item) {
-      RowWriter(kernel, tiling).write(kernel.text.delinearise(item, grid));
+      std::string next = kernel.text.let("i", "arith.addi " + item + ", " + kernel.text.index(1) + " : index");
+      RowWriter(kernel, tiling).write(kernel.text.delinearise(item, grid), kernel.text.delinearise(next, grid));
     });
     KernelPlan plan = planOf(region, target);
     plan.launches.push_back(kernel.launch(ir::elementsIn(grid), grainOf(graph, grid)));
