@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -20,8 +21,8 @@ constexpr std::size_t perCache = 4; ///< Arrays of four times the last-level cac
 constexpr std::size_t minBytes = 64UL << 20;
 constexpr std::size_t maxBytes = 256UL << 20; ///< ... but no larger than this: servers have caches of 1 GB.
 constexpr int passes = 4;                     ///< The first one faults pages in; the fastest counts.
-constexpr long fmaIterations = 2'000'000;     ///< 12 M cycles at two chains a cycle: 4 ms at 3 GHz.
-constexpr int sustainedRounds = 8;
+constexpr long fmaIterations = 50'000;        ///< Of a chunk: 300 K cycles at two chains a cycle, 0.1 ms at 3 GHz.
+constexpr int fmaChunks = 400;
 
 /// Microseconds of one run of `work(thread)` on every thread at once.
 double timeOnAll(int threads, const std::function<void(int)> &work) {
@@ -78,6 +79,24 @@ Unit widestUnit() {
   return __builtin_cpu_supports("fma") ? Unit{multiplyAdd256, 8} : Unit{multiplyAdd128, 4};
 }
 
+/// FLOP per microsecond of all threads: of each, the median over chunks shorter than the turns that a
+/// busy system's scheduler gives. A rate over all of the time would count the others' turns.
+double multiplyAddRate(int threads) {
+  Unit unit = widestUnit();
+  std::vector<double> rates(static_cast<std::size_t>(threads));
+  timeOnAll(threads, [&](int thread) {
+    std::vector<double> times;
+    for (int chunk = 0; chunk < fmaChunks; ++chunk) {
+      Clock::time_point start = Clock::now();
+      unit.run(fmaIterations);
+      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    }
+    std::nth_element(times.begin(), times.begin() + fmaChunks / 2, times.end());
+    rates[static_cast<std::size_t>(thread)] = 2.0 * chains * unit.width * fmaIterations / times[fmaChunks / 2];
+  });
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
 std::uint64_t sumWords(const std::byte *bytes, std::size_t count) {
   using Words [[gnu::vector_size(64)]] = std::uint64_t;
   const auto *words = reinterpret_cast<const Words *>(bytes);
@@ -112,15 +131,7 @@ Peaks measureCpuPeaks(int threads, const Peaks &nominal) {
         2 * bytes / fastest(passes, threads, [&](int t) { std::memcpy(at(to, t), at(from, t), slice); });
     peaks.readBytesPerUs = bytes / fastest(passes, threads, [&](int t) { keep(sumWords(at(from, t), slice)); });
   }
-  Unit unit = widestUnit();
-  double flops = 2.0 * chains * unit.width * fmaIterations * threads;
-  auto work = [&](int) { unit.run(fmaIterations); };
-  peaks.f32Burst = flops / fastest(2, threads, work);
-  double sustainedUs = 0;
-  for (int round = 0; round < sustainedRounds; ++round)
-    sustainedUs += timeOnAll(threads, work) / sustainedRounds;
-  peaks.f32Sustained = flops / sustainedUs;
-  peaks.f32Burst = std::max(peaks.f32Burst, peaks.f32Sustained);
+  peaks.f32Burst = peaks.f32Sustained = multiplyAddRate(threads);
   peaks.halfBurst = peaks.f32Burst;
   peaks.halfSustained = peaks.f32Sustained;
   peaks.measured = true;
