@@ -35,6 +35,8 @@ public:
   virtual std::string_view name() const = 0;
   /// Whether this template computes the region right; the reason when not.
   virtual ir::FusionDecision match(const Region &region, const ir::Target &target) const = 0;
+  /// What people should know about how it takes a region that matches: a faster way that is closed to it; or "".
+  virtual std::string remark(const Region &, const ir::Target &) const { return ""; }
   /// Every legal config for a region that matches: fits shared memory, registers and threads.
   virtual std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const = 0;
   /// Modelled microseconds, for ranking; cheap (well under a millisecond).

@@ -44,6 +44,15 @@ public:
     return ir::FusionDecision::no(reasons);
   }
 
+  /// Where the target has wgmma and the types are its own, why the product does not run on it.
+  std::string remark(const Region &region, const ir::Target &target) const override {
+    bool isHalf = region.mathType == DType::F16 || region.mathType == DType::BF16;
+    if (target.capability != 90 || !isHalf)
+      return "";
+    ir::FusionDecision decision = matmulSm90Template().match(region, target);
+    return decision ? "" : "not on wgmma: " + decision.reason();
+  }
+
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
     std::vector<TileConfig> all;
     for (const Way &way : ways())

@@ -4,6 +4,7 @@
 #include "tuner/api/Handles.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <map>
@@ -52,6 +53,8 @@ std::string toJson(const tuner::PlannedModel &model) {
                 {"intensity", row.intensity()},
                 {"regime", tuner::toString(row.bound.regime)},
                 {"bound_us", row.bound.boundUs}};
+    std::string remark = row.kernel.kernelTemplate->remark(region, *model.target);
+    kernel["remark"] = remark.empty() ? Json(nullptr) : Json(remark);
     kernel["attention"] = row.kernel.attention ? Json(*row.kernel.attention) : Json(nullptr);
     json["kernels"].push_back(std::move(kernel));
   }
@@ -63,7 +66,8 @@ std::string toJson(const tuner::PlannedModel &model) {
   return json.dump(2) + "\n";
 }
 
-void printKernels(const std::vector<Row> &rows) {
+void printKernels(const std::vector<Row> &rows, const ir::Target &target) {
+  std::map<std::string, std::vector<std::string>> remarks;
   Table table({">runs", ">FLOPs", ">bytes", ">FLOP/B", "regime", ">bound", "template", "fused ops"});
   double total = 0;
   for (const Row &row : rows) {
@@ -74,8 +78,16 @@ void printKernels(const std::vector<Row> &rows) {
                fmt::format("{:.1f}", row.intensity()), std::string(tuner::toString(row.bound.regime)),
                formatTime(row.bound.boundUs), std::string(kernel.kernelTemplate->name()), kernel.region.ops + note});
     total += row.bound.boundUs * kernel.uses;
+    if (std::string remark = kernel.kernelTemplate->remark(kernel.region, target); !remark.empty())
+      remarks[remark].push_back(kernel.region.name);
   }
   fmt::print("{}sum of bounds: {}\n", table.str(), formatTime(total));
+  if (remarks.empty())
+    return;
+  Table notes({"remark", "kernels"});
+  for (const auto &[remark, kernels] : remarks)
+    notes.add({remark, fmt::format("{}", fmt::join(kernels, ", "))});
+  fmt::print("\n{}", notes.str());
 }
 
 /// "rms_norm 'node_mul_2'" -> "rms_norm".
@@ -125,7 +137,7 @@ int explain(const ModelOptions &options) {
     launches += static_cast<std::size_t>(kernel.uses);
   fmt::print("{} on {}:\n{} launches of {} distinct kernels; bounds from datasheet rates\n\n",
              options.model.substr(options.model.rfind('/') + 1), (*target)->name, launches, planned->kernels.size());
-  printKernels(rowsOf(*planned));
+  printKernels(rowsOf(*planned), *planned->target);
   printRefusals(planned->refusals);
   printMemory(*planned);
   return 0;
