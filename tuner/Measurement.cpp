@@ -40,7 +40,7 @@ Timing summarise(std::vector<double> samplesUs) {
 }
 
 bool isTie(const Timing &best, const Timing &other) {
-  double noise = std::clamp(best.spread + other.spread, 0.01, 0.03);
+  double noise = std::clamp(best.spread + other.spread, 0.005, 0.015);
   return other.medianUs <= best.medianUs * (1 + noise);
 }
 

@@ -43,7 +43,7 @@ struct Timing {
 Timing summarise(std::vector<double> samplesUs);
 
 /// Candidates whose medians differ by less than noise are a tie: their spreads added, but at least
-/// 1 % and at most 3 %, what published tuners see between identical runs.
+/// 0.5 % and at most 1.5 %: more would give away what products of large matrices differ by.
 bool isTie(const Timing &best, const Timing &other);
 
 /// One candidate of one region on one device. Neither timing nor failure: started, not yet back.

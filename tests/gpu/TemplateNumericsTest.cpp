@@ -98,7 +98,7 @@ std::vector<HostTensor> run(Gpu &gpu, const Compiled &compiled, const std::vecto
 void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTemplate &source, std::size_t count,
               bool mayRefuse = false) {
   Gpu gpu;
-  std::size_t taken = 0;
+  std::size_t taken = 0, configs = 0, spilled = 0;
   const ir::Target &target = *ir::findTarget(gpu.device->target());
   const char *only = std::getenv("KFUSE_CASE");
   for (const TemplateCase &text : cases) {
@@ -117,12 +117,14 @@ void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTempl
          compileAll(source, given.region, target, spread(source.candidates(given.region, target), count))) {
       INFO(compiled.config.str());
       REQUIRE_MESSAGE(compiled.kernel, compiled.kernel.error().message);
-      CHECK(compiled.kernel->facts.spillBytes == 0);
+      ++configs, spilled += compiled.kernel->facts.spillBytes > 0;
       for (const reference::Verdict &verdict : oracle.judge(run(gpu, compiled, inputs, given.states())))
         CHECK_MESSAGE(verdict.right, verdict.message);
     }
   }
   CHECK((only || taken > 0));
+  // The tuner refuses what spills: a template that offers more than a few such configs wastes its time.
+  CHECK_MESSAGE(spilled * 20 <= configs, spilled << " of " << configs << " configs spill");
 }
 
 bool isHopper() { return Gpu().isHopper(); }

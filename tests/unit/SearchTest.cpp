@@ -107,9 +107,9 @@ TEST_CASE("search: semaphores must be left zero") {
 
 TEST_CASE("search: candidates within the noise are a tie, broken by registers and then by text") {
   Fixture f({{0, {.us = 20.0, .registers = 64}},
-             {1, {.us = 20.3, .registers = 32}},
-             {2, {.us = 20.1, .registers = 32}},
-             {3, {.us = 21.0, .registers = 16}}}); // 5 % is no tie: the fakes have no spread.
+             {1, {.us = 20.09, .registers = 32}},
+             {2, {.us = 20.05, .registers = 32}},
+             {3, {.us = 20.2, .registers = 16}}}); // 1 % is no tie: the fakes have no spread.
   CHECK(f.tuneOne()->report.config == "id=1");
 }
 

@@ -4,7 +4,6 @@
 #include "tuner/api/Handles.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <map>
@@ -67,7 +66,7 @@ std::string toJson(const tuner::PlannedModel &model) {
 }
 
 void printKernels(const std::vector<Row> &rows, const ir::Target &target) {
-  std::map<std::string, std::vector<std::string>> remarks;
+  std::map<std::string, int> remarks;
   Table table({">runs", ">FLOPs", ">bytes", ">FLOP/B", "regime", ">bound", "template", "fused ops"});
   double total = 0;
   for (const Row &row : rows) {
@@ -79,14 +78,14 @@ void printKernels(const std::vector<Row> &rows, const ir::Target &target) {
                formatTime(row.bound.boundUs), std::string(kernel.kernelTemplate->name()), kernel.region.ops + note});
     total += row.bound.boundUs * kernel.uses;
     if (std::string remark = kernel.kernelTemplate->remark(kernel.region, target); !remark.empty())
-      remarks[remark].push_back(kernel.region.name);
+      ++remarks[remark];
   }
   fmt::print("{}sum of bounds: {}\n", table.str(), formatTime(total));
   if (remarks.empty())
     return;
-  Table notes({"remark", "kernels"});
-  for (const auto &[remark, kernels] : remarks)
-    notes.add({remark, fmt::format("{}", fmt::join(kernels, ", "))});
+  Table notes({">kernels", "remark"});
+  for (const auto &[remark, count] : remarks)
+    notes.add({std::to_string(count), remark});
   fmt::print("\n{}", notes.str());
 }
 
