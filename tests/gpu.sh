@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# GPU tests from a packed folder (tests/pack.sh): unit tests on the device, every example tuned and
+# GPU tests from a packed folder (tests/pack.sh): unit tests on the device, the sanitizer, every example tuned and
 # checked against the reference evaluator. Prints a short table last, full results go to OUT.
 # Usage: tests/gpu.sh BUNDLE OUT [MODEL-GLOB...]
 set -uo pipefail
@@ -19,7 +19,18 @@ if [ -x "$work/kfuse_gpu_tests" ]; then
   tail -3 "$out/gpu_tests.log"
 fi
 
+# A product through every schedule under the sanitizer, where the toolkit has it.
 table=()
+if [ -x "$work/kfuse_gpu_tests" ] && sanitizer=$(command -v compute-sanitizer); then
+  for tool in memcheck racecheck; do
+    for product in bias_relu matmul_3x33x4104; do
+      KFUSE_CASE=$product timeout 250 "$sanitizer" --tool "$tool" --error-exitcode 9 "$work/kfuse_gpu_tests" \
+        --test-case='cuda.matmul_sm90*,cuda.gemv*' >"$out/$tool-$product.log" 2>&1 || failed=1
+      summary=$(grep SUMMARY "$out/$tool-$product.log" | tail -1 | sed 's/=* *//')
+      table+=("$(printf '%-38s %s' "$tool $product" "$summary")")
+    done
+  done
+fi
 for glob in "${globs[@]}"; do
   for model in "$work"/models/$glob; do
     case "$model" in *.onnx | *.mlir) ;; *) continue ;; esac

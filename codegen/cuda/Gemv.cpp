@@ -36,7 +36,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const auto sms = static_cast<double>(target.multiprocessors);
   const auto blocks = static_cast<double>(ceilDiv(problem.N, groupsOf(config) * config["outputs"]) * problem.batches);
   const auto resident = static_cast<double>(blocksPerSm(problem, config, target));
-  const auto width = static_cast<double>(accessBytes / byteWidth(problem.elementType(1)));
+  const double width = static_cast<double>(accessBytes) / static_cast<double>(byteWidth(problem.elementType(1)));
   // A warp has no more loads in flight than its share of K holds.
   const double chunks = static_cast<double>(problem.K) / width / 32 / static_cast<double>(config["split"]);
   const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(chunks));

@@ -70,7 +70,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   cost.blocksPerSm = resident;
   cost.elementBytes = 2;
   // The slowest warp issues at least its own products, 29 ns for 16 of K and up to 32 x 32 of them.
-  auto warpTile = static_cast<double>(config["m"] / config["warps_m"] * (config["n"] / config["warps_n"]));
+  const int64_t warpM = config["m"] / config["warps_m"], warpN = config["n"] / config["warps_n"];
+  const auto warpTile = static_cast<double>(warpM * warpN);
   cost.latencyUs = static_cast<double>(problem.K) / cost.splits / 16 * 0.029 * std::max(1.0, warpTile / 1024);
   cost.inFlightBytes = 0.54 * static_cast<double>(config["stages"] * (config["m"] + config["n"]) * config["k"] * 2);
   return matmulUs(region, problem, cost, target);

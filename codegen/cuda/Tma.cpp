@@ -35,6 +35,22 @@ bool splitOff(AffineExpr expr, unsigned dim, int64_t &coefficient, int64_t &cons
   return true;
 }
 
+/// What the batch dimensions add to an offset, as a coordinate times the largest stride that they share.
+struct BatchCoordinate {
+  AffineExpr index;
+  int64_t stride = 0; ///< 0 where they add nothing.
+};
+BatchCoordinate batchCoordinate(ArrayRef<ir::IndexTerm> terms, MLIRContext *context) {
+  BatchCoordinate batch{getAffineConstantExpr(0, context)};
+  for (const ir::IndexTerm &term : terms)
+    batch.stride = std::gcd(batch.stride, term.coefficient);
+  if (batch.stride == 0)
+    return batch;
+  for (const ir::IndexTerm &term : terms)
+    batch.index = batch.index + term.term * (term.coefficient / batch.stride);
+  return batch;
+}
+
 } // namespace
 
 TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side) {
@@ -59,23 +75,19 @@ TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side) {
   offset += offsetOfK;
 
   const bool contiguousK = operand.matrix.contiguousK;
-  int64_t contiguous = contiguousK ? ofK : ofRow, stride = contiguousK ? ofRow : ofK, batchStride = 0;
-  for (const ir::IndexTerm &term : batchTerms)
-    batchStride = std::gcd(batchStride, term.coefficient);
+  int64_t contiguous = contiguousK ? ofK : ofRow, stride = contiguousK ? ofRow : ofK;
+  const BatchCoordinate batch = batchCoordinate(batchTerms, operand.matrix.outer.getContext());
   auto isAligned = [&](int64_t elements) { return elements >= 0 && elements * width % granule == 0; };
-  if (contiguous != 1 || !isAligned(stride) || !isAligned(batchStride) || !isAligned(offset))
+  if (contiguous != 1 || !isAligned(stride) || !isAligned(batch.stride) || !isAligned(offset))
     return refuse("starts or strides at other than multiples of 16 bytes, which TMA needs");
 
-  MLIRContext *context = operand.matrix.outer.getContext();
-  operand.batch = getAffineConstantExpr(0, context);
-  for (const ir::IndexTerm &term : batchTerms)
-    operand.batch = operand.batch + term.term * (term.coefficient / batchStride);
+  operand.batch = batch.index;
   operand.rows = side == 0 ? problem.M : problem.N;
   operand.depth = problem.K;
   operand.batches = ir::maxOfIndex(operand.batch, problem.graph.extents()) + 1;
   // A dimension of one element has no stride of its own.
   operand.strideBytes = stride > 0 ? stride * width : lineBytes;
-  operand.batchBytes = batchStride > 0 ? batchStride * width : lineBytes;
+  operand.batchBytes = batch.stride > 0 ? batch.stride * width : lineBytes;
   operand.offsetBytes = offset * width;
   return operand;
 }
@@ -114,7 +126,7 @@ std::optional<TmaResult> TmaResult::of(const MatmulProblem &problem) {
       mostInstructions)
     return std::nullopt;
 
-  int64_t ofM = 0, ofN = 0, offset = 0, none = 0, batchStride = 0;
+  int64_t ofM = 0, ofN = 0, offset = 0, none = 0;
   SmallVector<ir::IndexTerm> withoutN, batchTerms;
   AffineExpr expr = output.map.getResult(0);
   if (!splitOff(expr, problem.dimN, ofN, offset, withoutN))
@@ -124,22 +136,19 @@ std::optional<TmaResult> TmaResult::of(const MatmulProblem &problem) {
     rest = rest + term.term * term.coefficient;
   if (!splitOff(rest, problem.dimM, ofM, none, batchTerms))
     return std::nullopt;
-  for (const ir::IndexTerm &term : batchTerms)
-    batchStride = std::gcd(batchStride, term.coefficient);
+  const BatchCoordinate batch = batchCoordinate(batchTerms, expr.getContext());
   auto isAligned = [](int64_t elements) { return elements >= 0 && elements * 2 % static_cast<int64_t>(granule) == 0; };
-  if (ofN != 1 || !isAligned(ofM) || !isAligned(batchStride) || !isAligned(offset))
+  if (ofN != 1 || !isAligned(ofM) || !isAligned(batch.stride) || !isAligned(offset))
     return std::nullopt;
 
   TmaResult result;
   result.buffer = static_cast<uint32_t>(graph.inputs.size());
   result.type = output.type;
-  result.batch = getAffineConstantExpr(0, expr.getContext());
-  for (const ir::IndexTerm &term : batchTerms)
-    result.batch = result.batch + term.term * (term.coefficient / batchStride);
+  result.batch = batch.index;
   result.M = problem.M, result.N = problem.N;
   result.batches = ir::maxOfIndex(result.batch, problem.graph.extents()) + 1;
   result.strideBytes = ofM > 0 ? ofM * 2 : lineBytes;
-  result.batchBytes = batchStride > 0 ? batchStride * 2 : lineBytes;
+  result.batchBytes = batch.stride > 0 ? batch.stride * 2 : lineBytes;
   result.offsetBytes = offset * 2;
   return result;
 }

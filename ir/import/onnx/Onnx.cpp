@@ -106,7 +106,7 @@ private:
   llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;
 };
 
-Importer::Importer(std::shared_ptr<const ModelProto> model, std::string folder, mlir::MLIRContext &context)
+Importer::Importer(const std::shared_ptr<const ModelProto> &model, std::string folder, mlir::MLIRContext &context)
     : context(context), proto(model), graph(model->graph()), tensors(model, std::move(folder)) {
   context.loadDialect<KfuseDialect, mlir::func::FuncDialect>();
   mlir::OpBuilder builder(&context);
