@@ -77,7 +77,7 @@ Result<void> checkAttributes(const NodeProto &node, const OnnxOp &op) {
 
 class Importer {
 public:
-  Importer(std::shared_ptr<const ModelProto> proto, std::string folder, mlir::MLIRContext &context);
+  Importer(const std::shared_ptr<const ModelProto> &proto, std::string folder, mlir::MLIRContext &context);
 
   Result<Model> run(const ImportOptions &options);
 
