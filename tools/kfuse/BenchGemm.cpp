@@ -54,7 +54,7 @@ struct GemmOptions : ModelOptions {
 
 double percentile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<std::size_t>(std::lround(share * static_cast<double>(values.size() - 1)))];
 }
 double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
 
