@@ -37,6 +37,11 @@ View Kernel::output(unsigned i) {
                  storedTypeName(output.type), elementCount(output.shape), isShared);
 }
 
+bool Kernel::outgrowsCache(unsigned i) const {
+  const ir::ScalarOutput &output = graph.graph.outputs[i];
+  return static_cast<double>(elementCount(output.shape)) * byteWidth(output.type) > cacheBytes;
+}
+
 View Kernel::workspace(std::uint64_t offset, int64_t elements) {
   return pointer({KernelArg::Kind::Workspace, offset}, "scratch" + std::to_string(offset), "f32", elements, false);
 }

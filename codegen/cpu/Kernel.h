@@ -19,11 +19,13 @@ using cuda::linearised;
 class Kernel {
 public:
   /// Entries are called "kfuse_NAME", which no library function is.
-  Kernel(const std::string &name, const LinearGraph &graph)
-      : text("kfuse_" + name), graph(graph), entry("kfuse_" + name) {}
+  Kernel(const std::string &name, const LinearGraph &graph, const ir::Target &target)
+      : text("kfuse_" + name), graph(graph), cacheBytes(target.l2Bytes), entry("kfuse_" + name) {}
 
   View input(unsigned i);
   View output(unsigned i);
+  /// Whether the output is larger than the last-level cache, so that no later kernel finds it there.
+  bool outgrowsCache(unsigned output) const;
   /// `elements` f32 from `offset` bytes into the workspace.
   View workspace(std::uint64_t offset, int64_t elements);
 
@@ -39,6 +41,7 @@ private:
   /// State that is also read: the output and that input are one memory.
   bool isReadInPlace(unsigned input) const;
 
+  double cacheBytes;
   std::string entry;
   std::map<std::pair<KernelArg::Kind, std::uint64_t>, View> pointers;
   std::vector<KernelArg> arguments;

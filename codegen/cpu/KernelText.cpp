@@ -134,7 +134,8 @@ Names KernelText::delinearise(const std::string &item, ArrayRef<int64_t> grid) {
   return result;
 }
 
-View KernelText::slice(const View &flat, StringRef element, const std::string &offset, ArrayRef<ViewDim> dims) {
+View KernelText::slice(const View &flat, StringRef element, const std::string &offset, ArrayRef<ViewDim> dims,
+                       StringRef attribute) {
   std::string sizes, strides, shape;
   for (auto [i, dim] : llvm::enumerate(dims)) {
     sizes += (i ? ", " : "") + std::to_string(dim.size);
@@ -144,7 +145,8 @@ View KernelText::slice(const View &flat, StringRef element, const std::string &o
   View view;
   view.type = "memref<" + shape + element.str() + ", strided<[" + strides + "], offset: ?>>";
   view.name = let("m", "memref.reinterpret_cast " + flat.name + " to offset: [" + offset + "], sizes: [" + sizes +
-                           "], strides: [" + strides + "] : " + flat.type + " to " + view.type);
+                           "], strides: [" + strides + "]" + (attribute.empty() ? "" : " {" + attribute + "}") + " : " +
+                           flat.type + " to " + view.type);
   return view;
 }
 

@@ -59,7 +59,9 @@ public:
   /// The index in a grid of these sizes, row-major, of item number `item`.
   Names delinearise(const std::string &item, llvm::ArrayRef<int64_t> grid);
   /// The memory at `offset` elements into flat memory, as dimensions of the given sizes and strides.
-  View slice(const View &flat, llvm::StringRef element, const std::string &offset, llvm::ArrayRef<ViewDim> dims);
+  /// `attribute`: "nontemporal" or "".
+  View slice(const View &flat, llvm::StringRef element, const std::string &offset, llvm::ArrayRef<ViewDim> dims,
+             llvm::StringRef attribute = "");
 
   /// scf.for over [low, high).
   void loop(const std::string &low, const std::string &high, int64_t step,

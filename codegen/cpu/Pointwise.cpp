@@ -107,7 +107,7 @@ public:
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     LinearGraph graph = linearised(region.graph, 0);
     Tiling tiling = tilingOf(graph, config);
-    Kernel kernel(region.name, graph);
+    Kernel kernel(region.name, graph, target);
     llvm::SmallVector<int64_t> grid = itemGrid(graph, tiling);
     kernel.text.loop("%begin", "%end", 1, [&](const std::string &item) {
       Names base = kernel.text.delinearise(item, grid);

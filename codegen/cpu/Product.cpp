@@ -287,7 +287,7 @@ public:
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     std::optional<MatmulProblem> problem = MatmulProblem::of(region);
     Blocking blocking(*problem, config);
-    Kernel kernel(region.name, problem->graph);
+    Kernel kernel(region.name, problem->graph, target);
     ProductWriter(kernel, *problem, blocking).write();
     KernelPlan plan = planOf(region, target);
     constexpr double flopsPerGrain = 1 << 20; // About 10 us of work: a thread is woken for no less.

@@ -391,7 +391,7 @@ public:
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     LinearGraph graph = linearised(region.graph, 1);
     Tiling tiling = tilingOf(graph, config);
-    Kernel kernel(region.name, graph);
+    Kernel kernel(region.name, graph, target);
     llvm::SmallVector<int64_t> grid = itemGrid(graph, tiling);
     kernel.text.loop("%begin", "%end", 1, [&](const std::string &item) {
       std::string next = kernel.text.let("i", "arith.addi " + item + ", " + kernel.text.index(1) + " : index");

@@ -121,6 +121,11 @@ std::optional<TileIndex> linearInTile(AffineExpr expr, ArrayRef<TileDim> tile) {
   return std::nullopt;
 }
 
+bool startsAtMultiple(const TileIndex &index, int64_t unit, ArrayRef<TileDim> tile) {
+  Residue base = residueAtBase(index.base, tile);
+  return base.modulus % unit == 0 && base.rest % unit == 0;
+}
+
 bool isUniformInTile(const ir::Guard &guard, ArrayRef<TileDim> tile) {
   std::optional<TileIndex> index = linearInTile(guard.index, tile);
   if (!index)

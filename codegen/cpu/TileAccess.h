@@ -29,6 +29,9 @@ struct TileIndex {
 /// tiles of 32 that start at multiples of 32, (i + 64) mod 128 is linear though it wraps.
 std::optional<TileIndex> linearInTile(mlir::AffineExpr expr, llvm::ArrayRef<TileDim> tile);
 
+/// Whether the index of the tile's first point is a multiple of `unit`, whichever tile it is.
+bool startsAtMultiple(const TileIndex &index, int64_t unit, llvm::ArrayRef<TileDim> tile);
+
 /// Whether all points of the tile are on one side of the guard's bounds, so that its base decides.
 bool isUniformInTile(const ir::Guard &guard, llvm::ArrayRef<TileDim> tile);
 

@@ -202,8 +202,18 @@ int stagedAccesses(const LinearGraph &graph, ArrayRef<TileDim> tile) {
   return staged;
 }
 
+/// Whether each run of contiguous elements covers whole cache lines of memory that starts on one.
+static bool coversLines(const StridedAccess &access, DType type, ArrayRef<TileDim> tile) {
+  constexpr int64_t lineBytes = 64;
+  int64_t line = lineBytes / byteWidth(type);
+  auto stride = [&](unsigned dim) { return access.index.strides[dim]; };
+  return !access.dims.empty() && tile[access.dims.back()].size % line == 0 &&
+         llvm::all_of(ArrayRef(access.dims).drop_back(), [&](unsigned dim) { return stride(dim) % line == 0; }) &&
+         startsAtMultiple(access.index, line, tile);
+}
+
 std::optional<TileView> TileEmitter::stridedView(const View &flat, DType type, AffineExpr offset, const Names &symbols,
-                                                 const std::string &condition) {
+                                                 const std::string &condition, bool bypassesCache) {
   std::optional<StridedAccess> access = stridedAccess(offset, tile);
   if (!access)
     return std::nullopt;
@@ -215,7 +225,8 @@ std::optional<TileView> TileEmitter::stridedView(const View &flat, DType type, A
   std::string start = text.apply(index->base, base, symbols);
   if (!condition.empty())
     start = text.let("i", "arith.select " + condition + ", " + start + ", " + text.index(0) + " : index");
-  view.view = text.slice(flat, storedTypeName(type), start, dims);
+  bypassesCache &= coversLines(*access, type, tile);
+  view.view = text.slice(flat, storedTypeName(type), start, dims, bypassesCache ? "nontemporal" : "");
   return view;
 }
 
@@ -454,7 +465,8 @@ void TileEmitter::storeOutputs(ArrayRef<unsigned> outputs) {
     std::string condition = isUniform ? conditionOf(kernel.graph.storeGuards[i], symbols) : "";
     std::optional<TileView> view;
     if (isUniform)
-      view = stridedView(kernel.output(i), output.type, output.map.getResult(0), symbols, condition);
+      view = stridedView(kernel.output(i), output.type, output.map.getResult(0), symbols, condition,
+                         kernel.outgrowsCache(i));
     if (!view) {
       scattered.push_back({i, buffer(output.type)});
       stores.push_back({output.value, scattered.back().second});

@@ -69,7 +69,7 @@ private:
   std::string toStored(const std::string &value, DType stored);
 
   std::optional<TileView> stridedView(const View &flat, DType type, mlir::AffineExpr offset, const Names &symbols,
-                                      const std::string &condition);
+                                      const std::string &condition, bool bypassesCache = false);
   /// Memory of the frame for a value at every point.
   TileView buffer(DType type);
   /// The values of a node that only element by element access reaches, gathered in a buffer.

@@ -103,9 +103,63 @@ void dropCasts(ModuleOp module) {
       cast.erase();
 }
 
+/// f32 lanes as bf16, two in an integer, for each half of a cache line. LLVM 19 has no nontemporal store
+/// of bf16 and turns a cast in front of one back; what the instruction's result is, it leaves alone.
+Value roundToBf16Line(OpBuilder &builder, Location loc, Value lanes, int32_t first) {
+  constexpr int32_t perInstruction = 16;
+  auto integers = VectorType::get(perInstruction / 2, builder.getI32Type());
+  auto half = [&](int32_t begin) -> Value {
+    SmallVector<int32_t> mask = llvm::to_vector(llvm::seq(begin, begin + perInstruction));
+    Value wide = builder.create<LLVM::ShuffleVectorOp>(loc, lanes, lanes, mask);
+    return builder
+        .create<LLVM::InlineAsmOp>(loc, TypeRange(integers), wide, "vcvtneps2bf16 $1, $0", "=v,v",
+                                   /*has_side_effects=*/false, /*is_align_stack=*/false, LLVM::AsmDialectAttr(),
+                                   ArrayAttr())
+        .getResult(0);
+  };
+  SmallVector<int32_t> all = llvm::to_vector(llvm::seq<int32_t>(0, perInstruction));
+  return builder.create<LLVM::ShuffleVectorOp>(loc, half(first), half(first + perInstruction), all);
+}
+
+/// A nontemporal store of rounded bf16, cache line by cache line; any other store of bf16 is a plain one.
+void storeBf16Lines(LLVM::StoreOp store, const HostCpu &cpu) {
+  constexpr int32_t perLine = 32, lineBytes = 64;
+  auto rounding = store.getValue().getDefiningOp<LLVM::FPTruncOp>();
+  if (!rounding || cpu.vectorBits < 512)
+    return store.setNontemporal(false);
+  OpBuilder builder(store);
+  Location loc = store.getLoc();
+  auto type = cast<VectorType>(store.getValue().getType());
+  for (int32_t first = 0; first < type.getNumElements(); first += perLine) {
+    Value line = builder.create<LLVM::GEPOp>(loc, store.getAddr().getType(), builder.getI8Type(), store.getAddr(),
+                                             ArrayRef<LLVM::GEPArg>{first / perLine * lineBytes});
+    builder.create<LLVM::StoreOp>(loc, roundToBf16Line(builder, loc, rounding.getArg(), first), line,
+                                  store.getAlignment().value_or(0), /*isVolatile=*/false, /*isNonTemporal=*/true);
+  }
+  store.erase();
+}
+
+/// Makes nontemporal stores into what x86 has: without an alignment it has none. Buffers start at
+/// multiples of 16 bytes and such stores at multiples of a cache line behind. Whether there are any.
+bool finishNontemporalStores(LLVM::LLVMFuncOp kernel, const HostCpu &cpu) {
+  constexpr std::uint64_t alignment = 16;
+  SmallVector<LLVM::StoreOp> stores;
+  kernel.walk([&](LLVM::StoreOp store) {
+    if (store.getNontemporal())
+      stores.push_back(store);
+  });
+  for (LLVM::StoreOp store : stores) {
+    store.setAlignment(alignment);
+    if (getElementTypeOrSelf(store.getValue().getType()).isBF16())
+      storeBf16Lines(store, cpu);
+  }
+  return !stores.empty();
+}
+
 /// `void name(void *const *args, int64_t begin, int64_t end)`, which unpacks the pointers for the kernel.
-void addEntry(LLVM::LLVMFuncOp kernel) {
+void addEntry(LLVM::LLVMFuncOp kernel, const HostCpu &cpu) {
   std::string name = kernel.getName().str();
+  bool isWeaklyOrdered = finishNontemporalStores(kernel, cpu);
   OpBuilder builder(kernel);
   Location loc = kernel.getLoc();
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
@@ -123,6 +177,8 @@ void addEntry(LLVM::LLVMFuncOp kernel) {
   }
   arguments.append({body->getArgument(1), body->getArgument(2)});
   builder.create<LLVM::CallOp>(loc, kernel, arguments);
+  if (isWeaklyOrdered) // Other threads read the result after this one has said that it is done.
+    builder.create<LLVM::CallIntrinsicOp>(loc, TypeRange(), "llvm.x86.sse.sfence", ValueRange());
   builder.create<LLVM::ReturnOp>(loc, ValueRange{});
 }
 
@@ -134,7 +190,7 @@ LogicalResult lowerToLlvm(ModuleOp module, const HostCpu &cpu) {
   dropCasts(module);
   for (LLVM::LLVMFuncOp kernel : llvm::to_vector(module.getOps<LLVM::LLVMFuncOp>()))
     if (!kernel.isExternal())
-      addEntry(kernel);
+      addEntry(kernel, cpu);
   return success();
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/cpu/Lowering.h"
 
 #include "mlir/Conversion/VectorToSCF/VectorToSCF.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -14,6 +15,15 @@ LogicalResult rewrite(ModuleOp module, llvm::function_ref<void(RewritePatternSet
   RewritePatternSet patterns(module.getContext());
   populate(patterns);
   return applyPatternsAndFoldGreedily(module, std::move(patterns));
+}
+
+/// Stores into a view marked "nontemporal" go past the caches: memory is not read first to fill a line
+/// that is written whole.
+void bypassCaches(ModuleOp module) {
+  module.walk([](vector::StoreOp store) {
+    auto view = store.getBase().getDefiningOp<memref::ReinterpretCastOp>();
+    store.setNontemporal(view && view->hasAttr("nontemporal"));
+  });
 }
 
 } // namespace
@@ -39,6 +49,7 @@ LogicalResult unrollVectors(ModuleOp module) {
     vector::populateVectorTransferLoweringPatterns(patterns, /*maxTransferRank=*/1);
     populateVectorToSCFConversionPatterns(patterns, VectorTransferToSCFOptions().enableFullUnroll());
   });
+  bypassCaches(module);
   return success(succeeded(contracted) && succeeded(unrolled));
 }
 

@@ -81,8 +81,8 @@ public:
   std::string templateName() const { return std::string(kernelTemplate->name()); }
   std::vector<codegen::TileConfig> candidates() const { return kernelTemplate->candidates(*region, target()); }
 
-  codegen::KernelPlan plan(const codegen::TileConfig &config) const {
-    auto emitted = kernelTemplate->emit(*region, config, target());
+  codegen::KernelPlan plan(const codegen::TileConfig &config, const ir::Target &to = target()) const {
+    auto emitted = kernelTemplate->emit(*region, config, to);
     REQUIRE_MESSAGE(emitted, emitted.error().message);
     return std::move(*emitted);
   }
@@ -94,8 +94,9 @@ public:
     for (const codegen::TileConfig &config : configs)
       check(arguments, config);
   }
-  void check(const std::vector<HostTensor> &arguments, const codegen::TileConfig &config) {
-    codegen::KernelPlan made = plan(config);
+  void check(const std::vector<HostTensor> &arguments, const codegen::TileConfig &config,
+             const ir::Target &to = target()) {
+    codegen::KernelPlan made = plan(config, to);
     std::vector<HostTensor> outputs = runPlan(made, arguments);
     auto verdicts = reference::checkOutputs(parsed.body(), arguments, outputs);
     REQUIRE_MESSAGE(verdicts, verdicts.error().message);
