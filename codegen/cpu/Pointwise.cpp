@@ -12,11 +12,11 @@ namespace {
 using Kind = ir::ScalarNode::Kind;
 
 /// The iteration space cut into tiles: strips of `width` along `dense`, times `rows` along `other`
-/// where some operand is dense in another dimension (a transpose).
+/// where some operand is dense in another dimension (a transpose). An item is `strips` by `stacked` tiles.
 struct Tiling {
   unsigned dense;
   std::optional<unsigned> other;
-  int64_t width, rows, strips;
+  int64_t width, rows, strips, stacked;
 };
 
 /// The dimension, other than `dense`, that a load or output is dense in.
@@ -49,6 +49,7 @@ Tiling tilingOf(const LinearGraph &graph, const TileConfig &config) {
   tiling.width = std::min(config["width"], graph.extents()[tiling.dense]);
   tiling.rows = tiling.other ? std::min(config["rows"], graph.extents()[*tiling.other]) : 1;
   tiling.strips = config["strips"];
+  tiling.stacked = config["stacked"];
   return tiling;
 }
 
@@ -65,7 +66,7 @@ llvm::SmallVector<int64_t> itemGrid(const LinearGraph &graph, const Tiling &tili
   llvm::SmallVector<int64_t> grid(graph.extents());
   grid[tiling.dense] = blocksOf(graph.extents()[tiling.dense], tiling.width, tiling.strips);
   if (tiling.other)
-    grid[*tiling.other] = blocksOf(graph.extents()[*tiling.other], tiling.rows, 1);
+    grid[*tiling.other] = blocksOf(graph.extents()[*tiling.other], tiling.rows, tiling.stacked);
   return grid;
 }
 
@@ -84,9 +85,19 @@ public:
     LinearGraph graph = linearised(region.graph, 0);
     bool isTransposed = otherDenseDim(graph, densestDim(graph, graph.extents().size())).has_value();
     std::vector<TileConfig> configs;
+    auto add = [&](int64_t width, int64_t rows, int64_t strips, int64_t stacked) {
+      configs.push_back({{"width", width}, {"rows", rows}, {"strips", strips}, {"stacked", stacked}});
+    };
     for (int64_t width : {64, 32, 16})
       for (int64_t strips : {16, 128})
-        configs.push_back({{"width", width}, {"rows", isTransposed ? 16 : 1}, {"strips", strips}});
+        if (!isTransposed)
+          add(width, 1, strips, 1);
+    // Pages and lines far apart: an item reads runs of 16 or 32 tiles from each of its rows.
+    for (int64_t width : {16, 32})
+      for (int64_t strips : {16, 1})
+        for (int64_t stacked : {16, 32})
+          if (isTransposed)
+            add(width, 16, strips, stacked);
     return configs;
   }
 
@@ -123,21 +134,22 @@ private:
   static void writeItem(Kernel &kernel, const Tiling &tiling, const Names &blocks) {
     llvm::ArrayRef<int64_t> extents = kernel.graph.extents();
     auto outputs = llvm::to_vector(llvm::seq<unsigned>(0, kernel.graph.graph.outputs.size()));
-    auto tile = [&](Names base, int64_t rows) {
-      forStripsOfBlock(kernel.text, blocks[tiling.dense], tiling.strips, extents[tiling.dense], tiling.width,
-                       [&](const std::string &column, int64_t width) {
-                         base[tiling.dense] = column;
-                         TileEmitter(kernel, base, tileOf(tiling, rows, width)).storeOutputs(outputs);
+    Names base = blocks;
+    auto forRows = [&](llvm::function_ref<void(int64_t)> body) {
+      if (!tiling.other)
+        return body(1);
+      forStripsOfBlock(kernel.text, blocks[*tiling.other], tiling.stacked, extents[*tiling.other], tiling.rows,
+                       [&](const std::string &row, int64_t rows) {
+                         base[*tiling.other] = row;
+                         body(rows);
                        });
     };
-    if (!tiling.other)
-      return tile(blocks, 1);
-    forStripsOfBlock(kernel.text, blocks[*tiling.other], 1, extents[*tiling.other], tiling.rows,
-                     [&](const std::string &row, int64_t rows) {
-                       Names base = blocks;
-                       base[*tiling.other] = row;
-                       tile(base, rows);
-                     });
+    forStripsOfBlock(
+        kernel.text, blocks[tiling.dense], tiling.strips, extents[tiling.dense], tiling.width,
+        [&](const std::string &column, int64_t width) {
+          base[tiling.dense] = column;
+          forRows([&](int64_t rows) { TileEmitter(kernel, base, tileOf(tiling, rows, width)).storeOutputs(outputs); });
+        });
   }
 };
 
