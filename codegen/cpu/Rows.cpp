@@ -363,8 +363,8 @@ public:
     bool isAlong = tilingOf(graph, {{"width", 64}, {"strips", 1}, {"ahead", 1}}).isAlong;
     std::vector<TileConfig> configs;
     for (int64_t ahead : {1, 0})
-      for (int64_t width : {64, 32, 16})
-        for (int64_t strips : isAlong ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 4, 16})
+      for (int64_t width : isAlong ? std::vector<int64_t>{128, 64, 32, 16} : std::vector<int64_t>{64, 32})
+        for (int64_t strips : isAlong ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 4, 16, 32})
           configs.push_back({{"width", width}, {"strips", strips}, {"ahead", ahead}});
     return configs;
   }

@@ -110,6 +110,18 @@ std::string TileEmitter::scalarLoad(const ScalarNode &load) {
   return text.choose(condition, type, read, text.constant(0, load.type));
 }
 
+/// e^(x - y) where y is the largest x of its row: the exponent is not above 0.
+bool TileEmitter::isExpBelowOne(const ScalarNode &apply) const {
+  if (apply.kind != Kind::Apply || apply.function != "exp")
+    return false;
+  const ScalarNode &difference = node(apply.operands[0]);
+  if (difference.kind != Kind::Apply || difference.function != "sub")
+    return false;
+  const ScalarNode &largest = node(difference.operands[1]);
+  return largest.kind == Kind::Reduce && largest.function == "max" &&
+         largest.operands[0].id == difference.operands[0].id;
+}
+
 std::string TileEmitter::applyFunction(const ScalarNode &apply, const Names &operands) {
   DType from = node(apply.operands.back()).type;
   bool isCast = apply.kind == Kind::Cast;
@@ -118,12 +130,13 @@ std::string TileEmitter::applyFunction(const ScalarNode &apply, const Names &ope
   std::string op(function->op), list = llvm::join(operands, ", "), result = computeTypeName(apply.type);
   if (!op.empty())
     return text.let("v", op + " " + list + " : " + computeTypeName(from) + (isCast ? " to " + result : ""));
-  kernel.callees.insert(function->callee);
+  std::string_view callee = isExpBelowOne(apply) ? "exp_below" : function->callee;
+  kernel.callees.insert(callee);
   Names types;
   for (Scalar operand : apply.operands)
     types.push_back(computeTypeName(node(operand).type));
-  return text.let("v", "func.call @" + std::string(function->callee) + "(" + list + ") : (" + llvm::join(types, ", ") +
-                           ") -> " + result);
+  return text.let("v", "func.call @" + std::string(callee) + "(" + list + ") : (" + llvm::join(types, ", ") + ") -> " +
+                           result);
 }
 
 std::string TileEmitter::scalarNode(const ScalarNode &value) {

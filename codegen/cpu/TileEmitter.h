@@ -64,6 +64,7 @@ private:
   std::string conditionOf(llvm::ArrayRef<ir::Guard> guards, const Names &symbols);
   std::string scalarLoad(const ir::ScalarNode &load);
   std::string scalarNode(const ir::ScalarNode &node);
+  bool isExpBelowOne(const ir::ScalarNode &apply) const;
   std::string applyFunction(const ir::ScalarNode &node, const Names &operands);
   std::string toCompute(const std::string &value, DType stored);
   std::string toStored(const std::string &value, DType stored);
