@@ -25,6 +25,7 @@ using ir::Scalar;
 using ir::ScalarNode;
 using Kind = ScalarNode::Kind;
 
+constexpr int64_t rowsTogether = 4;          // Across rows: loads for each load and store of what they are added to.
 constexpr int64_t maxSavedBytes = 256 << 10; // Row buffers of a thread: a quarter of a usual L2.
 
 //===- Passes --------------------------------------------------------------------------------===//
@@ -289,39 +290,49 @@ private:
     int64_t block = tiling.width * tiling.strips;
     std::string first = text.let("first", "arith.muli " + item[tiling.dense] + ", " + text.index(block) + " : index");
     std::vector<Accumulator> finished;
-    auto forStripsAcross = [&](const std::string &k,
-                               llvm::function_ref<void(TileEmitter &, const std::string &, int64_t)> body) {
-      forStripsOfBlock(text, item[tiling.dense], tiling.strips, kernel.graph.extents()[tiling.dense], tiling.width,
-                       [&](const std::string &at, int64_t size) {
-                         Names base = item;
-                         base[tiling.dense] = at;
-                         base[column] = k;
-                         TileEmitter strip(kernel, base, TileDim{tiling.dense, size, tiling.width});
-                         std::string local = text.let("i", "arith.subi " + at + ", " + first + " : index");
-                         for (const Accumulator &reduction : finished)
-                           strip.bind(reduction.node, lanes(reduction.lanes, node(reduction.node).type, local, size));
-                         body(strip, local, size);
-                       });
-    };
+    // Row by row within a strip, so that what a strip adds up stays in registers over those rows.
+    auto forStripsAcross =
+        [&](llvm::ArrayRef<std::string> rows,
+            llvm::function_ref<void(TileEmitter &, const std::string &, const std::string &, int64_t)> body) {
+          forStripsOfBlock(text, item[tiling.dense], tiling.strips, kernel.graph.extents()[tiling.dense], tiling.width,
+                           [&](const std::string &at, int64_t size) {
+                             std::string local = text.let("i", "arith.subi " + at + ", " + first + " : index");
+                             for (const std::string &k : rows) {
+                               Names base = item;
+                               base[tiling.dense] = at;
+                               base[column] = k;
+                               TileEmitter strip(kernel, base, TileDim{tiling.dense, size, tiling.width});
+                               for (const Accumulator &reduction : finished)
+                                 strip.bind(reduction.node,
+                                            lanes(reduction.lanes, node(reduction.node).type, local, size));
+                               body(strip, k, local, size);
+                             }
+                           });
+        };
     for (unsigned pass = 0; pass < passes.reductions.size(); ++pass) {
       std::vector<Accumulator> accumulators = makeAccumulators(pass, block);
-      text.loop(text.index(0), text.index(extent), 1, [&](const std::string &k) {
-        forStripsAcross(k, [&](TileEmitter &strip, const std::string &local, int64_t size) {
+      forStrips(text, extent, rowsTogether, [&](const std::string &k, int64_t count) {
+        Names rows{k};
+        for (int64_t i = 1; i < count; ++i)
+          rows.push_back(text.let("i", "arith.addi " + k + ", " + text.index(i) + " : index"));
+        forStripsAcross(rows, [&](TileEmitter &strip, const std::string &row, const std::string &local, int64_t size) {
           strip.store(intoAccumulators(accumulators, local, size));
           if (pass == 0 && tiling.fetchesAhead)
-            prefetchRow(item, k, local, size);
+            prefetchRow(item, row, local, size);
         });
       });
       finished.insert(finished.end(), accumulators.begin(), accumulators.end());
     }
     if (!passes.elementOutputs.empty())
       text.loop(text.index(0), text.index(extent), 1, [&](const std::string &k) {
-        forStripsAcross(
-            k, [&](TileEmitter &strip, const std::string &, int64_t) { strip.storeOutputs(passes.elementOutputs); });
+        forStripsAcross(k, [&](TileEmitter &strip, const std::string &, const std::string &, int64_t) {
+          strip.storeOutputs(passes.elementOutputs);
+        });
       });
     if (!passes.rowOutputs.empty())
-      forStripsAcross(text.index(0),
-                      [&](TileEmitter &strip, const std::string &, int64_t) { strip.storeOutputs(passes.rowOutputs); });
+      forStripsAcross(text.index(0), [&](TileEmitter &strip, const std::string &, const std::string &, int64_t) {
+        strip.storeOutputs(passes.rowOutputs);
+      });
   }
 
   /// Fetches a strip some rows below: rows are far apart, which the processor does not foresee.
