@@ -204,7 +204,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
                        field("int tileRows = tileM, tileColumns = tileN, " + number("stages", config["stages"])),
                        field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
                        field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
-                             ", rasterColumns = " + (config["raster_n"] ? "true" : "false") + ", swapped = false")});
+                             ", rasterColumns = " + (config["raster_n"] ? "true" : "false"))});
   writeTmaOperand(printer, rows, "Rows");
   writeTmaOperand(printer, columns, "Columns");
   writeProduct(printer.out(), type, config["n"], rows.matrix.contiguousK, columns.matrix.contiguousK);
