@@ -126,24 +126,15 @@ std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
 class MatmulSm90Template : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.matmul_sm90"; }
-  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
+  ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
+    return takenByWgmma(region, target);
+  }
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
   double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return estimate(region, *MatmulProblem::of(region), config, target);
   }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
-
-ir::FusionDecision MatmulSm90Template::match(const Region &region, const ir::Target &target) const {
-  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  if (!problem)
-    return ir::FusionDecision::no("holds no single matrix product");
-  if (target.capability != 90)
-    return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
-  if (std::string refusal = whyNotWgmma(*problem); !refusal.empty())
-    return ir::FusionDecision::no(refusal);
-  return printable(region);
-}
 
 std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, const ir::Target &target) const {
   struct Tile {
@@ -219,16 +210,12 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
       },
       std::string(tensorMapParameters) + (result ? "const __grid_constant__ TensorMap resultMap, " : ""));
   KernelPlan plan = printer.plan(threads, sharedBytes(config));
-  auto lines = [](const TmaOperand &operand, int64_t rowsOfPart) {
-    return static_cast<uint32_t>(operand.matrix.contiguousK ? rowsOfPart : depth);
-  };
-  plan.tensorMaps = {rows.recipe(type, lines(rows, config["m"] / clusterN)),
-                     columns.recipe(type, lines(columns, config["n"] / clusterM))};
-  Launch &launch = plan.launches.front();
+  std::vector<TensorMapRecipe> maps{rows.recipe(type, config["m"] / clusterN),
+                                    columns.recipe(type, config["n"] / clusterM)};
   if (result)
-    plan.tensorMaps.push_back(result->recipe(static_cast<uint32_t>(stagedColumns(config))));
-  for (size_t map = plan.tensorMaps.size(); map-- > 0;)
-    launch.args.insert(launch.args.begin(), {KernelArg::Kind::TensorMap, map});
+    maps.push_back(result->recipe(static_cast<uint32_t>(stagedColumns(config))));
+  passTensorMaps(plan, std::move(maps));
+  Launch &launch = plan.launches.front();
   launch.grid = {static_cast<uint32_t>(grid.clusters * clusterM * clusterN), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
   return plan;

@@ -98,16 +98,10 @@ public:
 };
 
 ir::FusionDecision MatmulSm90SplitTemplate::match(const Region &region, const ir::Target &target) const {
-  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  if (!problem)
-    return ir::FusionDecision::no("holds no single matrix product");
-  if (target.capability != 90)
-    return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
-  if (std::string refusal = whyNotWgmma(*problem); !refusal.empty())
-    return ir::FusionDecision::no(refusal);
-  if (candidates(region, target).empty())
+  ir::FusionDecision decision = takenByWgmma(region, target);
+  if (decision && candidates(region, target).empty())
     return ir::FusionDecision::no("is large: persistent blocks take it");
-  return printable(region);
+  return decision;
 }
 
 std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region, const ir::Target &target) const {
@@ -182,13 +176,8 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
       },
       tensorMapParameters);
   KernelPlan plan = printer.plan(threadsOf(config), sharedBytes(config));
-  auto lines = [](const TmaOperand &operand, int64_t tile) {
-    return static_cast<uint32_t>(operand.matrix.contiguousK ? tile : depth);
-  };
-  plan.tensorMaps = {rows.recipe(type, lines(rows, shape.tileRows)),
-                     columns.recipe(type, lines(columns, shape.tileColumns))};
+  passTensorMaps(plan, {rows.recipe(type, shape.tileRows), columns.recipe(type, shape.tileColumns)});
   Launch &launch = plan.launches.front();
-  launch.args.insert(launch.args.begin(), {{KernelArg::Kind::TensorMap, 0}, {KernelArg::Kind::TensorMap, 1}});
   launch.grid = {static_cast<uint32_t>(tilesOf(problem, config) * config["blocks_k"]), 1, 1};
   launch.cluster = {static_cast<uint32_t>(config["blocks_k"]), 1, 1};
   return plan;

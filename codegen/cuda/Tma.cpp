@@ -92,14 +92,15 @@ TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side) {
   return operand;
 }
 
-TensorMapRecipe TmaOperand::recipe(DType type, std::uint32_t lines) const {
+TensorMapRecipe TmaOperand::recipe(DType type, std::int64_t tileRows) const {
   TensorMapRecipe recipe;
   recipe.buffer = matrix.input;
   recipe.type = type;
   recipe.sizes =
       matrix.contiguousK ? std::vector<uint64_t>{depth, rows, batches} : std::vector<uint64_t>{rows, depth, batches};
   recipe.strideBytes = {strideBytes, batchBytes};
-  recipe.box = {static_cast<uint32_t>(lineBytes / byteWidth(type)), lines, 1};
+  const auto line = static_cast<uint32_t>(lineBytes / byteWidth(type));
+  recipe.box = {line, matrix.contiguousK ? static_cast<uint32_t>(tileRows) : line, 1};
   recipe.swizzleBytes = lineBytes;
   recipe.offsetBytes = offsetBytes;
   return recipe;
@@ -165,15 +166,27 @@ TensorMapRecipe TmaResult::recipe(std::uint32_t columns) const {
   return recipe;
 }
 
-std::string whyNotWgmma(const MatmulProblem &problem) {
-  DType type = problem.elementType(0);
-  if (type != problem.elementType(1) || (type != DType::F16 && type != DType::BF16))
-    return "multiplies " + std::string(toString(type)) + " by " + std::string(toString(problem.elementType(1))) +
-           ", wgmma takes f16 or bf16 pairs";
+ir::FusionDecision takenByWgmma(const Region &region, const ir::Target &target) {
+  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
+  if (!problem)
+    return ir::FusionDecision::no("holds no single matrix product");
+  if (target.capability != 90)
+    return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
+  DType type = problem->elementType(0);
+  if (type != problem->elementType(1) || (type != DType::F16 && type != DType::BF16))
+    return ir::FusionDecision::no("multiplies " + std::string(toString(type)) + " by " +
+                                  std::string(toString(problem->elementType(1))) + ", wgmma takes f16 or bf16 pairs");
   for (unsigned side : {0, 1})
-    if (TmaOperand operand = TmaOperand::of(problem, side); !operand.refusal.empty())
-      return operand.refusal;
-  return "";
+    if (TmaOperand operand = TmaOperand::of(*problem, side); !operand.refusal.empty())
+      return ir::FusionDecision::no(operand.refusal);
+  return printable(region);
+}
+
+void passTensorMaps(KernelPlan &plan, std::vector<TensorMapRecipe> maps) {
+  plan.tensorMaps = std::move(maps);
+  std::vector<KernelArg> &args = plan.launches.front().args;
+  for (std::uint64_t map = plan.tensorMaps.size(); map-- > 0;)
+    args.insert(args.begin(), {KernelArg::Kind::TensorMap, map});
 }
 
 void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, llvm::StringRef name) {

@@ -17,8 +17,9 @@ struct TmaOperand {
 
   static TmaOperand of(const MatmulProblem &problem, unsigned side);
 
-  /// The recipe for boxes of 64 elements along the contiguous dimension by `lines`.
-  TensorMapRecipe recipe(DType type, std::uint32_t lines) const;
+  /// The recipe for boxes of a line (64 elements of 16 bits) along the contiguous dimension: `tileRows` of them,
+  /// or a panel's 64 where that dimension is the rows.
+  TensorMapRecipe recipe(DType type, std::int64_t tileRows) const;
 };
 
 /// A product's one result as a tensor [batch, M, N] of which TMA writes boxes.
@@ -40,14 +41,16 @@ struct TmaResult {
 /// every accumulator, so each width is a text of its own.
 void writeProduct(SourceWriter &writer, DType type, int64_t columns, bool rowsContiguousK, bool columnsContiguousK);
 
-/// Why wgmma fed by TMA cannot take the product, or "".
-std::string whyNotWgmma(const MatmulProblem &problem);
+/// Whether wgmma fed by TMA takes the region on the target; why not.
+ir::FusionDecision takenByWgmma(const Region &region, const ir::Target &target);
 
 /// `struct <name>`: which of the operand's dimensions is contiguous, and its batch coordinate.
 void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, llvm::StringRef name);
 
-/// The entry's parameters before its buffers.
+/// The entry's parameters before its buffers ...
 inline constexpr const char *tensorMapParameters =
     "const __grid_constant__ TensorMap rowsMap, const __grid_constant__ TensorMap columnsMap, ";
+/// ... and their values, in order, for the plan's first launch.
+void passTensorMaps(KernelPlan &plan, std::vector<TensorMapRecipe> maps);
 
 } // namespace kfuse::codegen::cuda
