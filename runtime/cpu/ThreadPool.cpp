@@ -21,6 +21,11 @@ namespace {
 /// model, and than it takes to wake up on a virtual machine.
 constexpr std::chrono::microseconds patience{50};
 
+/// A thread takes at most this many pieces of a run when they are of one length: few enough that starting
+/// one (streams that the processor has to find again, stores to wait for) does not show, and many
+/// enough that threads end together.
+constexpr std::int64_t piecesPerThread = 32;
+
 /// One run's items. A worker that comes when all are taken finds nothing to do and touches no body,
 /// so that the caller waits for items, never for workers to wake up.
 class SharedItems {
@@ -142,6 +147,7 @@ ThreadPool::ThreadPool(int threads) : threads(threads) {
 ThreadPool::~ThreadPool() = default;
 
 void ThreadPool::run(std::int64_t items, std::int64_t grain, const Body &body) {
+  grain = std::max(grain, items / (threads * piecesPerThread));
   std::int64_t pieces = (items + grain - 1) / grain;
   if (!workers || pieces <= 1)
     return items > 0 ? body(0, items) : void();

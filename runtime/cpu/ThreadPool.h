@@ -15,7 +15,7 @@ public:
   explicit ThreadPool(int threads);
   ~ThreadPool();
 
-  /// Runs `body` over [0, items), `grain` at a time, on whichever thread is free; back when all is done.
+  /// Runs `body` over [0, items), at least `grain` at a time, on whichever thread is free; back when all is done.
   void run(std::int64_t items, std::int64_t grain, const Body &body);
 
 private:
