@@ -10,7 +10,7 @@ using namespace mlir;
 namespace kfuse {
 namespace {
 
-tuner::TuneOptions tuneOptions(const CompileOptions &options, std::shared_ptr<bool> cancelled) {
+tuner::TuneOptions tuneOptions(const CompileOptions &options, const std::shared_ptr<bool> &cancelled) {
   tuner::TuneOptions tune;
   tune.effort = options.effort == Effort::Full    ? tuner::Effort::Full
                 : options.effort == Effort::Quick ? tuner::Effort::Quick
