@@ -201,3 +201,47 @@ TEST_CASE("ScalarFunctions: every pointwise op of the dialect has CUDA text") {
       CHECK(hasScalarFunction(name));
   }
 }
+
+TEST_CASE("CUDA templates: what TMA reads and writes of a batched product") {
+  RegionCase given = region(R"(
+func.func @f(%a: tensor<3x67x72xbf16>, %b: tensor<3x200x72xbf16>, %c: tensor<200xbf16>) -> tensor<3x67x200xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<3x67x72xbf16>, tensor<3x200x72xbf16>) -> tensor<3x67x200xbf16>
+  %1 = kfuse.add %0, %c : (tensor<3x67x200xbf16>, tensor<200xbf16>) -> tensor<3x67x200xbf16>
+  return %1 : tensor<3x67x200xbf16>
+})");
+  auto config = *codegen::TileConfig::parse(
+      "cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,raster=1,raster_n=0,split_k=1,stages=4");
+  Result<codegen::KernelPlan> plan = matmulSm90Template().emit(given.region, config, *ir::findTarget("sm_90a"));
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  using Map = codegen::TensorMapRecipe;
+  REQUIRE(plan->tensorMaps.size() == 3);
+  // Blocks of a cluster that share rows bring half of them each.
+  CHECK((plan->tensorMaps[0] == Map{0, DType::BF16, {72, 67, 3}, {144, 67 * 144}, {64, 32, 1}, 128}));
+  CHECK((plan->tensorMaps[1] == Map{1, DType::BF16, {72, 200, 3}, {144, 200 * 144}, {64, 128, 1}, 128}));
+  CHECK((plan->tensorMaps[2] == Map{3, DType::BF16, {200, 67, 3}, {400, 67 * 400}, {64, 16, 1}, 128}));
+  using Kind = codegen::KernelArg::Kind;
+  const codegen::Launch &launch = plan->launches.front();
+  CHECK((launch.args == std::vector<codegen::KernelArg>{{Kind::TensorMap, 0},
+                                                        {Kind::TensorMap, 1},
+                                                        {Kind::TensorMap, 2},
+                                                        {Kind::Buffer, 0},
+                                                        {Kind::Buffer, 1},
+                                                        {Kind::Buffer, 2},
+                                                        {Kind::Buffer, 3}}));
+  CHECK(launch.cluster[0] == 2);
+  CHECK(launch.grid[0] == 12); // Two tiles down, one pair across, three batches.
+}
+
+TEST_CASE("CUDA templates: what TMA cannot read goes to mma.sync, and explain says why") {
+  RegionCase given = region(R"(
+func.func @f(%a: tensor<64x100xbf16>, %b: tensor<100x512xbf16>) -> tensor<64x512xbf16> {
+  %0 = kfuse.matmul %a, %b : (tensor<64x100xbf16>, tensor<100x512xbf16>) -> tensor<64x512xbf16>
+  return %0 : tensor<64x512xbf16>
+})");
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  CHECK(matmulTemplate().match(given.region, hopper));
+  CHECK(matmulTemplate().remark(given.region, hopper) ==
+        "not on wgmma: the left operand starts or strides at other than multiples of 16 bytes, which TMA needs");
+  CHECK(matmulTemplate().remark(region(product).region, hopper).empty());
+  CHECK(matmulTemplate().remark(given.region, ampere()).empty());
+}
