@@ -1,6 +1,7 @@
 // kfuse_cpu_bench [matmul|skinny|pointwise|rows]...: the CPU templates against OpenBLAS and against a
 // copy. Every config of a region is compiled, checked against the reference evaluator and measured; the
 // best is measured again in turns with its rival, since clocks drift. KFUSE_THREADS: all cores if unset.
+#include "bench/Bench.h"
 #include "bench/Cases.h"
 #include "bench/OpenBlas.h"
 #include "codegen/Region.h"
@@ -26,24 +27,9 @@ using codegen::Region;
 constexpr std::size_t copyBytes = 256 << 20;
 constexpr int rounds = 4, runsPerVisit = 7;
 
-template <class T> T take(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "%s\n", result.error().message.c_str());
-    std::exit(static_cast<int>(result.error().code));
-  }
-  return std::move(*result);
-}
-void succeed(const Result<void> &result) {
-  if (!result) {
-    std::fprintf(stderr, "%s\n", result.error().message.c_str());
-    std::exit(static_cast<int>(result.error().code));
-  }
-}
-
-double median(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
-}
+using bench::median;
+using bench::succeed;
+using bench::take;
 
 struct Candidate {
   codegen::TileConfig config;

@@ -1,6 +1,7 @@
 // kfuse_gpu_bench [matmul|skinny|pointwise|rows|MxNxK]...: the CUDA templates against cuBLASLt and against a
 // device copy. Every config of a region is compiled and measured; the best is measured again in turns
 // with its rival, since clocks drift.
+#include "bench/Bench.h"
 #include "bench/Cases.h"
 #include "codegen/Region.h"
 #include "codegen/cuda/DeviceLibrary.h"
@@ -29,24 +30,9 @@ using codegen::KernelPlan;
 using codegen::Region;
 using codegen::TileConfig;
 
-template <class T> T take(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "%s\n", result.error().message.c_str());
-    std::exit(static_cast<int>(result.error().code));
-  }
-  return std::move(*result);
-}
-void succeed(Result<void> result) {
-  if (!result) {
-    std::fprintf(stderr, "%s\n", result.error().message.c_str());
-    std::exit(static_cast<int>(result.error().code));
-  }
-}
-
-double median(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
-}
+using bench::median;
+using bench::succeed;
+using bench::take;
 
 struct Candidate {
   TileConfig config;

@@ -31,7 +31,7 @@ struct Region {
 class KernelTemplate {
 public:
   virtual ~KernelTemplate() = default;
-  /// "cuda.pointwise", "cuda.rows", "cuda.matmul_sm80", "cpu.pointwise", "cpu.rows", "cpu.matmul".
+  /// "cuda.pointwise", "cuda.rows", "cuda.matmul", "cpu.pointwise", "cpu.rows", "cpu.matmul".
   virtual std::string_view name() const = 0;
   /// Whether this template computes the region right; the reason when not.
   virtual ir::FusionDecision match(const Region &region, const ir::Target &target) const = 0;

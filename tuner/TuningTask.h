@@ -19,7 +19,7 @@ using HostBuffers = std::vector<std::vector<std::byte>>;
 struct TuningTask {
   std::string name;         ///< For people: "matmul_add_gelu".
   std::string ops;          ///< For people: "matmul + add + gelu".
-  std::string templateName; ///< "cuda.matmul_sm80"; with its revision where it has one.
+  std::string templateName; ///< "cuda.matmul"; with its revision where it has one.
   std::string signature;    ///< Stable text of the fused region: ops, shapes, types.
   int uses = 1;             ///< How often the model runs it.
   Work work;

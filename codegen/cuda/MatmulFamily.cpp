@@ -2,6 +2,7 @@
 #include "codegen/cuda/Templates.h"
 
 #include <array>
+#include <limits>
 
 namespace kfuse::codegen::cuda {
 namespace {
@@ -21,11 +22,13 @@ std::span<const Way> ways() {
   return all;
 }
 
-const KernelTemplate &wayOf(const TileConfig &config) {
-  for (const Way &way : ways())
-    if (way.number == config["way"])
-      return way.kernels;
-  return ways().front().kernels;
+/// The way a config takes; null for one that this version does not have, which a store may hold.
+const KernelTemplate *wayOf(const TileConfig &config) {
+  if (config.has("way"))
+    for (const Way &way : ways())
+      if (way.number == config["way"])
+        return &way.kernels;
+  return nullptr;
 }
 
 class MatmulFamily : public KernelTemplate {
@@ -63,11 +66,14 @@ public:
   }
 
   double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return wayOf(config).estimateUs(region, config, target);
+    const KernelTemplate *kernels = wayOf(config);
+    return kernels ? kernels->estimateUs(region, config, target) : std::numeric_limits<double>::infinity();
   }
   std::int64_t way(const TileConfig &config) const override { return config["way"]; }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return wayOf(config).emit(region, config, target);
+    if (const KernelTemplate *kernels = wayOf(config))
+      return kernels->emit(region, config, target);
+    return Error{ErrorCode::Internal, "no way to multiply matrices takes the config " + config.str()};
   }
 };
 

@@ -245,3 +245,9 @@ func.func @f(%a: tensor<64x100xbf16>, %b: tensor<100x512xbf16>) -> tensor<64x512
   CHECK(matmulTemplate().remark(region(product).region, hopper).empty());
   CHECK(matmulTemplate().remark(given.region, ampere()).empty());
 }
+
+TEST_CASE("CUDA templates: a stored way that this version does not have is an error") {
+  RegionCase given = region(product);
+  for (const char *text : {"way=99", "k=64"})
+    CHECK_FALSE(matmulTemplate().emit(given.region, *codegen::TileConfig::parse(text), ampere()));
+}

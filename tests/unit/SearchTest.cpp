@@ -375,3 +375,20 @@ TEST_CASE("candidates: what cannot fit is dropped before it is compiled") {
   plan.launches[0].cluster = {2, 1, 1};
   CHECK(whyNotFit(plan, target) == "clusters, which sm_80 does not have");
 }
+
+TEST_CASE("candidates: the best of each way comes first, unless its estimate is hopeless") {
+  Script script;
+  for (int id : {10, 11, 12, 14, 30})
+    script.emplace(id, Behaviour{});
+  TuningTask task = makeTask(script);
+  auto order = [&] {
+    CandidateQueue queue(task, *ir::findTarget("sm_80"), "compiler", "device");
+    std::vector<std::int64_t> ids;
+    while (std::optional<Candidate> candidate = queue.next())
+      ids.push_back(candidate->config["id"]);
+    return ids;
+  };
+  CHECK((order() == std::vector<std::int64_t>{10, 11, 12, 14, 30}));
+  task.wayOf = [](const codegen::TileConfig &config) { return config["id"] < 14 ? 0 : config["id"] == 14 ? 1 : 2; };
+  CHECK((order() == std::vector<std::int64_t>{10, 14, 11, 12, 30}));
+}

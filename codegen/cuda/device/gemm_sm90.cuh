@@ -5,7 +5,7 @@
 // multiplies while the other finishes (ping-pong). Blocks of a cluster share operands: each brings a part
 // of a tile and multicasts it to those in its row or column. Blocks walk tiles until none is left.
 //
-// "Rows" are the 64-row side of the instruction: along M, or along N when swapped.
+// "Rows" are the 64-row side of the instruction, along M here; "columns" lie along N.
 #pragma once
 
 #include <kfuse/warp_store.cuh>
