@@ -65,7 +65,7 @@ struct MeasureOptions {
   int repetitions = 10;  ///< Timed samples.
   double warmupMs = 5;   ///< At least this long untimed before the first sample.
   double maxSeconds = 2; ///< Stop sampling early once spent (at least one sample is taken).
-  bool cold = true;      ///< Evict the last-level cache between samples.
+  bool cold = true;      ///< No run finds its operands in the last-level cache.
 };
 
 /// Work recorded once and replayed with a single launch: a CUDA graph. Not thread-safe.

@@ -124,7 +124,9 @@ Result<std::vector<double>> CudaDevice::measure(LoadedKernel &kernel, std::span<
       return made.error();
     timer.emplace(std::move(*made));
   }
-  return timer->measure([&](Stream stream) { return kernel.launch(stream, buffers, workspace); }, options);
+  return timer->measure(
+      [&](Stream stream, std::span<void *const> set) { return kernel.launch(stream, set, workspace); }, buffers,
+      options);
 }
 
 Result<std::unique_ptr<Replay>> CudaDevice::makeReplay() { return CudaReplay::make(context); }

@@ -1,54 +1,16 @@
 #include "runtime/cuda/CudaTimer.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 
 namespace kfuse::runtime::cuda {
 namespace {
 
-constexpr std::size_t evictorPerL2 = 3; // A replacement policy that is not LRU keeps some lines of twice the L2.
-constexpr double graphUs = 200;         // Of kernels in one graph: 400 times the resolution of events.
+constexpr std::size_t roomPerL2 = 4; // A replacement policy that is not LRU keeps some lines of twice the L2.
+constexpr double graphUs = 200;      // Of kernels in one graph: 400 times the resolution of events.
 constexpr int maxRunsPerGraph = 32;
 constexpr int maxRunsPerWarmUp = 1024;
-constexpr unsigned readerThreads = 256, readerBlocksPerSm = 8;
-
-// Reads `count` 16-byte words at `data`. PTX, because the driver compiles it for any device without NVRTC;
-// volatile, because nothing uses what is read.
-constexpr const char *readerPtx = R"(
-.version 7.0
-.target sm_80
-.address_size 64
-.visible .entry read(.param .u64 data, .param .u64 count)
-{
-  .reg .pred %done;
-  .reg .b32 %block, %threads, %thread, %blocks, %word<4>;
-  .reg .b64 %at, %end, %index, %count, %step;
-  ld.param.u64 %at, [data];
-  ld.param.u64 %count, [count];
-  mov.u32 %block, %ctaid.x;
-  mov.u32 %blocks, %nctaid.x;
-  mov.u32 %threads, %ntid.x;
-  mov.u32 %thread, %tid.x;
-  cvta.to.global.u64 %at, %at;
-  shl.b64 %count, %count, 4;
-  add.u64 %end, %at, %count;
-  mad.lo.u32 %thread, %block, %threads, %thread;
-  mul.wide.u32 %index, %thread, 16;
-  add.u64 %at, %at, %index;
-  mul.lo.u32 %blocks, %blocks, %threads;
-  mul.wide.u32 %step, %blocks, 16;
-next:
-  setp.ge.u64 %done, %at, %end;
-  @%done bra finish;
-  ld.volatile.global.v4.u32 {%word0, %word1, %word2, %word3}, [%at];
-  add.u64 %at, %at, %step;
-  bra next;
-finish:
-  ret;
-}
-)";
 
 double secondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -57,48 +19,45 @@ double secondsSince(std::chrono::steady_clock::time_point begin) {
 } // namespace
 
 Result<CudaTimer> CudaTimer::make(const ContextRef &context, const GpuFacts &facts) {
-  Current current(*context);
   CudaTimer timer;
   timer.context = context;
-  timer.evictorBytes = evictorPerL2 * facts.l2Bytes;
-  timer.readerBlocks = readerBlocksPerSm * static_cast<unsigned>(facts.multiprocessors);
+  timer.copiesBytes = roomPerL2 * facts.l2Bytes;
   Result<StreamHandle> stream = makeStream(context);
   if (!stream)
     return stream.error();
   Result<Event> start = makeEvent(context), stop = makeEvent(context);
   if (!start || !stop)
     return (!start ? start : stop).error();
-  Result<Memory> evictor = allocate(context, timer.evictorBytes);
-  if (!evictor)
-    return evictor.error();
-  Result<Module> reader = loadModule(context, readerPtx);
-  if (!reader)
-    return reader.error();
-  KFUSE_DRIVER(context->api, cuModuleGetFunction(&timer.read, reader->get(), "read"));
+  Result<Memory> copies = allocate(context, timer.copiesBytes);
+  if (!copies)
+    return copies.error();
   timer.stream = std::move(*stream);
   timer.start = std::move(*start);
   timer.stop = std::move(*stop);
-  timer.evictor = std::move(*evictor);
-  timer.reader = std::move(*reader);
+  timer.copies = std::move(*copies);
   return timer;
 }
 
-Result<std::vector<double>> CudaTimer::measure(const Replay::Enqueue &run, const MeasureOptions &options) const {
+Result<std::vector<double>> CudaTimer::measure(const Run &run, std::span<void *const> buffers,
+                                               const MeasureOptions &options) const {
   Current current(*context);
   auto begin = std::chrono::steady_clock::now();
-  Result<double> estimate = warmUp(run, options.warmupMs);
+  Result<BufferRotation> rotation =
+      options.cold ? BufferRotation::make(context, buffers, copies.get(), copiesBytes) : BufferRotation::of(buffers);
+  if (!rotation)
+    return rotation.error();
+  auto runNext = [&](Stream stream) { return run(stream, rotation->next()); };
+  Result<double> estimate = warmUp(runNext, options.warmupMs);
   if (!estimate)
     return estimate.error();
+  // Whole turns of the rotation, or else its first sets would be used more often than its last.
+  const auto sets = static_cast<int>(rotation->count());
   int n = static_cast<int>(std::clamp(std::ceil(graphUs / std::max(*estimate, 0.1)), 1.0, double(maxRunsPerGraph)));
-  auto evictOnly = [this](Stream stream) { return evict(stream); };
-  auto evictThenRun = [&](Stream stream) {
-    Result<void> evicted = evict(stream);
-    return evicted ? run(stream) : evicted;
-  };
-  Result<GraphExec> base = options.cold ? repeat(n, evictOnly) : repeat(n, run);
+  n = (n + sets - 1) / sets * sets;
+  Result<GraphExec> base = repeat(1, runNext);
   if (!base)
     return base.error();
-  Result<GraphExec> full = options.cold ? repeat(n, evictThenRun) : repeat(2 * n, run);
+  Result<GraphExec> full = repeat(n + 1, runNext);
   if (!full)
     return full.error();
 
@@ -115,19 +74,6 @@ Result<std::vector<double>> CudaTimer::measure(const Replay::Enqueue &run, const
       break;
   }
   return samples;
-}
-
-Result<void> CudaTimer::evict(Stream stream) const {
-  CUdeviceptr data = evictor.get();
-  std::uint64_t words = evictorBytes / 16;
-  std::array<void *, 2> arguments{&data, &words};
-  CUlaunchConfig config{};
-  config.gridDimX = readerBlocks;
-  config.blockDimX = readerThreads;
-  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
-  config.hStream = static_cast<CUstream>(stream);
-  KFUSE_DRIVER(context->api, cuLaunchKernelEx(&config, read, arguments.data(), nullptr));
-  return {};
 }
 
 /// Launches twice as many runs each time, so that the last time is of many and the clocks are up.

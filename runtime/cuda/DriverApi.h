@@ -31,6 +31,7 @@
   CALL(cuMemAlloc)                                                                                                     \
   CALL(cuMemFree)                                                                                                      \
   CALL(cuMemGetInfo)                                                                                                   \
+  CALL(cuMemGetAddressRange)                                                                                           \
   CALL(cuMemcpyHtoD)                                                                                                   \
   CALL(cuMemcpyDtoH)                                                                                                   \
   CALL(cuMemcpyDtoDAsync)                                                                                              \
