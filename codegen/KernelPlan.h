@@ -44,7 +44,7 @@ struct Launch {
   std::array<std::uint32_t, 3> block{1, 1, 1};
   std::array<std::uint32_t, 3> cluster{1, 1, 1};
   std::uint32_t sharedBytes = 0; ///< Dynamic shared memory.
-  bool dependentLaunch = false;  ///< May start before its predecessor ends (waits by itself).
+  bool dependentLaunch = false;  ///< May start before its predecessor ends: it waits by itself (griddepcontrol).
   std::uint64_t items = 0;
   std::uint64_t grain = 1;
   std::vector<KernelArg> args;

@@ -3,6 +3,7 @@
 #include "ir/RegionScalars.h"
 #include "ir/dialect/Kfuse.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -27,11 +28,35 @@ double elementsRead(const ir::ScalarGraph &graph, unsigned input) {
   return std::min(touched, static_cast<double>(elementCount(graph.inputs[input].shape)));
 }
 
+/// Whether a run leaves the value as it is: a constant, a parameter, or what @prepare made of such.
+bool isFixed(Value value) {
+  if (value.getDefiningOp())
+    return isa<ir::ConstantOp>(value.getDefiningOp());
+  auto argument = cast<BlockArgument>(value);
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto role = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ir::roleAttrName) : nullptr;
+  return role && (role.getValue() == "parameter" || role.getValue() == "prepared");
+}
+
+std::vector<bool> fixedInputs(Block &body) {
+  std::vector<bool> fixed(body.getNumArguments());
+  if (auto fused = dyn_cast_or_null<ir::FusedOp>(body.getParentOp()))
+    for (auto [i, input] : llvm::enumerate(fused.getInputs()))
+      fixed[i] = isFixed(input);
+  return fixed;
+}
+
 /// The op's text without its discardable attributes (which attention it belongs to, say), so that equal
-/// regions of many layers have equal text.
-std::string textOf(Block &body) {
+/// regions of many layers have equal text, and with the inputs that are fixed.
+std::string textOf(Block &body, const std::vector<bool> &fixed) {
   OwningOpRef<Operation *> plain = body.getParentOp()->clone();
   plain->setDiscardableAttrs(DictionaryAttr::get(plain->getContext()));
+  SmallVector<int64_t> numbers;
+  for (auto [i, isFixed] : llvm::enumerate(fixed))
+    if (isFixed)
+      numbers.push_back(static_cast<int64_t>(i));
+  if (!numbers.empty())
+    plain->setAttr("fixed", DenseI64ArrayAttr::get(plain->getContext(), numbers));
   plain->setOperands({}); // Which values come in is not the kernel's business; its arguments have their types.
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -70,7 +95,8 @@ Result<Region> makeRegion(Block &body) {
     int64_t elements = output.inPlace < 0 ? elementCount(output.shape) : region.graph.domain.points();
     region.bytesWritten += static_cast<double>(elements) * byteWidth(output.type);
   }
-  region.text = textOf(body);
+  region.isFixed = fixedInputs(body);
+  region.text = textOf(body, region.isFixed);
   return region;
 }
 

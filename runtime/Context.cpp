@@ -50,7 +50,7 @@ private:
   Result<void> bindResult(std::size_t index, void *pointer, std::span<void *const> arguments);
   Result<void> enqueue(Stream stream);
   Result<void> copyThrough(Stream stream, bool intoStates);
-  Result<void> launch(Stream stream, const Step &step);
+  Result<void> launch(Stream stream, const Step &step, bool isFirst);
   void *address(const BufferRef &ref) const;
 
   const Program &program;
@@ -182,7 +182,7 @@ Result<void> StepContext::enqueue(Stream stream) {
   if (Result<void> copied = copyThrough(stream, false); !copied)
     return copied;
   for (const Step &step : program.steps)
-    if (Result<void> launched = launch(stream, step); !launched)
+    if (Result<void> launched = launch(stream, step, /*isFirst=*/&step == program.steps.data()); !launched)
       return launched;
   return copyThrough(stream, true);
 }
@@ -202,13 +202,15 @@ Result<void> StepContext::copyThrough(Stream stream, bool intoStates) {
   return {};
 }
 
-Result<void> StepContext::launch(Stream stream, const Step &step) {
+/// The first step may follow anything, what wrote the parameters too; the others follow a step.
+Result<void> StepContext::launch(Stream stream, const Step &step, bool isFirst) {
   stepBuffers.clear();
   for (const BufferRef &ref : step.buffers)
     stepBuffers.push_back(address(ref));
   const codegen::KernelPlan &plan = program.kernels[step.kernel].plan;
   void *own = workspace ? static_cast<std::byte *>(workspace->data()) + scratch.offset(plan) : nullptr;
-  return kernels[step.kernel]->launch(stream, stepBuffers, own);
+  LoadedKernel &kernel = *kernels[step.kernel];
+  return isFirst ? kernel.launch(stream, stepBuffers, own) : kernel.launchBehind(stream, stepBuffers, own);
 }
 
 void *StepContext::address(const BufferRef &ref) const {

@@ -51,6 +51,11 @@ public:
   virtual ~LoadedKernel() = default;
   /// Enqueues every launch of the plan. `buffers` holds the plan's inputs, then its outputs.
   virtual Result<void> launch(Stream stream, std::span<void *const> buffers, void *workspace) = 0;
+  /// The same behind another kernel of the same run: may start before that one ends (Launch::dependentLaunch), since
+  /// nothing that the kernel takes for fixed was written by that one.
+  virtual Result<void> launchBehind(Stream stream, std::span<void *const> buffers, void *workspace) {
+    return launch(stream, buffers, workspace);
+  }
 };
 
 /// Memory on a device; freed with its handle.

@@ -27,6 +27,9 @@ std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loa
 KernelPlan planOf(const Region &region, const LinearGraph &graph, const ir::Target &target);
 Launch launchOf(const KernelPlan &plan, std::string entry);
 
+/// Whether kernels for the target may start before their predecessor ends; all begin with waitForPredecessor().
+inline bool overlaps(const ir::Target &target) { return target.capability >= 90; }
+
 inline std::string entryName(const Region &region) { return "kfuse_" + region.name; }
 inline llvm::StringRef indexType(const LinearGraph &graph) { return graph.fits32Bits() ? "int" : "long long"; }
 

@@ -23,7 +23,7 @@ constexpr int64_t finishThreads = 256;
 std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
   if (region.graph.domain.contractionDim < 0)
     return std::nullopt;
-  MatmulProblem problem{linearised(region.graph, 3), {}, 0, 0, 0, 0, 0, 0, 0};
+  MatmulProblem problem{linearised(region.graph, 3), {}, 0, 0, 0, 0, 0, 0, 0, region.isFixed};
   for (auto [id, node] : llvm::enumerate(problem.graph.graph.nodes)) {
     if (node.kind != ScalarNode::Kind::Contract)
       continue;
@@ -67,6 +67,7 @@ MatrixOperand MatrixOperand::of(const MatmulProblem &problem, unsigned side) {
   SmallVector<ir::IndexTerm> terms;
   ir::collectTerms(offset, 1, terms);
   operand.input = node.input;
+  operand.isFixed = problem.isFixed[node.input];
   operand.outer = operand.inner = zero;
   for (const ir::IndexTerm &term : terms) {
     AffineExpr part =
@@ -129,6 +130,7 @@ void MatmulPrinter::writeOperand(const MatrixOperand &operand, StringRef name, S
   writer.open("struct " + name);
   writer.line(Twine("static constexpr bool contiguousK = ") + (operand.contiguousK ? "true" : "false") + ";");
   writer.line("static constexpr int vector = " + Twine(operand.vector) + ";");
+  writer.line(Twine("static constexpr bool isFixed = ") + (operand.isFixed ? "true;" : "false;"));
   auto function = [&](StringRef what, StringRef index, AffineExpr expr) {
     writer.open("static __device__ __forceinline__ Index " + what + "(Index batch, Index " + index + ")");
     writeBatchSplit();
@@ -233,6 +235,7 @@ KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
   launch.grid = {static_cast<uint32_t>(tiles * problem.batches), static_cast<uint32_t>(config["split_k"]), 1};
   launch.block[0] = static_cast<uint32_t>(threads);
   launch.sharedBytes = static_cast<uint32_t>(sharedBytes);
+  launch.dependentLaunch = overlaps(target);
   if (isSplit()) {
     plan.workspaceBytes =
         static_cast<uint64_t>(config["split_k"] * problem.batches * problem.M * problem.N) * sizeof(float);

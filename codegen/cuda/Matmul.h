@@ -14,6 +14,7 @@ struct MatmulProblem {
   ir::Scalar product; ///< The Contract node.
   unsigned dimM, dimN, dimK;
   int64_t M, N, K, batches;
+  std::vector<bool> isFixed; ///< Region::isFixed.
 
   /// Nothing when the region is no single product.
   static std::optional<MatmulProblem> of(const Region &region);
@@ -30,6 +31,7 @@ struct MatrixOperand {
   mlir::AffineExpr outer, inner;
   bool contiguousK = true; ///< Neighbours in memory differ in k, not i.
   int64_t vector = 1;      ///< Elements of an aligned access along that dimension; 1 if nothing is contiguous.
+  bool isFixed = false;    ///< Never written in a run (Region::isFixed).
   std::string refusal;     ///< Why the operand is none of these, or "".
 
   static MatrixOperand of(const MatmulProblem &problem, unsigned side);

@@ -58,6 +58,7 @@ public:
       blocks = std::min(blocks, resident);
     launch.grid[0] = static_cast<uint32_t>(std::clamp<int64_t>(blocks, 1, INT32_MAX));
     launch.block[0] = static_cast<uint32_t>(config["threads"]);
+    launch.dependentLaunch = overlaps(target);
     plan.launches = {launch};
     plan.source = source();
     return plan;

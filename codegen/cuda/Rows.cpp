@@ -54,6 +54,7 @@ public:
     if (storageOf(config) == RowStorage::Shared)
       launch.sharedBytes =
           static_cast<uint32_t>(launch.block[0] * chunksPerThread() * loads.keptBytes(graph, config["vector"]));
+    launch.dependentLaunch = overlaps(target);
     plan.launches = {launch};
     plan.source = source();
     return plan;
@@ -67,6 +68,7 @@ private:
     writeConfig();
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads * Config::rows) " + entryName(region) +
                 "(" + bufferParameters(graph) + ")");
+    writer.line("waitForPredecessor();");
     writer.line("const Row<Config> row;");
     if (columnDim > 0)
       writer.line(splitText("row.index", graph.extents().drop_back(), llvm::ArrayRef(names).drop_back()));

@@ -193,7 +193,8 @@ void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, llvm::St
   SourceWriter &writer = printer.out();
   IndexNames names{{printer.names().begin(), printer.names().end()}, {}};
   writer.open("struct " + name);
-  writer.line(Twine("static constexpr bool contiguousK = ") + (operand.matrix.contiguousK ? "true" : "false") + ";");
+  writer.line(Twine("static constexpr bool contiguousK = ") + (operand.matrix.contiguousK ? "true" : "false") +
+              ", isFixed = " + (operand.matrix.isFixed ? "true;" : "false;"));
   writer.open("static __device__ __forceinline__ int batch(Index batch)");
   printer.writeBatchSplit();
   writer.line("return " + indexText(operand.batch, names) + ";");

@@ -12,6 +12,7 @@ using codegen::Launch;
 using codegen::TensorMapRecipe;
 
 constexpr std::uint32_t portableClusterBlocks = 8; // More needs the function's consent.
+constexpr int firstToOverlap = 12030;              // CUDA 12.3: stream capture keeps programmatic dependencies.
 
 CUtensorMapDataType tensorMapType(DType type) {
   switch (type) {
@@ -110,6 +111,9 @@ Result<std::unique_ptr<LoadedKernel>> CudaKernel::load(const ContextRef &context
 Result<void> CudaKernel::findFunctions() {
   Current current(*context);
   const DriverApi &api = context->api;
+  int version = 0;
+  KFUSE_DRIVER(api, cuDriverGetVersion(&version));
+  driverOverlaps = version >= firstToOverlap;
   for (const Launch &launch : plan.launches) {
     auto check = [&](CUresult status, const char *call) -> Result<void> {
       Result<void> checked = api.check(status, call);
@@ -137,19 +141,21 @@ Result<void> CudaKernel::findFunctions() {
   return {};
 }
 
-Result<void> CudaKernel::launch(Stream stream, std::span<void *const> buffers, void *workspace) {
+Result<void> CudaKernel::launchAll(Stream stream, std::span<void *const> buffers, void *workspace,
+                                   bool isBehind) const {
   if (std::size_t expected = plan.inputs.size() + plan.outputs.size(); buffers.size() != expected)
     return Error{ErrorCode::Internal, "kernel '" + plan.name + "' was given " + std::to_string(buffers.size()) +
                                           " buffers, expected " + std::to_string(expected)};
   Current current(*context);
   for (std::size_t i = 0; i < plan.launches.size(); ++i)
-    if (Result<void> launched = launchOne(static_cast<CUstream>(stream), i, buffers, workspace); !launched)
+    if (Result<void> launched = launchOne(static_cast<CUstream>(stream), i, buffers, workspace, isBehind || i > 0);
+        !launched)
       return inKernel(plan, plan.launches[i].entry, launched.error());
   return {};
 }
 
-Result<void> CudaKernel::launchOne(CUstream stream, std::size_t index, std::span<void *const> buffers,
-                                   void *workspace) const {
+Result<void> CudaKernel::launchOne(CUstream stream, std::size_t index, std::span<void *const> buffers, void *workspace,
+                                   bool mayOverlap) const {
   const Launch &launch = plan.launches[index];
   Arguments arguments;
   if (Result<void> resolved = resolve(arguments, context->api, plan, launch, buffers, workspace); !resolved)
@@ -163,7 +169,7 @@ Result<void> CudaKernel::launchOne(CUstream stream, std::size_t index, std::span
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
     cluster.value.clusterDim = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
   }
-  if (launch.dependentLaunch) {
+  if (launch.dependentLaunch && mayOverlap && driverOverlaps) {
     CUlaunchAttribute &dependent = attributes[config.numAttrs++];
     dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     dependent.value.programmaticStreamSerializationAllowed = 1;

@@ -11,6 +11,8 @@ constexpr std::size_t roomPerL2 = 4; // A replacement policy that is not LRU kee
 constexpr double graphUs = 200;      // Of kernels in one graph: 400 times the resolution of events.
 constexpr int maxRunsPerGraph = 32;
 constexpr int maxRunsPerWarmUp = 1024;
+constexpr double steadyShare = 0.98; // Of the time before: clocks that still rise shorten it by more.
+constexpr double longestWarmUpUs = 250e3;
 
 double secondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -76,10 +78,11 @@ Result<std::vector<double>> CudaTimer::measure(const Run &run, std::span<void *c
   return samples;
 }
 
-/// Launches twice as many runs each time, so that the last time is of many and the clocks are up.
+/// Launches twice as many runs each time, so that the last time is of many, until the clocks are up: after a
+/// pause of seconds the card takes up to a fifth of a second to raise them all.
 Result<double> CudaTimer::warmUp(const Replay::Enqueue &run, double warmupMs) const {
-  double spentUs = 0;
-  for (int runs = 1;; runs = std::min(2 * runs, maxRunsPerWarmUp)) {
+  double spentUs = 0, before = INFINITY;
+  for (int runs = 1;;) {
     Result<double> us = time([&](Stream stream) {
       Result<void> enqueued;
       for (int i = 0; i < runs && enqueued; ++i)
@@ -89,8 +92,12 @@ Result<double> CudaTimer::warmUp(const Replay::Enqueue &run, double warmupMs) co
     if (!us)
       return us;
     spentUs += *us;
-    if (spentUs >= warmupMs * 1000)
-      return *us / runs;
+    const bool isSteady = *us / runs > steadyShare * before;
+    before = *us / runs;
+    if (spentUs >= warmupMs * 1000 && (isSteady || warmupMs == 0 || spentUs >= longestWarmUpUs))
+      return before;
+    if (*us < warmupMs * 1000)
+      runs = std::min(2 * runs, maxRunsPerWarmUp);
   }
 }
 

@@ -20,6 +20,7 @@ struct Config {
 };
 
 extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_add_layer_norm(const f16 *in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, const f16 *__restrict__ in3, f16 *out0, f16 *out1) {
+  waitForPredecessor();
   const Row<Config> row;
   const Index d0 = row.index;
 

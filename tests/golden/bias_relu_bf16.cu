@@ -24,7 +24,7 @@ struct Config {
 };
 
 struct Rows {
-  static constexpr bool contiguousK = true;
+  static constexpr bool contiguousK = true, isFixed = false;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
     return d0;
@@ -32,7 +32,7 @@ struct Rows {
 };
 
 struct Columns {
-  static constexpr bool contiguousK = true;
+  static constexpr bool contiguousK = true, isFixed = false;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
     return d0;

@@ -27,6 +27,7 @@ struct Config {
 struct A {
   static constexpr bool contiguousK = true;
   static constexpr int vector = 8;
+  static constexpr bool isFixed = false;
   static __device__ __forceinline__ Index outer(Index batch, Index m) {
     const Index d0 = batch / 4u, d1 = batch % 4u;
     return d0 * 1152 + d1 * 288 + m * 32;
@@ -40,6 +41,7 @@ struct A {
 struct B {
   static constexpr bool contiguousK = true;
   static constexpr int vector = 8;
+  static constexpr bool isFixed = false;
   static __device__ __forceinline__ Index outer(Index batch, Index n) {
     const Index d0 = batch / 4u, d1 = batch % 4u;
     return d0 * 1344 + d1 / 2u * 672 + n * 32;

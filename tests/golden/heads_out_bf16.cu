@@ -25,7 +25,7 @@ struct Config {
 };
 
 struct Rows {
-  static constexpr bool contiguousK = false;
+  static constexpr bool contiguousK = false, isFixed = false;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
     return 0;
@@ -33,7 +33,7 @@ struct Rows {
 };
 
 struct Columns {
-  static constexpr bool contiguousK = true;
+  static constexpr bool contiguousK = true, isFixed = false;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
     return d0;

@@ -19,6 +19,7 @@ struct Config {
 };
 
 extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_reduce(const float *__restrict__ in0, float *__restrict__ out0) {
+  waitForPredecessor();
   const Row<Config> row;
   const Index d0 = row.index;
 

@@ -24,6 +24,7 @@ struct Config {
 struct A {
   static constexpr bool contiguousK = true;
   static constexpr int vector = 8;
+  static constexpr bool isFixed = false;
   static __device__ __forceinline__ Index outer(Index batch, Index m) {
     return m * 520;
   }
@@ -35,6 +36,7 @@ struct A {
 struct B {
   static constexpr bool contiguousK = true;
   static constexpr int vector = 8;
+  static constexpr bool isFixed = false;
   static __device__ __forceinline__ Index outer(Index batch, Index n) {
     return n * 520;
   }

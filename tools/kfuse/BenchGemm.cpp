@@ -41,6 +41,7 @@ struct Row {
   Product product;
   double kfuseUs, peerUs, peerFirstUs;
   double ratio, low, high; ///< Peer's time over ours: median, 10th and 90th percentile of the pairs.
+  double overlappedUs;     ///< Ours, each call free to start before the one ahead ends (dependent launch).
   double bytes, boundUs;
   std::size_t algorithms;
   tuner::KernelReport report;
@@ -96,16 +97,26 @@ private:
   std::vector<void *> pointers;
 };
 
-/// Calls of a kernel one after the other, each on the next set of operands. Stream order makes each call
-/// wait for the one before.
+/// How a call follows the one before.
+enum class Order : std::uint8_t {
+  Serial,    ///< Stream order: it starts when the one before has ended.
+  Overlapped ///< It may start earlier and waits by itself.
+};
+
+/// Calls of a kernel one after the other, each on the next set of operands.
 class RotatingCalls : public runtime::LoadedKernel {
 public:
-  RotatingCalls(runtime::LoadedKernel &kernel, const Operands &operands, int calls)
-      : kernel(kernel), operands(operands), calls(calls) {}
+  RotatingCalls(runtime::LoadedKernel &kernel, const Operands &operands, int calls, Order order)
+      : kernel(kernel), operands(operands), calls(calls), order(order) {}
   Result<void> launch(runtime::Stream stream, std::span<void *const>, void *workspace) override {
-    for (int i = 0; i < calls; ++i)
-      if (Result<void> launched = kernel.launch(stream, operands.set(i % operands.sets()), workspace); !launched)
+    for (int i = 0; i < calls; ++i) {
+      std::span<void *const> set = operands.set(i % operands.sets());
+      bool isBehind = i > 0 && order == Order::Overlapped;
+      Result<void> launched =
+          isBehind ? kernel.launchBehind(stream, set, workspace) : kernel.launch(stream, set, workspace);
+      if (!launched)
         return launched;
+    }
     return {};
   }
 
@@ -113,6 +124,7 @@ private:
   runtime::LoadedKernel &kernel;
   const Operands &operands;
   int calls;
+  Order order;
 };
 
 class GemmBench {
@@ -155,7 +167,7 @@ public:
 private:
   Result<tuner::CompiledModel> tune(const Product &product) {
     GraphBuilder graph;
-    Tensor x = graph.input("x", type, {product.M, product.K}), w = graph.input("w", type, {product.N, product.K});
+    Tensor x = graph.input("x", type, {product.M, product.K}), w = graph.parameter("w", type, {product.N, product.K});
     graph.output("y", graph.matmul(x, w, {.a = false, .b = true}));
     Result<Graph> built = graph.build();
     if (!built)
@@ -207,8 +219,9 @@ private:
                                                      product.str(), error, allowed)};
   }
 
-  Result<double> time(runtime::LoadedKernel &kernel, const Operands &operands, int calls, int repetitions) {
-    RotatingCalls many(kernel, operands, calls);
+  Result<double> time(runtime::LoadedKernel &kernel, const Operands &operands, int calls, int repetitions,
+                      Order order = Order::Serial) {
+    RotatingCalls many(kernel, operands, calls, order);
     Result<std::vector<double>> samples =
         bench.device->measure(many, {}, workspace, {.repetitions = repetitions, .warmupMs = 2, .cold = false});
     if (!samples)
@@ -250,6 +263,10 @@ private:
       }
       mine.push_back(us[0]), theirs.push_back(us[1]), ratios.push_back(us[1] / us[0]);
     }
+    Result<double> overlapped = time(ours, operands, calls, rounds, Order::Overlapped);
+    if (!overlapped)
+      return overlapped.error();
+    row.overlappedUs = *overlapped;
     row.kfuseUs = median(mine), row.peerUs = median(theirs);
     row.ratio = median(ratios), row.low = percentile(ratios, 0.1), row.high = percentile(ratios, 0.9);
     return row;
@@ -299,11 +316,12 @@ std::pair<double, int> geometricMean(const std::vector<Row> &rows, const Group &
 }
 
 std::string table(const std::vector<Row> &rows) {
-  Table table(
-      {"M x N x K", ">kfuse", ">cuBLASLt", ">its first", ">ratio", ">p10..p90", ">TFLOP/s", ">TB/s", ">roof", "way"});
+  Table table({"M x N x K", ">kfuse", ">overlapped", ">cuBLASLt", ">its first", ">ratio", ">p10..p90", ">TFLOP/s",
+               ">TB/s", ">roof", "way"});
   for (const Row &row : rows)
-    table.add({row.product.str(), formatTime(row.kfuseUs), formatTime(row.peerUs), formatTime(row.peerFirstUs),
-               fmt::format("{:.3f}", row.ratio), fmt::format("{:.2f}..{:.2f}", row.low, row.high),
+    table.add({row.product.str(), formatTime(row.kfuseUs), formatTime(row.overlappedUs), formatTime(row.peerUs),
+               formatTime(row.peerFirstUs), fmt::format("{:.3f}", row.ratio),
+               fmt::format("{:.2f}..{:.2f}", row.low, row.high),
                fmt::format("{:.0f}", row.product.flops() / row.kfuseUs / 1e6),
                fmt::format("{:.2f}", row.bytes / row.kfuseUs / 1e6),
                fmt::format("{:.0f}%", row.report.bound.percent(row.kfuseUs)), row.report.config});
@@ -322,6 +340,7 @@ std::string json(const tuner::Workbench &bench, const GemmOptions &options, cons
                                {"n", row.product.N},
                                {"k", row.product.K},
                                {"kfuse_us", row.kfuseUs},
+                               {"kfuse_overlapped_us", row.overlappedUs},
                                {"cublaslt_us", row.peerUs},
                                {"cublaslt_first_us", row.peerFirstUs},
                                {"cublaslt_algorithms", row.algorithms},
@@ -400,7 +419,8 @@ void addBench(CLI::App &app, int &status) {
   gemm->add_flag("--json", options->json, "One JSON object on stdout and nothing else there");
   options->addTuningTo(*gemm);
   gemm->footer("Both run in turns, each call after the one before, on random operands that rotate past the L2;\n"
-               "the ratio is cuBLASLt's time over kfuse's, the median of nine pairs.\n"
+               "the ratio is cuBLASLt's time over kfuse's, the median of nine pairs. Overlapped: kfuse's, when\n"
+               "a call may start before the one ahead has ended, as in a model.\n"
                "Examples:\n  kfuse bench gemm --shapes 4096x4096x4096 8192x8192x8192\n"
                "  kfuse bench gemm --rows 1 16 --json");
   gemm->callback([options, &status] { status = benchGemm(*options); });

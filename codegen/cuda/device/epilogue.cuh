@@ -34,6 +34,7 @@ template <class Config> struct StorePartials {
 /// Split K's second launch: adds the partial sums in order, one chunk of columns a thread, and finishes.
 template <class Config, class Epilogue>
 __device__ __forceinline__ void finishSplits(const float *workspace, const Epilogue &epilogue) {
+  waitForPredecessor();
   using Index = typename Config::Index;
   using Partials = StorePartials<Config>;
   constexpr int vector = Partials::vector;

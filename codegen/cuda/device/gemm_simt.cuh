@@ -66,6 +66,7 @@ __device__ __forceinline__ void gemmSimt(const A &a, const B &b, const Epilogue 
   constexpr int sizeA = CopyA::pitch * Config::tileK, size = sizeA + CopyB::pitch * Config::tileK;
   float *shared = reinterpret_cast<float *>(dynamicShared());
   const BlockTile<Config> tile;
+  waitForPredecessor();
   const int m = threadIdx.x / columns * 4, n = threadIdx.x % columns * 4;
 
   CopyA copyA{a, tile.batch, tile.m};

@@ -35,12 +35,17 @@ template <class Config, class A, class B> struct Gemm {
     auto after = [shared](unsigned stage) {
       return stage + stageBytes < shared + Config::stages * stageBytes ? stage + stageBytes : shared;
     };
+    auto startA = [&](unsigned stage, int number) {
+      if (number < tile.endK)
+        copyA.start(stage, Index(number) * Config::tileK);
+    };
+    auto startB = [&](unsigned stage, int number) {
+      if (number < tile.endK)
+        copyB.start(stage + CopyA::Tile::bytes, Index(number) * Config::tileK);
+    };
     // Groups of copies are counted: one is committed for each tile, empty behind the last.
     auto start = [&](unsigned stage, int number) {
-      if (number < tile.endK) {
-        copyA.start(stage, Index(number) * Config::tileK);
-        copyB.start(stage + CopyA::Tile::bytes, Index(number) * Config::tileK);
-      }
+      startA(stage, number), startB(stage, number);
       commitCopies();
     };
     unsigned fragmentsA[2][countA][4], fragmentsB[2][countB][4];
@@ -49,9 +54,19 @@ template <class Config, class A, class B> struct Gemm {
       loadB.load(fragmentsB[buffer], stage + CopyA::Tile::bytes, step * 16);
     };
 
+    // Weights may come before the kernel ahead has ended. They count to the first group.
 #pragma unroll
     for (int i = 0; i < Config::stages - 1; ++i)
-      start(shared + i * stageBytes, tile.firstK + i);
+      if (B::isFixed)
+        startB(shared + i * stageBytes, tile.firstK + i);
+    waitForPredecessor();
+#pragma unroll
+    for (int i = 0; i < Config::stages - 1; ++i) {
+      startA(shared + i * stageBytes, tile.firstK + i);
+      if (!B::isFixed)
+        startB(shared + i * stageBytes, tile.firstK + i);
+      commitCopies();
+    }
     waitCopies<Config::stages - 2>();
     __syncthreads();
     unsigned reading = shared, writing = shared + (Config::stages - 1) * stageBytes;

@@ -85,14 +85,20 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       const int row = tile.row + clusterRow * Config::tileRows,
                 column = tile.column + clusterColumn * Config::tileColumns, rowsBatch = Rows::batch(tile.batch),
                 columnsBatch = Columns::batch(tile.batch);
-#pragma unroll 1
-      for (int k = 0; k < tilesK; ++k) {
-        waitBarrier(ring.empty(ring.stage), ring.parity ^ 1);
-        arriveExpecting(ring.full(), ring.stageBytes);
+      auto loadRows = [&](int k) {
         loadTile<Rows, Config::tileRows, Config::clusterColumns>(ring.rows(), rowsMap, row, k * depth, rowsBatch,
                                                                  clusterColumn, ring.full(), sameRow);
+      };
+      auto loadColumns = [&](int k) {
         loadTile<Columns, Config::tileColumns, Config::clusterRows>(ring.columns(), columnsMap, column, k * depth,
                                                                     columnsBatch, clusterRow, ring.full(), sameColumn);
+      };
+      int k = number == firstTile ? fillAhead<Rows, Columns>(ring, tilesK, loadRows, loadColumns) : 0;
+#pragma unroll 1
+      for (; k < tilesK; ++k) {
+        waitBarrier(ring.empty(ring.stage), ring.parity ^ 1);
+        arriveExpecting(ring.full(), ring.stageBytes);
+        loadRows(k), loadColumns(k);
         ring.advance();
       }
     }
@@ -118,6 +124,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
         arrive(toldEmpty + stage * 8);
     };
 
+    waitForPredecessor();
     // Ping-pong: the second warpgroup starts a tile later; a pair of barriers hands the tensor cores on.
     if (Config::pingPong && warpgroup == 1) {
       ring.skip(tilesK);

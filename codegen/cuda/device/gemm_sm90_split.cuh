@@ -42,18 +42,26 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
 
   __device__ __forceinline__ void produce(const TensorMap *rowsMap, const TensorMap *columnsMap) {
     const int rowsBatch = Rows::batch(batch), columnsBatch = Columns::batch(batch);
+    auto loadRows = [&](int i) {
+      loadTile<Rows, Config::tileRows, 1>(ring.rows(), rowsMap, row, (firstK + i) * depth, rowsBatch, 0, ring.full(),
+                                          0);
+    };
+    auto loadColumns = [&](int i) {
+      loadTile<Columns, Config::tileColumns, 1>(ring.columns(), columnsMap, column, (firstK + i) * depth, columnsBatch,
+                                                0, ring.full(), 0);
+    };
+    const int ahead = fillAhead<Rows, Columns>(ring, countK, loadRows, loadColumns);
 #pragma unroll 1
-    for (int i = 0; i < countK; ++i) {
+    for (int i = ahead; i < countK; ++i) {
       waitBarrier(ring.empty(ring.stage), ring.parity ^ 1);
       arriveExpecting(ring.full(), ring.stageBytes);
-      int k = (firstK + i) * depth;
-      loadTile<Rows, Config::tileRows, 1>(ring.rows(), rowsMap, row, k, rowsBatch, 0, ring.full(), 0);
-      loadTile<Columns, Config::tileColumns, 1>(ring.columns(), columnsMap, column, k, columnsBatch, 0, ring.full(), 0);
+      loadRows(i), loadColumns(i);
       ring.advance();
     }
   }
 
   __device__ __forceinline__ void multiply() {
+    waitForPredecessor();
     const int warpgroup = threadIdx.x / 128, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
     float sums[1][sumCount] = {};
     int previous = -1;

@@ -39,9 +39,13 @@ __device__ __forceinline__ void gemv(const typename Config::Element *a, const ty
       if (chunks % step == 0 || from < chunks)
         loadStreaming(flying[u][i], weights[i] + from * width);
   };
+  if (!B::isFixed)
+    waitForPredecessor();
 #pragma unroll
   for (int u = 0; u < unroll; ++u)
     load(u, chunk + u * 32 * Config::split);
+  if (B::isFixed)
+    waitForPredecessor();
 
   float sums[M][outputs] = {};
 #pragma unroll 1

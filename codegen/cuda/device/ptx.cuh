@@ -56,6 +56,15 @@ template <class T> __device__ __forceinline__ T shuffleXor(T value, int mask) {
   return __shfl_xor_sync(~0u, value, mask);
 }
 
+/// Waits until the kernel before has ended and its writes are visible, and lets the kernel behind start: in this
+/// order, so that what an even earlier kernel wrote is there before the one behind starts. Does nothing where the
+/// kernel was launched to start after its predecessor, and before sm_90.
+__device__ __forceinline__ void waitForPredecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /// The shared memory that the launch asked for; swizzled tiles start at multiples of 1024 bytes.
 __device__ __forceinline__ unsigned char *dynamicShared() {
   extern __shared__ __align__(1024) unsigned char dynamicSharedBytes[];

@@ -85,11 +85,41 @@ template <class Config> struct Ring {
     if (++stage == Config::stages)
       stage = 0, parity ^= 1;
   }
+  /// Back to the first stage, which has not been filled twice.
+  __device__ __forceinline__ void rewind() { stage = 0, parity = 0; }
   __device__ __forceinline__ void skip(int count) {
     int at = stage + count;
     parity ^= at / Config::stages & 1;
     stage = at % Config::stages;
   }
 };
+
+/// Starts the first `count` pairs of tiles, or as many as the ring holds, before and after the wait for the kernel
+/// ahead: an operand that is fixed needs no wait. Gives back how many.
+template <class Rows, class Columns, class Config, class LoadRows, class LoadColumns>
+__device__ __forceinline__ int fillAhead(Ring<Config> &ring, int count, LoadRows loadRows, LoadColumns loadColumns) {
+  const int ahead = count < Config::stages ? count : Config::stages;
+  if (Rows::isFixed || Columns::isFixed)
+#pragma unroll 1
+    for (int i = 0; i < ahead; ++i, ring.advance()) {
+      arriveExpecting(ring.full(), ring.stageBytes);
+      if (Rows::isFixed)
+        loadRows(i);
+      if (Columns::isFixed)
+        loadColumns(i);
+    }
+  waitForPredecessor();
+  if (!Rows::isFixed && !Columns::isFixed)
+    return 0;
+  ring.rewind();
+#pragma unroll 1
+  for (int i = 0; i < ahead; ++i, ring.advance()) {
+    if (!Rows::isFixed)
+      loadRows(i);
+    if (!Columns::isFixed)
+      loadColumns(i);
+  }
+  return ahead;
+}
 
 } // namespace kfuse

@@ -55,6 +55,8 @@ inline void unpackF16(float &low, float &high, unsigned word) {
   low = f16ToFloat(static_cast<unsigned short>(word)), high = f16ToFloat(static_cast<unsigned short>(word >> 16));
 }
 
+inline void waitForPredecessor() {}
+
 template <class T> inline T shuffleXor(T value, int mask) {
   T result;
   exchange(value, [&](auto of) { result = of(threadIdx.x % 32 ^ mask); });
