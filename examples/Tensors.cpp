@@ -36,24 +36,15 @@ double unit(std::mt19937_64 &random) { return static_cast<double>(random() >> 11
 
 Bytes toBytes(std::span<const double> values, DType type) {
   Bytes bytes(values.size() * byteWidth(type));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    auto value = static_cast<float>(values[i]);
-    if (type == DType::F32)
-      store(bytes, i, value);
-    else
-      store(bytes, i, type == DType::F16 ? floatToF16(value) : floatToBf16(value));
-  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    storeFloat(type, static_cast<float>(values[i]), bytes.data() + i * byteWidth(type));
   return bytes;
 }
 
 std::vector<double> toDoubles(std::span<const std::byte> bytes, DType type) {
   std::vector<double> values(bytes.size() / byteWidth(type));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (type == DType::F32)
-      values[i] = fetch<float>(bytes, i);
-    else
-      values[i] = (type == DType::F16 ? f16ToFloat : bf16ToFloat)(fetch<std::uint16_t>(bytes, i));
-  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = readFloat(type, bytes.data() + i * byteWidth(type));
   return values;
 }
 

@@ -50,7 +50,7 @@ struct ScalarNode {
   };
   Kind kind = Kind::Constant;
   /// Type the node is computed in. Every float is computed in f32 and rounded when it is stored,
-  /// so f16 and bf16 only appear on loads (as the stored type).
+  /// so narrower floats only appear on loads (as the stored type).
   DType type = DType::F32;
   std::string function;
   llvm::SmallVector<Scalar, 3> operands;

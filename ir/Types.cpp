@@ -1,6 +1,9 @@
 #include "kfuse/types.h"
+#include "kfuse/half.h"
 
 #include <array>
+#include <cassert>
+#include <cstring>
 
 namespace kfuse {
 namespace {
@@ -12,12 +15,14 @@ struct DTypeRow {
   bool isFloat;
 };
 
-constexpr std::array<DTypeRow, 6> dtypeRows{{{DType::F32, "f32", 4, true},
+constexpr std::array<DTypeRow, 8> dtypeRows{{{DType::F32, "f32", 4, true},
                                              {DType::F16, "f16", 2, true},
                                              {DType::BF16, "bf16", 2, true},
                                              {DType::I32, "i32", 4, false},
                                              {DType::I64, "i64", 8, false},
-                                             {DType::Bool, "bool", 1, false}}};
+                                             {DType::Bool, "bool", 1, false},
+                                             {DType::F8E4M3, "f8E4M3FN", 1, true},
+                                             {DType::F8E5M2, "f8E5M2", 1, true}}};
 
 const DTypeRow &row(DType type) { return dtypeRows[static_cast<std::size_t>(type)]; }
 
@@ -26,6 +31,44 @@ const DTypeRow &row(DType type) { return dtypeRows[static_cast<std::size_t>(type
 std::size_t byteWidth(DType type) { return row(type).bytes; }
 std::string_view toString(DType type) { return row(type).name; }
 bool isFloat(DType type) { return row(type).isFloat; }
+bool isFloat8(DType type) { return isFloat(type) && byteWidth(type) == 1; }
+
+float readFloat(DType type, const std::byte *stored) {
+  auto load = [&]<class T>(T value) {
+    std::memcpy(&value, stored, sizeof value);
+    return value;
+  };
+  switch (type) {
+  case DType::F16:
+    return f16ToFloat(load(std::uint16_t()));
+  case DType::BF16:
+    return bf16ToFloat(load(std::uint16_t()));
+  case DType::F8E4M3:
+    return e4m3ToFloat(load(std::uint8_t()));
+  case DType::F8E5M2:
+    return e5m2ToFloat(load(std::uint8_t()));
+  default:
+    assert(type == DType::F32 && "floats only");
+    return load(float());
+  }
+}
+
+void storeFloat(DType type, float value, std::byte *stored) {
+  auto store = [&](auto element) { std::memcpy(stored, &element, sizeof element); };
+  switch (type) {
+  case DType::F16:
+    return store(floatToF16(value));
+  case DType::BF16:
+    return store(floatToBf16(value));
+  case DType::F8E4M3:
+    return store(floatToE4m3(value));
+  case DType::F8E5M2:
+    return store(floatToE5m2(value));
+  default:
+    assert(type == DType::F32 && "floats only");
+    return store(value);
+  }
+}
 
 std::optional<DType> parseDType(std::string_view text) {
   for (const DTypeRow &candidate : dtypeRows)

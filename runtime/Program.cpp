@@ -30,7 +30,7 @@ void requireIndex(const std::string &what, std::uint64_t index, std::uint64_t co
 
 /// Dense size of a tensor whose type and shape are not trusted yet.
 std::uint64_t checkedBytes(const std::string &what, DType type, const Shape &shape) {
-  require(type <= DType::Bool, what + " has the unknown element type " + std::to_string(static_cast<int>(type)));
+  require(type <= lastDType, what + " has the unknown element type " + std::to_string(static_cast<int>(type)));
   std::uint64_t bytes = byteWidth(type);
   for (std::int64_t size : shape) {
     require(size >= 0, what + " has the negative dimension " + std::to_string(size));
@@ -114,7 +114,7 @@ private:
             what + ": a tensor map has " + std::to_string(rank) + " sizes, " +
                 std::to_string(recipe.strideBytes.size()) + " strides and a box of " +
                 std::to_string(recipe.box.size()));
-    require(recipe.type <= DType::Bool, what + ": a tensor map has an unknown element type");
+    require(recipe.type <= lastDType, what + ": a tensor map has an unknown element type");
     std::uint32_t swizzle = recipe.swizzleBytes;
     require(swizzle == 0 || swizzle == 32 || swizzle == 64 || swizzle == 128,
             what + ": a tensor map swizzles " + std::to_string(swizzle) + " bytes, not 0, 32, 64 or 128");

@@ -114,7 +114,8 @@ Result<std::optional<Failure>> Bench::inspect(const codegen::KernelPlan &plan) {
         return std::optional(wrong(i, *unwritten));
     }
     std::optional<std::string> difference =
-        expected.empty() ? std::nullopt : findDifference(plan.outputs[i], outputs[i], expected[i]);
+        expected.empty() ? std::nullopt
+                         : findDifference(plan.outputs[i], outputs[i], expected[i], toleranceOf(plan, i));
     if (difference)
       return std::optional(wrong(i, *difference));
   }

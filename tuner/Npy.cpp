@@ -117,21 +117,6 @@ const Descriptor *findDescriptor(std::string_view quoted) {
   return nullptr;
 }
 
-double toDouble(DType type, const std::byte *bytes) {
-  if (type == DType::F32)
-    return loadAt<float>({bytes, 4}, 0);
-  auto bits = loadAt<std::uint16_t>({bytes, 2}, 0);
-  return type == DType::F16 ? f16ToFloat(bits) : bf16ToFloat(bits);
-}
-
-void storeFloat(DType type, float value, std::byte *bytes) {
-  std::uint16_t bits = type == DType::F16 ? floatToF16(value) : floatToBf16(value);
-  if (type == DType::F32)
-    std::memcpy(bytes, &value, sizeof value);
-  else
-    std::memcpy(bytes, &bits, sizeof bits);
-}
-
 } // namespace
 
 Result<NpyArray> parseNpy(std::span<const std::byte> file) {
@@ -174,7 +159,7 @@ Result<NpyArray> readNpy(const std::filesystem::path &path) {
 }
 
 Result<void> writeNpy(const std::filesystem::path &path, const NpyArray &array) {
-  if (array.type == DType::BF16) {
+  if (array.type == DType::BF16 || isFloat8(array.type)) {
     Result<NpyArray> widened = convert(array, DType::F32);
     return widened ? writeNpy(path, *widened) : widened.error();
   }
@@ -207,7 +192,7 @@ Result<NpyArray> convert(NpyArray array, DType type) {
   auto count = static_cast<std::size_t>(elementCount(array.shape));
   NpyArray converted{type, array.shape, std::vector<std::byte>(count * byteWidth(type))};
   for (std::size_t i = 0; i < count; ++i)
-    storeFloat(type, static_cast<float>(toDouble(array.type, &array.data[i * byteWidth(array.type)])),
+    storeFloat(type, readFloat(array.type, &array.data[i * byteWidth(array.type)]),
                &converted.data[i * byteWidth(type)]);
   return converted;
 }

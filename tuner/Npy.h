@@ -23,11 +23,12 @@ struct NpyArray {
 Result<NpyArray> readNpy(const std::filesystem::path &path);
 Result<NpyArray> parseNpy(std::span<const std::byte> file);
 
-/// Writes version 1. NumPy has no bf16: such a tensor is written as f4, which holds its values exactly.
+/// Writes version 1. NumPy has no bf16 and no 8-bit floats: such a tensor is written as f4, which holds its values
+/// exactly.
 Result<void> writeNpy(const std::filesystem::path &path, const NpyArray &array);
 
-/// The same values as `type`. Floats convert to floats, rounding to nearest even; other pairs are a
-/// Usage error that names both.
+/// The same values as `type`. Floats convert to floats, rounding to nearest even (the 8-bit ones saturate); other pairs
+/// are a Usage error that names both.
 Result<NpyArray> convert(NpyArray array, DType type);
 
 } // namespace kfuse::tuner

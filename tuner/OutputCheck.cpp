@@ -21,21 +21,11 @@ template <class T> T load(const std::byte *bytes) {
 }
 
 double valueAt(DType type, const std::byte *bytes) {
-  switch (type) {
-  case DType::F32:
-    return load<float>(bytes);
-  case DType::F16:
-    return f16ToFloat(load<std::uint16_t>(bytes));
-  case DType::BF16:
-    return bf16ToFloat(load<std::uint16_t>(bytes));
-  case DType::I32:
+  if (isFloat(type))
+    return readFloat(type, bytes);
+  if (type == DType::I32)
     return load<std::int32_t>(bytes);
-  case DType::I64:
-    return static_cast<double>(load<std::int64_t>(bytes));
-  case DType::Bool:
-    return load<std::uint8_t>(bytes);
-  }
-  return 0;
+  return type == DType::I64 ? static_cast<double>(load<std::int64_t>(bytes)) : load<std::uint8_t>(bytes);
 }
 
 /// Squared error and squared size of a stretch of elements.
@@ -76,6 +66,10 @@ double tolerance(DType type) {
     return 1e-5;
   if (type == DType::F16)
     return 2e-3;
+  if (type == DType::F8E4M3)
+    return 4e-2;
+  if (type == DType::F8E5M2)
+    return 8e-2;
   return type == DType::BF16 || type == DType::Bool ? 1e-2 : 0;
 }
 
@@ -90,11 +84,18 @@ std::optional<std::string> findPoison(const codegen::BufferDesc &desc, std::span
   return std::nullopt;
 }
 
+double toleranceOf(const codegen::KernelPlan &plan, std::size_t output) {
+  constexpr double ofFloat8Sums = 1e-2;
+  bool multipliesFloat8 = std::any_of(plan.inputs.begin(), plan.inputs.end(),
+                                      [](const codegen::BufferDesc &input) { return isFloat8(input.type); });
+  DType type = plan.outputs[output].type;
+  return multipliesFloat8 && isFloat(type) ? std::max(ofFloat8Sums, tolerance(type)) : tolerance(type);
+}
+
 std::optional<std::string> findDifference(const codegen::BufferDesc &desc, std::span<const std::byte> bytes,
-                                          std::span<const std::byte> expected) {
+                                          std::span<const std::byte> expected, double allowed) {
   std::size_t width = byteWidth(desc.type);
   std::size_t count = expected.size() / width;
-  double allowed = tolerance(desc.type);
   std::vector<Sums> runs;
   Sums whole;
   for (std::size_t start = 0; start < count; start += runLength) {

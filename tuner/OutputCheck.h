@@ -15,17 +15,21 @@ namespace kfuse::tuner {
 constexpr unsigned char poison = 0xff;
 
 /// Largest relative error ||a - b|| / ||b|| in the L2 norm: 1e-5 for f32, 2e-3 for f16, 1e-2 for bf16
-/// and bool (where a comparison may tip over); 0 for integers.
+/// and bool (where a comparison may tip over), 4e-2 for E4M3, 8e-2 for E5M2; 0 for integers.
 double tolerance(DType type);
 
 /// An element that still holds poison, for people; nothing when all were written. Integers are
 /// not looked at: -1 is a value of theirs.
 std::optional<std::string> findPoison(const codegen::BufferDesc &desc, std::span<const std::byte> bytes);
 
-/// Why `bytes` disagrees with `expected`, or nothing. The error of the whole must be within the type's
-/// tolerance, and within 4 times that in every run of 256 elements, so that a wrong corner of a big
-/// tensor is not averaged away. Both NaN, or the same infinity, agree.
+/// The error allowed between two candidates' output: the type's tolerance, and at least 1e-2 where 8-bit floats
+/// come in, whose sums in 14 bits depend on the order.
+double toleranceOf(const codegen::KernelPlan &plan, std::size_t output);
+
+/// Why `bytes` disagrees with `expected`, or nothing. The error of the whole must be within `allowed`, and within
+/// 4 times that in every run of 256 elements, so that a wrong corner of a big tensor is not averaged away. Both
+/// NaN, or the same infinity, agree.
 std::optional<std::string> findDifference(const codegen::BufferDesc &desc, std::span<const std::byte> bytes,
-                                          std::span<const std::byte> expected);
+                                          std::span<const std::byte> expected, double allowed);
 
 } // namespace kfuse::tuner

@@ -44,7 +44,9 @@ std::string computeTypeName(DType type) {
   return type == DType::Bool ? "i1" : isFloat(type) ? "f32" : std::string(toString(type));
 }
 
-std::string storedTypeName(DType type) { return type == DType::Bool ? "i8" : std::string(toString(type)); }
+std::string storedTypeName(DType type) {
+  return type == DType::Bool || isFloat8(type) ? "i8" : std::string(toString(type));
+}
 
 View KernelText::argument(StringRef name, StringRef element, int64_t elements, StringRef attributes) {
   View view{("%" + name).str(), memref({elements}, element)};

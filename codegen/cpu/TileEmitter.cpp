@@ -82,6 +82,8 @@ std::string TileEmitter::conditionOf(ArrayRef<ir::Guard> guards, const Names &sy
 std::string TileEmitter::toCompute(const std::string &value, DType stored) {
   if (stored == DType::Bool)
     return text.let("v", "arith.trunci " + value + " : i8 to i1");
+  if (isFloat8(stored))
+    return callFunction(stored == DType::F8E4M3 ? "e4m3_to_f32" : "e5m2_to_f32", value, "i8", "f32");
   if (stored == DType::F16 || stored == DType::BF16)
     return text.let("v", "arith.extf " + value + " : " + storedTypeName(stored) + " to f32");
   return value;
@@ -90,6 +92,8 @@ std::string TileEmitter::toCompute(const std::string &value, DType stored) {
 std::string TileEmitter::toStored(const std::string &value, DType stored) {
   if (stored == DType::Bool)
     return text.let("v", "arith.extui " + value + " : i1 to i8");
+  if (isFloat8(stored))
+    return callFunction(stored == DType::F8E4M3 ? "f32_to_e4m3" : "f32_to_e5m2", value, "f32", "i8");
   if (stored == DType::F16 || stored == DType::BF16)
     return text.let("v", "arith.truncf " + value + " : f32 to " + storedTypeName(stored));
   return value;
@@ -130,13 +134,16 @@ std::string TileEmitter::applyFunction(const ScalarNode &apply, const Names &ope
   std::string op(function->op), list = llvm::join(operands, ", "), result = computeTypeName(apply.type);
   if (!op.empty())
     return text.let("v", op + " " + list + " : " + computeTypeName(from) + (isCast ? " to " + result : ""));
-  std::string_view callee = isExpBelowOne(apply) ? "exp_below" : function->callee;
-  kernel.callees.insert(callee);
   Names types;
   for (Scalar operand : apply.operands)
     types.push_back(computeTypeName(node(operand).type));
-  return text.let("v", "func.call @" + std::string(callee) + "(" + list + ") : (" + llvm::join(types, ", ") + ") -> " +
-                           result);
+  return callFunction(isExpBelowOne(apply) ? "exp_below" : function->callee, list, llvm::join(types, ", "), result);
+}
+
+std::string TileEmitter::callFunction(std::string_view callee, const std::string &operands, const std::string &types,
+                                      const std::string &result) {
+  kernel.callees.insert(callee);
+  return text.let("v", "func.call @" + std::string(callee) + "(" + operands + ") : (" + types + ") -> " + result);
 }
 
 std::string TileEmitter::scalarNode(const ScalarNode &value) {

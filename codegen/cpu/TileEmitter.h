@@ -66,6 +66,9 @@ private:
   std::string scalarNode(const ir::ScalarNode &node);
   bool isExpBelowOne(const ir::ScalarNode &apply) const;
   std::string applyFunction(const ir::ScalarNode &node, const Names &operands);
+  /// A call of a library function; operands and their types as lists.
+  std::string callFunction(std::string_view callee, const std::string &operands, const std::string &types,
+                           const std::string &result);
   std::string toCompute(const std::string &value, DType stored);
   std::string toStored(const std::string &value, DType stored);
 

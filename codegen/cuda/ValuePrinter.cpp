@@ -19,7 +19,7 @@ using ir::Scalar;
 using ir::ScalarNode;
 
 StringRef storedType(DType type) {
-  constexpr std::array<StringRef, 6> names{"float", "f16", "bf16", "int", "long long", "bool"};
+  constexpr std::array<StringRef, 8> names{"float", "f16", "bf16", "int", "long long", "bool", "f8e4m3", "f8e5m2"};
   return names[static_cast<size_t>(type)];
 }
 

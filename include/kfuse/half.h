@@ -1,5 +1,7 @@
-// The 16-bit floats on the host: their bits to float and back, rounding to nearest even.
+// The floats of 16 and 8 bits on the host: their bits to float and back, rounding to nearest even.
 #pragma once
+
+#include "kfuse/types.h"
 
 #include <bit>
 #include <cstdint>
@@ -42,5 +44,60 @@ constexpr std::uint16_t floatToF16(float value) {
   float shifted = std::bit_cast<float>(magnitude) + 0.5F;
   return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000));
 }
+
+namespace detail {
+
+/// An 8-bit float: a sign, 7 - mantissaBits of exponent, the mantissa. 2^(1 - bias) is its smallest normal number.
+struct Float8 {
+  int mantissaBits, bias;
+  float largest;
+  std::uint8_t firstNan; ///< Magnitudes from here on are NaN ...
+  bool hasInfinity;      ///< ... but the one before is infinity.
+};
+inline constexpr Float8 e4m3{3, 7, 448, 0x7f, false}, e5m2{2, 15, 57344, 0x7d, true};
+
+template <Float8 format> constexpr float float8ToFloat(std::uint8_t bits) {
+  std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x80) << 24, magnitude = bits & 0x7f;
+  if (magnitude >= format.firstNan)
+    return std::bit_cast<float>(sign | 0x7fc00000);
+  if (format.hasInfinity && magnitude + 1 == format.firstNan)
+    return std::bit_cast<float>(sign | 0x7f800000);
+  // Read as an f32 the value is 2^(127 - bias) too small; the product is exact, subnormals too.
+  auto scale = std::bit_cast<float>(static_cast<std::uint32_t>(254 - format.bias) << 23);
+  float value = std::bit_cast<float>(magnitude << (23 - format.mantissaBits)) * scale;
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
+}
+
+template <Float8 format> constexpr std::uint8_t floatToFloat8(float value) {
+  auto bits = std::bit_cast<std::uint32_t>(value);
+  auto sign = static_cast<std::uint8_t>(bits >> 24 & 0x80);
+  std::uint32_t magnitude = bits & 0x7fffffff;
+  constexpr std::uint32_t largest = std::bit_cast<std::uint32_t>(format.largest);
+  constexpr int dropped = 23 - format.mantissaBits;
+  if (magnitude > 0x7f800000)
+    return sign | 0x7f;
+  if (magnitude > largest)
+    magnitude = largest;
+  constexpr std::uint32_t smallestNormal = (128 - format.bias) << 23, rebias = (127 - format.bias) << 23;
+  if (magnitude >= smallestNormal)
+    return sign | static_cast<std::uint8_t>(
+                      (magnitude - rebias + (1U << (dropped - 1)) - 1 + (magnitude >> dropped & 1)) >> dropped);
+  // Adding a power of two whose last place is the step of subnormal values makes the FPU round to it.
+  constexpr std::uint32_t shifter = (128 - format.bias + dropped) << 23;
+  float shifted = std::bit_cast<float>(magnitude) + std::bit_cast<float>(shifter);
+  return sign | static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(shifted) - shifter);
+}
+
+} // namespace detail
+
+constexpr float e4m3ToFloat(std::uint8_t bits) { return detail::float8ToFloat<detail::e4m3>(bits); }
+constexpr float e5m2ToFloat(std::uint8_t bits) { return detail::float8ToFloat<detail::e5m2>(bits); }
+/// What is beyond the largest number, infinity too, becomes the largest; NaN is 0x7f with its sign.
+constexpr std::uint8_t floatToE4m3(float value) { return detail::floatToFloat8<detail::e4m3>(value); }
+constexpr std::uint8_t floatToE5m2(float value) { return detail::floatToFloat8<detail::e5m2>(value); }
+
+/// The element of a float type at `stored`, and `value` rounded to one; at any address.
+KFUSE_API float readFloat(DType type, const std::byte *stored);
+KFUSE_API void storeFloat(DType type, float value, std::byte *stored);
 
 } // namespace kfuse

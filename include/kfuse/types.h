@@ -12,17 +12,23 @@
 
 namespace kfuse {
 
-/// Element type of a tensor. Bool is stored as one byte, 0 or 1.
-enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool };
+/// Element type of a tensor. Bool is stored as one byte, 0 or 1. The 8-bit floats are those of the Open Compute
+/// Project (OFP8, 2023): E4M3 has no infinity and reaches 448, E5M2 reaches 57344. They are for storage: casts,
+/// layout ops and matmuls take them, arithmetic does not. What is too large to store becomes the largest value,
+/// as with CUDA's satfinite and ONNX's saturating Cast; NaN stays NaN.
+enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool, F8E4M3, F8E5M2 };
+inline constexpr DType lastDType = DType::F8E5M2;
 
 /// Bytes one element occupies in memory.
 KFUSE_API std::size_t byteWidth(DType type);
 
-/// "f32", "f16", "bf16", "i32", "i64", "bool".
+/// "f32", "f16", "bf16", "i32", "i64", "bool", "f8E4M3FN", "f8E5M2".
 KFUSE_API std::string_view toString(DType type);
 KFUSE_API std::optional<DType> parseDType(std::string_view text);
 
 KFUSE_API bool isFloat(DType type);
+/// One of the 8-bit floats.
+KFUSE_API bool isFloat8(DType type);
 
 /// Static shape, outermost dimension first; tensors are dense and row-major.
 using Shape = std::vector<std::int64_t>;

@@ -41,6 +41,10 @@ DType dtypeOf(Type type) {
     return DType::F16;
   if (element.isBF16())
     return DType::BF16;
+  if (element.isFloat8E4M3FN())
+    return DType::F8E4M3;
+  if (element.isFloat8E5M2())
+    return DType::F8E5M2;
   if (element.isInteger(32))
     return DType::I32;
   if (element.isInteger(64))
@@ -58,6 +62,10 @@ Type elementTypeOf(DType type, MLIRContext *context) {
     return builder.getF16Type();
   case DType::BF16:
     return builder.getBF16Type();
+  case DType::F8E4M3:
+    return builder.getFloat8E4M3FNType();
+  case DType::F8E5M2:
+    return builder.getFloat8E5M2Type();
   case DType::I32:
     return builder.getI32Type();
   case DType::I64:

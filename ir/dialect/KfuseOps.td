@@ -11,10 +11,15 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Kfuse_Float : AnyTypeOf<[F32, F16, BF16]>;
 def Kfuse_Integer : AnyTypeOf<[I32, I64]>;
-def Kfuse_Element : AnyTypeOf<[F32, F16, BF16, I32, I64, I1]>;
+def Kfuse_Float8 : AnyTypeOf<[F8E4M3FN, F8E5M2]>;
+def Kfuse_Number : AnyTypeOf<[F32, F16, BF16, I32, I64, I1]>;
+def Kfuse_Element : AnyTypeOf<[F32, F16, BF16, I32, I64, I1, F8E4M3FN, F8E5M2]>;
 
 def Kfuse_Tensor : StaticShapeTensorOf<[Kfuse_Element]>;
 def Kfuse_FloatTensor : StaticShapeTensorOf<[Kfuse_Float]>;
+/// What arithmetic takes: 8-bit floats are cast first.
+def Kfuse_NumberTensor : StaticShapeTensorOf<[Kfuse_Number]>;
+def Kfuse_FactorTensor : StaticShapeTensorOf<[Kfuse_Float, Kfuse_Float8]>;
 def Kfuse_IndexTensor : StaticShapeTensorOf<[Kfuse_Integer]>;
 def Kfuse_BoolTensor : StaticShapeTensorOf<[I1]>;
 
@@ -83,13 +88,13 @@ class Kfuse_PointwiseOp<string mnemonic, string resultElement = "operand">
 class Kfuse_UnaryOp<string mnemonic, Type operandType = Kfuse_FloatTensor> : Kfuse_PointwiseOp<mnemonic> {
   let arguments = (ins operandType:$operand);
 }
-class Kfuse_BinaryOp<string mnemonic, Type operandType = Kfuse_Tensor> : Kfuse_PointwiseOp<mnemonic> {
+class Kfuse_BinaryOp<string mnemonic, Type operandType = Kfuse_NumberTensor> : Kfuse_PointwiseOp<mnemonic> {
   let arguments = (ins operandType:$lhs, operandType:$rhs);
 }
 
 //===- Pointwise -------------------------------------------------------------------------------===//
 
-def Kfuse_ReluOp : Kfuse_UnaryOp<"relu", Kfuse_Tensor> { let summary = "max(x, 0); NaN stays NaN"; }
+def Kfuse_ReluOp : Kfuse_UnaryOp<"relu", Kfuse_NumberTensor> { let summary = "max(x, 0); NaN stays NaN"; }
 def Kfuse_GeluOp : Kfuse_UnaryOp<"gelu"> { let summary = "x / 2 (1 + erf(x / sqrt 2))"; }
 def Kfuse_GeluTanhOp : Kfuse_UnaryOp<"gelu_tanh"> {
   let summary = "x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))";
@@ -106,8 +111,8 @@ def Kfuse_ReciprocalOp : Kfuse_UnaryOp<"reciprocal"> { let summary = "1 / x"; }
 def Kfuse_SinOp : Kfuse_UnaryOp<"sin"> { let summary = "sine"; }
 def Kfuse_CosOp : Kfuse_UnaryOp<"cos"> { let summary = "cosine"; }
 def Kfuse_FloorOp : Kfuse_UnaryOp<"floor"> { let summary = "largest integer not above x"; }
-def Kfuse_NegOp : Kfuse_UnaryOp<"neg", Kfuse_Tensor> { let summary = "-x"; }
-def Kfuse_AbsOp : Kfuse_UnaryOp<"abs", Kfuse_Tensor> { let summary = "|x|"; }
+def Kfuse_NegOp : Kfuse_UnaryOp<"neg", Kfuse_NumberTensor> { let summary = "-x"; }
+def Kfuse_AbsOp : Kfuse_UnaryOp<"abs", Kfuse_NumberTensor> { let summary = "|x|"; }
 def Kfuse_NotOp : Kfuse_UnaryOp<"not", Kfuse_BoolTensor> { let summary = "logical negation"; }
 def Kfuse_IsNanOp : Kfuse_PointwiseOp<"is_nan", "boolean"> {
   let summary = "true where x is NaN";
@@ -126,7 +131,7 @@ def Kfuse_AndOp : Kfuse_BinaryOp<"and", Kfuse_BoolTensor> { let summary = "logic
 def Kfuse_OrOp : Kfuse_BinaryOp<"or", Kfuse_BoolTensor> { let summary = "logical or"; }
 
 class Kfuse_CompareOp<string mnemonic> : Kfuse_PointwiseOp<mnemonic, "boolean"> {
-  let arguments = (ins Kfuse_Tensor:$lhs, Kfuse_Tensor:$rhs);
+  let arguments = (ins Kfuse_NumberTensor:$lhs, Kfuse_NumberTensor:$rhs);
 }
 def Kfuse_EqOp : Kfuse_CompareOp<"eq"> { let summary = "a == b"; }
 def Kfuse_NeOp : Kfuse_CompareOp<"ne"> { let summary = "a != b"; }
@@ -142,6 +147,11 @@ def Kfuse_WhereOp : Kfuse_PointwiseOp<"where", "lastOperand"> {
 
 def Kfuse_CastOp : Kfuse_Op<"cast", [Pure, FusableOpInterface, SameOperandsAndResultShape]> {
   let summary = "conversion; float to integer truncates, to a narrower float rounds to nearest even";
+  let description = [{
+    To f8E4M3FN or f8E5M2 it saturates: what is too large, infinity too, becomes the largest number (448 or
+    57344); NaN stays NaN. Casts between floats vanish inside a fused region: values round, and saturate, where
+    they are stored.
+  }];
   let arguments = (ins Kfuse_Tensor:$operand);
   let results = (outs Kfuse_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
@@ -162,9 +172,10 @@ def Kfuse_MatmulOp : Kfuse_InferredOp<"matmul", "Contraction"> {
   let summary = "a b over the last two dimensions, accumulated in f32";
   let description = [{
     a: [batch..., M, K] (or [batch..., K, M] with transpose_a), b: [batch..., K, N] (or [batch..., N, K]
-    with transpose_b). Batch dimensions broadcast as in NumPy. Result: [batch..., M, N] of a's type.
+    with transpose_b). Batch dimensions broadcast as in NumPy. Result: [batch..., M, N] of a's type, or of f32
+    where the operands are 8-bit floats, which may be a pair of both: multiply it by their scales.
   }];
-  let arguments = (ins Kfuse_FloatTensor:$lhs, Kfuse_FloatTensor:$rhs, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let arguments = (ins Kfuse_FactorTensor:$lhs, Kfuse_FactorTensor:$rhs, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
   let extraClassDeclaration = methods # [{
     /// Sizes of the product.
     int64_t getM();
@@ -215,7 +226,7 @@ def Kfuse_RmsNormOp : Kfuse_InferredOp<"rms_norm", "RowReduction"> {
 
 def Kfuse_ReduceOp : Kfuse_InferredOp<"reduce", "RowReduction"> {
   let summary = "sum, max, min or mean over `axes` (ascending), which the result drops";
-  let arguments = (ins Kfuse_Tensor:$operand, StrAttr:$function, DenseI64ArrayAttr:$axes);
+  let arguments = (ins Kfuse_NumberTensor:$operand, StrAttr:$function, DenseI64ArrayAttr:$axes);
   let hasVerifier = 1;
 }
 

@@ -209,7 +209,8 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
   ArrayRef<int64_t> a = dimsOf(operands[0]), b = dimsOf(operands[1]);
   if (a.size() < 2 || b.size() < 2)
     return emitOptionalError(location, "kfuse.matmul: needs two matrices, got [", a, "] and [", b, "]");
-  if (getElementTypeOrSelf(operands[0]) != getElementTypeOrSelf(operands[1]))
+  bool areFloat8 = llvm::all_of(operands, [](Value operand) { return isFloat8(dtypeOf(operand.getType())); });
+  if (!areFloat8 && getElementTypeOrSelf(operands[0]) != getElementTypeOrSelf(operands[1]))
     return emitOptionalError(location, "kfuse.matmul: operands hold ", getElementTypeOrSelf(operands[0]), " and ",
                              getElementTypeOrSelf(operands[1]), "; cast one of them");
   bool transposeA = adaptor.getTransposeA(), transposeB = adaptor.getTransposeB();
@@ -221,7 +222,8 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
   if (!detail::broadcastShapes(a.drop_back(2), b.drop_back(2), shape))
     return emitOptionalError(location, "kfuse.matmul: batch dimensions of [", a, "] and [", b, "] do not broadcast");
   shape.append({m, n});
-  types.push_back(RankedTensorType::get(shape, getElementTypeOrSelf(operands[0])));
+  Type element = areFloat8 ? Float32Type::get(operands[0].getContext()) : getElementTypeOrSelf(operands[0]);
+  types.push_back(RankedTensorType::get(shape, element));
   return success();
 }
 

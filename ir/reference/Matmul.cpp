@@ -4,10 +4,54 @@
 
 #include "ir/dialect/Kfuse.h"
 
+#include "ir/reference/Parallel.h"
+
+#include <algorithm>
+#include <cmath>
+
 namespace kfuse::reference {
 namespace {
 
 using Int = std::int64_t;
+
+//===- Sums of products ----------------------------------------------------------------------===//
+
+template <class Accumulator> Accumulator dot(const Number *left, const Number *right, Int depth) {
+  Accumulator lanes[8] = {};
+  for (Int i = 0; i < depth; ++i)
+    lanes[i % 8] += static_cast<Accumulator>(left[i].real) * static_cast<Accumulator>(right[i].real);
+  Accumulator sum = 0;
+  for (Accumulator lane : lanes)
+    sum += lane;
+  return sum;
+}
+
+/// Products of 8-bit floats as Hopper's tensor cores sum them: 32 at a time and the sum so far are aligned to the
+/// largest of them and cut behind 13 bits (DeepSeek-V3 Technical Report, 2024, section 3.3.2). What rounds op by
+/// op is as wrong as that.
+double float8Dot(const Number *left, const Number *right, Int depth) {
+  constexpr Int step = 32;
+  float sum = 0;
+  for (Int begin = 0; begin < depth; begin += step) {
+    const Int count = std::min(step, depth - begin);
+    float products[step] = {}, largest = std::fabs(sum);
+    for (Int i = 0; i < count; ++i) {
+      products[i] = static_cast<float>(left[begin + i].real) * static_cast<float>(right[begin + i].real);
+      largest = std::max(largest, std::fabs(products[i]));
+    }
+    if (!std::isfinite(largest) || largest == 0) {
+      for (float product : products)
+        sum += product;
+      continue;
+    }
+    const float scale = std::ldexp(1.0F, 13 - std::ilogb(largest));
+    std::int32_t cut = static_cast<std::int32_t>(sum * scale);
+    for (float product : products)
+      cut += static_cast<std::int32_t>(product * scale);
+    sum = static_cast<float>(cut) / scale;
+  }
+  return sum;
+}
 
 /// An operand's matrices: where each one that a batch index of the result reads begins, and how it
 /// is walked along M or N (its free dimension) and along K.
@@ -28,20 +72,31 @@ struct MatmulOperand {
 
 /// What a product's operands and result look like, read off the op.
 struct MatmulGeometry {
+  DType type;
   Shape shape, batchShape;
   Int m, n, k;
   MatmulOperand a, b;
 
   explicit MatmulGeometry(ir::MatmulOp op)
-      : shape(ir::shapeOf(op.getResult())), batchShape(shape.begin(), shape.end() - 2), m(op.getM()), n(op.getN()),
-        k(op.getK()), a(MatmulOperand::of(ir::shapeOf(op.getLhs()), batchShape, !op.getTransposeA())),
+      : type(ir::dtypeOf(op.getType())), shape(ir::shapeOf(op.getResult())), batchShape(shape.begin(), shape.end() - 2),
+        m(op.getM()), n(op.getN()), k(op.getK()),
+        a(MatmulOperand::of(ir::shapeOf(op.getLhs()), batchShape, !op.getTransposeA())),
         b(MatmulOperand::of(ir::shapeOf(op.getRhs()), batchShape, op.getTransposeB())) {}
 };
 
-template <class Accumulator> class MatmulTensor : public LazyTensor {
+using Dot = double (*)(const Number *left, const Number *right, Int depth);
+Dot dotOf(Mode mode, DType operands) {
+  if (mode == Mode::Exact)
+    return [](const Number *left, const Number *right, Int depth) { return dot<double>(left, right, depth); };
+  if (isFloat8(operands))
+    return float8Dot;
+  return [](const Number *left, const Number *right, Int depth) -> double { return dot<float>(left, right, depth); };
+}
+
+class MatmulTensor : public LazyTensor {
 public:
-  MatmulTensor(LazyTensor &a, LazyTensor &b, MatmulGeometry geometry)
-      : LazyTensor(a.type, geometry.shape), a(a), b(b), geometry(std::move(geometry)) {}
+  MatmulTensor(LazyTensor &a, LazyTensor &b, MatmulGeometry geometry, Dot dot)
+      : LazyTensor(geometry.type, geometry.shape), a(a), b(b), geometry(std::move(geometry)), dot(dot) {}
 
 private:
   void compute(Line line, Number *out) override {
@@ -52,7 +107,7 @@ private:
       if (row != known)
         readRow(known = row, left.data());
       readColumn(offset, right.data());
-      out[i].real = dot(left.data(), right.data());
+      out[i].real = dot(left.data(), right.data(), geometry.k);
     }
   }
 
@@ -65,25 +120,34 @@ private:
     b.read({first, geometry.b.depthStride, geometry.k}, out);
   }
 
-  Accumulator dot(const Number *left, const Number *right) const {
-    Accumulator lanes[8] = {};
-    for (Int i = 0; i < geometry.k; ++i)
-      lanes[i % 8] += static_cast<Accumulator>(left[i].real) * static_cast<Accumulator>(right[i].real);
-    Accumulator sum = 0;
-    for (Accumulator lane : lanes)
-      sum += lane;
-    return sum;
-  }
-
   LazyTensor &a, &b;
   MatmulGeometry geometry;
+  Dot dot;
 };
 
 LazyTensor &matmul(mlir::Operation *op, Operands operands, LazyArena &arena) {
   MatmulGeometry geometry(mlir::cast<ir::MatmulOp>(op));
-  if (arena.mode == Mode::Exact)
-    return arena.make<MatmulTensor<double>>(*operands[0], *operands[1], std::move(geometry));
-  return arena.make<MatmulTensor<float>>(*operands[0], *operands[1], std::move(geometry));
+  return arena.make<MatmulTensor>(*operands[0], *operands[1], std::move(geometry),
+                                  dotOf(arena.mode, operands[0]->type));
+}
+
+/// A whole product, element by element.
+std::vector<Number> float8Product(const MatrixBatch &a, const MatrixBatch &b, const MatmulGeometry &geometry) {
+  const auto rows = static_cast<Int>(a.offsets.size()) * geometry.m;
+  std::vector<Number> all(static_cast<std::size_t>(rows * geometry.n));
+  parallelFor(rows, 1, [&](Int row, Int) {
+    const Number *fromA = a.data + a.offsets[row / geometry.m] + row % geometry.m * a.rowStride;
+    const Number *fromB = b.data + b.offsets[row / geometry.m];
+    std::vector<Number> left(geometry.k), right(geometry.k);
+    for (Int k = 0; k < geometry.k; ++k)
+      left[k] = fromA[k * a.columnStride];
+    for (Int n = 0; n < geometry.n; ++n) {
+      for (Int k = 0; k < geometry.k; ++k)
+        right[k] = fromB[k * b.rowStride + n * b.columnStride];
+      all[row * geometry.n + n].real = float8Dot(left.data(), right.data(), geometry.k);
+    }
+  });
+  return all;
 }
 
 std::vector<Number> wholeMatmul(mlir::Operation *op, Operands operands, Mode mode) {
@@ -95,6 +159,8 @@ std::vector<Number> wholeMatmul(mlir::Operation *op, Operands operands, Mode mod
     a.offsets.push_back(geometry.a.batch(i));
     b.offsets.push_back(geometry.b.batch(i));
   }
+  if (mode != Mode::Exact && isFloat8(operands[0]->type))
+    return float8Product(a, b, geometry);
   auto run = mode == Mode::Exact ? product<double> : product<float>;
   return run(a, b, geometry.m, geometry.n, geometry.k);
 }

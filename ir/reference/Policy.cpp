@@ -15,10 +15,19 @@ namespace {
 
 using Int = std::int64_t;
 
-constexpr double roundingAllowance = 1.25, strayLimits = 32, strayAllowance = 8;
+constexpr double roundingAllowance = 1.25, strayLimits = 32, mostStray = 0.5, strayAllowance = 8;
 
 double largestFinite(DType type) {
-  return type == DType::F16 ? 65504 : static_cast<double>(std::numeric_limits<float>::max());
+  switch (type) {
+  case DType::F16:
+    return 65504;
+  case DType::F8E4M3:
+    return 448;
+  case DType::F8E5M2:
+    return 57344;
+  default:
+    return static_cast<double>(std::numeric_limits<float>::max());
+  }
 }
 
 double numberAt(const Values &values, Int i) {
@@ -129,7 +138,7 @@ private:
         continue;
       }
       double difference = std::fabs(value - reference);
-      double stray = strayLimits * limit * (std::fabs(reference) + deviation.rootMeanSquare);
+      double stray = std::min(strayLimits * limit, mostStray) * (std::fabs(reference) + deviation.rootMeanSquare);
       if (std::isfinite(difference) && difference > stray && difference > strayAllowance * roundedDeviation().largest)
         return i;
     }
@@ -198,6 +207,10 @@ double tolerance(DType type) {
     return 2e-3;
   case DType::BF16:
     return 1e-2;
+  case DType::F8E4M3:
+    return 4e-2;
+  case DType::F8E5M2:
+    return 8e-2;
   case DType::Bool:
     return 1e-3;
   default:

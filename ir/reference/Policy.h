@@ -13,8 +13,11 @@
 namespace kfuse::reference {
 
 /// Largest relative error ||found - exact|| / ||exact||, L2 norms over a whole result: 1e-5 for f32
-/// (tf32, at 5e-4, does not pass), 2e-3 for f16, 1e-2 for bf16. Integers are exact. Of booleans one in
-/// a thousand may differ, as comparisons of rounded numbers tip over.
+/// (tf32, at 5e-4, does not pass), 2e-3 for f16, 1e-2 for bf16, 4e-2 for E4M3, 8e-2 for E5M2: a result of
+/// 3 or 2 bits of mantissa that is rounded right errs by 2.6e-2 or 5.2e-2 already, and one whose sum erred by
+/// half a step beside it. Integers are exact. Of booleans one in a thousand may differ, as comparisons of
+/// rounded numbers tip over. Tensor cores sum products of 8-bit floats in some 14 bits: so does the evaluation that
+/// rounds after every op, whose error is an allowance below.
 double tolerance(DType type);
 
 /// What the policy says about one result.
@@ -30,7 +33,7 @@ struct Verdict {
 /// - NaN and the infinities are where the exact values, once stored, have them;
 /// - the relative error is within the tolerance, or within 1.25 times the error of `rounded()`, the
 ///   evaluation that rounds after every op: deep bf16 chains lose more than 1e-2 in any correct code;
-/// - no element errs by more than 32 limits of its own size and the result's root mean square, or than
+/// - no element errs by more than 32 limits (at most half) of its own size and the result's root mean square, or than
 ///   8 times the worst of `rounded()`: a wrong corner is not averaged away in a big tensor.
 /// `rounded` is called only when the exact values alone do not excuse a difference.
 Result<Verdict> judge(const Values &found, const Values &exact, const std::function<Result<Values>()> &rounded);

@@ -41,6 +41,16 @@ struct BF16 {
   static Number read(Stored bits) { return {.real = bf16ToFloat(bits)}; }
   static Stored write(Number number) { return floatToBf16(toFloatRoundingToOdd(number.real)); }
 };
+struct F8E4M3 {
+  using Stored = std::uint8_t;
+  static Number read(Stored bits) { return {.real = e4m3ToFloat(bits)}; }
+  static Stored write(Number number) { return floatToE4m3(toFloatRoundingToOdd(number.real)); }
+};
+struct F8E5M2 {
+  using Stored = std::uint8_t;
+  static Number read(Stored bits) { return {.real = e5m2ToFloat(bits)}; }
+  static Stored write(Number number) { return floatToE5m2(toFloatRoundingToOdd(number.real)); }
+};
 template <class T> struct Integer {
   using Stored = T;
   static Number read(Stored value) { return {.integer = value}; }
@@ -56,6 +66,10 @@ template <class Visitor> auto visit(DType type, Visitor visitor) {
     return visitor(F16{});
   case DType::BF16:
     return visitor(BF16{});
+  case DType::F8E4M3:
+    return visitor(F8E4M3{});
+  case DType::F8E5M2:
+    return visitor(F8E5M2{});
   case DType::I32:
     return visitor(Integer<std::int32_t>{});
   case DType::I64:

@@ -37,7 +37,7 @@ struct Values {
   std::int64_t integer(std::int64_t i) const { return numbers[i].integer; }
 };
 
-/// `value` rounded to the nearest element of a float type, ties to even; f64 to f16 in one step.
+/// `value` rounded to the nearest element of a float type, ties to even, in one step. The 8-bit floats saturate.
 double roundTo(DType type, double value);
 
 /// Elements [begin, begin + count) of stored elements `stride` apart; writes `count` numbers.

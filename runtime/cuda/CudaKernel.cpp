@@ -27,6 +27,8 @@ CUtensorMapDataType tensorMapType(DType type) {
   case DType::I64:
     return CU_TENSOR_MAP_DATA_TYPE_INT64;
   case DType::Bool:
+  case DType::F8E4M3:
+  case DType::F8E5M2:
     return CU_TENSOR_MAP_DATA_TYPE_UINT8;
   }
   return CU_TENSOR_MAP_DATA_TYPE_UINT8;

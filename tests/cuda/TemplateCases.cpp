@@ -28,20 +28,57 @@ TemplateCase addGelu(const std::string &shape, const std::string &bias, const st
                        t + "\nreturn %r : " + t)};
 }
 
+std::string flagsOf(bool transposeA, bool transposeB) {
+  return transposeA   ? transposeB ? " {transpose_a, transpose_b}" : " {transpose_a}"
+         : transposeB ? " {transpose_b}"
+                      : "";
+}
+
+std::string matrixType(int rows, int columns, bool transposed, const std::string &type) {
+  return tensor(std::to_string(transposed ? columns : rows) + "x" + std::to_string(transposed ? rows : columns), type);
+}
+
 TemplateCase matmul(int m, int n, int k, bool transposeA, bool transposeB, const std::string &type) {
-  auto matrix = [&](int rows, int columns, bool transposed) {
-    return tensor(std::to_string(transposed ? columns : rows) + "x" + std::to_string(transposed ? rows : columns),
-                  type);
-  };
-  std::string a = matrix(m, k, transposeA), b = matrix(k, n, transposeB), r = matrix(m, n, false);
-  std::string flags = transposeA   ? transposeB ? " {transpose_a, transpose_b}" : " {transpose_a}"
-                      : transposeB ? " {transpose_b}"
-                                   : "";
+  std::string a = matrixType(m, k, transposeA, type), b = matrixType(k, n, transposeB, type),
+              r = matrixType(m, n, false, type);
+  std::string flags = flagsOf(transposeA, transposeB);
   std::string name = "matmul_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) +
                      (transposeA ? "_ta" : "") + (transposeB ? "_tb" : "") + "_" + type;
   return {name,
           function({a, b}, r,
                    "%r = kfuse.matmul %a, %b" + flags + " : (" + a + ", " + b + ") -> " + r + "\nreturn %r : " + r)};
+}
+
+/// 8-bit floats of `left` and `right` times a scale a row, one a column and one in all, stored as `result`.
+TemplateCase scaledMatmul(int m, int n, int k, bool transposeA, bool transposeB, const std::string &left,
+                          const std::string &right, const std::string &result) {
+  std::string a = matrixType(m, k, transposeA, left), b = matrixType(k, n, transposeB, right);
+  std::string p = matrixType(m, n, false, "f32"), r = matrixType(m, n, false, result);
+  std::string rows = matrixType(m, 1, false, "f32"), columns = matrixType(1, n, false, "f32"), all = tensor("1", "f32");
+  std::string flags = flagsOf(transposeA, transposeB);
+  return {"scaled_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) +
+              (transposeA ? "_ta" : "") + (transposeB ? "_tb" : "") + "_" + left + "_" + right + "_" + result,
+          function({a, b, rows, columns, all}, r,
+                   "%0 = kfuse.matmul %a, %b" + flags + " : (" + a + ", " + b + ") -> " + p +
+                       "\n%1 = kfuse.mul %0, %c : (" + p + ", " + rows + ") -> " + p + "\n%2 = kfuse.mul %1, %d : (" +
+                       p + ", " + columns + ") -> " + p + "\n%3 = kfuse.mul %2, %e : (" + p + ", " + all + ") -> " + p +
+                       "\n%r = kfuse.cast %3 : (" + p + ") -> " + r + "\nreturn %r : " + r)};
+}
+
+/// activation(a b) * (a c): a gate and what it gates, in one region.
+TemplateCase gated(int m, int n, int k, bool transposeB, const std::string &type, const std::string &activation) {
+  bool isFloat8 = type.starts_with("f8");
+  std::string a = matrixType(m, k, false, type), b = matrixType(k, n, transposeB, type);
+  std::string p = matrixType(m, n, false, isFloat8 ? "f32" : type),
+              r = matrixType(m, n, false, isFloat8 ? "bf16" : type);
+  std::string flags = transposeB ? " {transpose_b}" : "";
+  std::string body = "%0 = kfuse.matmul %a, %b" + flags + " : (" + a + ", " + b + ") -> " + p +
+                     "\n%1 = kfuse.matmul %a, %c" + flags + " : (" + a + ", " + b + ") -> " + p + "\n%2 = kfuse." +
+                     activation + " %0 : (" + p + ") -> " + p + "\n%3 = kfuse.mul %2, %1 : (" + p + ", " + p + ") -> " +
+                     p + "\n%r = kfuse.cast %3 : (" + p + ") -> " + r + "\nreturn %r : " + r;
+  return {activation + "_gated_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) +
+              (transposeB ? "_tb_" : "_") + type,
+          function({a, b, b}, r, body)};
 }
 
 } // namespace
@@ -120,6 +157,19 @@ func.func @f(%a: tensor<12x20xf32>, %b: tensor<6x10xi32>) -> (tensor<6x10xbf16>,
   %3 = kfuse.cast %2 : (tensor<6x10xf32>) -> tensor<6x10xbf16>
   return %3, %2 : tensor<6x10xbf16>, tensor<6x10xf32>
 })"});
+  for (const char *type : {"f8E4M3FN", "f8E5M2"}) {
+    std::string wide = tensor("7x36", "f32"), narrow = tensor("7x36", type), half = tensor("7x36", "bf16");
+    cases.push_back({std::string("scaled_cast_") + type, // What is over 448 or 57344 saturates.
+                     function({wide}, narrow + ", " + half,
+                              "%0 = kfuse.constant dense<6.0e4> : tensor<f32>\n%1 = kfuse.mul %a, %0 : (" + wide +
+                                  ", tensor<f32>) -> " + wide + "\n%2 = kfuse.cast %1 : (" + wide + ") -> " + narrow +
+                                  "\n%3 = kfuse.cast %a : (" + wide + ") -> " + half + "\nreturn %2, %3 : " + narrow +
+                                  ", " + half)});
+    cases.push_back({std::string("widening_cast_") + type,
+                     function({narrow, half}, half,
+                              "%0 = kfuse.cast %a : (" + narrow + ") -> " + half + "\n%r = kfuse.add %0, %b : (" +
+                                  half + ", " + half + ") -> " + half + "\nreturn %r : " + half)});
+  }
   cases.push_back({"integers", R"(
 func.func @f(%a: tensor<50xi32>, %b: tensor<50xi32>) -> tensor<50xi32> {
   %0 = kfuse.constant dense<-3> : tensor<i32>
@@ -264,6 +314,95 @@ func.func @f(%a: tensor<1x3x64xTYPE>, %b: tensor<64x32xTYPE>, %c: tensor<1x2x8x1
   return %3 : tensor<1x2x8x16xTYPE>
 })")});
   return cases;
+}
+
+std::vector<TemplateCase> scaledMatmulCases() {
+  std::vector<TemplateCase> cases;
+  const std::string four = "f8E4M3FN", five = "f8E5M2";
+  for (int layout : {0, 1, 2, 3}) // A stride of 33 bytes is nothing for TMA.
+    cases.push_back(scaledMatmul(37, 130, 33, layout & 1, layout & 2, four, four, "bf16"));
+  cases.push_back(scaledMatmul(127, 72, 96, false, true, four, five, "bf16"));
+  cases.push_back(scaledMatmul(64, 130, 208, true, false, five, five, "f16"));
+  cases.push_back(scaledMatmul(3, 33, 4112, false, true, four, four, "f32"));
+  cases.push_back(scaledMatmul(1, 200, 64, false, true, five, four, four));
+  return cases;
+}
+
+std::vector<TemplateCase> largeScaledMatmulCases() {
+  const std::string four = "f8E4M3FN", five = "f8E5M2";
+  return {scaledMatmul(1000, 1000, 1008, false, true, four, four, "bf16"),
+          scaledMatmul(512, 640, 4096, false, true, five, four, "f32"),
+          scaledMatmul(776, 1000, 264, false, true, four, five, "f16"),
+          scaledMatmul(16, 1000, 4096, false, true, four, four, "bf16"),
+          scaledMatmul(2, 4096, 1024, false, true, four, four, four)};
+}
+
+std::vector<TemplateCase> gatedCases(const std::string &type) {
+  std::vector<TemplateCase> cases{gated(37, 136, 72, false, type, "silu"), gated(127, 64, 272, true, type, "gelu_tanh"),
+                                  gated(20, 33, 48, true, type, "relu"), gated(3, 130, 528, true, type, "silu")};
+  if (type == "bf16")
+    cases.push_back({"gated_halves_of_one_weight", R"(
+func.func @f(%a: tensor<2x21x64xbf16>, %b: tensor<272x64xbf16>, %c: tensor<272xbf16>, %d: tensor<2x21x136xbf16>) -> tensor<2x21x136xbf16> {
+  %0 = kfuse.slice %b {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>} : (tensor<272x64xbf16>) -> tensor<136x64xbf16>
+  %1 = kfuse.slice %b {offsets = array<i64: 136, 0>, strides = array<i64: 1, 1>} : (tensor<272x64xbf16>) -> tensor<136x64xbf16>
+  %2 = kfuse.matmul %a, %0 {transpose_b} : (tensor<2x21x64xbf16>, tensor<136x64xbf16>) -> tensor<2x21x136xbf16>
+  %3 = kfuse.matmul %a, %1 {transpose_b} : (tensor<2x21x64xbf16>, tensor<136x64xbf16>) -> tensor<2x21x136xbf16>
+  %4 = kfuse.slice %c {offsets = array<i64: 136>, strides = array<i64: 1>} : (tensor<272xbf16>) -> tensor<136xbf16>
+  %5 = kfuse.add %3, %4 : (tensor<2x21x136xbf16>, tensor<136xbf16>) -> tensor<2x21x136xbf16>
+  %6 = kfuse.gelu %2 : (tensor<2x21x136xbf16>) -> tensor<2x21x136xbf16>
+  %7 = kfuse.mul %6, %5 : (tensor<2x21x136xbf16>, tensor<2x21x136xbf16>) -> tensor<2x21x136xbf16>
+  %8 = kfuse.add %7, %d : (tensor<2x21x136xbf16>, tensor<2x21x136xbf16>) -> tensor<2x21x136xbf16>
+  return %8 : tensor<2x21x136xbf16>
+})"});
+  return cases;
+}
+
+std::vector<TemplateCase> pairwiseProducts(int m, int n, int k) {
+  // Every pair of a type, a layout and an epilogue is in one of them, where wgmma takes it.
+  struct Row {
+    const char *type;
+    bool transposeA, transposeB;
+    int epilogue;
+  };
+  constexpr Row rows[] = {{"bf16", false, true, 0},     {"bf16", true, false, 1},     {"bf16", false, false, 2},
+                          {"bf16", true, true, 3},      {"f16", true, true, 0},       {"f16", false, true, 1},
+                          {"f16", true, false, 2},      {"f16", false, false, 3},     {"bf16", false, true, 2},
+                          {"f16", false, true, 3},      {"f8E4M3FN", false, true, 0}, {"f8E4M3FN", false, true, 1},
+                          {"f8E4M3FN", false, true, 2}, {"f8E5M2", false, true, 3}};
+  std::vector<TemplateCase> cases;
+  for (const Row &row : rows) {
+    std::string type = row.type, narrow = type.starts_with("f8") ? "bf16" : type;
+    std::string a = matrixType(m, k, row.transposeA, type), b = matrixType(k, n, row.transposeB, type);
+    std::string p = matrixType(m, n, false, type == narrow ? type : "f32"), r = matrixType(m, n, false, narrow);
+    std::string v = tensor(std::to_string(n), type == narrow ? type : "f32"), next = "%0";
+    std::string flags = flagsOf(row.transposeA, row.transposeB), name;
+    std::string body = "%0 = kfuse.matmul %a, %b" + flags + " : (" + a + ", " + b + ") -> " + p + "\n";
+    std::vector<std::string> arguments{a, b};
+    if (row.epilogue == 0) {
+      name = "plain";
+    } else if (row.epilogue == 1) {
+      name = "bias_relu", arguments.push_back(v), next = "%2";
+      body += "%1 = kfuse.add %0, %c : (" + p + ", " + v + ") -> " + p + "\n%2 = kfuse.relu %1 : (" + p + ") -> " + p +
+              "\n";
+    } else if (row.epilogue == 2) {
+      name = "gelu_residual", arguments.push_back(p), next = "%2";
+      body += "%1 = kfuse.gelu %0 : (" + p + ") -> " + p + "\n%2 = kfuse.add %1, %c : (" + p + ", " + p + ") -> " + p +
+              "\n";
+    } else {
+      name = "gated", arguments.push_back(b), next = "%3";
+      body += "%1 = kfuse.matmul %a, %c" + flags + " : (" + a + ", " + b + ") -> " + p + "\n%2 = kfuse.silu %0 : (" +
+              p + ") -> " + p + "\n%3 = kfuse.mul %2, %1 : (" + p + ", " + p + ") -> " + p + "\n";
+    }
+    body += "%r = kfuse.cast " + next + " : (" + p + ") -> " + r + "\nreturn %r : " + r;
+    cases.push_back(
+        {name + (row.transposeA ? "_ta" : "") + (row.transposeB ? "_tb_" : "_") + type, function(arguments, r, body)});
+  }
+  return cases;
+}
+
+std::vector<TemplateCase> largeGatedCases(const std::string &type) {
+  return {gated(1000, 1000, 1008, true, type, "silu"), gated(512, 640, 2048, false, type, "silu"),
+          gated(16, 1000, 4112, true, type, "gelu_tanh"), gated(1, 4096, 1024, true, type, "silu")};
 }
 
 std::vector<TemplateCase> largeMatmulCases(const std::string &type) {

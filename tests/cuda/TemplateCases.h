@@ -57,6 +57,14 @@ std::vector<TemplateCase> matmulCases(const std::string &type);
 std::vector<TemplateCase> largeMatmulCases(const std::string &type);
 /// Products of at most four rows with K in pieces of 16 bytes.
 std::vector<TemplateCase> fewRowCases(const std::string &type);
+/// Products of 8-bit floats with scales; no stride or size divides anything in some.
+std::vector<TemplateCase> scaledMatmulCases();
+std::vector<TemplateCase> largeScaledMatmulCases();
+/// Two products of the same left operand, one gating the other.
+std::vector<TemplateCase> gatedCases(const std::string &type);
+std::vector<TemplateCase> largeGatedCases(const std::string &type);
+/// Products of m x n x k that hold every pair of a type, a layout and an epilogue.
+std::vector<TemplateCase> pairwiseProducts(int m, int n, int k);
 /// Products whose operands are computed in the region.
 std::vector<TemplateCase> computedOperandCases();
 

@@ -1,6 +1,10 @@
 // Elementwise regions: every function, type and access pattern, over shapes that divide nothing.
 #include "CpuRegion.h"
 
+#include "kfuse/half.h"
+
+#include <cmath>
+
 using namespace kfuse;
 using namespace kfuse::test;
 using reference::integers;
@@ -191,5 +195,36 @@ TEST_CASE("cpu.pointwise: rows divided by one number each, subnormal and huge on
     HostTensor x = uniform(DType::F32, {33, 130}, 1, low, high), d = uniform(DType::F32, {33, 1}, 2, low, high);
     checkRegion("kfuse.div %arg0, %arg1 : (" + typeText(x) + ", " + typeText(d) + ") -> " + typeText(x), {x, d},
                 "cpu.pointwise");
+  }
+}
+
+TEST_CASE("cpu.pointwise: 8-bit floats, every one and every way to round") {
+  for (DType type : {DType::F8E4M3, DType::F8E5M2}) {
+    CAPTURE(toString(type));
+    HostTensor all = HostTensor::zeros(type, {256}), wide = HostTensor::zeros(DType::F32, {256});
+    for (int i = 0; i < 256; ++i)
+      all.bytes[i] = static_cast<std::byte>(i);
+    CpuRegion widen(functionText("kfuse.cast %arg0 : (" + typeText(all) + ") -> " + typeText(wide), {all}));
+    widen.check({all}, widen.candidates().front());
+
+    // Halfway between neighbours, beside that, beyond the ends.
+    std::vector<double> values;
+    for (int i = 0; i + 1 < 256; ++i) {
+      double low = reference::toValues(all).real(i), high = reference::toValues(all).real(i + 1),
+             half = (low + high) / 2;
+      for (double value : {half, double(std::nextafter(static_cast<float>(half), INFINITY)), low * 1.01, low * 1e3})
+        values.push_back(value);
+    }
+    auto count = static_cast<std::int64_t>(values.size());
+    HostTensor given = withSpecials(reference::tensorOf(DType::F32, {count}, values)),
+               narrow = HostTensor::zeros(type, {count});
+    CpuRegion region(functionText("kfuse.cast %arg0 : (" + typeText(given) + ") -> " + typeText(narrow), {given}));
+    HostTensor rounded = runPlan(region.plan(region.candidates().front()), {given}).front();
+    for (std::int64_t i = 0; i < count; ++i) {
+      float value = readFloat(DType::F32, &given.bytes[i * 4]);
+      storeFloat(type, value, &narrow.bytes[i]);
+      INFO(value);
+      CHECK(rounded.bytes[i] == narrow.bytes[i]);
+    }
   }
 }

@@ -52,6 +52,19 @@ TEST_CASE("cpu.matmul: shapes that divide nothing") {
   checkProduct(DType::F32, 200, 300, 600); // Several blocks of each dimension.
 }
 
+TEST_CASE("cpu.matmul: 8-bit floats with a scale a row, a column and in all") {
+  for (auto [left, right] : {std::pair(DType::F8E4M3, DType::F8E4M3), {DType::F8E5M2, DType::F8E4M3}}) {
+    HostTensor a = uniform(left, {33, 70}, 1), b = uniform(right, {50, 70}, 2), rows = uniform(DType::F32, {33, 1}, 3),
+               all = uniform(DType::F32, {1}, 4);
+    std::string product = typeOf(DType::F32, {33, 50}), result = typeOf(DType::BF16, {33, 50});
+    checkRegion("%0 = kfuse.matmul %arg0, %arg1 {transpose_b} : (" + typeText(a) + ", " + typeText(b) + ") -> " +
+                    product + "\n%1 = kfuse.mul %0, %arg2 : (" + product + ", " + typeText(rows) + ") -> " + product +
+                    "\n%2 = kfuse.mul %1, %arg3 : (" + product + ", " + typeText(all) + ") -> " + product +
+                    "\nkfuse.cast %2 : (" + product + ") -> " + result,
+                {a, b, rows, all}, "cpu.matmul");
+  }
+}
+
 TEST_CASE("cpu.matmul: half precision") {
   for (DType type : {DType::F16, DType::BF16})
     for (std::int64_t M : {1, 33, 127}) {

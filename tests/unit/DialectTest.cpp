@@ -95,6 +95,19 @@ const Case cases[] = {
      "kfuse.rotary %0, %1, %1 : (tensor<2x4xf32>, tensor<4xf16>, tensor<4xf16>) -> tensor<2x4xf32>",
      "kfuse.rotary: table holds 'f16', the operand 'f32'"},
 
+    // 8-bit floats.
+    {"tensor<2x3xf8E4M3FN>", "kfuse.add %0, %0 : (tensor<2x3xf8E4M3FN>, tensor<2x3xf8E4M3FN>) -> tensor<2x3xf8E4M3FN>",
+     "'kfuse.add' op operand #0 must be statically shaped tensor of 32-bit float or 16-bit float or bfloat16 type or "
+     "32-bit signless integer "
+     "or 64-bit signless integer or 1-bit signless integer values, but got 'tensor<2x3xf8E4M3FN>'"},
+    {"tensor<2x3xf8E4M3FN>;tensor<3x4xbf16>",
+     "kfuse.matmul %0, %1 : (tensor<2x3xf8E4M3FN>, tensor<3x4xbf16>) -> tensor<2x4xf32>",
+     "kfuse.matmul: operands hold 'f8E4M3FN' and 'bf16'; cast one of them"},
+    {"tensor<2x3xf8E4M3FN>;tensor<3x4xf8E5M2>",
+     "kfuse.matmul %0, %1 : (tensor<2x3xf8E4M3FN>, tensor<3x4xf8E5M2>) -> tensor<2x4xf8E4M3FN>",
+     "'kfuse.matmul' op inferred type(s) 'tensor<2x4xf32>' are incompatible with return type(s) of operation "
+     "'tensor<2x4xf8E4M3FN>'"},
+
     // Layout.
     {"tensor<2x3xf32>", "kfuse.reshape %0 : (tensor<2x3xf32>) -> tensor<4xf32>",
      "'kfuse.reshape' op cannot give 6 elements the shape [4] of 4"},

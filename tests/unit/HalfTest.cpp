@@ -47,3 +47,49 @@ TEST_CASE("half: rounding is to nearest, ties to even, and overflow to infinity"
   CHECK(floatToBf16(std::numeric_limits<float>::max()) == 0x7f80);
   CHECK(std::isnan(bf16ToFloat(floatToBf16(std::bit_cast<float>(0x7f800001U)))));
 }
+
+TEST_CASE("half: every 8-bit float converts to float and back") {
+  for (int i = 0; i < 0x100; ++i) {
+    auto bits = static_cast<std::uint8_t>(i);
+    float four = e4m3ToFloat(bits), five = e5m2ToFloat(bits);
+    CAPTURE(i);
+    CHECK(std::isnan(four) == ((i & 0x7f) == 0x7f));
+    CHECK(std::isnan(five) == ((i & 0x7f) > 0x7c));
+    CHECK(floatToE4m3(four) == bits);
+    // NaN has one spelling a sign, infinity saturates.
+    CHECK(floatToE5m2(five) == (std::isnan(five) ? bits | 0x7f : std::isinf(five) ? bits - 1 : bits));
+  }
+}
+
+TEST_CASE("half: 8-bit floats round to nearest, ties to even, and saturate") {
+  CHECK(e4m3ToFloat(0x38) == 1);
+  CHECK(e4m3ToFloat(0x7e) == 448);
+  CHECK(e4m3ToFloat(0x01) == std::ldexp(1.0F, -9));
+  CHECK(e4m3ToFloat(0x08) == std::ldexp(1.0F, -6));
+  CHECK(e5m2ToFloat(0xbc) == -1);
+  CHECK(e5m2ToFloat(0x7b) == 57344);
+  CHECK(e5m2ToFloat(0x01) == std::ldexp(1.0F, -16));
+  CHECK(e5m2ToFloat(0xfc) == -std::numeric_limits<float>::infinity());
+  CHECK(floatToE4m3(1.0625F) == 0x38);
+  CHECK(floatToE4m3(1.1875F) == 0x3a);
+  CHECK(floatToE4m3(std::nextafter(1.0625F, 2.0F)) == 0x39);
+  CHECK(floatToE4m3(std::ldexp(1.0F, -10)) == 0);
+  CHECK(floatToE4m3(3 * std::ldexp(1.0F, -10)) == 2);
+  CHECK(floatToE4m3(std::nextafter(std::ldexp(1.0F, -6), 0.0F)) == 0x08);
+  CHECK(floatToE4m3(464) == 0x7e);
+  CHECK(floatToE4m3(-std::numeric_limits<float>::infinity()) == 0xfe);
+  CHECK(floatToE4m3(-0.0F) == 0x80);
+  CHECK(floatToE5m2(1.125F) == 0x3c);
+  CHECK(floatToE5m2(1.375F) == 0x3e);
+  CHECK(floatToE5m2(1e9F) == 0x7b);
+  CHECK(floatToE5m2(std::ldexp(1.0F, -17)) == 0);
+  CHECK(floatToE5m2(std::nextafter(std::ldexp(1.0F, -17), 1.0F)) == 1);
+}
+
+TEST_CASE("half: elements by type, at any address") {
+  std::byte bytes[5];
+  for (DType type : {DType::F32, DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2}) {
+    storeFloat(type, -1.25F, bytes + 1);
+    CHECK(readFloat(type, bytes + 1) == -1.25F);
+  }
+}

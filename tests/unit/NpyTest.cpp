@@ -71,6 +71,16 @@ TEST_CASE("npy: bf16 is written as the f32 that holds it") {
   CHECK(back->data == bytesOf<std::uint16_t>({0x3f80, 0xc040}));
 }
 
+TEST_CASE("npy: 8-bit floats are written as the f32 that holds them, and saturate on the way back") {
+  TemporaryFolder folder;
+  REQUIRE(writeNpy(folder.path / "x.npy", {DType::F8E4M3, {2}, bytesOf<std::uint8_t>({0x38, 0xfe})}));
+  Result<NpyArray> read = readNpy(folder.path / "x.npy");
+  REQUIRE(read);
+  CHECK(read->data == bytesOf<float>({1, -448}));
+  CHECK(convert(NpyArray{DType::F32, {2}, bytesOf<float>({1, -1000})}, DType::F8E4M3)->data ==
+        bytesOf<std::uint8_t>({0x38, 0xfe}));
+}
+
 TEST_CASE("npy: files as NumPy writes them") {
   Result<NpyArray> matrix = parseNpy(file(matrixHeader, std::vector<std::byte>(24)));
   REQUIRE(matrix);

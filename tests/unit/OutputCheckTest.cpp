@@ -27,12 +27,14 @@ template <class T> Tensor tensor(DType type, const std::vector<T> &values) {
 
 Tensor floats(const std::vector<float> &values) { return tensor(DType::F32, values); }
 
-bool differ(const Tensor &a, const Tensor &b) { return findDifference(a.desc, a.bytes, b.bytes).has_value(); }
+bool differ(const Tensor &a, const Tensor &b) {
+  return findDifference(a.desc, a.bytes, b.bytes, tolerance(a.desc.type)).has_value();
+}
 
 } // namespace
 
 TEST_CASE("output check: an element left as poison is found in every type that shows it") {
-  for (DType type : {DType::F32, DType::F16, DType::BF16, DType::Bool}) {
+  for (DType type : {DType::F32, DType::F16, DType::BF16, DType::Bool, DType::F8E4M3, DType::F8E5M2}) {
     codegen::BufferDesc desc{type, {10}};
     std::vector<std::byte> bytes(desc.bytes());
     CHECK_FALSE(findPoison(desc, bytes));
@@ -53,11 +55,21 @@ TEST_CASE("output check: rounding noise agrees, an error above the tolerance doe
   CHECK(differ(floats(far), floats(values)));
 }
 
+TEST_CASE("output check: products of 8-bit floats may differ by what their sums do") {
+  codegen::KernelPlan plan;
+  plan.outputs = {{DType::F32, {4}}, {DType::F8E5M2, {4}}, {DType::I32, {4}}};
+  CHECK(toleranceOf(plan, 0) == 1e-5);
+  plan.inputs = {{DType::F32, {4}}, {DType::F8E4M3, {4}}};
+  CHECK(toleranceOf(plan, 0) == 1e-2);
+  CHECK(toleranceOf(plan, 1) == tolerance(DType::F8E5M2));
+  CHECK(toleranceOf(plan, 2) == 0);
+}
+
 TEST_CASE("output check: one wrong element in a million is found") {
   std::vector<std::uint16_t> values(1 << 20, floatToF16(1)), wrong = values;
   wrong[123456] = floatToF16(2);
   Tensor expected = tensor(DType::F16, values), got = tensor(DType::F16, wrong);
-  CHECK(findDifference(got.desc, got.bytes, expected.bytes) ==
+  CHECK(findDifference(got.desc, got.bytes, expected.bytes, tolerance(DType::F16)) ==
         "differs from the first right candidate by 0.062 near element 123392, 8e-03 is allowed");
 }
 

@@ -3,6 +3,7 @@
 
 #include "ir/reference/Policy.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace kfuse;
@@ -42,7 +43,11 @@ Verdict judgedF32(const std::vector<double> &found, const std::vector<double> &e
 } // namespace
 
 TEST_CASE("policy: the tolerance of the type") {
-  for (auto [type, limit] : {std::pair(DType::F32, 1e-5), {DType::F16, 2e-3}, {DType::BF16, 1e-2}}) {
+  for (auto [type, limit] : {std::pair(DType::F32, 1e-5),
+                             {DType::F16, 2e-3},
+                             {DType::BF16, 1e-2},
+                             {DType::F8E4M3, 4e-2},
+                             {DType::F8E5M2, 8e-2}}) {
     CAPTURE(toString(type));
     CHECK(judged(floats(type, {1 + 0.9 * limit}), floats(type, {1})).right);
     Verdict wrong = judged(floats(type, {1 + 1.1 * limit}), floats(type, {1}));
@@ -145,4 +150,22 @@ TEST_CASE("policy: the results of a block, tf32 refused and f32 accepted") {
   Verdict verdict = check(narrowed);
   CHECK(!verdict.right);
   CHECK(verdict.error > 1e-4);
+}
+
+TEST_CASE("policy: 8-bit floats rounded right pass, a step further they do not; what saturates is right") {
+  for (DType type : {DType::F8E4M3, DType::F8E5M2}) {
+    CAPTURE(toString(type));
+    std::vector<double> exact, rounded, wrong;
+    for (int i = 0; i < 1000; ++i) {
+      exact.push_back(std::exp2(i / 250.0)); // Mantissas of every kind.
+      rounded.push_back(reference::roundTo(type, exact.back()));
+      wrong.push_back(reference::roundTo(type, exact.back() * (type == DType::F8E4M3 ? 1.0625 : 1.125)));
+    }
+    CHECK(judged(floats(type, rounded), floats(type, exact)).right);
+    CHECK(!judged(floats(type, wrong), floats(type, exact)).right);
+  }
+  CHECK(
+      judged(floats(DType::F8E4M3, {1, 448}), floats(DType::F8E4M3, {1, 1e6}), floats(DType::F8E4M3, {1, 448})).right);
+  CHECK(
+      !judged(floats(DType::F8E4M3, {1, 448}), floats(DType::F8E4M3, {1, NaN}), floats(DType::F8E4M3, {1, NaN})).right);
 }

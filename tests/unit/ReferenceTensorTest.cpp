@@ -25,7 +25,12 @@ TEST_CASE("tensor: f64 rounds to each type once, ties to even") {
   CHECK(roundTo(DType::BF16, -1e300) == -std::numeric_limits<double>::infinity());
   CHECK(roundTo(DType::F32, 1 + 0x1p-25) == 1);
   CHECK(std::signbit(roundTo(DType::F16, -0.0)));
-  for (DType type : {DType::F32, DType::F16, DType::BF16})
+  CHECK(roundTo(DType::F8E4M3, 1.0625) == 1.0);
+  CHECK(roundTo(DType::F8E4M3, 1.0625 + 0x1p-40) == 1.125);
+  CHECK(roundTo(DType::F8E4M3, -1e300) == -448);
+  CHECK(roundTo(DType::F8E5M2, 1.125 + 0x1p-40) == 1.25);
+  CHECK(roundTo(DType::F8E5M2, std::numeric_limits<double>::infinity()) == 57344);
+  for (DType type : {DType::F32, DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2})
     CHECK(std::isnan(roundTo(type, std::numeric_limits<double>::quiet_NaN())));
 }
 

@@ -12,14 +12,16 @@ TEST_CASE("types: names, widths and kinds") {
     const char *name;
     std::size_t bytes;
     bool isFloat;
-  } rows[] = {{DType::F32, "f32", 4, true},  {DType::F16, "f16", 2, true},  {DType::BF16, "bf16", 2, true},
-              {DType::I32, "i32", 4, false}, {DType::I64, "i64", 8, false}, {DType::Bool, "bool", 1, false}};
+  } rows[] = {{DType::F32, "f32", 4, true},         {DType::F16, "f16", 2, true},      {DType::BF16, "bf16", 2, true},
+              {DType::I32, "i32", 4, false},        {DType::I64, "i64", 8, false},     {DType::Bool, "bool", 1, false},
+              {DType::F8E4M3, "f8E4M3FN", 1, true}, {DType::F8E5M2, "f8E5M2", 1, true}};
   for (const auto &row : rows) {
     CAPTURE(row.name);
     CHECK(std::string(toString(row.type)) == row.name);
     CHECK((parseDType(row.name) == row.type));
     CHECK(byteWidth(row.type) == row.bytes);
     CHECK(isFloat(row.type) == row.isFloat);
+    CHECK(isFloat8(row.type) == (row.isFloat && row.bytes == 1));
   }
   CHECK(!parseDType("f64"));
   CHECK(!parseDType(""));

@@ -1,6 +1,8 @@
 // Every PTX instruction the device library uses, one function each; all else is plain C++.
 #pragma once
 
+#include <kfuse/fp8.cuh>
+
 namespace kfuse {
 
 //===- Conversions -------------------------------------------------------------------------------//
@@ -27,6 +29,36 @@ __device__ __forceinline__ void unpackF16(float &low, float &high, unsigned word
   asm("{\n\t.reg .b16 l, h;\n\tmov.b32 {l, h}, %2;\n\tcvt.f32.f16 %0, l;\n\tcvt.f32.f16 %1, h;\n\t}"
       : "=f"(low), "=f"(high)
       : "r"(word));
+}
+
+/// Two floats rounded to nearest even and saturated, the first in the low byte.
+__device__ __forceinline__ unsigned short packE4m3(float low, float high) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short bits;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return bitsOfE4m3(low) | bitsOfE4m3(high) << 8;
+#endif
+}
+__device__ __forceinline__ unsigned short packE5m2(float low, float high) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short bits;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(bits) : "f"(high), "f"(low));
+  return bits;
+#else
+  return bitsOfE5m2(low) | bitsOfE5m2(high) << 8;
+#endif
+}
+/// The two E4M3 of a halfword as two f16, which hold every one of them.
+__device__ __forceinline__ unsigned e4m3ToF16(unsigned short pair) {
+#if __CUDA_ARCH__ >= 890
+  unsigned halves;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pair));
+  return halves;
+#else
+  return packF16(e4m3ToFloat(pair & 0xff), e4m3ToFloat(pair >> 8));
+#endif
 }
 
 //===- Arithmetic --------------------------------------------------------------------------------//

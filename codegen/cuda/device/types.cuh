@@ -11,18 +11,37 @@ struct f16 {
 struct bf16 {
   unsigned short bits;
 };
+struct f8e4m3 {
+  unsigned char bits;
+};
+struct f8e5m2 {
+  unsigned char bits;
+};
 
 //===- Stored elements and computed values -------------------------------------------------------//
 
 __device__ __forceinline__ float decode(f16 x) { return f16ToFloat(x.bits); }
 __device__ __forceinline__ float decode(bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
+/// Two neighbours of 8 bits as two f16, which hold every value of theirs. An E5M2 is the high byte of its f16.
+__device__ __forceinline__ unsigned widened(f8e4m3, unsigned short pair) { return e4m3ToF16(pair); }
+__device__ __forceinline__ unsigned widened(f8e5m2, unsigned short pair) {
+  return (pair & 0xffu) << 8 | (pair & 0xff00u) << 16;
+}
+__device__ __forceinline__ float decode(f8e4m3 x) {
+  return f16ToFloat(static_cast<unsigned short>(widened(x, x.bits)));
+}
+__device__ __forceinline__ float decode(f8e5m2 x) {
+  return f16ToFloat(static_cast<unsigned short>(widened(x, x.bits)));
+}
 template <class T> __device__ __forceinline__ T decode(T x) { return x; }
 
 __device__ __forceinline__ void encode(f16 &to, float x) { to.bits = static_cast<unsigned short>(packF16(x, 0)); }
 __device__ __forceinline__ void encode(bf16 &to, float x) { to.bits = static_cast<unsigned short>(packBf16(x, 0)); }
+__device__ __forceinline__ void encode(f8e4m3 &to, float x) { to.bits = static_cast<unsigned char>(packE4m3(x, 0)); }
+__device__ __forceinline__ void encode(f8e5m2 &to, float x) { to.bits = static_cast<unsigned char>(packE5m2(x, 0)); }
 template <class T> __device__ __forceinline__ void encode(T &to, T x) { to = x; }
 
-/// Two neighbours at once: one conversion instruction for 16-bit floats.
+/// Two neighbours at once: one conversion instruction for narrow floats.
 __device__ __forceinline__ void encodePair(f16 *to, float low, float high) {
   unsigned bits = packF16(low, high);
   to[0].bits = static_cast<unsigned short>(bits), to[1].bits = static_cast<unsigned short>(bits >> 16);
@@ -31,14 +50,26 @@ __device__ __forceinline__ void encodePair(bf16 *to, float low, float high) {
   unsigned bits = packBf16(low, high);
   to[0].bits = static_cast<unsigned short>(bits), to[1].bits = static_cast<unsigned short>(bits >> 16);
 }
+__device__ __forceinline__ void encodePair(f8e4m3 *to, float low, float high) {
+  unsigned bits = packE4m3(low, high);
+  to[0].bits = static_cast<unsigned char>(bits), to[1].bits = static_cast<unsigned char>(bits >> 8);
+}
+__device__ __forceinline__ void encodePair(f8e5m2 *to, float low, float high) {
+  unsigned bits = packE5m2(low, high);
+  to[0].bits = static_cast<unsigned char>(bits), to[1].bits = static_cast<unsigned char>(bits >> 8);
+}
 template <class T> __device__ __forceinline__ void encodePair(T *to, T low, T high) { to[0] = low, to[1] = high; }
 
-/// The values in a 32-bit word of memory, two of 16 bits or one of 32.
+/// The values in a 32-bit word of memory, four of 8 bits, two of 16 or one of 32.
 __device__ __forceinline__ void decodeWord(float (&values)[2], f16, unsigned word) {
   unpackF16(values[0], values[1], word);
 }
 __device__ __forceinline__ void decodeWord(float (&values)[2], bf16, unsigned word) {
   values[0] = __uint_as_float(word << 16), values[1] = __uint_as_float(word & 0xffff0000u);
+}
+template <class F8> __device__ __forceinline__ void decodeWord(float (&values)[4], F8 type, unsigned word) {
+  unpackF16(values[0], values[1], widened(type, static_cast<unsigned short>(word)));
+  unpackF16(values[2], values[3], widened(type, static_cast<unsigned short>(word >> 16)));
 }
 __device__ __forceinline__ void decodeWord(float (&values)[1], float, unsigned word) {
   values[0] = __uint_as_float(word);

@@ -1,6 +1,8 @@
 // The instructions of codegen/cuda/device/ptx.cuh, as the PTX manual describes them, in plain C++.
 #pragma once
 
+#include <kfuse/fp8.cuh>
+
 namespace kfuse {
 
 //===- Conversions -------------------------------------------------------------------------------//
@@ -28,6 +30,14 @@ inline unsigned packBf16(float low, float high) {
   return bitsOfBf16(low) | static_cast<unsigned>(bitsOfBf16(high)) << 16;
 }
 inline unsigned packF16(float low, float high) { return bitsOfF16(low) | static_cast<unsigned>(bitsOfF16(high)) << 16; }
+
+inline unsigned short packE4m3(float low, float high) {
+  return static_cast<unsigned short>(bitsOfE4m3(low) | bitsOfE4m3(high) << 8);
+}
+inline unsigned short packE5m2(float low, float high) {
+  return static_cast<unsigned short>(bitsOfE5m2(low) | bitsOfE5m2(high) << 8);
+}
+inline unsigned e4m3ToF16(unsigned short pair) { return packF16(e4m3ToFloat(pair & 0xff), e4m3ToFloat(pair >> 8)); }
 
 //===- Arithmetic --------------------------------------------------------------------------------//
 
