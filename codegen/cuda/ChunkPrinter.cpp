@@ -67,6 +67,23 @@ double ChunkPrinter::sectorWaste(const ScalarNode &load, int64_t neighbours) con
   return static_cast<double>(std::max<int64_t>(1, 32 / (width * std::min<int64_t>(neighbours, 32))));
 }
 
+int64_t ChunkPrinter::vectorAlignment(Scalar load) const {
+  Access how = access(load);
+  return how.kind == Access::Kind::Vector ? how.alignment : 0;
+}
+
+bool ChunkPrinter::storesWholeVectors() const {
+  return llvm::all_of(llvm::enumerate(graph.graph.outputs), [&](auto output) {
+    Access how = access(output.value().map.getResult(0), graph.storeGuards[output.index()], output.value().symbols);
+    return how.kind == Access::Kind::Vector && how.alignment == vector;
+  });
+}
+
+std::string ChunkPrinter::element(Scalar load, StringRef prefix) const {
+  bool isUniform = access(load).kind == Access::Kind::Uniform;
+  return prefix.str() + "v" + std::to_string(load.id) + (isUniform ? "" : "[j]");
+}
+
 /// Template arguments and count of a vector access.
 std::string ChunkPrinter::vectorArguments(int64_t alignment) const {
   return "<" + std::to_string(vector) + ", " + std::to_string(alignment) + ">";
@@ -130,10 +147,8 @@ void ChunkPrinter::gather(const ValuePrinter &scope, Scalar load, StringRef vari
 void ChunkPrinter::lanes(const ValuePrinter &scope, std::function<std::string(Scalar)> prefixOf,
                          llvm::function_ref<void(ValuePrinter &)> body) const {
   ValuePrinter lane = scope.within(dim, laneName(scope));
-  lane.readLoadsBy([this, prefixOf = std::move(prefixOf)](Scalar load) {
-    bool isUniform = access(load).kind == Access::Kind::Uniform;
-    return "decode(" + prefixOf(load) + "v" + std::to_string(load.id) + (isUniform ? ")" : "[j])");
-  });
+  lane.readLoadsBy(
+      [this, prefixOf = std::move(prefixOf)](Scalar load) { return "decode(" + element(load, prefixOf(load)) + ")"; });
   forEachLane(lane.out(), [&] { body(lane); });
 }
 

@@ -21,10 +21,17 @@ public:
   /// Loads that `roots` need, in order, not counting those behind `given` values and inside symbols.
   std::vector<ir::Scalar> loadsOf(llvm::ArrayRef<ir::Scalar> roots, llvm::ArrayRef<ir::Scalar> given = {}) const;
 
+  /// Elements that each access of a load may hold where the chunk is dense; 0 where it is not.
+  int64_t vectorAlignment(ir::Scalar load) const;
+  /// Whether every output is stored in vectors of the whole chunk.
+  bool storesWholeVectors() const;
+
   /// Declares a variable or field v<id> for each load: `Vector<bf16, 8> v3;`.
   void declare(SourceWriter &writer, llvm::ArrayRef<ir::Scalar> loads) const;
   /// Fills them: `x.v3 = loadVector<8, 8>(in0 + ...);` for the prefix "x.".
   void load(ValuePrinter scope, llvm::ArrayRef<ir::Scalar> loads, llvm::StringRef prefix) const;
+  /// The text of a load's stored element at lane j: "x.v3[j]", or "x.v3" where the chunk shares it.
+  std::string element(ir::Scalar load, llvm::StringRef prefix) const;
   /// A loop over the lanes j, `body` printing inside with every load read from its variable.
   void lanes(const ValuePrinter &scope, std::function<std::string(ir::Scalar)> prefixOf,
              llvm::function_ref<void(ValuePrinter &)> body) const;

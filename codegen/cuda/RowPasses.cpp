@@ -1,12 +1,22 @@
 #include "codegen/cuda/RowPasses.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace kfuse::codegen::cuda {
 
 using ir::Scalar;
 using ir::ScalarNode;
+
+llvm::StringRef operationName(llvm::StringRef function) {
+  return llvm::StringSwitch<llvm::StringRef>(function)
+      .Case("sum", "Sum")
+      .Case("prod", "Product")
+      .Case("max", "Maximum")
+      .Case("min", "Minimum")
+      .Default("");
+}
 
 RowPasses::RowPasses(const LinearGraph &graph) {
   unsigned columns = graph.graph.domain.reductionDim;

@@ -8,6 +8,9 @@ namespace kfuse::codegen::cuda {
 /// Where the operands that several passes need stay between them.
 enum class RowStorage : int64_t { Reload = 0, Registers = 1, Shared = 2 };
 
+/// The struct of device/reduce.cuh that computes a reduction; "" for one that none does.
+llvm::StringRef operationName(llvm::StringRef function);
+
 /// One pass over the row for each stage of reductions, one more for results per element: softmax takes
 /// three, for its maximum, its sum and its result. The same for every config.
 struct RowPasses {

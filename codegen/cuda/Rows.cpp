@@ -6,7 +6,6 @@
 #include "codegen/cuda/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,16 +19,8 @@ using ir::ScalarNode;
 constexpr double chunkOverhead = 12;          ///< Instructions for the addresses of a chunk.
 constexpr int64_t mostChunksInRegisters = 16; ///< Unrolled passes grow with them.
 constexpr int64_t chunksInFlight = 4;
+constexpr int64_t leastClusterColumns = 8192; ///< Shorter rows fit one block's registers.
 constexpr size_t mostCandidates = 48;
-
-llvm::StringRef operationName(llvm::StringRef function) {
-  return llvm::StringSwitch<llvm::StringRef>(function)
-      .Case("sum", "Sum")
-      .Case("prod", "Product")
-      .Case("max", "Maximum")
-      .Case("min", "Minimum")
-      .Default("");
-}
 
 RowStorage storageOf(const TileConfig &config) { return static_cast<RowStorage>(config["storage"]); }
 
@@ -49,7 +40,8 @@ public:
   KernelPlan plan() {
     KernelPlan plan = planOf(region, graph, target);
     Launch launch = launchOf(plan, entryName(region));
-    launch.grid[0] = static_cast<uint32_t>(ceilDiv(rowCount, config["rows"]));
+    launch.grid[0] = static_cast<uint32_t>(ceilDiv(rowCount, config["rows"]) * config["cluster"]);
+    launch.cluster[0] = static_cast<uint32_t>(config["cluster"]);
     launch.block[0] = static_cast<uint32_t>(config["threads"] * config["rows"]);
     if (storageOf(config) == RowStorage::Shared)
       launch.sharedBytes =
@@ -61,10 +53,10 @@ public:
   }
 
 private:
-  int64_t chunksPerThread() const { return ceilDiv(columns, config["threads"] * config["vector"]); }
+  int64_t chunksPerThread() const { return ceilDiv(columns, config["cluster"] * config["threads"] * config["vector"]); }
 
   std::string source() {
-    writeHead(writer, region, config, target, "rows.cuh");
+    writeHead(writer, region, config, target, config["cluster"] > 1 ? "cluster.cuh" : "rows.cuh");
     writeConfig();
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads * Config::rows) " + entryName(region) +
                 "(" + bufferParameters(graph) + ")");
@@ -80,6 +72,8 @@ private:
     writeRowOutputs(scope);
     if (!passes.elementOutputs.empty())
       writeElementOutputs(scope);
+    if (config["cluster"] > 1)
+      writer.line("row.leave();");
     writer.close();
     return writer.take();
   }
@@ -92,6 +86,7 @@ private:
     writer.line("static constexpr int threads = " + llvm::Twine(config["threads"]) +
                 ", rows = " + llvm::Twine(config["rows"]) + ", vector = " + llvm::Twine(config["vector"]) +
                 "; // Threads of a row, rows of a block, columns of a chunk.");
+    writer.line("static constexpr int cluster = " + llvm::Twine(config["cluster"]) + "; // Blocks of a row.");
     writer.line("static constexpr int unroll = " + llvm::Twine(std::min(chunksPerThread(), chunksInFlight)) +
                 "; // Chunks in flight.");
     writer.line(llvm::Twine("static constexpr bool unrollAll = ") + (inRegisters ? "true;" : "false;"));
@@ -196,8 +191,8 @@ private:
       std::string value = scope.value(output.value);
       std::string where = scope.offset(output.map.getResult(0), output.symbols);
       std::string when = scope.condition(graph.storeGuards[i], output.symbols);
-      writer.line("if (row.valid && row.thread == 0" + (when.empty() ? "" : " && " + when) + ") encode(out" +
-                  llvm::Twine(i) + "[" + where + "], " + value + ");");
+      writer.line("if (row.writesRow()" + (when.empty() ? "" : " && " + when) + ") encode(out" + llvm::Twine(i) + "[" +
+                  where + "], " + value + ");");
     }
   }
 
@@ -244,7 +239,7 @@ struct RowResources {
 
   RowResources(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config, const ir::Target &target) {
     int64_t vector = config["vector"], block = config["threads"] * config["rows"];
-    int64_t chunks = ceilDiv(graph.extents().back(), config["threads"] * vector);
+    int64_t chunks = ceilDiv(graph.extents().back(), config["cluster"] * config["threads"] * vector);
     ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
     auto storage = storageOf(config);
     RowLoads loads(graph, passes, chunk, storage);
@@ -283,7 +278,8 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
   double points = static_cast<double>(graph.graph.domain.points()),
          columns = static_cast<double>(graph.extents().back());
   double threads = static_cast<double>(config["threads"]), rows = static_cast<double>(config["rows"]);
-  double vector = static_cast<double>(config["vector"]), chunks = std::ceil(columns / (threads * vector));
+  double cluster = static_cast<double>(config["cluster"]);
+  double vector = static_cast<double>(config["vector"]), chunks = std::ceil(columns / (cluster * threads * vector));
 
   // Neighbouring lanes read neighbouring columns; of a strided row each lane would fetch 32 bytes.
   double waste = 1, instructions = 0;
@@ -295,12 +291,12 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
                       return !graph.dependsOn(s, graph.graph.domain.reductionDim);
                     });
 
-  double blocks = std::ceil(points / columns / rows);
+  double blocks = std::ceil(points / columns / rows) * cluster;
   RowResources resources(graph, passes, config, target);
   double resident =
       std::min(blocks / target.multiprocessors, static_cast<double>(std::max<int64_t>(1, resources.blocksPerSm)));
   double rowBytes = region.bytesRead / points * columns;
-  bool staysInL2 = resident * rows * rowBytes * target.multiprocessors < target.l2Bytes / 2;
+  bool staysInL2 = resident * rows / cluster * rowBytes * target.multiprocessors < target.l2Bytes / 2;
   double rereads =
       storageOf(config) == RowStorage::Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
   double bytes = region.bytesRead * waste * (1 + rereads) + region.bytesWritten;
@@ -308,10 +304,10 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
       storageOf(config) == RowStorage::Registers ? chunks : std::min(chunks, static_cast<double>(chunksInFlight));
   double inFlight = resident * rows * threads * chunksAtOnce * vector * rowBytes / columns;
 
-  // A stage ends in a barrier and two rounds through shared memory, which other blocks hide.
-  double stageUs = (threads > 32 ? 0.4 : 0.1) / std::max(1.0, resident);
+  // A stage ends in a barrier and two rounds through shared memory, which other blocks hide; a cluster's in one more.
+  double stageUs = ((threads > 32 ? 0.4 : 0.1) + (cluster > 1 ? 0.8 : 0)) / std::max(1.0, resident);
   double waves = std::ceil(blocks / (target.multiprocessors * std::max(1.0, resident)));
-  double padding = chunks * threads * vector / columns;
+  double padding = chunks * cluster * threads * vector / columns;
   return target.launchUs +
          std::max(memoryUs(bytes, std::max(inFlight, 1.0), target), issueUs(points * padding * instructions, target)) +
          static_cast<double>(passes.reductions.size()) * stageUs * waves;
@@ -322,15 +318,18 @@ std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir:
   RowPasses passes(graph);
   int64_t columns = graph.extents().back(), rowCount = graph.graph.domain.points() / columns;
   std::vector<std::pair<double, TileConfig>> ranked;
-  auto consider = [&](int64_t vector, int64_t threads, int64_t block, RowStorage storage) {
-    int64_t rows = block / threads, chunks = ceilDiv(columns, threads * vector);
-    bool isIdle = vector * threads >= 2 * columns && vector * threads > 1;
+  auto consider = [&](int64_t vector, int64_t threads, int64_t block, RowStorage storage, int64_t cluster) {
+    int64_t rows = block / threads, chunks = ceilDiv(columns, cluster * threads * vector);
+    bool isIdle = vector * threads * cluster >= 2 * columns && vector * threads > 1;
     bool isEmpty = rows > 1 && rows >= 2 * rowCount;
     bool isLong = storage == RowStorage::Registers ? chunks > mostChunksInRegisters : false;
     if (rows < 1 || isIdle || isEmpty || isLong || (block == 1024 && threads < 1024))
       return;
-    TileConfig config{
-        {"threads", threads}, {"rows", rows}, {"vector", vector}, {"storage", static_cast<int64_t>(storage)}};
+    TileConfig config{{"threads", threads},
+                      {"rows", rows},
+                      {"vector", vector},
+                      {"storage", static_cast<int64_t>(storage)},
+                      {"cluster", cluster}};
     if (RowResources(graph, passes, config, target).fit())
       ranked.emplace_back(estimate(region, graph, passes, config, target), config);
   };
@@ -338,8 +337,14 @@ std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir:
     for (int64_t vector : {8, 4, 2, 1})
       for (int64_t threads = 1; threads <= 1024; threads *= 2)
         for (int64_t block : {128, 256, 512, 1024})
-          consider(vector, threads, block, storage);
-
+          consider(vector, threads, block, storage, 1);
+  bool hasClusters = target.capability >= 90 && columns >= leastClusterColumns;
+  for (RowStorage storage : storagesFor(graph, passes))
+    for (int64_t vector : {8, 4, 2, 1})
+      for (int64_t threads : {256, 512, 1024})
+        for (int64_t cluster : {2, 4, 8})
+          if (hasClusters && (storage != RowStorage::Reload || passes.count() == 1))
+            consider(vector, threads, threads, storage, cluster);
   return fastest(std::move(ranked), mostCandidates);
 }
 

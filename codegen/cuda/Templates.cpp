@@ -5,7 +5,8 @@
 namespace kfuse::codegen::cuda {
 
 std::span<const KernelTemplate *const> templates() {
-  static const std::array<const KernelTemplate *, 3> all{&matmulTemplate(), &rowsTemplate(), &pointwiseTemplate()};
+  static const std::array<const KernelTemplate *, 5> all{&matmulTemplate(), &columnsTemplate(), &rowsTemplate(),
+                                                         &transposeTemplate(), &pointwiseTemplate()};
   return all;
 }
 

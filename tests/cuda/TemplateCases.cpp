@@ -245,6 +245,97 @@ func.func @f(%a: tensor<12x40xbf16>) -> tensor<40x12xbf16> {
 })"});
   return cases;
 }
+
+std::vector<TemplateCase> transposeCases() {
+  auto plain = [](const std::string &from, const std::string &to, const std::string &permutation,
+                  const std::string &type) {
+    std::string a = tensor(from, type), r = tensor(to, type);
+    return TemplateCase{"transpose_" + from + "_to_" + to + "_" + type,
+                        function({a}, r,
+                                 "%r = kfuse.transpose %a {permutation = array<i64: " + permutation + ">} : (" + a +
+                                     ") -> " + r + "\nreturn %r : " + r)};
+  };
+  std::vector<TemplateCase> cases{
+      plain("33x47", "47x33", "1, 0", "f32"),
+      plain("200x136", "136x200", "1, 0", "bf16"),
+      plain("70x101", "101x70", "1, 0", "f16"),
+      plain("2x24x40x16", "2x40x16x24", "0, 2, 3, 1", "f16"),
+      plain("2x16x3x24", "2x24x3x16", "0, 3, 2, 1", "f32"),
+      plain("16x24", "24x16", "1, 0", "i64"),
+      plain("64x48", "48x64", "1, 0", "i1"),
+  };
+  cases.push_back({"transpose_bias_gelu_residual", R"(
+func.func @f(%a: tensor<3x136x72xbf16>, %b: tensor<72x1xbf16>, %c: tensor<3x72x136xbf16>) -> tensor<3x72x136xbf16> {
+  %0 = kfuse.transpose %a {permutation = array<i64: 0, 2, 1>} : (tensor<3x136x72xbf16>) -> tensor<3x72x136xbf16>
+  %1 = kfuse.add %0, %b : (tensor<3x72x136xbf16>, tensor<72x1xbf16>) -> tensor<3x72x136xbf16>
+  %2 = kfuse.gelu %1 : (tensor<3x72x136xbf16>) -> tensor<3x72x136xbf16>
+  %r = kfuse.add %2, %c : (tensor<3x72x136xbf16>, tensor<3x72x136xbf16>) -> tensor<3x72x136xbf16>
+  return %r : tensor<3x72x136xbf16>
+})"});
+  cases.push_back({"transpose_two_types", R"(
+func.func @f(%a: tensor<40x72xbf16>, %b: tensor<40x72xf32>) -> (tensor<72x40xf32>, tensor<72x40xbf16>) {
+  %0 = kfuse.cast %a : (tensor<40x72xbf16>) -> tensor<40x72xf32>
+  %1 = kfuse.mul %0, %b : (tensor<40x72xf32>, tensor<40x72xf32>) -> tensor<40x72xf32>
+  %2 = kfuse.transpose %1 {permutation = array<i64: 1, 0>} : (tensor<40x72xf32>) -> tensor<72x40xf32>
+  %3 = kfuse.cast %2 : (tensor<72x40xf32>) -> tensor<72x40xbf16>
+  return %2, %3 : tensor<72x40xf32>, tensor<72x40xbf16>
+})"});
+  cases.push_back({"symmetric", R"(
+func.func @f(%a: tensor<72x72xf32>) -> tensor<72x72xf32> {
+  %0 = kfuse.transpose %a {permutation = array<i64: 1, 0>} : (tensor<72x72xf32>) -> tensor<72x72xf32>
+  %r = kfuse.add %0, %a : (tensor<72x72xf32>, tensor<72x72xf32>) -> tensor<72x72xf32>
+  return %r : tensor<72x72xf32>
+})"});
+  return cases;
+}
+
+std::vector<TemplateCase> longRowCases() {
+  std::vector<TemplateCase> cases{unary("softmax", "3x131072", "bf16"), unary("softmax", "2x40001", "f32")};
+  for (auto [shape, columns, type] :
+       {std::tuple{"2x262144", "262144", "bf16"}, {"3x20000", "20000", "f32"}, {"5x8192", "8192", "f16"}}) {
+    std::string t = tensor(shape, type), v = tensor(columns, type);
+    cases.push_back({"add_layer_norm_" + std::string(shape) + "_" + type,
+                     function({t, t, v, v}, t + ", " + t,
+                              "%0 = kfuse.add %a, %b : (" + t + ", " + t + ") -> " + t +
+                                  "\n%r = \"kfuse.layer_norm\"(%0, %c, %d) <{epsilon = 1.0e-5 : f32, "
+                                  "operandSegmentSizes = array<i32: 1, 1, 1>}> : (" +
+                                  t + ", " + v + ", " + v + ") -> " + t + "\nreturn %r, %0 : " + t + ", " + t)});
+  }
+  cases.push_back({"sum_of_long_rows", R"(
+func.func @f(%a: tensor<3x50000xi64>) -> tensor<3xi64> {
+  %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 1>} : (tensor<3x50000xi64>) -> tensor<3xi64>
+  return %0 : tensor<3xi64>
+})"});
+  return cases;
+}
+
+std::vector<TemplateCase> columnCases() {
+  auto sum = [](const std::string &from, const std::string &to, const std::string &axes, const std::string &what,
+                const std::string &type) {
+    std::string a = tensor(from, type), r = tensor(to, type);
+    return TemplateCase{what + "_columns_" + from + "_" + type,
+                        function({a}, r,
+                                 "%r = kfuse.reduce %a {function = \"" + what + "\", axes = array<i64: " + axes +
+                                     ">} : (" + a + ") -> " + r + "\nreturn %r : " + r)};
+  };
+  std::vector<TemplateCase> cases{
+      sum("70x45", "45", "0", "sum", "f32"),      sum("1000x136", "136", "0", "mean", "bf16"),
+      sum("3x100x64", "3x64", "1", "max", "f16"), sum("20x7x9x40", "7x40", "0, 2", "sum", "f32"),
+      sum("33x24", "24", "0", "min", "i64"),      sum("2x3", "3", "0", "max", "f32"),
+  };
+  cases.push_back({"column_moments_with_bias", R"(
+func.func @f(%a: tensor<300x80xbf16>, %b: tensor<80xf32>) -> (tensor<80xf32>, tensor<80xbf16>) {
+  %0 = kfuse.cast %a : (tensor<300x80xbf16>) -> tensor<300x80xf32>
+  %1 = kfuse.mul %0, %0 : (tensor<300x80xf32>, tensor<300x80xf32>) -> tensor<300x80xf32>
+  %2 = kfuse.reduce %1 {function = "mean", axes = array<i64: 0>} : (tensor<300x80xf32>) -> tensor<80xf32>
+  %3 = kfuse.sqrt %2 : (tensor<80xf32>) -> tensor<80xf32>
+  %4 = kfuse.add %3, %b : (tensor<80xf32>, tensor<80xf32>) -> tensor<80xf32>
+  %5 = kfuse.cast %4 : (tensor<80xf32>) -> tensor<80xbf16>
+  return %4, %5 : tensor<80xf32>, tensor<80xbf16>
+})"});
+  return cases;
+}
+
 std::vector<TemplateCase> matmulCases(const std::string &type) {
   std::vector<TemplateCase> cases;
   struct Size {

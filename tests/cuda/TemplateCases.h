@@ -50,7 +50,13 @@ struct RegionCase {
 };
 
 std::vector<TemplateCase> pointwiseCases();
+/// Elementwise regions that read along another dimension than they write.
+std::vector<TemplateCase> transposeCases();
 std::vector<TemplateCase> rowCases();
+/// Rows that a cluster shares.
+std::vector<TemplateCase> longRowCases();
+/// Reductions over a dimension that is not the dense one.
+std::vector<TemplateCase> columnCases();
 /// Products of "bf16", "f16" or "f32".
 std::vector<TemplateCase> matmulCases(const std::string &type);
 /// Products of several tiles in every direction; too many for the emulator.

@@ -58,6 +58,14 @@ TEST_CASE("Emulated cuda.pointwise: right on every access pattern") {
   checkAll(pointwiseCases(), codegen::cuda::pointwiseTemplate(), 3);
 }
 
+TEST_CASE("Emulated cuda.transpose: right for every layout and tile") {
+  checkAll(transposeCases(), codegen::cuda::transposeTemplate(), 4);
+}
+
+TEST_CASE("Emulated cuda.columns: right for every split of rows over threads and blocks") {
+  checkAll(columnCases(), codegen::cuda::columnsTemplate(), 4);
+}
+
 TEST_CASE("Emulated cuda.rows: right for every split of rows over threads") {
   checkAll(rowCases(), codegen::cuda::rowsTemplate(), 4);
 }

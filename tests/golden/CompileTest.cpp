@@ -29,6 +29,23 @@ func.func @f(%a: tensor<8192x4096xbf16>) -> tensor<8192x4096xbf16> {
   %0 = kfuse.softmax %a : (tensor<8192x4096xbf16>) -> tensor<8192x4096xbf16>
   return %0 : tensor<8192x4096xbf16>
 })"},
+      {"long_softmax", R"(
+func.func @f(%a: tensor<2048x131072xbf16>) -> tensor<2048x131072xbf16> {
+  %0 = kfuse.softmax %a : (tensor<2048x131072xbf16>) -> tensor<2048x131072xbf16>
+  return %0 : tensor<2048x131072xbf16>
+})"},
+      {"transpose_gelu", R"(
+func.func @f(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
+  %0 = kfuse.transpose %a {permutation = array<i64: 1, 0>} : (tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  %1 = kfuse.add %0, %b : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  %2 = kfuse.gelu %1 : (tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  return %2 : tensor<8192x8192xbf16>
+})"},
+      {"column_sum", R"(
+func.func @f(%a: tensor<16384x4096xf32>) -> tensor<4096xf32> {
+  %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 0>} : (tensor<16384x4096xf32>) -> tensor<4096xf32>
+  return %0 : tensor<4096xf32>
+})"},
       {"add_layer_norm", R"(
 func.func @f(%a: tensor<8192x1000xf32>, %b: tensor<8192x1000xf32>, %c: tensor<1000xf32>, %d: tensor<1000xf32>) -> (tensor<8192x1000xf32>, tensor<8192x1000xf32>) {
   %0 = kfuse.add %a, %b : (tensor<8192x1000xf32>, tensor<8192x1000xf32>) -> tensor<8192x1000xf32>

@@ -26,9 +26,14 @@ std::vector<Golden> goldens() {
       {"rotary", pointwiseTemplate(), "persistent=1,threads=128,unroll=1,vector=4"},
       {"gather_rows", pointwiseTemplate(), "persistent=0,threads=128,unroll=1,vector=8"},
       {"state_update_per_row", pointwiseTemplate(), "persistent=0,threads=128,unroll=1,vector=2"},
-      {"masked_softmax", rowsTemplate(), "rows=8,storage=1,threads=16,vector=8"},
-      {"add_layer_norm_2x3x20000_f16", rowsTemplate(), "rows=1,storage=2,threads=512,vector=8"},
-      {"reduce_columns", rowsTemplate(), "rows=128,storage=0,threads=1,vector=4"},
+      {"masked_softmax", rowsTemplate(), "cluster=1,rows=8,storage=1,threads=16,vector=8"},
+      {"add_layer_norm_2x3x20000_f16", rowsTemplate(), "cluster=4,rows=1,storage=2,threads=512,vector=8"},
+      {"reduce_middle_and_last", rowsTemplate(), "cluster=1,rows=128,storage=0,threads=1,vector=4"},
+      {"column_moments_with_bias", columnsTemplate(), "groups=8,lanes=16,splits=4,unroll=4,vector=8"},
+      {"transpose_bias_gelu_residual", transposeTemplate(),
+       "across=8,down=8,lanes_down=8,shared=0,warps_across=2,warps_down=2"},
+      {"transpose_33x47_to_47x33_f32", transposeTemplate(),
+       "across=1,down=1,lanes_down=32,shared=1,warps_across=8,warps_down=1"},
       {"bias_gelu_residual_bf16", matmulSm80Template(),
        "k=64,m=64,n=64,raster=8,split_k=1,stages=4,warps_m=2,warps_n=2"},
       {"grouped_heads_bf16", matmulSm80Template(), "k=32,m=128,n=128,raster=1,split_k=1,stages=3,warps_m=2,warps_n=2"},
@@ -43,8 +48,8 @@ std::vector<Golden> goldens() {
 }
 
 TemplateCase caseNamed(const std::string &name) {
-  for (const auto &cases :
-       {pointwiseCases(), rowCases(), matmulCases("bf16"), fewRowCases("bf16"), computedOperandCases()})
+  for (const auto &cases : {pointwiseCases(), transposeCases(), rowCases(), columnCases(), matmulCases("bf16"),
+                            fewRowCases("bf16"), computedOperandCases()})
     for (const TemplateCase &candidate : cases)
       if (candidate.name == name)
         return candidate;

@@ -7,7 +7,7 @@
 //   %4 = kfuse.softmax %3 : (tensor<2x4x9x72xbf16>) -> tensor<2x4x9x72xbf16>
 //   return %4 : tensor<2x4x9x72xbf16>
 // }
-// config: rows=8,storage=1,threads=16,vector=8
+// config: cluster=1,rows=8,storage=1,threads=16,vector=8
 // bound on sm_90a: 0.00 us; 0.00 us for 0.021 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/rows.cuh>
 
@@ -17,6 +17,7 @@ using Index = int;
 struct Config {
   using Index = ::Index;
   static constexpr int threads = 16, rows = 8, vector = 8; // Threads of a row, rows of a block, columns of a chunk.
+  static constexpr int cluster = 1; // Blocks of a row.
   static constexpr int unroll = 1; // Chunks in flight.
   static constexpr bool unrollAll = true;
   static constexpr Index rowCount = 72, columns = 72;

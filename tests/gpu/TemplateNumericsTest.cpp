@@ -25,8 +25,8 @@ std::vector<TileConfig> spread(const std::vector<TileConfig> &all, std::size_t c
     chosen.insert(i * (all.size() - 1) / std::max<std::size_t>(1, count - 1));
   std::set<std::pair<std::string, std::int64_t>> seen;
   for (std::size_t i = 0; i < all.size(); ++i)
-    for (const char *field :
-         {"storage", "split_k", "vector", "swap", "blocks_k", "groups_k", "pingpong", "cluster_m", "cluster_n"})
+    for (const char *field : {"storage", "split_k", "vector", "swap", "cluster", "shared", "splits", "blocks_k",
+                              "groups_k", "pingpong", "cluster_m", "cluster_n"})
       if (all[i].has(field) && seen.emplace(field, all[i][field]).second)
         chosen.insert(i);
   std::vector<TileConfig> configs;
@@ -87,6 +87,7 @@ std::vector<HostTensor> run(Gpu &gpu, const Compiled &compiled, const std::vecto
   }
   auto workspace = take(gpu.device->allocate(compiled.plan.workspaceBytes));
   succeed(gpu.device->fill(workspace->data(), 0xff, compiled.plan.workspaceBytes));
+  succeed(gpu.device->fill(workspace->data(), 0, compiled.plan.zeroedBytes));
   succeed(kernel->launch(nullptr, buffers, workspace->data()));
   gpu.synchronize();
   for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -135,8 +136,17 @@ TEST_CASE("cuda.pointwise: right on every access pattern") {
   checkAll(pointwiseCases(), codegen::cuda::pointwiseTemplate(), 8);
 }
 
-TEST_CASE("cuda.rows: right for every split of rows over threads") {
+TEST_CASE("cuda.transpose: right for every layout and tile") {
+  checkAll(transposeCases(), codegen::cuda::transposeTemplate(), 12);
+}
+
+TEST_CASE("cuda.columns: right for every split of rows over threads and blocks") {
+  checkAll(columnCases(), codegen::cuda::columnsTemplate(), 12);
+}
+
+TEST_CASE("cuda.rows: right for every split of rows over threads and clusters") {
   checkAll(rowCases(), codegen::cuda::rowsTemplate(), 10);
+  checkAll(longRowCases(), codegen::cuda::rowsTemplate(), 12);
 }
 
 TEST_CASE("cuda.matmul_sm80: right in bf16 and f16 for every layout, edge and split") {

@@ -115,6 +115,14 @@ __device__ __forceinline__ void loadStreaming(unsigned *to, const void *global) 
                : "l"(global));
 }
 
+/// Counts an arrival and says how many came before. What each thread's block wrote before a barrier and its
+/// arrival, the block that arrives last sees after the next barrier.
+__device__ __forceinline__ unsigned countArrival(unsigned *counter) {
+  unsigned before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
+
 //===- Asynchronous copies to shared memory ------------------------------------------------------//
 
 /// Copies `bytes` <= `size` bytes (4, 8 or 16, aligned to it) and fills up with zeros.

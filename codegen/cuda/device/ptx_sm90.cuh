@@ -109,6 +109,12 @@ __device__ __forceinline__ void loadCluster(float (&to)[4], unsigned address) {
                : "memory");
 }
 
+__device__ __forceinline__ unsigned loadCluster(unsigned address) {
+  unsigned word;
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+  return word;
+}
+
 //===- Warps and registers -----------------------------------------------------------------------//
 
 /// `threads` of this block meet at barrier `number` (0 is __syncthreads).

@@ -5,20 +5,35 @@
 
 namespace kfuse {
 
+/// The blocks that share a row. One needs nothing; more are in cluster.cuh.
+template <int blocks> struct Cluster;
+template <> struct Cluster<1> {
+  static __device__ __forceinline__ int rank() { return 0; }
+  template <int slot, class Operation, class T> static __device__ __forceinline__ T reduce(T value) { return value; }
+  static __device__ __forceinline__ void leave() {}
+};
+
 /// The row that this thread works on with `Config::threads` - 1 others, a warp's part or some warps;
-/// `Config::rows` rows make a block. Threads beyond the last row repeat it and store nothing.
+/// `Config::rows` rows make a block, or `Config::cluster` blocks a row. Threads beyond the last row repeat it and
+/// store nothing.
 template <class Config> struct Row {
   using Index = typename Config::Index;
+  using Blocks = Cluster<Config::cluster>;
   static constexpr int threads = Config::threads, vector = Config::vector;
-  static constexpr int chunks = (Config::columns + Index(threads) * vector - 1) / (Index(threads) * vector);
-  static constexpr bool full = Config::columns % (Index(threads) * vector) == 0;
+  static constexpr Index step = Index(threads) * Config::cluster * vector;
+  static constexpr int chunks = (Config::columns + step - 1) / step;
+  static constexpr bool full = Config::columns % step == 0;
 
   int thread = threadIdx.x % threads, number = threadIdx.x / threads;
-  Index index = minimum(Index(blockIdx.x) * Config::rows + number, Index(Config::rowCount - 1));
-  bool valid = Index(blockIdx.x) * Config::rows + number < Config::rowCount;
+  Index first = Index(blockIdx.x) / Config::cluster * Config::rows + number;
+  Index index = minimum(first, Index(Config::rowCount - 1));
+  bool valid = first < Config::rowCount;
+  int rank = Blocks::rank();
 
   /// First column of this thread's chunk `i`; how many of its columns exist.
-  __device__ __forceinline__ Index column(int i) const { return (Index(i) * threads + thread) * vector; }
+  __device__ __forceinline__ Index column(int i) const {
+    return Index(i) * step + Index(rank * threads + thread) * vector;
+  }
   __device__ __forceinline__ int lanes(Index column) const {
     return static_cast<int>(minimum(Index(vector), Index(Config::columns) - column));
   }
@@ -60,6 +75,12 @@ template <class Config> struct Row {
     forEach<Nothing>([](Nothing &, Index) {}, [&](const Nothing &, int i, Index column) { apply(i, column); });
   }
 
+  /// Whether this thread writes what the row has once.
+  __device__ __forceinline__ bool writesRow() const { return valid && thread == 0 && rank == 0; }
+
+  /// Before the kernel ends, where other blocks read what this one wrote.
+  __device__ __forceinline__ void leave() const { Blocks::leave(); }
+
   /// The row's total in all of its threads. `slot` is another for each call: no total waits for the
   /// readers of the one before.
   template <int slot, class Operation, class T, int lanes>
@@ -75,7 +96,7 @@ template <class Config> struct Row {
       for (int warp = 1; warp < threads / 32; ++warp)
         value = Operation::combine(value, totals[number][warp]);
     }
-    return value;
+    return Blocks::template reduce<slot, Operation>(value);
   }
 };
 

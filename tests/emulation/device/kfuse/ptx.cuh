@@ -85,6 +85,8 @@ inline void loadStreaming(unsigned *to, const void *global) {
   std::memcpy(to, global, 16);
 }
 
+inline unsigned countArrival(unsigned *counter) { return (*counter)++; } // Blocks run one after the other.
+
 template <int size> inline void copyAsync(unsigned shared, const void *global, int bytes) {
   if (shared % size || (bytes && reinterpret_cast<std::uintptr_t>(global) % size))
     emulator->fail("cp.async with a misaligned address");

@@ -1,0 +1,307 @@
+// cuda.transpose: elementwise regions that read an operand along another dimension than they write.
+#include "codegen/cuda/ChunkPrinter.h"
+#include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/Templates.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <optional>
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+using ir::Scalar;
+using ir::ScalarNode;
+
+constexpr int64_t mostAccessBytes = 16;
+constexpr int64_t leastExtent = 8; ///< Fewer points and plain loads share their sectors anyway.
+constexpr int64_t mostWords = 96;  ///< Registers for one thread's operands.
+constexpr size_t mostCandidates = 32;
+
+std::vector<Scalar> valuesOf(const LinearGraph &graph) {
+  std::vector<Scalar> values;
+  for (const ir::ScalarOutput &output : graph.graph.outputs)
+    values.push_back(output.value);
+  return values;
+}
+
+/// The dimension along which most bytes are dense that are not dense along the last one; the results' is the last.
+std::optional<unsigned> transposedDim(const LinearGraph &graph) {
+  unsigned across = graph.extents().size() - 1;
+  ChunkPrinter along(graph, across, 2);
+  std::vector<double> bytes(graph.extents().size());
+  for (Scalar load : along.loadsOf(valuesOf(graph))) {
+    const ScalarNode &node = graph[load];
+    bool isSimple = node.guards.empty() && node.symbols.empty();
+    if (!isSimple || !graph.dependsOn(load, across) || along.vectorAlignment(load) > 0)
+      continue;
+    for (unsigned dim = 0; dim < across; ++dim)
+      if (ChunkPrinter(graph, dim, 2).vectorAlignment(load) > 0)
+        bytes[dim] += static_cast<double>(byteWidth(graph.graph.inputs[node.input].type));
+  }
+  auto most = llvm::max_element(bytes);
+  if (*most == 0)
+    return std::nullopt;
+  return static_cast<unsigned>(most - bytes.begin());
+}
+
+/// One region under one config, on its way to text.
+class TransposeKernel {
+public:
+  TransposeKernel(const Region &region, const TileConfig &config, const ir::Target &target)
+      : region(region), config(config), target(target), graph(linearised(region.graph, 0)),
+        across(graph.extents().size() - 1), down(*transposedDim(graph)), row(graph, across, config["across"]),
+        column(graph, down, config["down"]) {
+    for (Scalar load : row.loadsOf(valuesOf(graph)))
+      (isStaged(graph, load, down, across) ? staged : direct).push_back(load);
+    for (unsigned dim = 0; dim < graph.extents().size(); ++dim)
+      names.push_back("d" + std::to_string(dim));
+  }
+
+  /// Whether a load goes through the transposition: dense down, and not across.
+  static bool isStaged(const LinearGraph &graph, Scalar load, unsigned down, unsigned across) {
+    const ScalarNode &node = graph[load];
+    return node.guards.empty() && node.symbols.empty() && graph.dependsOn(load, across) &&
+           ChunkPrinter(graph, across, 2).vectorAlignment(load) == 0 &&
+           ChunkPrinter(graph, down, 2).vectorAlignment(load) > 0;
+  }
+
+  KernelPlan plan() {
+    KernelPlan plan = planOf(region, graph, target);
+    Launch launch = launchOf(plan, entryName(region));
+    auto [height, width] = tileOf(config, stagedBytes(graph, staged));
+    int64_t batches = graph.graph.domain.points() / graph.extents()[across] / graph.extents()[down];
+    launch.grid[0] = static_cast<uint32_t>(batches * ceilDiv(graph.extents()[down], height) *
+                                           ceilDiv(graph.extents()[across], width));
+    launch.block[0] = static_cast<uint32_t>(32 * config["warps_down"] * config["warps_across"]);
+    plan.launches = {launch};
+    plan.source = source();
+    return plan;
+  }
+
+  static int64_t stagedBytes(const LinearGraph &graph, llvm::ArrayRef<Scalar> staged) {
+    int64_t bytes = 0;
+    for (Scalar load : staged)
+      bytes += static_cast<int64_t>(byteWidth(graph.graph.inputs[graph[load].input].type));
+    return bytes;
+  }
+
+  /// Points of a block: down, across. As device/transpose.cuh lays them out.
+  static std::pair<int64_t, int64_t> tileOf(const TileConfig &config, int64_t stagedBytes) {
+    if (config["shared"])
+      return stagedBytes <= 4 ? std::pair<int64_t, int64_t>{64, 64} : std::pair<int64_t, int64_t>{32, 32};
+    return {config["down"] * config["lanes_down"] * config["warps_down"],
+            config["across"] * (32 / config["lanes_down"]) * config["warps_across"]};
+  }
+
+private:
+  std::string source() {
+    writeHead(writer, region, config, target, "transpose.cuh");
+    writer.line("using Index = " + indexType(graph) + ";");
+    writer.open("struct Config");
+    writer.line("using Index = ::Index;");
+    writer.line("static constexpr int down = " + llvm::Twine(config["down"]) +
+                ", across = " + llvm::Twine(config["across"]) + "; // Points of a thread along " + names[down] +
+                " and " + names[across] + ".");
+    writer.line("static constexpr int lanesDown = " + llvm::Twine(config["lanes_down"]) + ", warpsDown = " +
+                llvm::Twine(config["warps_down"]) + ", warpsAcross = " + llvm::Twine(config["warps_across"]) + ";");
+    writer.line("static constexpr Index extentDown = " + llvm::Twine(graph.extents()[down]) +
+                ", extentAcross = " + llvm::Twine(graph.extents()[across]) + ";");
+    writer.close(";");
+    writer.line();
+    writeBody();
+    writer.line();
+    writer.open("extern \"C\" __global__ void __launch_bounds__(" +
+                llvm::Twine(32 * config["warps_down"] * config["warps_across"]) + ") " + entryName(region) + "(" +
+                bufferParameters(graph) + ")");
+    std::vector<Scalar> all = staged;
+    llvm::append_range(all, direct);
+    writer.line((config["shared"] ? "transposeThroughShared" : "transposeInRegisters") + llvm::Twine("<Config>(Body{") +
+                bufferNames(graph, all) + "});");
+    writer.close();
+    return writer.take();
+  }
+
+  void writeBody() {
+    writer.open("struct Body");
+    std::vector<Scalar> all = staged;
+    llvm::append_range(all, direct);
+    for (const std::string &member : bufferMembers(graph, all))
+      writer.line(member);
+    writer.line();
+    std::string position = "Index batch, Index " + names[down] + ", Index " + names[across] + ") const";
+    writer.open("struct Staged");
+    column.declare(writer, staged);
+    writer.close(";");
+    writer.open("__device__ __forceinline__ void stage(Staged &s, " + position);
+    column.load(scopeOf(column, down), staged, "s.");
+    writer.close();
+    writer.line();
+    writer.open("struct Operands");
+    row.declare(writer, direct);
+    writer.close(";");
+    writer.open("__device__ __forceinline__ void load(Operands &x, " + position);
+    if (!direct.empty())
+      row.load(scopeOf(row, across), direct, "x.");
+    writer.close();
+    writer.line();
+    writer.open("__device__ __forceinline__ void apply(const Staged (&s)[Config::across], int r, const Operands &x, " +
+                position);
+    writeApply();
+    writer.close();
+    writer.close(";");
+  }
+
+  void writeApply() {
+    ValuePrinter scope = scopeOf(row, across);
+    for (auto [i, output] : llvm::enumerate(graph.graph.outputs))
+      writer.line("Vector<" + valueType(graph[output.value].type) + ", " + llvm::Twine(config["across"]) + "> y" +
+                  llvm::Twine(i) + ";");
+    auto elementOf = [this](Scalar load) {
+      bool isStaged = llvm::is_contained(staged, load);
+      return "decode(" + (isStaged ? "s[j].v" + std::to_string(load.id) + "[r]" : row.element(load, "x.")) + ")";
+    };
+    row.lanes(
+        scope, [](Scalar) { return ""; },
+        [&](ValuePrinter &lane) {
+          lane.readLoadsBy(elementOf);
+          for (auto [i, output] : llvm::enumerate(graph.graph.outputs)) {
+            std::string value = lane.value(output.value);
+            writer.line("y" + llvm::Twine(i) + "[j] = " + value + ";");
+          }
+        });
+    for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
+      row.store(scope, i);
+  }
+
+  /// Names for all dimensions, and how many of a partial chunk's lanes along `dim` exist.
+  ValuePrinter scopeOf(const ChunkPrinter &chunk, unsigned dim) {
+    llvm::SmallVector<std::string> others;
+    llvm::SmallVector<int64_t> extents;
+    for (unsigned i = 0; i < names.size(); ++i)
+      if (i != down && i != across)
+        others.push_back(names[i]), extents.push_back(graph.extents()[i]);
+    if (!others.empty())
+      writer.line(splitText("batch", extents, others));
+    if (chunk.isPartial())
+      writer.line("const int lanes = static_cast<int>(minimum(Index(" +
+                  llvm::Twine(config[dim == down ? "down" : "across"]) + "), Index(" +
+                  llvm::Twine(graph.extents()[dim]) + ") - " + names[dim] + "));");
+    return {graph, writer, names};
+  }
+
+  const Region &region;
+  const TileConfig &config;
+  const ir::Target &target;
+  LinearGraph graph;
+  unsigned across, down;
+  ChunkPrinter row, column;
+  std::vector<Scalar> staged, direct;
+  llvm::SmallVector<std::string> names;
+  SourceWriter writer;
+};
+
+/// Modelled microseconds of one config.
+double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, int64_t stagedBytes,
+                const ir::Target &target) {
+  double points = static_cast<double>(graph.graph.domain.points());
+  double bytes = region.bytesRead + region.bytesWritten, bytesPerPoint = bytes / points;
+  auto [height, width] = TransposeKernel::tileOf(config, stagedBytes);
+  double threads = static_cast<double>(32 * config["warps_down"] * config["warps_across"]);
+  double inFlight = std::min(static_cast<double>(target.threadsPerSm) / threads, 6.0) *
+                    static_cast<double>(height * width) * bytesPerPoint;
+  // A warp's accesses in pieces of under 128 bytes take more wavefronts and leave lines half written for a while.
+  double reads = static_cast<double>(config["lanes_down"] * config["down"] * stagedBytes);
+  double writes = static_cast<double>(32 / config["lanes_down"] * config["across"]) * region.bytesWritten / points;
+  double pieces =
+      config["shared"] ? 1.4 : 1 + 0.04 * (std::max(0.0, 128 / reads - 1) + std::max(0.0, 128 / writes - 1));
+  double padding =
+      static_cast<double>(ceilDiv(graph.extents().back(), width) * width) / static_cast<double>(graph.extents().back());
+  double instructions = 4 + instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
+  return target.launchUs + std::max(memoryUs(bytes, inFlight, target) * pieces * (0.9 + 0.1 * padding),
+                                    issueUs(points * instructions, target));
+}
+
+class TransposeTemplate : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.transpose"; }
+
+  ir::FusionDecision match(const Region &region, const ir::Target &) const override {
+    if (region.graph.domain.reductionDim >= 0 || region.graph.domain.contractionDim >= 0)
+      return ir::FusionDecision::no("holds a reduction");
+    LinearGraph graph = linearised(region.graph, 0);
+    std::optional<unsigned> down = transposedDim(graph);
+    if (!down)
+      return ir::FusionDecision::no("every operand lies along the results");
+    if (std::min(graph.extents().back(), graph.extents()[*down]) < leastExtent)
+      return ir::FusionDecision::no("a transposed dimension has under " + std::to_string(leastExtent) + " points");
+    return printable(region);
+  }
+
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    LinearGraph graph = linearised(region.graph, 0);
+    return estimate(region, graph, config, TransposeKernel::stagedBytes(graph, stagedOf(graph)), target);
+  }
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return TransposeKernel(region, config, target).plan();
+  }
+
+private:
+  static std::vector<Scalar> stagedOf(const LinearGraph &graph) {
+    unsigned across = graph.extents().size() - 1, down = *transposedDim(graph);
+    std::vector<Scalar> staged = ChunkPrinter(graph, across, 1).loadsOf(valuesOf(graph));
+    llvm::erase_if(staged, [&](Scalar load) { return !TransposeKernel::isStaged(graph, load, down, across); });
+    return staged;
+  }
+};
+
+std::vector<TileConfig> TransposeTemplate::candidates(const Region &region, const ir::Target &target) const {
+  LinearGraph graph = linearised(region.graph, 0);
+  unsigned across = graph.extents().size() - 1, down = *transposedDim(graph);
+  std::vector<Scalar> staged = stagedOf(graph), all = ChunkPrinter(graph, across, 1).loadsOf(valuesOf(graph));
+  int64_t stagedBytes = TransposeKernel::stagedBytes(graph, staged),
+          allBytes = TransposeKernel::stagedBytes(graph, all);
+  int64_t widestRead = 1, widestWrite = 1;
+  for (Scalar load : staged)
+    widestRead = std::max<int64_t>(widestRead, byteWidth(graph.graph.inputs[graph[load].input].type));
+  for (const ir::ScalarOutput &output : graph.graph.outputs)
+    widestWrite = std::max<int64_t>(widestWrite, byteWidth(output.type));
+
+  std::vector<std::pair<double, TileConfig>> ranked;
+  auto consider = [&](TileConfig config) {
+    ranked.emplace_back(estimate(region, graph, config, stagedBytes, target), std::move(config));
+  };
+  for (int64_t r : {8, 4, 2})
+    for (int64_t v : {8, 4, 2}) {
+      bool isAligned =
+          llvm::all_of(staged, [&](Scalar load) { return ChunkPrinter(graph, down, r).vectorAlignment(load) == r; }) &&
+          ChunkPrinter(graph, across, v).storesWholeVectors();
+      bool isTooWide = r * widestRead > mostAccessBytes || v * widestWrite > mostAccessBytes;
+      bool isTooNarrow = r * widestRead < 4 || v * widestWrite < 4;
+      bool isTooMuch = r * v * allBytes > 4 * mostWords || r > graph.extents()[down] || v > graph.extents()[across];
+      if (!isAligned || isTooWide || isTooNarrow || isTooMuch)
+        continue;
+      for (int64_t lanes : {4, 8})
+        for (auto [warpsDown, warpsAcross] : {std::pair{1, 4}, {2, 2}, {2, 4}, {4, 2}, {2, 1}})
+          consider({{"down", r},
+                    {"across", v},
+                    {"lanes_down", lanes},
+                    {"warps_down", warpsDown},
+                    {"warps_across", warpsAcross},
+                    {"shared", 0}});
+    }
+  for (int64_t warps : {8, 16})
+    consider(
+        {{"down", 1}, {"across", 1}, {"lanes_down", 32}, {"warps_down", 1}, {"warps_across", warps}, {"shared", 1}});
+  return fastest(std::move(ranked), mostCandidates);
+}
+
+} // namespace
+
+const KernelTemplate &transposeTemplate() {
+  static const TransposeTemplate instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda
