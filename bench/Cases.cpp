@@ -43,6 +43,76 @@ Case norm(const std::string &name, const std::string &rows, const std::string &c
                                                               " return %r : " + t + " }"};
 }
 
+Case addRmsNorm(const std::string &rows, const std::string &columns, const std::string &type) {
+  std::string t = tensor(rows + "x" + columns, type), v = tensor(columns, type);
+  return {"add + rms_norm " + rows + "x" + columns + " " + type,
+          "func.func @f(%x: " + t + ", %r: " + t + ", %w: " + v + ") -> (" + t + ", " + t +
+              ") { %h = kfuse.add %x, %r : (" + t + ", " + t + ") -> " + t +
+              " %y = kfuse.rms_norm %h, %w {epsilon = 1.0e-5 : f32} : (" + t + ", " + v + ") -> " + t +
+              " return %h, %y : " + t + ", " + t + " }"};
+}
+
+Case swiglu(const std::string &rows, const std::string &columns, const std::string &type) {
+  std::string t = tensor(rows + "x" + columns, type);
+  return {"silu * y " + rows + "x" + columns + " " + type,
+          "func.func @f(%x: " + t + ", %y: " + t + ") -> " + t + " { %s = kfuse.silu %x : (" + t + ") -> " + t +
+              " %r = kfuse.mul %s, %y : (" + t + ", " + t + ") -> " + t + " return %r : " + t + " }"};
+}
+
+Case rope(const std::string &batch, const std::string &heads, const std::string &tokens, const std::string &size,
+          const std::string &type) {
+  std::string shape = batch + "x" + heads + "x" + tokens + "x" + size, t = tensor(shape, type),
+              table = tensor(tokens + "x" + std::to_string(std::stoi(size) / 2), type);
+  return {"rope " + shape + " " + type, "func.func @f(%x: " + t + ", %c: " + table + ", %s: " + table + ") -> " + t +
+                                            " { %r = kfuse.rotary %x, %c, %s : (" + t + ", " + table + ", " + table +
+                                            ") -> " + t + " return %r : " + t + " }"};
+}
+
+Case gatherRows(const std::string &rows, const std::string &columns, const std::string &type) {
+  std::string table = tensor("65536x" + columns, type), index = tensor(rows, "i64"),
+              t = tensor(rows + "x" + columns, type);
+  return {"gather " + rows + "x" + columns + " " + type, "func.func @f(%x: " + table + ", %i: " + index + ") -> " + t +
+                                                             " { %r = kfuse.gather %x, %i {axis = 0 : i64} : (" +
+                                                             table + ", " + index + ") -> " + t + " return %r : " + t +
+                                                             " }"};
+}
+
+Case transposeInner(const std::string &a, const std::string &b, const std::string &c, const std::string &d,
+                    const std::string &type) {
+  std::string shape = a + "x" + b + "x" + c + "x" + d, t = tensor(shape, type),
+              r = tensor(a + "x" + c + "x" + d + "x" + b, type);
+  return {"transpose 0231 " + shape + " " + type,
+          "func.func @f(%x: " + t + ") -> " + r +
+              " { %r = kfuse.transpose %x {permutation = array<i64: 0, 2, 3, 1>} : (" + t + ") -> " + r +
+              " return %r : " + r + " }"};
+}
+
+std::vector<Case> memoryBoundCases() {
+  std::vector<Case> cases;
+  for (auto [rows, columns] : {std::pair{"32768", "8192"},
+                               {"65536", "4096"},
+                               {"131072", "1024"},
+                               {"2048", "131072"},
+                               {"2048", "4096"},
+                               {"4096", "4096"}}) {
+    std::string shape = std::string(rows) + "x" + columns;
+    cases.push_back(norm("rms_norm", rows, columns, "bf16"));
+    cases.push_back(norm("layer_norm", rows, columns, "bf16"));
+    cases.push_back(addRmsNorm(rows, columns, "bf16"));
+    cases.push_back(op("softmax", shape, "bf16", 1));
+    cases.push_back(swiglu(rows, columns, "bf16"));
+    cases.push_back(op("gelu", shape, "bf16", 1));
+  }
+  for (const Case &other :
+       {transpose("8192", "16384", "bf16"), transpose("8192", "8192", "f32"), transpose("8191", "16383", "bf16"),
+        transpose("4096", "4096", "bf16"), transposeInner("16", "2048", "32", "128", "bf16"),
+        columnSum("16384", "4096", "f32"), columnSum("65536", "4096", "bf16"), columnSum("262144", "512", "bf16"),
+        columnSum("8192", "4096", "bf16"), rope("16", "32", "2048", "128", "bf16"),
+        gatherRows("32768", "8192", "bf16")})
+    cases.push_back(other);
+  return cases;
+}
+
 Case columnSum(const std::string &rows, const std::string &columns, const std::string &type) {
   std::string t = tensor(rows + "x" + columns, type), v = tensor(columns, type);
   return {"column sum " + rows + "x" + columns + " " + type,

@@ -4,6 +4,7 @@
 #include "kfuse/types.h"
 
 #include <string>
+#include <vector>
 
 namespace kfuse::bench {
 
@@ -20,6 +21,22 @@ Case op(const std::string &name, const std::string &shape, const std::string &ty
 
 /// RMS or layer norm with weights over the last dimension.
 Case norm(const std::string &name, const std::string &rows, const std::string &columns, const std::string &type);
+
+/// x + residual and its RMS norm, both written.
+Case addRmsNorm(const std::string &rows, const std::string &columns, const std::string &type);
+/// silu(x) * y.
+Case swiglu(const std::string &rows, const std::string &columns, const std::string &type);
+/// Rotary embedding of [batch, heads, tokens, size].
+Case rope(const std::string &batch, const std::string &heads, const std::string &tokens, const std::string &size,
+          const std::string &type);
+/// `rows` rows of a table of 65536, at random.
+Case gatherRows(const std::string &rows, const std::string &columns, const std::string &type);
+/// [a, b, c, d] -> [a, c, d, b].
+Case transposeInner(const std::string &a, const std::string &b, const std::string &c, const std::string &d,
+                    const std::string &type);
+
+/// What the memory-bound templates are judged by: 256 MB and more moved; 32 to 128 MB; rows of 131072.
+std::vector<Case> memoryBoundCases();
 
 Case columnSum(const std::string &rows, const std::string &columns, const std::string &type);
 Case transpose(const std::string &rows, const std::string &columns, const std::string &type);

@@ -1,6 +1,7 @@
-// kfuse_gpu_bench [matmul|skinny|pointwise|rows|MxNxK]...: the CUDA templates against cuBLASLt and against a
-// device copy. Every config of a region is compiled and measured; the best is measured again in turns
-// with its rival, since clocks drift.
+// kfuse_gpu_bench [--most N] [--json FILE] [matmul|skinny|memory[=TEXT]|MxNxK]...: the CUDA templates against cuBLASLt
+// and against a device copy of the same bytes. Every config of a region is compiled and measured (the tuner's first N
+// with --most); the best is measured again in turns with its rival, since clocks drift. memory=TEXT takes the
+// memory-bound cases whose name holds TEXT.
 #include "bench/Bench.h"
 #include "bench/Cases.h"
 #include "codegen/Region.h"
@@ -15,6 +16,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <atomic>
@@ -68,25 +72,46 @@ public:
     std::printf("%s, %s\n", device->sku().c_str(), device->driver().c_str());
   }
 
-  /// Reads and writes of 256 MB each way, bytes per microsecond.
-  void measureCopy() {
-    constexpr std::size_t bytes = 256 << 20;
-    CopyKernel kernel(*device, bytes);
-    auto from = take(device->allocate(bytes)), to = take(device->allocate(bytes));
-    succeed(device->fill(from->data(), 1, bytes));
-    std::array<void *, 2> buffers{from->data(), to->data()};
-    copyRate = 2.0 * bytes / measure(kernel, buffers, nullptr, 20);
-    std::printf("device copy of 256 MB: %.2f TB/s\n", copyRate / 1e6);
-  }
-
+  /// In turns with a copy that reads and writes as many bytes together.
   void memoryBound(const Case &given) {
     mlir::OwningOpRef<mlir::ModuleOp> module;
     Region region = parse(given, module);
     std::vector<Candidate> candidates = tuned(region);
     report(given, candidates);
-    double rate = (region.bytesRead + region.bytesWritten) / candidates.front().us;
-    std::printf("  %-28s %8.2f us  %.2f TB/s  %.1f %% of copy\n", given.name.c_str(), candidates.front().us, rate / 1e6,
-                100 * rate / copyRate);
+    double bytes = region.bytesRead + region.bytesWritten;
+    CopyKernel copy(*device, static_cast<std::size_t>(bytes / 2));
+    auto from = take(device->allocate(static_cast<std::size_t>(bytes / 2))),
+         to = take(device->allocate(static_cast<std::size_t>(bytes / 2)));
+    succeed(device->fill(from->data(), 1, from->size()));
+    std::array<void *, 2> copied{from->data(), to->data()};
+    std::vector<double> ours, theirs;
+    for (int round = 0; round < 4; ++round)
+      for (bool first : {true, false})
+        ((round + first) % 2 ? ours : theirs)
+            .push_back((round + first) % 2 ? measure(*candidates.front().loaded, buffers, workspace->data(), 10)
+                                           : measure(copy, copied, nullptr, 10));
+    double us = median(ours), copyUs = median(theirs);
+    std::printf("  %-38s %9.2f us  %.2f TB/s  a copy %.2f TB/s  %.1f %% of it  %s\n", given.name.c_str(), us,
+                bytes / us / 1e6, bytes / copyUs / 1e6, 100 * copyUs / us, candidates.front().config.str().c_str());
+    std::fflush(stdout);
+    rows.push_back(llvm::json::Object{{"name", given.name},
+                                      {"us", us},
+                                      {"copy_us", copyUs},
+                                      {"bytes", bytes},
+                                      {"config", candidates.front().config.str()},
+                                      {"configs", static_cast<std::int64_t>(candidates.size())}});
+  }
+
+  /// Measures the first `most` configs of a region only.
+  void limitConfigs(std::size_t most) { mostConfigs = most; }
+  void writeJson(const std::string &path) {
+    std::error_code error;
+    llvm::raw_fd_ostream file(path, error);
+    if (error)
+      succeed(Error{ErrorCode::Usage, "cannot write " + path + ": " + error.message()});
+    file << llvm::formatv("{0:2}\n", llvm::json::Value(llvm::json::Object{{"device", device->sku()},
+                                                                          {"driver", device->driver()},
+                                                                          {"memory_bound", std::move(rows)}}));
   }
 
   void matmul(DType type, std::int64_t M, std::int64_t N, std::int64_t K) {
@@ -151,10 +176,16 @@ private:
     buffers.clear();
     std::uint64_t seed = 0;
     for (const ir::ScalarInput &input : region.graph.inputs) {
-      auto tensor = isFloat(input.type) ? reference::uniform(input.type, input.shape, ++seed)
-                                        : reference::integers(input.type, input.shape, ++seed, 0, 2);
-      owned.push_back(take(device->allocate(tensor.bytes.size())));
-      succeed(device->upload(owned.back()->data(), tensor.bytes.data(), tensor.bytes.size()));
+      // Random numbers for 2^24 elements, again and again: making them takes longer than measuring.
+      std::int64_t elements = elementCount(input.shape);
+      Shape piece{std::min<std::int64_t>(elements, 1 << 24)};
+      auto tensor = isFloat(input.type) ? reference::uniform(input.type, piece, ++seed)
+                                        : reference::integers(input.type, piece, ++seed, 0, 65536);
+      std::size_t size = static_cast<std::size_t>(elements) * byteWidth(input.type);
+      owned.push_back(take(device->allocate(size)));
+      for (std::size_t at = 0; at < size; at += tensor.bytes.size())
+        succeed(device->upload(static_cast<std::byte *>(owned.back()->data()) + at, tensor.bytes.data(),
+                               std::min(tensor.bytes.size(), size - at)));
     }
     for (const ir::ScalarOutput &output : region.graph.outputs)
       owned.push_back(
@@ -162,6 +193,7 @@ private:
     for (auto &buffer : owned)
       buffers.push_back(buffer->data());
     workspace = take(device->allocate(std::max(workspaceBytes, tools::cublasWorkspaceBytes)));
+    succeed(device->fill(workspace->data(), 0, workspace->size()));
   }
 
   /// Every config, compiled and measured, in the order in which the tuner would try them.
@@ -187,6 +219,8 @@ private:
       candidate.plan = std::move(next->plan);
       candidate.modelled = next->estimateUs;
       workspaceBytes = std::max<std::size_t>(workspaceBytes, candidate.plan.workspaceBytes);
+      if (all.size() == mostConfigs)
+        break;
     }
     compile(all);
     allocateBuffers(region, workspaceBytes);
@@ -278,7 +312,8 @@ private:
   std::vector<std::unique_ptr<runtime::DeviceBuffer>> owned;
   std::vector<void *> buffers;
   std::unique_ptr<runtime::DeviceBuffer> workspace;
-  double copyRate = 1;
+  std::size_t mostConfigs = 0; ///< 0: all.
+  llvm::json::Array rows;
   std::vector<Ranking> ranking;
   std::vector<double> compileMs;
 };
@@ -291,24 +326,30 @@ int main(int argc, char **argv) {
   for (const std::string &part : parts)
     if (std::array<long, 3> s{}; std::sscanf(part.c_str(), "%ldx%ldx%ld", &s[0], &s[1], &s[2]) == 3)
       shapes.push_back({s[0], s[1], s[2]});
+  auto takeOption = [&](const char *name) -> std::string {
+    auto found = std::find(parts.begin(), parts.end(), name);
+    if (found == parts.end() || found + 1 == parts.end())
+      return "";
+    std::string value = found[1];
+    parts.erase(found, found + 2);
+    return value;
+  };
+  std::string most = takeOption("--most"), json = takeOption("--json");
   auto wanted = [&](const char *part) {
     return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
   };
+  auto wantedCase = [&](const Case &given) {
+    return wanted("memory") || std::any_of(parts.begin(), parts.end(), [&](const std::string &part) {
+             return part.starts_with("memory=") && given.name.find(part.substr(7)) != std::string::npos;
+           });
+  };
   using namespace kfuse::bench;
   Bench bench;
-  bench.measureCopy();
+  bench.limitConfigs(std::strtoull(most.c_str(), nullptr, 10));
   for (auto [M, N, K] : shapes)
     bench.matmul(DType::BF16, M, N, K);
-  if (wanted("pointwise"))
-    for (const Case &given :
-         {op("add", "8192x16384", "bf16", 2), op("gelu", "8192x16384", "bf16", 1), op("silu", "8192x8192", "f32", 1),
-          op("exp", "8192x16384", "f16", 1), transpose("8192", "16384", "bf16")})
-      bench.memoryBound(given);
-  if (wanted("rows"))
-    for (const Case &given : {op("softmax", "131072x1024", "bf16", 1), op("softmax", "32768x4096", "bf16", 1),
-                              op("softmax", "1024x131072", "bf16", 1), norm("rms_norm", "32768", "4096", "bf16"),
-                              norm("layer_norm", "32768", "4096", "bf16"), norm("layer_norm", "65536", "1024", "f32"),
-                              norm("rms_norm", "131072", "1000", "bf16"), columnSum("16384", "4096", "f32")})
+  for (const Case &given : memoryBoundCases())
+    if (wantedCase(given))
       bench.memoryBound(given);
   if (wanted("matmul")) {
     bench.matmul(DType::BF16, 4096, 4096, 4096);
@@ -321,4 +362,6 @@ int main(int argc, char **argv) {
     for (std::int64_t M : {1, 16, 64})
       bench.matmul(DType::BF16, M, 4096, 4096);
   bench.summarise();
+  if (!json.empty())
+    bench.writeJson(json);
 }
