@@ -23,6 +23,7 @@ target_include_directories(kfuse INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DI
 
 install(TARGETS kfuse EXPORT kfuseTargets)
 install(TARGETS kfuse-cli kfuse-opt)
+install(TARGETS kfuse-worker DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kfuse)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kfuse DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT kfuseTargets NAMESPACE kfuse:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kfuse)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/kfuseConfig.cmake.in ${PROJECT_BINARY_DIR}/kfuseConfig.cmake

@@ -6,6 +6,7 @@
 #include "kfuse/error.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -87,15 +88,20 @@ public:
   virtual Result<void> launch(Stream stream) = 0;
 };
 
-/// One device. Thread-safe but for measure(), which callers serialise.
+/// What a device is known by.
+struct DeviceFacts {
+  std::string sku;    ///< What results are keyed by: "NVIDIA H200", or the CPU's model, features and thread count.
+  std::string driver; ///< Driver version, recorded beside results; "" on the CPU.
+  std::string target; ///< ir::Target name of this device: "cpu", "sm_90a".
+};
+
+/// One device. Thread-safe but for measure() and digest(), which callers serialise.
 class Device {
 public:
   virtual ~Device() = default;
-  /// What results are keyed by: "NVIDIA H200", or the CPU's model, features and thread count.
+  // DeviceFacts of this device.
   virtual std::string sku() const = 0;
-  /// Driver version, recorded beside results; "" on the CPU.
   virtual std::string driver() const = 0;
-  /// ir::Target name of this device: "cpu", "sm_90a".
   virtual std::string target() const = 0;
 
   /// At least 256-byte aligned, contents undefined; OutOfMemory names the bytes. Zero bytes are fine.
@@ -105,6 +111,9 @@ public:
   virtual Result<void> download(void *host, const void *device, std::size_t bytes) = 0;
   /// Fills with one byte value (0xff poisons floats with NaN).
   virtual Result<void> fill(void *device, unsigned char value, std::size_t bytes) = 0;
+  /// A checksum of what lies there, to see whether it has changed: the same bytes give the same digest on
+  /// this device.
+  virtual Result<std::uint64_t> digest(const void *device, std::size_t bytes);
   /// Enqueues a copy from device memory to device memory; the two do not overlap.
   virtual Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) = 0;
   virtual Result<void> synchronize(Stream stream) = 0;
@@ -114,10 +123,20 @@ public:
                                               const MeasureOptions &options) = 0;
   /// A Replay where recording pays; null where launches are cheap (the CPU).
   virtual Result<std::unique_ptr<Replay>> makeReplay() { return std::unique_ptr<Replay>(); }
+
+  /// From now on a run that takes longer ends with Timeout where it can be ended: in a worker process.
+  virtual void limitRuns(double /*seconds*/) {}
+  /// Begins anew after a kernel took the device down: what was allocated and loaded is gone, its handles may
+  /// only be freed. NoDevice where that is not possible, as in this process.
+  virtual Result<void> restart() {
+    return Error{ErrorCode::NoDevice, "a device of this process cannot be opened again"};
+  }
 };
 
 /// The CPU with `threads` workers (0: all cores).
 std::unique_ptr<Device> openCpu(int threads = 0);
+/// Of openCpu(threads), without its threads.
+DeviceFacts cpuFacts(int threads = 0);
 std::unique_ptr<KernelCompiler> makeCpuCompiler();
 
 /// CUDA device `ordinal` in its primary context; NoDevice with the reason when there is none.
@@ -135,6 +154,8 @@ struct GpuFacts {
   std::size_t l2Bytes = 0;
   std::size_t sharedBytesPerBlock = 0; ///< Opt-in maximum.
   int clockKhz = 0;                    ///< Boost clock of the SMs.
+
+  DeviceFacts device() const { return {name, driver, target}; }
 };
 /// Every CUDA device, without making a context; NoDevice with the reason when there is none.
 Result<std::vector<GpuFacts>> listGpus();

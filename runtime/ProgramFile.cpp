@@ -2,44 +2,18 @@
 //
 // The CBOR reader recurses once per nesting level and trusts lengths, so bytes are first checked to
 // be the plain CBOR that serialise() writes: shallow, lengths known and within the bytes.
+#include "runtime/PlanJson.h"
 #include "runtime/Program.h"
-
-#include <nlohmann/json.hpp>
 
 #include <cstring>
 #include <optional>
 #include <string_view>
 
-// Outside of kfuse, where nlohmann looks for conversions of std types.
-template <> struct nlohmann::adl_serializer<std::vector<std::byte>> {
-  static void to_json(json &value, const std::vector<std::byte> &bytes) {
-    const auto *first = reinterpret_cast<const std::uint8_t *>(bytes.data());
-    value = json::binary({first, first + bytes.size()});
-  }
-  static void from_json(const json &value, std::vector<std::byte> &bytes) {
-    const json::binary_t &binary = value.get_binary();
-    const auto *first = reinterpret_cast<const std::byte *>(binary.data());
-    bytes.assign(first, first + binary.size());
-  }
-};
-
 namespace kfuse {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorDesc, name, type, shape)
 }
 
-namespace kfuse::codegen {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelArg, kind, index)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMapRecipe, buffer, type, sizes, strideBytes, box, swizzleBytes, offsetBytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, entry, grid, block, cluster, sharedBytes, dependentLaunch, items, grain,
-                                   args)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BufferDesc, type, shape)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelPlan, name, target, source, options, inputs, outputs, inPlace, launches,
-                                   tensorMaps, workspaceBytes, zeroedBytes)
-} // namespace kfuse::codegen
-
 namespace kfuse::runtime {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ResourceFacts, registers, spillBytes, stackBytes, staticSharedBytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompiledKernel, image, facts)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProgramKernel, plan, binary)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BufferRef, space, index, offset)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Step, kernel, buffers)

@@ -7,7 +7,7 @@ build=$1 folder=$2
 rm -rf "$folder"
 mkdir -p "$folder"
 files=()
-for file in "$build"/bin/kfuse "$build"/tests/gpu/kfuse_gpu_tests "$build"/bench/kfuse_gpu_bench; do
+for file in "$build"/bin/kfuse "$build"/bin/kfuse-worker "$build"/tests/gpu/kfuse_gpu_tests "$build"/bench/kfuse_gpu_bench; do
   [ -x "$file" ] && files+=("$file")
 done
 tar -cf - --hard-dereference --transform 's,.*/,,' "${files[@]}" | xz -T0 -2 >"$folder/bin.tar.xz"

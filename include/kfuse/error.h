@@ -19,6 +19,8 @@ enum class ErrorCode : std::uint8_t {
   Io = 8,          ///< A file could not be read or written.
   Cancelled = 9,   ///< The caller's callback asked to stop.
   Compile = 10,    ///< Generated code did not compile; the message holds the first line of the log.
+  Timeout = 11,    ///< A kernel ran for too long and was ended.
+  Crash = 12,      ///< A kernel took the process it ran in down.
   Internal = 70    ///< A bug of kfuse.
 };
 

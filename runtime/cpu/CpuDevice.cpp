@@ -3,10 +3,12 @@
 #include "runtime/cpu/Jit.h"
 #include "runtime/cpu/ThreadPool.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/xxhash.h"
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -72,13 +74,7 @@ class CpuDevice final : public Device {
 public:
   explicit CpuDevice(int threads) : threads(threads), pool(threads) {}
 
-  std::string sku() const override {
-    const cpu::HostCpu &host = cpu::hostCpu();
-    std::uint32_t features = static_cast<std::uint32_t>(llvm::xxh3_64bits(host.features));
-    char text[64];
-    std::snprintf(text, sizeof text, ", %d bit vectors, features %08x, ", host.vectorBits, features);
-    return host.model + text + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-  }
+  std::string sku() const override { return cpuFacts(threads).sku; }
   std::string driver() const override { return ""; }
   std::string target() const override { return "cpu"; }
 
@@ -107,6 +103,14 @@ public:
       std::memset(static_cast<char *>(device) + begin, value, count);
     });
     return {};
+  }
+  Result<std::uint64_t> digest(const void *device, std::size_t bytes) override {
+    std::atomic<std::uint64_t> sum = 0;
+    inPieces(bytes, [&](std::size_t begin, std::size_t count) {
+      llvm::ArrayRef<std::uint8_t> piece(static_cast<const std::uint8_t *>(device) + begin, count);
+      sum += llvm::xxh3_64bits(piece) * (2 * begin + 1); // Pieces that change places change the sum.
+    });
+    return sum.load();
   }
   Result<void> copy(Stream, void *to, const void *from, std::size_t bytes) override {
     inPieces(bytes, [&](std::size_t begin, std::size_t count) {
@@ -184,6 +188,15 @@ private:
 };
 
 } // namespace
+
+DeviceFacts cpuFacts(int threads) {
+  const cpu::HostCpu &host = cpu::hostCpu();
+  std::uint32_t features = static_cast<std::uint32_t>(llvm::xxh3_64bits(host.features));
+  int count = threads > 0 ? threads : host.cores;
+  char text[64];
+  std::snprintf(text, sizeof text, ", %d bit vectors, features %08x, ", host.vectorBits, features);
+  return {host.model + text + std::to_string(count) + (count == 1 ? " thread" : " threads"), "", "cpu"};
+}
 
 std::unique_ptr<Device> openCpu(int threads) {
   return std::make_unique<CpuDevice>(threads > 0 ? threads : cpu::hostCpu().cores);

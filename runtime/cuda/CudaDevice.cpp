@@ -97,6 +97,16 @@ Result<void> CudaDevice::fill(void *device, unsigned char value, std::size_t byt
   return {};
 }
 
+Result<std::uint64_t> CudaDevice::digest(const void *device, std::size_t bytes) {
+  if (!sum) {
+    Result<CudaDigest> made = CudaDigest::make(context, facts.multiprocessors);
+    if (!made)
+      return made.error();
+    sum.emplace(std::move(*made));
+  }
+  return (*sum)(device, bytes);
+}
+
 Result<void> CudaDevice::copy(Stream stream, void *to, const void *from, std::size_t bytes) {
   if (bytes == 0)
     return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/Device.h"
+#include "runtime/cuda/CudaDigest.h"
 #include "runtime/cuda/CudaTimer.h"
 #include "runtime/cuda/PrimaryContext.h"
 
@@ -24,6 +25,7 @@ public:
   Result<void> upload(void *device, const void *host, std::size_t bytes) override;
   Result<void> download(void *host, const void *device, std::size_t bytes) override;
   Result<void> fill(void *device, unsigned char value, std::size_t bytes) override;
+  Result<std::uint64_t> digest(const void *device, std::size_t bytes) override;
   Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) override;
   Result<void> synchronize(Stream stream) override;
   Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) override;
@@ -34,7 +36,8 @@ public:
 private:
   ContextRef context;
   GpuFacts facts;
-  std::optional<CudaTimer> timer; ///< Made by the first measure().
+  std::optional<CudaTimer> timer; ///< Made by the first measure() ...
+  std::optional<CudaDigest> sum;  ///< ... and the first digest(), which callers serialise, too.
 };
 
 } // namespace kfuse::runtime::cuda

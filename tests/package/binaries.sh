@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The tools start on any distribution with glibc 2.36 or later, and the library needs what docs/deployment.md says.
-# Usage: binaries.sh SOURCE KFUSE KFUSE-OPT LIBKFUSE
+# Usage: binaries.sh SOURCE KFUSE KFUSE-OPT KFUSE-WORKER LIBKFUSE
 set -euo pipefail
-source=$1 tools=("$2" "$3") library=$4
+source=$1 tools=("$2" "$3" "$4") library=$5
 failed=0
 complain() { echo "$*" >&2; failed=1; }
 

@@ -18,7 +18,7 @@ struct Found {
 
 /// What this machine has: its CPU and its GPUs.
 std::vector<Found> findDevices(std::string &noGpu) {
-  std::vector<Found> found{{"cpu", runtime::openCpu()->sku(), ""}};
+  std::vector<Found> found{{"cpu", runtime::cpuFacts().sku, ""}};
   Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
   if (!gpus) {
     noGpu = gpus.error().message;

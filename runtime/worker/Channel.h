@@ -1,0 +1,41 @@
+// Messages over a stream socket: JSON values as CBOR, each behind its length.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace kfuse::runtime::worker {
+
+using Json = nlohmann::json;
+
+class Channel {
+public:
+  using Clock = std::chrono::steady_clock;
+  using Deadline = std::optional<Clock::time_point>; ///< Empty: for ever.
+  enum class Outcome : std::uint8_t { Done, TooLate, Closed };
+
+  Channel() = default;
+  /// Takes over the socket.
+  explicit Channel(int socket);
+  Channel(Channel &&other) noexcept;
+  Channel &operator=(Channel &&other) noexcept;
+  ~Channel();
+
+  Outcome send(const Json &message, Deadline deadline = {});
+  /// What is no message counts as Closed: the other side is out of its mind.
+  Outcome receive(Json &message, Deadline deadline = {});
+  /// Returns when the other side has closed, and not before.
+  void waitForHangup() const;
+  int descriptor() const { return socket; }
+
+private:
+  Outcome wait(short events, Deadline deadline) const;
+  Outcome readAll(std::uint8_t *bytes, std::size_t count, Deadline deadline);
+
+  int socket = -1;
+};
+
+} // namespace kfuse::runtime::worker

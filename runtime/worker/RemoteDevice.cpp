@@ -1,0 +1,285 @@
+#include "runtime/worker/RemoteDevice.h"
+
+#include "runtime/worker/Process.h"
+#include "runtime/worker/Protocol.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace kfuse::runtime {
+namespace worker {
+namespace {
+
+// Of calls that run no kernel; more than a busy machine needs.
+constexpr double startSeconds = 60, callSeconds = 60;
+
+std::string seconds(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g s", value);
+  return text;
+}
+
+/// One life of the worker.
+class Session {
+public:
+  static Result<std::shared_ptr<Session>> start(const std::vector<std::string> &arguments) {
+    Result<Process> process = Process::start(arguments);
+    if (!process)
+      return process.error();
+    auto session = std::make_shared<Session>(std::move(*process));
+    Json hello;
+    if (Result<void> received = session->receive(hello, startSeconds, "starting"); !received)
+      return Error{ErrorCode::NoDevice, received.error().message};
+    if (hello.contains("error"))
+      return hello["error"].get<Error>();
+    if (int version = hello.value("protocol", 0); version != protocolVersion)
+      return Error{ErrorCode::NoDevice, "kfuse-worker speaks protocol " + std::to_string(version) + ", expected " +
+                                            std::to_string(protocolVersion) + "; install the one of this kfuse"};
+    return session;
+  }
+
+  explicit Session(Process process) : process(std::move(process)) {}
+
+  /// Asks and waits for the answer, of type T.
+  template <class T> Result<T> call(const Json &request, double seconds) {
+    std::scoped_lock lock(mutex);
+    Json reply;
+    if (Result<void> asked = exchange(request, reply, seconds); !asked)
+      return asked.error();
+    try {
+      if (reply.contains("error"))
+        return reply["error"].get<Error>();
+      return reply.at("value").get<T>();
+    } catch (const Json::exception &) {
+      return fall(Error{ErrorCode::Crash, "the worker's answer to " + request["call"].get<std::string>() +
+                                              " made no sense: its memory was overwritten"});
+    }
+  }
+
+  /// For what has no answer. A worker that is gone has nothing left to free.
+  void tell(const Json &request) {
+    std::scoped_lock lock(mutex);
+    if (!ended)
+      (void)process.channel.send(request, deadline(callSeconds));
+  }
+
+  /// Bytes to or from the device, a piece of the shared memory at a time.
+  template <class Move> Result<void> inPieces(std::size_t bytes, const Move &move) {
+    std::scoped_lock lock(transfers);
+    for (std::size_t at = 0; at < bytes; at += SharedMemory::bytes)
+      if (Result<void> moved = move(process.memory.data(), at, std::min(bytes - at, SharedMemory::bytes)); !moved)
+        return moved;
+    return {};
+  }
+
+private:
+  static Channel::Deadline deadline(double seconds) {
+    return Channel::Clock::now() +
+           std::chrono::duration_cast<Channel::Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+  Result<void> exchange(const Json &request, Json &reply, double seconds) {
+    if (ended)
+      return *ended;
+    // A send that fails shows as a worker that ended, too.
+    (void)process.channel.send(request, deadline(seconds));
+    return receive(reply, seconds, request["call"].get<std::string>());
+  }
+
+  Result<void> receive(Json &message, double limit, const std::string &call) {
+    switch (process.channel.receive(message, deadline(limit))) {
+    case Channel::Outcome::Done:
+      return {};
+    case Channel::Outcome::TooLate:
+      return fall(Error{ErrorCode::Timeout, call + " took more than " + seconds(limit) + " and was ended"});
+    case Channel::Outcome::Closed:
+      break;
+    }
+    return fall(Error{ErrorCode::Crash, "the worker process ended with " + process.howItEnded() + " in " + call});
+  }
+
+  /// Ends the worker; `why` is the answer to all further calls.
+  Error fall(Error why) {
+    process.kill();
+    ended = why;
+    return why;
+  }
+
+  Process process;
+  std::mutex mutex, transfers;
+  std::optional<Error> ended;
+};
+
+class RemoteBuffer final : public DeviceBuffer {
+public:
+  RemoteBuffer(std::weak_ptr<Session> session, std::uint64_t id, void *address, std::size_t bytes)
+      : session(std::move(session)), id(id), address(address), bytes(bytes) {}
+  ~RemoteBuffer() override {
+    if (std::shared_ptr<Session> live = session.lock())
+      live->tell({{"call", "free"}, {"id", id}});
+  }
+  void *data() const override { return address; }
+  std::size_t size() const override { return bytes; }
+
+private:
+  std::weak_ptr<Session> session;
+  std::uint64_t id;
+  void *address;
+  std::size_t bytes;
+};
+
+Json kernelRequest(const char *call, std::uint64_t id, std::span<void *const> buffers, void *workspace) {
+  Json addresses = Json::array();
+  for (void *buffer : buffers)
+    addresses.push_back(toNumber(buffer));
+  return {{"call", call}, {"id", id}, {"buffers", std::move(addresses)}, {"workspace", toNumber(workspace)}};
+}
+
+class RemoteKernel final : public LoadedKernel {
+public:
+  RemoteKernel(std::weak_ptr<Session> session, std::uint64_t id, const double &limit)
+      : session(std::move(session)), id(id), limit(limit) {}
+  ~RemoteKernel() override {
+    if (std::shared_ptr<Session> live = session.lock())
+      live->tell({{"call", "unload"}, {"id", id}});
+  }
+
+  Result<void> launch(Stream, std::span<void *const> buffers, void *workspace) override {
+    Result<Json> done = ask(kernelRequest("launch", id, buffers, workspace), limit);
+    return done ? Result<void>() : done.error();
+  }
+  Result<std::vector<double>> measure(std::span<void *const> buffers, void *workspace, const MeasureOptions &options) {
+    Json request = kernelRequest("measure", id, buffers, workspace);
+    request["options"] = options;
+    // Warm-up and sampling each end with the run they are in.
+    double most = options.warmupMs * 1e-3 + options.maxSeconds + 3 * limit;
+    Result<Json> times = ask(request, most);
+    if (!times)
+      return times.error();
+    return times->get<std::vector<double>>();
+  }
+
+private:
+  Result<Json> ask(const Json &request, double seconds) {
+    if (std::shared_ptr<Session> live = session.lock())
+      return live->call<Json>(request, seconds);
+    return Error{ErrorCode::Internal, "the kernel was loaded before its device was restarted"};
+  }
+
+  std::weak_ptr<Session> session;
+  std::uint64_t id;
+  const double &limit;
+};
+
+class RemoteDevice final : public Device {
+public:
+  RemoteDevice(DeviceFacts facts, std::vector<std::string> arguments)
+      : facts(std::move(facts)), arguments(std::move(arguments)) {}
+
+  std::string sku() const override { return facts.sku; }
+  std::string driver() const override { return facts.driver; }
+  std::string target() const override { return facts.target; }
+
+  Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override {
+    using Placed = std::pair<std::uint64_t, std::uint64_t>;
+    Result<Placed> placed = call<Placed>({{"call", "allocate"}, {"bytes", bytes}});
+    if (!placed)
+      return placed.error();
+    return std::unique_ptr<DeviceBuffer>(
+        std::make_unique<RemoteBuffer>(session, placed->first, toAddress(placed->second), bytes));
+  }
+  Result<void> upload(void *device, const void *host, std::size_t bytes) override {
+    return inPieces(bytes, [&](std::byte *shared, std::size_t at, std::size_t count) {
+      std::memcpy(shared, static_cast<const std::byte *>(host) + at, count);
+      return done({{"call", "upload"}, {"at", toNumber(device) + at}, {"bytes", count}});
+    });
+  }
+  Result<void> download(void *host, const void *device, std::size_t bytes) override {
+    return inPieces(bytes, [&](const std::byte *shared, std::size_t at, std::size_t count) {
+      Result<void> read = done({{"call", "download"}, {"at", toNumber(device) + at}, {"bytes", count}});
+      if (read)
+        std::memcpy(static_cast<std::byte *>(host) + at, shared, count);
+      return read;
+    });
+  }
+  Result<void> fill(void *device, unsigned char value, std::size_t bytes) override {
+    return done({{"call", "fill"}, {"at", toNumber(device)}, {"value", value}, {"bytes", bytes}});
+  }
+  Result<std::uint64_t> digest(const void *device, std::size_t bytes) override {
+    return call<std::uint64_t>({{"call", "digest"}, {"at", toNumber(device)}, {"bytes", bytes}});
+  }
+  Result<void> copy(Stream, void *to, const void *from, std::size_t bytes) override {
+    return done({{"call", "copy"}, {"to", toNumber(to)}, {"from", toNumber(from)}, {"bytes", bytes}});
+  }
+  Result<void> synchronize(Stream) override { return done({{"call", "synchronize"}}, limit); }
+
+  Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) override {
+    codegen::KernelPlan bare = plan;
+    bare.source.clear();
+    Result<std::uint64_t> id = call<std::uint64_t>({{"call", "load"}, {"plan", bare}, {"kernel", kernel}});
+    if (!id)
+      return id.error();
+    return std::unique_ptr<LoadedKernel>(std::make_unique<RemoteKernel>(session, *id, limit));
+  }
+  Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
+                                      const MeasureOptions &options) override {
+    return static_cast<RemoteKernel &>(kernel).measure(buffers, workspace, options);
+  }
+
+  void limitRuns(double seconds) override { limit = seconds; }
+  Result<void> restart() override {
+    std::scoped_lock lock(mutex);
+    session.reset();
+    return start();
+  }
+
+private:
+  Result<void> start() {
+    Result<std::shared_ptr<Session>> started = Session::start(arguments);
+    if (!started)
+      return started.error();
+    session = std::move(*started);
+    return {};
+  }
+  Result<std::shared_ptr<Session>> running() {
+    std::scoped_lock lock(mutex);
+    if (!session)
+      if (Result<void> started = start(); !started)
+        return started.error();
+    return session;
+  }
+  template <class T> Result<T> call(const Json &request, double seconds = callSeconds) {
+    Result<std::shared_ptr<Session>> live = running();
+    if (!live)
+      return live.error();
+    return (*live)->call<T>(request, seconds);
+  }
+  Result<void> done(const Json &request, double seconds = callSeconds) {
+    Result<Json> answer = call<Json>(request, seconds);
+    return answer ? Result<void>() : answer.error();
+  }
+  template <class Move> Result<void> inPieces(std::size_t bytes, const Move &move) {
+    Result<std::shared_ptr<Session>> live = running();
+    if (!live)
+      return live.error();
+    return (*live)->inPieces(bytes, move);
+  }
+
+  const DeviceFacts facts;
+  const std::vector<std::string> arguments;
+  std::mutex mutex; ///< Of `session`.
+  std::shared_ptr<Session> session;
+  double limit = callSeconds;
+};
+
+} // namespace
+} // namespace worker
+
+std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::vector<std::string> arguments) {
+  return std::make_unique<worker::RemoteDevice>(std::move(facts), std::move(arguments));
+}
+
+} // namespace kfuse::runtime

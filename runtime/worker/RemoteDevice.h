@@ -1,0 +1,19 @@
+// A device that lives in a worker process: what a kernel does there cannot harm this one.
+#pragma once
+
+#include "runtime/Device.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kfuse::runtime {
+
+/// The device that `kfuse-worker ARGUMENTS` opens; the worker starts with the first call that needs it.
+///
+/// Every call has a deadline. Timeout when a kernel runs for longer than limitRuns() allows (60 s until it is
+/// called), Crash when the worker ended by itself; then all calls fail until restart(). Pointers are the worker's
+/// and mean nothing here. Errors of the device come as they are there.
+std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::vector<std::string> arguments);
+
+} // namespace kfuse::runtime

@@ -1,0 +1,123 @@
+#include "runtime/worker/Server.h"
+
+#include "runtime/worker/Process.h"
+#include "runtime/worker/Protocol.h"
+
+#include <unistd.h>
+
+#include <map>
+#include <thread>
+
+namespace kfuse::runtime::worker {
+namespace {
+
+Json answer(const Result<void> &result) { return result ? Json{{"value", nullptr}} : Json{{"error", result.error()}}; }
+
+class Server {
+public:
+  Server(Device &device, Channel &channel, SharedMemory &memory) : device(device), channel(channel), memory(memory) {}
+
+  void run() {
+    for (Json request; channel.receive(request) == Channel::Outcome::Done;) {
+      Json reply = (this->*calls.at(request["call"]))(request);
+      if (!reply.is_null() && channel.send(reply) != Channel::Outcome::Done)
+        return;
+    }
+  }
+
+private:
+  Json allocate(const Json &request) {
+    Result<std::unique_ptr<DeviceBuffer>> buffer = device.allocate(request["bytes"]);
+    if (!buffer)
+      return answer(buffer.error());
+    std::uint64_t address = toNumber((*buffer)->data());
+    buffers[++lastId] = std::move(*buffer);
+    return {{"value", {lastId, address}}};
+  }
+  Json free(const Json &request) {
+    buffers.erase(request["id"].get<std::uint64_t>());
+    return {};
+  }
+  Json upload(const Json &request) {
+    return answer(device.upload(toAddress(request["at"]), memory.data(), request["bytes"]));
+  }
+  Json download(const Json &request) {
+    return answer(device.download(memory.data(), toAddress(request["at"]), request["bytes"]));
+  }
+  Json fill(const Json &request) {
+    return answer(device.fill(toAddress(request["at"]), request["value"].get<unsigned char>(), request["bytes"]));
+  }
+  Json digest(const Json &request) {
+    Result<std::uint64_t> sum = device.digest(toAddress(request["at"]), request["bytes"]);
+    return sum ? Json{{"value", *sum}} : answer(sum.error());
+  }
+  Json copy(const Json &request) {
+    return answer(device.copy(nullptr, toAddress(request["to"]), toAddress(request["from"]), request["bytes"]));
+  }
+  Json synchronize(const Json &) { return answer(device.synchronize(nullptr)); }
+
+  Json load(const Json &request) {
+    Result<std::unique_ptr<LoadedKernel>> kernel =
+        device.load(request["plan"].get<codegen::KernelPlan>(), request["kernel"].get<CompiledKernel>());
+    if (!kernel)
+      return answer(kernel.error());
+    kernels[++lastId] = std::move(*kernel);
+    return {{"value", lastId}};
+  }
+  Json unload(const Json &request) {
+    kernels.erase(request["id"].get<std::uint64_t>());
+    return {};
+  }
+  Json launch(const Json &request) {
+    return answer(kernelOf(request).launch(nullptr, buffersOf(request), toAddress(request["workspace"])));
+  }
+  Json measure(const Json &request) {
+    Result<std::vector<double>> times =
+        device.measure(kernelOf(request), buffersOf(request), toAddress(request["workspace"]),
+                       request["options"].get<MeasureOptions>());
+    return times ? Json{{"value", *times}} : answer(times.error());
+  }
+
+  LoadedKernel &kernelOf(const Json &request) { return *kernels.at(request["id"].get<std::uint64_t>()); }
+  static std::vector<void *> buffersOf(const Json &request) {
+    std::vector<void *> addresses;
+    for (const Json &number : request["buffers"])
+      addresses.push_back(toAddress(number));
+    return addresses;
+  }
+
+  using Call = Json (Server::*)(const Json &);
+  const std::map<std::string, Call> calls{{"allocate", &Server::allocate}, {"free", &Server::free},
+                                          {"upload", &Server::upload},     {"download", &Server::download},
+                                          {"fill", &Server::fill},         {"digest", &Server::digest},
+                                          {"copy", &Server::copy},         {"synchronize", &Server::synchronize},
+                                          {"load", &Server::load},         {"unload", &Server::unload},
+                                          {"launch", &Server::launch},     {"measure", &Server::measure}};
+
+  Device &device;
+  Channel &channel;
+  SharedMemory &memory;
+  std::map<std::uint64_t, std::unique_ptr<DeviceBuffer>> buffers;
+  std::map<std::uint64_t, std::unique_ptr<LoadedKernel>> kernels;
+  std::uint64_t lastId = 0;
+};
+
+} // namespace
+
+int serve(const std::function<Result<std::unique_ptr<Device>>()> &open) {
+  Channel channel(socketDescriptor);
+  // A kernel may run for ever. When the parent is gone there is nothing to stay for.
+  std::thread([&channel] {
+    channel.waitForHangup();
+    _exit(0);
+  }).detach();
+  Result<SharedMemory> memory = SharedMemory::map(memoryDescriptor);
+  Result<std::unique_ptr<Device>> device = memory ? open() : memory.error();
+  channel.send(device ? Json{{"protocol", protocolVersion}} : answer(device.error()));
+  if (!device)
+    return static_cast<int>(device.error().code);
+  Server(**device, channel, *memory).run();
+  _exit(0); // The watching thread still refers to the channel.
+}
+
+} // namespace kfuse::runtime::worker

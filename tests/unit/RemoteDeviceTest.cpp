@@ -1,0 +1,134 @@
+// A real worker process: kfuse-worker of this build, with kernels that crash and hang in it.
+#include "FaultyKernels.h"
+
+#include "runtime/worker/RemoteDevice.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+
+using namespace kfuse;
+using namespace kfuse::runtime;
+using kfuse::tuner::test::faultyPlan;
+using kfuse::tuner::test::Flaw;
+
+namespace {
+
+std::unique_ptr<Device> remoteCpu(int threads = 2) {
+  return makeRemoteDevice(cpuFacts(threads), {"cpu", std::to_string(threads)});
+}
+
+/// A remote device with x and y of faultyPlan(), and the kernel loaded.
+struct Fixture {
+  explicit Fixture(Flaw flaw) : plan(faultyPlan(flaw)), binary(std::move(*makeCpuCompiler()->compile(plan))) { load(); }
+
+  void load() {
+    x = std::move(*device->allocate(bytes));
+    y = std::move(*device->allocate(bytes));
+    std::vector<float> values(tuner::test::faultyElements);
+    std::iota(values.begin(), values.end(), 0.0F);
+    REQUIRE(device->upload(x->data(), values.data(), bytes));
+    kernel = std::move(*device->load(plan, binary));
+  }
+
+  Result<void> launch() {
+    std::array<void *, 2> buffers{x->data(), y->data()};
+    return kernel->launch(nullptr, buffers, nullptr);
+  }
+
+  static constexpr std::size_t bytes = 4 * tuner::test::faultyElements;
+  codegen::KernelPlan plan;
+  CompiledKernel binary;
+  std::unique_ptr<Device> device = remoteCpu();
+  std::unique_ptr<DeviceBuffer> x, y;
+  std::unique_ptr<LoadedKernel> kernel;
+};
+
+} // namespace
+
+TEST_CASE("RemoteDevice: runs and measures a kernel in the worker") {
+  Fixture f(Flaw::None);
+  REQUIRE(f.launch());
+  std::vector<float> y(tuner::test::faultyElements);
+  REQUIRE(f.device->download(y.data(), f.y->data(), Fixture::bytes));
+  CHECK(y[0] == 0);
+  CHECK(y[4095] == 8190);
+  std::array<void *, 2> buffers{f.x->data(), f.y->data()};
+  Result<std::vector<double>> times = f.device->measure(*f.kernel, buffers, nullptr, {.repetitions = 7});
+  REQUIRE(times);
+  CHECK(times->size() == 7);
+  CHECK(times->front() > 0);
+  CHECK(f.device->sku() == openCpu(2)->sku());
+}
+
+TEST_CASE("RemoteDevice: buffers larger than the shared memory arrive whole") {
+  std::unique_ptr<Device> device = remoteCpu(), here = openCpu(2);
+  std::vector<std::uint32_t> sent((70 << 20) / 4), received(sent.size());
+  std::iota(sent.begin(), sent.end(), 1U);
+  const std::size_t bytes = 4 * sent.size();
+  auto buffer = std::move(*device->allocate(bytes)), copy = std::move(*device->allocate(bytes));
+  REQUIRE(device->upload(buffer->data(), sent.data(), bytes));
+  REQUIRE(device->copy(nullptr, copy->data(), buffer->data(), bytes));
+  REQUIRE(device->fill(copy->data(), 0xff, 4));
+  REQUIRE(device->download(received.data(), copy->data(), bytes));
+  CHECK(received.front() == 0xffffffff);
+  received.front() = sent.front();
+  CHECK(received == sent);
+  CHECK(*device->digest(buffer->data(), bytes) == *here->digest(sent.data(), bytes));
+  CHECK(*device->digest(copy->data(), bytes) != *device->digest(buffer->data(), bytes));
+}
+
+TEST_CASE("RemoteDevice: the device's own errors come through, and the worker lives on") {
+  std::unique_ptr<Device> device = remoteCpu();
+  auto huge = device->allocate(std::size_t(1) << 60);
+  REQUIRE_FALSE(huge);
+  CHECK(huge.error().code == ErrorCode::OutOfMemory);
+  CHECK(device->allocate(1));
+}
+
+TEST_CASE("RemoteDevice: a kernel that crashes ends the worker, and the device can be restarted") {
+  Fixture f(Flaw::Crash);
+  Result<void> crashed = f.launch();
+  REQUIRE_FALSE(crashed);
+  CHECK(crashed.error().code == ErrorCode::Crash);
+  CHECK(crashed.error().message == "the worker process ended with signal 11 (Segmentation fault) in launch");
+  CHECK(f.device->synchronize(nullptr).error().code == ErrorCode::Crash);
+  REQUIRE(f.device->restart());
+  CHECK(f.launch().error().message == "the kernel was loaded before its device was restarted");
+  CHECK(f.device->synchronize(nullptr));
+  f.load();
+  CHECK(f.launch().error().code == ErrorCode::Crash);
+}
+
+TEST_CASE("RemoteDevice: a kernel that does not end is ended") {
+  Fixture f(Flaw::Hang);
+  f.device->limitRuns(0.2);
+  auto start = std::chrono::steady_clock::now();
+  Result<void> ended = f.launch();
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  REQUIRE_FALSE(ended);
+  CHECK(ended.error().code == ErrorCode::Timeout);
+  CHECK(ended.error().message == "launch took more than 0.2 s and was ended");
+  CHECK(seconds < 10);
+  CHECK(f.device->restart());
+  CHECK(f.device->allocate(1));
+}
+
+TEST_CASE("RemoteDevice: a worker that cannot be had is an error that says so") {
+  const std::string before = std::getenv("KFUSE_WORKER");
+  setenv("KFUSE_WORKER", "/no/such/kfuse-worker", 1);
+  auto missing = remoteCpu()->allocate(1);
+  setenv("KFUSE_WORKER", "/bin/true", 1);
+  auto other = remoteCpu()->allocate(1);
+  setenv("KFUSE_WORKER", before.c_str(), 1);
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().code == ErrorCode::Io);
+  CHECK(missing.error().message ==
+        "no worker process to measure in: /no/such/kfuse-worker does not start: No such file or directory");
+  REQUIRE_FALSE(other);
+  CHECK(other.error().code == ErrorCode::NoDevice);
+  CHECK(other.error().message == "the worker process ended with status 0 in starting");
+}
