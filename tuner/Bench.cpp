@@ -5,21 +5,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 
 namespace kfuse::tuner {
 namespace {
 
-/// Poisoned bytes behind each output and workspace that must survive a run.
-constexpr std::size_t guardBytes = 256;
+using MaybeFailure = Result<std::optional<Failure>>;
 
-bool allAre(std::span<const std::byte> bytes, unsigned char value) {
-  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte byte) { return byte == std::byte{value}; });
-}
+const MaybeFailure fine{std::optional<Failure>()};
 
 Failure wrong(std::size_t output, const std::string &reason) {
   return {FailureKind::WrongResult, fmt::format("output {}: {}", output, reason)};
+}
+
+MaybeFailure findOverrun(const GuardedBuffer &buffer, const std::string &name) {
+  Result<std::optional<std::string>> overrun = buffer.findOverrun();
+  if (!overrun)
+    return overrun.error();
+  return *overrun ? std::optional(Failure{FailureKind::Overrun, fmt::format("{} {}", **overrun, name)}) : fine;
 }
 
 } // namespace
@@ -27,34 +30,52 @@ Failure wrong(std::size_t output, const std::string &reason) {
 Result<Bench> Bench::make(runtime::Device &device, const TuningTask &task, const codegen::KernelPlan &plan) {
   Bench bench(device, task);
   bench.inputs = task.makeInputs();
-  auto place = [&](std::size_t bytes) -> Result<void *> {
-    Result<std::unique_ptr<runtime::DeviceBuffer>> buffer = device.allocate(bytes);
-    if (!buffer)
-      return buffer.error();
-    bench.memory.push_back(std::move(*buffer));
-    return bench.memory.back()->data();
-  };
-  for (const std::vector<std::byte> &input : bench.inputs) {
-    Result<void *> pointer = place(input.size());
-    if (!pointer)
-      return pointer.error();
-    if (Result<void> copied = device.upload(*pointer, input.data(), input.size()); !copied)
-      return copied.error();
-    bench.pointers.push_back(*pointer);
-  }
-  for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
-    int state = bench.stateOf(i);
-    Result<void *> pointer =
-        state >= 0 ? bench.pointers[static_cast<std::size_t>(state)] : place(plan.outputs[i].bytes() + guardBytes);
-    if (!pointer)
-      return pointer.error();
-    bench.pointers.push_back(*pointer);
-    bench.outputs.emplace_back(plan.outputs[i].bytes());
-  }
+  for (const codegen::BufferDesc &output : plan.outputs)
+    bench.outputs.emplace_back(output.bytes());
+  if (Result<void> built = bench.rebuild(); !built)
+    return built.error();
   return bench;
 }
 
-Result<std::optional<Failure>> Bench::check(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan) {
+Result<void> Bench::rebuild() {
+  inputMemory.clear();
+  outputMemory.clear();
+  workspace.reset();
+  digests.clear();
+  pointers.clear();
+  for (const std::vector<std::byte> &input : inputs) {
+    Result<GuardedBuffer> buffer = GuardedBuffer::make(device, input.size());
+    if (!buffer)
+      return buffer.error();
+    if (Result<void> copied = device.upload(buffer->data(), input.data(), input.size()); !copied)
+      return copied;
+    Result<std::uint64_t> digest = device.digest(buffer->data(), input.size());
+    if (!digest)
+      return digest.error();
+    digests.push_back(*digest);
+    pointers.push_back(buffer->data());
+    inputMemory.push_back(std::move(*buffer));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (int state = stateOf(i); state >= 0) {
+      outputMemory.emplace_back();
+      pointers.push_back(pointers[static_cast<std::size_t>(state)]);
+      continue;
+    }
+    Result<GuardedBuffer> buffer = GuardedBuffer::make(device, outputs[i].size());
+    if (!buffer)
+      return buffer.error();
+    pointers.push_back(buffer->data());
+    outputMemory.emplace_back(std::move(*buffer));
+  }
+  return {};
+}
+
+bool Bench::isState(std::size_t input) const {
+  return std::find(task.stateOf.begin(), task.stateOf.end(), static_cast<int>(input)) != task.stateOf.end();
+}
+
+MaybeFailure Bench::check(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan) {
   if (Result<void> prepared = prepareOutputs(); !prepared)
     return prepared.error();
   if (Result<void> prepared = prepareWorkspace(plan); !prepared)
@@ -63,18 +84,20 @@ Result<std::optional<Failure>> Bench::check(runtime::LoadedKernel &kernel, const
   Result<void> ran = run(kernel);
   runSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!ran)
-    return std::optional(Failure{FailureKind::Launch, ran.error().message});
-  return inspect(plan);
+    return ran.error();
+  if (MaybeFailure outside = inspectMemory(plan); !outside || *outside)
+    return outside;
+  return inspectOutputs(plan);
 }
 
 /// Poisons the outputs; a state gets its contents back.
 Result<void> Bench::prepareOutputs() {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    void *output = pointers[inputs.size() + i];
     int state = stateOf(i);
-    Result<void> done = state >= 0 ? device.upload(output, inputs[static_cast<std::size_t>(state)].data(),
-                                                   inputs[static_cast<std::size_t>(state)].size())
-                                   : device.fill(output, poison, outputs[i].size() + guardBytes);
+    Result<void> done = state >= 0
+                            ? device.upload(pointers[inputs.size() + i], inputs[static_cast<std::size_t>(state)].data(),
+                                            inputs[static_cast<std::size_t>(state)].size())
+                            : outputMemory[i]->poisonAll();
     if (!done)
       return done;
   }
@@ -85,13 +108,15 @@ Result<void> Bench::prepareOutputs() {
 Result<void> Bench::prepareWorkspace(const codegen::KernelPlan &plan) {
   if (plan.workspaceBytes == 0)
     return {};
-  if (!workspace || workspace->size() < plan.workspaceBytes + guardBytes) {
-    Result<std::unique_ptr<runtime::DeviceBuffer>> buffer = device.allocate(plan.workspaceBytes + guardBytes);
+  if (!workspace) {
+    Result<GuardedBuffer> buffer = GuardedBuffer::make(device, plan.workspaceBytes);
     if (!buffer)
       return buffer.error();
     workspace = std::move(*buffer);
+  } else if (Result<void> sized = workspace->resize(plan.workspaceBytes); !sized) {
+    return sized;
   }
-  if (Result<void> filled = device.fill(workspace->data(), poison, plan.workspaceBytes + guardBytes); !filled)
+  if (Result<void> filled = workspace->poisonAll(); !filled)
     return filled;
   return device.fill(workspace->data(), 0, plan.zeroedBytes);
 }
@@ -101,27 +126,58 @@ Result<void> Bench::run(runtime::LoadedKernel &kernel) {
   return launched ? device.synchronize(nullptr) : launched;
 }
 
-Result<std::optional<Failure>> Bench::inspect(const codegen::KernelPlan &plan) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    auto *output = static_cast<std::byte *>(pointers[inputs.size() + i]);
-    if (Result<void> copied = device.download(outputs[i].data(), output, outputs[i].size()); !copied)
-      return copied.error();
-    if (stateOf(i) < 0) {
-      Result<std::optional<Failure>> overrun = inspectGuard(output + outputs[i].size(), "an output");
-      if (!overrun || *overrun)
+/// Whether anything but the outputs and the workspace was written.
+MaybeFailure Bench::inspectMemory(const codegen::KernelPlan &plan) {
+  for (std::size_t i = 0; i < inputMemory.size(); ++i)
+    if (MaybeFailure overrun = findOverrun(inputMemory[i], fmt::format("input {}", i)); !overrun || *overrun)
+      return overrun;
+  for (std::size_t i = 0; i < outputMemory.size(); ++i)
+    if (outputMemory[i])
+      if (MaybeFailure overrun = findOverrun(*outputMemory[i], fmt::format("output {}", i)); !overrun || *overrun)
         return overrun;
+  if (MaybeFailure changed = inspectInputs(); !changed || *changed)
+    return changed;
+  return inspectWorkspace(plan);
+}
+
+MaybeFailure Bench::inspectInputs() {
+  for (std::size_t i = 0; i < inputMemory.size(); ++i) {
+    if (isState(i))
+      continue;
+    Result<std::uint64_t> digest = device.digest(inputMemory[i].data(), inputMemory[i].size());
+    if (!digest)
+      return digest.error();
+    if (*digest != digests[i])
+      return std::optional(Failure{FailureKind::Overrun, fmt::format("wrote into input {}", i)});
+  }
+  return fine;
+}
+
+MaybeFailure Bench::inspectWorkspace(const codegen::KernelPlan &plan) {
+  if (plan.workspaceBytes == 0)
+    return fine;
+  std::vector<std::byte> semaphores(plan.zeroedBytes);
+  if (Result<void> copied = device.download(semaphores.data(), workspace->data(), semaphores.size()); !copied)
+    return copied.error();
+  if (!std::all_of(semaphores.begin(), semaphores.end(), [](std::byte byte) { return byte == std::byte{0}; }))
+    return std::optional(Failure{FailureKind::Overrun, "left its semaphores set"});
+  return findOverrun(*workspace, "its workspace");
+}
+
+MaybeFailure Bench::inspectOutputs(const codegen::KernelPlan &plan) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (Result<void> copied = device.download(outputs[i].data(), pointers[inputs.size() + i], outputs[i].size());
+        !copied)
+      return copied.error();
+    if (stateOf(i) < 0)
       if (std::optional<std::string> unwritten = findPoison(plan.outputs[i], outputs[i]))
         return std::optional(wrong(i, *unwritten));
-    }
     std::optional<std::string> difference =
         expected.empty() ? std::nullopt
                          : findDifference(plan.outputs[i], outputs[i], expected[i], toleranceOf(plan, i));
     if (difference)
       return std::optional(wrong(i, *difference));
   }
-  Result<std::optional<Failure>> workspaceFault = inspectWorkspace(plan);
-  if (!workspaceFault || *workspaceFault)
-    return workspaceFault;
   if (Result<void> right = task.check(inputs, outputs); !right) {
     if (right.error().code != ErrorCode::WrongResult)
       return right.error();
@@ -129,27 +185,7 @@ Result<std::optional<Failure>> Bench::inspect(const codegen::KernelPlan &plan) {
   }
   if (expected.empty())
     expected = outputs;
-  return std::optional<Failure>();
-}
-
-Result<std::optional<Failure>> Bench::inspectWorkspace(const codegen::KernelPlan &plan) {
-  if (plan.workspaceBytes == 0)
-    return std::optional<Failure>();
-  std::vector<std::byte> semaphores(plan.zeroedBytes);
-  if (Result<void> copied = device.download(semaphores.data(), workspace->data(), semaphores.size()); !copied)
-    return copied.error();
-  if (!allAre(semaphores, 0))
-    return std::optional(Failure{FailureKind::Overrun, "left its semaphores set"});
-  return inspectGuard(static_cast<const std::byte *>(workspace->data()) + plan.workspaceBytes, "its workspace");
-}
-
-Result<std::optional<Failure>> Bench::inspectGuard(const std::byte *guard, const char *what) {
-  std::array<std::byte, guardBytes> bytes{};
-  if (Result<void> copied = device.download(bytes.data(), guard, bytes.size()); !copied)
-    return copied.error();
-  if (allAre(bytes, poison))
-    return std::optional<Failure>();
-  return std::optional(Failure{FailureKind::Overrun, fmt::format("wrote behind the end of {}", what)});
+  return fine;
 }
 
 Result<std::vector<double>> Bench::measure(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan,
@@ -161,7 +197,7 @@ Result<std::vector<double>> Bench::measure(runtime::LoadedKernel &kernel, const 
 
 bool Bench::deviceAnswers() {
   std::byte byte{};
-  return memory.empty() || (device.download(&byte, memory.front()->data(), 1) && device.synchronize(nullptr));
+  return device.synchronize(nullptr) && (pointers.empty() || device.download(&byte, pointers.front(), 1));
 }
 
 } // namespace kfuse::tuner

@@ -2,10 +2,11 @@
 #pragma once
 
 #include "runtime/Device.h"
+#include "tuner/GuardedBuffer.h"
 #include "tuner/Measurement.h"
 #include "tuner/TuningTask.h"
 
-#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,8 +19,12 @@ public:
   /// must outlive the bench. OutOfMemory when the task does not fit on the device.
   static Result<Bench> make(runtime::Device &device, const TuningTask &task, const codegen::KernelPlan &plan);
 
-  /// One run on poisoned outputs: everything written, nothing beyond, agreeing with the oracle and with
-  /// the first candidate that did. Nothing when right; an Error when the device itself is in trouble.
+  /// Does so again, after the device was restarted or its memory overwritten. Verdicts so far stay.
+  Result<void> rebuild();
+
+  /// One run on poisoned outputs: everything written, nothing around any buffer, inputs left as they were,
+  /// agreeing with the oracle and with the first candidate that did. Nothing when right; an Error when the
+  /// device itself is in trouble.
   Result<std::optional<Failure>> check(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan);
   /// Wall-clock seconds of the last check's run, launch to end.
   double lastRunSeconds() const { return runSeconds; }
@@ -35,21 +40,25 @@ private:
   Bench(runtime::Device &device, const TuningTask &task) : device(device), task(task) {}
 
   int stateOf(std::size_t output) const { return task.stateOf.empty() ? -1 : task.stateOf[output]; }
+  bool isState(std::size_t input) const;
   Result<void> prepareOutputs();
   Result<void> prepareWorkspace(const codegen::KernelPlan &plan);
   Result<void> run(runtime::LoadedKernel &kernel);
-  Result<std::optional<Failure>> inspect(const codegen::KernelPlan &plan);
+  Result<std::optional<Failure>> inspectMemory(const codegen::KernelPlan &plan);
+  Result<std::optional<Failure>> inspectInputs();
   Result<std::optional<Failure>> inspectWorkspace(const codegen::KernelPlan &plan);
-  Result<std::optional<Failure>> inspectGuard(const std::byte *guard, const char *what);
+  Result<std::optional<Failure>> inspectOutputs(const codegen::KernelPlan &plan);
 
   runtime::Device &device;
   const TuningTask &task;
   HostBuffers inputs;   ///< As uploaded.
   HostBuffers outputs;  ///< Of the last check.
   HostBuffers expected; ///< Of the first candidate that passed.
-  std::vector<std::unique_ptr<runtime::DeviceBuffer>> memory;
-  std::unique_ptr<runtime::DeviceBuffer> workspace;
-  std::vector<void *> pointers; ///< Inputs, then outputs.
+  std::vector<GuardedBuffer> inputMemory;
+  std::vector<std::optional<GuardedBuffer>> outputMemory; ///< Empty for a state's: it is that input's.
+  std::optional<GuardedBuffer> workspace;
+  std::vector<std::uint64_t> digests; ///< Of the inputs.
+  std::vector<void *> pointers;       ///< Inputs, then outputs.
   double runSeconds = 0;
 };
 

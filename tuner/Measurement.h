@@ -16,10 +16,10 @@ enum class FailureKind : std::uint8_t {
   Compile,     ///< The compiler refused the source.
   Spill,       ///< It compiled, but registers spill to memory.
   Launch,      ///< Loading or launching it failed.
-  Timeout,     ///< One run took far longer than the best candidate's.
+  Timeout,     ///< One run took far longer than the best candidate's, or did not end.
   Overrun,     ///< It wrote outside its outputs or workspace, or left its semaphores set.
   WrongResult, ///< Its output did not pass the check.
-  Crash        ///< Two processes started it and never came back.
+  Crash        ///< It took the worker process or the device down, or two processes started it and never came back.
 };
 
 /// "compile", "spill", "launch", "timeout", "overrun", "wrong result", "crash".

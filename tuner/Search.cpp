@@ -25,7 +25,25 @@ constexpr double slowShare = 0.25;      ///< Of the time: one run that takes mor
 constexpr double timeoutFactor = 50;    ///< Times the fastest, but at least ...
 constexpr double timeoutSeconds = 1;
 
+constexpr double patience = 5;         ///< Seconds, or ...
+constexpr double patienceFactor = 200; ///< ... times the estimate, that the first run may take.
+
 using MaybeFailure = Result<std::optional<Failure>>;
+
+/// What an error of the device says of the candidate that ran; any other ends the search.
+MaybeFailure blame(const Error &error) {
+  switch (error.code) {
+  case ErrorCode::Timeout:
+    return std::optional(Failure{FailureKind::Timeout, error.message});
+  case ErrorCode::Crash:
+    return std::optional(Failure{FailureKind::Crash, error.message});
+  case ErrorCode::OutOfMemory:
+  case ErrorCode::WrongResult:
+    return error;
+  default:
+    return std::optional(Failure{FailureKind::Launch, error.message});
+  }
+}
 
 /// A candidate on its way.
 struct Trial {
@@ -33,6 +51,7 @@ struct Trial {
   Measurement measurement;
   runtime::CompiledKernel binary;
   std::unique_ptr<runtime::LoadedKernel> loaded; ///< Null while all that is known is from the store.
+  int life = 0;                                  ///< Of the device it was loaded in.
 
   double medianUs() const { return measurement.timing->medianUs; }
 };
@@ -69,17 +88,23 @@ private:
   Result<void> tryBatch(std::vector<Trial> batch);
   Result<void> trySpilled();
   Result<void> tryOne(Trial trial, Result<runtime::CompiledKernel> binary);
+  std::optional<Failure> refuse(const Trial &trial);
   MaybeFailure attempt(Trial &trial);
+  MaybeFailure survive(Trial &trial, MaybeFailure (Search::*step)(Trial &));
+  MaybeFailure checkAndMeasure(Trial &trial);
   MaybeFailure loadAndCheck(Trial &trial);
+  bool isDown(const Failure &failure);
+  Result<void> restart(const Trial &trial, const Failure &failure);
   MaybeFailure measure(Trial &trial, int samples, double maxSeconds, std::vector<double> &times);
 
   Result<void> pickFinalists();
+  Result<bool> makeReady(Trial &trial);
   Result<void> compareFinalists();
   TunedKernel keep(Trial winner);
 
   bool recall(Trial &trial);
   void accept(Trial trial);
-  Result<void> reject(Trial trial, const Failure &failure);
+  void reject(Trial trial, const Failure &failure);
   double secondsLeft() const { return budget.seconds - std::chrono::duration<double>(Clock::now() - start).count(); }
   bool isOutOfTime() const { return secondsLeft() < finalShare * budget.seconds + lastTrialSeconds; }
   bool isAtRoof() const { return shop.peaks.measured && bound.boundUs >= goodEnough * accepted.front().medianUs(); }
@@ -99,6 +124,8 @@ private:
   Clock::time_point start = Clock::now();
   double lastTrialSeconds = 0;
   std::optional<Bench> bench;
+  int life = 0;                ///< Times the device was restarted ...
+  bool isFresh = false;        ///< ... and nothing has run since.
   std::vector<Trial> accepted; ///< Right and timed, fastest first.
   std::vector<Trial> spilled;  ///< For when nothing else works.
   bool maySpill = false;
@@ -198,28 +225,59 @@ Result<void> Search::trySpilled() {
 Result<void> Search::tryOne(Trial trial, Result<runtime::CompiledKernel> binary) {
   if (!binary && binary.error().code != ErrorCode::Compile)
     return binary.error();
-  if (!binary)
-    return reject(std::move(trial), {FailureKind::Compile, binary.error().message});
+  if (!binary) {
+    reject(std::move(trial), {FailureKind::Compile, binary.error().message});
+    return {};
+  }
   trial.binary = std::move(*binary);
   MaybeFailure failure = attempt(trial);
   if (!failure)
     return failure.error();
-  if (*failure)
-    return reject(std::move(trial), **failure);
+  if (*failure) {
+    reject(std::move(trial), **failure);
+    return {};
+  }
   shop.store.put(trial.measurement);
   accept(std::move(trial));
   return {};
 }
 
-/// A compiled candidate, checked, then measured.
-MaybeFailure Search::attempt(Trial &trial) {
+/// Why a compiled candidate is not run at all, or nothing.
+std::optional<Failure> Search::refuse(const Trial &trial) {
   const runtime::ResourceFacts &facts = trial.binary.facts;
   if (std::optional<std::string> misfit = whyNotFit(trial.candidate.plan, facts, shop.target))
-    return std::optional(Failure{FailureKind::Launch, *misfit});
+    return Failure{FailureKind::Launch, *misfit};
   if (facts.spillBytes > 0 && !maySpill)
-    return std::optional(Failure{FailureKind::Spill, fmt::format("spills {} bytes of registers", facts.spillBytes)});
+    return Failure{FailureKind::Spill, fmt::format("spills {} bytes of registers", facts.spillBytes)};
   if (!shop.store.beginTrial(trial.measurement))
-    return std::optional(Failure{FailureKind::Crash, "two processes started it and never came back"});
+    return Failure{FailureKind::Crash, "two processes started it and never came back"};
+  return std::nullopt;
+}
+
+MaybeFailure Search::attempt(Trial &trial) {
+  if (std::optional<Failure> refusal = refuse(trial))
+    return refusal;
+  return survive(trial, &Search::checkAndMeasure);
+}
+
+/// Does the step; a device that goes down comes up again. One that crashed may have been damaged by
+/// another candidate before: alone on a fresh device, each answers for itself.
+MaybeFailure Search::survive(Trial &trial, MaybeFailure (Search::*step)(Trial &)) {
+  while (true) {
+    const bool wasFresh = std::exchange(isFresh, false);
+    MaybeFailure failure = (this->*step)(trial);
+    if (!failure || !*failure || !isDown(**failure))
+      return failure;
+    if ((*failure)->kind == FailureKind::Launch)
+      (*failure)->kind = FailureKind::Crash;
+    if (Result<void> restarted = restart(trial, **failure); !restarted)
+      return restarted.error();
+    if (wasFresh || (*failure)->kind != FailureKind::Crash)
+      return failure;
+  }
+}
+
+MaybeFailure Search::checkAndMeasure(Trial &trial) {
   if (MaybeFailure failure = loadAndCheck(trial); !failure || *failure)
     return failure;
   double checkSeconds = bench->lastRunSeconds();
@@ -235,6 +293,10 @@ MaybeFailure Search::attempt(Trial &trial) {
 }
 
 MaybeFailure Search::loadAndCheck(Trial &trial) {
+  const double allowed = accepted.empty()
+                             ? std::max(patience, patienceFactor * trial.candidate.estimateUs * 1e-6)
+                             : std::max(timeoutSeconds, timeoutFactor * accepted.front().medianUs() * 1e-6);
+  shop.device->limitRuns(allowed);
   if (!bench) {
     Result<Bench> made = Bench::make(*shop.device, task, trial.candidate.plan);
     if (!made)
@@ -242,18 +304,39 @@ MaybeFailure Search::loadAndCheck(Trial &trial) {
     bench.emplace(std::move(*made));
   }
   Result<std::unique_ptr<runtime::LoadedKernel>> loaded = shop.device->load(trial.candidate.plan, trial.binary);
-  if (!loaded && loaded.error().code == ErrorCode::OutOfMemory)
-    return loaded.error();
   if (!loaded)
-    return std::optional(Failure{FailureKind::Launch, loaded.error().message});
+    return blame(loaded.error());
   trial.loaded = std::move(*loaded);
-  if (MaybeFailure failure = bench->check(*trial.loaded, trial.candidate.plan); !failure || *failure)
+  trial.life = life;
+  MaybeFailure failure = bench->check(*trial.loaded, trial.candidate.plan);
+  if (!failure)
+    return blame(failure.error());
+  if (*failure)
     return failure;
-  double seconds = bench->lastRunSeconds();
-  if (!accepted.empty() && seconds > std::max(timeoutSeconds, timeoutFactor * accepted.front().medianUs() * 1e-6))
+  if (double seconds = bench->lastRunSeconds(); !accepted.empty() && seconds > allowed)
     return std::optional(Failure{FailureKind::Timeout, fmt::format("one run took {:.2g} s, the fastest so far {:.2g} s",
                                                                    seconds, accepted.front().medianUs() * 1e-6)});
   return std::optional<Failure>();
+}
+
+/// Whether the failure left a device that no other candidate should be judged on.
+bool Search::isDown(const Failure &failure) { return failure.kind == FailureKind::Overrun || !bench->deviceAnswers(); }
+
+/// A fresh device, where it can be had; memory written anew, where the device is the same but alive.
+Result<void> Search::restart(const Trial &trial, const Failure &failure) {
+  Result<void> restarted = shop.device->restart();
+  if (restarted) {
+    isFresh = true;
+    ++life;
+  }
+  if (restarted || bench->deviceAnswers())
+    return bench->rebuild();
+  Measurement lost = trial.measurement;
+  lost.failure = failure;
+  shop.store.put(lost);
+  return Error{ErrorCode::NoDevice,
+               fmt::format("the device was lost with {} of {}: {} ({}); what was measured is kept: run again to go on",
+                           trial.candidate.config.str(), task.name, failure.message, restarted.error().message)};
 }
 
 MaybeFailure Search::measure(Trial &trial, int samples, double maxSeconds, std::vector<double> &times) {
@@ -264,7 +347,7 @@ MaybeFailure Search::measure(Trial &trial, int samples, double maxSeconds, std::
     options.warmupMs = 0; // The check or the former visit was warm-up enough.
   Result<std::vector<double>> measured = bench->measure(*trial.loaded, trial.candidate.plan, options);
   if (!measured)
-    return std::optional(Failure{FailureKind::Launch, measured.error().message});
+    return blame(measured.error());
   times.insert(times.end(), measured->begin(), measured->end());
   return std::optional<Failure>();
 }
@@ -276,24 +359,31 @@ Result<void> Search::pickFinalists() {
     if (accepted.size() == maxFinalists ||
         (!accepted.empty() && trial.medianUs() > finalistMargin * accepted.front().medianUs()))
       break;
-    if (!trial.loaded) {
-      Result<runtime::CompiledKernel> binary = shop.compiler.compile(trial.candidate.plan);
-      if (!binary)
-        return binary.error();
-      trial.binary = std::move(*binary);
-      MaybeFailure failure = loadAndCheck(trial);
-      if (!failure)
-        return failure.error();
-      if (*failure) {
-        trial.measurement.timing.reset();
-        if (Result<void> rejected = reject(std::move(trial), **failure); !rejected)
-          return rejected;
-        continue;
-      }
-    }
-    accepted.push_back(std::move(trial));
+    Result<bool> ready = makeReady(trial);
+    if (!ready)
+      return ready.error();
+    if (*ready)
+      accepted.push_back(std::move(trial));
   }
   return {};
+}
+
+/// Loads what is known only from the store or from before a restart; false when it fails now.
+Result<bool> Search::makeReady(Trial &trial) {
+  if (trial.loaded && trial.life == life)
+    return true;
+  if (trial.binary.image.empty()) {
+    Result<runtime::CompiledKernel> binary = shop.compiler.compile(trial.candidate.plan);
+    if (!binary)
+      return binary.error();
+    trial.binary = std::move(*binary);
+  }
+  MaybeFailure failure = survive(trial, &Search::loadAndCheck);
+  if (!failure)
+    return failure.error();
+  if (*failure)
+    reject(std::move(trial), **failure);
+  return !*failure;
 }
 
 /// Two interleaved visits to each, in the order A B B A: the second arm of a pair reads slow.
@@ -370,22 +460,19 @@ void Search::accept(Trial trial) {
   accepted.insert(place, std::move(trial));
 }
 
-/// A failure is a row in the store. NoDevice when it took the device down.
-Result<void> Search::reject(Trial trial, const Failure &failure) {
+/// A failure is a row in the store.
+void Search::reject(Trial trial, const Failure &failure) {
   ++failed;
   std::string line = fmt::format("{} with {}: {}: {}", task.name, trial.candidate.config.str(), toString(failure.kind),
                                  failure.message);
   shop.log(line);
   if (firstFailure.empty())
     firstFailure = line;
+  trial.measurement.timing.reset();
   trial.measurement.failure = failure;
   shop.store.put(trial.measurement);
-  if (failure.kind == FailureKind::Launch && bench && !bench->deviceAnswers())
-    return Error{ErrorCode::NoDevice,
-                 fmt::format("the device was lost when {}; run again: that candidate is now passed over", line)};
   if (failure.kind == FailureKind::Spill)
     spilled.push_back(std::move(trial));
-  return {};
 }
 
 void Search::showProgress() const {

@@ -129,30 +129,30 @@ private:
 
 class GemmBench {
 public:
-  GemmBench(tuner::Workbench &bench, const GemmOptions &options)
-      : bench(bench), options(options), type(options.type == "f16" ? DType::F16 : DType::BF16) {}
+  GemmBench(tuner::Workbench &bench, runtime::Device &device, const GemmOptions &options)
+      : bench(bench), device(device), options(options), type(options.type == "f16" ? DType::F16 : DType::BF16) {}
 
   Result<Row> run(const Product &product) {
     Result<tuner::CompiledModel> compiled = tune(product);
     if (!compiled)
       return compiled.error();
     const runtime::ProgramKernel &chosen = compiled->main.kernels.front();
-    Result<std::unique_ptr<runtime::LoadedKernel>> ours = bench.device->load(chosen.plan, chosen.binary);
+    Result<std::unique_ptr<runtime::LoadedKernel>> ours = device.load(chosen.plan, chosen.binary);
     if (!ours)
       return ours.error();
     auto peers = cublasLtAlgorithms(type, product.M, product.N, product.K);
     if (!peers)
       return peers.error();
-    Result<Operands> operands = Operands::make(*bench.device, type, product);
+    Result<Operands> operands = Operands::make(device, type, product);
     if (!operands)
       return operands.error();
     Result<std::unique_ptr<runtime::DeviceBuffer>> scratch =
-        bench.device->allocate(std::max<std::size_t>(chosen.plan.workspaceBytes, cublasWorkspaceBytes));
+        device.allocate(std::max<std::size_t>(chosen.plan.workspaceBytes, cublasWorkspaceBytes));
     if (!scratch)
       return scratch.error();
     workspace = (*scratch)->data();
     if (chosen.plan.zeroedBytes > 0)
-      if (Result<void> filled = bench.device->fill(workspace, 0, chosen.plan.zeroedBytes); !filled)
+      if (Result<void> filled = device.fill(workspace, 0, chosen.plan.zeroedBytes); !filled)
         return filled.error();
     if (Result<void> agreed = compare(product, **ours, *peers->front(), *operands); !agreed)
       return agreed.error();
@@ -190,14 +190,13 @@ private:
                                                  reference::HostTensor::zeros(type, shape)};
     for (std::size_t i = 0; i < 2; ++i) {
       std::span<void *const> buffers = operands.set(0);
-      if (Result<void> filled = bench.device->fill(buffers[2], 0xff, results[i].bytes.size()); !filled)
+      if (Result<void> filled = device.fill(buffers[2], 0xff, results[i].bytes.size()); !filled)
         return filled;
       if (Result<void> ran = (i == 0 ? ours : peer).launch(nullptr, buffers, workspace); !ran)
         return ran;
-      if (Result<void> done = bench.device->synchronize(nullptr); !done)
+      if (Result<void> done = device.synchronize(nullptr); !done)
         return done;
-      if (Result<void> read = bench.device->download(results[i].bytes.data(), buffers[2], results[i].bytes.size());
-          !read)
+      if (Result<void> read = device.download(results[i].bytes.data(), buffers[2], results[i].bytes.size()); !read)
         return read;
     }
     // An odd stride visits every column.
@@ -223,7 +222,7 @@ private:
                       Order order = Order::Serial) {
     RotatingCalls many(kernel, operands, calls, order);
     Result<std::vector<double>> samples =
-        bench.device->measure(many, {}, workspace, {.repetitions = repetitions, .warmupMs = 2, .cold = false});
+        device.measure(many, {}, workspace, {.repetitions = repetitions, .warmupMs = 2, .cold = false});
     if (!samples)
       return samples.error();
     return median(*samples) / calls;
@@ -273,6 +272,7 @@ private:
   }
 
   tuner::Workbench &bench;
+  runtime::Device &device; ///< In this process, as cuBLASLt is.
   const GemmOptions &options;
   DType type;
   void *workspace = nullptr;
@@ -388,7 +388,10 @@ int benchGemm(const GemmOptions &options) {
     return fail(bench.error());
   if (!bench->device || bench->target->isCpu())
     return fail({ErrorCode::NoDevice, "bench gemm needs a CUDA device, found none; see kfuse targets"});
-  GemmBench gemm(*bench, options);
+  Result<std::unique_ptr<runtime::Device>> device = bench->openHere();
+  if (!device)
+    return fail(device.error());
+  GemmBench gemm(*bench, **device, options);
   std::vector<Row> rows;
   for (const Product &product : *wanted) {
     if (!options.json && isTerminal(STDERR_FILENO))

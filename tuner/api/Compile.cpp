@@ -53,9 +53,9 @@ Result<Executable> compile(const Model &model, const CompileOptions &options) {
                                                          .warn = warn});
   if (!bench)
     return bench.error();
-  if (!bench->device)
-    return Error{ErrorCode::NoDevice,
-                 "no " + bench->target->name + " device is here to run on; choose another target, or tune offline"};
+  Result<std::unique_ptr<runtime::Device>> device = bench->openHere();
+  if (!device)
+    return device.error();
   Result<tuner::PlannedModel> planned = tuner::planModel(*model.internals().model.module, *bench->target);
   if (!planned)
     return planned.error();
@@ -65,7 +65,7 @@ Result<Executable> compile(const Model &model, const CompileOptions &options) {
   if (!compiled)
     return compiled.error();
   auto impl = std::make_shared<Executable::Impl>();
-  impl->device = bench->device;
+  impl->device = std::move(*device);
   impl->compiled = std::move(*compiled);
   impl->edges = model.internals().edges;
   impl->updatedStates = updatedStates(impl->compiled.main);

@@ -1,6 +1,7 @@
 #include "tuner/model/Workbench.h"
 
 #include "codegen/cuda/DeviceLibrary.h"
+#include "runtime/worker/RemoteDevice.h"
 #include "tuner/model/Dump.h"
 
 #include <span>
@@ -11,12 +12,15 @@ namespace {
 /// More than any machine has cores; a hundred thousand would take the machine down.
 constexpr int mostThreads = 1024;
 
-/// The CUDA device, if it is the target's; nothing where it is another or there is none.
-std::shared_ptr<runtime::Device> openIfPresent(const ir::Target &target, int ordinal) {
-  Result<std::unique_ptr<runtime::Device>> device = runtime::openCuda(ordinal);
-  if (!device || ir::findTarget((*device)->target()) != &target)
+/// The CUDA device in a worker, if it is the target's; nothing where it is another or there is none.
+std::unique_ptr<runtime::Device> remoteIfPresent(const ir::Target &target, int ordinal) {
+  Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
+  if (!gpus || ordinal < 0 || static_cast<std::size_t>(ordinal) >= gpus->size())
     return nullptr;
-  return std::move(*device);
+  const runtime::GpuFacts &gpu = (*gpus)[static_cast<std::size_t>(ordinal)];
+  if (ir::findTarget(gpu.target) != &target)
+    return nullptr;
+  return runtime::makeRemoteDevice(gpu.device(), {"cuda", std::to_string(ordinal)});
 }
 
 Error unknownTarget(const std::string &name) {
@@ -39,20 +43,30 @@ Result<const ir::Target *> resolveTarget(const std::string &name) {
   return ir::findTarget("cpu");
 }
 
+Result<std::unique_ptr<runtime::Device>> Workbench::openHere() const {
+  if (!device)
+    return Error{ErrorCode::NoDevice,
+                 "no " + target->name + " device is here to run on; choose another target, or tune offline"};
+  return target->isCpu() ? runtime::openCpu(threads) : runtime::openCuda(ordinal);
+}
+
 Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
   if (options.threads < 0 || options.threads > mostThreads)
     return Error{ErrorCode::Usage, "threads are 0 (all cores) to " + std::to_string(mostThreads) + ", not " +
                                        std::to_string(options.threads)};
   Workbench bench;
+  bench.threads = options.threads;
+  bench.ordinal = options.device;
   Result<const ir::Target *> target = resolveTarget(options.target);
   if (!target)
     return target.error();
   bench.target = *target;
   if (bench.target->isCpu()) {
-    bench.device = runtime::openCpu(options.threads);
+    bench.device =
+        runtime::makeRemoteDevice(runtime::cpuFacts(options.threads), {"cpu", std::to_string(options.threads)});
     bench.compiler = runtime::makeCpuCompiler();
   } else {
-    bench.device = openIfPresent(*bench.target, options.device);
+    bench.device = remoteIfPresent(*bench.target, options.device);
     Result<std::unique_ptr<runtime::KernelCompiler>> compiler =
         runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
     if (!compiler)

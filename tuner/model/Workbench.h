@@ -20,11 +20,15 @@ struct WorkbenchOptions {
 
 struct Workbench {
   const ir::Target *target = nullptr;
-  std::shared_ptr<runtime::Device> device; ///< Null where the target is not present.
+  /// To measure on, in a worker process, which starts when it is needed; null where the target is not present.
+  std::unique_ptr<runtime::Device> device;
   std::unique_ptr<runtime::KernelCompiler> compiler;
   std::unique_ptr<Store> store;
   Peaks peaks;
+  int threads = 0, ordinal = 0; ///< As in the options.
 
+  /// The device in this process, to run on; NoDevice where the target is not present.
+  Result<std::unique_ptr<runtime::Device>> openHere() const;
   Workshop workshop(TuneOptions options) {
     return {*target, *compiler, device.get(), *store, peaks, std::move(options)};
   }

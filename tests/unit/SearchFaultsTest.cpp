@@ -1,0 +1,120 @@
+// Candidates that go wrong in every way, really compiled and really run, in a worker on the CPU.
+#include "FaultyKernels.h"
+#include "TemporaryFolder.h"
+
+#include "runtime/worker/RemoteDevice.h"
+#include "tuner/Key.h"
+#include "tuner/Tuner.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+using namespace kfuse;
+using namespace kfuse::tuner;
+using kfuse::tuner::test::faultyPlan;
+using kfuse::tuner::test::Flaw;
+
+namespace {
+
+TuningTask taskOf(std::vector<Flaw> flaws) {
+  TuningTask task;
+  task.name = "double";
+  task.ops = "mul";
+  task.templateName = "test.double";
+  task.signature = "mul f32 4096";
+  task.work = {.flops = 4096, .bytesRead = 4 * 4096, .bytesWritten = 4 * 4096};
+  for (std::size_t i = 0; i < flaws.size(); ++i)
+    task.candidates.push_back({{"id", static_cast<std::int64_t>(i)}});
+  task.estimateUs = [](const codegen::TileConfig &config) { return 1.0 + static_cast<double>(config["id"]); };
+  task.emit = [flaws](const codegen::TileConfig &config) -> Result<codegen::KernelPlan> {
+    return faultyPlan(flaws[static_cast<std::size_t>(config["id"])]);
+  };
+  task.makeInputs = [] {
+    std::vector<float> values(test::faultyElements);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = 1 + static_cast<float>(i % 7);
+    HostBuffers inputs(1, std::vector<std::byte>(4 * values.size()));
+    std::memcpy(inputs[0].data(), values.data(), inputs[0].size());
+    return inputs;
+  };
+  task.check = [](const HostBuffers &inputs, const HostBuffers &outputs) -> Result<void> {
+    float x = 0, y = 0;
+    std::memcpy(&x, &inputs[0][4 * 77], sizeof x);
+    std::memcpy(&y, &outputs[0][4 * 77], sizeof y);
+    return y == 2 * x ? Result<void>() : Error{ErrorCode::WrongResult, "element 77 is off"};
+  };
+  return task;
+}
+
+struct Fixture {
+  Result<TunedKernel> tuneOne(const TuningTask &task) {
+    const ir::Target &target = *ir::findTarget("cpu");
+    Workshop shop{target, *compiler, device.get(), *store, nominalPeaks(target), {}};
+    shop.options.secondsPerKernel = 60; // Of which little is used, however busy the machine.
+    Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+    if (!kernels)
+      return kernels.error();
+    return std::move(kernels->front());
+  }
+
+  std::optional<Measurement> rowOf(Flaw flaw) {
+    return store->findMeasurement(tuningKey(faultyPlan(flaw), compiler->version(), device->sku()));
+  }
+  std::string failureOf(Flaw flaw) {
+    std::optional<Measurement> row = rowOf(flaw);
+    return row && row->failure ? fmt(*row->failure) : "none";
+  }
+  static std::string fmt(const Failure &failure) {
+    return std::string(toString(failure.kind)) + ": " + failure.message;
+  }
+
+  test::TemporaryFolder folder;
+  std::unique_ptr<Store> store = std::move(*Store::open(folder.path / "store.db", {}));
+  std::unique_ptr<runtime::KernelCompiler> compiler = runtime::makeCpuCompiler();
+  std::unique_ptr<runtime::Device> device = runtime::makeRemoteDevice(runtime::cpuFacts(2), {"cpu", "2"});
+};
+
+} // namespace
+
+TEST_CASE("search: candidates that crash, hang, overrun or lie are rows with their reasons, and the good one wins") {
+  Fixture f;
+  Result<TunedKernel> kernel = f.tuneOne(taskOf({Flaw::Slow, Flaw::Crash, Flaw::CompileError, Flaw::Overrun, Flaw::Hang,
+                                                 Flaw::InputWrite, Flaw::WrongResult, Flaw::None}));
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=7");
+  CHECK(kernel->report.failed == 6);
+  CHECK(f.failureOf(Flaw::Crash) == "crash: the worker process ended with signal 11 (Segmentation fault) in launch");
+  CHECK(f.failureOf(Flaw::CompileError).substr(0, 8) == "compile:");
+  CHECK(f.failureOf(Flaw::Overrun) == "overrun: wrote behind the end of output 0");
+  CHECK(f.failureOf(Flaw::Hang) == "timeout: launch took more than 1 s and was ended");
+  CHECK(f.failureOf(Flaw::InputWrite) == "overrun: wrote into input 0");
+  CHECK(f.failureOf(Flaw::WrongResult).substr(0, 13) == "wrong result:");
+  CHECK(f.failureOf(Flaw::Slow) == "none");
+  CHECK(f.rowOf(Flaw::Slow)->timing->medianUs > 10 * f.rowOf(Flaw::None)->timing->medianUs);
+}
+
+TEST_CASE("search: a first candidate that crashes, and a device that is lost for good") {
+  Fixture f;
+  Result<TunedKernel> kernel = f.tuneOne(taskOf({Flaw::Crash, Flaw::None}));
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+
+  Fixture lost;
+  TuningTask task = taskOf({Flaw::Slow, Flaw::Crash, Flaw::None});
+  const std::string worker = std::getenv("KFUSE_WORKER");
+  task.check = [check = task.check](const HostBuffers &inputs, const HostBuffers &outputs) {
+    setenv("KFUSE_WORKER", "/no/such/worker", 1); // From the first check on no worker can be started.
+    return check(inputs, outputs);
+  };
+  Result<TunedKernel> ended = lost.tuneOne(task);
+  setenv("KFUSE_WORKER", worker.c_str(), 1);
+  REQUIRE_FALSE(ended);
+  CHECK(ended.error().code == ErrorCode::NoDevice);
+  CHECK(ended.error().message.find("the device was lost with id=1 of double") == 0);
+  CHECK(lost.rowOf(Flaw::Slow)->timing);
+  CHECK(lost.failureOf(Flaw::Crash).substr(0, 6) == "crash:");
+  Result<TunedKernel> next = lost.tuneOne(taskOf({Flaw::Slow, Flaw::Crash, Flaw::None}));
+  REQUIRE(next);
+  CHECK(next->report.config == "id=2");
+}
