@@ -103,6 +103,8 @@ public:
   virtual std::string sku() const = 0;
   virtual std::string driver() const = 0;
   virtual std::string target() const = 0;
+  /// What tells this device from every other one of the host.
+  virtual std::string id() const { return target(); }
 
   /// At least 256-byte aligned, contents undefined; OutOfMemory names the bytes. Zero bytes are fine.
   virtual Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) = 0;
@@ -148,6 +150,7 @@ struct GpuFacts {
   std::string name;   ///< Device::sku().
   std::string target; ///< Device::target().
   std::string driver; ///< Device::driver().
+  std::string id;     ///< Device::id(): where it sits on the PCI bus.
   int capability = 0; ///< Times ten: 90.
   int multiprocessors = 0;
   std::size_t memoryBytes = 0;

@@ -55,6 +55,7 @@ struct Measurement {
   double estimateUs = 0;
   std::optional<Timing> timing;
   std::optional<Failure> failure;
+  double at = 0; ///< Unix seconds at which its trial began; 0 until it is stored.
 };
 
 } // namespace kfuse::tuner

@@ -1,5 +1,7 @@
 #include "tuner/Peaks.h"
 
+#include "tuner/DeviceLock.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +15,9 @@ Peaks findPeaks(Store &store, const ir::Target &target, runtime::Device *device,
   if (!device)
     return nominal;
   if (std::optional<Peaks> known = store.findPeaks(device->sku()))
+    return *known;
+  DeviceLock alone(device->id(), DeviceLock::Use::Alone, warn);
+  if (std::optional<Peaks> known = store.findPeaks(device->sku())) // Measured by another process meanwhile.
     return *known;
   int threads = cpuThreads > 0 ? cpuThreads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Result<Peaks> measured =

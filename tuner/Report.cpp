@@ -93,9 +93,11 @@ std::string notes(const TuneReport &report) {
     return static_cast<std::size_t>(std::count_if(report.kernels.begin(), report.kernels.end(), predicate));
   };
   std::string text;
+  const std::size_t recompiled = countIf([](const KernelReport &k) { return k.recompiled; });
   if (std::size_t found = countIf([](const KernelReport &k) { return k.fromCache; }))
     text += found == report.kernels.size()
-                ? fmt::format("all {} from the store: nothing compiled, nothing benchmarked\n", plural(found, "kernel"))
+                ? fmt::format("all {} from the store: {} compiled, nothing benchmarked\n", plural(found, "kernel"),
+                              recompiled ? plural(recompiled, "winner") : "nothing")
                 : fmt::format("{} from the store\n", plural(found, "kernel"));
   if (std::size_t untimed = countIf([](const KernelReport &k) { return !k.measuredUs; }))
     text += fmt::format("{} untimed: the device is not here, the cost model chose\n", plural(untimed, "kernel"));

@@ -21,7 +21,8 @@ struct KernelReport {
   int failed = 0;                   ///< Of those.
   int cut = 0;                      ///< Within the effort, but left out for lack of time.
   int uses = 1;                     ///< Times a run of the model launches it.
-  bool fromCache = false;
+  bool fromCache = false;           ///< Chosen before, ...
+  bool recompiled = false;          ///< ... but its machine code was not there.
 };
 
 struct TuneReport {

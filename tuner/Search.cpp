@@ -121,7 +121,7 @@ private:
   std::string region;
   CandidateQueue queue;
   Progress progress;
-  Clock::time_point start = Clock::now();
+  Clock::time_point start = Clock::now(); ///< Later by what was spent waiting for other processes.
   double lastTrialSeconds = 0;
   std::optional<Bench> bench;
   int life = 0;                ///< Times the device was restarted ...
@@ -143,6 +143,8 @@ Result<TunedKernel> Search::run() {
   if (accepted.empty())
     if (Result<void> tried = trySpilled(); !tried)
       return tried.error();
+  DeviceLock quiet = shop.forMeasuring();
+  start += quiet.waited();
   if (Result<void> picked = pickFinalists(); !picked)
     return picked.error();
   if (accepted.empty())
@@ -182,8 +184,11 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   for (Trial &trial : batch)
     unknown.push_back(recall(trial) ? nullptr : &trial.candidate.plan);
   CompileAhead compiled(shop.compiler, unknown, shop.options.compileThreads);
-  if (shop.target.isCpu())
+  if (shop.target.isCpu()) {
+    DeviceLock busy = shop.forCompiling();
+    start += busy.waited();
     compiled.waitForAll();
+  }
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (shop.isCancelled())
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", task.name)};
@@ -249,14 +254,16 @@ std::optional<Failure> Search::refuse(const Trial &trial) {
     return Failure{FailureKind::Launch, *misfit};
   if (facts.spillBytes > 0 && !maySpill)
     return Failure{FailureKind::Spill, fmt::format("spills {} bytes of registers", facts.spillBytes)};
-  if (!shop.store.beginTrial(trial.measurement))
-    return Failure{FailureKind::Crash, "two processes started it and never came back"};
   return std::nullopt;
 }
 
 MaybeFailure Search::attempt(Trial &trial) {
   if (std::optional<Failure> refusal = refuse(trial))
     return refusal;
+  DeviceLock quiet = shop.forMeasuring(); // First: a trial that waits has not begun.
+  start += quiet.waited();
+  if (!shop.store.beginTrial(trial.measurement))
+    return std::optional(Failure{FailureKind::Crash, "two processes started it and never came back"});
   return survive(trial, &Search::checkAndMeasure);
 }
 

@@ -3,38 +3,22 @@
 
 #include "kfuse/error.h"
 #include "runtime/Device.h"
+#include "tuner/Choice.h"
 #include "tuner/Measurement.h"
 #include "tuner/Roofline.h"
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace kfuse::tuner {
 
-/// How hard a search looked, in rising order. None measures nothing: the cost model chose.
-enum class Effort : std::uint8_t { None, Quick, Full };
-
-/// The winner for one region on one device.
-struct Choice {
-  std::string region;   ///< regionKey.
-  std::string kernel;   ///< tuningKey of the winner: another one means that the template has changed.
-  std::string name;     ///< For people, as are ...
-  std::string ops;      ///< ... the fused ops,
-  std::string target;   ///< the target,
-  std::string sku;      ///< the device ("" when none was there),
-  std::string compiler; ///< and the compiler's version.
-  std::string driver;   ///< Driver version it was timed under.
-  codegen::TileConfig config;
-  Effort effort = Effort::Quick;
-  std::optional<Timing> timing; ///< Empty: chosen by the cost model alone.
-  int candidates = 0;           ///< Tried.
-  int failed = 0;               ///< Of those.
-  int cut = 0;                  ///< Within the effort, but left out for lack of time.
-};
+class StoreFile;
+class LeaseBook;
 
 /// Results on disk. Thread-safe; many processes may share one file. Every write is one transaction.
 ///
@@ -57,6 +41,8 @@ public:
 
   std::optional<Choice> findChoice(const std::string &region);
   std::optional<Measurement> findMeasurement(const std::string &kernel);
+  /// Of one region, in the order in which they were begun.
+  std::vector<Measurement> findMeasurements(const std::string &region);
   /// Nothing too when its checksum does not match.
   std::optional<runtime::CompiledKernel> findBinary(const std::string &kernel);
   std::optional<Peaks> findPeaks(const std::string &sku);
@@ -64,18 +50,36 @@ public:
   /// Notes that `trial` is about to run, so that a kernel which takes the process down is found out:
   /// false once two processes have started it and none came back.
   bool beginTrial(const Measurement &trial);
+  /// Keeps the time at which the kernel's trial began, or was first heard of.
   void put(const Measurement &measurement);
   /// Keeps the winner and its machine code; the binary of the choice it replaces is dropped.
   void put(const Choice &choice, const runtime::CompiledKernel &binary);
   void put(const std::string &sku, const Peaks &peaks);
 
+  /// What a process holds while it tunes a region.
+  class Lease {
+  public:
+    Lease(Store &store, std::string region) : store(&store), region(std::move(region)) {}
+    Lease(Lease &&other) noexcept : store(std::exchange(other.store, nullptr)), region(std::move(other.region)) {}
+    Lease &operator=(Lease &&) = delete;
+    ~Lease();
+
+  private:
+    Store *store;
+    std::string region;
+  };
+
+  /// The lease of a region; nothing while another living process or store has it. A store that cannot be written
+  /// leases everything to everybody.
+  std::optional<Lease> lease(const std::string &region);
+
   /// What keeps results from being stored, if anything does.
   std::optional<Error> problem() const;
 
 private:
-  struct State;
-  explicit Store(std::unique_ptr<State> state);
-  std::unique_ptr<State> state;
+  explicit Store(std::unique_ptr<StoreFile> file);
+  std::unique_ptr<StoreFile> file;
+  std::unique_ptr<LeaseBook> leases;
 };
 
 } // namespace kfuse::tuner

@@ -6,11 +6,18 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace kfuse::tuner {
 namespace {
+
+constexpr std::chrono::milliseconds pollPause(50); // Between looks at what other processes have finished.
+
+std::string regionOf(const Workshop &shop, const TuningTask &task) {
+  return regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), shop.compiler.version());
+}
 
 /// What the store has for a task: the kernel, or why not and the config that won under another driver.
 struct Lookup {
@@ -19,11 +26,19 @@ struct Lookup {
   std::optional<codegen::TileConfig> seed;
 };
 
+/// Machine code for a choice that came without it, from another machine of its kind.
+std::optional<runtime::CompiledKernel> recompile(const Workshop &shop, const Choice &choice,
+                                                 const codegen::KernelPlan &plan) {
+  Result<runtime::CompiledKernel> binary = shop.compiler.compile(plan);
+  if (!binary)
+    return std::nullopt;
+  shop.store.put(choice, *binary);
+  return std::move(*binary);
+}
+
 /// A ladder of reasons to miss; what passes them all is trusted.
 Lookup lookUp(const Workshop &shop, const TuningTask &task) {
-  std::string compiler = shop.compiler.version();
-  std::string region = regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), compiler);
-  std::optional<Choice> choice = shop.store.findChoice(region);
+  std::optional<Choice> choice = shop.store.findChoice(regionOf(shop, task));
   if (!choice)
     return {.kernel = {}, .miss = "it was never tuned on this device with this compiler", .seed = {}};
   if (choice->driver != shop.driver())
@@ -31,15 +46,125 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task) {
   if (choice->effort < shop.options.effort)
     return {{}, "it was tuned with less effort", choice->config};
   Result<codegen::KernelPlan> plan = task.emit(choice->config);
-  if (!plan || tuningKey(*plan, compiler, shop.sku()) != choice->kernel)
+  if (!plan || tuningKey(*plan, shop.compiler.version(), shop.sku()) != choice->kernel)
     return {{}, "the template's source has changed", choice->config};
+  KernelReport report = reportOf(task, *choice, roofline(task.work, shop.peaks), true);
   std::optional<runtime::CompiledKernel> binary = shop.store.findBinary(choice->kernel);
+  if (!binary && !shop.options.requireTuned) {
+    binary = recompile(shop, *choice, *plan);
+    report.recompiled = true;
+  }
   if (!binary)
-    return {{}, "its binary is lost", choice->config};
-  Roofline bound = roofline(task.work, shop.peaks);
-  return {.kernel = TunedKernel{std::move(*plan), std::move(*binary), reportOf(task, *choice, bound, true)},
-          .miss = {},
-          .seed = {}};
+    return {{}, "its binary is not there", choice->config};
+  return {.kernel = TunedKernel{std::move(*plan), std::move(*binary), std::move(report)}, .miss = {}, .seed = {}};
+}
+
+/// The kernels of one call of tune(), as they come.
+class Tuning {
+public:
+  Tuning(const Workshop &shop, std::span<const TuningTask> tasks) : shop(shop), tasks(tasks), kernels(tasks.size()) {}
+
+  /// What the store has; the rest is missing.
+  void takeStored();
+  bool isComplete() const { return missing.empty(); }
+  /// NotTuned with every kernel that is missing.
+  Error listMissing() const;
+  Result<void> compileMissing();
+  Result<void> searchMissing();
+  std::vector<TunedKernel> take();
+
+private:
+  struct Missing {
+    std::size_t index;
+    std::string reason;
+  };
+  Result<bool> trySearch(std::size_t index);
+
+  const Workshop &shop;
+  std::span<const TuningTask> tasks;
+  std::vector<std::optional<TunedKernel>> kernels;
+  std::vector<Missing> missing;
+};
+
+void Tuning::takeStored() {
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    Lookup found = lookUp(shop, tasks[i]);
+    kernels[i] = std::move(found.kernel);
+    if (kernels[i])
+      continue;
+    if (!shop.options.requireTuned)
+      shop.log(fmt::format("{} is not taken from the store: {}", tasks[i].name, found.miss));
+    missing.push_back({i, std::move(found.miss)});
+  }
+}
+
+Error Tuning::listMissing() const {
+  std::string list;
+  for (const Missing &kernel : missing)
+    list += fmt::format("{}{} ({}): {}", list.empty() ? "" : "; ", tasks[kernel.index].name, tasks[kernel.index].ops,
+                        kernel.reason);
+  return {ErrorCode::NotTuned, fmt::format("{} of {} kernels are not in the store; tune them first: {}", missing.size(),
+                                           tasks.size(), list)};
+}
+
+Result<void> Tuning::compileMissing() {
+  std::vector<const TuningTask *> untimed;
+  for (const Missing &kernel : missing)
+    untimed.push_back(&tasks[kernel.index]);
+  Result<std::vector<TunedKernel>> ranked = compileBestRanked(shop, untimed);
+  if (!ranked)
+    return ranked.error();
+  for (std::size_t i = 0; i < missing.size(); ++i)
+    kernels[missing[i].index] = std::move((*ranked)[i]);
+  missing.clear();
+  return {};
+}
+
+/// Round after round over what is missing: other processes have taken some, and finish them meanwhile.
+Result<void> Tuning::searchMissing() {
+  while (!missing.empty()) {
+    bool gotOn = false;
+    for (auto next = missing.begin(); next != missing.end();) {
+      Result<bool> done = trySearch(next->index);
+      if (!done)
+        return done.error();
+      gotOn |= *done;
+      next = *done ? missing.erase(next) : next + 1;
+    }
+    if (gotOn)
+      continue;
+    if (shop.isCancelled())
+      return Error{ErrorCode::Cancelled,
+                   fmt::format("tuning was cancelled at kernel {}", tasks[missing.front().index].name)};
+    std::this_thread::sleep_for(pollPause);
+  }
+  return {};
+}
+
+/// False while another process is at it.
+Result<bool> Tuning::trySearch(std::size_t index) {
+  const TuningTask &task = tasks[index];
+  std::optional<Store::Lease> lease = shop.store.lease(regionOf(shop, task));
+  if (!lease)
+    return false;
+  Lookup found = lookUp(shop, task); // Another may have finished it since.
+  if (!found.kernel) {
+    Progress progress{.kernel = task.name, .index = index, .count = tasks.size()};
+    Result<TunedKernel> winner = search(shop, task, found.seed, progress);
+    if (!winner)
+      return winner.error();
+    found.kernel = std::move(*winner);
+  }
+  kernels[index] = std::move(found.kernel);
+  return true;
+}
+
+std::vector<TunedKernel> Tuning::take() {
+  std::vector<TunedKernel> all;
+  all.reserve(kernels.size());
+  for (std::optional<TunedKernel> &kernel : kernels)
+    all.push_back(std::move(*kernel));
+  return all;
 }
 
 } // namespace
@@ -69,36 +194,14 @@ KernelReport reportOf(const TuningTask &task, const Choice &choice, const Roofli
 }
 
 Result<std::vector<TunedKernel>> tune(const Workshop &shop, std::span<const TuningTask> tasks) {
-  std::vector<std::optional<TunedKernel>> kernels;
-  std::vector<const TuningTask *> untimed;
-  for (const TuningTask &task : tasks) {
-    Lookup found = lookUp(shop, task);
-    kernels.push_back(std::move(found.kernel));
-    if (kernels.back())
-      continue;
-    if (!shop.options.mayCompile)
-      return Error{ErrorCode::NotTuned, fmt::format("kernel {} ({}) is not in the store: {}; tune it first", task.name,
-                                                    task.ops, found.miss)};
-    shop.log(fmt::format("{} is not taken from the store: {}", task.name, found.miss));
-    if (!shop.device || shop.options.effort == Effort::None) {
-      untimed.push_back(&task);
-      continue;
-    }
-    Progress progress{.kernel = task.name, .index = kernels.size() - 1, .count = tasks.size()};
-    Result<TunedKernel> winner = search(shop, task, found.seed, progress);
-    if (!winner)
-      return winner.error();
-    kernels.back() = std::move(*winner);
-  }
-  Result<std::vector<TunedKernel>> ranked = compileBestRanked(shop, untimed);
-  if (!ranked)
-    return ranked.error();
-  std::vector<TunedKernel> inOrder;
-  inOrder.reserve(tasks.size());
-  auto nextRanked = std::make_move_iterator(ranked->begin());
-  for (std::optional<TunedKernel> &kernel : kernels)
-    inOrder.push_back(kernel ? std::move(*kernel) : *nextRanked++);
-  return inOrder;
+  Tuning tuning(shop, tasks);
+  tuning.takeStored();
+  if (!tuning.isComplete() && shop.options.requireTuned)
+    return tuning.listMissing();
+  const bool isTimed = shop.device && shop.options.effort != Effort::None;
+  if (Result<void> done = isTimed ? tuning.searchMissing() : tuning.compileMissing(); !done)
+    return done.error();
+  return tuning.take();
 }
 
 } // namespace kfuse::tuner

@@ -3,6 +3,7 @@
 
 #include "ir/Target.h"
 #include "runtime/Device.h"
+#include "tuner/DeviceLock.h"
 #include "tuner/Report.h"
 #include "tuner/Store.h"
 #include "tuner/TuningTask.h"
@@ -28,7 +29,7 @@ struct TuneOptions {
   Effort effort = Effort::Quick;
   double secondsPerKernel = 0; ///< 0: the effort's own, 2 s (quick) or 20 s (full).
   unsigned compileThreads = 0; ///< 0: one per core.
-  bool mayCompile = true;      ///< False: a kernel that the store lacks is a NotTuned error.
+  bool requireTuned = false;   ///< Compile nothing: kernels that the store lacks are a NotTuned error.
   std::function<void(const Progress &)> progress;
   std::function<bool()> cancelled;              ///< Asked between candidates.
   std::function<void(const std::string &)> log; ///< Why the store missed; what failed.
@@ -53,6 +54,10 @@ struct Workshop {
   std::string sku() const { return device ? device->sku() : ""; }
   std::string driver() const { return device ? device->driver() : ""; }
   bool isCancelled() const { return options.cancelled && options.cancelled(); }
+  /// Nobody else measures on the device, nor compiles if it is the CPU.
+  DeviceLock forMeasuring() const { return {device->id(), DeviceLock::Use::Alone, options.log}; }
+  /// Nobody measures on the CPU.
+  DeviceLock forCompiling() const { return {device->id(), DeviceLock::Use::Shared, options.log}; }
   void log(const std::string &line) const {
     if (options.log)
       options.log(line);
@@ -70,9 +75,11 @@ KernelReport reportOf(const TuningTask &task, const Choice &choice, const Roofli
 
 /// One kernel per task, in order. Each is taken from the store if it is there; else candidates are
 /// compiled, checked and measured on the device, or without a device or effort the best-ranked one is
-/// compiled.
-/// Errors: NotTuned, Cancelled, Compile or WrongResult when no candidate of a task works, NoDevice when
-/// a candidate took the device down (it is noted, so that the next run passes it over), OutOfMemory.
+/// compiled. Processes that share a store share the work: each task is searched by whoever leases it first, and the
+/// others take the result.
+/// Errors: NotTuned (which lists every kernel that is missing), Cancelled, Compile or WrongResult when no candidate of
+/// a task works, NoDevice when a candidate took the device down (it is noted, so that the next run passes it over),
+/// OutOfMemory.
 Result<std::vector<TunedKernel>> tune(const Workshop &workshop, std::span<const TuningTask> tasks);
 
 } // namespace kfuse::tuner

@@ -67,7 +67,7 @@ struct CompileOptions {
   std::string target = "auto"; ///< "cpu", "sm_90a", ...; auto takes the first GPU, else the CPU.
   std::string store;           ///< Tuning store; empty: $KFUSE_STORE, else the user's cache folder.
   Effort effort = Effort::Quick;
-  bool mayTune = true;                            ///< False: a kernel that the store lacks is a NotTuned error.
+  bool requireTuned = false;                      ///< Never compile: what the store lacks is a NotTuned error.
   int threads = 0;                                ///< CPU threads to run and tune with; 0: all cores.
   int device = 0;                                 ///< CUDA device ordinal.
   std::function<bool(const Progress &)> progress; ///< Return false to cancel.

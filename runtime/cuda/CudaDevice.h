@@ -20,6 +20,7 @@ public:
   std::string sku() const override { return facts.name; }
   std::string driver() const override { return facts.driver; }
   std::string target() const override { return facts.target; }
+  std::string id() const override { return facts.id; }
 
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override;
   Result<void> upload(void *device, const void *host, std::size_t bytes) override;

@@ -27,7 +27,9 @@ check "half a text" fails 3 "half.mlir" explain "$work/half.mlir" --target cpu
 check "empty file" fails 3 "empty.onnx" explain "$work/empty.onnx" --target cpu
 check "input of no name" fails 2 "nope" run "$models/ffn_tiny.mlir" --target cpu --input nope=random
 check "input that is no file" fails 8 "absent.npy" run "$models/ffn_tiny.mlir" --target cpu --input "x=$work/absent.npy"
-check "not tuned" fails 6 "is not in the store" run "$models/ffn_tiny.mlir" --target cpu --tuned-only
+for command in run tune; do
+  check "$command without tuned kernels" fails 6 "kernels are not in the store; tune them first: .*; " $command "$models/llama_tiny_prefill.mlir" --target cpu --require-tuned
+done
 if "$kfuse" targets --json | grep -q '"no_gpu"'; then
   check "no device" fails 4 "sm_90a" run "$models/ffn_tiny.mlir" --target sm_90a
 else
@@ -68,7 +70,7 @@ assert warm["seconds"] < 0.3, warm["seconds"]
 P
 check "second run says so" grep -q "nothing compiled, nothing benchmarked" <("$kfuse" tune "$models/ffn_tiny.mlir" --target cpu)
 check "table within 100 columns" within_100_columns tune "$models/ffn_tiny.mlir" --target cpu
-check "what is tuned runs with --tuned-only" grep -q "a run" <("$kfuse" run "$models/ffn_tiny.mlir" --target cpu --tuned-only)
+check "what is tuned runs with --require-tuned" grep -q "a run" <("$kfuse" run "$models/ffn_tiny.mlir" --target cpu --require-tuned)
 check "run --check" grep -q "right" <("$kfuse" run "$models/ffn_tiny.mlir" --target cpu --check --output "$work/out.d")
 check "outputs as npy" test -s "$work/out.d/y.npy"
 check "state is written in place" grep -q "right" <("$kfuse" run "$models/llama_tiny_decode.mlir" --target cpu --check)

@@ -307,12 +307,13 @@ TEST_CASE("search: progress counts the candidates and tells the best time") {
 
 TEST_CASE("search: where compiling is not allowed a miss is an error with its reason") {
   Fixture f({{0, {.us = 10}}});
-  f.options.mayCompile = false;
+  f.options.requireTuned = true;
   Result<TunedKernel> kernel = f.tuneOne();
   REQUIRE_FALSE(kernel);
   CHECK(kernel.error().code == ErrorCode::NotTuned);
   CHECK(kernel.error().message ==
-        "kernel double (mul) is not in the store: it was never tuned on this device with this compiler; tune it first");
+        "1 of 1 kernels are not in the store; tune them first: double (mul): it was never tuned on this device with "
+        "this compiler");
   CHECK(f.compiler.compiled == 0);
 }
 

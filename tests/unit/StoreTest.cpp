@@ -1,3 +1,5 @@
+#include "ChildProcess.h"
+#include "StoreRowsOf.h"
 #include "TemporaryFolder.h"
 
 #include "tuner/Key.h"
@@ -8,7 +10,6 @@
 #include <array>
 #include <csignal>
 #include <fstream>
-#include <functional>
 #include <random>
 #include <sched.h>
 #include <sqlite3.h>
@@ -16,58 +17,15 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
 using namespace kfuse;
 using namespace kfuse::tuner;
-using kfuse::tuner::test::TemporaryFolder;
+using namespace kfuse::tuner::test;
 namespace fs = std::filesystem;
 
 namespace {
-
-Choice choiceNumber(int i) {
-  Choice choice;
-  choice.region = "region " + std::to_string(i);
-  choice.kernel = "kernel " + std::to_string(i);
-  choice.name = "matmul_add";
-  choice.ops = "matmul + add";
-  choice.target = "sm_90a";
-  choice.sku = "Fake GPU";
-  choice.compiler = "fake 1";
-  choice.driver = "1.0";
-  choice.config = {{"m", 128}, {"k", i}};
-  choice.effort = Effort::Full;
-  choice.timing = Timing{12.345678901234567 + i, 0.0123, 10};
-  choice.candidates = 40;
-  choice.failed = 3;
-  choice.cut = i % 2;
-  return choice;
-}
-
-runtime::CompiledKernel binaryNumber(int i) {
-  runtime::CompiledKernel binary;
-  binary.image.assign(3000, static_cast<std::byte>(i));
-  binary.facts = {.registers = 168, .spillBytes = 0, .stackBytes = 16, .staticSharedBytes = 1024};
-  binary.compileMs = 31.4;
-  binary.log = "ptxas info";
-  return binary;
-}
-
-Measurement measurementNumber(int i) {
-  Measurement measurement;
-  measurement.kernel = "kernel " + std::to_string(i);
-  measurement.region = "region";
-  measurement.config = {{"m", i}};
-  measurement.driver = "1.0";
-  measurement.estimateUs = 7.5;
-  if (i % 2 == 0)
-    measurement.timing = Timing{3.25 * i, 0.01, 3};
-  else
-    measurement.failure = Failure{FailureKind::WrongResult, "output 0 is off"};
-  return measurement;
-}
 
 bool same(const Choice &a, const Choice &b) {
   return a.region == b.region && a.kernel == b.kernel && a.name == b.name && a.ops == b.ops && a.target == b.target &&
@@ -132,20 +90,6 @@ void execute(const fs::path &path, const char *sql) {
   REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
   CHECK(sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(database);
-}
-
-/// Runs `body` in a child process; its exit status is the result of `body`.
-pid_t spawn(const std::function<int()> &body) {
-  pid_t child = fork();
-  if (child == 0)
-    _exit(body());
-  return child;
-}
-
-int waitFor(pid_t child) {
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 } // namespace
@@ -257,8 +201,37 @@ TEST_CASE("store: the store of a newer kfuse is left alone") {
   Result<std::unique_ptr<Store>> store = Store::open(path, {});
   REQUIRE_FALSE(store);
   CHECK(store.error().message == "store " + path.string() +
-                                     " has schema 7 and this kfuse reads 1: use the kfuse that wrote it, or name "
+                                     " has schema 7 and this kfuse reads 2: use the kfuse that wrote it, or name "
                                      "another file");
+}
+
+TEST_CASE("store: the store of an older kfuse is moved aside") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  writeStore(path);
+  execute(path, "PRAGMA user_version=1");
+  Warnings warnings;
+  std::unique_ptr<Store> store = mustOpen(path, warnings.sink());
+  CHECK_FALSE(store->findChoice(choiceNumber(0).region));
+  CHECK(warnings.text.find("is an older kfuse's, of schema 1: moved aside to store.db.corrupt-1") != std::string::npos);
+  putRow(*store, 0);
+  CHECK(holdsRow(*store, 0));
+}
+
+TEST_CASE("store: a measurement keeps the time at which its trial began") {
+  TemporaryFolder folder;
+  std::unique_ptr<Store> store = mustOpen(folder.path / "store.db");
+  Measurement measurement = measurementNumber(2);
+  double before = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  CHECK(store->beginTrial(measurement));
+  double began = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  store->put(measurement);
+  double first = store->findMeasurement(measurement.kernel)->at;
+  CHECK(first >= before);
+  CHECK(first <= began);
+  store->put(measurement); // The finalists' second visit.
+  CHECK(store->findMeasurement(measurement.kernel)->at == first);
 }
 
 TEST_CASE("store: an empty file becomes a store") {

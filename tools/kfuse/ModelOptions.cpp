@@ -51,6 +51,8 @@ void ModelOptions::addTuningTo(CLI::App &command) {
   command.add_option("--effort", effort, "quick: up to 8 candidates a kernel; full: up to 40")
       ->check(CLI::IsMember({"quick", "full"}))
       ->capture_default_str();
+  command.add_flag("--require-tuned", requireTuned,
+                   "Never compile: exit status 6 and a list of what the store lacks");
   command.add_option("--threads", threads, "CPU threads; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -77,6 +79,7 @@ tuner::WorkbenchOptions ModelOptions::workbench() const {
 tuner::TuneOptions ModelOptions::tuning() const {
   tuner::TuneOptions options;
   options.effort = effort == "full" ? tuner::Effort::Full : tuner::Effort::Quick;
+  options.requireTuned = requireTuned;
   if (showsProgress())
     options.progress = showProgress;
   return options;

@@ -19,6 +19,7 @@ struct ModelOptions {
   std::string store;
   std::string effort = "quick";
   int threads = 0;
+  bool requireTuned = false;
   bool json = false;
 
   void addTo(CLI::App &command);

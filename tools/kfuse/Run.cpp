@@ -26,7 +26,6 @@ struct RunOptions : ModelOptions {
   std::vector<std::string> inputs; ///< "name=file.npy" or "name=random".
   std::string output;
   bool check = false;
-  bool tunedOnly = false;
   int iterations = 1;
 };
 
@@ -280,7 +279,7 @@ int run(const RunOptions &options) {
   compileOptions.store = options.store;
   compileOptions.threads = options.threads;
   compileOptions.effort = options.effort == "full" ? Effort::Full : Effort::Quick;
-  compileOptions.mayTune = !options.tunedOnly;
+  compileOptions.requireTuned = options.requireTuned;
   if (options.showsProgress())
     compileOptions.progress = [](const Progress &at) {
       showProgress({.kernel = std::string(at.kernel),
@@ -320,8 +319,6 @@ void addRun(CLI::App &app, int &status) {
   command->add_option("--input", options->inputs, "name=file.npy or name=random; what is not given is random");
   command->add_option("--output", options->output, "Folder for NAME.npy of each output");
   command->add_flag("--check", options->check, "Compare with the reference evaluator; exit status 5 when wrong");
-  command->add_flag("--tuned-only", options->tunedOnly,
-                    "Take every kernel from the store; exit status 6 when one is missing");
   command->add_option("--iterations", options->iterations, "Runs; the first is not timed")
       ->check(CLI::Range(1, 1000000000))
       ->capture_default_str();

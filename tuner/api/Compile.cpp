@@ -15,7 +15,7 @@ tuner::TuneOptions tuneOptions(const CompileOptions &options, const std::shared_
   tune.effort = options.effort == Effort::Full    ? tuner::Effort::Full
                 : options.effort == Effort::Quick ? tuner::Effort::Quick
                                                   : tuner::Effort::None;
-  tune.mayCompile = options.mayTune;
+  tune.requireTuned = options.requireTuned;
   tune.cancelled = [cancelled] { return *cancelled; };
   if (options.progress)
     tune.progress = [progress = options.progress, cancelled](const tuner::Progress &at) {

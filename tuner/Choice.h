@@ -1,0 +1,42 @@
+// The winner of a search, as it is kept.
+#pragma once
+
+#include "codegen/TileConfig.h"
+#include "tuner/Measurement.h"
+#include "tuner/Roofline.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace kfuse::tuner {
+
+/// How hard a search looked, in rising order. None measures nothing: the cost model chose.
+enum class Effort : std::uint8_t { None, Quick, Full };
+
+/// The winner for one region on one device.
+struct Choice {
+  std::string region;   ///< regionKey.
+  std::string kernel;   ///< tuningKey of the winner: another one means that the template has changed.
+  std::string name;     ///< For people, as are ...
+  std::string ops;      ///< ... the fused ops,
+  std::string target;   ///< the target,
+  std::string sku;      ///< the device ("" when none was there),
+  std::string compiler; ///< and the compiler's version.
+  std::string driver;   ///< Driver version it was timed under.
+  codegen::TileConfig config;
+  Effort effort = Effort::Quick;
+  std::optional<Timing> timing; ///< Empty: chosen by the cost model alone.
+  int candidates = 0;           ///< Tried.
+  int failed = 0;               ///< Of those.
+  int cut = 0;                  ///< Within the effort, but left out for lack of time.
+  double at = 0;                ///< Unix seconds of the choice; 0 until it is stored.
+};
+
+/// The ceilings of one device.
+struct StoredPeaks {
+  std::string sku;
+  Peaks peaks;
+};
+
+} // namespace kfuse::tuner

@@ -1,0 +1,260 @@
+#include "tuner/StoreFile.h"
+
+#include "tuner/StorePlace.h"
+#include "tuner/StoreRows.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+namespace fs = std::filesystem;
+
+namespace kfuse::tuner {
+namespace {
+
+constexpr int applicationId = 0x6b667573; // "kfus"
+constexpr int schemaVersion = 2;
+constexpr int busyTimeoutMs = 10000;
+constexpr std::size_t applicationIdOffset = 68; ///< In the header of every SQLite file, big-endian.
+
+/// SQLiteCpp's own code, for a column that is not there.
+constexpr int misuse = -1;
+
+/// True when the file itself is broken. Our SQL is fixed, so an SQL error means a broken schema too.
+bool isDamage(const SQLite::Exception &error) {
+  constexpr std::array codes{SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_ERROR, SQLITE_FORMAT, SQLITE_MISMATCH, misuse};
+  return std::find(codes.begin(), codes.end(), error.getErrorCode()) != codes.end();
+}
+
+/// What SQLite met, in words that say what to do.
+std::string reasonOf(const SQLite::Exception &error) {
+  switch (error.getErrorCode()) {
+  case SQLITE_BUSY:
+    return fmt::format("another process has kept it locked for {} s: end that process, or name another file",
+                       busyTimeoutMs / 1000);
+  case SQLITE_FULL:
+  case SQLITE_IOERR: // What a full disk says when the write-ahead log cannot grow.
+    return fmt::format("the disk is full or failing ({}): free some space, or name a file on another disk",
+                       error.what());
+  default:
+    return error.what();
+  }
+}
+
+ino_t inodeOf(const fs::path &path) {
+  struct stat facts{};
+  return stat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
+}
+
+/// Whether the file begins as a kfuse store does, however little of it is left.
+bool bearsOurMark(const fs::path &path) {
+  std::array<unsigned char, applicationIdOffset + 4> header{};
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char *>(header.data()), header.size());
+  int id = 0;
+  for (std::size_t i = applicationIdOffset; i < header.size(); ++i)
+    id = id << 8 | header[i];
+  return id == applicationId;
+}
+
+std::string uri(const fs::path &path, std::string_view parameters) {
+  std::string text = "file:";
+  for (char c : path.string())
+    text += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02x}", static_cast<int>(c)) : std::string(1, c);
+  return text + "?" + std::string(parameters);
+}
+
+} // namespace
+
+void StoreFile::say(const std::string &message) {
+  if (said.insert(message).second && warn)
+    warn(message);
+}
+
+void StoreFile::degrade(const std::string &message) {
+  say(message);
+  if (!firstProblem)
+    firstProblem = Error{ErrorCode::Io, message};
+}
+
+void StoreFile::giveUp(const SQLite::Exception &error) {
+  const char *loss = access == Access::ReadWrite ? "; results are not kept" : "";
+  degrade(fmt::format("store {}: {}{}", file.string(), reasonOf(error), loss));
+  if (error.getErrorCode() == SQLITE_BUSY)
+    database->setBusyTimeout(0); // Waited for once: hundreds of writes would take hours.
+}
+
+bool StoreFile::mayMend(const SQLite::Exception &error) const { return isDamage(error) && access == Access::ReadWrite; }
+
+Error StoreFile::foreign() const {
+  return {ErrorCode::Io,
+          fmt::format("{} is not a kfuse store: name another file, or move this one away", file.string())};
+}
+
+std::optional<Error> StoreFile::problem() const {
+  std::scoped_lock lock(mutex);
+  return firstProblem;
+}
+
+void StoreFile::compact() {
+  std::scoped_lock lock(mutex);
+  attempt([](SQLite::Database &db) {
+    db.exec("VACUUM");
+    SQLite::Statement(db, "PRAGMA wal_checkpoint(TRUNCATE)").executeStep();
+  });
+}
+
+Result<void> StoreFile::connect(Access how) {
+  database.reset();
+  int flags = how == Access::ReadWrite || how == Access::Memory ? SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE
+                                                                : SQLite::OPEN_READONLY;
+  std::string name = how == Access::Memory      ? ":memory:"
+                     : how == Access::Immutable ? uri(fs::absolute(file), "immutable=1")
+                                                : uri(fs::absolute(file), "");
+  database = std::make_unique<SQLite::Database>(name, flags | SQLite::OPEN_URI, busyTimeoutMs);
+  access = how;
+  if (how == Access::ReadWrite && sqlite3_db_readonly(database->getHandle(), "main") == 1)
+    throw SQLite::Exception("no permission to write", SQLITE_READONLY);
+  if (Result<void> known = identify(how); !known)
+    return known;
+  if (how == Access::ReadWrite) {
+    bool network = isNetworkFileSystem(folderOf(file));
+    if (network)
+      say(fmt::format("store {} is on a network file system: slower journal; set KFUSE_STORE to a local file",
+                      file.string()));
+    SQLite::Statement(*database, network ? "PRAGMA journal_mode=DELETE" : "PRAGMA journal_mode=WAL").executeStep();
+    database->exec("PRAGMA synchronous=NORMAL");
+  }
+  inode = inodeOf(file);
+  return {};
+}
+
+Result<void> StoreFile::identify(Access how) {
+  int application = database->execAndGet("PRAGMA application_id").getInt();
+  int version = database->execAndGet("PRAGMA user_version").getInt();
+  bool empty = database->execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0;
+  if (empty && application == 0 && version == 0) {
+    if (how == Access::ReadOnly || how == Access::Immutable)
+      throw SQLite::Exception("empty and read-only", SQLITE_READONLY);
+    SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);
+    database->exec(createTables());
+    database->exec(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", applicationId, schemaVersion));
+    transaction.commit();
+    return {};
+  }
+  if (application != applicationId)
+    return foreign();
+  if (version < schemaVersion && how == Access::ReadWrite)
+    return renew(fmt::format("is an older kfuse's, of schema {}", version));
+  if (version != schemaVersion)
+    return Error{ErrorCode::Io, fmt::format("store {} has schema {} and this kfuse reads {}: use the kfuse that wrote "
+                                            "it, or name another file",
+                                            file.string(), version, schemaVersion)};
+  return {};
+}
+
+void StoreFile::openInMemory(const std::string &reason) {
+  degrade(fmt::format("store {}: {}; results are kept in memory only", file.string(), reason));
+  [[maybe_unused]] Result<void> opened = connect(Access::Memory); // Needs no file, so nothing of it can fail.
+}
+
+/// Moves the file aside and begins a fresh one.
+Result<void> StoreFile::renew(const std::string &reason) {
+  database.reset();
+  Result<fs::path> aside = moveAside(file);
+  if (!aside)
+    return aside.error();
+  say(fmt::format("store {} {}: moved aside to {}, kernels will be tuned anew", file.string(), reason,
+                  aside->filename().string()));
+  return connect(Access::ReadWrite);
+}
+
+/// The ladder: read and write; after damage a fresh file; read only; in memory.
+Result<void> StoreFile::openAny() {
+  const bool isOurs = file == cacheStorePath();
+  std::error_code ignored; // A folder that cannot be made shows when the file is opened.
+  fs::create_directories(folderOf(file), ignored);
+  if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored))
+    return foreign();
+  FolderLock lock(folderOf(file));
+  std::string reason;
+  for (Access how : {Access::ReadWrite, Access::ReadOnly, Access::Immutable}) {
+    try {
+      Result<void> connected = connect(how);
+      if (connected && how != Access::ReadWrite)
+        degrade(fmt::format("store {} cannot be written ({}): new results are not kept", file.string(), reason));
+      return connected;
+    } catch (const SQLite::Exception &error) {
+      if (error.getErrorCode() == SQLITE_NOTADB && !isOurs && !bearsOurMark(file))
+        return foreign();
+      if (isDamage(error))
+        return renew(fmt::format("is damaged ({})", error.what()));
+      if (reason.empty())
+        reason = reasonOf(error);
+      if (error.getErrorCode() == SQLITE_BUSY)
+        break; // Reading would wait as long again.
+    }
+  }
+  if (!isOurs && fs::exists(file, ignored) && ::access(file.c_str(), R_OK) != 0)
+    return Error{ErrorCode::Io, fmt::format("store {} cannot be read ({}): mend its permissions or name another file",
+                                            file.string(), reason)};
+  openInMemory(reason);
+  return {};
+}
+
+/// Damage met in the middle of the work. Another process may have renewed the file already.
+void StoreFile::reopenAfter(const std::string &reason) {
+  try {
+    FolderLock lock(folderOf(file));
+    Result<void> reopened =
+        inodeOf(file) == inode ? renew(fmt::format("is damaged ({})", reason)) : connect(Access::ReadWrite);
+    if (!reopened)
+      openInMemory(reopened.error().message);
+  } catch (const SQLite::Exception &error) {
+    openInMemory(error.what());
+  }
+}
+
+Result<std::unique_ptr<StoreFile>> StoreFile::open(const fs::path &path, Warn warn) {
+  std::unique_ptr<StoreFile> store(new StoreFile(path, std::move(warn)));
+  try {
+    if (Result<void> opened = store->openAny(); !opened)
+      return opened.error();
+  } catch (const SQLite::Exception &error) {
+    store->openInMemory(error.what());
+  }
+  return store;
+}
+
+Result<std::unique_ptr<StoreFile>> StoreFile::openToRead(const fs::path &path, Warn warn) {
+  std::unique_ptr<StoreFile> store(new StoreFile(path, std::move(warn)));
+  std::error_code ignored;
+  if (!fs::exists(path, ignored))
+    return Error{ErrorCode::Io,
+                 fmt::format("there is no store {}: tune something first, or name another file", path.string())};
+  std::string reason;
+  for (Access how : {Access::ReadOnly, Access::Immutable}) {
+    try {
+      if (Result<void> opened = store->connect(how); !opened)
+        return opened.error();
+      return store;
+    } catch (const SQLite::Exception &error) {
+      if (error.getErrorCode() == SQLITE_NOTADB && !bearsOurMark(path))
+        return store->foreign();
+      if (isDamage(error))
+        return Error{ErrorCode::Io, fmt::format("store {} is damaged ({}); the next tuning moves it aside and begins "
+                                                "it anew",
+                                                path.string(), error.what())};
+      if (reason.empty())
+        reason = reasonOf(error);
+    }
+  }
+  return Error{ErrorCode::Io, fmt::format("store {} cannot be read: {}", path.string(), reason)};
+}
+
+} // namespace kfuse::tuner

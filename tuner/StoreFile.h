@@ -1,0 +1,103 @@
+// The SQLite file under a store: opened as well as it can be, mended where it is damaged, never a crash.
+#pragma once
+
+#include "kfuse/error.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <sys/types.h>
+
+namespace kfuse::tuner {
+
+/// Thread-safe. A file that cannot be written degrades to reading, one that cannot be read to memory; a damaged
+/// one is moved aside and begun anew. Each is said once through `warn`.
+class StoreFile {
+public:
+  using Warn = std::function<void(const std::string &)>;
+
+  /// Opens or creates. Io for a file that holds something else than a kfuse store or a newer kfuse's; such a file
+  /// is left as it is. In the cache folder whatever cannot be read is taken for a damaged store.
+  static Result<std::unique_ptr<StoreFile>> open(const std::filesystem::path &path, Warn warn);
+  /// Opens what is there to look at it: creates nothing and moves nothing. Io when that cannot be.
+  static Result<std::unique_ptr<StoreFile>> openToRead(const std::filesystem::path &path, Warn warn);
+
+  /// Runs `work(SQLite::Database &)` as one transaction; false when it did not succeed.
+  template <class Work> bool write(Work work) {
+    std::scoped_lock lock(mutex);
+    if (access != Access::ReadWrite && access != Access::Memory)
+      return false;
+    return attempt([&](SQLite::Database &db) {
+      SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
+      work(db);
+      transaction.commit();
+    });
+  }
+
+  /// What `work(SQLite::Database &)` returns, or a default-made one when it cannot be read.
+  template <class Work> auto read(Work work) -> decltype(work(std::declval<SQLite::Database &>())) {
+    std::scoped_lock lock(mutex);
+    decltype(work(*database)) found;
+    return attempt([&](SQLite::Database &db) { found = work(db); }) ? std::move(found) : decltype(found){};
+  }
+
+  /// Gives the space of removed rows back to the disk.
+  void compact();
+
+  const std::filesystem::path &path() const { return file; }
+  /// What keeps results from being stored, if anything does.
+  std::optional<Error> problem() const;
+
+private:
+  enum class Access : std::uint8_t { ReadWrite, ReadOnly, Immutable, Memory };
+
+  StoreFile(std::filesystem::path path, Warn warn) : file(std::move(path)), warn(std::move(warn)) {}
+
+  /// Opens the file as `how`. An SQLite::Exception says that this way is barred.
+  Result<void> connect(Access how);
+  Result<void> identify(Access how);
+  Result<void> openAny();
+  void openInMemory(const std::string &reason);
+  Result<void> renew(const std::string &reason);
+  void reopenAfter(const std::string &reason);
+
+  void say(const std::string &message);
+  void degrade(const std::string &message);
+  void giveUp(const SQLite::Exception &error);
+  bool mayMend(const SQLite::Exception &error) const;
+  Error foreign() const;
+
+  /// Runs `work`; damage renews the file and runs it once more.
+  template <class Work> bool attempt(Work work) {
+    for (bool again : {false, true}) {
+      try {
+        work(*database);
+        return true;
+      } catch (const SQLite::Exception &error) {
+        if (!again && mayMend(error))
+          reopenAfter(error.what());
+        else
+          giveUp(error);
+      }
+    }
+    return false;
+  }
+
+  std::filesystem::path file;
+  Warn warn;
+  mutable std::recursive_mutex mutex;
+  std::unique_ptr<SQLite::Database> database;
+  Access access = Access::Memory;
+  ino_t inode = 0;
+  std::set<std::string> said;
+  std::optional<Error> firstProblem;
+};
+
+} // namespace kfuse::tuner

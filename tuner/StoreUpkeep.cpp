@@ -1,0 +1,200 @@
+#include "tuner/StoreUpkeep.h"
+
+#include "tuner/StoreRows.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <set>
+#include <tuple>
+
+namespace kfuse::tuner {
+namespace {
+
+constexpr double secondsPerDay = 86400;
+
+/// Calls `take(key, record)` for each sealed row of `table`; the record is empty when its seal is broken.
+template <class Record, class Take> void forEach(SQLite::Database &db, const std::string &table, Take take) {
+  SQLite::Statement row(db, "SELECT * FROM " + table + " WHERE seal IS NOT NULL ORDER BY rowid");
+  while (row.executeStep())
+    take(row.getColumn(0).getString(), rowOf<Record>(row));
+}
+
+template <class Record> std::vector<Record> readAll(SQLite::Database &db, const std::string &table) {
+  std::vector<Record> records;
+  forEach<Record>(db, table, [&](const std::string &, std::optional<Record> record) {
+    if (record)
+      records.push_back(std::move(*record));
+  });
+  return records;
+}
+
+auto rank(const Choice &choice) { return std::tuple(choice.timing.has_value(), choice.effort, choice.at); }
+
+bool isBetter(const Choice &offered, const std::optional<Choice> &known) {
+  return !known || rank(offered) > rank(*known);
+}
+
+bool isBetter(const Measurement &offered, const std::optional<Measurement> &known) {
+  return !known || offered.at > known->at;
+}
+
+bool isBetter(const StoredPeaks &, const std::optional<StoredPeaks> &known) { return !known; }
+
+/// The number of rows taken over.
+template <class Record, class Key>
+int add(SQLite::Database &db, const std::vector<Record> &offered, std::string Record::*key, Key onTaken) {
+  int taken = 0;
+  for (const Record &record : offered)
+    if (isBetter(record, findRow<Record>(db, record.*key))) {
+      insertRow(db, record);
+      onTaken(record);
+      ++taken;
+    }
+  return taken;
+}
+
+/// `kernels` gets the winners of the choices taken over.
+void add(SQLite::Database &db, const StoreContents &contents, StoreChanges &changes, std::set<std::string> &kernels) {
+  auto nothing = [](const auto &) {};
+  changes.choices =
+      add(db, contents.choices, &Choice::region, [&](const Choice &choice) { kernels.insert(choice.kernel); });
+  changes.measurements = add(db, contents.measurements, &Measurement::kernel, nothing);
+  changes.peaks = add(db, contents.peaks, &StoredPeaks::sku, nothing);
+  db.exec("DELETE FROM binaries WHERE kernel NOT IN (SELECT kernel FROM choices)");
+}
+
+/// What kept a write from being done.
+Error whyNot(const StoreFile &file) {
+  return file.problem().value_or(Error{ErrorCode::Io, fmt::format("store {} cannot be written", file.path().string())});
+}
+
+template <class Record> int removeBroken(SQLite::Database &db, const std::string &table, const std::string &key) {
+  std::vector<std::string> broken;
+  forEach<Record>(db, table, [&](const std::string &name, const std::optional<Record> &record) {
+    if (!record)
+      broken.push_back(name);
+  });
+  for (const std::string &name : broken) {
+    SQLite::Statement drop(db, fmt::format("DELETE FROM {} WHERE {} = ?", table, key));
+    drop.bind(1, name);
+    drop.exec();
+  }
+  return static_cast<int>(broken.size());
+}
+
+template <class Value> int removeWhere(SQLite::Database &db, const std::string &sql, const Value &value) {
+  SQLite::Statement drop(db, "DELETE FROM " + sql);
+  drop.bind(1, value);
+  return drop.exec();
+}
+
+StoreChanges removeRows(SQLite::Database &db, const PruneOptions &options) {
+  StoreChanges gone;
+  gone.choices = removeBroken<Choice>(db, "choices", "region");
+  gone.measurements = removeBroken<Measurement>(db, "measurements", "kernel");
+  gone.peaks = removeBroken<StoredPeaks>(db, "peaks", "sku");
+  gone.binaries = removeBroken<StoredBinary>(db, "binaries", "kernel");
+  if (!options.sku.empty()) {
+    gone.measurements +=
+        removeWhere(db, "measurements WHERE region IN (SELECT region FROM choices WHERE sku = ?)", options.sku);
+    gone.choices += removeWhere(db, "choices WHERE sku = ?", options.sku);
+    gone.peaks += removeWhere(db, "peaks WHERE sku = ?", options.sku);
+  }
+  if (options.olderThanDays > 0) {
+    double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    double oldest = now - secondsPerDay * options.olderThanDays;
+    gone.choices += removeWhere(db, "choices WHERE at < ?", oldest);
+    gone.measurements += removeWhere(db, "measurements WHERE at < ?", oldest);
+  }
+  if (options.failures)
+    gone.measurements += db.exec("DELETE FROM measurements WHERE failure IS NOT NULL");
+  gone.binaries += db.exec("DELETE FROM binaries WHERE kernel NOT IN (SELECT kernel FROM choices)");
+  return gone;
+}
+
+template <class Record>
+int checkSeals(SQLite::Database &db, const std::string &table, std::vector<std::string> &damage) {
+  int rows = 0;
+  forEach<Record>(db, table, [&](const std::string &key, const std::optional<Record> &record) {
+    ++rows;
+    if (!record)
+      damage.push_back(fmt::format("{} {}: its seal is broken", table, key));
+  });
+  return rows;
+}
+
+} // namespace
+
+StoreContents readContents(StoreFile &file) {
+  return file.read([](SQLite::Database &db) {
+    return StoreContents{readAll<Choice>(db, "choices"), readAll<Measurement>(db, "measurements"),
+                         readAll<StoredPeaks>(db, "peaks")};
+  });
+}
+
+std::vector<Measurement> readMeasurements(StoreFile &file, const std::string &region) {
+  return file.read([&](SQLite::Database &db) {
+    std::vector<Measurement> found;
+    SQLite::Statement row(db, "SELECT * FROM measurements WHERE region = ? AND seal IS NOT NULL ORDER BY at, rowid");
+    row.bind(1, region);
+    while (row.executeStep())
+      if (std::optional<Measurement> measurement = rowOf<Measurement>(row))
+        found.push_back(std::move(*measurement));
+    return found;
+  });
+}
+
+Result<StoreChanges> addContents(StoreFile &file, const StoreContents &contents) {
+  StoreChanges changes;
+  std::set<std::string> kernels;
+  bool done = file.write([&](SQLite::Database &db) { add(db, contents, changes, kernels); });
+  return done ? Result<StoreChanges>(changes) : whyNot(file);
+}
+
+Result<StoreChanges> merge(StoreFile &into, StoreFile &from) {
+  const StoreContents contents = readContents(from);
+  StoreChanges changes;
+  bool done = into.write([&](SQLite::Database &db) {
+    std::set<std::string> kernels;
+    add(db, contents, changes, kernels);
+    changes.binaries = 0;
+    for (const std::string &kernel : kernels)
+      if (std::optional<StoredBinary> binary =
+              from.read([&](SQLite::Database &other) { return findRow<StoredBinary>(other, kernel); })) {
+        insertRow(db, *binary);
+        ++changes.binaries;
+      }
+  });
+  return done ? Result<StoreChanges>(changes) : whyNot(into);
+}
+
+Result<StoreChanges> prune(StoreFile &file, const PruneOptions &options) {
+  StoreChanges gone;
+  if (!file.write([&](SQLite::Database &db) { gone = removeRows(db, options); }))
+    return whyNot(file);
+  file.compact();
+  return gone;
+}
+
+StoreVerdict verify(StoreFile &file) {
+  StoreVerdict verdict = file.read([](SQLite::Database &db) {
+    StoreVerdict verdict;
+    SQLite::Statement pages(db, "PRAGMA integrity_check(10)");
+    while (pages.executeStep())
+      if (std::string said = pages.getColumn(0).getString(); said != "ok")
+        verdict.damage.push_back(said);
+    verdict.choices = checkSeals<Choice>(db, "choices", verdict.damage);
+    verdict.measurements = checkSeals<Measurement>(db, "measurements", verdict.damage);
+    verdict.peaks = checkSeals<StoredPeaks>(db, "peaks", verdict.damage);
+    verdict.binaries = checkSeals<StoredBinary>(db, "binaries", verdict.damage);
+    verdict.begun = db.execAndGet("SELECT count(*) FROM measurements WHERE seal IS NULL").getInt();
+    verdict.leases = db.execAndGet("SELECT count(*) FROM leases").getInt();
+    return verdict;
+  });
+  if (std::optional<Error> problem = file.problem())
+    verdict.damage.push_back(problem->message);
+  return verdict;
+}
+
+} // namespace kfuse::tuner
