@@ -10,5 +10,6 @@ void addRun(CLI::App &app, int &status);
 void addExplain(CLI::App &app, int &status);
 void addTargets(CLI::App &app, int &status);
 void addBench(CLI::App &app, int &status);
+void addDb(CLI::App &app, int &status);
 
 } // namespace kfuse::tools
