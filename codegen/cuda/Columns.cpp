@@ -57,7 +57,7 @@ public:
 
   KernelPlan plan() {
     KernelPlan plan = planOf(region, graph, target);
-    Launch launch = launchOf(plan, entryName(region));
+    Launch launch = launchOf(plan, entryName(region), target);
     int64_t columns = graph.extents()[across], splits = config["splits"];
     int64_t batches = graph.graph.domain.points() / columns / graph.extents()[reduced];
     int64_t tiles = batches * ceilDiv(columns, config["lanes"] * config["vector"]);
@@ -98,8 +98,8 @@ private:
     writeBody();
     writer.line();
     bool isSplit = config["splits"] > 1;
-    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::lanes * Config::groups) " + entryName(region) +
-                "(" + bufferParameters(graph) + (isSplit ? ", unsigned *arrivals, Body::Totals *partials" : "") + ")");
+    openEntry(writer, "Config::lanes * Config::groups", entryName(region),
+              bufferParameters(graph) + (isSplit ? ", unsigned *arrivals, Body::Totals *partials" : ""));
     std::vector<Scalar> all = access.loads;
     llvm::append_range(all, extras);
     writer.line("const Body body{" + bufferNames(graph, all) + "};");

@@ -132,12 +132,19 @@ KernelPlan planOf(const Region &region, const LinearGraph &graph, const ir::Targ
   return plan;
 }
 
-Launch launchOf(const KernelPlan &plan, std::string entry) {
+Launch launchOf(const KernelPlan &plan, std::string entry, const ir::Target &target) {
   Launch launch;
+  launch.dependentLaunch = target.capability >= 90;
   launch.entry = std::move(entry);
   for (std::uint64_t i = 0; i < plan.inputs.size() + plan.outputs.size(); ++i)
     launch.args.push_back({KernelArg::Kind::Buffer, i});
   return launch;
+}
+
+void openEntry(SourceWriter &writer, const llvm::Twine &threads, const std::string &name,
+               const std::string &parameters) {
+  writer.open("extern \"C\" __global__ void __launch_bounds__(" + threads + ") " + name + "(" + parameters + ")");
+  writer.line("waitForPredecessor();");
 }
 
 double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots,

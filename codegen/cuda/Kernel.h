@@ -25,10 +25,12 @@ std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loa
 
 /// A plan of `region` without source and launches, and a launch that takes every buffer.
 KernelPlan planOf(const Region &region, const LinearGraph &graph, const ir::Target &target);
-Launch launchOf(const KernelPlan &plan, std::string entry);
+/// One that may start before its predecessor ends, where the target can: every kernel waits by itself.
+Launch launchOf(const KernelPlan &plan, std::string entry, const ir::Target &target);
 
-/// Whether kernels for the target may start before their predecessor ends; all begin with waitForPredecessor().
-inline bool overlaps(const ir::Target &target) { return target.capability >= 90; }
+/// Opens an entry for blocks of `threads` (any constant expression) that begins with the wait for its predecessor.
+void openEntry(SourceWriter &writer, const llvm::Twine &threads, const std::string &name,
+               const std::string &parameters);
 
 inline std::string entryName(const Region &region) { return "kfuse_" + region.name; }
 inline llvm::StringRef indexType(const LinearGraph &graph) { return graph.fits32Bits() ? "int" : "long long"; }

@@ -230,12 +230,11 @@ void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::strin
 
 KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
   KernelPlan plan = planOf(region, problem.graph, target);
-  Launch launch = launchOf(plan, entryName(region));
+  Launch launch = launchOf(plan, entryName(region), target);
   int64_t tiles = ceilDiv(problem.M, config["m"]) * ceilDiv(problem.N, config["n"]);
   launch.grid = {static_cast<uint32_t>(tiles * problem.batches), static_cast<uint32_t>(config["split_k"]), 1};
   launch.block[0] = static_cast<uint32_t>(threads);
   launch.sharedBytes = static_cast<uint32_t>(sharedBytes);
-  launch.dependentLaunch = overlaps(target);
   if (isSplit()) {
     plan.workspaceBytes =
         static_cast<uint64_t>(config["split_k"] * problem.batches * problem.M * problem.N) * sizeof(float);

@@ -51,14 +51,13 @@ public:
 
   KernelPlan plan() {
     KernelPlan plan = planOf(region, graph, target);
-    Launch launch = launchOf(plan, entryName(region));
+    Launch launch = launchOf(plan, entryName(region), target);
     int64_t blocks = ceilDiv(chunks, config["threads"] * config["unroll"]);
     int64_t resident = target.multiprocessors * (target.threadsPerSm / config["threads"]);
     if (config["persistent"])
       blocks = std::min(blocks, resident);
     launch.grid[0] = static_cast<uint32_t>(std::clamp<int64_t>(blocks, 1, INT32_MAX));
     launch.block[0] = static_cast<uint32_t>(config["threads"]);
-    launch.dependentLaunch = overlaps(target);
     plan.launches = {launch};
     plan.source = source();
     return plan;
@@ -78,8 +77,7 @@ private:
     writer.line();
     writeBody();
     writer.line();
-    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" +
-                bufferParameters(graph) + ")");
+    openEntry(writer, "Config::threads", entryName(region), bufferParameters(graph));
     writer.line("forEachChunk<Config>(Body{" + bufferNames(graph, loads) + "});");
     writer.close();
     return writer.take();

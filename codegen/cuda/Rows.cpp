@@ -39,14 +39,13 @@ public:
 
   KernelPlan plan() {
     KernelPlan plan = planOf(region, graph, target);
-    Launch launch = launchOf(plan, entryName(region));
+    Launch launch = launchOf(plan, entryName(region), target);
     launch.grid[0] = static_cast<uint32_t>(ceilDiv(rowCount, config["rows"]) * config["cluster"]);
     launch.cluster[0] = static_cast<uint32_t>(config["cluster"]);
     launch.block[0] = static_cast<uint32_t>(config["threads"] * config["rows"]);
     if (storageOf(config) == RowStorage::Shared)
       launch.sharedBytes =
           static_cast<uint32_t>(launch.block[0] * chunksPerThread() * loads.keptBytes(graph, config["vector"]));
-    launch.dependentLaunch = overlaps(target);
     plan.launches = {launch};
     plan.source = source();
     return plan;
@@ -58,9 +57,7 @@ private:
   std::string source() {
     writeHead(writer, region, config, target, config["cluster"] > 1 ? "cluster.cuh" : "rows.cuh");
     writeConfig();
-    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads * Config::rows) " + entryName(region) +
-                "(" + bufferParameters(graph) + ")");
-    writer.line("waitForPredecessor();");
+    openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(graph));
     writer.line("const Row<Config> row;");
     if (columnDim > 0)
       writer.line(splitText("row.index", graph.extents().drop_back(), llvm::ArrayRef(names).drop_back()));

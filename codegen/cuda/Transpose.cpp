@@ -68,7 +68,7 @@ public:
 
   KernelPlan plan() {
     KernelPlan plan = planOf(region, graph, target);
-    Launch launch = launchOf(plan, entryName(region));
+    Launch launch = launchOf(plan, entryName(region), target);
     auto [height, width] = tileOf(config, stagedBytes(graph, staged));
     int64_t batches = graph.graph.domain.points() / graph.extents()[across] / graph.extents()[down];
     launch.grid[0] = static_cast<uint32_t>(batches * ceilDiv(graph.extents()[down], height) *
@@ -111,9 +111,8 @@ private:
     writer.line();
     writeBody();
     writer.line();
-    writer.open("extern \"C\" __global__ void __launch_bounds__(" +
-                llvm::Twine(32 * config["warps_down"] * config["warps_across"]) + ") " + entryName(region) + "(" +
-                bufferParameters(graph) + ")");
+    openEntry(writer, llvm::Twine(32 * config["warps_down"] * config["warps_across"]), entryName(region),
+              bufferParameters(graph));
     std::vector<Scalar> all = staged;
     llvm::append_range(all, direct);
     writer.line((config["shared"] ? "transposeThroughShared" : "transposeInRegisters") + llvm::Twine("<Config>(Body{") +

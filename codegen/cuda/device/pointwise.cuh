@@ -9,7 +9,6 @@ namespace kfuse {
 /// before it uses the first; neighbouring threads take neighbouring chunks.
 template <class Config, class Body> __device__ __forceinline__ void forEachChunk(const Body &body) {
   using Index = typename Config::Index;
-  waitForPredecessor();
   constexpr Index step = Index(Config::threads) * Config::unroll;
   for (Index tile = Index(blockIdx.x) * step; tile < Config::chunks; tile += Index(gridDim.x) * step) {
     typename Body::Operands x[Config::unroll];
