@@ -16,7 +16,7 @@ namespace {
 
 using Index = SmallVector<AffineExpr>;
 
-/// f16 and bf16 are computed in f32.
+/// Every float is computed in f32.
 DType computeType(DType type) { return isFloat(type) ? DType::F32 : type; }
 
 /// Learns the index at which an op first reads one operand; answers everything else with a dummy.
@@ -324,10 +324,11 @@ public:
     node.operands = {element};
     return region.add(std::move(node));
   }
-  Scalar contract(int64_t /*extent*/, llvm::function_ref<Scalar(AffineExpr)> lhs,
+  Scalar contract(int64_t extent, llvm::function_ref<Scalar(AffineExpr)> lhs,
                   llvm::function_ref<Scalar(AffineExpr)> rhs) override {
-    if (op != region.anchor)
-      return refuse("a second matrix product in a region of " + region.anchorName());
+    int64_t anchorExtent = region.graph.domain.extents.back();
+    if (!region.anchor || extent != anchorExtent)
+      return refuse("products of " + Twine(anchorExtent) + " and " + Twine(extent) + " along K in one region");
     AffineExpr k = getAffineDimExpr(region.graph.domain.contractionDim, region.ctx);
     Scalar a = lhs(k), b = rhs(k);
     if (!a || !b)
@@ -388,8 +389,8 @@ Scalar RegionScalariser::at(Value value, ArrayRef<AffineExpr> rawIndex) {
     refuse(value.getDefiningOp()->getName().getStringRef() + " has no scalar form");
     return {};
   }
-  if (op.getOperation() == anchor && index != placement.find(value)->second) {
-    refuse("the product of " + anchorName() + " is needed at another place than where it is computed");
+  if (op.getOpKind() == OpKind::Contraction && index != placement.find(anchor->getResult(0))->second) {
+    refuse("a product is needed at another place than where " + anchorName() + " is computed");
     return {};
   }
   if (bindsReduction(op, index)) {

@@ -10,7 +10,8 @@ namespace kfuse::ir {
 
 /// The scalar form of a region (the body of kfuse.fused), or the reason why it has none.
 ///
-/// The iteration space is that of the region's anchor: its contraction [batch..., M, N, K], else its
+/// The iteration space is that of the region's anchor: its first contraction [batch..., M, N, K] (others must
+/// be of the same sizes, and may not read each other), else its
 /// first row reduction [rows..., columns], else the elements of its first result. Every result must
 /// be placed in it one to one: through elementwise ops, transposes and reshapes. All else is read
 /// backwards from the results, index by index, down to loads of the region's inputs.

@@ -27,7 +27,11 @@ const std::array<Target, 9> targets{{
 
 } // namespace
 
-double Target::matmulFlopsPerUs(DType type) const { return type == DType::F32 ? f32FlopsPerUs : halfFlopsPerUs; }
+double Target::matmulFlopsPerUs(DType type) const {
+  if (isFloat8(type) && capability >= 89)
+    return 2 * halfFlopsPerUs;
+  return type == DType::F32 ? f32FlopsPerUs : halfFlopsPerUs;
+}
 
 std::span<const Target> knownTargets() { return targets; }
 

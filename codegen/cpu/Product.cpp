@@ -185,7 +185,7 @@ private:
         std::string at = plus(times(minus(m, lowM), b.n), minus(n, lowN));
         View view = text.slice(sums, "f32", at, {{height, b.n}, {width, 1}});
         TileEmitter tile = emitter({problem.dimM, height, rows}, {problem.dimN, width, columns}, m, n);
-        tile.bind(problem.product, TileView{view, {0, 1}});
+        tile.bind(problem.products.front(), TileView{view, {0, 1}});
         tile.storeOutputs(outputs);
       });
     });
@@ -248,7 +248,7 @@ public:
   ir::FusionDecision match(const Region &region, const ir::Target &) const override {
     if (llvm::any_of(region.graph.nodes, [](const ir::ScalarNode &node) { return node.kind == Kind::Reduce; }))
       return ir::FusionDecision::no("holds a reduction");
-    if (!MatmulProblem::of(region))
+    if (std::optional<MatmulProblem> problem = MatmulProblem::of(region); !problem || problem->count() > 1)
       return ir::FusionDecision::no("is not one product");
     return canWrite(region.graph);
   }

@@ -18,8 +18,8 @@ int64_t groupsOf(const TileConfig &config) { return config["warps"] / config["sp
 
 /// Sums, loads under way, a chunk of the left operand and about 40 for addresses.
 int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
-  return problem.M * config["outputs"] + config["outputs"] * config["unroll"] * 4 + 4 +
-         2 * (problem.M + config["outputs"]) + 40;
+  const int64_t outputs = config["outputs"] * problem.count();
+  return problem.M * outputs + outputs * config["unroll"] * 4 + 4 + 2 * (problem.M + outputs) + 40;
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
@@ -40,19 +40,21 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   // A warp has no more loads in flight than its share of K holds.
   const double chunks = static_cast<double>(problem.K) / width / 32 / static_cast<double>(config["split"]);
   const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(chunks));
-  const double perBlock = static_cast<double>(config["warps"] * 32 * config["outputs"] * accessBytes) * unrolled;
+  const int64_t columns = config["outputs"] * problem.count(); // That a warp reads.
+  const double perBlock = static_cast<double>(config["warps"] * 32 * columns * accessBytes) * unrolled;
   const double inFlight = std::min(resident, blocks / sms) * perBlock * inFlightFactor;
   const double memory = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target) / memoryShare;
-  const double weights = static_cast<double>(problem.N * problem.batches) * static_cast<double>(problem.K);
-  const auto rows = static_cast<double>(problem.M), outputs = static_cast<double>(config["outputs"]);
+  const double weights =
+      static_cast<double>(problem.N * problem.count() * problem.batches) * static_cast<double>(problem.K);
+  const auto rows = static_cast<double>(problem.M), outputs = static_cast<double>(columns);
   const double issue = issueUs(weights * (12 + 2.8 * rows + 0.7 * rows / outputs), target);
   return target.launchUs + 0.44 + std::max(memory, issue);
 }
 
 /// Why the operand cannot be read 16 bytes at a time along K, or "".
-std::string whyNotStreamed(const MatmulProblem &problem, unsigned side) {
+std::string whyNotStreamed(const MatmulProblem &problem, unsigned side, unsigned product) {
   const std::string name = side == 0 ? "the left operand" : "the right operand";
-  MatrixOperand operand = MatrixOperand::of(problem, side);
+  MatrixOperand operand = MatrixOperand::of(problem, side, product);
   if (!operand.refusal.empty())
     return operand.refusal;
   const auto width = static_cast<int64_t>(accessBytes / byteWidth(problem.elementType(side)));
@@ -75,16 +77,18 @@ public:
 ir::FusionDecision GemvTemplate::match(const Region &region, const ir::Target &) const {
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
   if (!problem)
-    return ir::FusionDecision::no("holds no single matrix product");
+    return ir::FusionDecision::no(noProduct);
   if (problem->M > mostRows)
     return ir::FusionDecision::no("has " + std::to_string(problem->M) + " rows, at most " + std::to_string(mostRows) +
                                   " stream well");
   if (problem->batches > 65535)
     return ir::FusionDecision::no("has more than 65535 batches");
-  for (unsigned side : {0, 1})
-    if (std::string refusal = whyNotStreamed(*problem, side); !refusal.empty())
-      return ir::FusionDecision::no(refusal);
-  if (problem->elementType(0) != problem->elementType(1))
+  for (unsigned product = 0; product < problem->count(); ++product)
+    for (unsigned side : {0, 1})
+      if (std::string refusal = whyNotStreamed(*problem, side, product); !refusal.empty())
+        return ir::FusionDecision::no(refusal);
+  DType left = problem->elementType(0), right = problem->elementType(1);
+  if ((left != right && !(isFloat8(left) && isFloat8(right))) || !problem->isRightType(right))
     return ir::FusionDecision::no("multiplies two types");
   return printable(region);
 }
@@ -97,8 +101,9 @@ std::vector<TileConfig> GemvTemplate::candidates(const Region &region, const ir:
       for (int64_t split : {1, 2, 4, 8})
         for (int64_t unroll : {1, 2, 4, 8}) {
           TileConfig config{{"warps", warps}, {"outputs", outputs}, {"split", split}, {"unroll", unroll}};
-          if (split <= warps && outputs * unroll <= (warps == 16 ? 8 : 16) && registersOf(problem, config) <= 200 &&
-              outputs < 2 * problem.N && blocksPerSm(problem, config, target) >= 1)
+          if (split <= warps && outputs * problem.count() * unroll <= (warps == 16 ? 8 : 16) &&
+              registersOf(problem, config) <= 200 && outputs < 2 * problem.N &&
+              blocksPerSm(problem, config, target) >= 1)
             ranked.emplace_back(estimate(region, problem, config, target), config);
         }
   return fastest(std::move(ranked), mostCandidates);
@@ -106,7 +111,7 @@ std::vector<TileConfig> GemvTemplate::candidates(const Region &region, const ir:
 
 Result<KernelPlan> GemvTemplate::emit(const Region &region, const TileConfig &config, const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
-  MatrixOperand a = MatrixOperand::of(problem, 0), b = MatrixOperand::of(problem, 1);
+  MatrixOperand a = MatrixOperand::of(problem, 0);
   // What all matrix templates print: a tile of this shape, not split over launches.
   TileConfig frame = config.with("m", problem.M)
                          .with("n", groupsOf(config) * config["outputs"])
@@ -116,16 +121,14 @@ Result<KernelPlan> GemvTemplate::emit(const Region &region, const TileConfig &co
   MatmulPrinter printer(region, problem, frame, target, config["outputs"]);
   const int64_t threads = config["warps"] * 32;
   printer.writeHead("gemv.cuh");
-  printer.writeConfig(threads, {("using Element = " + storedType(problem.elementType(0)) + ";").str(),
-                                "static constexpr int outputs = " + std::to_string(config["outputs"]) +
-                                    ", split = " + std::to_string(config["split"]) +
-                                    ", unroll = " + std::to_string(config["unroll"]) + ";"});
+  printer.writeConfig(threads, {"static constexpr int outputs = " + std::to_string(config["outputs"]) +
+                                ", split = " + std::to_string(config["split"]) +
+                                ", unroll = " + std::to_string(config["unroll"]) + ";"});
   printer.writeOperand(a, "A", "m");
-  printer.writeOperand(b, "B", "n");
+  const std::string right = printer.writeRightOperands("Weights", "TwoWeights");
   printer.writeEpilogue();
   printer.writeEntries([&](const std::string &epilogue) {
-    return "gemv<Config, A, B>(in" + std::to_string(a.input) + ", in" + std::to_string(b.input) + ", " + epilogue +
-           ");";
+    return "gemv<Config, A>(in" + std::to_string(a.input) + ", " + right + ", " + epilogue + ");";
   });
   KernelPlan plan = printer.plan(threads, 0);
   plan.launches.front().grid = {static_cast<uint32_t>(ceilDiv(problem.N, groupsOf(config) * config["outputs"])),

@@ -27,14 +27,17 @@ std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
   for (auto [id, node] : llvm::enumerate(problem.graph.graph.nodes)) {
     if (node.kind != ScalarNode::Kind::Contract)
       continue;
-    if (problem.product)
-      return std::nullopt;
-    problem.product = {static_cast<int>(id)};
+    problem.products.push_back({static_cast<int>(id)});
   }
+  if (problem.products.empty() || problem.count() > 2 || problem.operand(0) != problem.operand(0, problem.count() - 1))
+    return std::nullopt;
   // Batches that share the right operand are rows of one product.
   while (problem.graph.extents().size() > 3) {
     unsigned innermost = problem.graph.extents().size() - 4;
-    if (problem.graph.dependsOn(problem.operand(1), innermost) || !mergeWithNext(problem.graph, innermost))
+    bool isShared = llvm::none_of(problem.products, [&](Scalar product) {
+      return problem.graph.dependsOn(problem.graph[product].operands[1], innermost);
+    });
+    if (!isShared || !mergeWithNext(problem.graph, innermost))
       break;
   }
   ArrayRef<int64_t> extents = problem.graph.extents();
@@ -44,15 +47,26 @@ std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
   return problem;
 }
 
-DType MatmulProblem::elementType(unsigned side) const {
-  const ScalarNode &node = graph[operand(side)];
+static DType storedTypeOf(const LinearGraph &graph, Scalar value) {
+  const ScalarNode &node = graph[value];
   return node.kind == ScalarNode::Kind::Load ? graph.graph.inputs[node.input].type : DType::F32;
 }
 
-MatrixOperand MatrixOperand::of(const MatmulProblem &problem, unsigned side) {
+DType MatmulProblem::elementType(unsigned side) const { return storedTypeOf(graph, operand(side)); }
+
+bool MatmulProblem::isRightType(DType type) const {
+  return llvm::all_of(products,
+                      [&](Scalar product) { return storedTypeOf(graph, graph[product].operands[1]) == type; });
+}
+
+bool MatmulProblem::isOperand(Scalar node) const {
+  return llvm::any_of(products, [&](Scalar product) { return llvm::is_contained(graph[product].operands, node); });
+}
+
+MatrixOperand MatrixOperand::of(const MatmulProblem &problem, unsigned side, unsigned product) {
   MatrixOperand operand;
-  const ScalarNode &node = problem.graph[problem.operand(side)];
-  const char *name = side == 0 ? "the left operand" : "the right operand";
+  const ScalarNode &node = problem.graph[problem.operand(side, product)];
+  const char *name = side == 0 ? "the left operand" : product == 0 ? "the right operand" : "the second right operand";
   auto refuse = [&](const std::string &why) {
     operand.refusal = name + std::string(" ") + why;
     return operand;
@@ -77,13 +91,14 @@ MatrixOperand MatrixOperand::of(const MatmulProblem &problem, unsigned side) {
       return refuse("is not a matrix over its rows and columns: their positions mix in memory");
     (usesK ? operand.inner : operand.outer) = (usesK ? operand.inner : operand.outer) + part;
   }
+  const int64_t widest = isFloat8(storedTypeOf(problem.graph, problem.operand(side, product))) ? 16 : 8;
   for (bool alongK : {true, false}) {
     std::optional<LaneForm> form =
-        laneForm(offset, alongK ? problem.dimK : outerDim, 8, [](unsigned) { return false; });
-    if (!form || form->stride != 1 || form->alignment(8) <= operand.vector)
+        laneForm(offset, alongK ? problem.dimK : outerDim, widest, [](unsigned) { return false; });
+    if (!form || form->stride != 1 || form->alignment(widest) <= operand.vector)
       continue;
     operand.contiguousK = alongK;
-    operand.vector = form->alignment(8);
+    operand.vector = form->alignment(widest);
   }
   return operand;
 }
@@ -97,7 +112,7 @@ MatmulPrinter::MatmulPrinter(const Region &region, const MatmulProblem &problem,
   std::vector<Scalar> values;
   for (const ir::ScalarOutput &output : problem.graph.graph.outputs)
     values.push_back(output.value);
-  loads = chunk.loadsOf(values, {problem.product});
+  loads = chunk.loadsOf(values, {problem.products.begin(), problem.products.end()});
   for (unsigned dim = 0; dim < problem.dimM; ++dim)
     dimNames.push_back("d" + std::to_string(dim));
   dimNames.append({"m", "n", "k"});
@@ -143,13 +158,26 @@ void MatmulPrinter::writeOperand(const MatrixOperand &operand, StringRef name, S
   writer.line();
 }
 
+std::string MatmulPrinter::writeRightOperands(StringRef one, StringRef two) {
+  std::string names, inputs;
+  for (unsigned product = 0; product < problem.count(); ++product) {
+    MatrixOperand operand = MatrixOperand::of(problem, 1, product);
+    StringRef name = product == 0 ? "B" : "C";
+    writeOperand(operand, name, "n");
+    names += name.str() + ", ";
+    inputs += (product == 0 ? "in" : ", in") + std::to_string(operand.input);
+  }
+  return (problem.count() == 1 ? one : two).str() + "<" + names + storedType(problem.elementType(1)).str() + ">{" +
+         inputs + "}";
+}
+
 static const char *const epiloguePlace = "Index batch, Index m, Index n, int lanes) const";
 
 void MatmulPrinter::writeEpilogue() {
-  const std::string type = "Vector<float, " + std::to_string(vector) + ">";
   writer.open("struct Epilogue");
   writeEpilogueLoads();
-  writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + type + " &acc, " + epiloguePlace);
+  writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + sumsType() + " &acc, " +
+              epiloguePlace);
   ValuePrinter scope(problem.graph, writer, dimNames);
   writeEpilogueValues(scope);
   for (unsigned i = 0; i < problem.graph.graph.outputs.size(); ++i)
@@ -168,7 +196,7 @@ void MatmulPrinter::writeTileEpilogue(AffineExpr batch) {
   writeBatchSplit();
   writer.line("return " + indexText(batch, {{dimNames.begin(), dimNames.end()}, {}}) + ";");
   writer.close();
-  writer.open("__device__ __forceinline__ " + type + " compute(const Operands &x, const " + type + " &acc, " +
+  writer.open("__device__ __forceinline__ " + type + " compute(const Operands &x, const " + sumsType() + " &acc, " +
               epiloguePlace);
   ValuePrinter scope(problem.graph, writer, dimNames);
   writeEpilogueValues(scope);
@@ -192,6 +220,10 @@ void MatmulPrinter::writeEpilogueLoads() {
   writer.close();
 }
 
+std::string MatmulPrinter::sumsType() const {
+  return "Vector<float, " + std::to_string(vector * problem.count()) + ">";
+}
+
 /// Computes y0, y1, ... of a chunk.
 void MatmulPrinter::writeEpilogueValues(ValuePrinter &scope) {
   ArrayRef<ir::ScalarOutput> outputs = problem.graph.graph.outputs;
@@ -202,7 +234,8 @@ void MatmulPrinter::writeEpilogueValues(ValuePrinter &scope) {
   chunk.lanes(
       scope, [](Scalar) { return "x."; },
       [&](ValuePrinter &lane) {
-        lane.define(problem.product, "acc[j]");
+        for (auto [i, product] : llvm::enumerate(problem.products))
+          lane.define(product, i == 0 ? "acc[j]" : "acc[" + std::to_string(i * vector) + " + j]");
         for (auto [i, output] : llvm::enumerate(outputs)) {
           std::string value = lane.value(output.value);
           writer.line("y" + Twine(i) + "[j] = " + value + ";");
@@ -257,19 +290,19 @@ KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
 
 double matmulUs(const Region &region, const MatmulProblem &problem, const MatmulCost &cost, const ir::Target &target) {
   auto M = static_cast<double>(problem.M), N = static_cast<double>(problem.N), K = static_cast<double>(problem.K);
-  auto batches = static_cast<double>(problem.batches);
+  auto batches = static_cast<double>(problem.batches), products = static_cast<double>(problem.count());
   double tilesM = std::ceil(M / cost.tileM), tilesN = std::ceil(N / cost.tileN);
   double blocks = tilesM * tilesN * batches * cost.splits, slots = target.multiprocessors * cost.blocksPerSm;
   double waves = std::ceil(blocks / slots);
 
   // A partly filled wave still shares its SMs among fewer blocks.
   double resident = std::min(cost.blocksPerSm, std::ceil(blocks / target.multiprocessors));
-  double blockUs = 2 * cost.tileM * cost.tileN * (K / cost.splits) / (cost.flopsPerUsPerSm / resident);
+  double blockUs = 2 * cost.tileM * cost.tileN * products * (K / cost.splits) / (cost.flopsPerUsPerSm / resident);
   constexpr double startUs = 0.5; // First loads, and the last stores.
   double walkUs = waves * (std::max(blockUs, cost.latencyUs) + startUs);
 
   constexpr double l2Speedup = 1.9; // L2 over nominal HBM bandwidth.
-  double operands = (M * K * tilesN + K * N * tilesM) * cost.elementBytes * batches;
+  double operands = (M * K * tilesN + K * N * products * tilesM) * cost.elementBytes * batches;
   double l2Us = operands / (target.memoryBytesPerUs * l2Speedup);
   double bytes = region.bytesRead + region.bytesWritten;
   double inFlight = std::min(1.0, blocks / target.multiprocessors) * resident * cost.inFlightBytes;

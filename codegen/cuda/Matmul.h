@@ -8,21 +8,28 @@
 
 namespace kfuse::codegen::cuda {
 
-/// A region's product [batch..., M, N, K] in linear form.
+/// A region's product [batch..., M, N, K] in linear form, or its two of the same left operand: a gate and what
+/// it gates.
 struct MatmulProblem {
   LinearGraph graph;
-  ir::Scalar product; ///< The Contract node.
+  llvm::SmallVector<ir::Scalar, 2> products; ///< The Contract nodes.
   unsigned dimM, dimN, dimK;
   int64_t M, N, K, batches;
   std::vector<bool> isFixed; ///< Region::isFixed.
 
-  /// Nothing when the region is no single product.
+  /// Nothing when the region has no product, more than two, or two that do not share their left operand.
   static std::optional<MatmulProblem> of(const Region &region);
 
-  ir::Scalar operand(unsigned side) const { return graph[product].operands[side]; }
-  /// Stored type of an operand that is a load; f32 of one that is computed.
+  unsigned count() const { return products.size(); }
+  ir::Scalar operand(unsigned side, unsigned product = 0) const { return graph[products[product]].operands[side]; }
+  /// Whether some product reads the node as it is.
+  bool isOperand(ir::Scalar node) const;
+  /// Stored type of an operand that is a load; f32 of one that is computed. Of the right operands, the first's.
   DType elementType(unsigned side) const;
+  /// Whether `type` is that of all right operands.
+  bool isRightType(DType type) const;
 };
+inline constexpr const char *noProduct = "holds no matrix product, or several that do not share their left operand";
 
 /// An operand whose element (i, k) lies at outer(batch, i) + inner(batch, k) of an input; i is m for
 /// the left side, n for the right.
@@ -30,11 +37,11 @@ struct MatrixOperand {
   unsigned input = 0;
   mlir::AffineExpr outer, inner;
   bool contiguousK = true; ///< Neighbours in memory differ in k, not i.
-  int64_t vector = 1;      ///< Elements of an aligned access along that dimension; 1 if nothing is contiguous.
+  int64_t vector = 1;      ///< Elements of an aligned access along that dimension (at most 8, or 16 of 8 bits).
   bool isFixed = false;    ///< Never written in a run (Region::isFixed).
   std::string refusal;     ///< Why the operand is none of these, or "".
 
-  static MatrixOperand of(const MatmulProblem &problem, unsigned side);
+  static MatrixOperand of(const MatmulProblem &problem, unsigned side, unsigned product = 0);
 };
 
 /// Writes the source and plan around a product kernel.
@@ -49,6 +56,8 @@ public:
   void writeConfig(int64_t threads, llvm::ArrayRef<std::string> fields);
   /// `struct <name>`: where element (`outer`, k) of an operand lies; `outer` is "m" or "n".
   void writeOperand(const MatrixOperand &operand, llvm::StringRef name, llvm::StringRef outer);
+  /// `struct B`, and `struct C` of a second product. Returns "one<B, bf16>{in1}" or "two<B, C, bf16>{in1, in2}".
+  std::string writeRightOperands(llvm::StringRef one, llvm::StringRef two);
   /// `struct Epilogue`, one line per fused op: `apply` stores what it computes.
   void writeEpilogue();
   /// The same for a result that TMA writes: `compute` gives it back. `batch` is the result's batch coordinate.
@@ -65,6 +74,8 @@ public:
 private:
   void writeEpilogueLoads();
   void writeEpilogueValues(ValuePrinter &scope);
+  /// "Vector<float, 8>": the sums of a chunk, product by product.
+  std::string sumsType() const;
   bool isSplit() const { return config["split_k"] > 1; }
 
   const Region &region;

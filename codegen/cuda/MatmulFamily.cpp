@@ -49,8 +49,8 @@ public:
 
   /// Where the target has wgmma and the types are its own, why the product does not run on it.
   std::string remark(const Region &region, const ir::Target &target) const override {
-    bool isHalf = region.mathType == DType::F16 || region.mathType == DType::BF16;
-    if (target.capability != 90 || !isHalf)
+    bool isNarrow = isFloat(region.mathType) && region.mathType != DType::F32;
+    if (target.capability != 90 || !isNarrow)
       return "";
     ir::FusionDecision decision = matmulSm90Template().match(region, target);
     return decision ? "" : "not on wgmma: " + decision.reason();

@@ -135,7 +135,9 @@ public:
 ir::FusionDecision MatmulSimtTemplate::match(const Region &region, const ir::Target &) const {
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
   if (!problem)
-    return ir::FusionDecision::no("holds no single matrix product");
+    return ir::FusionDecision::no(noProduct);
+  if (problem->count() > 1)
+    return ir::FusionDecision::no("plain FMAs gain nothing from two products at once");
   double flops =
       2.0 * static_cast<double>(problem->M * problem->N) * static_cast<double>(problem->K * problem->batches);
   if (region.mathType != DType::F32 && flops > fewFlops)

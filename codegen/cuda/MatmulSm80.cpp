@@ -1,4 +1,5 @@
-// cuda.matmul_sm80: 16-bit matrix products on tensor cores through mma.sync and cp.async.
+// cuda.matmul_sm80: matrix products on tensor cores through mma.sync and cp.async. Operands have 16 bits; those
+// of 8 become f16, which holds their every value, on their way to shared memory.
 #include "codegen/cuda/Matmul.h"
 #include "codegen/cuda/Templates.h"
 
@@ -16,28 +17,33 @@ constexpr size_t mostCandidates = 48;
 
 int64_t threadsOf(const TileConfig &config) { return config["warps_m"] * config["warps_n"] * 32; }
 
+/// Columns of all products in a tile.
+int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) { return config["n"] * problem.count(); }
+
 /// The ring of tiles; the epilogue stages each warp's tile in f32 in the same memory, rows 8 floats apart.
-int64_t sharedBytes(const TileConfig &config) {
-  int64_t ring = config["stages"] * (config["m"] + config["n"]) * config["k"] * 2;
-  int64_t staging = config["warps_n"] * config["m"] * (config["n"] / config["warps_n"] + 8) * 4;
+int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
+  int64_t columns = columnsOf(problem, config);
+  int64_t ring = config["stages"] * (config["m"] + columns) * config["k"] * 2;
+  int64_t staging = config["warps_n"] * config["m"] * (columns / config["warps_n"] + 8) * 4;
   return std::max(ring, staging);
 }
 
-/// Accumulators, two sets of fragments, and about 56 for addresses and the loop.
-int64_t registersOf(const TileConfig &config) {
-  int64_t warpM = config["m"] / config["warps_m"], warpN = config["n"] / config["warps_n"];
-  return warpM * warpN / 32 + 2 * (warpM / 16 * 4 + warpN / 16 * 4) + 56;
+/// Accumulators, two sets of fragments, and about 56 for addresses and the loop; a second product's rows of B
+/// have addresses of their own.
+int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
+  int64_t warpM = config["m"] / config["warps_m"], warpN = columnsOf(problem, config) / config["warps_n"];
+  return warpM * warpN / 32 + 2 * (warpM / 16 * 4 + warpN / 16 * 4) + 56 + (problem.count() - 1) * 24;
 }
 
-int64_t blocksPerSm(const TileConfig &config, const ir::Target &target) {
-  int64_t byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes(config) + 1024);
-  int64_t registers = (registersOf(config) + 7) / 8 * 8 * threadsOf(config);
+int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
+  int64_t byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes(problem, config) + 1024);
+  int64_t registers = (registersOf(problem, config) + 7) / 8 * 8 * threadsOf(config);
   return std::min({byShared, target.registersPerSm / registers, target.threadsPerSm / threadsOf(config)});
 }
 
-bool fits(const TileConfig &config, const ir::Target &target) {
-  return sharedBytes(config) <= target.sharedBytesPerBlock && registersOf(config) <= 255 &&
-         blocksPerSm(config, target) >= 1;
+bool fits(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
+  return sharedBytes(problem, config) <= target.sharedBytesPerBlock && registersOf(problem, config) <= 255 &&
+         blocksPerSm(problem, config, target) >= 1;
 }
 
 /// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for
@@ -49,8 +55,8 @@ double mmaShare(const ir::Target &target) {
 }
 
 /// Share of that rate a warp tile reaches: small ones load more fragments for each product.
-double warpTileShare(const TileConfig &config) {
-  int64_t rows = config["m"] / config["warps_m"], columns = config["n"] / config["warps_n"];
+double warpTileShare(const MatmulProblem &problem, const TileConfig &config) {
+  int64_t rows = config["m"] / config["warps_m"], columns = columnsOf(problem, config) / config["warps_n"];
   auto warpM = static_cast<double>(rows), warpN = static_cast<double>(columns);
   double loadsPerProduct = 1 / warpM + 1 / warpN; // 1/32 at 64 x 64.
   return std::min(0.95, 1.2 / (1 + 10 * loadsPerProduct));
@@ -59,8 +65,8 @@ double warpTileShare(const TileConfig &config) {
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  double perSm = target.halfFlopsPerUs * mmaShare(target) * warpTileShare(config) / target.multiprocessors;
-  double resident = static_cast<double>(blocksPerSm(config, target));
+  double perSm = target.halfFlopsPerUs * mmaShare(target) * warpTileShare(problem, config) / target.multiprocessors;
+  double resident = static_cast<double>(blocksPerSm(problem, config, target));
   double warps = resident * static_cast<double>(threadsOf(config)) / 32;
   MatmulCost cost;
   cost.tileM = static_cast<double>(config["m"]);
@@ -68,12 +74,15 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   cost.splits = static_cast<double>(config["split_k"]);
   cost.flopsPerUsPerSm = perSm * std::min(1.0, 0.5 + warps / 16); // Eight warps hide each other's waits.
   cost.blocksPerSm = resident;
-  cost.elementBytes = 2;
+  cost.elementBytes = static_cast<double>(byteWidth(problem.elementType(1)));
   // The slowest warp issues at least its own products, 29 ns for 16 of K and up to 32 x 32 of them.
-  const int64_t warpM = config["m"] / config["warps_m"], warpN = config["n"] / config["warps_n"];
+  const int64_t warpM = config["m"] / config["warps_m"], warpN = columnsOf(problem, config) / config["warps_n"];
   const auto warpTile = static_cast<double>(warpM * warpN);
   cost.latencyUs = static_cast<double>(problem.K) / cost.splits / 16 * 0.029 * std::max(1.0, warpTile / 1024);
-  cost.inFlightBytes = 0.54 * static_cast<double>(config["stages"] * (config["m"] + config["n"]) * config["k"] * 2);
+  // Elements of 8 bits pass through registers: a stage or so is under way.
+  const double stages = cost.elementBytes < 2 ? 1 : static_cast<double>(config["stages"]);
+  const auto stage = static_cast<double>((config["m"] + columnsOf(problem, config)) * config["k"]);
+  cost.inFlightBytes = 0.54 * stages * stage * cost.elementBytes;
   return matmulUs(region, problem, cost, target);
 }
 
@@ -91,17 +100,24 @@ public:
 ir::FusionDecision MatmulSm80Template::match(const Region &region, const ir::Target &target) const {
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
   if (!problem)
-    return ir::FusionDecision::no("holds no single matrix product");
+    return ir::FusionDecision::no(noProduct);
   if (target.capability < 80)
     return ir::FusionDecision::no("needs sm_80, the target is " + target.name);
-  for (unsigned side : {0, 1})
-    if (MatrixOperand operand = MatrixOperand::of(*problem, side); !operand.refusal.empty())
-      return ir::FusionDecision::no(operand.refusal);
-  DType type = problem->elementType(0);
-  if (type != problem->elementType(1) || (type != DType::F16 && type != DType::BF16))
-    return ir::FusionDecision::no("multiplies " + std::string(toString(type)) + " by " +
-                                  std::string(toString(problem->elementType(1))) +
-                                  ", tensor cores take f16 or bf16 pairs");
+  if (MatrixOperand left = MatrixOperand::of(*problem, 0); !left.refusal.empty())
+    return ir::FusionDecision::no(left.refusal);
+  const MatrixOperand first = MatrixOperand::of(*problem, 1);
+  for (unsigned product = 0; product < problem->count(); ++product) {
+    MatrixOperand right = MatrixOperand::of(*problem, 1, product);
+    if (!right.refusal.empty())
+      return ir::FusionDecision::no(right.refusal);
+    if (right.contiguousK != first.contiguousK)
+      return ir::FusionDecision::no("the right operands are contiguous along different dimensions");
+  }
+  DType left = problem->elementType(0), right = problem->elementType(1);
+  bool areHalf = left == right && (left == DType::F16 || left == DType::BF16);
+  if ((!areHalf && !(isFloat8(left) && isFloat8(right))) || !problem->isRightType(right))
+    return ir::FusionDecision::no("multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
+                                  ", tensor cores take pairs of f16, of bf16 or of 8-bit floats");
   return printable(region);
 }
 
@@ -127,7 +143,7 @@ std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, con
         for (int64_t raster : {8, 1}) {
           bool isIdleSplit = splits > 1 && (blocks * splits > 4 * target.multiprocessors || tilesK < 2 * splits);
           bool sameRaster = raster > 1 && ceilDiv(problem.M, tile.m) == 1;
-          if (isIdleSplit || sameRaster)
+          if (isIdleSplit || sameRaster || (splits > 1 && problem.count() > 1))
             continue;
           TileConfig config{{"m", tile.m},
                             {"n", tile.n},
@@ -137,7 +153,7 @@ std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, con
                             {"warps_n", tile.warpsN},
                             {"split_k", splits},
                             {"raster", raster}};
-          if (fits(config, target))
+          if (fits(problem, config, target))
             ranked.emplace_back(estimate(region, problem, config, target), config);
         }
   }
@@ -147,21 +163,23 @@ std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, con
 Result<KernelPlan> MatmulSm80Template::emit(const Region &region, const TileConfig &config,
                                             const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
-  MatrixOperand a = MatrixOperand::of(problem, 0), b = MatrixOperand::of(problem, 1);
+  MatrixOperand a = MatrixOperand::of(problem, 0);
+  const DType type = problem.elementType(0);
   MatmulPrinter printer(region, problem, config, target, epilogueVector);
   printer.writeHead("gemm_sm80.cuh");
-  printer.writeConfig(threadsOf(config), {("using Element = " + storedType(problem.elementType(0)) + ";").str(),
-                                          "static constexpr int stages = " + std::to_string(config["stages"]) +
-                                              ", warpsM = " + std::to_string(config["warps_m"]) +
-                                              ", warpsN = " + std::to_string(config["warps_n"]) + ";"});
+  printer.writeConfig(threadsOf(config),
+                      {("using Element = " + storedType(isFloat8(type) ? DType::F16 : type) + ";").str(),
+                       "static constexpr int stages = " + std::to_string(config["stages"]) +
+                           ", warpsM = " + std::to_string(config["warps_m"]) +
+                           ", warpsN = " + std::to_string(config["warps_n"]) + ";"});
   printer.writeOperand(a, "A", "m");
-  printer.writeOperand(b, "B", "n");
+  const std::string right = printer.writeRightOperands("Matrix", "TwoMatrices");
   printer.writeEpilogue();
   printer.writeEntries([&](const std::string &epilogue) {
-    return "gemm<Config, A, B>(in" + std::to_string(a.input) + ", in" + std::to_string(b.input) + ", " + epilogue +
-           ");";
+    return "gemm<Config>(Matrix<A, " + storedType(type).str() + ">{in" + std::to_string(a.input) + "}, " + right +
+           ", " + epilogue + ");";
   });
-  return printer.plan(threadsOf(config), sharedBytes(config));
+  return printer.plan(threadsOf(config), sharedBytes(problem, config));
 }
 
 } // namespace

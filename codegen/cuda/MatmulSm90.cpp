@@ -1,4 +1,4 @@
-// cuda.matmul_sm90: 16-bit matrix products on Hopper's wgmma, fed by TMA, in persistent clusters.
+// cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters.
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/Tma.h"
 
@@ -12,28 +12,37 @@ using namespace mlir;
 namespace kfuse::codegen::cuda {
 namespace {
 
-constexpr int64_t depth = 64, lineBytes = 128;
+constexpr int64_t lineBytes = 128;
 constexpr int64_t threads = 384; ///< A producer and two consumer warpgroups.
 constexpr int64_t consumerWarps = 8;
 constexpr int64_t mostStages = 8;
 constexpr size_t walksOfTile = 2; ///< Orders of its tiles that a shape of tile is offered with.
 constexpr size_t mostCandidates = 160;
 
-int64_t stageBytes(const TileConfig &config) { return (config["m"] + config["n"]) * lineBytes; }
+/// Columns of all products in a tile.
+int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) { return config["n"] * problem.count(); }
 
-/// Columns that a consumer warp stages at a time, with 16 rows of them.
-int64_t stagedColumns(const TileConfig &config) { return config["n"] % 64 == 0 ? 64 : config["n"] % 32 == 0 ? 32 : 16; }
-/// What the warps stage in f32 (device/warp_tile.cuh); two buffers of 16 bits take less (warp_store.cuh).
-int64_t stagingBytes(const TileConfig &config) { return consumerWarps * 16 * (stagedColumns(config) + 8) * 4; }
-
-int64_t sharedBytes(const TileConfig &config) {
-  int64_t barriers = (config["stages"] * 16 + 127) / 128 * 128;
-  return config["stages"] * stageBytes(config) + barriers + stagingBytes(config);
+int64_t stageBytes(const MatmulProblem &problem, const TileConfig &config) {
+  return (config["m"] + columnsOf(problem, config)) * lineBytes;
 }
 
-int64_t sumRegisters(const TileConfig &config) {
+/// Columns of a result that a consumer warp collects at a time for TMA, with 16 rows of them.
+int64_t storedColumns(const TileConfig &config) { return config["n"] % 64 == 0 ? 64 : config["n"] % 32 == 0 ? 32 : 16; }
+/// What the warps stage in f32 (device/warp_tile.cuh); two buffers of 16 bits take less (warp_store.cuh).
+int64_t stagingBytes(const MatmulProblem &problem, const TileConfig &config) {
+  const int64_t products = problem.count();
+  const int64_t staged = products == 1 ? storedColumns(config) : std::min<int64_t>(storedColumns(config), 32);
+  return consumerWarps * products * 16 * (staged + 8) * 4;
+}
+
+int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
+  int64_t barriers = (config["stages"] * 16 + 127) / 128 * 128;
+  return config["stages"] * stageBytes(problem, config) + barriers + stagingBytes(problem, config);
+}
+
+int64_t sumRegisters(const MatmulProblem &problem, const TileConfig &config) {
   int64_t warpgroupRows = config["pingpong"] ? config["m"] : config["m"] / 2;
-  return warpgroupRows / 64 * config["n"] / 2;
+  return warpgroupRows / 64 * columnsOf(problem, config) / 2;
 }
 
 /// How many clusters of this size an H100 or H200 holds at a time: its groups of SMs are not all whole
@@ -63,18 +72,20 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double l2Speedup = 2.0;    // L2 over nominal HBM bandwidth.
   constexpr double storeSpeedup = 0.6; // The same for what an epilogue writes.
   constexpr double memoryShare = 0.83; // Of the nominal HBM bandwidth, while tiles come and go.
-  constexpr double stageUs = 0.28;     // At least, for 64 of K.
+  constexpr double stageUs = 0.28;     // At least, for a line of K.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
   const double tileM = of("m"), tileN = of("n"), clusterM = of("cluster_m"), clusterN = of("cluster_n");
-  const auto stages = static_cast<double>(ceilDiv(problem.K, depth));
-  const double K = stages * depth, clusters = static_cast<double>(grid.clusters);
-  const double active = clusters * clusterM * clusterN;
-  const double rate = target.halfFlopsPerUs * sustained / target.multiprocessors;
+  const auto products = static_cast<double>(problem.count()), columns = tileN * products;
+  const DType type = problem.elementType(0);
+  const auto stages = static_cast<double>(ceilDiv(problem.K, depthOf(type)));
+  const double K = stages * static_cast<double>(depthOf(type)), bytesK = stages * lineBytes;
+  const double clusters = static_cast<double>(grid.clusters), active = clusters * clusterM * clusterN;
+  const double rate = target.matmulFlopsPerUs(type) * sustained / target.multiprocessors;
 
   // Instructions narrower than 128 columns read more of A than they multiply.
-  const double mathUs = 2 * tileM * tileN * K / (rate * std::min(1.0, 0.365 + tileN / 210));
-  const double loaded = (tileM / clusterN + tileN / clusterM) * K * 2;
+  const double mathUs = 2 * tileM * columns * K / (rate * std::min(1.0, 0.365 + columns / 210));
+  const double loaded = (tileM / clusterN + columns / clusterM) * bytesK;
   const double l2Us = loaded * active / (target.memoryBytesPerUs * l2Speedup);
   const double storeUs = tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup);
   const double tileUs = std::max({mathUs, l2Us, stages * stageUs});
@@ -89,8 +100,9 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double patchM = tileM * clusterM * (alongN ? across : along),
                patchN = tileN * clusterN * (alongN ? along : across);
   const double patch =
-      std::min(patchM, static_cast<double>(problem.M)) + std::min(patchN, static_cast<double>(problem.N));
-  const double hbmBytes = std::max(waves * patch * K * 2 + region.bytesWritten, region.bytesRead + region.bytesWritten);
+      std::min(patchM, static_cast<double>(problem.M)) + products * std::min(patchN, static_cast<double>(problem.N));
+  const double hbmBytes =
+      std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten);
   const double hbmUs = hbmBytes / (target.memoryBytesPerUs * memoryShare);
   return target.launchUs + std::max(walkUs, hbmUs) + 0.07 * std::min(walkUs, hbmUs);
 }
@@ -98,7 +110,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
 /// The result as TMA writes it, if it does: with 192 sums a thread, a bias beside them would spill.
 std::optional<TmaResult> resultThroughTma(const Region &region, const MatmulProblem &problem,
                                           const TileConfig &config) {
-  if (sumRegisters(config) > 176 && region.graph.inputs.size() > 2)
+  if (sumRegisters(problem, config) > 176 && region.graph.inputs.size() > problem.count() + 1)
     return std::nullopt;
   return TmaResult::of(problem);
 }
@@ -150,23 +162,32 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
   MatmulProblem problem = *MatmulProblem::of(region);
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
+  const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
   // With a residual or the like in flight, 192 sums a thread spill.
-  const int64_t mostSums = region.graph.inputs.size() > 3 ? 176 : 192;
+  const int64_t mostSums = static_cast<int64_t>(region.graph.inputs.size()) > products + 2 ? 176 : 192;
   std::vector<std::pair<double, TileConfig>> ranked;
   for (const Tile &tile : tiles)
     for (auto [clusterM, clusterN] : clusters) {
-      if (!dividesInto(tile.m, clusterN, rowsAlongK) || !dividesInto(tile.n, clusterM, columnsAlongK))
+      const int64_t n = tile.n / products; // The epilogue takes pieces of 16 columns of each product.
+      if (n % 16 != 0 || !dividesInto(tile.m, clusterN, rowsAlongK) || !dividesInto(n, clusterM, columnsAlongK))
         continue;
-      if ((clusterM > 1 && problem.M <= tile.m) || (clusterN > 1 && problem.N <= tile.n))
+      if ((clusterM > 1 && problem.M <= tile.m) || (clusterN > 1 && problem.N <= n))
         continue;
-      if ((tile.m >= 2 * problem.M && tile.m > 64) || (tile.n >= 2 * problem.N && tile.n > 64))
+      if ((tile.m >= 2 * problem.M && tile.m > 64) || (n >= 2 * problem.N && n > 64))
         continue;
-      TileConfig config{{"m", tile.m},           {"n", tile.n},           {"k", depth},   {"pingpong", tile.pingPong},
-                        {"cluster_m", clusterM}, {"cluster_n", clusterN}, {"split_k", 1}, {"stages", mostStages},
-                        {"raster", 1},           {"raster_n", 0}};
-      while (config["stages"] > 2 && sharedBytes(config) > target.sharedBytesPerBlock)
+      TileConfig config{{"m", tile.m},
+                        {"n", n},
+                        {"k", depth},
+                        {"pingpong", tile.pingPong},
+                        {"cluster_m", clusterM},
+                        {"cluster_n", clusterN},
+                        {"split_k", 1},
+                        {"stages", mostStages},
+                        {"raster", 1},
+                        {"raster_n", 0}};
+      while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock)
         config = config.with("stages", config["stages"] - 1);
-      if (config["stages"] < 3 || sumRegisters(config) > mostSums)
+      if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
         continue;
       std::vector<std::pair<double, TileConfig>> walks;
       for (const TileConfig &walk : rasters(config, gridOf(problem, config, target)))
@@ -181,8 +202,8 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
 Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConfig &config,
                                             const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
-  TmaOperand rows = TmaOperand::of(problem, 0), columns = TmaOperand::of(problem, 1);
-  const DType type = problem.elementType(0);
+  const TmaSide rows = sideOf(problem, 0), columns = sideOf(problem, 1);
+  const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
   const Grid grid = gridOf(problem, config, target);
   const std::optional<TmaResult> result = resultThroughTma(region, problem, config);
@@ -192,13 +213,14 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
   printer.writeConfig(threads,
                       {field("int " + number("rows", problem.M) + ", " + number("columns", problem.N)),
-                       field("int tileRows = tileM, tileColumns = tileN, " + number("stages", config["stages"])),
+                       field("int tileRows = tileM, tileColumns = " + std::string(problem.count() > 1 ? "2 * " : "") +
+                             "tileN, " + number("stages", config["stages"])),
                        field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
                        field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
                              ", rasterColumns = " + (config["raster_n"] ? "true" : "false"))});
-  writeTmaOperand(printer, rows, "Rows");
-  writeTmaOperand(printer, columns, "Columns");
-  writeProduct(printer.out(), type, config["n"], rows.matrix.contiguousK, columns.matrix.contiguousK);
+  const TmaArgument rowsArgument = writeTmaSide(printer, rows, "Rows"),
+                    columnsArgument = writeTmaSide(printer, columns, "Columns");
+  writeProduct(printer.out(), rowsType, columnsType, columnsOf(problem, config), rows, columns);
   if (result)
     printer.writeTileEpilogue(result->batch);
   else
@@ -206,14 +228,15 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   printer.writeEntries(
       [&](const std::string &epilogue) {
         std::string finish = result ? "ToTiles<Epilogue>{" + epilogue + ", &resultMap}" : epilogue;
-        return "gemmSm90<Config, Rows, Columns, Product>(rowsMap, columnsMap, " + finish + ");";
+        return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish + ");";
       },
-      std::string(tensorMapParameters) + (result ? "const __grid_constant__ TensorMap resultMap, " : ""));
-  KernelPlan plan = printer.plan(threads, sharedBytes(config));
-  std::vector<TensorMapRecipe> maps{rows.recipe(type, config["m"] / clusterN),
-                                    columns.recipe(type, config["n"] / clusterM)};
+      rowsArgument.parameters + columnsArgument.parameters +
+          (result ? "const __grid_constant__ TensorMap resultMap, " : ""));
+  KernelPlan plan = printer.plan(threads, sharedBytes(problem, config));
+  std::vector<TensorMapRecipe> maps = recipesOf(rows, rowsType, config["m"], clusterN);
+  llvm::append_range(maps, recipesOf(columns, columnsType, columnsOf(problem, config), clusterM));
   if (result)
-    maps.push_back(result->recipe(static_cast<uint32_t>(stagedColumns(config))));
+    maps.push_back(result->recipe(static_cast<uint32_t>(storedColumns(config))));
   passTensorMaps(plan, std::move(maps));
   Launch &launch = plan.launches.front();
   launch.grid = {static_cast<uint32_t>(grid.clusters * clusterM * clusterN), 1, 1};

@@ -53,10 +53,12 @@ BatchCoordinate batchCoordinate(ArrayRef<ir::IndexTerm> terms, MLIRContext *cont
 
 } // namespace
 
-TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side) {
+TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side, unsigned product) {
   TmaOperand operand;
-  operand.matrix = MatrixOperand::of(problem, side);
-  const std::string name = side == 0 ? "the left operand " : "the right operand ";
+  operand.matrix = MatrixOperand::of(problem, side, product);
+  const std::string name = side == 0      ? "the left operand "
+                           : product == 0 ? "the right operand "
+                                          : "the second right operand ";
   auto refuse = [&](const std::string &why) {
     operand.refusal = name + why;
     return operand;
@@ -116,15 +118,15 @@ std::optional<TmaResult> TmaResult::of(const MatmulProblem &problem) {
     return std::nullopt;
   for (auto [id, node] : llvm::enumerate(graph.nodes)) {
     ir::Scalar load{static_cast<int>(id)};
-    bool isOperand = load == problem.operand(0) || load == problem.operand(1);
-    if (node.kind == ir::ScalarNode::Kind::Load && !isOperand && problem.graph.dependsOn(load, problem.dimM))
+    bool isMatrix = problem.graph.dependsOn(load, problem.dimM) && problem.graph.dependsOn(load, problem.dimN);
+    if (node.kind == ir::ScalarNode::Kind::Load && !problem.isOperand(load) && isMatrix)
       return std::nullopt;
   }
 
   // All of a lane's sums are finished in unrolled code: a long epilogue would spill and compile for seconds.
   constexpr double mostInstructions = 12;
-  if (instructionsOf(problem.graph, {output.value}, [&](ir::Scalar s) { return s == problem.product; }) >
-      mostInstructions)
+  if (instructionsOf(problem.graph, {output.value},
+                     [&](ir::Scalar s) { return llvm::is_contained(problem.products, s); }) > mostInstructions)
     return std::nullopt;
 
   int64_t ofM = 0, ofN = 0, offset = 0, none = 0;
@@ -169,16 +171,27 @@ TensorMapRecipe TmaResult::recipe(std::uint32_t columns) const {
 ir::FusionDecision takenByWgmma(const Region &region, const ir::Target &target) {
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
   if (!problem)
-    return ir::FusionDecision::no("holds no single matrix product");
+    return ir::FusionDecision::no(noProduct);
   if (target.capability != 90)
     return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
-  DType type = problem->elementType(0);
-  if (type != problem->elementType(1) || (type != DType::F16 && type != DType::BF16))
-    return ir::FusionDecision::no("multiplies " + std::string(toString(type)) + " by " +
-                                  std::string(toString(problem->elementType(1))) + ", wgmma takes f16 or bf16 pairs");
-  for (unsigned side : {0, 1})
-    if (TmaOperand operand = TmaOperand::of(*problem, side); !operand.refusal.empty())
-      return ir::FusionDecision::no(operand.refusal);
+  DType left = problem->elementType(0), right = problem->elementType(1);
+  bool areHalf = left == right && (left == DType::F16 || left == DType::BF16);
+  bool areFloat8 = isFloat8(left) && isFloat8(right);
+  if ((!areHalf && !areFloat8) || !problem->isRightType(right))
+    return ir::FusionDecision::no("multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
+                                  ", wgmma takes pairs of f16, of bf16 or of 8-bit floats");
+  for (unsigned side : {0, 1}) {
+    TmaSide operands = sideOf(*problem, side);
+    for (const TmaOperand &operand : operands) {
+      if (!operand.refusal.empty())
+        return ir::FusionDecision::no(operand.refusal);
+      if (areFloat8 && !operand.matrix.contiguousK)
+        return ir::FusionDecision::no(std::string(side == 0 ? "the left" : "the right") +
+                                      " operand is not contiguous along K, which wgmma needs of 8-bit floats");
+      if (operand.matrix.contiguousK != operands.front().matrix.contiguousK)
+        return ir::FusionDecision::no("the right operands are contiguous along different dimensions");
+    }
+  }
   return printable(region);
 }
 
@@ -189,7 +202,16 @@ void passTensorMaps(KernelPlan &plan, std::vector<TensorMapRecipe> maps) {
     args.insert(args.begin(), {KernelArg::Kind::TensorMap, map});
 }
 
-void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, llvm::StringRef name) {
+int64_t depthOf(DType type) { return lineBytes / static_cast<int64_t>(byteWidth(type)); }
+
+TmaSide sideOf(const MatmulProblem &problem, unsigned side) {
+  TmaSide operands;
+  for (unsigned product = 0; product < (side == 0 ? 1 : problem.count()); ++product)
+    operands.push_back(TmaOperand::of(problem, side, product));
+  return operands;
+}
+
+static void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, const std::string &name) {
   SourceWriter &writer = printer.out();
   IndexNames names{{printer.names().begin(), printer.names().end()}, {}};
   writer.open("struct " + name);
@@ -203,22 +225,63 @@ void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, llvm::St
   writer.line();
 }
 
-void writeProduct(SourceWriter &writer, DType type, int64_t columns, bool rowsContiguousK, bool columnsContiguousK) {
-  const int64_t sums = columns / 2;
-  const std::string element(toString(type));
+TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name) {
+  const std::string variable = StringRef(name).lower();
+  TmaArgument argument;
+  SmallVector<std::string, 2> structs, maps;
+  for (const TmaOperand &operand : side) {
+    const char *other = structs.empty() ? "" : "Other";
+    structs.push_back(other + name);
+    maps.push_back("{&" + variable + other + "Map}");
+    writeTmaOperand(printer, operand, structs.back());
+    argument.parameters += "const __grid_constant__ TensorMap " + variable + other + "Map, ";
+  }
+  argument.value = side.size() == 1 ? "Side<" + structs[0] + ">" + maps[0]
+                                    : "TwoSides<" + llvm::join(structs, ", ") + ">{" + llvm::join(maps, ", ") + "}";
+  return argument;
+}
+
+std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts) {
+  std::vector<TensorMapRecipe> recipes;
+  for (const TmaOperand &operand : side)
+    recipes.push_back(operand.recipe(type, tileRows / static_cast<int64_t>(side.size()) / parts));
+  return recipes;
+}
+
+/// "bf16", "e4m3": what PTX calls the type.
+static StringRef instructionType(DType type) {
+  switch (type) {
+  case DType::F16:
+    return "f16";
+  case DType::BF16:
+    return "bf16";
+  case DType::F8E4M3:
+    return "e4m3";
+  default:
+    assert(type == DType::F8E5M2 && "takenByWgmma refuses the others");
+    return "e5m2";
+  }
+}
+
+void writeProduct(SourceWriter &writer, DType rowsType, DType columnsType, int64_t columns, const TmaSide &rows,
+                  const TmaSide &columnsSide) {
+  const int64_t sums = columns / 2, step = 32 / static_cast<int64_t>(byteWidth(rowsType));
   SmallVector<std::string> places, operands;
   for (int64_t i = 0; i < sums; ++i) {
     places.push_back("%" + std::to_string(i));
     operands.push_back("\"+f\"(d[" + std::to_string(i) + "])");
   }
   auto place = [&](int64_t i) { return "%" + std::to_string(sums + i); };
+  auto transposed = [](const TmaSide &side) { return side.front().matrix.contiguousK ? ", 0" : ", 1"; };
+  // Only operands of 16 bits may be transposed, and only their instruction says so.
+  std::string layouts = step == 16 ? std::string(transposed(rows)) + transposed(columnsSide) : "";
   writer.open("struct Product");
   writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(sums) +
               "], unsigned long long rows, unsigned long long columns, int accumulate)");
   writer.line("asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + place(2) +
-              ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k16.f32." + element + "." + element +
-              " {" + llvm::join(places, ", ") + "}, " + place(0) + ", " + place(1) + ", p, 1, 1, " +
-              (rowsContiguousK ? "0" : "1") + ", " + (columnsContiguousK ? "0" : "1") + ";\\n\\t}\"");
+              ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k" + Twine(step) + ".f32." +
+              instructionType(rowsType) + "." + instructionType(columnsType) + " {" + llvm::join(places, ", ") + "}, " +
+              place(0) + ", " + place(1) + ", p, 1, 1" + layouts + ";\\n\\t}\"");
   writer.line("             : " + llvm::join(operands, ", "));
   writer.line("             : \"l\"(rows), \"l\"(columns), \"r\"(accumulate));");
   writer.close();

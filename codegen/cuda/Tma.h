@@ -15,9 +15,9 @@ struct TmaOperand {
   std::uint64_t rows = 0, depth = 0, batches = 0; ///< Extents of the row, of k and of the batch coordinate.
   std::uint64_t strideBytes = 0, batchBytes = 0, offsetBytes = 0;
 
-  static TmaOperand of(const MatmulProblem &problem, unsigned side);
+  static TmaOperand of(const MatmulProblem &problem, unsigned side, unsigned product = 0);
 
-  /// The recipe for boxes of a line (64 elements of 16 bits) along the contiguous dimension: `tileRows` of them,
+  /// The recipe for boxes of a line (128 bytes) along the contiguous dimension: `tileRows` of them,
   /// or a panel's 64 where that dimension is the rows.
   TensorMapRecipe recipe(DType type, std::int64_t tileRows) const;
 };
@@ -29,28 +29,41 @@ struct TmaResult {
   mlir::AffineExpr batch;
   std::uint64_t M = 0, N = 0, batches = 0, strideBytes = 0, batchBytes = 0, offsetBytes = 0;
 
-  /// Nothing unless there is one result, of 16 bits, dense along N, and a short epilogue that reads nothing
-  /// along M: two columns a lane are too few to read a residual with.
+  /// Nothing unless there is one result, of 16 bits, dense along N, and a short epilogue that reads no matrix:
+  /// two columns a lane are too few to read a residual with. A scale a row or column is not much.
   static std::optional<TmaResult> of(const MatmulProblem &problem);
 
   /// The recipe for boxes of `columns` by 16 rows, as a warp collects them.
   TensorMapRecipe recipe(std::uint32_t columns) const;
 };
 
-/// `struct Product` with one wgmma of 64 x `columns` x 16 on operands of `type`: the instruction names
-/// every accumulator, so each width is a text of its own.
-void writeProduct(SourceWriter &writer, DType type, int64_t columns, bool rowsContiguousK, bool columnsContiguousK);
+/// The sides of a product as an instruction takes them: a left operand, or the right ones of every product.
+using TmaSide = std::vector<TmaOperand>;
+TmaSide sideOf(const MatmulProblem &problem, unsigned side);
+
+/// `struct Product` with one wgmma of 64 x `columns` x 32 bytes: the instruction names every accumulator, so each
+/// width is a text of its own.
+void writeProduct(SourceWriter &writer, DType rowsType, DType columnsType, int64_t columns, const TmaSide &rows,
+                  const TmaSide &columnsSide);
+
+/// Elements of K in a line of 128 bytes.
+int64_t depthOf(DType type);
 
 /// Whether wgmma fed by TMA takes the region on the target; why not.
 ir::FusionDecision takenByWgmma(const Region &region, const ir::Target &target);
 
-/// `struct <name>`: which of the operand's dimensions is contiguous, and its batch coordinate.
-void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, llvm::StringRef name);
+/// A side as the kernel is given it.
+struct TmaArgument {
+  std::string parameters; ///< Of the entry, before its buffers: "const __grid_constant__ TensorMap rowsMap, ".
+  std::string value;      ///< "Side<Rows>{&rowsMap}".
+};
+/// Writes `struct <name>` (and "Other<name>"): which of the operand's dimensions is contiguous, and its batch
+/// coordinate.
+TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name);
+/// Recipes for a tile of `tileRows` rows or columns of all operands together, brought in `parts`.
+std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts);
 
-/// The entry's parameters before its buffers ...
-inline constexpr const char *tensorMapParameters =
-    "const __grid_constant__ TensorMap rowsMap, const __grid_constant__ TensorMap columnsMap, ";
-/// ... and their values, in order, for the plan's first launch.
+/// Passes the values of the maps' parameters, in order, to the plan's first launch.
 void passTensorMaps(KernelPlan &plan, std::vector<TensorMapRecipe> maps);
 
 } // namespace kfuse::codegen::cuda

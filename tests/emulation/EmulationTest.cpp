@@ -75,6 +75,12 @@ TEST_CASE("Emulated cuda.matmul_sm80: right for every layout, edge and split") {
   checkAll({matmulCases("f16")[6]}, codegen::cuda::matmulSm80Template(), 1);
 }
 
+TEST_CASE("Emulated cuda.matmul_sm80: right for 8-bit floats with scales, and for two products at once") {
+  checkAll(scaledMatmulCases(), codegen::cuda::matmulSm80Template(), 2);
+  for (const char *type : {"bf16", "f8E4M3FN"})
+    checkAll(gatedCases(type), codegen::cuda::matmulSm80Template(), 2);
+}
+
 TEST_CASE("Emulated cuda.matmul_simt: right in f32 and with computed operands") {
   checkAll(matmulCases("f32"), codegen::cuda::matmulSimtTemplate(), 2);
   checkAll({matmulCases("bf16")[4]}, codegen::cuda::matmulSimtTemplate(), 1);
@@ -84,4 +90,7 @@ TEST_CASE("Emulated cuda.matmul_simt: right in f32 and with computed operands") 
 TEST_CASE("Emulated cuda.gemv: right in every type for few rows") {
   for (const char *type : {"bf16", "f16", "f32"})
     checkAll({fewRowCases(type)[0], fewRowCases(type)[1]}, codegen::cuda::gemvTemplate(), 3);
+  checkAll({scaledMatmulCases()[6], scaledMatmulCases()[7]}, codegen::cuda::gemvTemplate(), 3);
+  for (const char *type : {"bf16", "f32", "f8E4M3FN"})
+    checkAll({gatedCases(type)[3]}, codegen::cuda::gemvTemplate(), 3);
 }

@@ -119,6 +119,14 @@ func.func @f(%a: tensor<250x1024xf16>, %b: tensor<1000x1024xf16>) -> tensor<250x
 })"}};
 }
 
+codegen::KernelPlan planOf(const codegen::KernelTemplate &source, const codegen::Region &region,
+                           const codegen::TileConfig &config, const ir::Target &target, const std::string &name) {
+  Result<codegen::KernelPlan> plan = source.emit(region, config, target);
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  plan->name = name + " " + config.str();
+  return std::move(*plan);
+}
+
 /// Plans of `count` configs spread over the ranked space of the template that takes the region; of all
 /// configs where KFUSE_ALL_CONFIGS is set.
 std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::Target &target, std::size_t count) {
@@ -129,13 +137,9 @@ std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::
     REQUIRE(!configs.empty());
     count = std::getenv("KFUSE_ALL_CONFIGS") ? configs.size() : std::min(count, configs.size());
     std::vector<codegen::KernelPlan> plans;
-    for (std::size_t i = 0; i < count; ++i) {
-      const codegen::TileConfig &config = configs[i * (configs.size() - 1) / std::max<std::size_t>(1, count - 1)];
-      Result<codegen::KernelPlan> plan = source->emit(region, config, target);
-      REQUIRE_MESSAGE(plan, plan.error().message);
-      plan->name += " " + config.str();
-      plans.push_back(std::move(*plan));
-    }
+    for (std::size_t i = 0; i < count; ++i)
+      plans.push_back(planOf(*source, region, configs[i * (configs.size() - 1) / std::max<std::size_t>(1, count - 1)],
+                             target, region.name));
     return plans;
   }
   FAIL("no template takes the region");
@@ -175,10 +179,7 @@ std::vector<codegen::KernelPlan> everySchedule(const codegen::KernelTemplate &so
   for (const codegen::TileConfig &config : source.candidates(region.region, target)) {
     if (!seen.insert(config.has("raster") ? config.with("raster", 1).with("raster_n", 0) : config).second)
       continue;
-    Result<codegen::KernelPlan> plan = source.emit(region.region, config, target);
-    REQUIRE_MESSAGE(plan, plan.error().message);
-    plan->name += " " + config.str();
-    plans.push_back(std::move(*plan));
+    plans.push_back(planOf(source, region.region, config, target, given.name));
   }
   return plans;
 }
@@ -195,6 +196,37 @@ TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
     compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), **compiler);
   for (const TemplateCase &given : fewTileCases())
     compileAll(everySchedule(codegen::cuda::matmulSm90SplitTemplate(), given), **compiler);
+}
+
+TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every way, without spills") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler) {
+    MESSAGE("skipped: " << compiler.error().message);
+    return;
+  }
+  using namespace codegen::cuda;
+  std::vector<codegen::KernelPlan> all;
+  // Configs all over the space of a way that takes the product.
+  auto add = [&](const std::vector<TemplateCase> &cases, const codegen::KernelTemplate &way, const char *target,
+                 std::size_t count) {
+    for (const TemplateCase &source : cases) {
+      RegionCase given(source);
+      const ir::Target &on = *ir::findTarget(target);
+      if (!way.match(given.region, on))
+        continue;
+      std::vector<codegen::TileConfig> configs = way.candidates(given.region, on);
+      count = std::min(count, configs.size());
+      for (std::size_t i = 0; i < count; ++i)
+        all.push_back(planOf(way, given.region, configs[i * (configs.size() - 1) / std::max<std::size_t>(1, count - 1)],
+                             on, source.name));
+    }
+  };
+  add(pairwiseProducts(4096, 4096, 4096), matmulSm90Template(), "sm_90a", 4);
+  add(pairwiseProducts(32, 4096, 4096), matmulSm90SplitTemplate(), "sm_90a", 3);
+  add(pairwiseProducts(512, 1024, 1000), matmulSm80Template(), "sm_80", 2);
+  add(pairwiseProducts(512, 1024, 1000), matmulSm80Template(), "sm_100a", 1);
+  add(pairwiseProducts(2, 4096, 4096), gemvTemplate(), "sm_90a", 1);
+  compileAll(all, **compiler);
 }
 
 TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, without spills") {

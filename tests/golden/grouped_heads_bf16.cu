@@ -73,5 +73,5 @@ struct Epilogue {
 };
 
 extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_mul(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, bf16 *__restrict__ out0) {
-  gemm<Config, A, B>(in0, in1, Epilogue{out0});
+  gemm<Config>(Matrix<A, bf16>{in0}, Matrix<B, bf16>{in1}, Epilogue{out0});
 }

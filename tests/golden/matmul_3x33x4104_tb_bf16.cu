@@ -14,7 +14,6 @@ struct Config {
   using Index = ::Index;
   static constexpr int M = 3, N = 33, K = 4104, batches = 1;
   static constexpr int tileM = 3, tileN = 4, tileK = 4104, threads = 256;
-  using Element = bf16;
   static constexpr int outputs = 2, split = 4, unroll = 2;
   static constexpr int splitK = 1, raster = 1, epilogueVector = 2, finishThreads = 256;
 };
@@ -61,5 +60,5 @@ struct Epilogue {
 };
 
 extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, bf16 *__restrict__ out0) {
-  gemv<Config, A, B>(in0, in1, Epilogue{out0});
+  gemv<Config, A>(in0, Weights<B, bf16>{in1}, Epilogue{out0});
 }

@@ -72,7 +72,7 @@ struct Epilogue {
 };
 
 extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_mul_cast(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, bf16 *__restrict__ out0, float *__restrict__ out1, float *workspace) {
-  gemm<Config, A, B>(in0, in1, StorePartials<Config>{workspace});
+  gemm<Config>(Matrix<A, bf16>{in0}, Matrix<B, bf16>{in1}, StorePartials<Config>{workspace});
 }
 
 extern "C" __global__ void __launch_bounds__(Config::finishThreads) kfuse_matmul_mul_cast_finish(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, bf16 *__restrict__ out0, float *__restrict__ out1, float *workspace) {

@@ -156,6 +156,35 @@ TEST_CASE("cuda.matmul_sm80: right in bf16 and f16 for every layout, edge and sp
   }
 }
 
+TEST_CASE("Two products at once: right in every way, type, layout and edge") {
+  using namespace codegen::cuda;
+  for (const char *type : {"bf16", "f16", "f8E4M3FN"}) {
+    checkAll(gatedCases(type), matmulSm80Template(), 6);
+    checkAll(gatedCases(type), gemvTemplate(), 6, true);
+    checkAll(largeGatedCases(type), matmulSm80Template(), 8);
+    if (!isHopper())
+      continue;
+    checkAll(gatedCases(type), matmulSm90Template(), 8, true);
+    checkAll(gatedCases(type), matmulSm90SplitTemplate(), 8, true);
+    checkAll(largeGatedCases(type), matmulSm90Template(), 16, true);
+    checkAll(largeGatedCases(type), matmulSm90SplitTemplate(), 16, true);
+  }
+}
+
+TEST_CASE("8-bit floats with scales: right in every way, layout and edge") {
+  using namespace codegen::cuda;
+  checkAll(scaledMatmulCases(), matmulSm80Template(), 6);
+  checkAll(scaledMatmulCases(), gemvTemplate(), 6, true);
+  checkAll(largeScaledMatmulCases(), matmulSm80Template(), 8);
+  checkAll(largeScaledMatmulCases(), gemvTemplate(), 8, true);
+  if (!isHopper())
+    return;
+  checkAll(scaledMatmulCases(), matmulSm90Template(), 8, true);
+  checkAll(scaledMatmulCases(), matmulSm90SplitTemplate(), 8, true);
+  checkAll(largeScaledMatmulCases(), matmulSm90Template(), 24, true);
+  checkAll(largeScaledMatmulCases(), matmulSm90SplitTemplate(), 24, true);
+}
+
 TEST_CASE("cuda.matmul_simt: right in f32 and with computed operands") {
   checkAll(matmulCases("f32"), codegen::cuda::matmulSimtTemplate(), 5);
   checkAll(largeMatmulCases("f32"), codegen::cuda::matmulSimtTemplate(), 10);

@@ -54,7 +54,8 @@ TEST_CASE("CUDA templates: each refuses what another takes, and says why") {
   CHECK(refusal(pointwiseTemplate(), matmul) == "holds a matrix product");
   CHECK(refusal(rowsTemplate(), matmul) == "holds a matrix product");
   CHECK(refusal(rowsTemplate(), region(pointwiseCases()[0].text)) == "holds no row reduction");
-  CHECK(refusal(matmulSm80Template(), rows) == "holds no single matrix product");
+  CHECK(refusal(matmulSm80Template(), rows) ==
+        "holds no matrix product, or several that do not share their left operand");
   CHECK(refusal(matmulSm80Template(), matmul).empty());
   CHECK(refusal(matmulSimtTemplate(), matmul) == "a large product of bf16 belongs on tensor cores");
 }
@@ -66,7 +67,7 @@ TEST_CASE("CUDA templates: a product of computed or mixed operands is refused wi
 func.func @f(%a: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> tensor<8x8xf32> {
   %0 = kfuse.matmul %a, %b : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
-})")) == "multiplies f32 by f32, tensor cores take f16 or bf16 pairs");
+})")) == "multiplies f32 by f32, tensor cores take pairs of f16, of bf16 or of 8-bit floats");
   CHECK(refusal(matmulSm80Template(), region(R"(
 func.func @f(%a: tensor<8x16xbf16>, %b: tensor<16x8xbf16>, %i: tensor<8xi64>) -> tensor<8x8xbf16> {
   %0 = kfuse.gather %a, %i {axis = 0 : i64} : (tensor<8x16xbf16>, tensor<8xi64>) -> tensor<8x16xbf16>

@@ -300,6 +300,14 @@ TEST_CASE("region scalars: state updates") {
   CHECK(forms == 200);
 }
 
+TEST_CASE("region scalars: two products of one iteration space") {
+  GraphBuilder g;
+  Tensor x = g.input("x", DType::F32, {2, 4, 5}), gate = g.input("gate", DType::F32, {3, 5}),
+         up = g.input("up", DType::F32, {2, 5, 3});
+  g.output("y", g.mul(g.pointwise("neg", {g.matmul(x, gate, {.b = true})}), g.matmul(x, up)));
+  CHECK(compare(g, 1) == "");
+}
+
 TEST_CASE("region scalars: refusals name what stands in the way") {
   auto refusal = [](auto build) {
     GraphBuilder g;
@@ -307,9 +315,13 @@ TEST_CASE("region scalars: refusals name what stands in the way") {
     return compare(g, 0);
   };
   CHECK(refusal([](GraphBuilder &g) {
+          Tensor x = g.input("x", DType::F32, {4, 4}), a = g.input("a", DType::F32, {4, 7});
+          g.output("y", g.add(g.matmul(x, x), g.matmul(a, a, {.b = true})));
+        }) == "products of 4 and 7 along K in one region");
+  CHECK(refusal([](GraphBuilder &g) {
           Tensor x = g.input("x", DType::F32, {4, 4});
-          g.output("y", g.add(g.matmul(x, x), g.matmul(x, g.pointwise("neg", {x}))));
-        }) == "a second matrix product in a region of kfuse.matmul");
+          g.output("y", g.add(g.matmul(x, x), g.transpose(g.matmul(x, g.pointwise("neg", {x})), {1, 0})));
+        }) == "a product is needed at another place than where kfuse.matmul is computed");
   CHECK(refusal([](GraphBuilder &g) {
           Tensor x = g.input("x", DType::F32, {4, 6});
           g.output("y", g.softmax(g.matmul(x, x, {.b = true})));

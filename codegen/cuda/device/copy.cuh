@@ -26,8 +26,9 @@ template <int rows, int columns> struct SharedTile {
 /// Copies tiles of one operand, `tile` of its `extent` rows or columns by Config::tileK, along K.
 ///
 /// An Operand says where element (i, k) of a batch lies, at outer(batch, i) + inner(batch, k), whether
-/// neighbours in memory differ in k, and how many elements an aligned access may hold there.
-template <class Config, class Operand, int tile, int extent> struct TileCopy {
+/// neighbours in memory differ in k, and how many elements an aligned access may hold there. Elements of 8 bits
+/// (`Stored`) become f16 on the way.
+template <class Config, class Operand, class Stored, int tile, int extent> struct TileCopy {
   using T = typename Config::Element;
   using Index = typename Config::Index;
   static constexpr int rows = Operand::contiguousK ? tile : Config::tileK;
@@ -37,12 +38,12 @@ template <class Config, class Operand, int tile, int extent> struct TileCopy {
   static constexpr int rowStep = Config::threads / Tile::chunks;
   static_assert(Config::threads % Tile::chunks == 0, "a thread's chunks lie below each other");
 
-  const T *global;
+  const Stored *global;
   Index batch, first; ///< First row or column of the tile.
   int row = threadIdx.x / Tile::chunks, chunk = threadIdx.x % Tile::chunks;
   Index outer[Operand::contiguousK ? count : 1];
 
-  __device__ __forceinline__ TileCopy(const T *global, Index batch, Index first)
+  __device__ __forceinline__ TileCopy(const Stored *global, Index batch, Index first)
       : global(global), batch(batch), first(first) {
     if constexpr (Operand::contiguousK) {
 #pragma unroll
@@ -83,8 +84,10 @@ private:
 
   __device__ __forceinline__ void copyChunk(unsigned to, Index outerOffset, Index k, int elements) const {
     constexpr int vector = Operand::vector;
-    const T *from = global + (outerOffset + Operand::inner(batch, k));
-    if constexpr (vector > 1) {
+    const Stored *from = global + (outerOffset + Operand::inner(batch, k));
+    if constexpr (sizeof(Stored) < sizeof(T)) {
+      copyWidened(to, outerOffset, k, elements);
+    } else if constexpr (vector > 1) {
 #pragma unroll
       for (int i = 0; i < 8; i += vector) {
         int bytes = (elements - i < vector ? elements - i : vector) * 2;
@@ -101,10 +104,37 @@ private:
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       if (i < elements)
-        values[i] = Operand::contiguousK
-                        ? global[outerOffset + Operand::inner(batch, k + i)]
-                        : global[Operand::outer(batch, first + chunk * 8 + i) + Operand::inner(batch, k)];
-    *reinterpret_cast<Vector<T, 8> *>(dynamicShared() + (to - sharedAddress(dynamicShared()))) = values;
+        values[i] = element(outerOffset, k, i);
+    store(to, values);
+  }
+
+  /// 8-bit floats become f16 in registers: cp.async only moves bytes.
+  __device__ __forceinline__ void copyWidened(unsigned to, Index outerOffset, Index k, int elements) const {
+    Vector<Stored, 8> stored{};
+    if constexpr (Operand::vector > 1) {
+      stored = loadVector < 8,
+      Operand::vector<8 ? Operand::vector : 8>(global + (outerOffset + Operand::inner(batch, k)), elements);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        if (i < elements)
+          stored[i] = element(outerOffset, k, i);
+    }
+    Vector<unsigned, 4> words;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      words[i] = widened(Stored{}, stored[2 * i].bits | stored[2 * i + 1].bits << 8);
+    store(to, words);
+  }
+
+  /// Element i of the chunk at `k`, none of which are neighbours in memory.
+  __device__ __forceinline__ Stored element(Index outerOffset, Index k, int i) const {
+    return Operand::contiguousK ? global[outerOffset + Operand::inner(batch, k + i)]
+                                : global[Operand::outer(batch, first + chunk * 8 + i) + Operand::inner(batch, k)];
+  }
+
+  template <class Values> static __device__ __forceinline__ void store(unsigned to, const Values &values) {
+    *reinterpret_cast<Values *>(dynamicShared() + (to - sharedAddress(dynamicShared()))) = values;
   }
 };
 

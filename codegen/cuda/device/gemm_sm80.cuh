@@ -2,7 +2,8 @@
 //
 // A block computes a tileM x tileN tile in warpsM x warpsN warp tiles. Tiles of A and B flow through a
 // ring of `stages` buffers in shared memory: while the warps multiply from one, the copies of the next
-// stages - 1 are under way. Within a buffer, fragments of the next 16 of K load while the tensor
+// stages - 1 are under way. Two products of the same A have their tiles of B one behind the other, and a warp
+// the same columns of both. Within a buffer, fragments of the next 16 of K load while the tensor
 // cores work on these.
 #pragma once
 
@@ -11,25 +12,51 @@
 
 namespace kfuse {
 
+/// The memory of an operand that is laid out as `Place` says ...
+template <class Place, class T> struct Matrix {
+  static constexpr int products = 1;
+  static constexpr bool contiguousK = Place::contiguousK, isFixed = Place::isFixed;
+  using Element = T;
+  using First = Place;
+  using Second = Place;
+  const T *memory;
+  __device__ __forceinline__ const T *of(int) const { return memory; }
+};
+/// ... or of the right operands of two products.
+template <class Place, class Other, class T> struct TwoMatrices {
+  static constexpr int products = 2;
+  static constexpr bool contiguousK = Place::contiguousK, isFixed = Place::isFixed && Other::isFixed;
+  static_assert(Place::contiguousK == Other::contiguousK, "fragments of both load alike");
+  using Element = T;
+  using First = Place;
+  using Second = Other;
+  const T *first, *second;
+  __device__ __forceinline__ const T *of(int product) const { return product == 0 ? first : second; }
+};
+
 template <class Config, class A, class B> struct Gemm {
   using Index = typename Config::Index;
   using T = typename Config::Element;
+  static constexpr int products = B::products;
   static constexpr int warpM = Config::tileM / Config::warpsM, warpN = Config::tileN / Config::warpsN;
-  static constexpr int countA = warpM / 16, countB = warpN / 16, steps = Config::tileK / 16;
+  static constexpr int countA = warpM / 16, perProduct = warpN / 16, countB = perProduct * products;
+  static constexpr int steps = Config::tileK / 16;
   static_assert(steps >= 2, "the next fragments load a step ahead");
-  using CopyA = TileCopy<Config, A, Config::tileM, Config::M>;
-  using CopyB = TileCopy<Config, B, Config::tileN, Config::N>;
-  static constexpr int stageBytes = CopyA::Tile::bytes + CopyB::Tile::bytes;
+  using CopyA = TileCopy<Config, typename A::First, typename A::Element, Config::tileM, Config::M>;
+  using CopyB = TileCopy<Config, typename B::First, typename B::Element, Config::tileN, Config::N>;
+  using CopySecond = TileCopy<Config, typename B::Second, typename B::Element, Config::tileN, Config::N>;
+  static constexpr int stageBytes = CopyA::Tile::bytes + products * CopyB::Tile::bytes;
 
   const BlockTile<Config> tile;
   const int warp = threadIdx.x / 32, firstM = warp % Config::warpsM * warpM, firstN = warp / Config::warpsM * warpN;
   float sums[countA][countB * 2][4] = {};
 
-  __device__ __forceinline__ void multiply(const T *a, const T *b) {
-    const CopyA copyA(a, tile.batch, tile.m);
-    const CopyB copyB(b, tile.batch, tile.n);
+  __device__ __forceinline__ void multiply(const A &a, const B &b) {
+    const CopyA copyA(a.of(0), tile.batch, tile.m);
+    const CopyB copyB(b.of(0), tile.batch, tile.n);
+    const CopySecond copySecond(b.of(products - 1), tile.batch, tile.n);
     const Fragments<CopyA, A::contiguousK, true, countA> loadA(firstM);
-    const Fragments<CopyB, B::contiguousK, false, countB> loadB(firstN);
+    const Fragments<CopyB, B::contiguousK, false, perProduct> loadB(firstN);
     const unsigned shared = sharedAddress(dynamicShared());
 
     auto after = [shared](unsigned stage) {
@@ -40,8 +67,11 @@ template <class Config, class A, class B> struct Gemm {
         copyA.start(stage, Index(number) * Config::tileK);
     };
     auto startB = [&](unsigned stage, int number) {
-      if (number < tile.endK)
-        copyB.start(stage + CopyA::Tile::bytes, Index(number) * Config::tileK);
+      if (number >= tile.endK)
+        return;
+      copyB.start(stage + CopyA::Tile::bytes, Index(number) * Config::tileK);
+      if constexpr (products > 1)
+        copySecond.start(stage + CopyA::Tile::bytes + CopyB::Tile::bytes, Index(number) * Config::tileK);
     };
     // Groups of copies are counted: one is committed for each tile, empty behind the last.
     auto start = [&](unsigned stage, int number) {
@@ -51,7 +81,9 @@ template <class Config, class A, class B> struct Gemm {
     unsigned fragmentsA[2][countA][4], fragmentsB[2][countB][4];
     auto load = [&](int buffer, unsigned stage, int step) {
       loadA.load(fragmentsA[buffer], stage, step * 16);
-      loadB.load(fragmentsB[buffer], stage + CopyA::Tile::bytes, step * 16);
+      loadB.load(&fragmentsB[buffer][0], stage + CopyA::Tile::bytes, step * 16);
+      if constexpr (products > 1)
+        loadB.load(&fragmentsB[buffer][perProduct], stage + CopyA::Tile::bytes + CopyB::Tile::bytes, step * 16);
     };
 
     // Weights may come before the kernel ahead has ended. They count to the first group.
@@ -111,14 +143,21 @@ template <class Config, class A, class B> struct Gemm {
       for (int u = 0; u < inFlight; ++u)
         if (Place at = place(first + u); at.exists) {
           constexpr int aligned = vector < 4 ? vector : 4;
-          Vector<float, vector> acc = loadVector<vector, aligned>(staged + at.offset);
+          Vector<float, vector * products> acc;
+#pragma unroll
+          for (int i = 0; i < products; ++i) {
+            Vector<float, vector> part = loadVector<vector, aligned>(staged + at.offset + i * warpN);
+#pragma unroll
+            for (int j = 0; j < vector; ++j)
+              acc[i * vector + j] = part[j];
+          }
           epilogue.apply(x[u], acc, tile.batch, at.m, at.n, columnsAt<Config, vector>(at.n));
         }
     }
   }
 
 private:
-  static constexpr int vector = Config::epilogueVector, pitch = warpN + 8; // 8 more: no bank conflicts.
+  static constexpr int vector = Config::epilogueVector, pitch = products * warpN + 8; // 8 more: no bank conflicts.
 
   /// The columns that this lane finishes in a pass: where they are staged, and which they are.
   struct Place {
@@ -156,8 +195,7 @@ private:
 
 /// One tile of the product, through the epilogue.
 template <class Config, class A, class B, class Epilogue>
-__device__ __forceinline__ void gemm(const typename Config::Element *a, const typename Config::Element *b,
-                                     const Epilogue &epilogue) {
+__device__ __forceinline__ void gemm(const A &a, const B &b, const Epilogue &epilogue) {
   Gemm<Config, A, B> product;
   product.multiply(a, b);
   product.finish(epilogue);

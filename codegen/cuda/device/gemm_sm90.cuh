@@ -5,7 +5,9 @@
 // multiplies while the other finishes (ping-pong). Blocks of a cluster share operands: each brings a part
 // of a tile and multicasts it to those in its row or column. Blocks walk tiles until none is left.
 //
-// "Rows" are the 64-row side of the instruction, along M here; "columns" lie along N.
+// "Rows" are the 64-row side of the instruction, along M here; "columns" lie along N. Two products of the
+// same rows (a gate and what it gates) take half of a tile's columns each, so that a thread holds sums of both
+// at the same places.
 #pragma once
 
 #include <kfuse/warp_store.cuh>
@@ -18,8 +20,7 @@ namespace kfuse {
 /// direction, walked along the other, every other group backwards, so that clusters on the device
 /// together share operands in L2.
 template <class Config> struct ClusterTile {
-  static constexpr int height = Config::tileRows * Config::clusterRows,
-                       width = Config::tileColumns * Config::clusterColumns;
+  static constexpr int height = Config::tileM * Config::clusterRows, width = Config::tileN * Config::clusterColumns;
   static constexpr int tall = (Config::rows + height - 1) / height, wide = (Config::columns + width - 1) / width;
   static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
   int batch, row, column; ///< First row and column of the cluster's tile.
@@ -45,10 +46,11 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   static constexpr int consumers = 2, consumerThreads = consumers * 128;
   static constexpr int warpgroupRows = Config::pingPong ? Config::tileRows : Config::tileRows / consumers;
   static constexpr int blocks = warpgroupRows / 64, sumCount = Config::tileColumns / 2;
-  static constexpr int tilesK = (Config::K + depth - 1) / depth;
+  static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK;
   static constexpr int stagedAt = Ring<Config>::tilesBytes; // A multiple of 1024, as swizzles need.
   static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
   static_assert(warpgroupRows % 64 == 0 && Config::threads == consumerThreads + 128);
+  static_assert(Columns::operands * Config::tileN == Config::tileColumns);
 
   Ring<Config> ring;
   int rank = clusterBlocks > 1 ? blockInCluster() : 0;
@@ -72,7 +74,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   }
 
   /// One thread of the producer warpgroup.
-  __device__ __forceinline__ void produce(const TensorMap *rowsMap, const TensorMap *columnsMap) {
+  __device__ __forceinline__ void produce(const Rows &rows, const Columns &columns) {
     unsigned short sameRow = 0, sameColumn = 0;
 #pragma unroll
     for (int i = 0; i < Config::clusterColumns; ++i)
@@ -82,16 +84,14 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       sameColumn |= 1u << (i * Config::clusterColumns + clusterColumn);
     for (int number = firstTile; number < Tile::count; number += step) {
       const Tile tile(number);
-      const int row = tile.row + clusterRow * Config::tileRows,
-                column = tile.column + clusterColumn * Config::tileColumns, rowsBatch = Rows::batch(tile.batch),
-                columnsBatch = Columns::batch(tile.batch);
+      const int row = tile.row + clusterRow * Config::tileM, column = tile.column + clusterColumn * Config::tileN;
       auto loadRows = [&](int k) {
-        loadTile<Rows, Config::tileRows, Config::clusterColumns>(ring.rows(), rowsMap, row, k * depth, rowsBatch,
-                                                                 clusterColumn, ring.full(), sameRow);
+        rows.template load<Config::tileRows, Config::clusterColumns>(ring.rows(), row, k * Config::tileK, tile.batch,
+                                                                     clusterColumn, ring.full(), sameRow);
       };
       auto loadColumns = [&](int k) {
-        loadTile<Columns, Config::tileColumns, Config::clusterRows>(ring.columns(), columnsMap, column, k * depth,
-                                                                    columnsBatch, clusterRow, ring.full(), sameColumn);
+        columns.template load<Config::tileColumns, Config::clusterRows>(
+            ring.columns(), column, k * Config::tileK, tile.batch, clusterRow, ring.full(), sameColumn);
       };
       int k = number == firstTile ? fillAhead<Rows, Columns>(ring, tilesK, loadRows, loadColumns) : 0;
 #pragma unroll 1
@@ -158,8 +158,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
         ring.skip(tilesK);
 
       const Tile tile(number);
-      const int row = tile.row + clusterRow * Config::tileRows + firstRow + threadIdx.x / 32 % 4 * 16,
-                column = tile.column + clusterColumn * Config::tileColumns;
+      const int row = tile.row + clusterRow * Config::tileM + firstRow + threadIdx.x / 32 % 4 * 16,
+                column = tile.column + clusterColumn * Config::tileN;
 #pragma unroll
       for (int i = 0; i < blocks; ++i)
         finish.finish(sums[i], epilogue, tile.batch, row + i * 64, column);
@@ -178,17 +178,16 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToTiles<Epilogue
   using Type = WarpStore<Config, Config::tileColumns>;
 };
 
-template <class Config, class Rows, class Columns, class Product, class Epilogue>
-__device__ __forceinline__ void gemmSm90(const TensorMap &rowsMap, const TensorMap &columnsMap,
-                                         const Epilogue &epilogue) {
+template <class Config, class Product, class Rows, class Columns, class Epilogue>
+__device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &columns, const Epilogue &epilogue) {
   using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
   if (threadIdx.x == Kernel::consumerThreads)
-    prefetchMap(&rowsMap), prefetchMap(&columnsMap);
+    rows.prefetch(), columns.prefetch();
   Kernel kernel;
   if (threadIdx.x >= Kernel::consumerThreads) {
     releaseRegisters<24>();
     if (threadIdx.x == Kernel::consumerThreads)
-      kernel.produce(&rowsMap, &columnsMap);
+      kernel.produce(rows, columns);
   } else {
     claimRegisters<240>();
     kernel.consume(epilogue);

@@ -2,7 +2,8 @@
 // warpgroups of a block, and partial sums meet in distributed shared memory, always in the same order.
 //
 // One warp keeps a ring of tiles full by TMA; consumer warpgroups take turns along K. "Rows" are the
-// 64-row side of the instruction: along M, or, with few tokens, along N (swapped).
+// 64-row side of the instruction: along M, or, with few tokens, along N (swapped). Two products of the same
+// left operand have half of a tile's side along N each.
 #pragma once
 
 #include <kfuse/epilogue.cuh>
@@ -13,20 +14,21 @@ namespace kfuse {
 template <class Config, class Rows, class Columns, class Product> struct GemmSm90Split {
   using Index = typename Config::Index;
   static constexpr int rowGroups = Config::tileRows / 64, consumerThreads = rowGroups * Config::groupsK * 128;
-  static constexpr int tilesK = (Config::K + depth - 1) / depth, sumCount = Config::tileColumns / 2;
-  static constexpr int tall = (Config::rows + Config::tileRows - 1) / Config::tileRows;
-  static constexpr int wide = (Config::columns + Config::tileColumns - 1) / Config::tileColumns;
+  static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK, sumCount = Config::tileColumns / 2;
+  static constexpr int height = Config::tileRows / Rows::operands, width = Config::tileColumns / Columns::operands;
+  static constexpr int tall = (Config::rows + height - 1) / height, wide = (Config::columns + width - 1) / width;
   static constexpr int blocksK = Config::blocksK, vector = Config::epilogueVector;
   // Partial sums lie as [m][n], rows 8 or 4 floats apart from a multiple of 16: no bank conflicts.
   static constexpr int tileM = Config::swapped ? Config::tileColumns : Config::tileRows;
   static constexpr int tileN = Config::swapped ? Config::tileRows : Config::tileColumns;
+  static constexpr int products = Rows::operands * Columns::operands, ofProduct = tileN / products;
   static constexpr int pitch = tileN + (Config::swapped ? 4 : 8), partBytes = tileM * pitch * 4;
   static_assert(Config::threads == consumerThreads + 32);
 
   Ring<Config> ring;
   int rank = blocksK > 1 ? blockInCluster() : 0;
   int tile = blockIdx.x / blocksK, inBatch = tile % (tall * wide), batch = tile / (tall * wide);
-  int row = inBatch % tall * Config::tileRows, column = inBatch / tall * Config::tileColumns;
+  int row = inBatch % tall * height, column = inBatch / tall * width;
   int firstK = tilesK * rank / blocksK, countK = tilesK * (rank + 1) / blocksK - firstK;
 
   __device__ __forceinline__ GemmSm90Split() {
@@ -40,15 +42,13 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     __syncthreads();
   }
 
-  __device__ __forceinline__ void produce(const TensorMap *rowsMap, const TensorMap *columnsMap) {
-    const int rowsBatch = Rows::batch(batch), columnsBatch = Columns::batch(batch);
+  __device__ __forceinline__ void produce(const Rows &rows, const Columns &columns) {
     auto loadRows = [&](int i) {
-      loadTile<Rows, Config::tileRows, 1>(ring.rows(), rowsMap, row, (firstK + i) * depth, rowsBatch, 0, ring.full(),
-                                          0);
+      rows.template load<Config::tileRows, 1>(ring.rows(), row, (firstK + i) * Config::tileK, batch, 0, ring.full(), 0);
     };
     auto loadColumns = [&](int i) {
-      loadTile<Columns, Config::tileColumns, 1>(ring.columns(), columnsMap, column, (firstK + i) * depth, columnsBatch,
-                                                0, ring.full(), 0);
+      columns.template load<Config::tileColumns, 1>(ring.columns(), column, (firstK + i) * Config::tileK, batch, 0,
+                                                    ring.full(), 0);
     };
     const int ahead = fillAhead<Rows, Columns>(ring, countK, loadRows, loadColumns);
 #pragma unroll 1
@@ -87,7 +87,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
 
   /// Adds what the blocks and warpgroups hold of this block's share of the tile, and finishes it.
   template <class Epilogue> __device__ __forceinline__ void finish(const Epilogue &epilogue) const {
-    constexpr int chunksOfRow = tileN / vector, chunks = tileM * chunksOfRow;
+    constexpr int chunksOfRow = ofProduct / vector, chunks = tileM * chunksOfRow;
     const Index firstM = Config::swapped ? column : row, firstN = Config::swapped ? row : column;
 #pragma unroll 1
     for (int chunk = rank * consumerThreads + threadIdx.x; chunk < chunks; chunk += blocksK * consumerThreads) {
@@ -97,16 +97,16 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
       int lanes = columnsAt<Config, vector>(firstN + n);
       typename Epilogue::Operands x;
       epilogue.load(x, batch, firstM + m, firstN + n, lanes);
-      Vector<float, vector> acc{};
+      Vector<float, vector * products> acc{};
       const unsigned at = ring.tiles + (m * pitch + n) * 4;
 #pragma unroll
       for (int block = 0; block < blocksK; ++block)
 #pragma unroll
         for (int group = 0; group < Config::groupsK; ++group)
 #pragma unroll
-          for (int j = 0; j < vector; j += 4) {
+          for (int j = 0; j < vector * products; j += 4) {
             float part[4];
-            unsigned from = at + group * partBytes + j * 4;
+            unsigned from = at + group * partBytes + (j / vector * ofProduct + j % vector) * 4;
             loadCluster(part, blocksK > 1 ? inBlock(from, block) : from);
 #pragma unroll
             for (int u = 0; u < 4; ++u)
@@ -145,18 +145,17 @@ private:
   }
 };
 
-template <class Config, class Rows, class Columns, class Product, class Epilogue>
-__device__ __forceinline__ void gemmSm90Split(const TensorMap &rowsMap, const TensorMap &columnsMap,
-                                              const Epilogue &epilogue) {
+template <class Config, class Product, class Rows, class Columns, class Epilogue>
+__device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &columns, const Epilogue &epilogue) {
   using Kernel = GemmSm90Split<Config, Rows, Columns, Product>;
   const bool produces = threadIdx.x >= Kernel::consumerThreads;
   if (threadIdx.x == Kernel::consumerThreads)
-    prefetchMap(&rowsMap), prefetchMap(&columnsMap);
+    rows.prefetch(), columns.prefetch();
   Kernel kernel;
   if (!produces)
     kernel.multiply();
   else if (threadIdx.x == Kernel::consumerThreads)
-    kernel.produce(&rowsMap, &columnsMap);
+    kernel.produce(rows, columns);
   kernel.meet();
   if (!produces)
     kernel.finish(epilogue);

@@ -1,30 +1,57 @@
 // Matrix products of at most a few rows: the weights stream through registers once, at the rate of HBM.
 //
 // `Config::split` warps share `Config::outputs` columns of the result along K. Each lane keeps `unroll`
-// 16-byte loads of every column in flight, whatever it does with those that have come.
+// 16-byte loads of every column in flight, whatever it does with those that have come. Two products of the same
+// left operand count as twice the columns.
 #pragma once
 
 #include <kfuse/epilogue.cuh>
 
 namespace kfuse {
 
-template <class Config, class A, class B, class Epilogue>
-__device__ __forceinline__ void gemv(const typename Config::Element *a, const typename Config::Element *b,
-                                     const Epilogue &epilogue) {
+/// The right operand: where its elements lie (B), and its memory ...
+template <class B, class T> struct Weights {
+  using Element = T;
+  static constexpr int products = 1;
+  static constexpr bool isFixed = B::isFixed;
+  const T *memory;
+  template <class Index> __device__ __forceinline__ const T *column(int, Index batch, Index n) const {
+    return memory + (B::outer(batch, n) + B::inner(batch, 0));
+  }
+};
+/// ... or those of two products.
+template <class First, class Second, class T> struct TwoWeights {
+  using Element = T;
+  static constexpr int products = 2;
+  static constexpr bool isFixed = First::isFixed && Second::isFixed;
+  const T *first, *second;
+  template <class Index> __device__ __forceinline__ const T *column(int product, Index batch, Index n) const {
+    return product == 0 ? first + (First::outer(batch, n) + First::inner(batch, 0))
+                        : second + (Second::outer(batch, n) + Second::inner(batch, 0));
+  }
+};
+
+template <class Config, class A, class T, class B, class Epilogue>
+__device__ __forceinline__ void gemv(const T *a, const B &b, const Epilogue &epilogue) {
   using Index = typename Config::Index;
-  using T = typename Config::Element;
-  constexpr int width = 16 / sizeof(T), outputs = Config::outputs, unroll = Config::unroll, M = Config::M;
+  using W = typename B::Element;
+  static_assert(sizeof(T) == sizeof(W));
+  constexpr int ofProduct = Config::outputs, outputs = ofProduct * B::products;
+  constexpr int width = 16 / sizeof(T), unroll = Config::unroll, M = Config::M;
   constexpr int chunks = Config::K / width, step = 32 * unroll * Config::split, warps = Config::threads / 32;
   constexpr int groups = warps / Config::split;
   static_assert(Config::K % width == 0 && warps % Config::split == 0);
   __shared__ float parts[warps][M][outputs];
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / Config::split;
-  const Index batch = blockIdx.y, first = (Index(blockIdx.x) * groups + group) * outputs;
-  const T *weights[outputs], *inputs[M];
+  const Index batch = blockIdx.y, first = (Index(blockIdx.x) * groups + group) * ofProduct;
+  const W *weights[outputs];
+  const T *inputs[M];
 #pragma unroll
-  for (int i = 0; i < outputs; ++i) // Past the end, the last column again.
-    weights[i] = b + B::outer(batch, first + i < Config::N ? first + i : Config::N - 1) + B::inner(batch, 0);
+  for (int i = 0; i < outputs; ++i) { // Past the end, the last column again.
+    const Index n = first + i % ofProduct;
+    weights[i] = b.column(i / ofProduct, batch, n < Config::N ? n : Config::N - 1);
+  }
 #pragma unroll
   for (int m = 0; m < M; ++m)
     inputs[m] = a + A::outer(batch, m) + A::inner(batch, 0);
@@ -64,7 +91,7 @@ __device__ __forceinline__ void gemv(const typename Config::Element *a, const ty
         float w[outputs][perWord];
 #pragma unroll
         for (int i = 0; i < outputs; ++i)
-          decodeWord(w[i], T{}, flying[u][i][word]);
+          decodeWord(w[i], W{}, flying[u][i][word]);
 #pragma unroll
         for (int m = 0; m < M; ++m) {
           float v[perWord];
@@ -95,10 +122,10 @@ __device__ __forceinline__ void gemv(const typename Config::Element *a, const ty
   if (threadIdx.x >= groups * M)
     return;
   const int finished = threadIdx.x / M, m = threadIdx.x % M;
-  const Index n = (Index(blockIdx.x) * groups + finished) * outputs;
+  const Index n = (Index(blockIdx.x) * groups + finished) * ofProduct;
   if (n >= Config::N)
     return;
-  int lanes = columnsAt<Config, outputs>(n);
+  int lanes = columnsAt<Config, ofProduct>(n);
   typename Epilogue::Operands x;
   epilogue.load(x, batch, m, n, lanes);
   Vector<float, outputs> acc{};

@@ -30,7 +30,7 @@ template <class Copy, bool contiguousK, bool isA, int count> struct Fragments {
   }
 
   /// Loads those at `k` (a multiple of 16) of the tile at shared address `tile`.
-  __device__ __forceinline__ void load(unsigned (&fragments)[count][4], unsigned tile, int k) const {
+  __device__ __forceinline__ void load(unsigned (*fragments)[4], unsigned tile, int k) const {
 #pragma unroll
     for (int i = 0; i < count; ++i)
       if constexpr (contiguousK)

@@ -15,12 +15,13 @@ template <class Epilogue> struct ToTiles {
 /// The 16 x `columns` part of a warpgroup's product that one warp holds: its lane has two neighbouring
 /// columns of rows lane / 4 and lane / 4 + 8 in every eight columns. The epilogue finishes them where they
 /// are; the warp collects `width` columns in one of two swizzled buffers and leaves the writing to TMA, which
-/// goes on under the next tile.
+/// goes on under the next tile. Of several products each has `columns` / products of the sums.
 template <class Config, int columns> struct WarpStore {
   using Index = typename Config::Index;
-  static constexpr int width = columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16;
+  static constexpr int products = columns / Config::tileN, ofProduct = columns / products;
+  static constexpr int width = ofProduct % 64 == 0 ? 64 : ofProduct % 32 == 0 ? 32 : 16;
   static constexpr int rowBytes = width * 2, bufferBytes = 16 * rowBytes, bytes = 2 * bufferBytes;
-  static_assert(columns % width == 0 && Config::epilogueVector == 2);
+  static_assert(ofProduct % width == 0 && Config::epilogueVector == 2);
 
   unsigned buffer; ///< The one to fill next; `bytes` are aligned to themselves, so a flipped bit is the other.
 
@@ -32,7 +33,7 @@ template <class Config, int columns> struct WarpStore {
     const int lane = threadIdx.x % 32;
     const Index m = row + lane / 4;
 #pragma unroll
-    for (int first = 0; first < columns; first += width) {
+    for (int first = 0; first < ofProduct; first += width) {
       if (lane == 0)
         waitStores<1>();
       __syncwarp();
@@ -73,7 +74,11 @@ private:
     typename Epilogue::Operands x{};
     if (m < Config::M && n < Config::N)
       epilogue.load(x, batch, m, n, 2);
-    Vector<float, 2> y = epilogue.compute(x, {{sums[0], sums[1]}}, batch, m, n, 2);
+    Vector<float, 2 * products> acc;
+#pragma unroll
+    for (int i = 0; i < products; ++i)
+      acc[2 * i] = sums[i * ofProduct / 2], acc[2 * i + 1] = sums[i * ofProduct / 2 + 1];
+    Vector<float, 2> y = epilogue.compute(x, acc, batch, m, n, 2);
     typename Epilogue::Result pair[2];
     encodePair(pair, y[0], y[1]);
     return pair[0].bits | static_cast<unsigned>(pair[1].bits) << 16;

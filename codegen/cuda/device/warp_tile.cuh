@@ -10,13 +10,15 @@ namespace kfuse {
 ///
 /// The epilogue wants eight neighbours along N: the warp stages its rows and reads them back eight columns a
 /// lane. No two lanes meet in a bank. `held` registers of sums stay live meanwhile: the more there are, the
-/// fewer operands of the epilogue are in flight at a time.
+/// fewer operands of the epilogue are in flight at a time. Of several products each has `columns` / products
+/// of the sums, and is staged behind the other.
 template <class Config, int columns, int held> struct WarpTile {
   using Index = typename Config::Index;
   static constexpr int vector = 8;
-  static constexpr int chunk = columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16;
-  static constexpr int pitch = chunk + 8, bytes = 16 * pitch * 4;
-  static_assert(columns % chunk == 0 && Config::epilogueVector == vector);
+  static constexpr int products = columns / Config::tileN, ofProduct = columns / products;
+  static constexpr int chunk = ofProduct % 64 == 0 && products == 1 ? 64 : ofProduct % 32 == 0 ? 32 : 16;
+  static constexpr int pitch = chunk + 8, partSize = 16 * pitch, bytes = products * partSize * 4;
+  static_assert(ofProduct % chunk == 0 && Config::epilogueVector == vector);
 
   float *staged;
 
@@ -27,11 +29,13 @@ template <class Config, int columns, int held> struct WarpTile {
   __device__ __forceinline__ void finish(const float (&sums)[columns / 2], const Epilogue &epilogue, Index batch,
                                          Index row, Index column) {
 #pragma unroll
-    for (int first = 0; first < columns; first += chunk) {
+    for (int first = 0; first < ofProduct; first += chunk) {
       __syncwarp();
 #pragma unroll
-      for (int j = 0; j < chunk / 8; ++j)
-        stage(staged, j, &sums[(first / 8 + j) * 4]);
+      for (int i = 0; i < products; ++i)
+#pragma unroll
+        for (int j = 0; j < chunk / 8; ++j)
+          stage(staged + i * partSize, j, &sums[i * ofProduct / 2 + (first / 8 + j) * 4]);
       __syncwarp();
       store(staged, epilogue, batch, row, column + first);
     }
@@ -76,9 +80,15 @@ private:
 #pragma unroll
       for (int u = 0; u < inFlight; ++u)
         if (Place at = place(staged, row, column, first + u); at.exists) {
-          Vector<float, 4> low = *reinterpret_cast<const Vector<float, 4> *>(at.low),
-                           high = *reinterpret_cast<const Vector<float, 4> *>(at.high);
-          Vector<float, vector> acc{{low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]}};
+          Vector<float, vector * products> acc;
+#pragma unroll
+          for (int i = 0; i < products; ++i) {
+            Vector<float, 4> low = *reinterpret_cast<const Vector<float, 4> *>(at.low + i * partSize),
+                             high = *reinterpret_cast<const Vector<float, 4> *>(at.high + i * partSize);
+#pragma unroll
+            for (int j = 0; j < 4; ++j)
+              acc[i * vector + j] = low[j], acc[i * vector + 4 + j] = high[j];
+          }
           epilogue.apply(x[u], acc, batch, at.m, at.n, columnsAt<Config, vector>(at.n));
         }
     }

@@ -1,26 +1,27 @@
 // Operands of warpgroup matrix products in shared memory, and the TMA copies that bring them.
 //
-// An operand's tile is `extent` rows (of A, or columns of B) by 64 of K, 128 bytes a line, swizzled by 128
-// bytes. With K contiguous in memory a line is a row's 64 of K; else a line is 64 neighbouring rows at one
-// k, and 64 lines make a panel of 8 KB. Either way 64 rows lie 8 KB apart.
+// An operand's tile is `extent` rows (of A, or columns of B) by 128 bytes of K (Config::tileK elements),
+// swizzled by 128 bytes. With K contiguous in memory a line is a row's part of K; else, for elements of 16
+// bits, a line is 64 neighbouring rows at one k, and 64 lines make a panel of 8 KB. Either way 64 rows lie
+// 8 KB apart. Products that share their rows have their columns one behind the other in a tile.
 #pragma once
 
 #include <kfuse/ptx_sm90.cuh>
 
 namespace kfuse {
 
-constexpr int depth = 64;        ///< Of K in a tile: 128 bytes of 16-bit elements.
 constexpr int lineBytes = 128;   ///< The width of the swizzle.
+constexpr int stepBytes = 32;    ///< Of a line that one instruction takes: 16 elements of 16 bits, 32 of 8.
 constexpr int panelBytes = 8192; ///< 64 lines.
 
-/// The descriptor of a tile's first 16 of K at shared address `address` (PTX ISA, "Matrix descriptor
+/// The descriptor of a tile's first step of K at shared address `address` (PTX ISA, "Matrix descriptor
 /// format"): eight lines are 1024 bytes apart in both layouts, panels 8 KB; bit 62 says 128-byte swizzle.
 template <class Operand> __device__ __forceinline__ unsigned long long describe(unsigned address) {
   constexpr unsigned long long leading = Operand::contiguousK ? 1 : panelBytes / 16, stride = 1024 / 16;
   return (address & 0x3ffff) / 16 | leading << 16 | stride << 32 | 1ull << 62;
 }
-/// How far the descriptor moves for the next 16 of K: 32 bytes along a line, or 16 lines.
-template <class Operand> constexpr unsigned stepOfK = Operand::contiguousK ? 32 / 16 : 16 * lineBytes / 16;
+/// How far the descriptor moves for the next step of K: 32 bytes along a line, or 16 lines.
+template <class Operand> constexpr unsigned stepOfK = Operand::contiguousK ? stepBytes / 16 : 16 * lineBytes / 16;
 
 /// sums += A B over a tile of K, `blocks` times 64 rows. Product::multiplyAdd is the instruction.
 template <class Rows, class Columns, class Product, int blocks, int sumCount>
@@ -29,7 +30,7 @@ __device__ __forceinline__ void multiplyTile(float (&sums)[blocks][sumCount], un
   const unsigned long long a = describe<Rows>(rows), b = describe<Columns>(columns);
   fenceProducts();
 #pragma unroll
-  for (int step = 0; step < depth / 16; ++step)
+  for (int step = 0; step < lineBytes / stepBytes; ++step)
 #pragma unroll
     for (int i = 0; i < blocks; ++i)
       Product::multiplyAdd(sums[i], a + step * stepOfK<Rows> + i * (panelBytes / 16), b + step * stepOfK<Columns>,
@@ -63,6 +64,36 @@ __device__ __forceinline__ void loadTile(unsigned to, const TensorMap *map, int 
       loadBoxMulticast(box, map, x, y, z, barrier, blocks);
   }
 }
+
+/// One side of a product as a kernel loads it: the map of its operand ...
+template <class Operand> struct Side {
+  static constexpr int operands = 1;
+  static constexpr bool contiguousK = Operand::contiguousK, isFixed = Operand::isFixed;
+  const TensorMap *map;
+
+  __device__ __forceinline__ void prefetch() const { prefetchMap(map); }
+  template <int extent, int parts>
+  __device__ __forceinline__ void load(unsigned to, int first, int k, int batch, int part, unsigned barrier,
+                                       unsigned short blocks) const {
+    loadTile<Operand, extent, parts>(to, map, first, k, Operand::batch(batch), part, barrier, blocks);
+  }
+};
+/// ... or those of two products' operands, each with half of a tile.
+template <class First, class Second> struct TwoSides {
+  static constexpr int operands = 2;
+  static constexpr bool contiguousK = First::contiguousK, isFixed = First::isFixed && Second::isFixed;
+  static_assert(First::contiguousK == Second::contiguousK, "one instruction reads both");
+  Side<First> first;
+  Side<Second> second;
+
+  __device__ __forceinline__ void prefetch() const { first.prefetch(), second.prefetch(); }
+  template <int extent, int parts>
+  __device__ __forceinline__ void load(unsigned to, int at, int k, int batch, int part, unsigned barrier,
+                                       unsigned short blocks) const {
+    first.template load<extent / 2, parts>(to, at, k, batch, part, barrier, blocks);
+    second.template load<extent / 2, parts>(to + extent / 2 * lineBytes, at, k, batch, part, barrier, blocks);
+  }
+};
 
 /// A ring of `stages` pairs of tiles with a barrier for "full" and one for "empty" each.
 template <class Config> struct Ring {
