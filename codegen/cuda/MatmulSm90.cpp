@@ -28,21 +28,32 @@ int64_t stageBytes(const MatmulProblem &problem, const TileConfig &config) {
 
 /// Columns of a result that a consumer warp collects at a time for TMA, with 16 rows of them.
 int64_t storedColumns(const TileConfig &config) { return config["n"] % 64 == 0 ? 64 : config["n"] % 32 == 0 ? 32 : 16; }
-/// What the warps stage in f32 (device/warp_tile.cuh); two buffers of 16 bits take less (warp_store.cuh).
-int64_t stagingBytes(const MatmulProblem &problem, const TileConfig &config) {
+int64_t sumRegisters(const MatmulProblem &problem, const TileConfig &config) {
+  int64_t warpgroupRows = config["pingpong"] ? config["m"] : config["m"] / 2;
+  return warpgroupRows / 64 * columnsOf(problem, config) / 2;
+}
+
+/// The result as TMA writes it, if it does: with 192 sums a thread, a bias beside them would spill.
+std::optional<TmaResult> resultThroughTma(const Region &region, const MatmulProblem &problem,
+                                          const TileConfig &config) {
+  if (sumRegisters(problem, config) > 176 && static_cast<int64_t>(region.graph.inputs.size()) > problem.count() + 1)
+    return std::nullopt;
+  return TmaResult::of(problem);
+}
+
+/// What the warps stage: two buffers of 16 bits for TMA (device/warp_store.cuh), or f32 (device/warp_tile.cuh).
+/// For 128 x 256 the one leaves room for four stages, the other for three.
+int64_t stagingBytes(const Region &region, const MatmulProblem &problem, const TileConfig &config) {
+  if (resultThroughTma(region, problem, config))
+    return consumerWarps * 2 * 16 * storedColumns(config) * 2;
   const int64_t products = problem.count();
   const int64_t staged = products == 1 ? storedColumns(config) : std::min<int64_t>(storedColumns(config), 32);
   return consumerWarps * products * 16 * (staged + 8) * 4;
 }
 
-int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
+int64_t sharedBytes(const Region &region, const MatmulProblem &problem, const TileConfig &config) {
   int64_t barriers = (config["stages"] * 16 + 127) / 128 * 128;
-  return config["stages"] * stageBytes(problem, config) + barriers + stagingBytes(problem, config);
-}
-
-int64_t sumRegisters(const MatmulProblem &problem, const TileConfig &config) {
-  int64_t warpgroupRows = config["pingpong"] ? config["m"] : config["m"] / 2;
-  return warpgroupRows / 64 * columnsOf(problem, config) / 2;
+  return config["stages"] * stageBytes(problem, config) + barriers + stagingBytes(region, problem, config);
 }
 
 /// How many clusters of this size an H100 or H200 holds at a time: its groups of SMs are not all whole
@@ -105,14 +116,6 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
       std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten);
   const double hbmUs = hbmBytes / (target.memoryBytesPerUs * memoryShare);
   return target.launchUs + std::max(walkUs, hbmUs) + 0.07 * std::min(walkUs, hbmUs);
-}
-
-/// The result as TMA writes it, if it does: with 192 sums a thread, a bias beside them would spill.
-std::optional<TmaResult> resultThroughTma(const Region &region, const MatmulProblem &problem,
-                                          const TileConfig &config) {
-  if (sumRegisters(problem, config) > 176 && region.graph.inputs.size() > problem.count() + 1)
-    return std::nullopt;
-  return TmaResult::of(problem);
 }
 
 /// Multicast parts are whole swizzle atoms: 8 rows, or panels of 64 where K is not contiguous.
@@ -185,7 +188,7 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
                         {"stages", mostStages},
                         {"raster", 1},
                         {"raster_n", 0}};
-      while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock)
+      while (config["stages"] > 2 && sharedBytes(region, problem, config) > target.sharedBytesPerBlock)
         config = config.with("stages", config["stages"] - 1);
       if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
         continue;
@@ -232,7 +235,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
       },
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : ""));
-  KernelPlan plan = printer.plan(threads, sharedBytes(problem, config));
+  KernelPlan plan = printer.plan(threads, sharedBytes(region, problem, config));
   std::vector<TensorMapRecipe> maps = recipesOf(rows, rowsType, config["m"], clusterN);
   llvm::append_range(maps, recipesOf(columns, columnsType, columnsOf(problem, config), clusterM));
   if (result)
