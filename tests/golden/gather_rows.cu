@@ -49,5 +49,6 @@ struct Body {
 };
 
 extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_copy(const bf16 *__restrict__ in0, const long long *__restrict__ in1, bf16 *__restrict__ out0) {
+  waitForPredecessor();
   forEachChunk<Config>(Body{in0, in1, out0});
 }

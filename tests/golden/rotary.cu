@@ -60,5 +60,6 @@ struct Body {
 };
 
 extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_rotary(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, bf16 *__restrict__ out0) {
+  waitForPredecessor();
   forEachChunk<Config>(Body{in0, in1, in2, out0});
 }

@@ -45,5 +45,6 @@ struct Body {
 };
 
 extern "C" __global__ void __launch_bounds__(256) kfuse_copy(const float *__restrict__ in0, float *__restrict__ out0) {
+  waitForPredecessor();
   transposeThroughShared<Config>(Body{in0, out0});
 }
