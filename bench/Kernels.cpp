@@ -167,7 +167,10 @@ private:
     runtime::MeasureOptions options;
     options.repetitions = repetitions;
     options.maxSeconds = 0.3;
-    return median(take(device->measure(kernel, arguments, scratch, options)));
+    Result<std::vector<double>> samples = device->measure(kernel, arguments, scratch, options);
+    if (!samples)
+      std::fprintf(stderr, "%s: ", what.c_str());
+    return median(take(std::move(samples)));
   }
 
   /// Uniform floats, small integers; outputs uninitialised.
@@ -228,6 +231,7 @@ private:
       runtime::CompiledKernel binary = take(std::move(candidate.compiled));
       compileMs.push_back(binary.compileMs);
       candidate.loaded = take(device->load(candidate.plan, binary));
+      what = candidate.config.str();
       candidate.us = measure(*candidate.loaded, buffers, workspace->data(), 5);
     }
     return all;

@@ -16,7 +16,7 @@ constexpr int64_t lineBytes = 128;
 constexpr int64_t epilogueVector = 8;
 constexpr int64_t mostStages = 24;
 constexpr double mostTiles = 16; ///< Tiles for each SM; beyond it persistent blocks waste less.
-constexpr size_t mostCandidates = 64;
+constexpr size_t mostCandidates = 96;
 
 /// The config's tile as the instruction sees it, with the columns of all products.
 struct Shape {
@@ -107,10 +107,13 @@ std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region
     int64_t m, n;
     bool swap;
   };
-  static constexpr Tile tiles[] = {{64, 32, false},   {64, 64, false}, {64, 128, false}, {128, 64, false},
-                                   {128, 128, false}, {8, 64, true},   {16, 64, true},   {32, 64, true},
-                                   {64, 64, true},    {8, 128, true},  {16, 128, true},  {32, 128, true},
-                                   {64, 128, true},   {128, 64, true}};
+  // Widths of 48, 96 and 224 are for layers whose multiples of 32 or 64 leave SMs idle: 6144 / 48 and
+  // 28672 / 224 are 128 tiles.
+  static constexpr Tile tiles[] = {{64, 32, false},  {64, 48, false},   {64, 64, false},   {64, 96, false},
+                                   {64, 128, false}, {64, 224, false},  {128, 48, false},  {128, 64, false},
+                                   {128, 96, false}, {128, 128, false}, {128, 224, false}, {8, 64, true},
+                                   {16, 64, true},   {32, 64, true},    {64, 64, true},    {8, 128, true},
+                                   {16, 128, true},  {32, 128, true},   {64, 128, true},   {128, 64, true}};
   MatmulProblem problem = *MatmulProblem::of(region);
   bool alongK[2] = {MatrixOperand::of(problem, 0).contiguousK, MatrixOperand::of(problem, 1).contiguousK};
   const int64_t depth = depthOf(problem.elementType(0)), stagesK = ceilDiv(problem.K, depth);
