@@ -4,6 +4,7 @@
 #include "ModelOptions.h"
 #include "Table.h"
 #include "Terminal.h"
+#include "ir/reference/Policy.h"
 #include "ir/reference/Tensor.h"
 #include "kfuse/graph.h"
 #include "tuner/api/Handles.h"
@@ -62,15 +63,18 @@ double median(std::vector<double> values) { return percentile(std::move(values),
 /// Operands and results at enough addresses that none is in the L2 when its turn comes.
 class Operands {
 public:
-  static Result<Operands> make(runtime::Device &device, DType type, const Product &product) {
+  static Result<Operands> make(runtime::Device &device, DType type, DType result, const Product &product) {
     Operands operands;
     const std::array<Shape, 3> shapes{Shape{product.M, product.K}, {product.N, product.K}, {product.M, product.N}};
-    for (const Shape &shape : shapes)
-      operands.bytes += byteWidth(type) * static_cast<std::size_t>(elementCount(shape));
+    const std::array<DType, 3> types{type, type, result};
+    auto bytesOf = [&](std::size_t i) {
+      return byteWidth(types[i]) * static_cast<std::size_t>(elementCount(shapes[i]));
+    };
+    operands.bytes = bytesOf(0) + bytesOf(1) + bytesOf(2);
     auto sets = std::clamp(static_cast<int>(rotatedBytes / static_cast<double>(operands.bytes)) + 1, 1, mostSets);
     for (int set = 0; set < sets; ++set)
       for (std::size_t i = 0; i < shapes.size(); ++i) {
-        std::size_t size = byteWidth(type) * static_cast<std::size_t>(elementCount(shapes[i]));
+        std::size_t size = bytesOf(i);
         Result<std::unique_ptr<runtime::DeviceBuffer>> buffer = device.allocate(size);
         if (!buffer)
           return buffer.error();
@@ -130,7 +134,8 @@ private:
 class GemmBench {
 public:
   GemmBench(tuner::Workbench &bench, runtime::Device &device, const GemmOptions &options)
-      : bench(bench), device(device), options(options), type(options.type == "f16" ? DType::F16 : DType::BF16) {}
+      : bench(bench), device(device), options(options), type(*parseDType(options.type)),
+        result(isFloat8(type) ? DType::BF16 : type) {}
 
   Result<Row> run(const Product &product) {
     Result<tuner::CompiledModel> compiled = tune(product);
@@ -140,10 +145,10 @@ public:
     Result<std::unique_ptr<runtime::LoadedKernel>> ours = device.load(chosen.plan, chosen.binary);
     if (!ours)
       return ours.error();
-    auto peers = cublasLtAlgorithms(type, product.M, product.N, product.K);
+    auto peers = cublasLtAlgorithms(type, result, product.M, product.N, product.K);
     if (!peers)
       return peers.error();
-    Result<Operands> operands = Operands::make(device, type, product);
+    Result<Operands> operands = Operands::make(device, type, result, product);
     if (!operands)
       return operands.error();
     Result<std::unique_ptr<runtime::DeviceBuffer>> scratch =
@@ -168,7 +173,8 @@ private:
   Result<tuner::CompiledModel> tune(const Product &product) {
     GraphBuilder graph;
     Tensor x = graph.input("x", type, {product.M, product.K}), w = graph.parameter("w", type, {product.N, product.K});
-    graph.output("y", graph.matmul(x, w, {.a = false, .b = true}));
+    Tensor y = graph.matmul(x, w, {.a = false, .b = true});
+    graph.output("y", isFloat8(type) ? graph.cast(y, result) : y);
     Result<Graph> built = graph.build();
     if (!built)
       return built.error();
@@ -186,8 +192,8 @@ private:
   Result<void> compare(const Product &product, runtime::LoadedKernel &ours, runtime::LoadedKernel &peer,
                        const Operands &operands) {
     const Shape shape{product.M, product.N};
-    std::array<reference::HostTensor, 2> results{reference::HostTensor::zeros(type, shape),
-                                                 reference::HostTensor::zeros(type, shape)};
+    std::array<reference::HostTensor, 2> results{reference::HostTensor::zeros(result, shape),
+                                                 reference::HostTensor::zeros(result, shape)};
     for (std::size_t i = 0; i < 2; ++i) {
       std::span<void *const> buffers = operands.set(0);
       if (Result<void> filled = device.fill(buffers[2], 0xff, results[i].bytes.size()); !filled)
@@ -204,14 +210,14 @@ private:
     std::array<std::vector<reference::Number>, 2> numbers;
     for (std::size_t i = 0; i < 2; ++i) {
       numbers[i].resize(static_cast<std::size_t>(count));
-      reference::readNumbers(type, results[i].bytes.data(), 0, stride, count, numbers[i].data());
+      reference::readNumbers(result, results[i].bytes.data(), 0, stride, count, numbers[i].data());
     }
     double difference = 0, norm = 0;
     for (std::size_t i = 0; i < numbers[0].size(); ++i) {
       double a = numbers[0][i].real, b = numbers[1][i].real;
       difference += (a - b) * (a - b), norm += b * b;
     }
-    double error = std::sqrt(difference / norm), allowed = type == DType::F16 ? 2e-3 : 1e-2;
+    double error = std::sqrt(difference / norm), allowed = reference::tolerance(result);
     if (error <= allowed) // False for NaN, too.
       return {};
     return Error{ErrorCode::WrongResult, fmt::format("{}: kfuse and cuBLASLt differ by {:.1e}, expected at most {:.0e}",
@@ -274,7 +280,7 @@ private:
   tuner::Workbench &bench;
   runtime::Device &device; ///< In this process, as cuBLASLt is.
   const GemmOptions &options;
-  DType type;
+  DType type, result; ///< Of the operands and of what is stored.
   void *workspace = nullptr;
 };
 
@@ -416,8 +422,8 @@ void addBench(CLI::App &app, int &status) {
   auto options = std::make_shared<GemmOptions>();
   gemm->add_option("--shapes", options->products, "Products: 4096x4096x4096 ...; else eight layers of transformers");
   gemm->add_option("--rows", options->rows, "M of those layers; else 1 to 32768");
-  gemm->add_option("--type", options->type, "bf16 or f16")
-      ->check(CLI::IsMember({"bf16", "f16"}))
+  gemm->add_option("--type", options->type, "Of the operands; products of 8-bit floats are stored as bf16")
+      ->check(CLI::IsMember({"bf16", "f16", "f32", "f8E4M3FN", "f8E5M2"}))
       ->capture_default_str();
   gemm->add_flag("--json", options->json, "One JSON object on stdout and nothing else there");
   options->addTuningTo(*gemm);

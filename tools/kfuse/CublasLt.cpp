@@ -7,9 +7,9 @@ namespace kfuse::tools {
 namespace {
 
 // Declared here so that kfuse builds without the toolkit; cublasLt.h of CUDA 12 and 13.
-constexpr int compute32F = 68, real32F = 0, real16F = 2, real16BF = 14;
+constexpr int compute32F = 68, real32F = 0, real16F = 2, real16BF = 14, real8E4M3 = 28, real8E5M2 = 29;
 constexpr int mostAlgorithms = 64; ///< Asked for; the library offers about eight.
-constexpr int descTransA = 3, transposed = 1, preferWorkspaceBytes = 1;
+constexpr int descTransA = 3, transposed = 1, descFastAccumulation = 25, preferWorkspaceBytes = 1;
 
 struct HeuristicResult {
   std::uint64_t algorithm[8];
@@ -63,6 +63,21 @@ struct Problem {
   void *handle = nullptr, *desc = nullptr, *w = nullptr, *x = nullptr, *y = nullptr;
 };
 
+int dataType(DType type) {
+  switch (type) {
+  case DType::F16:
+    return real16F;
+  case DType::BF16:
+    return real16BF;
+  case DType::F8E4M3:
+    return real8E4M3;
+  case DType::F8E5M2:
+    return real8E5M2;
+  default:
+    return real32F;
+  }
+}
+
 class CublasLtKernel : public runtime::LoadedKernel {
 public:
   CublasLtKernel(std::shared_ptr<const Problem> problem, const HeuristicResult &chosen)
@@ -85,22 +100,24 @@ private:
 
 } // namespace
 
-Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> cublasLtAlgorithms(DType type, std::int64_t M,
+Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> cublasLtAlgorithms(DType type, DType result, std::int64_t M,
                                                                                std::int64_t N, std::int64_t K) {
   auto problem = std::make_shared<Problem>();
   const Library &library = problem->library;
   if (!problem->library.open())
     return Error{ErrorCode::NoDevice, "libcublasLt is not in the loader's path; add its folder to LD_LIBRARY_PATH"};
-  int stored = type == DType::F32 ? real32F : type == DType::F16 ? real16F : real16BF, count = 0;
+  int count = 0;
   void *preference = nullptr;
   std::array<HeuristicResult, mostAlgorithms> offered{};
   int status = library.cublasLtCreate(&problem->handle);
   // Column-major: y^T[N,M] = w[N,K] x^T[K,M], and row-major w[N,K] is K x N there.
   status |= library.cublasLtMatmulDescCreate(&problem->desc, compute32F, real32F);
   status |= library.cublasLtMatmulDescSetAttribute(problem->desc, descTransA, &transposed, sizeof(transposed));
-  status |= library.cublasLtMatrixLayoutCreate(&problem->w, stored, K, N, K);
-  status |= library.cublasLtMatrixLayoutCreate(&problem->x, stored, K, M, K);
-  status |= library.cublasLtMatrixLayoutCreate(&problem->y, stored, N, M, N);
+  if (const std::int8_t fast = 1; isFloat8(type)) // The tensor cores' own sums, as ours.
+    status |= library.cublasLtMatmulDescSetAttribute(problem->desc, descFastAccumulation, &fast, sizeof(fast));
+  status |= library.cublasLtMatrixLayoutCreate(&problem->w, dataType(type), K, N, K);
+  status |= library.cublasLtMatrixLayoutCreate(&problem->x, dataType(type), K, M, K);
+  status |= library.cublasLtMatrixLayoutCreate(&problem->y, dataType(result), N, M, N);
   status |= library.cublasLtMatmulPreferenceCreate(&preference);
   status |= library.cublasLtMatmulPreferenceSetAttribute(preference, preferWorkspaceBytes, &cublasWorkspaceBytes,
                                                          sizeof(std::size_t));
