@@ -11,8 +11,9 @@ constexpr double oneSided = 0.8;
 
 double mathUs(const Work &work, const Peaks &peaks) {
   bool full = work.mathType == DType::F32 || !isFloat(work.mathType);
-  double atBurst = work.flops / (full ? peaks.f32Burst : peaks.halfBurst);
-  return atBurst <= burstUs ? atBurst : work.flops / (full ? peaks.f32Sustained : peaks.halfSustained);
+  double pace = isFloat8(work.mathType) ? 2 : 1; // Tensor cores take twice as many 8-bit floats as 16-bit ones.
+  double atBurst = work.flops / (pace * (full ? peaks.f32Burst : peaks.halfBurst));
+  return atBurst <= burstUs ? atBurst : work.flops / (pace * (full ? peaks.f32Sustained : peaks.halfSustained));
 }
 
 double memoryUs(const Work &work, const Peaks &peaks) {

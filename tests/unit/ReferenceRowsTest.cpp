@@ -138,3 +138,23 @@ TEST_CASE("reference: matmul, its transposes and batches") {
                                 {withInfinity, zero})),
              {NaN});
 }
+
+TEST_CASE("reference: products of 8-bit floats are exact, or summed as tensor cores do") {
+  // 256 and then 64 products of 1 / 64: behind the 13 bits that the sum leaves.
+  std::vector<double> large(128, 0), small(128, 0);
+  large[0] = small[0] = 16;
+  for (int k = 32; k < 96; ++k)
+    large[k] = small[k] = 0.125;
+  for (DType type : {DType::F8E4M3, DType::F8E5M2}) {
+    HostTensor a = reference::tensorOf(type, {1, 128}, large), b = reference::tensorOf(type, {1, 128}, small);
+    std::string line =
+        "kfuse.matmul %arg0, %arg1 {transpose_b} : (" + typeText(a) + ", " + typeText(b) + ") -> tensor<1x1xf32>";
+    checkClose(reals(evaluateLine(line, {a, b})), {257});
+    checkClose(reals(evaluateLine(line, {a, b}, Mode::RoundEachOp)), {256});
+    HostTensor wide = reference::tensorOf(type, {40, 128}, std::vector<double>(40 * 128, 0.5)); // Whole products alike.
+    Values whole = evaluateLine("kfuse.matmul %arg0, %arg1 {transpose_b} : (" + typeText(a) + ", " + typeText(wide) +
+                                    ") -> tensor<1x40xf32>",
+                                {a, wide}, Mode::RoundEachOp);
+    CHECK(whole.real(0) == 12);
+  }
+}

@@ -33,6 +33,9 @@ TEST_CASE("roofline: the math ceiling is that of the type, burst for short kerne
   CHECK(roofline(work, peaks).boundUs == doctest::Approx(20000));
   work.mathType = DType::F16;
   CHECK(roofline(work, peaks).boundUs == doctest::Approx(1e12 / 800e6));
+  Roofline half = roofline(work, peaks);
+  work.mathType = DType::F8E4M3;
+  CHECK(roofline(work, peaks).boundUs < 0.75 * half.boundUs); // Twice the rate, which the memory may not feed.
 }
 
 TEST_CASE("roofline: a tiny kernel is bound by its launches") {
