@@ -26,6 +26,7 @@ struct Region {
   double bytesRead = 0; ///< Each input element that is needed, once.
   double bytesWritten = 0;
   DType mathType = DType::F32; ///< Operand type of its contraction, else f32.
+  bool tf32 = false;           ///< Whether f32 operands may be cut for tensor cores.
   /// Per input of the graph: no kernel of a run writes it (a parameter, or prepared from such), so that it may be
   /// read before the kernel's predecessor ends.
   std::vector<bool> isFixed;

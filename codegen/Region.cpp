@@ -79,6 +79,8 @@ Result<Region> makeRegion(Block &body) {
     region.flops += static_cast<double>(fusable.getFlops());
     if (fusable.getOpKind() == ir::OpKind::Contraction)
       region.mathType = ir::dtypeOf(op.getOperand(0).getType());
+    if (auto product = dyn_cast<ir::MatmulOp>(op))
+      region.tf32 |= product.getTf32();
     if (fusable.getOpKind() == ir::OpKind::Layout || fusable.getOpKind() == ir::OpKind::Generator)
       continue;
     StringRef name = op.getName().stripDialect();

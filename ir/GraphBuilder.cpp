@@ -277,12 +277,14 @@ Tensor GraphBuilder::pointwise(std::string_view op, std::initializer_list<Tensor
 
 Tensor GraphBuilder::cast(const Tensor &x, DType type) { return impl->explicitly<ir::CastOp>(type, x.shape(), x); }
 
-Tensor GraphBuilder::matmul(const Tensor &a, const Tensor &b, Transpose transpose) {
+Tensor GraphBuilder::matmul(const Tensor &a, const Tensor &b, Transpose transpose, Precision precision) {
   SmallVector<NamedAttribute> attributes;
   if (transpose.a)
     attributes.push_back(impl->flag("transpose_a"));
   if (transpose.b)
     attributes.push_back(impl->flag("transpose_b"));
+  if (precision == Precision::TF32)
+    attributes.push_back(impl->flag("tf32"));
   return impl->inferred<ir::MatmulOp>({a, b}, attributes);
 }
 

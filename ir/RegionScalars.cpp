@@ -41,7 +41,8 @@ public:
   Scalar reduce(StringRef, int64_t, llvm::function_ref<Scalar(AffineExpr)> body) override {
     return reduction ? body(reduction) : Scalar{};
   }
-  Scalar contract(int64_t, llvm::function_ref<Scalar(AffineExpr)>, llvm::function_ref<Scalar(AffineExpr)>) override {
+  Scalar contract(int64_t, llvm::function_ref<Scalar(AffineExpr)>, llvm::function_ref<Scalar(AffineExpr)>,
+                  StringRef) override {
     return {0};
   }
   Scalar refuse(const Twine &) override { return {}; }
@@ -325,7 +326,7 @@ public:
     return region.add(std::move(node));
   }
   Scalar contract(int64_t extent, llvm::function_ref<Scalar(AffineExpr)> lhs,
-                  llvm::function_ref<Scalar(AffineExpr)> rhs) override {
+                  llvm::function_ref<Scalar(AffineExpr)> rhs, StringRef precision) override {
     int64_t anchorExtent = region.graph.domain.extents.back();
     if (!region.anchor || extent != anchorExtent)
       return refuse("products of " + Twine(anchorExtent) + " and " + Twine(extent) + " along K in one region");
@@ -335,6 +336,7 @@ public:
       return {};
     ScalarNode node;
     node.kind = ScalarNode::Kind::Contract;
+    node.function = precision.str();
     node.operands = {a, b};
     return region.add(std::move(node));
   }

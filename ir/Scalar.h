@@ -46,7 +46,8 @@ struct ScalarNode {
     Apply,    ///< Scalar function `function` of `operands`; its name is the op's mnemonic.
     Cast,     ///< `operands[0]` converted to `type` (float to float: rounding is dropped, see type).
     Reduce,   ///< `function` (sum, max, min, prod) of `operands[0]` over the domain's reduction dimension.
-    Contract  ///< Sum of `operands[0] * operands[1]` over the domain's contraction dimension, in f32.
+    Contract  ///< Sum of `operands[0] * operands[1]` over the domain's contraction dimension, in f32;
+              ///< `function` is "tf32" where operands may be cut behind 10 bits of mantissa.
   };
   Kind kind = Kind::Constant;
   /// Type the node is computed in. Every float is computed in f32 and rounded when it is stored,
@@ -126,9 +127,10 @@ public:
   /// Reduces `body(k)` over k in [0, extent): `extent` must be the domain's reduction extent.
   virtual Scalar reduce(llvm::StringRef function, int64_t extent,
                         llvm::function_ref<Scalar(mlir::AffineExpr k)> body) = 0;
-  /// Sums lhs(k) * rhs(k) over k in [0, extent): the contraction anchor of a matmul region.
+  /// Sums lhs(k) * rhs(k) over k in [0, extent): the contraction anchor of a matmul region. `precision` is "" or
+  /// "tf32".
   virtual Scalar contract(int64_t extent, llvm::function_ref<Scalar(mlir::AffineExpr k)> lhs,
-                          llvm::function_ref<Scalar(mlir::AffineExpr k)> rhs) = 0;
+                          llvm::function_ref<Scalar(mlir::AffineExpr k)> rhs, llvm::StringRef precision) = 0;
   /// Gives up; the first reason is kept.
   virtual Scalar refuse(const llvm::Twine &reason) = 0;
 };

@@ -67,7 +67,7 @@ static void printNode(llvm::raw_ostream &os, const ScalarNode &node) {
     os << "reduce " << node.function << " ";
     break;
   case ScalarNode::Kind::Contract:
-    os << "contract ";
+    os << "contract " << node.function << (node.function.empty() ? "" : " ");
     break;
   }
   printScalars(os, node.operands);

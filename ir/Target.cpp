@@ -27,7 +27,9 @@ const std::array<Target, 9> targets{{
 
 } // namespace
 
-double Target::matmulFlopsPerUs(DType type) const {
+double Target::matmulFlopsPerUs(DType type, bool tf32) const {
+  if (tf32 && capability >= 80)
+    return halfFlopsPerUs / 2;
   if (isFloat8(type) && capability >= 89)
     return 2 * halfFlopsPerUs;
   return type == DType::F32 ? f32FlopsPerUs : halfFlopsPerUs;

@@ -27,8 +27,8 @@ struct Target {
   double halfFlopsPerUs = 0;   ///< Dense f16/bf16 matrix rate with f32 accumulation.
 
   bool isCpu() const { return capability == 0; }
-  /// Matrix rate for operands of `type`: FLOP per microsecond.
-  double matmulFlopsPerUs(DType type) const;
+  /// Matrix rate for operands of `type`: FLOP per microsecond. With `tf32` those of f32 are cut for tensor cores.
+  double matmulFlopsPerUs(DType type, bool tf32 = false) const;
 };
 
 /// Every family known, the CPU first.

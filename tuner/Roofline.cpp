@@ -10,8 +10,9 @@ constexpr double burstUs = 2000;
 constexpr double oneSided = 0.8;
 
 double mathUs(const Work &work, const Peaks &peaks) {
-  bool full = work.mathType == DType::F32 || !isFloat(work.mathType);
-  double pace = isFloat8(work.mathType) ? 2 : 1; // Tensor cores take twice as many 8-bit floats as 16-bit ones.
+  bool full = (work.mathType == DType::F32 && !work.tf32) || !isFloat(work.mathType);
+  // Tensor cores take twice as many 8-bit floats as 16-bit ones, and half as many of tf32.
+  double pace = isFloat8(work.mathType) ? 2 : work.tf32 ? 0.5 : 1;
   double atBurst = work.flops / (pace * (full ? peaks.f32Burst : peaks.halfBurst));
   return atBurst <= burstUs ? atBurst : work.flops / (pace * (full ? peaks.f32Sustained : peaks.halfSustained));
 }

@@ -16,6 +16,7 @@ struct Work {
   double bytesRead = 0; ///< Each input byte needed, once.
   double bytesWritten = 0;
   DType mathType = DType::F32; ///< Operand type of the kernel's matrix product; F32 where it has none.
+  bool tf32 = false;           ///< Whether f32 operands may be cut for tensor cores.
   int launches = 1;
 };
 

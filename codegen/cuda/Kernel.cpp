@@ -26,7 +26,8 @@ ir::FusionDecision printable(const Region &region) {
 void writeHead(SourceWriter &writer, const Region &region, const TileConfig &config, const ir::Target &target,
                llvm::StringRef header) {
   double bytes = region.bytesRead + region.bytesWritten;
-  double memory = bytes / target.memoryBytesPerUs, math = region.flops / target.matmulFlopsPerUs(region.mathType);
+  double memory = bytes / target.memoryBytesPerUs,
+         math = region.flops / target.matmulFlopsPerUs(region.mathType, region.tf32);
   writer.comment(region.ops);
   writer.comment(region.text);
   writer.comment("config: " + config.str());

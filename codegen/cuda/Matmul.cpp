@@ -31,6 +31,8 @@ std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
   }
   if (problem.products.empty() || problem.count() > 2 || problem.operand(0) != problem.operand(0, problem.count() - 1))
     return std::nullopt;
+  problem.tf32 =
+      llvm::all_of(problem.products, [&](Scalar product) { return problem.graph[product].function == "tf32"; });
   // Batches that share the right operand are rows of one product.
   while (problem.graph.extents().size() > 3) {
     unsigned innermost = problem.graph.extents().size() - 4;

@@ -16,6 +16,7 @@ struct MatmulProblem {
   unsigned dimM, dimN, dimK;
   int64_t M, N, K, batches;
   std::vector<bool> isFixed; ///< Region::isFixed.
+  bool tf32 = false;         ///< Operands of f32 may be cut behind 10 bits of mantissa, in every product.
 
   /// Nothing when the region has no product, more than two, or two that do not share their left operand.
   static std::optional<MatmulProblem> of(const Region &region);

@@ -22,6 +22,10 @@ std::span<const Way> ways() {
   return all;
 }
 
+bool isOnWgmma(const Way &way) {
+  return &way.kernels == &matmulSm90Template() || &way.kernels == &matmulSm90SplitTemplate();
+}
+
 /// The way a config takes; null for one that this version does not have, which a store may hold.
 const KernelTemplate *wayOf(const TileConfig &config) {
   if (config.has("way"))
@@ -49,8 +53,8 @@ public:
 
   /// Where the target has wgmma and the types are its own, why the product does not run on it.
   std::string remark(const Region &region, const ir::Target &target) const override {
-    bool isNarrow = isFloat(region.mathType) && region.mathType != DType::F32;
-    if (target.capability != 90 || !isNarrow)
+    bool isForWgmma = isFloat(region.mathType) && (region.mathType != DType::F32 || region.tf32);
+    if (target.capability != 90 || !isForWgmma)
       return "";
     ir::FusionDecision decision = matmulSm90Template().match(region, target);
     return decision ? "" : "not on wgmma: " + decision.reason();
@@ -58,8 +62,10 @@ public:
 
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
     std::vector<TileConfig> all;
+    // Plain FMAs of f32 are more exact: what is compared with another candidate must not mix both.
+    const bool cutsOperands = region.tf32 && matmulSm90Template().match(region, target);
     for (const Way &way : ways())
-      if (way.kernels.match(region, target))
+      if (way.kernels.match(region, target) && (!cutsOperands || isOnWgmma(way)))
         for (const TileConfig &config : way.kernels.candidates(region, target))
           all.push_back(config.with("way", way.number));
     return all;

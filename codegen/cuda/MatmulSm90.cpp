@@ -92,7 +92,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const auto stages = static_cast<double>(ceilDiv(problem.K, depthOf(type)));
   const double K = stages * static_cast<double>(depthOf(type)), bytesK = stages * lineBytes;
   const double clusters = static_cast<double>(grid.clusters), active = clusters * clusterM * clusterN;
-  const double rate = target.matmulFlopsPerUs(type) * sustained / target.multiprocessors;
+  const double rate = target.matmulFlopsPerUs(type, problem.tf32) * sustained / target.multiprocessors;
 
   // Instructions narrower than 128 columns read more of A than they multiply.
   const double mathUs = 2 * tileM * columns * K / (rate * std::min(1.0, 0.365 + columns / 210));

@@ -69,7 +69,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double groups = static_cast<double>(config["groups_k"]);
   const double stageUs = 0.057 + 0.0005 * static_cast<double>(shape.tileColumns);
   const double ownUs = lines / parts / groups * stageUs;
-  const double rate = target.matmulFlopsPerUs(type) / sms;
+  const double rate = target.matmulFlopsPerUs(type, problem.tf32) / sms;
   const double mathUs = 2 * static_cast<double>(shape.tileRows * shape.tileColumns) * K / parts * perSm / rate;
   const double tileBytes = static_cast<double>(shape.stageBytes()) * lines / parts;
   const double l2Us = tileBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.0);

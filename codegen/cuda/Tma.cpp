@@ -176,18 +176,19 @@ ir::FusionDecision takenByWgmma(const Region &region, const ir::Target &target) 
     return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
   DType left = problem->elementType(0), right = problem->elementType(1);
   bool areHalf = left == right && (left == DType::F16 || left == DType::BF16);
-  bool areFloat8 = isFloat8(left) && isFloat8(right);
-  if ((!areHalf && !areFloat8) || !problem->isRightType(right))
-    return ir::FusionDecision::no("multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
-                                  ", wgmma takes pairs of f16, of bf16 or of 8-bit floats");
+  bool areFloat8 = isFloat8(left) && isFloat8(right), areTf32 = problem->tf32 && left == right && left == DType::F32;
+  if ((!areHalf && !areFloat8 && !areTf32) || !problem->isRightType(right))
+    return ir::FusionDecision::no(
+        "multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
+        ", wgmma takes pairs of f16, of bf16, of 8-bit floats or, where tf32 is allowed, f32");
   for (unsigned side : {0, 1}) {
     TmaSide operands = sideOf(*problem, side);
     for (const TmaOperand &operand : operands) {
       if (!operand.refusal.empty())
         return ir::FusionDecision::no(operand.refusal);
-      if (areFloat8 && !operand.matrix.contiguousK)
+      if (!areHalf && !operand.matrix.contiguousK)
         return ir::FusionDecision::no(std::string(side == 0 ? "the left" : "the right") +
-                                      " operand is not contiguous along K, which wgmma needs of 8-bit floats");
+                                      " operand is not contiguous along K, which wgmma needs of other than 16 bits");
       if (operand.matrix.contiguousK != operands.front().matrix.contiguousK)
         return ir::FusionDecision::no("the right operands are contiguous along different dimensions");
     }
@@ -255,6 +256,8 @@ static StringRef instructionType(DType type) {
     return "f16";
   case DType::BF16:
     return "bf16";
+  case DType::F32:
+    return "tf32";
   case DType::F8E4M3:
     return "e4m3";
   default:

@@ -27,6 +27,7 @@ namespace kfuse {
 struct LoadOptions {
   std::map<std::string, Shape> shapes; ///< Shapes of inputs that are dynamic in the file.
   std::vector<std::string> parameters; ///< Globs naming inputs that are fixed between runs.
+  bool tf32 = false;                   ///< Allow products of f32 to cut their operands for tensor cores.
 };
 
 /// A model's graph, and the weights that came with it. Cheap to copy; immutable.

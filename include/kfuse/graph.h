@@ -94,8 +94,11 @@ public:
   struct Transpose {
     bool a = false, b = false;
   };
+  /// What a product may make of f32 operands: true f32, or cut behind 10 bits of mantissa for tensor cores.
+  enum class Precision : std::uint8_t { F32, TF32 };
   /// [batch..., M, K] times [batch..., K, N]; transposed operands come as [..., K, M] and [..., N, K].
-  Tensor matmul(const Tensor &a, const Tensor &b, Transpose transpose = {false, false});
+  Tensor matmul(const Tensor &a, const Tensor &b, Transpose transpose = {false, false},
+                Precision precision = Precision::F32);
 
   // Over the last dimension. `weight` and `bias` have its size; an empty Tensor leaves one out.
   Tensor softmax(const Tensor &x);

@@ -174,8 +174,13 @@ def Kfuse_MatmulOp : Kfuse_InferredOp<"matmul", "Contraction"> {
     a: [batch..., M, K] (or [batch..., K, M] with transpose_a), b: [batch..., K, N] (or [batch..., N, K]
     with transpose_b). Batch dimensions broadcast as in NumPy. Result: [batch..., M, N] of a's type, or of f32
     where the operands are 8-bit floats, which may be a pair of both: multiply it by their scales.
+
+    `tf32` allows f32 operands to be cut behind 10 bits of mantissa, as tensor cores read them; without it f32
+    is true f32.
   }];
-  let arguments = (ins Kfuse_FactorTensor:$lhs, Kfuse_FactorTensor:$rhs, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let arguments = (ins Kfuse_FactorTensor:$lhs, Kfuse_FactorTensor:$rhs, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
+                       UnitAttr:$tf32);
+  let hasVerifier = 1;
   let extraClassDeclaration = methods # [{
     /// Sizes of the product.
     int64_t getM();

@@ -227,6 +227,12 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *context, std::optional<Loc
   return success();
 }
 
+LogicalResult MatmulOp::verify() {
+  if (getTf32() && !getElementTypeOrSelf(getLhs()).isF32())
+    return emitOpError("has tf32, which is for operands of f32, and operands of ") << getElementTypeOrSelf(getLhs());
+  return success();
+}
+
 Scalar MatmulOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
   auto at = [&](unsigned operand, AffineExpr row, AffineExpr column, bool transposed) {
     ArrayRef<int64_t> batch = dimsOf(getOperation()->getOperand(operand)).drop_back(2);
@@ -239,7 +245,7 @@ Scalar MatmulOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
   AffineExpr m = index.take_back(2)[0], n = index.back();
   return builder.contract(
       getK(), [&](AffineExpr k) { return at(0, m, k, getTransposeA()); },
-      [&](AffineExpr k) { return at(1, k, n, getTransposeB()); });
+      [&](AffineExpr k) { return at(1, k, n, getTransposeB()); }, getTf32() ? "tf32" : "");
 }
 
 } // namespace kfuse::ir

@@ -7,6 +7,7 @@
 #include "ir/reference/Parallel.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace kfuse::reference {
@@ -24,6 +25,12 @@ template <class Accumulator> Accumulator dot(const Number *left, const Number *r
   for (Accumulator lane : lanes)
     sum += lane;
   return sum;
+}
+
+/// A number as tensor cores read an f32: cut behind 10 bits of mantissa.
+Number cutToTf32(Number number) {
+  constexpr std::uint32_t kept = 0xffffe000;
+  return {.real = std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(number.real)) & kept)};
 }
 
 /// Products of 8-bit floats as Hopper's tensor cores sum them: 32 at a time and the sum so far are aligned to the
@@ -73,23 +80,31 @@ struct MatmulOperand {
 /// What a product's operands and result look like, read off the op.
 struct MatmulGeometry {
   DType type;
+  bool tf32;
   Shape shape, batchShape;
   Int m, n, k;
   MatmulOperand a, b;
 
   explicit MatmulGeometry(ir::MatmulOp op)
-      : type(ir::dtypeOf(op.getType())), shape(ir::shapeOf(op.getResult())), batchShape(shape.begin(), shape.end() - 2),
-        m(op.getM()), n(op.getN()), k(op.getK()),
+      : type(ir::dtypeOf(op.getType())), tf32(op.getTf32()), shape(ir::shapeOf(op.getResult())),
+        batchShape(shape.begin(), shape.end() - 2), m(op.getM()), n(op.getN()), k(op.getK()),
         a(MatmulOperand::of(ir::shapeOf(op.getLhs()), batchShape, !op.getTransposeA())),
         b(MatmulOperand::of(ir::shapeOf(op.getRhs()), batchShape, op.getTransposeB())) {}
 };
 
 using Dot = double (*)(const Number *left, const Number *right, Int depth);
-Dot dotOf(Mode mode, DType operands) {
+Dot dotOf(Mode mode, DType operands, bool tf32) {
   if (mode == Mode::Exact)
     return [](const Number *left, const Number *right, Int depth) { return dot<double>(left, right, depth); };
   if (isFloat8(operands))
     return float8Dot;
+  if (tf32)
+    return [](const Number *left, const Number *right, Int depth) -> double {
+      std::vector<Number> cutLeft(depth), cutRight(depth);
+      std::transform(left, left + depth, cutLeft.begin(), cutToTf32);
+      std::transform(right, right + depth, cutRight.begin(), cutToTf32);
+      return dot<float>(cutLeft.data(), cutRight.data(), depth);
+    };
   return [](const Number *left, const Number *right, Int depth) -> double { return dot<float>(left, right, depth); };
 }
 
@@ -127,8 +142,8 @@ private:
 
 LazyTensor &matmul(mlir::Operation *op, Operands operands, LazyArena &arena) {
   MatmulGeometry geometry(mlir::cast<ir::MatmulOp>(op));
-  return arena.make<MatmulTensor>(*operands[0], *operands[1], std::move(geometry),
-                                  dotOf(arena.mode, operands[0]->type));
+  const Dot dot = dotOf(arena.mode, operands[0]->type, geometry.tf32);
+  return arena.make<MatmulTensor>(*operands[0], *operands[1], std::move(geometry), dot);
 }
 
 /// A whole product, element by element.
@@ -161,6 +176,14 @@ std::vector<Number> wholeMatmul(mlir::Operation *op, Operands operands, Mode mod
   }
   if (mode != Mode::Exact && isFloat8(operands[0]->type))
     return float8Product(a, b, geometry);
+  std::vector<Number> cut[2];
+  if (mode != Mode::Exact && geometry.tf32)
+    for (MatrixBatch *matrices : {&a, &b}) {
+      std::vector<Number> &to = cut[matrices == &b];
+      to.resize(elementCount(operands[matrices == &b]->shape));
+      std::transform(matrices->data, matrices->data + to.size(), to.begin(), cutToTf32);
+      matrices->data = to.data();
+    }
   auto run = mode == Mode::Exact ? product<double> : product<float>;
   return run(a, b, geometry.m, geometry.n, geometry.k);
 }

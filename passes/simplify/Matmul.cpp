@@ -58,8 +58,8 @@ LogicalResult groupExpandedHeads(MatmulOp op, PatternRewriter &rewriter) {
     SmallVector<Value> operands(2);
     operands[i] = expanded;
     operands[1 - i] = reshapeTo(rewriter, other, finer(otherDims));
-    Value product =
-        rewriter.create<MatmulOp>(op.getLoc(), operands[0], operands[1], op.getTransposeA(), op.getTransposeB());
+    Value product = rewriter.create<MatmulOp>(op.getLoc(), operands[0], operands[1], op.getTransposeA(),
+                                              op.getTransposeB(), op.getTf32());
     rewriter.replaceOp(op, reshapeTo(rewriter, product, op.getType().getShape()));
     return success();
   }

@@ -27,8 +27,9 @@ LogicalResult mergeRows(MatmulOp op, PatternRewriter &rewriter) {
   rows.push_back(elementsIn(a.drop_front(rows.size()).drop_back()));
   rows.push_back(a.back());
   llvm::append_range(matrix, b.take_back(2));
-  Value product = rewriter.create<MatmulOp>(op.getLoc(), reshapeTo(rewriter, op.getLhs(), rows),
-                                            reshapeTo(rewriter, op.getRhs(), matrix), false, op.getTransposeB());
+  Value product =
+      rewriter.create<MatmulOp>(op.getLoc(), reshapeTo(rewriter, op.getLhs(), rows),
+                                reshapeTo(rewriter, op.getRhs(), matrix), false, op.getTransposeB(), op.getTf32());
   rewriter.replaceOp(op, reshapeTo(rewriter, product, op.getType().getShape()));
   return success();
 }

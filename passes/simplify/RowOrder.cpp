@@ -47,7 +47,7 @@ LogicalResult unmergeRows(ReshapeOp op, PatternRewriter &rewriter) {
   SmallVector<int64_t> unmerged(rows);
   unmerged.push_back(product.getK());
   value = rewriter.create<MatmulOp>(product.getLoc(), reshapeTo(rewriter, merged.getOperand(), unmerged),
-                                    product.getRhs(), false, product.getTransposeB());
+                                    product.getRhs(), false, product.getTransposeB(), product.getTf32());
   for (auto [step, path] : llvm::reverse(chain)) {
     SmallVector<Value> operands(step->getOperands());
     operands[path] = value;

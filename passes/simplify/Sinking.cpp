@@ -94,8 +94,8 @@ LogicalResult sinkTransposeThroughMatmul(MatmulOp op, PatternRewriter &rewriter)
   ArrayRef<int64_t> permutation = transpose.getPermutation();
   if (permutation.back() != static_cast<int64_t>(permutation.size()) - 1)
     return failure();
-  Value product =
-      rewriter.create<MatmulOp>(op.getLoc(), transpose.getOperand(), op.getRhs(), false, op.getTransposeB());
+  Value product = rewriter.create<MatmulOp>(op.getLoc(), transpose.getOperand(), op.getRhs(), false, op.getTransposeB(),
+                                            op.getTf32());
   rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), product, permutation);
   return success();
 }
@@ -158,7 +158,8 @@ LogicalResult sinkBroadcastThroughMatmul(MatmulOp op, PatternRewriter &rewriter)
   Value lhs = beforeBroadcast(op.getLhs(), !op.getTransposeA()), rhs = beforeBroadcast(op.getRhs(), op.getTransposeB());
   if (lhs == op.getLhs() && rhs == op.getRhs())
     return failure();
-  Value product = rewriter.create<MatmulOp>(op.getLoc(), lhs, rhs, op.getTransposeA(), op.getTransposeB());
+  Value product =
+      rewriter.create<MatmulOp>(op.getLoc(), lhs, rhs, op.getTransposeA(), op.getTransposeB(), op.getTf32());
   rewriter.replaceOp(op, broadcastTo(rewriter, product, op.getType()));
   return success();
 }
@@ -195,8 +196,9 @@ LogicalResult sinkScale(MatmulOp op, PatternRewriter &rewriter) {
     Value operand = scaled.getLhs();
     for (Operation *view : llvm::reverse(views))
       operand = cloneWith(rewriter, view, operand, view->getResult(0).getType());
-    Value product = rewriter.create<MatmulOp>(op.getLoc(), i == 0 ? operand : op.getLhs(),
-                                              i == 1 ? operand : op.getRhs(), op.getTransposeA(), op.getTransposeB());
+    Value product =
+        rewriter.create<MatmulOp>(op.getLoc(), i == 0 ? operand : op.getLhs(), i == 1 ? operand : op.getRhs(),
+                                  op.getTransposeA(), op.getTransposeB(), op.getTf32());
     auto scalar = RankedTensorType::get({}, op.getType().getElementType());
     rewriter.replaceOpWithNewOp<MulOp>(op, product,
                                        makeSplat(rewriter, op.getLoc(), scalar, *splatValue(scaled.getRhs())));

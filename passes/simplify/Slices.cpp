@@ -176,7 +176,8 @@ LogicalResult sliceOfMatmul(SliceOp op, PatternRewriter &rewriter) {
   };
   Value lhs = cut(product.getLhs(), product.getTransposeA(), true),
         rhs = cut(product.getRhs(), product.getTransposeB(), false);
-  rewriter.replaceOpWithNewOp<MatmulOp>(op, lhs, rhs, product.getTransposeA(), product.getTransposeB());
+  rewriter.replaceOpWithNewOp<MatmulOp>(op, lhs, rhs, product.getTransposeA(), product.getTransposeB(),
+                                        product.getTf32());
   return success();
 }
 

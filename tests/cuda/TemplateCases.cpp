@@ -448,6 +448,18 @@ func.func @f(%a: tensor<2x21x64xbf16>, %b: tensor<272x64xbf16>, %c: tensor<272xb
   return cases;
 }
 
+std::vector<TemplateCase> tf32Cases() {
+  std::vector<TemplateCase> cases;
+  for (auto [m, n, k] :
+       {std::tuple(127, 130, 264), {7, 36, 100}, {1000, 776, 1000}, {1, 1000, 1000}, {512, 640, 4096}}) {
+    TemplateCase made = matmul(m, n, k, false, true, "f32");
+    made.name += "_tf32";
+    made.text.replace(made.text.find("{transpose_b}"), 1, "{tf32, ");
+    cases.push_back(made);
+  }
+  return cases;
+}
+
 std::vector<TemplateCase> pairwiseProducts(int m, int n, int k) {
   // Every pair of a type, a layout and an epilogue is in one of them, where wgmma takes it.
   struct Row {
@@ -459,14 +471,16 @@ std::vector<TemplateCase> pairwiseProducts(int m, int n, int k) {
                           {"bf16", true, true, 3},      {"f16", true, true, 0},       {"f16", false, true, 1},
                           {"f16", true, false, 2},      {"f16", false, false, 3},     {"bf16", false, true, 2},
                           {"f16", false, true, 3},      {"f8E4M3FN", false, true, 0}, {"f8E4M3FN", false, true, 1},
-                          {"f8E4M3FN", false, true, 2}, {"f8E5M2", false, true, 3}};
+                          {"f8E4M3FN", false, true, 2}, {"f8E5M2", false, true, 3},   {"tf32", false, true, 0},
+                          {"tf32", false, true, 1},     {"tf32", false, true, 2},     {"tf32", false, true, 3}};
   std::vector<TemplateCase> cases;
   for (const Row &row : rows) {
-    std::string type = row.type, narrow = type.starts_with("f8") ? "bf16" : type;
+    const bool tf32 = std::string(row.type) == "tf32";
+    std::string type = tf32 ? "f32" : row.type, narrow = type.starts_with("f8") ? "bf16" : type;
     std::string a = matrixType(m, k, row.transposeA, type), b = matrixType(k, n, row.transposeB, type);
     std::string p = matrixType(m, n, false, type == narrow ? type : "f32"), r = matrixType(m, n, false, narrow);
     std::string v = tensor(std::to_string(n), type == narrow ? type : "f32"), next = "%0";
-    std::string flags = flagsOf(row.transposeA, row.transposeB), name;
+    std::string flags = tf32 ? " {tf32, transpose_b}" : flagsOf(row.transposeA, row.transposeB), name;
     std::string body = "%0 = kfuse.matmul %a, %b" + flags + " : (" + a + ", " + b + ") -> " + p + "\n";
     std::vector<std::string> arguments{a, b};
     if (row.epilogue == 0) {
@@ -485,8 +499,8 @@ std::vector<TemplateCase> pairwiseProducts(int m, int n, int k) {
               p + ") -> " + p + "\n%3 = kfuse.mul %2, %1 : (" + p + ", " + p + ") -> " + p + "\n";
     }
     body += "%r = kfuse.cast " + next + " : (" + p + ") -> " + r + "\nreturn %r : " + r;
-    cases.push_back(
-        {name + (row.transposeA ? "_ta" : "") + (row.transposeB ? "_tb_" : "_") + type, function(arguments, r, body)});
+    cases.push_back({name + (row.transposeA ? "_ta" : "") + (row.transposeB ? "_tb_" : "_") + row.type,
+                     function(arguments, r, body)});
   }
   return cases;
 }

@@ -69,6 +69,8 @@ std::vector<TemplateCase> largeScaledMatmulCases();
 /// Two products of the same left operand, one gating the other.
 std::vector<TemplateCase> gatedCases(const std::string &type);
 std::vector<TemplateCase> largeGatedCases(const std::string &type);
+/// Products of f32 that may be cut for tensor cores.
+std::vector<TemplateCase> tf32Cases();
 /// Products of m x n x k that hold every pair of a type, a layout and an epilogue.
 std::vector<TemplateCase> pairwiseProducts(int m, int n, int k);
 /// Products whose operands are computed in the region.

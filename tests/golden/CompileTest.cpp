@@ -3,8 +3,14 @@
 #include "codegen/cuda/Templates.h"
 #include "runtime/Device.h"
 #include "tests/cuda/TemplateCases.h"
+#include "tests/unit/TemporaryFolder.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -184,6 +190,18 @@ std::vector<codegen::KernelPlan> everySchedule(const codegen::KernelTemplate &so
   return plans;
 }
 
+/// The instructions of a kernel's machine code.
+std::string disassembled(const runtime::CompiledKernel &kernel) {
+  tuner::test::TemporaryFolder folder;
+  const std::filesystem::path cubin = folder.path / "kernel.cubin";
+  std::ofstream(cubin, std::ios::binary)
+      .write(reinterpret_cast<const char *>(kernel.image.data()), static_cast<std::streamsize>(kernel.image.size()));
+  const std::filesystem::path listing = folder.path / "kernel.sass";
+  REQUIRE(std::system(("nvdisasm -c '" + cubin.string() + "' >'" + listing.string() + "'").c_str()) == 0);
+  std::ifstream stream(listing);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
 } // namespace
 
 TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
@@ -227,6 +245,32 @@ TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every way,
   add(pairwiseProducts(512, 1024, 1000), matmulSm80Template(), "sm_100a", 1);
   add(pairwiseProducts(2, 4096, 4096), gemvTemplate(), "sm_90a", 1);
   compileAll(all, **compiler);
+}
+
+TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler || std::system("nvdisasm --version >/dev/null 2>&1") != 0) {
+    MESSAGE("skipped: needs NVRTC, and nvdisasm in the path");
+    return;
+  }
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  for (int rows : {16, 4096})
+    for (const TemplateCase &source : pairwiseProducts(rows, 4096, 4096)) {
+      INFO(source.name << " of " << rows << " rows");
+      RegionCase given(source);
+      const codegen::KernelTemplate &family = codegen::cuda::matmulTemplate();
+      std::vector<codegen::TileConfig> configs = family.candidates(given.region, hopper);
+      auto estimate = [&](const codegen::TileConfig &config) {
+        return family.estimateUs(given.region, config, hopper);
+      };
+      auto first = std::min_element(configs.begin(), configs.end(),
+                                    [&](const auto &a, const auto &b) { return estimate(a) < estimate(b); });
+      REQUIRE(first != configs.end());
+      auto kernel = (*compiler)->compile(planOf(family, given.region, *first, hopper, source.name));
+      REQUIRE_MESSAGE(kernel, kernel.error().message);
+      const std::string code = disassembled(*kernel);
+      CHECK(code.find(isFloat8(given.region.mathType) ? "QGMMA" : "HGMMA") != std::string::npos);
+    }
 }
 
 TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, without spills") {

@@ -119,8 +119,10 @@ void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTempl
       INFO(compiled.config.str());
       REQUIRE_MESSAGE(compiled.kernel, compiled.kernel.error().message);
       ++configs, spilled += compiled.kernel->facts.spillBytes > 0;
-      for (const reference::Verdict &verdict : oracle.judge(run(gpu, compiled, inputs, given.states())))
+      const std::vector<HostTensor> outputs = run(gpu, compiled, inputs, given.states());
+      for (const reference::Verdict &verdict : oracle.judge(outputs))
         CHECK_MESSAGE(verdict.right, verdict.message);
+      CHECK_MESSAGE(run(gpu, compiled, inputs, given.states()) == outputs, "two runs differ");
     }
   }
   CHECK((only || taken > 0));
@@ -183,6 +185,15 @@ TEST_CASE("8-bit floats with scales: right in every way, layout and edge") {
   checkAll(scaledMatmulCases(), matmulSm90SplitTemplate(), 8, true);
   checkAll(largeScaledMatmulCases(), matmulSm90Template(), 24, true);
   checkAll(largeScaledMatmulCases(), matmulSm90SplitTemplate(), 24, true);
+}
+
+TEST_CASE("tf32: right on wgmma, for every edge and schedule") {
+  if (!isHopper()) {
+    MESSAGE("skipped: needs sm_90");
+    return;
+  }
+  checkAll(tf32Cases(), codegen::cuda::matmulSm90Template(), 12);
+  checkAll(tf32Cases(), codegen::cuda::matmulSm90SplitTemplate(), 12, true);
 }
 
 TEST_CASE("cuda.matmul_simt: right in f32 and with computed operands") {

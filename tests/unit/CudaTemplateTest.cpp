@@ -68,6 +68,21 @@ func.func @f(%a: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> tensor<8x8xf32> {
   %0 = kfuse.matmul %a, %b : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
 })")) == "multiplies f32 by f32, tensor cores take pairs of f16, of bf16 or of 8-bit floats");
+  const auto tf32 = [](const char *flags) {
+    return region("func.func @f(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) -> tensor<64x64xf32> {\n"
+                  "%0 = kfuse.matmul %a, %b " +
+                  std::string(flags) +
+                  " : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>\n"
+                  "return %0 : tensor<64x64xf32> }");
+  };
+  const auto refusalOnHopper = [](const RegionCase &given) {
+    return matmulSm90Template().match(given.region, *ir::findTarget("sm_90a")).reason();
+  };
+  CHECK(refusalOnHopper(tf32("{tf32, transpose_b}")).empty());
+  CHECK(refusalOnHopper(tf32("{transpose_b}")) ==
+        "multiplies f32 by f32, wgmma takes pairs of f16, of bf16, of 8-bit floats or, where tf32 is allowed, f32");
+  CHECK(refusalOnHopper(tf32("{tf32}")) ==
+        "the right operand is not contiguous along K, which wgmma needs of other than 16 bits");
   CHECK(refusal(matmulSm80Template(), region(R"(
 func.func @f(%a: tensor<8x16xbf16>, %b: tensor<16x8xbf16>, %i: tensor<8xi64>) -> tensor<8x8xbf16> {
   %0 = kfuse.gather %a, %i {axis = 0 : i64} : (tensor<8x16xbf16>, tensor<8xi64>) -> tensor<8x16xbf16>

@@ -108,6 +108,11 @@ const Case cases[] = {
      "'kfuse.matmul' op inferred type(s) 'tensor<2x4xf32>' are incompatible with return type(s) of operation "
      "'tensor<2x4xf8E4M3FN>'"},
 
+    // Precision.
+    {"tensor<2x3xbf16>;tensor<3x4xbf16>",
+     "kfuse.matmul %0, %1 {tf32} : (tensor<2x3xbf16>, tensor<3x4xbf16>) -> tensor<2x4xbf16>",
+     "'kfuse.matmul' op has tf32, which is for operands of f32, and operands of 'bf16'"},
+
     // Layout.
     {"tensor<2x3xf32>", "kfuse.reshape %0 : (tensor<2x3xf32>) -> tensor<4xf32>",
      "'kfuse.reshape' op cannot give 6 elements the shape [4] of 4"},

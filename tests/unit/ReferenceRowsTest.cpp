@@ -158,3 +158,10 @@ TEST_CASE("reference: products of 8-bit floats are exact, or summed as tensor co
     CHECK(whole.real(0) == 12);
   }
 }
+
+TEST_CASE("reference: tf32 cuts operands behind 10 bits where ops round, and not where they are exact") {
+  HostTensor a = f32({1, 2}, {1 + 0x1p-11, 3}), b = f32({2, 1}, {1, 1 - 0x1p-13});
+  std::string line = "kfuse.matmul %arg0, %arg1 {tf32} : (tensor<1x2xf32>, tensor<2x1xf32>) -> tensor<1x1xf32>";
+  CHECK(evaluateLine(line, {a, b}).real(0) == 4 + 0x1p-11 - 3 * 0x1p-13);
+  CHECK(evaluateLine(line, {a, b}, Mode::RoundEachOp).real(0) == 4 - 3 * 0x1p-11);
+}

@@ -134,8 +134,9 @@ private:
 class GemmBench {
 public:
   GemmBench(tuner::Workbench &bench, runtime::Device &device, const GemmOptions &options)
-      : bench(bench), device(device), options(options), type(*parseDType(options.type)),
-        result(isFloat8(type) ? DType::BF16 : type) {}
+      : bench(bench), device(device), options(options),
+        type(options.type == "tf32" ? DType::F32 : *parseDType(options.type)),
+        result(isFloat8(type) ? DType::BF16 : type), tf32(options.type == "tf32") {}
 
   Result<Row> run(const Product &product) {
     Result<tuner::CompiledModel> compiled = tune(product);
@@ -145,7 +146,7 @@ public:
     Result<std::unique_ptr<runtime::LoadedKernel>> ours = device.load(chosen.plan, chosen.binary);
     if (!ours)
       return ours.error();
-    auto peers = cublasLtAlgorithms(type, result, product.M, product.N, product.K);
+    auto peers = cublasLtAlgorithms(type, result, tf32, product.M, product.N, product.K);
     if (!peers)
       return peers.error();
     Result<Operands> operands = Operands::make(device, type, result, product);
@@ -173,7 +174,8 @@ private:
   Result<tuner::CompiledModel> tune(const Product &product) {
     GraphBuilder graph;
     Tensor x = graph.input("x", type, {product.M, product.K}), w = graph.parameter("w", type, {product.N, product.K});
-    Tensor y = graph.matmul(x, w, {.a = false, .b = true});
+    Tensor y = graph.matmul(x, w, {.a = false, .b = true},
+                            tf32 ? GraphBuilder::Precision::TF32 : GraphBuilder::Precision::F32);
     graph.output("y", isFloat8(type) ? graph.cast(y, result) : y);
     Result<Graph> built = graph.build();
     if (!built)
@@ -217,7 +219,7 @@ private:
       double a = numbers[0][i].real, b = numbers[1][i].real;
       difference += (a - b) * (a - b), norm += b * b;
     }
-    double error = std::sqrt(difference / norm), allowed = reference::tolerance(result);
+    double error = std::sqrt(difference / norm), allowed = tf32 ? 1e-3 : reference::tolerance(result);
     if (error <= allowed) // False for NaN, too.
       return {};
     return Error{ErrorCode::WrongResult, fmt::format("{}: kfuse and cuBLASLt differ by {:.1e}, expected at most {:.0e}",
@@ -281,6 +283,7 @@ private:
   runtime::Device &device; ///< In this process, as cuBLASLt is.
   const GemmOptions &options;
   DType type, result; ///< Of the operands and of what is stored.
+  bool tf32;
   void *workspace = nullptr;
 };
 
@@ -423,7 +426,7 @@ void addBench(CLI::App &app, int &status) {
   gemm->add_option("--shapes", options->products, "Products: 4096x4096x4096 ...; else eight layers of transformers");
   gemm->add_option("--rows", options->rows, "M of those layers; else 1 to 32768");
   gemm->add_option("--type", options->type, "Of the operands; products of 8-bit floats are stored as bf16")
-      ->check(CLI::IsMember({"bf16", "f16", "f32", "f8E4M3FN", "f8E5M2"}))
+      ->check(CLI::IsMember({"bf16", "f16", "tf32", "f32", "f8E4M3FN", "f8E5M2"}))
       ->capture_default_str();
   gemm->add_flag("--json", options->json, "One JSON object on stdout and nothing else there");
   options->addTuningTo(*gemm);

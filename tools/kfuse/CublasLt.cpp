@@ -100,8 +100,8 @@ private:
 
 } // namespace
 
-Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> cublasLtAlgorithms(DType type, DType result, std::int64_t M,
-                                                                               std::int64_t N, std::int64_t K) {
+Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>>
+cublasLtAlgorithms(DType type, DType result, bool tf32, std::int64_t M, std::int64_t N, std::int64_t K) {
   auto problem = std::make_shared<Problem>();
   const Library &library = problem->library;
   if (!problem->library.open())
@@ -111,7 +111,7 @@ Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> cublasLtAlgorithms(D
   std::array<HeuristicResult, mostAlgorithms> offered{};
   int status = library.cublasLtCreate(&problem->handle);
   // Column-major: y^T[N,M] = w[N,K] x^T[K,M], and row-major w[N,K] is K x N there.
-  status |= library.cublasLtMatmulDescCreate(&problem->desc, compute32F, real32F);
+  status |= library.cublasLtMatmulDescCreate(&problem->desc, tf32 ? computeTf32 : compute32F, real32F);
   status |= library.cublasLtMatmulDescSetAttribute(problem->desc, descTransA, &transposed, sizeof(transposed));
   if (const std::int8_t fast = 1; isFloat8(type)) // The tensor cores' own sums, as ours.
     status |= library.cublasLtMatmulDescSetAttribute(problem->desc, descFastAccumulation, &fast, sizeof(fast));

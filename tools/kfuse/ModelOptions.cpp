@@ -43,6 +43,7 @@ void ModelOptions::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_option("--shape", shapes, "Shape of an input that is dynamic in the file: name=1x128x4096");
   command.add_option("--params", parameters, "Glob naming inputs that are fixed between runs: '*weight*'");
+  command.add_flag("--tf32", tf32, "Let products of f32 cut their operands behind 10 bits, for tensor cores");
   command.add_flag("--json", json, "One JSON object on stdout and nothing else there");
 }
 
@@ -51,8 +52,7 @@ void ModelOptions::addTuningTo(CLI::App &command) {
   command.add_option("--effort", effort, "quick: up to 8 candidates a kernel; full: up to 40")
       ->check(CLI::IsMember({"quick", "full"}))
       ->capture_default_str();
-  command.add_flag("--require-tuned", requireTuned,
-                   "Never compile: exit status 6 and a list of what the store lacks");
+  command.add_flag("--require-tuned", requireTuned, "Never compile: exit status 6 and a list of what the store lacks");
   command.add_option("--threads", threads, "CPU threads; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -61,6 +61,7 @@ void ModelOptions::addTuningTo(CLI::App &command) {
 Result<Model> ModelOptions::load() const {
   LoadOptions options;
   options.parameters = parameters;
+  options.tf32 = tf32;
   for (const std::string &binding : shapes) {
     std::size_t equals = binding.rfind('=');
     std::optional<Shape> shape =

@@ -20,6 +20,7 @@ struct ModelOptions {
   std::string effort = "quick";
   int threads = 0;
   bool requireTuned = false;
+  bool tf32 = false;
   bool json = false;
 
   void addTo(CLI::App &command);

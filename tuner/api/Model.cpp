@@ -45,6 +45,10 @@ Result<Model> Model::load(const std::string &path, const LoadOptions &options) {
   Result<ir::Model> model = ir::loadModel(path, {options.shapes, options.parameters}, *context);
   if (!model)
     return model.error();
+  if (options.tf32)
+    model->module->walk([](ir::MatmulOp product) {
+      product.setTf32(mlir::cast<RankedTensorType>(product.getLhs().getType()).getElementType().isF32());
+    });
   return wrap(std::move(context), std::move(*model));
 }
 

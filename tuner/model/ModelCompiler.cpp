@@ -49,7 +49,8 @@ Work workOf(const codegen::Region &region) {
   return {.flops = region.flops,
           .bytesRead = region.bytesRead,
           .bytesWritten = region.bytesWritten,
-          .mathType = region.mathType};
+          .mathType = region.mathType,
+          .tf32 = region.tf32};
 }
 
 Result<CompiledModel> compileModel(const PlannedModel &model, const Workshop &workshop) {
