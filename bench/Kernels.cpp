@@ -309,6 +309,7 @@ private:
                   candidates[i].config.str().c_str());
   }
 
+  std::string what; ///< Is being measured, for errors.
   std::unique_ptr<runtime::Device> device = take(runtime::openCuda());
   std::unique_ptr<runtime::KernelCompiler> compiler = take(runtime::makeCudaCompiler(codegen::cuda::deviceHeaders()));
   const ir::Target &target;

@@ -16,14 +16,21 @@
 
 namespace kfuse::codegen {
 
+/// Scaled dot product attention in two scalar forms: both read the region's inputs by their numbers.
+struct Attention {
+  ir::ScalarGraph scores;  ///< What the softmax takes: q k^T scaled and masked, over [batch..., M, S, D].
+  ir::ScalarGraph product; ///< What follows it, over [batch..., M, D, S]; its last input are the probabilities.
+};
+
 /// One fused region as code generation sees it.
 struct Region {
   std::string name; ///< Identifier for people and entry points: "matmul_add_gelu".
   std::string ops;  ///< "matmul + add + gelu".
   std::string text; ///< The kfuse.fused op's text, for the header comment of generated source.
   ir::ScalarGraph graph;
-  double flops = 0;     ///< Lower bounds of the work.
-  double bytesRead = 0; ///< Each input element that is needed, once.
+  std::shared_ptr<const Attention> attention; ///< Where the region is one; `graph` then has no nodes.
+  double flops = 0;                           ///< Lower bounds of the work.
+  double bytesRead = 0;                       ///< Each input element that is needed, once.
   double bytesWritten = 0;
   DType mathType = DType::F32; ///< Operand type of its contraction, else f32.
   bool tf32 = false;           ///< Whether f32 operands may be cut for tensor cores.

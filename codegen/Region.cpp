@@ -4,6 +4,7 @@
 #include "ir/dialect/Kfuse.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -64,9 +65,90 @@ std::string textOf(Block &body, const std::vector<bool> &fixed) {
   return text;
 }
 
+/// A block of its own with the arguments of `body` and the ops of an attention inside it, to be scalarised.
+class AttentionPart {
+public:
+  AttentionPart(Block &body, ir::AttentionOp attention)
+      : builder(attention.getContext()),
+        fused(builder.create<ir::FusedOp>(attention.getLoc(), TypeRange(), ValueRange())),
+        part(fused->getBody().emplaceBlock()) {
+    for (BlockArgument argument : body.getArguments())
+      outer.map(argument, part.addArgument(argument.getType(), argument.getLoc()));
+    builder.setInsertionPointToEnd(&part);
+    for (Operation &op : body.without_terminator()) // Generators that the region makes itself.
+      if (&op != attention.getOperation())
+        builder.clone(op, outer);
+    for (auto [argument, input] : llvm::zip_equal(attention.getBody().front().getArguments(), attention.getInputs()))
+      inner.map(argument, outer.lookup(input));
+  }
+  void addInput(Value value) { inner.map(value, part.addArgument(value.getType(), value.getLoc())); }
+  /// Clones what computes `value`.
+  void compute(Value value) {
+    if (inner.contains(value))
+      return;
+    for (Value operand : value.getDefiningOp()->getOperands())
+      compute(operand);
+    builder.clone(*value.getDefiningOp(), inner);
+  }
+  Result<ir::ScalarGraph> scalarise(Value result) {
+    compute(result);
+    builder.create<ir::YieldOp>(result.getLoc(), inner.lookup(result));
+    return ir::scalariseRegion(part);
+  }
+
+private:
+  OpBuilder builder;
+  OwningOpRef<ir::FusedOp> fused;
+  Block &part;
+  IRMapping outer, inner;
+};
+
+/// The attention that a body consists of, besides what needs no memory; or null.
+ir::AttentionOp attentionIn(Block &body) {
+  auto attentions = body.getOps<ir::AttentionOp>();
+  bool isAlone = llvm::hasSingleElement(attentions) && body.getTerminator()->getNumOperands() == 1 &&
+                 body.getTerminator()->getOperand(0).getDefiningOp() == *attentions.begin();
+  return isAlone ? *attentions.begin() : ir::AttentionOp();
+}
+
+Result<Region> makeAttentionRegion(Block &body, ir::AttentionOp op) {
+  auto softmaxes = op.getBody().getOps<ir::SoftmaxOp>();
+  if (!llvm::hasSingleElement(softmaxes))
+    return Error{ErrorCode::BadModel, "an attention holds one softmax"};
+  ir::SoftmaxOp softmax = *softmaxes.begin();
+  Result<ir::ScalarGraph> scores = AttentionPart(body, op).scalarise(softmax.getOperand());
+  if (!scores)
+    return scores.error();
+  AttentionPart after(body, op);
+  after.addInput(softmax.getResult());
+  Result<ir::ScalarGraph> product = after.scalarise(op.getBody().front().getTerminator()->getOperand(0));
+  if (!product)
+    return product.error();
+
+  Region region;
+  region.name = region.ops = "attention";
+  region.graph.domain.extents.assign(product->outputs[0].shape.begin(), product->outputs[0].shape.end());
+  region.graph.inputs = scores->inputs;
+  region.graph.outputs = product->outputs;
+  for (unsigned i = 0; i < region.graph.inputs.size(); ++i) {
+    double elements = std::min(elementsRead(*scores, i) + elementsRead(*product, i),
+                               static_cast<double>(elementCount(region.graph.inputs[i].shape)));
+    region.bytesRead += elements * byteWidth(region.graph.inputs[i].type);
+  }
+  region.bytesWritten =
+      static_cast<double>(elementCount(product->outputs[0].shape)) * byteWidth(product->outputs[0].type);
+  op.walk([&](ir::FusableOpInterface inner) { region.flops += static_cast<double>(inner.getFlops()); });
+  region.mathType = ir::dtypeOf(softmax.getOperand().getType());
+  region.attention = std::make_shared<Attention>(std::move(*scores), std::move(*product));
+  region.text = textOf(body);
+  return region;
+}
+
 } // namespace
 
 Result<Region> makeRegion(Block &body) {
+  if (ir::AttentionOp attention = attentionIn(body))
+    return makeAttentionRegion(body, attention);
   Result<ir::ScalarGraph> graph = ir::scalariseRegion(body);
   if (!graph)
     return graph.error();

@@ -17,6 +17,8 @@ using ir::Scalar;
 using ir::ScalarNode;
 
 ir::FusionDecision printable(const Region &region) {
+  if (region.attention)
+    return ir::FusionDecision::no("holds attention");
   for (const ScalarNode &node : region.graph.nodes)
     if (node.kind == ScalarNode::Kind::Apply && !hasScalarFunction(node.function))
       return ir::FusionDecision::no("no CUDA text for the scalar function '" + node.function + "'");

@@ -14,6 +14,7 @@ const KernelTemplate &matmulSm90SplitTemplate(); ///< cuda.matmul_sm90_split
 const KernelTemplate &matmulSm80Template();      ///< cuda.matmul_sm80
 const KernelTemplate &matmulSm90Template();      ///< cuda.matmul_sm90
 const KernelTemplate &matmulSimtTemplate();      ///< cuda.matmul_simt
+const KernelTemplate &decodeAttentionTemplate(); ///< cuda.decode_attention
 const KernelTemplate &columnsTemplate();         ///< cuda.columns
 const KernelTemplate &rowsTemplate();            ///< cuda.rows
 const KernelTemplate &transposeTemplate();       ///< cuda.transpose

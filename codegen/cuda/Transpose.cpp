@@ -228,13 +228,15 @@ public:
   ir::FusionDecision match(const Region &region, const ir::Target &) const override {
     if (region.graph.domain.reductionDim >= 0 || region.graph.domain.contractionDim >= 0)
       return ir::FusionDecision::no("holds a reduction");
+    if (ir::FusionDecision decision = printable(region); !decision)
+      return decision;
     LinearGraph graph = linearised(region.graph, 0);
     std::optional<unsigned> down = transposedDim(graph);
     if (!down)
       return ir::FusionDecision::no("every operand lies along the results");
     if (std::min(graph.extents().back(), graph.extents()[*down]) < leastExtent)
       return ir::FusionDecision::no("a transposed dimension has under " + std::to_string(leastExtent) + " points");
-    return printable(region);
+    return ir::FusionDecision::yes();
   }
 
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;

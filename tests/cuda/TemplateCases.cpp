@@ -336,6 +336,79 @@ func.func @f(%a: tensor<300x80xbf16>, %b: tensor<80xf32>) -> (tensor<80xf32>, te
   return cases;
 }
 
+std::vector<TemplateCase> decodeCases() {
+  std::vector<TemplateCase> cases;
+  cases.push_back({"decode_positions_bf16", R"(
+func.func @f(%q: tensor<2x2x4x32xbf16>, %k: tensor<2x2x200x32xbf16>, %v: tensor<2x2x200x32xbf16>, %p: tensor<2xi64>) -> tensor<2x2x4x32xbf16> {
+  %r = kfuse.attention %q, %k, %v, %p : (tensor<2x2x4x32xbf16>, tensor<2x2x200x32xbf16>, tensor<2x2x200x32xbf16>, tensor<2xi64>) -> tensor<2x2x4x32xbf16> {
+  ^bb0(%a: tensor<2x2x4x32xbf16>, %b: tensor<2x2x200x32xbf16>, %c: tensor<2x2x200x32xbf16>, %d: tensor<2xi64>):
+    %0 = kfuse.iota {dim = 0 : i64} : tensor<200xi64>
+    %1 = kfuse.constant dense<41> : tensor<i64>
+    %2 = kfuse.mul %d, %1 : (tensor<2xi64>, tensor<i64>) -> tensor<2xi64>
+    %3 = kfuse.reshape %2 : (tensor<2xi64>) -> tensor<2x1x1x1xi64>
+    %4 = kfuse.le %0, %3 : (tensor<200xi64>, tensor<2x1x1x1xi64>) -> tensor<2x1x1x200xi1>
+    %5 = kfuse.matmul %a, %b {transpose_b} : (tensor<2x2x4x32xbf16>, tensor<2x2x200x32xbf16>) -> tensor<2x2x4x200xbf16>
+    %6 = kfuse.constant dense<0.176776692> : tensor<bf16>
+    %7 = kfuse.mul %5, %6 : (tensor<2x2x4x200xbf16>, tensor<bf16>) -> tensor<2x2x4x200xbf16>
+    %8 = kfuse.constant dense<0xFF80> : tensor<bf16>
+    %9 = kfuse.where %4, %7, %8 : (tensor<2x1x1x200xi1>, tensor<2x2x4x200xbf16>, tensor<bf16>) -> tensor<2x2x4x200xbf16>
+    %10 = kfuse.softmax %9 : (tensor<2x2x4x200xbf16>) -> tensor<2x2x4x200xbf16>
+    %11 = kfuse.matmul %10, %c : (tensor<2x2x4x200xbf16>, tensor<2x2x200x32xbf16>) -> tensor<2x2x4x32xbf16>
+    kfuse.yield %11 : tensor<2x2x4x32xbf16>
+  }
+  return %r : tensor<2x2x4x32xbf16>
+})"});
+  cases.push_back({"decode_one_row_f16", R"(
+func.func @f(%q: tensor<3x1x64xf16>, %k: tensor<3x150x64xf16>, %v: tensor<3x150x48xf16>) -> tensor<3x1x48xf16> {
+  %r = kfuse.attention %q, %k, %v : (tensor<3x1x64xf16>, tensor<3x150x64xf16>, tensor<3x150x48xf16>) -> tensor<3x1x48xf16> {
+  ^bb0(%a: tensor<3x1x64xf16>, %b: tensor<3x150x64xf16>, %c: tensor<3x150x48xf16>):
+    %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<3x1x64xf16>, tensor<3x150x64xf16>) -> tensor<3x1x150xf16>
+    %1 = kfuse.softmax %0 : (tensor<3x1x150xf16>) -> tensor<3x1x150xf16>
+    %2 = kfuse.matmul %1, %c : (tensor<3x1x150xf16>, tensor<3x150x48xf16>) -> tensor<3x1x48xf16>
+    kfuse.yield %2 : tensor<3x1x48xf16>
+  }
+  return %r : tensor<3x1x48xf16>
+})"});
+  // Heads that share keys as exporters write it, and a cache of [tokens, heads].
+  cases.push_back({"decode_shared_heads_bf16", R"(
+func.func @f(%q: tensor<2x8x1x16xbf16>, %k: tensor<2x133x2x16xbf16>, %v: tensor<2x133x2x16xbf16>, %m: tensor<2x1x1x133xbf16>) -> tensor<2x8x1x16xbf16> {
+  %k1 = kfuse.transpose %k {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x133x2x16xbf16>) -> tensor<2x2x133x16xbf16>
+  %k2 = kfuse.reshape %k1 : (tensor<2x2x133x16xbf16>) -> tensor<2x2x1x133x16xbf16>
+  %k3 = kfuse.broadcast %k2 : (tensor<2x2x1x133x16xbf16>) -> tensor<2x2x4x133x16xbf16>
+  %k4 = kfuse.reshape %k3 : (tensor<2x2x4x133x16xbf16>) -> tensor<2x8x133x16xbf16>
+  %v1 = kfuse.transpose %v {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x133x2x16xbf16>) -> tensor<2x2x133x16xbf16>
+  %v2 = kfuse.reshape %v1 : (tensor<2x2x133x16xbf16>) -> tensor<2x2x1x133x16xbf16>
+  %v3 = kfuse.broadcast %v2 : (tensor<2x2x1x133x16xbf16>) -> tensor<2x2x4x133x16xbf16>
+  %v4 = kfuse.reshape %v3 : (tensor<2x2x4x133x16xbf16>) -> tensor<2x8x133x16xbf16>
+  %r = kfuse.attention %q, %k4, %v4, %m : (tensor<2x8x1x16xbf16>, tensor<2x8x133x16xbf16>, tensor<2x8x133x16xbf16>, tensor<2x1x1x133xbf16>) -> tensor<2x8x1x16xbf16> {
+  ^bb0(%a: tensor<2x8x1x16xbf16>, %b: tensor<2x8x133x16xbf16>, %c: tensor<2x8x133x16xbf16>, %d: tensor<2x1x1x133xbf16>):
+    %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<2x8x1x16xbf16>, tensor<2x8x133x16xbf16>) -> tensor<2x8x1x133xbf16>
+    %1 = kfuse.add %0, %d : (tensor<2x8x1x133xbf16>, tensor<2x1x1x133xbf16>) -> tensor<2x8x1x133xbf16>
+    %2 = kfuse.softmax %1 : (tensor<2x8x1x133xbf16>) -> tensor<2x8x1x133xbf16>
+    %3 = kfuse.is_nan %2 : (tensor<2x8x1x133xbf16>) -> tensor<2x8x1x133xi1>
+    %4 = kfuse.constant dense<0.0> : tensor<bf16>
+    %5 = kfuse.where %3, %4, %2 : (tensor<2x8x1x133xi1>, tensor<bf16>, tensor<2x8x1x133xbf16>) -> tensor<2x8x1x133xbf16>
+    %6 = kfuse.matmul %5, %c : (tensor<2x8x1x133xbf16>, tensor<2x8x133x16xbf16>) -> tensor<2x8x1x16xbf16>
+    kfuse.yield %6 : tensor<2x8x1x16xbf16>
+  }
+  return %r : tensor<2x8x1x16xbf16>
+})"});
+  cases.push_back({"decode_twelve_rows_bf16", R"(
+func.func @f(%q: tensor<2x12x16xbf16>, %k: tensor<2x300x16xbf16>, %v: tensor<2x300x16xbf16>, %m: tensor<12x300xi1>) -> tensor<2x12x16xbf16> {
+  %r = kfuse.attention %q, %k, %v, %m : (tensor<2x12x16xbf16>, tensor<2x300x16xbf16>, tensor<2x300x16xbf16>, tensor<12x300xi1>) -> tensor<2x12x16xbf16> {
+  ^bb0(%a: tensor<2x12x16xbf16>, %b: tensor<2x300x16xbf16>, %c: tensor<2x300x16xbf16>, %d: tensor<12x300xi1>):
+    %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<2x12x16xbf16>, tensor<2x300x16xbf16>) -> tensor<2x12x300xbf16>
+    %1 = kfuse.constant dense<0xFF80> : tensor<bf16>
+    %2 = kfuse.where %d, %0, %1 : (tensor<12x300xi1>, tensor<2x12x300xbf16>, tensor<bf16>) -> tensor<2x12x300xbf16>
+    %3 = kfuse.softmax %2 : (tensor<2x12x300xbf16>) -> tensor<2x12x300xbf16>
+    %4 = kfuse.matmul %3, %c : (tensor<2x12x300xbf16>, tensor<2x300x16xbf16>) -> tensor<2x12x16xbf16>
+    kfuse.yield %4 : tensor<2x12x16xbf16>
+  }
+  return %r : tensor<2x12x16xbf16>
+})"});
+  return cases;
+}
+
 std::vector<TemplateCase> matmulCases(const std::string &type) {
   std::vector<TemplateCase> cases;
   struct Size {

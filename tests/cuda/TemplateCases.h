@@ -57,6 +57,8 @@ std::vector<TemplateCase> rowCases();
 std::vector<TemplateCase> longRowCases();
 /// Reductions over a dimension that is not the dense one.
 std::vector<TemplateCase> columnCases();
+/// Attention of few rows with a cache.
+std::vector<TemplateCase> decodeCases();
 /// Products of "bf16", "f16" or "f32".
 std::vector<TemplateCase> matmulCases(const std::string &type);
 /// Products of several tiles in every direction; too many for the emulator.

@@ -66,6 +66,10 @@ TEST_CASE("Emulated cuda.columns: right for every split of rows over threads and
   checkAll(columnCases(), codegen::cuda::columnsTemplate(), 4);
 }
 
+TEST_CASE("Emulated cuda.decode_attention: right for every layout, mask and split of the keys") {
+  checkAll(decodeCases(), codegen::cuda::decodeAttentionTemplate(), 3);
+}
+
 TEST_CASE("Emulated cuda.rows: right for every split of rows over threads") {
   checkAll(rowCases(), codegen::cuda::rowsTemplate(), 4);
 }

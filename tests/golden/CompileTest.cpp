@@ -47,6 +47,17 @@ func.func @f(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<8
   %2 = kfuse.gelu %1 : (tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
   return %2 : tensor<8192x8192xbf16>
 })"},
+      {"decode_attention", R"(
+func.func @f(%q: tensor<16x8x4x128xbf16>, %k: tensor<16x8x4096x128xbf16>, %v: tensor<16x8x4096x128xbf16>) -> tensor<16x8x4x128xbf16> {
+  %r = kfuse.attention %q, %k, %v : (tensor<16x8x4x128xbf16>, tensor<16x8x4096x128xbf16>, tensor<16x8x4096x128xbf16>) -> tensor<16x8x4x128xbf16> {
+  ^bb0(%a: tensor<16x8x4x128xbf16>, %b: tensor<16x8x4096x128xbf16>, %c: tensor<16x8x4096x128xbf16>):
+    %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<16x8x4x128xbf16>, tensor<16x8x4096x128xbf16>) -> tensor<16x8x4x4096xbf16>
+    %1 = kfuse.softmax %0 : (tensor<16x8x4x4096xbf16>) -> tensor<16x8x4x4096xbf16>
+    %2 = kfuse.matmul %1, %c : (tensor<16x8x4x4096xbf16>, tensor<16x8x4096x128xbf16>) -> tensor<16x8x4x128xbf16>
+    kfuse.yield %2 : tensor<16x8x4x128xbf16>
+  }
+  return %r : tensor<16x8x4x128xbf16>
+})"},
       {"column_sum", R"(
 func.func @f(%a: tensor<16384x4096xf32>) -> tensor<4096xf32> {
   %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 0>} : (tensor<16384x4096xf32>) -> tensor<4096xf32>

@@ -30,6 +30,8 @@ std::vector<Golden> goldens() {
       {"add_layer_norm_2x3x20000_f16", rowsTemplate(), "cluster=4,rows=1,storage=2,threads=512,vector=8"},
       {"reduce_middle_and_last", rowsTemplate(), "cluster=1,rows=128,storage=0,threads=1,vector=4"},
       {"column_moments_with_bias", columnsTemplate(), "groups=8,lanes=16,splits=4,unroll=4,vector=8"},
+      {"decode_positions_bf16", decodeAttentionTemplate(), "keys=16,splits=3,stages=4,warps=4"},
+      {"decode_shared_heads_bf16", decodeAttentionTemplate(), "keys=32,splits=1,stages=2,warps=4"},
       {"transpose_bias_gelu_residual", transposeTemplate(),
        "across=8,down=8,lanes_down=8,shared=0,warps_across=2,warps_down=2"},
       {"transpose_33x47_to_47x33_f32", transposeTemplate(),
@@ -48,8 +50,8 @@ std::vector<Golden> goldens() {
 }
 
 TemplateCase caseNamed(const std::string &name) {
-  for (const auto &cases : {pointwiseCases(), transposeCases(), rowCases(), columnCases(), matmulCases("bf16"),
-                            fewRowCases("bf16"), computedOperandCases()})
+  for (const auto &cases : {pointwiseCases(), transposeCases(), rowCases(), columnCases(), decodeCases(),
+                            matmulCases("bf16"), fewRowCases("bf16"), computedOperandCases()})
     for (const TemplateCase &candidate : cases)
       if (candidate.name == name)
         return candidate;

@@ -25,8 +25,8 @@ std::vector<TileConfig> spread(const std::vector<TileConfig> &all, std::size_t c
     chosen.insert(i * (all.size() - 1) / std::max<std::size_t>(1, count - 1));
   std::set<std::pair<std::string, std::int64_t>> seen;
   for (std::size_t i = 0; i < all.size(); ++i)
-    for (const char *field : {"storage", "split_k", "vector", "swap", "cluster", "shared", "splits", "blocks_k",
-                              "groups_k", "pingpong", "cluster_m", "cluster_n"})
+    for (const char *field : {"storage", "split_k", "vector", "swap", "cluster", "shared", "splits", "stages", "warps",
+                              "blocks_k", "groups_k", "pingpong", "cluster_m", "cluster_n"})
       if (all[i].has(field) && seen.emplace(field, all[i][field]).second)
         chosen.insert(i);
   std::vector<TileConfig> configs;
@@ -144,6 +144,10 @@ TEST_CASE("cuda.transpose: right for every layout and tile") {
 
 TEST_CASE("cuda.columns: right for every split of rows over threads and blocks") {
   checkAll(columnCases(), codegen::cuda::columnsTemplate(), 12);
+}
+
+TEST_CASE("cuda.decode_attention: right for every layout, mask and split of the keys") {
+  checkAll(decodeCases(), codegen::cuda::decodeAttentionTemplate(), 12);
 }
 
 TEST_CASE("cuda.rows: right for every split of rows over threads and clusters") {

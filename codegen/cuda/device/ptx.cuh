@@ -80,6 +80,12 @@ __device__ __forceinline__ float divideFull(float a, float b) {
   asm("div.full.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
 }
+/// 2^x within 2 ulp of f32; 0 where the result would be denormal.
+__device__ __forceinline__ float powerOfTwo(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
 
 //===- Threads and memory ------------------------------------------------------------------------//
 

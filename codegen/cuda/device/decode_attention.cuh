@@ -1,0 +1,314 @@
+// Attention of few query rows with many keys: the keys are split over blocks and their warps.
+#pragma once
+
+#include <kfuse/copy.cuh>
+#include <kfuse/math.cuh>
+#include <kfuse/mma.cuh>
+
+namespace kfuse {
+
+/// Up to 16 query rows share the keys and values of one pair (a sequence and a head): blockIdx.x is the pair,
+/// blockIdx.y the part of its keys. Every warp has a pipeline of its own for every warps-th tile of keys and a
+/// softmax of its own, as in "FlashAttention-2" (Dao, 2023) with rows instead of blocks of them; what warps and
+/// blocks found is put together by their maxima and sums. The block of a pair that arrives last does so for
+/// all, in the order of the parts.
+template <class Config, class Body> struct DecodeAttention {
+  using Index = typename Config::Index;
+  using Element = typename Config::Element;
+  static constexpr int tileKeys = Config::tileKeys, warps = Config::warps, stages = Config::stages;
+  static constexpr int rows = Config::rows, keySize = Config::keySize, valueSize = Config::valueSize;
+  static constexpr int threads = warps * 32;
+  using KeyTile = SharedTile<tileKeys, Config::keyPitch>;
+  using ValueTile = SharedTile<tileKeys, Config::valuePitch>;
+  static constexpr int stageBytes = KeyTile::bytes + ValueTile::bytes;
+  static constexpr float log2e = 1.44269504f;
+  static constexpr bool hasUpper = rows > 8; ///< Rows 8 to 15 of the fragments.
+
+  /// Sums of one part of the keys: a row's values weighed by 2^(score - maximum), and the sum of these weights.
+  struct alignas(16) Part {
+    float values[rows][valueSize];
+    float maximum[rows], weight[rows];
+  };
+
+  const Body &body;
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  Index pair = blockIdx.x;
+  typename Body::Fixed fixed = body.at(pair);
+  Index count = fixed.count < Config::keys ? (fixed.count > 0 ? fixed.count : 0) : Config::keys;
+
+  // Of this warp.
+  unsigned query[keySize / 16][4];
+  float sums[valueSize / 8][4];
+  float maximum[2] = {-infinity, -infinity}, weight[2] = {0, 0}; ///< Of rows lane / 4 and 8 below.
+
+  //===- Loads ---------------------------------------------------------------------------------===//
+
+  __device__ __forceinline__ void loadQuery() {
+#pragma unroll
+    for (int k = 0; k < keySize / 16; ++k)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        int row = lane / 4 + (i % 2) * 8, d = k * 16 + lane % 4 * 2 + (i / 2) * 8;
+        query[k][i] = row < rows ? body.query(pair, row, d) : 0u;
+      }
+  }
+
+  __device__ __forceinline__ unsigned stageAt(int stage) const {
+    return sharedAddress(dynamicShared()) + (warp * stages + stage) * stageBytes;
+  }
+
+  /// Starts the copy of the tile of keys from `first` on; keys that do not count become zeros.
+  __device__ __forceinline__ void startTile(int stage, Index first) const {
+    unsigned to = stageAt(stage);
+    startRows<KeyTile, keySize>(to, first, [&](Index key) { return body.key(pair, key); });
+    startRows<ValueTile, valueSize>(to + KeyTile::bytes, first, [&](Index key) { return body.value(pair, key); });
+  }
+  template <class Tile, int size, class RowAt>
+  __device__ __forceinline__ void startRows(unsigned to, Index first, RowAt rowAt) const {
+    constexpr int chunks = size / 8;
+#pragma unroll
+    for (int i = 0; i < (tileKeys * chunks + 31) / 32; ++i) {
+      int at = i * 32 + lane, row = at / chunks, chunk = at % chunks;
+      if (tileKeys * chunks % 32 != 0 && row >= tileKeys)
+        break;
+      Index key = first + row;
+      bool exists = key < count;
+      copyAsync<16>(to + Tile::offset(row, chunk), rowAt(exists ? key : 0) + chunk * 8, exists ? 16 : 0);
+    }
+  }
+
+  //===- One tile ------------------------------------------------------------------------------===//
+
+  __device__ __forceinline__ void takeTile(int stage, Index first) {
+    float scores[tileKeys / 8][4] = {};
+    const unsigned keys = stageAt(stage), values = keys + KeyTile::bytes;
+#pragma unroll
+    for (int k = 0; k < keySize / 16; ++k)
+#pragma unroll
+      for (int n = 0; n < tileKeys / 16; ++n) {
+        unsigned b[4];
+        loadMatrices(b, keys + KeyTile::offset(n * 16 + lane % 8 + lane / 16 * 8, k * 2 + lane / 8 % 2));
+        multiply(scores[2 * n], query[k], b[0], b[1]);
+        multiply(scores[2 * n + 1], query[k], b[2], b[3]);
+      }
+    unsigned weights[tileKeys / 16][4];
+    weigh(scores, weights, first);
+#pragma unroll
+    for (int n = 0; n < tileKeys / 16; ++n)
+#pragma unroll
+      for (int d = 0; d < valueSize / 16; ++d) {
+        unsigned b[4];
+        loadMatricesTransposed(b, values + ValueTile::offset(n * 16 + lane % 8 + lane / 8 % 2 * 8, d * 2 + lane / 16));
+        multiply(sums[2 * d], weights[n], b[0], b[1]);
+        multiply(sums[2 * d + 1], weights[n], b[2], b[3]);
+      }
+  }
+
+  /// From products to 2^(score - maximum) as operands of the second product; older sums are scaled to the new maximum.
+  __device__ __forceinline__ void weigh(float (&scores)[tileKeys / 8][4], unsigned (&weights)[tileKeys / 16][4],
+                                        Index first) {
+    float scale[2] = {1, 1};
+#pragma unroll
+    for (int half = 0; half <= int(hasUpper); ++half) {
+      const int row = minimum(lane / 4 + half * 8, rows - 1);
+      float highest = maximum[half];
+#pragma unroll
+      for (int n = 0; n < tileKeys / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          Index key = first + n * 8 + lane % 4 * 2 + i;
+          float score = body.score(fixed, scores[n][half * 2 + i], pair, row, key < Config::keys ? key : 0) * log2e;
+          scores[n][half * 2 + i] = key < count ? score : -infinity;
+          highest = fmaxf(highest, scores[n][half * 2 + i]);
+        }
+      highest = reduceMaximum(highest);
+      const float base = highest == -infinity ? 0.0f : highest;
+      scale[half] = powerOfTwo(maximum[half] - base);
+      maximum[half] = highest;
+      float sum = 0;
+#pragma unroll
+      for (int n = 0; n < tileKeys / 8; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          scores[n][half * 2 + i] = powerOfTwo(scores[n][half * 2 + i] - base);
+          sum += scores[n][half * 2 + i];
+        }
+      weight[half] = weight[half] * scale[half] + sum; // This lane's columns; added up at the end.
+    }
+#pragma unroll
+    for (int d = 0; d < valueSize / 8; ++d)
+#pragma unroll
+      for (int i = 0; i < 2 + 2 * int(hasUpper); ++i)
+        sums[d][i] *= scale[i / 2];
+#pragma unroll
+    for (int n = 0; n < tileKeys / 16; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float *from = &scores[2 * n + i / 2][i % 2 * 2];
+        weights[n][i] = i % 2 == 0 || hasUpper ? pack(from[0], from[1]) : 0u;
+      }
+  }
+
+  /// Over the four lanes that hold a row.
+  static __device__ __forceinline__ float reduceMaximum(float x) {
+    x = fmaxf(x, shuffleXor(x, 1));
+    return fmaxf(x, shuffleXor(x, 2));
+  }
+  static __device__ __forceinline__ float reduceSum(float x) {
+    x += shuffleXor(x, 1);
+    return x + shuffleXor(x, 2);
+  }
+  static __device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    multiplyAdd(Element{}, c, a, b0, b1);
+  }
+  static __device__ __forceinline__ unsigned pack(float low, float high) {
+    Vector<Element, 2> pair;
+    encodePair(&pair[0], low, high);
+    return __builtin_bit_cast(unsigned, pair);
+  }
+
+  //===- All tiles of this warp ----------------------------------------------------------------===//
+
+  __device__ __forceinline__ void takeTiles() {
+#pragma unroll
+    for (int d = 0; d < valueSize / 8; ++d)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        sums[d][i] = 0;
+    const Index tiles = (count + tileKeys - 1) / tileKeys, ofSplit = (tiles + Config::splits - 1) / Config::splits;
+    const Index first = Index(blockIdx.y) * ofSplit, end = minimum(first + ofSplit, tiles);
+    Index loading = first + warp;
+    auto startNext = [&](int stage) {
+      if (loading < end)
+        startTile(stage, loading * tileKeys);
+      commitCopies();
+      loading += warps;
+    };
+#pragma unroll
+    for (int stage = 0; stage < stages - 1; ++stage)
+      startNext(stage);
+    loadQuery();
+    int stage = 0;
+#pragma unroll 1
+    for (Index tile = first + warp; tile < end; tile += warps) {
+      waitCopies<stages - 2>();
+      __syncwarp();
+      startNext(stage == 0 ? stages - 1 : stage - 1); // Read in the last round.
+      takeTile(stage, tile * tileKeys);
+      stage = stage + 1 == stages ? 0 : stage + 1;
+    }
+    waitCopies<0>();
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      weight[half] = reduceSum(weight[half]);
+  }
+
+  //===- Putting parts together ----------------------------------------------------------------===//
+
+  /// This warp's sums as a part in shared memory.
+  __device__ __forceinline__ void leavePart(Part &part) const {
+#pragma unroll
+    for (int half = 0; half <= int(hasUpper); ++half) {
+      int row = lane / 4 + half * 8;
+      if (row >= rows)
+        continue;
+      if (lane % 4 == 0)
+        part.maximum[row] = maximum[half], part.weight[row] = weight[half];
+#pragma unroll
+      for (int d = 0; d < valueSize / 8; ++d)
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          part.values[row][d * 8 + lane % 4 * 2 + i] = sums[d][half * 2 + i];
+    }
+  }
+
+  /// Factors that bring `number` parts to one maximum, in `factors[part][row]`; that maximum and the total weight.
+  static __device__ __forceinline__ void findFactors(const Part *parts, int number, float *factors, float *total,
+                                                     float *highest) {
+    for (int at = threadIdx.x; at < number * rows; at += threads)
+      factors[at] = parts[at / rows].maximum[at % rows];
+    __syncthreads();
+    if (threadIdx.x < rows) {
+      float most = -infinity;
+      for (int part = 0; part < number; ++part)
+        most = fmaxf(most, factors[part * rows + threadIdx.x]);
+      highest[threadIdx.x] = most;
+    }
+    __syncthreads();
+    for (int at = threadIdx.x; at < number * rows; at += threads) {
+      float base = highest[at % rows] == -infinity ? 0.0f : highest[at % rows];
+      factors[at] = powerOfTwo(factors[at] - base);
+    }
+    __syncthreads();
+    if (threadIdx.x < rows) {
+      float sum = 0;
+#pragma unroll 4
+      for (int part = 0; part < number; ++part)
+        sum += factors[part * rows + threadIdx.x] * parts[part].weight[threadIdx.x];
+      total[threadIdx.x] = sum;
+    }
+    __syncthreads();
+  }
+
+  /// Calls `use(row, d, values)` with the sum of all parts, four values a thread.
+  template <class Use>
+  static __device__ __forceinline__ void addParts(const Part *parts, int number, const float *factors, Use use) {
+    for (int at = threadIdx.x * 4; at < rows * valueSize; at += threads * 4) {
+      int row = at / valueSize, d = at % valueSize;
+      Vector<float, 4> sum{};
+#pragma unroll 8
+      for (int part = 0; part < number; ++part) {
+        auto values = *reinterpret_cast<const Vector<float, 4> *>(&parts[part].values[row][d]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          sum[i] += factors[part * rows + row] * values[i];
+      }
+      use(row, d, sum);
+    }
+  }
+
+  __device__ __forceinline__ void store(int row, int d, Vector<float, 4> sum, float weight) const {
+    const float factor = Config::emptyIsZero && weight == 0.0f ? 0.0f : 1.0f / weight;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      sum[i] *= factor;
+    body.store(pair, row, d, sum);
+  }
+
+  __device__ __forceinline__ void run(unsigned *arrivals, Part *partials) {
+    takeTiles();
+    __syncthreads(); // The tiles' memory is free.
+    Part *parts = reinterpret_cast<Part *>(dynamicShared());
+    constexpr int most = warps > Config::splits ? warps : Config::splits;
+    __shared__ float factors[most * rows], total[rows], highest[rows];
+    leavePart(parts[warp]);
+    __syncthreads();
+    findFactors(parts, warps, factors, total, highest);
+    if constexpr (Config::splits == 1) {
+      addParts(parts, warps, factors,
+               [&](int row, int d, const Vector<float, 4> &sum) { store(row, d, sum, total[row]); });
+    } else {
+      Part &mine = partials[pair * Config::splits + Index(blockIdx.y)];
+      addParts(parts, warps, factors, [&](int row, int d, const Vector<float, 4> &sum) {
+        *reinterpret_cast<Vector<float, 4> *>(&mine.values[row][d]) = sum;
+      });
+      if (threadIdx.x < rows)
+        mine.maximum[threadIdx.x] = highest[threadIdx.x], mine.weight[threadIdx.x] = total[threadIdx.x];
+      __shared__ unsigned before;
+      __syncthreads();
+      if (threadIdx.x == 0)
+        before = countArrival(arrivals + pair);
+      __syncthreads();
+      if (before != Config::splits - 1)
+        return;
+      const Part *all = partials + pair * Config::splits;
+      findFactors(all, Config::splits, factors, total, highest);
+      addParts(all, Config::splits, factors,
+               [&](int row, int d, const Vector<float, 4> &sum) { store(row, d, sum, total[row]); });
+      if (threadIdx.x == 0)
+        arrivals[pair] = 0;
+    }
+  }
+};
+
+} // namespace kfuse
