@@ -140,7 +140,8 @@ Result<Region> makeAttentionRegion(Block &body, ir::AttentionOp op) {
   op.walk([&](ir::FusableOpInterface inner) { region.flops += static_cast<double>(inner.getFlops()); });
   region.mathType = ir::dtypeOf(softmax.getOperand().getType());
   region.attention = std::make_shared<Attention>(std::move(*scores), std::move(*product));
-  region.text = textOf(body);
+  region.isFixed = fixedInputs(body);
+  region.text = textOf(body, region.isFixed);
   return region;
 }
 

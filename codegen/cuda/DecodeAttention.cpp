@@ -174,7 +174,7 @@ public:
 
   KernelPlan plan() {
     KernelPlan plan = planOf(region, p.product, target);
-    Launch launch = launchOf(plan, entryName(region));
+    Launch launch = launchOf(plan, entryName(region), target);
     launch.grid[0] = static_cast<uint32_t>(p.pairs());
     launch.grid[1] = static_cast<uint32_t>(config["splits"]);
     launch.block[0] = static_cast<uint32_t>(config["warps"] * 32);
@@ -234,8 +234,8 @@ private:
                  p.scores[index].index == getAffineDimExpr(dimS, p.scores[index].index.getContext());
     if (!isKey || differsAmongRows(last))
       return "";
-    std::string value = scope.value(last),
-                least = "maximum(minimum(static_cast<long long>(" + value + "), " + std::to_string(p.keys) + "ll), -1ll)";
+    std::string value = scope.value(last), least = "maximum(minimum(static_cast<long long>(" + value + "), " +
+                                                   std::to_string(p.keys) + "ll), -1ll)";
     if (condition.function == "le" || condition.function == "ge")
       return "Index(" + least + ") + 1";
     if (condition.function == "lt" || condition.function == "gt")
@@ -265,8 +265,8 @@ private:
     writer.line();
     bool isSplit = config["splits"] > 1;
     writer.line("using Attention = DecodeAttention<Config, Body>;");
-    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32) " + entryName(region) + "(" +
-                bufferParameters(p.product) + (isSplit ? ", unsigned *arrivals, Attention::Part *partials" : "") + ")");
+    openEntry(writer, "Config::warps * 32", entryName(region),
+              bufferParameters(p.product) + (isSplit ? ", unsigned *arrivals, Attention::Part *partials" : ""));
     writer.line("const Body body{" + bodyNames + "};");
     writer.line(llvm::Twine("Attention{body}.run(") + (isSplit ? "arrivals, partials" : "nullptr, nullptr") + ");");
     writer.close();
