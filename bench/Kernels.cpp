@@ -120,7 +120,7 @@ public:
     Region region = parse(given, module);
     std::vector<Candidate> candidates = tuned(region);
     report(given, candidates);
-    auto rival = std::move(take(tools::cublasLtAlgorithms(type, M, N, K)).front());
+    auto rival = std::move(take(tools::cublasLtAlgorithms(type, type, /*tf32=*/false, M, N, K)).front());
     std::vector<double> ours, theirs;
     for (int round = 0; round < 4; ++round)
       for (bool first : {true, false})
