@@ -1,5 +1,6 @@
 #include "passes/simplify/Attention.h"
 
+#include "passes/Generated.h"
 #include "passes/simplify/Matchers.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -32,12 +33,17 @@ public:
 
   void outline() {
     OpBuilder builder(product);
-    SmallVector<Operation *> ordered(ops.getArrayRef());
+    llvm::SetVector<Operation *> inside(ops.begin(), ops.end());
+    for (Operation *op : ops)
+      for (Value operand : op->getOperands())
+        if (!ops.contains(operand.getDefiningOp()) && !isGenerated(operand))
+          addPositions(operand, inside);
+    SmallVector<Operation *> ordered(inside.getArrayRef());
     llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     llvm::SetVector<Value> inputs;
     for (Operation *op : ordered)
       for (Value operand : op->getOperands())
-        if (!ops.contains(operand.getDefiningOp()) && !isSplat(operand))
+        if (!inside.contains(operand.getDefiningOp()) && !isSplat(operand))
           inputs.insert(operand);
 
     auto attention = builder.create<AttentionOp>(product.getLoc(), product->getResultTypes(), inputs.getArrayRef());
@@ -55,11 +61,35 @@ public:
     builder.create<YieldOp>(product.getLoc(), mapping.lookup(product.getResult()));
     product->replaceAllUsesWith(attention);
     for (Operation *op : llvm::reverse(ordered))
-      op->erase();
+      if (ops.contains(op) || op->use_empty())
+        op->erase();
   }
 
 private:
   static bool isSplat(Value value) { return value.getDefiningOp<ConstantOp>() && splatValue(value); }
+
+  /// Adds what compares run-time positions with indices, the mask of a cache, so that a kernel sees how many keys
+  /// count; it stays outside as well for other users.
+  static void addPositions(Value mask, llvm::SetVector<Operation *> &inside) {
+    llvm::SetVector<Operation *> found;
+    SmallVector<Value> pending{mask};
+    bool hasIndex = false;
+    while (!pending.empty()) {
+      Value value = pending.pop_back_val();
+      auto op = value.getDefiningOp<FusableOpInterface>();
+      bool isInteger = dtypeOf(value.getType()) == DType::Bool || !isFloat(dtypeOf(value.getType()));
+      bool isCheap = op && (op.getOpKind() == OpKind::Generator || op.getOpKind() == OpKind::Pointwise ||
+                            isa<ReshapeOp, BroadcastOp>(*op));
+      if (!isInteger || !isCheap || isSplat(value))
+        continue;
+      hasIndex |= isa<IotaOp>(*op);
+      if (found.insert(op))
+        llvm::append_range(pending, op->getOperands());
+    }
+    constexpr size_t mostPositionOps = 8;
+    if (hasIndex && found.size() <= mostPositionOps)
+      inside.insert(found.begin(), found.end());
+  }
 
   /// Collects the ops from `value` back to the product of scores.
   bool leadsToScores(Value value) {

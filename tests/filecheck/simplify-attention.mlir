@@ -32,6 +32,26 @@ func.func @attention(%q: tensor<2x4x6x8xf32>, %k: tensor<2x4x6x8xf32>, %v: tenso
 
 // -----
 
+// A cache of which the keys up to a position count: the comparison is inside, where a kernel reads the bound.
+// CHECK-LABEL: @cache
+// CHECK: kfuse.attention %arg0, %arg1, %arg2, %arg3
+// CHECK: kfuse.iota
+// CHECK: kfuse.le
+// CHECK: kfuse.matmul
+func.func @cache(%q: tensor<2x1x8xf32>, %k: tensor<2x6x8xf32>, %v: tensor<2x6x8xf32>, %position: tensor<2xi64>) -> tensor<2x1x8xf32> {
+  %none = kfuse.constant dense<0xFF800000> : tensor<f32>
+  %0 = kfuse.matmul %q, %k {transpose_b} : (tensor<2x1x8xf32>, tensor<2x6x8xf32>) -> tensor<2x1x6xf32>
+  %1 = kfuse.iota {dim = 0 : i64} : tensor<6xi64>
+  %2 = kfuse.reshape %position : (tensor<2xi64>) -> tensor<2x1x1xi64>
+  %3 = kfuse.le %1, %2 : (tensor<6xi64>, tensor<2x1x1xi64>) -> tensor<2x1x6xi1>
+  %4 = kfuse.where %3, %0, %none : (tensor<2x1x6xi1>, tensor<2x1x6xf32>, tensor<f32>) -> tensor<2x1x6xf32>
+  %5 = kfuse.softmax %4 : (tensor<2x1x6xf32>) -> tensor<2x1x6xf32>
+  %6 = kfuse.matmul %5, %v : (tensor<2x1x6xf32>, tensor<2x6x8xf32>) -> tensor<2x1x8xf32>
+  return %6 : tensor<2x1x8xf32>
+}
+
+// -----
+
 // The probabilities are asked for as well: they must be written, so this is no one region.
 // CHECK-LABEL: @probabilities
 // CHECK-NOT: kfuse.attention

@@ -39,12 +39,30 @@ std::vector<std::int64_t> sampleOffsets(std::int64_t size, unsigned seed) {
 /// Larger tensors repeat the noise of this many elements: a prime, so that no two rows or columns are alike.
 constexpr std::int64_t noisePeriod = 4194301;
 
-HostTensor randomTensor(DType type, const Shape &shape, std::uint64_t seed) {
+struct Range {
+  std::int64_t low, high;
+};
+
+/// Indices are small: they are positions in tables and caches of any size. Those of an attention are late in its
+/// cache, which a kernel reads up to there: it is tuned for long sequences.
+Range indexRange(Block &body) {
+  Range range{0, 8};
+  body.walk([&](ir::AttentionOp attention) {
+    for (auto softmax : attention.getBody().getOps<ir::SoftmaxOp>()) {
+      std::int64_t keys = ir::shapeOf(softmax.getOperand()).back();
+      range = {keys - keys / 8 - 1, keys};
+    }
+  });
+  return range;
+}
+
+HostTensor randomTensor(DType type, const Shape &shape, Range indices, std::uint64_t seed) {
   const std::int64_t size = elementCount(shape);
   const Shape noiseShape = size > noisePeriod ? Shape{noisePeriod} : shape;
-  // Indices are kept small: they are positions in tables and caches of any size.
+  if (type == DType::Bool)
+    indices = {0, 2};
   HostTensor noise = isFloat(type) ? reference::normal(type, noiseShape, seed)
-                                   : reference::integers(type, noiseShape, seed, 0, type == DType::Bool ? 2 : 8);
+                                   : reference::integers(type, noiseShape, seed, indices.low, indices.high);
   if (size <= noisePeriod)
     return noise;
   HostTensor tensor = HostTensor::zeros(type, shape);
@@ -65,9 +83,11 @@ std::vector<HostTensor> toTensors(Block &body, const HostBuffers &inputs) {
 
 HostBuffers RegionOracle::makeInputs() const {
   HostBuffers inputs;
+  const Range indices = indexRange(body);
   for (BlockArgument argument : body.getArguments())
     inputs.push_back(
-        randomTensor(ir::dtypeOf(argument.getType()), ir::shapeOf(argument), argument.getArgNumber() + 1).bytes);
+        randomTensor(ir::dtypeOf(argument.getType()), ir::shapeOf(argument), indices, argument.getArgNumber() + 1)
+            .bytes);
   return inputs;
 }
 
