@@ -107,10 +107,24 @@ std::vector<Case> memoryBoundCases() {
        {transpose("8192", "16384", "bf16"), transpose("8192", "8192", "f32"), transpose("8191", "16383", "bf16"),
         transpose("4096", "4096", "bf16"), transposeInner("16", "2048", "32", "128", "bf16"),
         columnSum("16384", "4096", "f32"), columnSum("65536", "4096", "bf16"), columnSum("262144", "512", "bf16"),
-        columnSum("8192", "4096", "bf16"), rope("16", "32", "2048", "128", "bf16"),
-        gatherRows("32768", "8192", "bf16")})
+        columnSum("8192", "4096", "bf16"), decodeAttention("1", "8192"), decodeAttention("1", "65536"),
+        decodeAttention("16", "4096"), decodeAttention("64", "4096"), decodeAttention("64", "8192"),
+        rope("16", "32", "2048", "128", "bf16"), gatherRows("32768", "8192", "bf16")})
     cases.push_back(other);
   return cases;
+}
+
+Case decodeAttention(const std::string &batch, const std::string &keys) {
+  std::string q = tensor(batch + "x8x4x128", "bf16"), k = tensor(batch + "x8x" + keys + "x128", "bf16"),
+              p = tensor(batch + "x8x4x" + keys, "bf16");
+  return {"decode attention B" + batch + " S" + keys,
+          "func.func @f(%q: " + q + ", %k: " + k + ", %v: " + k + ") -> " + q +
+              " { %r = kfuse.attention %q, %k, %v : (" + q + ", " + k + ", " + k + ") -> " + q + " { ^bb0(%a: " + q +
+              ", %b: " + k + ", %c: " + k + "): %0 = kfuse.matmul %a, %b {transpose_b} : (" + q + ", " + k + ") -> " +
+              p + " %1 = kfuse.constant dense<0.08838> : tensor<bf16> %2 = kfuse.mul %0, %1 : (" + p +
+              ", tensor<bf16>) -> " + p + " %3 = kfuse.softmax %2 : (" + p + ") -> " + p +
+              " %4 = kfuse.matmul %3, %c : (" + p + ", " + k + ") -> " + q + " kfuse.yield %4 : " + q +
+              " } return %r : " + q + " }"};
 }
 
 Case columnSum(const std::string &rows, const std::string &columns, const std::string &type) {
