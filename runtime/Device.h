@@ -93,6 +93,7 @@ struct DeviceFacts {
   std::string sku;    ///< What results are keyed by: "NVIDIA H200", or the CPU's model, features and thread count.
   std::string driver; ///< Driver version, recorded beside results; "" on the CPU.
   std::string target; ///< ir::Target name of this device: "cpu", "sm_90a".
+  std::string id;     ///< What tells it from every other device of the host.
 };
 
 /// One device. Thread-safe but for measure() and digest(), which callers serialise.
@@ -103,7 +104,6 @@ public:
   virtual std::string sku() const = 0;
   virtual std::string driver() const = 0;
   virtual std::string target() const = 0;
-  /// What tells this device from every other one of the host.
   virtual std::string id() const { return target(); }
 
   /// At least 256-byte aligned, contents undefined; OutOfMemory names the bytes. Zero bytes are fine.
@@ -158,7 +158,7 @@ struct GpuFacts {
   std::size_t sharedBytesPerBlock = 0; ///< Opt-in maximum.
   int clockKhz = 0;                    ///< Boost clock of the SMs.
 
-  DeviceFacts device() const { return {name, driver, target}; }
+  DeviceFacts device() const { return {name, driver, target, id}; }
 };
 /// Every CUDA device, without making a context; NoDevice with the reason when there is none.
 Result<std::vector<GpuFacts>> listGpus();

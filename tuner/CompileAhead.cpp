@@ -1,5 +1,7 @@
 #include "tuner/CompileAhead.h"
 
+#include "tuner/Trace.h"
+
 #include <algorithm>
 #include <exception>
 
@@ -9,13 +11,17 @@ CompileAhead::CompileAhead(runtime::KernelCompiler &compiler, const std::vector<
                            unsigned threads) {
   for (const codegen::KernelPlan *plan : plans) {
     jobs.emplace_back([&compiler, plan]() -> Result<runtime::CompiledKernel> {
-      return plan ? compiler.compile(*plan) : Result<runtime::CompiledKernel>(runtime::CompiledKernel{});
+      if (!plan)
+        return runtime::CompiledKernel{};
+      Span span("compile", plan->name);
+      return compiler.compile(*plan);
     });
     results.push_back(jobs.back().get_future());
   }
   std::size_t count = threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
   for (std::size_t i = 0; i < std::min(count, jobs.size()); ++i)
-    workers.emplace_back([this](const std::stop_token &stop) {
+    workers.emplace_back([this, isTraced = isTracing()](const std::stop_token &stop) {
+      TracedThread traced(isTraced);
       for (std::size_t job = nextJob++; job < jobs.size() && !stop.stop_requested(); job = nextJob++)
         jobs[job]();
     });

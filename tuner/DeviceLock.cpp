@@ -1,5 +1,7 @@
 #include "tuner/DeviceLock.h"
 
+#include "tuner/Trace.h"
+
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -32,6 +34,7 @@ int openLockFile(const std::string &device) {
 
 DeviceLock::DeviceLock(const std::string &device, Use use, const std::function<void(const std::string &)> &warn)
     : descriptor(openLockFile(device)) {
+  Span span("wait", "for device " + device);
   const int how = (use == Use::Alone ? LOCK_EX : LOCK_SH) | LOCK_NB;
   const auto start = std::chrono::steady_clock::now();
   int failure = descriptor < 0 ? errno : 0;

@@ -1,5 +1,7 @@
 #include "tuner/Report.h"
 
+#include "tuner/Svg.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -29,13 +31,6 @@ Json toJson(const KernelReport &kernel) {
           {"candidates", kernel.candidates},
           {"failed", kernel.failed},
           {"from_cache", kernel.fromCache}};
-}
-
-/// Three significant digits: "0.98 us", "12.3 us", "4.56 ms".
-std::string duration(double us) {
-  double value = us >= 1e6 ? us / 1e6 : us >= 1e3 ? us / 1e3 : us;
-  const char *unit = us >= 1e6 ? "s" : us >= 1e3 ? "ms" : "us";
-  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, unit);
 }
 
 constexpr std::size_t opsWidth = 30;
@@ -72,11 +67,11 @@ std::string row(const KernelReport &kernel, const Palette &palette) {
   std::string uses = kernel.uses > 1 ? fmt::format(" x{}", kernel.uses) : "";
   std::vector<std::string> ops = wrap(kernel.ops + uses, opsWidth, ' ');
   std::vector<std::string> config = wrap(kernel.config, configWidth, ',');
-  std::string text =
-      fmt::format("{:<30} {:<7} {:>8} {:>8} {} {:<25} {:>5} {:>4}\n", ops[0], toString(kernel.bound.regime),
-                  duration(kernel.bound.boundUs), kernel.measuredUs ? duration(*kernel.measuredUs) : "untimed",
-                  percentCell(rooflinePercent(kernel), palette), config[0],
-                  kernel.fromCache ? "store" : std::to_string(kernel.candidates), kernel.failed);
+  std::string text = fmt::format("{:<30} {:<7} {:>8} {:>8} {} {:<25} {:>5} {:>4}\n", ops[0],
+                                 toString(kernel.bound.regime), formatDuration(kernel.bound.boundUs),
+                                 kernel.measuredUs ? formatDuration(*kernel.measuredUs) : "untimed",
+                                 percentCell(rooflinePercent(kernel), palette), config[0],
+                                 kernel.fromCache ? "store" : std::to_string(kernel.candidates), kernel.failed);
   for (std::size_t i = 1; i < std::max(ops.size(), config.size()); ++i) {
     std::string left = i < ops.size() ? ops[i] : "";
     text += i < config.size() ? fmt::format("{:<62} {}\n", left, config[i]) : fmt::format("{}\n", left);
@@ -142,8 +137,8 @@ std::string toTable(const TuneReport &report, bool colour) {
   text += notes(report);
   std::optional<double> total = report.totalUs();
   text += fmt::format("{}:\n{}; arena {} bytes, lower bound {}; took {:.1f} s\n", report.device,
-                      total ? duration(*total) + " a run" : "untimed", report.arenaBytes, report.arenaLowerBoundBytes,
-                      report.seconds);
+                      total ? formatDuration(*total) + " a run" : "untimed", report.arenaBytes,
+                      report.arenaLowerBoundBytes, report.seconds);
   return text;
 }
 

@@ -3,6 +3,7 @@
 
 #include "tuner/Roofline.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@ struct KernelReport {
   std::string ops;
   std::string templateName;
   std::string config;
+  std::string region; ///< Its key in the store.
+  Work work;
   Roofline bound;
   std::optional<double> measuredUs; ///< Empty: untimed, chosen by the cost model.
   int candidates = 0;               ///< Tried.
@@ -27,7 +30,9 @@ struct KernelReport {
 
 struct TuneReport {
   std::string device;
+  Peaks peaks;
   std::vector<KernelReport> kernels;
+  std::vector<std::size_t> launches; ///< Of one run, in order: indices of kernels.
   std::uint64_t arenaBytes = 0;
   std::uint64_t arenaLowerBoundBytes = 0;
   double seconds = 0;

@@ -4,6 +4,7 @@
 #include "tuner/Candidates.h"
 #include "tuner/CompileAhead.h"
 #include "tuner/Key.h"
+#include "tuner/Trace.h"
 
 #include <fmt/format.h>
 
@@ -300,6 +301,7 @@ MaybeFailure Search::checkAndMeasure(Trial &trial) {
 }
 
 MaybeFailure Search::loadAndCheck(Trial &trial) {
+  Span span("check", task.name + " " + trial.candidate.config.str());
   const double allowed = accepted.empty()
                              ? std::max(patience, patienceFactor * trial.candidate.estimateUs * 1e-6)
                              : std::max(timeoutSeconds, timeoutFactor * accepted.front().medianUs() * 1e-6);
@@ -347,6 +349,7 @@ Result<void> Search::restart(const Trial &trial, const Failure &failure) {
 }
 
 MaybeFailure Search::measure(Trial &trial, int samples, double maxSeconds, std::vector<double> &times) {
+  Span span("measure", task.name + " " + trial.candidate.config.str());
   runtime::MeasureOptions options;
   options.repetitions = samples;
   options.maxSeconds = maxSeconds;

@@ -2,6 +2,7 @@
 
 #include "tuner/Key.h"
 #include "tuner/Search.h"
+#include "tuner/Trace.h"
 #include "tuner/Untimed.h"
 
 #include <fmt/format.h>
@@ -149,6 +150,7 @@ Result<bool> Tuning::trySearch(std::size_t index) {
     return false;
   Lookup found = lookUp(shop, task); // Another may have finished it since.
   if (!found.kernel) {
+    Span span("search", task.name);
     Progress progress{.kernel = task.name, .index = index, .count = tasks.size()};
     Result<TunedKernel> winner = search(shop, task, found.seed, progress);
     if (!winner)
@@ -182,6 +184,8 @@ KernelReport reportOf(const TuningTask &task, const Choice &choice, const Roofli
   report.ops = task.ops;
   report.templateName = task.templateName;
   report.config = choice.config.str();
+  report.region = choice.region;
+  report.work = task.work;
   report.bound = bound;
   if (choice.timing)
     report.measuredUs = choice.timing->medianUs;

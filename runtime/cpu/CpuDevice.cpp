@@ -195,7 +195,7 @@ DeviceFacts cpuFacts(int threads) {
   int count = threads > 0 ? threads : host.cores;
   char text[64];
   std::snprintf(text, sizeof text, ", %d bit vectors, features %08x, ", host.vectorBits, features);
-  return {host.model + text + std::to_string(count) + (count == 1 ? " thread" : " threads"), "", "cpu"};
+  return {host.model + text + std::to_string(count) + (count == 1 ? " thread" : " threads"), "", "cpu", "cpu"};
 }
 
 std::unique_ptr<Device> openCpu(int threads) {

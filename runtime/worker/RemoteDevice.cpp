@@ -182,6 +182,7 @@ public:
   std::string sku() const override { return facts.sku; }
   std::string driver() const override { return facts.driver; }
   std::string target() const override { return facts.target; }
+  std::string id() const override { return facts.id; }
 
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override {
     using Placed = std::pair<std::uint64_t, std::uint64_t>;

@@ -1,13 +1,21 @@
 #include "Commands.h"
 #include "ModelOptions.h"
 #include "Terminal.h"
+#include "tuner/ReportPage.h"
+#include "tuner/Trace.h"
 #include "tuner/api/Handles.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace kfuse::tools {
 namespace {
@@ -18,8 +26,36 @@ bool isKept(const tuner::Store &store, const tuner::TuneReport &report) {
                                          [](const tuner::KernelReport &kernel) { return kernel.fromCache; });
 }
 
-int tune(const ModelOptions &options) {
+struct TuneCommand : ModelOptions {
+  std::string report; ///< An HTML file; "": none.
+  std::string trace;  ///< A JSON file; "": none.
+};
+
+/// Tried before the work begins: an hour later is late to say that a folder is missing.
+Result<void> checkWritable(const char *what, const std::string &path) {
+  if (path.empty() || std::ofstream(path, std::ios::app))
+    return {};
+  return Error{ErrorCode::Io, fmt::format("the {} {} cannot be written: {}", what, path, std::strerror(errno))};
+}
+
+Result<void> writeReport(const std::string &path, const tuner::TuneReport &report, const std::string &model,
+                         tuner::Store &store) {
+  std::vector<std::vector<tuner::Measurement>> trials;
+  for (const tuner::KernelReport &kernel : report.kernels)
+    trials.push_back(store.findMeasurements(kernel.region));
+  std::ofstream file(path, std::ios::binary);
+  file << tuner::toHtml(report, model, trials);
+  return file.flush() ? Result<void>() : Error{ErrorCode::Io, fmt::format("the report {} cannot be written", path)};
+}
+
+int tune(const TuneCommand &options) {
   auto start = std::chrono::steady_clock::now();
+  for (auto [what, path] : {std::pair("report", &options.report), {"trace", &options.trace}})
+    if (Result<void> writable = checkWritable(what, *path); !writable)
+      return fail(writable.error());
+  std::optional<tuner::Trace> trace;
+  if (!options.trace.empty())
+    trace.emplace();
   Result<Model> model = options.load();
   if (!model)
     return fail(model.error());
@@ -34,6 +70,14 @@ int tune(const ModelOptions &options) {
     return fail(compiled.error());
   tuner::TuneReport &report = compiled->report;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (trace)
+    if (Result<void> written = trace->write(options.trace); !written)
+      return fail(written.error());
+  if (!options.report.empty())
+    if (Result<void> written = writeReport(options.report, report,
+                                           std::filesystem::path(options.model).filename().string(), *bench->store);
+        !written)
+      return fail(written.error());
   fmt::print("{}", options.json ? tuner::toJson(report) + "\n" : tuner::toTable(report, wantsColour()));
   return isKept(*bench->store, report) ? 0 : static_cast<int>(ErrorCode::Io);
 }
@@ -42,10 +86,13 @@ int tune(const ModelOptions &options) {
 
 void addTune(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand("tune", "Choose the best kernels for a model and store them");
-  auto options = std::make_shared<ModelOptions>();
+  auto options = std::make_shared<TuneCommand>();
   options->addTo(*command);
   options->addTuningTo(*command);
-  command->footer("Examples:\n  kfuse tune block.onnx --params '*weight*' --effort full\n"
+  command->add_option("--report", options->report, "An HTML file to write: roofline, time line, searches, table");
+  command->add_option("--trace", options->trace, "A JSON file to write, for Chrome or Perfetto: what was done when");
+  command->footer("Examples:\n  kfuse tune block.onnx --report out.html\n  kfuse tune block.onnx --params '*weight*' "
+                  "--effort full\n"
                   "  kfuse tune block.onnx --shape ids=1x128 --target cpu --json");
   command->callback([options, &status] { status = tune(*options); });
 }

@@ -40,6 +40,12 @@ TuneReport makeReport(const PlannedModel &model, const Workshop &workshop, std::
   report.arenaLowerBoundBytes = model.main.memory.lowerBoundBytes;
   for (const TunedKernel &kernel : kernels)
     report.kernels.push_back(kernel.report);
+  report.peaks = workshop.peaks;
+  mlir::func::FuncOp main = model.main.function;
+  main.walk([&](mlir::Operation *op) {
+    if (auto kernel = model.kernelOf.find(op); kernel != model.kernelOf.end())
+      report.launches.push_back(kernel->second);
+  });
   return report;
 }
 
