@@ -19,7 +19,7 @@ enum class FailureKind : std::uint8_t {
   Timeout,     ///< One run took far longer than the best candidate's, or did not end.
   Overrun,     ///< It wrote outside its outputs or workspace, or left its semaphores set.
   WrongResult, ///< Its output did not pass the check.
-  Crash        ///< It took the worker process or the device down, or two processes started it and never came back.
+  Crash        ///< It took the worker process or the device down, or twice the machine.
 };
 
 /// "compile", "spill", "launch", "timeout", "overrun", "wrong result", "crash".

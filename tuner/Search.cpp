@@ -264,7 +264,7 @@ MaybeFailure Search::attempt(Trial &trial) {
   DeviceLock quiet = shop.forMeasuring(); // First: a trial that waits has not begun.
   start += quiet.waited();
   if (!shop.store.beginTrial(trial.measurement))
-    return std::optional(Failure{FailureKind::Crash, "two processes started it and never came back"});
+    return std::optional(Failure{FailureKind::Crash, "the machine went down twice while it ran"});
   return survive(trial, &Search::checkAndMeasure);
 }
 

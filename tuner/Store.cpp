@@ -62,23 +62,26 @@ std::optional<Peaks> Store::findPeaks(const std::string &sku) {
 }
 
 bool Store::beginTrial(const Measurement &trial) {
-  int starts = 1;
+  int lostBoots = 0;
   file->write([&](SQLite::Database &db) {
     SQLite::Statement row(
-        db, "INSERT INTO measurements(kernel, region, config, driver, estimate_us, at) VALUES(?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT(kernel) DO UPDATE SET starts = 1 + (seal IS NULL AND driver = excluded.driver) * starts, "
-            "driver = excluded.driver, at = excluded.at, median_us = NULL, failure = NULL, seal = NULL "
-            "RETURNING starts");
+        db,
+        "INSERT INTO measurements(kernel, region, config, driver, estimate_us, at, boot) VALUES(?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT(kernel) DO UPDATE SET lost_boots = CASE WHEN seal IS NULL AND driver = excluded.driver "
+        "THEN lost_boots + (boot <> excluded.boot) ELSE 0 END, boot = excluded.boot, "
+        "driver = excluded.driver, at = excluded.at, median_us = NULL, failure = NULL, seal = NULL "
+        "RETURNING lost_boots");
     row.bind(1, trial.kernel);
     row.bind(2, trial.region);
     row.bind(3, trial.config.str());
     row.bind(4, trial.driver);
     row.bind(5, trial.estimateUs);
     row.bind(6, now());
+    row.bind(7, bootId());
     if (row.executeStep())
-      starts = row.getColumn(0).getInt();
+      lostBoots = row.getColumn(0).getInt();
   });
-  return starts <= 2;
+  return lostBoots < 2;
 }
 
 void Store::put(const Measurement &measurement) {

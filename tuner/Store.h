@@ -47,8 +47,8 @@ public:
   std::optional<runtime::CompiledKernel> findBinary(const std::string &kernel);
   std::optional<Peaks> findPeaks(const std::string &sku);
 
-  /// Notes that `trial` is about to run, so that a kernel which takes the process down is found out:
-  /// false once two processes have started it and none came back.
+  /// Notes that `trial` is about to run, so that a kernel which takes the machine down is found out: false once
+  /// the machine has gone down twice while it ran. (A process that ends with it was killed: kernels run in a worker.)
   bool beginTrial(const Measurement &trial);
   /// Keeps the time at which the kernel's trial began, or was first heard of.
   void put(const Measurement &measurement);

@@ -39,7 +39,7 @@ std::string startOf(const std::string &pid) {
 std::string world() {
   struct stat processes{};
   bool known = stat("/proc/self/ns/pid", &processes) == 0;
-  return fmt::format("{}/{}", firstLine("/proc/sys/kernel/random/boot_id"), known ? processes.st_ino : 0);
+  return fmt::format("{}/{}", bootId(), known ? processes.st_ino : 0);
 }
 
 std::string makeOwner() {
@@ -62,6 +62,8 @@ bool isGone(const std::string &owner, const std::string &self) {
 }
 
 } // namespace
+
+std::string bootId() { return firstLine("/proc/sys/kernel/random/boot_id"); }
 
 LeaseBook::LeaseBook(StoreFile &file, Pace pace) : file(file), pace(pace), self(makeOwner()) {}
 

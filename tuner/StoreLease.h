@@ -14,6 +14,9 @@
 
 namespace kfuse::tuner {
 
+/// Of the running kernel: another one after each start of the machine.
+std::string bootId();
+
 /// The leases that one open store holds, kept alive by a heartbeat. A lease ends when it is released, when its
 /// process is seen to be gone (same boot and process namespace), or when its heart has not beaten for a while.
 /// Heartbeats are counted, and watched on the watcher's own clock: clocks of two machines are never compared.

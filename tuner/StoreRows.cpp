@@ -136,8 +136,9 @@ template <class Record> std::string createTable(std::string_view more = "") {
 } // namespace
 
 std::string createTables() {
-  // A trial under way has neither timing nor failure, and `starts` counts the processes that began it.
-  return createTable<Choice>() + createTable<Measurement>(", starts INT NOT NULL DEFAULT 1") +
+  // A trial under way has no seal; `boot` is the one in which it began, and `lost_boots` counts those that ended with
+  // it.
+  return createTable<Choice>() + createTable<Measurement>(", boot TEXT, lost_boots INT NOT NULL DEFAULT 0") +
          createTable<StoredPeaks>() + createTable<StoredBinary>() +
          "CREATE INDEX choices_by_kernel ON choices(kernel);\n"
          "CREATE TABLE leases(region TEXT PRIMARY KEY NOT NULL, owner TEXT NOT NULL, beat INT NOT NULL);\n"

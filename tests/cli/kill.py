@@ -47,6 +47,8 @@ def rows(store):
     exported = subprocess.run([kfuse, "db", "export", "--store", str(store)], capture_output=True, text=True)
     assert exported.returncode == 0, exported.stderr
     found = json.loads(exported.stdout)
+    crashes = [m for m in found["measurements"] if m["failure"] and m["failure"]["kind"] == "crash"]
+    assert not crashes, f"a kill is no crash of the candidate: {crashes}"
     return {("choice", c["region"]) for c in found["choices"]} | {("measured", m["kernel"]) for m in found["measurements"]}
 
 

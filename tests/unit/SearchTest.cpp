@@ -3,6 +3,7 @@
 
 #include "tuner/Candidates.h"
 #include "tuner/Key.h"
+#include "tuner/StoreFile.h"
 
 #include <doctest/doctest.h>
 
@@ -266,15 +267,19 @@ TEST_CASE("search: a candidate that takes the device down is passed over by the 
   CHECK(next->report.failed == 1);
 }
 
-TEST_CASE("search: a candidate that two processes did not come back from is not tried again") {
+TEST_CASE("search: a candidate with which the machine went down twice is not tried again") {
   Fixture f({{0, {.us = 1}}, {1, {.us = 20}}});
   codegen::KernelPlan plan = *makeTask(f.script).emit({{"id", 0}});
   Measurement trial;
   trial.kernel = tuningKey(plan, f.compiler.version(), f.device.sku());
   trial.config = {{"id", 0}};
   trial.driver = f.device.driver();
-  CHECK(f.store->beginTrial(trial));
-  CHECK(f.store->beginTrial(trial));
+  for (int boot = 0; boot < 2; ++boot) {
+    CHECK(f.store->beginTrial(trial));
+    (*StoreFile::open(f.folder.path / "store.db", {}))->write([](SQLite::Database &db) {
+      db.exec("UPDATE measurements SET boot = 'an earlier one'");
+    });
+  }
   CHECK(f.tuneOne()->report.config == "id=1");
   CHECK(f.failureOf(0) == "crash");
 }

@@ -132,19 +132,30 @@ TEST_CASE("store: a new choice replaces the old one and its binary") {
   CHECK_FALSE(store->findBinary("kernel 1"));
 }
 
-TEST_CASE("store: a trial under way is no result, and the third start is refused") {
+TEST_CASE("store: a trial under way is no result, and is refused after the machine went down twice with it") {
   TemporaryFolder folder;
-  std::unique_ptr<Store> store = mustOpen(folder.path / "store.db");
+  fs::path path = folder.path / "store.db";
+  std::unique_ptr<Store> store = mustOpen(path);
+  auto goDown = [&] { execute(path, "UPDATE measurements SET boot = 'an earlier one'"); };
   Measurement trial = measurementNumber(2);
   CHECK(store->beginTrial(trial));
   CHECK_FALSE(store->findMeasurement(trial.kernel));
+  for (int kill = 0; kill < 5; ++kill)
+    CHECK(store->beginTrial(trial)); // Its process was killed: not its doing.
+  goDown();
   CHECK(store->beginTrial(trial));
+  goDown();
   CHECK_FALSE(store->beginTrial(trial));
   store->put(trial);
   CHECK(store->beginTrial(trial)); // It came back: measuring it again is fine ...
-  trial.driver = "2.0";
-  CHECK(store->beginTrial(trial)); // ... and another driver counts anew.
+  goDown();
   CHECK(store->beginTrial(trial));
+  trial.driver = "2.0";
+  goDown();
+  CHECK(store->beginTrial(trial)); // ... and another driver counts anew.
+  goDown();
+  CHECK(store->beginTrial(trial));
+  goDown();
   CHECK_FALSE(store->beginTrial(trial));
 }
 
