@@ -1,7 +1,7 @@
-// kfuse_gpu_bench [--most N] [--json FILE] [matmul|skinny|memory[=TEXT]|MxNxK]...: the CUDA templates against cuBLASLt
-// and against a device copy of the same bytes. Every config of a region is compiled and measured (the tuner's first N
-// with --most); the best is measured again in turns with its rival, since clocks drift. memory=TEXT takes the
-// memory-bound cases whose name holds TEXT.
+// kfuse_gpu_bench [--most N] [--only CONFIG] [--json FILE] [matmul|skinny|memory[=TEXT]|MxNxK]...: the CUDA templates
+// against cuBLASLt and against a device copy of the same bytes. Every config of a region is compiled and measured (the
+// tuner's first N with --most, those whose text holds CONFIG with --only); the best is measured again in turns with its
+// rival, since clocks drift. memory=TEXT takes the memory-bound cases whose name holds TEXT.
 #include "bench/Bench.h"
 #include "bench/Cases.h"
 #include "codegen/Region.h"
@@ -110,8 +110,8 @@ public:
                                       {"configs", static_cast<std::int64_t>(candidates.size())}});
   }
 
-  /// Measures the first `most` configs of a region only.
-  void limitConfigs(std::size_t most) { mostConfigs = most; }
+  /// Measures only the first `most` configs of a region whose text holds `part`.
+  void limitConfigs(std::size_t most, std::string part) { mostConfigs = most, only = std::move(part); }
   void writeJson(const std::string &path) {
     std::error_code error;
     llvm::raw_fd_ostream file(path, error);
@@ -225,6 +225,8 @@ private:
     std::vector<Candidate> all;
     std::size_t workspaceBytes = 0;
     while (std::optional<tuner::Candidate> next = queue.next()) {
+      if (next->config.str().find(only) == std::string::npos)
+        continue;
       Candidate &candidate = all.emplace_back();
       candidate.config = std::move(next->config);
       candidate.plan = std::move(next->plan);
@@ -317,6 +319,7 @@ private:
                   candidates[i].config.str().c_str());
   }
 
+  std::string only; ///< Part of the text of the configs to measure.
   std::string what; ///< Is being measured, for errors.
   std::unique_ptr<runtime::Device> device = take(runtime::openCuda());
   std::unique_ptr<runtime::KernelCompiler> compiler = take(runtime::makeCudaCompiler(codegen::cuda::deviceHeaders()));
@@ -347,7 +350,7 @@ int main(int argc, char **argv) {
     parts.erase(found, found + 2);
     return value;
   };
-  std::string most = takeOption("--most"), json = takeOption("--json");
+  std::string most = takeOption("--most"), json = takeOption("--json"), only = takeOption("--only");
   auto wanted = [&](const char *part) {
     return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
   };
@@ -358,7 +361,7 @@ int main(int argc, char **argv) {
   };
   using namespace kfuse::bench;
   Bench bench;
-  bench.limitConfigs(std::strtoull(most.c_str(), nullptr, 10));
+  bench.limitConfigs(std::strtoull(most.c_str(), nullptr, 10), only);
   for (auto [M, N, K] : shapes)
     bench.matmul(DType::BF16, M, N, K);
   for (const Case &given : memoryBoundCases())

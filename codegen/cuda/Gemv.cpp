@@ -31,8 +31,8 @@ int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, cons
 /// The constants fit 380 configs on eight shapes measured on an H200.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double memoryShare = 0.9;  // Of the nominal HBM bandwidth.
-  constexpr double inFlightFactor = 7; // Loads are asked for again as soon as one is used.
+  constexpr double memoryShare = 0.87; // Of the nominal HBM bandwidth.
+  constexpr double inFlightFactor = 10; // Loads are asked for again as soon as one is used.
   const auto sms = static_cast<double>(target.multiprocessors);
   const auto blocks = static_cast<double>(ceilDiv(problem.N, groupsOf(config) * config["outputs"]) * problem.batches);
   const auto resident = static_cast<double>(blocksPerSm(problem, config, target));
@@ -47,8 +47,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double weights =
       static_cast<double>(problem.N * problem.count() * problem.batches) * static_cast<double>(problem.K);
   const auto rows = static_cast<double>(problem.M), outputs = static_cast<double>(columns);
-  const double issue = issueUs(weights * (12 + 2.8 * rows + 0.7 * rows / outputs), target);
-  return target.launchUs + 0.44 + std::max(memory, issue);
+  const double issue = issueUs(weights * (12 + 2.3 * rows + 0.67 * rows / outputs), target);
+  return target.launchUs + 0.6 + std::max(memory, issue);
 }
 
 /// Why the operand cannot be read 16 bytes at a time along K, or "".

@@ -300,20 +300,20 @@ double matmulUs(const Region &region, const MatmulProblem &problem, const Matmul
   // A partly filled wave still shares its SMs among fewer blocks.
   double resident = std::min(cost.blocksPerSm, std::ceil(blocks / target.multiprocessors));
   double blockUs = 2 * cost.tileM * cost.tileN * products * (K / cost.splits) / (cost.flopsPerUsPerSm / resident);
-  constexpr double startUs = 0.5; // First loads, and the last stores.
+  constexpr double startUs = 1.5; // First loads, and the last stores.
   double walkUs = waves * (std::max(blockUs, cost.latencyUs) + startUs);
 
-  constexpr double l2Speedup = 1.9; // L2 over nominal HBM bandwidth.
+  constexpr double l2Speedup = 2.0; // L2 over nominal HBM bandwidth.
   double operands = (M * K * tilesN + K * N * products * tilesM) * cost.elementBytes * batches;
   double l2Us = operands / (target.memoryBytesPerUs * l2Speedup);
   double bytes = region.bytesRead + region.bytesWritten;
   double inFlight = std::min(1.0, blocks / target.multiprocessors) * resident * cost.inFlightBytes;
-  double hbmUs = memoryUs(bytes, inFlight, target);
+  double hbmUs = memoryUs(bytes, inFlight, target) / 0.89;
   double partials = cost.splits > 1 ? cost.splits * M * N * batches * sizeof(float) : 0;
-  double splitUs = partials > 0 ? 2 + 2 * partials / (target.memoryBytesPerUs * 2.2) : 0;
+  double splitUs = partials > 0 ? 2.4 + 2 * partials / (target.memoryBytesPerUs * 2.2) : 0;
   std::array<double, 3> terms{walkUs, l2Us, hbmUs};
   std::sort(terms.begin(), terms.end());
-  return target.launchUs + terms[2] + 0.24 * terms[1] + splitUs;
+  return target.launchUs + terms[2] + 0.23 * terms[1] + splitUs;
 }
 
 } // namespace kfuse::codegen::cuda

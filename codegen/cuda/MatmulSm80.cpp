@@ -51,7 +51,7 @@ bool fits(const MatmulProblem &problem, const TileConfig &config, const ir::Targ
 double mmaShare(const ir::Target &target) {
   if (target.capability >= 100 && target.capability < 120)
     return 0.3;
-  return target.capability == 90 ? 0.44 : 0.7;
+  return target.capability == 90 ? 0.55 : 0.7;
 }
 
 /// Share of that rate a warp tile reaches: small ones load more fragments for each product.
@@ -82,7 +82,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   // Elements of 8 bits pass through registers: a stage or so is under way.
   const double stages = cost.elementBytes < 2 ? 1 : static_cast<double>(config["stages"]);
   const auto stage = static_cast<double>((config["m"] + columnsOf(problem, config)) * config["k"]);
-  cost.inFlightBytes = 0.54 * stages * stage * cost.elementBytes;
+  cost.inFlightBytes = 0.53 * stages * stage * cost.elementBytes;
   return matmulUs(region, problem, cost, target);
 }
 

@@ -76,14 +76,17 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of
 /// what feeds them, and what no other work hides of each tile's end. The constants here and in the other ways'
-/// estimates fit 3000 configs on 21 shapes measured on an H200 (docs/tuning.md).
+/// estimates fit 3800 configs on 24 shapes measured back to back on an H200 (docs/tuning.md).
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double sustained = 0.88;   // Of the nominal rate: the card is limited by its power.
-  constexpr double l2Speedup = 2.0;    // L2 over nominal HBM bandwidth.
-  constexpr double storeSpeedup = 0.6; // The same for what an epilogue writes.
-  constexpr double memoryShare = 0.83; // Of the nominal HBM bandwidth, while tiles come and go.
-  constexpr double stageUs = 0.28;     // At least, for a line of K.
+  constexpr double sustained = 0.766;  // Of the nominal rate: the card is limited by its power.
+  constexpr double l2Speedup = 3.1;    // L2 over nominal HBM bandwidth.
+  constexpr double storeSpeedup = 1.3; // The same for what an epilogue writes.
+  constexpr double memoryShare = 0.96; // Of the nominal HBM bandwidth, while tiles come and go.
+  constexpr double stageUs = 0.21;     // At least, for a line of K.
+  constexpr double startUs = 0.28;     // Of a kernel, and ...
+  constexpr double meetUs = 0.98;      // ... of one whose blocks meet in clusters first.
+  constexpr double inFlightShare = 0.54; // Of the ring, that is under way in the mean.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
   const double tileM = of("m"), tileN = of("n"), clusterM = of("cluster_m"), clusterN = of("cluster_n");
@@ -95,7 +98,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double rate = target.matmulFlopsPerUs(type, problem.tf32) * sustained / target.multiprocessors;
 
   // Instructions narrower than 128 columns read more of A than they multiply.
-  const double mathUs = 2 * tileM * columns * K / (rate * std::min(1.0, 0.365 + columns / 210));
+  const double mathUs = 2 * tileM * columns * K / (rate * std::min(1.0, 0.375 + columns / 160));
   const double loaded = (tileM / clusterN + columns / clusterM) * bytesK;
   const double l2Us = loaded * active / (target.memoryBytesPerUs * l2Speedup);
   const double storeUs = tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup);
@@ -114,8 +117,11 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
       std::min(patchM, static_cast<double>(problem.M)) + products * std::min(patchN, static_cast<double>(problem.N));
   const double hbmBytes =
       std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten);
-  const double hbmUs = hbmBytes / (target.memoryBytesPerUs * memoryShare);
-  return target.launchUs + std::max(walkUs, hbmUs) + 0.07 * std::min(walkUs, hbmUs);
+  const double ring = of("stages") * static_cast<double>(stageBytes(problem, config));
+  const double inFlight = active / target.multiprocessors * ring * inFlightShare;
+  const double hbmUs = memoryUs(hbmBytes, inFlight, target) / memoryShare;
+  const double fixedUs = target.launchUs + startUs + (clusterM * clusterN > 1 ? meetUs : 0);
+  return fixedUs + std::max(walkUs, hbmUs) + 0.16 * std::min(walkUs, hbmUs);
 }
 
 /// Multicast parts are whole swizzle atoms: 8 rows, or panels of 64 where K is not contiguous.

@@ -67,21 +67,23 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
 
   // One warpgroup with a narrow tile waits for its own sums: a line of K takes at least these microseconds.
   const double groups = static_cast<double>(config["groups_k"]);
-  const double stageUs = 0.057 + 0.0005 * static_cast<double>(shape.tileColumns);
+  const double stageUs = 0.093 + 0.0006 * static_cast<double>(shape.tileColumns);
   const double ownUs = lines / parts / groups * stageUs;
-  const double rate = target.matmulFlopsPerUs(type, problem.tf32) / sms;
+  // Power limits the card; and narrow instructions read more of A than they multiply.
+  const double narrow = std::min(1.0, 0.387 + static_cast<double>(shape.tileColumns) / 141);
+  const double rate = target.matmulFlopsPerUs(type, problem.tf32) * 0.736 * narrow / sms;
   const double mathUs = 2 * static_cast<double>(shape.tileRows * shape.tileColumns) * K / parts * perSm / rate;
   const double tileBytes = static_cast<double>(shape.stageBytes()) * lines / parts;
-  const double l2Us = tileBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.0);
+  const double l2Us = tileBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.1);
   const double walkUs = waves * std::max({ownUs, mathUs, l2Us});
 
   // Little's law: what the rings of all SMs have under way.
   const double busy = std::min(1.0, blocks / sms);
   const double inFlight = busy * perSm * static_cast<double>(shape.stages * shape.stageBytes());
-  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight * 1.5, target) / 0.87;
+  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight * 1.16, target) / 0.93;
   const double meetUs =
-      (parts > 1 ? 0.27 + 0.16 * parts : 0.2) + static_cast<double>(shape.tileRows * shape.tileColumns) * groups / 8500;
-  return target.launchUs + 1.27 + std::max(walkUs, hbmUs) + 0.33 * std::min(walkUs, hbmUs) + meetUs;
+      (parts > 1 ? 0.13 + 0.96 * parts : 0.2) + static_cast<double>(shape.tileRows * shape.tileColumns) * groups / 23500;
+  return target.launchUs + 1.03 + std::max(walkUs, hbmUs) + 0.31 * std::min(walkUs, hbmUs) + meetUs;
 }
 
 class MatmulSm90SplitTemplate : public KernelTemplate {
