@@ -129,6 +129,22 @@ void ChunkPrinter::load(ValuePrinter scope, ArrayRef<Scalar> loads, StringRef pr
   }
 }
 
+bool ChunkPrinter::canCopy(Scalar load) const {
+  const ScalarNode &node = graph[load];
+  int64_t bytes = vector * static_cast<int64_t>(byteWidth(graph.graph.inputs[node.input].type));
+  return !partial && node.guards.empty() && vectorAlignment(load) == vector &&
+         (bytes == 4 || bytes == 8 || bytes == 16);
+}
+
+void ChunkPrinter::startCopies(ValuePrinter scope, ArrayRef<Scalar> loads, StringRef prefix) const {
+  for (Scalar load : loads) {
+    const ScalarNode &node = graph[load];
+    std::string where = scope.offset(node.map.getResult(0), node.symbols);
+    scope.out().line("startVector(" + prefix + "v" + Twine(load.id) + ", in" + Twine(node.input) + " + (" + where +
+                     "));");
+  }
+}
+
 void ChunkPrinter::gather(const ValuePrinter &scope, Scalar load, StringRef variable) const {
   const ScalarNode &node = graph[load];
   ValuePrinter lane = scope.within(dim, laneName(scope));

@@ -32,6 +32,9 @@ public:
   void load(ValuePrinter scope, llvm::ArrayRef<ir::Scalar> loads, llvm::StringRef prefix) const;
   /// The text of a load's stored element at lane j: "x.v3[j]", or "x.v3" where the chunk shares it.
   std::string element(ir::Scalar load, llvm::StringRef prefix) const;
+  /// Starts copies to shared memory instead; each load must be one aligned access of 4, 8 or 16 bytes.
+  void startCopies(ValuePrinter scope, llvm::ArrayRef<ir::Scalar> loads, llvm::StringRef prefix) const;
+  bool canCopy(ir::Scalar load) const;
   /// A loop over the lanes j, `body` printing inside with every load read from its variable.
   void lanes(const ValuePrinter &scope, std::function<std::string(ir::Scalar)> prefixOf,
              llvm::function_ref<void(ValuePrinter &)> body) const;

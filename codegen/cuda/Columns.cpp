@@ -250,8 +250,8 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
           ? splitUs + 0.3 * std::ceil(static_cast<double>(config["splits"]) / static_cast<double>(8 * config["groups"]))
           : 0;
   return target.launchUs + partials +
-         std::max(memoryUs(region.bytesRead, inFlight, target) * (0.75 + 0.25 * tail) * (0.8 + 0.2 * padding) *
-                      (0.9 + 0.1 * piece),
+         std::max(streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * (0.75 + 0.25 * tail) *
+                      (0.8 + 0.2 * padding) * (0.9 + 0.1 * piece),
                   issueUs(points * padding * instructions, target));
 }
 

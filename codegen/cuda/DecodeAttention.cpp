@@ -406,7 +406,7 @@ double estimate(const Region &region, const DecodeProblem &p, const TileConfig &
       std::ceil(keysOfWarp / static_cast<double>(config["keys"])) * static_cast<double>(config["keys"]) / keysOfWarp;
   double combine = config["splits"] > 1 ? combineUs + 0.02 * static_cast<double>(config["splits"]) : 0.7;
   return target.launchUs + combine +
-         memoryUs(region.bytesRead + region.bytesWritten, inFlight, target) * (0.7 + 0.3 * uneven) *
+         streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * (0.7 + 0.3 * uneven) *
              (0.9 + 0.1 * padding);
 }
 

@@ -151,12 +151,11 @@ private:
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, const ir::Target &target) {
   double points = static_cast<double>(graph.graph.domain.points());
   double perThread = static_cast<double>(config["vector"] * config["unroll"]);
-  double bytes = region.bytesRead + region.bytesWritten;
   double residentThreads = std::min<double>(points / perThread / target.multiprocessors, target.threadsPerSm);
-  double inFlight = std::max(1.0, residentThreads * perThread * bytes / std::max(points, 1.0));
+  double reading = std::max(1.0, residentThreads * perThread * region.bytesRead / std::max(points, 1.0));
   double instructions = instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
   double issue = issueUs(points * (instructions + chunkOverhead / static_cast<double>(config["vector"])), target);
-  return target.launchUs + std::max(memoryUs(bytes, inFlight, target), issue);
+  return target.launchUs + std::max(streamUs(region.bytesRead, region.bytesWritten, reading, target), issue);
 }
 
 class PointwiseTemplate : public KernelTemplate {

@@ -5,8 +5,9 @@
 
 namespace kfuse::codegen::cuda {
 
-/// Where the operands that several passes need stay between them.
-enum class RowStorage : int64_t { Reload = 0, Registers = 1, Shared = 2 };
+/// Where the operands that several passes need stay between them. With Stream, in shared memory where the next row
+/// arrives meanwhile.
+enum class RowStorage : int64_t { Reload = 0, Registers = 1, Shared = 2, Stream = 3 };
 
 /// The struct of device/reduce.cuh that computes a reduction; "" for one that none does.
 llvm::StringRef operationName(llvm::StringRef function);

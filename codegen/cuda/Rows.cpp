@@ -24,6 +24,48 @@ constexpr size_t mostCandidates = 48;
 
 RowStorage storageOf(const TileConfig &config) { return static_cast<RowStorage>(config["storage"]); }
 
+/// What a config asks of an SM, before it is compiled.
+struct RowResources {
+  double registers = 0; ///< Per thread.
+  int64_t sharedBytes = 0;
+  int64_t blocksPerSm = 0;
+
+  RowResources(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config, const ir::Target &target) {
+    int64_t vector = config["vector"], block = config["threads"] * config["rows"];
+    int64_t chunks = ceilDiv(graph.extents().back(), config["cluster"] * config["threads"] * vector);
+    ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
+    auto storage = storageOf(config);
+    RowLoads loads(graph, passes, chunk, storage);
+    double inFlight = 0;
+    for (const std::vector<Scalar> &own : loads.own)
+      inFlight = std::max(inFlight, static_cast<double>(own.size() * vector * std::min(chunks, chunksInFlight)));
+    double accumulators = 0;
+    for (const std::vector<Scalar> &reductions : passes.reductions)
+      accumulators = std::max(accumulators, static_cast<double>(reductions.size() * vector));
+    // Kept elements stay decoded: ptxas would rather hold a float than convert it again.
+    double kept = storage == RowStorage::Registers ? static_cast<double>(loads.kept.size() * vector * chunks) : 0;
+    registers = 32 + kept + inFlight + accumulators;
+    if (storage == RowStorage::Shared || storage == RowStorage::Stream)
+      sharedBytes = (storage == RowStorage::Stream ? 2 : 1) * block * chunks * loads.keptBytes(graph, vector);
+    blocksPerSm = target.threadsPerSm / block;
+    blocksPerSm =
+        std::min(blocksPerSm, static_cast<int64_t>(target.registersPerSm / (registers * static_cast<double>(block))));
+    if (sharedBytes > 0)
+      blocksPerSm = std::min(blocksPerSm, target.sharedBytesPerBlock / (sharedBytes + 1024));
+  }
+  bool fit() const { return blocksPerSm >= 1 && registers <= 224; }
+};
+
+/// Rows that the grid works on at a time: all, or with Stream those that fit on the device together.
+int64_t rowsAtOnce(int64_t rowCount, const RowResources &resources, const TileConfig &config,
+                   const ir::Target &target) {
+  if (storageOf(config) != RowStorage::Stream)
+    return ceilDiv(rowCount, config["rows"]);
+  // Clusters of 4 and more leave 12 of Hopper's 132 SMs unused: its groups of SMs are no multiples of them.
+  int64_t usable = config["cluster"] > 2 ? target.multiprocessors * 10 / 11 : target.multiprocessors;
+  return std::clamp<int64_t>(usable * resources.blocksPerSm / config["cluster"], 1, rowCount);
+}
+
 /// One region under one config, on its way to text.
 class RowKernel {
 public:
@@ -40,12 +82,11 @@ public:
   KernelPlan plan() {
     KernelPlan plan = planOf(region, graph, target);
     Launch launch = launchOf(plan, entryName(region), target);
-    launch.grid[0] = static_cast<uint32_t>(ceilDiv(rowCount, config["rows"]) * config["cluster"]);
+    launch.grid[0] = static_cast<uint32_t>(
+        rowsAtOnce(rowCount, RowResources(graph, passes, config, target), config, target) * config["cluster"]);
     launch.cluster[0] = static_cast<uint32_t>(config["cluster"]);
     launch.block[0] = static_cast<uint32_t>(config["threads"] * config["rows"]);
-    if (storageOf(config) == RowStorage::Shared)
-      launch.sharedBytes =
-          static_cast<uint32_t>(launch.block[0] * chunksPerThread() * loads.keptBytes(graph, config["vector"]));
+    launch.sharedBytes = static_cast<uint32_t>(RowResources(graph, passes, config, target).sharedBytes);
     plan.launches = {launch};
     plan.source = source();
     return plan;
@@ -58,17 +99,21 @@ private:
     writeHead(writer, region, config, target, config["cluster"] > 1 ? "cluster.cuh" : "rows.cuh");
     writeConfig();
     openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(graph));
-    writer.line("const Row<Config> row;");
-    if (columnDim > 0)
-      writer.line(splitText("row.index", graph.extents().drop_back(), llvm::ArrayRef(names).drop_back()));
     ValuePrinter scope(graph, writer, names);
-    if (!loads.kept.empty())
+    bool isStream = storageOf(config) == RowStorage::Stream;
+    writer.line(isStream ? "Row<Config> row;" : "const Row<Config> row;");
+    if (isStream)
+      openStream(scope);
+    splitRow("row.index");
+    if (!loads.kept.empty() && !isStream)
       writeCache(scope);
     for (size_t pass = 0; pass < passes.reductions.size(); ++pass)
       writeReductions(scope, pass);
     writeRowOutputs(scope);
     if (!passes.elementOutputs.empty())
       writeElementOutputs(scope);
+    if (isStream)
+      writer.close();
     if (config["cluster"] > 1)
       writer.line("row.leave();");
     writer.close();
@@ -86,7 +131,8 @@ private:
     writer.line("static constexpr int cluster = " + llvm::Twine(config["cluster"]) + "; // Blocks of a row.");
     writer.line("static constexpr int unroll = " + llvm::Twine(std::min(chunksPerThread(), chunksInFlight)) +
                 "; // Chunks in flight.");
-    writer.line(llvm::Twine("static constexpr bool unrollAll = ") + (inRegisters ? "true;" : "false;"));
+    writer.line(llvm::Twine("static constexpr bool unrollAll = ") + (inRegisters ? "true" : "false") +
+                ", stream = " + (storageOf(config) == RowStorage::Stream ? "true;" : "false;"));
     writer.line("static constexpr Index rowCount = " + llvm::Twine(rowCount) + ", columns = " + llvm::Twine(columns) +
                 ";");
     writer.close(";");
@@ -98,6 +144,27 @@ private:
   void writeLanes() {
     if (chunk.isPartial())
       writer.line("const int lanes = row.lanes(" + columnName() + ");");
+  }
+
+  void splitRow(llvm::StringRef index) {
+    if (columnDim > 0)
+      writer.line(splitText(index, graph.extents().drop_back(), llvm::ArrayRef(names).drop_back()));
+  }
+
+  /// Opens the loop over the rows, with the current one in `cache`.
+  void openStream(const ValuePrinter &scope) {
+    writer.open("struct Operands");
+    chunk.declare(writer, loads.kept);
+    writer.close(";");
+    writer.open("auto load = [&](Operands &x, Index index, Index " + columnName() + ")");
+    splitRow("index");
+    chunk.startCopies(scope, loads.kept, "x.");
+    writer.close(";");
+    writer.line("RowStream<Config, Operands> cache;");
+    writer.line("cache.start(row, row.index, load);");
+    writer.line("#pragma unroll 1");
+    writer.open("for (; row.valid; row.advance())");
+    writer.line("cache.turn(row, load);");
   }
 
   void writeCache(const ValuePrinter &scope) {
@@ -113,11 +180,26 @@ private:
     writer.close(");");
   }
 
+  /// Whether elements are divided by `value`: once inverted, that is one multiplication for each.
+  bool dividesElements(Scalar value) const {
+    for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
+      if (node.kind == ScalarNode::Kind::Apply && node.function == "div" && node.type == DType::F32 &&
+          node.operands[1] == value && graph.dependsOn({static_cast<int>(id)}, columnDim))
+        return true;
+    return false;
+  }
+
   /// One pass over the row; `body` prints what happens to each column.
   void writePass(ValuePrinter &scope, size_t pass, llvm::function_ref<void(ValuePrinter &)> body,
                  llvm::function_ref<void(const ValuePrinter &)> after) {
-    for (Scalar value : rowValues(graph, passes.roots(graph, pass)))
-      scope.value(value);
+    for (Scalar value : rowValues(graph, passes.roots(graph, pass))) {
+      std::string name = scope.value(value);
+      if (!dividesElements(value))
+        continue;
+      std::string reciprocal = "r" + std::to_string(value.id);
+      writer.line("const float " + reciprocal + " = reciprocal(" + name + ");");
+      scope.defineReciprocal(value, reciprocal);
+    }
     std::string operands = "Pass" + std::to_string(pass);
     if (loads.own[pass].empty()) {
       writer.open("row.forEach([&](int i, Index " + columnName() + ")");
@@ -228,38 +310,6 @@ public:
   }
 };
 
-/// What a config asks of an SM, before it is compiled.
-struct RowResources {
-  double registers = 0; ///< Per thread.
-  int64_t sharedBytes = 0;
-  int64_t blocksPerSm = 0;
-
-  RowResources(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config, const ir::Target &target) {
-    int64_t vector = config["vector"], block = config["threads"] * config["rows"];
-    int64_t chunks = ceilDiv(graph.extents().back(), config["cluster"] * config["threads"] * vector);
-    ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
-    auto storage = storageOf(config);
-    RowLoads loads(graph, passes, chunk, storage);
-    double inFlight = 0;
-    for (const std::vector<Scalar> &own : loads.own)
-      inFlight = std::max(inFlight, static_cast<double>(own.size() * vector * std::min(chunks, chunksInFlight)));
-    double accumulators = 0;
-    for (const std::vector<Scalar> &reductions : passes.reductions)
-      accumulators = std::max(accumulators, static_cast<double>(reductions.size() * vector));
-    // Kept elements stay decoded: ptxas would rather hold a float than convert it again.
-    double kept = storage == RowStorage::Registers ? static_cast<double>(loads.kept.size() * vector * chunks) : 0;
-    registers = 32 + kept + inFlight + accumulators;
-    if (storage == RowStorage::Shared)
-      sharedBytes = block * chunks * loads.keptBytes(graph, vector);
-    blocksPerSm = target.threadsPerSm / block;
-    blocksPerSm =
-        std::min(blocksPerSm, static_cast<int64_t>(target.registersPerSm / (registers * static_cast<double>(block))));
-    if (sharedBytes > 0)
-      blocksPerSm = std::min(blocksPerSm, target.sharedBytesPerBlock / (sharedBytes + 1024));
-  }
-  bool fit() const { return blocksPerSm >= 1 && registers <= 224; }
-};
-
 /// Where the row may stay: in registers when a thread's part is short, else shared memory or nowhere.
 std::vector<RowStorage> storagesFor(const LinearGraph &graph, const RowPasses &passes) {
   ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, 1);
@@ -296,17 +346,20 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
   bool staysInL2 = resident * rows / cluster * rowBytes * target.multiprocessors < target.l2Bytes / 2;
   double rereads =
       storageOf(config) == RowStorage::Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
-  double bytes = region.bytesRead * waste * (1 + rereads) + region.bytesWritten;
-  double chunksAtOnce =
-      storageOf(config) == RowStorage::Registers ? chunks : std::min(chunks, static_cast<double>(chunksInFlight));
+  double bytesRead = region.bytesRead * waste * (1 + rereads);
+  bool isWhole = storageOf(config) == RowStorage::Registers || storageOf(config) == RowStorage::Stream;
+  double chunksAtOnce = isWhole ? chunks : std::min(chunks, static_cast<double>(chunksInFlight));
   double inFlight = resident * rows * threads * chunksAtOnce * vector * rowBytes / columns;
 
   // A stage ends in a barrier and two rounds through shared memory, which other blocks hide; a cluster's in one more.
   double stageUs = ((threads > 32 ? 0.4 : 0.1) + (cluster > 1 ? 0.8 : 0)) / std::max(1.0, resident);
   double waves = std::ceil(blocks / (target.multiprocessors * std::max(1.0, resident)));
+  if (storageOf(config) == RowStorage::Stream)
+    stageUs *= 0.5; // The next row is on its way meanwhile.
   double padding = chunks * cluster * threads * vector / columns;
   return target.launchUs +
-         std::max(memoryUs(bytes, std::max(inFlight, 1.0), target), issueUs(points * padding * instructions, target)) +
+         std::max(streamUs(bytesRead, region.bytesWritten, std::max(inFlight, 1.0), target),
+                  issueUs(points * padding * instructions, target)) +
          static_cast<double>(passes.reductions.size()) * stageUs * waves;
 }
 
@@ -342,6 +395,16 @@ std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir:
         for (int64_t cluster : {2, 4, 8})
           if (hasClusters && (storage != RowStorage::Reload || passes.count() == 1))
             consider(vector, threads, threads, storage, cluster);
+  for (int64_t vector : {8, 4, 2}) {
+    ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
+    RowLoads loads(graph, passes, chunk, RowStorage::Stream);
+    if (loads.kept.empty() || !llvm::all_of(loads.kept, [&](Scalar load) { return chunk.canCopy(load); }))
+      continue;
+    for (int64_t threads : {128, 256, 512, 1024})
+      for (int64_t cluster : {1, 2, 4, 8})
+        if (cluster == 1 || hasClusters)
+          consider(vector, threads, threads, RowStorage::Stream, cluster);
+  }
   return fastest(std::move(ranked), mostCandidates);
 }
 

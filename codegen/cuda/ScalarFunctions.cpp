@@ -21,13 +21,13 @@ struct Row {
 // A function called by name is an overload set in device/math.cuh.
 constexpr std::array rows{
     Row{"relu", Form::Call, "relu"},
-    Row{"gelu", Form::Call, "gelu", 24},
-    Row{"gelu_tanh", Form::Call, "geluTanh", 20},
-    Row{"silu", Form::Call, "silu", 14},
-    Row{"sigmoid", Form::Call, "sigmoid", 13},
+    Row{"gelu", Form::Call, "gelu", 18},
+    Row{"gelu_tanh", Form::Call, "geluTanh", 8},
+    Row{"silu", Form::Call, "silu", 6},
+    Row{"sigmoid", Form::Call, "sigmoid", 5},
     Row{"tanh", Form::Call, "tanhf", 14},
     Row{"erf", Form::Call, "erff", 20},
-    Row{"exp", Form::Call, "exponential", 8},
+    Row{"exp", Form::Call, "exponential", 3},
     Row{"log", Form::Call, "logf", 12},
     Row{"sqrt", Form::Call, "sqrtf", 8},
     Row{"rsqrt", Form::Call, "rsqrtf", 4},

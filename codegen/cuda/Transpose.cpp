@@ -105,6 +105,7 @@ private:
                 " and " + names[across] + ".");
     writer.line("static constexpr int lanesDown = " + llvm::Twine(config["lanes_down"]) + ", warpsDown = " +
                 llvm::Twine(config["warps_down"]) + ", warpsAcross = " + llvm::Twine(config["warps_across"]) + ";");
+    writer.line(llvm::Twine("static constexpr bool downFirst = ") + (config["down_first"] ? "true;" : "false;"));
     writer.line("static constexpr Index extentDown = " + llvm::Twine(graph.extents()[down]) +
                 ", extentAcross = " + llvm::Twine(graph.extents()[across]) + ";");
     writer.close(";");
@@ -204,7 +205,7 @@ private:
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, int64_t stagedBytes,
                 const ir::Target &target) {
   double points = static_cast<double>(graph.graph.domain.points());
-  double bytes = region.bytesRead + region.bytesWritten, bytesPerPoint = bytes / points;
+  double bytesPerPoint = region.bytesRead / points;
   auto [height, width] = TransposeKernel::tileOf(config, stagedBytes);
   double threads = static_cast<double>(32 * config["warps_down"] * config["warps_across"]);
   double inFlight = std::min(static_cast<double>(target.threadsPerSm) / threads, 6.0) *
@@ -213,12 +214,13 @@ double estimate(const Region &region, const LinearGraph &graph, const TileConfig
   double reads = static_cast<double>(config["lanes_down"] * config["down"] * stagedBytes);
   double writes = static_cast<double>(32 / config["lanes_down"] * config["across"]) * region.bytesWritten / points;
   double pieces =
-      config["shared"] ? 1.4 : 1 + 0.04 * (std::max(0.0, 128 / reads - 1) + std::max(0.0, 128 / writes - 1));
+      config["shared"] ? 1.4 : 1 + 0.08 * std::max(0.0, 128 / reads - 1) + 0.03 * std::max(0.0, 64 / writes - 1);
   double padding =
       static_cast<double>(ceilDiv(graph.extents().back(), width) * width) / static_cast<double>(graph.extents().back());
   double instructions = 4 + instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
-  return target.launchUs + std::max(memoryUs(bytes, inFlight, target) * pieces * (0.9 + 0.1 * padding),
-                                    issueUs(points * instructions, target));
+  return target.launchUs +
+         std::max(streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * pieces * (0.9 + 0.1 * padding),
+                  issueUs(points * instructions, target));
 }
 
 class TransposeTemplate : public KernelTemplate {
@@ -283,18 +285,25 @@ std::vector<TileConfig> TransposeTemplate::candidates(const Region &region, cons
       bool isTooMuch = r * v * allBytes > 4 * mostWords || r > graph.extents()[down] || v > graph.extents()[across];
       if (!isAligned || isTooWide || isTooNarrow || isTooMuch)
         continue;
-      for (int64_t lanes : {4, 8})
-        for (auto [warpsDown, warpsAcross] : {std::pair{1, 4}, {2, 2}, {2, 4}, {4, 2}, {2, 1}})
-          consider({{"down", r},
-                    {"across", v},
-                    {"lanes_down", lanes},
-                    {"warps_down", warpsDown},
-                    {"warps_across", warpsAcross},
-                    {"shared", 0}});
+      for (int64_t lanes : {4, 8, 16})
+        for (auto [warpsDown, warpsAcross] : {std::pair{1, 4}, {2, 2}, {2, 4}, {2, 1}})
+          for (int64_t downFirst : {0, 1})
+            consider({{"down", r},
+                      {"across", v},
+                      {"lanes_down", lanes},
+                      {"warps_down", warpsDown},
+                      {"warps_across", warpsAcross},
+                      {"down_first", downFirst},
+                      {"shared", 0}});
     }
   for (int64_t warps : {8, 16})
-    consider(
-        {{"down", 1}, {"across", 1}, {"lanes_down", 32}, {"warps_down", 1}, {"warps_across", warps}, {"shared", 1}});
+    consider({{"down", 1},
+              {"across", 1},
+              {"lanes_down", 32},
+              {"warps_down", 1},
+              {"warps_across", warps},
+              {"down_first", 0},
+              {"shared", 1}});
   return fastest(std::move(ranked), mostCandidates);
 }
 

@@ -76,6 +76,8 @@ std::string ValuePrinter::print(Scalar s) {
   case ScalarNode::Kind::Index:
     return offset(node.index, node.symbols);
   case ScalarNode::Kind::Apply:
+    if (node.function == "div" && reciprocals.count(node.operands[1].id))
+      return operands[0] + " * " + reciprocals[node.operands[1].id];
     return scalarText(node.function, operands);
   case ScalarNode::Kind::Cast:
     return (valueType(node.type) + "(" + operands[0] + ")").str();

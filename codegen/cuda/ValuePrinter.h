@@ -28,6 +28,8 @@ public:
   std::string value(ir::Scalar s);
   /// States that the text `text` is the value of `s` from here on.
   void define(ir::Scalar s, std::string text) { known[s.id] = std::move(text); }
+  /// States that division by `s` may be multiplication with `text`, its reciprocal.
+  void defineReciprocal(ir::Scalar s, std::string text) { reciprocals[s.id] = std::move(text); }
   /// How loads are read in this scope; by default straight from memory.
   void readLoadsBy(LoadText text) { loadText = std::move(text); }
   /// An inner scope in which dimension `dim` has another name.
@@ -49,7 +51,7 @@ private:
   const LinearGraph &graph;
   SourceWriter *writer;
   llvm::SmallVector<std::string, 6> dims;
-  std::map<int, std::string> known;
+  std::map<int, std::string> known, reciprocals;
   LoadText loadText;
 };
 

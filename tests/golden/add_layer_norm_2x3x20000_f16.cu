@@ -16,7 +16,7 @@ struct Config {
   static constexpr int threads = 512, rows = 1, vector = 8; // Threads of a row, rows of a block, columns of a chunk.
   static constexpr int cluster = 4; // Blocks of a row.
   static constexpr int unroll = 2; // Chunks in flight.
-  static constexpr bool unrollAll = false;
+  static constexpr bool unrollAll = false, stream = false;
   static constexpr Index rowCount = 6, columns = 20000;
 };
 

@@ -50,7 +50,7 @@ struct Body {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     const long long v1 = decode(in3[b0]);
     const long long v3 = v1 * 41ll; // mul
-    return {v3, Index(minimum(static_cast<long long>(v3), 200ll)) + 1};
+    return {v3, Index(maximum(minimum(static_cast<long long>(v3), 200ll), -1ll)) + 1};
   }
 
   __device__ __forceinline__ unsigned query(Index pair, int row, int d) const {
@@ -88,6 +88,7 @@ struct Body {
 
 using Attention = DecodeAttention<Config, Body>;
 extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_attention(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, const long long *__restrict__ in3, bf16 *__restrict__ out0, unsigned *arrivals, Attention::Part *partials) {
+  waitForPredecessor();
   const Body body{in0, in1, in2, in3, out0};
   Attention{body}.run(arrivals, partials);
 }

@@ -19,7 +19,7 @@ struct Config {
   static constexpr int threads = 16, rows = 8, vector = 8; // Threads of a row, rows of a block, columns of a chunk.
   static constexpr int cluster = 1; // Blocks of a row.
   static constexpr int unroll = 1; // Chunks in flight.
-  static constexpr bool unrollAll = true;
+  static constexpr bool unrollAll = true, stream = false;
   static constexpr Index rowCount = 72, columns = 72;
 };
 
@@ -69,6 +69,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   const float v9 = row.reduce<9>(a9); // reduce sum
 
   Vector<float, 8> y0;
+  const float r9 = reciprocal(v9);
   row.forEach([&](int i, Index d2) {
     const Operands &x = cache[i];
     #pragma unroll
@@ -79,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
       const float v5 = v0 ? v3 : (-infinity); // where
       const float v7 = v5 - v6; // sub
       const float v8 = exponential(v7); // exp
-      const float v10 = divide(v8, v9); // div
+      const float v10 = v8 * r9; // div
       y0[j] = v10;
     }
     if (!row.valid) return;

@@ -15,7 +15,7 @@ struct Config {
   static constexpr int threads = 1, rows = 128, vector = 4; // Threads of a row, rows of a block, columns of a chunk.
   static constexpr int cluster = 1; // Blocks of a row.
   static constexpr int unroll = 4; // Chunks in flight.
-  static constexpr bool unrollAll = false;
+  static constexpr bool unrollAll = false, stream = false;
   static constexpr Index rowCount = 21, columns = 80;
 };
 

@@ -6,7 +6,7 @@
 //   %3 = kfuse.add %2, %arg2 : (tensor<3x72x136xbf16>, tensor<3x72x136xbf16>) -> tensor<3x72x136xbf16>
 //   return %3 : tensor<3x72x136xbf16>
 // }
-// config: across=8,down=8,lanes_down=8,shared=0,warps_across=2,warps_down=2
+// config: across=8,down=8,down_first=1,lanes_down=8,shared=0,warps_across=2,warps_down=2
 // bound on sm_90a: 0.04 us; 0.04 us for 0.176 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/transpose.cuh>
 
@@ -17,6 +17,7 @@ struct Config {
   using Index = ::Index;
   static constexpr int down = 8, across = 8; // Points of a thread along d1 and d2.
   static constexpr int lanesDown = 8, warpsDown = 2, warpsAcross = 2;
+  static constexpr bool downFirst = true;
   static constexpr Index extentDown = 72, extentAcross = 136;
 };
 

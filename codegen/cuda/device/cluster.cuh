@@ -10,13 +10,14 @@ namespace kfuse {
 template <int blocks> struct Cluster {
   static __device__ __forceinline__ int rank() { return static_cast<int>(blockInCluster()); }
 
-  /// The total of all blocks' values in all threads: lanes read one block's each and add them in one order.
-  template <int slot, class Operation, class T> static __device__ __forceinline__ T reduce(T value) {
-    __shared__ unsigned words[(sizeof(T) + 3) / 4];
+  /// The total of all blocks' values in all threads: lanes read one block's each and add them in one order. `turn`
+  /// alternates from row to row: others may still read the last one's.
+  template <int slot, class Operation, class T> static __device__ __forceinline__ T reduce(T value, int turn) {
+    __shared__ unsigned words[2][(sizeof(T) + 3) / 4];
     if (threadIdx.x == 0)
-      toWords(words, value);
+      toWords(words[turn], value);
     syncCluster();
-    unsigned from = inBlock(sharedAddress(words), threadIdx.x % blocks);
+    unsigned from = inBlock(sharedAddress(words[turn]), threadIdx.x % blocks);
     return reduceLanes<Operation, blocks>(fromCluster<T>(from));
   }
   /// No block ends while others may read its memory.

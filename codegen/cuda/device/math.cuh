@@ -32,13 +32,32 @@ __device__ __forceinline__ float magnitude(float x) { return fabsf(x); }
 template <class T> __device__ __forceinline__ T magnitude(T x) { return x < 0 ? -x : x; }
 __device__ __forceinline__ bool isNan(float x) { return x != x; }
 
-__device__ __forceinline__ float exponential(float x) { return expf(x); }
-__device__ __forceinline__ float sigmoid(float x) { return divideFull(1.0f, 1.0f + exponential(-x)); }
-__device__ __forceinline__ float silu(float x) { return divideFull(x, 1.0f + exponential(-x)); }
+/// Two instructions: within 2 + |x| ulp, the rounding of x log2(e), so 5e-6 at the ends of the range.
+__device__ __forceinline__ float exponential(float x) { return powerOfTwo(x * 1.44269504f); }
+__device__ __forceinline__ float sigmoid(float x) { return reciprocalNear(1.0f + exponential(-x)); }
+__device__ __forceinline__ float silu(float x) { return x * sigmoid(x); }
 template <class T> __device__ __forceinline__ T relu(T x) { return maximum(x, T(0)); }
-__device__ __forceinline__ float gelu(float x) { return 0.5f * x * (1.0f + erff(x * 0.707106781f)); }
+
+/// x Phi(x) = max(x, 0) - |x| Phi(-|x|), with Phi(-a) = 2^(-a^2 log2(e) / 2) t P(t) for t = 1 / (1 + 0.4 a): the form
+/// of Abramowitz and Stegun 26.2.17, with a polynomial of degree 7 that interpolates at Chebyshev's points for a < 6.5
+/// (relative error 6.5e-8). 17 instructions, where erff takes some 30. Within 3.4 ulp for x > -1 and 12 for
+/// x > -5, where the value is -1.4e-6 (a sweep of every 61st float); no cancellation for negative x.
+__device__ __forceinline__ float gelu(float x) {
+  const float a = fminf(fabsf(x), 16.0f), t = reciprocalNear(fmaf(0.4f, a, 1.0f));
+  float p = -0.0392006135f;
+  p = fmaf(p, t, 0.198108129f);
+  p = fmaf(p, t, -0.367317388f);
+  p = fmaf(p, t, 0.242183604f);
+  p = fmaf(p, t, -0.00517224057f);
+  p = fmaf(p, t, 0.154804786f);
+  p = fmaf(p, t, 0.156865348f);
+  p = fmaf(p, t, 0.159728342f);
+  const float tail = p * t * powerOfTwo(a * (a * -0.721347520f));
+  return fmaf(-a, tail, maximum(x, 0.0f));
+}
+/// x / (1 + e^(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3), which is x (1 + tanh u) / 2.
 __device__ __forceinline__ float geluTanh(float x) {
-  return 0.5f * x * (1.0f + tanhf(0.797884561f * (x + 0.044715f * x * x * x)));
+  return x * reciprocalNear(1.0f + powerOfTwo(x * fmaf(x * x, -0.102943240f, -2.30220820f)));
 }
 
 } // namespace kfuse

@@ -86,6 +86,12 @@ __device__ __forceinline__ float powerOfTwo(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
+/// 1 / x within 1 ulp; 0 where the result would be denormal.
+__device__ __forceinline__ float reciprocalNear(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
 
 //===- Threads and memory ------------------------------------------------------------------------//
 

@@ -9,13 +9,15 @@ namespace kfuse {
 template <int blocks> struct Cluster;
 template <> struct Cluster<1> {
   static __device__ __forceinline__ int rank() { return 0; }
-  template <int slot, class Operation, class T> static __device__ __forceinline__ T reduce(T value) { return value; }
+  template <int slot, class Operation, class T> static __device__ __forceinline__ T reduce(T value, int) {
+    return value;
+  }
   static __device__ __forceinline__ void leave() {}
 };
 
-/// The row that this thread works on with `Config::threads` - 1 others, a warp's part or some warps;
+/// A row that this thread works on with `Config::threads` - 1 others, a warp's part or some warps;
 /// `Config::rows` rows make a block, or `Config::cluster` blocks a row. Threads beyond the last row repeat it and
-/// store nothing.
+/// store nothing. With Config::stream, the grid passes over the rows.
 template <class Config> struct Row {
   using Index = typename Config::Index;
   using Blocks = Cluster<Config::cluster>;
@@ -29,6 +31,14 @@ template <class Config> struct Row {
   Index index = minimum(first, Index(Config::rowCount - 1));
   bool valid = first < Config::rowCount;
   int rank = Blocks::rank();
+  int turn = 0; ///< Of the memory for totals: a turn's are read while the next one's are written.
+
+  __device__ __forceinline__ Index next() const { return first + Index(gridDim.x) / Config::cluster * Config::rows; }
+  __device__ __forceinline__ void advance() {
+    first = index = next();
+    valid = first < Config::rowCount;
+    turn ^= 1;
+  }
 
   /// First column of this thread's chunk `i`; how many of its columns exist.
   __device__ __forceinline__ Index column(int i) const {
@@ -87,16 +97,17 @@ template <class Config> struct Row {
   __device__ __forceinline__ T reduce(const Partial<Operation, T, lanes> &partial) const {
     T value = reduceLanes<Operation, (threads < 32 ? threads : 32)>(partial.total());
     if constexpr (threads > 32) {
-      __shared__ T totals[Config::rows][threads / 32];
+      __shared__ T totals[1 + Config::stream][Config::rows][threads / 32];
+      T *mine = totals[Config::stream ? turn : 0][number];
       if (thread % 32 == 0)
-        totals[number][thread / 32] = value;
+        mine[thread / 32] = value;
       __syncthreads();
-      value = totals[number][0];
+      value = mine[0];
 #pragma unroll
       for (int warp = 1; warp < threads / 32; ++warp)
-        value = Operation::combine(value, totals[number][warp]);
+        value = Operation::combine(value, mine[warp]);
     }
-    return Blocks::template reduce<slot, Operation>(value);
+    return Blocks::template reduce<slot, Operation>(value, turn);
   }
 };
 
@@ -110,6 +121,33 @@ template <class Config, class Operands> struct RegisterCache {
 template <class Config, class Operands> struct SharedCache {
   Operands *chunks = reinterpret_cast<Operands *>(dynamicShared()) + threadIdx.x;
   __device__ __forceinline__ Operands &operator[](int i) { return chunks[i * Config::threads * Config::rows]; }
+};
+
+/// Two rows in shared memory: while the passes run over one, the next is under way. Each thread reads only what it
+/// copied.
+template <class Config, class Operands> struct RowStream {
+  static constexpr int size = Row<Config>::chunks * Config::threads; ///< Of a row, in chunks.
+  Operands *chunks = reinterpret_cast<Operands *>(dynamicShared()) + threadIdx.x;
+  int current = 0;
+
+  __device__ __forceinline__ Operands &operator[](int i) { return chunks[current * size + i * Config::threads]; }
+
+  /// Starts the copies of row `index`, if it exists, beside the current one: `load(x, index, column)`.
+  template <class Load>
+  __device__ __forceinline__ void start(const Row<Config> &row, typename Config::Index index, Load load) {
+    if (index < Config::rowCount)
+#pragma unroll 4
+      for (int i = 0; i < Row<Config>::chunks; ++i)
+        if (row.holds(i))
+          load(chunks[(current ^ 1) * size + i * Config::threads], index, row.column(i));
+    commitCopies();
+  }
+  /// Turns to the row that was started, and starts the one after it.
+  template <class Load> __device__ __forceinline__ void turn(const Row<Config> &row, Load load) {
+    current ^= 1;
+    start(row, row.next(), load);
+    waitCopies<1>();
+  }
 };
 
 } // namespace kfuse

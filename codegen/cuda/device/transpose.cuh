@@ -5,14 +5,16 @@
 
 namespace kfuse {
 
-/// The tile of a block: tiles lie next to each other across, then down, then by batch.
+/// The tile of a block: tiles follow each other across, then down (the other way round if Config::downFirst), then
+/// by batch.
 template <class Config, int height, int width> struct TransposeTile {
   using Index = typename Config::Index;
   static constexpr Index tilesDown = (Config::extentDown + height - 1) / height;
   static constexpr Index tilesAcross = (Config::extentAcross + width - 1) / width;
-  Index across = Index(blockIdx.x) % tilesAcross * width;
-  Index down = Index(blockIdx.x) / tilesAcross % tilesDown * height;
-  Index batch = Index(blockIdx.x) / tilesAcross / tilesDown;
+  static constexpr bool downFirst = Config::downFirst;
+  Index tile = Index(blockIdx.x) % (tilesAcross * tilesDown), batch = Index(blockIdx.x) / (tilesAcross * tilesDown);
+  Index across = (downFirst ? tile / tilesDown : tile % tilesAcross) * width;
+  Index down = (downFirst ? tile % tilesDown : tile / tilesAcross) * height;
 };
 
 /// Each thread reads `across` vectors of `down` elements and writes `down` vectors of `across`: the points between

@@ -111,6 +111,12 @@ __device__ __forceinline__ Vector<T, size> loadVector(const T *from, int lanes =
   return to;
 }
 
+/// Starts the copy of `size` elements, 4, 8 or 16 aligned bytes, to shared memory.
+template <int size, class T> __device__ __forceinline__ void startVector(Vector<T, size> &to, const T *from) {
+  constexpr int bytes = size * sizeof(T);
+  copyAsync<bytes>(sharedAddress(&to), from, bytes);
+}
+
 /// Rounds the first `lanes` values to the stored type and writes them.
 template <int size, int aligned, class T, class V>
 __device__ __forceinline__ void storeVector(T *to, const Vector<V, size> &values, int lanes = size) {

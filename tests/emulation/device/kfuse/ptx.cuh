@@ -44,6 +44,7 @@ inline unsigned e4m3ToF16(unsigned short pair) { return packF16(e4m3ToFloat(pair
 inline float maxNan(float a, float b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 inline float minNan(float a, float b) { return a != a ? a : b != b ? b : a < b ? a : b; }
 inline float powerOfTwo(float x) { return std::exp2(x); }
+inline float reciprocalNear(float x) { return 1.0f / x; }
 inline float divideFull(float a, float b) { return a / b; }
 
 //===- Threads and memory ------------------------------------------------------------------------//
