@@ -31,7 +31,7 @@ int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, cons
 /// The constants fit 380 configs on eight shapes measured on an H200.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double memoryShare = 0.87; // Of the nominal HBM bandwidth.
+  constexpr double memoryShare = 0.87;  // Of the nominal HBM bandwidth.
   constexpr double inFlightFactor = 10; // Loads are asked for again as soon as one is used.
   const auto sms = static_cast<double>(target.multiprocessors);
   const auto blocks = static_cast<double>(ceilDiv(problem.N, groupsOf(config) * config["outputs"]) * problem.batches);

@@ -79,13 +79,13 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 /// estimates fit 3800 configs on 24 shapes measured back to back on an H200 (docs/tuning.md).
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double sustained = 0.766;  // Of the nominal rate: the card is limited by its power.
-  constexpr double l2Speedup = 3.1;    // L2 over nominal HBM bandwidth.
-  constexpr double storeSpeedup = 1.3; // The same for what an epilogue writes.
-  constexpr double memoryShare = 0.96; // Of the nominal HBM bandwidth, while tiles come and go.
-  constexpr double stageUs = 0.21;     // At least, for a line of K.
-  constexpr double startUs = 0.28;     // Of a kernel, and ...
-  constexpr double meetUs = 0.98;      // ... of one whose blocks meet in clusters first.
+  constexpr double sustained = 0.766;    // Of the nominal rate: the card is limited by its power.
+  constexpr double l2Speedup = 3.1;      // L2 over nominal HBM bandwidth.
+  constexpr double storeSpeedup = 1.3;   // The same for what an epilogue writes.
+  constexpr double memoryShare = 0.96;   // Of the nominal HBM bandwidth, while tiles come and go.
+  constexpr double stageUs = 0.21;       // At least, for a line of K.
+  constexpr double startUs = 0.28;       // Of a kernel, and ...
+  constexpr double meetUs = 0.98;        // ... of one whose blocks meet in clusters first.
   constexpr double inFlightShare = 0.54; // Of the ring, that is under way in the mean.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
