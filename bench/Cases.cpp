@@ -16,6 +16,33 @@ Case matmul(DType type, std::int64_t M, std::int64_t N, std::int64_t K, bool tra
               (transposed ? " {transpose_b}" : "") + " : (" + x + ", " + w + ") -> " + y + " return %0 : " + y + " }"};
 }
 
+Case matmulWith(const std::string &epilogue, std::int64_t M, std::int64_t N, std::int64_t K) {
+  std::string m = std::to_string(M), n = std::to_string(N), k = std::to_string(K);
+  std::string x = tensor(m + "x" + k, "bf16"), w = tensor(n + "x" + k, "bf16"), y = tensor(m + "x" + n, "bf16"),
+              v = tensor(n, "bf16"),
+              extra = epilogue == "bias_gelu"  ? v
+                      : epilogue == "residual" ? y
+                                               : w;
+  auto unary = [&](const std::string &op, const std::string &of) {
+    return "kfuse." + op + " " + of + " : (" + y + ") -> " + y;
+  };
+  auto binary = [&](const std::string &op, const std::string &of, const std::string &right) {
+    return "kfuse." + op + " " + of + " : (" + y + ", " + right + ") -> " + y;
+  };
+  auto product = [&](const std::string &weight) {
+    return "kfuse.matmul %x, " + weight + " {transpose_b} : (" + x + ", " + w + ") -> " + y;
+  };
+  std::string body = " %0 = " + product("%w");
+  if (epilogue == "bias_gelu")
+    body += " %1 = " + binary("add", "%0, %e", v) + " %r = " + unary("gelu_tanh", "%1");
+  else if (epilogue == "residual")
+    body += " %r = " + binary("add", "%0, %e", y);
+  else
+    body += " %1 = " + product("%e") + " %2 = " + unary("silu", "%0") + " %r = " + binary("mul", "%2, %1", y);
+  return {epilogue + " " + m + "x" + n + "x" + k, "func.func @f(%x: " + x + ", %w: " + w + ", %e: " + extra + ") -> " +
+                                                      y + " {" + body + " return %r : " + y + " }"};
+}
+
 Case op(const std::string &name, const std::string &shape, const std::string &type, int operands,
         const std::string &attributes) {
   std::string t = tensor(shape, type), parameters, names, types;

@@ -15,6 +15,9 @@ struct Case {
 /// y[M,N] = x[M,K] w, where w is stored [N,K] if `transposed`, else [K,N].
 Case matmul(DType type, std::int64_t M, std::int64_t N, std::int64_t K, bool transposed);
 
+/// x[M,K] w[N,K]^T in bf16 with "bias_gelu", "residual", or "swiglu": silu(x w^T) * (x e^T).
+Case matmulWith(const std::string &epilogue, std::int64_t M, std::int64_t N, std::int64_t K);
+
 /// One op on `operands` tensors of one type.
 Case op(const std::string &name, const std::string &shape, const std::string &type, int operands,
         const std::string &attributes = "");

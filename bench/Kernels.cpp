@@ -1,7 +1,7 @@
-// kfuse_gpu_bench [--most N] [--only CONFIG] [--json FILE] [matmul|skinny|memory[=TEXT]|MxNxK]...: the CUDA templates
-// against cuBLASLt and against a device copy of the same bytes. Every config of a region is compiled and measured (the
-// tuner's first N with --most, those whose text holds CONFIG with --only); the best is measured again in turns with its
-// rival, since clocks drift. memory=TEXT takes the memory-bound cases whose name holds TEXT.
+// kfuse_gpu_bench [--most N] [--only CONFIG] [--json FILE] [matmul|skinny|epilogues|memory[=TEXT]|MxNxK]...: the CUDA
+// templates against cuBLASLt and against a device copy of the same bytes. Every config of a region is compiled and
+// measured (the tuner's first N with --most, those whose text holds CONFIG with --only); the best is measured again in
+// turns with its rival, since clocks drift. memory=TEXT takes the memory-bound cases whose name holds TEXT.
 #include "bench/Bench.h"
 #include "bench/Cases.h"
 #include "codegen/Region.h"
@@ -139,6 +139,33 @@ public:
     std::printf("  %-28s %8.2f us  %.0f TFLOP/s  cuBLASLt %8.2f us  %.0f TFLOP/s  ratio %.3f\n", given.name.c_str(),
                 median(ours), flops / median(ours) / 1e6, median(theirs), flops / median(theirs) / 1e6,
                 median(theirs) / median(ours));
+  }
+
+  /// A product with an epilogue in turns with the plain product of as many columns, ours and cuBLASLt's best.
+  void epilogue(const std::string &name, std::int64_t M, std::int64_t N, std::int64_t K) {
+    const std::int64_t columns = name == "swiglu" ? 2 * N : N;
+    mlir::OwningOpRef<mlir::ModuleOp> plainModule, module;
+    std::vector<Candidate> plain = tuned(parse(bench::matmul(DType::BF16, M, columns, K, true), plainModule));
+    const auto plainOwned = std::move(owned);
+    const std::vector<void *> plainBuffers = buffers;
+    Case given = bench::matmulWith(name, M, N, K);
+    std::vector<Candidate> candidates = tuned(parse(given, module));
+    report(given, candidates);
+    auto rivals = take(tools::cublasLtAlgorithms(DType::BF16, DType::BF16, /*tf32=*/false, M, columns, K));
+    std::map<double, runtime::LoadedKernel *> rivalTimes;
+    for (auto &rival : rivals)
+      rivalTimes.emplace(measure(*rival, plainBuffers, workspace->data(), 5), rival.get());
+    std::array<std::vector<double>, 3> us;
+    for (int round = 0; round < 8; ++round)
+      for (int turn = 0; turn < 3; ++turn) {
+        const int which = round % 2 ? 2 - turn : turn;
+        us[which].push_back(which == 0   ? measure(*candidates.front().loaded, buffers, workspace->data(), 10)
+                            : which == 1 ? measure(*plain.front().loaded, plainBuffers, workspace->data(), 10)
+                                         : measure(*rivalTimes.begin()->second, plainBuffers, workspace->data(), 10));
+      }
+    const double ours = median(us[0]), ourPlain = median(us[1]), rival = median(us[2]);
+    std::printf("  %-28s %8.2f us  plain %8.2f us, cuBLASLt %8.2f us: %.3f of the better\n", given.name.c_str(), ours,
+                ourPlain, rival, ours / std::min(ourPlain, rival));
   }
 
   /// How near the tuner's first candidates come to the best of all, and what a compilation takes.
@@ -374,6 +401,12 @@ int main(int argc, char **argv) {
     bench.matmul(DType::BF16, 256, 1024, 1024);
     bench.matmul(DType::F32, 2048, 2048, 2048);
   }
+  if (wanted("epilogues"))
+    for (std::int64_t M : {2048, 4096, 8192}) {
+      bench.epilogue("bias_gelu", M, 16384, 4096);
+      bench.epilogue("residual", M, 4096, 16384);
+      bench.epilogue("swiglu", M, 14336, 4096);
+    }
   if (wanted("skinny"))
     for (std::int64_t M : {1, 16, 64})
       bench.matmul(DType::BF16, M, 4096, 4096);
