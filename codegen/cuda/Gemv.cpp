@@ -16,10 +16,12 @@ constexpr size_t mostCandidates = 48;
 
 int64_t groupsOf(const TileConfig &config) { return config["warps"] / config["split"]; }
 
-/// Sums, loads under way, a chunk of the left operand and about 40 for addresses.
+/// Sums, loads under way, a chunk of the left operand, what a word of each operand holds, and about 40 for
+/// addresses; a second product's columns have addresses of their own.
 int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
-  const int64_t outputs = config["outputs"] * problem.count();
-  return problem.M * outputs + outputs * config["unroll"] * 4 + 4 + 2 * (problem.M + outputs) + 40;
+  const int64_t outputs = config["outputs"] * problem.count(), seconds = outputs - config["outputs"];
+  const auto perWord = std::max<int64_t>(2, 4 / static_cast<int64_t>(byteWidth(problem.elementType(1))));
+  return problem.M * outputs + outputs * config["unroll"] * 4 + 4 + perWord * (problem.M + outputs) + 2 * seconds + 40;
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
