@@ -22,8 +22,8 @@ std::span<const Way> ways() {
   return all;
 }
 
-bool isOnWgmma(const Way &way) {
-  return &way.kernels == &matmulSm90Template() || &way.kernels == &matmulSm90SplitTemplate();
+bool isOnTensorCores(const Way &way) {
+  return &way.kernels != &gemvTemplate() && &way.kernels != &matmulSimtTemplate();
 }
 
 /// The way a config takes; null for one that this version does not have, which a store may hold.
@@ -63,9 +63,9 @@ public:
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
     std::vector<TileConfig> all;
     // Plain FMAs of f32 are more exact: what is compared with another candidate must not mix both.
-    const bool cutsOperands = region.tf32 && matmulSm90Template().match(region, target);
+    const bool cutsOperands = region.tf32 && matmulSm80Template().match(region, target);
     for (const Way &way : ways())
-      if (way.kernels.match(region, target) && (!cutsOperands || isOnWgmma(way)))
+      if (way.kernels.match(region, target) && (!cutsOperands || isOnTensorCores(way)))
         for (const TileConfig &config : way.kernels.candidates(region, target))
           all.push_back(config.with("way", way.number));
     return all;

@@ -1,5 +1,5 @@
 // cuda.matmul_sm80: matrix products on tensor cores through mma.sync and cp.async. Operands have 16 bits; those
-// of 8 become f16, which holds their every value, on their way to shared memory.
+// of 8 become f16, which holds their every value, on their way to shared memory; those of 32 are cut (tf32).
 #include "codegen/cuda/Matmul.h"
 #include "codegen/cuda/Templates.h"
 
@@ -17,13 +17,16 @@ constexpr size_t mostCandidates = 48;
 
 int64_t threadsOf(const TileConfig &config) { return config["warps_m"] * config["warps_n"] * 32; }
 
+/// Bytes of an element in shared memory.
+int64_t widthOf(const MatmulProblem &problem) { return problem.elementType(0) == DType::F32 ? 4 : 2; }
+
 /// Columns of all products in a tile.
 int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) { return config["n"] * problem.count(); }
 
 /// The ring of tiles; the epilogue stages each warp's tile in f32 in the same memory, rows 8 floats apart.
 int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
   int64_t columns = columnsOf(problem, config);
-  int64_t ring = config["stages"] * (config["m"] + columns) * config["k"] * 2;
+  int64_t ring = config["stages"] * (config["m"] + columns) * config["k"] * widthOf(problem);
   int64_t staging = config["warps_n"] * config["m"] * (columns / config["warps_n"] + 8) * 4;
   return std::max(ring, staging);
 }
@@ -65,7 +68,8 @@ double warpTileShare(const MatmulProblem &problem, const TileConfig &config) {
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  double perSm = target.halfFlopsPerUs * mmaShare(target) * warpTileShare(problem, config) / target.multiprocessors;
+  double perSm = target.halfFlopsPerUs * 2 / static_cast<double>(widthOf(problem)) * mmaShare(target) *
+                 warpTileShare(problem, config) / target.multiprocessors;
   double resident = static_cast<double>(blocksPerSm(problem, config, target));
   double warps = resident * static_cast<double>(threadsOf(config)) / 32;
   MatmulCost cost;
@@ -75,10 +79,11 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   cost.flopsPerUsPerSm = perSm * std::min(1.0, 0.5 + warps / 16); // Eight warps hide each other's waits.
   cost.blocksPerSm = resident;
   cost.elementBytes = static_cast<double>(byteWidth(problem.elementType(1)));
-  // The slowest warp issues at least its own products, 29 ns for 16 of K and up to 32 x 32 of them.
+  // The slowest warp issues at least its own products, 29 ns for 32 bytes of K and up to 32 x 32 of them.
   const int64_t warpM = config["m"] / config["warps_m"], warpN = columnsOf(problem, config) / config["warps_n"];
   const auto warpTile = static_cast<double>(warpM * warpN);
-  cost.latencyUs = static_cast<double>(problem.K) / cost.splits / 16 * 0.029 * std::max(1.0, warpTile / 1024);
+  cost.latencyUs =
+      static_cast<double>(problem.K * widthOf(problem)) / cost.splits / 32 * 0.029 * std::max(1.0, warpTile / 1024);
   // Elements of 8 bits pass through registers: a stage or so is under way.
   const double stages = cost.elementBytes < 2 ? 1 : static_cast<double>(config["stages"]);
   const auto stage = static_cast<double>((config["m"] + columnsOf(problem, config)) * config["k"]);
@@ -114,16 +119,20 @@ ir::FusionDecision MatmulSm80Template::match(const Region &region, const ir::Tar
       return ir::FusionDecision::no("the right operands are contiguous along different dimensions");
   }
   DType left = problem->elementType(0), right = problem->elementType(1);
-  bool areHalf = left == right && (left == DType::F16 || left == DType::BF16);
-  if ((!areHalf && !(isFloat8(left) && isFloat8(right))) || !problem->isRightType(right))
-    return ir::FusionDecision::no("multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
-                                  ", tensor cores take pairs of f16, of bf16 or of 8-bit floats");
+  bool areHalf = left == right && (left == DType::F16 || left == DType::BF16),
+       areTf32 = problem->tf32 && left == right && left == DType::F32;
+  if ((!areHalf && !areTf32 && !(isFloat8(left) && isFloat8(right))) || !problem->isRightType(right))
+    return ir::FusionDecision::no(
+        "multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
+        ", tensor cores take pairs of f16, of bf16, of 8-bit floats or, where tf32 is allowed, f32");
+  if (areTf32 && !(MatrixOperand::of(*problem, 0).contiguousK && first.contiguousK))
+    return ir::FusionDecision::no("operands of f32 are not contiguous along K, which mma.sync needs of them");
   return printable(region);
 }
 
 std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, const ir::Target &target) const {
   struct Tile {
-    int64_t m, n, k, warpsM, warpsN;
+    int64_t m, n, k, warpsM, warpsN; ///< k of 16 bits.
   };
   static constexpr Tile tiles[] = {
       {256, 128, 32, 4, 2}, {256, 128, 64, 4, 2}, {128, 256, 32, 2, 4}, {128, 256, 64, 2, 4}, {128, 128, 32, 2, 2},
@@ -134,7 +143,7 @@ std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, con
   std::vector<std::pair<double, TileConfig>> ranked;
   for (const Tile &tile : tiles) {
     int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches,
-            tilesK = ceilDiv(problem.K, tile.k);
+            k = tile.k * 2 / widthOf(problem), tilesK = ceilDiv(problem.K, k);
     bool isTooTall = tile.m >= 2 * problem.M && tile.m > 16, isTooWide = tile.n >= 2 * problem.N && tile.n > 64;
     if (isTooTall || isTooWide)
       continue;
@@ -147,7 +156,7 @@ std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, con
             continue;
           TileConfig config{{"m", tile.m},
                             {"n", tile.n},
-                            {"k", tile.k},
+                            {"k", k},
                             {"stages", stages},
                             {"warps_m", tile.warpsM},
                             {"warps_n", tile.warpsN},

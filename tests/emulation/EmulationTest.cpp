@@ -79,10 +79,11 @@ TEST_CASE("Emulated cuda.matmul_sm80: right for every layout, edge and split") {
   checkAll({matmulCases("f16")[6]}, codegen::cuda::matmulSm80Template(), 1);
 }
 
-TEST_CASE("Emulated cuda.matmul_sm80: right for 8-bit floats with scales, and for two products at once") {
+TEST_CASE("Emulated cuda.matmul_sm80: right for 8-bit floats with scales, for tf32, and for two products at once") {
   checkAll(scaledMatmulCases(), codegen::cuda::matmulSm80Template(), 2);
   for (const char *type : {"bf16", "f8E4M3FN"})
     checkAll(gatedCases(type), codegen::cuda::matmulSm80Template(), 2);
+  checkAll({tf32Cases()[0], tf32Cases()[1]}, codegen::cuda::matmulSm80Template(), 3);
 }
 
 TEST_CASE("Emulated cuda.matmul_simt: right in f32 and with computed operands") {

@@ -191,12 +191,11 @@ TEST_CASE("8-bit floats with scales: right in every way, layout and edge") {
   checkAll(largeScaledMatmulCases(), matmulSm90SplitTemplate(), 24, true);
 }
 
-TEST_CASE("tf32: right on wgmma, for every edge and schedule") {
-  if (!isHopper()) {
-    MESSAGE("skipped: needs sm_90");
+TEST_CASE("tf32: right on tensor cores, for every edge and schedule") {
+  checkAll(tf32Cases(), codegen::cuda::matmulSm80Template(), 8);
+  if (!isHopper())
     return;
-  }
-  checkAll(tf32Cases(), codegen::cuda::matmulSm90Template(), 12);
+  checkAll(tf32Cases(), codegen::cuda::matmulSm90Template(), 12, true);
   checkAll(tf32Cases(), codegen::cuda::matmulSm90SplitTemplate(), 12, true);
 }
 

@@ -63,11 +63,13 @@ TEST_CASE("CUDA templates: each refuses what another takes, and says why") {
 TEST_CASE("CUDA templates: a product of computed or mixed operands is refused with its reason") {
   CHECK(refusal(matmulSm80Template(), region(computedOperandCases()[0].text)) ==
         "the left operand is computed in the region, not an input of it");
-  CHECK(refusal(matmulSm80Template(), region(R"(
+  CHECK(
+      refusal(matmulSm80Template(), region(R"(
 func.func @f(%a: tensor<8x16xf32>, %b: tensor<16x8xf32>) -> tensor<8x8xf32> {
   %0 = kfuse.matmul %a, %b : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
-})")) == "multiplies f32 by f32, tensor cores take pairs of f16, of bf16 or of 8-bit floats");
+})")) ==
+      "multiplies f32 by f32, tensor cores take pairs of f16, of bf16, of 8-bit floats or, where tf32 is allowed, f32");
   const auto tf32 = [](const char *flags) {
     return region("func.func @f(%a: tensor<64x64xf32>, %b: tensor<64x64xf32>) -> tensor<64x64xf32> {\n"
                   "%0 = kfuse.matmul %a, %b " +

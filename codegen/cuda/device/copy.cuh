@@ -1,12 +1,12 @@
-// Tiles of 16-bit operands in shared memory, and the asynchronous copies that fill them.
+// Tiles of 16- or 32-bit operands in shared memory, and the asynchronous copies that fill them.
 #pragma once
 
 #include <kfuse/types.cuh>
 
 namespace kfuse {
 
-/// `rows` x `columns` 16-bit elements in chunks of 16 bytes. A row's chunks are permuted by an XOR with
-/// its number, so that eight chunks below each other, which ldmatrix reads at once, lie in different banks.
+/// `rows` x `columns` 16-bit elements (of 32 bits, half as many) in chunks of 16 bytes. A row's chunks are permuted by
+/// an XOR with its number, so that eight chunks below each other, which ldmatrix reads at once, lie in different banks.
 template <int rows, int columns> struct SharedTile {
   static constexpr int chunks = columns / 8, rowBytes = columns * 2, bytes = rows * rowBytes;
   static_assert((columns & (columns - 1)) == 0 && columns >= 16, "the XOR needs a power of two");
@@ -33,7 +33,9 @@ template <class Config, class Operand, class Stored, int tile, int extent> struc
   using Index = typename Config::Index;
   static constexpr int rows = Operand::contiguousK ? tile : Config::tileK;
   static constexpr int columns = Operand::contiguousK ? Config::tileK : tile;
-  using Tile = SharedTile<rows, columns>;
+  static constexpr int perChunk = 16 / sizeof(T), vector = Operand::vector < perChunk ? Operand::vector : perChunk;
+  static_assert(sizeof(T) == 2 || Operand::contiguousK, "only 16-bit elements turn as ldmatrix loads them");
+  using Tile = SharedTile<rows, columns * sizeof(T) / 2>;
   static constexpr int total = rows * Tile::chunks, count = (total + Config::threads - 1) / Config::threads;
   static constexpr int rowStep = Config::threads / Tile::chunks;
   static_assert(Config::threads % Tile::chunks == 0, "a thread's chunks lie below each other");
@@ -50,7 +52,7 @@ template <class Config, class Operand, class Stored, int tile, int extent> struc
       for (int i = 0; i < count; ++i)
         outer[i] = Operand::outer(batch, first + row + i * rowStep);
     } else {
-      outer[0] = Operand::outer(batch, first + chunk * 8);
+      outer[0] = Operand::outer(batch, first + chunk * perChunk);
     }
   }
 
@@ -64,34 +66,34 @@ template <class Config, class Operand, class Stored, int tile, int extent> struc
       unsigned chunkAt =
           to + (rowStep % 8 == 0 ? Tile::moved(Tile::offset(row, chunk), i * rowStep, 0) : Tile::offset(y, chunk));
       if constexpr (Operand::contiguousK) {
-        int inK = remaining<Config::K, Config::tileK>(k + chunk * 8);
-        copyChunk(chunkAt, outer[i], k + chunk * 8, remaining<extent, tile>(first + y) > 0 ? inK : 0);
+        int inK = remaining<Config::K, Config::tileK>(k + chunk * perChunk);
+        copyChunk(chunkAt, outer[i], k + chunk * perChunk, remaining<extent, tile>(first + y) > 0 ? inK : 0);
       } else {
-        int across = remaining<extent, tile>(first + chunk * 8);
+        int across = remaining<extent, tile>(first + chunk * perChunk);
         copyChunk(chunkAt, outer[0], k + y, remaining<Config::K, Config::tileK>(k + y) > 0 ? across : 0);
       }
     }
   }
 
 private:
-  /// Elements of the 8 from `position` on that exist.
+  /// Elements of a chunk from `position` on that exist.
   template <int size, int step> static __device__ __forceinline__ int remaining(Index position) {
     if constexpr (size % step == 0)
-      return 8;
+      return perChunk;
     else
-      return position >= size ? 0 : size - position < 8 ? static_cast<int>(size - position) : 8;
+      return position >= size ? 0 : size - position < perChunk ? static_cast<int>(size - position) : perChunk;
   }
 
   __device__ __forceinline__ void copyChunk(unsigned to, Index outerOffset, Index k, int elements) const {
-    constexpr int vector = Operand::vector;
     const Stored *from = global + (outerOffset + Operand::inner(batch, k));
     if constexpr (sizeof(Stored) < sizeof(T)) {
       copyWidened(to, outerOffset, k, elements);
-    } else if constexpr (vector > 1) {
+    } else if constexpr (vector * sizeof(T) >= 4) {
+      constexpr int width = sizeof(T);
 #pragma unroll
-      for (int i = 0; i < 8; i += vector) {
-        int bytes = (elements - i < vector ? elements - i : vector) * 2;
-        copyAsync<vector * 2>(to + i * 2, from + i, bytes > 0 ? bytes : 0);
+      for (int i = 0; i < perChunk; i += vector) {
+        int bytes = (elements - i < vector ? elements - i : vector) * width;
+        copyAsync<vector * width>(to + i * width, from + i, bytes > 0 ? bytes : 0);
       }
     } else {
       copyElements(to, outerOffset, k, elements);
@@ -100,9 +102,9 @@ private:
 
   /// No two neighbours in memory: through registers, as cp.async moves 4 bytes at least.
   __device__ __forceinline__ void copyElements(unsigned to, Index outerOffset, Index k, int elements) const {
-    Vector<T, 8> values{};
+    Vector<T, perChunk> values{};
 #pragma unroll
-    for (int i = 0; i < 8; ++i)
+    for (int i = 0; i < perChunk; ++i)
       if (i < elements)
         values[i] = element(outerOffset, k, i);
     store(to, values);
@@ -111,9 +113,8 @@ private:
   /// 8-bit floats become f16 in registers: cp.async only moves bytes.
   __device__ __forceinline__ void copyWidened(unsigned to, Index outerOffset, Index k, int elements) const {
     Vector<Stored, 8> stored{};
-    if constexpr (Operand::vector > 1) {
-      stored = loadVector < 8,
-      Operand::vector<8 ? Operand::vector : 8>(global + (outerOffset + Operand::inner(batch, k)), elements);
+    if constexpr (vector > 1) {
+      stored = loadVector<8, vector>(global + (outerOffset + Operand::inner(batch, k)), elements);
     } else {
 #pragma unroll
       for (int i = 0; i < 8; ++i)
@@ -129,8 +130,9 @@ private:
 
   /// Element i of the chunk at `k`, none of which are neighbours in memory.
   __device__ __forceinline__ Stored element(Index outerOffset, Index k, int i) const {
-    return Operand::contiguousK ? global[outerOffset + Operand::inner(batch, k + i)]
-                                : global[Operand::outer(batch, first + chunk * 8 + i) + Operand::inner(batch, k)];
+    return Operand::contiguousK
+               ? global[outerOffset + Operand::inner(batch, k + i)]
+               : global[Operand::outer(batch, first + chunk * perChunk + i) + Operand::inner(batch, k)];
   }
 
   template <class Values> static __device__ __forceinline__ void store(unsigned to, const Values &values) {

@@ -40,7 +40,7 @@ template <class Config, class A, class B> struct Gemm {
   static constexpr int products = B::products;
   static constexpr int warpM = Config::tileM / Config::warpsM, warpN = Config::tileN / Config::warpsN;
   static constexpr int countA = warpM / 16, perProduct = warpN / 16, countB = perProduct * products;
-  static constexpr int steps = Config::tileK / 16;
+  static constexpr int steps = Config::tileK * sizeof(T) / 32; ///< Products of 32 bytes of K.
   static_assert(steps >= 2, "the next fragments load a step ahead");
   using CopyA = TileCopy<Config, typename A::First, typename A::Element, Config::tileM, Config::M>;
   using CopyB = TileCopy<Config, typename B::First, typename B::Element, Config::tileN, Config::N>;

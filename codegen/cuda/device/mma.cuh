@@ -12,7 +12,13 @@ __device__ __forceinline__ void multiplyAdd(f16, float (&c)[4], const unsigned (
   mmaF16(c, a, b0, b1);
 }
 
-/// Fragments of 16 rows of A or 16 columns of B by 16 of K, `count` of them side by side from `first` on.
+/// Of f32, cut behind 10 bits of mantissa: 8 of K.
+__device__ __forceinline__ void multiplyAdd(float, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  mmaTf32(c, a, b0, b1);
+}
+
+/// Fragments of 16 rows of A or 16 columns of B by 16 of K (8 of 32 bits, whose words lie as pairs of 16 bits do),
+/// `count` of them side by side from `first` on.
 ///
 /// ldmatrix wants each 8x8 matrix as eight rows of 16 bytes. With K contiguous in memory those are
 /// rows of A or columns of B; else matrices lie transposed and turn as they load. A's four matrices are

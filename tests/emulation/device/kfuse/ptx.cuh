@@ -149,4 +149,21 @@ inline void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1,
 inline void mmaBf16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma(c, a, b0, b1, bf16ToFloat); }
 inline void mmaF16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { mma(c, a, b0, b1, f16ToFloat); }
 
+struct Tf32Registers {
+  unsigned a[4], b[2];
+};
+inline float cutToTf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); }
+inline void mmaTf32(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  unsigned lane = threadIdx.x % 32;
+  exchange(Tf32Registers{{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](auto of) {
+    // a_i lies at row group + 8 if i is odd, column k + 4 if i >= 2; b_i at row k + 4 i, column group.
+    for (unsigned i = 0; i < 4; ++i) {
+      unsigned row = lane / 4 + (i >= 2 ? 8 : 0), column = lane % 4 * 2 + i % 2;
+      for (unsigned k = 0; k < 8; ++k)
+        c[i] += cutToTf32(of(row % 8 * 4 + k % 4).a[(row >= 8 ? 1 : 0) + (k >= 4 ? 2 : 0)]) *
+                cutToTf32(of(column * 4 + k % 4).b[k >= 4 ? 1 : 0]);
+    }
+  });
+}
+
 } // namespace kfuse
