@@ -139,7 +139,8 @@ std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region
             return (Shape(problem, config).sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024;
           };
           auto isTooDeep = [&] { return config["stages"] > std::max<int64_t>(4, stagesK / blocksK); };
-          while (config["stages"] > 3 && (isTooBig() || isTooDeep()))
+          auto isUneven = [&] { return config["stages"] % groupsK != 0; }; // device/gemm_sm90_split.cuh says why.
+          while (config["stages"] > 3 && (isTooBig() || isTooDeep() || isUneven()))
             config = config.with("stages", config["stages"] - 1);
           double tilesOfSm = static_cast<double>(tilesOf(problem, config) * blocksK) / target.multiprocessors;
           bool isIdle = stagesK < 2 * blocksK * groupsK || tilesOfSm > mostTiles || (blocks == 2 && tilesOfSm <= 1);

@@ -24,6 +24,9 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   static constexpr int products = Rows::operands * Columns::operands, ofProduct = tileN / products;
   static constexpr int pitch = tileN + (Config::swapped ? 4 : 8), partBytes = tileM * pitch * 4;
   static_assert(Config::threads == consumerThreads + 32);
+  // A warpgroup may wait for a stage once it has seen the stage's tile before: with an odd ring that tile is the other
+  // group's, may come late, and the wait would end at the phase before it.
+  static_assert(Config::stages % Config::groupsK == 0);
 
   Ring<Config> ring;
   int rank = blocksK > 1 ? blockInCluster() : 0;

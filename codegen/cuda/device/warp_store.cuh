@@ -23,9 +23,10 @@ template <class Config, int columns> struct WarpStore {
   static constexpr int rowBytes = width * 2, bufferBytes = 16 * rowBytes, bytes = 2 * bufferBytes;
   static_assert(ofProduct % width == 0 && Config::epilogueVector == 2);
 
-  unsigned buffer; ///< The one to fill next; `bytes` are aligned to themselves, so a flipped bit is the other.
+  unsigned buffer, both; ///< The one to fill next, and the sum of the two addresses.
 
-  __device__ __forceinline__ explicit WarpStore(unsigned char *staged) : buffer(sharedAddress(staged)) {}
+  __device__ __forceinline__ explicit WarpStore(unsigned char *staged)
+      : buffer(sharedAddress(staged)), both(2 * buffer + bufferBytes) {}
 
   template <class Epilogue>
   __device__ __forceinline__ void finish(const float (&sums)[columns / 2], const ToTiles<Epilogue> &to, Index batch,
@@ -50,7 +51,7 @@ template <class Config, int columns> struct WarpStore {
       __syncwarp();
       if (lane == 0)
         storeBox(to.result, column + first, row, Epilogue::resultBatch(batch), buffer);
-      buffer ^= bufferBytes;
+      buffer = both - buffer;
     }
   }
 
