@@ -3,6 +3,7 @@
 
 #include "codegen/KernelPlan.h"
 #include "codegen/TileConfig.h"
+#include "codegen/TileWork.h"
 #include "ir/FusionDecision.h"
 #include "ir/Scalar.h"
 #include "ir/Target.h"
@@ -52,6 +53,11 @@ public:
   virtual std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const = 0;
   /// Modelled microseconds, for ranking; cheap (well under a millisecond).
   virtual double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const = 0;
+  /// Less than which the config cannot do. What cannot win even so is never compiled, so this must not exceed what
+  /// the kernel really does.
+  virtual TileWork leastWork(const Region &region, const TileConfig &, const ir::Target &) const {
+    return {region.flops, 0};
+  }
   /// Which of the template's ways a config takes. Estimates of one way err alike, so a search tries the best
   /// of each before the second best of any.
   virtual std::int64_t way(const TileConfig &) const { return 0; }

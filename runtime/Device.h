@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -96,6 +97,14 @@ struct DeviceFacts {
   std::string id;     ///< What tells it from every other device of the host.
 };
 
+/// What a device was like while it measured; 0 for what it does not tell.
+struct Conditions {
+  double smMhz = 0;
+  double memoryMhz = 0;
+  double watts = 0;
+  double celsius = 0;
+};
+
 /// One device. Thread-safe but for measure() and digest(), which callers serialise.
 class Device {
 public:
@@ -125,6 +134,9 @@ public:
                                               const MeasureOptions &options) = 0;
   /// A Replay where recording pays; null where launches are cheap (the CPU).
   virtual Result<std::unique_ptr<Replay>> makeReplay() { return std::unique_ptr<Replay>(); }
+
+  /// Clocks, power and temperature at this moment; nothing where they cannot be had.
+  virtual std::optional<Conditions> conditions() { return std::nullopt; }
 
   /// From now on a run that takes longer ends with Timeout where it can be ended: in a worker process.
   virtual void limitRuns(double /*seconds*/) {}

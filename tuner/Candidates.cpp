@@ -56,12 +56,14 @@ std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runt
   return std::nullopt;
 }
 
-CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target, std::string compilerVersion,
-                               std::string sku, const std::optional<codegen::TileConfig> &seed)
+CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target, const Peaks &peaks,
+                               std::string compilerVersion, std::string sku,
+                               const std::optional<codegen::TileConfig> &seed)
     : task(task), target(target), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)) {
   for (const codegen::TileConfig &config : task.candidates) {
     double estimateUs = task.estimateUs(config);
-    ranked.push_back({config, std::isnan(estimateUs) ? INFINITY : estimateUs});
+    codegen::TileWork tiles = task.leastWork ? task.leastWork(config) : codegen::TileWork{task.work.flops, 0};
+    ranked.push_back({config, std::isnan(estimateUs) ? INFINITY : estimateUs, configBoundUs(task.work, tiles, peaks)});
   }
   std::sort(ranked.begin(), ranked.end(), [&](const Ranked &a, const Ranked &b) {
     bool aComesLater = a.config != seed, bComesLater = b.config != seed;
@@ -97,9 +99,16 @@ std::optional<Candidate> CandidateQueue::next() {
     }
     std::string key = tuningKey(*plan, compilerVersion, sku);
     if (seen.insert(key).second)
-      return Candidate{entry.config, entry.estimateUs, std::move(*plan), std::move(key)};
+      return Candidate{entry.config, entry.estimateUs, entry.boundUs, std::move(*plan), std::move(key)};
   }
   return std::nullopt;
+}
+
+double CandidateQueue::leastBoundUs() const {
+  double least = INFINITY;
+  for (std::size_t i = position; i < ranked.size(); ++i)
+    least = std::min(least, ranked[i].boundUs);
+  return least;
 }
 
 } // namespace kfuse::tuner

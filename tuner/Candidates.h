@@ -15,6 +15,7 @@ namespace kfuse::tuner {
 struct Candidate {
   codegen::TileConfig config;
   double estimateUs = 0;
+  double boundUs = 0; ///< configBoundUs: it cannot be faster.
   codegen::KernelPlan plan;
   std::string key; ///< tuningKey.
 };
@@ -31,19 +32,22 @@ std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runt
 /// fail to emit, do not fit or emit what another config did are passed over.
 class CandidateQueue {
 public:
-  /// `seed`, when legal, comes first: a config that won here before. The references must outlive the queue.
-  CandidateQueue(const TuningTask &task, const ir::Target &target, std::string compilerVersion, std::string sku,
-                 const std::optional<codegen::TileConfig> &seed = std::nullopt);
+  /// Bounds come from `peaks`. `seed`, when legal, comes first: a config that won here before. The references must
+  /// outlive the queue.
+  CandidateQueue(const TuningTask &task, const ir::Target &target, const Peaks &peaks, std::string compilerVersion,
+                 std::string sku, const std::optional<codegen::TileConfig> &seed = std::nullopt);
 
   std::optional<Candidate> next();
   std::size_t remaining() const { return ranked.size() - position; }
+  /// The least bound of those that remain; infinity when none do.
+  double leastBoundUs() const;
   /// Why the last config was passed over; for the message when none is left.
   const std::string &lastRefusal() const { return refusal; }
 
 private:
   struct Ranked {
     codegen::TileConfig config;
-    double estimateUs;
+    double estimateUs, boundUs;
   };
   void promoteBestOfEachWay();
   const TuningTask &task;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "codegen/TileConfig.h"
+#include "runtime/Device.h"
 #include "tuner/Measurement.h"
 #include "tuner/Roofline.h"
+#include "tuner/StopReason.h"
 
 #include <cstdint>
 #include <optional>
@@ -30,7 +32,10 @@ struct Choice {
   int candidates = 0;           ///< Tried.
   int failed = 0;               ///< Of those.
   int cut = 0;                  ///< Within the effort, but left out for lack of time.
-  double at = 0;                ///< Unix seconds of the choice; 0 until it is stored.
+  int ruledOut = 0;             ///< Never compiled: they could not have won.
+  StopReason stop = StopReason::None;
+  runtime::Conditions conditions; ///< Of the device right after the last measurement.
+  double at = 0;                  ///< Unix seconds of the choice; 0 until it is stored.
 };
 
 /// The ceilings of one device.

@@ -6,43 +6,82 @@
 #include <exception>
 
 namespace kfuse::tuner {
+namespace {
 
-CompileAhead::CompileAhead(runtime::KernelCompiler &compiler, const std::vector<const codegen::KernelPlan *> &plans,
-                           unsigned threads) {
-  for (const codegen::KernelPlan *plan : plans) {
-    jobs.emplace_back([&compiler, plan]() -> Result<runtime::CompiledKernel> {
-      if (!plan)
-        return runtime::CompiledKernel{};
-      Span span("compile", plan->name);
-      return compiler.compile(*plan);
-    });
-    results.push_back(jobs.back().get_future());
+Result<runtime::CompiledKernel> compileOrFail(runtime::KernelCompiler &compiler, const codegen::KernelPlan &plan) {
+  Span span("compile", plan.name);
+  try {
+    return compiler.compile(plan);
+  } catch (const std::exception &thrown) { // Out of memory, most likely: one candidate less.
+    return Error{ErrorCode::Compile, thrown.what()};
   }
-  std::size_t count = threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
-  for (std::size_t i = 0; i < std::min(count, jobs.size()); ++i)
-    workers.emplace_back([this, isTraced = isTracing()](const std::stop_token &stop) {
-      TracedThread traced(isTraced);
-      for (std::size_t job = nextJob++; job < jobs.size() && !stop.stop_requested(); job = nextJob++)
-        jobs[job]();
-    });
 }
+
+} // namespace
+
+CompileAhead::CompileAhead(runtime::KernelCompiler &compiler, unsigned threads)
+    : compiler(compiler), threads(threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency())) {}
 
 CompileAhead::~CompileAhead() {
   for (std::jthread &worker : workers)
     worker.request_stop();
 }
 
-Result<runtime::CompiledKernel> CompileAhead::take(std::size_t i) {
-  try {
-    return results[i].get();
-  } catch (const std::exception &thrown) { // Out of memory, most likely: one candidate less.
-    return Error{ErrorCode::Compile, thrown.what()};
+void CompileAhead::want(const std::string &key, const codegen::KernelPlan &plan) {
+  std::scoped_lock lock(mutex);
+  if (jobs.try_emplace(key, Job{plan, false, {}}).second)
+    queue.push_back(key);
+  if (workers.size() < std::min(threads, jobs.size()))
+    workers.emplace_back([this, isTraced = isTracing()](const std::stop_token &stop) {
+      TracedThread traced(isTraced);
+      work(stop);
+    });
+  wake.notify_one();
+}
+
+void CompileAhead::work(const std::stop_token &stop) {
+  std::unique_lock lock(mutex);
+  while (wake.wait(lock, stop, [this] { return !queue.empty(); }) && !stop.stop_requested()) {
+    const std::string key = std::move(queue.front());
+    queue.pop_front();
+    auto found = jobs.find(key);
+    if (found == jobs.end() || found->second.hasBegun)
+      continue;
+    Job &job = found->second; // Stays where it is, and nobody else touches it, until it has a result.
+    job.hasBegun = true;
+    lock.unlock();
+    Result<runtime::CompiledKernel> result = compileOrFail(compiler, job.plan);
+    lock.lock();
+    job.result.emplace(std::move(result));
+    finished.notify_all();
   }
 }
 
+Result<runtime::CompiledKernel> CompileAhead::take(const std::string &key, const codegen::KernelPlan &plan) {
+  want(key, plan);
+  std::unique_lock lock(mutex);
+  Job &job = jobs.at(key);
+  if (!job.hasBegun) {
+    queue.push_front(key);
+    wake.notify_one();
+  }
+  finished.wait(lock, [&] { return job.result.has_value(); });
+  Result<runtime::CompiledKernel> result = std::move(*job.result);
+  jobs.erase(key);
+  return result;
+}
+
+void CompileAhead::drop(const std::string &key) {
+  std::scoped_lock lock(mutex);
+  if (auto found = jobs.find(key); found != jobs.end() && !found->second.hasBegun)
+    jobs.erase(found);
+}
+
 void CompileAhead::waitForAll() {
-  for (std::future<Result<runtime::CompiledKernel>> &result : results)
-    result.wait();
+  std::unique_lock lock(mutex);
+  finished.wait(lock, [&] {
+    return std::all_of(jobs.begin(), jobs.end(), [](const auto &job) { return job.second.result.has_value(); });
+  });
 }
 
 } // namespace kfuse::tuner

@@ -1,33 +1,49 @@
-// Compiles plans on a few threads ahead of whoever needs them, in their order.
+// Compiles on a few threads ahead of whoever needs the results.
 #pragma once
 
 #include "runtime/Device.h"
 
-#include <atomic>
-#include <cstddef>
-#include <future>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace kfuse::tuner {
 
+/// A pool over one compiler. Plans are known by their tuningKey; each is compiled once for whoever takes it.
 class CompileAhead {
 public:
-  /// Begins at once. The compiler and the plans must outlive it; a null plan is passed over.
-  /// `threads` 0 stands for one per core.
-  CompileAhead(runtime::KernelCompiler &compiler, const std::vector<const codegen::KernelPlan *> &plans,
-               unsigned threads);
+  /// `compiler` must outlive it; `threads` 0 stands for one per core. Threads start with the first plan.
+  CompileAhead(runtime::KernelCompiler &compiler, unsigned threads);
   /// Waits for the compilations under way; those not begun are dropped.
   ~CompileAhead();
 
-  /// Waits for plan `i`; once per plan.
-  Result<runtime::CompiledKernel> take(std::size_t i);
+  /// Queues the plan behind all others.
+  void want(const std::string &key, const codegen::KernelPlan &plan);
+  /// Waits for the plan, wanted before or not, which goes before all others that have not begun.
+  Result<runtime::CompiledKernel> take(const std::string &key, const codegen::KernelPlan &plan);
+  /// Forgets a plan, unless it has begun.
+  void drop(const std::string &key);
   void waitForAll();
 
 private:
-  std::vector<std::packaged_task<Result<runtime::CompiledKernel>()>> jobs;
-  std::vector<std::future<Result<runtime::CompiledKernel>>> results;
-  std::atomic<std::size_t> nextJob = 0;
+  struct Job {
+    codegen::KernelPlan plan;
+    bool hasBegun = false;
+    std::optional<Result<runtime::CompiledKernel>> result;
+  };
+  void work(const std::stop_token &stop);
+
+  runtime::KernelCompiler &compiler;
+  const std::size_t threads;
+  std::mutex mutex;
+  std::condition_variable_any wake, finished;
+  std::map<std::string, Job> jobs;
+  std::deque<std::string> queue; ///< Keys of jobs that have not begun, and of some dropped.
   std::vector<std::jthread> workers;
 };
 

@@ -39,6 +39,15 @@ Timing summarise(std::vector<double> samplesUs) {
   return timing;
 }
 
+double uncertainty(const Timing &timing) {
+  const double n = std::max(timing.samples, 1);
+  return std::max(0.005 * std::sqrt(10 / n), 3.64 * timing.spread / std::sqrt(n));
+}
+
+bool isSlower(const Timing &other, const Timing &best) {
+  return other.medianUs * (1 - uncertainty(other)) > best.medianUs * (1 + uncertainty(best));
+}
+
 bool isTie(const Timing &best, const Timing &other) {
   double noise = std::clamp(best.spread + other.spread, 0.005, 0.015);
   return other.medianUs <= best.medianUs * (1 + noise);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 namespace kfuse::tuner {
@@ -30,11 +31,14 @@ Json toJson(const KernelReport &kernel) {
           {"roofline_percent", orNull(rooflinePercent(kernel))},
           {"candidates", kernel.candidates},
           {"failed", kernel.failed},
+          {"ruled_out", kernel.ruledOut},
+          {"stop", toString(kernel.stop)},
+          {"advice", kernel.advice},
           {"from_cache", kernel.fromCache}};
 }
 
-constexpr std::size_t opsWidth = 30;
-constexpr std::size_t configWidth = 25;
+constexpr std::size_t opsWidth = 26;
+constexpr std::size_t configWidth = 19;
 
 /// Breaks `text` into lines of at most `width`, after `separator` where it can.
 std::vector<std::string> wrap(std::string_view text, std::size_t width, char separator) {
@@ -62,19 +66,19 @@ std::string percentCell(const std::optional<double> &percent, const Palette &pal
   return fmt::format("{}{:>4.0f}%{}", colour, *percent, palette.plain);
 }
 
-/// Columns: what was fused, regime, bound, measured, % of roofline, config, tried, failed, from where.
+/// Columns: what was fused, regime, bound, measured, % of roofline, config, tried, failed, why the search ended.
 std::string row(const KernelReport &kernel, const Palette &palette) {
   std::string uses = kernel.uses > 1 ? fmt::format(" x{}", kernel.uses) : "";
   std::vector<std::string> ops = wrap(kernel.ops + uses, opsWidth, ' ');
   std::vector<std::string> config = wrap(kernel.config, configWidth, ',');
-  std::string text = fmt::format("{:<30} {:<7} {:>8} {:>8} {} {:<25} {:>5} {:>4}\n", ops[0],
-                                 toString(kernel.bound.regime), formatDuration(kernel.bound.boundUs),
-                                 kernel.measuredUs ? formatDuration(*kernel.measuredUs) : "untimed",
-                                 percentCell(rooflinePercent(kernel), palette), config[0],
-                                 kernel.fromCache ? "store" : std::to_string(kernel.candidates), kernel.failed);
+  std::string text = fmt::format(
+      "{:<26} {:<7} {:>8} {:>8} {} {:<19} {:>5} {:>4} {}\n", ops[0], toString(kernel.bound.regime),
+      formatDuration(kernel.bound.boundUs), kernel.measuredUs ? formatDuration(*kernel.measuredUs) : "untimed",
+      percentCell(rooflinePercent(kernel), palette), config[0],
+      kernel.fromCache ? "store" : std::to_string(kernel.candidates), kernel.failed, toString(kernel.stop));
   for (std::size_t i = 1; i < std::max(ops.size(), config.size()); ++i) {
     std::string left = i < ops.size() ? ops[i] : "";
-    text += i < config.size() ? fmt::format("{:<62} {}\n", left, config[i]) : fmt::format("{}\n", left);
+    text += i < config.size() ? fmt::format("{:<58} {}\n", left, config[i]) : fmt::format("{}\n", left);
   }
   return text;
 }
@@ -100,6 +104,12 @@ std::string notes(const TuneReport &report) {
     if (kernel.cut > 0)
       text += fmt::format("{}: {} cut for lack of time\n", kernel.name,
                           plural(static_cast<std::size_t>(kernel.cut), "candidate"));
+  std::map<std::string, std::size_t> advice;
+  for (const KernelReport &kernel : report.kernels)
+    if (!kernel.advice.empty())
+      ++advice[fmt::format("bound by {}: {} would help", toString(kernel.bound.regime), kernel.advice)];
+  for (const auto &[line, count] : advice)
+    text += fmt::format("{} {}\n", plural(count, "kernel"), line);
   return text;
 }
 
@@ -130,8 +140,9 @@ std::string toJson(const TuneReport &report) {
 
 std::string toTable(const TuneReport &report, bool colour) {
   const Palette &palette = colour ? colours : monochrome;
-  std::string text = fmt::format("{}{:<30} {:<7} {:>8} {:>8} {:>5} {:<25} {:>5} {:>4}{}\n", palette.bold, "fused",
-                                 "regime", "bound", "measured", "roof", "config", "tried", "bad", palette.plain);
+  std::string text =
+      fmt::format("{}{:<26} {:<7} {:>8} {:>8} {:>5} {:<19} {:>5} {:>4} {}{}\n", palette.bold, "fused", "regime",
+                  "bound", "measured", "roof", "config", "tried", "bad", "ended by", palette.plain);
   for (const KernelReport &kernel : report.kernels)
     text += row(kernel, palette);
   text += notes(report);

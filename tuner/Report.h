@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tuner/Roofline.h"
+#include "tuner/StopReason.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,9 +24,12 @@ struct KernelReport {
   int candidates = 0;               ///< Tried.
   int failed = 0;                   ///< Of those.
   int cut = 0;                      ///< Within the effort, but left out for lack of time.
-  int uses = 1;                     ///< Times a run of the model launches it.
-  bool fromCache = false;           ///< Chosen before, ...
-  bool recompiled = false;          ///< ... but its machine code was not there.
+  int ruledOut = 0;                 ///< Never compiled: they could not have won.
+  StopReason stop = StopReason::None;
+  std::string advice;      ///< What would move the bound.
+  int uses = 1;            ///< Times a run of the model launches it.
+  bool fromCache = false;  ///< Chosen before, ...
+  bool recompiled = false; ///< ... but its machine code was not there.
 };
 
 struct TuneReport {
@@ -42,8 +46,8 @@ struct TuneReport {
 };
 
 /// {device, kernels: [{name, ops, template, config, regime, bound_us, measured_us, roofline_percent,
-/// candidates, failed, from_cache}], arena_bytes, arena_lower_bound_bytes, total_us, seconds}, indented; measured_us,
-/// roofline_percent and total_us are null where nothing was timed.
+/// candidates, failed, ruled_out, stop, advice, from_cache}], arena_bytes, arena_lower_bound_bytes, total_us, seconds},
+/// indented; measured_us, roofline_percent and total_us are null where nothing was timed.
 std::string toJson(const TuneReport &report);
 
 /// A table at most 100 columns wide, a row per kernel, with notes below on what was cut, untimed or

@@ -1,5 +1,7 @@
 #include "tuner/Roofline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -8,22 +10,51 @@ namespace {
 
 constexpr double burstUs = 2000;
 constexpr double oneSided = 0.8;
+constexpr double fewBusy = 1.2; // Clock of few busy multiprocessors over that of all.
+constexpr double cacheSpeedup = 4;
 
-double mathUs(const Work &work, const Peaks &peaks) {
-  bool full = (work.mathType == DType::F32 && !work.tf32) || !isFloat(work.mathType);
-  // Tensor cores take twice as many 8-bit floats as 16-bit ones, and half as many of tf32.
-  double pace = isFloat8(work.mathType) ? 2 : work.tf32 ? 0.5 : 1;
-  double atBurst = work.flops / (pace * (full ? peaks.f32Burst : peaks.halfBurst));
-  return atBurst <= burstUs ? atBurst : work.flops / (pace * (full ? peaks.f32Sustained : peaks.halfSustained));
+/// One term of the roofline: the time that one of the device's ceilings asks for.
+struct Ceiling {
+  Regime regime;
+  const char *name;
+  double Peaks::*peak;
+  double us;
+};
+
+/// Tensor cores take twice as many 8-bit floats as 16-bit ones, and half as many of tf32.
+double mathPace(const Work &work) { return isFloat8(work.mathType) ? 2 : work.tf32 ? 0.5 : 1; }
+
+double Peaks::*mathPeak(const Work &work, bool isBurst) {
+  const bool isFull = (work.mathType == DType::F32 && !work.tf32) || !isFloat(work.mathType);
+  if (isFull)
+    return isBurst ? &Peaks::f32Burst : &Peaks::f32Sustained;
+  return isBurst ? &Peaks::halfBurst : &Peaks::halfSustained;
 }
 
-double memoryUs(const Work &work, const Peaks &peaks) {
-  double bytes = work.bytesRead + work.bytesWritten;
+Ceiling mathCeiling(const Work &work, const Peaks &peaks) {
+  const double flops = work.flops / mathPace(work);
+  const bool isBurst = flops / (peaks.*mathPeak(work, true)) <= burstUs;
+  double Peaks::*peak = mathPeak(work, isBurst);
+  return {Regime::Compute, isBurst ? "burst math rate" : "sustained math rate", peak, flops / (peaks.*peak)};
+}
+
+Ceiling memoryCeiling(const Work &work, const Peaks &peaks) {
+  const double bytes = work.bytesRead + work.bytesWritten;
   if (work.bytesRead >= oneSided * bytes)
-    return bytes / peaks.readBytesPerUs;
+    return {Regime::Memory, "read bandwidth", &Peaks::readBytesPerUs, bytes / peaks.readBytesPerUs};
   if (work.bytesWritten >= oneSided * bytes)
-    return bytes / peaks.writeBytesPerUs;
-  return bytes / peaks.copyBytesPerUs;
+    return {Regime::Memory, "write bandwidth", &Peaks::writeBytesPerUs, bytes / peaks.writeBytesPerUs};
+  return {Regime::Memory, "copy bandwidth", &Peaks::copyBytesPerUs, bytes / peaks.copyBytesPerUs};
+}
+
+/// The ceiling that binds.
+Ceiling lowestCeiling(const Work &work, const Peaks &peaks) {
+  const std::array<Ceiling, 3> ceilings{
+      {mathCeiling(work, peaks),
+       memoryCeiling(work, peaks),
+       {Regime::Launch, "launch time", &Peaks::launchUs, work.launches * peaks.launchUs}}};
+  return *std::max_element(ceilings.begin(), ceilings.end(),
+                           [](const Ceiling &a, const Ceiling &b) { return a.us < b.us; });
 }
 
 } // namespace
@@ -46,11 +77,41 @@ std::string_view toString(Regime regime) {
 }
 
 Roofline roofline(const Work &work, const Peaks &peaks) {
-  const std::array<Roofline, 3> ceilings{{{mathUs(work, peaks), Regime::Compute},
-                                          {memoryUs(work, peaks), Regime::Memory},
-                                          {work.launches * peaks.launchUs, Regime::Launch}}};
-  return *std::max_element(ceilings.begin(), ceilings.end(),
-                           [](const Roofline &a, const Roofline &b) { return a.boundUs < b.boundUs; });
+  const Ceiling ceiling = lowestCeiling(work, peaks);
+  return {ceiling.us, ceiling.regime};
+}
+
+std::string_view whatWouldHelp(const Work &work, Regime regime) {
+  switch (regime) {
+  case Regime::Compute:
+    return "a narrower type, or fewer operations";
+  case Regime::Memory:
+    return work.isProduct ? "more batch, which shares its weights, or a narrower type"
+                          : "fewer bytes (fusion, or a narrower type)";
+  case Regime::Launch:
+    break;
+  }
+  return "fewer launches (fusion, or more batch for each)";
+}
+
+double configBoundUs(const Work &work, const codegen::TileWork &tiles, const Peaks &peaks) {
+  const double tileUs = tiles.flops / (fewBusy * mathPace(work) * (peaks.*mathPeak(work, true)));
+  const double cacheUs = tiles.cacheBytes / (cacheSpeedup * peaks.readBytesPerUs);
+  return std::max({roofline(work, peaks).boundUs, tileUs, cacheUs});
+}
+
+std::optional<std::string> raiseCeiling(Peaks &peaks, const Work &work, double measuredUs) {
+  constexpr double noise = 1.005, believable = 1.1;
+  const Ceiling ceiling = lowestCeiling(work, peaks);
+  const double ratio = ceiling.us / measuredUs;
+  if (!peaks.measured || ratio < noise)
+    return std::nullopt;
+  std::string beaten = fmt::format("{:.3g} us beats the {} by {:.1f} %", measuredUs, ceiling.name, 100 * (ratio - 1));
+  if (ratio > believable)
+    return beaten + ", more than can be believed: the ceiling stays";
+  double &peak = peaks.*ceiling.peak;
+  peak = ceiling.regime == Regime::Launch ? peak / ratio : peak * ratio;
+  return beaten + ": the ceiling is raised";
 }
 
 } // namespace kfuse::tuner

@@ -1,11 +1,13 @@
 // The roofline: the least time a kernel can take on a device, and what limits it.
 #pragma once
 
+#include "codegen/TileWork.h"
 #include "ir/Target.h"
 #include "kfuse/types.h"
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace kfuse::tuner {
@@ -18,6 +20,7 @@ struct Work {
   DType mathType = DType::F32; ///< Operand type of the kernel's matrix product; F32 where it has none.
   bool tf32 = false;           ///< Whether f32 operands may be cut for tensor cores.
   int launches = 1;
+  bool isProduct = false; ///< A matrix product, whose weights more batch would share.
 };
 
 /// Ceilings of one device. Bandwidths in bytes per microsecond (1e6 = 1 TB/s), rates in FLOP per
@@ -32,6 +35,7 @@ struct Peaks {
   double halfSustained = 0;
   double launchUs = 0;   ///< Least time of any kernel.
   bool measured = false; ///< False: the datasheet's numbers.
+  std::string remark;    ///< What raised a ceiling last; "" when nothing did.
   friend bool operator==(const Peaks &, const Peaks &) = default;
 };
 
@@ -56,5 +60,17 @@ struct Roofline {
 /// or write when that is at least four fifths of the bytes, else copy. The math ceiling is the burst
 /// rate up to 2 ms, the sustained rate beyond.
 Roofline roofline(const Work &work, const Peaks &peaks);
+
+/// What would move the bound of a kernel that is in this regime, for people.
+std::string_view whatWouldHelp(const Work &work, Regime regime);
+
+/// A measurement that beats its bound by more than 0.5 % has found the ceiling too low, which is raised to it.
+/// The remark says so; nothing when it does not. By more than 10 % the work was overcounted, or not done.
+std::optional<std::string> raiseCeiling(Peaks &peaks, const Work &work, double measuredUs);
+
+/// Microseconds that one config needs at least: the roofline of `work`, the FLOPs of its tiles at 1.2 times the
+/// burst rate (multiprocessors clock higher where few are busy), and what they read from the last-level cache at
+/// 4 times the rate of memory (64 bytes a clock and multiprocessor on an H100 are 3.6 times).
+double configBoundUs(const Work &work, const codegen::TileWork &tiles, const Peaks &peaks);
 
 } // namespace kfuse::tuner

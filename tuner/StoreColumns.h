@@ -28,6 +28,12 @@ template <class Visitor, Either<Choice> Record> void visitColumns(Visitor &&visi
   visit("candidates", c.candidates);
   visit("failed", c.failed);
   visit("cut", c.cut);
+  visit("ruled_out", c.ruledOut);
+  visit("stop", c.stop);
+  visit("sm_mhz", c.conditions.smMhz);
+  visit("memory_mhz", c.conditions.memoryMhz);
+  visit("watts", c.conditions.watts);
+  visit("celsius", c.conditions.celsius);
   visit("at", c.at);
 }
 
@@ -52,6 +58,7 @@ template <class Visitor, Either<StoredPeaks> Record> void visitColumns(Visitor &
   visit("half_burst", p.peaks.halfBurst);
   visit("half_sustained", p.peaks.halfSustained);
   visit("launch_us", p.peaks.launchUs);
+  visit("remark", p.peaks.remark);
 }
 
 template <class Visitor, Either<StoredBinary> Record> void visitColumns(Visitor &&visit, Record &b) {

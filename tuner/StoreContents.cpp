@@ -23,6 +23,7 @@ struct Writer {
   void operator()(const char *name, const std::string &value) { object[name] = value; }
   void operator()(const char *name, double value) { object[name] = value; }
   void operator()(const char *name, int value) { object[name] = value; }
+  void operator()(const char *name, StopReason value) { object[name] = toString(value); }
   void operator()(const char *name, Effort value) { object[name] = effortNames[static_cast<std::size_t>(value)]; }
   void operator()(const char *name, const codegen::TileConfig &value) { object[name] = value.str(); }
   void operator()(const char *name, const std::optional<Timing> &value) {
@@ -47,6 +48,14 @@ struct Reader {
     if (found == effortNames.end())
       throw std::invalid_argument(fmt::format("{} is none, quick or full, not '{}'", name, text));
     value = static_cast<Effort>(found - effortNames.begin());
+  }
+  void operator()(const char *name, StopReason &value) {
+    auto text = object.at(name).get<std::string>();
+    std::optional<StopReason> stop = parseStopReason(text);
+    if (!stop)
+      throw std::invalid_argument(
+          fmt::format("{} is none, roof, exhausted, budget or candidates, not '{}'", name, text));
+    value = *stop;
   }
   void operator()(const char *name, codegen::TileConfig &value) {
     auto text = object.at(name).get<std::string>();

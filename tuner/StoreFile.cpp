@@ -19,7 +19,7 @@ namespace kfuse::tuner {
 namespace {
 
 constexpr int applicationId = 0x6b667573; // "kfus"
-constexpr int schemaVersion = 2;
+constexpr int schemaVersion = 3;
 constexpr int busyTimeoutMs = 10000;
 constexpr std::size_t applicationIdOffset = 68; ///< In the header of every SQLite file, big-endian.
 

@@ -49,6 +49,7 @@ struct SealText {
   void operator()(const char *name, const std::string &value) { add(name, value); }
   void operator()(const char *name, double value) { add(name, fmt::format("{}", value)); }
   void operator()(const char *name, int value) { add(name, fmt::format("{}", value)); }
+  void operator()(const char *name, StopReason value) { add(name, toString(value)); }
   void operator()(const char *name, Effort value) { add(name, fmt::format("{}", static_cast<int>(value))); }
   void operator()(const char *name, const codegen::TileConfig &value) { add(name, value.str()); }
   void operator()(const char *name, const std::vector<std::byte> &value) {
@@ -77,6 +78,7 @@ struct Binder {
   void operator()(const char *, const std::string &value) { statement.bind(++column, value); }
   void operator()(const char *, double value) { statement.bind(++column, value); }
   void operator()(const char *, int value) { statement.bind(++column, value); }
+  void operator()(const char *, StopReason value) { statement.bind(++column, std::string(toString(value))); }
   void operator()(const char *, Effort value) { statement.bind(++column, static_cast<int>(value)); }
   void operator()(const char *, const codegen::TileConfig &value) { statement.bind(++column, value.str()); }
   void operator()(const char *, const std::vector<std::byte> &value) {
@@ -108,6 +110,9 @@ struct Reader {
   void operator()(const char *name, std::string &value) { value = at(name).getString(); }
   void operator()(const char *name, double &value) { value = at(name).getDouble(); }
   void operator()(const char *name, int &value) { value = at(name).getInt(); }
+  void operator()(const char *name, StopReason &value) {
+    value = parseStopReason(at(name).getString()).value_or(StopReason::None);
+  }
   void operator()(const char *name, Effort &value) { value = static_cast<Effort>(at(name).getInt()); }
   void operator()(const char *name, codegen::TileConfig &value) {
     value = codegen::TileConfig::parse(at(name).getString()).value_or(codegen::TileConfig{});

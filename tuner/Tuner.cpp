@@ -2,12 +2,15 @@
 
 #include "tuner/Key.h"
 #include "tuner/Search.h"
+#include "tuner/TimeShares.h"
 #include "tuner/Trace.h"
 #include "tuner/Untimed.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -49,7 +52,7 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task) {
   Result<codegen::KernelPlan> plan = task.emit(choice->config);
   if (!plan || tuningKey(*plan, shop.compiler.version(), shop.sku()) != choice->kernel)
     return {{}, "the template's source has changed", choice->config};
-  KernelReport report = reportOf(task, *choice, roofline(task.work, shop.peaks), true);
+  KernelReport report = reportOf(task, *choice, roofline(task.work, shop.currentPeaks()), true);
   std::optional<runtime::CompiledKernel> binary = shop.store.findBinary(choice->kernel);
   if (!binary && !shop.options.requireTuned) {
     binary = recompile(shop, *choice, *plan);
@@ -63,7 +66,9 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task) {
 /// The kernels of one call of tune(), as they come.
 class Tuning {
 public:
-  Tuning(const Workshop &shop, std::span<const TuningTask> tasks) : shop(shop), tasks(tasks), kernels(tasks.size()) {}
+  Tuning(const Workshop &shop, std::span<const TuningTask> tasks)
+      : shop(shop), tasks(tasks), kernels(tasks.size()), shares(shop.options.seconds),
+        compiled(shop.compiler, shop.options.compileThreads) {}
 
   /// What the store has; the rest is missing.
   void takeStored();
@@ -80,11 +85,15 @@ private:
     std::string reason;
   };
   Result<bool> trySearch(std::size_t index);
+  void compileAheadOf(std::size_t position);
 
   const Workshop &shop;
   std::span<const TuningTask> tasks;
   std::vector<std::optional<TunedKernel>> kernels;
   std::vector<Missing> missing;
+  TimeShares shares;
+  CompileAhead compiled;
+  std::set<std::size_t> announced; ///< To `compiled`.
 };
 
 void Tuning::takeStored() {
@@ -123,9 +132,12 @@ Result<void> Tuning::compileMissing() {
 
 /// Round after round over what is missing: other processes have taken some, and finish them meanwhile.
 Result<void> Tuning::searchMissing() {
+  for (const Missing &kernel : missing)
+    shares.add(tasks[kernel.index]);
   while (!missing.empty()) {
     bool gotOn = false;
     for (auto next = missing.begin(); next != missing.end();) {
+      compileAheadOf(static_cast<std::size_t>(next - missing.begin()));
       Result<bool> done = trySearch(next->index);
       if (!done)
         return done.error();
@@ -142,6 +154,16 @@ Result<void> Tuning::searchMissing() {
   return {};
 }
 
+/// Has the next kernels compiled while the device measures this one. On the CPU that would disturb it.
+void Tuning::compileAheadOf(std::size_t position) {
+  constexpr std::size_t kernelsAhead = 3;
+  if (shop.target.isCpu())
+    return;
+  for (std::size_t i = position; i < std::min(position + 1 + kernelsAhead, missing.size()); ++i)
+    if (announced.insert(missing[i].index).second)
+      compileFirstBatch(shop, compiled, tasks[missing[i].index]);
+}
+
 /// False while another process is at it.
 Result<bool> Tuning::trySearch(std::size_t index) {
   const TuningTask &task = tasks[index];
@@ -152,7 +174,9 @@ Result<bool> Tuning::trySearch(std::size_t index) {
   if (!found.kernel) {
     Span span("search", task.name);
     Progress progress{.kernel = task.name, .index = index, .count = tasks.size()};
-    Result<TunedKernel> winner = search(shop, task, found.seed, progress);
+    Budget budget = budgetOf(shop.options);
+    budget.seconds = shares.take(task, budget.seconds);
+    Result<TunedKernel> winner = search(shop, compiled, task, budget, found.seed, progress);
     if (!winner)
       return winner.error();
     found.kernel = std::move(*winner);
@@ -172,7 +196,7 @@ std::vector<TunedKernel> Tuning::take() {
 } // namespace
 
 Budget budgetOf(const TuneOptions &options) {
-  Budget budget = options.effort == Effort::Full ? Budget{40, 20} : Budget{8, 2};
+  Budget budget = options.effort == Effort::Full ? Budget{40, 20, 8, 4} : Budget{8, 2, 4, 2};
   if (options.secondsPerKernel > 0)
     budget.seconds = options.secondsPerKernel;
   return budget;
@@ -192,6 +216,9 @@ KernelReport reportOf(const TuningTask &task, const Choice &choice, const Roofli
   report.candidates = choice.candidates;
   report.failed = choice.failed;
   report.cut = choice.cut;
+  report.ruledOut = choice.ruledOut;
+  report.stop = choice.stop;
+  report.advice = whatWouldHelp(task.work, bound.regime);
   report.uses = task.uses;
   report.fromCache = fromCache;
   return report;

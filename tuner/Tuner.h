@@ -28,6 +28,7 @@ struct Progress {
 struct TuneOptions {
   Effort effort = Effort::Quick;
   double secondsPerKernel = 0; ///< 0: the effort's own, 2 s (quick) or 20 s (full).
+  double seconds = 0;          ///< For all kernels together, shared by TimeShares; 0: as many as they take.
   unsigned compileThreads = 0; ///< 0: one per core.
   bool requireTuned = false;   ///< Compile nothing: kernels that the store lacks are a NotTuned error.
   std::function<void(const Progress &)> progress;
@@ -35,10 +36,12 @@ struct TuneOptions {
   std::function<void(const std::string &)> log; ///< Why the store missed; what failed.
 };
 
-/// Candidates and seconds that an effort allows for one kernel.
+/// What an effort allows for one kernel.
 struct Budget {
   int candidates = 0;
   double seconds = 0;
+  int finalists = 0; ///< Of the candidates.
+  int rounds = 0;    ///< That they play (Finals).
 };
 Budget budgetOf(const TuneOptions &options);
 
@@ -53,6 +56,8 @@ struct Workshop {
 
   std::string sku() const { return device ? device->sku() : ""; }
   std::string driver() const { return device ? device->driver() : ""; }
+  /// The peaks, with what was learnt about them since.
+  Peaks currentPeaks() const { return peaks.measured ? store.findPeaks(sku()).value_or(peaks) : peaks; }
   bool isCancelled() const { return options.cancelled && options.cancelled(); }
   /// Nobody else measures on the device, nor compiles if it is the CPU.
   DeviceLock forMeasuring() const { return {device->id(), DeviceLock::Use::Alone, options.log}; }

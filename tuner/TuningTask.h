@@ -3,6 +3,7 @@
 
 #include "codegen/KernelPlan.h"
 #include "codegen/TileConfig.h"
+#include "codegen/TileWork.h"
 #include "kfuse/error.h"
 #include "tuner/Roofline.h"
 
@@ -28,6 +29,8 @@ struct TuningTask {
   std::vector<codegen::TileConfig> candidates;
   /// Modelled microseconds, for ranking.
   std::function<double(const codegen::TileConfig &)> estimateUs;
+  /// Less than which a config cannot do; null when all do the same.
+  std::function<codegen::TileWork(const codegen::TileConfig &)> leastWork;
   /// Configs of one way have estimates that err alike; null when there is one way.
   std::function<std::int64_t(const codegen::TileConfig &)> wayOf;
   std::function<Result<codegen::KernelPlan>(const codegen::TileConfig &)> emit;

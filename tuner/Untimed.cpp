@@ -39,12 +39,13 @@ std::optional<std::string> objection(const Candidate &candidate, const Result<ru
   return std::nullopt;
 }
 
-/// Goes down the ranking from its best candidate, whose `binary` was compiled ahead.
-Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, Result<runtime::CompiledKernel> binary) {
+/// Goes down the ranking from its best candidate, which is compiled ahead.
+Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, CompileAhead &ahead) {
   std::optional<Compiled> spilled;
   int budget = budgetOf(shop.options).candidates;
   while (ranking.candidate && !(spilled && ranking.tried >= budget)) {
     ++ranking.tried;
+    Result<runtime::CompiledKernel> binary = ahead.take(ranking.candidate->key, ranking.candidate->plan);
     std::optional<std::string> against = objection(*ranking.candidate, binary, shop.target);
     if (!against)
       return Compiled{std::move(*ranking.candidate), std::move(*binary)};
@@ -56,8 +57,6 @@ Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, Resul
     if (binary && !spilled && !whyNotFit(ranking.candidate->plan, binary->facts, shop.target))
       spilled = Compiled{std::move(*ranking.candidate), std::move(*binary)};
     ranking.candidate = ranking.queue.next();
-    if (ranking.candidate)
-      binary = shop.compiler.compile(ranking.candidate->plan);
   }
   if (spilled)
     return std::move(*spilled);
@@ -90,20 +89,20 @@ TunedKernel keep(const Workshop &shop, const Ranking &ranking, Compiled winner) 
 
 Result<std::vector<TunedKernel>> compileBestRanked(const Workshop &shop, const std::vector<const TuningTask *> &tasks) {
   std::vector<Ranking> rankings;
-  std::vector<const codegen::KernelPlan *> plans;
-  rankings.reserve(tasks.size()); // `plans` points into it.
+  CompileAhead ahead(shop.compiler, shop.options.compileThreads);
+  rankings.reserve(tasks.size());
   for (const TuningTask *task : tasks) {
-    Ranking &ranking = rankings.emplace_back(
-        Ranking{*task, CandidateQueue(*task, shop.target, shop.compiler.version(), shop.sku()), {}, 0, 0, {}});
+    Ranking &ranking = rankings.emplace_back(Ranking{
+        *task, CandidateQueue(*task, shop.target, shop.peaks, shop.compiler.version(), shop.sku()), {}, 0, 0, {}});
     ranking.candidate = ranking.queue.next();
-    plans.push_back(ranking.candidate ? &ranking.candidate->plan : nullptr);
+    if (ranking.candidate)
+      ahead.want(ranking.candidate->key, ranking.candidate->plan);
   }
-  CompileAhead ahead(shop.compiler, plans, shop.options.compileThreads);
   std::vector<TunedKernel> kernels;
   for (std::size_t i = 0; i < rankings.size(); ++i) {
     if (shop.isCancelled())
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", tasks[i]->name)};
-    Result<Compiled> winner = firstThatCompiles(shop, rankings[i], ahead.take(i));
+    Result<Compiled> winner = firstThatCompiles(shop, rankings[i], ahead);
     if (!winner)
       return winner.error();
     kernels.push_back(keep(shop, rankings[i], std::move(*winner)));

@@ -1,6 +1,8 @@
 // cuda.matmul: every way to multiply matrices, in one space that the tuner searches.
+#include "codegen/cuda/Matmul.h"
 #include "codegen/cuda/Templates.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -33,6 +35,31 @@ const KernelTemplate *wayOf(const TileConfig &config) {
       if (way.number == config["way"])
         return &way.kernels;
   return nullptr;
+}
+
+/// The ways that give every block a whole tile of m x n and a part of K, read through the last-level cache past L1.
+bool isTiled(const TileConfig &config) {
+  constexpr std::array<int64_t, 3> tiled{0, 1, 2};
+  return std::find(tiled.begin(), tiled.end(), config["way"]) != tiled.end();
+}
+
+int64_t fieldOr1(const TileConfig &config, const char *field) { return config.has(field) ? config[field] : 1; }
+
+/// Some multiprocessor runs the most tiles, at best their number over that of multiprocessors, rounded up; it works
+/// at its own rate, so that the others may as well do the same. A cluster reads what its blocks share once.
+TileWork tiledWork(const Region &region, const TileConfig &config, const ir::Target &target) {
+  const MatmulProblem problem = *MatmulProblem::of(region);
+  const int64_t m = config["m"], n = config["n"], parts = fieldOr1(config, "split_k") * fieldOr1(config, "blocks_k");
+  const int64_t tiles = (problem.M + m - 1) / m * ((problem.N + n - 1) / n) * problem.batches * parts;
+  const int64_t waves = (tiles + target.multiprocessors - 1) / target.multiprocessors;
+  const double tileK = static_cast<double>(problem.K) / static_cast<double>(parts);
+  const double perTile = static_cast<double>(m) / static_cast<double>(fieldOr1(config, "cluster_n")) +
+                         static_cast<double>(n) / static_cast<double>(fieldOr1(config, "cluster_m"));
+  const auto bytes =
+      static_cast<double>(std::min(byteWidth(problem.elementType(0)), byteWidth(problem.elementType(1))));
+  return {std::max(region.flops,
+                   2.0 * static_cast<double>(m * n) * tileK * static_cast<double>(waves * target.multiprocessors)),
+          perTile * tileK * bytes * static_cast<double>(tiles)};
 }
 
 class MatmulFamily : public KernelTemplate {
@@ -74,6 +101,9 @@ public:
   double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     const KernelTemplate *kernels = wayOf(config);
     return kernels ? kernels->estimateUs(region, config, target) : std::numeric_limits<double>::infinity();
+  }
+  TileWork leastWork(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return isTiled(config) ? tiledWork(region, config, target) : TileWork{region.flops, 0};
   }
   std::int64_t way(const TileConfig &config) const override { return config["way"]; }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {

@@ -4,6 +4,7 @@
 #include "runtime/cuda/CudaKernel.h"
 
 #include <bit>
+#include <cstdio>
 #include <fstream>
 
 namespace kfuse::runtime::cuda {
@@ -53,9 +54,10 @@ Result<GpuFacts> gpuFacts(const DriverApi &api, int ordinal) {
                      attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   facts.target = targetName(facts.capability);
   facts.driver = driverVersion(api);
-  facts.id = "pci-" + std::to_string(attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)) + "-" +
-             std::to_string(attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)) + "-" +
-             std::to_string(attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
+  char place[32];
+  std::snprintf(place, sizeof place, "%04x:%02x:%02x.0", attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+                attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID), attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
+  facts.id = place;
   facts.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   facts.l2Bytes = static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
   facts.sharedBytesPerBlock =

@@ -4,6 +4,7 @@
 #include "runtime/Device.h"
 #include "runtime/cuda/CudaDigest.h"
 #include "runtime/cuda/CudaTimer.h"
+#include "runtime/cuda/Nvml.h"
 #include "runtime/cuda/PrimaryContext.h"
 
 #include <optional>
@@ -33,6 +34,7 @@ public:
   Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                       const MeasureOptions &options) override;
   Result<std::unique_ptr<Replay>> makeReplay() override;
+  std::optional<Conditions> conditions() override { return conditionsOf(facts.id); }
 
 private:
   ContextRef context;

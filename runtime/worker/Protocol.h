@@ -16,8 +16,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Error, code, message)
 }
 
 namespace kfuse::runtime {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Conditions, smMhz, memoryMhz, watts, celsius)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureOptions, repetitions, warmupMs, maxSeconds, cold)
-}
+} // namespace kfuse::runtime
 
 namespace kfuse::runtime::worker {
 

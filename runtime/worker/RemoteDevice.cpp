@@ -230,6 +230,10 @@ public:
     return static_cast<RemoteKernel &>(kernel).measure(buffers, workspace, options);
   }
 
+  std::optional<Conditions> conditions() override {
+    Result<Json> now = call<Json>({{"call", "conditions"}});
+    return now && !now->is_null() ? std::optional(now->get<Conditions>()) : std::nullopt;
+  }
   void limitRuns(double seconds) override { limit = seconds; }
   Result<void> restart() override {
     std::scoped_lock lock(mutex);

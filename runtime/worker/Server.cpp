@@ -78,6 +78,11 @@ private:
     return times ? Json{{"value", *times}} : answer(times.error());
   }
 
+  Json conditions(const Json &) {
+    std::optional<Conditions> now = device.conditions();
+    return {{"value", now ? Json(*now) : Json(nullptr)}};
+  }
+
   LoadedKernel &kernelOf(const Json &request) { return *kernels.at(request["id"].get<std::uint64_t>()); }
   static std::vector<void *> buffersOf(const Json &request) {
     std::vector<void *> addresses;
@@ -87,12 +92,19 @@ private:
   }
 
   using Call = Json (Server::*)(const Json &);
-  const std::map<std::string, Call> calls{{"allocate", &Server::allocate}, {"free", &Server::free},
-                                          {"upload", &Server::upload},     {"download", &Server::download},
-                                          {"fill", &Server::fill},         {"digest", &Server::digest},
-                                          {"copy", &Server::copy},         {"synchronize", &Server::synchronize},
-                                          {"load", &Server::load},         {"unload", &Server::unload},
-                                          {"launch", &Server::launch},     {"measure", &Server::measure}};
+  const std::map<std::string, Call> calls{{"allocate", &Server::allocate},
+                                          {"free", &Server::free},
+                                          {"upload", &Server::upload},
+                                          {"download", &Server::download},
+                                          {"fill", &Server::fill},
+                                          {"digest", &Server::digest},
+                                          {"copy", &Server::copy},
+                                          {"synchronize", &Server::synchronize},
+                                          {"load", &Server::load},
+                                          {"unload", &Server::unload},
+                                          {"launch", &Server::launch},
+                                          {"measure", &Server::measure},
+                                          {"conditions", &Server::conditions}};
 
   Device &device;
   Channel &channel;

@@ -1,8 +1,11 @@
-// CPU kernels that compute y = 2 x, or go wrong in one of the ways that candidates do.
+// Kernels that compute y = 2 x, or go wrong in one of the ways that candidates do, for the CPU and for CUDA; and the
+// task of choosing among them.
 #pragma once
 
-#include "codegen/KernelPlan.h"
+#include "tuner/TuningTask.h"
 
+#include <cstring>
+#include <functional>
 #include <string>
 
 namespace kfuse::tuner::test {
@@ -60,6 +63,75 @@ inline codegen::KernelPlan faultyPlan(Flaw flaw) {
   launch.args = {{codegen::KernelArg::Kind::Buffer, 0}, {codegen::KernelArg::Kind::Buffer, 1}};
   plan.launches = {launch};
   return plan;
+}
+
+/// The same for CUDA: what thread i does with v = x[i].
+inline std::string cudaBodyOf(Flaw flaw) {
+  switch (flaw) {
+  case Flaw::CompileError:
+    return "this is no CUDA";
+  case Flaw::Hang:
+    return "y[i] = 2 * v; for (volatile int forever = 1; forever;);";
+  case Flaw::Overrun:
+    return "y[i] = 2 * v; y[4096] = v;";
+  case Flaw::InputWrite:
+    return "y[i] = 2 * v; if (i == 0) x[5] = 2 * v;";
+  case Flaw::WrongResult:
+    return "y[i] = v;";
+  case Flaw::Slow: // A chain of 65536 sums, each of which is exact.
+    return "float sum = 0; for (int k = 0; k < 65536; ++k) sum = __fadd_rn(sum, v * 0x1p-15f); y[i] = sum;";
+  case Flaw::Crash:
+    return "y[i + (1ull << 40)] = v;";
+  case Flaw::None:
+    break;
+  }
+  return "y[i] = 2 * v;";
+}
+
+inline codegen::KernelPlan faultyCudaPlan(Flaw flaw, const std::string &target) {
+  codegen::KernelPlan plan = faultyPlan(Flaw::None);
+  plan.target = target;
+  plan.source = "extern \"C\" __global__ void twice(float *x, float *y) {\n"
+                "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  float v = x[i];\n  " +
+                cudaBodyOf(flaw) + "\n}\n";
+  codegen::Launch &launch = plan.launches.front();
+  launch.entry = "twice";
+  launch.grid[0] = faultyElements / 256;
+  launch.block[0] = 256;
+  launch.items = 0;
+  launch.grain = 1;
+  return plan;
+}
+
+/// Candidates with these flaws, ranked in this order.
+inline TuningTask faultyTask(const std::vector<Flaw> &flaws, const std::function<codegen::KernelPlan(Flaw)> &planOf) {
+  TuningTask task;
+  task.name = "double";
+  task.ops = "mul";
+  task.templateName = "test.double";
+  task.signature = "mul f32 4096";
+  task.work = {.flops = 4096, .bytesRead = 4 * 4096, .bytesWritten = 4 * 4096};
+  for (std::size_t i = 0; i < flaws.size(); ++i)
+    task.candidates.push_back({{"id", static_cast<std::int64_t>(i)}});
+  task.estimateUs = [](const codegen::TileConfig &config) { return 1.0 + static_cast<double>(config["id"]); };
+  task.emit = [flaws, planOf](const codegen::TileConfig &config) -> Result<codegen::KernelPlan> {
+    return planOf(flaws[static_cast<std::size_t>(config["id"])]);
+  };
+  task.makeInputs = [] {
+    std::vector<float> values(faultyElements);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = 1 + static_cast<float>(i % 7);
+    HostBuffers inputs(1, std::vector<std::byte>(4 * values.size()));
+    std::memcpy(inputs[0].data(), values.data(), inputs[0].size());
+    return inputs;
+  };
+  task.check = [](const HostBuffers &inputs, const HostBuffers &outputs) -> Result<void> {
+    float x = 0, y = 0;
+    std::memcpy(&x, &inputs[0][std::size_t{4} * 77], sizeof x);
+    std::memcpy(&y, &outputs[0][std::size_t{4} * 77], sizeof y);
+    return y == 2 * x ? Result<void>() : Error{ErrorCode::WrongResult, "element 77 is off"};
+  };
+  return task;
 }
 
 } // namespace kfuse::tuner::test

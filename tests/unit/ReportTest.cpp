@@ -21,6 +21,9 @@ TuneReport sampleReport() {
   matmul.candidates = 40;
   matmul.failed = 3;
   matmul.cut = 1;
+  matmul.ruledOut = 5;
+  matmul.stop = StopReason::Budget;
+  matmul.advice = "luck";
   matmul.uses = 12;
   KernelReport norm;
   norm.name = "rms_norm";
@@ -51,7 +54,7 @@ TEST_CASE("report: JSON has the documented keys, and null for what is untimed") 
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(toJson(sampleReport()));
   CHECK(keysOf(json) == "device kernels arena_bytes arena_lower_bound_bytes total_us seconds ");
   CHECK(keysOf(json["kernels"][0]) == "name ops template config regime bound_us measured_us roofline_percent "
-                                      "candidates failed from_cache ");
+                                      "candidates failed ruled_out stop advice from_cache ");
   CHECK(json["device"] == "NVIDIA H200");
   CHECK(json["arena_bytes"] == 4096);
   CHECK(json["arena_lower_bound_bytes"] == 4000);
@@ -68,6 +71,9 @@ TEST_CASE("report: JSON has the documented keys, and null for what is untimed") 
   CHECK(matmul["roofline_percent"] == 50);
   CHECK(matmul["candidates"] == 40);
   CHECK(matmul["failed"] == 3);
+  CHECK(matmul["ruled_out"] == 5);
+  CHECK(matmul["stop"] == "budget");
+  CHECK(matmul["advice"] == "luck");
   CHECK(matmul["from_cache"] == false);
   CHECK(norm["measured_us"].is_null());
   CHECK(norm["roofline_percent"].is_null());
@@ -88,15 +94,17 @@ TEST_CASE("report: names that are not UTF-8 still give valid JSON") {
 
 TEST_CASE("report: the table reads well and fits 100 columns") {
   std::string table = toTable(sampleReport(), false);
-  CHECK(table == "fused                          regime     bound measured  roof config                    tried  bad\n"
-                 "matmul + add + gelu x12        compute  1.23 ms  2.47 ms   50% cluster_m=2,k=64,m=128,      40    3\n"
-                 "                                                               n=256,splits=1,stages=4\n"
-                 "cast + rms_norm + mul + cast   memory   8.25 us  untimed     - threads=256               store    0\n"
-                 "+ some more ops that make it\n"
-                 "long\n"
+  CHECK(table == "fused                      regime     bound measured  roof config              tried  bad ended by\n"
+                 "matmul + add + gelu x12    compute  1.23 ms  2.47 ms   50% cluster_m=2,k=64,      40    3 budget\n"
+                 "                                                           m=128,n=256,\n"
+                 "                                                           splits=1,stages=4\n"
+                 "cast + rms_norm + mul +    memory   8.25 us  untimed     - threads=256         store    0 none\n"
+                 "cast + some more ops that\n"
+                 "make it long\n"
                  "1 kernel from the store\n"
                  "1 kernel untimed: the device is not here, the cost model chose\n"
                  "matmul_add_gelu: 1 candidate cut for lack of time\n"
+                 "1 kernel bound by compute: luck would help\n"
                  "NVIDIA H200:\nuntimed; arena 4096 bytes, lower bound 4000; took 12.5 s\n");
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);)

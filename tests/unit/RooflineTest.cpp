@@ -53,3 +53,27 @@ TEST_CASE("roofline: without measured peaks the datasheet's serve") {
   CHECK(nominal.halfBurst == 989e6);
   CHECK(nominal.launchUs == 1.3);
 }
+
+TEST_CASE("roofline: what a config must do beyond the region bounds it alone") {
+  Work work{.flops = 100e6, .bytesRead = 1, .bytesWritten = 1, .mathType = DType::BF16};
+  double bound = roofline(work, peaks).boundUs;
+  CHECK(configBoundUs(work, {100e6, 0}, peaks) == doctest::Approx(bound));
+  CHECK(configBoundUs(work, {240e6, 0}, peaks) == doctest::Approx(2 * bound)); // At the clock of a few.
+  CHECK(configBoundUs(work, {100e6, 4e9 * peaks.readBytesPerUs}, peaks) == doctest::Approx(1e9));
+}
+
+TEST_CASE("roofline: a ceiling is raised by what beats it, but not by what cannot be") {
+  Work work{.bytesRead = 100e6, .bytesWritten = 100e6};
+  Peaks raised = peaks;
+  raised.measured = true;
+  const double bound = roofline(work, raised).boundUs;
+  CHECK_FALSE(raiseCeiling(raised, work, bound));
+  std::optional<std::string> remark = raiseCeiling(raised, work, bound / 1.05);
+  REQUIRE(remark);
+  CHECK(remark->find("beats the copy bandwidth by 5.0 %: the ceiling is raised") != std::string::npos);
+  CHECK(roofline(work, raised).boundUs == doctest::Approx(bound / 1.05));
+  remark = raiseCeiling(raised, work, bound / 2);
+  REQUIRE(remark);
+  CHECK(remark->find("the ceiling stays") != std::string::npos);
+  CHECK(roofline(work, raised).boundUs == doctest::Approx(bound / 1.05));
+}

@@ -45,6 +45,8 @@ public:
   explicit FakeCompiler(const Script &script) : script(script) {}
   std::string version() const override { return "fake 1"; }
   Result<runtime::CompiledKernel> compile(const codegen::KernelPlan &plan) override {
+    if (beforeCompile)
+      beforeCompile(std::stoi(plan.source.substr(3)));
     ++compiled;
     Behaviour behaviour = behaviourOf(script, plan);
     if (behaviour.fault == Fault::CompileError)
@@ -58,6 +60,7 @@ public:
   }
 
   const Script &script;
+  std::function<void(int id)> beforeCompile;
   std::atomic<int> compiled = 0;
 };
 
@@ -141,7 +144,7 @@ public:
 
   const Script &script;
   std::string driverVersion = "1.0";
-  int measured = 0;
+  std::atomic<int> measured = 0;
   bool isLost = false;
   std::vector<double> order; ///< Microseconds of each kernel measured.
 

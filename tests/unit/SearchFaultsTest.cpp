@@ -8,44 +8,17 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <cstdlib>
 
 using namespace kfuse;
 using namespace kfuse::tuner;
 using kfuse::tuner::test::faultyPlan;
+using kfuse::tuner::test::faultyTask;
 using kfuse::tuner::test::Flaw;
 
 namespace {
 
-TuningTask taskOf(std::vector<Flaw> flaws) {
-  TuningTask task;
-  task.name = "double";
-  task.ops = "mul";
-  task.templateName = "test.double";
-  task.signature = "mul f32 4096";
-  task.work = {.flops = 4096, .bytesRead = 4 * 4096, .bytesWritten = 4 * 4096};
-  for (std::size_t i = 0; i < flaws.size(); ++i)
-    task.candidates.push_back({{"id", static_cast<std::int64_t>(i)}});
-  task.estimateUs = [](const codegen::TileConfig &config) { return 1.0 + static_cast<double>(config["id"]); };
-  task.emit = [flaws](const codegen::TileConfig &config) -> Result<codegen::KernelPlan> {
-    return faultyPlan(flaws[static_cast<std::size_t>(config["id"])]);
-  };
-  task.makeInputs = [] {
-    std::vector<float> values(test::faultyElements);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = 1 + static_cast<float>(i % 7);
-    HostBuffers inputs(1, std::vector<std::byte>(4 * values.size()));
-    std::memcpy(inputs[0].data(), values.data(), inputs[0].size());
-    return inputs;
-  };
-  task.check = [](const HostBuffers &inputs, const HostBuffers &outputs) -> Result<void> {
-    float x = 0, y = 0;
-    std::memcpy(&x, &inputs[0][4 * 77], sizeof x);
-    std::memcpy(&y, &outputs[0][4 * 77], sizeof y);
-    return y == 2 * x ? Result<void>() : Error{ErrorCode::WrongResult, "element 77 is off"};
-  };
-  return task;
-}
+TuningTask taskOf(const std::vector<Flaw> &flaws) { return faultyTask(flaws, faultyPlan); }
 
 struct Fixture {
   Result<TunedKernel> tuneOne(const TuningTask &task) {

@@ -30,8 +30,9 @@ struct Fixture {
   Result<TunedKernel> tuneOne() {
     const ir::Target &target = *ir::findTarget("sm_80");
     options.log = [&](const std::string &line) { log += line + "\n"; };
-    Workshop shop{target, compiler, isPresent ? &device : nullptr, *store, nominalPeaks(target), options};
+    Workshop shop{target, compiler, isPresent ? &device : nullptr, *store, peaks, options};
     TuningTask task = makeTask(script, sourceSuffix);
+    task.leastWork = leastWork;
     Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
     if (!kernels)
       return kernels.error();
@@ -53,8 +54,12 @@ struct Fixture {
   TuneOptions options;
   std::string sourceSuffix; ///< A change of the template.
   bool isPresent = true;
+  Peaks peaks = nominalPeaks(*ir::findTarget("sm_80"));
+  std::function<codegen::TileWork(const codegen::TileConfig &)> leastWork;
   std::string log;
 };
+
+std::string stopOf(const Result<TunedKernel> &kernel) { return std::string(toString(kernel->report.stop)); }
 
 } // namespace
 
@@ -118,6 +123,121 @@ TEST_CASE("search: finalists are visited in the order A B B A") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 21}}, {2, {.us = 40}}});
   REQUIRE(f.tuneOne());
   CHECK(f.device.order == std::vector<double>{20, 21, 40, 20, 21, 21, 20});
+}
+
+TEST_CASE("search: finalists play until intervals part them, each round with twice the samples") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 20.1}}, {2, {.us = 21}}});
+  f.options.effort = Effort::Full;
+  REQUIRE(f.tuneOne());
+  // A first look at each, then A B C C B A with 5 samples, A B B A with 10 and with 20: 0.5 % part at 70 samples.
+  CHECK(f.device.order ==
+        std::vector<double>{20, 20.1, 21, 20, 20.1, 21, 21, 20.1, 20, 20, 20.1, 20.1, 20, 20, 20.1, 20.1, 20});
+}
+
+TEST_CASE("search: at the roof it ends, and says so in this run and the next") {
+  Fixture f({{0, {.us = 50}}, {1, {.us = 10.2}}, {2, {.us = 10}}, {3, {.us = 10}}});
+  f.peaks = {.readBytesPerUs = 1e9,
+             .writeBytesPerUs = 1e9,
+             .copyBytesPerUs = 8 * elements / 10.0,
+             .f32Burst = 1e9,
+             .f32Sustained = 1e9,
+             .halfBurst = 1e9,
+             .halfSustained = 1e9,
+             .launchUs = 1,
+             .measured = true};
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+  CHECK(stopOf(kernel) == "roof");
+  CHECK(kernel->report.candidates == 2);
+  CHECK(kernel->report.ruledOut == 2);
+  CHECK(kernel->report.bound.percent(*kernel->report.measuredUs) == doctest::Approx(98.04).epsilon(0.001));
+  f.reopen();
+  Result<TunedKernel> warm = f.tuneOne();
+  REQUIRE(warm);
+  CHECK(stopOf(warm) == "roof");
+  CHECK(warm->report.ruledOut == 2);
+}
+
+TEST_CASE("search: what could not win even at its own bound is never compiled") {
+  Script script{{0, {.us = 30}}, {1, {.us = 20}}};
+  for (int id = 2; id < 12; ++id)
+    script[id] = {.us = 1};
+  Fixture f(script);
+  f.options.compileThreads = 1;
+  f.compiler.beforeCompile = [&](int id) {
+    while (id >= 2 && f.device.measured < 3) // The device is ahead of the compiler.
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  f.peaks = {.readBytesPerUs = 1e9,
+             .writeBytesPerUs = 1e9,
+             .copyBytesPerUs = 1e9,
+             .f32Burst = 1e3,
+             .f32Sustained = 1e3,
+             .halfBurst = 1e9,
+             .halfSustained = 1e9,
+             .launchUs = 1,
+             .measured = true};
+  f.leastWork = [](const codegen::TileConfig &config) {
+    return codegen::TileWork{config["id"] < 2 ? elements : 1.2 * 25e3, 0}; // 25 us.
+  };
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+  CHECK(stopOf(kernel) == "exhausted");
+  CHECK(kernel->report.ruledOut == 6);
+  CHECK(kernel->report.candidates == 2);
+  CHECK(f.compiler.compiled <= 3);
+  f.peaks.measured = false; // A datasheet proves nothing.
+  f.sourceSuffix = "v2";
+  CHECK(f.tuneOne()->report.ruledOut == 0);
+}
+
+TEST_CASE("search: what ends it otherwise") {
+  Script script;
+  for (int id = 0; id < 9; ++id)
+    script[id] = {.us = 10.0 + id};
+  Fixture f(script);
+  CHECK(stopOf(f.tuneOne()) == "candidates");
+  f.script.erase(8);
+  f.sourceSuffix = "v2";
+  CHECK(stopOf(f.tuneOne()) == "exhausted");
+  f.sourceSuffix = "v3";
+  f.options.effort = Effort::None;
+  f.isPresent = false;
+  CHECK(stopOf(f.tuneOne()) == "none");
+}
+
+TEST_CASE("search: a time that beats a ceiling raises it, and the store says so") {
+  Fixture f({{0, {.us = 9.5}}, {1, {.us = 30}}});
+  f.peaks = {.readBytesPerUs = 1e9,
+             .writeBytesPerUs = 1e9,
+             .copyBytesPerUs = 8 * elements / 10.0,
+             .f32Burst = 1e9,
+             .f32Sustained = 1e9,
+             .halfBurst = 1e9,
+             .halfSustained = 1e9,
+             .launchUs = 1,
+             .measured = true};
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.bound.boundUs == doctest::Approx(9.5));
+  std::optional<Peaks> raised = f.store->findPeaks("Fake GPU");
+  REQUIRE(raised);
+  CHECK(raised->copyBytesPerUs == doctest::Approx(8 * elements / 9.5));
+  CHECK(raised->remark == "double: 9.5 us beats the copy bandwidth by 5.3 %: the ceiling is raised");
+}
+
+TEST_CASE("search: seconds for a whole model are shared, and every kernel still gets a config") {
+  Script script;
+  for (int id = 0; id < 8; ++id)
+    script[id] = {.us = 30e3, .runSeconds = 0.03};
+  Fixture f(script);
+  f.options.seconds = 0.2;
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(stopOf(kernel) == "budget");
+  CHECK(kernel->report.cut > 3);
 }
 
 TEST_CASE("search: a second run compiles and measures nothing") {
@@ -388,7 +508,8 @@ TEST_CASE("candidates: the best of each way comes first, unless its estimate is 
     script.emplace(id, Behaviour{});
   TuningTask task = makeTask(script);
   auto order = [&] {
-    CandidateQueue queue(task, *ir::findTarget("sm_80"), "compiler", "device");
+    const ir::Target &target = *ir::findTarget("sm_80");
+    CandidateQueue queue(task, target, nominalPeaks(target), "compiler", "device");
     std::vector<std::int64_t> ids;
     while (std::optional<Candidate> candidate = queue.next())
       ids.push_back(candidate->config["id"]);

@@ -212,7 +212,7 @@ TEST_CASE("store: the store of a newer kfuse is left alone") {
   Result<std::unique_ptr<Store>> store = Store::open(path, {});
   REQUIRE_FALSE(store);
   CHECK(store.error().message == "store " + path.string() +
-                                     " has schema 7 and this kfuse reads 2: use the kfuse that wrote it, or name "
+                                     " has schema 7 and this kfuse reads 3: use the kfuse that wrote it, or name "
                                      "another file");
 }
 

@@ -21,6 +21,7 @@ struct Row {
   tuner::Roofline bound;
 
   double bytes() const { return kernel.region.bytesRead + kernel.region.bytesWritten; }
+  std::string_view advice() const { return tuner::whatWouldHelp(tuner::workOf(kernel.region), bound.regime); }
   double intensity() const { return bytes() > 0 ? kernel.region.flops / bytes() : 0; }
 };
 
@@ -51,7 +52,8 @@ std::string toJson(const tuner::PlannedModel &model) {
                 {"bytes_written", region.bytesWritten},
                 {"intensity", row.intensity()},
                 {"regime", tuner::toString(row.bound.regime)},
-                {"bound_us", row.bound.boundUs}};
+                {"bound_us", row.bound.boundUs},
+                {"advice", row.advice()}};
     std::string remark = row.kernel.kernelTemplate->remark(region, *model.target);
     kernel["remark"] = remark.empty() ? Json(nullptr) : Json(remark);
     kernel["attention"] = row.kernel.attention ? Json(*row.kernel.attention) : Json(nullptr);
@@ -77,12 +79,11 @@ void printKernels(const std::vector<Row> &rows, const ir::Target &target) {
                fmt::format("{:.1f}", row.intensity()), std::string(tuner::toString(row.bound.regime)),
                formatTime(row.bound.boundUs), std::string(kernel.kernelTemplate->name()), kernel.region.ops + note});
     total += row.bound.boundUs * kernel.uses;
+    ++remarks[fmt::format("bound by {}: {} would help", tuner::toString(row.bound.regime), row.advice())];
     if (std::string remark = kernel.kernelTemplate->remark(kernel.region, target); !remark.empty())
       ++remarks[remark];
   }
   fmt::print("{}sum of bounds: {}\n", table.str(), formatTime(total));
-  if (remarks.empty())
-    return;
   Table notes({">kernels", "remark"});
   for (const auto &[remark, count] : remarks)
     notes.add({std::to_string(count), remark});

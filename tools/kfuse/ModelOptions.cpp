@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <map>
 #include <unistd.h>
 
 namespace kfuse::tools {
@@ -52,6 +53,13 @@ void ModelOptions::addTuningTo(CLI::App &command) {
   command.add_option("--effort", effort, "quick: up to 8 candidates a kernel; full: up to 40")
       ->check(CLI::IsMember({"quick", "full"}))
       ->capture_default_str();
+  command
+      .add_option("--budget", budgetSeconds,
+                  "Time for the whole model, shared by its kernels: 60s, 5m; else the effort's")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
+                                        CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME"))
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--no-benchmark", noBenchmark, "Measure nothing: the cost model chooses, the same everywhere");
   command.add_flag("--require-tuned", requireTuned, "Never compile: exit status 6 and a list of what the store lacks");
   command.add_option("--threads", threads, "CPU threads; 0: all cores")
       ->check(CLI::Range(0, 1024))
@@ -79,11 +87,18 @@ tuner::WorkbenchOptions ModelOptions::workbench() const {
 
 tuner::TuneOptions ModelOptions::tuning() const {
   tuner::TuneOptions options;
-  options.effort = effort == "full" ? tuner::Effort::Full : tuner::Effort::Quick;
+  options.effort = tuningEffort();
+  options.seconds = budgetSeconds;
   options.requireTuned = requireTuned;
   if (showsProgress())
     options.progress = showProgress;
   return options;
+}
+
+tuner::Effort ModelOptions::tuningEffort() const {
+  if (noBenchmark)
+    return tuner::Effort::None;
+  return effort == "full" ? tuner::Effort::Full : tuner::Effort::Quick;
 }
 
 bool ModelOptions::showsProgress() const { return !json && isTerminal(STDERR_FILENO); }

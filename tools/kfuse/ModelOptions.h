@@ -18,6 +18,8 @@ struct ModelOptions {
   std::vector<std::string> parameters; ///< Globs.
   std::string store;
   std::string effort = "quick";
+  bool noBenchmark = false;
+  double budgetSeconds = 0; ///< Of all kernels together; 0: no limit.
   int threads = 0;
   bool requireTuned = false;
   bool tf32 = false;
@@ -29,6 +31,7 @@ struct ModelOptions {
   Result<Model> load() const;
   tuner::WorkbenchOptions workbench() const;
   tuner::TuneOptions tuning() const;
+  tuner::Effort tuningEffort() const;
 };
 
 /// Rewrites one line of the terminal as the search goes on.

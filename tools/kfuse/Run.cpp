@@ -278,7 +278,8 @@ int run(const RunOptions &options) {
   compileOptions.target = options.target;
   compileOptions.store = options.store;
   compileOptions.threads = options.threads;
-  compileOptions.effort = options.effort == "full" ? Effort::Full : Effort::Quick;
+  compileOptions.effort = static_cast<Effort>(options.tuningEffort());
+  compileOptions.seconds = options.budgetSeconds;
   compileOptions.requireTuned = options.requireTuned;
   if (options.showsProgress())
     compileOptions.progress = [](const Progress &at) {

@@ -15,6 +15,7 @@ tuner::TuneOptions tuneOptions(const CompileOptions &options, const std::shared_
   tune.effort = options.effort == Effort::Full    ? tuner::Effort::Full
                 : options.effort == Effort::Quick ? tuner::Effort::Quick
                                                   : tuner::Effort::None;
+  tune.seconds = options.seconds;
   tune.requireTuned = options.requireTuned;
   tune.cancelled = [cancelled] { return *cancelled; };
   if (options.progress)

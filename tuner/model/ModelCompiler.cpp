@@ -3,6 +3,7 @@
 #include "tuner/model/ProgramBuilder.h"
 #include "tuner/model/RegionOracle.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace kfuse::tuner {
@@ -20,6 +21,9 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.candidates = kernel.kernelTemplate->candidates(region, target);
   task.estimateUs = [&](const codegen::TileConfig &config) {
     return kernel.kernelTemplate->estimateUs(region, config, target);
+  };
+  task.leastWork = [&](const codegen::TileConfig &config) {
+    return kernel.kernelTemplate->leastWork(region, config, target);
   };
   task.wayOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->way(config); };
   task.emit = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->emit(region, config, target); };
@@ -56,7 +60,10 @@ Work workOf(const codegen::Region &region) {
           .bytesRead = region.bytesRead,
           .bytesWritten = region.bytesWritten,
           .mathType = region.mathType,
-          .tf32 = region.tf32};
+          .tf32 = region.tf32,
+          .isProduct =
+              std::any_of(region.graph.nodes.begin(), region.graph.nodes.end(),
+                          [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Contract; })};
 }
 
 Result<CompiledModel> compileModel(const PlannedModel &model, const Workshop &workshop) {

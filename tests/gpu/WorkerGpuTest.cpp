@@ -1,0 +1,110 @@
+// The GPU in a worker process, with candidates that go wrong there in every way.
+#include "tests/gpu/Gpu.h"
+#include "tests/unit/FaultyKernels.h"
+#include "tests/unit/TemporaryFolder.h"
+
+#include "runtime/worker/RemoteDevice.h"
+#include "tuner/Key.h"
+#include "tuner/Tuner.h"
+
+#include <array>
+#include <chrono>
+#include <numeric>
+
+using namespace kfuse;
+using namespace kfuse::test;
+using namespace kfuse::tuner;
+using kfuse::tuner::test::faultyCudaPlan;
+using kfuse::tuner::test::Flaw;
+
+namespace {
+
+std::unique_ptr<runtime::Device> remoteGpu() {
+  return runtime::makeRemoteDevice(take(runtime::listGpus()).front().device(), {"cuda", "0"});
+}
+
+double secondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+} // namespace
+
+TEST_CASE("CudaDevice: a digest tells every change, in the last bytes too") {
+  Gpu gpu;
+  std::vector<std::uint8_t> bytes(10'000'003);
+  std::iota(bytes.begin(), bytes.end(), 0);
+  auto memory = take(gpu.device->allocate(bytes.size()));
+  auto digestOf = [&] {
+    succeed(gpu.device->upload(memory->data(), bytes.data(), bytes.size()));
+    return take(gpu.device->digest(memory->data(), bytes.size()));
+  };
+  const std::uint64_t whole = digestOf();
+  CHECK(digestOf() == whole);
+  for (std::size_t at : {std::size_t(0), std::size_t(7), bytes.size() / 2, bytes.size() - 9, bytes.size() - 1}) {
+    CAPTURE(at);
+    bytes[at] ^= 0x80;
+    CHECK(digestOf() != whole);
+    bytes[at] ^= 0x80;
+  }
+  std::swap_ranges(bytes.begin(), bytes.begin() + 8, bytes.begin() + 24); // Words that change places.
+  CHECK(digestOf() != whole);
+}
+
+TEST_CASE("RemoteDevice: the GPU comes back after a kernel that faults and one that does not end") {
+  Gpu gpu;
+  std::unique_ptr<runtime::Device> device = remoteGpu();
+  device->limitRuns(0.5);
+  for (Flaw flaw : {Flaw::None, Flaw::Crash, Flaw::None, Flaw::Hang, Flaw::None}) {
+    CAPTURE(static_cast<int>(flaw));
+    codegen::KernelPlan plan = faultyCudaPlan(flaw, device->target());
+    auto start = std::chrono::steady_clock::now();
+    auto x = take(device->allocate(4 * tuner::test::faultyElements)), y = take(device->allocate(x->size()));
+    auto kernel = take(device->load(plan, take(gpu.compiler->compile(plan))));
+    const double opening = secondsSince(start);
+    std::array<void *, 2> buffers{x->data(), y->data()};
+    Result<void> ran = kernel->launch(nullptr, buffers, nullptr);
+    if (ran)
+      ran = device->synchronize(nullptr);
+    MESSAGE("flaw " << static_cast<int>(flaw) << ": open and load " << opening << " s, run "
+                    << secondsSince(start) - opening << " s" << (ran ? "" : ": " + ran.error().message));
+    CHECK(bool(ran) == (flaw == Flaw::None));
+    if (!ran) {
+      CHECK(ran.error().code == (flaw == Flaw::Hang ? ErrorCode::Timeout : ErrorCode::NoDevice));
+      start = std::chrono::steady_clock::now();
+      succeed(device->restart());
+      MESSAGE("restart " << secondsSince(start) << " s");
+    }
+  }
+}
+
+TEST_CASE("search: on the GPU each bad candidate is a row with its reason, and the good one wins") {
+  Gpu gpu;
+  std::unique_ptr<runtime::Device> device = remoteGpu();
+  const ir::Target &target = *ir::findTarget(device->target());
+  tuner::test::TemporaryFolder folder;
+  std::unique_ptr<Store> store = take(Store::open(folder.path / "store.db", {}));
+  Workshop shop{target, *gpu.compiler, device.get(), *store, nominalPeaks(target), {}};
+  shop.options.secondsPerKernel = 60;
+  auto planOf = [&](Flaw flaw) { return faultyCudaPlan(flaw, target.name); };
+  TuningTask task = tuner::test::faultyTask({Flaw::Slow, Flaw::Crash, Flaw::CompileError, Flaw::Overrun, Flaw::Hang,
+                                             Flaw::InputWrite, Flaw::WrongResult, Flaw::None},
+                                            planOf);
+  auto start = std::chrono::steady_clock::now();
+  std::vector<TunedKernel> kernels = take(tune(shop, std::span(&task, 1)));
+  MESSAGE("eight candidates, four of which cost the worker its life: " << secondsSince(start) << " s");
+  CHECK(kernels.front().report.config == "id=7");
+  CHECK(kernels.front().report.failed == 6);
+  auto failureOf = [&](Flaw flaw) -> std::string {
+    std::optional<Measurement> row =
+        store->findMeasurement(tuningKey(planOf(flaw), gpu.compiler->version(), device->sku()));
+    return row && row->failure ? std::string(toString(row->failure->kind)) + ": " + row->failure->message : "none";
+  };
+  CHECK(failureOf(Flaw::Slow) == "none");
+  CHECK(failureOf(Flaw::Crash).find("crash: ") == 0);
+  CHECK(failureOf(Flaw::CompileError).find("compile: ") == 0);
+  CHECK(failureOf(Flaw::Overrun) == "overrun: wrote behind the end of output 0");
+  CHECK(failureOf(Flaw::Hang) == "timeout: synchronize took more than 1 s and was ended");
+  CHECK(failureOf(Flaw::InputWrite) == "overrun: wrote into input 0");
+  CHECK(failureOf(Flaw::WrongResult).find("wrong result: ") == 0);
+  MESSAGE(failureOf(Flaw::Crash));
+}

@@ -1,0 +1,72 @@
+#include "tuner/CompileAhead.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <stdexcept>
+
+using namespace kfuse;
+using namespace kfuse::tuner;
+
+namespace {
+
+/// Compiles names in the order in which it is asked; the first waits for `gate`.
+class RecordingCompiler : public runtime::KernelCompiler {
+public:
+  std::string version() const override { return "recording 1"; }
+  Result<runtime::CompiledKernel> compile(const codegen::KernelPlan &plan) override {
+    if (plan.name == "gate")
+      gate.wait(false);
+    if (plan.name == "throws")
+      throw std::runtime_error("out of memory");
+    std::scoped_lock lock(mutex);
+    order += plan.name + " ";
+    return runtime::CompiledKernel{.image = {}, .facts = {}, .compileMs = 0, .log = plan.name, .assembly = ""};
+  }
+  void open() {
+    gate = true;
+    gate.notify_all();
+  }
+
+  std::atomic<bool> gate = false;
+  std::mutex mutex;
+  std::string order;
+};
+
+codegen::KernelPlan named(const std::string &name) {
+  codegen::KernelPlan plan;
+  plan.name = name;
+  return plan;
+}
+
+} // namespace
+
+TEST_CASE("CompileAhead: in the order wanted, but what is taken first, and nothing that was dropped") {
+  RecordingCompiler compiler;
+  CompileAhead ahead(compiler, 1);
+  for (const char *name : {"gate", "a", "b", "c", "a"})
+    ahead.want(name, named(name));
+  ahead.drop("b");
+  std::jthread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    compiler.open();
+  });
+  CHECK(ahead.take("c", named("c"))->log == "c");
+  ahead.waitForAll();
+  CHECK(compiler.order == "gate c a ");
+  CHECK(ahead.take("a", named("a"))->log == "a");
+  CHECK(ahead.take("never wanted", named("d"))->log == "d");
+}
+
+TEST_CASE("CompileAhead: what the compiler throws is an error of that plan; the end waits for no queue") {
+  RecordingCompiler compiler;
+  {
+    CompileAhead ahead(compiler, 1);
+    CHECK(ahead.take("throws", named("throws")).error().message == "out of memory");
+    ahead.want("gate", named("gate"));
+    for (int i = 0; i < 100; ++i)
+      ahead.want(std::to_string(i), named(std::to_string(i)));
+    compiler.open();
+  }
+  CHECK(compiler.order.size() < 100);
+}

@@ -1,0 +1,39 @@
+#include "tuner/TimeShares.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+using namespace kfuse;
+using namespace kfuse::tuner;
+
+namespace {
+
+TuningTask expecting(double us, int uses) {
+  TuningTask task;
+  task.uses = uses;
+  task.candidates = {{{"id", 1}}, {{"id", 2}}};
+  task.estimateUs = [us](const codegen::TileConfig &config) { return us * static_cast<double>(config["id"]); };
+  return task;
+}
+
+} // namespace
+
+TEST_CASE("TimeShares: half in equal parts, half by expected time; what is left goes to the others") {
+  std::array<TuningTask, 2> tasks{expecting(10, 9), expecting(30, 1)}; // 90 and 30 us a run.
+  TimeShares shares(100);
+  for (const TuningTask &task : tasks)
+    shares.add(task);
+  CHECK(shares.take(tasks[0], 7) == doctest::Approx(100 * (0.5 + 0.75) / 2).epsilon(0.01));
+  CHECK(shares.take(tasks[1], 7) == doctest::Approx(100).epsilon(0.01)); // The first took no time.
+  CHECK(shares.take(tasks[1], 7) == 7);                                  // Taken before.
+}
+
+TEST_CASE("TimeShares: no limit, and kernels of which nothing is expected") {
+  TuningTask task = expecting(0, 1);
+  TimeShares unlimited(0), limited(10);
+  unlimited.add(task);
+  limited.add(task);
+  CHECK(unlimited.take(task, 7) == 7);
+  CHECK(limited.take(task, 7) == doctest::Approx(10).epsilon(0.01));
+}

@@ -1,0 +1,79 @@
+#include "tuner/Finals.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kfuse::tuner {
+namespace {
+
+constexpr int firstSamples = 5;   ///< Of each visit in the first round.
+constexpr double longRunUs = 5e4; ///< Kernels that need no warm-up: the visit before was enough.
+
+double secondsUntil(Finals::Clock::time_point end) {
+  return std::chrono::duration<double>(end - Finals::Clock::now()).count();
+}
+
+/// Seconds that one round of `samples` a visit takes at least.
+template <class Field> double roundSeconds(const Field &field, int samples) {
+  double us = 0;
+  for (const auto &finalist : field)
+    us += 2 * samples * finalist.trial.medianUs();
+  return us * 1e-6;
+}
+
+} // namespace
+
+Result<std::vector<Trial>> Finals::play(std::vector<Trial> trials, const Reject &reject) {
+  std::vector<Finalist> field;
+  for (Trial &trial : trials)
+    field.push_back({std::move(trial), {}});
+  int samples = firstSamples;
+  for (int round = 0; round < rounds && !field.empty(); ++round, samples *= 2) {
+    if ((round > 0 && field.size() == 1) || roundSeconds(field, 1) > secondsUntil(end))
+      break;
+    if (Result<void> played = playRound(field, samples, reject); !played)
+      return played.error();
+    std::erase_if(field, [&](const Finalist &finalist) {
+      return isSlower(*finalist.trial.measurement.timing, *field.front().trial.measurement.timing);
+    });
+  }
+  std::vector<Trial> left;
+  for (Finalist &finalist : field)
+    left.push_back(std::move(finalist.trial));
+  return left;
+}
+
+Result<void> Finals::playRound(std::vector<Finalist> &field, int samples, const Reject &reject) {
+  const std::size_t visits = 2 * field.size();
+  std::vector<std::optional<Failure>> failures(field.size());
+  for (std::size_t visit = 0; visit < visits; ++visit) {
+    const std::size_t i = visit < field.size() ? visit : visits - 1 - visit;
+    if (failures[i])
+      continue;
+    Trial &trial = field[i].trial;
+    runtime::MeasureOptions options;
+    options.repetitions = samples;
+    options.maxSeconds = std::max(secondsUntil(end), 0.0) / static_cast<double>(visits - visit);
+    if (trial.medianUs() > longRunUs)
+      options.warmupMs = 0;
+    MaybeFailure failure = runner.measure(trial, options, field[i].times);
+    if (!failure)
+      return failure.error();
+    failures[i] = std::move(*failure);
+  }
+  std::vector<Finalist> whole;
+  for (std::size_t i = 0; i < field.size(); ++i) {
+    if (failures[i]) {
+      reject(std::move(field[i].trial), *failures[i]);
+      continue;
+    }
+    field[i].trial.measurement.timing = summarise(field[i].times);
+    whole.push_back(std::move(field[i]));
+  }
+  field = std::move(whole);
+  std::sort(field.begin(), field.end(),
+            [](const Finalist &a, const Finalist &b) { return isFaster(a.trial, b.trial); });
+  return {};
+}
+
+} // namespace kfuse::tuner

@@ -1,0 +1,23 @@
+// A candidate on its way through the search.
+#pragma once
+
+#include "tuner/Candidates.h"
+#include "tuner/Measurement.h"
+
+#include <memory>
+
+namespace kfuse::tuner {
+
+struct Trial {
+  Candidate candidate;
+  Measurement measurement;
+  runtime::CompiledKernel binary;
+  std::unique_ptr<runtime::LoadedKernel> loaded; ///< Null while all that is known is from the store.
+  int life = 0;                                  ///< Of the device it was loaded in.
+
+  double medianUs() const { return measurement.timing->medianUs; }
+};
+
+inline bool isFaster(const Trial &a, const Trial &b) { return a.medianUs() < b.medianUs(); }
+
+} // namespace kfuse::tuner

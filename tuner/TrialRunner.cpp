@@ -1,0 +1,114 @@
+#include "tuner/TrialRunner.h"
+
+#include "tuner/Trace.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace kfuse::tuner {
+namespace {
+
+const MaybeFailure fine{std::optional<Failure>()};
+
+/// What an error of the device says of the candidate that ran; any other ends the search.
+MaybeFailure blame(const Error &error) {
+  switch (error.code) {
+  case ErrorCode::Timeout:
+    return std::optional(Failure{FailureKind::Timeout, error.message});
+  case ErrorCode::Crash:
+    return std::optional(Failure{FailureKind::Crash, error.message});
+  case ErrorCode::OutOfMemory:
+  case ErrorCode::WrongResult:
+    return error;
+  default:
+    return std::optional(Failure{FailureKind::Launch, error.message});
+  }
+}
+
+} // namespace
+
+MaybeFailure TrialRunner::check(Trial &trial, double seconds) {
+  allowedSeconds = seconds;
+  device.limitRuns(seconds);
+  if (!bench) {
+    Result<Bench> made = Bench::make(device, task, trial.candidate.plan);
+    if (!made)
+      return made.error();
+    bench.emplace(std::move(*made));
+  }
+  return survive(trial, [&] { return checkOnce(trial); });
+}
+
+MaybeFailure TrialRunner::measure(Trial &trial, const runtime::MeasureOptions &options, std::vector<double> &times) {
+  return survive(trial, [&] { return measureOnce(trial, options, times); });
+}
+
+/// Does the step; a device that goes down comes up again. One that crashed may have been damaged by another
+/// candidate before: alone on a fresh device, each answers for itself.
+template <class Step> MaybeFailure TrialRunner::survive(Trial &trial, const Step &step) {
+  while (true) {
+    const bool wasFresh = std::exchange(isFresh, false);
+    MaybeFailure failure = step();
+    if (!failure || !*failure || !isDown(**failure))
+      return failure;
+    if ((*failure)->kind == FailureKind::Launch)
+      (*failure)->kind = FailureKind::Crash;
+    if (Result<void> restarted = restart(trial, **failure); !restarted)
+      return restarted.error();
+    if (wasFresh || (*failure)->kind != FailureKind::Crash)
+      return failure;
+  }
+}
+
+MaybeFailure TrialRunner::checkOnce(Trial &trial) {
+  Span span("check", task.name + " " + trial.candidate.config.str());
+  Result<std::unique_ptr<runtime::LoadedKernel>> loaded = device.load(trial.candidate.plan, trial.binary);
+  if (!loaded)
+    return blame(loaded.error());
+  trial.loaded = std::move(*loaded);
+  trial.life = life;
+  MaybeFailure failure = bench->check(*trial.loaded, trial.candidate.plan);
+  if (!failure)
+    return blame(failure.error());
+  if (*failure)
+    return failure;
+  if (bench->lastRunSeconds() > allowedSeconds)
+    return std::optional(Failure{FailureKind::Timeout, fmt::format("one run took {:.2g} s, allowed are {:.2g} s",
+                                                                   bench->lastRunSeconds(), allowedSeconds)});
+  return fine;
+}
+
+MaybeFailure TrialRunner::measureOnce(Trial &trial, const runtime::MeasureOptions &options,
+                                      std::vector<double> &times) {
+  if (!trial.loaded || trial.life != life)
+    if (MaybeFailure failure = checkOnce(trial); !failure || *failure)
+      return failure;
+  Span span("measure", task.name + " " + trial.candidate.config.str());
+  Result<std::vector<double>> measured = bench->measure(*trial.loaded, trial.candidate.plan, options);
+  if (!measured)
+    return blame(measured.error());
+  times.insert(times.end(), measured->begin(), measured->end());
+  return fine;
+}
+
+/// Whether the failure left a device that no other candidate should be judged on.
+bool TrialRunner::isDown(const Failure &failure) {
+  return failure.kind == FailureKind::Overrun || !bench->deviceAnswers();
+}
+
+/// A fresh device, where it can be had; memory written anew, where the device is the same but alive.
+Result<void> TrialRunner::restart(const Trial &trial, const Failure &failure) {
+  Result<void> restarted = device.restart();
+  if (restarted) {
+    isFresh = true;
+    ++life;
+  }
+  if (restarted || bench->deviceAnswers())
+    return bench->rebuild();
+  return Error{ErrorCode::NoDevice,
+               fmt::format("the device was lost with {} of {}: {} ({}); what was measured is kept: run again to go on",
+                           trial.candidate.config.str(), task.name, failure.message, restarted.error().message)};
+}
+
+} // namespace kfuse::tuner

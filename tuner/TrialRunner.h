@@ -1,0 +1,43 @@
+// Runs the trials of one kernel on a device that they may take down.
+#pragma once
+
+#include "tuner/Bench.h"
+#include "tuner/Trial.h"
+
+#include <optional>
+#include <vector>
+
+namespace kfuse::tuner {
+
+/// Nothing when all is well; a Failure of the candidate; an Error that ends the search.
+using MaybeFailure = Result<std::optional<Failure>>;
+
+class TrialRunner {
+public:
+  /// Both must outlive it.
+  TrialRunner(runtime::Device &device, const TuningTask &task) : device(device), task(task) {}
+
+  /// Loads the trial's binary and checks one run, which may take `allowedSeconds`. A device that goes down comes up
+  /// again. NoDevice when it does not.
+  MaybeFailure check(Trial &trial, double allowedSeconds);
+  /// Appends the microseconds of timed runs to `times`; what was loaded before the device went down is checked anew.
+  MaybeFailure measure(Trial &trial, const runtime::MeasureOptions &options, std::vector<double> &times);
+  /// Wall-clock seconds of the last check's run.
+  double lastRunSeconds() const { return bench->lastRunSeconds(); }
+
+private:
+  template <class Step> MaybeFailure survive(Trial &trial, const Step &step);
+  MaybeFailure checkOnce(Trial &trial);
+  MaybeFailure measureOnce(Trial &trial, const runtime::MeasureOptions &options, std::vector<double> &times);
+  bool isDown(const Failure &failure);
+  Result<void> restart(const Trial &trial, const Failure &failure);
+
+  runtime::Device &device;
+  const TuningTask &task;
+  std::optional<Bench> bench; ///< Made for the first trial.
+  double allowedSeconds = 0;
+  int life = 0;         ///< Times the device was restarted ...
+  bool isFresh = false; ///< ... and nothing has run since.
+};
+
+} // namespace kfuse::tuner
