@@ -29,6 +29,32 @@ double bytesOf(const KernelReport &kernel) { return std::max(kernel.work.bytesRe
 double decadeBelow(double value) { return std::pow(10, std::floor(std::log10(value))); }
 double decadeAbove(double value) { return std::pow(10, std::ceil(std::log10(value))); }
 
+struct Rate {
+  const char *name;
+  double burst, sustained;
+};
+
+/// The rates of f32 and 16-bit products, and those that the kernels use besides: multiples, as in roofline().
+std::vector<Rate> ratesOf(const TuneReport &report) {
+  const Peaks &peaks = report.peaks;
+  std::vector<Rate> rates{{"f32", peaks.f32Burst, peaks.f32Sustained}};
+  if (peaks.halfBurst > 1.05 * peaks.f32Burst)
+    rates.push_back({"bf16, f16", peaks.halfBurst, peaks.halfSustained});
+  auto uses = [&](auto predicate) { return std::any_of(report.kernels.begin(), report.kernels.end(), predicate); };
+  if (uses([](const KernelReport &kernel) { return kernel.work.tf32; }))
+    rates.push_back({"tf32", peaks.halfBurst / 2, peaks.halfSustained / 2});
+  if (uses([](const KernelReport &kernel) { return isFloat8(kernel.work.mathType); }))
+    rates.push_back({"f8", peaks.halfBurst * 2, peaks.halfSustained * 2});
+  return rates;
+}
+
+double highestOf(const std::vector<Rate> &rates) {
+  double highest = 0;
+  for (const Rate &rate : rates)
+    highest = std::max({highest, rate.burst, rate.sustained});
+  return highest;
+}
+
 class RooflinePlot {
 public:
   RooflinePlot(const TuneReport &report, const PlotSize &size);
@@ -57,6 +83,7 @@ private:
   const TuneReport &report;
   const Peaks &peaks;
   PlotSize size;
+  std::vector<Rate> rates;
   double topRate, bestBandwidth;
   std::vector<Dot> dots;
   LogScale x{}, y{};
@@ -65,8 +92,7 @@ private:
 };
 
 RooflinePlot::RooflinePlot(const TuneReport &report, const PlotSize &size)
-    : report(report), peaks(report.peaks), size(size),
-      topRate(std::max({peaks.f32Burst, peaks.halfBurst, peaks.f32Sustained, peaks.halfSustained})),
+    : report(report), peaks(report.peaks), size(size), rates(ratesOf(report)), topRate(highestOf(rates)),
       bestBandwidth(std::max({peaks.readBytesPerUs, peaks.writeBytesPerUs, peaks.copyBytesPerUs})),
       svg(size.width, size.height, size.styleClass,
           "Roofline: each kernel's FLOP per second over its FLOP per byte, under the ceilings of the device") {
@@ -149,13 +175,6 @@ void RooflinePlot::drawBandwidths() {
 
 /// A sustained rate is dashed, and told in the label of its burst.
 void RooflinePlot::drawRates() {
-  struct Rate {
-    const char *name;
-    double burst, sustained;
-  };
-  std::vector<Rate> rates{{"f32", peaks.f32Burst, peaks.f32Sustained}};
-  if (peaks.halfBurst > 1.05 * peaks.f32Burst)
-    rates.push_back({"bf16, f16", peaks.halfBurst, peaks.halfSustained});
   for (const Rate &rate : rates) {
     auto level = [&](double value, const char *styleClass) {
       svg.line(x(std::min(value / bestBandwidth, x.high)), y(value), x.to, y(value), styleClass);

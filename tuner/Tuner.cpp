@@ -73,6 +73,7 @@ public:
   /// What the store has; the rest is missing.
   void takeStored();
   bool isComplete() const { return missing.empty(); }
+  std::size_t missingCount() const { return missing.size(); }
   /// NotTuned with every kernel that is missing.
   Error listMissing() const;
   Result<void> compileMissing();
@@ -229,6 +230,8 @@ Result<std::vector<TunedKernel>> tune(const Workshop &shop, std::span<const Tuni
   tuning.takeStored();
   if (!tuning.isComplete() && shop.options.requireTuned)
     return tuning.listMissing();
+  if (!tuning.isComplete() && shop.options.onMiss)
+    shop.options.onMiss(tuning.missingCount());
   const bool isTimed = shop.device && shop.options.effort != Effort::None;
   if (Result<void> done = isTimed ? tuning.searchMissing() : tuning.compileMissing(); !done)
     return done.error();

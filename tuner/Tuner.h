@@ -31,6 +31,7 @@ struct TuneOptions {
   double seconds = 0;          ///< For all kernels together, shared by TimeShares; 0: as many as they take.
   unsigned compileThreads = 0; ///< 0: one per core.
   bool requireTuned = false;   ///< Compile nothing: kernels that the store lacks are a NotTuned error.
+  std::function<void(std::size_t kernels)> onMiss; ///< Once, before the first search: how many there are to do.
   std::function<void(const Progress &)> progress;
   std::function<bool()> cancelled;              ///< Asked between candidates.
   std::function<void(const std::string &)> log; ///< Why the store missed; what failed.

@@ -23,7 +23,6 @@ kills = int(sys.argv[3]) if len(sys.argv) > 3 else 30
 WRITE_LOCK_BYTE = 120  # Of the -shm file: https://sqlite.org/walformat.html#locks
 LOCK = "hhqqi4x"  # struct flock of Linux on 64 bits.
 
-random.seed(20)
 os.environ.pop("KFUSE_STORE", None)
 
 

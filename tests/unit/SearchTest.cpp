@@ -430,6 +430,37 @@ TEST_CASE("search: progress counts the candidates and tells the best time") {
   CHECK(seen.back().count == 1);
 }
 
+TEST_CASE("search: what is to be searched is told once, and nothing where the store has all") {
+  Fixture f({{0, {.us = 10}}});
+  std::vector<std::size_t> told;
+  f.options.onMiss = [&](std::size_t kernels) { told.push_back(kernels); };
+  REQUIRE(f.tuneOne());
+  CHECK(told == std::vector<std::size_t>{1});
+  REQUIRE(f.tuneOne());
+  CHECK(told.size() == 1);
+}
+
+TEST_CASE("search: a choice that came without its machine code is compiled, not measured") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  REQUIRE(f.tuneOne());
+  (*StoreFile::open(f.folder.path / "store.db", {}))->write([](SQLite::Database &db) {
+    db.exec("DELETE FROM binaries");
+  });
+  f.reopen();
+  f.options.requireTuned = true;
+  CHECK(f.tuneOne().error().code == ErrorCode::NotTuned);
+  f.options.requireTuned = false;
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+  CHECK(kernel->report.fromCache);
+  CHECK(kernel->report.recompiled);
+  CHECK(f.compiler.compiled == 1);
+  CHECK(f.device.measured == 0);
+  f.options.requireTuned = true;
+  CHECK_FALSE(f.tuneOne()->report.recompiled); // It was kept.
+}
+
 TEST_CASE("search: where compiling is not allowed a miss is an error with its reason") {
   Fixture f({{0, {.us = 10}}});
   f.options.requireTuned = true;

@@ -66,6 +66,17 @@ void ModelOptions::addTuningTo(CLI::App &command) {
       ->capture_default_str();
 }
 
+std::vector<std::string> ModelOptions::arguments() const {
+  std::vector<std::string> words{model, "--target", target, "--effort", effort, "--threads", std::to_string(threads)};
+  for (const std::string &shape : shapes)
+    words.insert(words.end(), {"--shape", shape});
+  for (const std::string &glob : parameters)
+    words.insert(words.end(), {"--params", glob});
+  if (!store.empty())
+    words.insert(words.end(), {"--store", store});
+  return words;
+}
+
 Result<Model> ModelOptions::load() const {
   LoadOptions options;
   options.parameters = parameters;

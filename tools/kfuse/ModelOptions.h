@@ -25,6 +25,8 @@ struct ModelOptions {
   bool tf32 = false;
   bool json = false;
 
+  /// The words that set all but --json: of a process that does the same work.
+  std::vector<std::string> arguments() const;
   void addTo(CLI::App &command);
   void addTuningTo(CLI::App &command);
   bool showsProgress() const; ///< On a terminal, where it disturbs no program.

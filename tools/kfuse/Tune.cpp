@@ -1,6 +1,7 @@
 #include "Commands.h"
 #include "ModelOptions.h"
 #include "Terminal.h"
+#include "TuneHelpers.h"
 #include "tuner/ReportPage.h"
 #include "tuner/Trace.h"
 #include "tuner/api/Handles.h"
@@ -27,8 +28,20 @@ bool isKept(const tuner::Store &store, const tuner::TuneReport &report) {
 }
 
 struct TuneCommand : ModelOptions {
-  std::string report; ///< An HTML file; "": none.
-  std::string trace;  ///< A JSON file; "": none.
+  std::string report;       ///< An HTML file; "": none.
+  std::string trace;        ///< A JSON file; "": none.
+  std::vector<int> devices; ///< CUDA ordinals; none: all idle ones.
+
+  std::vector<int> otherDevices() const {
+    std::vector<int> all = devicesToTuneOn(devices);
+    return {all.begin() + 1, all.end()};
+  }
+  std::vector<std::string> helperArguments() const {
+    std::vector<std::string> words = arguments();
+    words.insert(words.begin(), "tune");
+    words.emplace_back("--json");
+    return words;
+  }
 };
 
 /// Tried before the work begins: an hour later is late to say that a folder is missing.
@@ -59,13 +72,19 @@ int tune(const TuneCommand &options) {
   Result<Model> model = options.load();
   if (!model)
     return fail(model.error());
-  Result<tuner::Workbench> bench = tuner::openWorkbench(options.workbench());
+  tuner::WorkbenchOptions workbench = options.workbench();
+  workbench.device = options.devices.empty() ? 0 : options.devices.front();
+  Result<tuner::Workbench> bench = tuner::openWorkbench(workbench);
   if (!bench)
     return fail(bench.error());
   Result<tuner::PlannedModel> planned = tuner::planModel(*model->internals().model.module, *bench->target);
   if (!planned)
     return fail(planned.error());
-  Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, bench->workshop(options.tuning()));
+  TuneHelpers helpers(options.helperArguments());
+  tuner::TuneOptions tuning = options.tuning();
+  if (bench->device && !bench->target->isCpu())
+    tuning.onMiss = [&](std::size_t kernels) { helpers.start(options.otherDevices(), kernels - 1); };
+  Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, bench->workshop(std::move(tuning)));
   if (!compiled)
     return fail(compiled.error());
   tuner::TuneReport &report = compiled->report;
@@ -89,6 +108,9 @@ void addTune(CLI::App &app, int &status) {
   auto options = std::make_shared<TuneCommand>();
   options->addTo(*command);
   options->addTuningTo(*command);
+  command->add_option("--devices", options->devices, "GPUs to tune on: 0,2; else GPU 0 and every idle one of its kind")
+      ->delimiter(',')
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--report", options->report, "An HTML file to write: roofline, time line, searches, table");
   command->add_option("--trace", options->trace, "A JSON file to write, for Chrome or Perfetto: what was done when");
   command->footer("Examples:\n  kfuse tune block.onnx --report out.html\n  kfuse tune block.onnx --params '*weight*' "

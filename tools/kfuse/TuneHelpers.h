@@ -1,0 +1,37 @@
+// Processes that tune the same model on other GPUs of the host. The store is their queue: each takes the kernels that
+// nobody has leased, and at the end all of them have all.
+#pragma once
+
+#include "kfuse/error.h"
+
+#include <cstddef>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace kfuse::tools {
+
+/// The CUDA ordinals to tune on. `named` ones are taken as they are; without any it is GPU 0, then every other
+/// one of its kind that is idle.
+std::vector<int> devicesToTuneOn(const std::vector<int> &named);
+
+class TuneHelpers {
+public:
+  /// `arguments` are those of `kfuse` but for --devices.
+  explicit TuneHelpers(std::vector<std::string> arguments) : arguments(std::move(arguments)) {}
+  /// Waits for them: what they have begun is what the others lack.
+  ~TuneHelpers();
+  TuneHelpers(const TuneHelpers &) = delete;
+  TuneHelpers &operator=(const TuneHelpers &) = delete;
+
+  /// One on each device, as far as there are kernels for them. One that cannot be started is missed by nobody:
+  /// the others do its work.
+  void start(const std::vector<int> &devices, std::size_t kernels);
+  std::size_t count() const { return processes.size(); }
+
+private:
+  std::vector<std::string> arguments;
+  std::vector<pid_t> processes;
+};
+
+} // namespace kfuse::tools
