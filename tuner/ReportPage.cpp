@@ -115,6 +115,14 @@ std::string searches(const TuneReport &report, std::span<const std::vector<Measu
 std::string cell(const std::string &shown, const std::string &key, const char *styleClass = "number") {
   return fmt::format("<td class=\"{}\" data-key=\"{}\">{}</td>", styleClass, escaped(key), shown);
 }
+/// May be broken after commas.
+std::string breakable(std::string_view config) {
+  std::string text;
+  for (char c : escaped(config))
+    text += c == ',' ? ",<wbr>" : std::string(1, c);
+  return text;
+}
+
 std::string number(double value) { return fmt::format("{:g}", value); }
 
 std::string row(const KernelReport &kernel, std::size_t index, double total) {
@@ -138,7 +146,7 @@ std::string row(const KernelReport &kernel, std::size_t index, double total) {
   text += cell(kernel.fromCache ? "store" : std::to_string(kernel.candidates),
                std::to_string(kernel.fromCache ? 0 : kernel.candidates));
   text += cell(std::to_string(kernel.failed), std::to_string(kernel.failed));
-  text += cell(escaped(kernel.config), kernel.config, "config");
+  text += cell(breakable(kernel.config), kernel.config, "config");
   return "<tr>" + text + "</tr>\n";
 }
 
