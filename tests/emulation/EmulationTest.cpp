@@ -13,8 +13,9 @@ namespace {
 
 const ir::Target &hopper() { return *ir::findTarget("sm_90a"); }
 
-/// A few configs spread over a template's space: the first, the last, and some between.
-std::vector<codegen::TileConfig> sample(const std::vector<codegen::TileConfig> &all, std::size_t count) {
+/// A few configs spread over a template's space: the first, the last, and some between. Clusters are not emulated.
+std::vector<codegen::TileConfig> sample(std::vector<codegen::TileConfig> all, std::size_t count) {
+  std::erase_if(all, [](const codegen::TileConfig &config) { return config.has("cluster") && config["cluster"] > 1; });
   std::vector<codegen::TileConfig> chosen;
   for (std::size_t i = 0; i < std::min(count, all.size()); ++i)
     chosen.push_back(all[i * (all.size() - 1) / std::max<std::size_t>(1, std::min(count, all.size()) - 1)]);
