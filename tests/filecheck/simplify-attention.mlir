@@ -34,10 +34,10 @@ func.func @attention(%q: tensor<2x4x6x8xf32>, %k: tensor<2x4x6x8xf32>, %v: tenso
 
 // A cache of which the keys up to a position count: the comparison is inside, where a kernel reads the bound.
 // CHECK-LABEL: @cache
-// CHECK: kfuse.attention %arg0, %arg1, %arg2, %arg3
+// CHECK: kfuse.attention %arg0, %arg1, %arg3, %arg2
 // CHECK: kfuse.iota
 // CHECK: kfuse.le
-// CHECK: kfuse.matmul
+// CHECK: kfuse.yield
 func.func @cache(%q: tensor<2x1x8xf32>, %k: tensor<2x6x8xf32>, %v: tensor<2x6x8xf32>, %position: tensor<2xi64>) -> tensor<2x1x8xf32> {
   %none = kfuse.constant dense<0xFF800000> : tensor<f32>
   %0 = kfuse.matmul %q, %k {transpose_b} : (tensor<2x1x8xf32>, tensor<2x6x8xf32>) -> tensor<2x1x6xf32>
