@@ -216,7 +216,7 @@ private:
     }
     writeLanes();
     if (!loads.kept.empty())
-      writer.line("const Operands &x = cache[i];");
+      writer.line("const Operands x = cache[i];"); // Whole: element by element, shared memory has conflicts.
     auto prefixOf = [this](Scalar load) { return llvm::is_contained(loads.kept, load) ? "x." : "w."; };
     ValuePrinter inner = scope;
     chunk.lanes(inner, prefixOf, body);

@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
 
   Partial<Sum, float, 8> a3;
   row.forEach([&](int i, Index d1) {
-    const Operands &x = cache[i];
+    const Operands x = cache[i];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float v0 = decode(x.v0[j]);
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   Partial<Sum, float, 8> a8;
   const float v5 = v3 * 4.99999987e-05f; // mul
   row.forEach([&](int i, Index d1) {
-    const Operands &x = cache[i];
+    const Operands x = cache[i];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float v0 = decode(x.v0[j]);
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
     w.v16 = loadVector<8, 8>(in3 + (d1));
   };
   row.forEach<Pass2>(loadPass2, [&](const Pass2 &w, int i, Index d1) {
-    const Operands &x = cache[i];
+    const Operands x = cache[i];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float v0 = decode(x.v0[j]);

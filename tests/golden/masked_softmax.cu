@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
 
   Partial<Maximum, float, 8> a6;
   row.forEach([&](int i, Index d2) {
-    const Operands &x = cache[i];
+    const Operands x = cache[i];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const bool v0 = decode(x.v0[j]);
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
 
   Partial<Sum, float, 8> a9;
   row.forEach([&](int i, Index d2) {
-    const Operands &x = cache[i];
+    const Operands x = cache[i];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const bool v0 = decode(x.v0[j]);
@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   Vector<float, 8> y0;
   const float r9 = reciprocal(v9);
   row.forEach([&](int i, Index d2) {
-    const Operands &x = cache[i];
+    const Operands x = cache[i];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const bool v0 = decode(x.v0[j]);

@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
 
     Partial<Maximum, float, 8> a1;
     row.forEach([&](int i, Index d1) {
-      const Operands &x = cache[i];
+      const Operands x = cache[i];
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float v0 = decode(x.v0[j]);
@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
 
     Partial<Sum, float, 8> a4;
     row.forEach([&](int i, Index d1) {
-      const Operands &x = cache[i];
+      const Operands x = cache[i];
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float v0 = decode(x.v0[j]);
@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
     Vector<float, 8> y0;
     const float r4 = reciprocal(v4);
     row.forEach([&](int i, Index d1) {
-      const Operands &x = cache[i];
+      const Operands x = cache[i];
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float v0 = decode(x.v0[j]);

@@ -20,7 +20,7 @@ std::string nameOf(ir::FusedOp fused) {
   for (mlir::Operation &op : fused.getBody().front().without_terminator()) {
     auto fusable = mlir::dyn_cast<ir::FusableOpInterface>(op);
     bool computes =
-        fusable && fusable.getOpKind() != ir::OpKind::Layout && fusable.getOpKind() != ir::OpKind::Generator;
+        !fusable || (fusable.getOpKind() != ir::OpKind::Layout && fusable.getOpKind() != ir::OpKind::Generator);
     if (computes)
       name += (name.empty() ? "" : " + ") + op.getName().stripDialect().str();
   }
@@ -62,6 +62,7 @@ struct Expected {
   const char *file;
   int kernels;
   Kernels byName;
+  Kernels onGpu = {}; ///< Where they differ: there a template takes the attention of one row whole.
 };
 
 /// Each layer of a transformer: its products, one kernel for each softmax and norm, and nothing else.
@@ -107,6 +108,13 @@ const Expected models[] = {
       {"matmul + mul + mul", 1}, // Two scales, whose product bf16 does not hold.
       {"softmax", 1},
       {"matmul + silu + mul", 1},
+      {"matmul + add", 2}},
+     {{"rms_norm", 2},
+      {"rotary", 2},
+      {"matmul", 4},
+      {"copy", 1},
+      {"attention", 1},
+      {"matmul + silu + mul", 1},
       {"matmul + add", 2}}},
     {"llama_block_prefill_s1024.onnx",
      14,
@@ -130,11 +138,15 @@ TEST_CASE("onnx: the kernels of the ten model files") {
       CAPTURE(std::string(target));
       CAPTURE(std::string(expected.file));
       Planned result = planned(exampleModel(expected.file), target);
-      int kernels = 0;
+      const bool differs = std::string(target) != "cpu" && !expected.onGpu.empty();
+      const Kernels &wanted = differs ? expected.onGpu : expected.byName;
+      int kernels = 0, wantedKernels = differs ? 0 : expected.kernels;
       for (const auto &[name, count] : result.main)
         kernels += count;
-      CHECK(kernels == expected.kernels);
-      CHECK(listed(result.main) == listed(expected.byName));
+      for (const auto &[name, count] : wanted)
+        wantedKernels += differs ? count : 0;
+      CHECK(kernels == wantedKernels);
+      CHECK(listed(result.main) == listed(wanted));
       CHECK(listed(result.prepare) == "");
     }
 }
