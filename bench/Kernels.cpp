@@ -260,7 +260,8 @@ private:
     task.estimateUs = [&](const TileConfig &config) { return chosen->estimateUs(region, config, target); };
     task.wayOf = [&](const TileConfig &config) { return chosen->way(config); };
     task.emit = [&](const TileConfig &config) { return chosen->emit(region, config, target); };
-    tuner::CandidateQueue queue(task, target, compiler->version(), device->sku());
+    const tuner::Peaks peaks = tuner::nominalPeaks(target);
+    tuner::CandidateQueue queue(task, target, peaks, compiler->version(), device->sku());
     std::vector<Candidate> all;
     std::size_t workspaceBytes = 0;
     while (std::optional<tuner::Candidate> next = queue.next()) {

@@ -7,6 +7,7 @@ namespace kfuse::tuner {
 namespace {
 
 constexpr int firstSamples = 5;   ///< Of each visit in the first round.
+constexpr double warmupMs = 10;   ///< Of each visit: finalists are compared at the clocks of a card that works on.
 constexpr double longRunUs = 5e4; ///< Kernels that need no warm-up: the visit before was enough.
 
 double secondsUntil(Finals::Clock::time_point end) {
@@ -53,6 +54,7 @@ Result<void> Finals::playRound(std::vector<Finalist> &field, int samples, const 
     Trial &trial = field[i].trial;
     runtime::MeasureOptions options;
     options.repetitions = samples;
+    options.warmupMs = warmupMs;
     options.maxSeconds = std::max(secondsUntil(end), 0.0) / static_cast<double>(visits - visit);
     if (trial.medianUs() > longRunUs)
       options.warmupMs = 0;
