@@ -77,11 +77,21 @@ void CompileAhead::drop(const std::string &key) {
     jobs.erase(found);
 }
 
-void CompileAhead::waitForAll() {
+void CompileAhead::settle(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex);
-  finished.wait(lock, [&] {
+  auto haveEnded = [&] {
     return std::all_of(jobs.begin(), jobs.end(), [](const auto &job) { return job.second.result.has_value(); });
-  });
+  };
+  if (finished.wait_until(lock, deadline, haveEnded))
+    return;
+  std::erase_if(jobs, [](const auto &job) { return !job.second.hasBegun; });
+  finished.wait(lock, haveEnded);
+}
+
+bool CompileAhead::isReady(const std::string &key) {
+  std::scoped_lock lock(mutex);
+  auto found = jobs.find(key);
+  return found != jobs.end() && found->second.result;
 }
 
 } // namespace kfuse::tuner

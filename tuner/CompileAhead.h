@@ -3,6 +3,7 @@
 
 #include "runtime/Device.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -28,7 +29,10 @@ public:
   Result<runtime::CompiledKernel> take(const std::string &key, const codegen::KernelPlan &plan);
   /// Forgets a plan, unless it has begun.
   void drop(const std::string &key);
-  void waitForAll();
+  /// Waits until all have ended, or until the deadline; then it drops what has not begun.
+  void settle(std::chrono::steady_clock::time_point deadline);
+  /// Whether take() need not wait.
+  bool isReady(const std::string &key);
 
 private:
   struct Job {

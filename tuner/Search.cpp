@@ -17,6 +17,7 @@ namespace {
 constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay.
 constexpr int firstSamples = 3;         ///< Of every candidate.
 constexpr double finalistMargin = 1.10; ///< Finalists are within this factor of the fastest.
+constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
 constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
 constexpr double longRunSeconds = 0.05; ///< A check that takes so long was warm-up enough.
@@ -24,6 +25,10 @@ constexpr double timeoutFactor = 50;    ///< Times the fastest, but at least ...
 constexpr double timeoutSeconds = 1;    ///< ... this a run may take ...
 constexpr double patienceFactor = 200;  ///< ... or, until one is known, this many times the estimate, but at least ...
 constexpr double patienceSeconds = 5;   ///< ... this.
+
+std::chrono::steady_clock::duration toClock(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 /// Order of candidates that are equally fast: the same on every run and machine.
 auto tieRank(const Trial &trial) {
@@ -73,6 +78,8 @@ private:
   double bestUs() const { return accepted.front().medianUs(); }
   double secondsLeft() const { return budget.seconds - std::chrono::duration<double>(Clock::now() - start).count(); }
   bool isOutOfTime() const { return secondsLeft() < finalShare * budget.seconds + lastTrialSeconds; }
+  /// On the CPU, what was not compiled in time is not compiled while others are measured.
+  bool isLeftOut(const Trial &trial) const { return shop.target.isCpu() && !compiled.isReady(trial.candidate.key); }
   bool isAtRoof() const { return peaks.measured && bound.boundUs >= goodEnough * bestUs(); }
   /// Whether something with this bound may still be the fastest. Nominal peaks prove nothing.
   bool canWin(double boundUs) const { return accepted.empty() || !peaks.measured || boundUs < bestUs(); }
@@ -162,14 +169,14 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   if (shop.target.isCpu()) {
     DeviceLock busy = shop.forCompiling();
     start += busy.waited();
-    compiled.waitForAll();
+    compiled.settle(start + toClock(compileShare * budget.seconds));
   }
   for (Trial &trial : unknown) {
     if (shop.isCancelled())
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", task.name)};
     if (!accepted.empty() && isAtRoof())
       stop = StopReason::Roof;
-    else if (!accepted.empty() && isOutOfTime())
+    else if (!accepted.empty() && (isOutOfTime() || isLeftOut(trial)))
       stop = StopReason::Budget;
     if (stop != StopReason::None || !canWin(trial.candidate.boundUs)) {
       compiled.drop(trial.candidate.key);
@@ -299,11 +306,10 @@ Result<bool> Search::makeReady(Trial &trial) {
 }
 
 Result<void> Search::compareFinalists() {
-  auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(secondsLeft()));
-  Result<std::vector<Trial>> left =
-      Finals(runner, budget.rounds, end).play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
-        reject(std::move(trial), failure);
-      });
+  Result<std::vector<Trial>> left = Finals(runner, budget.rounds, Clock::now() + toClock(secondsLeft()))
+                                        .play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
+                                          reject(std::move(trial), failure);
+                                        });
   if (!left)
     return left.error();
   accepted = std::move(*left);

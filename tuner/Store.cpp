@@ -45,6 +45,10 @@ std::optional<Measurement> Store::findMeasurement(const std::string &kernel) {
   return file->read([&](SQLite::Database &db) { return findRow<Measurement>(db, kernel); });
 }
 
+std::vector<Choice> Store::findChoices(const std::string &ops, const std::string &sku) {
+  return readChoices(*file, ops, sku);
+}
+
 std::vector<Measurement> Store::findMeasurements(const std::string &region) { return readMeasurements(*file, region); }
 
 std::optional<runtime::CompiledKernel> Store::findBinary(const std::string &kernel) {

@@ -40,6 +40,8 @@ public:
   ~Store();
 
   std::optional<Choice> findChoice(const std::string &region);
+  /// Of regions of these ops on one device, whatever their shapes.
+  std::vector<Choice> findChoices(const std::string &ops, const std::string &sku);
   std::optional<Measurement> findMeasurement(const std::string &kernel);
   /// Of one region, in the order in which they were begun.
   std::vector<Measurement> findMeasurements(const std::string &region);

@@ -145,6 +145,19 @@ std::vector<Measurement> readMeasurements(StoreFile &file, const std::string &re
   });
 }
 
+std::vector<Choice> readChoices(StoreFile &file, const std::string &ops, const std::string &sku) {
+  return file.read([&](SQLite::Database &db) {
+    std::vector<Choice> found;
+    SQLite::Statement row(db, "SELECT * FROM choices WHERE ops = ? AND sku = ? ORDER BY region");
+    row.bind(1, ops);
+    row.bind(2, sku);
+    while (row.executeStep())
+      if (std::optional<Choice> choice = rowOf<Choice>(row))
+        found.push_back(std::move(*choice));
+    return found;
+  });
+}
+
 Result<StoreChanges> addContents(StoreFile &file, const StoreContents &contents) {
   StoreChanges changes;
   std::set<std::string> kernels;

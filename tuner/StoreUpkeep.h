@@ -41,6 +41,9 @@ StoreContents readContents(StoreFile &file);
 /// The measurements of one region, in the order in which they were begun.
 std::vector<Measurement> readMeasurements(StoreFile &file, const std::string &region);
 
+/// The choices for regions of these ops on one device, whatever their shapes.
+std::vector<Choice> readChoices(StoreFile &file, const std::string &ops, const std::string &sku);
+
 /// Takes over, as one transaction, what is not there and what is better: a timed choice over an untimed one, then more
 /// effort over less, then the later one; of measurements the later one. Peaks that are there stay.
 Result<StoreChanges> addContents(StoreFile &file, const StoreContents &contents);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <set>
 #include <thread>
 #include <utility>
@@ -23,7 +24,7 @@ std::string regionOf(const Workshop &shop, const TuningTask &task) {
   return regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), shop.compiler.version());
 }
 
-/// What the store has for a task: the kernel, or why not and the config that won under another driver.
+/// What the store has for a task: the kernel, or why not and a config that won elsewhere.
 struct Lookup {
   std::optional<TunedKernel> kernel;
   std::string miss;
@@ -40,11 +41,30 @@ std::optional<runtime::CompiledKernel> recompile(const Workshop &shop, const Cho
   return std::move(*binary);
 }
 
+/// What won for the same ops in the shape nearest to this one, if it is legal here: a first guess. Near is a bound of
+/// like size, within 4 times.
+std::optional<codegen::TileConfig> neighbourOf(const Workshop &shop, const TuningTask &task, const Roofline &bound) {
+  double nearest = std::log(4.0);
+  std::optional<codegen::TileConfig> config;
+  for (const Choice &choice : shop.store.findChoices(task.ops, shop.sku())) {
+    const bool isLegal =
+        std::find(task.candidates.begin(), task.candidates.end(), choice.config) != task.candidates.end();
+    const double distance = choice.timing ? std::abs(std::log(choice.timing->medianUs / bound.boundUs)) : INFINITY;
+    if (isLegal && distance < nearest) {
+      nearest = distance;
+      config = choice.config;
+    }
+  }
+  return config;
+}
+
 /// A ladder of reasons to miss; what passes them all is trusted.
 Lookup lookUp(const Workshop &shop, const TuningTask &task) {
   std::optional<Choice> choice = shop.store.findChoice(regionOf(shop, task));
   if (!choice)
-    return {.kernel = {}, .miss = "it was never tuned on this device with this compiler", .seed = {}};
+    return {.kernel = {},
+            .miss = "it was never tuned on this device with this compiler",
+            .seed = neighbourOf(shop, task, roofline(task.work, shop.currentPeaks()))};
   if (choice->driver != shop.driver())
     return {{}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, shop.driver()), choice->config};
   if (choice->effort < shop.options.effort)

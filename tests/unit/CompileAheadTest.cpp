@@ -15,8 +15,11 @@ class RecordingCompiler : public runtime::KernelCompiler {
 public:
   std::string version() const override { return "recording 1"; }
   Result<runtime::CompiledKernel> compile(const codegen::KernelPlan &plan) override {
-    if (plan.name == "gate")
+    if (plan.name == "gate") {
+      isAtGate = true;
+      isAtGate.notify_all();
       gate.wait(false);
+    }
     if (plan.name == "throws")
       throw std::runtime_error("out of memory");
     std::scoped_lock lock(mutex);
@@ -28,7 +31,7 @@ public:
     gate.notify_all();
   }
 
-  std::atomic<bool> gate = false;
+  std::atomic<bool> gate = false, isAtGate = false;
   std::mutex mutex;
   std::string order;
 };
@@ -46,16 +49,34 @@ TEST_CASE("CompileAhead: in the order wanted, but what is taken first, and nothi
   CompileAhead ahead(compiler, 1);
   for (const char *name : {"gate", "a", "b", "c", "a"})
     ahead.want(name, named(name));
+  compiler.isAtGate.wait(false);
   ahead.drop("b");
   std::jthread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     compiler.open();
   });
   CHECK(ahead.take("c", named("c"))->log == "c");
-  ahead.waitForAll();
+  ahead.settle(std::chrono::steady_clock::now() + std::chrono::hours(1));
   CHECK(compiler.order == "gate c a ");
   CHECK(ahead.take("a", named("a"))->log == "a");
+  CHECK_FALSE(ahead.isReady("a"));
   CHECK(ahead.take("never wanted", named("d"))->log == "d");
+}
+
+TEST_CASE("CompileAhead: at the deadline what has not begun is dropped") {
+  RecordingCompiler compiler;
+  CompileAhead ahead(compiler, 1);
+  ahead.want("gate", named("gate"));
+  ahead.want("late", named("late"));
+  compiler.isAtGate.wait(false);
+  std::jthread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    compiler.open();
+  });
+  ahead.settle(std::chrono::steady_clock::now());
+  CHECK(ahead.isReady("gate"));
+  CHECK_FALSE(ahead.isReady("late"));
+  CHECK(compiler.order == "gate ");
 }
 
 TEST_CASE("CompileAhead: what the compiler throws is an error of that plan; the end waits for no queue") {

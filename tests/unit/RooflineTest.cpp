@@ -55,11 +55,11 @@ TEST_CASE("roofline: without measured peaks the datasheet's serve") {
 }
 
 TEST_CASE("roofline: what a config must do beyond the region bounds it alone") {
-  Work work{.flops = 100e6, .bytesRead = 1, .bytesWritten = 1, .mathType = DType::BF16};
+  Work work{.flops = 100e9, .bytesRead = 1, .bytesWritten = 1, .mathType = DType::BF16};
   double bound = roofline(work, peaks).boundUs;
-  CHECK(configBoundUs(work, {100e6, 0}, peaks) == doctest::Approx(bound));
-  CHECK(configBoundUs(work, {240e6, 0}, peaks) == doctest::Approx(2 * bound)); // At the clock of a few.
-  CHECK(configBoundUs(work, {100e6, 4e9 * peaks.readBytesPerUs}, peaks) == doctest::Approx(1e9));
+  CHECK(configBoundUs(work, {100e9, 0}, peaks) == doctest::Approx(bound));
+  CHECK(configBoundUs(work, {240e9, 0}, peaks) == doctest::Approx(2 * bound)); // At the clock of a few.
+  CHECK(configBoundUs(work, {100e9, 4e9 * peaks.readBytesPerUs}, peaks) == doctest::Approx(1e9));
 }
 
 TEST_CASE("roofline: a ceiling is raised by what beats it, but not by what cannot be") {

@@ -33,6 +33,8 @@ struct Fixture {
     Workshop shop{target, compiler, isPresent ? &device : nullptr, *store, peaks, options};
     TuningTask task = makeTask(script, sourceSuffix);
     task.leastWork = leastWork;
+    if (!signature.empty())
+      task.signature = signature;
     Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
     if (!kernels)
       return kernels.error();
@@ -53,6 +55,7 @@ struct Fixture {
   std::unique_ptr<Store> store;
   TuneOptions options;
   std::string sourceSuffix; ///< A change of the template.
+  std::string signature;    ///< Of another region.
   bool isPresent = true;
   Peaks peaks = nominalPeaks(*ir::findTarget("sm_80"));
   std::function<codegen::TileWork(const codegen::TileConfig &)> leastWork;
@@ -280,6 +283,29 @@ TEST_CASE("search: under another driver the old winner is measured again, first"
   REQUIRE(again);
   CHECK_FALSE(again->report.fromCache);
   CHECK(f.device.order.front() == 20);
+}
+
+TEST_CASE("search: the winner of a near shape is measured first, and trusted no further") {
+  Script script;
+  for (int id = 0; id < 12; ++id)
+    script[id] = {.us = id == 7 ? 20.0 : 30 + id};
+  Fixture f(script);
+  f.peaks.copyBytesPerUs = 8 * elements / 16.0; // A bound of 16 us.
+  CHECK(f.tuneOne()->report.config == "id=7");
+  f.reopen();
+  f.signature = "mul f32 2x2048"; // Another region of the same ops and size.
+  f.sourceSuffix = "2x2048";
+  f.script[3].us = 10;
+  Result<TunedKernel> other = f.tuneOne();
+  REQUIRE(other);
+  CHECK(f.device.order.front() == 20);
+  CHECK(other->report.config == "id=3");
+  f.reopen();
+  f.signature = "mul f32 1x4096";
+  f.sourceSuffix = "1x4096";
+  f.peaks.copyBytesPerUs = 1; // As if it were far larger.
+  REQUIRE(f.tuneOne());
+  CHECK(f.device.order.front() == 30);
 }
 
 TEST_CASE("search: more effort looks further and keeps what is known") {
