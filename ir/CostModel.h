@@ -8,14 +8,20 @@
 
 namespace kfuse::ir {
 
+/// What a region costs as one kernel, by nominal facts of the target: the same on every machine.
+struct KernelCost {
+  double us = 0;    ///< Modelled microseconds by its best config, launch included.
+  double bytes = 0; ///< Read from and written to memory.
+};
+
 class CostModel {
 public:
   virtual ~CostModel() = default;
   virtual const Target &target() const = 0;
   /// Whether some kernel template takes this region (the body of a kfuse.fused) as one kernel.
   virtual FusionDecision accepts(mlir::Block &region) const = 0;
-  /// Estimated microseconds of the region as one kernel, by its best config.
-  virtual double estimateUs(mlir::Block &region) const = 0;
+  /// Of a region that is accepted.
+  virtual KernelCost cost(mlir::Block &region) const = 0;
 };
 
 } // namespace kfuse::ir

@@ -24,8 +24,12 @@ public:
     for (OpGraph::Vertex group : partition.groups().order())
       emit(group);
     Operation *terminator = block.getTerminator();
-    for (OpOperand &operand : terminator->getOpOperands())
-      operand.set(stored(operand.get()));
+    llvm::DenseSet<Value> returned;
+    for (OpOperand &operand : terminator->getOpOperands()) {
+      Value result = stored(operand.get()), memory = peelReshapes(result);
+      bool isTaken = memory.getDefiningOp<FusedOp>() && !returned.insert(memory).second;
+      operand.set(isTaken ? copied(result) : result);
+    }
     for (Operation *op : llvm::reverse(old))
       op->erase();
     for (ConstantOp constant : llvm::make_early_inc_range(block.getOps<ConstantOp>()))
@@ -52,6 +56,15 @@ private:
     for (Operation &op : fused.getBody().front())
       if (Attribute number = op.removeAttr(attentionAttrName))
         fused->setAttr(attentionAttrName, number);
+  }
+
+  /// A result is written into the caller's memory for it: one that is returned twice is copied.
+  Value copied(Value value) {
+    auto copy = builder.create<FusedOp>(value.getLoc(), TypeRange(value.getType()), value);
+    Block &body = copy.getBody().emplaceBlock();
+    Value inside = body.addArgument(value.getType(), value.getLoc());
+    OpBuilder::atBlockEnd(&body).create<YieldOp>(value.getLoc(), inside);
+    return copy->getResult(0);
   }
 
   /// The value in memory that stands for one of the old block: a region's result, or a view of one.
@@ -89,19 +102,20 @@ struct FusePass : PassWrapper<FusePass, OperationPass<func::FuncOp>> {
     if (failed(partition.run()))
       return signalPassFailure();
     setFusionRefusals(function, partition.refusals());
+    setFusionSavings(function, {partition.unfusedTotals(), partition.totals()});
     RegionEmitter(block, partition).run();
-  }
-
-  static void eraseDead(Block &block) {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (isOpTriviallyDead(&op))
-        op.erase();
   }
 
   const CostModel &model;
 };
 
 } // namespace
+
+void eraseDead(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
 
 std::unique_ptr<Pass> createFusePass(const CostModel &model) { return std::make_unique<FusePass>(model); }
 

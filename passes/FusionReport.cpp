@@ -3,12 +3,14 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace kfuse::passes {
 namespace {
 
-constexpr StringLiteral refusalsAttrName = "kfuse.fusion_refusals";
+constexpr StringLiteral refusalsAttrName = "kfuse.fusion_refusals", savingsAttrName = "kfuse.fusion_savings";
 
 void append(func::FuncOp function, std::vector<FusionRefusal> &refusals) {
   auto array = function->getAttrOfType<ArrayAttr>(refusalsAttrName);
@@ -40,6 +42,24 @@ std::vector<FusionRefusal> fusionRefusals(ModuleOp module) {
     if (function.getName() != "main")
       append(function, refusals);
   return refusals;
+}
+
+/// {launches, bytes, nanoseconds} before, then after.
+void setFusionSavings(func::FuncOp function, const FusionSavings &savings) {
+  SmallVector<int64_t> numbers;
+  for (const FusionTotals &totals : {savings.unfused, savings.fused})
+    numbers.append({totals.launches, std::llround(totals.bytes), std::llround(totals.us * 1e3)});
+  function->setAttr(savingsAttrName, DenseI64ArrayAttr::get(function.getContext(), numbers));
+}
+
+FusionSavings fusionSavings(func::FuncOp function) {
+  auto numbers = function->getAttrOfType<DenseI64ArrayAttr>(savingsAttrName);
+  if (!numbers)
+    return {};
+  auto totals = [&](ArrayRef<int64_t> from) {
+    return FusionTotals{from[0], static_cast<double>(from[1]), static_cast<double>(from[2]) * 1e-3};
+  };
+  return {totals(numbers.asArrayRef().take_front(3)), totals(numbers.asArrayRef().take_back(3))};
 }
 
 } // namespace kfuse::passes

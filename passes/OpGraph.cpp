@@ -13,19 +13,35 @@ using namespace mlir;
 namespace kfuse::passes {
 
 OpGraph::OpGraph(ArrayRef<Operation *> ops)
-    : graph(ops.size()), members(ops.size()), position(ops.size()), sequence(ops.size()) {
+    : graph(ops.size()), before(ops.size()), after(ops.size()), members(ops.size()), position(ops.size()),
+      sequence(ops.size()), groups(ops.size()) {
   for (auto [i, op] : llvm::enumerate(ops)) {
     Vertex vertex = i;
     members[vertex] = {op};
-    position[vertex] = sequence[vertex] = vertex;
-    groups[op] = vertex;
+    position[vertex] = sequence[vertex] = groups[vertex] = vertex;
     number[op] = vertex;
   }
 }
 
 void OpGraph::addEdge(Operation *from, Operation *to) {
+  if (from == to)
+    return;
+  before[number.lookup(to)].push_back(number.lookup(from));
+  after[number.lookup(from)].push_back(number.lookup(to));
   if (groupOf(from) != groupOf(to))
     boost::add_edge(groupOf(from), groupOf(to), graph);
+}
+
+void OpGraph::reconnect(Vertex group) {
+  boost::clear_vertex(group, graph);
+  for (Operation *op : members[group]) {
+    for (Vertex producer : before[number.lookup(op)])
+      if (groups[producer] != group)
+        boost::add_edge(groups[producer], group, graph);
+    for (Vertex consumer : after[number.lookup(op)])
+      if (groups[consumer] != group)
+        boost::add_edge(group, groups[consumer], graph);
+  }
 }
 
 bool OpGraph::sort() {
@@ -91,14 +107,19 @@ std::vector<bool> OpGraph::reachable(ArrayRef<Vertex> starts, bool forward, size
   return reached;
 }
 
-SmallVector<OpGraph::Vertex> OpGraph::closure(Vertex from, Vertex to) const {
-  size_t first = position[from], last = position[to];
-  std::vector<bool> below = reachable(from, true, first, last), above = reachable(to, false, first, last);
+SmallVector<OpGraph::Vertex> OpGraph::closure(ArrayRef<Vertex> among) const {
+  SmallVector<Vertex> ends = sorted(SmallVector<Vertex>(among));
+  size_t first = position[ends.front()], last = position[ends.back()];
+  std::vector<bool> below = reachable(ends, true, first, last), above = reachable(ends, false, first, last);
   SmallVector<Vertex> closed;
   for (size_t i = first; i <= last; ++i)
     if (Vertex vertex = sequence[i]; below[vertex] && above[vertex])
       closed.push_back(vertex);
   return closed;
+}
+
+bool OpGraph::isReachable(Vertex from, Vertex to) const {
+  return isBefore(from, to) && reachable(from, true, position[from], position[to])[to];
 }
 
 OpGraph::Vertex OpGraph::merge(ArrayRef<Vertex> closed) {
@@ -107,37 +128,82 @@ OpGraph::Vertex OpGraph::merge(ArrayRef<Vertex> closed) {
   std::vector<bool> below = reachable(closed, true, first, last);
 
   // Within the window: what does not depend on the group, the group, what does; then the holes.
-  SmallVector<Vertex> before, after, holes;
+  SmallVector<Vertex> earlier, later, holes;
   for (size_t i = first; i <= last; ++i) {
     Vertex vertex = sequence[i];
     if (vertex == kept)
       continue;
     bool merged = llvm::is_contained(closed, vertex) || members[vertex].empty();
-    (merged ? holes : below[vertex] ? after : before).push_back(vertex);
+    (merged ? holes : below[vertex] ? later : earlier).push_back(vertex);
   }
-  before.push_back(kept);
-  before.append(after);
-  before.append(holes);
-  for (auto [i, vertex] : llvm::enumerate(before)) {
+  earlier.push_back(kept);
+  earlier.append(later);
+  earlier.append(holes);
+  for (auto [i, vertex] : llvm::enumerate(earlier)) {
     sequence[first + i] = vertex;
     position[vertex] = first + i;
   }
 
   for (Vertex vertex : closed.drop_front()) {
-    for (Vertex consumer : consumersOf(vertex))
-      if (consumer != kept)
-        boost::add_edge(kept, consumer, graph);
-    for (Vertex producer : producersOf(vertex))
-      if (producer != kept)
-        boost::add_edge(producer, kept, graph);
     boost::clear_vertex(vertex, graph);
     for (Operation *op : members[vertex])
-      groups[op] = kept;
+      groups[number.lookup(op)] = kept;
     members[kept].append(members[vertex]);
     members[vertex].clear();
   }
   llvm::sort(members[kept], [&](Operation *a, Operation *b) { return number.lookup(a) < number.lookup(b); });
+  reconnect(kept);
   return kept;
+}
+
+void OpGraph::moveBehind(Vertex place, Vertex group) {
+  size_t from = position[group], to = position[place] + (position[place] < from);
+  auto at = [&](size_t i) { return sequence.begin() + static_cast<std::ptrdiff_t>(i); };
+  if (from < to)
+    std::rotate(at(from), at(from + 1), at(to + 1));
+  else
+    std::rotate(at(to), at(from), at(from + 1));
+  for (size_t i = std::min(from, to); i <= std::max(from, to); ++i)
+    position[sequence[i]] = i;
+}
+
+SmallVector<OpGraph::Vertex> OpGraph::split(Vertex group, ArrayRef<SmallVector<Operation *>> parts) {
+  boost::clear_vertex(group, graph);
+  members[group].clear();
+  SmallVector<Vertex> vertices;
+  Vertex place = group;
+  for (const SmallVector<Operation *> &part : parts) {
+    bool keepsVertex = llvm::any_of(part, [&](Operation *op) { return number.lookup(op) == group; });
+    Vertex vertex = keepsVertex ? group : number.lookup(part.front());
+    if (vertex != place)
+      moveBehind(place, vertex);
+    members[vertex].assign(part.begin(), part.end());
+    for (Operation *op : part)
+      groups[number.lookup(op)] = vertex;
+    vertices.push_back(place = vertex);
+  }
+  for (Vertex vertex : vertices)
+    reconnect(vertex);
+  return vertices;
+}
+
+void OpGraph::dissolve(Operation *op) {
+  Vertex gone = number.lookup(op), group = groups[gone];
+  llvm::erase(members[group], op);
+  for (Vertex producer : before[gone])
+    llvm::erase(after[producer], gone);
+  for (Vertex consumer : after[gone])
+    llvm::erase(before[consumer], gone);
+  for (Vertex producer : before[gone])
+    for (Vertex consumer : after[gone]) {
+      before[consumer].push_back(producer);
+      after[producer].push_back(consumer);
+      if (groups[producer] != groups[consumer])
+        boost::add_edge(groups[producer], groups[consumer], graph);
+    }
+  before[gone].clear();
+  after[gone].clear();
+  reconnect(group);
 }
 
 InterferenceGraph interferenceOf(ArrayRef<Lifetime> lifetimes) {

@@ -16,9 +16,9 @@ namespace kfuse::passes {
 
 /// Groups of ops and what must run before what. A throw-away view: it holds no IR of its own.
 ///
-/// Groups start as single ops and merge. The order of groups stays topological through merges by
-/// local repair: only groups between the merged ones move (Pearce and Kelly, A Dynamic Topological
-/// Sort Algorithm for Directed Acyclic Graphs, 2006).
+/// Groups start as single ops, merge and split. A group's vertex is that of one of its ops. The order of groups stays
+/// topological through merges by local repair: only groups between the merged ones move (Pearce and Kelly, A Dynamic
+/// Topological Sort Algorithm for Directed Acyclic Graphs, 2006).
 class OpGraph {
 public:
   using Vertex = unsigned;
@@ -33,20 +33,30 @@ public:
   bool sort();
 
   /// The group that holds `op` now.
-  Vertex groupOf(mlir::Operation *op) const { return groups.lookup(op); }
+  Vertex groupOf(mlir::Operation *op) const { return groups[number.lookup(op)]; }
   /// The ops of a group, in their first order.
   llvm::ArrayRef<mlir::Operation *> opsOf(Vertex group) const { return members[group]; }
   /// Neighbours, in topological order.
   llvm::SmallVector<Vertex> producersOf(Vertex group) const;
   llvm::SmallVector<Vertex> consumersOf(Vertex group) const;
+  /// Whether `a` comes first in the topological order.
+  bool isBefore(Vertex a, Vertex b) const { return position[a] < position[b]; }
   /// All groups, in topological order.
   llvm::SmallVector<Vertex> order() const;
 
-  /// `from`, `to` and every group on a path between them: what must merge with them, or a cycle would
+  /// The groups and every other on a path between two of them: what must merge with them, or a cycle would
   /// arise. In topological order.
-  llvm::SmallVector<Vertex> closure(Vertex from, Vertex to) const;
-  /// Makes the groups of a closure one, and returns it.
+  llvm::SmallVector<Vertex> closure(llvm::ArrayRef<Vertex> among) const;
+  /// Whether `to` must run after `from`.
+  bool isReachable(Vertex from, Vertex to) const;
+  /// Place of `op` in the first order.
+  unsigned numberOf(mlir::Operation *op) const { return number.lookup(op); }
+  /// Makes the groups of a closure one, and returns it. Two groups without a path between them merge too.
   Vertex merge(llvm::ArrayRef<Vertex> closed);
+  /// Takes a group apart: `parts`, in an order they can run in, become groups of their own.
+  llvm::SmallVector<Vertex> split(Vertex group, llvm::ArrayRef<llvm::SmallVector<mlir::Operation *>> parts);
+  /// `op` is no longer run by a group: what waits for it waits for what it waited for.
+  void dissolve(mlir::Operation *op);
 
 private:
   using Graph = boost::adjacency_list<boost::setS, boost::vecS, boost::bidirectionalS>;
@@ -54,13 +64,18 @@ private:
   /// Everything reachable from the starts within positions [first, last], the starts included.
   std::vector<bool> reachable(llvm::ArrayRef<Vertex> starts, bool forward, size_t first, size_t last) const;
   llvm::SmallVector<Vertex> sorted(llvm::SmallVector<Vertex> vertices) const;
+  /// Gives a group the edges of its ops.
+  void reconnect(Vertex group);
+  /// Puts a group that lies elsewhere in the order behind `place`; what lies between makes room.
+  void moveBehind(Vertex place, Vertex group);
 
   Graph graph;
+  std::vector<llvm::SmallVector<Vertex, 4>> before, after;      ///< Edges between ops, by their numbers.
   std::vector<llvm::SmallVector<mlir::Operation *, 2>> members; ///< Empty once merged into another.
   std::vector<size_t> position;                                 ///< Of each vertex in the order.
   std::vector<Vertex> sequence;                                 ///< The order; merged vertices stay as holes.
-  llvm::DenseMap<mlir::Operation *, Vertex> groups;
-  llvm::DenseMap<mlir::Operation *, unsigned> number; ///< Of each op in the first order.
+  llvm::DenseMap<mlir::Operation *, unsigned> number;           ///< Of each op in the first order.
+  std::vector<Vertex> groups;                                   ///< Of each op, by its number.
 };
 
 /// Lifetimes as closed intervals of steps.

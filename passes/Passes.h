@@ -9,6 +9,9 @@
 
 namespace kfuse::passes {
 
+/// Erases the ops of a block whose results nobody reads.
+void eraseDead(mlir::Block &block);
+
 /// --kfuse-simplify: canonical forms, and decomposed ops recognised again.
 std::unique_ptr<mlir::Pass> createSimplifyPass();
 
@@ -16,6 +19,10 @@ std::unique_ptr<mlir::Pass> createSimplifyPass();
 /// a cost model, those that no template takes whole. Each op carries `kfuse.attention = <n>`, the
 /// number of its region, so that people can be told which kernels belong together.
 std::unique_ptr<mlir::Pass> createInlineAttentionPass(const ir::CostModel *model = nullptr);
+
+/// --kfuse-merge-products: products that run side by side (Q, K and V; gate and up; heads) become one where
+/// the estimate says that it pays (products/Parallel.h).
+std::unique_ptr<mlir::Pass> createMergeProductsPass(const ir::CostModel &model);
 
 /// --kfuse-split-prepare: what depends on parameters and constants alone moves into @prepare.
 std::unique_ptr<mlir::Pass> createSplitPreparePass();

@@ -12,9 +12,11 @@ namespace kfuse::passes {
 void buildPipeline(OpPassManager &manager, const ir::CostModel &model, const PipelineOptions &options) {
   if (options.simplify)
     manager.addNestedPass<func::FuncOp>(createSimplifyPass());
+  manager.addNestedPass<func::FuncOp>(createInlineAttentionPass(&model));
+  if (options.simplify)
+    manager.addNestedPass<func::FuncOp>(createMergeProductsPass(model));
   manager.addPass(createSplitPreparePass());
   // From here on @prepare and @main are compiled alike.
-  manager.addNestedPass<func::FuncOp>(createInlineAttentionPass(&model));
   manager.addNestedPass<func::FuncOp>(createFusePass(model));
   manager.addNestedPass<func::FuncOp>(createPlanMemoryPass());
 }

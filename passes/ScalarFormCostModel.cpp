@@ -34,13 +34,14 @@ FusionDecision ScalarFormCostModel::accepts(mlir::Block &region) const {
   return FusionDecision::yes();
 }
 
-double ScalarFormCostModel::estimateUs(mlir::Block &region) const {
-  double bytes = 0;
+KernelCost ScalarFormCostModel::cost(mlir::Block &region) const {
+  KernelCost cost;
   for (mlir::Value input : region.getArguments())
-    bytes += static_cast<double>(bytesOf(input));
+    cost.bytes += static_cast<double>(bytesOf(input));
   for (mlir::Value output : region.getTerminator()->getOperands())
-    bytes += static_cast<double>(bytesOf(output));
-  return device.launchUs + bytes / device.memoryBytesPerUs;
+    cost.bytes += static_cast<double>(bytesOf(output));
+  cost.us = device.launchUs + cost.bytes / device.memoryBytesPerUs;
+  return cost;
 }
 
 } // namespace kfuse::passes

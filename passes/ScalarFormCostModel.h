@@ -15,7 +15,7 @@ public:
   const ir::Target &target() const override { return device; }
   ir::FusionDecision accepts(mlir::Block &region) const override;
   /// Bytes at the device's bandwidth, one read of each input.
-  double estimateUs(mlir::Block &region) const override;
+  ir::KernelCost cost(mlir::Block &region) const override;
 
 private:
   const ir::Target &device;

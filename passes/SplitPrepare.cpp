@@ -1,5 +1,8 @@
 // @main(inputs, parameters, states) -> @prepare(parameters) -> (prepared), run once per weight set, and
 // @main(inputs, parameters, states, prepared).
+#include "passes/SplitPrepare.h"
+
+#include "passes/Fixed.h"
 #include "passes/Generated.h"
 #include "passes/Passes.h"
 
@@ -18,10 +21,9 @@ namespace {
 
 class Splitter {
 public:
-  explicit Splitter(func::FuncOp main) : main(main), body(main.getBody().front()) {}
+  explicit Splitter(func::FuncOp main) : main(main), body(main.getBody().front()), fixed(fixedValues(main)) {}
 
   void run() {
-    findFixed();
     findPrepared();
     if (prepared.empty())
       return;
@@ -31,21 +33,6 @@ public:
   }
 
 private:
-  StringRef roleOf(BlockArgument argument) {
-    auto role = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), roleAttrName);
-    return role ? role.getValue() : "input";
-  }
-
-  /// Values that are the same in every run.
-  void findFixed() {
-    for (BlockArgument argument : body.getArguments())
-      if (roleOf(argument) == "parameter")
-        fixed.insert(argument);
-    for (Operation &op : body.without_terminator())
-      if (llvm::all_of(op.getOperands(), [&](Value operand) { return fixed.contains(operand); }))
-        fixed.insert(op.result_begin(), op.result_end());
-  }
-
   void findPrepared() {
     for (Operation &op : body.without_terminator())
       if (!fixed.contains(op.getResult(0)))
@@ -133,7 +120,7 @@ private:
         op.erase();
     BitVector unused(main.getNumArguments());
     for (BlockArgument argument : body.getArguments())
-      if (argument.use_empty() && roleOf(argument) == "parameter")
+      if (argument.use_empty() && roleOf(main, argument) == "parameter")
         unused.set(argument.getArgNumber());
     main.eraseArguments(unused);
   }
@@ -156,11 +143,13 @@ struct SplitPreparePass : PassWrapper<SplitPreparePass, OperationPass<ModuleOp>>
       return signalPassFailure();
     }
     if (!getOperation().lookupSymbol("prepare"))
-      Splitter(main).run();
+      splitPrepare(main);
   }
 };
 
 } // namespace
+
+void splitPrepare(func::FuncOp main) { Splitter(main).run(); }
 
 std::unique_ptr<Pass> createSplitPreparePass() { return std::make_unique<SplitPreparePass>(); }
 

@@ -1,9 +1,12 @@
 #include "passes/fuse/Partition.h"
 
-#include "ir/IndexMath.h"
-#include "ir/RegionScalars.h"
+#include "passes/fuse/LayoutPlan.h"
+#include "passes/fuse/MinCut.h"
+#include "passes/fuse/OpNames.h"
 
 #include "mlir/IR/Diagnostics.h"
+
+#include <algorithm>
 
 using namespace mlir;
 using namespace kfuse::ir;
@@ -11,17 +14,20 @@ using namespace kfuse::ir;
 namespace kfuse::passes {
 namespace {
 
+/// A merge saves at least this.
+constexpr double worthUs = 1e-6;
+/// More than a few groups between two are another part of the model, not a diamond.
+constexpr size_t largestClosure = 8;
+/// A value with more readers (a table of all layers) joins none of them.
+constexpr size_t mostSiblings = 8;
+
 std::optional<OpKind> kindOf(Operation *op) {
   auto fusable = dyn_cast<FusableOpInterface>(op);
   return fusable ? std::make_optional(fusable.getOpKind()) : std::nullopt;
 }
 
-/// "matmul", or "matmul 'layers.0.q_proj'" where the model names the node.
-std::string nameOf(Operation *op) {
-  std::string name = op->getName().stripDialect().str();
-  if (auto location = dyn_cast<NameLoc>(op->getLoc()))
-    name += " '" + location.getName().str() + "'";
-  return name;
+bool hasKind(ArrayRef<Operation *> ops, std::optional<OpKind> kind) {
+  return llvm::any_of(ops, [&](Operation *op) { return kindOf(op) == kind; });
 }
 
 /// The op a group is known by: its product, else its row reduction, else its last.
@@ -33,187 +39,70 @@ Operation *mainOp(ArrayRef<Operation *> ops) {
   return ops.back();
 }
 
-/// Whether address `index` of a tensor of `shape` is linear in the domain.
-bool isStrided(AffineMap index, ArrayRef<int64_t> shape, const Domain &domain) {
-  SmallVector<int64_t> strides;
-  int64_t offset = 0;
-  AffineExpr address = simplifyIndex(linearise(index.getResults(), shape, index.getContext()), domain.extents);
-  return index.getNumSymbols() == 0 && linearForm(address, domain.rank(), strides, offset);
-}
-
-bool readsWithStrides(Block &body) {
-  Result<ScalarGraph> graph = scalariseRegion(body);
-  return graph && llvm::all_of(graph->nodes, [&](const ScalarNode &node) {
-           return node.kind != ScalarNode::Kind::Load ||
-                  (node.guards.empty() && isStrided(node.map, graph->inputs[node.input].shape, graph->domain));
-         });
-}
-
-bool writesWithStrides(Block &body) {
-  Result<ScalarGraph> graph = scalariseRegion(body);
-  return graph && llvm::all_of(graph->outputs, [&](const ScalarOutput &output) {
-           return isStrided(output.map, output.shape, graph->domain);
-         });
-}
-
-/// A state is read through its old value only before its update: not inside the same region.
-bool readsUpdatedState(Block &body) {
-  for (auto update : body.getOps<StateUpdateOp>())
-    if (!update.getState().hasOneUse())
-      return true;
-  return false;
+SmallVector<Operation *> anchorsOf(ArrayRef<Operation *> ops, Operation *otherwise) {
+  SmallVector<Operation *> anchors;
+  for (Operation *op : ops)
+    if (auto kind = kindOf(op); kind == OpKind::Contraction || kind == OpKind::RowReduction)
+      anchors.push_back(op);
+  return anchors.empty() ? SmallVector<Operation *>{otherwise} : anchors;
 }
 
 } // namespace
 
 Partition::Partition(Block &block, const CostModel &model)
-    : block(block), model(model), transparency(block), regions(transparency) {}
+    : block(block), transparency(block), regions(transparency), costs(regions, model),
+      windows(transparency, regions, model) {}
 
 LogicalResult Partition::run() {
-  materialiseReturned();
-  for (Operation &op : block.without_terminator())
-    if (!transparency.isTransparent(&op) && !isa<ConstantOp>(op) && failed(settleLayout(&op)))
-      return failure();
-  buildGraph();
-  if (failed(orderStateUpdates()))
+  LayoutPlan layout(block, transparency, regions, costs);
+  if (failed(layout.run()))
     return failure();
+  buildGraph(layout.units());
+  if (failed(orderStateUpdates(layout.units())))
+    return failure();
+  unfused = totals();
 
-  auto growAll = [&](auto isWanted) {
-    for (Operation *unit : units)
-      if (Traits traits = traitsOf(unit); isWanted(traits)) {
-        growDown(graph->groupOf(unit));
-        if (traits.hasRows)
-          growUp(graph->groupOf(unit));
-      }
-  };
-  growAll([](const Traits &traits) { return traits.hasProduct; });
-  growAll([](const Traits &traits) { return traits.hasRows; });
-  growAll([](const Traits &) { return true; });
+  for (Vertex group : graph->order())
+    considerAround(group);
+  mergeAll();
+  // Each round begins where the last one ended; few graphs change in the second.
+  constexpr int mostRounds = 4;
+  for (int round = 0; round < mostRounds && (recompute() | searchWindows() | recut()); ++round)
+    mergeAll();
   return success();
 }
 
-FusionDecision Partition::accepts(ArrayRef<Operation *> members) const {
-  BuiltRegion region = regions.build(members);
-  if (readsUpdatedState(region.body()))
-    return FusionDecision::no("one reads the value of a state that the other overwrites");
-  return model.accepts(region.body());
+SmallVector<Operation *> Partition::opsOf(ArrayRef<Vertex> closed) const {
+  SmallVector<Operation *> ops;
+  for (Vertex group : closed)
+    ops.append(graph->opsOf(group).begin(), graph->opsOf(group).end());
+  llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return ops;
 }
 
-//===- Layout --------------------------------------------------------------------------------===//
+//===- The graph -----------------------------------------------------------------------------===//
 
-/// What the function returns must be in memory.
-void Partition::materialiseReturned() {
-  for (Value returned : block.getTerminator()->getOperands())
-    if (Operation *op = peelReshapes(returned).getDefiningOp(); op && !isa<ConstantOp>(op))
-      transparency.materialise(op);
-}
-
-/// Decides, for the layout in front of one op, what its region absorbs and what is written to memory
-/// first; `op` becomes a unit.
-LogicalResult Partition::settleLayout(Operation *op) {
-  if (!settled.insert(op).second)
-    return success();
-  FusionDecision decision = accepts(op);
-  if (!decision)
-    decision = materialiseOperands(op, decision);
-  else if (kindOf(op) == OpKind::Contraction)
-    preferStoredOperands(op);
-  if (!decision)
-    return op->emitError() << "no kernel template of " << model.target().name << " takes " << nameOf(op) << ": "
-                           << decision.reason();
-  // Layout that is now written to memory is computed by regions of its own, before this one.
-  for (Value operand : op->getOperands()) {
-    SmallVector<Operation *> written;
-    transparency.forEachSource(operand, [&](Value source) {
-      if (source.getDefiningOp() && !isa<ConstantOp>(source.getDefiningOp()))
-        written.push_back(source.getDefiningOp());
-    });
-    for (Operation *source : written)
-      if (failed(settleLayout(source)))
-        return failure();
-  }
-  units.push_back(op);
-  return success();
-}
-
-/// The refused op reads one operand's layout from memory, then several, until a template takes it.
-FusionDecision Partition::materialiseOperands(Operation *op, const FusionDecision &refusal) {
-  SmallVector<Operation *> layouts;
-  for (Value operand : op->getOperands())
-    if (Operation *layout = peelReshapes(operand).getDefiningOp();
-        transparency.isTransparent(layout) && !llvm::is_contained(layouts, layout))
-      layouts.push_back(layout);
-  for (Operation *layout : layouts) {
-    transparency.materialise(layout);
-    if (accepts(op))
-      return FusionDecision::yes();
-    transparency.absorb(layout);
-  }
-  for (Operation *layout : layouts)
-    transparency.materialise(layout);
-  return layouts.empty() ? refusal : accepts(op);
-}
-
-/// A product whose operand would be read otherwise than with plain strides may be better served by
-/// memory:
-/// - where the operand's producer can write it in the product's order with plain strides: heads
-///   [B, H, S, D] -> [B, S, H*D] behind attention are written, not read, in their new order;
-/// - where a copy and a product of plain operands cost less: keys joined from a cache and new ones.
-void Partition::preferStoredOperands(Operation *product) {
-  for (Value operand : product->getOperands()) {
-    Operation *layout = peelReshapes(operand).getDefiningOp();
-    BuiltRegion absorbed = regions.build(product);
-    if (!transparency.isTransparent(layout) || readsWithStrides(absorbed.body()))
-      continue;
-    transparency.materialise(layout);
-    SmallVector<Operation *> together{layout};
-    if (Operation *producer = producerOf(layout))
-      together.insert(together.begin(), producer);
-    bool isWritten = together.size() == 2 && accepts(together) && writesWithStrides(regions.build(together).body());
-    if (!accepts(product) || !(isWritten || isCheaperCopied(product, layout, model.estimateUs(absorbed.body()))))
-      transparency.absorb(layout);
-  }
-}
-
-/// The op whose result a chain of transparent layout ops moves.
-Operation *Partition::producerOf(Operation *layout) const {
-  Operation *producer = layout;
-  do
-    producer = producer->getNumOperands() == 1 ? producer->getOperand(0).getDefiningOp() : nullptr;
-  while (transparency.isTransparent(producer));
-  return producer && !isa<ConstantOp>(producer) ? producer : nullptr;
-}
-
-bool Partition::isCheaperCopied(Operation *product, Operation *layout, double absorbedUs) const {
-  if (!accepts(layout))
-    return false;
-  return model.estimateUs(regions.build(product).body()) + model.estimateUs(regions.build(layout).body()) < absorbedUs;
-}
-
-//===- Groups --------------------------------------------------------------------------------===//
-
-void Partition::buildGraph() {
-  llvm::sort(units, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+void Partition::buildGraph(ArrayRef<Operation *> units) {
   graph.emplace(units);
   for (Operation *unit : units)
     for (Value operand : unit->getOperands())
       transparency.forEachSource(operand, [&](Value source) {
-        if (Operation *producer = source.getDefiningOp(); producer && !isa<ConstantOp>(producer))
+        Operation *producer = source.getDefiningOp();
+        if (producer && isa<ConstantOp>(producer))
+          return;
+        if (producer)
           graph->addEdge(producer, unit);
+        if (!llvm::is_contained(readers[source], unit))
+          readers[source].push_back(unit);
       });
 }
 
 /// Whoever reads a state's old value runs before its update.
-LogicalResult Partition::orderStateUpdates() {
-  llvm::DenseMap<Value, SmallVector<Operation *>> readers;
-  for (Operation *unit : units)
-    for (Value operand : unit->getOperands())
-      transparency.forEachSource(operand, [&](Value source) { readers[source].push_back(unit); });
+LogicalResult Partition::orderStateUpdates(ArrayRef<Operation *> units) {
   for (Operation *unit : units)
     if (auto update = dyn_cast<StateUpdateOp>(unit))
       for (Operation *reader : readers[peelReshapes(update.getState())])
-        if (reader != unit)
-          graph->addEdge(reader, unit);
+        graph->addEdge(reader, unit);
   if (graph->sort())
     return success();
   for (Operation *unit : units)
@@ -222,117 +111,290 @@ LogicalResult Partition::orderStateUpdates() {
   llvm_unreachable("without state updates the order of the block is topological");
 }
 
-Partition::Traits Partition::traitsOf(ArrayRef<Operation *> ops) const {
-  Traits traits;
-  for (Operation *op : ops) {
-    std::optional<OpKind> kind = kindOf(op);
-    int64_t points = cast<RankedTensorType>(op->getResult(0).getType()).getNumElements();
-    if (kind == OpKind::RowReduction)
-      points = std::max(points, cast<RankedTensorType>(op->getOperand(0).getType()).getNumElements());
-    if (kind == OpKind::StateUpdate)
-      points = cast<RankedTensorType>(op->getOperand(1).getType()).getNumElements();
-    traits.hasProduct |= kind == OpKind::Contraction;
-    traits.hasRows |= kind == OpKind::RowReduction;
-    traits.isOpaque |= !kind;
-    traits.points = std::max(traits.points, points);
-    traits.flops += kind ? cast<FusableOpInterface>(op).getFlops() : 0;
-  }
-  return traits;
-}
-
 //===- Merging -------------------------------------------------------------------------------===//
 
-void Partition::growDown(Vertex group) {
-  for (bool grown = true; grown;) {
-    grown = false;
-    for (Vertex consumer : graph->consumersOf(group))
-      if (std::optional<Vertex> merged = tryMerge(group, consumer)) {
-        group = *merged;
-        grown = true;
-        break;
-      }
-  }
-}
-
-void Partition::growUp(Vertex group) {
-  for (bool grown = true; grown;) {
-    grown = false;
-    for (Vertex producer : llvm::reverse(graph->producersOf(group)))
-      if (std::optional<Vertex> merged = tryMerge(producer, group)) {
-        group = *merged;
-        grown = true;
-        break;
-      }
-  }
-}
-
-std::optional<OpGraph::Vertex> Partition::tryMerge(Vertex producer, Vertex consumer) {
-  // Asked once for the groups as they are.
-  auto sizes = std::make_pair(graph->opsOf(producer).size(), graph->opsOf(consumer).size());
-  if (auto asked = refusedSizes.find({producer, consumer}); asked != refusedSizes.end() && asked->second == sizes)
-    return std::nullopt;
-  SmallVector<Vertex> closed = graph->closure(producer, consumer);
-  FusionDecision decision = mayMerge(closed);
-  if (decision)
-    return graph->merge(closed);
-  refusedSizes[{producer, consumer}] = sizes;
-  refused[{mainOp(graph->opsOf(producer)), mainOp(graph->opsOf(consumer))}] = decision.reason();
-  return std::nullopt;
-}
-
-FusionDecision Partition::mayMerge(ArrayRef<Vertex> closed) const {
-  // More than a few ops between the two are another part of the model, not a diamond.
-  constexpr size_t largestClosure = 8;
-  if (closed.size() > largestClosure)
-    return FusionDecision::no("other kernels lie between them: as one they would form a cycle");
-  SmallVector<Operation *> members;
-  Traits consumer = traitsOf(graph->opsOf(closed.back()));
-  for (Vertex group : closed) {
-    members.append(graph->opsOf(group).begin(), graph->opsOf(group).end());
-    if (group == closed.back())
+/// Merges what saves most until nothing saves.
+void Partition::mergeAll() {
+  while (!merges.empty()) {
+    Merge merge = merges.top();
+    merges.pop();
+    bool isGone = graph->opsOf(merge.a).empty() || graph->opsOf(merge.b).empty();
+    if (isGone)
       continue;
-    FusionDecision decision = mayJoin(traitsOf(graph->opsOf(group)), consumer);
-    if (!decision)
-      return group == closed.front()
-                 ? decision
-                 : FusionDecision::no("as one they would form a cycle with " + nameOf(mainOp(graph->opsOf(group))));
+    // The groups may have changed since.
+    SmallVector<Vertex> closed = graph->closure({merge.a, merge.b});
+    double saved = savedBy(closed);
+    if (saved > merge.savedUs - worthUs)
+      considerAround(graph->merge(closed));
+    else if (saved > worthUs)
+      merges.push({merge.rank, merge.first, saved, merge.a, merge.b});
   }
-  llvm::sort(members, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  return accepts(members);
 }
 
-/// Rules that need no template.
-FusionDecision Partition::mayJoin(const Traits &producer, const Traits &consumer) const {
-  if (producer.isOpaque || consumer.isOpaque)
-    return FusionDecision::no("attention is one kernel by itself");
-  if (producer.hasProduct && consumer.hasProduct)
-    return FusionDecision::no("a kernel computes one matrix product");
-  if (consumer.hasProduct)
-    return FusionDecision::no("a product reads its operands many times, so they are computed before");
-  if (producer.hasProduct && consumer.hasRows)
-    return FusionDecision::no("the consumer needs whole rows, a product's kernel holds tiles of them");
-  if (consumer.points <= producer.points)
-    return FusionDecision::yes();
-  // Computing the producer again for each element that reads it must cost less than a launch.
-  double again = static_cast<double>(producer.flops) *
-                 (static_cast<double>(consumer.points) / static_cast<double>(producer.points) - 1);
-  if (!producer.hasRows && again / model.target().f32FlopsPerUs > model.target().launchUs)
-    return FusionDecision::no("the producer would be computed " + std::to_string(consumer.points / producer.points) +
-                              " times over");
-  return FusionDecision::yes();
+void Partition::considerAround(Vertex group) {
+  for (Vertex producer : graph->producersOf(group))
+    consider(producer, group);
+  for (Vertex consumer : graph->consumersOf(group))
+    consider(group, consumer);
+  for (Vertex sibling : siblingsOf(group))
+    consider(group, sibling);
 }
 
-std::vector<FusionRefusal> Partition::refusals() const {
-  std::map<std::pair<Vertex, Vertex>, FusionRefusal> byPair;
-  for (const auto &[ops, reason] : refused) {
-    Vertex producer = graph->groupOf(ops.first), consumer = graph->groupOf(ops.second);
-    if (producer != consumer && llvm::is_contained(graph->consumersOf(producer), consumer))
-      byPair[{producer, consumer}] = {nameOf(ops.first), nameOf(ops.second), reason};
+void Partition::consider(Vertex a, Vertex b) {
+  SmallVector<Vertex> closed = graph->closure({a, b});
+  double saved = savedBy(closed);
+  if (saved <= worthUs)
+    return;
+  bool isFed = closed.size() > 2 || graph->isReachable(closed.front(), closed.back());
+  Operation *main = mainOp(opsOf(closed));
+  bool hasProduct = kindOf(main) == OpKind::Contraction, hasRows = kindOf(main) == OpKind::RowReduction;
+  int rank = !isFed ? 0 : hasProduct ? 3 : hasRows ? 2 : 1;
+  merges.push({rank, hasProduct || hasRows ? graph->numberOf(main) : 0, saved, a, b});
+}
+
+/// Other groups that read what `group` reads.
+SmallVector<OpGraph::Vertex> Partition::siblingsOf(Vertex group) const {
+  SmallVector<Vertex> siblings;
+  for (Operation *op : graph->opsOf(group))
+    for (Value operand : op->getOperands())
+      transparency.forEachSource(operand, [&](Value source) {
+        auto found = readers.find(source);
+        if (found == readers.end() || found->second.size() > mostSiblings)
+          return;
+        for (Operation *reader : found->second)
+          if (Vertex other = graph->groupOf(reader); other != group && !llvm::is_contained(siblings, other))
+            siblings.push_back(other);
+      });
+  return siblings;
+}
+
+double Partition::savedBy(ArrayRef<Vertex> closed) {
+  if (closed.size() > largestClosure)
+    return 0;
+  double apart = 0;
+  for (Vertex group : closed)
+    apart += costOf(group).us;
+  return apart - costs.of(opsOf(closed)).us;
+}
+
+//===- Corrections ---------------------------------------------------------------------------===//
+
+/// A hundredth of the kernels' time; half a launch where neither launches nor bytes become fewer: less is the
+/// estimates' noise.
+bool Partition::isBetter(const Spent &then, const Spent &now) const {
+  constexpr double part = 0.01;
+  bool savesMore = then.launches < now.launches || then.bytes < now.bytes * (1 - part);
+  double noise = savesMore ? 0 : costs.costModel().target().launchUs / 2;
+  return then.us < now.us - std::max(now.us * part, noise);
+}
+
+bool Partition::searchWindows() {
+  bool changed = false;
+  for (Vertex group : graph->order())
+    changed |= !graph->opsOf(group).empty() && searchAround(group);
+  return changed;
+}
+
+/// A group and its neighbours, the nearest first, while they are few and no other group lies between.
+SmallVector<OpGraph::Vertex> Partition::windowAround(Vertex group) const {
+  SmallVector<Vertex> window{group};
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (Vertex member : SmallVector<Vertex>(window)) {
+      SmallVector<Vertex> neighbours = graph->consumersOf(member);
+      llvm::append_range(neighbours, graph->producersOf(member));
+      llvm::append_range(neighbours, siblingsOf(member));
+      for (Vertex neighbour : neighbours) {
+        if (llvm::is_contained(window, neighbour))
+          continue;
+        SmallVector<Vertex> wider(window);
+        wider.push_back(neighbour);
+        wider = graph->closure(wider);
+        if (wider.size() > largestWindow || opsOf(wider).size() > largestWindow)
+          continue;
+        window = wider;
+        grown = true;
+      }
+    }
   }
+  return window;
+}
+
+bool Partition::searchAround(Vertex group) {
+  if (graph->opsOf(group).size() > largestWindow)
+    return false;
+  SmallVector<Vertex> window = windowAround(group);
+  SmallVector<Operation *> ops = opsOf(window);
+  Spent now;
+  for (Vertex member : window)
+    now += spent(costOf(member));
+  const WindowPartition &best = windows.best(ops, [&](Operation *op) { return mayRecompute(op); });
+  if (ops.size() < 2 || !isBetter(best.spent, now))
+    return false;
+  for (unsigned i : best.recomputed)
+    recompute(ops[i]);
+  llvm::erase_if(window, [&](Vertex member) { return graph->opsOf(member).empty(); });
+  SmallVector<SmallVector<Operation *>> parts;
+  for (const SmallVector<unsigned> &region : best.regions) {
+    parts.emplace_back();
+    for (unsigned i : region)
+      parts.back().push_back(ops[i]);
+  }
+  for (Vertex part : graph->split(graph->merge(window), parts))
+    considerAround(part);
+  return true;
+}
+
+/// Windows do this too, together with other changes, but only among a few ops.
+bool Partition::recompute() {
+  bool changed = false;
+  for (Vertex group : graph->order())
+    for (Operation *op : SmallVector<Operation *>(graph->opsOf(group))) {
+      // With one reader this is a merge or a cut.
+      if (readers.lookup(op->getResult(0)).size() < 2 || !mayRecompute(op))
+        continue;
+      changed |= tryRecompute(op) || tryRecompute(coneOf(op));
+    }
+  return changed;
+}
+
+/// `op` and what it is computed from in its group, as far as that may be computed again; `op` first.
+SmallVector<Operation *> Partition::coneOf(Operation *op) const {
+  SmallVector<Operation *> cone{op};
+  for (size_t i = 0; i < cone.size(); ++i)
+    for (Value operand : cone[i]->getOperands())
+      transparency.forEachSource(operand, [&](Value source) {
+        Operation *producer = source.getDefiningOp();
+        bool isInGroup = producer && llvm::is_contained(graph->opsOf(graph->groupOf(op)), producer);
+        if (isInGroup && mayRecompute(producer) && !llvm::is_contained(cone, producer))
+          cone.push_back(producer);
+      });
+  return cone;
+}
+
+/// Ops of one group.
+bool Partition::tryRecompute(ArrayRef<Operation *> ops) {
+  Vertex group = graph->groupOf(ops.front());
+  SmallVector<Vertex> consumers = graph->consumersOf(group);
+  SmallVector<Operation *> rest(graph->opsOf(group));
+  llvm::erase_if(rest, [&](Operation *op) { return llvm::is_contained(ops, op); });
+  Spent now = spent(costOf(group)), then;
+  for (Vertex consumer : consumers)
+    now += spent(costOf(consumer));
+
+  for (Operation *op : ops)
+    transparency.absorb(op);
+  RegionCosts trial(regions, costs.costModel());
+  if (!rest.empty())
+    then += spent(trial.of(rest));
+  for (Vertex consumer : consumers)
+    then += spent(trial.of(graph->opsOf(consumer)));
+  for (Operation *op : ops)
+    transparency.materialise(op);
+  if (!isBetter(then, now))
+    return false;
+  for (Operation *op : ops)
+    recompute(op);
+  for (Vertex consumer : consumers)
+    considerAround(consumer);
+  if (!rest.empty())
+    considerAround(group);
+  return true;
+}
+
+/// Not what must be in memory, nor what reads a state that is updated later.
+bool Partition::mayRecompute(Operation *op) const {
+  bool isCheap = kindOf(op) == OpKind::Pointwise || kindOf(op) == OpKind::Layout;
+  bool readsState = llvm::any_of(op->getOperands(), [](Value operand) {
+    return llvm::any_of(peelReshapes(operand).getUsers(), [](Operation *user) { return isa<StateUpdateOp>(user); });
+  });
+  return isCheap && !readsState && !transparency.isReturned(op->getResult(0));
+}
+
+/// From now on each region that reads `op` computes it.
+void Partition::recompute(Operation *op) {
+  transparency.absorb(op);
+  graph->dissolve(op);
+  costs.forget();
+  SmallVector<Operation *> reading = readers.lookup(op->getResult(0));
+  for (Value operand : op->getOperands())
+    transparency.forEachSource(operand, [&](Value source) {
+      SmallVector<Operation *> &sourceReaders = readers[source];
+      llvm::erase(sourceReaders, op);
+      for (Operation *reader : reading)
+        if (!llvm::is_contained(sourceReaders, reader))
+          sourceReaders.push_back(reader);
+    });
+}
+
+/// Cuts neighbours again that are too large for a window: greedy merging may have drawn the line where many
+/// bytes cross.
+bool Partition::recut() {
+  bool changed = false;
+  for (Vertex upper : graph->order())
+    for (Vertex lower : graph->consumersOf(upper))
+      if (recut(upper, lower)) {
+        changed = true;
+        break; // The neighbours are others now.
+      }
+  return changed;
+}
+
+bool Partition::recut(Vertex upper, Vertex lower) {
+  SmallVector<Vertex> closed = graph->closure({upper, lower});
+  SmallVector<Operation *> ops = opsOf(closed);
+  if (closed.size() != 2 || ops.size() <= largestWindow)
+    return false;
+  ArrayRef<Operation *> above = graph->opsOf(upper), below = graph->opsOf(lower);
+  Cut cut = minCut(ops, anchorsOf(above, above.front()), anchorsOf(below, below.back()), transparency);
+  if (cut.upper.empty() || cut.lower.empty())
+    return false;
+  Spent now = spent(costOf(upper)), then = spent(costs.of(cut.upper));
+  now += spent(costOf(lower));
+  then += spent(costs.of(cut.lower));
+  if (!isBetter(then, now))
+    return false;
+  for (Vertex part : graph->split(graph->merge(closed), {cut.upper, cut.lower}))
+    considerAround(part);
+  return true;
+}
+
+//===- Reports -------------------------------------------------------------------------------===//
+
+FusionTotals Partition::totals() {
+  Spent all;
+  for (Vertex group : graph->order())
+    all += spent(costOf(group));
+  return {all.launches, all.bytes, all.us};
+}
+
+std::vector<FusionRefusal> Partition::refusals() {
   std::vector<FusionRefusal> list;
-  for (auto &[pair, refusal] : byPair)
-    list.push_back(std::move(refusal));
+  for (Vertex producer : graph->order())
+    for (Vertex consumer : graph->consumersOf(producer))
+      list.push_back({nameOf(mainOp(graph->opsOf(producer))), nameOf(mainOp(graph->opsOf(consumer))),
+                      whyApart(producer, consumer)});
   return list;
+}
+
+/// The rule behind a refusal where there is one, else what the templates or the estimates say.
+std::string Partition::whyApart(Vertex producer, Vertex consumer) {
+  ArrayRef<Operation *> above = graph->opsOf(producer), below = graph->opsOf(consumer);
+  SmallVector<Vertex> closed = graph->closure({producer, consumer});
+  if (hasKind(above, std::nullopt) || hasKind(below, std::nullopt))
+    return "attention is one kernel by itself";
+  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction))
+    return "a kernel computes one matrix product, or two of one left operand";
+  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::RowReduction))
+    return "the consumer needs whole rows, a product's kernel holds tiles of them";
+  if (closed.size() > largestClosure)
+    return "other kernels lie between them: as one they would form a cycle";
+  const RegionCost &together = costs.of(opsOf(closed));
+  if (together.decision)
+    return "estimated slower as one kernel";
+  if (closed.size() > 2)
+    return "as one they would form a cycle with " + nameOf(mainOp(graph->opsOf(closed[1])));
+  return together.decision.reason();
 }
 
 } // namespace kfuse::passes

@@ -37,6 +37,20 @@ void Transparency::forEachSource(Value value, llvm::function_ref<void(Value)> vi
   }
 }
 
+bool Transparency::isReturned(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return user->hasTrait<OpTrait::IsTerminator>() || (isa<ReshapeOp>(user) && isReturned(user->getResult(0)));
+  });
+}
+
+bool Transparency::isReadOutside(Value value, ArrayRef<Operation *> members) const {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isTransparent(user))
+      return isReadOutside(user->getResult(0), members);
+    return !llvm::is_contained(members, user);
+  });
+}
+
 namespace {
 
 /// One region under construction.
@@ -54,7 +68,7 @@ public:
     SmallVector<Value> yielded;
     for (Operation *member : members)
       for (Value result : member->getResults())
-        if (isUsedOutside(result)) {
+        if (transparency.isReadOutside(result, members)) {
           region.outputs.push_back(result);
           yielded.push_back(mapping.lookup(result));
         }
@@ -87,15 +101,6 @@ private:
 
   bool isStoredOutside(Value value) const {
     return transparency.isStored(value) && !memberSet.contains(peelReshapes(value).getDefiningOp());
-  }
-
-  /// Whether another region, a view of the result or the function's end reads `value`.
-  bool isUsedOutside(Value value) const {
-    return llvm::any_of(value.getUsers(), [&](Operation *user) {
-      if (memberSet.contains(user))
-        return false;
-      return !transparency.isTransparent(user) || isUsedOutside(user->getResult(0));
-    });
   }
 
   const Transparency &transparency;

@@ -83,21 +83,18 @@ func.func @no_cycle(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>, %w: tensor<8x8xf32
 
 // -----
 
-// Reshapes of values in memory cost no kernel and stay outside; a transpose is absorbed by each reader.
+// Reshapes of values in memory cost no kernel and stay outside; a transpose is absorbed. Two readers of one
+// tensor are one kernel that reads it once.
 // CHECK-LABEL: @views
 // CHECK: %[[VIEW:.*]] = kfuse.reshape %arg0
-// CHECK-NEXT: kfuse.fused %[[VIEW]]
+// CHECK-NEXT: %[[BOTH:.*]]:2 = kfuse.fused %[[VIEW]]
 // CHECK-NEXT: ^bb0
 // CHECK-NEXT: kfuse.transpose
 // CHECK-NEXT: kfuse.exp
-// CHECK-NEXT: kfuse.yield
-// CHECK: kfuse.fused %[[VIEW]]
-// CHECK-NEXT: ^bb0
-// CHECK-NEXT: kfuse.transpose
 // CHECK-NEXT: kfuse.reduce
 // CHECK-NEXT: kfuse.yield
-// CHECK: %[[OUT:.*]] = kfuse.reshape
-// CHECK: return %[[OUT]]
+// CHECK: %[[OUT:.*]] = kfuse.reshape %[[BOTH]]#0
+// CHECK: return %[[OUT]], %[[BOTH]]#1
 func.func @views(%x: tensor<4x6xf32>) -> (tensor<24xf32>, tensor<3xf32>) {
   %0 = kfuse.reshape %x : (tensor<4x6xf32>) -> tensor<8x3xf32>
   %1 = kfuse.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<8x3xf32>) -> tensor<3x8xf32>
@@ -161,4 +158,42 @@ func.func @state(%cache: tensor<2x16x8xf32> {kfuse.role = "state", kfuse.name = 
   %2 = kfuse.neg %1 : (tensor<2x16x8xf32>) -> tensor<2x16x8xf32>
   %3 = kfuse.exp %cache : (tensor<2x16x8xf32>) -> tensor<2x16x8xf32>
   return %1, %2, %3 : tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>
+}
+
+// -----
+
+// A result is written where its caller wants it: what is returned twice is copied once.
+// CHECK-LABEL: @twice
+// CHECK: %[[FIRST:.*]] = kfuse.fused %arg0
+// CHECK: kfuse.exp
+// CHECK: %[[SECOND:.*]] = kfuse.fused %[[FIRST]]
+// CHECK-NEXT: ^bb0(%[[IN:.*]]: tensor<4x6xf32>):
+// CHECK-NEXT: kfuse.yield %[[IN]]
+// CHECK: return %[[FIRST]], %[[SECOND]]
+func.func @twice(%x: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  %0 = kfuse.exp %x : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %0, %0 : tensor<4x6xf32>, tensor<4x6xf32>
+}
+
+// -----
+
+// A value that two kernels read is computed in both where that costs less than to store and load it.
+// CHECK-LABEL: @again
+// CHECK: kfuse.fused %arg0
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: kfuse.cast
+// CHECK-NEXT: kfuse.softmax
+// CHECK-NEXT: kfuse.yield
+// CHECK: kfuse.fused %arg0
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: kfuse.cast
+// CHECK-NEXT: kfuse.transpose
+// CHECK-NEXT: kfuse.softmax
+// CHECK-NEXT: kfuse.yield
+func.func @again(%x: tensor<512x512xf16>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+  %0 = kfuse.cast %x : (tensor<512x512xf16>) -> tensor<512x512xf32>
+  %1 = kfuse.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = kfuse.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %3 = kfuse.softmax %2 : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  return %1, %3 : tensor<512x512xf32>, tensor<512x512xf32>
 }

@@ -69,11 +69,23 @@ TEST_CASE("merging closures never makes a cycle and keeps a topological order") 
       OpGraph::Vertex a = graph.groupOf(list[from]), b = graph.groupOf(list[to]);
       if (a == b)
         continue;
-      auto closed = graph.closure(a, b);
+      auto closed = graph.closure({a, b});
       CHECK(closed.front() == a);
       CHECK(closed.back() == b);
       graph.merge(closed);
     }
+
+    // Some groups fall apart again, at any place of the order of their ops.
+    for (OpGraph::Vertex vertex : graph.order())
+      if (size_t size = graph.opsOf(vertex).size(); size > 1 && random() % 2) {
+        auto members = graph.opsOf(vertex);
+        size_t place = 1 + random() % (size - 1);
+        llvm::SmallVector<mlir::Operation *> upper(members.take_front(place)), lower(members.drop_front(place));
+        auto parts = graph.split(vertex, {upper, lower});
+        CHECK(graph.opsOf(parts[0]) == llvm::ArrayRef(upper));
+        CHECK(graph.opsOf(parts[1]) == llvm::ArrayRef(lower));
+        CHECK(graph.isBefore(parts[0], parts[1]));
+      }
 
     std::vector<OpGraph::Vertex> group;
     for (mlir::Operation *op : list)
@@ -89,6 +101,24 @@ TEST_CASE("merging closures never makes a cycle and keeps a topological order") 
     for (auto [from, to] : edges.list)
       CHECK(place[group[from]] <= place[group[to]]);
   }
+}
+
+TEST_CASE("what waits for a dissolved op waits for what it waited for") {
+  ParsedModule parsed(chainText(4));
+  std::vector<mlir::Operation *> list;
+  for (mlir::Operation &op : parsed.body().without_terminator())
+    list.push_back(&op);
+  OpGraph graph(list);
+  for (int to : {1, 2, 3})
+    graph.addEdge(list[to - 1], list[to]);
+  REQUIRE(graph.sort());
+  OpGraph::Vertex lower = graph.merge({graph.groupOf(list[1]), graph.groupOf(list[2])});
+  graph.dissolve(list[1]);
+  CHECK(graph.opsOf(lower) == llvm::ArrayRef(list[2]));
+  CHECK(graph.producersOf(lower) == llvm::SmallVector<OpGraph::Vertex>{0});
+  CHECK(graph.order() == llvm::SmallVector<OpGraph::Vertex>{0, lower, 3});
+  CHECK(graph.isReachable(0, 3));
+  CHECK_FALSE(graph.isReachable(3, 0));
 }
 
 TEST_CASE("a cycle has no order") {

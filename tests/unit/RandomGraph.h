@@ -2,24 +2,25 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
 
 namespace kfuse::test {
 
-/// A function @main of about `size` ops over small f32 tensors: elementwise ops with and without
-/// broadcasting, rows, products, layout and constants, whose values are used any number of times.
+/// A function @main of about `size` ops over small f32 tensors, each dimension `scale` times as long: elementwise ops
+/// with and without broadcasting, rows, products, layout and constants, whose values are used any number of times.
 class RandomGraph {
 public:
-  explicit RandomGraph(unsigned seed, int size = 24) : random(seed) {
-    addArgument({8}, "parameter");
-    addArgument({8, 8}, "parameter");
-    addArgument({1, 6, 8}, "parameter");
+  explicit RandomGraph(unsigned seed, int size = 24, int scale = 1) : random(seed), scale(scale) {
+    addArgument({8 * scale}, "parameter");
+    addArgument({8 * scale, 8 * scale}, "parameter");
+    addArgument({1, 6 * scale, 8 * scale}, "parameter");
     constant("1.5");
-    addArgument({6, 8}, "input");
-    addArgument({4, 6, 8}, "input");
-    addArgument({4, 6, 8}, "input");
+    addArgument({6 * scale, 8 * scale}, "input");
+    addArgument({4 * scale, 6 * scale, 8 * scale}, "input");
+    addArgument({4 * scale, 6 * scale, 8 * scale}, "input");
     for (int i = 0; i < size; ++i)
       addOp();
   }
@@ -110,7 +111,7 @@ private:
       static const char *const binary[] = {"add", "sub", "mul", "max"};
       Value y = pick();
       Dims joined;
-      if (broadcast(x.shape, y.shape, joined) && count(joined) <= 4096)
+      if (broadcast(x.shape, y.shape, joined) && count(joined) <= largest(4096))
         emit(binary[random() % 4], {x, y}, joined);
       return;
     }
@@ -196,7 +197,7 @@ private:
       return emit("slice", {x}, shape, "{offsets = " + list(offsets) + ", strides = " + list(strides) + "}");
     }
     default: {
-      if (shape.empty() || count(shape) > 1024)
+      if (shape.empty() || count(shape) > largest(1024))
         return;
       int axis = static_cast<int>(random() % shape.size());
       shape[axis] *= 2;
@@ -205,14 +206,17 @@ private:
     }
   }
 
-  static int count(const Dims &shape) {
-    int product = 1;
+  static std::int64_t count(const Dims &shape) {
+    std::int64_t product = 1;
     for (int size : shape)
       product *= size;
     return product;
   }
 
+  std::int64_t largest(std::int64_t elements) const { return elements * scale * scale * scale; }
+
   std::mt19937 random;
+  int scale;
   std::vector<Value> values;
   std::string arguments, body;
   int next = 0;

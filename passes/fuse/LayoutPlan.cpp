@@ -1,0 +1,143 @@
+#include "passes/fuse/LayoutPlan.h"
+
+#include "ir/IndexMath.h"
+#include "ir/RegionScalars.h"
+#include "passes/fuse/OpNames.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+/// Whether address `index` of a tensor of `shape` is linear in the domain.
+bool isStrided(AffineMap index, ArrayRef<int64_t> shape, const Domain &domain) {
+  SmallVector<int64_t> strides;
+  int64_t offset = 0;
+  AffineExpr address = simplifyIndex(linearise(index.getResults(), shape, index.getContext()), domain.extents);
+  return index.getNumSymbols() == 0 && linearForm(address, domain.rank(), strides, offset);
+}
+
+bool readsWithStrides(Block &body) {
+  Result<ScalarGraph> graph = scalariseRegion(body);
+  return graph && llvm::all_of(graph->nodes, [&](const ScalarNode &node) {
+           return node.kind != ScalarNode::Kind::Load ||
+                  (node.guards.empty() && isStrided(node.map, graph->inputs[node.input].shape, graph->domain));
+         });
+}
+
+bool writesWithStrides(Block &body) {
+  Result<ScalarGraph> graph = scalariseRegion(body);
+  return graph && llvm::all_of(graph->outputs, [&](const ScalarOutput &output) {
+           return isStrided(output.map, output.shape, graph->domain);
+         });
+}
+
+} // namespace
+
+LogicalResult LayoutPlan::run() {
+  materialiseReturned();
+  for (Operation &op : block.without_terminator())
+    if (!transparency.isTransparent(&op) && !isa<ConstantOp>(op) && failed(settle(&op)))
+      return failure();
+  llvm::sort(found, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  costs.forget();
+  return success();
+}
+
+/// What the function returns must be in memory.
+void LayoutPlan::materialiseReturned() {
+  for (Value returned : block.getTerminator()->getOperands())
+    if (Operation *op = peelReshapes(returned).getDefiningOp(); op && !isa<ConstantOp>(op))
+      transparency.materialise(op);
+}
+
+/// Transparency changes all the time here: nothing is kept.
+RegionCost LayoutPlan::costOf(ArrayRef<Operation *> members) const {
+  return RegionCosts(regions, costs.costModel()).of(members);
+}
+
+/// Decides, for the layout in front of one op, what its region absorbs and what is written to memory
+/// first; `op` becomes a unit.
+LogicalResult LayoutPlan::settle(Operation *op) {
+  if (!settled.insert(op).second)
+    return success();
+  FusionDecision decision = costOf(op).decision;
+  if (!decision) {
+    if (FusionDecision withCopies = materialiseOperands(op))
+      decision = withCopies;
+  } else if (auto fusable = dyn_cast<FusableOpInterface>(op); fusable && fusable.getOpKind() == OpKind::Contraction) {
+    preferStoredOperands(op);
+  }
+  if (!decision)
+    return op->emitError() << "no kernel template of " << costs.costModel().target().name << " takes " << nameOf(op)
+                           << ": " << decision.reason();
+  // Layout that is now written to memory is computed by regions of its own, before this one.
+  for (Value operand : op->getOperands()) {
+    SmallVector<Operation *> written;
+    transparency.forEachSource(operand, [&](Value source) {
+      if (source.getDefiningOp() && !isa<ConstantOp>(source.getDefiningOp()))
+        written.push_back(source.getDefiningOp());
+    });
+    for (Operation *source : written)
+      if (failed(settle(source)))
+        return failure();
+  }
+  found.push_back(op);
+  return success();
+}
+
+/// The refused op reads one operand's layout from memory, then several, until a template takes it.
+FusionDecision LayoutPlan::materialiseOperands(Operation *op) {
+  SmallVector<Operation *> layouts;
+  for (Value operand : op->getOperands())
+    if (Operation *layout = peelReshapes(operand).getDefiningOp();
+        transparency.isTransparent(layout) && !llvm::is_contained(layouts, layout))
+      layouts.push_back(layout);
+  for (Operation *layout : layouts) {
+    transparency.materialise(layout);
+    if (costOf(op).decision)
+      return FusionDecision::yes();
+    transparency.absorb(layout);
+  }
+  for (Operation *layout : layouts)
+    transparency.materialise(layout);
+  return costOf(op).decision;
+}
+
+/// A product whose operand would be read otherwise than with plain strides may be better served by
+/// memory:
+/// - where the operand's producer can write it in the product's order with plain strides: heads
+///   [B, H, S, D] -> [B, S, H*D] behind attention are written, not read, in their new order;
+/// - where a copy and a product of plain operands cost less: keys joined from a cache and new ones.
+void LayoutPlan::preferStoredOperands(Operation *product) {
+  for (Value operand : product->getOperands()) {
+    Operation *layout = peelReshapes(operand).getDefiningOp();
+    BuiltRegion absorbed = regions.build(product);
+    if (!transparency.isTransparent(layout) || readsWithStrides(absorbed.body()))
+      continue;
+    double absorbedUs = costOf(product).us;
+    transparency.materialise(layout);
+    double storedUs = costOf(product).us, copyUs = costOf(layout).us;
+    SmallVector<Operation *> together{layout};
+    if (Operation *producer = producerOf(layout))
+      together.insert(together.begin(), producer);
+    bool isWritten = together.size() == 2 && costOf(product).decision && costOf(together).decision &&
+                     writesWithStrides(regions.build(together).body());
+    if (!isWritten && storedUs + copyUs >= absorbedUs)
+      transparency.absorb(layout);
+  }
+}
+
+/// The op whose result a chain of transparent layout ops moves.
+Operation *LayoutPlan::producerOf(Operation *layout) const {
+  Operation *producer = layout;
+  do
+    producer = producer->getNumOperands() == 1 ? producer->getOperand(0).getDefiningOp() : nullptr;
+  while (transparency.isTransparent(producer));
+  return producer && !isa<ConstantOp>(producer) ? producer : nullptr;
+}
+
+} // namespace kfuse::passes

@@ -1,0 +1,37 @@
+// Which layout is an address inside a kernel, and which is written to memory first.
+#pragma once
+
+#include "passes/fuse/RegionCosts.h"
+
+namespace kfuse::passes {
+
+/// Settles the layout in front of every op of a block. What is left are the units of fusion: ops that some
+/// region computes, once.
+class LayoutPlan {
+public:
+  /// Changes `transparency`, which `costs` sees.
+  LayoutPlan(mlir::Block &block, Transparency &transparency, RegionBuilder &regions, RegionCosts &costs)
+      : block(block), transparency(transparency), regions(regions), costs(costs) {}
+
+  /// Failure after an error that names an op which no template takes, even alone.
+  llvm::LogicalResult run();
+  /// In block order.
+  llvm::ArrayRef<mlir::Operation *> units() const { return found; }
+
+private:
+  void materialiseReturned();
+  llvm::LogicalResult settle(mlir::Operation *op);
+  ir::FusionDecision materialiseOperands(mlir::Operation *op);
+  void preferStoredOperands(mlir::Operation *product);
+  mlir::Operation *producerOf(mlir::Operation *layout) const;
+  RegionCost costOf(llvm::ArrayRef<mlir::Operation *> members) const;
+
+  mlir::Block &block;
+  Transparency &transparency;
+  RegionBuilder &regions;
+  RegionCosts &costs;
+  llvm::SmallVector<mlir::Operation *> found;
+  llvm::DenseSet<mlir::Operation *> settled;
+};
+
+} // namespace kfuse::passes

@@ -1,0 +1,62 @@
+#include "passes/fuse/RegionCosts.h"
+
+#include "passes/Generated.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+/// A state is read through its old value only before its update: not inside the same region.
+bool readsUpdatedState(Block &body) {
+  for (auto update : body.getOps<StateUpdateOp>())
+    if (!update.getState().hasOneUse())
+      return true;
+  return false;
+}
+
+/// Whether an op of the region computes `value` from what comes in.
+bool isComputedInside(Value value) {
+  auto op = value.getDefiningOp<FusableOpInterface>();
+  if (!op || op.getOpKind() == OpKind::Contraction)
+    return false;
+  bool moves = op.getOpKind() == OpKind::Layout || op.getOpKind() == OpKind::Generator;
+  return (!moves && !isGenerated(value)) || llvm::any_of(op->getOperands(), isComputedInside);
+}
+
+/// A product reads an element of its operands once for every tile of its result; estimates count none of
+/// the work to compute it again each time.
+bool computesOperands(Block &body) {
+  return llvm::any_of(body.without_terminator(), [](Operation &op) {
+    auto fusable = dyn_cast<FusableOpInterface>(op);
+    return fusable && fusable.getOpKind() == OpKind::Contraction && llvm::any_of(op.getOperands(), isComputedInside);
+  });
+}
+
+FusionDecision decide(Block &body, const CostModel &model) {
+  if (readsUpdatedState(body))
+    return FusionDecision::no("one reads the value of a state that the other overwrites");
+  if (computesOperands(body))
+    return FusionDecision::no("a product reads its operands many times, so they are computed before");
+  return model.accepts(body);
+}
+
+} // namespace
+
+const RegionCost &RegionCosts::of(ArrayRef<Operation *> members) {
+  auto [found, isNew] = known.try_emplace(members.vec());
+  RegionCost &answer = found->second;
+  if (!isNew)
+    return answer;
+  BuiltRegion region = regions.build(members);
+  answer.decision = decide(region.body(), model);
+  if (answer.decision) {
+    KernelCost cost = model.cost(region.body());
+    answer.us = cost.us;
+    answer.bytes = cost.bytes;
+  }
+  return answer;
+}
+
+} // namespace kfuse::passes
