@@ -2,6 +2,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <map>
@@ -70,18 +71,25 @@ int64_t packOffsets(llvm::MutableArrayRef<PackedBuffer> buffers) {
                             [&](unsigned i) { return buffers[i].bytes * span(i); },
                             [&](unsigned i) { return -int64_t{buffers[i].lifetime.first}; }};
   std::vector<int64_t> best;
+  const int64_t bound = mostLiveBytes(buffers);
   int64_t smallest = std::numeric_limits<int64_t>::max();
   for (const Weight &weight : weights) {
     Order order(buffers.size());
     std::iota(order.begin(), order.end(), 0U);
     llvm::stable_sort(order, [&](unsigned a, unsigned b) { return weight(a) > weight(b); });
-    int64_t peak = packInOrder(buffers, order, interference);
-    if (peak >= smallest)
-      continue;
-    smallest = peak;
-    best.clear();
-    for (const PackedBuffer &buffer : buffers)
-      best.push_back(buffer.offset);
+    // Again and again with the buffers at the top placed first.
+    constexpr int mostRounds = 16;
+    for (int round = 0; round < mostRounds && smallest > bound; ++round) {
+      int64_t peak = packInOrder(buffers, order, interference);
+      if (peak < smallest) {
+        smallest = peak;
+        best.clear();
+        for (const PackedBuffer &buffer : buffers)
+          best.push_back(buffer.offset);
+      }
+      std::stable_partition(order.begin(), order.end(),
+                            [&](unsigned i) { return buffers[i].offset + buffers[i].bytes == peak; });
+    }
   }
   for (auto [buffer, offset] : llvm::zip_equal(buffers, best))
     buffer.offset = offset;
