@@ -51,15 +51,15 @@ struct LlamaDims {
 
 /// x [batch, tokens, d]: RMSNorm, rotary embedding, causal grouped-query attention, RMSNorm, SwiGLU; a
 /// residual around each half. Touvron et al., 2023. Parameters "cos" and "sin" [tokens, headSize / 2]
-/// hold the rotary angles of each position.
+/// hold the rotary angles of each position. With more than one layer, each one's names begin "layers.N.".
 Result<Graph> llamaPrefill(std::int64_t batch, std::int64_t tokens, const LlamaDims &dims = {},
-                           DType type = DType::BF16);
+                           DType type = DType::BF16, std::int64_t layers = 1);
 
 /// The same block for one token of each sequence, x [batch, 1, d], after position [batch] (i64) others.
 /// States "k_cache" and "v_cache" [batch, keyHeads, cacheLength, headSize] get the token's key and value
 /// at its position, in place, and are read up to it; what lies behind must be finite (zeros at first).
 /// "cos" and "sin" are tables [cacheLength, headSize / 2].
 Result<Graph> llamaDecode(std::int64_t batch, std::int64_t cacheLength, const LlamaDims &dims = {},
-                          DType type = DType::BF16);
+                          DType type = DType::BF16, std::int64_t layers = 1);
 
 } // namespace kfuse::examples

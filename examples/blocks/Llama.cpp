@@ -1,22 +1,57 @@
-// A Llama decoder block: over a whole prompt, and over one token with a cache.
+// Llama decoder blocks, one or a stack: over a whole prompt, and over one token with a cache.
 //
 // Attention is grouped: dimension keyHeads runs beside dimension `group`, the query heads that share one
 // key head, so that no key or value is ever copied per query head.
 #include "examples/blocks/Blocks.h"
 #include "examples/blocks/Layers.h"
 
+#include <utility>
+#include <vector>
+
 namespace kfuse::examples {
 namespace {
 
-class LlamaBlock {
+class LlamaBlocks {
 public:
-  LlamaBlock(const LlamaDims &dims, DType type) : dims(dims), type(type), group(dims.queryHeads / dims.keyHeads) {}
+  LlamaBlocks(const LlamaDims &dims, DType type) : dims(dims), type(type), group(dims.queryHeads / dims.keyHeads) {}
 
-  Result<Graph> prefill(std::int64_t batch, std::int64_t tokens) {
+  Result<Graph> prefill(std::int64_t batch, std::int64_t tokens, std::int64_t layers) {
     Tensor x = g.input("x", type, {batch, tokens, dims.d});
     Tensor cos = table("cos", tokens), sin = table("sin", tokens);
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      beginLayer(layer, layers);
+      x = prefillLayer(x, cos, sin, batch, tokens);
+    }
+    g.output("y", x);
+    return g.build();
+  }
 
-    Tensor h = rmsNorm(g, x, "input_layernorm", dims.d);
+  Result<Graph> decode(std::int64_t batch, std::int64_t cacheLength, std::int64_t layers) {
+    Tensor x = g.input("x", type, {batch, 1, dims.d});
+    Tensor position = g.input("position", DType::I64, {batch});
+    auto here = [&](const Tensor &angles) { // Of each sequence's position.
+      return g.reshape(g.gather(angles, position), {batch, 1, 1, dims.headSize / 2});
+    };
+    Tensor cos = here(table("cos", cacheLength)), sin = here(table("sin", cacheLength));
+    std::vector<std::pair<std::string, Tensor>> caches;
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      beginLayer(layer, layers);
+      x = decodeLayer(x, cos, sin, position, batch, cacheLength, caches);
+    }
+    g.output("y", x);
+    for (const auto &[name, cache] : caches)
+      g.output(name, cache);
+    return g.build();
+  }
+
+private:
+  /// One block has its checkpoint's names, a stack has them per layer.
+  void beginLayer(std::int64_t layer, std::int64_t layers) {
+    prefix = layers == 1 ? "" : "layers." + std::to_string(layer) + ".";
+  }
+
+  Tensor prefillLayer(const Tensor &x, const Tensor &cos, const Tensor &sin, std::int64_t batch, std::int64_t tokens) {
+    Tensor h = rmsNorm(g, x, prefix + "input_layernorm", dims.d);
     auto heads = [&](const Tensor &rows, std::int64_t perKey) { // [batch, keyHeads, perKey, tokens, headSize]
       Tensor split = g.reshape(rows, {batch, tokens, dims.keyHeads, perKey, dims.headSize});
       return g.transpose(split, {0, 2, 3, 1, 4});
@@ -26,42 +61,33 @@ public:
     Tensor v = heads(values(h), 1);
     Tensor seen = attention(g, q, k, v, causalMask(g, tokens), dims.headSize);
     Tensor merged = g.reshape(g.transpose(seen, {0, 3, 1, 2, 4}), {batch, tokens, dims.queryHeads * dims.headSize});
-    g.output("y", finish(x, merged));
-    return g.build();
+    return finish(x, merged);
   }
 
-  Result<Graph> decode(std::int64_t batch, std::int64_t cacheLength) {
+  Tensor decodeLayer(const Tensor &x, const Tensor &cos, const Tensor &sin, const Tensor &position, std::int64_t batch,
+                     std::int64_t cacheLength, std::vector<std::pair<std::string, Tensor>> &caches) {
     const Shape cacheShape{batch, dims.keyHeads, cacheLength, dims.headSize};
-    Tensor x = g.input("x", type, {batch, 1, dims.d});
-    Tensor position = g.input("position", DType::I64, {batch});
-    auto here = [&](const Tensor &angles) { // Of each sequence's position.
-      return g.reshape(g.gather(angles, position), {batch, 1, 1, dims.headSize / 2});
-    };
-    Tensor cos = here(table("cos", cacheLength)), sin = here(table("sin", cacheLength));
-
-    Tensor h = rmsNorm(g, x, "input_layernorm", dims.d);
+    Tensor h = rmsNorm(g, x, prefix + "input_layernorm", dims.d);
     auto heads = [&](const Tensor &row, std::int64_t perKey) {
       return g.reshape(row, {batch, dims.keyHeads, perKey, dims.headSize});
     };
     Tensor q = g.rotary(heads(queries(h), group), cos, sin);
     Tensor kRow = g.rotary(heads(keys(h), 1), cos, sin), vRow = heads(values(h), 1);
-    Tensor k = g.updateState(g.state("k_cache", type, cacheShape), kRow, position, 2);
-    Tensor v = g.updateState(g.state("v_cache", type, cacheShape), vRow, position, 2);
+    Tensor k = g.updateState(g.state(prefix + "k_cache", type, cacheShape), kRow, position, 2);
+    Tensor v = g.updateState(g.state(prefix + "v_cache", type, cacheShape), vRow, position, 2);
     Tensor written = g.pointwise("le", {g.iota(DType::I64, {cacheLength}, 0), g.reshape(position, {batch, 1, 1, 1})});
     Tensor seen = attention(g, q, k, v, written, dims.headSize);
-    g.output("y", finish(x, g.reshape(seen, {batch, 1, dims.queryHeads * dims.headSize})));
-    g.output("k_cache", k);
-    g.output("v_cache", v);
-    return g.build();
+    caches.emplace_back(prefix + "k_cache", k);
+    caches.emplace_back(prefix + "v_cache", v);
+    return finish(x, g.reshape(seen, {batch, 1, dims.queryHeads * dims.headSize}));
   }
 
-private:
   Tensor table(const char *name, std::int64_t positions) {
     return g.parameter(name, type, {positions, dims.headSize / 2});
   }
 
   Tensor project(const Tensor &h, const std::string &name, std::int64_t heads) {
-    return linear(g, h, "self_attn." + name, dims.d, heads * dims.headSize, Bias::No);
+    return linear(g, h, prefix + "self_attn." + name, dims.d, heads * dims.headSize, Bias::No);
   }
   Tensor queries(const Tensor &h) { return project(h, "q_proj", dims.queryHeads); }
   Tensor keys(const Tensor &h) { return project(h, "k_proj", dims.keyHeads); }
@@ -69,17 +95,18 @@ private:
 
   /// What follows attention: the output projection and the SwiGLU MLP.
   Tensor finish(const Tensor &x, const Tensor &seen) {
-    Tensor out = linear(g, seen, "self_attn.o_proj", dims.queryHeads * dims.headSize, dims.d, Bias::No);
+    Tensor out = linear(g, seen, prefix + "self_attn.o_proj", dims.queryHeads * dims.headSize, dims.d, Bias::No);
     Tensor y = g.add(x, out);
-    Tensor h = rmsNorm(g, y, "post_attention_layernorm", dims.d);
-    Tensor gate = g.silu(linear(g, h, "mlp.gate_proj", dims.d, dims.hidden, Bias::No));
-    Tensor up = linear(g, h, "mlp.up_proj", dims.d, dims.hidden, Bias::No);
-    return g.add(y, linear(g, g.mul(gate, up), "mlp.down_proj", dims.hidden, dims.d, Bias::No));
+    Tensor h = rmsNorm(g, y, prefix + "post_attention_layernorm", dims.d);
+    Tensor gate = g.silu(linear(g, h, prefix + "mlp.gate_proj", dims.d, dims.hidden, Bias::No));
+    Tensor up = linear(g, h, prefix + "mlp.up_proj", dims.d, dims.hidden, Bias::No);
+    return g.add(y, linear(g, g.mul(gate, up), prefix + "mlp.down_proj", dims.hidden, dims.d, Bias::No));
   }
 
   LlamaDims dims;
   DType type;
   std::int64_t group; ///< Query heads of one key head.
+  std::string prefix; ///< Of the layer's parameters and states.
   GraphBuilder g;
 };
 
@@ -92,16 +119,18 @@ Result<void> check(const LlamaDims &dims) {
 
 } // namespace
 
-Result<Graph> llamaPrefill(std::int64_t batch, std::int64_t tokens, const LlamaDims &dims, DType type) {
+Result<Graph> llamaPrefill(std::int64_t batch, std::int64_t tokens, const LlamaDims &dims, DType type,
+                           std::int64_t layers) {
   if (Result<void> valid = check(dims); !valid)
     return valid.error();
-  return LlamaBlock(dims, type).prefill(batch, tokens);
+  return LlamaBlocks(dims, type).prefill(batch, tokens, layers);
 }
 
-Result<Graph> llamaDecode(std::int64_t batch, std::int64_t cacheLength, const LlamaDims &dims, DType type) {
+Result<Graph> llamaDecode(std::int64_t batch, std::int64_t cacheLength, const LlamaDims &dims, DType type,
+                          std::int64_t layers) {
   if (Result<void> valid = check(dims); !valid)
     return valid.error();
-  return LlamaBlock(dims, type).decode(batch, cacheLength);
+  return LlamaBlocks(dims, type).decode(batch, cacheLength, layers);
 }
 
 } // namespace kfuse::examples

@@ -75,14 +75,17 @@ private:
 } // namespace
 
 Result<PlannedModel> planModel(ModuleOp module, const ir::Target &target, bool simplify) {
+  return planModel(module, *codegen::makeCostModel(target), {.simplify = simplify});
+}
+
+Result<PlannedModel> planModel(ModuleOp module, const ir::CostModel &costs, const passes::PipelineOptions &options) {
   PlannedModel model;
-  model.target = &target;
+  model.target = &costs.target();
   model.module = module.clone();
   FirstDiagnostic diagnostic(module.getContext());
-  std::unique_ptr<ir::CostModel> costs = codegen::makeCostModel(target);
   PassManager manager(module.getContext());
   dumpAfterPasses(manager);
-  passes::buildPipeline(manager, *costs, {.simplify = simplify});
+  passes::buildPipeline(manager, costs, options);
   if (failed(manager.run(*model.module)))
     return Error{ErrorCode::BadModel, diagnostic.message};
 

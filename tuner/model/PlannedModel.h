@@ -45,5 +45,8 @@ struct PlannedModel {
 /// Runs the passes on a copy of `module` and matches every region with a template of `target`.
 /// BadModel with the compiler's first diagnostic.
 Result<PlannedModel> planModel(mlir::ModuleOp module, const ir::Target &target, bool simplify = true);
+/// The same where `costs` decides what fuses, for its target.
+Result<PlannedModel> planModel(mlir::ModuleOp module, const ir::CostModel &costs,
+                               const passes::PipelineOptions &options);
 
 } // namespace kfuse::tuner
