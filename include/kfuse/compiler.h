@@ -69,6 +69,7 @@ struct CompileOptions {
   std::string store;           ///< Tuning store; empty: $KFUSE_STORE, else the user's cache folder.
   Effort effort = Effort::Quick;
   double seconds = 0;                             ///< For tuning all kernels together; 0: as many as the effort takes.
+  bool simplify = true;                           ///< False: the graph is fused as it is written.
   bool requireTuned = false;                      ///< Never compile: what the store lacks is a NotTuned error.
   int threads = 0;                                ///< CPU threads to run and tune with; 0: all cores.
   int device = 0;                                 ///< CUDA device ordinal.

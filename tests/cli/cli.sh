@@ -40,6 +40,9 @@ check "output that cannot be written" test $? = 8
 check "it says so" grep -q "standard output cannot be written" "$work/err"
 
 check "explain as JSON" python3 -c 'import json,sys; j=json.load(sys.stdin); assert j["kernels"] and "memory" in j' < <("$kfuse" explain "$models/llama.dynamo.onnx" --target sm_90a --json)
+check "explain says what simplification saves" grep -q "^simplified: .* (1/12[5-8]\.[0-9])" <("$kfuse" explain "$models/seqlen_head_b256.onnx" --target sm_90a)
+check "explain keeps the graph as written" test 0 = "$("$kfuse" explain "$models/seqlen_head_b256.onnx" --target sm_90a --no-simplify | grep -c "^simplified:")"
+check "explain says what fusion saves" grep -q "^fused: [0-9]* launches and .* become [0-9]* and .*; estimated " <("$kfuse" explain "$models/ffn_tiny.mlir" --target cpu)
 for model in "$models"/*.onnx "$models"/*.mlir; do
   check "explain $model within 100 columns" within_100_columns explain "$model" --target sm_90a
   check "explain $model for the CPU within 100 columns" within_100_columns explain "$model" --target cpu

@@ -1,6 +1,7 @@
 #include "Commands.h"
 #include "ModelOptions.h"
 #include "Table.h"
+#include "ir/dialect/Kfuse.h"
 #include "tuner/api/Handles.h"
 
 #include <fmt/format.h>
@@ -34,11 +35,29 @@ std::vector<Row> rowsOf(const tuner::PlannedModel &model) {
   return rows;
 }
 
+/// What the model's ops ask for as they are written.
+double flopsAsWritten(mlir::ModuleOp module) {
+  double flops = 0;
+  module.walk([&](ir::FusableOpInterface op) { flops += static_cast<double>(op.getFlops()); });
+  return flops;
+}
+
+double flopsOf(const tuner::PlannedModel &model) {
+  double flops = 0;
+  for (const tuner::PlannedKernel &kernel : model.kernels)
+    flops += kernel.region.flops * kernel.uses;
+  return flops;
+}
+
+Json totalsJson(const passes::FusionTotals &totals) {
+  return {{"launches", totals.launches}, {"bytes", totals.bytes}, {"estimate_us", totals.us}};
+}
+
 Json memoryJson(const tuner::PlannedFunction &planned) {
   return {{"arena_bytes", planned.memory.arenaBytes}, {"arena_lower_bound_bytes", planned.memory.lowerBoundBytes}};
 }
 
-std::string toJson(const tuner::PlannedModel &model) {
+std::string toJson(const tuner::PlannedModel &model, double writtenFlops) {
   Json json{{"target", model.target->name}, {"kernels", Json::array()}, {"not_fused", Json::array()}};
   for (const Row &row : rowsOf(model)) {
     const codegen::Region &region = row.kernel.region;
@@ -62,6 +81,10 @@ std::string toJson(const tuner::PlannedModel &model) {
   for (const passes::FusionRefusal &refusal : model.refusals)
     json["not_fused"].push_back(
         {{"producer", refusal.producer}, {"consumer", refusal.consumer}, {"reason", refusal.reason}});
+  passes::FusionSavings savings = passes::fusionSavings(model.main.function);
+  json["flops"] = {{"as_written", writtenFlops}, {"planned", flopsOf(model)}};
+  json["unfused"] = totalsJson(savings.unfused);
+  json["fused"] = totalsJson(savings.fused);
   json["memory"] = memoryJson(model.main);
   json["prepare_memory"] = model.prepare ? memoryJson(*model.prepare) : Json(nullptr);
   return json.dump(2) + "\n";
@@ -106,6 +129,18 @@ void printRefusals(const std::vector<passes::FusionRefusal> &refusals) {
   fmt::print("\n{}", table.str());
 }
 
+/// What simplification and fusion save, beside the graph as it is written and each op by itself.
+void printSavings(const tuner::PlannedModel &model, double writtenFlops) {
+  double flops = flopsOf(model);
+  if (flops > 0 && writtenFlops > 1.01 * flops)
+    fmt::print("simplified: {} as written, {} planned (1/{:.1f})\n", formatFlops(writtenFlops), formatFlops(flops),
+               writtenFlops / flops);
+  auto [unfused, fused] = passes::fusionSavings(model.main.function);
+  fmt::print("fused: {} launches and {} become {} and {}; estimated {} becomes {}\n", unfused.launches,
+             formatBytes(unfused.bytes), fused.launches, formatBytes(fused.bytes), formatTime(unfused.us),
+             formatTime(fused.us));
+}
+
 void printMemory(const tuner::PlannedModel &model) {
   auto line = [](std::string_view name, const passes::MemoryPlan &plan) {
     double bound = static_cast<double>(plan.lowerBoundBytes), arena = static_cast<double>(plan.arenaBytes);
@@ -125,11 +160,13 @@ int explain(const ModelOptions &options) {
   Result<Model> model = options.load();
   if (!model)
     return fail(model.error());
-  Result<tuner::PlannedModel> planned = tuner::planModel(*model->internals().model.module, **target);
+  mlir::ModuleOp module = *model->internals().model.module;
+  double writtenFlops = flopsAsWritten(module);
+  Result<tuner::PlannedModel> planned = tuner::planModel(module, **target, !options.noSimplify);
   if (!planned)
     return fail(planned.error());
   if (options.json) {
-    fmt::print("{}", toJson(*planned));
+    fmt::print("{}", toJson(*planned, writtenFlops));
     return 0;
   }
   std::size_t launches = 0;
@@ -138,6 +175,7 @@ int explain(const ModelOptions &options) {
   fmt::print("{} on {}:\n{} launches of {} distinct kernels; bounds from datasheet rates\n\n",
              options.model.substr(options.model.rfind('/') + 1), (*target)->name, launches, planned->kernels.size());
   printKernels(rowsOf(*planned), *planned->target);
+  printSavings(*planned, writtenFlops);
   printRefusals(planned->refusals);
   printMemory(*planned);
   return 0;
@@ -146,7 +184,8 @@ int explain(const ModelOptions &options) {
 } // namespace
 
 void addExplain(CLI::App &app, int &status) {
-  CLI::App *command = app.add_subcommand("explain", "What fuses and why not more, bounds and memory; needs no device");
+  CLI::App *command =
+      app.add_subcommand("explain", "What fuses, what that saves, and why not more; bounds and memory; no device");
   auto options = std::make_shared<ModelOptions>();
   options->addTo(*command);
   command->footer(

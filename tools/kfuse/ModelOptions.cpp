@@ -45,6 +45,7 @@ void ModelOptions::addTo(CLI::App &command) {
   command.add_option("--shape", shapes, "Shape of an input that is dynamic in the file: name=1x128x4096");
   command.add_option("--params", parameters, "Glob naming inputs that are fixed between runs: '*weight*'");
   command.add_flag("--tf32", tf32, "Let products of f32 cut their operands behind 10 bits, for tensor cores");
+  command.add_flag("--no-simplify", noSimplify, "Fuse the graph as it is written");
   command.add_flag("--json", json, "One JSON object on stdout and nothing else there");
 }
 

@@ -23,6 +23,7 @@ struct ModelOptions {
   int threads = 0;
   bool requireTuned = false;
   bool tf32 = false;
+  bool noSimplify = false;
   bool json = false;
 
   /// The words that set all but --json: of a process that does the same work.

@@ -280,6 +280,7 @@ int run(const RunOptions &options) {
   compileOptions.threads = options.threads;
   compileOptions.effort = static_cast<Effort>(options.tuningEffort());
   compileOptions.seconds = options.budgetSeconds;
+  compileOptions.simplify = !options.noSimplify;
   compileOptions.requireTuned = options.requireTuned;
   if (options.showsProgress())
     compileOptions.progress = [](const Progress &at) {

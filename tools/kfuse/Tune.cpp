@@ -77,7 +77,7 @@ int tune(const TuneCommand &options) {
   Result<tuner::Workbench> bench = tuner::openWorkbench(workbench);
   if (!bench)
     return fail(bench.error());
-  Result<tuner::PlannedModel> planned = tuner::planModel(*model->internals().model.module, *bench->target);
+  Result<tuner::PlannedModel> planned = tuner::planModel(*model->internals().model.module, *bench->target, !options.noSimplify);
   if (!planned)
     return fail(planned.error());
   TuneHelpers helpers(options.helperArguments());

@@ -57,7 +57,8 @@ Result<Executable> compile(const Model &model, const CompileOptions &options) {
   Result<std::unique_ptr<runtime::Device>> device = bench->openHere();
   if (!device)
     return device.error();
-  Result<tuner::PlannedModel> planned = tuner::planModel(*model.internals().model.module, *bench->target);
+  Result<tuner::PlannedModel> planned =
+      tuner::planModel(*model.internals().model.module, *bench->target, options.simplify);
   if (!planned)
     return planned.error();
 
