@@ -18,7 +18,8 @@ struct PackedBuffer {
 /// (Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020): in a fixed
 /// order, each buffer takes the smallest gap that fits it between the buffers it meets that are
 /// already placed. No single order is best, so four are tried: by size, by lifetime, by their product
-/// and by time; and each up to 16 times, what ended at the top going first. Not optimal (the problem is NP-hard): MemoryPlan reports the bound beside it.
+/// and by time; and each up to 16 times, what ended at the top going first. Not optimal (the problem is NP-hard):
+/// MemoryPlan reports the bound beside it.
 int64_t packOffsets(llvm::MutableArrayRef<PackedBuffer> buffers);
 
 /// Largest sum of bytes that live at one step.

@@ -7,7 +7,8 @@ namespace kfuse::tools {
 namespace {
 
 // Declared here so that kfuse builds without the toolkit; cublasLt.h of CUDA 12 and 13.
-constexpr int compute32F = 68, computeTf32 = 77, real32F = 0, real16F = 2, real16BF = 14, real8E4M3 = 28, real8E5M2 = 29;
+constexpr int compute32F = 68, computeTf32 = 77, real32F = 0, real16F = 2, real16BF = 14, real8E4M3 = 28,
+              real8E5M2 = 29;
 constexpr int mostAlgorithms = 64; ///< Asked for; the library offers about eight.
 constexpr int descTransA = 3, transposed = 1, descFastAccumulation = 25, preferWorkspaceBytes = 1;
 

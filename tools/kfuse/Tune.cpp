@@ -77,7 +77,8 @@ int tune(const TuneCommand &options) {
   Result<tuner::Workbench> bench = tuner::openWorkbench(workbench);
   if (!bench)
     return fail(bench.error());
-  Result<tuner::PlannedModel> planned = tuner::planModel(*model->internals().model.module, *bench->target, !options.noSimplify);
+  Result<tuner::PlannedModel> planned =
+      tuner::planModel(*model->internals().model.module, *bench->target, !options.noSimplify);
   if (!planned)
     return fail(planned.error());
   TuneHelpers helpers(options.helperArguments());
