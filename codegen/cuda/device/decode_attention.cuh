@@ -222,30 +222,32 @@ template <class Config, class Body> struct DecodeAttention {
     }
   }
 
-  /// Factors that bring `number` parts to one maximum, in `factors[part][row]`; that maximum and the total weight.
-  static __device__ __forceinline__ void findFactors(const Part *parts, int number, float *factors, float *total,
-                                                     float *highest) {
-    for (int at = threadIdx.x; at < number * rows; at += threads)
-      factors[at] = parts[at / rows].maximum[at % rows];
-    __syncthreads();
-    if (threadIdx.x < rows) {
-      float most = -infinity;
-      for (int part = 0; part < number; ++part)
-        most = fmaxf(most, factors[part * rows + threadIdx.x]);
-      highest[threadIdx.x] = most;
-    }
-    __syncthreads();
+  /// Memory that blocks share to put parts together.
+  struct Factors {
+    static constexpr int most = warps > Config::splits ? warps : Config::splits;
+    float part[most * rows];   ///< What brings a part's row to the highest maximum.
+    float weight[most * rows]; ///< Of a part's row.
+    float maximum[rows], total[rows];
+  };
+
+  /// Maxima and weights of `number` parts are read at once: from other blocks, each read takes 0.7 us.
+  static __device__ __forceinline__ void findFactors(const Part *parts, int number, Factors &factors) {
     for (int at = threadIdx.x; at < number * rows; at += threads) {
-      float base = highest[at % rows] == -infinity ? 0.0f : highest[at % rows];
-      factors[at] = powerOfTwo(factors[at] - base);
+      factors.part[at] = parts[at / rows].maximum[at % rows];
+      factors.weight[at] = parts[at / rows].weight[at % rows];
     }
     __syncthreads();
     if (threadIdx.x < rows) {
-      float sum = 0;
-#pragma unroll 4
-      for (int part = 0; part < number; ++part)
-        sum += factors[part * rows + threadIdx.x] * parts[part].weight[threadIdx.x];
-      total[threadIdx.x] = sum;
+      float highest = -infinity, sum = 0;
+      for (int at = threadIdx.x; at < number * rows; at += rows)
+        highest = fmaxf(highest, factors.part[at]);
+      const float base = highest == -infinity ? 0.0f : highest;
+      for (int at = threadIdx.x; at < number * rows; at += rows) {
+        factors.part[at] = powerOfTwo(factors.part[at] - base);
+        sum += factors.part[at] * factors.weight[at];
+      }
+      factors.maximum[threadIdx.x] = highest;
+      factors.total[threadIdx.x] = sum;
     }
     __syncthreads();
   }
@@ -279,21 +281,20 @@ template <class Config, class Body> struct DecodeAttention {
     takeTiles();
     __syncthreads(); // The tiles' memory is free.
     Part *parts = reinterpret_cast<Part *>(dynamicShared());
-    constexpr int most = warps > Config::splits ? warps : Config::splits;
-    __shared__ float factors[most * rows], total[rows], highest[rows];
+    __shared__ Factors factors;
     leavePart(parts[warp]);
     __syncthreads();
-    findFactors(parts, warps, factors, total, highest);
+    findFactors(parts, warps, factors);
     if constexpr (Config::splits == 1) {
-      addParts(parts, warps, factors,
-               [&](int row, int d, const Vector<float, 4> &sum) { store(row, d, sum, total[row]); });
+      addParts(parts, warps, factors.part,
+               [&](int row, int d, const Vector<float, 4> &sum) { store(row, d, sum, factors.total[row]); });
     } else {
       Part &mine = partials[pair * Config::splits + Index(blockIdx.y)];
-      addParts(parts, warps, factors, [&](int row, int d, const Vector<float, 4> &sum) {
+      addParts(parts, warps, factors.part, [&](int row, int d, const Vector<float, 4> &sum) {
         *reinterpret_cast<Vector<float, 4> *>(&mine.values[row][d]) = sum;
       });
       if (threadIdx.x < rows)
-        mine.maximum[threadIdx.x] = highest[threadIdx.x], mine.weight[threadIdx.x] = total[threadIdx.x];
+        mine.maximum[threadIdx.x] = factors.maximum[threadIdx.x], mine.weight[threadIdx.x] = factors.total[threadIdx.x];
       __shared__ unsigned before;
       __syncthreads();
       if (threadIdx.x == 0)
@@ -302,9 +303,9 @@ template <class Config, class Body> struct DecodeAttention {
       if (before != Config::splits - 1)
         return;
       const Part *all = partials + pair * Config::splits;
-      findFactors(all, Config::splits, factors, total, highest);
-      addParts(all, Config::splits, factors,
-               [&](int row, int d, const Vector<float, 4> &sum) { store(row, d, sum, total[row]); });
+      findFactors(all, Config::splits, factors);
+      addParts(all, Config::splits, factors.part,
+               [&](int row, int d, const Vector<float, 4> &sum) { store(row, d, sum, factors.total[row]); });
       if (threadIdx.x == 0)
         arrivals[pair] = 0;
     }
