@@ -59,7 +59,7 @@ report = json.load(open(sys.argv[1]))
 assert list(report) == ["device", "kernels", "arena_bytes", "arena_lower_bound_bytes", "total_us", "seconds"], report.keys()
 for kernel in report["kernels"]:
     assert list(kernel) == ["name", "ops", "template", "config", "regime", "bound_us", "measured_us", "roofline_percent",
-                            "candidates", "failed", "from_cache"], kernel.keys()
+                            "candidates", "failed", "ruled_out", "stop", "advice", "from_cache"], kernel.keys()
     assert kernel["measured_us"] > 0 and not kernel["from_cache"] and kernel["candidates"] > 0
 P
 check "tune is quiet on stderr" test ! -s "$work/err"

@@ -54,9 +54,7 @@ void ModelOptions::addTuningTo(CLI::App &command) {
   command.add_option("--effort", effort, "quick: up to 8 candidates a kernel; full: up to 40")
       ->check(CLI::IsMember({"quick", "full"}))
       ->capture_default_str();
-  command
-      .add_option("--budget", budgetSeconds,
-                  "Time for the whole model, shared by its kernels: 60s, 5m; else the effort's")
+  command.add_option("--budget", budgetSeconds, "Time for the whole model: 60s, 5m; else the effort's own")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
                                         CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME"))
       ->check(CLI::PositiveNumber);
