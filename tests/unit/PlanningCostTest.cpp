@@ -7,8 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
+#include <ctime>
 #include <map>
 #include <string>
 
@@ -18,17 +17,16 @@ namespace {
 
 struct Planning {
   double seconds = 0;
-  std::size_t ops = 0, kernels = 0, launches = 0;
+  std::size_t kernels = 0, launches = 0;
 };
 
 Planning planned(const Result<Graph> &graph, const char *target) {
   REQUIRE(graph);
   Planning planning;
   mlir::ModuleOp module = graph->internals().module.get();
-  module.walk([&](mlir::Operation *) { ++planning.ops; });
-  auto start = std::chrono::steady_clock::now();
+  std::clock_t start = std::clock(); // Processor time: what else the machine does is no matter.
   auto model = tuner::planModel(module, *ir::findTarget(target));
-  planning.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  planning.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   REQUIRE_MESSAGE(model, model.error().message);
   planning.kernels = model->kernels.size();
   for (const tuner::PlannedKernel &kernel : model->kernels)
@@ -48,14 +46,11 @@ TEST_CASE("a Llama of 32 layers is planned in 2 s, near linearly, and its layers
       std::map<std::int64_t, Planning> byLayers;
       for (std::int64_t layers : {1, 8, 16, 32}) {
         Planning planning = planned(build(layers), target);
-        std::printf("%s %lld layers: %zu ops, %.3f s, %zu launches of %zu kernels\n", target,
-                    static_cast<long long>(layers), planning.ops, planning.seconds, planning.launches,
-                    planning.kernels);
         byLayers[layers] = planning;
       }
       CHECK(byLayers[32].seconds < 2);
-      // Twice the layers take twice the time; three times allows for a busy machine.
-      CHECK(byLayers[32].seconds < 3 * std::max(byLayers[16].seconds, 0.1));
+      // Twice the layers take twice the time, up to what caches and the clock make of it.
+      CHECK(byLayers[32].seconds < 3 * std::max(byLayers[16].seconds, 0.05));
       // What only the first or the last layer has, and nothing for each one more.
       CHECK(byLayers[32].kernels == byLayers[8].kernels);
       CHECK(byLayers[32].kernels <= byLayers[1].kernels + 4);

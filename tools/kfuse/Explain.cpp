@@ -185,7 +185,7 @@ int explain(const ModelOptions &options) {
 
 void addExplain(CLI::App &app, int &status) {
   CLI::App *command =
-      app.add_subcommand("explain", "What fuses, what that saves, and why not more; bounds and memory; no device");
+      app.add_subcommand("explain", "What fuses, what it saves, why not more; bounds and memory; no device");
   auto options = std::make_shared<ModelOptions>();
   options->addTo(*command);
   command->footer(
