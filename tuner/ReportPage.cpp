@@ -127,7 +127,8 @@ std::string number(double value) { return fmt::format("{:g}", value); }
 
 std::string row(const KernelReport &kernel, std::size_t index, double total) {
   std::string text = cell(std::to_string(index + 1), std::to_string(index + 1));
-  text += cell(escaped(kernel.ops), kernel.ops, "ops");
+  std::string advice = kernel.advice.empty() ? "" : fmt::format("<small>{} would help</small>", escaped(kernel.advice));
+  text += cell(escaped(kernel.ops) + advice, kernel.ops, "ops");
   text += cell(fmt::format("<i class=\"{0}\"></i>{0}", toString(kernel.bound.regime)),
                std::string(toString(kernel.bound.regime)), "regime");
   text += cell(formatDuration(kernel.bound.boundUs), number(kernel.bound.boundUs));
@@ -146,6 +147,7 @@ std::string row(const KernelReport &kernel, std::size_t index, double total) {
   text += cell(kernel.fromCache ? "store" : std::to_string(kernel.candidates),
                std::to_string(kernel.fromCache ? 0 : kernel.candidates));
   text += cell(std::to_string(kernel.failed), std::to_string(kernel.failed));
+  text += cell(std::string(toString(kernel.stop)), std::string(toString(kernel.stop)), "stop");
   text += cell(breakable(kernel.config), kernel.config, "config");
   return "<tr>" + text + "</tr>\n";
 }
@@ -153,7 +155,7 @@ std::string row(const KernelReport &kernel, std::size_t index, double total) {
 std::string table(const TuneReport &report) {
   std::string head;
   for (const char *name :
-       {"#", "fused", "regime", "bound", "measured", "of roof", "of run", "uses", "tried", "bad", "config"})
+       {"#", "fused", "regime", "bound", "measured", "of roof", "of run", "uses", "tried", "bad", "stop", "config"})
     head += fmt::format("<th scope=\"col\"><button>{}</button></th>", name);
   std::string rows;
   for (std::size_t i = 0; i < report.kernels.size(); ++i)

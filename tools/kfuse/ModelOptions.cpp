@@ -65,14 +65,21 @@ void ModelOptions::addTuningTo(CLI::App &command) {
       ->capture_default_str();
 }
 
-std::vector<std::string> ModelOptions::arguments() const {
-  std::vector<std::string> words{model, "--target", target, "--effort", effort, "--threads", std::to_string(threads)};
-  for (const std::string &shape : shapes)
-    words.insert(words.end(), {"--shape", shape});
-  for (const std::string &glob : parameters)
-    words.insert(words.end(), {"--params", glob});
-  if (!store.empty())
-    words.insert(words.end(), {"--store", store});
+std::vector<std::string> wordsOf(const CLI::App &command, const std::set<std::string> &leftOut) {
+  std::vector<std::string> words{command.get_name()};
+  for (const CLI::Option *option : command.get_options()) {
+    const bool isPositional = option->get_lnames().empty();
+    const std::string name = isPositional ? "" : option->get_lnames().front();
+    if (option->count() == 0 || leftOut.contains(name))
+      continue;
+    const bool isFlag = option->get_items_expected_max() == 0;
+    for (const std::string &value : option->results()) {
+      if (!isPositional)
+        words.push_back("--" + name);
+      if (!isFlag)
+        words.push_back(value);
+    }
+  }
   return words;
 }
 

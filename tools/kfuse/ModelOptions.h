@@ -6,6 +6,7 @@
 
 #include <CLI/App.hpp>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,6 @@ struct ModelOptions {
   bool noSimplify = false;
   bool json = false;
 
-  /// The words that set all but --json: of a process that does the same work.
-  std::vector<std::string> arguments() const;
   void addTo(CLI::App &command);
   void addTuningTo(CLI::App &command);
   bool showsProgress() const; ///< On a terminal, where it disturbs no program.
@@ -36,6 +35,9 @@ struct ModelOptions {
   tuner::TuneOptions tuning() const;
   tuner::Effort tuningEffort() const;
 };
+
+/// The words that give `command` the options it was given, but for those `leftOut`, for a process that does the same.
+std::vector<std::string> wordsOf(const CLI::App &command, const std::set<std::string> &leftOut);
 
 /// Rewrites one line of the terminal as the search goes on.
 void showProgress(const tuner::Progress &at);

@@ -28,19 +28,14 @@ bool isKept(const tuner::Store &store, const tuner::TuneReport &report) {
 }
 
 struct TuneCommand : ModelOptions {
-  std::string report;       ///< An HTML file; "": none.
-  std::string trace;        ///< A JSON file; "": none.
-  std::vector<int> devices; ///< CUDA ordinals; none: all idle ones.
+  std::string report;                   ///< An HTML file; "": none.
+  std::string trace;                    ///< A JSON file; "": none.
+  std::vector<int> devices;             ///< CUDA ordinals; none: all idle ones.
+  std::vector<std::string> helperWords; ///< The same command for a process on another GPU, but for --devices.
 
   std::vector<int> otherDevices() const {
     std::vector<int> all = devicesToTuneOn(devices);
     return {all.begin() + 1, all.end()};
-  }
-  std::vector<std::string> helperArguments() const {
-    std::vector<std::string> words = arguments();
-    words.insert(words.begin(), "tune");
-    words.emplace_back("--json");
-    return words;
   }
 };
 
@@ -81,7 +76,7 @@ int tune(const TuneCommand &options) {
       tuner::planModel(*model->internals().model.module, *bench->target, !options.noSimplify);
   if (!planned)
     return fail(planned.error());
-  TuneHelpers helpers(options.helperArguments());
+  TuneHelpers helpers(options.helperWords);
   tuner::TuneOptions tuning = options.tuning();
   if (bench->device && !bench->target->isCpu())
     tuning.onMiss = [&](std::size_t kernels) { helpers.start(options.otherDevices(), kernels - 1); };
@@ -117,7 +112,11 @@ void addTune(CLI::App &app, int &status) {
   command->footer("Examples:\n  kfuse tune block.onnx --report out.html\n  kfuse tune block.onnx --params '*weight*' "
                   "--effort full\n"
                   "  kfuse tune block.onnx --shape ids=1x128 --target cpu --json");
-  command->callback([options, &status] { status = tune(*options); });
+  command->callback([command, options, &status] {
+    options->helperWords = wordsOf(*command, {"devices", "report", "trace", "json"});
+    options->helperWords.emplace_back("--json");
+    status = tune(*options);
+  });
 }
 
 } // namespace kfuse::tools
