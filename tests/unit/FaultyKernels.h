@@ -71,7 +71,7 @@ inline std::string cudaBodyOf(Flaw flaw) {
   case Flaw::CompileError:
     return "this is no CUDA";
   case Flaw::Hang:
-    return "y[i] = 2 * v; for (volatile int forever = 1; forever;);";
+    return "y[i] = 2 * v; for (volatile float *at = x + i; *at == *at;);";
   case Flaw::Overrun:
     return "y[i] = 2 * v; y[4096] = v;";
   case Flaw::InputWrite:
