@@ -23,6 +23,7 @@ constexpr int64_t mostRows = 16;        ///< Of one mma fragment.
 constexpr int64_t mostSize = 128;       ///< Of a head: sums of 16 rows take 64 registers.
 constexpr int64_t leastKeysOfWarp = 16; ///< Of a part of the keys.
 constexpr int64_t counterGranule = 256; ///< Zeroed workspace comes in multiples of it.
+constexpr int64_t factorsBytes = 9216;  ///< Static shared memory: factors and weights of 64 parts of 16 rows.
 constexpr size_t mostCandidates = 32;
 constexpr double combineUs = 2; ///< The last block's turn.
 
@@ -429,7 +430,8 @@ public:
             TileConfig config{{"warps", warps}, {"keys", keys}, {"stages", stages}, {"splits", splits}};
             bool isTooShort = splits > 1 && splits * warps * leastKeysOfWarp > p->keys;
             bool isTooMany = splits > 1 && p->pairs() * splits > 16 * target.multiprocessors;
-            if (isTooShort || isTooMany || DecodeKernel::sharedBytes(*p, config) > target.sharedBytesPerBlock - 8192)
+            if (isTooShort || isTooMany ||
+                DecodeKernel::sharedBytes(*p, config) > target.sharedBytesPerBlock - factorsBytes)
               continue;
             ranked.emplace_back(estimate(region, *p, config, target), config);
           }
