@@ -140,13 +140,18 @@ std::string RooflinePlot::draw() {
 void RooflinePlot::drawGrid() {
   double room = (size.width - leftMargin - rightMargin) / std::log10(x.high / x.low);
   int step = room < 34 ? 2 : 1; // Decades between two labels.
-  int decade = 0;
-  for (double value = x.low; value <= x.high * 1.01; value *= 10, ++decade) {
+  const auto firstX = static_cast<int>(std::lround(std::log10(x.low))),
+             lastX = static_cast<int>(std::lround(std::log10(x.high)));
+  for (int decade = firstX; decade <= lastX; ++decade) {
+    const double value = std::pow(10, decade);
     svg.line(x(value), y.to, x(value), y.from, "grid");
-    if (decade % step == 0)
+    if ((decade - firstX) % step == 0)
       svg.text(x(value), y.from + 17, fmt::format("{:g}", value), "middle", "tick");
   }
-  for (double value = decadeAbove(y.low); value <= y.high; value *= 10) {
+  const auto firstY = static_cast<int>(std::ceil(std::log10(y.low))),
+             lastY = static_cast<int>(std::floor(std::log10(y.high)));
+  for (int decade = firstY; decade <= lastY; ++decade) {
+    const double value = std::pow(10, decade);
     svg.line(x.from, y(value), x.to, y(value), "grid");
     std::string text = formatRate(value, ""); // "1.00 T/s".
     svg.text(x.from - 7, y(value) + 4, fmt::format("{:g} {}", std::stod(text), text.substr(text.find(' ') + 1, 1)),
