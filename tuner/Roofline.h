@@ -33,9 +33,9 @@ struct Peaks {
   double f32Sustained = 0;   ///< ... and at the clock that power allows for long.
   double halfBurst = 0;
   double halfSustained = 0;
-  double launchUs = 0;   ///< Least time of any kernel.
-  bool measured = false; ///< False: the datasheet's numbers.
-  std::string remark;    ///< What raised a ceiling last; "" when nothing did.
+  double launchUs = 0;     ///< Least time of any kernel.
+  bool measured = false;   ///< False: the datasheet's numbers.
+  std::string remark = {}; ///< What raised a ceiling last; "" when nothing did.
   friend bool operator==(const Peaks &, const Peaks &) = default;
 };
 

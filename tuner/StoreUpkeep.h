@@ -31,7 +31,7 @@ struct StoreVerdict {
 /// What is to go besides rows that nothing can use: those with a broken seal, binaries of no choice.
 struct PruneOptions {
   double olderThanDays = 0; ///< 0: no row is too old.
-  std::string sku;          ///< All of this device; "": of none.
+  std::string sku = {};     ///< All of this device; "": of none.
   bool failures = false;    ///< Failed candidates, so that they are tried again.
 };
 

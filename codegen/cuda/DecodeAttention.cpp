@@ -46,9 +46,9 @@ int64_t divisorOf(AffineExpr expr, unsigned dim) {
 /// [batch..., M, D, S] for the product; the last batch dimension is the heads.
 struct DecodeProblem {
   LinearGraph scores, product;
-  Scalar query, key;           ///< Loads of `scores`.
-  Scalar value, probabilities; ///< Loads of `product`.
-  Scalar scoreProduct, valueProduct;
+  Scalar query = {}, key = {};           ///< Loads of `scores`.
+  Scalar value = {}, probabilities = {}; ///< Loads of `product`.
+  Scalar scoreProduct = {}, valueProduct = {};
   unsigned dimM = 0;
   int64_t M = 1, keys = 1, keySize = 1, valueSize = 1;
   int64_t group = 1;        ///< Neighbouring heads that share keys and values.

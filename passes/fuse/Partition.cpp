@@ -67,8 +67,12 @@ LogicalResult Partition::run() {
   mergeAll();
   // Each round begins where the last one ended; few graphs change in the second.
   constexpr int mostRounds = 4;
-  for (int round = 0; round < mostRounds && (recompute() | searchWindows() | recut()); ++round)
+  for (int round = 0; round < mostRounds; ++round) {
+    const bool recomputed = recompute(), searched = searchWindows(), cutAgain = recut();
+    if (!recomputed && !searched && !cutAgain)
+      break;
     mergeAll();
+  }
   return success();
 }
 

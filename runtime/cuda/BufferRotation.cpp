@@ -30,7 +30,8 @@ Result<BufferRotation> BufferRotation::make(const ContextRef &context, std::span
   for (void *buffer : buffers) {
     CUdeviceptr base = 0;
     std::size_t bytes = 0;
-    KFUSE_DRIVER(context->api, cuMemGetAddressRange(&base, &bytes, devicePointer(buffer)));
+    if (buffer != nullptr) // As tensors without elements have.
+      KFUSE_DRIVER(context->api, cuMemGetAddressRange(&base, &bytes, devicePointer(buffer)));
     bases.push_back(base);
     if (allocations.try_emplace(base, Allocation{bytes, setBytes}).second)
       setBytes += (bytes + alignment - 1) / alignment * alignment;
@@ -40,11 +41,13 @@ Result<BufferRotation> BufferRotation::make(const ContextRef &context, std::span
   for (std::size_t copy = 0; copy < copies; ++copy) {
     const CUdeviceptr set = room + copy * setBytes;
     for (const auto &[base, allocation] : allocations)
-      KFUSE_DRIVER(context->api, cuMemcpyDtoDAsync(set + allocation.offset, base, allocation.bytes, nullptr));
+      if (allocation.bytes > 0)
+        KFUSE_DRIVER(context->api, cuMemcpyDtoDAsync(set + allocation.offset, base, allocation.bytes, nullptr));
     std::vector<void *> &pointers = rotation.sets.emplace_back();
-    for (std::size_t i = 0; i < buffers.size(); ++i)
-      pointers.push_back(
-          std::bit_cast<void *>(set + allocations.at(bases[i]).offset + (devicePointer(buffers[i]) - bases[i])));
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const CUdeviceptr at = set + allocations.at(bases[i]).offset + (devicePointer(buffers[i]) - bases[i]);
+      pointers.push_back(buffers[i] != nullptr ? std::bit_cast<void *>(at) : nullptr);
+    }
   }
   KFUSE_DRIVER(context->api, cuStreamSynchronize(nullptr));
   return rotation;
