@@ -248,7 +248,6 @@ private:
 
   /// Every config, compiled and measured, in the order in which the tuner would try them.
   std::vector<Candidate> measured(const Region &region) {
-    std::string reasons;
     const codegen::KernelTemplate *chosen = nullptr;
     for (const codegen::KernelTemplate *candidate : codegen::cuda::templates())
       if (!chosen && candidate->match(region, target))

@@ -46,7 +46,7 @@ class ColumnKernel {
 public:
   ColumnKernel(const Region &region, const TileConfig &config, const ir::Target &target)
       : region(region), config(config), target(target), graph(linearised(region.graph, 1)), passes(graph),
-        reduced(graph.graph.domain.reductionDim), access(graph, passes), across(*access.across),
+        reduced(graph.graph.domain.reductionDim), access(graph, passes), across(access.across.value()),
         chunk(graph, across, config["vector"]) {
     for (unsigned dim = 0; dim < graph.extents().size(); ++dim)
       names.push_back("d" + std::to_string(dim));
