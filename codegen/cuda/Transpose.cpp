@@ -212,7 +212,8 @@ double estimate(const Region &region, const LinearGraph &graph, const TileConfig
                     static_cast<double>(height * width) * bytesPerPoint;
   // A warp's accesses in pieces of under 128 bytes take more wavefronts and leave lines half written for a while.
   double reads = static_cast<double>(config["lanes_down"] * config["down"] * stagedBytes);
-  double writes = static_cast<double>(32 / config["lanes_down"] * config["across"]) * region.bytesWritten / points;
+  const int64_t lanesAcross = 32 / config["lanes_down"];
+  double writes = static_cast<double>(lanesAcross * config["across"]) * region.bytesWritten / points;
   double pieces =
       config["shared"] ? 1.4 : 1 + 0.08 * std::max(0.0, 128 / reads - 1) + 0.03 * std::max(0.0, 64 / writes - 1);
   double padding =
