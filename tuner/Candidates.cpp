@@ -74,7 +74,10 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
 }
 
 void CandidateQueue::promoteBestOfEachWay() {
-  const double most = estimateError * ranked.front().estimateUs;
+  double least = INFINITY; // A seed may come first.
+  for (const Ranked &entry : ranked)
+    least = std::min(least, entry.estimateUs);
+  const double most = estimateError * least;
   std::set<std::int64_t> met;
   std::set<const Ranked *> first;
   for (const Ranked &entry : ranked)

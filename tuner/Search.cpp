@@ -294,8 +294,12 @@ Result<bool> Search::makeReady(Trial &trial) {
   if (trial.loaded)
     return true;
   Result<runtime::CompiledKernel> binary = compiled.take(trial.candidate.key, trial.candidate.plan);
-  if (!binary)
+  if (!binary && binary.error().code != ErrorCode::Compile)
     return binary.error();
+  if (!binary) {
+    reject(std::move(trial), {FailureKind::Compile, binary.error().message});
+    return false;
+  }
   trial.binary = std::move(*binary);
   MaybeFailure failure = runner.check(trial, allowedSeconds(trial));
   if (!failure)
@@ -364,6 +368,8 @@ bool Search::recall(Trial &trial) {
     accept(std::move(trial));
     return true;
   }
+  if (!known->failure)
+    return false;
   bool mayWorkNow = known->failure->kind != FailureKind::Crash;
   if (mayWorkNow && !trustFailures)
     return false;

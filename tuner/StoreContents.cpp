@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <stdexcept>
 
 namespace kfuse::tuner {
@@ -103,12 +105,26 @@ std::string reasonOf(const std::exception &error) {
 }
 
 /// The error's line names the row.
+/// Throws where a row says what no search could have found.
+void requireSense(const std::optional<Timing> &timing) {
+  if (timing && !(std::isfinite(timing->medianUs) && timing->medianUs > 0 && timing->samples > 0))
+    throw std::invalid_argument("a timing has a finite median_us above 0 and samples");
+}
+void requireSense(const Choice &choice) { requireSense(choice.timing); }
+void requireSense(const Measurement &measurement) {
+  requireSense(measurement.timing);
+  if (measurement.timing.has_value() == measurement.failure.has_value())
+    throw std::invalid_argument("a measurement has either a timing or a failure");
+}
+template <class Record> void requireSense(const Record &) {}
+
 template <class Record>
 std::optional<Error> readRows(const Json &json, const char *list, std::vector<Record> &records) {
   std::size_t row = 0;
   try {
     for (const Json &object : json.at(list)) {
       visitColumns(Reader{object}, records.emplace_back());
+      requireSense(records.back());
       ++row;
     }
   } catch (const std::exception &error) {

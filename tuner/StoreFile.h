@@ -81,10 +81,11 @@ private:
         work(*database);
         return true;
       } catch (const SQLite::Exception &error) {
-        if (!again && mayMend(error))
-          reopenAfter(error.what());
-        else
+        if (again || !mayMend(error)) {
           giveUp(error);
+          return false;
+        }
+        reopenAfter(error.what());
       }
     }
     return false;

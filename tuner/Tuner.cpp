@@ -250,9 +250,9 @@ Result<std::vector<TunedKernel>> tune(const Workshop &shop, std::span<const Tuni
   tuning.takeStored();
   if (!tuning.isComplete() && shop.options.requireTuned)
     return tuning.listMissing();
-  if (!tuning.isComplete() && shop.options.onMiss)
-    shop.options.onMiss(tuning.missingCount());
   const bool isTimed = shop.device && shop.options.effort != Effort::None;
+  if (!tuning.isComplete() && isTimed && shop.options.onMiss)
+    shop.options.onMiss(tuning.missingCount());
   if (Result<void> done = isTimed ? tuning.searchMissing() : tuning.compileMissing(); !done)
     return done.error();
   return tuning.take();

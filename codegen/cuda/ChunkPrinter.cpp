@@ -109,6 +109,20 @@ void ChunkPrinter::declare(SourceWriter &writer, ArrayRef<Scalar> loads) const {
   }
 }
 
+int64_t ChunkPrinter::bytesOf(ArrayRef<Scalar> loads) const {
+  int64_t bytes = 0, widest = 1;
+  for (Scalar load : loads) {
+    int64_t size = byteWidth(graph.graph.inputs[graph[load].input].type);
+    if (access(load).kind != Access::Kind::Uniform)
+      size *= vector;
+    // The largest power of two that divides it, as vectorAlignment in device/types.cuh has it.
+    int64_t alignment = std::min<int64_t>(size & -size, 16);
+    bytes = llvm::alignTo(bytes, alignment) + size;
+    widest = std::max(widest, alignment);
+  }
+  return llvm::alignTo(bytes, widest);
+}
+
 void ChunkPrinter::load(ValuePrinter scope, ArrayRef<Scalar> loads, StringRef prefix) const {
   for (Scalar load : loads) {
     const ScalarNode &node = graph[load];

@@ -28,6 +28,8 @@ public:
 
   /// Declares a variable or field v<id> for each load: `Vector<bf16, 8> v3;`.
   void declare(SourceWriter &writer, llvm::ArrayRef<ir::Scalar> loads) const;
+  /// sizeof a struct of what `declare` writes.
+  int64_t bytesOf(llvm::ArrayRef<ir::Scalar> loads) const;
   /// Fills them: `x.v3 = loadVector<8, 8>(in0 + ...);` for the prefix "x.".
   void load(ValuePrinter scope, llvm::ArrayRef<ir::Scalar> loads, llvm::StringRef prefix) const;
   /// The text of a load's stored element at lane j: "x.v3[j]", or "x.v3" where the chunk shares it.

@@ -41,6 +41,14 @@ struct ColumnAccess {
   }
 };
 
+/// Of a thread's totals. Vectors are aligned to their size, 16 bytes at most.
+int64_t totalsBytes(const LinearGraph &graph, const RowPasses &passes, int64_t vector) {
+  int64_t bytes = 0;
+  for (Scalar reduction : passes.reductions[0])
+    bytes = llvm::alignTo(bytes, mostAccessBytes) + vector * byteWidth(graph[reduction].type);
+  return llvm::alignTo(bytes, mostAccessBytes);
+}
+
 /// One region under one config, on its way to text.
 class ColumnKernel {
 public:
@@ -76,12 +84,7 @@ public:
   }
 
 private:
-  int64_t totalsBytes() const {
-    int64_t bytes = 0;
-    for (Scalar reduction : passes.reductions[0]) // Vectors are aligned to their size, 16 bytes at most.
-      bytes = llvm::alignTo(bytes, mostAccessBytes) + config["vector"] * byteWidth(graph[reduction].type);
-    return llvm::alignTo(bytes, mostAccessBytes);
-  }
+  int64_t totalsBytes() const { return cuda::totalsBytes(graph, passes, config["vector"]); }
 
   std::string source() {
     writeHead(writer, region, config, target, "columns.cuh");
@@ -300,7 +303,9 @@ std::vector<TileConfig> ColumnsTemplate::candidates(const Region &region, const 
     int64_t width = config["lanes"] * config["vector"], threads = config["lanes"] * config["groups"];
     bool isIdle = (config["lanes"] > 8 && width >= 2 * columns) || config["groups"] * config["splits"] > 2 * rows;
     bool isTooMany = config["splits"] > 1 && ceilDiv(columns, width) * config["splits"] > 16 * target.multiprocessors;
-    if (threads < 128 || threads > 1024 || isIdle || isTooMany)
+    // The groups' totals lie in static shared memory, of which a kernel has 48 KB.
+    bool isTooLarge = threads * totalsBytes(graph, passes, config["vector"]) + 64 > 48 << 10;
+    if (threads < 128 || threads > 1024 || isIdle || isTooMany || isTooLarge)
       return;
     ranked.emplace_back(estimate(region, graph, passes, access, config, target), config);
   };

@@ -53,13 +53,15 @@ TileWork tiledWork(const Region &region, const TileConfig &config, const ir::Tar
   const int64_t tiles = (problem.M + m - 1) / m * ((problem.N + n - 1) / n) * problem.batches * parts;
   const int64_t waves = (tiles + target.multiprocessors - 1) / target.multiprocessors;
   const double tileK = static_cast<double>(problem.K) / static_cast<double>(parts);
-  const double perTile = static_cast<double>(m) / static_cast<double>(fieldOr1(config, "cluster_n")) +
-                         static_cast<double>(n) / static_cast<double>(fieldOr1(config, "cluster_m"));
+  // Rows and columns past the edge are not read.
+  const int64_t tilesM = (problem.M + m - 1) / m, tilesN = (problem.N + n - 1) / n;
+  const double lines = static_cast<double>(problem.M * tilesN) / static_cast<double>(fieldOr1(config, "cluster_n")) +
+                       static_cast<double>(problem.N * tilesM) / static_cast<double>(fieldOr1(config, "cluster_m"));
   const auto bytes =
       static_cast<double>(std::min(byteWidth(problem.elementType(0)), byteWidth(problem.elementType(1))));
   return {std::max(region.flops,
                    2.0 * static_cast<double>(m * n) * tileK * static_cast<double>(waves * target.multiprocessors)),
-          perTile * tileK * bytes * static_cast<double>(tiles)};
+          lines * static_cast<double>(problem.K) * bytes * static_cast<double>(problem.batches)};
 }
 
 class MatmulFamily : public KernelTemplate {

@@ -82,11 +82,4 @@ RowLoads::RowLoads(const LinearGraph &graph, const RowPasses &passes, const Chun
     llvm::erase_if(loads, [&](Scalar load) { return llvm::is_contained(kept, load); });
 }
 
-int64_t RowLoads::keptBytes(const LinearGraph &graph, int64_t vector) const {
-  int64_t bytes = 0;
-  for (Scalar load : kept)
-    bytes += llvm::alignTo(vector * byteWidth(graph.graph.inputs[graph[load].input].type), 4);
-  return llvm::alignTo(bytes, vector > 1 ? 16 : 8);
-}
-
 } // namespace kfuse::codegen::cuda

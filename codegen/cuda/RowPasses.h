@@ -34,8 +34,6 @@ struct RowLoads {
   std::vector<std::vector<ir::Scalar>> own; ///< Per pass.
 
   RowLoads(const LinearGraph &graph, const RowPasses &passes, const ChunkPrinter &chunk, RowStorage storage);
-  /// Bytes that the kept operands of one chunk of `vector` columns take.
-  int64_t keptBytes(const LinearGraph &graph, int64_t vector) const;
 };
 
 } // namespace kfuse::codegen::cuda

@@ -46,7 +46,7 @@ struct RowResources {
     double kept = storage == RowStorage::Registers ? static_cast<double>(loads.kept.size() * vector * chunks) : 0;
     registers = 32 + kept + inFlight + accumulators;
     if (storage == RowStorage::Shared || storage == RowStorage::Stream)
-      sharedBytes = (storage == RowStorage::Stream ? 2 : 1) * block * chunks * loads.keptBytes(graph, vector);
+      sharedBytes = (storage == RowStorage::Stream ? 2 : 1) * block * chunks * chunk.bytesOf(loads.kept);
     blocksPerSm = target.threadsPerSm / block;
     blocksPerSm =
         std::min(blocksPerSm, static_cast<int64_t>(target.registersPerSm / (registers * static_cast<double>(block))));

@@ -106,6 +106,8 @@ private:
     writer.line("static constexpr int lanesDown = " + llvm::Twine(config["lanes_down"]) + ", warpsDown = " +
                 llvm::Twine(config["warps_down"]) + ", warpsAcross = " + llvm::Twine(config["warps_across"]) + ";");
     writer.line(llvm::Twine("static constexpr bool downFirst = ") + (config["down_first"] ? "true;" : "false;"));
+    if (config["shared"])
+      writer.line("static constexpr int side = " + llvm::Twine(tileOf(config, stagedBytes(graph, staged)).first) + ";");
     writer.line("static constexpr Index extentDown = " + llvm::Twine(graph.extents()[down]) +
                 ", extentAcross = " + llvm::Twine(graph.extents()[across]) + ";");
     writer.close(";");

@@ -309,9 +309,15 @@ bool Partition::tryRecompute(ArrayRef<Operation *> ops) {
 /// Not what must be in memory, nor what reads a state that is updated later.
 bool Partition::mayRecompute(Operation *op) const {
   bool isCheap = kindOf(op) == OpKind::Pointwise || kindOf(op) == OpKind::Layout;
-  bool readsState = llvm::any_of(op->getOperands(), [](Value operand) {
-    return llvm::any_of(peelReshapes(operand).getUsers(), [](Operation *user) { return isa<StateUpdateOp>(user); });
-  });
+  bool readsState = false;
+  auto look = [&](Value source) {
+    readsState |=
+        llvm::any_of(peelReshapes(source).getUsers(), [](Operation *user) { return isa<StateUpdateOp>(user); });
+  };
+  for (Value operand : op->getOperands()) {
+    look(operand);
+    transparency.forEachSource(operand, look);
+  }
   return isCheap && !readsState && !transparency.isReturned(op->getResult(0));
 }
 
@@ -347,7 +353,8 @@ bool Partition::recut() {
 bool Partition::recut(Vertex upper, Vertex lower) {
   SmallVector<Vertex> closed = graph->closure({upper, lower});
   SmallVector<Operation *> ops = opsOf(closed);
-  if (closed.size() != 2 || ops.size() <= largestWindow)
+  bool updatesState = llvm::any_of(ops, [](Operation *op) { return isa<StateUpdateOp>(op); });
+  if (closed.size() != 2 || ops.size() <= largestWindow || updatesState) // A cut knows no order but that of data.
     return false;
   ArrayRef<Operation *> above = graph->opsOf(upper), below = graph->opsOf(lower);
   Cut cut = minCut(ops, anchorsOf(above, above.front()), anchorsOf(below, below.back()), transparency);

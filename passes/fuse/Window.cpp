@@ -20,7 +20,7 @@ const WindowPartition &WindowSearch::best(ArrayRef<Operation *> ops,
       shared.push_back(i);
   }
   BuiltRegion whole = regions.build(ops);
-  std::string key = ir::regionKey(whole.body());
+  std::string key = ir::regionKey(whole.body()) + ";" + std::to_string(ops.size());
   for (unsigned i : shared)
     key += "," + std::to_string(i);
   auto [found, isNew] = known.try_emplace(key);

@@ -1,7 +1,6 @@
 #include "runtime/IdleGpus.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <dlfcn.h>
 #include <optional>
 
@@ -28,14 +27,10 @@ public:
 
   /// Nothing where it cannot be told.
   std::optional<bool> isIdle(const GpuFacts &gpu) const {
-    unsigned domain = 0, bus = 0, slot = 0, processes = 0;
-    if (!isReady || std::sscanf(gpu.id.c_str(), "pci-%u-%u-%u", &domain, &bus, &slot) != 3)
-      return std::nullopt;
-    char place[32];
-    std::snprintf(place, sizeof place, "%08x:%02x:%02x.0", domain, bus, slot);
     void *device = nullptr;
-    if (deviceAt(place, &device) != 0)
+    if (!isReady || deviceAt(gpu.id.c_str(), &device) != 0)
       return std::nullopt;
+    unsigned processes = 0;
     constexpr int success = 0, insufficientSize = 7; // Room for none is too little as soon as there is one.
     int status = processesOn(device, &processes, nullptr);
     if (status != success && status != insufficientSize)

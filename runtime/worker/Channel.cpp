@@ -72,7 +72,11 @@ Channel::Outcome Channel::receive(Json &message, Deadline deadline) {
   std::vector<std::uint8_t> bytes(length);
   if (Outcome outcome = readAll(bytes.data(), bytes.size(), deadline); outcome != Outcome::Done)
     return outcome;
-  message = Json::from_cbor(bytes, true, false);
+  try { // Even so, lengths that make no sense are thrown.
+    message = Json::from_cbor(bytes, true, false);
+  } catch (const Json::exception &) {
+    return Outcome::Closed;
+  }
   return message.is_discarded() ? Outcome::Closed : Outcome::Done;
 }
 

@@ -126,10 +126,9 @@ int serve(const std::function<Result<std::unique_ptr<Device>>()> &open) {
   Result<SharedMemory> memory = SharedMemory::map(memoryDescriptor);
   Result<std::unique_ptr<Device>> device = memory ? open() : memory.error();
   channel.send(device ? Json{{"protocol", protocolVersion}} : answer(device.error()));
-  if (!device)
-    return static_cast<int>(device.error().code);
-  Server(**device, channel, *memory).run();
-  _exit(0); // The watching thread still refers to the channel.
+  if (device)
+    Server(**device, channel, *memory).run();
+  _exit(device ? 0 : static_cast<int>(device.error().code)); // The watching thread still refers to the channel.
 }
 
 } // namespace kfuse::runtime::worker

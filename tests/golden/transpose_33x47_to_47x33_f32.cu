@@ -15,6 +15,7 @@ struct Config {
   static constexpr int down = 1, across = 1; // Points of a thread along d0 and d1.
   static constexpr int lanesDown = 32, warpsDown = 1, warpsAcross = 8;
   static constexpr bool downFirst = false;
+  static constexpr int side = 64;
   static constexpr Index extentDown = 47, extentAcross = 33;
 };
 

@@ -7,7 +7,7 @@ using namespace kfuse::runtime;
 TEST_CASE("idle GPUs: one of which nothing can be told counts as idle") {
   GpuFacts unknown;
   unknown.ordinal = 3;
-  unknown.id = "pci-9999-255-31"; // On no machine.
+  unknown.id = "ffff:ff:1f.0"; // On no machine.
   CHECK(idleOf({}).empty());
   std::vector<GpuFacts> idle = idleOf({unknown});
   REQUIRE(idle.size() == 1);

@@ -57,7 +57,8 @@ TEST_CASE("RemoteDevice: runs and measures a kernel in the worker") {
   CHECK(y[0] == 0);
   CHECK(y[4095] == 8190);
   std::array<void *, 2> buffers{f.x->data(), f.y->data()};
-  Result<std::vector<double>> times = f.device->measure(*f.kernel, buffers, nullptr, {.repetitions = 7, .maxSeconds = 60});
+  Result<std::vector<double>> times =
+      f.device->measure(*f.kernel, buffers, nullptr, {.repetitions = 7, .maxSeconds = 60});
   REQUIRE(times);
   CHECK(times->size() == 7);
   CHECK(times->front() > 0);

@@ -217,7 +217,11 @@ int onStore(const DbOptions &options, Access access, int (*command)(StoreFile &,
   Result<std::unique_ptr<StoreFile>> file = access == Access::Reading || mustBeThere
                                                 ? StoreFile::openToRead(options.path(), warn)
                                                 : StoreFile::open(options.path(), warn);
-  return file ? command(**file, options) : fail(file.error());
+  if (!file)
+    return fail(file.error());
+  const int status = command(**file, options);
+  const std::optional<Error> problem = (*file)->problem(); // What could not be read looks empty.
+  return status == 0 && problem ? fail(*problem) : status;
 }
 
 } // namespace

@@ -64,7 +64,7 @@ __device__ __forceinline__ void gemv(const T *a, const B &b, const Epilogue &epi
 #pragma unroll
     for (int i = 0; i < outputs; ++i)
       if (chunks % step == 0 || from < chunks)
-        loadStreaming(flying[u][i], weights[i] + from * width);
+        loadStreaming<B::isFixed>(flying[u][i], weights[i] + from * width);
   };
   if (!B::isFixed)
     waitForPredecessor();

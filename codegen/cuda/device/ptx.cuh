@@ -120,11 +120,18 @@ __device__ __forceinline__ unsigned sharedAddress(const void *pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
-/// 16 aligned bytes that this block alone reads, and once.
-__device__ __forceinline__ void loadStreaming(unsigned *to, const void *global) {
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "l"(global));
+/// 16 aligned bytes that this block alone reads, and once. Only what is `fixed` may go past the caches' coherence: the
+/// kernel ahead may still write the rest when this one starts.
+template <bool fixed> __device__ __forceinline__ void loadStreaming(unsigned *to, const void *global) {
+  if constexpr (fixed)
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "l"(global));
+  else
+    asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "l"(global)
+                 : "memory");
 }
 
 /// Counts an arrival and says how many came before. What each thread's block wrote before a barrier and its

@@ -56,7 +56,7 @@ template <class Config, class Body> __device__ __forceinline__ void transposeThr
   static_assert(Config::down == 1 && Config::across == 1);
   using Index = typename Config::Index;
   using Staged = typename Body::Staged;
-  constexpr int side = sizeof(Staged) <= 4 ? 64 : 32, warps = Config::warpsAcross;
+  constexpr int side = Config::side, warps = Config::warpsAcross;
   constexpr int pitch = side + (sizeof(Staged) < 4 ? 4 / sizeof(Staged) : 1); // An odd number of words: no conflicts.
   constexpr int columns = side / 32, count = side / warps * columns;
   __shared__ Staged shared[side][pitch];

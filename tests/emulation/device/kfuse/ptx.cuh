@@ -81,7 +81,7 @@ inline unsigned sharedAddress(const void *pointer) {
   return static_cast<unsigned>(static_cast<const unsigned char *>(pointer) - emulator->shared());
 }
 
-inline void loadStreaming(unsigned *to, const void *global) {
+template <bool fixed> inline void loadStreaming(unsigned *to, const void *global) {
   if (reinterpret_cast<std::uintptr_t>(global) % 16)
     emulator->fail("a misaligned load of 16 bytes");
   std::memcpy(to, global, 16);
