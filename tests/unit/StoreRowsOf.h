@@ -45,7 +45,7 @@ inline Measurement measurementNumber(int i) {
   measurement.driver = "1.0";
   measurement.estimateUs = 7.5;
   if (i % 2 == 0)
-    measurement.timing = Timing{3.25 * i, 0.01, 3};
+    measurement.timing = Timing{3.25 * (i + 1), 0.01, 3};
   else
     measurement.failure = Failure{FailureKind::WrongResult, "output 0 is off"};
   return measurement;

@@ -79,6 +79,14 @@ TEST_CASE("upkeep: a file with a fault is refused with one line") {
   CHECK(mustFail(parseContents(with("k=1,m=128", "k=,m"))).message ==
         "choices[0]: 'k=,m' is no config of the form m=128,n=64");
   CHECK(mustFail(parseContents(with("\"peaks\"", "\"peak\""))).message == "peaks[0]: key 'peaks' not found");
+  StoreContents senseless;
+  senseless.measurements = {measurementNumber(0)};
+  senseless.measurements[0].timing.reset();
+  CHECK(mustFail(parseContents(toJson(senseless))).message ==
+        "measurements[0]: a measurement has either a timing or a failure");
+  senseless.measurements[0].timing = Timing{0, 0, 3};
+  CHECK(mustFail(parseContents(toJson(senseless))).message ==
+        "measurements[0]: a timing has a finite median_us above 0 and samples");
 }
 
 TEST_CASE("upkeep: what is better is taken over, what is worse is not") {
