@@ -151,11 +151,17 @@ private:
       writer.line(splitText(index, graph.extents().drop_back(), llvm::ArrayRef(names).drop_back()));
   }
 
+  /// Ends `struct Operands`, whose size the launch's shared memory rests on.
+  void declareKept() {
+    chunk.declare(writer, loads.kept);
+    writer.close(";");
+    writer.line("static_assert(sizeof(Operands) == " + llvm::Twine(chunk.bytesOf(loads.kept)) + ");");
+  }
+
   /// Opens the loop over the rows, with the current one in `cache`.
   void openStream(const ValuePrinter &scope) {
     writer.open("struct Operands");
-    chunk.declare(writer, loads.kept);
-    writer.close(";");
+    declareKept();
     writer.open("auto load = [&](Operands &x, Index index, Index " + columnName() + ")");
     splitRow("index");
     chunk.startCopies(scope, loads.kept, "x.");
@@ -170,8 +176,7 @@ private:
   void writeCache(const ValuePrinter &scope) {
     writer.line();
     writer.open("struct Operands");
-    chunk.declare(writer, loads.kept);
-    writer.close(";");
+    declareKept();
     writer.line((storageOf(config) == RowStorage::Shared ? "SharedCache" : "RegisterCache") +
                 llvm::Twine("<Config, Operands> cache;"));
     writer.open("row.fill(cache, [&](Operands &x, Index " + columnName() + ")");

@@ -29,6 +29,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
     Vector<f16, 8> v0;
     Vector<f16, 8> v1;
   };
+  static_assert(sizeof(Operands) == 32);
   SharedCache<Config, Operands> cache;
   row.fill(cache, [&](Operands &x, Index d1) {
     x.v0 = loadVector<8, 8>(in0 + (d0 * 20000 + d1));

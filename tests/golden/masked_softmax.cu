@@ -32,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
     Vector<bool, 8> v0;
     Vector<bf16, 8> v1;
   };
+  static_assert(sizeof(Operands) == 32);
   RegisterCache<Config, Operands> cache;
   row.fill(cache, [&](Operands &x, Index d2) {
     x.v0 = loadVector<8, 8>(in1 + (d1 * 72 + d2));

@@ -25,6 +25,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   struct Operands {
     Vector<bf16, 8> v0;
   };
+  static_assert(sizeof(Operands) == 16);
   auto load = [&](Operands &x, Index index, Index d1) {
     const Index d0 = index;
     startVector(x.v0, in0 + (d0 * 4096 + d1));

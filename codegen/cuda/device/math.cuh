@@ -1,4 +1,4 @@
-// The scalar functions of the dialect. Float functions are accurate to a few ulp: nothing here trades
+// The scalar functions of the dialect. Float functions are accurate to a few ulp where nothing else is said: nothing here trades
 // accuracy for speed beyond what f32 results tolerate (1e-5).
 #pragma once
 
