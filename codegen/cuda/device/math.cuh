@@ -1,5 +1,5 @@
-// The scalar functions of the dialect. Float functions are accurate to a few ulp where nothing else is said: nothing here trades
-// accuracy for speed beyond what f32 results tolerate (1e-5).
+// The scalar functions of the dialect. Float functions are accurate to a few ulp where nothing else is said:
+// nothing here trades accuracy for speed beyond what f32 results tolerate (1e-5).
 #pragma once
 
 #include <kfuse/types.cuh>
