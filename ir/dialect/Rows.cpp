@@ -158,7 +158,7 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
-LogicalResult ReduceOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, ValueRange operands,
+LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
                                          DictionaryAttr attributes, OpaqueProperties properties, RegionRange regions,
                                          SmallVectorImpl<Type> &types) {
   Adaptor adaptor(operands, attributes, properties, regions);
@@ -202,7 +202,7 @@ int64_t MatmulOp::getN() { return getType().getShape().back(); }
 int64_t MatmulOp::getK() { return dimsOf(getLhs()).take_back(2)[getTransposeA() ? 0 : 1]; }
 int64_t MatmulOp::getFlops() { return 2 * getType().getNumElements() * getK(); }
 
-LogicalResult MatmulOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location, ValueRange operands,
+LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, ValueRange operands,
                                          DictionaryAttr attributes, OpaqueProperties properties, RegionRange regions,
                                          SmallVectorImpl<Type> &types) {
   Adaptor adaptor(operands, attributes, properties, regions);

@@ -12,8 +12,6 @@
 #include <cstring>
 #include <thread>
 
-extern char **environ;
-
 namespace fs = std::filesystem;
 
 namespace kfuse::runtime::worker {

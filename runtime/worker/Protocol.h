@@ -11,6 +11,9 @@
 #include "runtime/PlanJson.h"
 #include "runtime/worker/Channel.h"
 
+#include <bit>
+#include <cstdint>
+
 namespace kfuse {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Error, code, message)
 }
@@ -26,6 +29,6 @@ namespace kfuse::runtime::worker {
 constexpr int protocolVersion = 1;
 
 inline std::uint64_t toNumber(const void *address) { return reinterpret_cast<std::uintptr_t>(address); }
-inline void *toAddress(std::uint64_t number) { return reinterpret_cast<void *>(number); }
+inline void *toAddress(std::uint64_t number) { return std::bit_cast<void *>(number); }
 
 } // namespace kfuse::runtime::worker
