@@ -83,8 +83,8 @@ KernelReport reportOf(const TuningTask &task, const Choice &choice, const Roofli
 /// compiled, checked and measured on the device, or without a device or effort the best-ranked one is
 /// compiled. Processes that share a store share the work: each task is searched by whoever leases it first, and the
 /// others take the result.
-/// Errors: NotTuned (which lists every kernel that is missing), Cancelled, Compile or WrongResult when no candidate of
-/// a task works, NoDevice when a candidate took the device down (it is noted, so that the next run passes it over),
+/// Errors: NotTuned (which lists every kernel that is missing), Cancelled, Compile when no candidate of a task
+/// works, NoDevice when a candidate took the device down (it is noted, so that the next run passes it over),
 /// OutOfMemory.
 Result<std::vector<TunedKernel>> tune(const Workshop &workshop, std::span<const TuningTask> tasks);
 
