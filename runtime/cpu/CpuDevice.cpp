@@ -139,11 +139,15 @@ public:
 
   Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                       const MeasureOptions &options) override {
+    return measureRuns([&](Stream stream) { return kernel.launch(stream, buffers, workspace); }, options);
+  }
+
+  Result<std::vector<double>> measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) override {
     Clock::time_point start = Clock::now();
     auto spentUs = [&] { return microsecondsSince(start); };
     do {
-      if (Result<void> run = kernel.launch(nullptr, buffers, workspace); !run)
-        return run.error();
+      if (Result<void> done = run(nullptr); !done)
+        return done.error();
     } while (spentUs() < options.warmupMs * 1e3);
 
     std::vector<double> samples;
@@ -152,8 +156,8 @@ public:
       if (options.cold)
         evictCache();
       Clock::time_point begin = Clock::now();
-      if (Result<void> run = kernel.launch(nullptr, buffers, workspace); !run)
-        return run.error();
+      if (Result<void> done = run(nullptr); !done)
+        return done.error();
       samples.push_back(microsecondsSince(begin));
     }
     return samples;

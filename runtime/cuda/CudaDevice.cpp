@@ -131,17 +131,29 @@ Result<std::unique_ptr<LoadedKernel>> CudaDevice::load(const codegen::KernelPlan
   return CudaKernel::load(context, plan, kernel);
 }
 
-Result<std::vector<double>> CudaDevice::measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
-                                                const MeasureOptions &options) {
+Result<const CudaTimer *> CudaDevice::timerHere() {
   if (!timer) {
     Result<CudaTimer> made = CudaTimer::make(context, facts);
     if (!made)
       return made.error();
     timer.emplace(std::move(*made));
   }
-  return timer->measure(
+  return &*timer;
+}
+
+Result<std::vector<double>> CudaDevice::measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
+                                                const MeasureOptions &options) {
+  Result<const CudaTimer *> here = timerHere();
+  if (!here)
+    return here.error();
+  return (*here)->measure(
       [&](Stream stream, std::span<void *const> set) { return kernel.launch(stream, set, workspace); }, buffers,
       options);
+}
+
+Result<std::vector<double>> CudaDevice::measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) {
+  Result<const CudaTimer *> here = timerHere();
+  return here ? (*here)->measureRuns(run, options) : here.error();
 }
 
 Result<std::unique_ptr<Replay>> CudaDevice::makeReplay() { return CudaReplay::make(context); }

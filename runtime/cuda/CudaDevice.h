@@ -33,13 +33,16 @@ public:
   Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) override;
   Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                       const MeasureOptions &options) override;
+  Result<std::vector<double>> measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) override;
   Result<std::unique_ptr<Replay>> makeReplay() override;
   std::optional<Conditions> conditions() override { return conditionsOf(facts.id); }
 
 private:
+  Result<const CudaTimer *> timerHere();
+
   ContextRef context;
   GpuFacts facts;
-  std::optional<CudaTimer> timer; ///< Made by the first measure() ...
+  std::optional<CudaTimer> timer; ///< Made by the first measurement ...
   std::optional<CudaDigest> sum;  ///< ... and the first digest(), which callers serialise, too.
 };
 

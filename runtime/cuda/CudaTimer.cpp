@@ -78,6 +78,25 @@ Result<std::vector<double>> CudaTimer::measure(const Run &run, std::span<void *c
   return samples;
 }
 
+Result<std::vector<double>> CudaTimer::measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) const {
+  Current current(*context);
+  auto begin = std::chrono::steady_clock::now();
+  if (Result<double> warm = warmUp(run, options.warmupMs); !warm)
+    return warm.error();
+  std::vector<double> samples;
+  while (static_cast<int>(samples.size()) < std::max(options.repetitions, 1)) {
+    if (Result<void> ahead = options.cold ? flush() : run(stream.get()); !ahead)
+      return ahead.error();
+    Result<double> us = time(run);
+    if (!us)
+      return us.error();
+    samples.push_back(*us);
+    if (secondsSince(begin) > options.maxSeconds)
+      break;
+  }
+  return samples;
+}
+
 /// Launches twice as many runs each time, so that the last time is of many, until the clocks are up: after a
 /// pause of seconds the card takes up to a fifth of a second to raise them all.
 Result<double> CudaTimer::warmUp(const Replay::Enqueue &run, double warmupMs) const {
@@ -99,6 +118,12 @@ Result<double> CudaTimer::warmUp(const Replay::Enqueue &run, double warmupMs) co
     if (*us < warmupMs * 1000)
       runs = std::min(2 * runs, maxRunsPerWarmUp);
   }
+}
+
+/// Writes several times the L2, so that nothing else stays in it.
+Result<void> CudaTimer::flush() const {
+  KFUSE_DRIVER(context->api, cuMemsetD8Async(copies.get(), 0, copiesBytes, stream.get()));
+  return {};
 }
 
 Result<double> CudaTimer::time(const Replay::Enqueue &enqueue) const {

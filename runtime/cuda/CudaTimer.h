@@ -29,10 +29,15 @@ public:
   Result<std::vector<double>> measure(const Run &run, std::span<void *const> buffers,
                                       const MeasureOptions &options) const;
 
+  /// Microseconds between events around each of what `run` enqueues, behind a flush of the L2 if it is to be cold, else
+  /// behind another run: either keeps the card busy while the host enqueues, so that the host's time does not count.
+  Result<std::vector<double>> measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) const;
+
 private:
   CudaTimer() = default;
   /// Runs for `warmupMs` at least and returns the microseconds of one of the last runs.
   Result<double> warmUp(const Replay::Enqueue &run, double warmupMs) const;
+  Result<void> flush() const;
   /// Microseconds between events before and after what `enqueue` enqueues, which has ended.
   Result<double> time(const Replay::Enqueue &enqueue) const;
   Result<double> time(const GraphExec &graph) const;

@@ -418,10 +418,8 @@ int benchGemm(const GemmOptions &options) {
 
 } // namespace
 
-void addBench(CLI::App &app, int &status) {
-  CLI::App *bench = app.add_subcommand("bench", "Measure beside what others run");
-  bench->require_subcommand(1);
-  CLI::App *gemm = bench->add_subcommand("gemm", "Matrix products x[M,K] w[N,K]^T beside cuBLASLt's best algorithm");
+void addBenchGemm(CLI::App &bench, int &status) {
+  CLI::App *gemm = bench.add_subcommand("gemm", "Matrix products x[M,K] w[N,K]^T beside cuBLASLt's best algorithm");
   auto options = std::make_shared<GemmOptions>();
   gemm->add_option("--shapes", options->products, "Products: 4096x4096x4096 ...; else eight layers of transformers");
   gemm->add_option("--rows", options->rows, "M of those layers; else 1 to 32768");

@@ -10,6 +10,8 @@ void addRun(CLI::App &app, int &status);
 void addExplain(CLI::App &app, int &status);
 void addTargets(CLI::App &app, int &status);
 void addBench(CLI::App &app, int &status);
+void addBenchBlock(CLI::App &bench, int &status);
+void addBenchGemm(CLI::App &bench, int &status);
 void addDb(CLI::App &app, int &status);
 
 } // namespace kfuse::tools

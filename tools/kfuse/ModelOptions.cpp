@@ -98,6 +98,28 @@ Result<Model> ModelOptions::load() const {
   return Model::load(model, options);
 }
 
+CompileOptions ModelOptions::compilation() const {
+  CompileOptions options;
+  options.target = target;
+  options.store = store;
+  options.threads = threads;
+  options.effort = static_cast<Effort>(tuningEffort());
+  options.seconds = budgetSeconds;
+  options.simplify = !noSimplify;
+  options.requireTuned = requireTuned;
+  if (showsProgress())
+    options.progress = [](const Progress &at) {
+      showProgress({.kernel = std::string(at.kernel),
+                    .index = static_cast<std::size_t>(at.kernelsDone),
+                    .count = static_cast<std::size_t>(at.kernels),
+                    .tried = at.candidatesDone,
+                    .planned = at.candidates});
+      return true;
+    };
+  options.log = [](std::string_view line) { warn(std::string(line)); };
+  return options;
+}
+
 tuner::WorkbenchOptions ModelOptions::workbench() const {
   return {.target = target, .store = store, .threads = threads, .device = 0, .warn = warn};
 }

@@ -31,6 +31,7 @@ struct ModelOptions {
   void addTuningTo(CLI::App &command);
   bool showsProgress() const; ///< On a terminal, where it disturbs no program.
   Result<Model> load() const;
+  CompileOptions compilation() const;
   tuner::WorkbenchOptions workbench() const;
   tuner::TuneOptions tuning() const;
   tuner::Effort tuningEffort() const;

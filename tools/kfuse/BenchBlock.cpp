@@ -1,0 +1,136 @@
+// kfuse bench block: a whole model, from events before and after each run, weights cold and warm.
+#include "Commands.h"
+#include "Execution.h"
+#include "ModelOptions.h"
+#include "Table.h"
+#include "tuner/Measurement.h"
+#include "tuner/Report.h"
+#include "tuner/api/Handles.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+namespace kfuse::tools {
+namespace {
+
+struct BlockOptions : ModelOptions {
+  std::vector<std::string> inputs; ///< Bindings of Arguments::gather.
+};
+
+struct BlockTimes {
+  tuner::Timing cold, warm; ///< The last-level cache flushed before each run; another run before it.
+};
+
+Result<BlockTimes> measure(const Executable &program, Execution &execution) {
+  BlockTimes times;
+  for (auto [isCold, timing] : {std::pair(true, &times.cold), {false, &times.warm}}) {
+    runtime::MeasureOptions options;
+    options.repetitions = 100;
+    options.warmupMs = 200; // Clocks settle.
+    options.maxSeconds = 5;
+    options.cold = isCold;
+    Result<std::vector<double>> samples =
+        program.internals().device->measureRuns([&](Stream stream) { return execution.enqueue(stream); }, options);
+    if (!samples)
+      return samples.error();
+    *timing = tuner::summarise(std::move(*samples));
+  }
+  return times;
+}
+
+std::size_t bytesOf(const std::vector<TensorDesc> &descs) {
+  std::size_t bytes = 0;
+  for (const TensorDesc &desc : descs)
+    bytes += desc.bytes();
+  return bytes;
+}
+
+/// The least time of the whole: the FLOPs of its kernels at the device's rate, or every argument and result moved once.
+double floorUs(const Executable &program) {
+  const tuner::TuneReport &report = program.internals().compiled.report;
+  tuner::Work work;
+  work.launches = 1;
+  work.bytesRead =
+      static_cast<double>(bytesOf(program.inputs()) + bytesOf(program.parameters()) + bytesOf(program.states()));
+  for (std::size_t i = 0; i < program.outputs().size(); ++i)
+    if (program.updatedStates()[i] < 0)
+      work.bytesWritten += static_cast<double>(program.outputs()[i].bytes());
+  double mostFlops = 0;
+  for (const tuner::KernelReport &kernel : report.kernels) {
+    const double flops = kernel.work.flops * kernel.uses;
+    work.flops += flops;
+    if (flops > mostFlops) {
+      mostFlops = flops;
+      work.mathType = kernel.work.mathType;
+      work.tf32 = kernel.work.tf32;
+    }
+  }
+  return tuner::roofline(work, report.peaks).boundUs;
+}
+
+int benchBlock(const BlockOptions &options) {
+  Result<Model> model = options.load();
+  if (!model)
+    return fail(model.error());
+  Arguments arguments;
+  if (Result<void> gathered = arguments.gather(*model, options.inputs); !gathered)
+    return fail(gathered.error());
+  auto start = std::chrono::steady_clock::now();
+  Result<Executable> program = compile(*model, options.compilation());
+  if (!program)
+    return fail(program.error());
+  const double compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  Result<Execution> execution = Execution::make(*program, arguments);
+  if (!execution)
+    return fail(execution.error());
+  Result<BlockTimes> times = measure(*program, *execution);
+  if (!times)
+    return fail(times.error());
+
+  const std::string name = std::filesystem::path(options.model).stem().string();
+  const std::size_t launches = program->internals().compiled.report.launches.size();
+  const double floor = floorUs(*program);
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"block", name},
+                                              {"device", program->internals().device->sku()},
+                                              {"driver", program->internals().device->driver()},
+                                              {"launches", launches},
+                                              {"cold_us", times->cold.medianUs},
+                                              {"cold_spread", times->cold.spread},
+                                              {"warm_us", times->warm.medianUs},
+                                              {"warm_spread", times->warm.spread},
+                                              {"floor_us", floor},
+                                              {"compile_s", compileSeconds}}
+                           .dump(2));
+    return 0;
+  }
+  Table table({"block", ">launches", ">cold", ">spread", ">warm", ">spread", ">floor", ">of cold"});
+  table.add({name, std::to_string(launches), formatTime(times->cold.medianUs),
+             fmt::format("{:.1f} %", 100 * times->cold.spread), formatTime(times->warm.medianUs),
+             fmt::format("{:.1f} %", 100 * times->warm.spread), formatTime(floor),
+             fmt::format("{:.0f} %", 100 * floor / times->cold.medianUs)});
+  fmt::print("{}", table.str());
+  return 0;
+}
+
+} // namespace
+
+void addBenchBlock(CLI::App &bench, int &status) {
+  CLI::App *block = bench.add_subcommand("block", "A whole model, its weights cold and warm");
+  auto options = std::make_shared<BlockOptions>();
+  options->addTo(*block);
+  options->addTuningTo(*block);
+  block->add_option("--input", options->inputs,
+                    "name=file.npy, name=NUMBER or name=random; what is not given is random");
+  block->footer("Medians of 100 runs from events right before and after each; cold: behind a flush of the last-level\n"
+                "cache, warm: behind another run. Floor: the model's FLOPs, or all its arguments and results once.\n"
+                "Examples:\n  kfuse bench block block.onnx --params '*weight*'\n"
+                "  kfuse bench block decode.mlir --input position=4095 --json");
+  block->callback([options, &status] { status = benchBlock(*options); });
+}
+
+} // namespace kfuse::tools

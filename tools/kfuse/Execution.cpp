@@ -1,0 +1,178 @@
+#include "Execution.h"
+
+#include "tuner/Npy.h"
+#include "tuner/api/Handles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace kfuse::tools {
+namespace {
+
+using reference::HostTensor;
+
+/// Seeded noise of a size that deep blocks survive: matrices scaled by 1 / sqrt(K), so that a product
+/// keeps the variance of its input; indices small, to be valid positions in any table.
+HostTensor randomTensor(const TensorDesc &desc, Role role, std::uint64_t seed) {
+  if (!isFloat(desc.type))
+    return reference::integers(desc.type, desc.shape, seed, 0, desc.type == DType::Bool ? 2 : 8);
+  if (role != Role::Parameter || desc.shape.size() < 2)
+    return reference::uniform(desc.type, desc.shape, seed);
+  auto widest = static_cast<double>(std::min(desc.shape[desc.shape.size() - 2], desc.shape.back()));
+  return reference::normal(desc.type, desc.shape, seed, 1 / std::sqrt(widest));
+}
+
+Result<HostTensor> readTensor(const TensorDesc &desc, const std::string &file) {
+  Result<tuner::NpyArray> array = tuner::readNpy(file);
+  if (!array)
+    return array.error();
+  if (array->shape != desc.shape)
+    return Error{ErrorCode::Usage, fmt::format("{} holds {}, input '{}' takes {}", file, toString(array->shape),
+                                               desc.name, toString(desc.shape))};
+  Result<tuner::NpyArray> converted = tuner::convert(std::move(*array), desc.type);
+  if (!converted)
+    return Error{converted.error().code, file + ": " + converted.error().message};
+  return HostTensor{desc.type, desc.shape, std::move(converted->data)};
+}
+
+/// The number that all of `text` is.
+std::optional<double> parseNumber(const std::string &text) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
+/// The tensor that `bound` asks for: a number, the word "random", or a file.
+Result<HostTensor> tensorFor(const TensorDesc &desc, Role role, std::uint64_t seed, const std::string &bound) {
+  if (bound == "random")
+    return randomTensor(desc, role, seed);
+  if (std::optional<double> value = parseNumber(bound))
+    return reference::tensorOf(desc.type, desc.shape,
+                               std::vector<double>(static_cast<std::size_t>(elementCount(desc.shape)), *value));
+  return readTensor(desc, bound);
+}
+
+} // namespace
+
+Result<void> Arguments::gather(const Model &model, const std::vector<std::string> &given) {
+  for (const std::string &binding : given) {
+    std::size_t equals = binding.find('=');
+    if (equals == std::string::npos)
+      return Error{ErrorCode::Usage,
+                   "--input " + binding + " is not of the form name=file.npy, name=NUMBER or name=random"};
+    bindings[binding.substr(0, equals)] = binding.substr(equals + 1);
+  }
+  for (auto [list, role] : {std::pair(&model.inputs(), Role::Input),
+                            {&model.parameters(), Role::Parameter},
+                            {&model.states(), Role::State}})
+    for (const TensorDesc &desc : *list)
+      if (Result<void> made = make(model, desc, role); !made)
+        return made;
+  if (!bindings.empty())
+    return Error{ErrorCode::Usage, "--input names '" + bindings.begin()->first + "', which the model does not take"};
+  return {};
+}
+
+Result<void> Arguments::make(const Model &model, const TensorDesc &desc, Role role) {
+  auto bound = bindings.extract(desc.name);
+  std::span<const std::byte> stored = model.parameterData(desc.name);
+  if (bound.empty() && !stored.empty()) {
+    tensors[desc.name] = {desc.type, desc.shape, {stored.begin(), stored.end()}};
+    return {};
+  }
+  Result<HostTensor> tensor = tensorFor(desc, role, tensors.size() + 1, bound.empty() ? "random" : bound.mapped());
+  if (!tensor)
+    return tensor.error();
+  tensors[desc.name] = std::move(*tensor);
+  return {};
+}
+
+Result<void> DeviceTensors::upload(const Executable &program, const std::vector<TensorDesc> &descs,
+                                   const Arguments &arguments) {
+  for (const TensorDesc &desc : descs) {
+    Result<void *> pointer = add(program, desc);
+    if (!pointer)
+      return pointer.error();
+    if (Result<void> copied = buffers.back().upload(arguments[desc.name].bytes.data()); !copied)
+      return copied;
+  }
+  return {};
+}
+
+Result<void> DeviceTensors::poisonOutputs(const Executable &program, const DeviceTensors &inputs) {
+  for (std::size_t i = 0; i < program.outputs().size(); ++i) {
+    if (int state = program.updatedStates()[i]; state >= 0) {
+      share(inputs.buffers[program.inputs().size() + static_cast<std::size_t>(state)]);
+      continue;
+    }
+    const TensorDesc &desc = program.outputs()[i];
+    Result<void *> pointer = add(program, desc);
+    if (!pointer)
+      return pointer.error();
+    std::vector<std::byte> ones(desc.bytes(), std::byte{0xff});
+    if (Result<void> copied = buffers.back().upload(ones.data()); !copied)
+      return copied;
+  }
+  return {};
+}
+
+Result<HostTensor> DeviceTensors::download(std::size_t i, const TensorDesc &desc) const {
+  HostTensor tensor = HostTensor::zeros(desc.type, desc.shape);
+  if (Result<void> copied = buffers[i].download(tensor.bytes.data()); !copied)
+    return copied.error();
+  return tensor;
+}
+
+Result<void *> DeviceTensors::add(const Executable &program, const TensorDesc &desc) {
+  Result<Buffer> buffer = program.allocate(desc.bytes());
+  if (!buffer)
+    return buffer.error();
+  share(*buffer);
+  return pointers.back();
+}
+
+void DeviceTensors::share(const Buffer &buffer) {
+  pointers.push_back(buffer.data());
+  buffers.push_back(buffer);
+}
+
+Result<Execution> Execution::make(const Executable &program, const Arguments &arguments) {
+  DeviceTensors parameters, inputs, outputs;
+  for (auto [tensors, descs] :
+       {std::pair(&parameters, &program.parameters()), {&inputs, &program.inputs()}, {&inputs, &program.states()}})
+    if (Result<void> done = tensors->upload(program, *descs, arguments); !done)
+      return done.error();
+  if (Result<void> done = outputs.poisonOutputs(program, inputs); !done)
+    return done.error();
+  Result<Weights> weights = program.prepare(parameters.pointers);
+  if (!weights)
+    return weights.error();
+  Result<Session> session = program.newSession(*weights);
+  if (!session)
+    return session.error();
+  Execution execution(program, std::move(*weights), std::move(*session));
+  execution.parameters = std::move(parameters);
+  execution.inputs = std::move(inputs);
+  execution.outputs = std::move(outputs);
+  return execution;
+}
+
+Result<std::vector<HostTensor>> Execution::download() const {
+  std::vector<HostTensor> tensors;
+  for (std::size_t i = 0; i < program.outputs().size(); ++i) {
+    Result<HostTensor> output = outputs.download(i, program.outputs()[i]);
+    if (!output)
+      return output.error();
+    tensors.push_back(std::move(*output));
+  }
+  return tensors;
+}
+
+} // namespace kfuse::tools

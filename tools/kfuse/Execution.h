@@ -1,0 +1,61 @@
+// A compiled model on its device with everything it takes, ready to run: for commands that run models.
+#pragma once
+
+#include "ir/reference/Tensor.h"
+#include "kfuse/compiler.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kfuse::tools {
+
+/// Host copies of everything the model takes, by name.
+class Arguments {
+public:
+  /// `given`: "name=file.npy", "name=random", or "name=4095" for that number everywhere. What is not given is
+  /// random, but for weights that the model's file holds.
+  Result<void> gather(const Model &model, const std::vector<std::string> &given);
+  const reference::HostTensor &operator[](const std::string &name) const { return tensors.at(name); }
+
+private:
+  Result<void> make(const Model &model, const TensorDesc &desc, Role role);
+
+  std::map<std::string, std::string> bindings;
+  std::map<std::string, reference::HostTensor> tensors;
+};
+
+/// Device copies of a list of tensors.
+class DeviceTensors {
+public:
+  Result<void> upload(const Executable &program, const std::vector<TensorDesc> &descs, const Arguments &arguments);
+  /// Outputs start as NaN, so that an element nobody wrote shows; an updated state is its own output.
+  Result<void> poisonOutputs(const Executable &program, const DeviceTensors &inputs);
+  Result<reference::HostTensor> download(std::size_t i, const TensorDesc &desc) const;
+  std::vector<void *> pointers;
+
+private:
+  Result<void *> add(const Executable &program, const TensorDesc &desc);
+  void share(const Buffer &buffer);
+  std::vector<Buffer> buffers;
+};
+
+class Execution {
+public:
+  /// Uploads the arguments and prepares the weights.
+  static Result<Execution> make(const Executable &program, const Arguments &arguments);
+  /// One run; complete when the stream is.
+  Result<void> enqueue(Stream stream) { return session.run(stream, inputs.pointers, outputs.pointers); }
+  Result<std::vector<reference::HostTensor>> download() const;
+
+private:
+  Execution(const Executable &program, Weights weights, Session session)
+      : program(program), weights(std::move(weights)), session(std::move(session)) {}
+
+  Executable program;
+  DeviceTensors parameters, inputs, outputs;
+  Weights weights;
+  Session session;
+};
+
+} // namespace kfuse::tools
