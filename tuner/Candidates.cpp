@@ -59,7 +59,7 @@ std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runt
 CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target, const Peaks &peaks,
                                std::string compilerVersion, std::string sku,
                                const std::optional<codegen::TileConfig> &seed)
-    : task(task), target(target), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)) {
+    : task(task), target(target), peaks(peaks), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)) {
   for (const codegen::TileConfig &config : task.candidates) {
     double estimateUs = task.estimateUs(config);
     codegen::TileWork tiles = task.leastWork ? task.leastWork(config) : codegen::TileWork{task.work.flops, 0};
@@ -101,10 +101,22 @@ std::optional<Candidate> CandidateQueue::next() {
       continue;
     }
     std::string key = tuningKey(*plan, compilerVersion, sku);
-    if (seen.insert(key).second)
-      return Candidate{entry.config, entry.estimateUs, entry.boundUs, std::move(*plan), std::move(key)};
+    if (seen.insert(key).second) {
+      const double boundUs = std::max(entry.boundUs, gridBound(*plan));
+      return Candidate{entry.config, entry.estimateUs, boundUs, std::move(*plan), std::move(key)};
+    }
   }
   return std::nullopt;
+}
+
+/// Of the launch that has the most blocks, which may do all the work.
+double CandidateQueue::gridBound(const codegen::KernelPlan &plan) const {
+  if (target.isCpu())
+    return 0;
+  std::uint64_t blocks = 1;
+  for (const codegen::Launch &launch : plan.launches)
+    blocks = std::max<std::uint64_t>(blocks, std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2]);
+  return gridBoundUs(task.work, blocks, target.multiprocessors, peaks);
 }
 
 double CandidateQueue::leastBoundUs() const {

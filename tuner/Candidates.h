@@ -50,8 +50,11 @@ private:
     double estimateUs, boundUs;
   };
   void promoteBestOfEachWay();
+  double gridBound(const codegen::KernelPlan &plan) const;
+
   const TuningTask &task;
   const ir::Target &target;
+  const Peaks peaks;
   std::string compilerVersion, sku;
   std::vector<Ranked> ranked;
   std::size_t position = 0;

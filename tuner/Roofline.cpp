@@ -100,6 +100,11 @@ double configBoundUs(const Work &work, const codegen::TileWork &tiles, const Pea
   return std::max({roofline(work, peaks).boundUs, tileUs, cacheUs});
 }
 
+double gridBoundUs(const Work &work, std::uint64_t blocks, int multiprocessors, const Peaks &peaks) {
+  const double busy = std::min(1.0, static_cast<double>(blocks) / multiprocessors);
+  return (work.bytesRead + work.bytesWritten) / (busy * cacheSpeedup * peaks.readBytesPerUs);
+}
+
 std::optional<std::string> raiseCeiling(Peaks &peaks, const Work &work, double measuredUs) {
   constexpr double noise = 1.005, believable = 1.1;
   const Ceiling ceiling = lowestCeiling(work, peaks);

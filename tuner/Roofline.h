@@ -73,4 +73,8 @@ std::optional<std::string> raiseCeiling(Peaks &peaks, const Work &work, double m
 /// 4 times the rate of memory (64 bytes a clock and multiprocessor on an H100 are 3.6 times).
 double configBoundUs(const Work &work, const codegen::TileWork &tiles, const Peaks &peaks);
 
+/// Microseconds that moving the work's bytes takes at least where `blocks` of a grid share them among this many
+/// multiprocessors: each moves at most its part of 4 times the rate of memory, so that few blocks cannot fill it.
+double gridBoundUs(const Work &work, std::uint64_t blocks, int multiprocessors, const Peaks &peaks);
+
 } // namespace kfuse::tuner

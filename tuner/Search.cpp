@@ -17,6 +17,7 @@ namespace {
 constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay.
 constexpr int firstSamples = 3;         ///< Of every candidate.
 constexpr double finalistMargin = 1.10; ///< Finalists are within this factor of the fastest.
+constexpr double alikeMargin = 1.02;    ///< What firstSamples cannot tell apart.
 constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
 constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
@@ -273,12 +274,18 @@ double Search::allowedSeconds(const Trial &trial) const {
                           : std::max(timeoutSeconds, timeoutFactor * bestUs() * 1e-6);
 }
 
-/// Keeps the fastest few and makes those known only from the store ready to run.
+/// Keeps the fastest few and makes those known only from the store ready to run. Which of those that few samples cannot
+/// tell apart get in is for the order of ties, not for chance: the winner is one that got in.
 Result<void> Search::pickFinalists() {
   std::vector<Trial> candidates = std::exchange(accepted, {});
+  if (candidates.empty())
+    return {};
+  const double fastestUs = candidates.front().medianUs();
+  auto alike = std::find_if(candidates.begin(), candidates.end(),
+                            [&](const Trial &trial) { return trial.medianUs() > alikeMargin * fastestUs; });
+  std::sort(candidates.begin(), alike, [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); });
   for (Trial &trial : candidates) {
-    if (accepted.size() == static_cast<std::size_t>(budget.finalists) ||
-        (!accepted.empty() && trial.medianUs() > finalistMargin * bestUs()))
+    if (accepted.size() == static_cast<std::size_t>(budget.finalists) || trial.medianUs() > finalistMargin * fastestUs)
       break;
     Result<bool> ready = makeReady(trial);
     if (!ready)
@@ -286,6 +293,7 @@ Result<void> Search::pickFinalists() {
     if (*ready)
       accepted.push_back(std::move(trial));
   }
+  std::sort(accepted.begin(), accepted.end(), isFaster);
   return {};
 }
 

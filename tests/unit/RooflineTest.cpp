@@ -62,6 +62,13 @@ TEST_CASE("roofline: what a config must do beyond the region bounds it alone") {
   CHECK(configBoundUs(work, {100e9, 4e9 * peaks.readBytesPerUs}, peaks) == doctest::Approx(1e9));
 }
 
+TEST_CASE("roofline: few blocks cannot fill the memory") {
+  Work work{.bytesRead = 60e6, .bytesWritten = 40e6};
+  const double most = 4 * peaks.readBytesPerUs;
+  CHECK(gridBoundUs(work, 1000, 100, peaks) == doctest::Approx(100e6 / most));
+  CHECK(gridBoundUs(work, 10, 100, peaks) == doctest::Approx(10 * 100e6 / most));
+}
+
 TEST_CASE("roofline: a ceiling is raised by what beats it, but not by what cannot be") {
   Work work{.bytesRead = 100e6, .bytesWritten = 100e6};
   Peaks raised = peaks;

@@ -122,6 +122,13 @@ TEST_CASE("search: candidates within the noise are a tie, broken by registers an
   CHECK(f.tuneOne()->report.config == "id=1");
 }
 
+TEST_CASE("search: of those that a first look cannot tell apart, fewer resources get into the finals") {
+  Script script;
+  for (int id = 0; id < 6; ++id)
+    script[id] = {.us = 20 + 0.01 * id, .registers = 64 - id};
+  CHECK(Fixture(script).tuneOne()->report.config == "id=5"); // Four of six meet again.
+}
+
 TEST_CASE("search: finalists are visited in the order A B B A") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 21}}, {2, {.us = 40}}});
   REQUIRE(f.tuneOne());
