@@ -94,6 +94,17 @@ std::string_view whatWouldHelp(const Work &work, Regime regime) {
   return "fewer launches (fusion, or more batch for each)";
 }
 
+Peaks higherOf(const Peaks &first, const Peaks &second) {
+  Peaks peaks = first;
+  for (double Peaks::*rate : {&Peaks::readBytesPerUs, &Peaks::writeBytesPerUs, &Peaks::copyBytesPerUs, &Peaks::f32Burst,
+                              &Peaks::f32Sustained, &Peaks::halfBurst, &Peaks::halfSustained})
+    peaks.*rate = std::max(first.*rate, second.*rate);
+  peaks.launchUs = std::min(first.launchUs, second.launchUs);
+  if (peaks.remark.empty())
+    peaks.remark = second.remark;
+  return peaks;
+}
+
 double configBoundUs(const Work &work, const codegen::TileWork &tiles, const Peaks &peaks) {
   const double tileUs = tiles.flops / (fewBusy * mathPace(work) * (peaks.*mathPeak(work, true)));
   const double cacheUs = tiles.cacheBytes / (cacheSpeedup * peaks.readBytesPerUs);

@@ -68,6 +68,9 @@ std::string_view whatWouldHelp(const Work &work, Regime regime);
 /// The remark says so; nothing when it does not. By more than 10 % the work was overcounted, or not done.
 std::optional<std::string> raiseCeiling(Peaks &peaks, const Work &work, double measuredUs);
 
+/// Each ceiling the higher of the two; the remark is the first's, if it has one.
+Peaks higherOf(const Peaks &first, const Peaks &second);
+
 /// Microseconds that one config needs at least: the roofline of `work`, the FLOPs of its tiles at 1.2 times the
 /// burst rate (multiprocessors clock higher where few are busy), and what they read from the last-level cache at
 /// 4 times the rate of memory (64 bytes a clock and multiprocessor on an H100 are 3.6 times).

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <tuple>
 #include <utility>
@@ -31,6 +32,11 @@ std::chrono::steady_clock::duration toClock(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
+/// What a kernel ends with whose candidates all fail: by FailureKind of the best-ranked one.
+constexpr std::array<ErrorCode, 7> nothingWorksCodes{ErrorCode::Compile, ErrorCode::Compile,     ErrorCode::Compile,
+                                                     ErrorCode::Timeout, ErrorCode::WrongResult, ErrorCode::WrongResult,
+                                                     ErrorCode::Crash};
+
 /// Order of candidates that are equally fast: the same on every run and machine.
 auto tieRank(const Trial &trial) {
   std::uint64_t shared = 0;
@@ -53,8 +59,8 @@ public:
         runner(*shop.device, task) {}
 
   Result<TunedKernel> run();
-  /// True when candidates were passed over that might work by now: a check may have been mended.
-  bool mayRetry() const { return trustedFailures > 0; }
+  /// True when nothing works, but candidates were passed over that might by now: a check may have been mended.
+  bool mayRetry() const { return foundNothing && trustedFailures > 0; }
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -75,6 +81,7 @@ private:
   bool recall(Trial &trial);
   void accept(Trial trial);
   void reject(Trial trial, const Failure &failure);
+  void noteFailure(const Failure &failure, std::string line);
 
   double bestUs() const { return accepted.front().medianUs(); }
   double secondsLeft() const { return budget.seconds - std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -107,10 +114,12 @@ private:
   std::vector<Trial> spilled;  ///< For when nothing else works.
   StopReason stop = StopReason::None;
   bool maySpill = false;
+  bool foundNothing = false;
   int failed = 0;
   int cut = 0;
   int ruledOut = 0;
   std::string firstFailure;
+  FailureKind firstFailureKind = FailureKind::Compile;
 };
 
 /// Batch after batch of the best-ranked candidates until one works: a budget removes candidates, never
@@ -128,7 +137,8 @@ Result<TunedKernel> Search::run() {
     return picked.error();
   if (Result<void> compared = compareFinalists(); !compared)
     return compared.error();
-  if (accepted.empty())
+  foundNothing = accepted.empty();
+  if (foundNothing)
     return nothingWorks();
   auto tied = std::find_if(accepted.begin(), accepted.end(), [&](const Trial &trial) {
     return !isTie(*accepted.front().measurement.timing, *trial.measurement.timing);
@@ -383,8 +393,7 @@ bool Search::recall(Trial &trial) {
     return false;
   trustedFailures += mayWorkNow ? 1 : 0;
   ++failed;
-  if (firstFailure.empty())
-    firstFailure = fmt::format("{}: {}", trial.candidate.config.str(), known->failure->message);
+  noteFailure(*known->failure, fmt::format("{}: {}", trial.candidate.config.str(), known->failure->message));
   if (known->failure->kind == FailureKind::Spill)
     spilled.push_back(std::move(trial));
   return true;
@@ -402,8 +411,7 @@ void Search::reject(Trial trial, const Failure &failure) {
   std::string line = fmt::format("{} with {}: {}: {}", task.name, trial.candidate.config.str(), toString(failure.kind),
                                  failure.message);
   shop.log(line);
-  if (firstFailure.empty())
-    firstFailure = line;
+  noteFailure(failure, line);
   trial.measurement.timing.reset();
   trial.measurement.failure = failure;
   shop.store.put(trial.measurement);
@@ -411,15 +419,24 @@ void Search::reject(Trial trial, const Failure &failure) {
     spilled.push_back(std::move(trial));
 }
 
+void Search::noteFailure(const Failure &failure, std::string line) {
+  if (!firstFailure.empty())
+    return;
+  firstFailure = std::move(line);
+  firstFailureKind = failure.kind;
+}
+
 void Search::showProgress() const {
   if (shop.options.progress)
     shop.options.progress(progress);
 }
 
+/// Of the kind of the first failure, which is the best-ranked candidate's.
 Error Search::nothingWorks() const {
   std::string reason = firstFailure.empty() ? queue.lastRefusal() : firstFailure;
-  return {ErrorCode::Compile, fmt::format("none of {} candidates works for kernel {} ({}): {}", task.candidates.size(),
-                                          task.name, task.ops, reason.empty() ? "there are none" : reason)};
+  return {nothingWorksCodes[static_cast<std::size_t>(firstFailureKind)],
+          fmt::format("none of {} candidates works for kernel {} ({}): {}", task.candidates.size(), task.name, task.ops,
+                      reason.empty() ? "there are none" : reason)};
 }
 
 } // namespace
@@ -429,7 +446,7 @@ Result<TunedKernel> search(const Workshop &workshop, CompileAhead &compiled, con
                            const Progress &progress) {
   Search first(workshop, compiled, task, budget, seed, progress, true);
   Result<TunedKernel> kernel = first.run();
-  if (kernel || kernel.error().code != ErrorCode::Compile || !first.mayRetry())
+  if (kernel || !first.mayRetry())
     return kernel;
   return Search(workshop, compiled, task, budget, seed, progress, false).run();
 }

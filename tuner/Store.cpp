@@ -107,7 +107,10 @@ void Store::put(const Choice &choice, const runtime::CompiledKernel &binary) {
 }
 
 void Store::put(const std::string &sku, const Peaks &peaks) {
-  file->write([&](SQLite::Database &db) { insertRow(db, StoredPeaks{sku, peaks}); });
+  file->write([&](SQLite::Database &db) {
+    std::optional<StoredPeaks> known = findRow<StoredPeaks>(db, sku); // Another process may have raised some.
+    insertRow(db, StoredPeaks{sku, known ? higherOf(peaks, known->peaks) : peaks});
+  });
 }
 
 std::optional<Store::Lease> Store::lease(const std::string &region) {

@@ -85,8 +85,17 @@ void StoreFile::degrade(const std::string &message) {
 void StoreFile::giveUp(const SQLite::Exception &error) {
   const char *loss = access == Access::ReadWrite ? "; results are not kept" : "";
   degrade(fmt::format("store {}: {}{}", file.string(), reasonOf(error), loss));
-  if (error.getErrorCode() == SQLITE_BUSY)
-    database->setBusyTimeout(0); // Waited for once: hundreds of writes would take hours.
+  if (error.getErrorCode() == SQLITE_BUSY) { // Waited for once: hundreds of writes would take hours.
+    database->setBusyTimeout(0);
+    waits = false;
+  }
+}
+
+/// The lock was free.
+void StoreFile::waitAgain() {
+  if (!waits)
+    database->setBusyTimeout(busyTimeoutMs);
+  waits = true;
 }
 
 bool StoreFile::mayMend(const SQLite::Exception &error) const { return isDamage(error) && access == Access::ReadWrite; }

@@ -71,6 +71,7 @@ private:
   void say(const std::string &message);
   void degrade(const std::string &message);
   void giveUp(const SQLite::Exception &error);
+  void waitAgain();
   bool mayMend(const SQLite::Exception &error) const;
   Error foreign() const;
 
@@ -79,6 +80,7 @@ private:
     for (bool again : {false, true}) {
       try {
         work(*database);
+        waitAgain();
         return true;
       } catch (const SQLite::Exception &error) {
         if (again || !mayMend(error)) {
@@ -99,6 +101,7 @@ private:
   ino_t inode = 0;
   std::set<std::string> said;
   std::optional<Error> firstProblem;
+  bool waits = true; ///< For another process's lock.
 };
 
 } // namespace kfuse::tuner

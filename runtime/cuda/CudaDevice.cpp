@@ -156,6 +156,12 @@ Result<std::vector<double>> CudaDevice::measureRuns(const Replay::Enqueue &run, 
   return here ? (*here)->measureRuns(run, options) : here.error();
 }
 
+std::optional<Conditions> CudaDevice::conditions() {
+  if (!nvml)
+    nvml.emplace();
+  return nvml->conditionsOf(facts.id);
+}
+
 Result<std::unique_ptr<Replay>> CudaDevice::makeReplay() { return CudaReplay::make(context); }
 
 } // namespace kfuse::runtime::cuda

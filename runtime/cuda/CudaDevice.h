@@ -35,13 +35,14 @@ public:
                                       const MeasureOptions &options) override;
   Result<std::vector<double>> measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) override;
   Result<std::unique_ptr<Replay>> makeReplay() override;
-  std::optional<Conditions> conditions() override { return conditionsOf(facts.id); }
+  std::optional<Conditions> conditions() override;
 
 private:
   Result<const CudaTimer *> timerHere();
 
   ContextRef context;
   GpuFacts facts;
+  std::optional<Nvml> nvml;       ///< Opened by the first conditions(): 20 ms.
   std::optional<CudaTimer> timer; ///< Made by the first measurement ...
   std::optional<CudaDigest> sum;  ///< ... and the first digest(), which callers serialise, too.
 };

@@ -5,49 +5,51 @@
 namespace kfuse::runtime::cuda {
 namespace {
 
-// As nvml.h declares them; the header is not needed to build.
-using Handle = struct nvmlDevice_st *;
 constexpr unsigned smClock = 1, memoryClock = 2, gpuSensor = 0;
-
-class Nvml {
-public:
-  Nvml() {
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL); // Stays open.
-    auto look = [&](auto &function, const char *name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      return function != nullptr;
-    };
-    int (*init)() = nullptr;
-    isReady = library && look(init, "nvmlInit_v2") && look(handleAt, "nvmlDeviceGetHandleByPciBusId_v2") &&
-              look(clock, "nvmlDeviceGetClockInfo") && look(power, "nvmlDeviceGetPowerUsage") &&
-              look(temperature, "nvmlDeviceGetTemperature") && init() == 0;
-  }
-
-  std::optional<Conditions> ask(const std::string &pciPlace) const {
-    Handle handle = nullptr;
-    if (!isReady || handleAt(pciPlace.c_str(), &handle) != 0)
-      return std::nullopt;
-    unsigned sm = 0, memory = 0, milliwatts = 0, celsius = 0; // What a card does not tell stays 0.
-    clock(handle, smClock, &sm);
-    clock(handle, memoryClock, &memory);
-    power(handle, &milliwatts);
-    temperature(handle, gpuSensor, &celsius);
-    return Conditions{double(sm), double(memory), milliwatts / 1000.0, double(celsius)};
-  }
-
-private:
-  int (*handleAt)(const char *pciBusId, Handle *) = nullptr;
-  int (*clock)(Handle, unsigned type, unsigned *mhz) = nullptr;
-  int (*power)(Handle, unsigned *milliwatts) = nullptr;
-  int (*temperature)(Handle, unsigned sensor, unsigned *celsius) = nullptr;
-  bool isReady = false;
-};
+constexpr int success = 0, insufficientSize = 7;
 
 } // namespace
 
-std::optional<Conditions> conditionsOf(const std::string &pciPlace) {
-  static const Nvml nvml;
-  return nvml.ask(pciPlace);
+template <class Function> bool Nvml::look(const char *name, Function *&function) {
+  function = reinterpret_cast<Function *>(dlsym(library, name));
+  return function != nullptr;
+}
+
+Nvml::Nvml() : library(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+  isReady = library && look("nvmlInit_v2", init) && look("nvmlShutdown", shutDown) &&
+            look("nvmlDeviceGetHandleByPciBusId_v2", handleAt) && look("nvmlDeviceGetClockInfo", clock) &&
+            look("nvmlDeviceGetPowerUsage", power) && look("nvmlDeviceGetTemperature", temperature) &&
+            look("nvmlDeviceGetComputeRunningProcesses_v3", processesOn) && init() == success;
+}
+
+Nvml::~Nvml() {
+  if (isReady)
+    shutDown();
+  if (library)
+    dlclose(library);
+}
+
+std::optional<Conditions> Nvml::conditionsOf(const std::string &pciPlace) const {
+  Handle handle = nullptr;
+  if (!isReady || handleAt(pciPlace.c_str(), &handle) != success)
+    return std::nullopt;
+  unsigned sm = 0, memory = 0, milliwatts = 0, celsius = 0;
+  clock(handle, smClock, &sm);
+  clock(handle, memoryClock, &memory);
+  power(handle, &milliwatts);
+  temperature(handle, gpuSensor, &celsius);
+  return Conditions{double(sm), double(memory), milliwatts / 1000.0, double(celsius)};
+}
+
+std::optional<bool> Nvml::isIdle(const std::string &pciPlace) const {
+  Handle handle = nullptr;
+  if (!isReady || handleAt(pciPlace.c_str(), &handle) != success)
+    return std::nullopt;
+  unsigned processes = 0;
+  const Status status = processesOn(handle, &processes, nullptr); // Room for none is too little if there is one.
+  if (status != success && status != insufficientSize)
+    return std::nullopt;
+  return status == success && processes == 0;
 }
 
 } // namespace kfuse::runtime::cuda

@@ -1,4 +1,5 @@
-// NVIDIA's management library, where there is one: clocks, power and temperature of a GPU.
+// NVIDIA's management library, where there is one: clocks, power and temperature of a GPU, and who uses it. It comes
+// with the driver and is opened with dlopen; its header is not needed to build.
 #pragma once
 
 #include "runtime/Device.h"
@@ -8,7 +9,35 @@
 
 namespace kfuse::runtime::cuda {
 
-/// Of the GPU at `pciPlace` ("0000:1b:00.0"), now. Nothing without the library, which is opened by the first call.
-std::optional<Conditions> conditionsOf(const std::string &pciPlace);
+/// One opened library. GPUs are named by their place on the PCI bus ("0000:1b:00.0").
+class Nvml {
+public:
+  /// Without the library, or where it does not start, every answer is nothing.
+  Nvml();
+  ~Nvml();
+  Nvml(const Nvml &) = delete;
+  Nvml &operator=(const Nvml &) = delete;
+
+  /// Now. What a card does not tell stays 0.
+  std::optional<Conditions> conditionsOf(const std::string &pciPlace) const;
+  /// Whether no process computes on it.
+  std::optional<bool> isIdle(const std::string &pciPlace) const;
+
+private:
+  // As nvml.h declares them.
+  using Handle = struct nvmlDevice_st *;
+  using Status = int; ///< 0: success.
+  template <class Function> bool look(const char *name, Function *&function);
+
+  void *library;
+  bool isReady = false;
+  Status (*init)() = nullptr;
+  Status (*shutDown)() = nullptr;
+  Status (*handleAt)(const char *pciBusId, Handle *) = nullptr;
+  Status (*clock)(Handle, unsigned type, unsigned *mhz) = nullptr;
+  Status (*power)(Handle, unsigned *milliwatts) = nullptr;
+  Status (*temperature)(Handle, unsigned sensor, unsigned *celsius) = nullptr;
+  Status (*processesOn)(Handle, unsigned *count, void *processes) = nullptr;
+};
 
 } // namespace kfuse::runtime::cuda

@@ -111,6 +111,12 @@ Result<Process> Process::start(const std::vector<std::string> &arguments) {
     argv.push_back(argument.data());
   argv.push_back(nullptr);
   int memoryCopy = fcntl(memory->descriptor(), F_DUPFD_CLOEXEC, memoryDescriptor + 1);
+  if (childs.descriptor() < 0 || memoryCopy < 0) {
+    Error error = noWorker(std::string("too many open files: ") + std::strerror(errno));
+    if (memoryCopy >= 0)
+      ::close(memoryCopy);
+    return error;
+  }
   Descriptors descriptors(childs.descriptor(), memoryCopy);
   Attributes attributes;
   pid_t id = 0;

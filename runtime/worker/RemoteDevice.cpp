@@ -140,38 +140,35 @@ Json kernelRequest(const char *call, std::uint64_t id, std::span<void *const> bu
 
 class RemoteKernel final : public LoadedKernel {
 public:
-  RemoteKernel(std::weak_ptr<Session> session, std::uint64_t id, const double &limit)
-      : session(std::move(session)), id(id), limit(limit) {}
+  RemoteKernel(std::weak_ptr<Session> session, std::uint64_t id, std::shared_ptr<const double> limit)
+      : session(std::move(session)), id(id), limit(std::move(limit)) {}
   ~RemoteKernel() override {
     if (std::shared_ptr<Session> live = session.lock())
       live->tell({{"call", "unload"}, {"id", id}});
   }
 
   Result<void> launch(Stream, std::span<void *const> buffers, void *workspace) override {
-    Result<Json> done = ask(kernelRequest("launch", id, buffers, workspace), limit);
+    Result<Json> done = ask<Json>(kernelRequest("launch", id, buffers, workspace), *limit);
     return done ? Result<void>() : done.error();
   }
   Result<std::vector<double>> measure(std::span<void *const> buffers, void *workspace, const MeasureOptions &options) {
     Json request = kernelRequest("measure", id, buffers, workspace);
     request["options"] = options;
     // Warm-up and sampling each end with the run they are in.
-    double most = options.warmupMs * 1e-3 + options.maxSeconds + 3 * limit;
-    Result<Json> times = ask(request, most);
-    if (!times)
-      return times.error();
-    return times->get<std::vector<double>>();
+    double most = options.warmupMs * 1e-3 + options.maxSeconds + 3 * *limit;
+    return ask<std::vector<double>>(request, most);
   }
 
 private:
-  Result<Json> ask(const Json &request, double seconds) {
+  template <class T> Result<T> ask(const Json &request, double seconds) {
     if (std::shared_ptr<Session> live = session.lock())
-      return live->call<Json>(request, seconds);
+      return live->call<T>(request, seconds);
     return Error{ErrorCode::Internal, "the kernel was loaded before its device was restarted"};
   }
 
   std::weak_ptr<Session> session;
   std::uint64_t id;
-  const double &limit;
+  std::shared_ptr<const double> limit; ///< Of the device, which may change it.
 };
 
 class RemoteDevice final : public Device {
@@ -215,7 +212,7 @@ public:
   Result<void> copy(Stream, void *to, const void *from, std::size_t bytes) override {
     return done({{"call", "copy"}, {"to", toNumber(to)}, {"from", toNumber(from)}, {"bytes", bytes}});
   }
-  Result<void> synchronize(Stream) override { return done({{"call", "synchronize"}}, limit); }
+  Result<void> synchronize(Stream) override { return done({{"call", "synchronize"}}, *limit); }
 
   Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) override {
     codegen::KernelPlan bare = plan;
@@ -234,7 +231,7 @@ public:
     Result<Json> now = call<Json>({{"call", "conditions"}});
     return now && !now->is_null() ? std::optional(now->get<Conditions>()) : std::nullopt;
   }
-  void limitRuns(double seconds) override { limit = seconds; }
+  void limitRuns(double seconds) override { *limit = seconds; }
   Result<void> restart() override {
     std::scoped_lock lock(mutex);
     session.reset();
@@ -277,7 +274,7 @@ private:
   const std::vector<std::string> arguments;
   std::mutex mutex; ///< Of `session`.
   std::shared_ptr<Session> session;
-  double limit = callSeconds;
+  const std::shared_ptr<double> limit = std::make_shared<double>(callSeconds); ///< Seconds of a run.
 };
 
 } // namespace

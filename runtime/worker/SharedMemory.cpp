@@ -20,15 +20,22 @@ Error noMemory() {
 
 Result<SharedMemory> SharedMemory::make() {
   int file = memfd_create("kfuse-worker", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, bytes) != 0)
+  if (file < 0)
     return noMemory();
+  SharedMemory owner(file, nullptr); // Closes it when it cannot be of use.
+  if (ftruncate(file, bytes) != 0)
+    return noMemory();
+  owner.file = -1;
   return map(file);
 }
 
 Result<SharedMemory> SharedMemory::map(int descriptor) {
   void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (memory == MAP_FAILED)
-    return noMemory();
+  if (memory == MAP_FAILED) {
+    Error error = noMemory();
+    ::close(descriptor);
+    return error;
+  }
   return SharedMemory(descriptor, static_cast<std::byte *>(memory));
 }
 

@@ -75,6 +75,10 @@ check "second run says so" grep -q "nothing compiled, nothing benchmarked" <("$k
 check "table within 100 columns" within_100_columns tune "$models/ffn_tiny.mlir" --target cpu
 check "what is tuned runs with --require-tuned" grep -q "a run" <("$kfuse" run "$models/ffn_tiny.mlir" --target cpu --require-tuned)
 check "run --check" grep -q "right" <("$kfuse" run "$models/ffn_tiny.mlir" --target cpu --check --output "$work/out.d")
+check "an input filled with a number" grep -q "right" <("$kfuse" run "$models/llama_tiny_decode.mlir" --target cpu --input position=3 --check)
+check "a block is timed cold and warm" grep -q "^ffn_tiny  *3 " <("$kfuse" bench block "$models/ffn_tiny.mlir" --target cpu)
+KFUSE_DUMP_DIR=/dev/null/dump "$kfuse" explain "$models/ffn_tiny.mlir" --target cpu >"$work/out" 2>"$work/err"
+check "a dump folder that cannot be made is an error" test $? = 8
 check "outputs as npy" test -s "$work/out.d/y.npy"
 check "state is written in place" grep -q "right" <("$kfuse" run "$models/llama_tiny_decode.mlir" --target cpu --check)
 

@@ -102,6 +102,13 @@ TEST_CASE("search: the oracle judges the first candidate") {
   CHECK(f.rowOf(0)->failure->message == "element 0 is off");
 }
 
+TEST_CASE("search: a kernel that no candidate computes right ends with a wrong result, not with a compiler's error") {
+  Fixture f({{0, {.us = 1, .fault = Fault::AllWrong}}, {1, {.us = 20, .fault = Fault::CompileError}}});
+  CHECK(f.tuneOne().error().code == ErrorCode::WrongResult);
+  Fixture g({{0, {.us = 1, .fault = Fault::CompileError}}, {1, {.us = 20, .fault = Fault::AllWrong}}});
+  CHECK(g.tuneOne().error().code == ErrorCode::Compile);
+}
+
 TEST_CASE("search: one wrong element that the oracle overlooks is found by comparison") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 1, .fault = Fault::OneWrong}}});
   CHECK(f.tuneOne()->report.config == "id=0");

@@ -113,6 +113,12 @@ TEST_CASE("store: everything put is found by the next process") {
   CHECK(store->findBinary("kernel 1")->compileMs == 31.4);
   CHECK(store->findBinary("kernel 1")->log == "ptxas info");
   CHECK(store->findPeaks("Fake GPU") == peaks);
+  Peaks other = peaks; // Of another process, which raised another one.
+  other.readBytesPerUs = 4.5e6;
+  other.copyBytesPerUs = 4e6;
+  store->put("Fake GPU", other);
+  peaks.readBytesPerUs = 4.5e6;
+  CHECK(store->findPeaks("Fake GPU") == peaks);
   CHECK_FALSE(store->findChoice("region 4"));
   CHECK_FALSE(store->findMeasurement("kernel 4"));
   CHECK_FALSE(store->findBinary("kernel 4"));

@@ -21,14 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder, made if need be; nothing when it is not asked for or cannot be made.
+/// The folder; nothing when it is not asked for.
 std::optional<fs::path> dumpFolder() {
   const char *folder = std::getenv("KFUSE_DUMP_DIR");
-  std::error_code error;
-  if (!folder || !*folder)
-    return std::nullopt;
-  fs::create_directories(folder, error);
-  return error ? std::nullopt : std::optional<fs::path>(folder);
+  return folder && *folder ? std::optional<fs::path>(folder) : std::nullopt;
 }
 
 void write(const fs::path &path, const std::string &text) {
@@ -81,6 +77,17 @@ private:
 };
 
 } // namespace
+
+Result<void> makeDumpFolder() {
+  std::optional<fs::path> folder = dumpFolder();
+  std::error_code error;
+  if (folder)
+    fs::create_directories(*folder, error);
+  if (error)
+    return Error{ErrorCode::Io, fmt::format("the folder {} that KFUSE_DUMP_DIR names cannot be made: {}",
+                                            folder->string(), error.message())};
+  return {};
+}
 
 void dumpAfterPasses(PassManager &manager) {
   if (std::optional<fs::path> folder = dumpFolder())

@@ -1,6 +1,7 @@
 // What happens inside, as files: everything below $KFUSE_DUMP_DIR; nothing where that is not set.
 #pragma once
 
+#include "kfuse/error.h"
 #include "runtime/Device.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -8,6 +9,9 @@
 #include <memory>
 
 namespace kfuse::tuner {
+
+/// Io when it is asked for and cannot be.
+Result<void> makeDumpFolder();
 
 /// Writes NN-PASS.mlir after each pass that changed the module.
 void dumpAfterPasses(mlir::PassManager &manager);

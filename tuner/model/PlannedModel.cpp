@@ -79,6 +79,8 @@ Result<PlannedModel> planModel(ModuleOp module, const ir::Target &target, bool s
 }
 
 Result<PlannedModel> planModel(ModuleOp module, const ir::CostModel &costs, const passes::PipelineOptions &options) {
+  if (Result<void> made = makeDumpFolder(); !made)
+    return made.error();
   PlannedModel model;
   model.target = &costs.target();
   model.module = module.clone();

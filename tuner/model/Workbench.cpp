@@ -12,14 +12,19 @@ namespace {
 /// More than any machine has cores; a hundred thousand would take the machine down.
 constexpr int mostThreads = 1024;
 
-/// The CUDA device in a worker, if it is the target's; nothing where it is another or there is none.
-std::unique_ptr<runtime::Device> remoteIfPresent(const ir::Target &target, int ordinal) {
+/// The CUDA device in a worker, if it is the target's; null where it is another or there is none. NoDevice when one
+/// beyond the first was asked for and is not there.
+Result<std::unique_ptr<runtime::Device>> remoteIfPresent(const ir::Target &target, int ordinal) {
   Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
-  if (!gpus || ordinal < 0 || static_cast<std::size_t>(ordinal) >= gpus->size())
-    return nullptr;
+  const std::size_t count = gpus ? gpus->size() : 0;
+  if (ordinal > 0 && static_cast<std::size_t>(ordinal) >= count)
+    return Error{ErrorCode::NoDevice, "there is no CUDA device " + std::to_string(ordinal) + ": " +
+                                          std::to_string(count) + " found, counted from 0; see kfuse targets"};
+  if (count == 0)
+    return std::unique_ptr<runtime::Device>();
   const runtime::GpuFacts &gpu = (*gpus)[static_cast<std::size_t>(ordinal)];
   if (ir::findTarget(gpu.target) != &target)
-    return nullptr;
+    return std::unique_ptr<runtime::Device>();
   return runtime::makeRemoteDevice(gpu.device(), {"cuda", std::to_string(ordinal)});
 }
 
@@ -66,7 +71,10 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
         runtime::makeRemoteDevice(runtime::cpuFacts(options.threads), {"cpu", std::to_string(options.threads)});
     bench.compiler = runtime::makeCpuCompiler();
   } else {
-    bench.device = remoteIfPresent(*bench.target, options.device);
+    Result<std::unique_ptr<runtime::Device>> device = remoteIfPresent(*bench.target, options.device);
+    if (!device)
+      return device.error();
+    bench.device = std::move(*device);
     Result<std::unique_ptr<runtime::KernelCompiler>> compiler =
         runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
     if (!compiler)
