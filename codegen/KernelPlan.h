@@ -71,6 +71,7 @@ struct KernelPlan {
   std::vector<Launch> launches;     ///< In order; each sees the former's writes.
   std::vector<TensorMapRecipe> tensorMaps;
   std::uint64_t workspaceBytes = 0; ///< Scratch memory, contents undefined at entry ...
+  bool isBehind = false;            ///< A run launches it behind another kernel; so it is timed, and so it is keyed.
   std::uint64_t zeroedBytes = 0;    ///< ... but for this many first bytes (a multiple of 256): zero at entry and exit.
   friend bool operator==(const KernelPlan &, const KernelPlan &) = default;
 };

@@ -129,7 +129,8 @@ public:
   virtual Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) = 0;
   virtual Result<void> synchronize(Stream stream) = 0;
   virtual Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) = 0;
-  /// Microseconds of each timed run of `kernel`.
+  /// Microseconds of each timed run of `kernel`: behind another run of it (launchBehind) where its plan says that
+  /// it will be behind another kernel, else after that one has ended.
   virtual Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                               const MeasureOptions &options) = 0;
   /// A Replay where recording pays; null where launches are cheap (the CPU).

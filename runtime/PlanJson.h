@@ -27,7 +27,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, entry, grid, block, cluster, sharedBy
                                    args)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BufferDesc, type, shape)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelPlan, name, target, source, options, inputs, outputs, inPlace, launches,
-                                   tensorMaps, workspaceBytes, zeroedBytes)
+                                   tensorMaps, workspaceBytes, isBehind, zeroedBytes)
 } // namespace kfuse::codegen
 
 namespace kfuse::runtime {

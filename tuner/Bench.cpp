@@ -164,7 +164,24 @@ MaybeFailure Bench::inspectWorkspace(const codegen::KernelPlan &plan) {
   return findOverrun(*workspace, "its workspace");
 }
 
+Result<std::vector<std::uint64_t>> Bench::digestOutputs() {
+  std::vector<std::uint64_t> all;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    Result<std::uint64_t> digest = device.digest(pointers[inputs.size() + i], outputs[i].size());
+    if (!digest)
+      return digest.error();
+    all.push_back(*digest);
+  }
+  return all;
+}
+
+/// What is bit for bit what was right before is right: a gigabyte takes a second to fetch and compare.
 MaybeFailure Bench::inspectOutputs(const codegen::KernelPlan &plan) {
+  Result<std::vector<std::uint64_t>> found = digestOutputs();
+  if (!found)
+    return found.error();
+  if (*found == expectedDigests && !expected.empty())
+    return fine;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (Result<void> copied = device.download(outputs[i].data(), pointers[inputs.size() + i], outputs[i].size());
         !copied)
@@ -183,8 +200,10 @@ MaybeFailure Bench::inspectOutputs(const codegen::KernelPlan &plan) {
       return right.error();
     return std::optional(Failure{FailureKind::WrongResult, right.error().message});
   }
-  if (expected.empty())
+  if (expected.empty()) {
     expected = outputs;
+    expectedDigests = std::move(*found);
+  }
   return fine;
 }
 

@@ -48,6 +48,7 @@ private:
   Result<std::optional<Failure>> inspectInputs();
   Result<std::optional<Failure>> inspectWorkspace(const codegen::KernelPlan &plan);
   Result<std::optional<Failure>> inspectOutputs(const codegen::KernelPlan &plan);
+  Result<std::vector<std::uint64_t>> digestOutputs();
 
   runtime::Device &device;
   const TuningTask &task;
@@ -57,8 +58,9 @@ private:
   std::vector<GuardedBuffer> inputMemory;
   std::vector<std::optional<GuardedBuffer>> outputMemory; ///< Empty for a state's: it is that input's.
   std::optional<GuardedBuffer> workspace;
-  std::vector<std::uint64_t> digests; ///< Of the inputs.
-  std::vector<void *> pointers;       ///< Inputs, then outputs.
+  std::vector<std::uint64_t> digests;         ///< Of the inputs.
+  std::vector<std::uint64_t> expectedDigests; ///< Of `expected`.
+  std::vector<void *> pointers;               ///< Inputs, then outputs.
   double runSeconds = 0;
 };
 

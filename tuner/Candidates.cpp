@@ -59,7 +59,8 @@ std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runt
 CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target, const Peaks &peaks,
                                std::string compilerVersion, std::string sku,
                                const std::optional<codegen::TileConfig> &seed)
-    : task(task), target(target), peaks(peaks), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)) {
+    : task(task), target(target), peaks(peaks), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)),
+      seed(seed) {
   for (const codegen::TileConfig &config : task.candidates) {
     double estimateUs = task.estimateUs(config);
     codegen::TileWork tiles = task.leastWork ? task.leastWork(config) : codegen::TileWork{task.work.flops, 0};

@@ -38,6 +38,8 @@ public:
                  std::string sku, const std::optional<codegen::TileConfig> &seed = std::nullopt);
 
   std::optional<Candidate> next();
+  /// Whether a seed is still to come.
+  bool hasSeed() const { return position == 0 && !ranked.empty() && ranked.front().config == seed; }
   std::size_t remaining() const { return ranked.size() - position; }
   /// The least bound of those that remain; infinity when none do.
   double leastBoundUs() const;
@@ -56,6 +58,7 @@ private:
   const ir::Target &target;
   const Peaks peaks;
   std::string compilerVersion, sku;
+  const std::optional<codegen::TileConfig> seed;
   std::vector<Ranked> ranked;
   std::size_t position = 0;
   std::set<std::string> seen; ///< Keys handed out.

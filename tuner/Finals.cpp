@@ -6,9 +6,10 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr int firstSamples = 5;   ///< Of each visit in the first round.
-constexpr double warmupMs = 10;   ///< Of each visit: finalists are compared at the clocks of a card that works on.
-constexpr double longRunUs = 5e4; ///< Kernels that need no warm-up: the visit before was enough.
+constexpr int firstSamples = 5;      ///< Of each visit in the first round.
+constexpr double warmupMs = 10;      ///< Of each visit: finalists are compared at the clocks of a card that works on.
+constexpr double firstWarmupMs = 60; ///< Of the very first, before which the card may have been idle.
+constexpr double longRunUs = 5e4;    ///< Kernels that need no warm-up: the visit before was enough.
 
 double secondsUntil(Finals::Clock::time_point end) {
   return std::chrono::duration<double>(end - Finals::Clock::now()).count();
@@ -29,6 +30,7 @@ Result<std::vector<Trial>> Finals::play(std::vector<Trial> trials, const Reject 
   for (Trial &trial : trials)
     field.push_back({std::move(trial), {}});
   int samples = firstSamples;
+  isWarm = false;
   for (int round = 0; round < rounds && !field.empty(); ++round, samples *= 2) {
     if ((round > 0 && field.size() == 1) || roundSeconds(field, 1) > secondsUntil(end))
       break;
@@ -54,7 +56,7 @@ Result<void> Finals::playRound(std::vector<Finalist> &field, int samples, const 
     Trial &trial = field[i].trial;
     runtime::MeasureOptions options;
     options.repetitions = samples;
-    options.warmupMs = warmupMs;
+    options.warmupMs = std::exchange(isWarm, true) ? warmupMs : firstWarmupMs;
     options.maxSeconds = std::max(secondsUntil(end), 0.0) / static_cast<double>(visits - visit);
     if (trial.medianUs() > longRunUs)
       options.warmupMs = 0;

@@ -33,6 +33,7 @@ private:
   TrialRunner &runner;
   int rounds;
   Clock::time_point end;
+  bool isWarm = false; ///< The device, from the visit before.
 };
 
 } // namespace kfuse::tuner

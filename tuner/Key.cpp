@@ -30,8 +30,8 @@ std::string tensorMapText(const codegen::TensorMapRecipe &recipe) {
 }
 
 std::string launchesAndBuffers(const codegen::KernelPlan &plan) {
-  std::string text = fmt::format("workspace {} zeroed {} in place {}\n", plan.workspaceBytes, plan.zeroedBytes,
-                                 fmt::join(plan.inPlace, ","));
+  std::string text = fmt::format("workspace {} zeroed {} in place {} behind {}\n", plan.workspaceBytes,
+                                 plan.zeroedBytes, fmt::join(plan.inPlace, ","), plan.isBehind);
   for (const codegen::BufferDesc &input : plan.inputs)
     text += fmt::format("in {} {}\n", toString(input.type), toString(input.shape));
   for (const codegen::BufferDesc &output : plan.outputs)

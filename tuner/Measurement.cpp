@@ -49,7 +49,7 @@ bool isSlower(const Timing &other, const Timing &best) {
 }
 
 bool isTie(const Timing &best, const Timing &other) {
-  double noise = std::clamp(best.spread + other.spread, 0.005, 0.015);
+  double noise = std::clamp(best.spread + other.spread, 0.005, 0.03);
   return other.medianUs <= best.medianUs * (1 + noise);
 }
 

@@ -49,8 +49,8 @@ double uncertainty(const Timing &timing);
 /// Whether `other` is slower than `best` beyond both intervals.
 bool isSlower(const Timing &other, const Timing &best);
 
-/// Candidates whose medians differ by less than noise are a tie: their spreads added, but at least
-/// 0.5 % and at most 1.5 %: more would give away what products of large matrices differ by.
+/// Candidates whose medians differ by less than noise are a tie: their spreads added, but at least 0.5 % and at most
+/// 3 %, which is what a card at its power limit moves by between two visits.
 bool isTie(const Timing &best, const Timing &other);
 
 /// One candidate of one region on one device. Neither timing nor failure: started, not yet back.

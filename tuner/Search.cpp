@@ -149,7 +149,9 @@ Result<TunedKernel> Search::run() {
 
 std::vector<Trial> Search::nextBatch() {
   std::vector<Trial> batch;
-  while (batch.size() < static_cast<std::size_t>(budget.candidates)) {
+  // A seed comes on top, or else it would decide by its presence who else is tried.
+  const auto most = static_cast<std::size_t>(budget.candidates) + (queue.hasSeed() ? 1 : 0);
+  while (batch.size() < most) {
     std::optional<Candidate> candidate = queue.next();
     if (!candidate)
       break;

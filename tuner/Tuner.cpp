@@ -217,7 +217,7 @@ std::vector<TunedKernel> Tuning::take() {
 } // namespace
 
 Budget budgetOf(const TuneOptions &options) {
-  Budget budget = options.effort == Effort::Full ? Budget{40, 20, 8, 4} : Budget{8, 2, 4, 2};
+  Budget budget = options.effort == Effort::Full ? Budget{40, 20, 8, 4} : Budget{8, 2, 8, 2};
   if (options.secondsPerKernel > 0)
     budget.seconds = options.secondsPerKernel;
   return budget;

@@ -119,6 +119,8 @@ Result<CompiledKernel> CudaCompiler::compile(const codegen::KernelPlan &plan) {
 
 std::vector<std::string> CudaCompiler::options(const Nvrtc &nvrtc, const codegen::KernelPlan &plan) {
   std::vector<std::string> options{"--gpu-architecture=" + plan.target, "--std=c++20", "--ptxas-options=-v"};
+  if (nvrtc.hasCache) // What comes out of the driver's cache comes without ptxas's report: a spill would go unseen.
+    options.emplace_back("--no-cache");
   if (!nvrtc.includePath.empty())
     options.push_back("--include-path=" + nvrtc.includePath);
   options.insert(options.end(), plan.options.begin(), plan.options.end());

@@ -147,8 +147,10 @@ Result<std::vector<double>> CudaDevice::measure(LoadedKernel &kernel, std::span<
   if (!here)
     return here.error();
   return (*here)->measure(
-      [&](Stream stream, std::span<void *const> set) { return kernel.launch(stream, set, workspace); }, buffers,
-      options);
+      [&](Stream stream, std::span<void *const> set) {
+        return static_cast<CudaKernel &>(kernel).launchAsPlanned(stream, set, workspace);
+      },
+      buffers, options);
 }
 
 Result<std::vector<double>> CudaDevice::measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) {

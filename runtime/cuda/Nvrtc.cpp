@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <utility>
 
 namespace kfuse::runtime::cuda {
 namespace {
@@ -89,6 +90,7 @@ Result<Nvrtc> Nvrtc::open(const std::vector<std::string> &libraries) {
     if (handle == nullptr || !lookAll(handle, nvrtc) || nvrtc.nvrtcVersion(&major, &minor) != 0)
       continue;
     nvrtc.version = std::to_string(major) + "." + std::to_string(minor);
+    nvrtc.hasCache = std::pair(major, minor) >= std::pair(12, 9);
     nvrtc.path = pathOf(handle).string();
     nvrtc.includePath = includesBeside(nvrtc.path);
     // NVRTC asks the loader for its builtins by name; those of a wheel are in no folder the loader knows, unless

@@ -15,7 +15,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.name = region.name;
   task.ops = region.ops;
   task.templateName = kernel.kernelTemplate->name();
-  task.signature = region.text;
+  task.signature = region.text + (kernel.isBehind ? "\nbehind another kernel" : "");
   task.uses = kernel.uses;
   task.work = workOf(region);
   task.candidates = kernel.kernelTemplate->candidates(region, target);
@@ -26,7 +26,12 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
     return kernel.kernelTemplate->leastWork(region, config, target);
   };
   task.wayOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->way(config); };
-  task.emit = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->emit(region, config, target); };
+  task.emit = [&](const codegen::TileConfig &config) {
+    Result<codegen::KernelPlan> plan = kernel.kernelTemplate->emit(region, config, target);
+    if (plan)
+      plan->isBehind = kernel.isBehind;
+    return plan;
+  };
   auto oracle = std::make_shared<RegionOracle>(*kernel.body);
   task.makeInputs = [oracle] { return oracle->makeInputs(); };
   task.check = [oracle](const HostBuffers &inputs, const HostBuffers &outputs) {

@@ -40,8 +40,10 @@ public:
       Result<unsigned> kernel = kernelFor(fused);
       if (!kernel)
         return kernel.error();
+      PlannedKernel &planned = model.kernels[*kernel];
+      planned.isBehind |= !model.target->isCpu() && uses == &PlannedKernel::uses && !model.kernelOf.empty();
       model.kernelOf[fused] = *kernel;
-      ++(model.kernels[*kernel].*uses);
+      ++(planned.*uses);
     }
     return {};
   }
