@@ -1,7 +1,10 @@
-// kfuse_gpu_bench [--most N] [--only CONFIG] [--json FILE] [matmul|skinny|epilogues|memory[=TEXT]|MxNxK]...: the CUDA
-// templates against cuBLASLt and against a device copy of the same bytes. Every config of a region is compiled and
-// measured (the tuner's first N with --most, those whose text holds CONFIG with --only); the best is measured again in
-// turns with its rival, since clocks drift. memory=TEXT takes the memory-bound cases whose name holds TEXT.
+// kfuse_gpu_bench [--most N] [--only CONFIG] [--chain N] [--json FILE]
+// [matmul|skinny|epilogues|memory[=TEXT]|MxNxK|FILE.mlir]...: the CUDA templates against cuBLASLt and against a device
+// copy of the same bytes. Every config of a region is compiled and measured (the tuner's first N with --most, those
+// whose text holds CONFIG with --only); the best is measured again in turns with its rival, since clocks drift. --chain
+// N also measures N calls of each config of a product, every one free to start before the one ahead has ended, as
+// layers of a model are. memory=TEXT takes the memory-bound cases whose name holds TEXT; FILE.mlir is a region as one
+// function, whose first argument alone is written between runs.
 #include "bench/Bench.h"
 #include "bench/Cases.h"
 #include "codegen/Region.h"
@@ -18,6 +21,7 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -49,7 +53,8 @@ struct Candidate {
   Result<runtime::CompiledKernel> compiled = Error{};
   std::unique_ptr<runtime::LoadedKernel> loaded;
   double us = 0, modelled = 0;
-  bool isFinal = true; ///< Whether `us` is of runs in turns with others.
+  double chainedUs = 0; ///< Of a call in a chain of them.
+  bool isFinal = true;  ///< Whether `us` is of runs in turns with others.
 };
 
 /// A copy of `bytes` from the first buffer to the second.
@@ -63,6 +68,22 @@ public:
 private:
   runtime::Device &device;
   std::size_t bytes;
+};
+
+/// Calls of a kernel on the same buffers, each of which may start before the one ahead has ended.
+class ChainedCalls : public runtime::LoadedKernel {
+public:
+  ChainedCalls(runtime::LoadedKernel &kernel, int calls) : kernel(kernel), calls(calls) {}
+  Result<void> launch(runtime::Stream stream, std::span<void *const> buffers, void *workspace) override {
+    Result<void> launched = kernel.launch(stream, buffers, workspace);
+    for (int i = 1; i < calls && launched; ++i)
+      launched = kernel.launchBehind(stream, buffers, workspace);
+    return launched;
+  }
+
+private:
+  runtime::LoadedKernel &kernel;
+  int calls;
 };
 
 class Bench {
@@ -122,6 +143,7 @@ public:
 
   /// Measures only the first `most` configs of a region whose text holds `part`.
   void limitConfigs(std::size_t most, std::string part) { mostConfigs = most, only = std::move(part); }
+  void chain(int calls) { chained = calls; }
   void writeJson(const std::string &path) {
     std::error_code error;
     llvm::raw_fd_ostream file(path, error);
@@ -136,9 +158,10 @@ public:
     Case given = bench::matmul(type, M, N, K, true);
     mlir::OwningOpRef<mlir::ModuleOp> module;
     Region region = parse(given, module);
+    region.isFixed[1] = true; // Weights.
     std::vector<Candidate> candidates = tuned(region);
     report(given, candidates);
-    auto rival = std::move(take(tools::cublasLtAlgorithms(type, type, /*tf32=*/false, M, N, K)).front());
+    auto rival = std::move(take(tools::cublasLtAlgorithms(type, type, /*tf32=*/false, {1, M, N, K})).front());
     std::vector<double> ours, theirs;
     for (int round = 0; round < 4; ++round)
       for (bool first : {true, false})
@@ -151,6 +174,19 @@ public:
                 median(theirs) / median(ours));
   }
 
+  /// A region without a rival.
+  void region(const std::string &path) {
+    llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> file = llvm::MemoryBuffer::getFile(path);
+    if (!file)
+      succeed(Error{ErrorCode::Io, path + ": " + file.getError().message()});
+    Case given{path, (*file)->getBuffer().str()};
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    Region region = parse(given, module);
+    for (std::size_t i = 1; i < region.isFixed.size(); ++i)
+      region.isFixed[i] = true;
+    report(given, tuned(region));
+  }
+
   /// A product with an epilogue in turns with the plain product of as many columns, ours and cuBLASLt's best.
   void epilogue(const std::string &name, std::int64_t M, std::int64_t N, std::int64_t K) {
     const std::int64_t columns = name == "swiglu" ? 2 * N : N;
@@ -161,7 +197,7 @@ public:
     Case given = bench::matmulWith(name, M, N, K);
     std::vector<Candidate> candidates = tuned(parse(given, module));
     report(given, candidates);
-    auto rivals = take(tools::cublasLtAlgorithms(DType::BF16, DType::BF16, /*tf32=*/false, M, columns, K));
+    auto rivals = take(tools::cublasLtAlgorithms(DType::BF16, DType::BF16, /*tf32=*/false, {1, M, columns, K}));
     std::map<double, runtime::LoadedKernel *> rivalTimes;
     for (auto &rival : rivals)
       rivalTimes.emplace(measure(*rival, plainBuffers, workspace->data(), 5), rival.get());
@@ -282,6 +318,10 @@ private:
       candidate.loaded = take(device->load(candidate.plan, binary));
       what = candidate.config.str();
       candidate.us = measure(*candidate.loaded, buffers, workspace->data(), 5);
+      if (chained > 0) {
+        ChainedCalls calls(*candidate.loaded, chained);
+        candidate.chainedUs = measure(calls, buffers, workspace->data(), 5, /*cold=*/false) / chained;
+      }
     }
     return all;
   }
@@ -346,16 +386,32 @@ private:
     if (const char *path = std::getenv("KFUSE_BENCH_CSV"))
       if (std::FILE *file = std::fopen(path, "a")) { // For people who fit cost models.
         for (const Candidate &candidate : candidates)
-          std::fprintf(file, "%s;%s;%.3f;%.3f\n", given.name.c_str(), candidate.config.str().c_str(), candidate.us,
-                       candidate.modelled);
+          std::fprintf(file, "%s;%s;%.3f;%.3f;%.3f\n", given.name.c_str(), candidate.config.str().c_str(), candidate.us,
+                       candidate.modelled, candidate.chainedUs);
         std::fclose(file);
       }
     const Ranking &last = ranking.back();
     std::printf("%s: %zu configs; the tuner's first reaches %.1f %% of the best, its first 8 %.1f %%, 40 %.1f %%\n",
                 given.name.c_str(), last.configs, 100 * last.first, 100 * last.eight, 100 * last.forty);
-    for (std::size_t i = 0; i < std::min<std::size_t>(candidates.size(), 12); ++i)
-      std::printf("    %8.2f us (modelled %8.2f)  %s\n", candidates[i].us, candidates[i].modelled,
-                  candidates[i].config.str().c_str());
+    auto print = [&](const Candidate &candidate) {
+      std::printf("    %8.2f us (modelled %8.2f)", candidate.us, candidate.modelled);
+      if (chained > 0)
+        std::printf(", %8.2f us in a chain", candidate.chainedUs);
+      std::printf("  %s\n", candidate.config.str().c_str());
+    };
+    const std::size_t shown = std::min<std::size_t>(candidates.size(), 12);
+    for (std::size_t i = 0; i < shown; ++i)
+      print(candidates[i]);
+    if (chained == 0)
+      return;
+    std::vector<const Candidate *> order;
+    for (const Candidate &candidate : candidates)
+      order.push_back(&candidate);
+    std::sort(order.begin(), order.end(),
+              [](const Candidate *a, const Candidate *b) { return a->chainedUs < b->chainedUs; });
+    std::printf("  the fastest in a chain of %d:\n", chained);
+    for (std::size_t i = 0; i < shown; ++i)
+      print(*order[i]);
   }
 
   std::string only; ///< Part of the text of the configs to measure.
@@ -368,6 +424,7 @@ private:
   std::vector<void *> buffers;
   std::unique_ptr<runtime::DeviceBuffer> workspace;
   std::size_t mostConfigs = 0; ///< 0: all.
+  int chained = 0;             ///< Calls in a chain; 0: none is measured.
   double roof = 0;             ///< Of copyRoof().
   llvm::json::Array rows;
   std::vector<Ranking> ranking;
@@ -390,7 +447,8 @@ int main(int argc, char **argv) {
     parts.erase(found, found + 2);
     return value;
   };
-  std::string most = takeOption("--most"), json = takeOption("--json"), only = takeOption("--only");
+  std::string most = takeOption("--most"), json = takeOption("--json"), only = takeOption("--only"),
+              chain = takeOption("--chain");
   auto wanted = [&](const char *part) {
     return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
   };
@@ -402,8 +460,12 @@ int main(int argc, char **argv) {
   using namespace kfuse::bench;
   Bench bench;
   bench.limitConfigs(std::strtoull(most.c_str(), nullptr, 10), only);
+  bench.chain(std::atoi(chain.c_str()));
   for (auto [M, N, K] : shapes)
     bench.matmul(DType::BF16, M, N, K);
+  for (const std::string &part : parts)
+    if (part.ends_with(".mlir"))
+      bench.region(part);
   for (const Case &given : memoryBoundCases())
     if (wantedCase(given))
       bench.memoryBound(given);

@@ -1,4 +1,4 @@
-// kfuse bench gemm: tuned products beside cuBLASLt, every algorithm it offers tried.
+// kfuse bench gemm: tuned products, plain and batched, beside cuBLASLt, every algorithm it offers tried.
 #include "Commands.h"
 #include "CublasLt.h"
 #include "ModelOptions.h"
@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <unistd.h>
 
 namespace kfuse::tools {
@@ -31,10 +32,17 @@ constexpr double callsUs = 400; ///< Of calls in one graph.
 constexpr std::int64_t comparedElements = 4 << 20;
 constexpr int rounds = 9; ///< Pairs of measurements, their order alternating.
 
-struct Product {
-  std::int64_t M, N, K;
-  double flops() const { return 2.0 * static_cast<double>(M) * static_cast<double>(N) * static_cast<double>(K); }
-  std::string str() const { return fmt::format("{}x{}x{}", M, N, K); }
+struct Product : Products {
+  double flops() const {
+    return 2.0 * static_cast<double>(batches * M) * static_cast<double>(N) * static_cast<double>(K);
+  }
+  std::string str() const {
+    return (batches > 1 ? fmt::format("{}x", batches) : "") + fmt::format("{}x{}x{}", M, N, K);
+  }
+  /// [rows, columns], of each batch where there are several.
+  Shape shape(std::int64_t rows, std::int64_t columns) const {
+    return batches > 1 ? Shape{batches, rows, columns} : Shape{rows, columns};
+  }
 };
 
 /// One line of the result.
@@ -49,7 +57,7 @@ struct Row {
 };
 
 struct GemmOptions : ModelOptions {
-  std::vector<std::string> products; ///< "MxNxK".
+  std::vector<std::string> products; ///< "MxNxK" or "BxMxNxK".
   std::vector<std::int64_t> rows;
   std::string type = "bf16";
 };
@@ -65,7 +73,8 @@ class Operands {
 public:
   static Result<Operands> make(runtime::Device &device, DType type, DType result, const Product &product) {
     Operands operands;
-    const std::array<Shape, 3> shapes{Shape{product.M, product.K}, {product.N, product.K}, {product.M, product.N}};
+    const std::array<Shape, 3> shapes{product.shape(product.M, product.K), product.shape(product.N, product.K),
+                                      product.shape(product.M, product.N)};
     const std::array<DType, 3> types{type, type, result};
     auto bytesOf = [&](std::size_t i) {
       return byteWidth(types[i]) * static_cast<std::size_t>(elementCount(shapes[i]));
@@ -82,8 +91,7 @@ public:
         operands.buffers.push_back(std::move(*buffer));
         Result<void> filled = i == 2    ? device.fill(operands.pointers.back(), 0xff, size)
                               : set > 0 ? device.copy(nullptr, operands.pointers.back(), operands.pointers[i], size)
-                                        : device.upload(operands.pointers.back(),
-                                                        reference::uniform(type, shapes[i], i + 1).bytes.data(), size);
+                                        : uploadRandom(device, *operands.buffers.back(), type, i + 1);
         if (!filled)
           return filled.error();
       }
@@ -97,6 +105,21 @@ public:
   std::size_t bytes = 0; ///< Of one set.
 
 private:
+  /// Random numbers for some 2^24 elements, again and again: making them takes longer than measuring. Their number is
+  /// odd, so that no two batches are equal.
+  static Result<void> uploadRandom(runtime::Device &device, runtime::DeviceBuffer &buffer, DType type,
+                                   std::uint64_t seed) {
+    constexpr std::size_t most = (1 << 24) - 4097;
+    const std::size_t size = buffer.size(), elements = std::min(size / byteWidth(type), most);
+    const reference::HostTensor piece = reference::uniform(type, {static_cast<std::int64_t>(elements)}, seed);
+    for (std::size_t at = 0; at < size; at += piece.bytes.size())
+      if (Result<void> uploaded = device.upload(static_cast<std::byte *>(buffer.data()) + at, piece.bytes.data(),
+                                                std::min(piece.bytes.size(), size - at));
+          !uploaded)
+        return uploaded;
+    return {};
+  }
+
   std::vector<std::unique_ptr<runtime::DeviceBuffer>> buffers;
   std::vector<void *> pointers;
 };
@@ -146,7 +169,7 @@ public:
     Result<std::unique_ptr<runtime::LoadedKernel>> ours = device.load(chosen.plan, chosen.binary);
     if (!ours)
       return ours.error();
-    auto peers = cublasLtAlgorithms(type, result, tf32, product.M, product.N, product.K);
+    auto peers = cublasLtAlgorithms(type, result, tf32, product);
     if (!peers)
       return peers.error();
     Result<Operands> operands = Operands::make(device, type, result, product);
@@ -173,7 +196,8 @@ public:
 private:
   Result<tuner::CompiledModel> tune(const Product &product) {
     GraphBuilder graph;
-    Tensor x = graph.input("x", type, {product.M, product.K}), w = graph.parameter("w", type, {product.N, product.K});
+    Tensor x = graph.input("x", type, product.shape(product.M, product.K)),
+           w = graph.parameter("w", type, product.shape(product.N, product.K));
     Tensor y = graph.matmul(x, w, {.a = false, .b = true},
                             tf32 ? GraphBuilder::Precision::TF32 : GraphBuilder::Precision::F32);
     graph.output("y", isFloat8(type) ? graph.cast(y, result) : y);
@@ -193,7 +217,7 @@ private:
   /// tolerance (docs/architecture.md).
   Result<void> compare(const Product &product, runtime::LoadedKernel &ours, runtime::LoadedKernel &peer,
                        const Operands &operands) {
-    const Shape shape{product.M, product.N};
+    const Shape shape = product.shape(product.M, product.N);
     std::array<reference::HostTensor, 2> results{reference::HostTensor::zeros(result, shape),
                                                  reference::HostTensor::zeros(result, shape)};
     for (std::size_t i = 0; i < 2; ++i) {
@@ -297,6 +321,9 @@ constexpr std::array<std::pair<std::int64_t, std::int64_t>, 8> layers{{{1024, 10
                                                                        {28672, 8192},
                                                                        {8192, 28672}}};
 constexpr std::array<std::int64_t, 12> allRows{1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768};
+/// The batches of squares that it is judged on.
+constexpr std::array<Product, 4> squareBatches{
+    {{{16, 1024, 1024, 1024}}, {{64, 1024, 1024, 1024}}, {{16, 2560, 2560, 2560}}, {{16, 4096, 4096, 4096}}}};
 constexpr double mostElements = 9e8; ///< Of a result: 32768 rows of 28672 columns are left out.
 
 /// What a geometric mean is taken over.
@@ -305,13 +332,17 @@ struct Group {
   bool (*holds)(const Product &);
 };
 double weightBytes(const Product &product) { return 2.0 * static_cast<double>(product.N * product.K); }
-constexpr std::array<Group, 5> groups{{
-    {"M >= 2048", [](const Product &p) { return p.M >= 2048; }},
-    {"128 <= M <= 1024", [](const Product &p) { return p.M >= 128 && p.M <= 1024; }},
-    {"M = 1", [](const Product &p) { return p.M == 1; }},
+/// The rows of a product that is alone; 0 in a batch.
+std::int64_t rowsAlone(const Product &product) { return product.batches > 1 ? 0 : product.M; }
+constexpr std::array<Group, 6> groups{{
+    {"M >= 2048", [](const Product &p) { return rowsAlone(p) >= 2048; }},
+    {"128 <= M <= 1024", [](const Product &p) { return rowsAlone(p) >= 128 && rowsAlone(p) <= 1024; }},
+    {"M = 1", [](const Product &p) { return rowsAlone(p) == 1; }},
     {"1 < M <= 64, weights up to 60 MB",
-     [](const Product &p) { return p.M > 1 && p.M <= 64 && weightBytes(p) <= 60e6; }},
-    {"1 < M <= 64, larger weights", [](const Product &p) { return p.M > 1 && p.M <= 64 && weightBytes(p) > 60e6; }},
+     [](const Product &p) { return rowsAlone(p) > 1 && rowsAlone(p) <= 64 && weightBytes(p) <= 60e6; }},
+    {"1 < M <= 64, larger weights",
+     [](const Product &p) { return rowsAlone(p) > 1 && rowsAlone(p) <= 64 && weightBytes(p) > 60e6; }},
+    {"batches", [](const Product &p) { return p.batches > 1; }},
 }};
 
 /// The geometric mean of the ratios of a group's rows, and their number.
@@ -325,7 +356,7 @@ std::pair<double, int> geometricMean(const std::vector<Row> &rows, const Group &
 }
 
 std::string table(const std::vector<Row> &rows) {
-  Table table({"M x N x K", ">kfuse", ">overlapped", ">cuBLASLt", ">its first", ">ratio", ">p10..p90", ">TFLOP/s",
+  Table table({"[B x] M x N x K", ">kfuse", ">overlapped", ">cuBLASLt", ">its first", ">ratio", ">p10..p90", ">TFLOP/s",
                ">TB/s", ">roof", "way"});
   for (const Row &row : rows)
     table.add({row.product.str(), formatTime(row.kfuseUs), formatTime(row.overlappedUs), formatTime(row.peerUs),
@@ -345,7 +376,8 @@ std::string json(const tuner::Workbench &bench, const GemmOptions &options, cons
   Json all{{"device", bench.device->sku()}, {"driver", bench.device->driver()}, {"type", options.type}};
   all["products"] = Json::array();
   for (const Row &row : rows)
-    all["products"].push_back({{"m", row.product.M},
+    all["products"].push_back({{"batches", row.product.batches},
+                               {"m", row.product.M},
                                {"n", row.product.N},
                                {"k", row.product.K},
                                {"kfuse_us", row.kfuseUs},
@@ -368,15 +400,26 @@ std::string json(const tuner::Workbench &bench, const GemmOptions &options, cons
   return all.dump(2) + "\n";
 }
 
+/// "MxNxK", or "BxMxNxK" for B of them.
+std::optional<Product> parseProduct(const std::string &text) {
+  std::array<std::int64_t, 4> sizes{};
+  int used = 0, count = std::sscanf(text.c_str(), "%ldx%ldx%ldx%ld", &sizes[0], &sizes[1], &sizes[2], &sizes[3]);
+  std::sscanf(text.c_str(), count == 4 ? "%*ldx%*ldx%*ldx%*ld%n" : "%*ldx%*ldx%*ld%n", &used);
+  if (count == 3)
+    sizes = {1, sizes[0], sizes[1], sizes[2]};
+  const bool arePositive = std::all_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size > 0; });
+  if (count < 3 || used != static_cast<int>(text.size()) || !arePositive)
+    return std::nullopt;
+  return Product{{sizes[0], sizes[1], sizes[2], sizes[3]}};
+}
+
 Result<std::vector<Product>> products(const GemmOptions &options) {
   std::vector<Product> all;
   for (const std::string &text : options.products) {
-    Product product{};
-    int used = 0;
-    if (std::sscanf(text.c_str(), "%ldx%ldx%ld%n", &product.M, &product.N, &product.K, &used) != 3 ||
-        used != static_cast<int>(text.size()) || product.M <= 0 || product.N <= 0 || product.K <= 0)
-      return Error{ErrorCode::Usage, "--shapes " + text + " is not of the form MxNxK with positive sizes"};
-    all.push_back(product);
+    std::optional<Product> product = parseProduct(text);
+    if (!product)
+      return Error{ErrorCode::Usage, "--shapes " + text + " is not of the form MxNxK or BxMxNxK with positive sizes"};
+    all.push_back(*product);
   }
   if (!all.empty())
     return all;
@@ -384,7 +427,9 @@ Result<std::vector<Product>> products(const GemmOptions &options) {
     for (std::int64_t M :
          options.rows.empty() ? std::vector<std::int64_t>(allRows.begin(), allRows.end()) : options.rows)
       if (static_cast<double>(M * std::max(N, K)) < mostElements)
-        all.push_back({M, N, K});
+        all.push_back({{1, M, N, K}});
+  if (options.rows.empty())
+    all.insert(all.end(), squareBatches.begin(), squareBatches.end());
   return all;
 }
 
@@ -421,18 +466,22 @@ int benchGemm(const GemmOptions &options) {
 void addBenchGemm(CLI::App &bench, int &status) {
   CLI::App *gemm = bench.add_subcommand("gemm", "Matrix products x[M,K] w[N,K]^T beside cuBLASLt's best algorithm");
   auto options = std::make_shared<GemmOptions>();
-  gemm->add_option("--shapes", options->products, "Products: 4096x4096x4096 ...; else eight layers of transformers");
+  gemm->add_option("--shapes", options->products,
+                   "Products: 4096x4096x4096 ..., batches of them: 16x1024x1024x1024;\nelse eight layers of "
+                   "transformers and four batches");
   gemm->add_option("--rows", options->rows, "M of those layers; else 1 to 32768");
   gemm->add_option("--type", options->type, "Of the operands; products of 8-bit floats are stored as bf16")
       ->check(CLI::IsMember({"bf16", "f16", "tf32", "f32", "f8E4M3FN", "f8E5M2"}))
       ->capture_default_str();
   gemm->add_flag("--json", options->json, "One JSON object on stdout and nothing else there");
   options->addTuningTo(*gemm);
-  gemm->footer("Both run in turns, each call after the one before, on random operands that rotate past the L2;\n"
-               "the ratio is cuBLASLt's time over kfuse's, the median of nine pairs. Overlapped: kfuse's, when\n"
-               "a call may start before the one ahead has ended, as in a model.\n"
-               "Examples:\n  kfuse bench gemm --shapes 4096x4096x4096 8192x8192x8192\n"
-               "  kfuse bench gemm --rows 1 16 --json");
+  gemm->footer(
+      "Both run in turns, each call after the one before, on random operands that rotate past the L2;\n"
+      "the ratio is cuBLASLt's time over kfuse's, the median of nine pairs. Of a batch the peer is the better of\n"
+      "one strided call and a call a product. Overlapped: kfuse's, when\n"
+      "a call may start before the one ahead has ended, as in a model.\n"
+      "Examples:\n  kfuse bench gemm --shapes 4096x4096x4096 8192x8192x8192\n"
+      "  kfuse bench gemm --rows 1 16 --json");
   gemm->callback([options, &status] { status = benchGemm(*options); });
 }
 

@@ -10,6 +10,7 @@ namespace {
 constexpr int compute32F = 68, computeTf32 = 77, real32F = 0, real16F = 2, real16BF = 14, real8E4M3 = 28,
               real8E5M2 = 29;
 constexpr int mostAlgorithms = 64; ///< Asked for; the library offers about eight.
+constexpr int layoutBatchCount = 5, layoutBatchOffset = 6;
 constexpr int descTransA = 3, transposed = 1, descFastAccumulation = 25, preferWorkspaceBytes = 1;
 
 struct HeuristicResult {
@@ -27,6 +28,7 @@ struct Library {
   int (*cublasLtMatmulDescSetAttribute)(void *, int attribute, const void *, std::size_t) = nullptr;
   int (*cublasLtMatrixLayoutCreate)(void **, int type, std::uint64_t rows, std::uint64_t columns,
                                     std::int64_t ld) = nullptr;
+  int (*cublasLtMatrixLayoutSetAttribute)(void *, int attribute, const void *, std::size_t) = nullptr;
   int (*cublasLtMatmulPreferenceCreate)(void **) = nullptr;
   int (*cublasLtMatmulPreferenceSetAttribute)(void *, int attribute, const void *, std::size_t) = nullptr;
   int (*cublasLtMatmulAlgoGetHeuristic)(void *, void *, void *, void *, void *, void *, void *, int, HeuristicResult *,
@@ -49,6 +51,7 @@ struct Library {
     KFUSE_RESOLVE(cublasLtMatmulDescCreate);
     KFUSE_RESOLVE(cublasLtMatmulDescSetAttribute);
     KFUSE_RESOLVE(cublasLtMatrixLayoutCreate);
+    KFUSE_RESOLVE(cublasLtMatrixLayoutSetAttribute);
     KFUSE_RESOLVE(cublasLtMatmulPreferenceCreate);
     KFUSE_RESOLVE(cublasLtMatmulPreferenceSetAttribute);
     KFUSE_RESOLVE(cublasLtMatmulAlgoGetHeuristic);
@@ -99,10 +102,46 @@ private:
   HeuristicResult chosen;
 };
 
-} // namespace
+/// A product's kernel, called once a batch.
+class OneByOne : public runtime::LoadedKernel {
+public:
+  OneByOne(std::unique_ptr<runtime::LoadedKernel> kernel, std::int64_t batches, std::array<std::size_t, 3> batchBytes)
+      : kernel(std::move(kernel)), batches(batches), batchBytes(batchBytes) {}
 
-Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>>
-cublasLtAlgorithms(DType type, DType result, bool tf32, std::int64_t M, std::int64_t N, std::int64_t K) {
+  Result<void> launch(runtime::Stream stream, std::span<void *const> buffers, void *workspace) override {
+    std::array<void *, 3> at{buffers[0], buffers[1], buffers[2]};
+    for (std::int64_t batch = 0; batch < batches; ++batch) {
+      if (Result<void> launched = kernel->launch(stream, at, workspace); !launched)
+        return launched;
+      for (std::size_t i = 0; i < at.size(); ++i)
+        at[i] = static_cast<std::byte *>(at[i]) + batchBytes[i];
+    }
+    return {};
+  }
+
+private:
+  std::unique_ptr<runtime::LoadedKernel> kernel;
+  std::int64_t batches;
+  std::array<std::size_t, 3> batchBytes;
+};
+
+/// A row-major matrix, column-major as the library sees it, or as many as there are batches.
+int makeLayout(const Library &library, void **layout, DType type, std::int64_t rows, std::int64_t columns,
+               std::int64_t batches) {
+  int status = library.cublasLtMatrixLayoutCreate(layout, dataType(type), columns, rows, columns);
+  if (batches == 1)
+    return status;
+  const auto count = static_cast<std::int32_t>(batches);
+  const std::int64_t offset = rows * columns;
+  status |= library.cublasLtMatrixLayoutSetAttribute(*layout, layoutBatchCount, &count, sizeof(count));
+  status |= library.cublasLtMatrixLayoutSetAttribute(*layout, layoutBatchOffset, &offset, sizeof(offset));
+  return status;
+}
+
+/// Those that take all batches in one call.
+Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> stridedAlgorithms(DType type, DType result, bool tf32,
+                                                                              const Products &products) {
+  const auto [batches, M, N, K] = products;
   auto problem = std::make_shared<Problem>();
   const Library &library = problem->library;
   if (!problem->library.open())
@@ -116,9 +155,9 @@ cublasLtAlgorithms(DType type, DType result, bool tf32, std::int64_t M, std::int
   status |= library.cublasLtMatmulDescSetAttribute(problem->desc, descTransA, &transposed, sizeof(transposed));
   if (const std::int8_t fast = 1; isFloat8(type)) // The tensor cores' own sums, as ours.
     status |= library.cublasLtMatmulDescSetAttribute(problem->desc, descFastAccumulation, &fast, sizeof(fast));
-  status |= library.cublasLtMatrixLayoutCreate(&problem->w, dataType(type), K, N, K);
-  status |= library.cublasLtMatrixLayoutCreate(&problem->x, dataType(type), K, M, K);
-  status |= library.cublasLtMatrixLayoutCreate(&problem->y, dataType(result), N, M, N);
+  status |= makeLayout(library, &problem->w, type, N, K, batches);
+  status |= makeLayout(library, &problem->x, type, M, K, batches);
+  status |= makeLayout(library, &problem->y, result, M, N, batches);
   status |= library.cublasLtMatmulPreferenceCreate(&preference);
   status |= library.cublasLtMatmulPreferenceSetAttribute(preference, preferWorkspaceBytes, &cublasWorkspaceBytes,
                                                          sizeof(std::size_t));
@@ -129,6 +168,24 @@ cublasLtAlgorithms(DType type, DType result, bool tf32, std::int64_t M, std::int
   std::vector<std::unique_ptr<runtime::LoadedKernel>> kernels;
   for (int i = 0; i < count; ++i)
     kernels.push_back(std::make_unique<CublasLtKernel>(problem, offered[i]));
+  return kernels;
+}
+
+} // namespace
+
+Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> cublasLtAlgorithms(DType type, DType result, bool tf32,
+                                                                               const Products &products) {
+  auto kernels = stridedAlgorithms(type, result, tf32, products);
+  if (!kernels || products.batches == 1)
+    return kernels;
+  const auto [batches, M, N, K] = products;
+  auto single = stridedAlgorithms(type, result, tf32, {1, M, N, K});
+  if (!single)
+    return single.error();
+  auto bytesOf = [](DType of, std::int64_t elements) { return byteWidth(of) * static_cast<std::size_t>(elements); };
+  for (std::unique_ptr<runtime::LoadedKernel> &kernel : *single)
+    kernels->push_back(std::make_unique<OneByOne>(
+        std::move(kernel), batches, std::array{bytesOf(type, M * K), bytesOf(type, N * K), bytesOf(result, M * N)}));
   return kernels;
 }
 
