@@ -20,7 +20,7 @@ template <class Config, int columns> struct WarpStore {
   using Index = typename Config::Index;
   static constexpr int products = columns / Config::tileN, ofProduct = columns / products;
   static constexpr int width = ofProduct % 64 == 0 ? 64 : ofProduct % 32 == 0 ? 32 : 16;
-  static constexpr int rowBytes = width * 2, bufferBytes = 16 * rowBytes, bytes = 2 * bufferBytes;
+  static constexpr int pieces = width / 8, rowBytes = width * 2, bufferBytes = 16 * rowBytes, bytes = 2 * bufferBytes;
   static_assert(ofProduct % width == 0 && Config::epilogueVector == 2);
 
   unsigned buffer, both; ///< The one to fill next, and the sum of the two addresses.
@@ -35,17 +35,26 @@ template <class Config, int columns> struct WarpStore {
     const Index m = row + lane / 4;
 #pragma unroll
     for (int first = 0; first < ofProduct; first += width) {
+      const Index n = column + first + lane % 4 * 2;
+      // All operands are on their way before the first is used: below, every piece's store keeps the next one's loads
+      // behind it.
+      typename Epilogue::Operands x[pieces][2];
+#pragma unroll
+      for (int j = 0; j < pieces; ++j)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          to.epilogue.load(x[j][half], batch, inside(m + half * 8, Config::M - 1), inside(n + j * 8, Config::N - 2), 2);
       if (lane == 0)
         waitStores<1>();
       __syncwarp();
 #pragma unroll
-      for (int j = 0; j < width / 8; j += 2) {
-        const float *from = &sums[(first / 8 + j) * 4];
-        const Index n = column + first + j * 8 + lane % 4 * 2;
-        storeMatrices(buffer + offset(lane % 16, j + lane / 16), finished(to.epilogue, from, batch, m, n),
-                      finished(to.epilogue, from + 2, batch, m + 8, n),
-                      finished(to.epilogue, from + 4, batch, m, n + 8),
-                      finished(to.epilogue, from + 6, batch, m + 8, n + 8));
+      for (int j = 0; j < pieces; j += 2) {
+        unsigned words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          words[i] = finished(to.epilogue, x[j + i / 2][i % 2], &sums[(first / 8 + j) * 4 + i * 2], batch,
+                              m + i % 2 * 8, n + (j + i / 2) * 8);
+        storeMatrices(buffer + offset(lane % 16, j + lane / 16), words[0], words[1], words[2], words[3]);
       }
       fenceForTma();
       __syncwarp();
@@ -68,13 +77,13 @@ private:
     return plain ^ (plain >> 3 & (rowBytes - 16));
   }
 
+  /// Past the edge the last operands are as good as any: what is made of them is not written.
+  static __device__ __forceinline__ Index inside(Index at, Index last) { return at < last ? at : last; }
+
   /// Two neighbours, through the epilogue and rounded; what lies past the edge is not written.
   template <class Epilogue>
-  static __device__ __forceinline__ unsigned finished(const Epilogue &epilogue, const float *sums, Index batch, Index m,
-                                                      Index n) {
-    typename Epilogue::Operands x{};
-    if (m < Config::M && n < Config::N)
-      epilogue.load(x, batch, m, n, 2);
+  static __device__ __forceinline__ unsigned finished(const Epilogue &epilogue, const typename Epilogue::Operands &x,
+                                                      const float *sums, Index batch, Index m, Index n) {
     Vector<float, 2 * products> acc;
 #pragma unroll
     for (int i = 0; i < products; ++i)
