@@ -214,6 +214,16 @@ bool mergeWithNext(LinearGraph &graph, unsigned outer) {
   return true;
 }
 
+void interchange(LinearGraph &graph, unsigned a, unsigned b) {
+  MLIRContext *context = graph.graph.outputs.front().map.getContext();
+  SmallVector<AffineExpr> replacement;
+  for (unsigned dim = 0; dim < graph.graph.domain.rank(); ++dim)
+    replacement.push_back(getAffineDimExpr(dim == a ? b : dim == b ? a : dim, context));
+  std::swap(graph.graph.domain.extents[a], graph.graph.domain.extents[b]);
+  rewriteIndices(graph.graph, [&](AffineExpr expr) { return expr.replaceDims(replacement); });
+  graph.dimsUsed = findDimsUsed(graph.graph);
+}
+
 bool LinearGraph::fits32Bits() const {
   constexpr int64_t limit = int64_t{1} << 30;
   auto isSmall = [&](const Shape &shape) { return elementCount(shape) < limit; };

@@ -33,6 +33,9 @@ LinearGraph linearised(const ir::ScalarGraph &graph, unsigned fixedDims);
 /// Makes dimension `outer` and the one after it one, if every access walks them so. Whether it did.
 bool mergeWithNext(LinearGraph &graph, unsigned outer);
 
+/// Lets two dimensions of the domain change places.
+void interchange(LinearGraph &graph, unsigned a, unsigned b);
+
 /// Symbols may take any value below this; the true extents are not known here.
 inline constexpr int64_t unknownExtent = int64_t{1} << 31;
 

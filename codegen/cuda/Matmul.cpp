@@ -33,12 +33,15 @@ std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
     return std::nullopt;
   problem.tf32 =
       llvm::all_of(problem.products, [&](Scalar product) { return problem.graph[product].function == "tf32"; });
-  // Batches that share the right operand are rows of one product.
+  // Batches that share the right operand are rows of one product; rows that are all the same are better a batch.
   while (problem.graph.extents().size() > 3) {
-    unsigned innermost = problem.graph.extents().size() - 4;
+    unsigned innermost = problem.graph.extents().size() - 4, rows = innermost + 1;
     bool isShared = llvm::none_of(problem.products, [&](Scalar product) {
       return problem.graph.dependsOn(problem.graph[product].operands[1], innermost);
     });
+    if (isShared && problem.graph.dependsOn(problem.operand(0), innermost) &&
+        !problem.graph.dependsOn(problem.operand(0), rows))
+      interchange(problem.graph, innermost, rows);
     if (!isShared || !mergeWithNext(problem.graph, innermost))
       break;
   }

@@ -76,6 +76,9 @@ TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side, unsigned 
     return refuse("has no single stride along its rows and along K, which TMA needs");
   offset += offsetOfK;
 
+  if ((ofRow == 0 && problem.graph.extents()[rowDim] > 1) || (ofK == 0 && problem.K > 1))
+    return refuse("repeats itself along its rows or along K, which TMA cannot");
+
   const bool contiguousK = operand.matrix.contiguousK;
   int64_t contiguous = contiguousK ? ofK : ofRow, stride = contiguousK ? ofRow : ofK;
   const BatchCoordinate batch = batchCoordinate(batchTerms, operand.matrix.outer.getContext());

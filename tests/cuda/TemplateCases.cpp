@@ -462,6 +462,20 @@ func.func @f(%a: tensor<2x11x4x16xTYPE>, %b: tensor<2x4x16x24xTYPE>) -> tensor<2
   %2 = kfuse.transpose %1 {permutation = array<i64: 0, 1, 3, 2>} : (tensor<2x4x11x24xTYPE>) -> tensor<2x4x24x11xTYPE>
   return %2 : tensor<2x4x24x11xTYPE>
 })")});
+  cases.push_back({"repeated_rows_" + type, typed(R"(
+func.func @f(%a: tensor<21x1x64xTYPE>, %b: tensor<72x64xTYPE>, %c: tensor<72xTYPE>) -> tensor<21x19x72xTYPE> {
+  %0 = kfuse.broadcast %a : (tensor<21x1x64xTYPE>) -> tensor<21x19x64xTYPE>
+  %1 = kfuse.transpose %b {permutation = array<i64: 1, 0>} : (tensor<72x64xTYPE>) -> tensor<64x72xTYPE>
+  %2 = kfuse.matmul %0, %1 : (tensor<21x19x64xTYPE>, tensor<64x72xTYPE>) -> tensor<21x19x72xTYPE>
+  %3 = kfuse.add %2, %c : (tensor<21x19x72xTYPE>, tensor<72xTYPE>) -> tensor<21x19x72xTYPE>
+  return %3 : tensor<21x19x72xTYPE>
+})")});
+  cases.push_back({"one_row_repeated_" + type, typed(R"(
+func.func @f(%a: tensor<1x64xTYPE>, %b: tensor<64x72xTYPE>) -> tensor<19x72xTYPE> {
+  %0 = kfuse.broadcast %a : (tensor<1x64xTYPE>) -> tensor<19x64xTYPE>
+  %1 = kfuse.matmul %0, %b : (tensor<19x64xTYPE>, tensor<64x72xTYPE>) -> tensor<19x72xTYPE>
+  return %1 : tensor<19x72xTYPE>
+})")});
   cases.push_back({"two_results_" + type, typed(R"(
 func.func @f(%a: tensor<30x520xTYPE>, %b: tensor<40x520xTYPE>, %c: tensor<30x1xTYPE>) -> (tensor<30x40xTYPE>, tensor<30x40xf32>) {
   %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<30x520xTYPE>, tensor<40x520xTYPE>) -> tensor<30x40xTYPE>
