@@ -20,6 +20,8 @@ public:
   /// The field's value; asserts that it is there (a template reads only what it wrote).
   std::int64_t operator[](std::string_view name) const;
   bool has(std::string_view name) const { return fields.find(name) != fields.end(); }
+  /// The field's value, or `other` where a config from before the field was made has none.
+  std::int64_t valueOr(std::string_view name, std::int64_t other) const { return has(name) ? (*this)[name] : other; }
   /// The same config with one field set.
   TileConfig with(std::string_view name, std::int64_t value) const;
 

@@ -56,12 +56,6 @@ int64_t sharedBytes(const Region &region, const MatmulProblem &problem, const Ti
   return config["stages"] * stageBytes(problem, config) + barriers + stagingBytes(region, problem, config);
 }
 
-/// How many clusters of this size an H100 or H200 holds at a time: its groups of SMs are not all whole
-/// (measured with cuOccupancyMaxActiveClusters: 66 of 2, 30 of 4).
-int64_t clustersAtOnce(int64_t blocks, const ir::Target &target) {
-  return blocks >= 4 ? target.multiprocessors / blocks * 10 / 11 : target.multiprocessors / blocks;
-}
-
 struct Grid {
   int64_t tall, wide, tiles, clusters; ///< Cluster tiles down, across and in all; clusters launched.
 };
@@ -124,12 +118,6 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   return fixedUs + std::max(walkUs, hbmUs) + 0.16 * std::min(walkUs, hbmUs);
 }
 
-/// Multicast parts are whole swizzle atoms: 8 rows, or panels of 64 where K is not contiguous.
-bool dividesInto(int64_t extent, int64_t parts, bool contiguousK) {
-  int64_t atom = contiguousK ? 8 : 64;
-  return extent % (parts * atom) == 0 && (!contiguousK || extent / parts <= 256);
-}
-
 /// The config with every order of its tiles that differs: groups of 1 to 16 along M or N.
 std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
   std::vector<TileConfig> all;
@@ -167,13 +155,16 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
       {256, 64, false},  {256, 96, false},  {256, 128, false}, {256, 160, false}, {256, 192, false}, {128, 64, false},
       {128, 96, false},  {64, 128, true},   {64, 192, true},   {64, 256, true},   {64, 64, true},    {128, 64, true},
       {128, 96, true},   {128, 128, true},  {128, 160, true},  {128, 192, true}};
-  static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {2, 1}, {1, 2}};
+  static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
   MatmulProblem problem = *MatmulProblem::of(region);
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
   const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
-  // With a residual or the like in flight, 192 sums a thread spill.
-  const int64_t mostSums = static_cast<int64_t>(region.graph.inputs.size()) > products + 2 ? 176 : 192;
+  // With a residual or the like in flight, or positions to compare, 192 sums a thread spill.
+  const bool readsMore = static_cast<int64_t>(region.graph.inputs.size()) > products + 2;
+  const bool asksPositions = llvm::any_of(
+      region.graph.nodes, [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Index; });
+  const int64_t mostSums = readsMore || asksPositions ? 176 : 192;
   std::vector<std::pair<double, TileConfig>> ranked;
   for (const Tile &tile : tiles)
     for (auto [clusterM, clusterN] : clusters) {

@@ -15,29 +15,33 @@ namespace {
 constexpr int64_t lineBytes = 128;
 constexpr int64_t epilogueVector = 8;
 constexpr int64_t mostStages = 24;
-constexpr double mostTiles = 16; ///< Tiles for each SM; beyond it persistent blocks waste less.
-constexpr size_t mostCandidates = 96;
+constexpr double mostBlocks = 16;        ///< For each SM; beyond it persistent blocks waste less.
+constexpr int64_t mostClusterBlocks = 8; ///< Of every device.
+constexpr size_t mostCandidates = 128;
 
 /// The config's tile as the instruction sees it, with the columns of all products.
 struct Shape {
   int64_t rows, columns; ///< Of one product.
   int64_t tileRows, tileColumns;
+  int64_t clusterRows, clusterColumns; ///< Blocks that share operands.
   int64_t groupsK, stages;
   bool swapped;
 
   Shape(const MatmulProblem &problem, const TileConfig &config)
       : rows(problem.M), columns(problem.N), tileRows(config["m"]), tileColumns(config["n"] * problem.count()),
+        clusterRows(config.valueOr("cluster_m", 1)), clusterColumns(config.valueOr("cluster_n", 1)),
         groupsK(config["groups_k"]), stages(config["stages"]), swapped(config["swap"]) {
     if (swapped)
-      std::swap(rows, columns), std::swap(tileRows, tileColumns);
+      std::swap(rows, columns), std::swap(tileRows, tileColumns), std::swap(clusterRows, clusterColumns);
   }
 
+  bool isShared() const { return clusterRows * clusterColumns > 1; }
   int64_t threads() const { return tileRows / 64 * groupsK * 128 + 32; }
   int64_t stageBytes() const { return (tileRows + tileColumns) * lineBytes; }
   /// The ring of tiles; the partial sums lie in the same memory (device/gemm_sm90_split.cuh).
   int64_t ringBytes() const {
     int64_t m = swapped ? tileColumns : tileRows, n = swapped ? tileRows : tileColumns;
-    int64_t parts = groupsK * m * (n + (swapped ? 4 : 8)) * 4;
+    int64_t parts = groupsK * m * (ceilDiv(n, 16) * 16 + (swapped ? 4 : 8)) * 4;
     return std::max(stages * stageBytes(), (parts + 127) / 128 * 128);
   }
   int64_t sharedBytes() const { return ringBytes() + stages * 16; }
@@ -47,8 +51,13 @@ struct Shape {
   }
 };
 
-int64_t tilesOf(const MatmulProblem &problem, const TileConfig &config) {
-  return ceilDiv(problem.M, config["m"]) * ceilDiv(problem.N, config["n"]) * problem.batches;
+int64_t clusterBlocks(const TileConfig &config) {
+  return config["blocks_k"] * config.valueOr("cluster_m", 1) * config.valueOr("cluster_n", 1);
+}
+/// Whole clusters of blocks, those past the edge included.
+int64_t blocksOf(const MatmulProblem &problem, const TileConfig &config) {
+  const int64_t m = config["m"] * config.valueOr("cluster_m", 1), n = config["n"] * config.valueOr("cluster_n", 1);
+  return ceilDiv(problem.M, m) * ceilDiv(problem.N, n) * problem.batches * clusterBlocks(config);
 }
 
 /// Modelled microseconds: what HBM, L2 or the tensor cores take, whichever is most, on the SMs that have
@@ -57,12 +66,15 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
                 const ir::Target &target) {
   const Shape shape(problem, config);
   const DType type = problem.elementType(0);
-  const auto tiles = static_cast<double>(tilesOf(problem, config)), parts = static_cast<double>(config["blocks_k"]);
+  const auto parts = static_cast<double>(config["blocks_k"]);
   const auto resident = static_cast<double>(shape.blocksPerSm(target)),
              sms = static_cast<double>(target.multiprocessors);
   const auto lines = static_cast<double>(ceilDiv(problem.K, depthOf(type)));
   const double K = lines * static_cast<double>(depthOf(type));
-  const double blocks = tiles * parts, waves = std::ceil(blocks / (sms * resident));
+  const auto blocks = static_cast<double>(blocksOf(problem, config));
+  const int64_t together = clusterBlocks(config);
+  const double atOnce = static_cast<double>(clustersAtOnce(together, target) * together) * resident;
+  const double waves = std::ceil(blocks / atOnce);
   const double perSm = std::min(resident, std::ceil(blocks / sms)); // Blocks that share an SM.
 
   // One warpgroup with a narrow tile waits for its own sums: a line of K takes at least these microseconds.
@@ -73,17 +85,45 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double narrow = std::min(1.0, 0.387 + static_cast<double>(shape.tileColumns) / 141);
   const double rate = target.matmulFlopsPerUs(type, problem.tf32) * 0.736 * narrow / sms;
   const double mathUs = 2 * static_cast<double>(shape.tileRows * shape.tileColumns) * K / parts * perSm / rate;
-  const double tileBytes = static_cast<double>(shape.stageBytes()) * lines / parts;
-  const double l2Us = tileBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.1);
-  const double walkUs = waves * std::max({ownUs, mathUs, l2Us});
+  // What a block reads of the L2, and what reaches it: 64 bytes a clock and SM.
+  const double lineOfBlock = static_cast<double>(lineBytes) * lines / parts;
+  const double readBytes =
+      lineOfBlock * static_cast<double>(shape.tileRows / shape.clusterColumns + shape.tileColumns / shape.clusterRows);
+  const double reachBytes = lineOfBlock * static_cast<double>(shape.tileRows + shape.tileColumns);
+  const double l2Us = readBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.1);
+  const double reachUs = reachBytes * perSm * sms / (target.memoryBytesPerUs * 3.5);
+  const double walkUs = waves * std::max({ownUs, mathUs, l2Us, shape.isShared() ? reachUs : 0});
 
   // Little's law: what the rings of all SMs have under way.
   const double busy = std::min(1.0, blocks / sms);
   const double inFlight = busy * perSm * static_cast<double>(shape.stages * shape.stageBytes());
   const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight * 1.16, target) / 0.93;
-  const double meetUs = (parts > 1 ? 0.13 + 0.96 * parts : 0.2) +
+  const double meetUs = (parts > 1          ? 0.13 + 0.96 * parts
+                         : shape.isShared() ? 0.6
+                                            : 0.2) +
                         static_cast<double>(shape.tileRows * shape.tileColumns) * groups / 23500;
   return target.launchUs + 1.03 + std::max(walkUs, hbmUs) + 0.31 * std::min(walkUs, hbmUs) + meetUs;
+}
+
+/// The config with as many stages as `blocks` of it leave room for on an SM and K has use for; nothing where those are
+/// too few, or SMs would idle or be better served by persistent blocks.
+std::optional<TileConfig> fitted(TileConfig config, const MatmulProblem &problem, int64_t blocks,
+                                 const ir::Target &target) {
+  const int64_t blocksK = config["blocks_k"], groupsK = config["groups_k"];
+  const int64_t stagesK = ceilDiv(problem.K, config["k"]);
+  auto isTooBig = [&] {
+    return (Shape(problem, config).sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024;
+  };
+  auto isTooDeep = [&] { return config["stages"] > std::max<int64_t>(4, stagesK / blocksK); };
+  auto isUneven = [&] { return config["stages"] % groupsK != 0; }; // device/gemm_sm90_split.cuh says why.
+  while (config["stages"] > 3 && (isTooBig() || isTooDeep() || isUneven()))
+    config = config.with("stages", config["stages"] - 1);
+  const double blocksOfSm = static_cast<double>(blocksOf(problem, config)) / target.multiprocessors;
+  const bool isIdle = stagesK < 2 * blocksK * groupsK || blocksOfSm > mostBlocks || (blocks == 2 && blocksOfSm <= 1);
+  if (isIdle || clusterBlocks(config) > mostClusterBlocks || isTooBig() || config["stages"] < 4 ||
+      Shape(problem, config).blocksPerSm(target) < blocks)
+    return std::nullopt;
+  return config;
 }
 
 class MatmulSm90SplitTemplate : public KernelTemplate {
@@ -109,45 +149,51 @@ std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region
     int64_t m, n;
     bool swap;
   };
-  // Widths of 48, 96 and 224 are for layers whose multiples of 32 or 64 leave SMs idle: 6144 / 48 and
-  // 28672 / 224 are 128 tiles.
-  static constexpr Tile tiles[] = {{64, 32, false},  {64, 48, false},   {64, 64, false},   {64, 96, false},
-                                   {64, 128, false}, {64, 224, false},  {128, 48, false},  {128, 64, false},
-                                   {128, 96, false}, {128, 128, false}, {128, 224, false}, {8, 64, true},
-                                   {16, 64, true},   {32, 64, true},    {64, 64, true},    {8, 128, true},
-                                   {16, 128, true},  {32, 128, true},   {64, 128, true},   {128, 64, true}};
+  // Widths of 40, 48, 80, 96, 112 and 224 are for layers whose multiples of 32 or 64 leave SMs idle: 6144 / 48 and
+  // 28672 / 224 are 128 tiles, five times 256 x 1024 are 130 of 128 x 80.
+  static constexpr Tile tiles[] = {
+      {64, 32, false},  {64, 40, false},   {64, 48, false},   {64, 64, false},   {64, 80, false},  {64, 96, false},
+      {64, 128, false}, {64, 192, false},  {64, 224, false},  {128, 48, false},  {128, 64, false}, {128, 80, false},
+      {128, 96, false}, {128, 112, false}, {128, 128, false}, {128, 224, false}, {8, 64, true},    {16, 64, true},
+      {32, 64, true},   {48, 64, true},    {64, 64, true},    {8, 128, true},    {16, 128, true},  {32, 128, true},
+      {64, 128, true},  {128, 64, true}};
+  // How many tiles down by how many across share operands.
+  static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {1, 4}, {4, 1}};
   MatmulProblem problem = *MatmulProblem::of(region);
   bool alongK[2] = {MatrixOperand::of(problem, 0).contiguousK, MatrixOperand::of(problem, 1).contiguousK};
-  const int64_t depth = depthOf(problem.elementType(0)), stagesK = ceilDiv(problem.K, depth);
+  const int64_t depth = depthOf(problem.elementType(0));
   const auto products = static_cast<int64_t>(problem.count());
   std::vector<std::pair<double, TileConfig>> ranked;
   for (const Tile &tile : tiles) {
     // The columns of the instruction may be few, but where they are contiguous a panel holds 64.
     const int64_t n = tile.n / products, ofColumns = tile.swap ? tile.m : n, ofRows = tile.swap ? n : tile.m;
-    if ((!alongK[tile.swap ? 0 : 1] && ofColumns % 64 != 0) || (!alongK[tile.swap ? 1 : 0] && ofRows % 64 != 0))
+    if (ofColumns % 8 != 0 || (!alongK[tile.swap ? 0 : 1] && ofColumns % 64 != 0) ||
+        (!alongK[tile.swap ? 1 : 0] && ofRows % 64 != 0))
       continue;
     bool isTooTall = tile.m >= 2 * problem.M && tile.m > (tile.swap ? 8 : 64), isTooWide = n >= 2 * problem.N && n > 64;
     if (isTooTall || isTooWide)
       continue;
-    for (int64_t blocksK : {1, 2, 4, 8})
-      for (int64_t groupsK : {1, 2})
-        for (int64_t blocks : {1, 2}) {
-          TileConfig config{
-              {"m", tile.m},         {"n", n},       {"k", depth},  {"swap", tile.swap},   {"blocks_k", blocksK},
-              {"groups_k", groupsK}, {"split_k", 1}, {"raster", 1}, {"stages", mostStages}};
-          auto isTooBig = [&] {
-            return (Shape(problem, config).sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024;
-          };
-          auto isTooDeep = [&] { return config["stages"] > std::max<int64_t>(4, stagesK / blocksK); };
-          auto isUneven = [&] { return config["stages"] % groupsK != 0; }; // device/gemm_sm90_split.cuh says why.
-          while (config["stages"] > 3 && (isTooBig() || isTooDeep() || isUneven()))
-            config = config.with("stages", config["stages"] - 1);
-          double tilesOfSm = static_cast<double>(tilesOf(problem, config) * blocksK) / target.multiprocessors;
-          bool isIdle = stagesK < 2 * blocksK * groupsK || tilesOfSm > mostTiles || (blocks == 2 && tilesOfSm <= 1);
-          if (isIdle || isTooBig() || config["stages"] < 4 || Shape(problem, config).blocksPerSm(target) < blocks)
-            continue;
-          ranked.emplace_back(estimate(region, problem, config, target), config);
-        }
+    for (auto [clusterM, clusterN] : clusters) {
+      if ((clusterM > 1 && problem.M <= tile.m * (clusterM - 1)) || (clusterN > 1 && problem.N <= n * (clusterN - 1)) ||
+          !dividesInto(tile.m, clusterN, alongK[0]) || !dividesInto(n, clusterM, alongK[1]))
+        continue;
+      for (int64_t blocksK : {1, 2, 4, 8})
+        for (int64_t groupsK : {1, 2})
+          for (int64_t blocks : {1, 2})
+            if (std::optional<TileConfig> config = fitted({{"m", tile.m},
+                                                           {"n", n},
+                                                           {"k", depth},
+                                                           {"swap", tile.swap},
+                                                           {"cluster_m", clusterM},
+                                                           {"cluster_n", clusterN},
+                                                           {"blocks_k", blocksK},
+                                                           {"groups_k", groupsK},
+                                                           {"split_k", 1},
+                                                           {"raster", 1},
+                                                           {"stages", mostStages}},
+                                                          problem, blocks, target))
+              ranked.emplace_back(estimate(region, problem, *config, target), *config);
+    }
   }
   return fastest(std::move(ranked), mostCandidates);
 }
@@ -169,6 +215,8 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
            ";",
        "static constexpr int " + number("stages", config["stages"]) + ", " + number("ringBytes", shape.ringBytes()) +
            ";",
+       "static constexpr int " + number("clusterRows", shape.clusterRows) + ", " +
+           number("clusterColumns", shape.clusterColumns) + ";",
        "static constexpr int " + number("blocksK", config["blocks_k"]) + ", " + number("groupsK", config["groups_k"]) +
            ";",
        std::string("static constexpr bool swapped = ") + (config["swap"] ? "true;" : "false;")});
@@ -183,12 +231,12 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
       },
       rowsArgument.parameters + columnsArgument.parameters);
   KernelPlan plan = printer.plan(shape.threads(), shape.sharedBytes());
-  std::vector<TensorMapRecipe> maps = recipesOf(rows, rowsType, shape.tileRows, 1);
-  llvm::append_range(maps, recipesOf(columns, columnsType, shape.tileColumns, 1));
+  std::vector<TensorMapRecipe> maps = recipesOf(rows, rowsType, shape.tileRows, shape.clusterColumns);
+  llvm::append_range(maps, recipesOf(columns, columnsType, shape.tileColumns, shape.clusterRows));
   passTensorMaps(plan, std::move(maps));
   Launch &launch = plan.launches.front();
-  launch.grid = {static_cast<uint32_t>(tilesOf(problem, config) * config["blocks_k"]), 1, 1};
-  launch.cluster = {static_cast<uint32_t>(config["blocks_k"]), 1, 1};
+  launch.grid = {static_cast<uint32_t>(blocksOf(problem, config)), 1, 1};
+  launch.cluster = {static_cast<uint32_t>(clusterBlocks(config)), 1, 1};
   return plan;
 }
 

@@ -208,6 +208,16 @@ void passTensorMaps(KernelPlan &plan, std::vector<TensorMapRecipe> maps) {
 
 int64_t depthOf(DType type) { return lineBytes / static_cast<int64_t>(byteWidth(type)); }
 
+bool dividesInto(int64_t extent, int64_t parts, bool contiguousK) {
+  int64_t atom = contiguousK ? 8 : 64;
+  return extent % (parts * atom) == 0 && (!contiguousK || extent / parts <= 256);
+}
+
+int64_t clustersAtOnce(int64_t blocks, const ir::Target &target) {
+  const int64_t fit = target.multiprocessors / blocks;
+  return blocks >= 4 ? fit * 10 / 11 : fit;
+}
+
 TmaSide sideOf(const MatmulProblem &problem, unsigned side) {
   TmaSide operands;
   for (unsigned product = 0; product < (side == 0 ? 1 : problem.count()); ++product)

@@ -60,6 +60,12 @@ struct TmaArgument {
 /// Writes `struct <name>` (and "Other<name>"): which of the operand's dimensions is contiguous, and its batch
 /// coordinate.
 TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name);
+/// Whether `extent` rows of an operand's tile can be brought in `parts`: whole swizzle atoms each, 8 rows, or panels of
+/// 64 where K is not contiguous.
+bool dividesInto(int64_t extent, int64_t parts, bool contiguousK);
+/// How many clusters of this size an H100 or H200 holds at a time with one block an SM: its groups of SMs are not all
+/// whole (measured with cuOccupancyMaxActiveClusters: 66 of 2, 30 of 4, 15 of 8).
+int64_t clustersAtOnce(int64_t blocks, const ir::Target &target);
 /// Recipes for a tile of `tileRows` rows or columns of all operands together, brought in `parts`.
 std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts);
 

@@ -112,6 +112,16 @@ func.func @f(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>, %c: tensor<
   %2 = kfuse.relu %1 : (tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
   return %2 : tensor<8192x8192xbf16>
 })"},
+          {"causal_scores", R"(
+func.func @f(%a: tensor<8x4096x128xbf16>, %b: tensor<8x4096x128xbf16>) -> tensor<8x4096x4096xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<8x4096x128xbf16>, tensor<8x4096x128xbf16>) -> tensor<8x4096x4096xbf16>
+  %1 = kfuse.iota {dim = 1 : i64} : tensor<1x4096xi32>
+  %2 = kfuse.iota {dim = 0 : i64} : tensor<4096x1xi32>
+  %3 = kfuse.le %1, %2 : (tensor<1x4096xi32>, tensor<4096x1xi32>) -> tensor<4096x4096xi1>
+  %4 = kfuse.constant dense<0xFF80> : tensor<bf16>
+  %5 = kfuse.where %3, %0, %4 : (tensor<4096x4096xi1>, tensor<8x4096x4096xbf16>, tensor<bf16>) -> tensor<8x4096x4096xbf16>
+  return %5 : tensor<8x4096x4096xbf16>
+})"},
           {"odd_both_transposed", R"(
 func.func @f(%a: tensor<1000x1000xf16>, %b: tensor<1000x2008xf16>) -> tensor<1000x2008xf32> {
   %0 = kfuse.matmul %a, %b {transpose_a} : (tensor<1000x1000xf16>, tensor<1000x2008xf16>) -> tensor<1000x2008xf16>

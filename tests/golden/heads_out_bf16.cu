@@ -19,6 +19,7 @@ struct Config {
   static constexpr int rows = 64, columns = 11;
   static constexpr int tileRows = 64, tileColumns = 32;
   static constexpr int stages = 4, ringBytes = 49152;
+  static constexpr int clusterRows = 1, clusterColumns = 1;
   static constexpr int blocksK = 1, groupsK = 1;
   static constexpr bool swapped = true;
   static constexpr int splitK = 1, raster = 1, epilogueVector = 8, finishThreads = 256;

@@ -250,6 +250,66 @@ func.func @f(%a: tensor<3x67x72xbf16>, %b: tensor<3x200x72xbf16>, %c: tensor<200
   CHECK(launch.grid[0] == 12); // Two tiles down, one pair across, three batches.
 }
 
+TEST_CASE("CUDA templates: blocks of a cluster bring a part of what they share, and split K beside it") {
+  RegionCase given = region(R"(
+func.func @f(%a: tensor<256x1024xbf16>, %b: tensor<1024x1024xbf16>) -> tensor<256x1024xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
+  return %0 : tensor<256x1024xbf16>
+})");
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  auto config = *codegen::TileConfig::parse(
+      "blocks_k=2,cluster_m=1,cluster_n=2,groups_k=1,k=64,m=64,n=96,raster=1,split_k=1,stages=8,swap=0");
+  Result<codegen::KernelPlan> plan = matmulSm90SplitTemplate().emit(given.region, config, hopper);
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  using Map = codegen::TensorMapRecipe;
+  CHECK((plan->tensorMaps[0] == Map{0, DType::BF16, {1024, 256, 1}, {2048, 128}, {64, 32, 1}, 128}));
+  CHECK((plan->tensorMaps[1] == Map{1, DType::BF16, {1024, 1024, 1}, {2048, 128}, {64, 96, 1}, 128}));
+  CHECK(plan->launches.front().cluster[0] == 4);
+  CHECK(plan->launches.front().grid[0] ==
+        4 * 6 * 4); // Four tiles down, six pairs across; the last tile is past the edge.
+
+  // A config of a store from before the fields were made.
+  auto old = *codegen::TileConfig::parse("blocks_k=2,groups_k=1,k=64,m=64,n=96,raster=1,split_k=1,stages=8,swap=0");
+  plan = matmulSm90SplitTemplate().emit(given.region, old, hopper);
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  CHECK(plan->launches.front().cluster[0] == 2);
+
+  bool isShared = false;
+  for (const codegen::TileConfig &candidate : matmulSm90SplitTemplate().candidates(given.region, hopper)) {
+    const std::int64_t blocks = candidate["blocks_k"] * candidate["cluster_m"] * candidate["cluster_n"];
+    CHECK(blocks <= 8);
+    isShared |= candidate["cluster_m"] * candidate["cluster_n"] > 1 && candidate["blocks_k"] > 1;
+  }
+  CHECK(isShared);
+}
+
+TEST_CASE("CUDA templates: rows that are all the same become a batch, where another batch can be the rows") {
+  RegionCase given = region(R"(
+func.func @f(%a: tensor<21x1x64xbf16>, %b: tensor<72x64xbf16>) -> tensor<21x19x72xbf16> {
+  %0 = kfuse.broadcast %a : (tensor<21x1x64xbf16>) -> tensor<21x19x64xbf16>
+  %1 = kfuse.transpose %b {permutation = array<i64: 1, 0>} : (tensor<72x64xbf16>) -> tensor<64x72xbf16>
+  %2 = kfuse.matmul %0, %1 : (tensor<21x19x64xbf16>, tensor<64x72xbf16>) -> tensor<21x19x72xbf16>
+  return %2 : tensor<21x19x72xbf16>
+})");
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  const codegen::TileConfig config = matmulSm90Template().candidates(given.region, hopper).front();
+  Result<codegen::KernelPlan> plan = matmulSm90Template().emit(given.region, config, hopper);
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  REQUIRE(plan->tensorMaps.size() == 3);
+  CHECK((plan->tensorMaps[0].sizes == std::vector<std::uint64_t>{64, 21, 1}));
+  CHECK((plan->tensorMaps[2].sizes == std::vector<std::uint64_t>{72, 21, 19}));
+  CHECK((plan->tensorMaps[2].strideBytes == std::vector<std::uint64_t>{19 * 144, 144}));
+
+  RegionCase one = region(R"(
+func.func @f(%a: tensor<1x64xbf16>, %b: tensor<64x72xbf16>) -> tensor<19x72xbf16> {
+  %0 = kfuse.broadcast %a : (tensor<1x64xbf16>) -> tensor<19x64xbf16>
+  %1 = kfuse.matmul %0, %b : (tensor<19x64xbf16>, tensor<64x72xbf16>) -> tensor<19x72xbf16>
+  return %1 : tensor<19x72xbf16>
+})");
+  CHECK(matmulTemplate().remark(one.region, hopper) ==
+        "not on wgmma: the left operand repeats itself along its rows or along K, which TMA cannot");
+}
+
 TEST_CASE("CUDA templates: what TMA cannot read goes to mma.sync, and explain says why") {
   RegionCase given = region(R"(
 func.func @f(%a: tensor<64x100xbf16>, %b: tensor<100x512xbf16>) -> tensor<64x512xbf16> {

@@ -42,7 +42,7 @@ template <class Config> struct ClusterTile {
 template <class Config, class Rows, class Columns, class Product, class Finish> struct GemmSm90 {
   using Tile = ClusterTile<Config>;
   using Index = typename Config::Index;
-  static constexpr int clusterBlocks = Config::clusterRows * Config::clusterColumns;
+  using Cluster = TileCluster<Config>;
   static constexpr int consumers = 2, consumerThreads = consumers * 128;
   static constexpr int warpgroupRows = Config::pingPong ? Config::tileRows : Config::tileRows / consumers;
   static constexpr int blocks = warpgroupRows / 64, sumCount = Config::tileColumns / 2;
@@ -53,45 +53,37 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   static_assert(Columns::operands * Config::tileN == Config::tileColumns);
 
   Ring<Config> ring;
-  int rank = clusterBlocks > 1 ? blockInCluster() : 0;
-  int clusterRow = rank / Config::clusterColumns, clusterColumn = rank % Config::clusterColumns;
-  int firstTile = blockIdx.x / clusterBlocks, step = gridDim.x / clusterBlocks;
+  Cluster cluster{Cluster::blocks > 1 ? static_cast<int>(blockInCluster()) : 0};
+  int firstTile = blockIdx.x / Cluster::blocks, step = gridDim.x / Cluster::blocks;
 
   __device__ __forceinline__ GemmSm90() {
     ring.tiles = sharedAddress(dynamicShared());
     ring.barriers = ring.tiles + barriersAt;
     if (threadIdx.x == 0) {
       // Every consumer warp that reads a stage tells each block that writes it.
-      constexpr int readers =
-          (Config::pingPong ? 4 : 4 * consumers) * (Config::clusterRows + Config::clusterColumns - 1);
+      constexpr int readers = (Config::pingPong ? 4 : 4 * consumers) * Cluster::sharers;
       for (int i = 0; i < Config::stages; ++i)
         initBarrier(ring.barriers + i * 8, 1), initBarrier(ring.empty(i), readers);
       fenceBarrierInit();
     }
     __syncthreads();
-    if constexpr (clusterBlocks > 1)
+    if constexpr (Cluster::blocks > 1)
       syncCluster();
   }
 
   /// One thread of the producer warpgroup.
   __device__ __forceinline__ void produce(const Rows &rows, const Columns &columns) {
-    unsigned short sameRow = 0, sameColumn = 0;
-#pragma unroll
-    for (int i = 0; i < Config::clusterColumns; ++i)
-      sameRow |= 1u << (clusterRow * Config::clusterColumns + i);
-#pragma unroll
-    for (int i = 0; i < Config::clusterRows; ++i)
-      sameColumn |= 1u << (i * Config::clusterColumns + clusterColumn);
+    const unsigned short sameRow = cluster.sameRow(), sameColumn = cluster.sameColumn();
     for (int number = firstTile; number < Tile::count; number += step) {
       const Tile tile(number);
-      const int row = tile.row + clusterRow * Config::tileM, column = tile.column + clusterColumn * Config::tileN;
+      const int row = tile.row + cluster.row * Config::tileM, column = tile.column + cluster.column * Config::tileN;
       auto loadRows = [&](int k) {
         rows.template load<Config::tileRows, Config::clusterColumns>(ring.rows(), row, k * Config::tileK, tile.batch,
-                                                                     clusterColumn, ring.full(), sameRow);
+                                                                     cluster.column, ring.full(), sameRow);
       };
       auto loadColumns = [&](int k) {
         columns.template load<Config::tileColumns, Config::clusterRows>(
-            ring.columns(), column, k * Config::tileK, tile.batch, clusterRow, ring.full(), sameColumn);
+            ring.columns(), column, k * Config::tileK, tile.batch, cluster.row, ring.full(), sameColumn);
       };
       int k = number == firstTile ? fillAhead<Rows, Columns>(ring, tilesK, loadRows, loadColumns) : 0;
 #pragma unroll 1
@@ -106,23 +98,9 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
 
   /// A consumer warpgroup.
   template <class Epilogue> __device__ __forceinline__ void consume(const Epilogue &epilogue) {
-    const int warpgroup = threadIdx.x / 128, lane = threadIdx.x % 32;
+    const int warpgroup = threadIdx.x / 128;
     const unsigned firstRow = Config::pingPong ? 0 : warpgroup * warpgroupRows;
-    // Lane i tells the i-th block of this one's row and column.
-    const bool tells = lane < Config::clusterRows + Config::clusterColumns - 1;
-    const int other = lane - Config::clusterColumns,
-              told = lane < Config::clusterColumns
-                         ? clusterRow * Config::clusterColumns + lane
-                         : (other + (other >= clusterRow)) * Config::clusterColumns + clusterColumn;
-    const unsigned toldEmpty = clusterBlocks > 1 ? inBlock(ring.empty(0), tells ? told : 0) : ring.empty(0);
-    auto release = [&](int stage) {
-      if (!tells)
-        return;
-      if constexpr (clusterBlocks > 1)
-        arriveInCluster(toldEmpty + stage * 8);
-      else
-        arrive(toldEmpty + stage * 8);
-    };
+    const StageRelease<Config> release(cluster, ring.empty(0));
 
     waitForPredecessor();
     // Ping-pong: the second warpgroup starts a tile later; a pair of barriers hands the tensor cores on.
@@ -158,8 +136,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
         ring.skip(tilesK);
 
       const Tile tile(number);
-      const int row = tile.row + clusterRow * Config::tileM + firstRow + threadIdx.x / 32 % 4 * 16,
-                column = tile.column + clusterColumn * Config::tileN;
+      const int row = tile.row + cluster.row * Config::tileM + firstRow + threadIdx.x / 32 % 4 * 16,
+                column = tile.column + cluster.column * Config::tileN;
 #pragma unroll
       for (int i = 0; i < blocks; ++i)
         finish.finish(sums[i], epilogue, tile.batch, row + i * 64, column);
@@ -193,7 +171,7 @@ __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &column
     kernel.consume(epilogue);
   }
   __syncwarp();
-  if constexpr (Kernel::clusterBlocks > 1)
+  if constexpr (Kernel::Cluster::blocks > 1)
     syncCluster(); // Others may still write here.
 }
 

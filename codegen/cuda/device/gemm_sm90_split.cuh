@@ -1,5 +1,6 @@
 // Matrix product on Hopper for few rows or few tiles: K is split over the blocks of a cluster and over the
-// warpgroups of a block, and partial sums meet in distributed shared memory, always in the same order.
+// warpgroups of a block, and partial sums meet in distributed shared memory, always in the same order. Blocks of a
+// cluster with the same part of K share operands by multicast.
 //
 // One warp keeps a ring of tiles full by TMA; consumer warpgroups take turns along K. "Rows" are the
 // 64-row side of the instruction: along M, or, with few tokens, along N (swapped). Two products of the same
@@ -13,45 +14,55 @@ namespace kfuse {
 
 template <class Config, class Rows, class Columns, class Product> struct GemmSm90Split {
   using Index = typename Config::Index;
+  using Cluster = TileCluster<Config>;
   static constexpr int rowGroups = Config::tileRows / 64, consumerThreads = rowGroups * Config::groupsK * 128;
   static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK, sumCount = Config::tileColumns / 2;
   static constexpr int height = Config::tileRows / Rows::operands, width = Config::tileColumns / Columns::operands;
-  static constexpr int tall = (Config::rows + height - 1) / height, wide = (Config::columns + width - 1) / width;
-  static constexpr int blocksK = Config::blocksK, vector = Config::epilogueVector;
+  static constexpr int clusterHeight = Cluster::tall * height, clusterWidth = Cluster::wide * width;
+  static constexpr int tall = (Config::rows + clusterHeight - 1) / clusterHeight,
+                       wide = (Config::columns + clusterWidth - 1) / clusterWidth;
+  static constexpr int blocksK = Config::blocksK, clusterBlocks = blocksK * Cluster::blocks;
+  static constexpr int vector = Config::epilogueVector;
   // Partial sums lie as [m][n], rows 8 or 4 floats apart from a multiple of 16: no bank conflicts.
   static constexpr int tileM = Config::swapped ? Config::tileColumns : Config::tileRows;
   static constexpr int tileN = Config::swapped ? Config::tileRows : Config::tileColumns;
   static constexpr int products = Rows::operands * Columns::operands, ofProduct = tileN / products;
-  static constexpr int pitch = tileN + (Config::swapped ? 4 : 8), partBytes = tileM * pitch * 4;
+  static constexpr int pitch = (tileN + 15) / 16 * 16 + (Config::swapped ? 4 : 8), partBytes = tileM * pitch * 4;
   static_assert(Config::threads == consumerThreads + 32);
   // A warpgroup may wait for a stage once it has seen the stage's tile before: with an odd ring that tile is the other
   // group's, may come late, and the wait would end at the phase before it.
   static_assert(Config::stages % Config::groupsK == 0);
 
   Ring<Config> ring;
-  int rank = blocksK > 1 ? blockInCluster() : 0;
-  int tile = blockIdx.x / blocksK, inBatch = tile % (tall * wide), batch = tile / (tall * wide);
-  int row = inBatch % tall * height, column = inBatch / tall * width;
-  int firstK = tilesK * rank / blocksK, countK = tilesK * (rank + 1) / blocksK - firstK;
+  Cluster cluster{clusterBlocks > 1 ? static_cast<int>(blockInCluster()) : 0};
+  int part = cluster.first / Cluster::blocks; ///< Of K.
+  int tile = blockIdx.x / clusterBlocks, inBatch = tile % (tall * wide), batch = tile / (tall * wide);
+  int row = inBatch % tall * clusterHeight + cluster.row * height;
+  int column = inBatch / tall * clusterWidth + cluster.column * width;
+  int firstK = tilesK * part / blocksK, countK = tilesK * (part + 1) / blocksK - firstK;
 
   __device__ __forceinline__ GemmSm90Split() {
     ring.tiles = sharedAddress(dynamicShared());
     ring.barriers = ring.tiles + Config::ringBytes;
     if (threadIdx.x == 0) {
       for (int i = 0; i < Config::stages; ++i)
-        initBarrier(ring.barriers + i * 8, 1), initBarrier(ring.empty(i), rowGroups * 4);
+        initBarrier(ring.barriers + i * 8, 1), initBarrier(ring.empty(i), rowGroups * 4 * Cluster::sharers);
       fenceBarrierInit();
     }
     __syncthreads();
+    if constexpr (Cluster::blocks > 1)
+      syncCluster();
   }
 
   __device__ __forceinline__ void produce(const Rows &rows, const Columns &columns) {
+    const unsigned short sameRow = cluster.sameRow(), sameColumn = cluster.sameColumn();
     auto loadRows = [&](int i) {
-      rows.template load<Config::tileRows, 1>(ring.rows(), row, (firstK + i) * Config::tileK, batch, 0, ring.full(), 0);
+      rows.template load<Config::tileRows, Cluster::wide>(ring.rows(), row, (firstK + i) * Config::tileK, batch,
+                                                          cluster.column, ring.full(), sameRow);
     };
     auto loadColumns = [&](int i) {
-      columns.template load<Config::tileColumns, 1>(ring.columns(), column, (firstK + i) * Config::tileK, batch, 0,
-                                                    ring.full(), 0);
+      columns.template load<Config::tileColumns, Cluster::tall>(ring.columns(), column, (firstK + i) * Config::tileK,
+                                                                batch, cluster.row, ring.full(), sameColumn);
     };
     const int ahead = fillAhead<Rows, Columns>(ring, countK, loadRows, loadColumns);
 #pragma unroll 1
@@ -67,18 +78,17 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     waitForPredecessor();
     const int warpgroup = threadIdx.x / 128, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
     float sums[1][sumCount] = {};
+    const StageRelease<Config> release(cluster, ring.empty(0));
     int previous = -1;
-    auto release = [&] {
-      if (previous >= 0 && threadIdx.x % 32 == 0)
-        arrive(ring.empty(previous));
-    };
     ring.skip(groupK);
 #pragma unroll 1
     for (int i = groupK; i < countK; i += Config::groupsK) {
       waitBarrier(ring.full(), ring.parity);
       multiplyTile<Rows, Columns, Product>(sums, ring.rows() + rowGroup * panelBytes, ring.columns(), true);
       waitProducts<1>();
-      release();
+      // A stage that is not filled again is not waited for.
+      if (previous >= 0 && i - Config::groupsK + Config::stages < countK)
+        release(previous);
       previous = ring.stage;
       ring.skip(Config::groupsK);
     }
@@ -93,7 +103,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     constexpr int chunksOfRow = ofProduct / vector, chunks = tileM * chunksOfRow;
     const Index firstM = Config::swapped ? column : row, firstN = Config::swapped ? row : column;
 #pragma unroll 1
-    for (int chunk = rank * consumerThreads + threadIdx.x; chunk < chunks; chunk += blocksK * consumerThreads) {
+    for (int chunk = part * consumerThreads + threadIdx.x; chunk < chunks; chunk += blocksK * consumerThreads) {
       int m = chunk / chunksOfRow, n = chunk % chunksOfRow * vector;
       if (firstM + m >= Config::M || firstN + n >= Config::N)
         continue;
@@ -110,7 +120,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
           for (int j = 0; j < vector * products; j += 4) {
             float part[4];
             unsigned from = at + group * partBytes + (j / vector * ofProduct + j % vector) * 4;
-            loadCluster(part, blocksK > 1 ? inBlock(from, block) : from);
+            loadCluster(part, blocksK > 1 ? inBlock(from, cluster.ofPart(block)) : from);
 #pragma unroll
             for (int u = 0; u < 4; ++u)
               acc[j + u] += part[u];
@@ -119,13 +129,23 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     }
   }
 
-  /// All consumers' sums are there, or, the second time, have been read.
+  /// All consumers' sums are there.
   __device__ __forceinline__ void meet() const {
+    __syncwarp();
+    if constexpr (clusterBlocks > 1)
+      arriveAtCluster();
+    if constexpr (blocksK > 1)
+      waitForCluster();
+    else
+      __syncthreads();
+  }
+  /// No block ends while others may read its sums, or tell it what they have read of its tiles.
+  __device__ __forceinline__ void leave() const {
     __syncwarp();
     if constexpr (blocksK > 1)
       syncCluster();
-    else
-      __syncthreads();
+    else if constexpr (clusterBlocks > 1)
+      waitForCluster();
   }
 
 private:
@@ -162,8 +182,7 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
   kernel.meet();
   if (!produces)
     kernel.finish(epilogue);
-  if constexpr (Kernel::blocksK > 1)
-    kernel.meet(); // Others may still read here.
+  kernel.leave();
 }
 
 } // namespace kfuse

@@ -96,6 +96,11 @@ __device__ __forceinline__ unsigned blockInCluster() {
 __device__ __forceinline__ void syncCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+/// The two halves of syncCluster(), with work of one's own in between.
+__device__ __forceinline__ void arriveAtCluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void waitForCluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 /// The address in the cluster of `shared` in block `block`.
 __device__ __forceinline__ unsigned inBlock(unsigned shared, unsigned block) {
   unsigned address;

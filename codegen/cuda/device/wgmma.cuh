@@ -95,6 +95,57 @@ template <class First, class Second> struct TwoSides {
   }
 };
 
+/// The blocks of a cluster that share operands: Config::clusterRows tiles down by Config::clusterColumns across, of one
+/// part of K. Blocks side by side read the same rows, blocks above each other the same columns: each brings its
+/// share and multicasts it to those that read the same.
+template <class Config> struct TileCluster {
+  static constexpr int tall = Config::clusterRows, wide = Config::clusterColumns, blocks = tall * wide;
+  static constexpr int sharers = tall + wide - 1; ///< Blocks that write to this one's ring, itself included.
+
+  int first, row, column; ///< The rank of the first of the blocks; this one's place among them.
+
+  __device__ __forceinline__ explicit TileCluster(int rank)
+      : first(rank / blocks * blocks), row(rank % blocks / wide), column(rank % wide) {}
+  /// The block at this one's place that has part `part` of K.
+  __device__ __forceinline__ int ofPart(int part) const { return part * blocks + row * wide + column; }
+  /// Of the blocks that read the same rows.
+  __device__ __forceinline__ unsigned short sameRow() const { return ((1u << wide) - 1) << (first + row * wide); }
+  /// Of the blocks that read the same columns.
+  __device__ __forceinline__ unsigned short sameColumn() const {
+    unsigned mask = 0;
+#pragma unroll
+    for (int i = 0; i < tall; ++i)
+      mask |= 1u << (first + i * wide + column);
+    return mask;
+  }
+  /// Sharer `i` of this block; i < sharers.
+  __device__ __forceinline__ int sharer(int i) const {
+    const int other = i - wide;
+    return first + (i < wide ? row * wide + i : (other + (other >= row)) * wide + column);
+  }
+};
+
+/// What tells the sharers that a stage has been read: lane i of a warp tells the i-th.
+template <class Config> struct StageRelease {
+  using Cluster = TileCluster<Config>;
+  unsigned empty; ///< The first stage's barrier, in the block that this lane tells.
+  bool tells;
+
+  __device__ __forceinline__ StageRelease(const Cluster &cluster, unsigned own) {
+    const int lane = threadIdx.x % 32;
+    tells = lane < Cluster::sharers;
+    empty = Cluster::blocks > 1 ? inBlock(own, tells ? cluster.sharer(lane) : cluster.first) : own;
+  }
+  __device__ __forceinline__ void operator()(int stage) const {
+    if (!tells)
+      return;
+    if constexpr (Cluster::blocks > 1)
+      arriveInCluster(empty + stage * 8);
+    else
+      arrive(empty + stage * 8);
+  }
+};
+
 /// A ring of `stages` pairs of tiles with a barrier for "full" and one for "empty" each.
 template <class Config> struct Ring {
   static constexpr int rowsBytes = Config::tileRows * lineBytes, columnsBytes = Config::tileColumns * lineBytes;
