@@ -36,7 +36,7 @@ struct Shape {
   }
 
   bool isShared() const { return clusterRows * clusterColumns > 1; }
-  int64_t threads() const { return tileRows / 64 * groupsK * 128 + 32; }
+  int64_t threads() const { return tileRows / 64 * groupsK * 128 + 64; }
   int64_t stageBytes() const { return (tileRows + tileColumns) * lineBytes; }
   /// The ring of tiles; the partial sums lie in the same memory (device/gemm_sm90_split.cuh).
   int64_t ringBytes() const {
@@ -92,14 +92,16 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double reachBytes = lineOfBlock * static_cast<double>(shape.tileRows + shape.tileColumns);
   const double l2Us = readBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.1);
   const double reachUs = reachBytes * perSm * sms / (target.memoryBytesPerUs * 3.5);
-  const double walkUs = waves * std::max({ownUs, mathUs, l2Us, shape.isShared() ? reachUs : 0});
+  // Of a second wave nothing hides the start, the meeting and the stores.
+  constexpr double waveUs = 2;
+  const double walkUs = waves * std::max({ownUs, mathUs, l2Us, shape.isShared() ? reachUs : 0}) + (waves - 1) * waveUs;
 
   // Little's law: what the rings of all SMs have under way.
   const double busy = std::min(1.0, blocks / sms);
   const double inFlight = busy * perSm * static_cast<double>(shape.stages * shape.stageBytes());
   const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight * 1.16, target) / 0.93;
   const double meetUs = (parts > 1          ? 0.13 + 0.96 * parts
-                         : shape.isShared() ? 0.6
+                         : shape.isShared() ? 0.9
                                             : 0.2) +
                         static_cast<double>(shape.tileRows * shape.tileColumns) * groups / 23500;
   return target.launchUs + 1.03 + std::max(walkUs, hbmUs) + 0.31 * std::min(walkUs, hbmUs) + meetUs;
@@ -178,7 +180,7 @@ std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region
           !dividesInto(tile.m, clusterN, alongK[0]) || !dividesInto(n, clusterM, alongK[1]))
         continue;
       for (int64_t blocksK : {1, 2, 4, 8})
-        for (int64_t groupsK : {1, 2})
+        for (int64_t groupsK : {1, 2, 4})
           for (int64_t blocks : {1, 2})
             if (std::optional<TileConfig> config = fitted({{"m", tile.m},
                                                            {"n", n},

@@ -15,7 +15,7 @@ using Index = int;
 struct Config {
   using Index = ::Index;
   static constexpr int M = 11, N = 64, K = 48, batches = 2;
-  static constexpr int tileM = 32, tileN = 64, tileK = 64, threads = 160;
+  static constexpr int tileM = 32, tileN = 64, tileK = 64, threads = 192;
   static constexpr int rows = 64, columns = 11;
   static constexpr int tileRows = 64, tileColumns = 32;
   static constexpr int stages = 4, ringBytes = 49152;

@@ -1,9 +1,9 @@
 // Matrix product on Hopper: TMA, wgmma, persistent blocks.
 //
-// A block has one producer warpgroup, whose one thread keeps a ring of tiles full by TMA, and two consumer
-// warpgroups that multiply from it. They share a tile (cooperative), or each takes every other tile and one
-// multiplies while the other finishes (ping-pong). Blocks of a cluster share operands: each brings a part
-// of a tile and multicasts it to those in its row or column. Blocks walk tiles until none is left.
+// A block has one producer warpgroup, of which two threads, one for each operand, keep a ring of tiles full by TMA, and
+// two consumer warpgroups that multiply from it. They share a tile (cooperative), or each takes every other tile and
+// one multiplies while the other finishes (ping-pong). Blocks of a cluster share operands: each brings a part of a tile
+// and multicasts it to those in its row or column. Blocks walk tiles until none is left.
 //
 // "Rows" are the 64-row side of the instruction, along M here; "columns" lie along N. Two products of the
 // same rows (a gate and what it gates) take half of a tile's columns each, so that a thread holds sums of both
@@ -59,40 +59,40 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   __device__ __forceinline__ GemmSm90() {
     ring.tiles = sharedAddress(dynamicShared());
     ring.barriers = ring.tiles + barriersAt;
-    if (threadIdx.x == 0) {
-      // Every consumer warp that reads a stage tells each block that writes it.
-      constexpr int readers = (Config::pingPong ? 4 : 4 * consumers) * Cluster::sharers;
-      for (int i = 0; i < Config::stages; ++i)
-        initBarrier(ring.barriers + i * 8, 1), initBarrier(ring.empty(i), readers);
-      fenceBarrierInit();
-    }
-    __syncthreads();
-    if constexpr (Cluster::blocks > 1)
-      syncCluster();
   }
 
-  /// One thread of the producer warpgroup.
-  __device__ __forceinline__ void produce(const Rows &rows, const Columns &columns) {
-    const unsigned short sameRow = cluster.sameRow(), sameColumn = cluster.sameColumn();
+  /// Every consumer warp that reads a stage tells each block that writes it.
+  __device__ __forceinline__ void start(bool leads) const {
+    ring.start(leads, (Config::pingPong ? 4 : 4 * consumers) * Cluster::sharers);
+  }
+
+  /// A thread that brings the rows, and one that brings the columns. What is fixed goes ahead of the kernel before.
+  __device__ __forceinline__ void produce(const Rows &rows) {
+    if (!Rows::isFixed)
+      waitForPredecessor();
     for (int number = firstTile; number < Tile::count; number += step) {
       const Tile tile(number);
-      const int row = tile.row + cluster.row * Config::tileM, column = tile.column + cluster.column * Config::tileN;
-      auto loadRows = [&](int k) {
-        rows.template load<Config::tileRows, Config::clusterColumns>(ring.rows(), row, k * Config::tileK, tile.batch,
-                                                                     cluster.column, ring.full(), sameRow);
-      };
-      auto loadColumns = [&](int k) {
-        columns.template load<Config::tileColumns, Config::clusterRows>(
-            ring.columns(), column, k * Config::tileK, tile.batch, cluster.row, ring.full(), sameColumn);
-      };
-      int k = number == firstTile ? fillAhead<Rows, Columns>(ring, tilesK, loadRows, loadColumns) : 0;
 #pragma unroll 1
-      for (; k < tilesK; ++k) {
-        waitBarrier(ring.empty(ring.stage), ring.parity ^ 1);
-        arriveExpecting(ring.full(), ring.stageBytes);
-        loadRows(k), loadColumns(k);
-        ring.advance();
-      }
+      for (int k = 0; k < tilesK; ++k)
+        ring.fill(ring.rowsBytes, [&] {
+          rows.template load<Config::tileRows, Config::clusterColumns>(
+              ring.rows(), tile.row + cluster.row * Config::tileM, k * Config::tileK, tile.batch, cluster.column,
+              ring.full(), cluster.sameRow());
+        });
+    }
+  }
+  __device__ __forceinline__ void produce(const Columns &columns) {
+    if (!Columns::isFixed)
+      waitForPredecessor();
+    for (int number = firstTile; number < Tile::count; number += step) {
+      const Tile tile(number);
+#pragma unroll 1
+      for (int k = 0; k < tilesK; ++k)
+        ring.fill(ring.columnsBytes, [&] {
+          columns.template load<Config::tileColumns, Config::clusterRows>(
+              ring.columns(), tile.column + cluster.column * Config::tileN, k * Config::tileK, tile.batch, cluster.row,
+              ring.full(), cluster.sameColumn());
+        });
     }
   }
 
@@ -129,18 +129,16 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       }
       if (Config::pingPong && number + step < Tile::count)
         arriveNamed(2 - warpgroup, consumerThreads);
+      const Tile tile(number);
+      const int row = tile.row + cluster.row * Config::tileM + firstRow + threadIdx.x / 32 % 4 * 16,
+                column = tile.column + cluster.column * Config::tileN;
+      auto ahead = finish.load(epilogue, tile.batch, row, column);
       waitProducts<0>();
       release(previous);
       settle(sums);
       if (Config::pingPong)
         ring.skip(tilesK);
-
-      const Tile tile(number);
-      const int row = tile.row + cluster.row * Config::tileM + firstRow + threadIdx.x / 32 % 4 * 16,
-                column = tile.column + cluster.column * Config::tileN;
-#pragma unroll
-      for (int i = 0; i < blocks; ++i)
-        finish.finish(sums[i], epilogue, tile.batch, row + i * 64, column);
+      finish.finish(sums, epilogue, ahead, tile.batch, row, column);
     }
     finish.drain();
   }
@@ -159,13 +157,17 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToTiles<Epilogue
 template <class Config, class Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &columns, const Epilogue &epilogue) {
   using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
-  if (threadIdx.x == Kernel::consumerThreads)
+  const int producer = static_cast<int>(threadIdx.x) - Kernel::consumerThreads;
+  if (producer == 0)
     rows.prefetch(), columns.prefetch();
   Kernel kernel;
-  if (threadIdx.x >= Kernel::consumerThreads) {
+  kernel.start(producer == 0);
+  if (producer >= 0) {
     releaseRegisters<24>();
-    if (threadIdx.x == Kernel::consumerThreads)
-      kernel.produce(rows, columns);
+    if (producer == 0)
+      kernel.produce(rows);
+    else if (producer == 32)
+      kernel.produce(columns);
   } else {
     claimRegisters<240>();
     kernel.consume(epilogue);

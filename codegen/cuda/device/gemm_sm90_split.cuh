@@ -2,9 +2,9 @@
 // warpgroups of a block, and partial sums meet in distributed shared memory, always in the same order. Blocks of a
 // cluster with the same part of K share operands by multicast.
 //
-// One warp keeps a ring of tiles full by TMA; consumer warpgroups take turns along K. "Rows" are the
-// 64-row side of the instruction: along M, or, with few tokens, along N (swapped). Two products of the same
-// left operand have half of a tile's side along N each.
+// Two warps, one for each operand, keep a ring of tiles full by TMA; consumer warpgroups take turns along K. "Rows" are
+// the 64-row side of the instruction: along M, or, with few tokens, along N (swapped). Two products of the same left
+// operand have half of a tile's side along N each.
 #pragma once
 
 #include <kfuse/epilogue.cuh>
@@ -28,7 +28,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   static constexpr int tileN = Config::swapped ? Config::tileRows : Config::tileColumns;
   static constexpr int products = Rows::operands * Columns::operands, ofProduct = tileN / products;
   static constexpr int pitch = (tileN + 15) / 16 * 16 + (Config::swapped ? 4 : 8), partBytes = tileM * pitch * 4;
-  static_assert(Config::threads == consumerThreads + 32);
+  static_assert(Config::threads == consumerThreads + 64);
   // A warpgroup may wait for a stage once it has seen the stage's tile before: with an odd ring that tile is the other
   // group's, may come late, and the wait would end at the phase before it.
   static_assert(Config::stages % Config::groupsK == 0);
@@ -44,38 +44,34 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   __device__ __forceinline__ GemmSm90Split() {
     ring.tiles = sharedAddress(dynamicShared());
     ring.barriers = ring.tiles + Config::ringBytes;
-    if (threadIdx.x == 0) {
-      for (int i = 0; i < Config::stages; ++i)
-        initBarrier(ring.barriers + i * 8, 1), initBarrier(ring.empty(i), rowGroups * 4 * Cluster::sharers);
-      fenceBarrierInit();
-    }
-    __syncthreads();
-    if constexpr (Cluster::blocks > 1)
-      syncCluster();
   }
 
-  __device__ __forceinline__ void produce(const Rows &rows, const Columns &columns) {
-    const unsigned short sameRow = cluster.sameRow(), sameColumn = cluster.sameColumn();
-    auto loadRows = [&](int i) {
-      rows.template load<Config::tileRows, Cluster::wide>(ring.rows(), row, (firstK + i) * Config::tileK, batch,
-                                                          cluster.column, ring.full(), sameRow);
-    };
-    auto loadColumns = [&](int i) {
-      columns.template load<Config::tileColumns, Cluster::tall>(ring.columns(), column, (firstK + i) * Config::tileK,
-                                                                batch, cluster.row, ring.full(), sameColumn);
-    };
-    const int ahead = fillAhead<Rows, Columns>(ring, countK, loadRows, loadColumns);
+  __device__ __forceinline__ void start(bool leads) const { ring.start(leads, rowGroups * 4 * Cluster::sharers); }
+
+  /// A thread that brings the rows, and one that brings the columns. What is fixed goes ahead of the kernel before.
+  __device__ __forceinline__ void produce(const Rows &rows) {
+    if (!Rows::isFixed)
+      waitForPredecessor();
 #pragma unroll 1
-    for (int i = ahead; i < countK; ++i) {
-      waitBarrier(ring.empty(ring.stage), ring.parity ^ 1);
-      arriveExpecting(ring.full(), ring.stageBytes);
-      loadRows(i), loadColumns(i);
-      ring.advance();
-    }
+    for (int i = 0; i < countK; ++i)
+      ring.fill(ring.rowsBytes, [&] {
+        rows.template load<Config::tileRows, Cluster::wide>(ring.rows(), row, (firstK + i) * Config::tileK, batch,
+                                                            cluster.column, ring.full(), cluster.sameRow());
+      });
+  }
+  __device__ __forceinline__ void produce(const Columns &columns) {
+    if (!Columns::isFixed)
+      waitForPredecessor();
+#pragma unroll 1
+    for (int i = 0; i < countK; ++i)
+      ring.fill(ring.columnsBytes, [&] {
+        columns.template load<Config::tileColumns, Cluster::tall>(ring.columns(), column, (firstK + i) * Config::tileK,
+                                                                  batch, cluster.row, ring.full(),
+                                                                  cluster.sameColumn());
+      });
   }
 
   __device__ __forceinline__ void multiply() {
-    waitForPredecessor();
     const int warpgroup = threadIdx.x / 128, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
     float sums[1][sumCount] = {};
     const StageRelease<Config> release(cluster, ring.empty(0));
@@ -98,34 +94,46 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     stage(sums[0], rowGroup, groupK);
   }
 
-  /// Adds what the blocks and warpgroups hold of this block's share of the tile, and finishes it.
-  template <class Epilogue> __device__ __forceinline__ void finish(const Epilogue &epilogue) const {
+  /// Eight columns, or fewer at the edge, that a thread finishes.
+  struct Chunk {
+    int m, n; ///< In the tile.
+    Index row, column;
+    int lanes;
+    bool exists;
+  };
+  __device__ __forceinline__ Chunk chunk(int number) const {
     constexpr int chunksOfRow = ofProduct / vector, chunks = tileM * chunksOfRow;
-    const Index firstM = Config::swapped ? column : row, firstN = Config::swapped ? row : column;
+    const int at = (number * blocksK + part) * consumerThreads + threadIdx.x;
+    Chunk chunk{at / chunksOfRow, at % chunksOfRow * vector, 0, 0, 0, false};
+    chunk.row = (Config::swapped ? column : row) + chunk.m;
+    chunk.column = (Config::swapped ? row : column) + chunk.n;
+    chunk.lanes = columnsAt<Config, vector>(chunk.column);
+    chunk.exists = at < chunks && chunk.row < Config::M && chunk.column < Config::N;
+    return chunk;
+  }
+  static constexpr int chunksOfThread =
+      (tileM * (ofProduct / vector) + blocksK * consumerThreads - 1) / (blocksK * consumerThreads);
+
+  /// What the epilogue reads for the thread's chunk.
+  template <class Epilogue>
+  __device__ __forceinline__ void load(typename Epilogue::Operands &x, const Epilogue &epilogue, int number) const {
+    if (const Chunk at = chunk(number); at.exists)
+      epilogue.load(x, batch, at.row, at.column, at.lanes);
+  }
+
+  /// Adds what the blocks and warpgroups hold of this block's share of the tile, and finishes it; `x` is of the first
+  /// chunk.
+  template <class Epilogue>
+  __device__ __forceinline__ void finish(const Epilogue &epilogue, typename Epilogue::Operands x) const {
 #pragma unroll 1
-    for (int chunk = part * consumerThreads + threadIdx.x; chunk < chunks; chunk += blocksK * consumerThreads) {
-      int m = chunk / chunksOfRow, n = chunk % chunksOfRow * vector;
-      if (firstM + m >= Config::M || firstN + n >= Config::N)
-        continue;
-      int lanes = columnsAt<Config, vector>(firstN + n);
-      typename Epilogue::Operands x;
-      epilogue.load(x, batch, firstM + m, firstN + n, lanes);
-      Vector<float, vector * products> acc{};
-      const unsigned at = ring.tiles + (m * pitch + n) * 4;
-#pragma unroll
-      for (int block = 0; block < blocksK; ++block)
-#pragma unroll
-        for (int group = 0; group < Config::groupsK; ++group)
-#pragma unroll
-          for (int j = 0; j < vector * products; j += 4) {
-            float part[4];
-            unsigned from = at + group * partBytes + (j / vector * ofProduct + j % vector) * 4;
-            loadCluster(part, blocksK > 1 ? inBlock(from, cluster.ofPart(block)) : from);
-#pragma unroll
-            for (int u = 0; u < 4; ++u)
-              acc[j + u] += part[u];
-          }
-      epilogue.apply(x, acc, batch, firstM + m, firstN + n, lanes);
+    for (int number = 0; number < chunksOfThread; ++number) {
+      const Chunk at = chunk(number);
+      typename Epilogue::Operands next;
+      if (number + 1 < chunksOfThread)
+        load(next, epilogue, number + 1);
+      if (at.exists)
+        epilogue.apply(x, total(at), batch, at.row, at.column, at.lanes);
+      x = next;
     }
   }
 
@@ -149,6 +157,26 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   }
 
 private:
+  /// Of all parts of K, always in the same order.
+  __device__ __forceinline__ Vector<float, vector * products> total(const Chunk &at) const {
+    Vector<float, vector * products> acc{};
+    const unsigned first = ring.tiles + (at.m * pitch + at.n) * 4;
+#pragma unroll
+    for (int block = 0; block < blocksK; ++block)
+#pragma unroll
+      for (int group = 0; group < Config::groupsK; ++group)
+#pragma unroll
+        for (int j = 0; j < vector * products; j += 4) {
+          float part[4];
+          unsigned from = first + group * partBytes + (j / vector * ofProduct + j % vector) * 4;
+          loadCluster(part, blocksK > 1 ? inBlock(from, cluster.ofPart(block)) : from);
+#pragma unroll
+          for (int u = 0; u < 4; ++u)
+            acc[j + u] += part[u];
+        }
+    return acc;
+  }
+
   /// A lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8 in every eight columns.
   __device__ __forceinline__ void stage(const float (&sums)[sumCount], int rowGroup, int groupK) const {
     float *part = reinterpret_cast<float *>(dynamicShared() + groupK * partBytes);
@@ -171,17 +199,25 @@ private:
 template <class Config, class Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &columns, const Epilogue &epilogue) {
   using Kernel = GemmSm90Split<Config, Rows, Columns, Product>;
-  const bool produces = threadIdx.x >= Kernel::consumerThreads;
-  if (threadIdx.x == Kernel::consumerThreads)
+  const int producer = static_cast<int>(threadIdx.x) - Kernel::consumerThreads;
+  const bool produces = producer >= 0;
+  if (producer == 0)
     rows.prefetch(), columns.prefetch();
   Kernel kernel;
-  if (!produces)
+  kernel.start(producer == 0);
+  typename Epilogue::Operands first;
+  if (!produces) {
+    waitForPredecessor();
+    kernel.load(first, epilogue, 0);
     kernel.multiply();
-  else if (threadIdx.x == Kernel::consumerThreads)
-    kernel.produce(rows, columns);
+  } else if (producer == 0) {
+    kernel.produce(rows);
+  } else if (producer == 32) {
+    kernel.produce(columns);
+  }
   kernel.meet();
   if (!produces)
-    kernel.finish(epilogue);
+    kernel.finish(epilogue, first);
   kernel.leave();
 }
 

@@ -28,22 +28,35 @@ template <class Config, int columns> struct WarpStore {
   __device__ __forceinline__ explicit WarpStore(unsigned char *staged)
       : buffer(sharedAddress(staged)), both(2 * buffer + bufferBytes) {}
 
+  /// What the epilogue reads for 16 x `width` results, all on its way before the first is used: between uses the
+  /// stores of pieces keep loads from moving up.
+  template <class Epilogue> struct Ahead {
+    typename Epilogue::Operands x[pieces][2];
+  };
   template <class Epilogue>
-  __device__ __forceinline__ void finish(const float (&sums)[columns / 2], const ToTiles<Epilogue> &to, Index batch,
-                                         Index row, Index column) {
+  __device__ __forceinline__ Ahead<Epilogue> load(const ToTiles<Epilogue> &to, Index batch, Index row,
+                                                  Index column) const {
+    const Index m = row + threadIdx.x % 32 / 4, n = column + threadIdx.x % 4 * 2;
+    Ahead<Epilogue> ahead;
+#pragma unroll
+    for (int j = 0; j < pieces; ++j)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        to.epilogue.load(ahead.x[j][half], batch, inside(m + half * 8, Config::M - 1), inside(n + j * 8, Config::N - 2),
+                         2);
+    return ahead;
+  }
+
+  /// `blocks` parts, 64 rows apart from (row, column) on; `ahead` is of the first.
+  template <class Epilogue, int blocks>
+  __device__ __forceinline__ void finish(const float (&sums)[blocks][columns / 2], const ToTiles<Epilogue> &to,
+                                         Ahead<Epilogue> &ahead, Index batch, Index row, Index column) {
+    constexpr int steps = ofProduct / width;
     const int lane = threadIdx.x % 32;
-    const Index m = row + lane / 4;
 #pragma unroll
-    for (int first = 0; first < ofProduct; first += width) {
-      const Index n = column + first + lane % 4 * 2;
-      // All operands are on their way before the first is used: below, every piece's store keeps the next one's loads
-      // behind it.
-      typename Epilogue::Operands x[pieces][2];
-#pragma unroll
-      for (int j = 0; j < pieces; ++j)
-#pragma unroll
-        for (int half = 0; half < 2; ++half)
-          to.epilogue.load(x[j][half], batch, inside(m + half * 8, Config::M - 1), inside(n + j * 8, Config::N - 2), 2);
+    for (int step = 0; step < blocks * steps; ++step) {
+      const int first = step % steps * width;
+      const Index m = row + step / steps * 64 + lane / 4, n = column + first + lane % 4 * 2;
       if (lane == 0)
         waitStores<1>();
       __syncwarp();
@@ -52,14 +65,16 @@ template <class Config, int columns> struct WarpStore {
         unsigned words[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          words[i] = finished(to.epilogue, x[j + i / 2][i % 2], &sums[(first / 8 + j) * 4 + i * 2], batch,
-                              m + i % 2 * 8, n + (j + i / 2) * 8);
+          words[i] = finished(to.epilogue, ahead.x[j + i / 2][i % 2], &sums[step / steps][(first / 8 + j) * 4 + i * 2],
+                              batch, m + i % 2 * 8, n + (j + i / 2) * 8);
         storeMatrices(buffer + offset(lane % 16, j + lane / 16), words[0], words[1], words[2], words[3]);
       }
+      if (step + 1 < blocks * steps)
+        ahead = load(to, batch, row + (step + 1) / steps * 64, column + (step + 1) % steps * width);
       fenceForTma();
       __syncwarp();
       if (lane == 0)
-        storeBox(to.result, column + first, row, Epilogue::resultBatch(batch), buffer);
+        storeBox(to.result, column + first, row + step / steps * 64, Epilogue::resultBatch(batch), buffer);
       buffer = both - buffer;
     }
   }

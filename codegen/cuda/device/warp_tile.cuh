@@ -24,10 +24,27 @@ template <class Config, int columns, int held> struct WarpTile {
 
   __device__ __forceinline__ explicit WarpTile(unsigned char *staged) : staged(reinterpret_cast<float *>(staged)) {}
 
-  /// Hands sums[j * 4 ...] of every eight columns j to the epilogue; (row, column) is the warp's first.
+  /// It loads what the epilogue reads while the sums are staged.
+  struct Ahead {};
+  template <class Epilogue> __device__ __forceinline__ Ahead load(const Epilogue &, Index, Index, Index) const {
+    return {};
+  }
+
+  /// Hands the sums of `blocks` parts, 64 rows apart from (row, column) on, to the epilogue.
+  template <class Epilogue, int blocks>
+  __device__ __forceinline__ void finish(const float (&sums)[blocks][columns / 2], const Epilogue &epilogue, Ahead,
+                                         Index batch, Index row, Index column) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block)
+      finishBlock(sums[block], epilogue, batch, row + block * 64, column);
+  }
+  __device__ __forceinline__ void drain() const {}
+
+private:
+  /// sums[j * 4 ...] are of every eight columns j.
   template <class Epilogue>
-  __device__ __forceinline__ void finish(const float (&sums)[columns / 2], const Epilogue &epilogue, Index batch,
-                                         Index row, Index column) {
+  __device__ __forceinline__ void finishBlock(const float (&sums)[columns / 2], const Epilogue &epilogue, Index batch,
+                                              Index row, Index column) {
 #pragma unroll
     for (int first = 0; first < ofProduct; first += chunk) {
       __syncwarp();
@@ -40,9 +57,7 @@ template <class Config, int columns, int held> struct WarpTile {
       store(staged, epilogue, batch, row, column + first);
     }
   }
-  __device__ __forceinline__ void drain() const {}
 
-private:
   static constexpr int perRow = chunk / vector, passes = 16 * perRow / 32;
   static constexpr int most = held > 128 ? 1 : held > 96 ? 2 : 4, inFlight = passes % most == 0 ? most : 1;
   static constexpr int oddHalf = chunk / 2 + 4; ///< Where the second four of every eight columns lie.

@@ -163,45 +163,36 @@ template <class Config> struct Ring {
   __device__ __forceinline__ unsigned full() const { return barriers + stage * 8; }
   __device__ __forceinline__ unsigned empty(int of) const { return barriers + (Config::stages + of) * 8; }
 
+  /// Makes the barriers ready for all threads of the cluster: a thread for each side fills a stage, and `readers` warps
+  /// empty it.
+  __device__ __forceinline__ void start(bool leads, int readers) const {
+    if (leads) {
+      for (int i = 0; i < Config::stages; ++i)
+        initBarrier(barriers + i * 8, 2), initBarrier(empty(i), readers);
+      fenceBarrierInit();
+    }
+    __syncwarp();
+    if constexpr (TileCluster<Config>::blocks > 1)
+      syncCluster();
+    else
+      __syncthreads();
+  }
+  /// Brings one side's tile to the next stage: `load` does, `bytes` of it.
+  template <class Load> __device__ __forceinline__ void fill(unsigned bytes, Load load) {
+    waitBarrier(empty(stage), parity ^ 1);
+    arriveExpecting(full(), bytes);
+    load();
+    advance();
+  }
   __device__ __forceinline__ void advance() {
     if (++stage == Config::stages)
       stage = 0, parity ^= 1;
   }
-  /// Back to the first stage, which has not been filled twice.
-  __device__ __forceinline__ void rewind() { stage = 0, parity = 0; }
   __device__ __forceinline__ void skip(int count) {
     int at = stage + count;
     parity ^= at / Config::stages & 1;
     stage = at % Config::stages;
   }
 };
-
-/// Starts the first `count` pairs of tiles, or as many as the ring holds, before and after the wait for the kernel
-/// ahead: an operand that is fixed needs no wait. Gives back how many.
-template <class Rows, class Columns, class Config, class LoadRows, class LoadColumns>
-__device__ __forceinline__ int fillAhead(Ring<Config> &ring, int count, LoadRows loadRows, LoadColumns loadColumns) {
-  const int ahead = count < Config::stages ? count : Config::stages;
-  if (Rows::isFixed || Columns::isFixed)
-#pragma unroll 1
-    for (int i = 0; i < ahead; ++i, ring.advance()) {
-      arriveExpecting(ring.full(), ring.stageBytes);
-      if (Rows::isFixed)
-        loadRows(i);
-      if (Columns::isFixed)
-        loadColumns(i);
-    }
-  waitForPredecessor();
-  if (!Rows::isFixed && !Columns::isFixed)
-    return 0;
-  ring.rewind();
-#pragma unroll 1
-  for (int i = 0; i < ahead; ++i, ring.advance()) {
-    if (!Rows::isFixed)
-      loadRows(i);
-    if (!Columns::isFixed)
-      loadColumns(i);
-  }
-  return ahead;
-}
 
 } // namespace kfuse
