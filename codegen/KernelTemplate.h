@@ -17,10 +17,13 @@
 
 namespace kfuse::codegen {
 
-/// Scaled dot product attention in two scalar forms: both read the region's inputs by their numbers.
+/// Scaled dot product attention in scalar forms, all of which read the region's inputs by their numbers.
 struct Attention {
   ir::ScalarGraph scores;  ///< What the softmax takes: q k^T scaled and masked, over [batch..., M, S, D].
   ir::ScalarGraph product; ///< What follows it, over [batch..., M, D, S]; its last input are the probabilities.
+  /// State updates that come before it, in the order of the region's results: scores and product read the states as
+  /// these leave them.
+  std::vector<ir::ScalarGraph> updates;
 };
 
 /// One fused region as code generation sees it.
@@ -35,8 +38,8 @@ struct Region {
   double bytesWritten = 0;
   DType mathType = DType::F32; ///< Operand type of its contraction, else f32.
   bool tf32 = false;           ///< Whether f32 operands may be cut for tensor cores.
-  /// Per input of the graph: no kernel of a run writes it (a parameter, or prepared from such), so that it may be
-  /// read before the kernel's predecessor ends.
+  /// Per input of the graph: no kernel of a run writes it before this one (a parameter or what is prepared from such,
+  /// a state's old value, integers that come in), so that it may be read before the kernel's predecessor ends.
   std::vector<bool> isFixed;
 };
 

@@ -10,4 +10,10 @@ namespace kfuse::codegen {
 /// The region of a kfuse.fused body; the reason when it has no scalar form.
 Result<Region> makeRegion(mlir::Block &body);
 
+/// Elements of an input that a graph can touch at most: a slice or a gather reads less than all.
+double elementsRead(const ir::ScalarGraph &graph, unsigned input);
+
+/// Sets a region's name and ops to those of a body, and adds up what they take.
+Result<void> describe(Region &region, mlir::Block &body);
+
 } // namespace kfuse::codegen

@@ -1,5 +1,6 @@
 // cuda.decode_attention: attention of few query rows, which share keys, with a cache. Bound by reading the cache.
 #include "codegen/cuda/ChunkPrinter.h"
+#include "codegen/cuda/DecodeProblem.h"
 #include "codegen/cuda/Kernel.h"
 #include "codegen/cuda/Templates.h"
 
@@ -7,8 +8,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <array>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -19,154 +20,18 @@ namespace {
 using ir::Scalar;
 using ir::ScalarNode;
 
-constexpr int64_t mostRows = 16;        ///< Of one mma fragment.
-constexpr int64_t mostSize = 128;       ///< Of a head: sums of 16 rows take 64 registers.
 constexpr int64_t leastKeysOfWarp = 16; ///< Of a part of the keys.
 constexpr int64_t counterGranule = 256; ///< Zeroed workspace comes in multiples of it.
 constexpr int64_t factorsBytes = 9216;  ///< Static shared memory: factors and weights of 64 parts of 16 rows.
 constexpr size_t mostCandidates = 32;
 constexpr double combineUs = 2; ///< The last block's turn.
 
-/// What `dim` is divided by, everywhere in `expr`: 0 where it does not occur, 1 where it is used as it is.
-int64_t divisorOf(AffineExpr expr, unsigned dim) {
-  if (!expr.isFunctionOfDim(dim))
-    return 0;
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-  if (!binary)
-    return 1;
-  auto by = dyn_cast<AffineConstantExpr>(binary.getRHS());
-  if (binary.getKind() == AffineExprKind::FloorDiv && by && binary.getLHS() == getAffineDimExpr(dim, expr.getContext()))
-    return by.getValue();
-  if (binary.getKind() != AffineExprKind::Add && binary.getKind() != AffineExprKind::Mul)
-    return 1;
-  return std::gcd(divisorOf(binary.getLHS(), dim), divisorOf(binary.getRHS(), dim));
-}
-
-/// An attention with every access as an offset. The dimensions are [batch..., M, S, D] for the scores and
-/// [batch..., M, D, S] for the product; the last batch dimension is the heads.
-struct DecodeProblem {
-  LinearGraph scores, product;
-  Scalar query = {}, key = {};           ///< Loads of `scores`.
-  Scalar value = {}, probabilities = {}; ///< Loads of `product`.
-  Scalar scoreProduct = {}, valueProduct = {};
-  unsigned dimM = 0;
-  int64_t M = 1, keys = 1, keySize = 1, valueSize = 1;
-  int64_t group = 1;        ///< Neighbouring heads that share keys and values.
-  bool emptyIsZero = false; ///< A row without keys gives zeros, not NaN.
-
-  int64_t rows() const { return M * group; }
-  int64_t pairs() const {
-    int64_t count = 1;
-    for (unsigned dim = 0; dim < dimM; ++dim)
-      count *= scores.extents()[dim];
-    return count / group;
-  }
-  bool hasHeads() const { return dimM > 0; }
-  unsigned headDim() const { return dimM - 1; }
-};
-
-LinearGraph uncollapsed(const ir::ScalarGraph &graph) { return linearised(graph, graph.domain.rank()); }
-
-Scalar contractionOf(const LinearGraph &graph) {
-  for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
-    if (node.kind == ScalarNode::Kind::Contract)
-      return {static_cast<int>(id)};
-  return {};
-}
-
-bool isPlainLoad(const LinearGraph &graph, Scalar s) {
-  return graph[s].kind == ScalarNode::Kind::Load && graph[s].guards.empty() && graph[s].symbols.empty();
-}
-
-/// The load of the probabilities that `s` is, or of which it is where(is_nan(p), 0, p).
-Scalar probabilitiesOf(const LinearGraph &graph, Scalar s) {
-  auto isInput = [&](Scalar load) {
-    return isPlainLoad(graph, load) && graph[load].input + 1 == graph.graph.inputs.size();
-  };
-  const ScalarNode &node = graph[s];
-  if (isInput(s))
-    return s;
-  if (node.kind != ScalarNode::Kind::Apply || node.function != "where" || !isInput(node.operands[2]))
-    return {};
-  const ScalarNode &condition = graph[node.operands[0]], &zero = graph[node.operands[1]];
-  bool replacesNan = condition.kind == ScalarNode::Kind::Apply && condition.function == "is_nan" &&
-                     condition.operands[0] == node.operands[2] && zero.kind == ScalarNode::Kind::Constant &&
-                     zero.constant == 0;
-  return replacesNan ? node.operands[2] : Scalar{};
-}
-
-/// Whether `offset` walks [batch..., M, S] row by row; `dimS` is where the keys are.
-bool isRowMajor(const LinearGraph &graph, AffineExpr offset, unsigned dimM, unsigned dimS) {
-  MLIRContext *context = offset.getContext();
-  AffineExpr expected = getAffineDimExpr(dimS, context);
-  int64_t stride = graph.extents()[dimS];
-  for (unsigned dim = dimM + 1; dim-- > 0; stride *= graph.extents()[dim])
-    if (graph.extents()[dim] > 1) // The index of a single row is 0.
-      expected = expected + getAffineDimExpr(dim, context) * stride;
-  AffineExpr difference = simplifyAffineExpr(offset - expected, graph.extents().size(), 0);
-  return difference == getAffineConstantExpr(0, context);
-}
-
-/// Whether chunks of eight along `dim` are dense and aligned.
-bool isAligned(const LinearGraph &graph, Scalar load, unsigned dim) {
-  return ChunkPrinter(graph, dim, 8).vectorAlignment(load) == 8;
-}
-
-Result<DecodeProblem> decodeProblem(const Region &region) {
-  auto no = [](const std::string &reason) { return Error{ErrorCode::BadModel, reason}; };
-  if (!region.attention)
-    return no("holds no attention");
-  DecodeProblem p{uncollapsed(region.attention->scores), uncollapsed(region.attention->product)};
-  p.scoreProduct = contractionOf(p.scores), p.valueProduct = contractionOf(p.product);
-  if (!p.scoreProduct || !p.valueProduct)
-    return no("its products are not its anchors");
-  p.query = p.scores[p.scoreProduct].operands[0], p.key = p.scores[p.scoreProduct].operands[1];
-  p.value = p.product[p.valueProduct].operands[1];
-  p.probabilities = probabilitiesOf(p.product, p.product[p.valueProduct].operands[0]);
-  p.emptyIsZero = p.probabilities && p.probabilities != p.product[p.valueProduct].operands[0];
-  if (!isPlainLoad(p.scores, p.query) || !isPlainLoad(p.scores, p.key) || !isPlainLoad(p.product, p.value) ||
-      !p.probabilities)
-    return no("queries, keys and values are not plain tensors");
-
-  unsigned rank = p.scores.extents().size();
-  p.dimM = rank - 3;
-  p.M = p.scores.extents()[p.dimM], p.keys = p.scores.extents()[rank - 2], p.keySize = p.scores.extents()[rank - 1];
-  p.valueSize = p.product.extents()[rank - 2];
-  if (p.product.extents().size() != rank || p.product.extents().drop_back(2) != p.scores.extents().drop_back(2) ||
-      p.product.extents()[rank - 1] != p.keys ||
-      !isRowMajor(p.scores, p.scores.graph.outputs[0].map.getResult(0), p.dimM, rank - 2) ||
-      !isRowMajor(p.product, p.product.offset(p.probabilities), p.dimM, rank - 1))
-    return no("its two products run over other rows");
-  DType type = p.scores.graph.inputs[p.scores[p.key].input].type;
-  if ((type != DType::BF16 && type != DType::F16) || p.scores.graph.inputs[p.scores[p.query].input].type != type ||
-      p.product.graph.inputs[p.product[p.value].input].type != type)
-    return no("queries, keys and values are not bf16 or f16 alike");
-  if (p.keySize % 16 || p.valueSize % 16 || p.keySize > mostSize || p.valueSize > mostSize)
-    return no("heads of " + std::to_string(p.keySize) + " and " + std::to_string(p.valueSize) +
-              " elements; multiples of 16 up to " + std::to_string(mostSize) + " are taken");
-  if (!isAligned(p.scores, p.key, rank - 1) || !isAligned(p.product, p.value, rank - 2) ||
-      ChunkPrinter(p.scores, rank - 1, 2).vectorAlignment(p.query) != 2)
-    return no("a head's elements are not neighbours in memory, or unaligned");
-  if (p.scores.dependsOn(p.key, p.dimM) || p.product.dependsOn(p.value, p.dimM))
-    return no("rows of one head have other keys");
-  if (p.hasHeads()) {
-    int64_t by =
-        std::gcd(divisorOf(p.scores.offset(p.key), p.headDim()), divisorOf(p.product.offset(p.value), p.headDim()));
-    int64_t heads = p.scores.extents()[p.headDim()];
-    p.group = by == 0 ? heads : by;
-    if (heads % p.group)
-      return no("heads do not share keys evenly");
-  }
-  if (p.rows() > mostRows)
-    return no(std::to_string(p.rows()) + " query rows share keys; up to " + std::to_string(mostRows) + " are taken");
-  return p;
-}
-
 /// One region under one config, on its way to text.
 class DecodeKernel {
 public:
   DecodeKernel(const Region &region, DecodeProblem problem, const TileConfig &config, const ir::Target &target)
-      : region(region), p(std::move(problem)), config(config), target(target), dimS(p.dimM + 1) {
+      : region(region), p(std::move(problem)), config(config), target(target), buffers{region.graph, {}, {}},
+        dimS(p.dimM + 1) {
     p.product.graph.inputs.pop_back(); // The probabilities never are in memory.
     for (unsigned dim = 0; dim < p.dimM; ++dim)
       batchNames.push_back("b" + std::to_string(dim));
@@ -174,7 +39,7 @@ public:
   }
 
   KernelPlan plan() {
-    KernelPlan plan = planOf(region, p.product, target);
+    KernelPlan plan = planOf(region, buffers, target);
     Launch launch = launchOf(plan, entryName(region), target);
     launch.grid[0] = static_cast<uint32_t>(p.pairs());
     launch.grid[1] = static_cast<uint32_t>(config["splits"]);
@@ -191,6 +56,12 @@ public:
     return plan;
   }
 
+  /// What is computed for a pair, in static shared memory.
+  static int64_t freshBytes(const DecodeProblem &p) {
+    int64_t keyRows = (p.computesQuery ? p.rows() : 0) + (p.newKeys ? p.newKeys->count() : 0);
+    int64_t valueRows = p.newValues ? p.newValues->count() : 0;
+    return 2 * (keyRows * (p.keySize + 8) + valueRows * (p.valueSize + 8));
+  }
   static int64_t pitchOf(int64_t size) { return static_cast<int64_t>(llvm::PowerOf2Ceil(size)); }
   static int64_t partBytes(const DecodeProblem &p) { return llvm::alignTo(p.rows() * (p.valueSize + 2) * 4, 16); }
   static int64_t sharedBytes(const DecodeProblem &p, const TileConfig &config) {
@@ -219,29 +90,49 @@ private:
         findFixed(next);
   }
 
-  /// Text of how many keys count, from a mask where(key <= last, ..., -inf); "" where all do.
-  std::string countText(ValuePrinter &scope) const {
+  /// The condition of a mask where(key <= last, ..., -inf); null where there is none.
+  const ScalarNode *maskOfKeys() const {
     const ScalarNode &root = p.scores[p.scores.graph.outputs[0].value];
     if (root.kind != ScalarNode::Kind::Apply || root.function != "where")
-      return "";
+      return nullptr;
     const ScalarNode &condition = p.scores[root.operands[0]], &otherwise = p.scores[root.operands[2]];
     bool hides =
         otherwise.kind == ScalarNode::Kind::Constant && std::isinf(otherwise.constant) && otherwise.constant < 0;
-    if (!hides || condition.kind != ScalarNode::Kind::Apply || condition.operands.size() != 2)
+    constexpr std::array<std::string_view, 4> comparisons{"le", "lt", "ge", "gt"};
+    if (!hides || condition.kind != ScalarNode::Kind::Apply || !llvm::is_contained(comparisons, condition.function))
+      return nullptr;
+    const ScalarNode &index = p.scores[condition.operands[isMirrored(condition) ? 1 : 0]];
+    bool isKey =
+        index.kind == ScalarNode::Kind::Index && index.index == getAffineDimExpr(dimS, index.index.getContext());
+    return isKey && !differsAmongRows(lastOf(condition)) ? &condition : nullptr;
+  }
+  static bool isMirrored(const ScalarNode &condition) {
+    return condition.function == "ge" || condition.function == "gt";
+  }
+  static Scalar lastOf(const ScalarNode &condition) { return condition.operands[isMirrored(condition) ? 0 : 1]; }
+
+  /// Text of how many keys count; "" where all do.
+  std::string countText(ValuePrinter &scope) const {
+    const ScalarNode *condition = maskOfKeys();
+    if (!condition)
       return "";
-    bool isMirrored = condition.function == "ge" || condition.function == "gt";
-    Scalar index = condition.operands[isMirrored ? 1 : 0], last = condition.operands[isMirrored ? 0 : 1];
-    bool isKey = p.scores[index].kind == ScalarNode::Kind::Index &&
-                 p.scores[index].index == getAffineDimExpr(dimS, p.scores[index].index.getContext());
-    if (!isKey || differsAmongRows(last))
-      return "";
-    std::string value = scope.value(last), least = "maximum(minimum(static_cast<long long>(" + value + "), " +
-                                                   std::to_string(p.keys) + "ll), -1ll)";
-    if (condition.function == "le" || condition.function == "ge")
-      return "Index(" + least + ") + 1";
-    if (condition.function == "lt" || condition.function == "gt")
-      return "Index(" + least + ")";
-    return "";
+    std::string least = "Index(maximum(minimum(static_cast<long long>(" + scope.value(lastOf(*condition)) + "), " +
+                        std::to_string(p.keys) + "ll), -1ll))";
+    return condition->function == "le" || condition->function == "ge" ? least + " + 1" : least;
+  }
+
+  /// Whether all that is read before the first tiles arrive may be read before the predecessor ends: the cache, and
+  /// what says which of it counts.
+  bool readsAhead() const {
+    std::vector<unsigned> inputs = inputsRead(p.scores, fixed);
+    inputs.push_back(p.scores[p.key].input);
+    inputs.push_back(p.product[p.value].input);
+    if (const ScalarNode *condition = maskOfKeys())
+      llvm::append_range(inputs, inputsRead(p.scores, lastOf(*condition)));
+    for (const std::optional<NewRows> *rows : {&p.newKeys, &p.newValues})
+      if (*rows)
+        llvm::append_range(inputs, inputsRead((*rows)->graph, (*rows)->graph.graph.outputs[0].symbols));
+    return llvm::all_of(inputs, [&](unsigned input) { return region.isFixed[input]; });
   }
 
   std::string source() {
@@ -260,14 +151,20 @@ private:
                 ", tileKeys = " + llvm::Twine(config["keys"]) + ", stages = " + llvm::Twine(config["stages"]) +
                 ", splits = " + llvm::Twine(config["splits"]) + ";");
     writer.line(llvm::Twine("static constexpr bool emptyIsZero = ") + (p.emptyIsZero ? "true;" : "false;"));
+    writer.line(llvm::Twine("static constexpr bool computesQuery = ") + (p.computesQuery ? "true" : "false") +
+                ", readsAhead = " + (readsAhead() ? "true;" : "false;"));
+    writer.line("static constexpr int newKeys = " + llvm::Twine(p.newKeys ? p.newKeys->count() : 0) + ", newValues = " +
+                llvm::Twine(p.newValues ? p.newValues->count() : 0) + "; // Written into the cache.");
     writer.close(";");
     writer.line();
     writeBody();
     writer.line();
     bool isSplit = config["splits"] > 1;
     writer.line("using Attention = DecodeAttention<Config, Body>;");
-    openEntry(writer, "Config::warps * 32", entryName(region),
-              bufferParameters(p.product) + (isSplit ? ", unsigned *arrivals, Attention::Part *partials" : ""));
+    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32) " + entryName(region) + "(" +
+                bufferParameters(buffers) + (isSplit ? ", unsigned *arrivals, Attention::Part *partials" : "") + ")");
+    if (!readsAhead())
+      writer.line("waitForPredecessor();");
     writer.line("const Body body{" + bodyNames + "};");
     writer.line(llvm::Twine("Attention{body}.run(") + (isSplit ? "arrivals, partials" : "nullptr, nullptr") + ");");
     writer.close();
@@ -283,10 +180,21 @@ private:
       bodyNames += "in" + std::to_string(i) + ", ";
     }
     writer.line(storedType(p.product.graph.outputs[0].type) + " *out0;");
-    bodyNames += "out0";
+    bodyNames += "out" + std::to_string(p.output);
+    for (bool isKey : {true, false})
+      if (const std::optional<NewRows> &rows = newRows(isKey)) {
+        writer.line(llvm::Twine("Config::Element *new") + kind(isKey) + "s;");
+        bodyNames += ", out" + std::to_string(rows->output);
+      }
     writer.line();
     writeFixed();
-    writeAddresses();
+    writeQuery();
+    for (bool isKey : {true, false}) {
+      writeAddress(isKey);
+      if (newRows(isKey))
+        writeNewRows(isKey, *newRows(isKey));
+    }
+    writer.line();
     writeScore();
     writeStore();
     writer.close(";");
@@ -297,34 +205,106 @@ private:
     for (Scalar s : fixed)
       writer.line(valueType(p.scores[s].type) + " v" + llvm::Twine(s.id) + ";");
     writer.line("Index count; // Keys from the first on that may count.");
+    for (bool isKey : {true, false})
+      if (newRows(isKey))
+        writer.line("Index new" + llvm::Twine(kind(isKey)) + "; // Where it is written; negative where nowhere.");
     writer.close(";");
+    for (bool isKey : {true, false})
+      if (newRows(isKey))
+        writePosition(isKey, *newRows(isKey));
     writer.open("__device__ __forceinline__ Fixed at(Index pair) const");
     ValuePrinter scope = scopeOf(p.scores, "0", "0");
     std::string values;
     for (Scalar s : fixed)
       values += scope.value(s) + ", ";
     std::string count = countText(scope);
-    writer.line("return {" + values + (count.empty() ? "Index(Config::keys)" : count) + "};");
+    values += count.empty() ? "Index(Config::keys)" : count;
+    for (bool isKey : {true, false})
+      if (newRows(isKey))
+        values += std::string(", ") + (isKey ? "keyPosition" : "valuePosition") + "(pair)";
+    writer.line("return {" + values + "};");
     writer.close();
     writer.line();
   }
 
-  void writeAddresses() {
+  const std::optional<NewRows> &newRows(bool isKey) const { return isKey ? p.newKeys : p.newValues; }
+  static const char *kind(bool isKey) { return isKey ? "Key" : "Value"; }
+
+  /// Names for the dimensions of new rows.
+  ValuePrinter scopeOf(bool isKey, const NewRows &rows, const std::string &row, const std::string &element) {
+    ValuePrinter pair = scopeOf(isKey ? p.scores : p.product, "0", "0");
+    llvm::SmallVector<std::string> names;
+    for (unsigned dim = 0; dim + 1 < rows.index.size(); ++dim)
+      names.push_back(dim == rows.axis ? row : "(" + pair.offset(rows.index[dim], {}) + ")");
+    names.push_back(element);
+    return {rows.graph, writer, names};
+  }
+
+  void writePosition(bool isKey, const NewRows &rows) {
+    writer.open(llvm::Twine("__device__ __forceinline__ Index ") + (isKey ? "key" : "value") +
+                "Position(Index pair) const");
+    ValuePrinter scope = scopeOf(isKey, rows, "0", "0");
+    const ir::ScalarOutput &state = rows.graph.graph.outputs[0];
+    std::string position = scope.value(state.symbols[0]);
+    std::string fits = scope.condition(rows.graph.storeGuards[0], state.symbols);
+    writer.line("return " + (fits.empty() ? "" : fits + " ? ") + "Index(" + position + ")" +
+                (fits.empty() ? "" : " : -Config::new" + std::string(kind(isKey)) + "s") + ";");
+    writer.close();
+  }
+
+  /// Prints a function body: eight values of a head from `d` on, from `root`, to `to`.
+  void writeChunk(const LinearGraph &graph, unsigned dim, ValuePrinter scope, Scalar root) {
+    ChunkPrinter chunk(graph, dim, 8);
+    std::vector<Scalar> loads = chunk.loadsOf(root);
+    writer.open("struct");
+    chunk.declare(writer, loads);
+    writer.close(" x;");
+    chunk.load(scope, loads, "x.");
+    writer.line("Vector<" + valueType(graph[root].type) + ", 8> y0;");
+    chunk.lanes(
+        scope, [](Scalar) { return "x."; },
+        [&](ValuePrinter &lane) {
+          std::string value = lane.value(root);
+          writer.line("y0[j] = " + value + ";");
+        });
+    writer.line("storeVector<8, 8>(to, y0);");
+  }
+
+  void writeNewRows(bool isKey, const NewRows &rows) {
+    const ir::ScalarOutput &state = rows.graph.graph.outputs[0];
+    writer.open(llvm::Twine("__device__ __forceinline__ void make") + kind(isKey) +
+                "(Config::Element *to, Index pair, int row, int d) const");
+    writeChunk(rows.graph, rows.graph.extents().size() - 1, scopeOf(isKey, rows, "row", "d"), state.value);
+    writer.close();
+    writer.open(llvm::Twine("__device__ __forceinline__ Config::Element *place") + kind(isKey) +
+                "(Index pair, int row) const");
+    ValuePrinter scope = scopeOf(isKey, rows, "row", "0");
+    std::string offset = scope.offset(state.map.getResult(0), state.symbols);
+    writer.line("return new" + llvm::Twine(kind(isKey)) + "s + (" + offset + ");");
+    writer.close();
+  }
+
+  void writeQuery() {
+    if (p.computesQuery) {
+      writer.open("__device__ __forceinline__ void makeQuery(Config::Element *to, Index pair, int row, int d) const");
+      writeChunk(p.scores, dimS + 1, scopeOf(p.scores, "row", "0").within(dimS + 1, "d"), p.query);
+      return writer.close();
+    }
     writer.open("__device__ __forceinline__ unsigned query(Index pair, int row, int d) const");
     ValuePrinter rows = scopeOf(p.scores, "row", "0").within(dimS + 1, "d");
     writer.line("return *reinterpret_cast<const unsigned *>(" + inputOf(p.scores, p.query) + " + (" +
                 rows.offset(p.scores.offset(p.query), {}) + "));");
     writer.close();
-    for (bool isKey : {true, false}) {
-      const LinearGraph &graph = isKey ? p.scores : p.product;
-      Scalar load = isKey ? p.key : p.value;
-      writer.open("__device__ __forceinline__ const Config::Element *" + llvm::Twine(isKey ? "key" : "value") +
-                  "(Index pair, Index key) const");
-      ValuePrinter scope = isKey ? scopeOf(graph, "0", "key") : scopeOf(graph, "0", "0").within(dimS + 1, "key");
-      writer.line("return " + inputOf(graph, load) + " + (" + scope.offset(graph.offset(load), {}) + ");");
-      writer.close();
-    }
-    writer.line();
+  }
+
+  void writeAddress(bool isKey) {
+    const LinearGraph &graph = isKey ? p.scores : p.product;
+    Scalar load = isKey ? p.key : p.value;
+    writer.open("__device__ __forceinline__ const Config::Element *" + llvm::Twine(isKey ? "key" : "value") +
+                "(Index pair, Index key) const");
+    ValuePrinter scope = isKey ? scopeOf(graph, "0", "key") : scopeOf(graph, "0", "0").within(dimS + 1, "key");
+    writer.line("return " + inputOf(graph, load) + " + (" + scope.offset(graph.offset(load), {}) + ");");
+    writer.close();
   }
 
   void writeScore() {
@@ -381,6 +361,7 @@ private:
   DecodeProblem p;
   const TileConfig &config;
   const ir::Target &target;
+  LinearGraph buffers; ///< Inputs and results alone.
   unsigned dimS;
   llvm::SmallVector<std::string> batchNames;
   std::string bodyNames;
@@ -431,7 +412,8 @@ public:
             bool isTooShort = splits > 1 && splits * warps * leastKeysOfWarp > p->keys;
             bool isTooMany = splits > 1 && p->pairs() * splits > 16 * target.multiprocessors;
             if (isTooShort || isTooMany ||
-                DecodeKernel::sharedBytes(*p, config) > target.sharedBytesPerBlock - factorsBytes)
+                DecodeKernel::sharedBytes(*p, config) >
+                    target.sharedBytesPerBlock - factorsBytes - DecodeKernel::freshBytes(*p))
               continue;
             ranked.emplace_back(estimate(region, *p, config, target), config);
           }

@@ -17,13 +17,15 @@ namespace kfuse::codegen::cuda {
 using ir::Scalar;
 using ir::ScalarNode;
 
-ir::FusionDecision printable(const Region &region) {
-  if (region.attention)
-    return ir::FusionDecision::no("holds attention");
-  for (const ScalarNode &node : region.graph.nodes)
+ir::FusionDecision printable(const ir::ScalarGraph &graph) {
+  for (const ScalarNode &node : graph.nodes)
     if (node.kind == ScalarNode::Kind::Apply && !hasScalarFunction(node.function))
       return ir::FusionDecision::no("no CUDA text for the scalar function '" + node.function + "'");
   return ir::FusionDecision::yes();
+}
+
+ir::FusionDecision printable(const Region &region) {
+  return region.attention ? ir::FusionDecision::no("holds attention") : printable(region.graph);
 }
 
 void writeHead(SourceWriter &writer, const Region &region, const TileConfig &config, const ir::Target &target,

@@ -7,7 +7,8 @@
 
 namespace kfuse::codegen::cuda {
 
-/// Refuses a region that applies a function without CUDA text.
+/// Refuses a graph, and a region, that applies a function without CUDA text.
+ir::FusionDecision printable(const ir::ScalarGraph &graph);
 ir::FusionDecision printable(const Region &region);
 
 /// Writes the head of a kernel's source: what it computes, its config and bound, and the one include.

@@ -393,7 +393,7 @@ std::string Partition::whyApart(Vertex producer, Vertex consumer) {
   ArrayRef<Operation *> above = graph->opsOf(producer), below = graph->opsOf(consumer);
   SmallVector<Vertex> closed = graph->closure({producer, consumer});
   if (hasKind(above, std::nullopt) || hasKind(below, std::nullopt))
-    return "attention is one kernel by itself";
+    return "a kernel of attention computes its queries and what it writes into its states, and nothing else";
   if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction))
     return "a kernel computes one matrix product, or two of one left operand";
   if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::RowReduction))

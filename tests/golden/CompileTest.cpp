@@ -58,6 +58,33 @@ func.func @f(%q: tensor<16x8x4x128xbf16>, %k: tensor<16x8x4096x128xbf16>, %v: te
   }
   return %r : tensor<16x8x4x128xbf16>
 })"},
+      {"decode_into_cache", R"(
+func.func @f(%x: tensor<6144xbf16>, %k: tensor<8x4096x128xbf16> {kfuse.role = "state"}, %v: tensor<8x4096x128xbf16> {kfuse.role = "state"}, %p: tensor<1xi64> {kfuse.role = "input"}, %cos: tensor<4096x64xbf16>, %sin: tensor<4096x64xbf16>) -> (tensor<8x4096x128xbf16>, tensor<8x4096x128xbf16>, tensor<8x4x128xbf16>) {
+  %c0 = kfuse.gather %cos, %p {axis = 0 : i64} : (tensor<4096x64xbf16>, tensor<1xi64>) -> tensor<1x64xbf16>
+  %s0 = kfuse.gather %sin, %p {axis = 0 : i64} : (tensor<4096x64xbf16>, tensor<1xi64>) -> tensor<1x64xbf16>
+  %q0 = kfuse.slice %x {offsets = array<i64: 0>, strides = array<i64: 1>} : (tensor<6144xbf16>) -> tensor<4096xbf16>
+  %q1 = kfuse.reshape %q0 : (tensor<4096xbf16>) -> tensor<8x4x128xbf16>
+  %q2 = kfuse.rotary %q1, %c0, %s0 : (tensor<8x4x128xbf16>, tensor<1x64xbf16>, tensor<1x64xbf16>) -> tensor<8x4x128xbf16>
+  %k0 = kfuse.slice %x {offsets = array<i64: 4096>, strides = array<i64: 1>} : (tensor<6144xbf16>) -> tensor<1024xbf16>
+  %k1 = kfuse.reshape %k0 : (tensor<1024xbf16>) -> tensor<8x1x128xbf16>
+  %k2 = kfuse.rotary %k1, %c0, %s0 : (tensor<8x1x128xbf16>, tensor<1x64xbf16>, tensor<1x64xbf16>) -> tensor<8x1x128xbf16>
+  %k3 = kfuse.state_update %k, %k2, %p {axis = 1 : i64} : (tensor<8x4096x128xbf16>, tensor<8x1x128xbf16>, tensor<1xi64>) -> tensor<8x4096x128xbf16>
+  %v0 = kfuse.slice %x {offsets = array<i64: 5120>, strides = array<i64: 1>} : (tensor<6144xbf16>) -> tensor<1024xbf16>
+  %v1 = kfuse.reshape %v0 : (tensor<1024xbf16>) -> tensor<8x1x128xbf16>
+  %v2 = kfuse.state_update %v, %v1, %p {axis = 1 : i64} : (tensor<8x4096x128xbf16>, tensor<8x1x128xbf16>, tensor<1xi64>) -> tensor<8x4096x128xbf16>
+  %r = kfuse.attention %q2, %k3, %v2, %p : (tensor<8x4x128xbf16>, tensor<8x4096x128xbf16>, tensor<8x4096x128xbf16>, tensor<1xi64>) -> tensor<8x4x128xbf16> {
+  ^bb0(%a: tensor<8x4x128xbf16>, %b: tensor<8x4096x128xbf16>, %c: tensor<8x4096x128xbf16>, %d: tensor<1xi64>):
+    %0 = kfuse.iota {dim = 0 : i64} : tensor<4096xi64>
+    %1 = kfuse.le %0, %d : (tensor<4096xi64>, tensor<1xi64>) -> tensor<4096xi1>
+    %2 = kfuse.matmul %a, %b {transpose_b} : (tensor<8x4x128xbf16>, tensor<8x4096x128xbf16>) -> tensor<8x4x4096xbf16>
+    %3 = kfuse.constant dense<0xFF80> : tensor<bf16>
+    %4 = kfuse.where %1, %2, %3 : (tensor<4096xi1>, tensor<8x4x4096xbf16>, tensor<bf16>) -> tensor<8x4x4096xbf16>
+    %5 = kfuse.softmax %4 : (tensor<8x4x4096xbf16>) -> tensor<8x4x4096xbf16>
+    %6 = kfuse.matmul %5, %c : (tensor<8x4x4096xbf16>, tensor<8x4096x128xbf16>) -> tensor<8x4x128xbf16>
+    kfuse.yield %6 : tensor<8x4x128xbf16>
+  }
+  return %k3, %v2, %r : tensor<8x4096x128xbf16>, tensor<8x4096x128xbf16>, tensor<8x4x128xbf16>
+})"},
       {"column_sum", R"(
 func.func @f(%a: tensor<16384x4096xf32>) -> tensor<4096xf32> {
   %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 0>} : (tensor<16384x4096xf32>) -> tensor<4096xf32>

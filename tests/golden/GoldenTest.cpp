@@ -33,6 +33,7 @@ std::vector<Golden> goldens() {
       {"softmax_2x4096_bf16", rowsTemplate(), "cluster=1,rows=1,storage=3,threads=128,vector=8"},
       {"decode_positions_bf16", decodeAttentionTemplate(), "keys=16,splits=3,stages=4,warps=4"},
       {"decode_shared_heads_bf16", decodeAttentionTemplate(), "keys=32,splits=1,stages=2,warps=4"},
+      {"decode_into_cache_bf16", decodeAttentionTemplate(), "keys=16,splits=2,stages=3,warps=4"},
       {"transpose_bias_gelu_residual", transposeTemplate(),
        "across=8,down=8,down_first=1,lanes_down=8,shared=0,warps_across=2,warps_down=2"},
       {"transpose_33x47_to_47x33_f32", transposeTemplate(),

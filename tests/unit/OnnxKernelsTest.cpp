@@ -74,10 +74,10 @@ struct Expected {
 
 /// Decoding with attention as one kernel, and gate and up as another.
 const Lists decodeOnGpu{{{"rms_norm", 2},
-                         {"rotary", 2},
+                         {"rotary", 1},
                          {"matmul", 3},
                          {"copy", 1}, // The new values, behind those of the cache.
-                         {"attention", 1},
+                         {"rotary + attention", 1},
                          {"matmul + silu + matmul + mul", 1},
                          {"matmul + add", 2}},
                         {}};

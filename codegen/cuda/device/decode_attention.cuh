@@ -30,27 +30,105 @@ template <class Config, class Body> struct DecodeAttention {
     float maximum[rows], weight[rows];
   };
 
+  /// What this kernel computes for a pair, before anything reads it.
+  template <int count, int size> struct alignas(16) Rows {
+    Element at[count][size + 8]; ///< Eight rows below each other lie in different banks.
+  };
+  template <int size> struct alignas(16) Rows<0, size> {};
+  struct Fresh {
+    Rows<Config::computesQuery ? rows : 0, keySize> query;
+    Rows<Config::newKeys, keySize> keys;
+    Rows<Config::newValues, valueSize> values;
+  };
+
   const Body &body;
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   Index pair = blockIdx.x;
   typename Body::Fixed fixed = body.at(pair);
   Index count = fixed.count < Config::keys ? (fixed.count > 0 ? fixed.count : 0) : Config::keys;
+  Index tiles = (count + tileKeys - 1) / tileKeys, ofSplit = (tiles + Config::splits - 1) / Config::splits;
+  Index first = Index(blockIdx.y) * ofSplit, end = minimum(first + ofSplit, tiles); ///< Tiles of this block.
+  Index loading = first + warp;                                                     ///< The tile to copy next.
 
   // Of this warp.
   unsigned query[keySize / 16][4];
   float sums[valueSize / 8][4];
   float maximum[2] = {-infinity, -infinity}, weight[2] = {0, 0}; ///< Of rows lane / 4 and 8 below.
 
+  //===- What is computed ----------------------------------------------------------------------===//
+
+  /// Whether this block reads one of `number` new rows from `position` on.
+  __device__ __forceinline__ bool holds(Index position, int number) const {
+    return position + number > first * tileKeys && position < end * tileKeys;
+  }
+
+  /// Queries, and the rows that this block reads or writes: each pair's first block writes them, all who read them
+  /// have their own.
+  __device__ __forceinline__ void makeFresh(Fresh &fresh) const {
+    int begin = 0;
+    if constexpr (Config::computesQuery)
+      forChunks<rows, keySize>(begin, [&](int row, int d) { body.makeQuery(&fresh.query.at[row][d], pair, row, d); });
+    if constexpr (Config::newKeys > 0)
+      if (blockIdx.y == 0 || holds(fixed.newKey, Config::newKeys))
+        forChunks<Config::newKeys, keySize>(begin, [&](int row, int d) {
+          body.makeKey(&fresh.keys.at[row][d], pair, row, d);
+          if (blockIdx.y == 0 && fixed.newKey >= 0)
+            copyChunk(body.placeKey(pair, row) + d, &fresh.keys.at[row][d]);
+        });
+    if constexpr (Config::newValues > 0)
+      if (blockIdx.y == 0 || holds(fixed.newValue, Config::newValues))
+        forChunks<Config::newValues, valueSize>(begin, [&](int row, int d) {
+          body.makeValue(&fresh.values.at[row][d], pair, row, d);
+          if (blockIdx.y == 0 && fixed.newValue >= 0)
+            copyChunk(body.placeValue(pair, row) + d, &fresh.values.at[row][d]);
+        });
+    if constexpr (Config::computesQuery || Config::newKeys > 0 || Config::newValues > 0)
+      __syncthreads();
+  }
+
+  /// Calls use(row, d) for chunks of eight, one a thread, beginning with the thread that has none yet.
+  template <int count, int size, class Use> static __device__ __forceinline__ void forChunks(int &begin, Use use) {
+    constexpr int chunks = size / 8;
+    for (int at = (static_cast<int>(threadIdx.x) + threads - begin) % threads; at < count * chunks; at += threads)
+      use(at / chunks, at % chunks * 8);
+    begin = (begin + count * chunks) % threads;
+  }
+  static __device__ __forceinline__ void copyChunk(Element *to, const Element *from) {
+    *reinterpret_cast<Vector<Element, 8> *>(to) = *reinterpret_cast<const Vector<Element, 8> *>(from);
+  }
+
+  /// Puts new rows where a tile of keys from `firstKey` on has older ones.
+  template <class Tile, int size, class New>
+  __device__ __forceinline__ void replaceRows(unsigned tile, Index firstKey, Index position, const New &fresh) const {
+    constexpr int chunks = size / 8, number = sizeof(fresh.at) / sizeof(fresh.at[0]);
+    if (position + number <= firstKey || position >= firstKey + tileKeys)
+      return;
+    auto *to = reinterpret_cast<unsigned char *>(dynamicShared()) + (tile - sharedAddress(dynamicShared()));
+    for (int at = lane; at < number * chunks; at += 32) {
+      Index key = position + at / chunks, row = key - firstKey;
+      if (row >= 0 && row < tileKeys && key < count)
+        copyChunk(reinterpret_cast<Element *>(to + Tile::offset(static_cast<int>(row), at % chunks)),
+                  &fresh.at[at / chunks][at % chunks * 8]);
+    }
+    __syncwarp();
+  }
+
   //===- Loads ---------------------------------------------------------------------------------===//
 
-  __device__ __forceinline__ void loadQuery() {
+  __device__ __forceinline__ void loadQuery(const Fresh &fresh) {
 #pragma unroll
     for (int k = 0; k < keySize / 16; ++k)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         int row = lane / 4 + (i % 2) * 8, d = k * 16 + lane % 4 * 2 + (i / 2) * 8;
-        query[k][i] = row < rows ? body.query(pair, row, d) : 0u;
+        query[k][i] = row < rows ? queryAt(fresh, row, d) : 0u;
       }
+  }
+  __device__ __forceinline__ unsigned queryAt(const Fresh &fresh, int row, int d) const {
+    if constexpr (Config::computesQuery)
+      return *reinterpret_cast<const unsigned *>(&fresh.query.at[row][d]);
+    else
+      return body.query(pair, row, d);
   }
 
   __device__ __forceinline__ unsigned stageAt(int stage) const {
@@ -169,31 +247,31 @@ template <class Config, class Body> struct DecodeAttention {
 
   //===- All tiles of this warp ----------------------------------------------------------------===//
 
-  __device__ __forceinline__ void takeTiles() {
+  /// Starts the copies of this warp's next tile, if there is one.
+  __device__ __forceinline__ void startNext(int stage) {
+    if (loading < end)
+      startTile(stage, loading * tileKeys);
+    commitCopies();
+    loading += warps;
+  }
+
+  __device__ __forceinline__ void takeTiles(const Fresh &fresh) {
 #pragma unroll
     for (int d = 0; d < valueSize / 8; ++d)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         sums[d][i] = 0;
-    const Index tiles = (count + tileKeys - 1) / tileKeys, ofSplit = (tiles + Config::splits - 1) / Config::splits;
-    const Index first = Index(blockIdx.y) * ofSplit, end = minimum(first + ofSplit, tiles);
-    Index loading = first + warp;
-    auto startNext = [&](int stage) {
-      if (loading < end)
-        startTile(stage, loading * tileKeys);
-      commitCopies();
-      loading += warps;
-    };
-#pragma unroll
-    for (int stage = 0; stage < stages - 1; ++stage)
-      startNext(stage);
-    loadQuery();
     int stage = 0;
 #pragma unroll 1
     for (Index tile = first + warp; tile < end; tile += warps) {
       waitCopies<stages - 2>();
       __syncwarp();
       startNext(stage == 0 ? stages - 1 : stage - 1); // Read in the last round.
+      if constexpr (Config::newKeys > 0)
+        replaceRows<KeyTile, keySize>(stageAt(stage), tile * tileKeys, fixed.newKey, fresh.keys);
+      if constexpr (Config::newValues > 0)
+        replaceRows<ValueTile, valueSize>(stageAt(stage) + KeyTile::bytes, tile * tileKeys, fixed.newValue,
+                                          fresh.values);
       takeTile(stage, tile * tileKeys);
       stage = stage + 1 == stages ? 0 : stage + 1;
     }
@@ -278,7 +356,15 @@ template <class Config, class Body> struct DecodeAttention {
   }
 
   __device__ __forceinline__ void run(unsigned *arrivals, Part *partials) {
-    takeTiles();
+    __shared__ Fresh fresh;
+#pragma unroll
+    for (int stage = 0; stage < stages - 1; ++stage)
+      startNext(stage);
+    if constexpr (Config::readsAhead) // The cache is as the last run left it.
+      waitForPredecessor();
+    makeFresh(fresh);
+    loadQuery(fresh);
+    takeTiles(fresh);
     __syncthreads(); // The tiles' memory is free.
     Part *parts = reinterpret_cast<Part *>(dynamicShared());
     __shared__ Factors factors;

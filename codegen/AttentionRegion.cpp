@@ -1,0 +1,144 @@
+#include "codegen/AttentionRegion.h"
+
+#include "codegen/Region.h"
+#include "ir/RegionScalars.h"
+#include "ir/dialect/Kfuse.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace kfuse::codegen {
+namespace {
+
+/// A block of its own with the arguments of a body, and what computes one value inside or around the attention, to be
+/// scalarised.
+class Part {
+public:
+  Part(Block &body, ir::AttentionOp attention)
+      : attention(attention), builder(attention.getContext()),
+        fused(builder.create<ir::FusedOp>(attention.getLoc(), TypeRange(), ValueRange())),
+        part(fused->getBody().emplaceBlock()) {
+    for (BlockArgument argument : body.getArguments())
+      addInput(argument);
+    builder.setInsertionPointToEnd(&part);
+  }
+  void addInput(Value value) { mapping.map(value, part.addArgument(value.getType(), value.getLoc())); }
+
+  Result<ir::ScalarGraph> scalarise(Value result) {
+    builder.create<ir::YieldOp>(result.getLoc(), computed(result));
+    return ir::scalariseRegion(part);
+  }
+  Result<ir::ScalarGraph> scalarise(ir::StateUpdateOp update) {
+    for (Value operand : update->getOperands())
+      computed(operand);
+    builder.create<ir::YieldOp>(update.getLoc(), builder.clone(*update, mapping)->getResults());
+    return ir::scalariseRegion(part);
+  }
+
+private:
+  Value computed(Value value) {
+    if (Value known = mapping.lookupOrNull(value))
+      return known;
+    Value inside;
+    if (auto argument = dyn_cast<BlockArgument>(value)) { // Of the attention.
+      inside = computed(attention.getInputs()[argument.getArgNumber()]);
+    } else if (auto update = value.getDefiningOp<ir::StateUpdateOp>()) { // The state, once it is updated.
+      inside = computed(update.getState());
+    } else {
+      for (Value operand : value.getDefiningOp()->getOperands())
+        computed(operand);
+      inside = builder.clone(*value.getDefiningOp(), mapping)->getResult(0);
+    }
+    mapping.map(value, inside);
+    return inside;
+  }
+
+  ir::AttentionOp attention;
+  OpBuilder builder;
+  OwningOpRef<ir::FusedOp> fused;
+  Block &part;
+  IRMapping mapping;
+};
+
+/// Whether the results are the attention's and the updated states.
+bool yieldsNothingElse(Block &body, ir::AttentionOp attention) {
+  auto yielded = body.getTerminator()->getOperands();
+  auto isExpected = [&](Value value) {
+    return value.getDefiningOp() == attention || value.getDefiningOp<ir::StateUpdateOp>();
+  };
+  return llvm::all_of(yielded, isExpected) && llvm::is_contained(yielded, attention->getResult(0)) &&
+         llvm::all_of(body.getOps<ir::StateUpdateOp>(),
+                      [&](ir::StateUpdateOp update) { return llvm::is_contained(yielded, update.getResult()); });
+}
+
+ir::ScalarOutput storedAsIs(Value value) {
+  ir::ScalarOutput output;
+  output.type = ir::dtypeOf(value.getType());
+  output.shape = ir::shapeOf(value);
+  output.map = AffineMap::getMultiDimIdentityMap(output.shape.size(), value.getContext());
+  return output;
+}
+
+} // namespace
+
+Result<Region> makeAttentionRegion(Block &body) {
+  auto attentions = body.getOps<ir::AttentionOp>();
+  ir::AttentionOp attention = *attentions.begin();
+  auto softmaxes = attention.getBody().getOps<ir::SoftmaxOp>();
+  if (!llvm::hasSingleElement(softmaxes))
+    return Error{ErrorCode::BadModel, "an attention holds one softmax"};
+  if (!llvm::hasSingleElement(attentions) || !yieldsNothingElse(body, attention))
+    return Error{ErrorCode::BadModel, "a kernel of attention gives nothing else but the states that it updates"};
+  ir::SoftmaxOp softmax = *softmaxes.begin();
+
+  Region region;
+  Result<ir::ScalarGraph> scores = Part(body, attention).scalarise(softmax.getOperand());
+  if (!scores)
+    return scores.error();
+  Part after(body, attention);
+  after.addInput(softmax.getResult());
+  Result<ir::ScalarGraph> product = after.scalarise(attention.getBody().front().getTerminator()->getOperand(0));
+  if (!product)
+    return product.error();
+  std::vector<ir::ScalarGraph> updates;
+  for (Value yielded : body.getTerminator()->getOperands()) {
+    auto update = yielded.getDefiningOp<ir::StateUpdateOp>();
+    if (!update) {
+      region.graph.outputs.push_back(product->outputs[0]);
+      continue;
+    }
+    Result<ir::ScalarGraph> graph = Part(body, attention).scalarise(update);
+    if (!graph)
+      return graph.error();
+    region.graph.outputs.push_back(storedAsIs(yielded));
+    region.graph.outputs.back().inPlace = graph->outputs[0].inPlace;
+    updates.push_back(std::move(*graph));
+  }
+
+  if (Result<void> described = describe(region, body); !described)
+    return described.error();
+  attention.walk([&](ir::FusableOpInterface inner) { region.flops += static_cast<double>(inner.getFlops()); });
+  region.mathType = ir::dtypeOf(softmax.getOperand().getType());
+  region.graph.domain.extents.assign(product->outputs[0].shape.begin(), product->outputs[0].shape.end());
+  region.graph.inputs = scores->inputs;
+  for (unsigned i = 0; i < region.graph.inputs.size(); ++i) {
+    double elements = elementsRead(*scores, i) + elementsRead(*product, i);
+    for (const ir::ScalarGraph &update : updates)
+      elements += elementsRead(update, i);
+    region.bytesRead += std::min(elements, static_cast<double>(elementCount(region.graph.inputs[i].shape))) *
+                        static_cast<double>(byteWidth(region.graph.inputs[i].type));
+  }
+  auto addWritten = [&](double elements, DType type) {
+    region.bytesWritten += elements * static_cast<double>(byteWidth(type));
+  };
+  addWritten(static_cast<double>(elementCount(product->outputs[0].shape)), product->outputs[0].type);
+  for (const ir::ScalarGraph &update : updates)
+    addWritten(static_cast<double>(update.domain.points()), update.outputs[0].type);
+  region.attention = std::make_shared<Attention>(std::move(*scores), std::move(*product), std::move(updates));
+  return region;
+}
+
+} // namespace kfuse::codegen
