@@ -20,17 +20,20 @@ public:
 
   /// The results of @main, in order. Arguments by their names.
   std::vector<HostTensor> run(const tuner::PlannedModel &model, const Arguments &arguments) {
-    Arguments all = arguments;
-    if (model.prepare) {
-      runtime::Program prepare = program(model, *model.prepare);
-      std::vector<HostTensor> results = run(prepare, all);
-      for (size_t i = 0; i < results.size(); ++i)
-        all[prepare.results[i].name] = results[i];
-    }
-    return run(program(model, model.main), all);
+    return run(program(model, model.main), prepared(model, arguments));
   }
 
-private:
+  /// With what @prepare makes of them.
+  Arguments prepared(const tuner::PlannedModel &model, Arguments arguments) {
+    if (!model.prepare)
+      return arguments;
+    runtime::Program prepare = program(model, *model.prepare);
+    std::vector<HostTensor> results = run(prepare, arguments);
+    for (size_t i = 0; i < results.size(); ++i)
+      arguments[prepare.results[i].name] = results[i];
+    return arguments;
+  }
+
   runtime::Program program(const tuner::PlannedModel &model, const tuner::PlannedFunction &planned) {
     std::vector<runtime::ProgramKernel> kernels;
     for (const tuner::PlannedKernel &kernel : model.kernels)
@@ -40,6 +43,7 @@ private:
     return std::move(*built);
   }
 
+private:
   const runtime::ProgramKernel &compiled(const tuner::PlannedKernel &kernel) {
     auto [found, isNew] = known.try_emplace(kernel.region.text);
     if (!isNew)

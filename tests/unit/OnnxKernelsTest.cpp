@@ -183,6 +183,14 @@ TEST_CASE("onnx: the kernels of the ten model files") {
     }
 }
 
+TEST_CASE("decoding: the kernel of attention computes its queries and writes the cache") {
+  Kernels kernels = planned(exampleModel("llama_block_decode_b1_kv1024.mlir"), "sm_90a").main;
+  CHECK(kernels["state_update + rotary + rotary + state_update + attention"] == 1);
+  for (const auto &[name, count] : kernels)
+    CHECK((name.find("rotary") == std::string::npos && name.find("update") == std::string::npos) ==
+          (name.find("attention") == std::string::npos));
+}
+
 TEST_CASE("examples: no arena is more than 5 % above its lower bound") {
   int files = 0;
   for (const auto &entry : std::filesystem::directory_iterator(exampleModel("")))

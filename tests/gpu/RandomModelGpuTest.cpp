@@ -1,0 +1,60 @@
+// Random models on the GPU are right fused and op by op, in f32 and bf16. Compilation runs on all cores.
+#include "codegen/cuda/DeviceLibrary.h"
+#include "tests/gpu/Gpu.h"
+#include "tests/unit/RandomModels.h"
+
+#include <atomic>
+#include <thread>
+
+using namespace kfuse;
+using namespace kfuse::test;
+
+namespace {
+
+/// The same graph over bf16; attributes stay f32.
+std::string inBf16(std::string text) {
+  for (const std::string type : {"xf32>", "tensor<f32>"})
+    for (std::size_t at = 0; (at = text.find(type, at)) != std::string::npos;)
+      text.replace(at + type.size() - 4, 3, "bf16");
+  return text;
+}
+
+/// Models until none of the `count` from seed `first` on is left; threads share `next`.
+void checkModels(unsigned first, unsigned count, std::atomic<unsigned> &next) {
+  Gpu gpu;
+  const ir::Target &target = *ir::findTarget(gpu.device->target());
+  auto compiler = take(runtime::makeCudaCompiler(codegen::cuda::deviceHeaders()));
+  std::unique_ptr<ir::CostModel> fusing = codegen::makeCostModel(target);
+  OpByOp opByOp(target);
+  ModelRunner runner(target, *gpu.device, *compiler);
+  for (unsigned i = next++; i < count; i = next++) {
+    const unsigned seed = first + i;
+    CAPTURE(seed);
+    std::string text = RandomGraph(seed, 10, seed % 3 == 0 ? 3 : 1).text();
+    if (seed % 2 == 1)
+      text = inBf16(text);
+    checkModel(text, seed, *fusing, Fusion::Full, runner);
+    if (seed % 4 < 2)
+      checkModel(text, seed, opByOp, Fusion::OpByOp, runner);
+  }
+}
+
+} // namespace
+
+TEST_CASE("random models on the GPU are right fused and op by op") {
+  constexpr unsigned first = 5000, count = 300;
+  std::atomic<unsigned> next = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
+    threads.emplace_back([&] {
+      try {
+        checkModels(first, count, next);
+      } catch (const std::exception &error) {
+        FAIL_CHECK(error.what());
+      } catch (...) { // A REQUIRE that failed: it is counted.
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  CHECK(next >= count);
+}
