@@ -26,12 +26,13 @@ struct BlockTimes {
 };
 
 Result<BlockTimes> measure(const Executable &program, Execution &execution) {
+  const bool isCpu = program.internals().compiled.main.target == "cpu";
   BlockTimes times;
   for (auto [isCold, timing] : {std::pair(true, &times.cold), {false, &times.warm}}) {
     runtime::MeasureOptions options;
     options.repetitions = 100;
-    options.warmupMs = 200; // Clocks settle.
-    options.maxSeconds = 5;
+    options.warmupMs = 30;
+    options.maxSeconds = isCpu ? 5 : 0.15; // As triton's do_bench: a card at its power limit slows down meanwhile.
     options.cold = isCold;
     Result<std::vector<double>> samples =
         program.internals().device->measureRuns([&](Stream stream) { return execution.enqueue(stream); }, options);
@@ -126,8 +127,9 @@ void addBenchBlock(CLI::App &bench, int &status) {
   options->addTuningTo(*block);
   block->add_option("--input", options->inputs,
                     "name=file.npy, name=NUMBER or name=random; what is not given is random");
-  block->footer("Medians of 100 runs from events right before and after each; cold: behind a flush of the last-level\n"
-                "cache, warm: behind another run. Floor: the model's FLOPs, or all its arguments and results once.\n"
+  block->footer("Medians of up to 100 runs, from events right before and after each; cold: behind a flush of the\n"
+                "last-level cache, warm: behind another run. Floor: the model's FLOPs, or all its arguments and\n"
+                "results moved once.\n"
                 "Examples:\n  kfuse bench block block.onnx --params '*weight*'\n"
                 "  kfuse bench block decode.mlir --input position=4095 --json");
   block->callback([options, &status] { status = benchBlock(*options); });
