@@ -5,6 +5,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <map>
@@ -82,6 +83,23 @@ private:
     return nullptr;
   }
 
+  /// Whether `op` is computed from `source`.
+  bool isComputedFrom(Operation *op, Operation *source) {
+    SmallPtrSet<Operation *, 8> computed{source};
+    for (Operation &later : body.without_terminator())
+      if (llvm::any_of(later.getOperands(), [&](Value operand) { return computed.contains(operand.getDefiningOp()); }))
+        computed.insert(&later);
+    return computed.contains(op);
+  }
+
+  /// What the rows beside a product lie along: K where it multiplies what they become, else the columns of its result.
+  int rowsBeside(Operation *product) {
+    Operation *rows = firstOfKind(OpKind::RowReduction);
+    if (!rows)
+      return -1;
+    return isComputedFrom(product, rows) ? graph.domain.contractionDim : graph.domain.contractionDim - 1;
+  }
+
   void chooseDomain() {
     Domain &domain = graph.domain;
     auto take = [&](Value shape) { domain.extents.assign(dimsOf(shape).begin(), dimsOf(shape).end()); };
@@ -97,6 +115,7 @@ private:
       int64_t flops = cast<FusableOpInterface>(product).getFlops();
       domain.contractionDim = domain.rank();
       domain.extents.push_back(flops / 2 / domain.points());
+      domain.reductionDim = rowsBeside(product);
       anchor = product;
       return seed(result);
     }

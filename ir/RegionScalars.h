@@ -12,7 +12,8 @@ namespace kfuse::ir {
 ///
 /// The iteration space is that of the region's anchor: its first contraction [batch..., M, N, K] (others must
 /// be of the same sizes, and may not read each other), else its
-/// first row reduction [rows..., columns], else the elements of its first result. Every result must
+/// first row reduction [rows..., columns], else the elements of its first result. Rows beside a contraction lie along
+/// its columns, or along K where the contraction reads what they become. Every result must
 /// be placed in it one to one: through elementwise ops, transposes and reshapes. All else is read
 /// backwards from the results, index by index, down to loads of the region's inputs.
 Result<ScalarGraph> scalariseRegion(mlir::Block &body);

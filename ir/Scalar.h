@@ -68,7 +68,7 @@ struct ScalarNode {
 struct Domain {
   /// Size of each dimension. Row regions: rows..., columns. Matmul regions: batch..., M, N, K.
   llvm::SmallVector<int64_t, 6> extents;
-  int reductionDim = -1;   ///< Dimension a Reduce runs over (the last), or -1.
+  int reductionDim = -1;   ///< Dimension a Reduce runs over (the last; of a matmul region N or K), or -1.
   int contractionDim = -1; ///< Dimension a Contract runs over (the last), or -1.
 
   unsigned rank() const { return extents.size(); }

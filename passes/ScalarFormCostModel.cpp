@@ -26,6 +26,8 @@ FusionDecision ScalarFormCostModel::accepts(mlir::Block &region) const {
   Result<ScalarGraph> graph = scalariseRegion(region);
   if (!graph)
     return FusionDecision::no(graph.error().message);
+  if (graph->domain.contractionDim >= 0 && graph->domain.reductionDim >= 0)
+    return FusionDecision::no("a product's kernel holds tiles of rows, a reduction needs them whole");
   for (const ScalarNode &node : graph->nodes)
     if (node.kind == ScalarNode::Kind::Contract)
       for (Scalar operand : node.operands)

@@ -361,6 +361,8 @@ public:
   std::string_view name() const override { return "cpu.rows"; }
 
   ir::FusionDecision match(const Region &region, const ir::Target &) const override {
+    if (region.graph.domain.contractionDim >= 0)
+      return ir::FusionDecision::no("holds a matrix product");
     if (region.graph.domain.reductionDim < 0)
       return ir::FusionDecision::no("holds no row reduction");
     for (const ScalarNode &node : region.graph.nodes)

@@ -80,6 +80,8 @@ ir::FusionDecision GemvTemplate::match(const Region &region, const ir::Target &)
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
   if (!problem)
     return ir::FusionDecision::no(noProduct);
+  if (problem->reducesRows)
+    return ir::FusionDecision::no(holdsTiles);
   if (problem->M > mostRows)
     return ir::FusionDecision::no("has " + std::to_string(problem->M) + " rows, at most " + std::to_string(mostRows) +
                                   " stream well");

@@ -24,6 +24,7 @@ std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
   if (region.graph.domain.contractionDim < 0)
     return std::nullopt;
   MatmulProblem problem{linearised(region.graph, 3), {}, 0, 0, 0, 0, 0, 0, 0, region.isFixed};
+  problem.reducesRows = region.graph.domain.reductionDim >= 0;
   for (auto [id, node] : llvm::enumerate(problem.graph.graph.nodes)) {
     if (node.kind != ScalarNode::Kind::Contract)
       continue;
@@ -197,10 +198,7 @@ void MatmulPrinter::writeTileEpilogue(AffineExpr batch) {
   writer.open("struct Epilogue");
   writer.line("using Result = " + storedType(problem.graph.graph.outputs.front().type) + ";");
   writeEpilogueLoads();
-  writer.open("static __device__ __forceinline__ int resultBatch(Index batch)");
-  writeBatchSplit();
-  writer.line("return " + indexText(batch, {{dimNames.begin(), dimNames.end()}, {}}) + ";");
-  writer.close();
+  writeResultBatch(batch);
   writer.open("__device__ __forceinline__ " + type + " compute(const Operands &x, const " + sumsType() + " &acc, " +
               epiloguePlace);
   ValuePrinter scope(problem.graph, writer, dimNames);
@@ -209,6 +207,13 @@ void MatmulPrinter::writeTileEpilogue(AffineExpr batch) {
   writer.close();
   writer.close(";");
   writer.line();
+}
+
+void MatmulPrinter::writeResultBatch(AffineExpr batch) {
+  writer.open("static __device__ __forceinline__ int resultBatch(Index batch)");
+  writeBatchSplit();
+  writer.line("return " + indexText(batch, {{dimNames.begin(), dimNames.end()}, {}}) + ";");
+  writer.close();
 }
 
 /// Members, operands and what fills them.

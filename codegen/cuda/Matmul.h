@@ -16,6 +16,7 @@ struct MatmulProblem {
   unsigned dimM, dimN, dimK;
   int64_t M, N, K, batches;
   std::vector<bool> isFixed; ///< Region::isFixed.
+  bool reducesRows = false;  ///< Of its result, or (along K) of its left operand.
   bool tf32 = false;         ///< Operands of f32 may be cut behind 10 bits of mantissa, in every product.
 
   /// Nothing when the region has no product, more than two, or two that do not share their left operand.
@@ -31,6 +32,7 @@ struct MatmulProblem {
   bool isRightType(DType type) const;
 };
 inline constexpr const char *noProduct = "holds no matrix product, or several that do not share their left operand";
+inline constexpr const char *holdsTiles = "holds tiles of rows, which a reduction needs whole";
 
 /// An operand whose element (i, k) lies at outer(batch, i) + inner(batch, k) of an input; i is m for
 /// the left side, n for the right.
@@ -71,6 +73,9 @@ public:
   const llvm::SmallVector<std::string> &names() const { return dimNames; }
   /// Prints what names the batch dimensions in a function of `batch`.
   void writeBatchSplit();
+  /// `resultBatch`, of an epilogue whose result TMA writes: its batch coordinate.
+  void writeResultBatch(mlir::AffineExpr batch);
+  const std::vector<ir::Scalar> &epilogueLoads() const { return loads; }
 
 private:
   void writeEpilogueLoads();

@@ -136,6 +136,8 @@ ir::FusionDecision MatmulSimtTemplate::match(const Region &region, const ir::Tar
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
   if (!problem)
     return ir::FusionDecision::no(noProduct);
+  if (problem->reducesRows)
+    return ir::FusionDecision::no(holdsTiles);
   if (problem->count() > 1)
     return ir::FusionDecision::no("plain FMAs gain nothing from two products at once");
   double flops =

@@ -106,6 +106,8 @@ ir::FusionDecision MatmulSm80Template::match(const Region &region, const ir::Tar
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
   if (!problem)
     return ir::FusionDecision::no(noProduct);
+  if (problem->reducesRows)
+    return ir::FusionDecision::no(holdsTiles);
   if (target.capability < 80)
     return ir::FusionDecision::no("needs sm_80, the target is " + target.name);
   if (MatrixOperand left = MatrixOperand::of(*problem, 0); !left.refusal.empty())

@@ -1,4 +1,6 @@
-// cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters.
+// cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Where a cluster spans N, it
+// reduces rows of the result before it stores them.
+#include "codegen/cuda/RowEpilogue.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/Tma.h"
 
@@ -6,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 using namespace mlir;
 
@@ -36,16 +39,28 @@ int64_t sumRegisters(const MatmulProblem &problem, const TileConfig &config) {
 /// The result as TMA writes it, if it does: with 192 sums a thread, a bias beside them would spill.
 std::optional<TmaResult> resultThroughTma(const Region &region, const MatmulProblem &problem,
                                           const TileConfig &config) {
+  if (problem.reducesRows)
+    return TmaResult::placed(problem); // Two columns a lane, with TMA or without.
   if (sumRegisters(problem, config) > 176 && static_cast<int64_t>(region.graph.inputs.size()) > problem.count() + 1)
     return std::nullopt;
   return TmaResult::of(problem);
 }
 
+/// Two slots of totals from every block of the row, for the rows of a warp, and their barriers
+/// (device/row_epilogue.cuh).
+int64_t exchangeBytes(const TileConfig &config) {
+  const int64_t rows = (config["pingpong"] ? config["m"] : config["m"] / 2) / 4, peers = config["cluster_n"];
+  return peers > 1 ? 2 * peers * rows * static_cast<int64_t>(sizeof(float)) + 16 : 0;
+}
+
 /// What the warps stage: two buffers of 16 bits for TMA (device/warp_store.cuh), or f32 (device/warp_tile.cuh).
 /// For 128 x 256 the one leaves room for four stages, the other for three.
 int64_t stagingBytes(const Region &region, const MatmulProblem &problem, const TileConfig &config) {
-  if (resultThroughTma(region, problem, config))
-    return consumerWarps * 2 * 16 * storedColumns(config) * 2;
+  const int64_t tiles = resultThroughTma(region, problem, config) ? 2 * 16 * storedColumns(config) * 2 : 0;
+  if (problem.reducesRows)
+    return consumerWarps * llvm::alignTo(tiles + exchangeBytes(config), 1024);
+  if (tiles > 0)
+    return consumerWarps * tiles;
   const int64_t products = problem.count();
   const int64_t staged = products == 1 ? storedColumns(config) : std::min<int64_t>(storedColumns(config), 32);
   return consumerWarps * products * 16 * (staged + 8) * 4;
@@ -81,6 +96,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double startUs = 0.28;       // Of a kernel, and ...
   constexpr double meetUs = 0.98;        // ... of one whose blocks meet in clusters first.
   constexpr double inFlightShare = 0.54; // Of the ring, that is under way in the mean.
+  constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
   const double tileM = of("m"), tileN = of("n"), clusterM = of("cluster_m"), clusterN = of("cluster_n");
@@ -95,11 +111,13 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double mathUs = 2 * tileM * columns * K / (rate * std::min(1.0, 0.375 + columns / 160));
   const double loaded = (tileM / clusterN + columns / clusterM) * bytesK;
   const double l2Us = loaded * active / (target.memoryBytesPerUs * l2Speedup);
-  const double storeUs = tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup);
+  const double reductions = problem.reducesRows ? static_cast<double>(RowEpilogue(problem).reductionCount()) : 0;
+  const double finishUs =
+      tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup) + reductions * exchangeUs;
   const double tileUs = std::max({mathUs, l2Us, stages * stageUs});
   const double waves = std::ceil(static_cast<double>(grid.tiles) / clusters);
   const double walkUs =
-      config["pingpong"] ? waves * std::max(tileUs, (tileUs + storeUs) / 2) + storeUs : waves * (tileUs + storeUs);
+      config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
 
   // Clusters at work together read a patch of the product's tiles; what they share comes from HBM once.
   const bool alongN = config["raster_n"] != 0;
@@ -132,20 +150,14 @@ std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
   return all;
 }
 
-class MatmulSm90Template : public KernelTemplate {
-public:
-  std::string_view name() const override { return "cuda.matmul_sm90"; }
-  ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
-    return takenByWgmma(region, target);
-  }
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, *MatmulProblem::of(region), config, target);
-  }
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+/// A block's tile, with the columns of all products, and its cluster.
+struct Shape {
+  int64_t m, n;
+  bool pingPong;
+  int64_t clusterM, clusterN;
 };
 
-std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, const ir::Target &target) const {
+std::vector<Shape> tiledShapes() {
   struct Tile {
     int64_t m, n;
     bool pingPong;
@@ -156,58 +168,113 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
       {128, 96, false},  {64, 128, true},   {64, 192, true},   {64, 256, true},   {64, 64, true},    {128, 64, true},
       {128, 96, true},   {128, 128, true},  {128, 160, true},  {128, 192, true}};
   static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
+  std::vector<Shape> shapes;
+  for (const Tile &tile : tiles)
+    for (auto [clusterM, clusterN] : clusters)
+      shapes.push_back({tile.m, tile.n, tile.pingPong, clusterM, clusterN});
+  return shapes;
+}
+
+/// Clusters whose blocks share out the columns of whole rows.
+std::vector<Shape> wholeRowShapes(int64_t columns) {
+  constexpr int64_t widest = 256, mostBlocks = 16; // Of an instruction; of a cluster, more than 8 where allowed.
+  std::vector<Shape> shapes;
+  for (int64_t clusterN : {1, 2, 4, 8, 16}) {
+    const int64_t exact = llvm::alignTo(ceilDiv(columns, clusterN), 16), panels = llvm::alignTo(exact, 64);
+    for (int64_t n : std::set<int64_t>{exact, panels}) { // Where columns are contiguous, a tile has whole panels.
+      const bool isNarrow = clusterN > 1 && (n < 64 || (clusterN - 1) * n >= columns);
+      if (n > widest || isNarrow)
+        continue;
+      for (auto [m, pingPong] : {std::pair<int64_t, bool>{64, true}, {128, true}, {128, false}, {256, false}})
+        for (int64_t clusterM : {1, 2})
+          if (clusterM * clusterN <= mostBlocks)
+            shapes.push_back({m, n, pingPong, clusterM, clusterN});
+    }
+  }
+  return shapes;
+}
+
+class MatmulSm90Template : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.matmul_sm90"; }
+  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return estimate(region, *MatmulProblem::of(region), config, target);
+  }
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+};
+
+ir::FusionDecision MatmulSm90Template::match(const Region &region, const ir::Target &target) const {
+  ir::FusionDecision decision = takenByWgmma(region, target);
+  if (!decision || region.graph.domain.reductionDim < 0)
+    return decision;
+  const MatmulProblem problem = *MatmulProblem::of(region);
+  if (problem.count() > 1)
+    return ir::FusionDecision::no("reduces rows of two products");
+  if (std::string refusal = RowEpilogue(problem).refusal(); !refusal.empty())
+    return ir::FusionDecision::no(refusal);
+  if (candidates(region, target).empty())
+    return ir::FusionDecision::no("reduces rows of " + std::to_string(problem.N) +
+                                  " columns, which no cluster's registers hold");
+  return decision;
+}
+
+std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
   const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
-  // With a residual or the like in flight, or positions to compare, 192 sums a thread spill.
+  // With a residual or the like in flight, or positions to compare, 192 sums a thread spill; beside the
+  // values of rows 128 are most.
   const bool readsMore = static_cast<int64_t>(region.graph.inputs.size()) > products + 2;
   const bool asksPositions = llvm::any_of(
       region.graph.nodes, [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Index; });
-  const int64_t mostSums = readsMore || asksPositions ? 176 : 192;
+  const int64_t mostSums = problem.reducesRows ? 128 : readsMore || asksPositions ? 176 : 192;
   std::vector<std::pair<double, TileConfig>> ranked;
-  for (const Tile &tile : tiles)
-    for (auto [clusterM, clusterN] : clusters) {
-      const int64_t n = tile.n / products; // The epilogue takes pieces of 16 columns of each product.
-      if (n % 16 != 0 || !dividesInto(tile.m, clusterN, rowsAlongK) || !dividesInto(n, clusterM, columnsAlongK))
-        continue;
-      if ((clusterM > 1 && problem.M <= tile.m) || (clusterN > 1 && problem.N <= n))
-        continue;
-      if ((tile.m >= 2 * problem.M && tile.m > 64) || (n >= 2 * problem.N && n > 64))
-        continue;
-      TileConfig config{{"m", tile.m},
-                        {"n", n},
-                        {"k", depth},
-                        {"pingpong", tile.pingPong},
-                        {"cluster_m", clusterM},
-                        {"cluster_n", clusterN},
-                        {"split_k", 1},
-                        {"stages", mostStages},
-                        {"raster", 1},
-                        {"raster_n", 0}};
-      while (config["stages"] > 2 && sharedBytes(region, problem, config) > target.sharedBytesPerBlock)
-        config = config.with("stages", config["stages"] - 1);
-      if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
-        continue;
-      std::vector<std::pair<double, TileConfig>> walks;
-      for (const TileConfig &walk : rasters(config, gridOf(problem, config, target)))
-        walks.emplace_back(estimate(region, problem, walk, target), walk);
-      std::sort(walks.begin(), walks.end());
-      walks.resize(std::min(walks.size(), walksOfTile));
-      ranked.insert(ranked.end(), walks.begin(), walks.end());
-    }
+  for (const Shape &shape : problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes()) {
+    const auto [m, columns, pingPong, clusterM, clusterN] = shape;
+    const int64_t n = columns / products; // The epilogue takes pieces of 16 columns of each product.
+    if (n % 16 != 0 || !dividesInto(m, clusterN, rowsAlongK) || !dividesInto(n, clusterM, columnsAlongK))
+      continue;
+    if ((clusterM > 1 && problem.M <= m) || (clusterN > 1 && problem.N <= n))
+      continue;
+    if ((m >= 2 * problem.M && m > 64) || (n >= 2 * problem.N && n > 64))
+      continue;
+    TileConfig config{{"m", m},
+                      {"n", n},
+                      {"k", depth},
+                      {"pingpong", pingPong},
+                      {"cluster_m", clusterM},
+                      {"cluster_n", clusterN},
+                      {"split_k", 1},
+                      {"stages", mostStages},
+                      {"raster", 1},
+                      {"raster_n", 0}};
+    while (config["stages"] > 2 && sharedBytes(region, problem, config) > target.sharedBytesPerBlock)
+      config = config.with("stages", config["stages"] - 1);
+    if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
+      continue;
+    std::vector<std::pair<double, TileConfig>> walks;
+    for (const TileConfig &walk : rasters(config, gridOf(problem, config, target)))
+      walks.emplace_back(estimate(region, problem, walk, target), walk);
+    std::sort(walks.begin(), walks.end());
+    walks.resize(std::min(walks.size(), walksOfTile));
+    ranked.insert(ranked.end(), walks.begin(), walks.end());
+  }
   return fastest(std::move(ranked), mostCandidates);
 }
 
 Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConfig &config,
                                             const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
-  const TmaSide rows = sideOf(problem, 0), columns = sideOf(problem, 1);
+  const TmaSide rowSide = sideOf(problem, 0), columnSide = sideOf(problem, 1);
   const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
   const Grid grid = gridOf(problem, config, target);
   const std::optional<TmaResult> result = resultThroughTma(region, problem, config);
-  MatmulPrinter printer(region, problem, config, target, /*epilogueVector=*/result ? 2 : 8);
+  const int64_t epilogueVector = result || problem.reducesRows ? RowEpilogue::vector : 8;
+  MatmulPrinter printer(region, problem, config, target, epilogueVector);
   printer.writeHead("gemm_sm90.cuh");
   auto field = [](const std::string &text) { return "static constexpr " + text + ";"; };
   auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
@@ -218,23 +285,28 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
                        field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
                        field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
                              ", rasterColumns = " + (config["raster_n"] ? "true" : "false"))});
-  const TmaArgument rowsArgument = writeTmaSide(printer, rows, "Rows"),
-                    columnsArgument = writeTmaSide(printer, columns, "Columns");
-  writeProduct(printer.out(), rowsType, columnsType, columnsOf(problem, config), rows, columns);
-  if (result)
+  const TmaArgument rowsArgument = writeTmaSide(printer, rowSide, "Rows"),
+                    columnsArgument = writeTmaSide(printer, columnSide, "Columns");
+  writeProduct(printer.out(), rowsType, columnsType, columnsOf(problem, config), rowSide, columnSide);
+  if (problem.reducesRows)
+    RowEpilogue(problem).write(printer, result);
+  else if (result)
     printer.writeTileEpilogue(result->batch);
   else
     printer.writeEpilogue();
+  const std::string to = problem.reducesRows ? "ToRow" : "To";
   printer.writeEntries(
       [&](const std::string &epilogue) {
-        std::string finish = result ? "ToTiles<Epilogue>{" + epilogue + ", &resultMap}" : epilogue;
+        std::string finish = result                ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap}"
+                             : problem.reducesRows ? to + "s<Epilogue>{" + epilogue + "}"
+                                                   : epilogue;
         return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish + ");";
       },
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : ""));
   KernelPlan plan = printer.plan(threads, sharedBytes(region, problem, config));
-  std::vector<TensorMapRecipe> maps = recipesOf(rows, rowsType, config["m"], clusterN);
-  llvm::append_range(maps, recipesOf(columns, columnsType, columnsOf(problem, config), clusterM));
+  std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
+  llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));
   if (result)
     maps.push_back(result->recipe(static_cast<uint32_t>(storedColumns(config))));
   passTensorMaps(plan, std::move(maps));

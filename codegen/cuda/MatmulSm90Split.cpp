@@ -141,6 +141,8 @@ public:
 
 ir::FusionDecision MatmulSm90SplitTemplate::match(const Region &region, const ir::Target &target) const {
   ir::FusionDecision decision = takenByWgmma(region, target);
+  if (decision && MatmulProblem::of(region)->reducesRows)
+    return ir::FusionDecision::no(holdsTiles);
   if (decision && candidates(region, target).empty())
     return ir::FusionDecision::no("is large: persistent blocks take it");
   return decision;

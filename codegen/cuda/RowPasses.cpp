@@ -12,7 +12,7 @@ using ir::ScalarNode;
 llvm::StringRef operationName(llvm::StringRef function) {
   return llvm::StringSwitch<llvm::StringRef>(function)
       .Case("sum", "Sum")
-      .Case("prod", "Product")
+      .Case("prod", "Times")
       .Case("max", "Maximum")
       .Case("min", "Minimum")
       .Default("");
@@ -47,11 +47,11 @@ std::vector<Scalar> RowPasses::roots(const LinearGraph &graph, size_t number) co
   return roots;
 }
 
-std::vector<Scalar> rowValues(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots) {
+std::vector<Scalar> rowValues(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots, llvm::ArrayRef<Scalar> given) {
   std::vector<Scalar> values;
   std::vector<bool> seen(graph.graph.nodes.size());
   auto visit = [&](auto &self, Scalar s) -> void {
-    if (seen[s.id])
+    if (seen[s.id] || llvm::is_contained(given, s))
       return;
     seen[s.id] = true;
     if (!graph.dependsOn(s, graph.graph.domain.reductionDim)) {

@@ -25,8 +25,10 @@ struct RowPasses {
   std::vector<ir::Scalar> roots(const LinearGraph &graph, size_t number) const;
 };
 
-/// Nodes without columns that `roots` use: values of the whole row, computed before the pass.
-std::vector<ir::Scalar> rowValues(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> roots);
+/// Nodes without columns that `roots` use, not counting those behind `given` values: values of the whole row, computed
+/// before the pass.
+std::vector<ir::Scalar> rowValues(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> roots,
+                                  llvm::ArrayRef<ir::Scalar> given = {});
 
 /// Which loads stay between passes, and which belong to one.
 struct RowLoads {

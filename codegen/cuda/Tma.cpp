@@ -113,12 +113,6 @@ TensorMapRecipe TmaOperand::recipe(DType type, std::int64_t tileRows) const {
 
 std::optional<TmaResult> TmaResult::of(const MatmulProblem &problem) {
   const ir::ScalarGraph &graph = problem.graph.graph;
-  if (graph.outputs.size() != 1 || problem.N % 2 != 0)
-    return std::nullopt;
-  const ir::ScalarOutput &output = graph.outputs.front();
-  bool isHalf = output.type == DType::F16 || output.type == DType::BF16;
-  if (!isHalf || output.inPlace >= 0 || !output.symbols.empty() || !problem.graph.storeGuards.front().empty())
-    return std::nullopt;
   for (auto [id, node] : llvm::enumerate(graph.nodes)) {
     ir::Scalar load{static_cast<int>(id)};
     bool isMatrix = problem.graph.dependsOn(load, problem.dimM) && problem.graph.dependsOn(load, problem.dimN);
@@ -128,8 +122,19 @@ std::optional<TmaResult> TmaResult::of(const MatmulProblem &problem) {
 
   // All of a lane's sums are finished in unrolled code: a long epilogue would spill and compile for seconds.
   constexpr double mostInstructions = 12;
-  if (instructionsOf(problem.graph, {output.value},
+  if (instructionsOf(problem.graph, {graph.outputs.front().value},
                      [&](ir::Scalar s) { return llvm::is_contained(problem.products, s); }) > mostInstructions)
+    return std::nullopt;
+  return placed(problem);
+}
+
+std::optional<TmaResult> TmaResult::placed(const MatmulProblem &problem) {
+  const ir::ScalarGraph &graph = problem.graph.graph;
+  if (graph.outputs.size() != 1 || problem.N % 2 != 0)
+    return std::nullopt;
+  const ir::ScalarOutput &output = graph.outputs.front();
+  bool isHalf = output.type == DType::F16 || output.type == DType::BF16;
+  if (!isHalf || output.inPlace >= 0 || !output.symbols.empty() || !problem.graph.storeGuards.front().empty())
     return std::nullopt;
 
   int64_t ofM = 0, ofN = 0, offset = 0, none = 0;
@@ -214,8 +219,7 @@ bool dividesInto(int64_t extent, int64_t parts, bool contiguousK) {
 }
 
 int64_t clustersAtOnce(int64_t blocks, const ir::Target &target) {
-  const int64_t fit = target.multiprocessors / blocks;
-  return blocks >= 4 ? fit * 10 / 11 : fit;
+  return (blocks >= 4 ? target.multiprocessors * 10 / 11 : target.multiprocessors) / blocks;
 }
 
 TmaSide sideOf(const MatmulProblem &problem, unsigned side) {

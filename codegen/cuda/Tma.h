@@ -29,8 +29,10 @@ struct TmaResult {
   mlir::AffineExpr batch;
   std::uint64_t M = 0, N = 0, batches = 0, strideBytes = 0, batchBytes = 0, offsetBytes = 0;
 
-  /// Nothing unless there is one result, of 16 bits, dense along N, and a short epilogue that reads no matrix:
-  /// two columns a lane are too few to read a residual with. A scale a row or column is not much.
+  /// Nothing unless there is one result, of 16 bits, dense along N.
+  static std::optional<TmaResult> placed(const MatmulProblem &problem);
+  /// The same, and nothing without a short epilogue that reads no matrix: two columns a lane are too few to read a
+  /// residual with. A scale a row or column is not much.
   static std::optional<TmaResult> of(const MatmulProblem &problem);
 
   /// The recipe for boxes of `columns` by 16 rows, as a warp collects them.
@@ -64,7 +66,7 @@ TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std:
 /// 64 where K is not contiguous.
 bool dividesInto(int64_t extent, int64_t parts, bool contiguousK);
 /// How many clusters of this size an H100 or H200 holds at a time with one block an SM: its groups of SMs are not all
-/// whole (measured with cuOccupancyMaxActiveClusters: 66 of 2, 30 of 4, 15 of 8).
+/// whole (measured with cuOccupancyMaxActiveClusters: 66 of 2, 30 of 4, 15 of 8, 7 of 16).
 int64_t clustersAtOnce(int64_t blocks, const ir::Target &target);
 /// Recipes for a tile of `tileRows` rows or columns of all operands together, brought in `parts`.
 std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts);

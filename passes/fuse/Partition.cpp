@@ -396,11 +396,11 @@ std::string Partition::whyApart(Vertex producer, Vertex consumer) {
     return "a kernel of attention computes its queries and what it writes into its states, and nothing else";
   if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction))
     return "a kernel computes one matrix product, or two of one left operand";
-  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::RowReduction))
-    return "the consumer needs whole rows, a product's kernel holds tiles of them";
   if (closed.size() > largestClosure)
     return "other kernels lie between them: as one they would form a cycle";
   const RegionCost &together = costs.of(opsOf(closed));
+  if (!together.decision && hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::RowReduction))
+    return "the consumer needs whole rows, a product's kernel holds tiles of them";
   if (together.decision)
     return "estimated slower as one kernel";
   if (closed.size() > 2)

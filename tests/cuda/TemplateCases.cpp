@@ -81,6 +81,49 @@ TemplateCase gated(int m, int n, int k, bool transposeB, const std::string &type
           function({a, b, b}, r, body)};
 }
 
+/// relu(layer_norm(a b + bias)), stored as `result`.
+TemplateCase linearNorm(int m, int n, int k, bool transposeA, bool transposeB, const std::string &type,
+                        const std::string &result) {
+  std::string a = matrixType(m, k, transposeA, type), b = matrixType(k, n, transposeB, type);
+  std::string p = matrixType(m, n, false, type), r = matrixType(m, n, false, result),
+              v = tensor(std::to_string(n), type);
+  std::string body =
+      "%0 = kfuse.matmul %a, %b" + flagsOf(transposeA, transposeB) + " : (" + a + ", " + b + ") -> " + p +
+      "\n%1 = kfuse.add %0, %c : (" + p + ", " + v + ") -> " + p +
+      "\n%2 = \"kfuse.layer_norm\"(%1, %d, %e) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: "
+      "1, 1, 1>}> : (" +
+      p + ", " + v + ", " + v + ") -> " + p + "\n%3 = kfuse.relu %2 : (" + p + ") -> " + p +
+      "\n%r = kfuse.cast %3 : (" + p + ") -> " + r + "\nreturn %r : " + r;
+  return {"linear_norm_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) +
+              (transposeA ? "_ta" : "") + (transposeB ? "_tb" : "") + "_" + type + (result == type ? "" : "_" + result),
+          function({a, b, v, v, v}, r, body)};
+}
+
+/// The sum of a product and a residual, and its norm: both are written.
+TemplateCase residualNorm(int m, int n, int k, const std::string &type) {
+  std::string a = matrixType(m, k, false, type), b = matrixType(n, k, false, type), r = matrixType(m, n, false, type),
+              v = tensor(std::to_string(n), type);
+  return {"residual_norm_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + "_" + type,
+          function({a, b, r, v}, r + ", " + r,
+                   "%0 = kfuse.matmul %a, %b {transpose_b} : (" + a + ", " + b + ") -> " + r +
+                       "\n%1 = kfuse.add %0, %c : (" + r + ", " + r + ") -> " + r +
+                       "\n%2 = kfuse.rms_norm %1, %d {epsilon = 1.0e-5 : f32} : (" + r + ", " + v + ") -> " + r +
+                       "\nreturn %1, %2 : " + r + ", " + r)};
+}
+
+/// softmax(a b * scale + mask) for each of some batches.
+TemplateCase maskedSoftmax(int m, int n, int k, const std::string &type) {
+  const std::string rows = std::to_string(m), columns = std::to_string(n), depth = std::to_string(k);
+  std::string a = tensor("3x" + rows + "x" + depth, type), b = tensor("3x" + columns + "x" + depth, type),
+              r = tensor("3x" + rows + "x" + columns, type), v = tensor("3x1x" + columns, type);
+  return {"softmax_of_product_" + rows + "x" + columns + "x" + depth + "_" + type,
+          function({a, b, v}, r,
+                   "%0 = kfuse.matmul %a, %b {transpose_b} : (" + a + ", " + b + ") -> " + r +
+                       "\n%1 = kfuse.constant dense<0.125> : tensor<" + type + ">\n%2 = kfuse.mul %0, %1 : (" + r +
+                       ", tensor<" + type + ">) -> " + r + "\n%3 = kfuse.add %2, %c : (" + r + ", " + v + ") -> " + r +
+                       "\n%4 = kfuse.softmax %3 : (" + r + ") -> " + r + "\nreturn %4 : " + r)};
+}
+
 } // namespace
 
 std::vector<TemplateCase> pointwiseCases() {
@@ -658,6 +701,22 @@ std::vector<TemplateCase> largeMatmulCases(const std::string &type) {
   return {matmul(1000, 1000, 1000, false, true, type), matmul(1000, 776, 264, true, false, type),
           matmul(512, 640, 2048, false, false, type),  matmul(1, 4096, 1024, false, true, type),
           matmul(16, 1000, 4097, false, true, type),   matmul(4096, 4000, 264, false, true, type)};
+}
+
+std::vector<TemplateCase> rowProductCases(const std::string &type) {
+  return {linearNorm(67, 200, 72, false, true, type, type),
+          linearNorm(130, 1000, 96, true, false, type, type),
+          linearNorm(333, 512, 1000, false, false, type, type),
+          linearNorm(200, 515, 64, false, true, type, "f32"),
+          linearNorm(257, 4096, 64, false, true, type, type),
+          residualNorm(300, 768, 200, type),
+          maskedSoftmax(67, 200, 72, type),
+          maskedSoftmax(130, 2040, 64, type)};
+}
+
+std::vector<TemplateCase> largeRowProductCases(const std::string &type) {
+  return {linearNorm(8192, 1024, 136, false, true, type, type), linearNorm(5000, 768, 264, false, true, type, type),
+          residualNorm(4099, 1024, 512, type)};
 }
 
 std::vector<TemplateCase> fewRowCases(const std::string &type) {

@@ -75,6 +75,10 @@ std::vector<TemplateCase> largeGatedCases(const std::string &type);
 std::vector<TemplateCase> tf32Cases();
 /// Products of m x n x k that hold every pair of a type, a layout and an epilogue.
 std::vector<TemplateCase> pairwiseProducts(int m, int n, int k);
+/// Products whose rows are reduced before they are stored: norms and softmax, of odd sizes and of every result.
+std::vector<TemplateCase> rowProductCases(const std::string &type);
+/// The same with many tiles for each cluster.
+std::vector<TemplateCase> largeRowProductCases(const std::string &type);
 /// Products whose operands are computed in the region.
 std::vector<TemplateCase> computedOperandCases();
 

@@ -157,6 +157,20 @@ func.func @f(%a: tensor<1000x1000xf16>, %b: tensor<1000x2008xf16>) -> tensor<100
 })"}};
 }
 
+/// Products whose rows a cluster holds, with the most values of a row beside the sums.
+std::vector<TemplateCase> wholeRowCases() {
+  return {{"bias_layer_norm_relu", R"(
+func.func @f(%a: tensor<32768x1024xbf16>, %b: tensor<1024x1024xbf16>, %c: tensor<1024xbf16>, %d: tensor<1024xbf16>, %e: tensor<1024xbf16>) -> tensor<32768x1024xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<32768x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<32768x1024xbf16>
+  %1 = kfuse.add %0, %c : (tensor<32768x1024xbf16>, tensor<1024xbf16>) -> tensor<32768x1024xbf16>
+  %2 = "kfuse.layer_norm"(%1, %d, %e) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 1>}> : (tensor<32768x1024xbf16>, tensor<1024xbf16>, tensor<1024xbf16>) -> tensor<32768x1024xbf16>
+  %3 = kfuse.relu %2 : (tensor<32768x1024xbf16>) -> tensor<32768x1024xbf16>
+  return %3 : tensor<32768x1024xbf16>
+})"},
+          largeRowProductCases("f16").back(),
+          rowProductCases("bf16").back()};
+}
+
 /// Products that do not fill Hopper.
 std::vector<TemplateCase> fewTileCases() {
   return {{"bias_residual_16_rows", R"(
@@ -262,6 +276,16 @@ TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
     compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), **compiler);
   for (const TemplateCase &given : fewTileCases())
     compileAll(everySchedule(codegen::cuda::matmulSm90SplitTemplate(), given), **compiler);
+}
+
+TEST_CASE("Compile: every schedule of products that reduce whole rows, without spills") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler) {
+    MESSAGE("skipped: " << compiler.error().message);
+    return;
+  }
+  for (const TemplateCase &given : wholeRowCases())
+    compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), **compiler);
 }
 
 TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every way, without spills") {

@@ -44,6 +44,8 @@ std::vector<Golden> goldens() {
       {"two_results_bf16", matmulSm80Template(), "k=64,m=16,n=64,raster=1,split_k=4,stages=4,warps_m=1,warps_n=4"},
       {"bias_relu_bf16", matmulSm90Template(),
        "cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,raster=1,raster_n=0,split_k=1,stages=4"},
+      {"linear_norm_67x200x72_tb_bf16", matmulSm90Template(),
+       "cluster_m=1,cluster_n=2,k=64,m=64,n=112,pingpong=1,raster=1,raster_n=0,split_k=1,stages=4"},
       {"heads_out_bf16", matmulSm90SplitTemplate(),
        "blocks_k=1,groups_k=1,k=64,m=32,n=64,raster=1,split_k=1,stages=4,swap=1"},
       {"matmul_3x33x4104_tb_bf16", gemvTemplate(), "outputs=2,split=4,unroll=2,warps=8"},
@@ -53,7 +55,7 @@ std::vector<Golden> goldens() {
 
 TemplateCase caseNamed(const std::string &name) {
   for (const auto &cases : {pointwiseCases(), transposeCases(), rowCases(), columnCases(), decodeCases(),
-                            matmulCases("bf16"), fewRowCases("bf16"), computedOperandCases()})
+                            matmulCases("bf16"), fewRowCases("bf16"), rowProductCases("bf16"), computedOperandCases()})
     for (const TemplateCase &candidate : cases)
       if (candidate.name == name)
         return candidate;

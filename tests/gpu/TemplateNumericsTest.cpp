@@ -216,6 +216,17 @@ TEST_CASE("cuda.matmul_sm90: right in bf16 and f16 for every layout, edge and sc
   }
 }
 
+TEST_CASE("cuda.matmul_sm90: right for norms and softmax of a product's rows, for every cluster and schedule") {
+  if (!isHopper()) {
+    MESSAGE("skipped: needs sm_90");
+    return;
+  }
+  for (const char *type : {"bf16", "f16"}) {
+    checkAll(rowProductCases(type), codegen::cuda::matmulSm90Template(), 12);
+    checkAll(largeRowProductCases(type), codegen::cuda::matmulSm90Template(), 12);
+  }
+}
+
 TEST_CASE("cuda.matmul_sm90_split: right in bf16 and f16 for every layout, edge and split") {
   if (!isHopper()) {
     MESSAGE("skipped: needs sm_90");

@@ -10,6 +10,7 @@
 // at the same places.
 #pragma once
 
+#include <kfuse/row_epilogue.cuh>
 #include <kfuse/warp_store.cuh>
 #include <kfuse/warp_tile.cuh>
 #include <kfuse/wgmma.cuh>
@@ -39,6 +40,10 @@ template <class Config> struct ClusterTile {
   }
 };
 
+/// Whether all sums of a tile are finished together, in place.
+template <class Finish> constexpr bool holdsRows = false;
+template <class Config, int blocks, class Store> constexpr bool holdsRows<WholeRows<Config, blocks, Store>> = true;
+
 template <class Config, class Rows, class Columns, class Product, class Finish> struct GemmSm90 {
   using Tile = ClusterTile<Config>;
   using Index = typename Config::Index;
@@ -63,6 +68,10 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
 
   /// Every consumer warp that reads a stage tells each block that writes it.
   __device__ __forceinline__ void start(bool leads) const {
+    if constexpr (holdsRows<Finish>)
+      if (leads)
+        for (int warp = 0; warp < consumers * 4; ++warp)
+          Finish::initBarriers(ring.tiles + stagedAt + warp * Finish::bytes);
     ring.start(leads, (Config::pingPong ? 4 : 4 * consumers) * Cluster::sharers);
   }
 
@@ -114,6 +123,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
               tileStep = Config::pingPong ? 2 * step : step;
 #pragma unroll 1
     for (int number = begin; number < Tile::count; number += tileStep) {
+      if constexpr (holdsRows<Finish>)
+        clear(sums); // What the epilogue left in them would stay live, and spill, until the first product.
       if (Config::pingPong)
         syncNamed(1 + warpgroup, consumerThreads);
       int previous = 0;
@@ -144,14 +155,19 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   }
 };
 
-/// How a warp's sums become results: through the epilogue's own stores, or through TMA's.
+/// How a warp's sums become results: through the epilogue's own stores, or through TMA's; with whole rows or without.
+template <class Config> constexpr int blocksOf = (Config::pingPong ? Config::tileRows : Config::tileRows / 2) / 64;
 template <class Config, class Epilogue> struct FinishOf {
-  static constexpr int held =
-      (Config::pingPong ? Config::tileRows : Config::tileRows / 2) / 64 * Config::tileColumns / 2;
-  using Type = WarpTile<Config, Config::tileColumns, held>;
+  using Type = WarpTile<Config, Config::tileColumns, blocksOf<Config> * Config::tileColumns / 2>;
 };
 template <class Config, class Epilogue> struct FinishOf<Config, ToTiles<Epilogue>> {
   using Type = WarpStore<Config, Config::tileColumns>;
+};
+template <class Config, class Epilogue> struct FinishOf<Config, ToRowTiles<Epilogue>> {
+  using Type = WholeRows<Config, blocksOf<Config>, WarpStore<Config, Config::tileColumns>>;
+};
+template <class Config, class Epilogue> struct FinishOf<Config, ToRows<Epilogue>> {
+  using Type = WholeRows<Config, blocksOf<Config>, PairStore<Config>>;
 };
 
 template <class Config, class Product, class Rows, class Columns, class Epilogue>

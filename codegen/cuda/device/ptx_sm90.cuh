@@ -120,6 +120,18 @@ __device__ __forceinline__ unsigned loadCluster(unsigned address) {
   return word;
 }
 
+/// Sends two floats to an address in the cluster and counts their bytes at a barrier beside it (addresses from
+/// inBlock).
+__device__ __forceinline__ void sendPair(unsigned to, const float (&pair)[2], unsigned barrier) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
+               "f"(pair[0]), "f"(pair[1]), "r"(barrier)
+               : "memory");
+}
+/// What was sent, after the wait at its barrier.
+__device__ __forceinline__ void loadPair(float (&pair)[2], unsigned address) {
+  asm volatile("ld.shared::cta.v2.f32 {%0, %1}, [%2];" : "=f"(pair[0]), "=f"(pair[1]) : "r"(address) : "memory");
+}
+
 //===- Warps and registers -----------------------------------------------------------------------//
 
 /// `threads` of this block meet at barrier `number` (0 is __syncthreads).

@@ -9,7 +9,7 @@ struct Sum {
   template <class T> static __device__ constexpr T identity() { return T(0); }
   template <class T> static __device__ __forceinline__ T combine(T a, T b) { return a + b; }
 };
-struct Product {
+struct Times {
   template <class T> static __device__ constexpr T identity() { return T(1); }
   template <class T> static __device__ __forceinline__ T combine(T a, T b) { return a * b; }
 };

@@ -12,6 +12,11 @@ template <class Epilogue> struct ToTiles {
   const TensorMap *result;
 };
 
+/// An epilogue for one of a lane's rows, the upper or the lower (`half`) of block `block`: most know no difference.
+template <class Epilogue> __device__ __forceinline__ const Epilogue &ofRow(const Epilogue &epilogue, int, int) {
+  return epilogue;
+}
+
 /// The 16 x `columns` part of a warpgroup's product that one warp holds: its lane has two neighbouring
 /// columns of rows lane / 4 and lane / 4 + 8 in every eight columns. The epilogue finishes them where they
 /// are; the warp collects `width` columns in one of two swizzled buffers and leaves the writing to TMA, which
@@ -65,8 +70,9 @@ template <class Config, int columns> struct WarpStore {
         unsigned words[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          words[i] = finished(to.epilogue, ahead.x[j + i / 2][i % 2], &sums[step / steps][(first / 8 + j) * 4 + i * 2],
-                              batch, m + i % 2 * 8, n + (j + i / 2) * 8);
+          words[i] =
+              finished(ofRow(to.epilogue, step / steps, i % 2), ahead.x[j + i / 2][i % 2],
+                       &sums[step / steps][(first / 8 + j) * 4 + i * 2], batch, m + i % 2 * 8, n + (j + i / 2) * 8);
         storeMatrices(buffer + offset(lane % 16, j + lane / 16), words[0], words[1], words[2], words[3]);
       }
       if (step + 1 < blocks * steps)

@@ -47,6 +47,16 @@ template <int blocks, int sumCount> __device__ __forceinline__ void settle(float
       asm volatile("" : "+f"(sums[i][j])::"memory");
 }
 
+/// Zeroes the sums here and now.
+template <int blocks, int sumCount> __device__ __forceinline__ void clear(float (&sums)[blocks][sumCount]) {
+#pragma unroll
+  for (int i = 0; i < blocks; ++i)
+#pragma unroll
+    for (int j = 0; j < sumCount; ++j)
+      sums[i][j] = 0;
+  settle(sums);
+}
+
 /// Brings part `part` of `parts` of the tile of `extent` rows from `first` on, at `k` of batch `z`, to the
 /// tile at `to` in this block, or in all `blocks` when there are several parts.
 template <class Operand, int extent, int parts>
