@@ -1,4 +1,5 @@
 // cuda.gemv: products of a few rows, whose weights stream once through registers.
+#include "codegen/cuda/ComputedRows.h"
 #include "codegen/cuda/Matmul.h"
 #include "codegen/cuda/Templates.h"
 
@@ -26,7 +27,10 @@ int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
 
 int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   int64_t threads = config["warps"] * 32, registers = (registersOf(problem, config) + 7) / 8 * 8;
-  return std::min(target.registersPerSm / (registers * threads), target.threadsPerSm / threads);
+  int64_t blocks = std::min(target.registersPerSm / (registers * threads), target.threadsPerSm / threads);
+  if (problem.reducesRows)
+    blocks = std::min(blocks, target.sharedBytesPerBlock / (ComputedRows::bytes(problem) + 1024));
+  return blocks;
 }
 
 /// Modelled microseconds: HBM at the depth of the loads in flight, or what the lanes issue for each weight.
@@ -50,12 +54,17 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
       static_cast<double>(problem.N * problem.count() * problem.batches) * static_cast<double>(problem.K);
   const auto rows = static_cast<double>(problem.M), outputs = static_cast<double>(columns);
   const double issue = issueUs(weights * (12 + 2.3 * rows + 0.67 * rows / outputs), target);
-  return target.launchUs + 0.6 + std::max(memory, issue);
+  // Rows that are computed first come with a latency of L2 and of each barrier; weights flow meanwhile, but no more
+  // than are in flight.
+  const double rowsUs = problem.reducesRows ? rows * (0.2 + 0.3 * ComputedRows(problem).reductionCount()) : 0;
+  return target.launchUs + 0.6 + rowsUs + std::max(memory, issue);
 }
 
 /// Why the operand cannot be read 16 bytes at a time along K, or "".
 std::string whyNotStreamed(const MatmulProblem &problem, unsigned side, unsigned product) {
   const std::string name = side == 0 ? "the left operand" : "the right operand";
+  if (side == 0 && problem.reducesRows)
+    return ComputedRows(problem).refusal();
   MatrixOperand operand = MatrixOperand::of(problem, side, product);
   if (!operand.refusal.empty())
     return operand.refusal;
@@ -63,6 +72,16 @@ std::string whyNotStreamed(const MatmulProblem &problem, unsigned side, unsigned
   if (!operand.contiguousK || operand.vector < width || problem.K % width != 0)
     return name + " is not read in aligned pieces of 16 bytes along K";
   return "";
+}
+
+/// Writes how the left operand is read; returns its value.
+std::string writeLeft(MatmulPrinter &printer, const MatmulProblem &problem, int64_t threads) {
+  const std::string type = storedType(problem.elementType(problem.reducesRows ? 1 : 0)).str();
+  if (problem.reducesRows)
+    return "ComputedRows<Config, Left, " + type + ">{" + ComputedRows(problem).write(printer, "Left", threads) + "}";
+  const MatrixOperand operand = MatrixOperand::of(problem, 0);
+  printer.writeOperand(operand, "A", "m");
+  return "StoredRows<A, " + type + ">{in" + std::to_string(operand.input) + "}";
 }
 
 class GemvTemplate : public KernelTemplate {
@@ -80,7 +99,7 @@ ir::FusionDecision GemvTemplate::match(const Region &region, const ir::Target &)
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
   if (!problem)
     return ir::FusionDecision::no(noProduct);
-  if (problem->reducesRows)
+  if (problem->reducesRows && !ComputedRows::isIn(*problem))
     return ir::FusionDecision::no(holdsTiles);
   if (problem->M > mostRows)
     return ir::FusionDecision::no("has " + std::to_string(problem->M) + " rows, at most " + std::to_string(mostRows) +
@@ -91,7 +110,7 @@ ir::FusionDecision GemvTemplate::match(const Region &region, const ir::Target &)
     for (unsigned side : {0, 1})
       if (std::string refusal = whyNotStreamed(*problem, side, product); !refusal.empty())
         return ir::FusionDecision::no(refusal);
-  DType left = problem->elementType(0), right = problem->elementType(1);
+  DType right = problem->elementType(1), left = problem->reducesRows ? right : problem->elementType(0);
   if ((left != right && !(isFloat8(left) && isFloat8(right))) || !problem->isRightType(right))
     return ir::FusionDecision::no("multiplies two types");
   return printable(region);
@@ -115,7 +134,6 @@ std::vector<TileConfig> GemvTemplate::candidates(const Region &region, const ir:
 
 Result<KernelPlan> GemvTemplate::emit(const Region &region, const TileConfig &config, const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
-  MatrixOperand a = MatrixOperand::of(problem, 0);
   // What all matrix templates print: a tile of this shape, not split over launches.
   TileConfig frame = config.with("m", problem.M)
                          .with("n", groupsOf(config) * config["outputs"])
@@ -128,13 +146,12 @@ Result<KernelPlan> GemvTemplate::emit(const Region &region, const TileConfig &co
   printer.writeConfig(threads, {"static constexpr int outputs = " + std::to_string(config["outputs"]) +
                                 ", split = " + std::to_string(config["split"]) +
                                 ", unroll = " + std::to_string(config["unroll"]) + ";"});
-  printer.writeOperand(a, "A", "m");
+  const std::string left = writeLeft(printer, problem, threads);
   const std::string right = printer.writeRightOperands("Weights", "TwoWeights");
   printer.writeEpilogue();
-  printer.writeEntries([&](const std::string &epilogue) {
-    return "gemv<Config, A>(in" + std::to_string(a.input) + ", " + right + ", " + epilogue + ");";
-  });
-  KernelPlan plan = printer.plan(threads, 0);
+  printer.writeEntries(
+      [&](const std::string &epilogue) { return "gemv<Config>(" + left + ", " + right + ", " + epilogue + ");"; });
+  KernelPlan plan = printer.plan(threads, problem.reducesRows ? ComputedRows::bytes(problem) : 0);
   plan.launches.front().grid = {static_cast<uint32_t>(ceilDiv(problem.N, groupsOf(config) * config["outputs"])),
                                 static_cast<uint32_t>(problem.batches), 1};
   return plan;

@@ -78,10 +78,10 @@ public:
     return ir::FusionDecision::no(reasons);
   }
 
-  /// Where the target has wgmma and the types are its own, why the product does not run on it.
+  /// Where the target has wgmma, the types are its own and the rows not few, why the product does not run on it.
   std::string remark(const Region &region, const ir::Target &target) const override {
     bool isForWgmma = isFloat(region.mathType) && (region.mathType != DType::F32 || region.tf32);
-    if (target.capability != 90 || !isForWgmma)
+    if (target.capability != 90 || !isForWgmma || gemvTemplate().match(region, target))
       return "";
     ir::FusionDecision decision = matmulSm90Template().match(region, target);
     return decision ? "" : "not on wgmma: " + decision.reason();

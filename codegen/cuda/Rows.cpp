@@ -2,7 +2,7 @@
 // stage of reductions (softmax: maximum, sum, result).
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/Kernel.h"
-#include "codegen/cuda/RowPasses.h"
+#include "codegen/cuda/RowPrinter.h"
 #include "codegen/cuda/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -18,7 +18,6 @@ using ir::ScalarNode;
 
 constexpr double chunkOverhead = 12;          ///< Instructions for the addresses of a chunk.
 constexpr int64_t mostChunksInRegisters = 16; ///< Unrolled passes grow with them.
-constexpr int64_t chunksInFlight = 4;
 constexpr int64_t leastClusterColumns = 8192; ///< Shorter rows fit one block's registers.
 constexpr size_t mostCandidates = 48;
 
@@ -38,7 +37,8 @@ struct RowResources {
     RowLoads loads(graph, passes, chunk, storage);
     double inFlight = 0;
     for (const std::vector<Scalar> &own : loads.own)
-      inFlight = std::max(inFlight, static_cast<double>(own.size() * vector * std::min(chunks, chunksInFlight)));
+      inFlight =
+          std::max(inFlight, static_cast<double>(own.size() * vector * std::min(chunks, RowPrinter::chunksInFlight)));
     double accumulators = 0;
     for (const std::vector<Scalar> &reductions : passes.reductions)
       accumulators = std::max(accumulators, static_cast<double>(reductions.size() * vector));
@@ -71,12 +71,9 @@ class RowKernel {
 public:
   RowKernel(const Region &region, const TileConfig &config, const ir::Target &target)
       : region(region), config(config), target(target), graph(linearised(region.graph, 1)), passes(graph),
-        columnDim(graph.graph.domain.reductionDim), chunk(graph, columnDim, config["vector"]),
-        loads(graph, passes, chunk, storageOf(config)) {
-    columns = graph.extents().back();
-    rowCount = graph.graph.domain.points() / columns;
-    for (unsigned dim = 0; dim < graph.extents().size(); ++dim)
-      names.push_back("d" + std::to_string(dim));
+        columnDim(graph.graph.domain.reductionDim), names(dimNames(graph)),
+        row(graph, passes, storageOf(config), config["vector"], "Config", names, writer) {
+    rowCount = graph.graph.domain.points() / graph.extents().back();
   }
 
   KernelPlan plan() {
@@ -93,11 +90,17 @@ public:
   }
 
 private:
-  int64_t chunksPerThread() const { return ceilDiv(columns, config["cluster"] * config["threads"] * config["vector"]); }
+  static llvm::SmallVector<std::string> dimNames(const LinearGraph &graph) {
+    llvm::SmallVector<std::string> names;
+    for (unsigned dim = 0; dim < graph.extents().size(); ++dim)
+      names.push_back("d" + std::to_string(dim));
+    return names;
+  }
 
   std::string source() {
     writeHead(writer, region, config, target, config["cluster"] > 1 ? "cluster.cuh" : "rows.cuh");
-    writeConfig();
+    writer.line("using Index = " + indexType(graph) + ";");
+    row.writeConfig(config["threads"], config["rows"], config["cluster"], rowCount);
     openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(graph));
     ValuePrinter scope(graph, writer, names);
     bool isStream = storageOf(config) == RowStorage::Stream;
@@ -105,13 +108,17 @@ private:
     if (isStream)
       openStream(scope);
     splitRow("row.index");
-    if (!loads.kept.empty() && !isStream)
-      writeCache(scope);
+    if (!isStream)
+      row.writeCache(scope);
     for (size_t pass = 0; pass < passes.reductions.size(); ++pass)
-      writeReductions(scope, pass);
+      row.writeReductions(scope, pass);
     writeRowOutputs(scope);
     if (!passes.elementOutputs.empty())
-      writeElementOutputs(scope);
+      row.writeElements(scope, [&](const ValuePrinter &inner) {
+        writer.line("if (!row.valid) return;");
+        for (unsigned i : passes.elementOutputs)
+          row.chunks().store(inner, i);
+      });
     if (isStream)
       writer.close();
     if (config["cluster"] > 1)
@@ -120,153 +127,24 @@ private:
     return writer.take();
   }
 
-  void writeConfig() {
-    bool inRegisters = storageOf(config) == RowStorage::Registers;
-    writer.line("using Index = " + indexType(graph) + ";");
-    writer.open("struct Config");
-    writer.line("using Index = ::Index;");
-    writer.line("static constexpr int threads = " + llvm::Twine(config["threads"]) +
-                ", rows = " + llvm::Twine(config["rows"]) + ", vector = " + llvm::Twine(config["vector"]) +
-                "; // Threads of a row, rows of a block, columns of a chunk.");
-    writer.line("static constexpr int cluster = " + llvm::Twine(config["cluster"]) + "; // Blocks of a row.");
-    writer.line("static constexpr int unroll = " + llvm::Twine(std::min(chunksPerThread(), chunksInFlight)) +
-                "; // Chunks in flight.");
-    writer.line(llvm::Twine("static constexpr bool unrollAll = ") + (inRegisters ? "true" : "false") +
-                ", stream = " + (storageOf(config) == RowStorage::Stream ? "true;" : "false;"));
-    writer.line("static constexpr Index rowCount = " + llvm::Twine(rowCount) + ", columns = " + llvm::Twine(columns) +
-                ";");
-    writer.close(";");
-    writer.line();
-  }
-
-  std::string columnName() const { return names[columnDim]; }
-
-  void writeLanes() {
-    if (chunk.isPartial())
-      writer.line("const int lanes = row.lanes(" + columnName() + ");");
-  }
-
   void splitRow(llvm::StringRef index) {
     if (columnDim > 0)
       writer.line(splitText(index, graph.extents().drop_back(), llvm::ArrayRef(names).drop_back()));
   }
 
-  /// Ends `struct Operands`, whose size the launch's shared memory rests on.
-  void declareKept() {
-    chunk.declare(writer, loads.kept);
-    writer.close(";");
-    writer.line("static_assert(sizeof(Operands) == " + llvm::Twine(chunk.bytesOf(loads.kept)) + ");");
-  }
-
   /// Opens the loop over the rows, with the current one in `cache`.
   void openStream(const ValuePrinter &scope) {
     writer.open("struct Operands");
-    declareKept();
-    writer.open("auto load = [&](Operands &x, Index index, Index " + columnName() + ")");
+    row.declareKept();
+    writer.open("auto load = [&](Operands &x, Index index, Index " + row.columnName() + ")");
     splitRow("index");
-    chunk.startCopies(scope, loads.kept, "x.");
+    row.chunks().startCopies(scope, row.kept(), "x.");
     writer.close(";");
     writer.line("RowStream<Config, Operands> cache;");
     writer.line("cache.start(row, row.index, load);");
     writer.line("#pragma unroll 1");
     writer.open("for (; row.valid; row.advance())");
     writer.line("cache.turn(row, load);");
-  }
-
-  void writeCache(const ValuePrinter &scope) {
-    writer.line();
-    writer.open("struct Operands");
-    declareKept();
-    writer.line((storageOf(config) == RowStorage::Shared ? "SharedCache" : "RegisterCache") +
-                llvm::Twine("<Config, Operands> cache;"));
-    writer.open("row.fill(cache, [&](Operands &x, Index " + columnName() + ")");
-    writeLanes();
-    chunk.load(scope, loads.kept, "x.");
-    writer.close(");");
-  }
-
-  /// Whether elements are divided by `value`: once inverted, that is one multiplication for each.
-  bool dividesElements(Scalar value) const {
-    for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
-      if (node.kind == ScalarNode::Kind::Apply && node.function == "div" && node.type == DType::F32 &&
-          node.operands[1] == value && graph.dependsOn({static_cast<int>(id)}, columnDim))
-        return true;
-    return false;
-  }
-
-  /// One pass over the row; `body` prints what happens to each column.
-  void writePass(ValuePrinter &scope, size_t pass, llvm::function_ref<void(ValuePrinter &)> body,
-                 llvm::function_ref<void(const ValuePrinter &)> after) {
-    for (Scalar value : rowValues(graph, passes.roots(graph, pass))) {
-      std::string name = scope.value(value);
-      if (!dividesElements(value))
-        continue;
-      std::string reciprocal = "r" + std::to_string(value.id);
-      writer.line("const float " + reciprocal + " = reciprocal(" + name + ");");
-      scope.defineReciprocal(value, reciprocal);
-    }
-    std::string operands = "Pass" + std::to_string(pass);
-    if (loads.own[pass].empty()) {
-      writer.open("row.forEach([&](int i, Index " + columnName() + ")");
-    } else {
-      writer.open("struct " + operands);
-      chunk.declare(writer, loads.own[pass]);
-      writer.close(";");
-      writer.open("auto load" + operands + " = [&](" + operands + " &w, Index " + columnName() + ")");
-      writeLanes();
-      chunk.load(scope, loads.own[pass], "w.");
-      writer.close(";");
-      writer.open("row.forEach<" + operands + ">(load" + operands + ", [&](const " + operands + " &w, int i, Index " +
-                  columnName() + ")");
-    }
-    writeLanes();
-    if (!loads.kept.empty())
-      writer.line("const Operands x = cache[i];"); // Whole: element by element, shared memory has conflicts.
-    auto prefixOf = [this](Scalar load) { return llvm::is_contained(loads.kept, load) ? "x." : "w."; };
-    ValuePrinter inner = scope;
-    chunk.lanes(inner, prefixOf, body);
-    after(inner);
-    writer.close(");");
-  }
-
-  void writeReductions(ValuePrinter &scope, size_t pass) {
-    writer.line();
-    for (Scalar reduction : passes.reductions[pass])
-      writer.line("Partial<" + operationName(graph[reduction].function) + ", " + valueType(graph[reduction].type) +
-                  ", " + llvm::Twine(config["vector"]) + "> a" + llvm::Twine(reduction.id) + ";");
-    auto accumulate = [&](ValuePrinter &lane) {
-      for (Scalar reduction : passes.reductions[pass]) {
-        std::string value = lane.value(graph[reduction].operands[0]);
-        writer.line((chunk.isPartial() ? "if (j < lanes) a" : "a") + llvm::Twine(reduction.id) + ".add(j, " + value +
-                    ");");
-      }
-    };
-    writePass(scope, pass, accumulate, [](const ValuePrinter &) {});
-    for (Scalar reduction : passes.reductions[pass]) {
-      std::string number = std::to_string(reduction.id);
-      writer.line("const " + valueType(graph[reduction].type) + " v" + number + " = row.reduce<" + number + ">(a" +
-                  number + "); // reduce " + graph[reduction].function);
-      scope.define(reduction, "v" + number);
-    }
-  }
-
-  void writeElementOutputs(ValuePrinter &scope) {
-    writer.line();
-    auto compute = [&](ValuePrinter &lane) {
-      for (unsigned i : passes.elementOutputs) {
-        std::string value = lane.value(graph.graph.outputs[i].value);
-        writer.line("y" + llvm::Twine(i) + "[j] = " + value + ";");
-      }
-    };
-    auto store = [&](const ValuePrinter &inner) {
-      writer.line("if (!row.valid) return;");
-      for (unsigned i : passes.elementOutputs)
-        chunk.store(inner, i);
-    };
-    for (unsigned i : passes.elementOutputs)
-      writer.line("Vector<" + valueType(graph[graph.graph.outputs[i].value].type) + ", " +
-                  llvm::Twine(config["vector"]) + "> y" + llvm::Twine(i) + ";");
-    writePass(scope, passes.reductions.size(), compute, store);
   }
 
   void writeRowOutputs(ValuePrinter &scope) {
@@ -286,11 +164,10 @@ private:
   LinearGraph graph;
   RowPasses passes;
   unsigned columnDim;
-  ChunkPrinter chunk;
-  RowLoads loads;
-  int64_t columns = 0, rowCount = 0;
   llvm::SmallVector<std::string> names;
   SourceWriter writer;
+  RowPrinter row;
+  int64_t rowCount = 0;
 };
 
 class RowsTemplate : public KernelTemplate {
@@ -353,7 +230,7 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
       storageOf(config) == RowStorage::Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
   double bytesRead = region.bytesRead * waste * (1 + rereads);
   bool isWhole = storageOf(config) == RowStorage::Registers || storageOf(config) == RowStorage::Stream;
-  double chunksAtOnce = isWhole ? chunks : std::min(chunks, static_cast<double>(chunksInFlight));
+  double chunksAtOnce = isWhole ? chunks : std::min(chunks, static_cast<double>(RowPrinter::chunksInFlight));
   double inFlight = resident * rows * threads * chunksAtOnce * vector * rowBytes / columns;
 
   // A stage ends in a barrier and two rounds through shared memory, which other blocks hide; a cluster's in one more.

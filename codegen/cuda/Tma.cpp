@@ -182,6 +182,8 @@ ir::FusionDecision takenByWgmma(const Region &region, const ir::Target &target) 
     return ir::FusionDecision::no(noProduct);
   if (target.capability != 90)
     return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
+  if (MatrixOperand left = MatrixOperand::of(*problem, 0); !left.refusal.empty())
+    return ir::FusionDecision::no(left.refusal);
   DType left = problem->elementType(0), right = problem->elementType(1);
   bool areHalf = left == right && (left == DType::F16 || left == DType::BF16);
   bool areFloat8 = isFloat8(left) && isFloat8(right), areTf32 = problem->tf32 && left == right && left == DType::F32;

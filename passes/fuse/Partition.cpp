@@ -399,10 +399,12 @@ std::string Partition::whyApart(Vertex producer, Vertex consumer) {
   if (closed.size() > largestClosure)
     return "other kernels lie between them: as one they would form a cycle";
   const RegionCost &together = costs.of(opsOf(closed));
-  if (!together.decision && hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::RowReduction))
-    return "the consumer needs whole rows, a product's kernel holds tiles of them";
   if (together.decision)
     return "estimated slower as one kernel";
+  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::RowReduction))
+    return "the consumer needs whole rows, a product's kernel holds tiles of them";
+  if (hasKind(above, OpKind::RowReduction) && hasKind(below, OpKind::Contraction))
+    return operandsComputedBefore;
   if (closed.size() > 2)
     return "as one they would form a cycle with " + nameOf(mainOp(graph->opsOf(closed[1])));
   return together.decision.reason();

@@ -25,12 +25,25 @@ bool isComputedInside(Value value) {
   return (!moves && !isGenerated(value)) || llvm::any_of(op->getOperands(), isComputedInside);
 }
 
+/// Whether the region reduces rows on the way to `value`.
+bool isOfReducedRows(Value value) {
+  auto op = value.getDefiningOp<FusableOpInterface>();
+  if (!op || op.getOpKind() == OpKind::Contraction)
+    return false;
+  return op.getOpKind() == OpKind::RowReduction || llvm::any_of(op->getOperands(), isOfReducedRows);
+}
+
 /// A product reads an element of its operands once for every tile of its result; estimates count none of
-/// the work to compute it again each time.
+/// the work to compute it again each time, but for rows of the left operand that are reduced (a norm): those are
+/// computed whole in each block by a template that says what it costs, or not at all.
 bool computesOperands(Block &body) {
   return llvm::any_of(body.without_terminator(), [](Operation &op) {
     auto fusable = dyn_cast<FusableOpInterface>(op);
-    return fusable && fusable.getOpKind() == OpKind::Contraction && llvm::any_of(op.getOperands(), isComputedInside);
+    return fusable && fusable.getOpKind() == OpKind::Contraction &&
+           llvm::any_of(op.getOpOperands(), [](OpOperand &operand) {
+             return isComputedInside(operand.get()) &&
+                    (operand.getOperandNumber() != 0 || !isOfReducedRows(operand.get()));
+           });
   });
 }
 
@@ -38,7 +51,7 @@ FusionDecision decide(Block &body, const CostModel &model) {
   if (readsUpdatedState(body))
     return FusionDecision::no("one reads the value of a state that the other overwrites");
   if (computesOperands(body))
-    return FusionDecision::no("a product reads its operands many times, so they are computed before");
+    return FusionDecision::no(operandsComputedBefore);
   return model.accepts(body);
 }
 

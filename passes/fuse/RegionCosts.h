@@ -10,6 +10,10 @@
 
 namespace kfuse::passes {
 
+/// Why what a product multiplies is mostly another kernel's.
+inline constexpr const char *operandsComputedBefore =
+    "a product reads its operands many times, so they are computed before";
+
 /// Whether a group may be one kernel, and its cost: infinite where it may not.
 struct RegionCost {
   ir::FusionDecision decision;

@@ -724,6 +724,32 @@ std::vector<TemplateCase> fewRowCases(const std::string &type) {
           matmul(4, 520, 264, false, true, type), matmul(2, 4096, 1024, false, true, type)};
 }
 
+std::vector<TemplateCase> normedRowCases(const std::string &type) {
+  // Rows that are kept in registers between passes, and longer ones; one product, two, and a residual.
+  std::string x = tensor("1x1000", type), long3 = tensor("3x4104", type), v = tensor("4104", type);
+  std::string w = tensor("520x1000", type), w3 = tensor("33x4104", type), y = tensor("1x520", type),
+              y3 = tensor("3x33", type), square = tensor("264x264", type), x4 = tensor("4x264", type);
+  return {
+      {"rms_norm_matmul_1x520x1000_" + type, function({x, w}, y,
+                                                      "%0 = kfuse.rms_norm %a {epsilon = 1.0e-5 : f32} : (" + x +
+                                                          ") -> " + x + "\n%r = kfuse.matmul %0, %b {transpose_b} : (" +
+                                                          x + ", " + w + ") -> " + y + "\nreturn %r : " + y)},
+      {"add_layer_norm_gated_3x33x4104_" + type,
+       function({long3, long3, v, v, w3, w3}, y3,
+                "%0 = kfuse.add %a, %b : (" + long3 + ", " + long3 + ") -> " + long3 +
+                    "\n%1 = \"kfuse.layer_norm\"(%0, %c, %d) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = "
+                    "array<i32: 1, 1, 1>}> : (" +
+                    long3 + ", " + v + ", " + v + ") -> " + long3 + "\n%2 = kfuse.matmul %1, %e {transpose_b} : (" +
+                    long3 + ", " + w3 + ") -> " + y3 + "\n%3 = kfuse.matmul %1, %f {transpose_b} : (" + long3 + ", " +
+                    w3 + ") -> " + y3 + "\n%4 = kfuse.silu %2 : (" + y3 + ") -> " + y3 + "\n%r = kfuse.mul %4, %3 : (" +
+                    y3 + ", " + y3 + ") -> " + y3 + "\nreturn %r : " + y3)},
+      {"rms_norm_matmul_residual_4x264x264_" + type,
+       function({x4, square}, x4,
+                "%0 = kfuse.rms_norm %a {epsilon = 1.0e-5 : f32} : (" + x4 + ") -> " + x4 +
+                    "\n%1 = kfuse.matmul %0, %b {transpose_b} : (" + x4 + ", " + square + ") -> " + x4 +
+                    "\n%r = kfuse.add %1, %a : (" + x4 + ", " + x4 + ") -> " + x4 + "\nreturn %r : " + x4)}};
+}
+
 std::vector<TemplateCase> computedOperandCases() {
   return {{"silu_mul_into_matmul", R"(
 func.func @f(%a: tensor<19x50xf32>, %b: tensor<19x50xf32>, %c: tensor<50x30xf32>) -> tensor<19x30xf32> {

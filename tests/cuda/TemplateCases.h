@@ -79,6 +79,8 @@ std::vector<TemplateCase> pairwiseProducts(int m, int n, int k);
 std::vector<TemplateCase> rowProductCases(const std::string &type);
 /// The same with many tiles for each cluster.
 std::vector<TemplateCase> largeRowProductCases(const std::string &type);
+/// Products of at most four rows of a norm.
+std::vector<TemplateCase> normedRowCases(const std::string &type);
 /// Products whose operands are computed in the region.
 std::vector<TemplateCase> computedOperandCases();
 

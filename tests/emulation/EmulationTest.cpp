@@ -93,6 +93,11 @@ TEST_CASE("Emulated cuda.matmul_simt: right in f32 and with computed operands") 
   checkAll(computedOperandCases(), codegen::cuda::matmulSimtTemplate(), 2);
 }
 
+TEST_CASE("Emulated cuda.gemv: right for norms of few rows") {
+  for (const char *type : {"bf16", "f16", "f32"})
+    checkAll(normedRowCases(type), codegen::cuda::gemvTemplate(), 3);
+}
+
 TEST_CASE("Emulated cuda.gemv: right in every type for few rows") {
   for (const char *type : {"bf16", "f16", "f32"})
     checkAll({fewRowCases(type)[0], fewRowCases(type)[1]}, codegen::cuda::gemvTemplate(), 3);

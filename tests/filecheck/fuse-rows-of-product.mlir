@@ -49,3 +49,27 @@ func.func @norms_around(%x: tensor<16384x512xbf16>, %w: tensor<512x512xbf16>) ->
   %2 = kfuse.rms_norm %1 {epsilon = 1.0e-5 : f32} : (tensor<16384x512xbf16>) -> tensor<16384x512xbf16>
   return %2 : tensor<16384x512xbf16>
 }
+
+// -----
+
+// A norm joins a product of few rows, each block of which computes it, but not one of many.
+// CHECK-LABEL: @norm_of_one_row
+// HOPPER: kfuse.fused
+// HOPPER: kfuse.rms_norm
+// HOPPER: kfuse.matmul
+// HOPPER-NOT: kfuse.fused
+func.func @norm_of_one_row(%x: tensor<1x4096xbf16>, %w: tensor<6144x4096xbf16>) -> tensor<1x6144xbf16> {
+  %0 = kfuse.rms_norm %x {epsilon = 1.0e-5 : f32} : (tensor<1x4096xbf16>) -> tensor<1x4096xbf16>
+  %1 = kfuse.matmul %0, %w {transpose_b} : (tensor<1x4096xbf16>, tensor<6144x4096xbf16>) -> tensor<1x6144xbf16>
+  return %1 : tensor<1x6144xbf16>
+}
+
+// -----
+
+// CHECK-LABEL: @norm_of_many_rows
+// CHECK-SAME: ["rms_norm", "matmul", "a product reads its operands many times, so they are computed before"]
+func.func @norm_of_many_rows(%x: tensor<64x4096xbf16>, %w: tensor<6144x4096xbf16>) -> tensor<64x6144xbf16> {
+  %0 = kfuse.rms_norm %x {epsilon = 1.0e-5 : f32} : (tensor<64x4096xbf16>) -> tensor<64x4096xbf16>
+  %1 = kfuse.matmul %0, %w {transpose_b} : (tensor<64x4096xbf16>, tensor<6144x4096xbf16>) -> tensor<64x6144xbf16>
+  return %1 : tensor<64x6144xbf16>
+}

@@ -278,7 +278,7 @@ TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
     compileAll(everySchedule(codegen::cuda::matmulSm90SplitTemplate(), given), **compiler);
 }
 
-TEST_CASE("Compile: every schedule of products that reduce whole rows, without spills") {
+TEST_CASE("Compile: every schedule of products that reduce rows before or after, without spills") {
   auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
   if (!compiler) {
     MESSAGE("skipped: " << compiler.error().message);
@@ -286,6 +286,8 @@ TEST_CASE("Compile: every schedule of products that reduce whole rows, without s
   }
   for (const TemplateCase &given : wholeRowCases())
     compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), **compiler);
+  for (const TemplateCase &given : normedRowCases("bf16"))
+    compileAll(everySchedule(codegen::cuda::gemvTemplate(), given), **compiler);
 }
 
 TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every way, without spills") {

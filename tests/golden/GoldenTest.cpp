@@ -49,13 +49,15 @@ std::vector<Golden> goldens() {
       {"heads_out_bf16", matmulSm90SplitTemplate(),
        "blocks_k=1,groups_k=1,k=64,m=32,n=64,raster=1,split_k=1,stages=4,swap=1"},
       {"matmul_3x33x4104_tb_bf16", gemvTemplate(), "outputs=2,split=4,unroll=2,warps=8"},
+      {"rms_norm_matmul_1x520x1000_bf16", gemvTemplate(), "outputs=1,split=4,unroll=2,warps=8"},
       {"silu_mul_into_matmul", matmulSimtTemplate(), "k=16,m=64,n=64,raster=1,split_k=1,thread_m=4,thread_n=4"},
   };
 }
 
 TemplateCase caseNamed(const std::string &name) {
-  for (const auto &cases : {pointwiseCases(), transposeCases(), rowCases(), columnCases(), decodeCases(),
-                            matmulCases("bf16"), fewRowCases("bf16"), rowProductCases("bf16"), computedOperandCases()})
+  for (const auto &cases :
+       {pointwiseCases(), transposeCases(), rowCases(), columnCases(), decodeCases(), matmulCases("bf16"),
+        fewRowCases("bf16"), rowProductCases("bf16"), normedRowCases("bf16"), computedOperandCases()})
     for (const TemplateCase &candidate : cases)
       if (candidate.name == name)
         return candidate;

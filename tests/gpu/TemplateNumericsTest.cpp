@@ -242,5 +242,6 @@ TEST_CASE("cuda.gemv: right in every type for few rows") {
   for (const char *type : {"bf16", "f16", "f32"}) {
     checkAll(matmulCases(type), codegen::cuda::gemvTemplate(), 8, true);
     checkAll(fewRowCases(type), codegen::cuda::gemvTemplate(), 8);
+    checkAll(normedRowCases(type), codegen::cuda::gemvTemplate(), 8);
   }
 }

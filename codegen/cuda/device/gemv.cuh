@@ -6,8 +6,35 @@
 #pragma once
 
 #include <kfuse/epilogue.cuh>
+#include <kfuse/rows.cuh>
 
 namespace kfuse {
+
+/// The left operand's rows: where they lie in memory (A) ...
+template <class A, class T> struct StoredRows {
+  using Element = T;
+  const T *memory;
+  template <class Index> __device__ __forceinline__ void prepare(Index) const {}
+  template <class Index> __device__ __forceinline__ const T *row(Index batch, int m) const {
+    return memory + (A::outer(batch, m) + A::inner(batch, 0));
+  }
+};
+/// ... or how they are computed, whole and rounded, to shared memory: by every block, while its first weights are on
+/// their way.
+template <class Config, class Compute, class T> struct ComputedRows {
+  using Element = T;
+  Compute compute;
+  template <class Index> __device__ __forceinline__ void prepare(Index batch) const {
+#pragma unroll 1
+    for (int m = 0; m < Config::M; ++m) {
+      compute.row(reinterpret_cast<T *>(dynamicShared()) + m * Config::K, batch, Index(m));
+      __syncthreads(); // Also before the next row's totals.
+    }
+  }
+  template <class Index> __device__ __forceinline__ const T *row(Index, int m) const {
+    return reinterpret_cast<const T *>(dynamicShared()) + m * Config::K;
+  }
+};
 
 /// The right operand: where its elements lie (B), and its memory ...
 template <class B, class T> struct Weights {
@@ -31,9 +58,10 @@ template <class First, class Second, class T> struct TwoWeights {
   }
 };
 
-template <class Config, class A, class T, class B, class Epilogue>
-__device__ __forceinline__ void gemv(const T *a, const B &b, const Epilogue &epilogue) {
+template <class Config, class A, class B, class Epilogue>
+__device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epilogue) {
   using Index = typename Config::Index;
+  using T = typename A::Element;
   using W = typename B::Element;
   static_assert(sizeof(T) == sizeof(W));
   constexpr int ofProduct = Config::outputs, outputs = ofProduct * B::products;
@@ -54,7 +82,7 @@ __device__ __forceinline__ void gemv(const T *a, const B &b, const Epilogue &epi
   }
 #pragma unroll
   for (int m = 0; m < M; ++m)
-    inputs[m] = a + A::outer(batch, m) + A::inner(batch, 0);
+    inputs[m] = a.row(batch, m);
 
   // Sixteen bytes stay words until they are used: 16-bit registers would be packed and unpacked again.
   constexpr int words = 4, perWord = 4 / sizeof(T);
@@ -73,6 +101,7 @@ __device__ __forceinline__ void gemv(const T *a, const B &b, const Epilogue &epi
     load(u, chunk + u * 32 * Config::split);
   if (B::isFixed)
     waitForPredecessor();
+  a.prepare(batch);
 
   float sums[M][outputs] = {};
 #pragma unroll 1
