@@ -15,9 +15,9 @@ namespace {
 
 /// A block of its own with the arguments of a body, and what computes one value inside or around the attention, to be
 /// scalarised.
-class Part {
+class Excerpt {
 public:
-  Part(Block &body, ir::AttentionOp attention)
+  Excerpt(Block &body, ir::AttentionOp attention)
       : attention(attention), builder(attention.getContext()),
         fused(builder.create<ir::FusedOp>(attention.getLoc(), TypeRange(), ValueRange())),
         part(fused->getBody().emplaceBlock()) {
@@ -95,10 +95,10 @@ Result<Region> makeAttentionRegion(Block &body) {
   ir::SoftmaxOp softmax = *softmaxes.begin();
 
   Region region;
-  Result<ir::ScalarGraph> scores = Part(body, attention).scalarise(softmax.getOperand());
+  Result<ir::ScalarGraph> scores = Excerpt(body, attention).scalarise(softmax.getOperand());
   if (!scores)
     return scores.error();
-  Part after(body, attention);
+  Excerpt after(body, attention);
   after.addInput(softmax.getResult());
   Result<ir::ScalarGraph> product = after.scalarise(attention.getBody().front().getTerminator()->getOperand(0));
   if (!product)
@@ -110,7 +110,7 @@ Result<Region> makeAttentionRegion(Block &body) {
       region.graph.outputs.push_back(product->outputs[0]);
       continue;
     }
-    Result<ir::ScalarGraph> graph = Part(body, attention).scalarise(update);
+    Result<ir::ScalarGraph> graph = Excerpt(body, attention).scalarise(update);
     if (!graph)
       return graph.error();
     region.graph.outputs.push_back(storedAsIs(yielded));

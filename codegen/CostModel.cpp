@@ -27,7 +27,7 @@ public:
 private:
   struct Answer {
     ir::FusionDecision decision;
-    ir::KernelCost cost{std::numeric_limits<double>::infinity(), 0};
+    ir::KernelCost cost{std::numeric_limits<double>::infinity()};
   };
 
   Answer answer(Block &body) const {
@@ -48,6 +48,7 @@ private:
       return {ir::FusionDecision::no(reasons)};
     Answer answer;
     answer.cost.bytes = region->bytesRead + region->bytesWritten;
+    answer.cost.parts = std::max(1, static_cast<int>(region->parts.size()));
     for (const TileConfig &config : chosen->candidates(*region, device))
       answer.cost.us = std::min(answer.cost.us, chosen->estimateUs(*region, config, device));
     if (answer.cost.us == std::numeric_limits<double>::infinity())

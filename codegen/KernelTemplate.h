@@ -26,13 +26,23 @@ struct Attention {
   std::vector<ir::ScalarGraph> updates;
 };
 
+struct Region;
+
+/// One of several regions that share a launch. Its inputs are those of the whole, under the same numbers.
+struct Part {
+  std::shared_ptr<const Region> region;
+  std::vector<unsigned> outputs; ///< Of each of its results: the number among those of the whole.
+};
+
 /// One fused region as code generation sees it.
 struct Region {
   std::string name; ///< Identifier for people and entry points: "matmul_add_gelu".
   std::string ops;  ///< "matmul + add + gelu".
   std::string text; ///< The kfuse.fused op's text, for the header comment of generated source.
   ir::ScalarGraph graph;
-  std::shared_ptr<const Attention> attention; ///< Where the region is one; `graph` then has no nodes.
+  // One or none of the two; `graph` then has inputs and outputs, but no nodes.
+  std::shared_ptr<const Attention> attention; ///< Where the region is one.
+  std::vector<Part> parts;                    ///< Where it is several that have nothing to do with each other.
   double flops = 0;                           ///< Lower bounds of the work.
   double bytesRead = 0;                       ///< Each input element that is needed, once.
   double bytesWritten = 0;
@@ -41,6 +51,8 @@ struct Region {
   /// Per input of the graph: no kernel of a run writes it before this one (a parameter or what is prepared from such,
   /// a state's old value, integers that come in), so that it may be read before the kernel's predecessor ends.
   std::vector<bool> isFixed;
+
+  bool isOneGraph() const { return !attention && parts.empty(); }
 };
 
 class KernelTemplate {

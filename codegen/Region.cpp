@@ -1,6 +1,7 @@
 #include "codegen/Region.h"
 
 #include "codegen/AttentionRegion.h"
+#include "codegen/PartedRegion.h"
 #include "ir/RegionScalars.h"
 #include "ir/dialect/Kfuse.h"
 
@@ -91,8 +92,6 @@ Result<void> describe(Region &region, Block &body) {
   return {};
 }
 
-namespace {
-
 Result<Region> makeScalarRegion(Block &body) {
   Result<ir::ScalarGraph> graph = ir::scalariseRegion(body);
   if (!graph)
@@ -115,10 +114,11 @@ Result<Region> makeScalarRegion(Block &body) {
   return region;
 }
 
-} // namespace
-
 Result<Region> makeRegion(Block &body) {
   Result<Region> region = body.getOps<ir::AttentionOp>().empty() ? makeScalarRegion(body) : makeAttentionRegion(body);
+  if (!region)
+    if (std::optional<Region> together = makePartedRegion(body))
+      region = std::move(*together);
   if (!region)
     return region.error();
   region->isFixed = fixedInputs(body);

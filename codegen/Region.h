@@ -10,6 +10,9 @@ namespace kfuse::codegen {
 /// The region of a kfuse.fused body; the reason when it has no scalar form.
 Result<Region> makeRegion(mlir::Block &body);
 
+/// The same of a body that has one scalar form, without what its kernel's key needs: text and fixed inputs.
+Result<Region> makeScalarRegion(mlir::Block &body);
+
 /// Elements of an input that a graph can touch at most: a slice or a gather reads less than all.
 double elementsRead(const ir::ScalarGraph &graph, unsigned input);
 

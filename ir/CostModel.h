@@ -12,6 +12,7 @@ namespace kfuse::ir {
 struct KernelCost {
   double us = 0;    ///< Modelled microseconds by its best config, launch included.
   double bytes = 0; ///< Read from and written to memory.
+  int parts = 1;    ///< Regions in it that have nothing to do with each other.
 };
 
 class CostModel {

@@ -75,8 +75,8 @@ public:
   std::string_view name() const override { return "cpu.pointwise"; }
 
   ir::FusionDecision match(const Region &region, const ir::Target &) const override {
-    if (region.attention)
-      return ir::FusionDecision::no("holds attention");
+    if (!region.isOneGraph())
+      return ir::FusionDecision::no("holds attention, or regions side by side");
     for (const ir::ScalarNode &node : region.graph.nodes)
       if (node.kind == Kind::Reduce || node.kind == Kind::Contract)
         return ir::FusionDecision::no("holds a reduction or a product");

@@ -25,7 +25,8 @@ ir::FusionDecision printable(const ir::ScalarGraph &graph) {
 }
 
 ir::FusionDecision printable(const Region &region) {
-  return region.attention ? ir::FusionDecision::no("holds attention") : printable(region.graph);
+  return region.isOneGraph() ? printable(region.graph)
+                             : ir::FusionDecision::no("holds attention, or regions side by side");
 }
 
 void writeHead(SourceWriter &writer, const Region &region, const TileConfig &config, const ir::Target &target,
@@ -115,12 +116,12 @@ std::vector<std::string> bufferMembers(const LinearGraph &graph, llvm::ArrayRef<
   return members;
 }
 
-std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads) {
+std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads, llvm::ArrayRef<unsigned> outputs) {
   llvm::SmallVector<std::string> names;
   for (unsigned input : inputsOf(graph, loads))
     names.push_back("in" + std::to_string(input));
   for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
-    names.push_back("out" + std::to_string(i));
+    names.push_back("out" + std::to_string(outputs.empty() ? i : outputs[i]));
   return llvm::join(names, ", ");
 }
 

@@ -20,9 +20,10 @@ std::string bufferParameters(const LinearGraph &graph);
 /// Inputs that `values` read, in order, symbols and operands included.
 std::vector<unsigned> inputsRead(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> values);
 /// The buffers among them that `loads` and the outputs touch, as members "const bf16 *in1;" and as
-/// their initialiser "in1, out0".
+/// their initialiser "in1, out0"; with `outputs`, output i is called by the i-th of these numbers.
 std::vector<std::string> bufferMembers(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loads);
-std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loads);
+std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loads,
+                        llvm::ArrayRef<unsigned> outputs = {});
 
 /// A plan of `region` without source and launches, and a launch that takes every buffer.
 KernelPlan planOf(const Region &region, const LinearGraph &graph, const ir::Target &target);

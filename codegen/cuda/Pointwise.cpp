@@ -1,9 +1,7 @@
 // cuda.pointwise: elementwise regions, one chunk of neighbouring points after the other.
-#include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/PointwiseText.h"
 #include "codegen/cuda/Templates.h"
-
-#include "llvm/ADT/STLExtras.h"
 
 namespace kfuse::codegen::cuda {
 namespace {
@@ -14,13 +12,6 @@ constexpr int64_t mostVectorBytes = 64; ///< Of one operand: four 16-byte access
 constexpr size_t mostCandidates = 54;
 constexpr double chunkOverhead = 16;      ///< Instructions for the addresses of a chunk.
 constexpr int64_t mostOperandBytes = 256; ///< In registers of a thread: 64 of them.
-
-std::vector<Scalar> valuesOf(const LinearGraph &graph) {
-  std::vector<Scalar> values;
-  for (const ir::ScalarOutput &output : graph.graph.outputs)
-    values.push_back(output.value);
-  return values;
-}
 
 /// Bytes that one point moves: its loads and stores.
 int64_t bytesPerPoint(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads) {
@@ -43,16 +34,12 @@ int64_t widestElement(const LinearGraph &graph) {
 class PointwiseKernel {
 public:
   PointwiseKernel(const Region &region, const TileConfig &config, const ir::Target &target)
-      : region(region), config(config), target(target), graph(linearised(region.graph, 0)),
-        inner(graph.extents().size() - 1), chunk(graph, inner, config["vector"]),
-        loads(chunk.loadsOf(valuesOf(graph))) {
-    chunks = graph.graph.domain.points() / graph.extents()[inner] * ceilDiv(graph.extents()[inner], config["vector"]);
-  }
+      : region(region), config(config), target(target), text(region, config, writer) {}
 
   KernelPlan plan() {
-    KernelPlan plan = planOf(region, graph, target);
+    KernelPlan plan = planOf(region, text.linear(), target);
     Launch launch = launchOf(plan, entryName(region), target);
-    int64_t blocks = ceilDiv(chunks, config["threads"] * config["unroll"]);
+    int64_t blocks = text.blocks();
     int64_t resident = target.multiprocessors * (target.threadsPerSm / config["threads"]);
     if (config["persistent"])
       blocks = std::min(blocks, resident);
@@ -66,85 +53,22 @@ public:
 private:
   std::string source() {
     writeHead(writer, region, config, target, "pointwise.cuh");
-    writer.line("using Index = " + indexType(graph) + ";");
-    writer.open("struct Config");
-    writer.line("using Index = ::Index;");
-    writer.line("static constexpr int threads = " + llvm::Twine(config["threads"]) +
-                ", unroll = " + llvm::Twine(config["unroll"]) + ";");
-    writer.line("static constexpr Index chunks = " + llvm::Twine(chunks) + "; // of " + llvm::Twine(config["vector"]) +
-                " points");
-    writer.close(";");
+    writer.line("using Index = " + indexType(text.linear()) + ";");
+    text.writeConfig();
     writer.line();
-    writeBody();
+    text.writeBody();
     writer.line();
-    openEntry(writer, "Config::threads", entryName(region), bufferParameters(graph));
-    writer.line("forEachChunk<Config>(Body{" + bufferNames(graph, loads) + "});");
+    openEntry(writer, "Config::threads", entryName(region), bufferParameters(text.linear()));
+    writer.line("forEachChunk<Config>(Body{" + text.bufferNames() + "});");
     writer.close();
     return writer.take();
-  }
-
-  void writeBody() {
-    writer.open("struct Body");
-    for (const std::string &member : bufferMembers(graph, loads))
-      writer.line(member);
-    writer.line();
-    writer.open("struct Operands");
-    chunk.declare(writer, loads);
-    writer.close(";");
-    writer.line();
-    writer.open("__device__ __forceinline__ void load(Operands &x, Index chunk) const");
-    chunk.load(atChunk(), loads, "x.");
-    writer.close();
-    writer.line();
-    writer.open("__device__ __forceinline__ void apply(const Operands &x, Index chunk) const");
-    writeApply();
-    writer.close();
-    writer.close(";");
-  }
-
-  void writeApply() {
-    ValuePrinter scope = atChunk();
-    for (auto [i, output] : llvm::enumerate(graph.graph.outputs))
-      writer.line("Vector<" + valueType(graph[output.value].type) + ", " + llvm::Twine(config["vector"]) + "> y" +
-                  llvm::Twine(i) + ";");
-    chunk.lanes(
-        scope, [](Scalar) { return "x."; },
-        [&](ValuePrinter &lane) {
-          for (auto [i, output] : llvm::enumerate(graph.graph.outputs)) {
-            std::string value = lane.value(output.value);
-            writer.line("y" + llvm::Twine(i) + "[j] = " + value + ";");
-          }
-        });
-    for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
-      chunk.store(scope, i);
-  }
-
-  /// The scope at the start of a chunk, where every dimension has its name.
-  ValuePrinter atChunk() {
-    llvm::SmallVector<std::string> names;
-    llvm::SmallVector<int64_t> counts(graph.extents());
-    for (unsigned dim = 0; dim < counts.size(); ++dim)
-      names.push_back("d" + std::to_string(dim));
-    counts[inner] = ceilDiv(counts[inner], config["vector"]);
-    std::string split = splitText("chunk", counts, names);
-    if (config["vector"] > 1) // The last one counts chunks.
-      split.insert(split.size() - 1, " * " + std::to_string(config["vector"]));
-    writer.line(split);
-    if (chunk.isPartial())
-      writer.line("const int lanes = static_cast<int>(minimum(Index(" + llvm::Twine(config["vector"]) + "), Index(" +
-                  llvm::Twine(graph.extents()[inner]) + ") - d" + llvm::Twine(inner) + "));");
-    return {graph, writer, names};
   }
 
   const Region &region;
   const TileConfig &config;
   const ir::Target &target;
-  LinearGraph graph;
-  unsigned inner;
-  ChunkPrinter chunk;
-  std::vector<Scalar> loads;
-  int64_t chunks = 0;
   SourceWriter writer;
+  PointwiseText text;
 };
 
 /// Modelled microseconds of one config.

@@ -19,5 +19,6 @@ const KernelTemplate &columnsTemplate();         ///< cuda.columns
 const KernelTemplate &rowsTemplate();            ///< cuda.rows
 const KernelTemplate &transposeTemplate();       ///< cuda.transpose
 const KernelTemplate &pointwiseTemplate();       ///< cuda.pointwise
+const KernelTemplate &sideBySideTemplate();      ///< cuda.side_by_side
 
 } // namespace kfuse::codegen::cuda

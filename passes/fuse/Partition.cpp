@@ -73,6 +73,7 @@ LogicalResult Partition::run() {
       break;
     mergeAll();
   }
+  mergeIndependent();
   return success();
 }
 
@@ -368,6 +369,29 @@ bool Partition::recut(Vertex upper, Vertex lower) {
   for (Vertex part : graph->split(graph->merge(closed), {cut.upper, cut.lower}))
     considerAround(part);
   return true;
+}
+
+/// Small kernels share a launch with an earlier one that they have nothing to do with: one of the last few, so that no
+/// value waits long for its reader, and time grows with the number of kernels.
+void Partition::mergeIndependent() {
+  constexpr size_t mostRecent = 4;
+  constexpr double mostLaunches = 4; // Larger ones, together, are worth their launches.
+  costs.allowSharing();
+  SmallVector<Vertex> recent;
+  for (Vertex group : graph->order()) {
+    bool isSmall = costOf(group).us < mostLaunches * costs.costModel().target().launchUs;
+    if (!isSmall || hasKind(graph->opsOf(group), OpKind::Contraction))
+      continue;
+    auto *taker = llvm::find_if(recent, [&](Vertex other) {
+      SmallVector<Vertex> closed = graph->closure({other, group});
+      return closed.size() == 2 && savedBy(closed) > worthUs;
+    });
+    if (taker != recent.end())
+      *taker = graph->merge(graph->closure({*taker, group}));
+    else
+      recent.insert(recent.begin(), group);
+    recent.resize(std::min(recent.size(), mostRecent));
+  }
 }
 
 //===- Reports -------------------------------------------------------------------------------===//

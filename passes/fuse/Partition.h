@@ -72,6 +72,7 @@ private:
   llvm::SmallVector<mlir::Operation *> coneOf(mlir::Operation *op) const;
   bool mayRecompute(mlir::Operation *op) const;
   void recompute(mlir::Operation *op);
+  void mergeIndependent();
   bool recut();
   bool recut(Vertex upper, Vertex lower);
 

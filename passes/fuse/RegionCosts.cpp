@@ -64,8 +64,12 @@ const RegionCost &RegionCosts::of(ArrayRef<Operation *> members) {
     return answer;
   BuiltRegion region = regions.build(members);
   answer.decision = decide(region.body(), model);
-  if (answer.decision) {
-    KernelCost cost = model.cost(region.body());
+  if (!answer.decision)
+    return answer;
+  KernelCost cost = model.cost(region.body());
+  if (cost.parts > 1 && !sharing) {
+    answer.decision = FusionDecision::no("one has nothing to do with the other");
+  } else {
     answer.us = cost.us;
     answer.bytes = cost.bytes;
   }

@@ -289,6 +289,28 @@ func.func @f(%a: tensor<12x40xbf16>) -> tensor<40x12xbf16> {
   return cases;
 }
 
+std::vector<TemplateCase> sideBySideCases() {
+  // Sizes, types and results that have nothing in common but a table and a position.
+  return {{"rotary_beside_update_bf16", R"(
+func.func @f(%q: tensor<2x7x32xbf16>, %k: tensor<2x3x1x32xbf16>, %cache: tensor<2x3x9x32xbf16>, %p: tensor<i64>, %cos: tensor<9x16xbf16>, %sin: tensor<9x16xbf16>) -> (tensor<2x3x9x32xbf16>, tensor<2x7x32xbf16>) {
+  %c = kfuse.gather %cos, %p {axis = 0 : i64} : (tensor<9x16xbf16>, tensor<i64>) -> tensor<16xbf16>
+  %s = kfuse.gather %sin, %p {axis = 0 : i64} : (tensor<9x16xbf16>, tensor<i64>) -> tensor<16xbf16>
+  %0 = kfuse.rotary %q, %c, %s : (tensor<2x7x32xbf16>, tensor<16xbf16>, tensor<16xbf16>) -> tensor<2x7x32xbf16>
+  %1 = kfuse.rotary %k, %c, %s : (tensor<2x3x1x32xbf16>, tensor<16xbf16>, tensor<16xbf16>) -> tensor<2x3x1x32xbf16>
+  %2 = kfuse.state_update %cache, %1, %p {axis = 2 : i64} : (tensor<2x3x9x32xbf16>, tensor<2x3x1x32xbf16>, tensor<i64>) -> tensor<2x3x9x32xbf16>
+  return %2, %0 : tensor<2x3x9x32xbf16>, tensor<2x7x32xbf16>
+})"},
+          {"three_sizes", R"(
+func.func @f(%a: tensor<3x5x1031xf32>, %b: tensor<1031xf32>, %c: tensor<17xf16>, %d: tensor<40x6xi32>) -> (tensor<3x5x1031xf32>, tensor<17xf16>, tensor<3x5x1031xf32>, tensor<6x40xi32>) {
+  %0 = kfuse.add %a, %b : (tensor<3x5x1031xf32>, tensor<1031xf32>) -> tensor<3x5x1031xf32>
+  %1 = kfuse.gelu %c : (tensor<17xf16>) -> tensor<17xf16>
+  %2 = kfuse.neg %0 : (tensor<3x5x1031xf32>) -> tensor<3x5x1031xf32>
+  %3 = kfuse.mul %d, %d : (tensor<40x6xi32>, tensor<40x6xi32>) -> tensor<40x6xi32>
+  %4 = kfuse.transpose %3 {permutation = array<i64: 1, 0>} : (tensor<40x6xi32>) -> tensor<6x40xi32>
+  return %0, %1, %2, %4 : tensor<3x5x1031xf32>, tensor<17xf16>, tensor<3x5x1031xf32>, tensor<6x40xi32>
+})"}};
+}
+
 std::vector<TemplateCase> transposeCases() {
   auto plain = [](const std::string &from, const std::string &to, const std::string &permutation,
                   const std::string &type) {

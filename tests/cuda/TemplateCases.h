@@ -50,6 +50,8 @@ struct RegionCase {
 };
 
 std::vector<TemplateCase> pointwiseCases();
+/// Elementwise regions that do not feed each other.
+std::vector<TemplateCase> sideBySideCases();
 /// Elementwise regions that read along another dimension than they write.
 std::vector<TemplateCase> transposeCases();
 std::vector<TemplateCase> rowCases();

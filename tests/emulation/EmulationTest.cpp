@@ -48,7 +48,9 @@ void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTempl
     REQUIRE_MESSAGE(decision, decision.reason());
     std::vector<reference::HostTensor> inputs = given.inputs();
     Oracle oracle(given, inputs);
-    for (const codegen::TileConfig &config : sample(kernel.candidates(given.region, hopper()), configs))
+    std::vector<codegen::TileConfig> chosen = sample(kernel.candidates(given.region, hopper()), configs);
+    REQUIRE_FALSE(chosen.empty());
+    for (const codegen::TileConfig &config : chosen)
       check(given, inputs, oracle, kernel, config);
   }
 }
@@ -57,6 +59,10 @@ void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTempl
 
 TEST_CASE("Emulated cuda.pointwise: right on every access pattern") {
   checkAll(pointwiseCases(), codegen::cuda::pointwiseTemplate(), 3);
+}
+
+TEST_CASE("Emulated cuda.side_by_side: right for parts of any size") {
+  checkAll(sideBySideCases(), codegen::cuda::sideBySideTemplate(), 3);
 }
 
 TEST_CASE("Emulated cuda.transpose: right for every layout and tile") {

@@ -26,6 +26,7 @@ std::vector<Golden> goldens() {
       {"rotary", pointwiseTemplate(), "persistent=1,threads=128,unroll=1,vector=4"},
       {"gather_rows", pointwiseTemplate(), "persistent=0,threads=128,unroll=1,vector=8"},
       {"state_update_per_row", pointwiseTemplate(), "persistent=0,threads=128,unroll=1,vector=2"},
+      {"rotary_beside_update_bf16", sideBySideTemplate(), "rank=0,threads=128"},
       {"masked_softmax", rowsTemplate(), "cluster=1,rows=8,storage=1,threads=16,vector=8"},
       {"add_layer_norm_2x3x20000_f16", rowsTemplate(), "cluster=4,rows=1,storage=2,threads=512,vector=8"},
       {"reduce_middle_and_last", rowsTemplate(), "cluster=1,rows=128,storage=0,threads=1,vector=4"},
@@ -55,9 +56,9 @@ std::vector<Golden> goldens() {
 }
 
 TemplateCase caseNamed(const std::string &name) {
-  for (const auto &cases :
-       {pointwiseCases(), transposeCases(), rowCases(), columnCases(), decodeCases(), matmulCases("bf16"),
-        fewRowCases("bf16"), rowProductCases("bf16"), normedRowCases("bf16"), computedOperandCases()})
+  for (const auto &cases : {pointwiseCases(), sideBySideCases(), transposeCases(), rowCases(), columnCases(),
+                            decodeCases(), matmulCases("bf16"), fewRowCases("bf16"), rowProductCases("bf16"),
+                            normedRowCases("bf16"), computedOperandCases()})
     for (const TemplateCase &candidate : cases)
       if (candidate.name == name)
         return candidate;

@@ -114,8 +114,9 @@ void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTempl
     ++taken;
     std::vector<HostTensor> inputs = given.inputs();
     Oracle oracle(given, inputs);
-    for (const Compiled &compiled :
-         compileAll(source, given.region, target, spread(source.candidates(given.region, target), count))) {
+    std::vector<TileConfig> chosen = spread(source.candidates(given.region, target), count);
+    REQUIRE_FALSE(chosen.empty());
+    for (const Compiled &compiled : compileAll(source, given.region, target, chosen)) {
       INFO(compiled.config.str());
       REQUIRE_MESSAGE(compiled.kernel, compiled.kernel.error().message);
       ++configs, spilled += compiled.kernel->facts.spillBytes > 0;
@@ -136,6 +137,10 @@ bool isHopper() { return Gpu().isHopper(); }
 
 TEST_CASE("cuda.pointwise: right on every access pattern") {
   checkAll(pointwiseCases(), codegen::cuda::pointwiseTemplate(), 8);
+}
+
+TEST_CASE("cuda.side_by_side: right for parts of any size") {
+  checkAll(sideBySideCases(), codegen::cuda::sideBySideTemplate(), 9);
 }
 
 TEST_CASE("cuda.transpose: right for every layout and tile") {

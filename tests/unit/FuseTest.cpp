@@ -1,6 +1,7 @@
 #include "PassHarness.h"
 #include "RandomGraph.h"
 
+#include "codegen/CostModel.h"
 #include "passes/MemoryPlan.h"
 #include "passes/Passes.h"
 
@@ -66,6 +67,38 @@ TEST_CASE("attention is one kernel where a template takes it whole, and its part
     CHECK(foundKernels == kernels);
     CHECK(foundAttentions == attentions);
   }
+}
+
+TEST_CASE("small kernels share a launch where none needs the other, large ones and those in a row do not") {
+  auto kernelsOf = [](const std::string &text) {
+    ParsedModule parsed(text);
+    REQUIRE_MESSAGE(parsed.module, parsed.diagnostic);
+    std::unique_ptr<ir::CostModel> model = codegen::makeCostModel(*ir::findTarget("sm_90a"));
+    REQUIRE(runPasses(*parsed.module, [&](mlir::PassManager &manager) { passes::buildPipeline(manager, *model); }) ==
+            "");
+    checkCovered(*parsed.module, *model);
+    std::vector<std::size_t> ops;
+    parsed.module->walk([&](ir::FusedOp fused) { ops.push_back(llvm::range_size(fused.getOps<ir::GeluOp>())); });
+    return ops;
+  };
+  auto two = [](const std::string &type) {
+    return "func.func @main(%a: " + type + ", %b: tensor<40xf32>) -> (" + type + ", tensor<40xf32>) {\n" +
+           "  %0 = kfuse.gelu %a : (" + type + ") -> " + type + "\n" +
+           "  %1 = kfuse.gelu %b : (tensor<40xf32>) -> tensor<40xf32>\n  return %0, %1 : " + type +
+           ", tensor<40xf32>\n}";
+  };
+  CHECK(kernelsOf(two("tensor<3x100xf32>")) == std::vector<std::size_t>{2});
+  CHECK(kernelsOf(two("tensor<8192x8192xf32>")) == std::vector<std::size_t>{1, 1});
+  // Between the first and the last lies a product that needs the one and gives the other.
+  CHECK(kernelsOf(R"(
+func.func @main(%a: tensor<64x64xf32>, %w: tensor<64x64xf32>, %b: tensor<64xf32>) -> (tensor<64x64xf32>, tensor<64xf32>, tensor<64xf32>) {
+  %0 = kfuse.gelu %a : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = kfuse.matmul %0, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = kfuse.reduce %1 {function = "sum", axes = array<i64: 0>} : (tensor<64x64xf32>) -> tensor<64xf32>
+  %3 = kfuse.gelu %2 : (tensor<64xf32>) -> tensor<64xf32>
+  %4 = kfuse.gelu %b : (tensor<64xf32>) -> tensor<64xf32>
+  return %1, %3, %4 : tensor<64x64xf32>, tensor<64xf32>, tensor<64xf32>
+})") == std::vector<std::size_t>{2, 0, 1});
 }
 
 TEST_CASE("a random model computes the same after the whole pipeline") {

@@ -6,11 +6,14 @@
 namespace kfuse {
 
 /// Every chunk of the domain once. A thread keeps the operands of `Config::unroll` chunks in flight
-/// before it uses the first; neighbouring threads take neighbouring chunks.
-template <class Config, class Body> __device__ __forceinline__ void forEachChunk(const Body &body) {
+/// before it uses the first; neighbouring threads take neighbouring chunks. This is block `block` of `blocks` that
+/// share the domain.
+template <class Config, class Body>
+__device__ __forceinline__ void forEachChunk(const Body &body, unsigned block = blockIdx.x,
+                                             unsigned blocks = gridDim.x) {
   using Index = typename Config::Index;
   constexpr Index step = Index(Config::threads) * Config::unroll;
-  for (Index tile = Index(blockIdx.x) * step; tile < Config::chunks; tile += Index(gridDim.x) * step) {
+  for (Index tile = Index(block) * step; tile < Config::chunks; tile += Index(blocks) * step) {
     typename Body::Operands x[Config::unroll];
 #pragma unroll
     for (int u = 0; u < Config::unroll; ++u)

@@ -1,0 +1,152 @@
+// cuda.side_by_side: small elementwise regions that have nothing to do with each other, in one launch.
+#include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/PointwiseText.h"
+#include "codegen/cuda/Templates.h"
+
+#include <deque>
+#include <optional>
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr size_t mostParts = 8;
+constexpr int64_t mostRank = 3;
+constexpr size_t mostCandidates = 9;
+/// Above so many launches' time a kernel fills the machine by itself.
+constexpr double mostLaunches = 2;
+
+/// The config of a part: of those for blocks of "threads", the one that is number "rank" by modelled time.
+std::optional<TileConfig> configOf(const Region &part, const TileConfig &config, const ir::Target &target) {
+  int64_t rank = config["rank"];
+  for (const TileConfig &candidate : pointwiseTemplate().candidates(part, target))
+    if (candidate["threads"] == config["threads"] && !candidate["persistent"] && rank-- == 0)
+      return candidate;
+  return std::nullopt;
+}
+
+/// One region under one config, on its way to text. The first blocks are the first part's, and so on.
+class SideBySideKernel {
+public:
+  SideBySideKernel(const Region &region, const TileConfig &config, const ir::Target &target)
+      : region(region), config(config), target(target), buffers{region.graph, {}, {}} {
+    for (const Part &part : region.parts) {
+      configs.push_back(*configOf(*part.region, config, target));
+      texts.emplace_back(*part.region, configs.back(), writer);
+      ends.push_back((ends.empty() ? 0 : ends.back()) + texts.back().blocks());
+    }
+  }
+
+  KernelPlan plan() {
+    KernelPlan plan = planOf(region, buffers, target);
+    Launch launch = launchOf(plan, entryName(region), target);
+    launch.grid[0] = static_cast<uint32_t>(ends.back());
+    launch.block[0] = static_cast<uint32_t>(config["threads"]);
+    plan.launches = {launch};
+    plan.source = source();
+    return plan;
+  }
+
+private:
+  std::string source() {
+    writeHead(writer, region, config, target, "pointwise.cuh");
+    bool isSmall =
+        std::all_of(texts.begin(), texts.end(), [](const PointwiseText &text) { return text.linear().fits32Bits(); });
+    writer.line(std::string("using Index = ") + (isSmall ? "int;" : "long long;"));
+    for (size_t i = 0; i < texts.size(); ++i) {
+      writer.line();
+      writer.open("namespace part" + std::to_string(i));
+      texts[i].writeConfig();
+      writer.line();
+      texts[i].writeBody();
+      writer.close();
+    }
+    writer.line();
+    openEntry(writer, std::to_string(config["threads"]), entryName(region), bufferParameters(buffers));
+    for (size_t i = 0; i < texts.size(); ++i)
+      writeCall(i);
+    writer.close();
+    return writer.take();
+  }
+
+  void writeCall(size_t i) {
+    std::string space = "part" + std::to_string(i) + "::", begin = i == 0 ? "" : std::to_string(ends[i - 1]) + "u";
+    std::string call = "forEachChunk<" + space + "Config>(" + space + "Body{" +
+                       texts[i].bufferNames(region.parts[i].outputs) + "}, blockIdx.x" +
+                       (begin.empty() ? "" : " - " + begin) + ", " + std::to_string(texts[i].blocks()) + ");";
+    if (i + 1 < texts.size()) {
+      writer.line("if (blockIdx.x < " + std::to_string(ends[i]) + "u)");
+      writer.line("  return " + call);
+    } else {
+      writer.line(call);
+    }
+  }
+
+  const Region &region;
+  const TileConfig &config;
+  const ir::Target &target;
+  LinearGraph buffers; ///< Inputs and results alone.
+  SourceWriter writer;
+  std::deque<TileConfig> configs;
+  std::deque<PointwiseText> texts;
+  std::vector<int64_t> ends; ///< The first block behind each part's.
+};
+
+/// One launch, and what each part takes beyond its own.
+double estimate(const Region &region, const TileConfig &config, const ir::Target &target) {
+  double us = target.launchUs;
+  for (const Part &part : region.parts)
+    us +=
+        pointwiseTemplate().estimateUs(*part.region, *configOf(*part.region, config, target), target) - target.launchUs;
+  return us;
+}
+
+class SideBySideTemplate : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.side_by_side"; }
+
+  ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
+    if (region.parts.empty())
+      return ir::FusionDecision::no("is not several regions");
+    if (region.parts.size() > mostParts)
+      return ir::FusionDecision::no(std::to_string(region.parts.size()) + " regions; up to " +
+                                    std::to_string(mostParts) + " share a launch");
+    for (const Part &part : region.parts) {
+      if (ir::FusionDecision decision = pointwiseTemplate().match(*part.region, target); !decision)
+        return decision;
+      std::vector<TileConfig> configs = pointwiseTemplate().candidates(*part.region, target);
+      if (configs.empty() ||
+          pointwiseTemplate().estimateUs(*part.region, configs.front(), target) > mostLaunches * target.launchUs)
+        return ir::FusionDecision::no(part.region->ops + " is worth a launch of its own");
+    }
+    return ir::FusionDecision::yes();
+  }
+
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
+    std::vector<std::pair<double, TileConfig>> ranked;
+    for (int64_t threads : {128, 256, 512})
+      for (int64_t rank = 0; rank < mostRank; ++rank) {
+        TileConfig config{{"threads", threads}, {"rank", rank}};
+        bool isComplete = std::all_of(region.parts.begin(), region.parts.end(), [&](const Part &part) {
+          return configOf(*part.region, config, target).has_value();
+        });
+        if (isComplete)
+          ranked.emplace_back(estimate(region, config, target), config);
+      }
+    return fastest(std::move(ranked), mostCandidates);
+  }
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return estimate(region, config, target);
+  }
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return SideBySideKernel(region, config, target).plan();
+  }
+};
+
+} // namespace
+
+const KernelTemplate &sideBySideTemplate() {
+  static const SideBySideTemplate instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda
