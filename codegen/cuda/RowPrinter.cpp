@@ -74,7 +74,7 @@ void RowPrinter::writePass(ValuePrinter &scope, size_t pass, llvm::function_ref<
                            llvm::function_ref<void(const ValuePrinter &)> after) {
   for (Scalar value : rowValues(graph, passes.roots(graph, pass))) {
     std::string name = scope.value(value);
-    if (!dividesElements(value))
+    if (!dividesElements(value) || scope.hasReciprocal(value)) // From an earlier pass.
       continue;
     std::string reciprocal = "r" + std::to_string(value.id);
     writer.line("const float " + reciprocal + " = reciprocal(" + name + ");");

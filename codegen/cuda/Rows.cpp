@@ -245,6 +245,8 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
          static_cast<double>(passes.reductions.size()) * stageUs * waves;
 }
 
+constexpr int64_t smallestBlock = 128; ///< Threads; of few and short rows most are idle.
+
 std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir::Target &target) const {
   LinearGraph graph = linearised(region.graph, 1);
   RowPasses passes(graph);
@@ -253,7 +255,7 @@ std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir:
   auto consider = [&](int64_t vector, int64_t threads, int64_t block, RowStorage storage, int64_t cluster) {
     int64_t rows = block / threads, chunks = ceilDiv(columns, cluster * threads * vector);
     bool isIdle = vector * threads * cluster >= 2 * columns && vector * threads > 1;
-    bool isEmpty = rows > 1 && rows >= 2 * rowCount;
+    bool isEmpty = block > smallestBlock && rows > 1 && rows >= 2 * rowCount;
     bool isLong = storage == RowStorage::Registers ? chunks > mostChunksInRegisters : false;
     if (rows < 1 || isIdle || isEmpty || isLong || (block == 1024 && threads < 1024))
       return;
@@ -268,7 +270,7 @@ std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir:
   for (RowStorage storage : storagesFor(graph, passes))
     for (int64_t vector : {8, 4, 2, 1})
       for (int64_t threads = 1; threads <= 1024; threads *= 2)
-        for (int64_t block : {128, 256, 512, 1024})
+        for (int64_t block : {smallestBlock, int64_t{256}, int64_t{512}, int64_t{1024}})
           consider(vector, threads, block, storage, 1);
   bool hasClusters = target.capability >= 90 && columns >= leastClusterColumns;
   for (RowStorage storage : storagesFor(graph, passes))

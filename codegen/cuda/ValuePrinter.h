@@ -30,6 +30,7 @@ public:
   void define(ir::Scalar s, std::string text) { known[s.id] = std::move(text); }
   /// States that division by `s` may be multiplication with `text`, its reciprocal.
   void defineReciprocal(ir::Scalar s, std::string text) { reciprocals[s.id] = std::move(text); }
+  bool hasReciprocal(ir::Scalar s) const { return reciprocals.count(s.id); }
   /// How loads are read in this scope; by default straight from memory.
   void readLoadsBy(LoadText text) { loadText = std::move(text); }
   /// An inner scope in which dimension `dim` has another name.

@@ -351,6 +351,18 @@ func.func @f(%a: tensor<72x72xf32>) -> tensor<72x72xf32> {
   %r = kfuse.add %0, %a : (tensor<72x72xf32>, tensor<72x72xf32>) -> tensor<72x72xf32>
   return %r : tensor<72x72xf32>
 })"});
+  // A divisor of two passes, and rows that fill no block.
+  cases.push_back({"softmax_layer_norm_tiny", R"(
+func.func @f(%a: tensor<2x5xf32>) -> tensor<2x5xf32> {
+  %0 = kfuse.softmax %a : (tensor<2x5xf32>) -> tensor<2x5xf32>
+  %1 = "kfuse.layer_norm"(%0) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 0, 0>}> : (tensor<2x5xf32>) -> tensor<2x5xf32>
+  return %1 : tensor<2x5xf32>
+})"});
+  cases.push_back({"sum_of_one_row", R"(
+func.func @f(%a: tensor<3xbf16>) -> tensor<bf16> {
+  %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 0>} : (tensor<3xbf16>) -> tensor<bf16>
+  return %0 : tensor<bf16>
+})"});
   return cases;
 }
 
