@@ -73,6 +73,7 @@ struct MeasureOptions {
   double warmupMs = 5;   ///< At least this long untimed before the first sample.
   double maxSeconds = 2; ///< Stop sampling early once spent (at least one sample is taken).
   bool cold = true;      ///< No run finds its operands in the last-level cache.
+  bool isBehind = false; ///< Each run starts as behind another kernel of a model's run (launchBehind).
 };
 
 /// Work recorded once and replayed with a single launch: a CUDA graph. Not thread-safe.
@@ -129,8 +130,7 @@ public:
   virtual Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) = 0;
   virtual Result<void> synchronize(Stream stream) = 0;
   virtual Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) = 0;
-  /// Microseconds of each timed run of `kernel`: behind another run of it (launchBehind) where its plan says that
-  /// it will be behind another kernel, else after that one has ended.
+  /// Microseconds of each timed run of `kernel`.
   virtual Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                               const MeasureOptions &options) = 0;
   /// A Replay where recording pays; null where launches are cheap (the CPU).

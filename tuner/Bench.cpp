@@ -211,7 +211,9 @@ Result<std::vector<double>> Bench::measure(runtime::LoadedKernel &kernel, const 
                                            const runtime::MeasureOptions &options) {
   if (Result<void> prepared = prepareWorkspace(plan); !prepared)
     return prepared.error();
-  return device.measure(kernel, pointers, workspace ? workspace->data() : nullptr, options);
+  runtime::MeasureOptions asPlanned = options;
+  asPlanned.isBehind = plan.isBehind;
+  return device.measure(kernel, pointers, workspace ? workspace->data() : nullptr, asPlanned);
 }
 
 bool Bench::deviceAnswers() {

@@ -148,7 +148,7 @@ Result<std::vector<double>> CudaDevice::measure(LoadedKernel &kernel, std::span<
     return here.error();
   return (*here)->measure(
       [&](Stream stream, std::span<void *const> set) {
-        return static_cast<CudaKernel &>(kernel).launchAsPlanned(stream, set, workspace);
+        return options.isBehind ? kernel.launchBehind(stream, set, workspace) : kernel.launch(stream, set, workspace);
       },
       buffers, options);
 }

@@ -17,11 +17,6 @@ public:
     return launchAll(stream, buffers, workspace, /*isBehind=*/true);
   }
 
-  /// As its plan says that a run of its model does.
-  Result<void> launchAsPlanned(Stream stream, std::span<void *const> buffers, void *workspace) const {
-    return launchAll(stream, buffers, workspace, plan.isBehind);
-  }
-
 private:
   CudaKernel(ContextRef context, const codegen::KernelPlan &plan, Module module)
       : context(std::move(context)), plan(plan), module(std::move(module)) {

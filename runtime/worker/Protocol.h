@@ -20,7 +20,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Error, code, message)
 
 namespace kfuse::runtime {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Conditions, smMhz, memoryMhz, watts, celsius)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureOptions, repetitions, warmupMs, maxSeconds, cold)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureOptions, repetitions, warmupMs, maxSeconds, cold, isBehind)
 } // namespace kfuse::runtime
 
 namespace kfuse::runtime::worker {

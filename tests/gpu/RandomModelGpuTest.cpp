@@ -11,14 +11,6 @@ using namespace kfuse::test;
 
 namespace {
 
-/// The same graph over bf16; attributes stay f32.
-std::string inBf16(std::string text) {
-  for (const std::string type : {"xf32>", "tensor<f32>"})
-    for (std::size_t at = 0; (at = text.find(type, at)) != std::string::npos;)
-      text.replace(at + type.size() - 4, 3, "bf16");
-  return text;
-}
-
 /// Models until none of the `count` from seed `first` on is left; threads share `next`.
 void checkModels(unsigned first, unsigned count, std::atomic<unsigned> &next) {
   Gpu gpu;
@@ -30,9 +22,7 @@ void checkModels(unsigned first, unsigned count, std::atomic<unsigned> &next) {
   for (unsigned i = next++; i < count; i = next++) {
     const unsigned seed = first + i;
     CAPTURE(seed);
-    std::string text = RandomGraph(seed, 10, seed % 3 == 0 ? 3 : 1).text();
-    if (seed % 2 == 1)
-      text = inBf16(text);
+    std::string text = modelForGpu(seed);
     checkModel(text, seed, *fusing, Fusion::Full, runner);
     if (seed % 4 < 2)
       checkModel(text, seed, opByOp, Fusion::OpByOp, runner);

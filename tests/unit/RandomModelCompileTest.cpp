@@ -11,11 +11,6 @@ using namespace kfuse::test;
 
 namespace {
 
-std::string randomModel(unsigned seed) {
-  std::string text = RandomGraph(seed, 10, seed % 3 == 0 ? 3 : 1).text();
-  return seed % 2 == 1 ? inBf16(text) : text;
-}
-
 /// The models of tests/gpu/RandomModelGpuTest.cpp, where they run.
 constexpr unsigned first = 5000;
 
@@ -28,7 +23,7 @@ TEST_CASE("random models: each region of each partition has a template, on every
     for (unsigned seed = first; seed < first + 100; ++seed) {
       CAPTURE(name);
       CAPTURE(seed);
-      ParsedModule parsed(randomModel(seed));
+      ParsedModule parsed(modelForGpu(seed));
       REQUIRE_MESSAGE(parsed.module, parsed.diagnostic);
       auto fused = tuner::planModel(*parsed.module, target);
       CHECK_MESSAGE(fused, fused.error().message);
@@ -39,8 +34,7 @@ TEST_CASE("random models: each region of each partition has a template, on every
 }
 
 TEST_CASE("random models: what codegen prints for them compiles") {
-  Result<std::unique_ptr<runtime::KernelCompiler>> compiler =
-      runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  Result<std::unique_ptr<runtime::KernelCompiler>> compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
   if (!compiler || !(*compiler)->compile({.name = "f", .target = "sm_90a", .source = "__global__ void f() {}"})) {
     MESSAGE("skipped: no NVRTC here");
     return;
@@ -48,7 +42,7 @@ TEST_CASE("random models: what codegen prints for them compiles") {
   const ir::Target &target = *ir::findTarget("sm_90a");
   for (unsigned seed = first; seed < first + 16; ++seed) {
     CAPTURE(seed);
-    ParsedModule parsed(randomModel(seed));
+    ParsedModule parsed(modelForGpu(seed));
     auto planned = tuner::planModel(*parsed.module, target);
     REQUIRE_MESSAGE(planned, planned.error().message);
     for (const tuner::PlannedKernel &kernel : planned->kernels) {

@@ -27,6 +27,17 @@ private:
 
 enum class Fusion : std::uint8_t { Full, OpByOp };
 
+/// A model in f32, or the same in bf16 (attributes stay f32) where the seed is odd.
+inline std::string modelForGpu(unsigned seed) {
+  std::string text = RandomGraph(seed, 10, seed % 3 == 0 ? 3 : 1).text();
+  if (seed % 2 == 0)
+    return text;
+  for (const std::string type : {"xf32>", "tensor<f32>"})
+    for (std::size_t at = 0; (at = text.find(type, at)) != std::string::npos;)
+      text.replace(at + type.size() - 4, 3, "bf16");
+  return text;
+}
+
 /// Compiles a model's text as `costs` has it, runs it on random arguments, and judges every result.
 inline void checkModel(const std::string &text, unsigned seed, const ir::CostModel &costs, Fusion fusion,
                        ModelRunner &runner) {
