@@ -31,7 +31,7 @@ Result<Bench> Bench::make(runtime::Device &device, const TuningTask &task, const
   Bench bench(device, task);
   bench.inputs = task.makeInputs();
   for (const codegen::BufferDesc &output : plan.outputs)
-    bench.outputs.emplace_back(output.bytes());
+    bench.outputBytes.push_back(output.bytes());
   if (Result<void> built = bench.rebuild(); !built)
     return built.error();
   return bench;
@@ -56,13 +56,13 @@ Result<void> Bench::rebuild() {
     pointers.push_back(buffer->data());
     inputMemory.push_back(std::move(*buffer));
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
+  for (std::size_t i = 0; i < outputBytes.size(); ++i) {
     if (int state = stateOf(i); state >= 0) {
       outputMemory.emplace_back();
       pointers.push_back(pointers[static_cast<std::size_t>(state)]);
       continue;
     }
-    Result<GuardedBuffer> buffer = GuardedBuffer::make(device, outputs[i].size());
+    Result<GuardedBuffer> buffer = GuardedBuffer::make(device, outputBytes[i]);
     if (!buffer)
       return buffer.error();
     pointers.push_back(buffer->data());
@@ -92,7 +92,7 @@ MaybeFailure Bench::check(runtime::LoadedKernel &kernel, const codegen::KernelPl
 
 /// Poisons the outputs; a state gets its contents back.
 Result<void> Bench::prepareOutputs() {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
+  for (std::size_t i = 0; i < outputBytes.size(); ++i) {
     int state = stateOf(i);
     Result<void> done = state >= 0
                             ? device.upload(pointers[inputs.size() + i], inputs[static_cast<std::size_t>(state)].data(),
@@ -166,13 +166,23 @@ MaybeFailure Bench::inspectWorkspace(const codegen::KernelPlan &plan) {
 
 Result<std::vector<std::uint64_t>> Bench::digestOutputs() {
   std::vector<std::uint64_t> all;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    Result<std::uint64_t> digest = device.digest(pointers[inputs.size() + i], outputs[i].size());
+  for (std::size_t i = 0; i < outputBytes.size(); ++i) {
+    Result<std::uint64_t> digest = device.digest(pointers[inputs.size() + i], outputBytes[i]);
     if (!digest)
       return digest.error();
     all.push_back(*digest);
   }
   return all;
+}
+
+Result<HostBuffers> Bench::downloadOutputs() {
+  HostBuffers outputs;
+  for (std::size_t i = 0; i < outputBytes.size(); ++i) {
+    outputs.emplace_back(outputBytes[i]);
+    if (Result<void> copied = device.download(outputs[i].data(), pointers[inputs.size() + i], outputBytes[i]); !copied)
+      return copied.error();
+  }
+  return outputs;
 }
 
 /// What is bit for bit what was right before is right: a gigabyte takes a second to fetch and compare.
@@ -182,26 +192,26 @@ MaybeFailure Bench::inspectOutputs(const codegen::KernelPlan &plan) {
     return found.error();
   if (*found == expectedDigests && !expected.empty())
     return fine;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (Result<void> copied = device.download(outputs[i].data(), pointers[inputs.size() + i], outputs[i].size());
-        !copied)
-      return copied.error();
+  Result<HostBuffers> outputs = downloadOutputs();
+  if (!outputs)
+    return outputs.error();
+  for (std::size_t i = 0; i < outputs->size(); ++i) {
+    const std::vector<std::byte> &output = (*outputs)[i];
     if (stateOf(i) < 0)
-      if (std::optional<std::string> unwritten = findPoison(plan.outputs[i], outputs[i]))
+      if (std::optional<std::string> unwritten = findPoison(plan.outputs[i], output))
         return std::optional(wrong(i, *unwritten));
     std::optional<std::string> difference =
-        expected.empty() ? std::nullopt
-                         : findDifference(plan.outputs[i], outputs[i], expected[i], toleranceOf(plan, i));
+        expected.empty() ? std::nullopt : findDifference(plan.outputs[i], output, expected[i], toleranceOf(plan, i));
     if (difference)
       return std::optional(wrong(i, *difference));
   }
-  if (Result<void> right = task.check(inputs, outputs); !right) {
+  if (Result<void> right = task.check(inputs, *outputs); !right) {
     if (right.error().code != ErrorCode::WrongResult)
       return right.error();
     return std::optional(Failure{FailureKind::WrongResult, right.error().message});
   }
   if (expected.empty()) {
-    expected = outputs;
+    expected = std::move(*outputs);
     expectedDigests = std::move(*found);
   }
   return fine;

@@ -49,11 +49,12 @@ private:
   Result<std::optional<Failure>> inspectWorkspace(const codegen::KernelPlan &plan);
   Result<std::optional<Failure>> inspectOutputs(const codegen::KernelPlan &plan);
   Result<std::vector<std::uint64_t>> digestOutputs();
+  Result<HostBuffers> downloadOutputs();
 
   runtime::Device &device;
   const TuningTask &task;
-  HostBuffers inputs;   ///< As uploaded.
-  HostBuffers outputs;  ///< Of the last check.
+  HostBuffers inputs; ///< As uploaded.
+  std::vector<std::size_t> outputBytes;
   HostBuffers expected; ///< Of the first candidate that passed.
   std::vector<GuardedBuffer> inputMemory;
   std::vector<std::optional<GuardedBuffer>> outputMemory; ///< Empty for a state's: it is that input's.

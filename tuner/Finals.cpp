@@ -9,7 +9,9 @@ namespace {
 constexpr int firstSamples = 5;      ///< Of each visit in the first round.
 constexpr double warmupMs = 10;      ///< Of each visit: finalists are compared at the clocks of a card that works on.
 constexpr double firstWarmupMs = 60; ///< Of the very first, before which the card may have been idle.
-constexpr double longRunUs = 5e4;    ///< Kernels that need no warm-up: the visit before was enough.
+constexpr double visitUs = 5000;     ///< Of samples in a visit of the first round: long runs need fewer.
+constexpr int leastSamples = 2;
+constexpr double longRunUs = 5e4; ///< Kernels that need no warm-up: the visit before was enough.
 
 double secondsUntil(Finals::Clock::time_point end) {
   return std::chrono::duration<double>(end - Finals::Clock::now()).count();
@@ -55,7 +57,8 @@ Result<void> Finals::playRound(std::vector<Finalist> &field, int samples, const 
       continue;
     Trial &trial = field[i].trial;
     runtime::MeasureOptions options;
-    options.repetitions = samples;
+    const double fitting = visitUs * samples / firstSamples / trial.medianUs();
+    options.repetitions = static_cast<int>(std::clamp<double>(fitting, leastSamples, samples));
     options.warmupMs = std::exchange(isWarm, true) ? warmupMs : firstWarmupMs;
     options.maxSeconds = std::max(secondsUntil(end), 0.0) / static_cast<double>(visits - visit);
     if (trial.medianUs() > longRunUs)

@@ -41,7 +41,7 @@ Timing summarise(std::vector<double> samplesUs) {
 
 double uncertainty(const Timing &timing) {
   const double n = std::max(timing.samples, 1);
-  return std::max(0.005 * std::sqrt(10 / n), 3.64 * timing.spread / std::sqrt(n));
+  return std::max(0.01 * std::sqrt(10 / n), 3.64 * timing.spread / std::sqrt(n));
 }
 
 bool isSlower(const Timing &other, const Timing &best) {
@@ -49,7 +49,7 @@ bool isSlower(const Timing &other, const Timing &best) {
 }
 
 bool isTie(const Timing &best, const Timing &other) {
-  double noise = std::clamp(best.spread + other.spread, 0.005, 0.03);
+  double noise = std::clamp(best.spread + other.spread, 0.01, 0.03);
   return other.medianUs <= best.medianUs * (1 + noise);
 }
 

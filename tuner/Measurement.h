@@ -43,13 +43,13 @@ struct Timing {
 Timing summarise(std::vector<double> samplesUs);
 
 /// Relative half-width of a 95 % confidence interval of the median: 1.96 x 1.2533 x 1.4826 x spread / sqrt(n), as of
-/// normal noise, and not less than 0.5 % of ten samples, for noise between visits is not within them.
+/// normal noise, and not less than 1 % of ten samples, for noise between visits is not within them.
 double uncertainty(const Timing &timing);
 
 /// Whether `other` is slower than `best` beyond both intervals.
 bool isSlower(const Timing &other, const Timing &best);
 
-/// Candidates whose medians differ by less than noise are a tie: their spreads added, but at least 0.5 % and at most
+/// Candidates whose medians differ by less than noise are a tie: their spreads added, but at least 1 % and at most
 /// 3 %, which is what a card at its power limit moves by between two visits.
 bool isTie(const Timing &best, const Timing &other);
 

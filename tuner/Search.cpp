@@ -455,7 +455,7 @@ Result<TunedKernel> search(const Workshop &workshop, CompileAhead &compiled, con
 
 void compileFirstBatch(const Workshop &shop, CompileAhead &compiled, const TuningTask &task) {
   CandidateQueue queue(task, shop.target, shop.peaks, shop.compiler.version(), shop.sku());
-  for (int i = 0; i < budgetOf(shop.options).candidates; ++i)
+  for (int i = 0; i < budgetOf(shop).candidates; ++i)
     if (std::optional<Candidate> candidate = queue.next(); !candidate)
       return;
     else if (!shop.store.findMeasurement(candidate->key))

@@ -1,6 +1,7 @@
 #include "tuner/TimeShares.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -14,10 +15,9 @@ void TimeShares::add(const TuningTask &task) {
   expectedUs[&task] = std::isfinite(best) ? best * task.uses : 0;
 }
 
-double TimeShares::take(const TuningTask &task, double unlimited) {
+double TimeShares::take(const TuningTask &task) {
   auto mine = expectedUs.find(&task);
-  if (!isLimited || mine == expectedUs.end())
-    return unlimited;
+  assert(mine != expectedUs.end());
   double total = 0;
   for (const auto &[other, us] : expectedUs)
     total += us;

@@ -12,20 +12,18 @@ namespace kfuse::tuner {
 /// expected to spend in them: the best estimate times the uses. What one kernel leaves goes to the others.
 class TimeShares {
 public:
-  /// The clock starts here. 0 seconds: no limit.
+  /// The clock starts here.
   explicit TimeShares(double seconds)
-      : end(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
-        isLimited(seconds > 0) {}
+      : end(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
 
   void add(const TuningTask &task);
-  /// Takes the task's share out; `unlimited` where there is no limit or the task was never added.
-  double take(const TuningTask &task, double unlimited);
+  /// Takes the task, which was added, out with its share.
+  double take(const TuningTask &task);
 
 private:
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point end;
-  bool isLimited;
   std::map<const TuningTask *, double> expectedUs; ///< Of those not taken.
 };
 

@@ -87,8 +87,7 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task) {
 class Tuning {
 public:
   Tuning(const Workshop &shop, std::span<const TuningTask> tasks)
-      : shop(shop), tasks(tasks), kernels(tasks.size()), shares(shop.options.seconds),
-        compiled(shop.compiler, shop.options.compileThreads) {}
+      : shop(shop), tasks(tasks), kernels(tasks.size()), compiled(shop.compiler, shop.options.compileThreads) {}
 
   /// What the store has; the rest is missing.
   void takeStored();
@@ -112,7 +111,7 @@ private:
   std::span<const TuningTask> tasks;
   std::vector<std::optional<TunedKernel>> kernels;
   std::vector<Missing> missing;
-  TimeShares shares;
+  std::optional<TimeShares> shares; ///< Of the search.
   CompileAhead compiled;
   std::set<std::size_t> announced; ///< To `compiled`.
 };
@@ -153,8 +152,10 @@ Result<void> Tuning::compileMissing() {
 
 /// Round after round over what is missing: other processes have taken some, and finish them meanwhile.
 Result<void> Tuning::searchMissing() {
+  shares.emplace(shop.options.seconds > 0 ? shop.options.seconds
+                                          : budgetOf(shop).seconds * static_cast<double>(missing.size()));
   for (const Missing &kernel : missing)
-    shares.add(tasks[kernel.index]);
+    shares->add(tasks[kernel.index]);
   while (!missing.empty()) {
     bool gotOn = false;
     for (auto next = missing.begin(); next != missing.end();) {
@@ -195,8 +196,8 @@ Result<bool> Tuning::trySearch(std::size_t index) {
   if (!found.kernel) {
     Span span("search", task.name);
     Progress progress{.kernel = task.name, .index = index, .count = tasks.size()};
-    Budget budget = budgetOf(shop.options);
-    budget.seconds = shares.take(task, budget.seconds);
+    Budget budget = budgetOf(shop);
+    budget.seconds = shares->take(task);
     Result<TunedKernel> winner = search(shop, compiled, task, budget, found.seed, progress);
     if (!winner)
       return winner.error();
@@ -216,10 +217,11 @@ std::vector<TunedKernel> Tuning::take() {
 
 } // namespace
 
-Budget budgetOf(const TuneOptions &options) {
-  Budget budget = options.effort == Effort::Full ? Budget{40, 20, 8, 4} : Budget{8, 2, 8, 2};
-  if (options.secondsPerKernel > 0)
-    budget.seconds = options.secondsPerKernel;
+Budget budgetOf(const Workshop &shop) {
+  const double quickSeconds = shop.target.isCpu() ? 2 : 1.25; // On the CPU compiling and measuring take turns.
+  Budget budget = shop.options.effort == Effort::Full ? Budget{40, 20, 8, 4} : Budget{8, quickSeconds, 8, 2};
+  if (shop.options.secondsPerKernel > 0)
+    budget.seconds = shop.options.secondsPerKernel;
   return budget;
 }
 

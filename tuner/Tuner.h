@@ -27,8 +27,8 @@ struct Progress {
 
 struct TuneOptions {
   Effort effort = Effort::Quick;
-  double secondsPerKernel = 0; ///< 0: the effort's own, 2 s (quick) or 20 s (full).
-  double seconds = 0;          ///< For all kernels together, shared by TimeShares; 0: as many as they take.
+  double secondsPerKernel = 0; ///< On average; 0: the effort's own, 1.25 s (quick; 2 s on the CPU) or 20 s (full).
+  double seconds = 0;          ///< For all kernels together, shared by TimeShares; 0: those of each, added up.
   unsigned compileThreads = 0; ///< 0: one per core.
   bool requireTuned = false;   ///< Compile nothing: kernels that the store lacks are a NotTuned error.
   std::function<void(std::size_t kernels)> onMiss; ///< Once, before the first search: how many there are to do.
@@ -44,8 +44,6 @@ struct Budget {
   int finalists = 0; ///< Of the candidates.
   int rounds = 0;    ///< That they play (Finals).
 };
-Budget budgetOf(const TuneOptions &options);
-
 /// What every part of the tuner works with. `device` is null where the target is not present.
 struct Workshop {
   const ir::Target &target;
@@ -69,6 +67,8 @@ struct Workshop {
       options.log(line);
   }
 };
+
+Budget budgetOf(const Workshop &shop);
 
 struct TunedKernel {
   codegen::KernelPlan plan;

@@ -42,7 +42,7 @@ std::optional<std::string> objection(const Candidate &candidate, const Result<ru
 /// Goes down the ranking from its best candidate, which is compiled ahead.
 Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, CompileAhead &ahead) {
   std::optional<Compiled> spilled;
-  int budget = budgetOf(shop.options).candidates;
+  int budget = budgetOf(shop).candidates;
   while (ranking.candidate && !(spilled && ranking.tried >= budget)) {
     ++ranking.tried;
     Result<runtime::CompiledKernel> binary = ahead.take(ranking.candidate->key, ranking.candidate->plan);

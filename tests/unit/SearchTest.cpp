@@ -125,7 +125,7 @@ TEST_CASE("search: candidates within the noise are a tie, broken by registers an
   Fixture f({{0, {.us = 20.0, .registers = 64}},
              {1, {.us = 20.09, .registers = 32}},
              {2, {.us = 20.05, .registers = 32}},
-             {3, {.us = 20.2, .registers = 16}}}); // 1 % is no tie: the fakes have no spread.
+             {3, {.us = 20.3, .registers = 16}}}); // 1.5 % is no tie: the fakes have no spread.
   CHECK(f.tuneOne()->report.config == "id=1");
 }
 
@@ -145,12 +145,12 @@ TEST_CASE("search: finalists are visited in the order A B B A") {
 }
 
 TEST_CASE("search: finalists play until intervals part them, each round with twice the samples") {
-  Fixture f({{0, {.us = 20}}, {1, {.us = 20.1}}, {2, {.us = 21}}});
+  Fixture f({{0, {.us = 20}}, {1, {.us = 20.2}}, {2, {.us = 21}}});
   f.options.effort = Effort::Full;
   REQUIRE(f.tuneOne());
-  // A first look at each, then A B C C B A with 5 samples, A B B A with 10 and with 20: 0.5 % part at 70 samples.
+  // A first look at each, then A B C C B A with 5 samples, A B B A with 10 and with 20: 1 % part at 70 samples.
   CHECK(f.device.order ==
-        std::vector<double>{20, 20.1, 21, 20, 20.1, 21, 21, 20.1, 20, 20, 20.1, 20.1, 20, 20, 20.1, 20.1, 20});
+        std::vector<double>{20, 20.2, 21, 20, 20.2, 21, 21, 20.2, 20, 20, 20.2, 20.2, 20, 20, 20.2, 20.2, 20});
 }
 
 TEST_CASE("search: at the roof it ends, and says so in this run and the next") {

@@ -24,16 +24,13 @@ TEST_CASE("TimeShares: half in equal parts, half by expected time; what is left 
   TimeShares shares(100);
   for (const TuningTask &task : tasks)
     shares.add(task);
-  CHECK(shares.take(tasks[0], 7) == doctest::Approx(100 * (0.5 + 0.75) / 2).epsilon(0.01));
-  CHECK(shares.take(tasks[1], 7) == doctest::Approx(100).epsilon(0.01)); // The first took no time.
-  CHECK(shares.take(tasks[1], 7) == 7);                                  // Taken before.
+  CHECK(shares.take(tasks[0]) == doctest::Approx(100 * (0.5 + 0.75) / 2).epsilon(0.01));
+  CHECK(shares.take(tasks[1]) == doctest::Approx(100).epsilon(0.01)); // The first took no time.
 }
 
-TEST_CASE("TimeShares: no limit, and kernels of which nothing is expected") {
+TEST_CASE("TimeShares: kernels of which nothing is expected") {
   TuningTask task = expecting(0, 1);
-  TimeShares unlimited(0), limited(10);
-  unlimited.add(task);
-  limited.add(task);
-  CHECK(unlimited.take(task, 7) == 7);
-  CHECK(limited.take(task, 7) == doctest::Approx(10).epsilon(0.01));
+  TimeShares shares(10);
+  shares.add(task);
+  CHECK(shares.take(task) == doctest::Approx(10).epsilon(0.01));
 }
