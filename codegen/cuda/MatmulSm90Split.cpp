@@ -17,6 +17,7 @@ constexpr int64_t epilogueVector = 8;
 constexpr int64_t mostStages = 24;
 constexpr double mostBlocks = 16;        ///< For each SM; beyond it persistent blocks waste less.
 constexpr int64_t mostClusterBlocks = 8; ///< Of every device.
+constexpr int64_t mostParts = 8;         ///< Of K: adding more up at once spills.
 constexpr size_t mostCandidates = 128;
 
 /// The config's tile as the instruction sees it, with the columns of all products.
@@ -46,7 +47,7 @@ struct Shape {
   }
   int64_t sharedBytes() const { return ringBytes() + stages * 16; }
   int64_t blocksPerSm(const ir::Target &target) const {
-    int64_t registers = tileColumns / 2 + 64, byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes() + 1024);
+    int64_t registers = tileColumns / 2 + 40, byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes() + 1024);
     return std::min({byShared, target.registersPerSm / (registers * threads()), target.threadsPerSm / threads()});
   }
 };
@@ -87,14 +88,15 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double mathUs = 2 * static_cast<double>(shape.tileRows * shape.tileColumns) * K / parts * perSm / rate;
   // What a block reads of the L2, and what reaches it: 64 bytes a clock and SM.
   const double lineOfBlock = static_cast<double>(lineBytes) * lines / parts;
-  const double readBytes =
-      lineOfBlock * static_cast<double>(shape.tileRows / shape.clusterColumns + shape.tileColumns / shape.clusterRows);
-  const double reachBytes = lineOfBlock * static_cast<double>(shape.tileRows + shape.tileColumns);
+  const auto tileRows = static_cast<double>(shape.tileRows), tileColumns = static_cast<double>(shape.tileColumns);
+  const double readBytes = lineOfBlock * (tileRows / static_cast<double>(shape.clusterColumns) +
+                                          tileColumns / static_cast<double>(shape.clusterRows));
+  const double reachBytes = lineOfBlock * (tileRows + tileColumns);
   const double l2Us = readBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.1);
   const double reachUs = reachBytes * perSm * sms / (target.memoryBytesPerUs * 3.5);
   // Of a second wave nothing hides the start, the meeting and the stores.
   constexpr double waveUs = 2;
-  const double walkUs = waves * std::max({ownUs, mathUs, l2Us, shape.isShared() ? reachUs : 0}) + (waves - 1) * waveUs;
+  const double walkUs = waves * std::max({ownUs, mathUs, l2Us, reachUs}) + (waves - 1) * waveUs;
 
   // Little's law: what the rings of all SMs have under way.
   const double busy = std::min(1.0, blocks / sms);
@@ -122,8 +124,8 @@ std::optional<TileConfig> fitted(TileConfig config, const MatmulProblem &problem
     config = config.with("stages", config["stages"] - 1);
   const double blocksOfSm = static_cast<double>(blocksOf(problem, config)) / target.multiprocessors;
   const bool isIdle = stagesK < 2 * blocksK * groupsK || blocksOfSm > mostBlocks || (blocks == 2 && blocksOfSm <= 1);
-  if (isIdle || clusterBlocks(config) > mostClusterBlocks || isTooBig() || config["stages"] < 4 ||
-      Shape(problem, config).blocksPerSm(target) < blocks)
+  if (isIdle || blocksK * groupsK > mostParts || clusterBlocks(config) > mostClusterBlocks || isTooBig() ||
+      config["stages"] < 4 || Shape(problem, config).blocksPerSm(target) < blocks)
     return std::nullopt;
   return config;
 }
@@ -156,13 +158,13 @@ std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region
   // Widths of 40, 48, 80, 96, 112 and 224 are for layers whose multiples of 32 or 64 leave SMs idle: 6144 / 48 and
   // 28672 / 224 are 128 tiles, five times 256 x 1024 are 130 of 128 x 80.
   static constexpr Tile tiles[] = {
-      {64, 32, false},  {64, 40, false},   {64, 48, false},   {64, 64, false},   {64, 80, false},  {64, 96, false},
-      {64, 128, false}, {64, 192, false},  {64, 224, false},  {128, 48, false},  {128, 64, false}, {128, 80, false},
-      {128, 96, false}, {128, 112, false}, {128, 128, false}, {128, 224, false}, {8, 64, true},    {16, 64, true},
-      {32, 64, true},   {48, 64, true},    {64, 64, true},    {8, 128, true},    {16, 128, true},  {32, 128, true},
-      {64, 128, true},  {128, 64, true}};
+      {64, 32, false},  {64, 40, false},   {64, 48, false},   {64, 64, false},   {64, 80, false},   {64, 96, false},
+      {64, 128, false}, {64, 192, false},  {64, 224, false},  {128, 48, false},  {128, 64, false},  {128, 80, false},
+      {128, 96, false}, {128, 112, false}, {128, 128, false}, {128, 224, false}, {256, 128, false}, {8, 64, true},
+      {16, 64, true},   {32, 64, true},    {48, 64, true},    {64, 64, true},    {8, 128, true},    {16, 128, true},
+      {32, 128, true},  {64, 128, true},   {88, 128, true},   {96, 128, true},   {128, 64, true}};
   // How many tiles down by how many across share operands.
-  static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {1, 4}, {4, 1}};
+  static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}};
   MatmulProblem problem = *MatmulProblem::of(region);
   bool alongK[2] = {MatrixOperand::of(problem, 0).contiguousK, MatrixOperand::of(problem, 1).contiguousK};
   const int64_t depth = depthOf(problem.elementType(0));

@@ -96,44 +96,63 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
 
   /// Eight columns, or fewer at the edge, that a thread finishes.
   struct Chunk {
-    int m, n; ///< In the tile.
+    int m, n; ///< In the tile; its first where the thread has no such chunk.
     Index row, column;
     int lanes;
     bool exists;
   };
   __device__ __forceinline__ Chunk chunk(int number) const {
     constexpr int chunksOfRow = ofProduct / vector, chunks = tileM * chunksOfRow;
-    const int at = (number * blocksK + part) * consumerThreads + threadIdx.x;
+    const int place = (number * blocksK + part) * consumerThreads + threadIdx.x, at = place < chunks ? place : 0;
     Chunk chunk{at / chunksOfRow, at % chunksOfRow * vector, 0, 0, 0, false};
     chunk.row = (Config::swapped ? column : row) + chunk.m;
     chunk.column = (Config::swapped ? row : column) + chunk.n;
     chunk.lanes = columnsAt<Config, vector>(chunk.column);
-    chunk.exists = at < chunks && chunk.row < Config::M && chunk.column < Config::N;
+    chunk.exists = place < chunks && chunk.row < Config::M && chunk.column < Config::N;
     return chunk;
   }
   static constexpr int chunksOfThread =
       (tileM * (ofProduct / vector) + blocksK * consumerThreads - 1) / (blocksK * consumerThreads);
+  /// Chunks whose sums are on their way from other blocks together.
+  static constexpr int most = products == 1 ? 4 : 2, inFlight = chunksOfThread < most ? chunksOfThread : most;
 
-  /// What the epilogue reads for the thread's chunk.
+  /// What the epilogue reads for chunks from `first` on.
+  template <class Epilogue> struct Ahead {
+    typename Epilogue::Operands x[inFlight];
+  };
   template <class Epilogue>
-  __device__ __forceinline__ void load(typename Epilogue::Operands &x, const Epilogue &epilogue, int number) const {
-    if (const Chunk at = chunk(number); at.exists)
-      epilogue.load(x, batch, at.row, at.column, at.lanes);
+  __device__ __forceinline__ void load(Ahead<Epilogue> &ahead, const Epilogue &epilogue, int first) const {
+#pragma unroll
+    for (int u = 0; u < inFlight; ++u)
+      if (const Chunk at = chunk(first + u); at.exists)
+        epilogue.load(ahead.x[u], batch, at.row, at.column, at.lanes);
   }
 
-  /// Adds what the blocks and warpgroups hold of this block's share of the tile, and finishes it; `x` is of the first
-  /// chunk.
+  /// Adds what the blocks and warpgroups hold of this block's share of the tile, and finishes it; `ahead` is of the
+  /// first chunks.
   template <class Epilogue>
-  __device__ __forceinline__ void finish(const Epilogue &epilogue, typename Epilogue::Operands x) const {
+  __device__ __forceinline__ void finish(const Epilogue &epilogue, Ahead<Epilogue> &ahead) const {
 #pragma unroll 1
-    for (int number = 0; number < chunksOfThread; ++number) {
-      const Chunk at = chunk(number);
-      typename Epilogue::Operands next;
-      if (number + 1 < chunksOfThread)
-        load(next, epilogue, number + 1);
-      if (at.exists)
-        epilogue.apply(x, total(at), batch, at.row, at.column, at.lanes);
-      x = next;
+    for (int first = 0; first < chunksOfThread; first += inFlight) {
+      if (first > 0)
+        load(ahead, epilogue, first);
+      float sums[inFlight][vector * products] = {};
+#pragma unroll
+      for (int u = 0; u < inFlight; ++u)
+        addParts(sums[u], chunk(first + u));
+      if (blocksK > 1 && first + inFlight >= chunksOfThread) {
+        settle(sums);
+        doneReading();
+      }
+#pragma unroll
+      for (int u = 0; u < inFlight; ++u)
+        if (const Chunk at = chunk(first + u); at.exists) {
+          Vector<float, vector * products> acc;
+#pragma unroll
+          for (int j = 0; j < vector * products; ++j)
+            acc[j] = sums[u][j];
+          epilogue.apply(ahead.x[u], acc, batch, at.row, at.column, at.lanes);
+        }
     }
   }
 
@@ -147,19 +166,22 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     else
       __syncthreads();
   }
+  /// This warp reads nothing more of other blocks.
+  __device__ __forceinline__ void doneReading() const {
+    __syncwarp();
+    if constexpr (blocksK > 1)
+      arriveAtCluster();
+  }
   /// No block ends while others may read its sums, or tell it what they have read of its tiles.
   __device__ __forceinline__ void leave() const {
     __syncwarp();
-    if constexpr (blocksK > 1)
-      syncCluster();
-    else if constexpr (clusterBlocks > 1)
+    if constexpr (clusterBlocks > 1)
       waitForCluster();
   }
 
 private:
-  /// Of all parts of K, always in the same order.
-  __device__ __forceinline__ Vector<float, vector * products> total(const Chunk &at) const {
-    Vector<float, vector * products> acc{};
+  /// Adds all parts of K, always in the same order.
+  __device__ __forceinline__ void addParts(float (&sums)[vector * products], const Chunk &at) const {
     const unsigned first = ring.tiles + (at.m * pitch + at.n) * 4;
 #pragma unroll
     for (int block = 0; block < blocksK; ++block)
@@ -172,9 +194,8 @@ private:
           loadCluster(part, blocksK > 1 ? inBlock(from, cluster.ofPart(block)) : from);
 #pragma unroll
           for (int u = 0; u < 4; ++u)
-            acc[j + u] += part[u];
+            sums[j + u] += part[u];
         }
-    return acc;
   }
 
   /// A lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8 in every eight columns.
@@ -205,10 +226,10 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
     rows.prefetch(), columns.prefetch();
   Kernel kernel;
   kernel.start(producer == 0);
-  typename Epilogue::Operands first;
+  typename Kernel::template Ahead<Epilogue> ahead;
   if (!produces) {
     waitForPredecessor();
-    kernel.load(first, epilogue, 0);
+    kernel.load(ahead, epilogue, 0);
     kernel.multiply();
   } else if (producer == 0) {
     kernel.produce(rows);
@@ -217,7 +238,9 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
   }
   kernel.meet();
   if (!produces)
-    kernel.finish(epilogue, first);
+    kernel.finish(epilogue, ahead);
+  else
+    kernel.doneReading();
   kernel.leave();
 }
 
