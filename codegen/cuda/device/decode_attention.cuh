@@ -347,6 +347,35 @@ template <class Config, class Body> struct DecodeAttention {
     }
   }
 
+  /// Stores the sum of what all blocks of the pair left. Where a thread has four values of it, it reads them while
+  /// their factors are found.
+  __device__ __forceinline__ void addAll(const Part *all, Factors &factors) const {
+    constexpr int mostHeld = 16; // 64 registers.
+    if constexpr (rows * valueSize <= threads * 4 && Config::splits <= mostHeld) {
+      const int at = threadIdx.x * 4, row = at / valueSize, d = at % valueSize;
+      const bool isMine = row < rows;
+      Vector<float, 4> held[Config::splits];
+#pragma unroll
+      for (int part = 0; part < Config::splits; ++part)
+        if (isMine)
+          held[part] = *reinterpret_cast<const Vector<float, 4> *>(&all[part].values[row][d]);
+      findFactors(all, Config::splits, factors);
+      if (!isMine)
+        return;
+      Vector<float, 4> sum{};
+#pragma unroll
+      for (int part = 0; part < Config::splits; ++part)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          sum[i] += factors.part[part * rows + row] * held[part][i];
+      store(row, d, sum, factors.total[row]);
+    } else {
+      findFactors(all, Config::splits, factors);
+      addParts(all, Config::splits, factors.part,
+               [&](int row, int d, const Vector<float, 4> &sum) { store(row, d, sum, factors.total[row]); });
+    }
+  }
+
   __device__ __forceinline__ void store(int row, int d, Vector<float, 4> sum, float weight) const {
     const float factor = Config::emptyIsZero && weight == 0.0f ? 0.0f : 1.0f / weight;
 #pragma unroll
@@ -388,10 +417,7 @@ template <class Config, class Body> struct DecodeAttention {
       __syncthreads();
       if (before != Config::splits - 1)
         return;
-      const Part *all = partials + pair * Config::splits;
-      findFactors(all, Config::splits, factors);
-      addParts(all, Config::splits, factors.part,
-               [&](int row, int d, const Vector<float, 4> &sum) { store(row, d, sum, factors.total[row]); });
+      addAll(partials + pair * Config::splits, factors);
       if (threadIdx.x == 0)
         arrivals[pair] = 0;
     }
