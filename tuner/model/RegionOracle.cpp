@@ -36,6 +36,37 @@ std::vector<std::int64_t> sampleOffsets(std::int64_t size, unsigned seed) {
   return offsets;
 }
 
+/// Offsets in an updated state of elements that its update writes: of a long cache, samples anywhere would miss them.
+/// None where the position is computed.
+std::vector<std::int64_t> writtenOffsets(ir::StateUpdateOp update, std::span<const HostTensor> arguments) {
+  Value source = update.getPosition();
+  while (auto reshape = source.getDefiningOp<ir::ReshapeOp>())
+    source = reshape.getOperand();
+  auto argument = dyn_cast<BlockArgument>(source);
+  if (!argument)
+    return {};
+  const std::vector<double> positions = reference::toDoubles(arguments[argument.getArgNumber()]);
+  const Shape value = ir::shapeOf(update.getValue()), state = ir::shapeOf(update.getState());
+  const std::size_t axis = update.getAxis();
+  std::mt19937_64 random(axis);
+  std::uniform_int_distribution<std::int64_t> anywhere(0, elementCount(value) - 1);
+  std::vector<std::int64_t> offsets;
+  for (int sample = 0; sample < runs * 4; ++sample) {
+    std::vector<std::int64_t> index(value.size());
+    std::int64_t rest = anywhere(random), offset = 0;
+    for (std::size_t dim = value.size(); dim-- > 0; rest /= value[dim])
+      index[dim] = rest % value[dim];
+    const auto position = static_cast<std::int64_t>(positions[positions.size() == 1 ? 0 : index[0]]);
+    if (position < 0 || position > state[axis] - value[axis])
+      continue;
+    index[axis] += position;
+    for (std::size_t dim = 0; dim < state.size(); ++dim)
+      offset = offset * state[dim] + index[dim];
+    offsets.push_back(offset);
+  }
+  return offsets;
+}
+
 /// Larger tensors repeat the noise of this many elements: a prime, so that no two rows or columns are alike.
 constexpr std::int64_t noisePeriod = 4194301;
 
@@ -107,6 +138,10 @@ Result<void> RegionOracle::takeSamples(std::span<const HostTensor> arguments) {
   for (auto [result, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
     Sample sample;
     sample.offsets = sampleOffsets(elementCount(ir::shapeOf(value)), result + 1);
+    if (auto update = value.getDefiningOp<ir::StateUpdateOp>()) {
+      const std::vector<std::int64_t> written = writtenOffsets(update, arguments);
+      sample.offsets.insert(sample.offsets.end(), written.begin(), written.end());
+    }
     Result<reference::Values> expected =
         reference::evaluateAt(body, arguments, result, sample.offsets, reference::Mode::Exact);
     if (!expected)

@@ -14,7 +14,7 @@ namespace kfuse::tuner {
 /// The oracle of one region. It samples: up to 32 runs of 32 elements of each result, the first and
 /// the last included, evaluated in f64 by the reference evaluator; a 2048 x 4096 x 16384 product costs
 /// 16 M multiply-adds that way instead of 137 G. (The tuner itself looks at every element: none is
-/// left poisoned, and all candidates agree.)
+/// left poisoned, and all candidates agree.) Of an updated state it also looks at what the update writes.
 class RegionOracle {
 public:
   /// `body` must outlive the oracle.

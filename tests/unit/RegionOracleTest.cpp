@@ -1,0 +1,26 @@
+#include "IrText.h"
+
+#include "tuner/model/RegionOracle.h"
+
+using namespace kfuse;
+using namespace kfuse::test;
+
+TEST_CASE("the oracle of a region sees whether a long state was updated") {
+  ParsedModule parsed(R"(
+func.func @f(%cache: tensor<4x8192x64xf32>, %new: tensor<4x1x64xf32>, %p: tensor<4xi64>) -> tensor<4x8192x64xf32> {
+  %0 = kfuse.state_update %cache, %new, %p {axis = 1 : i64} : (tensor<4x8192x64xf32>, tensor<4x1x64xf32>, tensor<4xi64>) -> tensor<4x8192x64xf32>
+  return %0 : tensor<4x8192x64xf32>
+})");
+  tuner::RegionOracle oracle(parsed.body());
+  tuner::HostBuffers inputs = oracle.makeInputs(), outputs{inputs[0]};
+  Result<void> stale = oracle.check(inputs, outputs);
+  REQUIRE_FALSE(stale);
+  CHECK(stale.error().code == ErrorCode::WrongResult);
+
+  constexpr std::size_t row = 64 * sizeof(float);
+  const auto *positions = reinterpret_cast<const std::int64_t *>(inputs[2].data());
+  for (std::size_t head = 0; head < 4; ++head)
+    std::copy_n(inputs[1].begin() + static_cast<std::ptrdiff_t>(head * row), row,
+                outputs[0].begin() + static_cast<std::ptrdiff_t>((head * 8192 + positions[head]) * row));
+  CHECK(oracle.check(inputs, outputs));
+}
