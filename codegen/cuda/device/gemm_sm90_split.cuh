@@ -113,8 +113,10 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   }
   static constexpr int chunksOfThread =
       (tileM * (ofProduct / vector) + blocksK * consumerThreads - 1) / (blocksK * consumerThreads);
-  /// Chunks whose sums are on their way from other blocks together.
-  static constexpr int most = products == 1 ? 4 : 2, inFlight = chunksOfThread < most ? chunksOfThread : most;
+  /// Chunks whose sums are on their way from other blocks together. Their operands are held while a thread still has
+  /// its own sums: beside more than 64 of them those of four would spill.
+  static constexpr int most = products == 1 && sumCount <= 64 ? 4 : 2,
+                       inFlight = chunksOfThread < most ? chunksOfThread : most;
 
   /// What the epilogue reads for chunks from `first` on.
   template <class Epilogue> struct Ahead {
