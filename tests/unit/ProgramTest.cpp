@@ -71,7 +71,7 @@ TEST_CASE("Program: foreign, truncated and other versions' bytes are refused") {
   std::vector<std::byte> longer = bytes;
   longer.push_back(std::byte{0});
   deserialiseError(longer);
-  CHECK(deserialiseError(fileOf({0xa1, 0x67, 'v', 'e', 'r', 's', 'i', 'o', 'n', 3})).find("version 3, expected 2") !=
+  CHECK(deserialiseError(fileOf({0xa1, 0x67, 'v', 'e', 'r', 's', 'i', 'o', 'n', 4})).find("version 4, expected 3") !=
         std::string::npos);
 }
 
