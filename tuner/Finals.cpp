@@ -6,11 +6,12 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr int firstSamples = 5;      ///< Of each visit in the first round.
-constexpr double warmupMs = 10;      ///< Of each visit: finalists are compared at the clocks of a card that works on.
+constexpr std::size_t turns = 4;     ///< Of a round, in each of which everybody is visited once.
+constexpr int firstSamples = 3;      ///< Of each visit in the first round.
+constexpr double warmupMs = 5;       ///< Of each visit: finalists are compared at the clocks of a card that works on.
 constexpr double firstWarmupMs = 60; ///< Of the very first, before which the card may have been idle.
-constexpr double visitUs = 5000;     ///< Of samples in a visit of the first round: long runs need fewer.
-constexpr int leastSamples = 2;
+constexpr double visitUs = 3000;     ///< Of samples in a visit of the first round: long runs need fewer.
+constexpr int leastSamples = 1;
 constexpr double longRunUs = 5e4; ///< Kernels that need no warm-up: the visit before was enough.
 
 double secondsUntil(Finals::Clock::time_point end) {
@@ -21,7 +22,7 @@ double secondsUntil(Finals::Clock::time_point end) {
 template <class Field> double roundSeconds(const Field &field, int samples) {
   double us = 0;
   for (const auto &finalist : field)
-    us += 2 * samples * finalist.trial.medianUs();
+    us += turns * samples * finalist.trial.medianUs();
   return us * 1e-6;
 }
 
@@ -49,10 +50,11 @@ Result<std::vector<Trial>> Finals::play(std::vector<Trial> trials, const Reject 
 }
 
 Result<void> Finals::playRound(std::vector<Finalist> &field, int samples, const Reject &reject) {
-  const std::size_t visits = 2 * field.size();
+  const std::size_t visits = turns * field.size();
   std::vector<std::optional<Failure>> failures(field.size());
   for (std::size_t visit = 0; visit < visits; ++visit) {
-    const std::size_t i = visit < field.size() ? visit : visits - 1 - visit;
+    const std::size_t turn = visit / field.size(), place = visit % field.size();
+    const std::size_t i = turn % 2 == 0 ? place : field.size() - 1 - place;
     if (failures[i])
       continue;
     Trial &trial = field[i].trial;

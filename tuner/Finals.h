@@ -10,8 +10,9 @@
 namespace kfuse::tuner {
 
 /// Successive halving (Karnin, Koren and Somekh, ICML 2013) with confidence intervals: each round measures every
-/// finalist twice, in the order A B B A, for the second arm of a pair reads slow; then those drop out that are
-/// slower than the fastest beyond both intervals; the next round takes twice as many samples.
+/// finalist four times, in the order A B B A A B B A, for the second arm of a pair reads slow, and a card at its power
+/// limit changes its clocks within seconds; then those drop out that are slower than the fastest beyond both intervals;
+/// the next round takes twice as many samples.
 class Finals {
 public:
   using Clock = std::chrono::steady_clock;

@@ -218,7 +218,7 @@ std::vector<TunedKernel> Tuning::take() {
 } // namespace
 
 Budget budgetOf(const Workshop &shop) {
-  const double quickSeconds = shop.target.isCpu() ? 2 : 1.25; // On the CPU compiling and measuring take turns.
+  const double quickSeconds = shop.target.isCpu() ? 2 : 1.5; // On the CPU compiling and measuring take turns.
   Budget budget = shop.options.effort == Effort::Full ? Budget{40, 20, 8, 4} : Budget{8, quickSeconds, 8, 2};
   if (shop.options.secondsPerKernel > 0)
     budget.seconds = shop.options.secondsPerKernel;

@@ -128,8 +128,9 @@ def main():
         cold = back_to_back(step, [list(jax.tree.map(jnp.copy, a)) for _ in range(copies)], decode)
         out[name] = {"ms": warm, "cold_ms": cold, "compile_s": compile_s}
         print(name, {k: round(v, 4) for k, v in out[name].items()}, flush=True)
-    if args.json:
-        json.dump(out, open(args.json, "w"), indent=1)
+        if args.json:  # After each case: a run that is cut short has what it has.
+            with open(args.json, "w") as file:
+                json.dump(out, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -141,16 +141,20 @@ TEST_CASE("search: of those that a first look cannot tell apart, fewer resources
 TEST_CASE("search: finalists are visited in the order A B B A") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 21}}, {2, {.us = 40}}});
   REQUIRE(f.tuneOne());
-  CHECK(f.device.order == std::vector<double>{20, 21, 40, 20, 21, 21, 20});
+  CHECK(f.device.order == std::vector<double>{20, 21, 40, 20, 21, 21, 20, 20, 21, 21, 20});
 }
 
 TEST_CASE("search: finalists play until intervals part them, each round with twice the samples") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 20.2}}, {2, {.us = 21}}});
   f.options.effort = Effort::Full;
   REQUIRE(f.tuneOne());
-  // A first look at each, then A B C C B A with 5 samples, A B B A with 10 and with 20: 1 % part at 70 samples.
-  CHECK(f.device.order ==
-        std::vector<double>{20, 20.2, 21, 20, 20.2, 21, 21, 20.2, 20, 20, 20.2, 20.2, 20, 20, 20.2, 20.2, 20});
+  // A first look at each; four turns of all with 3 samples, of A and B with 6 and with 12: 1 % part at 84 samples.
+  std::vector<double> order{20, 20.2, 21};
+  for (int pair = 0; pair < 2; ++pair)
+    order.insert(order.end(), {20, 20.2, 21, 21, 20.2, 20});
+  for (int pair = 0; pair < 4; ++pair)
+    order.insert(order.end(), {20, 20.2, 20.2, 20});
+  CHECK(f.device.order == order);
 }
 
 TEST_CASE("search: at the roof it ends, and says so in this run and the next") {
