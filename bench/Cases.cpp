@@ -43,6 +43,30 @@ Case matmulWith(const std::string &epilogue, std::int64_t M, std::int64_t N, std
                                                       y + " {" + body + " return %r : " + y + " }"};
 }
 
+Case layers(int count, int heads, int rows, int width, int last) {
+  auto of = [&](int a, int b) {
+    std::string shape = std::to_string(a) + "x" + std::to_string(b);
+    return tensor(heads > 1 ? std::to_string(heads) + "x" + shape : shape, "bf16");
+  };
+  std::string value = "%x", type = tensor(std::to_string(rows) + "x" + std::to_string(width), "bf16"),
+              parameters = "%x: " + type, text;
+  for (int i = 0; i <= count; ++i) {
+    const int columns = i < count ? width : last;
+    const std::string n = std::to_string(i), w = heads > 1 ? of(width, columns) : of(columns, width),
+                      b = of(1, columns), r = of(rows, columns), types = type + ", " + w + ", " + b;
+    parameters += ", %w" + n + ": " + w + ", %b" + n + ": " + b;
+    text += "%r" + n + " = kfuse.fused " + value + ", %w" + n + ", %b" + n + " : (" + types + ") -> " + r +
+            " {\n^bb0(%t: " + type + ", %u: " + w + ", %v: " + b + "):\n%0 = kfuse.matmul %t, %u" +
+            (heads > 1 ? "" : " {transpose_b}") + " : (" + type + ", " + w + ") -> " + r +
+            "\n%1 = kfuse.add %0, %v : (" + r + ", " + b + ") -> " + r + "\n%2 = kfuse.relu %1 : (" + r + ") -> " + r +
+            "\nkfuse.yield %2 : " + r + "\n}\n";
+    value = "%r" + n, type = r;
+  }
+  return {"layers " + std::to_string(count) + " of " + std::to_string(heads) + "x" + std::to_string(rows) + "x" +
+              std::to_string(width),
+          "func.func @f(" + parameters + ") -> " + type + " {\n" + text + "return " + value + " : " + type + "\n}"};
+}
+
 Case op(const std::string &name, const std::string &shape, const std::string &type, int operands,
         const std::string &attributes) {
   std::string t = tensor(shape, type), parameters, names, types;

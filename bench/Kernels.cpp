@@ -1,10 +1,10 @@
 // kfuse_gpu_bench [--most N] [--only CONFIG] [--chain N] [--json FILE]
-// [matmul|skinny|epilogues|memory[=TEXT]|MxNxK|FILE.mlir]...: the CUDA templates against cuBLASLt and against a device
-// copy of the same bytes. Every config of a region is compiled and measured (the tuner's first N with --most, those
-// whose text holds CONFIG with --only); the best is measured again in turns with its rival, since clocks drift. --chain
-// N also measures N calls of each config of a product, every one free to start before the one ahead has ended, as
-// layers of a model are. memory=TEXT takes the memory-bound cases whose name holds TEXT; FILE.mlir is a region as one
-// function, whose first argument alone is written between runs.
+// [matmul|skinny|epilogues|chains|memory[=TEXT]|MxNxK|FILE.mlir]...: the CUDA templates against cuBLASLt and against a
+// device copy of the same bytes. Every config of a region is compiled and measured (the tuner's first N with --most,
+// those whose text holds CONFIG with --only); the best is measured again in turns with its rival, since clocks drift.
+// --chain N also measures N calls of each config of a product, every one free to start before the one ahead has ended,
+// as layers of a model are. memory=TEXT takes the memory-bound cases whose name holds TEXT; FILE.mlir is a region as
+// one function, whose first argument alone is written between runs.
 #include "bench/Bench.h"
 #include "bench/Cases.h"
 #include "codegen/Region.h"
@@ -212,6 +212,17 @@ public:
     const double ours = median(us[0]), ourPlain = median(us[1]), rival = median(us[2]);
     std::printf("  %-28s %8.2f us  plain %8.2f us, cuBLASLt %8.2f us: %.3f of the better\n", given.name.c_str(), ours,
                 ourPlain, rival, ours / std::min(ourPlain, rival));
+  }
+
+  /// A chain of layers in one launch, weights cold and warm.
+  void chain(const Case &given) {
+    mlir::OwningOpRef<mlir::ModuleOp> module;
+    std::vector<Candidate> candidates = tuned(parse(given, module));
+    report(given, candidates);
+    for (std::size_t i = 0; i < std::min<std::size_t>(candidates.size(), 4); ++i)
+      std::printf("    warm %8.2f us  %s\n",
+                  measure(*candidates[i].loaded, buffers, workspace->data(), 20, /*cold=*/false),
+                  candidates[i].config.str().c_str());
   }
 
   /// How near the tuner's first candidates come to the best of all, and what a compilation takes.
@@ -469,6 +480,10 @@ int main(int argc, char **argv) {
   for (const Case &given : memoryBoundCases())
     if (wantedCase(given))
       bench.memoryBound(given);
+  if (wanted("chains")) {
+    bench.chain(layers(20, 1, 256, 1024, 1024));
+    bench.chain(layers(20, 5, 256, 1024, 1024));
+  }
   if (wanted("matmul")) {
     bench.matmul(DType::BF16, 4096, 4096, 4096);
     bench.matmul(DType::F16, 4096, 4096, 4096);

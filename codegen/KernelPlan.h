@@ -31,7 +31,8 @@ struct TensorMapRecipe {
   std::vector<std::uint64_t> strideBytes;
   std::vector<std::uint32_t> box;
   std::uint32_t swizzleBytes = 0; ///< 0, 32, 64 or 128.
-  std::uint64_t offsetBytes = 0;  ///< Of the tensor in the buffer, a multiple of 16.
+  std::uint64_t offsetBytes = 0;  ///< Of the tensor in the buffer or the scratch memory, a multiple of 16.
+  bool inWorkspace = false;       ///< The tensor lies in the kernel's scratch memory instead of a buffer.
   friend bool operator==(const TensorMapRecipe &, const TensorMapRecipe &) = default;
 };
 
@@ -45,6 +46,7 @@ struct Launch {
   std::array<std::uint32_t, 3> cluster{1, 1, 1};
   std::uint32_t sharedBytes = 0; ///< Dynamic shared memory.
   bool dependentLaunch = false;  ///< May start before its predecessor ends: it waits by itself (griddepcontrol).
+  bool cooperative = false;      ///< Its blocks wait for each other: all must be on the device at once, or none.
   std::uint64_t items = 0;
   std::uint64_t grain = 1;
   std::vector<KernelArg> args;

@@ -34,15 +34,18 @@ struct Part {
   std::vector<unsigned> outputs; ///< Of each of its results: the number among those of the whole.
 };
 
+struct Chain;
+
 /// One fused region as code generation sees it.
 struct Region {
   std::string name; ///< Identifier for people and entry points: "matmul_add_gelu".
   std::string ops;  ///< "matmul + add + gelu".
   std::string text; ///< The kfuse.fused op's text, for the header comment of generated source.
   ir::ScalarGraph graph;
-  // One or none of the two; `graph` then has inputs and outputs, but no nodes.
+  // One or none of the three; `graph` then has inputs and outputs, but no nodes.
   std::shared_ptr<const Attention> attention; ///< Where the region is one.
   std::vector<Part> parts;                    ///< Where it is several that have nothing to do with each other.
+  std::shared_ptr<const Chain> chain;         ///< Where it is kernels in a row.
   double flops = 0;                           ///< Lower bounds of the work.
   double bytesRead = 0;                       ///< Each input element that is needed, once.
   double bytesWritten = 0;
@@ -52,7 +55,23 @@ struct Region {
   /// a state's old value, integers that come in), so that it may be read before the kernel's predecessor ends.
   std::vector<bool> isFixed;
 
-  bool isOneGraph() const { return !attention && parts.empty(); }
+  bool isOneGraph() const { return !attention && !chain && parts.empty(); }
+};
+
+/// Kernels in a row as one: each after the first reads a result of the one before it.
+struct ChainLink {
+  /// What an input is: input `index` of the chain, or result `index` of the earlier link `link`.
+  struct Source {
+    int link = -1;
+    unsigned index = 0;
+    bool isResult() const { return link >= 0; }
+  };
+  Region region; ///< Inputs that are results of other links are not fixed.
+  std::vector<Source> inputs;
+  std::vector<int> outputs; ///< Per result: the chain's output that it is, or -1.
+};
+struct Chain {
+  std::vector<ChainLink> links;
 };
 
 class KernelTemplate {

@@ -1,6 +1,7 @@
 #include "codegen/Region.h"
 
 #include "codegen/AttentionRegion.h"
+#include "codegen/ChainRegion.h"
 #include "codegen/PartedRegion.h"
 #include "ir/RegionScalars.h"
 #include "ir/dialect/Kfuse.h"
@@ -29,14 +30,6 @@ bool isFixed(Value value) {
   return role.getValue() == "input" ? !isFloat(ir::dtypeOf(value.getType())) : true;
 }
 
-std::vector<bool> fixedInputs(Block &body) {
-  auto fused = dyn_cast_or_null<ir::FusedOp>(body.getParentOp());
-  std::vector<bool> fixed;
-  for (BlockArgument argument : body.getArguments()) // A function that is one region has its own.
-    fixed.push_back(isFixed(fused ? fused.getInputs()[argument.getArgNumber()] : argument));
-  return fixed;
-}
-
 /// The op's text without its discardable attributes (which attention it belongs to, say), so that equal
 /// regions of many layers have equal text, and with the inputs that are fixed.
 std::string textOf(Block &body, const std::vector<bool> &fixed) {
@@ -56,6 +49,14 @@ std::string textOf(Block &body, const std::vector<bool> &fixed) {
 }
 
 } // namespace
+
+std::vector<bool> fixedInputs(Block &body) {
+  auto fused = dyn_cast_or_null<ir::FusedOp>(body.getParentOp());
+  std::vector<bool> fixed;
+  for (BlockArgument argument : body.getArguments()) // A function that is one region has its own.
+    fixed.push_back(isFixed(fused ? fused.getInputs()[argument.getArgNumber()] : argument));
+  return fixed;
+}
 
 /// Elements of an input that the region can touch at most: a slice or a gather reads less than all.
 double elementsRead(const ir::ScalarGraph &graph, unsigned input) {
@@ -115,7 +116,9 @@ Result<Region> makeScalarRegion(Block &body) {
 }
 
 Result<Region> makeRegion(Block &body) {
-  Result<Region> region = body.getOps<ir::AttentionOp>().empty() ? makeScalarRegion(body) : makeAttentionRegion(body);
+  Result<Region> region = !body.getOps<ir::FusedOp>().empty()       ? makeChainRegion(body)
+                          : !body.getOps<ir::AttentionOp>().empty() ? makeAttentionRegion(body)
+                                                                    : makeScalarRegion(body);
   if (!region)
     if (std::optional<Region> together = makePartedRegion(body))
       region = std::move(*together);

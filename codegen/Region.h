@@ -16,6 +16,9 @@ Result<Region> makeScalarRegion(mlir::Block &body);
 /// Elements of an input that a graph can touch at most: a slice or a gather reads less than all.
 double elementsRead(const ir::ScalarGraph &graph, unsigned input);
 
+/// Per argument of a body: Region::isFixed.
+std::vector<bool> fixedInputs(mlir::Block &body);
+
 /// Sets a region's name and ops to those of a body, and adds up what they take.
 Result<void> describe(Region &region, mlir::Block &body);
 

@@ -108,7 +108,10 @@ private:
   }
 
   void tensorMap(const std::string &what, const KernelPlan &plan, const TensorMapRecipe &recipe) const {
-    requireIndex(what + ": tensor map of buffer", recipe.buffer, plan.inputs.size() + plan.outputs.size());
+    if (recipe.inWorkspace)
+      requireIndex(what + ": tensor map at workspace byte", recipe.offsetBytes, plan.workspaceBytes);
+    else
+      requireIndex(what + ": tensor map of buffer", recipe.buffer, plan.inputs.size() + plan.outputs.size());
     std::size_t rank = recipe.sizes.size();
     require(rank >= 1 && rank <= 5 && recipe.strideBytes.size() == rank - 1 && recipe.box.size() == rank,
             what + ": a tensor map has " + std::to_string(rank) + " sizes, " +

@@ -14,19 +14,20 @@ constexpr boost::uuids::uuid keySpace{
     {0x3b, 0x1c, 0x7e, 0x52, 0x90, 0x4d, 0x4f, 0x0a, 0x8e, 0x61, 0x27, 0xd4, 0x5a, 0xc0, 0x93, 0xf8}};
 
 std::string launchText(const codegen::Launch &launch) {
-  std::string text =
-      fmt::format("{} grid {} block {} cluster {} shared {} dependent {} items {} grain {}", launch.entry,
-                  fmt::join(launch.grid, "x"), fmt::join(launch.block, "x"), fmt::join(launch.cluster, "x"),
-                  launch.sharedBytes, launch.dependentLaunch, launch.items, launch.grain);
+  std::string text = fmt::format("{} grid {} block {} cluster {} shared {} dependent {}{} items {} grain {}",
+                                 launch.entry, fmt::join(launch.grid, "x"), fmt::join(launch.block, "x"),
+                                 fmt::join(launch.cluster, "x"), launch.sharedBytes, launch.dependentLaunch,
+                                 launch.cooperative ? " cooperative" : "", launch.items, launch.grain);
   for (const codegen::KernelArg &arg : launch.args)
     text += fmt::format(" arg {}:{}", static_cast<int>(arg.kind), arg.index);
   return text;
 }
 
 std::string tensorMapText(const codegen::TensorMapRecipe &recipe) {
-  return fmt::format("{} {} sizes {} strides {} box {} swizzle {} at {}", recipe.buffer, toString(recipe.type),
-                     fmt::join(recipe.sizes, "x"), fmt::join(recipe.strideBytes, "x"), fmt::join(recipe.box, "x"),
-                     recipe.swizzleBytes, recipe.offsetBytes);
+  return fmt::format("{}{} {} sizes {} strides {} box {} swizzle {} at {}", recipe.inWorkspace ? "w" : "",
+                     recipe.buffer, toString(recipe.type), fmt::join(recipe.sizes, "x"),
+                     fmt::join(recipe.strideBytes, "x"), fmt::join(recipe.box, "x"), recipe.swizzleBytes,
+                     recipe.offsetBytes);
 }
 
 std::string launchesAndBuffers(const codegen::KernelPlan &plan) {

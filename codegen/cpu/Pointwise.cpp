@@ -76,7 +76,7 @@ public:
 
   ir::FusionDecision match(const Region &region, const ir::Target &) const override {
     if (!region.isOneGraph())
-      return ir::FusionDecision::no("holds attention, or regions side by side");
+      return ir::FusionDecision::no("holds attention, or several regions");
     for (const ir::ScalarNode &node : region.graph.nodes)
       if (node.kind == Kind::Reduce || node.kind == Kind::Contract)
         return ir::FusionDecision::no("holds a reduction or a product");

@@ -64,18 +64,6 @@ Scalar probabilitiesOf(const LinearGraph &graph, Scalar s) {
   return replacesNan ? node.operands[2] : Scalar{};
 }
 
-/// Whether `offset` walks [batch..., M, S] row by row; `dimS` is where the keys are.
-bool isRowMajor(const LinearGraph &graph, AffineExpr offset, unsigned dimM, unsigned dimS) {
-  MLIRContext *context = offset.getContext();
-  AffineExpr expected = getAffineDimExpr(dimS, context);
-  int64_t stride = graph.extents()[dimS];
-  for (unsigned dim = dimM + 1; dim-- > 0; stride *= graph.extents()[dim])
-    if (graph.extents()[dim] > 1) // The index of a single row is 0.
-      expected = expected + getAffineDimExpr(dim, context) * stride;
-  AffineExpr difference = simplifyAffineExpr(offset - expected, graph.extents().size(), 0);
-  return difference == getAffineConstantExpr(0, context);
-}
-
 /// Whether chunks of eight along `dim` are dense and aligned.
 bool isAligned(const LinearGraph &graph, Scalar load, unsigned dim) {
   return ChunkPrinter(graph, dim, 8).vectorAlignment(load) == 8;

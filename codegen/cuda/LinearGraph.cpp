@@ -234,4 +234,15 @@ bool LinearGraph::fits32Bits() const {
          llvm::all_of(graph.outputs, [&](const ir::ScalarOutput &output) { return isSmall(output.shape); });
 }
 
+bool isRowMajor(const LinearGraph &graph, AffineExpr offset, unsigned dimM, unsigned inner) {
+  MLIRContext *context = offset.getContext();
+  AffineExpr expected = getAffineDimExpr(inner, context);
+  int64_t stride = graph.extents()[inner];
+  for (unsigned dim = dimM + 1; dim-- > 0; stride *= graph.extents()[dim])
+    if (graph.extents()[dim] > 1) // The index of a single row is 0.
+      expected = expected + getAffineDimExpr(dim, context) * stride;
+  AffineExpr difference = simplifyAffineExpr(offset - expected, graph.extents().size(), 0);
+  return difference == getAffineConstantExpr(0, context);
+}
+
 } // namespace kfuse::codegen::cuda

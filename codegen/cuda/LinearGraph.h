@@ -36,6 +36,9 @@ bool mergeWithNext(LinearGraph &graph, unsigned outer);
 /// Lets two dimensions of the domain change places.
 void interchange(LinearGraph &graph, unsigned a, unsigned b);
 
+/// Whether `offset` walks the dimensions up to `dimM` and then `inner` row by row, densely.
+bool isRowMajor(const LinearGraph &graph, mlir::AffineExpr offset, unsigned dimM, unsigned inner);
+
 /// Symbols may take any value below this; the true extents are not known here.
 inline constexpr int64_t unknownExtent = int64_t{1} << 31;
 

@@ -15,6 +15,7 @@ const KernelTemplate &matmulSm80Template();      ///< cuda.matmul_sm80
 const KernelTemplate &matmulSm90Template();      ///< cuda.matmul_sm90
 const KernelTemplate &matmulSimtTemplate();      ///< cuda.matmul_simt
 const KernelTemplate &decodeAttentionTemplate(); ///< cuda.decode_attention
+const KernelTemplate &chainTemplate();           ///< cuda.chain
 const KernelTemplate &columnsTemplate();         ///< cuda.columns
 const KernelTemplate &rowsTemplate();            ///< cuda.rows
 const KernelTemplate &transposeTemplate();       ///< cuda.transpose

@@ -74,8 +74,8 @@ Result<void> resolve(Arguments &arguments, const DriverApi &api, const codegen::
   for (const KernelArg &arg : launch.args) {
     if (arg.kind == KernelArg::Kind::TensorMap) {
       const TensorMapRecipe &recipe = plan.tensorMaps[arg.index];
-      Result<CUtensorMap> map =
-          encode(api, recipe, static_cast<std::byte *>(buffers[recipe.buffer]) + recipe.offsetBytes);
+      void *tensor = recipe.inWorkspace ? workspace : buffers[recipe.buffer];
+      Result<CUtensorMap> map = encode(api, recipe, static_cast<std::byte *>(tensor) + recipe.offsetBytes);
       if (!map)
         return map.error();
       arguments.addresses.push_back(&arguments.maps.emplace_back(*map));
@@ -163,7 +163,7 @@ Result<void> CudaKernel::launchOne(CUstream stream, std::size_t index, std::span
   if (Result<void> resolved = resolve(arguments, context->api, plan, launch, buffers, workspace); !resolved)
     return resolved;
 
-  std::array<CUlaunchAttribute, 2> attributes{};
+  std::array<CUlaunchAttribute, 3> attributes{};
   CUlaunchConfig config{};
   config.attrs = attributes.data();
   if (clusterBlocks(launch) > 1) {
@@ -175,6 +175,11 @@ Result<void> CudaKernel::launchOne(CUstream stream, std::size_t index, std::span
     CUlaunchAttribute &dependent = attributes[config.numAttrs++];
     dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     dependent.value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (launch.cooperative) {
+    CUlaunchAttribute &cooperative = attributes[config.numAttrs++];
+    cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    cooperative.value.cooperative = 1;
   }
   config.gridDimX = launch.grid[0];
   config.gridDimY = launch.grid[1];

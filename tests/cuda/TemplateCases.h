@@ -83,6 +83,11 @@ std::vector<TemplateCase> rowProductCases(const std::string &type);
 std::vector<TemplateCase> largeRowProductCases(const std::string &type);
 /// Products of at most four rows of a norm.
 std::vector<TemplateCase> normedRowCases(const std::string &type);
+/// Chains of products of f16 or bf16, each a kfuse.fused: the same layer `count` times, of m x n with bias and relu, in
+/// `batches` (0: no batch dimension), and a last one of `last` columns.
+TemplateCase layers(int count, int batches, int m, int n, int last, bool transposeB, const std::string &type);
+/// A random chain: widths, layouts, batches, what follows each product, residuals, results in between.
+TemplateCase randomChain(unsigned seed);
 /// Products whose operands are computed in the region.
 std::vector<TemplateCase> computedOperandCases();
 

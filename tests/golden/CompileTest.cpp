@@ -321,6 +321,31 @@ TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every way,
   compileAll(all, **compiler);
 }
 
+TEST_CASE("Compile: chains of products, without spills") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler) {
+    MESSAGE("skipped: " << compiler.error().message);
+    return;
+  }
+  const codegen::KernelTemplate &chain = codegen::cuda::chainTemplate();
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  std::vector<TemplateCase> cases{layers(20, 0, 256, 1024, 2, true, "bf16"), layers(2, 5, 256, 1024, 64, false, "f16")};
+  for (unsigned seed = 0; seed < 24; ++seed) // Those of the GPU tests.
+    cases.push_back(randomChain(seed));
+  std::vector<codegen::KernelPlan> all;
+  for (const TemplateCase &source : cases) {
+    INFO(source.name);
+    RegionCase given(source);
+    ir::FusionDecision decision = chain.match(given.region, hopper);
+    REQUIRE_MESSAGE(decision, decision.reason());
+    const std::vector<codegen::TileConfig> configs = chain.candidates(given.region, hopper);
+    REQUIRE(!configs.empty());
+    for (std::size_t i = all.size() % 8; i < configs.size(); i += 1 + configs.size() / 2)
+      all.push_back(planOf(chain, given.region, configs[i], hopper, source.name));
+  }
+  compileAll(all, **compiler);
+}
+
 TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores") {
   auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
   if (!compiler || std::system("nvdisasm --version >/dev/null 2>&1") != 0) {

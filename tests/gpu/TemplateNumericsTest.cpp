@@ -243,6 +243,17 @@ TEST_CASE("cuda.matmul_sm90_split: right in bf16 and f16 for every layout, edge 
   }
 }
 
+TEST_CASE("cuda.chain: right for random chains, and twice the same") {
+  if (!isHopper()) {
+    MESSAGE("skipped: needs sm_90");
+    return;
+  }
+  std::vector<TemplateCase> cases{layers(4, 0, 256, 1024, 2, true, "bf16"), layers(3, 5, 256, 512, 64, false, "bf16")};
+  for (unsigned seed = 0; seed < 24; ++seed)
+    cases.push_back(randomChain(seed));
+  checkAll(cases, codegen::cuda::chainTemplate(), 4);
+}
+
 TEST_CASE("cuda.gemv: right in every type for few rows") {
   for (const char *type : {"bf16", "f16", "f32"}) {
     checkAll(matmulCases(type), codegen::cuda::gemvTemplate(), 8, true);

@@ -54,12 +54,14 @@ TEST_CASE("key: whatever can change a kernel's code or time changes its key") {
       [](auto &plan) { plan.launches[0].cluster[0] = 2; },
       [](auto &plan) { plan.launches[0].sharedBytes = 2; },
       [](auto &plan) { plan.launches[0].dependentLaunch = true; },
+      [](auto &plan) { plan.launches[0].cooperative = true; },
       [](auto &plan) { plan.launches[0].items = 2; },
       [](auto &plan) { plan.launches[0].grain = 2; },
       [](auto &plan) { plan.launches[0].args[0].index = 2; },
       [](auto &plan) { plan.launches[0].args[0].kind = codegen::KernelArg::Kind::Workspace; },
       [](auto &plan) { plan.launches.push_back(plan.launches[0]); },
       [](auto &plan) { plan.tensorMaps[0].swizzleBytes = 128; },
+      [](auto &plan) { plan.tensorMaps[0].inWorkspace = true; },
       [](auto &plan) { plan.tensorMaps[0].box[0] = 4; }};
   std::size_t expected = keys.size();
   for (const auto &change : changes) {
