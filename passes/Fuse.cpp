@@ -21,8 +21,8 @@ public:
     for (Operation &op : block.without_terminator())
       if (!isa<ConstantOp>(op))
         old.push_back(&op);
-    for (OpGraph::Vertex group : partition.groups().order())
-      emit(group);
+    for (const Launched &launch : partition.launches())
+      emit(launch);
     Operation *terminator = block.getTerminator();
     llvm::DenseSet<Value> returned;
     for (OpOperand &operand : terminator->getOpOperands()) {
@@ -38,8 +38,8 @@ public:
   }
 
 private:
-  void emit(OpGraph::Vertex group) {
-    BuiltRegion region = partition.regionOf(group);
+  void emit(const Launched &launch) {
+    BuiltRegion region = partition.regionOf(launch.groups);
     SmallVector<Value> inputs;
     for (Value input : region.inputs)
       inputs.push_back(stored(input));
@@ -101,6 +101,7 @@ struct FusePass : PassWrapper<FusePass, OperationPass<func::FuncOp>> {
     Partition partition(block, model);
     if (failed(partition.run()))
       return signalPassFailure();
+    partition.formChains();
     setFusionRefusals(function, partition.refusals());
     setFusionSavings(function, {partition.unfusedTotals(), partition.totals()});
     RegionEmitter(block, partition).run();

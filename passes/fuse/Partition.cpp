@@ -77,6 +77,22 @@ LogicalResult Partition::run() {
   return success();
 }
 
+void Partition::formChains() {
+  launched = passes::formChains(*graph, regions, costs);
+  for (auto [number, launch] : llvm::enumerate(launched))
+    for (Vertex group : launch.groups)
+      launchNumber[group] = number;
+}
+
+BuiltRegion Partition::regionOf(ArrayRef<Vertex> launch) const {
+  if (launch.size() == 1)
+    return regions.build(graph->opsOf(launch.front()));
+  SmallVector<SmallVector<Operation *>> links;
+  for (Vertex group : launch)
+    links.emplace_back(graph->opsOf(group));
+  return regions.chain(links);
+}
+
 SmallVector<Operation *> Partition::opsOf(ArrayRef<Vertex> closed) const {
   SmallVector<Operation *> ops;
   for (Vertex group : closed)
@@ -398,8 +414,11 @@ void Partition::mergeIndependent() {
 
 FusionTotals Partition::totals() {
   Spent all;
-  for (Vertex group : graph->order())
-    all += spent(costOf(group));
+  if (launched.empty())
+    for (Vertex group : graph->order())
+      all += spent(costOf(group));
+  for (const Launched &launch : launched)
+    all += spent(launch.cost);
   return {all.launches, all.bytes, all.us};
 }
 
@@ -407,8 +426,9 @@ std::vector<FusionRefusal> Partition::refusals() {
   std::vector<FusionRefusal> list;
   for (Vertex producer : graph->order())
     for (Vertex consumer : graph->consumersOf(producer))
-      list.push_back({nameOf(mainOp(graph->opsOf(producer))), nameOf(mainOp(graph->opsOf(consumer))),
-                      whyApart(producer, consumer)});
+      if (launched.empty() || launchNumber.lookup(producer) != launchNumber.lookup(consumer))
+        list.push_back({nameOf(mainOp(graph->opsOf(producer))), nameOf(mainOp(graph->opsOf(consumer))),
+                        whyApart(producer, consumer)});
   return list;
 }
 
@@ -418,8 +438,12 @@ std::string Partition::whyApart(Vertex producer, Vertex consumer) {
   SmallVector<Vertex> closed = graph->closure({producer, consumer});
   if (hasKind(above, std::nullopt) || hasKind(below, std::nullopt))
     return "a kernel of attention computes its queries and what it writes into its states, and nothing else";
-  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction))
-    return "a kernel computes one matrix product, or two of one left operand";
+  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction)) {
+    SmallVector<SmallVector<Operation *>> links{SmallVector<Operation *>(above), SmallVector<Operation *>(below)};
+    const bool isChain = closed.size() == 2 && costs.of(regions.chain(links)).decision;
+    return std::string("a kernel computes one matrix product, or two of one left operand") +
+           (isChain ? "; a chain of them is estimated slower" : "");
+  }
   if (closed.size() > largestClosure)
     return "other kernels lie between them: as one they would form a cycle";
   const RegionCost &together = costs.of(opsOf(closed));

@@ -4,6 +4,7 @@
 #include "ir/CostModel.h"
 #include "passes/FusionReport.h"
 #include "passes/OpGraph.h"
+#include "passes/fuse/Chains.h"
 #include "passes/fuse/RegionBuilder.h"
 #include "passes/fuse/RegionCosts.h"
 #include "passes/fuse/Window.h"
@@ -21,6 +22,7 @@ namespace kfuse::passes {
 ///     [matmul  add] [gelu  rms_norm]   [matmul]        searched again in windows of up to 8 ops (Window.h),
 ///     [matmul  add] [add' exp] [add' neg]                where values may also be computed twice,
 ///                                                        and cut again where fewer bytes cross (MinCut.h)
+///     [[matmul  add] [matmul  gelu] [matmul]]          groups in a row that one launch computes (Chains.h)
 ///
 /// Merging is greedy and corrections are local, so that time grows with the number of ops; on graphs of up to
 /// 12 ops the result is within 2 % of the best of all partitions (tests/unit/PartitionTest.cpp).
@@ -32,7 +34,11 @@ public:
   llvm::LogicalResult run();
 
   const OpGraph &groups() const { return *graph; }
-  BuiltRegion regionOf(OpGraph::Vertex group) const { return regions.build(graph->opsOf(group)); }
+  /// Makes one launch of groups in a row where that is estimated faster (Chains.h).
+  void formChains();
+  /// The groups in an order they can run in; those of a chain are one launch.
+  llvm::ArrayRef<Launched> launches() const { return launched; }
+  BuiltRegion regionOf(llvm::ArrayRef<OpGraph::Vertex> launch) const;
   /// For each pair of regions that meet, why they are two.
   std::vector<FusionRefusal> refusals();
   /// Of the partition, and of each op as a kernel of its own.
@@ -86,6 +92,8 @@ private:
   RegionCosts costs;
   WindowSearch windows;
   std::optional<OpGraph> graph;
+  std::vector<Launched> launched;                                            ///< Empty before formChains.
+  llvm::DenseMap<Vertex, size_t> launchNumber;                               ///< Of each group.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Operation *>> readers; ///< Of values in memory.
   std::priority_queue<Merge> merges;
   FusionTotals unfused;

@@ -112,7 +112,72 @@ private:
   BuiltRegion region;
 };
 
+/// A region of regions under construction.
+class OneChain {
+public:
+  OneChain(const Transparency &transparency, ArrayRef<SmallVector<Operation *>> links)
+      : transparency(transparency), builder(links.front().front()->getContext()) {
+    for (const SmallVector<Operation *> &link : links)
+      llvm::append_range(members, link);
+  }
+
+  BuiltRegion build(ArrayRef<SmallVector<Operation *>> links) {
+    body = new Block();
+    builder.setInsertionPointToEnd(body);
+    SmallVector<Value> yielded;
+    for (const SmallVector<Operation *> &link : links) {
+      BuiltRegion built = OneRegion(transparency, link).build();
+      SmallVector<Value> inputs;
+      for (Value input : built.inputs)
+        inputs.push_back(resolve(input));
+      FusedOp fused = built.op.release();
+      fused->setOperands(inputs);
+      builder.insert(fused);
+      for (auto [outside, inside] : llvm::zip_equal(built.outputs, fused.getResults())) {
+        mapping.map(outside, inside);
+        if (!transparency.isReadOutside(outside, members))
+          continue;
+        region.outputs.push_back(outside);
+        yielded.push_back(inside);
+      }
+    }
+    Location location = members.back()->getLoc();
+    builder.create<YieldOp>(location, yielded);
+    OpBuilder detached(builder.getContext());
+    region.op = detached.create<FusedOp>(location, ValueRange(region.outputs).getTypes(), region.inputs);
+    region.op->getBody().push_back(body);
+    return std::move(region);
+  }
+
+private:
+  /// A link's result or a view of one, else an input of the chain.
+  Value resolve(Value value) {
+    if (Value known = mapping.lookupOrNull(value))
+      return known;
+    auto view = value.getDefiningOp<ReshapeOp>();
+    if (view && mapping.contains(peelReshapes(value))) {
+      resolve(view.getOperand());
+      builder.clone(*view, mapping);
+      return mapping.lookup(value);
+    }
+    region.inputs.push_back(value);
+    mapping.map(value, body->addArgument(value.getType(), value.getLoc()));
+    return mapping.lookup(value);
+  }
+
+  const Transparency &transparency;
+  SmallVector<Operation *> members;
+  OpBuilder builder;
+  Block *body = nullptr;
+  IRMapping mapping;
+  BuiltRegion region;
+};
+
 } // namespace
+
+BuiltRegion RegionBuilder::chain(ArrayRef<SmallVector<Operation *>> links) const {
+  return OneChain(transparency, links).build(links);
+}
 
 BuiltRegion RegionBuilder::build(ArrayRef<Operation *> members) const {
   return OneRegion(transparency, members).build();

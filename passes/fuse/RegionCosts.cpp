@@ -76,4 +76,14 @@ const RegionCost &RegionCosts::of(ArrayRef<Operation *> members) {
   return answer;
 }
 
+RegionCost RegionCosts::of(BuiltRegion chain) const {
+  RegionCost answer{model.accepts(chain.body())};
+  if (!answer.decision)
+    return answer;
+  KernelCost cost = model.cost(chain.body());
+  answer.us = cost.us;
+  answer.bytes = cost.bytes;
+  return answer;
+}
+
 } // namespace kfuse::passes

@@ -43,6 +43,8 @@ public:
   const ir::CostModel &costModel() const { return model; }
   /// `members` in block order.
   const RegionCost &of(llvm::ArrayRef<mlir::Operation *> members);
+  /// Of a chain of groups, which is not kept.
+  RegionCost of(BuiltRegion chain) const;
   /// To be called after the regions' Transparency changed.
   void forget() { known.clear(); }
   /// From now on groups that have nothing to do with each other may share a launch. Only what is left when all else is

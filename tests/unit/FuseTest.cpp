@@ -39,6 +39,19 @@ public:
   }
 };
 
+/// As if a template took every chain for nothing.
+class TakesChains : public passes::ScalarFormCostModel {
+public:
+  using ScalarFormCostModel::ScalarFormCostModel;
+  ir::FusionDecision accepts(mlir::Block &region) const override {
+    return isChain(region) ? ir::FusionDecision::yes() : ScalarFormCostModel::accepts(region);
+  }
+  ir::KernelCost cost(mlir::Block &region) const override {
+    return isChain(region) ? ir::KernelCost{} : ScalarFormCostModel::cost(region);
+  }
+  static bool isChain(mlir::Block &region) { return !region.getOps<ir::FusedOp>().empty(); }
+};
+
 const char *const attentionText = R"(
 func.func @main(%q: tensor<4x6x8xf32>, %k: tensor<4x6x8xf32>, %v: tensor<4x6x8xf32>) -> tensor<4x6x8xf32> {
   %0 = kfuse.matmul %q, %k {transpose_b} : (tensor<4x6x8xf32>, tensor<4x6x8xf32>) -> tensor<4x6x6xf32>
@@ -104,6 +117,8 @@ func.func @main(%a: tensor<64x64xf32>, %w: tensor<64x64xf32>, %b: tensor<64xf32>
 TEST_CASE("a random model computes the same after the whole pipeline") {
   passes::ScalarFormCostModel any(cpuTarget());
   SmallRegionsOnly small(cpuTarget(), 2);
+  TakesChains chains(cpuTarget());
+  int chainsSeen = 0;
   for (unsigned seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
     std::string text = RandomGraph(seed).text();
@@ -113,16 +128,19 @@ TEST_CASE("a random model computes the same after the whole pipeline") {
     Arguments arguments = randomArguments(before.module->lookupSymbol<mlir::func::FuncOp>("main"), seed);
     std::vector<Values> expected = evaluateModel(*before.module, arguments);
     for (const ir::CostModel *model :
-         {static_cast<const ir::CostModel *>(&any), static_cast<const ir::CostModel *>(&small)})
+         {static_cast<const ir::CostModel *>(&any), static_cast<const ir::CostModel *>(&small),
+          static_cast<const ir::CostModel *>(&chains)})
       for (bool simplify : {true, false}) {
         ParsedModule after(text);
         REQUIRE(runPasses(*after.module, [&](mlir::PassManager &manager) {
                   passes::buildPipeline(manager, *model, {.simplify = simplify});
                 }) == "");
         checkCovered(*after.module, *model);
+        after.module->walk([&](ir::FusedOp fused) { chainsSeen += TakesChains::isChain(fused.getBody().front()); });
         checkPreparesParametersAlone(*after.module);
         // Prepared values are rounded to f32.
         checkSame(evaluateModel(*after.module, arguments), expected, 1e-5);
       }
   }
+  CHECK(chainsSeen > 20);
 }
