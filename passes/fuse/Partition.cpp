@@ -200,12 +200,12 @@ double Partition::savedBy(ArrayRef<Vertex> closed) {
 
 //===- Corrections ---------------------------------------------------------------------------===//
 
-/// A hundredth of the kernels' time; an eighth of a launch where neither launches nor bytes become fewer: less is the
-/// estimates' noise.
+/// A hundredth of the kernels' time; where neither launches nor bytes become fewer four of them, or half a launch if
+/// that is less: the rest is the estimates' noise.
 bool Partition::isBetter(const Spent &then, const Spent &now) const {
-  constexpr double part = 0.01;
+  constexpr double part = 0.01, noisyPart = 0.04;
   bool savesMore = then.launches < now.launches || then.bytes < now.bytes * (1 - part);
-  double noise = savesMore ? 0 : costs.costModel().target().launchUs / 8;
+  double noise = savesMore ? 0 : std::min(now.us * noisyPart, costs.costModel().target().launchUs / 2);
   return then.us < now.us - std::max(now.us * part, noise);
 }
 
