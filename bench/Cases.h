@@ -44,8 +44,8 @@ std::vector<Case> memoryBoundCases();
 /// One query row of each of 32 heads against a cache of `keys` keys of 8 heads, heads of 128.
 Case decodeAttention(const std::string &batch, const std::string &keys);
 
-/// `count` layers relu(x w + b) of rows x width in bf16 and a last one of `last` columns, as one chain; of `heads` heads
-/// with weights [heads, K, N], or of one with weights [N, K].
+/// `count` layers relu(x w + b) of rows x width in bf16 and a last one of `last` columns, as one chain; of `heads`
+/// heads with weights [heads, K, N], or of one with weights [N, K].
 Case layers(int count, int heads, int rows, int width, int last);
 
 Case columnSum(const std::string &rows, const std::string &columns, const std::string &type);

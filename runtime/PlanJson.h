@@ -22,8 +22,8 @@ template <> struct nlohmann::adl_serializer<std::vector<std::byte>> {
 
 namespace kfuse::codegen {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelArg, kind, index)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMapRecipe, buffer, type, sizes, strideBytes, box, swizzleBytes,
-                                   offsetBytes, inWorkspace)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMapRecipe, buffer, type, sizes, strideBytes, box, swizzleBytes, offsetBytes,
+                                   inWorkspace)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, entry, grid, block, cluster, sharedBytes, dependentLaunch, cooperative,
                                    items, grain, args)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BufferDesc, type, shape)

@@ -197,8 +197,8 @@ struct Shape {
 /// Modelled microseconds: of each link the tiles that a block computes one after the other, by what L2, the tensor
 /// cores or a warpgroup's own sums take, and the time until their results are in the next link's shared memory.
 double estimate(const Region &region, const ChainProblem &chain, const TileConfig &config, const ir::Target &target) {
-  // A tile's result to those who wait for it, and rows with theirs: first trials took 2.4 us. Rather too much until it is
-  // measured here: chains are chosen where launches surely take longer.
+  // A tile's result to those who wait for it, and rows with theirs: first trials took 2.4 us. Rather too much until it
+  // is measured here: chains are chosen where launches surely take longer.
   constexpr double exchangeUs = 2.8, rowsUs = 4;
   const Shape shape(config);
   const auto blocks = static_cast<double>(shape.blocks(chain, target));

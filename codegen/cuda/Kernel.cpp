@@ -25,8 +25,7 @@ ir::FusionDecision printable(const ir::ScalarGraph &graph) {
 }
 
 ir::FusionDecision printable(const Region &region) {
-  return region.isOneGraph() ? printable(region.graph)
-                             : ir::FusionDecision::no("holds attention, or several regions");
+  return region.isOneGraph() ? printable(region.graph) : ir::FusionDecision::no("holds attention, or several regions");
 }
 
 void writeHead(SourceWriter &writer, const Region &region, const TileConfig &config, const ir::Target &target,

@@ -18,6 +18,7 @@ constexpr int64_t mostStages = 24;
 constexpr double mostBlocks = 16;        ///< For each SM; beyond it persistent blocks waste less.
 constexpr int64_t mostClusterBlocks = 8; ///< Of every device.
 constexpr int64_t mostParts = 8;         ///< Of K: adding more up at once spills.
+constexpr int64_t mostThreads = 1024;    ///< Of a block.
 constexpr size_t mostCandidates = 128;
 
 /// The config's tile as the instruction sees it, with the columns of all products.
@@ -125,7 +126,8 @@ std::optional<TileConfig> fitted(TileConfig config, const MatmulProblem &problem
   const double blocksOfSm = static_cast<double>(blocksOf(problem, config)) / target.multiprocessors;
   const bool isIdle = stagesK < 2 * blocksK * groupsK || blocksOfSm > mostBlocks || (blocks == 2 && blocksOfSm <= 1);
   if (isIdle || blocksK * groupsK > mostParts || clusterBlocks(config) > mostClusterBlocks || isTooBig() ||
-      config["stages"] < 4 || Shape(problem, config).blocksPerSm(target) < blocks)
+      Shape(problem, config).threads() > mostThreads || config["stages"] < 4 ||
+      Shape(problem, config).blocksPerSm(target) < blocks)
     return std::nullopt;
   return config;
 }

@@ -57,10 +57,10 @@ std::vector<Golden> goldens() {
 }
 
 TemplateCase caseNamed(const std::string &name) {
-  for (const auto &cases : {pointwiseCases(), sideBySideCases(), transposeCases(), rowCases(), columnCases(),
-                            decodeCases(), matmulCases("bf16"), fewRowCases("bf16"), rowProductCases("bf16"),
-                            normedRowCases("bf16"), computedOperandCases(),
-                            std::vector<TemplateCase>{layers(2, 2, 64, 128, 2, true, "bf16")}})
+  for (const auto &cases :
+       {pointwiseCases(), sideBySideCases(), transposeCases(), rowCases(), columnCases(), decodeCases(),
+        matmulCases("bf16"), fewRowCases("bf16"), rowProductCases("bf16"), normedRowCases("bf16"),
+        computedOperandCases(), std::vector<TemplateCase>{layers(2, 2, 64, 128, 2, true, "bf16")}})
     for (const TemplateCase &candidate : cases)
       if (candidate.name == name)
         return candidate;
