@@ -106,7 +106,7 @@ struct Conditions {
   double celsius = 0;
 };
 
-/// One device. Thread-safe but for measure() and digest(), which callers serialise.
+/// One device. Thread-safe but for measure(), measureRuns(), digest() and conditions(), which callers serialise.
 class Device {
 public:
   virtual ~Device() = default;
@@ -133,12 +133,12 @@ public:
   /// Microseconds of each timed run of `kernel`.
   virtual Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                               const MeasureOptions &options) = 0;
-  /// A Replay where recording pays; null where launches are cheap (the CPU).
   /// Microseconds of each run of what `run` enqueues on the stream it is given, as a caller sees them: from events (the
   /// CPU: a clock) right before and after it, launch and all. Cold: the last-level cache is flushed before each.
   virtual Result<std::vector<double>> measureRuns(const Replay::Enqueue & /*run*/, const MeasureOptions & /*options*/) {
     return Error{ErrorCode::Usage, "runs are timed by the device of the process that enqueues them"};
   }
+  /// A Replay where recording pays; null where launches are cheap (the CPU).
   virtual Result<std::unique_ptr<Replay>> makeReplay() { return std::unique_ptr<Replay>(); }
 
   /// Clocks, power and temperature at this moment; nothing where they cannot be had.

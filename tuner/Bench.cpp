@@ -185,7 +185,8 @@ Result<HostBuffers> Bench::downloadOutputs() {
   return outputs;
 }
 
-/// What is bit for bit what was right before is right: a gigabyte takes a second to fetch and compare.
+/// What is bit for bit what the first candidate that passed wrote is right: a gigabyte takes a second to fetch and
+/// compare.
 MaybeFailure Bench::inspectOutputs(const codegen::KernelPlan &plan) {
   Result<std::vector<std::uint64_t>> found = digestOutputs();
   if (!found)

@@ -59,26 +59,31 @@ std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runt
 CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target, const Peaks &peaks,
                                std::string compilerVersion, std::string sku,
                                const std::optional<codegen::TileConfig> &seed)
-    : task(task), target(target), peaks(peaks), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)),
-      seed(seed) {
+    : task(task), target(target), peaks(peaks), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)) {
   for (const codegen::TileConfig &config : task.candidates) {
     double estimateUs = task.estimateUs(config);
     codegen::TileWork tiles = task.leastWork ? task.leastWork(config) : codegen::TileWork{task.work.flops, 0};
     ranked.push_back({config, std::isnan(estimateUs) ? INFINITY : estimateUs, configBoundUs(task.work, tiles, peaks)});
   }
-  std::sort(ranked.begin(), ranked.end(), [&](const Ranked &a, const Ranked &b) {
-    bool aComesLater = a.config != seed, bComesLater = b.config != seed;
-    return std::tie(aComesLater, a.estimateUs, a.config) < std::tie(bComesLater, b.estimateUs, b.config);
+  std::sort(ranked.begin(), ranked.end(), [](const Ranked &a, const Ranked &b) {
+    return std::tie(a.estimateUs, a.config) < std::tie(b.estimateUs, b.config);
   });
   if (task.wayOf && !ranked.empty())
     promoteBestOfEachWay();
+  if (seed)
+    moveFirst(*seed);
+}
+
+void CandidateQueue::moveFirst(const codegen::TileConfig &seed) {
+  auto found = std::find_if(ranked.begin(), ranked.end(), [&](const Ranked &entry) { return entry.config == seed; });
+  if (found == ranked.end())
+    return;
+  seedRank = found - ranked.begin();
+  std::rotate(ranked.begin(), found, found + 1);
 }
 
 void CandidateQueue::promoteBestOfEachWay() {
-  double least = INFINITY; // A seed may come first.
-  for (const Ranked &entry : ranked)
-    least = std::min(least, entry.estimateUs);
-  const double most = estimateError * least;
+  const double most = estimateError * ranked.front().estimateUs;
   std::set<std::int64_t> met;
   std::set<const Ranked *> first;
   for (const Ranked &entry : ranked)

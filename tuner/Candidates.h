@@ -38,8 +38,8 @@ public:
                  std::string sku, const std::optional<codegen::TileConfig> &seed = std::nullopt);
 
   std::optional<Candidate> next();
-  /// Whether a seed is still to come.
-  bool hasSeed() const { return position == 0 && !ranked.empty() && ranked.front().config == seed; }
+  /// Whether the seed is still to come and would not be among the first `count` without being one.
+  bool isSeedBeyond(int count) const { return position == 0 && seedRank && *seedRank >= count; }
   std::size_t remaining() const { return ranked.size() - position; }
   /// The least bound of those that remain; infinity when none do.
   double leastBoundUs() const;
@@ -52,13 +52,14 @@ private:
     double estimateUs, boundUs;
   };
   void promoteBestOfEachWay();
+  void moveFirst(const codegen::TileConfig &seed);
   double gridBound(const codegen::KernelPlan &plan) const;
 
   const TuningTask &task;
   const ir::Target &target;
   const Peaks peaks;
   std::string compilerVersion, sku;
-  const std::optional<codegen::TileConfig> seed;
+  std::optional<std::ptrdiff_t> seedRank; ///< Where the seed, if legal, would stand.
   std::vector<Ranked> ranked;
   std::size_t position = 0;
   std::set<std::string> seen; ///< Keys handed out.

@@ -32,7 +32,7 @@ std::chrono::steady_clock::duration toClock(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-/// What a kernel ends with whose candidates all fail: by FailureKind of the best-ranked one.
+/// What a kernel ends with whose candidates all fail: by FailureKind of the first failure noted.
 constexpr std::array<ErrorCode, 7> nothingWorksCodes{ErrorCode::Compile, ErrorCode::Compile,     ErrorCode::Compile,
                                                      ErrorCode::Timeout, ErrorCode::WrongResult, ErrorCode::WrongResult,
                                                      ErrorCode::Crash};
@@ -73,6 +73,7 @@ private:
   MaybeFailure checkAndMeasure(Trial &trial);
 
   Result<void> pickFinalists();
+  Result<void> fetchBinary(Trial &trial);
   Result<bool> makeReady(Trial &trial);
   Result<void> compareFinalists();
   TunedKernel keep(Trial winner);
@@ -149,8 +150,8 @@ Result<TunedKernel> Search::run() {
 
 std::vector<Trial> Search::nextBatch() {
   std::vector<Trial> batch;
-  // A seed comes on top, or else it would decide by its presence who else is tried.
-  const auto most = static_cast<std::size_t>(budget.candidates) + (queue.hasSeed() ? 1 : 0);
+  // A seed that would not be among them comes on top, or else it would take the place of another.
+  const auto most = static_cast<std::size_t>(budget.candidates) + (queue.isSeedBeyond(budget.candidates) ? 1 : 0);
   while (batch.size() < most) {
     std::optional<Candidate> candidate = queue.next();
     if (!candidate)
@@ -295,9 +296,12 @@ Result<void> Search::pickFinalists() {
   const double fastestUs = candidates.front().medianUs();
   auto alike = std::find_if(candidates.begin(), candidates.end(),
                             [&](const Trial &trial) { return trial.medianUs() > alikeMargin * fastestUs; });
+  for (auto trial = candidates.begin(); trial != alike; ++trial)
+    fetchBinary(*trial); // Its registers count, and one from the store has none yet.
   std::sort(candidates.begin(), alike, [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); });
   for (Trial &trial : candidates) {
-    if (accepted.size() == static_cast<std::size_t>(budget.finalists) || trial.medianUs() > finalistMargin * fastestUs)
+    if (accepted.size() == static_cast<std::size_t>(budget.finalists) ||
+        (!accepted.empty() && trial.medianUs() > finalistMargin * fastestUs))
       break;
     Result<bool> ready = makeReady(trial);
     if (!ready)
@@ -309,18 +313,27 @@ Result<void> Search::pickFinalists() {
   return {};
 }
 
+Result<void> Search::fetchBinary(Trial &trial) {
+  if (!trial.binary.image.empty())
+    return {};
+  Result<runtime::CompiledKernel> binary = compiled.take(trial.candidate.key, trial.candidate.plan);
+  if (!binary)
+    return binary.error();
+  trial.binary = std::move(*binary);
+  return {};
+}
+
 /// Compiles and loads what is known only from the store; false when it fails now.
 Result<bool> Search::makeReady(Trial &trial) {
   if (trial.loaded)
     return true;
-  Result<runtime::CompiledKernel> binary = compiled.take(trial.candidate.key, trial.candidate.plan);
-  if (!binary && binary.error().code != ErrorCode::Compile)
-    return binary.error();
-  if (!binary) {
-    reject(std::move(trial), {FailureKind::Compile, binary.error().message});
+  Result<void> fetched = fetchBinary(trial);
+  if (!fetched && fetched.error().code != ErrorCode::Compile)
+    return fetched.error();
+  if (!fetched) {
+    reject(std::move(trial), {FailureKind::Compile, fetched.error().message});
     return false;
   }
-  trial.binary = std::move(*binary);
   MaybeFailure failure = runner.check(trial, allowedSeconds(trial));
   if (!failure)
     return failure.error();
@@ -433,7 +446,7 @@ void Search::showProgress() const {
     shop.options.progress(progress);
 }
 
-/// Of the kind of the first failure, which is the best-ranked candidate's.
+/// Of the kind of the first failure noted.
 Error Search::nothingWorks() const {
   std::string reason = firstFailure.empty() ? queue.lastRefusal() : firstFailure;
   return {nothingWorksCodes[static_cast<std::size_t>(firstFailureKind)],

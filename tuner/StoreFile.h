@@ -34,11 +34,14 @@ public:
     std::scoped_lock lock(mutex);
     if (access != Access::ReadWrite && access != Access::Memory)
       return false;
-    return attempt([&](SQLite::Database &db) {
+    const bool done = attempt([&](SQLite::Database &db) {
       SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
       work(db);
       transaction.commit();
     });
+    if (done)
+      waitAgain();
+    return done;
   }
 
   /// What `work(SQLite::Database &)` returns, or a default-made one when it cannot be read.
@@ -80,7 +83,6 @@ private:
     for (bool again : {false, true}) {
       try {
         work(*database);
-        waitAgain();
         return true;
       } catch (const SQLite::Exception &error) {
         if (again || !mayMend(error)) {

@@ -192,12 +192,15 @@ Result<bool> Tuning::trySearch(std::size_t index) {
   std::optional<Store::Lease> lease = shop.store.lease(regionOf(shop, task));
   if (!lease)
     return false;
+  const double share = shares->take(task);
   Lookup found = lookUp(shop, task); // Another may have finished it since.
   if (!found.kernel) {
     Span span("search", task.name);
     Progress progress{.kernel = task.name, .index = index, .count = tasks.size()};
     Budget budget = budgetOf(shop);
-    budget.seconds = shares->take(task);
+    // Time spent waiting for other processes is gone from the shares; only a limit that was asked for is kept all the
+    // same.
+    budget.seconds = shop.options.seconds > 0 ? share : std::max(share, budget.seconds / 2);
     Result<TunedKernel> winner = search(shop, compiled, task, budget, found.seed, progress);
     if (!winner)
       return winner.error();

@@ -351,8 +351,8 @@ private:
   void addKind(size_t number) {
     const Link &link = chain.links[number], *before = number > 0 ? &chain.links[number - 1] : nullptr;
     std::string key = link.from.region.text;
-    for (bool isFixed : link.from.region.isFixed)
-      key += isFixed ? "f" : "v";
+    for (auto [source, isFixed] : llvm::zip_equal(link.from.inputs, link.from.region.isFixed))
+      key += source.isResult() ? "r" : isFixed ? "f" : "v"; // What another link writes is waited for.
     key +=
         !before ? "" : " after " + std::to_string(shape.parts(chain, *before, target)) + (before->product ? "p" : "r");
     auto [found, isNew] = kinds.try_emplace(key);

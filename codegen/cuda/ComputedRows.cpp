@@ -16,7 +16,18 @@ constexpr int64_t mostChunksKept = 2;   ///< In registers, beside the weights un
 constexpr int64_t accessBytes = 16;
 
 bool ComputedRows::isIn(const MatmulProblem &problem) {
-  return problem.graph.graph.domain.reductionDim == static_cast<int>(problem.dimK);
+  const ir::ScalarGraph &graph = problem.graph.graph;
+  if (graph.domain.reductionDim != static_cast<int>(problem.dimK))
+    return false;
+  // An epilogue of square weights may read the rows, too; there they are not defined.
+  std::vector<bool> needsReduction;
+  for (const ir::ScalarNode &node : graph.nodes) {
+    auto needs = [&](Scalar s) { return needsReduction[s.id]; };
+    needsReduction.push_back(node.kind == ir::ScalarNode::Kind::Reduce ||
+                             (node.kind != ir::ScalarNode::Kind::Contract &&
+                              (llvm::any_of(node.operands, needs) || llvm::any_of(node.symbols, needs))));
+  }
+  return llvm::none_of(graph.outputs, [&](const ir::ScalarOutput &output) { return needsReduction[output.value.id]; });
 }
 
 int64_t ComputedRows::bytes(const MatmulProblem &problem) {
@@ -43,6 +54,8 @@ std::string ComputedRows::refusal() const {
   const auto width = accessBytes / static_cast<int64_t>(byteWidth(problem.elementType(1)));
   if (!problem.graph.dependsOn(problem.operand(0), problem.dimK) || problem.K % width != 0)
     return "the left operand is not computed in pieces of 16 bytes along K";
+  if (isFloat8(problem.elementType(1)))
+    return "the left operand is computed and would be rounded to the weights' 8 bits";
   if (bytes(problem) > mostBytes)
     return "the left operand's rows, " + std::to_string(bytes(problem)) +
            " bytes, are too long to compute in each block";

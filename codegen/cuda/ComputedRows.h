@@ -10,7 +10,7 @@ namespace kfuse::codegen::cuda {
 /// operand, as they would be in memory.
 class ComputedRows {
 public:
-  /// Whether reductions beside the product run over its terms.
+  /// Whether reductions beside the product run over its terms, for its left operand alone.
   static bool isIn(const MatmulProblem &problem);
   /// Of all rows in shared memory.
   static int64_t bytes(const MatmulProblem &problem);

@@ -80,9 +80,9 @@ Result<std::vector<double>> CudaTimer::measure(const Run &run, std::span<void *c
 
 Result<std::vector<double>> CudaTimer::measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) const {
   Current current(*context);
-  auto begin = std::chrono::steady_clock::now();
   if (Result<double> warm = warmUp(run, options.warmupMs); !warm)
     return warm.error();
+  auto begin = std::chrono::steady_clock::now();
   std::vector<double> samples;
   while (static_cast<int>(samples.size()) < std::max(options.repetitions, 1)) {
     if (Result<void> ahead = options.cold ? flush() : run(stream.get()); !ahead)

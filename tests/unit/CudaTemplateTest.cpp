@@ -48,6 +48,21 @@ std::string firstOffset(const RegionCase &given, unsigned fixedDims) {
 
 } // namespace
 
+TEST_CASE("cuda.gemv: computes rows for its product, but not for what reads them beside it") {
+  auto normed = [](const std::string &result) {
+    return region(R"(
+func.func @f(%a: tensor<1x512xbf16>, %b: tensor<512x512xbf16>) -> tensor<1x512xbf16> {
+  %0 = kfuse.rms_norm %a {epsilon = 1.0e-5 : f32} : (tensor<1x512xbf16>) -> tensor<1x512xbf16>
+  %1 = kfuse.matmul %0, %b {transpose_b} : (tensor<1x512xbf16>, tensor<512x512xbf16>) -> tensor<1x512xbf16>
+  %2 = kfuse.add %1, )" +
+                  result + R"( : (tensor<1x512xbf16>, tensor<1x512xbf16>) -> tensor<1x512xbf16>
+  return %2 : tensor<1x512xbf16>
+})");
+  };
+  CHECK(refusal(gemvTemplate(), normed("%a")).empty());
+  CHECK(refusal(gemvTemplate(), normed("%0")) == "holds tiles of rows, which a reduction needs whole");
+}
+
 TEST_CASE("CUDA templates: each refuses what another takes, and says why") {
   RegionCase rows = region(softmax), matmul = region(product);
   CHECK(refusal(pointwiseTemplate(), rows) == "holds a row reduction");
