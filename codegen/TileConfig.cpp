@@ -1,14 +1,14 @@
 #include "codegen/TileConfig.h"
 
-#include <cassert>
 #include <charconv>
 
 namespace kfuse::codegen {
 namespace {
 
 bool isName(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
-                              std::string_view::npos;
+  return !text.empty() && text.size() <= TileConfig::longestName &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+             std::string_view::npos;
 }
 
 std::optional<std::int64_t> parseInteger(std::string_view text) {
@@ -21,22 +21,25 @@ std::optional<std::int64_t> parseInteger(std::string_view text) {
 
 } // namespace
 
-std::int64_t TileConfig::operator[](std::string_view name) const {
-  auto field = fields.find(name);
-  assert(field != fields.end() && "a template reads only the fields it wrote");
-  return field->second;
+std::pair<TileConfig::Field *, bool> TileConfig::insert(const Name &name, std::int64_t value) {
+  auto place = std::lower_bound(fields.begin(), fields.end(), name,
+                                [](const Field &field, const Name &wanted) { return field.name < wanted; });
+  const bool isNew = place == fields.end() || place->name != name;
+  if (isNew)
+    place = fields.insert(place, Field{name, value});
+  return {&*place, isNew};
 }
 
 TileConfig TileConfig::with(std::string_view name, std::int64_t value) const {
   TileConfig copy = *this;
-  copy.fields.insert_or_assign(std::string(name), value);
+  copy.insert(Name(name), value).first->value = value;
   return copy;
 }
 
 std::string TileConfig::str() const {
   std::string text;
   for (const auto &[name, value] : fields)
-    text += (text.empty() ? "" : ",") + name + "=" + std::to_string(value);
+    text.append(text.empty() ? "" : ",").append(name.view()).append("=").append(std::to_string(value));
   return text;
 }
 
@@ -49,7 +52,7 @@ std::optional<TileConfig> TileConfig::parse(std::string_view text) {
     if (equals == std::string_view::npos || !isName(field.substr(0, equals)) || comma == text.size() - 1)
       return std::nullopt;
     std::optional<std::int64_t> value = parseInteger(field.substr(equals + 1));
-    if (!value || !config.fields.emplace(field.substr(0, equals), *value).second)
+    if (!value || !config.insert(Name(field.substr(0, equals)), *value).second)
       return std::nullopt;
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
   }
