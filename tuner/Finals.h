@@ -9,10 +9,12 @@
 
 namespace kfuse::tuner {
 
-/// Successive halving (Karnin, Koren and Somekh, ICML 2013) with confidence intervals: each round measures every
-/// finalist four times, in the order A B B A A B B A, for the second arm of a pair reads slow, and a card at its power
-/// limit changes its clocks within seconds; then those drop out that are slower than the fastest beyond both intervals;
-/// the next round takes twice as many samples.
+/// Successive halving (Karnin, Koren and Somekh, ICML 2013) with confidence intervals: each round visits every
+/// finalist in four turns, in the order A B B A A B B A, for the second arm of a pair reads slow; then those drop out
+/// that are slower than the fastest beyond both intervals and the noise; the next round takes twice as many samples.
+///
+/// A card at its power limit changes its clocks within seconds, for all alike. So a turn's times are scaled by how
+/// slow the turn was: the geometric mean of all finalists in it over that of all turns.
 class Finals {
 public:
   using Clock = std::chrono::steady_clock;
@@ -21,15 +23,19 @@ public:
 
   Finals(TrialRunner &runner, int rounds, Clock::time_point end) : runner(runner), rounds(rounds), end(end) {}
 
-  /// What is left of `field`, fastest first, with timings from here; as given where time does not suffice.
-  Result<std::vector<Trial>> play(std::vector<Trial> field, const Reject &reject);
+  /// Both fastest first, with timings from here; as given where time does not suffice.
+  struct Outcome {
+    std::vector<Trial> left, dropped;
+  };
+  Result<Outcome> play(std::vector<Trial> field, const Reject &reject);
 
 private:
   struct Finalist {
     Trial trial;
-    std::vector<double> times;
+    std::vector<std::vector<double>> visits; ///< One for each turn so far: their microseconds.
   };
-  Result<void> playRound(std::vector<Finalist> &field, int samples, const Reject &reject);
+  Result<void> playRound(std::vector<Finalist> &field, int round, const Reject &reject);
+  static void summariseVisits(std::vector<Finalist> &field);
 
   TrialRunner &runner;
   int rounds;

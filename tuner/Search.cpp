@@ -343,15 +343,16 @@ Result<bool> Search::makeReady(Trial &trial) {
 }
 
 Result<void> Search::compareFinalists() {
-  Result<std::vector<Trial>> left = Finals(runner, budget.rounds, Clock::now() + toClock(secondsLeft()))
+  Result<Finals::Outcome> outcome = Finals(runner, budget.rounds, Clock::now() + toClock(secondsLeft()))
                                         .play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
                                           reject(std::move(trial), failure);
                                         });
-  if (!left)
-    return left.error();
-  accepted = std::move(*left);
-  for (const Trial &trial : accepted)
-    shop.store.put(trial.measurement);
+  if (!outcome)
+    return outcome.error();
+  for (const std::vector<Trial> &trials : {std::cref(outcome->left), std::cref(outcome->dropped)})
+    for (const Trial &trial : trials)
+      shop.store.put(trial.measurement);
+  accepted = std::move(outcome->left);
   return {};
 }
 

@@ -221,7 +221,9 @@ std::vector<TunedKernel> Tuning::take() {
 } // namespace
 
 Budget budgetOf(const Workshop &shop) {
-  const double quickSeconds = shop.target.isCpu() ? 2 : 1.5; // On the CPU compiling and measuring take turns.
+  // A kernel takes 1 s on a GPU. Time is a limit for those that compile or check slowly, not the way to stop: what a
+  // limit cuts off is another config in another run.
+  const double quickSeconds = shop.target.isCpu() ? 2 : 4;
   Budget budget = shop.options.effort == Effort::Full ? Budget{40, 20, 8, 4} : Budget{8, quickSeconds, 8, 2};
   if (shop.options.secondsPerKernel > 0)
     budget.seconds = shop.options.secondsPerKernel;

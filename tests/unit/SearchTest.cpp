@@ -145,16 +145,30 @@ TEST_CASE("search: finalists are visited in the order A B B A") {
 }
 
 TEST_CASE("search: finalists play until intervals part them, each round with twice the samples") {
-  Fixture f({{0, {.us = 20}}, {1, {.us = 20.2}}, {2, {.us = 21}}});
+  Fixture f({{0, {.us = 20}}, {1, {.us = 20.22}}, {2, {.us = 21}}});
   f.options.effort = Effort::Full;
   REQUIRE(f.tuneOne());
-  // A first look at each; four turns of all with 3 samples, of A and B with 6 and with 12: 1 % part at 84 samples.
-  std::vector<double> order{20, 20.2, 21};
+  // A first look at each; four turns of all with 7 samples, of A and B with 15: 1.1 % part at 88 samples.
+  std::vector<double> order{20, 20.22, 21};
   for (int pair = 0; pair < 2; ++pair)
-    order.insert(order.end(), {20, 20.2, 21, 21, 20.2, 20});
-  for (int pair = 0; pair < 4; ++pair)
-    order.insert(order.end(), {20, 20.2, 20.2, 20});
+    order.insert(order.end(), {20, 20.22, 21, 21, 20.22, 20});
+  for (int pair = 0; pair < 2; ++pair)
+    order.insert(order.end(), {20, 20.22, 20.22, 20});
   CHECK(f.device.order == order);
+  CHECK(f.rowOf(0)->timing->samples == 88);
+  CHECK(f.rowOf(1)->timing->samples == 88); // Who drops out keeps what the finals told.
+  CHECK(f.rowOf(2)->timing->samples == 28);
+}
+
+TEST_CASE("search: clocks that change between turns of the finals do not blur them") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 20.5, .registers = 16}}});
+  constexpr int firstLooks = 2, visitsPerTurn = 2;
+  f.device.slownessOfVisit = [](int visit) { return 1 + 0.1 * (std::max(visit - firstLooks, 0) / visitsPerTurn); };
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=0");
+  CHECK(f.rowOf(0)->timing->spread == doctest::Approx(0));
+  CHECK(f.rowOf(1)->timing->medianUs / f.rowOf(0)->timing->medianUs == doctest::Approx(1.025));
 }
 
 TEST_CASE("search: at the roof it ends, and says so in this run and the next") {
