@@ -54,6 +54,7 @@ struct Region {
   /// Per input of the graph: no kernel of a run writes it before this one (a parameter or what is prepared from such,
   /// a state's old value, integers that come in), so that it may be read before the kernel's predecessor ends.
   std::vector<bool> isFixed;
+  bool isBehind = false; ///< A run launches it behind another kernel, which may still be running when it starts.
 
   bool isOneGraph() const { return !attention && !chain && parts.empty(); }
 };

@@ -15,7 +15,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.name = region.name;
   task.ops = region.ops;
   task.templateName = kernel.kernelTemplate->name();
-  task.signature = region.text + (kernel.isBehind ? "\nbehind another kernel" : "");
+  task.signature = region.text + (region.isBehind ? "\nbehind another kernel" : "");
   task.uses = kernel.uses;
   task.work = workOf(region);
   task.candidates = kernel.kernelTemplate->candidates(region, target);
@@ -29,7 +29,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.emit = [&](const codegen::TileConfig &config) {
     Result<codegen::KernelPlan> plan = kernel.kernelTemplate->emit(region, config, target);
     if (plan)
-      plan->isBehind = kernel.isBehind;
+      plan->isBehind = region.isBehind;
     return plan;
   };
   auto oracle = std::make_shared<RegionOracle>(*kernel.body);

@@ -41,7 +41,7 @@ public:
       if (!kernel)
         return kernel.error();
       PlannedKernel &planned = model.kernels[*kernel];
-      planned.isBehind |= !model.target->isCpu() && uses == &PlannedKernel::uses && !model.kernelOf.empty();
+      planned.region.isBehind |= !model.target->isCpu() && uses == &PlannedKernel::uses && !model.kernelOf.empty();
       model.kernelOf[fused] = *kernel;
       ++(planned.*uses);
     }

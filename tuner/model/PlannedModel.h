@@ -24,7 +24,6 @@ struct PlannedKernel {
   mlir::Block *body = nullptr;  ///< Of its first use.
   int uses = 0;                 ///< Launches in one run of @main.
   int prepareUses = 0;          ///< Launches in @prepare.
-  bool isBehind = false;        ///< Launched behind another kernel of @main.
   std::optional<int> attention; ///< Number of the attention it is part of.
 };
 

@@ -58,6 +58,20 @@ template <class First, class Second, class T> struct TwoWeights {
   }
 };
 
+/// Behind another kernel the first blocks start while that one ends, and HBM has time: they have the L2 fetch the first
+/// columns' weights, each its part.
+template <class Config, class B> __device__ __forceinline__ void fetchAhead(const B &b) {
+  using Index = typename Config::Index;
+  constexpr int perBlock = (Config::fetchedColumns + Config::fetchers - 1) / Config::fetchers;
+  if (blockIdx.y != 0 || blockIdx.x >= Config::fetchers)
+    return;
+  for (int i = threadIdx.x; i < perBlock * B::products; i += Config::threads) {
+    const Index n = Index(blockIdx.x) * perBlock + i / B::products;
+    if (n < Config::fetchedColumns)
+      fetchToL2(b.column(i % B::products, Index(0), n), Config::K * sizeof(typename B::Element));
+  }
+}
+
 template <class Config, class A, class B, class Epilogue>
 __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epilogue) {
   using Index = typename Config::Index;
@@ -99,8 +113,10 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
 #pragma unroll
   for (int u = 0; u < unroll; ++u)
     load(u, chunk + u * 32 * Config::split);
-  if (B::isFixed)
+  if (B::isFixed) {
+    fetchAhead<Config>(b);
     waitForPredecessor();
+  }
   a.prepare(batch);
 
   float sums[M][outputs] = {};

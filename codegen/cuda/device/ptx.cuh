@@ -134,6 +134,13 @@ template <bool fixed> __device__ __forceinline__ void loadStreaming(unsigned *to
                  : "memory");
 }
 
+/// Has the L2 fetch `bytes` at `global`, both multiples of 16. Does nothing before sm_90.
+__device__ __forceinline__ void fetchToL2(const void *global, unsigned bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#endif
+}
+
 /// Counts an arrival and says how many came before. What each thread's block wrote before a barrier and its
 /// arrival, the block that arrives last sees after the next barrier.
 __device__ __forceinline__ unsigned countArrival(unsigned *counter) {

@@ -68,6 +68,7 @@ inline void unpackF16(float &low, float &high, unsigned word) {
 }
 
 inline void waitForPredecessor() {}
+inline void fetchToL2(const void *, unsigned) {}
 
 template <class T> inline T shuffleXor(T value, int mask) {
   T result;
