@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 
 namespace kfuse::tuner {
 
@@ -35,8 +36,11 @@ struct Choice {
   int ruledOut = 0;             ///< Never compiled: they could not have won.
   StopReason stop = StopReason::None;
   runtime::Conditions conditions; ///< Of the device right after the last measurement.
-  double at = 0;                  ///< Unix seconds of the choice; 0 until it is stored.
+  double at = 0;                  ///< Unix seconds: when its search began, and once it is stored, when it was.
 };
+
+/// Of two choices for one region the greater is the better: timed before untimed, more effort before less.
+inline auto rank(const Choice &choice) { return std::tuple(choice.timing.has_value(), choice.effort); }
 
 /// The ceilings of one device.
 struct StoredPeaks {

@@ -3,6 +3,7 @@
 #include "tuner/Finals.h"
 #include "tuner/Key.h"
 #include "tuner/TrialRunner.h"
+#include "tuner/UnixTime.h"
 
 #include <fmt/format.h>
 
@@ -109,6 +110,7 @@ private:
   CandidateQueue queue;
   Progress progress;
   TrialRunner runner;
+  const double begun = unixSeconds();
   Clock::time_point start = Clock::now(); ///< Later by what was spent waiting for other processes.
   double lastTrialSeconds = 0;
   std::vector<Trial> accepted; ///< Right and timed, fastest first.
@@ -360,6 +362,7 @@ TunedKernel Search::keep(Trial winner) {
   const bool isExhausted = queue.remaining() == 0 || !canWin(queue.leastBoundUs());
   raisePeaks(winner.medianUs());
   Choice choice;
+  choice.at = begun;
   choice.conditions = shop.device->conditions().value_or(runtime::Conditions{});
   choice.region = region;
   choice.kernel = winner.candidate.key;

@@ -5,20 +5,21 @@
 #include "tuner/StorePlace.h"
 #include "tuner/StoreRows.h"
 #include "tuner/StoreUpkeep.h"
-
-#include <chrono>
+#include "tuner/UnixTime.h"
 
 namespace kfuse::tuner {
 namespace {
-
-/// Unix seconds.
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 /// When the kernel's trial began, of which every put is a later word.
 double beginningOf(SQLite::Database &db, const std::string &kernel) {
   SQLite::Statement row(db, "SELECT at FROM measurements WHERE kernel = ?");
   row.bind(1, kernel);
-  return row.executeStep() && !row.getColumn(0).isNull() ? row.getColumn(0).getDouble() : now();
+  return row.executeStep() && !row.getColumn(0).isNull() ? row.getColumn(0).getDouble() : unixSeconds();
+}
+
+/// An earlier choice was seen by the search that made `offered`, and found wanting.
+bool isStillBetter(const Choice &known, const Choice &offered) {
+  return known.at > offered.at && rank(known) > rank(offered);
 }
 
 } // namespace
@@ -80,7 +81,7 @@ bool Store::beginTrial(const Measurement &trial) {
     row.bind(3, trial.config.str());
     row.bind(4, trial.driver);
     row.bind(5, trial.estimateUs);
-    row.bind(6, now());
+    row.bind(6, unixSeconds());
     row.bind(7, bootId());
     if (row.executeStep())
       lostBoots = row.getColumn(0).getInt();
@@ -98,8 +99,11 @@ void Store::put(const Measurement &measurement) {
 
 void Store::put(const Choice &choice, const runtime::CompiledKernel &binary) {
   file->write([&](SQLite::Database &db) {
+    std::optional<Choice> known = findRow<Choice>(db, choice.region);
+    if (known && isStillBetter(*known, choice))
+      return;
     Choice row = choice;
-    row.at = now();
+    row.at = unixSeconds();
     insertRow(db, row);
     insertRow(db, StoredBinary{choice.kernel, binary});
     db.exec("DELETE FROM binaries WHERE kernel NOT IN (SELECT kernel FROM choices)");

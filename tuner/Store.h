@@ -54,7 +54,8 @@ public:
   bool beginTrial(const Measurement &trial);
   /// Keeps the time at which the kernel's trial began, or was first heard of.
   void put(const Measurement &measurement);
-  /// Keeps the winner and its machine code; the binary of the choice it replaces is dropped.
+  /// Keeps the winner and its machine code; the binary of the choice it replaces is dropped. A better one that another
+  /// process stored since this one's search began (Choice::at) stays instead.
   void put(const Choice &choice, const runtime::CompiledKernel &binary);
   void put(const std::string &sku, const Peaks &peaks);
 

@@ -1,10 +1,10 @@
 #include "tuner/StoreUpkeep.h"
 
 #include "tuner/StoreRows.h"
+#include "tuner/UnixTime.h"
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <set>
 #include <tuple>
 
@@ -29,10 +29,8 @@ template <class Record> std::vector<Record> readAll(SQLite::Database &db, const 
   return records;
 }
 
-auto rank(const Choice &choice) { return std::tuple(choice.timing.has_value(), choice.effort, choice.at); }
-
 bool isBetter(const Choice &offered, const std::optional<Choice> &known) {
-  return !known || rank(offered) > rank(*known);
+  return !known || std::tuple(rank(offered), offered.at) > std::tuple(rank(*known), known->at);
 }
 
 bool isBetter(const Measurement &offered, const std::optional<Measurement> &known) {
@@ -102,8 +100,7 @@ StoreChanges removeRows(SQLite::Database &db, const PruneOptions &options) {
     gone.peaks += removeWhere(db, "peaks WHERE sku = ?", options.sku);
   }
   if (options.olderThanDays > 0) {
-    double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    double oldest = now - secondsPerDay * options.olderThanDays;
+    double oldest = unixSeconds() - secondsPerDay * options.olderThanDays;
     gone.choices += removeWhere(db, "choices WHERE at < ?", oldest);
     gone.measurements += removeWhere(db, "measurements WHERE at < ?", oldest);
   }

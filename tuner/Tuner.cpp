@@ -4,6 +4,7 @@
 #include "tuner/Search.h"
 #include "tuner/TimeShares.h"
 #include "tuner/Trace.h"
+#include "tuner/UnixTime.h"
 #include "tuner/Untimed.h"
 
 #include <fmt/format.h>
@@ -109,6 +110,7 @@ private:
 
   const Workshop &shop;
   std::span<const TuningTask> tasks;
+  const double begun = unixSeconds();
   std::vector<std::optional<TunedKernel>> kernels;
   std::vector<Missing> missing;
   std::optional<TimeShares> shares; ///< Of the search.
@@ -141,7 +143,7 @@ Result<void> Tuning::compileMissing() {
   std::vector<const TuningTask *> untimed;
   for (const Missing &kernel : missing)
     untimed.push_back(&tasks[kernel.index]);
-  Result<std::vector<TunedKernel>> ranked = compileBestRanked(shop, untimed);
+  Result<std::vector<TunedKernel>> ranked = compileBestRanked(shop, untimed, begun);
   if (!ranked)
     return ranked.error();
   for (std::size_t i = 0; i < missing.size(); ++i)

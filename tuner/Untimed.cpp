@@ -65,9 +65,10 @@ Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, Compi
                                                ranking.tried > 0 ? ranking.firstFailure : ranking.queue.lastRefusal())};
 }
 
-TunedKernel keep(const Workshop &shop, const Ranking &ranking, Compiled winner) {
+TunedKernel keep(const Workshop &shop, const Ranking &ranking, Compiled winner, double begun) {
   const TuningTask &task = ranking.task;
   Choice choice;
+  choice.at = begun;
   choice.compiler = shop.compiler.version();
   choice.region = regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), choice.compiler);
   choice.kernel = winner.candidate.key;
@@ -87,7 +88,8 @@ TunedKernel keep(const Workshop &shop, const Ranking &ranking, Compiled winner) 
 
 } // namespace
 
-Result<std::vector<TunedKernel>> compileBestRanked(const Workshop &shop, const std::vector<const TuningTask *> &tasks) {
+Result<std::vector<TunedKernel>> compileBestRanked(const Workshop &shop, const std::vector<const TuningTask *> &tasks,
+                                                   double begun) {
   std::vector<Ranking> rankings;
   CompileAhead ahead(shop.compiler, shop.options.compileThreads);
   rankings.reserve(tasks.size());
@@ -105,7 +107,7 @@ Result<std::vector<TunedKernel>> compileBestRanked(const Workshop &shop, const s
     Result<Compiled> winner = firstThatCompiles(shop, rankings[i], ahead);
     if (!winner)
       return winner.error();
-    kernels.push_back(keep(shop, rankings[i], std::move(*winner)));
+    kernels.push_back(keep(shop, rankings[i], std::move(*winner), begun));
     if (shop.options.progress)
       shop.options.progress({tasks[i]->name, i, tasks.size(), 1, 1, 0});
   }

@@ -9,8 +9,8 @@ namespace kfuse::tuner {
 
 /// Compiles the best-ranked candidate of each task, in parallel over the tasks, and keeps it as untimed.
 /// One that does not compile, does not fit or spills gives way to the next; a spilling one is taken when
-/// the effort's candidates hold nothing better.
+/// the effort's candidates hold nothing better. `begun`: when the store was asked for them, in Unix seconds.
 Result<std::vector<TunedKernel>> compileBestRanked(const Workshop &workshop,
-                                                   const std::vector<const TuningTask *> &tasks);
+                                                   const std::vector<const TuningTask *> &tasks, double begun);
 
 } // namespace kfuse::tuner

@@ -569,6 +569,19 @@ TEST_CASE("search: without effort nothing is measured, and the choice gives way 
   CHECK(measured->report.config == "id=1");
 }
 
+TEST_CASE("search: an untimed choice does not replace a timed one that came meanwhile") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  Fixture other(f.script);
+  other.store = std::move(*Store::open(f.folder.path / "store.db", {}));
+  f.options.effort = Effort::None;
+  f.compiler.beforeCompile = [&](int) { CHECK(other.tuneOne()->report.config == "id=1"); };
+  CHECK(f.tuneOne()->report.config == "id=0");
+  f.compiler.beforeCompile = {};
+  Result<TunedKernel> stored = f.tuneOne();
+  CHECK(stored->report.config == "id=1");
+  CHECK(stored->report.measuredUs);
+}
+
 TEST_CASE("search: a full disk or a store that cannot be written changes no result") {
   Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
   f.store = std::move(*Store::open("/proc/no/such/store.db", {}));

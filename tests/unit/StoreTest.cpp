@@ -138,6 +138,27 @@ TEST_CASE("store: a new choice replaces the old one and its binary") {
   CHECK_FALSE(store->findBinary("kernel 1"));
 }
 
+TEST_CASE("store: a better choice that another process stored meanwhile stays") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  std::unique_ptr<Store> mine = mustOpen(path), other = mustOpen(path);
+  other->put(choiceNumber(1), binaryNumber(1));
+
+  Choice offered = choiceNumber(1);
+  offered.kernel = "kernel 2";
+  SUBCASE("timed before untimed") { offered.timing.reset(); }
+  SUBCASE("more effort before less") { offered.effort = Effort::Quick; }
+  offered.at = mine->findChoice(offered.region)->at - 1; // Its search had begun before.
+  mine->put(offered, binaryNumber(2));
+  CHECK(mine->findChoice(offered.region)->kernel == "kernel 1");
+  CHECK(mine->findBinary("kernel 1"));
+  CHECK_FALSE(mine->findBinary("kernel 2"));
+
+  offered.at = mine->findChoice(offered.region)->at + 1; // It saw that choice, of another driver say, and replaces it.
+  mine->put(offered, binaryNumber(2));
+  CHECK(mine->findChoice(offered.region)->kernel == "kernel 2");
+}
+
 TEST_CASE("store: a trial under way is no result, and is refused after the machine went down twice with it") {
   TemporaryFolder folder;
   fs::path path = folder.path / "store.db";
