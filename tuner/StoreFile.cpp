@@ -2,7 +2,9 @@
 
 #include "tuner/StorePlace.h"
 #include "tuner/StoreRows.h"
+#include "tuner/StoreSchema.h"
 
+#include <SQLiteCpp/Backup.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
 
@@ -19,7 +21,6 @@ namespace kfuse::tuner {
 namespace {
 
 constexpr int applicationId = 0x6b667573; // "kfus"
-constexpr int schemaVersion = 3;
 constexpr int busyTimeoutMs = 10000;
 constexpr std::size_t applicationIdOffset = 68; ///< In the header of every SQLite file, big-endian.
 
@@ -152,19 +153,33 @@ Result<void> StoreFile::identify(Access how) {
       throw SQLite::Exception("empty and read-only", SQLITE_READONLY);
     SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);
     database->exec(createTables());
-    database->exec(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", applicationId, schemaVersion));
+    database->exec(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", applicationId, storeSchema));
     transaction.commit();
     return {};
   }
   if (application != applicationId)
     return foreign();
-  if (version < schemaVersion && how == Access::ReadWrite)
-    return renew(fmt::format("is an older kfuse's, of schema {}", version));
-  if (version != schemaVersion)
+  if (version < oldestSchema && how == Access::ReadWrite)
+    return renew(fmt::format("is of schema {}, which is not known any more", version));
+  if (version >= oldestSchema && version < storeSchema)
+    upgrade(how);
+  else if (version != storeSchema)
     return Error{ErrorCode::Io, fmt::format("store {} has schema {} and this kfuse reads {}: use the kfuse that wrote "
                                             "it, or name another file",
-                                            file.string(), version, schemaVersion)};
+                                            file.string(), version, storeSchema)};
   return {};
+}
+
+/// A file that is only read is upgraded as a copy in memory.
+void StoreFile::upgrade(Access how) {
+  if (how == Access::ReadWrite) {
+    say(fmt::format("store {} was an older kfuse's: it is of schema {} now", file.string(), storeSchema));
+  } else {
+    auto copy = std::make_unique<SQLite::Database>(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    SQLite::Backup(*copy, *database).executeStep();
+    database = std::move(copy);
+  }
+  upgradeTables(*database);
 }
 
 void StoreFile::openInMemory(const std::string &reason) {

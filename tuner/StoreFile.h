@@ -18,7 +18,7 @@
 namespace kfuse::tuner {
 
 /// Thread-safe. A file that cannot be written degrades to reading, one that cannot be read to memory; a damaged
-/// one is moved aside and begun anew. Each is said once through `warn`.
+/// one is moved aside and begun anew; one of an older schema is brought to this one. Each is said once through `warn`.
 class StoreFile {
 public:
   using Warn = std::function<void(const std::string &)>;
@@ -66,6 +66,7 @@ private:
   /// Opens the file as `how`. An SQLite::Exception says that this way is barred.
   Result<void> connect(Access how);
   Result<void> identify(Access how);
+  void upgrade(Access how);
   Result<void> openAny();
   void openInMemory(const std::string &reason);
   Result<void> renew(const std::string &reason);

@@ -2,10 +2,12 @@
 
 #include "tuner/Key.h"
 #include "tuner/StoreColumns.h"
+#include "tuner/StoreSchema.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -41,11 +43,23 @@ template <class Record> std::vector<std::string> columnsOf() {
   return columns.names;
 }
 
+/// Whether a store of this schema has the column already.
+bool isIn(int schema, std::string_view table, std::string_view column) {
+  return std::ranges::none_of(addedColumns(), [&](const AddedColumn &added) {
+    return added.schema > schema && added.table == table && added.name == column;
+  });
+}
+
 /// Lengths go in too, so that no two rows have one text.
 struct SealText {
-  std::string text;
+  std::string_view table;
+  int schema;
+  std::string text = {};
 
-  void add(const char *name, std::string_view value) { text += fmt::format("{}={}:{};", name, value.size(), value); }
+  void add(const char *name, std::string_view value) {
+    if (schema == storeSchema || isIn(schema, table, name))
+      text += fmt::format("{}={}:{};", name, value.size(), value);
+  }
   void operator()(const char *name, const std::string &value) { add(name, value); }
   void operator()(const char *name, double value) { add(name, fmt::format("{}", value)); }
   void operator()(const char *name, int value) { add(name, fmt::format("{}", value)); }
@@ -65,8 +79,8 @@ struct SealText {
   }
 };
 
-template <class Record> std::string sealOf(const Record &record) {
-  SealText seal;
+template <class Record> std::string sealOf(const Record &record, int schema = storeSchema) {
+  SealText seal{tableOf<Record>, schema};
   visitColumns(seal, record);
   return stableHash({seal.text});
 }
@@ -138,7 +152,33 @@ template <class Record> std::string createTable(std::string_view more = "") {
   return fmt::format("CREATE TABLE {}({}{});\n", tableOf<Record>, fmt::join(columns, ", "), more);
 }
 
+template <class Record> void reseal(SQLite::Database &db, int schema) {
+  std::vector<std::pair<std::string, std::string>> seals; // By key.
+  SQLite::Statement row(db, fmt::format("SELECT * FROM {} WHERE seal IS NOT NULL", tableOf<Record>));
+  const std::string key = columnsOf<Record>().front();
+  while (row.executeStep()) {
+    Record record;
+    visitColumns(Reader{row}, record);
+    if (row.getColumn("seal").getString() == sealOf(record, schema))
+      seals.emplace_back(row.getColumn(key.c_str()).getString(), sealOf(record));
+  }
+  SQLite::Statement update(db, fmt::format("UPDATE {} SET seal = ? WHERE {} = ?", tableOf<Record>, key));
+  for (const auto &[name, seal] : seals) {
+    update.bind(1, seal);
+    update.bind(2, name);
+    update.exec();
+    update.reset();
+  }
+}
+
 } // namespace
+
+void resealRows(SQLite::Database &db, int schema) {
+  reseal<Choice>(db, schema);
+  reseal<Measurement>(db, schema);
+  reseal<StoredPeaks>(db, schema);
+  reseal<StoredBinary>(db, schema);
+}
 
 std::string createTables() {
   // A trial under way has no seal; `boot` is the one in which it began, and `lost_boots` counts those that ended with

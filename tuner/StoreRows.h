@@ -22,6 +22,10 @@ struct StoredBinary {
 /// not notice a flipped bit in a value.
 std::string createTables();
 
+/// Seals the rows again that a store of an older schema sealed without the columns added since. Tables have all
+/// columns.
+void resealRows(SQLite::Database &database, int schema);
+
 /// Record is Choice, Measurement, StoredPeaks or StoredBinary. An existing row of the same key is replaced.
 template <class Record> void insertRow(SQLite::Database &database, const Record &record);
 

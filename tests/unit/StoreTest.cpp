@@ -1,19 +1,11 @@
 #include "ChildProcess.h"
-#include "StoreRowsOf.h"
+#include "StoreFixture.h"
 #include "TemporaryFolder.h"
-
-#include "tuner/Key.h"
-#include "tuner/Store.h"
-
-#include <doctest/doctest.h>
 
 #include <array>
 #include <csignal>
-#include <fstream>
 #include <random>
 #include <sched.h>
-#include <sqlite3.h>
-#include <sstream>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -23,53 +15,10 @@
 using namespace kfuse;
 using namespace kfuse::tuner;
 using namespace kfuse::tuner::test;
-namespace fs = std::filesystem;
 
 namespace {
 
-bool same(const Choice &a, const Choice &b) {
-  return a.region == b.region && a.kernel == b.kernel && a.name == b.name && a.ops == b.ops && a.target == b.target &&
-         a.sku == b.sku && a.compiler == b.compiler && a.driver == b.driver && a.config == b.config &&
-         a.effort == b.effort && a.timing == b.timing && a.candidates == b.candidates && a.failed == b.failed &&
-         a.cut == b.cut;
-}
-
-bool same(const Measurement &a, const Measurement &b) {
-  return a.kernel == b.kernel && a.region == b.region && a.config == b.config && a.driver == b.driver &&
-         a.estimateUs == b.estimateUs && a.timing == b.timing && a.failure.has_value() == b.failure.has_value() &&
-         (!a.failure || (a.failure->kind == b.failure->kind && a.failure->message == b.failure->message));
-}
-
-/// True when row `i` is there and right; a row that is there but wrong fails the test.
-bool holdsRow(Store &store, int i) {
-  std::optional<Choice> choice = store.findChoice(choiceNumber(i).region);
-  CHECK((!choice || same(*choice, choiceNumber(i))));
-  std::optional<runtime::CompiledKernel> binary = store.findBinary(choiceNumber(i).kernel);
-  CHECK((!binary || (binary->image == binaryNumber(i).image && binary->facts == binaryNumber(i).facts)));
-  std::optional<Measurement> measurement = store.findMeasurement(measurementNumber(i).kernel);
-  CHECK((!measurement || same(*measurement, measurementNumber(i))));
-  return choice && binary && measurement;
-}
-
-void putRow(Store &store, int i) {
-  store.put(measurementNumber(i));
-  store.put(choiceNumber(i), binaryNumber(i));
-}
-
 constexpr int rows = 12;
-
-struct Warnings {
-  std::string text;
-  Store::Warn sink() {
-    return [this](const std::string &line) { text += line + "\n"; };
-  }
-};
-
-std::unique_ptr<Store> mustOpen(const fs::path &path, Store::Warn warn = {}) {
-  Result<std::unique_ptr<Store>> store = Store::open(path, std::move(warn));
-  REQUIRE(store);
-  return std::move(*store);
-}
 
 void writeStore(const fs::path &path) {
   std::unique_ptr<Store> store = mustOpen(path);
@@ -77,20 +26,7 @@ void writeStore(const fs::path &path) {
     putRow(*store, i);
 }
 
-std::string readFile(const fs::path &path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
 void writeFile(const fs::path &path, const std::string &text) { std::ofstream(path, std::ios::binary) << text; }
-
-void execute(const fs::path &path, const char *sql) {
-  sqlite3 *database = nullptr;
-  REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
-  CHECK(sqlite3_exec(database, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
-  sqlite3_close(database);
-}
 
 } // namespace
 
@@ -229,31 +165,6 @@ TEST_CASE("store: a file that was named and is something else is left alone") {
   CHECK(readFile(database) == before);
 
   CHECK_FALSE(Store::open(folder.path, {})); // A folder.
-}
-
-TEST_CASE("store: the store of a newer kfuse is left alone") {
-  TemporaryFolder folder;
-  fs::path path = folder.path / "store.db";
-  writeStore(path);
-  execute(path, "PRAGMA user_version=7");
-  Result<std::unique_ptr<Store>> store = Store::open(path, {});
-  REQUIRE_FALSE(store);
-  CHECK(store.error().message == "store " + path.string() +
-                                     " has schema 7 and this kfuse reads 3: use the kfuse that wrote it, or name "
-                                     "another file");
-}
-
-TEST_CASE("store: the store of an older kfuse is moved aside") {
-  TemporaryFolder folder;
-  fs::path path = folder.path / "store.db";
-  writeStore(path);
-  execute(path, "PRAGMA user_version=1");
-  Warnings warnings;
-  std::unique_ptr<Store> store = mustOpen(path, warnings.sink());
-  CHECK_FALSE(store->findChoice(choiceNumber(0).region));
-  CHECK(warnings.text.find("is an older kfuse's, of schema 1: moved aside to store.db.corrupt-1") != std::string::npos);
-  putRow(*store, 0);
-  CHECK(holdsRow(*store, 0));
 }
 
 TEST_CASE("store: a measurement keeps the time at which its trial began") {
