@@ -1,7 +1,6 @@
 // kfuse bench block: a whole model, from events before and after each run, weights cold and warm.
 #include "Commands.h"
 #include "Execution.h"
-#include "ModelOptions.h"
 #include "Table.h"
 #include "tuner/Measurement.h"
 #include "tuner/Report.h"
@@ -16,10 +15,6 @@
 
 namespace kfuse::tools {
 namespace {
-
-struct BlockOptions : ModelOptions {
-  std::vector<std::string> inputs; ///< Bindings of Arguments::gather.
-};
 
 struct BlockTimes {
   tuner::Timing cold, warm; ///< The last-level cache flushed before each run; another run before it.
@@ -73,7 +68,7 @@ double floorUs(const Executable &program) {
   return tuner::roofline(work, report.peaks).boundUs;
 }
 
-int benchBlock(const BlockOptions &options) {
+int benchBlock(const ExecutionOptions &options) {
   Result<Model> model = options.load();
   if (!model)
     return fail(model.error());
@@ -122,11 +117,8 @@ int benchBlock(const BlockOptions &options) {
 
 void addBenchBlock(CLI::App &bench, int &status) {
   CLI::App *block = bench.add_subcommand("block", "A whole model, its weights cold and warm");
-  auto options = std::make_shared<BlockOptions>();
+  auto options = std::make_shared<ExecutionOptions>();
   options->addTo(*block);
-  options->addTuningTo(*block);
-  block->add_option("--input", options->inputs,
-                    "name=file.npy, name=NUMBER or name=random; what is not given is random");
   block->footer("Medians of up to 100 runs, from events right before and after each; cold: behind a flush of the\n"
                 "last-level cache, warm: behind another run. Floor: the model's FLOPs, or all its arguments and\n"
                 "results moved once.\n"

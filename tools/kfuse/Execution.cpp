@@ -61,6 +61,12 @@ Result<HostTensor> tensorFor(const TensorDesc &desc, Role role, std::uint64_t se
 
 } // namespace
 
+void ExecutionOptions::addTo(CLI::App &command) {
+  ModelOptions::addTo(command);
+  addTuningTo(command);
+  command.add_option("--input", inputs, "name=file.npy, name=NUMBER or name=random; what is not given is random");
+}
+
 Result<void> Arguments::gather(const Model &model, const std::vector<std::string> &given) {
   for (const std::string &binding : given) {
     std::size_t equals = binding.find('=');

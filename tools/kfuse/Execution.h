@@ -1,6 +1,7 @@
 // A compiled model on its device with everything it takes, ready to run: for commands that run models.
 #pragma once
 
+#include "ModelOptions.h"
 #include "ir/reference/Tensor.h"
 #include "kfuse/compiler.h"
 
@@ -9,6 +10,13 @@
 #include <vector>
 
 namespace kfuse::tools {
+
+/// Options of every command that runs a model.
+struct ExecutionOptions : ModelOptions {
+  std::vector<std::string> inputs; ///< Bindings of Arguments::gather.
+
+  void addTo(CLI::App &command);
+};
 
 /// Host copies of everything the model takes, by name.
 class Arguments {

@@ -1,6 +1,5 @@
 #include "Commands.h"
 #include "Execution.h"
-#include "ModelOptions.h"
 #include "Table.h"
 #include "ir/reference/Evaluator.h"
 #include "ir/reference/Policy.h"
@@ -22,8 +21,7 @@ namespace {
 using reference::HostTensor;
 using Json = nlohmann::ordered_json;
 
-struct RunOptions : ModelOptions {
-  std::vector<std::string> inputs; ///< Bindings of Arguments::gather.
+struct RunOptions : ExecutionOptions {
   std::string output;
   bool check = false;
   int iterations = 1;
@@ -162,9 +160,6 @@ void addRun(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand("run", "Run a model, with kernels from the store or tuned now");
   auto options = std::make_shared<RunOptions>();
   options->addTo(*command);
-  options->addTuningTo(*command);
-  command->add_option("--input", options->inputs,
-                      "name=file.npy, name=NUMBER or name=random; what is not given is random");
   command->add_option("--output", options->output, "Folder for NAME.npy of each output");
   command->add_flag("--check", options->check, "Compare with the reference evaluator; exit status 5 when wrong");
   command->add_option("--iterations", options->iterations, "Runs; the first is not timed")
