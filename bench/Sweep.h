@@ -1,0 +1,90 @@
+// Every config of a region, compiled and measured on the GPU.
+#pragma once
+
+#include "bench/Cases.h"
+#include "codegen/Region.h"
+#include "codegen/cuda/DeviceLibrary.h"
+#include "runtime/Device.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kfuse::bench {
+
+struct SweepOptions {
+  std::size_t mostConfigs = 0; ///< The tuner's first; 0: all.
+  std::string only;            ///< Part of the text of the configs to measure.
+  int chained = 0;             ///< Calls in a chain; 0: none is measured.
+};
+
+struct ParsedRegion {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  codegen::Region region;
+};
+
+struct SweptConfig {
+  codegen::TileConfig config;
+  codegen::KernelPlan plan;
+  double us = 0, modelled = 0;
+  double chainedUs = 0; ///< Of a call in a chain of them.
+  double compileMs = 0;
+  bool isFinal = true; ///< Whether `us` is of runs in turns with others.
+  std::unique_ptr<runtime::LoadedKernel> loaded;
+};
+
+/// What a kernel runs on.
+struct Buffers {
+  std::vector<void *> pointers() const;
+  std::vector<std::unique_ptr<runtime::DeviceBuffer>> tensors;
+  std::unique_ptr<runtime::DeviceBuffer> workspace; ///< Or none.
+};
+
+/// Best time of all configs over the best time of the first few that the tuner would try.
+struct Ranking {
+  double first, eight, forty;
+};
+
+struct Swept {
+  runtime::LoadedKernel &best() const { return *configs.front().loaded; }
+  std::vector<SweptConfig> configs; ///< The fastest first.
+  Buffers buffers;
+  Ranking ranking;
+};
+
+class Sweep {
+public:
+  explicit Sweep(SweepOptions options);
+
+  ParsedRegion parse(const Case &given);
+  /// Measures every config in the order in which the tuner would try them, then those and the fastest in turns: the
+  /// card's clock falls while it works, so that the first round favours what came early.
+  Swept run(const codegen::Region &region);
+
+  /// Median microseconds.
+  double measure(runtime::LoadedKernel &kernel, const Buffers &buffers, int repetitions, bool cold = true);
+  runtime::Device &device() { return *gpu; }
+  const SweepOptions &options() const { return settings; }
+
+private:
+  std::vector<SweptConfig> candidates(const codegen::Region &region);
+  void compileAndLoad(std::vector<SweptConfig> &all);
+  Buffers allocate(const codegen::Region &region, const std::vector<SweptConfig> &all);
+  void measureInTurns(std::vector<SweptConfig> &all, const Buffers &buffers);
+
+  SweepOptions settings;
+  std::string what; ///< Is being measured, for errors.
+  std::unique_ptr<runtime::Device> gpu;
+  std::unique_ptr<runtime::KernelCompiler> compiler;
+  const ir::Target &target;
+  mlir::MLIRContext context;
+};
+
+/// Medians of what each of `measure` returns, called in the order A B C, C B A, ...
+std::vector<double> mediansInTurns(int rounds, const std::vector<std::function<double()>> &measure);
+
+} // namespace kfuse::bench
