@@ -1,6 +1,7 @@
 // cuda.columns: reductions over a dimension that is not the dense one, as the sum of a matrix's rows.
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/LastBlock.h"
 #include "codegen/cuda/RowPasses.h"
 #include "codegen/cuda/Templates.h"
 
@@ -17,7 +18,6 @@ using ir::Scalar;
 using ir::ScalarNode;
 
 constexpr int64_t mostAccessBytes = 16;
-constexpr int64_t counterGranule = 256; ///< Zeroed workspace comes in multiples of it.
 constexpr size_t mostCandidates = 40;
 constexpr double splitUs = 1.5; ///< The last block's turn: totals written, counted and read again.
 
@@ -72,12 +72,8 @@ public:
     launch.grid[0] = static_cast<uint32_t>(tiles);
     launch.grid[1] = static_cast<uint32_t>(splits);
     launch.block[0] = static_cast<uint32_t>(config["lanes"] * config["groups"]);
-    if (splits > 1) {
-      plan.zeroedBytes = ceilDiv(tiles * 4, counterGranule) * counterGranule;
-      plan.workspaceBytes = plan.zeroedBytes + tiles * splits * config["lanes"] * totalsBytes();
-      launch.args.push_back({KernelArg::Kind::Workspace, 0});
-      launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
-    }
+    if (splits > 1)
+      addLastBlock(plan, launch, tiles, tiles * splits * config["lanes"] * totalsBytes());
     plan.launches = {launch};
     plan.source = source();
     return plan;

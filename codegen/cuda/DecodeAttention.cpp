@@ -2,6 +2,7 @@
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/DecodeProblem.h"
 #include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/LastBlock.h"
 #include "codegen/cuda/Templates.h"
 
 #include "mlir/IR/AffineExpr.h"
@@ -21,7 +22,6 @@ using ir::Scalar;
 using ir::ScalarNode;
 
 constexpr int64_t leastKeysOfWarp = 16; ///< Of a part of the keys.
-constexpr int64_t counterGranule = 256; ///< Zeroed workspace comes in multiples of it.
 constexpr int64_t factorsBytes = 9216;  ///< Static shared memory: factors and weights of 64 parts of 16 rows.
 constexpr size_t mostCandidates = 32;
 constexpr double combineUs = 2; ///< The last block's turn.
@@ -45,12 +45,8 @@ public:
     launch.grid[1] = static_cast<uint32_t>(config["splits"]);
     launch.block[0] = static_cast<uint32_t>(config["warps"] * 32);
     launch.sharedBytes = static_cast<uint32_t>(sharedBytes(p, config));
-    if (config["splits"] > 1) {
-      plan.zeroedBytes = ceilDiv(p.pairs() * 4, counterGranule) * counterGranule;
-      plan.workspaceBytes = plan.zeroedBytes + p.pairs() * config["splits"] * partBytes(p);
-      launch.args.push_back({KernelArg::Kind::Workspace, 0});
-      launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
-    }
+    if (config["splits"] > 1)
+      addLastBlock(plan, launch, p.pairs(), p.pairs() * config["splits"] * partBytes(p));
     plan.launches = {launch};
     plan.source = source();
     return plan;

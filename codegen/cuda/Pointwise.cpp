@@ -37,15 +37,11 @@ public:
       : region(region), config(config), target(target), text(region, config, writer) {}
 
   KernelPlan plan() {
-    KernelPlan plan = planOf(region, text.linear(), target);
-    Launch launch = launchOf(plan, entryName(region), target);
     int64_t blocks = text.blocks();
     int64_t resident = target.multiprocessors * (target.threadsPerSm / config["threads"]);
     if (config["persistent"])
       blocks = std::min(blocks, resident);
-    launch.grid[0] = static_cast<uint32_t>(std::clamp<int64_t>(blocks, 1, INT32_MAX));
-    launch.block[0] = static_cast<uint32_t>(config["threads"]);
-    plan.launches = {launch};
+    KernelPlan plan = pointwisePlan(region, text.linear(), target, blocks, config["threads"]);
     plan.source = source();
     return plan;
   }

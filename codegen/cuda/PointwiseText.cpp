@@ -90,4 +90,14 @@ ValuePrinter PointwiseText::atChunk() {
   return {graph, writer, names};
 }
 
+KernelPlan pointwisePlan(const Region &region, const LinearGraph &buffers, const ir::Target &target, int64_t blocks,
+                         int64_t threads) {
+  KernelPlan plan = planOf(region, buffers, target);
+  Launch launch = launchOf(plan, entryName(region), target);
+  launch.grid[0] = static_cast<uint32_t>(std::clamp<int64_t>(blocks, 1, INT32_MAX));
+  launch.block[0] = static_cast<uint32_t>(threads);
+  plan.launches = {launch};
+  return plan;
+}
+
 } // namespace kfuse::codegen::cuda

@@ -34,6 +34,10 @@ private:
   int64_t chunks = 0;
 };
 
+/// The plan of one launch of `blocks` blocks that take every buffer, still without source.
+KernelPlan pointwisePlan(const Region &region, const LinearGraph &buffers, const ir::Target &target, int64_t blocks,
+                         int64_t threads);
+
 /// The values that are stored.
 std::vector<ir::Scalar> valuesOf(const LinearGraph &graph);
 

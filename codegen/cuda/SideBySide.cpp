@@ -37,11 +37,7 @@ public:
   }
 
   KernelPlan plan() {
-    KernelPlan plan = planOf(region, buffers, target);
-    Launch launch = launchOf(plan, entryName(region), target);
-    launch.grid[0] = static_cast<uint32_t>(ends.back());
-    launch.block[0] = static_cast<uint32_t>(config["threads"]);
-    plan.launches = {launch};
+    KernelPlan plan = pointwisePlan(region, buffers, target, ends.back(), config["threads"]);
     plan.source = source();
     return plan;
   }

@@ -1,0 +1,21 @@
+// What a kernel needs whose blocks leave parts of a result to the one of them that arrives last.
+#pragma once
+
+#include "codegen/KernelPlan.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace kfuse::codegen::cuda {
+
+constexpr std::uint64_t zeroedGranule = 256; ///< KernelPlan::zeroedBytes comes in multiples of it.
+
+/// Adds a counter of arrivals for each of `groups` groups of blocks, and `partBytes` behind them for the parts, to the
+/// plan's workspace, and both addresses to the launch's arguments.
+inline void addLastBlock(KernelPlan &plan, Launch &launch, std::int64_t groups, std::int64_t partBytes) {
+  plan.zeroedBytes = llvm::alignTo(static_cast<std::uint64_t>(groups) * sizeof(std::uint32_t), zeroedGranule);
+  plan.workspaceBytes = plan.zeroedBytes + static_cast<std::uint64_t>(partBytes);
+  launch.args.push_back({KernelArg::Kind::Workspace, 0});
+  launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
+}
+
+} // namespace kfuse::codegen::cuda
