@@ -46,7 +46,9 @@ struct Launch {
   std::array<std::uint32_t, 3> cluster{1, 1, 1};
   std::uint32_t sharedBytes = 0; ///< Dynamic shared memory.
   bool dependentLaunch = false;  ///< May start before its predecessor ends: it waits by itself (griddepcontrol).
-  bool cooperative = false;      ///< Its blocks wait for each other: all must be on the device at once, or none.
+  /// Its blocks, all along x, wait for each other: all must be on the device at once. Where fewer fit than `grid` says,
+  /// so many are launched and share the work.
+  bool cooperative = false;
   std::uint64_t items = 0;
   std::uint64_t grain = 1;
   std::vector<KernelArg> args;

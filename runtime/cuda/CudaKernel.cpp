@@ -90,6 +90,45 @@ Result<void> resolve(Arguments &arguments, const DriverApi &api, const codegen::
 
 std::uint32_t clusterBlocks(const Launch &launch) { return launch.cluster[0] * launch.cluster[1] * launch.cluster[2]; }
 
+CUlaunchAttribute clusterAttribute(const Launch &launch) {
+  CUlaunchAttribute cluster{};
+  cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  cluster.value.clusterDim = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
+  return cluster;
+}
+
+/// Without stream and attributes.
+CUlaunchConfig configOf(const Launch &launch) {
+  CUlaunchConfig config{};
+  config.gridDimX = launch.grid[0];
+  config.gridDimY = launch.grid[1];
+  config.gridDimZ = launch.grid[2];
+  config.blockDimX = launch.block[0];
+  config.blockDimY = launch.block[1];
+  config.blockDimZ = launch.block[2];
+  config.sharedMemBytes = launch.sharedBytes;
+  return config;
+}
+
+/// Clusters of the launch that the device holds at once; a block alone is one.
+Result<std::uint32_t> clustersAtOnce(const PrimaryContext &context, const Launch &launch, CUfunction function) {
+  const DriverApi &api = context.api;
+  int count = 0;
+  if (clusterBlocks(launch) > 1) {
+    CUlaunchAttribute cluster = clusterAttribute(launch);
+    CUlaunchConfig config = configOf(launch);
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    KFUSE_DRIVER(api, cuOccupancyMaxActiveClusters(&count, function, &config));
+    return static_cast<std::uint32_t>(count);
+  }
+  int multiprocessors = 0;
+  const auto threads = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]);
+  KFUSE_DRIVER(api, cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context.device));
+  KFUSE_DRIVER(api, cuOccupancyMaxActiveBlocksPerMultiprocessor(&count, function, threads, launch.sharedBytes));
+  return static_cast<std::uint32_t>(count * multiprocessors);
+}
+
 Error inKernel(const codegen::KernelPlan &plan, const std::string &entry, Error error) {
   error.message = "kernel '" + plan.name + "' (" + entry + ", " + plan.target + "): " + error.message;
   return error;
@@ -116,7 +155,7 @@ Result<void> CudaKernel::findFunctions() {
   int version = 0;
   KFUSE_DRIVER(api, cuDriverGetVersion(&version));
   driverOverlaps = version >= firstToOverlap;
-  for (const Launch &launch : plan.launches) {
+  for (Launch &launch : plan.launches) {
     auto check = [&](CUresult status, const char *call) -> Result<void> {
       Result<void> checked = api.check(status, call);
       return checked ? checked : inKernel(plan, launch.entry, checked.error());
@@ -139,7 +178,22 @@ Result<void> CudaKernel::findFunctions() {
     if (clusterBlocks(launch) > portableClusterBlocks)
       if (auto set = check(api.cuFuncSetAttribute(function, attribute, 1), "cuFuncSetAttribute"); !set)
         return set;
+    if (launch.cooperative)
+      if (Result<void> fitted = fitToDevice(launch, function); !fitted)
+        return inKernel(plan, launch.entry, fitted.error());
   }
+  return {};
+}
+
+/// Targets name a family's largest GPU: this one may have fewer multiprocessors, or lend only some of them.
+Result<void> CudaKernel::fitToDevice(Launch &launch, CUfunction function) const {
+  Result<std::uint32_t> clusters = clustersAtOnce(*context, launch, function);
+  if (!clusters)
+    return clusters.error();
+  if (*clusters == 0)
+    return Error{ErrorCode::NoDevice, "its blocks wait for each other, and this GPU cannot hold a cluster of " +
+                                          std::to_string(clusterBlocks(launch)) + " at once; tune it on this GPU"};
+  launch.grid[0] = std::min(launch.grid[0], *clusters * clusterBlocks(launch));
   return {};
 }
 
@@ -164,13 +218,11 @@ Result<void> CudaKernel::launchOne(CUstream stream, std::size_t index, std::span
     return resolved;
 
   std::array<CUlaunchAttribute, 3> attributes{};
-  CUlaunchConfig config{};
+  CUlaunchConfig config = configOf(launch);
+  config.hStream = stream;
   config.attrs = attributes.data();
-  if (clusterBlocks(launch) > 1) {
-    CUlaunchAttribute &cluster = attributes[config.numAttrs++];
-    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
-  }
+  if (clusterBlocks(launch) > 1)
+    attributes[config.numAttrs++] = clusterAttribute(launch);
   if (launch.dependentLaunch && mayOverlap && driverOverlaps) {
     CUlaunchAttribute &dependent = attributes[config.numAttrs++];
     dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
@@ -181,14 +233,6 @@ Result<void> CudaKernel::launchOne(CUstream stream, std::size_t index, std::span
     cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     cooperative.value.cooperative = 1;
   }
-  config.gridDimX = launch.grid[0];
-  config.gridDimY = launch.grid[1];
-  config.gridDimZ = launch.grid[2];
-  config.blockDimX = launch.block[0];
-  config.blockDimY = launch.block[1];
-  config.blockDimZ = launch.block[2];
-  config.sharedMemBytes = launch.sharedBytes;
-  config.hStream = stream;
   KFUSE_DRIVER(context->api, cuLaunchKernelEx(&config, functions[index], arguments.addresses.data(), nullptr));
   return {};
 }

@@ -23,12 +23,13 @@ private:
     this->plan.source.clear();
   }
   Result<void> findFunctions();
+  Result<void> fitToDevice(codegen::Launch &launch, CUfunction function) const;
   Result<void> launchAll(Stream stream, std::span<void *const> buffers, void *workspace, bool isBehind) const;
   Result<void> launchOne(CUstream stream, std::size_t index, std::span<void *const> buffers, void *workspace,
                          bool mayOverlap) const;
 
   ContextRef context;
-  codegen::KernelPlan plan; ///< Without its source.
+  codegen::KernelPlan plan; ///< Without its source; cooperative grids are what fits.
   Module module;
   std::vector<CUfunction> functions; ///< One per launch.
   bool driverOverlaps = false;       ///< It keeps dependent launches in graphs (CUDA 12.3).

@@ -40,6 +40,8 @@
   CALL(cuModuleUnload)                                                                                                 \
   CALL(cuModuleGetFunction)                                                                                            \
   CALL(cuFuncSetAttribute)                                                                                             \
+  CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                                    \
+  CALL(cuOccupancyMaxActiveClusters)                                                                                   \
   CALL(cuLaunchKernelEx)                                                                                               \
   CALL(cuTensorMapEncodeTiled)                                                                                         \
   CALL(cuStreamCreate)                                                                                                 \

@@ -20,9 +20,11 @@ TEST_CASE("openCuda: without a device there is a reason, with one there are fact
 }
 
 #ifdef KFUSE_CUDA_DRIVER
-#include "runtime/cuda/DriverApi.h"
+#include "runtime/cuda/CudaKernel.h"
 #include "runtime/cuda/Nvrtc.h"
 
+#include <cstring>
+#include <elf.h>
 #include <filesystem>
 
 using runtime::cuda::DriverApi;
@@ -68,5 +70,82 @@ TEST_CASE("DriverApi: errors name the call and keep their kind") {
   CHECK(failed.error().message == "cuMemAlloc: the words (NAME, 2)");
   CHECK(api.check(CUDA_ERROR_ILLEGAL_ADDRESS, "x").error().code == ErrorCode::NoDevice);
   CHECK(api.check(CUDA_ERROR_INVALID_VALUE, "x").error().code == ErrorCode::Internal);
+}
+
+namespace {
+
+int clustersThatFit = 0;          ///< Of the driver below.
+std::uint32_t blocksLaunched = 0; ///< By it.
+
+/// A GPU of 114 multiprocessors, each of which holds a block.
+DriverApi smallGpu() {
+  DriverApi api;
+  api.cuDevicePrimaryCtxRetain = [](CUcontext *, CUdevice) { return CUDA_SUCCESS; };
+  api.cuDevicePrimaryCtxRelease = [](CUdevice) { return CUDA_SUCCESS; };
+  api.cuCtxPushCurrent = [](CUcontext) { return CUDA_SUCCESS; };
+  api.cuCtxPopCurrent = [](CUcontext *) { return CUDA_SUCCESS; };
+  api.cuDriverGetVersion = [](int *version) { return *version = 13000, CUDA_SUCCESS; };
+  api.cuModuleLoadData = [](CUmodule *module, const void *) {
+    return *module = reinterpret_cast<CUmodule>(1), CUDA_SUCCESS;
+  };
+  api.cuModuleUnload = [](CUmodule) { return CUDA_SUCCESS; };
+  api.cuModuleGetFunction = [](CUfunction *, CUmodule, const char *) { return CUDA_SUCCESS; };
+  api.cuFuncSetAttribute = [](CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; };
+  api.cuDeviceGetAttribute = [](int *value, CUdevice_attribute, CUdevice) { return *value = 114, CUDA_SUCCESS; };
+  api.cuOccupancyMaxActiveBlocksPerMultiprocessor = [](int *blocks, CUfunction, int, std::size_t) {
+    return *blocks = 1, CUDA_SUCCESS;
+  };
+  api.cuOccupancyMaxActiveClusters = [](int *clusters, CUfunction, const CUlaunchConfig *) {
+    return *clusters = clustersThatFit, CUDA_SUCCESS;
+  };
+  api.cuLaunchKernelEx = [](const CUlaunchConfig *config, CUfunction, void **, void **) {
+    return blocksLaunched = config->gridDimX, CUDA_SUCCESS;
+  };
+  return api;
+}
+
+/// As much of a cubin as is looked at.
+runtime::CompiledKernel emptyCubin() {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  runtime::CompiledKernel kernel;
+  kernel.image.resize(sizeof header);
+  std::memcpy(kernel.image.data(), &header, sizeof header);
+  return kernel;
+}
+
+} // namespace
+
+TEST_CASE("CudaKernel: of blocks that wait for each other as many are launched as the GPU holds at once") {
+  const DriverApi api = smallGpu();
+  Result<runtime::cuda::ContextRef> context = runtime::cuda::PrimaryContext::retain(api, 0);
+  REQUIRE(context);
+  codegen::KernelPlan plan;
+  plan.name = "chain";
+  plan.target = "sm_90a";
+  plan.launches.resize(1);
+  plan.launches[0].entry = "kfuse_chain";
+  plan.launches[0].grid = {132, 1, 1};
+  auto blocks = [&] {
+    auto kernel = runtime::cuda::CudaKernel::load(*context, plan, emptyCubin());
+    REQUIRE_MESSAGE(kernel, kernel.error().message);
+    REQUIRE((*kernel)->launch(nullptr, {}, nullptr));
+    return blocksLaunched;
+  };
+  CHECK(blocks() == 132); // Need not be there together.
+  plan.launches[0].cooperative = true;
+  CHECK(blocks() == 114);
+  plan.launches[0].grid = {96, 1, 1};
+  CHECK(blocks() == 96);
+  plan.launches[0].cluster = {4, 1, 1};
+  clustersThatFit = 22;
+  CHECK(blocks() == 88);
+  clustersThatFit = 0;
+  auto refused = runtime::cuda::CudaKernel::load(*context, plan, emptyCubin());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message == "kernel 'chain' (kfuse_chain, sm_90a): its blocks wait for each other, and this GPU "
+                                   "cannot hold a cluster of 4 at once; tune it on this GPU");
 }
 #endif
