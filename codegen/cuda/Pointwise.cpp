@@ -3,6 +3,9 @@
 #include "codegen/cuda/PointwiseText.h"
 #include "codegen/cuda/Templates.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace kfuse::codegen::cuda {
 namespace {
 
@@ -10,7 +13,6 @@ using ir::Scalar;
 
 constexpr int64_t mostVectorBytes = 64; ///< Of one operand: four 16-byte accesses.
 constexpr size_t mostCandidates = 54;
-constexpr double chunkOverhead = 16;      ///< Instructions for the addresses of a chunk.
 constexpr int64_t mostOperandBytes = 256; ///< In registers of a thread: 64 of them.
 
 /// Bytes that one point moves: its loads and stores.
@@ -69,13 +71,29 @@ private:
 
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, const ir::Target &target) {
-  double points = static_cast<double>(graph.graph.domain.points());
-  double perThread = static_cast<double>(config["vector"] * config["unroll"]);
-  double residentThreads = std::min<double>(points / perThread / target.multiprocessors, target.threadsPerSm);
-  double reading = std::max(1.0, residentThreads * perThread * region.bytesRead / std::max(points, 1.0));
+  constexpr double baseRegisters = 20, registersPerPoint = 1.2; // Beside those of operands.
+  constexpr double perChunk = 12, perAccess = 2.5;              // Instructions: addresses, 16 bytes of an operand.
+  double vector = static_cast<double>(config["vector"]), unroll = static_cast<double>(config["unroll"]);
+  std::vector<Scalar> loads = ChunkPrinter(graph, graph.extents().size() - 1, 1).loadsOf(valuesOf(graph));
+  double wide = vector * static_cast<double>(widestElement(graph)) / 16;
+  double accesses = static_cast<double>(loads.size() + graph.graph.outputs.size()) * std::max(1.0, wide);
   double instructions = instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
-  double issue = issueUs(points * (instructions + chunkOverhead / static_cast<double>(config["vector"])), target);
-  return target.launchUs + std::max(streamUs(region.bytesRead, region.bytesWritten, reading, target), issue);
+  double registers =
+      baseRegisters + vector * unroll * (static_cast<double>(bytesPerPoint(graph, loads)) / 4 + registersPerPoint);
+
+  StreamingGrid grid;
+  grid.threads = static_cast<double>(config["threads"]);
+  grid.blocks = std::ceil(static_cast<double>(graph.graph.domain.points()) / (vector * unroll * grid.threads));
+  grid.blocksPerSm = std::min(std::floor(target.threadsPerSm / grid.threads),
+                              std::floor(target.registersPerSm / (registers * grid.threads)));
+  grid.instructions = unroll * (vector * instructions + perChunk + perAccess * accesses);
+  grid.startsOnce = config["persistent"] && grid.blocks > grid.blocksPerSm * target.multiprocessors;
+  grid.bytes = region.bytesRead + region.bytesWritten;
+  if (grid.startsOnce)
+    grid.bytes *= 1.08; // Blocks that end and start anew load ahead of each other better than one that goes on.
+  if (wide > 1)
+    grid.bytes *= 1.03; // A warp's accesses leave gaps that the next ones fill.
+  return target.launchUs + streamingGridUs(grid, target);
 }
 
 class PointwiseTemplate : public KernelTemplate {

@@ -16,12 +16,16 @@ namespace {
 using ir::Scalar;
 using ir::ScalarNode;
 
-constexpr double chunkOverhead = 12;          ///< Instructions for the addresses of a chunk.
 constexpr int64_t mostChunksInRegisters = 16; ///< Unrolled passes grow with them.
 constexpr int64_t leastClusterColumns = 8192; ///< Shorter rows fit one block's registers.
 constexpr size_t mostCandidates = 48;
 
 RowStorage storageOf(const TileConfig &config) { return static_cast<RowStorage>(config["storage"]); }
+
+/// Of a thread, for a row.
+int64_t chunksOf(const LinearGraph &graph, const TileConfig &config) {
+  return ceilDiv(graph.extents().back(), config["cluster"] * config["threads"] * config["vector"]);
+}
 
 /// What a config asks of an SM, before it is compiled.
 struct RowResources {
@@ -31,7 +35,7 @@ struct RowResources {
 
   RowResources(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config, const ir::Target &target) {
     int64_t vector = config["vector"], block = config["threads"] * config["rows"];
-    int64_t chunks = ceilDiv(graph.extents().back(), config["cluster"] * config["threads"] * vector);
+    int64_t chunks = chunksOf(graph, config);
     ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
     auto storage = storageOf(config);
     RowLoads loads(graph, passes, chunk, storage);
@@ -200,49 +204,70 @@ std::vector<RowStorage> storagesFor(const LinearGraph &graph, const RowPasses &p
   return {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload};
 }
 
+/// Instructions of a thread for its part of a row.
+double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config) {
+  constexpr double perChunk = 1, perAccess = 2, fromShared = 12; // Beside those of the chunk's elements.
+  unsigned columnDim = graph.graph.domain.reductionDim;
+  RowStorage storage = storageOf(config);
+  RowLoads loads(graph, passes, ChunkPrinter(graph, columnDim, config["vector"]), storage);
+  double accesses = static_cast<double>(loads.kept.size() + passes.elementOutputs.size());
+  double elements = 0;
+  for (size_t pass = 0; pass < passes.count(); ++pass) {
+    accesses += static_cast<double>(loads.own[pass].size());
+    elements +=
+        1 + instructionsOf(graph, passes.roots(graph, pass), [&](Scalar s) { return !graph.dependsOn(s, columnDim); });
+  }
+  bool isShared = storage == RowStorage::Shared || storage == RowStorage::Stream;
+  double ofChunk = static_cast<double>(config["vector"]) * elements + perAccess * accesses +
+                   static_cast<double>(passes.count()) * (perChunk + (isShared ? fromShared : 0));
+  return static_cast<double>(chunksOf(graph, config)) * ofChunk;
+}
+
+/// What a row waits for beyond its first bytes.
+double waitsUs(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config) {
+  constexpr double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.8; // Of each stage of reductions.
+  constexpr double batchUs = 0.36, rereadUs = 1, turnUs = 0.6;
+  double warps = static_cast<double>(config["threads"] * config["rows"]) / 32;
+  double stageUs =
+      shuffleUs + (config["threads"] > 32 ? barrierUs + warpUs * warps : 0) + (config["cluster"] > 1 ? clusterUs : 0);
+  double us = static_cast<double>(passes.reductions.size()) * stageUs;
+  RowStorage storage = storageOf(config);
+  if (storage == RowStorage::Shared || storage == RowStorage::Reload)
+    us += static_cast<double>(ceilDiv(chunksOf(graph, config), RowPrinter::chunksInFlight) - 1) * batchUs;
+  if (storage == RowStorage::Reload)
+    us += static_cast<double>(passes.count() - 1) * rereadUs;
+  return storage == RowStorage::Stream ? us + turnUs : us;
+}
+
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const LinearGraph &graph, const RowPasses &passes, const TileConfig &config,
                 const ir::Target &target) {
   ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, config["vector"]);
-  double points = static_cast<double>(graph.graph.domain.points()),
-         columns = static_cast<double>(graph.extents().back());
-  double threads = static_cast<double>(config["threads"]), rows = static_cast<double>(config["rows"]);
-  double cluster = static_cast<double>(config["cluster"]);
-  double vector = static_cast<double>(config["vector"]), chunks = std::ceil(columns / (cluster * threads * vector));
+  RowResources resources(graph, passes, config, target);
+  double rows = static_cast<double>(graph.graph.domain.points()) / static_cast<double>(graph.extents().back());
+
+  StreamingGrid grid;
+  grid.blocks = std::ceil(rows / static_cast<double>(config["rows"])) * static_cast<double>(config["cluster"]);
+  grid.threads = std::max(32.0, static_cast<double>(config["threads"] * config["rows"]));
+  grid.blocksPerSm = static_cast<double>(std::max<int64_t>(1, resources.blocksPerSm));
+  grid.instructions = instructionsPerThread(graph, passes, config);
+  grid.waitsUs = waitsUs(graph, passes, config);
+  grid.startsOnce = storageOf(config) == RowStorage::Stream;
 
   // Neighbouring lanes read neighbouring columns; of a strided row each lane would fetch 32 bytes.
-  double waste = 1, instructions = 0;
+  double waste = 1;
   for (const ScalarNode &node : graph.graph.nodes)
     if (node.kind == ScalarNode::Kind::Load)
       waste = std::max(waste, chunk.sectorWaste(node, config["rows"]));
-  for (size_t pass = 0; pass < passes.count(); ++pass)
-    instructions += 1 + chunkOverhead / vector + instructionsOf(graph, passes.roots(graph, pass), [&](Scalar s) {
-                      return !graph.dependsOn(s, graph.graph.domain.reductionDim);
-                    });
-
-  double blocks = std::ceil(points / columns / rows) * cluster;
-  RowResources resources(graph, passes, config, target);
-  double resident =
-      std::min(blocks / target.multiprocessors, static_cast<double>(std::max<int64_t>(1, resources.blocksPerSm)));
-  double rowBytes = region.bytesRead / points * columns;
-  bool staysInL2 = resident * rows / cluster * rowBytes * target.multiprocessors < target.l2Bytes / 2;
+  double onSms = std::min(grid.blocks, grid.blocksPerSm * target.multiprocessors) *
+                 static_cast<double>(config["rows"]) / static_cast<double>(config["cluster"]);
+  bool staysInL2 = onSms * region.bytesRead / rows < target.l2Bytes / 2;
   double rereads =
       storageOf(config) == RowStorage::Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
-  double bytesRead = region.bytesRead * waste * (1 + rereads);
-  bool isWhole = storageOf(config) == RowStorage::Registers || storageOf(config) == RowStorage::Stream;
-  double chunksAtOnce = isWhole ? chunks : std::min(chunks, static_cast<double>(RowPrinter::chunksInFlight));
-  double inFlight = resident * rows * threads * chunksAtOnce * vector * rowBytes / columns;
-
-  // A stage ends in a barrier and two rounds through shared memory, which other blocks hide; a cluster's in one more.
-  double stageUs = ((threads > 32 ? 0.4 : 0.1) + (cluster > 1 ? 0.8 : 0)) / std::max(1.0, resident);
-  double waves = std::ceil(blocks / (target.multiprocessors * std::max(1.0, resident)));
-  if (storageOf(config) == RowStorage::Stream)
-    stageUs *= 0.5; // The next row is on its way meanwhile.
-  double padding = chunks * cluster * threads * vector / columns;
-  return target.launchUs +
-         std::max(streamUs(bytesRead, region.bytesWritten, std::max(inFlight, 1.0), target),
-                  issueUs(points * padding * instructions, target)) +
-         static_cast<double>(passes.reductions.size()) * stageUs * waves;
+  grid.bytes = region.bytesRead * waste * (1 + rereads) + region.bytesWritten;
+  if (grid.startsOnce && config["cluster"] == 1)
+    grid.bytes *= 1.08; // Of rows that one block holds the others hide as much; streams were 4 to 40 % slower.
+  return target.launchUs + streamingGridUs(grid, target);
 }
 
 constexpr int64_t smallestBlock = 128; ///< Threads; of few and short rows most are idle.

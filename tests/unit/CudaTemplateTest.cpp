@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 using namespace kfuse;
@@ -135,6 +136,48 @@ TEST_CASE("CUDA templates: candidates fit the device and are few") {
         CHECK(source.estimateUs(given.region, config, target) > 0);
       }
     }
+  }
+}
+
+TEST_CASE("CUDA templates: the best config measured on an H200 is among the first eight of kernels bound by memory") {
+  auto withNorm = [](const std::string &op, const std::string &shape, const std::string &operands = "") {
+    const std::string type = "tensor<" + shape + "xbf16>";
+    return "func.func @f(%x: " + type + operands + ") -> " + type + " { " + op + " : (" + type;
+  };
+  const std::string weights = ", %w: tensor<4096xbf16>, %b: tensor<4096xbf16>";
+  auto rmsNorm = [&](const std::string &shape) {
+    return withNorm("%r = kfuse.rms_norm %x {epsilon = 1.0e-5 : f32}", shape) + ") -> tensor<" + shape +
+           "xbf16> return %r : tensor<" + shape + "xbf16> }";
+  };
+  auto unary = [&](const std::string &op, const std::string &shape) {
+    return withNorm("%r = kfuse." + op + " %x", shape) + ") -> tensor<" + shape + "xbf16> return %r : tensor<" + shape +
+           "xbf16> }";
+  };
+  struct Known {
+    const codegen::KernelTemplate &kernel;
+    std::string text, best;
+  };
+  const Known known[] = {
+      {rowsTemplate(), rmsNorm("32x4096"), "cluster=1,rows=1,storage=1,threads=256,vector=4"},
+      {rowsTemplate(), rmsNorm("1024x4096"), "cluster=1,rows=1,storage=1,threads=128,vector=2"},
+      {rowsTemplate(), rmsNorm("4096x4096"), "cluster=1,rows=1,storage=1,threads=128,vector=2"},
+      {rowsTemplate(),
+       withNorm(
+           "%r = \"kfuse.layer_norm\"(%x, %w, %b) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, "
+           "1>}>",
+           "2048x4096", weights) +
+           ", tensor<4096xbf16>, tensor<4096xbf16>) -> tensor<2048x4096xbf16> return %r : tensor<2048x4096xbf16> }",
+       "cluster=1,rows=1,storage=1,threads=128,vector=8"},
+      {rowsTemplate(), unary("softmax", "65536x4096"), "cluster=1,rows=2,storage=1,threads=64,vector=4"},
+      {pointwiseTemplate(), unary("gelu", "32768x8192"), "persistent=0,threads=128,unroll=2,vector=8"},
+      {pointwiseTemplate(), unary("gelu", "4096x4096"), "persistent=0,threads=128,unroll=2,vector=8"}};
+  for (const Known &one : known) {
+    const RegionCase given = region(one.text);
+    std::vector<codegen::TileConfig> configs = one.kernel.candidates(given.region, *ir::findTarget("sm_90a"));
+    REQUIRE(configs.size() > 8);
+    configs.resize(8);
+    INFO(one.text);
+    CHECK(std::any_of(configs.begin(), configs.end(), [&](const auto &config) { return config.str() == one.best; }));
   }
 }
 

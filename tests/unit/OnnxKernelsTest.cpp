@@ -83,10 +83,10 @@ const Lists decodeOnGpu{{{"rms_norm", 2},
                         {}};
 
 /// Where TMA and wgmma make large products cheaper, too: the norm in front of gate and up is computed by their kernel.
+/// The new values are copied beside the rotary embedding of the keys.
 const Lists decodeOnHopper{{{"rms_norm", 1},
                             {"rotary", 1},
                             {"matmul", 3},
-                            {"copy", 1},
                             {"rotary + attention", 1},
                             {"rms_norm + matmul + silu + matmul + mul", 1},
                             {"matmul + add", 2}},
