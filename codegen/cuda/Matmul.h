@@ -107,6 +107,10 @@ struct MatmulCost {
   double inFlightBytes = 0; ///< That a block keeps requested.
 };
 
+/// What it costs, in bytes of HBM, that blocks of several tiles down read the same weights: though the last-level cache
+/// has them, each of its halves fetches them.
+double bytesReadAgain(const MatmulProblem &problem, int64_t rowsAtOnce);
+
 /// Waves of tiles at the given rate, bounded by HBM and L2 traffic, plus start, epilogue and split K.
 double matmulUs(const Region &region, const MatmulProblem &problem, const MatmulCost &cost, const ir::Target &target);
 

@@ -102,9 +102,10 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   // Little's law: what the rings of all SMs have under way.
   const double busy = std::min(1.0, blocks / sms);
   const double inFlight = busy * perSm * static_cast<double>(shape.stages * shape.stageBytes());
-  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight * 1.16, target) / 0.93;
+  const double readAgain = bytesReadAgain(problem, config["m"] * config.valueOr("cluster_m", 1));
+  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten + readAgain, inFlight * 1.16, target) / 0.93;
   const double meetUs = (parts > 1          ? 0.13 + 0.96 * parts
-                         : shape.isShared() ? 0.9
+                         : shape.isShared() ? 0.5
                                             : 0.2) +
                         static_cast<double>(shape.tileRows * shape.tileColumns) * groups / 23500;
   return target.launchUs + 1.03 + std::max(walkUs, hbmUs) + 0.31 * std::min(walkUs, hbmUs) + meetUs;
