@@ -4,6 +4,8 @@
 #include "ir/reference/Policy.h"
 #include "tests/cuda/TemplateCases.h"
 
+#include <mutex>
+
 namespace kfuse::test {
 
 class Oracle {
@@ -11,10 +13,12 @@ public:
   Oracle(RegionCase &given, std::vector<reference::HostTensor> inputs)
       : given(given), inputs(std::move(inputs)), exact(evaluate(reference::Mode::Exact)) {}
 
+  /// May be called from several threads.
   std::vector<reference::Verdict> judge(const std::vector<reference::HostTensor> &outputs) {
     std::vector<reference::Verdict> verdicts;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       auto rounding = [&, i]() -> Result<reference::Values> {
+        std::scoped_lock lock(evaluating);
         if (rounded.empty())
           rounded = evaluate(reference::Mode::RoundEachOp);
         return rounded[i];
@@ -35,6 +39,7 @@ private:
 
   RegionCase &given;
   std::vector<reference::HostTensor> inputs;
+  std::mutex evaluating;
   std::vector<reference::Values> exact, rounded;
 };
 

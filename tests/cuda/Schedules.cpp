@@ -1,0 +1,150 @@
+#include "tests/cuda/Schedules.h"
+
+#include "codegen/cuda/Templates.h"
+
+#include <algorithm>
+
+namespace kfuse::test {
+namespace {
+
+using namespace codegen::cuda;
+
+/// The case of this name.
+TemplateCase named(const std::vector<TemplateCase> &cases, const std::string &name) {
+  auto found = std::find_if(cases.begin(), cases.end(), [&](const TemplateCase &one) { return one.name == name; });
+  REQUIRE_MESSAGE(found != cases.end(), "no case " << name);
+  return *found;
+}
+
+/// Products whose sizes no tile divides, in strides that TMA reads.
+TemplateCase product(const std::string &name) { return named(pairwiseProducts(304, 272, 208), name); }
+/// With K to split.
+TemplateCase deepProduct(const std::string &name) { return named(pairwiseProducts(72, 144, 1040), name); }
+
+std::vector<Schedule> sm90Schedules() {
+  const auto &persistent = matmulSm90Template();
+  const auto &split = matmulSm90SplitTemplate();
+  return {
+      {"sm90: cooperative",
+       persistent,
+       product("bias_relu_ta_bf16"),
+       {{"pingpong", 0}, {"cluster_m", 1}, {"cluster_n", 1}}},
+      {"sm90: ping-pong", persistent, product("gelu_residual_bf16"), {{"pingpong", 1}}},
+      {"sm90: rows of a cluster share columns", persistent, product("plain_tb_bf16"), {{"cluster_m", 2}}},
+      {"sm90: columns of a cluster share rows", persistent, product("plain_tb_bf16"), {{"cluster_n", 2}}},
+      {"sm90: two products", persistent, product("gated_tb_f16"), {{"pingpong", 0}}},
+      {"sm90: 8-bit floats", persistent, product("bias_relu_tb_f8E4M3FN"), {{"pingpong", 0}}},
+      {"sm90: tf32", persistent, product("bias_relu_tb_tf32"), {{"pingpong", 0}}},
+      {"sm90: batches", persistent, named(matmulCases("bf16"), "bias_relu_bf16"), {}},
+      {"sm90: norm of a block's rows",
+       persistent,
+       named(rowProductCases("bf16"), "linear_norm_67x200x72_tb_bf16"),
+       {{"cluster_n", 1}}},
+      {"sm90: norm of a cluster's rows",
+       persistent,
+       named(rowProductCases("bf16"), "residual_norm_300x768x200_bf16"),
+       {{"cluster_n", 4}}},
+      {"split: one block",
+       split,
+       deepProduct("plain_tb_bf16"),
+       {{"blocks_k", 1}, {"groups_k", 1}, {"cluster_m", 1}, {"cluster_n", 1}, {"swap", 0}}},
+      {"split: warpgroups along K", split, deepProduct("plain_tb_bf16"), {{"blocks_k", 1}, {"groups_k", 2}}},
+      {"split: cluster along K",
+       split,
+       deepProduct("bias_relu_tb_f16"),
+       {{"blocks_k", 2}, {"cluster_m", 1}, {"cluster_n", 1}}},
+      {"split: multicast", split, deepProduct("plain_tb_bf16"), {{"blocks_k", 1}, {"cluster_n", 2}}},
+      {"split: cluster along K and multicast",
+       split,
+       deepProduct("plain_tb_bf16"),
+       {{"blocks_k", 2}, {"cluster_n", 2}}},
+      {"split: swapped", split, named(largeMatmulCases("bf16"), "matmul_1x4096x1024_tb_bf16"), {{"swap", 1}}},
+      {"split: two products", split, deepProduct("gated_tb_f16"), {{"blocks_k", 2}}},
+      {"split: 8-bit floats", split, deepProduct("bias_relu_tb_f8E4M3FN"), {{"blocks_k", 2}}},
+      {"split: tf32", split, deepProduct("bias_relu_tb_tf32"), {{"blocks_k", 2}}},
+      {"chain: blocks alone", chainTemplate(), layers(2, 0, 64, 128, 2, true, "bf16"), {{"cluster", 1}}},
+      {"chain: clusters and batches", chainTemplate(), layers(2, 3, 64, 256, 64, false, "bf16"), {{"cluster", 2}}},
+      {"rows: clusters", rowsTemplate(), named(longRowCases(), "add_layer_norm_5x8192_f16"), {{"cluster", 2}}},
+  };
+}
+
+std::vector<Schedule> commonSchedules() {
+  const auto &sm80 = matmulSm80Template();
+  const auto &rows = rowsTemplate();
+  const std::vector<TemplateCase> decode = decodeCases(), transposes = transposeCases();
+  return {
+      {"sm80: whole K", sm80, product("bias_relu_ta_bf16"), {{"split_k", 1}}},
+      {"sm80: K split over blocks", sm80, named(matmulCases("f16"), "two_results_f16"), {{"split_k", 2}}},
+      {"sm80: two products", sm80, product("gated_tb_f16"), {}},
+      {"sm80: tf32", sm80, product("gelu_residual_tb_tf32"), {}},
+      {"simt", matmulSimtTemplate(), named(matmulCases("f32"), "matmul_127x130x264_f32"), {}},
+      {"gemv: warps of their own",
+       gemvTemplate(),
+       named(fewRowCases("bf16"), "matmul_4x520x264_tb_bf16"),
+       {{"split", 1}}},
+      {"gemv: warps along K", gemvTemplate(), named(fewRowCases("bf16"), "matmul_3x33x4104_tb_bf16"), {{"split", 4}}},
+      {"gemv: a norm in front",
+       gemvTemplate(),
+       named(normedRowCases("bf16"), "add_layer_norm_gated_3x33x4104_bf16"),
+       {}},
+      {"rows: in registers", rows, named(rowCases(), "softmax_5x8x64_bf16"), {{"storage", 1}}},
+      {"rows: in shared memory", rows, named(rowCases(), "softmax_2x4096_bf16"), {{"storage", 2}}},
+      {"rows: read once", rows, named(rowCases(), "mean_of_squares"), {{"storage", 0}}},
+      {"rows: the next one on its way", rows, named(rowCases(), "add_layer_norm_6x768_bf16"), {{"storage", 3}}},
+      {"columns: split over blocks",
+       columnsTemplate(),
+       named(columnCases(), "mean_columns_1000x136_bf16"),
+       {{"splits", 32}}},
+      {"decode attention: one block",
+       decodeAttentionTemplate(),
+       named(decode, "decode_twelve_rows_bf16"),
+       {{"splits", 1}}},
+      {"decode attention: split", decodeAttentionTemplate(), named(decode, "decode_positions_bf16"), {{"splits", 2}}},
+      {"decode attention: into the cache",
+       decodeAttentionTemplate(),
+       named(decode, "decode_into_cache_bf16"),
+       {{"splits", 2}}},
+      {"side by side", sideBySideTemplate(), named(sideBySideCases(), "three_sizes"), {}},
+      {"pointwise: a block a tile", pointwiseTemplate(), named(pointwiseCases(), "transpose_add"), {{"persistent", 0}}},
+      {"pointwise: persistent",
+       pointwiseTemplate(),
+       named(pointwiseCases(), "two_results_slice_cast"),
+       {{"persistent", 1}}},
+      {"transpose: in registers",
+       transposeTemplate(),
+       named(transposes, "transpose_200x136_to_136x200_bf16"),
+       {{"shared", 0}}},
+      {"transpose: through shared memory",
+       transposeTemplate(),
+       named(transposes, "transpose_70x101_to_101x70_f16"),
+       {{"shared", 1}}},
+  };
+}
+
+} // namespace
+
+codegen::TileConfig Schedule::config(const codegen::Region &given, const ir::Target &target) const {
+  ir::FusionDecision decision = source.match(given, target);
+  REQUIRE_MESSAGE(decision, decision.reason());
+  std::string offered;
+  for (const codegen::TileConfig &config : source.candidates(given, target)) {
+    offered += config.str() + "\n";
+    codegen::TileConfig same = config;
+    for (const auto &[field, value] : fields)
+      same = same.with(field, value);
+    if (same == config)
+      return config;
+  }
+  FAIL("the template offers no such config but\n" << offered);
+  return {};
+}
+
+std::vector<Schedule> schedules(bool withHopper) {
+  std::vector<Schedule> all = commonSchedules();
+  if (withHopper)
+    for (Schedule &one : sm90Schedules())
+      all.push_back(std::move(one));
+  return all;
+}
+
+} // namespace kfuse::test
