@@ -237,10 +237,11 @@ Result<void> Search::tryOne(Trial trial, Result<runtime::CompiledKernel> binary)
   }
   trial.binary = std::move(*binary);
   MaybeFailure failure = attempt(trial);
-  if (!failure && failure.error().code == ErrorCode::NoDevice) // The next run must not fall into the same hole.
-    reject(std::move(trial), {FailureKind::Crash, failure.error().message});
-  if (!failure)
+  if (!failure) {
+    if (failure.error().code == ErrorCode::NoDevice) // The next run must not fall into the same hole.
+      reject(std::move(trial), {FailureKind::Crash, failure.error().message});
     return failure.error();
+  }
   if (*failure) {
     reject(std::move(trial), **failure);
     return {};
@@ -299,7 +300,8 @@ Result<void> Search::pickFinalists() {
   auto alike = std::find_if(candidates.begin(), candidates.end(),
                             [&](const Trial &trial) { return trial.medianUs() > alikeMargin * fastestUs; });
   for (auto trial = candidates.begin(); trial != alike; ++trial)
-    fetchBinary(*trial); // Its registers count, and one from the store has none yet.
+    // Registers count, and what comes from the store has none yet. What fails here fails in makeReady(), too.
+    std::ignore = fetchBinary(*trial);
   std::sort(candidates.begin(), alike, [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); });
   for (Trial &trial : candidates) {
     if (accepted.size() == static_cast<std::size_t>(budget.finalists) ||
