@@ -285,8 +285,11 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
                        field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
                        field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
                              ", rasterColumns = " + (config["raster_n"] ? "true" : "false"))});
-  const TmaArgument rowsArgument = writeTmaSide(printer, rowSide, "Rows"),
-                    columnsArgument = writeTmaSide(printer, columnSide, "Columns");
+  const int64_t gridBlocks = grid.clusters * clusterM * clusterN;
+  const TmaArgument rowsArgument = writeTmaSide(printer, rowSide, "Rows",
+                                                earlyBlocks(region, rowSide, rowsType, gridBlocks, target)),
+                    columnsArgument = writeTmaSide(printer, columnSide, "Columns",
+                                                   earlyBlocks(region, columnSide, columnsType, gridBlocks, target));
   writeProduct(printer.out(), rowsType, columnsType, columnsOf(problem, config), rowSide, columnSide);
   if (problem.reducesRows)
     RowEpilogue(problem).write(printer, result);
@@ -311,7 +314,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
     maps.push_back(result->recipe(static_cast<uint32_t>(storedColumns(config))));
   passTensorMaps(plan, std::move(maps));
   Launch &launch = plan.launches.front();
-  launch.grid = {static_cast<uint32_t>(grid.clusters * clusterM * clusterN), 1, 1};
+  launch.grid = {static_cast<uint32_t>(gridBlocks), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
   return plan;
 }

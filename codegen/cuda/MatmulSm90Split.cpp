@@ -229,8 +229,11 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
        "static constexpr int " + number("blocksK", config["blocks_k"]) + ", " + number("groupsK", config["groups_k"]) +
            ";",
        std::string("static constexpr bool swapped = ") + (config["swap"] ? "true;" : "false;")});
-  const TmaArgument rowsArgument = writeTmaSide(printer, rows, "Rows"),
-                    columnsArgument = writeTmaSide(printer, columns, "Columns");
+  const int64_t blocks = blocksOf(problem, config);
+  const TmaArgument rowsArgument =
+                        writeTmaSide(printer, rows, "Rows", earlyBlocks(region, rows, rowsType, blocks, target)),
+                    columnsArgument = writeTmaSide(printer, columns, "Columns",
+                                                   earlyBlocks(region, columns, columnsType, blocks, target));
   writeProduct(printer.out(), rowsType, columnsType, shape.tileColumns, rows, columns);
   printer.writeEpilogue();
   printer.writeEntries(
@@ -244,7 +247,7 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
   llvm::append_range(maps, recipesOf(columns, columnsType, shape.tileColumns, shape.clusterRows));
   passTensorMaps(plan, std::move(maps));
   Launch &launch = plan.launches.front();
-  launch.grid = {static_cast<uint32_t>(blocksOf(problem, config)), 1, 1};
+  launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterBlocks(config)), 1, 1};
   return plan;
 }

@@ -231,12 +231,15 @@ TmaSide sideOf(const MatmulProblem &problem, unsigned side) {
   return operands;
 }
 
-static void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, const std::string &name) {
+static void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, const std::string &name,
+                            int64_t fetchers) {
   SourceWriter &writer = printer.out();
   IndexNames names{{printer.names().begin(), printer.names().end()}, {}};
   writer.open("struct " + name);
   writer.line(Twine("static constexpr bool contiguousK = ") + (operand.matrix.contiguousK ? "true" : "false") +
               ", isFixed = " + (operand.matrix.isFixed ? "true;" : "false;"));
+  writer.line("static constexpr int rows = " + Twine(operand.rows) + ", depth = " + Twine(operand.depth) +
+              ", batches = " + Twine(operand.batches) + ", fetchers = " + Twine(fetchers) + ";");
   writer.open("static __device__ __forceinline__ int batch(Index batch)");
   printer.writeBatchSplit();
   writer.line("return " + indexText(operand.batch, names) + ";");
@@ -245,7 +248,17 @@ static void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, c
   writer.line();
 }
 
-TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name) {
+int64_t earlyBlocks(const Region &region, const TmaSide &side, DType type, int64_t blocks, const ir::Target &target) {
+  constexpr uint64_t mostBytes = 16 << 20; // Beside what the kernel before reads and writes.
+  uint64_t bytes = 0;
+  for (const TmaOperand &operand : side)
+    bytes += operand.rows * operand.depth * operand.batches * byteWidth(type);
+  const int64_t idle = target.multiprocessors - blocks;
+  return region.isBehind && side.front().matrix.isFixed && bytes <= mostBytes ? std::clamp<int64_t>(idle, 0, blocks)
+                                                                              : 0;
+}
+
+TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name, int64_t fetchers) {
   const std::string variable = StringRef(name).lower();
   TmaArgument argument;
   SmallVector<std::string, 2> structs, maps;
@@ -253,7 +266,7 @@ TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std:
     const char *other = structs.empty() ? "" : "Other";
     structs.push_back(other + name);
     maps.push_back("{&" + variable + other + "Map}");
-    writeTmaOperand(printer, operand, structs.back());
+    writeTmaOperand(printer, operand, structs.back(), fetchers);
     argument.parameters += "const __grid_constant__ TensorMap " + variable + other + "Map, ";
   }
   argument.value = side.size() == 1 ? "Side<" + structs[0] + ">" + maps[0]

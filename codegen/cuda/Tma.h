@@ -61,7 +61,11 @@ struct TmaArgument {
 };
 /// Writes `struct <name>` (and "Other<name>"): which of the operand's dimensions is contiguous, and its batch
 /// coordinate.
-TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name);
+/// `fetchers`: how many blocks fetch it early (earlyBlocks).
+TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name, int64_t fetchers = 0);
+/// How many blocks of a grid of `blocks` start while the kernel before still runs, on the SMs that such a grid leaves
+/// idle, and have time to fetch the side: none where it is not fixed, or more than the L2 has room for.
+int64_t earlyBlocks(const Region &region, const TmaSide &side, DType type, int64_t blocks, const ir::Target &target);
 /// Whether `extent` rows of an operand's tile can be brought in `parts`: whole swizzle atoms each, 8 rows, or panels of
 /// 64 where K is not contiguous.
 bool dividesInto(int64_t extent, int64_t parts, bool contiguousK);

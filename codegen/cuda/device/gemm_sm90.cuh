@@ -79,6 +79,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   __device__ __forceinline__ void produce(const Rows &rows) {
     if (!Rows::isFixed)
       waitForPredecessor();
+    rows.template fetch<Config::tileRows / Config::clusterColumns, Config::tileK>();
     for (int number = firstTile; number < Tile::count; number += step) {
       const Tile tile(number);
 #pragma unroll 1
@@ -93,6 +94,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   __device__ __forceinline__ void produce(const Columns &columns) {
     if (!Columns::isFixed)
       waitForPredecessor();
+    columns.template fetch<Config::tileColumns / Config::clusterRows, Config::tileK>();
     for (int number = firstTile; number < Tile::count; number += step) {
       const Tile tile(number);
 #pragma unroll 1

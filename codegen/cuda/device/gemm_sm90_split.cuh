@@ -52,6 +52,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   __device__ __forceinline__ void produce(const Rows &rows) {
     if (!Rows::isFixed)
       waitForPredecessor();
+    rows.template fetch<Config::tileRows / Config::clusterColumns, Config::tileK>();
 #pragma unroll 1
     for (int i = 0; i < countK; ++i)
       ring.fill(ring.rowsBytes, [&] {
@@ -62,6 +63,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   __device__ __forceinline__ void produce(const Columns &columns) {
     if (!Columns::isFixed)
       waitForPredecessor();
+    columns.template fetch<Config::tileColumns / Config::clusterRows, Config::tileK>();
 #pragma unroll 1
     for (int i = 0; i < countK; ++i)
       ring.fill(ring.columnsBytes, [&] {

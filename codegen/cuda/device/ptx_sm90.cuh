@@ -90,6 +90,12 @@ __device__ __forceinline__ void loadBoxMulticast(unsigned to, const TensorMap *m
                : "memory");
 }
 
+/// Has the L2 fetch the box at (x, y, z).
+__device__ __forceinline__ void fetchBox(const TensorMap *map, int x, int y, int z) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+
 /// Writes shared memory to the box at (x, y, z) as one group of this thread's; what lies outside is not written.
 __device__ __forceinline__ void storeBox(const TensorMap *map, int x, int y, int z, unsigned from) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];\n\t"

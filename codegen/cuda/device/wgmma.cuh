@@ -75,6 +75,22 @@ __device__ __forceinline__ void loadTile(unsigned to, const TensorMap *map, int 
   }
 }
 
+/// Where a grid leaves SMs idle, the first blocks of the kernel behind it start there at once. Before they wait they have
+/// the L2 fetch the operand, if it is fixed: `boxRows` rows by a line of K at a time, in the order of use.
+template <class Operand, int boxRows, int line> __device__ __forceinline__ void fetchEarly(const TensorMap *map) {
+  if constexpr (Operand::fetchers > 0) {
+    constexpr int height = Operand::contiguousK ? boxRows : line, down = (Operand::rows + height - 1) / height,
+                  along = (Operand::depth + line - 1) / line, boxes = down * along * Operand::batches;
+    if (blockIdx.x >= Operand::fetchers)
+      return;
+#pragma unroll 1
+    for (int i = blockIdx.x; i < boxes; i += Operand::fetchers) {
+      const int row = i % down * height, k = i / down % along * line;
+      fetchBox(map, Operand::contiguousK ? k : row, Operand::contiguousK ? row : k, i / (down * along));
+    }
+  }
+}
+
 /// One side of a product as a kernel loads it: the map of its operand ...
 template <class Operand> struct Side {
   static constexpr int operands = 1;
@@ -82,6 +98,9 @@ template <class Operand> struct Side {
   const TensorMap *map;
 
   __device__ __forceinline__ void prefetch() const { prefetchMap(map); }
+  template <int boxRows, int line> __device__ __forceinline__ void fetch() const {
+    fetchEarly<Operand, boxRows, line>(map);
+  }
   template <int extent, int parts>
   __device__ __forceinline__ void load(unsigned to, int first, int k, int batch, int part, unsigned barrier,
                                        unsigned short blocks) const {
@@ -97,6 +116,9 @@ template <class First, class Second> struct TwoSides {
   Side<Second> second;
 
   __device__ __forceinline__ void prefetch() const { first.prefetch(), second.prefetch(); }
+  template <int boxRows, int line> __device__ __forceinline__ void fetch() const {
+    first.template fetch<boxRows / 2, line>(), second.template fetch<boxRows / 2, line>();
+  }
   template <int extent, int parts>
   __device__ __forceinline__ void load(unsigned to, int at, int k, int batch, int part, unsigned barrier,
                                        unsigned short blocks) const {
