@@ -21,6 +21,7 @@ template <> struct nlohmann::adl_serializer<std::vector<std::byte>> {
 };
 
 namespace kfuse::codegen {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceHeader, name, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelArg, kind, index)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMapRecipe, buffer, type, sizes, strideBytes, box, swizzleBytes, offsetBytes,
                                    inWorkspace)

@@ -114,15 +114,41 @@ private:
   std::uint64_t lastId = 0;
 };
 
-} // namespace
-
-int serve(const std::function<Result<std::unique_ptr<Device>>()> &open) {
-  Channel channel(socketDescriptor);
-  // A kernel may run for ever. When the parent is gone there is nothing to stay for.
+/// A kernel may run for ever. When the parent is gone there is nothing to stay for.
+void endWithParent(const Channel &channel) {
   std::thread([&channel] {
     channel.waitForHangup();
     _exit(0);
   }).detach();
+}
+
+Json answerWith(const Result<CompiledKernel> &kernel) {
+  if (!kernel)
+    return {{"error", kernel.error()}};
+  return {{"kernel", *kernel}, {"ms", kernel->compileMs}, {"log", kernel->log}, {"assembly", kernel->assembly}};
+}
+
+} // namespace
+
+int serveCompiler(
+    const std::function<Result<std::unique_ptr<KernelCompiler>>(std::span<const codegen::DeviceHeader>)> &make) {
+  Channel channel(socketDescriptor);
+  endWithParent(channel);
+  Json request;
+  if (channel.receive(request) != Channel::Outcome::Done)
+    _exit(0);
+  auto compiler = make(request["headers"].get<std::vector<codegen::DeviceHeader>>());
+  channel.send(compiler ? Json{{"protocol", protocolVersion}} : Json{{"error", compiler.error()}});
+  while (compiler && channel.receive(request) == Channel::Outcome::Done)
+    if (channel.send(answerWith((*compiler)->compile(request["plan"].get<codegen::KernelPlan>()))) !=
+        Channel::Outcome::Done)
+      break;
+  _exit(compiler ? 0 : static_cast<int>(compiler.error().code)); // The watching thread still refers to the channel.
+}
+
+int serve(const std::function<Result<std::unique_ptr<Device>>()> &open) {
+  Channel channel(socketDescriptor);
+  endWithParent(channel);
   Result<SharedMemory> memory = SharedMemory::map(memoryDescriptor);
   Result<std::unique_ptr<Device>> device = memory ? open() : memory.error();
   channel.send(device ? Json{{"protocol", protocolVersion}} : answer(device.error()));

@@ -1,12 +1,12 @@
-// kfuse-worker: runs kernels for kfuse, so that one which crashes or hangs takes only this process along.
-// kfuse starts it: kfuse-worker cpu THREADS, kfuse-worker cuda ORDINAL.
+// kfuse-worker: runs kernels for kfuse, so that one which crashes or hangs takes only this process along, or compiles
+// them, side by side with others. kfuse starts it: kfuse-worker cpu THREADS, kfuse-worker cuda ORDINAL, kfuse-worker
+// nvrtc 0.
 #include "runtime/worker/Server.h"
 
 #include <sys/resource.h>
 
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <optional>
 #include <string_view>
 
@@ -23,14 +23,16 @@ std::optional<int> numberOf(std::string_view text) {
 int main(int argc, char **argv) {
   namespace runtime = kfuse::runtime;
   std::optional<int> number = argc == 3 ? numberOf(argv[2]) : std::nullopt;
-  bool isCpu = number && std::strcmp(argv[1], "cpu") == 0;
-  if (!number || (!isCpu && std::strcmp(argv[1], "cuda") != 0)) {
-    std::fputs("kfuse-worker is started by kfuse: it measures kernels in a process of their own\n", stderr);
+  const std::string_view kind = number ? argv[1] : "";
+  if (kind != "cpu" && kind != "cuda" && kind != "nvrtc") {
+    std::fputs("kfuse-worker is started by kfuse: it compiles and measures kernels in a process of its own\n", stderr);
     return static_cast<int>(kfuse::ErrorCode::Usage);
   }
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none); // Candidates that crash are expected.
+  if (kind == "nvrtc")
+    return runtime::worker::serveCompiler(runtime::makeCudaCompiler);
   return runtime::worker::serve([&]() -> kfuse::Result<std::unique_ptr<runtime::Device>> {
-    return isCpu ? runtime::openCpu(*number) : runtime::openCuda(*number);
+    return kind == "cpu" ? runtime::openCpu(*number) : runtime::openCuda(*number);
   });
 }

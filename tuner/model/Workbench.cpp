@@ -1,6 +1,7 @@
 #include "tuner/model/Workbench.h"
 
 #include "codegen/cuda/DeviceLibrary.h"
+#include "runtime/worker/RemoteCompiler.h"
 #include "runtime/worker/RemoteDevice.h"
 #include "tuner/model/Dump.h"
 
@@ -79,7 +80,7 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
         runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
     if (!compiler)
       return compiler.error();
-    bench.compiler = std::move(*compiler);
+    bench.compiler = runtime::makeRemoteCompiler(std::move(*compiler), codegen::cuda::deviceHeaders());
   }
   bench.compiler = dumping(std::move(bench.compiler));
   std::filesystem::path path = options.store.empty() ? Store::defaultPath() : std::filesystem::path(options.store);

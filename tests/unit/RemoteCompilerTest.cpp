@@ -1,0 +1,92 @@
+// Real worker processes: kfuse-worker of this build, each with an NVRTC of its own.
+#include "runtime/worker/RemoteCompiler.h"
+#include "runtime/cuda/Cubin.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdlib>
+#include <thread>
+
+using namespace kfuse;
+using namespace kfuse::runtime;
+
+namespace {
+
+const std::vector<codegen::DeviceHeader> headers{{"kfuse/factor.cuh", "#pragma once\nconstexpr float factor = 3;\n"}};
+
+codegen::KernelPlan planOf(const std::string &factor) {
+  codegen::KernelPlan plan;
+  plan.name = "sample", plan.target = "sm_90a";
+  plan.source = "#include <kfuse/factor.cuh>\n"
+                "extern \"C\" __global__ void sample(float *x) { x[threadIdx.x] *= " +
+                factor + "; }\n";
+  return plan;
+}
+
+/// Null, with a message, on a machine without NVRTC.
+std::unique_ptr<KernelCompiler> local() {
+  Result<std::unique_ptr<KernelCompiler>> made = makeCudaCompiler(headers);
+  if (made && (*made)->compile(planOf("factor")))
+    return std::move(*made);
+  MESSAGE("skipped: no NVRTC");
+  return nullptr;
+}
+
+/// Refuses to compile: who asks it has no worker.
+struct NoCompiler final : KernelCompiler {
+  std::string version() const override { return "none 1"; }
+  Result<CompiledKernel> compile(const codegen::KernelPlan &) override { return Error{ErrorCode::Internal, "here"}; }
+};
+
+} // namespace
+
+TEST_CASE("RemoteCompiler: several at once give what one here gives") {
+  std::unique_ptr<KernelCompiler> here = local();
+  if (!here)
+    return;
+  Result<CompiledKernel> expected = here->compile(planOf("factor"));
+  REQUIRE(expected);
+  std::unique_ptr<KernelCompiler> remote = makeRemoteCompiler(std::make_unique<NoCompiler>(), headers);
+  CHECK(remote->version() == "none 1");
+  std::array<Result<CompiledKernel>, 3> kernels{Error{}, Error{}, Error{}};
+  std::vector<std::thread> threads;
+  for (auto &kernel : kernels)
+    threads.emplace_back([&] {
+      kernel = remote->compile(planOf("factor"));
+      if (kernel) // Again, in a worker that has compiled before.
+        kernel = remote->compile(planOf("factor"));
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (const Result<CompiledKernel> &kernel : kernels) {
+    REQUIRE_MESSAGE(kernel, kernel.error().message);
+    CHECK(kernel->image == expected->image);
+    CHECK(kernel->facts == expected->facts);
+    CHECK(kernel->assembly == expected->assembly);
+    CHECK(kernel->compileMs > 0);
+  }
+}
+
+TEST_CASE("RemoteCompiler: what does not compile is told as it is here, and the worker goes on") {
+  std::unique_ptr<KernelCompiler> here = local();
+  if (!here)
+    return;
+  std::unique_ptr<KernelCompiler> remote = makeRemoteCompiler(std::make_unique<NoCompiler>(), headers);
+  Result<CompiledKernel> wrong = remote->compile(planOf("nothing"));
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().code == ErrorCode::Compile);
+  CHECK(wrong.error().message == here->compile(planOf("nothing")).error().message);
+  CHECK(remote->compile(planOf("factor")));
+}
+
+TEST_CASE("RemoteCompiler: where no worker starts the compiler here does it") {
+  const char *worker = std::getenv("KFUSE_WORKER");
+  const std::string before = worker ? worker : "";
+  setenv("KFUSE_WORKER", "/nowhere/kfuse-worker", 1);
+  Result<CompiledKernel> kernel =
+      makeRemoteCompiler(std::make_unique<NoCompiler>(), headers)->compile(planOf("factor"));
+  worker ? setenv("KFUSE_WORKER", before.c_str(), 1) : unsetenv("KFUSE_WORKER");
+  REQUIRE_FALSE(kernel);
+  CHECK(kernel.error().message == "here");
+}
