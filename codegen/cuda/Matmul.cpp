@@ -253,11 +253,13 @@ void MatmulPrinter::writeEpilogueValues(ValuePrinter &scope) {
       });
 }
 
-void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call, StringRef leading) {
+void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call, StringRef leading,
+                                 StringRef trailing) {
   std::string epilogue = "Epilogue{" + bufferNames(problem.graph, loads) + "}",
               parameters = bufferParameters(problem.graph);
   if (isSplit())
     parameters += ", float *workspace";
+  parameters += trailing;
   writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" + leading +
               parameters + ")");
   writer.line(call(isSplit() ? "StorePartials<Config>{workspace}" : epilogue));

@@ -68,8 +68,9 @@ public:
   /// The same for a result that TMA writes: `compute` gives it back. `batch` is the result's batch coordinate.
   void writeTileEpilogue(mlir::AffineExpr batch);
   /// The entry; with split K the one that finishes, too. `call(epilogue)` is its body, `leading` its
-  /// parameters before the buffers.
-  void writeEntries(llvm::function_ref<std::string(const std::string &)> call, llvm::StringRef leading = "");
+  /// parameters before the buffers, `trailing` those behind.
+  void writeEntries(llvm::function_ref<std::string(const std::string &)> call, llvm::StringRef leading = "",
+                    llvm::StringRef trailing = "");
   KernelPlan plan(int64_t threads, int64_t sharedBytes);
   /// Names of the batch dimensions, m, n and k.
   const llvm::SmallVector<std::string> &names() const { return dimNames; }

@@ -43,13 +43,15 @@ bool isTiled(const TileConfig &config) {
   return std::find(tiled.begin(), tiled.end(), config["way"]) != tiled.end();
 }
 
-/// Some multiprocessor runs the most tiles, at best their number over that of multiprocessors, rounded up; it works
-/// at its own rate, so that the others may as well do the same. A cluster reads what its blocks share once.
+/// Some multiprocessor runs the most tiles, at best their number over that of multiprocessors, rounded up (but for
+/// tiles that they share); it works at its own rate, so that the others may as well do the same. A cluster reads what
+/// its blocks share once.
 TileWork tiledWork(const Region &region, const TileConfig &config, const ir::Target &target) {
   const MatmulProblem problem = *MatmulProblem::of(region);
   const int64_t m = config["m"], n = config["n"], parts = config.valueOr("split_k", 1) * config.valueOr("blocks_k", 1);
   const int64_t tiles = (problem.M + m - 1) / m * ((problem.N + n - 1) / n) * problem.batches * parts;
   const int64_t waves = (tiles + target.multiprocessors - 1) / target.multiprocessors;
+  const int64_t workedOff = config.has("pieces") ? tiles : waves * target.multiprocessors;
   const double tileK = static_cast<double>(problem.K) / static_cast<double>(parts);
   // Rows and columns past the edge are not read.
   const int64_t tilesM = (problem.M + m - 1) / m, tilesN = (problem.N + n - 1) / n;
@@ -57,8 +59,7 @@ TileWork tiledWork(const Region &region, const TileConfig &config, const ir::Tar
                        static_cast<double>(problem.N * tilesM) / static_cast<double>(config.valueOr("cluster_m", 1));
   const auto bytes =
       static_cast<double>(std::min(byteWidth(problem.elementType(0)), byteWidth(problem.elementType(1))));
-  return {std::max(region.flops,
-                   2.0 * static_cast<double>(m * n) * tileK * static_cast<double>(waves * target.multiprocessors)),
+  return {std::max(region.flops, 2.0 * static_cast<double>(m * n) * tileK * static_cast<double>(workedOff)),
           lines * static_cast<double>(problem.K) * bytes * static_cast<double>(problem.batches)};
 }
 

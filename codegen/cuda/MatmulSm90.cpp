@@ -1,5 +1,5 @@
-// cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Where a cluster spans N, it
-// reduces rows of the result before it stores them.
+// cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters may share the tiles
+// that do not fill a wave (stream-K). Where a cluster spans N, it reduces rows of the result before it stores them.
 #include "codegen/cuda/RowEpilogue.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/Tma.h"
@@ -21,6 +21,9 @@ constexpr int64_t consumerWarps = 8;
 constexpr int64_t mostStages = 8;
 constexpr size_t walksOfTile = 2; ///< Orders of its tiles that a shape of tile is offered with.
 constexpr size_t mostCandidates = 160;
+constexpr int64_t leastLines = 4;    ///< Of K in a piece of shared tiles, and ...
+constexpr int64_t mostPieces = 8;    ///< ... pieces of a tile: whoever finishes it adds them up.
+constexpr int64_t zeroGranule = 256; ///< Zeroed workspace comes in multiples of it.
 
 /// Columns of all products in a tile.
 int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) { return config["n"] * problem.count(); }
@@ -73,14 +76,35 @@ int64_t sharedBytes(const Region &region, const MatmulProblem &problem, const Ti
 
 struct Grid {
   int64_t tall, wide, tiles, clusters; ///< Cluster tiles down, across and in all; clusters launched.
+  int64_t streamed;                    ///< The last tiles, whose K clusters share (device/tile_walk.cuh).
 };
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   Grid grid;
   grid.tall = ceilDiv(problem.M, config["m"] * config["cluster_m"]);
   grid.wide = ceilDiv(problem.N, config["n"] * config["cluster_n"]);
   grid.tiles = grid.tall * grid.wide * problem.batches;
-  grid.clusters = std::min(grid.tiles, clustersAtOnce(config["cluster_m"] * config["cluster_n"], target));
+  const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
+                pieces = config.valueOr("pieces", 0);
+  grid.clusters = std::min(std::max(grid.tiles, pieces), atOnce);
+  grid.streamed = pieces > 0 ? grid.tiles % atOnce : 0;
   return grid;
+}
+
+/// Into how many pieces the tiles of a last wave that is not full may be cut: two of each tile, or as many of each as
+/// there are clusters for; where there are not enough for two, one a cluster, cut anywhere (clusters that work on
+/// different lines of K share less in the last-level cache: on an H200 that is 4 to 8 % slower). Beside sums on their
+/// way an epilogue that stages its own as f32 spills.
+std::set<int64_t> piecesOf(const Region &region, const MatmulProblem &problem, const TileConfig &config,
+                           const ir::Target &target) {
+  const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target);
+  const int64_t left = gridOf(problem, config, target).tiles % atOnce;
+  if (config["pingpong"] || problem.reducesRows || left == 0 || !resultThroughTma(region, problem, config))
+    return {};
+  const int64_t lines = left * ceilDiv(problem.K, config["k"]);
+  const int64_t most = std::min({atOnce, mostPieces * left, lines / leastLines});
+  if (most <= left)
+    return {};
+  return most < 2 * left ? std::set<int64_t>{most} : std::set<int64_t>{2 * left, most / left * left};
 }
 
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of
@@ -97,6 +121,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double meetUs = 0.98;        // ... of one whose blocks meet in clusters first.
   constexpr double inFlightShare = 0.54; // Of the ring, that is under way in the mean.
   constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
+  constexpr double partsUs = 3;          // Until the first of another block's sums are here.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
   const double tileM = of("m"), tileN = of("n"), clusterM = of("cluster_m"), clusterN = of("cluster_n");
@@ -115,9 +140,16 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double finishUs =
       tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup) + reductions * exchangeUs;
   const double tileUs = std::max({mathUs, l2Us, stages * stageUs});
-  const double waves = std::ceil(static_cast<double>(grid.tiles) / clusters);
-  const double walkUs =
+  const double waves = std::ceil(static_cast<double>(grid.tiles - grid.streamed) / clusters);
+  double walkUs =
       config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
+  // A piece of the others' time, and the way of all pieces' sums but one's to whoever finishes the tile.
+  if (grid.streamed > 0) {
+    const auto pieces = static_cast<double>(config["pieces"]), streamed = static_cast<double>(grid.streamed);
+    const double sumBytes = tileM * columns * sizeof(float),
+                 reach = target.memoryBytesPerUs * 3.5 / target.multiprocessors;
+    walkUs += streamed / pieces * tileUs + finishUs + partsUs + std::ceil(pieces / streamed) * sumBytes / reach;
+  }
 
   // Clusters at work together read a patch of the product's tiles; what they share comes from HBM once.
   const bool alongN = config["raster_n"] != 0;
@@ -261,8 +293,22 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
     std::sort(walks.begin(), walks.end());
     walks.resize(std::min(walks.size(), walksOfTile));
     ranked.insert(ranked.end(), walks.begin(), walks.end());
+    for (int64_t pieces : piecesOf(region, problem, config, target)) {
+      const TileConfig streamed = walks.front().second.with("pieces", pieces);
+      ranked.emplace_back(estimate(region, problem, streamed, target), streamed);
+    }
   }
   return fastest(std::move(ranked), mostCandidates);
+}
+
+/// Flags and room for `tileSums` partial sums of every block, as device/partial_sums.cuh lays them out.
+void passPartialSums(KernelPlan &plan, int64_t tileSums) {
+  Launch &launch = plan.launches.front();
+  const int64_t blocks = launch.grid[0];
+  plan.zeroedBytes = static_cast<uint64_t>(ceilDiv(blocks * consumerWarps * 4, zeroGranule) * zeroGranule);
+  plan.workspaceBytes = plan.zeroedBytes + static_cast<uint64_t>(blocks * tileSums) * sizeof(float);
+  launch.args.push_back({KernelArg::Kind::Workspace, 0});
+  launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
 }
 
 Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConfig &config,
@@ -284,7 +330,9 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
                              "tileN, " + number("stages", config["stages"])),
                        field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
                        field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
-                             ", rasterColumns = " + (config["raster_n"] ? "true" : "false"))});
+                             ", rasterColumns = " + (config["raster_n"] ? "true" : "false")),
+                       field("int " + number("streamed", grid.streamed) + ", " +
+                             number("pieces", std::max<int64_t>(1, config.valueOr("pieces", 1))))});
   const int64_t gridBlocks = grid.clusters * clusterM * clusterN;
   const TmaArgument rowsArgument = writeTmaSide(printer, rowSide, "Rows",
                                                 earlyBlocks(region, rowSide, rowsType, gridBlocks, target)),
@@ -298,15 +346,18 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   else
     printer.writeEpilogue();
   const std::string to = problem.reducesRows ? "ToRow" : "To";
+  const std::string partials = grid.streamed > 0 ? ", PartialSums{flags, sums}" : "";
   printer.writeEntries(
       [&](const std::string &epilogue) {
         std::string finish = result                ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap}"
                              : problem.reducesRows ? to + "s<Epilogue>{" + epilogue + "}"
                                                    : epilogue;
-        return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish + ");";
+        return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish +
+               partials + ");";
       },
       rowsArgument.parameters + columnsArgument.parameters +
-          (result ? "const __grid_constant__ TensorMap resultMap, " : ""));
+          (result ? "const __grid_constant__ TensorMap resultMap, " : ""),
+      grid.streamed > 0 ? ", unsigned *flags, float *sums" : "");
   KernelPlan plan = printer.plan(threads, sharedBytes(region, problem, config));
   std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
   llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));
@@ -316,6 +367,8 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   Launch &launch = plan.launches.front();
   launch.grid = {static_cast<uint32_t>(gridBlocks), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
+  if (grid.streamed > 0)
+    passPartialSums(plan, config["m"] * columnsOf(problem, config));
   return plan;
 }
 

@@ -736,7 +736,8 @@ std::vector<TemplateCase> largeMatmulCases(const std::string &type) {
   // The last has several tiles of every size for each SM: what finishes one beside the loads of the next.
   return {matmul(1000, 1000, 1000, false, true, type), matmul(1000, 776, 264, true, false, type),
           matmul(512, 640, 2048, false, false, type),  matmul(1, 4096, 1024, false, true, type),
-          matmul(16, 1000, 4097, false, true, type),   matmul(4096, 4000, 264, false, true, type)};
+          matmul(16, 1000, 4097, false, true, type),   matmul(4096, 4000, 264, false, true, type),
+          matmul(300, 1000, 4104, false, true, type)};
 }
 
 std::vector<TemplateCase> rowProductCases(const std::string &type) {

@@ -308,6 +308,36 @@ func.func @f(%a: tensor<3x67x72xbf16>, %b: tensor<3x200x72xbf16>, %c: tensor<200
   CHECK(launch.grid[0] == 12); // Two tiles down, one pair across, three batches.
 }
 
+TEST_CASE("CUDA templates: clusters that share the last tiles have room for their sums, and no waves are rounded up") {
+  RegionCase given = region(R"(
+func.func @f(%a: tensor<256x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<256x8192xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<256x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<256x8192xbf16>
+  return %0 : tensor<256x8192xbf16>
+})");
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  // 32 pairs of tiles for 66 pairs of blocks: each K is cut in two.
+  auto config = *codegen::TileConfig::parse("cluster_m=2,cluster_n=1,k=64,m=128,n=256,pieces=64,pingpong=0,raster=1,"
+                                            "raster_n=0,split_k=1,stages=4");
+  Result<codegen::KernelPlan> plan = matmulSm90Template().emit(given.region, config, hopper);
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  const codegen::Launch &launch = plan->launches.front();
+  CHECK(launch.grid[0] == 128);
+  CHECK(plan->zeroedBytes == 128 * 8 * sizeof(float)); // A flag for each consumer warp of a block.
+  CHECK(plan->workspaceBytes == plan->zeroedBytes + 128 * 128 * 256 * sizeof(float));
+  using Kind = codegen::KernelArg::Kind;
+  CHECK((launch.args.back() == codegen::KernelArg{Kind::Workspace, plan->zeroedBytes}));
+
+  bool isStreamed = false;
+  for (const codegen::TileConfig &candidate : matmulSm90Template().candidates(given.region, hopper)) {
+    isStreamed |= candidate.has("pieces");
+    CHECK_FALSE((candidate.has("pieces") && candidate["pingpong"]));
+  }
+  CHECK(isStreamed);
+  // 64 tiles of 128 x 256 are half a wave; what shares them need not take a whole one.
+  const double work = matmulTemplate().leastWork(given.region, config.with("way", 1), hopper).flops;
+  CHECK(work == given.region.flops);
+}
+
 TEST_CASE("CUDA templates: blocks of a cluster bring a part of what they share, and split K beside it") {
   RegionCase given = region(R"(
 func.func @f(%a: tensor<256x1024xbf16>, %b: tensor<1024x1024xbf16>) -> tensor<256x1024xbf16> {

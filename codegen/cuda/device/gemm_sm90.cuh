@@ -3,42 +3,22 @@
 // A block has one producer warpgroup, of which two threads, one for each operand, keep a ring of tiles full by TMA, and
 // two consumer warpgroups that multiply from it. They share a tile (cooperative), or each takes every other tile and
 // one multiplies while the other finishes (ping-pong). Blocks of a cluster share operands: each brings a part of a tile
-// and multicasts it to those in its row or column. Blocks walk tiles until none is left.
+// and multicasts it to those in its row or column. Blocks walk tiles until none is left, and may share the last ones
+// (tile_walk.cuh).
 //
 // "Rows" are the 64-row side of the instruction, along M here; "columns" lie along N. Two products of the
 // same rows (a gate and what it gates) take half of a tile's columns each, so that a thread holds sums of both
 // at the same places.
 #pragma once
 
+#include <kfuse/partial_sums.cuh>
 #include <kfuse/row_epilogue.cuh>
+#include <kfuse/tile_walk.cuh>
 #include <kfuse/warp_store.cuh>
 #include <kfuse/warp_tile.cuh>
 #include <kfuse/wgmma.cuh>
 
 namespace kfuse {
-
-/// The tiles that a cluster computes, in the order of their numbers: groups of `raster` along one
-/// direction, walked along the other, every other group backwards, so that clusters on the device
-/// together share operands in L2.
-template <class Config> struct ClusterTile {
-  static constexpr int height = Config::tileM * Config::clusterRows, width = Config::tileN * Config::clusterColumns;
-  static constexpr int tall = (Config::rows + height - 1) / height, wide = (Config::columns + width - 1) / width;
-  static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
-  int batch, row, column; ///< First row and column of the cluster's tile.
-
-  __device__ __forceinline__ explicit ClusterTile(int number) {
-    constexpr int along = Config::rasterColumns ? wide : tall, across = Config::rasterColumns ? tall : wide;
-    int inBatch = number % perBatch, group = inBatch / (Config::raster * across),
-        inGroup = inBatch % (Config::raster * across), first = group * Config::raster;
-    int size = along - first < Config::raster ? along - first : Config::raster;
-    int a = first + inGroup % size, b = inGroup / size;
-    if (group % 2 == 1)
-      b = across - 1 - b;
-    batch = number / perBatch;
-    row = (Config::rasterColumns ? b : a) * height;
-    column = (Config::rasterColumns ? a : b) * width;
-  }
-};
 
 /// Whether all sums of a tile are finished together, in place.
 template <class Finish> constexpr bool holdsRows = false;
@@ -46,16 +26,19 @@ template <class Config, int blocks, class Store> constexpr bool holdsRows<WholeR
 
 template <class Config, class Rows, class Columns, class Product, class Finish> struct GemmSm90 {
   using Tile = ClusterTile<Config>;
+  using Walk = TileWalk<Config>;
   using Index = typename Config::Index;
   using Cluster = TileCluster<Config>;
   static constexpr int consumers = 2, consumerThreads = consumers * 128;
   static constexpr int warpgroupRows = Config::pingPong ? Config::tileRows : Config::tileRows / consumers;
   static constexpr int blocks = warpgroupRows / 64, sumCount = Config::tileColumns / 2;
-  static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK;
+  static constexpr int tilesK = Walk::tilesK;
+  static constexpr bool isStreamed = Config::streamed > 0;  ///< Whether blocks share tiles.
   static constexpr int stagedAt = Ring<Config>::tilesBytes; // A multiple of 1024, as swizzles need.
   static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
   static_assert(warpgroupRows % 64 == 0 && Config::threads == consumerThreads + 128);
   static_assert(Columns::operands * Config::tileN == Config::tileColumns);
+  static_assert(!isStreamed || !Config::pingPong, "a warpgroup counts on the other's tiles being as deep as its own");
 
   Ring<Config> ring;
   Cluster cluster{Cluster::blocks > 1 ? static_cast<int>(blockInCluster()) : 0};
@@ -80,10 +63,10 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
     if (!Rows::isFixed)
       waitForPredecessor();
     rows.template fetch<Config::tileRows / Config::clusterColumns, Config::tileK>();
-    for (int number = firstTile; number < Tile::count; number += step) {
-      const Tile tile(number);
+    for (Walk walk(firstTile, step); walk.isThere(); walk.advance()) {
+      const Tile tile(walk.number);
 #pragma unroll 1
-      for (int k = 0; k < tilesK; ++k)
+      for (int k = walk.firstK; k < walk.endK; ++k)
         ring.fill(ring.rowsBytes, [&] {
           rows.template load<Config::tileRows, Config::clusterColumns>(
               ring.rows(), tile.row + cluster.row * Config::tileM, k * Config::tileK, tile.batch, cluster.column,
@@ -95,10 +78,10 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
     if (!Columns::isFixed)
       waitForPredecessor();
     columns.template fetch<Config::tileColumns / Config::clusterRows, Config::tileK>();
-    for (int number = firstTile; number < Tile::count; number += step) {
-      const Tile tile(number);
+    for (Walk walk(firstTile, step); walk.isThere(); walk.advance()) {
+      const Tile tile(walk.number);
 #pragma unroll 1
-      for (int k = 0; k < tilesK; ++k)
+      for (int k = walk.firstK; k < walk.endK; ++k)
         ring.fill(ring.columnsBytes, [&] {
           columns.template load<Config::tileColumns, Config::clusterRows>(
               ring.columns(), tile.column + cluster.column * Config::tileN, k * Config::tileK, tile.batch, cluster.row,
@@ -107,8 +90,9 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
     }
   }
 
-  /// A consumer warpgroup.
-  template <class Epilogue> __device__ __forceinline__ void consume(const Epilogue &epilogue) {
+  /// A consumer warpgroup. `partials` are for tiles that blocks share.
+  template <class Epilogue>
+  __device__ __forceinline__ void consume(const Epilogue &epilogue, const PartialSums &partials) {
     const int warpgroup = threadIdx.x / 128;
     const unsigned firstRow = Config::pingPong ? 0 : warpgroup * warpgroupRows;
     const StageRelease<Config> release(cluster, ring.empty(0));
@@ -121,39 +105,65 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
     }
     Finish finish(dynamicShared() + stagedAt + threadIdx.x / 32 * Finish::bytes);
     float sums[blocks][sumCount];
-    const int begin = firstTile + (Config::pingPong ? warpgroup * step : 0),
-              tileStep = Config::pingPong ? 2 * step : step;
+    const int turn = Config::pingPong ? 2 : 1;
 #pragma unroll 1
-    for (int number = begin; number < Tile::count; number += tileStep) {
+    for (Walk walk(firstTile + (Config::pingPong ? warpgroup * step : 0), turn * step); walk.isThere();
+         walk.advance()) {
       if constexpr (holdsRows<Finish>)
         clear(sums); // What the epilogue left in them would stay live, and spill, until the first product.
       if (Config::pingPong)
         syncNamed(1 + warpgroup, consumerThreads);
       int previous = 0;
 #pragma unroll 1
-      for (int k = 0; k < tilesK; ++k) {
+      for (int k = walk.firstK; k < walk.endK; ++k) {
         waitBarrier(ring.full(), ring.parity);
-        multiplyTile<Rows, Columns, Product>(sums, ring.rows() + firstRow * lineBytes, ring.columns(), k > 0);
+        multiplyTile<Rows, Columns, Product>(sums, ring.rows() + firstRow * lineBytes, ring.columns(), k > walk.firstK);
         waitProducts<1>();
-        if (k > 0)
+        if (k > walk.firstK)
           release(previous);
         previous = ring.stage;
         ring.advance();
       }
-      if (Config::pingPong && number + step < Tile::count)
+      if (Config::pingPong && walk.number + step < Tile::count)
         arriveNamed(2 - warpgroup, consumerThreads);
-      const Tile tile(number);
+      if constexpr (isStreamed) {
+        waitProducts<0>();
+        release(previous);
+        settle(sums);
+        if (!meet(sums, walk, partials))
+          continue;
+      }
+      const Tile tile(walk.number);
       const int row = tile.row + cluster.row * Config::tileM + firstRow + threadIdx.x / 32 % 4 * 16,
                 column = tile.column + cluster.column * Config::tileN;
       auto ahead = finish.load(epilogue, tile.batch, row, column);
-      waitProducts<0>();
-      release(previous);
-      settle(sums);
+      if constexpr (!isStreamed) {
+        waitProducts<0>();
+        release(previous);
+        settle(sums);
+      }
       if (Config::pingPong)
         ring.skip(tilesK);
       finish.finish(sums, epilogue, ahead, tile.batch, row, column);
     }
     finish.drain();
+  }
+
+private:
+  /// Puts the sums of a tile that clusters share together. Whether this one finishes it.
+  __device__ __forceinline__ bool meet(float (&sums)[blocks][sumCount], const Walk &walk,
+                                       const PartialSums &partials) const {
+    constexpr int warps = consumers * 4;
+    const int warp = threadIdx.x / 32;
+    if (!walk.finishes()) {
+      partials.put<warps>(sums, blockIdx.x, warp);
+      return false;
+    }
+    if (walk.firstK > 0)
+#pragma unroll 1
+      for (int other = firstTile - 1; other >= 0 && walk.sharesWith(other); --other)
+        partials.add<warps>(sums, blockIdx.x - (firstTile - other) * Cluster::blocks, warp);
+    return true;
   }
 };
 
@@ -173,7 +183,8 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToRows<Epilogue>
 };
 
 template <class Config, class Product, class Rows, class Columns, class Epilogue>
-__device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &columns, const Epilogue &epilogue) {
+__device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &columns, const Epilogue &epilogue,
+                                         const PartialSums &partials = {}) {
   using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
   const int producer = static_cast<int>(threadIdx.x) - Kernel::consumerThreads;
   if (producer == 0)
@@ -181,14 +192,14 @@ __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &column
   Kernel kernel;
   kernel.start(producer == 0);
   if (producer >= 0) {
-    releaseRegisters<24>();
+    releaseRegisters<Kernel::isStreamed ? 40 : 24>(); // Pieces of tiles take more to count.
     if (producer == 0)
       kernel.produce(rows);
     else if (producer == 32)
       kernel.produce(columns);
   } else {
-    claimRegisters<240>();
-    kernel.consume(epilogue);
+    claimRegisters<Kernel::isStreamed ? 232 : 240>();
+    kernel.consume(epilogue, partials);
   }
   __syncwarp();
   if constexpr (Kernel::Cluster::blocks > 1)

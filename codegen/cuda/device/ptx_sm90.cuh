@@ -65,6 +65,13 @@ __device__ __forceinline__ unsigned loadAcquire(const unsigned *flag) {
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
   return value;
 }
+/// What another block wrote, past this multiprocessor's own cache.
+__device__ __forceinline__ void loadShared(float (&to)[4], const void *from) {
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+               : "l"(from)
+               : "memory");
+}
 /// Orders what this thread has seen or written in memory before its TMA copies of it.
 __device__ __forceinline__ void fenceGlobalForTma() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 
