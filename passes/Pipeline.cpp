@@ -13,8 +13,10 @@ void buildPipeline(OpPassManager &manager, const ir::CostModel &model, const Pip
   if (options.simplify)
     manager.addNestedPass<func::FuncOp>(createSimplifyPass());
   manager.addNestedPass<func::FuncOp>(createInlineAttentionPass(&model));
-  if (options.simplify)
+  if (options.simplify) {
     manager.addNestedPass<func::FuncOp>(createMergeProductsPass(model));
+    manager.addNestedPass<func::FuncOp>(createFoldNormsPass(model));
+  }
   manager.addPass(createSplitPreparePass());
   // From here on @prepare and @main are compiled alike.
   manager.addNestedPass<func::FuncOp>(createFusePass(model));

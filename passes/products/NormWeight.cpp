@@ -6,9 +6,7 @@ using namespace mlir;
 using namespace kfuse::ir;
 
 namespace kfuse::passes {
-namespace {
 
-/// The norm's result and what only renames it, up to `lhs`: norm -> reshape -> product.
 Operation *normBehind(Value lhs) {
   while (auto reshape = lhs.getDefiningOp<ReshapeOp>()) {
     if (dimsOf(reshape.getOperand()).empty() || dimsOf(reshape.getOperand()).back() != dimsOf(lhs).back())
@@ -26,8 +24,6 @@ bool isReadByAlone(Value value, ArrayRef<MatmulOp> products) {
     return product && llvm::is_contained(products, product) && product.getRhs() != value;
   });
 }
-
-} // namespace
 
 void foldNormWeight(ArrayRef<MatmulOp> products, const llvm::DenseSet<Value> &fixed) {
   Operation *norm = normBehind(products.front()->getOperand(0));

@@ -1,0 +1,40 @@
+#include "passes/Passes.h"
+
+#include "passes/Fixed.h"
+#include "passes/products/Judge.h"
+#include "passes/products/RowStatistics.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+struct FoldNormsPass : PassWrapper<FoldNormsPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FoldNormsPass)
+  explicit FoldNormsPass(const CostModel &model) : model(model) {}
+  StringRef getArgument() const override { return "kfuse-fold-norms"; }
+  StringRef getDescription() const override {
+    return "Norms in front of products become statistics of rows where that is faster";
+  }
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (!function.getBody().hasOneBlock())
+      return;
+    Judge judge(model, applyNormBehind);
+    llvm::DenseSet<Value> fixed = fixedValues(function);
+    for (ArrayRef<MatmulOp> products : normedProducts(function, fixed))
+      if (judge.pays(products, fixed))
+        applyNormBehind(products, fixed);
+    eraseDead(function.getBody().front());
+  }
+
+  const CostModel &model;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createFoldNormsPass(const CostModel &model) { return std::make_unique<FoldNormsPass>(model); }
+
+} // namespace kfuse::passes

@@ -1,0 +1,37 @@
+#include "passes/products/Judge.h"
+
+#include "passes/Fixed.h"
+#include "passes/Passes.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+/// Of the neighbourhood's time: less is the estimates' noise.
+constexpr double worthPart = 0.01;
+
+} // namespace
+
+bool Judge::pays(ArrayRef<MatmulOp> products, const llvm::DenseSet<Value> &fixed) {
+  Neighbourhood before = neighbourhoodOf(products, fixed);
+  if (!before.module)
+    return false;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  before.module->print(os);
+  auto [found, isNew] = known.try_emplace(text);
+  if (isNew) {
+    Neighbourhood after = neighbourhoodOf(products, fixed);
+    rewrite(after.products, fixedValues(after.main()));
+    eraseDead(after.main().getBody().front());
+    double afterUs = estimateUs(*after.module, model), beforeUs = estimateUs(*before.module, model);
+    found->second = afterUs < beforeUs * (1 - worthPart);
+  }
+  return found->second;
+}
+
+} // namespace kfuse::passes

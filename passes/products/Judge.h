@@ -1,0 +1,28 @@
+// Whether a rewrite of products pays, by estimate.
+#pragma once
+
+#include "passes/products/Neighbourhood.h"
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace kfuse::passes {
+
+/// Compares the estimates of a neighbourhood as it is and rewritten. Layers that are alike are estimated once.
+class Judge {
+public:
+  using Rewrite = std::function<void(llvm::ArrayRef<ir::MatmulOp>, const llvm::DenseSet<mlir::Value> &fixed)>;
+
+  Judge(const ir::CostModel &model, Rewrite rewrite) : model(model), rewrite(std::move(rewrite)) {}
+
+  /// Whether `rewrite` makes these products and what is around them faster.
+  bool pays(llvm::ArrayRef<ir::MatmulOp> products, const llvm::DenseSet<mlir::Value> &fixed);
+
+private:
+  const ir::CostModel &model;
+  Rewrite rewrite;
+  std::map<std::string, bool> known;
+};
+
+} // namespace kfuse::passes
