@@ -221,17 +221,29 @@ Result<Values> evaluateAt(mlir::Block &block, std::span<const HostTensor> argume
     return Error{ErrorCode::Usage,
                  "result " + std::to_string(result) + " of a block of " + std::to_string(checked->size())};
 
-  // In order of offset, so that neighbours share the rows that are remembered; one lazy block a thread.
-  auto count = static_cast<Int>(offsets.size());
+  // In order of offset, neighbours as one line: they share the rows that they read. One lazy block a thread.
+  const auto count = static_cast<Int>(offsets.size());
   std::vector<Int> order(count);
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](Int a, Int b) { return offsets[a] < offsets[b]; });
+  std::vector<Int> lines; // Where each begins in `order`.
+  for (Int i = 0; i < count; ++i)
+    if (i == 0 || offsets[order[i]] != offsets[order[i - 1]] + 1)
+      lines.push_back(i);
+  const auto lineCount = static_cast<Int>(lines.size());
+  lines.push_back(count);
   Values values{ir::dtypeOf(block.getTerminator()->getOperand(result).getType()), {count}, std::vector<Number>(count)};
-  parallelFor(count, std::max<Int>(64, (count + 15) / 16), [&](Int begin, Int end) {
+  parallelFor(lineCount, std::max<Int>(1, (lineCount + 15) / 16), [&](Int begin, Int end) {
     LazyBlock lazy(arguments, mode);
     LazyTensor &tensor = *(*lazy.build(block))[result];
-    for (Int i = begin; i < end; ++i)
-      values.numbers[order[i]] = tensor.at(offsets[order[i]]);
+    std::vector<Number> numbers;
+    for (Int line = begin; line < end; ++line) {
+      const Int first = lines[line];
+      numbers.resize(lines[line + 1] - first);
+      tensor.read({offsets[order[first]], 1, static_cast<Int>(numbers.size())}, numbers.data());
+      for (auto [i, number] : llvm::enumerate(numbers))
+        values.numbers[order[first + static_cast<Int>(i)]] = number;
+    }
   });
   return values;
 }

@@ -108,15 +108,17 @@ Dot dotOf(Mode mode, DType operands, bool tf32) {
   return [](const Number *left, const Number *right, Int depth) -> double { return dot<float>(left, right, depth); };
 }
 
+/// Element by element, on one thread: whole products are computed otherwise. Remembers the row that it read last, of
+/// which it is asked for pieces.
 class MatmulTensor : public LazyTensor {
 public:
   MatmulTensor(LazyTensor &a, LazyTensor &b, MatmulGeometry geometry, Dot dot)
-      : LazyTensor(geometry.type, geometry.shape), a(a), b(b), geometry(std::move(geometry)), dot(dot) {}
+      : LazyTensor(geometry.type, geometry.shape), a(a), b(b), geometry(std::move(geometry)), dot(dot),
+        left(this->geometry.k) {}
 
 private:
   void compute(Line line, Number *out) override {
-    std::vector<Number> left(geometry.k), right(geometry.k);
-    Int known = -1;
+    std::vector<Number> right(geometry.k);
     for (Int i = 0; i < line.count; ++i) {
       Int offset = line.first + i * line.stride, row = offset / geometry.n;
       if (row != known)
@@ -138,6 +140,8 @@ private:
   LazyTensor &a, &b;
   MatmulGeometry geometry;
   Dot dot;
+  Int known = -1; ///< The row that `left` holds.
+  std::vector<Number> left;
 };
 
 LazyTensor &matmul(mlir::Operation *op, Operands operands, LazyArena &arena) {
