@@ -31,6 +31,8 @@ template <class Field> double roundSeconds(const Field &field) {
 
 } // namespace
 
+bool Finals::areInOrder(const Finalist &a, const Finalist &b) { return isFaster(a.trial, b.trial); }
+
 Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &reject) {
   std::vector<Finalist> field;
   for (Trial &trial : trials)
@@ -42,9 +44,12 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
       break;
     if (Result<void> played = playRound(field, round, reject); !played)
       return played.error();
+    if (field.empty())
+      break;
+    const Timing best = *std::min_element(field.begin(), field.end(), areInOrder)->trial.measurement.timing;
     auto slow = std::stable_partition(field.begin(), field.end(), [&](const Finalist &finalist) {
-      const Timing &best = *field.front().trial.measurement.timing, &mine = *finalist.trial.measurement.timing;
-      return !isSlower(mine, best) || isTie(best, mine);
+      const Timing &mine = *finalist.trial.measurement.timing;
+      return !isSlower(mine, best) || isTie(best, mine, noise);
     });
     for (auto finalist = slow; finalist != field.end(); ++finalist)
       outcome.dropped.push_back(std::move(finalist->trial));
@@ -52,6 +57,7 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
   }
   for (Finalist &finalist : field)
     outcome.left.push_back(std::move(finalist.trial));
+  std::sort(outcome.left.begin(), outcome.left.end(), isFaster);
   std::sort(outcome.dropped.begin(), outcome.dropped.end(), isFaster);
   return outcome;
 }
@@ -85,8 +91,6 @@ Result<void> Finals::playRound(std::vector<Finalist> &field, int round, const Re
       whole.push_back(std::move(field[i]));
   field = std::move(whole);
   summariseVisits(field);
-  std::sort(field.begin(), field.end(),
-            [](const Finalist &a, const Finalist &b) { return isFaster(a.trial, b.trial); });
   return {};
 }
 

@@ -20,6 +20,7 @@ constexpr double goodEnough = 0.97;     ///< Share of the roofline at which look
 constexpr int firstSamples = 3;         ///< Of every candidate.
 constexpr double finalistMargin = 1.10; ///< Finalists are within this factor of the fastest.
 constexpr double alikeMargin = 1.02;    ///< What firstSamples cannot tell apart.
+constexpr double powerLimitedUs = 20;   ///< Kernels bound by arithmetic for so long heat the card.
 constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
 constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
@@ -46,6 +47,7 @@ auto tieRank(const Trial &trial) {
   const runtime::ResourceFacts &facts = trial.binary.facts;
   return std::tuple(facts.spillBytes, facts.registers, shared + facts.staticSharedBytes, trial.candidate.config.str());
 }
+bool winsTie(const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); }
 
 class Search {
 public:
@@ -68,6 +70,7 @@ private:
 
   std::vector<Trial> nextBatch();
   Result<void> tryBatch(std::vector<Trial> batch);
+  bool mayWinTie(Trial &trial);
   Result<void> trySpilled();
   Result<void> tryOne(Trial trial, Result<runtime::CompiledKernel> binary);
   MaybeFailure attempt(Trial &trial);
@@ -75,6 +78,7 @@ private:
 
   Result<void> pickFinalists();
   Result<void> fetchBinary(Trial &trial);
+  Result<runtime::CompiledKernel> takeBinary(Trial &trial);
   Result<bool> makeReady(Trial &trial);
   Result<void> compareFinalists();
   TunedKernel keep(Trial winner);
@@ -90,6 +94,10 @@ private:
   bool isOutOfTime() const { return secondsLeft() < finalShare * budget.seconds + lastTrialSeconds; }
   /// On the CPU, what was not compiled in time is not compiled while others are measured.
   bool isLeftOut(const Trial &trial) const { return shop.target.isCpu() && !compiled.isReady(trial.candidate.key); }
+  double noise() const {
+    const bool isAtPowerLimit = bound.regime == Regime::Compute && bound.boundUs > powerLimitedUs;
+    return isAtPowerLimit ? leastNoiseAtPowerLimit : leastNoise;
+  }
   bool isAtRoof() const { return peaks.measured && bound.boundUs >= goodEnough * bestUs(); }
   /// Whether something with this bound may still be the fastest. Nominal peaks prove nothing.
   bool canWin(double boundUs) const { return accepted.empty() || !peaks.measured || boundUs < bestUs(); }
@@ -144,10 +152,9 @@ Result<TunedKernel> Search::run() {
   if (foundNothing)
     return nothingWorks();
   auto tied = std::find_if(accepted.begin(), accepted.end(), [&](const Trial &trial) {
-    return !isTie(*accepted.front().measurement.timing, *trial.measurement.timing);
+    return !isTie(*accepted.front().measurement.timing, *trial.measurement.timing, noise());
   });
-  return keep(std::move(*std::min_element(accepted.begin(), tied,
-                                          [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); })));
+  return keep(std::move(*std::min_element(accepted.begin(), tied, winsTie)));
 }
 
 std::vector<Trial> Search::nextBatch() {
@@ -190,18 +197,20 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   for (Trial &trial : unknown) {
     if (shop.isCancelled())
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", task.name)};
+    const bool isLate = !accepted.empty() && (isOutOfTime() || isLeftOut(trial));
     if (!accepted.empty() && isAtRoof())
       stop = StopReason::Roof;
-    else if (!accepted.empty() && (isOutOfTime() || isLeftOut(trial)))
+    else if (isLate)
       stop = StopReason::Budget;
-    if (stop != StopReason::None || !canWin(trial.candidate.boundUs)) {
+    const bool mayStillWin = stop == StopReason::None || (stop == StopReason::Roof && !isLate && mayWinTie(trial));
+    if (!canWin(trial.candidate.boundUs) || !mayStillWin) {
       compiled.drop(trial.candidate.key);
       ++(stop == StopReason::Budget ? cut : ruledOut);
       --progress.planned;
       continue;
     }
     ++progress.tried;
-    Result<runtime::CompiledKernel> binary = compiled.take(trial.candidate.key, trial.candidate.plan);
+    Result<runtime::CompiledKernel> binary = takeBinary(trial);
     // The first one that works pays for inputs and the oracle, too, and says nothing about the next.
     const bool isSetUp = !accepted.empty();
     Clock::time_point began = Clock::now();
@@ -214,6 +223,12 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   if (!accepted.empty() && isAtRoof())
     stop = StopReason::Roof;
   return {};
+}
+
+/// At the roof a candidate could be no faster, but it could take fewer resources. Whether a run finds the first one at
+/// 97 % or at 96.9 % of the bound is chance, and must not decide which of them wins.
+bool Search::mayWinTie(Trial &trial) {
+  return fetchBinary(accepted.front()) && fetchBinary(trial) && winsTie(trial, accepted.front());
 }
 
 /// The best-ranked candidate that works although its registers spill.
@@ -302,7 +317,7 @@ Result<void> Search::pickFinalists() {
   for (auto trial = candidates.begin(); trial != alike; ++trial)
     // Registers count, and what comes from the store has none yet. What fails here fails in makeReady(), too.
     std::ignore = fetchBinary(*trial);
-  std::sort(candidates.begin(), alike, [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); });
+  std::sort(candidates.begin(), alike, winsTie);
   for (Trial &trial : candidates) {
     if (accepted.size() == static_cast<std::size_t>(budget.finalists) ||
         (!accepted.empty() && trial.medianUs() > finalistMargin * fastestUs))
@@ -313,18 +328,23 @@ Result<void> Search::pickFinalists() {
     if (*ready)
       accepted.push_back(std::move(trial));
   }
-  std::sort(accepted.begin(), accepted.end(), isFaster);
+  std::sort(accepted.begin(), accepted.end(), winsTie); // The order of their visits.
   return {};
 }
 
 Result<void> Search::fetchBinary(Trial &trial) {
-  if (!trial.binary.image.empty())
-    return {};
-  Result<runtime::CompiledKernel> binary = compiled.take(trial.candidate.key, trial.candidate.plan);
+  Result<runtime::CompiledKernel> binary = takeBinary(trial);
   if (!binary)
     return binary.error();
   trial.binary = std::move(*binary);
   return {};
+}
+
+/// What was compiled for the trial, which has it no more.
+Result<runtime::CompiledKernel> Search::takeBinary(Trial &trial) {
+  if (!trial.binary.image.empty())
+    return std::exchange(trial.binary, {});
+  return compiled.take(trial.candidate.key, trial.candidate.plan);
 }
 
 /// Compiles and loads what is known only from the store; false when it fails now.
@@ -347,7 +367,7 @@ Result<bool> Search::makeReady(Trial &trial) {
 }
 
 Result<void> Search::compareFinalists() {
-  Result<Finals::Outcome> outcome = Finals(runner, budget.rounds, Clock::now() + toClock(secondsLeft()))
+  Result<Finals::Outcome> outcome = Finals(runner, budget.rounds, noise(), Clock::now() + toClock(secondsLeft()))
                                         .play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
                                           reject(std::move(trial), failure);
                                         });

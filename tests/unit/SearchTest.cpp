@@ -196,6 +196,27 @@ TEST_CASE("search: at the roof it ends, and says so in this run and the next") {
   CHECK(warm->report.ruledOut == 2);
 }
 
+TEST_CASE("search: at the roof only those are looked at that would win a tie") {
+  // Whether the first was found at 97 % of the bound or just below, the second is chosen.
+  for (double us : {10.2, 10.4}) {
+    Fixture f({{0, {.us = us, .registers = 64}}, {1, {.us = us, .registers = 32}}, {2, {.us = us, .registers = 96}}});
+    f.peaks = {.readBytesPerUs = 1e9,
+               .writeBytesPerUs = 1e9,
+               .copyBytesPerUs = 8 * elements / 10.0,
+               .f32Burst = 1e9,
+               .f32Sustained = 1e9,
+               .halfBurst = 1e9,
+               .halfSustained = 1e9,
+               .launchUs = 1,
+               .measured = true};
+    Result<TunedKernel> kernel = f.tuneOne();
+    REQUIRE(kernel);
+    CHECK(kernel->report.config == "id=1");
+    CHECK(kernel->report.candidates == (us < 10.3 ? 2 : 3));
+    CHECK(stopOf(kernel) == (us < 10.3 ? "roof" : "exhausted"));
+  }
+}
+
 TEST_CASE("search: what could not win even at its own bound is never compiled") {
   Script script{{0, {.us = 30}}, {1, {.us = 20}}};
   for (int id = 2; id < 12; ++id)
