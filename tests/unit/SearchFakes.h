@@ -147,7 +147,7 @@ public:
   std::string driverVersion = "1.0";
   std::atomic<int> measured = 0;
   bool isLost = false;
-  std::vector<double> order; ///< Microseconds of each kernel measured.
+  std::vector<double> order;                        ///< Microseconds of each kernel measured.
   std::function<double(int visit)> slownessOfVisit; ///< Of the clocks, as they rise and fall; visits count from 0.
 
 private:
