@@ -121,7 +121,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double meetUs = 0.98;        // ... of one whose blocks meet in clusters first.
   constexpr double inFlightShare = 0.54; // Of the ring, that is under way in the mean.
   constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
-  constexpr double partsUs = 3;          // Until the first of another block's sums are here.
+  constexpr double partsUs = 5; // Of shared tiles: what they wait for each other and read again (1 to 9 measured).
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
   const double tileM = of("m"), tileN = of("n"), clusterM = of("cluster_m"), clusterN = of("cluster_n");
