@@ -35,7 +35,7 @@ std::vector<Schedule> sm90Schedules() {
       {"sm90: stream-K",
        persistent,
        named(largeMatmulCases("bf16"), "matmul_300x1000x4104_tb_bf16"),
-       {{"m", 128}, {"n", 256}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 24}}},
+       {{"m", 128}, {"n", 128}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 120}}},
       {"sm90: two products", persistent, product("gated_tb_f16"), {{"pingpong", 0}}},
       {"sm90: 8-bit floats", persistent, product("bias_relu_tb_f8E4M3FN"), {{"pingpong", 0}}},
       {"sm90: tf32", persistent, product("bias_relu_tb_tf32"), {{"pingpong", 0}}},
