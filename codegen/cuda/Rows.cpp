@@ -116,6 +116,8 @@ private:
       row.writeCache(scope);
     for (size_t pass = 0; pass < passes.reductions.size(); ++pass)
       row.writeReductions(scope, pass);
+    if (config["cluster"] > 1 && !isStream)
+      writer.line("row.depart();");
     writeRowOutputs(scope);
     if (!passes.elementOutputs.empty())
       row.writeElements(scope, [&](const ValuePrinter &inner) {
@@ -125,6 +127,8 @@ private:
       });
     if (isStream)
       writer.close();
+    if (config["cluster"] > 1 && isStream)
+      writer.line("row.depart();");
     if (config["cluster"] > 1)
       writer.line("row.leave();");
     writer.close();
@@ -300,7 +304,7 @@ std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir:
   bool hasClusters = target.capability >= 90 && columns >= leastClusterColumns;
   for (RowStorage storage : storagesFor(graph, passes))
     for (int64_t vector : {8, 4, 2, 1})
-      for (int64_t threads : {256, 512, 1024})
+      for (int64_t threads : {128, 256, 512, 1024})
         for (int64_t cluster : {2, 4, 8})
           if (hasClusters && (storage != RowStorage::Reload || passes.count() == 1))
             consider(vector, threads, threads, storage, cluster);

@@ -15,6 +15,7 @@ struct Config {
   static constexpr int M = 3, N = 33, K = 4104, batches = 1;
   static constexpr int tileM = 3, tileN = 4, tileK = 4104, threads = 256;
   static constexpr int outputs = 2, split = 4, unroll = 2;
+  static constexpr int fetchedColumns = 0, fetchers = 132;
   static constexpr int splitK = 1, raster = 1, epilogueVector = 2, finishThreads = 256;
 };
 

@@ -16,6 +16,7 @@ struct Config {
   static constexpr int M = 1, N = 520, K = 1000, batches = 1;
   static constexpr int tileM = 1, tileN = 2, tileK = 1000, threads = 256;
   static constexpr int outputs = 1, split = 4, unroll = 2;
+  static constexpr int fetchedColumns = 0, fetchers = 132;
   static constexpr int splitK = 1, raster = 1, epilogueVector = 1, finishThreads = 256;
 };
 
