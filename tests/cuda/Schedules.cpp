@@ -64,11 +64,11 @@ std::vector<Schedule> sm90Schedules() {
        {{"blocks_k", 2}, {"cluster_n", 2}}},
       {"split: swapped", split, named(largeMatmulCases("bf16"), "matmul_1x4096x1024_tb_bf16"), {{"swap", 1}}},
       {"split: two products", split, deepProduct("gated_tb_f16"), {{"blocks_k", 2}}},
-      {"split: 8-bit floats", split, deepProduct("bias_relu_tb_f8E4M3FN"), {{"blocks_k", 2}}},
+      {"split: 8-bit floats", split, deepProduct("bias_relu_tb_f8E4M3FN"), {{"groups_k", 2}}},
       {"split: tf32", split, deepProduct("bias_relu_tb_tf32"), {{"blocks_k", 2}}},
       {"chain: blocks alone", chainTemplate(), layers(2, 0, 64, 128, 2, true, "bf16"), {{"cluster", 1}}},
       {"chain: clusters and batches", chainTemplate(), layers(2, 3, 64, 256, 64, false, "bf16"), {{"cluster", 2}}},
-      {"rows: clusters", rowsTemplate(), named(longRowCases(), "add_layer_norm_5x8192_f16"), {{"cluster", 2}}},
+      {"rows: clusters", rowsTemplate(), named(longRowCases(), "add_layer_norm_5x8192_f16"), {{"cluster", 8}}},
   };
 }
 

@@ -27,6 +27,7 @@ struct Config {
 
 struct Rows {
   static constexpr bool contiguousK = false, isFixed = false;
+  static constexpr int rows = 64, depth = 48, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
     return 0;
@@ -35,6 +36,7 @@ struct Rows {
 
 struct Columns {
   static constexpr bool contiguousK = true, isFixed = false;
+  static constexpr int rows = 11, depth = 48, batches = 2, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
     return d0;

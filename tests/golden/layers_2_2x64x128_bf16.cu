@@ -41,6 +41,7 @@ struct Config {
 namespace kind0 {
   struct Weights {
     static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr int rows = 128, depth = 128, batches = 2, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       const Index d0 = batch;
       return d0;
@@ -49,6 +50,7 @@ namespace kind0 {
 
   struct Tokens {
     static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr int rows = 64, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       const Index d0 = batch;
       return 0;
@@ -109,6 +111,7 @@ namespace kind0 {
 namespace kind1 {
   struct Weights {
     static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr int rows = 128, depth = 128, batches = 2, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       const Index d0 = batch;
       return d0;
@@ -117,6 +120,7 @@ namespace kind1 {
 
   struct Tokens {
     static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr int rows = 64, depth = 128, batches = 2, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       const Index d0 = batch;
       return d0;
@@ -177,6 +181,7 @@ namespace kind1 {
 namespace kind2 {
   struct Weights {
     static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr int rows = 2, depth = 128, batches = 2, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       const Index d0 = batch;
       return d0;
@@ -185,6 +190,7 @@ namespace kind2 {
 
   struct Tokens {
     static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr int rows = 64, depth = 128, batches = 2, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       const Index d0 = batch;
       return d0;
