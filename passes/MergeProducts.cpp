@@ -9,6 +9,8 @@ using namespace kfuse::ir;
 namespace kfuse::passes {
 namespace {
 
+constexpr double worthPart = 0.01; ///< Less is the estimates' noise.
+
 struct MergeProductsPass : PassWrapper<MergeProductsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MergeProductsPass)
   explicit MergeProductsPass(const CostModel &model) : model(model) {}
@@ -19,7 +21,7 @@ struct MergeProductsPass : PassWrapper<MergeProductsPass, OperationPass<func::Fu
     func::FuncOp function = getOperation();
     if (!function.getBody().hasOneBlock())
       return;
-    Judge judge(model, mergeProducts);
+    Judge judge(model, mergeProducts, worthPart);
     bool merged = true;
     while (merged) { // Heads side by side are merged layer by layer.
       merged = false;

@@ -116,8 +116,6 @@ private:
       row.writeCache(scope);
     for (size_t pass = 0; pass < passes.reductions.size(); ++pass)
       row.writeReductions(scope, pass);
-    if (config["cluster"] > 1 && !isStream)
-      writer.line("row.depart();");
     writeRowOutputs(scope);
     if (!passes.elementOutputs.empty())
       row.writeElements(scope, [&](const ValuePrinter &inner) {
@@ -127,8 +125,6 @@ private:
       });
     if (isStream)
       writer.close();
-    if (config["cluster"] > 1 && isStream)
-      writer.line("row.depart();");
     if (config["cluster"] > 1)
       writer.line("row.leave();");
     writer.close();

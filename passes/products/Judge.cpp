@@ -9,12 +9,6 @@ using namespace mlir;
 using namespace kfuse::ir;
 
 namespace kfuse::passes {
-namespace {
-
-/// Of the neighbourhood's time: less is the estimates' noise.
-constexpr double worthPart = 0.01;
-
-} // namespace
 
 bool Judge::pays(ArrayRef<MatmulOp> products, const llvm::DenseSet<Value> &fixed) {
   Neighbourhood before = neighbourhoodOf(products, fixed);

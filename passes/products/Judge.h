@@ -14,7 +14,9 @@ class Judge {
 public:
   using Rewrite = std::function<void(llvm::ArrayRef<ir::MatmulOp>, const llvm::DenseSet<mlir::Value> &fixed)>;
 
-  Judge(const ir::CostModel &model, Rewrite rewrite) : model(model), rewrite(std::move(rewrite)) {}
+  /// A rewrite pays that saves more than `worthPart` of the neighbourhood's time.
+  Judge(const ir::CostModel &model, Rewrite rewrite, double worthPart)
+      : model(model), rewrite(std::move(rewrite)), worthPart(worthPart) {}
 
   /// Whether `rewrite` makes these products and what is around them faster.
   bool pays(llvm::ArrayRef<ir::MatmulOp> products, const llvm::DenseSet<mlir::Value> &fixed);
@@ -22,6 +24,7 @@ public:
 private:
   const ir::CostModel &model;
   Rewrite rewrite;
+  double worthPart;
   std::map<std::string, bool> known;
 };
 

@@ -64,7 +64,6 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
     }
   });
   const float v8 = row.reduce<8>(a8); // reduce sum
-  row.depart();
 
   Vector<float, 8> y0;
   Vector<float, 8> y1;

@@ -20,10 +20,8 @@ template <int blocks> struct Cluster {
     unsigned from = inBlock(sharedAddress(words[turn]), threadIdx.x % blocks);
     return reduceLanes<Operation, blocks>(fromCluster<T>(from));
   }
-  /// No block ends while others may read its memory: each says that it has read what it needs, and waits for the others
-  /// at its end.
-  static __device__ __forceinline__ void depart() { arriveAtCluster(); }
-  static __device__ __forceinline__ void leave() { waitForCluster(); }
+  /// No block ends while others may read its memory.
+  static __device__ __forceinline__ void leave() { syncCluster(); }
 
 private:
   template <class T> static __device__ __forceinline__ void toWords(unsigned *words, T value) {

@@ -12,7 +12,6 @@ template <> struct Cluster<1> {
   template <int slot, class Operation, class T> static __device__ __forceinline__ T reduce(T value, int) {
     return value;
   }
-  static __device__ __forceinline__ void depart() {}
   static __device__ __forceinline__ void leave() {}
 };
 
@@ -89,8 +88,7 @@ template <class Config> struct Row {
   /// Whether this thread writes what the row has once.
   __device__ __forceinline__ bool writesRow() const { return valid && thread == 0 && rank == 0; }
 
-  /// Behind the last total, and before the kernel ends, where other blocks read what this one wrote.
-  __device__ __forceinline__ void depart() const { Blocks::depart(); }
+  /// Before the kernel ends, where other blocks read what this one wrote.
   __device__ __forceinline__ void leave() const { Blocks::leave(); }
 
   /// The row's total in all of its threads. `slot` is another for each call: no total waits for the
