@@ -94,6 +94,7 @@ KernelPlan pointwisePlan(const Region &region, const LinearGraph &buffers, const
                          int64_t threads) {
   KernelPlan plan = planOf(region, buffers, target);
   Launch launch = launchOf(plan, entryName(region), target);
+  launch.needsNoL1 = true;
   launch.grid[0] = static_cast<uint32_t>(std::clamp<int64_t>(blocks, 1, INT32_MAX));
   launch.block[0] = static_cast<uint32_t>(threads);
   plan.launches = {launch};

@@ -69,6 +69,7 @@ public:
   KernelPlan plan() {
     KernelPlan plan = planOf(region, graph, target);
     Launch launch = launchOf(plan, entryName(region), target);
+    launch.needsNoL1 = true;
     auto [height, width] = tileOf(config, stagedBytes(graph, staged));
     int64_t batches = graph.graph.domain.points() / graph.extents()[across] / graph.extents()[down];
     launch.grid[0] = static_cast<uint32_t>(batches * ceilDiv(graph.extents()[down], height) *

@@ -33,6 +33,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   static constexpr int warpgroupRows = Config::pingPong ? Config::tileRows : Config::tileRows / consumers;
   static constexpr int blocks = warpgroupRows / 64, sumCount = Config::tileColumns / 2;
   static constexpr int tilesK = Walk::tilesK;
+  /// Tiles of its own that a block brings before it fetches others' early: the ring's, if K has as many.
+  static constexpr int fetchesAfter = Config::stages < tilesK ? Config::stages : tilesK;
   static constexpr bool isStreamed = Config::streamed > 0;  ///< Whether blocks share tiles.
   static constexpr int stagedAt = Ring<Config>::tilesBytes; // A multiple of 1024, as swizzles need.
   static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
@@ -62,31 +64,37 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   __device__ __forceinline__ void produce(const Rows &rows) {
     if (!Rows::isFixed)
       waitForPredecessor();
-    rows.template fetch<Config::tileRows / Config::clusterColumns, Config::tileK>();
+    int brought = 0;
     for (Walk walk(firstTile, step); walk.isThere(); walk.advance()) {
       const Tile tile(walk.number);
 #pragma unroll 1
-      for (int k = walk.firstK; k < walk.endK; ++k)
+      for (int k = walk.firstK; k < walk.endK; ++k) {
         ring.fill(ring.rowsBytes, [&] {
           rows.template load<Config::tileRows, Config::clusterColumns>(
               ring.rows(), tile.row + cluster.row * Config::tileM, k * Config::tileK, tile.batch, cluster.column,
               ring.full(), cluster.sameRow());
         });
+        if (++brought == fetchesAfter)
+          rows.template fetch<Config::tileRows / Config::clusterColumns, Config::tileK>();
+      }
     }
   }
   __device__ __forceinline__ void produce(const Columns &columns) {
     if (!Columns::isFixed)
       waitForPredecessor();
-    columns.template fetch<Config::tileColumns / Config::clusterRows, Config::tileK>();
+    int brought = 0;
     for (Walk walk(firstTile, step); walk.isThere(); walk.advance()) {
       const Tile tile(walk.number);
 #pragma unroll 1
-      for (int k = walk.firstK; k < walk.endK; ++k)
+      for (int k = walk.firstK; k < walk.endK; ++k) {
         ring.fill(ring.columnsBytes, [&] {
           columns.template load<Config::tileColumns, Config::clusterRows>(
               ring.columns(), tile.column + cluster.column * Config::tileN, k * Config::tileK, tile.batch, cluster.row,
               ring.full(), cluster.sameColumn());
         });
+        if (++brought == fetchesAfter)
+          columns.template fetch<Config::tileColumns / Config::clusterRows, Config::tileK>();
+      }
     }
   }
 

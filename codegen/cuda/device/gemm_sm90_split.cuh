@@ -33,6 +33,9 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   // group's, may come late, and the wait would end at the phase before it.
   static_assert(Config::stages % Config::groupsK == 0);
 
+  /// Tiles of its own that a block brings before it fetches others' early: the ring's, if K has as many.
+  static constexpr int fetchesAfter = Config::stages < tilesK / blocksK ? Config::stages : tilesK / blocksK;
+
   Ring<Config> ring;
   Cluster cluster{clusterBlocks > 1 ? static_cast<int>(blockInCluster()) : 0};
   int part = cluster.first / Cluster::blocks; ///< Of K.
@@ -52,25 +55,29 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   __device__ __forceinline__ void produce(const Rows &rows) {
     if (!Rows::isFixed)
       waitForPredecessor();
-    rows.template fetch<Config::tileRows / Config::clusterColumns, Config::tileK>();
 #pragma unroll 1
-    for (int i = 0; i < countK; ++i)
+    for (int i = 0; i < countK; ++i) {
       ring.fill(ring.rowsBytes, [&] {
         rows.template load<Config::tileRows, Cluster::wide>(ring.rows(), row, (firstK + i) * Config::tileK, batch,
                                                             cluster.column, ring.full(), cluster.sameRow());
       });
+      if (i + 1 == fetchesAfter)
+        rows.template fetch<Config::tileRows / Config::clusterColumns, Config::tileK>();
+    }
   }
   __device__ __forceinline__ void produce(const Columns &columns) {
     if (!Columns::isFixed)
       waitForPredecessor();
-    columns.template fetch<Config::tileColumns / Config::clusterRows, Config::tileK>();
 #pragma unroll 1
-    for (int i = 0; i < countK; ++i)
+    for (int i = 0; i < countK; ++i) {
       ring.fill(ring.columnsBytes, [&] {
         columns.template load<Config::tileColumns, Cluster::tall>(ring.columns(), column, (firstK + i) * Config::tileK,
                                                                   batch, cluster.row, ring.full(),
                                                                   cluster.sameColumn());
       });
+      if (i + 1 == fetchesAfter)
+        columns.template fetch<Config::tileColumns / Config::clusterRows, Config::tileK>();
+    }
   }
 
   __device__ __forceinline__ void multiply() {
