@@ -249,7 +249,7 @@ private:
   }
 
   /// Prints a function body: eight values of a head from `d` on, from `root`, to `to`.
-  void writeChunk(const LinearGraph &graph, unsigned dim, ValuePrinter scope, Scalar root) {
+  void writeChunk(const LinearGraph &graph, unsigned dim, const ValuePrinter &scope, Scalar root) {
     ChunkPrinter chunk(graph, dim, 8);
     std::vector<Scalar> loads = chunk.loadsOf(root);
     writer.open("struct");
