@@ -63,6 +63,7 @@ struct TemplateChecks::Group {
   const codegen::KernelTemplate &source;
   bool mayRefuse;
   std::size_t cases = 0, configs = 0, spilled = 0;
+  std::string spills = {}; ///< Which.
 };
 
 struct TemplateChecks::Kernel {
@@ -122,14 +123,16 @@ void TemplateChecks::run() {
     Group &group = groups[check->group];
     group.cases += !check->kernels.empty();
     group.configs += check->kernels.size();
-    group.spilled += static_cast<std::size_t>(
-        std::count_if(check->kernels.begin(), check->kernels.end(), [](const Kernel &one) { return one.spills; }));
+    for (const Kernel &kernel : check->kernels)
+      if (kernel.spills)
+        ++group.spilled, group.spills += "\n" + check->text.name + " " + kernel.config.str();
   }
   for (const Group &group : groups) {
     INFO(group.source.name());
     CHECK((group.cases > 0 || std::getenv("KFUSE_CASE")));
     // The tuner refuses what spills: a template that offers more than a few such configs wastes its time.
-    CHECK_MESSAGE(group.spilled * 20 <= group.configs, group.spilled << " of " << group.configs << " configs spill");
+    CHECK_MESSAGE(group.spilled * 20 <= group.configs,
+                  group.spilled << " of " << group.configs << " configs spill:" << group.spills);
   }
 }
 
