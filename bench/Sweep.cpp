@@ -4,6 +4,7 @@
 #include "codegen/cuda/Templates.h"
 #include "ir/dialect/Kfuse.h"
 #include "ir/reference/Tensor.h"
+#include "runtime/worker/RemoteCompiler.h"
 #include "tools/kfuse/CublasLt.h"
 #include "tuner/Candidates.h"
 
@@ -87,7 +88,8 @@ std::vector<void *> Buffers::pointers() const {
 
 Sweep::Sweep(SweepOptions options)
     : settings(std::move(options)), gpu(take(runtime::openCuda())),
-      compiler(take(runtime::makeCudaCompiler(codegen::cuda::deviceHeaders()))),
+      compiler(runtime::makeRemoteCompiler(take(runtime::makeCudaCompiler(codegen::cuda::deviceHeaders())),
+                                           codegen::cuda::deviceHeaders())),
       target(*ir::findTarget(gpu->target())) {
   context.loadDialect<ir::KfuseDialect, mlir::func::FuncDialect>();
 }
