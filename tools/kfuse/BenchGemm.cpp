@@ -124,6 +124,12 @@ private:
   std::vector<void *> pointers;
 };
 
+/// A kernel and the scratch memory it is called with.
+struct Contender {
+  runtime::LoadedKernel &kernel;
+  void *workspace;
+};
+
 /// How a call follows the one before.
 enum class Order : std::uint8_t {
   Serial,    ///< Stream order: it starts when the one before has ended.
@@ -175,17 +181,22 @@ public:
     Result<Operands> operands = Operands::make(device, type, result, product);
     if (!operands)
       return operands.error();
-    Result<std::unique_ptr<runtime::DeviceBuffer>> scratch =
-        device.allocate(std::max<std::size_t>(chosen.plan.workspaceBytes, cublasWorkspaceBytes));
-    if (!scratch)
-      return scratch.error();
-    workspace = (*scratch)->data();
+    // Each side has its own: ours may keep flags there from call to call.
+    Result<std::unique_ptr<runtime::DeviceBuffer>> workspace = device.allocate(
+                                                       std::max<std::size_t>(chosen.plan.workspaceBytes, 1)),
+                                                   peersWorkspace = device.allocate(cublasWorkspaceBytes);
+    if (!workspace || !peersWorkspace)
+      return (workspace ? peersWorkspace : workspace).error();
     if (chosen.plan.zeroedBytes > 0)
-      if (Result<void> filled = device.fill(workspace, 0, chosen.plan.zeroedBytes); !filled)
+      if (Result<void> filled = device.fill((*workspace)->data(), 0, chosen.plan.zeroedBytes); !filled)
         return filled.error();
-    if (Result<void> agreed = compare(product, **ours, *peers->front(), *operands); !agreed)
+    const Contender mine{**ours, (*workspace)->data()};
+    std::vector<Contender> theirs;
+    for (const std::unique_ptr<runtime::LoadedKernel> &peer : *peers)
+      theirs.push_back({*peer, (*peersWorkspace)->data()});
+    if (Result<void> agreed = compare(product, mine, theirs.front(), *operands); !agreed)
       return agreed.error();
-    Result<Row> row = measure(product, **ours, *peers, *operands);
+    Result<Row> row = measure(product, mine, theirs, *operands);
     if (row)
       row->report = compiled->report.kernels.front();
     if (row)
@@ -215,8 +226,7 @@ private:
 
   /// Both compute the same product: their results, rounded once each, differ by less than the format's
   /// tolerance (docs/architecture.md).
-  Result<void> compare(const Product &product, runtime::LoadedKernel &ours, runtime::LoadedKernel &peer,
-                       const Operands &operands) {
+  Result<void> compare(const Product &product, const Contender &ours, const Contender &peer, const Operands &operands) {
     const Shape shape = product.shape(product.M, product.N);
     std::array<reference::HostTensor, 2> results{reference::HostTensor::zeros(result, shape),
                                                  reference::HostTensor::zeros(result, shape)};
@@ -224,7 +234,8 @@ private:
       std::span<void *const> buffers = operands.set(0);
       if (Result<void> filled = device.fill(buffers[2], 0xff, results[i].bytes.size()); !filled)
         return filled;
-      if (Result<void> ran = (i == 0 ? ours : peer).launch(nullptr, buffers, workspace); !ran)
+      const Contender &contender = i == 0 ? ours : peer;
+      if (Result<void> ran = contender.kernel.launch(nullptr, buffers, contender.workspace); !ran)
         return ran;
       if (Result<void> done = device.synchronize(nullptr); !done)
         return done;
@@ -250,18 +261,18 @@ private:
                                                      product.str(), error, allowed)};
   }
 
-  Result<double> time(runtime::LoadedKernel &kernel, const Operands &operands, int calls, int repetitions,
+  Result<double> time(const Contender &contender, const Operands &operands, int calls, int repetitions,
                       Order order = Order::Serial) {
-    RotatingCalls many(kernel, operands, calls, order);
+    RotatingCalls many(contender.kernel, operands, calls, order);
     Result<std::vector<double>> samples =
-        device.measure(many, {}, workspace, {.repetitions = repetitions, .warmupMs = 2, .cold = false});
+        device.measure(many, {}, contender.workspace, {.repetitions = repetitions, .warmupMs = 2, .cold = false});
     if (!samples)
       return samples.error();
     return median(*samples) / calls;
   }
 
-  Result<Row> measure(const Product &product, runtime::LoadedKernel &ours,
-                      std::vector<std::unique_ptr<runtime::LoadedKernel>> &peers, const Operands &operands) {
+  Result<Row> measure(const Product &product, const Contender &ours, const std::vector<Contender> &peers,
+                      const Operands &operands) {
     Row row{};
     row.product = product;
     row.algorithms = peers.size();
@@ -274,7 +285,7 @@ private:
 
     std::size_t best = 0;
     for (std::size_t i = 0; i < peers.size(); ++i) {
-      Result<double> us = time(*peers[i], operands, calls, 3);
+      Result<double> us = time(peers[i], operands, calls, 3);
       if (!us)
         return us.error();
       if (i == 0)
@@ -287,7 +298,7 @@ private:
       std::array<double, 2> us{};
       for (std::size_t turn : {0, 1}) {
         std::size_t which = (static_cast<std::size_t>(round) + turn) % 2;
-        Result<double> timed = time(which == 0 ? ours : *peers[best], operands, calls, 1);
+        Result<double> timed = time(which == 0 ? ours : peers[best], operands, calls, 1);
         if (!timed)
           return timed.error();
         us[which] = *timed;
@@ -308,7 +319,6 @@ private:
   const GemmOptions &options;
   DType type, result; ///< Of the operands and of what is stored.
   bool tf32;
-  void *workspace = nullptr;
 };
 
 /// The layers of transformers that kfuse is judged on, N x K.
