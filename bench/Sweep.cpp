@@ -128,6 +128,8 @@ double Sweep::measure(runtime::LoadedKernel &kernel, const Buffers &buffers, int
   options.repetitions = repetitions;
   options.maxSeconds = 0.3;
   void *workspace = buffers.workspace ? buffers.workspace->data() : nullptr;
+  if (workspace) // Who ran before may have left anything where this one keeps flags.
+    succeed(gpu->fill(workspace, 0, buffers.workspace->size()));
   Result<std::vector<double>> samples = gpu->measure(kernel, buffers.pointers(), workspace, options);
   if (!samples)
     std::fprintf(stderr, "%s: ", what.c_str());
