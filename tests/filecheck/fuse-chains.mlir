@@ -1,9 +1,40 @@
 // RUN: kfuse-opt %s --target=sm_90a --kfuse-fuse | FileCheck %s
 
-// Products in a row could be one launch whose blocks wait for each other; large ones fill the device by themselves.
-// (That chains are formed where a cost model wants them, tests/unit/FuseTest.cpp shows.)
-// CHECK-LABEL: @large
+// Products in a row become one launch where that is estimated faster: many small ones.
+// CHECK-LABEL: @many
+// CHECK: kfuse.fused %arg0
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: kfuse.fused
+// CHECK-COUNT-8: kfuse.matmul
+// CHECK: return
+func.func @many(%x: tensor<256x1024xbf16>, %u: tensor<1024x1024xbf16>, %v: tensor<1024x1024xbf16>) -> tensor<256x1024xbf16> {
+  %0 = kfuse.matmul %x, %u {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
+  %1 = kfuse.matmul %0, %v {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
+  %2 = kfuse.matmul %1, %u {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
+  %3 = kfuse.matmul %2, %v {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
+  %4 = kfuse.matmul %3, %u {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
+  %5 = kfuse.matmul %4, %v {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
+  %6 = kfuse.matmul %5, %u {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
+  %7 = kfuse.matmul %6, %v {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
+  return %7 : tensor<256x1024xbf16>
+}
+
+// Two layers save one launch: less than estimates err by.
+// CHECK-LABEL: @wide
 // CHECK-SAME: a chain of them is estimated slower
+// CHECK: kfuse.fused %arg0
+// CHECK: kfuse.matmul
+// CHECK: kfuse.fused
+// CHECK: kfuse.matmul
+func.func @wide(%x: tensor<1024x2048xbf16>, %u: tensor<2048x2048xbf16>, %v: tensor<2048x2048xbf16>) -> tensor<1024x2048xbf16> {
+  %0 = kfuse.matmul %x, %u {transpose_b} : (tensor<1024x2048xbf16>, tensor<2048x2048xbf16>) -> tensor<1024x2048xbf16>
+  %1 = kfuse.matmul %0, %v {transpose_b} : (tensor<1024x2048xbf16>, tensor<2048x2048xbf16>) -> tensor<1024x2048xbf16>
+  return %1 : tensor<1024x2048xbf16>
+}
+
+// Large ones fill the device by themselves.
+// CHECK-LABEL: @large
+// CHECK-NOT: estimated slower
 // CHECK: kfuse.fused %arg0
 // CHECK: kfuse.matmul
 // CHECK: kfuse.fused

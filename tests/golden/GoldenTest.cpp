@@ -51,7 +51,8 @@ std::vector<Golden> goldens() {
        "blocks_k=1,groups_k=1,k=64,m=32,n=64,raster=1,split_k=1,stages=4,swap=1"},
       {"matmul_3x33x4104_tb_bf16", gemvTemplate(), "outputs=2,split=4,unroll=2,warps=8"},
       {"rms_norm_matmul_1x520x1000_bf16", gemvTemplate(), "outputs=1,split=4,unroll=2,warps=8"},
-      {"layers_2_2x64x128_bf16", chainTemplate(), "cluster=2,groups_k=2,k=64,m=32,n=64,stages=8"},
+      {"layers_2_2x64x128_bf16", chainTemplate(), "cluster_m=2,cluster_n=1,groups_k=2,k=64,m=32,n=64,stages=8"},
+      {"layers_2_0x64x128_bf16", chainTemplate(), "cluster_m=1,cluster_n=2,groups_k=1,k=64,m=40,n=64,stages=9"},
       {"silu_mul_into_matmul", matmulSimtTemplate(), "k=16,m=64,n=64,raster=1,split_k=1,thread_m=4,thread_n=4"},
   };
 }
@@ -60,7 +61,8 @@ TemplateCase caseNamed(const std::string &name) {
   for (const auto &cases :
        {pointwiseCases(), sideBySideCases(), transposeCases(), rowCases(), columnCases(), decodeCases(),
         matmulCases("bf16"), fewRowCases("bf16"), rowProductCases("bf16"), normedRowCases("bf16"),
-        computedOperandCases(), std::vector<TemplateCase>{layers(2, 2, 64, 128, 2, true, "bf16")}})
+        computedOperandCases(),
+        std::vector<TemplateCase>{layers(2, 2, 64, 128, 2, true, "bf16"), layers(2, 0, 64, 128, 2, true, "bf16")}})
     for (const TemplateCase &candidate : cases)
       if (candidate.name == name)
         return candidate;

@@ -22,9 +22,9 @@
 //   }
 //   return %2 : tensor<2x64x2xbf16>
 // }
-// config: cluster=2,groups_k=2,k=64,m=32,n=64,stages=8
+// config: cluster_m=2,cluster_n=1,groups_k=2,k=64,m=32,n=64,stages=8
 // bound on sm_90a: 0.03 us; 0.03 us for 0.150 MB, 0.01 us for 0.009 GFLOP
-#include <kfuse/chain.cuh>
+#include <kfuse/chain_flags.cuh>
 
 using namespace kfuse;
 
@@ -33,7 +33,7 @@ struct Config {
   using Index = ::Index;
   static constexpr int M = 64, batches = 2;
   static constexpr int tileRows = 64, tileColumns = 32, tileK = 64, threads = 320; // The result's columns and rows.
-  static constexpr int groupsK = 2, stages = 8, cluster = 2, epilogueVector = 4, rowsOfPart = 1;
+  static constexpr int groupsK = 2, stages = 8, clusterRows = 2, clusterColumns = 1, epilogueVector = 4, rowsOfPart = 1;
   static constexpr int partsOffset = 98304, barriersOffset = 114688, linksOffset = 114816;
 };
 
@@ -94,7 +94,7 @@ namespace kind0 {
   struct Link {
     static constexpr bool isProduct = true;
     static constexpr int parts = 2, awaitedParts = 0;
-    static constexpr bool awaitsTiles = false, readsResults = false;
+    static constexpr bool awaitsTiles = false, readsResults = false, readsRows = false;
     using Body = kind0::Body;
     using Index = ::Index;
     using Weights = kind0::Weights;
@@ -164,7 +164,7 @@ namespace kind1 {
   struct Link {
     static constexpr bool isProduct = true;
     static constexpr int parts = 2, awaitedParts = 2;
-    static constexpr bool awaitsTiles = true, readsResults = false;
+    static constexpr bool awaitsTiles = true, readsResults = false, readsRows = false;
     using Body = kind1::Body;
     using Index = ::Index;
     using Weights = kind1::Weights;
@@ -233,7 +233,7 @@ namespace kind2 {
   struct Link {
     static constexpr bool isProduct = true;
     static constexpr int parts = 1, awaitedParts = 2;
-    static constexpr bool awaitsTiles = true, readsResults = false;
+    static constexpr bool awaitsTiles = true, readsResults = false, readsRows = false;
     using Body = kind2::Body;
     using Index = ::Index;
     using Weights = kind2::Weights;
@@ -259,11 +259,12 @@ struct Links {
 };
 
 extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_chain_of_3(const __grid_constant__ TensorMap map0, const __grid_constant__ TensorMap map1, const __grid_constant__ TensorMap map2, const __grid_constant__ TensorMap map3, const __grid_constant__ TensorMap map4, const __grid_constant__ TensorMap map5, const void *buffer2, const void *buffer4, const void *buffer6, void *buffer7, unsigned char *workspace) {
+  using Kernel = FlagChain<Config, Links>;
   unsigned *left = (unsigned *)workspace, *flags = (unsigned *)(workspace + 128);
-  auto *links = Chain<Config, Links>::links();
-  if (threadIdx.x == 0) links[0] = {&map0, &map1, flags + 0, nullptr, {buffer2, workspace + 256}};
+  auto *links = Kernel::links();
+  if (threadIdx.x == 0) links[0] = {&map0, &map1, flags + 0, flags + 49, {buffer2, workspace + 256}};
   if (threadIdx.x == 1) links[1] = {&map2, &map3, flags + 8, flags + 0, {buffer4, workspace + 33024}};
   if (threadIdx.x == 2) links[2] = {&map4, &map5, nullptr, flags + 8, {buffer6, buffer7}};
-  Chain<Config, Links> chain;
-  runChain(chain, flags, left);
+  Kernel kernel;
+  kernel.run(flags, left);
 }

@@ -156,7 +156,9 @@ TEST_CASE("cuda.chain: right for random chains, and twice the same") {
     MESSAGE("skipped: needs sm_90");
     return;
   }
-  std::vector<TemplateCase> cases{layers(4, 0, 256, 1024, 2, true, "bf16"), layers(3, 5, 256, 512, 64, false, "bf16")};
+  checkAll({layers(4, 0, 256, 1024, 2, true, "bf16"), layers(3, 5, 256, 512, 64, false, "bf16")},
+           codegen::cuda::chainTemplate(), 14);
+  std::vector<TemplateCase> cases;
   for (unsigned seed = 0; seed < 24; ++seed)
     cases.push_back(randomChain(seed));
   checks.add(cases, codegen::cuda::chainTemplate(), 4);
