@@ -10,7 +10,7 @@ namespace kfuse::codegen::cuda {
 static constexpr int64_t lineBytes = 128;
 
 bool ChainShape::fitsRegisters(const ir::Target &target) const {
-  return columns / 2 + 72 <= target.registersPerSm / static_cast<int64_t>(llvm::alignTo(threads(), 128)) / 8 * 8;
+  return columns / 2 + 80 <= target.registersPerSm / static_cast<int64_t>(llvm::alignTo(threads(), 128)) / 8 * 8;
 }
 
 int64_t ChainShape::stageBytes() const { return (rows + columns) * lineBytes; }
