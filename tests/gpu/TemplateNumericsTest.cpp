@@ -156,8 +156,8 @@ TEST_CASE("cuda.chain: right for random chains, and twice the same") {
     MESSAGE("skipped: needs sm_90");
     return;
   }
-  checkAll({layers(4, 0, 256, 1024, 2, true, "bf16"), layers(3, 5, 256, 512, 64, false, "bf16")},
-           codegen::cuda::chainTemplate(), 14);
+  checks.add({layers(4, 0, 256, 1024, 2, true, "bf16"), layers(3, 5, 256, 512, 64, false, "bf16")},
+             codegen::cuda::chainTemplate(), 14);
   std::vector<TemplateCase> cases;
   for (unsigned seed = 0; seed < 24; ++seed)
     cases.push_back(randomChain(seed));
