@@ -49,7 +49,7 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
     const Timing best = *std::min_element(field.begin(), field.end(), areInOrder)->trial.measurement.timing;
     auto slow = std::stable_partition(field.begin(), field.end(), [&](const Finalist &finalist) {
       const Timing &mine = *finalist.trial.measurement.timing;
-      return !isSlower(mine, best) || isTie(best, mine, noise);
+      return !isSlower(mine, best) || isTie(best, mine);
     });
     for (auto finalist = slow; finalist != field.end(); ++finalist)
       outcome.dropped.push_back(std::move(finalist->trial));

@@ -22,9 +22,7 @@ public:
   /// Called for a finalist that fails in a measurement although it passed its check.
   using Reject = std::function<void(Trial, const Failure &)>;
 
-  /// `noise`: the least of isTie().
-  Finals(TrialRunner &runner, int rounds, double noise, Clock::time_point end)
-      : runner(runner), rounds(rounds), noise(noise), end(end) {}
+  Finals(TrialRunner &runner, int rounds, Clock::time_point end) : runner(runner), rounds(rounds), end(end) {}
 
   /// Both fastest first, with timings from here; as given where time does not suffice.
   struct Outcome {
@@ -43,7 +41,6 @@ private:
 
   TrialRunner &runner;
   int rounds;
-  double noise;
   Clock::time_point end;
   bool isWarm = false; ///< The device, from the visit before.
 };

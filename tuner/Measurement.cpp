@@ -48,8 +48,8 @@ bool isSlower(const Timing &other, const Timing &best) {
   return other.medianUs * (1 - uncertainty(other)) > best.medianUs * (1 + uncertainty(best));
 }
 
-bool isTie(const Timing &best, const Timing &other, double least) {
-  double noise = std::clamp(best.spread + other.spread, least, 0.03);
+bool isTie(const Timing &best, const Timing &other) {
+  double noise = std::clamp(best.spread + other.spread, 0.01, 0.03);
   return other.medianUs <= best.medianUs * (1 + noise);
 }
 

@@ -49,13 +49,9 @@ double uncertainty(const Timing &timing);
 /// Whether `other` is slower than `best` beyond both intervals.
 bool isSlower(const Timing &other, const Timing &best);
 
-/// Least noise between two medians: 1 %, and of kernels that keep a card at its power limit 2 %. Of 47 kernels tuned
-/// twice on an H200, three at that limit changed places by 1 to 1.4 %, no other.
-constexpr double leastNoise = 0.01, leastNoiseAtPowerLimit = 0.02;
-
-/// Candidates whose medians differ by less than noise are a tie: their spreads added, but at least `least` and at most
-/// 3 %.
-bool isTie(const Timing &best, const Timing &other, double least = leastNoise);
+/// Candidates whose medians differ by less than noise are a tie: their spreads added, but at least 1 % and at most
+/// 3 %, which is what a card at its power limit moves by between two visits.
+bool isTie(const Timing &best, const Timing &other);
 
 /// One candidate of one region on one device. Neither timing nor failure: started, not yet back.
 struct Measurement {

@@ -20,7 +20,6 @@ constexpr double goodEnough = 0.97;     ///< Share of the roofline at which look
 constexpr int firstSamples = 3;         ///< Of every candidate.
 constexpr double finalistMargin = 1.10; ///< Finalists are within this factor of the fastest.
 constexpr double alikeMargin = 1.02;    ///< What firstSamples cannot tell apart.
-constexpr double powerLimitedUs = 20;   ///< Kernels bound by arithmetic for so long heat the card.
 constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
 constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
@@ -94,10 +93,6 @@ private:
   bool isOutOfTime() const { return secondsLeft() < finalShare * budget.seconds + lastTrialSeconds; }
   /// On the CPU, what was not compiled in time is not compiled while others are measured.
   bool isLeftOut(const Trial &trial) const { return shop.target.isCpu() && !compiled.isReady(trial.candidate.key); }
-  double noise() const {
-    const bool isAtPowerLimit = bound.regime == Regime::Compute && bound.boundUs > powerLimitedUs;
-    return isAtPowerLimit ? leastNoiseAtPowerLimit : leastNoise;
-  }
   bool isAtRoof() const { return peaks.measured && bound.boundUs >= goodEnough * bestUs(); }
   /// Whether something with this bound may still be the fastest. Nominal peaks prove nothing.
   bool canWin(double boundUs) const { return accepted.empty() || !peaks.measured || boundUs < bestUs(); }
@@ -152,7 +147,7 @@ Result<TunedKernel> Search::run() {
   if (foundNothing)
     return nothingWorks();
   auto tied = std::find_if(accepted.begin(), accepted.end(), [&](const Trial &trial) {
-    return !isTie(*accepted.front().measurement.timing, *trial.measurement.timing, noise());
+    return !isTie(*accepted.front().measurement.timing, *trial.measurement.timing);
   });
   return keep(std::move(*std::min_element(accepted.begin(), tied, winsTie)));
 }
@@ -367,7 +362,7 @@ Result<bool> Search::makeReady(Trial &trial) {
 }
 
 Result<void> Search::compareFinalists() {
-  Result<Finals::Outcome> outcome = Finals(runner, budget.rounds, noise(), Clock::now() + toClock(secondsLeft()))
+  Result<Finals::Outcome> outcome = Finals(runner, budget.rounds, Clock::now() + toClock(secondsLeft()))
                                         .play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
                                           reject(std::move(trial), failure);
                                         });

@@ -365,6 +365,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
     maps.push_back(result->recipe(static_cast<uint32_t>(storedColumns(config))));
   passTensorMaps(plan, std::move(maps));
   Launch &launch = plan.launches.front();
+  launch.needsNoL1 = true; // TMA brings the operands.
   launch.grid = {static_cast<uint32_t>(gridBlocks), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
   if (grid.streamed > 0)

@@ -247,6 +247,7 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
   llvm::append_range(maps, recipesOf(columns, columnsType, shape.tileColumns, shape.clusterRows));
   passTensorMaps(plan, std::move(maps));
   Launch &launch = plan.launches.front();
+  launch.needsNoL1 = true; // TMA brings the operands.
   launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterBlocks(config)), 1, 1};
   return plan;

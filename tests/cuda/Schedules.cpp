@@ -66,8 +66,11 @@ std::vector<Schedule> sm90Schedules() {
       {"split: two products", split, deepProduct("gated_tb_f16"), {{"blocks_k", 2}}},
       {"split: 8-bit floats", split, deepProduct("bias_relu_tb_f8E4M3FN"), {{"groups_k", 2}}},
       {"split: tf32", split, deepProduct("bias_relu_tb_tf32"), {{"blocks_k", 2}}},
-      {"chain: blocks alone", chainTemplate(), layers(2, 0, 64, 128, 2, true, "bf16"), {{"cluster", 1}}},
-      {"chain: clusters and batches", chainTemplate(), layers(2, 3, 64, 256, 64, false, "bf16"), {{"cluster", 2}}},
+      {"chain: flags across the grid", chainTemplate(), layers(2, 0, 64, 128, 2, true, "bf16"), {{"cluster_n", 1}}},
+      {"chain: within clusters, in batches",
+       chainTemplate(),
+       layers(2, 3, 64, 256, 64, false, "bf16"),
+       {{"cluster_n", 4}}},
       {"rows: clusters", rowsTemplate(), named(longRowCases(), "add_layer_norm_5x8192_f16"), {{"cluster", 8}}},
   };
 }
