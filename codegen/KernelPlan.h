@@ -49,7 +49,7 @@ struct Launch {
   /// Its blocks, all along x, wait for each other: all must be on the device at once. Where fewer fit than `grid` says,
   /// so many are launched and share the work.
   bool cooperative = false;
-  bool needsNoL1 = false; ///< Reads memory once: its SMs' on-chip memory may all be shared memory.
+  bool needsNoL1 = false; ///< L1 would hold nothing that is read again: SMs may have all of it as shared memory.
   std::uint64_t items = 0;
   std::uint64_t grain = 1;
   std::vector<KernelArg> args;

@@ -116,7 +116,7 @@ private:
   const double begun = unixSeconds();
   Clock::time_point start = Clock::now(); ///< Later by what was spent waiting for other processes.
   double lastTrialSeconds = 0;
-  std::vector<Trial> accepted; ///< Right and timed, fastest first.
+  std::vector<Trial> accepted; ///< Right and timed, fastest first; finalists in the order of their visits.
   std::vector<Trial> spilled;  ///< For when nothing else works.
   StopReason stop = StopReason::None;
   bool maySpill = false;
@@ -197,8 +197,9 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
       stop = StopReason::Roof;
     else if (isLate)
       stop = StopReason::Budget;
-    const bool mayStillWin = stop == StopReason::None || (stop == StopReason::Roof && !isLate && mayWinTie(trial));
-    if (!canWin(trial.candidate.boundUs) || !mayStillWin) {
+    const bool mayStillWin = canWin(trial.candidate.boundUs) &&
+                             (stop == StopReason::None || (stop == StopReason::Roof && !isLate && mayWinTie(trial)));
+    if (!mayStillWin) {
       compiled.drop(trial.candidate.key);
       ++(stop == StopReason::Budget ? cut : ruledOut);
       --progress.planned;

@@ -1,4 +1,4 @@
-// cuda.chain: products and norms in a row, of the same rows, in one launch of blocks that wait for each other.
+// cuda.chain: products and norms in a row, of the same rows, in one launch.
 #include "codegen/cuda/ChainKernel.h"
 #include "codegen/cuda/Templates.h"
 

@@ -335,7 +335,7 @@ private:
         maps = "&map" + std::to_string(weights) + ", &map" + std::to_string(tokens);
       }
       auto flags = [&](size_t of) {
-        const bool isNone = shape.holdsRows() || of + 1 >= chain.links.size(); // Before the first, behind the last.
+        const bool isNone = shape.holdsRows() || of + 1 >= chain.links.size(); // Nobody awaits the last.
         return isNone ? "nullptr" : "flags + " + std::to_string(flagsOf[of]);
       };
       SmallVector<std::string> values;
@@ -343,7 +343,8 @@ private:
         values.push_back(name.starts_with("in") ? textOf(link.from.inputs[numberOf(name)])
                                                 : textOf(places[number][numberOf(name)]));
       body.line("if (threadIdx.x == " + Twine(number) + ") links[" + Twine(number) + "] = {" + maps + ", " +
-                flags(number) + ", " + flags(number - 1) + ", {" + llvm::join(values, ", ") + "}};");
+                flags(number) + ", " + (number == 0 ? "nullptr" : flags(number - 1)) + ", {" +
+                llvm::join(values, ", ") + "}};");
     }
     std::string parameters;
     for (size_t map = 0; map < plan_.tensorMaps.size(); ++map)

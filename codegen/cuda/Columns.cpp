@@ -307,8 +307,8 @@ std::vector<TileConfig> ColumnsTemplate::candidates(const Region &region, const 
     bool isTooMany = config["splits"] > 1 && ceilDiv(columns, width) * config["splits"] > 16 * target.multiprocessors;
     // The groups' totals lie in static shared memory, of which a kernel has 48 KB.
     bool isTooLarge = threads * totalsBytes(graph, passes, config["vector"]) + 64 > 48 << 10;
-    // Where rows lie in several dimensions, the addresses of so many loads ahead would spill.
-    bool isTooDeep = graph.extents().size() > 2 && config["unroll"] * config["vector"] > 16;
+    // Where rows may lie in several dimensions, the addresses of so many loads ahead of f32 would spill.
+    bool isTooDeep = graph.extents().size() > 2 && widest == 4 && config["unroll"] * config["vector"] > 16;
     if (threads < 128 || threads > 1024 || isIdle || isTooMany || isTooLarge || isTooDeep)
       return;
     ranked.emplace_back(estimate(region, graph, passes, access, config, target), config);

@@ -83,7 +83,7 @@ public:
   KernelPlan plan() {
     KernelPlan plan = planOf(region, graph, target);
     Launch launch = launchOf(plan, entryName(region), target);
-    launch.needsNoL1 = true;
+    launch.needsNoL1 = storageOf(config) != RowStorage::Reload;
     launch.grid[0] = static_cast<uint32_t>(
         rowsAtOnce(rowCount, RowResources(graph, passes, config, target), config, target) * config["cluster"]);
     launch.cluster[0] = static_cast<uint32_t>(config["cluster"]);

@@ -61,8 +61,8 @@ private:
     double apart = 0;
     for (Vertex group : groups)
       apart += costOf(group).us;
-    // Of 20 layers of 256 x 1024 x 1024 an H200 takes 75 us as a chain and 78 apart where 68 and 97 are estimated, and each
-    // config of a chain compiles for 5 s: it must win by more than that.
+    // Of 20 layers of 256 x 1024 x 1024 an H200 takes 75 us as a chain and 78 apart where 68 and 97 are estimated, and
+    // each config of a chain compiles for 5 s: it must win by more than that.
     return together.decision && together.us < 0.65 * apart;
   }
 

@@ -4,7 +4,7 @@
 //   parent  {"call": "fill", "at": 139..., "value": 255, "bytes": 4096}
 //   worker  {"value": null} or {"error": {"code": 4, "message": "..."}}
 //
-// A compiler hears {"headers": [...]} before it says its protocol, then {"plan": ...} again and again; it answers
+// A compiler hears {"headers": [...]} before it says its protocol and its "version", then {"plan": ...} again and again; it answers
 // {"kernel": ..., "ms": ..., "log": ..., "assembly": ...} or {"error": ...}.
 //
 // Addresses are the worker's own. "free" and "unload" have no answer. Buffers travel through SharedMemory,
@@ -29,7 +29,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureOptions, repetitions, warmupMs, maxSec
 namespace kfuse::runtime::worker {
 
 /// Of a worker that understands its parent.
-constexpr int protocolVersion = 2;
+constexpr int protocolVersion = 3;
 
 inline std::uint64_t toNumber(const void *address) { return reinterpret_cast<std::uintptr_t>(address); }
 inline void *toAddress(std::uint64_t number) { return std::bit_cast<void *>(number); }

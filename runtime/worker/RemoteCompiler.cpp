@@ -3,6 +3,7 @@
 #include "runtime/worker/Process.h"
 #include "runtime/worker/Protocol.h"
 
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -19,37 +20,60 @@ public:
   std::string version() const override { return here->version(); }
 
   Result<CompiledKernel> compile(const codegen::KernelPlan &plan) override {
-    std::optional<Process> process = take();
-    if (!process)
+    // One that waited may have been ended by anybody, the kernel for want of memory say: that is not the plan's doing.
+    if (std::optional<Process> waited = takeIdle())
+      if (std::optional<Result<CompiledKernel>> kernel = ask(*waited, plan))
+        return std::move(*kernel);
+    std::optional<Process> fresh = start();
+    if (!fresh)
       return here->compile(plan);
-    Json reply;
-    (void)process->channel.send({{"plan", plan}}); // One that fails shows as a worker that ended, too.
-    if (process->channel.receive(reply) != Channel::Outcome::Done)
-      return Error{ErrorCode::Compile, "kernel '" + plan.name + "' does not compile for " + plan.target +
-                                           ": the compiler ended with " + process->howItEnded()};
-    giveBack(std::move(*process));
-    if (reply.contains("error"))
-      return reply["error"].get<Error>();
-    auto kernel = reply["kernel"].get<CompiledKernel>();
-    kernel.compileMs = reply["ms"], kernel.log = reply["log"], kernel.assembly = reply["assembly"];
-    return kernel;
+    if (std::optional<Result<CompiledKernel>> kernel = ask(*fresh, plan))
+      return std::move(*kernel);
+    return Error{ErrorCode::Compile, "kernel '" + plan.name + "' does not compile for " + plan.target +
+                                         ": the compiler ended with " + fresh->howItEnded()};
   }
 
 private:
-  /// An idle worker, or a new one; nothing where none starts.
-  std::optional<Process> take() {
-    {
-      std::scoped_lock lock(mutex);
-      if (!idle.empty()) {
-        Process process = std::move(idle.back());
-        idle.pop_back();
-        return process;
-      }
+  /// The worker's answer, and the worker among the idle again; nothing where it ended or makes no sense.
+  std::optional<Result<CompiledKernel>> ask(Process &process, const codegen::KernelPlan &plan) {
+    Json reply;
+    (void)process.channel.send({{"plan", plan}}); // One that fails shows as a worker that ended, too.
+    if (process.channel.receive(reply) != Channel::Outcome::Done)
+      return std::nullopt;
+    try {
+      Result<CompiledKernel> kernel = readAnswer(reply);
+      giveBack(std::move(process));
+      return kernel;
+    } catch (const Json::exception &) {
+      process.kill();
+      return std::nullopt;
     }
+  }
+  static Result<CompiledKernel> readAnswer(const Json &reply) {
+    if (reply.contains("error"))
+      return reply["error"].get<Error>();
+    auto kernel = reply.at("kernel").get<CompiledKernel>();
+    kernel.compileMs = reply.at("ms"), kernel.log = reply.at("log"), kernel.assembly = reply.at("assembly");
+    return kernel;
+  }
+
+  std::optional<Process> takeIdle() {
+    std::scoped_lock lock(mutex);
+    if (idle.empty())
+      return std::nullopt;
+    Process process = std::move(idle.back());
+    idle.pop_back();
+    return process;
+  }
+  /// Nothing where none starts, or one with another NVRTC than `here`: binaries are known by its version.
+  std::optional<Process> start() {
+    constexpr std::chrono::seconds patience(60); // As long as a worker that opens a device has.
     Result<Process> process = Process::start({"nvrtc", "0"});
+    const auto deadline = Channel::Clock::now() + patience;
     Json hello;
-    if (!process || process->channel.send({{"headers", headers}}) != Channel::Outcome::Done ||
-        process->channel.receive(hello) != Channel::Outcome::Done || hello.value("protocol", 0) != protocolVersion)
+    if (!process || process->channel.send({{"headers", headers}}, deadline) != Channel::Outcome::Done ||
+        process->channel.receive(hello, deadline) != Channel::Outcome::Done ||
+        hello.value("protocol", 0) != protocolVersion || hello.value("version", "") != here->version())
       return std::nullopt;
     return std::move(*process);
   }

@@ -138,7 +138,8 @@ int serveCompiler(
   if (channel.receive(request) != Channel::Outcome::Done)
     _exit(0);
   auto compiler = make(request["headers"].get<std::vector<codegen::DeviceHeader>>());
-  channel.send(compiler ? Json{{"protocol", protocolVersion}} : Json{{"error", compiler.error()}});
+  channel.send(compiler ? Json{{"protocol", protocolVersion}, {"version", (*compiler)->version()}}
+                        : Json{{"error", compiler.error()}});
   while (compiler && channel.receive(request) == Channel::Outcome::Done)
     if (channel.send(answerWith((*compiler)->compile(request["plan"].get<codegen::KernelPlan>()))) !=
         Channel::Outcome::Done)

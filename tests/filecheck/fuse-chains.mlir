@@ -5,18 +5,26 @@
 // CHECK: kfuse.fused %arg0
 // CHECK-NEXT: ^bb0
 // CHECK-NEXT: kfuse.fused
-// CHECK-COUNT-8: kfuse.matmul
+// CHECK-COUNT-16: kfuse.matmul
 // CHECK: return
-func.func @many(%x: tensor<256x1024xbf16>, %u: tensor<1024x1024xbf16>, %v: tensor<1024x1024xbf16>) -> tensor<256x1024xbf16> {
-  %0 = kfuse.matmul %x, %u {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
-  %1 = kfuse.matmul %0, %v {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
-  %2 = kfuse.matmul %1, %u {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
-  %3 = kfuse.matmul %2, %v {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
-  %4 = kfuse.matmul %3, %u {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
-  %5 = kfuse.matmul %4, %v {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
-  %6 = kfuse.matmul %5, %u {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
-  %7 = kfuse.matmul %6, %v {transpose_b} : (tensor<256x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<256x1024xbf16>
-  return %7 : tensor<256x1024xbf16>
+func.func @many(%x: tensor<256x512xbf16>, %u: tensor<512x512xbf16>, %v: tensor<512x512xbf16>) -> tensor<256x512xbf16> {
+  %0 = kfuse.matmul %x, %u {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %1 = kfuse.matmul %0, %v {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %2 = kfuse.matmul %1, %u {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %3 = kfuse.matmul %2, %v {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %4 = kfuse.matmul %3, %u {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %5 = kfuse.matmul %4, %v {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %6 = kfuse.matmul %5, %u {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %7 = kfuse.matmul %6, %v {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %8 = kfuse.matmul %7, %u {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %9 = kfuse.matmul %8, %v {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %10 = kfuse.matmul %9, %u {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %11 = kfuse.matmul %10, %v {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %12 = kfuse.matmul %11, %u {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %13 = kfuse.matmul %12, %v {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %14 = kfuse.matmul %13, %u {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  %15 = kfuse.matmul %14, %v {transpose_b} : (tensor<256x512xbf16>, tensor<512x512xbf16>) -> tensor<256x512xbf16>
+  return %15 : tensor<256x512xbf16>
 }
 
 // Two layers save one launch: less than estimates err by.

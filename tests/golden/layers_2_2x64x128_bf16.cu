@@ -262,7 +262,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_chain_of_3(c
   using Kernel = FlagChain<Config, Links>;
   unsigned *left = (unsigned *)workspace, *flags = (unsigned *)(workspace + 128);
   auto *links = Kernel::links();
-  if (threadIdx.x == 0) links[0] = {&map0, &map1, flags + 0, flags + 49, {buffer2, workspace + 256}};
+  if (threadIdx.x == 0) links[0] = {&map0, &map1, flags + 0, nullptr, {buffer2, workspace + 256}};
   if (threadIdx.x == 1) links[1] = {&map2, &map3, flags + 8, flags + 0, {buffer4, workspace + 33024}};
   if (threadIdx.x == 2) links[2] = {&map4, &map5, nullptr, flags + 8, {buffer6, buffer7}};
   Kernel kernel;
