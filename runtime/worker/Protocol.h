@@ -4,7 +4,8 @@
 //   parent  {"call": "fill", "at": 139..., "value": 255, "bytes": 4096}
 //   worker  {"value": null} or {"error": {"code": 4, "message": "..."}}
 //
-// A compiler hears {"headers": [...]} before it says its protocol and its "version", then {"plan": ...} again and again; it answers
+// A compiler hears {"headers": [...]} before it says its protocol and its "version", then {"plan": ...} again and
+// again; it answers
 // {"kernel": ..., "ms": ..., "log": ..., "assembly": ...} or {"error": ...}.
 //
 // Addresses are the worker's own. "free" and "unload" have no answer. Buffers travel through SharedMemory,

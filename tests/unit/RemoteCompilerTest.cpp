@@ -35,8 +35,11 @@ std::unique_ptr<KernelCompiler> local() {
 
 /// Refuses to compile: who asks it has no worker.
 struct NoCompiler final : KernelCompiler {
-  std::string version() const override { return "none 1"; }
+  explicit NoCompiler(std::string version) : itsVersion(std::move(version)) {}
+  std::string version() const override { return itsVersion; }
   Result<CompiledKernel> compile(const codegen::KernelPlan &) override { return Error{ErrorCode::Internal, "here"}; }
+
+  std::string itsVersion;
 };
 
 } // namespace
@@ -47,8 +50,8 @@ TEST_CASE("RemoteCompiler: several at once give what one here gives") {
     return;
   Result<CompiledKernel> expected = here->compile(planOf("factor"));
   REQUIRE(expected);
-  std::unique_ptr<KernelCompiler> remote = makeRemoteCompiler(std::make_unique<NoCompiler>(), headers);
-  CHECK(remote->version() == "none 1");
+  std::unique_ptr<KernelCompiler> remote = makeRemoteCompiler(std::make_unique<NoCompiler>(here->version()), headers);
+  CHECK(remote->version() == here->version());
   std::array<Result<CompiledKernel>, 3> kernels{Error{}, Error{}, Error{}};
   std::vector<std::thread> threads;
   for (auto &kernel : kernels)
@@ -72,7 +75,7 @@ TEST_CASE("RemoteCompiler: what does not compile is told as it is here, and the 
   std::unique_ptr<KernelCompiler> here = local();
   if (!here)
     return;
-  std::unique_ptr<KernelCompiler> remote = makeRemoteCompiler(std::make_unique<NoCompiler>(), headers);
+  std::unique_ptr<KernelCompiler> remote = makeRemoteCompiler(std::make_unique<NoCompiler>(here->version()), headers);
   Result<CompiledKernel> wrong = remote->compile(planOf("nothing"));
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().code == ErrorCode::Compile);
@@ -85,8 +88,15 @@ TEST_CASE("RemoteCompiler: where no worker starts the compiler here does it") {
   const std::string before = worker ? worker : "";
   setenv("KFUSE_WORKER", "/nowhere/kfuse-worker", 1);
   Result<CompiledKernel> kernel =
-      makeRemoteCompiler(std::make_unique<NoCompiler>(), headers)->compile(planOf("factor"));
+      makeRemoteCompiler(std::make_unique<NoCompiler>("none 1"), headers)->compile(planOf("factor"));
   worker ? setenv("KFUSE_WORKER", before.c_str(), 1) : unsetenv("KFUSE_WORKER");
+  REQUIRE_FALSE(kernel);
+  CHECK(kernel.error().message == "here");
+}
+
+TEST_CASE("RemoteCompiler: a worker with another NVRTC than the one that the version tells does not compile") {
+  Result<CompiledKernel> kernel =
+      makeRemoteCompiler(std::make_unique<NoCompiler>("none 1"), headers)->compile(planOf("factor"));
   REQUIRE_FALSE(kernel);
   CHECK(kernel.error().message == "here");
 }
