@@ -1,4 +1,5 @@
 #include "codegen/cuda/ChainKernel.h"
+#include "codegen/cuda/LastBlock.h"
 #include "codegen/cuda/RowPrinter.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,7 +15,6 @@ namespace {
 
 constexpr int64_t epilogueVector = 4;
 constexpr int64_t flagsOffset = 128; ///< Behind the counter of blocks that have left.
-constexpr int64_t zeroedGranule = 256;
 
 class ChainKernel {
 public:

@@ -1,5 +1,6 @@
 // cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters may share the tiles
 // that do not fill a wave (stream-K). Where a cluster spans N, it reduces rows of the result before it stores them.
+#include "codegen/cuda/LastBlock.h"
 #include "codegen/cuda/RowEpilogue.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/Tma.h"
@@ -21,9 +22,8 @@ constexpr int64_t consumerWarps = 8;
 constexpr int64_t mostStages = 8;
 constexpr size_t walksOfTile = 2; ///< Orders of its tiles that a shape of tile is offered with.
 constexpr size_t mostCandidates = 160;
-constexpr int64_t leastLines = 4;    ///< Of K in a piece of shared tiles, and ...
-constexpr int64_t mostPieces = 8;    ///< ... pieces of a tile: whoever finishes it adds them up.
-constexpr int64_t zeroGranule = 256; ///< Zeroed workspace comes in multiples of it.
+constexpr int64_t leastLines = 4; ///< Of K in a piece of shared tiles, and ...
+constexpr int64_t mostPieces = 8; ///< ... pieces of a tile: whoever finishes it adds them up.
 
 /// Columns of all products in a tile.
 int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) { return config["n"] * problem.count(); }
@@ -308,7 +308,7 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
 void passPartialSums(KernelPlan &plan, int64_t tileSums) {
   Launch &launch = plan.launches.front();
   const int64_t blocks = launch.grid[0];
-  plan.zeroedBytes = static_cast<uint64_t>(ceilDiv(blocks * consumerWarps * 4, zeroGranule) * zeroGranule);
+  plan.zeroedBytes = llvm::alignTo(blocks * consumerWarps * 4, zeroedGranule);
   plan.workspaceBytes = plan.zeroedBytes + static_cast<uint64_t>(blocks * tileSums) * sizeof(float);
   launch.args.push_back({KernelArg::Kind::Workspace, 0});
   launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});

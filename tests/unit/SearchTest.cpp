@@ -13,6 +13,19 @@ using namespace kfuse::tuner::test;
 
 namespace {
 
+/// Measured peaks by which the task is bound by its copy, to 10 us.
+Peaks boundOfTenUs() {
+  return {.readBytesPerUs = 1e9,
+          .writeBytesPerUs = 1e9,
+          .copyBytesPerUs = 8 * elements / 10.0,
+          .f32Burst = 1e9,
+          .f32Sustained = 1e9,
+          .halfBurst = 1e9,
+          .halfSustained = 1e9,
+          .launchUs = 1,
+          .measured = true};
+}
+
 /// A fresh store, a device and a compiler over one script.
 struct Fixture {
   explicit Fixture(Script script) : script(std::move(script)) { reopen(); }
@@ -173,15 +186,7 @@ TEST_CASE("search: clocks that change between turns of the finals do not blur th
 
 TEST_CASE("search: at the roof it ends, and says so in this run and the next") {
   Fixture f({{0, {.us = 50}}, {1, {.us = 10.2}}, {2, {.us = 10}}, {3, {.us = 10}}});
-  f.peaks = {.readBytesPerUs = 1e9,
-             .writeBytesPerUs = 1e9,
-             .copyBytesPerUs = 8 * elements / 10.0,
-             .f32Burst = 1e9,
-             .f32Sustained = 1e9,
-             .halfBurst = 1e9,
-             .halfSustained = 1e9,
-             .launchUs = 1,
-             .measured = true};
+  f.peaks = boundOfTenUs();
   Result<TunedKernel> kernel = f.tuneOne();
   REQUIRE(kernel);
   CHECK(kernel->report.config == "id=1");
@@ -200,15 +205,7 @@ TEST_CASE("search: at the roof only those are looked at that would win a tie") {
   // Whether the first was found at 97 % of the bound or just below, the second is chosen.
   for (double us : {10.2, 10.4}) {
     Fixture f({{0, {.us = us, .registers = 64}}, {1, {.us = us, .registers = 32}}, {2, {.us = us, .registers = 96}}});
-    f.peaks = {.readBytesPerUs = 1e9,
-               .writeBytesPerUs = 1e9,
-               .copyBytesPerUs = 8 * elements / 10.0,
-               .f32Burst = 1e9,
-               .f32Sustained = 1e9,
-               .halfBurst = 1e9,
-               .halfSustained = 1e9,
-               .launchUs = 1,
-               .measured = true};
+    f.peaks = boundOfTenUs();
     Result<TunedKernel> kernel = f.tuneOne();
     REQUIRE(kernel);
     CHECK(kernel->report.config == "id=1");
@@ -268,15 +265,7 @@ TEST_CASE("search: what ends it otherwise") {
 
 TEST_CASE("search: a time that beats a ceiling raises it, and the store says so") {
   Fixture f({{0, {.us = 9.5}}, {1, {.us = 30}}});
-  f.peaks = {.readBytesPerUs = 1e9,
-             .writeBytesPerUs = 1e9,
-             .copyBytesPerUs = 8 * elements / 10.0,
-             .f32Burst = 1e9,
-             .f32Sustained = 1e9,
-             .halfBurst = 1e9,
-             .halfSustained = 1e9,
-             .launchUs = 1,
-             .measured = true};
+  f.peaks = boundOfTenUs();
   Result<TunedKernel> kernel = f.tuneOne();
   REQUIRE(kernel);
   CHECK(kernel->report.bound.boundUs == doctest::Approx(9.5));
