@@ -10,7 +10,8 @@ namespace kfuse::codegen::cuda {
 static constexpr int64_t lineBytes = 128;
 
 bool ChainShape::fitsRegisters(const ir::Target &target) const {
-  return columns / 2 + 80 <= target.registersPerSm / static_cast<int64_t>(llvm::alignTo(threads(), 128)) / 8 * 8;
+  const uint64_t ofThread = llvm::alignTo(columns / 2 + 80, 8);
+  return ofThread * llvm::alignTo(threads(), 128) <= static_cast<uint64_t>(target.registersPerSm);
 }
 
 int64_t ChainShape::stageBytes() const { return (rows + columns) * lineBytes; }
@@ -59,7 +60,7 @@ int64_t ChainShape::mostTurns(const ChainProblem &chain, const ir::Target &targe
 /// 20 layers of 256 x 1024 x 1024 and of five such, on an H200.
 double ChainShape::estimateUs(const Region &region, const ChainProblem &chain, const ir::Target &target) const {
   const auto height = static_cast<double>(rows), width = static_cast<double>(columns);
-  const auto ofThread = static_cast<double>(rows * columns / (warps() * 32));
+  const double ofThread = height * width / static_cast<double>(warps() * 32);
   // A result to the blocks of its cluster, or to those who wait for its flag; and rows with theirs, a guess.
   const double exchangeUs = holdsRows() ? 1.15 + 0.025 * ofThread : 2.2 + 0.065 * ofThread, rowsUs = 4;
   const int64_t cluster = clusterRows * clusterColumns;
