@@ -221,8 +221,8 @@ Result<EmulatedKernel> EmulatedKernel::compile(const codegen::KernelPlan &plan) 
     return file.error();
   EmulatedKernel kernel;
   kernel.plan = plan;
-  kernel.library.reset(dlopen(file->c_str(), RTLD_NOW | RTLD_LOCAL), dlclose);
-  if (!kernel.library)
+  kernel.code.reset(dlopen(file->c_str(), RTLD_NOW | RTLD_LOCAL), dlclose);
+  if (!kernel.code)
     return Error{ErrorCode::Compile, dlerror()};
   return kernel;
 }
@@ -252,7 +252,7 @@ Result<std::vector<HostTensor>> EmulatedKernel::run(std::span<const HostTensor> 
     std::vector<void *> arguments;
     for (const KernelArg &arg : launch.args)
       arguments.push_back(arg.kind == KernelArg::Kind::Buffer ? buffers[arg.index].get() : workspace.get() + arg.index);
-    if (std::string failure = runLaunch(launch, library.get(), arguments, copies == Copies::Late); !failure.empty())
+    if (std::string failure = runLaunch(launch, code.get(), arguments, copies == Copies::Late); !failure.empty())
       return Error{ErrorCode::WrongResult, failure};
   }
   for (std::size_t i = 0; i < outputs.size(); ++i)

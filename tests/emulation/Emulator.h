@@ -31,7 +31,7 @@ public:
 
 private:
   codegen::KernelPlan plan;
-  std::shared_ptr<void> library;
+  std::shared_ptr<void> code; ///< As dlopen gave it.
 };
 
 } // namespace kfuse::test
