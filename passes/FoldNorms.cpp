@@ -2,7 +2,6 @@
 
 #include "passes/Fixed.h"
 #include "passes/products/Judge.h"
-#include "passes/products/NormWeight.h"
 #include "passes/products/RowStatistics.h"
 
 using namespace mlir;
@@ -13,10 +12,6 @@ namespace {
 
 /// An epilogue that reads what the product alone does not costs it 1.5 to 2.5 % (a residual), which no estimate knows.
 constexpr double worthPart = 0.025;
-
-/// The two terms of a layer_norm's product may cancel: they may not be stored in bf16 before they meet, and nothing
-/// promises that the product and what is applied behind it become one kernel. The one term of an rms_norm's may.
-bool mayBeApart(MatmulOp product) { return !isa<LayerNormOp>(normBehind(product->getOperand(0))); }
 
 struct FoldNormsPass : PassWrapper<FoldNormsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FoldNormsPass)
@@ -33,7 +28,7 @@ struct FoldNormsPass : PassWrapper<FoldNormsPass, OperationPass<func::FuncOp>> {
     Judge judge(model, applyNormBehind, worthPart);
     llvm::DenseSet<Value> fixed = fixedValues(function);
     for (ArrayRef<MatmulOp> products : normedProducts(function, fixed))
-      if (mayBeApart(products.front()) && judge.pays(products, fixed))
+      if (judge.pays(products, fixed))
         applyNormBehind(products, fixed);
     eraseDead(function.getBody().front());
   }

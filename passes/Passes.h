@@ -24,7 +24,7 @@ std::unique_ptr<mlir::Pass> createInlineAttentionPass(const ir::CostModel *model
 /// the estimate says that it pays (products/Parallel.h).
 std::unique_ptr<mlir::Pass> createMergeProductsPass(const ir::CostModel &model);
 
-/// --kfuse-fold-norms: a norm in front of products of fixed weights becomes two numbers a row and is applied behind
+/// --kfuse-fold-norms: an rms_norm in front of products of fixed weights becomes a number a row and is applied behind
 /// them where the estimate says that it pays (products/RowStatistics.h).
 std::unique_ptr<mlir::Pass> createFoldNormsPass(const ir::CostModel &model);
 

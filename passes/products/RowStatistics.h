@@ -8,17 +8,19 @@
 
 namespace kfuse::passes {
 
-/// Products of fixed weights that are all that reads a norm of theirs, in bf16: sums of rows that are not yet
-/// normalised may be too large for f16, and the difference below costs f32 digits that it has. By norm, in block order.
+/// Products of fixed weights that are all that reads an rms_norm of theirs, in bf16: sums of rows that are not yet
+/// normalised may be too large for f16. By norm, in block order. A layer_norm stays in front: behind a product it is a
+/// difference of two terms that may cancel, of which bf16 would hold too little where they are stored before they meet.
 llvm::SmallVector<llvm::SmallVector<ir::MatmulOp>> normedProducts(mlir::func::FuncOp function,
                                                                   const llvm::DenseSet<mlir::Value> &fixed);
 
-/// With r = 1 / sqrt(variance + epsilon) and m = mean of each row (0 for rms_norm), in f32,
+/// With r = 1 / sqrt(mean of squares + epsilon) of each row, in f32,
 ///
-///     norm(x; gamma, beta) W  ->  r (x G) - (r m) sum_k G + beta W,    G = gamma W
+///     rms_norm(x; gamma) W  ->  r (x G),    G = gamma W
 ///
-/// so that a kernel reads x for two numbers a row instead of writing all of it again; what is fixed, sum_k G and beta
-/// W, kfuse-split-prepare moves into @prepare. The products' results are what they were, rounded where they were.
+/// so that a kernel reads x for a number a row instead of writing all of it again; what is fixed, G,
+/// kfuse-split-prepare moves into @prepare. G is rounded once more, the norm's result no more, and the product's result
+/// once where the scale is not in its kernel.
 void applyNormBehind(llvm::ArrayRef<ir::MatmulOp> products, const llvm::DenseSet<mlir::Value> &fixed);
 
 } // namespace kfuse::passes

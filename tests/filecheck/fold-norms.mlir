@@ -1,6 +1,6 @@
 // RUN: kfuse-opt %s --target=sm_90a --kfuse-fold-norms --split-input-file | FileCheck %s
 
-// Many rows: two numbers a row are read instead of the whole, and the weights hold the norm's.
+// Many rows: a number a row is read instead of the whole, and the weights hold the norm's.
 // CHECK-LABEL: @main
 // CHECK: %[[WIDE:.*]] = kfuse.cast %arg0 : (tensor<4096x4096xbf16>) -> tensor<4096x4096xf32>
 // CHECK: %[[SQUARES:.*]] = kfuse.mul %[[WIDE]], %[[WIDE]]
