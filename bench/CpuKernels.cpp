@@ -7,6 +7,7 @@
 #include "codegen/Region.h"
 #include "ir/dialect/Kfuse.h"
 #include "runtime/Device.h"
+#include "tuner/GuardedBuffer.h"
 #include "tuner/model/RegionOracle.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -140,9 +141,12 @@ private:
     }
     tuner::RegionOracle oracle(body);
     tuner::HostBuffers inputs = oracle.makeInputs();
-    for (const std::vector<std::byte> &input : inputs)
-      succeed(device->upload(subject.owned.emplace_back(take(device->allocate(input.size())))->data(), input.data(),
-                             input.size()));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const ir::ScalarInput &input = subject.region.graph.inputs[i];
+      const std::size_t bytes = static_cast<std::size_t>(elementCount(input.shape)) * byteWidth(input.type);
+      void *memory = subject.owned.emplace_back(take(device->allocate(bytes)))->data();
+      succeed(tuner::uploadRepeated(*device, memory, bytes, inputs[i]));
+    }
     tuner::HostBuffers outputs;
     for (const ir::ScalarOutput &output : subject.region.graph.outputs) {
       outputs.emplace_back(static_cast<std::size_t>(elementCount(output.shape)) * byteWidth(output.type));

@@ -30,6 +30,8 @@ MaybeFailure findOverrun(const GuardedBuffer &buffer, const std::string &name) {
 Result<Bench> Bench::make(runtime::Device &device, const TuningTask &task, const codegen::KernelPlan &plan) {
   Bench bench(device, task);
   bench.inputs = task.makeInputs();
+  for (const codegen::BufferDesc &input : plan.inputs)
+    bench.inputBytes.push_back(input.bytes());
   for (const codegen::BufferDesc &output : plan.outputs)
     bench.outputBytes.push_back(output.bytes());
   if (Result<void> built = bench.rebuild(); !built)
@@ -43,13 +45,13 @@ Result<void> Bench::rebuild() {
   workspace.reset();
   digests.clear();
   pointers.clear();
-  for (const std::vector<std::byte> &input : inputs) {
-    Result<GuardedBuffer> buffer = GuardedBuffer::make(device, input.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Result<GuardedBuffer> buffer = GuardedBuffer::make(device, inputBytes[i]);
     if (!buffer)
       return buffer.error();
-    if (Result<void> copied = device.upload(buffer->data(), input.data(), input.size()); !copied)
-      return copied;
-    Result<std::uint64_t> digest = device.digest(buffer->data(), input.size());
+    if (Result<void> uploaded = uploadRepeated(device, buffer->data(), inputBytes[i], inputs[i]); !uploaded)
+      return uploaded;
+    Result<std::uint64_t> digest = device.digest(buffer->data(), inputBytes[i]);
     if (!digest)
       return digest.error();
     digests.push_back(*digest);
@@ -93,11 +95,10 @@ MaybeFailure Bench::check(runtime::LoadedKernel &kernel, const codegen::KernelPl
 /// Poisons the outputs; a state gets its contents back.
 Result<void> Bench::prepareOutputs() {
   for (std::size_t i = 0; i < outputBytes.size(); ++i) {
-    int state = stateOf(i);
-    Result<void> done = state >= 0
-                            ? device.upload(pointers[inputs.size() + i], inputs[static_cast<std::size_t>(state)].data(),
-                                            inputs[static_cast<std::size_t>(state)].size())
-                            : outputMemory[i]->poisonAll();
+    const int state = stateOf(i);
+    Result<void> done = state >= 0 ? uploadRepeated(device, pointers[inputs.size() + i], outputBytes[i],
+                                                    inputs[static_cast<std::size_t>(state)])
+                                   : outputMemory[i]->poisonAll();
     if (!done)
       return done;
   }

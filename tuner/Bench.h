@@ -53,8 +53,8 @@ private:
 
   runtime::Device &device;
   const TuningTask &task;
-  HostBuffers inputs; ///< As uploaded.
-  std::vector<std::size_t> outputBytes;
+  HostBuffers inputs; ///< As uploaded, or what repeats in them.
+  std::vector<std::size_t> inputBytes, outputBytes;
   HostBuffers expected; ///< Of the first candidate that passed.
   std::vector<GuardedBuffer> inputMemory;
   std::vector<std::optional<GuardedBuffer>> outputMemory; ///< Empty for a state's: it is that input's.

@@ -7,6 +7,18 @@
 
 namespace kfuse::tuner {
 
+Result<void> uploadRepeated(runtime::Device &device, void *to, std::size_t bytes, std::span<const std::byte> piece) {
+  std::size_t written = std::min(piece.size(), bytes);
+  if (Result<void> uploaded = device.upload(to, piece.data(), written); !uploaded || written == bytes)
+    return uploaded;
+  for (std::size_t count = 0; written < bytes; written += count) {
+    count = std::min(written, bytes - written); // Of whole pieces, so that the next one goes on where they end.
+    if (Result<void> copied = device.copy(nullptr, static_cast<std::byte *>(to) + written, to, count); !copied)
+      return copied;
+  }
+  return device.synchronize(nullptr);
+}
+
 Result<GuardedBuffer> GuardedBuffer::make(runtime::Device &device, std::size_t bytes) {
   GuardedBuffer buffer(device);
   if (Result<void> sized = buffer.resize(bytes); !sized)

@@ -5,9 +5,14 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace kfuse::tuner {
+
+/// Writes `piece` to `bytes` bytes of device memory, again and again; the last one may be cut off. It is uploaded once
+/// and what is there copied: a gigabyte over the bus took a quarter of a second.
+Result<void> uploadRepeated(runtime::Device &device, void *to, std::size_t bytes, std::span<const std::byte> piece);
 
 class GuardedBuffer {
 public:

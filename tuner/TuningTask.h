@@ -14,7 +14,8 @@
 
 namespace kfuse::tuner {
 
-/// Dense host copies of a kernel's inputs, or of its outputs, in the plan's order.
+/// Dense host copies of a kernel's inputs, or of its outputs, in the plan's order. Of an input that repeats itself it
+/// may be the first elements alone.
 using HostBuffers = std::vector<std::vector<std::byte>>;
 
 struct TuningTask {

@@ -23,15 +23,19 @@ Error noReference(mlir::Operation *op) {
           op->getName().getStringRef().str() + " has no reference: the evaluator knows the ops of the kfuse dialect"};
 }
 
-Result<void> checkArguments(mlir::TypeRange types, std::span<const HostTensor> tensors) {
+/// `mayRepeat`: fewer bytes than a tensor takes are the first of it, again and again.
+Result<void> checkArguments(mlir::TypeRange types, std::span<const HostTensor> tensors, bool mayRepeat = false) {
   if (types.size() != tensors.size())
     return Error{ErrorCode::Usage,
                  "got " + std::to_string(tensors.size()) + " tensors, expected " + std::to_string(types.size())};
   for (auto [i, type] : llvm::enumerate(types)) {
     auto expected = mlir::cast<mlir::RankedTensorType>(type);
     const HostTensor &tensor = tensors[i];
+    const std::size_t width = byteWidth(tensor.type), bytes = width * static_cast<std::size_t>(tensor.size());
+    const bool isPiece =
+        mayRepeat && !tensor.bytes.empty() && tensor.bytes.size() < bytes && tensor.bytes.size() % width == 0;
     if (tensor.type != ir::dtypeOf(expected) || llvm::ArrayRef(tensor.shape) != expected.getShape() ||
-        tensor.bytes.size() != byteWidth(tensor.type) * static_cast<std::size_t>(tensor.size()))
+        (tensor.bytes.size() != bytes && !isPiece))
       return Error{ErrorCode::Usage, "tensor " + std::to_string(i) + " is " + toString(tensor.shape) + " " +
                                          std::string(toString(tensor.type)) + " of " +
                                          std::to_string(tensor.bytes.size()) + " bytes, expected " +
@@ -212,7 +216,7 @@ Result<HostTensor> evaluateOp(mlir::Operation *op, std::span<const HostTensor> o
 
 Result<Values> evaluateAt(mlir::Block &block, std::span<const HostTensor> arguments, unsigned result,
                           std::span<const Int> offsets, Mode mode) {
-  if (Result<void> fits = checkArguments(block.getArgumentTypes(), arguments); !fits)
+  if (Result<void> fits = checkArguments(block.getArgumentTypes(), arguments, /*mayRepeat=*/true); !fits)
     return fits.error();
   Result<std::vector<LazyTensor *>> checked = LazyBlock(arguments, mode).build(block);
   if (!checked)

@@ -31,7 +31,8 @@ Result<std::vector<Values>> evaluate(mlir::Block &block, std::span<const HostTen
 Result<HostTensor> evaluateOp(mlir::Operation *op, std::span<const HostTensor> operands);
 
 /// Elements of one result of a block at row-major offsets, computing only what they need: a product
-/// costs a dot product each, a row reduction its row. Returned with the shape {offsets.size()}.
+/// costs a dot product each, a row reduction its row. Returned with the shape {offsets.size()}. Of an argument that
+/// repeats itself `bytes` may hold the first elements alone.
 Result<Values> evaluateAt(mlir::Block &block, std::span<const HostTensor> arguments, unsigned result,
                           std::span<const std::int64_t> offsets, Mode mode);
 

@@ -34,7 +34,16 @@ void WholeTensor::compute(Line line, Number *out) {
 }
 
 void StoredTensor::compute(Line line, Number *out) {
-  readNumbers(type, tensor.bytes.data(), line.first, line.stride, line.count, out);
+  const auto stored = static_cast<std::int64_t>(tensor.bytes.size() / byteWidth(type));
+  while (line.count > 0) { // Up to an end of what is stored, then on from its other end.
+    const std::int64_t first = line.first % stored;
+    const std::int64_t toEnd = line.stride < 0 ? first : stored - 1 - first;
+    const std::int64_t count = line.stride == 0 ? line.count : std::min(line.count, toEnd / std::abs(line.stride) + 1);
+    readNumbers(type, tensor.bytes.data(), first, line.stride, count, out);
+    out += count;
+    line.first += count * line.stride;
+    line.count -= count;
+  }
 }
 
 //===- Strided reads -------------------------------------------------------------------------===//

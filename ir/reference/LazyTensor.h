@@ -54,7 +54,7 @@ private:
   std::shared_ptr<const Values> values;
 };
 
-/// A tensor as the caller stores it, which must outlive this.
+/// A tensor as the caller stores it, which must outlive this. Fewer elements than the shape has are repeated.
 class StoredTensor : public LazyTensor {
 public:
   explicit StoredTensor(const HostTensor &tensor) : LazyTensor(tensor.type, tensor.shape), tensor(tensor) {}

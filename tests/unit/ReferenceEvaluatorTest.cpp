@@ -104,6 +104,33 @@ TEST_CASE("Sampled products in a row read each row once, however many follow") {
     CHECK(sampled->real(i) == doctest::Approx((*whole)[0].real(offsets[i])));
 }
 
+TEST_CASE("reference: an argument that repeats itself may be given as its first elements") {
+  ParsedModule parsed(R"(
+func.func @f(%x: tensor<30x41xf32>, %y: tensor<41x30xf32>) -> (tensor<30x30xf32>, tensor<41x30xf32>) {
+  %0 = kfuse.matmul %x, %y : (tensor<30x41xf32>, tensor<41x30xf32>) -> tensor<30x30xf32>
+  %1 = kfuse.transpose %x {permutation = array<i64: 1, 0>} : (tensor<30x41xf32>) -> tensor<41x30xf32>
+  return %0, %1 : tensor<30x30xf32>, tensor<41x30xf32>
+})");
+  constexpr std::size_t piece = 7 * sizeof(float);
+  HostTensor x = reference::uniform(DType::F32, {30, 41}, 1);
+  for (std::size_t i = piece; i < x.bytes.size(); ++i)
+    x.bytes[i] = x.bytes[i - piece];
+  HostTensor first = x;
+  first.bytes.resize(piece);
+  const HostTensor y = reference::uniform(DType::F32, {41, 30}, 2);
+  std::vector<std::int64_t> offsets(900);
+  std::iota(offsets.begin(), offsets.end(), 0);
+  for (unsigned result : {0, 1}) {
+    auto whole = reference::evaluateAt(parsed.body(), std::vector{x, y}, result, offsets, Mode::Exact);
+    auto repeated = reference::evaluateAt(parsed.body(), std::vector{first, y}, result, offsets, Mode::Exact);
+    REQUIRE((whole && repeated));
+    for (std::size_t i = 0; i < offsets.size(); ++i)
+      CHECK(repeated->real(i) == whole->real(i));
+  }
+  first.bytes.pop_back(); // Half an element.
+  CHECK_FALSE(reference::evaluateAt(parsed.body(), std::vector{first, y}, 0, offsets, Mode::Exact));
+}
+
 TEST_CASE("reference: every fusable op of the dialect has a row") {
   IrContext ir;
   int ops = 0;

@@ -24,3 +24,21 @@ func.func @f(%cache: tensor<4x8192x64xf32>, %new: tensor<4x1x64xf32>, %p: tensor
                 outputs[0].begin() + static_cast<std::ptrdiff_t>((head * 8192 + positions[head]) * row));
   CHECK(oracle.check(inputs, outputs));
 }
+
+TEST_CASE("the oracle of a region makes the first elements of a large input alone, and judges by all of it") {
+  ParsedModule parsed(R"(
+func.func @f(%x: tensor<3x4194301xf32>) -> tensor<3x4194301xf32> {
+  %0 = kfuse.neg %x : (tensor<3x4194301xf32>) -> tensor<3x4194301xf32>
+  return %0 : tensor<3x4194301xf32>
+})");
+  tuner::RegionOracle oracle(parsed.body());
+  tuner::HostBuffers inputs = oracle.makeInputs();
+  const std::size_t piece = inputs[0].size();
+  CHECK(piece == 4194301 * sizeof(float));
+  tuner::HostBuffers outputs{std::vector<std::byte>(3 * piece)};
+  for (std::size_t i = 0; i < outputs[0].size(); ++i)
+    outputs[0][i] = inputs[0][i % piece] ^ (i % sizeof(float) == 3 ? std::byte{0x80} : std::byte{0});
+  CHECK(oracle.check(inputs, outputs));
+  std::fill(outputs[0].begin() + static_cast<std::ptrdiff_t>(piece), outputs[0].end(), std::byte{0});
+  CHECK_FALSE(oracle.check(inputs, outputs));
+}

@@ -67,7 +67,8 @@ std::vector<std::int64_t> writtenOffsets(ir::StateUpdateOp update, std::span<con
   return offsets;
 }
 
-/// Larger tensors repeat the noise of this many elements: a prime, so that no two rows or columns are alike.
+/// Of larger tensors only this many elements are made, to be repeated: a prime, so that no two rows or columns are
+/// alike. A gigabyte of elements of their own took a second to write.
 constexpr std::int64_t noisePeriod = 4194301;
 
 struct Range {
@@ -87,20 +88,12 @@ Range indexRange(Block &body) {
   return range;
 }
 
-HostTensor randomTensor(DType type, const Shape &shape, Range indices, std::uint64_t seed) {
-  const std::int64_t size = elementCount(shape);
-  const Shape noiseShape = size > noisePeriod ? Shape{noisePeriod} : shape;
+std::vector<std::byte> randomBytes(DType type, const Shape &shape, Range indices, std::uint64_t seed) {
+  const Shape noise{std::min(elementCount(shape), noisePeriod)};
   if (type == DType::Bool)
     indices = {0, 2};
-  HostTensor noise = isFloat(type) ? reference::normal(type, noiseShape, seed)
-                                   : reference::integers(type, noiseShape, seed, indices.low, indices.high);
-  if (size <= noisePeriod)
-    return noise;
-  HostTensor tensor = HostTensor::zeros(type, shape);
-  for (std::size_t at = 0; at < tensor.bytes.size(); at += noise.bytes.size())
-    std::copy_n(noise.bytes.begin(), std::min(noise.bytes.size(), tensor.bytes.size() - at),
-                tensor.bytes.begin() + static_cast<std::ptrdiff_t>(at));
-  return tensor;
+  return isFloat(type) ? reference::normal(type, noise, seed).bytes
+                       : reference::integers(type, noise, seed, indices.low, indices.high).bytes;
 }
 
 std::vector<HostTensor> toTensors(Block &body, const HostBuffers &inputs) {
@@ -117,8 +110,7 @@ HostBuffers RegionOracle::makeInputs() const {
   const Range indices = indexRange(body);
   for (BlockArgument argument : body.getArguments())
     inputs.push_back(
-        randomTensor(ir::dtypeOf(argument.getType()), ir::shapeOf(argument), indices, argument.getArgNumber() + 1)
-            .bytes);
+        randomBytes(ir::dtypeOf(argument.getType()), ir::shapeOf(argument), indices, argument.getArgNumber() + 1));
   return inputs;
 }
 

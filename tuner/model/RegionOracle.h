@@ -20,7 +20,8 @@ public:
   /// `body` must outlive the oracle.
   explicit RegionOracle(mlir::Block &body) : body(body) {}
 
-  /// Normal noise for floats, small indices for integers; the same bytes at each call.
+  /// Normal noise for floats, small indices for integers; the same bytes at each call. Of large tensors the first
+  /// elements, which repeat.
   HostBuffers makeInputs() const;
   /// WrongResult names the result, its error and the limit.
   Result<void> check(const HostBuffers &inputs, const HostBuffers &outputs);
