@@ -497,4 +497,13 @@ void compileFirstBatch(const Workshop &shop, CompileAhead &compiled, const Tunin
       compiled.want(candidate->key, candidate->plan);
 }
 
+void compileAhead(const Workshop &shop, CompileAhead &compiled, const TuningTask &task,
+                  const codegen::TileConfig &config) {
+  Result<codegen::KernelPlan> plan = task.emit(config);
+  if (!plan || whyNotFit(*plan, shop.target))
+    return;
+  if (std::string key = tuningKey(*plan, shop.compiler.version(), shop.sku()); !shop.store.findMeasurement(key))
+    compiled.want(key, *plan);
+}
+
 } // namespace kfuse::tuner
