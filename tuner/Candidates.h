@@ -15,7 +15,8 @@ namespace kfuse::tuner {
 struct Candidate {
   codegen::TileConfig config;
   double estimateUs = 0;
-  double boundUs = 0; ///< configBoundUs: it cannot be faster.
+  double boundUs = 0;    ///< configBoundUs: it cannot be faster.
+  double cacheBytes = 0; ///< TileWork's, where math bounds the region.
   codegen::KernelPlan plan;
   std::string key; ///< tuningKey.
 };
@@ -49,7 +50,7 @@ public:
 private:
   struct Ranked {
     codegen::TileConfig config;
-    double estimateUs, boundUs;
+    double estimateUs, boundUs, cacheBytes;
   };
   void promoteBestOfEachWay();
   void moveFirst(const codegen::TileConfig &seed);

@@ -39,19 +39,11 @@ struct Timing {
   friend bool operator==(const Timing &, const Timing &) = default;
 };
 
+/// Of an even number the mean of the two in the middle. `values` must not be empty.
+double median(std::vector<double> values);
+
 /// `samplesUs` must not be empty.
 Timing summarise(std::vector<double> samplesUs);
-
-/// Relative half-width of a 95 % confidence interval of the median: 1.96 x 1.2533 x 1.4826 x spread / sqrt(n), as of
-/// normal noise, and not less than 1 % of ten samples, for noise between visits is not within them.
-double uncertainty(const Timing &timing);
-
-/// Whether `other` is slower than `best` beyond both intervals.
-bool isSlower(const Timing &other, const Timing &best);
-
-/// Candidates whose medians differ by less than noise are a tie: their spreads added, but at least 1 % and at most
-/// 3 %, which is what a card at its power limit moves by between two visits.
-bool isTie(const Timing &best, const Timing &other);
 
 /// One candidate of one region on one device. Neither timing nor failure: started, not yet back.
 struct Measurement {

@@ -231,7 +231,10 @@ Budget budgetOf(const Workshop &shop) {
   // A kernel takes 1 s on a GPU. Time is a limit for those that compile or check slowly, not the way to stop: what a
   // limit cuts off is another config in another run.
   const double quickSeconds = shop.target.isCpu() ? 2 : 4;
-  Budget budget = shop.options.effort == Effort::Full ? Budget{40, 20, 8, 4} : Budget{8, quickSeconds, 8, 2};
+  const bool isFull = shop.options.effort == Effort::Full;
+  // Times on a CPU stay too far apart for more turns to settle much.
+  const int rounds = (shop.target.isCpu() ? 2 : 4) + (isFull ? 1 : 0);
+  Budget budget = isFull ? Budget{40, 20, 8, rounds} : Budget{8, quickSeconds, 8, rounds};
   if (shop.options.secondsPerKernel > 0)
     budget.seconds = shop.options.secondsPerKernel;
   return budget;

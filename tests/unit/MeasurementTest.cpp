@@ -18,15 +18,6 @@ TEST_CASE("measurement: median and spread ignore an outlier") {
   CHECK(summarise({7}) == Timing{7, 0, 1});
 }
 
-TEST_CASE("measurement: what counts as a tie grows with the spread, from 1 to 3 percent") {
-  CHECK(isTie({100, 0, 10}, {100.9, 0, 10}));
-  CHECK_FALSE(isTie({100, 0, 10}, {101.1, 0, 10}));
-  CHECK(isTie({100, 0.01, 10}, {101.9, 0.01, 10}));
-  CHECK_FALSE(isTie({100, 0.01, 10}, {102.1, 0.01, 10}));
-  CHECK(isTie({100, 0.5, 10}, {102.9, 0.5, 10}));
-  CHECK_FALSE(isTie({100, 0.5, 10}, {103.1, 0.5, 10}));
-}
-
 TEST_CASE("measurement: kinds of failure have names that read back") {
   for (int i = 0; i <= static_cast<int>(FailureKind::Crash); ++i) {
     auto kind = static_cast<FailureKind>(i);
