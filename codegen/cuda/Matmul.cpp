@@ -1,6 +1,7 @@
 #include "codegen/cuda/Matmul.h"
 
 #include "codegen/cuda/LaneForm.h"
+#include "codegen/cuda/Tma.h"
 #include "ir/IndexMath.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -193,12 +194,18 @@ void MatmulPrinter::writeEpilogue() {
   writer.line();
 }
 
-void MatmulPrinter::writeTileEpilogue(AffineExpr batch) {
+void MatmulPrinter::writeTileEpilogue(const TmaResult &result) {
   const std::string type = "Vector<float, " + std::to_string(vector) + ">";
   writer.open("struct Epilogue");
   writer.line("using Result = " + storedType(problem.graph.graph.outputs.front().type) + ";");
-  writeEpilogueLoads();
-  writeResultBatch(batch);
+  writeEpilogueLoads(result.load);
+  writeBatch("resultBatch", result.written.batch);
+  if (result.read) {
+    writeBatch("readBatch", result.read->batch);
+    writer.open("__device__ __forceinline__ void take(Operands &x, unsigned pair) const");
+    writer.line("fromWord(x.v" + Twine(result.load->id) + ", pair);");
+    writer.close();
+  }
   writer.open("__device__ __forceinline__ " + type + " compute(const Operands &x, const " + sumsType() + " &acc, " +
               epiloguePlace);
   ValuePrinter scope(problem.graph, writer, dimNames);
@@ -209,15 +216,15 @@ void MatmulPrinter::writeTileEpilogue(AffineExpr batch) {
   writer.line();
 }
 
-void MatmulPrinter::writeResultBatch(AffineExpr batch) {
-  writer.open("static __device__ __forceinline__ int resultBatch(Index batch)");
+void MatmulPrinter::writeBatch(StringRef name, AffineExpr batch) {
+  writer.open("static __device__ __forceinline__ int " + name + "(Index batch)");
   writeBatchSplit();
   writer.line("return " + indexText(batch, {{dimNames.begin(), dimNames.end()}, {}}) + ";");
   writer.close();
 }
 
-/// Members, operands and what fills them.
-void MatmulPrinter::writeEpilogueLoads() {
+/// Members, operands and what fills them, but for one that TMA has `brought`.
+void MatmulPrinter::writeEpilogueLoads(std::optional<Scalar> brought) {
   for (const std::string &member : bufferMembers(problem.graph, loads))
     writer.line(member);
   writer.line();
@@ -226,7 +233,9 @@ void MatmulPrinter::writeEpilogueLoads() {
   writer.close(";");
   writer.open(std::string("__device__ __forceinline__ void load(Operands &x, ") + epiloguePlace);
   writeBatchSplit();
-  chunk.load({problem.graph, writer, dimNames}, loads, "x.");
+  std::vector<Scalar> read = loads;
+  std::erase(read, brought);
+  chunk.load({problem.graph, writer, dimNames}, read, "x.");
   writer.close();
 }
 

@@ -47,6 +47,8 @@ struct MatrixOperand {
   static MatrixOperand of(const MatmulProblem &problem, unsigned side, unsigned product = 0);
 };
 
+struct TmaResult;
+
 /// Writes the source and plan around a product kernel.
 class MatmulPrinter {
 public:
@@ -65,8 +67,8 @@ public:
   void writeEpilogue();
   /// What its constructor takes: "in2, out0".
   std::string epilogueBuffers() const { return bufferNames(problem.graph, loads); }
-  /// The same for a result that TMA writes: `compute` gives it back. `batch` is the result's batch coordinate.
-  void writeTileEpilogue(mlir::AffineExpr batch);
+  /// The same for a result that TMA writes: `compute` gives it back, and `take` gets what TMA brings.
+  void writeTileEpilogue(const TmaResult &result);
   /// The entry; with split K the one that finishes, too. `call(epilogue)` is its body, `leading` its
   /// parameters before the buffers, `trailing` those behind.
   void writeEntries(llvm::function_ref<std::string(const std::string &)> call, llvm::StringRef leading = "",
@@ -76,12 +78,12 @@ public:
   const llvm::SmallVector<std::string> &names() const { return dimNames; }
   /// Prints what names the batch dimensions in a function of `batch`.
   void writeBatchSplit();
-  /// `resultBatch`, of an epilogue whose result TMA writes: its batch coordinate.
-  void writeResultBatch(mlir::AffineExpr batch);
+  /// The batch coordinate of a matrix that TMA moves: `resultBatch`, `readBatch`.
+  void writeBatch(llvm::StringRef name, mlir::AffineExpr batch);
   const std::vector<ir::Scalar> &epilogueLoads() const { return loads; }
 
 private:
-  void writeEpilogueLoads();
+  void writeEpilogueLoads(std::optional<ir::Scalar> brought = {});
   void writeEpilogueValues(ValuePrinter &scope);
   /// "Vector<float, 8>": the sums of a chunk, product by product.
   std::string sumsType() const;

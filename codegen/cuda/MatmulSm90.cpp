@@ -44,9 +44,10 @@ std::optional<TmaResult> resultThroughTma(const Region &region, const MatmulProb
                                           const TileConfig &config) {
   if (problem.reducesRows)
     return TmaResult::placed(problem); // Two columns a lane, with TMA or without.
-  if (sumRegisters(problem, config) > 176 && static_cast<int64_t>(region.graph.inputs.size()) > problem.count() + 1)
-    return std::nullopt;
-  return TmaResult::of(problem);
+  std::optional<TmaResult> result = TmaResult::of(problem);
+  const auto loaded =
+      static_cast<int64_t>(region.graph.inputs.size()) - problem.count() - 1 - (result && result->read ? 1 : 0);
+  return sumRegisters(problem, config) > 176 && loaded > 0 ? std::nullopt : result;
 }
 
 /// Two slots of totals from every block of the row, for the rows of a warp, and their barriers
@@ -70,7 +71,9 @@ int64_t stagingBytes(const Region &region, const MatmulProblem &problem, const T
 }
 
 int64_t sharedBytes(const Region &region, const MatmulProblem &problem, const TileConfig &config) {
-  int64_t barriers = (config["stages"] * 16 + 127) / 128 * 128;
+  const std::optional<TmaResult> result = resultThroughTma(region, problem, config);
+  const int64_t read = result && result->read ? consumerWarps * 16 : 0; // A barrier for each of a warp's buffers.
+  const int64_t barriers = llvm::alignTo(config["stages"] * 16 + read, 128);
   return config["stages"] * stageBytes(problem, config) + barriers + stagingBytes(region, problem, config);
 }
 
@@ -345,27 +348,33 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   if (problem.reducesRows)
     RowEpilogue(problem).write(printer, result);
   else if (result)
-    printer.writeTileEpilogue(result->batch);
+    printer.writeTileEpilogue(*result);
   else
     printer.writeEpilogue();
   const std::string to = problem.reducesRows ? "ToRow" : "To";
   const std::string partials = grid.streamed > 0 ? ", PartialSums{flags, sums}" : "";
   printer.writeEntries(
       [&](const std::string &epilogue) {
-        std::string finish = result                ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap}"
+        const bool reads = result && result->read;
+        std::string finish = reads                 ? "ToTilesFrom<Epilogue>{" + epilogue + ", &resultMap, &readMap}"
+                             : result              ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap}"
                              : problem.reducesRows ? to + "s<Epilogue>{" + epilogue + "}"
                                                    : epilogue;
         return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish +
                partials + ");";
       },
       rowsArgument.parameters + columnsArgument.parameters +
-          (result ? "const __grid_constant__ TensorMap resultMap, " : ""),
+          (result ? "const __grid_constant__ TensorMap resultMap, " : "") +
+          (result && result->read ? "const __grid_constant__ TensorMap readMap, " : ""),
       grid.streamed > 0 ? ", unsigned *flags, float *sums" : "");
   KernelPlan plan = printer.plan(threads, sharedBytes(region, problem, config));
   std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
   llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));
+  const auto boxColumns = static_cast<uint32_t>(storedColumns(config));
   if (result)
-    maps.push_back(result->recipe(static_cast<uint32_t>(storedColumns(config))));
+    maps.push_back(result->written.recipe(boxColumns));
+  if (result && result->read)
+    maps.push_back(result->read->recipe(boxColumns));
   passTensorMaps(plan, std::move(maps));
   Launch &launch = plan.launches.front();
   launch.needsNoL1 = true; // TMA brings the operands.

@@ -125,7 +125,7 @@ void RowEpilogue::write(MatmulPrinter &printer, const std::optional<TmaResult> &
     writeCompute(printer, step, !result && step.operands == "Operands");
   }
   if (result)
-    printer.writeResultBatch(result->batch);
+    printer.writeBatch("resultBatch", result->written.batch);
   writer.close(";");
   writer.line();
 }

@@ -111,60 +111,71 @@ TensorMapRecipe TmaOperand::recipe(DType type, std::int64_t tileRows) const {
   return recipe;
 }
 
-std::optional<TmaResult> TmaResult::of(const MatmulProblem &problem) {
-  const ir::ScalarGraph &graph = problem.graph.graph;
-  for (auto [id, node] : llvm::enumerate(graph.nodes)) {
-    ir::Scalar load{static_cast<int>(id)};
-    bool isMatrix = problem.graph.dependsOn(load, problem.dimM) && problem.graph.dependsOn(load, problem.dimN);
-    if (node.kind == ir::ScalarNode::Kind::Load && !problem.isOperand(load) && isMatrix)
-      return std::nullopt;
-  }
-
-  // All of a lane's sums are finished in unrolled code: a long epilogue would spill and compile for seconds.
-  constexpr double mostInstructions = 12;
-  if (instructionsOf(problem.graph, {graph.outputs.front().value},
-                     [&](ir::Scalar s) { return llvm::is_contained(problem.products, s); }) > mostInstructions)
-    return std::nullopt;
-  return placed(problem);
-}
-
-std::optional<TmaResult> TmaResult::placed(const MatmulProblem &problem) {
-  const ir::ScalarGraph &graph = problem.graph.graph;
-  if (graph.outputs.size() != 1 || problem.N % 2 != 0)
-    return std::nullopt;
-  const ir::ScalarOutput &output = graph.outputs.front();
-  bool isHalf = output.type == DType::F16 || output.type == DType::BF16;
-  if (!isHalf || output.inPlace >= 0 || !output.symbols.empty() || !problem.graph.storeGuards.front().empty())
-    return std::nullopt;
-
-  int64_t ofM = 0, ofN = 0, offset = 0, none = 0;
+/// The matrix of elements at `offset` of the buffer; nothing where TMA cannot move it.
+static std::optional<TmaMatrix> matrixAt(const MatmulProblem &problem, AffineExpr offset, DType type, uint32_t buffer) {
+  int64_t ofM = 0, ofN = 0, constant = 0, none = 0;
   SmallVector<ir::IndexTerm> withoutN, batchTerms;
-  AffineExpr expr = output.map.getResult(0);
-  if (!splitOff(expr, problem.dimN, ofN, offset, withoutN))
+  if ((type != DType::F16 && type != DType::BF16) || problem.N % 2 != 0 ||
+      !splitOff(offset, problem.dimN, ofN, constant, withoutN))
     return std::nullopt;
-  AffineExpr rest = getAffineConstantExpr(0, expr.getContext());
+  AffineExpr rest = getAffineConstantExpr(0, offset.getContext());
   for (const ir::IndexTerm &term : withoutN)
     rest = rest + term.term * term.coefficient;
   if (!splitOff(rest, problem.dimM, ofM, none, batchTerms))
     return std::nullopt;
-  const BatchCoordinate batch = batchCoordinate(batchTerms, expr.getContext());
+  const BatchCoordinate batch = batchCoordinate(batchTerms, offset.getContext());
   auto isAligned = [](int64_t elements) { return elements >= 0 && elements * 2 % static_cast<int64_t>(granule) == 0; };
-  if (ofN != 1 || !isAligned(ofM) || !isAligned(batch.stride) || !isAligned(offset))
+  if (ofN != 1 || !isAligned(ofM) || !isAligned(batch.stride) || !isAligned(constant))
     return std::nullopt;
 
-  TmaResult result;
-  result.buffer = static_cast<uint32_t>(graph.inputs.size());
-  result.type = output.type;
-  result.batch = batch.index;
-  result.M = problem.M, result.N = problem.N;
-  result.batches = ir::maxOfIndex(result.batch, problem.graph.extents()) + 1;
-  result.strideBytes = ofM > 0 ? ofM * 2 : lineBytes;
-  result.batchBytes = batch.stride > 0 ? batch.stride * 2 : lineBytes;
-  result.offsetBytes = offset * 2;
+  TmaMatrix matrix;
+  matrix.buffer = buffer;
+  matrix.type = type;
+  matrix.batch = batch.index;
+  matrix.M = problem.M, matrix.N = problem.N;
+  matrix.batches = ir::maxOfIndex(matrix.batch, problem.graph.extents()) + 1;
+  matrix.strideBytes = ofM > 0 ? ofM * 2 : lineBytes;
+  matrix.batchBytes = batch.stride > 0 ? batch.stride * 2 : lineBytes;
+  matrix.offsetBytes = constant * 2;
+  return matrix;
+}
+
+std::optional<TmaResult> TmaResult::of(const MatmulProblem &problem) {
+  const ir::ScalarGraph &graph = problem.graph.graph;
+  std::optional<TmaResult> result = placed(problem);
+  // All of a lane's sums are finished in unrolled code: a long epilogue would spill and compile for seconds.
+  constexpr double mostInstructions = 12;
+  if (!result || instructionsOf(problem.graph, {graph.outputs.front().value}, [&](ir::Scalar s) {
+                   return llvm::is_contained(problem.products, s);
+                 }) > mostInstructions)
+    return std::nullopt;
+  for (auto [id, node] : llvm::enumerate(graph.nodes)) {
+    ir::Scalar load{static_cast<int>(id)};
+    bool isMatrix = problem.graph.dependsOn(load, problem.dimM) && problem.graph.dependsOn(load, problem.dimN);
+    if (node.kind != ir::ScalarNode::Kind::Load || problem.isOperand(load) || !isMatrix)
+      continue;
+    if (result->read || !node.guards.empty() || !node.symbols.empty())
+      return std::nullopt;
+    result->read = matrixAt(problem, node.map.getResult(0), graph.inputs[node.input].type, node.input);
+    result->load = load;
+    if (!result->read)
+      return std::nullopt;
+  }
   return result;
 }
 
-TensorMapRecipe TmaResult::recipe(std::uint32_t columns) const {
+std::optional<TmaResult> TmaResult::placed(const MatmulProblem &problem) {
+  const ir::ScalarGraph &graph = problem.graph.graph;
+  const ir::ScalarOutput &output = graph.outputs.front();
+  if (graph.outputs.size() != 1 || output.inPlace >= 0 || !output.symbols.empty() ||
+      !problem.graph.storeGuards.front().empty())
+    return std::nullopt;
+  std::optional<TmaMatrix> written =
+      matrixAt(problem, output.map.getResult(0), output.type, static_cast<uint32_t>(graph.inputs.size()));
+  return written ? std::optional(TmaResult{*written, {}, {}}) : std::nullopt;
+}
+
+TensorMapRecipe TmaMatrix::recipe(std::uint32_t columns) const {
   TensorMapRecipe recipe;
   recipe.buffer = buffer;
   recipe.type = type;

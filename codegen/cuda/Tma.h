@@ -22,21 +22,29 @@ struct TmaOperand {
   TensorMapRecipe recipe(DType type, std::int64_t tileRows) const;
 };
 
-/// A product's one result as a tensor [batch, M, N] of which TMA writes boxes.
-struct TmaResult {
+/// A tensor [batch, M, N] of 16 bits, dense along N, of which TMA moves boxes: what an epilogue writes or reads.
+struct TmaMatrix {
   std::uint32_t buffer = 0;
   DType type = DType::BF16;
   mlir::AffineExpr batch;
   std::uint64_t M = 0, N = 0, batches = 0, strideBytes = 0, batchBytes = 0, offsetBytes = 0;
 
-  /// Nothing unless there is one result, of 16 bits, dense along N.
-  static std::optional<TmaResult> placed(const MatmulProblem &problem);
-  /// The same, and nothing without a short epilogue that reads no matrix: two columns a lane are too few to read a
-  /// residual with. A scale a row or column is not much.
-  static std::optional<TmaResult> of(const MatmulProblem &problem);
-
-  /// The recipe for boxes of `columns` by 16 rows, as a warp collects them.
+  /// The recipe for boxes of `columns` by 16 rows, as a warp holds them.
   TensorMapRecipe recipe(std::uint32_t columns) const;
+};
+
+/// A product's one result as TMA writes it, and the matrix that its epilogue reads, a residual or the like, as TMA
+/// brings it to where results are collected.
+struct TmaResult {
+  TmaMatrix written;
+  std::optional<TmaMatrix> read;
+  std::optional<ir::Scalar> load; ///< The node that reads it.
+
+  /// Nothing unless there is one result, of 16 bits, dense along N. Reads nothing.
+  static std::optional<TmaResult> placed(const MatmulProblem &problem);
+  /// The same, and nothing without a short epilogue that reads at most one matrix, in such a place: two columns a lane
+  /// are too few to read one with. A scale a row or column is not much.
+  static std::optional<TmaResult> of(const MatmulProblem &problem);
 };
 
 /// The sides of a product as an instruction takes them: a left operand, or the right ones of every product.

@@ -30,6 +30,8 @@ std::vector<Schedule> sm90Schedules() {
        product("bias_relu_ta_bf16"),
        {{"pingpong", 0}, {"cluster_m", 1}, {"cluster_n", 1}}},
       {"sm90: ping-pong", persistent, product("gelu_residual_bf16"), {{"pingpong", 1}}},
+      {"sm90: a residual through TMA", persistent, product("bias_residual_tb_bf16"), {{"pingpong", 0}}},
+      {"sm90: a residual through TMA, ping-pong", persistent, product("bias_residual_ta_f16"), {{"pingpong", 1}}},
       {"sm90: rows of a cluster share columns", persistent, product("plain_tb_bf16"), {{"cluster_m", 2}}},
       {"sm90: columns of a cluster share rows", persistent, product("plain_tb_bf16"), {{"cluster_n", 2}}},
       {"sm90: stream-K",

@@ -694,7 +694,9 @@ std::vector<TemplateCase> pairwiseProducts(int m, int n, int k) {
                           {"f16", true, false, 2},      {"f16", false, false, 3},     {"bf16", false, true, 2},
                           {"f16", false, true, 3},      {"f8E4M3FN", false, true, 0}, {"f8E4M3FN", false, true, 1},
                           {"f8E4M3FN", false, true, 2}, {"f8E5M2", false, true, 3},   {"tf32", false, true, 0},
-                          {"tf32", false, true, 1},     {"tf32", false, true, 2},     {"tf32", false, true, 3}};
+                          {"tf32", false, true, 1},     {"tf32", false, true, 2},     {"tf32", false, true, 3},
+                          {"bf16", false, true, 4},     {"bf16", false, false, 4},    {"f16", true, false, 4},
+                          {"f16", true, true, 4},       {"f8E4M3FN", false, true, 4}, {"tf32", false, true, 4}};
   std::vector<TemplateCase> cases;
   for (const Row &row : rows) {
     const bool tf32 = std::string(row.type) == "tf32";
@@ -715,6 +717,10 @@ std::vector<TemplateCase> pairwiseProducts(int m, int n, int k) {
       name = "gelu_residual", arguments.push_back(p), next = "%2";
       body += "%1 = kfuse.gelu %0 : (" + p + ") -> " + p + "\n%2 = kfuse.add %1, %c : (" + p + ", " + p + ") -> " + p +
               "\n";
+    } else if (row.epilogue == 4) {
+      name = "bias_residual", arguments.push_back(v), arguments.push_back(p), next = "%2";
+      body += "%1 = kfuse.add %0, %c : (" + p + ", " + v + ") -> " + p + "\n%2 = kfuse.add %1, %d : (" + p + ", " + p +
+              ") -> " + p + "\n";
     } else {
       name = "gated", arguments.push_back(b), next = "%3";
       body += "%1 = kfuse.matmul %a, %c" + flags + " : (" + a + ", " + b + ") -> " + p + "\n%2 = kfuse.silu %0 : (" +
@@ -738,6 +744,20 @@ std::vector<TemplateCase> largeMatmulCases(const std::string &type) {
           matmul(512, 640, 2048, false, false, type),  matmul(1, 4096, 1024, false, true, type),
           matmul(16, 1000, 4097, false, true, type),   matmul(4096, 4000, 264, false, true, type),
           matmul(300, 1000, 4104, false, true, type)};
+}
+
+std::vector<TemplateCase> largeResidualCases(const std::string &type) {
+  const std::string a = matrixType(4096, 264, false, type), b = matrixType(4000, 264, false, type),
+                    r = matrixType(4096, 4000, false, type), x = tensor("3x300x208", type),
+                    w = tensor("3x272x208", type), y = tensor("3x300x272", type), shared = tensor("300x272", type);
+  return {{"residual_4096x4000x264_" + type,
+           function({a, b, r}, r,
+                    "%0 = kfuse.matmul %a, %b {transpose_b} : (" + a + ", " + b + ") -> " + r +
+                        "\n%1 = kfuse.add %0, %c : (" + r + ", " + r + ") -> " + r + "\nreturn %1 : " + r)},
+          {"residual_of_all_batches_" + type,
+           function({x, w, shared}, y,
+                    "%0 = kfuse.matmul %a, %b {transpose_b} : (" + x + ", " + w + ") -> " + y +
+                        "\n%1 = kfuse.mul %0, %c : (" + y + ", " + shared + ") -> " + y + "\nreturn %1 : " + y)}};
 }
 
 std::vector<TemplateCase> rowProductCases(const std::string &type) {

@@ -65,8 +65,12 @@ std::vector<TemplateCase> decodeCases();
 std::vector<TemplateCase> matmulCases(const std::string &type);
 /// Products of several tiles in every direction; too many for the emulator.
 std::vector<TemplateCase> largeMatmulCases(const std::string &type);
+/// Products and a matrix that the epilogue reads, of more tiles than an SM has at a time, and of batches that share it.
+std::vector<TemplateCase> largeResidualCases(const std::string &type);
 /// Products of at most four rows with K in pieces of 16 bytes.
 std::vector<TemplateCase> fewRowCases(const std::string &type);
+/// Products of 3 to 64 rows of a type, with K in pieces of 16 bytes.
+std::vector<TemplateCase> streamedCases(const std::string &type);
 /// Products of 8-bit floats with scales; no stride or size divides anything in some.
 std::vector<TemplateCase> scaledMatmulCases();
 std::vector<TemplateCase> largeScaledMatmulCases();

@@ -132,6 +132,13 @@ func.func @f(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>, %c: tensor<
   %3 = kfuse.add %2, %d : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
   return %3 : tensor<8192x8192xbf16>
 })"},
+          {"bias_residual_through_tma", R"(
+func.func @f(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>, %c: tensor<8192xbf16>, %d: tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  %1 = kfuse.add %0, %c : (tensor<8192x8192xbf16>, tensor<8192xbf16>) -> tensor<8192x8192xbf16>
+  %2 = kfuse.add %1, %d : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>
+  return %2 : tensor<8192x8192xbf16>
+})"},
           {"bias_relu_through_tma", R"(
 func.func @f(%a: tensor<8192x8192xbf16>, %b: tensor<8192x8192xbf16>, %c: tensor<8192xbf16>) -> tensor<8192x8192xbf16> {
   %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<8192x8192xbf16>, tensor<8192x8192xbf16>) -> tensor<8192x8192xbf16>

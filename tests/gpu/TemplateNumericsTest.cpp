@@ -120,6 +120,7 @@ TEST_CASE("cuda.matmul_sm90: right in bf16 and f16 for every layout, edge and sc
   for (const char *type : {"bf16", "f16"}) {
     checks.add(matmulCases(type), codegen::cuda::matmulSm90Template(), 8, true);
     checks.add(largeMatmulCases(type), codegen::cuda::matmulSm90Template(), 24, true);
+    checks.add(largeResidualCases(type), codegen::cuda::matmulSm90Template(), 16);
   }
   checks.run();
 }

@@ -35,6 +35,9 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   static constexpr int tilesK = Walk::tilesK;
   /// Tiles of its own that a block brings before it fetches others' early: the ring's, if K has as many.
   static constexpr int fetchesAfter = Config::stages < tilesK ? Config::stages : tilesK;
+  /// Lines of K before a tile's last at which what its epilogue reads is asked for: a microsecond or more, which memory
+  /// takes.
+  static constexpr int broughtAhead = 4;
   static constexpr bool isStreamed = Config::streamed > 0;  ///< Whether blocks share tiles.
   static constexpr int stagedAt = Ring<Config>::tilesBytes; // A multiple of 1024, as swizzles need.
   static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
@@ -53,10 +56,10 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
 
   /// Every consumer warp that reads a stage tells each block that writes it.
   __device__ __forceinline__ void start(bool leads) const {
-    if constexpr (holdsRows<Finish>)
+    if constexpr (holdsRows<Finish> || Finish::bringsTiles)
       if (leads)
         for (int warp = 0; warp < consumers * 4; ++warp)
-          Finish::initBarriers(ring.tiles + stagedAt + warp * Finish::bytes);
+          Finish::initBarriers(ring.tiles + stagedAt + warp * Finish::bytes, finishBarriers(warp));
     ring.start(leads, (Config::pingPong ? 4 : 4 * consumers) * Cluster::sharers);
   }
 
@@ -111,7 +114,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       ring.skip(tilesK);
       arriveNamed(1, consumerThreads);
     }
-    Finish finish(dynamicShared() + stagedAt + threadIdx.x / 32 * Finish::bytes);
+    Finish finish(dynamicShared() + stagedAt + threadIdx.x / 32 * Finish::bytes, finishBarriers(threadIdx.x / 32));
     float sums[blocks][sumCount];
     const int turn = Config::pingPong ? 2 : 1;
 #pragma unroll 1
@@ -131,6 +134,11 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
           release(previous);
         previous = ring.stage;
         ring.advance();
+        if constexpr (Finish::bringsTiles)
+          if (k == maximum(walk.firstK, walk.endK - broughtAhead) && walk.finishes()) {
+            const Corner at = corner(walk, firstRow);
+            finish.template bring<blocks>(epilogue, at.batch, at.row, at.column);
+          }
       }
       if (Config::pingPong && walk.number + step < Tile::count)
         arriveNamed(2 - warpgroup, consumerThreads);
@@ -141,10 +149,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
         if (!meet(sums, walk, partials))
           continue;
       }
-      const Tile tile(walk.number);
-      const int row = tile.row + cluster.row * Config::tileM + firstRow + threadIdx.x / 32 % 4 * 16,
-                column = tile.column + cluster.column * Config::tileN;
-      auto ahead = finish.load(epilogue, tile.batch, row, column);
+      const Corner at = corner(walk, firstRow);
+      auto ahead = finish.load(epilogue, at.batch, at.row, at.column);
       if constexpr (!isStreamed) {
         waitProducts<0>();
         release(previous);
@@ -152,12 +158,27 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       }
       if (Config::pingPong)
         ring.skip(tilesK);
-      finish.finish(sums, epilogue, ahead, tile.batch, row, column);
+      finish.finish(sums, epilogue, ahead, at.batch, at.row, at.column);
     }
     finish.drain();
   }
 
 private:
+  /// A finishing warp's barriers, behind the ring's.
+  __device__ __forceinline__ unsigned finishBarriers(int warp) const {
+    return ring.barriers + Ring<Config>::barrierBytes + warp * Finish::barrierBytes;
+  }
+
+  /// Where this warp's part of a tile begins.
+  struct Corner {
+    Index batch, row, column;
+  };
+  __device__ __forceinline__ Corner corner(const Walk &walk, unsigned firstRow) const {
+    const Tile tile(walk.number);
+    return {tile.batch, Index(tile.row + cluster.row * Config::tileM + firstRow + threadIdx.x / 32 % 4 * 16),
+            tile.column + cluster.column * Config::tileN};
+  }
+
   /// Puts the sums of a tile that clusters share together. Whether this one finishes it.
   __device__ __forceinline__ bool meet(float (&sums)[blocks][sumCount], const Walk &walk,
                                        const PartialSums &partials) const {
@@ -182,6 +203,9 @@ template <class Config, class Epilogue> struct FinishOf {
 };
 template <class Config, class Epilogue> struct FinishOf<Config, ToTiles<Epilogue>> {
   using Type = WarpStore<Config, Config::tileColumns>;
+};
+template <class Config, class Epilogue> struct FinishOf<Config, ToTilesFrom<Epilogue>> {
+  using Type = WarpStore<Config, Config::tileColumns, /*reads=*/true>;
 };
 template <class Config, class Epilogue> struct FinishOf<Config, ToRowTiles<Epilogue>> {
   using Type = WholeRows<Config, blocksOf<Config>, WarpStore<Config, Config::tileColumns>>;

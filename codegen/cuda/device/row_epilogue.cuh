@@ -128,15 +128,18 @@ template <class Config, int blocks, class Store> struct WholeRows {
   using Exchange = RowExchange<Config::clusterColumns, blocks>;
   static constexpr int exchangeAt = Store::bytes, bytes = (exchangeAt + Exchange::bytes + 1023) / 1024 * 1024;
 
+  static constexpr bool bringsTiles = false;
+  static constexpr int barrierBytes = 0; ///< Those of the exchange lie beside its slots.
+
   Store store;
   Exchange exchange;
 
-  __device__ __forceinline__ explicit WholeRows(unsigned char *staged)
-      : store(staged), exchange{sharedAddress(staged) + exchangeAt} {
+  __device__ __forceinline__ WholeRows(unsigned char *staged, unsigned barriers)
+      : store(staged, barriers), exchange{sharedAddress(staged) + exchangeAt} {
     const unsigned rank = Config::clusterColumns > 1 ? blockInCluster() : 0;
     exchange.own = rank % Config::clusterColumns, exchange.firstPeer = rank - exchange.own;
   }
-  static __device__ __forceinline__ void initBarriers(unsigned staged) {
+  static __device__ __forceinline__ void initBarriers(unsigned staged, unsigned) {
     if constexpr (Config::clusterColumns > 1)
       Exchange::initBarriers(staged + exchangeAt);
   }
@@ -241,7 +244,7 @@ template <class Config> struct PairStore {
   using Index = typename Config::Index;
   static constexpr int columns = Config::tileColumns, bytes = 0;
 
-  __device__ __forceinline__ explicit PairStore(unsigned char *) {}
+  __device__ __forceinline__ PairStore(unsigned char *, unsigned) {}
 
   struct Ahead {};
   template <class Epilogue> __device__ __forceinline__ Ahead load(const Epilogue &, Index, Index, Index) const {

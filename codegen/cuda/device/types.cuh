@@ -111,6 +111,11 @@ __device__ __forceinline__ Vector<T, size> loadVector(const T *from, int lanes =
   return to;
 }
 
+/// The two elements of 16 bits in a word of memory.
+template <class T> __device__ __forceinline__ void fromWord(Vector<T, 2> &to, unsigned word) {
+  to[0].bits = static_cast<unsigned short>(word), to[1].bits = static_cast<unsigned short>(word >> 16);
+}
+
 /// Starts the copy of `size` elements, 4, 8 or 16 aligned bytes, to shared memory.
 template <int size, class T> __device__ __forceinline__ void startVector(Vector<T, size> &to, const T *from) {
   constexpr int bytes = size * sizeof(T);

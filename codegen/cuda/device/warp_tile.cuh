@@ -20,9 +20,12 @@ template <class Config, int columns, int held> struct WarpTile {
   static constexpr int pitch = chunk + 8, partSize = 16 * pitch, bytes = products * partSize * 4;
   static_assert(ofProduct % chunk == 0 && Config::epilogueVector == vector);
 
+  static constexpr bool bringsTiles = false;
+  static constexpr int barrierBytes = 0;
+
   float *staged;
 
-  __device__ __forceinline__ explicit WarpTile(unsigned char *staged) : staged(reinterpret_cast<float *>(staged)) {}
+  __device__ __forceinline__ WarpTile(unsigned char *staged, unsigned) : staged(reinterpret_cast<float *>(staged)) {}
 
   /// It loads what the epilogue reads while the sums are staged.
   struct Ahead {};
