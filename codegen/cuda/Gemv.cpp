@@ -1,6 +1,6 @@
 // cuda.gemv: products of a few rows, whose weights stream once through registers.
 #include "codegen/cuda/ComputedRows.h"
-#include "codegen/cuda/Matmul.h"
+#include "codegen/cuda/Streamed.h"
 #include "codegen/cuda/Templates.h"
 
 #include <algorithm>
@@ -12,7 +12,6 @@ namespace kfuse::codegen::cuda {
 namespace {
 
 constexpr int64_t mostRows = 4; ///< With more, conversions and products take longer than the weights.
-constexpr int64_t accessBytes = 16;
 constexpr size_t mostCandidates = 48;
 
 int64_t groupsOf(const TileConfig &config) { return config["warps"] / config["split"]; }
@@ -75,20 +74,6 @@ int64_t fetchedColumns(const Region &region, const MatmulProblem &problem) {
   return region.isBehind ? std::min(problem.N, fetchedBytes / columnBytes) : 0;
 }
 
-/// Why the operand cannot be read 16 bytes at a time along K, or "".
-std::string whyNotStreamed(const MatmulProblem &problem, unsigned side, unsigned product) {
-  const std::string name = side == 0 ? "the left operand" : "the right operand";
-  if (side == 0 && problem.reducesRows)
-    return ComputedRows(problem).refusal();
-  MatrixOperand operand = MatrixOperand::of(problem, side, product);
-  if (!operand.refusal.empty())
-    return operand.refusal;
-  const auto width = static_cast<int64_t>(accessBytes / byteWidth(problem.elementType(side)));
-  if (!operand.contiguousK || operand.vector < width || problem.K % width != 0)
-    return name + " is not read in aligned pieces of 16 bytes along K";
-  return "";
-}
-
 /// Writes how the left operand is read; returns its value.
 std::string writeLeft(MatmulPrinter &printer, const MatmulProblem &problem, int64_t threads) {
   const std::string type = storedType(problem.elementType(problem.reducesRows ? 1 : 0)).str();
@@ -123,7 +108,9 @@ ir::FusionDecision GemvTemplate::match(const Region &region, const ir::Target &)
     return ir::FusionDecision::no("has more than 65535 batches");
   for (unsigned product = 0; product < problem->count(); ++product)
     for (unsigned side : {0, 1})
-      if (std::string refusal = whyNotStreamed(*problem, side, product); !refusal.empty())
+      if (std::string refusal = side == 0 && problem->reducesRows ? ComputedRows(*problem).refusal()
+                                                                  : whyNotStreamed(*problem, side, product);
+          !refusal.empty())
         return ir::FusionDecision::no(refusal);
   DType right = problem->elementType(1), left = problem->reducesRows ? right : problem->elementType(0);
   if ((left != right && !(isFloat8(left) && isFloat8(right))) || !problem->isRightType(right))

@@ -16,9 +16,10 @@ struct Way {
   const KernelTemplate &kernels;
 };
 std::span<const Way> ways() {
-  static const std::array<Way, 5> all{{{1, matmulSm90Template()},
+  static const std::array<Way, 6> all{{{1, matmulSm90Template()},
                                        {2, matmulSm90SplitTemplate()},
                                        {3, gemvTemplate()},
+                                       {5, matmulStreamTemplate()},
                                        {0, matmulSm80Template()},
                                        {4, matmulSimtTemplate()}}};
   return all;

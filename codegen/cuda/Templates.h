@@ -8,8 +8,9 @@ namespace kfuse::codegen::cuda {
 /// Most specific first.
 std::span<const KernelTemplate *const> templates();
 
-const KernelTemplate &matmulTemplate();          ///< cuda.matmul: all of the next five
+const KernelTemplate &matmulTemplate();          ///< cuda.matmul: all of the next six
 const KernelTemplate &gemvTemplate();            ///< cuda.gemv
+const KernelTemplate &matmulStreamTemplate();    ///< cuda.matmul_stream
 const KernelTemplate &matmulSm90SplitTemplate(); ///< cuda.matmul_sm90_split
 const KernelTemplate &matmulSm80Template();      ///< cuda.matmul_sm80
 const KernelTemplate &matmulSm90Template();      ///< cuda.matmul_sm90

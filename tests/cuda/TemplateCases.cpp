@@ -629,6 +629,18 @@ func.func @f(%a: tensor<1x3x64xTYPE>, %b: tensor<64x32xTYPE>, %c: tensor<1x2x8x1
   return cases;
 }
 
+std::vector<TemplateCase> streamedCases(const std::string &type) {
+  std::vector<TemplateCase> cases;
+  if (type.starts_with("f8"))
+    cases = {scaledMatmul(3, 33, 272, false, true, type, type, "bf16"),
+             scaledMatmul(37, 150, 1040, false, true, type, type, "f32")};
+  else
+    cases = {matmul(3, 33, 264, false, true, type), matmul(16, 136, 2048, false, true, type),
+             matmul(37, 150, 1000, false, true, type)};
+  cases.push_back(gated(20, 72, 1040, true, type, "silu"));
+  return cases;
+}
+
 std::vector<TemplateCase> scaledMatmulCases() {
   std::vector<TemplateCase> cases;
   const std::string four = "f8E4M3FN", five = "f8E5M2";

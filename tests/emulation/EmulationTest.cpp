@@ -99,6 +99,11 @@ TEST_CASE("Emulated cuda.matmul_simt: right in f32 and with computed operands") 
   checkAll(computedOperandCases(), codegen::cuda::matmulSimtTemplate(), 2);
 }
 
+TEST_CASE("Emulated cuda.matmul_stream: right for every type, edge and split of K, and for two products at once") {
+  for (const char *type : {"bf16", "f16", "f8E4M3FN"})
+    checkAll(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 4);
+}
+
 TEST_CASE("Emulated cuda.gemv: right for norms of few rows") {
   for (const char *type : {"bf16", "f16", "f32"})
     checkAll(normedRowCases(type), codegen::cuda::gemvTemplate(), 3);

@@ -281,6 +281,9 @@ TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
   }
   for (const TemplateCase &given : hopperCases())
     compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), **compiler);
+  for (int rows : {4, 16, 32, 64})
+    compileAll(everySchedule(codegen::cuda::matmulStreamTemplate(), pairwiseProducts(rows, 4096, 4096).front()),
+               **compiler);
   for (const TemplateCase &given : fewTileCases())
     compileAll(everySchedule(codegen::cuda::matmulSm90SplitTemplate(), given), **compiler);
 }
@@ -324,6 +327,8 @@ TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every way,
   add(pairwiseProducts(32, 4096, 4096), matmulSm90SplitTemplate(), "sm_90a", 3);
   add(pairwiseProducts(512, 1024, 1000), matmulSm80Template(), "sm_80", 2);
   add(pairwiseProducts(512, 1024, 1000), matmulSm80Template(), "sm_100a", 1);
+  add(pairwiseProducts(16, 4096, 4096), matmulStreamTemplate(), "sm_90a", 3);
+  add(pairwiseProducts(16, 4096, 4096), matmulStreamTemplate(), "sm_80", 1);
   add(pairwiseProducts(2, 4096, 4096), gemvTemplate(), "sm_90a", 1);
   compileAll(all, **compiler);
 }

@@ -166,6 +166,13 @@ TEST_CASE("cuda.chain: right for random chains, and twice the same") {
   checks.run();
 }
 
+TEST_CASE("cuda.matmul_stream: right for every type, edge and split of K, and for two products at once") {
+  TemplateChecks checks;
+  for (const char *type : {"bf16", "f16", "f8E4M3FN", "f8E5M2"})
+    checks.add(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 18);
+  checks.run();
+}
+
 TEST_CASE("cuda.gemv: right in every type for few rows") {
   TemplateChecks checks;
   for (const char *type : {"bf16", "f16", "f32"}) {

@@ -1,0 +1,158 @@
+// cuda.matmul_stream: products of few rows on tensor cores, whose weights stream once through registers.
+#include "codegen/cuda/Streamed.h"
+#include "codegen/cuda/Templates.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr int64_t leastRows = 3; ///< With fewer cuda.gemv issues less.
+constexpr int64_t mostRows = 64; ///< Beyond it the left operand takes more of an SM's loads than the weights.
+constexpr int64_t epilogueVector = 4;
+constexpr int64_t panelColumns = 16; ///< Of the result, on the instruction's long side.
+constexpr int64_t lineBytes = 128;   ///< Of K, that a warp takes at a time.
+constexpr int64_t mostRegisters = 232;
+
+int64_t threadsOf(const TileConfig &config) { return config["split"] * 32; }
+/// Columns of all products in a block.
+int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) {
+  return config["panels"] * panelColumns * problem.count();
+}
+/// Rows as an instruction takes them.
+int64_t rowsOf(const MatmulProblem &problem) { return llvm::alignTo(problem.M, 8); }
+
+/// The warps' sums (device/gemm_stream.cuh).
+int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
+  return config["split"] * rowsOf(problem) * (columnsOf(problem, config) + 4) * static_cast<int64_t>(sizeof(float));
+}
+
+/// Sums, lines under way, and about 40 for addresses and the loop; each row that a lane loads has an address.
+int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
+  const int64_t columns = columnsOf(problem, config), rows = rowsOf(problem);
+  const int64_t line = (columns + rows) * lineBytes / 32 / 4;
+  const int64_t widened = byteWidth(problem.elementType(1)) == 1 ? (rows / 8 + 2) * 8 : 0;
+  return rows * columns / 32 + config["unroll"] * line + (columns + rows) / 8 * 2 + widened + 40;
+}
+
+int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
+  const int64_t threads = threadsOf(config), registers = llvm::alignTo(registersOf(problem, config), 8);
+  return std::min({target.registersPerSm / (registers * threads), target.threadsPerSm / threads,
+                   (target.sharedBytesPerBlock + 1024) / (sharedBytes(problem, config) + 1024)});
+}
+
+/// Modelled microseconds: HBM at the depth of the loads in flight, or what reaches an SM, weights and the left operand.
+double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
+                const ir::Target &target) {
+  constexpr double memoryShare = 0.95;
+  const auto sms = static_cast<double>(target.multiprocessors);
+  const auto blocks = static_cast<double>(ceilDiv(problem.N, config["panels"] * panelColumns) * problem.batches);
+  const auto resident = static_cast<double>(blocksPerSm(problem, config, target));
+  const double columns = static_cast<double>(columnsOf(problem, config)), rows = static_cast<double>(rowsOf(problem));
+  const double bytesK = static_cast<double>(problem.K) * static_cast<double>(byteWidth(problem.elementType(1)));
+  // A warp has no more lines in flight than its share of K holds.
+  const double lines = bytesK / lineBytes / static_cast<double>(config["split"]);
+  const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(lines));
+  const double inFlight = std::min(resident, blocks / sms) * static_cast<double>(config["split"]) * unrolled * columns *
+                          static_cast<double>(lineBytes);
+  const double memory = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target) / memoryShare;
+  const double reach = std::ceil(blocks / sms) * (columns + rows) * bytesK * sms / (target.memoryBytesPerUs * 3.5);
+  return target.launchUs + 1.2 + std::max(memory, reach) + 0.25 * std::min(memory, reach);
+}
+
+class MatmulStreamTemplate : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.matmul_stream"; }
+  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
+  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return estimate(region, *MatmulProblem::of(region), config, target);
+  }
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+};
+
+ir::FusionDecision MatmulStreamTemplate::match(const Region &region, const ir::Target &target) const {
+  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
+  if (!problem)
+    return ir::FusionDecision::no(noProduct);
+  if (problem->reducesRows)
+    return ir::FusionDecision::no(holdsTiles);
+  if (target.capability < 80)
+    return ir::FusionDecision::no("needs sm_80, the target is " + target.name);
+  if (problem->M < leastRows || problem->M > mostRows)
+    return ir::FusionDecision::no("has " + std::to_string(problem->M) + " rows; " + std::to_string(leastRows) + " to " +
+                                  std::to_string(mostRows) + " stream well");
+  if (problem->batches > 65535)
+    return ir::FusionDecision::no("has more than 65535 batches");
+  for (unsigned product = 0; product < problem->count(); ++product)
+    for (unsigned side : {0, 1})
+      if (std::string refusal = whyNotStreamed(*problem, side, product); !refusal.empty())
+        return ir::FusionDecision::no(refusal);
+  const DType left = problem->elementType(0), right = problem->elementType(1);
+  const bool areHalf = left == right && (left == DType::F16 || left == DType::BF16);
+  if ((!areHalf && !(isFloat8(left) && isFloat8(right))) || !problem->isRightType(right))
+    return ir::FusionDecision::no("multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
+                                  ", tensor cores take pairs of f16, of bf16 or of 8-bit floats from registers");
+  if (candidates(region, target).empty())
+    return ir::FusionDecision::no("holds more sums than registers");
+  return printable(region);
+}
+
+std::vector<TileConfig> MatmulStreamTemplate::candidates(const Region &region, const ir::Target &target) const {
+  const MatmulProblem problem = *MatmulProblem::of(region);
+  std::vector<TileConfig> all;
+  for (int64_t split : {4, 8, 16})
+    for (int64_t panels : {1, 2, 4})
+      for (int64_t unroll : {1, 2, 4}) {
+        const TileConfig config{{"split", split}, {"panels", panels}, {"unroll", unroll}};
+        const bool isTooWide = panels > 1 && panels * panelColumns >= 2 * problem.N,
+                   isTooDeep =
+                       unroll > 1 && unroll * split * lineBytes >=
+                                         2 * problem.K * static_cast<int64_t>(byteWidth(problem.elementType(1)));
+        if (!isTooWide && !isTooDeep && registersOf(problem, config) <= mostRegisters &&
+            blocksPerSm(problem, config, target) >= 1)
+          all.push_back(config);
+      }
+  return all;
+}
+
+Result<KernelPlan> MatmulStreamTemplate::emit(const Region &region, const TileConfig &config,
+                                              const ir::Target &target) const {
+  const MatmulProblem problem = *MatmulProblem::of(region);
+  const MatrixOperand a = MatrixOperand::of(problem, 0);
+  // What all matrix templates print: a tile of this shape, not split over launches.
+  const TileConfig frame = config.with("m", problem.M)
+                               .with("n", config["panels"] * panelColumns)
+                               .with("k", lineBytes / static_cast<int64_t>(byteWidth(problem.elementType(1))))
+                               .with("split_k", 1)
+                               .with("raster", 1);
+  MatmulPrinter printer(region, problem, frame, target, epilogueVector);
+  printer.writeHead("gemm_stream.cuh");
+  printer.writeConfig(threadsOf(config), {"static constexpr int panels = " + std::to_string(config["panels"]) +
+                                          ", split = " + std::to_string(config["split"]) +
+                                          ", unroll = " + std::to_string(config["unroll"]) + ";"});
+  printer.writeOperand(a, "A", "m");
+  const std::string left =
+      "StoredRows<A, " + storedType(problem.elementType(0)).str() + ">{in" + std::to_string(a.input) + "}";
+  const std::string right = printer.writeRightOperands("Weights", "TwoWeights");
+  printer.writeEpilogue();
+  printer.writeEntries([&](const std::string &epilogue) {
+    return "gemmStream<Config>(" + left + ", " + right + ", " + epilogue + ");";
+  });
+  KernelPlan plan = printer.plan(threadsOf(config), sharedBytes(problem, config));
+  plan.launches.front().grid = {static_cast<uint32_t>(ceilDiv(problem.N, config["panels"] * panelColumns)),
+                                static_cast<uint32_t>(problem.batches), 1};
+  return plan;
+}
+
+} // namespace
+
+const KernelTemplate &matmulStreamTemplate() {
+  static const MatmulStreamTemplate instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,13 @@
+// What the products share whose weights stream through registers: cuda.gemv and cuda.matmul_stream.
+#pragma once
+
+#include "codegen/cuda/Matmul.h"
+
+namespace kfuse::codegen::cuda {
+
+inline constexpr int64_t accessBytes = 16; ///< That a lane loads at a time.
+
+/// Why the operand cannot be read in accesses along K, or "".
+std::string whyNotStreamed(const MatmulProblem &problem, unsigned side, unsigned product);
+
+} // namespace kfuse::codegen::cuda
