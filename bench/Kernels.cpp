@@ -1,7 +1,8 @@
 // kfuse_gpu_bench [--most N] [--only CONFIG] [--chain N] [--json FILE]
-// [matmul|skinny|epilogues|chains|memory[=TEXT]|MxNxK|FILE.mlir]...: the CUDA templates against cuBLASLt and against a
-// device copy of the same bytes. Every config of a region is compiled and measured (the tuner's first N with --most,
-// those whose text holds CONFIG with --only); the best is measured again in turns with its rival, since clocks drift.
+// [matmul|skinny|epilogues[=NAME]|chains|memory[=TEXT]|MxNxK|FILE.mlir]...: the CUDA templates against cuBLASLt and
+// against a device copy of the same bytes. Every config of a region is compiled and measured (the tuner's first N with
+// --most, those whose text holds CONFIG with --only); the best is measured again in turns with its rival, since clocks
+// drift.
 // --chain N also measures N calls of each config of a product, every one free to start before the one ahead has ended,
 // as layers of a model are. memory=TEXT takes the memory-bound cases whose name holds TEXT; FILE.mlir is a region as
 // one function, whose first argument alone is written between runs.
@@ -78,15 +79,38 @@ public:
                                     {"configs", static_cast<std::int64_t>(ours.configs.size())}});
   }
 
-  void matmul(DType type, std::int64_t M, std::int64_t N, std::int64_t K) {
-    const Case given = bench::matmul(type, M, N, K, true);
-    ParsedRegion parsed = sweep.parse(given);
-    parsed.region.isFixed[1] = true; // Weights.
-    const Swept ours = swept(given, parsed.region);
+  struct Product {
+    DType type;
+    std::int64_t M, N, K;
+  };
+  /// Products of fixed weights; the next one is compiled while one is measured.
+  void matmuls(const std::vector<Product> &products) {
+    std::vector<std::pair<ParsedRegion, StartedSweep>> ready;
+    auto start = [&](const Product &product) {
+      ParsedRegion parsed = sweep.parse(caseOf(product));
+      parsed.region.isFixed[1] = true;
+      StartedSweep started = sweep.start(parsed.region);
+      ready.emplace_back(std::move(parsed), std::move(started));
+    };
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      if (i == 0)
+        start(products[0]);
+      if (i + 1 < products.size())
+        start(products[i + 1]);
+      matmul(products[i], ready.front().first.region, std::move(ready.front().second));
+      ready.erase(ready.begin());
+    }
+  }
+
+  void matmul(const Product &product, const codegen::Region &region, StartedSweep started) {
+    const auto [type, M, N, K] = product;
+    const Case given = caseOf(product);
+    const Swept ours = sweep.finish(region, std::move(started));
+    found.add(given, ours, sweep.options());
     auto rival = std::move(take(tools::cublasLtAlgorithms(type, type, /*tf32=*/false, {1, M, N, K})).front());
     const std::vector<double> us = mediansInTurns(4, {[&] { return sweep.measure(ours.best(), ours.buffers, 10); },
                                                       [&] { return sweep.measure(*rival, ours.buffers, 10); }});
-    const double flops = parsed.region.flops;
+    const double flops = region.flops;
     std::printf("  %-28s %8.2f us  %.0f TFLOP/s  cuBLASLt %8.2f us  %.0f TFLOP/s  ratio %.3f\n", given.name.c_str(),
                 us[0], flops / us[0] / 1e6, us[1], flops / us[1] / 1e6, us[1] / us[0]);
   }
@@ -138,6 +162,10 @@ public:
   }
 
 private:
+  static Case caseOf(const Product &product) {
+    return bench::matmul(product.type, product.M, product.N, product.K, /*transposed=*/true);
+  }
+
   Swept swept(const Case &given, const codegen::Region &region) {
     Swept swept = sweep.run(region);
     found.add(given, swept, sweep.options());
@@ -185,8 +213,9 @@ int main(int argc, char **argv) {
            });
   };
   Bench bench({std::strtoull(most.c_str(), nullptr, 10), only, std::atoi(chain.c_str())});
+  std::vector<Bench::Product> products;
   for (auto [M, N, K] : shapes)
-    bench.matmul(DType::BF16, M, N, K);
+    products.push_back({DType::BF16, M, N, K});
   for (const std::string &part : parts)
     if (part.ends_with(".mlir"))
       bench.region(part);
@@ -197,21 +226,24 @@ int main(int argc, char **argv) {
     bench.chain(layers(20, 1, 256, 1024, 1024));
     bench.chain(layers(20, 5, 256, 1024, 1024));
   }
-  if (wanted("matmul")) {
-    bench.matmul(DType::BF16, 4096, 4096, 4096);
-    bench.matmul(DType::F16, 4096, 4096, 4096);
-    bench.matmul(DType::BF16, 1024, 6144, 4096);
-    bench.matmul(DType::BF16, 256, 1024, 1024);
-    bench.matmul(DType::F32, 2048, 2048, 2048);
+  if (wanted("matmul"))
+    products.insert(products.end(), {{DType::BF16, 4096, 4096, 4096},
+                                     {DType::F16, 4096, 4096, 4096},
+                                     {DType::BF16, 1024, 6144, 4096},
+                                     {DType::BF16, 256, 1024, 1024},
+                                     {DType::F32, 2048, 2048, 2048}});
+  auto epilogue = [&](const std::string &name, std::int64_t M, std::int64_t N, std::int64_t K) {
+    if (wanted("epilogues") || wanted(("epilogues=" + name).c_str()))
+      bench.epilogue(name, M, N, K);
+  };
+  for (std::int64_t M : {2048, 4096, 8192}) {
+    epilogue("bias_gelu", M, 16384, 4096);
+    epilogue("residual", M, 4096, 16384);
+    epilogue("swiglu", M, 14336, 4096);
   }
-  if (wanted("epilogues"))
-    for (std::int64_t M : {2048, 4096, 8192}) {
-      bench.epilogue("bias_gelu", M, 16384, 4096);
-      bench.epilogue("residual", M, 4096, 16384);
-      bench.epilogue("swiglu", M, 14336, 4096);
-    }
   if (wanted("skinny"))
     for (std::int64_t M : {1, 16, 64})
-      bench.matmul(DType::BF16, M, 4096, 4096);
+      products.push_back({DType::BF16, M, 4096, 4096});
+  bench.matmuls(products);
   bench.finish(json);
 }

@@ -102,11 +102,26 @@ ParsedRegion Sweep::parse(const Case &given) {
   return {std::move(module), std::move(region)};
 }
 
-Swept Sweep::run(const Region &region) {
-  Swept swept{candidates(region), {}, {}};
+StartedSweep Sweep::start(const Region &region) {
+  StartedSweep started{candidates(region), {}};
+  std::vector<codegen::KernelPlan> plans;
+  for (const SweptConfig &candidate : started.configs)
+    plans.push_back(candidate.plan);
+  started.compiled = std::async(std::launch::async, [this, plans = std::move(plans)] { return compile(plans); });
+  return started;
+}
+
+Swept Sweep::finish(const Region &region, StartedSweep started) {
+  Swept swept{std::move(started.configs), {}, {}};
   std::vector<SweptConfig> &all = swept.configs;
-  compileAndLoad(all);
   swept.buffers = allocate(region, all);
+  std::vector<Result<runtime::CompiledKernel>> compiled = started.compiled.get();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    what = all[i].config.str();
+    runtime::CompiledKernel binary = take(std::move(compiled[i]));
+    all[i].compileMs = binary.compileMs;
+    all[i].loaded = take(gpu->load(all[i].plan, binary));
+  }
   for (SweptConfig &candidate : all) {
     what = candidate.config.str();
     candidate.us = measure(*candidate.loaded, swept.buffers, 5);
@@ -162,22 +177,18 @@ std::vector<SweptConfig> Sweep::candidates(const Region &region) {
   return all;
 }
 
-void Sweep::compileAndLoad(std::vector<SweptConfig> &all) {
-  std::vector<Result<runtime::CompiledKernel>> compiled(all.size(), Error{});
+std::vector<Result<runtime::CompiledKernel>> Sweep::compile(const std::vector<codegen::KernelPlan> &plans) {
+  std::vector<Result<runtime::CompiledKernel>> compiled(plans.size(), Error{});
   std::atomic<std::size_t> next = 0;
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
     threads.emplace_back([&] {
-      for (std::size_t i = next++; i < all.size(); i = next++)
-        compiled[i] = compiler->compile(all[i].plan);
+      for (std::size_t i = next++; i < plans.size(); i = next++)
+        compiled[i] = compiler->compile(plans[i]);
     });
   for (std::thread &thread : threads)
     thread.join();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    runtime::CompiledKernel binary = take(std::move(compiled[i]));
-    all[i].compileMs = binary.compileMs;
-    all[i].loaded = take(gpu->load(all[i].plan, binary));
-  }
+  return compiled;
 }
 
 /// Uniform floats, small integers; outputs uninitialised.

@@ -10,6 +10,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,14 +57,23 @@ struct Swept {
   Ranking ranking;
 };
 
+/// Configs in the tuner's order, and what their compilation is going to give.
+struct StartedSweep {
+  std::vector<SweptConfig> configs;
+  std::future<std::vector<Result<runtime::CompiledKernel>>> compiled;
+};
+
 class Sweep {
 public:
   explicit Sweep(SweepOptions options);
 
   ParsedRegion parse(const Case &given);
+  /// Emits every config and starts to compile them, while the device may be at work on others.
+  StartedSweep start(const codegen::Region &region);
   /// Measures every config in the order in which the tuner would try them, then those and the fastest in turns: the
   /// card's clock falls while it works, so that the first round favours what came early.
-  Swept run(const codegen::Region &region);
+  Swept finish(const codegen::Region &region, StartedSweep started);
+  Swept run(const codegen::Region &region) { return finish(region, start(region)); }
 
   /// Median microseconds.
   double measure(runtime::LoadedKernel &kernel, const Buffers &buffers, int repetitions, bool cold = true);
@@ -72,7 +82,7 @@ public:
 
 private:
   std::vector<SweptConfig> candidates(const codegen::Region &region);
-  void compileAndLoad(std::vector<SweptConfig> &all);
+  std::vector<Result<runtime::CompiledKernel>> compile(const std::vector<codegen::KernelPlan> &plans);
   Buffers allocate(const codegen::Region &region, const std::vector<SweptConfig> &all);
   void measureInTurns(std::vector<SweptConfig> &all, const Buffers &buffers);
 

@@ -40,12 +40,14 @@ void print(const std::vector<const SweptConfig *> &configs, bool isChained) {
 void SweepReport::add(const Case &given, const Swept &swept, const SweepOptions &options) {
   if (const char *path = std::getenv("KFUSE_BENCH_CSV"))
     appendCsv(path, given, swept);
-  rankings.push_back(swept.ranking);
   std::vector<const SweptConfig *> order;
+  std::vector<double> ms;
   for (const SweptConfig &config : swept.configs) {
-    compileMs.push_back(config.compileMs);
+    ms.push_back(config.compileMs);
     order.push_back(&config);
   }
+  compileMs.insert(compileMs.end(), ms.begin(), ms.end());
+  kernels.push_back({given.name, order.size(), order.front()->us, swept.ranking, median(std::move(ms))});
   std::printf("%s: %zu configs; the tuner's first reaches %.1f %% of the best, its first 8 %.1f %%, 40 %.1f %%\n",
               given.name.c_str(), order.size(), 100 * swept.ranking.first, 100 * swept.ranking.eight,
               100 * swept.ranking.forty);
@@ -59,17 +61,22 @@ void SweepReport::add(const Case &given, const Swept &swept, const SweepOptions 
 }
 
 void SweepReport::summarise() const {
-  if (rankings.empty())
+  if (kernels.empty())
     return;
+  std::printf("\n%-32s %8s %10s %8s %8s %8s %8s\n", "", "configs", "best us", "first %", "of 8 %", "of 40 %",
+              "NVRTC ms");
+  for (const Kernel &one : kernels)
+    std::printf("%-32s %8zu %10.2f %8.1f %8.1f %8.1f %8.0f\n", one.name.c_str(), one.configs, one.bestUs,
+                100 * one.ranking.first, 100 * one.ranking.eight, 100 * one.ranking.forty, one.compileMs);
   auto mean = [&](double Ranking::*share) {
     double logs = 0;
-    for (const Ranking &one : rankings)
-      logs += std::log(one.*share);
-    return 100 * std::exp(logs / static_cast<double>(rankings.size()));
+    for (const Kernel &one : kernels)
+      logs += std::log(one.ranking.*share);
+    return 100 * std::exp(logs / static_cast<double>(kernels.size()));
   };
   std::printf("%zu kernels: of the best of all configs the first reaches %.1f %%, the best of 8 %.1f %%, of 40 %.1f %% "
               "(geometric means); a compilation takes %.0f ms (median)\n",
-              rankings.size(), mean(&Ranking::first), mean(&Ranking::eight), mean(&Ranking::forty), median(compileMs));
+              kernels.size(), mean(&Ranking::first), mean(&Ranking::eight), mean(&Ranking::forty), median(compileMs));
 }
 
 void SweepReport::writeJson(const std::string &path, const runtime::Device &device) {

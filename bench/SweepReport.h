@@ -20,8 +20,16 @@ public:
   void writeJson(const std::string &path, const runtime::Device &device);
 
 private:
+  struct Kernel {
+    std::string name;
+    std::size_t configs;
+    double bestUs;
+    Ranking ranking;
+    double compileMs; ///< The median.
+  };
+
   llvm::json::Array rows;
-  std::vector<Ranking> rankings;
+  std::vector<Kernel> kernels;
   std::vector<double> compileMs;
 };
 
