@@ -39,7 +39,7 @@ int64_t sumRegisters(const MatmulProblem &problem, const TileConfig &config) {
   return warpgroupRows / 64 * columnsOf(problem, config) / 2;
 }
 
-/// The result as TMA writes it, if it does: with 192 sums a thread, a bias beside them would spill.
+/// The result as TMA writes it, if it does: with 176 sums a thread, a bias beside them would spill.
 std::optional<TmaResult> resultThroughTma(const Region &region, const MatmulProblem &problem,
                                           const TileConfig &config) {
   if (problem.reducesRows)
@@ -47,7 +47,7 @@ std::optional<TmaResult> resultThroughTma(const Region &region, const MatmulProb
   std::optional<TmaResult> result = TmaResult::of(problem);
   const auto loaded =
       static_cast<int64_t>(region.graph.inputs.size()) - problem.count() - 1 - (result && result->read ? 1 : 0);
-  return sumRegisters(problem, config) > 176 && loaded > 0 ? std::nullopt : result;
+  return sumRegisters(problem, config) > 160 && loaded > 0 ? std::nullopt : result;
 }
 
 /// Two slots of totals from every block of the row, for the rows of a warp, and their barriers
@@ -96,12 +96,14 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 /// Into how many pieces the tiles of a last wave that is not full may be cut: two of each tile, or as many of each as
 /// there are clusters for; where there are not enough for two, one a cluster, cut anywhere (clusters that work on
 /// different lines of K share less in the last-level cache: on an H200 that is 4 to 8 % slower). Beside sums on their
-/// way an epilogue that stages its own as f32 spills.
+/// way an epilogue that stages its own as f32 spills, and so does one that reads a matrix beside 160 of them.
 std::set<int64_t> piecesOf(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                            const ir::Target &target) {
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target);
   const int64_t left = gridOf(problem, config, target).tiles % atOnce;
-  if (config["pingpong"] || problem.reducesRows || left == 0 || !resultThroughTma(region, problem, config))
+  const std::optional<TmaResult> result = resultThroughTma(region, problem, config);
+  if (config["pingpong"] || problem.reducesRows || left == 0 || !result ||
+      (result->read && sumRegisters(problem, config) > 128))
     return {};
   const int64_t lines = left * ceilDiv(problem.K, config["k"]);
   const int64_t most = std::min({atOnce, mostPieces * left, lines / leastLines});
@@ -204,7 +206,7 @@ std::vector<Shape> tiledShapes() {
       {128, 128, false}, {128, 160, false}, {128, 192, false}, {128, 208, false}, {128, 224, false}, {128, 256, false},
       {256, 64, false},  {256, 96, false},  {256, 128, false}, {256, 160, false}, {256, 192, false}, {128, 64, false},
       {128, 96, false},  {64, 128, true},   {64, 192, true},   {64, 256, true},   {64, 64, true},    {128, 64, true},
-      {128, 96, true},   {128, 128, true},  {128, 160, true},  {128, 192, true}};
+      {128, 96, true},   {128, 128, true},  {128, 144, true},  {128, 160, true},  {128, 176, true},  {128, 192, true}};
   static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
   std::vector<Shape> shapes;
   for (const Tile &tile : tiles)
