@@ -64,16 +64,6 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   return target.launchUs + 0.6 + rowsUs + std::max(memory, issue) + tailUs * std::log2(std::max(1.0, kilobytes));
 }
 
-/// Columns whose weights the L2 fetches before the kernel's turn. On an H200 in us, kernels behind one of their kind,
-/// none, 4, 8, 16 MB: 4096 x 4096 8.72, 8.02, 8.54, 10.2; 4096 x 14336 26.9, 26.5, 26.7, 27.5; two of 14336 x 4096 with
-/// a norm 54.2, 53.6, 53.4, 53.5. As the first kernel of a run, in front of which the L2 is full of what must be
-/// written back, it costs half a microsecond.
-int64_t fetchedColumns(const Region &region, const MatmulProblem &problem) {
-  constexpr int64_t fetchedBytes = 4 << 20;
-  const auto columnBytes = problem.K * problem.count() * static_cast<int64_t>(byteWidth(problem.elementType(1)));
-  return region.isBehind ? std::min(problem.N, fetchedBytes / columnBytes) : 0;
-}
-
 /// Writes how the left operand is read; returns its value.
 std::string writeLeft(MatmulPrinter &printer, const MatmulProblem &problem, int64_t threads) {
   const std::string type = storedType(problem.elementType(problem.reducesRows ? 1 : 0)).str();
@@ -145,11 +135,10 @@ Result<KernelPlan> GemvTemplate::emit(const Region &region, const TileConfig &co
   MatmulPrinter printer(region, problem, frame, target, config["outputs"]);
   const int64_t threads = config["warps"] * 32;
   printer.writeHead("gemv.cuh");
-  printer.writeConfig(threads,
-                      {"static constexpr int outputs = " + std::to_string(config["outputs"]) + ", split = " +
-                           std::to_string(config["split"]) + ", unroll = " + std::to_string(config["unroll"]) + ";",
-                       "static constexpr int fetchedColumns = " + std::to_string(fetchedColumns(region, problem)) +
-                           ", fetchers = " + std::to_string(target.multiprocessors) + ";"});
+  printer.writeConfig(threads, {"static constexpr int outputs = " + std::to_string(config["outputs"]) +
+                                    ", split = " + std::to_string(config["split"]) +
+                                    ", unroll = " + std::to_string(config["unroll"]) + ";",
+                                fetchField(region, problem, target)});
   const std::string left = writeLeft(printer, problem, threads);
   const std::string right = printer.writeRightOperands("Weights", "TwoWeights");
   printer.writeEpilogue();

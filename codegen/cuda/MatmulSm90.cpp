@@ -265,12 +265,12 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
   const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
-  // With a residual or the like in flight, or positions to compare, 192 sums a thread spill; beside the
+  // With several operands in flight, or positions to compare, 176 sums a thread spill; beside the
   // values of rows 128 are most.
   const bool readsMore = static_cast<int64_t>(region.graph.inputs.size()) > products + 2;
   const bool asksPositions = llvm::any_of(
       region.graph.nodes, [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Index; });
-  const int64_t mostSums = problem.reducesRows ? 128 : readsMore || asksPositions ? 176 : 192;
+  const int64_t mostSums = problem.reducesRows ? 128 : readsMore || asksPositions ? 160 : 192;
   std::vector<std::pair<double, TileConfig>> ranked;
   for (const Shape &shape : problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes()) {
     const auto [m, columns, pingPong, clusterM, clusterN] = shape;

@@ -132,8 +132,9 @@ Result<KernelPlan> MatmulStreamTemplate::emit(const Region &region, const TileCo
   MatmulPrinter printer(region, problem, frame, target, epilogueVector);
   printer.writeHead("gemm_stream.cuh");
   printer.writeConfig(threadsOf(config), {"static constexpr int panels = " + std::to_string(config["panels"]) +
-                                          ", split = " + std::to_string(config["split"]) +
-                                          ", unroll = " + std::to_string(config["unroll"]) + ";"});
+                                              ", split = " + std::to_string(config["split"]) +
+                                              ", unroll = " + std::to_string(config["unroll"]) + ";",
+                                          fetchField(region, problem, target)});
   printer.writeOperand(a, "A", "m");
   const std::string left =
       "StoredRows<A, " + storedType(problem.elementType(0)).str() + ">{in" + std::to_string(a.input) + "}";

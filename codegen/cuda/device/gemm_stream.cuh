@@ -174,8 +174,10 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
   for (int u = 0; u < unroll; ++u)
     if (const int at = kernel.warp + u * split; at < Kernel::lines)
       kernel.loadWeights(u, at);
-  if (B::isFixed)
+  if (B::isFixed) {
+    fetchAhead<Config>(b);
     waitForPredecessor();
+  }
 #pragma unroll
   for (int u = 0; u < unroll; ++u)
     if (const int at = kernel.warp + u * split; at < Kernel::lines)
