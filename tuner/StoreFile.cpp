@@ -172,14 +172,14 @@ Result<void> StoreFile::identify(Access how) {
 
 /// A file that is only read is upgraded as a copy in memory.
 void StoreFile::upgrade(Access how) {
-  if (how == Access::ReadWrite) {
-    say(fmt::format("store {} was an older kfuse's: it is of schema {} now", file.string(), storeSchema));
-  } else {
+  if (how != Access::ReadWrite) {
     auto copy = std::make_unique<SQLite::Database>(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
     SQLite::Backup(*copy, *database).executeStep();
     database = std::move(copy);
   }
   upgradeTables(*database);
+  if (how == Access::ReadWrite)
+    say(fmt::format("store {} was an older kfuse's: it is of schema {} now", file.string(), storeSchema));
 }
 
 void StoreFile::openInMemory(const std::string &reason) {
