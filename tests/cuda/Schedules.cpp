@@ -87,7 +87,7 @@ std::vector<Schedule> commonSchedules() {
       {"sm80: two products", sm80, product("gated_tb_f16"), {}},
       {"sm80: tf32", sm80, product("gelu_residual_tb_tf32"), {}},
       {"simt", matmulSimtTemplate(), named(matmulCases("f32"), "matmul_127x130x264_f32"), {}},
-      {"stream", matmulStreamTemplate(), named(streamedCases("bf16"), "matmul_37x150x1000_tb_bf16"), {{"split", 8}}},
+      {"stream", matmulStreamTemplate(), named(streamedCases("bf16"), "matmul_13x150x1000_tb_bf16"), {{"split", 8}}},
       {"stream: two products of 8-bit floats", matmulStreamTemplate(), streamedCases("f8E4M3FN").back(), {}},
       {"gemv: warps of their own",
        gemvTemplate(),

@@ -633,11 +633,11 @@ std::vector<TemplateCase> streamedCases(const std::string &type) {
   std::vector<TemplateCase> cases;
   if (type.starts_with("f8"))
     cases = {scaledMatmul(3, 33, 272, false, true, type, type, "bf16"),
-             scaledMatmul(37, 150, 1040, false, true, type, type, "f32")};
+             scaledMatmul(13, 150, 1040, false, true, type, type, "f32")};
   else
     cases = {matmul(3, 33, 264, false, true, type), matmul(16, 136, 2048, false, true, type),
-             matmul(37, 150, 1000, false, true, type)};
-  cases.push_back(gated(20, 72, 1040, true, type, "silu"));
+             matmul(13, 150, 1000, false, true, type)};
+  cases.push_back(gated(12, 72, 1040, true, type, "silu"));
   return cases;
 }
 
@@ -759,10 +759,10 @@ std::vector<TemplateCase> largeMatmulCases(const std::string &type) {
 }
 
 std::vector<TemplateCase> largeResidualCases(const std::string &type) {
-  const std::string a = matrixType(4096, 264, false, type), b = matrixType(4000, 264, false, type),
-                    r = matrixType(4096, 4000, false, type), x = tensor("3x300x208", type),
+  const std::string a = matrixType(4096, 136, false, type), b = matrixType(2000, 136, false, type),
+                    r = matrixType(4096, 2000, false, type), x = tensor("3x300x208", type),
                     w = tensor("3x272x208", type), y = tensor("3x300x272", type), shared = tensor("300x272", type);
-  return {{"residual_4096x4000x264_" + type,
+  return {{"residual_4096x2000x136_" + type,
            function({a, b, r}, r,
                     "%0 = kfuse.matmul %a, %b {transpose_b} : (" + a + ", " + b + ") -> " + r +
                         "\n%1 = kfuse.add %0, %c : (" + r + ", " + r + ") -> " + r + "\nreturn %1 : " + r)},

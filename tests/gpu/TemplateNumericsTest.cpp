@@ -120,7 +120,7 @@ TEST_CASE("cuda.matmul_sm90: right in bf16 and f16 for every layout, edge and sc
   for (const char *type : {"bf16", "f16"}) {
     checks.add(matmulCases(type), codegen::cuda::matmulSm90Template(), 8, true);
     checks.add(largeMatmulCases(type), codegen::cuda::matmulSm90Template(), 24, true);
-    checks.add(largeResidualCases(type), codegen::cuda::matmulSm90Template(), 16);
+    checks.add(largeResidualCases(type), codegen::cuda::matmulSm90Template(), 10);
   }
   checks.run();
 }
@@ -169,7 +169,7 @@ TEST_CASE("cuda.chain: right for random chains, and twice the same") {
 TEST_CASE("cuda.matmul_stream: right for every type, edge and split of K, and for two products at once") {
   TemplateChecks checks;
   for (const char *type : {"bf16", "f16", "f8E4M3FN", "f8E5M2"})
-    checks.add(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 18);
+    checks.add(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 12);
   checks.run();
 }
 
