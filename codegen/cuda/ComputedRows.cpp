@@ -90,7 +90,7 @@ std::string ComputedRows::write(MatmulPrinter &printer, const std::string &name,
   writer.line();
   writer.open("__device__ __forceinline__ void row(" + type + " *out0, Index batch, Index m) const");
   printer.writeBatchSplit();
-  writer.line("const Row<" + config + "> row;");
+  writer.line("Row<" + config + "> row;");
   ValuePrinter scope(graph, writer, printer.names());
   row.writeCache(scope);
   for (size_t pass = 0; pass < passes.reductions.size(); ++pass)

@@ -109,7 +109,7 @@ private:
     openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(graph));
     ValuePrinter scope(graph, writer, names);
     bool isStream = storageOf(config) == RowStorage::Stream;
-    writer.line(isStream ? "Row<Config> row;" : "const Row<Config> row;");
+    writer.line("Row<Config> row;");
     if (isStream)
       openStream(scope);
     splitRow("row.index");
@@ -126,8 +126,6 @@ private:
       });
     if (isStream)
       writer.close();
-    if (config["cluster"] > 1)
-      writer.line("row.leave();");
     writer.close();
     return writer.take();
   }
@@ -226,7 +224,7 @@ double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, 
 
 /// What a row waits for beyond its first bytes.
 double waitsUs(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config) {
-  constexpr double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.8; // Of each stage of reductions.
+  constexpr double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.5; // Of each stage of reductions.
   constexpr double batchUs = 0.36, rereadUs = 1, turnUs = 0.6;
   double warps = static_cast<double>(config["threads"] * config["rows"]) / 32;
   double stageUs =

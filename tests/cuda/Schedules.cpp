@@ -74,6 +74,10 @@ std::vector<Schedule> sm90Schedules() {
        layers(2, 3, 64, 256, 64, false, "bf16"),
        {{"cluster_n", 4}}},
       {"rows: clusters", rowsTemplate(), named(longRowCases(), "add_layer_norm_5x8192_f16"), {{"cluster", 8}}},
+      {"rows: clusters, the next row on its way",
+       rowsTemplate(),
+       named(longRowCases(), "add_layer_norm_90x65536_bf16"),
+       {{"cluster", 8}, {"storage", 3}}},
   };
 }
 

@@ -370,8 +370,10 @@ func.func @f(%a: tensor<72x72xf32>) -> tensor<72x72xf32> {
 
 std::vector<TemplateCase> longRowCases() {
   std::vector<TemplateCase> cases{unary("softmax", "3x131072", "bf16"), unary("softmax", "2x40001", "f32")};
-  for (auto [shape, columns, type] :
-       {std::tuple{"2x262144", "262144", "bf16"}, {"3x20000", "20000", "f32"}, {"5x8192", "8192", "f16"}}) {
+  for (auto [shape, columns, type] : {std::tuple{"2x262144", "262144", "bf16"},
+                                      {"90x65536", "65536", "bf16"},
+                                      {"3x20000", "20000", "f32"},
+                                      {"5x8192", "8192", "f16"}}) {
     std::string t = tensor(shape, type), v = tensor(columns, type);
     cases.push_back({"add_layer_norm_" + std::string(shape) + "_" + type,
                      function({t, t, v, v}, t + ", " + t,

@@ -23,9 +23,10 @@ std::vector<codegen::TileConfig> sample(std::vector<codegen::TileConfig> all, st
 }
 
 void check(const RegionCase &given, const std::vector<reference::HostTensor> &inputs, Oracle &oracle,
-           const codegen::KernelTemplate &kernel, const codegen::TileConfig &config) {
+           const codegen::KernelTemplate &kernel, const codegen::TileConfig &config,
+           const ir::Target &target = hopper()) {
   INFO("config " << config.str());
-  Result<codegen::KernelPlan> plan = kernel.emit(given.region, config, hopper());
+  Result<codegen::KernelPlan> plan = kernel.emit(given.region, config, target);
   REQUIRE_MESSAGE(plan, plan.error().message);
   Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
   REQUIRE_MESSAGE(emulated, emulated.error().message << "\n" << plan->source);
@@ -79,6 +80,23 @@ TEST_CASE("Emulated cuda.decode_attention: right for every layout, mask and spli
 
 TEST_CASE("Emulated cuda.rows: right for every split of rows over threads") {
   checkAll(rowCases(), codegen::cuda::rowsTemplate(), 4);
+}
+
+TEST_CASE("Emulated cuda.rows: right wherever rows are kept") {
+  const codegen::KernelTemplate &rows = codegen::cuda::rowsTemplate();
+  RegionCase given({"add_layer_norm_40x768_bf16", R"(
+func.func @f(%a: tensor<40x768xbf16>, %b: tensor<40x768xbf16>, %c: tensor<768xbf16>, %d: tensor<768xbf16>) -> tensor<40x768xbf16> {
+  %0 = kfuse.add %a, %b : (tensor<40x768xbf16>, tensor<40x768xbf16>) -> tensor<40x768xbf16>
+  %r = "kfuse.layer_norm"(%0, %c, %d) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 1>}> : (tensor<40x768xbf16>, tensor<768xbf16>, tensor<768xbf16>) -> tensor<40x768xbf16>
+  return %r : tensor<40x768xbf16>
+})"});
+  ir::Target oneSm = hopper(); // So that a block of a stream takes several rows.
+  oneSm.multiprocessors = 1;
+  const std::vector<reference::HostTensor> inputs = given.inputs();
+  Oracle oracle(given, inputs);
+  const codegen::TileConfig config{{"threads", 128}, {"rows", 1}, {"vector", 4}, {"storage", 0}, {"cluster", 1}};
+  for (int storage = 0; storage < 4; ++storage)
+    check(given, inputs, oracle, rows, config.with("storage", storage), oneSm);
 }
 
 TEST_CASE("Emulated cuda.matmul_sm80: right for every layout, edge and split") {

@@ -22,7 +22,7 @@ struct Config {
 
 extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_add_layer_norm(const f16 *in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, const f16 *__restrict__ in3, f16 *out0, f16 *out1) {
   waitForPredecessor();
-  const Row<Config> row;
+  Row<Config> row;
   const Index d0 = row.index;
 
   struct Operands {
@@ -98,5 +98,4 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
     storeVector<8, 8>(out0 + (d0 * 20000 + d1), y0);
     storeVector<8, 8>(out1 + (d0 * 20000 + d1), y1);
   });
-  row.leave();
 }

@@ -25,7 +25,7 @@ struct Config {
 
 extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_mul_where_softmax(const bf16 *in0, const bool *__restrict__ in1, bf16 *out0) {
   waitForPredecessor();
-  const Row<Config> row;
+  Row<Config> row;
   const Index d0 = row.index / 9u, d1 = row.index % 9u;
 
   struct Operands {

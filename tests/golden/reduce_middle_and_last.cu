@@ -21,7 +21,7 @@ struct Config {
 
 extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_reduce(const bf16 *__restrict__ in0, bf16 *__restrict__ out0) {
   waitForPredecessor();
-  const Row<Config> row;
+  Row<Config> row;
   const Index d0 = row.index / 7u, d1 = row.index % 7u;
 
   Partial<Maximum, float, 4> a1;

@@ -33,7 +33,7 @@ struct Left {
   const bf16 *in0;
 
   __device__ __forceinline__ void row(bf16 *out0, Index batch, Index m) const {
-    const Row<LeftConfig> row;
+    Row<LeftConfig> row;
 
     struct Operands {
       Vector<bf16, 8> v0;

@@ -6,43 +6,71 @@
 
 namespace kfuse {
 
-/// `blocks` blocks, a power of two up to 32.
+/// `blocks` blocks, a power of two up to 32, each of warps that meet between two exchanges.
+///
+/// In an exchange every block sends its value to all, where it counts at a barrier. No fence: it would wait for the
+/// stores of the row before. Exchanges take turns in two memories: who sends into one again has what all sent in the
+/// exchange between, and they sent that when they had read this memory. So no block ends before all values that others
+/// send to it are there.
 template <int blocks> struct Cluster {
   static __device__ __forceinline__ int rank() { return static_cast<int>(blockInCluster()); }
 
-  /// The total of all blocks' values in all threads: lanes read one block's each and add them in one order. `turn`
-  /// alternates from row to row: others may still read the last one's.
-  template <int slot, class Operation, class T> static __device__ __forceinline__ T reduce(T value, int turn) {
-    __shared__ unsigned words[2][(sizeof(T) + 3) / 4];
-    if (threadIdx.x == 0)
-      toWords(words[turn], value);
-    syncCluster();
-    unsigned from = inBlock(sharedAddress(words[turn]), threadIdx.x % blocks);
-    return reduceLanes<Operation, blocks>(fromCluster<T>(from));
+  __device__ __forceinline__ Cluster() {
+    if (threadIdx.x == 0) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        initBarrier(sharedAddress(&memory().barriers[i]), 1);
+      fenceBarrierInit();
+    }
+    arriveAtCluster();
   }
-  /// No block ends while others may read its memory.
-  static __device__ __forceinline__ void leave() { syncCluster(); }
+
+  /// The total of all blocks' values in all threads: lanes read one block's each and add them in one order.
+  template <class Operation, class T> __device__ __forceinline__ T reduce(T value) {
+    if (!hasMet) // All barriers are ready.
+      waitForCluster();
+    hasMet = true;
+    unsigned long long(&values)[blocks] = memory().values[slot];
+    const unsigned barrier = sharedAddress(&memory().barriers[slot]);
+    if (threadIdx.x == 0)
+      arriveExpecting(barrier, sizeof(values));
+    if (threadIdx.x < blocks)
+      sendBits(inBlock(sharedAddress(&values[rank()]), threadIdx.x), bitsOf(value), inBlock(barrier, threadIdx.x));
+    waitBarrier(barrier, parity);
+    const T other = fromBits<T>(values[threadIdx.x % blocks]);
+    parity ^= slot;
+    slot ^= 1;
+    return reduceLanes<Operation, blocks>(other);
+  }
 
 private:
-  template <class T> static __device__ __forceinline__ void toWords(unsigned *words, T value) {
-    if constexpr (sizeof(T) == 8) {
-      auto bits = __builtin_bit_cast(unsigned long long, value);
-      words[0] = static_cast<unsigned>(bits), words[1] = static_cast<unsigned>(bits >> 32);
-    } else if constexpr (sizeof(T) == 4) {
-      words[0] = __builtin_bit_cast(unsigned, value);
-    } else {
-      words[0] = static_cast<unsigned>(value);
-    }
+  struct Memory {
+    unsigned long long values[2][blocks], barriers[2];
+  };
+  static __device__ __forceinline__ Memory &memory() {
+    __shared__ Memory shared;
+    return shared;
   }
-  template <class T> static __device__ __forceinline__ T fromCluster(unsigned address) {
-    unsigned low = loadCluster(address);
+  template <class T> static __device__ __forceinline__ unsigned long long bitsOf(T value) {
     if constexpr (sizeof(T) == 8)
-      return __builtin_bit_cast(T, low | static_cast<unsigned long long>(loadCluster(address + 4)) << 32);
+      return __builtin_bit_cast(unsigned long long, value);
     else if constexpr (sizeof(T) == 4)
-      return __builtin_bit_cast(T, low);
+      return __builtin_bit_cast(unsigned, value);
     else
-      return static_cast<T>(low);
+      return static_cast<unsigned long long>(value);
   }
+  template <class T> static __device__ __forceinline__ T fromBits(unsigned long long bits) {
+    if constexpr (sizeof(T) == 8)
+      return __builtin_bit_cast(T, bits);
+    else if constexpr (sizeof(T) == 4)
+      return __builtin_bit_cast(T, static_cast<unsigned>(bits));
+    else
+      return static_cast<T>(bits);
+  }
+
+  int slot = 0; ///< Of the next exchange, and the parity of its barrier.
+  unsigned parity = 0;
+  bool hasMet = false;
 };
 
 } // namespace kfuse

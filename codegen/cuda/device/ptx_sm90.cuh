@@ -152,17 +152,17 @@ __device__ __forceinline__ void loadCluster(float (&to)[4], unsigned address) {
                : "memory");
 }
 
-__device__ __forceinline__ unsigned loadCluster(unsigned address) {
-  unsigned word;
-  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
-  return word;
-}
-
 /// Sends two floats to an address in the cluster and counts their bytes at a barrier beside it (addresses from
 /// inBlock).
 __device__ __forceinline__ void sendPair(unsigned to, const float (&pair)[2], unsigned barrier) {
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
                "f"(pair[0]), "f"(pair[1]), "r"(barrier)
+               : "memory");
+}
+/// The same for eight bytes of any type.
+__device__ __forceinline__ void sendBits(unsigned to, unsigned long long bits, unsigned barrier) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(to), "l"(bits),
+               "r"(barrier)
                : "memory");
 }
 /// What was sent, after the wait at its barrier.

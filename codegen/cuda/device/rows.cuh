@@ -9,10 +9,7 @@ namespace kfuse {
 template <int blocks> struct Cluster;
 template <> struct Cluster<1> {
   static __device__ __forceinline__ int rank() { return 0; }
-  template <int slot, class Operation, class T> static __device__ __forceinline__ T reduce(T value, int) {
-    return value;
-  }
-  static __device__ __forceinline__ void leave() {}
+  template <class Operation, class T> __device__ __forceinline__ T reduce(T value) { return value; }
 };
 
 /// A row that this thread works on with `Config::threads` - 1 others, a warp's part or some warps;
@@ -31,6 +28,7 @@ template <class Config> struct Row {
   Index index = minimum(first, Index(Config::rowCount - 1));
   bool valid = first < Config::rowCount;
   int rank = Blocks::rank();
+  Blocks blocks;
   int turn = 0; ///< Of the memory for totals: a turn's are read while the next one's are written.
 
   __device__ __forceinline__ Index next() const { return first + Index(gridDim.x) / Config::cluster * Config::rows; }
@@ -88,13 +86,10 @@ template <class Config> struct Row {
   /// Whether this thread writes what the row has once.
   __device__ __forceinline__ bool writesRow() const { return valid && thread == 0 && rank == 0; }
 
-  /// Before the kernel ends, where other blocks read what this one wrote.
-  __device__ __forceinline__ void leave() const { Blocks::leave(); }
-
   /// The row's total in all of its threads. `slot` is another for each call: no total waits for the
   /// readers of the one before.
   template <int slot, class Operation, class T, int lanes>
-  __device__ __forceinline__ T reduce(const Partial<Operation, T, lanes> &partial) const {
+  __device__ __forceinline__ T reduce(const Partial<Operation, T, lanes> &partial) {
     T value = reduceLanes<Operation, (threads < 32 ? threads : 32)>(partial.total());
     if constexpr (threads > 32) {
       __shared__ T totals[1 + Config::stream][Config::rows][threads / 32];
@@ -107,7 +102,7 @@ template <class Config> struct Row {
       for (int warp = 1; warp < threads / 32; ++warp)
         value = Operation::combine(value, mine[warp]);
     }
-    return Blocks::template reduce<slot, Operation>(value, turn);
+    return blocks.template reduce<Operation>(value);
   }
 };
 
