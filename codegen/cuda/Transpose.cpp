@@ -14,8 +14,9 @@ using ir::Scalar;
 using ir::ScalarNode;
 
 constexpr int64_t mostAccessBytes = 16;
-constexpr int64_t leastExtent = 8; ///< Fewer points and plain loads share their sectors anyway.
-constexpr int64_t mostWords = 96;  ///< Registers for one thread's operands.
+constexpr int64_t leastExtent = 8;           ///< Fewer points and plain loads share their sectors anyway.
+constexpr int64_t mostWords = 96;            ///< Registers for one thread's operands.
+constexpr int64_t mostTileBytes = 48 * 1024; ///< Of static shared memory.
 constexpr size_t mostCandidates = 32;
 
 std::vector<Scalar> valuesOf(const LinearGraph &graph) {
@@ -87,9 +88,11 @@ public:
     return bytes;
   }
 
+  /// Elements through shared memory, where no vector is aligned.
+  static bool isByElements(const TileConfig &config) { return config["shared"] && config["across"] == 1; }
   /// Points of a block: down, across. As device/transpose.cuh lays them out.
   static std::pair<int64_t, int64_t> tileOf(const TileConfig &config, int64_t stagedBytes) {
-    if (config["shared"])
+    if (isByElements(config))
       return stagedBytes <= 4 ? std::pair<int64_t, int64_t>{64, 64} : std::pair<int64_t, int64_t>{32, 32};
     return {config["down"] * config["lanes_down"] * config["warps_down"],
             config["across"] * (32 / config["lanes_down"]) * config["warps_across"]};
@@ -107,7 +110,7 @@ private:
     writer.line("static constexpr int lanesDown = " + llvm::Twine(config["lanes_down"]) + ", warpsDown = " +
                 llvm::Twine(config["warps_down"]) + ", warpsAcross = " + llvm::Twine(config["warps_across"]) + ";");
     writer.line(llvm::Twine("static constexpr bool downFirst = ") + (config["down_first"] ? "true;" : "false;"));
-    if (config["shared"])
+    if (isByElements(config))
       writer.line("static constexpr int side = " + llvm::Twine(tileOf(config, stagedBytes(graph, staged)).first) + ";");
     writer.line("static constexpr Index extentDown = " + llvm::Twine(graph.extents()[down]) +
                 ", extentAcross = " + llvm::Twine(graph.extents()[across]) + ";");
@@ -119,8 +122,10 @@ private:
               bufferParameters(graph));
     std::vector<Scalar> all = staged;
     llvm::append_range(all, direct);
-    writer.line((config["shared"] ? "transposeThroughShared" : "transposeInRegisters") + llvm::Twine("<Config>(Body{") +
-                bufferNames(graph, all) + "});");
+    const char *way = isByElements(config) ? "transposeElements"
+                      : config["shared"]   ? "transposeThroughTile"
+                                           : "transposeInRegisters";
+    writer.line(way + llvm::Twine("<Config>(Body{") + bufferNames(graph, all) + "});");
     writer.close();
     return writer.take();
   }
@@ -140,6 +145,19 @@ private:
     column.load(scopeOf(column, down), staged, "s.");
     writer.close();
     writer.line();
+    writer.open("struct Turned");
+    row.declare(writer, staged);
+    writer.close(";");
+    writer.open("__device__ __forceinline__ Turned turned(const Staged (&s)[Config::across], int r) const");
+    writer.line("Turned t;");
+    writer.line("#pragma unroll");
+    writer.open("for (int j = 0; j < Config::across; ++j)");
+    for (Scalar load : staged)
+      writer.line(row.element(load, "t.") + " = s[j].v" + llvm::Twine(load.id) + "[r];");
+    writer.close();
+    writer.line("return t;");
+    writer.close();
+    writer.line();
     writer.open("struct Operands");
     row.declare(writer, direct);
     writer.close(";");
@@ -148,8 +166,7 @@ private:
       row.load(scopeOf(row, across), direct, "x.");
     writer.close();
     writer.line();
-    writer.open("__device__ __forceinline__ void apply(const Staged (&s)[Config::across], int r, const Operands &x, " +
-                position);
+    writer.open("__device__ __forceinline__ void apply(const Turned &t, const Operands &x, " + position);
     writeApply();
     writer.close();
     writer.close(";");
@@ -161,8 +178,7 @@ private:
       writer.line("Vector<" + valueType(graph[output.value].type) + ", " + llvm::Twine(config["across"]) + "> y" +
                   llvm::Twine(i) + ";");
     auto elementOf = [this](Scalar load) {
-      bool isStaged = llvm::is_contained(staged, load);
-      return "decode(" + (isStaged ? "s[j].v" + std::to_string(load.id) + "[r]" : row.element(load, "x.")) + ")";
+      return "decode(" + row.element(load, llvm::is_contained(staged, load) ? "t." : "x.") + ")";
     };
     row.lanes(
         scope, [](Scalar) { return ""; },
@@ -214,11 +230,16 @@ double estimate(const Region &region, const LinearGraph &graph, const TileConfig
   double inFlight = std::min(static_cast<double>(target.threadsPerSm) / threads, 6.0) *
                     static_cast<double>(height * width) * bytesPerPoint;
   // A warp's accesses in pieces of under 128 bytes take more wavefronts and leave lines half written for a while.
+  // 268 MB of bf16: 137.4 us with reads of 128 and writes of 64 bytes, 132.4 through a tile (rows of 256), both ways
+  // 178 with reads of 64; elements 176 us.
   double reads = static_cast<double>(config["lanes_down"] * config["down"] * stagedBytes);
   const int64_t lanesAcross = 32 / config["lanes_down"];
   double writes = static_cast<double>(lanesAcross * config["across"]) * region.bytesWritten / points;
   double pieces =
-      config["shared"] ? 1.4 : 1 + 0.08 * std::max(0.0, 128 / reads - 1) + 0.03 * std::max(0.0, 64 / writes - 1);
+      TransposeKernel::isByElements(config)
+          ? 1.4
+          : 1.03 + 0.25 * std::max(0.0, 128 / reads - 1) +
+                (config["shared"] ? 0 : 0.04 * std::max(0.0, 128 / writes - 1) + 0.01 * config["down_first"]);
   double padding =
       static_cast<double>(ceilDiv(graph.extents().back(), width) * width) / static_cast<double>(graph.extents().back());
   double instructions = 4 + instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
@@ -299,6 +320,19 @@ std::vector<TileConfig> TransposeTemplate::candidates(const Region &region, cons
                       {"warps_across", warpsAcross},
                       {"down_first", downFirst},
                       {"shared", 0}});
+      for (auto [lanes, warpsDown, warpsAcross] :
+           {std::tuple{8, 2, 2}, {8, 1, 4}, {16, 1, 4}, {16, 1, 8}, {16, 2, 8}}) {
+        TileConfig config{{"down", r},
+                          {"across", v},
+                          {"lanes_down", lanes},
+                          {"warps_down", warpsDown},
+                          {"warps_across", warpsAcross},
+                          {"down_first", 0},
+                          {"shared", 1}};
+        auto [height, width] = TransposeKernel::tileOf(config, stagedBytes);
+        if (height * width * stagedBytes <= mostTileBytes)
+          consider(std::move(config));
+      }
     }
   for (int64_t warps : {8, 16})
     consider({{"down", 1},

@@ -129,10 +129,14 @@ std::vector<Schedule> commonSchedules() {
        transposeTemplate(),
        named(transposes, "transpose_200x136_to_136x200_bf16"),
        {{"shared", 0}}},
-      {"transpose: through shared memory",
+      {"transpose: elements through shared memory",
        transposeTemplate(),
        named(transposes, "transpose_70x101_to_101x70_f16"),
        {{"shared", 1}}},
+      {"transpose: vectors through shared memory",
+       transposeTemplate(),
+       named(transposes, "transpose_200x136_to_136x200_bf16"),
+       {{"shared", 1}, {"across", 8}}},
   };
 }
 

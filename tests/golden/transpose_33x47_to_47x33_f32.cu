@@ -30,16 +30,28 @@ struct Body {
     s.v0 = loadVector<1, 1>(in0 + (d1 * 47 + d0));
   }
 
+  struct Turned {
+    Vector<float, 1> v0;
+  };
+  __device__ __forceinline__ Turned turned(const Staged (&s)[Config::across], int r) const {
+    Turned t;
+    #pragma unroll
+    for (int j = 0; j < Config::across; ++j) {
+      t.v0[j] = s[j].v0[r];
+    }
+    return t;
+  }
+
   struct Operands {
   };
   __device__ __forceinline__ void load(Operands &x, Index batch, Index d0, Index d1) const {
   }
 
-  __device__ __forceinline__ void apply(const Staged (&s)[Config::across], int r, const Operands &x, Index batch, Index d0, Index d1) const {
+  __device__ __forceinline__ void apply(const Turned &t, const Operands &x, Index batch, Index d0, Index d1) const {
     Vector<float, 1> y0;
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
-      const float v0 = decode(s[j].v0[r]);
+      const float v0 = decode(t.v0[j]);
       y0[j] = v0;
     }
     storeVector<1, 1>(out0 + (d0 * 33 + d1), y0);
@@ -48,5 +60,5 @@ struct Body {
 
 extern "C" __global__ void __launch_bounds__(256) kfuse_copy(const float *__restrict__ in0, float *__restrict__ out0) {
   waitForPredecessor();
-  transposeThroughShared<Config>(Body{in0, out0});
+  transposeElements<Config>(Body{in0, out0});
 }

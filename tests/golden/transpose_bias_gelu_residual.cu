@@ -35,6 +35,18 @@ struct Body {
     s.v0 = loadVector<8, 8>(in0 + (d0 * 9792 + d2 * 72 + d1));
   }
 
+  struct Turned {
+    Vector<bf16, 8> v0;
+  };
+  __device__ __forceinline__ Turned turned(const Staged (&s)[Config::across], int r) const {
+    Turned t;
+    #pragma unroll
+    for (int j = 0; j < Config::across; ++j) {
+      t.v0[j] = s[j].v0[r];
+    }
+    return t;
+  }
+
   struct Operands {
     bf16 v1;
     Vector<bf16, 8> v4;
@@ -45,12 +57,12 @@ struct Body {
     x.v4 = loadVector<8, 8>(in2 + (d0 * 9792 + d1 * 136 + d2));
   }
 
-  __device__ __forceinline__ void apply(const Staged (&s)[Config::across], int r, const Operands &x, Index batch, Index d1, Index d2) const {
+  __device__ __forceinline__ void apply(const Turned &t, const Operands &x, Index batch, Index d1, Index d2) const {
     const Index d0 = batch;
     Vector<float, 8> y0;
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const float v0 = decode(s[j].v0[r]);
+      const float v0 = decode(t.v0[j]);
       const float v1 = decode(x.v1);
       const float v2 = v0 + v1; // add
       const float v3 = gelu(v2); // gelu
