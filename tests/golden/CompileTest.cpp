@@ -398,3 +398,23 @@ TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, wi
 
   compileAll(all, **compiler);
 }
+
+TEST_CASE("Compile: a kernel marks its moments where it is asked to") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler) {
+    MESSAGE("skipped: " << compiler.error().message);
+    return;
+  }
+  for (const TemplateCase &source : representatives()) {
+    INFO(source.name);
+    codegen::KernelPlan plan = plans(RegionCase(source).region, *ir::findTarget("sm_90a"), 1).front();
+    for (bool marks : {false, true}) {
+      if (marks)
+        plan.options.insert(plan.options.end(),
+                            {"--define-macro=KFUSE_MARKS=0x7f0000000000ull", "--define-macro=KFUSE_MARK_SLOTS=4u"});
+      auto kernel = (*compiler)->compile(plan);
+      REQUIRE_MESSAGE(kernel, kernel.error().message);
+      CHECK((kernel->assembly.find("%globaltimer") != std::string::npos) == marks);
+    }
+  }
+}

@@ -107,6 +107,8 @@ private:
 #pragma unroll 1
     for (int line = before; line < lines<Link>; line += Config::groupsK) {
       waitBarrier(at.full(), at.parity);
+      if (line == before)
+        mark(Moment::hasTile);
       multiplyTile<typename Link::Weights, typename Link::Tokens, typename Link::Product>(
           sums, at.rows() + rowGroup * panelBytes, at.columns(), true);
       waitProducts<1>();
@@ -120,6 +122,7 @@ private:
       release(previous);
     ring.skip(lines<Link>);
     settle(sums);
+    mark(Moment::hasSums);
     stage(sums[0], rowGroup, groupK);
   }
 

@@ -92,6 +92,7 @@ template <class Config, class Links> struct ClusterChain : ChainBlock<Config, Li
     syncNamed(1, consumerThreads); // The sums' memory may be written again, too.
     if (threadIdx.x == 0 && number + 1 < Links::count && makesLine<(Link::N + Config::tileK - 1) / Config::tileK>())
       arrive(linesAreWritten());
+    mark(Moment::ends);
   }
 
 private:

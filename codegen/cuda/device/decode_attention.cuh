@@ -386,6 +386,7 @@ template <class Config, class Body> struct DecodeAttention {
 
   __device__ __forceinline__ void run(unsigned *arrivals, Part *partials) {
     __shared__ Fresh fresh;
+    mark(Moment::starts);
 #pragma unroll
     for (int stage = 0; stage < stages - 1; ++stage)
       startNext(stage);
@@ -393,7 +394,9 @@ template <class Config, class Body> struct DecodeAttention {
       waitForPredecessor();
     makeFresh(fresh);
     loadQuery(fresh);
+    mark(Moment::hasTile);
     takeTiles(fresh);
+    mark(Moment::hasSums);
     __syncthreads(); // The tiles' memory is free.
     Part *parts = reinterpret_cast<Part *>(dynamicShared());
     __shared__ Factors factors;
@@ -421,6 +424,7 @@ template <class Config, class Body> struct DecodeAttention {
       if (threadIdx.x == 0)
         arrivals[pair] = 0;
     }
+    mark(Moment::ends);
   }
 };
 

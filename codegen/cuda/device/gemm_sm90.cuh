@@ -128,6 +128,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
 #pragma unroll 1
       for (int k = walk.firstK; k < walk.endK; ++k) {
         waitBarrier(ring.full(), ring.parity);
+        if (k == walk.firstK)
+          mark(Moment::hasTile);
         multiplyTile<Rows, Columns, Product>(sums, ring.rows() + firstRow * lineBytes, ring.columns(), k > walk.firstK);
         waitProducts<1>();
         if (k > walk.firstK)
@@ -156,11 +158,13 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
         release(previous);
         settle(sums);
       }
+      mark(Moment::hasSums);
       if (Config::pingPong)
         ring.skip(tilesK);
       finish.finish(sums, epilogue, ahead, at.batch, at.row, at.column);
     }
     finish.drain();
+    mark(Moment::ends);
   }
 
 private:
@@ -218,6 +222,7 @@ template <class Config, class Product, class Rows, class Columns, class Epilogue
 __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &columns, const Epilogue &epilogue,
                                          const PartialSums &partials = {}) {
   using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
+  mark(Moment::starts);
   const int producer = static_cast<int>(threadIdx.x) - Kernel::consumerThreads;
   if (producer == 0)
     rows.prefetch(), columns.prefetch();

@@ -89,6 +89,8 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
 #pragma unroll 1
     for (int i = groupK; i < countK; i += Config::groupsK) {
       waitBarrier(ring.full(), ring.parity);
+      if (i == groupK)
+        mark(Moment::hasTile);
       multiplyTile<Rows, Columns, Product>(sums, ring.rows() + rowGroup * panelBytes, ring.columns(), true);
       waitProducts<1>();
       // A stage that is not filled again is not waited for.
@@ -99,6 +101,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     }
     waitProducts<0>();
     settle(sums);
+    mark(Moment::hasSums);
     syncNamed(1, consumerThreads); // All have read their last tile: the ring holds the sums from here on.
     stage(sums[0], rowGroup, groupK);
   }
@@ -231,6 +234,7 @@ private:
 template <class Config, class Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &columns, const Epilogue &epilogue) {
   using Kernel = GemmSm90Split<Config, Rows, Columns, Product>;
+  mark(Moment::starts);
   const int producer = static_cast<int>(threadIdx.x) - Kernel::consumerThreads;
   const bool produces = producer >= 0;
   if (producer == 0)
@@ -252,6 +256,7 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
     kernel.finish(epilogue, ahead);
   else
     kernel.doneReading();
+  mark(Moment::ends);
   kernel.leave();
 }
 

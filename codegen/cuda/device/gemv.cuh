@@ -30,6 +30,7 @@ template <class Config, class Compute, class T> struct ComputedRows {
 
 template <class Config, class A, class B, class Epilogue>
 __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epilogue) {
+  mark(Moment::starts);
   using Index = typename Config::Index;
   using T = typename A::Element;
   using W = typename B::Element;
@@ -74,6 +75,7 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
     waitForPredecessor();
   }
   a.prepare(batch);
+  mark(Moment::hasTile);
 
   float sums[M][outputs] = {};
 #pragma unroll 1
@@ -108,6 +110,7 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
         load(u, at + step);
     }
 
+  mark(Moment::hasSums);
 #pragma unroll
   for (int m = 0; m < M; ++m)
 #pragma unroll
@@ -136,6 +139,7 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
     for (int i = 0; i < outputs; ++i)
       acc[i] += parts[finished * Config::split + part][m][i];
   epilogue.apply(x, acc, batch, m, n, lanes);
+  mark(Moment::ends);
 }
 
 } // namespace kfuse

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kfuse/fp8.cuh>
+#include <kfuse/marks.cuh>
 
 namespace kfuse {
 
@@ -104,9 +105,11 @@ template <class T> __device__ __forceinline__ T shuffleXor(T value, int mask) {
 /// order, so that what an even earlier kernel wrote is there before the one behind starts. Does nothing where the
 /// kernel was launched to start after its predecessor, and before sm_90.
 __device__ __forceinline__ void waitForPredecessor() {
+  mark(Moment::waits);
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
 #endif
+  mark(Moment::goesOn);
 }
 
 /// The shared memory that the launch asked for; swizzled tiles start at multiples of 1024 bytes.

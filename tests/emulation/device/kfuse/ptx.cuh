@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kfuse/fp8.cuh>
+#include <kfuse/marks.cuh>
 
 namespace kfuse {
 

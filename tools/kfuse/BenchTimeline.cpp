@@ -1,0 +1,257 @@
+// kfuse bench timeline: when the blocks of each launch of a run start, may go on, multiply and end, by marks that they
+// write themselves (codegen/cuda/device/marks.cuh).
+#include "Commands.h"
+#include "Execution.h"
+#include "Table.h"
+#include "codegen/cuda/DeviceLibrary.h"
+#include "tuner/api/Handles.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <memory>
+
+namespace kfuse::tools {
+namespace {
+
+// As marks.cuh has them.
+constexpr std::array<const char *, 6> moments = {"starts", "waits", "goes on", "has tile", "has sums", "ends"};
+constexpr std::size_t momentRoom = 8;
+struct Mark {
+  std::uint64_t nanoseconds, multiprocessor;
+};
+
+constexpr std::size_t mostSlots = 256;          // Of 2 us: kernels that a run launches often.
+constexpr std::size_t mostBytes = 32 << 20;     // Of a kernel's marks.
+constexpr std::size_t flushedBytes = 256 << 20; // Several times the L2 of any GPU of today.
+constexpr int warmUps = 200, runs = 9;
+
+/// Moments of one block of a launch.
+struct BlockTimes {
+  std::size_t step = 0, block = 0, multiprocessor = 0;
+  std::array<std::uint64_t, moments.size()> at{}; ///< Nanoseconds; 0: not marked.
+};
+
+/// Where the blocks of one kernel write.
+struct KernelMarks {
+  std::size_t blocks = 0, slots = 0;
+  std::unique_ptr<runtime::DeviceBuffer> memory;
+};
+
+/// A program whose kernels mark what they do.
+class MarkedProgram {
+public:
+  static Result<MarkedProgram> of(const Executable &program);
+  const Executable &executable() const { return *marked; }
+  Result<void> clear();
+  /// What all blocks have marked since.
+  Result<std::vector<BlockTimes>> read() const;
+
+private:
+  const runtime::Program &program() const { return marked->internals().compiled.main; }
+  runtime::Device &device() const { return *marked->internals().device; }
+  Result<void> readKernel(std::size_t kernel, std::vector<BlockTimes> &all) const;
+
+  std::optional<Executable> marked;
+  std::vector<KernelMarks> marks; ///< Of each kernel.
+};
+
+Result<MarkedProgram> MarkedProgram::of(const Executable &program) {
+  Result<std::unique_ptr<runtime::KernelCompiler>> compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler)
+    return compiler.error();
+  auto impl = std::make_shared<Executable::Impl>(program.internals());
+  MarkedProgram made;
+  for (runtime::ProgramKernel &kernel : impl->compiled.main.kernels) {
+    KernelMarks marks;
+    for (const codegen::Launch &launch : kernel.plan.launches)
+      marks.blocks = std::max(marks.blocks, std::size_t(launch.grid[0]) * launch.grid[1] * launch.grid[2]);
+    const std::size_t bytesOfSlot = marks.blocks * momentRoom * sizeof(Mark);
+    marks.slots = std::clamp<std::size_t>(std::bit_floor(mostBytes / bytesOfSlot), 1, mostSlots);
+    Result<std::unique_ptr<runtime::DeviceBuffer>> memory = impl->device->allocate(marks.slots * bytesOfSlot);
+    if (!memory)
+      return memory.error();
+    marks.memory = std::move(*memory);
+    const auto address = reinterpret_cast<std::uintptr_t>(marks.memory->data());
+    kernel.plan.options.push_back(fmt::format("--define-macro=KFUSE_MARKS={}ull", address));
+    kernel.plan.options.push_back(fmt::format("--define-macro=KFUSE_MARK_SLOTS={}u", marks.slots));
+    Result<runtime::CompiledKernel> compiled = (*compiler)->compile(kernel.plan);
+    if (!compiled)
+      return compiled.error();
+    kernel.binary = std::move(*compiled);
+    made.marks.push_back(std::move(marks));
+  }
+  made.marked = Executable(std::move(impl));
+  return made;
+}
+
+Result<void> MarkedProgram::clear() {
+  for (KernelMarks &kernel : marks)
+    if (Result<void> zeroed = device().fill(kernel.memory->data(), 0, kernel.memory->size()); !zeroed)
+      return zeroed;
+  return {};
+}
+
+Result<std::vector<BlockTimes>> MarkedProgram::read() const {
+  std::vector<BlockTimes> all;
+  for (std::size_t kernel = 0; kernel < marks.size(); ++kernel)
+    if (Result<void> done = readKernel(kernel, all); !done)
+      return done.error();
+  return all;
+}
+
+/// The n-th time of a block's moment is of the n-th step that runs the kernel.
+Result<void> MarkedProgram::readKernel(std::size_t kernel, std::vector<BlockTimes> &all) const {
+  const KernelMarks &from = marks[kernel];
+  std::vector<Mark> raw(from.blocks * momentRoom * from.slots);
+  if (Result<void> read = device().download(raw.data(), from.memory->data(), from.memory->size()); !read)
+    return read;
+  std::vector<std::size_t> steps;
+  for (std::size_t step = 0; step < program().steps.size(); ++step)
+    if (program().steps[step].kernel == kernel)
+      steps.push_back(step);
+  for (std::size_t block = 0; block < from.blocks; ++block) {
+    std::vector<BlockTimes> launches(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      launches[i].step = steps[i], launches[i].block = block;
+    for (std::size_t moment = 0; moment < moments.size(); ++moment) {
+      const auto first = raw.begin() + static_cast<std::ptrdiff_t>((block * momentRoom + moment) * from.slots);
+      const auto last = first + static_cast<std::ptrdiff_t>(from.slots);
+      std::sort(first, last, [](const Mark &a, const Mark &b) { return a.nanoseconds < b.nanoseconds; });
+      auto mark = std::find_if(first, last, [](const Mark &one) { return one.nanoseconds != 0; });
+      for (BlockTimes &times : launches)
+        if (mark != last)
+          times.at[moment] = mark->nanoseconds, times.multiprocessor = (mark++)->multiprocessor;
+    }
+    all.insert(all.end(), launches.begin(), launches.end());
+  }
+  return {};
+}
+
+/// One run and its first and last mark.
+struct Timeline {
+  std::vector<BlockTimes> blocks;
+  std::uint64_t begin = UINT64_MAX, end = 0;
+
+  explicit Timeline(std::vector<BlockTimes> all) : blocks(std::move(all)) {
+    for (const BlockTimes &block : blocks)
+      for (std::uint64_t at : block.at)
+        if (at != 0)
+          begin = std::min(begin, at), end = std::max(end, at);
+  }
+  double us() const { return usOf(end); }
+  double usOf(std::uint64_t at) const { return static_cast<double>(at - begin) / 1000; }
+};
+
+/// The run of median length, each behind a flush of the last-level cache.
+Result<Timeline> medianRun(MarkedProgram &program, Execution &execution) {
+  runtime::Device &device = *program.executable().internals().device;
+  Result<std::unique_ptr<runtime::DeviceBuffer>> large = device.allocate(flushedBytes);
+  if (!large)
+    return large.error();
+  auto run = [&](int times) -> Result<void> {
+    Result<void> done;
+    for (int i = 0; i < times && done; ++i)
+      done = execution.enqueue(nullptr);
+    return done ? device.synchronize(nullptr) : done;
+  };
+  std::vector<Timeline> all;
+  while (all.size() < runs) {
+    for (const std::function<Result<void>()> &step : {std::function<Result<void>()>([&] { return run(warmUps); }),
+                                                      {[&] { return program.clear(); }},
+                                                      {[&] { return device.fill((*large)->data(), 0, flushedBytes); }},
+                                                      {[&] { return run(1); }}})
+      if (Result<void> done = step(); !done)
+        return done.error();
+    Result<std::vector<BlockTimes>> blocks = program.read();
+    if (!blocks)
+      return blocks.error();
+    all.emplace_back(std::move(*blocks));
+  }
+  std::nth_element(all.begin(), all.begin() + runs / 2, all.end(),
+                   [](const Timeline &a, const Timeline &b) { return a.us() < b.us(); });
+  return all[runs / 2];
+}
+
+void printJson(const Timeline &timeline) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const BlockTimes &block : timeline.blocks) {
+    nlohmann::ordered_json row{{"launch", block.step}, {"block", block.block}, {"sm", block.multiprocessor}};
+    for (std::size_t moment = 0; moment < moments.size(); ++moment)
+      if (block.at[moment] != 0)
+        row[moments[moment]] = timeline.usOf(block.at[moment]);
+    json.push_back(std::move(row));
+  }
+  fmt::print("{}\n", json.dump());
+}
+
+void printTable(const Timeline &timeline, const runtime::Program &program) {
+  std::map<std::size_t, std::array<std::vector<double>, moments.size()>> launches;
+  for (const BlockTimes &block : timeline.blocks)
+    for (std::size_t moment = 0; moment < moments.size(); ++moment)
+      if (block.at[moment] != 0)
+        launches[block.step][moment].push_back(timeline.usOf(block.at[moment]));
+  Table table({">launch", ">starts", ">waits", ">goes on", ">has tile", ">has sums", ">ends", ">last ends", "kernel"});
+  for (auto &[step, times] : launches) {
+    std::vector<std::string> row{std::to_string(step)};
+    for (std::vector<double> &of : times) {
+      std::sort(of.begin(), of.end());
+      row.push_back(of.empty() ? "" : fmt::format("{:.2f}", of[of.size() / 2]));
+    }
+    row.push_back(times.back().empty() ? "" : fmt::format("{:.2f}", times.back().back()));
+    row.push_back(program.kernels[program.steps[step].kernel].plan.name);
+    table.add(std::move(row));
+  }
+  fmt::print("{}", table.str());
+}
+
+int benchTimeline(const ExecutionOptions &options) {
+  Result<Model> model = options.load();
+  if (!model)
+    return fail(model.error());
+  Arguments arguments;
+  if (Result<void> gathered = arguments.gather(*model, options.inputs); !gathered)
+    return fail(gathered.error());
+  Result<Executable> program = compile(*model, options.compilation());
+  if (!program)
+    return fail(program.error());
+  if (program->internals().compiled.main.target == "cpu")
+    return fail({ErrorCode::Usage, "time lines are of kernels on a GPU, this program is for the cpu; give --target"});
+  Result<MarkedProgram> marked = MarkedProgram::of(*program);
+  if (!marked)
+    return fail(marked.error());
+  Result<Execution> execution = Execution::make(marked->executable(), arguments);
+  if (!execution)
+    return fail(execution.error());
+  Result<Timeline> timeline = medianRun(*marked, *execution);
+  if (!timeline)
+    return fail(timeline.error());
+  if (options.json)
+    printJson(*timeline);
+  else
+    printTable(*timeline, program->internals().compiled.main);
+  return 0;
+}
+
+} // namespace
+
+void addBenchTimeline(CLI::App &bench, int &status) {
+  CLI::App *timeline =
+      bench.add_subcommand("timeline", "When blocks of a model's kernels start, go on, multiply and end, on a GPU");
+  auto options = std::make_shared<ExecutionOptions>();
+  options->addTo(*timeline);
+  timeline->footer("Microseconds since a run's first block started, medians of each launch's blocks, and when the last "
+                   "one ended, in\n"
+                   "the run of median length of nine, each behind a flush of the last-level cache. Blocks write these "
+                   "times themselves:\n"
+                   "kernels of thousands of short blocks take up to a tenth longer for it. --json: every block.\n"
+                   "Examples:\n  kfuse bench timeline block.onnx --params '*weight*'\n"
+                   "  kfuse bench timeline decode.mlir --input position=4095 --json");
+  timeline->callback([options, &status] { status = benchTimeline(*options); });
+}
+
+} // namespace kfuse::tools
