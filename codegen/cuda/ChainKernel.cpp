@@ -170,7 +170,7 @@ private:
     };
     writer.line(Twine("static constexpr bool awaitsTiles = ") + (before && before->product ? "true" : "false") +
                 ", readsResults = " + (llvm::any_of(kind.buffers, isResult) ? "true" : "false") +
-                ", readsRows = " + (readsRows(link) ? "true;" : "false;"));
+                ", readsRows = " + (link.product && link.product->readsRows() ? "true;" : "false;"));
     writer.line("using Body = " + kind.name + "::Body;");
     if (link.product) {
       writer.line("using Index = ::Index;");
@@ -252,19 +252,6 @@ private:
       writer.line(line);
       text = rest;
     }
-  }
-
-  /// Whether a product's epilogue reads other values in each row.
-  static bool readsRows(const Link &link) {
-    if (!link.product)
-      return false;
-    const MatmulProblem &problem = *link.product;
-    for (auto [id, node] : llvm::enumerate(problem.graph.graph.nodes))
-      if (const ir::Scalar load{static_cast<int>(id)}; node.kind == ir::ScalarNode::Kind::Load &&
-                                                       !problem.isOperand(load) &&
-                                                       problem.graph.dependsOn(load, problem.dimM))
-        return true;
-    return false;
   }
 
   /// What an epilogue calls "in2" or "out0": its input or result of that number.

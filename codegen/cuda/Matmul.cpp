@@ -59,6 +59,14 @@ static DType storedTypeOf(const LinearGraph &graph, Scalar value) {
   return node.kind == ScalarNode::Kind::Load ? graph.graph.inputs[node.input].type : DType::F32;
 }
 
+bool MatmulProblem::readsRows() const {
+  for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
+    if (const Scalar load{static_cast<int>(id)};
+        node.kind == ScalarNode::Kind::Load && !isOperand(load) && graph.dependsOn(load, dimM))
+      return true;
+  return false;
+}
+
 DType MatmulProblem::elementType(unsigned side) const { return storedTypeOf(graph, operand(side)); }
 
 bool MatmulProblem::isRightType(DType type) const {

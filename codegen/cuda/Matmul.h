@@ -26,6 +26,8 @@ struct MatmulProblem {
   ir::Scalar operand(unsigned side, unsigned product = 0) const { return graph[products[product]].operands[side]; }
   /// Whether some product reads the node as it is.
   bool isOperand(ir::Scalar node) const;
+  /// Whether what is fused behind the product reads other values in each row.
+  bool readsRows() const;
   /// Stored type of an operand that is a load; f32 of one that is computed. Of the right operands, the first's.
   DType elementType(unsigned side) const;
   /// Whether `type` is that of all right operands.

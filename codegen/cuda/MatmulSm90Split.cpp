@@ -62,6 +62,14 @@ int64_t blocksOf(const MatmulProblem &problem, const TileConfig &config) {
   return ceilDiv(problem.M, m) * ceilDiv(problem.N, n) * problem.batches * clusterBlocks(config);
 }
 
+/// The result as TMA writes it, from the registers of a block that finishes its tile alone; else a cluster's blocks or
+/// the warps of one put sums together, and each thread stores `epilogueVector` neighbours.
+std::optional<TmaResult> resultThroughTma(const MatmulProblem &problem, const TileConfig &config) {
+  if (!config["swap"] || config["blocks_k"] > 1 || problem.count() > 1)
+    return std::nullopt;
+  return TmaResult::ofColumns(problem);
+}
+
 /// Modelled microseconds: what HBM, L2 or the tensor cores take, whichever is most, on the SMs that have
 /// work, and the time to start, to fill the ring and to meet.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
@@ -214,7 +222,8 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
   const unsigned rowSide = shape.swapped ? 1 : 0;
   const TmaSide rows = sideOf(problem, rowSide), columns = sideOf(problem, 1 - rowSide);
   const DType rowsType = problem.elementType(rowSide), columnsType = problem.elementType(1 - rowSide);
-  MatmulPrinter printer(region, problem, config, target, epilogueVector);
+  const std::optional<TmaResult> result = resultThroughTma(problem, config);
+  MatmulPrinter printer(region, problem, config, target, result ? 1 : epilogueVector);
   printer.writeHead("gemm_sm90_split.cuh");
   auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
   printer.writeConfig(
@@ -235,16 +244,22 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
                     columnsArgument = writeTmaSide(printer, columns, "Columns",
                                                    earlyBlocks(region, columns, columnsType, blocks, target));
   writeProduct(printer.out(), rowsType, columnsType, shape.tileColumns, rows, columns);
-  printer.writeEpilogue();
+  if (result)
+    printer.writeTileEpilogue(*result);
+  else
+    printer.writeEpilogue();
   printer.writeEntries(
       [&](const std::string &epilogue) {
-        return "gemmSm90Split<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + epilogue +
-               ");";
+        return "gemmSm90Split<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " +
+               (result ? "ToTiles<Epilogue>{" + epilogue + ", &resultMap}" : epilogue) + ");";
       },
-      rowsArgument.parameters + columnsArgument.parameters);
+      rowsArgument.parameters + columnsArgument.parameters +
+          (result ? "const __grid_constant__ TensorMap resultMap, " : ""));
   KernelPlan plan = printer.plan(shape.threads(), shape.sharedBytes());
   std::vector<TensorMapRecipe> maps = recipesOf(rows, rowsType, shape.tileRows, shape.clusterColumns);
   llvm::append_range(maps, recipesOf(columns, columnsType, shape.tileColumns, shape.clusterRows));
+  if (result)
+    maps.push_back(result->written.recipe(64, static_cast<uint32_t>(shape.tileColumns)));
   passTensorMaps(plan, std::move(maps));
   Launch &launch = plan.launches.front();
   launch.needsNoL1 = true; // TMA brings the operands.

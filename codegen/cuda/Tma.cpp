@@ -175,13 +175,17 @@ std::optional<TmaResult> TmaResult::placed(const MatmulProblem &problem) {
   return written ? std::optional(TmaResult{*written, {}, {}}) : std::nullopt;
 }
 
-TensorMapRecipe TmaMatrix::recipe(std::uint32_t columns) const {
+std::optional<TmaResult> TmaResult::ofColumns(const MatmulProblem &problem) {
+  return problem.readsRows() ? std::nullopt : of(problem);
+}
+
+TensorMapRecipe TmaMatrix::recipe(std::uint32_t columns, std::uint32_t rows) const {
   TensorMapRecipe recipe;
   recipe.buffer = buffer;
   recipe.type = type;
   recipe.sizes = {N, M, batches};
   recipe.strideBytes = {strideBytes, batchBytes};
-  recipe.box = {columns, 16, 1};
+  recipe.box = {columns, rows, 1};
   recipe.swizzleBytes = columns * 2;
   recipe.offsetBytes = offsetBytes;
   return recipe;

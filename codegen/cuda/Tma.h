@@ -29,8 +29,8 @@ struct TmaMatrix {
   mlir::AffineExpr batch;
   std::uint64_t M = 0, N = 0, batches = 0, strideBytes = 0, batchBytes = 0, offsetBytes = 0;
 
-  /// The recipe for boxes of `columns` by 16 rows, as a warp holds them.
-  TensorMapRecipe recipe(std::uint32_t columns) const;
+  /// The recipe for boxes of `columns` by `rows`; a warp holds 16.
+  TensorMapRecipe recipe(std::uint32_t columns, std::uint32_t rows = 16) const;
 };
 
 /// A product's one result as TMA writes it, and the matrix that its epilogue reads, a residual or the like, as TMA
@@ -45,6 +45,8 @@ struct TmaResult {
   /// The same, and nothing without a short epilogue that reads at most one matrix, in such a place: two columns a lane
   /// are too few to read one with. A scale a row or column is not much.
   static std::optional<TmaResult> of(const MatmulProblem &problem);
+  /// The same, and nothing where the epilogue reads what differs between rows, as a matrix does.
+  static std::optional<TmaResult> ofColumns(const MatmulProblem &problem);
 };
 
 /// The sides of a product as an instruction takes them: a left operand, or the right ones of every product.

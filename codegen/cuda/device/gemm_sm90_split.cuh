@@ -7,8 +7,7 @@
 // operand have half of a tile's side along N each.
 #pragma once
 
-#include <kfuse/epilogue.cuh>
-#include <kfuse/wgmma.cuh>
+#include <kfuse/column_store.cuh>
 
 namespace kfuse {
 
@@ -80,9 +79,11 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     }
   }
 
-  __device__ __forceinline__ void multiply() {
-    const int warpgroup = threadIdx.x / 128, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
-    float sums[1][sumCount] = {};
+  /// This consumer warpgroup's 64 rows, and which of those that share them along K it is.
+  const int rowGroup = threadIdx.x / 128 % rowGroups, groupK = threadIdx.x / 128 / rowGroups;
+
+  /// Its sums. All consumers have read their last tile then: the ring's memory is free.
+  __device__ __forceinline__ void multiply(float (&sums)[1][sumCount]) {
     const StageRelease<Config> release(cluster, ring.empty(0));
     int previous = -1;
     ring.skip(groupK);
@@ -102,8 +103,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     waitProducts<0>();
     settle(sums);
     mark(Moment::hasSums);
-    syncNamed(1, consumerThreads); // All have read their last tile: the ring holds the sums from here on.
-    stage(sums[0], rowGroup, groupK);
+    syncNamed(1, consumerThreads);
   }
 
   /// Eight columns, or fewer at the edge, that a thread finishes.
@@ -170,6 +170,45 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     }
   }
 
+  /// Puts the sums of the warpgroups that share this one's rows together, in the registers of the first, always in the
+  /// same order. Whether this is the first.
+  __device__ __forceinline__ bool addGroups(float (&sums)[sumCount]) const {
+    if constexpr (Config::groupsK == 1)
+      return true;
+    Vector<float, 4> *parts = reinterpret_cast<Vector<float, 4> *>(dynamicShared()) + threadIdx.x % 128;
+    auto partOf = [&](int group) { return parts + ((group - 1) * rowGroups + rowGroup) * (sumCount / 4) * 128; };
+    if (groupK > 0)
+#pragma unroll
+      for (int i = 0; i < sumCount; i += 4)
+        partOf(groupK)[i / 4 * 128] = {sums[i], sums[i + 1], sums[i + 2], sums[i + 3]};
+    syncNamed(1, consumerThreads);
+    if (groupK > 0)
+      return false;
+#pragma unroll
+    for (int group = 1; group < Config::groupsK; ++group)
+#pragma unroll
+      for (int i = 0; i < sumCount; i += 4) {
+        const Vector<float, 4> part = partOf(group)[i / 4 * 128];
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          sums[i + j] += part[j];
+      }
+    return true;
+  }
+
+  /// A consumer's whole work where a block finishes its tile alone and TMA writes it.
+  template <class Epilogue> __device__ __forceinline__ void consume(const ToTiles<Epilogue> &to) {
+    using Store = ColumnStore<Config>;
+    constexpr int partsBytes = (Config::groupsK - 1) * Config::tileRows * Config::tileColumns * 4;
+    const Index firstColumn = row + rowGroup * 64;
+    const auto ahead = Store::load(to, batch, column, firstColumn);
+    float sums[1][sumCount] = {};
+    multiply(sums);
+    if (addGroups(sums[0]))
+      Store{ring.tiles + partsBytes + rowGroup * Store::bytes}.finish(sums[0], to, ahead, batch, column, firstColumn,
+                                                                      2 + rowGroup);
+  }
+
   /// All consumers' sums are there.
   __device__ __forceinline__ void meet() const {
     __syncwarp();
@@ -185,6 +224,12 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     __syncwarp();
     if constexpr (blocksK > 1)
       arriveAtCluster();
+  }
+  /// This consumer's part of what the blocks of a cluster put together in shared memory.
+  __device__ __forceinline__ void leaveSums() {
+    float sums[1][sumCount] = {};
+    multiply(sums);
+    stage(sums[0]);
   }
   /// No block ends while others may read its sums, or tell it what they have read of its tiles.
   __device__ __forceinline__ void leave() const {
@@ -205,7 +250,10 @@ private:
         for (int j = 0; j < vector * products; j += 4) {
           float part[4];
           unsigned from = first + group * partBytes + (j / vector * ofProduct + j % vector) * 4;
-          loadCluster(part, blocksK > 1 ? inBlock(from, cluster.ofPart(block)) : from);
+          if constexpr (blocksK > 1)
+            loadCluster(part, inBlock(from, cluster.ofPart(block)));
+          else
+            loadOwn(part, from);
 #pragma unroll
           for (int u = 0; u < 4; ++u)
             sums[j + u] += part[u];
@@ -213,7 +261,7 @@ private:
   }
 
   /// A lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8 in every eight columns.
-  __device__ __forceinline__ void stage(const float (&sums)[sumCount], int rowGroup, int groupK) const {
+  __device__ __forceinline__ void stage(const float (&sums)[sumCount]) const {
     float *part = reinterpret_cast<float *>(dynamicShared() + groupK * partBytes);
     int r = rowGroup * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, c = threadIdx.x % 4 * 2;
 #pragma unroll
@@ -231,6 +279,9 @@ private:
   }
 };
 
+template <class Epilogue> constexpr bool writesTiles = false;
+template <class Epilogue> constexpr bool writesTiles<ToTiles<Epilogue>> = true;
+
 template <class Config, class Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &columns, const Epilogue &epilogue) {
   using Kernel = GemmSm90Split<Config, Rows, Columns, Product>;
@@ -241,23 +292,40 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
     rows.prefetch(), columns.prefetch();
   Kernel kernel;
   kernel.start(producer == 0);
-  typename Kernel::template Ahead<Epilogue> ahead;
-  if (!produces) {
-    waitForPredecessor();
-    kernel.load(ahead, epilogue, 0);
-    kernel.multiply();
-  } else if (producer == 0) {
-    kernel.produce(rows);
-  } else if (producer == 32) {
-    kernel.produce(columns);
+  auto produce = [&] {
+    if (producer == 0)
+      kernel.produce(rows);
+    else if (producer == 32)
+      kernel.produce(columns);
+  };
+  if constexpr (writesTiles<Epilogue>) {
+    if (produces) {
+      produce();
+    } else {
+      waitForPredecessor();
+      kernel.consume(epilogue);
+    }
+    mark(Moment::ends);
+    __syncwarp();
+    if constexpr (Kernel::clusterBlocks > 1)
+      syncCluster(); // Others may still tell this block what they have read.
+  } else {
+    typename Kernel::template Ahead<Epilogue> ahead;
+    if (produces) {
+      produce();
+    } else {
+      waitForPredecessor();
+      kernel.load(ahead, epilogue, 0);
+      kernel.leaveSums();
+    }
+    kernel.meet();
+    if (!produces)
+      kernel.finish(epilogue, ahead);
+    else
+      kernel.doneReading();
+    mark(Moment::ends);
+    kernel.leave();
   }
-  kernel.meet();
-  if (!produces)
-    kernel.finish(epilogue, ahead);
-  else
-    kernel.doneReading();
-  mark(Moment::ends);
-  kernel.leave();
 }
 
 } // namespace kfuse

@@ -122,6 +122,13 @@ __device__ __forceinline__ void storeMatrices(unsigned row, unsigned a, unsigned
                "r"(d)
                : "memory");
 }
+/// The same, each matrix turned: lane l gives the address of column l % 8 of matrix l / 8.
+__device__ __forceinline__ void storeMatricesTransposed(unsigned column, unsigned a, unsigned b, unsigned c,
+                                                        unsigned d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(column), "r"(a), "r"(b),
+               "r"(c), "r"(d)
+               : "memory");
+}
 
 //===- Clusters ----------------------------------------------------------------------------------//
 
@@ -147,6 +154,14 @@ __device__ __forceinline__ unsigned inBlock(unsigned shared, unsigned block) {
 }
 __device__ __forceinline__ void loadCluster(float (&to)[4], unsigned address) {
   asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// Of this block's shared memory alone: where that may be another's, a load takes the way of generic addresses.
+__device__ __forceinline__ void loadOwn(float (&to)[4], unsigned address) {
+  asm volatile("ld.shared::cta.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
                : "r"(address)
                : "memory");
