@@ -101,6 +101,20 @@ TemplateCase linearNorm(int m, int n, int k, bool transposeA, bool transposeB, c
           function({a, b, v, v, v}, r, body)};
 }
 
+/// layer_norm(gelu(a b^T)) + residual.
+TemplateCase geluNorm(int m, int n, int k, const std::string &type) {
+  std::string a = matrixType(m, k, false, type), b = matrixType(n, k, false, type), r = matrixType(m, n, false, type),
+              v = tensor(std::to_string(n), type);
+  return {"gelu_norm_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + "_" + type,
+          function({a, b, r, v, v}, r,
+                   "%0 = kfuse.matmul %a, %b {transpose_b} : (" + a + ", " + b + ") -> " + r +
+                       "\n%1 = kfuse.gelu %0 : (" + r + ") -> " + r +
+                       "\n%2 = \"kfuse.layer_norm\"(%1, %d, %e) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = "
+                       "array<i32: 1, 1, 1>}> : (" +
+                       r + ", " + v + ", " + v + ") -> " + r + "\n%3 = kfuse.add %2, %c : (" + r + ", " + r + ") -> " +
+                       r + "\nreturn %3 : " + r)};
+}
+
 /// The sum of a product and a residual, and its norm: both are written.
 TemplateCase residualNorm(int m, int n, int k, const std::string &type) {
   std::string a = matrixType(m, k, false, type), b = matrixType(n, k, false, type), r = matrixType(m, n, false, type),
@@ -781,13 +795,14 @@ std::vector<TemplateCase> rowProductCases(const std::string &type) {
           linearNorm(200, 515, 64, false, true, type, "f32"),
           linearNorm(257, 4096, 64, false, true, type, type),
           residualNorm(300, 768, 200, type),
+          geluNorm(1000, 1100, 136, type),
           maskedSoftmax(67, 200, 72, type),
           maskedSoftmax(130, 2040, 64, type)};
 }
 
 std::vector<TemplateCase> largeRowProductCases(const std::string &type) {
   return {linearNorm(8192, 1024, 136, false, true, type, type), linearNorm(5000, 768, 264, false, true, type, type),
-          residualNorm(4099, 1024, 512, type)};
+          geluNorm(2048, 4096, 520, type), residualNorm(4099, 1024, 512, type)};
 }
 
 std::vector<TemplateCase> fewRowCases(const std::string &type) {

@@ -23,6 +23,13 @@ namespace kfuse {
 /// Whether all sums of a tile are finished together, in place.
 template <class Finish> constexpr bool holdsRows = false;
 template <class Config, int blocks, class Store> constexpr bool holdsRows<WholeRows<Config, blocks, Store>> = true;
+template <class Finish, class Epilogue>
+__device__ __forceinline__ Finish makeFinish(unsigned char *staged, unsigned barriers, const Epilogue &epilogue) {
+  if constexpr (holdsRows<Finish>)
+    return Finish(staged, barriers, epilogue.totals);
+  else
+    return Finish(staged, barriers);
+}
 
 template <class Config, class Rows, class Columns, class Product, class Finish> struct GemmSm90 {
   using Tile = ClusterTile<Config>;
@@ -114,7 +121,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       ring.skip(tilesK);
       arriveNamed(1, consumerThreads);
     }
-    Finish finish(dynamicShared() + stagedAt + threadIdx.x / 32 * Finish::bytes, finishBarriers(threadIdx.x / 32));
+    auto finish = makeFinish<Finish>(dynamicShared() + stagedAt + threadIdx.x / 32 * Finish::bytes,
+                                     finishBarriers(threadIdx.x / 32), epilogue);
     float sums[blocks][sumCount];
     const int turn = Config::pingPong ? 2 : 1;
 #pragma unroll 1
