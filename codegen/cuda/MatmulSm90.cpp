@@ -280,7 +280,7 @@ ir::FusionDecision MatmulSm90Template::match(const Region &region, const ir::Tar
     return ir::FusionDecision::no(refusal);
   if (candidates(region, target).empty())
     return ir::FusionDecision::no("reduces rows of " + std::to_string(problem.N) +
-                                  " columns, which no cluster's registers hold");
+                                  " columns, more than registers hold");
   return decision;
 }
 
