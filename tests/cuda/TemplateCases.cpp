@@ -802,7 +802,7 @@ std::vector<TemplateCase> rowProductCases(const std::string &type) {
 
 std::vector<TemplateCase> largeRowProductCases(const std::string &type) {
   return {linearNorm(8192, 1024, 136, false, true, type, type), linearNorm(5000, 768, 264, false, true, type, type),
-          geluNorm(2048, 4096, 520, type), residualNorm(4099, 1024, 512, type)};
+          geluNorm(3000, 2048, 136, type), residualNorm(4099, 1024, 512, type)};
 }
 
 std::vector<TemplateCase> fewRowCases(const std::string &type) {
