@@ -30,9 +30,9 @@ template <int peers, int blocks> struct GridExchange {
 
   /// From this warp's totals to those of all peers, added up in one order.
   template <class Operation> __device__ __forceinline__ void meet(float (&values)[blocks][2]) {
-    // Each of a row's four lanes takes every fourth peer; so many words are on their way together, and no more: beside
-    // the sums they take registers.
-    constexpr int peersOfLane = (peers + 3) / 4, together = blocks > 1 ? 2 : 4;
+    // Each of a row's four lanes takes every fourth peer. Words on their way together take 32 registers at most: with
+    // more the sums spill, with fewer 32 peers take another way to memory and back.
+    constexpr int peersOfLane = (peers + 3) / 4, most = 8 / blocks, together = peersOfLane < most ? peersOfLane : most;
     const int lane = threadIdx.x % 32;
     unsigned long long *slot = places + ++number % 2 * slotWords + lane / 4 * 2;
     if (lane % 4 == 0)
