@@ -87,8 +87,7 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task) {
 /// The kernels of one call of tune(), as they come.
 class Tuning {
 public:
-  Tuning(const Workshop &shop, std::span<const TuningTask> tasks)
-      : shop(shop), tasks(tasks), kernels(tasks.size()), compiled(shop.compiler, shop.options.compileThreads) {}
+  Tuning(const Workshop &shop, std::span<const TuningTask> tasks) : shop(shop), tasks(tasks), kernels(tasks.size()) {}
 
   /// What the store has; the rest is missing.
   void takeStored();
@@ -97,7 +96,8 @@ public:
   /// NotTuned with every kernel that is missing.
   Error listMissing() const;
   Result<void> compileMissing();
-  Result<void> searchMissing();
+  /// `processes` do so, each with its part of the cores.
+  Result<void> searchMissing(unsigned processes);
   std::vector<TunedKernel> take();
 
 private:
@@ -113,9 +113,9 @@ private:
   const double begun = unixSeconds();
   std::vector<std::optional<TunedKernel>> kernels;
   std::vector<Missing> missing;
-  std::optional<TimeShares> shares; ///< Of the search.
-  CompileAhead compiled;
-  std::set<std::size_t> announced; ///< To `compiled`.
+  std::optional<TimeShares> shares;     ///< Of the search.
+  std::optional<CompileAhead> compiled; ///< Of the search.
+  std::set<std::size_t> announced;      ///< To `compiled`.
 };
 
 void Tuning::takeStored() {
@@ -153,7 +153,10 @@ Result<void> Tuning::compileMissing() {
 }
 
 /// Round after round over what is missing: other processes have taken some, and finish them meanwhile.
-Result<void> Tuning::searchMissing() {
+Result<void> Tuning::searchMissing(unsigned processes) {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  compiled.emplace(shop.compiler,
+                   shop.options.compileThreads > 0 ? shop.options.compileThreads : std::max(1U, cores / processes));
   shares.emplace(shop.options.seconds > 0 ? shop.options.seconds
                                           : budgetOf(shop).seconds * static_cast<double>(missing.size()));
   for (const Missing &kernel : missing)
@@ -187,9 +190,9 @@ void Tuning::compileAheadOf(std::size_t position) {
   for (std::size_t i = position; i < std::min(position + 1 + kernelsAhead, missing.size()); ++i) {
     const TuningTask &task = tasks[missing[i].index];
     if (announced.insert(missing[i].index).second)
-      compileFirstBatch(shop, compiled, task);
+      compileFirstBatch(shop, *compiled, task);
     if (std::optional<codegen::TileConfig> seed = lookUp(shop, task).seed)
-      compileAhead(shop, compiled, task, *seed);
+      compileAhead(shop, *compiled, task, *seed);
   }
 }
 
@@ -208,7 +211,7 @@ Result<bool> Tuning::trySearch(std::size_t index) {
     // Time spent waiting for other processes is gone from the shares; only a limit that was asked for is kept all the
     // same.
     budget.seconds = shop.options.seconds > 0 ? share : std::max(share, budget.seconds / 2);
-    Result<TunedKernel> winner = search(shop, compiled, task, budget, found.seed, progress);
+    Result<TunedKernel> winner = search(shop, *compiled, task, budget, found.seed, progress);
     if (!winner)
       return winner.error();
     found.kernel = std::move(*winner);
@@ -268,9 +271,10 @@ Result<std::vector<TunedKernel>> tune(const Workshop &shop, std::span<const Tuni
   if (!tuning.isComplete() && shop.options.requireTuned)
     return tuning.listMissing();
   const bool isTimed = shop.device && shop.options.effort != Effort::None;
-  if (!tuning.isComplete() && isTimed && shop.options.onMiss)
-    shop.options.onMiss(tuning.missingCount());
-  if (Result<void> done = isTimed ? tuning.searchMissing() : tuning.compileMissing(); !done)
+  if (tuning.isComplete())
+    return tuning.take();
+  const unsigned processes = isTimed && shop.options.onMiss ? shop.options.onMiss(tuning.missingCount()) : 1;
+  if (Result<void> done = isTimed ? tuning.searchMissing(processes) : tuning.compileMissing(); !done)
     return done.error();
   return tuning.take();
 }

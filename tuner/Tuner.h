@@ -29,9 +29,10 @@ struct TuneOptions {
   Effort effort = Effort::Quick;
   double secondsPerKernel = 0; ///< On average; 0: the effort's own, 4 s (quick; 2 s on the CPU) or 20 s (full).
   double seconds = 0;          ///< For all kernels together, shared by TimeShares; 0: those of each, added up.
-  unsigned compileThreads = 0; ///< 0: one per core.
+  unsigned compileThreads = 0; ///< 0: one per core, shared with the processes that onMiss() tells of.
   bool requireTuned = false;   ///< Compile nothing: kernels that the store lacks are a NotTuned error.
-  std::function<void(std::size_t kernels)> onMiss; ///< Once, before the first search: how many there are to do.
+  /// Once, before the first search: how many kernels there are to do. Returns how many processes will do them.
+  std::function<unsigned(std::size_t kernels)> onMiss;
   std::function<void(const Progress &)> progress;
   std::function<bool()> cancelled;              ///< Asked between candidates.
   std::function<void(const std::string &)> log; ///< Why the store missed; what failed.

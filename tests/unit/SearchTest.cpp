@@ -522,7 +522,10 @@ TEST_CASE("search: progress counts the candidates and tells the best time") {
 TEST_CASE("search: what is to be searched is told once, and nothing where the store has all") {
   Fixture f({{0, {.us = 10}}});
   std::vector<std::size_t> told;
-  f.options.onMiss = [&](std::size_t kernels) { told.push_back(kernels); };
+  f.options.onMiss = [&](std::size_t kernels) {
+    told.push_back(kernels);
+    return 1U;
+  };
   REQUIRE(f.tuneOne());
   CHECK(told == std::vector<std::size_t>{1});
   REQUIRE(f.tuneOne());

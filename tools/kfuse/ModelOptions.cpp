@@ -60,7 +60,7 @@ void ModelOptions::addTuningTo(CLI::App &command) {
       ->check(CLI::PositiveNumber);
   command.add_flag("--no-benchmark", noBenchmark, "Measure nothing: the cost model chooses, the same everywhere");
   command.add_flag("--require-tuned", requireTuned, "Never compile: exit status 6 and a list of what the store lacks");
-  command.add_option("--threads", threads, "CPU threads; 0: all cores")
+  command.add_option("--threads", threads, "Threads of a CPU, or that compile for a GPU; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
 }

@@ -78,8 +78,10 @@ int tune(const TuneCommand &options) {
     return fail(planned.error());
   TuneHelpers helpers(options.helperWords);
   tuner::TuneOptions tuning = options.tuning();
-  if (bench->device && !bench->target->isCpu())
-    tuning.onMiss = [&](std::size_t kernels) { helpers.start(options.otherDevices(), kernels - 1); };
+  if (bench->device && !bench->target->isCpu()) {
+    tuning.compileThreads = static_cast<unsigned>(options.threads);
+    tuning.onMiss = [&](std::size_t kernels) { return 1 + helpers.start(options.otherDevices(), kernels - 1); };
+  }
   Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, bench->workshop(std::move(tuning)));
   if (!compiled)
     return fail(compiled.error());

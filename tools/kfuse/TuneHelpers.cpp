@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace kfuse::tools {
@@ -30,14 +31,20 @@ TuneHelpers::~TuneHelpers() {
     }
 }
 
-void TuneHelpers::start(const std::vector<int> &devices, std::size_t kernels) {
+unsigned TuneHelpers::start(const std::vector<int> &devices, std::size_t kernels) {
+  const std::size_t count = std::min(devices.size(), kernels);
+  std::vector<std::string> shared = arguments;
+  if (std::find(shared.begin(), shared.end(), "--threads") == shared.end())
+    shared.insert(
+        shared.end(),
+        {"--threads", std::to_string(std::max<std::size_t>(1, std::thread::hardware_concurrency() / (1 + count)))});
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  for (std::size_t i = 0; i < std::min(devices.size(), kernels); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     std::vector<std::string> words{"kfuse"};
-    words.insert(words.end(), arguments.begin(), arguments.end());
+    words.insert(words.end(), shared.begin(), shared.end());
     words.insert(words.end(), {"--devices", std::to_string(devices[i])});
     std::vector<char *> argv;
     for (std::string &word : words)
@@ -48,6 +55,7 @@ void TuneHelpers::start(const std::vector<int> &devices, std::size_t kernels) {
       processes.push_back(process);
   }
   posix_spawn_file_actions_destroy(&files);
+  return static_cast<unsigned>(processes.size());
 }
 
 } // namespace kfuse::tools

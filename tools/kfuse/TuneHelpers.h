@@ -17,7 +17,7 @@ std::vector<int> devicesToTuneOn(const std::vector<int> &named);
 
 class TuneHelpers {
 public:
-  /// `arguments` are those of `kfuse` but for --devices.
+  /// `arguments` are those of `kfuse` but for --devices and, where each is to have its part of the cores, --threads.
   explicit TuneHelpers(std::vector<std::string> arguments) : arguments(std::move(arguments)) {}
   /// Waits for them: what they have begun is what the others lack.
   ~TuneHelpers();
@@ -25,9 +25,8 @@ public:
   TuneHelpers &operator=(const TuneHelpers &) = delete;
 
   /// One on each device, as far as there are kernels for them. One that cannot be started is missed by nobody:
-  /// the others do its work.
-  void start(const std::vector<int> &devices, std::size_t kernels);
-  std::size_t count() const { return processes.size(); }
+  /// the others do its work. Returns how many there are.
+  unsigned start(const std::vector<int> &devices, std::size_t kernels);
 
 private:
   std::vector<std::string> arguments;
