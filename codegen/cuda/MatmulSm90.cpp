@@ -349,14 +349,15 @@ void passPartialSums(KernelPlan &plan, int64_t tileSums) {
 
 /// Room for the totals of rows that blocks share through memory, as device/grid_exchange.cuh lays it out, and the
 /// groups of blocks that do.
-void passSharedTotals(KernelPlan &plan, const TileConfig &config) {
+void passSharedTotals(KernelPlan &plan, const MatmulProblem &problem, const TileConfig &config) {
   Launch &launch = plan.launches.front();
   launch.cooperative = true;
   launch.groupBlocks = static_cast<uint32_t>(config["cluster_m"] * config["cluster_n"] * gridColumns(config));
   const int64_t peers = config["cluster_n"] * gridColumns(config), warps = launch.grid[0] * consumerWarps;
   const uint64_t counters = llvm::alignTo(warps / peers * sizeof(uint32_t), zeroedGranule);
   plan.zeroedBytes = plan.workspaceBytes =
-      counters + llvm::alignTo(warps * 2 * warpRows(config) * sizeof(uint64_t), zeroedGranule);
+      counters + llvm::alignTo(warps * 2 * warpRows(config) * RowEpilogue(problem).exchangedTotals() * sizeof(uint64_t),
+                               zeroedGranule);
   launch.args.push_back({KernelArg::Kind::Workspace, 0});
   launch.args.push_back({KernelArg::Kind::Workspace, counters});
 }
@@ -431,7 +432,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   if (grid.streamed > 0)
     passPartialSums(plan, config["m"] * columnsOf(problem, config));
   if (sharesRows)
-    passSharedTotals(plan, config);
+    passSharedTotals(plan, problem, config);
   return plan;
 }
 

@@ -76,7 +76,7 @@ struct Epilogue {
     Vector<bf16, 2> v17;
     Vector<bf16, 2> v19;
   };
-  using Reductions = Steps<Reduction0, Reduction1>;
+  using Reductions = Steps<Variance<Reduction0, Reduction1>>;
   struct Row {
     float v4;
     float v9;

@@ -77,7 +77,7 @@ struct Epilogue {
     Vector<bf16, 2> v16;
     Vector<bf16, 2> v18;
   };
-  using Reductions = Steps<Reduction0, Reduction1>;
+  using Reductions = Steps<Variance<Reduction0, Reduction1>>;
   struct Row {
     float v5;
     float v10;

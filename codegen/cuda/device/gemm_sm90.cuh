@@ -22,7 +22,8 @@ namespace kfuse {
 
 /// Whether all sums of a tile are finished together, in place.
 template <class Finish> constexpr bool holdsRows = false;
-template <class Config, int blocks, class Store> constexpr bool holdsRows<WholeRows<Config, blocks, Store>> = true;
+template <class Config, int blocks, class Store, int floats>
+constexpr bool holdsRows<WholeRows<Config, blocks, Store, floats>> = true;
 template <class Finish, class Epilogue>
 __device__ __forceinline__ Finish makeFinish(unsigned char *staged, unsigned barriers, const Epilogue &epilogue) {
   if constexpr (holdsRows<Finish>)
@@ -220,10 +221,11 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToTilesFrom<Epil
   using Type = WarpStore<Config, Config::tileColumns, /*reads=*/true>;
 };
 template <class Config, class Epilogue> struct FinishOf<Config, ToRowTiles<Epilogue>> {
-  using Type = WholeRows<Config, blocksOf<Config>, WarpStore<Config, Config::tileColumns>>;
+  using Type = WholeRows<Config, blocksOf<Config>, WarpStore<Config, Config::tileColumns>,
+                         floatsOf<typename Epilogue::Reductions>>;
 };
 template <class Config, class Epilogue> struct FinishOf<Config, ToRows<Epilogue>> {
-  using Type = WholeRows<Config, blocksOf<Config>, PairStore<Config>>;
+  using Type = WholeRows<Config, blocksOf<Config>, PairStore<Config>, floatsOf<typename Epilogue::Reductions>>;
 };
 
 template <class Config, class Product, class Rows, class Columns, class Epilogue>

@@ -17,8 +17,16 @@ template <class Config> __device__ __forceinline__ bool holdsColumn(typename Con
   return Config::N % (Config::tileN * Config::clusterColumns) == 0 || n < Config::N;
 }
 
-/// The reductions of an epilogue, each a struct that names its operation and what it loads.
+/// The reductions of an epilogue, each a struct that names its operation and what it loads; and two of them, the sum of
+/// a row and that of its squared differences from the mean, which follows from the first.
 template <class... Reductions> struct Steps {};
+template <class Sum, class Squares> struct Variance {};
+
+/// Floats of a row that its blocks exchange at a time.
+template <class Reductions> constexpr int floatsOf = 1;
+template <class Sum, class Squares> constexpr int floatsOf<Variance<Sum, Squares>> = 2;
+template <class... Reductions>
+constexpr int floatsOf<Steps<Reductions...>> = ((floatsOf<Reductions> > 1) || ...) ? 2 : 1;
 
 /// An epilogue with reductions over rows; its one result goes through TMA where `result` is set. `totals` are for rows
 /// that blocks of several clusters share.
@@ -68,9 +76,10 @@ __device__ __forceinline__ OfRow<Epilogue> ofRow(const OfRows<Epilogue, blocks> 
 
 /// How the totals of a tile's rows meet: within a cluster; or, where Config::gridColumns of them side by side hold
 /// whole rows, across the grid.
-template <class Config, int blocks, bool acrossGrid = (Config::gridColumns > 1)> struct RowExchange {
+template <class Config, int blocks, int floats, bool acrossGrid = (Config::gridColumns > 1)> struct RowExchange {
   using Way = ClusterExchange<Config::clusterColumns, blocks>;
   static constexpr int peers = Config::clusterColumns, bytes = Way::bytes;
+  static constexpr bool mergesMoments = false; ///< Each exchange is short.
 
   static __device__ __forceinline__ void initBarriers(unsigned memory) {
     if constexpr (peers > 1)
@@ -78,9 +87,10 @@ template <class Config, int blocks, bool acrossGrid = (Config::gridColumns > 1)>
   }
   static __device__ __forceinline__ Way make(unsigned memory, const SharedTotals &) { return Way(memory); }
 };
-template <class Config, int blocks> struct RowExchange<Config, blocks, true> {
+template <class Config, int blocks, int floats> struct RowExchange<Config, blocks, floats, true> {
   static constexpr int peers = Config::gridColumns * Config::clusterColumns, bytes = 0;
-  using Way = GridExchange<peers, blocks>;
+  static constexpr bool mergesMoments = true;
+  using Way = GridExchange<peers, blocks, floats>;
   static constexpr int clusterBlocks = Config::clusterRows * Config::clusterColumns, warps = 8;
   static_assert(Config::rasterColumns && Config::raster == Config::gridColumns, "neighbours work on the same rows");
 
@@ -95,10 +105,10 @@ template <class Config, int blocks> struct RowExchange<Config, blocks, true> {
 
 /// From the accumulators of wgmma to results, where blocks hold whole rows together. `Store` finishes what the
 /// reductions leave: a WarpStore, or the stores of the epilogue itself.
-template <class Config, int blocks, class Store> struct WholeRows {
+template <class Config, int blocks, class Store, int floats> struct WholeRows {
   using Index = typename Config::Index;
   static constexpr int columns = Config::tileColumns;
-  using Exchange = RowExchange<Config, blocks>;
+  using Exchange = RowExchange<Config, blocks, floats>;
   static constexpr int exchangeAt = Store::bytes, bytes = (exchangeAt + Exchange::bytes + 1023) / 1024 * 1024;
 
   static constexpr bool bringsTiles = false;
@@ -147,12 +157,53 @@ private:
   __device__ __forceinline__ void reduceAll(Steps<Reductions...>, float (&sums)[blocks][columns / 2],
                                             const Epilogue &epilogue, typename Epilogue::Row (&rows)[blocks][2],
                                             Index batch, Index first, Index column) {
-    (reduce<Reductions>(sums, epilogue, rows, batch, first, column), ...);
+    (reduce(Reductions{}, sums, epilogue, rows, batch, first, column), ...);
   }
   template <class Reduction, class Epilogue>
-  __device__ __forceinline__ void reduce(float (&sums)[blocks][columns / 2], const Epilogue &epilogue,
+  __device__ __forceinline__ void reduce(Reduction, float (&sums)[blocks][columns / 2], const Epilogue &epilogue,
                                          typename Epilogue::Row (&rows)[blocks][2], Index batch, Index first,
                                          Index column) {
+    float totals[blocks][2];
+    reduceOwn<Reduction>(totals, sums, epilogue, rows, batch, first, column);
+    if constexpr (Exchange::peers > 1)
+      exchange.template meet<typename Reduction::Operation>(totals);
+    forEachRow(first,
+               [&](int i, int half, Index m) { epilogue.end(Reduction{}, rows[i][half], totals[i][half], batch, m); });
+  }
+  /// Both in one exchange where that takes long: differences are from the mean of the block's own columns at first.
+  template <class Sum, class Squares, class Epilogue>
+  __device__ __forceinline__ void reduce(Variance<Sum, Squares>, float (&sums)[blocks][columns / 2],
+                                         const Epilogue &epilogue, typename Epilogue::Row (&rows)[blocks][2],
+                                         Index batch, Index first, Index column) {
+    if constexpr (!Exchange::mergesMoments) {
+      reduce(Sum{}, sums, epilogue, rows, batch, first, column);
+      reduce(Squares{}, sums, epilogue, rows, batch, first, column);
+    } else {
+      auto columnsFrom = [](Index at) {
+        return static_cast<float>(minimum(maximum(Config::N - at, Index(0)), Index(columns)));
+      };
+      const float share = 1 / maximum(columnsFrom(column), 1.0f);
+      float totals[blocks][2];
+      Moments moments[blocks][2];
+      reduceOwn<Sum>(totals, sums, epilogue, rows, batch, first, column);
+      forEachRow(first, [&](int i, int half, Index m) {
+        moments[i][half].mean = totals[i][half] * share;
+        epilogue.end(Sum{}, rows[i][half], moments[i][half].mean * Config::N, batch, m);
+      });
+      reduceOwn<Squares>(totals, sums, epilogue, rows, batch, first, column);
+      forEachRow(first, [&](int i, int half, Index) { moments[i][half].squares = totals[i][half]; });
+      exchange.meet(moments, [&](int peer) { return columnsFrom(Index(peer) * columns); });
+      forEachRow(first, [&](int i, int half, Index m) {
+        epilogue.end(Sum{}, rows[i][half], moments[i][half].mean * Config::N, batch, m);
+        epilogue.end(Squares{}, rows[i][half], moments[i][half].squares, batch, m);
+      });
+    }
+  }
+  /// Totals over this block's columns.
+  template <class Reduction, class Epilogue>
+  __device__ __forceinline__ void reduceOwn(float (&totals)[blocks][2], float (&sums)[blocks][columns / 2],
+                                            const Epilogue &epilogue, const typename Epilogue::Row (&rows)[blocks][2],
+                                            Index batch, Index first, Index column) {
     Partial<typename Reduction::Operation, float, 2> partial[blocks][2];
     forEachPair(sums, first, column, [&](int i, int half, const Vector<float, 2> &pair, Index m, Index n) {
       typename Reduction::Operands x{};
@@ -165,14 +216,9 @@ private:
         if (holdsColumn<Config>(n + j))
           partial[i][half].add(j, y[j]);
     });
-    float totals[blocks][2];
     forEachRow(first, [&](int i, int half, Index) {
       totals[i][half] = reduceLanes<typename Reduction::Operation, 4>(partial[i][half].total());
     });
-    if constexpr (Exchange::peers > 1)
-      exchange.template meet<typename Reduction::Operation>(totals);
-    forEachRow(first,
-               [&](int i, int half, Index m) { epilogue.end(Reduction{}, rows[i][half], totals[i][half], batch, m); });
   }
 
   /// The rows of a lane, from `first` on; past the edge, the last one.
