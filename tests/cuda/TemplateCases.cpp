@@ -352,6 +352,9 @@ std::vector<TemplateCase> transposeCases() {
       plain("33x47", "47x33", "1, 0", "f32"),
       plain("200x136", "136x200", "1, 0", "bf16"),
       plain("70x101", "101x70", "1, 0", "f16"),
+      plain("67x101", "101x67", "1, 0", "bf16"),
+      plain("131x300", "300x131", "1, 0", "f16"),
+      plain("3x65x35", "3x35x65", "0, 2, 1", "bf16"),
       plain("2x24x40x16", "2x40x16x24", "0, 2, 3, 1", "f16"),
       plain("2x16x3x24", "2x24x3x16", "0, 3, 2, 1", "f32"),
       plain("16x24", "24x16", "1, 0", "i64"),
@@ -364,6 +367,14 @@ func.func @f(%a: tensor<3x136x72xbf16>, %b: tensor<72x1xbf16>, %c: tensor<3x72x1
   %2 = kfuse.gelu %1 : (tensor<3x72x136xbf16>) -> tensor<3x72x136xbf16>
   %r = kfuse.add %2, %c : (tensor<3x72x136xbf16>, tensor<3x72x136xbf16>) -> tensor<3x72x136xbf16>
   return %r : tensor<3x72x136xbf16>
+})"});
+  cases.push_back({"transpose_bias_residual_odd", R"(
+func.func @f(%a: tensor<2x129x75xbf16>, %b: tensor<75x1xbf16>, %c: tensor<2x75x129xf32>) -> tensor<2x75x129xbf16> {
+  %0 = kfuse.transpose %a {permutation = array<i64: 0, 2, 1>} : (tensor<2x129x75xbf16>) -> tensor<2x75x129xbf16>
+  %1 = kfuse.add %0, %b : (tensor<2x75x129xbf16>, tensor<75x1xbf16>) -> tensor<2x75x129xbf16>
+  %2 = kfuse.cast %c : (tensor<2x75x129xf32>) -> tensor<2x75x129xbf16>
+  %r = kfuse.add %1, %2 : (tensor<2x75x129xbf16>, tensor<2x75x129xbf16>) -> tensor<2x75x129xbf16>
+  return %r : tensor<2x75x129xbf16>
 })"});
   cases.push_back({"transpose_two_types", R"(
 func.func @f(%a: tensor<40x72xbf16>, %b: tensor<40x72xf32>) -> (tensor<72x40xf32>, tensor<72x40xbf16>) {
