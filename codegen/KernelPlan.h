@@ -47,10 +47,9 @@ struct Launch {
   std::uint32_t sharedBytes = 0; ///< Dynamic shared memory.
   bool dependentLaunch = false;  ///< May start before its predecessor ends: it waits by itself (griddepcontrol).
   /// Its blocks, all along x, wait for each other: all must be on the device at once. Where fewer fit than `grid` says,
-  /// so many are launched and share the work, in whole groups.
+  /// so many are launched and share the work.
   bool cooperative = false;
-  std::uint32_t groupBlocks = 1; ///< Blocks of a cooperative grid that need each other.
-  bool needsNoL1 = false;        ///< L1 would hold nothing that is read again: SMs may have all of it as shared memory.
+  bool needsNoL1 = false; ///< L1 would hold nothing that is read again: SMs may have all of it as shared memory.
   std::uint64_t items = 0;
   std::uint64_t grain = 1;
   std::vector<KernelArg> args;

@@ -26,7 +26,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelArg, kind, index)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMapRecipe, buffer, type, sizes, strideBytes, box, swizzleBytes, offsetBytes,
                                    inWorkspace)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, entry, grid, block, cluster, sharedBytes, dependentLaunch, cooperative,
-                                   groupBlocks, needsNoL1, items, grain, args)
+                                   needsNoL1, items, grain, args)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BufferDesc, type, shape)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelPlan, name, target, source, options, inputs, outputs, inPlace, launches,
                                    tensorMaps, workspaceBytes, isBehind, zeroedBytes)

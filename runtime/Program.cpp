@@ -128,9 +128,6 @@ private:
   void launch(const std::string &what, const KernelPlan &plan, const Launch &launch) const {
     for (const auto &dims : {launch.grid, launch.block, launch.cluster})
       require(std::find(dims.begin(), dims.end(), 0U) == dims.end(), what + " is launched with a dimension of 0");
-    require(launch.groupBlocks > 0 && launch.grid[0] % launch.groupBlocks == 0,
-            what + " launches " + std::to_string(launch.grid[0]) + " blocks, not a multiple of " +
-                std::to_string(launch.groupBlocks));
     for (const KernelArg &arg : launch.args) {
       std::uint64_t limit = 0;
       switch (arg.kind) {

@@ -1,6 +1,5 @@
 // cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters may share the tiles
-// that do not fill a wave (stream-K). Where the blocks of a cluster, or of several side by side, span N, they reduce
-// rows of the result before they store them.
+// that do not fill a wave (stream-K). Where a cluster spans N, it reduces rows of the result before it stores them.
 #include "codegen/cuda/LastBlock.h"
 #include "codegen/cuda/RowEpilogue.h"
 #include "codegen/cuda/Templates.h"
@@ -51,16 +50,11 @@ std::optional<TmaResult> resultThroughTma(const Region &region, const MatmulProb
   return sumRegisters(problem, config) > 160 && loaded > 0 ? std::nullopt : result;
 }
 
-/// Clusters side by side that hold whole rows and exchange their totals through memory; 1 where a cluster does.
-int64_t gridColumns(const TileConfig &config) { return config.valueOr("grid_n", 1); }
-int64_t warpRows(const TileConfig &config) { return (config["pingpong"] ? config["m"] : config["m"] / 2) / 4; }
-
 /// Two slots of totals from every block of the row, for the rows of a warp, and their barriers
-/// (device/cluster_exchange.cuh).
+/// (device/row_epilogue.cuh).
 int64_t exchangeBytes(const TileConfig &config) {
-  const int64_t peers = config["cluster_n"];
-  const bool isInCluster = peers > 1 && gridColumns(config) == 1;
-  return isInCluster ? 2 * peers * warpRows(config) * static_cast<int64_t>(sizeof(float)) + 16 : 0;
+  const int64_t rows = (config["pingpong"] ? config["m"] : config["m"] / 2) / 4, peers = config["cluster_n"];
+  return peers > 1 ? 2 * peers * rows * static_cast<int64_t>(sizeof(float)) + 16 : 0;
 }
 
 /// What the warps stage: two buffers of 16 bits for TMA (device/warp_store.cuh), or f32 (device/warp_tile.cuh).
@@ -94,7 +88,7 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
   grid.tiles = grid.tall * grid.wide * problem.batches;
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 pieces = config.valueOr("pieces", 0);
-  grid.clusters = std::min(std::max(grid.tiles, pieces), atOnce / gridColumns(config) * gridColumns(config));
+  grid.clusters = std::min(std::max(grid.tiles, pieces), atOnce);
   grid.streamed = pieces > 0 ? grid.tiles % atOnce : 0;
   return grid;
 }
@@ -131,8 +125,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double startUs = 0.28;       // Of a kernel, and ...
   constexpr double meetUs = 0.98;        // ... of one whose blocks meet in clusters first.
   constexpr double inFlightShare = 0.54; // Of the ring, that is under way in the mean.
-  constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers ...
-  constexpr double farUs = 1.1, peerUs = 0.04; // ... which is longer through memory, with the number of peers: guesses.
+  constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
   constexpr double partsUs = 5; // Of shared tiles: what they wait for each other and read again (1 to 9 measured).
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
@@ -149,10 +142,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double loaded = (tileM / clusterN + columns / clusterM) * bytesK;
   const double l2Us = loaded * active / (target.memoryBytesPerUs * l2Speedup);
   const double reductions = problem.reducesRows ? static_cast<double>(RowEpilogue(problem).reductionCount()) : 0;
-  const auto across = static_cast<double>(gridColumns(config));
-  const double meetingUs = exchangeUs + (across > 1 ? farUs + peerUs * across * clusterN : 0);
   const double finishUs =
-      tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup) + reductions * meetingUs;
+      tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup) + reductions * exchangeUs;
   const double tileUs = std::max({mathUs, l2Us, stages * stageUs});
   const double waves = std::ceil(static_cast<double>(grid.tiles - grid.streamed) / clusters);
   double walkUs =
@@ -168,9 +159,9 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   // Clusters at work together read a patch of the product's tiles; what they share comes from HBM once.
   const bool alongN = config["raster_n"] != 0;
   const double along = static_cast<double>(std::min(config["raster"], alongN ? grid.wide : grid.tall));
-  const double beside = std::ceil(clusters / along);
-  const double patchM = tileM * clusterM * (alongN ? beside : along),
-               patchN = tileN * clusterN * (alongN ? along : beside);
+  const double across = std::ceil(clusters / along);
+  const double patchM = tileM * clusterM * (alongN ? across : along),
+               patchN = tileN * clusterN * (alongN ? along : across);
   const double patch =
       std::min(patchM, static_cast<double>(problem.M)) + products * std::min(patchN, static_cast<double>(problem.N));
   const double hbmBytes =
@@ -185,11 +176,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   return (fixedUs + std::max(walkUs, hbmUs) + 0.16 * std::min(walkUs, hbmUs)) * streamedFactor;
 }
 
-/// The config with every order of its tiles that differs: groups of 1 to 16 along M or N. Clusters that share rows take
-/// them side by side.
+/// The config with every order of its tiles that differs: groups of 1 to 16 along M or N.
 std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
-  if (gridColumns(config) > 1)
-    return {config.with("raster", gridColumns(config)).with("raster_n", 1)};
   std::vector<TileConfig> all;
   for (bool alongN : {false, true})
     for (int64_t raster : {1, 4, 8, 16}) {
@@ -202,11 +190,11 @@ std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
   return all;
 }
 
-/// A block's tile, with the columns of all products, its cluster, and clusters that share rows.
+/// A block's tile, with the columns of all products, and its cluster.
 struct Shape {
   int64_t m, n;
   bool pingPong;
-  int64_t clusterM, clusterN, gridN = 1;
+  int64_t clusterM, clusterN;
 };
 
 std::vector<Shape> tiledShapes() {
@@ -224,18 +212,6 @@ std::vector<Shape> tiledShapes() {
   for (const Tile &tile : tiles)
     for (auto [clusterM, clusterN] : clusters)
       shapes.push_back({tile.m, tile.n, tile.pingPong, clusterM, clusterN});
-  return shapes;
-}
-
-/// Tiles that clusters side by side make whole rows of, as many clusters as the device holds at once. In whole panels:
-/// for 256 x 96 with a softmax ptxas ignores the budget of registers, and spills.
-std::vector<Shape> sharedRowShapes(int64_t columns, const ir::Target &target) {
-  std::vector<Shape> shapes;
-  for (Shape shape : tiledShapes()) {
-    shape.gridN = ceilDiv(columns, shape.n * shape.clusterN);
-    if (shape.n % 64 == 0 && shape.gridN > 1 && shape.gridN <= clustersAtOnce(shape.clusterM * shape.clusterN, target))
-      shapes.push_back(shape);
-  }
   return shapes;
 }
 
@@ -280,7 +256,7 @@ ir::FusionDecision MatmulSm90Template::match(const Region &region, const ir::Tar
     return ir::FusionDecision::no(refusal);
   if (candidates(region, target).empty())
     return ir::FusionDecision::no("reduces rows of " + std::to_string(problem.N) +
-                                  " columns, more than registers hold");
+                                  " columns, which no cluster's registers hold");
   return decision;
 }
 
@@ -295,11 +271,9 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
   const bool asksPositions = llvm::any_of(
       region.graph.nodes, [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Index; });
   const int64_t mostSums = problem.reducesRows ? 128 : readsMore || asksPositions ? 160 : 192;
-  std::vector<Shape> shapes = problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes();
-  if (problem.reducesRows)
-    llvm::append_range(shapes, sharedRowShapes(problem.N, target));
   std::vector<std::pair<double, TileConfig>> ranked;
-  for (const auto &[m, columns, pingPong, clusterM, clusterN, gridN] : shapes) {
+  for (const Shape &shape : problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes()) {
+    const auto [m, columns, pingPong, clusterM, clusterN] = shape;
     const int64_t n = columns / products; // The epilogue takes pieces of 16 columns of each product.
     if (n % 16 != 0 || !dividesInto(m, clusterN, rowsAlongK) || !dividesInto(n, clusterM, columnsAlongK))
       continue;
@@ -317,8 +291,6 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
                       {"stages", mostStages},
                       {"raster", 1},
                       {"raster_n", 0}};
-    if (problem.reducesRows)
-      config = config.with("grid_n", gridN);
     while (config["stages"] > 2 && sharedBytes(region, problem, config) > target.sharedBytesPerBlock)
       config = config.with("stages", config["stages"] - 1);
     if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
@@ -347,21 +319,6 @@ void passPartialSums(KernelPlan &plan, int64_t tileSums) {
   launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
 }
 
-/// Room for the totals of rows that blocks share through memory, as device/grid_exchange.cuh lays it out, and the
-/// groups of blocks that do.
-void passSharedTotals(KernelPlan &plan, const MatmulProblem &problem, const TileConfig &config) {
-  Launch &launch = plan.launches.front();
-  launch.cooperative = true;
-  launch.groupBlocks = static_cast<uint32_t>(config["cluster_m"] * config["cluster_n"] * gridColumns(config));
-  const int64_t peers = config["cluster_n"] * gridColumns(config), warps = launch.grid[0] * consumerWarps;
-  const uint64_t counters = llvm::alignTo(warps / peers * sizeof(uint32_t), zeroedGranule);
-  plan.zeroedBytes = plan.workspaceBytes =
-      counters + llvm::alignTo(warps * 2 * warpRows(config) * RowEpilogue(problem).exchangedTotals() * sizeof(uint64_t),
-                               zeroedGranule);
-  launch.args.push_back({KernelArg::Kind::Workspace, 0});
-  launch.args.push_back({KernelArg::Kind::Workspace, counters});
-}
-
 Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConfig &config,
                                             const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
@@ -379,8 +336,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
                       {field("int " + number("rows", problem.M) + ", " + number("columns", problem.N)),
                        field("int tileRows = tileM, tileColumns = " + std::string(problem.count() > 1 ? "2 * " : "") +
                              "tileN, " + number("stages", config["stages"])),
-                       field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN) +
-                             ", " + number("gridColumns", gridColumns(config))),
+                       field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
                        field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
                              ", rasterColumns = " + (config["raster_n"] ? "true" : "false")),
                        field("int " + number("streamed", grid.streamed) + ", " +
@@ -397,15 +353,14 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
     printer.writeTileEpilogue(*result);
   else
     printer.writeEpilogue();
-  const bool sharesRows = gridColumns(config) > 1;
-  const std::string to = problem.reducesRows ? "ToRow" : "To", totals = sharesRows ? ", {left, totals}}" : "}";
+  const std::string to = problem.reducesRows ? "ToRow" : "To";
   const std::string partials = grid.streamed > 0 ? ", PartialSums{flags, sums}" : "";
   printer.writeEntries(
       [&](const std::string &epilogue) {
         const bool reads = result && result->read;
         std::string finish = reads                 ? "ToTilesFrom<Epilogue>{" + epilogue + ", &resultMap, &readMap}"
-                             : result              ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap" + totals
-                             : problem.reducesRows ? to + "s<Epilogue>{" + epilogue + totals
+                             : result              ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap}"
+                             : problem.reducesRows ? to + "s<Epilogue>{" + epilogue + "}"
                                                    : epilogue;
         return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish +
                partials + ");";
@@ -413,9 +368,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : "") +
           (result && result->read ? "const __grid_constant__ TensorMap readMap, " : ""),
-      grid.streamed > 0 ? ", unsigned *flags, float *sums"
-      : sharesRows      ? ", unsigned *left, unsigned long long *totals"
-                        : "");
+      grid.streamed > 0 ? ", unsigned *flags, float *sums" : "");
   KernelPlan plan = printer.plan(threads, sharedBytes(region, problem, config));
   std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
   llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));
@@ -431,8 +384,6 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
   if (grid.streamed > 0)
     passPartialSums(plan, config["m"] * columnsOf(problem, config));
-  if (sharesRows)
-    passSharedTotals(plan, problem, config);
   return plan;
 }
 

@@ -4,7 +4,6 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
-#include <cmath>
 
 using namespace mlir;
 
@@ -16,7 +15,7 @@ using ir::ScalarNode;
 static std::string numbered(const char *name, size_t number) { return name + std::to_string(number); }
 
 RowEpilogue::RowEpilogue(const MatmulProblem &problem)
-    : graph(problem.graph), product(problem.products.front()), columns(problem.N), chunk(graph, problem.dimN, vector) {
+    : graph(problem.graph), product(problem.products.front()), chunk(graph, problem.dimN, vector) {
   for (const std::vector<Scalar> &pass : RowPasses(graph).reductions)
     llvm::append_range(reductions, pass);
   for (const ir::ScalarOutput &output : graph.graph.outputs)
@@ -84,37 +83,6 @@ std::vector<size_t> RowEpilogue::findStages() const {
   return stages;
 }
 
-/// Whether reduction `first` sums a row, and the next one the squared differences from the mean that this gives.
-bool RowEpilogue::isVariance(size_t first) const {
-  if (first + 1 >= reductions.size())
-    return false;
-  const Scalar sum = reductions[first], squares = reductions[first + 1];
-  auto isApply = [&](Scalar s, StringRef function) {
-    return graph[s].kind == ScalarNode::Kind::Apply && graph[s].function == function;
-  };
-  auto isOneOfN = [&](Scalar s) {
-    return graph[s].kind == ScalarNode::Kind::Constant &&
-           std::abs(graph[s].constant * static_cast<double>(columns) - 1) < 1e-6;
-  };
-  if (graph[sum].function != "sum" || graph[squares].function != "sum")
-    return false;
-  const Scalar square = rootsOf(squares).front();
-  if (!isApply(square, "mul") || graph[square].operands[0] != graph[square].operands[1])
-    return false;
-  const Scalar difference = graph[square].operands[0];
-  if (!isApply(difference, "sub") || graph[difference].operands[0] != rootsOf(sum).front())
-    return false;
-  const Scalar mean = graph[difference].operands[1];
-  return isApply(mean, "mul") && graph[mean].operands[0] == sum && isOneOfN(graph[mean].operands[1]);
-}
-
-int64_t RowEpilogue::exchangedTotals() const {
-  for (size_t i = 0; i < reductions.size(); ++i)
-    if (isVariance(i))
-      return 2;
-  return 1;
-}
-
 //===- Source --------------------------------------------------------------------------------===//
 
 static const char *const place = "Index batch, Index m, Index n, int lanes) const";
@@ -148,12 +116,7 @@ void RowEpilogue::write(MatmulPrinter &printer, const std::optional<TmaResult> &
   declareOperands(steps.back());
   SmallVector<std::string> names;
   for (size_t i = 0; i < reductions.size(); ++i)
-    if (isVariance(i)) {
-      names.push_back("Variance<" + numbered("Reduction", i) + ", " + numbered("Reduction", i + 1) + ">");
-      ++i;
-    } else {
-      names.push_back(numbered("Reduction", i));
-    }
+    names.push_back(numbered("Reduction", i));
   writer.line("using Reductions = Steps<" + llvm::join(names, ", ") + ">;");
 
   writeRowValues(printer);

@@ -18,8 +18,6 @@ public:
   /// Why the region is none of these, or "".
   std::string refusal() const;
   size_t reductionCount() const { return reductions.size(); }
-  /// Totals of a row that blocks exchange at a time across a grid: a row's sum and squared differences together.
-  int64_t exchangedTotals() const;
   /// `struct Epilogue`; where TMA writes the result, its last step gives it back.
   void write(MatmulPrinter &printer, const std::optional<TmaResult> &result) const;
 
@@ -32,7 +30,6 @@ private:
   ir::Scalar lastBeforeReductions() const;
   bool readsProduct(llvm::ArrayRef<ir::Scalar> roots, ir::Scalar without) const;
   std::vector<size_t> findStages() const;
-  bool isVariance(size_t first) const;
   std::vector<ir::Scalar> allRoots() const;
   std::vector<ir::Scalar> rootsOf(ir::Scalar reduction) const { return {graph[reduction].operands[0]}; }
 
@@ -44,7 +41,6 @@ private:
 
   const LinearGraph &graph;
   ir::Scalar product;
-  int64_t columns; ///< Of a whole row.
   ChunkPrinter chunk;
   std::vector<ir::Scalar> reductions; ///< In an order that respects what they use.
   std::vector<ir::Scalar> results;

@@ -4,8 +4,6 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <cmath>
-
 namespace kfuse::codegen::cuda {
 
 using ir::Scalar;
@@ -38,55 +36,6 @@ RowPasses::RowPasses(const LinearGraph &graph) {
     if (perElement)
       elementValues.push_back(output.value);
   }
-}
-
-/// The sum over a row whose product with 1 / columns `mean` is.
-static std::optional<Scalar> sumOfMean(const LinearGraph &graph, Scalar mean) {
-  const ScalarNode &node = graph[mean];
-  if (node.kind != ScalarNode::Kind::Apply || node.function != "mul")
-    return std::nullopt;
-  for (auto [sum, factor] : {std::pair{node.operands[0], node.operands[1]}, {node.operands[1], node.operands[0]}}) {
-    const double columns = static_cast<double>(graph.extents().back());
-    if (graph[sum].kind == ScalarNode::Kind::Reduce && graph[sum].function == "sum" &&
-        graph[factor].kind == ScalarNode::Kind::Constant && std::abs(graph[factor].constant * columns - 1) < 1e-6)
-      return sum;
-  }
-  return std::nullopt;
-}
-
-/// The sum of x for a sum of (x - mean)^2.
-static std::optional<Scalar> sumOfVariance(const LinearGraph &graph, Scalar reduction) {
-  const ScalarNode &squares = graph[reduction];
-  if (squares.function != "sum" || squares.type != DType::F32)
-    return std::nullopt;
-  const ScalarNode &square = graph[squares.operands[0]];
-  if (square.function != "mul" || square.operands[0] != square.operands[1])
-    return std::nullopt;
-  const ScalarNode &deviation = graph[square.operands[0]];
-  if (deviation.function != "sub")
-    return std::nullopt;
-  std::optional<Scalar> sum = sumOfMean(graph, deviation.operands[1]);
-  return sum && graph[*sum].operands[0] == deviation.operands[0] ? sum : std::nullopt;
-}
-
-RowPasses RowPasses::withMoments(const LinearGraph &graph) {
-  RowPasses passes(graph);
-  for (std::vector<Scalar> &pass : passes.reductions)
-    llvm::erase_if(pass, [&](Scalar reduction) {
-      std::optional<Scalar> sum = sumOfVariance(graph, reduction);
-      if (sum)
-        passes.moments.push_back({*sum, reduction});
-      return sum.has_value();
-    });
-  llvm::erase_if(passes.reductions, [](const std::vector<Scalar> &pass) { return pass.empty(); });
-  return passes;
-}
-
-std::optional<Scalar> RowPasses::squaresAbout(Scalar sum) const {
-  for (auto [first, squares] : moments)
-    if (first == sum)
-      return squares;
-  return std::nullopt;
 }
 
 std::vector<Scalar> RowPasses::roots(const LinearGraph &graph, size_t number) const {

@@ -3,8 +3,6 @@
 
 #include "codegen/cuda/ChunkPrinter.h"
 
-#include <optional>
-
 namespace kfuse::codegen::cuda {
 
 /// Where the operands that several passes need stay between them. With Stream, in shared memory where the next row
@@ -21,13 +19,7 @@ struct RowPasses {
   std::vector<unsigned> elementOutputs, rowOutputs;
   std::vector<ir::Scalar> elementValues;
 
-  /// Sums of squares about a mean, each with the sum that gives the mean; one pass finds both.
-  std::vector<std::pair<ir::Scalar, ir::Scalar>> moments; ///< Sum, squares.
-
   explicit RowPasses(const LinearGraph &graph);
-  /// The same with variances found in the pass of their mean (PartialMoments in device/reduce.cuh).
-  static RowPasses withMoments(const LinearGraph &graph);
-  std::optional<ir::Scalar> squaresAbout(ir::Scalar sum) const;
   size_t count() const { return reductions.size() + !elementOutputs.empty(); }
   /// Nodes that pass `number` evaluates at each column.
   std::vector<ir::Scalar> roots(const LinearGraph &graph, size_t number) const;

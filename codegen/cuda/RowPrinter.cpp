@@ -106,30 +106,19 @@ void RowPrinter::writePass(ValuePrinter &scope, size_t pass, llvm::function_ref<
 
 void RowPrinter::writeReductions(ValuePrinter &scope, size_t pass) {
   writer.line();
-  for (Scalar reduction : passes.reductions[pass]) {
-    const std::string type =
-        passes.squaresAbout(reduction)
-            ? "PartialMoments<"
-            : ("Partial<" + operationName(graph[reduction].function) + ", " + valueType(graph[reduction].type) + ", ")
-                  .str();
-    writer.line(type + llvm::Twine(vector) + "> a" + llvm::Twine(reduction.id) + ";");
-  }
+  for (Scalar reduction : passes.reductions[pass])
+    writer.line("Partial<" + operationName(graph[reduction].function) + ", " + valueType(graph[reduction].type) + ", " +
+                llvm::Twine(vector) + "> a" + llvm::Twine(reduction.id) + ";");
   auto accumulate = [&](ValuePrinter &lane) {
     for (Scalar reduction : passes.reductions[pass]) {
       std::string value = lane.value(graph[reduction].operands[0]);
-      const char *where = passes.squaresAbout(reduction) ? ".add(i, j, " : ".add(j, ";
-      writer.line((chunk.isPartial() ? "if (j < lanes) a" : "a") + llvm::Twine(reduction.id) + where + value + ");");
+      writer.line((chunk.isPartial() ? "if (j < lanes) a" : "a") + llvm::Twine(reduction.id) + ".add(j, " + value +
+                  ");");
     }
   };
   writePass(scope, pass, accumulate, [](const ValuePrinter &) {});
   for (Scalar reduction : passes.reductions[pass]) {
     std::string number = std::to_string(reduction.id);
-    if (std::optional<Scalar> squares = passes.squaresAbout(reduction)) {
-      writer.line("const Moments m" + number + " = row.moments<" + number + ">(a" + number + ");");
-      scope.define(reduction, "m" + number + ".sum");
-      scope.define(*squares, "m" + number + ".squares");
-      continue;
-    }
     writer.line("const " + valueType(graph[reduction].type) + " v" + number + " = row.reduce<" + number + ">(a" +
                 number + "); // reduce " + graph[reduction].function);
     scope.define(reduction, "v" + number);

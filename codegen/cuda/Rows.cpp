@@ -45,8 +45,7 @@ struct RowResources {
           std::max(inFlight, static_cast<double>(own.size() * vector * std::min(chunks, RowPrinter::chunksInFlight)));
     double accumulators = 0;
     for (const std::vector<Scalar> &reductions : passes.reductions)
-      accumulators =
-          std::max(accumulators, static_cast<double>((reductions.size() + 2 * passes.moments.size()) * vector));
+      accumulators = std::max(accumulators, static_cast<double>(reductions.size() * vector));
     // Kept elements stay decoded: ptxas would rather hold a float than convert it again.
     double kept = storage == RowStorage::Registers ? static_cast<double>(loads.kept.size() * vector * chunks) : 0;
     registers = 32 + kept + inFlight + accumulators;
@@ -75,8 +74,8 @@ int64_t rowsAtOnce(int64_t rowCount, const RowResources &resources, const TileCo
 class RowKernel {
 public:
   RowKernel(const Region &region, const TileConfig &config, const ir::Target &target)
-      : region(region), config(config), target(target), graph(linearised(region.graph, 1)),
-        passes(RowPasses::withMoments(graph)), columnDim(graph.graph.domain.reductionDim), names(dimNames(graph)),
+      : region(region), config(config), target(target), graph(linearised(region.graph, 1)), passes(graph),
+        columnDim(graph.graph.domain.reductionDim), names(dimNames(graph)),
         row(graph, passes, storageOf(config), config["vector"], "Config", names, writer) {
     rowCount = graph.graph.domain.points() / graph.extents().back();
   }
@@ -220,10 +219,7 @@ double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, 
   bool isShared = storage == RowStorage::Shared || storage == RowStorage::Stream;
   double ofChunk = static_cast<double>(config["vector"]) * elements + perAccess * accesses +
                    static_cast<double>(passes.count()) * (perChunk + (isShared ? fromShared : 0));
-  constexpr double momentsPerElement = 2, momentsPerLane = 12; // Beside a sum's.
-  const double ofMoments = momentsPerElement * static_cast<double>(chunksOf(graph, config)) + momentsPerLane;
-  return static_cast<double>(chunksOf(graph, config)) * ofChunk +
-         static_cast<double>(passes.moments.size() * config["vector"]) * ofMoments;
+  return static_cast<double>(chunksOf(graph, config)) * ofChunk;
 }
 
 /// What a row waits for beyond its first bytes.
@@ -277,7 +273,7 @@ constexpr int64_t smallestBlock = 128; ///< Threads; of few and short rows most 
 
 std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir::Target &target) const {
   LinearGraph graph = linearised(region.graph, 1);
-  const RowPasses passes = RowPasses::withMoments(graph);
+  RowPasses passes(graph);
   int64_t columns = graph.extents().back(), rowCount = graph.graph.domain.points() / columns;
   std::vector<std::pair<double, TileConfig>> ranked;
   auto consider = [&](int64_t vector, int64_t threads, int64_t block, RowStorage storage, int64_t cluster) {
@@ -322,7 +318,7 @@ std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir:
 
 double RowsTemplate::estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const {
   LinearGraph graph = linearised(region.graph, 1);
-  return estimate(region, graph, RowPasses::withMoments(graph), config, target);
+  return estimate(region, graph, RowPasses(graph), config, target);
 }
 
 } // namespace

@@ -76,8 +76,6 @@ public:
     launch.grid[0] = static_cast<uint32_t>(batches * ceilDiv(graph.extents()[down], height) *
                                            ceilDiv(graph.extents()[across], width));
     launch.block[0] = static_cast<uint32_t>(32 * config["warps_down"] * config["warps_across"]);
-    if (isByPairs(config))
-      launch.sharedBytes = static_cast<uint32_t>(2 * (width / 2 + 1) * (32 * config["warps_down"] + 1) * 4);
     plan.launches = {launch};
     plan.source = source();
     return plan;
@@ -90,15 +88,12 @@ public:
     return bytes;
   }
 
-  /// Through shared memory, where no vector is aligned: elements, or pairs of them.
+  /// Elements through shared memory, where no vector is aligned.
   static bool isByElements(const TileConfig &config) { return config["shared"] && config["across"] == 1; }
-  static bool isByPairs(const TileConfig &config) { return config["shared"] == 2; }
   /// Points of a block: down, across. As device/transpose.cuh lays them out.
   static std::pair<int64_t, int64_t> tileOf(const TileConfig &config, int64_t stagedBytes) {
     if (isByElements(config))
       return stagedBytes <= 4 ? std::pair<int64_t, int64_t>{64, 64} : std::pair<int64_t, int64_t>{32, 32};
-    if (isByPairs(config))
-      return {64 * config["warps_down"] - 2, 8 * config["warps_down"] * config["warps_across"]};
     return {config["down"] * config["lanes_down"] * config["warps_down"],
             config["across"] * (32 / config["lanes_down"]) * config["warps_across"]};
   }
@@ -128,7 +123,6 @@ private:
     std::vector<Scalar> all = staged;
     llvm::append_range(all, direct);
     const char *way = isByElements(config) ? "transposeElements"
-                      : isByPairs(config)  ? "transposePairs"
                       : config["shared"]   ? "transposeThroughTile"
                                            : "transposeInRegisters";
     writer.line(way + llvm::Twine("<Config>(Body{") + bufferNames(graph, all) + "});");
@@ -143,15 +137,26 @@ private:
     for (const std::string &member : bufferMembers(graph, all))
       writer.line(member);
     writer.line();
-    std::string point = "Index batch, Index " + names[down] + ", Index " + names[across],
-                position = point + (isByPairs(config) ? ", int lanes) const" : ") const");
+    std::string position = "Index batch, Index " + names[down] + ", Index " + names[across] + ") const";
+    writer.open("struct Staged");
+    column.declare(writer, staged);
+    writer.close(";");
+    writer.open("__device__ __forceinline__ void stage(Staged &s, " + position);
+    column.load(scopeOf(column, down), staged, "s.");
+    writer.close();
+    writer.line();
     writer.open("struct Turned");
     row.declare(writer, staged);
     writer.close(";");
-    if (isByPairs(config))
-      writeEnds(point + ") const");
-    else
-      writePatch(position);
+    writer.open("__device__ __forceinline__ Turned turned(const Staged (&s)[Config::across], int r) const");
+    writer.line("Turned t;");
+    writer.line("#pragma unroll");
+    writer.open("for (int j = 0; j < Config::across; ++j)");
+    for (Scalar load : staged)
+      writer.line(row.element(load, "t.") + " = s[j].v" + llvm::Twine(load.id) + "[r];");
+    writer.close();
+    writer.line("return t;");
+    writer.close();
     writer.line();
     writer.open("struct Operands");
     row.declare(writer, direct);
@@ -165,50 +170,6 @@ private:
     writeApply();
     writer.close();
     writer.close(";");
-  }
-
-  /// Reads down, and what was read across.
-  void writePatch(const std::string &position) {
-    writer.open("struct Staged");
-    column.declare(writer, staged);
-    writer.close(";");
-    writer.open("__device__ __forceinline__ void stage(Staged &s, " + position);
-    column.load(scopeOf(column, down), staged, "s.");
-    writer.close();
-    writer.open("__device__ __forceinline__ Turned turned(const Staged (&s)[Config::across], int r) const");
-    writer.line("Turned t;");
-    writer.line("#pragma unroll");
-    writer.open("for (int j = 0; j < Config::across; ++j)");
-    for (Scalar load : staged)
-      writer.line(row.element(load, "t.") + " = s[j].v" + llvm::Twine(load.id) + "[r];");
-    writer.close();
-    writer.line("return t;");
-    writer.close();
-  }
-
-  /// Where a point is read and written, where its source ends, and two elements side by side.
-  void writeEnds(const std::string &position) {
-    const ScalarNode &load = graph[staged.front()];
-    const ir::ScalarOutput &output = graph.graph.outputs.front();
-    const std::string type = storedType(graph.graph.inputs[load.input].type).str(),
-                      in = "in" + std::to_string(load.input), member = "v" + std::to_string(staged.front().id);
-    writer.line("using Element = " + type + ";");
-    writer.open("__device__ __forceinline__ const Element *source(" + position);
-    writer.line("return " + in + " + (" + splitBatch().offset(load.map.getResult(0), load.symbols) + ");");
-    writer.close();
-    int64_t size = 1;
-    for (int64_t extent : graph.graph.inputs[load.input].shape)
-      size *= extent;
-    writer.line("__device__ __forceinline__ const Element *end() const { return " + in + " + " + llvm::Twine(size) +
-                "; }");
-    writer.open("__device__ __forceinline__ const " + storedType(output.type) + " *target(" + position);
-    writer.line("return out0 + (" + splitBatch().offset(output.map.getResult(0), output.symbols) + ");");
-    writer.close();
-    writer.open("__device__ __forceinline__ Turned pair(Element a, Element b) const");
-    writer.line("Turned t;");
-    writer.line("t." + member + "[0] = a, t." + member + "[1] = b;");
-    writer.line("return t;");
-    writer.close();
   }
 
   void writeApply() {
@@ -234,15 +195,6 @@ private:
 
   /// Names for all dimensions, and how many of a partial chunk's lanes along `dim` exist.
   ValuePrinter scopeOf(const ChunkPrinter &chunk, unsigned dim) {
-    ValuePrinter scope = splitBatch();
-    if (chunk.isPartial() && !isByPairs(config))
-      writer.line("const int lanes = static_cast<int>(minimum(Index(" +
-                  llvm::Twine(config[dim == down ? "down" : "across"]) + "), Index(" +
-                  llvm::Twine(graph.extents()[dim]) + ") - " + names[dim] + "));");
-    return scope;
-  }
-
-  ValuePrinter splitBatch() {
     llvm::SmallVector<std::string> others;
     llvm::SmallVector<int64_t> extents;
     for (unsigned i = 0; i < names.size(); ++i)
@@ -250,6 +202,10 @@ private:
         others.push_back(names[i]), extents.push_back(graph.extents()[i]);
     if (!others.empty())
       writer.line(splitText("batch", extents, others));
+    if (chunk.isPartial())
+      writer.line("const int lanes = static_cast<int>(minimum(Index(" +
+                  llvm::Twine(config[dim == down ? "down" : "across"]) + "), Index(" +
+                  llvm::Twine(graph.extents()[dim]) + ") - " + names[dim] + "));");
     return {graph, writer, names};
   }
 
@@ -280,9 +236,8 @@ double estimate(const Region &region, const LinearGraph &graph, const TileConfig
   const int64_t lanesAcross = 32 / config["lanes_down"];
   double writes = static_cast<double>(lanesAcross * config["across"]) * region.bytesWritten / points;
   double pieces =
-      TransposeKernel::isByElements(config) ? 1.4
-      : TransposeKernel::isByPairs(config)
-          ? 1.15
+      TransposeKernel::isByElements(config)
+          ? 1.4
           : 1.03 + 0.25 * std::max(0.0, 128 / reads - 1) +
                 (config["shared"] ? 0 : 0.04 * std::max(0.0, 128 / writes - 1) + 0.01 * config["down_first"]);
   double padding =
@@ -379,17 +334,6 @@ std::vector<TileConfig> TransposeTemplate::candidates(const Region &region, cons
           consider(std::move(config));
       }
     }
-  // Odd extents across have a last point of its own in every row, or the row before has.
-  const bool arePairs = widestRead == 2 && staged.size() == 1 && widestWrite == 2 && graph.extents()[across] % 2 == 1;
-  for (auto [warpsDown, warpsAcross] : {std::pair{1, 8}, {1, 16}, {2, 4}, {2, 8}})
-    if (arePairs)
-      consider({{"down", 2},
-                {"across", 2},
-                {"lanes_down", 32},
-                {"warps_down", warpsDown},
-                {"warps_across", warpsAcross},
-                {"down_first", 0},
-                {"shared", 2}});
   for (int64_t warps : {8, 16})
     consider({{"down", 1},
               {"across", 1},

@@ -200,12 +200,10 @@ Result<void> CudaKernel::fitToDevice(Launch &launch, CUfunction function) const 
   Result<std::uint32_t> clusters = clustersAtOnce(*context, launch, function);
   if (!clusters)
     return clusters.error();
-  const std::uint32_t together = std::max(launch.groupBlocks, clusterBlocks(launch)),
-                      fitting = *clusters * clusterBlocks(launch) / together * together;
-  if (fitting == 0)
-    return Error{ErrorCode::NoDevice, "its blocks wait for each other, and this GPU cannot hold " +
-                                          std::to_string(together) + " of them at once; tune it on this GPU"};
-  launch.grid[0] = std::min(launch.grid[0], fitting);
+  if (*clusters == 0)
+    return Error{ErrorCode::NoDevice, "its blocks wait for each other, and this GPU cannot hold a cluster of " +
+                                          std::to_string(clusterBlocks(launch)) + " at once; tune it on this GPU"};
+  launch.grid[0] = std::min(launch.grid[0], *clusters * clusterBlocks(launch));
   return {};
 }
 

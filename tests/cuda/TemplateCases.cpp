@@ -101,20 +101,6 @@ TemplateCase linearNorm(int m, int n, int k, bool transposeA, bool transposeB, c
           function({a, b, v, v, v}, r, body)};
 }
 
-/// layer_norm(gelu(a b^T)) + residual.
-TemplateCase geluNorm(int m, int n, int k, const std::string &type) {
-  std::string a = matrixType(m, k, false, type), b = matrixType(n, k, false, type), r = matrixType(m, n, false, type),
-              v = tensor(std::to_string(n), type);
-  return {"gelu_norm_" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k) + "_" + type,
-          function({a, b, r, v, v}, r,
-                   "%0 = kfuse.matmul %a, %b {transpose_b} : (" + a + ", " + b + ") -> " + r +
-                       "\n%1 = kfuse.gelu %0 : (" + r + ") -> " + r +
-                       "\n%2 = \"kfuse.layer_norm\"(%1, %d, %e) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = "
-                       "array<i32: 1, 1, 1>}> : (" +
-                       r + ", " + v + ", " + v + ") -> " + r + "\n%3 = kfuse.add %2, %c : (" + r + ", " + r + ") -> " +
-                       r + "\nreturn %3 : " + r)};
-}
-
 /// The sum of a product and a residual, and its norm: both are written.
 TemplateCase residualNorm(int m, int n, int k, const std::string &type) {
   std::string a = matrixType(m, k, false, type), b = matrixType(n, k, false, type), r = matrixType(m, n, false, type),
@@ -352,9 +338,6 @@ std::vector<TemplateCase> transposeCases() {
       plain("33x47", "47x33", "1, 0", "f32"),
       plain("200x136", "136x200", "1, 0", "bf16"),
       plain("70x101", "101x70", "1, 0", "f16"),
-      plain("67x101", "101x67", "1, 0", "bf16"),
-      plain("131x300", "300x131", "1, 0", "f16"),
-      plain("3x65x35", "3x35x65", "0, 2, 1", "bf16"),
       plain("2x24x40x16", "2x40x16x24", "0, 2, 3, 1", "f16"),
       plain("2x16x3x24", "2x24x3x16", "0, 3, 2, 1", "f32"),
       plain("16x24", "24x16", "1, 0", "i64"),
@@ -367,14 +350,6 @@ func.func @f(%a: tensor<3x136x72xbf16>, %b: tensor<72x1xbf16>, %c: tensor<3x72x1
   %2 = kfuse.gelu %1 : (tensor<3x72x136xbf16>) -> tensor<3x72x136xbf16>
   %r = kfuse.add %2, %c : (tensor<3x72x136xbf16>, tensor<3x72x136xbf16>) -> tensor<3x72x136xbf16>
   return %r : tensor<3x72x136xbf16>
-})"});
-  cases.push_back({"transpose_bias_residual_odd", R"(
-func.func @f(%a: tensor<2x129x75xbf16>, %b: tensor<75x1xbf16>, %c: tensor<2x75x129xf32>) -> tensor<2x75x129xbf16> {
-  %0 = kfuse.transpose %a {permutation = array<i64: 0, 2, 1>} : (tensor<2x129x75xbf16>) -> tensor<2x75x129xbf16>
-  %1 = kfuse.add %0, %b : (tensor<2x75x129xbf16>, tensor<75x1xbf16>) -> tensor<2x75x129xbf16>
-  %2 = kfuse.cast %c : (tensor<2x75x129xf32>) -> tensor<2x75x129xbf16>
-  %r = kfuse.add %1, %2 : (tensor<2x75x129xbf16>, tensor<2x75x129xbf16>) -> tensor<2x75x129xbf16>
-  return %r : tensor<2x75x129xbf16>
 })"});
   cases.push_back({"transpose_two_types", R"(
 func.func @f(%a: tensor<40x72xbf16>, %b: tensor<40x72xf32>) -> (tensor<72x40xf32>, tensor<72x40xbf16>) {
@@ -806,14 +781,13 @@ std::vector<TemplateCase> rowProductCases(const std::string &type) {
           linearNorm(200, 515, 64, false, true, type, "f32"),
           linearNorm(257, 4096, 64, false, true, type, type),
           residualNorm(300, 768, 200, type),
-          geluNorm(1000, 1100, 136, type),
           maskedSoftmax(67, 200, 72, type),
           maskedSoftmax(130, 2040, 64, type)};
 }
 
 std::vector<TemplateCase> largeRowProductCases(const std::string &type) {
   return {linearNorm(8192, 1024, 136, false, true, type, type), linearNorm(5000, 768, 264, false, true, type, type),
-          geluNorm(3000, 2048, 136, type), residualNorm(4099, 1024, 512, type)};
+          residualNorm(4099, 1024, 512, type)};
 }
 
 std::vector<TemplateCase> fewRowCases(const std::string &type) {

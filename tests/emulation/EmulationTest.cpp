@@ -50,8 +50,6 @@ void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTempl
     std::vector<reference::HostTensor> inputs = given.inputs();
     Oracle oracle(given, inputs);
     std::vector<codegen::TileConfig> chosen = sample(kernel.candidates(given.region, hopper()), configs);
-    if (chosen.empty())
-      chosen = sample(kernel.candidates(given.region, *ir::findTarget("sm_80")), configs);
     REQUIRE_FALSE(chosen.empty());
     for (const codegen::TileConfig &config : chosen)
       check(given, inputs, oracle, kernel, config);

@@ -3,8 +3,7 @@
 //
 // The host compiler builds the kernel's source against device/ (CUDA's keywords and the PTX
 // instructions in plain C++). Each CUDA thread is a fiber; barriers switch fibers. Asynchronous copies
-// land either at once or as late as their wait allows, since real ones do both. Blocks run one after the other, but
-// those of a cooperative launch in turns.
+// land either at once or as late as their wait allows, since real ones do both.
 #pragma once
 
 #include "codegen/KernelPlan.h"

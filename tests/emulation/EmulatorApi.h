@@ -19,8 +19,6 @@ struct EmulatorApi {
   void (*copy)(void *to, const void *from, int size, int bytes);
   void (*commit)();
   void (*wait)(int pending);
-  /// Lets other threads run: of one that waits for what another block writes.
-  void (*yield)();
   void (*fail)(const char *message);
 };
 

@@ -47,8 +47,6 @@ std::vector<Golden> goldens() {
        "cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,raster=1,raster_n=0,split_k=1,stages=4"},
       {"linear_norm_67x200x72_tb_bf16", matmulSm90Template(),
        "cluster_m=1,cluster_n=2,k=64,m=64,n=112,pingpong=1,raster=1,raster_n=0,split_k=1,stages=4"},
-      {"gelu_norm_1000x1100x136_bf16", matmulSm90Template(),
-       "cluster_m=1,cluster_n=1,grid_n=9,k=64,m=128,n=128,pingpong=1,raster=9,raster_n=1,split_k=1,stages=5"},
       {"heads_out_bf16", matmulSm90SplitTemplate(),
        "blocks_k=1,groups_k=1,k=64,m=32,n=64,raster=1,split_k=1,stages=4,swap=1"},
       {"repeated_rows_bf16", matmulSm90SplitTemplate(),

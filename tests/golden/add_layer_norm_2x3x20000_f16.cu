@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
     x.v1 = loadVector<8, 8>(in1 + (d0 * 20000 + d1));
   });
 
-  PartialMoments<8> a3;
+  Partial<Sum, float, 8> a3;
   row.forEach([&](int i, Index d1) {
     const Operands x = cache[i];
     #pragma unroll
@@ -44,26 +44,41 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
       const float v0 = decode(x.v0[j]);
       const float v1 = decode(x.v1[j]);
       const float v2 = v0 + v1; // add
-      a3.add(i, j, v2);
+      a3.add(j, v2);
     }
   });
-  const Moments m3 = row.moments<3>(a3);
+  const float v3 = row.reduce<3>(a3); // reduce sum
+
+  Partial<Sum, float, 8> a8;
+  const float v5 = v3 * 4.99999987e-05f; // mul
+  row.forEach([&](int i, Index d1) {
+    const Operands x = cache[i];
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float v0 = decode(x.v0[j]);
+      const float v1 = decode(x.v1[j]);
+      const float v2 = v0 + v1; // add
+      const float v6 = v2 - v5; // sub
+      const float v7 = v6 * v6; // mul
+      a8.add(j, v7);
+    }
+  });
+  const float v8 = row.reduce<8>(a8); // reduce sum
 
   Vector<float, 8> y0;
   Vector<float, 8> y1;
-  const float v5 = m3.sum * 4.99999987e-05f; // mul
-  const float v9 = m3.squares * 4.99999987e-05f; // mul
+  const float v9 = v8 * 4.99999987e-05f; // mul
   const float v11 = v9 + 9.99999975e-06f; // add
   const float v12 = rsqrtf(v11); // rsqrt
-  struct Pass1 {
+  struct Pass2 {
     Vector<f16, 8> v14;
     Vector<f16, 8> v16;
   };
-  auto loadPass1 = [&](Pass1 &w, Index d1) {
+  auto loadPass2 = [&](Pass2 &w, Index d1) {
     w.v14 = loadVector<8, 8>(in2 + (d1));
     w.v16 = loadVector<8, 8>(in3 + (d1));
   };
-  row.forEach<Pass1>(loadPass1, [&](const Pass1 &w, int i, Index d1) {
+  row.forEach<Pass2>(loadPass2, [&](const Pass2 &w, int i, Index d1) {
     const Operands x = cache[i];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {

@@ -20,7 +20,7 @@ struct Config {
   static constexpr int tileM = 64, tileN = 112, tileK = 64, threads = 384;
   static constexpr int rows = 67, columns = 200;
   static constexpr int tileRows = tileM, tileColumns = tileN, stages = 4;
-  static constexpr int clusterRows = 1, clusterColumns = 2, gridColumns = 1;
+  static constexpr int clusterRows = 1, clusterColumns = 2;
   static constexpr bool pingPong = true, rasterColumns = false;
   static constexpr int streamed = 0, pieces = 1;
   static constexpr int splitK = 1, raster = 1, epilogueVector = 2, finishThreads = 256;
@@ -77,7 +77,7 @@ struct Epilogue {
     Vector<bf16, 2> v16;
     Vector<bf16, 2> v18;
   };
-  using Reductions = Steps<Variance<Reduction0, Reduction1>>;
+  using Reductions = Steps<Reduction0, Reduction1>;
   struct Row {
     float v5;
     float v10;

@@ -23,15 +23,16 @@ struct Body {
   const float *in0;
   float *out0;
 
-  struct Turned {
-    Vector<float, 1> v0;
-  };
   struct Staged {
     Vector<float, 1> v0;
   };
   __device__ __forceinline__ void stage(Staged &s, Index batch, Index d0, Index d1) const {
     s.v0 = loadVector<1, 1>(in0 + (d1 * 47 + d0));
   }
+
+  struct Turned {
+    Vector<float, 1> v0;
+  };
   __device__ __forceinline__ Turned turned(const Staged (&s)[Config::across], int r) const {
     Turned t;
     #pragma unroll

@@ -27,9 +27,6 @@ struct Body {
   const bf16 *in2;
   bf16 *out0;
 
-  struct Turned {
-    Vector<bf16, 8> v0;
-  };
   struct Staged {
     Vector<bf16, 8> v0;
   };
@@ -37,6 +34,10 @@ struct Body {
     const Index d0 = batch;
     s.v0 = loadVector<8, 8>(in0 + (d0 * 9792 + d2 * 72 + d1));
   }
+
+  struct Turned {
+    Vector<bf16, 8> v0;
+  };
   __device__ __forceinline__ Turned turned(const Staged (&s)[Config::across], int r) const {
     Turned t;
     #pragma unroll

@@ -195,10 +195,6 @@ std::vector<HostTensor> TemplateChecks::outputsOf(runtime::LoadedKernel &loaded,
   succeed(gpu.device->fill(workspace->data(), 0, plan.zeroedBytes));
   succeed(loaded.launch(nullptr, buffers, workspace->data()));
   gpu.synchronize();
-  std::vector<std::byte> zeroed(plan.zeroedBytes);
-  succeed(gpu.device->download(zeroed.data(), workspace->data(), zeroed.size()));
-  CHECK_MESSAGE(std::count(zeroed.begin(), zeroed.end(), std::byte{0}) == std::ssize(zeroed),
-                "what was zero at entry is not at exit");
   for (std::size_t i = 0; i < outputs.size(); ++i)
     succeed(gpu.device->download(outputs[i].bytes.data(), buffers[inputs.size() + i], outputs[i].bytes.size()));
   return outputs;

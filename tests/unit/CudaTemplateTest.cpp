@@ -308,35 +308,6 @@ func.func @f(%a: tensor<3x67x72xbf16>, %b: tensor<3x200x72xbf16>, %c: tensor<200
   CHECK(launch.grid[0] == 12); // Two tiles down, one pair across, three batches.
 }
 
-TEST_CASE("CUDA templates: blocks that share rows come in whole groups, side by side, with room for their totals") {
-  RegionCase given = region(R"(
-func.func @f(%a: tensor<4000x1024xbf16>, %b: tensor<600x1024xbf16>) -> tensor<4000x600xbf16> {
-  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<4000x1024xbf16>, tensor<600x1024xbf16>) -> tensor<4000x600xbf16>
-  %1 = kfuse.rms_norm %0 {epsilon = 1.0e-5 : f32} : (tensor<4000x600xbf16>) -> tensor<4000x600xbf16>
-  return %1 : tensor<4000x600xbf16>
-})");
-  const ir::Target &hopper = *ir::findTarget("sm_90a");
-  auto config = *codegen::TileConfig::parse("cluster_m=1,cluster_n=1,grid_n=5,k=64,m=128,n=128,pingpong=1,raster=5,"
-                                            "raster_n=1,split_k=1,stages=5");
-  Result<codegen::KernelPlan> plan = matmulSm90Template().emit(given.region, config, hopper);
-  REQUIRE_MESSAGE(plan, plan.error().message);
-  const codegen::Launch &launch = plan->launches.front();
-  CHECK(launch.cooperative);
-  CHECK(launch.groupBlocks == 5);
-  CHECK(launch.grid[0] == 130); // Of 132: 26 groups.
-  CHECK(plan->zeroedBytes == plan->workspaceBytes);
-  // A counter for the warps of each of 26 groups; two totals of each of a warp's 32 rows.
-  CHECK(plan->zeroedBytes == 1024 + 130 * 8 * 2 * 32 * sizeof(std::uint64_t));
-
-  bool isShared = false;
-  for (const codegen::TileConfig &candidate : matmulSm90Template().candidates(given.region, hopper)) {
-    isShared |= candidate["grid_n"] > 1;
-    if (candidate["grid_n"] > 1)
-      CHECK((candidate["raster"] == candidate["grid_n"] && candidate["raster_n"] == 1));
-  }
-  CHECK(isShared);
-}
-
 TEST_CASE("CUDA templates: clusters that share the last tiles have room for their sums, and no waves are rounded up") {
   RegionCase given = region(R"(
 func.func @f(%a: tensor<256x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<256x8192xbf16> {

@@ -55,7 +55,6 @@ TEST_CASE("key: whatever can change a kernel's code or time changes its key") {
       [](auto &plan) { plan.launches[0].sharedBytes = 2; },
       [](auto &plan) { plan.launches[0].dependentLaunch = true; },
       [](auto &plan) { plan.launches[0].cooperative = true; },
-      [](auto &plan) { plan.launches[0].cooperative = true, plan.launches[0].groupBlocks = 8; },
       [](auto &plan) { plan.launches[0].items = 2; },
       [](auto &plan) { plan.launches[0].grain = 2; },
       [](auto &plan) { plan.launches[0].args[0].index = 2; },

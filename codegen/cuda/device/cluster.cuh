@@ -27,11 +27,6 @@ template <int blocks> struct Cluster {
 
   /// The total of all blocks' values in all threads: lanes read one block's each and add them in one order.
   template <class Operation, class T> __device__ __forceinline__ T reduce(T value) {
-    return reduceLanes<Operation, blocks>(exchange(value));
-  }
-
-  /// The value of block threadIdx.x % blocks.
-  template <class T> __device__ __forceinline__ T exchange(T value) {
     if (!hasMet) // All barriers are ready.
       waitForCluster();
     hasMet = true;
@@ -45,7 +40,7 @@ template <int blocks> struct Cluster {
     const T other = fromBits<T>(values[threadIdx.x % blocks]);
     parity ^= slot;
     slot ^= 1;
-    return other;
+    return reduceLanes<Operation, blocks>(other);
   }
 
 private:

@@ -22,15 +22,7 @@ namespace kfuse {
 
 /// Whether all sums of a tile are finished together, in place.
 template <class Finish> constexpr bool holdsRows = false;
-template <class Config, int blocks, class Store, int floats>
-constexpr bool holdsRows<WholeRows<Config, blocks, Store, floats>> = true;
-template <class Finish, class Epilogue>
-__device__ __forceinline__ Finish makeFinish(unsigned char *staged, unsigned barriers, const Epilogue &epilogue) {
-  if constexpr (holdsRows<Finish>)
-    return Finish(staged, barriers, epilogue.totals);
-  else
-    return Finish(staged, barriers);
-}
+template <class Config, int blocks, class Store> constexpr bool holdsRows<WholeRows<Config, blocks, Store>> = true;
 
 template <class Config, class Rows, class Columns, class Product, class Finish> struct GemmSm90 {
   using Tile = ClusterTile<Config>;
@@ -122,8 +114,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       ring.skip(tilesK);
       arriveNamed(1, consumerThreads);
     }
-    auto finish = makeFinish<Finish>(dynamicShared() + stagedAt + threadIdx.x / 32 * Finish::bytes,
-                                     finishBarriers(threadIdx.x / 32), epilogue);
+    Finish finish(dynamicShared() + stagedAt + threadIdx.x / 32 * Finish::bytes, finishBarriers(threadIdx.x / 32));
     float sums[blocks][sumCount];
     const int turn = Config::pingPong ? 2 : 1;
 #pragma unroll 1
@@ -221,11 +212,10 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToTilesFrom<Epil
   using Type = WarpStore<Config, Config::tileColumns, /*reads=*/true>;
 };
 template <class Config, class Epilogue> struct FinishOf<Config, ToRowTiles<Epilogue>> {
-  using Type = WholeRows<Config, blocksOf<Config>, WarpStore<Config, Config::tileColumns>,
-                         floatsOf<typename Epilogue::Reductions>>;
+  using Type = WholeRows<Config, blocksOf<Config>, WarpStore<Config, Config::tileColumns>>;
 };
 template <class Config, class Epilogue> struct FinishOf<Config, ToRows<Epilogue>> {
-  using Type = WholeRows<Config, blocksOf<Config>, PairStore<Config>, floatsOf<typename Epilogue::Reductions>>;
+  using Type = WholeRows<Config, blocksOf<Config>, PairStore<Config>>;
 };
 
 template <class Config, class Product, class Rows, class Columns, class Epilogue>

@@ -153,26 +153,6 @@ __device__ __forceinline__ unsigned countArrival(unsigned *counter) {
   return before;
 }
 
-/// Writes two floats, each in a word of 8 bytes with `number`: whoever reads that number has the float. `to` is a
-/// multiple of 16.
-__device__ __forceinline__ void storeNumbered(unsigned long long *to, const float (&pair)[2], unsigned number) {
-  asm volatile("{\n\t.reg .b64 a, b;\n\tmov.b64 a, {%1, %3};\n\tmov.b64 b, {%2, %3};\n\t"
-               "st.relaxed.gpu.global.v2.b64 [%0], {a, b};\n\t}" ::"l"(to),
-               "r"(__float_as_uint(pair[0])), "r"(__float_as_uint(pair[1])), "r"(number)
-               : "memory");
-}
-/// Reads them, past this multiprocessor's own cache. Whether both had `number` beside them.
-__device__ __forceinline__ bool loadNumbered(float (&pair)[2], const unsigned long long *from, unsigned number) {
-  unsigned bits[2], numbers[2];
-  asm volatile("{\n\t.reg .b64 a, b;\n\tld.relaxed.gpu.global.v2.b64 {a, b}, [%4];\n\t"
-               "mov.b64 {%0, %2}, a;\n\tmov.b64 {%1, %3}, b;\n\t}"
-               : "=r"(bits[0]), "=r"(bits[1]), "=r"(numbers[0]), "=r"(numbers[1])
-               : "l"(from)
-               : "memory");
-  pair[0] = __uint_as_float(bits[0]), pair[1] = __uint_as_float(bits[1]);
-  return numbers[0] == number && numbers[1] == number;
-}
-
 //===- Asynchronous copies to shared memory ------------------------------------------------------//
 
 /// Copies `bytes` <= `size` bytes (4, 8 or 16, aligned to it) and fills up with zeros.

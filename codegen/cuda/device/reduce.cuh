@@ -57,63 +57,12 @@ template <class Operation, class T, int lanes> struct Partial {
   }
 };
 
-/// Of some values: how many, their sum, and the sum of the squares of what they are off their mean.
-struct Moments {
-  float count, sum, squares;
-};
-
-/// What one thread has seen so far of a row whose mean and variance are wanted. Each lane sums about the first value it
-/// sees, which is within n deviations of its n values' mean: squares lose at most a factor of n of their digits.
-template <int lanes> struct PartialMoments {
-  float first[lanes], sums[lanes], squares[lanes];
-
-  __device__ __forceinline__ PartialMoments() {
-#pragma unroll
-    for (int j = 0; j < lanes; ++j)
-      first[j] = sums[j] = squares[j] = 0;
-  }
-  /// The value in chunk i, from 0 on.
-  __device__ __forceinline__ void add(int i, int lane, float value) {
-    if (i == 0)
-      first[lane] = value;
-    const float off = value - first[lane];
-    sums[lane] += off;
-    squares[lane] = fmaf(off, off, squares[lane]);
-  }
-  /// Of all lanes, `counts` of which have been added.
-  __device__ __forceinline__ Moments total(const float (&counts)[lanes]) const {
-    Moments all{0, 0, 0};
-    float sum[lanes];
-#pragma unroll
-    for (int j = 0; j < lanes; ++j) {
-      sum[j] = fmaf(counts[j], first[j], sums[j]);
-      all.count += counts[j], all.sum += sum[j];
-    }
-#pragma unroll
-    for (int j = 0; j < lanes; ++j)
-      if (counts[j] > 0) {
-        const float off = divide(sum[j], counts[j]) - divide(all.sum, all.count);
-        all.squares += fmaf(counts[j] * off, off, squares[j] - divide(sums[j] * sums[j], counts[j]));
-      }
-    return all;
-  }
-};
-
 /// The same total in each of `threads` neighbouring lanes of a warp (a power of two).
 template <class Operation, int threads, class T> __device__ __forceinline__ T reduceLanes(T value) {
 #pragma unroll
   for (int offset = threads / 2; offset > 0; offset /= 2)
     value = Operation::combine(value, shuffleXor(value, offset));
   return value;
-}
-template <int threads> __device__ __forceinline__ Moments joinLanes(Moments own) {
-  Moments all{reduceLanes<Sum, threads>(own.count), reduceLanes<Sum, threads>(own.sum), own.squares};
-  if (own.count > 0) {
-    const float off = divide(own.sum, own.count) - divide(all.sum, all.count);
-    all.squares = fmaf(own.count * off, off, own.squares);
-  }
-  all.squares = reduceLanes<Sum, threads>(all.squares);
-  return all;
 }
 
 } // namespace kfuse

@@ -1,13 +1,11 @@
-// Rows of a product that blocks hold whole together, those of a cluster or of several that work side by side: totals
-// over them while the sums are in registers.
+// Rows of a product that a cluster holds whole: totals over them while the sums are in registers.
 //
-// Each of these blocks has some columns of the same rows, and each of its warps the same sixteen rows (of every 64) as
-// that warp of the others. So warps meet, not blocks: each hands its totals to its peers and waits for theirs, while
-// other warpgroups multiply.
+// Each block of a cluster's row has some columns of the same rows, and each of its warps the same sixteen rows (of
+// every 64) as that warp of the others. So warps meet, not blocks: each sends its totals to its peers and waits for
+// theirs, while other warpgroups multiply.
 #pragma once
 
-#include <kfuse/cluster_exchange.cuh>
-#include <kfuse/grid_exchange.cuh>
+#include <kfuse/reduce.cuh>
 #include <kfuse/warp_store.cuh>
 
 namespace kfuse {
@@ -17,27 +15,16 @@ template <class Config> __device__ __forceinline__ bool holdsColumn(typename Con
   return Config::N % (Config::tileN * Config::clusterColumns) == 0 || n < Config::N;
 }
 
-/// The reductions of an epilogue, each a struct that names its operation and what it loads; and two of them, the sum of
-/// a row and that of its squared differences from the mean, which follows from the first.
+/// The reductions of an epilogue, each a struct that names its operation and what it loads.
 template <class... Reductions> struct Steps {};
-template <class Sum, class Squares> struct Variance {};
 
-/// Floats of a row that its blocks exchange at a time.
-template <class Reductions> constexpr int floatsOf = 1;
-template <class Sum, class Squares> constexpr int floatsOf<Variance<Sum, Squares>> = 2;
-template <class... Reductions>
-constexpr int floatsOf<Steps<Reductions...>> = ((floatsOf<Reductions> > 1) || ...) ? 2 : 1;
-
-/// An epilogue with reductions over rows; its one result goes through TMA where `result` is set. `totals` are for rows
-/// that blocks of several clusters share.
+/// An epilogue with reductions over rows; its one result goes through TMA where `result` is set.
 template <class Epilogue> struct ToRows {
   Epilogue epilogue;
-  SharedTotals totals;
 };
 template <class Epilogue> struct ToRowTiles {
   Epilogue epilogue;
   const TensorMap *result;
-  SharedTotals totals;
 };
 
 /// The last step of such an epilogue for one row, whose values it has; and for all rows of a lane.
@@ -74,53 +61,87 @@ __device__ __forceinline__ OfRow<Epilogue> ofRow(const OfRows<Epilogue, blocks> 
   return {epilogue.epilogue, epilogue.rows[block][half]};
 }
 
-/// How the totals of a tile's rows meet: within a cluster; or, where Config::gridColumns of them side by side hold
-/// whole rows, across the grid.
-template <class Config, int blocks, int floats, bool acrossGrid = (Config::gridColumns > 1)> struct RowExchange {
-  using Way = ClusterExchange<Config::clusterColumns, blocks>;
-  static constexpr int peers = Config::clusterColumns, bytes = Way::bytes;
-  static constexpr bool mergesMoments = false; ///< Each exchange is short.
+/// The totals of the rows that one warp shares with its peers: `blocks` times sixteen rows. Peers are at most one
+/// exchange ahead, so that two slots suffice: whoever sends the next but one has this warp's next.
+template <int peers, int blocks> struct RowExchange {
+  static constexpr int slotBytes = peers * blocks * 16 * sizeof(float);
+  static constexpr int barriersAt = 2 * slotBytes, bytes = peers > 1 ? barriersAt + 16 : 0;
+
+  unsigned memory, firstPeer, own; ///< Shared address; blocks of the cluster.
+  unsigned slot = 0, parity = 0;
 
   static __device__ __forceinline__ void initBarriers(unsigned memory) {
+    for (int i = 0; i < 2; ++i)
+      initBarrier(memory + barriersAt + i * 8, 1);
+  }
+
+  /// From this lane's values to their totals over the rows: first over the four lanes that share them.
+  template <class Operation> __device__ __forceinline__ void reduce(float (&values)[blocks][2]) {
+#pragma unroll
+    for (int i = 0; i < blocks; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        values[i][half] = reduceLanes<Operation, 4>(values[i][half]);
     if constexpr (peers > 1)
-      Way::initBarriers(memory);
+      meet<Operation>(values);
   }
-  static __device__ __forceinline__ Way make(unsigned memory, const SharedTotals &) { return Way(memory); }
-};
-template <class Config, int blocks, int floats> struct RowExchange<Config, blocks, floats, true> {
-  static constexpr int peers = Config::gridColumns * Config::clusterColumns, bytes = 0;
-  static constexpr bool mergesMoments = true;
-  using Way = GridExchange<peers, blocks, floats>;
-  static constexpr int clusterBlocks = Config::clusterRows * Config::clusterColumns, warps = 8;
-  static_assert(Config::rasterColumns && Config::raster == Config::gridColumns, "neighbours work on the same rows");
 
-  static __device__ __forceinline__ void initBarriers(unsigned) {}
-  static __device__ __forceinline__ Way make(unsigned, const SharedTotals &totals) {
-    const int rank = clusterBlocks > 1 ? blockInCluster() : 0, cluster = blockIdx.x / clusterBlocks;
-    const int height = cluster / Config::gridColumns * Config::clusterRows + rank / Config::clusterColumns;
-    return {totals, height * warps + static_cast<int>(threadIdx.x) / 32,
-            cluster % Config::gridColumns * Config::clusterColumns + rank % Config::clusterColumns};
+private:
+  template <class Operation> __device__ __forceinline__ void meet(float (&values)[blocks][2]) {
+    const int lane = threadIdx.x % 32, row = lane / 4;
+    const unsigned here = memory + slot * slotBytes, barrier = memory + barriersAt + slot * 8;
+    if (lane == 0)
+      arriveExpecting(barrier, slotBytes);
+    __syncwarp(); // All lanes have read what the peers will overwrite next.
+#pragma unroll
+    for (int first = 0; first < peers; first += 4)
+      if (const int peer = first + lane % 4; peer < peers) {
+        const unsigned to = inBlock(here, firstPeer + peer), toBarrier = inBlock(barrier, firstPeer + peer);
+#pragma unroll
+        for (int i = 0; i < blocks; ++i)
+          sendPair(to + placeOf(own, i, row), values[i], toBarrier);
+      }
+    waitBarrier(barrier, parity);
+#pragma unroll
+    for (int peer = 0; peer < peers; ++peer)
+#pragma unroll
+      for (int i = 0; i < blocks; ++i) {
+        float pair[2];
+        loadPair(pair, here + placeOf(peer, i, row));
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          values[i][half] = peer == 0 ? pair[half] : Operation::combine(values[i][half], pair[half]);
+      }
+    parity ^= slot;
+    slot ^= 1;
+  }
+  static __device__ __forceinline__ unsigned placeOf(int peer, int block, int row) {
+    return ((peer * blocks + block) * 8 + row) * 8;
   }
 };
 
-/// From the accumulators of wgmma to results, where blocks hold whole rows together. `Store` finishes what the
+/// From the accumulators of wgmma, whole rows of them in the cluster, to results. `Store` finishes what the
 /// reductions leave: a WarpStore, or the stores of the epilogue itself.
-template <class Config, int blocks, class Store, int floats> struct WholeRows {
+template <class Config, int blocks, class Store> struct WholeRows {
   using Index = typename Config::Index;
   static constexpr int columns = Config::tileColumns;
-  using Exchange = RowExchange<Config, blocks, floats>;
+  using Exchange = RowExchange<Config::clusterColumns, blocks>;
   static constexpr int exchangeAt = Store::bytes, bytes = (exchangeAt + Exchange::bytes + 1023) / 1024 * 1024;
 
   static constexpr bool bringsTiles = false;
   static constexpr int barrierBytes = 0; ///< Those of the exchange lie beside its slots.
 
   Store store;
-  typename Exchange::Way exchange;
+  Exchange exchange;
 
-  __device__ __forceinline__ WholeRows(unsigned char *staged, unsigned barriers, const SharedTotals &totals)
-      : store(staged, barriers), exchange(Exchange::make(sharedAddress(staged) + exchangeAt, totals)) {}
+  __device__ __forceinline__ WholeRows(unsigned char *staged, unsigned barriers)
+      : store(staged, barriers), exchange{sharedAddress(staged) + exchangeAt} {
+    const unsigned rank = Config::clusterColumns > 1 ? blockInCluster() : 0;
+    exchange.own = rank % Config::clusterColumns, exchange.firstPeer = rank - exchange.own;
+  }
   static __device__ __forceinline__ void initBarriers(unsigned staged, unsigned) {
-    Exchange::initBarriers(staged + exchangeAt);
+    if constexpr (Config::clusterColumns > 1)
+      Exchange::initBarriers(staged + exchangeAt);
   }
 
   /// Passes over the rows load what they read.
@@ -146,64 +167,19 @@ template <class Config, int blocks, class Store, int floats> struct WholeRows {
     auto ahead = store.load(results, batch, row, column);
     store.finish(sums, results, ahead, batch, row, column);
   }
-  __device__ __forceinline__ void drain() const {
-    if constexpr (Exchange::peers > 1)
-      exchange.leave();
-    store.drain();
-  }
+  __device__ __forceinline__ void drain() const { store.drain(); }
 
 private:
   template <class... Reductions, class Epilogue>
   __device__ __forceinline__ void reduceAll(Steps<Reductions...>, float (&sums)[blocks][columns / 2],
                                             const Epilogue &epilogue, typename Epilogue::Row (&rows)[blocks][2],
                                             Index batch, Index first, Index column) {
-    (reduce(Reductions{}, sums, epilogue, rows, batch, first, column), ...);
+    (reduce<Reductions>(sums, epilogue, rows, batch, first, column), ...);
   }
   template <class Reduction, class Epilogue>
-  __device__ __forceinline__ void reduce(Reduction, float (&sums)[blocks][columns / 2], const Epilogue &epilogue,
+  __device__ __forceinline__ void reduce(float (&sums)[blocks][columns / 2], const Epilogue &epilogue,
                                          typename Epilogue::Row (&rows)[blocks][2], Index batch, Index first,
                                          Index column) {
-    float totals[blocks][2];
-    reduceOwn<Reduction>(totals, sums, epilogue, rows, batch, first, column);
-    if constexpr (Exchange::peers > 1)
-      exchange.template meet<typename Reduction::Operation>(totals);
-    forEachRow(first,
-               [&](int i, int half, Index m) { epilogue.end(Reduction{}, rows[i][half], totals[i][half], batch, m); });
-  }
-  /// Both in one exchange where that takes long: differences are from the mean of the block's own columns at first.
-  template <class Sum, class Squares, class Epilogue>
-  __device__ __forceinline__ void reduce(Variance<Sum, Squares>, float (&sums)[blocks][columns / 2],
-                                         const Epilogue &epilogue, typename Epilogue::Row (&rows)[blocks][2],
-                                         Index batch, Index first, Index column) {
-    if constexpr (!Exchange::mergesMoments) {
-      reduce(Sum{}, sums, epilogue, rows, batch, first, column);
-      reduce(Squares{}, sums, epilogue, rows, batch, first, column);
-    } else {
-      auto columnsFrom = [](Index at) {
-        return static_cast<float>(minimum(maximum(Config::N - at, Index(0)), Index(columns)));
-      };
-      const float share = 1 / maximum(columnsFrom(column), 1.0f);
-      float totals[blocks][2];
-      Moments moments[blocks][2];
-      reduceOwn<Sum>(totals, sums, epilogue, rows, batch, first, column);
-      forEachRow(first, [&](int i, int half, Index m) {
-        moments[i][half].mean = totals[i][half] * share;
-        epilogue.end(Sum{}, rows[i][half], moments[i][half].mean * Config::N, batch, m);
-      });
-      reduceOwn<Squares>(totals, sums, epilogue, rows, batch, first, column);
-      forEachRow(first, [&](int i, int half, Index) { moments[i][half].squares = totals[i][half]; });
-      exchange.meet(moments, [&](int peer) { return columnsFrom(Index(peer) * columns); });
-      forEachRow(first, [&](int i, int half, Index m) {
-        epilogue.end(Sum{}, rows[i][half], moments[i][half].mean * Config::N, batch, m);
-        epilogue.end(Squares{}, rows[i][half], moments[i][half].squares, batch, m);
-      });
-    }
-  }
-  /// Totals over this block's columns.
-  template <class Reduction, class Epilogue>
-  __device__ __forceinline__ void reduceOwn(float (&totals)[blocks][2], float (&sums)[blocks][columns / 2],
-                                            const Epilogue &epilogue, const typename Epilogue::Row (&rows)[blocks][2],
-                                            Index batch, Index first, Index column) {
     Partial<typename Reduction::Operation, float, 2> partial[blocks][2];
     forEachPair(sums, first, column, [&](int i, int half, const Vector<float, 2> &pair, Index m, Index n) {
       typename Reduction::Operands x{};
@@ -216,9 +192,11 @@ private:
         if (holdsColumn<Config>(n + j))
           partial[i][half].add(j, y[j]);
     });
-    forEachRow(first, [&](int i, int half, Index) {
-      totals[i][half] = reduceLanes<typename Reduction::Operation, 4>(partial[i][half].total());
-    });
+    float totals[blocks][2];
+    forEachRow(first, [&](int i, int half, Index) { totals[i][half] = partial[i][half].total(); });
+    exchange.template reduce<typename Reduction::Operation>(totals);
+    forEachRow(first,
+               [&](int i, int half, Index m) { epilogue.end(Reduction{}, rows[i][half], totals[i][half], batch, m); });
   }
 
   /// The rows of a lane, from `first` on; past the edge, the last one.

@@ -10,7 +10,6 @@ template <int blocks> struct Cluster;
 template <> struct Cluster<1> {
   static __device__ __forceinline__ int rank() { return 0; }
   template <class Operation, class T> __device__ __forceinline__ T reduce(T value) { return value; }
-  template <class T> __device__ __forceinline__ T exchange(T value) { return value; }
 };
 
 /// A row that this thread works on with `Config::threads` - 1 others, a warp's part or some warps;
@@ -104,37 +103,6 @@ template <class Config> struct Row {
         value = Operation::combine(value, mine[warp]);
     }
     return blocks.template reduce<Operation>(value);
-  }
-
-  /// The same for a sum and the squares about the mean.
-  template <int slot, int lanes> __device__ __forceinline__ Moments moments(const PartialMoments<lanes> &partial) {
-    float counts[lanes];
-#pragma unroll
-    for (int j = 0; j < lanes; ++j)
-      counts[j] = full ? float(chunks) : float(columnsFrom(column(0) + j, 1));
-    Moments all = joinLanes<(threads < 32 ? threads : 32)>(partial.total(counts));
-    if constexpr (threads > 32) {
-      __shared__ Moments totals[1 + Config::stream][Config::rows][threads / 32];
-      Moments *mine = totals[Config::stream ? turn : 0][number];
-      if (thread % 32 == 0)
-        mine[thread / 32] = all;
-      __syncthreads();
-      all = joinLanes<threads / 32>(mine[thread % (threads / 32)]);
-    }
-    if constexpr (Config::cluster > 1) {
-      struct Pair {
-        float sum, squares;
-      } pair = blocks.exchange(Pair{all.sum, all.squares});
-      const Index ofBlock = columnsFrom(Index(threadIdx.x % Config::cluster) * threads * vector, threads * vector);
-      all = joinLanes<Config::cluster>({float(ofBlock), pair.sum, pair.squares});
-    }
-    return all;
-  }
-
-  /// Columns of `width` neighbours from `first` on and in every `step` behind.
-  static __device__ __forceinline__ Index columnsFrom(Index first, Index width) {
-    const Index left = maximum(Index(Config::columns) - first, Index(0));
-    return left / step * width + minimum(left % step, width);
   }
 };
 

@@ -97,65 +97,6 @@ template <class Config, class Body> __device__ __forceinline__ void transposeThr
       body.apply(at(rowOf(i), column), x[i], tile.batch, tile.down + rowOf(i), across);
 }
 
-/// Elements of 16 bits where no vector is aligned, two in each access: each row of the source comes to shared memory in
-/// whole words, from the one that holds its first element on, and each row of the result leaves in pairs that lie in
-/// one word, from its first or second point on. So a tile reads one row more than it has points across.
-template <class Config, class Body> __device__ __forceinline__ void transposePairs(const Body &body) {
-  using Index = typename Config::Index;
-  using Element = typename Body::Element;
-  constexpr int warps = Config::warpsDown * Config::warpsAcross, words = 32 * Config::warpsDown;
-  constexpr int height = 2 * words - 2, width = 8 * warps;
-  // Every second row together, so that pairs of neighbours have no conflicts.
-  auto &shared = *reinterpret_cast<unsigned(*)[2][width / 2 + 1][words + 1]>(dynamicShared());
-  const TransposeTile<Config, height, width> tile;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  auto isInWord = [](const Element *element) {
-    return static_cast<int>(reinterpret_cast<unsigned long long>(element) / 2 % 2);
-  };
-  auto source = [&](int y) { return body.source(tile.batch, tile.down, tile.across + y); };
-
-#pragma unroll
-  for (int y = warp; y <= width; y += warps)
-    if (tile.across + y < Config::extentAcross)
-#pragma unroll
-      for (int k = lane; k < words; k += 32) {
-        const Element *from = source(y) - isInWord(source(y)) + 2 * k;
-        const long long left = body.end() - from;
-        copyAsync<4>(sharedAddress(&shared[y % 2][y / 2][k]), from, left >= 2 ? 4 : left == 1 ? 2 : 0);
-      }
-  commitCopies();
-  waitCopies<0>();
-  __syncthreads();
-
-#pragma unroll
-  for (int segment = 0; segment < width; segment += 64) {
-    const int first = segment + 2 * lane;
-    const Element *rows[3];
-#pragma unroll
-    for (int i = 0; i < 3; ++i)
-      rows[i] = reinterpret_cast<const Element *>(shared[i % 2][(first + i) / 2]) + isInWord(source(first + i));
-    auto apply = [&](int y, int from, int count) {
-      const Index down = tile.down + y, across = tile.across + first + from;
-      const int lanes = static_cast<int>(minimum(Index(count), Config::extentAcross - across));
-      if (lanes <= 0)
-        return;
-      typename Body::Operands x;
-      body.load(x, tile.batch, down, across, lanes);
-      body.apply(body.pair(from ? rows[1][y] : rows[0][y], from ? rows[2][y] : rows[1][y]), x, tile.batch, down, across,
-                 lanes);
-    };
-#pragma unroll 4
-    for (int y = warp; y < height; y += warps) {
-      if (tile.down + y >= Config::extentDown)
-        break;
-      const int from = isInWord(body.target(tile.batch, tile.down + y, 0));
-      if (from == 1 && tile.across == 0 && first == 0)
-        apply(y, 0, 1);
-      apply(y, from, 2);
-    }
-  }
-}
-
 /// One element at a time through a tile in shared memory, where no vector is aligned: lanes lie side by side
 /// down while they read and across while they write.
 template <class Config, class Body> __device__ __forceinline__ void transposeElements(const Body &body) {

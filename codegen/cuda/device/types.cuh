@@ -133,11 +133,6 @@ __device__ __forceinline__ void storeVector(T *to, const Vector<V, size> &values
   if constexpr (size % 2 == 1)
     encode(encoded[size - 1], values[size - 1]);
   if (lanes == size) {
-    if constexpr (size == 2 && aligned == 1 && sizeof(T) == 2) // One access where it happens to be aligned.
-      if (reinterpret_cast<unsigned long long>(to) % 4 == 0) {
-        *reinterpret_cast<Vector<T, 2> *>(to) = encoded;
-        return;
-      }
 #pragma unroll
     for (int i = 0; i < size; i += aligned) {
       Piece piece;

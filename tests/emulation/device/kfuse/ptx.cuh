@@ -89,34 +89,7 @@ template <bool fixed> inline void loadStreaming(unsigned *to, const void *global
   std::memcpy(to, global, 16);
 }
 
-inline unsigned countArrival(unsigned *counter) { return (*counter)++; } // One thread runs at a time.
-
-struct NumberedFloat {
-  float value;
-  unsigned number;
-};
-inline void storeNumbered(unsigned long long *to, const float (&pair)[2], unsigned number) {
-  if (reinterpret_cast<std::uintptr_t>(to) % 16)
-    emulator->fail("a misaligned store of 16 bytes");
-  for (int i = 0; i < 2; ++i) {
-    const NumberedFloat word{pair[i], number};
-    std::memcpy(to + i, &word, sizeof(word));
-    emulator->yield(); // Words arrive one by one.
-  }
-}
-inline bool loadNumbered(float (&pair)[2], const unsigned long long *from, unsigned number) {
-  if (reinterpret_cast<std::uintptr_t>(from) % 16)
-    emulator->fail("a misaligned load of 16 bytes");
-  bool isThere = true;
-  for (int i = 0; i < 2; ++i) {
-    NumberedFloat word;
-    std::memcpy(&word, from + i, sizeof(word));
-    pair[i] = word.value;
-    isThere &= word.number == number;
-  }
-  emulator->yield();
-  return isThere;
-}
+inline unsigned countArrival(unsigned *counter) { return (*counter)++; } // Blocks run one after the other.
 
 template <int size> inline void copyAsync(unsigned shared, const void *global, int bytes) {
   if (shared % size || (bytes && reinterpret_cast<std::uintptr_t>(global) % size))
