@@ -371,6 +371,39 @@ TEST_CASE("search: the winner of a near shape is measured first, and trusted no 
   CHECK(f.device.order.front() == 30);
 }
 
+TEST_CASE("search: the first guess of a kernel to come is compiled while this one is measured") {
+  Script script;
+  for (int id = 0; id < 12; ++id)
+    script[id] = {.us = id == 10 ? 20.0 : 30 + id, .runSeconds = 1e-3};
+  Fixture f(script);
+  f.peaks.copyBytesPerUs = 8 * elements / 16.0; // A bound of 16 us.
+  f.options.effort = Effort::Full;
+  CHECK(f.tuneOne()->report.config == "id=10"); // Not among quick's first eight.
+  f.reopen();
+  f.options.effort = Effort::Quick;
+  f.options.compileThreads = 1;
+  int guesses = 0, measuredAtLastGuess = 0, measuredAtSecond = 0;
+  f.compiler.beforeCompile = [&](int id) {
+    if (id == 10) {
+      ++guesses;
+      measuredAtLastGuess = f.device.measured;
+    }
+  };
+  std::vector<TuningTask> tasks;
+  for (std::string shape : {"2x2048", "1x4096"}) {
+    tasks.push_back(makeTask(script, shape));
+    tasks.back().signature = "mul f32 " + shape;
+  }
+  tasks[1].makeInputs = [&, make = tasks[1].makeInputs] {
+    measuredAtSecond = f.device.measured;
+    return make();
+  };
+  Workshop shop{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  REQUIRE(tune(shop, tasks));
+  CHECK(guesses == 2);
+  CHECK(measuredAtLastGuess < measuredAtSecond);
+}
+
 TEST_CASE("search: more effort looks further and keeps what is known") {
   Script script;
   for (int id = 0; id < 20; ++id)
