@@ -491,22 +491,4 @@ Result<TunedKernel> search(const Workshop &workshop, CompileAhead &compiled, con
   return Search(workshop, compiled, task, budget, seed, progress, false).run();
 }
 
-void compileFirstBatch(const Workshop &shop, CompileAhead &compiled, const TuningTask &task) {
-  CandidateQueue queue(task, shop.target, shop.peaks, shop.compiler.version(), shop.sku());
-  for (int i = 0; i < budgetOf(shop).candidates; ++i)
-    if (std::optional<Candidate> candidate = queue.next(); !candidate)
-      return;
-    else if (!shop.store.findMeasurement(candidate->key))
-      compiled.want(candidate->key, candidate->plan);
-}
-
-void compileAhead(const Workshop &shop, CompileAhead &compiled, const TuningTask &task,
-                  const codegen::TileConfig &config) {
-  Result<codegen::KernelPlan> plan = task.emit(config);
-  if (!plan || whyNotFit(*plan, shop.target))
-    return;
-  if (std::string key = tuningKey(*plan, shop.compiler.version(), shop.sku()); !shop.store.findMeasurement(key))
-    compiled.want(key, *plan);
-}
-
 } // namespace kfuse::tuner

@@ -16,10 +16,4 @@ Result<TunedKernel> search(const Workshop &workshop, CompileAhead &compiled, con
                            const Budget &budget, const std::optional<codegen::TileConfig> &seed,
                            const Progress &progress);
 
-/// Has compiled what a search of the task without a seed will ask for first.
-void compileFirstBatch(const Workshop &workshop, CompileAhead &compiled, const TuningTask &task);
-/// Has one config compiled, unless the store knows how it did.
-void compileAhead(const Workshop &workshop, CompileAhead &compiled, const TuningTask &task,
-                  const codegen::TileConfig &config);
-
 } // namespace kfuse::tuner

@@ -1,5 +1,7 @@
 #include "tuner/Tuner.h"
 
+#include "tuner/Candidates.h"
+#include "tuner/CompileAhead.h"
 #include "tuner/Key.h"
 #include "tuner/Search.h"
 #include "tuner/TimeShares.h"
@@ -82,6 +84,26 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task) {
   if (!binary)
     return {{}, "its binary is not there", choice->config};
   return {.kernel = TunedKernel{std::move(*plan), std::move(*binary), std::move(report)}, .miss = {}, .seed = {}};
+}
+
+/// Has compiled what a search of the task without a seed will ask for first.
+void compileFirstBatch(const Workshop &shop, CompileAhead &compiled, const TuningTask &task) {
+  CandidateQueue queue(task, shop.target, shop.peaks, shop.compiler.version(), shop.sku());
+  for (int i = 0; i < budgetOf(shop).candidates; ++i)
+    if (std::optional<Candidate> candidate = queue.next(); !candidate)
+      return;
+    else if (!shop.store.findMeasurement(candidate->key))
+      compiled.want(candidate->key, candidate->plan);
+}
+
+/// Has one config compiled, unless the store knows how it did.
+void compileAhead(const Workshop &shop, CompileAhead &compiled, const TuningTask &task,
+                  const codegen::TileConfig &config) {
+  Result<codegen::KernelPlan> plan = task.emit(config);
+  if (!plan || whyNotFit(*plan, shop.target))
+    return;
+  if (std::string key = tuningKey(*plan, shop.compiler.version(), shop.sku()); !shop.store.findMeasurement(key))
+    compiled.want(key, *plan);
 }
 
 /// The kernels of one call of tune(), as they come.
