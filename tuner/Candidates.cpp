@@ -80,7 +80,6 @@ void CandidateQueue::moveFirst(const codegen::TileConfig &seed) {
   auto found = std::find_if(ranked.begin(), ranked.end(), [&](const Ranked &entry) { return entry.config == seed; });
   if (found == ranked.end())
     return;
-  seedRank = found - ranked.begin();
   std::rotate(ranked.begin(), found, found + 1);
 }
 

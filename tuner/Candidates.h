@@ -39,8 +39,6 @@ public:
                  std::string sku, const std::optional<codegen::TileConfig> &seed = std::nullopt);
 
   std::optional<Candidate> next();
-  /// Whether the seed is still to come and would not be among the first `count` without being one.
-  bool isSeedBeyond(int count) const { return position == 0 && seedRank && *seedRank >= count; }
   std::size_t remaining() const { return ranked.size() - position; }
   /// The least bound of those that remain; infinity when none do.
   double leastBoundUs() const;
@@ -60,7 +58,6 @@ private:
   const ir::Target &target;
   const Peaks peaks;
   std::string compilerVersion, sku;
-  std::optional<std::ptrdiff_t> seedRank; ///< Where the seed, if legal, would stand.
   std::vector<Ranked> ranked;
   std::size_t position = 0;
   std::set<std::string> seen; ///< Keys handed out.

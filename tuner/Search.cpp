@@ -156,9 +156,7 @@ Result<TunedKernel> Search::run() {
 
 std::vector<Trial> Search::nextBatch() {
   std::vector<Trial> batch;
-  // A seed that would not be among them comes on top, or else it would take the place of another.
-  const auto most = static_cast<std::size_t>(budget.candidates) + (queue.isSeedBeyond(budget.candidates) ? 1 : 0);
-  while (batch.size() < most) {
+  while (batch.size() < static_cast<std::size_t>(budget.candidates)) {
     std::optional<Candidate> candidate = queue.next();
     if (!candidate)
       break;
