@@ -288,8 +288,11 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
   mark(Moment::starts);
   const int producer = static_cast<int>(threadIdx.x) - Kernel::consumerThreads;
   const bool produces = producer >= 0;
-  if (producer == 0)
+  if (producer == 0) {
     rows.prefetch(), columns.prefetch();
+    if constexpr (writesTiles<Epilogue>)
+      prefetchMap(epilogue.result);
+  }
   Kernel kernel;
   kernel.start(producer == 0);
   auto produce = [&] {
