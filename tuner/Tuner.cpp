@@ -253,8 +253,8 @@ std::vector<TunedKernel> Tuning::take() {
 } // namespace
 
 Budget budgetOf(const Workshop &shop) {
-  // A kernel takes 1 s on a GPU, 2 to 3 s with full effort. Time is a limit for those that compile or check slowly, not the way to stop: what a
-  // limit cuts off is another config in another run.
+  // A kernel takes 1 s on a GPU, 2 to 3 s with full effort. Time is a limit for those that compile or check slowly, not
+  // the way to stop: what a limit cuts off is another config in another run.
   const double quickSeconds = shop.target.isCpu() ? 2 : 4, fullSeconds = shop.target.isCpu() ? 20 : 5;
   const bool isFull = shop.options.effort == Effort::Full;
   // Times on a CPU stay too far apart for more turns to settle much.
