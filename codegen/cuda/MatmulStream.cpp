@@ -36,8 +36,7 @@ int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
 int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
   const int64_t columns = columnsOf(problem, config), rows = rowsOf(problem);
   const int64_t line = (columns + rows) * lineBytes / 32 / 4;
-  const int64_t widened = byteWidth(problem.elementType(1)) == 1 ? (rows / 8 + 2) * 8 : 0;
-  return rows * columns / 32 + config["unroll"] * line + widened + (config["unroll"] > 1 ? 28 : 14);
+  return rows * columns / 32 + config["unroll"] * line + (config["unroll"] > 1 ? 28 : 14);
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
