@@ -761,10 +761,10 @@ std::vector<TemplateCase> largeMatmulCases(const std::string &type) {
 }
 
 std::vector<TemplateCase> largeResidualCases(const std::string &type) {
-  const std::string a = matrixType(4096, 136, false, type), b = matrixType(2000, 136, false, type),
-                    r = matrixType(4096, 2000, false, type), x = tensor("3x300x208", type),
+  const std::string a = matrixType(2048, 136, false, type), b = matrixType(2000, 136, false, type),
+                    r = matrixType(2048, 2000, false, type), x = tensor("3x300x208", type),
                     w = tensor("3x272x208", type), y = tensor("3x300x272", type), shared = tensor("300x272", type);
-  return {{"residual_4096x2000x136_" + type,
+  return {{"residual_2048x2000x136_" + type,
            function({a, b, r}, r,
                     "%0 = kfuse.matmul %a, %b {transpose_b} : (" + a + ", " + b + ") -> " + r +
                         "\n%1 = kfuse.add %0, %c : (" + r + ", " + r + ") -> " + r + "\nreturn %1 : " + r)},
