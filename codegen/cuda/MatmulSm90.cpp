@@ -118,13 +118,14 @@ std::set<int64_t> piecesOf(const Region &region, const MatmulProblem &problem, c
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   constexpr double sustained = 0.766;    // Of the nominal rate: the card is limited by its power.
-  constexpr double l2Speedup = 3.1;      // L2 over nominal HBM bandwidth.
+  constexpr double l2Speedup = 2.6;      // L2 over nominal HBM bandwidth.
   constexpr double storeSpeedup = 1.3;   // The same for what an epilogue writes.
   constexpr double memoryShare = 0.96;   // Of the nominal HBM bandwidth, while tiles come and go.
   constexpr double stageUs = 0.21;       // At least, for a line of K.
   constexpr double startUs = 0.28;       // Of a kernel, and ...
   constexpr double meetUs = 0.98;        // ... of one whose blocks meet in clusters first.
   constexpr double inFlightShare = 0.54; // Of the ring, that is under way in the mean.
+  constexpr double readApart = 0.15;     // Of an operand whose readers are not neighbours, that is read again.
   constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
   constexpr double partsUs = 5; // Of shared tiles: what they wait for each other and read again (1 to 9 measured).
   const Grid grid = gridOf(problem, config, target);
@@ -162,10 +163,16 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double across = std::ceil(clusters / along);
   const double patchM = tileM * clusterM * (alongN ? across : along),
                patchN = tileN * clusterN * (alongN ? along : across);
+  // Of neighbours in the order of tiles those along one direction come next to each other, and share an operand at the
+  // same time; the other one is read again by tiles that are far apart.
+  const bool rowsNext = alongN == (config["raster"] == 1);
+  const double apart = rowsNext ? (grid.wide > 1 ? static_cast<double>(problem.M) : 0)
+                                : (grid.tall > 1 ? products * static_cast<double>(problem.N) : 0);
   const double patch =
       std::min(patchM, static_cast<double>(problem.M)) + products * std::min(patchN, static_cast<double>(problem.N));
   const double hbmBytes =
-      std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten);
+      std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten) +
+      readApart * apart * bytesK;
   const double ring = of("stages") * static_cast<double>(stageBytes(problem, config));
   const double inFlight = active / target.multiprocessors * ring * inFlightShare;
   const double hbmUs = memoryUs(hbmBytes, inFlight, target) / memoryShare;
@@ -173,7 +180,11 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   // A last wave of few tiles is shorter than it seems: few busy SMs clock higher. Without, shared tiles kept better
   // ones out of the first eight: 2048 x 4096 x 16384 took 420 us instead of 400.
   const double streamedFactor = grid.streamed > 0 ? 1.05 : 1;
-  return (fixedUs + std::max(walkUs, hbmUs) + 0.16 * std::min(walkUs, hbmUs)) * streamedFactor;
+  // Boxes that lie past the edge but for a few rows: 4 x 8192 x 8192 takes 58.7 us as 64 x 64 tiles, 64 rows 35.7.
+  const double edgeFactor = 4 * problem.M <= config["m"] ? 1.5 : 1;
+  // Where rows are reduced all choices share them: not measured.
+  const double coupled = problem.reducesRows ? 1 : coupledFactor(config["m"], config["cluster_m"], config["cluster_n"]);
+  return (fixedUs + std::max(walkUs, hbmUs) + 0.16 * std::min(walkUs, hbmUs)) * streamedFactor * edgeFactor * coupled;
 }
 
 /// The config with every order of its tiles that differs: groups of 1 to 16 along M or N.

@@ -116,7 +116,10 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
                          : shape.isShared() ? 0.5
                                             : 0.2) +
                         static_cast<double>(shape.tileRows * shape.tileColumns) * groups / 23500;
-  return target.launchUs + 1.03 + std::max(walkUs, hbmUs) + 0.31 * std::min(walkUs, hbmUs) + meetUs;
+  const double coupled = shape.swapped || problem.M <= config["m"]
+                             ? 1
+                             : coupledFactor(shape.tileRows, shape.clusterRows, shape.clusterColumns);
+  return target.launchUs + 1.03 + (std::max(walkUs, hbmUs) + 0.31 * std::min(walkUs, hbmUs)) * coupled + meetUs;
 }
 
 /// The config with as many stages as `blocks` of it leave room for on an SM and K has use for; nothing where those are

@@ -292,6 +292,10 @@ TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std:
   return argument;
 }
 
+double coupledFactor(int64_t tileRows, int64_t clusterRows, int64_t clusterColumns) {
+  return tileRows <= 64 && clusterRows == 1 && clusterColumns > 1 ? 1.2 : 1;
+}
+
 std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts) {
   std::vector<TensorMapRecipe> recipes;
   for (const TmaOperand &operand : side)
