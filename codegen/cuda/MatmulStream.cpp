@@ -36,7 +36,8 @@ int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
 int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
   const int64_t columns = columnsOf(problem, config), rows = rowsOf(problem);
   const int64_t line = (columns + rows) * lineBytes / 32 / 4;
-  return rows * columns / 32 + config["unroll"] * line + (config["unroll"] > 1 ? 28 : 14);
+  const int64_t widened = byteWidth(problem.elementType(1)) == 1 ? columns - panelColumns : 0; // Of 8 bits, to f16.
+  return rows * columns / 32 + config["unroll"] * line + widened + (config["unroll"] > 1 ? 28 : 14);
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
