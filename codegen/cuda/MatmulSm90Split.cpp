@@ -3,6 +3,7 @@
 #include "codegen/cuda/Tma.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <cmath>
@@ -122,6 +123,19 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   return target.launchUs + 1.03 + (std::max(walkUs, hbmUs) + 0.31 * std::min(walkUs, hbmUs)) * coupled + meetUs;
 }
 
+/// Whether ptxas would spill: a thread's share of 65,536 registers, as whole warpgroups get them (96 of 512 consumers
+/// and two producers), is less than its sums and what it needs beside them: 26 (34 to turn a result in registers), with
+/// an epilogue that reads ahead 30 more, or 6 where a block's warpgroups meet and finish fewer sums each, and 16 for
+/// each operand after the first. From all tiles of four epilogues, compiled by NVRTC 13.0.
+bool wouldSpill(const MatmulProblem &problem, const Shape &shape, const TileConfig &config, const ir::Target &target) {
+  const auto operands = static_cast<int64_t>(problem.graph.graph.inputs.size() - 1 - problem.count());
+  const bool meet = config["groups_k"] > 1;
+  int64_t registers = shape.tileColumns / 2 + (meet && shape.swapped ? 34 : 26);
+  if (operands > 0)
+    registers += (meet ? 6 : 30) + 16 * (operands - 1);
+  return registers > target.registersPerSm / static_cast<int64_t>(llvm::alignTo(shape.threads(), 128)) / 8 * 8;
+}
+
 /// The config with as many stages as `blocks` of it leave room for on an SM and K has use for; nothing where those are
 /// too few, or SMs would idle or be better served by persistent blocks.
 std::optional<TileConfig> fitted(TileConfig config, const MatmulProblem &problem, int64_t blocks,
@@ -137,9 +151,9 @@ std::optional<TileConfig> fitted(TileConfig config, const MatmulProblem &problem
     config = config.with("stages", config["stages"] - 1);
   const double blocksOfSm = static_cast<double>(blocksOf(problem, config)) / target.multiprocessors;
   const bool isIdle = stagesK < 2 * blocksK * groupsK || blocksOfSm > mostBlocks || (blocks == 2 && blocksOfSm <= 1);
-  if (isIdle || blocksK * groupsK > mostParts || clusterBlocks(config) > mostClusterBlocks || isTooBig() ||
-      Shape(problem, config).threads() > mostThreads || config["stages"] < 4 ||
-      Shape(problem, config).blocksPerSm(target) < blocks)
+  if (isIdle || wouldSpill(problem, Shape(problem, config), config, target) || blocksK * groupsK > mostParts ||
+      clusterBlocks(config) > mostClusterBlocks || isTooBig() || Shape(problem, config).threads() > mostThreads ||
+      config["stages"] < 4 || Shape(problem, config).blocksPerSm(target) < blocks)
     return std::nullopt;
   return config;
 }
