@@ -15,8 +15,9 @@ namespace {
 constexpr std::uint32_t maxThreads = 1024;
 constexpr std::uint32_t maxCluster = 16; // The most any part offers, as a non-portable size.
 constexpr std::uint32_t maxGridYZ = 65535;
-constexpr double estimateError = 1.6; // A way whose best estimate is this much above another's will not win.
-constexpr int registerUnit = 8;       // Registers are given to threads in eights.
+constexpr int maxStaticShared = 48 * 1024; // More has to be asked for at the launch.
+constexpr double estimateError = 1.6;      // A way whose best estimate is this much above another's will not win.
+constexpr int registerUnit = 8;            // Registers are given to threads in eights.
 
 std::uint32_t volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
 
@@ -24,6 +25,8 @@ std::optional<std::string> whyNotFit(const codegen::Launch &launch, int staticSh
   int shared = static_cast<int>(launch.sharedBytes) + staticShared;
   if (shared > target.sharedBytesPerBlock)
     return fmt::format("{} bytes of shared memory, {} has {}", shared, target.name, target.sharedBytesPerBlock);
+  if (staticShared > maxStaticShared)
+    return fmt::format("{} bytes of static shared memory, at most {}", staticShared, maxStaticShared);
   if (volume(launch.block) > maxThreads)
     return fmt::format("{} threads a block, at most {}", volume(launch.block), maxThreads);
   if (volume(launch.cluster) > maxCluster)

@@ -4,6 +4,8 @@
 #include "codegen/cuda/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Alignment.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <optional>
 
@@ -86,6 +88,19 @@ public:
     for (Scalar load : staged)
       bytes += static_cast<int64_t>(byteWidth(graph.graph.inputs[graph[load].input].type));
     return bytes;
+  }
+
+  /// Of a vector of `across` points of each load, as a compiler lays out `struct Turned`.
+  static int64_t turnedBytes(const LinearGraph &graph, llvm::ArrayRef<Scalar> staged, int64_t across) {
+    llvm::Align most;
+    uint64_t bytes = 0;
+    for (Scalar load : staged) {
+      const uint64_t size = static_cast<uint64_t>(across) * byteWidth(graph.graph.inputs[graph[load].input].type);
+      const llvm::Align own(llvm::MinAlign(size, 16));
+      bytes = llvm::alignTo(bytes, own) + size;
+      most = std::max(most, own);
+    }
+    return static_cast<int64_t>(llvm::alignTo(bytes, most));
   }
 
   /// Elements through shared memory, where no vector is aligned.
@@ -330,7 +345,7 @@ std::vector<TileConfig> TransposeTemplate::candidates(const Region &region, cons
                           {"down_first", 0},
                           {"shared", 1}};
         auto [height, width] = TransposeKernel::tileOf(config, stagedBytes);
-        if (height * width * stagedBytes <= mostTileBytes)
+        if (height * (width / v) * TransposeKernel::turnedBytes(graph, staged, v) <= mostTileBytes)
           consider(std::move(config));
       }
     }

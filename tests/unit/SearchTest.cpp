@@ -667,6 +667,8 @@ TEST_CASE("candidates: what cannot fit is dropped before it is compiled") {
   plan.launches[0].block = {1024, 1, 1};
   CHECK(whyNotFit(plan, runtime::ResourceFacts{.registers = 65}, target) ==
         "72 registers for each of 1024 threads, sm_80 has 65536");
+  CHECK(whyNotFit(plan, runtime::ResourceFacts{.staticSharedBytes = 65536}, target) ==
+        "65536 bytes of static shared memory, at most 49152");
   plan.launches[0].cluster = {2, 1, 1};
   CHECK(whyNotFit(plan, target) == "clusters, which sm_80 does not have");
 }

@@ -22,6 +22,7 @@ template <int blocks> struct Cluster {
         initBarrier(sharedAddress(&memory().barriers[i]), 1);
       fenceBarrierInit();
     }
+    __syncwarp();
     arriveAtCluster();
   }
 
