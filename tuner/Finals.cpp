@@ -1,5 +1,7 @@
 #include "tuner/Finals.h"
 
+#include <boost/math/distributions/students_t.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -23,12 +25,12 @@ double secondsUntil(Finals::Clock::time_point end) {
   return std::chrono::duration<double>(end - Finals::Clock::now()).count();
 }
 
-/// Seconds that a turn of one run a visit takes at least.
-template <class Field> double turnSeconds(const Field &field) {
-  double us = 0;
-  for (const auto &finalist : field)
-    us += finalist.trial.medianUs();
-  return us * 1e-6;
+double sampleUsOf(const Trial &trial) { return std::max(sampleUs, runsPerSample * trial.medianUs()); }
+double warmupMsOf(const Trial &trial, bool isWarm) {
+  return trial.medianUs() > longRunUs ? 0 : isWarm ? warmupMs : firstWarmupMs;
+}
+double visitSecondsOf(const Trial &trial) {
+  return warmupMsOf(trial, true) * 1e-3 + std::max(visitUs, sampleUsOf(trial)) * 1e-6;
 }
 
 double meanOf(const std::vector<double> &values) {
@@ -39,10 +41,18 @@ double meanOf(const std::vector<double> &values) {
 double noiseOf(const std::vector<double> &values) {
   if (values.size() < 2)
     return 0;
+  const double mean = meanOf(values);
   double squares = 0;
   for (double value : values)
-    squares += std::pow(value - meanOf(values), 2);
+    squares += std::pow(value - mean, 2);
   return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+/// Standard errors, as the samples tell them, by which a mean is off at most with 95 % confidence: 3.18 with 4 samples,
+/// 2.04 with 32.
+double confidenceOf(std::size_t samples) {
+  const double freedom = std::max(static_cast<double>(samples) - 1, 1.0);
+  return boost::math::quantile(boost::math::students_t(freedom), 0.975);
 }
 
 std::vector<double> minus(std::vector<double> a, const std::vector<double> &b) {
@@ -54,14 +64,14 @@ std::vector<double> minus(std::vector<double> a, const std::vector<double> &b) {
 
 Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &reject) {
   std::vector<Finalist> field;
-  for (Trial &trial : trials)
-    field.push_back({std::move(trial), {}});
+  for (Trial &trial : trials) {
+    const double seconds = visitSecondsOf(trial);
+    field.push_back({std::move(trial), seconds, {}});
+  }
   Outcome outcome;
   isWarm = false;
-  for (int round = 0; round < rounds && !field.empty(); ++round) {
+  for (int round = 0; round < rounds && !field.empty() && hasTimeForTurn(field); ++round) {
     const int turns = firstTurns << std::max(round - 1, 0);
-    if (turns * turnSeconds(field) > secondsUntil(end))
-      break;
     if (Result<void> played = playRound(field, turns, reject); !played)
       return played.error();
     const std::vector<bool> isUndecided = undecidedOf(standingsOf(field));
@@ -75,8 +85,14 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
     if (field.size() == 1)
       break;
   }
-  if (field.empty())
+  if (field.empty()) {
+    const auto fastest = std::min_element(outcome.others.begin(), outcome.others.end(), isFaster);
+    if (fastest != outcome.others.end()) {
+      outcome.winner = std::move(*fastest);
+      outcome.others.erase(fastest);
+    }
     return outcome;
+  }
   const std::size_t winner = winnerOf(standingsOf(field));
   for (std::size_t i = 0; i < field.size(); ++i)
     if (i == winner)
@@ -86,27 +102,19 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
   return outcome;
 }
 
+/// As many turns as time suffices for, of which whoever asks for the round has made sure for one.
 Result<void> Finals::playRound(std::vector<Finalist> &field, int turns, const Reject &reject) {
-  const std::size_t visits = static_cast<std::size_t>(turns) * field.size();
   std::vector<std::optional<Failure>> failures(field.size());
-  for (std::size_t visit = 0; visit < visits; ++visit) {
-    const std::size_t turn = visit / field.size(), place = visit % field.size();
-    const std::size_t i = turn % 2 == 0 ? place : field.size() - 1 - place;
-    if (failures[i])
-      continue;
-    Trial &trial = field[i].trial;
-    runtime::MeasureOptions options;
-    const double samples = visitUs / std::max(sampleUs, runsPerSample * trial.medianUs());
-    options.repetitions = std::max(static_cast<int>(samples), 1);
-    options.warmupMs = std::exchange(isWarm, true) ? warmupMs : firstWarmupMs;
-    options.maxSeconds = std::max(secondsUntil(end), 0.0) / static_cast<double>(visits - visit);
-    if (trial.medianUs() > longRunUs)
-      options.warmupMs = 0;
-    MaybeFailure failure = runner.measure(trial, options, field[i].visits.emplace_back());
-    if (!failure)
-      return failure.error();
-    failures[i] = std::move(*failure);
-  }
+  for (int turn = 0; turn == 0 || (turn < turns && hasTimeForTurn(field)); ++turn)
+    for (std::size_t place = 0; place < field.size(); ++place) {
+      const std::size_t i = turn % 2 == 0 ? place : field.size() - 1 - place;
+      if (failures[i])
+        continue;
+      MaybeFailure failure = visit(field[i]);
+      if (!failure)
+        return failure.error();
+      failures[i] = std::move(*failure);
+    }
   std::vector<Finalist> whole;
   for (std::size_t i = 0; i < field.size(); ++i)
     if (failures[i])
@@ -116,6 +124,27 @@ Result<void> Finals::playRound(std::vector<Finalist> &field, int turns, const Re
   field = std::move(whole);
   summariseVisits(field);
   return {};
+}
+
+MaybeFailure Finals::visit(Finalist &finalist) {
+  const bool wasWarm = std::exchange(isWarm, true);
+  runtime::MeasureOptions options;
+  options.repetitions = std::max(static_cast<int>(visitUs / sampleUsOf(finalist.trial)), 1);
+  options.warmupMs = warmupMsOf(finalist.trial, wasWarm);
+  options.maxSeconds = std::max(secondsUntil(end), 0.0);
+  const Clock::time_point begin = Clock::now();
+  MaybeFailure failure = runner.measure(finalist.trial, options, finalist.visits.emplace_back());
+  if (wasWarm && failure && !*failure)
+    finalist.visitSeconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return failure;
+}
+
+/// By what the visits before took: beside warm-up and samples, copies of the buffers and graphs are made.
+bool Finals::hasTimeForTurn(const std::vector<Finalist> &field) const {
+  double seconds = isWarm ? 0 : firstWarmupMs * 1e-3;
+  for (const Finalist &finalist : field)
+    seconds += finalist.visitSeconds;
+  return seconds <= secondsUntil(end);
 }
 
 /// Times at the clocks of all turns together. All in the field were visited in every turn.
@@ -149,8 +178,9 @@ std::vector<Finals::Standing> Finals::standingsOf(const std::vector<Finalist> &f
     if (own.empty())
       own.push_back(std::log(std::max(finalist.trial.medianUs(), leastUs)));
   }
-  const double turns = static_cast<double>(levels.front().size());
-  std::vector<double> turnLevels(levels.front().size());
+  const std::size_t turns = levels.front().size();
+  const double confidence = confidenceOf(turns);
+  std::vector<double> turnLevels(turns);
   for (const std::vector<double> &own : levels)
     std::transform(own.begin(), own.end(), turnLevels.begin(), turnLevels.begin(), std::plus());
   for (double &level : turnLevels)
@@ -162,7 +192,8 @@ std::vector<Finals::Standing> Finals::standingsOf(const std::vector<Finalist> &f
   for (const std::vector<double> &own : levels) {
     const std::vector<double> behind = minus(own, *fastest);
     // 1.2533: the deviation of a median of normal noise over that of a mean.
-    const double error = 1.96 * 1.2533 * std::max(noiseOf(behind), leastNoise) / std::sqrt(turns);
+    const double error =
+        confidence * 1.2533 * std::max(noiseOf(behind), leastNoise) / std::sqrt(static_cast<double>(turns));
     standings.push_back(&own == &*fastest ? Standing{} : Standing{median(behind), error});
   }
   return standings;

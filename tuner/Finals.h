@@ -12,13 +12,14 @@ namespace kfuse::tuner {
 
 /// Finalists within 1 % of the fastest are a tie, which the first of them in the order of preference wins. In each turn
 /// everybody is visited once, in the order A B C, C B A, ...; after 4, 8, 16, ... turns those leave whose place is
-/// settled and matters no more, and it ends when the winner is: with 95 % confidence it is in the tie, and all before
-/// it are not.
+/// settled and matters no more, and it ends when the winner is: with 95 % confidence (Student's t of the turns'
+/// medians) it is in the tie, and all before it are not. It also ends before a turn for which no time is left.
 ///
 /// A card at its power limit changes its clocks within seconds for all alike, so finalists are compared turn by turn. A
-/// visit there is off by 0.4 to 1 % however long it lasts (up to 30 ms on an H200, where neither its neighbours in time
-/// nor another process shift it the same way), so visits are short and many: of 4 products tuned in two processes 0.8
-/// got two configs by 8 turns of 8 ms visits, 0.2 by 8 turns of 4 ms, none by turns until the winner was settled.
+/// visit of 4 ms there is off by 0.4 to 1 %, one of 13 or 30 ms by 1 % and more (on an H200, where neither its
+/// neighbours in time nor another process shift it the same way), so visits are short and many: of 4 products tuned in
+/// two processes 0.8 got two configs by 8 turns of 8 ms visits, 0.2 by 8 turns of 4 ms, none by turns until the winner
+/// was settled.
 class Finals {
 public:
   using Clock = std::chrono::steady_clock;
@@ -28,15 +29,17 @@ public:
   Finals(TrialRunner &runner, int rounds, Clock::time_point end) : runner(runner), rounds(rounds), end(end) {}
 
   struct Outcome {
-    std::optional<Trial> winner; ///< None when all failed.
+    std::optional<Trial> winner; ///< When all that were left at the end failed, the fastest that left before.
     std::vector<Trial> others;
   };
-  /// `trials` in the order of preference. Their timings are from here, but where time does not suffice for a round.
+  /// `trials` in the order of preference. Their timings are from here, but where time does not suffice for a turn. No
+  /// winner when all fail.
   Result<Outcome> play(std::vector<Trial> trials, const Reject &reject);
 
 private:
   struct Finalist {
     Trial trial;
+    double visitSeconds;                     ///< The last visit took; before any, what one should take.
     std::vector<std::vector<double>> visits; ///< One for each turn so far: their microseconds.
   };
   /// Logarithms: how far behind the fastest, and half a 95 % confidence interval of that.
@@ -44,6 +47,8 @@ private:
     double behind = 0, error = 0;
   };
   Result<void> playRound(std::vector<Finalist> &field, int turns, const Reject &reject);
+  MaybeFailure visit(Finalist &finalist);
+  bool hasTimeForTurn(const std::vector<Finalist> &field) const;
   static void summariseVisits(std::vector<Finalist> &field);
   static std::vector<Standing> standingsOf(const std::vector<Finalist> &field);
   static std::vector<bool> undecidedOf(const std::vector<Standing> &standings);

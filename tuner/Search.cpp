@@ -121,6 +121,7 @@ private:
   Clock::time_point start = Clock::now(); ///< Later by what was spent waiting for other processes.
   double lastTrialSeconds = 0;
   std::vector<Trial> accepted; ///< Right and timed, fastest first; finalists in the order of preference.
+  std::vector<Trial> leftOut;  ///< Of the finals, fastest first.
   std::vector<Trial> spilled;  ///< For when nothing else works.
   StopReason stop = StopReason::None;
   bool maySpill = false;
@@ -143,11 +144,16 @@ Result<TunedKernel> Search::run() {
       return tried.error();
   DeviceLock quiet = shop.forMeasuring();
   start += quiet.waited();
-  if (Result<void> picked = pickFinalists(); !picked)
-    return picked.error();
-  Result<std::optional<Trial>> winner = compareFinalists();
-  if (!winner)
-    return winner.error();
+  Result<std::optional<Trial>> winner = std::optional<Trial>();
+  while (!*winner && !accepted.empty()) {
+    if (Result<void> picked = pickFinalists(); !picked)
+      return picked.error();
+    winner = compareFinalists();
+    if (!winner)
+      return winner.error();
+    if (!*winner) // All of them failed, though they had passed: those behind them play.
+      accepted = std::exchange(leftOut, {});
+  }
   foundNothing = !*winner;
   if (foundNothing)
     return nothingWorks();
@@ -305,8 +311,6 @@ double Search::allowedSeconds(const Trial &trial) const {
 /// tell apart get in is for the order of ties, not for chance: the winner is one that got in.
 Result<void> Search::pickFinalists() {
   std::vector<Trial> candidates = std::exchange(accepted, {});
-  if (candidates.empty())
-    return {};
   const double fastestUs = candidates.front().medianUs();
   auto alike = std::find_if(candidates.begin(), candidates.end(),
                             [&](const Trial &trial) { return trial.medianUs() > alikeMargin * fastestUs; });
@@ -316,8 +320,10 @@ Result<void> Search::pickFinalists() {
   std::sort(candidates.begin(), alike, winsTie);
   for (Trial &trial : candidates) {
     if (accepted.size() == static_cast<std::size_t>(budget.finalists) ||
-        (!accepted.empty() && trial.medianUs() > finalistMargin * fastestUs))
-      break;
+        (!accepted.empty() && trial.medianUs() > finalistMargin * fastestUs)) {
+      leftOut.push_back(std::move(trial));
+      continue;
+    }
     Result<bool> ready = makeReady(trial);
     if (!ready)
       return ready.error();
@@ -325,6 +331,7 @@ Result<void> Search::pickFinalists() {
       accepted.push_back(std::move(trial));
   }
   std::sort(accepted.begin(), accepted.end(), winsTie);
+  std::sort(leftOut.begin(), leftOut.end(), isFaster);
   return {};
 }
 

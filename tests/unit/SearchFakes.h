@@ -136,9 +136,12 @@ public:
   Result<std::vector<double>> measure(runtime::LoadedKernel &kernel, std::span<void *const>, void *,
                                       const runtime::MeasureOptions &options) override {
     const double slowness = slownessOfVisit ? slownessOfVisit(measured) : 1;
+    const bool fails = failsAtVisit && failsAtVisit(measured);
     ++measured;
     Behaviour behaviour = static_cast<FakeKernel &>(kernel).behaviour;
     order.push_back(behaviour.us);
+    if (fails)
+      return Error{ErrorCode::NoDevice, "illegal address"};
     std::this_thread::sleep_for(std::chrono::duration<double>(behaviour.runSeconds));
     return std::vector<double>(static_cast<std::size_t>(options.repetitions), slowness * behaviour.us);
   }
@@ -149,6 +152,7 @@ public:
   bool isLost = false;
   std::vector<double> order;                        ///< Microseconds of each kernel measured.
   std::function<double(int visit)> slownessOfVisit; ///< Of the clocks, as they rise and fall; visits count from 0.
+  std::function<bool(int visit)> failsAtVisit;
 
 private:
   Result<void> copied(void *to, const void *from, std::size_t bytes) {
