@@ -68,7 +68,9 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
     double estimateUs = task.estimateUs(config);
     codegen::TileWork tiles = task.leastWork ? task.leastWork(config) : codegen::TileWork{task.work.flops, 0};
     ranked.push_back({config, std::isnan(estimateUs) ? INFINITY : estimateUs, configBoundUs(task.work, tiles, peaks),
-                      isMath ? tiles.cacheBytes : 0});
+                      !isMath                ? 0
+                      : tiles.cacheBytes > 0 ? tiles.cacheBytes
+                                             : INFINITY});
   }
   std::sort(ranked.begin(), ranked.end(), [](const Ranked &a, const Ranked &b) {
     return std::tie(a.estimateUs, a.config) < std::tie(b.estimateUs, b.config);

@@ -16,7 +16,7 @@ struct Candidate {
   codegen::TileConfig config;
   double estimateUs = 0;
   double boundUs = 0;    ///< configBoundUs: it cannot be faster.
-  double cacheBytes = 0; ///< TileWork's, where math bounds the region.
+  double cacheBytes = 0; ///< TileWork's, where math bounds the region; infinite where that does not know.
   codegen::KernelPlan plan;
   std::string key; ///< tuningKey.
 };

@@ -29,7 +29,9 @@ CompileAhead::~CompileAhead() {
 
 void CompileAhead::want(const std::string &key, const codegen::KernelPlan &plan) {
   std::scoped_lock lock(mutex);
-  if (jobs.try_emplace(key, Job{plan, false, {}}).second)
+  const auto [found, isNew] = jobs.try_emplace(key, Job{.plan = plan, .result = {}});
+  found->second.isDropped = false;
+  if (isNew)
     queue.push_back(key);
   if (workers.size() < std::min(threads, jobs.size()))
     workers.emplace_back([this, isTraced = isTracing()](const std::stop_token &stop) {
@@ -53,6 +55,8 @@ void CompileAhead::work(const std::stop_token &stop) {
     Result<runtime::CompiledKernel> result = compileOrFail(compiler, job.plan);
     lock.lock();
     job.result.emplace(std::move(result));
+    if (job.isDropped)
+      jobs.erase(found);
     finished.notify_all();
   }
 }
@@ -73,7 +77,11 @@ Result<runtime::CompiledKernel> CompileAhead::take(const std::string &key, const
 
 void CompileAhead::drop(const std::string &key) {
   std::scoped_lock lock(mutex);
-  if (auto found = jobs.find(key); found != jobs.end() && !found->second.hasBegun)
+  auto found = jobs.find(key);
+  if (found == jobs.end())
+    return;
+  found->second.isDropped = true;
+  if (!found->second.hasBegun || found->second.result)
     jobs.erase(found);
 }
 

@@ -27,7 +27,7 @@ public:
   void want(const std::string &key, const codegen::KernelPlan &plan);
   /// Waits for the plan, wanted before or not, which goes before all others that have not begun.
   Result<runtime::CompiledKernel> take(const std::string &key, const codegen::KernelPlan &plan);
-  /// Forgets a plan, unless it has begun.
+  /// Forgets a plan and its result; one that is being compiled, when it ends.
   void drop(const std::string &key);
   /// Waits until all have ended, or until the deadline; then it drops what has not begun.
   void settle(std::chrono::steady_clock::time_point deadline);
@@ -38,6 +38,7 @@ private:
   struct Job {
     codegen::KernelPlan plan;
     bool hasBegun = false;
+    bool isDropped = false; ///< While it is compiled.
     std::optional<Result<runtime::CompiledKernel>> result;
   };
   void work(const std::stop_token &stop);

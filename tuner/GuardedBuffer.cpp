@@ -2,12 +2,16 @@
 
 #include "tuner/OutputCheck.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
 namespace kfuse::tuner {
 
 Result<void> uploadRepeated(runtime::Device &device, void *to, std::size_t bytes, std::span<const std::byte> piece) {
+  if (piece.empty() && bytes > 0)
+    return Error{ErrorCode::Internal, fmt::format("nothing was given to be repeated in {} bytes of a buffer", bytes)};
   std::size_t written = std::min(piece.size(), bytes);
   if (Result<void> uploaded = device.upload(to, piece.data(), written); !uploaded || written == bytes)
     return uploaded;

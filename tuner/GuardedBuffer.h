@@ -11,7 +11,7 @@
 namespace kfuse::tuner {
 
 /// Writes `piece` to `bytes` bytes of device memory, again and again; the last one may be cut off. It is uploaded once
-/// and what is there copied: a gigabyte over the bus took a quarter of a second.
+/// and what is there copied: a gigabyte over the bus took a quarter of a second. Internal for bytes without a piece.
 Result<void> uploadRepeated(runtime::Device &device, void *to, std::size_t bytes, std::span<const std::byte> piece);
 
 class GuardedBuffer {

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <set>
 #include <thread>
 #include <utility>
@@ -86,24 +87,37 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task) {
   return {.kernel = TunedKernel{std::move(*plan), std::move(*binary), std::move(report)}, .miss = {}, .seed = {}};
 }
 
+/// A config that won here under other conditions, or where it is near.
+std::optional<codegen::TileConfig> firstGuess(const Workshop &shop, const TuningTask &task) {
+  if (std::optional<Choice> choice = shop.store.findChoice(regionOf(shop, task)))
+    return choice->config;
+  return neighbourOf(shop, task, roofline(task.work, shop.currentPeaks()));
+}
+
+using Keys = std::set<std::string>; ///< Of plans that were wanted.
+
 /// Has compiled what a search of the task without a seed will ask for first.
-void compileFirstBatch(const Workshop &shop, CompileAhead &compiled, const TuningTask &task) {
+void compileFirstBatch(const Workshop &shop, CompileAhead &compiled, const TuningTask &task, Keys &wanted) {
   CandidateQueue queue(task, shop.target, shop.peaks, shop.compiler.version(), shop.sku());
   for (int i = 0; i < budgetOf(shop).candidates; ++i)
     if (std::optional<Candidate> candidate = queue.next(); !candidate)
       return;
-    else if (!shop.store.findMeasurement(candidate->key))
+    else if (!shop.store.findMeasurement(candidate->key)) {
       compiled.want(candidate->key, candidate->plan);
+      wanted.insert(candidate->key);
+    }
 }
 
 /// Has one config compiled, unless the store knows how it did.
 void compileAhead(const Workshop &shop, CompileAhead &compiled, const TuningTask &task,
-                  const codegen::TileConfig &config) {
+                  const codegen::TileConfig &config, Keys &wanted) {
   Result<codegen::KernelPlan> plan = task.emit(config);
   if (!plan || whyNotFit(*plan, shop.target))
     return;
-  if (std::string key = tuningKey(*plan, shop.compiler.version(), shop.sku()); !shop.store.findMeasurement(key))
+  if (std::string key = tuningKey(*plan, shop.compiler.version(), shop.sku()); !shop.store.findMeasurement(key)) {
     compiled.want(key, *plan);
+    wanted.insert(key);
+  }
 }
 
 /// The kernels of one call of tune(), as they come.
@@ -135,9 +149,9 @@ private:
   const double begun = unixSeconds();
   std::vector<std::optional<TunedKernel>> kernels;
   std::vector<Missing> missing;
-  std::optional<TimeShares> shares;     ///< Of the search.
-  std::optional<CompileAhead> compiled; ///< Of the search.
-  std::set<std::size_t> announced;      ///< To `compiled`.
+  std::optional<TimeShares> shares;      ///< Of the search.
+  std::optional<CompileAhead> compiled;  ///< Of the search.
+  std::map<std::size_t, Keys> announced; ///< To `compiled`, of each task.
 };
 
 void Tuning::takeStored() {
@@ -211,10 +225,11 @@ void Tuning::compileAheadOf(std::size_t position) {
     return;
   for (std::size_t i = position; i < std::min(position + 1 + kernelsAhead, missing.size()); ++i) {
     const TuningTask &task = tasks[missing[i].index];
-    if (announced.insert(missing[i].index).second)
-      compileFirstBatch(shop, *compiled, task);
-    if (std::optional<codegen::TileConfig> seed = lookUp(shop, task).seed)
-      compileAhead(shop, *compiled, task, *seed);
+    const auto [wanted, isNew] = announced.try_emplace(missing[i].index);
+    if (isNew)
+      compileFirstBatch(shop, *compiled, task, wanted->second);
+    if (std::optional<codegen::TileConfig> seed = firstGuess(shop, task))
+      compileAhead(shop, *compiled, task, *seed, wanted->second);
   }
 }
 
@@ -238,6 +253,8 @@ Result<bool> Tuning::trySearch(std::size_t index) {
       return winner.error();
     found.kernel = std::move(*winner);
   }
+  for (const std::string &key : announced[index])
+    compiled->drop(key); // What the search did not ask for: nobody will.
   kernels[index] = std::move(found.kernel);
   return true;
 }

@@ -4,6 +4,7 @@
 #include "kfuse/half.h"
 
 #include <bit>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <numbers>
@@ -141,6 +142,7 @@ void readNumbers(DType type, const std::byte *stored, std::int64_t begin, std::i
 }
 
 Values toValues(const HostTensor &tensor) {
+  assert(tensor.bytes.size() == static_cast<std::size_t>(tensor.size()) * byteWidth(tensor.type) && "a whole tensor");
   Values values{tensor.type, tensor.shape, std::vector<Number>(static_cast<std::size_t>(tensor.size()))};
   parallelFor(tensor.size(), conversionGrain, [&](std::int64_t begin, std::int64_t end) {
     readNumbers(tensor.type, tensor.bytes.data(), begin, 1, end - begin, values.numbers.data() + begin);

@@ -63,6 +63,30 @@ TEST_CASE("CompileAhead: in the order wanted, but what is taken first, and nothi
   CHECK(ahead.take("never wanted", named("d"))->log == "d");
 }
 
+TEST_CASE("CompileAhead: what is dropped is forgotten when it ends, unless it is wanted again") {
+  RecordingCompiler compiler;
+  CompileAhead ahead(compiler, 1);
+  const auto later = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  ahead.want("gate", named("gate"));
+  compiler.isAtGate.wait(false);
+  SUBCASE("dropped") {
+    ahead.drop("gate");
+    compiler.open();
+    ahead.settle(later);
+    CHECK_FALSE(ahead.isReady("gate"));
+  }
+  SUBCASE("wanted again") {
+    ahead.drop("gate");
+    ahead.want("gate", named("gate"));
+    compiler.open();
+    ahead.settle(later);
+    CHECK(ahead.isReady("gate"));
+    CHECK(compiler.order == "gate ");
+    ahead.drop("gate");
+    CHECK_FALSE(ahead.isReady("gate"));
+  }
+}
+
 TEST_CASE("CompileAhead: at the deadline what has not begun is dropped") {
   RecordingCompiler compiler;
   CompileAhead ahead(compiler, 1);

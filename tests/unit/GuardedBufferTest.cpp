@@ -25,3 +25,13 @@ TEST_CASE("uploads: a piece is repeated up to the end and no further") {
     CHECK_FALSE(*overrun);
   }
 }
+
+TEST_CASE("uploads: of an empty piece nothing can be made but nothing") {
+  const std::unique_ptr<runtime::Device> device = runtime::openCpu(1);
+  Result<GuardedBuffer> buffer = GuardedBuffer::make(*device, 8);
+  REQUIRE(buffer);
+  CHECK(uploadRepeated(*device, buffer->data(), 0, {}));
+  Result<void> uploaded = uploadRepeated(*device, buffer->data(), 8, {});
+  REQUIRE_FALSE(uploaded);
+  CHECK(uploaded.error().code == ErrorCode::Internal);
+}
