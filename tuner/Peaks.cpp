@@ -9,16 +9,18 @@
 
 namespace kfuse::tuner {
 
+Peaks knownPeaks(Store &store, const ir::Target &target, const runtime::Device *device) {
+  return (device ? store.findPeaks(device->sku()) : std::nullopt).value_or(nominalPeaks(target));
+}
+
 Peaks findPeaks(Store &store, const ir::Target &target, runtime::Device *device, runtime::KernelCompiler &compiler,
                 int cpuThreads, const Store::Warn &warn) {
-  Peaks nominal = nominalPeaks(target);
-  if (!device)
-    return nominal;
-  if (std::optional<Peaks> known = store.findPeaks(device->sku()))
-    return *known;
+  if (Peaks known = knownPeaks(store, target, device); known.measured || !device)
+    return known;
   DeviceLock alone(device->id(), DeviceLock::Use::Alone, warn);
-  if (std::optional<Peaks> known = store.findPeaks(device->sku())) // Measured by another process meanwhile.
-    return *known;
+  Peaks nominal = knownPeaks(store, target, device);
+  if (nominal.measured) // By another process meanwhile.
+    return nominal;
   int threads = cpuThreads > 0 ? cpuThreads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Result<Peaks> measured =
       target.isCpu() ? Result<Peaks>(measureCpuPeaks(threads, nominal)) : measureCudaPeaks(*device, compiler, target);

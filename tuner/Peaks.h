@@ -8,6 +8,9 @@
 
 namespace kfuse::tuner {
 
+/// The stored peaks of the device, else nominal ones: nothing is measured or stored.
+Peaks knownPeaks(Store &store, const ir::Target &target, const runtime::Device *device);
+
 /// The stored peaks of the device; else they are measured and stored (0.3 s on a CPU, 2 s on a GPU).
 /// Nominal ones where `device` is null, or where measuring fails, with a line to `warn`.
 /// `cpuThreads` 0 stands for one per core; `compiler` compiles for `target`.

@@ -56,6 +56,12 @@ Result<std::unique_ptr<runtime::Device>> Workbench::openHere() const {
   return target->isCpu() ? runtime::openCpu(threads) : runtime::openCuda(ordinal);
 }
 
+Workshop Workbench::workshop(TuneOptions options) {
+  if (!peaks.measured && options.effort != Effort::None && !options.requireTuned)
+    peaks = findPeaks(*store, *target, device.get(), *compiler, threads, warn);
+  return {*target, *compiler, device.get(), *store, peaks, std::move(options)};
+}
+
 Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
   if (options.threads < 0 || options.threads > mostThreads)
     return Error{ErrorCode::Usage, "threads are 0 (all cores) to " + std::to_string(mostThreads) + ", not " +
@@ -88,8 +94,8 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
   if (!store)
     return store.error();
   bench.store = std::move(*store);
-  bench.peaks =
-      findPeaks(*bench.store, *bench.target, bench.device.get(), *bench.compiler, options.threads, options.warn);
+  bench.peaks = knownPeaks(*bench.store, *bench.target, bench.device.get());
+  bench.warn = options.warn;
   return bench;
 }
 

@@ -24,14 +24,13 @@ struct Workbench {
   std::unique_ptr<runtime::Device> device;
   std::unique_ptr<runtime::KernelCompiler> compiler;
   std::unique_ptr<Store> store;
-  Peaks peaks;
+  Peaks peaks; ///< Those of the store, else the datasheet's; measured for the first workshop that measures.
   int threads = 0, ordinal = 0; ///< As in the options.
+  Store::Warn warn;             ///< As in the options.
 
   /// The device in this process, to run on; NoDevice where the target is not present.
   Result<std::unique_ptr<runtime::Device>> openHere() const;
-  Workshop workshop(TuneOptions options) {
-    return {*target, *compiler, device.get(), *store, peaks, std::move(options)};
-  }
+  Workshop workshop(TuneOptions options);
 };
 
 /// Usage for an unknown target (the message lists the known ones), NoDevice where NVRTC is missing,

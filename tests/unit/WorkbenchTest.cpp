@@ -1,0 +1,35 @@
+#include "SearchFakes.h"
+#include "TemporaryFolder.h"
+
+#include "tuner/model/Workbench.h"
+
+#include <doctest/doctest.h>
+
+using namespace kfuse;
+using namespace kfuse::tuner;
+
+namespace {
+
+Workbench mustOpen(const WorkbenchOptions &options) {
+  Result<Workbench> bench = openWorkbench(options);
+  REQUIRE_MESSAGE(bench, bench.error().message);
+  return std::move(*bench);
+}
+
+} // namespace
+
+TEST_CASE("workbench: peaks are measured only for who measures") {
+  test::TemporaryFolder folder;
+  const WorkbenchOptions options{
+      .target = "cpu", .store = (folder.path / "store.db").string(), .threads = 1, .device = 0, .warn = {}};
+  TuneOptions modelAlone, strict;
+  modelAlone.effort = Effort::None;
+  strict.requireTuned = true;
+  Workbench bench = mustOpen(options);
+  CHECK(bench.workshop(modelAlone).peaks == nominalPeaks(*ir::findTarget("cpu")));
+  CHECK_FALSE(bench.workshop(strict).peaks.measured);
+  CHECK_FALSE(bench.store->findPeaks(bench.device->sku()));
+  CHECK(bench.workshop({}).peaks.measured);
+  CHECK(bench.store->findPeaks(bench.device->sku()));
+  CHECK(mustOpen(options).workshop(strict).peaks.measured); // From the store.
+}
