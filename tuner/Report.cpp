@@ -99,7 +99,8 @@ std::string notes(const TuneReport &report) {
                               recompiled ? plural(recompiled, "winner") : "nothing")
                 : fmt::format("{} from the store\n", plural(found, "kernel"));
   if (std::size_t untimed = countIf([](const KernelReport &k) { return !k.measuredUs; }))
-    text += fmt::format("{} untimed: the device is not here, the cost model chose\n", plural(untimed, "kernel"));
+    text += fmt::format("{} untimed: {}, the cost model chose\n", plural(untimed, "kernel"),
+                        report.isDeviceHere ? "--no-benchmark" : "the device is not here");
   for (const KernelReport &kernel : report.kernels)
     if (kernel.cut > 0)
       text += fmt::format("{}: {} cut for lack of time\n", kernel.name,

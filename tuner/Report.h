@@ -34,6 +34,7 @@ struct KernelReport {
 
 struct TuneReport {
   std::string device;
+  bool isDeviceHere = true; ///< Nothing is timed where it is not.
   Peaks peaks;
   std::vector<KernelReport> kernels;
   std::vector<std::size_t> launches; ///< Of one run, in order: indices of kernels.

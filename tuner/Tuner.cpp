@@ -69,6 +69,8 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task) {
     return {.kernel = {},
             .miss = "it was never tuned on this device with this compiler",
             .seed = neighbourOf(shop, task, roofline(task.work, shop.currentPeaks()))};
+  if (choice->timing && shop.options.effort == Effort::None && !shop.options.requireTuned)
+    return {{}, "it was timed, and here the cost model alone is to choose", {}};
   if (choice->driver != shop.driver())
     return {{}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, shop.driver()), choice->config};
   if (choice->effort < shop.options.effort)

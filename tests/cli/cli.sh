@@ -52,6 +52,11 @@ for command in tune run explain targets; do
 done
 check "kfuse --help within 100 columns" within_100_columns --help
 
+model_choice() { "$kfuse" tune "$models/ffn_tiny.mlir" --target cpu --no-benchmark; }
+model_choice >"$work/model.txt"
+check "--no-benchmark says why nothing is timed" grep -q "untimed: --no-benchmark, the cost model chose" "$work/model.txt"
+check "no peaks are measured for it, nor for --require-tuned" grep -q '"peaks": 0' <("$kfuse" db verify --json)
+
 "$kfuse" tune "$models/ffn_tiny.mlir" --target cpu --json >"$work/cold.json" 2>"$work/err"
 check "tune as JSON" python3 - "$work/cold.json" <<'P'
 import json, sys
@@ -71,6 +76,7 @@ assert all(kernel["from_cache"] for kernel in warm["kernels"])
 assert [k["config"] for k in cold["kernels"]] == [k["config"] for k in warm["kernels"]]
 assert warm["seconds"] < 0.3, warm["seconds"]
 P
+check "--no-benchmark takes nothing timed from the store" grep -q "untimed: --no-benchmark" <(model_choice)
 check "second run says so" grep -q "nothing compiled, nothing benchmarked" <("$kfuse" tune "$models/ffn_tiny.mlir" --target cpu)
 check "table within 100 columns" within_100_columns tune "$models/ffn_tiny.mlir" --target cpu
 check "what is tuned runs with --require-tuned" grep -q "a run" <("$kfuse" run "$models/ffn_tiny.mlir" --target cpu --require-tuned)

@@ -102,13 +102,20 @@ TEST_CASE("report: the table reads well and fits 100 columns") {
                  "cast + some more ops that\n"
                  "make it long\n"
                  "1 kernel from the store\n"
-                 "1 kernel untimed: the device is not here, the cost model chose\n"
+                 "1 kernel untimed: --no-benchmark, the cost model chose\n"
                  "matmul_add_gelu: 1 candidate cut for lack of time\n"
                  "1 kernel bound by compute: luck would help\n"
                  "NVIDIA H200:\nuntimed; arena 4096 bytes, lower bound 4000; took 12.5 s\n");
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);)
     CHECK(line.size() <= 100);
+}
+
+TEST_CASE("report: why nothing was timed") {
+  TuneReport report = sampleReport();
+  CHECK(toTable(report, false).find("1 kernel untimed: --no-benchmark, the cost model chose\n") != std::string::npos);
+  report.isDeviceHere = false;
+  CHECK(toTable(report, false).find("1 kernel untimed: the device is not here,") != std::string::npos);
 }
 
 TEST_CASE("report: a run served by the store says so") {

@@ -668,7 +668,7 @@ TEST_CASE("search: without the device the best-ranked candidate that compiles is
   CHECK_FALSE(f.tuneOne()->report.fromCache); // An untimed choice is none for the device itself.
 }
 
-TEST_CASE("search: without effort nothing is measured, and the choice gives way to a measured one") {
+TEST_CASE("search: without effort the model chooses whatever the store holds, and what was measured stays") {
   Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
   f.options.effort = Effort::None;
   Result<TunedKernel> chosen = f.tuneOne();
@@ -680,6 +680,10 @@ TEST_CASE("search: without effort nothing is measured, and the choice gives way 
   f.options.effort = Effort::Quick;
   CHECK(f.tuneOne()->report.config == "id=1");
   f.options.effort = Effort::None;
+  CHECK(f.tuneOne()->report.config == "id=0");
+  f.options.requireTuned = true; // It compiles nothing, so it takes what is there.
+  CHECK(f.tuneOne()->report.config == "id=1");
+  f.options = {};
   Result<TunedKernel> measured = f.tuneOne();
   CHECK(measured->report.fromCache);
   CHECK(measured->report.config == "id=1");
@@ -693,6 +697,7 @@ TEST_CASE("search: an untimed choice does not replace a timed one that came mean
   f.compiler.beforeCompile = [&](int) { CHECK(other.tuneOne()->report.config == "id=1"); };
   CHECK(f.tuneOne()->report.config == "id=0");
   f.compiler.beforeCompile = {};
+  f.options = {};
   Result<TunedKernel> stored = f.tuneOne();
   CHECK(stored->report.config == "id=1");
   CHECK(stored->report.measuredUs);

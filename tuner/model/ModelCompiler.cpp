@@ -45,6 +45,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
 TuneReport makeReport(const PlannedModel &model, const Workshop &workshop, std::span<const TunedKernel> kernels) {
   TuneReport report;
   report.device = workshop.device ? workshop.device->sku() : workshop.target.name + " (not present)";
+  report.isDeviceHere = workshop.device != nullptr;
   report.arenaBytes = model.main.memory.arenaBytes;
   report.arenaLowerBoundBytes = model.main.memory.lowerBoundBytes;
   for (const TunedKernel &kernel : kernels)
