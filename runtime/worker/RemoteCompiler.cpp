@@ -14,8 +14,9 @@ namespace {
 
 class RemoteCompiler final : public KernelCompiler {
 public:
-  RemoteCompiler(std::unique_ptr<KernelCompiler> here, std::span<const codegen::DeviceHeader> headers)
-      : here(std::move(here)), headers(headers.begin(), headers.end()) {}
+  RemoteCompiler(std::unique_ptr<KernelCompiler> here, std::span<const codegen::DeviceHeader> headers,
+                 std::chrono::seconds patience)
+      : here(std::move(here)), headers(headers.begin(), headers.end()), patience(patience) {}
 
   std::string version() const override { return here->version(); }
 
@@ -29,16 +30,25 @@ public:
       return here->compile(plan);
     if (std::optional<Result<CompiledKernel>> kernel = ask(*fresh, plan))
       return std::move(*kernel);
-    return Error{ErrorCode::Compile, "kernel '" + plan.name + "' does not compile for " + plan.target +
-                                         ": the compiler ended with " + fresh->howItEnded()};
+    return failure(plan, "the compiler ended with " + fresh->howItEnded());
   }
 
 private:
+  static Error failure(const codegen::KernelPlan &plan, const std::string &why) {
+    return {ErrorCode::Compile, "kernel '" + plan.name + "' does not compile for " + plan.target + ": " + why};
+  }
+
   /// The worker's answer, and the worker among the idle again; nothing where it ended or makes no sense.
   std::optional<Result<CompiledKernel>> ask(Process &process, const codegen::KernelPlan &plan) {
     Json reply;
-    (void)process.channel.send({{"plan", plan}}); // One that fails shows as a worker that ended, too.
-    if (process.channel.receive(reply) != Channel::Outcome::Done)
+    const auto deadline = Channel::Clock::now() + patience;
+    (void)process.channel.send({{"plan", plan}}, deadline); // One that fails shows as a worker that ended, too.
+    const Channel::Outcome outcome = process.channel.receive(reply, deadline);
+    if (outcome == Channel::Outcome::TooLate) {
+      process.kill();
+      return failure(plan, "the compiler took more than " + std::to_string(patience.count()) + " s and was ended");
+    }
+    if (outcome != Channel::Outcome::Done)
       return std::nullopt;
     try {
       Result<CompiledKernel> kernel = readAnswer(reply);
@@ -67,9 +77,9 @@ private:
   }
   /// Nothing where none starts, or one with another NVRTC than `here`: binaries are known by its version.
   std::optional<Process> start() {
-    constexpr std::chrono::seconds patience(60); // As long as a worker that opens a device has.
+    constexpr std::chrono::seconds opening(60); // As long as a worker that opens a device has.
     Result<Process> process = Process::start({"nvrtc", "0"});
-    const auto deadline = Channel::Clock::now() + patience;
+    const auto deadline = Channel::Clock::now() + opening;
     Json hello;
     if (!process || process->channel.send({{"headers", headers}}, deadline) != Channel::Outcome::Done ||
         process->channel.receive(hello, deadline) != Channel::Outcome::Done ||
@@ -84,6 +94,7 @@ private:
 
   std::unique_ptr<KernelCompiler> here;
   std::vector<codegen::DeviceHeader> headers;
+  const std::chrono::seconds patience;
   std::mutex mutex;
   std::vector<Process> idle;
 };
@@ -92,8 +103,9 @@ private:
 } // namespace worker
 
 std::unique_ptr<KernelCompiler> makeRemoteCompiler(std::unique_ptr<KernelCompiler> here,
-                                                   std::span<const codegen::DeviceHeader> headers) {
-  return std::make_unique<worker::RemoteCompiler>(std::move(here), headers);
+                                                   std::span<const codegen::DeviceHeader> headers,
+                                                   std::chrono::seconds patience) {
+  return std::make_unique<worker::RemoteCompiler>(std::move(here), headers, patience);
 }
 
 } // namespace kfuse::runtime

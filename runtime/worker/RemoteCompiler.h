@@ -3,6 +3,7 @@
 
 #include "runtime/Device.h"
 
+#include <chrono>
 #include <memory>
 #include <span>
 
@@ -12,8 +13,10 @@ namespace kfuse::runtime {
 /// first needed and stay. NVRTC compiles with a lock: on 16 cores 32 kernels took 1.9 s with 16 threads of one process,
 /// 0.75 s in 16 processes. Where no worker starts, `here` compiles, which also tells the version.
 ///
-/// A compiler that crashes takes its worker along: Compile says how it ended.
+/// A compiler that crashes takes its worker along: Compile says how it ended. One that takes longer than `patience` for
+/// a kernel is ended, which is Compile, too; kernels take 0.2 to 3 s.
 std::unique_ptr<KernelCompiler> makeRemoteCompiler(std::unique_ptr<KernelCompiler> here,
-                                                   std::span<const codegen::DeviceHeader> headers);
+                                                   std::span<const codegen::DeviceHeader> headers,
+                                                   std::chrono::seconds patience = std::chrono::seconds(60));
 
 } // namespace kfuse::runtime

@@ -83,6 +83,25 @@ TEST_CASE("RemoteCompiler: what does not compile is told as it is here, and the 
   CHECK(remote->compile(planOf("factor")));
 }
 
+TEST_CASE("RemoteCompiler: one that does not come to an end is ended, and the next kernel gets another") {
+  std::unique_ptr<KernelCompiler> here = local();
+  if (!here)
+    return;
+  std::unique_ptr<KernelCompiler> remote =
+      makeRemoteCompiler(std::make_unique<NoCompiler>(here->version()), headers, std::chrono::seconds(5));
+  codegen::KernelPlan endless = planOf("Tree<28, 1>::leaves");
+  endless.source = "template <int height, int number> struct Tree { static constexpr int leaves = "
+                   "Tree<height - 1, 2 * number>::leaves + Tree<height - 1, 2 * number + 1>::leaves; };\n"
+                   "template <int number> struct Tree<0, number> { static constexpr int leaves = 1; };\n" +
+                   endless.source;
+  Result<CompiledKernel> kernel = remote->compile(endless);
+  REQUIRE_FALSE(kernel);
+  CHECK(kernel.error().code == ErrorCode::Compile);
+  CHECK(kernel.error().message ==
+        "kernel 'sample' does not compile for sm_90a: the compiler took more than 5 s and was ended");
+  CHECK(remote->compile(planOf("factor")));
+}
+
 TEST_CASE("RemoteCompiler: where no worker starts the compiler here does it") {
   const char *worker = std::getenv("KFUSE_WORKER");
   const std::string before = worker ? worker : "";
