@@ -35,7 +35,7 @@ public:
     writeLinks();
     writeEntry();
     addLaunch();
-    plan_.source = writer.take();
+    giveSource(plan_, writer.take());
     return std::move(plan_);
   }
 

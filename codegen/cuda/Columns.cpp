@@ -75,7 +75,7 @@ public:
     if (splits > 1)
       addLastBlock(plan, launch, tiles, tiles * splits * config["lanes"] * totalsBytes());
     plan.launches = {launch};
-    plan.source = source();
+    giveSource(plan, source());
     return plan;
   }
 

@@ -48,7 +48,7 @@ public:
     if (config["splits"] > 1)
       addLastBlock(plan, launch, p.pairs(), p.pairs() * config["splits"] * partBytes(p));
     plan.launches = {launch};
-    plan.source = source();
+    giveSource(plan, source());
     return plan;
   }
 

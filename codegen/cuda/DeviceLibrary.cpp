@@ -1,8 +1,10 @@
 #include "codegen/cuda/DeviceLibrary.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
 
+#include <set>
 #include <vector>
 
 namespace kfuse::codegen::cuda {
@@ -14,14 +16,27 @@ std::span<const DeviceHeader> deviceHeaders() {
   return headers;
 }
 
-const std::string &deviceLibraryDigest() {
-  static const std::string digest = [] {
-    std::string all;
-    for (const DeviceHeader &header : deviceHeaders())
-      all += header.name + "\n" + header.text;
-    return "0x" + llvm::utohexstr(llvm::xxh3_64bits(all), /*LowerCase=*/true);
-  }();
-  return digest;
+/// Adds what `text` includes to `included`, numbers of headers.
+static void addIncluded(llvm::StringRef text, std::span<const DeviceHeader> headers, std::set<size_t> &included) {
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    text = rest;
+    if (!line.consume_front("#include <"))
+      continue;
+    const llvm::StringRef name = line.take_until([](char c) { return c == '>'; });
+    auto header = llvm::find_if(headers, [&](const DeviceHeader &one) { return name == one.name; });
+    if (header != headers.end() && included.insert(header - headers.begin()).second)
+      addIncluded(header->text, headers, included);
+  }
+}
+
+std::string deviceLibraryDigest(llvm::StringRef source, std::span<const DeviceHeader> headers) {
+  std::set<size_t> included;
+  addIncluded(source, headers, included);
+  std::string all;
+  for (size_t header : included)
+    all += headers[header].name + "\n" + headers[header].text;
+  return "0x" + llvm::utohexstr(llvm::xxh3_64bits(all), /*LowerCase=*/true);
 }
 
 } // namespace kfuse::codegen::cuda

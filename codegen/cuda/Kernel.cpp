@@ -128,7 +128,6 @@ KernelPlan planOf(const Region &region, const LinearGraph &graph, const ir::Targ
   KernelPlan plan;
   plan.name = region.name;
   plan.target = target.name;
-  plan.options = {"--define-macro=KFUSE_DEVICE_LIBRARY=" + deviceLibraryDigest()};
   for (const ir::ScalarInput &input : region.graph.inputs)
     plan.inputs.push_back({input.type, input.shape});
   for (auto [i, output] : llvm::enumerate(region.graph.outputs)) {
@@ -136,6 +135,11 @@ KernelPlan planOf(const Region &region, const LinearGraph &graph, const ir::Targ
     plan.inPlace.push_back(aliasOf(graph, i));
   }
   return plan;
+}
+
+void giveSource(KernelPlan &plan, std::string source) {
+  plan.options.push_back("--define-macro=KFUSE_DEVICE_LIBRARY=" + deviceLibraryDigest(source));
+  plan.source = std::move(source);
 }
 
 Launch launchOf(const KernelPlan &plan, std::string entry, const ir::Target &target) {

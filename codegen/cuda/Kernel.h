@@ -25,6 +25,9 @@ std::vector<std::string> bufferMembers(const LinearGraph &graph, llvm::ArrayRef<
 std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loads,
                         llvm::ArrayRef<unsigned> outputs = {});
 
+/// The plan's source, and what tells the version of the device library that it includes.
+void giveSource(KernelPlan &plan, std::string source);
+
 /// A plan of `region` without source and launches, and a launch that takes every buffer.
 KernelPlan planOf(const Region &region, const LinearGraph &graph, const ir::Target &target);
 /// One that may start before its predecessor ends, where the target can: every kernel waits by itself.

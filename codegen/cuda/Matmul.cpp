@@ -311,7 +311,7 @@ KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
     launch.sharedBytes = 0;
     plan.launches.push_back(launch);
   }
-  plan.source = writer.take();
+  giveSource(plan, writer.take());
   return plan;
 }
 

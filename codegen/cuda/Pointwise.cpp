@@ -44,7 +44,7 @@ public:
     if (config["persistent"])
       blocks = std::min(blocks, resident);
     KernelPlan plan = pointwisePlan(region, text.linear(), target, blocks, config["threads"]);
-    plan.source = source();
+    giveSource(plan, source());
     return plan;
   }
 

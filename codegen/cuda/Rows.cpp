@@ -97,7 +97,7 @@ public:
     launch.block[0] = static_cast<uint32_t>(config["threads"] * config["rows"]);
     launch.sharedBytes = static_cast<uint32_t>(RowResources(graph, passes, config, target).sharedBytes);
     plan.launches = {launch};
-    plan.source = source();
+    giveSource(plan, source());
     return plan;
   }
 

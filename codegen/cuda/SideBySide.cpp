@@ -38,7 +38,7 @@ public:
 
   KernelPlan plan() {
     KernelPlan plan = pointwisePlan(region, buffers, target, ends.back(), config["threads"]);
-    plan.source = source();
+    giveSource(plan, source());
     return plan;
   }
 

@@ -79,7 +79,7 @@ public:
                                            ceilDiv(graph.extents()[across], width));
     launch.block[0] = static_cast<uint32_t>(32 * config["warps_down"] * config["warps_across"]);
     plan.launches = {launch};
-    plan.source = source();
+    giveSource(plan, source());
     return plan;
   }
 
