@@ -27,7 +27,7 @@ struct Progress {
 
 struct TuneOptions {
   Effort effort = Effort::Quick;
-  double secondsPerKernel = 0; ///< On average; 0: the effort's own, 4 s (quick; 2 s on the CPU) or 20 s (full).
+  double secondsPerKernel = 0; ///< On average; 0: budgetOf(), 4 s (quick) or 5 s (full), on the CPU 2 or 20 s.
   double seconds = 0;          ///< For all kernels together, shared by TimeShares; 0: those of each, added up.
   unsigned compileThreads = 0; ///< 0: one per core, shared with the processes that onMiss() tells of.
   bool requireTuned = false;   ///< Compile nothing: kernels that the store lacks are a NotTuned error.

@@ -33,3 +33,17 @@ TEST_CASE("workbench: peaks are measured only for who measures") {
   CHECK(bench.store->findPeaks(bench.device->sku()));
   CHECK(mustOpen(options).workshop(strict).peaks.measured); // From the store.
 }
+
+TEST_CASE("workbench: its threads compile for a GPU, whether it is here or not") {
+  test::TemporaryFolder folder;
+  test::Script script;
+  const ir::Target *cpu = ir::findTarget("cpu"), *gpu = ir::findTarget("sm_80");
+  for (const ir::Target *target : {cpu, gpu}) {
+    Workbench bench;
+    bench.target = target;
+    bench.compiler = std::make_unique<test::FakeCompiler>(script);
+    bench.store = std::move(*Store::open(folder.path / "store.db", {}));
+    bench.threads = 3;
+    CHECK(bench.workshop({}).options.compileThreads == (target == gpu ? 3 : 0));
+  }
+}

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace kfuse::tools {
@@ -78,10 +79,8 @@ int tune(const TuneCommand &options) {
     return fail(planned.error());
   TuneHelpers helpers(options.helperWords);
   tuner::TuneOptions tuning = options.tuning();
-  if (bench->device && !bench->target->isCpu()) {
-    tuning.compileThreads = static_cast<unsigned>(options.threads);
+  if (bench->device && !bench->target->isCpu())
     tuning.onMiss = [&](std::size_t kernels) { return 1 + helpers.start(options.otherDevices(), kernels - 1); };
-  }
   Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, bench->workshop(std::move(tuning)));
   if (!compiled)
     return fail(compiled.error());
@@ -115,7 +114,10 @@ void addTune(CLI::App &app, int &status) {
                   "--effort full\n"
                   "  kfuse tune block.onnx --shape ids=1x128 --target cpu --json");
   command->callback([command, options, &status] {
-    options->helperWords = wordsOf(*command, {"devices", "report", "trace", "json"});
+    std::set<std::string> ownWords{"devices", "report", "trace", "json"};
+    if (options->threads == 0)
+      ownWords.insert("threads"); // All cores: each helper gets its part of them.
+    options->helperWords = wordsOf(*command, ownWords);
     options->helperWords.emplace_back("--json");
     status = tune(*options);
   });

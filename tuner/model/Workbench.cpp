@@ -59,6 +59,8 @@ Result<std::unique_ptr<runtime::Device>> Workbench::openHere() const {
 Workshop Workbench::workshop(TuneOptions options) {
   if (!peaks.measured && options.effort != Effort::None && !options.requireTuned)
     peaks = findPeaks(*store, *target, device.get(), *compiler, threads, warn);
+  if (!target->isCpu())
+    options.compileThreads = static_cast<unsigned>(threads);
   return {*target, *compiler, device.get(), *store, peaks, std::move(options)};
 }
 

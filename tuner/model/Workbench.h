@@ -13,7 +13,7 @@ namespace kfuse::tuner {
 struct WorkbenchOptions {
   std::string target = "auto"; ///< A target's name; auto: the first GPU, else the CPU.
   std::string store;           ///< Empty: Store::defaultPath().
-  int threads = 0;             ///< Of the CPU device; 0: all cores.
+  int threads = 0;             ///< Of the CPU device, or those that compile for a GPU; 0: all cores.
   int device = 0;              ///< CUDA ordinal.
   Store::Warn warn;
 };
@@ -30,6 +30,7 @@ struct Workbench {
 
   /// The device in this process, to run on; NoDevice where the target is not present.
   Result<std::unique_ptr<runtime::Device>> openHere() const;
+  /// `threads` are those of the CPU device, or those that compile for a GPU.
   Workshop workshop(TuneOptions options);
 };
 
