@@ -9,6 +9,9 @@ check "help of a command" grep -q "Examples:" <("$kfuse" tune --help)
 check "version" grep -q "^kfuse [0-9]" <("$kfuse" --version)
 
 check "no command" fails 2 "subcommand is required"
+check "unknown command" fails 2 "there is no command 'frob'" frob
+check "unknown command of the store" fails 2 "there is no command 'frob'" db frob
+check "no time" fails 2 "budget: 0 is not a number above 0" tune "$models/ffn_tiny.mlir" --target cpu --budget 0s
 check "unknown option" fails 2 "--nonsense" tune x.onnx --nonsense
 check "unknown target" fails 2 "unknown target 'sm_12'" explain "$models/ffn_tiny.mlir" --target sm_12
 check "bad shape" fails 2 "name=1x128x4096" explain "$models/ffn_tiny.mlir" --target cpu --shape x=1xq

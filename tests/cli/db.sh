@@ -89,6 +89,9 @@ fi
 head -c 6000 "$work/a.db" >"$work/cut.db"
 "$kfuse" db verify --store "$work/cut.db" >/dev/null 2>&1
 check "verify of a truncated store" test $? = 8
+"$kfuse" db export --store "$work/cut.db" >/dev/null 2>"$work/err"
+check "export of a truncated store" test $? = 8
+check "it is said once" test "$(wc -l <"$work/err")" = 1
 check "it is still there" test -e "$work/cut.db"
 
 finish

@@ -220,8 +220,8 @@ int onStore(const DbOptions &options, Access access, int (*command)(StoreFile &,
   if (!file)
     return fail(file.error());
   const int status = command(**file, options);
-  const std::optional<Error> problem = (*file)->problem(); // What could not be read looks empty.
-  return status == 0 && problem ? fail(*problem) : status;
+  const std::optional<Error> problem = (*file)->problem(); // A warning has said it; what could not be read looks empty.
+  return status == 0 && problem ? static_cast<int>(problem->code) : status;
 }
 
 } // namespace
@@ -256,8 +256,7 @@ void addDb(CLI::App &app, int &status) {
   merged->add_option("FILES", options->files, "Stores to read")->required();
   merged->footer("Example:\n  kfuse db merge node1.db node2.db --store all.db");
   CLI::App *pruned = add("prune", "Remove broken rows, and what the options name", Access::Changing, pruneRows);
-  pruned->add_option("--older-than", options->prune.olderThanDays, "Days: results from before")
-      ->check(CLI::PositiveNumber);
+  pruned->add_option("--older-than", options->prune.olderThanDays, "Days: results from before")->check(aboveZero());
   pruned->add_option("--device", options->prune.sku, "All results of this device, as `list` names it");
   pruned->add_flag("--failures", options->prune.failures, "Failed candidates, which are then tried again");
   pruned->footer("Examples:\n  kfuse db prune --older-than 90\n  kfuse db prune --device 'NVIDIA H200'");

@@ -57,12 +57,20 @@ void ModelOptions::addTuningTo(CLI::App &command) {
   command.add_option("--budget", budgetSeconds, "Time for the whole model: 60s, 5m; else the effort's own")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
                                         CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME"))
-      ->check(CLI::PositiveNumber);
+      ->check(aboveZero());
   command.add_flag("--no-benchmark", noBenchmark, "Measure nothing: the cost model chooses, the same everywhere");
   command.add_flag("--require-tuned", requireTuned, "Never compile: exit status 6 and a list of what the store lacks");
   command.add_option("--threads", threads, "Threads of a CPU, or that compile for a GPU; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+}
+
+CLI::Validator aboveZero() {
+  auto check = [](std::string &text) {
+    double value = 0;
+    return CLI::detail::lexical_cast(text, value) && value > 0 ? std::string() : text + " is not a number above 0";
+  };
+  return {check, "POSITIVE"};
 }
 
 std::vector<std::string> wordsOf(const CLI::App &command, const std::set<std::string> &leftOut) {

@@ -5,6 +5,7 @@
 #include "tuner/model/Workbench.h"
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 
 #include <set>
 #include <string>
@@ -36,6 +37,9 @@ struct ModelOptions {
   tuner::TuneOptions tuning() const;
   tuner::Effort tuningEffort() const;
 };
+
+/// Of a number; CLI::PositiveNumber tells the 309 digits of the greatest.
+CLI::Validator aboveZero();
 
 /// The words that give `command` the options it was given, but for those `leftOut`, for a process that does the same.
 std::vector<std::string> wordsOf(const CLI::App &command, const std::set<std::string> &leftOut);

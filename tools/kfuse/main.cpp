@@ -12,7 +12,9 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string>
 #include <system_error>
+#include <vector>
 
 namespace {
 
@@ -47,6 +49,13 @@ int run(int argc, char **argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {
     return app.exit(success); // --help, --version
+  } catch (const CLI::RequiredError &error) {
+    const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+    const bool isCommand = std::string(error.what()) == CLI::RequiredError::Subcommand(1).what();
+    std::cerr << "kfuse: "
+              << (isCommand && !unknown.empty() ? "there is no command '" + unknown.front() + "'" : error.what())
+              << "; see kfuse --help\n";
+    return static_cast<int>(kfuse::ErrorCode::Usage);
   } catch (const CLI::ParseError &error) {
     std::cerr << "kfuse: " << error.what() << "; see kfuse --help\n";
     return static_cast<int>(kfuse::ErrorCode::Usage);
