@@ -42,6 +42,13 @@ for model in "$models"/*.onnx "$models"/*.mlir; do
 done
 model=$models/ffn_tiny.mlir
 
+if "$kfuse" targets --json | grep -q '"no_gpu"'; then
+  skip "time line" "there is no GPU"
+else
+  check "a time line is one JSON object" python3 -c 'import json,sys; j=json.load(sys.stdin); assert j["us"] > 0 and j["blocks"]' \
+    < <("$kfuse" bench timeline "$model" --json)
+fi
+
 # Opening NVRTC reads 100 MB; a run that finds every kernel in the store has no use for it.
 LD_DEBUG=files "$kfuse" tune "$model" --target sm_90a 2>"$work/loads" >/dev/null
 check "a warm start opens no NVRTC" test "$(grep -c 'calling init: .*nvrtc' "$work/loads")" = 0

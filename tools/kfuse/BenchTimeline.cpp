@@ -36,7 +36,7 @@ struct BlockTimes {
   std::array<std::uint64_t, moments.size()> at{}; ///< Nanoseconds; 0: not marked.
 };
 
-/// Where the blocks of one kernel write.
+/// Where the blocks of one kernel write; no memory for one that does not mark.
 struct KernelMarks {
   std::size_t blocks = 0, slots = 0;
   std::unique_ptr<runtime::DeviceBuffer> memory;
@@ -67,9 +67,14 @@ Result<MarkedProgram> MarkedProgram::of(const Executable &program) {
   auto impl = std::make_shared<Executable::Impl>(program.internals());
   MarkedProgram made;
   for (runtime::ProgramKernel &kernel : impl->compiled.main.kernels) {
-    KernelMarks marks;
-    for (const codegen::Launch &launch : kernel.plan.launches)
-      marks.blocks = std::max(marks.blocks, std::size_t(launch.grid[0]) * launch.grid[1] * launch.grid[2]);
+    KernelMarks &marks = made.marks.emplace_back();
+    if (kernel.plan.launches.size() != 1) { // Marks of a second launch would lie among those of the first.
+      warn(
+          fmt::format("{} is not in the time line: it has {} launches", kernel.plan.name, kernel.plan.launches.size()));
+      continue;
+    }
+    const codegen::Launch &launch = kernel.plan.launches.front();
+    marks.blocks = std::size_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
     const std::size_t bytesOfSlot = marks.blocks * momentRoom * sizeof(Mark);
     marks.slots = std::clamp<std::size_t>(std::bit_floor(mostBytes / bytesOfSlot), 1, mostSlots);
     Result<std::unique_ptr<runtime::DeviceBuffer>> memory = impl->device->allocate(marks.slots * bytesOfSlot);
@@ -83,17 +88,17 @@ Result<MarkedProgram> MarkedProgram::of(const Executable &program) {
     if (!compiled)
       return compiled.error();
     kernel.binary = std::move(*compiled);
-    made.marks.push_back(std::move(marks));
   }
   made.marked = Executable(std::move(impl));
   return made;
 }
 
 Result<void> MarkedProgram::clear() {
+  Result<void> zeroed;
   for (KernelMarks &kernel : marks)
-    if (Result<void> zeroed = device().fill(kernel.memory->data(), 0, kernel.memory->size()); !zeroed)
-      return zeroed;
-  return {};
+    if (kernel.memory && zeroed)
+      zeroed = device().fill(kernel.memory->data(), 0, kernel.memory->size());
+  return zeroed;
 }
 
 Result<std::vector<BlockTimes>> MarkedProgram::read() const {
@@ -107,6 +112,8 @@ Result<std::vector<BlockTimes>> MarkedProgram::read() const {
 /// The n-th time of a block's moment is of the n-th step that runs the kernel.
 Result<void> MarkedProgram::readKernel(std::size_t kernel, std::vector<BlockTimes> &all) const {
   const KernelMarks &from = marks[kernel];
+  if (!from.memory)
+    return {};
   std::vector<Mark> raw(from.blocks * momentRoom * from.slots);
   if (Result<void> read = device().download(raw.data(), from.memory->data(), from.memory->size()); !read)
     return read;
@@ -132,7 +139,7 @@ Result<void> MarkedProgram::readKernel(std::size_t kernel, std::vector<BlockTime
   return {};
 }
 
-/// One run and its first and last mark.
+/// One run and its first and last mark, which are the same where there is none.
 struct Timeline {
   std::vector<BlockTimes> blocks;
   std::uint64_t begin = UINT64_MAX, end = 0;
@@ -142,6 +149,7 @@ struct Timeline {
       for (std::uint64_t at : block.at)
         if (at != 0)
           begin = std::min(begin, at), end = std::max(end, at);
+    begin = std::min(begin, end);
   }
   double us() const { return usOf(end); }
   double usOf(std::uint64_t at) const { return static_cast<double>(at - begin) / 1000; }
@@ -178,13 +186,13 @@ Result<Timeline> medianRun(MarkedProgram &program, Execution &execution) {
 }
 
 void printJson(const Timeline &timeline) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  nlohmann::ordered_json json{{"us", timeline.us()}, {"blocks", nlohmann::ordered_json::array()}};
   for (const BlockTimes &block : timeline.blocks) {
     nlohmann::ordered_json row{{"launch", block.step}, {"block", block.block}, {"sm", block.multiprocessor}};
     for (std::size_t moment = 0; moment < moments.size(); ++moment)
       if (block.at[moment] != 0)
         row[moments[moment]] = timeline.usOf(block.at[moment]);
-    json.push_back(std::move(row));
+    json["blocks"].push_back(std::move(row));
   }
   fmt::print("{}\n", json.dump());
 }
