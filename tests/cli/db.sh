@@ -81,6 +81,9 @@ if python3 -c 'import sqlite3' 2>/dev/null; then
   "$kfuse" db verify --json --store "$work/flipped.db" >"$work/out" 2>/dev/null
   check "verify finds a row that was changed" test $? = 8
   check "verify tells which" json 'not j["whole"] and "choices" in j["damage"][0]' <"$work/out"
+  python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute("UPDATE choices SET region = CAST(x'"'ff41'"' AS TEXT) WHERE rowid = (SELECT min(rowid) FROM choices)"); d.commit()' "$work/flipped.db"
+  "$kfuse" db verify --store "$work/flipped.db" >"$work/out" 2>/dev/null
+  check "what it tells is text" python3 -c 'import sys; assert "A: its seal" in open(sys.argv[1], encoding="utf-8").read()' "$work/out"
   check "prune removes it" grep -q "removed: [1-9]" <("$kfuse" db prune --store "$work/flipped.db")
   check "then it is whole" json 'j["whole"]' < <("$kfuse" db verify --json --store "$work/flipped.db")
 else

@@ -53,6 +53,11 @@ std::string timeOf(const std::optional<tuner::Timing> &timing) {
 
 void print(const Json &json) { fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace)); }
 
+/// What a damaged row holds may be no text: bytes that are not UTF-8 become U+FFFD.
+std::string readable(const std::string &text) {
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+}
+
 int list(StoreFile &file, const DbOptions &options) {
   const std::vector<Choice> choices = tuner::readContents(file).choices;
   if (options.json) {
@@ -200,7 +205,7 @@ int verifyAll(StoreFile &file, const DbOptions &options) {
                file.path().string(), verdict.choices, verdict.measurements, verdict.begun, verdict.peaks,
                verdict.binaries, verdict.leases);
     for (const std::string &line : verdict.damage)
-      fmt::print("damaged: {}\n", line);
+      fmt::print("damaged: {}\n", readable(line));
   }
   if (verdict.damage.empty())
     return 0;
