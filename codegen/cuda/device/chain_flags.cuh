@@ -127,12 +127,9 @@ template <class Config, class Links> struct FlagChain : ChainBlock<Config, Links
 
   /// All blocks have seen all flags: the last one clears them for the next run.
   __device__ __forceinline__ void leave(unsigned *flags, int flagCount, unsigned *left) const {
-    auto *before = reinterpret_cast<unsigned *>(dynamicShared() + Config::partsOffset); // A static one would take 1 KB.
     meet();
-    if (threadIdx.x == 0)
-      *before = countArrival(left);
-    __syncthreads();
-    if (*before != gridDim.x - 1)
+    const bool isLast = threadIdx.x == 0 && countArrival(left) == gridDim.x - 1;
+    if (!__syncthreads_or(isLast)) // No shared memory: a static word would take 1 KB.
       return;
     for (int i = threadIdx.x; i < flagCount; i += Config::threads)
       flags[i] = 0;
