@@ -3,7 +3,6 @@
 #include "codegen/cuda/Tma.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <cmath>
@@ -133,7 +132,8 @@ bool wouldSpill(const MatmulProblem &problem, const Shape &shape, const TileConf
   int64_t registers = shape.tileColumns / 2 + (meet && shape.swapped ? 34 : 26);
   if (operands > 0)
     registers += (meet ? 6 : 30) + 16 * (operands - 1);
-  return registers > target.registersPerSm / static_cast<int64_t>(llvm::alignTo(shape.threads(), 128)) / 8 * 8;
+  const int64_t threads = (shape.threads() + 127) / 128 * 128;
+  return (registers + 7) / 8 * 8 * threads > target.registersPerSm;
 }
 
 /// The config with as many stages as `blocks` of it leave room for on an SM and K has use for; nothing where those are

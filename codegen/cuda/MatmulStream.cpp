@@ -41,7 +41,7 @@ int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
-  const int64_t threads = threadsOf(config), registers = llvm::alignTo(registersOf(problem, config), 8);
+  const int64_t threads = threadsOf(config), registers = (registersOf(problem, config) + 7) / 8 * 8;
   return std::min({target.registersPerSm / (registers * threads), target.threadsPerSm / threads,
                    (target.sharedBytesPerBlock + 1024) / (sharedBytes(problem, config) + 1024)});
 }

@@ -51,9 +51,10 @@ struct RowResources {
     registers = 32 + kept + inFlight + accumulators;
     if (storage == RowStorage::Stream) { // Its loops keep operands as they are stored: 32 to 54 registers.
       double packed = 0;
-      for (const std::vector<Scalar> &own : loads.own)
-        packed = std::max(packed,
-                          static_cast<double>(chunk.bytesOf(own) / 4 * std::min(chunks, RowPrinter::chunksInFlight)));
+      for (const std::vector<Scalar> &own : loads.own) {
+        const int64_t words = chunk.bytesOf(own) / 4 * std::min(chunks, RowPrinter::chunksInFlight);
+        packed = std::max(packed, static_cast<double>(words));
+      }
       registers = 32 + std::max(packed, accumulators);
     }
     if (storage == RowStorage::Shared || storage == RowStorage::Stream)

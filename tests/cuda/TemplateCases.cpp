@@ -920,7 +920,7 @@ TemplateCase randomChain(unsigned seed) {
   std::vector<std::string> returned, returnedTypes;
   const int count = 2 + static_cast<int>(random() % (isHalf ? 2 : 6));
   auto norm = [&] {
-    const std::string r = valueType, w = chain.shape(1, columns, true);
+    const std::string &r = valueType, w = chain.shape(1, columns, true);
     const bool hasWeight = random() % 2;
     std::vector<std::string> values{value}, types{r};
     if (hasWeight)

@@ -246,7 +246,10 @@ TEST_CASE("search: of products bound by math that tie the one that moves fewer b
 TEST_CASE("search: clocks that change between turns of the finals do not blur them") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 20.5, .registers = 16}}});
   constexpr int firstLooks = 2, visitsPerTurn = 2;
-  f.device.slownessOfVisit = [](int visit) { return 1 + 0.1 * (std::max(visit - firstLooks, 0) / visitsPerTurn); };
+  f.device.slownessOfVisit = [](int visit) {
+    const int turn = std::max(visit - firstLooks, 0) / visitsPerTurn;
+    return 1 + 0.1 * turn;
+  };
   Result<TunedKernel> kernel = f.tuneOne();
   REQUIRE(kernel);
   CHECK(kernel->report.config == "id=0");
