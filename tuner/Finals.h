@@ -17,9 +17,9 @@ namespace kfuse::tuner {
 ///
 /// A card at its power limit changes its clocks within seconds for all alike, so finalists are compared turn by turn. A
 /// visit of 4 ms there is off by 0.4 to 1 %, one of 13 or 30 ms by 1 % and more (on an H200, where neither its
-/// neighbours in time nor another process shift it the same way), so visits are short and many: of 4 products tuned in
-/// two processes 0.8 got two configs by 8 turns of 8 ms visits, 0.2 by 8 turns of 4 ms, none by turns until the winner
-/// was settled.
+/// neighbours in time nor another process shift it the same way), so visits are short and many: of finals drawn from
+/// such visits of 4 products, two processes end with two configs for 0.8 of them by 8 turns of 8 ms visits, for 0.2 by
+/// 8 turns of 4 ms, for none by turns until the winner is settled. What whole runs did: docs/tuning.md.
 class Finals {
 public:
   using Clock = std::chrono::steady_clock;
