@@ -19,7 +19,7 @@ constexpr double mostBlocks = 16;        ///< For each SM; beyond it persistent 
 constexpr int64_t mostClusterBlocks = 8; ///< Of every device.
 constexpr int64_t mostParts = 8;         ///< Of K: adding more up at once spills.
 constexpr int64_t mostThreads = 1024;    ///< Of a block.
-constexpr size_t mostCandidates = 128;
+constexpr size_t mostCandidates = 160;
 
 /// The config's tile as the instruction sees it, with the columns of all products.
 struct Shape {
