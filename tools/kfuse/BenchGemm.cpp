@@ -28,8 +28,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr double rotatedBytes = 200e6; ///< Four times the L2 of an H200: no call finds its operands there.
 constexpr int mostSets = 128;
-constexpr double callsUs = 400; ///< Of calls in one graph.
-constexpr std::int64_t comparedElements = 4 << 20;
+constexpr double callsUs = 400;                                         ///< Of calls in one graph.
+constexpr std::int64_t comparedElements = 4 << 20, comparedPieces = 64; ///< Evenly spread over a result.
 constexpr int rounds = 9; ///< Pairs of measurements, their order alternating.
 
 struct Product : Products {
@@ -54,6 +54,12 @@ struct Row {
   double bytes, boundUs;
   std::size_t algorithms;
   tuner::KernelReport report;
+};
+
+/// A product that could not be measured.
+struct Missing {
+  Product product;
+  Error error;
 };
 
 struct GemmOptions : ModelOptions {
@@ -227,27 +233,12 @@ private:
   /// Both compute the same product: their results, rounded once each, differ by less than the format's
   /// tolerance (docs/architecture.md).
   Result<void> compare(const Product &product, const Contender &ours, const Contender &peer, const Operands &operands) {
-    const Shape shape = product.shape(product.M, product.N);
-    std::array<reference::HostTensor, 2> results{reference::HostTensor::zeros(result, shape),
-                                                 reference::HostTensor::zeros(result, shape)};
-    for (std::size_t i = 0; i < 2; ++i) {
-      std::span<void *const> buffers = operands.set(0);
-      if (Result<void> filled = device.fill(buffers[2], 0xff, results[i].bytes.size()); !filled)
-        return filled;
-      const Contender &contender = i == 0 ? ours : peer;
-      if (Result<void> ran = contender.kernel.launch(nullptr, buffers, contender.workspace); !ran)
-        return ran;
-      if (Result<void> done = device.synchronize(nullptr); !done)
-        return done;
-      if (Result<void> read = device.download(results[i].bytes.data(), buffers[2], results[i].bytes.size()); !read)
-        return read;
-    }
-    // An odd stride visits every column.
-    const std::int64_t stride = elementCount(shape) / comparedElements | 1, count = elementCount(shape) / stride;
     std::array<std::vector<reference::Number>, 2> numbers;
     for (std::size_t i = 0; i < 2; ++i) {
-      numbers[i].resize(static_cast<std::size_t>(count));
-      reference::readNumbers(result, results[i].bytes.data(), 0, stride, count, numbers[i].data());
+      Result<std::vector<reference::Number>> computed = sampled(product, i == 0 ? ours : peer, operands);
+      if (!computed)
+        return computed.error();
+      numbers[i] = std::move(*computed);
     }
     double difference = 0, norm = 0;
     for (std::size_t i = 0; i < numbers[0].size(); ++i) {
@@ -259,6 +250,33 @@ private:
       return {};
     return Error{ErrorCode::WrongResult, fmt::format("{}: kfuse and cuBLASLt differ by {:.1e}, expected at most {:.0e}",
                                                      product.str(), error, allowed)};
+  }
+
+  /// Pieces of what a contender computes: all of a result of gigabytes would take seconds to bring here.
+  Result<std::vector<reference::Number>> sampled(const Product &product, const Contender &contender,
+                                                 const Operands &operands) {
+    const std::span<void *const> buffers = operands.set(0);
+    const std::int64_t width = static_cast<std::int64_t>(byteWidth(result)),
+                       elements = elementCount(product.shape(product.M, product.N)),
+                       piece = std::min(elements, comparedElements / comparedPieces),
+                       pieces = std::min((elements + piece - 1) / piece, comparedPieces);
+    if (Result<void> filled = device.fill(buffers[2], 0xff, static_cast<std::size_t>(elements * width)); !filled)
+      return filled.error();
+    if (Result<void> ran = contender.kernel.launch(nullptr, buffers, contender.workspace); !ran)
+      return ran.error();
+    if (Result<void> done = device.synchronize(nullptr); !done)
+      return done.error();
+    std::vector<reference::Number> numbers;
+    std::vector<std::byte> bytes(static_cast<std::size_t>(piece * width));
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      const std::int64_t at = pieces > 1 ? (elements - piece) * i / (pieces - 1) : 0; // From the first to the last.
+      const std::byte *from = static_cast<const std::byte *>(buffers[2]) + at * width;
+      if (Result<void> read = device.download(bytes.data(), from, bytes.size()); !read)
+        return read.error();
+      numbers.resize(numbers.size() + static_cast<std::size_t>(piece));
+      reference::readNumbers(result, bytes.data(), 0, 1, piece, numbers.data() + numbers.size() - piece);
+    }
+    return numbers;
   }
 
   Result<double> time(const Contender &contender, const Operands &operands, int calls, int repetitions,
@@ -334,7 +352,6 @@ constexpr std::array<std::int64_t, 12> allRows{1, 4, 16, 64, 128, 256, 512, 1024
 /// The batches of squares that it is judged on.
 constexpr std::array<Product, 4> squareBatches{
     {{{16, 1024, 1024, 1024}}, {{64, 1024, 1024, 1024}}, {{16, 2560, 2560, 2560}}, {{16, 4096, 4096, 4096}}}};
-constexpr double mostElements = 9e8; ///< Of a result: 32768 rows of 28672 columns are left out.
 
 /// What a geometric mean is taken over.
 struct Group {
@@ -382,7 +399,8 @@ std::string table(const std::vector<Row> &rows) {
   return text;
 }
 
-std::string json(const tuner::Workbench &bench, const GemmOptions &options, const std::vector<Row> &rows) {
+std::string json(const tuner::Workbench &bench, const GemmOptions &options, const std::vector<Row> &rows,
+                 const std::vector<Missing> &missing) {
   Json all{{"device", bench.device->sku()}, {"driver", bench.device->driver()}, {"type", options.type}};
   all["products"] = Json::array();
   for (const Row &row : rows)
@@ -404,6 +422,9 @@ std::string json(const tuner::Workbench &bench, const GemmOptions &options, cons
                                {"roofline_percent", row.report.bound.percent(row.kfuseUs)},
                                {"config", row.report.config},
                                {"candidates", row.report.candidates}});
+  for (const auto &[product, error] : missing)
+    all["not_measured"].push_back(
+        {{"batches", product.batches}, {"m", product.M}, {"n", product.N}, {"k", product.K}, {"error", error.message}});
   for (const Group &group : groups)
     if (auto [mean, count] = geometricMean(rows, group); count > 0)
       all["geometric_means"].push_back({{"group", group.name}, {"ratio", mean}, {"products", count}});
@@ -436,8 +457,7 @@ Result<std::vector<Product>> products(const GemmOptions &options) {
   for (auto [N, K] : layers)
     for (std::int64_t M :
          options.rows.empty() ? std::vector<std::int64_t>(allRows.begin(), allRows.end()) : options.rows)
-      if (static_cast<double>(M * std::max(N, K)) < mostElements)
-        all.push_back({{1, M, N, K}});
+      all.push_back({{1, M, N, K}});
   if (options.rows.empty())
     all.insert(all.end(), squareBatches.begin(), squareBatches.end());
   return all;
@@ -457,18 +477,22 @@ int benchGemm(const GemmOptions &options) {
     return fail(device.error());
   GemmBench gemm(*bench, **device, options);
   std::vector<Row> rows;
+  std::vector<Missing> missing; // One product that a small GPU has no room for does not cost the others.
   for (const Product &product : *wanted) {
     if (!options.json && isTerminal(STDERR_FILENO))
-      fmt::print(stderr, "\r\033[K[{}/{}] {}", rows.size() + 1, wanted->size(), product.str());
+      fmt::print(stderr, "\r\033[K[{}/{}] {}", rows.size() + missing.size() + 1, wanted->size(), product.str());
     Result<Row> row = gemm.run(product);
-    if (!row)
-      return fail(row.error());
-    rows.push_back(std::move(*row));
+    if (row)
+      rows.push_back(std::move(*row));
+    else
+      missing.push_back({product, row.error()});
   }
   if (!options.json && isTerminal(STDERR_FILENO))
     fmt::print(stderr, "\r\033[K");
-  fmt::print("{}", options.json ? json(*bench, options, rows) : table(rows));
-  return 0;
+  fmt::print("{}", options.json ? json(*bench, options, rows, missing) : table(rows));
+  for (const auto &[product, error] : missing)
+    warn(fmt::format("{} was not measured: {}", product.str(), error.message));
+  return missing.empty() ? 0 : static_cast<int>(missing.front().error.code);
 }
 
 } // namespace
