@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <chrono>
 #include <filesystem>
 #include <memory>
 
@@ -71,38 +70,31 @@ double floorUs(const Executable &program) {
 }
 
 int benchBlock(const ExecutionOptions &options) {
-  Result<Model> model = options.load();
-  if (!model)
-    return fail(model.error());
-  Arguments arguments;
-  if (Result<void> gathered = arguments.gather(*model, options.inputs); !gathered)
-    return fail(gathered.error());
-  auto start = std::chrono::steady_clock::now();
-  Result<Executable> program = compile(*model, options.compilation());
-  if (!program)
-    return fail(program.error());
-  const double compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  Result<Execution> execution = Execution::make(*program, arguments);
+  Result<OpenedModel> opened = openModel(options);
+  if (!opened)
+    return fail(opened.error());
+  const Executable &program = opened->program;
+  Result<Execution> execution = Execution::make(program, opened->arguments);
   if (!execution)
     return fail(execution.error());
-  Result<BlockTimes> times = measure(*program, *execution);
+  Result<BlockTimes> times = measure(program, *execution);
   if (!times)
     return fail(times.error());
 
   const std::string name = std::filesystem::path(options.model).stem().string();
-  const std::size_t launches = program->internals().compiled.report.launches.size();
-  const double floor = floorUs(*program);
+  const std::size_t launches = program.internals().compiled.report.launches.size();
+  const double floor = floorUs(program);
   if (options.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"block", name},
-                                              {"device", program->internals().device->sku()},
-                                              {"driver", program->internals().device->driver()},
+                                              {"device", program.internals().device->sku()},
+                                              {"driver", program.internals().device->driver()},
                                               {"launches", launches},
                                               {"cold_us", times->cold.medianUs},
                                               {"cold_spread", times->cold.spread},
                                               {"warm_us", times->warm.medianUs},
                                               {"warm_spread", times->warm.spread},
                                               {"floor_us", floor},
-                                              {"compile_s", compileSeconds}}
+                                              {"compile_s", opened->compileSeconds}}
                            .dump(2));
     return 0;
   }

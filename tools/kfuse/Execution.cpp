@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -147,6 +148,21 @@ Result<void *> DeviceTensors::add(const Executable &program, const TensorDesc &d
 void DeviceTensors::share(const Buffer &buffer) {
   pointers.push_back(buffer.data());
   buffers.push_back(buffer);
+}
+
+Result<OpenedModel> openModel(const ExecutionOptions &options) {
+  Result<Model> model = options.load();
+  if (!model)
+    return model.error();
+  Arguments arguments;
+  if (Result<void> gathered = arguments.gather(*model, options.inputs); !gathered)
+    return gathered.error();
+  const auto start = std::chrono::steady_clock::now();
+  Result<Executable> program = compile(*model, options.compilation());
+  if (!program)
+    return program.error();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  return OpenedModel{std::move(*model), std::move(arguments), std::move(*program), seconds.count()};
 }
 
 Result<Execution> Execution::make(const Executable &program, const Arguments &arguments) {

@@ -33,6 +33,15 @@ private:
   std::map<std::string, reference::HostTensor> tensors;
 };
 
+/// A model as a command runs it.
+struct OpenedModel {
+  Model model;
+  Arguments arguments;
+  Executable program;
+  double compileSeconds; ///< What the search and the compiler took, or the store.
+};
+Result<OpenedModel> openModel(const ExecutionOptions &options);
+
 /// Device copies of a list of tensors.
 class DeviceTensors {
 public:

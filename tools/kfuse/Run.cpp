@@ -129,29 +129,24 @@ int report(const RunOptions &options, const Executable &program, const RunResult
 }
 
 int run(const RunOptions &options) {
-  Result<Model> model = options.load();
-  if (!model)
-    return fail(model.error());
-  Arguments arguments;
-  if (Result<void> gathered = arguments.gather(*model, options.inputs); !gathered)
-    return fail(gathered.error());
-  Result<Executable> program = compile(*model, options.compilation());
-  if (!program)
-    return fail(program.error());
-  Result<RunResult> result = execute(*program, arguments, options.iterations);
+  Result<OpenedModel> opened = openModel(options);
+  if (!opened)
+    return fail(opened.error());
+  const Executable &program = opened->program;
+  Result<RunResult> result = execute(program, opened->arguments, options.iterations);
   if (!result)
     return fail(result.error());
   if (!options.output.empty())
-    if (Result<void> written = writeOutputs(options.output, *program, result->outputs); !written)
+    if (Result<void> written = writeOutputs(options.output, program, result->outputs); !written)
       return fail(written.error());
   std::vector<reference::Verdict> verdicts;
   if (options.check) {
-    Result<std::vector<reference::Verdict>> checked = checkOutputs(*model, arguments, result->outputs);
+    Result<std::vector<reference::Verdict>> checked = checkOutputs(opened->model, opened->arguments, result->outputs);
     if (!checked)
       return fail(checked.error());
     verdicts = std::move(*checked);
   }
-  return report(options, *program, *result, verdicts);
+  return report(options, program, *result, verdicts);
 }
 
 } // namespace
