@@ -1,5 +1,6 @@
 // kfuse bench timeline: when the blocks of each launch of a run start, may go on, multiply and end, by marks that they
 // write themselves (codegen/cuda/device/marks.cuh).
+#include "BlockTimes.h"
 #include "Commands.h"
 #include "Execution.h"
 #include "Table.h"
@@ -18,23 +19,10 @@
 namespace kfuse::tools {
 namespace {
 
-// As marks.cuh has them.
-constexpr std::array<const char *, 6> moments = {"starts", "waits", "goes on", "has tile", "has sums", "ends"};
-constexpr std::size_t momentRoom = 8;
-struct Mark {
-  std::uint64_t nanoseconds, multiprocessor;
-};
-
 constexpr std::size_t mostSlots = 256;          // Of 2 us: kernels that a run launches often.
 constexpr std::size_t mostBytes = 32 << 20;     // Of a kernel's marks.
 constexpr std::size_t flushedBytes = 256 << 20; // Several times the L2 of any GPU of today.
 constexpr int warmUps = 200, runs = 9;
-
-/// Moments of one block of a launch.
-struct BlockTimes {
-  std::size_t step = 0, block = 0, multiprocessor = 0;
-  std::array<std::uint64_t, moments.size()> at{}; ///< Nanoseconds; 0: not marked.
-};
 
 /// Where the blocks of one kernel write; no memory for one that does not mark.
 struct KernelMarks {
@@ -109,7 +97,6 @@ Result<std::vector<BlockTimes>> MarkedProgram::read() const {
   return all;
 }
 
-/// The n-th time of a block's moment is of the n-th step that runs the kernel.
 Result<void> MarkedProgram::readKernel(std::size_t kernel, std::vector<BlockTimes> &all) const {
   const KernelMarks &from = marks[kernel];
   if (!from.memory)
@@ -121,20 +108,10 @@ Result<void> MarkedProgram::readKernel(std::size_t kernel, std::vector<BlockTime
   for (std::size_t step = 0; step < program().steps.size(); ++step)
     if (program().steps[step].kernel == kernel)
       steps.push_back(step);
+  const std::size_t ofBlock = momentRoom * from.slots;
   for (std::size_t block = 0; block < from.blocks; ++block) {
-    std::vector<BlockTimes> launches(steps.size());
-    for (std::size_t i = 0; i < steps.size(); ++i)
-      launches[i].step = steps[i], launches[i].block = block;
-    for (std::size_t moment = 0; moment < moments.size(); ++moment) {
-      const auto first = raw.begin() + static_cast<std::ptrdiff_t>((block * momentRoom + moment) * from.slots);
-      const auto last = first + static_cast<std::ptrdiff_t>(from.slots);
-      std::sort(first, last, [](const Mark &a, const Mark &b) { return a.nanoseconds < b.nanoseconds; });
-      auto mark = std::find_if(first, last, [](const Mark &one) { return one.nanoseconds != 0; });
-      for (BlockTimes &times : launches)
-        if (mark != last)
-          times.at[moment] = mark->nanoseconds, times.multiprocessor = (mark++)->multiprocessor;
-    }
-    all.insert(all.end(), launches.begin(), launches.end());
+    std::vector<BlockTimes> times = timesOfLaunches(std::span(raw).subspan(block * ofBlock, ofBlock), block, steps);
+    all.insert(all.end(), times.begin(), times.end());
   }
   return {};
 }
@@ -189,18 +166,18 @@ void printJson(const Timeline &timeline) {
   nlohmann::ordered_json json{{"us", timeline.us()}, {"blocks", nlohmann::ordered_json::array()}};
   for (const BlockTimes &block : timeline.blocks) {
     nlohmann::ordered_json row{{"launch", block.step}, {"block", block.block}, {"sm", block.multiprocessor}};
-    for (std::size_t moment = 0; moment < moments.size(); ++moment)
+    for (std::size_t moment = 0; moment < momentNames.size(); ++moment)
       if (block.at[moment] != 0)
-        row[moments[moment]] = timeline.usOf(block.at[moment]);
+        row[momentNames[moment]] = timeline.usOf(block.at[moment]);
     json["blocks"].push_back(std::move(row));
   }
   fmt::print("{}\n", json.dump());
 }
 
 void printTable(const Timeline &timeline, const runtime::Program &program) {
-  std::map<std::size_t, std::array<std::vector<double>, moments.size()>> launches;
+  std::map<std::size_t, std::array<std::vector<double>, momentNames.size()>> launches;
   for (const BlockTimes &block : timeline.blocks)
-    for (std::size_t moment = 0; moment < moments.size(); ++moment)
+    for (std::size_t moment = 0; moment < momentNames.size(); ++moment)
       if (block.at[moment] != 0)
         launches[block.step][moment].push_back(timeline.usOf(block.at[moment]));
   Table table({">launch", ">starts", ">waits", ">goes on", ">has tile", ">has sums", ">ends", ">last ends", "kernel"});
@@ -218,21 +195,16 @@ void printTable(const Timeline &timeline, const runtime::Program &program) {
 }
 
 int benchTimeline(const ExecutionOptions &options) {
-  Result<Model> model = options.load();
-  if (!model)
-    return fail(model.error());
-  Arguments arguments;
-  if (Result<void> gathered = arguments.gather(*model, options.inputs); !gathered)
-    return fail(gathered.error());
-  Result<Executable> program = compile(*model, options.compilation());
-  if (!program)
-    return fail(program.error());
-  if (program->internals().compiled.main.target == "cpu")
+  Result<OpenedModel> opened = openModel(options);
+  if (!opened)
+    return fail(opened.error());
+  const Executable &program = opened->program;
+  if (program.internals().compiled.main.target == "cpu")
     return fail({ErrorCode::Usage, "time lines are of kernels on a GPU, this program is for the cpu; give --target"});
-  Result<MarkedProgram> marked = MarkedProgram::of(*program);
+  Result<MarkedProgram> marked = MarkedProgram::of(program);
   if (!marked)
     return fail(marked.error());
-  Result<Execution> execution = Execution::make(marked->executable(), arguments);
+  Result<Execution> execution = Execution::make(marked->executable(), opened->arguments);
   if (!execution)
     return fail(execution.error());
   Result<Timeline> timeline = medianRun(*marked, *execution);
@@ -241,7 +213,7 @@ int benchTimeline(const ExecutionOptions &options) {
   if (options.json)
     printJson(*timeline);
   else
-    printTable(*timeline, program->internals().compiled.main);
+    printTable(*timeline, program.internals().compiled.main);
   return 0;
 }
 

@@ -57,6 +57,7 @@ private:
 
 template <class Config, class A, class B, class Epilogue>
 __device__ __forceinline__ void gemmSimt(const A &a, const B &b, const Epilogue &epilogue) {
+  mark(Moment::starts);
   using Index = typename Config::Index;
   using CopyA = SimtCopy<Config, A, Config::tileM, Config::M>;
   using CopyB = SimtCopy<Config, B, Config::tileN, Config::N>;
@@ -83,6 +84,7 @@ __device__ __forceinline__ void gemmSimt(const A &a, const B &b, const Epilogue 
   read(tile.firstK);
   write(tile.firstK);
   __syncthreads();
+  mark(Moment::hasTile);
 #pragma unroll 1
   for (int number = tile.firstK; number < tile.endK; ++number) {
     if (number + 1 < tile.endK)
@@ -110,6 +112,7 @@ __device__ __forceinline__ void gemmSimt(const A &a, const B &b, const Epilogue 
     __syncthreads();
   }
 
+  mark(Moment::hasSums);
 #pragma unroll
   for (int i = 0; i < blocksM; ++i)
 #pragma unroll
@@ -128,6 +131,7 @@ __device__ __forceinline__ void gemmSimt(const A &a, const B &b, const Epilogue 
         epilogue.load(x, tile.batch, row, column, lanes);
         epilogue.apply(x, acc, tile.batch, row, column, lanes);
       }
+  mark(Moment::ends);
 }
 
 } // namespace kfuse

@@ -101,6 +101,7 @@ template <class Config, class A, class B> struct Gemm {
     }
     waitCopies<Config::stages - 2>();
     __syncthreads();
+    mark(Moment::hasTile);
     unsigned reading = shared, writing = shared + (Config::stages - 1) * stageBytes;
     load(0, reading, 0);
 #pragma unroll 1
@@ -196,9 +197,12 @@ private:
 /// One tile of the product, through the epilogue.
 template <class Config, class A, class B, class Epilogue>
 __device__ __forceinline__ void gemm(const A &a, const B &b, const Epilogue &epilogue) {
+  mark(Moment::starts);
   Gemm<Config, A, B> product;
   product.multiply(a, b);
+  mark(Moment::hasSums);
   product.finish(epilogue);
+  mark(Moment::ends);
 }
 
 } // namespace kfuse

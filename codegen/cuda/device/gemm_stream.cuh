@@ -164,6 +164,7 @@ template <class Config> struct StreamedChunk {
 
 template <class Config, class A, class B, class Epilogue>
 __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogue &epilogue) {
+  mark(Moment::starts);
   using Kernel = GemmStream<Config, A, B>;
   using Chunk = StreamedChunk<Config>;
   constexpr int unroll = Config::unroll, split = Config::split, vector = Chunk::vector;
@@ -185,6 +186,7 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
   typename Epilogue::Operands x;
   if (const Chunk chunk(threadIdx.x); chunk.exists)
     epilogue.load(x, kernel.batch, chunk.m, chunk.n, chunk.lanes);
+  mark(Moment::hasTile); // Asked for.
 
 #pragma unroll 1
   for (int from = kernel.warp; from < Kernel::lines; from += Kernel::turn)
@@ -200,6 +202,7 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
       }
     }
 
+  mark(Moment::hasSums);
   float *parts = reinterpret_cast<float *>(dynamicShared());
   kernel.stage(parts);
   __syncthreads();
@@ -223,6 +226,7 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
       }
     epilogue.apply(x, acc, kernel.batch, chunk.m, chunk.n, chunk.lanes);
   }
+  mark(Moment::ends);
 }
 
 } // namespace kfuse
