@@ -390,6 +390,29 @@ TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores")
   }
 }
 
+TEST_CASE("Compile: clusters that share operands start and end without a fence of all memory") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler || std::system("nvdisasm --version >/dev/null 2>&1") != 0) {
+    MESSAGE("skipped: needs NVRTC, and nvdisasm in the path");
+    return;
+  }
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  RegionCase given(pairwiseProducts(512, 1024, 1024).front());
+  for (const codegen::KernelTemplate *way :
+       {&codegen::cuda::matmulSm90Template(), &codegen::cuda::matmulSm90SplitTemplate()}) {
+    const std::vector<codegen::TileConfig> configs = way->candidates(given.region, hopper);
+    auto shared = std::find_if(configs.begin(), configs.end(), [](const codegen::TileConfig &config) {
+      return config["cluster_m"] > 1 && config.valueOr("blocks_k", 1) == 1 && !config.has("pieces");
+    });
+    REQUIRE(shared != configs.end());
+    auto kernel = (*compiler)->compile(planOf(*way, given.region, *shared, hopper, shared->str()));
+    REQUIRE_MESSAGE(kernel, kernel.error().message);
+    const std::string code = disassembled(*kernel);
+    CHECK(code.find("UCGABAR_WAIT") != std::string::npos);
+    CHECK(code.find("MEMBAR.ALL.GPU") == std::string::npos);
+  }
+}
+
 TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, without spills") {
   auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
   if (!compiler) {

@@ -38,7 +38,7 @@ template <class Config, class Links> struct ClusterChain : ChainBlock<Config, Li
       fenceBarrierInit();
     }
     __syncwarp();
-    syncCluster();
+    meetCluster();
   }
 
   //===- Weights: one thread ---------------------------------------------------------------------//

@@ -28,13 +28,9 @@ template <class Config, class Links> struct FlagChain : ChainBlock<Config, Links
         initBarrier(ring.barriers + i * 8, 2), initBarrier(ring.empty(i), Block::rowGroups * 4 * cluster);
       fenceBarrierInit();
     }
-    meet();
-  }
-
-  __device__ __forceinline__ static void meet() {
     __syncwarp();
     if constexpr (cluster > 1)
-      syncCluster();
+      meetCluster();
     else
       __syncthreads();
   }
@@ -127,7 +123,11 @@ template <class Config, class Links> struct FlagChain : ChainBlock<Config, Links
 
   /// All blocks have seen all flags: the last one clears them for the next run.
   __device__ __forceinline__ void leave(unsigned *flags, int flagCount, unsigned *left) const {
-    meet();
+    __syncwarp();
+    if constexpr (cluster > 1)
+      syncCluster(); // Others may still tell this block what they have read.
+    else
+      __syncthreads();
     const bool isLast = threadIdx.x == 0 && countArrival(left) == gridDim.x - 1;
     if (!__syncthreads_or(isLast)) // No shared memory: a static word would take 1 KB.
       return;

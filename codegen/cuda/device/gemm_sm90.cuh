@@ -81,6 +81,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
           rows.template fetch<Config::tileRows / Config::clusterColumns, Config::tileK>();
       }
     }
+    ring.drain();
   }
   __device__ __forceinline__ void produce(const Columns &columns) {
     if (!Columns::isFixed)
@@ -99,6 +100,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
           columns.template fetch<Config::tileColumns / Config::clusterRows, Config::tileK>();
       }
     }
+    ring.drain();
   }
 
   /// A consumer warpgroup. `partials` are for tiles that blocks share.
@@ -225,7 +227,7 @@ __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &column
   mark(Moment::starts);
   const int producer = static_cast<int>(threadIdx.x) - Kernel::consumerThreads;
   if (producer == 0)
-    rows.prefetch(), columns.prefetch();
+    rows.prefetch(), columns.prefetch(), prefetchMaps(epilogue);
   Kernel kernel;
   kernel.start(producer == 0);
   if (producer >= 0) {
@@ -240,7 +242,7 @@ __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &column
   }
   __syncwarp();
   if constexpr (Kernel::Cluster::blocks > 1)
-    syncCluster(); // Others may still write here.
+    meetCluster(); // What blocks bring each other has come: consumers have waited for it, producers for what they read.
 }
 
 } // namespace kfuse

@@ -201,7 +201,9 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     using Store = ColumnStore<Config>;
     constexpr int partsBytes = (Config::groupsK - 1) * Config::tileRows * Config::tileColumns * 4;
     const Index firstColumn = row + rowGroup * 64;
-    const auto ahead = Store::load(to, batch, column, firstColumn);
+    typename Store::template Ahead<Epilogue> ahead;
+    if (groupK == 0)
+      ahead = Store::load(to, batch, column, firstColumn);
     float sums[1][sumCount] = {};
     multiply(sums);
     if (addGroups(sums[0]))
@@ -212,14 +214,15 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   /// All consumers' sums are there.
   __device__ __forceinline__ void meet() const {
     __syncwarp();
-    if constexpr (clusterBlocks > 1)
-      arriveAtCluster();
-    if constexpr (blocksK > 1)
-      waitForCluster();
-    else
+    if constexpr (blocksK > 1) {
+      syncCluster();
+    } else {
+      if constexpr (clusterBlocks > 1)
+        arriveAtCluster();
       __syncthreads();
+    }
   }
-  /// This warp reads nothing more of other blocks.
+  /// This warp reads nothing more of other blocks: what it has read is in its registers.
   __device__ __forceinline__ void doneReading() const {
     __syncwarp();
     if constexpr (blocksK > 1)
@@ -231,7 +234,8 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     multiply(sums);
     stage(sums[0]);
   }
-  /// No block ends while others may read its sums, or tell it what they have read of its tiles.
+  /// No block ends while others may read its sums, or bring it tiles. What they have read of its tiles they have told:
+  /// its producers wait for all that they are told.
   __device__ __forceinline__ void leave() const {
     __syncwarp();
     if constexpr (clusterBlocks > 1)
@@ -288,11 +292,8 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
   mark(Moment::starts);
   const int producer = static_cast<int>(threadIdx.x) - Kernel::consumerThreads;
   const bool produces = producer >= 0;
-  if (producer == 0) {
-    rows.prefetch(), columns.prefetch();
-    if constexpr (writesTiles<Epilogue>)
-      prefetchMap(epilogue.result);
-  }
+  if (producer == 0)
+    rows.prefetch(), columns.prefetch(), prefetchMaps(epilogue);
   Kernel kernel;
   kernel.start(producer == 0);
   auto produce = [&] {
@@ -311,7 +312,7 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
     mark(Moment::ends);
     __syncwarp();
     if constexpr (Kernel::clusterBlocks > 1)
-      syncCluster(); // Others may still tell this block what they have read.
+      meetCluster(); // As in leave().
   } else {
     typename Kernel::template Ahead<Epilogue> ahead;
     if (produces) {

@@ -137,15 +137,22 @@ __device__ __forceinline__ unsigned blockInCluster() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-/// All threads of all blocks of the cluster meet; what each wrote before, all see after.
+/// All threads of all blocks of the cluster meet; what each wrote before, all see after. The release is a fence of the
+/// whole GPU's memory (MEMBAR.ALL.GPU in machine code).
 __device__ __forceinline__ void syncCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-/// The two halves of syncCluster(), with work of one's own in between.
+/// They meet without that fence, having written nothing for each other but barriers, which fenceBarrierInit() has
+/// released (PTX ISA, fence.mbarrier_init). In two halves, with work of one's own in between: ...
 __device__ __forceinline__ void arriveAtCluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
+/// ... behind this one all have arrived.
 __device__ __forceinline__ void waitForCluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ void meetCluster() {
+  arriveAtCluster();
+  waitForCluster();
+}
 /// The address in the cluster of `shared` in block `block`.
 __device__ __forceinline__ unsigned inBlock(unsigned shared, unsigned block) {
   unsigned address;

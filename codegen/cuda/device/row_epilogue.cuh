@@ -26,6 +26,9 @@ template <class Epilogue> struct ToRowTiles {
   Epilogue epilogue;
   const TensorMap *result;
 };
+template <class Epilogue> __device__ __forceinline__ void prefetchMaps(const ToRowTiles<Epilogue> &to) {
+  prefetchMap(to.result);
+}
 
 /// The last step of such an epilogue for one row, whose values it has; and for all rows of a lane.
 template <class Epilogue> struct OfRow {

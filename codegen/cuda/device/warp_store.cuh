@@ -17,6 +17,15 @@ template <class Epilogue> struct ToTilesFrom {
   const TensorMap *result, *read;
 };
 
+/// Asks for the maps of what TMA writes and reads for an epilogue; most have none.
+template <class Epilogue> __device__ __forceinline__ void prefetchMaps(const Epilogue &) {}
+template <class Epilogue> __device__ __forceinline__ void prefetchMaps(const ToTiles<Epilogue> &to) {
+  prefetchMap(to.result);
+}
+template <class Epilogue> __device__ __forceinline__ void prefetchMaps(const ToTilesFrom<Epilogue> &to) {
+  prefetchMap(to.result), prefetchMap(to.read);
+}
+
 /// An epilogue for one of a lane's rows, the upper or the lower (`half`) of block `block`: most know no difference.
 template <class Epilogue> __device__ __forceinline__ const Epilogue &ofRow(const Epilogue &epilogue, int, int) {
   return epilogue;

@@ -75,8 +75,8 @@ __device__ __forceinline__ void loadTile(unsigned to, const TensorMap *map, int 
   }
 }
 
-/// Where a grid leaves SMs idle, the first blocks of the kernel behind it start there at once. Before they wait they have
-/// the L2 fetch the operand, if it is fixed: `boxRows` rows by a line of K at a time, in the order of use.
+/// Where a grid leaves SMs idle, the first blocks of the kernel behind it start there at once. Before they wait they
+/// have the L2 fetch the operand, if it is fixed: `boxRows` rows by a line of K at a time, in the order of use.
 template <class Operand, int boxRows, int line> __device__ __forceinline__ void fetchEarly(const TensorMap *map) {
   if constexpr (Operand::fetchers > 0) {
     constexpr int height = Operand::contiguousK ? boxRows : line, down = (Operand::rows + height - 1) / height,
@@ -205,7 +205,7 @@ template <class Config> struct Ring {
     }
     __syncwarp();
     if constexpr (TileCluster<Config>::blocks > 1)
-      syncCluster();
+      meetCluster();
     else
       __syncthreads();
   }
@@ -215,6 +215,12 @@ template <class Config> struct Ring {
     arriveExpecting(full(), bytes);
     load();
     advance();
+  }
+  /// All that was brought has been read, here and by all that share it: none of them tells this block any more.
+  __device__ __forceinline__ void drain() {
+#pragma unroll 1
+    for (int i = 0; i < Config::stages; ++i, advance())
+      waitBarrier(empty(stage), parity ^ 1);
   }
   __device__ __forceinline__ void advance() {
     if (++stage == Config::stages)
