@@ -221,7 +221,7 @@ Buffers Sweep::allocate(const Region &region, const std::vector<SweptConfig> &al
 void Sweep::measureInTurns(std::vector<SweptConfig> &all, const Buffers &buffers) {
   std::set<std::size_t> again{0};
   for (std::size_t picks : {std::size_t(8), std::size_t(40), all.size()})
-    for (std::size_t i : fastestOf(all, picks, picks == all.size() ? 6 : 2))
+    for (std::size_t i : fastestOf(all, picks, picks == all.size() ? settings.finalists : 2))
       again.insert(i);
   std::vector<std::function<double()>> turns;
   for (std::size_t i : again)

@@ -21,6 +21,7 @@ struct SweepOptions {
   std::size_t mostConfigs = 0; ///< The tuner's first; 0: all.
   std::string only;            ///< Part of the text of the configs to measure.
   int chained = 0;             ///< Calls in a chain; 0: none is measured.
+  std::size_t finalists = 6;   ///< Of all, the fastest, that are measured again in turns.
 };
 
 struct ParsedRegion {
