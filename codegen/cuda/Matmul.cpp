@@ -78,6 +78,28 @@ bool MatmulProblem::isOperand(Scalar node) const {
   return llvm::any_of(products, [&](Scalar product) { return llvm::is_contained(graph[product].operands, node); });
 }
 
+ir::FusionDecision takenByMmaSync(const std::optional<MatmulProblem> &problem, const ir::Target &target) {
+  if (!problem)
+    return ir::FusionDecision::no(noProduct);
+  if (problem->reducesRows)
+    return ir::FusionDecision::no(holdsTiles);
+  if (target.capability < 80)
+    return ir::FusionDecision::no("needs sm_80, the target is " + target.name);
+  return ir::FusionDecision::yes();
+}
+
+ir::FusionDecision multipliedByMmaSync(const MatmulProblem &problem, bool takesTf32) {
+  const DType left = problem.elementType(0), right = problem.elementType(1);
+  const bool areHalf = left == right && (left == DType::F16 || left == DType::BF16),
+             areTf32 = takesTf32 && problem.tf32 && left == right && left == DType::F32;
+  if ((areHalf || areTf32 || (isFloat8(left) && isFloat8(right))) && problem.isRightType(right))
+    return ir::FusionDecision::yes();
+  return ir::FusionDecision::no(
+      "multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
+      ", tensor cores take pairs of f16, of bf16" +
+      (takesTf32 ? ", of 8-bit floats or, where tf32 is allowed, f32" : " or of 8-bit floats from registers"));
+}
+
 MatrixOperand MatrixOperand::of(const MatmulProblem &problem, unsigned side, unsigned product) {
   MatrixOperand operand;
   const ScalarNode &node = problem.graph[problem.operand(side, product)];

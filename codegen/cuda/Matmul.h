@@ -36,6 +36,12 @@ struct MatmulProblem {
 inline constexpr const char *noProduct = "holds no matrix product, or several that do not share their left operand";
 inline constexpr const char *holdsTiles = "holds tiles of rows, which a reduction needs whole";
 
+/// Whether mma.sync may take a product whose tiles are finished on their own; why not.
+ir::FusionDecision takenByMmaSync(const std::optional<MatmulProblem> &problem, const ir::Target &target);
+/// Whether mma.sync multiplies the operands' types: pairs of f16, of bf16, of 8-bit floats, and of f32 where the
+/// product allows tf32 and the way `takesTf32`; why not.
+ir::FusionDecision multipliedByMmaSync(const MatmulProblem &problem, bool takesTf32);
+
 /// An operand whose element (i, k) lies at outer(batch, i) + inner(batch, k) of an input; i is m for
 /// the left side, n for the right.
 struct MatrixOperand {

@@ -104,12 +104,8 @@ public:
 
 ir::FusionDecision MatmulSm80Template::match(const Region &region, const ir::Target &target) const {
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  if (!problem)
-    return ir::FusionDecision::no(noProduct);
-  if (problem->reducesRows)
-    return ir::FusionDecision::no(holdsTiles);
-  if (target.capability < 80)
-    return ir::FusionDecision::no("needs sm_80, the target is " + target.name);
+  if (ir::FusionDecision taken = takenByMmaSync(problem, target); !taken)
+    return taken;
   if (MatrixOperand left = MatrixOperand::of(*problem, 0); !left.refusal.empty())
     return ir::FusionDecision::no(left.refusal);
   const MatrixOperand first = MatrixOperand::of(*problem, 1);
@@ -120,14 +116,9 @@ ir::FusionDecision MatmulSm80Template::match(const Region &region, const ir::Tar
     if (right.contiguousK != first.contiguousK)
       return ir::FusionDecision::no("the right operands are contiguous along different dimensions");
   }
-  DType left = problem->elementType(0), right = problem->elementType(1);
-  bool areHalf = left == right && (left == DType::F16 || left == DType::BF16),
-       areTf32 = problem->tf32 && left == right && left == DType::F32;
-  if ((!areHalf && !areTf32 && !(isFloat8(left) && isFloat8(right))) || !problem->isRightType(right))
-    return ir::FusionDecision::no(
-        "multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
-        ", tensor cores take pairs of f16, of bf16, of 8-bit floats or, where tf32 is allowed, f32");
-  if (areTf32 && !(MatrixOperand::of(*problem, 0).contiguousK && first.contiguousK))
+  if (ir::FusionDecision multiplied = multipliedByMmaSync(*problem, /*takesTf32=*/true); !multiplied)
+    return multiplied;
+  if (problem->elementType(0) == DType::F32 && !(MatrixOperand::of(*problem, 0).contiguousK && first.contiguousK))
     return ir::FusionDecision::no("operands of f32 are not contiguous along K, which mma.sync needs of them");
   return printable(region);
 }

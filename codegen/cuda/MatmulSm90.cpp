@@ -39,16 +39,23 @@ int64_t sumRegisters(const MatmulProblem &problem, const TileConfig &config) {
   return warpgroupRows / 64 * columnsOf(problem, config) / 2;
 }
 
-/// The result as TMA writes it, if it does: with 176 sums a thread, a bias beside them would spill.
-std::optional<TmaResult> resultThroughTma(const Region &region, const MatmulProblem &problem,
-                                          const TileConfig &config) {
-  if (problem.reducesRows)
-    return TmaResult::placed(problem); // Two columns a lane, with TMA or without.
-  std::optional<TmaResult> result = TmaResult::of(problem);
-  const auto loaded =
-      static_cast<int64_t>(region.graph.inputs.size()) - problem.count() - 1 - (result && result->read ? 1 : 0);
-  return sumRegisters(problem, config) > 160 && loaded > 0 ? std::nullopt : result;
-}
+/// A region's product, and its result where TMA can write it, whatever the config.
+struct Sm90Problem : MatmulProblem {
+  int64_t inputs;
+  std::optional<TmaResult> placed;
+
+  explicit Sm90Problem(const Region &region)
+      : MatmulProblem(*MatmulProblem::of(region)), inputs(static_cast<int64_t>(region.graph.inputs.size())),
+        placed(reducesRows ? TmaResult::placed(*this) : TmaResult::of(*this)) {}
+
+  /// The result as TMA writes it in a config, or null: with 176 sums a thread, a bias beside them would spill. Where
+  /// rows are reduced an epilogue takes two columns a lane, with TMA or without.
+  const TmaResult *resultThroughTma(const TileConfig &config) const {
+    const int64_t loaded = inputs - static_cast<int64_t>(count()) - 1 - (placed && placed->read ? 1 : 0);
+    const bool wouldSpill = !reducesRows && sumRegisters(*this, config) > 160 && loaded > 0;
+    return placed && !wouldSpill ? &*placed : nullptr;
+  }
+};
 
 /// Two slots of totals from every block of the row, for the rows of a warp, and their barriers
 /// (device/row_epilogue.cuh).
@@ -59,8 +66,8 @@ int64_t exchangeBytes(const TileConfig &config) {
 
 /// What the warps stage: two buffers of 16 bits for TMA (device/warp_store.cuh), or f32 (device/warp_tile.cuh).
 /// For 128 x 256 the one leaves room for four stages, the other for three.
-int64_t stagingBytes(const Region &region, const MatmulProblem &problem, const TileConfig &config) {
-  const int64_t tiles = resultThroughTma(region, problem, config) ? 2 * 16 * storedColumns(config) * 2 : 0;
+int64_t stagingBytes(const Sm90Problem &problem, const TileConfig &config) {
+  const int64_t tiles = problem.resultThroughTma(config) ? 2 * 16 * storedColumns(config) * 2 : 0;
   if (problem.reducesRows)
     return consumerWarps * llvm::alignTo(tiles + exchangeBytes(config), 1024);
   if (tiles > 0)
@@ -70,11 +77,11 @@ int64_t stagingBytes(const Region &region, const MatmulProblem &problem, const T
   return consumerWarps * products * 16 * (staged + 8) * 4;
 }
 
-int64_t sharedBytes(const Region &region, const MatmulProblem &problem, const TileConfig &config) {
-  const std::optional<TmaResult> result = resultThroughTma(region, problem, config);
+int64_t sharedBytes(const Sm90Problem &problem, const TileConfig &config) {
+  const TmaResult *result = problem.resultThroughTma(config);
   const int64_t read = result && result->read ? consumerWarps * 16 : 0; // A barrier for each of a warp's buffers.
   const int64_t barriers = llvm::alignTo(config["stages"] * 16 + read, 128);
-  return config["stages"] * stageBytes(problem, config) + barriers + stagingBytes(region, problem, config);
+  return config["stages"] * stageBytes(problem, config) + barriers + stagingBytes(problem, config);
 }
 
 struct Grid {
@@ -97,11 +104,10 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 /// there are clusters for; where there are not enough for two, one a cluster, cut anywhere (clusters that work on
 /// different lines of K share less in the last-level cache: on an H200 that is 4 to 8 % slower). Beside sums on their
 /// way an epilogue that stages its own as f32 spills, and so does one that reads a matrix beside 160 of them.
-std::set<int64_t> piecesOf(const Region &region, const MatmulProblem &problem, const TileConfig &config,
-                           const ir::Target &target) {
+std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config, const ir::Target &target) {
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target);
   const int64_t left = gridOf(problem, config, target).tiles % atOnce;
-  const std::optional<TmaResult> result = resultThroughTma(region, problem, config);
+  const TmaResult *result = problem.resultThroughTma(config);
   if (config["pingpong"] || problem.reducesRows || left == 0 || !result ||
       (result->read && sumRegisters(problem, config) > 128))
     return {};
@@ -272,7 +278,7 @@ ir::FusionDecision MatmulSm90Template::match(const Region &region, const ir::Tar
 }
 
 std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, const ir::Target &target) const {
-  MatmulProblem problem = *MatmulProblem::of(region);
+  const Sm90Problem problem(region);
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
   const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
@@ -302,7 +308,7 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
                       {"stages", mostStages},
                       {"raster", 1},
                       {"raster_n", 0}};
-    while (config["stages"] > 2 && sharedBytes(region, problem, config) > target.sharedBytesPerBlock)
+    while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock)
       config = config.with("stages", config["stages"] - 1);
     if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
       continue;
@@ -312,7 +318,7 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
     std::sort(walks.begin(), walks.end());
     walks.resize(std::min(walks.size(), walksOfTile));
     ranked.insert(ranked.end(), walks.begin(), walks.end());
-    for (int64_t pieces : piecesOf(region, problem, config, target)) {
+    for (int64_t pieces : piecesOf(problem, config, target)) {
       const TileConfig streamed = walks.front().second.with("pieces", pieces);
       ranked.emplace_back(estimate(region, problem, streamed, target), streamed);
     }
@@ -332,12 +338,12 @@ void passPartialSums(KernelPlan &plan, int64_t tileSums) {
 
 Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConfig &config,
                                             const ir::Target &target) const {
-  MatmulProblem problem = *MatmulProblem::of(region);
+  const Sm90Problem problem(region);
   const TmaSide rowSide = sideOf(problem, 0), columnSide = sideOf(problem, 1);
   const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
   const Grid grid = gridOf(problem, config, target);
-  const std::optional<TmaResult> result = resultThroughTma(region, problem, config);
+  const TmaResult *result = problem.resultThroughTma(config);
   const int64_t epilogueVector = result || problem.reducesRows ? RowEpilogue::vector : 8;
   MatmulPrinter printer(region, problem, config, target, epilogueVector);
   printer.writeHead("gemm_sm90.cuh");
@@ -380,7 +386,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
           (result ? "const __grid_constant__ TensorMap resultMap, " : "") +
           (result && result->read ? "const __grid_constant__ TensorMap readMap, " : ""),
       grid.streamed > 0 ? ", unsigned *flags, float *sums" : "");
-  KernelPlan plan = printer.plan(threads, sharedBytes(region, problem, config));
+  KernelPlan plan = printer.plan(threads, sharedBytes(problem, config));
   std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
   llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));
   const auto boxColumns = static_cast<uint32_t>(storedColumns(config));

@@ -19,6 +19,7 @@ constexpr double mostBlocks = 16;        ///< For each SM; beyond it persistent 
 constexpr int64_t mostClusterBlocks = 8; ///< Of every device.
 constexpr int64_t mostParts = 8;         ///< Of K: adding more up at once spills.
 constexpr int64_t mostThreads = 1024;    ///< Of a block.
+constexpr int64_t widestShare = 192;     ///< Rows of a tile that has its share of all.
 constexpr size_t mostCandidates = 160;
 
 /// The config's tile as the instruction sees it, with the columns of all products.
@@ -178,19 +179,28 @@ ir::FusionDecision MatmulSm90SplitTemplate::match(const Region &region, const ir
   return decision;
 }
 
-std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region, const ir::Target &target) const {
-  struct Tile {
-    int64_t m, n;
-    bool swap;
-  };
+struct Tile {
+  int64_t m, n;
+  bool swap;
+};
+/// Tiles of one product for `rows`.
+std::vector<Tile> tilesFor(int64_t rows) {
   // Widths of 40, 48, 80, 96, 112 and 224 are for layers whose multiples of 32 or 64 leave SMs idle: 6144 / 48 and
   // 28672 / 224 are 128 tiles, five times 256 x 1024 are 130 of 128 x 80.
-  static constexpr Tile tiles[] = {
+  std::vector<Tile> tiles = {
       {64, 32, false},  {64, 40, false},   {64, 48, false},   {64, 64, false},   {64, 80, false},   {64, 96, false},
       {64, 128, false}, {64, 192, false},  {64, 224, false},  {128, 48, false},  {128, 64, false},  {128, 80, false},
       {128, 96, false}, {128, 112, false}, {128, 128, false}, {128, 224, false}, {256, 128, false}, {8, 64, true},
       {16, 64, true},   {32, 64, true},    {48, 64, true},    {64, 64, true},    {8, 128, true},    {16, 128, true},
-      {32, 128, true},  {64, 128, true},   {88, 128, true},   {96, 128, true},   {128, 64, true}};
+      {32, 128, true},  {64, 128, true},   {128, 64, true}};
+  // All rows in equal parts: 3 of 88 for 256, 2 of 160 for 320, of which 128 x 192 tiles waste a sixth.
+  for (int64_t parts : {1, 2, 3, 4})
+    if (const int64_t m = llvm::alignTo(ceilDiv(rows, parts), 8); m > 64 && m <= widestShare)
+      tiles.push_back({m, 128, true});
+  return tiles;
+}
+
+std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region, const ir::Target &target) const {
   // How many tiles down by how many across share operands.
   static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}};
   MatmulProblem problem = *MatmulProblem::of(region);
@@ -198,7 +208,7 @@ std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region
   const int64_t depth = depthOf(problem.elementType(0));
   const auto products = static_cast<int64_t>(problem.count());
   std::vector<std::pair<double, TileConfig>> ranked;
-  for (const Tile &tile : tiles) {
+  for (const Tile &tile : tilesFor(problem.M)) {
     // The columns of the instruction may be few, but where they are contiguous a panel holds 64.
     const int64_t n = tile.n / products, ofColumns = tile.swap ? tile.m : n, ofRows = tile.swap ? n : tile.m;
     if (ofColumns % 8 != 0 || (!alongK[tile.swap ? 0 : 1] && ofColumns % 64 != 0) ||

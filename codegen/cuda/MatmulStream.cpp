@@ -86,12 +86,8 @@ public:
 
 ir::FusionDecision MatmulStreamTemplate::match(const Region &region, const ir::Target &target) const {
   std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  if (!problem)
-    return ir::FusionDecision::no(noProduct);
-  if (problem->reducesRows)
-    return ir::FusionDecision::no(holdsTiles);
-  if (target.capability < 80)
-    return ir::FusionDecision::no("needs sm_80, the target is " + target.name);
+  if (ir::FusionDecision taken = takenByMmaSync(problem, target); !taken)
+    return taken;
   if (problem->M < leastRows || problem->M > mostRows)
     return ir::FusionDecision::no("has " + std::to_string(problem->M) + " rows; " + std::to_string(leastRows) + " to " +
                                   std::to_string(mostRows) + " stream well");
@@ -101,11 +97,8 @@ ir::FusionDecision MatmulStreamTemplate::match(const Region &region, const ir::T
     for (unsigned side : {0, 1})
       if (std::string refusal = whyNotStreamed(*problem, side, product); !refusal.empty())
         return ir::FusionDecision::no(refusal);
-  const DType left = problem->elementType(0), right = problem->elementType(1);
-  const bool areHalf = left == right && (left == DType::F16 || left == DType::BF16);
-  if ((!areHalf && !(isFloat8(left) && isFloat8(right))) || !problem->isRightType(right))
-    return ir::FusionDecision::no("multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
-                                  ", tensor cores take pairs of f16, of bf16 or of 8-bit floats from registers");
+  if (ir::FusionDecision multiplied = multipliedByMmaSync(*problem, /*takesTf32=*/false); !multiplied)
+    return multiplied;
   return printable(region);
 }
 

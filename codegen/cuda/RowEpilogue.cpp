@@ -87,7 +87,7 @@ std::vector<size_t> RowEpilogue::findStages() const {
 
 static const char *const place = "Index batch, Index m, Index n, int lanes) const";
 
-void RowEpilogue::write(MatmulPrinter &printer, const std::optional<TmaResult> &result) const {
+void RowEpilogue::write(MatmulPrinter &printer, const TmaResult *result) const {
   SourceWriter &writer = printer.out();
   std::vector<Step> steps{{"Element::Operands", {kept}, false}};
   writer.open("struct Epilogue");

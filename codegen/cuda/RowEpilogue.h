@@ -19,7 +19,7 @@ public:
   std::string refusal() const;
   size_t reductionCount() const { return reductions.size(); }
   /// `struct Epilogue`; where TMA writes the result, its last step gives it back.
-  void write(MatmulPrinter &printer, const std::optional<TmaResult> &result) const;
+  void write(MatmulPrinter &printer, const TmaResult *result) const;
 
 private:
   struct Step {

@@ -199,6 +199,13 @@ func.func @f(%a: tensor<16x4096xbf16>, %b: tensor<4096x4096xbf16>, %c: tensor<40
 func.func @f(%a: tensor<250x1024xf16>, %b: tensor<1000x1024xf16>) -> tensor<250x1000xf16> {
   %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<250x1024xf16>, tensor<1000x1024xf16>) -> tensor<250x1000xf16>
   return %0 : tensor<250x1000xf16>
+})"},
+          {"shared_rows", R"(
+func.func @f(%a: tensor<320x1024xbf16>, %b: tensor<2048x1024xbf16>, %c: tensor<2048xbf16>) -> tensor<320x2048xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<320x1024xbf16>, tensor<2048x1024xbf16>) -> tensor<320x2048xbf16>
+  %1 = kfuse.add %0, %c : (tensor<320x2048xbf16>, tensor<2048xbf16>) -> tensor<320x2048xbf16>
+  %2 = kfuse.relu %1 : (tensor<320x2048xbf16>) -> tensor<320x2048xbf16>
+  return %2 : tensor<320x2048xbf16>
 })"}};
 }
 
