@@ -39,6 +39,17 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path &path, Wa
   return std::unique_ptr<Store>(new Store(std::move(*file)));
 }
 
+Result<std::unique_ptr<Store>> Store::openToRead(const std::filesystem::path &path, Warn warn) {
+  const std::filesystem::path name = path.empty() ? defaultPath() : path;
+  std::error_code isNotThere;
+  if (std::filesystem::is_empty(name, isNotThere) || isNotThere) // Empty: a process was killed before its first write.
+    return std::unique_ptr<Store>(new Store(StoreFile::absent(name)));
+  Result<std::unique_ptr<StoreFile>> file = StoreFile::openToRead(name, std::move(warn));
+  if (!file)
+    return file.error();
+  return std::unique_ptr<Store>(new Store(std::move(*file)));
+}
+
 std::optional<Error> Store::problem() const { return file->problem(); }
 
 std::optional<Choice> Store::findChoice(const std::string &region) {

@@ -36,6 +36,10 @@ public:
   /// kfuse store, or a store of a newer kfuse; such a file is left as it is. In the cache folder, though,
   /// whatever cannot be read is taken for a damaged store.
   static Result<std::unique_ptr<Store>> open(const std::filesystem::path &path, Warn warn);
+  /// Only to find what is there: creates and changes nothing, on a read-only file system as on any other. Where there
+  /// is no file, nothing is found, and problem() says why. Io as above, and for a file that is damaged or may not be
+  /// read.
+  static Result<std::unique_ptr<Store>> openToRead(const std::filesystem::path &path, Warn warn);
 
   ~Store();
 

@@ -48,9 +48,15 @@ std::string reasonOf(const SQLite::Exception &error) {
   }
 }
 
-ino_t inodeOf(const fs::path &path) {
-  struct stat facts{};
-  return stat(path.c_str(), &facts) == 0 ? facts.st_ino : 0;
+/// Whether nobody writes to the store, nor was cut off while doing so: all of it is in the one file.
+bool isAtRest(const fs::path &path) {
+  std::error_code ignored;
+  return !fs::exists(path.string() + "-wal", ignored) && !fs::exists(path.string() + "-journal", ignored);
+}
+
+Error noStore(const fs::path &path) {
+  return {ErrorCode::Io,
+          fmt::format("there is no store {}: tune something first, or name another file", path.string())};
 }
 
 /// Whether the file begins as a kfuse store does, however little of it is left.
@@ -99,7 +105,31 @@ void StoreFile::waitAgain() {
   waits = true;
 }
 
-bool StoreFile::mayMend(const SQLite::Exception &error) const { return isDamage(error) && access == Access::ReadWrite; }
+bool StoreFile::mayMend(const SQLite::Exception &error) const {
+  return isDamage(error) && (access == Access::ReadWrite || isOutdated());
+}
+
+StoreFile::Version StoreFile::version() const {
+  struct stat facts{};
+  if (stat(file.c_str(), &facts) != 0)
+    return {};
+  return {facts.st_ino, facts.st_size, facts.st_mtim.tv_sec * std::int64_t(1'000'000'000) + facts.st_mtim.tv_nsec};
+}
+
+/// Whether what was read without locks may have been half of the old and half of the new.
+bool StoreFile::isOutdated() const { return access == Access::Immutable && version() != opened; }
+
+/// With locks, where there can be any.
+void StoreFile::readAnew() {
+  for (Access how : {Access::ReadOnly, Access::Immutable}) {
+    try {
+      if (connect(how))
+        return;
+    } catch (const SQLite::Exception &) { // Tried another way, and then said.
+    }
+  }
+  openInMemory("it cannot be read any more");
+}
 
 Error StoreFile::foreign() const {
   return {ErrorCode::Io,
@@ -120,6 +150,7 @@ void StoreFile::compact() {
 }
 
 Result<void> StoreFile::connect(Access how) {
+  const Version before = version();
   database.reset();
   int flags = how == Access::ReadWrite || how == Access::Memory ? SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE
                                                                 : SQLite::OPEN_READONLY;
@@ -140,7 +171,7 @@ Result<void> StoreFile::connect(Access how) {
     SQLite::Statement(*database, network ? "PRAGMA journal_mode=DELETE" : "PRAGMA journal_mode=WAL").executeStep();
     database->exec("PRAGMA synchronous=NORMAL");
   }
-  inode = inodeOf(file);
+  opened = how == Access::Immutable ? before : version();
   return {};
 }
 
@@ -233,10 +264,12 @@ Result<void> StoreFile::openAny() {
 
 /// Damage met in the middle of the work. Another process may have renewed the file already.
 void StoreFile::reopenAfter(const std::string &reason) {
+  if (access == Access::Immutable)
+    return readAnew();
   try {
     FolderLock lock(folderOf(file));
     Result<void> reopened =
-        inodeOf(file) == inode ? renew(fmt::format("is damaged ({})", reason)) : connect(Access::ReadWrite);
+        version().inode == opened.inode ? renew(fmt::format("is damaged ({})", reason)) : connect(Access::ReadWrite);
     if (!reopened)
       openInMemory(reopened.error().message);
   } catch (const SQLite::Exception &error) {
@@ -259,10 +292,12 @@ Result<std::unique_ptr<StoreFile>> StoreFile::openToRead(const fs::path &path, W
   std::unique_ptr<StoreFile> store(new StoreFile(path, std::move(warn)));
   std::error_code ignored;
   if (!fs::exists(path, ignored))
-    return Error{ErrorCode::Io,
-                 fmt::format("there is no store {}: tune something first, or name another file", path.string())};
+    return noStore(path);
   std::string reason;
-  for (Access how : {Access::ReadOnly, Access::Immutable}) {
+  // A connection with locks makes companion files that one which may not write cannot remove.
+  const std::array ladder = isAtRest(path) ? std::array{Access::Immutable, Access::ReadOnly}
+                                           : std::array{Access::ReadOnly, Access::Immutable};
+  for (Access how : ladder) {
     try {
       if (Result<void> opened = store->connect(how); !opened)
         return opened.error();
@@ -279,6 +314,13 @@ Result<std::unique_ptr<StoreFile>> StoreFile::openToRead(const fs::path &path, W
     }
   }
   return Error{ErrorCode::Io, fmt::format("store {} cannot be read: {}", path.string(), reason)};
+}
+
+std::unique_ptr<StoreFile> StoreFile::absent(const fs::path &path) {
+  std::unique_ptr<StoreFile> store(new StoreFile(path, {}));
+  store->firstProblem = noStore(path);
+  [[maybe_unused]] Result<void> connected = store->connect(Access::Memory); // Needs no file.
+  return store;
 }
 
 } // namespace kfuse::tuner

@@ -26,8 +26,11 @@ public:
   /// Opens or creates. Io for a file that holds something else than a kfuse store or a newer kfuse's; such a file
   /// is left as it is. In the cache folder whatever cannot be read is taken for a damaged store.
   static Result<std::unique_ptr<StoreFile>> open(const std::filesystem::path &path, Warn warn);
-  /// Opens what is there to look at it: creates nothing and moves nothing. Io when that cannot be.
+  /// Opens what is there to look at it: creates nothing, SQLite's companion files included, and moves nothing. Io when
+  /// that cannot be.
   static Result<std::unique_ptr<StoreFile>> openToRead(const std::filesystem::path &path, Warn warn);
+  /// Stands for a file that is not there, which is problem().
+  static std::unique_ptr<StoreFile> absent(const std::filesystem::path &path);
 
   /// Runs `work(SQLite::Database &)` as one transaction; false when it did not succeed.
   template <class Work> bool write(Work work) {
@@ -59,7 +62,19 @@ public:
   std::optional<Error> problem() const;
 
 private:
-  enum class Access : std::uint8_t { ReadWrite, ReadOnly, Immutable, Memory };
+  enum class Access : std::uint8_t {
+    ReadWrite,
+    ReadOnly,
+    Immutable, ///< Read as it lies there, without locks.
+    Memory
+  };
+  /// Changes with everything that is written to a file.
+  struct Version {
+    ino_t inode = 0;
+    off_t size = 0;
+    std::int64_t modifiedNs = 0;
+    friend bool operator==(const Version &, const Version &) = default;
+  };
 
   StoreFile(std::filesystem::path path, Warn warn) : file(std::move(path)), warn(std::move(warn)) {}
 
@@ -78,13 +93,19 @@ private:
   void waitAgain();
   bool mayMend(const SQLite::Exception &error) const;
   Error foreign() const;
+  Version version() const;
+  bool isOutdated() const;
+  void readAnew();
 
-  /// Runs `work`; damage renews the file and runs it once more.
+  /// Runs `work`; once more where damage has renewed the file, or where it was written to while it was read without
+  /// locks.
   template <class Work> bool attempt(Work work) {
     for (bool again : {false, true}) {
       try {
         work(*database);
-        return true;
+        if (again || !isOutdated())
+          return true;
+        readAnew();
       } catch (const SQLite::Exception &error) {
         if (again || !mayMend(error)) {
           giveUp(error);
@@ -101,7 +122,7 @@ private:
   mutable std::recursive_mutex mutex;
   std::unique_ptr<SQLite::Database> database;
   Access access = Access::Memory;
-  ino_t inode = 0;
+  Version opened;
   std::set<std::string> said;
   std::optional<Error> firstProblem;
   bool waits = true; ///< For another process's lock.

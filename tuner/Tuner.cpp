@@ -173,8 +173,10 @@ Error Tuning::listMissing() const {
   for (const Missing &kernel : missing)
     list += fmt::format("{}{} ({}): {}", list.empty() ? "" : "; ", tasks[kernel.index].name, tasks[kernel.index].ops,
                         kernel.reason);
-  return {ErrorCode::NotTuned, fmt::format("{} of {} kernels are not in the store; tune them first: {}", missing.size(),
-                                           tasks.size(), list)};
+  const std::optional<Error> problem = shop.store.problem();
+  return {ErrorCode::NotTuned,
+          fmt::format("{} of {} kernels are not in the store{}; tune them first: {}", missing.size(), tasks.size(),
+                      problem ? " (" + problem->message + ")" : "", list)};
 }
 
 Result<void> Tuning::compileMissing() {

@@ -70,7 +70,8 @@ struct CompileOptions {
   Effort effort = Effort::Quick;
   double seconds = 0;                             ///< For tuning all kernels together; 0: as many as the effort takes.
   bool simplify = true;                           ///< False: the graph is fused as it is written.
-  bool requireTuned = false;                      ///< Never compile: what the store lacks is a NotTuned error.
+  bool requireTuned = false;                      ///< Never compile: what the store lacks is a NotTuned error, which
+                                                  ///< lists it. The store is only read and may be read-only.
   int threads = 0;                                ///< CPU threads to run and tune with; 0: all cores.
   int device = 0;                                 ///< CUDA device ordinal.
   std::function<bool(const Progress &)> progress; ///< Return false to cancel.

@@ -52,8 +52,35 @@ else
   skip "locked stores" "python3 has no sqlite3"
 fi
 
+# --require-tuned only reads: it makes no store, and changes none.
+check "strict without a store lists what is missing" fails 6 "3 of 3 kernels are not in the store (there is no store $work/none/s.db: .*): .* (layer_norm): " \
+  tune "$model" --target cpu --threads 1 --store "$work/none/s.db" --require-tuned
+check "strict makes no store" test ! -e "$work/none"
+mkdir "$work/strict" "$work/disk"
+cp "$work/whole.db" "$work/strict/s.db"
+strict() { "$kfuse" tune "$model" --target cpu --threads 1 --store "$work/strict/s.db" --require-tuned; }
+is_quiet() { "$@" >"$work/out" 2>"$work/err" && grep -q "nothing compiled" "$work/out" && [ ! -s "$work/err" ]; }
+check "strict takes what is there" is_quiet strict
+check "strict leaves it as it was" cmp -s "$work/whole.db" "$work/strict/s.db"
+check "strict leaves nothing beside it" test "$(ls "$work/strict")" = s.db
+check "looking leaves nothing beside it" test "$("$kfuse" db list --store "$work/strict/s.db" >/dev/null; ls "$work/strict")" = s.db
+read_only() { # read_only COMMAND...: sees $work/strict on a read-only file system
+  unshare -m bash -c 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && "$@"' "$work/strict" "$@"
+}
+lists_what_lacks() {
+  read_only "$kfuse" tune "$models/linear_head_tiny.mlir" --target cpu --threads 1 --store "$work/strict/s.db" --require-tuned \
+    >"$work/out" 2>"$work/err"
+  [ $? = 6 ] && [ "$(wc -l <"$work/err")" = 1 ] && grep -q "kernels are not in the store; tune them first: .*: it was never tuned" "$work/err"
+}
+if read_only true 2>/dev/null; then
+  check "strict on a read-only file system" is_quiet read_only "$kfuse" tune "$model" --target cpu --threads 1 \
+    --store "$work/strict/s.db" --require-tuned
+  check "what lacks there is listed" lists_what_lacks
+else
+  skip "a read-only file system" "no right to mount one"
+fi
+
 # A disk without room: at once, and half-way.
-mkdir "$work/disk"
 on_disk_of() { # on_disk_of SIZE
   unshare -m bash -c 'mount -t tmpfs -o size="$1" tmpfs "$2" && "$3" tune "$4" --target cpu --threads 1 --store "$2/s.db"' \
     on_disk_of "$1" "$work/disk" "$kfuse" "$model"

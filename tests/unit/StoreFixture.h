@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sqlite3.h>
@@ -56,6 +57,20 @@ inline std::unique_ptr<Store> mustOpen(const fs::path &path, Store::Warn warn = 
   Result<std::unique_ptr<Store>> store = Store::open(path, std::move(warn));
   REQUIRE(store);
   return std::move(*store);
+}
+
+inline std::unique_ptr<Store> mustOpenToRead(const fs::path &path, Store::Warn warn = {}) {
+  Result<std::unique_ptr<Store>> store = Store::openToRead(path, std::move(warn));
+  REQUIRE(store);
+  return std::move(*store);
+}
+
+inline std::vector<std::string> filesIn(const fs::path &folder) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry &file : fs::directory_iterator(folder))
+    names.push_back(file.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 inline std::string readFile(const fs::path &path) {

@@ -332,6 +332,89 @@ TEST_CASE("store: a file that may not be written is read, and says so once") {
   CHECK(status == 0);
 }
 
+TEST_CASE("store: opened to read it is left as it is") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  writeStore(path);
+  const std::string before = readFile(path);
+  Warnings warnings;
+  {
+    std::unique_ptr<Store> store = mustOpenToRead(path, warnings.sink());
+    for (int i = 0; i < rows; ++i)
+      CHECK(holdsRow(*store, i));
+    CHECK(store->lease("region 1"));
+    putRow(*store, 50);
+    CHECK(filesIn(folder.path) == std::vector<std::string>{"store.db"});
+  }
+  CHECK(filesIn(folder.path) == std::vector<std::string>{"store.db"});
+  CHECK(readFile(path) == before);
+  CHECK(warnings.text.empty());
+}
+
+TEST_CASE("store: opened to read where there is none it is empty, says why, and makes none") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "deep/store.db";
+  Warnings warnings;
+  std::unique_ptr<Store> store = mustOpenToRead(path, warnings.sink());
+  CHECK_FALSE(store->findChoice(choiceNumber(1).region));
+  CHECK(store->problem()->message ==
+        "there is no store " + path.string() + ": tune something first, or name another file");
+  CHECK(filesIn(folder.path).empty());
+  writeFile(folder.path / "empty.db", ""); // Of a process that was killed as it began.
+  CHECK(mustOpenToRead(folder.path / "empty.db")->problem());
+  CHECK(readFile(folder.path / "empty.db").empty());
+  CHECK(warnings.text.empty());
+  writeFile(folder.path / "mail.txt", "hello");
+  CHECK_FALSE(Store::openToRead(folder.path / "mail.txt", {}));
+}
+
+TEST_CASE("store: a reader finds what others write meanwhile") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  writeStore(path);
+  std::unique_ptr<Store> early = mustOpenToRead(path);
+  CHECK(holdsRow(*early, 1));
+  std::unique_ptr<Store> writer = mustOpen(path);
+  putRow(*writer, 20);
+  std::unique_ptr<Store> late = mustOpenToRead(path);
+  CHECK(holdsRow(*late, 20)); // From the write-ahead log.
+  late.reset();
+  writer.reset(); // Now it is all in the file, of which the first reader has seen pages.
+  for (int i = 0; i < rows; ++i)
+    CHECK(holdsRow(*early, i));
+  CHECK(holdsRow(*early, 20));
+  CHECK_FALSE(early->problem());
+}
+
+TEST_CASE("store: on a read-only file system it is read, and what a killed process had written, too") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db";
+  writeStore(path);
+  CHECK(waitFor(spawn([&] {
+          putRow(*mustOpen(path), 30);
+          std::unique_ptr<Store> store = mustOpen(path);
+          putRow(*store, 31);
+          raise(SIGKILL);
+          return 0;
+        })) == -1);
+  CHECK(fs::exists(path.string() + "-wal"));
+  int status = waitFor(spawn([&] {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount(folder.path.c_str(), folder.path.c_str(), nullptr, MS_BIND, nullptr) != 0 ||
+        mount(nullptr, folder.path.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) != 0)
+      return 77;
+    Warnings warnings;
+    Result<std::unique_ptr<Store>> store = Store::openToRead(path, warnings.sink());
+    if (!store || !warnings.text.empty())
+      return 1;
+    return holdsRow(**store, 1) && holdsRow(**store, 30) && holdsRow(**store, 31) ? 0 : 2;
+  }));
+  if (status == 77)
+    MESSAGE("skipped: no right to mount a read-only file system");
+  else
+    CHECK(status == 0);
+}
+
 TEST_CASE("store: where no file can be made, results are kept in memory") {
   Warnings warnings;
   std::unique_ptr<Store> store = mustOpen("/proc/no/such/store.db", warnings.sink());

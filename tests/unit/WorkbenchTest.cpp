@@ -20,8 +20,12 @@ Workbench mustOpen(const WorkbenchOptions &options) {
 
 TEST_CASE("workbench: peaks are measured only for who measures") {
   test::TemporaryFolder folder;
-  const WorkbenchOptions options{
-      .target = "cpu", .store = (folder.path / "store.db").string(), .threads = 1, .device = 0, .warn = {}};
+  const WorkbenchOptions options{.target = "cpu",
+                                 .store = (folder.path / "store.db").string(),
+                                 .threads = 1,
+                                 .device = 0,
+                                 .requireTuned = false,
+                                 .warn = {}};
   TuneOptions modelAlone, strict;
   modelAlone.effort = Effort::None;
   strict.requireTuned = true;
@@ -32,6 +36,18 @@ TEST_CASE("workbench: peaks are measured only for who measures") {
   CHECK(bench.workshop({}).peaks.measured);
   CHECK(bench.store->findPeaks(bench.device->sku()));
   CHECK(mustOpen(options).workshop(strict).peaks.measured); // From the store.
+}
+
+TEST_CASE("workbench: for who requires tuned kernels no store is made, and none is changed") {
+  test::TemporaryFolder folder;
+  const WorkbenchOptions options{.target = "cpu",
+                                 .store = (folder.path / "deep/store.db").string(),
+                                 .threads = 1,
+                                 .device = 0,
+                                 .requireTuned = true,
+                                 .warn = {}};
+  CHECK(mustOpen(options).store->problem());
+  CHECK(std::filesystem::is_empty(folder.path));
 }
 
 TEST_CASE("workbench: its threads compile for a GPU, whether it is here or not") {

@@ -91,8 +91,8 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
     bench.compiler = runtime::makeRemoteCompiler(std::move(*compiler), codegen::cuda::deviceHeaders());
   }
   bench.compiler = dumping(std::move(bench.compiler));
-  std::filesystem::path path = options.store.empty() ? Store::defaultPath() : std::filesystem::path(options.store);
-  Result<std::unique_ptr<Store>> store = Store::open(path, options.warn);
+  Result<std::unique_ptr<Store>> store =
+      options.requireTuned ? Store::openToRead(options.store, options.warn) : Store::open(options.store, options.warn);
   if (!store)
     return store.error();
   bench.store = std::move(*store);

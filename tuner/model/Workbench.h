@@ -15,6 +15,7 @@ struct WorkbenchOptions {
   std::string store;           ///< Empty: Store::defaultPath().
   int threads = 0;             ///< Of the CPU device, or those that compile for a GPU; 0: all cores.
   int device = 0;              ///< CUDA ordinal.
+  bool requireTuned = false;   ///< The store is only read (Store::openToRead).
   Store::Warn warn;
 };
 
