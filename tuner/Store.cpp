@@ -17,11 +17,8 @@ double beginningOf(SQLite::Database &db, const std::string &kernel) {
   return row.executeStep() && !row.getColumn(0).isNull() ? row.getColumn(0).getDouble() : unixSeconds();
 }
 
-/// An earlier choice was seen by the search that made `offered`, and found wanting; who was to measure nothing did not
-/// look at what was measured.
+/// An earlier choice was seen by the search that made `offered`, and found wanting.
 bool isStillBetter(const Choice &known, const Choice &offered) {
-  if (offered.effort == Effort::None && known.timing)
-    return true;
   return known.at > offered.at && rank(known) > rank(offered);
 }
 

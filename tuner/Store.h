@@ -59,8 +59,7 @@ public:
   /// Keeps the time at which the kernel's trial began, or was first heard of.
   void put(const Measurement &measurement);
   /// Keeps the winner and its machine code; the binary of the choice it replaces is dropped. A better one that another
-  /// process stored since this one's search began (Choice::at) stays instead, and so does a timed one in any case where
-  /// this one was made with no effort.
+  /// process stored since this one's search began (Choice::at) stays instead.
   void put(const Choice &choice, const runtime::CompiledKernel &binary);
   void put(const std::string &sku, const Peaks &peaks);
 

@@ -28,6 +28,15 @@ std::string regionOf(const Workshop &shop, const TuningTask &task) {
   return regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), shop.compiler.version());
 }
 
+/// The choice that this workshop would make. What was measured and what the cost model chose alone lie side by side;
+/// who may compile nothing takes the one for want of the other.
+std::optional<Choice> storedChoice(const Workshop &shop, const TuningTask &task) {
+  if (shop.measures())
+    return shop.store.findChoice(regionOf(shop, task));
+  std::optional<Choice> choice = shop.store.findChoice(untimedRegion(shop, task));
+  return choice || !shop.options.requireTuned ? choice : shop.store.findChoice(regionOf(shop, task));
+}
+
 /// What the store has for a task: the kernel, or why not and a config that won elsewhere.
 struct Lookup {
   std::optional<TunedKernel> kernel;
@@ -64,14 +73,12 @@ std::optional<codegen::TileConfig> neighbourOf(const Workshop &shop, const Tunin
 
 /// A ladder of reasons to miss; what passes them all is trusted.
 Lookup lookUp(const Workshop &shop, const TuningTask &task) {
-  std::optional<Choice> choice = shop.store.findChoice(regionOf(shop, task));
+  std::optional<Choice> choice = storedChoice(shop, task);
   if (!choice)
     return {.kernel = {},
             .miss = "it was never tuned on this device with this compiler",
             .seed = neighbourOf(shop, task, roofline(task.work, shop.currentPeaks()))};
-  if (choice->timing && shop.options.effort == Effort::None && !shop.options.requireTuned)
-    return {{}, "it was timed, and here the cost model alone is to choose", {}};
-  if (choice->driver != shop.driver())
+  if (choice->timing && choice->driver != shop.driver())
     return {{}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, shop.driver()), choice->config};
   if (choice->effort < shop.options.effort)
     return {{}, "it was tuned with less effort", choice->config};
@@ -313,11 +320,10 @@ Result<std::vector<TunedKernel>> tune(const Workshop &shop, std::span<const Tuni
   tuning.takeStored();
   if (!tuning.isComplete() && shop.options.requireTuned)
     return tuning.listMissing();
-  const bool isTimed = shop.device && shop.options.effort != Effort::None;
   if (tuning.isComplete())
     return tuning.take();
-  const unsigned processes = isTimed && shop.options.onMiss ? shop.options.onMiss(tuning.missingCount()) : 1;
-  if (Result<void> done = isTimed ? tuning.searchMissing(processes) : tuning.compileMissing(); !done)
+  const unsigned processes = shop.measures() && shop.options.onMiss ? shop.options.onMiss(tuning.missingCount()) : 1;
+  if (Result<void> done = shop.measures() ? tuning.searchMissing(processes) : tuning.compileMissing(); !done)
     return done.error();
   return tuning.take();
 }

@@ -56,6 +56,8 @@ struct Workshop {
 
   std::string sku() const { return device ? device->sku() : ""; }
   std::string driver() const { return device ? device->driver() : ""; }
+  /// Whether kernels are chosen by their times; else by the cost model alone.
+  bool measures() const { return device && options.effort != Effort::None; }
   /// The peaks, with what was learnt about them since.
   Peaks currentPeaks() const { return peaks.measured ? store.findPeaks(sku()).value_or(peaks) : peaks; }
   bool isCancelled() const { return options.cancelled && options.cancelled(); }

@@ -70,7 +70,7 @@ TunedKernel keep(const Workshop &shop, const Ranking &ranking, Compiled winner, 
   Choice choice;
   choice.at = begun;
   choice.compiler = shop.compiler.version();
-  choice.region = regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), choice.compiler);
+  choice.region = untimedRegion(shop, task);
   choice.kernel = winner.candidate.key;
   choice.name = task.name;
   choice.ops = task.ops;
@@ -87,6 +87,11 @@ TunedKernel keep(const Workshop &shop, const Ranking &ranking, Compiled winner, 
 }
 
 } // namespace
+
+std::string untimedRegion(const Workshop &shop, const TuningTask &task) {
+  return regionKey(task.signature + "\nuntimed", task.templateName, shop.target.name, shop.sku(),
+                   shop.compiler.version());
+}
 
 Result<std::vector<TunedKernel>> compileBestRanked(const Workshop &shop, const std::vector<const TuningTask *> &tasks,
                                                    double begun) {

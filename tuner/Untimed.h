@@ -3,9 +3,13 @@
 
 #include "tuner/Tuner.h"
 
+#include <string>
 #include <vector>
 
 namespace kfuse::tuner {
+
+/// Key of the cost model's own choice, which is another one than that of what was measured: neither replaces the other.
+std::string untimedRegion(const Workshop &workshop, const TuningTask &task);
 
 /// Compiles the best-ranked candidate of each task, in parallel over the tasks, and keeps it as untimed.
 /// One that does not compile, does not fit or spills gives way to the next; a spilling one is taken when

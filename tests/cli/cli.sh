@@ -80,6 +80,7 @@ assert [k["config"] for k in cold["kernels"]] == [k["config"] for k in warm["ker
 assert warm["seconds"] < 0.3, warm["seconds"]
 P
 check "--no-benchmark takes nothing timed from the store" grep -q "untimed: --no-benchmark" <(model_choice)
+check "it finds its own choices beside those" test 0 = "$("$kfuse" tune "$models/ffn_tiny.mlir" --target cpu --no-benchmark --json | grep -c '"from_cache": false')"
 check "second run says so" grep -q "nothing compiled, nothing benchmarked" <("$kfuse" tune "$models/ffn_tiny.mlir" --target cpu)
 check "table within 100 columns" within_100_columns tune "$models/ffn_tiny.mlir" --target cpu
 check "what is tuned runs with --require-tuned" grep -q "a run" <("$kfuse" run "$models/ffn_tiny.mlir" --target cpu --require-tuned)

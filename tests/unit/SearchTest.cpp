@@ -683,13 +683,34 @@ TEST_CASE("search: without effort the model chooses whatever the store holds, an
   f.options.effort = Effort::Quick;
   CHECK(f.tuneOne()->report.config == "id=1");
   f.options.effort = Effort::None;
-  CHECK(f.tuneOne()->report.config == "id=0");
-  f.options.requireTuned = true; // It compiles nothing, so it takes what is there.
-  CHECK(f.tuneOne()->report.config == "id=1");
+  f.reopen();
+  for (bool strict : {false, true}) {
+    f.options.requireTuned = strict;
+    chosen = f.tuneOne();
+    CHECK(chosen->report.config == "id=0");
+    CHECK(chosen->report.fromCache); // Its own choice and binary, beside those that were measured.
+  }
+  CHECK(f.compiler.compiled == 0);
   f.options = {};
   Result<TunedKernel> measured = f.tuneOne();
   CHECK(measured->report.fromCache);
   CHECK(measured->report.config == "id=1");
+}
+
+TEST_CASE("search: without effort what was measured is taken for want of another where nothing may be compiled") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  CHECK(f.tuneOne()->report.config == "id=1");
+  f.options.effort = Effort::None;
+  f.options.requireTuned = true;
+  CHECK(f.tuneOne()->report.config == "id=1");
+}
+
+TEST_CASE("search: without effort another driver changes nothing") {
+  Fixture f({{0, {.us = 30}}});
+  f.options.effort = Effort::None;
+  REQUIRE(f.tuneOne());
+  f.device.driverVersion = "2.0";
+  CHECK(f.tuneOne()->report.fromCache);
 }
 
 TEST_CASE("search: an untimed choice does not replace a timed one that came meanwhile") {
