@@ -17,7 +17,7 @@ Peaks findPeaks(Store &store, const ir::Target &target, runtime::Device *device,
                 int cpuThreads, const Store::Warn &warn) {
   if (Peaks known = knownPeaks(store, target, device); known.measured || !device)
     return known;
-  DeviceLock alone(device->id(), DeviceLock::Use::Alone, warn);
+  DeviceLock alone(device->id(), DeviceLock::Use::Alone, store.sharedFolder(), warn);
   Peaks nominal = knownPeaks(store, target, device);
   if (nominal.measured) // By another process meanwhile.
     return nominal;

@@ -47,6 +47,8 @@ Result<std::unique_ptr<Store>> Store::openToRead(const std::filesystem::path &pa
   return std::unique_ptr<Store>(new Store(std::move(*file)));
 }
 
+std::filesystem::path Store::sharedFolder() const { return file->isOnDisk() ? folderOf(file->path()) : ""; }
+
 std::optional<Error> Store::problem() const { return file->problem(); }
 
 std::optional<Choice> Store::findChoice(const std::string &region) {

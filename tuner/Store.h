@@ -80,6 +80,9 @@ public:
   /// leases everything to everybody.
   std::optional<Lease> lease(const std::string &region);
 
+  /// The folder in which the processes that write to this store meet; "" where it cannot be written.
+  std::filesystem::path sharedFolder() const;
+
   /// What keeps results from being stored, if anything does.
   std::optional<Error> problem() const;
 

@@ -136,6 +136,11 @@ Error StoreFile::foreign() const {
           fmt::format("{} is not a kfuse store: name another file, or move this one away", file.string())};
 }
 
+bool StoreFile::isOnDisk() const {
+  std::scoped_lock lock(mutex);
+  return access == Access::ReadWrite;
+}
+
 std::optional<Error> StoreFile::problem() const {
   std::scoped_lock lock(mutex);
   return firstProblem;

@@ -58,6 +58,8 @@ public:
   void compact();
 
   const std::filesystem::path &path() const { return file; }
+  /// Whether what is written goes to the file.
+  bool isOnDisk() const;
   /// What keeps results from being stored, if anything does.
   std::optional<Error> problem() const;
 

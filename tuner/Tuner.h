@@ -62,9 +62,9 @@ struct Workshop {
   Peaks currentPeaks() const { return peaks.measured ? store.findPeaks(sku()).value_or(peaks) : peaks; }
   bool isCancelled() const { return options.cancelled && options.cancelled(); }
   /// Nobody else measures on the device, nor compiles if it is the CPU.
-  DeviceLock forMeasuring() const { return {device->id(), DeviceLock::Use::Alone, options.log}; }
+  DeviceLock forMeasuring() const { return {device->id(), DeviceLock::Use::Alone, store.sharedFolder(), options.log}; }
   /// Nobody measures on the CPU.
-  DeviceLock forCompiling() const { return {device->id(), DeviceLock::Use::Shared, options.log}; }
+  DeviceLock forCompiling() const { return {device->id(), DeviceLock::Use::Shared, store.sharedFolder(), options.log}; }
   void log(const std::string &line) const {
     if (options.log)
       options.log(line);

@@ -9,8 +9,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sched.h>
 #include <string>
+#include <sys/mount.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace kfuse::tuner;
 using namespace kfuse::tuner::test;
@@ -18,61 +21,97 @@ using namespace kfuse::tuner::test;
 namespace {
 
 /// A device of this test run alone.
-struct Device {
-  ~Device() { std::filesystem::remove("/tmp/kfuse-" + id + ".lock"); }
-  std::string id = "test-" + std::to_string(getpid());
-};
+const std::string device = "test-" + std::to_string(getpid());
 
 double millisecondsOf(const DeviceLock &lock) {
   return std::chrono::duration<double, std::milli>(lock.waited()).count();
+}
+
+constexpr int turns = 20;
+
+/// Holds the lock again and again, and notes the beginning and the end of each time in a file.
+void takeTurns(const std::string &log, const std::filesystem::path &storeFolder) {
+  for (int i = 0; i < turns; ++i) {
+    DeviceLock alone(device, DeviceLock::Use::Alone, storeFolder, {});
+    std::ofstream file(log, std::ios::app);
+    file << "begin\n" << std::flush;
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    file << "end\n" << std::flush;
+  }
+}
+
+/// Whether nobody began before another one's end.
+void checkTurns(const std::filesystem::path &log, int processes) {
+  std::ifstream file(log);
+  int lines = 0;
+  for (std::string line; std::getline(file, line); ++lines)
+    CHECK(line == (lines % 2 == 0 ? "begin" : "end"));
+  CHECK(lines == 2 * turns * processes);
 }
 
 } // namespace
 
 TEST_CASE("device lock: one process at a time measures") {
   TemporaryFolder folder;
-  Device device;
   std::array<pid_t, 4> children{};
   for (pid_t &child : children)
     child = spawn([&] {
-      for (int i = 0; i < 20; ++i) {
-        DeviceLock alone(device.id, DeviceLock::Use::Alone, {});
-        std::ofstream log(folder.path / "log", std::ios::app);
-        log << "begin\n" << std::flush;
-        std::this_thread::sleep_for(std::chrono::microseconds(300));
-        log << "end\n" << std::flush;
-      }
+      takeTurns(folder.path / "log", ""); // Whatever their stores.
       return 0;
     });
   for (pid_t child : children)
     CHECK(waitFor(child) == 0);
-  std::ifstream log(folder.path / "log");
-  int lines = 0;
-  for (std::string line; std::getline(log, line); ++lines)
-    CHECK(line == (lines % 2 == 0 ? "begin" : "end"));
-  CHECK(lines == 160);
+  checkTurns(folder.path / "log", children.size());
 }
 
-TEST_CASE("device lock: those that disturb share it, and it ends with its process") {
-  Device device;
-  DeviceLock first(device.id, DeviceLock::Use::Shared, {});
-  DeviceLock second(device.id, DeviceLock::Use::Shared, {});
+TEST_CASE("device lock: processes with a /tmp of their own meet beside the store") {
+  TemporaryFolder folder;
+  std::array<pid_t, 3> children{};
+  for (pid_t &child : children)
+    child = spawn([&] {
+      if (chdir(folder.path.c_str()) != 0 || unshare(CLONE_NEWNS) != 0 ||
+          mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+          mount("tmpfs", "/tmp", "tmpfs", 0, "size=64k") != 0)
+        return 77;
+      takeTurns("log", ".");
+      return 0;
+    });
+  int skipped = 0;
+  for (pid_t child : children) {
+    const int status = waitFor(child);
+    CHECK((status == 0 || status == 77));
+    skipped += status == 77 ? 1 : 0;
+  }
+  if (skipped > 0)
+    MESSAGE("skipped: no right to mount a /tmp");
+  else
+    checkTurns(folder.path / "log", children.size());
+}
+
+TEST_CASE("device lock: devices do not wait for each other, nor do those that disturb") {
+  TemporaryFolder folder;
+  DeviceLock first(device, DeviceLock::Use::Shared, folder.path, {});
+  DeviceLock second(device, DeviceLock::Use::Shared, folder.path, {});
   CHECK(millisecondsOf(second) < 1000);
-  const std::string other = device.id + "-other";
+  DeviceLock other(device + "-other", DeviceLock::Use::Alone, folder.path, {});
+  CHECK(millisecondsOf(other) < 1000);
+}
+
+TEST_CASE("device lock: it ends with its process") {
+  TemporaryFolder folder;
   pid_t child = spawn([&] {
-    DeviceLock held(other, DeviceLock::Use::Alone, {});
+    DeviceLock held(device, DeviceLock::Use::Alone, folder.path, {});
     raise(SIGKILL);
     return 0;
   });
   CHECK(waitFor(child) == -1);
-  CHECK(millisecondsOf(DeviceLock(other, DeviceLock::Use::Alone, {})) < 1000);
-  std::filesystem::remove("/tmp/kfuse-" + other + ".lock");
+  CHECK(millisecondsOf(DeviceLock(device, DeviceLock::Use::Alone, folder.path, {})) < 1000);
 }
 
 TEST_CASE("device lock: where there can be no lock one line says so, and the work goes on") {
   std::string warned;
-  DeviceLock lock("no/such/folder", DeviceLock::Use::Alone, [&](const std::string &line) { warned += line; });
-  CHECK(warned ==
-        "the measuring lock of device no/such/folder cannot be had (No such file or directory): timings may be "
-        "disturbed by other processes");
+  DeviceLock lock(device, DeviceLock::Use::Alone, "/no/such/folder", [&](const std::string &line) { warned += line; });
+  CHECK(warned == "the measuring lock of device " + device +
+                      " in /no/such/folder cannot be had (No such file or directory): timings may be disturbed by "
+                      "other processes");
 }

@@ -652,6 +652,12 @@ TEST_CASE("search: where compiling is not allowed a miss is an error with its re
   CHECK(f.compiler.compiled == 0);
 }
 
+TEST_CASE("search: who measures holds a lock beside the store") {
+  Fixture f({{0, {.us = 10}}});
+  REQUIRE(f.tuneOne());
+  CHECK(std::filesystem::exists(f.folder.path / "kfuse-devices.lock"));
+}
+
 TEST_CASE("search: without the device the best-ranked candidate that compiles is kept as untimed") {
   Fixture f({{0, {.fault = Fault::CompileError}}, {1, {.spillBytes = 8}}, {2, {}}, {3, {}}});
   f.isPresent = false;

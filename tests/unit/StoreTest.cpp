@@ -343,6 +343,7 @@ TEST_CASE("store: opened to read it is left as it is") {
     for (int i = 0; i < rows; ++i)
       CHECK(holdsRow(*store, i));
     CHECK(store->lease("region 1"));
+    CHECK(store->sharedFolder().empty());
     putRow(*store, 50);
     CHECK(filesIn(folder.path) == std::vector<std::string>{"store.db"});
   }
