@@ -3,11 +3,28 @@
 
 #include "runtime/Device.h"
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 namespace kfuse::runtime {
 
-/// Those of `gpus` on which no process runs, as NVIDIA's management library tells; all where it is not there.
-std::vector<GpuFacts> idleOf(const std::vector<GpuFacts> &gpus);
+/// What a GPU has to do at the moment.
+struct GpuLoad {
+  unsigned processes = 0; ///< That compute on it.
+  unsigned percent = 0;   ///< Of the time, in which kernels ran; over the last second or less.
+};
+
+/// Nothing for a GPU that cannot be asked.
+using LoadOf = std::function<std::optional<GpuLoad>(const GpuFacts &)>;
+
+/// As NVIDIA's management library tells, which is opened for it (20 ms).
+LoadOf currentLoads();
+
+/// Those on which no process runs; one that cannot be asked counts as idle.
+std::vector<GpuFacts> idleOf(const std::vector<GpuFacts> &gpus, const LoadOf &loadOf);
+
+/// The one with the least to do, the first of equal ones; `gpus` holds one at least.
+const GpuFacts &leastBusyOf(const std::vector<GpuFacts> &gpus, const LoadOf &loadOf);
 
 } // namespace kfuse::runtime

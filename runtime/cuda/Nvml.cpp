@@ -19,6 +19,7 @@ Nvml::Nvml() : library(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
   isReady = library && look("nvmlInit_v2", init) && look("nvmlShutdown", shutDown) &&
             look("nvmlDeviceGetHandleByPciBusId_v2", handleAt) && look("nvmlDeviceGetClockInfo", clock) &&
             look("nvmlDeviceGetPowerUsage", power) && look("nvmlDeviceGetTemperature", temperature) &&
+            look("nvmlDeviceGetUtilizationRates", utilization) &&
             look("nvmlDeviceGetComputeRunningProcesses_v3", processesOn) && init() == success;
 }
 
@@ -41,15 +42,17 @@ std::optional<Conditions> Nvml::conditionsOf(const std::string &pciPlace) const 
   return Conditions{double(sm), double(memory), milliwatts / 1000.0, double(celsius)};
 }
 
-std::optional<bool> Nvml::isIdle(const std::string &pciPlace) const {
+std::optional<GpuLoad> Nvml::loadOf(const std::string &pciPlace) const {
   Handle handle = nullptr;
   if (!isReady || handleAt(pciPlace.c_str(), &handle) != success)
     return std::nullopt;
   unsigned processes = 0;
-  const Status status = processesOn(handle, &processes, nullptr); // Room for none is too little if there is one.
+  const Status status = processesOn(handle, &processes, nullptr); // Room for none: it tells how many there are.
   if (status != success && status != insufficientSize)
     return std::nullopt;
-  return status == success && processes == 0;
+  Utilization percent{};
+  utilization(handle, &percent);
+  return GpuLoad{processes, percent.gpu};
 }
 
 } // namespace kfuse::runtime::cuda

@@ -2,7 +2,7 @@
 // with the driver and is opened with dlopen; its header is not needed to build.
 #pragma once
 
-#include "runtime/Device.h"
+#include "runtime/IdleGpus.h"
 
 #include <optional>
 #include <string>
@@ -20,13 +20,16 @@ public:
 
   /// Now. What a card does not tell stays 0.
   std::optional<Conditions> conditionsOf(const std::string &pciPlace) const;
-  /// Whether no process computes on it.
-  std::optional<bool> isIdle(const std::string &pciPlace) const;
+  /// Who computes on it, and how much.
+  std::optional<GpuLoad> loadOf(const std::string &pciPlace) const;
 
 private:
   // As nvml.h declares them.
   using Handle = struct nvmlDevice_st *;
   using Status = int; ///< 0: success.
+  struct Utilization {
+    unsigned gpu, memory; ///< Percent of the time.
+  };
   template <class Function> bool look(const char *name, Function *&function);
 
   void *library;
@@ -37,6 +40,7 @@ private:
   Status (*clock)(Handle, unsigned type, unsigned *mhz) = nullptr;
   Status (*power)(Handle, unsigned *milliwatts) = nullptr;
   Status (*temperature)(Handle, unsigned sensor, unsigned *celsius) = nullptr;
+  Status (*utilization)(Handle, Utilization *) = nullptr;
   Status (*processesOn)(Handle, unsigned *count, void *processes) = nullptr;
 };
 

@@ -173,13 +173,13 @@ private:
 
 class RemoteDevice final : public Device {
 public:
-  RemoteDevice(DeviceFacts facts, std::vector<std::string> arguments)
-      : facts(std::move(facts)), arguments(std::move(arguments)) {}
+  RemoteDevice(DeviceFacts facts, std::function<WorkerPlace()> choose)
+      : facts(std::move(facts)), choose(std::move(choose)) {}
 
   std::string sku() const override { return facts.sku; }
   std::string driver() const override { return facts.driver; }
   std::string target() const override { return facts.target; }
-  std::string id() const override { return facts.id; }
+  std::string id() const override { return place().id; }
 
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override {
     using Placed = std::pair<std::uint64_t, std::uint64_t>;
@@ -239,8 +239,12 @@ public:
   }
 
 private:
+  const WorkerPlace &place() const {
+    std::call_once(asked, [this] { chosen = choose(); });
+    return chosen;
+  }
   Result<void> start() {
-    Result<std::shared_ptr<Session>> started = Session::start(arguments);
+    Result<std::shared_ptr<Session>> started = Session::start(place().arguments);
     if (!started)
       return started.error();
     session = std::move(*started);
@@ -271,7 +275,9 @@ private:
   }
 
   const DeviceFacts facts;
-  const std::vector<std::string> arguments;
+  const std::function<WorkerPlace()> choose;
+  mutable std::once_flag asked;
+  mutable WorkerPlace chosen;
   std::mutex mutex; ///< Of `session`.
   std::shared_ptr<Session> session;
   const std::shared_ptr<double> limit = std::make_shared<double>(callSeconds); ///< Seconds of a run.
@@ -281,7 +287,12 @@ private:
 } // namespace worker
 
 std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::vector<std::string> arguments) {
-  return std::make_unique<worker::RemoteDevice>(std::move(facts), std::move(arguments));
+  const WorkerPlace place{facts.id, std::move(arguments)};
+  return makeRemoteDevice(std::move(facts), [place] { return place; });
+}
+
+std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::function<WorkerPlace()> choose) {
+  return std::make_unique<worker::RemoteDevice>(std::move(facts), std::move(choose));
 }
 
 } // namespace kfuse::runtime

@@ -3,6 +3,7 @@
 
 #include "runtime/Device.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,5 +16,15 @@ namespace kfuse::runtime {
 /// called), Crash when the worker ended by itself; then all calls fail until restart(). Pointers are the worker's
 /// and mean nothing here. Errors of the device come as they are there.
 std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::vector<std::string> arguments);
+
+/// Which of several equal devices a worker opens.
+struct WorkerPlace {
+  std::string id;                     ///< Device::id().
+  std::vector<std::string> arguments; ///< Of kfuse-worker.
+};
+
+/// The same on the device that `choose` names, which is asked once, when the first call has to know. All facts but the
+/// id are those of any of them.
+std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::function<WorkerPlace()> choose);
 
 } // namespace kfuse::runtime

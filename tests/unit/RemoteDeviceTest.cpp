@@ -49,6 +49,20 @@ struct Fixture {
 
 } // namespace
 
+TEST_CASE("RemoteDevice: which device it is is settled once, when it has to be") {
+  int asked = 0;
+  std::unique_ptr<Device> device = makeRemoteDevice(cpuFacts(1), [&] {
+    ++asked;
+    return WorkerPlace{"the second", {"cpu", "1"}};
+  });
+  CHECK(device->sku() == cpuFacts(1).sku);
+  CHECK(asked == 0);
+  CHECK(device->id() == "the second");
+  CHECK(device->allocate(64));
+  CHECK(device->restart());
+  CHECK(asked == 1);
+}
+
 TEST_CASE("RemoteDevice: runs and measures a kernel in the worker") {
   Fixture f(Flaw::None);
   REQUIRE(f.launch());

@@ -24,6 +24,7 @@ TEST_CASE("workbench: peaks are measured only for who measures") {
                                  .store = (folder.path / "store.db").string(),
                                  .threads = 1,
                                  .device = 0,
+                                 .measureOn = {},
                                  .requireTuned = false,
                                  .warn = {}};
   TuneOptions modelAlone, strict;
@@ -44,6 +45,7 @@ TEST_CASE("workbench: for who requires tuned kernels no store is made, and none 
                                  .store = (folder.path / "deep/store.db").string(),
                                  .threads = 1,
                                  .device = 0,
+                                 .measureOn = {},
                                  .requireTuned = true,
                                  .warn = {}};
   CHECK(mustOpen(options).store->problem());

@@ -129,8 +129,13 @@ CompileOptions ModelOptions::compilation() const {
 }
 
 tuner::WorkbenchOptions ModelOptions::workbench() const {
-  return {
-      .target = target, .store = store, .threads = threads, .device = 0, .requireTuned = requireTuned, .warn = warn};
+  return {.target = target,
+          .store = store,
+          .threads = threads,
+          .device = 0,
+          .measureOn = {},
+          .requireTuned = requireTuned,
+          .warn = warn};
 }
 
 tuner::TuneOptions ModelOptions::tuning() const {

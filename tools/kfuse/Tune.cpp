@@ -33,11 +33,6 @@ struct TuneCommand : ModelOptions {
   std::string trace;                    ///< A JSON file; "": none.
   std::vector<int> devices;             ///< CUDA ordinals; none: all idle ones.
   std::vector<std::string> helperWords; ///< The same command for a process on another GPU, but for --devices.
-
-  std::vector<int> otherDevices() const {
-    std::vector<int> all = devicesToTuneOn(devices);
-    return {all.begin() + 1, all.end()};
-  }
 };
 
 /// Tried before the work begins: an hour later is late to say that a folder is missing.
@@ -70,6 +65,9 @@ int tune(const TuneCommand &options) {
     return fail(model.error());
   tuner::WorkbenchOptions workbench = options.workbench();
   workbench.device = options.devices.empty() ? 0 : options.devices.front();
+  std::vector<int> devices; // Looked for when something is to be measured: a warm start has no use for them.
+  auto devicesHere = [&] { return devices.empty() ? devices = devicesToTuneOn(options.devices) : devices; };
+  workbench.measureOn = [&] { return devicesHere().front(); };
   Result<tuner::Workbench> bench = tuner::openWorkbench(workbench);
   if (!bench)
     return fail(bench.error());
@@ -80,7 +78,10 @@ int tune(const TuneCommand &options) {
   TuneHelpers helpers(options.helperWords);
   tuner::TuneOptions tuning = options.tuning();
   if (bench->device && !bench->target->isCpu())
-    tuning.onMiss = [&](std::size_t kernels) { return 1 + helpers.start(options.otherDevices(), kernels - 1); };
+    tuning.onMiss = [&](std::size_t kernels) {
+      const std::vector<int> all = devicesHere();
+      return 1 + helpers.start({all.begin() + 1, all.end()}, kernels - 1);
+    };
   Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, bench->workshop(std::move(tuning)));
   if (!compiled)
     return fail(compiled.error());
@@ -105,7 +106,7 @@ void addTune(CLI::App &app, int &status) {
   auto options = std::make_shared<TuneCommand>();
   options->addTo(*command);
   options->addTuningTo(*command);
-  command->add_option("--devices", options->devices, "GPUs to tune on: 0,2; else GPU 0 and every idle one of its kind")
+  command->add_option("--devices", options->devices, "GPUs to tune on: 0,2; else every idle one of GPU 0's kind")
       ->delimiter(',')
       ->check(CLI::NonNegativeNumber);
   command->add_option("--report", options->report, "An HTML file to write: roofline, time line, searches, table");

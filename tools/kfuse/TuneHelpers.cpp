@@ -1,6 +1,9 @@
 #include "TuneHelpers.h"
 
+#include "ModelOptions.h"
 #include "runtime/IdleGpus.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,14 +18,22 @@ namespace kfuse::tools {
 std::vector<int> devicesToTuneOn(const std::vector<int> &named) {
   if (!named.empty())
     return named;
-  std::vector<int> devices{0};
   Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
-  if (!gpus || gpus->size() < 2)
-    return devices;
-  for (const runtime::GpuFacts &gpu : runtime::idleOf(*gpus))
-    if (gpu.ordinal != 0 && gpu.name == gpus->front().name)
-      devices.push_back(gpu.ordinal);
-  return devices;
+  if (!gpus || gpus->empty())
+    return {0};
+  std::erase_if(*gpus, [kind = gpus->front().name](const runtime::GpuFacts &gpu) { return gpu.name != kind; });
+  const runtime::LoadOf loadOf = runtime::currentLoads();
+  std::vector<runtime::GpuFacts> chosen = runtime::idleOf(*gpus, loadOf);
+  if (chosen.empty()) {
+    chosen = {runtime::leastBusyOf(*gpus, loadOf)};
+    warn(fmt::format("other processes compute on every {}: tuning on GPU {}, the least busy one; they may disturb "
+                     "timings",
+                     chosen.front().name, chosen.front().ordinal));
+  }
+  std::vector<int> ordinals;
+  for (const runtime::GpuFacts &gpu : chosen)
+    ordinals.push_back(gpu.ordinal);
+  return ordinals;
 }
 
 TuneHelpers::~TuneHelpers() {

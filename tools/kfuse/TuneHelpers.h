@@ -11,8 +11,8 @@
 
 namespace kfuse::tools {
 
-/// The CUDA ordinals to tune on. `named` ones are taken as they are; without any it is GPU 0, then every other
-/// one of its kind that is idle.
+/// The CUDA ordinals to tune on, one at least. `named` ones are taken as they are; without any it is every idle GPU of
+/// the kind of GPU 0, or where none is idle the least busy one, with a warning.
 std::vector<int> devicesToTuneOn(const std::vector<int> &named);
 
 class TuneHelpers {

@@ -51,6 +51,7 @@ Result<Executable> compile(const Model &model, const CompileOptions &options) {
                                                          .store = options.store,
                                                          .threads = options.threads,
                                                          .device = options.device,
+                                                         .measureOn = {},
                                                          .requireTuned = options.requireTuned,
                                                          .warn = warn});
   if (!bench)

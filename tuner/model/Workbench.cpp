@@ -15,7 +15,8 @@ constexpr int mostThreads = 1024;
 
 /// The CUDA device in a worker, if it is the target's; null where it is another or there is none. NoDevice when one
 /// beyond the first was asked for and is not there.
-Result<std::unique_ptr<runtime::Device>> remoteIfPresent(const ir::Target &target, int ordinal) {
+Result<std::unique_ptr<runtime::Device>> remoteIfPresent(const ir::Target &target, int ordinal,
+                                                         const std::function<int()> &measureOn) {
   Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
   const std::size_t count = gpus ? gpus->size() : 0;
   if (ordinal > 0 && static_cast<std::size_t>(ordinal) >= count)
@@ -26,7 +27,10 @@ Result<std::unique_ptr<runtime::Device>> remoteIfPresent(const ir::Target &targe
   const runtime::GpuFacts &gpu = (*gpus)[static_cast<std::size_t>(ordinal)];
   if (ir::findTarget(gpu.target) != &target)
     return std::unique_ptr<runtime::Device>();
-  return runtime::makeRemoteDevice(gpu.device(), {"cuda", std::to_string(ordinal)});
+  return runtime::makeRemoteDevice(gpu.device(), [gpus = *gpus, ordinal, measureOn] {
+    const int chosen = measureOn ? measureOn() : ordinal;
+    return runtime::WorkerPlace{gpus.at(static_cast<std::size_t>(chosen)).id, {"cuda", std::to_string(chosen)}};
+  });
 }
 
 Error unknownTarget(const std::string &name) {
@@ -80,7 +84,7 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
         runtime::makeRemoteDevice(runtime::cpuFacts(options.threads), {"cpu", std::to_string(options.threads)});
     bench.compiler = runtime::makeCpuCompiler();
   } else {
-    Result<std::unique_ptr<runtime::Device>> device = remoteIfPresent(*bench.target, options.device);
+    Result<std::unique_ptr<runtime::Device>> device = remoteIfPresent(*bench.target, options.device, options.measureOn);
     if (!device)
       return device.error();
     bench.device = std::move(*device);

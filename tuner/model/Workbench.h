@@ -11,11 +11,13 @@
 namespace kfuse::tuner {
 
 struct WorkbenchOptions {
-  std::string target = "auto"; ///< A target's name; auto: the first GPU, else the CPU.
-  std::string store;           ///< Empty: Store::defaultPath().
-  int threads = 0;             ///< Of the CPU device, or those that compile for a GPU; 0: all cores.
-  int device = 0;              ///< CUDA ordinal.
-  bool requireTuned = false;   ///< The store is only read (Store::openToRead).
+  std::string target = "auto";    ///< A target's name; auto: the first GPU, else the CPU.
+  std::string store;              ///< Empty: Store::defaultPath().
+  int threads = 0;                ///< Of the CPU device, or those that compile for a GPU; 0: all cores.
+  int device = 0;                 ///< CUDA ordinal.
+  std::function<int()> measureOn; ///< The ordinal of a GPU like `device` to measure on, asked when there is something
+                                  ///< to measure; none: `device`.
+  bool requireTuned = false;      ///< The store is only read (Store::openToRead).
   Store::Warn warn;
 };
 
