@@ -113,8 +113,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double inFlight = busy * perSm * static_cast<double>(shape.stages * shape.stageBytes());
   const double readAgain = bytesReadAgain(problem, config["m"] * config.valueOr("cluster_m", 1));
   const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten + readAgain, inFlight * 1.16, target) / 0.93;
-  const double meetUs = (parts > 1          ? 0.13 + 0.96 * parts
-                         : shape.isShared() ? 0.5
+  const double meetUs = (parts > 1          ? 0.96 * parts - 0.15
+                         : shape.isShared() ? 0.25
                                             : 0.2) +
                         static_cast<double>(shape.tileRows * shape.tileColumns) * groups / 23500;
   const double coupled = shape.swapped || problem.M <= config["m"]
