@@ -51,7 +51,8 @@ std::string reasonOf(const SQLite::Exception &error) {
 /// Whether nobody writes to the store, nor was cut off while doing so: all of it is in the one file.
 bool isAtRest(const fs::path &path) {
   std::error_code ignored;
-  return !fs::exists(path.string() + "-wal", ignored) && !fs::exists(path.string() + "-journal", ignored);
+  const std::string file = fs::canonical(path, ignored).string(); // SQLite follows links, too.
+  return !fs::exists(file + "-wal", ignored) && !fs::exists(file + "-journal", ignored);
 }
 
 Error noStore(const fs::path &path) {
@@ -166,15 +167,21 @@ Result<void> StoreFile::connect(Access how) {
   access = how;
   if (how == Access::ReadWrite && sqlite3_db_readonly(database->getHandle(), "main") == 1)
     throw SQLite::Exception("no permission to write", SQLITE_READONLY);
+  const bool isRemote = how == Access::ReadWrite && isNetworkFileSystem(file);
+  if (isRemote) // To leave WAL mode, in which a local store was, SQLite needs no shared memory if it is alone.
+    database->exec("PRAGMA locking_mode=EXCLUSIVE");
   if (Result<void> known = identify(how); !known)
     return known;
+  if (isRemote)
+    say(fmt::format("store {} is on a network file system: slower journal; set KFUSE_STORE to a local file",
+                    file.string()));
   if (how == Access::ReadWrite) {
-    bool network = isNetworkFileSystem(folderOf(file));
-    if (network)
-      say(fmt::format("store {} is on a network file system: slower journal; set KFUSE_STORE to a local file",
-                      file.string()));
-    SQLite::Statement(*database, network ? "PRAGMA journal_mode=DELETE" : "PRAGMA journal_mode=WAL").executeStep();
+    SQLite::Statement(*database, isRemote ? "PRAGMA journal_mode=DELETE" : "PRAGMA journal_mode=WAL").executeStep();
     database->exec("PRAGMA synchronous=NORMAL");
+  }
+  if (isRemote) {
+    database->exec("PRAGMA locking_mode=NORMAL");
+    database->execAndGet("SELECT count(*) FROM sqlite_master"); // Locks are let go with the next reading.
   }
   opened = how == Access::Immutable ? before : version();
   return {};

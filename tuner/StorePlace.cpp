@@ -46,14 +46,16 @@ fs::path defaultStorePath() {
 
 fs::path folderOf(const fs::path &path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
-bool isNetworkFileSystem(const fs::path &folder) {
-  // Magic numbers from statfs(2).
+bool isNetworkFileSystem(const fs::path &file) {
+  // Magic numbers from statfs(2), linux/magic.h and their own sources. FUSE: sshfs, s3fs, virtiofs.
   constexpr unsigned long nfs = 0x6969, smb = 0x517b, cifs = 0xff534d42, smb2 = 0xfe534d42, ceph = 0x00c36400,
-                          lustre = 0x0bd00bd0, gpfs = 0x47504653, afs = 0x5346414f, fuse = 0x65735546,
-                          plan9 = 0x01021997, beegfs = 0x19830326, panfs = 0xaad7aaea;
-  constexpr std::array magics{nfs, smb, cifs, smb2, ceph, lustre, gpfs, afs, fuse, plan9, beegfs, panfs};
+                          lustre = 0x0bd00bd0, gpfs = 0x47504653, afs = 0x5346414f, kafs = 0x6b414653,
+                          fuse = 0x65735546, plan9 = 0x01021997, beegfs = 0x19830326, panfs = 0xaad7aaea,
+                          ocfs2 = 0x7461636f, gfs2 = 0x01161970, orangefs = 0x20030528, vboxsf = 0x786f4256;
+  constexpr std::array magics{nfs,  smb,   cifs,   smb2,  ceph,  lustre, gpfs,     afs,   kafs,
+                              fuse, plan9, beegfs, panfs, ocfs2, gfs2,   orangefs, vboxsf};
   struct statfs facts{};
-  if (statfs(folder.c_str(), &facts) != 0)
+  if (statfs(file.c_str(), &facts) != 0)
     return false;
   return std::find(magics.begin(), magics.end(), static_cast<unsigned long>(facts.f_type) & 0xffffffff) != magics.end();
 }

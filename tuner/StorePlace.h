@@ -14,8 +14,8 @@ std::filesystem::path defaultStorePath();
 
 std::filesystem::path folderOf(const std::filesystem::path &path);
 
-/// Whether the folder is on one of the file systems that lack the shared memory which SQLite's WAL needs.
-bool isNetworkFileSystem(const std::filesystem::path &folder);
+/// Whether the file is on one of the file systems that lack the shared memory which SQLite's WAL needs.
+bool isNetworkFileSystem(const std::filesystem::path &file);
 
 /// Renames to NAME.corrupt-N with the least free N; SQLite's companion files go along, for whoever wants to
 /// rescue it. The new name, or Io.

@@ -79,6 +79,8 @@ inline std::string readFile(const fs::path &path) {
   return text.str();
 }
 
+inline void writeFile(const fs::path &path, const std::string &text) { std::ofstream(path, std::ios::binary) << text; }
+
 inline void execute(const fs::path &path, const char *sql) {
   sqlite3 *database = nullptr;
   REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);

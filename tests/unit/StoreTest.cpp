@@ -26,8 +26,6 @@ void writeStore(const fs::path &path) {
     putRow(*store, i);
 }
 
-void writeFile(const fs::path &path, const std::string &text) { std::ofstream(path, std::ios::binary) << text; }
-
 } // namespace
 
 TEST_CASE("store: everything put is found by the next process") {
