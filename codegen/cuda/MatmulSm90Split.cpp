@@ -139,24 +139,24 @@ bool wouldSpill(const MatmulProblem &problem, const Shape &shape, const TileConf
 
 /// The config with as many stages as `blocks` of it leave room for on an SM and K has use for; nothing where those are
 /// too few, or SMs would idle or be better served by persistent blocks.
-std::optional<TileConfig> fitted(TileConfig config, const MatmulProblem &problem, int64_t blocks,
+std::optional<TileConfig> fitted(const TileConfig &config, const MatmulProblem &problem, int64_t blocks,
                                  const ir::Target &target) {
   const int64_t blocksK = config["blocks_k"], groupsK = config["groups_k"];
   const int64_t stagesK = ceilDiv(problem.K, config["k"]);
-  auto isTooBig = [&] {
-    return (Shape(problem, config).sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024;
-  };
-  auto isTooDeep = [&] { return config["stages"] > std::max<int64_t>(4, stagesK / blocksK); };
-  auto isUneven = [&] { return config["stages"] % groupsK != 0; }; // device/gemm_sm90_split.cuh says why.
-  while (config["stages"] > 3 && (isTooBig() || isTooDeep() || isUneven()))
-    config = config.with("stages", config["stages"] - 1);
   const double blocksOfSm = static_cast<double>(blocksOf(problem, config)) / target.multiprocessors;
   const bool isIdle = stagesK < 2 * blocksK * groupsK || blocksOfSm > mostBlocks || (blocks == 2 && blocksOfSm <= 1);
-  if (isIdle || wouldSpill(problem, Shape(problem, config), config, target) || blocksK * groupsK > mostParts ||
-      clusterBlocks(config) > mostClusterBlocks || isTooBig() || Shape(problem, config).threads() > mostThreads ||
-      config["stages"] < 4 || Shape(problem, config).blocksPerSm(target) < blocks)
+  Shape shape(problem, config);
+  if (isIdle || wouldSpill(problem, shape, config, target) || blocksK * groupsK > mostParts ||
+      clusterBlocks(config) > mostClusterBlocks || shape.threads() > mostThreads)
     return std::nullopt;
-  return config;
+  auto isTooBig = [&] { return (shape.sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024; };
+  auto isTooDeep = [&] { return shape.stages > std::max<int64_t>(4, stagesK / blocksK); };
+  auto isUneven = [&] { return shape.stages % groupsK != 0; }; // device/gemm_sm90_split.cuh says why.
+  while (shape.stages > 3 && (isTooBig() || isTooDeep() || isUneven()))
+    --shape.stages;
+  if (shape.stages < 4 || isTooBig() || shape.blocksPerSm(target) < blocks)
+    return std::nullopt;
+  return config.with("stages", shape.stages);
 }
 
 class MatmulSm90SplitTemplate : public KernelTemplate {
