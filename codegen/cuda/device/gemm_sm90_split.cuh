@@ -38,9 +38,12 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   Ring<Config> ring;
   Cluster cluster{clusterBlocks > 1 ? static_cast<int>(blockInCluster()) : 0};
   int part = cluster.first / Cluster::blocks; ///< Of K.
+  // Tiles of the same weights are neighbours. Their blocks start together, and together ask for the weights, which go
+  // ahead of the kernel before: 20 layers of five times 256 x 1024 x 1024 take 138.6 us, and 145.2 us with neighbours
+  // that share activations (which all blocks ask for at once, behind their wait).
   int tile = blockIdx.x / clusterBlocks, inBatch = tile % (tall * wide), batch = tile / (tall * wide);
-  int row = inBatch % tall * clusterHeight + cluster.row * height;
-  int column = inBatch / tall * clusterWidth + cluster.column * width;
+  int row = (Config::swapped ? inBatch / wide : inBatch % tall) * clusterHeight + cluster.row * height;
+  int column = (Config::swapped ? inBatch % wide : inBatch / tall) * clusterWidth + cluster.column * width;
   int firstK = tilesK * part / blocksK, countK = tilesK * (part + 1) / blocksK - firstK;
 
   __device__ __forceinline__ GemmSm90Split() {
