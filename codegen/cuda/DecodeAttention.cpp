@@ -22,9 +22,8 @@ using ir::Scalar;
 using ir::ScalarNode;
 
 constexpr int64_t leastKeysOfWarp = 16; ///< Of a part of the keys.
-constexpr int64_t factorsBytes = 9216;  ///< Static shared memory: factors and weights of 64 parts of 16 rows.
 constexpr size_t mostCandidates = 32;
-constexpr double combineUs = 2; ///< The last block's turn.
+constexpr double combineUs = 1; ///< Sums on their way to another block.
 
 /// One region under one config, on its way to text.
 class DecodeKernel {
@@ -46,27 +45,35 @@ public:
     launch.block[0] = static_cast<uint32_t>(config["warps"] * 32);
     launch.sharedBytes = static_cast<uint32_t>(sharedBytes(p, config));
     if (config["splits"] > 1)
-      addLastBlock(plan, launch, p.pairs(), p.pairs() * config["splits"] * partBytes(p));
+      addParts(plan, launch);
     plan.launches = {launch};
     giveSource(plan, source());
     return plan;
   }
 
-  /// What is computed for a pair, in static shared memory.
-  static int64_t freshBytes(const DecodeProblem &p) {
-    int64_t keyRows = (p.computesQuery ? p.rows() : 0) + (p.newKeys ? p.newKeys->count() : 0);
-    int64_t valueRows = p.newValues ? p.newValues->count() : 0;
-    return 2 * (keyRows * (p.keySize + 8) + valueRows * (p.valueSize + 8));
-  }
   static int64_t pitchOf(int64_t size) { return static_cast<int64_t>(llvm::PowerOf2Ceil(size)); }
   static int64_t partBytes(const DecodeProblem &p) { return llvm::alignTo(p.rows() * (p.valueSize + 2) * 4, 16); }
   static int64_t sharedBytes(const DecodeProblem &p, const TileConfig &config) {
-    int64_t tiles =
-        config["warps"] * config["stages"] * config["keys"] * 2 * (pitchOf(p.keySize) + pitchOf(p.valueSize));
-    return std::max(tiles, config["warps"] * partBytes(p));
+    int64_t tiles = config["stages"] * config["keys"] * 2 * (pitchOf(p.keySize) + pitchOf(p.valueSize));
+    return config["warps"] * std::max(tiles, partBytes(p));
+  }
+  /// Beside it: what is computed for a pair, and other blocks' maxima and weights.
+  static int64_t staticBytes(const DecodeProblem &p, const TileConfig &config) {
+    int64_t keyRows = (p.computesQuery ? p.rows() : 0) + (p.newKeys ? p.newKeys->count() : 0);
+    int64_t valueRows = p.newValues ? p.newValues->count() : 0;
+    return 2 * (keyRows * (p.keySize + 8) + valueRows * (p.valueSize + 8)) + config["splits"] * p.rows() * 8 + 64;
   }
 
 private:
+  /// The workspace: tickets, and behind them parts. Both are zero before and after.
+  void addParts(KernelPlan &plan, Launch &launch) const {
+    uint64_t tickets = llvm::alignTo(p.pairs() * 4, zeroedGranule);
+    plan.zeroedBytes = tickets + llvm::alignTo(p.pairs() * config["splits"] * partBytes(p), zeroedGranule);
+    plan.workspaceBytes = plan.zeroedBytes;
+    launch.args.push_back({KernelArg::Kind::Workspace, 0});
+    launch.args.push_back({KernelArg::Kind::Workspace, tickets});
+  }
+
   bool differsAmongRows(Scalar s) const {
     return p.scores.dependsOn(s, dimS) || p.scores.dependsOn(s, p.dimM) || p.scores.dependsOn(s, dimS + 1) ||
            (p.group > 1 && p.scores.dependsOn(s, p.headDim()));
@@ -158,11 +165,11 @@ private:
     bool isSplit = config["splits"] > 1;
     writer.line("using Attention = DecodeAttention<Config, Body>;");
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32) " + entryName(region) + "(" +
-                bufferParameters(buffers) + (isSplit ? ", unsigned *arrivals, Attention::Part *partials" : "") + ")");
+                bufferParameters(buffers) + (isSplit ? ", unsigned *tickets, Attention::Part *parts" : "") + ")");
     if (!readsAhead())
       writer.line("waitForPredecessor();");
     writer.line("const Body body{" + bodyNames + "};");
-    writer.line(llvm::Twine("Attention{body}.run(") + (isSplit ? "arrivals, partials" : "nullptr, nullptr") + ");");
+    writer.line(llvm::Twine("Attention{body}.run(") + (isSplit ? "tickets, parts" : "nullptr, nullptr") + ");");
     writer.close();
     return writer.take();
   }
@@ -187,8 +194,7 @@ private:
     writeQuery();
     for (bool isKey : {true, false}) {
       writeAddress(isKey);
-      if (newRows(isKey))
-        writeNewRows(isKey, *newRows(isKey));
+      writeNewRows(isKey);
     }
     writer.line();
     writeScore();
@@ -248,14 +254,36 @@ private:
     writer.close();
   }
 
-  /// Prints a function body: eight values of a head from `d` on, from `root`, to `to`.
-  void writeChunk(const LinearGraph &graph, unsigned dim, const ValuePrinter &scope, Scalar root) {
+  /// How eight values of a head come about, from `d` on: a struct of what they are computed from; a function that loads
+  /// what of it no kernel of the run writes; one that loads the rest and computes them, from `root`.
+  void writeChunk(const std::string &what, const LinearGraph &graph, unsigned dim, Scalar root,
+                  llvm::function_ref<ValuePrinter()> makeScope, const ir::ScalarOutput *state = nullptr) {
     ChunkPrinter chunk(graph, dim, 8);
-    std::vector<Scalar> loads = chunk.loadsOf(root);
-    writer.open("struct");
-    chunk.declare(writer, loads);
-    writer.close(" x;");
-    chunk.load(scope, loads, "x.");
+    std::vector<Scalar> all = chunk.loadsOf(root), fixedOnes, others;
+    for (Scalar load : all) {
+      bool isFixed = llvm::all_of(inputsRead(graph, load), [&](unsigned input) { return bool(region.isFixed[input]); });
+      (isFixed ? fixedOnes : others).push_back(load);
+    }
+
+    writer.open("struct " + what + "Operands");
+    chunk.declare(writer, all);
+    if (state)
+      writer.line("Config::Element *place; // In the cache.");
+    writer.close(";");
+
+    const std::string parameters = what + "Operands &x, Index pair, int row, int d) const";
+    writer.open("__device__ __forceinline__ void loadFixedOf" + what + "(" + parameters);
+    ValuePrinter early = makeScope();
+    if (state) {
+      std::string offset = early.offset(state->map.getResult(0), state->symbols);
+      writer.line("x.place = new" + what + "s + (" + offset + ");");
+    }
+    chunk.load(early, fixedOnes, "x.");
+    writer.close();
+
+    writer.open("__device__ __forceinline__ void make" + what + "(Config::Element *to, " + parameters);
+    ValuePrinter scope = makeScope();
+    chunk.load(scope, others, "x.");
     writer.line("Vector<" + valueType(graph[root].type) + ", 8> y0;");
     chunk.lanes(
         scope, [](Scalar) { return "x."; },
@@ -264,28 +292,24 @@ private:
           writer.line("y0[j] = " + value + ";");
         });
     writer.line("storeVector<8, 8>(to, y0);");
+    writer.close();
   }
 
-  void writeNewRows(bool isKey, const NewRows &rows) {
-    const ir::ScalarOutput &state = rows.graph.graph.outputs[0];
-    writer.open(llvm::Twine("__device__ __forceinline__ void make") + kind(isKey) +
-                "(Config::Element *to, Index pair, int row, int d) const");
-    writeChunk(rows.graph, rows.graph.extents().size() - 1, scopeOf(isKey, rows, "row", "d"), state.value);
-    writer.close();
-    writer.open(llvm::Twine("__device__ __forceinline__ Config::Element *place") + kind(isKey) +
-                "(Index pair, int row) const");
-    ValuePrinter scope = scopeOf(isKey, rows, "row", "0");
-    std::string offset = scope.offset(state.map.getResult(0), state.symbols);
-    writer.line("return new" + llvm::Twine(kind(isKey)) + "s + (" + offset + ");");
-    writer.close();
+  void writeNewRows(bool isKey) {
+    const std::optional<NewRows> &rows = newRows(isKey);
+    if (!rows)
+      return writer.line(llvm::Twine("struct ") + kind(isKey) + "Operands {};");
+    const ir::ScalarOutput &state = rows->graph.graph.outputs[0];
+    writeChunk(
+        kind(isKey), rows->graph, rows->graph.extents().size() - 1, state.value,
+        [&] { return scopeOf(isKey, *rows, "row", "d"); }, &state);
   }
 
   void writeQuery() {
-    if (p.computesQuery) {
-      writer.open("__device__ __forceinline__ void makeQuery(Config::Element *to, Index pair, int row, int d) const");
-      writeChunk(p.scores, dimS + 1, scopeOf(p.scores, "row", "0").within(dimS + 1, "d"), p.query);
-      return writer.close();
-    }
+    if (p.computesQuery)
+      return writeChunk("Query", p.scores, dimS + 1, p.query,
+                        [&] { return scopeOf(p.scores, "row", "0").within(dimS + 1, "d"); });
+    writer.line("struct QueryOperands {};");
     writer.open("__device__ __forceinline__ unsigned query(Index pair, int row, int d) const");
     ValuePrinter rows = scopeOf(p.scores, "row", "0").within(dimS + 1, "d");
     writer.line("return *reinterpret_cast<const unsigned *>(" + inputOf(p.scores, p.query) + " + (" +
@@ -376,7 +400,7 @@ double estimate(const Region &region, const DecodeProblem &p, const TileConfig &
   double tileBytes = static_cast<double>(config["keys"] * 2 * (p.keySize + p.valueSize));
   double keysOfWarp = static_cast<double>(p.keys) / static_cast<double>(config["splits"] * config["warps"]);
   double stages =
-      std::min(static_cast<double>(config["stages"] - 1), std::ceil(keysOfWarp / static_cast<double>(config["keys"])));
+      std::min(static_cast<double>(config["stages"]), std::ceil(keysOfWarp / static_cast<double>(config["keys"])));
   double inFlight = resident * static_cast<double>(config["warps"]) * stages * tileBytes;
   // Blocks of the last wave share the memory among fewer, which costs less than idle processors would.
   double waves = blocks / slots, uneven = std::ceil(waves) / waves;
@@ -402,14 +426,15 @@ public:
     std::vector<std::pair<double, TileConfig>> ranked;
     for (int64_t warps : {4, 8})
       for (int64_t keys : {16, 32})
-        for (int64_t stages : {2, 3, 4, 6})
+        for (int64_t stages : {1, 2, 3, 4, 6})
           for (int64_t splits : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
             TileConfig config{{"warps", warps}, {"keys", keys}, {"stages", stages}, {"splits", splits}};
             bool isTooShort = splits > 1 && splits * warps * leastKeysOfWarp > p->keys;
             bool isTooMany = splits > 1 && p->pairs() * splits > 16 * target.multiprocessors;
-            if (isTooShort || isTooMany ||
+            bool isOneTile = splits * warps * keys >= p->keys; // Else its memory waits for it.
+            if (isTooShort || isTooMany || (stages == 1 && !isOneTile) ||
                 DecodeKernel::sharedBytes(*p, config) >
-                    target.sharedBytesPerBlock - factorsBytes - DecodeKernel::freshBytes(*p))
+                    target.sharedBytesPerBlock - DecodeKernel::staticBytes(*p, config))
               continue;
             ranked.emplace_back(estimate(region, *p, config, target), config);
           }

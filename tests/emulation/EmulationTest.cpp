@@ -80,6 +80,17 @@ TEST_CASE("Emulated cuda.decode_attention: right for every layout, mask and spli
   checkAll(decodeCases(), codegen::cuda::decodeAttentionTemplate(), 3);
 }
 
+TEST_CASE("Emulated cuda.decode_attention: right where all but the product before is loaded ahead of the wait") {
+  RegionCase given(decodeCases()[4]);
+  given.region.isFixed.assign(given.region.isFixed.size(), true);
+  given.region.isFixed[0] = false;
+  const std::vector<reference::HostTensor> inputs = given.inputs();
+  Oracle oracle(given, inputs);
+  const codegen::TileConfig config{{"warps", 4}, {"keys", 16}, {"stages", 2}, {"splits", 2}};
+  for (int splits : {1, 2, 24}) // More splits than are held at once, some of them without keys.
+    check(given, inputs, oracle, codegen::cuda::decodeAttentionTemplate(), config.with("splits", splits));
+}
+
 TEST_CASE("Emulated cuda.rows: right for every split of rows over threads") {
   checkAll(rowCases(), codegen::cuda::rowsTemplate(), 4);
 }

@@ -94,6 +94,7 @@ EmulatorApi makeApi() {
   api.grid = &running->grid;
   api.syncBlock = [] { arrive(running->all); };
   api.syncWarp = [] { arrive(running->warps[running->current / 32]); };
+  api.yield = yield;
   api.warpScratch = [] { return running->scratch.data() + running->current / 32 * 32 * 64; };
   api.shared = [] { return running->shared; };
   api.copy = [](void *to, const void *from, int size, int bytes) {

@@ -12,6 +12,7 @@ struct EmulatorApi {
   const Index3 *block, *grid;
   void (*syncBlock)();
   void (*syncWarp)();
+  void (*yield)(); ///< Lets other threads of the block run.
   /// 64 bytes for each lane of the current warp.
   unsigned char *(*warpScratch)();
   unsigned char *(*shared)();

@@ -85,14 +85,17 @@ struct Body {
     return {v3, Index(maximum(minimum(static_cast<long long>(v3), 150ll), -1ll)) + 1, keyPosition(pair), valuePosition(pair)};
   }
 
-  __device__ __forceinline__ void makeQuery(Config::Element *to, Index pair, int row, int d) const {
+  struct QueryOperands {
+    Vector<bf16, 8> v5;
+    Vector<bf16, 8> v6;
+    Vector<bf16, 8> v15;
+    Vector<bf16, 8> v16;
+  };
+  __device__ __forceinline__ void loadFixedOfQuery(QueryOperands &x, Index pair, int row, int d) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
-    struct {
-      Vector<bf16, 8> v5;
-      Vector<bf16, 8> v6;
-      Vector<bf16, 8> v15;
-      Vector<bf16, 8> v16;
-    } x;
+  }
+  __device__ __forceinline__ void makeQuery(Config::Element *to, QueryOperands &x, Index pair, int row, int d) const {
+    const Index b0 = pair / 2u, b1 = pair % 2u;
     x.v5 = loadVector<8, 8>(in0 + (b0 * 384 + b1 * 128 + row * 32 + d));
     x.v6 = loadVector<8, 8>(in0 + (b0 * 384 + b1 * 128 + row * 32 + (d + 16) % 32u));
     const long long v1 = decode(in3[b0]);
@@ -125,14 +128,21 @@ struct Body {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     return in1 + (b0 * 9600 + b1 * 4800 + key * 32 + 0);
   }
-  __device__ __forceinline__ void makeKey(Config::Element *to, Index pair, int row, int d) const {
+  struct KeyOperands {
+    Vector<bf16, 8> v0;
+    Vector<bf16, 8> v1;
+    Vector<bf16, 8> v11;
+    Vector<bf16, 8> v12;
+    Config::Element *place; // In the cache.
+  };
+  __device__ __forceinline__ void loadFixedOfKey(KeyOperands &x, Index pair, int row, int d) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
-    struct {
-      Vector<bf16, 8> v0;
-      Vector<bf16, 8> v1;
-      Vector<bf16, 8> v11;
-      Vector<bf16, 8> v12;
-    } x;
+    const long long v2 = decode(in3[(b0)]);
+    const long long v21 = v2 * 67ll; // mul
+    x.place = newKeys + ((b0) * 9600 + (b1) * 4800 + Index(v21) * 32 + d);
+  }
+  __device__ __forceinline__ void makeKey(Config::Element *to, KeyOperands &x, Index pair, int row, int d) const {
+    const Index b0 = pair / 2u, b1 = pair % 2u;
     x.v0 = loadVector<8, 8>(in0 + ((b0) * 384 + (b1) * 32 + d + 256));
     x.v1 = loadVector<8, 8>(in0 + ((b0) * 384 + (b1) * 32 + (d + 16) % 32u + 256));
     const long long v2 = decode(in3[(b0)]);
@@ -161,21 +171,22 @@ struct Body {
     }
     storeVector<8, 8>(to, y0);
   }
-  __device__ __forceinline__ Config::Element *placeKey(Index pair, int row) const {
-    const Index b0 = pair / 2u, b1 = pair % 2u;
-    const long long v2 = decode(in3[(b0)]);
-    const long long v21 = v2 * 67ll; // mul
-    return newKeys + ((b0) * 9600 + (b1) * 4800 + Index(v21) * 32 + 0);
-  }
   __device__ __forceinline__ const Config::Element *value(Index pair, Index key) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     return in2 + (b0 * 9600 + b1 * 4800 + key * 32 + 0);
   }
-  __device__ __forceinline__ void makeValue(Config::Element *to, Index pair, int row, int d) const {
+  struct ValueOperands {
+    Vector<bf16, 8> v0;
+    Config::Element *place; // In the cache.
+  };
+  __device__ __forceinline__ void loadFixedOfValue(ValueOperands &x, Index pair, int row, int d) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
-    struct {
-      Vector<bf16, 8> v0;
-    } x;
+    const long long v1 = decode(in3[(b0)]);
+    const long long v3 = v1 * 67ll; // mul
+    x.place = newValues + ((b0) * 9600 + (b1) * 4800 + Index(v3) * 32 + d);
+  }
+  __device__ __forceinline__ void makeValue(Config::Element *to, ValueOperands &x, Index pair, int row, int d) const {
+    const Index b0 = pair / 2u, b1 = pair % 2u;
     x.v0 = loadVector<8, 8>(in0 + ((b0) * 384 + (b1) * 32 + d + 320));
     Vector<float, 8> y0;
     #pragma unroll
@@ -184,12 +195,6 @@ struct Body {
       y0[j] = v0;
     }
     storeVector<8, 8>(to, y0);
-  }
-  __device__ __forceinline__ Config::Element *placeValue(Index pair, int row) const {
-    const Index b0 = pair / 2u, b1 = pair % 2u;
-    const long long v1 = decode(in3[(b0)]);
-    const long long v3 = v1 * 67ll; // mul
-    return newValues + ((b0) * 9600 + (b1) * 4800 + Index(v3) * 32 + 0);
   }
 
   __device__ __forceinline__ float score(const Fixed &fixed, float product, Index pair, int row, Index key) const {
@@ -212,7 +217,7 @@ struct Body {
 };
 
 using Attention = DecodeAttention<Config, Body>;
-extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_mul_rotary_rotary_state_update_state_update_attention(const bf16 *__restrict__ in0, const bf16 *in1, const bf16 *in2, const long long *__restrict__ in3, const bf16 *__restrict__ in4, const bf16 *__restrict__ in5, bf16 *out0, bf16 *out1, bf16 *__restrict__ out2, unsigned *arrivals, Attention::Part *partials) {
+extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_mul_rotary_rotary_state_update_state_update_attention(const bf16 *__restrict__ in0, const bf16 *in1, const bf16 *in2, const long long *__restrict__ in3, const bf16 *__restrict__ in4, const bf16 *__restrict__ in5, bf16 *out0, bf16 *out1, bf16 *__restrict__ out2, unsigned *tickets, Attention::Part *parts) {
   const Body body{in0, in1, in2, in3, in4, in5, out2, out0, out1};
-  Attention{body}.run(arrivals, partials);
+  Attention{body}.run(tickets, parts);
 }

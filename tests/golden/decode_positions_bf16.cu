@@ -55,6 +55,7 @@ struct Body {
     return {v3, Index(maximum(minimum(static_cast<long long>(v3), 200ll), -1ll)) + 1};
   }
 
+  struct QueryOperands {};
   __device__ __forceinline__ unsigned query(Index pair, int row, int d) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     return *reinterpret_cast<const unsigned *>(in0 + (b0 * 256 + b1 * 128 + row * 32 + d));
@@ -63,10 +64,12 @@ struct Body {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     return in1 + (b0 * 12800 + b1 * 6400 + key * 32 + 0);
   }
+  struct KeyOperands {};
   __device__ __forceinline__ const Config::Element *value(Index pair, Index key) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     return in2 + (b0 * 12800 + b1 * 6400 + key * 32 + 0);
   }
+  struct ValueOperands {};
 
   __device__ __forceinline__ float score(const Fixed &fixed, float product, Index pair, int row, Index key) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
@@ -89,8 +92,8 @@ struct Body {
 };
 
 using Attention = DecodeAttention<Config, Body>;
-extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_attention(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, const long long *__restrict__ in3, bf16 *__restrict__ out0, unsigned *arrivals, Attention::Part *partials) {
+extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_attention(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, const long long *__restrict__ in3, bf16 *__restrict__ out0, unsigned *tickets, Attention::Part *parts) {
   waitForPredecessor();
   const Body body{in0, in1, in2, in3, out0};
-  Attention{body}.run(arrivals, partials);
+  Attention{body}.run(tickets, parts);
 }

@@ -55,6 +55,7 @@ struct Body {
     return {Index(Config::keys)};
   }
 
+  struct QueryOperands {};
   __device__ __forceinline__ unsigned query(Index pair, int row, int d) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     return *reinterpret_cast<const unsigned *>(in0 + (b0 * 128 + (b1 * 4 + row) * 16 + d));
@@ -63,10 +64,12 @@ struct Body {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     return in1 + (b0 * 4256 + key * 32 + (b1 * 4) / 4u * 16 + 0);
   }
+  struct KeyOperands {};
   __device__ __forceinline__ const Config::Element *value(Index pair, Index key) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     return in2 + (b0 * 4256 + key * 32 + (b1 * 4) / 4u * 16 + 0);
   }
+  struct ValueOperands {};
 
   __device__ __forceinline__ float score(const Fixed &fixed, float product, Index pair, int row, Index key) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;

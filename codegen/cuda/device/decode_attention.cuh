@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kfuse/copy.cuh>
+#include <kfuse/handover.cuh>
 #include <kfuse/math.cuh>
 #include <kfuse/mma.cuh>
 
@@ -10,8 +11,8 @@ namespace kfuse {
 /// Up to 16 query rows share the keys and values of one pair (a sequence and a head): blockIdx.x is the pair,
 /// blockIdx.y the part of its keys. Every warp has a pipeline of its own for every warps-th tile of keys and a
 /// softmax of its own, as in "FlashAttention-2" (Dao, 2023) with rows instead of blocks of them; what warps and
-/// blocks found is put together by their maxima and sums. The block of a pair that arrives last does so for
-/// all, in the order of the parts.
+/// blocks found is put together by their maxima and sums. The block of a pair that starts last does so for all, in the
+/// order of the parts: those it waits for are running.
 template <class Config, class Body> struct DecodeAttention {
   using Index = typename Config::Index;
   using Element = typename Config::Element;
@@ -24,21 +25,53 @@ template <class Config, class Body> struct DecodeAttention {
   static constexpr float log2e = 1.44269504f;
   static constexpr bool hasUpper = rows > 8; ///< Rows 8 to 15 of the fragments.
 
-  /// Sums of one part of the keys: a row's values weighed by 2^(score - maximum), and the sum of these weights.
+  /// A row's highest score, and the sum of its weights 2^(score - maximum).
+  struct Head {
+    float maximum, weight;
+  };
+  /// Of one part of the keys: the sums of a row's values times their weights.
   struct alignas(16) Part {
     float values[rows][valueSize];
-    float maximum[rows], weight[rows];
+    Head heads[rows];
   };
+  static constexpr int ringBytes = stages * stageBytes; ///< A warp's shared memory: its tiles, then its part.
+  static constexpr int warpBytes = ringBytes > int(sizeof(Part)) ? ringBytes : int(sizeof(Part));
 
   /// What this kernel computes for a pair, before anything reads it.
   template <int count, int size> struct alignas(16) Rows {
     Element at[count][size + 8]; ///< Eight rows below each other lie in different banks.
   };
   template <int size> struct alignas(16) Rows<0, size> {};
+  static constexpr int newQueries = Config::computesQuery ? rows : 0;
   struct Fresh {
-    Rows<Config::computesQuery ? rows : 0, keySize> query;
+    Rows<newQueries, keySize> query;
     Rows<Config::newKeys, keySize> keys;
     Rows<Config::newValues, valueSize> values;
+  };
+
+  /// Chunks of eight of `number` computed rows, one a thread, from thread `begin` on. The next kind begins with another
+  /// warp, which does not wait for these.
+  template <int begin, int number, int size> struct Chunks {
+    static constexpr int ofRow = size / 8, count = number * ofRow, turns = (count + threads - 1) / threads;
+    static constexpr int held = turns > 0 ? turns : 1, end = (begin + count + 31) / 32 * 32 % threads;
+
+    /// Calls use(turn, row, d) for this thread's.
+    template <class Use> static __device__ __forceinline__ void forMine(Use use) {
+#pragma unroll
+      for (int turn = 0; turn < turns; ++turn)
+        if (int at = turn * threads + (int(threadIdx.x) + threads - begin) % threads; at < count)
+          use(turn, at / ofRow, at % ofRow * 8);
+    }
+  };
+  using QueryChunks = Chunks<0, newQueries, keySize>;
+  using KeyChunks = Chunks<QueryChunks::end, Config::newKeys, keySize>;
+  using ValueChunks = Chunks<KeyChunks::end, Config::newValues, valueSize>;
+
+  /// What this thread's chunks are computed from.
+  struct Operands {
+    typename Body::QueryOperands query[QueryChunks::held];
+    typename Body::KeyOperands keys[KeyChunks::held];
+    typename Body::ValueOperands values[ValueChunks::held];
   };
 
   const Body &body;
@@ -62,37 +95,47 @@ template <class Config, class Body> struct DecodeAttention {
     return position + number > first * tileKeys && position < end * tileKeys;
   }
 
+  __device__ __forceinline__ bool makesKeys() const { return blockIdx.y == 0 || holds(fixed.newKey, Config::newKeys); }
+  __device__ __forceinline__ bool makesValues() const {
+    return blockIdx.y == 0 || holds(fixed.newValue, Config::newValues);
+  }
+
+  /// Loads what no kernel of the run writes, ahead of the wait.
+  __device__ __forceinline__ void loadFixed(Operands &x) const {
+    if constexpr (newQueries > 0)
+      QueryChunks::forMine([&](int turn, int row, int d) { body.loadFixedOfQuery(x.query[turn], pair, row, d); });
+    if constexpr (Config::newKeys > 0)
+      if (makesKeys())
+        KeyChunks::forMine([&](int turn, int row, int d) { body.loadFixedOfKey(x.keys[turn], pair, row, d); });
+    if constexpr (Config::newValues > 0)
+      if (makesValues())
+        ValueChunks::forMine([&](int turn, int row, int d) { body.loadFixedOfValue(x.values[turn], pair, row, d); });
+  }
+
   /// Queries, and the rows that this block reads or writes: each pair's first block writes them, all who read them
   /// have their own.
-  __device__ __forceinline__ void makeFresh(Fresh &fresh) const {
-    int begin = 0;
-    if constexpr (Config::computesQuery)
-      forChunks<rows, keySize>(begin, [&](int row, int d) { body.makeQuery(&fresh.query.at[row][d], pair, row, d); });
+  __device__ __forceinline__ void makeFresh(Fresh &fresh, Operands &x) const {
+    if constexpr (newQueries > 0)
+      QueryChunks::forMine(
+          [&](int turn, int row, int d) { body.makeQuery(&fresh.query.at[row][d], x.query[turn], pair, row, d); });
     if constexpr (Config::newKeys > 0)
-      if (blockIdx.y == 0 || holds(fixed.newKey, Config::newKeys))
-        forChunks<Config::newKeys, keySize>(begin, [&](int row, int d) {
-          body.makeKey(&fresh.keys.at[row][d], pair, row, d);
+      if (makesKeys())
+        KeyChunks::forMine([&](int turn, int row, int d) {
+          body.makeKey(&fresh.keys.at[row][d], x.keys[turn], pair, row, d);
           if (blockIdx.y == 0 && fixed.newKey >= 0)
-            copyChunk(body.placeKey(pair, row) + d, &fresh.keys.at[row][d]);
+            copyChunk(x.keys[turn].place, &fresh.keys.at[row][d]);
         });
     if constexpr (Config::newValues > 0)
-      if (blockIdx.y == 0 || holds(fixed.newValue, Config::newValues))
-        forChunks<Config::newValues, valueSize>(begin, [&](int row, int d) {
-          body.makeValue(&fresh.values.at[row][d], pair, row, d);
+      if (makesValues())
+        ValueChunks::forMine([&](int turn, int row, int d) {
+          body.makeValue(&fresh.values.at[row][d], x.values[turn], pair, row, d);
           if (blockIdx.y == 0 && fixed.newValue >= 0)
-            copyChunk(body.placeValue(pair, row) + d, &fresh.values.at[row][d]);
+            copyChunk(x.values[turn].place, &fresh.values.at[row][d]);
         });
-    if constexpr (Config::computesQuery || Config::newKeys > 0 || Config::newValues > 0)
+    if constexpr (newQueries + Config::newKeys + Config::newValues > 0)
       __syncthreads();
   }
 
-  /// Calls use(row, d) for chunks of eight, one a thread, beginning with the thread that has none yet.
-  template <int count, int size, class Use> static __device__ __forceinline__ void forChunks(int &begin, Use use) {
-    constexpr int chunks = size / 8;
-    for (int at = (static_cast<int>(threadIdx.x) + threads - begin) % threads; at < count * chunks; at += threads)
-      use(at / chunks, at % chunks * 8);
-    begin = (begin + count * chunks) % threads;
-  }
   static __device__ __forceinline__ void copyChunk(Element *to, const Element *from) {
     *reinterpret_cast<Vector<Element, 8> *>(to) = *reinterpret_cast<const Vector<Element, 8> *>(from);
   }
@@ -132,7 +175,7 @@ template <class Config, class Body> struct DecodeAttention {
   }
 
   __device__ __forceinline__ unsigned stageAt(int stage) const {
-    return sharedAddress(dynamicShared()) + (warp * stages + stage) * stageBytes;
+    return sharedAddress(dynamicShared()) + warp * warpBytes + stage * stageBytes;
   }
 
   /// Starts the copy of the tile of keys from `first` on; keys that do not count become zeros.
@@ -264,15 +307,16 @@ template <class Config, class Body> struct DecodeAttention {
     int stage = 0;
 #pragma unroll 1
     for (Index tile = first + warp; tile < end; tile += warps) {
-      waitCopies<stages - 2>();
+      waitCopies<stages - 1>();
       __syncwarp();
-      startNext(stage == 0 ? stages - 1 : stage - 1); // Read in the last round.
       if constexpr (Config::newKeys > 0)
         replaceRows<KeyTile, keySize>(stageAt(stage), tile * tileKeys, fixed.newKey, fresh.keys);
       if constexpr (Config::newValues > 0)
         replaceRows<ValueTile, valueSize>(stageAt(stage) + KeyTile::bytes, tile * tileKeys, fixed.newValue,
                                           fresh.values);
       takeTile(stage, tile * tileKeys);
+      __syncwarp(); // All have read it.
+      startNext(stage);
       stage = stage + 1 == stages ? 0 : stage + 1;
     }
     waitCopies<0>();
@@ -283,15 +327,20 @@ template <class Config, class Body> struct DecodeAttention {
 
   //===- Putting parts together ----------------------------------------------------------------===//
 
-  /// This warp's sums as a part in shared memory.
-  __device__ __forceinline__ void leavePart(Part &part) const {
+  static __device__ __forceinline__ Part &partOf(int warp) {
+    return *reinterpret_cast<Part *>(dynamicShared() + warp * warpBytes);
+  }
+
+  /// This warp's sums, where its tiles were.
+  __device__ __forceinline__ void leavePart() const {
+    Part &part = partOf(warp);
 #pragma unroll
     for (int half = 0; half <= int(hasUpper); ++half) {
       int row = lane / 4 + half * 8;
       if (row >= rows)
         continue;
       if (lane % 4 == 0)
-        part.maximum[row] = maximum[half], part.weight[row] = weight[half];
+        part.heads[row] = {maximum[half], weight[half]};
 #pragma unroll
       for (int d = 0; d < valueSize / 8; ++d)
 #pragma unroll
@@ -300,79 +349,87 @@ template <class Config, class Body> struct DecodeAttention {
     }
   }
 
-  /// Memory that blocks share to put parts together.
-  struct Factors {
-    static constexpr int most = warps > Config::splits ? warps : Config::splits;
-    float part[most * rows];   ///< What brings a part's row to the highest maximum.
-    float weight[most * rows]; ///< Of a part's row.
-    float maximum[rows], total[rows];
+  /// Four values of a row, of several parts.
+  struct Sum {
+    Vector<float, 4> values{};
+    Head head{-infinity, 0};
+
+    /// Everything added becomes relative to the highest maximum: they all come first.
+    __device__ __forceinline__ void see(const Head &part) { head.maximum = fmaxf(head.maximum, part.maximum); }
+    __device__ __forceinline__ void add(const Head &part, const Vector<float, 4> &more) {
+      const float factor = powerOfTwo(part.maximum - (head.maximum == -infinity ? 0.0f : head.maximum));
+      head.weight += factor * part.weight;
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        values[i] += factor * more[i];
+    }
   };
 
-  /// Maxima and weights of `number` parts are read at once: from other blocks, each read takes 0.7 us.
-  static __device__ __forceinline__ void findFactors(const Part *parts, int number, Factors &factors) {
-    for (int at = threadIdx.x; at < number * rows; at += threads) {
-      factors.part[at] = parts[at / rows].maximum[at % rows];
-      factors.weight[at] = parts[at / rows].weight[at % rows];
-    }
-    __syncthreads();
-    if (threadIdx.x < rows) {
-      float highest = -infinity, sum = 0;
-      for (int at = threadIdx.x; at < number * rows; at += rows)
-        highest = fmaxf(highest, factors.part[at]);
-      const float base = highest == -infinity ? 0.0f : highest;
-      for (int at = threadIdx.x; at < number * rows; at += rows) {
-        factors.part[at] = powerOfTwo(factors.part[at] - base);
-        sum += factors.part[at] * factors.weight[at];
-      }
-      factors.maximum[threadIdx.x] = highest;
-      factors.total[threadIdx.x] = sum;
-    }
-    __syncthreads();
-  }
-
-  /// Calls `use(row, d, values)` with the sum of all parts, four values a thread.
-  template <class Use>
-  static __device__ __forceinline__ void addParts(const Part *parts, int number, const float *factors, Use use) {
+  /// Calls `use(row, d, sum)` with the sum of all warps' parts, four values a thread.
+  template <class Use> static __device__ __forceinline__ void addWarps(Use use) {
     for (int at = threadIdx.x * 4; at < rows * valueSize; at += threads * 4) {
-      int row = at / valueSize, d = at % valueSize;
-      Vector<float, 4> sum{};
-#pragma unroll 8
-      for (int part = 0; part < number; ++part) {
-        auto values = *reinterpret_cast<const Vector<float, 4> *>(&parts[part].values[row][d]);
+      const int row = at / valueSize, d = at % valueSize;
+      Sum sum;
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          sum[i] += factors[part * rows + row] * values[i];
-      }
+      for (int i = 0; i < warps; ++i)
+        sum.see(partOf(i).heads[row]);
+#pragma unroll
+      for (int i = 0; i < warps; ++i)
+        sum.add(partOf(i).heads[row], *reinterpret_cast<const Vector<float, 4> *>(&partOf(i).values[row][d]));
       use(row, d, sum);
     }
   }
 
-  /// Stores the sum of what all blocks of the pair left. Where a thread has four values of it, it reads them while
-  /// their factors are found.
-  __device__ __forceinline__ void addAll(const Part *all, Factors &factors) const {
-    constexpr int mostHeld = 16; // 64 registers.
-    if constexpr (rows * valueSize <= threads * 4 && Config::splits <= mostHeld) {
-      const int at = threadIdx.x * 4, row = at / valueSize, d = at % valueSize;
-      const bool isMine = row < rows;
-      Vector<float, 4> held[Config::splits];
+  /// Values of a few blocks' parts, on their way together.
+  struct Coming {
+    static constexpr int count = Config::splits <= 16 ? Config::splits : 8;
+    static_assert(Config::splits % count == 0);
+    Handover<4> values[count];
+
+    __device__ __forceinline__ void look(const Part *parts, int row, int d) {
 #pragma unroll
-      for (int part = 0; part < Config::splits; ++part)
-        if (isMine)
-          held[part] = *reinterpret_cast<const Vector<float, 4> *>(&all[part].values[row][d]);
-      findFactors(all, Config::splits, factors);
-      if (!isMine)
-        return;
-      Vector<float, 4> sum{};
+      for (int i = 0; i < count; ++i)
+        values[i].look(&parts[i].values[row][d]);
+    }
+    __device__ __forceinline__ bool areThere() const {
+      bool all = true;
 #pragma unroll
-      for (int part = 0; part < Config::splits; ++part)
+      for (int i = 0; i < count; ++i)
+        all = all && values[i].isThere();
+      return all;
+    }
+  };
+
+  /// Stores the sum of what the blocks of the pair leave, as soon as it is there.
+  __device__ __forceinline__ void addBlocks(Part *parts) const {
+    __shared__ Head heads[Config::splits][rows];
+    int at = threadIdx.x * 4;
+    Coming coming;
+    if (at < rows * valueSize)
+      coming.look(parts, at / valueSize, at % valueSize);
+    for (int i = threadIdx.x; i < Config::splits * rows; i += threads) {
+      Head &from = parts[i / rows].heads[i % rows];
+      Handover<2> head;
+      while (!head.isThere())
+        head.look(&from.maximum);
+      const Vector<float, 2> values = head.take(&from.maximum);
+      heads[i / rows][i % rows] = {values[0], values[1]};
+    }
+    __syncthreads();
+    for (; at < rows * valueSize; at += threads * 4) {
+      const int row = at / valueSize, d = at % valueSize;
+      Sum sum;
+      for (int i = 0; i < Config::splits; ++i)
+        sum.see(heads[i][row]);
+#pragma unroll 1
+      for (int first = 0; first < Config::splits; first += Coming::count) {
+        while (!coming.areThere())
+          coming.look(parts + first, row, d);
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          sum[i] += factors.part[part * rows + row] * held[part][i];
-      store(row, d, sum, factors.total[row]);
-    } else {
-      findFactors(all, Config::splits, factors);
-      addParts(all, Config::splits, factors.part,
-               [&](int row, int d, const Vector<float, 4> &sum) { store(row, d, sum, factors.total[row]); });
+        for (int i = 0; i < Coming::count; ++i)
+          sum.add(heads[first + i][row], coming.values[i].take(&parts[first + i].values[row][d]));
+      }
+      store(row, d, sum.values, sum.head.weight);
     }
   }
 
@@ -384,45 +441,42 @@ template <class Config, class Body> struct DecodeAttention {
     body.store(pair, row, d, sum);
   }
 
-  __device__ __forceinline__ void run(unsigned *arrivals, Part *partials) {
+  __device__ __forceinline__ void run(unsigned *tickets, Part *parts) {
     __shared__ Fresh fresh;
     mark(Moment::starts);
+    Operands operands;
+    loadFixed(operands);
 #pragma unroll
-    for (int stage = 0; stage < stages - 1; ++stage)
+    for (int stage = 0; stage < stages; ++stage)
       startNext(stage);
     if constexpr (Config::readsAhead) // The cache is as the last run left it.
       waitForPredecessor();
-    makeFresh(fresh);
+    unsigned ticket = 0; // Taken early: nothing waits for it.
+    if constexpr (Config::splits > 1)
+      if (threadIdx.x == 0)
+        ticket = takeTicket(tickets + pair, Config::splits);
+    makeFresh(fresh, operands);
     loadQuery(fresh);
     mark(Moment::hasTile);
     takeTiles(fresh);
     mark(Moment::hasSums);
-    __syncthreads(); // The tiles' memory is free.
-    Part *parts = reinterpret_cast<Part *>(dynamicShared());
-    __shared__ Factors factors;
-    leavePart(parts[warp]);
+    __syncwarp(); // This warp's tiles are read.
+    leavePart();
+    __shared__ bool isLast;
+    if (threadIdx.x == 0)
+      isLast = ticket == Config::splits - 1;
     __syncthreads();
-    findFactors(parts, warps, factors);
     if constexpr (Config::splits == 1) {
-      addParts(parts, warps, factors.part,
-               [&](int row, int d, const Vector<float, 4> &sum) { store(row, d, sum, factors.total[row]); });
+      addWarps([&](int row, int d, const Sum &sum) { store(row, d, sum.values, sum.head.weight); });
     } else {
-      Part &mine = partials[pair * Config::splits + Index(blockIdx.y)];
-      addParts(parts, warps, factors.part, [&](int row, int d, const Vector<float, 4> &sum) {
-        *reinterpret_cast<Vector<float, 4> *>(&mine.values[row][d]) = sum;
+      Part *ofPair = parts + pair * Config::splits, &mine = ofPair[blockIdx.y];
+      addWarps([&](int row, int d, const Sum &sum) {
+        if (d == 0)
+          Handover<2>::give(&mine.heads[row].maximum, {sum.head.maximum, sum.head.weight});
+        Handover<4>::give(&mine.values[row][d], sum.values);
       });
-      if (threadIdx.x < rows)
-        mine.maximum[threadIdx.x] = factors.maximum[threadIdx.x], mine.weight[threadIdx.x] = factors.total[threadIdx.x];
-      __shared__ unsigned before;
-      __syncthreads();
-      if (threadIdx.x == 0)
-        before = countArrival(arrivals + pair);
-      __syncthreads();
-      if (before != Config::splits - 1)
-        return;
-      addAll(partials + pair * Config::splits, factors);
-      if (threadIdx.x == 0)
-        arrivals[pair] = 0;
+      if (isLast)
+        addBlocks(ofPair);
     }
     mark(Moment::ends);
   }

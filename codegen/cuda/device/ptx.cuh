@@ -155,6 +155,35 @@ __device__ __forceinline__ unsigned countArrival(unsigned *counter) {
   return before;
 }
 
+/// Takes one of `count` tickets, 0 first; behind the last comes 0 again.
+__device__ __forceinline__ unsigned takeTicket(unsigned *counter, unsigned count) {
+  unsigned ticket;
+  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(ticket)
+               : "l"(counter), "r"(count - 1)
+               : "memory");
+  return ticket;
+}
+
+/// Words that another block may read or write meanwhile, each for itself, past this multiprocessor's own cache.
+__device__ __forceinline__ void storeWords(void *to, const unsigned (&words)[2]) {
+  asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(words[0]), "r"(words[1]) : "memory");
+}
+__device__ __forceinline__ void storeWords(void *to, const unsigned (&words)[4]) {
+  asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words[0]), "r"(words[1]),
+               "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+__device__ __forceinline__ void loadWords(unsigned (&words)[2], const void *from) {
+  asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "l"(from) : "memory");
+}
+__device__ __forceinline__ void loadWords(unsigned (&words)[4], const void *from) {
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "l"(from)
+               : "memory");
+}
+
 //===- Asynchronous copies to shared memory ------------------------------------------------------//
 
 /// Copies `bytes` <= `size` bytes (4, 8 or 16, aligned to it) and fills up with zeros.

@@ -91,6 +91,18 @@ template <bool fixed> inline void loadStreaming(unsigned *to, const void *global
 
 inline unsigned countArrival(unsigned *counter) { return (*counter)++; } // Blocks run one after the other.
 
+inline unsigned takeTicket(unsigned *counter, unsigned count) {
+  return std::exchange(*counter, (*counter + 1) % count);
+}
+template <int count> inline void storeWords(void *to, const unsigned (&words)[count]) {
+  std::memcpy(to, words, sizeof(words));
+}
+/// The block's other threads go on: they may write what this one looks for.
+template <int count> inline void loadWords(unsigned (&words)[count], const void *from) {
+  emulator->yield();
+  std::memcpy(words, from, sizeof(words));
+}
+
 template <int size> inline void copyAsync(unsigned shared, const void *global, int bytes) {
   if (shared % size || (bytes && reinterpret_cast<std::uintptr_t>(global) % size))
     emulator->fail("cp.async with a misaligned address");
