@@ -4,6 +4,9 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+#include <optional>
+
 namespace kfuse::codegen::cuda {
 
 using ir::Scalar;
@@ -18,6 +21,29 @@ llvm::StringRef operationName(llvm::StringRef function) {
       .Default("");
 }
 
+/// The spread that a reduction is: sum(mul(d, d)) with d = value - sum(value) / columns.
+static std::optional<Spread> spreadOf(const LinearGraph &graph, Scalar reduction) {
+  auto isApply = [&](Scalar s, llvm::StringRef function) {
+    return graph[s].kind == ScalarNode::Kind::Apply && graph[s].function == function;
+  };
+  const ScalarNode &node = graph[reduction];
+  const Scalar square = node.operands[0];
+  if (node.function != "sum" || node.type != DType::F32 || !isApply(square, "mul") ||
+      graph[square].operands[0] != graph[square].operands[1] || !isApply(graph[square].operands[0], "sub"))
+    return std::nullopt;
+  const ScalarNode &difference = graph[graph[square].operands[0]];
+  const Scalar value = difference.operands[0], mean = difference.operands[1];
+  if (!isApply(mean, "mul"))
+    return std::nullopt;
+  const Scalar sum = graph[mean].operands[0];
+  const ScalarNode &factor = graph[graph[mean].operands[1]];
+  const auto columns = static_cast<double>(graph.extents()[graph.graph.domain.reductionDim]);
+  bool isMean = graph[sum].kind == ScalarNode::Kind::Reduce && graph[sum].function == "sum" &&
+                graph[sum].operands[0] == value && factor.kind == ScalarNode::Kind::Constant &&
+                std::abs(factor.constant * columns - 1) < 1e-6;
+  return isMean ? std::optional(Spread{reduction, sum, mean, value}) : std::nullopt;
+}
+
 RowPasses::RowPasses(const LinearGraph &graph) {
   unsigned columns = graph.graph.domain.reductionDim;
   std::vector<size_t> stage(graph.graph.nodes.size()); // Passes that must end before a node is known.
@@ -30,12 +56,26 @@ RowPasses::RowPasses(const LinearGraph &graph) {
     reductions.resize(std::max(reductions.size(), stage[id] + 1));
     reductions[stage[id]++].push_back({static_cast<int>(id)});
   }
+  for (size_t pass = 1; pass < reductions.size(); ++pass) {
+    std::vector<Spread> found;
+    for (Scalar reduction : reductions[pass])
+      if (std::optional<Spread> spread = spreadOf(graph, reduction);
+          spread && llvm::is_contained(reductions[pass - 1], spread->sum))
+        found.push_back(*spread);
+    if (found.size() == reductions[pass].size())
+      spreads.insert(spreads.end(), found.begin(), found.end());
+  }
   for (auto [i, output] : llvm::enumerate(graph.graph.outputs)) {
     bool perElement = output.map.getResult(0).isFunctionOfDim(columns);
     (perElement ? elementOutputs : rowOutputs).push_back(i);
     if (perElement)
       elementValues.push_back(output.value);
   }
+}
+
+bool RowPasses::isOfSpreads(size_t number) const {
+  return number < reductions.size() &&
+         llvm::any_of(spreads, [&](const Spread &spread) { return spread.reduction == reductions[number].front(); });
 }
 
 std::vector<Scalar> RowPasses::roots(const LinearGraph &graph, size_t number) const {

@@ -12,15 +12,24 @@ enum class RowStorage : int64_t { Reload = 0, Registers = 1, Shared = 2, Stream 
 /// The struct of device/reduce.cuh that computes a reduction; "" for one that none does.
 llvm::StringRef operationName(llvm::StringRef function);
 
+/// A sum of squared differences between values and their mean, as a variance has it. Where the mean is not large beside
+/// them it is sum(value^2) - mean * sum(value), and known a pass earlier.
+struct Spread {
+  ir::Scalar reduction, sum, mean, value;
+};
+
 /// One pass over the row for each stage of reductions, one more for results per element: softmax takes
 /// three, for its maximum, its sum and its result. The same for every config.
 struct RowPasses {
   std::vector<std::vector<ir::Scalar>> reductions; ///< Per pass: Reduce nodes it computes.
   std::vector<unsigned> elementOutputs, rowOutputs;
   std::vector<ir::Scalar> elementValues;
+  std::vector<Spread> spreads; ///< Those of passes that compute nothing else, of sums of the pass before.
 
   explicit RowPasses(const LinearGraph &graph);
   size_t count() const { return reductions.size() + !elementOutputs.empty(); }
+  /// Whether what this pass computes is mostly known a pass earlier.
+  bool isOfSpreads(size_t number) const;
   /// Nodes that pass `number` evaluates at each column.
   std::vector<ir::Scalar> roots(const LinearGraph &graph, size_t number) const;
 };

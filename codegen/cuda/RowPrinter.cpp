@@ -105,24 +105,70 @@ void RowPrinter::writePass(ValuePrinter &scope, size_t pass, llvm::function_ref<
 }
 
 void RowPrinter::writeReductions(ValuePrinter &scope, size_t pass) {
+  if (passes.isOfSpreads(pass))
+    return;
+  std::vector<Spread> spreads;
+  if (passes.isOfSpreads(pass + 1))
+    llvm::copy_if(passes.spreads, std::back_inserter(spreads), [&](const Spread &spread) {
+      return llvm::is_contained(passes.reductions[pass + 1], spread.reduction);
+    });
   writer.line();
-  for (Scalar reduction : passes.reductions[pass])
+  writeTotals(scope, pass, spreads);
+  for (const Spread &spread : spreads)
+    writeSpread(scope, pass + 1, spread);
+}
+
+/// The totals of a pass's reductions, with sums of squares beside those that spreads are of.
+void RowPrinter::writeTotals(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Spread> spreads) {
+  auto hasSpread = [&](Scalar reduction) {
+    return llvm::any_of(spreads, [&](const Spread &spread) { return spread.sum == reduction; });
+  };
+  auto partial = [&](Scalar reduction, llvm::StringRef name) {
     writer.line("Partial<" + operationName(graph[reduction].function) + ", " + valueType(graph[reduction].type) + ", " +
-                llvm::Twine(vector) + "> a" + llvm::Twine(reduction.id) + ";");
+                llvm::Twine(vector) + "> " + name + llvm::Twine(reduction.id) + ";");
+  };
+  for (Scalar reduction : passes.reductions[pass]) {
+    partial(reduction, "a");
+    if (hasSpread(reduction))
+      partial(reduction, "squares");
+  }
   auto accumulate = [&](ValuePrinter &lane) {
     for (Scalar reduction : passes.reductions[pass]) {
-      std::string value = lane.value(graph[reduction].operands[0]);
-      writer.line((chunk.isPartial() ? "if (j < lanes) a" : "a") + llvm::Twine(reduction.id) + ".add(j, " + value +
-                  ");");
+      std::string value = lane.value(graph[reduction].operands[0]), number = std::to_string(reduction.id);
+      std::string when = chunk.isPartial() ? "if (j < lanes) " : "";
+      writer.line(when + "a" + number + ".add(j, " + value + ");");
+      if (hasSpread(reduction))
+        writer.line(when + "squares" + number + ".add(j, " + value + " * " + value + ");");
     }
   };
   writePass(scope, pass, accumulate, [](const ValuePrinter &) {});
   for (Scalar reduction : passes.reductions[pass]) {
-    std::string number = std::to_string(reduction.id);
-    writer.line("const " + valueType(graph[reduction].type) + " v" + number + " = row.reduce<" + number + ">(a" +
-                number + "); // reduce " + graph[reduction].function);
+    std::string number = std::to_string(reduction.id), type = valueType(graph[reduction].type).str();
+    if (hasSpread(reduction)) {
+      writer.line("const Moments m" + number + " = row.reduce<" + number + ">(a" + number + ", squares" + number +
+                  ");");
+      writer.line("const float v" + number + " = m" + number + ".sum; // reduce sum");
+    } else {
+      writer.line("const " + type + " v" + number + " = row.reduce<" + number + ">(a" + number + "); // reduce " +
+                  graph[reduction].function);
+    }
     scope.define(reduction, "v" + number);
   }
+}
+
+/// A spread from the moments; over again from the differences, where the mean is so large that the squares' rounding
+/// errors would count: with sum(value^2) four times the spread, they are four times those of the sum over differences.
+void RowPrinter::writeSpread(ValuePrinter &scope, size_t pass, const Spread &spread) {
+  const std::string mean = scope.value(spread.mean), number = std::to_string(spread.reduction.id),
+                    moments = "m" + std::to_string(spread.sum.id), name = "spread" + number, isTold = "isTold" + number;
+  writer.line("float " + name + " = " + moments + ".squares - " + mean + " * " + moments + ".sum;");
+  writer.line("const bool " + isTold + " = " + moments + ".squares <= 4 * " + name + "; // Not where that is NaN.");
+  writer.open("if (row.any(!" + isTold + "))");
+  ValuePrinter inner = scope;
+  writeTotals(inner, pass, {});
+  writer.line("if (!" + isTold + ") " + name + " = v" + number + ";");
+  writer.close();
+  scope.define(spread.reduction, name);
 }
 
 void RowPrinter::writeElements(ValuePrinter &scope, llvm::function_ref<void(const ValuePrinter &)> after) {

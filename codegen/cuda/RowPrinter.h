@@ -26,12 +26,15 @@ public:
   void declareKept();
   /// Declares `cache` and fills it, if anything is kept.
   void writeCache(const ValuePrinter &scope);
+  /// With spreads of the next pass, which then has nothing to print.
   void writeReductions(ValuePrinter &scope, size_t pass);
   /// The pass behind all reductions: y<i> of each element output, then what `after` prints.
   void writeElements(ValuePrinter &scope, llvm::function_ref<void(const ValuePrinter &)> after);
 
 private:
   void writeLanes();
+  void writeTotals(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Spread> spreads);
+  void writeSpread(ValuePrinter &scope, size_t pass, const Spread &spread);
   bool dividesElements(ir::Scalar value) const;
   void writePass(ValuePrinter &scope, size_t pass, llvm::function_ref<void(ValuePrinter &)> body,
                  llvm::function_ref<void(const ValuePrinter &)> after);

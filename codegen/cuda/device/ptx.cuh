@@ -101,6 +101,10 @@ template <class T> __device__ __forceinline__ T shuffleXor(T value, int mask) {
   return __shfl_xor_sync(~0u, value, mask);
 }
 
+/// Whether `holds` in any thread of this warp, or of this block, all of whose threads take part.
+__device__ __forceinline__ bool anyInWarp(bool holds) { return __any_sync(~0u, holds); }
+__device__ __forceinline__ bool anyInBlock(bool holds) { return __syncthreads_or(holds); }
+
 /// Lets the kernel behind start, and waits until the kernel before has ended and its writes are visible. Whoever starts
 /// waits itself, and a kernel ends only when its own wait has: behind the wait, what any earlier kernel wrote is there.
 /// That goes for lines that an SM holds in its L1, too: of 20,000 times that a kernel read what the one before it had

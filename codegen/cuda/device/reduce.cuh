@@ -57,6 +57,19 @@ template <class Operation, class T, int lanes> struct Partial {
   }
 };
 
+/// Two sums of the same values on their way together.
+struct Moments {
+  float sum, squares;
+};
+struct AddMoments {
+  static __device__ __forceinline__ Moments combine(Moments a, Moments b) {
+    return {a.sum + b.sum, a.squares + b.squares};
+  }
+};
+__device__ __forceinline__ Moments shuffleXor(Moments value, int mask) {
+  return {shuffleXor(value.sum, mask), shuffleXor(value.squares, mask)};
+}
+
 /// The same total in each of `threads` neighbouring lanes of a warp (a power of two).
 template <class Operation, int threads, class T> __device__ __forceinline__ T reduceLanes(T value) {
 #pragma unroll

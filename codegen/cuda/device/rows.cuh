@@ -90,7 +90,28 @@ template <class Config> struct Row {
   /// readers of the one before.
   template <int slot, class Operation, class T, int lanes>
   __device__ __forceinline__ T reduce(const Partial<Operation, T, lanes> &partial) {
-    T value = reduceLanes<Operation, (threads < 32 ? threads : 32)>(partial.total());
+    return reduce<slot, Operation>(partial.total());
+  }
+  /// Of a sum, and of the squares' beside it.
+  template <int slot, int lanes>
+  __device__ __forceinline__ Moments reduce(const Partial<Sum, float, lanes> &sum,
+                                            const Partial<Sum, float, lanes> &squares) {
+    return reduce<slot, AddMoments>(Moments{sum.total(), squares.total()});
+  }
+
+  /// Whether `holds` in one of the rows that meet at a barrier, or more; a row's threads agree on it.
+  static __device__ __forceinline__ bool any(bool holds) {
+    if constexpr (threads <= 32)
+      return anyInWarp(holds);
+    else if constexpr (Config::rows > 1)
+      return anyInBlock(holds);
+    else
+      return holds;
+  }
+
+private:
+  template <int slot, class Operation, class T> __device__ __forceinline__ T reduce(T value) {
+    value = reduceLanes<Operation, (threads < 32 ? threads : 32)>(value);
     if constexpr (threads > 32) {
       __shared__ T totals[1 + Config::stream][Config::rows][threads / 32];
       T *mine = totals[Config::stream ? turn : 0][number];

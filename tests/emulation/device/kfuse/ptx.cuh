@@ -76,6 +76,24 @@ template <class T> inline T shuffleXor(T value, int mask) {
   exchange(value, [&](auto of) { result = of(threadIdx.x % 32 ^ mask); });
   return result;
 }
+inline bool anyInWarp(bool holds) {
+  bool result = false;
+  exchange(holds, [&](auto of) {
+    for (unsigned lane = 0; lane < 32; ++lane)
+      result = result || of(lane);
+  });
+  return result;
+}
+inline bool anyInBlock(bool holds) {
+  static bool result;
+  result = false;
+  emulator->syncBlock();
+  result = result || holds;
+  emulator->syncBlock();
+  const bool found = result;
+  emulator->syncBlock();
+  return found;
+}
 inline unsigned char *dynamicShared() { return emulator->shared(); }
 
 /// Offsets stand for addresses.
