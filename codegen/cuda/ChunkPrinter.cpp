@@ -85,8 +85,8 @@ std::string ChunkPrinter::element(Scalar load, StringRef prefix) const {
 }
 
 /// Template arguments and count of a vector access.
-std::string ChunkPrinter::vectorArguments(int64_t alignment) const {
-  return "<" + std::to_string(vector) + ", " + std::to_string(alignment) + ">";
+std::string ChunkPrinter::vectorArguments(int64_t alignment, StringRef more) const {
+  return "<" + std::to_string(vector) + ", " + std::to_string(alignment) + more.str() + ">";
 }
 
 std::string ChunkPrinter::laneName(const ValuePrinter &scope) const {
@@ -123,7 +123,7 @@ int64_t ChunkPrinter::bytesOf(ArrayRef<Scalar> loads) const {
   return llvm::alignTo(bytes, widest);
 }
 
-void ChunkPrinter::load(ValuePrinter scope, ArrayRef<Scalar> loads, StringRef prefix) const {
+void ChunkPrinter::load(ValuePrinter scope, ArrayRef<Scalar> loads, StringRef prefix, Use use) const {
   for (Scalar load : loads) {
     const ScalarNode &node = graph[load];
     std::string variable = prefix.str() + "v" + std::to_string(load.id), input = "in" + std::to_string(node.input);
@@ -135,8 +135,8 @@ void ChunkPrinter::load(ValuePrinter scope, ArrayRef<Scalar> loads, StringRef pr
     std::string where = scope.offset(node.map.getResult(0), node.symbols);
     std::string element = how.kind == Access::Kind::Uniform
                               ? input + "[" + where + "]"
-                              : "loadVector" + vectorArguments(how.alignment) + "(" + input + " + (" + where + ")" +
-                                    (partial ? ", lanes" : "") + ")";
+                              : "loadVector" + vectorArguments(how.alignment, use == Use::Moved ? ", true" : "") + "(" +
+                                    input + " + (" + where + ")" + (partial ? ", lanes" : "") + ")";
     std::string when = scope.condition(node.guards, node.symbols);
     scope.out().line(variable + " = " +
                      (when.empty() ? element : when + " ? " + element + " : decltype(" + variable + "){}") + ";");

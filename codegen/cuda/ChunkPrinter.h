@@ -30,8 +30,11 @@ public:
   void declare(SourceWriter &writer, llvm::ArrayRef<ir::Scalar> loads) const;
   /// sizeof a struct of what `declare` writes.
   int64_t bytesOf(llvm::ArrayRef<ir::Scalar> loads) const;
+  /// Whether loaded elements are computed with next, or put elsewhere as they are.
+  enum class Use { Computed, Moved };
   /// Fills them: `x.v3 = loadVector<8, 8>(in0 + ...);` for the prefix "x.".
-  void load(ValuePrinter scope, llvm::ArrayRef<ir::Scalar> loads, llvm::StringRef prefix) const;
+  void load(ValuePrinter scope, llvm::ArrayRef<ir::Scalar> loads, llvm::StringRef prefix,
+            Use use = Use::Computed) const;
   /// The text of a load's stored element at lane j: "x.v3[j]", or "x.v3" where the chunk shares it.
   std::string element(ir::Scalar load, llvm::StringRef prefix) const;
   /// Starts copies to shared memory instead; each load must be one aligned access of 4, 8 or 16 bytes.
@@ -50,7 +53,7 @@ private:
   };
   Access access(mlir::AffineExpr offset, llvm::ArrayRef<ir::Guard> guards, llvm::ArrayRef<ir::Scalar> symbols) const;
   Access access(ir::Scalar load) const;
-  std::string vectorArguments(int64_t alignment) const;
+  std::string vectorArguments(int64_t alignment, llvm::StringRef more = "") const;
   std::string laneName(const ValuePrinter &scope) const;
   void forEachLane(SourceWriter &writer, llvm::function_ref<void()> body) const;
   void gather(const ValuePrinter &scope, ir::Scalar load, llvm::StringRef variable) const;

@@ -157,7 +157,7 @@ private:
     column.declare(writer, staged);
     writer.close(";");
     writer.open("__device__ __forceinline__ void stage(Staged &s, " + position);
-    column.load(scopeOf(column, down), staged, "s.");
+    column.load(scopeOf(column, down), staged, "s.", ChunkPrinter::Use::Moved);
     writer.close();
     writer.line();
     writer.open("struct Turned");

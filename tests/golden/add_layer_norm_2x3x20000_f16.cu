@@ -37,6 +37,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   });
 
   Partial<Sum, float, 8> a3;
+  Partial<Sum, float, 8> squares3;
   row.forEach([&](int i, Index d1) {
     const Operands x = cache[i];
     #pragma unroll
@@ -45,29 +46,35 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
       const float v1 = decode(x.v1[j]);
       const float v2 = v0 + v1; // add
       a3.add(j, v2);
+      squares3.add(j, v2 * v2);
     }
   });
-  const float v3 = row.reduce<3>(a3); // reduce sum
-
-  Partial<Sum, float, 8> a8;
+  const Moments m3 = row.reduce<3>(a3, squares3);
+  const float v3 = m3.sum; // reduce sum
   const float v5 = v3 * 4.99999987e-05f; // mul
-  row.forEach([&](int i, Index d1) {
-    const Operands x = cache[i];
-    #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const float v0 = decode(x.v0[j]);
-      const float v1 = decode(x.v1[j]);
-      const float v2 = v0 + v1; // add
-      const float v6 = v2 - v5; // sub
-      const float v7 = v6 * v6; // mul
-      a8.add(j, v7);
-    }
-  });
-  const float v8 = row.reduce<8>(a8); // reduce sum
+  float spread8 = m3.squares - v5 * m3.sum;
+  const bool isTold8 = m3.squares <= 4 * spread8; // Not where that is NaN.
+  if (row.any(!isTold8)) {
+    Partial<Sum, float, 8> a8;
+    row.forEach([&](int i, Index d1) {
+      const Operands x = cache[i];
+      #pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float v0 = decode(x.v0[j]);
+        const float v1 = decode(x.v1[j]);
+        const float v2 = v0 + v1; // add
+        const float v6 = v2 - v5; // sub
+        const float v7 = v6 * v6; // mul
+        a8.add(j, v7);
+      }
+    });
+    const float v8 = row.reduce<8>(a8); // reduce sum
+    if (!isTold8) spread8 = v8;
+  }
 
   Vector<float, 8> y0;
   Vector<float, 8> y1;
-  const float v9 = v8 * 4.99999987e-05f; // mul
+  const float v9 = spread8 * 4.99999987e-05f; // mul
   const float v11 = v9 + 9.99999975e-06f; // add
   const float v12 = rsqrtf(v11); // rsqrt
   struct Pass2 {

@@ -27,7 +27,7 @@ struct Body {
     Vector<float, 1> v0;
   };
   __device__ __forceinline__ void stage(Staged &s, Index batch, Index d0, Index d1) const {
-    s.v0 = loadVector<1, 1>(in0 + (d1 * 47 + d0));
+    s.v0 = loadVector<1, 1, true>(in0 + (d1 * 47 + d0));
   }
 
   struct Turned {

@@ -32,7 +32,7 @@ struct Body {
   };
   __device__ __forceinline__ void stage(Staged &s, Index batch, Index d1, Index d2) const {
     const Index d0 = batch;
-    s.v0 = loadVector<8, 8>(in0 + (d0 * 9792 + d2 * 72 + d1));
+    s.v0 = loadVector<8, 8, true>(in0 + (d0 * 9792 + d2 * 72 + d1));
   }
 
   struct Turned {

@@ -42,6 +42,8 @@ __device__ __forceinline__ void encode(f8e5m2 &to, float x) { to.bits = static_c
 template <class T> __device__ __forceinline__ void encode(T &to, T x) { to = x; }
 
 /// Two neighbours at once: one conversion instruction for narrow floats.
+__device__ __forceinline__ unsigned wordOf(f16, float low, float high) { return packF16(low, high); }
+__device__ __forceinline__ unsigned wordOf(bf16, float low, float high) { return packBf16(low, high); }
 __device__ __forceinline__ void encodePair(f16 *to, float low, float high) {
   unsigned bits = packF16(low, high);
   to[0].bits = static_cast<unsigned short>(bits), to[1].bits = static_cast<unsigned short>(bits >> 16);
@@ -88,16 +90,35 @@ template <class T, int size> struct alignas(vectorAlignment(size * sizeof(T))) V
   __device__ __forceinline__ const T &operator[](int i) const { return elements[i]; }
 };
 
+/// `size` elements that lie at `from`, aligned.
+template <int size, class T> __device__ __forceinline__ Vector<T, size> loadElements(const T *from) {
+  return *reinterpret_cast<const Vector<T, size> *>(from);
+}
+/// The same to be computed with: elements of 16 bits come in words, so that the compiler sees each as a shifted or
+/// masked word. Of halves of a register it shifts one and takes two instructions for the other.
+template <int size, class T> __device__ __forceinline__ Vector<T, size> loadValues(const T *from) {
+  if constexpr (sizeof(T) == 2 && size % 2 == 0 && requires(T x) { x.bits; }) {
+    const auto words = *reinterpret_cast<const Vector<unsigned, size / 2> *>(from);
+    Vector<T, size> to;
+#pragma unroll
+    for (int i = 0; i < size; ++i)
+      to[i].bits = static_cast<unsigned short>(words[i / 2] >> i % 2 * 16);
+    return to;
+  } else {
+    return loadElements<size>(from);
+  }
+}
+
 /// `size` elements from `from`, a multiple of `aligned` elements from the start of its buffer. Only
-/// the first `lanes` are in memory: the others are zero and not touched.
-template <int size, int aligned, class T>
+/// the first `lanes` are in memory: the others are zero and not touched. Values that are `moved` stay halves of
+/// registers.
+template <int size, int aligned, bool moved = false, class T>
 __device__ __forceinline__ Vector<T, size> loadVector(const T *from, int lanes = size) {
   Vector<T, size> to{};
   if (lanes == size) {
-    using Piece = Vector<T, aligned>;
 #pragma unroll
     for (int i = 0; i < size; i += aligned) {
-      Piece piece = *reinterpret_cast<const Piece *>(from + i);
+      const Vector<T, aligned> piece = moved ? loadElements<aligned>(from + i) : loadValues<aligned>(from + i);
 #pragma unroll
       for (int j = 0; j < aligned; ++j)
         to[i + j] = piece[j];
@@ -122,31 +143,34 @@ template <int size, class T> __device__ __forceinline__ void startVector(Vector<
   copyAsync<bytes>(sharedAddress(&to), from, bytes);
 }
 
-/// Rounds the first `lanes` values to the stored type and writes them.
+/// Rounds the first `lanes` values to the stored type and writes them; those of 16 bits as words.
 template <int size, int aligned, class T, class V>
 __device__ __forceinline__ void storeVector(T *to, const Vector<V, size> &values, int lanes = size) {
-  using Piece = Vector<T, aligned>;
-  Vector<T, size> encoded;
+  if (lanes < size) {
 #pragma unroll
-  for (int i = 0; i + 1 < size; i += 2)
-    encodePair(&encoded[i], values[i], values[i + 1]);
-  if constexpr (size % 2 == 1)
-    encode(encoded[size - 1], values[size - 1]);
-  if (lanes == size) {
-#pragma unroll
-    for (int i = 0; i < size; i += aligned) {
-      Piece piece;
-#pragma unroll
-      for (int j = 0; j < aligned; ++j)
-        piece[j] = encoded[i + j];
-      *reinterpret_cast<Piece *>(to + i) = piece;
-    }
+    for (int i = 0; i < size; ++i)
+      if (i < lanes)
+        encode(to[i], values[i]);
     return;
   }
 #pragma unroll
-  for (int i = 0; i < size; ++i)
-    if (i < lanes)
-      to[i] = encoded[i];
+  for (int i = 0; i < size; i += aligned) {
+    if constexpr (aligned % 2 == 0 && requires { wordOf(T{}, values[0], values[1]); }) {
+      Vector<unsigned, aligned / 2> words;
+#pragma unroll
+      for (int j = 0; j < aligned; j += 2)
+        words[j / 2] = wordOf(T{}, values[i + j], values[i + j + 1]);
+      *reinterpret_cast<Vector<unsigned, aligned / 2> *>(to + i) = words;
+    } else {
+      Vector<T, aligned> piece;
+#pragma unroll
+      for (int j = 0; j + 1 < aligned; j += 2)
+        encodePair(&piece[j], values[i + j], values[i + j + 1]);
+      if constexpr (aligned % 2 == 1)
+        encode(piece[aligned - 1], values[i + aligned - 1]);
+      *reinterpret_cast<Vector<T, aligned> *>(to + i) = piece;
+    }
+  }
 }
 
 } // namespace kfuse
