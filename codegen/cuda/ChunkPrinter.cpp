@@ -143,6 +143,15 @@ void ChunkPrinter::load(ValuePrinter scope, ArrayRef<Scalar> loads, StringRef pr
   }
 }
 
+void ChunkPrinter::read(SourceWriter &writer, ArrayRef<Scalar> loads, StringRef prefix, StringRef fromPrefix) const {
+  for (Scalar load : loads) {
+    std::string variable = "v" + std::to_string(load.id), from = fromPrefix.str() + variable;
+    bool isVector = access(load).kind != Access::Kind::Uniform;
+    writer.line(prefix + variable + " = " +
+                (isVector ? "loadVector" + vectorArguments(vector) + "(" + from + ".elements)" : from) + ";");
+  }
+}
+
 bool ChunkPrinter::canCopy(Scalar load) const {
   const ScalarNode &node = graph[load];
   int64_t bytes = vector * static_cast<int64_t>(byteWidth(graph.graph.inputs[node.input].type));

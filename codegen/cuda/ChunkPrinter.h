@@ -35,6 +35,9 @@ public:
   /// Fills them: `x.v3 = loadVector<8, 8>(in0 + ...);` for the prefix "x.".
   void load(ValuePrinter scope, llvm::ArrayRef<ir::Scalar> loads, llvm::StringRef prefix,
             Use use = Use::Computed) const;
+  /// Fills variables of `declare` from others in shared memory.
+  void read(SourceWriter &writer, llvm::ArrayRef<ir::Scalar> loads, llvm::StringRef prefix,
+            llvm::StringRef fromPrefix) const;
   /// The text of a load's stored element at lane j: "x.v3[j]", or "x.v3" where the chunk shares it.
   std::string element(ir::Scalar load, llvm::StringRef prefix) const;
   /// Starts copies to shared memory instead; each load must be one aligned access of 4, 8 or 16 bytes.

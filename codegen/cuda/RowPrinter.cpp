@@ -69,6 +69,31 @@ bool RowPrinter::dividesElements(Scalar value) const {
   return false;
 }
 
+/// What a pass needs beside what is kept, and how a chunk of it is loaded.
+void RowPrinter::writeOperands(const ValuePrinter &scope, size_t pass) {
+  const std::string operands = "Pass" + std::to_string(pass);
+  writer.open("struct " + operands);
+  chunk.declare(writer, loads.own[pass]);
+  writer.close(";");
+  writer.open("auto load" + operands + " = [&](" + operands + " &w, Index " + columnName() + ")");
+  writeLanes();
+  chunk.load(scope, loads.own[pass], "w.");
+  writer.close(";");
+}
+
+/// Has the first operands of the elements' pass come while the last totals are on their way. A row in registers leaves
+/// them no room, and of what is loaded anew for each pass there are others to wait for.
+void RowPrinter::writeFetch(const ValuePrinter &scope) {
+  const size_t pass = passes.reductions.size();
+  if ((storage != RowStorage::Stream && storage != RowStorage::Shared) || pass >= passes.count() ||
+      loads.own[pass].empty())
+    return;
+  writeOperands(scope, pass);
+  const std::string operands = "Pass" + std::to_string(pass);
+  writer.line("const auto ahead = row.fetch<" + operands + ">(load" + operands + ");");
+  isFetched = true;
+}
+
 /// One pass over the row; `body` prints what happens to each column.
 void RowPrinter::writePass(ValuePrinter &scope, size_t pass, llvm::function_ref<void(ValuePrinter &)> body,
                            llvm::function_ref<void(const ValuePrinter &)> after) {
@@ -80,23 +105,27 @@ void RowPrinter::writePass(ValuePrinter &scope, size_t pass, llvm::function_ref<
     writer.line("const float " + reciprocal + " = reciprocal(" + name + ");");
     scope.defineReciprocal(value, reciprocal);
   }
-  std::string operands = "Pass" + std::to_string(pass);
   if (loads.own[pass].empty()) {
     writer.open("row.forEach([&](int i, Index " + columnName() + ")");
   } else {
-    writer.open("struct " + operands);
-    chunk.declare(writer, loads.own[pass]);
-    writer.close(";");
-    writer.open("auto load" + operands + " = [&](" + operands + " &w, Index " + columnName() + ")");
-    writeLanes();
-    chunk.load(scope, loads.own[pass], "w.");
-    writer.close(";");
-    writer.open("row.forEach<" + operands + ">(load" + operands + ", [&](const " + operands + " &w, int i, Index " +
+    const std::string operands = "Pass" + std::to_string(pass);
+    std::string first = "row.fetch<" + operands + ">(load" + operands + ")";
+    if (isFetched && pass == passes.reductions.size())
+      first = "ahead";
+    else
+      writeOperands(scope, pass);
+    writer.open("row.forEach(" + first + ", load" + operands + ", [&](const " + operands + " &w, int i, Index " +
                 columnName() + ")");
   }
   writeLanes();
-  if (!loads.kept.empty())
-    writer.line("const Operands x = cache[i];"); // Whole: element by element, shared memory has conflicts.
+  if (!loads.kept.empty()) { // Whole: element by element, shared memory has conflicts.
+    if (storage == RowStorage::Registers) {
+      writer.line("const Operands x = cache[i];");
+    } else {
+      writer.line("Operands x;");
+      chunk.read(writer, loads.kept, "x.", "cache[i].");
+    }
+  }
   auto prefixOf = [this](Scalar load) { return llvm::is_contained(loads.kept, load) ? "x." : "w."; };
   ValuePrinter inner = scope;
   chunk.lanes(inner, prefixOf, body);
@@ -113,23 +142,27 @@ void RowPrinter::writeReductions(ValuePrinter &scope, size_t pass) {
       return llvm::is_contained(passes.reductions[pass + 1], spread.reduction);
     });
   writer.line();
+  writePartials(scope, pass, spreads);
+  if (pass + 1 + (spreads.empty() ? 0 : 1) == passes.reductions.size())
+    writeFetch(scope);
   writeTotals(scope, pass, spreads);
   for (const Spread &spread : spreads)
     writeSpread(scope, pass + 1, spread);
 }
 
-/// The totals of a pass's reductions, with sums of squares beside those that spreads are of.
-void RowPrinter::writeTotals(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Spread> spreads) {
-  auto hasSpread = [&](Scalar reduction) {
-    return llvm::any_of(spreads, [&](const Spread &spread) { return spread.sum == reduction; });
-  };
+static bool hasSpread(llvm::ArrayRef<Spread> spreads, Scalar reduction) {
+  return llvm::any_of(spreads, [&](const Spread &spread) { return spread.sum == reduction; });
+}
+
+/// A thread's part of a pass's reductions, with sums of squares beside those that spreads are of.
+void RowPrinter::writePartials(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Spread> spreads) {
   auto partial = [&](Scalar reduction, llvm::StringRef name) {
     writer.line("Partial<" + operationName(graph[reduction].function) + ", " + valueType(graph[reduction].type) + ", " +
                 llvm::Twine(vector) + "> " + name + llvm::Twine(reduction.id) + ";");
   };
   for (Scalar reduction : passes.reductions[pass]) {
     partial(reduction, "a");
-    if (hasSpread(reduction))
+    if (hasSpread(spreads, reduction))
       partial(reduction, "squares");
   }
   auto accumulate = [&](ValuePrinter &lane) {
@@ -137,14 +170,18 @@ void RowPrinter::writeTotals(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Sp
       std::string value = lane.value(graph[reduction].operands[0]), number = std::to_string(reduction.id);
       std::string when = chunk.isPartial() ? "if (j < lanes) " : "";
       writer.line(when + "a" + number + ".add(j, " + value + ");");
-      if (hasSpread(reduction))
+      if (hasSpread(spreads, reduction))
         writer.line(when + "squares" + number + ".add(j, " + value + " * " + value + ");");
     }
   };
   writePass(scope, pass, accumulate, [](const ValuePrinter &) {});
+}
+
+/// The totals of what writePartials has left.
+void RowPrinter::writeTotals(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Spread> spreads) {
   for (Scalar reduction : passes.reductions[pass]) {
     std::string number = std::to_string(reduction.id), type = valueType(graph[reduction].type).str();
-    if (hasSpread(reduction)) {
+    if (hasSpread(spreads, reduction)) {
       writer.line("const Moments m" + number + " = row.reduce<" + number + ">(a" + number + ", squares" + number +
                   ");");
       writer.line("const float v" + number + " = m" + number + ".sum; // reduce sum");
@@ -165,6 +202,7 @@ void RowPrinter::writeSpread(ValuePrinter &scope, size_t pass, const Spread &spr
   writer.line("const bool " + isTold + " = " + moments + ".squares <= 4 * " + name + "; // Not where that is NaN.");
   writer.open("if (row.any(!" + isTold + "))");
   ValuePrinter inner = scope;
+  writePartials(inner, pass, {});
   writeTotals(inner, pass, {});
   writer.line("if (!" + isTold + ") " + name + " = v" + number + ";");
   writer.close();

@@ -33,6 +33,9 @@ public:
 
 private:
   void writeLanes();
+  void writeOperands(const ValuePrinter &scope, size_t pass);
+  void writeFetch(const ValuePrinter &scope);
+  void writePartials(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Spread> spreads);
   void writeTotals(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Spread> spreads);
   void writeSpread(ValuePrinter &scope, size_t pass, const Spread &spread);
   bool dividesElements(ir::Scalar value) const;
@@ -49,6 +52,7 @@ private:
   RowLoads loads;
   llvm::SmallVector<std::string> names;
   SourceWriter &writer;
+  bool isFetched = false; ///< The first operands of the elements' pass are called `ahead`.
 };
 
 } // namespace kfuse::codegen::cuda

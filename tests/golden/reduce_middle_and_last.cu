@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   auto loadPass0 = [&](Pass0 &w, Index d2) {
     w.v0 = loadVector<4, 4>(in0 + (d0 * 560 + d2 / 8u * 56 + d1 * 8 + d2 % 8u));
   };
-  row.forEach<Pass0>(loadPass0, [&](const Pass0 &w, int i, Index d2) {
+  row.forEach(row.fetch<Pass0>(loadPass0), loadPass0, [&](const Pass0 &w, int i, Index d2) {
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const float v0 = decode(w.v0[j]);

@@ -39,7 +39,8 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
 
     Partial<Maximum, float, 8> a1;
     row.forEach([&](int i, Index d1) {
-      const Operands x = cache[i];
+      Operands x;
+      x.v0 = loadVector<8, 8>(cache[i].v0.elements);
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float v0 = decode(x.v0[j]);
@@ -50,7 +51,8 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
 
     Partial<Sum, float, 8> a4;
     row.forEach([&](int i, Index d1) {
-      const Operands x = cache[i];
+      Operands x;
+      x.v0 = loadVector<8, 8>(cache[i].v0.elements);
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float v0 = decode(x.v0[j]);
@@ -64,7 +66,8 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
     Vector<float, 8> y0;
     const float r4 = reciprocal(v4);
     row.forEach([&](int i, Index d1) {
-      const Operands x = cache[i];
+      Operands x;
+      x.v0 = loadVector<8, 8>(cache[i].v0.elements);
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float v0 = decode(x.v0[j]);

@@ -52,35 +52,54 @@ template <class Config> struct Row {
     forEach([&](int i, Index column) { load(cache[i], column); });
   }
 
-  /// One pass over the row: `load(w, column)` fetches what only this pass needs, Config::unroll chunks
-  /// ahead of their use by `apply(w, i, column)`.
+  /// Operands of some chunks on their way. In a loop over the row that is half of Config::unroll: the other half comes
+  /// while these are used.
+  static constexpr bool loops = !Config::unrollAll && chunks > Config::unroll;
+  static constexpr int batch = loops ? Config::unroll / 2 : Config::unroll;
+  template <class Operands> struct Batch {
+    Operands of[batch];
+  };
+
+  /// Fetches what only one pass needs, of the chunks from `first` on: `load(w, column)`.
+  template <class Operands, class Load>
+  __device__ __forceinline__ Batch<Operands> fetch(Load load, int first = 0) const {
+    Batch<Operands> w;
+#pragma unroll
+    for (int u = 0; u < batch; ++u)
+      if (first + u < chunks && holds(first + u))
+        load(w.of[u], column(first + u));
+    return w;
+  }
+
+  /// One pass over the row, `apply(w, i, column)`, whose first operands are fetched.
   template <class Operands, class Load, class Apply>
-  __device__ __forceinline__ void forEach(Load load, Apply apply) const {
-    auto batch = [&](int first) {
-      Operands w[Config::unroll];
+  __device__ __forceinline__ void forEach(Batch<Operands> w, Load load, Apply apply) const {
+    auto use = [&](const Batch<Operands> &w, int first) {
 #pragma unroll
-      for (int u = 0; u < Config::unroll; ++u)
+      for (int u = 0; u < batch; ++u)
         if (first + u < chunks && holds(first + u))
-          load(w[u], column(first + u));
-#pragma unroll
-      for (int u = 0; u < Config::unroll; ++u)
-        if (first + u < chunks && holds(first + u))
-          apply(w[u], first + u, column(first + u));
+          apply(w.of[u], first + u, column(first + u));
     };
-    if constexpr (Config::unrollAll) {
-#pragma unroll
-      for (int first = 0; first < chunks; first += Config::unroll)
-        batch(first);
-    } else {
+    if constexpr (loops) {
 #pragma unroll 1
-      for (int first = 0; first < chunks; first += Config::unroll)
-        batch(first);
+      for (int first = 0; first < chunks; first += 2 * batch) {
+        const Batch<Operands> next = fetch<Operands>(load, first + batch);
+        use(w, first);
+        w = fetch<Operands>(load, first + 2 * batch);
+        use(next, first + batch);
+      }
+    } else {
+#pragma unroll
+      for (int first = 0; first < chunks; first += batch) {
+        use(w, first);
+        w = fetch<Operands>(load, first + batch);
+      }
     }
   }
   /// A pass that needs nothing but what was kept: `apply(i, column)`.
   template <class Apply> __device__ __forceinline__ void forEach(Apply apply) const {
     struct Nothing {};
-    forEach<Nothing>([](Nothing &, Index) {}, [&](const Nothing &, int i, Index column) { apply(i, column); });
+    forEach(Batch<Nothing>{}, [](Nothing &, Index) {}, [&](const Nothing &, int i, Index column) { apply(i, column); });
   }
 
   /// Whether this thread writes what the row has once.
