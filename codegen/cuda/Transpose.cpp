@@ -73,7 +73,7 @@ public:
     KernelPlan plan = planOf(region, graph, target);
     Launch launch = launchOf(plan, entryName(region), target);
     launch.needsNoL1 = true;
-    auto [height, width] = tileOf(config, stagedBytes(graph, staged));
+    auto [height, width] = tileOf(config);
     int64_t batches = graph.graph.domain.points() / graph.extents()[across] / graph.extents()[down];
     launch.grid[0] = static_cast<uint32_t>(batches * ceilDiv(graph.extents()[down], height) *
                                            ceilDiv(graph.extents()[across], width));
@@ -103,12 +103,12 @@ public:
     return static_cast<int64_t>(llvm::alignTo(bytes, most));
   }
 
-  /// Elements through shared memory, where no vector is aligned.
-  static bool isByElements(const TileConfig &config) { return config["shared"] && config["across"] == 1; }
+  /// Elements through a square tile in shared memory, where no vector is aligned.
+  static bool isByElements(const TileConfig &config) { return config.valueOr("side", 0) > 0; }
   /// Points of a block: down, across. As device/transpose.cuh lays them out.
-  static std::pair<int64_t, int64_t> tileOf(const TileConfig &config, int64_t stagedBytes) {
+  static std::pair<int64_t, int64_t> tileOf(const TileConfig &config) {
     if (isByElements(config))
-      return stagedBytes <= 4 ? std::pair<int64_t, int64_t>{64, 64} : std::pair<int64_t, int64_t>{32, 32};
+      return {config["side"], config["side"]};
     return {config["down"] * config["lanes_down"] * config["warps_down"],
             config["across"] * (32 / config["lanes_down"]) * config["warps_across"]};
   }
@@ -126,7 +126,7 @@ private:
                 llvm::Twine(config["warps_down"]) + ", warpsAcross = " + llvm::Twine(config["warps_across"]) + ";");
     writer.line(llvm::Twine("static constexpr bool downFirst = ") + (config["down_first"] ? "true;" : "false;"));
     if (isByElements(config))
-      writer.line("static constexpr int side = " + llvm::Twine(tileOf(config, stagedBytes(graph, staged)).first) + ";");
+      writer.line("static constexpr int side = " + llvm::Twine(config["side"]) + ";");
     writer.line("static constexpr Index extentDown = " + llvm::Twine(graph.extents()[down]) +
                 ", extentAcross = " + llvm::Twine(graph.extents()[across]) + ";");
     writer.close(";");
@@ -240,19 +240,19 @@ double estimate(const Region &region, const LinearGraph &graph, const TileConfig
                 const ir::Target &target) {
   double points = static_cast<double>(graph.graph.domain.points());
   double bytesPerPoint = region.bytesRead / points;
-  auto [height, width] = TransposeKernel::tileOf(config, stagedBytes);
+  auto [height, width] = TransposeKernel::tileOf(config);
   double threads = static_cast<double>(32 * config["warps_down"] * config["warps_across"]);
   double inFlight = std::min(static_cast<double>(target.threadsPerSm) / threads, 6.0) *
                     static_cast<double>(height * width) * bytesPerPoint;
   // A warp's accesses in pieces of under 128 bytes take more wavefronts and leave lines half written for a while.
   // 268 MB of bf16: 137.4 us with reads of 128 and writes of 64 bytes, 132.4 through a tile (rows of 256), both ways
-  // 178 with reads of 64; elements 176 us.
+  // 178 with reads of 64; elements 176 us, 168 through tiles of 128 by 128.
   double reads = static_cast<double>(config["lanes_down"] * config["down"] * stagedBytes);
   const int64_t lanesAcross = 32 / config["lanes_down"];
   double writes = static_cast<double>(lanesAcross * config["across"]) * region.bytesWritten / points;
   double pieces =
       TransposeKernel::isByElements(config)
-          ? 1.4
+          ? (config["side"] > 64 ? 1.3 : 1.4)
           : 1.03 + 0.25 * std::max(0.0, 128 / reads - 1) +
                 (config["shared"] ? 0 : 0.04 * std::max(0.0, 128 / writes - 1) + 0.01 * config["down_first"]);
   double padding =
@@ -344,19 +344,22 @@ std::vector<TileConfig> TransposeTemplate::candidates(const Region &region, cons
                           {"warps_across", warpsAcross},
                           {"down_first", 0},
                           {"shared", 1}};
-        auto [height, width] = TransposeKernel::tileOf(config, stagedBytes);
+        auto [height, width] = TransposeKernel::tileOf(config);
         if (height * (width / v) * TransposeKernel::turnedBytes(graph, staged, v) <= mostTileBytes)
           consider(std::move(config));
       }
     }
-  for (int64_t warps : {8, 16})
-    consider({{"down", 1},
-              {"across", 1},
-              {"lanes_down", 32},
-              {"warps_down", 1},
-              {"warps_across", warps},
-              {"down_first", 0},
-              {"shared", 1}});
+  const int64_t side = stagedBytes <= 4 ? 64 : 32;
+  for (auto [elementsSide, warps] : {std::pair<int64_t, int64_t>{side, 8}, {side, 16}, {128, 8}})
+    if (elementsSide * (elementsSide + 4) * stagedBytes <= mostTileBytes)
+      consider({{"down", 1},
+                {"across", 1},
+                {"lanes_down", 32},
+                {"warps_down", 1},
+                {"warps_across", warps},
+                {"down_first", 0},
+                {"shared", 1},
+                {"side", elementsSide}});
   return fastest(std::move(ranked), mostCandidates);
 }
 

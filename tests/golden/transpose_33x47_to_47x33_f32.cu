@@ -3,7 +3,7 @@
 //   %0 = kfuse.transpose %arg0 {permutation = array<i64: 1, 0>} : (tensor<33x47xf32>) -> tensor<47x33xf32>
 //   return %0 : tensor<47x33xf32>
 // }
-// config: across=1,down=1,down_first=0,lanes_down=32,shared=1,warps_across=8,warps_down=1
+// config: across=1,down=1,down_first=0,lanes_down=32,shared=1,side=64,warps_across=8,warps_down=1
 // bound on sm_90a: 0.00 us; 0.00 us for 0.012 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/transpose.cuh>
 
