@@ -160,6 +160,7 @@ std::vector<SweptConfig> Sweep::candidates(const Region &region) {
   task.candidates = chosen->candidates(region, target);
   task.estimateUs = [&](const TileConfig &config) { return chosen->estimateUs(region, config, target); };
   task.wayOf = [&](const TileConfig &config) { return chosen->way(config); };
+  task.kindOf = [&](const TileConfig &config) { return chosen->kind(config); };
   task.emit = [&](const TileConfig &config) { return chosen->emit(region, config, target); };
   const tuner::Peaks peaks = tuner::nominalPeaks(target);
   tuner::CandidateQueue queue(task, target, peaks, compiler->version(), gpu->sku());

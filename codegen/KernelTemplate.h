@@ -96,6 +96,9 @@ public:
   /// Which of the template's ways a config takes. Estimates of one way err alike, so a search tries the best
   /// of each before the second best of any.
   virtual std::int64_t way(const TileConfig &) const { return 0; }
+  /// What a config has in common with its kin, from which it differs in what changes the time by a per cent or two that
+  /// estimates do not know: a search looks further before it tries a second of them.
+  virtual TileConfig kind(const TileConfig &config) const { return config; }
   /// Source and launches. Deterministic: the same region and config give the same text.
   virtual Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const = 0;
 };

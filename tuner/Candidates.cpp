@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <tuple>
 
 namespace kfuse::tuner {
@@ -17,6 +18,7 @@ constexpr std::uint32_t maxCluster = 16; // The most any part offers, as a non-p
 constexpr std::uint32_t maxGridYZ = 65535;
 constexpr int maxStaticShared = 48 * 1024; // More has to be asked for at the launch.
 constexpr double estimateError = 1.6;      // A way whose best estimate is this much above another's will not win.
+constexpr double kinPenalty = 0.04;        // Of the estimate, for each of its kind before it.
 constexpr int registerUnit = 8;            // Registers are given to threads in eights.
 
 std::uint32_t volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
@@ -75,6 +77,8 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
   std::sort(ranked.begin(), ranked.end(), [](const Ranked &a, const Ranked &b) {
     return std::tie(a.estimateUs, a.config) < std::tie(b.estimateUs, b.config);
   });
+  if (task.kindOf)
+    spreadKinds();
   if (task.wayOf && !ranked.empty())
     promoteBestOfEachWay();
   if (seed)
@@ -86,6 +90,19 @@ void CandidateQueue::moveFirst(const codegen::TileConfig &seed) {
   if (found == ranked.end())
     return;
   std::rotate(ranked.begin(), found, found + 1);
+}
+
+/// The first stays first, for nobody is better than its estimate.
+void CandidateQueue::spreadKinds() {
+  std::map<codegen::TileConfig, int> kin;
+  std::vector<std::pair<double, const Ranked *>> penalised;
+  for (const Ranked &entry : ranked)
+    penalised.emplace_back(entry.estimateUs * (1 + kinPenalty * kin[task.kindOf(entry.config)]++), &entry);
+  std::stable_sort(penalised.begin(), penalised.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+  std::vector<Ranked> ordered;
+  for (const auto &[us, entry] : penalised)
+    ordered.push_back(*entry);
+  ranked = std::move(ordered);
 }
 
 void CandidateQueue::promoteBestOfEachWay() {

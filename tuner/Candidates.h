@@ -28,9 +28,12 @@ std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const ir::
 std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runtime::ResourceFacts &facts,
                                      const ir::Target &target);
 
-/// Hands out candidates that fit, in rising order of estimate (equal ones in the order of configs), but the best
-/// of each way (TuningTask::wayOf) that may still win before the second of any. Configs that
-/// fail to emit, do not fit or emit what another config did are passed over.
+/// Hands out candidates that fit, in rising order of estimate (equal ones in the order of configs), but
+/// - the best of each way (TuningTask::wayOf) that may still win before the second of any, and
+/// - each of one kind (TuningTask::kindOf) as if its estimate were 4 % higher for every one of them before it: of near
+///   duplicates, which also make it a matter of chance who wins, only one is among the first where there is any choice.
+///   This is maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
+/// Configs that fail to emit, do not fit or emit what another config did are passed over.
 class CandidateQueue {
 public:
   /// Bounds come from `peaks`. `seed`, when legal, comes first: a config that won here before. The references must
@@ -50,6 +53,7 @@ private:
     codegen::TileConfig config;
     double estimateUs, boundUs, cacheBytes;
   };
+  void spreadKinds();
   void promoteBestOfEachWay();
   void moveFirst(const codegen::TileConfig &seed);
   double gridBound(const codegen::KernelPlan &plan) const;

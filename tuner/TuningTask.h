@@ -34,6 +34,8 @@ struct TuningTask {
   std::function<codegen::TileWork(const codegen::TileConfig &)> leastWork;
   /// Configs of one way have estimates that err alike; null when there is one way.
   std::function<std::int64_t(const codegen::TileConfig &)> wayOf;
+  /// Configs of one kind are about equally fast; null when no two are known to be.
+  std::function<codegen::TileConfig(const codegen::TileConfig &)> kindOf;
   std::function<Result<codegen::KernelPlan>(const codegen::TileConfig &)> emit;
 
   /// Random contents of the inputs; the same bytes at each call.

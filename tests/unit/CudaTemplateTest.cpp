@@ -412,6 +412,32 @@ func.func @f(%a: tensor<64x100xbf16>, %b: tensor<100x512xbf16>) -> tensor<64x512
   CHECK(matmulTemplate().remark(given.region, ampere()).empty());
 }
 
+TEST_CASE("CUDA templates: tiles that lie across each other or differ in their order are of one kind") {
+  auto kind = [](const char *text) { return matmulTemplate().kind(*codegen::TileConfig::parse(text)); };
+  const codegen::TileConfig tile =
+      kind("cluster_m=1,cluster_n=2,k=64,m=128,n=256,pingpong=0,raster=1,raster_n=1,split_k=1,stages=4,way=1");
+  for (const char *kin :
+       {"cluster_m=1,cluster_n=2,k=64,m=128,n=256,pingpong=0,raster=8,raster_n=0,split_k=1,stages=3,way=1",
+        "cluster_m=2,cluster_n=1,k=64,m=256,n=128,pingpong=1,raster=1,raster_n=1,split_k=1,stages=4,way=1"})
+    CHECK(kind(kin) == tile);
+  for (const char *other :
+       {"cluster_m=1,cluster_n=1,k=64,m=128,n=256,pingpong=0,raster=1,raster_n=1,split_k=1,stages=4,way=1",
+        "cluster_m=1,cluster_n=2,k=64,m=128,n=128,pingpong=0,raster=1,raster_n=1,split_k=1,stages=4,way=1",
+        "cluster_m=1,cluster_n=2,k=64,m=128,n=256,pieces=132,pingpong=0,raster=1,raster_n=1,split_k=1,stages=4,way=1",
+        "cluster_m=1,cluster_n=2,k=64,m=128,n=256,raster=1,split_k=1,stages=4,way=2"})
+    CHECK(kind(other) != tile);
+  CHECK(kind("blocks_k=1,groups_k=2,k=64,m=32,n=64,raster=1,stages=16,swap=1,way=2") ==
+        kind("blocks_k=1,groups_k=2,k=64,m=64,n=32,raster=1,stages=16,swap=0,way=2"));
+  CHECK(kind("blocks_k=1,groups_k=2,k=64,m=32,n=64,raster=1,stages=16,swap=1,way=2") !=
+        kind("blocks_k=2,groups_k=2,k=64,m=32,n=64,raster=1,stages=16,swap=1,way=2"));
+  CHECK(kind("outputs=2,split=8,unroll=1,warps=8,way=3") != kind("outputs=2,split=8,unroll=2,warps=8,way=3"));
+
+  auto way = [](const char *text) { return matmulTemplate().way(*codegen::TileConfig::parse(text)); };
+  CHECK(way("k=64,m=128,n=64,split_k=1,way=0") != way("k=64,m=128,n=64,split_k=8,way=0"));
+  CHECK(way("k=64,m=128,n=64,split_k=2,way=0") == way("k=64,m=128,n=64,split_k=8,way=0"));
+  CHECK(way("k=64,m=128,n=64,split_k=1,way=0") != way("k=64,m=128,n=64,split_k=1,way=1"));
+}
+
 TEST_CASE("CUDA templates: a stored way that this version does not have is an error") {
   RegionCase given = region(product);
   for (const char *text : {"way=99", "k=64"})

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace kfuse;
@@ -759,20 +760,51 @@ TEST_CASE("candidates: what cannot fit is dropped before it is compiled") {
   CHECK(whyNotFit(plan, target) == "clusters, which sm_80 does not have");
 }
 
-TEST_CASE("candidates: the best of each way comes first, unless its estimate is hopeless") {
+namespace {
+
+/// The ids of candidates in the order in which they are tried.
+std::vector<std::int64_t> orderOf(const TuningTask &task) {
+  const ir::Target &target = *ir::findTarget("sm_80");
+  CandidateQueue queue(task, target, nominalPeaks(target), "compiler", "device");
+  std::vector<std::int64_t> ids;
+  while (std::optional<Candidate> candidate = queue.next())
+    ids.push_back(candidate->config["id"]);
+  return ids;
+}
+
+Script scriptOf(std::initializer_list<int> ids) {
   Script script;
-  for (int id : {10, 11, 12, 14, 30})
+  for (int id : ids)
     script.emplace(id, Behaviour{});
-  TuningTask task = makeTask(script);
-  auto order = [&] {
-    const ir::Target &target = *ir::findTarget("sm_80");
-    CandidateQueue queue(task, target, nominalPeaks(target), "compiler", "device");
-    std::vector<std::int64_t> ids;
-    while (std::optional<Candidate> candidate = queue.next())
-      ids.push_back(candidate->config["id"]);
-    return ids;
-  };
-  CHECK((order() == std::vector<std::int64_t>{10, 11, 12, 14, 30}));
+  return script;
+}
+
+} // namespace
+
+TEST_CASE("candidates: the best of each way comes first, unless its estimate is hopeless") {
+  TuningTask task = makeTask(scriptOf({10, 11, 12, 14, 30}));
+  CHECK((orderOf(task) == std::vector<std::int64_t>{10, 11, 12, 14, 30}));
   task.wayOf = [](const codegen::TileConfig &config) { return config["id"] < 14 ? 0 : config["id"] == 14 ? 1 : 2; };
-  CHECK((order() == std::vector<std::int64_t>{10, 14, 11, 12, 30}));
+  CHECK((orderOf(task) == std::vector<std::int64_t>{10, 14, 11, 12, 30}));
+}
+
+TEST_CASE("candidates: of one kind each further one waits for others within 4 %") {
+  // In per mille of the best; those below 1100 are of one kind but for 1030, 1035 and 1090.
+  TuningTask task = makeTask(scriptOf({1000, 1001, 1002, 1030, 1035, 1090, 1100, 1101}));
+  auto isAlone = [](std::int64_t id) { return id == 1030 || id == 1035 || id == 1090; };
+  task.kindOf = [&](const codegen::TileConfig &config) {
+    const std::int64_t id = config["id"];
+    return codegen::TileConfig{{"kind", isAlone(id) ? id : id < 1100 ? 0 : 1}};
+  };
+  CHECK((orderOf(task) == std::vector<std::int64_t>{1000, 1030, 1035, 1001, 1002, 1090, 1100, 1101}));
+  task.wayOf = [](const codegen::TileConfig &config) { return config["id"] >= 1100 ? 1 : 0; };
+  CHECK((orderOf(task) == std::vector<std::int64_t>{1000, 1100, 1030, 1035, 1001, 1002, 1090, 1101}));
+}
+
+TEST_CASE("candidates: which of one kind comes first does not depend on the order that the template lists them in") {
+  TuningTask task = makeTask(scriptOf({20, 21, 22, 23}));
+  task.estimateUs = [](const codegen::TileConfig &) { return 5.0; };
+  task.kindOf = [](const codegen::TileConfig &config) { return codegen::TileConfig{{"kind", config["id"] / 22}}; };
+  std::reverse(task.candidates.begin(), task.candidates.end());
+  CHECK((orderOf(task) == std::vector<std::int64_t>{20, 22, 21, 23}));
 }

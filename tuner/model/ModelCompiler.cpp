@@ -26,6 +26,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
     return kernel.kernelTemplate->leastWork(region, config, target);
   };
   task.wayOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->way(config); };
+  task.kindOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->kind(config); };
   task.emit = [&](const codegen::TileConfig &config) {
     Result<codegen::KernelPlan> plan = kernel.kernelTemplate->emit(region, config, target);
     if (plan)
