@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -63,12 +64,11 @@ std::vector<double> minus(std::vector<double> a, const std::vector<double> &b) {
 } // namespace
 
 Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &reject) {
-  std::vector<Finalist> field;
+  std::vector<Finalist> field, settled; // Who plays on, and who left.
   for (Trial &trial : trials) {
     const double seconds = visitSecondsOf(trial);
     field.push_back({std::move(trial), seconds, {}});
   }
-  Outcome outcome;
   isWarm = false;
   for (int round = 0; round < rounds && !field.empty() && hasTimeForTurn(field); ++round) {
     const int turns = firstTurns << std::max(round - 1, 0);
@@ -77,23 +77,21 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
     const std::vector<bool> isUndecided = undecidedOf(standingsOf(field));
     std::vector<Finalist> undecided;
     for (std::size_t i = 0; i < field.size(); ++i)
-      if (isUndecided[i])
-        undecided.push_back(std::move(field[i]));
-      else
-        outcome.others.push_back(std::move(field[i].trial));
+      (isUndecided[i] ? undecided : settled).push_back(std::move(field[i]));
     field = std::move(undecided);
     if (field.size() == 1)
       break;
   }
-  if (field.empty()) {
-    const auto fastest = std::min_element(outcome.others.begin(), outcome.others.end(), isFaster);
-    if (fastest != outcome.others.end()) {
-      outcome.winner = std::move(*fastest);
-      outcome.others.erase(fastest);
-    }
-    return outcome;
+  std::optional<std::size_t> winner; // None yet when all that were left failed.
+  if (!field.empty())
+    winner = winnerOf(standingsOf(field));
+  std::move(settled.begin(), settled.end(), std::back_inserter(field));
+  summariseVisits(field);
+  if (!winner && !field.empty()) {
+    auto leads = [](const Finalist &a, const Finalist &b) { return isFaster(a.trial, b.trial); };
+    winner = static_cast<std::size_t>(std::min_element(field.begin(), field.end(), leads) - field.begin());
   }
-  const std::size_t winner = winnerOf(standingsOf(field));
+  Outcome outcome;
   for (std::size_t i = 0; i < field.size(); ++i)
     if (i == winner)
       outcome.winner = std::move(field[i].trial);
@@ -122,7 +120,6 @@ Result<void> Finals::playRound(std::vector<Finalist> &field, int turns, const Re
     else
       whole.push_back(std::move(field[i]));
   field = std::move(whole);
-  summariseVisits(field);
   return {};
 }
 
@@ -147,21 +144,28 @@ bool Finals::hasTimeForTurn(const std::vector<Finalist> &field) const {
   return seconds <= secondsUntil(end);
 }
 
-/// Times at the clocks of all turns together. All in the field were visited in every turn.
-void Finals::summariseVisits(std::vector<Finalist> &field) {
-  if (field.empty())
+/// Times at the clocks of all turns together, also of those who left early: by turns, in each of which all then left in
+/// the field were visited. What a turn's clock was tell those who were in every turn.
+void Finals::summariseVisits(std::vector<Finalist> &all) {
+  std::size_t turns = 0;
+  for (const Finalist &finalist : all)
+    turns = std::max(turns, finalist.visits.size());
+  std::vector<double> turnLevels(turns); // Sums of logarithms ...
+  std::size_t stayed = 0;                // ... of so many.
+  for (const Finalist &finalist : all)
+    if (finalist.visits.size() == turns) {
+      ++stayed;
+      for (std::size_t turn = 0; turn < turns; ++turn)
+        turnLevels[turn] += std::log(std::max(median(finalist.visits[turn]), leastUs));
+    }
+  if (turns == 0)
     return;
-  std::vector<double> turnLevels(field.front().visits.size()); // Logarithms.
-  for (const Finalist &finalist : field)
-    for (std::size_t turn = 0; turn < turnLevels.size(); ++turn)
-      turnLevels[turn] +=
-          std::log(std::max(median(finalist.visits[turn]), leastUs)) / static_cast<double>(field.size());
   const double level = meanOf(turnLevels);
-  for (Finalist &finalist : field) {
+  for (Finalist &finalist : all) {
     std::vector<double> times;
-    for (std::size_t turn = 0; turn < turnLevels.size(); ++turn)
+    for (std::size_t turn = 0; turn < finalist.visits.size(); ++turn)
       for (double us : finalist.visits[turn])
-        times.push_back(us * std::exp(level - turnLevels[turn]));
+        times.push_back(us * std::exp((level - turnLevels[turn]) / static_cast<double>(stayed)));
     finalist.trial.measurement.timing = summarise(std::move(times));
   }
 }

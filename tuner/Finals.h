@@ -49,7 +49,7 @@ private:
   Result<void> playRound(std::vector<Finalist> &field, int turns, const Reject &reject);
   MaybeFailure visit(Finalist &finalist);
   bool hasTimeForTurn(const std::vector<Finalist> &field) const;
-  static void summariseVisits(std::vector<Finalist> &field);
+  static void summariseVisits(std::vector<Finalist> &all);
   static std::vector<Standing> standingsOf(const std::vector<Finalist> &field);
   static std::vector<bool> undecidedOf(const std::vector<Standing> &standings);
   static std::size_t winnerOf(const std::vector<Standing> &standings);

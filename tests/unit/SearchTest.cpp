@@ -258,6 +258,18 @@ TEST_CASE("search: clocks that change between turns of the finals do not blur th
   CHECK(f.rowOf(1)->timing->medianUs / f.rowOf(0)->timing->medianUs == doctest::Approx(1.025));
 }
 
+TEST_CASE("search: the time of a finalist that leaves early is told at the clocks of all turns") {
+  // Preferred in this order: 2 leaves after four turns, 1 at 1.1 % plays on with 0, and clocks fall from then on.
+  Fixture f({{0, {.us = 20, .registers = 32}}, {1, {.us = 20.22, .registers = 16}}, {2, {.us = 21, .registers = 8}}});
+  constexpr int firstLooks = 3, visitsOfAll = 4 * 3;
+  f.device.slownessOfVisit = [](int visit) { return visit < firstLooks + visitsOfAll ? 1 : 1.1; };
+  CHECK(f.tuneOne()->report.config == "id=0");
+  CHECK(f.rowOf(0)->timing->samples == 32 * 5);
+  CHECK(f.rowOf(2)->timing->samples == 4 * 5);
+  CHECK(f.rowOf(0)->timing->medianUs > 21);
+  CHECK(f.rowOf(2)->timing->medianUs / f.rowOf(0)->timing->medianUs == doctest::Approx(1.05));
+}
+
 TEST_CASE("search: at the roof it ends, and says so in this run and the next") {
   Fixture f({{0, {.us = 50}}, {1, {.us = 10.2}}, {2, {.us = 10}}, {3, {.us = 10}}});
   f.peaks = boundOfTenUs();
