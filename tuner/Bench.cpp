@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 namespace kfuse::tuner {
 namespace {
@@ -186,8 +187,7 @@ Result<HostBuffers> Bench::downloadOutputs() {
   return outputs;
 }
 
-/// What is bit for bit what the first candidate that passed wrote is right: a gigabyte takes a second to fetch and
-/// compare.
+/// What is bit for bit what the reference wrote is right: a gigabyte takes a second to fetch and compare.
 MaybeFailure Bench::inspectOutputs(const codegen::KernelPlan &plan) {
   Result<std::vector<std::uint64_t>> found = digestOutputs();
   if (!found)
@@ -197,26 +197,55 @@ MaybeFailure Bench::inspectOutputs(const codegen::KernelPlan &plan) {
   Result<HostBuffers> outputs = downloadOutputs();
   if (!outputs)
     return outputs.error();
-  for (std::size_t i = 0; i < outputs->size(); ++i) {
-    const std::vector<std::byte> &output = (*outputs)[i];
+  for (std::size_t i = 0; i < outputs->size(); ++i)
     if (stateOf(i) < 0)
-      if (std::optional<std::string> unwritten = findPoison(plan.outputs[i], output))
+      if (std::optional<std::string> unwritten = findPoison(plan.outputs[i], (*outputs)[i]))
         return std::optional(wrong(i, *unwritten));
-    std::optional<std::string> difference =
-        expected.empty() ? std::nullopt : findDifference(plan.outputs[i], output, expected[i], toleranceOf(plan, i));
-    if (difference)
-      return std::optional(wrong(i, *difference));
-  }
-  if (Result<void> right = task.check(inputs, *outputs); !right) {
-    if (right.error().code != ErrorCode::WrongResult)
-      return right.error();
-    return std::optional(Failure{FailureKind::WrongResult, right.error().message});
-  }
+  if (!expected.empty())
+    if (MaybeFailure differs = compareOutputs(plan, *outputs); !differs || *differs)
+      return differs;
+  if (MaybeFailure failure = judge(*outputs); !failure || *failure)
+    return failure;
   if (expected.empty()) {
     expected = std::move(*outputs);
     expectedDigests = std::move(*found);
   }
   return fine;
+}
+
+/// With the reference, which is dropped when the oracle finds it wrong where they differ.
+MaybeFailure Bench::compareOutputs(const codegen::KernelPlan &plan, const HostBuffers &outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    std::optional<Difference> difference =
+        findDifference(plan.outputs[i], outputs[i], expected[i], toleranceOf(plan, i));
+    if (!difference)
+      continue;
+    if (task.checkAlso) {
+      std::vector<std::int64_t> elements(static_cast<std::size_t>(difference->count));
+      std::iota(elements.begin(), elements.end(), difference->first);
+      if (Result<void> looked = task.checkAlso(inputs, i, std::move(elements)); !looked)
+        return looked.error();
+    }
+    const MaybeFailure reference = judge(expected), own = judge(outputs);
+    if (!reference || !own)
+      return reference ? own : reference;
+    if (*reference) {
+      expected.clear();
+      ++misled;
+    }
+    return *own || !*reference ? std::optional(wrong(i, difference->message)) : fine;
+  }
+  return fine;
+}
+
+/// By the oracle's samples.
+MaybeFailure Bench::judge(const HostBuffers &outputs) const {
+  Result<void> right = task.check(inputs, outputs);
+  if (right)
+    return fine;
+  if (right.error().code != ErrorCode::WrongResult)
+    return right.error();
+  return std::optional(Failure{FailureKind::WrongResult, right.error().message});
 }
 
 Result<std::vector<double>> Bench::measure(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan,

@@ -23,9 +23,12 @@ public:
   Result<void> rebuild();
 
   /// One run on poisoned outputs: everything written, nothing around any buffer, inputs left as they were,
-  /// agreeing with the oracle and with the first candidate that did. Nothing when right; an Error when the
-  /// device itself is in trouble.
+  /// agreeing with the oracle and with the reference, which is the first candidate that did. Where one disagrees with
+  /// the reference, both are judged by the oracle there, and a wrong one is the reference no more. Nothing when right;
+  /// an Error when the device itself is in trouble.
   Result<std::optional<Failure>> check(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan);
+  /// How often the reference turned out to be wrong: who was right by an earlier one must be checked again.
+  int timesMisled() const { return misled; }
   /// Wall-clock seconds of the last check's run, launch to end.
   double lastRunSeconds() const { return runSeconds; }
 
@@ -48,6 +51,8 @@ private:
   Result<std::optional<Failure>> inspectInputs();
   Result<std::optional<Failure>> inspectWorkspace(const codegen::KernelPlan &plan);
   Result<std::optional<Failure>> inspectOutputs(const codegen::KernelPlan &plan);
+  Result<std::optional<Failure>> compareOutputs(const codegen::KernelPlan &plan, const HostBuffers &outputs);
+  Result<std::optional<Failure>> judge(const HostBuffers &outputs) const;
   Result<std::vector<std::uint64_t>> digestOutputs();
   Result<HostBuffers> downloadOutputs();
 
@@ -55,7 +60,7 @@ private:
   const TuningTask &task;
   HostBuffers inputs; ///< As uploaded, or what repeats in them.
   std::vector<std::size_t> inputBytes, outputBytes;
-  HostBuffers expected; ///< Of the first candidate that passed.
+  HostBuffers expected; ///< Of the reference; empty before there is one.
   std::vector<GuardedBuffer> inputMemory;
   std::vector<std::optional<GuardedBuffer>> outputMemory; ///< Empty for a state's: it is that input's.
   std::optional<GuardedBuffer> workspace;
@@ -63,6 +68,7 @@ private:
   std::vector<std::uint64_t> expectedDigests; ///< Of `expected`.
   std::vector<void *> pointers;               ///< Inputs, then outputs.
   double runSeconds = 0;
+  int misled = 0;
 };
 
 } // namespace kfuse::tuner

@@ -98,7 +98,7 @@ void CandidateQueue::spreadKinds() {
   std::vector<std::pair<double, const Ranked *>> penalised;
   for (const Ranked &entry : ranked)
     penalised.emplace_back(entry.estimateUs * (1 + kinPenalty * kin[task.kindOf(entry.config)]++), &entry);
-  std::stable_sort(penalised.begin(), penalised.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+  std::sort(penalised.begin(), penalised.end()); // Equal ones by their places.
   std::vector<Ranked> ordered;
   for (const auto &[us, entry] : penalised)
     ordered.push_back(*entry);

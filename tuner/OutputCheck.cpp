@@ -163,8 +163,8 @@ double toleranceOf(const codegen::KernelPlan &plan, std::size_t output) {
   return multipliesFloat8 && isFloat(type) ? std::max(ofFloat8Sums, tolerance(type)) : tolerance(type);
 }
 
-std::optional<std::string> findDifference(const codegen::BufferDesc &desc, std::span<const std::byte> bytes,
-                                          std::span<const std::byte> expected, double allowed) {
+std::optional<Difference> findDifference(const codegen::BufferDesc &desc, std::span<const std::byte> bytes,
+                                         std::span<const std::byte> expected, double allowed) {
   std::size_t width = byteWidth(desc.type);
   std::size_t count = expected.size() / width;
   std::vector<Sums> runs((count + runLength - 1) / runLength);
@@ -177,14 +177,21 @@ std::optional<std::string> findDifference(const codegen::BufferDesc &desc, std::
   Sums whole;
   for (const Sums &run : runs)
     whole.add(run);
-  if (double error = relative(whole.error, whole.size); error > allowed)
-    return fmt::format("differs from the first right candidate by {:.2g}, {:.0e} is allowed", error, allowed);
-  double runSize = count == 0 ? 0 : whole.size * runLength / static_cast<double>(count);
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (double error = relative(runs[i].error, std::max(runs[i].size, runSize)); error > runSlack * allowed)
-      return fmt::format("differs from the first right candidate by {:.2g} near element {}, {:.0e} is allowed", error,
-                         i * runLength, runSlack * allowed);
-  return std::nullopt;
+  const double runSize = count == 0 ? 0 : whole.size * runLength / static_cast<double>(count);
+  std::vector<double> errors;
+  for (const Sums &run : runs)
+    errors.push_back(relative(run.error, std::max(run.size, runSize)));
+  const auto worst = std::max_element(errors.begin(), errors.end());
+  const double error = relative(whole.error, whole.size);
+  if (error <= allowed && (worst == errors.end() || *worst <= runSlack * allowed))
+    return std::nullopt;
+  const std::size_t first = static_cast<std::size_t>(worst - errors.begin()) * runLength;
+  return Difference{
+      error > allowed
+          ? fmt::format("differs from the first right candidate by {:.2g}, {:.0e} is allowed", error, allowed)
+          : fmt::format("differs from the first right candidate by {:.2g} near element {}, {:.0e} is allowed", *worst,
+                        first, runSlack * allowed),
+      static_cast<std::int64_t>(first), static_cast<std::int64_t>(std::min(runLength, count - first))};
 }
 
 } // namespace kfuse::tuner

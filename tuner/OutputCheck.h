@@ -26,10 +26,16 @@ std::optional<std::string> findPoison(const codegen::BufferDesc &desc, std::span
 /// come in, whose sums in 14 bits depend on the order.
 double toleranceOf(const codegen::KernelPlan &plan, std::size_t output);
 
-/// Why `bytes` disagrees with `expected`, or nothing. The error of the whole must be within `allowed`, and within
+/// How two outputs differ: for people, and the elements that differ most, of which there are `count`.
+struct Difference {
+  std::string message;
+  std::int64_t first = 0, count = 0;
+};
+
+/// How `bytes` disagrees with `expected`, or nothing. The error of the whole must be within `allowed`, and within
 /// 4 times that in every run of 256 elements, so that a wrong corner of a big tensor is not averaged away. Both
 /// NaN, or the same infinity, agree.
-std::optional<std::string> findDifference(const codegen::BufferDesc &desc, std::span<const std::byte> bytes,
-                                          std::span<const std::byte> expected, double allowed);
+std::optional<Difference> findDifference(const codegen::BufferDesc &desc, std::span<const std::byte> bytes,
+                                         std::span<const std::byte> expected, double allowed);
 
 } // namespace kfuse::tuner

@@ -350,9 +350,10 @@ Result<runtime::CompiledKernel> Search::takeBinary(Trial &trial) {
   return compiled.take(trial.candidate.key, trial.candidate.plan);
 }
 
-/// Compiles and loads what is known only from the store; false when it fails now.
+/// Compiles and loads what is known only from the store, and checks again what was right by a wrong reference; false
+/// when it fails now.
 Result<bool> Search::makeReady(Trial &trial) {
-  if (trial.loaded)
+  if (runner.isReady(trial))
     return true;
   Result<void> fetched = fetchBinary(trial);
   if (!fetched && fetched.error().code != ErrorCode::Compile)

@@ -14,6 +14,7 @@ struct Trial {
   runtime::CompiledKernel binary;
   std::unique_ptr<runtime::LoadedKernel> loaded; ///< Null while all that is known is from the store.
   int life = 0;                                  ///< Of the device it was loaded in.
+  int timesMisled = 0;                           ///< Bench's, when it was found right.
 
   double medianUs() const { return measurement.timing->medianUs; }
 };

@@ -76,6 +76,7 @@ MaybeFailure TrialRunner::checkOnce(Trial &trial) {
   if (bench->lastRunSeconds() > allowedSeconds)
     return std::optional(Failure{FailureKind::Timeout, fmt::format("one run took {:.2g} s, allowed are {:.2g} s",
                                                                    bench->lastRunSeconds(), allowedSeconds)});
+  trial.timesMisled = bench->timesMisled();
   return fine;
 }
 

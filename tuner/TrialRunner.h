@@ -22,6 +22,8 @@ public:
   MaybeFailure check(Trial &trial, double allowedSeconds);
   /// Appends the microseconds of timed runs to `times`; what was loaded before the device went down is checked anew.
   MaybeFailure measure(Trial &trial, const runtime::MeasureOptions &options, std::vector<double> &times);
+  /// Whether the trial is loaded, and was found right by what the bench still believes.
+  bool isReady(const Trial &trial) const { return trial.loaded && trial.timesMisled == bench->timesMisled(); }
   /// Wall-clock seconds of the last check's run.
   double lastRunSeconds() const { return bench->lastRunSeconds(); }
 

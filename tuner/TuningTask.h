@@ -8,6 +8,7 @@
 #include "tuner/Roofline.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -43,6 +44,9 @@ struct TuningTask {
   /// Compares outputs with the oracle: WrongResult and the reason when they are wrong; any other error
   /// ends the search.
   std::function<Result<void>(const HostBuffers &inputs, const HostBuffers &outputs)> check;
+  /// Has `check` look at these elements of an output, too, from now on; null where it looks at all there are.
+  std::function<Result<void>(const HostBuffers &inputs, std::size_t output, std::vector<std::int64_t> elements)>
+      checkAlso;
   /// Per output: the input whose memory it must share because it is a state of which a run writes a
   /// part, or -1. Empty: none is.
   std::vector<int> stateOf;

@@ -69,8 +69,22 @@ TEST_CASE("output check: one wrong element in a million is found") {
   std::vector<std::uint16_t> values(1 << 20, floatToF16(1)), wrong = values;
   wrong[123456] = floatToF16(2);
   Tensor expected = tensor(DType::F16, values), got = tensor(DType::F16, wrong);
-  CHECK(findDifference(got.desc, got.bytes, expected.bytes, tolerance(DType::F16)) ==
-        "differs from the first right candidate by 0.062 near element 123392, 8e-03 is allowed");
+  std::optional<Difference> difference = findDifference(got.desc, got.bytes, expected.bytes, tolerance(DType::F16));
+  REQUIRE(difference);
+  CHECK(difference->message == "differs from the first right candidate by 0.062 near element 123392, 8e-03 is allowed");
+  CHECK(difference->first == 123392);
+  CHECK(difference->count == 256);
+}
+
+TEST_CASE("output check: the elements that differ most are told where the whole is off, too") {
+  std::vector<float> values(1000, 1), wrong = values;
+  std::fill(wrong.begin() + 900, wrong.end(), 2.0F);
+  std::optional<Difference> difference =
+      findDifference(floats(wrong).desc, floats(wrong).bytes, floats(values).bytes, tolerance(DType::F32));
+  REQUIRE(difference);
+  CHECK(difference->message == "differs from the first right candidate by 0.32, 1e-05 is allowed");
+  CHECK(difference->first == 768);
+  CHECK(difference->count == 232);
 }
 
 TEST_CASE("output check: NaN and infinity must be where they were") {

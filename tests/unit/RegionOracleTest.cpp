@@ -42,3 +42,24 @@ func.func @f(%x: tensor<3x4194301xf32>) -> tensor<3x4194301xf32> {
   std::fill(outputs[0].begin() + static_cast<std::ptrdiff_t>(piece), outputs[0].end(), std::byte{0});
   CHECK_FALSE(oracle.check(inputs, outputs));
 }
+
+TEST_CASE("the oracle of a region looks also where it is told to") {
+  ParsedModule parsed(R"(
+func.func @f(%x: tensor<1048576xf32>) -> tensor<1048576xf32> {
+  %0 = kfuse.neg %x : (tensor<1048576xf32>) -> tensor<1048576xf32>
+  return %0 : tensor<1048576xf32>
+})");
+  tuner::RegionOracle oracle(parsed.body());
+  tuner::HostBuffers inputs = oracle.makeInputs(), outputs = inputs;
+  for (std::size_t i = 3; i < outputs[0].size(); i += sizeof(float))
+    outputs[0][i] ^= std::byte{0x80};
+  constexpr std::size_t wrong = 500001;
+  outputs[0][wrong * sizeof(float) + 3] ^= std::byte{0x80};
+  CHECK(oracle.check(inputs, outputs));
+  CHECK(oracle.checkAlso(inputs, 0, {wrong - 1, wrong, wrong + 1}));
+  Result<void> judged = oracle.check(inputs, outputs);
+  REQUIRE_FALSE(judged);
+  CHECK(judged.error().message.find("result 0, 3 elements sampled") == 0);
+  outputs[0][wrong * sizeof(float) + 3] ^= std::byte{0x80};
+  CHECK(oracle.check(inputs, outputs));
+}

@@ -131,6 +131,24 @@ TEST_CASE("search: one wrong element that the oracle overlooks is found by compa
   CHECK(f.failureOf(1) == "wrong result");
 }
 
+TEST_CASE(
+    "search: a first candidate that is wrong where the oracle did not look does not convict those that are right") {
+  Fixture f({{0, {.us = 1, .fault = Fault::OneWrong}}, {1, {.us = 20}}, {2, {.us = 22}}});
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+  CHECK(kernel->report.failed == 1);
+  CHECK(f.failureOf(0) == "wrong result"); // Checked again before the finals.
+  CHECK(f.rowOf(2)->timing);
+}
+
+TEST_CASE("search: candidates that are wrong in different places do not win by being first") {
+  Fixture f({{0, {.us = 1, .fault = Fault::OneWrong}}, {1, {.us = 2, .fault = Fault::AllWrong}}, {2, {.us = 20}}});
+  CHECK(f.tuneOne()->report.config == "id=2");
+  CHECK(f.failureOf(0) == "wrong result");
+  CHECK(f.failureOf(1) == "wrong result");
+}
+
 TEST_CASE("search: semaphores must be left zero") {
   Fixture f({{0, {.us = 1, .fault = Fault::SemaphoresLeftSet}}, {1, {.us = 20}}});
   CHECK(f.tuneOne()->report.config == "id=1");

@@ -38,6 +38,9 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.check = [oracle](const HostBuffers &inputs, const HostBuffers &outputs) {
     return oracle->check(inputs, outputs);
   };
+  task.checkAlso = [oracle](const HostBuffers &inputs, std::size_t output, std::vector<std::int64_t> elements) {
+    return oracle->checkAlso(inputs, output, std::move(elements));
+  };
   for (const ir::ScalarOutput &output : region.graph.outputs)
     task.stateOf.push_back(output.inPlace);
   return task;

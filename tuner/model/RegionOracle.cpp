@@ -116,37 +116,48 @@ HostBuffers RegionOracle::makeInputs() const {
 
 Result<void> RegionOracle::check(const HostBuffers &inputs, const HostBuffers &outputs) {
   std::lock_guard lock(mutex);
-  if (!samples)
+  if (samples.empty())
     if (Result<void> taken = takeSamples(toTensors(body, inputs)); !taken)
       return taken;
-  for (unsigned result = 0; result < outputs.size(); ++result)
-    if (Result<void> right = checkResult(result, inputs, outputs[result]); !right)
+  for (const Sample &sample : samples)
+    if (Result<void> right = checkSample(sample, inputs, outputs[sample.result]); !right)
       return right;
   return {};
 }
 
+Result<void> RegionOracle::checkAlso(const HostBuffers &inputs, std::size_t result, std::vector<std::int64_t> offsets) {
+  std::lock_guard lock(mutex);
+  const std::vector<HostTensor> arguments = toTensors(body, inputs);
+  if (samples.empty())
+    if (Result<void> taken = takeSamples(arguments); !taken)
+      return taken;
+  return takeSample(arguments, static_cast<unsigned>(result), std::move(offsets));
+}
+
 Result<void> RegionOracle::takeSamples(std::span<const HostTensor> arguments) {
-  std::vector<Sample> taken;
   for (auto [result, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
-    Sample sample;
-    sample.offsets = sampleOffsets(elementCount(ir::shapeOf(value)), result + 1);
+    std::vector<std::int64_t> offsets = sampleOffsets(elementCount(ir::shapeOf(value)), result + 1);
     if (auto update = value.getDefiningOp<ir::StateUpdateOp>()) {
       const std::vector<std::int64_t> written = writtenOffsets(update, arguments);
-      sample.offsets.insert(sample.offsets.end(), written.begin(), written.end());
+      offsets.insert(offsets.end(), written.begin(), written.end());
     }
-    Result<reference::Values> expected =
-        reference::evaluateAt(body, arguments, result, sample.offsets, reference::Mode::Exact);
-    if (!expected)
-      return expected.error();
-    sample.expected = std::move(*expected);
-    taken.push_back(std::move(sample));
+    if (Result<void> taken = takeSample(arguments, result, std::move(offsets)); !taken)
+      return taken;
   }
-  samples = std::move(taken);
   return {};
 }
 
-Result<void> RegionOracle::checkResult(unsigned result, const HostBuffers &inputs, std::span<const std::byte> output) {
-  Sample &sample = (*samples)[result];
+Result<void> RegionOracle::takeSample(std::span<const HostTensor> arguments, unsigned result,
+                                      std::vector<std::int64_t> offsets) {
+  Result<reference::Values> expected = reference::evaluateAt(body, arguments, result, offsets, reference::Mode::Exact);
+  if (!expected)
+    return expected.error();
+  samples.push_back({result, std::move(offsets), std::move(*expected)});
+  return {};
+}
+
+Result<void> RegionOracle::checkSample(const Sample &sample, const HostBuffers &inputs,
+                                       std::span<const std::byte> output) {
   DType type = sample.expected.type;
   reference::Values found{type, sample.expected.shape, {}};
   found.numbers.resize(sample.offsets.size());
@@ -154,15 +165,16 @@ Result<void> RegionOracle::checkResult(unsigned result, const HostBuffers &input
     reference::readNumbers(type, output.data(), sample.offsets[i], 1, 1, &found.numbers[i]);
 
   auto rounded = [&] {
-    return reference::evaluateAt(body, toTensors(body, inputs), result, sample.offsets, reference::Mode::RoundEachOp);
+    return reference::evaluateAt(body, toTensors(body, inputs), sample.result, sample.offsets,
+                                 reference::Mode::RoundEachOp);
   };
   Result<reference::Verdict> verdict = reference::judge(found, sample.expected, rounded);
   if (!verdict)
     return verdict.error();
   if (verdict->right)
     return {};
-  return Error{ErrorCode::WrongResult,
-               fmt::format("result {}, {} elements sampled: {}", result, sample.offsets.size(), verdict->message)};
+  return Error{ErrorCode::WrongResult, fmt::format("result {}, {} elements sampled: {}", sample.result,
+                                                   sample.offsets.size(), verdict->message)};
 }
 
 } // namespace kfuse::tuner

@@ -7,7 +7,6 @@
 #include "mlir/IR/Block.h"
 
 #include <mutex>
-#include <optional>
 
 namespace kfuse::tuner {
 
@@ -25,18 +24,23 @@ public:
   HostBuffers makeInputs() const;
   /// WrongResult names the result, its error and the limit.
   Result<void> check(const HostBuffers &inputs, const HostBuffers &outputs);
+  /// Looks at these elements of a result, too, from now on.
+  Result<void> checkAlso(const HostBuffers &inputs, std::size_t result, std::vector<std::int64_t> offsets);
 
 private:
   struct Sample {
+    unsigned result = 0;
     std::vector<std::int64_t> offsets;
     reference::Values expected;
   };
   Result<void> takeSamples(std::span<const reference::HostTensor> arguments);
-  Result<void> checkResult(unsigned result, const HostBuffers &inputs, std::span<const std::byte> output);
+  Result<void> takeSample(std::span<const reference::HostTensor> arguments, unsigned result,
+                          std::vector<std::int64_t> offsets);
+  Result<void> checkSample(const Sample &sample, const HostBuffers &inputs, std::span<const std::byte> output);
 
   mlir::Block &body;
   std::mutex mutex;
-  std::optional<std::vector<Sample>> samples;
+  std::vector<Sample> samples; ///< None before the first check.
 };
 
 } // namespace kfuse::tuner
