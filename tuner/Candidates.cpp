@@ -77,6 +77,8 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
   std::sort(ranked.begin(), ranked.end(), [](const Ranked &a, const Ranked &b) {
     return std::tie(a.estimateUs, a.config) < std::tie(b.estimateUs, b.config);
   });
+  if (seed)
+    moveFirst(*seed); // So that its kin come after it.
   if (task.kindOf)
     spreadKinds();
   if (task.wayOf && !ranked.empty())

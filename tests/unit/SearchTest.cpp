@@ -793,9 +793,9 @@ TEST_CASE("candidates: what cannot fit is dropped before it is compiled") {
 namespace {
 
 /// The ids of candidates in the order in which they are tried.
-std::vector<std::int64_t> orderOf(const TuningTask &task) {
+std::vector<std::int64_t> orderOf(const TuningTask &task, const std::optional<codegen::TileConfig> &seed = {}) {
   const ir::Target &target = *ir::findTarget("sm_80");
-  CandidateQueue queue(task, target, nominalPeaks(target), "compiler", "device");
+  CandidateQueue queue(task, target, nominalPeaks(target), "compiler", "device", seed);
   std::vector<std::int64_t> ids;
   while (std::optional<Candidate> candidate = queue.next())
     ids.push_back(candidate->config["id"]);
@@ -827,6 +827,8 @@ TEST_CASE("candidates: of one kind each further one waits for others within 4 %"
     return codegen::TileConfig{{"kind", isAlone(id) ? id : id < 1100 ? 0 : 1}};
   };
   CHECK((orderOf(task) == std::vector<std::int64_t>{1000, 1030, 1035, 1001, 1002, 1090, 1100, 1101}));
+  CHECK((orderOf(task, codegen::TileConfig{{"id", 1002}}) ==
+         std::vector<std::int64_t>{1002, 1030, 1035, 1000, 1001, 1090, 1100, 1101}));
   task.wayOf = [](const codegen::TileConfig &config) { return config["id"] >= 1100 ? 1 : 0; };
   CHECK((orderOf(task) == std::vector<std::int64_t>{1000, 1100, 1030, 1035, 1001, 1002, 1090, 1101}));
 }
