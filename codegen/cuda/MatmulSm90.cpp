@@ -48,6 +48,14 @@ struct Sm90Problem : MatmulProblem {
       : MatmulProblem(*MatmulProblem::of(region)), inputs(static_cast<int64_t>(region.graph.inputs.size())),
         placed(reducesRows ? TmaResult::placed(*this) : TmaResult::of(*this)) {}
 
+  /// Whether the epilogue reads elements of 32 bits.
+  bool readsWords() const {
+    return llvm::any_of(llvm::enumerate(graph.graph.nodes), [&](const auto &each) {
+      const ir::ScalarNode &node = each.value();
+      return node.kind == ir::ScalarNode::Kind::Load && !isOperand({static_cast<int>(each.index())}) &&
+             byteWidth(graph.graph.inputs[node.input].type) == 4;
+    });
+  }
   /// The result as TMA writes it in a config, or null: with 176 sums a thread, a bias beside them would spill. Where
   /// rows are reduced an epilogue takes two columns a lane, with TMA or without.
   const TmaResult *resultThroughTma(const TileConfig &config) const {
@@ -103,13 +111,14 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 /// Into how many pieces the tiles of a last wave that is not full may be cut: two of each tile, or as many of each as
 /// there are clusters for; where there are not enough for two, one a cluster, cut anywhere (clusters that work on
 /// different lines of K share less in the last-level cache: on an H200 that is 4 to 8 % slower). Beside sums on their
-/// way an epilogue that stages its own as f32 spills, and so does one that reads a matrix beside 160 of them.
+/// way an epilogue that stages its own as f32 spills, and so does one that reads a matrix or a vector of f32 beside 160
+/// of them.
 std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config, const ir::Target &target) {
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target);
   const int64_t left = gridOf(problem, config, target).tiles % atOnce;
   const TmaResult *result = problem.resultThroughTma(config);
   if (config["pingpong"] || problem.reducesRows || left == 0 || !result ||
-      (result->read && sumRegisters(problem, config) > 128))
+      ((result->read || problem.readsWords()) && sumRegisters(problem, config) > 128))
     return {};
   const int64_t lines = left * ceilDiv(problem.K, config["k"]);
   const int64_t most = std::min({atOnce, mostPieces * left, lines / leastLines});
