@@ -76,6 +76,8 @@ if read_only true 2>/dev/null; then
   check "strict on a read-only file system" is_quiet read_only "$kfuse" tune "$model" --target cpu --threads 1 \
     --store "$work/strict/s.db" --require-tuned
   check "what lacks there is listed" lists_what_lacks
+  check "what lacks there is tuned and shown" warns 8 "cannot be written (.*): new results are not kept" read_only "$kfuse" tune \
+    "$models/linear_head_tiny.mlir" --target cpu --threads 1 --store "$work/strict/s.db"
 else
   skip "a read-only file system" "no right to mount one"
 fi
@@ -89,6 +91,18 @@ if unshare -m mount -t tmpfs tmpfs "$work/disk" 2>/dev/null; then
   for size in 4k 64k; do
     check "a disk of $size" warns 8 "the disk is full" on_disk_of $size
   done
+  # What is imported comes as a whole or not at all.
+  "$kfuse" db export "$work/all.json" --store "$work/whole.db"
+  import_on_full_disk() {
+    unshare -m bash -c 'mount -t tmpfs -o size=96k tmpfs "$0" && cp "$1/strict/s.db" "$0/s.db" &&
+      head -c 200k /dev/zero >"$0/rest" 2>/dev/null
+      "$2" db import "$1/more.json" --store "$0/s.db" 2>"$1/err" && exit 1
+      [ "$(wc -l <"$1/err")" = 1 ] && grep -q "the disk is full" "$1/err" && rm "$0/rest" && "$2" db verify --store "$0/s.db" >/dev/null &&
+      cmp -s "$1/all.json" <("$2" db export --store "$0/s.db")' "$work/disk" "$work" "$kfuse"
+  }
+  "$kfuse" tune "$models/linear_head_tiny.mlir" --target cpu --threads 1 --no-benchmark --store "$work/more.db" >/dev/null
+  "$kfuse" db export "$work/more.json" --store "$work/more.db"
+  check "import on a full disk" import_on_full_disk
 else
   skip "full disk" "no right to mount a small one"
 fi

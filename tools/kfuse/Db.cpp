@@ -149,6 +149,11 @@ int report(const tuner::StoreChanges &changes, const char *verb, const DbOptions
   return 0;
 }
 
+/// What keeps the store from being written a warning has said.
+int failToChange(const StoreFile &file, const Error &error) {
+  return file.problem() ? static_cast<int>(error.code) : fail(error);
+}
+
 int importFrom(StoreFile &file, const DbOptions &options) {
   std::string text;
   if (options.file == "-") {
@@ -164,7 +169,7 @@ int importFrom(StoreFile &file, const DbOptions &options) {
     return fail(
         {contents.error().code, fmt::format("{}: {}; nothing was imported", options.file, contents.error().message)});
   Result<tuner::StoreChanges> changes = tuner::addContents(file, *contents);
-  return changes ? report(*changes, "imported", options) : fail(changes.error());
+  return changes ? report(*changes, "imported", options) : failToChange(file, changes.error());
 }
 
 int mergeInto(StoreFile &file, const DbOptions &options) {
@@ -175,7 +180,7 @@ int mergeInto(StoreFile &file, const DbOptions &options) {
       return fail(from.error());
     Result<tuner::StoreChanges> changes = tuner::merge(file, **from);
     if (!changes)
-      return fail(changes.error());
+      return failToChange(file, changes.error());
     total.choices += changes->choices;
     total.measurements += changes->measurements;
     total.peaks += changes->peaks;
@@ -186,7 +191,7 @@ int mergeInto(StoreFile &file, const DbOptions &options) {
 
 int pruneRows(StoreFile &file, const DbOptions &options) {
   Result<tuner::StoreChanges> gone = tuner::prune(file, options.prune);
-  return gone ? report(*gone, "removed", options) : fail(gone.error());
+  return gone ? report(*gone, "removed", options) : failToChange(file, gone.error());
 }
 
 int verifyAll(StoreFile &file, const DbOptions &options) {
