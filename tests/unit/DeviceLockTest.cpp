@@ -1,7 +1,9 @@
 #include "ChildProcess.h"
+#include "SearchFakes.h"
 #include "TemporaryFolder.h"
 
 #include "tuner/DeviceLock.h"
+#include "tuner/Tuner.h"
 
 #include <doctest/doctest.h>
 
@@ -15,6 +17,7 @@
 #include <thread>
 #include <unistd.h>
 
+using namespace kfuse;
 using namespace kfuse::tuner;
 using namespace kfuse::tuner::test;
 
@@ -29,24 +32,29 @@ double millisecondsOf(const DeviceLock &lock) {
 
 constexpr int turns = 20;
 
-/// Holds the lock again and again, and notes the beginning and the end of each time in a file.
+/// What a process does alone: its beginning and its end go to a file.
+void workAlone(const std::string &log) {
+  std::ofstream file(log, std::ios::app);
+  file << "begin\n" << std::flush;
+  std::this_thread::sleep_for(std::chrono::microseconds(300));
+  file << "end\n" << std::flush;
+}
+
+/// Holds the lock again and again, and works alone each time.
 void takeTurns(const std::string &log, const std::filesystem::path &storeFolder) {
   for (int i = 0; i < turns; ++i) {
     DeviceLock alone(device, DeviceLock::Use::Alone, storeFolder, {});
-    std::ofstream file(log, std::ios::app);
-    file << "begin\n" << std::flush;
-    std::this_thread::sleep_for(std::chrono::microseconds(300));
-    file << "end\n" << std::flush;
+    workAlone(log);
   }
 }
 
-/// Whether nobody began before another one's end.
-void checkTurns(const std::filesystem::path &log, int processes) {
+/// Whether nobody began before another one's end; how often one did.
+int checkTurns(const std::filesystem::path &log) {
   std::ifstream file(log);
   int lines = 0;
   for (std::string line; std::getline(file, line); ++lines)
     CHECK(line == (lines % 2 == 0 ? "begin" : "end"));
-  CHECK(lines == 2 * turns * processes);
+  return lines / 2;
 }
 
 } // namespace
@@ -61,7 +69,7 @@ TEST_CASE("device lock: one process at a time measures") {
     });
   for (pid_t child : children)
     CHECK(waitFor(child) == 0);
-  checkTurns(folder.path / "log", children.size());
+  CHECK(checkTurns(folder.path / "log") == turns * static_cast<int>(children.size()));
 }
 
 TEST_CASE("device lock: processes with a /tmp of their own meet beside the store") {
@@ -85,7 +93,30 @@ TEST_CASE("device lock: processes with a /tmp of their own meet beside the store
   if (skipped > 0)
     MESSAGE("skipped: no right to mount a /tmp");
   else
-    checkTurns(folder.path / "log", children.size());
+    CHECK(checkTurns(folder.path / "log") == turns * static_cast<int>(children.size()));
+}
+
+TEST_CASE("device lock: searches of several processes measure one after the other, whatever their stores") {
+  TemporaryFolder folder;
+  std::array<pid_t, 3> children{};
+  for (pid_t &child : children)
+    child = spawn([&] {
+      const Script script{{0, {.us = 30}}, {1, {.us = 20}}, {2, {.us = 10}}};
+      FakeCompiler compiler(script);
+      FakeDevice fake(script);
+      fake.failsAtVisit = [&](int) {
+        workAlone(folder.path / "log");
+        return false;
+      };
+      std::unique_ptr<Store> store = std::move(*Store::open(folder.path / (std::to_string(getpid()) + ".db"), {}));
+      const ir::Target &target = *ir::findTarget("sm_80");
+      Workshop shop{target, compiler, &fake, *store, nominalPeaks(target), {}};
+      const TuningTask task = makeTask(script);
+      return tune(shop, std::span(&task, 1)) ? 0 : 1;
+    });
+  for (pid_t child : children)
+    CHECK(waitFor(child) == 0);
+  CHECK(checkTurns(folder.path / "log") >= 3 * static_cast<int>(children.size()));
 }
 
 TEST_CASE("device lock: devices do not wait for each other, nor do those that disturb") {

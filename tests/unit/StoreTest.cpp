@@ -238,6 +238,51 @@ TEST_CASE("store: a flipped bit costs rows at most, never gives a wrong one") {
   CHECK(refused < 10);
 }
 
+TEST_CASE("store: a damaged write-ahead log costs rows at most, never gives a wrong one") {
+  TemporaryFolder folder;
+  fs::path path = folder.path / "store.db", log = path.string() + "-wal";
+  writeStore(path);
+  waitFor(spawn([&] {
+    std::unique_ptr<Store> store = mustOpen(path);
+    for (int i = rows; i < 2 * rows; ++i)
+      putRow(*store, i);
+    raise(SIGKILL); // Before the log went into the file.
+    return 0;
+  }));
+  const std::string file = readFile(path), whole = readFile(log);
+  REQUIRE(whole.size() > 4096);
+  std::mt19937 random(1);
+  int missing = 0;
+  for (int trial = 0; trial < 60; ++trial) {
+    std::string damaged = whole;
+    if (trial % 3 == 0)
+      damaged.resize(random() % whole.size());
+    else if (trial % 3 == 1)
+      damaged[random() % whole.size()] ^= static_cast<char>(1 << random() % 8);
+    else
+      damaged = std::string(whole.size(), 'x'); // Another file's.
+    for (const fs::directory_entry &left : fs::directory_iterator(folder.path))
+      fs::remove(left);
+    writeFile(path, file);
+    writeFile(log, damaged);
+    {
+      std::unique_ptr<Store> reader = mustOpenToRead(path);
+      for (int i = 0; i < rows; ++i)
+        CHECK(holdsRow(*reader, i));
+    }
+    std::unique_ptr<Store> store = mustOpen(path);
+    for (int i = 0; i < rows; ++i)
+      CHECK(holdsRow(*store, i));
+    for (int i = rows; i < 2 * rows; ++i)
+      missing += holdsRow(*store, i) ? 0 : 1;
+    putRow(*store, 100);
+    CHECK(holdsRow(*store, 100));
+    CHECK_FALSE(store->problem());
+    CHECK_FALSE(fs::exists(path.string() + ".corrupt-1"));
+  }
+  CHECK(missing > 0);
+}
+
 TEST_CASE("store: eight processes write one fresh file at once") {
   TemporaryFolder folder;
   fs::path path = folder.path / "store.db";
