@@ -69,24 +69,39 @@ private:
   PointwiseText text;
 };
 
+/// What a point costs under any config.
+struct PointWork {
+  explicit PointWork(const LinearGraph &graph) {
+    const std::vector<Scalar> loads = ChunkPrinter(graph, graph.extents().size() - 1, 1).loadsOf(valuesOf(graph));
+    points = static_cast<double>(graph.graph.domain.points());
+    widest = widestElement(graph);
+    operands = static_cast<double>(loads.size() + graph.graph.outputs.size());
+    operandBytes = bytesPerPoint(graph, loads);
+    instructions = instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
+  }
+
+  double points;        ///< Of the whole domain.
+  int64_t widest;       ///< Bytes of the widest element.
+  double operands;      ///< Read and written.
+  int64_t operandBytes; ///< Of what is read.
+  double instructions;
+};
+
 /// Modelled microseconds of one config.
-double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, const ir::Target &target) {
+double estimate(const Region &region, const PointWork &work, const TileConfig &config, const ir::Target &target) {
   constexpr double baseRegisters = 20, registersPerPoint = 1.2; // Beside those of operands.
   constexpr double perChunk = 12, perAccess = 2.5;              // Instructions: addresses, 16 bytes of an operand.
   double vector = static_cast<double>(config["vector"]), unroll = static_cast<double>(config["unroll"]);
-  std::vector<Scalar> loads = ChunkPrinter(graph, graph.extents().size() - 1, 1).loadsOf(valuesOf(graph));
-  double wide = vector * static_cast<double>(widestElement(graph)) / 16;
-  double accesses = static_cast<double>(loads.size() + graph.graph.outputs.size()) * std::max(1.0, wide);
-  double instructions = instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
-  double registers =
-      baseRegisters + vector * unroll * (static_cast<double>(bytesPerPoint(graph, loads)) / 4 + registersPerPoint);
+  double wide = vector * static_cast<double>(work.widest) / 16;
+  double accesses = work.operands * std::max(1.0, wide);
+  double registers = baseRegisters + vector * unroll * (static_cast<double>(work.operandBytes) / 4 + registersPerPoint);
 
   StreamingGrid grid;
   grid.threads = static_cast<double>(config["threads"]);
-  grid.blocks = std::ceil(static_cast<double>(graph.graph.domain.points()) / (vector * unroll * grid.threads));
+  grid.blocks = std::ceil(work.points / (vector * unroll * grid.threads));
   grid.blocksPerSm = std::min(std::floor(target.threadsPerSm / grid.threads),
                               std::floor(target.registersPerSm / (registers * grid.threads)));
-  grid.instructions = unroll * (vector * instructions + perChunk + perAccess * accesses);
+  grid.instructions = unroll * (vector * work.instructions + perChunk + perAccess * accesses);
   grid.startsOnce = config["persistent"] && grid.blocks > grid.blocksPerSm * target.multiprocessors;
   grid.bytes = region.bytesRead + region.bytesWritten;
   if (grid.startsOnce)
@@ -110,7 +125,7 @@ public:
 
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
   double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, linearised(region.graph, 0), config, target);
+    return estimate(region, PointWork(linearised(region.graph, 0)), config, target);
   }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return PointwiseKernel(region, config, target).plan();
@@ -119,17 +134,17 @@ public:
 
 std::vector<TileConfig> PointwiseTemplate::candidates(const Region &region, const ir::Target &target) const {
   LinearGraph graph = linearised(region.graph, 0);
-  int64_t inner = graph.extents().back(), widest = widestElement(graph);
-  std::vector<Scalar> loads = ChunkPrinter(graph, graph.extents().size() - 1, 1).loadsOf(valuesOf(graph));
+  const PointWork work(graph);
+  int64_t inner = graph.extents().back(), widest = work.widest;
   std::vector<std::pair<double, TileConfig>> ranked;
   auto consider = [&](int64_t vector, int64_t threads, int64_t unroll, int64_t persistent) {
     bool isTooWide = vector > 1 && (vector * widest > mostVectorBytes || vector >= 2 * inner);
     bool isTooNarrow = vector * widest < 8 && 2 * vector <= inner;
-    bool isTooMuch = unroll > 1 && bytesPerPoint(graph, loads) * vector * unroll > mostOperandBytes;
+    bool isTooMuch = unroll > 1 && work.operandBytes * vector * unroll > mostOperandBytes;
     if (isTooWide || isTooNarrow || isTooMuch)
       return;
     TileConfig config{{"threads", threads}, {"vector", vector}, {"unroll", unroll}, {"persistent", persistent}};
-    ranked.emplace_back(estimate(region, graph, config, target), config);
+    ranked.emplace_back(estimate(region, work, config, target), config);
   };
   for (int64_t vector : {16, 8, 4, 2, 1})
     for (int64_t threads : {128, 256, 512})

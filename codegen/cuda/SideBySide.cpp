@@ -15,10 +15,18 @@ constexpr size_t mostCandidates = 9;
 /// Above so many launches' time a kernel fills the machine by itself.
 constexpr double mostLaunches = 2;
 
+/// The candidates of each part, in the order of their modelled time.
+std::vector<std::vector<TileConfig>> candidatesOfParts(const Region &region, const ir::Target &target) {
+  std::vector<std::vector<TileConfig>> candidates;
+  for (const Part &part : region.parts)
+    candidates.push_back(pointwiseTemplate().candidates(*part.region, target));
+  return candidates;
+}
+
 /// The config of a part: of those for blocks of "threads", the one that is number "rank" by modelled time.
-std::optional<TileConfig> configOf(const Region &part, const TileConfig &config, const ir::Target &target) {
+std::optional<TileConfig> configOf(const std::vector<TileConfig> &candidates, const TileConfig &config) {
   int64_t rank = config["rank"];
-  for (const TileConfig &candidate : pointwiseTemplate().candidates(part, target))
+  for (const TileConfig &candidate : candidates)
     if (candidate["threads"] == config["threads"] && !candidate["persistent"] && rank-- == 0)
       return candidate;
   return std::nullopt;
@@ -29,9 +37,10 @@ class SideBySideKernel {
 public:
   SideBySideKernel(const Region &region, const TileConfig &config, const ir::Target &target)
       : region(region), config(config), target(target), buffers{region.graph, {}, {}} {
-    for (const Part &part : region.parts) {
-      configs.push_back(*configOf(*part.region, config, target));
-      texts.emplace_back(*part.region, configs.back(), writer);
+    const std::vector<std::vector<TileConfig>> candidates = candidatesOfParts(region, target);
+    for (size_t i = 0; i < region.parts.size(); ++i) {
+      configs.push_back(*configOf(candidates[i], config));
+      texts.emplace_back(*region.parts[i].region, configs.back(), writer);
       ends.push_back((ends.empty() ? 0 : ends.back()) + texts.back().blocks());
     }
   }
@@ -87,12 +96,16 @@ private:
   std::vector<int64_t> ends; ///< The first block behind each part's.
 };
 
-/// One launch, and what each part takes beyond its own.
-double estimate(const Region &region, const TileConfig &config, const ir::Target &target) {
+/// One launch, and what each part takes beyond its own; nothing where a part has no such config.
+std::optional<double> estimate(const Region &region, const std::vector<std::vector<TileConfig>> &candidates,
+                               const TileConfig &config, const ir::Target &target) {
   double us = target.launchUs;
-  for (const Part &part : region.parts)
-    us +=
-        pointwiseTemplate().estimateUs(*part.region, *configOf(*part.region, config, target), target) - target.launchUs;
+  for (size_t i = 0; i < region.parts.size(); ++i) {
+    std::optional<TileConfig> ofPart = configOf(candidates[i], config);
+    if (!ofPart)
+      return std::nullopt;
+    us += pointwiseTemplate().estimateUs(*region.parts[i].region, *ofPart, target) - target.launchUs;
+  }
   return us;
 }
 
@@ -118,20 +131,18 @@ public:
   }
 
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
+    const std::vector<std::vector<TileConfig>> ofParts = candidatesOfParts(region, target);
     std::vector<std::pair<double, TileConfig>> ranked;
     for (int64_t threads : {128, 256, 512})
       for (int64_t rank = 0; rank < mostRank; ++rank) {
         TileConfig config{{"threads", threads}, {"rank", rank}};
-        bool isComplete = std::all_of(region.parts.begin(), region.parts.end(), [&](const Part &part) {
-          return configOf(*part.region, config, target).has_value();
-        });
-        if (isComplete)
-          ranked.emplace_back(estimate(region, config, target), config);
+        if (std::optional<double> us = estimate(region, ofParts, config, target))
+          ranked.emplace_back(*us, config);
       }
     return fastest(std::move(ranked), mostCandidates);
   }
   double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, config, target);
+    return *estimate(region, candidatesOfParts(region, target), config, target);
   }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return SideBySideKernel(region, config, target).plan();
