@@ -8,6 +8,7 @@
 #pragma once
 
 #include <kfuse/column_store.cuh>
+#include <kfuse/row_store.cuh>
 
 namespace kfuse {
 
@@ -214,6 +215,16 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
                                                                       2 + rowGroup);
   }
 
+  /// The same where its lanes store their own sums.
+  template <class Epilogue> __device__ __forceinline__ void consume(const ToRows<Epilogue> &to) {
+    using Store = RowStore<Config>;
+    const Index firstRow = row + rowGroup * 64;
+    const auto ahead = Store::load(to.epilogue, batch, firstRow, column);
+    float sums[1][sumCount] = {};
+    multiply(sums);
+    Store::finish(sums[0], to.epilogue, ahead, batch, firstRow, column);
+  }
+
   /// All consumers' sums are there.
   __device__ __forceinline__ void meet() const {
     __syncwarp();
@@ -286,8 +297,10 @@ private:
   }
 };
 
-template <class Epilogue> constexpr bool writesTiles = false;
-template <class Epilogue> constexpr bool writesTiles<ToTiles<Epilogue>> = true;
+/// Whether warpgroups finish their sums where they are.
+template <class Epilogue> constexpr bool finishesOwn = false;
+template <class Epilogue> constexpr bool finishesOwn<ToTiles<Epilogue>> = true;
+template <class Epilogue> constexpr bool finishesOwn<ToRows<Epilogue>> = true;
 
 template <class Config, class Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &columns, const Epilogue &epilogue) {
@@ -305,7 +318,7 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
     else if (producer == 32)
       kernel.produce(columns);
   };
-  if constexpr (writesTiles<Epilogue>) {
+  if constexpr (finishesOwn<Epilogue>) {
     if (produces) {
       produce();
     } else {
