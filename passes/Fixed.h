@@ -6,6 +6,9 @@
 
 namespace kfuse::passes {
 
+/// On a view of a fixed value that @prepare is to store, where others are left to those who read them.
+inline constexpr llvm::StringLiteral storedAttrName = "kfuse.stored";
+
 /// "input", "parameter", "state" or "prepared"; an argument without a role is an input.
 llvm::StringRef roleOf(mlir::func::FuncOp function, mlir::BlockArgument argument);
 

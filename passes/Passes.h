@@ -28,6 +28,10 @@ std::unique_ptr<mlir::Pass> createMergeProductsPass(const ir::CostModel &model);
 /// them where the estimate says that it pays (products/RowStatistics.h).
 std::unique_ptr<mlir::Pass> createFoldNormsPass(const ir::CostModel &model);
 
+/// --kfuse-orient-weights: fixed weights [K, N] are stored [N, K] where the estimate says that it pays: tiles on tensor
+/// cores then have any multiple of 8 columns, not of 64.
+std::unique_ptr<mlir::Pass> createOrientWeightsPass(const ir::CostModel &model);
+
 /// --kfuse-split-prepare: what depends on parameters and constants alone moves into @prepare.
 std::unique_ptr<mlir::Pass> createSplitPreparePass();
 

@@ -16,6 +16,7 @@ void buildPipeline(OpPassManager &manager, const ir::CostModel &model, const Pip
   if (options.simplify) {
     manager.addNestedPass<func::FuncOp>(createMergeProductsPass(model));
     manager.addNestedPass<func::FuncOp>(createFoldNormsPass(model));
+    manager.addNestedPass<func::FuncOp>(createOrientWeightsPass(model));
   }
   manager.addPass(createSplitPreparePass());
   // From here on @prepare and @main are compiled alike.

@@ -49,12 +49,12 @@ private:
   }
 
   /// `value` is used by what runs each time: prepared, unless it is at hand or its consumer can read it
-  /// as a view or compute it as cheaply.
+  /// as a view (that nobody wants stored) or compute it as cheaply.
   void require(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || isa<ConstantOp>(op) || isGenerated(value))
       return;
-    if (isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp>(op))
+    if (isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp>(op) && !op->hasAttr(storedAttrName))
       return require(op->getOperand(0));
     prepared.insert(value);
   }

@@ -65,6 +65,7 @@ int main(int argc, char **argv) {
   mlir::registerPass([] { return passes::createInlineAttentionPass(); });
   mlir::registerPass([&] { return passes::createMergeProductsPass(target.costModel()); });
   mlir::registerPass([&] { return passes::createFoldNormsPass(target.costModel()); });
+  mlir::registerPass([&] { return passes::createOrientWeightsPass(target.costModel()); });
   mlir::registerPass(passes::createSplitPreparePass);
   mlir::registerPass([&] { return passes::createFusePass(target.costModel()); });
   mlir::registerPass(passes::createPlanMemoryPass);
