@@ -65,14 +65,10 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
                                std::string compilerVersion, std::string sku,
                                const std::optional<codegen::TileConfig> &seed)
     : task(task), target(target), peaks(peaks), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)) {
-  const bool isMath = roofline(task.work, peaks).regime == Regime::Compute;
   for (const codegen::TileConfig &config : task.candidates) {
     double estimateUs = task.estimateUs(config);
     codegen::TileWork tiles = task.leastWork ? task.leastWork(config) : codegen::TileWork{task.work.flops, 0};
-    ranked.push_back({config, std::isnan(estimateUs) ? INFINITY : estimateUs, configBoundUs(task.work, tiles, peaks),
-                      !isMath                ? 0
-                      : tiles.cacheBytes > 0 ? tiles.cacheBytes
-                                             : INFINITY});
+    ranked.push_back({config, std::isnan(estimateUs) ? INFINITY : estimateUs, configBoundUs(task.work, tiles, peaks)});
   }
   std::sort(ranked.begin(), ranked.end(), [](const Ranked &a, const Ranked &b) {
     return std::tie(a.estimateUs, a.config) < std::tie(b.estimateUs, b.config);
@@ -134,7 +130,7 @@ std::optional<Candidate> CandidateQueue::next() {
     std::string key = tuningKey(*plan, compilerVersion, sku);
     if (seen.insert(key).second) {
       const double boundUs = std::max(entry.boundUs, gridBound(*plan));
-      return Candidate{entry.config, entry.estimateUs, boundUs, entry.cacheBytes, std::move(*plan), std::move(key)};
+      return Candidate{entry.config, entry.estimateUs, boundUs, std::move(*plan), std::move(key)};
     }
   }
   return std::nullopt;

@@ -15,8 +15,7 @@ namespace kfuse::tuner {
 struct Candidate {
   codegen::TileConfig config;
   double estimateUs = 0;
-  double boundUs = 0;    ///< configBoundUs: it cannot be faster.
-  double cacheBytes = 0; ///< TileWork's, where math bounds the region; infinite where that does not know.
+  double boundUs = 0; ///< configBoundUs: it cannot be faster.
   codegen::KernelPlan plan;
   std::string key; ///< tuningKey.
 };
@@ -51,7 +50,7 @@ public:
 private:
   struct Ranked {
     codegen::TileConfig config;
-    double estimateUs, boundUs, cacheBytes;
+    double estimateUs, boundUs;
   };
   void spreadKinds();
   void promoteBestOfEachWay();

@@ -11,7 +11,6 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double tie = 0.01;         ///< Of logarithms of times.
 constexpr int firstTurns = 4;        ///< Of the first round; each later one has as many as all before.
 constexpr double warmupMs = 2;       ///< Of each visit, and ...
 constexpr double visitUs = 2000;     ///< ... of its samples, about.
@@ -204,7 +203,7 @@ std::vector<Finals::Standing> Finals::standingsOf(const std::vector<Finalist> &f
 }
 
 /// Whoever may still win, which is one when that is settled, and whoever may be the fastest, by whom they are judged.
-std::vector<bool> Finals::undecidedOf(const std::vector<Standing> &standings) {
+std::vector<bool> Finals::undecidedOf(const std::vector<Standing> &standings) const {
   std::vector<bool> mayWin(standings.size()), mayBeFastest(standings.size());
   bool isSettled = false;
   for (std::size_t i = 0; i < standings.size(); ++i) {
@@ -218,9 +217,9 @@ std::vector<bool> Finals::undecidedOf(const std::vector<Standing> &standings) {
   return mayWin;
 }
 
-std::size_t Finals::winnerOf(const std::vector<Standing> &standings) {
+std::size_t Finals::winnerOf(const std::vector<Standing> &standings) const {
   return static_cast<std::size_t>(
-      std::find_if(standings.begin(), standings.end(), [](const Standing &own) { return own.behind <= tie; }) -
+      std::find_if(standings.begin(), standings.end(), [this](const Standing &own) { return own.behind <= tie; }) -
       standings.begin());
 }
 

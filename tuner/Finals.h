@@ -10,10 +10,10 @@
 
 namespace kfuse::tuner {
 
-/// Finalists within 1 % of the fastest are a tie, which the first of them in the order of preference wins. In each turn
-/// everybody is visited once, in the order A B C, C B A, ...; after 4, 8, 16, ... turns those leave whose place is
-/// settled and matters no more, and it ends when the winner is: with 95 % confidence (Student's t of the turns'
-/// medians) it is in the tie, and all before it are not. It also ends before a turn for which no time is left.
+/// Finalists within a tie's width of the fastest are one, which the first of them in the order of preference wins. In
+/// each turn everybody is visited once, in the order A B C, C B A, ...; after 4, 8, 16, ... turns those leave whose
+/// place is settled and matters no more, and it ends when the winner is: with 95 % confidence (Student's t of the
+/// turns' medians) it is in the tie, and all before it are not. It also ends before a turn for which no time is left.
 ///
 /// A card at its power limit changes its clocks within seconds for all alike, so finalists are compared turn by turn. A
 /// visit of 4 ms there is off by 0.4 to 1 %, one of 13 or 30 ms by 1 % and more (on an H200, where neither its
@@ -26,7 +26,9 @@ public:
   /// Called for a finalist that fails in a measurement although it passed its check.
   using Reject = std::function<void(Trial, const Failure &)>;
 
-  Finals(TrialRunner &runner, int rounds, Clock::time_point end) : runner(runner), rounds(rounds), end(end) {}
+  /// `tie`: of logarithms of times.
+  Finals(TrialRunner &runner, int rounds, double tie, Clock::time_point end)
+      : runner(runner), rounds(rounds), tie(tie), end(end) {}
 
   struct Outcome {
     std::optional<Trial> winner; ///< When all that were left at the end failed, the fastest that left before.
@@ -51,11 +53,12 @@ private:
   bool hasTimeForTurn(const std::vector<Finalist> &field) const;
   static void summariseVisits(std::vector<Finalist> &all);
   static std::vector<Standing> standingsOf(const std::vector<Finalist> &field);
-  static std::vector<bool> undecidedOf(const std::vector<Standing> &standings);
-  static std::size_t winnerOf(const std::vector<Standing> &standings);
+  std::vector<bool> undecidedOf(const std::vector<Standing> &standings) const;
+  std::size_t winnerOf(const std::vector<Standing> &standings) const;
 
   TrialRunner &runner;
   int rounds;
+  double tie;
   Clock::time_point end;
   bool isWarm = false; ///< The device, from the visit before.
 };
