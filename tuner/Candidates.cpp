@@ -19,7 +19,7 @@ constexpr std::uint32_t maxGridYZ = 65535;
 constexpr int maxStaticShared = 48 * 1024; // More has to be asked for at the launch.
 constexpr double estimateError = 1.6;      // A way whose best estimate is this much above another's will not win.
 constexpr double kinPenalty = 0.04;        // Of the estimate, for each of its kind before it.
-constexpr int registerUnit = 8;            // Registers are given to threads in eights.
+constexpr int registerUnit = 8;
 
 std::uint32_t volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
 
@@ -53,12 +53,16 @@ std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runt
   for (const codegen::Launch &launch : plan.launches) {
     if (std::optional<std::string> reason = whyNotFit(launch, facts.staticSharedBytes, target))
       return reason;
-    int registers = (facts.registers + registerUnit - 1) / registerUnit * registerUnit;
+    const int registers = registersGiven(facts);
     if (static_cast<std::uint64_t>(registers) * volume(launch.block) > static_cast<unsigned>(target.registersPerSm))
       return fmt::format("{} registers for each of {} threads, {} has {}", registers, volume(launch.block), target.name,
                          target.registersPerSm);
   }
   return std::nullopt;
+}
+
+int registersGiven(const runtime::ResourceFacts &facts) {
+  return (facts.registers + registerUnit - 1) / registerUnit * registerUnit;
 }
 
 CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target, const Peaks &peaks,

@@ -27,6 +27,9 @@ std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const ir::
 std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runtime::ResourceFacts &facts,
                                      const ir::Target &target);
 
+/// Registers of a thread as a multiprocessor gives them out, in eights.
+int registersGiven(const runtime::ResourceFacts &facts);
+
 /// Hands out candidates that fit, in rising order of estimate (equal ones in the order of configs), but
 /// - the best of each way (TuningTask::wayOf) that may still win before the second of any, and
 /// - each of one kind (TuningTask::kindOf) as if its estimate were 4 % higher for every one of them before it: of near

@@ -21,7 +21,7 @@ constexpr int firstSamples = 3;         ///< Of every candidate.
 constexpr double finalistMargin = 1.20; ///< Finalists are within this factor of the fastest, by a first look, in which
                                         ///< the first of all finds the card cool: its clock may be a tenth up.
 constexpr double alikeMargin = 1.02;    ///< What firstSamples cannot tell apart.
-constexpr double mathTie = 0.02;        ///< By which who wins a tie may be behind where math bounds the region: a card
+constexpr double mathTie = 0.025;       ///< By which who wins a tie may be behind where math bounds the region: a card
 constexpr double otherTie = 0.01;       ///< at its power limit shifts tiles by 0.7 % from run to run, others by 0.2 %.
 constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
@@ -48,7 +48,7 @@ auto tieRank(const Trial &trial, Regime regime) {
   for (const codegen::Launch &launch : trial.candidate.plan.launches)
     shared += launch.sharedBytes;
   const runtime::ResourceFacts &facts = trial.binary.facts;
-  return std::tuple(facts.spillBytes, regime == Regime::Compute ? trial.candidate.estimateUs : 0, facts.registers,
+  return std::tuple(facts.spillBytes, regime == Regime::Compute ? trial.candidate.estimateUs : 0, registersGiven(facts),
                     shared + facts.staticSharedBytes, trial.candidate.config.str());
 }
 
