@@ -21,8 +21,7 @@ constexpr int firstSamples = 3;         ///< Of every candidate.
 constexpr double finalistMargin = 1.20; ///< Finalists are within this factor of the fastest, by a first look, in which
                                         ///< the first of all finds the card cool: its clock may be a tenth up.
 constexpr double alikeMargin = 1.02;    ///< What firstSamples cannot tell apart.
-constexpr double mathTie = 0.025;       ///< By which who wins a tie may be behind where math bounds the region: a card
-constexpr double otherTie = 0.01;       ///< at its power limit shifts tiles by 0.7 % from run to run, others by 0.2 %.
+constexpr double otherTie = 0.01;       ///< By which the winner may be behind where math does not bound the region.
 constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
 constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
@@ -374,7 +373,7 @@ Result<bool> Search::makeReady(Trial &trial) {
 
 /// The winner, or none when all fail.
 Result<std::optional<Trial>> Search::compareFinalists() {
-  const double tie = bound.regime == Regime::Compute ? mathTie : otherTie;
+  const double tie = bound.regime == Regime::Compute ? budget.tie : otherTie;
   Result<Finals::Outcome> outcome = Finals(runner, budget.rounds, tie, Clock::now() + toClock(secondsLeft()))
                                         .play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
                                           reject(std::move(trial), failure);

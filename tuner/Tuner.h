@@ -44,6 +44,7 @@ struct Budget {
   double seconds = 0;
   int finalists = 0; ///< Of the candidates.
   int rounds = 0;    ///< That they play (Finals).
+  double tie = 0;    ///< By which the winner may be behind the fastest where math bounds the kernel.
 };
 /// What every part of the tuner works with. `device` is null where the target is not present.
 struct Workshop {

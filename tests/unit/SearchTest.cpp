@@ -254,6 +254,8 @@ TEST_CASE("search: where math bounds a region the model's first of those within 
   f.peaks.f32Burst = f.peaks.f32Sustained = elements / 15.0;
   f.signature = "another";
   CHECK(f.tuneOne()->report.config == "id=2");
+  f.options.effort = Effort::Full; // For which it is 1 %.
+  CHECK(f.tuneOne()->report.config == "id=3");
 }
 
 TEST_CASE("search: clocks that change between turns of the finals do not blur them") {
