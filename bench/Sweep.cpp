@@ -175,6 +175,8 @@ std::vector<SweptConfig> Sweep::candidates(const Region &region) {
     if (all.size() == settings.mostConfigs)
       break;
   }
+  if (all.empty())
+    succeed(Error{ErrorCode::Usage, "no config of the region holds '" + settings.only + "'"});
   return all;
 }
 
