@@ -52,6 +52,7 @@ private:
   RowLoads loads;
   llvm::SmallVector<std::string> names;
   SourceWriter &writer;
+  bool isShared = false;  ///< By the blocks of a cluster.
   bool isFetched = false; ///< The first operands of the elements' pass are called `ahead`.
 };
 

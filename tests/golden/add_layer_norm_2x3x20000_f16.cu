@@ -39,9 +39,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   Partial<Sum, float, 8> a3;
   Partial<Sum, float, 8> squares3;
   row.forEach([&](int i, Index d1) {
-    Operands x;
-    x.v0 = loadVector<8, 8>(cache[i].v0.elements);
-    x.v1 = loadVector<8, 8>(cache[i].v1.elements);
+    const Operands x = cache[i];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float v0 = decode(x.v0[j]);
@@ -51,15 +49,6 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
       squares3.add(j, v2 * v2);
     }
   });
-  struct Pass2 {
-    Vector<f16, 8> v14;
-    Vector<f16, 8> v16;
-  };
-  auto loadPass2 = [&](Pass2 &w, Index d1) {
-    w.v14 = loadVector<8, 8>(in2 + (d1));
-    w.v16 = loadVector<8, 8>(in3 + (d1));
-  };
-  const auto ahead = row.fetch<Pass2>(loadPass2);
   const Moments m3 = row.reduce<3>(a3, squares3);
   const float v3 = m3.sum; // reduce sum
   const float v5 = v3 * 4.99999987e-05f; // mul
@@ -68,9 +57,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   if (row.any(!isTold8)) {
     Partial<Sum, float, 8> a8;
     row.forEach([&](int i, Index d1) {
-      Operands x;
-      x.v0 = loadVector<8, 8>(cache[i].v0.elements);
-      x.v1 = loadVector<8, 8>(cache[i].v1.elements);
+      const Operands x = cache[i];
       #pragma unroll
       for (int j = 0; j < 8; ++j) {
         const float v0 = decode(x.v0[j]);
@@ -90,10 +77,16 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   const float v9 = spread8 * 4.99999987e-05f; // mul
   const float v11 = v9 + 9.99999975e-06f; // add
   const float v12 = rsqrtf(v11); // rsqrt
-  row.forEach(ahead, loadPass2, [&](const Pass2 &w, int i, Index d1) {
-    Operands x;
-    x.v0 = loadVector<8, 8>(cache[i].v0.elements);
-    x.v1 = loadVector<8, 8>(cache[i].v1.elements);
+  struct Pass2 {
+    Vector<f16, 8> v14;
+    Vector<f16, 8> v16;
+  };
+  auto loadPass2 = [&](Pass2 &w, Index d1) {
+    w.v14 = loadVector<8, 8>(in2 + (d1));
+    w.v16 = loadVector<8, 8>(in3 + (d1));
+  };
+  row.forEach(row.fetch<Pass2>(loadPass2), loadPass2, [&](const Pass2 &w, int i, Index d1) {
+    const Operands x = cache[i];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float v0 = decode(x.v0[j]);

@@ -52,10 +52,10 @@ template <class Config> struct Row {
     forEach([&](int i, Index column) { load(cache[i], column); });
   }
 
-  /// Operands of some chunks on their way. In a loop over the row that is half of Config::unroll: the other half comes
-  /// while these are used.
-  static constexpr bool loops = !Config::unrollAll && chunks > Config::unroll;
-  static constexpr int batch = loops ? Config::unroll / 2 : Config::unroll;
+  /// Operands of some chunks on their way. In a block's own loop over the row that is half of Config::unroll: the other
+  /// half comes while these are used.
+  static constexpr bool loops = !Config::unrollAll && chunks > Config::unroll, turns = loops && Config::cluster == 1;
+  static constexpr int batch = turns ? Config::unroll / 2 : Config::unroll;
   template <class Operands> struct Batch {
     Operands of[batch];
   };
@@ -80,7 +80,7 @@ template <class Config> struct Row {
         if (first + u < chunks && holds(first + u))
           apply(w.of[u], first + u, column(first + u));
     };
-    if constexpr (loops) {
+    if constexpr (turns) {
 #pragma unroll 1
       for (int first = 0; first < chunks; first += 2 * batch) {
         const Batch<Operands> next = fetch<Operands>(load, first + batch);
@@ -88,6 +88,10 @@ template <class Config> struct Row {
         w = fetch<Operands>(load, first + 2 * batch);
         use(next, first + batch);
       }
+    } else if constexpr (loops) {
+#pragma unroll 1
+      for (int first = 0; first < chunks; first += batch)
+        use(fetch<Operands>(load, first), first); // The first, too: nothing waits for `w`, which is not loaded then.
     } else {
 #pragma unroll
       for (int first = 0; first < chunks; first += batch) {
