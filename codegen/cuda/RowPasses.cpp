@@ -46,7 +46,7 @@ static std::optional<Spread> spreadOf(const LinearGraph &graph, Scalar reduction
 
 RowPasses::RowPasses(const LinearGraph &graph) {
   unsigned columns = graph.graph.domain.reductionDim;
-  std::vector<size_t> stage(graph.graph.nodes.size()); // Passes that must end before a node is known.
+  stage.resize(graph.graph.nodes.size());
   for (auto [id, node] : llvm::enumerate(graph.graph.nodes)) {
     for (llvm::ArrayRef<Scalar> used : {llvm::ArrayRef<Scalar>(node.operands), llvm::ArrayRef<Scalar>(node.symbols)})
       for (Scalar s : used)
@@ -62,7 +62,8 @@ RowPasses::RowPasses(const LinearGraph &graph) {
       if (std::optional<Spread> spread = spreadOf(graph, reduction);
           spread && llvm::is_contained(reductions[pass - 1], spread->sum))
         found.push_back(*spread);
-    if (found.size() == reductions[pass].size())
+    // Of a spread's own spread (a fourth moment) only the first is known a pass earlier.
+    if (found.size() == reductions[pass].size() && !isOfSpreads(pass - 1))
       spreads.insert(spreads.end(), found.begin(), found.end());
   }
   for (auto [i, output] : llvm::enumerate(graph.graph.outputs)) {

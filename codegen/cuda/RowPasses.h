@@ -30,8 +30,13 @@ struct RowPasses {
   size_t count() const { return reductions.size() + !elementOutputs.empty(); }
   /// Whether what this pass computes is mostly known a pass earlier.
   bool isOfSpreads(size_t number) const;
+  /// Passes that must end before a node is known.
+  size_t passesBefore(ir::Scalar s) const { return stage[static_cast<size_t>(s.id)]; }
   /// Nodes that pass `number` evaluates at each column.
   std::vector<ir::Scalar> roots(const LinearGraph &graph, size_t number) const;
+
+private:
+  std::vector<size_t> stage; ///< passesBefore of each node.
 };
 
 /// Nodes without columns that `roots` use, not counting those behind `given` values: values of the whole row, computed

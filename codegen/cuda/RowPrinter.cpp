@@ -84,11 +84,12 @@ void RowPrinter::writeOperands(const ValuePrinter &scope, size_t pass) {
 
 /// Has the first operands of the elements' pass come while the last totals are on their way. A row in registers leaves
 /// them no room, of what is loaded anew for each pass there are others to wait for, and rows of 131072 that blocks
-/// share took 2 to 8 % longer for the registers.
-void RowPrinter::writeFetch(const ValuePrinter &scope) {
+/// share took 2 to 8 % longer for the registers. Addresses may not be of totals that are on their way.
+void RowPrinter::writeFetch(const ValuePrinter &scope, size_t totalsOf) {
   const size_t pass = passes.reductions.size();
   if (isShared || (storage != RowStorage::Stream && storage != RowStorage::Shared) || pass >= passes.count() ||
-      loads.own[pass].empty())
+      loads.own[pass].empty() ||
+      llvm::any_of(loads.own[pass], [&](Scalar load) { return passes.passesBefore(load) > totalsOf; }))
     return;
   writeOperands(scope, pass);
   const std::string operands = "Pass" + std::to_string(pass);
@@ -146,7 +147,7 @@ void RowPrinter::writeReductions(ValuePrinter &scope, size_t pass) {
   writer.line();
   writePartials(scope, pass, spreads);
   if (pass + 1 + (spreads.empty() ? 0 : 1) == passes.reductions.size())
-    writeFetch(scope);
+    writeFetch(scope, pass);
   writeTotals(scope, pass, spreads);
   for (const Spread &spread : spreads)
     writeSpread(scope, pass + 1, spread);

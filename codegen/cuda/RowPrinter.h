@@ -34,7 +34,7 @@ public:
 private:
   void writeLanes();
   void writeOperands(const ValuePrinter &scope, size_t pass);
-  void writeFetch(const ValuePrinter &scope);
+  void writeFetch(const ValuePrinter &scope, size_t totalsOf);
   void writePartials(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Spread> spreads);
   void writeTotals(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Spread> spreads);
   void writeSpread(ValuePrinter &scope, size_t pass, const Spread &spread);

@@ -242,8 +242,10 @@ double estimate(const Region &region, const LinearGraph &graph, const TileConfig
   double bytesPerPoint = region.bytesRead / points;
   auto [height, width] = TransposeKernel::tileOf(config);
   double threads = static_cast<double>(32 * config["warps_down"] * config["warps_across"]);
+  const int64_t tall = std::min(height, graph.extents()[*transposedDim(graph)]),
+                wide = std::min(width, graph.extents().back()); // What of a tile there is.
   double inFlight = std::min(static_cast<double>(target.threadsPerSm) / threads, 6.0) *
-                    static_cast<double>(height * width) * bytesPerPoint;
+                    static_cast<double>(tall * wide) * bytesPerPoint;
   // A warp's accesses in pieces of under 128 bytes take more wavefronts and leave lines half written for a while.
   // 268 MB of bf16: 137.4 us with reads of 128 and writes of 64 bytes, 132.4 through a tile (rows of 256), both ways
   // 178 with reads of 64; elements 176 us, 168 through tiles of 128 by 128.

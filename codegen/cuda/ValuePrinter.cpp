@@ -80,7 +80,7 @@ std::string ValuePrinter::print(Scalar s) {
       return operands[0] + " * " + reciprocals[node.operands[1].id];
     return scalarText(node.function, operands);
   case ScalarNode::Kind::Cast:
-    return (valueType(node.type) + "(" + operands[0] + ")").str();
+    return ("static_cast<" + valueType(node.type) + ">(" + operands[0] + ")").str();
   case ScalarNode::Kind::Constant:
   case ScalarNode::Kind::Reduce:
   case ScalarNode::Kind::Contract:

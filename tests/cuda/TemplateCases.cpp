@@ -140,6 +140,11 @@ func.func @f(%a: tensor<2x12x20x16xbf16>, %b: tensor<2x20x12x16xbf16>) -> tensor
   %r = kfuse.add %0, %b : (tensor<2x20x12x16xbf16>, tensor<2x20x12x16xbf16>) -> tensor<2x20x12x16xbf16>
   return %r : tensor<2x20x12x16xbf16>
 })"});
+  cases.push_back({"cast_to_i64", R"(
+func.func @f(%a: tensor<7x33xf32>) -> tensor<7x33xi64> {
+  %0 = kfuse.cast %a : (tensor<7x33xf32>) -> tensor<7x33xi64>
+  return %0 : tensor<7x33xi64>
+})"});
   cases.push_back({"transpose_inner", R"(
 func.func @f(%a: tensor<33x47xf32>) -> tensor<47x33xf32> {
   %0 = kfuse.transpose %a {permutation = array<i64: 1, 0>} : (tensor<33x47xf32>) -> tensor<47x33xf32>
@@ -294,6 +299,33 @@ func.func @f(%a: tensor<2x5xf32>) -> tensor<2x5xf32> {
   %0 = kfuse.softmax %a : (tensor<2x5xf32>) -> tensor<2x5xf32>
   %1 = "kfuse.layer_norm"(%0) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 0, 0>}> : (tensor<2x5xf32>) -> tensor<2x5xf32>
   return %1 : tensor<2x5xf32>
+})"});
+  // A variance of squared differences, of which only the differences' own is known a pass early.
+  cases.push_back({"fourth_moment", R"(
+func.func @f(%a: tensor<19x260xf32>) -> tensor<19x260xf32> {
+  %m = kfuse.reduce %a {function = "mean", axes = array<i64: 1>} : (tensor<19x260xf32>) -> tensor<19xf32>
+  %m1 = kfuse.reshape %m : (tensor<19xf32>) -> tensor<19x1xf32>
+  %d = kfuse.sub %a, %m1 : (tensor<19x260xf32>, tensor<19x1xf32>) -> tensor<19x260xf32>
+  %q = kfuse.mul %d, %d : (tensor<19x260xf32>, tensor<19x260xf32>) -> tensor<19x260xf32>
+  %v = kfuse.reduce %q {function = "mean", axes = array<i64: 1>} : (tensor<19x260xf32>) -> tensor<19xf32>
+  %v1 = kfuse.reshape %v : (tensor<19xf32>) -> tensor<19x1xf32>
+  %e = kfuse.sub %q, %v1 : (tensor<19x260xf32>, tensor<19x1xf32>) -> tensor<19x260xf32>
+  %f = kfuse.mul %e, %e : (tensor<19x260xf32>, tensor<19x260xf32>) -> tensor<19x260xf32>
+  %k = kfuse.reduce %f {function = "mean", axes = array<i64: 1>} : (tensor<19x260xf32>) -> tensor<19xf32>
+  %k1 = kfuse.reshape %k : (tensor<19xf32>) -> tensor<19x1xf32>
+  %r = kfuse.add %d, %k1 : (tensor<19x260xf32>, tensor<19x1xf32>) -> tensor<19x260xf32>
+  return %r : tensor<19x260xf32>
+})"});
+  // The last pass reads where a total of the pass before says.
+  cases.push_back({"gather_by_total", R"(
+func.func @f(%a: tensor<6x1000xf32>, %i: tensor<6x1000xi64>, %t: tensor<9x1000xf32>) -> tensor<6x1000xf32> {
+  %m = kfuse.reduce %a {function = "max", axes = array<i64: 1>} : (tensor<6x1000xf32>) -> tensor<6xf32>
+  %m1 = kfuse.reshape %m : (tensor<6xf32>) -> tensor<6x1xf32>
+  %n = kfuse.reduce %i {function = "min", axes = array<i64: 1>} : (tensor<6x1000xi64>) -> tensor<6xi64>
+  %g = kfuse.gather %t, %n {axis = 0} : (tensor<9x1000xf32>, tensor<6xi64>) -> tensor<6x1000xf32>
+  %d = kfuse.sub %a, %m1 : (tensor<6x1000xf32>, tensor<6x1xf32>) -> tensor<6x1000xf32>
+  %r = kfuse.mul %d, %g : (tensor<6x1000xf32>, tensor<6x1000xf32>) -> tensor<6x1000xf32>
+  return %r : tensor<6x1000xf32>
 })"});
   cases.push_back({"sum_of_one_row", R"(
 func.func @f(%a: tensor<3xbf16>) -> tensor<bf16> {

@@ -128,8 +128,13 @@ func.func @f(%a: tensor<4x776xf32>) -> tensor<4x776xf32> {
   const std::vector<reference::HostTensor> inputs{reference::tensorOf(DType::F32, {4, 776}, values)};
   Oracle oracle(given, inputs);
   const codegen::TileConfig config{{"threads", 128}, {"rows", 1}, {"vector", 4}, {"storage", 1}, {"cluster", 1}};
-  check(given, inputs, oracle, codegen::cuda::rowsTemplate(), config);
-  check(given, inputs, oracle, codegen::cuda::rowsTemplate(), config.with("threads", 32).with("rows", 4));
+  for (int storage : {1, 3})
+    check(given, inputs, oracle, codegen::cuda::rowsTemplate(), config.with("storage", storage));
+  // Rows that meet at a barrier, or in a warp, and of which some need their second pass.
+  for (auto [threads, rowsOfBlock] : {std::pair{32, 4}, {64, 2}, {8, 16}})
+    for (int storage : {1, 2})
+      check(given, inputs, oracle, codegen::cuda::rowsTemplate(),
+            config.with("threads", threads).with("rows", rowsOfBlock).with("storage", storage));
 }
 
 TEST_CASE("Emulated cuda.matmul_sm80: right for every layout, edge and split") {
