@@ -84,7 +84,7 @@ bool storesOwnRows(const MatmulProblem &problem, const TileConfig &config) {
 int64_t neighboursOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   const bool arePairs = ceilDiv(problem.M, config["m"]) % 2 == 0;
   const bool fitAtOnce = blocksOf(problem, config) <= target.multiprocessors;
-  return storesOwnRows(problem, config) && arePairs && fitAtOnce ? 2 : 1;
+  return clusterBlocks(config) == 1 && arePairs && fitAtOnce && storesOwnRows(problem, config) ? 2 : 1;
 }
 
 /// Modelled microseconds: what HBM, L2 or the tensor cores take, whichever is most, on the SMs that have
@@ -115,8 +115,9 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   // What a block reads of the L2, and what reaches it: 64 bytes a clock and SM.
   const double lineOfBlock = static_cast<double>(lineBytes) * lines / parts;
   const auto tileRows = static_cast<double>(shape.tileRows), tileColumns = static_cast<double>(shape.tileColumns);
-  const double readBytes = lineOfBlock * (tileRows / static_cast<double>(shape.clusterColumns) +
-                                          tileColumns / static_cast<double>(shape.clusterRows));
+  const int64_t neighbours = neighboursOf(problem, config, target);
+  const auto readers = static_cast<double>(shape.clusterRows * neighbours);
+  const double readBytes = lineOfBlock * (tileRows / static_cast<double>(shape.clusterColumns) + tileColumns / readers);
   const double reachBytes = lineOfBlock * (tileRows + tileColumns);
   const double l2Us = readBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.1);
   const double reachUs = reachBytes * perSm * sms / (target.memoryBytesPerUs * 3.5);
@@ -127,7 +128,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   // Little's law: what the rings of all SMs have under way.
   const double busy = std::min(1.0, blocks / sms);
   const double inFlight = busy * perSm * static_cast<double>(shape.stages * shape.stageBytes());
-  const double readAgain = bytesReadAgain(problem, config["m"] * config.valueOr("cluster_m", 1));
+  const double readAgain = bytesReadAgain(problem, config["m"] * config.valueOr("cluster_m", 1) * neighbours);
   const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten + readAgain, inFlight * 1.16, target) / 0.93;
   constexpr double turnUs = 0.04; // 256 x 1024 x 1024 on an H200: 3.53 us instead of 3.49 with 32 x 64 as with 64 x 32.
   const double meetUs = (parts > 1          ? 0.96 * parts - 0.15
@@ -313,8 +314,7 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
   Launch &launch = plan.launches.front();
   launch.needsNoL1 = true; // TMA brings the operands.
   launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
-  launch.cluster = {static_cast<uint32_t>(std::max(clusterBlocks(config), neighboursOf(problem, config, target))), 1,
-                    1};
+  launch.cluster = {static_cast<uint32_t>(clusterBlocks(config) * neighboursOf(problem, config, target)), 1, 1};
   return plan;
 }
 
