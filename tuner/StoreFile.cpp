@@ -35,6 +35,8 @@ bool isDamage(const SQLite::Exception &error) {
 
 /// What SQLite met, in words that say what to do.
 std::string reasonOf(const SQLite::Exception &error) {
+  if (error.getExtendedErrorCode() == SQLITE_READONLY_ROLLBACK)
+    return "it was cut off while written: open it for writing once, as kfuse tune does";
   switch (error.getErrorCode()) {
   case SQLITE_BUSY:
     return fmt::format("another process has kept it locked for {} s: end that process, or name another file",
@@ -48,12 +50,14 @@ std::string reasonOf(const SQLite::Exception &error) {
   }
 }
 
-/// Whether nobody writes to the store, nor was cut off while doing so: all of it is in the one file.
-bool isAtRest(const fs::path &path) {
+/// Whether SQLite keeps a file beside the store, whose name ends so.
+bool hasCompanion(const fs::path &path, const char *ending) {
   std::error_code ignored;
-  const std::string file = fs::canonical(path, ignored).string(); // SQLite follows links, too.
-  return !fs::exists(file + "-wal", ignored) && !fs::exists(file + "-journal", ignored);
+  return fs::exists(fs::canonical(path, ignored).string() + ending, ignored); // SQLite follows links, too.
 }
+
+/// Whether nobody writes to the store, nor was cut off while doing so: all of it is in the one file.
+bool isAtRest(const fs::path &path) { return !hasCompanion(path, "-wal") && !hasCompanion(path, "-journal"); }
 
 Error noStore(const fs::path &path) {
   return {ErrorCode::Io,
@@ -156,6 +160,8 @@ void StoreFile::compact() {
 }
 
 Result<void> StoreFile::connect(Access how) {
+  if (how == Access::Immutable && hasCompanion(file, "-journal"))
+    throw SQLite::Exception("half of a transaction may be in it", SQLITE_READONLY);
   const Version before = version();
   database.reset();
   int flags = how == Access::ReadWrite || how == Access::Memory ? SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE

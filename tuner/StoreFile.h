@@ -26,8 +26,8 @@ public:
   /// Opens or creates. Io for a file that holds something else than a kfuse store or a newer kfuse's; such a file
   /// is left as it is. In the cache folder whatever cannot be read is taken for a damaged store.
   static Result<std::unique_ptr<StoreFile>> open(const std::filesystem::path &path, Warn warn);
-  /// Opens what is there to look at it: creates nothing, SQLite's companion files included, and moves nothing. Io when
-  /// that cannot be.
+  /// Opens what is there to look at it: creates nothing, nor SQLite's companion files unless a writer's log lies beside
+  /// it, and moves nothing. Io when that cannot be.
   static Result<std::unique_ptr<StoreFile>> openToRead(const std::filesystem::path &path, Warn warn);
   /// Stands for a file that is not there, which is problem().
   static std::unique_ptr<StoreFile> absent(const std::filesystem::path &path);

@@ -118,6 +118,24 @@ TEST_CASE("network store: one that was on a local disk leaves its write-ahead lo
   CHECK_FALSE(fs::exists(folder.store.string() + "-wal"));
 }
 
+TEST_CASE("network store: one whose writer was killed is not read as it lies there") {
+  NetworkFolder folder;
+  putRow(*mustOpen(folder.store), 1);
+  CHECK(waitFor(spawn([&] {
+          dieWriting(folder.store);
+          return 0;
+        })) == -1);
+  REQUIRE(fs::exists(folder.store.string() + "-journal"));
+  Result<std::unique_ptr<StoreFile>> read = StoreFile::openToRead(folder.store, {});
+  REQUIRE_FALSE(read);
+  CHECK(read.error().code == ErrorCode::Io);
+  CHECK(read.error().message == "store " + folder.store.string() +
+                                    " cannot be read: it was cut off while written: open it for writing once, as "
+                                    "kfuse tune does");
+  CHECK(holdsRow(*mustOpen(folder.store), 1));
+  CHECK(holdsRow(*mustOpenToRead(folder.store), 1));
+}
+
 TEST_CASE("network store: eight processes write it, some are killed, and nothing written is lost") {
   NetworkFolder folder;
   int pipeEnds[2];
