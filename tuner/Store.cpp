@@ -38,8 +38,9 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path &path, Wa
 
 Result<std::unique_ptr<Store>> Store::openToRead(const std::filesystem::path &path, Warn warn) {
   const std::filesystem::path name = path.empty() ? defaultPath() : path;
-  std::error_code isNotThere;
-  if (std::filesystem::is_empty(name, isNotThere) || isNotThere) // Empty: a process was killed before its first write.
+  std::error_code failure, ignored; // What cannot be looked at is no empty store.
+  const bool isAbsent = !std::filesystem::exists(name, failure) && !failure;
+  if (isAbsent || std::filesystem::is_empty(name, ignored)) // Empty: a process was killed before its first write.
     return std::unique_ptr<Store>(new Store(StoreFile::absent(name)));
   Result<std::unique_ptr<StoreFile>> file = StoreFile::openToRead(name, std::move(warn));
   if (!file)

@@ -308,9 +308,10 @@ Result<std::unique_ptr<StoreFile>> StoreFile::open(const fs::path &path, Warn wa
 
 Result<std::unique_ptr<StoreFile>> StoreFile::openToRead(const fs::path &path, Warn warn) {
   std::unique_ptr<StoreFile> store(new StoreFile(path, std::move(warn)));
-  std::error_code ignored;
-  if (!fs::exists(path, ignored))
-    return noStore(path);
+  std::error_code failure;
+  if (!fs::exists(path, failure))
+    return failure ? Error{ErrorCode::Io, fmt::format("store {} cannot be read: {}", path.string(), failure.message())}
+                   : noStore(path);
   std::string reason;
   // A connection with locks makes companion files that one which may not write cannot remove.
   const std::array ladder = isAtRest(path) ? std::array{Access::Immutable, Access::ReadOnly}

@@ -410,6 +410,12 @@ TEST_CASE("store: opened to read where there is none it is empty, says why, and 
   CHECK(warnings.text.empty());
   writeFile(folder.path / "mail.txt", "hello");
   CHECK_FALSE(Store::openToRead(folder.path / "mail.txt", {}));
+  fs::create_symlink("loop.db", folder.path / "loop.db"); // It cannot be looked at, so nothing says that it is absent.
+  Result<std::unique_ptr<Store>> loop = Store::openToRead(folder.path / "loop.db", {});
+  REQUIRE_FALSE(loop);
+  CHECK(loop.error().code == ErrorCode::Io);
+  CHECK(loop.error().message ==
+        "store " + (folder.path / "loop.db").string() + " cannot be read: Too many levels of symbolic links");
 }
 
 TEST_CASE("store: a reader finds what others write meanwhile") {
