@@ -108,7 +108,7 @@ TEST_CASE("device lock: searches of several processes measure one after the othe
         workAlone(folder.path / "log");
         return false;
       };
-      std::unique_ptr<Store> store = std::move(*Store::open(folder.path / (std::to_string(getpid()) + ".db"), {}));
+      std::unique_ptr<Store> store = std::move(*Store::open(folder.path / std::to_string(getpid()) / "store.db", {}));
       const ir::Target &target = *ir::findTarget("sm_80");
       Workshop shop{target, compiler, &fake, *store, nominalPeaks(target), {}};
       const TuningTask task = makeTask(script);

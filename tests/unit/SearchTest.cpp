@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace kfuse;
 using namespace kfuse::tuner;
@@ -681,8 +683,21 @@ TEST_CASE("search: where compiling is not allowed a miss is an error with its re
 
 TEST_CASE("search: who measures holds a lock beside the store") {
   Fixture f({{0, {.us = 10}}});
+  auto isHeld = [&] {
+    const int file = open((f.folder.path / "kfuse-devices.lock").c_str(), O_RDWR | O_CLOEXEC);
+    struct flock all{};
+    all.l_type = F_WRLCK;
+    REQUIRE(fcntl(file, F_OFD_GETLK, &all) == 0);
+    close(file);
+    return all.l_type != F_UNLCK;
+  };
+  f.device.failsAtVisit = [&](int) {
+    CHECK(isHeld());
+    return false;
+  };
   REQUIRE(f.tuneOne());
-  CHECK(std::filesystem::exists(f.folder.path / "kfuse-devices.lock"));
+  CHECK(f.device.measured > 0);
+  CHECK_FALSE(isHeld());
 }
 
 TEST_CASE("search: without the device the best-ranked candidate that compiles is kept as untimed") {
