@@ -28,8 +28,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr double rotatedBytes = 200e6; ///< Four times the L2 of an H200: no call finds its operands there.
 constexpr int mostSets = 128;
-constexpr double callsUs = 400;                                         ///< Of calls in one graph.
-constexpr std::int64_t comparedElements = 4 << 20, comparedPieces = 64; ///< Evenly spread over a result.
+constexpr double callsUs = 400; ///< Of calls in one graph.
+/// Of a result, all over it: a piece in every 32 rows of 32768.
+constexpr std::int64_t comparedElements = 4 << 20, comparedPieces = 1024;
 constexpr int rounds = 9; ///< Pairs of measurements, their order alternating.
 
 struct Product : Products {
@@ -252,6 +253,16 @@ private:
                                                      product.str(), error, allowed)};
   }
 
+  /// Where piece `i` of `pieces` begins: in each stride a golden section of the room there further on, so that pieces
+  /// of neighbouring rows lie in other columns, and the last one at the end of the result.
+  static std::int64_t beginningOf(std::int64_t i, std::int64_t pieces, std::int64_t piece, std::int64_t elements) {
+    if (pieces == 1)
+      return 0;
+    constexpr std::int64_t section = 632; // Of comparedPieces - 1, with no factor in common.
+    const std::int64_t strides = pieces - 1, room = std::max<std::int64_t>((elements - piece) / strides - piece, 0);
+    return (elements - piece) * i / strides + (i < strides ? room * (i * section % strides) / strides : 0);
+  }
+
   /// Pieces of what a contender computes: all of a result of gigabytes would take seconds to bring here.
   Result<std::vector<reference::Number>> sampled(const Product &product, const Contender &contender,
                                                  const Operands &operands) {
@@ -269,8 +280,8 @@ private:
     std::vector<reference::Number> numbers;
     std::vector<std::byte> bytes(static_cast<std::size_t>(piece * width));
     for (std::int64_t i = 0; i < pieces; ++i) {
-      const std::int64_t at = pieces > 1 ? (elements - piece) * i / (pieces - 1) : 0; // From the first to the last.
-      const std::byte *from = static_cast<const std::byte *>(buffers[2]) + at * width;
+      const std::byte *from =
+          static_cast<const std::byte *>(buffers[2]) + beginningOf(i, pieces, piece, elements) * width;
       if (Result<void> read = device.download(bytes.data(), from, bytes.size()); !read)
         return read.error();
       numbers.resize(numbers.size() + static_cast<std::size_t>(piece));
@@ -402,7 +413,8 @@ std::string table(const std::vector<Row> &rows) {
 std::string json(const tuner::Workbench &bench, const GemmOptions &options, const std::vector<Row> &rows,
                  const std::vector<Missing> &missing) {
   Json all{{"device", bench.device->sku()}, {"driver", bench.device->driver()}, {"type", options.type}};
-  all["products"] = Json::array();
+  for (const char *list : {"products", "not_measured", "geometric_means"})
+    all[list] = Json::array();
   for (const Row &row : rows)
     all["products"].push_back({{"batches", row.product.batches},
                                {"m", row.product.M},
@@ -463,6 +475,20 @@ Result<std::vector<Product>> products(const GemmOptions &options) {
   return all;
 }
 
+/// Whether no other product can be measured after `error`, either.
+bool endsAll(runtime::Device &device, const Error &error) {
+  return error.code == ErrorCode::NoDevice || error.code == ErrorCode::Crash || !device.synchronize(nullptr);
+}
+
+/// A wrong result, if there is one, else the first thing that went wrong.
+int statusOf(const std::vector<Missing> &missing) {
+  if (missing.empty())
+    return 0;
+  const auto wrong = std::find_if(missing.begin(), missing.end(),
+                                  [](const Missing &one) { return one.error.code == ErrorCode::WrongResult; });
+  return static_cast<int>((wrong != missing.end() ? *wrong : missing.front()).error.code);
+}
+
 int benchGemm(const GemmOptions &options) {
   Result<std::vector<Product>> wanted = products(options);
   if (!wanted)
@@ -482,17 +508,20 @@ int benchGemm(const GemmOptions &options) {
     if (!options.json && isTerminal(STDERR_FILENO))
       fmt::print(stderr, "\r\033[K[{}/{}] {}", rows.size() + missing.size() + 1, wanted->size(), product.str());
     Result<Row> row = gemm.run(product);
-    if (row)
+    if (row) {
       rows.push_back(std::move(*row));
-    else
-      missing.push_back({product, row.error()});
+      continue;
+    }
+    missing.push_back({product, row.error()});
+    if (endsAll(**device, row.error()))
+      break;
   }
   if (!options.json && isTerminal(STDERR_FILENO))
     fmt::print(stderr, "\r\033[K");
   fmt::print("{}", options.json ? json(*bench, options, rows, missing) : table(rows));
   for (const auto &[product, error] : missing)
     warn(fmt::format("{} was not measured: {}", product.str(), error.message));
-  return missing.empty() ? 0 : static_cast<int>(missing.front().error.code);
+  return statusOf(missing);
 }
 
 } // namespace
