@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -83,6 +84,7 @@ private:
   Result<void> fetchBinary(Trial &trial);
   Result<runtime::CompiledKernel> takeBinary(Trial &trial);
   Result<bool> makeReady(Trial &trial);
+  Result<void> recheckMisled();
   Result<std::optional<Trial>> compareFinalists();
   TunedKernel keep(Trial winner);
   void raisePeaks(double measuredUs);
@@ -100,6 +102,11 @@ private:
   bool isAtRoof() const { return peaks.measured && bound.boundUs >= goodEnough * bestUs(); }
   /// Whether something with this bound may still be the fastest. Nominal peaks prove nothing.
   bool canWin(double boundUs) const { return accepted.empty() || !peaks.measured || boundUs < bestUs(); }
+  /// Right by a reference that turned out to be wrong since.
+  bool isMisled(const Trial &trial) const { return trial.loaded && !runner.isReady(trial); }
+  bool hasMisled() const {
+    return std::any_of(accepted.begin(), accepted.end(), [this](const Trial &trial) { return isMisled(trial); });
+  }
   double allowedSeconds(const Trial &trial) const;
   void showProgress() const;
   Error nothingWorks() const;
@@ -195,6 +202,8 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
     start += busy.waited();
     compiled.settle(start + toClock(compileShare * budget.seconds));
   }
+  std::vector<Trial> beaten;  // By those accepted ...
+  std::vector<Trial> retried; // ... of which one has turned out to be wrong since.
   for (Trial &trial : unknown) {
     if (shop.isCancelled())
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", task.name)};
@@ -207,8 +216,13 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
                              (stop == StopReason::None || (stop == StopReason::Roof && !isLate && mayWinTie(trial)));
     if (!mayStillWin) {
       compiled.drop(trial.candidate.key);
-      ++(stop == StopReason::Budget ? cut : ruledOut);
       --progress.planned;
+      if (stop == StopReason::Budget) {
+        ++cut;
+        continue;
+      }
+      ++ruledOut;
+      beaten.push_back(std::move(trial));
       continue;
     }
     ++progress.tried;
@@ -220,8 +234,21 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
       return tried;
     if (isSetUp)
       lastTrialSeconds = std::chrono::duration<double>(Clock::now() - began).count();
+    if (hasMisled()) {
+      DeviceLock quiet = shop.forMeasuring();
+      start += quiet.waited();
+      if (Result<void> checked = recheckMisled(); !checked)
+        return checked;
+      stop = StopReason::None;
+      ruledOut -= static_cast<int>(beaten.size());
+      std::move(beaten.begin(), beaten.end(), std::back_inserter(retried));
+      beaten.clear();
+    }
+    progress.bestUs = accepted.empty() ? 0 : bestUs();
     showProgress();
   }
+  if (!retried.empty())
+    return tryBatch(std::move(retried));
   if (!accepted.empty() && isAtRoof())
     stop = StopReason::Roof;
   return {};
@@ -331,6 +358,15 @@ Result<void> Search::pickFinalists() {
     if (*ready)
       accepted.push_back(std::move(trial));
   }
+  if (hasMisled()) {
+    if (Result<void> checked = recheckMisled(); !checked)
+      return checked;
+    // By the time of one that is wrong others may have been left out.
+    std::move(leftOut.begin(), leftOut.end(), std::back_inserter(accepted));
+    leftOut.clear();
+    std::sort(accepted.begin(), accepted.end(), isFaster);
+    return accepted.empty() ? Result<void>() : pickFinalists();
+  }
   std::sort(accepted.begin(), accepted.end(), isPreferred);
   std::sort(leftOut.begin(), leftOut.end(), isFaster);
   return {};
@@ -351,8 +387,8 @@ Result<runtime::CompiledKernel> Search::takeBinary(Trial &trial) {
   return compiled.take(trial.candidate.key, trial.candidate.plan);
 }
 
-/// Compiles and loads what is known only from the store, and checks again what was right by a wrong reference; false
-/// when it fails now.
+/// Compiles, loads and checks what is known only from the store, and checks again what was right by a wrong reference;
+/// false when it fails now.
 Result<bool> Search::makeReady(Trial &trial) {
   if (runner.isReady(trial))
     return true;
@@ -369,6 +405,19 @@ Result<bool> Search::makeReady(Trial &trial) {
   if (*failure)
     reject(std::move(trial), **failure);
   return !*failure;
+}
+
+/// Checks those accepted again that are misled, until none is.
+Result<void> Search::recheckMisled() {
+  while (hasMisled())
+    for (Trial &trial : std::exchange(accepted, {})) {
+      Result<bool> ready = isMisled(trial) ? makeReady(trial) : true;
+      if (!ready)
+        return ready.error();
+      if (*ready)
+        accepted.push_back(std::move(trial));
+    }
+  return {};
 }
 
 /// The winner, or none when all fail.
@@ -449,7 +498,6 @@ bool Search::recall(Trial &trial) {
 
 void Search::accept(Trial trial) {
   auto place = std::upper_bound(accepted.begin(), accepted.end(), trial, isFaster);
-  progress.bestUs = std::min(trial.medianUs(), accepted.empty() ? trial.medianUs() : progress.bestUs);
   accepted.insert(place, std::move(trial));
 }
 

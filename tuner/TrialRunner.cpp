@@ -82,7 +82,7 @@ MaybeFailure TrialRunner::checkOnce(Trial &trial) {
 
 MaybeFailure TrialRunner::measureOnce(Trial &trial, const runtime::MeasureOptions &options,
                                       std::vector<double> &times) {
-  if (!trial.loaded || trial.life != life)
+  if (!isReady(trial) || trial.life != life)
     if (MaybeFailure failure = checkOnce(trial); !failure || *failure)
       return failure;
   Span span("measure", task.name + " " + trial.candidate.config.str());

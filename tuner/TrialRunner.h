@@ -20,7 +20,8 @@ public:
   /// Loads the trial's binary and checks one run, which may take `allowedSeconds`. A device that goes down comes up
   /// again. NoDevice when it does not.
   MaybeFailure check(Trial &trial, double allowedSeconds);
-  /// Appends the microseconds of timed runs to `times`; what was loaded before the device went down is checked anew.
+  /// Appends the microseconds of timed runs to `times`; what is not ready, or was loaded before the device went down,
+  /// is checked anew.
   MaybeFailure measure(Trial &trial, const runtime::MeasureOptions &options, std::vector<double> &times);
   /// Whether the trial is loaded, and was found right by what the bench still believes.
   bool isReady(const Trial &trial) const { return trial.loaded && trial.timesMisled == bench->timesMisled(); }

@@ -151,6 +151,39 @@ TEST_CASE("search: candidates that are wrong in different places do not win by b
   CHECK(f.failureOf(1) == "wrong result");
 }
 
+TEST_CASE("search: a first candidate from the store that a finalist finds wrong does not win") {
+  Fixture f({{0, {.us = 18}}, {1, {.us = 20}}, {2, {.us = 23}}});
+  REQUIRE(f.tuneOne());
+  f.script[0].fault = Fault::OneWrong; // As if the process before had been killed before it was found wrong.
+  f.options.effort = Effort::Full;
+  f.reopen();
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+  CHECK(f.failureOf(0) == "wrong result");
+  CHECK(std::count(f.device.order.begin(), f.device.order.end(), 23) > 0); // Within 20 % of the right one.
+}
+
+TEST_CASE("search: what a wrong candidate ruled out is tried once it is found wrong") {
+  // By the first the search is at the roof; the one of 20 us is tried because it would win a tie.
+  const Behaviour wrong{.us = 10.2, .fault = Fault::OneWrong, .registers = 64}, slow{.us = 20, .registers = 32};
+  const Behaviour best{.us = 10.1, .registers = 128};
+  for (const Script &script : {Script{{0, wrong}, {1, slow}, {2, best}}, Script{{0, wrong}, {1, best}, {2, slow}}}) {
+    Fixture f(script);
+    f.peaks = boundOfTenUs();
+    double toldUs = 0;
+    f.options.progress = [&](const Progress &progress) { toldUs = progress.bestUs; };
+    Result<TunedKernel> kernel = f.tuneOne();
+    REQUIRE(kernel);
+    CHECK(kernel->report.measuredUs == 10.1);
+    CHECK(toldUs == 10.1);
+    CHECK(kernel->report.failed == 1);
+    CHECK(kernel->report.candidates == 3);
+    CHECK(kernel->report.ruledOut == 0);
+    CHECK(stopOf(kernel) == "roof");
+  }
+}
+
 TEST_CASE("search: semaphores must be left zero") {
   Fixture f({{0, {.us = 1, .fault = Fault::SemaphoresLeftSet}}, {1, {.us = 20}}});
   CHECK(f.tuneOne()->report.config == "id=1");
