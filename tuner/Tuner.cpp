@@ -28,15 +28,6 @@ std::string regionOf(const Workshop &shop, const TuningTask &task) {
   return regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), shop.compiler.version());
 }
 
-/// The choice that this workshop would make. What was measured and what the cost model chose alone lie side by side;
-/// who may compile nothing takes the one for want of the other.
-std::optional<Choice> storedChoice(const Workshop &shop, const TuningTask &task) {
-  if (shop.measures())
-    return shop.store.findChoice(regionOf(shop, task));
-  std::optional<Choice> choice = shop.store.findChoice(untimedRegion(shop, task));
-  return choice || !shop.options.requireTuned ? choice : shop.store.findChoice(regionOf(shop, task));
-}
-
 /// What the store has for a task: the kernel, or why not and a config that won elsewhere.
 struct Lookup {
   std::optional<TunedKernel> kernel;
@@ -71,12 +62,18 @@ std::optional<codegen::TileConfig> neighbourOf(const Workshop &shop, const Tunin
   return config;
 }
 
+/// Why there is no choice of this kind.
+std::string whyNoChoice(const Workshop &shop, const TuningTask &task) {
+  if (shop.measures() && shop.store.findChoice(untimedRegion(shop, task)))
+    return "only the cost model has chosen a config, none was measured on this device with this compiler";
+  return "it was never tuned on this device with this compiler";
+}
+
 /// A ladder of reasons to miss; what passes them all is trusted.
-Lookup lookUp(const Workshop &shop, const TuningTask &task) {
-  std::optional<Choice> choice = storedChoice(shop, task);
+Lookup lookUp(const Workshop &shop, const TuningTask &task, const std::optional<Choice> &choice) {
   if (!choice)
     return {.kernel = {},
-            .miss = "it was never tuned on this device with this compiler",
+            .miss = whyNoChoice(shop, task),
             .seed = neighbourOf(shop, task, roofline(task.work, shop.currentPeaks()))};
   if (choice->timing && choice->driver != shop.driver())
     return {{}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, shop.driver()), choice->config};
@@ -94,6 +91,18 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task) {
   if (!binary)
     return {{}, "its binary is not there", choice->config};
   return {.kernel = TunedKernel{std::move(*plan), std::move(*binary), std::move(report)}, .miss = {}, .seed = {}};
+}
+
+/// The kernel that this workshop would choose. What was measured and what the cost model chose alone lie side by side;
+/// who may compile nothing takes the one for want of the other.
+Lookup lookUp(const Workshop &shop, const TuningTask &task) {
+  if (shop.measures())
+    return lookUp(shop, task, shop.store.findChoice(regionOf(shop, task)));
+  Lookup untimed = lookUp(shop, task, shop.store.findChoice(untimedRegion(shop, task)));
+  if (untimed.kernel || !shop.options.requireTuned)
+    return untimed;
+  const std::optional<Choice> measured = shop.store.findChoice(regionOf(shop, task));
+  return measured ? lookUp(shop, task, measured) : std::move(untimed);
 }
 
 /// A config that won here under other conditions, or where it is near.

@@ -786,6 +786,35 @@ TEST_CASE("search: without effort what was measured is taken for want of another
   CHECK(f.tuneOne()->report.config == "id=1");
 }
 
+TEST_CASE("search: a choice of the model that became stale does not hide what was measured since") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  f.options.effort = Effort::None;
+  REQUIRE(f.tuneOne());
+  f.sourceSuffix = "v2";
+  f.options.requireTuned = true;
+  CHECK(f.tuneOne().error().message.find("the template's source has changed") != std::string::npos);
+  f.options = {};
+  REQUIRE(f.tuneOne());
+  f.options.effort = Effort::None;
+  f.options.requireTuned = true;
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+}
+
+TEST_CASE("search: where only the model has chosen a kernel the miss says so") {
+  Fixture f({{0, {.us = 30}}});
+  f.options.effort = Effort::None;
+  REQUIRE(f.tuneOne());
+  f.options.effort = Effort::Quick;
+  f.options.requireTuned = true;
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE_FALSE(kernel);
+  CHECK(kernel.error().message ==
+        "1 of 1 kernels are not in the store; tune them first: double (mul): only the cost model has chosen a config, "
+        "none was measured on this device with this compiler");
+}
+
 TEST_CASE("search: without effort another driver changes nothing") {
   Fixture f({{0, {.us = 30}}});
   f.options.effort = Effort::None;
