@@ -47,7 +47,9 @@ void PointwiseText::writeBody() {
   writer.close(";");
   writer.line();
   writer.open("__device__ __forceinline__ void load(Operands &x, Index chunk) const");
-  chunk.load(atChunk(), loads, "x.");
+  // Words of several operands are taken apart where they are loaded: 80 registers instead of 48 for a rotary of chunks
+  // of eight, 143 us instead of 129 (16 x 32 x 2048 x 128).
+  chunk.load(atChunk(), loads, "x.", loads.size() > 1 ? ChunkPrinter::Use::Moved : ChunkPrinter::Use::Computed);
   writer.close();
   writer.line();
   writer.open("__device__ __forceinline__ void apply(const Operands &x, Index chunk) const");

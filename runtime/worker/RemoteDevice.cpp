@@ -287,7 +287,7 @@ private:
 } // namespace worker
 
 std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::vector<std::string> arguments) {
-  const WorkerPlace place{facts.id, std::move(arguments)};
+  WorkerPlace place{facts.id, std::move(arguments)};
   return makeRemoteDevice(std::move(facts), [place] { return place; });
 }
 

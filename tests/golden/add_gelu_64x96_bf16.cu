@@ -29,8 +29,8 @@ struct Body {
 
   __device__ __forceinline__ void load(Operands &x, Index chunk) const {
     const Index d0 = chunk / 12u, d1 = chunk % 12u * 8;
-    x.v0 = loadVector<8, 8>(in0 + (d0 * 96 + d1));
-    x.v1 = loadVector<8, 8>(in1 + (d1));
+    x.v0 = loadVector<8, 8, true>(in0 + (d0 * 96 + d1));
+    x.v1 = loadVector<8, 8, true>(in1 + (d1));
   }
 
   __device__ __forceinline__ void apply(const Operands &x, Index chunk) const {

@@ -31,10 +31,10 @@ struct Body {
 
   __device__ __forceinline__ void load(Operands &x, Index chunk) const {
     const Index d0 = chunk / 80u, d1 = chunk / 8u % 10u, d2 = chunk % 8u * 4;
-    x.v0 = loadVector<4, 4>(in0 + (d0 * 320 + d1 * 32 + d2));
-    x.v1 = loadVector<4, 4>(in0 + (d0 * 320 + d1 * 32 + (d2 + 16) % 32u));
-    x.v2 = loadVector<4, 4>(in1 + (d1 * 32 + d2));
-    x.v3 = loadVector<4, 4>(in2 + (d1 * 32 + d2));
+    x.v0 = loadVector<4, 4, true>(in0 + (d0 * 320 + d1 * 32 + d2));
+    x.v1 = loadVector<4, 4, true>(in0 + (d0 * 320 + d1 * 32 + (d2 + 16) % 32u));
+    x.v2 = loadVector<4, 4, true>(in1 + (d1 * 32 + d2));
+    x.v3 = loadVector<4, 4, true>(in2 + (d1 * 32 + d2));
   }
 
   __device__ __forceinline__ void apply(const Operands &x, Index chunk) const {

@@ -38,16 +38,16 @@ namespace part0 {
 
     __device__ __forceinline__ void load(Operands &x, Index chunk) const {
       const Index d0 = chunk / 32u, d1 = chunk % 32u;
-      x.v0 = loadVector<1, 1>(in1 + (d0 * 32 + d1));
-      x.v1 = loadVector<1, 1>(in1 + (d0 * 32 + (d1 + 16) % 32u));
+      x.v0 = loadVector<1, 1, true>(in1 + (d0 * 32 + d1));
+      x.v1 = loadVector<1, 1, true>(in1 + (d0 * 32 + (d1 + 16) % 32u));
       const long long v2 = decode(in3[0]);
       const bool v4 = v2 < 0ll; // lt
       const long long v6 = v2 + 9ll; // add
       const long long v7 = v4 ? v6 : v2; // where
       const long long v8 = maximum(v7, 0ll); // max
       const long long v10 = minimum(v8, 8ll); // min
-      x.v11 = loadVector<1, 1>(in4 + (d1 % 16u + Index(v10) * 16));
-      x.v12 = loadVector<1, 1>(in5 + (d1 % 16u + Index(v10) * 16));
+      x.v11 = loadVector<1, 1, true>(in4 + (d1 % 16u + Index(v10) * 16));
+      x.v12 = loadVector<1, 1, true>(in5 + (d1 % 16u + Index(v10) * 16));
     }
 
     __device__ __forceinline__ void apply(const Operands &x, Index chunk) const {
@@ -97,16 +97,16 @@ namespace part1 {
 
     __device__ __forceinline__ void load(Operands &x, Index chunk) const {
       const Index d0 = chunk / 32u, d1 = chunk % 32u;
-      x.v0 = loadVector<1, 1>(in0 + (d0 * 32 + d1));
-      x.v1 = loadVector<1, 1>(in0 + (d0 * 32 + (d1 + 16) % 32u));
+      x.v0 = loadVector<1, 1, true>(in0 + (d0 * 32 + d1));
+      x.v1 = loadVector<1, 1, true>(in0 + (d0 * 32 + (d1 + 16) % 32u));
       const long long v2 = decode(in3[0]);
       const bool v4 = v2 < 0ll; // lt
       const long long v6 = v2 + 9ll; // add
       const long long v7 = v4 ? v6 : v2; // where
       const long long v8 = maximum(v7, 0ll); // max
       const long long v10 = minimum(v8, 8ll); // min
-      x.v11 = loadVector<1, 1>(in4 + (d1 % 16u + Index(v10) * 16));
-      x.v12 = loadVector<1, 1>(in5 + (d1 % 16u + Index(v10) * 16));
+      x.v11 = loadVector<1, 1, true>(in4 + (d1 % 16u + Index(v10) * 16));
+      x.v12 = loadVector<1, 1, true>(in5 + (d1 % 16u + Index(v10) * 16));
     }
 
     __device__ __forceinline__ void apply(const Operands &x, Index chunk) const {
