@@ -126,14 +126,16 @@ bool StoreFile::isOutdated() const { return access == Access::Immutable && versi
 
 /// With locks, where there can be any.
 void StoreFile::readAnew() {
+  std::string why = "it is no store";
   for (Access how : {Access::ReadOnly, Access::Immutable}) {
     try {
       if (connect(how))
         return;
-    } catch (const SQLite::Exception &) { // Tried another way, and then said.
+    } catch (const SQLite::Exception &error) { // Tried another way, and then said.
+      why = error.what();
     }
   }
-  openInMemory("it cannot be read any more");
+  openInMemory("it cannot be read any more: " + why);
 }
 
 Error StoreFile::foreign() const {
