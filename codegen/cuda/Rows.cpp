@@ -273,10 +273,11 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
       storageOf(config) == RowStorage::Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
   grid.bytes = region.bytesRead * waste * (1 + rereads) + region.bytesWritten;
   // Of many rows that one block holds the others hide as much: streams were 4 to 40 % slower. Of two rows a block one
-  // took 10.4 us where the best of the others took 11.3 (layer_norm 2048x4096); of one row there is nothing to stream.
+  // took 10.4 us where the best of the others took 11.3 (layer_norm 2048x4096, whose variance may need a second
+  // exchange); of one row there is nothing to stream.
   const auto atOnce = static_cast<double>(rowsAtOnce(static_cast<int64_t>(rows), resources, config, target));
   if (grid.startsOnce && config["cluster"] == 1)
-    grid.bytes *= rows > atOnce && rows <= 4 * atOnce ? 0.9 : 1.08;
+    grid.bytes *= !passes.spreads.empty() && rows > atOnce && rows <= 4 * atOnce ? 0.9 : 1.08;
   // Two operands in vectors of eight: rows of 131072 took 722 to 794 us, in vectors of four 537 to 621.
   if (grid.startsOnce && chunk.bytesOf(RowLoads(graph, passes, chunk, RowStorage::Stream).kept) > 16)
     grid.bytes *= 1.35;

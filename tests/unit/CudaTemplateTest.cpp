@@ -167,7 +167,7 @@ TEST_CASE("CUDA templates: the best config measured on an H200 is among the firs
            "1>}>",
            "2048x4096", weights) +
            ", tensor<4096xbf16>, tensor<4096xbf16>) -> tensor<2048x4096xbf16> return %r : tensor<2048x4096xbf16> }",
-       "cluster=1,rows=1,storage=1,threads=128,vector=8"},
+       "cluster=1,rows=1,storage=3,threads=256,vector=8"},
       {rowsTemplate(), unary("softmax", "65536x4096"), "cluster=1,rows=2,storage=1,threads=64,vector=4"},
       {pointwiseTemplate(), unary("gelu", "32768x8192"), "persistent=0,threads=128,unroll=2,vector=8"},
       {pointwiseTemplate(), unary("gelu", "4096x4096"), "persistent=0,threads=128,unroll=2,vector=8"}};
