@@ -22,7 +22,8 @@ namespace {
 
 constexpr int applicationId = 0x6b667573; // "kfus"
 constexpr int busyTimeoutMs = 10000;
-constexpr std::size_t applicationIdOffset = 68; ///< In the header of every SQLite file, big-endian.
+/// In the header of every SQLite file (www.sqlite.org/fileformat.html): 2 in WAL mode, and our mark, big-endian.
+constexpr std::size_t writeVersionOffset = 18, applicationIdOffset = 68;
 
 /// SQLiteCpp's own code, for a column that is not there.
 constexpr int misuse = -1;
@@ -64,14 +65,42 @@ Error noStore(const fs::path &path) {
           fmt::format("there is no store {}: tune something first, or name another file", path.string())};
 }
 
+using Header = std::array<unsigned char, applicationIdOffset + 4>;
+
+/// Zeros where there is no file, or too little of it.
+Header headerOf(const fs::path &path) {
+  Header header{};
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char *>(header.data()), header.size());
+  return header;
+}
+
+bool isInWalMode(const fs::path &path) { return headerOf(path)[writeVersionOffset] == 2; }
+
 /// Whether the file begins as a kfuse store does, however little of it is left.
 bool bearsOurMark(const fs::path &path) {
-  std::array<unsigned char, applicationIdOffset + 4> header{};
-  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char *>(header.data()), header.size());
+  const Header header = headerOf(path);
   int id = 0;
   for (std::size_t i = applicationIdOffset; i < header.size(); ++i)
     id = id << 8 | header[i];
   return id == applicationId;
+}
+
+int numberOf(SQLite::Database &db, const char *query) { return db.execAndGet(query).getInt(); }
+
+/// Whether nobody has made anything of the file yet.
+bool isBlank(SQLite::Database &db) {
+  return numberOf(db, "SELECT count(*) FROM sqlite_master") == 0 && numberOf(db, "PRAGMA application_id") == 0 &&
+         numberOf(db, "PRAGMA user_version") == 0;
+}
+
+/// Nothing is done where another host was faster: FolderLock may not reach it.
+void create(SQLite::Database &db) {
+  SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
+  if (!isBlank(db))
+    return;
+  db.exec(createTables());
+  db.exec(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", applicationId, storeSchema));
+  transaction.commit();
 }
 
 std::string uri(const fs::path &path, std::string_view parameters) {
@@ -176,7 +205,9 @@ Result<void> StoreFile::connect(Access how) {
   if (how == Access::ReadWrite && sqlite3_db_readonly(database->getHandle(), "main") == 1)
     throw SQLite::Exception("no permission to write", SQLITE_READONLY);
   const bool isRemote = how == Access::ReadWrite && isNetworkFileSystem(file);
-  if (isRemote) // To leave WAL mode, in which a local store was, SQLite needs no shared memory if it is alone.
+  const bool leavesWalMode =
+      isRemote && isInWalMode(file); // It was local. Alone, SQLite needs no shared memory for it.
+  if (leavesWalMode)
     database->exec("PRAGMA locking_mode=EXCLUSIVE");
   if (Result<void> known = identify(how); !known)
     return known;
@@ -187,7 +218,7 @@ Result<void> StoreFile::connect(Access how) {
     SQLite::Statement(*database, isRemote ? "PRAGMA journal_mode=DELETE" : "PRAGMA journal_mode=WAL").executeStep();
     database->exec("PRAGMA synchronous=NORMAL");
   }
-  if (isRemote) {
+  if (leavesWalMode) {
     database->exec("PRAGMA locking_mode=NORMAL");
     database->execAndGet("SELECT count(*) FROM sqlite_master"); // Locks are let go with the next reading.
   }
@@ -196,18 +227,13 @@ Result<void> StoreFile::connect(Access how) {
 }
 
 Result<void> StoreFile::identify(Access how) {
-  int application = database->execAndGet("PRAGMA application_id").getInt();
-  int version = database->execAndGet("PRAGMA user_version").getInt();
-  bool empty = database->execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0;
-  if (empty && application == 0 && version == 0) {
+  if (isBlank(*database)) {
     if (how == Access::ReadOnly || how == Access::Immutable)
       throw SQLite::Exception("empty and read-only", SQLITE_READONLY);
-    SQLite::Transaction transaction(*database, SQLite::TransactionBehavior::IMMEDIATE);
-    database->exec(createTables());
-    database->exec(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", applicationId, storeSchema));
-    transaction.commit();
-    return {};
+    create(*database);
   }
+  const int application = numberOf(*database, "PRAGMA application_id");
+  const int version = numberOf(*database, "PRAGMA user_version");
   if (application != applicationId)
     return foreign();
   if (version < oldestSchema && how == Access::ReadWrite)
