@@ -155,12 +155,11 @@ private:
     for (auto &buffer : subject.owned)
       subject.pointers.push_back(buffer->data());
 
-    for (const codegen::TileConfig &config : chosen->candidates(subject.region, target)) {
+    for (const auto &[estimateUs, config] : chosen->estimated(subject.region, target)) {
       codegen::KernelPlan plan = take(chosen->emit(subject.region, config, target));
       if (!subject.workspace || subject.workspace->size() < plan.workspaceBytes)
         subject.workspace = take(device->allocate(plan.workspaceBytes));
-      Candidate candidate{config, take(device->load(plan, take(compiler->compile(plan)))), 0,
-                          chosen->estimateUs(subject.region, config, target)};
+      Candidate candidate{config, take(device->load(plan, take(compiler->compile(plan)))), 0, estimateUs};
       for (std::size_t i = 0; i < outputs.size(); ++i)
         succeed(device->fill(subject.pointers[inputs.size() + i], 0xff, outputs[i].size()));
       succeed(candidate.loaded->launch(nullptr, subject.pointers, subject.workspace->data()));

@@ -157,8 +157,7 @@ std::vector<SweptConfig> Sweep::candidates(const Region &region) {
   if (!chosen)
     succeed(Error{ErrorCode::BadModel, "no template takes the region: " + reasons});
   tuner::TuningTask task;
-  task.candidates = chosen->candidates(region, target);
-  task.estimateUs = [&](const TileConfig &config) { return chosen->estimateUs(region, config, target); };
+  task.candidates = [&] { return chosen->estimated(region, target); };
   task.wayOf = [&](const TileConfig &config) { return chosen->way(config); };
   task.kindOf = [&](const TileConfig &config) { return chosen->kind(config); };
   task.emit = [&](const TileConfig &config) { return chosen->emit(region, config, target); };

@@ -49,8 +49,8 @@ private:
     Answer answer;
     answer.cost.bytes = region->bytesRead + region->bytesWritten;
     answer.cost.parts = std::max(1, static_cast<int>(region->parts.size()));
-    for (const TileConfig &config : chosen->candidates(*region, device))
-      answer.cost.us = std::min(answer.cost.us, chosen->estimateUs(*region, config, device));
+    for (const EstimatedConfig &candidate : chosen->estimated(*region, device))
+      answer.cost.us = std::min(answer.cost.us, candidate.us);
     if (answer.cost.us == std::numeric_limits<double>::infinity())
       answer.decision = ir::FusionDecision::no(std::string(chosen->name()) + ": no config fits the device");
     return answer;

@@ -5,6 +5,13 @@
 
 namespace kfuse::codegen {
 
+std::vector<TileConfig> KernelTemplate::candidates(const Region &region, const ir::Target &target) const {
+  std::vector<TileConfig> configs;
+  for (EstimatedConfig &candidate : estimated(region, target))
+    configs.push_back(std::move(candidate.config));
+  return configs;
+}
+
 std::span<const KernelTemplate *const> templatesFor(const ir::Target &target) {
   return target.isCpu() ? cpu::templates() : cuda::templates();
 }

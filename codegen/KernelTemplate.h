@@ -84,10 +84,11 @@ public:
   virtual ir::FusionDecision match(const Region &region, const ir::Target &target) const = 0;
   /// What people should know about how it takes a region that matches: a faster way that is closed to it; or "".
   virtual std::string remark(const Region &, const ir::Target &) const { return ""; }
-  /// Every legal config for a region that matches: fits shared memory, registers and threads.
-  virtual std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const = 0;
-  /// Modelled microseconds, for ranking; cheap (well under a millisecond).
-  virtual double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const = 0;
+  /// Every legal config for a region that matches (fits shared memory, registers and threads), and its modelled
+  /// microseconds, for ranking. About a millisecond for all: what depends on the region alone is found out once.
+  virtual std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const = 0;
+  /// The configs of estimated() alone.
+  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const;
   /// Less than which the config cannot do. What cannot win even so is never compiled, so this must not exceed what
   /// the kernel really does.
   virtual TileWork leastWork(const Region &region, const TileConfig &, const ir::Target &) const {

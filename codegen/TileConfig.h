@@ -86,6 +86,14 @@ private:
   std::vector<Field> fields; ///< By name.
 };
 
+/// A config and the microseconds that its template's cost model gives it.
+struct EstimatedConfig {
+  double us = 0;
+  TileConfig config;
+
+  friend auto operator<=>(const EstimatedConfig &, const EstimatedConfig &) = default;
+};
+
 } // namespace kfuse::codegen
 
 template <> struct std::hash<kfuse::codegen::TileConfig> {

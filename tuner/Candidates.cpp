@@ -69,8 +69,7 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
                                std::string compilerVersion, std::string sku,
                                const std::optional<codegen::TileConfig> &seed)
     : task(task), target(target), peaks(peaks), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)) {
-  for (const codegen::TileConfig &config : task.candidates) {
-    double estimateUs = task.estimateUs(config);
+  for (const auto &[estimateUs, config] : task.candidates()) {
     codegen::TileWork tiles = task.leastWork ? task.leastWork(config) : codegen::TileWork{task.work.flops, 0};
     ranked.push_back({config, std::isnan(estimateUs) ? INFINITY : estimateUs, configBoundUs(task.work, tiles, peaks)});
   }

@@ -531,8 +531,8 @@ void Search::showProgress() const {
 Error Search::nothingWorks() const {
   std::string reason = firstFailure.empty() ? queue.lastRefusal() : firstFailure;
   return {nothingWorksCodes[static_cast<std::size_t>(firstFailureKind)],
-          fmt::format("none of {} candidates works for kernel {} ({}): {}", task.candidates.size(), task.name, task.ops,
-                      reason.empty() ? "there are none" : reason)};
+          fmt::format("none of {} candidates works for kernel {} ({}): {}", task.candidates().size(), task.name,
+                      task.ops, reason.empty() ? "there are none" : reason)};
 }
 
 } // namespace

@@ -9,9 +9,9 @@ namespace kfuse::tuner {
 
 void TimeShares::add(const TuningTask &task) {
   double best = std::numeric_limits<double>::infinity();
-  for (const codegen::TileConfig &config : task.candidates)
-    if (double us = task.estimateUs(config); us < best)
-      best = us;
+  for (const codegen::EstimatedConfig &candidate : task.candidates())
+    if (candidate.us < best)
+      best = candidate.us;
   expectedUs[&task] = std::isfinite(best) ? best * task.uses : 0;
 }
 

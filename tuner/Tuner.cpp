@@ -48,11 +48,15 @@ std::optional<runtime::CompiledKernel> recompile(const Workshop &shop, const Cho
 /// What won for the same ops in the shape nearest to this one, if it is legal here: a first guess. Near is a bound of
 /// like size, within 4 times.
 std::optional<codegen::TileConfig> neighbourOf(const Workshop &shop, const TuningTask &task, const Roofline &bound) {
+  const std::vector<Choice> choices = shop.store.findChoices(task.ops, shop.sku());
+  if (choices.empty())
+    return std::nullopt;
+  const std::vector<codegen::EstimatedConfig> candidates = task.candidates();
   double nearest = std::log(4.0);
   std::optional<codegen::TileConfig> config;
-  for (const Choice &choice : shop.store.findChoices(task.ops, shop.sku())) {
-    const bool isLegal =
-        std::find(task.candidates.begin(), task.candidates.end(), choice.config) != task.candidates.end();
+  for (const Choice &choice : choices) {
+    const bool isLegal = std::any_of(candidates.begin(), candidates.end(),
+                                     [&](const auto &candidate) { return candidate.config == choice.config; });
     const double distance = choice.timing ? std::abs(std::log(choice.timing->medianUs / bound.boundUs)) : INFINITY;
     if (isLegal && distance < nearest) {
       nearest = distance;

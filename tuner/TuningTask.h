@@ -27,10 +27,9 @@ struct TuningTask {
   int uses = 1;             ///< How often the model runs it.
   Work work;
 
-  /// The legal configs. All of them compute the same outputs from the same inputs.
-  std::vector<codegen::TileConfig> candidates;
-  /// Modelled microseconds, for ranking.
-  std::function<double(const codegen::TileConfig &)> estimateUs;
+  /// The legal configs with their modelled microseconds, for ranking. All of them compute the same outputs from the
+  /// same inputs. Listed anew at each call: a warm start needs no list.
+  std::function<std::vector<codegen::EstimatedConfig>()> candidates;
   /// Less than which a config cannot do; null when all do the same.
   std::function<codegen::TileWork(const codegen::TileConfig &)> leastWork;
   /// Configs of one way have estimates that err alike; null when there is one way.

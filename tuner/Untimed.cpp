@@ -61,7 +61,7 @@ Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, Compi
   if (spilled)
     return std::move(*spilled);
   return Error{ErrorCode::Compile, fmt::format("none of {} candidates compiles for kernel {} ({}): {}",
-                                               ranking.task.candidates.size(), ranking.task.name, ranking.task.ops,
+                                               ranking.task.candidates().size(), ranking.task.name, ranking.task.ops,
                                                ranking.tried > 0 ? ranking.firstFailure : ranking.queue.lastRefusal())};
 }
 

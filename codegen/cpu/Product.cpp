@@ -241,6 +241,22 @@ private:
   std::string lowM, lowN, lowK;       ///< ... where it begins.
 };
 
+/// Modelled microseconds of one config.
+double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
+                const ir::Target &target) {
+  Blocking b(problem, config);
+  // In multiply-adds of one thread at 80% of its rate; packing an element costs as many as 10. Two
+  // units of 16 lanes that answer after 4 cycles want 128 accumulators.
+  constexpr double packing = 10, accumulatorsWanted = 128;
+  double rate = 0.8 * target.f32FlopsPerUs / target.multiprocessors / 2;
+  double slowdown = std::max(1.0, accumulatorsWanted / static_cast<double>(b.mr * b.nr));
+  double products = static_cast<double>(b.m * b.n) * slowdown, packed = static_cast<double>(b.m + b.n);
+  double itemUs = static_cast<double>(problem.K) * (products + packing * packed) / rate;
+  double rounds = std::ceil(static_cast<double>(b.items(problem)) / target.multiprocessors);
+  double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
+  return target.launchUs + std::max(rounds * itemUs, memoryUs);
+}
+
 class ProductTemplate final : public KernelTemplate {
 public:
   std::string_view name() const override { return "cpu.matmul"; }
@@ -253,12 +269,13 @@ public:
     return canWrite(region.graph);
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &) const override {
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-    std::vector<TileConfig> configs;
+    std::vector<EstimatedConfig> configs;
     auto add = [&](int64_t mr, int64_t nr, int64_t m, int64_t n) {
+      const TileConfig config{{"mr", mr}, {"nr", nr}, {"m", m}, {"n", n}, {"k", 256}};
       if (m <= 96 || problem->M > 96)
-        configs.push_back({{"mr", mr}, {"nr", nr}, {"m", m}, {"n", n}, {"k", 256}});
+        configs.emplace_back(estimate(region, *problem, config, target), config);
     };
     // Accumulators: 16 or 24 registers of 512 bits, 12 of 256 bits.
     for (auto [mr, nr] : {std::pair<int64_t, int64_t>{8, 32}, {12, 32}, {6, 16}}) {
@@ -267,21 +284,6 @@ public:
       add(mr, nr, 96, 64);
     }
     return configs;
-  }
-
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-    Blocking b(*problem, config);
-    // In multiply-adds of one thread at 80% of its rate; packing an element costs as many as 10. Two
-    // units of 16 lanes that answer after 4 cycles want 128 accumulators.
-    constexpr double packing = 10, accumulatorsWanted = 128;
-    double rate = 0.8 * target.f32FlopsPerUs / target.multiprocessors / 2;
-    double slowdown = std::max(1.0, accumulatorsWanted / static_cast<double>(b.mr * b.nr));
-    double products = static_cast<double>(b.m * b.n) * slowdown, packed = static_cast<double>(b.m + b.n);
-    double itemUs = static_cast<double>(problem->K) * (products + packing * packed) / rate;
-    double rounds = std::ceil(static_cast<double>(b.items(*problem)) / target.multiprocessors);
-    double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
-    return target.launchUs + std::max(rounds * itemUs, memoryUs);
   }
 
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {

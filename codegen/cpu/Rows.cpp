@@ -356,6 +356,25 @@ private:
 
 //===- Template ------------------------------------------------------------------------------===//
 
+/// Modelled microseconds of one config.
+double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, const ir::Target &target) {
+  Tiling tiling = tilingOf(graph, config);
+  Passes passes = PassPlanner(graph).plan(fitsRowBuffer(graph, tiling));
+  // Nanoseconds: 40 to begin and finish a pass over a row, 4 a strip, 0.3 an op on 16 lanes.
+  double points = static_cast<double>(graph.graph.domain.points());
+  double rows = points / static_cast<double>(graph.extents()[graph.graph.domain.reductionDim]);
+  double walks = static_cast<double>(passes.reductions.size()) + !passes.elementOutputs.empty();
+  double width = static_cast<double>(tiling.width), ops = static_cast<double>(graph.graph.nodes.size());
+  int staged = stagedAccesses(graph, TileDim{tiling.dense, tiling.width, tiling.width});
+  double rowNs = tiling.isAlong ? 40 * walks : 40 * walks / width;
+  double strips = tiling.isAlong ? rows * std::ceil(points / rows / width) : points / width;
+  double ns = rows * rowNs + strips * walks * 4 + points * (0.3 * ops / 16 + staged);
+  double items = static_cast<double>(ir::elementsIn(itemGrid(graph, tiling)));
+  double computeUs = ns * 1e-3 / std::min<double>(target.multiprocessors, items);
+  double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
+  return target.launchUs + std::max(computeUs, memoryUs);
+}
+
 class RowsTemplate final : public KernelTemplate {
 public:
   std::string_view name() const override { return "cpu.rows"; }
@@ -371,34 +390,17 @@ public:
     return canWrite(region.graph);
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &) const override {
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     LinearGraph graph = linearised(region.graph, 1);
     bool isAlong = tilingOf(graph, {{"width", 64}, {"strips", 1}, {"ahead", 1}}).isAlong;
-    std::vector<TileConfig> configs;
+    std::vector<EstimatedConfig> configs;
     for (int64_t ahead : {1, 0})
       for (int64_t width : isAlong ? std::vector<int64_t>{128, 64, 32, 16} : std::vector<int64_t>{64, 32})
-        for (int64_t strips : isAlong ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 4, 16, 32})
-          configs.push_back({{"width", width}, {"strips", strips}, {"ahead", ahead}});
+        for (int64_t strips : isAlong ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 4, 16, 32}) {
+          const TileConfig config{{"width", width}, {"strips", strips}, {"ahead", ahead}};
+          configs.emplace_back(estimate(region, graph, config, target), config);
+        }
     return configs;
-  }
-
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    LinearGraph graph = linearised(region.graph, 1);
-    Tiling tiling = tilingOf(graph, config);
-    Passes passes = PassPlanner(graph).plan(fitsRowBuffer(graph, tiling));
-    // Nanoseconds: 40 to begin and finish a pass over a row, 4 a strip, 0.3 an op on 16 lanes.
-    double points = static_cast<double>(graph.graph.domain.points());
-    double rows = points / static_cast<double>(graph.extents()[graph.graph.domain.reductionDim]);
-    double walks = static_cast<double>(passes.reductions.size()) + !passes.elementOutputs.empty();
-    double width = static_cast<double>(tiling.width), ops = static_cast<double>(graph.graph.nodes.size());
-    int staged = stagedAccesses(graph, TileDim{tiling.dense, tiling.width, tiling.width});
-    double rowNs = tiling.isAlong ? 40 * walks : 40 * walks / width;
-    double strips = tiling.isAlong ? rows * std::ceil(points / rows / width) : points / width;
-    double ns = rows * rowNs + strips * walks * 4 + points * (0.3 * ops / 16 + staged);
-    double items = static_cast<double>(ir::elementsIn(itemGrid(graph, tiling)));
-    double computeUs = ns * 1e-3 / std::min<double>(target.multiprocessors, items);
-    double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
-    return target.launchUs + std::max(computeUs, memoryUs);
   }
 
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {

@@ -30,16 +30,13 @@ public:
     const auto maps = llvm::count_if(chain->links, [](const Link &link) { return link.product.has_value(); }) + 3;
     if (maps * mapBytes + links * 24 > parameterBytes)
       return ir::FusionDecision::no(std::to_string(links) + " links, more than parameters fit a kernel");
-    if (candidates(*chain, region, target).empty())
+    if (estimated(*chain, region, target).empty())
       return ir::FusionDecision::no("is large: launches of their own fill the device");
     return ir::FusionDecision::yes();
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
-    return candidates(*ChainProblem::of(region, target), region, target);
-  }
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return ChainShape(config).estimateUs(region, *ChainProblem::of(region, target), target);
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
+    return estimated(*ChainProblem::of(region, target), region, target);
   }
   /// How results reach the next link.
   int64_t way(const TileConfig &config) const override { return ChainShape(config).holdsRows(); }
@@ -48,8 +45,9 @@ public:
   }
 
 private:
-  static std::vector<TileConfig> candidates(const ChainProblem &chain, const Region &region, const ir::Target &target) {
-    std::vector<std::pair<double, TileConfig>> ranked;
+  static std::vector<EstimatedConfig> estimated(const ChainProblem &chain, const Region &region,
+                                                const ir::Target &target) {
+    std::vector<EstimatedConfig> ranked;
     for (int64_t m : {16, 24, 32, 40, 48, 64, 88, 96, 128})
       for (int64_t n : {64, 128})
         for (int64_t groupsK : {1, 2, 4})

@@ -281,18 +281,13 @@ public:
     return printable(region);
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    LinearGraph graph = linearised(region.graph, 1);
-    RowPasses passes(graph);
-    return estimate(region, graph, passes, ColumnAccess(graph, passes), config, target);
-  }
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return ColumnKernel(region, config, target).plan();
   }
 };
 
-std::vector<TileConfig> ColumnsTemplate::candidates(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> ColumnsTemplate::estimated(const Region &region, const ir::Target &target) const {
   LinearGraph graph = linearised(region.graph, 1);
   RowPasses passes(graph);
   ColumnAccess access(graph, passes);
@@ -300,7 +295,10 @@ std::vector<TileConfig> ColumnsTemplate::candidates(const Region &region, const 
   int64_t widest = 1;
   for (Scalar load : access.loads)
     widest = std::max<int64_t>(widest, byteWidth(graph.graph.inputs[graph[load].input].type));
-  std::vector<std::pair<double, TileConfig>> ranked;
+  std::vector<EstimatedConfig> ranked;
+  auto add = [&](const TileConfig &config) {
+    ranked.emplace_back(estimate(region, graph, passes, access, config, target), config);
+  };
   auto consider = [&](const TileConfig &config) {
     int64_t width = config["lanes"] * config["vector"], threads = config["lanes"] * config["groups"];
     bool isIdle = (config["lanes"] > 8 && width >= 2 * columns) || config["groups"] * config["splits"] > 2 * rows;
@@ -311,7 +309,7 @@ std::vector<TileConfig> ColumnsTemplate::candidates(const Region &region, const 
     bool isTooDeep = graph.extents().size() > 2 && widest == 4 && config["unroll"] * config["vector"] > 16;
     if (threads < 128 || threads > 1024 || isIdle || isTooMany || isTooLarge || isTooDeep)
       return;
-    ranked.emplace_back(estimate(region, graph, passes, access, config, target), config);
+    add(config);
   };
   for (int64_t vector : {8, 4, 2, 1}) {
     bool isAligned = llvm::all_of(access.loads, [&](Scalar load) {
@@ -328,7 +326,7 @@ std::vector<TileConfig> ColumnsTemplate::candidates(const Region &region, const 
                 {{"vector", vector}, {"lanes", lanes}, {"groups", groups}, {"unroll", unroll}, {"splits", splits}});
   }
   if (ranked.empty()) // A handful of points: one block does it.
-    ranked.emplace_back(0, TileConfig{{"vector", 1}, {"lanes", 32}, {"groups", 4}, {"unroll", 4}, {"splits", 1}});
+    add({{"vector", 1}, {"lanes", 32}, {"groups", 4}, {"unroll", 4}, {"splits", 1}});
   return fastest(std::move(ranked), mostCandidates);
 }
 

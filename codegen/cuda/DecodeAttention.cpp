@@ -421,9 +421,9 @@ public:
     return problem ? ir::FusionDecision::yes() : ir::FusionDecision::no(problem.error().message);
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     Result<DecodeProblem> p = decodeProblem(region);
-    std::vector<std::pair<double, TileConfig>> ranked;
+    std::vector<EstimatedConfig> ranked;
     for (int64_t warps : {4, 8})
       for (int64_t keys : {16, 32})
         for (int64_t stages : {1, 2, 3, 4, 6})
@@ -439,9 +439,6 @@ public:
             ranked.emplace_back(estimate(region, *p, config, target), config);
           }
     return fastest(std::move(ranked), mostCandidates);
-  }
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, *decodeProblem(region), config, target);
   }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return DecodeKernel(region, *decodeProblem(region), config, target).plan();

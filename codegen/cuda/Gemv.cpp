@@ -78,10 +78,7 @@ class GemvTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.gemv"; }
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, *MatmulProblem::of(region), config, target);
-  }
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -108,9 +105,9 @@ ir::FusionDecision GemvTemplate::match(const Region &region, const ir::Target &)
   return printable(region);
 }
 
-std::vector<TileConfig> GemvTemplate::candidates(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> GemvTemplate::estimated(const Region &region, const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
-  std::vector<std::pair<double, TileConfig>> ranked;
+  std::vector<EstimatedConfig> ranked;
   for (int64_t warps : {4, 8, 16})
     for (int64_t outputs : {1, 2, 4, 8})
       for (int64_t split : {1, 2, 4, 8})

@@ -174,13 +174,10 @@ double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots,
   return count;
 }
 
-std::vector<TileConfig> fastest(std::vector<std::pair<double, TileConfig>> ranked, std::size_t most) {
+std::vector<EstimatedConfig> fastest(std::vector<EstimatedConfig> ranked, std::size_t most) {
   std::sort(ranked.begin(), ranked.end());
   ranked.resize(std::min(ranked.size(), most));
-  std::vector<TileConfig> configs;
-  for (auto &[time, config] : ranked)
-    configs.push_back(std::move(config));
-  return configs;
+  return ranked;
 }
 
 double memoryUs(double bytes, double inFlight, const ir::Target &target) {

@@ -43,7 +43,7 @@ inline llvm::StringRef indexType(const LinearGraph &graph) { return graph.fits32
 constexpr int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// The first `most` configs by modelled time, the fastest first.
-std::vector<TileConfig> fastest(std::vector<std::pair<double, TileConfig>> ranked, std::size_t most);
+std::vector<EstimatedConfig> fastest(std::vector<EstimatedConfig> ranked, std::size_t most);
 
 /// About how many instructions the values of `roots` take at one point, not counting nodes for which
 /// `isGiven` holds.

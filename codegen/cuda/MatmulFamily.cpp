@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 namespace kfuse::codegen::cuda {
 namespace {
@@ -107,21 +106,17 @@ public:
     return decision ? "" : "not on wgmma: " + decision.reason();
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
-    std::vector<TileConfig> all;
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
+    std::vector<EstimatedConfig> all;
     // Plain FMAs of f32 are more exact: what is compared with another candidate must not mix both.
     const bool cutsOperands = region.tf32 && matmulSm80Template().match(region, target);
     for (const Way &way : ways())
       if (way.kernels.match(region, target) && (!cutsOperands || isOnTensorCores(way)))
-        for (const TileConfig &config : way.kernels.candidates(region, target))
-          all.push_back(config.with("way", way.number));
+        for (const auto &[us, config] : way.kernels.estimated(region, target))
+          all.emplace_back(us, config.with("way", way.number));
     return all;
   }
 
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    const KernelTemplate *kernels = wayOf(config);
-    return kernels ? kernels->estimateUs(region, config, target) : std::numeric_limits<double>::infinity();
-  }
   TileWork leastWork(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return isTiled(config) ? tiledWork(region, config, target) : TileWork{region.flops, 0};
   }

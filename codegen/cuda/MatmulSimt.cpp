@@ -125,10 +125,7 @@ class MatmulSimtTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.matmul_simt"; }
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, *MatmulProblem::of(region), config, target);
-  }
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -148,7 +145,7 @@ ir::FusionDecision MatmulSimtTemplate::match(const Region &region, const ir::Tar
   return printable(region);
 }
 
-std::vector<TileConfig> MatmulSimtTemplate::candidates(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulSimtTemplate::estimated(const Region &region, const ir::Target &target) const {
   struct Tile {
     int64_t m, n, k, threadM, threadN;
   };
@@ -156,7 +153,7 @@ std::vector<TileConfig> MatmulSimtTemplate::candidates(const Region &region, con
                                    {64, 64, 16, 4, 4},  {64, 64, 16, 8, 4},   {32, 64, 32, 4, 4},  {16, 64, 32, 4, 4},
                                    {8, 128, 32, 4, 4},  {8, 64, 32, 4, 4}};
   MatmulProblem problem = *MatmulProblem::of(region);
-  std::vector<std::pair<double, TileConfig>> ranked;
+  std::vector<EstimatedConfig> ranked;
   for (const Tile &tile : tiles) {
     int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches,
             tilesK = ceilDiv(problem.K, tile.k);

@@ -95,10 +95,7 @@ class MatmulSm80Template : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.matmul_sm80"; }
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, *MatmulProblem::of(region), config, target);
-  }
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -123,7 +120,7 @@ ir::FusionDecision MatmulSm80Template::match(const Region &region, const ir::Tar
   return printable(region);
 }
 
-std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulSm80Template::estimated(const Region &region, const ir::Target &target) const {
   struct Tile {
     int64_t m, n, k, warpsM, warpsN; ///< k of 16 bits.
   };
@@ -133,7 +130,7 @@ std::vector<TileConfig> MatmulSm80Template::candidates(const Region &region, con
       {64, 64, 64, 2, 2},   {64, 64, 128, 2, 2},  {32, 128, 64, 1, 4},  {32, 64, 128, 1, 4},  {16, 128, 64, 1, 4},
       {16, 128, 128, 1, 4}, {16, 64, 128, 1, 4},  {16, 64, 256, 1, 4}};
   MatmulProblem problem = *MatmulProblem::of(region);
-  std::vector<std::pair<double, TileConfig>> ranked;
+  std::vector<EstimatedConfig> ranked;
   for (const Tile &tile : tiles) {
     int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches,
             k = tile.k * 2 / widthOf(problem), tilesK = ceilDiv(problem.K, k);

@@ -271,10 +271,7 @@ class MatmulSm90Template : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.matmul_sm90"; }
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, *MatmulProblem::of(region), config, target);
-  }
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -287,13 +284,13 @@ ir::FusionDecision MatmulSm90Template::match(const Region &region, const ir::Tar
     return ir::FusionDecision::no("reduces rows of two products");
   if (std::string refusal = RowEpilogue(problem).refusal(); !refusal.empty())
     return ir::FusionDecision::no(refusal);
-  if (candidates(region, target).empty())
+  if (estimated(region, target).empty())
     return ir::FusionDecision::no("reduces rows of " + std::to_string(problem.N) +
                                   " columns, which no cluster's registers hold");
   return decision;
 }
 
-std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulSm90Template::estimated(const Region &region, const ir::Target &target) const {
   const Sm90Problem problem(region);
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
@@ -304,7 +301,7 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
   const bool asksPositions = llvm::any_of(
       region.graph.nodes, [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Index; });
   const int64_t mostSums = problem.reducesRows ? 128 : readsMore || asksPositions ? 160 : 192;
-  std::vector<std::pair<double, TileConfig>> ranked;
+  std::vector<EstimatedConfig> ranked;
   for (const Shape &shape : problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes()) {
     const auto [m, columns, pingPong, clusterM, clusterN] = shape;
     const int64_t n = columns / products; // The epilogue takes pieces of 16 columns of each product.
@@ -328,14 +325,14 @@ std::vector<TileConfig> MatmulSm90Template::candidates(const Region &region, con
       config = config.with("stages", config["stages"] - 1);
     if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
       continue;
-    std::vector<std::pair<double, TileConfig>> walks;
+    std::vector<EstimatedConfig> walks;
     for (const TileConfig &walk : rasters(config, gridOf(problem, config, target)))
       walks.emplace_back(estimate(region, problem, walk, target), walk);
     std::sort(walks.begin(), walks.end());
     walks.resize(std::min(walks.size(), walksOfTile));
     ranked.insert(ranked.end(), walks.begin(), walks.end());
     for (int64_t pieces : piecesOf(problem, config, target)) {
-      const TileConfig streamed = walks.front().second.with("pieces", pieces);
+      const TileConfig streamed = walks.front().config.with("pieces", pieces);
       ranked.emplace_back(estimate(region, problem, streamed, target), streamed);
     }
   }

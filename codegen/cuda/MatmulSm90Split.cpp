@@ -58,9 +58,14 @@ int64_t clusterBlocks(const TileConfig &config) {
   return config["blocks_k"] * config.valueOr("cluster_m", 1) * config.valueOr("cluster_n", 1);
 }
 /// Whole clusters of blocks, those past the edge included.
+int64_t blocksOf(const MatmulProblem &problem, int64_t m, int64_t n, int64_t clusterM, int64_t clusterN,
+                 int64_t blocksK) {
+  return ceilDiv(problem.M, m * clusterM) * ceilDiv(problem.N, n * clusterN) * problem.batches *
+         (blocksK * clusterM * clusterN);
+}
 int64_t blocksOf(const MatmulProblem &problem, const TileConfig &config) {
-  const int64_t m = config["m"] * config.valueOr("cluster_m", 1), n = config["n"] * config.valueOr("cluster_n", 1);
-  return ceilDiv(problem.M, m) * ceilDiv(problem.N, n) * problem.batches * clusterBlocks(config);
+  return blocksOf(problem, config["m"], config["n"], config.valueOr("cluster_m", 1), config.valueOr("cluster_n", 1),
+                  config["blocks_k"]);
 }
 
 /// The result as TMA writes it, from the registers of a block that finishes its tile alone; else a cluster's blocks or
@@ -157,16 +162,13 @@ bool wouldSpill(const MatmulProblem &problem, const Shape &shape, const TileConf
 }
 
 /// The config with as many stages as `blocks` of it leave room for on an SM and K has use for; nothing where those are
-/// too few, or SMs would idle or be better served by persistent blocks.
+/// too few, or registers or threads too many.
 std::optional<TileConfig> fitted(const TileConfig &config, const MatmulProblem &problem, int64_t blocks,
                                  const ir::Target &target) {
   const int64_t blocksK = config["blocks_k"], groupsK = config["groups_k"];
   const int64_t stagesK = ceilDiv(problem.K, config["k"]);
-  const double blocksOfSm = static_cast<double>(blocksOf(problem, config)) / target.multiprocessors;
-  const bool isIdle = stagesK < 2 * blocksK * groupsK || blocksOfSm > mostBlocks || (blocks == 2 && blocksOfSm <= 1);
   Shape shape(problem, config);
-  if (isIdle || wouldSpill(problem, shape, config, target) || blocksK * groupsK > mostParts ||
-      clusterBlocks(config) > mostClusterBlocks || shape.threads() > mostThreads)
+  if (wouldSpill(problem, shape, config, target) || shape.threads() > mostThreads)
     return std::nullopt;
   auto isTooBig = [&] { return (shape.sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024; };
   auto isTooDeep = [&] { return shape.stages > std::max<int64_t>(4, stagesK / blocksK); };
@@ -176,26 +178,6 @@ std::optional<TileConfig> fitted(const TileConfig &config, const MatmulProblem &
   if (shape.stages < 4 || isTooBig() || shape.blocksPerSm(target) < blocks)
     return std::nullopt;
   return config.with("stages", shape.stages);
-}
-
-class MatmulSm90SplitTemplate : public KernelTemplate {
-public:
-  std::string_view name() const override { return "cuda.matmul_sm90_split"; }
-  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, *MatmulProblem::of(region), config, target);
-  }
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
-};
-
-ir::FusionDecision MatmulSm90SplitTemplate::match(const Region &region, const ir::Target &target) const {
-  ir::FusionDecision decision = takenByWgmma(region, target);
-  if (decision && MatmulProblem::of(region)->reducesRows)
-    return ir::FusionDecision::no(holdsTiles);
-  if (decision && candidates(region, target).empty())
-    return ir::FusionDecision::no("is large: persistent blocks take it");
-  return decision;
 }
 
 struct Tile {
@@ -219,14 +201,14 @@ std::vector<Tile> tilesFor(int64_t rows) {
   return tiles;
 }
 
-std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region, const ir::Target &target) const {
+/// Shows `visit` every config that fits, until it has seen enough (false).
+void forEachConfig(const MatmulProblem &problem, const ir::Target &target,
+                   llvm::function_ref<bool(const TileConfig &)> visit) {
   // How many tiles down by how many across share operands.
   static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}};
-  MatmulProblem problem = *MatmulProblem::of(region);
-  bool alongK[2] = {MatrixOperand::of(problem, 0).contiguousK, MatrixOperand::of(problem, 1).contiguousK};
-  const int64_t depth = depthOf(problem.elementType(0));
+  const bool alongK[2] = {MatrixOperand::of(problem, 0).contiguousK, MatrixOperand::of(problem, 1).contiguousK};
+  const int64_t depth = depthOf(problem.elementType(0)), stagesK = ceilDiv(problem.K, depth);
   const auto products = static_cast<int64_t>(problem.count());
-  std::vector<std::pair<double, TileConfig>> ranked;
   for (const Tile &tile : tilesFor(problem.M)) {
     // The columns of the instruction may be few, but where they are contiguous a panel holds 64.
     const int64_t n = tile.n / products, ofColumns = tile.swap ? tile.m : n, ofRows = tile.swap ? n : tile.m;
@@ -242,22 +224,63 @@ std::vector<TileConfig> MatmulSm90SplitTemplate::candidates(const Region &region
         continue;
       for (int64_t blocksK : {1, 2, 4, 8})
         for (int64_t groupsK : {1, 2, 4})
-          for (int64_t blocks : {1, 2})
-            if (std::optional<TileConfig> config = fitted({{"m", tile.m},
-                                                           {"n", n},
-                                                           {"k", depth},
-                                                           {"swap", tile.swap},
-                                                           {"cluster_m", clusterM},
-                                                           {"cluster_n", clusterN},
-                                                           {"blocks_k", blocksK},
-                                                           {"groups_k", groupsK},
-                                                           {"split_k", 1},
-                                                           {"raster", 1},
-                                                           {"stages", mostStages}},
-                                                          problem, blocks, target))
-              ranked.emplace_back(estimate(region, problem, *config, target), *config);
+          for (int64_t blocks : {1, 2}) {
+            const double blocksOfSm =
+                static_cast<double>(blocksOf(problem, tile.m, n, clusterM, clusterN, blocksK)) / target.multiprocessors;
+            // SMs would idle, or be better served by persistent blocks.
+            const bool isIdle =
+                stagesK < 2 * blocksK * groupsK || blocksOfSm > mostBlocks || (blocks == 2 && blocksOfSm <= 1);
+            if (isIdle || blocksK * groupsK > mostParts || clusterM * clusterN * blocksK > mostClusterBlocks)
+              continue;
+            const std::optional<TileConfig> config = fitted({{"m", tile.m},
+                                                             {"n", n},
+                                                             {"k", depth},
+                                                             {"swap", tile.swap},
+                                                             {"cluster_m", clusterM},
+                                                             {"cluster_n", clusterN},
+                                                             {"blocks_k", blocksK},
+                                                             {"groups_k", groupsK},
+                                                             {"split_k", 1},
+                                                             {"raster", 1},
+                                                             {"stages", mostStages}},
+                                                            problem, blocks, target);
+            if (config && !visit(*config))
+              return;
+          }
     }
   }
+}
+
+class MatmulSm90SplitTemplate : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.matmul_sm90_split"; }
+  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+};
+
+ir::FusionDecision MatmulSm90SplitTemplate::match(const Region &region, const ir::Target &target) const {
+  ir::FusionDecision decision = takenByWgmma(region, target);
+  if (!decision)
+    return decision;
+  const MatmulProblem problem = *MatmulProblem::of(region);
+  if (problem.reducesRows)
+    return ir::FusionDecision::no(holdsTiles);
+  bool isTaken = false;
+  forEachConfig(problem, target, [&](const TileConfig &) {
+    isTaken = true;
+    return false;
+  });
+  return isTaken ? decision : ir::FusionDecision::no("is large: persistent blocks take it");
+}
+
+std::vector<EstimatedConfig> MatmulSm90SplitTemplate::estimated(const Region &region, const ir::Target &target) const {
+  const MatmulProblem problem = *MatmulProblem::of(region);
+  std::vector<EstimatedConfig> ranked;
+  forEachConfig(problem, target, [&](const TileConfig &config) {
+    ranked.emplace_back(estimate(region, problem, config, target), config);
+    return true;
+  });
   return fastest(std::move(ranked), mostCandidates);
 }
 

@@ -77,10 +77,7 @@ class MatmulStreamTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.matmul_stream"; }
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, *MatmulProblem::of(region), config, target);
-  }
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -102,16 +99,16 @@ ir::FusionDecision MatmulStreamTemplate::match(const Region &region, const ir::T
   return printable(region);
 }
 
-std::vector<TileConfig> MatmulStreamTemplate::candidates(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulStreamTemplate::estimated(const Region &region, const ir::Target &target) const {
   const MatmulProblem problem = *MatmulProblem::of(region);
-  std::vector<TileConfig> all;
+  std::vector<EstimatedConfig> all;
   for (int64_t split : {4, 8, 16})
     for (int64_t panels : {1, 2})
       for (int64_t unroll : {1, 2}) {
         const TileConfig config{{"split", split}, {"panels", panels}, {"unroll", unroll}};
         const bool isTooWide = panels > 1 && panels * panelColumns >= 2 * problem.N;
         if (!isTooWide && blocksPerSm(problem, config, target) >= 1)
-          all.push_back(config);
+          all.emplace_back(estimate(region, problem, config, target), config);
       }
   return all;
 }

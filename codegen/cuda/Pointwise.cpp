@@ -123,20 +123,17 @@ public:
     return printable(region);
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return estimate(region, PointWork(linearised(region.graph, 0)), config, target);
-  }
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return PointwiseKernel(region, config, target).plan();
   }
 };
 
-std::vector<TileConfig> PointwiseTemplate::candidates(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> PointwiseTemplate::estimated(const Region &region, const ir::Target &target) const {
   LinearGraph graph = linearised(region.graph, 0);
   const PointWork work(graph);
   int64_t inner = graph.extents().back(), widest = work.widest;
-  std::vector<std::pair<double, TileConfig>> ranked;
+  std::vector<EstimatedConfig> ranked;
   auto consider = [&](int64_t vector, int64_t threads, int64_t unroll, int64_t persistent) {
     bool isTooWide = vector > 1 && (vector * widest > mostVectorBytes || vector >= 2 * inner);
     bool isTooNarrow = vector * widest < 8 && 2 * vector <= inner;

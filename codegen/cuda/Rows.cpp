@@ -196,8 +196,7 @@ public:
     return printable(region);
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return RowKernel(region, config, target).plan();
   }
@@ -290,11 +289,11 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
 
 constexpr int64_t smallestBlock = 128; ///< Threads; of few and short rows most are idle.
 
-std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> RowsTemplate::estimated(const Region &region, const ir::Target &target) const {
   LinearGraph graph = linearised(region.graph, 1);
   RowPasses passes(graph);
   int64_t columns = graph.extents().back(), rowCount = graph.graph.domain.points() / columns;
-  std::vector<std::pair<double, TileConfig>> ranked;
+  std::vector<EstimatedConfig> ranked;
   auto consider = [&](int64_t vector, int64_t threads, int64_t block, RowStorage storage, int64_t cluster) {
     int64_t rows = block / threads, chunks = ceilDiv(columns, cluster * threads * vector);
     bool isIdle = vector * threads * cluster >= 2 * columns && vector * threads > 1;
@@ -333,11 +332,6 @@ std::vector<TileConfig> RowsTemplate::candidates(const Region &region, const ir:
           consider(vector, threads, threads, RowStorage::Stream, cluster);
   }
   return fastest(std::move(ranked), mostCandidates);
-}
-
-double RowsTemplate::estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const {
-  LinearGraph graph = linearised(region.graph, 1);
-  return estimate(region, graph, RowPasses(graph), config, target);
 }
 
 } // namespace

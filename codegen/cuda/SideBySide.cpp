@@ -16,20 +16,20 @@ constexpr size_t mostCandidates = 9;
 constexpr double mostLaunches = 2;
 
 /// The candidates of each part, in the order of their modelled time.
-std::vector<std::vector<TileConfig>> candidatesOfParts(const Region &region, const ir::Target &target) {
-  std::vector<std::vector<TileConfig>> candidates;
+std::vector<std::vector<EstimatedConfig>> candidatesOfParts(const Region &region, const ir::Target &target) {
+  std::vector<std::vector<EstimatedConfig>> candidates;
   for (const Part &part : region.parts)
-    candidates.push_back(pointwiseTemplate().candidates(*part.region, target));
+    candidates.push_back(pointwiseTemplate().estimated(*part.region, target));
   return candidates;
 }
 
-/// The config of a part: of those for blocks of "threads", the one that is number "rank" by modelled time.
-std::optional<TileConfig> configOf(const std::vector<TileConfig> &candidates, const TileConfig &config) {
+/// The config of a part: of those for blocks of "threads", the one that is number "rank" by modelled time; or null.
+const EstimatedConfig *configOf(const std::vector<EstimatedConfig> &candidates, const TileConfig &config) {
   int64_t rank = config["rank"];
-  for (const TileConfig &candidate : candidates)
-    if (candidate["threads"] == config["threads"] && !candidate["persistent"] && rank-- == 0)
-      return candidate;
-  return std::nullopt;
+  for (const EstimatedConfig &candidate : candidates)
+    if (candidate.config["threads"] == config["threads"] && !candidate.config["persistent"] && rank-- == 0)
+      return &candidate;
+  return nullptr;
 }
 
 /// One region under one config, on its way to text. The first blocks are the first part's, and so on.
@@ -37,9 +37,9 @@ class SideBySideKernel {
 public:
   SideBySideKernel(const Region &region, const TileConfig &config, const ir::Target &target)
       : region(region), config(config), target(target), buffers{region.graph, {}, {}} {
-    const std::vector<std::vector<TileConfig>> candidates = candidatesOfParts(region, target);
+    const std::vector<std::vector<EstimatedConfig>> candidates = candidatesOfParts(region, target);
     for (size_t i = 0; i < region.parts.size(); ++i) {
-      configs.push_back(*configOf(candidates[i], config));
+      configs.push_back(configOf(candidates[i], config)->config);
       texts.emplace_back(*region.parts[i].region, configs.back(), writer);
       ends.push_back((ends.empty() ? 0 : ends.back()) + texts.back().blocks());
     }
@@ -97,14 +97,14 @@ private:
 };
 
 /// One launch, and what each part takes beyond its own; nothing where a part has no such config.
-std::optional<double> estimate(const Region &region, const std::vector<std::vector<TileConfig>> &candidates,
-                               const TileConfig &config, const ir::Target &target) {
+std::optional<double> estimate(const std::vector<std::vector<EstimatedConfig>> &candidates, const TileConfig &config,
+                               const ir::Target &target) {
   double us = target.launchUs;
-  for (size_t i = 0; i < region.parts.size(); ++i) {
-    std::optional<TileConfig> ofPart = configOf(candidates[i], config);
-    if (!ofPart)
+  for (const std::vector<EstimatedConfig> &ofPart : candidates) {
+    const EstimatedConfig *chosen = configOf(ofPart, config);
+    if (!chosen)
       return std::nullopt;
-    us += pointwiseTemplate().estimateUs(*region.parts[i].region, *ofPart, target) - target.launchUs;
+    us += chosen->us - target.launchUs;
   }
   return us;
 }
@@ -122,27 +122,23 @@ public:
     for (const Part &part : region.parts) {
       if (ir::FusionDecision decision = pointwiseTemplate().match(*part.region, target); !decision)
         return decision;
-      std::vector<TileConfig> configs = pointwiseTemplate().candidates(*part.region, target);
-      if (configs.empty() ||
-          pointwiseTemplate().estimateUs(*part.region, configs.front(), target) > mostLaunches * target.launchUs)
+      const std::vector<EstimatedConfig> configs = pointwiseTemplate().estimated(*part.region, target);
+      if (configs.empty() || configs.front().us > mostLaunches * target.launchUs)
         return ir::FusionDecision::no(part.region->ops + " is worth a launch of its own");
     }
     return ir::FusionDecision::yes();
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
-    const std::vector<std::vector<TileConfig>> ofParts = candidatesOfParts(region, target);
-    std::vector<std::pair<double, TileConfig>> ranked;
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
+    const std::vector<std::vector<EstimatedConfig>> ofParts = candidatesOfParts(region, target);
+    std::vector<EstimatedConfig> ranked;
     for (int64_t threads : {128, 256, 512})
       for (int64_t rank = 0; rank < mostRank; ++rank) {
         TileConfig config{{"threads", threads}, {"rank", rank}};
-        if (std::optional<double> us = estimate(region, ofParts, config, target))
+        if (std::optional<double> us = estimate(ofParts, config, target))
           ranked.emplace_back(*us, config);
       }
     return fastest(std::move(ranked), mostCandidates);
-  }
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return *estimate(region, candidatesOfParts(region, target), config, target);
   }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return SideBySideKernel(region, config, target).plan();

@@ -283,11 +283,7 @@ public:
     return ir::FusionDecision::yes();
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override;
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    LinearGraph graph = linearised(region.graph, 0);
-    return estimate(region, graph, config, TransposeKernel::stagedBytes(graph, stagedOf(graph)), target);
-  }
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return TransposeKernel(region, config, target).plan();
   }
@@ -301,7 +297,7 @@ private:
   }
 };
 
-std::vector<TileConfig> TransposeTemplate::candidates(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> TransposeTemplate::estimated(const Region &region, const ir::Target &target) const {
   LinearGraph graph = linearised(region.graph, 0);
   unsigned across = graph.extents().size() - 1, down = *transposedDim(graph);
   std::vector<Scalar> staged = stagedOf(graph), all = ChunkPrinter(graph, across, 1).loadsOf(valuesOf(graph));
@@ -313,7 +309,7 @@ std::vector<TileConfig> TransposeTemplate::candidates(const Region &region, cons
   for (const ir::ScalarOutput &output : graph.graph.outputs)
     widestWrite = std::max<int64_t>(widestWrite, byteWidth(output.type));
 
-  std::vector<std::pair<double, TileConfig>> ranked;
+  std::vector<EstimatedConfig> ranked;
   auto consider = [&](TileConfig config) {
     ranked.emplace_back(estimate(region, graph, config, stagedBytes, target), std::move(config));
   };

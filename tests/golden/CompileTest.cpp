@@ -385,12 +385,10 @@ TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores")
     INFO(source.name);
     RegionCase given(source);
     const codegen::KernelTemplate &family = codegen::cuda::matmulTemplate();
-    std::vector<codegen::TileConfig> configs = family.candidates(given.region, hopper);
-    auto estimate = [&](const codegen::TileConfig &config) { return family.estimateUs(given.region, config, hopper); };
-    auto first = std::min_element(configs.begin(), configs.end(),
-                                  [&](const auto &a, const auto &b) { return estimate(a) < estimate(b); });
+    const std::vector<codegen::EstimatedConfig> configs = family.estimated(given.region, hopper);
+    auto first = std::ranges::min_element(configs, {}, &codegen::EstimatedConfig::us);
     REQUIRE(first != configs.end());
-    auto kernel = (*compiler)->compile(planOf(family, given.region, *first, hopper, source.name));
+    auto kernel = (*compiler)->compile(planOf(family, given.region, first->config, hopper, source.name));
     REQUIRE_MESSAGE(kernel, kernel.error().message);
     const std::string code = disassembled(*kernel);
     CHECK(code.find(isFloat8(given.region.mathType) ? "QGMMA" : "HGMMA") != std::string::npos);

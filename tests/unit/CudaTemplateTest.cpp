@@ -122,10 +122,10 @@ TEST_CASE("CUDA templates: candidates fit the device and are few") {
     for (const char *text : {softmax, product}) {
       RegionCase given = region(text);
       const codegen::KernelTemplate &source = text == product ? matmulSm80Template() : rowsTemplate();
-      std::vector<codegen::TileConfig> configs = source.candidates(given.region, target);
+      const std::vector<codegen::EstimatedConfig> configs = source.estimated(given.region, target);
       CHECK(configs.size() > 1);
       CHECK(configs.size() <= 60);
-      for (const codegen::TileConfig &config : configs) {
+      for (const auto &[us, config] : configs) {
         CAPTURE(config.str());
         Result<codegen::KernelPlan> plan = source.emit(given.region, config, target);
         REQUIRE(plan);
@@ -133,7 +133,7 @@ TEST_CASE("CUDA templates: candidates fit the device and are few") {
           CHECK(launch.sharedBytes <= static_cast<std::uint32_t>(target.sharedBytesPerBlock));
           CHECK(launch.block[0] <= 1024);
         }
-        CHECK(source.estimateUs(given.region, config, target) > 0);
+        CHECK(us > 0);
       }
     }
   }

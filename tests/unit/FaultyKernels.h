@@ -111,9 +111,12 @@ inline TuningTask faultyTask(const std::vector<Flaw> &flaws, const std::function
   task.templateName = "test.double";
   task.signature = "mul f32 4096";
   task.work = {.flops = 4096, .bytesRead = 4 * 4096, .bytesWritten = 4 * 4096};
-  for (std::size_t i = 0; i < flaws.size(); ++i)
-    task.candidates.push_back({{"id", static_cast<std::int64_t>(i)}});
-  task.estimateUs = [](const codegen::TileConfig &config) { return 1.0 + static_cast<double>(config["id"]); };
+  task.candidates = [count = flaws.size()] {
+    std::vector<codegen::EstimatedConfig> candidates;
+    for (std::size_t i = 0; i < count; ++i)
+      candidates.push_back({1.0 + static_cast<double>(i), {{"id", static_cast<std::int64_t>(i)}}});
+    return candidates;
+  };
   task.emit = [flaws, planOf](const codegen::TileConfig &config) -> Result<codegen::KernelPlan> {
     return planOf(flaws[static_cast<std::size_t>(config["id"])]);
   };

@@ -56,11 +56,9 @@ private:
   }
 
   codegen::TileConfig bestConfig(const tuner::PlannedKernel &kernel) const {
-    std::vector<codegen::TileConfig> configs = kernel.kernelTemplate->candidates(kernel.region, target);
+    const std::vector<codegen::EstimatedConfig> configs = kernel.kernelTemplate->estimated(kernel.region, target);
     REQUIRE(!configs.empty());
-    return *std::ranges::min_element(configs, {}, [&](const codegen::TileConfig &config) {
-      return kernel.kernelTemplate->estimateUs(kernel.region, config, target);
-    });
+    return std::ranges::min_element(configs, {}, &codegen::EstimatedConfig::us)->config;
   }
 
   std::unique_ptr<runtime::DeviceBuffer> upload(const HostTensor &tensor) {

@@ -48,9 +48,12 @@ TuningTask scaleTask(const std::string &target) {
   task.templateName = "test.scale";
   task.signature = "mul f32";
   task.work = {.flops = count, .bytesRead = 4.0 * count, .bytesWritten = 4.0 * count};
-  for (std::int64_t threads : {32, 64, 128, 256, 512, 1024})
-    task.candidates.push_back({{"threads", threads}, {"wrong", threads == 512}});
-  task.estimateUs = [](const codegen::TileConfig &) { return 1.0; };
+  task.candidates = [] {
+    std::vector<codegen::EstimatedConfig> candidates;
+    for (std::int64_t threads : {32, 64, 128, 256, 512, 1024})
+      candidates.push_back({1, {{"threads", threads}, {"wrong", threads == 512}}});
+    return candidates;
+  };
   task.emit = [target](const codegen::TileConfig &config) { return emitScale(config, target); };
   task.makeInputs = [] {
     std::vector<float> x(count);

@@ -171,9 +171,10 @@ inline TuningTask makeTask(const Script &script, const std::string &sourceSuffix
   task.templateName = "fake.pointwise";
   task.signature = "mul f32 4096";
   task.work = {.flops = elements, .bytesRead = 4 * elements, .bytesWritten = 4 * elements};
+  std::vector<codegen::EstimatedConfig> candidates;
   for (const auto &[id, behaviour] : script)
-    task.candidates.push_back({{"id", id}});
-  task.estimateUs = [](const codegen::TileConfig &config) { return static_cast<double>(config["id"]); };
+    candidates.push_back({static_cast<double>(id), {{"id", id}}});
+  task.candidates = [candidates] { return candidates; };
   task.emit = [sourceSuffix](const codegen::TileConfig &config) -> Result<codegen::KernelPlan> {
     codegen::KernelPlan plan;
     plan.name = "double";

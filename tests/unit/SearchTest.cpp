@@ -908,8 +908,12 @@ TEST_CASE("candidates: of one kind each further one waits for others within 4 %"
 
 TEST_CASE("candidates: which of one kind comes first does not depend on the order that the template lists them in") {
   TuningTask task = makeTask(scriptOf({20, 21, 22, 23}));
-  task.estimateUs = [](const codegen::TileConfig &) { return 5.0; };
+  task.candidates = [] {
+    std::vector<codegen::EstimatedConfig> candidates;
+    for (std::int64_t id : {23, 22, 21, 20})
+      candidates.push_back({5, {{"id", id}}});
+    return candidates;
+  };
   task.kindOf = [](const codegen::TileConfig &config) { return codegen::TileConfig{{"kind", config["id"] / 22}}; };
-  std::reverse(task.candidates.begin(), task.candidates.end());
   CHECK((orderOf(task) == std::vector<std::int64_t>{20, 22, 21, 23}));
 }

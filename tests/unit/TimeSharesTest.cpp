@@ -12,8 +12,7 @@ namespace {
 TuningTask expecting(double us, int uses) {
   TuningTask task;
   task.uses = uses;
-  task.candidates = {{{"id", 1}}, {{"id", 2}}};
-  task.estimateUs = [us](const codegen::TileConfig &config) { return us * static_cast<double>(config["id"]); };
+  task.candidates = [us] { return std::vector<codegen::EstimatedConfig>{{us, {{"id", 1}}}, {2 * us, {{"id", 2}}}}; };
   return task;
 }
 

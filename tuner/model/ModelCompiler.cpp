@@ -18,10 +18,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.signature = region.text + (region.isBehind ? "\nbehind another kernel" : "");
   task.uses = kernel.uses;
   task.work = workOf(region);
-  task.candidates = kernel.kernelTemplate->candidates(region, target);
-  task.estimateUs = [&](const codegen::TileConfig &config) {
-    return kernel.kernelTemplate->estimateUs(region, config, target);
-  };
+  task.candidates = [&] { return kernel.kernelTemplate->estimated(region, target); };
   task.leastWork = [&](const codegen::TileConfig &config) {
     return kernel.kernelTemplate->leastWork(region, config, target);
   };
