@@ -39,7 +39,7 @@ private:
   }
 
   Answer ask(Block &body) const {
-    Result<Region> region = makeRegion(body);
+    Result<Region> region = makeRegionWithoutText(body);
     if (!region)
       return {ir::FusionDecision::no(region.error().message)};
     std::string reasons;

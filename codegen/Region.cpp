@@ -115,7 +115,7 @@ Result<Region> makeScalarRegion(Block &body) {
   return region;
 }
 
-Result<Region> makeRegion(Block &body) {
+Result<Region> makeRegionWithoutText(Block &body) {
   Result<Region> region = !body.getOps<ir::FusedOp>().empty()       ? makeChainRegion(body)
                           : !body.getOps<ir::AttentionOp>().empty() ? makeAttentionRegion(body)
                                                                     : makeScalarRegion(body);
@@ -125,7 +125,13 @@ Result<Region> makeRegion(Block &body) {
   if (!region)
     return region.error();
   region->isFixed = fixedInputs(body);
-  region->text = textOf(body, region->isFixed);
+  return region;
+}
+
+Result<Region> makeRegion(Block &body) {
+  Result<Region> region = makeRegionWithoutText(body);
+  if (region)
+    region->text = textOf(body, region->isFixed);
   return region;
 }
 

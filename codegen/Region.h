@@ -10,6 +10,9 @@ namespace kfuse::codegen {
 /// The region of a kfuse.fused body; the reason when it has no scalar form.
 Result<Region> makeRegion(mlir::Block &body);
 
+/// The same without its text, which takes the longest: enough to say what it costs.
+Result<Region> makeRegionWithoutText(mlir::Block &body);
+
 /// The same of a body that has one scalar form, without what its kernel's key needs: text and fixed inputs.
 Result<Region> makeScalarRegion(mlir::Block &body);
 

@@ -30,10 +30,11 @@ std::pair<TileConfig::Field *, bool> TileConfig::insert(const Name &name, std::i
   return {&*place, isNew};
 }
 
-TileConfig TileConfig::with(std::string_view name, std::int64_t value) const {
-  TileConfig copy = *this;
-  copy.insert(Name(name), value).first->value = value;
-  return copy;
+TileConfig TileConfig::with(std::string_view name, std::int64_t value) const & {
+  TileConfig copy;
+  copy.fields.reserve(fields.size() + 1);
+  copy.fields = fields;
+  return std::move(copy).with(name, value);
 }
 
 std::string TileConfig::str() const {

@@ -46,7 +46,11 @@ public:
     return field ? field->value : other;
   }
   /// The same config with one field set.
-  TileConfig with(std::string_view name, std::int64_t value) const;
+  TileConfig with(std::string_view name, std::int64_t value) const &;
+  TileConfig with(std::string_view name, std::int64_t value) && {
+    insert(Name(name), value).first->value = value;
+    return std::move(*this);
+  }
 
   std::string str() const;
   /// Nothing where the text is no list of `name=integer`, or a name is longer than longestName.

@@ -322,7 +322,7 @@ std::vector<EstimatedConfig> MatmulSm90Template::estimated(const Region &region,
                       {"raster", 1},
                       {"raster_n", 0}};
     while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock)
-      config = config.with("stages", config["stages"] - 1);
+      config = std::move(config).with("stages", config["stages"] - 1);
     if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
       continue;
     std::vector<EstimatedConfig> walks;

@@ -3,8 +3,6 @@
 #include "passes/Fixed.h"
 #include "passes/Passes.h"
 
-#include "llvm/Support/raw_ostream.h"
-
 using namespace mlir;
 using namespace kfuse::ir;
 
@@ -14,10 +12,7 @@ bool Judge::pays(ArrayRef<MatmulOp> products, const llvm::DenseSet<Value> &fixed
   Neighbourhood before = neighbourhoodOf(products, fixed);
   if (!before.module)
     return false;
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  before.module->print(os);
-  auto [found, isNew] = known.try_emplace(text);
+  auto [found, isNew] = known.try_emplace(before.key());
   if (isNew) {
     Neighbourhood after = neighbourhoodOf(products, fixed);
     rewrite(after.products, fixedValues(after.main()));

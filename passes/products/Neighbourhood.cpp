@@ -1,5 +1,6 @@
 #include "passes/products/Neighbourhood.h"
 
+#include "ir/RegionKey.h"
 #include "passes/Fixed.h"
 #include "passes/Generated.h"
 #include "passes/SplitPrepare.h"
@@ -64,6 +65,14 @@ SmallVector<Operation *> collect(ArrayRef<MatmulOp> products) {
 }
 
 } // namespace
+
+std::string Neighbourhood::key() {
+  Block &body = main().getBody().front();
+  std::string key = regionKey(body);
+  for (BlockArgument argument : body.getArguments())
+    (key += ",") += roleOf(main(), argument);
+  return key;
+}
 
 Neighbourhood neighbourhoodOf(ArrayRef<MatmulOp> products, const llvm::DenseSet<Value> &fixed) {
   SmallVector<Operation *> ops = collect(products);

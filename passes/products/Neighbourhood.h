@@ -7,12 +7,16 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <string>
+
 namespace kfuse::passes {
 
 struct Neighbourhood {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< @main, with the roles of its arguments; null when it is too large.
   Products products;                        ///< In it.
 
+  /// Equal for neighbourhoods of layers that are alike.
+  std::string key();
   mlir::func::FuncOp main() { return module->lookupSymbol<mlir::func::FuncOp>("main"); }
 };
 
