@@ -22,9 +22,11 @@ std::optional<std::int64_t> parseInteger(std::string_view text) {
 } // namespace
 
 std::pair<TileConfig::Field *, bool> TileConfig::insert(const Name &name, std::int64_t value) {
+  if (fields.empty() || fields.back().name < name) // Templates list most names in their order.
+    return {&fields.emplace_back(Field{name, value}), true};
   auto place = std::lower_bound(fields.begin(), fields.end(), name,
                                 [](const Field &field, const Name &wanted) { return field.name < wanted; });
-  const bool isNew = place == fields.end() || place->name != name;
+  const bool isNew = place->name != name;
   if (isNew)
     place = fields.insert(place, Field{name, value});
   return {&*place, isNew};

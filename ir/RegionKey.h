@@ -7,7 +7,7 @@
 
 namespace kfuse::ir {
 
-/// The ops of a region with their attributes, types and wiring as text, without names, places in the model
+/// The ops of a region with their attributes, types and wiring as bytes, without names, places in the model
 /// and the number of the attention they belong to. Much faster than MLIR's printer.
 std::string regionKey(mlir::Block &body);
 

@@ -31,9 +31,12 @@ struct Shape {
   bool swapped;
 
   Shape(const MatmulProblem &problem, const TileConfig &config)
-      : rows(problem.M), columns(problem.N), tileRows(config["m"]), tileColumns(config["n"] * problem.count()),
-        clusterRows(config.valueOr("cluster_m", 1)), clusterColumns(config.valueOr("cluster_n", 1)),
-        groupsK(config["groups_k"]), stages(config["stages"]), swapped(config["swap"]) {
+      : Shape(problem, config["m"], config["n"], config.valueOr("cluster_m", 1), config.valueOr("cluster_n", 1),
+              config["groups_k"], config["stages"], config["swap"]) {}
+  Shape(const MatmulProblem &problem, int64_t m, int64_t n, int64_t clusterM, int64_t clusterN, int64_t groupsK,
+        int64_t stages, bool swapped)
+      : rows(problem.M), columns(problem.N), tileRows(m), tileColumns(n * problem.count()), clusterRows(clusterM),
+        clusterColumns(clusterN), groupsK(groupsK), stages(stages), swapped(swapped) {
     if (swapped)
       std::swap(rows, columns), std::swap(tileRows, tileColumns), std::swap(clusterRows, clusterColumns);
   }
@@ -151,9 +154,9 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
 /// and two producers), is less than its sums and what it needs beside them: 26 (34 to turn a result in registers), with
 /// an epilogue that reads ahead 30 more, or 6 where a block's warpgroups meet and finish fewer sums each, and 16 for
 /// each operand after the first. From all tiles of four epilogues, compiled by NVRTC 13.0.
-bool wouldSpill(const MatmulProblem &problem, const Shape &shape, const TileConfig &config, const ir::Target &target) {
+bool wouldSpill(const MatmulProblem &problem, const Shape &shape, const ir::Target &target) {
   const auto operands = static_cast<int64_t>(problem.graph.graph.inputs.size() - 1 - problem.count());
-  const bool meet = config["groups_k"] > 1;
+  const bool meet = shape.groupsK > 1;
   int64_t registers = shape.tileColumns / 2 + (meet && shape.swapped ? 34 : 26);
   if (operands > 0)
     registers += (meet ? 6 : 30) + 16 * (operands - 1);
@@ -161,23 +164,20 @@ bool wouldSpill(const MatmulProblem &problem, const Shape &shape, const TileConf
   return (registers + 7) / 8 * 8 * threads > target.registersPerSm;
 }
 
-/// The config with as many stages as `blocks` of it leave room for on an SM and K has use for; nothing where those are
-/// too few, or registers or threads too many.
-std::optional<TileConfig> fitted(const TileConfig &config, const MatmulProblem &problem, int64_t blocks,
+/// As many stages, up to those of the shape, as `blocks` of it leave room for on an SM and a block's `stagesK` of K
+/// have use for; nothing where those are too few, or registers or threads too many.
+std::optional<int64_t> stagesFor(Shape shape, const MatmulProblem &problem, int64_t stagesK, int64_t blocks,
                                  const ir::Target &target) {
-  const int64_t blocksK = config["blocks_k"], groupsK = config["groups_k"];
-  const int64_t stagesK = ceilDiv(problem.K, config["k"]);
-  Shape shape(problem, config);
-  if (wouldSpill(problem, shape, config, target) || shape.threads() > mostThreads)
+  if (wouldSpill(problem, shape, target) || shape.threads() > mostThreads)
     return std::nullopt;
   auto isTooBig = [&] { return (shape.sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024; };
-  auto isTooDeep = [&] { return shape.stages > std::max<int64_t>(4, stagesK / blocksK); };
-  auto isUneven = [&] { return shape.stages % groupsK != 0; }; // device/gemm_sm90_split.cuh says why.
+  auto isTooDeep = [&] { return shape.stages > std::max<int64_t>(4, stagesK); };
+  auto isUneven = [&] { return shape.stages % shape.groupsK != 0; }; // device/gemm_sm90_split.cuh says why.
   while (shape.stages > 3 && (isTooBig() || isTooDeep() || isUneven()))
     --shape.stages;
   if (shape.stages < 4 || isTooBig() || shape.blocksPerSm(target) < blocks)
     return std::nullopt;
-  return config.with("stages", shape.stages);
+  return shape.stages;
 }
 
 struct Tile {
@@ -232,19 +232,19 @@ void forEachConfig(const MatmulProblem &problem, const ir::Target &target,
                 stagesK < 2 * blocksK * groupsK || blocksOfSm > mostBlocks || (blocks == 2 && blocksOfSm <= 1);
             if (isIdle || blocksK * groupsK > mostParts || clusterM * clusterN * blocksK > mostClusterBlocks)
               continue;
-            const std::optional<TileConfig> config = fitted({{"m", tile.m},
-                                                             {"n", n},
-                                                             {"k", depth},
-                                                             {"swap", tile.swap},
-                                                             {"cluster_m", clusterM},
-                                                             {"cluster_n", clusterN},
-                                                             {"blocks_k", blocksK},
-                                                             {"groups_k", groupsK},
-                                                             {"split_k", 1},
-                                                             {"raster", 1},
-                                                             {"stages", mostStages}},
-                                                            problem, blocks, target);
-            if (config && !visit(*config))
+            const Shape shape(problem, tile.m, n, clusterM, clusterN, groupsK, mostStages, tile.swap);
+            const std::optional<int64_t> stages = stagesFor(shape, problem, stagesK / blocksK, blocks, target);
+            if (stages && !visit({{"blocks_k", blocksK},
+                                  {"cluster_m", clusterM},
+                                  {"cluster_n", clusterN},
+                                  {"groups_k", groupsK},
+                                  {"k", depth},
+                                  {"m", tile.m},
+                                  {"n", n},
+                                  {"raster", 1},
+                                  {"split_k", 1},
+                                  {"stages", *stages},
+                                  {"swap", tile.swap}}))
               return;
           }
     }

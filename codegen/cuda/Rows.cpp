@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace kfuse::codegen::cuda {
 namespace {
@@ -33,12 +34,13 @@ struct RowResources {
   int64_t sharedBytes = 0;
   int64_t blocksPerSm = 0;
 
-  RowResources(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config, const ir::Target &target) {
+  /// `loads` are those of the config's storage.
+  RowResources(const LinearGraph &graph, const RowPasses &passes, const RowLoads &loads, const TileConfig &config,
+               const ir::Target &target) {
     int64_t vector = config["vector"], block = config["threads"] * config["rows"];
     int64_t chunks = chunksOf(graph, config);
     ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
     auto storage = storageOf(config);
-    RowLoads loads(graph, passes, chunk, storage);
     double inFlight = 0;
     for (const std::vector<Scalar> &own : loads.own)
       inFlight =
@@ -92,11 +94,12 @@ public:
     KernelPlan plan = planOf(region, graph, target);
     Launch launch = launchOf(plan, entryName(region), target);
     launch.needsNoL1 = storageOf(config) != RowStorage::Reload;
-    launch.grid[0] = static_cast<uint32_t>(
-        rowsAtOnce(rowCount, RowResources(graph, passes, config, target), config, target) * config["cluster"]);
+    const RowResources resources(graph, passes, RowLoads(graph, passes, row.chunks(), storageOf(config)), config,
+                                 target);
+    launch.grid[0] = static_cast<uint32_t>(rowsAtOnce(rowCount, resources, config, target) * config["cluster"]);
     launch.cluster[0] = static_cast<uint32_t>(config["cluster"]);
     launch.block[0] = static_cast<uint32_t>(config["threads"] * config["rows"]);
-    launch.sharedBytes = static_cast<uint32_t>(RowResources(graph, passes, config, target).sharedBytes);
+    launch.sharedBytes = static_cast<uint32_t>(resources.sharedBytes);
     plan.launches = {launch};
     giveSource(plan, source());
     return plan;
@@ -202,29 +205,42 @@ public:
   }
 };
 
+/// What no config changes.
+struct RowWork {
+  RowWork(const LinearGraph &graph, const RowPasses &passes) {
+    const unsigned columnDim = graph.graph.domain.reductionDim;
+    const ChunkPrinter chunk(graph, columnDim, 1);
+    for (RowStorage storage : {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload, RowStorage::Stream})
+      loads.try_emplace(storage, graph, passes, chunk, storage);
+    for (size_t pass = 0; pass < passes.count(); ++pass)
+      instructions += 1 + instructionsOf(graph, passes.roots(graph, pass),
+                                         [&](Scalar s) { return !graph.dependsOn(s, columnDim); });
+  }
+
+  const RowLoads &loadsOf(const TileConfig &config) const { return loads.at(storageOf(config)); }
+
+  std::map<RowStorage, RowLoads> loads;
+  double instructions = 0; ///< For an element, in all passes.
+};
+
 /// Where the row may stay: in registers when a thread's part is short, else shared memory or nowhere.
-std::vector<RowStorage> storagesFor(const LinearGraph &graph, const RowPasses &passes) {
-  ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, 1);
-  if (RowLoads(graph, passes, chunk, RowStorage::Registers).kept.empty())
+std::vector<RowStorage> storagesFor(const RowWork &work) {
+  if (work.loads.at(RowStorage::Registers).kept.empty())
     return {RowStorage::Reload};
   return {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload};
 }
 
 /// Instructions of a thread for its part of a row.
-double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config) {
+double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
+                             const TileConfig &config) {
   constexpr double perChunk = 1, perAccess = 2, fromShared = 12; // Beside those of the chunk's elements.
-  unsigned columnDim = graph.graph.domain.reductionDim;
   RowStorage storage = storageOf(config);
-  RowLoads loads(graph, passes, ChunkPrinter(graph, columnDim, config["vector"]), storage);
+  const RowLoads &loads = work.loadsOf(config);
   double accesses = static_cast<double>(loads.kept.size() + passes.elementOutputs.size());
-  double elements = 0;
-  for (size_t pass = 0; pass < passes.count(); ++pass) {
-    accesses += static_cast<double>(loads.own[pass].size());
-    elements +=
-        1 + instructionsOf(graph, passes.roots(graph, pass), [&](Scalar s) { return !graph.dependsOn(s, columnDim); });
-  }
+  for (const std::vector<Scalar> &own : loads.own)
+    accesses += static_cast<double>(own.size());
   bool isShared = storage == RowStorage::Shared || storage == RowStorage::Stream;
-  double ofChunk = static_cast<double>(config["vector"]) * elements + perAccess * accesses +
+  double ofChunk = static_cast<double>(config["vector"]) * work.instructions + perAccess * accesses +
                    static_cast<double>(passes.count()) * (perChunk + (isShared ? fromShared : 0));
   return static_cast<double>(chunksOf(graph, config)) * ofChunk;
 }
@@ -246,17 +262,17 @@ double waitsUs(const LinearGraph &graph, const RowPasses &passes, const TileConf
 }
 
 /// Modelled microseconds of one config.
-double estimate(const Region &region, const LinearGraph &graph, const RowPasses &passes, const TileConfig &config,
-                const ir::Target &target) {
+double estimate(const Region &region, const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
+                const TileConfig &config, const ir::Target &target) {
   ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, config["vector"]);
-  RowResources resources(graph, passes, config, target);
+  RowResources resources(graph, passes, work.loadsOf(config), config, target);
   double rows = static_cast<double>(graph.graph.domain.points()) / static_cast<double>(graph.extents().back());
 
   StreamingGrid grid;
   grid.blocks = std::ceil(rows / static_cast<double>(config["rows"])) * static_cast<double>(config["cluster"]);
   grid.threads = std::max(32.0, static_cast<double>(config["threads"] * config["rows"]));
   grid.blocksPerSm = static_cast<double>(std::max<int64_t>(1, resources.blocksPerSm));
-  grid.instructions = instructionsPerThread(graph, passes, config);
+  grid.instructions = instructionsPerThread(graph, passes, work, config);
   grid.waitsUs = waitsUs(graph, passes, config);
   grid.startsOnce = storageOf(config) == RowStorage::Stream;
 
@@ -278,7 +294,7 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
   if (grid.startsOnce && config["cluster"] == 1)
     grid.bytes *= !passes.spreads.empty() && rows > atOnce && rows <= 4 * atOnce ? 0.9 : 1.08;
   // Two operands in vectors of eight: rows of 131072 took 722 to 794 us, in vectors of four 537 to 621.
-  if (grid.startsOnce && chunk.bytesOf(RowLoads(graph, passes, chunk, RowStorage::Stream).kept) > 16)
+  if (grid.startsOnce && chunk.bytesOf(work.loadsOf(config).kept) > 16)
     grid.bytes *= 1.35;
   // Clusters that start anew for each row of 131072 took 2 to 15 % more than streams, pairs of blocks and rows in
   // registers 30 to 45 %.
@@ -292,6 +308,7 @@ constexpr int64_t smallestBlock = 128; ///< Threads; of few and short rows most 
 std::vector<EstimatedConfig> RowsTemplate::estimated(const Region &region, const ir::Target &target) const {
   LinearGraph graph = linearised(region.graph, 1);
   RowPasses passes(graph);
+  const RowWork work(graph, passes);
   int64_t columns = graph.extents().back(), rowCount = graph.graph.domain.points() / columns;
   std::vector<EstimatedConfig> ranked;
   auto consider = [&](int64_t vector, int64_t threads, int64_t block, RowStorage storage, int64_t cluster) {
@@ -306,16 +323,16 @@ std::vector<EstimatedConfig> RowsTemplate::estimated(const Region &region, const
                       {"vector", vector},
                       {"storage", static_cast<int64_t>(storage)},
                       {"cluster", cluster}};
-    if (RowResources(graph, passes, config, target).fit())
-      ranked.emplace_back(estimate(region, graph, passes, config, target), config);
+    if (RowResources(graph, passes, work.loadsOf(config), config, target).fit())
+      ranked.emplace_back(estimate(region, graph, passes, work, config, target), config);
   };
-  for (RowStorage storage : storagesFor(graph, passes))
+  for (RowStorage storage : storagesFor(work))
     for (int64_t vector : {8, 4, 2, 1})
       for (int64_t threads = 1; threads <= 1024; threads *= 2)
         for (int64_t block : {smallestBlock, int64_t{256}, int64_t{512}, int64_t{1024}})
           consider(vector, threads, block, storage, 1);
   bool hasClusters = target.capability >= 90 && columns >= leastClusterColumns;
-  for (RowStorage storage : storagesFor(graph, passes))
+  for (RowStorage storage : storagesFor(work))
     for (int64_t vector : {8, 4, 2, 1})
       for (int64_t threads : {128, 256, 512, 1024})
         for (int64_t cluster : {2, 4, 8})
@@ -323,7 +340,7 @@ std::vector<EstimatedConfig> RowsTemplate::estimated(const Region &region, const
             consider(vector, threads, threads, storage, cluster);
   for (int64_t vector : {8, 4, 2}) {
     ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
-    RowLoads loads(graph, passes, chunk, RowStorage::Stream);
+    const RowLoads &loads = work.loads.at(RowStorage::Stream);
     if (loads.kept.empty() || !llvm::all_of(loads.kept, [&](Scalar load) { return chunk.canCopy(load); }))
       continue;
     for (int64_t threads : {128, 256, 512, 1024})
