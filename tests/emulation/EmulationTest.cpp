@@ -4,7 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <bit>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 using namespace kfuse;
 using namespace kfuse::test;
@@ -89,6 +93,53 @@ TEST_CASE("Emulated cuda.decode_attention: right where all but the product befor
   const codegen::TileConfig config{{"warps", 4}, {"keys", 16}, {"stages", 2}, {"splits", 2}};
   for (int splits : {1, 2, 24}) // More splits than are held at once, some of them without keys.
     check(given, inputs, oracle, codegen::cuda::decodeAttentionTemplate(), config.with("splits", splits));
+}
+
+TEST_CASE("Emulated handover: every float arrives, any NaN among them, and zeros stay behind") {
+  constexpr int count = 8;
+  const std::array<unsigned, count> given{0,           0x80000000u, 0x3f800000u, 0x7f800000u,
+                                          0xffffffffu, 0x7fffffffu, 0x7fc00000u, 1};
+  codegen::KernelPlan plan;
+  plan.target = hopper().name;
+  plan.inputs = {{DType::F32, {count}}};
+  plan.outputs = {{DType::F32, {count}}, {DType::F32, {count}}};
+  plan.inPlace = {-1, -1};
+  plan.source = R"(#include <kfuse/handover.cuh>
+using namespace kfuse;
+extern "C" __global__ void handOver(const float *in, float *out, float *between) {
+  for (int i = 0; i < 8; i += 4) {
+    *reinterpret_cast<Vector<float, 4> *>(between + i) = {};
+    Handover<4> coming;
+    coming.look(between + i);
+    const bool tooEarly = coming.isThere();
+    Handover<4>::give(between + i, *reinterpret_cast<const Vector<float, 4> *>(in + i));
+    coming.look(between + i);
+    *reinterpret_cast<Vector<float, 4> *>(out + i) =
+        coming.isThere() && !tooEarly ? coming.take(between + i) : Vector<float, 4>{-7, -7, -7, -7};
+  }
+}
+)";
+  codegen::Launch launch;
+  launch.entry = "handOver";
+  launch.args = {{codegen::KernelArg::Kind::Buffer, 0},
+                 {codegen::KernelArg::Kind::Buffer, 1},
+                 {codegen::KernelArg::Kind::Buffer, 2}};
+  plan.launches = {launch};
+  Result<EmulatedKernel> emulated = EmulatedKernel::compile(plan);
+  REQUIRE_MESSAGE(emulated, emulated.error().message);
+  reference::HostTensor input = reference::HostTensor::zeros(DType::F32, {count});
+  std::memcpy(input.bytes.data(), given.data(), sizeof(given));
+  const std::vector<int> states{-1, -1};
+  auto outputs = emulated->run(std::vector{input}, states, Copies::Early);
+  REQUIRE_MESSAGE(outputs, outputs.error().message);
+  std::array<unsigned, count> arrived{};
+  std::memcpy(arrived.data(), (*outputs)[0].bytes.data(), sizeof(arrived));
+  for (int i = 0; i < count; ++i)
+    if (std::isnan(std::bit_cast<float>(given[i])))
+      CHECK(std::isnan(std::bit_cast<float>(arrived[i])));
+    else
+      CHECK(arrived[i] == given[i]);
+  CHECK((*outputs)[1] == reference::HostTensor::zeros(DType::F32, {count}));
 }
 
 TEST_CASE("Emulated cuda.rows: right for every split of rows over threads") {

@@ -51,6 +51,8 @@ std::vector<Golden> goldens() {
        "blocks_k=1,groups_k=1,k=64,m=32,n=64,raster=1,split_k=1,stages=4,swap=1"},
       {"repeated_rows_bf16", matmulSm90SplitTemplate(),
        "blocks_k=1,groups_k=2,k=64,m=32,n=64,raster=1,split_k=1,stages=4,swap=1"},
+      {"heads_in_transposed_out_bf16", matmulSm90SplitTemplate(),
+       "blocks_k=1,groups_k=1,k=64,m=64,n=64,raster=1,split_k=1,stages=4,swap=0"}, // Lanes store their own sums.
       {"matmul_3x33x4104_tb_bf16", gemvTemplate(), "outputs=2,split=4,unroll=2,warps=8"},
       {"rms_norm_matmul_1x520x1000_bf16", gemvTemplate(), "outputs=1,split=4,unroll=2,warps=8"},
       {"layers_2_2x64x128_bf16", chainTemplate(), "cluster_m=2,cluster_n=1,groups_k=2,k=64,m=32,n=64,stages=8"},
