@@ -3,6 +3,37 @@
 #include <cstring>
 
 namespace kfuse::runtime {
+namespace {
+
+/// Where nothing can be kept from one measurement for the next.
+class RepeatedRuns final : public TimedRuns {
+public:
+  RepeatedRuns(Device &device, LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
+               const MeasureOptions &order)
+      : device(device), kernel(kernel), buffers(buffers.begin(), buffers.end()), workspace(workspace),
+        isCold(order.cold), isBehind(order.isBehind) {}
+
+  Result<std::vector<double>> measure(const MeasureOptions &options) override {
+    MeasureOptions inOrder = options;
+    inOrder.cold = isCold;
+    inOrder.isBehind = isBehind;
+    return device.measure(kernel, buffers, workspace, inOrder);
+  }
+
+private:
+  Device &device;
+  LoadedKernel &kernel;
+  std::vector<void *> buffers;
+  void *workspace;
+  bool isCold, isBehind;
+};
+
+} // namespace
+
+Result<std::unique_ptr<TimedRuns>> Device::prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers,
+                                                       void *workspace, const MeasureOptions &options) {
+  return std::unique_ptr<TimedRuns>(std::make_unique<RepeatedRuns>(*this, kernel, buffers, workspace, options));
+}
 
 /// FNV-1a (Fowler, Noll, Vo) over words instead of bytes.
 Result<std::uint64_t> Device::digest(const void *device, std::size_t bytes) {

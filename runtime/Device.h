@@ -76,6 +76,15 @@ struct MeasureOptions {
   bool isBehind = false; ///< Each run starts as behind another kernel of a model's run (launchBehind).
 };
 
+/// Runs of one kernel on the same buffers, to be timed again and again: what that takes, copies of the buffers and
+/// recordings of many runs, is made once. The device, the kernel, the buffers and the workspace must outlive them.
+class TimedRuns {
+public:
+  virtual ~TimedRuns() = default;
+  /// Microseconds of each timed run.
+  virtual Result<std::vector<double>> measure(const MeasureOptions &options) = 0;
+};
+
 /// Work recorded once and replayed with a single launch: a CUDA graph. Not thread-safe.
 class Replay {
 public:
@@ -106,7 +115,7 @@ struct Conditions {
   double celsius = 0;
 };
 
-/// One device. Thread-safe but for measure(), measureRuns(), digest() and conditions(), which callers serialise.
+/// One device. Thread-safe but for measuring, digest() and conditions(), which callers serialise.
 class Device {
 public:
   virtual ~Device() = default;
@@ -130,6 +139,9 @@ public:
   virtual Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) = 0;
   virtual Result<void> synchronize(Stream stream) = 0;
   virtual Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) = 0;
+  /// What measure() times, to be timed again and again; `options` say how the runs follow each other (cold, isBehind).
+  virtual Result<std::unique_ptr<TimedRuns>> prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers,
+                                                         void *workspace, const MeasureOptions &options);
   /// Microseconds of each timed run of `kernel`.
   virtual Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                               const MeasureOptions &options) = 0;

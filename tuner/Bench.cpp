@@ -249,12 +249,19 @@ MaybeFailure Bench::judge(const HostBuffers &outputs) const {
 }
 
 Result<std::vector<double>> Bench::measure(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan,
-                                           const runtime::MeasureOptions &options) {
-  if (Result<void> prepared = prepareWorkspace(plan); !prepared)
-    return prepared.error();
-  runtime::MeasureOptions asPlanned = options;
-  asPlanned.isBehind = plan.isBehind;
-  return device.measure(kernel, pointers, workspace ? workspace->data() : nullptr, asPlanned);
+                                           PreparedRuns &prepared, const runtime::MeasureOptions &options) {
+  if (Result<void> filled = prepareWorkspace(plan); !filled)
+    return filled.error();
+  void *const here = workspace ? workspace->data() : nullptr;
+  if (!prepared.runs || prepared.pointers != pointers || prepared.workspace != here) {
+    runtime::MeasureOptions asPlanned = options;
+    asPlanned.isBehind = plan.isBehind;
+    Result<std::unique_ptr<runtime::TimedRuns>> runs = device.prepareRuns(kernel, pointers, here, asPlanned);
+    if (!runs)
+      return runs.error();
+    prepared = {std::move(*runs), pointers, here};
+  }
+  return prepared.runs->measure(options);
 }
 
 bool Bench::deviceAnswers() {

@@ -13,6 +13,14 @@
 
 namespace kfuse::tuner {
 
+/// A kernel's runs on a bench, made ready for the first time they are measured and again when the bench's memory has
+/// moved since.
+struct PreparedRuns {
+  std::unique_ptr<runtime::TimedRuns> runs;
+  std::vector<void *> pointers; ///< Of the bench they were made for: buffers, and ...
+  void *workspace = nullptr;    ///< ... this.
+};
+
 class Bench {
 public:
   /// Allocates and uploads what every candidate shares. `plan` is any candidate's; `device` and `task`
@@ -32,9 +40,9 @@ public:
   /// Wall-clock seconds of the last check's run, launch to end.
   double lastRunSeconds() const { return runSeconds; }
 
-  /// Timed runs, in microseconds.
+  /// Timed runs, in microseconds. `prepared` is the kernel's, empty at first.
   Result<std::vector<double>> measure(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan,
-                                      const runtime::MeasureOptions &options);
+                                      PreparedRuns &prepared, const runtime::MeasureOptions &options);
 
   /// False when a failed launch took the device down with it.
   bool deviceAnswers();

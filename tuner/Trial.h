@@ -1,6 +1,7 @@
 // A candidate on its way through the search.
 #pragma once
 
+#include "tuner/Bench.h"
 #include "tuner/Candidates.h"
 #include "tuner/Measurement.h"
 
@@ -13,6 +14,7 @@ struct Trial {
   Measurement measurement;
   runtime::CompiledKernel binary;
   std::unique_ptr<runtime::LoadedKernel> loaded; ///< Null while all that is known is from the store.
+  PreparedRuns runs;                             ///< Of `loaded`.
   int life = 0;                                  ///< Of the device it was loaded in.
   int timesMisled = 0;                           ///< Bench's, when it was found right.
 

@@ -66,6 +66,7 @@ MaybeFailure TrialRunner::checkOnce(Trial &trial) {
   Result<std::unique_ptr<runtime::LoadedKernel>> loaded = device.load(trial.candidate.plan, trial.binary);
   if (!loaded)
     return blame(loaded.error());
+  trial.runs = {};
   trial.loaded = std::move(*loaded);
   trial.life = life;
   MaybeFailure failure = bench->check(*trial.loaded, trial.candidate.plan);
@@ -86,7 +87,7 @@ MaybeFailure TrialRunner::measureOnce(Trial &trial, const runtime::MeasureOption
     if (MaybeFailure failure = checkOnce(trial); !failure || *failure)
       return failure;
   Span span("measure", task.name + " " + trial.candidate.config.str());
-  Result<std::vector<double>> measured = bench->measure(*trial.loaded, trial.candidate.plan, options);
+  Result<std::vector<double>> measured = bench->measure(*trial.loaded, trial.candidate.plan, trial.runs, options);
   if (!measured)
     return blame(measured.error());
   times.insert(times.end(), measured->begin(), measured->end());

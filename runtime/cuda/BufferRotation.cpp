@@ -1,6 +1,5 @@
 #include "runtime/cuda/BufferRotation.h"
 
-#include <algorithm>
 #include <bit>
 #include <map>
 
@@ -42,15 +41,22 @@ Result<BufferRotation> BufferRotation::make(const ContextRef &context, std::span
     const CUdeviceptr set = room + copy * setBytes;
     for (const auto &[base, allocation] : allocations)
       if (allocation.bytes > 0)
-        KFUSE_DRIVER(context->api, cuMemcpyDtoDAsync(set + allocation.offset, base, allocation.bytes, nullptr));
+        rotation.copies.push_back({set + allocation.offset, base, allocation.bytes});
     std::vector<void *> &pointers = rotation.sets.emplace_back();
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       const CUdeviceptr at = set + allocations.at(bases[i]).offset + (devicePointer(buffers[i]) - bases[i]);
       pointers.push_back(buffers[i] != nullptr ? std::bit_cast<void *>(at) : nullptr);
     }
   }
-  KFUSE_DRIVER(context->api, cuStreamSynchronize(nullptr));
   return rotation;
+}
+
+Result<void> BufferRotation::fill(const ContextRef &context) const {
+  Current current(*context);
+  for (const Copy &copy : copies)
+    KFUSE_DRIVER(context->api, cuMemcpyDtoDAsync(copy.to, copy.from, copy.bytes, nullptr));
+  KFUSE_DRIVER(context->api, cuStreamSynchronize(nullptr));
+  return {};
 }
 
 } // namespace kfuse::runtime::cuda

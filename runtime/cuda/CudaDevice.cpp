@@ -131,7 +131,7 @@ Result<std::unique_ptr<LoadedKernel>> CudaDevice::load(const codegen::KernelPlan
   return CudaKernel::load(context, plan, kernel);
 }
 
-Result<const CudaTimer *> CudaDevice::timerHere() {
+Result<CudaTimer *> CudaDevice::timerHere() {
   if (!timer) {
     Result<CudaTimer> made = CudaTimer::make(context, facts);
     if (!made)
@@ -141,20 +141,25 @@ Result<const CudaTimer *> CudaDevice::timerHere() {
   return &*timer;
 }
 
-Result<std::vector<double>> CudaDevice::measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
-                                                const MeasureOptions &options) {
-  Result<const CudaTimer *> here = timerHere();
+Result<std::unique_ptr<TimedRuns>> CudaDevice::prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers,
+                                                           void *workspace, const MeasureOptions &options) {
+  Result<CudaTimer *> here = timerHere();
   if (!here)
     return here.error();
-  return (*here)->measure(
-      [&](Stream stream, std::span<void *const> set) {
-        return options.isBehind ? kernel.launchBehind(stream, set, workspace) : kernel.launch(stream, set, workspace);
-      },
-      buffers, options);
+  auto run = [&kernel, workspace, isBehind = options.isBehind](Stream stream, std::span<void *const> set) {
+    return isBehind ? kernel.launchBehind(stream, set, workspace) : kernel.launch(stream, set, workspace);
+  };
+  return (*here)->prepare(run, buffers, options.cold);
+}
+
+Result<std::vector<double>> CudaDevice::measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
+                                                const MeasureOptions &options) {
+  Result<std::unique_ptr<TimedRuns>> runs = prepareRuns(kernel, buffers, workspace, options);
+  return runs ? (*runs)->measure(options) : runs.error();
 }
 
 Result<std::vector<double>> CudaDevice::measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) {
-  Result<const CudaTimer *> here = timerHere();
+  Result<CudaTimer *> here = timerHere();
   return here ? (*here)->measureRuns(run, options) : here.error();
 }
 

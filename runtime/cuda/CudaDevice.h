@@ -31,6 +31,8 @@ public:
   Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) override;
   Result<void> synchronize(Stream stream) override;
   Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) override;
+  Result<std::unique_ptr<TimedRuns>> prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
+                                                 const MeasureOptions &options) override;
   Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                       const MeasureOptions &options) override;
   Result<std::vector<double>> measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) override;
@@ -38,7 +40,7 @@ public:
   std::optional<Conditions> conditions() override;
 
 private:
-  Result<const CudaTimer *> timerHere();
+  Result<CudaTimer *> timerHere();
 
   ContextRef context;
   GpuFacts facts;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 namespace kfuse::runtime::cuda {
 namespace {
@@ -40,47 +42,93 @@ Result<CudaTimer> CudaTimer::make(const ContextRef &context, const GpuFacts &fac
   return timer;
 }
 
-Result<std::vector<double>> CudaTimer::measure(const Run &run, std::span<void *const> buffers,
-                                               const MeasureOptions &options) const {
-  Current current(*context);
-  auto begin = std::chrono::steady_clock::now();
-  Result<BufferRotation> rotation =
-      options.cold ? BufferRotation::make(context, buffers, copies.get(), copiesBytes) : BufferRotation::of(buffers);
+/// Two recordings, of one run and of many: see above.
+class CudaTimer::Runs final : public TimedRuns {
+public:
+  Runs(CudaTimer &timer, Run run, std::shared_ptr<BufferRotation> rotation)
+      : timer(timer), run(std::move(run)), rotation(std::move(rotation)) {}
+
+  Result<std::vector<double>> measure(const MeasureOptions &options) override {
+    Current current(*timer.context);
+    auto begin = std::chrono::steady_clock::now();
+    if (Result<void> copied = timer.makeResident(rotation); !copied)
+      return copied.error();
+    auto runNext = [this](Stream stream) { return run(stream, rotation->next()); };
+    Result<double> warm = timer.warmUp(runNext, options.warmupMs, runUs);
+    if (!warm)
+      return warm.error();
+    runUs = *warm;
+    if (!many)
+      if (Result<void> recorded = record(runNext); !recorded)
+        return recorded.error();
+    std::vector<double> samples;
+    while (static_cast<int>(samples.size()) < std::max(options.repetitions, 1)) {
+      Result<double> oneUs = timer.time(*one);
+      if (!oneUs)
+        return oneUs.error();
+      Result<double> manyUs = timer.time(*many);
+      if (!manyUs)
+        return manyUs.error();
+      samples.push_back((*manyUs - *oneUs) / runs);
+      if (secondsSince(begin) > options.maxSeconds)
+        break;
+    }
+    return samples;
+  }
+
+private:
+  Result<void> record(const Replay::Enqueue &runNext) {
+    // Whole turns of the rotation, or else its first sets would be used more often than its last.
+    const auto sets = static_cast<int>(rotation->count());
+    runs = static_cast<int>(std::clamp(std::ceil(graphUs / std::max(runUs, 0.1)), 1.0, double(maxRunsPerGraph)));
+    runs = (runs + sets - 1) / sets * sets;
+    Result<GraphExec> shorter = timer.repeat(1, runNext);
+    if (!shorter)
+      return shorter.error();
+    Result<GraphExec> longer = timer.repeat(runs + 1, runNext);
+    if (!longer)
+      return longer.error();
+    one = std::move(*shorter);
+    many = std::move(*longer);
+    return {};
+  }
+
+  CudaTimer &timer;
+  Run run;
+  std::shared_ptr<BufferRotation> rotation;
+  double runUs = 0; ///< By the last warm-up.
+  int runs = 0;     ///< By which `many` has more of them than `one`.
+  std::optional<GraphExec> one, many;
+};
+
+Result<std::unique_ptr<TimedRuns>> CudaTimer::prepare(Run run, std::span<void *const> buffers, bool isCold) {
+  Result<std::shared_ptr<BufferRotation>> rotation =
+      isCold ? rotationOf(buffers) : std::make_shared<BufferRotation>(BufferRotation::of(buffers));
   if (!rotation)
     return rotation.error();
-  auto runNext = [&](Stream stream) { return run(stream, rotation->next()); };
-  Result<double> estimate = warmUp(runNext, options.warmupMs);
-  if (!estimate)
-    return estimate.error();
-  // Whole turns of the rotation, or else its first sets would be used more often than its last.
-  const auto sets = static_cast<int>(rotation->count());
-  int n = static_cast<int>(std::clamp(std::ceil(graphUs / std::max(*estimate, 0.1)), 1.0, double(maxRunsPerGraph)));
-  n = (n + sets - 1) / sets * sets;
-  Result<GraphExec> base = repeat(1, runNext);
-  if (!base)
-    return base.error();
-  Result<GraphExec> full = repeat(n + 1, runNext);
-  if (!full)
-    return full.error();
+  return std::unique_ptr<TimedRuns>(std::make_unique<Runs>(*this, std::move(run), std::move(*rotation)));
+}
 
-  std::vector<double> samples;
-  while (static_cast<int>(samples.size()) < std::max(options.repetitions, 1)) {
-    Result<double> baseUs = time(*base);
-    if (!baseUs)
-      return baseUs.error();
-    Result<double> fullUs = time(*full);
-    if (!fullUs)
-      return fullUs.error();
-    samples.push_back((*fullUs - *baseUs) / n);
-    if (secondsSince(begin) > options.maxSeconds)
-      break;
-  }
-  return samples;
+Result<std::shared_ptr<BufferRotation>> CudaTimer::rotationOf(std::span<void *const> buffers) {
+  if (std::shared_ptr<BufferRotation> there = resident.lock(); there && there->isOf(buffers))
+    return there;
+  Result<BufferRotation> rotation = BufferRotation::make(context, buffers, copies.get(), copiesBytes);
+  if (!rotation)
+    return rotation.error();
+  return std::make_shared<BufferRotation>(std::move(*rotation));
+}
+
+/// What was prepared for other buffers may have used the room since.
+Result<void> CudaTimer::makeResident(const std::shared_ptr<BufferRotation> &rotation) {
+  if (rotation->count() == 1 || resident.lock() == rotation)
+    return {};
+  resident = rotation;
+  return rotation->fill(context);
 }
 
 Result<std::vector<double>> CudaTimer::measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) const {
   Current current(*context);
-  if (Result<double> warm = warmUp(run, options.warmupMs); !warm)
+  if (Result<double> warm = warmUp(run, options.warmupMs, 0); !warm)
     return warm.error();
   auto begin = std::chrono::steady_clock::now();
   std::vector<double> samples;
@@ -97,11 +145,15 @@ Result<std::vector<double>> CudaTimer::measureRuns(const Replay::Enqueue &run, c
   return samples;
 }
 
-/// Launches twice as many runs each time, so that the last time is of many, until the clocks are up: after a
-/// pause of seconds the card takes up to a fifth of a second to raise them all.
-Result<double> CudaTimer::warmUp(const Replay::Enqueue &run, double warmupMs) const {
+/// Launches runs for half of what is missing each time, or twice as many as before, so that the last time is of many,
+/// until the clocks are up: after a pause of seconds the card takes up to a fifth of a second to raise them all.
+Result<double> CudaTimer::warmUp(const Replay::Enqueue &run, double warmupMs, double runUs) const {
+  const double wantedUs = warmupMs * 1000;
+  auto runsFor = [](double us, double each, double most) {
+    return static_cast<int>(std::clamp(std::ceil(us / std::max(each, 0.1)), 1.0, most));
+  };
   double spentUs = 0, before = INFINITY;
-  for (int runs = 1;;) {
+  for (int runs = runUs > 0 ? runsFor(wantedUs / 2, runUs, maxRunsPerWarmUp) : 1;;) {
     Result<double> us = time([&](Stream stream) {
       Result<void> enqueued;
       for (int i = 0; i < runs && enqueued; ++i)
@@ -113,10 +165,10 @@ Result<double> CudaTimer::warmUp(const Replay::Enqueue &run, double warmupMs) co
     spentUs += *us;
     const bool isSteady = *us / runs > steadyShare * before;
     before = *us / runs;
-    if (spentUs >= warmupMs * 1000 && (isSteady || warmupMs == 0 || spentUs >= longestWarmUpUs))
+    if (spentUs >= wantedUs && (isSteady || warmupMs == 0 || spentUs >= longestWarmUpUs))
       return before;
-    if (*us < warmupMs * 1000)
-      runs = std::min(2 * runs, maxRunsPerWarmUp);
+    if (spentUs < wantedUs)
+      runs = runsFor(wantedUs - spentUs, before, std::min(2 * runs, maxRunsPerWarmUp));
   }
 }
 

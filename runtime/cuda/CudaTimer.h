@@ -25,18 +25,23 @@ public:
   /// Enqueues one run on the buffers it is given.
   using Run = std::function<Result<void>(Stream, std::span<void *const> buffers)>;
 
-  /// Microseconds of each sample of `run` on `buffers`, or on copies of them in turn.
-  Result<std::vector<double>> measure(const Run &run, std::span<void *const> buffers,
-                                      const MeasureOptions &options) const;
+  /// Samples of `run` on `buffers`, or, if they are to be cold, on copies of them in turn. Copies are made once for all
+  /// that is prepared for the same buffers at a time. The timer must stay where it is.
+  Result<std::unique_ptr<TimedRuns>> prepare(Run run, std::span<void *const> buffers, bool isCold);
 
   /// Microseconds between events around each of what `run` enqueues, behind a flush of the L2 if it is to be cold, else
   /// behind another run: either keeps the card busy while the host enqueues, so that the host's time does not count.
   Result<std::vector<double>> measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) const;
 
 private:
+  class Runs;
+
   CudaTimer() = default;
-  /// Runs for `warmupMs` at least and returns the microseconds of one of the last runs.
-  Result<double> warmUp(const Replay::Enqueue &run, double warmupMs) const;
+  Result<std::shared_ptr<BufferRotation>> rotationOf(std::span<void *const> buffers);
+  Result<void> makeResident(const std::shared_ptr<BufferRotation> &rotation);
+  /// Runs for `warmupMs` at least and returns the microseconds of one of the last runs. `runUs` is what one takes, as
+  /// far as is known, or 0.
+  Result<double> warmUp(const Replay::Enqueue &run, double warmupMs, double runUs) const;
   Result<void> flush() const;
   /// Microseconds between events before and after what `enqueue` enqueues, which has ended.
   Result<double> time(const Replay::Enqueue &enqueue) const;
@@ -46,9 +51,9 @@ private:
   ContextRef context;
   StreamHandle stream;
   Event start, stop;
-  std::size_t cacheBytes = 0; ///< The L2's.
-  Memory copies;              ///< Where copies of buffers lie.
+  Memory copies; ///< Where copies of buffers lie ...
   std::size_t copiesBytes = 0;
+  std::weak_ptr<BufferRotation> resident; ///< ... which are this one's.
 };
 
 } // namespace kfuse::runtime::cuda

@@ -8,7 +8,7 @@
 // again; it answers
 // {"kernel": ..., "ms": ..., "log": ..., "assembly": ...} or {"error": ...}.
 //
-// Addresses are the worker's own. "free" and "unload" have no answer. Buffers travel through SharedMemory,
+// Addresses are the worker's own. "free", "unload" and "forget" have no answer. Buffers travel through SharedMemory,
 // a piece at a time.
 #pragma once
 
@@ -30,7 +30,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureOptions, repetitions, warmupMs, maxSec
 namespace kfuse::runtime::worker {
 
 /// Of a worker that understands its parent.
-constexpr int protocolVersion = 3;
+constexpr int protocolVersion = 4;
 
 inline std::uint64_t toNumber(const void *address) { return reinterpret_cast<std::uintptr_t>(address); }
 inline void *toAddress(std::uint64_t number) { return std::bit_cast<void *>(number); }

@@ -138,6 +138,29 @@ Json kernelRequest(const char *call, std::uint64_t id, std::span<void *const> bu
   return {{"call", call}, {"id", id}, {"buffers", std::move(addresses)}, {"workspace", toNumber(workspace)}};
 }
 
+class RemoteRuns final : public TimedRuns {
+public:
+  RemoteRuns(std::weak_ptr<Session> session, std::uint64_t id, std::shared_ptr<const double> limit)
+      : session(std::move(session)), id(id), limit(std::move(limit)) {}
+  ~RemoteRuns() override {
+    if (std::shared_ptr<Session> live = session.lock())
+      live->tell({{"call", "forget"}, {"id", id}});
+  }
+
+  Result<std::vector<double>> measure(const MeasureOptions &options) override {
+    // Warm-up and sampling each end with the run they are in.
+    const double most = options.warmupMs * 1e-3 + options.maxSeconds + 3 * *limit;
+    if (std::shared_ptr<Session> live = session.lock())
+      return live->call<std::vector<double>>({{"call", "measure"}, {"id", id}, {"options", options}}, most);
+    return Error{ErrorCode::Internal, "the runs were prepared before their device was restarted"};
+  }
+
+private:
+  std::weak_ptr<Session> session;
+  std::uint64_t id;
+  std::shared_ptr<const double> limit; ///< Of the device, which may change it.
+};
+
 class RemoteKernel final : public LoadedKernel {
 public:
   RemoteKernel(std::weak_ptr<Session> session, std::uint64_t id, std::shared_ptr<const double> limit)
@@ -151,12 +174,14 @@ public:
     Result<Json> done = ask<Json>(kernelRequest("launch", id, buffers, workspace), *limit);
     return done ? Result<void>() : done.error();
   }
-  Result<std::vector<double>> measure(std::span<void *const> buffers, void *workspace, const MeasureOptions &options) {
-    Json request = kernelRequest("measure", id, buffers, workspace);
+  Result<std::unique_ptr<TimedRuns>> prepareRuns(std::span<void *const> buffers, void *workspace,
+                                                 const MeasureOptions &options) {
+    Json request = kernelRequest("prepare", id, buffers, workspace);
     request["options"] = options;
-    // Warm-up and sampling each end with the run they are in.
-    double most = options.warmupMs * 1e-3 + options.maxSeconds + 3 * *limit;
-    return ask<std::vector<double>>(request, most);
+    Result<std::uint64_t> runs = ask<std::uint64_t>(request, callSeconds);
+    if (!runs)
+      return runs.error();
+    return std::unique_ptr<TimedRuns>(std::make_unique<RemoteRuns>(session, *runs, limit));
   }
 
 private:
@@ -222,9 +247,14 @@ public:
       return id.error();
     return std::unique_ptr<LoadedKernel>(std::make_unique<RemoteKernel>(session, *id, limit));
   }
+  Result<std::unique_ptr<TimedRuns>> prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
+                                                 const MeasureOptions &options) override {
+    return static_cast<RemoteKernel &>(kernel).prepareRuns(buffers, workspace, options);
+  }
   Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                       const MeasureOptions &options) override {
-    return static_cast<RemoteKernel &>(kernel).measure(buffers, workspace, options);
+    Result<std::unique_ptr<TimedRuns>> runs = prepareRuns(kernel, buffers, workspace, options);
+    return runs ? (*runs)->measure(options) : runs.error();
   }
 
   std::optional<Conditions> conditions() override {

@@ -71,10 +71,22 @@ private:
   Json launch(const Json &request) {
     return answer(kernelOf(request).launch(nullptr, buffersOf(request), toAddress(request["workspace"])));
   }
+  Json prepare(const Json &request) {
+    Result<std::unique_ptr<TimedRuns>> runs =
+        device.prepareRuns(kernelOf(request), buffersOf(request), toAddress(request["workspace"]),
+                           request["options"].get<MeasureOptions>());
+    if (!runs)
+      return answer(runs.error());
+    prepared[++lastId] = std::move(*runs);
+    return {{"value", lastId}};
+  }
+  Json forget(const Json &request) {
+    prepared.erase(request["id"].get<std::uint64_t>());
+    return {};
+  }
   Json measure(const Json &request) {
-    Result<std::vector<double>> times =
-        device.measure(kernelOf(request), buffersOf(request), toAddress(request["workspace"]),
-                       request["options"].get<MeasureOptions>());
+    TimedRuns &runs = *prepared.at(request["id"].get<std::uint64_t>());
+    Result<std::vector<double>> times = runs.measure(request["options"].get<MeasureOptions>());
     return times ? Json{{"value", *times}} : answer(times.error());
   }
 
@@ -103,6 +115,8 @@ private:
                                           {"load", &Server::load},
                                           {"unload", &Server::unload},
                                           {"launch", &Server::launch},
+                                          {"prepare", &Server::prepare},
+                                          {"forget", &Server::forget},
                                           {"measure", &Server::measure},
                                           {"conditions", &Server::conditions}};
 
@@ -111,6 +125,7 @@ private:
   SharedMemory &memory;
   std::map<std::uint64_t, std::unique_ptr<DeviceBuffer>> buffers;
   std::map<std::uint64_t, std::unique_ptr<LoadedKernel>> kernels;
+  std::map<std::uint64_t, std::unique_ptr<TimedRuns>> prepared;
   std::uint64_t lastId = 0;
 };
 

@@ -85,6 +85,25 @@ TEST_CASE("CudaTimer: bandwidth of a large add, and the cache's part in a small 
   CHECK(warm.us < cold.us);
 }
 
+TEST_CASE("CudaTimer: runs prepared once are measured in turns, also those on other buffers") {
+  Gpu gpu;
+  const std::size_t small = 1 << 18, large = 1 << 22;
+  GpuArray a(gpu, large), b(gpu, large), out(gpu, large);
+  std::array<void *, 3> buffers{a.data(), b.data(), out.data()}, swapped{b.data(), a.data(), out.data()};
+  auto smaller = gpu.load(binaryPlan("add", "+", small)), larger = gpu.load(binaryPlan("add", "+", large));
+  auto first = take(gpu.device->prepareRuns(*smaller, buffers, nullptr, {})),
+       second = take(gpu.device->prepareRuns(*larger, buffers, nullptr, {})),
+       other = take(gpu.device->prepareRuns(*larger, swapped, nullptr, {}));
+  for (int turn = 0; turn < 3; ++turn) {
+    const double us = median(take(first->measure({}))), moreUs = median(take(second->measure({}))),
+                 otherUs = median(take(other->measure({})));
+    CAPTURE(us);
+    CHECK(moreUs > 2 * us);
+    CHECK(otherUs > 0.8 * moreUs);
+    CHECK(otherUs < 1.25 * moreUs);
+  }
+}
+
 TEST_CASE("CudaTimer: a kernel that cannot be launched is an error") {
   Gpu gpu;
   codegen::KernelPlan plan = spinPlan(0);
