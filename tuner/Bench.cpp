@@ -1,6 +1,7 @@
 #include "tuner/Bench.h"
 
 #include "tuner/OutputCheck.h"
+#include "tuner/Trace.h"
 
 #include <fmt/format.h>
 
@@ -30,7 +31,10 @@ MaybeFailure findOverrun(const GuardedBuffer &buffer, const std::string &name) {
 
 Result<Bench> Bench::make(runtime::Device &device, const TuningTask &task, const codegen::KernelPlan &plan) {
   Bench bench(device, task);
-  bench.inputs = task.makeInputs();
+  {
+    Span span("make operands", task.name);
+    bench.inputs = task.makeInputs();
+  }
   for (const codegen::BufferDesc &input : plan.inputs)
     bench.inputBytes.push_back(input.bytes());
   for (const codegen::BufferDesc &output : plan.outputs)
@@ -194,6 +198,7 @@ MaybeFailure Bench::inspectOutputs(const codegen::KernelPlan &plan) {
     return found.error();
   if (*found == expectedDigests && !expected.empty())
     return fine;
+  Span span("compare", task.name);
   Result<HostBuffers> outputs = downloadOutputs();
   if (!outputs)
     return outputs.error();
@@ -240,6 +245,7 @@ MaybeFailure Bench::compareOutputs(const codegen::KernelPlan &plan, const HostBu
 
 /// By the oracle's samples.
 MaybeFailure Bench::judge(const HostBuffers &outputs) const {
+  Span span("judge", task.name);
   Result<void> right = task.check(inputs, outputs);
   if (right)
     return fine;

@@ -2,6 +2,7 @@
 
 #include "tuner/Finals.h"
 #include "tuner/Key.h"
+#include "tuner/Trace.h"
 #include "tuner/TrialRunner.h"
 #include "tuner/UnixTime.h"
 
@@ -384,6 +385,7 @@ Result<void> Search::fetchBinary(Trial &trial) {
 Result<runtime::CompiledKernel> Search::takeBinary(Trial &trial) {
   if (!trial.binary.image.empty())
     return std::exchange(trial.binary, {});
+  Span span("await binary", task.name + " " + trial.candidate.config.str());
   return compiled.take(trial.candidate.key, trial.candidate.plan);
 }
 
@@ -422,6 +424,7 @@ Result<void> Search::recheckMisled() {
 
 /// The winner, or none when all fail.
 Result<std::optional<Trial>> Search::compareFinalists() {
+  Span span("finals", task.name);
   const double tie = bound.regime == Regime::Compute ? budget.tie : otherTie;
   Result<Finals::Outcome> outcome = Finals(runner, budget.rounds, tie, Clock::now() + toClock(secondsLeft()))
                                         .play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {

@@ -32,6 +32,7 @@ MaybeFailure TrialRunner::check(Trial &trial, double seconds) {
   allowedSeconds = seconds;
   device.limitRuns(seconds);
   if (!bench) {
+    Span span("set up", task.name);
     Result<Bench> made = Bench::make(device, task, trial.candidate.plan);
     if (!made)
       return made.error();
