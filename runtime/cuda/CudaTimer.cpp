@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t roomPerL2 = 4; // A replacement policy that is not LRU keeps some lines of twice the L2.
 constexpr double graphUs = 200;      // Of kernels in one graph: 400 times the resolution of events.
 constexpr int maxRunsPerGraph = 32;
+constexpr double longRunUs = 4000; // Beside which what events add is nothing.
 constexpr int maxRunsPerWarmUp = 1024;
 constexpr double steadyShare = 0.98; // Of the time before: clocks that still rise shorten it by more.
 constexpr double longestWarmUpUs = 250e3;
@@ -58,18 +59,16 @@ public:
     if (!warm)
       return warm.error();
     runUs = *warm;
-    if (!many)
+    const bool isLong = !many && runUs > longRunUs;
+    if (!many && !isLong)
       if (Result<void> recorded = record(runNext); !recorded)
         return recorded.error();
     std::vector<double> samples;
     while (static_cast<int>(samples.size()) < std::max(options.repetitions, 1)) {
-      Result<double> oneUs = timer.time(*one);
-      if (!oneUs)
-        return oneUs.error();
-      Result<double> manyUs = timer.time(*many);
-      if (!manyUs)
-        return manyUs.error();
-      samples.push_back((*manyUs - *oneUs) / runs);
+      Result<double> us = isLong ? timer.time(runNext) : sample();
+      if (!us)
+        return us.error();
+      samples.push_back(*us);
       if (secondsSince(begin) > options.maxSeconds)
         break;
     }
@@ -77,6 +76,12 @@ public:
   }
 
 private:
+  Result<double> sample() const {
+    Result<double> oneUs = timer.time(*one), manyUs = timer.time(*many);
+    if (!oneUs || !manyUs)
+      return oneUs ? manyUs : oneUs;
+    return (*manyUs - *oneUs) / runs;
+  }
   Result<void> record(const Replay::Enqueue &runNext) {
     // Whole turns of the rotation, or else its first sets would be used more often than its last.
     const auto sets = static_cast<int>(rotation->count());
