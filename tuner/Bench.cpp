@@ -41,6 +41,11 @@ Result<Bench> Bench::make(runtime::Device &device, const TuningTask &task, const
     bench.outputBytes.push_back(output.bytes());
   if (Result<void> built = bench.rebuild(); !built)
     return built.error();
+  if (task.expect) {
+    Span span("evaluate", task.name);
+    if (Result<void> expected = task.expect(bench.inputs); !expected)
+      return expected.error();
+  }
   return bench;
 }
 

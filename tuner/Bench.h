@@ -23,8 +23,8 @@ struct PreparedRuns {
 
 class Bench {
 public:
-  /// Allocates and uploads what every candidate shares. `plan` is any candidate's; `device` and `task`
-  /// must outlive the bench. OutOfMemory when the task does not fit on the device.
+  /// Allocates and uploads what every candidate shares, and has the oracle evaluated. `plan` is any candidate's;
+  /// `device` and `task` must outlive the bench. OutOfMemory when the task does not fit on the device.
   static Result<Bench> make(runtime::Device &device, const TuningTask &task, const codegen::KernelPlan &plan);
 
   /// Does so again, after the device was restarted or its memory overwritten. Verdicts so far stay.

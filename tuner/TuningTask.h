@@ -40,6 +40,8 @@ struct TuningTask {
 
   /// Random contents of the inputs; the same bytes at each call.
   std::function<HostBuffers()> makeInputs;
+  /// Works out what `check` compares with, ahead of it; null where there is nothing to work out.
+  std::function<Result<void>(const HostBuffers &inputs)> expect;
   /// Compares outputs with the oracle: WrongResult and the reason when they are wrong; any other error
   /// ends the search.
   std::function<Result<void>(const HostBuffers &inputs, const HostBuffers &outputs)> check;

@@ -32,6 +32,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   };
   auto oracle = std::make_shared<RegionOracle>(*kernel.body);
   task.makeInputs = [oracle] { return oracle->makeInputs(); };
+  task.expect = [oracle](const HostBuffers &inputs) { return oracle->expect(inputs); };
   task.check = [oracle](const HostBuffers &inputs, const HostBuffers &outputs) {
     return oracle->check(inputs, outputs);
   };

@@ -7,6 +7,7 @@
 #include "mlir/IR/Block.h"
 
 #include <mutex>
+#include <optional>
 
 namespace kfuse::tuner {
 
@@ -22,6 +23,8 @@ public:
   /// Normal noise for floats, small indices for integers; the same bytes at each call. Of large tensors the first
   /// elements, which repeat.
   HostBuffers makeInputs() const;
+  /// Evaluates what check() compares with, ahead of it.
+  Result<void> expect(const HostBuffers &inputs);
   /// WrongResult names the result, its error and the limit.
   Result<void> check(const HostBuffers &inputs, const HostBuffers &outputs);
   /// Looks at these elements of a result, too, from now on.
@@ -32,15 +35,16 @@ private:
     unsigned result = 0;
     std::vector<std::int64_t> offsets;
     reference::Values expected;
+    std::optional<reference::Values> rounded; ///< By the evaluator that rounds after every op, once it was needed.
   };
-  Result<void> takeSamples(std::span<const reference::HostTensor> arguments);
+  Result<void> takeSamples(const HostBuffers &inputs);
   Result<void> takeSample(std::span<const reference::HostTensor> arguments, unsigned result,
                           std::vector<std::int64_t> offsets);
-  Result<void> checkSample(const Sample &sample, const HostBuffers &inputs, std::span<const std::byte> output);
+  Result<void> checkSample(Sample &sample, const HostBuffers &inputs, std::span<const std::byte> output);
 
   mlir::Block &body;
   std::mutex mutex;
-  std::vector<Sample> samples; ///< None before the first check.
+  std::vector<Sample> samples; ///< None before the first of expect() and check().
 };
 
 } // namespace kfuse::tuner
