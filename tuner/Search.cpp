@@ -74,6 +74,7 @@ private:
 
   std::vector<Trial> nextBatch();
   Result<void> tryBatch(std::vector<Trial> batch);
+  Result<void> setUp(const Trial &trial);
   bool mayWinTie(Trial &trial);
   bool winsTie(const Trial &a, const Trial &b) const { return tieRank(a, bound.regime) < tieRank(b, bound.regime); }
   Result<void> trySpilled();
@@ -202,6 +203,9 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
     DeviceLock busy = shop.forCompiling();
     start += busy.waited();
     compiled.settle(start + toClock(compileShare * budget.seconds));
+  } else if (accepted.empty() && !unknown.empty()) {
+    if (Result<void> ready = setUp(unknown.front()); !ready)
+      return ready;
   }
   std::vector<Trial> beaten;  // By those accepted ...
   std::vector<Trial> retried; // ... of which one has turned out to be wrong since.
@@ -253,6 +257,13 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   if (!accepted.empty() && isAtRoof())
     stop = StopReason::Roof;
   return {};
+}
+
+/// While candidates compile.
+Result<void> Search::setUp(const Trial &trial) {
+  DeviceLock quiet = shop.forMeasuring();
+  start += quiet.waited();
+  return runner.setUp(trial.candidate.plan);
 }
 
 /// At the roof a candidate could be no faster, but it could take fewer resources. Whether a run finds the first one at

@@ -28,16 +28,22 @@ MaybeFailure blame(const Error &error) {
 
 } // namespace
 
+Result<void> TrialRunner::setUp(const codegen::KernelPlan &plan) {
+  if (bench)
+    return {};
+  Span span("set up", task.name);
+  Result<Bench> made = Bench::make(device, task, plan);
+  if (!made)
+    return made.error();
+  bench.emplace(std::move(*made));
+  return {};
+}
+
 MaybeFailure TrialRunner::check(Trial &trial, double seconds) {
+  if (Result<void> ready = setUp(trial.candidate.plan); !ready)
+    return ready.error();
   allowedSeconds = seconds;
   device.limitRuns(seconds);
-  if (!bench) {
-    Span span("set up", task.name);
-    Result<Bench> made = Bench::make(device, task, trial.candidate.plan);
-    if (!made)
-      return made.error();
-    bench.emplace(std::move(*made));
-  }
   return survive(trial, [&] { return checkOnce(trial); });
 }
 

@@ -17,6 +17,8 @@ public:
   /// Both must outlive it.
   TrialRunner(runtime::Device &device, const TuningTask &task) : device(device), task(task) {}
 
+  /// Makes the bench, unless it is there. `plan` is any candidate's.
+  Result<void> setUp(const codegen::KernelPlan &plan);
   /// Loads the trial's binary and checks one run, which may take `allowedSeconds`. A device that goes down comes up
   /// again. NoDevice when it does not.
   MaybeFailure check(Trial &trial, double allowedSeconds);
