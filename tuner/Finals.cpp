@@ -69,9 +69,8 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
     field.push_back({std::move(trial), seconds, {}});
   }
   isWarm = false;
-  for (int round = 0; round < rounds && !field.empty() && hasTimeForTurn(field); ++round) {
-    const int turns = firstTurns << std::max(round - 1, 0);
-    if (Result<void> played = playRound(field, turns, reject); !played)
+  for (int round = 0; round < rounds && !field.empty() && hasTimeForTurn(field, round); ++round) {
+    if (Result<void> played = playRound(field, round, reject); !played)
       return played.error();
     const std::vector<bool> isUndecided = undecidedOf(standingsOf(field));
     std::vector<Finalist> undecided;
@@ -100,9 +99,10 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
 }
 
 /// As many turns as time suffices for, of which whoever asks for the round has made sure for one.
-Result<void> Finals::playRound(std::vector<Finalist> &field, int turns, const Reject &reject) {
+Result<void> Finals::playRound(std::vector<Finalist> &field, int round, const Reject &reject) {
+  const int turns = firstTurns << std::max(round - 1, 0);
   std::vector<std::optional<Failure>> failures(field.size());
-  for (int turn = 0; turn == 0 || (turn < turns && hasTimeForTurn(field)); ++turn)
+  for (int turn = 0; turn == 0 || (turn < turns && hasTimeForTurn(field, round)); ++turn)
     for (std::size_t place = 0; place < field.size(); ++place) {
       const std::size_t i = turn % 2 == 0 ? place : field.size() - 1 - place;
       if (failures[i])
@@ -136,11 +136,11 @@ MaybeFailure Finals::visit(Finalist &finalist) {
 }
 
 /// By what the visits before took: beside warm-up and samples, copies of the buffers and graphs are made.
-bool Finals::hasTimeForTurn(const std::vector<Finalist> &field) const {
+bool Finals::hasTimeForTurn(const std::vector<Finalist> &field, int round) const {
   double seconds = isWarm ? 0 : firstWarmupMs * 1e-3;
   for (const Finalist &finalist : field)
     seconds += finalist.visitSeconds;
-  return seconds <= secondsUntil(end);
+  return seconds <= secondsUntil(round == 0 ? end : wantedEnd);
 }
 
 /// Times at the clocks of all turns together, also of those who left early: by turns, in each of which all then left in

@@ -3,6 +3,7 @@
 
 #include "tuner/TrialRunner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -13,7 +14,8 @@ namespace kfuse::tuner {
 /// Finalists within a tie's width of the fastest are one, which the first of them in the order of preference wins. In
 /// each turn everybody is visited once, in the order A B C, C B A, ...; after 4, 8, 16, ... turns those leave whose
 /// place is settled and matters no more, and it ends when the winner is: with 95 % confidence (Student's t of the
-/// turns' medians) it is in the tie, and all before it are not. It also ends before a turn for which no time is left.
+/// turns' medians) it is in the tie, and all before it are not. It also ends before a turn for which no time is left,
+/// be it of the search or, after the first round, of what a search should take.
 ///
 /// A card at its power limit changes its clocks within seconds for all alike, so finalists are compared turn by turn. A
 /// visit of 4 ms there is off by 0.4 to 1 %, one of 13 or 30 ms by 1 % and more (on an H200, where neither its
@@ -26,9 +28,10 @@ public:
   /// Called for a finalist that fails in a measurement although it passed its check.
   using Reject = std::function<void(Trial, const Failure &)>;
 
-  /// `tie`: of logarithms of times.
-  Finals(TrialRunner &runner, int rounds, double tie, Clock::time_point end)
-      : runner(runner), rounds(rounds), tie(tie), end(end) {}
+  /// `tie`: of logarithms of times. No turn is begun that would end after `end`, or, of the second round on, after
+  /// `wantedEnd`.
+  Finals(TrialRunner &runner, int rounds, double tie, Clock::time_point wantedEnd, Clock::time_point end)
+      : runner(runner), rounds(rounds), tie(tie), wantedEnd(std::min(wantedEnd, end)), end(end) {}
 
   struct Outcome {
     std::optional<Trial> winner; ///< When all that were left at the end failed, the fastest that left before.
@@ -48,9 +51,9 @@ private:
   struct Standing {
     double behind = 0, error = 0;
   };
-  Result<void> playRound(std::vector<Finalist> &field, int turns, const Reject &reject);
+  Result<void> playRound(std::vector<Finalist> &field, int round, const Reject &reject);
   MaybeFailure visit(Finalist &finalist);
-  bool hasTimeForTurn(const std::vector<Finalist> &field) const;
+  bool hasTimeForTurn(const std::vector<Finalist> &field, int round) const;
   static void summariseVisits(std::vector<Finalist> &all);
   static std::vector<Standing> standingsOf(const std::vector<Finalist> &field);
   std::vector<bool> undecidedOf(const std::vector<Standing> &standings) const;
@@ -59,7 +62,7 @@ private:
   TrialRunner &runner;
   int rounds;
   double tie;
-  Clock::time_point end;
+  Clock::time_point wantedEnd, end;
   bool isWarm = false; ///< The device, from the visit before.
 };
 

@@ -437,10 +437,10 @@ Result<void> Search::recheckMisled() {
 Result<std::optional<Trial>> Search::compareFinalists() {
   Span span("finals", task.name);
   const double tie = bound.regime == Regime::Compute ? budget.tie : otherTie;
-  Result<Finals::Outcome> outcome = Finals(runner, budget.rounds, tie, Clock::now() + toClock(secondsLeft()))
-                                        .play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
-                                          reject(std::move(trial), failure);
-                                        });
+  Result<Finals::Outcome> outcome =
+      Finals(runner, budget.rounds, tie, start + toClock(budget.wantedSeconds), start + toClock(budget.seconds))
+          .play(std::exchange(accepted, {}),
+                [this](Trial trial, const Failure &failure) { reject(std::move(trial), failure); });
   if (!outcome)
     return outcome.error();
   for (const Trial &trial : outcome->others)

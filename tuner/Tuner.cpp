@@ -294,16 +294,18 @@ std::vector<TunedKernel> Tuning::take() {
 } // namespace
 
 Budget budgetOf(const Workshop &shop) {
-  // A kernel takes 1 s on a GPU, 2 to 3 s with full effort. Time is a limit for those that compile or check slowly, not
-  // the way to stop: what a limit cuts off is another config in another run.
+  // Candidates are cut late, for those that compile, check or run slowly: what a limit cuts off is another config in
+  // another run. Turns of the finals that go on settle less and less.
   const double quickSeconds = shop.target.isCpu() ? 2 : 4, fullSeconds = shop.target.isCpu() ? 20 : 5;
+  const double quickWanted = shop.target.isCpu() ? quickSeconds : 1;
   const bool isFull = shop.options.effort == Effort::Full;
   // Times on a CPU stay too far apart for more turns to settle much.
   const int rounds = (shop.target.isCpu() ? 2 : 4) + (isFull ? 1 : 0);
   // A card at its power limit shifts tiles by 0.7 % from run to run: ties of 2.5 % are what lets two quick runs agree.
-  Budget budget = isFull ? Budget{40, fullSeconds, 8, rounds, 0.01} : Budget{8, quickSeconds, 8, rounds, 0.025};
+  Budget budget = isFull ? Budget{40, fullSeconds, fullSeconds, 8, rounds, 0.01}
+                         : Budget{8, quickSeconds, quickWanted, 8, rounds, 0.025};
   if (shop.options.secondsPerKernel > 0)
-    budget.seconds = shop.options.secondsPerKernel;
+    budget.seconds = budget.wantedSeconds = shop.options.secondsPerKernel;
   return budget;
 }
 

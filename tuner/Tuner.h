@@ -41,10 +41,11 @@ struct TuneOptions {
 /// What an effort allows for one kernel.
 struct Budget {
   int candidates = 0;
-  double seconds = 0;
-  int finalists = 0; ///< Of the candidates.
-  int rounds = 0;    ///< That they play (Finals).
-  double tie = 0;    ///< By which the winner may be behind the fastest where math bounds the kernel.
+  double seconds = 0;       ///< At most; candidates that do not fit in are cut.
+  double wantedSeconds = 0; ///< Past which finals end with their first round.
+  int finalists = 0;        ///< Of the candidates.
+  int rounds = 0;           ///< That they play (Finals).
+  double tie = 0;           ///< By which the winner may be behind the fastest where math bounds the kernel.
 };
 /// What every part of the tuner works with. `device` is null where the target is not present.
 struct Workshop {
