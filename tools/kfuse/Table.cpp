@@ -59,9 +59,11 @@ std::string Table::str(std::size_t width) const {
     }
     std::string_view last = cells.back();
     do {
-      std::size_t end = last.size() <= lastWidth ? last.size() : last.find_last_of(" ,_", lastWidth - 1) + 1;
-      if (end == 0)
-        end = lastWidth;
+      std::size_t end = last.size();
+      if (end > lastWidth) {
+        const std::size_t gap = last.find_last_of(" ,_", lastWidth - 1);
+        end = gap == std::string_view::npos ? lastWidth : gap + 1;
+      }
       text += start + std::string(last.substr(0, end)) + "\n";
       last.remove_prefix(end);
       start.assign(before, ' ');

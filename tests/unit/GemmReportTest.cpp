@@ -1,0 +1,89 @@
+#include "tools/kfuse/GemmReport.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace kfuse;
+using namespace kfuse::tools;
+
+namespace {
+
+std::vector<Product> productsOf(std::vector<std::string> texts) { return *sweptProducts(texts, {}); }
+
+GemmRow rowOf(const Product &product, double ratio = 1) {
+  GemmRow row{};
+  row.product = product;
+  row.kfuseUs = 10;
+  row.peerUs = 10 * ratio;
+  row.ratio = ratio;
+  return row;
+}
+
+/// Of products M x 8 x 8, where what happened to the one with M rows is errors[M - 1]; none: it was measured.
+GemmReport reportOf(const std::vector<std::optional<ErrorCode>> &errors) {
+  std::vector<Product> products;
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    products.push_back({{1, static_cast<std::int64_t>(i) + 1, 8, 8}});
+  auto compare = [&](const Product &product) -> Result<GemmRow> {
+    if (const std::optional<ErrorCode> code = errors[static_cast<std::size_t>(product.M - 1)])
+      return Error{*code, "of " + product.str()};
+    return rowOf(product);
+  };
+  return GemmReport::of(products, compare, [](const Error &error) { return error.code == ErrorCode::NoDevice; });
+}
+
+} // namespace
+
+TEST_CASE("bench gemm: products by name, of all layers with the rows asked for, or of all") {
+  const std::vector<Product> named = productsOf({"4x8x16", "3x4x8x16"});
+  REQUIRE(named.size() == 2);
+  CHECK(named[0].str() == "4x8x16");
+  CHECK(named[1].str() == "3x4x8x16");
+  CHECK(named[1].flops() == 2.0 * 3 * 4 * 8 * 16);
+  const std::vector<std::int64_t> rows{7, 9};
+  const std::vector<Product> layers = *sweptProducts({}, rows);
+  REQUIRE(layers.size() == 16);
+  CHECK(layers[1].str() == "9x1024x1024");
+  CHECK(sweptProducts({}, {})->size() == 8 * 12 + 4);
+  for (const std::string text : {"4x8", "4x8x", "4x8x16x", "0x8x16", "4x-8x16", "4x8x16y", "1x4x8x16x2", ""}) {
+    CAPTURE(text);
+    const Result<std::vector<Product>> refused = sweptProducts({&text, 1}, {});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == ErrorCode::Usage);
+  }
+}
+
+TEST_CASE("bench gemm: its status is 0, that of a wrong result, or that of the first product that was not measured") {
+  CHECK(reportOf({{}, {}}).status() == 0);
+  CHECK(reportOf({}).status() == 0);
+  CHECK(reportOf({{}, ErrorCode::OutOfMemory, ErrorCode::Timeout}).status() ==
+        static_cast<int>(ErrorCode::OutOfMemory));
+  CHECK(reportOf({ErrorCode::OutOfMemory, {}, ErrorCode::WrongResult}).status() ==
+        static_cast<int>(ErrorCode::WrongResult));
+}
+
+TEST_CASE("bench gemm: a product that fails does not cost the others, a lost device does") {
+  const GemmReport oneLess = reportOf({{}, ErrorCode::OutOfMemory, {}});
+  CHECK(oneLess.rows.size() == 2);
+  REQUIRE(oneLess.missing.size() == 1);
+  CHECK(oneLess.missing[0].product.M == 2);
+  const GemmReport lost = reportOf({{}, ErrorCode::NoDevice, {}});
+  CHECK(lost.rows.size() == 1);
+  CHECK(lost.status() == static_cast<int>(ErrorCode::NoDevice));
+}
+
+TEST_CASE("bench gemm: means of groups, and what is missing, in table and JSON") {
+  GemmReport report;
+  const std::vector<Product> products = productsOf({"4096x64x64", "8192x64x64", "1x64x64", "2x64x64x64"});
+  report.rows = {rowOf(products[0], 0.5), rowOf(products[1], 2), rowOf(products[2], 1.5)};
+  report.missing = {{products[3], {ErrorCode::OutOfMemory, "no room"}}};
+  const std::string table = report.table();
+  CHECK(table.find("M >= 2048: cuBLASLt's time over kfuse's 1.000, geometric mean of 2\n") != std::string::npos);
+  CHECK(table.find("M = 1: cuBLASLt's time over kfuse's 1.500, geometric mean of 1\n") != std::string::npos);
+  CHECK(table.find("batches") == std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(report.json("a GPU", "1.0", "bf16"));
+  CHECK(json["device"] == "a GPU");
+  CHECK(json["products"].size() == 3);
+  CHECK(json["not_measured"][0]["error"] == "no room");
+  CHECK(json["geometric_means"].size() == 2);
+}

@@ -1,0 +1,29 @@
+// The matrix products that kfuse bench gemm compares.
+#pragma once
+
+#include "CublasLt.h"
+#include "kfuse/error.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kfuse::tools {
+
+struct Product : Products {
+  double flops() const {
+    return 2.0 * static_cast<double>(batches * M) * static_cast<double>(N) * static_cast<double>(K);
+  }
+  std::string str() const; ///< "MxNxK", or "BxMxNxK" for B of them.
+  /// [rows, columns], of each batch where there are several.
+  Shape shape(std::int64_t rows, std::int64_t columns) const {
+    return batches > 1 ? Shape{batches, rows, columns} : Shape{rows, columns};
+  }
+};
+
+/// The products that `texts` name (Product::str()); without any, eight layers of transformers with `rows` rows each,
+/// or, without any of these either, with 1 to 32768 and four batches of squares. Usage errors name the text.
+Result<std::vector<Product>> sweptProducts(std::span<const std::string> texts, std::span<const std::int64_t> rows);
+
+} // namespace kfuse::tools
