@@ -79,6 +79,17 @@ TEST_CASE("RemoteDevice: runs and measures a kernel in the worker") {
   CHECK(f.device->sku() == openCpu(2)->sku());
 }
 
+TEST_CASE("RemoteDevice: runs prepared once are measured again and again, until the device is restarted") {
+  Fixture f(Flaw::None);
+  std::array<void *, 2> buffers{f.x->data(), f.y->data()};
+  std::unique_ptr<TimedRuns> runs = std::move(*f.device->prepareRuns(*f.kernel, buffers, nullptr, {}));
+  for (int repetitions : {1, 4})
+    CHECK(runs->measure({.repetitions = repetitions, .warmupMs = 0, .maxSeconds = 60})->size() ==
+          static_cast<std::size_t>(repetitions));
+  REQUIRE(f.device->restart());
+  CHECK(runs->measure({}).error().message == "the runs were prepared before their device was restarted");
+}
+
 TEST_CASE("RemoteDevice: buffers larger than the shared memory arrive whole") {
   std::unique_ptr<Device> device = remoteCpu(), here = openCpu(2);
   std::vector<std::uint32_t> sent((70 << 20) / 4), received(sent.size());

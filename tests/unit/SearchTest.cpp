@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fcntl.h>
+#include <future>
 #include <unistd.h>
 
 using namespace kfuse;
@@ -255,6 +256,37 @@ TEST_CASE("search: finals end in time, after a whole turn") {
   REQUIRE(f.tuneOne());
   CHECK(f.device.measured <= 50);
   CHECK(f.rowOf(0)->timing->samples == f.rowOf(1)->timing->samples);
+}
+
+TEST_CASE("search: quick finals end with the first second, but for their first round") {
+  const Script open{{0, {.us = 20, .registers = 32}}, {1, {.us = 20.22, .registers = 16}}}; // For 32 turns.
+  Fixture f(open);
+  f.script[0].runSeconds = f.script[1].runSeconds = 0.025;
+  REQUIRE(f.tuneOne());
+  CHECK(f.device.measured <= 2 + 40);
+  CHECK(f.device.measured >= 2 + 2 * 4);
+  Fixture slow(open);
+  slow.script[0].runSeconds = slow.script[1].runSeconds = 0.15; // Two looks and eight visits take 1.5 s.
+  REQUIRE(slow.tuneOne());
+  CHECK(slow.device.measured == 2 + 2 * 4);
+}
+
+TEST_CASE("search: operands are made while the first candidates compile") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 30}}});
+  std::promise<void> made;
+  bool wereMade = true;
+  f.compiler.beforeCompile = [&, done = made.get_future().share()](int) {
+    wereMade &= done.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+  };
+  f.options.compileThreads = 1;
+  TuningTask task = makeTask(f.script);
+  task.makeInputs = [&, make = task.makeInputs] {
+    made.set_value();
+    return make();
+  };
+  Workshop shop{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  REQUIRE(tune(shop, std::span(&task, 1)));
+  CHECK(wereMade);
 }
 
 TEST_CASE("search: when the last finalists fail, the fastest of those that left before them wins") {
