@@ -28,7 +28,7 @@ public:
 
   TileConfig() = default;
   TileConfig(std::initializer_list<std::pair<std::string_view, std::int64_t>> given) {
-    fields.reserve(given.size());
+    fields.reserve(given.size() + 1); // A family of templates adds which of them it is.
     for (const auto &[name, value] : given)
       insert(Name(name), value);
   }

@@ -45,7 +45,7 @@ Result<Link> linkOf(const ChainLink &from, int number, const ir::Target &target)
       return no("does not read the result before it");
   } else {
     const MatmulProblem &problem = *link.product;
-    if (ir::FusionDecision taken = takenByWgmma(from.region, target); !taken)
+    if (ir::FusionDecision taken = takenByWgmma(from.region, problem, target); !taken)
       return no(taken.reason());
     if (problem.count() != 1)
       return no("is two products at once");

@@ -74,39 +74,37 @@ std::string writeLeft(MatmulPrinter &printer, const MatmulProblem &problem, int6
   return "StoredRows<A, " + type + ">{in" + std::to_string(operand.input) + "}";
 }
 
-class GemvTemplate : public KernelTemplate {
+class GemvTemplate : public MatmulWay {
 public:
   std::string_view name() const override { return "cuda.gemv"; }
-  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
+  ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
+                                         const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
-ir::FusionDecision GemvTemplate::match(const Region &region, const ir::Target &) const {
-  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  if (!problem)
-    return ir::FusionDecision::no(noProduct);
-  if (problem->reducesRows && !ComputedRows::isIn(*problem))
+ir::FusionDecision GemvTemplate::takes(const Region &region, const MatmulProblem &problem, const ir::Target &) const {
+  if (problem.reducesRows && !ComputedRows::isIn(problem))
     return ir::FusionDecision::no(holdsTiles);
-  if (problem->M > mostRows)
-    return ir::FusionDecision::no("has " + std::to_string(problem->M) + " rows, at most " + std::to_string(mostRows) +
+  if (problem.M > mostRows)
+    return ir::FusionDecision::no("has " + std::to_string(problem.M) + " rows, at most " + std::to_string(mostRows) +
                                   " stream well");
-  if (problem->batches > 65535)
+  if (problem.batches > 65535)
     return ir::FusionDecision::no("has more than 65535 batches");
-  for (unsigned product = 0; product < problem->count(); ++product)
+  for (unsigned product = 0; product < problem.count(); ++product)
     for (unsigned side : {0, 1})
-      if (std::string refusal = side == 0 && problem->reducesRows ? ComputedRows(*problem).refusal()
-                                                                  : whyNotStreamed(*problem, side, product);
+      if (std::string refusal = side == 0 && problem.reducesRows ? ComputedRows(problem).refusal()
+                                                                 : whyNotStreamed(problem, side, product);
           !refusal.empty())
         return ir::FusionDecision::no(refusal);
-  DType right = problem->elementType(1), left = problem->reducesRows ? right : problem->elementType(0);
-  if ((left != right && !(isFloat8(left) && isFloat8(right))) || !problem->isRightType(right))
+  DType right = problem.elementType(1), left = problem.reducesRows ? right : problem.elementType(0);
+  if ((left != right && !(isFloat8(left) && isFloat8(right))) || !problem.isRightType(right))
     return ir::FusionDecision::no("multiplies two types");
   return printable(region);
 }
 
-std::vector<EstimatedConfig> GemvTemplate::estimated(const Region &region, const ir::Target &target) const {
-  MatmulProblem problem = *MatmulProblem::of(region);
+std::vector<EstimatedConfig> GemvTemplate::configsOf(const Region &region, const MatmulProblem &problem,
+                                                     const ir::Target &target) const {
   std::vector<EstimatedConfig> ranked;
   for (int64_t warps : {4, 8, 16})
     for (int64_t outputs : {1, 2, 4, 8})
@@ -149,7 +147,7 @@ Result<KernelPlan> GemvTemplate::emit(const Region &region, const TileConfig &co
 
 } // namespace
 
-const KernelTemplate &gemvTemplate() {
+const MatmulWay &gemvTemplate() {
   static const GemvTemplate instance;
   return instance;
 }

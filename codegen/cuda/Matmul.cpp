@@ -78,10 +78,17 @@ bool MatmulProblem::isOperand(Scalar node) const {
   return llvm::any_of(products, [&](Scalar product) { return llvm::is_contained(graph[product].operands, node); });
 }
 
-ir::FusionDecision takenByMmaSync(const std::optional<MatmulProblem> &problem, const ir::Target &target) {
-  if (!problem)
-    return ir::FusionDecision::no(noProduct);
-  if (problem->reducesRows)
+ir::FusionDecision MatmulWay::match(const Region &region, const ir::Target &target) const {
+  const std::optional<MatmulProblem> problem = MatmulProblem::of(region);
+  return problem ? takes(region, *problem, target) : ir::FusionDecision::no(noProduct);
+}
+
+std::vector<EstimatedConfig> MatmulWay::estimated(const Region &region, const ir::Target &target) const {
+  return configsOf(region, *MatmulProblem::of(region), target);
+}
+
+ir::FusionDecision takenByMmaSync(const MatmulProblem &problem, const ir::Target &target) {
+  if (problem.reducesRows)
     return ir::FusionDecision::no(holdsTiles);
   if (target.capability < 80)
     return ir::FusionDecision::no("needs sm_80, the target is " + target.name);

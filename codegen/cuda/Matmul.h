@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/MatmulWay.h"
 
 #include <optional>
 
@@ -37,7 +38,7 @@ inline constexpr const char *noProduct = "holds no matrix product, or several th
 inline constexpr const char *holdsTiles = "holds tiles of rows, which a reduction needs whole";
 
 /// Whether mma.sync may take a product whose tiles are finished on their own; why not.
-ir::FusionDecision takenByMmaSync(const std::optional<MatmulProblem> &problem, const ir::Target &target);
+ir::FusionDecision takenByMmaSync(const MatmulProblem &problem, const ir::Target &target);
 /// Whether mma.sync multiplies the operands' types: pairs of f16, of bf16, of 8-bit floats, and of f32 where the
 /// product allows tf32 and the way `takesTf32`; why not.
 ir::FusionDecision multipliedByMmaSync(const MatmulProblem &problem, bool takesTf32);

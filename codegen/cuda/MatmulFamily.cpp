@@ -12,7 +12,7 @@ namespace {
 /// hold: numbers are never used again for another.
 struct Way {
   int64_t number;
-  const KernelTemplate &kernels;
+  const MatmulWay &kernels;
 };
 std::span<const Way> ways() {
   static const std::array<Way, 6> all{{{1, matmulSm90Template()},
@@ -86,9 +86,12 @@ public:
   std::string_view name() const override { return "cuda.matmul"; }
 
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
+    const std::optional<MatmulProblem> problem = MatmulProblem::of(region);
+    if (!problem)
+      return ir::FusionDecision::no(noProduct);
     std::string reasons;
     for (const Way &way : ways()) {
-      ir::FusionDecision decision = way.kernels.match(region, target);
+      ir::FusionDecision decision = way.kernels.takes(region, *problem, target);
       if (decision)
         return decision;
       if (reasons.find(decision.reason()) == std::string::npos)
@@ -107,13 +110,14 @@ public:
   }
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
+    const MatmulProblem problem = *MatmulProblem::of(region);
     std::vector<EstimatedConfig> all;
     // Plain FMAs of f32 are more exact: what is compared with another candidate must not mix both.
-    const bool cutsOperands = region.tf32 && matmulSm80Template().match(region, target);
+    const bool cutsOperands = region.tf32 && matmulSm80Template().takes(region, problem, target);
     for (const Way &way : ways())
-      if (way.kernels.match(region, target) && (!cutsOperands || isOnTensorCores(way)))
-        for (const auto &[us, config] : way.kernels.estimated(region, target))
-          all.emplace_back(us, config.with("way", way.number));
+      if ((!cutsOperands || isOnTensorCores(way)) && way.kernels.takes(region, problem, target))
+        for (auto &[us, config] : way.kernels.configsOf(region, problem, target))
+          all.emplace_back(us, std::move(config).with("way", way.number));
     return all;
   }
 

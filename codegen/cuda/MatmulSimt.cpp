@@ -121,38 +121,36 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   return matmulUs(region, problem, cost, target);
 }
 
-class MatmulSimtTemplate : public KernelTemplate {
+class MatmulSimtTemplate : public MatmulWay {
 public:
   std::string_view name() const override { return "cuda.matmul_simt"; }
-  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
+  ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
+                                         const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
-ir::FusionDecision MatmulSimtTemplate::match(const Region &region, const ir::Target &) const {
-  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  if (!problem)
-    return ir::FusionDecision::no(noProduct);
-  if (problem->reducesRows)
+ir::FusionDecision MatmulSimtTemplate::takes(const Region &region, const MatmulProblem &problem,
+                                             const ir::Target &) const {
+  if (problem.reducesRows)
     return ir::FusionDecision::no(holdsTiles);
-  if (problem->count() > 1)
+  if (problem.count() > 1)
     return ir::FusionDecision::no("plain FMAs gain nothing from two products at once");
-  double flops =
-      2.0 * static_cast<double>(problem->M * problem->N) * static_cast<double>(problem->K * problem->batches);
+  double flops = 2.0 * static_cast<double>(problem.M * problem.N) * static_cast<double>(problem.K * problem.batches);
   if (region.mathType != DType::F32 && flops > fewFlops)
     return ir::FusionDecision::no("a large product of " + std::string(toString(region.mathType)) +
                                   " belongs on tensor cores");
   return printable(region);
 }
 
-std::vector<EstimatedConfig> MatmulSimtTemplate::estimated(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulSimtTemplate::configsOf(const Region &region, const MatmulProblem &problem,
+                                                           const ir::Target &target) const {
   struct Tile {
     int64_t m, n, k, threadM, threadN;
   };
   static constexpr Tile tiles[] = {{128, 128, 8, 8, 8}, {128, 128, 16, 8, 8}, {64, 128, 16, 8, 8}, {128, 64, 16, 8, 8},
                                    {64, 64, 16, 4, 4},  {64, 64, 16, 8, 4},   {32, 64, 32, 4, 4},  {16, 64, 32, 4, 4},
                                    {8, 128, 32, 4, 4},  {8, 64, 32, 4, 4}};
-  MatmulProblem problem = *MatmulProblem::of(region);
   std::vector<EstimatedConfig> ranked;
   for (const Tile &tile : tiles) {
     int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches,
@@ -196,7 +194,7 @@ Result<KernelPlan> MatmulSimtTemplate::emit(const Region &region, const TileConf
 
 } // namespace
 
-const KernelTemplate &matmulSimtTemplate() {
+const MatmulWay &matmulSimtTemplate() {
   static const MatmulSimtTemplate instance;
   return instance;
 }

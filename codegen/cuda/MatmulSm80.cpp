@@ -91,36 +91,38 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   return matmulUs(region, problem, cost, target);
 }
 
-class MatmulSm80Template : public KernelTemplate {
+class MatmulSm80Template : public MatmulWay {
 public:
   std::string_view name() const override { return "cuda.matmul_sm80"; }
-  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
+  ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
+                                         const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
-ir::FusionDecision MatmulSm80Template::match(const Region &region, const ir::Target &target) const {
-  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
+ir::FusionDecision MatmulSm80Template::takes(const Region &region, const MatmulProblem &problem,
+                                             const ir::Target &target) const {
   if (ir::FusionDecision taken = takenByMmaSync(problem, target); !taken)
     return taken;
-  if (MatrixOperand left = MatrixOperand::of(*problem, 0); !left.refusal.empty())
+  if (MatrixOperand left = MatrixOperand::of(problem, 0); !left.refusal.empty())
     return ir::FusionDecision::no(left.refusal);
-  const MatrixOperand first = MatrixOperand::of(*problem, 1);
-  for (unsigned product = 0; product < problem->count(); ++product) {
-    MatrixOperand right = MatrixOperand::of(*problem, 1, product);
+  const MatrixOperand first = MatrixOperand::of(problem, 1);
+  for (unsigned product = 0; product < problem.count(); ++product) {
+    MatrixOperand right = MatrixOperand::of(problem, 1, product);
     if (!right.refusal.empty())
       return ir::FusionDecision::no(right.refusal);
     if (right.contiguousK != first.contiguousK)
       return ir::FusionDecision::no("the right operands are contiguous along different dimensions");
   }
-  if (ir::FusionDecision multiplied = multipliedByMmaSync(*problem, /*takesTf32=*/true); !multiplied)
+  if (ir::FusionDecision multiplied = multipliedByMmaSync(problem, /*takesTf32=*/true); !multiplied)
     return multiplied;
-  if (problem->elementType(0) == DType::F32 && !(MatrixOperand::of(*problem, 0).contiguousK && first.contiguousK))
+  if (problem.elementType(0) == DType::F32 && !(MatrixOperand::of(problem, 0).contiguousK && first.contiguousK))
     return ir::FusionDecision::no("operands of f32 are not contiguous along K, which mma.sync needs of them");
   return printable(region);
 }
 
-std::vector<EstimatedConfig> MatmulSm80Template::estimated(const Region &region, const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulSm80Template::configsOf(const Region &region, const MatmulProblem &problem,
+                                                           const ir::Target &target) const {
   struct Tile {
     int64_t m, n, k, warpsM, warpsN; ///< k of 16 bits.
   };
@@ -129,7 +131,6 @@ std::vector<EstimatedConfig> MatmulSm80Template::estimated(const Region &region,
       {128, 128, 64, 2, 2}, {128, 128, 64, 2, 4}, {128, 64, 64, 2, 2},  {64, 128, 64, 2, 2},  {64, 256, 64, 1, 4},
       {64, 64, 64, 2, 2},   {64, 64, 128, 2, 2},  {32, 128, 64, 1, 4},  {32, 64, 128, 1, 4},  {16, 128, 64, 1, 4},
       {16, 128, 128, 1, 4}, {16, 64, 128, 1, 4},  {16, 64, 256, 1, 4}};
-  MatmulProblem problem = *MatmulProblem::of(region);
   std::vector<EstimatedConfig> ranked;
   for (const Tile &tile : tiles) {
     int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches,
@@ -144,16 +145,16 @@ std::vector<EstimatedConfig> MatmulSm80Template::estimated(const Region &region,
           bool sameRaster = raster > 1 && ceilDiv(problem.M, tile.m) == 1;
           if (isIdleSplit || sameRaster || (splits > 1 && problem.count() > 1))
             continue;
-          TileConfig config{{"m", tile.m},
+          TileConfig config{{"k", k},
+                            {"m", tile.m},
                             {"n", tile.n},
-                            {"k", k},
+                            {"raster", raster},
+                            {"split_k", splits},
                             {"stages", stages},
                             {"warps_m", tile.warpsM},
-                            {"warps_n", tile.warpsN},
-                            {"split_k", splits},
-                            {"raster", raster}};
+                            {"warps_n", tile.warpsN}};
           if (fits(problem, config, target))
-            ranked.emplace_back(estimate(region, problem, config, target), config);
+            ranked.emplace_back(estimate(region, problem, config, target), std::move(config));
         }
   }
   return fastest(std::move(ranked), mostCandidates);
@@ -183,7 +184,7 @@ Result<KernelPlan> MatmulSm80Template::emit(const Region &region, const TileConf
 
 } // namespace
 
-const KernelTemplate &matmulSm80Template() {
+const MatmulWay &matmulSm80Template() {
   static const MatmulSm80Template instance;
   return instance;
 }

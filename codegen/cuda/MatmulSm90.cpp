@@ -44,8 +44,8 @@ struct Sm90Problem : MatmulProblem {
   int64_t inputs;
   std::optional<TmaResult> placed;
 
-  explicit Sm90Problem(const Region &region)
-      : MatmulProblem(*MatmulProblem::of(region)), inputs(static_cast<int64_t>(region.graph.inputs.size())),
+  Sm90Problem(const Region &region, MatmulProblem problem)
+      : MatmulProblem(std::move(problem)), inputs(static_cast<int64_t>(region.graph.inputs.size())),
         placed(reducesRows ? TmaResult::placed(*this) : TmaResult::of(*this)) {}
 
   /// Whether the epilogue reads elements of 32 bits.
@@ -267,31 +267,33 @@ std::vector<Shape> wholeRowShapes(int64_t columns) {
   return shapes;
 }
 
-class MatmulSm90Template : public KernelTemplate {
+class MatmulSm90Template : public MatmulWay {
 public:
   std::string_view name() const override { return "cuda.matmul_sm90"; }
-  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
+  ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
+                                         const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
-ir::FusionDecision MatmulSm90Template::match(const Region &region, const ir::Target &target) const {
-  ir::FusionDecision decision = takenByWgmma(region, target);
+ir::FusionDecision MatmulSm90Template::takes(const Region &region, const MatmulProblem &problem,
+                                             const ir::Target &target) const {
+  ir::FusionDecision decision = takenByWgmma(region, problem, target);
   if (!decision || region.graph.domain.reductionDim < 0)
     return decision;
-  const MatmulProblem problem = *MatmulProblem::of(region);
   if (problem.count() > 1)
     return ir::FusionDecision::no("reduces rows of two products");
   if (std::string refusal = RowEpilogue(problem).refusal(); !refusal.empty())
     return ir::FusionDecision::no(refusal);
-  if (estimated(region, target).empty())
+  if (configsOf(region, problem, target).empty())
     return ir::FusionDecision::no("reduces rows of " + std::to_string(problem.N) +
                                   " columns, which no cluster's registers hold");
   return decision;
 }
 
-std::vector<EstimatedConfig> MatmulSm90Template::estimated(const Region &region, const ir::Target &target) const {
-  const Sm90Problem problem(region);
+std::vector<EstimatedConfig> MatmulSm90Template::configsOf(const Region &region, const MatmulProblem &given,
+                                                           const ir::Target &target) const {
+  const Sm90Problem problem(region, given);
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
   const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
@@ -311,30 +313,22 @@ std::vector<EstimatedConfig> MatmulSm90Template::estimated(const Region &region,
       continue;
     if ((m >= 2 * problem.M && m > 64) || (n >= 2 * problem.N && n > 64))
       continue;
-    TileConfig config{{"m", m},
-                      {"n", n},
-                      {"k", depth},
-                      {"pingpong", pingPong},
-                      {"cluster_m", clusterM},
-                      {"cluster_n", clusterN},
-                      {"split_k", 1},
-                      {"stages", mostStages},
-                      {"raster", 1},
-                      {"raster_n", 0}};
+    TileConfig config{
+        {"cluster_m", clusterM}, {"cluster_n", clusterN}, {"k", depth},    {"m", m},       {"n", n},
+        {"pingpong", pingPong},  {"raster", 1},           {"raster_n", 0}, {"split_k", 1}, {"stages", mostStages}};
     while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock)
       config = std::move(config).with("stages", config["stages"] - 1);
     if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
       continue;
     std::vector<EstimatedConfig> walks;
-    for (const TileConfig &walk : rasters(config, gridOf(problem, config, target)))
-      walks.emplace_back(estimate(region, problem, walk, target), walk);
-    std::sort(walks.begin(), walks.end());
-    walks.resize(std::min(walks.size(), walksOfTile));
-    ranked.insert(ranked.end(), walks.begin(), walks.end());
+    for (TileConfig &walk : rasters(config, gridOf(problem, config, target)))
+      walks.emplace_back(estimate(region, problem, walk, target), std::move(walk));
+    walks = fastest(std::move(walks), walksOfTile);
     for (int64_t pieces : piecesOf(problem, config, target)) {
-      const TileConfig streamed = walks.front().config.with("pieces", pieces);
-      ranked.emplace_back(estimate(region, problem, streamed, target), streamed);
+      TileConfig streamed = walks.front().config.with("pieces", pieces);
+      ranked.emplace_back(estimate(region, problem, streamed, target), std::move(streamed));
     }
+    std::move(walks.begin(), walks.end(), std::back_inserter(ranked));
   }
   return fastest(std::move(ranked), mostCandidates);
 }
@@ -351,7 +345,7 @@ void passPartialSums(KernelPlan &plan, int64_t tileSums) {
 
 Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConfig &config,
                                             const ir::Target &target) const {
-  const Sm90Problem problem(region);
+  const Sm90Problem problem(region, *MatmulProblem::of(region));
   const TmaSide rowSide = sideOf(problem, 0), columnSide = sideOf(problem, 1);
   const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
@@ -419,7 +413,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
 
 } // namespace
 
-const KernelTemplate &matmulSm90Template() {
+const MatmulWay &matmulSm90Template() {
   static const MatmulSm90Template instance;
   return instance;
 }

@@ -251,19 +251,20 @@ void forEachConfig(const MatmulProblem &problem, const ir::Target &target,
   }
 }
 
-class MatmulSm90SplitTemplate : public KernelTemplate {
+class MatmulSm90SplitTemplate : public MatmulWay {
 public:
   std::string_view name() const override { return "cuda.matmul_sm90_split"; }
-  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
+  ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
+                                         const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
-ir::FusionDecision MatmulSm90SplitTemplate::match(const Region &region, const ir::Target &target) const {
-  ir::FusionDecision decision = takenByWgmma(region, target);
+ir::FusionDecision MatmulSm90SplitTemplate::takes(const Region &region, const MatmulProblem &problem,
+                                                  const ir::Target &target) const {
+  ir::FusionDecision decision = takenByWgmma(region, problem, target);
   if (!decision)
     return decision;
-  const MatmulProblem problem = *MatmulProblem::of(region);
   if (problem.reducesRows)
     return ir::FusionDecision::no(holdsTiles);
   bool isTaken = false;
@@ -274,8 +275,8 @@ ir::FusionDecision MatmulSm90SplitTemplate::match(const Region &region, const ir
   return isTaken ? decision : ir::FusionDecision::no("is large: persistent blocks take it");
 }
 
-std::vector<EstimatedConfig> MatmulSm90SplitTemplate::estimated(const Region &region, const ir::Target &target) const {
-  const MatmulProblem problem = *MatmulProblem::of(region);
+std::vector<EstimatedConfig> MatmulSm90SplitTemplate::configsOf(const Region &region, const MatmulProblem &problem,
+                                                                const ir::Target &target) const {
   std::vector<EstimatedConfig> ranked;
   forEachConfig(problem, target, [&](const TileConfig &config) {
     ranked.emplace_back(estimate(region, problem, config, target), config);
@@ -343,7 +344,7 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
 
 } // namespace
 
-const KernelTemplate &matmulSm90SplitTemplate() {
+const MatmulWay &matmulSm90SplitTemplate() {
   static const MatmulSm90SplitTemplate instance;
   return instance;
 }

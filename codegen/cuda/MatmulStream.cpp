@@ -73,34 +73,35 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
          turnUs * std::ceil(lines / unrolled) + sumUs * split * rows * columns;
 }
 
-class MatmulStreamTemplate : public KernelTemplate {
+class MatmulStreamTemplate : public MatmulWay {
 public:
   std::string_view name() const override { return "cuda.matmul_stream"; }
-  ir::FusionDecision match(const Region &region, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
+  ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
+                                         const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
-ir::FusionDecision MatmulStreamTemplate::match(const Region &region, const ir::Target &target) const {
-  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
+ir::FusionDecision MatmulStreamTemplate::takes(const Region &region, const MatmulProblem &problem,
+                                               const ir::Target &target) const {
   if (ir::FusionDecision taken = takenByMmaSync(problem, target); !taken)
     return taken;
-  if (problem->M < leastRows || problem->M > mostRows)
-    return ir::FusionDecision::no("has " + std::to_string(problem->M) + " rows; " + std::to_string(leastRows) + " to " +
+  if (problem.M < leastRows || problem.M > mostRows)
+    return ir::FusionDecision::no("has " + std::to_string(problem.M) + " rows; " + std::to_string(leastRows) + " to " +
                                   std::to_string(mostRows) + " stream well");
-  if (problem->batches > 65535)
+  if (problem.batches > 65535)
     return ir::FusionDecision::no("has more than 65535 batches");
-  for (unsigned product = 0; product < problem->count(); ++product)
+  for (unsigned product = 0; product < problem.count(); ++product)
     for (unsigned side : {0, 1})
-      if (std::string refusal = whyNotStreamed(*problem, side, product); !refusal.empty())
+      if (std::string refusal = whyNotStreamed(problem, side, product); !refusal.empty())
         return ir::FusionDecision::no(refusal);
-  if (ir::FusionDecision multiplied = multipliedByMmaSync(*problem, /*takesTf32=*/false); !multiplied)
+  if (ir::FusionDecision multiplied = multipliedByMmaSync(problem, /*takesTf32=*/false); !multiplied)
     return multiplied;
   return printable(region);
 }
 
-std::vector<EstimatedConfig> MatmulStreamTemplate::estimated(const Region &region, const ir::Target &target) const {
-  const MatmulProblem problem = *MatmulProblem::of(region);
+std::vector<EstimatedConfig> MatmulStreamTemplate::configsOf(const Region &region, const MatmulProblem &problem,
+                                                             const ir::Target &target) const {
   std::vector<EstimatedConfig> all;
   for (int64_t split : {4, 8, 16})
     for (int64_t panels : {1, 2})
@@ -145,7 +146,7 @@ Result<KernelPlan> MatmulStreamTemplate::emit(const Region &region, const TileCo
 
 } // namespace
 
-const KernelTemplate &matmulStreamTemplate() {
+const MatmulWay &matmulStreamTemplate() {
   static const MatmulStreamTemplate instance;
   return instance;
 }

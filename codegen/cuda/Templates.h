@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/KernelTemplate.h"
+#include "codegen/cuda/MatmulWay.h"
 
 namespace kfuse::codegen::cuda {
 
@@ -9,12 +10,12 @@ namespace kfuse::codegen::cuda {
 std::span<const KernelTemplate *const> templates();
 
 const KernelTemplate &matmulTemplate();          ///< cuda.matmul: all of the next six
-const KernelTemplate &gemvTemplate();            ///< cuda.gemv
-const KernelTemplate &matmulStreamTemplate();    ///< cuda.matmul_stream
-const KernelTemplate &matmulSm90SplitTemplate(); ///< cuda.matmul_sm90_split
-const KernelTemplate &matmulSm80Template();      ///< cuda.matmul_sm80
-const KernelTemplate &matmulSm90Template();      ///< cuda.matmul_sm90
-const KernelTemplate &matmulSimtTemplate();      ///< cuda.matmul_simt
+const MatmulWay &gemvTemplate();                 ///< cuda.gemv
+const MatmulWay &matmulStreamTemplate();         ///< cuda.matmul_stream
+const MatmulWay &matmulSm90SplitTemplate();      ///< cuda.matmul_sm90_split
+const MatmulWay &matmulSm80Template();           ///< cuda.matmul_sm80
+const MatmulWay &matmulSm90Template();           ///< cuda.matmul_sm90
+const MatmulWay &matmulSimtTemplate();           ///< cuda.matmul_simt
 const KernelTemplate &decodeAttentionTemplate(); ///< cuda.decode_attention
 const KernelTemplate &chainTemplate();           ///< cuda.chain
 const KernelTemplate &columnsTemplate();         ///< cuda.columns

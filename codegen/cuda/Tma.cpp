@@ -191,23 +191,20 @@ TensorMapRecipe TmaMatrix::recipe(std::uint32_t columns, std::uint32_t rows) con
   return recipe;
 }
 
-ir::FusionDecision takenByWgmma(const Region &region, const ir::Target &target) {
-  std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  if (!problem)
-    return ir::FusionDecision::no(noProduct);
+ir::FusionDecision takenByWgmma(const Region &region, const MatmulProblem &problem, const ir::Target &target) {
   if (target.capability != 90)
     return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
-  if (MatrixOperand left = MatrixOperand::of(*problem, 0); !left.refusal.empty())
+  if (MatrixOperand left = MatrixOperand::of(problem, 0); !left.refusal.empty())
     return ir::FusionDecision::no(left.refusal);
-  DType left = problem->elementType(0), right = problem->elementType(1);
+  DType left = problem.elementType(0), right = problem.elementType(1);
   bool areHalf = left == right && (left == DType::F16 || left == DType::BF16);
-  bool areFloat8 = isFloat8(left) && isFloat8(right), areTf32 = problem->tf32 && left == right && left == DType::F32;
-  if ((!areHalf && !areFloat8 && !areTf32) || !problem->isRightType(right))
+  bool areFloat8 = isFloat8(left) && isFloat8(right), areTf32 = problem.tf32 && left == right && left == DType::F32;
+  if ((!areHalf && !areFloat8 && !areTf32) || !problem.isRightType(right))
     return ir::FusionDecision::no(
         "multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
         ", wgmma takes pairs of f16, of bf16, of 8-bit floats or, where tf32 is allowed, f32");
   for (unsigned side : {0, 1}) {
-    TmaSide operands = sideOf(*problem, side);
+    TmaSide operands = sideOf(problem, side);
     for (const TmaOperand &operand : operands) {
       if (!operand.refusal.empty())
         return ir::FusionDecision::no(operand.refusal);

@@ -62,7 +62,7 @@ void writeProduct(SourceWriter &writer, DType rowsType, DType columnsType, int64
 int64_t depthOf(DType type);
 
 /// Whether wgmma fed by TMA takes the region on the target; why not.
-ir::FusionDecision takenByWgmma(const Region &region, const ir::Target &target);
+ir::FusionDecision takenByWgmma(const Region &region, const MatmulProblem &problem, const ir::Target &target);
 
 /// A side as the kernel is given it.
 struct TmaArgument {
