@@ -5,9 +5,9 @@
 namespace kfuse::codegen::cuda {
 
 std::span<const KernelTemplate *const> templates() {
-  static const std::array<const KernelTemplate *, 8> all{
-      &decodeAttentionTemplate(), &chainTemplate(), &sideBySideTemplate(), &matmulTemplate(),
-      &columnsTemplate(),         &rowsTemplate(),  &transposeTemplate(),  &pointwiseTemplate()};
+  static const std::array<const KernelTemplate *, 9> all{
+      &decodeAttentionTemplate(), &chainTemplate(), &rowChainTemplate(),  &sideBySideTemplate(), &matmulTemplate(),
+      &columnsTemplate(),         &rowsTemplate(),  &transposeTemplate(), &pointwiseTemplate()};
   return all;
 }
 

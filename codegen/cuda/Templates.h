@@ -18,6 +18,7 @@ const MatmulWay &matmulSm90Template();           ///< cuda.matmul_sm90
 const MatmulWay &matmulSimtTemplate();           ///< cuda.matmul_simt
 const KernelTemplate &decodeAttentionTemplate(); ///< cuda.decode_attention
 const KernelTemplate &chainTemplate();           ///< cuda.chain
+const KernelTemplate &rowChainTemplate();        ///< cuda.row_chain
 const KernelTemplate &columnsTemplate();         ///< cuda.columns
 const KernelTemplate &rowsTemplate();            ///< cuda.rows
 const KernelTemplate &transposeTemplate();       ///< cuda.transpose

@@ -73,6 +73,7 @@ std::vector<Schedule> sm90Schedules() {
        chainTemplate(),
        layers(2, 3, 64, 256, 64, false, "bf16"),
        {{"cluster_n", 4}}},
+      {"row chain", rowChainTemplate(), normedLayers(3, 2500, 256, true, "bf16"), {{"m", 64}}},
       {"rows: clusters", rowsTemplate(), named(longRowCases(), "add_layer_norm_5x8192_f16"), {{"cluster", 8}}},
       {"rows: clusters, the next row on its way",
        rowsTemplate(),

@@ -942,6 +942,26 @@ TemplateCase layers(int count, int batches, int m, int n, int last, bool transpo
                       {value}, {valueType});
 }
 
+TemplateCase normedLayers(int count, int m, int n, bool transposeB, const std::string &type) {
+  ChainText chain(0, m, type);
+  const std::string x = chain.shape(m, n), w = chain.shape(n, n), v = tensor(std::to_string(n), type);
+  std::string value = chain.parameter(x);
+  for (int i = 0; i < count; ++i) {
+    std::vector<std::string> values{value};
+    for (const std::string &each : {w, v, v, v})
+      values.push_back(chain.parameter(each));
+    value = chain.link(values, {x, w, v, v, v}, x, [&](const std::vector<std::string> &a) {
+      return binary("%0", "matmul", a[0], a[1] + flagsOf(false, transposeB), x, w, x) +
+             binary("%1", "add", "%0", a[2], x, v, x) + "%2 = \"kfuse.layer_norm\"(%1, " + a[3] + ", " + a[4] +
+             ") <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 1>}> : (" + x + ", " + v + ", " + v +
+             ") -> " + x + "\n%r = kfuse.relu %2 : (" + x + ") -> " + x + "\n";
+    });
+  }
+  return chain.finish("normed_layers_" + std::to_string(count) + "_" + std::to_string(m) + "x" + std::to_string(n) +
+                          (transposeB ? "_tb_" : "_") + type,
+                      {value}, {x});
+}
+
 TemplateCase randomChain(unsigned seed) {
   std::mt19937 random(seed);
   auto pick = [&](std::initializer_list<int> of) { return of.begin()[random() % of.size()]; };

@@ -90,6 +90,8 @@ std::vector<TemplateCase> normedRowCases(const std::string &type);
 /// Chains of products of f16 or bf16, each a kfuse.fused: the same layer `count` times, of m x n with bias and relu, in
 /// `batches` (0: no batch dimension), and a last one of `last` columns.
 TemplateCase layers(int count, int batches, int m, int n, int last, bool transposeB, const std::string &type);
+/// The same layer `count` times, of m x n with bias, layer_norm and relu.
+TemplateCase normedLayers(int count, int m, int n, bool transposeB, const std::string &type);
 /// A random chain: widths, layouts, batches, what follows each product, residuals, results in between.
 TemplateCase randomChain(unsigned seed);
 /// Products whose operands are computed in the region.

@@ -52,3 +52,24 @@ func.func @large(%x: tensor<8192x4096xbf16>, %u: tensor<4096x4096xbf16>, %v: ten
   %1 = kfuse.matmul %0, %v {transpose_b} : (tensor<8192x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<8192x4096xbf16>
   return %1 : tensor<8192x4096xbf16>
 }
+
+// But where clusters hold whole rows: between layers those need not leave the last-level cache.
+// CHECK-LABEL: @normed
+// CHECK: kfuse.fused %arg0
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: kfuse.fused
+// CHECK: kfuse.matmul
+// CHECK: kfuse.layer_norm
+// CHECK: kfuse.fused
+// CHECK: kfuse.matmul
+// CHECK: kfuse.layer_norm
+// CHECK: return
+func.func @normed(%x: tensor<32768x1024xbf16>, %u: tensor<1024x1024xbf16>, %v: tensor<1024x1024xbf16>, %a: tensor<1024xbf16>, %b: tensor<1024xbf16>) -> tensor<32768x1024xbf16> {
+  %0 = kfuse.matmul %x, %u {transpose_b} : (tensor<32768x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<32768x1024xbf16>
+  %1 = "kfuse.layer_norm"(%0, %a, %b) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 1>}> : (tensor<32768x1024xbf16>, tensor<1024xbf16>, tensor<1024xbf16>) -> tensor<32768x1024xbf16>
+  %2 = kfuse.relu %1 : (tensor<32768x1024xbf16>) -> tensor<32768x1024xbf16>
+  %3 = kfuse.matmul %2, %v {transpose_b} : (tensor<32768x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<32768x1024xbf16>
+  %4 = "kfuse.layer_norm"(%3, %b, %a) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 1>}> : (tensor<32768x1024xbf16>, tensor<1024xbf16>, tensor<1024xbf16>) -> tensor<32768x1024xbf16>
+  %5 = kfuse.relu %4 : (tensor<32768x1024xbf16>) -> tensor<32768x1024xbf16>
+  return %5 : tensor<32768x1024xbf16>
+}

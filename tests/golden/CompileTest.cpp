@@ -371,6 +371,16 @@ TEST_CASE("Compile: chains of products, without spills") {
     for (std::size_t i = all.size() % 8; i < configs.size(); i += 1 + configs.size() / 2)
       all.push_back(planOf(chain, given.region, configs[i], hopper, source.name));
   }
+  const codegen::KernelTemplate &rowChain = codegen::cuda::rowChainTemplate();
+  for (const TemplateCase &source :
+       {normedLayers(20, 32768, 1024, true, "bf16"), normedLayers(2, 4000, 456, false, "f16")}) {
+    INFO(source.name);
+    RegionCase given(source);
+    ir::FusionDecision decision = rowChain.match(given.region, hopper);
+    REQUIRE_MESSAGE(decision, decision.reason());
+    for (const codegen::TileConfig &config : rowChain.candidates(given.region, hopper))
+      all.push_back(planOf(rowChain, given.region, config, hopper, source.name));
+  }
   compileAll(all, **compiler);
 }
 

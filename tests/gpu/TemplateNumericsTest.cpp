@@ -166,6 +166,22 @@ TEST_CASE("cuda.chain: right for random chains, and twice the same") {
   checks.run();
 }
 
+TEST_CASE("cuda.row_chain: right for layers of every size, and twice the same") {
+  TemplateChecks checks;
+  if (!checks.isHopper()) {
+    MESSAGE("skipped: needs sm_90");
+    return;
+  }
+  // One tile, one for each warpgroup, one more, many for each cluster; columns that end within a block's, in clusters
+  // of 2 to 16.
+  checks.add({normedLayers(2, 1, 256, true, "bf16"), normedLayers(3, 67, 200, true, "bf16"),
+              normedLayers(4, 300, 256, false, "f16"), normedLayers(5, 2050, 1024, true, "bf16"),
+              normedLayers(3, 4999, 1000, true, "bf16"), normedLayers(2, 6000, 456, false, "f16"),
+              normedLayers(2, 1000, 2048, true, "bf16")},
+             codegen::cuda::rowChainTemplate(), 6);
+  checks.run();
+}
+
 TEST_CASE("cuda.matmul_stream: right for every type, edge and split of K, and for two products at once") {
   TemplateChecks checks;
   for (const char *type : {"bf16", "f16", "f8E4M3FN", "f8E5M2"})

@@ -114,6 +114,8 @@ __device__ __forceinline__ void storeBox(const TensorMap *map, int x, int y, int
 template <int pending> __device__ __forceinline__ void waitStores() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
+/// Waits until all of them are in memory.
+__device__ __forceinline__ void waitStored() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 /// Makes this thread's writes to shared memory visible to TMA.
 __device__ __forceinline__ void fenceForTma() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 /// Four 8x8 matrices of 16-bit elements from registers; lane l gives the address of row l % 8 of matrix l / 8.
