@@ -60,6 +60,13 @@ std::optional<Measurement> Store::findMeasurement(const std::string &kernel) {
   return file->read([&](SQLite::Database &db) { return findRow<Measurement>(db, kernel); });
 }
 
+std::string Store::newestTarget() {
+  return file->read([](SQLite::Database &db) {
+    SQLite::Statement row(db, "SELECT target FROM choices ORDER BY at DESC LIMIT 1");
+    return row.executeStep() ? row.getColumn(0).getString() : std::string();
+  });
+}
+
 std::vector<Choice> Store::findChoices(const std::string &ops, const std::string &sku) {
   return readChoices(*file, ops, sku);
 }

@@ -46,6 +46,8 @@ public:
   std::optional<Choice> findChoice(const std::string &region);
   /// Of regions of these ops on one device, whatever their shapes.
   std::vector<Choice> findChoices(const std::string &ops, const std::string &sku);
+  /// Of the newest choice of all; "" where there is none.
+  std::string newestTarget();
   std::optional<Measurement> findMeasurement(const std::string &kernel);
   /// Of one region, in the order in which they were begun.
   std::vector<Measurement> findMeasurements(const std::string &region);

@@ -1,7 +1,9 @@
+#include "ImportedModel.h"
 #include "SearchFakes.h"
+#include "StoreRowsOf.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/model/Workbench.h"
+#include "tuner/model/PlannedBench.h"
 
 #include <doctest/doctest.h>
 
@@ -64,4 +66,41 @@ TEST_CASE("workbench: its threads compile for a GPU, whether it is here or not")
     bench.threads = 3;
     CHECK(bench.workshop({}).options.compileThreads == (target == gpu ? 3 : 0));
   }
+}
+
+TEST_CASE("workbench: a model is planned for its target, whatever was expected before the driver had started") {
+  test::TemporaryFolder folder;
+  WorkbenchOptions options{.target = "auto",
+                           .store = (folder.path / "store.db").string(),
+                           .threads = 1,
+                           .device = 0,
+                           .measureOn = {},
+                           .requireTuned = false,
+                           .warn = {}};
+  ImportedModel model(exampleModel("ffn_tiny.mlir"));
+  REQUIRE(model);
+  for (const char *last : {"", "cpu", "sm_80", "sm_90a", "sm_1"}) { // Of the store's newest choice; none at first.
+    CAPTURE(std::string(last));
+    if (*last) {
+      Choice choice = test::choiceNumber(1);
+      choice.target = last;
+      (*Store::open(options.store, {}))->put(choice, test::binaryNumber(1));
+      CHECK((*Store::open(options.store, {}))->newestTarget() == last);
+    }
+    Result<PlannedBench> opened = openAndPlan(*model.get().module, options);
+    REQUIRE_MESSAGE(opened, opened.error().message);
+    CHECK(opened->bench.target == *resolveTarget("auto"));
+    CHECK(opened->planned.target == opened->bench.target);
+  }
+  for (const char *name : {"cpu", "sm_80", "sm_90a"}) {
+    options.target = name;
+    Result<PlannedBench> opened = openAndPlan(*model.get().module, options);
+    if (!opened) // No NVRTC.
+      continue;
+    CHECK(opened->planned.target == ir::findTarget(name));
+    CHECK(opened->planned.kernels.front().kernelTemplate->name().starts_with(name == std::string("cpu") ? "cpu."
+                                                                                                        : "cuda."));
+  }
+  options.target = "sm_1";
+  CHECK(openAndPlan(*model.get().module, options).error().code == ErrorCode::Usage);
 }

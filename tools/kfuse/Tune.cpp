@@ -5,6 +5,7 @@
 #include "tuner/ReportPage.h"
 #include "tuner/Trace.h"
 #include "tuner/api/Handles.h"
+#include "tuner/model/PlannedBench.h"
 
 #include <fmt/format.h>
 
@@ -68,21 +69,19 @@ int tune(const TuneCommand &options) {
   std::vector<int> devices; // Looked for when something is to be measured: a warm start has no use for them.
   auto devicesHere = [&] { return devices.empty() ? devices = devicesToTuneOn(options.devices) : devices; };
   workbench.measureOn = [&] { return devicesHere().front(); };
-  Result<tuner::Workbench> bench = tuner::openWorkbench(workbench);
-  if (!bench)
-    return fail(bench.error());
-  Result<tuner::PlannedModel> planned =
-      tuner::planModel(*model->internals().model.module, *bench->target, !options.noSimplify);
-  if (!planned)
-    return fail(planned.error());
+  Result<tuner::PlannedBench> opened =
+      tuner::openAndPlan(*model->internals().model.module, workbench, !options.noSimplify);
+  if (!opened)
+    return fail(opened.error());
+  auto &[bench, planned] = *opened;
   TuneHelpers helpers(options.helperWords);
   tuner::TuneOptions tuning = options.tuning();
-  if (bench->device && !bench->target->isCpu())
+  if (bench.device && !bench.target->isCpu())
     tuning.onMiss = [&](std::size_t kernels) {
       const std::vector<int> all = devicesHere();
       return 1 + helpers.start({all.begin() + 1, all.end()}, kernels - 1);
     };
-  Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, bench->workshop(std::move(tuning)));
+  Result<tuner::CompiledModel> compiled = tuner::compileModel(planned, bench.workshop(std::move(tuning)));
   if (!compiled)
     return fail(compiled.error());
   tuner::TuneReport &report = compiled->report;
@@ -91,12 +90,12 @@ int tune(const TuneCommand &options) {
     if (Result<void> written = trace->write(options.trace); !written)
       return fail(written.error());
   if (!options.report.empty())
-    if (Result<void> written = writeReport(options.report, report,
-                                           std::filesystem::path(options.model).filename().string(), *bench->store);
+    if (Result<void> written =
+            writeReport(options.report, report, std::filesystem::path(options.model).filename().string(), *bench.store);
         !written)
       return fail(written.error());
   fmt::print("{}", options.json ? tuner::toJson(report) + "\n" : tuner::toTable(report, wantsColour()));
-  return isKept(*bench->store, report) ? 0 : static_cast<int>(ErrorCode::Io);
+  return isKept(*bench.store, report) ? 0 : static_cast<int>(ErrorCode::Io);
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 #include "kfuse/compiler.h"
 
 #include "tuner/api/Handles.h"
-#include "tuner/model/Workbench.h"
+#include "tuner/model/PlannedBench.h"
 
 #include <algorithm>
 
@@ -47,25 +47,23 @@ Result<Executable> compile(const Model &model, const CompileOptions &options) {
     if (log)
       log(line);
   };
-  Result<tuner::Workbench> bench = tuner::openWorkbench({.target = options.target,
-                                                         .store = options.store,
-                                                         .threads = options.threads,
-                                                         .device = options.device,
-                                                         .measureOn = {},
-                                                         .requireTuned = options.requireTuned,
-                                                         .warn = warn});
-  if (!bench)
-    return bench.error();
-  Result<std::unique_ptr<runtime::Device>> device = bench->openHere();
+  Result<tuner::PlannedBench> opened = tuner::openAndPlan(*model.internals().model.module,
+                                                          {.target = options.target,
+                                                           .store = options.store,
+                                                           .threads = options.threads,
+                                                           .device = options.device,
+                                                           .measureOn = {},
+                                                           .requireTuned = options.requireTuned,
+                                                           .warn = warn},
+                                                          options.simplify);
+  if (!opened)
+    return opened.error();
+  Result<std::unique_ptr<runtime::Device>> device = opened->bench.openHere();
   if (!device)
     return device.error();
-  Result<tuner::PlannedModel> planned =
-      tuner::planModel(*model.internals().model.module, *bench->target, options.simplify);
-  if (!planned)
-    return planned.error();
 
-  tuner::Workshop workshop = bench->workshop(tuneOptions(options, std::make_shared<bool>(false)));
-  Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, workshop);
+  tuner::Workshop workshop = opened->bench.workshop(tuneOptions(options, std::make_shared<bool>(false)));
+  Result<tuner::CompiledModel> compiled = tuner::compileModel(opened->planned, workshop);
   if (!compiled)
     return compiled.error();
   auto impl = std::make_shared<Executable::Impl>();

@@ -1,0 +1,36 @@
+#include "tuner/model/PlannedBench.h"
+
+#include <future>
+
+namespace kfuse::tuner {
+namespace {
+
+/// The target that the workbench will most likely have, as far as can be told without a driver; or null.
+const ir::Target *likelyTarget(const WorkbenchOptions &options) {
+  if (options.target != "auto")
+    return ir::findTarget(options.target);
+  Result<std::unique_ptr<Store>> store = Store::openToRead(options.store, {});
+  return store ? ir::findTarget((*store)->newestTarget()) : nullptr;
+}
+
+} // namespace
+
+Result<PlannedBench> openAndPlan(mlir::ModuleOp module, const WorkbenchOptions &options, bool simplify) {
+  std::optional<Result<PlannedModel>> planned;
+  std::future<void> driver; // Which starts once in a process: who asks meanwhile waits for it.
+  if (const ir::Target *likely = likelyTarget(options); likely && !likely->isCpu()) {
+    driver = std::async(std::launch::async, [] { (void)runtime::listGpus(); });
+    planned = planModel(module, *likely, simplify);
+  }
+  Result<Workbench> bench = openWorkbench(options);
+  if (!bench)
+    return bench.error();
+  const bool isForBench = planned && *planned && (**planned).target == bench->target;
+  if (!isForBench)
+    planned = planModel(module, *bench->target, simplify);
+  if (!*planned)
+    return planned->error();
+  return PlannedBench{std::move(*bench), std::move(**planned)};
+}
+
+} // namespace kfuse::tuner
