@@ -2,11 +2,13 @@
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/Kernel.h"
 #include "codegen/cuda/Templates.h"
+#include "codegen/cuda/UnalignedTranspose.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Alignment.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
 #include <optional>
 
 namespace kfuse::codegen::cuda {
@@ -235,6 +237,29 @@ private:
   SourceWriter writer;
 };
 
+bool isUnaligned(const TileConfig &config) { return config.valueOr("chunks_down", 0) > 0; }
+
+std::optional<UnalignedTranspose> unalignedOf(const LinearGraph &graph) {
+  return UnalignedTranspose::of(graph, *transposedDim(graph), graph.extents().size() - 1);
+}
+
+/// Modelled microseconds of one config of whole chunks of rows that begin anywhere.
+double estimate(const Region &region, const LinearGraph &graph, const UnalignedTranspose &shape,
+                const TileConfig &config, const ir::Target &target) {
+  auto [height, width] = shape.tileOf(config);
+  const double points = static_cast<double>(graph.graph.domain.points()), bytesPerPoint = region.bytesRead / points;
+  const int64_t tall = std::min(height, graph.extents()[shape.down]), wide = std::min(width, graph.extents().back());
+  const double blocks = points / static_cast<double>(tall * wide) / target.multiprocessors,
+               perSm = std::floor(static_cast<double>(target.sharedBytesPerBlock + 1024) /
+                                  static_cast<double>(shape.sharedBytes(config) + 1024));
+  const double inFlight = std::min(perSm, blocks) * static_cast<double>(tall * wide) * bytesPerPoint;
+  // A chunk more of each row, and `vector` rows more; of 8191 x 16383 in bf16 145 us where this alone says 133.
+  const double vector = static_cast<double>(shape.vector);
+  const double sectors = 0.5 * (1 + vector / static_cast<double>(height)) * (1 + vector / static_cast<double>(width)) +
+                         0.5 * (1 + vector / static_cast<double>(width));
+  return target.launchUs + streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * 1.09 * sectors;
+}
+
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, int64_t stagedBytes,
                 const ir::Target &target) {
@@ -248,7 +273,7 @@ double estimate(const Region &region, const LinearGraph &graph, const TileConfig
                     static_cast<double>(tall * wide) * bytesPerPoint;
   // A warp's accesses in pieces of under 128 bytes take more wavefronts and leave lines half written for a while.
   // 268 MB of bf16: 137.4 us with reads of 128 and writes of 64 bytes, 132.4 through a tile (rows of 256), both ways
-  // 178 with reads of 64; elements 176 us, 168 through tiles of 128 by 128.
+  // 178 with reads of 64; elements 176 us, 163 to 168 through tiles of 128 by 128.
   double reads = static_cast<double>(config["lanes_down"] * config["down"] * stagedBytes);
   const int64_t lanesAcross = 32 / config["lanes_down"];
   double writes = static_cast<double>(lanesAcross * config["across"]) * region.bytesWritten / points;
@@ -285,6 +310,10 @@ public:
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    if (isUnaligned(config)) {
+      LinearGraph graph = linearised(region.graph, 0);
+      return unalignedOf(graph)->plan(region, graph, config, target);
+    }
     return TransposeKernel(region, config, target).plan();
   }
 
@@ -347,6 +376,11 @@ std::vector<EstimatedConfig> TransposeTemplate::estimated(const Region &region, 
           consider(std::move(config));
       }
     }
+  if (const std::optional<UnalignedTranspose> unaligned = unalignedOf(graph))
+    for (auto [lanes, chunks, warps] : {std::tuple{32, 12, 4}, {32, 15, 5}, {32, 8, 4}, {16, 8, 4}})
+      if (const TileConfig config{{"chunks_down", chunks}, {"lanes_across", lanes}, {"warps", warps}};
+          unaligned->sharedBytes(config) <= target.sharedBytesPerBlock)
+        ranked.emplace_back(estimate(region, graph, *unaligned, config, target), config);
   const int64_t side = stagedBytes <= 4 ? 64 : 32;
   for (auto [elementsSide, warps] : {std::pair<int64_t, int64_t>{side, 8}, {side, 16}, {128, 8}})
     if (elementsSide * (elementsSide + 4) * stagedBytes <= mostTileBytes)

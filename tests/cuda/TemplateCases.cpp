@@ -370,6 +370,8 @@ std::vector<TemplateCase> transposeCases() {
       plain("33x47", "47x33", "1, 0", "f32"),
       plain("200x136", "136x200", "1, 0", "bf16"),
       plain("70x101", "101x70", "1, 0", "f16"),
+      plain("300x141", "141x300", "1, 0", "bf16"),
+      plain("3x40x75", "3x75x40", "0, 2, 1", "f32"),
       plain("2x24x40x16", "2x40x16x24", "0, 2, 3, 1", "f16"),
       plain("2x16x3x24", "2x24x3x16", "0, 3, 2, 1", "f32"),
       plain("16x24", "24x16", "1, 0", "i64"),
@@ -382,6 +384,13 @@ func.func @f(%a: tensor<3x136x72xbf16>, %b: tensor<72x1xbf16>, %c: tensor<3x72x1
   %2 = kfuse.gelu %1 : (tensor<3x72x136xbf16>) -> tensor<3x72x136xbf16>
   %r = kfuse.add %2, %c : (tensor<3x72x136xbf16>, tensor<3x72x136xbf16>) -> tensor<3x72x136xbf16>
   return %r : tensor<3x72x136xbf16>
+})"});
+  cases.push_back({"transpose_gelu_unaligned", R"(
+func.func @f(%a: tensor<265x130xbf16>) -> tensor<130x265xf16> {
+  %0 = kfuse.gelu %a : (tensor<265x130xbf16>) -> tensor<265x130xbf16>
+  %1 = kfuse.cast %0 : (tensor<265x130xbf16>) -> tensor<265x130xf16>
+  %r = kfuse.transpose %1 {permutation = array<i64: 1, 0>} : (tensor<265x130xf16>) -> tensor<130x265xf16>
+  return %r : tensor<130x265xf16>
 })"});
   cases.push_back({"transpose_two_types", R"(
 func.func @f(%a: tensor<40x72xbf16>, %b: tensor<40x72xf32>) -> (tensor<72x40xf32>, tensor<72x40xbf16>) {

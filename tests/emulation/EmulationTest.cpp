@@ -2,6 +2,7 @@
 #include "tests/cuda/Oracle.h"
 #include "tests/emulation/Emulator.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include <doctest/doctest.h>
 
 #include <array>
@@ -74,6 +75,23 @@ TEST_CASE("Emulated cuda.side_by_side: right for parts of any size") {
 
 TEST_CASE("Emulated cuda.transpose: right for every layout and tile") {
   checkAll(transposeCases(), codegen::cuda::transposeTemplate(), 4);
+}
+
+TEST_CASE("Emulated cuda.transpose: whole chunks of rows that begin anywhere, in tiles of every shape") {
+  for (const TemplateCase &source : transposeCases()) {
+    RegionCase given(source);
+    std::vector<codegen::TileConfig> configs = codegen::cuda::transposeTemplate().candidates(given.region, hopper());
+    std::erase_if(configs, [](const codegen::TileConfig &config) { return !config.has("chunks_down"); });
+    INFO(source.name);
+    CHECK(configs.empty() == !llvm::is_contained({"transpose_33x47_to_47x33_f32", "transpose_70x101_to_101x70_f16",
+                                                  "transpose_300x141_to_141x300_bf16",
+                                                  "transpose_3x40x75_to_3x75x40_f32", "transpose_gelu_unaligned"},
+                                                 source.name));
+    const std::vector<reference::HostTensor> inputs = given.inputs();
+    Oracle oracle(given, inputs);
+    for (const codegen::TileConfig &config : configs)
+      check(given, inputs, oracle, codegen::cuda::transposeTemplate(), config);
+  }
 }
 
 TEST_CASE("Emulated cuda.columns: right for every split of rows over threads and blocks") {

@@ -32,6 +32,13 @@ __device__ __forceinline__ void unpackF16(float &low, float &high, unsigned word
       : "r"(word));
 }
 
+/// Half `i` of word `a` below half `j` of `b`.
+__device__ __forceinline__ unsigned halves(unsigned a, int i, unsigned b, int j) {
+  unsigned both;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(both) : "r"(a), "r"(b), "r"((i ? 0x32 : 0x10) | (j ? 0x7600 : 0x5400)));
+  return both;
+}
+
 /// Two floats rounded to nearest even and saturated, the first in the low byte.
 __device__ __forceinline__ unsigned short packE4m3(float low, float high) {
 #if __CUDA_ARCH__ >= 890

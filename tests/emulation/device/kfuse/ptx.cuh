@@ -68,6 +68,8 @@ inline void unpackF16(float &low, float &high, unsigned word) {
   low = f16ToFloat(static_cast<unsigned short>(word)), high = f16ToFloat(static_cast<unsigned short>(word >> 16));
 }
 
+inline unsigned halves(unsigned a, int i, unsigned b, int j) { return (a >> i * 16 & 0xffffu) | (b >> j * 16) << 16; }
+
 inline void waitForPredecessor() {}
 inline void fetchToL2(const void *, unsigned) {}
 

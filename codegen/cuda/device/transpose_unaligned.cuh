@@ -1,0 +1,155 @@
+// A transposition of rows that begin anywhere, through whole chunks of 16 bytes both ways.
+#pragma once
+
+#include <kfuse/transpose.cuh>
+
+namespace kfuse {
+
+/// Rows of the source come to shared memory in the chunks of 16 bytes that hold them, rows of the result leave in the
+/// chunks that they lie in. How far into its chunk a row begins repeats every `vector` rows, the elements of a chunk.
+/// So with tiles and lanes at multiples of `vector` rows and columns each shift is known when the kernel is compiled: a
+/// lane makes a chunk of each of `vector` rows of the result from the 2 * `vector` - 1 rows of the source that they
+/// reach over, by bytes of registers at known places. As the issue of instructions and the L2 see it, it is a copy with
+/// a few more sectors, where single elements take three sectors for two and half a line each access.
+template <class Config, class Body> struct UnalignedTranspose {
+  using Index = typename Config::Index;
+  using Element = typename Body::Element;
+  static constexpr int vector = 16 / sizeof(Element), lanesAcross = Config::lanesAcross;
+  using Chunk = Vector<Element, vector>;
+  using Words = Vector<unsigned, 4>; ///< A chunk as it is moved: the compiler would load its elements one by one.
+  static constexpr int perWord = 4 / sizeof(Element);
+  static constexpr int threads = 32 * Config::warps;
+  static constexpr int pointsAcross = lanesAcross * vector, pointsDown = Config::chunksDown * vector;
+
+  /// Chunks of the result belong to the tile that they end in, but begin up to `vector` - 1 points before it.
+  struct Reached {
+    using Index = typename Config::Index;
+    static constexpr Index extentDown = Config::extentDown, extentAcross = Config::extentAcross + vector - 1;
+    static constexpr bool downFirst = false;
+  };
+  TransposeTile<Reached, pointsDown, pointsAcross> tile;
+
+  // In shared memory: rows of the source from `vector` before the tile on. They lie in one chunk more than as many
+  // elements fill. Lanes read `vector` rows apart: a chunk is left free behind so many, so that their banks differ.
+  static constexpr int rows = pointsAcross + vector, chunks = Config::chunksDown + 1;
+  static constexpr int turnRows = threads / chunks / vector * vector; ///< Rows that all threads bring together.
+  static_assert(turnRows > 0, "each thread brings one chunk of every so many rows");
+  static __device__ __forceinline__ constexpr int placeOf(int row, int chunk) {
+    return row * chunks + row / vector + chunk;
+  }
+  static __device__ __forceinline__ Words *held() { return reinterpret_cast<Words *>(dynamicShared()); }
+
+  const Body &body;
+
+  /// Whether all that the tile touches exists, but for rows of the result.
+  __device__ __forceinline__ bool isInner() const {
+    return tile.across >= vector && tile.across + pointsAcross < Config::extentAcross;
+  }
+  template <bool isInner> __device__ __forceinline__ void run() const {
+    bring<isInner>();
+    __syncthreads();
+    give<isInner>();
+  }
+
+  /// How far into its chunk a row begins, of the source `row` rows behind a multiple of `vector`, or of the result.
+  static __device__ __forceinline__ constexpr int sourceShift(int row) {
+    return static_cast<int>(row * (Config::sourcePitch % vector) % vector);
+  }
+  static __device__ __forceinline__ constexpr int resultShift(int row) {
+    return static_cast<int>(row * (Config::resultPitch % vector) % vector);
+  }
+
+  /// Starts the copies of what the tile reads, and waits for this thread's.
+  template <bool isInner> __device__ __forceinline__ void bring() const {
+    const int row = threadIdx.x / chunks, chunk = threadIdx.x % chunks;
+    const Index across = tile.across - vector + row, begin = across * Config::sourcePitch + tile.down;
+    const Index shift = begin & (vector - 1); // As large turnRows further down.
+    if (row < turnRows && tile.down + chunk * vector - shift < Config::extentDown) {
+      const Element *from = body.source(tile.batch) + (begin - shift + chunk * vector);
+      const unsigned to = sharedAddress(held() + placeOf(row, chunk));
+#pragma unroll
+      for (int turn = 0; turn < rows; turn += turnRows) {
+        const bool exists =
+            row + turn < rows && (isInner || (across + turn >= 0 && across + turn < Config::extentAcross));
+        const Element *next = from + turn * Config::sourcePitch;
+        const long long left = isInner ? vector : body.sourceEnd() - next; // The last row ends within a chunk.
+        if (exists)
+          copyAsync<16>(to + 16 * placeOf(turn, 0), next,
+                        left < vector ? static_cast<int>(left * sizeof(Element)) : 16);
+      }
+    }
+    commitCopies();
+    waitCopies<0>();
+  }
+
+  /// Stores the tile's part of the result.
+  template <bool isInner> __device__ __forceinline__ void give() const {
+    constexpr int columns = 32 / lanesAcross * Config::warps, chunksEach = Config::chunksDown / columns;
+    static_assert(Config::chunksDown % columns == 0);
+    const int lane = threadIdx.x % lanesAcross, column = threadIdx.x / lanesAcross * chunksEach;
+    const Words *mine = held() + placeOf(lane * vector, column);
+    constexpr int reach = 2 * vector - 1; // Rows, from the one behind the first of `mine` on.
+    Words window[reach][2];
+#pragma unroll
+    for (int row = 0; row < reach; ++row)
+      window[row][1] = mine[placeOf(row + 1, 0)];
+#pragma unroll
+    for (int chunk = 0; chunk < chunksEach; ++chunk) {
+#pragma unroll
+      for (int row = 0; row < reach; ++row)
+        window[row][0] = window[row][1], window[row][1] = mine[placeOf(row + 1, chunk + 1)];
+#pragma unroll
+      for (int i = 0; i < vector; ++i) {
+        Words turned;
+#pragma unroll
+        for (int word = 0; word < 4; ++word) {
+          const int row = vector - 1 - resultShift(i) + word * perWord, place = sourceShift(row + 1) + i;
+          turned[word] = wordAt(window[row], place);
+          if constexpr (perWord == 2) {
+            const int next = sourceShift(row + 2) + i;
+            turned[word] = halves(turned[word], place % 2, wordAt(window[row + 1], next), next % 2);
+          }
+        }
+        const Index down = tile.down + (column + chunk) * vector + i;
+        const Index across = tile.across + lane * vector - resultShift(i);
+        if (down < Config::extentDown)
+          put<isInner>(__builtin_bit_cast(Chunk, turned), down, across);
+      }
+    }
+  }
+
+  /// The word with element `place` of two chunks.
+  static __device__ __forceinline__ unsigned wordAt(const Words (&chunks)[2], int place) {
+    return chunks[place / vector][place % vector / perWord];
+  }
+
+  template <bool isInner> __device__ __forceinline__ void put(const Chunk &turned, Index down, Index across) const {
+    if constexpr (isInner) {
+      body.store(turned, tile.batch, down, across, 0, vector);
+    } else {
+      const Index begin = maximum(-across, Index(0)), end = minimum(Config::extentAcross - across, Index(vector));
+      body.store(turned, tile.batch, down, across, static_cast<int>(begin), static_cast<int>(end));
+    }
+  }
+};
+
+/// Rounds the values from `begin` to `end` to the stored type and writes them to `to`, which is aligned.
+template <class T, class V, int size>
+__device__ __forceinline__ void storePart(T *to, const Vector<V, size> &values, int begin, int end) {
+  if (begin == 0 && end == size)
+    return storeVector<size, size>(to, values);
+#pragma unroll
+  for (int i = 0; i < size; ++i)
+    if (i >= begin && i < end)
+      encode(to[i], values[i]);
+}
+
+template <class Config, class Body> __device__ __forceinline__ void transposeUnaligned(const Body &body) {
+  const UnalignedTranspose<Config, Body> transpose{{}, body};
+  if (transpose.isInner())
+    transpose.template run<true>();
+  else
+    transpose.template run<false>();
+}
+
+} // namespace kfuse
