@@ -251,10 +251,12 @@ struct Links {
   static constexpr bool weightsAreFixed = false;
   template <class Role, class Chain> static __device__ __forceinline__ void visit(Chain &chain, int number) {
     switch (number) {
-      case 1: return Role::template run<kind1::Link>(chain, number);
-      case 2: return Role::template run<kind2::Link>(chain, number);
+      case 2:
+        return Role::template run<kind2::Link>(chain, number);
+      case 0:
+        return Role::template run<kind0::Link>(chain, number);
     }
-    Role::template run<kind0::Link>(chain, number);
+    Role::template run<kind1::Link>(chain, number);
   }
 };
 
