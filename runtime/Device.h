@@ -107,6 +107,13 @@ struct DeviceFacts {
   std::string id;     ///< What tells it from every other device of the host.
 };
 
+/// Of a run of elements: the squares of their differences from others, and those others' squares.
+struct DifferenceSums {
+  static constexpr std::size_t elements = 256; ///< In a run; the last may have fewer.
+  double error = 0;
+  double size = 0;
+};
+
 /// What a device was like while it measured; 0 for what it does not tell.
 struct Conditions {
   double smMhz = 0;
@@ -115,7 +122,7 @@ struct Conditions {
   double celsius = 0;
 };
 
-/// One device. Thread-safe but for measuring, digest() and conditions(), which callers serialise.
+/// One device. Thread-safe but for measuring, digest(), sumDifferences() and conditions(), which callers serialise.
 class Device {
 public:
   virtual ~Device() = default;
@@ -135,6 +142,12 @@ public:
   /// A checksum of what lies there, to see whether it has changed: the same bytes give the same digest on
   /// this device.
   virtual Result<std::uint64_t> digest(const void *device, std::size_t bytes);
+  /// Writes DifferenceSums of each run of the `count` elements at `found` and at `expected` to `sums`, all on the
+  /// device; false where it does not do that for this type. Sums over what is not finite are not finite.
+  virtual Result<bool> sumDifferences(DType /*type*/, const void * /*found*/, const void * /*expected*/,
+                                      std::size_t /*count*/, void * /*sums*/) {
+    return false;
+  }
   /// Enqueues a copy from device memory to device memory; the two do not overlap.
   virtual Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) = 0;
   virtual Result<void> synchronize(Stream stream) = 0;

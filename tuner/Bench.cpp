@@ -1,12 +1,13 @@
 #include "tuner/Bench.h"
 
-#include "tuner/OutputCheck.h"
 #include "tuner/Trace.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstring>
 #include <numeric>
 
 namespace kfuse::tuner {
@@ -28,6 +29,13 @@ MaybeFailure findOverrun(const GuardedBuffer &buffer, const std::string &name) {
 }
 
 } // namespace
+
+ReadOutput readFrom(const HostBuffers &outputs) {
+  return [&outputs](std::size_t output, std::size_t offset, std::span<std::byte> into) {
+    std::memcpy(into.data(), outputs[output].data() + offset, into.size());
+    return Result<void>();
+  };
+}
 
 Result<Bench> Bench::make(runtime::Device &device, const TuningTask &task, const codegen::KernelPlan &plan) {
   Bench bench(device, task);
@@ -55,6 +63,8 @@ Result<void> Bench::rebuild() {
   workspace.reset();
   digests.clear();
   pointers.clear();
+  if (hasReference())
+    dropReference();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Result<GuardedBuffer> buffer = GuardedBuffer::make(device, inputBytes[i]);
     if (!buffer)
@@ -178,7 +188,7 @@ MaybeFailure Bench::inspectWorkspace(const codegen::KernelPlan &plan) {
 Result<std::vector<std::uint64_t>> Bench::digestOutputs() {
   std::vector<std::uint64_t> all;
   for (std::size_t i = 0; i < outputBytes.size(); ++i) {
-    Result<std::uint64_t> digest = device.digest(pointers[inputs.size() + i], outputBytes[i]);
+    Result<std::uint64_t> digest = device.digest(outputAt(i), outputBytes[i]);
     if (!digest)
       return digest.error();
     all.push_back(*digest);
@@ -186,72 +196,144 @@ Result<std::vector<std::uint64_t>> Bench::digestOutputs() {
   return all;
 }
 
-Result<HostBuffers> Bench::downloadOutputs() {
-  HostBuffers outputs;
-  for (std::size_t i = 0; i < outputBytes.size(); ++i) {
-    outputs.emplace_back(outputBytes[i]);
-    if (Result<void> copied = device.download(outputs[i].data(), pointers[inputs.size() + i], outputBytes[i]); !copied)
-      return copied.error();
-  }
-  return outputs;
-}
-
-/// What is bit for bit what the reference wrote is right: a gigabyte takes a second to fetch and compare.
+/// What is bit for bit what the reference wrote is right.
 MaybeFailure Bench::inspectOutputs(const codegen::KernelPlan &plan) {
   Result<std::vector<std::uint64_t>> found = digestOutputs();
   if (!found)
     return found.error();
-  if (*found == expectedDigests && !expected.empty())
+  if (hasReference() && *found == referenceDigests)
     return fine;
   Span span("compare", task.name);
-  Result<HostBuffers> outputs = downloadOutputs();
-  if (!outputs)
-    return outputs.error();
-  for (std::size_t i = 0; i < outputs->size(); ++i)
-    if (stateOf(i) < 0)
-      if (std::optional<std::string> unwritten = findPoison(plan.outputs[i], (*outputs)[i]))
-        return std::optional(wrong(i, *unwritten));
-  if (!expected.empty())
-    if (MaybeFailure differs = compareOutputs(plan, *outputs); !differs || *differs)
-      return differs;
-  if (MaybeFailure failure = judge(*outputs); !failure || *failure)
+  for (std::size_t i = 0; i < outputBytes.size(); ++i)
+    if (!hasReference() || (*found)[i] != referenceDigests[i])
+      if (MaybeFailure failure = inspectOutput(plan, i); !failure || *failure)
+        return failure;
+  if (MaybeFailure failure = judge(reader()); !failure || *failure)
     return failure;
-  if (expected.empty()) {
-    expected = std::move(*outputs);
-    expectedDigests = std::move(*found);
-  }
+  if (!hasReference())
+    if (Result<void> kept = keepReference(std::move(*found)); !kept)
+      return kept.error();
   return fine;
 }
 
-/// With the reference, which is dropped when the oracle finds it wrong where they differ.
-MaybeFailure Bench::compareOutputs(const codegen::KernelPlan &plan, const HostBuffers &outputs) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    std::optional<Difference> difference =
-        findDifference(plan.outputs[i], outputs[i], expected[i], toleranceOf(plan, i));
-    if (!difference)
-      continue;
-    if (task.checkAlso) {
-      std::vector<std::int64_t> elements(static_cast<std::size_t>(difference->count));
-      std::iota(elements.begin(), elements.end(), difference->first);
-      if (Result<void> looked = task.checkAlso(inputs, i, std::move(elements)); !looked)
-        return looked.error();
+/// Whether all of it was written, and as the reference did. On the device where that can: an output of half a gigabyte
+/// took 0.5 s to fetch and look at.
+MaybeFailure Bench::inspectOutput(const codegen::KernelPlan &plan, std::size_t output) {
+  const codegen::BufferDesc &desc = plan.outputs[output];
+  const double allowed = toleranceOf(plan, output);
+  Result<std::optional<Sums>> sums = sumsOnDevice(desc, output);
+  if (!sums)
+    return sums.error();
+  std::optional<Difference> difference;
+  if (*sums) {
+    difference = findDifference(outputBytes[output] / byteWidth(desc.type), **sums, allowed);
+  } else {
+    std::vector<std::byte> bytes(outputBytes[output]), expected;
+    if (Result<void> read = reader()(output, 0, bytes); !read)
+      return read.error();
+    if (stateOf(output) < 0)
+      if (std::optional<std::string> unwritten = findPoison(desc, bytes))
+        return std::optional(wrong(output, *unwritten));
+    if (hasReference()) {
+      expected.resize(bytes.size());
+      if (Result<void> read = referenceReader()(output, 0, expected); !read)
+        return read.error();
+      difference = findDifference(desc, bytes, expected, allowed);
     }
-    const MaybeFailure reference = judge(expected), own = judge(outputs);
-    if (!reference || !own)
-      return reference ? own : reference;
-    if (*reference) {
-      expected.clear();
-      ++misled;
-    }
-    return *own || !*reference ? std::optional(wrong(i, difference->message)) : fine;
   }
-  return fine;
+  return difference ? settle(output, *difference) : fine;
+}
+
+/// From the reference, or, before there is one, of the output from itself: then they tell that it holds no NaN, which
+/// poison is. Nothing where they are not finite, so that one has to look closer, and where the device does not sum.
+Result<std::optional<Bench::Sums>> Bench::sumsOnDevice(const codegen::BufferDesc &desc, std::size_t output) {
+  const std::optional<Sums> none;
+  const std::size_t count = outputBytes[output] / byteWidth(desc.type);
+  if (!isFloat(desc.type) || count == 0 || (hasReference() && !reference[output]))
+    return none;
+  Sums sums((count + runtime::DifferenceSums::elements - 1) / runtime::DifferenceSums::elements);
+  const std::size_t bytes = sums.size() * sizeof sums.front();
+  Result<std::unique_ptr<runtime::DeviceBuffer>> room = device.allocate(bytes);
+  if (!room)
+    return none; // It is looked at here.
+  Result<bool> summed =
+      device.sumDifferences(desc.type, outputAt(output), hasReference() ? reference[output]->data() : outputAt(output),
+                            count, (*room)->data());
+  if (!summed)
+    return summed.error();
+  if (!*summed)
+    return none;
+  if (Result<void> read = device.download(sums.data(), (*room)->data(), bytes); !read)
+    return read.error();
+  const bool areFinite = std::all_of(sums.begin(), sums.end(), [](const runtime::DifferenceSums &run) {
+    return std::isfinite(run.error) && std::isfinite(run.size);
+  });
+  return areFinite ? std::optional(std::move(sums)) : none;
+}
+
+/// Which of the two is wrong, by what the oracle finds where they differ most.
+MaybeFailure Bench::settle(std::size_t output, const Difference &difference) {
+  if (task.checkAlso) {
+    std::vector<std::int64_t> elements(static_cast<std::size_t>(difference.count));
+    std::iota(elements.begin(), elements.end(), difference.first);
+    if (Result<void> looked = task.checkAlso(inputs, output, std::move(elements)); !looked)
+      return looked.error();
+  }
+  const MaybeFailure expected = judge(referenceReader()), own = judge(reader());
+  if (!expected || !own)
+    return expected ? own : expected;
+  if (*expected)
+    dropReference();
+  return *own || !*expected ? std::optional(wrong(output, difference.message)) : fine;
+}
+
+Result<void> Bench::keepReference(std::vector<std::uint64_t> found) {
+  std::vector<std::unique_ptr<runtime::DeviceBuffer>> kept(outputBytes.size());
+  referenceHere.assign(outputBytes.size(), {});
+  for (std::size_t i = 0; i < outputBytes.size(); ++i) {
+    Result<std::unique_ptr<runtime::DeviceBuffer>> room = device.allocate(outputBytes[i]);
+    if (!room) { // No room, most likely; whatever else it is shows in what comes next.
+      referenceHere[i].resize(outputBytes[i]);
+      if (Result<void> read = reader()(i, 0, referenceHere[i]); !read)
+        return read;
+      continue;
+    }
+    if (Result<void> copied = device.copy(nullptr, (*room)->data(), outputAt(i), outputBytes[i]); !copied)
+      return copied;
+    kept[i] = std::move(*room);
+  }
+  if (Result<void> done = device.synchronize(nullptr); !done)
+    return done;
+  reference = std::move(kept);
+  referenceDigests = std::move(found);
+  return {};
+}
+
+void Bench::dropReference() {
+  reference.clear();
+  referenceHere.clear();
+  ++misled;
+}
+
+ReadOutput Bench::reader() const {
+  return [this](std::size_t output, std::size_t offset, std::span<std::byte> into) {
+    return device.download(into.data(), static_cast<const std::byte *>(outputAt(output)) + offset, into.size());
+  };
+}
+
+ReadOutput Bench::referenceReader() const {
+  return [this, here = readFrom(referenceHere)](std::size_t output, std::size_t offset, std::span<std::byte> into) {
+    if (!reference[output])
+      return here(output, offset, into);
+    return device.download(into.data(), static_cast<const std::byte *>(reference[output]->data()) + offset,
+                           into.size());
+  };
 }
 
 /// By the oracle's samples.
-MaybeFailure Bench::judge(const HostBuffers &outputs) const {
+MaybeFailure Bench::judge(const ReadOutput &read) const {
   Span span("judge", task.name);
-  Result<void> right = task.check(inputs, outputs);
+  Result<void> right = task.check(inputs, read);
   if (right)
     return fine;
   if (right.error().code != ErrorCode::WrongResult)

@@ -4,6 +4,7 @@
 #include "runtime/Device.h"
 #include "tuner/GuardedBuffer.h"
 #include "tuner/Measurement.h"
+#include "tuner/OutputCheck.h"
 #include "tuner/TuningTask.h"
 
 #include <cstdint>
@@ -27,7 +28,8 @@ public:
   /// `device` and `task` must outlive the bench. OutOfMemory when the task does not fit on the device.
   static Result<Bench> make(runtime::Device &device, const TuningTask &task, const codegen::KernelPlan &plan);
 
-  /// Does so again, after the device was restarted or its memory overwritten. Verdicts so far stay.
+  /// Does so again, after the device was restarted or its memory overwritten. The reference lay there: it is gone, and
+  /// those that were found right are misled.
   Result<void> rebuild();
 
   /// One run on poisoned outputs: everything written, nothing around any buffer, inputs left as they were,
@@ -35,7 +37,7 @@ public:
   /// the reference, both are judged by the oracle there, and a wrong one is the reference no more. Nothing when right;
   /// an Error when the device itself is in trouble.
   Result<std::optional<Failure>> check(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan);
-  /// How often the reference turned out to be wrong: who was right by an earlier one must be checked again.
+  /// How often the reference turned out to be wrong or was lost: who was right by an earlier one must be checked again.
   int timesMisled() const { return misled; }
   /// Wall-clock seconds of the last check's run, launch to end.
   double lastRunSeconds() const { return runSeconds; }
@@ -48,6 +50,8 @@ public:
   bool deviceAnswers();
 
 private:
+  using Sums = std::vector<runtime::DifferenceSums>;
+
   Bench(runtime::Device &device, const TuningTask &task) : device(device), task(task) {}
 
   int stateOf(std::size_t output) const { return task.stateOf.empty() ? -1 : task.stateOf[output]; }
@@ -59,22 +63,31 @@ private:
   Result<std::optional<Failure>> inspectInputs();
   Result<std::optional<Failure>> inspectWorkspace(const codegen::KernelPlan &plan);
   Result<std::optional<Failure>> inspectOutputs(const codegen::KernelPlan &plan);
-  Result<std::optional<Failure>> compareOutputs(const codegen::KernelPlan &plan, const HostBuffers &outputs);
-  Result<std::optional<Failure>> judge(const HostBuffers &outputs) const;
+  Result<std::optional<Failure>> inspectOutput(const codegen::KernelPlan &plan, std::size_t output);
+  Result<std::optional<Failure>> settle(std::size_t output, const Difference &difference);
+  Result<std::optional<Failure>> judge(const ReadOutput &read) const;
+  Result<std::optional<Sums>> sumsOnDevice(const codegen::BufferDesc &desc, std::size_t output);
   Result<std::vector<std::uint64_t>> digestOutputs();
-  Result<HostBuffers> downloadOutputs();
+  Result<void> keepReference(std::vector<std::uint64_t> digests);
+  void dropReference();
+  bool hasReference() const { return !reference.empty(); }
+  void *outputAt(std::size_t output) const { return pointers[inputs.size() + output]; }
+  ReadOutput reader() const;
+  ReadOutput referenceReader() const;
 
   runtime::Device &device;
   const TuningTask &task;
   HostBuffers inputs; ///< As uploaded, or what repeats in them.
   std::vector<std::size_t> inputBytes, outputBytes;
-  HostBuffers expected; ///< Of the reference; empty before there is one.
   std::vector<GuardedBuffer> inputMemory;
   std::vector<std::optional<GuardedBuffer>> outputMemory; ///< Empty for a state's: it is that input's.
   std::optional<GuardedBuffer> workspace;
-  std::vector<std::uint64_t> digests;         ///< Of the inputs.
-  std::vector<std::uint64_t> expectedDigests; ///< Of `expected`.
-  std::vector<void *> pointers;               ///< Inputs, then outputs.
+  std::vector<std::uint64_t> digests; ///< Of the inputs.
+  /// What the reference wrote, on the device or, where that has no room, here; empty before there is one.
+  std::vector<std::unique_ptr<runtime::DeviceBuffer>> reference;
+  HostBuffers referenceHere;
+  std::vector<std::uint64_t> referenceDigests;
+  std::vector<void *> pointers; ///< Inputs, then outputs.
   double runSeconds = 0;
   int misled = 0;
 };

@@ -17,7 +17,7 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr std::size_t runLength = 256;
+constexpr std::size_t runLength = runtime::DifferenceSums::elements;
 constexpr double runSlack = 4;
 
 template <class T> T load(const std::byte *bytes) {
@@ -34,27 +34,17 @@ double valueAt(DType type, const std::byte *bytes) {
   return type == DType::I64 ? static_cast<double>(load<std::int64_t>(bytes)) : load<std::uint8_t>(bytes);
 }
 
-/// Squared error and squared size of a stretch of elements.
-struct Sums {
-  double error = 0;
-  double size = 0;
+using Sums = runtime::DifferenceSums;
 
-  void add(double value, double expected) {
-    if (value == expected || (std::isnan(value) && std::isnan(expected))) {
-      size += std::isfinite(expected) ? expected * expected : 0;
-      return;
-    }
-    double difference = value - expected;
-    error += std::isfinite(difference) ? difference * difference : INFINITY;
-    size += std::isfinite(expected) ? expected * expected : 0;
-  }
-  void add(const Sums &other) {
-    error += other.error;
-    size += other.size;
-  }
-};
+void add(Sums &sums, double value, double expected) {
+  sums.size += std::isfinite(expected) ? expected * expected : 0;
+  if (value == expected || (std::isnan(value) && std::isnan(expected)))
+    return;
+  const double difference = value - expected;
+  sums.error += std::isfinite(difference) ? difference * difference : INFINITY;
+}
 
-/// As Sums, of finite values only, eight at a time: what is not finite shows in the sums.
+/// Of finite values, eight at a time: what is not finite shows in the sums.
 template <class Read> Sums sumFinite(const std::byte *bytes, const std::byte *expected, std::size_t count, Read read) {
   constexpr std::size_t lanes = 8;
   std::array<double, lanes> error{}, size{};
@@ -70,7 +60,7 @@ Sums sumExactly(DType type, const std::byte *bytes, const std::byte *expected, s
   Sums sums;
   const std::size_t width = byteWidth(type);
   for (std::size_t i = 0; i < count; ++i)
-    sums.add(valueAt(type, bytes + i * width), valueAt(type, expected + i * width));
+    add(sums, valueAt(type, bytes + i * width), valueAt(type, expected + i * width));
   return sums;
 }
 
@@ -174,9 +164,15 @@ std::optional<Difference> findDifference(const codegen::BufferDesc &desc, std::s
       runs[run] = sumRun(desc.type, &bytes[start], &expected[start], length);
     }
   });
+  return findDifference(count, runs, allowed);
+}
+
+std::optional<Difference> findDifference(std::size_t count, std::span<const Sums> runs, double allowed) {
   Sums whole;
-  for (const Sums &run : runs)
-    whole.add(run);
+  for (const Sums &run : runs) {
+    whole.error += run.error;
+    whole.size += run.size;
+  }
   const double runSize = count == 0 ? 0 : whole.size * runLength / static_cast<double>(count);
   std::vector<double> errors;
   for (const Sums &run : runs)

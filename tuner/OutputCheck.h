@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/KernelPlan.h"
+#include "runtime/Device.h"
 
 #include <cstddef>
 #include <optional>
@@ -32,6 +33,9 @@ struct Difference {
   std::int64_t first = 0, count = 0;
 };
 
+/// How outputs of `count` elements, in runs of which they differ by `runs`, disagree; see below.
+std::optional<Difference> findDifference(std::size_t count, std::span<const runtime::DifferenceSums> runs,
+                                         double allowed);
 /// How `bytes` disagrees with `expected`, or nothing. The error of the whole must be within `allowed`, and within
 /// 4 times that in every run of 256 elements, so that a wrong corner of a big tensor is not averaged away. Both
 /// NaN, or the same infinity, agree.

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ namespace kfuse::tuner {
 /// Dense host copies of a kernel's inputs, or of its outputs, in the plan's order. Of an input that repeats itself it
 /// may be the first elements alone.
 using HostBuffers = std::vector<std::vector<std::byte>>;
+
+/// Reads as many bytes of an output as `into` has, from `offset` on.
+using ReadOutput = std::function<Result<void>(std::size_t output, std::size_t offset, std::span<std::byte> into)>;
+/// From outputs that are here, and outlive it.
+ReadOutput readFrom(const HostBuffers &outputs);
 
 struct TuningTask {
   std::string name;         ///< For people: "matmul_add_gelu".
@@ -44,7 +50,7 @@ struct TuningTask {
   std::function<Result<void>(const HostBuffers &inputs)> expect;
   /// Compares outputs with the oracle: WrongResult and the reason when they are wrong; any other error
   /// ends the search.
-  std::function<Result<void>(const HostBuffers &inputs, const HostBuffers &outputs)> check;
+  std::function<Result<void>(const HostBuffers &inputs, const ReadOutput &read)> check;
   /// Has `check` look at these elements of an output, too, from now on; null where it looks at all there are.
   std::function<Result<void>(const HostBuffers &inputs, std::size_t output, std::vector<std::int64_t> elements)>
       checkAlso;

@@ -112,6 +112,17 @@ Result<std::uint64_t> CudaDevice::digest(const void *device, std::size_t bytes) 
   return (*sum)(device, bytes);
 }
 
+Result<bool> CudaDevice::sumDifferences(DType type, const void *found, const void *expected, std::size_t count,
+                                        void *sums) {
+  if (!difference) {
+    Result<CudaDifference> made = CudaDifference::make(context);
+    if (!made)
+      return made.error();
+    difference.emplace(std::move(*made));
+  }
+  return (*difference)(type, found, expected, count, sums);
+}
+
 Result<void> CudaDevice::copy(Stream stream, void *to, const void *from, std::size_t bytes) {
   if (bytes == 0)
     return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/Device.h"
+#include "runtime/cuda/CudaDifference.h"
 #include "runtime/cuda/CudaDigest.h"
 #include "runtime/cuda/CudaTimer.h"
 #include "runtime/cuda/Nvml.h"
@@ -28,6 +29,8 @@ public:
   Result<void> download(void *host, const void *device, std::size_t bytes) override;
   Result<void> fill(void *device, unsigned char value, std::size_t bytes) override;
   Result<std::uint64_t> digest(const void *device, std::size_t bytes) override;
+  Result<bool> sumDifferences(DType type, const void *found, const void *expected, std::size_t count,
+                              void *sums) override;
   Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) override;
   Result<void> synchronize(Stream stream) override;
   Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) override;
@@ -44,9 +47,10 @@ private:
 
   ContextRef context;
   GpuFacts facts;
-  std::optional<Nvml> nvml;       ///< Opened by the first conditions(): 20 ms.
-  std::optional<CudaTimer> timer; ///< Made by the first measurement ...
-  std::optional<CudaDigest> sum;  ///< ... and the first digest(), which callers serialise, too.
+  std::optional<Nvml> nvml;                 ///< Opened by the first conditions(): 20 ms.
+  std::optional<CudaTimer> timer;           ///< Made by the first measurement ...
+  std::optional<CudaDigest> sum;            ///< ... the first digest() ...
+  std::optional<CudaDifference> difference; ///< ... and the first sumDifferences(), which callers serialise.
 };
 
 } // namespace kfuse::runtime::cuda

@@ -234,6 +234,15 @@ public:
   Result<std::uint64_t> digest(const void *device, std::size_t bytes) override {
     return call<std::uint64_t>({{"call", "digest"}, {"at", toNumber(device)}, {"bytes", bytes}});
   }
+  Result<bool> sumDifferences(DType type, const void *found, const void *expected, std::size_t count,
+                              void *sums) override {
+    return call<bool>({{"call", "sumDifferences"},
+                       {"type", type},
+                       {"found", toNumber(found)},
+                       {"expected", toNumber(expected)},
+                       {"count", count},
+                       {"sums", toNumber(sums)}});
+  }
   Result<void> copy(Stream, void *to, const void *from, std::size_t bytes) override {
     return done({{"call", "copy"}, {"to", toNumber(to)}, {"from", toNumber(from)}, {"bytes", bytes}});
   }

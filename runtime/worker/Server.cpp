@@ -51,6 +51,12 @@ private:
     Result<std::uint64_t> sum = device.digest(toAddress(request["at"]), request["bytes"]);
     return sum ? Json{{"value", *sum}} : answer(sum.error());
   }
+  Json sumDifferences(const Json &request) {
+    Result<bool> summed =
+        device.sumDifferences(request["type"].get<DType>(), toAddress(request["found"]), toAddress(request["expected"]),
+                              request["count"], toAddress(request["sums"]));
+    return summed ? Json{{"value", *summed}} : answer(summed.error());
+  }
   Json copy(const Json &request) {
     return answer(device.copy(nullptr, toAddress(request["to"]), toAddress(request["from"]), request["bytes"]));
   }
@@ -110,6 +116,7 @@ private:
                                           {"download", &Server::download},
                                           {"fill", &Server::fill},
                                           {"digest", &Server::digest},
+                                          {"sumDifferences", &Server::sumDifferences},
                                           {"copy", &Server::copy},
                                           {"synchronize", &Server::synchronize},
                                           {"load", &Server::load},

@@ -3,12 +3,15 @@
 #include "tests/unit/FaultyKernels.h"
 #include "tests/unit/TemporaryFolder.h"
 
+#include "ir/reference/Tensor.h"
 #include "runtime/worker/RemoteDevice.h"
 #include "tuner/Key.h"
 #include "tuner/Tuner.h"
 
 #include <array>
 #include <chrono>
+#include <cmath>
+#include <cstring>
 #include <numeric>
 
 using namespace kfuse;
@@ -48,6 +51,43 @@ TEST_CASE("CudaDevice: a digest tells every change, in the last bytes too") {
   }
   std::swap_ranges(bytes.begin(), bytes.begin() + 8, bytes.begin() + 24); // Words that change places.
   CHECK(digestOf() != whole);
+}
+
+TEST_CASE("CudaDevice: sums of differences are those of the host, of every type and the last elements too") {
+  Gpu gpu;
+  constexpr std::size_t count = 3 * runtime::DifferenceSums::elements * 128 + 77;
+  const std::size_t runs = (count + runtime::DifferenceSums::elements - 1) / runtime::DifferenceSums::elements;
+  for (DType type : {DType::F32, DType::F16, DType::BF16}) {
+    CAPTURE(static_cast<int>(type));
+    reference::HostTensor found = reference::normal(type, {static_cast<std::int64_t>(count)}, 1),
+                          expected = reference::normal(type, {static_cast<std::int64_t>(count)}, 2);
+    auto a = take(gpu.device->allocate(found.bytes.size())), b = take(gpu.device->allocate(found.bytes.size())),
+         room = take(gpu.device->allocate(runs * sizeof(runtime::DifferenceSums)));
+    auto sum = [&](const runtime::DeviceBuffer &from) {
+      succeed(gpu.device->upload(a->data(), found.bytes.data(), found.bytes.size()));
+      succeed(gpu.device->upload(b->data(), expected.bytes.data(), expected.bytes.size()));
+      CHECK(take(gpu.device->sumDifferences(type, a->data(), from.data(), count, room->data())));
+      std::vector<runtime::DifferenceSums> sums(runs);
+      succeed(gpu.device->download(sums.data(), room->data(), room->size()));
+      return sums;
+    };
+    const std::vector<runtime::DifferenceSums> sums = sum(*b);
+    const std::vector<double> x = reference::toDoubles(found), y = reference::toDoubles(expected);
+    for (std::size_t run = 0; run < runs; ++run) {
+      double error = 0, size = 0;
+      for (std::size_t i = run * runtime::DifferenceSums::elements;
+           i < std::min(count, (run + 1) * runtime::DifferenceSums::elements); ++i)
+        error += (x[i] - y[i]) * (x[i] - y[i]), size += y[i] * y[i];
+      REQUIRE(sums[run].error == doctest::Approx(error));
+      REQUIRE(sums[run].size == doctest::Approx(size));
+    }
+    CHECK(sum(*a)[5].error == 0);
+    std::memset(found.bytes.data() + found.bytes.size() - byteWidth(type), 0xff, byteWidth(type)); // Poison.
+    const std::vector<runtime::DifferenceSums> poisoned = sum(*a);
+    CHECK_FALSE(std::isfinite(poisoned.back().size));
+    CHECK(std::isfinite(poisoned[runs - 2].size));
+  }
+  CHECK_FALSE(take(gpu.device->sumDifferences(DType::I32, nullptr, nullptr, 4, nullptr)));
 }
 
 TEST_CASE("RemoteDevice: the GPU comes back after a kernel that faults and one that does not end") {

@@ -13,7 +13,7 @@ func.func @f(%cache: tensor<4x8192x64xf32>, %new: tensor<4x1x64xf32>, %p: tensor
 })");
   tuner::RegionOracle oracle(parsed.body());
   tuner::HostBuffers inputs = oracle.makeInputs(), outputs{inputs[0]};
-  Result<void> stale = oracle.check(inputs, outputs);
+  Result<void> stale = oracle.check(inputs, tuner::readFrom(outputs));
   REQUIRE_FALSE(stale);
   CHECK(stale.error().code == ErrorCode::WrongResult);
 
@@ -22,7 +22,7 @@ func.func @f(%cache: tensor<4x8192x64xf32>, %new: tensor<4x1x64xf32>, %p: tensor
   for (std::size_t head = 0; head < 4; ++head)
     std::copy_n(inputs[1].begin() + static_cast<std::ptrdiff_t>(head * row), row,
                 outputs[0].begin() + static_cast<std::ptrdiff_t>((head * 8192 + positions[head]) * row));
-  CHECK(oracle.check(inputs, outputs));
+  CHECK(oracle.check(inputs, tuner::readFrom(outputs)));
 }
 
 TEST_CASE("the oracle of a region makes the first elements of a large input alone, and judges by all of it") {
@@ -39,9 +39,9 @@ func.func @f(%x: tensor<3x4194301xf32>) -> tensor<3x4194301xf32> {
   for (std::size_t i = 0; i < outputs[0].size(); ++i)
     outputs[0][i] = inputs[0][i % piece] ^ (i % sizeof(float) == 3 ? std::byte{0x80} : std::byte{0});
   CHECK(oracle.expect(inputs));
-  CHECK(oracle.check(inputs, outputs));
+  CHECK(oracle.check(inputs, tuner::readFrom(outputs)));
   std::fill(outputs[0].begin() + static_cast<std::ptrdiff_t>(piece), outputs[0].end(), std::byte{0});
-  CHECK_FALSE(oracle.check(inputs, outputs));
+  CHECK_FALSE(oracle.check(inputs, tuner::readFrom(outputs)));
 }
 
 TEST_CASE("the oracle of a region looks also where it is told to") {
@@ -56,11 +56,11 @@ func.func @f(%x: tensor<1048576xf32>) -> tensor<1048576xf32> {
     outputs[0][i] ^= std::byte{0x80};
   constexpr std::size_t wrong = 500001;
   outputs[0][wrong * sizeof(float) + 3] ^= std::byte{0x80};
-  CHECK(oracle.check(inputs, outputs));
+  CHECK(oracle.check(inputs, tuner::readFrom(outputs)));
   CHECK(oracle.checkAlso(inputs, 0, {wrong - 1, wrong, wrong + 1}));
-  Result<void> judged = oracle.check(inputs, outputs);
+  Result<void> judged = oracle.check(inputs, tuner::readFrom(outputs));
   REQUIRE_FALSE(judged);
   CHECK(judged.error().message.find("result 0, 3 elements sampled") == 0);
   outputs[0][wrong * sizeof(float) + 3] ^= std::byte{0x80};
-  CHECK(oracle.check(inputs, outputs));
+  CHECK(oracle.check(inputs, tuner::readFrom(outputs)));
 }

@@ -63,7 +63,7 @@ TuningTask scaleTask(const std::string &target) {
     std::memcpy(inputs[0].data(), x.data(), inputs[0].size());
     return inputs;
   };
-  task.check = [](const HostBuffers &, const HostBuffers &) { return Result<void>(); };
+  task.check = [](const HostBuffers &, const ReadOutput &) { return Result<void>(); };
   return task;
 }
 

@@ -76,9 +76,9 @@ TEST_CASE("search: a first candidate that crashes, and a device that is lost for
   Fixture lost;
   TuningTask task = taskOf({Flaw::Slow, Flaw::Crash, Flaw::None});
   const std::string worker = std::getenv("KFUSE_WORKER");
-  task.check = [check = task.check](const HostBuffers &inputs, const HostBuffers &outputs) {
+  task.check = [check = task.check](const HostBuffers &inputs, const ReadOutput &read) {
     setenv("KFUSE_WORKER", "/no/such/worker", 1); // From the first check on no worker can be started.
-    return check(inputs, outputs);
+    return check(inputs, read);
   };
   Result<TunedKernel> ended = lost.tuneOne(task);
   setenv("KFUSE_WORKER", worker.c_str(), 1);

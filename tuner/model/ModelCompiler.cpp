@@ -33,9 +33,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   auto oracle = std::make_shared<RegionOracle>(*kernel.body);
   task.makeInputs = [oracle] { return oracle->makeInputs(); };
   task.expect = [oracle](const HostBuffers &inputs) { return oracle->expect(inputs); };
-  task.check = [oracle](const HostBuffers &inputs, const HostBuffers &outputs) {
-    return oracle->check(inputs, outputs);
-  };
+  task.check = [oracle](const HostBuffers &inputs, const ReadOutput &read) { return oracle->check(inputs, read); };
   task.checkAlso = [oracle](const HostBuffers &inputs, std::size_t output, std::vector<std::int64_t> elements) {
     return oracle->checkAlso(inputs, output, std::move(elements));
   };

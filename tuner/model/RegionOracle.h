@@ -26,7 +26,7 @@ public:
   /// Evaluates what check() compares with, ahead of it.
   Result<void> expect(const HostBuffers &inputs);
   /// WrongResult names the result, its error and the limit.
-  Result<void> check(const HostBuffers &inputs, const HostBuffers &outputs);
+  Result<void> check(const HostBuffers &inputs, const ReadOutput &read);
   /// Looks at these elements of a result, too, from now on.
   Result<void> checkAlso(const HostBuffers &inputs, std::size_t result, std::vector<std::int64_t> offsets);
 
@@ -40,7 +40,7 @@ private:
   Result<void> takeSamples(const HostBuffers &inputs);
   Result<void> takeSample(std::span<const reference::HostTensor> arguments, unsigned result,
                           std::vector<std::int64_t> offsets);
-  Result<void> checkSample(Sample &sample, const HostBuffers &inputs, std::span<const std::byte> output);
+  Result<void> checkSample(Sample &sample, const HostBuffers &inputs, const ReadOutput &read);
 
   mlir::Block &body;
   std::mutex mutex;
