@@ -11,28 +11,29 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr int firstTurns = 4;        ///< Of the first round; each later one has as many as all before.
+constexpr double hopeless = 0.08;    ///< Behind, of a logarithm: far more than the first look and a visit err by.
 constexpr double warmupMs = 2;       ///< Of each visit, and ...
 constexpr double visitUs = 2000;     ///< ... of its samples, about.
 constexpr double firstWarmupMs = 60; ///< Of the very first, before which the card may have been idle.
-constexpr double sampleUs = 400;     ///< What a sample takes at least, and ...
-constexpr double runsPerSample = 2;  ///< ... runs of long kernels in one.
+constexpr double sampleUs = 400;     ///< What a sample takes at least.
 constexpr double leastUs = 1e-3;     ///< A difference of two times may be less, by noise.
-constexpr double longRunUs = 5e4;    ///< Kernels that need no warm-up: the visit before was enough.
+constexpr double longRunUs = 1e4;    ///< Kernels that need no warm-up: the visit before was enough.
 constexpr double leastNoise = 0.002; ///< Of a visit: what four turns show may be less by chance.
 
 double secondsUntil(Finals::Clock::time_point end) {
   return std::chrono::duration<double>(end - Finals::Clock::now()).count();
 }
 
-double sampleUsOf(const Trial &trial) { return std::max(sampleUs, runsPerSample * trial.medianUs()); }
+/// 1, 3, 4, 8, 16, ...
+int turnsOf(int round) { return round == 0 ? 1 : round == 1 ? 3 : 4 << (round - 2); }
+
+Finals::Clock::duration toClock(double seconds) {
+  return std::chrono::duration_cast<Finals::Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
 double warmupMsOf(const Trial &trial, bool isWarm) {
   return trial.medianUs() > longRunUs ? 0 : isWarm ? warmupMs : firstWarmupMs;
 }
-double visitSecondsOf(const Trial &trial) {
-  return warmupMsOf(trial, true) * 1e-3 + std::max(visitUs, sampleUsOf(trial)) * 1e-6;
-}
-
 double meanOf(const std::vector<double> &values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
@@ -62,6 +63,16 @@ std::vector<double> minus(std::vector<double> a, const std::vector<double> &b) {
 
 } // namespace
 
+Finals::Finals(TrialRunner &runner, const Budget &budget, double tie, Clock::time_point start)
+    : runner(runner), rounds(budget.rounds), tie(tie), runsPerSample(budget.runsPerSample),
+      wantedEnd(start + toClock(std::min(budget.wantedSeconds, budget.seconds))), end(start + toClock(budget.seconds)) {
+}
+
+double Finals::sampleUsOf(const Trial &trial) const { return std::max(sampleUs, runsPerSample * trial.medianUs()); }
+double Finals::visitSecondsOf(const Trial &trial) const {
+  return warmupMsOf(trial, true) * 1e-3 + std::max(visitUs, sampleUsOf(trial)) * 1e-6;
+}
+
 Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &reject) {
   std::vector<Finalist> field, settled; // Who plays on, and who left.
   for (Trial &trial : trials) {
@@ -69,15 +80,15 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
     field.push_back({std::move(trial), seconds, {}});
   }
   isWarm = false;
-  for (int round = 0; round < rounds && !field.empty() && hasTimeForTurn(field, round); ++round) {
+  for (int round = 0; round <= rounds && !field.empty() && hasTimeForTurn(field, round); ++round) {
     if (Result<void> played = playRound(field, round, reject); !played)
       return played.error();
-    const std::vector<bool> isUndecided = undecidedOf(standingsOf(field));
+    const std::vector<bool> plays = round == 0 ? hopefulOf(field) : undecidedOf(standingsOf(field));
     std::vector<Finalist> undecided;
     for (std::size_t i = 0; i < field.size(); ++i)
-      (isUndecided[i] ? undecided : settled).push_back(std::move(field[i]));
+      (plays[i] ? undecided : settled).push_back(std::move(field[i]));
     field = std::move(undecided);
-    if (field.size() == 1)
+    if (field.size() == 1 && round > 0)
       break;
   }
   std::optional<std::size_t> winner; // None yet when all that were left failed.
@@ -100,7 +111,7 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
 
 /// As many turns as time suffices for, of which whoever asks for the round has made sure for one.
 Result<void> Finals::playRound(std::vector<Finalist> &field, int round, const Reject &reject) {
-  const int turns = firstTurns << std::max(round - 1, 0);
+  const int turns = turnsOf(round);
   std::vector<std::optional<Failure>> failures(field.size());
   for (int turn = 0; turn == 0 || (turn < turns && hasTimeForTurn(field, round)); ++turn)
     for (std::size_t place = 0; place < field.size(); ++place) {
@@ -140,7 +151,7 @@ bool Finals::hasTimeForTurn(const std::vector<Finalist> &field, int round) const
   double seconds = isWarm ? 0 : firstWarmupMs * 1e-3;
   for (const Finalist &finalist : field)
     seconds += finalist.visitSeconds;
-  return seconds <= secondsUntil(round == 0 ? end : wantedEnd);
+  return seconds <= secondsUntil(round <= 1 ? end : wantedEnd);
 }
 
 /// Times at the clocks of all turns together, also of those who left early: by turns, in each of which all then left in
@@ -200,6 +211,20 @@ std::vector<Finals::Standing> Finals::standingsOf(const std::vector<Finalist> &f
     standings.push_back(&own == &*fastest ? Standing{} : Standing{median(behind), error});
   }
   return standings;
+}
+
+/// Whoever was near the fastest when it was first looked at, or is now.
+std::vector<bool> Finals::hopefulOf(const std::vector<Finalist> &field) {
+  std::vector<double> before, now;
+  for (const Finalist &finalist : field) {
+    before.push_back(std::log(std::max(finalist.trial.medianUs(), leastUs)));
+    now.push_back(std::log(std::max(median(finalist.visits.back()), leastUs)));
+  }
+  std::vector<bool> isHopeful(field.size());
+  for (std::size_t i = 0; i < field.size(); ++i)
+    isHopeful[i] = before[i] <= *std::min_element(before.begin(), before.end()) + hopeless ||
+                   now[i] <= *std::min_element(now.begin(), now.end()) + hopeless;
+  return isHopeful;
 }
 
 /// Whoever may still win, which is one when that is settled, and whoever may be the fastest, by whom they are judged.

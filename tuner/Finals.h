@@ -2,8 +2,8 @@
 #pragma once
 
 #include "tuner/TrialRunner.h"
+#include "tuner/Tuner.h"
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -12,10 +12,11 @@
 namespace kfuse::tuner {
 
 /// Finalists within a tie's width of the fastest are one, which the first of them in the order of preference wins. In
-/// each turn everybody is visited once, in the order A B C, C B A, ...; after 4, 8, 16, ... turns those leave whose
-/// place is settled and matters no more, and it ends when the winner is: with 95 % confidence (Student's t of the
-/// turns' medians) it is in the tie, and all before it are not. It also ends before a turn for which no time is left,
-/// be it of the search or, after the first round, of what a search should take.
+/// each turn everybody is visited once, in the order A B C, C B A, ...; after the first those leave that are 8 % behind
+/// in it and were before; after 4, 8, 16, ... turns those leave whose place is settled and matters no more, and it ends
+/// when the winner is: with 95 % confidence (Student's t of the turns' medians) it is in the tie, and all before it are
+/// not. It also ends before a turn for which no time is left, be it of the search or, after the first round, of what a
+/// search should take.
 ///
 /// A card at its power limit changes its clocks within seconds for all alike, so finalists are compared turn by turn. A
 /// visit of 4 ms there is off by 0.4 to 1 %, one of 13 or 30 ms by 1 % and more (on an H200, where neither its
@@ -28,10 +29,9 @@ public:
   /// Called for a finalist that fails in a measurement although it passed its check.
   using Reject = std::function<void(Trial, const Failure &)>;
 
-  /// `tie`: of logarithms of times. No turn is begun that would end after `end`, or, of the second round on, after
-  /// `wantedEnd`.
-  Finals(TrialRunner &runner, int rounds, double tie, Clock::time_point wantedEnd, Clock::time_point end)
-      : runner(runner), rounds(rounds), tie(tie), wantedEnd(std::min(wantedEnd, end)), end(end) {}
+  /// `tie`: of logarithms of times. Of a search that began at `start`: no turn is begun that would end after
+  /// `budget.seconds` or, once the first four are played, after `budget.wantedSeconds`.
+  Finals(TrialRunner &runner, const Budget &budget, double tie, Clock::time_point start);
 
   struct Outcome {
     std::optional<Trial> winner; ///< When all that were left at the end failed, the fastest that left before.
@@ -52,6 +52,7 @@ private:
     double behind = 0, error = 0;
   };
   Result<void> playRound(std::vector<Finalist> &field, int round, const Reject &reject);
+  static std::vector<bool> hopefulOf(const std::vector<Finalist> &field);
   MaybeFailure visit(Finalist &finalist);
   bool hasTimeForTurn(const std::vector<Finalist> &field, int round) const;
   static void summariseVisits(std::vector<Finalist> &all);
@@ -59,9 +60,12 @@ private:
   std::vector<bool> undecidedOf(const std::vector<Standing> &standings) const;
   std::size_t winnerOf(const std::vector<Standing> &standings) const;
 
+  double sampleUsOf(const Trial &trial) const;
+  double visitSecondsOf(const Trial &trial) const;
+
   TrialRunner &runner;
   int rounds;
-  double tie;
+  double tie, runsPerSample;
   Clock::time_point wantedEnd, end;
   bool isWarm = false; ///< The device, from the visit before.
 };

@@ -27,7 +27,7 @@ constexpr double otherTie = 0.01;       ///< By which the winner may be behind w
 constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
 constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
-constexpr double longRunSeconds = 0.05; ///< A check that takes so long was warm-up enough.
+constexpr double longRunSeconds = 0.01; ///< A check that takes so long was warm-up enough, and one sample is.
 constexpr double timeoutFactor = 50;    ///< Times the fastest, but at least ...
 constexpr double timeoutSeconds = 1;    ///< ... this a run may take ...
 constexpr double patienceFactor = 200;  ///< ... or, until one is known, this many times the estimate, but at least ...
@@ -332,8 +332,10 @@ MaybeFailure Search::checkAndMeasure(Trial &trial) {
   runtime::MeasureOptions options;
   options.repetitions = firstSamples;
   options.maxSeconds = budget.seconds / 8;
-  if (checkSeconds > longRunSeconds)
+  if (checkSeconds > longRunSeconds) {
     options.warmupMs = 0;
+    options.repetitions = 1;
+  }
   std::vector<double> times;
   if (MaybeFailure failure = runner.measure(trial, options, times); !failure || *failure)
     return failure;
@@ -438,9 +440,9 @@ Result<std::optional<Trial>> Search::compareFinalists() {
   Span span("finals", task.name);
   const double tie = bound.regime == Regime::Compute ? budget.tie : otherTie;
   Result<Finals::Outcome> outcome =
-      Finals(runner, budget.rounds, tie, start + toClock(budget.wantedSeconds), start + toClock(budget.seconds))
-          .play(std::exchange(accepted, {}),
-                [this](Trial trial, const Failure &failure) { reject(std::move(trial), failure); });
+      Finals(runner, budget, tie, start).play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
+        reject(std::move(trial), failure);
+      });
   if (!outcome)
     return outcome.error();
   for (const Trial &trial : outcome->others)

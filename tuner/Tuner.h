@@ -46,6 +46,7 @@ struct Budget {
   int finalists = 0;        ///< Of the candidates.
   int rounds = 0;           ///< That they play (Finals).
   double tie = 0;           ///< By which the winner may be behind the fastest where math bounds the kernel.
+  double runsPerSample = 0; ///< That a sample of a long kernel takes.
 };
 /// What every part of the tuner works with. `device` is null where the target is not present.
 struct Workshop {

@@ -55,10 +55,12 @@ public:
     if (Result<void> copied = timer.makeResident(rotation); !copied)
       return copied.error();
     auto runNext = [this](Stream stream) { return run(stream, rotation->next()); };
-    Result<double> warm = timer.warmUp(runNext, options.warmupMs, runUs);
-    if (!warm)
-      return warm.error();
-    runUs = *warm;
+    if (options.warmupMs > 0 || runUs == 0) {
+      Result<double> warm = timer.warmUp(runNext, options.warmupMs, runUs);
+      if (!warm)
+        return warm.error();
+      runUs = *warm;
+    }
     const bool isLong = !many && runUs > longRunUs;
     if (!many && !isLong)
       if (Result<void> recorded = record(runNext); !recorded)
