@@ -17,6 +17,7 @@
 #include <map>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace kfuse::tuner {
@@ -214,6 +215,11 @@ Result<void> Tuning::compileMissing() {
 
 /// Round after round over what is missing: other processes have taken some, and finish them meanwhile.
 Result<void> Tuning::searchMissing(unsigned processes) {
+  // A GPU's worker takes 0.2 to 0.4 s to start: beside the ranking and the first compilations. What fails there fails
+  // again where it is told.
+  std::jthread starter;
+  if (!shop.target.isCpu())
+    starter = std::jthread([device = shop.device] { std::ignore = device->synchronize(nullptr); });
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   compiled.emplace(shop.compiler,
                    shop.options.compileThreads > 0 ? shop.options.compileThreads : std::max(1U, cores / processes));

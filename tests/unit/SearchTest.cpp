@@ -258,6 +258,18 @@ TEST_CASE("search: finals end in time, after a whole turn") {
   CHECK(f.rowOf(0)->timing->samples == f.rowOf(1)->timing->samples);
 }
 
+TEST_CASE("search: a finalist that is far behind twice leaves the finals after one turn") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 20.1}}, {2, {.us = 22.5}}, {3, {.us = 21}}});
+  REQUIRE(f.tuneOne());
+  CHECK(f.rowOf(2)->timing->samples == 1 * 5);
+  CHECK(f.rowOf(2)->timing->medianUs == doctest::Approx(22.5));
+  CHECK(f.rowOf(3)->timing->samples == 4 * 5);
+  Fixture cool({{0, {.us = 20}}, {1, {.us = 20.1}}, {2, {.us = 22.5}}});
+  cool.device.slownessOfVisit = [](int visit) { return visit == 2 ? 0.9 : 1; }; // Near at the first look, if by chance.
+  REQUIRE(cool.tuneOne());
+  CHECK(cool.rowOf(2)->timing->samples == 4 * 5);
+}
+
 TEST_CASE("search: quick finals end with the first second, but for their first round") {
   const Script open{{0, {.us = 20, .registers = 32}}, {1, {.us = 20.22, .registers = 16}}}; // For 32 turns.
   Fixture f(open);
