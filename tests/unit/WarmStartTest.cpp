@@ -99,3 +99,30 @@ TEST_CASE("warm start: a kernel is loaded from the store in 5 ms, a whole block 
           }) < blockMs);
   }
 }
+
+TEST_CASE("warm start: each of the nine blocks is planned for sm_90a in 50 ms") {
+  struct Block {
+    std::string file;
+    std::vector<std::string> parameters;
+  };
+  const std::string benched = "../../bench/blocks/";
+  const std::vector<std::string> fixed{"*weight*", "*bias*"};
+  const double planMs = 50 * slack();
+  for (const auto &[file, parameters] : std::vector<Block>{{"linear_head_b256.onnx", fixed},
+                                                           {"stacked_heads_b256.onnx", {"w_*", "b_*", "out"}},
+                                                           {"seqlen_head_b256.onnx", fixed},
+                                                           {"ln_gelu_2048x4096.onnx", fixed},
+                                                           {"ffn_2048x4096.onnx", fixed},
+                                                           {benched + "llama_block_decode_b1_kv4096.mlir", {}},
+                                                           {benched + "llama_block_decode_b32_kv4096.mlir", {}},
+                                                           {"llama_block_prefill_s1024.onnx", {"*weight*"}},
+                                                           {benched + "llama_block_prefill_s4096.mlir", {}}}) {
+    CAPTURE(file);
+    ImportedModel model(exampleModel(file), {.shapes = {}, .parameters = parameters});
+    REQUIRE_MESSAGE(model, model.error());
+    CHECK(fastest(planMs, [&] {
+            Result<PlannedModel> planned = planModel(*model.get().module, *ir::findTarget("sm_90a"));
+            REQUIRE_MESSAGE(planned, planned.error().message);
+          }) < planMs);
+  }
+}
