@@ -236,22 +236,19 @@ public:
     const auto links = static_cast<int64_t>(chain.links.size());
     if ((links + 3) * mapBytes + links * static_cast<int64_t>(first.graph.inputs.size()) * 8 > parameterBytes)
       return FusionDecision::no(std::to_string(links) + " links, more than parameters fit a kernel");
-    if (candidates(region, target).empty())
+    if (estimated(region, target).empty())
       return FusionDecision::no("has no tile of rows that two warpgroups could take in turns");
     return FusionDecision::yes();
   }
 
-  std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const override {
-    std::vector<TileConfig> configs;
-    for (const TileConfig &config : matmulSm90Template().candidates(region.chain->links.front().region, target))
-      if (config["pingpong"] && config["cluster_m"] == 1 && config["cluster_n"] > 1 && config["n"] % config["k"] == 0)
-        configs.push_back(config);
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
+    const std::vector<ChainLink> &links = region.chain->links;
+    std::vector<EstimatedConfig> configs;
+    for (const auto &[us, config] : matmulSm90Template().estimated(links.front().region, target))
+      if (config["pingpong"] && config["cluster_m"] == 1 && config["cluster_n"] > 1 && config["n"] % config["k"] == 0 &&
+          !config.valueOr("rows_later", 0))
+        configs.push_back({static_cast<double>(links.size()) * keptShare * us, config});
     return configs;
-  }
-
-  double estimateUs(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    const auto links = static_cast<double>(region.chain->links.size());
-    return links * keptShare * matmulSm90Template().estimateUs(region.chain->links.front().region, config, target);
   }
 
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
