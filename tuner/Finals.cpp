@@ -17,7 +17,7 @@ constexpr double visitUs = 2000;     ///< ... of its samples, about.
 constexpr double firstWarmupMs = 60; ///< Of the very first, before which the card may have been idle.
 constexpr double sampleUs = 400;     ///< What a sample takes at least.
 constexpr double leastUs = 1e-3;     ///< A difference of two times may be less, by noise.
-constexpr double longRunUs = 1e4;    ///< Kernels that need no warm-up: the visit before was enough.
+constexpr double longRunUs = 1e3;    ///< Kernels that need no warm-up: a sample's first run is one.
 constexpr double leastNoise = 0.002; ///< Of a visit: what four turns show may be less by chance.
 
 double secondsUntil(Finals::Clock::time_point end) {
@@ -111,11 +111,11 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
 
 /// As many turns as time suffices for, of which whoever asks for the round has made sure for one.
 Result<void> Finals::playRound(std::vector<Finalist> &field, int round, const Reject &reject) {
-  const int turns = turnsOf(round);
+  const int turns = turnsOf(round), played = static_cast<int>(field.front().visits.size());
   std::vector<std::optional<Failure>> failures(field.size());
   for (int turn = 0; turn == 0 || (turn < turns && hasTimeForTurn(field, round)); ++turn)
     for (std::size_t place = 0; place < field.size(); ++place) {
-      const std::size_t i = turn % 2 == 0 ? place : field.size() - 1 - place;
+      const std::size_t i = (played + turn) % 2 == 0 ? place : field.size() - 1 - place;
       if (failures[i])
         continue;
       MaybeFailure failure = visit(field[i]);

@@ -18,8 +18,9 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay.
-constexpr int firstSamples = 3;         ///< Of every candidate.
+constexpr double goodEnough = 0.97;         ///< Share of the roofline at which looking further cannot pay.
+constexpr int firstSamples = 3;             ///< Of every candidate ...
+constexpr double firstLookShare = 1 / 64.0; ///< Of the time that a search should take, for which one may do.
 constexpr double finalistMargin = 1.20; ///< Finalists are within this factor of the fastest, by a first look, in which
                                         ///< the first of all finds the card cool: its clock may be a tenth up.
 constexpr double alikeMargin = 1.02;    ///< What firstSamples cannot tell apart.
@@ -331,7 +332,7 @@ MaybeFailure Search::checkAndMeasure(Trial &trial) {
   }
   runtime::MeasureOptions options;
   options.repetitions = firstSamples;
-  options.maxSeconds = budget.seconds / 8;
+  options.maxSeconds = firstLookShare * std::min(budget.wantedSeconds, budget.seconds);
   if (checkSeconds > longRunSeconds) {
     options.warmupMs = 0;
     options.repetitions = 1;

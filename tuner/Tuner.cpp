@@ -303,14 +303,14 @@ Budget budgetOf(const Workshop &shop) {
   // Candidates are cut late, for those that compile, check or run slowly: what a limit cuts off is another config in
   // another run. Turns of the finals that go on settle less and less.
   const double quickSeconds = shop.target.isCpu() ? 2 : 4, fullSeconds = shop.target.isCpu() ? 20 : 5;
-  const double quickWanted = shop.target.isCpu() ? quickSeconds : 1;
+  const double quickWanted = shop.target.isCpu() ? INFINITY : 1;
   const bool isFull = shop.options.effort == Effort::Full;
   // Times on a CPU stay too far apart for more turns to settle much.
   const int rounds = (shop.target.isCpu() ? 2 : 4) + (isFull ? 1 : 0);
   // A card at its power limit shifts tiles by 0.7 % from run to run: ties of 2.5 % are what lets two quick runs agree.
   // The CPU runs once and writes over its cache; a GPU replays one run, and some more than that.
   const double runsPerSample = shop.target.isCpu() ? 2 : 5;
-  Budget budget = isFull ? Budget{40, fullSeconds, fullSeconds, 8, rounds, 0.01, runsPerSample}
+  Budget budget = isFull ? Budget{40, fullSeconds, INFINITY, 8, rounds, 0.01, runsPerSample}
                          : Budget{8, quickSeconds, quickWanted, 8, rounds, 0.025, runsPerSample};
   if (shop.options.secondsPerKernel > 0)
     budget.seconds = budget.wantedSeconds = shop.options.secondsPerKernel;

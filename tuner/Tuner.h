@@ -42,7 +42,7 @@ struct TuneOptions {
 struct Budget {
   int candidates = 0;
   double seconds = 0;       ///< At most; candidates that do not fit in are cut.
-  double wantedSeconds = 0; ///< Past which finals end with their first round.
+  double wantedSeconds = 0; ///< Past which finals end with their first turns; it may be more than there are.
   int finalists = 0;        ///< Of the candidates.
   int rounds = 0;           ///< That they play (Finals).
   double tie = 0;           ///< By which the winner may be behind the fastest where math bounds the kernel.

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <thread>
+#include <tuple>
 
 namespace kfuse::runtime::worker {
 namespace {
@@ -150,6 +151,13 @@ Json answerWith(const Result<CompiledKernel> &kernel) {
   return {{"kernel", *kernel}, {"ms", kernel->compileMs}, {"log", kernel->log}, {"assembly", kernel->assembly}};
 }
 
+/// While the parent is still about to ask: the driver compiles what checks run, which takes a GPU up to 0.1 s. Errors
+/// show again when it is asked for.
+void prepareChecks(Device &device) {
+  std::ignore = device.digest(nullptr, 0);
+  std::ignore = device.sumDifferences(DType::F32, nullptr, nullptr, 0, nullptr);
+}
+
 } // namespace
 
 int serveCompiler(
@@ -175,8 +183,10 @@ int serve(const std::function<Result<std::unique_ptr<Device>>()> &open) {
   Result<SharedMemory> memory = SharedMemory::map(memoryDescriptor);
   Result<std::unique_ptr<Device>> device = memory ? open() : memory.error();
   channel.send(device ? Json{{"protocol", protocolVersion}} : answer(device.error()));
-  if (device)
+  if (device) {
+    prepareChecks(**device);
     Server(**device, channel, *memory).run();
+  }
   _exit(device ? 0 : static_cast<int>(device.error().code)); // The watching thread still refers to the channel.
 }
 
