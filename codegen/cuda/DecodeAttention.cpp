@@ -23,7 +23,9 @@ using ir::ScalarNode;
 
 constexpr int64_t leastKeysOfWarp = 16; ///< Of a part of the keys.
 constexpr size_t mostCandidates = 32;
-constexpr double combineUs = 1; ///< Sums on their way to another block.
+
+/// Whether the blocks of a pair are a cluster, which puts their parts together in shared memory.
+bool isCluster(const TileConfig &config) { return config.valueOr("cluster", 1) > 1; }
 
 /// One region under one config, on its way to text.
 class DecodeKernel {
@@ -44,7 +46,9 @@ public:
     launch.grid[1] = static_cast<uint32_t>(config["splits"]);
     launch.block[0] = static_cast<uint32_t>(config["warps"] * 32);
     launch.sharedBytes = static_cast<uint32_t>(sharedBytes(p, config));
-    if (config["splits"] > 1)
+    if (isCluster(config))
+      launch.cluster[1] = launch.grid[1];
+    else if (config["splits"] > 1)
       addParts(plan, launch);
     plan.launches = {launch};
     giveSource(plan, source());
@@ -61,7 +65,22 @@ public:
   static int64_t staticBytes(const DecodeProblem &p, const TileConfig &config) {
     int64_t keyRows = (p.computesQuery ? p.rows() : 0) + (p.newKeys ? p.newKeys->count() : 0);
     int64_t valueRows = p.newValues ? p.newValues->count() : 0;
-    return 2 * (keyRows * (p.keySize + 8) + valueRows * (p.valueSize + 8)) + config["splits"] * p.rows() * 8 + 64;
+    int64_t others = config["splits"] * (isCluster(config) ? partBytes(p) : p.rows() * 8);
+    return 2 * (keyRows * (p.keySize + 8) + valueRows * (p.valueSize + 8)) + others + 64;
+  }
+
+  /// Whether all that is read before the first tiles arrive may be read before the predecessor ends: the cache, and
+  /// what says which of it counts.
+  bool readsAhead() const {
+    std::vector<unsigned> inputs = inputsRead(p.scores, fixed);
+    inputs.push_back(p.scores[p.key].input);
+    inputs.push_back(p.product[p.value].input);
+    if (const ScalarNode *condition = maskOfKeys())
+      llvm::append_range(inputs, inputsRead(p.scores, lastOf(*condition)));
+    for (const std::optional<NewRows> *rows : {&p.newKeys, &p.newValues})
+      if (*rows)
+        llvm::append_range(inputs, inputsRead((*rows)->graph, (*rows)->graph.graph.outputs[0].symbols));
+    return llvm::all_of(inputs, [&](unsigned input) { return region.isFixed[input]; });
   }
 
 private:
@@ -124,22 +143,8 @@ private:
     return condition->function == "le" || condition->function == "ge" ? least + " + 1" : least;
   }
 
-  /// Whether all that is read before the first tiles arrive may be read before the predecessor ends: the cache, and
-  /// what says which of it counts.
-  bool readsAhead() const {
-    std::vector<unsigned> inputs = inputsRead(p.scores, fixed);
-    inputs.push_back(p.scores[p.key].input);
-    inputs.push_back(p.product[p.value].input);
-    if (const ScalarNode *condition = maskOfKeys())
-      llvm::append_range(inputs, inputsRead(p.scores, lastOf(*condition)));
-    for (const std::optional<NewRows> *rows : {&p.newKeys, &p.newValues})
-      if (*rows)
-        llvm::append_range(inputs, inputsRead((*rows)->graph, (*rows)->graph.graph.outputs[0].symbols));
-    return llvm::all_of(inputs, [&](unsigned input) { return region.isFixed[input]; });
-  }
-
   std::string source() {
-    writeHead(writer, region, config, target, "decode_attention.cuh");
+    writeHead(writer, region, config, target, isCluster(config) ? "decode_cluster.cuh" : "decode_attention.cuh");
     writer.line("using Index = " + llvm::Twine(p.scores.fits32Bits() && p.product.fits32Bits() ? "int" : "long long") +
                 ";");
     writer.open("struct Config");
@@ -162,14 +167,18 @@ private:
     writer.line();
     writeBody();
     writer.line();
-    bool isSplit = config["splits"] > 1;
+    bool isSplit = config["splits"] > 1 && !isCluster(config);
     writer.line("using Attention = DecodeAttention<Config, Body>;");
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32) " + entryName(region) + "(" +
                 bufferParameters(buffers) + (isSplit ? ", unsigned *tickets, Attention::Part *parts" : "") + ")");
     if (!readsAhead())
       writer.line("waitForPredecessor();");
     writer.line("const Body body{" + bodyNames + "};");
-    writer.line(llvm::Twine("Attention{body}.run(") + (isSplit ? "tickets, parts" : "nullptr, nullptr") + ");");
+    writer.line("Attention{body}.run(" +
+                llvm::Twine(isCluster(config) ? "InCluster<Attention, Config::splits>()"
+                            : isSplit         ? "Attention::ThroughMemory{tickets, parts}"
+                                              : "Attention::Alone{}") +
+                ");");
     writer.close();
     return writer.take();
   }
@@ -390,26 +399,38 @@ private:
   SourceWriter writer;
 };
 
+/// Modelled microseconds. Constants fitted on an H200 to 100 configs each of one sequence with 8192 and 65536 keys, 24
+/// each of 16 and 64 sequences, and 47 of two Llama blocks.
 double estimate(const Region &region, const DecodeProblem &p, const TileConfig &config, const ir::Target &target) {
-  double blocks = static_cast<double>(p.pairs() * config["splits"]);
-  int64_t shared = DecodeKernel::sharedBytes(p, config);
-  auto perSm = static_cast<double>(
-      std::min<int64_t>(target.sharedBytesPerBlock / (shared + 1024), 65536 / (160 * 32 * config["warps"])));
-  perSm = std::max(1.0, perSm);
-  double slots = perSm * target.multiprocessors, resident = std::min(perSm, blocks / target.multiprocessors);
-  double tileBytes = static_cast<double>(config["keys"] * 2 * (p.keySize + p.valueSize));
-  double keysOfWarp = static_cast<double>(p.keys) / static_cast<double>(config["splits"] * config["warps"]);
-  double stages =
-      std::min(static_cast<double>(config["stages"]), std::ceil(keysOfWarp / static_cast<double>(config["keys"])));
-  double inFlight = resident * static_cast<double>(config["warps"]) * stages * tileBytes;
-  // Blocks of the last wave share the memory among fewer, which costs less than idle processors would.
-  double waves = blocks / slots, uneven = std::ceil(waves) / waves;
-  double padding =
-      std::ceil(keysOfWarp / static_cast<double>(config["keys"])) * static_cast<double>(config["keys"]) / keysOfWarp;
-  double combine = config["splits"] > 1 ? combineUs + 0.02 * static_cast<double>(config["splits"]) : 0.7;
-  return target.launchUs + combine +
-         streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * (0.7 + 0.3 * uneven) *
-             (0.9 + 0.1 * padding);
+  constexpr double busShare = 0.92, smShare = 2.3; // Of the memory's rate, and what one SM reaches of its part of that.
+  constexpr double unevenShare = 0.26, paddingShare = 0.11;
+  constexpr double deepBytes = 160e3, deepShare = 0.075; // More on their way to an SM are in each other's way.
+  constexpr double turnUs = 0.018;                       // 16 keys of each of four warps; eight hide it.
+  const auto splits = static_cast<double>(config["splits"]), warps = static_cast<double>(config["warps"]),
+             keys = static_cast<double>(config["keys"]), allKeys = static_cast<double>(p.keys),
+             sms = static_cast<double>(target.multiprocessors);
+  const double blocks = static_cast<double>(p.pairs()) * splits, parts = std::ceil(blocks / sms); // On the busiest SM.
+  const auto perSm = static_cast<double>(
+      std::max<int64_t>(1, std::min<int64_t>(target.sharedBytesPerBlock / (DecodeKernel::sharedBytes(p, config) + 1024),
+                                             65536 / (160 * 32 * config["warps"]))));
+  const double turns = std::ceil(std::ceil(allKeys / keys / splits) / warps); // Tiles of a warp.
+
+  const double bytes = region.bytesRead + region.bytesWritten, busUs = bytes / (busShare * target.memoryBytesPerUs),
+               smUs = bytes / (smShare * target.memoryBytesPerUs * std::min(blocks, sms) / sms);
+  const double uneven = parts * sms / std::max(blocks, sms), padding = turns * keys * splits * warps / allKeys;
+  const double deep = std::min(parts, perSm) * warps * std::min(static_cast<double>(config["stages"]), turns) * keys *
+                      2 * static_cast<double>(p.keySize + p.valueSize) / deepBytes;
+  double us = std::sqrt(std::hypot(busUs * busUs, smUs * smUs)); // Where both are alike, 19 % more than either.
+  us *= (1 + unevenShare * (uneven - 1)) * (1 + paddingShare * (padding - 1));
+  us *= 1 + deepShare * std::max(0.0, deep - 1);
+  if (config["warps"] < 8)
+    us += turnUs * turns * keys / 16;
+
+  // Sums on their way to another block, of up to 16 blocks at a time.
+  double combineUs = splits == 1 ? 0 : isCluster(config) ? 1.7 : 1.3 + 0.14 * splits;
+  if (splits > 16)
+    combineUs += 0.28 * (splits / 8 - 2);
+  return target.launchUs + us + combineUs;
 }
 
 class DecodeAttentionTemplate : public KernelTemplate {
@@ -424,15 +445,22 @@ public:
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     Result<DecodeProblem> p = decodeProblem(region);
     std::vector<EstimatedConfig> ranked;
+    // Clusters start when there is room for all of their blocks: not ahead of the wait, when the kernel before is
+    // running. Of a Llama block at 4096 keys that took 8 us of 122.
+    const bool mayBeCluster = target.capability >= 90 && !DecodeKernel(region, *p, {}, target).readsAhead();
+    constexpr std::pair<int64_t, int64_t> ways[] = {{1, 1},  {2, 1},  {2, 2},  {3, 1},  {4, 1},  {4, 4},
+                                                    {6, 1},  {8, 1},  {8, 8},  {10, 1}, {12, 1}, {14, 1},
+                                                    {16, 1}, {24, 1}, {32, 1}, {48, 1}, {64, 1}}; // Splits, cluster.
     for (int64_t warps : {4, 8})
       for (int64_t keys : {16, 32})
         for (int64_t stages : {1, 2, 3, 4, 6})
-          for (int64_t splits : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) {
-            TileConfig config{{"warps", warps}, {"keys", keys}, {"stages", stages}, {"splits", splits}};
+          for (auto [splits, cluster] : ways) {
+            TileConfig config{
+                {"warps", warps}, {"keys", keys}, {"stages", stages}, {"splits", splits}, {"cluster", cluster}};
             bool isTooShort = splits > 1 && splits * warps * leastKeysOfWarp > p->keys;
             bool isTooMany = splits > 1 && p->pairs() * splits > 16 * target.multiprocessors;
             bool isOneTile = splits * warps * keys >= p->keys; // Else its memory waits for it.
-            if (isTooShort || isTooMany || (stages == 1 && !isOneTile) ||
+            if (isTooShort || isTooMany || (cluster > 1 && !mayBeCluster) || (stages == 1 && !isOneTile) ||
                 DecodeKernel::sharedBytes(*p, config) >
                     target.sharedBytesPerBlock - DecodeKernel::staticBytes(*p, config))
               continue;
@@ -440,6 +468,7 @@ public:
           }
     return fastest(std::move(ranked), mostCandidates);
   }
+  int64_t way(const TileConfig &config) const override { return isCluster(config); }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return DecodeKernel(region, *decodeProblem(region), config, target).plan();
   }

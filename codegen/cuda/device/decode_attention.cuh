@@ -63,6 +63,8 @@ template <class Config, class Body> struct DecodeAttention {
           use(turn, at / ofRow, at % ofRow * 8);
     }
   };
+  /// Behind the loads of tiles, queries would come when all of these have.
+  static constexpr bool loadsQueryFirst = !Config::readsAhead && !Config::computesQuery;
   using QueryChunks = Chunks<0, newQueries, keySize>;
   using KeyChunks = Chunks<QueryChunks::end, Config::newKeys, keySize>;
   using ValueChunks = Chunks<KeyChunks::end, Config::newValues, valueSize>;
@@ -365,20 +367,68 @@ template <class Config, class Body> struct DecodeAttention {
     }
   };
 
-  /// Calls `use(row, d, sum)` with the sum of all warps' parts, four values a thread.
-  template <class Use> static __device__ __forceinline__ void addWarps(Use use) {
+  /// Calls `use(row, d, sum)` with the sum of `count` parts in shared memory, four values a thread.
+  template <int count, class PartAt, class Use>
+  static __device__ __forceinline__ void addParts(PartAt partAt, Use use) {
     for (int at = threadIdx.x * 4; at < rows * valueSize; at += threads * 4) {
       const int row = at / valueSize, d = at % valueSize;
       Sum sum;
 #pragma unroll
-      for (int i = 0; i < warps; ++i)
-        sum.see(partOf(i).heads[row]);
+      for (int i = 0; i < count; ++i)
+        sum.see(partAt(i).heads[row]);
 #pragma unroll
-      for (int i = 0; i < warps; ++i)
-        sum.add(partOf(i).heads[row], *reinterpret_cast<const Vector<float, 4> *>(&partOf(i).values[row][d]));
+      for (int i = 0; i < count; ++i)
+        sum.add(partAt(i).heads[row], *reinterpret_cast<const Vector<float, 4> *>(&partAt(i).values[row][d]));
       use(row, d, sum);
     }
   }
+  /// That of all warps of this block.
+  template <class Use> static __device__ __forceinline__ void addWarps(Use use) { addParts<warps>(partOf, use); }
+  __device__ __forceinline__ void store(int row, int d, const Sum &sum) const {
+    store(row, d, sum.values, sum.head.weight);
+  }
+
+  // The ways in which the blocks of a pair meet. Each may begin early, is told before the block's barrier that its
+  // warps have left their parts, and sees to the pair's result behind it.
+
+  /// No other block has keys of the pair.
+  struct Alone {
+    __device__ __forceinline__ void begin(const DecodeAttention &) {}
+    __device__ __forceinline__ void leave() {}
+    __device__ __forceinline__ void finish(const DecodeAttention &all) {
+      addWarps([&](int row, int d, const Sum &sum) { all.store(row, d, sum); });
+    }
+  };
+
+  /// Through memory; the block that starts last adds.
+  struct ThroughMemory {
+    unsigned *tickets;
+    Part *parts;
+    unsigned ticket = 0; ///< Taken early: nothing waits for it.
+
+    __device__ __forceinline__ void begin(const DecodeAttention &all) {
+      if (threadIdx.x == 0)
+        ticket = takeTicket(tickets + all.pair, Config::splits);
+    }
+    static __device__ __forceinline__ bool &isLast() {
+      __shared__ bool shared;
+      return shared;
+    }
+    __device__ __forceinline__ void leave() const {
+      if (threadIdx.x == 0)
+        isLast() = ticket == Config::splits - 1;
+    }
+    __device__ __forceinline__ void finish(const DecodeAttention &all) const {
+      Part *ofPair = parts + all.pair * Config::splits, &mine = ofPair[blockIdx.y];
+      addWarps([&](int row, int d, const Sum &sum) {
+        if (d == 0)
+          Handover<2>::give(&mine.heads[row].maximum, {sum.head.maximum, sum.head.weight});
+        Handover<4>::give(&mine.values[row][d], sum.values);
+      });
+      if (isLast())
+        all.addBlocks(ofPair);
+    }
+  };
 
   /// Values of a few blocks' parts, on their way together.
   struct Coming {
@@ -441,9 +491,11 @@ template <class Config, class Body> struct DecodeAttention {
     body.store(pair, row, d, sum);
   }
 
-  __device__ __forceinline__ void run(unsigned *tickets, Part *parts) {
+  template <class Meeting> __device__ __forceinline__ void run(Meeting meeting) {
     __shared__ Fresh fresh;
     mark(Moment::starts);
+    if constexpr (loadsQueryFirst)
+      loadQuery(fresh);
     Operands operands;
     loadFixed(operands);
 #pragma unroll
@@ -451,33 +503,18 @@ template <class Config, class Body> struct DecodeAttention {
       startNext(stage);
     if constexpr (Config::readsAhead) // The cache is as the last run left it.
       waitForPredecessor();
-    unsigned ticket = 0; // Taken early: nothing waits for it.
-    if constexpr (Config::splits > 1)
-      if (threadIdx.x == 0)
-        ticket = takeTicket(tickets + pair, Config::splits);
+    meeting.begin(*this);
     makeFresh(fresh, operands);
-    loadQuery(fresh);
+    if constexpr (!loadsQueryFirst)
+      loadQuery(fresh);
     mark(Moment::hasTile);
     takeTiles(fresh);
     mark(Moment::hasSums);
     __syncwarp(); // This warp's tiles are read.
     leavePart();
-    __shared__ bool isLast;
-    if (threadIdx.x == 0)
-      isLast = ticket == Config::splits - 1;
+    meeting.leave();
     __syncthreads();
-    if constexpr (Config::splits == 1) {
-      addWarps([&](int row, int d, const Sum &sum) { store(row, d, sum.values, sum.head.weight); });
-    } else {
-      Part *ofPair = parts + pair * Config::splits, &mine = ofPair[blockIdx.y];
-      addWarps([&](int row, int d, const Sum &sum) {
-        if (d == 0)
-          Handover<2>::give(&mine.heads[row].maximum, {sum.head.maximum, sum.head.weight});
-        Handover<4>::give(&mine.values[row][d], sum.values);
-      });
-      if (isLast)
-        addBlocks(ofPair);
-    }
+    meeting.finish(*this);
     mark(Moment::ends);
   }
 };

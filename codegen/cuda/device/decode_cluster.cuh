@@ -1,0 +1,57 @@
+// Decode attention whose blocks of a pair are one cluster.
+#pragma once
+
+#include <kfuse/decode_attention.cuh>
+#include <kfuse/ptx_sm90.cuh>
+
+namespace kfuse {
+
+/// A way to meet (DecodeAttention::run): every block sends its sums to the shared memory of the first, which counts
+/// their bytes at a barrier and adds them. Nothing passes through memory, where loads of others would be in the way.
+template <class Attention, int blocks> struct InCluster {
+  using Part = typename Attention::Part;
+  using Sum = typename Attention::Sum;
+  static constexpr unsigned sentBytes = blocks * Attention::rows * (Attention::valueSize + 2) * sizeof(float);
+  struct Memory {
+    Part parts[blocks];
+    unsigned long long barrier;
+  };
+  static __device__ __forceinline__ Memory &memory() {
+    __shared__ Memory shared;
+    return shared;
+  }
+
+  __device__ __forceinline__ InCluster() {
+    if (threadIdx.x == 0) {
+      const unsigned barrier = sharedAddress(&memory().barrier);
+      initBarrier(barrier, 1);
+      fenceBarrierInit();
+      arriveExpecting(barrier, sentBytes);
+    }
+    __syncwarp();
+    arriveAtCluster();
+  }
+
+  __device__ __forceinline__ void begin(const Attention &) {}
+  __device__ __forceinline__ void leave() { waitForCluster(); } // The first block's barrier is ready.
+  __device__ __forceinline__ void finish(const Attention &all) {
+    const Part &mine = memory().parts[blockInCluster()];
+    const unsigned barrier = inBlock(sharedAddress(&memory().barrier), 0);
+    auto send = [&](const float *to, float first, float second) {
+      sendPair(inBlock(sharedAddress(to), 0), {first, second}, barrier);
+    };
+    Attention::addWarps([&](int row, int d, const Sum &sum) {
+      if (d == 0)
+        send(&mine.heads[row].maximum, sum.head.maximum, sum.head.weight);
+      send(&mine.values[row][d], sum.values[0], sum.values[1]);
+      send(&mine.values[row][d + 2], sum.values[2], sum.values[3]);
+    });
+    if (blockInCluster() != 0)
+      return;
+    waitBarrier(sharedAddress(&memory().barrier), 0);
+    Attention::template addParts<blocks>([](int i) -> const Part & { return memory().parts[i]; },
+                                         [&](int row, int d, const Sum &sum) { all.store(row, d, sum); });
+  }
+};
+
+} // namespace kfuse
