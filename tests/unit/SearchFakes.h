@@ -4,8 +4,10 @@
 #include "runtime/Device.h"
 #include "tuner/Tuner.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <string_view>
 #include <thread>
 
 namespace kfuse::tuner::test {
@@ -115,11 +117,30 @@ public:
     return copied(device, host, bytes);
   }
   Result<void> download(void *host, const void *device, std::size_t bytes) override {
+    mostDownloaded = std::max(mostDownloaded, bytes);
     return copied(host, device, bytes);
   }
   Result<void> fill(void *device, unsigned char value, std::size_t bytes) override {
     std::memset(device, value, bytes);
     return {};
+  }
+  Result<std::uint64_t> digest(const void *device, std::size_t bytes) override {
+    if (isLost)
+      return Error{ErrorCode::NoDevice, "context is destroyed"};
+    return std::hash<std::string_view>()({static_cast<const char *>(device), bytes});
+  }
+  Result<bool> sumDifferences(DType, const void *found, const void *expected, std::size_t count, void *sums) override {
+    if (!sumsDifferences)
+      return false;
+    const auto *a = static_cast<const float *>(found), *b = static_cast<const float *>(expected);
+    auto *runs = static_cast<runtime::DifferenceSums *>(sums);
+    for (std::size_t i = 0; i < count; ++i) {
+      runtime::DifferenceSums &run = runs[i / runtime::DifferenceSums::elements];
+      run = i % runtime::DifferenceSums::elements == 0 ? runtime::DifferenceSums{} : run;
+      run.error += (double(a[i]) - b[i]) * (double(a[i]) - b[i]);
+      run.size += double(b[i]) * b[i];
+    }
+    return true;
   }
   Result<void> copy(runtime::Stream, void *to, const void *from, std::size_t bytes) override {
     return copied(to, from, bytes);
@@ -150,6 +171,8 @@ public:
   std::string driverVersion = "1.0";
   std::atomic<int> measured = 0;
   bool isLost = false;
+  bool sumsDifferences = true;
+  std::size_t mostDownloaded = 0;                   ///< Bytes at once.
   std::vector<double> order;                        ///< Microseconds of each kernel measured.
   std::function<double(int visit)> slownessOfVisit; ///< Of the clocks, as they rise and fall; visits count from 0.
   std::function<bool(int visit)> failsAtVisit;

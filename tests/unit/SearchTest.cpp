@@ -2,6 +2,7 @@
 #include "TemporaryFolder.h"
 
 #include "tuner/Candidates.h"
+#include "tuner/GuardedBuffer.h"
 #include "tuner/Key.h"
 #include "tuner/StoreFile.h"
 
@@ -111,6 +112,27 @@ TEST_CASE("search: the fastest candidate that is right wins and every failure is
   CHECK(f.rowOf(5)->failure->message == "output 0: element 4095 of 4096 was never written");
   CHECK(f.failureOf(6) == "overrun");
   CHECK(f.failureOf(7) == "spill");
+}
+
+TEST_CASE("search: results are judged alike whether the device sums their differences or the host does") {
+  for (bool sums : {true, false}) {
+    CAPTURE(sums);
+    Fixture f({{0, {.us = 1, .fault = Fault::Unwritten}},
+               {1, {.us = 20}},
+               {2, {.us = 1, .fault = Fault::AllWrong}},
+               {3, {.us = 1, .fault = Fault::OneWrong}},
+               {4, {.us = 1, .fault = Fault::Unwritten}}});
+    f.device.sumsDifferences = sums;
+    CHECK(f.tuneOne()->report.config == "id=1");
+    CHECK(f.rowOf(2)->failure->message == "output 0: differs from the first right candidate by 0.5, 1e-05 is allowed");
+    CHECK(f.failureOf(3) == "wrong result");
+    for (int unwritten : {0, 4})
+      CHECK(f.rowOf(unwritten)->failure->message == "output 0: element 4095 of 4096 was never written");
+    Fixture right({{0, {.us = 20}}, {1, {.us = 21}}});
+    right.device.sumsDifferences = sums;
+    REQUIRE(right.tuneOne());
+    CHECK(right.device.mostDownloaded == (sums ? GuardedBuffer::guardBytes : elements * sizeof(float)));
+  }
 }
 
 TEST_CASE("search: the oracle judges the first candidate") {
