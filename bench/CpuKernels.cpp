@@ -165,7 +165,7 @@ private:
       succeed(candidate.loaded->launch(nullptr, subject.pointers, subject.workspace->data()));
       for (std::size_t i = 0; i < outputs.size(); ++i)
         succeed(device->download(outputs[i].data(), subject.pointers[inputs.size() + i], outputs[i].size()));
-      succeed(oracle.check(inputs, outputs));
+      succeed(oracle.check(inputs, tuner::readFrom(outputs)));
       candidate.us = measure(*candidate.loaded, subject.pointers, &subject, false);
       subject.candidates.push_back(std::move(candidate));
     }
