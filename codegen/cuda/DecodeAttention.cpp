@@ -22,7 +22,7 @@ using ir::Scalar;
 using ir::ScalarNode;
 
 constexpr int64_t leastKeysOfWarp = 16; ///< Of a part of the keys.
-constexpr size_t mostCandidates = 32;
+constexpr size_t mostCandidates = 48;
 
 /// Whether the blocks of a pair are a cluster, which puts their parts together in shared memory.
 bool isCluster(const TileConfig &config) { return config.valueOr("cluster", 1) > 1; }

@@ -116,6 +116,21 @@ func.func @f(%a: tensor<9x8xbf16>, %b: tensor<12x5xbf16>) -> tensor<6x5xbf16> {
 })")) == "the left operand is not a matrix over its rows and columns: their positions mix in memory");
 }
 
+TEST_CASE("CUDA templates: decode attention meets within clusters, but where tiles are loaded ahead of the wait") {
+  RegionCase given(decodeCases()[0]); // 200 keys.
+  auto widestCluster = [&](const char *target) {
+    std::int64_t most = 1;
+    for (const codegen::TileConfig &config :
+         decodeAttentionTemplate().candidates(given.region, *ir::findTarget(target)))
+      most = std::max(most, config["cluster"]);
+    return most;
+  };
+  CHECK(widestCluster("sm_90a") == 2);
+  CHECK(widestCluster("sm_80") == 1);
+  given.region.isFixed.assign(given.region.isFixed.size(), true);
+  CHECK(widestCluster("sm_90a") == 1);
+}
+
 TEST_CASE("CUDA templates: candidates fit the device and are few") {
   for (const char *name : {"sm_80", "sm_86", "sm_90a", "sm_120a"}) {
     const ir::Target &target = *ir::findTarget(name);
