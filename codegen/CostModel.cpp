@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <mutex>
-#include <optional>
+#include <unordered_map>
 
 using namespace mlir;
 
@@ -21,16 +20,7 @@ public:
   explicit TemplateCostModel(const ir::Target &target) : device(target) {}
 
   const ir::Target &target() const override { return device; }
-  ir::FusionDecision accepts(Block &body) const override { return answer(body).decision; }
-  ir::KernelCost cost(Block &body) const override { return answer(body).cost; }
-
-private:
-  struct Answer {
-    ir::FusionDecision decision;
-    ir::KernelCost cost{std::numeric_limits<double>::infinity()};
-  };
-
-  Answer answer(Block &body) const {
+  ir::Appraisal appraise(Block &body) const override {
     std::string key = ir::regionKey(body);
     std::lock_guard lock(mutex); // @main and @prepare are fused side by side.
     if (auto found = answers.find(key); found != answers.end())
@@ -38,15 +28,17 @@ private:
     return answers[key] = ask(body);
   }
 
-  Answer ask(Block &body) const {
+private:
+  ir::Appraisal ask(Block &body) const {
     Result<Region> region = makeRegionWithoutText(body);
     if (!region)
-      return {ir::FusionDecision::no(region.error().message)};
+      return {ir::FusionDecision::no(region.error().message), {}};
     std::string reasons;
     const KernelTemplate *chosen = templateFor(*region, device, &reasons);
     if (!chosen)
-      return {ir::FusionDecision::no(reasons)};
-    Answer answer;
+      return {ir::FusionDecision::no(reasons), {}};
+    ir::Appraisal answer;
+    answer.cost.us = std::numeric_limits<double>::infinity();
     answer.cost.bytes = region->bytesRead + region->bytesWritten;
     answer.cost.parts = std::max(1, static_cast<int>(region->parts.size()));
     for (const EstimatedConfig &candidate : chosen->estimated(*region, device))
@@ -58,7 +50,7 @@ private:
 
   const ir::Target &device;
   mutable std::mutex mutex;
-  mutable std::map<std::string, Answer, std::less<>> answers;
+  mutable std::unordered_map<std::string, ir::Appraisal> answers;
 };
 
 } // namespace

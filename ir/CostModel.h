@@ -15,14 +15,18 @@ struct KernelCost {
   int parts = 1;    ///< Regions in it that have nothing to do with each other.
 };
 
+/// Whether some kernel template takes a region as one kernel, and what it costs where one does.
+struct Appraisal {
+  FusionDecision decision;
+  KernelCost cost;
+};
+
 class CostModel {
 public:
   virtual ~CostModel() = default;
   virtual const Target &target() const = 0;
-  /// Whether some kernel template takes this region (the body of a kfuse.fused) as one kernel.
-  virtual FusionDecision accepts(mlir::Block &region) const = 0;
-  /// Of a region that is accepted.
-  virtual KernelCost cost(mlir::Block &region) const = 0;
+  /// Of the body of a kfuse.fused.
+  virtual Appraisal appraise(mlir::Block &region) const = 0;
 };
 
 } // namespace kfuse::ir

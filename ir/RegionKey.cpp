@@ -62,6 +62,10 @@ private:
         write(integer);
     } else if (auto integer = dyn_cast<IntegerAttr>(attribute); integer && integer.getType().isInteger(64)) {
       write(integer.getInt());
+    } else if (auto text = dyn_cast<StringAttr>(attribute)) {
+      write(text.getValue());
+    } else if (auto number = dyn_cast<FloatAttr>(attribute)) {
+      write(number.getValue().bitcastToAPInt().getZExtValue());
     } else if (!isa<UnitAttr>(attribute)) {
       writePrinted(attribute);
     }

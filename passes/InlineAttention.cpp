@@ -24,7 +24,7 @@ bool isTaken(ir::AttentionOp attention, const ir::CostModel &model) {
   builder.setInsertionPointToEnd(&body);
   Operation *inner = builder.clone(*attention, mapping);
   builder.create<ir::YieldOp>(attention.getLoc(), inner->getResults());
-  return static_cast<bool>(model.accepts(body));
+  return static_cast<bool>(model.appraise(body).decision);
 }
 
 struct InlineAttentionPass : PassWrapper<InlineAttentionPass, OperationPass<func::FuncOp>> {

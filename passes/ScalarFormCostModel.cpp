@@ -22,7 +22,7 @@ bool isStridedLoad(const ScalarGraph &graph, Scalar operand) {
 
 } // namespace
 
-FusionDecision ScalarFormCostModel::accepts(mlir::Block &region) const {
+FusionDecision ScalarFormCostModel::accepts(mlir::Block &region) {
   Result<ScalarGraph> graph = scalariseRegion(region);
   if (!graph)
     return FusionDecision::no(graph.error().message);

@@ -13,9 +13,12 @@ public:
   explicit ScalarFormCostModel(const ir::Target &target) : device(target) {}
 
   const ir::Target &target() const override { return device; }
-  ir::FusionDecision accepts(mlir::Block &region) const override;
+  ir::Appraisal appraise(mlir::Block &region) const override { return {accepts(region), cost(region)}; }
+
+protected:
+  static ir::FusionDecision accepts(mlir::Block &region);
   /// Bytes at the device's bandwidth, one read of each input.
-  ir::KernelCost cost(mlir::Block &region) const override;
+  ir::KernelCost cost(mlir::Block &region) const;
 
 private:
   const ir::Target &device;

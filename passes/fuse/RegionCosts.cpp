@@ -47,12 +47,12 @@ bool computesOperands(Block &body) {
   });
 }
 
-FusionDecision decide(Block &body, const CostModel &model) {
+Appraisal appraise(Block &body, const CostModel &model) {
   if (readsUpdatedState(body))
-    return FusionDecision::no("one reads the value of a state that the other overwrites");
+    return {FusionDecision::no("one reads the value of a state that the other overwrites"), {}};
   if (computesOperands(body))
-    return FusionDecision::no(operandsComputedBefore);
-  return model.accepts(body);
+    return {FusionDecision::no(operandsComputedBefore), {}};
+  return model.appraise(body);
 }
 
 } // namespace
@@ -63,10 +63,10 @@ const RegionCost &RegionCosts::of(ArrayRef<Operation *> members) {
   if (!isNew)
     return answer;
   BuiltRegion region = regions.build(members);
-  answer.decision = decide(region.body(), model);
-  if (!answer.decision)
+  const auto [decision, cost] = appraise(region.body(), model);
+  answer.decision = decision;
+  if (!decision)
     return answer;
-  KernelCost cost = model.cost(region.body());
   if (cost.parts > 1 && !sharing) {
     answer.decision = FusionDecision::no("one has nothing to do with the other");
   } else {
@@ -77,13 +77,8 @@ const RegionCost &RegionCosts::of(ArrayRef<Operation *> members) {
 }
 
 RegionCost RegionCosts::of(BuiltRegion chain) const {
-  RegionCost answer{model.accepts(chain.body())};
-  if (!answer.decision)
-    return answer;
-  KernelCost cost = model.cost(chain.body());
-  answer.us = cost.us;
-  answer.bytes = cost.bytes;
-  return answer;
+  const auto [decision, cost] = model.appraise(chain.body());
+  return decision ? RegionCost{decision, cost.us, cost.bytes} : RegionCost{decision};
 }
 
 } // namespace kfuse::passes

@@ -17,7 +17,7 @@ void checkCovered(mlir::ModuleOp module, const ir::CostModel &model) {
       bool isExpected = mlir::isa<ir::FusedOp, ir::ConstantOp, ir::ReshapeOp>(op);
       CHECK_MESSAGE(isExpected, op.getName().getStringRef().str());
       if (auto fused = mlir::dyn_cast<ir::FusedOp>(op))
-        CHECK(model.accepts(fused.getBody().front()));
+        CHECK(model.appraise(fused.getBody().front()).decision);
     }
 }
 
@@ -32,10 +32,10 @@ void checkPreparesParametersAlone(mlir::ModuleOp module) {
 class TakesAttention : public passes::ScalarFormCostModel {
 public:
   using ScalarFormCostModel::ScalarFormCostModel;
-  ir::FusionDecision accepts(mlir::Block &region) const override {
+  ir::Appraisal appraise(mlir::Block &region) const override {
     bool isAttention =
         llvm::hasSingleElement(region.without_terminator()) && mlir::isa<ir::AttentionOp>(region.front());
-    return isAttention ? ir::FusionDecision::yes() : ScalarFormCostModel::accepts(region);
+    return {isAttention ? ir::FusionDecision::yes() : accepts(region), cost(region)};
   }
 };
 
@@ -43,11 +43,8 @@ public:
 class TakesChains : public passes::ScalarFormCostModel {
 public:
   using ScalarFormCostModel::ScalarFormCostModel;
-  ir::FusionDecision accepts(mlir::Block &region) const override {
-    return isChain(region) ? ir::FusionDecision::yes() : ScalarFormCostModel::accepts(region);
-  }
-  ir::KernelCost cost(mlir::Block &region) const override {
-    return isChain(region) ? ir::KernelCost{} : ScalarFormCostModel::cost(region);
+  ir::Appraisal appraise(mlir::Block &region) const override {
+    return isChain(region) ? ir::Appraisal{} : ScalarFormCostModel::appraise(region);
   }
   static bool isChain(mlir::Block &region) { return !region.getOps<ir::FusedOp>().empty(); }
 };

@@ -28,14 +28,14 @@ inline const ir::Target &cpuTarget() { return *ir::findTarget("cpu"); }
 class SmallRegionsOnly : public passes::ScalarFormCostModel {
 public:
   SmallRegionsOnly(const ir::Target &target, size_t most) : ScalarFormCostModel(target), most(most) {}
-  ir::FusionDecision accepts(mlir::Block &region) const override {
+  ir::Appraisal appraise(mlir::Block &region) const override {
     size_t computing = 0;
     for (mlir::Operation &op : region.without_terminator())
       if (auto fusable = mlir::dyn_cast<ir::FusableOpInterface>(op))
         computing += fusable.getOpKind() != ir::OpKind::Layout && fusable.getOpKind() != ir::OpKind::Generator;
     if (computing > most)
-      return ir::FusionDecision::no("too many ops");
-    return ScalarFormCostModel::accepts(region);
+      return {ir::FusionDecision::no("too many ops"), {}};
+    return ScalarFormCostModel::appraise(region);
   }
 
 private:

@@ -14,11 +14,10 @@ class OpByOp : public ir::CostModel {
 public:
   explicit OpByOp(const ir::Target &device) : device(device), templates(codegen::makeCostModel(device)) {}
   const ir::Target &target() const override { return device; }
-  ir::FusionDecision accepts(mlir::Block &region) const override {
-    ir::FusionDecision small = SmallRegionsOnly(device, 1).accepts(region);
-    return small ? templates->accepts(region) : small;
+  ir::Appraisal appraise(mlir::Block &region) const override {
+    ir::Appraisal small = SmallRegionsOnly(device, 1).appraise(region);
+    return small.decision ? templates->appraise(region) : small;
   }
-  ir::KernelCost cost(mlir::Block &region) const override { return templates->cost(region); }
 
 private:
   const ir::Target &device;
