@@ -9,6 +9,7 @@
 #include "ir/Target.h"
 #include "kfuse/error.h"
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -89,10 +90,10 @@ public:
   virtual std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const = 0;
   /// The configs of estimated() alone.
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const;
-  /// Less than which the config cannot do. What cannot win even so is never compiled, so this must not exceed what
-  /// the kernel really does.
-  virtual TileWork leastWork(const Region &region, const TileConfig &, const ir::Target &) const {
-    return {region.flops, 0};
+  /// What says of a config how much it does at least; the region and the target must outlive it. What cannot win even
+  /// so is never compiled, so this must not exceed what the kernel really does.
+  virtual std::function<TileWork(const TileConfig &)> leastWork(const Region &region, const ir::Target &) const {
+    return [flops = region.flops](const TileConfig &) { return TileWork{flops, 0}; };
   }
   /// Which of the template's ways a config takes. Estimates of one way err alike, so a search tries the best
   /// of each before the second best of any.

@@ -46,8 +46,8 @@ bool isTiled(const TileConfig &config) {
 /// Some multiprocessor runs the most tiles, at best their number over that of multiprocessors, rounded up (but for
 /// tiles that they share); it works at its own rate, so that the others may as well do the same. A cluster reads what
 /// its blocks share once.
-TileWork tiledWork(const Region &region, const TileConfig &config, const ir::Target &target) {
-  const MatmulProblem problem = *MatmulProblem::of(region);
+TileWork tiledWork(const Region &region, const MatmulProblem &problem, const TileConfig &config,
+                   const ir::Target &target) {
   const int64_t m = config["m"], n = config["n"], parts = config.valueOr("split_k", 1) * config.valueOr("blocks_k", 1);
   const int64_t tiles = (problem.M + m - 1) / m * ((problem.N + n - 1) / n) * problem.batches * parts;
   const int64_t waves = (tiles + target.multiprocessors - 1) / target.multiprocessors;
@@ -121,8 +121,10 @@ public:
     return all;
   }
 
-  TileWork leastWork(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return isTiled(config) ? tiledWork(region, config, target) : TileWork{region.flops, 0};
+  std::function<TileWork(const TileConfig &)> leastWork(const Region &region, const ir::Target &target) const override {
+    return [&region, &target, problem = *MatmulProblem::of(region)](const TileConfig &config) {
+      return isTiled(config) ? tiledWork(region, problem, config, target) : TileWork{region.flops, 0};
+    };
   }
   /// Tiles of mma.sync that split K are a way of their own: where they alone take a product of few rows (the five
   /// heads' last, on an H200), 4.4 us come of an estimate of 6.0, and 5.0 at best of the 40 without a split that are

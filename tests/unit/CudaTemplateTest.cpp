@@ -349,7 +349,7 @@ func.func @f(%a: tensor<256x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<25
   }
   CHECK(isStreamed);
   // 64 tiles of 128 x 256 are half a wave; what shares them need not take a whole one.
-  const double work = matmulTemplate().leastWork(given.region, config.with("way", 1), hopper).flops;
+  const double work = matmulTemplate().leastWork(given.region, hopper)(config.with("way", 1)).flops;
   CHECK(work == given.region.flops);
 }
 

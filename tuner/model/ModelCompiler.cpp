@@ -19,9 +19,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.uses = kernel.uses;
   task.work = workOf(region);
   task.candidates = [&] { return kernel.kernelTemplate->estimated(region, target); };
-  task.leastWork = [&](const codegen::TileConfig &config) {
-    return kernel.kernelTemplate->leastWork(region, config, target);
-  };
+  task.leastWork = kernel.kernelTemplate->leastWork(region, target);
   task.wayOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->way(config); };
   task.kindOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->kind(config); };
   task.emit = [&](const codegen::TileConfig &config) {
