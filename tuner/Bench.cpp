@@ -225,6 +225,8 @@ MaybeFailure Bench::inspectOutput(const codegen::KernelPlan &plan, std::size_t o
   if (!sums)
     return sums.error();
   std::optional<Difference> difference;
+  if (*sums && !hasReference())
+    return fine; // They tell what there was to be told.
   if (*sums) {
     difference = findDifference(outputBytes[output] / byteWidth(desc.type), **sums, allowed);
   } else {
