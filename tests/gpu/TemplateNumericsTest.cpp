@@ -174,7 +174,7 @@ TEST_CASE("cuda.row_chain: right for layers of every size, and twice the same") 
   }
   // One tile, one for each warpgroup, one more, many for each cluster; columns that end within a block's, in clusters
   // of 2 to 16.
-  checks.add({normedLayers(2, 1, 256, true, "bf16"), normedLayers(3, 67, 200, true, "bf16"),
+  checks.add({normedLayers(2, 3, 256, true, "bf16"), normedLayers(3, 67, 200, true, "bf16"),
               normedLayers(4, 300, 256, false, "f16"), normedLayers(5, 2050, 1024, true, "bf16"),
               normedLayers(3, 4999, 1000, true, "bf16"), normedLayers(2, 6000, 456, false, "f16"),
               normedLayers(2, 1000, 2048, true, "bf16")},
