@@ -377,7 +377,7 @@ std::vector<EstimatedConfig> TransposeTemplate::estimated(const Region &region, 
       }
     }
   if (const std::optional<UnalignedTranspose> unaligned = unalignedOf(graph))
-    for (auto [lanes, chunks, warps] : {std::tuple{32, 12, 4}, {32, 15, 5}, {32, 8, 4}, {16, 8, 4}})
+    for (auto [lanes, chunks, warps] : {std::tuple{32, 15, 15}, {32, 15, 5}, {32, 8, 4}, {16, 8, 4}})
       if (const TileConfig config{{"chunks_down", chunks}, {"lanes_across", lanes}, {"warps", warps}};
           unaligned->sharedBytes(config) <= target.sharedBytesPerBlock)
         ranked.emplace_back(estimate(region, graph, *unaligned, config, target), config);
