@@ -61,8 +61,8 @@ private:
     double apart = 0;
     for (Vertex group : groups)
       apart += costOf(group).us;
-    // Of 20 layers of 256 x 1024 x 1024 an H200 takes 75 us as a chain and 78 apart where 68 and 97 are estimated, and
-    // each config of a chain compiles for 5 s: it must win by more than that. Layers that fill the device are alike in
+    // Of 20 layers of 256 x 1024 x 1024 an H200 takes 75 us as a chain and 78 apart where 68 and 97 are estimated: it
+    // must win by more than that. Layers that fill the device are alike in
     // both, and so are their estimates' errors.
     constexpr double smallUs = 50;
     const double most = apart < smallUs * static_cast<double>(groups.size()) ? 0.65 : 0.97;
