@@ -17,6 +17,9 @@ using Kernels = std::map<std::string, int>;
 /// "matmul + add + gelu": what a kernel computes; layout and constants are addresses and literals in it.
 std::string nameOf(ir::FusedOp fused) {
   std::string name;
+  auto links = fused.getBody().getOps<ir::FusedOp>();
+  if (!links.empty())
+    return "chain of " + std::to_string(std::distance(links.begin(), links.end()));
   for (mlir::Operation &op : fused.getBody().front().without_terminator()) {
     auto fusable = mlir::dyn_cast<ir::FusableOpInterface>(op);
     bool moves = fusable && (fusable.getOpKind() == ir::OpKind::Layout || fusable.getOpKind() == ir::OpKind::Generator);
@@ -126,7 +129,9 @@ const Expected models[] = {
        {"matmul + add + gelu", 2}},
       {}}},
     {"ffn_2048x4096.onnx", {{{"matmul + add + gelu_tanh", 1}, {"matmul + add", 1}, {"layer_norm", 1}}, {}}},
-    {"linear_head_b256.onnx", {{{"matmul + add + relu", 20}, {"matmul + add", 1}}, {}}},
+    {"linear_head_b256.onnx",
+     {{{"matmul + add + relu", 20}, {"matmul + add", 1}}, {}},
+     {{"sm_90a", {{{"chain of 21", 1}}, {}}}}},
     // 5 norms and 4 rotary embeddings, and none of the parts that the file spells them in; the heads that it
     // expands to four are addresses of the products. Gate and up are one f32 product, too. The norms' weights are
     // in those of the products behind them. Queries and keys are turned in one launch.
