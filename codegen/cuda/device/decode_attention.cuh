@@ -64,7 +64,7 @@ template <class Config, class Body> struct DecodeAttention {
     }
   };
   /// Behind the loads of tiles, queries would come when all of these have.
-  static constexpr bool loadsQueryFirst = !Config::readsAhead && !Config::computesQuery;
+  static constexpr bool loadsQueryFirst = !Config::readsAhead && newQueries + Config::newKeys + Config::newValues == 0;
   using QueryChunks = Chunks<0, newQueries, keySize>;
   using KeyChunks = Chunks<QueryChunks::end, Config::newKeys, keySize>;
   using ValueChunks = Chunks<KeyChunks::end, Config::newValues, valueSize>;
