@@ -1,5 +1,6 @@
 #include "tuner/Candidates.h"
 
+#include "codegen/cuda/KernelLimits.h"
 #include "tuner/Key.h"
 
 #include <fmt/format.h>
@@ -16,9 +17,8 @@ namespace {
 constexpr std::uint32_t maxThreads = 1024;
 constexpr std::uint32_t maxCluster = 16; // The most any part offers, as a non-portable size.
 constexpr std::uint32_t maxGridYZ = 65535;
-constexpr int maxStaticShared = 48 * 1024; // More has to be asked for at the launch.
-constexpr double estimateError = 1.6;      // A way whose best estimate is this much above another's will not win.
-constexpr double kinPenalty = 0.04;        // Of the estimate, for each of its kind before it.
+constexpr double estimateError = 1.6; // A way whose best estimate is this much above another's will not win.
+constexpr double kinPenalty = 0.04;   // Of the estimate, for each of its kind before it.
 constexpr int registerUnit = 8;
 
 std::uint32_t volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
@@ -27,8 +27,8 @@ std::optional<std::string> whyNotFit(const codegen::Launch &launch, int staticSh
   int shared = static_cast<int>(launch.sharedBytes) + staticShared;
   if (shared > target.sharedBytesPerBlock)
     return fmt::format("{} bytes of shared memory, {} has {}", shared, target.name, target.sharedBytesPerBlock);
-  if (staticShared > maxStaticShared)
-    return fmt::format("{} bytes of static shared memory, at most {}", staticShared, maxStaticShared);
+  if (staticShared > codegen::cuda::mostStaticShared)
+    return fmt::format("{} bytes of static shared memory, at most {}", staticShared, codegen::cuda::mostStaticShared);
   if (volume(launch.block) > maxThreads)
     return fmt::format("{} threads a block, at most {}", volume(launch.block), maxThreads);
   if (volume(launch.cluster) > maxCluster)

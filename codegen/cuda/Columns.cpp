@@ -1,6 +1,7 @@
 // cuda.columns: reductions over a dimension that is not the dense one, as the sum of a matrix's rows.
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/KernelLimits.h"
 #include "codegen/cuda/LastBlock.h"
 #include "codegen/cuda/RowPasses.h"
 #include "codegen/cuda/Templates.h"
@@ -303,8 +304,8 @@ std::vector<EstimatedConfig> ColumnsTemplate::estimated(const Region &region, co
     int64_t width = config["lanes"] * config["vector"], threads = config["lanes"] * config["groups"];
     bool isIdle = (config["lanes"] > 8 && width >= 2 * columns) || config["groups"] * config["splits"] > 2 * rows;
     bool isTooMany = config["splits"] > 1 && ceilDiv(columns, width) * config["splits"] > 16 * target.multiprocessors;
-    // The groups' totals lie in static shared memory, of which a kernel has 48 KB.
-    bool isTooLarge = threads * totalsBytes(graph, passes, config["vector"]) + 64 > 48 << 10;
+    // The groups' totals lie in static shared memory.
+    bool isTooLarge = threads * totalsBytes(graph, passes, config["vector"]) + 64 > mostStaticShared;
     // Where rows may lie in several dimensions, the addresses of so many loads ahead of f32 would spill.
     bool isTooDeep = graph.extents().size() > 2 && widest == 4 && config["unroll"] * config["vector"] > 16;
     if (threads < 128 || threads > 1024 || isIdle || isTooMany || isTooLarge || isTooDeep)

@@ -2,6 +2,7 @@
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/DecodeProblem.h"
 #include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/KernelLimits.h"
 #include "codegen/cuda/LastBlock.h"
 #include "codegen/cuda/Templates.h"
 
@@ -491,9 +492,10 @@ public:
             bool isTooShort = splits > 1 && splits * warps * leastKeysOfWarp > p->keys;
             bool isTooMany = splits > 1 && p->pairs() * splits > 16 * target.multiprocessors;
             bool isOneTile = splits * warps * keys >= p->keys; // Else its memory waits for it.
-            if (isTooShort || isTooMany || (cluster > 1 && !mayBeCluster) || (stages == 1 && !isOneTile) ||
-                DecodeKernel::sharedBytes(*p, config) >
-                    target.sharedBytesPerBlock - DecodeKernel::staticBytes(*p, config))
+            const int64_t fixedBytes = DecodeKernel::staticBytes(*p, config);
+            bool isTooLarge = fixedBytes > mostStaticShared ||
+                              DecodeKernel::sharedBytes(*p, config) > target.sharedBytesPerBlock - fixedBytes;
+            if (isTooShort || isTooMany || (cluster > 1 && !mayBeCluster) || (stages == 1 && !isOneTile) || isTooLarge)
               continue;
             const double us = estimate(region, *p, config, target);
             best = std::min(best, us);

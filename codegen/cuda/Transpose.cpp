@@ -1,6 +1,7 @@
 // cuda.transpose: elementwise regions that read an operand along another dimension than they write.
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/KernelLimits.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/UnalignedTranspose.h"
 
@@ -18,9 +19,8 @@ using ir::Scalar;
 using ir::ScalarNode;
 
 constexpr int64_t mostAccessBytes = 16;
-constexpr int64_t leastExtent = 8;           ///< Fewer points and plain loads share their sectors anyway.
-constexpr int64_t mostWords = 96;            ///< Registers for one thread's operands.
-constexpr int64_t mostTileBytes = 48 * 1024; ///< Of static shared memory.
+constexpr int64_t leastExtent = 8; ///< Fewer points and plain loads share their sectors anyway.
+constexpr int64_t mostWords = 96;  ///< Registers for one thread's operands.
 constexpr size_t mostCandidates = 32;
 
 std::vector<Scalar> valuesOf(const LinearGraph &graph) {
@@ -372,7 +372,7 @@ std::vector<EstimatedConfig> TransposeTemplate::estimated(const Region &region, 
                           {"down_first", 0},
                           {"shared", 1}};
         auto [height, width] = TransposeKernel::tileOf(config);
-        if (height * (width / v) * TransposeKernel::turnedBytes(graph, staged, v) <= mostTileBytes)
+        if (height * (width / v) * TransposeKernel::turnedBytes(graph, staged, v) <= mostStaticShared)
           consider(std::move(config));
       }
     }
@@ -383,7 +383,7 @@ std::vector<EstimatedConfig> TransposeTemplate::estimated(const Region &region, 
         ranked.emplace_back(estimate(region, graph, *unaligned, config, target), config);
   const int64_t side = stagedBytes <= 4 ? 64 : 32;
   for (auto [elementsSide, warps] : {std::pair<int64_t, int64_t>{side, 8}, {side, 16}, {128, 8}})
-    if (elementsSide * (elementsSide + 4) * stagedBytes <= mostTileBytes)
+    if (elementsSide * (elementsSide + 4) * stagedBytes <= mostStaticShared)
       consider({{"down", 1},
                 {"across", 1},
                 {"lanes_down", 32},

@@ -584,6 +584,20 @@ func.func @f(%q: tensor<2x8x2x16xf16>, %k: tensor<2x133x2x16xf16> {kfuse.role = 
   }
   return %r, %k00 : tensor<2x8x2x16xf16>, tensor<2x133x2x16xf16>
 })"});
+  // As many rows as there may be, of whose parts a block holds at most four.
+  cases.push_back({"decode_sixteen_rows_bf16", R"(
+func.func @f(%q: tensor<2x16x128xbf16>, %k: tensor<2x600x128xbf16>, %v: tensor<2x600x128xbf16>) -> tensor<2x16x128xbf16> {
+  %r = kfuse.attention %q, %k, %v : (tensor<2x16x128xbf16>, tensor<2x600x128xbf16>, tensor<2x600x128xbf16>) -> tensor<2x16x128xbf16> {
+  ^bb0(%a: tensor<2x16x128xbf16>, %b: tensor<2x600x128xbf16>, %c: tensor<2x600x128xbf16>):
+    %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<2x16x128xbf16>, tensor<2x600x128xbf16>) -> tensor<2x16x600xbf16>
+    %1 = kfuse.constant dense<0.088378906> : tensor<bf16>
+    %2 = kfuse.mul %0, %1 : (tensor<2x16x600xbf16>, tensor<bf16>) -> tensor<2x16x600xbf16>
+    %3 = kfuse.softmax %2 : (tensor<2x16x600xbf16>) -> tensor<2x16x600xbf16>
+    %4 = kfuse.matmul %3, %c : (tensor<2x16x600xbf16>, tensor<2x600x128xbf16>) -> tensor<2x16x128xbf16>
+    kfuse.yield %4 : tensor<2x16x128xbf16>
+  }
+  return %r : tensor<2x16x128xbf16>
+})"});
   return cases;
 }
 

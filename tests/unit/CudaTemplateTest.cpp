@@ -1,4 +1,5 @@
 #include "codegen/cuda/IndexText.h"
+#include "codegen/cuda/KernelLimits.h"
 #include "codegen/cuda/LaneForm.h"
 #include "codegen/cuda/LinearGraph.h"
 #include "codegen/cuda/ScalarFunctions.h"
@@ -129,6 +130,18 @@ TEST_CASE("CUDA templates: decode attention meets within clusters, but where til
   CHECK(widestCluster("sm_80") == 1);
   given.region.isFixed.assign(given.region.isFixed.size(), true);
   CHECK(widestCluster("sm_90a") == 1);
+}
+
+TEST_CASE("CUDA templates: the parts that a cluster's block holds in decode attention fit static shared memory") {
+  RegionCase given(decodeCases().back()); // 16 rows of 128.
+  const std::int64_t partBytes = 16 * (128 + 2) * 4;
+  std::int64_t widest = 1;
+  for (const codegen::TileConfig &config :
+       decodeAttentionTemplate().candidates(given.region, *ir::findTarget("sm_90a"))) {
+    CHECK(config["cluster"] * partBytes <= mostStaticShared);
+    widest = std::max(widest, config["cluster"]);
+  }
+  CHECK(widest == 4);
 }
 
 TEST_CASE("CUDA templates: candidates fit the device and are few") {
