@@ -33,7 +33,10 @@ template <class Attention, int blocks> struct InCluster {
   }
 
   __device__ __forceinline__ void begin(const Attention &) {}
-  __device__ __forceinline__ void leave() { waitForCluster(); } // The first block's barrier is ready.
+  __device__ __forceinline__ void leave() {
+    __syncwarp();     // Lanes without a row have left theirs earlier.
+    waitForCluster(); // The first block's barrier is ready.
+  }
   __device__ __forceinline__ void finish(const Attention &all) {
     const Part &mine = memory().parts[blockInCluster()];
     const unsigned barrier = inBlock(sharedAddress(&memory().barrier), 0);
