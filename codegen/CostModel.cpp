@@ -22,6 +22,8 @@ public:
   const ir::Target &target() const override { return device; }
   ir::Appraisal appraise(Block &body) const override {
     std::string key = ir::regionKey(body);
+    for (bool isFixed : fixedInputs(body)) // Kernels may read these ahead.
+      key += isFixed ? 'f' : 'v';
     std::lock_guard lock(mutex); // @main and @prepare are fused side by side.
     if (auto found = answers.find(key); found != answers.end())
       return found->second;
