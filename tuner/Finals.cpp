@@ -69,8 +69,9 @@ Finals::Finals(TrialRunner &runner, const Budget &budget, double tie, Clock::tim
 }
 
 double Finals::sampleUsOf(const Trial &trial) const { return std::max(sampleUs, runsPerSample * trial.medianUs()); }
+/// At least, by the samples of the first look: on the CPU what evicts the cache takes far longer than most runs.
 double Finals::visitSecondsOf(const Trial &trial) const {
-  return warmupMsOf(trial, true) * 1e-3 + std::max(visitUs, sampleUsOf(trial)) * 1e-6;
+  return std::max(warmupMsOf(trial, true) * 1e-3 + std::max(visitUs, sampleUsOf(trial)) * 1e-6, trial.sampleSeconds);
 }
 
 Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &reject) {
@@ -118,7 +119,7 @@ Result<void> Finals::playRound(std::vector<Finalist> &field, int round, const Re
       const std::size_t i = (played + turn) % 2 == 0 ? place : field.size() - 1 - place;
       if (failures[i])
         continue;
-      MaybeFailure failure = visit(field[i]);
+      MaybeFailure failure = visit(field[i], secondsUntil(end) / static_cast<double>(field.size() - place));
       if (!failure)
         return failure.error();
       failures[i] = std::move(*failure);
@@ -133,12 +134,13 @@ Result<void> Finals::playRound(std::vector<Finalist> &field, int round, const Re
   return {};
 }
 
-MaybeFailure Finals::visit(Finalist &finalist) {
+/// Samples for about `seconds` at most, and one at least.
+MaybeFailure Finals::visit(Finalist &finalist, double seconds) {
   const bool wasWarm = std::exchange(isWarm, true);
   runtime::MeasureOptions options;
   options.repetitions = std::max(static_cast<int>(visitUs / sampleUsOf(finalist.trial)), 1);
   options.warmupMs = warmupMsOf(finalist.trial, wasWarm);
-  options.maxSeconds = std::max(secondsUntil(end), 0.0);
+  options.maxSeconds = std::max(seconds, 0.0);
   const Clock::time_point begin = Clock::now();
   MaybeFailure failure = runner.measure(finalist.trial, options, finalist.visits.emplace_back());
   if (wasWarm && failure && !*failure)

@@ -53,7 +53,7 @@ private:
   };
   Result<void> playRound(std::vector<Finalist> &field, int round, const Reject &reject);
   static std::vector<bool> hopefulOf(const std::vector<Finalist> &field);
-  MaybeFailure visit(Finalist &finalist);
+  MaybeFailure visit(Finalist &finalist, double seconds);
   bool hasTimeForTurn(const std::vector<Finalist> &field, int round) const;
   static void summariseVisits(std::vector<Finalist> &all);
   static std::vector<Standing> standingsOf(const std::vector<Finalist> &field);

@@ -18,9 +18,8 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double goodEnough = 0.97;         ///< Share of the roofline at which looking further cannot pay.
-constexpr int firstSamples = 3;             ///< Of every candidate ...
-constexpr double firstLookShare = 1 / 64.0; ///< Of the time that a search should take, for which one may do.
+constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay.
+constexpr int firstSamples = 3;         ///< Of every candidate.
 constexpr double finalistMargin = 1.20; ///< Finalists are within this factor of the fastest, by a first look, in which
                                         ///< the first of all finds the card cool: its clock may be a tenth up.
 constexpr double alikeMargin = 1.02;    ///< What firstSamples cannot tell apart.
@@ -28,11 +27,12 @@ constexpr double otherTie = 0.01;       ///< By which the winner may be behind w
 constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
 constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
-constexpr double longRunSeconds = 0.01; ///< A check that takes so long was warm-up enough, and one sample is.
-constexpr double timeoutFactor = 50;    ///< Times the fastest, but at least ...
-constexpr double timeoutSeconds = 1;    ///< ... this a run may take ...
-constexpr double patienceFactor = 200;  ///< ... or, until one is known, this many times the estimate, but at least ...
-constexpr double patienceSeconds = 5;   ///< ... this.
+constexpr double longRunSeconds =
+    0.01;                              ///< A check that takes so long was warm-up enough, and, on a GPU, one sample is.
+constexpr double timeoutFactor = 50;   ///< Times the fastest, but at least ...
+constexpr double timeoutSeconds = 1;   ///< ... this a run may take ...
+constexpr double patienceFactor = 200; ///< ... or, until one is known, this many times the estimate, but at least ...
+constexpr double patienceSeconds = 5;  ///< ... this.
 
 std::chrono::steady_clock::duration toClock(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
@@ -332,14 +332,16 @@ MaybeFailure Search::checkAndMeasure(Trial &trial) {
   }
   runtime::MeasureOptions options;
   options.repetitions = firstSamples;
-  options.maxSeconds = firstLookShare * std::min(budget.wantedSeconds, budget.seconds);
+  options.maxSeconds = budget.firstLookShare * std::min(budget.wantedSeconds, budget.seconds);
   if (checkSeconds > longRunSeconds) {
     options.warmupMs = 0;
-    options.repetitions = 1;
+    options.repetitions = shop.target.isCpu() ? firstSamples : 1;
   }
   std::vector<double> times;
+  const Clock::time_point began = Clock::now();
   if (MaybeFailure failure = runner.measure(trial, options, times); !failure || *failure)
     return failure;
+  trial.sampleSeconds = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(times.size());
   trial.measurement.timing = summarise(std::move(times));
   return std::optional<Failure>();
 }

@@ -17,6 +17,7 @@ struct Trial {
   PreparedRuns runs;                             ///< Of `loaded`.
   int life = 0;                                  ///< Of the device it was loaded in.
   int timesMisled = 0;                           ///< Bench's, when it was found right.
+  double sampleSeconds = 0;                      ///< That a sample of the first look took, all in all; 0 without one.
 
   double medianUs() const { return measurement.timing->medianUs; }
 };

@@ -310,8 +310,9 @@ Budget budgetOf(const Workshop &shop) {
   // A card at its power limit shifts tiles by 0.7 % from run to run: ties of 2.5 % are what lets two quick runs agree.
   // The CPU runs once and writes over its cache; a GPU replays one run, and some more than that.
   const double runsPerSample = shop.target.isCpu() ? 2 : 5;
-  Budget budget = isFull ? Budget{40, fullSeconds, INFINITY, 8, rounds, 0.01, runsPerSample}
-                         : Budget{8, quickSeconds, quickWanted, 8, rounds, 0.025, runsPerSample};
+  const double firstLookShare = shop.target.isCpu() ? 1 / 8.0 : 1 / 64.0;
+  Budget budget = isFull ? Budget{40, fullSeconds, INFINITY, 8, rounds, 0.01, runsPerSample, firstLookShare}
+                         : Budget{8, quickSeconds, quickWanted, 8, rounds, 0.025, runsPerSample, firstLookShare};
   if (shop.options.secondsPerKernel > 0)
     budget.seconds = budget.wantedSeconds = shop.options.secondsPerKernel;
   return budget;

@@ -47,6 +47,9 @@ struct Budget {
   int rounds = 0;           ///< That they play (Finals).
   double tie = 0;           ///< By which the winner may be behind the fastest where math bounds the kernel.
   double runsPerSample = 0; ///< That a sample of a long kernel takes.
+  /// Of the time that a search should take, for which the first look at a candidate may go on. On the CPU it evicts the
+  /// cache before each sample, which takes 10 to 200 ms.
+  double firstLookShare = 0;
 };
 /// What every part of the tuner works with. `device` is null where the target is not present.
 struct Workshop {

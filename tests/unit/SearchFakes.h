@@ -161,6 +161,7 @@ public:
     ++measured;
     Behaviour behaviour = static_cast<FakeKernel &>(kernel).behaviour;
     order.push_back(behaviour.us);
+    allowedSeconds.push_back(options.maxSeconds);
     if (fails)
       return Error{ErrorCode::NoDevice, "illegal address"};
     std::this_thread::sleep_for(std::chrono::duration<double>(behaviour.runSeconds));
@@ -174,6 +175,7 @@ public:
   bool sumsDifferences = true;
   std::size_t mostDownloaded = 0;                   ///< Bytes at once.
   std::vector<double> order;                        ///< Microseconds of each kernel measured.
+  std::vector<double> allowedSeconds;               ///< For each of these.
   std::function<double(int visit)> slownessOfVisit; ///< Of the clocks, as they rise and fall; visits count from 0.
   std::function<bool(int visit)> failsAtVisit;
 

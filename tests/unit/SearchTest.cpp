@@ -280,6 +280,30 @@ TEST_CASE("search: finals end in time, after a whole turn") {
   CHECK(f.rowOf(0)->timing->samples == f.rowOf(1)->timing->samples);
 }
 
+TEST_CASE("search: no finals begin whose visits would not end in time, by what the first looks took") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 20.1}}});
+  for (int id : {0, 1})
+    f.script[id].runSeconds = 0.15; // As on a CPU, whose cache is evicted before each sample.
+  f.options.secondsPerKernel = 1.2; // Checks and looks take 0.6 s of it, a turn 0.3.
+  REQUIRE(f.tuneOne());
+  CHECK(f.device.measured == 2 + 2);
+  f.reopen();
+  f.sourceSuffix = "v2";
+  f.options.secondsPerKernel = 0.85;
+  REQUIRE(f.tuneOne());
+  CHECK(f.device.measured <= 2);
+}
+
+TEST_CASE("search: a first look may take an eighth of the time on the CPU, a 64th of the second on a GPU") {
+  for (const auto &[name, seconds] : {std::pair("cpu", 0.25), std::pair("sm_80", 1 / 64.0)}) {
+    Fixture f({{0, {.us = 20}}});
+    TuningTask task = makeTask(f.script);
+    Workshop shop{*ir::findTarget(name), f.compiler, &f.device, *f.store, f.peaks, f.options};
+    REQUIRE(tune(shop, std::span(&task, 1)));
+    CHECK(f.device.allowedSeconds.front() == doctest::Approx(seconds).epsilon(0.05));
+  }
+}
+
 TEST_CASE("search: a finalist that is far behind twice leaves the finals after one turn") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 20.1}}, {2, {.us = 22.5}}, {3, {.us = 21}}});
   REQUIRE(f.tuneOne());
