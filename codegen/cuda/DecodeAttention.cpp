@@ -5,6 +5,7 @@
 #include "codegen/cuda/KernelLimits.h"
 #include "codegen/cuda/LastBlock.h"
 #include "codegen/cuda/Templates.h"
+#include "codegen/cuda/Tma.h"
 
 #include "mlir/IR/AffineExpr.h"
 #include "llvm/ADT/STLExtras.h"
@@ -410,10 +411,17 @@ double estimate(const Region &region, const DecodeProblem &p, const TileConfig &
   const auto splits = static_cast<double>(config["splits"]), warps = static_cast<double>(config["warps"]),
              keys = static_cast<double>(config["keys"]), allKeys = static_cast<double>(p.keys),
              sms = static_cast<double>(target.multiprocessors);
-  const double blocks = static_cast<double>(p.pairs()) * splits, parts = std::ceil(blocks / sms); // On the busiest SM.
-  const auto perSm = static_cast<double>(
-      std::max<int64_t>(1, std::min<int64_t>(target.sharedBytesPerBlock / (DecodeKernel::sharedBytes(p, config) + 1024),
-                                             65536 / (160 * 32 * config["warps"]))));
+  const double blocks = static_cast<double>(p.pairs()) * splits;
+  const int64_t shared = DecodeKernel::sharedBytes(p, config) + DecodeKernel::staticBytes(p, config) + 1024;
+  const auto perSm = static_cast<double>(std::max<int64_t>(
+      1, std::min<int64_t>(target.sharedBytesPerBlock / shared, 65536 / (160 * 32 * config["warps"]))));
+  double parts = std::ceil(blocks / sms); // On the busiest SM.
+  if (isCluster(config)) {
+    const auto places = static_cast<double>(clustersAtOnce(config["cluster"], target)),
+               pairs = static_cast<double>(p.pairs());
+    const double ofWave = std::min(perSm, std::ceil(pairs / places)), waves = std::ceil(pairs / (places * ofWave));
+    parts = waves * ofWave;
+  }
   const double turns = std::ceil(std::ceil(allKeys / keys / splits) / warps); // Tiles of a warp.
 
   const double bytes = region.bytesRead + region.bytesWritten, busUs = bytes / (busShare * target.memoryBytesPerUs),
