@@ -152,6 +152,9 @@ public:
   virtual Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) = 0;
   virtual Result<void> synchronize(Stream stream) = 0;
   virtual Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) = 0;
+  /// Makes what the first measurement would wait for, whatever the kernel: touching memory of twice the last-level
+  /// cache takes a CPU seconds where the cache is large. Errors show again there.
+  virtual Result<void> prepareMeasuring() { return {}; }
   /// What measure() times, to be timed again and again; `options` say how the runs follow each other (cold, isBehind).
   virtual Result<std::unique_ptr<TimedRuns>> prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers,
                                                          void *workspace, const MeasureOptions &options);

@@ -128,7 +128,7 @@ private:
   Progress progress;
   TrialRunner runner;
   const double begun = unixSeconds();
-  Clock::time_point start = Clock::now(); ///< Later by what was spent waiting for other processes.
+  Clock::time_point start = Clock::now(); ///< Later by what was spent waiting for other processes, or for the device.
   double lastTrialSeconds = 0;
   std::vector<Trial> accepted; ///< Right and timed, fastest first; finalists in the order of preference.
   std::vector<Trial> leftOut;  ///< Of the finals, fastest first.
@@ -235,11 +235,11 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
     Result<runtime::CompiledKernel> binary = takeBinary(trial);
     // The first one that works pays for inputs and the oracle, too, and says nothing about the next.
     const bool isSetUp = !accepted.empty();
-    Clock::time_point began = Clock::now();
+    const double secondsBefore = secondsLeft();
     if (Result<void> tried = tryOne(std::move(trial), std::move(binary)); !tried)
       return tried;
     if (isSetUp)
-      lastTrialSeconds = std::chrono::duration<double>(Clock::now() - began).count();
+      lastTrialSeconds = secondsBefore - secondsLeft();
     if (hasMisled()) {
       DeviceLock quiet = shop.forMeasuring();
       start += quiet.waited();
@@ -319,7 +319,9 @@ MaybeFailure Search::attempt(Trial &trial) {
   start += quiet.waited();
   if (!shop.store.beginTrial(trial.measurement))
     return std::optional(Failure{FailureKind::Crash, "the machine went down twice while it ran"});
-  return checkAndMeasure(trial);
+  MaybeFailure failure = checkAndMeasure(trial);
+  start += runner.takeRepairTime();
+  return failure;
 }
 
 MaybeFailure Search::checkAndMeasure(Trial &trial) {

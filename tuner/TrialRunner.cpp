@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
 #include <utility>
 
 namespace kfuse::tuner {
@@ -110,6 +111,9 @@ bool TrialRunner::isDown(const Failure &failure) {
 Result<void> TrialRunner::restart(const Trial &trial, const Failure &failure) {
   Result<void> restarted = device.restart();
   if (restarted) {
+    const Clock::time_point begin = Clock::now();
+    std::ignore = device.prepareMeasuring();
+    repairTime += Clock::now() - begin;
     isFresh = true;
     ++life;
   }

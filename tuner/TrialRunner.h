@@ -4,7 +4,9 @@
 #include "tuner/Bench.h"
 #include "tuner/Trial.h"
 
+#include <chrono>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace kfuse::tuner {
@@ -14,6 +16,8 @@ using MaybeFailure = Result<std::optional<Failure>>;
 
 class TrialRunner {
 public:
+  using Clock = std::chrono::steady_clock;
+
   /// Both must outlive it.
   TrialRunner(runtime::Device &device, const TuningTask &task) : device(device), task(task) {}
 
@@ -27,6 +31,8 @@ public:
   MaybeFailure measure(Trial &trial, const runtime::MeasureOptions &options, std::vector<double> &times);
   /// Whether the trial is loaded, and was found right by what the bench still believes.
   bool isReady(const Trial &trial) const { return trial.loaded && trial.timesMisled == bench->timesMisled(); }
+  /// What was spent on preparing a device that was started anew, since this was last asked.
+  Clock::duration takeRepairTime() { return std::exchange(repairTime, {}); }
   /// Wall-clock seconds of the last check's run.
   double lastRunSeconds() const { return bench->lastRunSeconds(); }
 
@@ -43,6 +49,7 @@ private:
   double allowedSeconds = 0;
   int life = 0;         ///< Times the device was restarted ...
   bool isFresh = false; ///< ... and nothing has run since.
+  Clock::duration repairTime{};
 };
 
 } // namespace kfuse::tuner

@@ -272,6 +272,10 @@ Result<bool> Tuning::trySearch(std::size_t index) {
   const double share = shares->take(task);
   Lookup found = lookUp(shop, task); // Another may have finished it since.
   if (!found.kernel) {
+    if (shop.target.isCpu()) { // A GPU's start goes on beside the first compilations.
+      DeviceLock busy = shop.forCompiling();
+      std::ignore = shop.device->prepareMeasuring();
+    }
     Span span("search", task.name);
     Progress progress{.kernel = task.name, .index = index, .count = tasks.size()};
     Budget budget = budgetOf(shop);

@@ -137,12 +137,26 @@ public:
     return std::unique_ptr<LoadedKernel>(std::move(loaded));
   }
 
+  /// Of memory that is written a first time here, which takes up to a hundred times as long as later.
+  Result<void> prepareMeasuring() override {
+    if (evictor)
+      return {};
+    Result<std::unique_ptr<DeviceBuffer>> made = allocate(2 * cpu::hostCpu().lastLevelCacheBytes);
+    if (!made)
+      return made.error();
+    evictor = std::move(*made);
+    return evictCache();
+  }
+
   Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                       const MeasureOptions &options) override {
     return measureRuns([&](Stream stream) { return kernel.launch(stream, buffers, workspace); }, options);
   }
 
   Result<std::vector<double>> measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) override {
+    if (options.cold)
+      if (Result<void> prepared = prepareMeasuring(); !prepared)
+        return prepared.error();
     Clock::time_point start = Clock::now();
     auto spentUs = [&] { return microsecondsSince(start); };
     do {
@@ -154,7 +168,8 @@ public:
     while (samples.empty() ||
            (static_cast<int>(samples.size()) < options.repetitions && spentUs() < options.maxSeconds * 1e6)) {
       if (options.cold)
-        evictCache();
+        if (Result<void> evicted = evictCache(); !evicted)
+          return evicted.error();
       Clock::time_point begin = Clock::now();
       if (Result<void> done = run(nullptr); !done)
         return done.error();
@@ -178,16 +193,13 @@ private:
   }
 
   /// Writes twice the last-level cache, so that nothing of a kernel's buffers stays in it.
-  void evictCache() {
-    evictor.resize(2 * cpu::hostCpu().lastLevelCacheBytes);
-    (void)fill(evictor.data(), ++eviction, evictor.size());
-  }
+  Result<void> evictCache() { return fill(evictor->data(), ++eviction, evictor->size()); }
 
   int threads;
   cpu::ThreadPool pool;
   std::mutex jitMutex;
   std::unique_ptr<cpu::Jit> jit; ///< Started by the first load.
-  std::vector<unsigned char> evictor;
+  std::unique_ptr<DeviceBuffer> evictor;
   unsigned char eviction = 0;
 };
 

@@ -256,6 +256,7 @@ public:
       return id.error();
     return std::unique_ptr<LoadedKernel>(std::make_unique<RemoteKernel>(session, *id, limit));
   }
+  Result<void> prepareMeasuring() override { return done({{"call", "prepareMeasuring"}}); }
   Result<std::unique_ptr<TimedRuns>> prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                                  const MeasureOptions &options) override {
     return static_cast<RemoteKernel &>(kernel).prepareRuns(buffers, workspace, options);

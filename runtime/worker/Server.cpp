@@ -78,6 +78,7 @@ private:
   Json launch(const Json &request) {
     return answer(kernelOf(request).launch(nullptr, buffersOf(request), toAddress(request["workspace"])));
   }
+  Json prepareMeasuring(const Json &) { return answer(device.prepareMeasuring()); }
   Json prepare(const Json &request) {
     Result<std::unique_ptr<TimedRuns>> runs =
         device.prepareRuns(kernelOf(request), buffersOf(request), toAddress(request["workspace"]),
@@ -123,6 +124,7 @@ private:
                                           {"load", &Server::load},
                                           {"unload", &Server::unload},
                                           {"launch", &Server::launch},
+                                          {"prepareMeasuring", &Server::prepareMeasuring},
                                           {"prepare", &Server::prepare},
                                           {"forget", &Server::forget},
                                           {"measure", &Server::measure},

@@ -71,6 +71,7 @@ TEST_CASE("RemoteDevice: runs and measures a kernel in the worker") {
   CHECK(y[0] == 0);
   CHECK(y[4095] == 8190);
   std::array<void *, 2> buffers{f.x->data(), f.y->data()};
+  CHECK(f.device->prepareMeasuring());
   Result<std::vector<double>> times =
       f.device->measure(*f.kernel, buffers, nullptr, {.repetitions = 7, .maxSeconds = 60});
   REQUIRE(times);

@@ -69,10 +69,11 @@ public:
 /// y = 2 x, or whatever else the behaviour asks for.
 class FakeKernel : public runtime::LoadedKernel {
 public:
-  FakeKernel(Behaviour behaviour, bool hasWorkspace, bool &isLost)
-      : behaviour(behaviour), hasWorkspace(hasWorkspace), isLost(isLost) {}
+  FakeKernel(Behaviour behaviour, bool hasWorkspace, bool &isLost, std::vector<double> &launched)
+      : behaviour(behaviour), hasWorkspace(hasWorkspace), isLost(isLost), launched(launched) {}
 
   Result<void> launch(runtime::Stream, std::span<void *const> buffers, void *workspace) override {
+    launched.push_back(behaviour.us);
     std::this_thread::sleep_for(std::chrono::duration<double>(behaviour.runSeconds));
     isLost = isLost || behaviour.fault == Fault::DeviceLost;
     if (behaviour.fault == Fault::LaunchError || isLost)
@@ -94,6 +95,7 @@ public:
   Behaviour behaviour;
   bool hasWorkspace;
   bool &isLost;
+  std::vector<double> &launched;
 };
 
 struct HostBuffer : runtime::DeviceBuffer {
@@ -152,7 +154,18 @@ public:
     if (behaviour.fault == Fault::LoadError)
       return Error{ErrorCode::NoDevice, "invalid image"};
     return std::unique_ptr<runtime::LoadedKernel>(
-        std::make_unique<FakeKernel>(behaviour, plan.workspaceBytes > 0, isLost));
+        std::make_unique<FakeKernel>(behaviour, plan.workspaceBytes > 0, isLost, launched));
+  }
+  Result<void> prepareMeasuring() override {
+    ++prepared;
+    std::this_thread::sleep_for(std::chrono::duration<double>(prepareSeconds));
+    return {};
+  }
+  Result<void> restart() override {
+    if (!canRestart)
+      return Device::restart();
+    isLost = false;
+    return {};
   }
   Result<std::vector<double>> measure(runtime::LoadedKernel &kernel, std::span<void *const>, void *,
                                       const runtime::MeasureOptions &options) override {
@@ -171,10 +184,14 @@ public:
   const Script &script;
   std::string driverVersion = "1.0";
   std::atomic<int> measured = 0;
+  std::atomic<int> prepared = 0; ///< Times that prepareMeasuring() was called ...
+  double prepareSeconds = 0;     ///< ... and slept.
   bool isLost = false;
+  bool canRestart = false;
   bool sumsDifferences = true;
   std::size_t mostDownloaded = 0;                   ///< Bytes at once.
   std::vector<double> order;                        ///< Microseconds of each kernel measured.
+  std::vector<double> launched;                     ///< The same of each run that is not timed: of a check.
   std::vector<double> allowedSeconds;               ///< For each of these.
   std::function<double(int visit)> slownessOfVisit; ///< Of the clocks, as they rise and fall; visits count from 0.
   std::function<bool(int visit)> failsAtVisit;

@@ -280,6 +280,20 @@ TEST_CASE("search: finals end in time, after a whole turn") {
   CHECK(f.rowOf(0)->timing->samples == f.rowOf(1)->timing->samples);
 }
 
+TEST_CASE("search: what a CPU is prepared with takes nothing from the time for its kernels, nor after a restart") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20, .fault = Fault::DeviceLost}}, {2, {.us = 25}}});
+  f.device.prepareSeconds = 1.5;
+  f.device.canRestart = true;
+  f.options.secondsPerKernel = 1;
+  TuningTask task = makeTask(f.script);
+  Workshop shop{*ir::findTarget("cpu"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+  REQUIRE(kernels);
+  CHECK(kernels->front().report.config == "id=2");
+  CHECK(kernels->front().report.cut == 0);
+  CHECK(f.device.prepared == 1 + 2); // What crashed is tried once more, alone.
+}
+
 TEST_CASE("search: no finals begin whose visits would not end in time, by what the first looks took") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 20.1}}});
   for (int id : {0, 1})
