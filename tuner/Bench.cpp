@@ -63,8 +63,7 @@ Result<void> Bench::rebuild() {
   workspace.reset();
   digests.clear();
   pointers.clear();
-  if (hasReference())
-    dropReference();
+  forgetReference();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Result<GuardedBuffer> buffer = GuardedBuffer::make(device, inputBytes[i]);
     if (!buffer)
@@ -284,8 +283,10 @@ MaybeFailure Bench::settle(std::size_t output, const Difference &difference) {
   const MaybeFailure expected = judge(referenceReader()), own = judge(reader());
   if (!expected || !own)
     return expected ? own : expected;
-  if (*expected)
-    dropReference();
+  if (*expected) {
+    forgetReference();
+    ++misled;
+  }
   return *own || !*expected ? std::optional(wrong(output, difference.message)) : fine;
 }
 
@@ -311,10 +312,9 @@ Result<void> Bench::keepReference(std::vector<std::uint64_t> found) {
   return {};
 }
 
-void Bench::dropReference() {
+void Bench::forgetReference() {
   reference.clear();
   referenceHere.clear();
-  ++misled;
 }
 
 ReadOutput Bench::reader() const {

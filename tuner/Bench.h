@@ -28,8 +28,8 @@ public:
   /// `device` and `task` must outlive the bench. OutOfMemory when the task does not fit on the device.
   static Result<Bench> make(runtime::Device &device, const TuningTask &task, const codegen::KernelPlan &plan);
 
-  /// Does so again, after the device was restarted or its memory overwritten. The reference lay there: it is gone, and
-  /// those that were found right are misled.
+  /// Does so again, after the device was restarted or its memory overwritten. The reference lay there: the next one
+  /// that the oracle finds right takes its place.
   Result<void> rebuild();
 
   /// One run on poisoned outputs: everything written, nothing around any buffer, inputs left as they were,
@@ -37,7 +37,7 @@ public:
   /// the reference, both are judged by the oracle there, and a wrong one is the reference no more. Nothing when right;
   /// an Error when the device itself is in trouble.
   Result<std::optional<Failure>> check(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan);
-  /// How often the reference turned out to be wrong or was lost: who was right by an earlier one must be checked again.
+  /// How often the reference turned out to be wrong: who was right by an earlier one must be checked again.
   int timesMisled() const { return misled; }
   /// Wall-clock seconds of the last check's run, launch to end.
   double lastRunSeconds() const { return runSeconds; }
@@ -69,7 +69,7 @@ private:
   Result<std::optional<Sums>> sumsOnDevice(const codegen::BufferDesc &desc, std::size_t output);
   Result<std::vector<std::uint64_t>> digestOutputs();
   Result<void> keepReference(std::vector<std::uint64_t> digests);
-  void dropReference();
+  void forgetReference();
   bool hasReference() const { return !reference.empty(); }
   void *outputAt(std::size_t output) const { return pointers[inputs.size() + output]; }
   ReadOutput reader() const;

@@ -207,6 +207,16 @@ TEST_CASE("search: what a wrong candidate ruled out is tried once it is found wr
   }
 }
 
+TEST_CASE("search: a reference that is lost with the device is no wrong one, and nobody is checked again for it") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 1, .fault = Fault::Overrun}}, {2, {.us = 30}}, {3, {.us = 40}}});
+  REQUIRE(f.tuneOne());
+  CHECK(f.device.launched == std::vector<double>{20, 1, 30, 40});
+  Fixture restarted(f.script);
+  restarted.device.canRestart = true;
+  REQUIRE(restarted.tuneOne());
+  CHECK(restarted.device.launched == std::vector<double>{20, 1, 30, 40, 20}); // The finalist, in its new worker.
+}
+
 TEST_CASE("search: semaphores must be left zero") {
   Fixture f({{0, {.us = 1, .fault = Fault::SemaphoresLeftSet}}, {1, {.us = 20}}});
   CHECK(f.tuneOne()->report.config == "id=1");
