@@ -1,5 +1,6 @@
 // cuda.chain: products and norms in a row, of the same rows, in one launch.
 #include "codegen/cuda/ChainKernel.h"
+#include "codegen/cuda/KernelLimits.h"
 #include "codegen/cuda/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -12,8 +13,6 @@ namespace {
 
 constexpr int64_t mostStages = 24;
 constexpr int64_t mostClusterBlocks = 16; ///< Of an H100; 8 are portable.
-constexpr int64_t parameterBytes = 4096;  ///< Of a kernel, before CUDA 12.1.
-constexpr int64_t mapBytes = 128;
 constexpr size_t mostCandidates = 48;
 constexpr int64_t mostTurns = 4; ///< Tiles of a link that a block computes: with more, nobody misses the time between.
 
@@ -28,7 +27,7 @@ public:
     // A map of each weight, three of what is between them, and at most three addresses a link.
     const auto links = static_cast<int64_t>(chain->links.size());
     const auto maps = llvm::count_if(chain->links, [](const Link &link) { return link.product.has_value(); }) + 3;
-    if (maps * mapBytes + links * 24 > parameterBytes)
+    if (!fitParameters(maps, 3 * links))
       return ir::FusionDecision::no(std::to_string(links) + " links, more than parameters fit a kernel");
     if (estimated(*chain, region, target).empty())
       return ir::FusionDecision::no("is large: launches of their own fill the device");

@@ -7,4 +7,7 @@ namespace kfuse::codegen::cuda {
 
 constexpr std::int64_t mostStaticShared = 48 * 1024; ///< Bytes of static shared memory.
 
+/// Whether so many tensor maps and addresses fit a kernel's parameters: 4096 bytes, before CUDA 12.1.
+constexpr bool fitParameters(std::int64_t maps, std::int64_t addresses) { return maps * 128 + addresses * 8 <= 4096; }
+
 } // namespace kfuse::codegen::cuda

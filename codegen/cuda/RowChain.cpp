@@ -1,5 +1,6 @@
 // cuda.row_chain: products of many rows in a row, each with the norm of its rows, in one launch: clusters that hold
 // whole rows take them through all layers (device/row_chain.cuh).
+#include "codegen/cuda/KernelLimits.h"
 #include "codegen/cuda/RowEpilogue.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/Tma.h"
@@ -12,9 +13,7 @@ using namespace mlir;
 namespace kfuse::codegen::cuda {
 namespace {
 
-constexpr int64_t threads = 384;         ///< A producer and two consumer warpgroups.
-constexpr int64_t mapBytes = 128;        ///< Of a tensor map, and ...
-constexpr int64_t parameterBytes = 4096; ///< ... of a kernel's parameters, before CUDA 12.1.
+constexpr int64_t threads = 384; ///< A producer and two consumer warpgroups.
 
 /// Of the time that the links take in launches of their own. Each but the last leaves its rows in the last-level cache,
 /// and launches have no ends: 20 links of 32768 x 1024 x 1024 take 2250 us instead of 2451 on an H200. In tiles of 64
@@ -240,7 +239,7 @@ public:
     if (std::string reason = whyNotInPlace(link); !reason.empty())
       return FusionDecision::no(reason);
     const auto links = static_cast<int64_t>(chain.links.size());
-    if ((links + 3) * mapBytes + links * static_cast<int64_t>(first.graph.inputs.size()) * 8 > parameterBytes)
+    if (!fitParameters(links + 3, links * static_cast<int64_t>(first.graph.inputs.size())))
       return FusionDecision::no(std::to_string(links) + " links, more than parameters fit a kernel");
     if (estimated(region, target).empty())
       return FusionDecision::no("has no tile of rows that two warpgroups could take in turns");

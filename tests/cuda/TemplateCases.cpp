@@ -985,6 +985,23 @@ TemplateCase normedLayers(int count, int m, int n, bool transposeB, const std::s
                       {value}, {x});
 }
 
+TemplateCase scaledLayers(int count, int m, int n, const std::string &type) {
+  ChainText chain(0, m, type);
+  const std::string x = chain.shape(m, n), w = chain.shape(n, n), s = chain.shape(m, 1);
+  std::string value = chain.parameter(x);
+  for (int i = 0; i < count; ++i)
+    value = chain.link({value, chain.parameter(w), chain.parameter(x), chain.parameter(s)}, {x, w, x, s}, x,
+                       [&](const std::vector<std::string> &a) {
+                         return binary("%0", "matmul", a[0], a[1] + flagsOf(false, true), x, w, x) +
+                                binary("%1", "add", "%0", a[2], x, x, x) +
+                                "%2 = kfuse.rms_norm %1 {epsilon = 1.0e-5 : f32} : (" + x + ") -> " + x + "\n" +
+                                binary("%r", "mul", "%2", a[3], x, s, x);
+                       });
+  return chain.finish("scaled_layers_" + std::to_string(count) + "_" + std::to_string(m) + "x" + std::to_string(n) +
+                          "_tb_" + type,
+                      {value}, {x});
+}
+
 TemplateCase randomChain(unsigned seed) {
   std::mt19937 random(seed);
   auto pick = [&](std::initializer_list<int> of) { return of.begin()[random() % of.size()]; };

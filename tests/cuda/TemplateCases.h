@@ -92,6 +92,8 @@ std::vector<TemplateCase> normedRowCases(const std::string &type);
 TemplateCase layers(int count, int batches, int m, int n, int last, bool transposeB, const std::string &type);
 /// The same layer `count` times, of m x n with bias, layer_norm and relu.
 TemplateCase normedLayers(int count, int m, int n, bool transposeB, const std::string &type);
+/// The same layer `count` times, of m x n with a residual of its own, rms_norm and a scale for each row.
+TemplateCase scaledLayers(int count, int m, int n, const std::string &type);
 /// A random chain: widths, layouts, batches, what follows each product, residuals, results in between.
 TemplateCase randomChain(unsigned seed);
 /// Products whose operands are computed in the region.

@@ -373,7 +373,8 @@ TEST_CASE("Compile: chains of products, without spills") {
   }
   const codegen::KernelTemplate &rowChain = codegen::cuda::rowChainTemplate();
   for (const TemplateCase &source :
-       {normedLayers(20, 32768, 1024, true, "bf16"), normedLayers(2, 4000, 456, false, "f16")}) {
+       {normedLayers(20, 32768, 1024, true, "bf16"), normedLayers(2, 4000, 456, false, "f16"),
+        scaledLayers(3, 1300, 512, "bf16"), scaledLayers(2, 67, 200, "f16")}) {
     INFO(source.name);
     RegionCase given(source);
     ir::FusionDecision decision = rowChain.match(given.region, hopper);

@@ -177,7 +177,8 @@ TEST_CASE("cuda.row_chain: right for layers of every size, and twice the same") 
   checks.add({normedLayers(2, 3, 256, true, "bf16"), normedLayers(3, 67, 200, true, "bf16"),
               normedLayers(4, 300, 256, false, "f16"), normedLayers(5, 2050, 1024, true, "bf16"),
               normedLayers(3, 4999, 1000, true, "bf16"), normedLayers(2, 6000, 456, false, "f16"),
-              normedLayers(2, 1000, 2048, true, "bf16")},
+              normedLayers(2, 1000, 2048, true, "bf16"), scaledLayers(3, 1300, 512, "bf16"),
+              scaledLayers(2, 67, 200, "f16")},
              codegen::cuda::rowChainTemplate(), 6);
   checks.run();
 }

@@ -144,6 +144,17 @@ TEST_CASE("CUDA templates: the parts that a cluster's block holds in decode atte
   CHECK(widest == 4);
 }
 
+TEST_CASE("CUDA templates: a row chain's first config has tiles of 128 rows, and each link but the last saves time") {
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  auto best = [&](int links) {
+    RegionCase given(normedLayers(links, 32768, 1024, true, "bf16"));
+    return rowChainTemplate().estimated(given.region, hopper).front();
+  };
+  const codegen::EstimatedConfig two = best(2), four = best(4);
+  CHECK(two.config["m"] == 128);
+  CHECK(four.us < 2 * two.us);
+}
+
 TEST_CASE("CUDA templates: candidates fit the device and are few") {
   for (const char *name : {"sm_80", "sm_86", "sm_90a", "sm_120a"}) {
     const ir::Target &target = *ir::findTarget(name);
