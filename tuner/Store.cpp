@@ -37,12 +37,16 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path &path, Wa
 }
 
 Result<std::unique_ptr<Store>> Store::openToRead(const std::filesystem::path &path, Warn warn) {
+  return openToRead(path, std::move(warn), StoreFile::usualPatienceMs);
+}
+
+Result<std::unique_ptr<Store>> Store::openToRead(const std::filesystem::path &path, Warn warn, int patienceMs) {
   const std::filesystem::path name = path.empty() ? defaultPath() : path;
   std::error_code failure, ignored; // What cannot be looked at is no empty store.
   const bool isAbsent = !std::filesystem::exists(name, failure) && !failure;
   if (isAbsent || std::filesystem::is_empty(name, ignored)) // Empty: a process was killed before its first write.
     return std::unique_ptr<Store>(new Store(StoreFile::absent(name)));
-  Result<std::unique_ptr<StoreFile>> file = StoreFile::openToRead(name, std::move(warn));
+  Result<std::unique_ptr<StoreFile>> file = StoreFile::openToRead(name, std::move(warn), patienceMs);
   if (!file)
     return file.error();
   return std::unique_ptr<Store>(new Store(std::move(*file)));
@@ -58,6 +62,11 @@ std::optional<Choice> Store::findChoice(const std::string &region) {
 
 std::optional<Measurement> Store::findMeasurement(const std::string &kernel) {
   return file->read([&](SQLite::Database &db) { return findRow<Measurement>(db, kernel); });
+}
+
+std::string Store::newestTargetIn(const std::filesystem::path &path) {
+  Result<std::unique_ptr<Store>> store = openToRead(path, {}, 0);
+  return store ? (*store)->newestTarget() : "";
 }
 
 std::string Store::newestTarget() {

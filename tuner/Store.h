@@ -48,6 +48,8 @@ public:
   std::vector<Choice> findChoices(const std::string &ops, const std::string &sku);
   /// Of the newest choice of all; "" where there is none.
   std::string newestTarget();
+  /// The same of a store that is not opened for more; "" too where it is no store, or locked: nothing is waited for.
+  static std::string newestTargetIn(const std::filesystem::path &path);
   std::optional<Measurement> findMeasurement(const std::string &kernel);
   /// Of one region, in the order in which they were begun.
   std::vector<Measurement> findMeasurements(const std::string &region);
@@ -90,6 +92,7 @@ public:
 
 private:
   explicit Store(std::unique_ptr<StoreFile> file);
+  static Result<std::unique_ptr<Store>> openToRead(const std::filesystem::path &path, Warn warn, int patienceMs);
   std::unique_ptr<StoreFile> file;
   std::unique_ptr<LeaseBook> leases;
 };

@@ -21,7 +21,6 @@ namespace kfuse::tuner {
 namespace {
 
 constexpr int applicationId = 0x6b667573; // "kfus"
-constexpr int busyTimeoutMs = 10000;
 /// In the header of every SQLite file (www.sqlite.org/fileformat.html): 2 in WAL mode, and our mark, big-endian.
 constexpr std::size_t writeVersionOffset = 18, applicationIdOffset = 68;
 
@@ -41,7 +40,7 @@ std::string reasonOf(const SQLite::Exception &error) {
   switch (error.getErrorCode()) {
   case SQLITE_BUSY:
     return fmt::format("another process has kept it locked for {} s: end that process, or name another file",
-                       busyTimeoutMs / 1000);
+                       StoreFile::usualPatienceMs / 1000);
   case SQLITE_FULL:
   case SQLITE_IOERR: // What a full disk says when the write-ahead log cannot grow.
     return fmt::format("the disk is full or failing ({}): free some space, or name a file on another disk",
@@ -135,7 +134,7 @@ void StoreFile::giveUp(const SQLite::Exception &error) {
 /// The lock was free.
 void StoreFile::waitAgain() {
   if (!waits)
-    database->setBusyTimeout(busyTimeoutMs);
+    database->setBusyTimeout(patienceMs);
   waits = true;
 }
 
@@ -200,7 +199,7 @@ Result<void> StoreFile::connect(Access how) {
   std::string name = how == Access::Memory      ? ":memory:"
                      : how == Access::Immutable ? uri(fs::absolute(file), "immutable=1")
                                                 : uri(fs::absolute(file), "");
-  database = std::make_unique<SQLite::Database>(name, flags | SQLite::OPEN_URI, busyTimeoutMs);
+  database = std::make_unique<SQLite::Database>(name, flags | SQLite::OPEN_URI, patienceMs);
   access = how;
   if (how == Access::ReadWrite && sqlite3_db_readonly(database->getHandle(), "main") == 1)
     throw SQLite::Exception("no permission to write", SQLITE_READONLY);
@@ -334,12 +333,15 @@ Result<std::unique_ptr<StoreFile>> StoreFile::open(const fs::path &path, Warn wa
   return store;
 }
 
-Result<std::unique_ptr<StoreFile>> StoreFile::openToRead(const fs::path &path, Warn warn) {
+Result<std::unique_ptr<StoreFile>> StoreFile::openToRead(const fs::path &path, Warn warn, int patienceMs) {
   std::unique_ptr<StoreFile> store(new StoreFile(path, std::move(warn)));
+  store->patienceMs = patienceMs;
   std::error_code failure;
   if (!fs::exists(path, failure))
     return failure ? Error{ErrorCode::Io, fmt::format("store {} cannot be read: {}", path.string(), failure.message())}
                    : noStore(path);
+  if (!fs::is_regular_file(path, failure)) // A pipe would be waited for.
+    return store->foreign();
   std::string reason;
   // A connection with locks makes companion files that one which may not write cannot remove.
   const std::array ladder = isAtRest(path) ? std::array{Access::Immutable, Access::ReadOnly}

@@ -22,13 +22,15 @@ namespace kfuse::tuner {
 class StoreFile {
 public:
   using Warn = std::function<void(const std::string &)>;
+  static constexpr int usualPatienceMs = 10000; ///< With another process's lock.
 
   /// Opens or creates. Io for a file that holds something else than a kfuse store or a newer kfuse's; such a file
   /// is left as it is. In the cache folder whatever cannot be read is taken for a damaged store.
   static Result<std::unique_ptr<StoreFile>> open(const std::filesystem::path &path, Warn warn);
   /// Opens what is there to look at it: creates nothing, nor SQLite's companion files unless a writer's log lies beside
   /// it, and moves nothing. Io when that cannot be.
-  static Result<std::unique_ptr<StoreFile>> openToRead(const std::filesystem::path &path, Warn warn);
+  static Result<std::unique_ptr<StoreFile>> openToRead(const std::filesystem::path &path, Warn warn,
+                                                       int patienceMs = usualPatienceMs);
   /// Stands for a file that is not there, which is problem().
   static std::unique_ptr<StoreFile> absent(const std::filesystem::path &path);
 
@@ -127,7 +129,8 @@ private:
   Version opened;
   std::set<std::string> said;
   std::optional<Error> firstProblem;
-  bool waits = true; ///< For another process's lock.
+  bool waits = true; ///< For another process's lock, so long.
+  int patienceMs = usualPatienceMs;
 };
 
 } // namespace kfuse::tuner

@@ -3,6 +3,7 @@
 #include "TemporaryFolder.h"
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <random>
 #include <sched.h>
@@ -416,6 +417,26 @@ TEST_CASE("store: opened to read where there is none it is empty, says why, and 
   CHECK(loop.error().code == ErrorCode::Io);
   CHECK(loop.error().message ==
         "store " + (folder.path / "loop.db").string() + " cannot be read: Too many levels of symbolic links");
+}
+
+TEST_CASE("store: a look at its newest target waits for nobody") {
+  TemporaryFolder folder;
+  const fs::path path = folder.path / "store.db", pipe = folder.path / "pipe";
+  writeStore(path);
+  CHECK(Store::newestTargetIn(path) == choiceNumber(1).target);
+  sqlite3 *other = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &other) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(other, "PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE", nullptr, nullptr, nullptr) ==
+          SQLITE_OK);
+  const auto start = std::chrono::steady_clock::now();
+  (void)Store::newestTargetIn(path);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  sqlite3_close(other);
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(Store::newestTargetIn(pipe).empty());
+  Result<std::unique_ptr<Store>> piped = Store::openToRead(pipe, {});
+  REQUIRE_FALSE(piped);
+  CHECK(piped.error().message == pipe.string() + " is not a kfuse store: name another file, or move this one away");
 }
 
 TEST_CASE("store: a reader finds what others write meanwhile") {

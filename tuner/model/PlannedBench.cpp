@@ -7,10 +7,7 @@ namespace {
 
 /// The target that the workbench will most likely have, as far as can be told without a driver; or null.
 const ir::Target *likelyTarget(const WorkbenchOptions &options) {
-  if (options.target != "auto")
-    return ir::findTarget(options.target);
-  Result<std::unique_ptr<Store>> store = Store::openToRead(options.store, {});
-  return store ? ir::findTarget((*store)->newestTarget()) : nullptr;
+  return ir::findTarget(options.target != "auto" ? options.target : Store::newestTargetIn(options.store));
 }
 
 } // namespace
