@@ -96,10 +96,27 @@ bool Bench::isState(std::size_t input) const {
   return std::find(task.stateOf.begin(), task.stateOf.end(), static_cast<int>(input)) != task.stateOf.end();
 }
 
+/// Where the device has no room for what is made, the reference leaves it, and it is tried once more.
+template <class Make> auto Bench::withRoom(const Make &make) -> decltype(make()) {
+  auto made = make();
+  if (made || made.error().code != ErrorCode::OutOfMemory ||
+      std::none_of(reference.begin(), reference.end(), [](const auto &buffer) { return buffer != nullptr; }))
+    return made;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    if (!reference[i])
+      continue;
+    referenceHere[i].resize(outputBytes[i]);
+    if (Result<void> read = device.download(referenceHere[i].data(), reference[i]->data(), outputBytes[i]); !read)
+      return read.error();
+    reference[i].reset();
+  }
+  return make();
+}
+
 MaybeFailure Bench::check(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan) {
   if (Result<void> prepared = prepareOutputs(); !prepared)
     return prepared.error();
-  if (Result<void> prepared = prepareWorkspace(plan); !prepared)
+  if (Result<void> prepared = withRoom([&] { return prepareWorkspace(plan); }); !prepared)
     return prepared.error();
   auto start = std::chrono::steady_clock::now();
   Result<void> ran = run(kernel);
@@ -345,13 +362,14 @@ MaybeFailure Bench::judge(const ReadOutput &read) const {
 
 Result<std::vector<double>> Bench::measure(runtime::LoadedKernel &kernel, const codegen::KernelPlan &plan,
                                            PreparedRuns &prepared, const runtime::MeasureOptions &options) {
-  if (Result<void> filled = prepareWorkspace(plan); !filled)
+  if (Result<void> filled = withRoom([&] { return prepareWorkspace(plan); }); !filled)
     return filled.error();
   void *const here = workspace ? workspace->data() : nullptr;
   if (!prepared.runs || prepared.pointers != pointers || prepared.workspace != here) {
     runtime::MeasureOptions asPlanned = options;
     asPlanned.isBehind = plan.isBehind;
-    Result<std::unique_ptr<runtime::TimedRuns>> runs = device.prepareRuns(kernel, pointers, here, asPlanned);
+    Result<std::unique_ptr<runtime::TimedRuns>> runs =
+        withRoom([&] { return device.prepareRuns(kernel, pointers, here, asPlanned); });
     if (!runs)
       return runs.error();
     prepared = {std::move(*runs), pointers, here};

@@ -70,6 +70,7 @@ private:
   Result<std::vector<std::uint64_t>> digestOutputs();
   Result<void> keepReference(std::vector<std::uint64_t> digests);
   void forgetReference();
+  template <class Make> auto withRoom(const Make &make) -> decltype(make());
   bool hasReference() const { return !reference.empty(); }
   void *outputAt(std::size_t output) const { return pointers[inputs.size() + output]; }
   ReadOutput reader() const;

@@ -105,6 +105,15 @@ struct HostBuffer : runtime::DeviceBuffer {
   std::vector<std::byte> bytes;
 };
 
+/// Takes of a device's room.
+struct DeviceShare : HostBuffer {
+  DeviceShare(std::size_t bytes, std::size_t &roomBytes) : HostBuffer(bytes), roomBytes(roomBytes) {
+    roomBytes -= bytes;
+  }
+  ~DeviceShare() override { roomBytes += bytes.size(); }
+  std::size_t &roomBytes;
+};
+
 class FakeDevice : public runtime::Device {
 public:
   explicit FakeDevice(const Script &script) : script(script) {}
@@ -113,7 +122,9 @@ public:
   std::string target() const override { return "sm_80"; }
 
   Result<std::unique_ptr<runtime::DeviceBuffer>> allocate(std::size_t bytes) override {
-    return std::unique_ptr<runtime::DeviceBuffer>(std::make_unique<HostBuffer>(bytes));
+    if (bytes > roomBytes)
+      return Error{ErrorCode::OutOfMemory, "no room for " + std::to_string(bytes) + " bytes"};
+    return std::unique_ptr<runtime::DeviceBuffer>(std::make_unique<DeviceShare>(bytes, roomBytes));
   }
   Result<void> upload(void *device, const void *host, std::size_t bytes) override {
     return copied(device, host, bytes);
@@ -189,6 +200,7 @@ public:
   bool isLost = false;
   bool canRestart = false;
   bool sumsDifferences = true;
+  std::size_t roomBytes = std::size_t{1} << 30;     ///< That is left.
   std::size_t mostDownloaded = 0;                   ///< Bytes at once.
   std::vector<double> order;                        ///< Microseconds of each kernel measured.
   std::vector<double> launched;                     ///< The same of each run that is not timed: of a check.

@@ -217,6 +217,25 @@ TEST_CASE("search: a reference that is lost with the device is no wrong one, and
   CHECK(restarted.device.launched == std::vector<double>{20, 1, 30, 40, 20}); // The finalist, in its new worker.
 }
 
+TEST_CASE("search: the reference leaves the device where a workspace needs its room") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}, {2, {.us = 1, .fault = Fault::OneWrong}}});
+  constexpr std::size_t outputBytes = elements * sizeof(float), guards = 2 * GuardedBuffer::guardBytes;
+  constexpr std::size_t small = 64, large = small + outputBytes / 2;
+  f.device.roomBytes = 2 * (outputBytes + guards) + small + guards + outputBytes + 1024;
+  TuningTask task = makeTask(f.script);
+  task.emit = [emit = task.emit](const codegen::TileConfig &config) {
+    Result<codegen::KernelPlan> plan = emit(config);
+    plan->workspaceBytes = config["id"] == 1 ? large : small;
+    return plan;
+  };
+  Workshop shop{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+  REQUIRE_MESSAGE(kernels, kernels.error().message);
+  CHECK(kernels->front().report.config == "id=1");
+  CHECK(kernels->front().report.failed == 1);
+  CHECK(f.device.mostDownloaded == outputBytes);
+}
+
 TEST_CASE("search: semaphores must be left zero") {
   Fixture f({{0, {.us = 1, .fault = Fault::SemaphoresLeftSet}}, {1, {.us = 20}}});
   CHECK(f.tuneOne()->report.config == "id=1");
