@@ -164,6 +164,8 @@ private:
     std::size_t index;
     std::string reason;
   };
+  bool isAnyFree() const;
+  void startDevice() const;
   Result<bool> trySearch(std::size_t index);
   void compileAheadOf(std::size_t position);
 
@@ -213,13 +215,29 @@ Result<void> Tuning::compileMissing() {
   return {};
 }
 
+/// Whether other processes have left something to search.
+bool Tuning::isAnyFree() const {
+  return std::any_of(missing.begin(), missing.end(), [this](const Missing &kernel) {
+    return shop.store.lease(regionOf(shop, tasks[kernel.index])).has_value();
+  });
+}
+
+/// While nobody measures on it. What fails here fails again where it is told, be it by an exception.
+void Tuning::startDevice() const {
+  try {
+    DeviceLock quiet(shop.device->id(), DeviceLock::Use::Alone, shop.store.sharedFolder(), {});
+    std::ignore = shop.device->synchronize(nullptr);
+  } catch (...) {
+    return;
+  }
+}
+
 /// Round after round over what is missing: other processes have taken some, and finish them meanwhile.
 Result<void> Tuning::searchMissing(unsigned processes) {
-  // A GPU's worker takes 0.2 to 0.4 s to start: beside the ranking and the first compilations. What fails there fails
-  // again where it is told.
+  // A GPU's worker takes 0.2 to 0.4 s to start: beside the ranking and the first compilations.
   std::jthread starter;
-  if (!shop.target.isCpu())
-    starter = std::jthread([device = shop.device] { std::ignore = device->synchronize(nullptr); });
+  if (!shop.target.isCpu() && isAnyFree())
+    starter = std::jthread([this] { startDevice(); });
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   compiled.emplace(shop.compiler,
                    shop.options.compileThreads > 0 ? shop.options.compileThreads : std::max(1U, cores / processes));

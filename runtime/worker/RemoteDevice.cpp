@@ -4,6 +4,7 @@
 #include "runtime/worker/Protocol.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,9 @@ namespace {
 
 // Of calls that run no kernel; more than a busy machine needs.
 constexpr double startSeconds = 60, callSeconds = 60;
+
+/// Seconds of a run. One thread may start the worker while another already says how long runs may take.
+using Limit = std::atomic<double>;
 
 std::string seconds(double value) {
   char text[32];
@@ -140,7 +144,7 @@ Json kernelRequest(const char *call, std::uint64_t id, std::span<void *const> bu
 
 class RemoteRuns final : public TimedRuns {
 public:
-  RemoteRuns(std::weak_ptr<Session> session, std::uint64_t id, std::shared_ptr<const double> limit)
+  RemoteRuns(std::weak_ptr<Session> session, std::uint64_t id, std::shared_ptr<const Limit> limit)
       : session(std::move(session)), id(id), limit(std::move(limit)) {}
   ~RemoteRuns() override {
     if (std::shared_ptr<Session> live = session.lock())
@@ -158,12 +162,12 @@ public:
 private:
   std::weak_ptr<Session> session;
   std::uint64_t id;
-  std::shared_ptr<const double> limit; ///< Of the device, which may change it.
+  std::shared_ptr<const Limit> limit; ///< Of the device, which may change it.
 };
 
 class RemoteKernel final : public LoadedKernel {
 public:
-  RemoteKernel(std::weak_ptr<Session> session, std::uint64_t id, std::shared_ptr<const double> limit)
+  RemoteKernel(std::weak_ptr<Session> session, std::uint64_t id, std::shared_ptr<const Limit> limit)
       : session(std::move(session)), id(id), limit(std::move(limit)) {}
   ~RemoteKernel() override {
     if (std::shared_ptr<Session> live = session.lock())
@@ -193,7 +197,7 @@ private:
 
   std::weak_ptr<Session> session;
   std::uint64_t id;
-  std::shared_ptr<const double> limit; ///< Of the device, which may change it.
+  std::shared_ptr<const Limit> limit; ///< Of the device, which may change it.
 };
 
 class RemoteDevice final : public Device {
@@ -320,7 +324,7 @@ private:
   mutable WorkerPlace chosen;
   std::mutex mutex; ///< Of `session`.
   std::shared_ptr<Session> session;
-  const std::shared_ptr<double> limit = std::make_shared<double>(callSeconds); ///< Seconds of a run.
+  const std::shared_ptr<Limit> limit = std::make_shared<Limit>(callSeconds);
 };
 
 } // namespace
