@@ -17,7 +17,7 @@ constexpr double visitUs = 2000;     ///< ... of its samples, about.
 constexpr double firstWarmupMs = 60; ///< Of the very first, before which the card may have been idle.
 constexpr double sampleUs = 400;     ///< What a sample takes at least.
 constexpr double leastUs = 1e-3;     ///< A difference of two times may be less, by noise.
-constexpr double longRunUs = 1e3;    ///< Kernels that need no warm-up: a sample's first run is one.
+constexpr double longRunUs = 1e3;    ///< Kernels that need none after that: a sample's first run is one.
 constexpr double leastNoise = 0.002; ///< Of a visit: what four turns show may be less by chance.
 
 double secondsUntil(Finals::Clock::time_point end) {
@@ -32,7 +32,7 @@ Finals::Clock::duration toClock(double seconds) {
 }
 
 double warmupMsOf(const Trial &trial, bool isWarm) {
-  return trial.medianUs() > longRunUs ? 0 : isWarm ? warmupMs : firstWarmupMs;
+  return !isWarm ? firstWarmupMs : trial.medianUs() > longRunUs ? 0 : warmupMs;
 }
 double meanOf(const std::vector<double> &values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
