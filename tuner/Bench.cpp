@@ -174,6 +174,8 @@ MaybeFailure Bench::inspectMemory(const codegen::KernelPlan &plan) {
         return overrun;
   if (MaybeFailure changed = inspectInputs(); !changed || *changed)
     return changed;
+  if (MaybeFailure changed = inspectReference(); !changed || *changed)
+    return changed;
   return inspectWorkspace(plan);
 }
 
@@ -186,6 +188,21 @@ MaybeFailure Bench::inspectInputs() {
       return digest.error();
     if (*digest != digests[i])
       return std::optional(Failure{FailureKind::Overrun, fmt::format("wrote into input {}", i)});
+  }
+  return fine;
+}
+
+/// Where it lies on the device.
+MaybeFailure Bench::inspectReference() {
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    if (!reference[i])
+      continue;
+    Result<std::uint64_t> digest = device.digest(reference[i]->data(), outputBytes[i]);
+    if (!digest)
+      return digest.error();
+    if (*digest != referenceDigests[i])
+      return std::optional(
+          Failure{FailureKind::Overrun, fmt::format("wrote into what the first right candidate gave as output {}", i)});
   }
   return fine;
 }

@@ -61,6 +61,7 @@ private:
   Result<void> run(runtime::LoadedKernel &kernel);
   Result<std::optional<Failure>> inspectMemory(const codegen::KernelPlan &plan);
   Result<std::optional<Failure>> inspectInputs();
+  Result<std::optional<Failure>> inspectReference();
   Result<std::optional<Failure>> inspectWorkspace(const codegen::KernelPlan &plan);
   Result<std::optional<Failure>> inspectOutputs(const codegen::KernelPlan &plan);
   Result<std::optional<Failure>> inspectOutput(const codegen::KernelPlan &plan, std::size_t output);

@@ -22,6 +22,7 @@ enum class Fault {
   OneWrong, ///< A single element, which the sampling oracle overlooks.
   Unwritten,
   Overrun,
+  ReferenceWrite, ///< Into the last copy that was made on the device.
   SemaphoresLeftSet
 };
 
@@ -66,11 +67,11 @@ public:
   std::atomic<int> compiled = 0;
 };
 
-/// y = 2 x, or whatever else the behaviour asks for.
+/// Each output is 2 x, or the last of them whatever else the behaviour asks for.
 class FakeKernel : public runtime::LoadedKernel {
 public:
-  FakeKernel(Behaviour behaviour, bool hasWorkspace, bool &isLost, std::vector<double> &launched)
-      : behaviour(behaviour), hasWorkspace(hasWorkspace), isLost(isLost), launched(launched) {}
+  FakeKernel(Behaviour behaviour, bool hasWorkspace, bool &isLost, std::vector<double> &launched, void *const &lastCopy)
+      : behaviour(behaviour), hasWorkspace(hasWorkspace), isLost(isLost), launched(launched), lastCopy(lastCopy) {}
 
   Result<void> launch(runtime::Stream, std::span<void *const> buffers, void *workspace) override {
     launched.push_back(behaviour.us);
@@ -79,7 +80,12 @@ public:
     if (behaviour.fault == Fault::LaunchError || isLost)
       return Error{ErrorCode::NoDevice, "illegal address"};
     const auto *x = static_cast<const float *>(buffers[0]);
-    auto *y = static_cast<float *>(buffers[1]);
+    for (std::size_t other = 1; other + 1 < buffers.size(); ++other)
+      for (std::size_t i = 0; i < elements; ++i)
+        static_cast<float *>(buffers[other])[i] = 2 * x[i];
+    auto *y = static_cast<float *>(buffers.back());
+    if (behaviour.fault == Fault::ReferenceWrite)
+      *static_cast<float *>(lastCopy) = 0;
     std::size_t end = behaviour.fault == Fault::Overrun     ? elements + 1
                       : behaviour.fault == Fault::Unwritten ? elements - 1
                                                             : elements;
@@ -96,6 +102,7 @@ public:
   bool hasWorkspace;
   bool &isLost;
   std::vector<double> &launched;
+  void *const &lastCopy;
 };
 
 struct HostBuffer : runtime::DeviceBuffer {
@@ -156,6 +163,7 @@ public:
     return true;
   }
   Result<void> copy(runtime::Stream, void *to, const void *from, std::size_t bytes) override {
+    lastCopy = to;
     return copied(to, from, bytes);
   }
   Result<void> synchronize(runtime::Stream) override { return {}; }
@@ -165,7 +173,7 @@ public:
     if (behaviour.fault == Fault::LoadError)
       return Error{ErrorCode::NoDevice, "invalid image"};
     return std::unique_ptr<runtime::LoadedKernel>(
-        std::make_unique<FakeKernel>(behaviour, plan.workspaceBytes > 0, isLost, launched));
+        std::make_unique<FakeKernel>(behaviour, plan.workspaceBytes > 0, isLost, launched, lastCopy));
   }
   Result<void> prepareMeasuring() override {
     ++prepared;
@@ -201,6 +209,7 @@ public:
   bool canRestart = false;
   bool sumsDifferences = true;
   std::size_t roomBytes = std::size_t{1} << 30;     ///< That is left.
+  void *lastCopy = nullptr;                         ///< Where it went.
   std::size_t mostDownloaded = 0;                   ///< Bytes at once.
   std::vector<double> order;                        ///< Microseconds of each kernel measured.
   std::vector<double> launched;                     ///< The same of each run that is not timed: of a check.

@@ -236,6 +236,15 @@ TEST_CASE("search: the reference leaves the device where a workspace needs its r
   CHECK(f.device.mostDownloaded == outputBytes);
 }
 
+TEST_CASE("search: a candidate that writes into the reference is an overrun, and the next ones are judged without") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 1, .fault = Fault::ReferenceWrite}}, {2, {.us = 30}}});
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=0");
+  CHECK(kernel->report.failed == 1);
+  CHECK(f.rowOf(1)->failure->message == "wrote into what the first right candidate gave as output 0");
+}
+
 TEST_CASE("search: semaphores must be left zero") {
   Fixture f({{0, {.us = 1, .fault = Fault::SemaphoresLeftSet}}, {1, {.us = 20}}});
   CHECK(f.tuneOne()->report.config == "id=1");
