@@ -245,6 +245,59 @@ TEST_CASE("search: a candidate that writes into the reference is an overrun, and
   CHECK(f.rowOf(1)->failure->message == "wrote into what the first right candidate gave as output 0");
 }
 
+TEST_CASE("search: each of two outputs is compared, wherever its reference lies") {
+  const Behaviour right{.us = 20}, slow{.us = 30}, wrong{.us = 1, .fault = Fault::OneWrong};
+  constexpr std::size_t outputBytes = elements * sizeof(float), guards = 2 * GuardedBuffer::guardBytes;
+  constexpr std::size_t bench = 3 * (outputBytes + guards) + 64 + guards + 1024; // Sums of differences included.
+  for (const Script &script : {Script{{0, right}, {1, wrong}, {2, slow}}, Script{{0, wrong}, {1, right}, {2, slow}}})
+    for (std::size_t references : {2, 1, 0}) {
+      CAPTURE(references);
+      Fixture f(script);
+      f.device.roomBytes = bench + references * outputBytes;
+      TuningTask task = makeTask(f.script);
+      task.emit = [emit = task.emit](const codegen::TileConfig &config) {
+        Result<codegen::KernelPlan> plan = emit(config);
+        plan->outputs.push_back(plan->outputs.front());
+        plan->inPlace.push_back(-1);
+        return plan;
+      };
+      std::vector<std::pair<std::size_t, std::int64_t>> sampled{{0, 0}, {1, 0}};
+      task.checkAlso = [&](const HostBuffers &, std::size_t output, const std::vector<std::int64_t> &more) {
+        for (std::int64_t element : more)
+          sampled.emplace_back(output, element);
+        return Result<void>();
+      };
+      task.check = [&](const HostBuffers &, const ReadOutput &read) -> Result<void> {
+        for (const auto &[output, element] : sampled) {
+          float y = 0;
+          const auto at = static_cast<std::size_t>(element);
+          if (Result<void> done = read(output, at * sizeof y, std::as_writable_bytes(std::span(&y, 1))); !done)
+            return done;
+          if (y != 2 * (1 + static_cast<float>(at % 7)))
+            return Error{ErrorCode::WrongResult, "off"};
+        }
+        return {};
+      };
+      Workshop shop{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+      Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+      REQUIRE_MESSAGE(kernels, kernels.error().message);
+      CHECK(kernels->front().report.measuredUs == 20);
+      CHECK(kernels->front().report.failed == 1);
+      CHECK(sampled.back().first == 1);
+    }
+}
+
+TEST_CASE("search: an output that is a state's is written in the state's place, which each candidate finds as it was") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}, {2, {.us = 1, .fault = Fault::OneWrong}}, {3, {.us = 40}}});
+  TuningTask task = makeTask(f.script);
+  task.stateOf = {0};
+  Workshop shop{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+  REQUIRE_MESSAGE(kernels, kernels.error().message);
+  CHECK(kernels->front().report.config == "id=1");
+  CHECK(kernels->front().report.failed == 1);
+}
+
 TEST_CASE("search: semaphores must be left zero") {
   Fixture f({{0, {.us = 1, .fault = Fault::SemaphoresLeftSet}}, {1, {.us = 20}}});
   CHECK(f.tuneOne()->report.config == "id=1");
