@@ -133,7 +133,7 @@ Result<void> CudaTimer::makeResident(const std::shared_ptr<BufferRotation> &rota
   return rotation->fill(context);
 }
 
-Result<std::vector<double>> CudaTimer::measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) const {
+Result<std::vector<double>> CudaTimer::measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) {
   Current current(*context);
   if (Result<double> warm = warmUp(run, options.warmupMs, 0); !warm)
     return warm.error();
@@ -179,8 +179,9 @@ Result<double> CudaTimer::warmUp(const Replay::Enqueue &run, double warmupMs, do
   }
 }
 
-/// Writes several times the L2, so that nothing else stays in it.
-Result<void> CudaTimer::flush() const {
+/// Writes several times the L2, so that nothing else stays in it, nor any copies where they lay.
+Result<void> CudaTimer::flush() {
+  resident.reset();
   KFUSE_DRIVER(context->api, cuMemsetD8Async(copies.get(), 0, copiesBytes, stream.get()));
   return {};
 }
