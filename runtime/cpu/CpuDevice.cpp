@@ -1,4 +1,4 @@
-#include "runtime/Device.h"
+#include "runtime/Samples.h"
 #include "runtime/cpu/HostCpu.h"
 #include "runtime/cpu/Jit.h"
 #include "runtime/cpu/ThreadPool.h"
@@ -10,8 +10,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 namespace kfuse::runtime {
 namespace {
@@ -158,24 +160,19 @@ public:
       if (Result<void> prepared = prepareMeasuring(); !prepared)
         return prepared.error();
     Clock::time_point start = Clock::now();
-    auto spentUs = [&] { return microsecondsSince(start); };
     do {
       if (Result<void> done = run(nullptr); !done)
         return done.error();
-    } while (spentUs() < options.warmupMs * 1e3);
-
-    std::vector<double> samples;
-    while (samples.empty() ||
-           (static_cast<int>(samples.size()) < options.repetitions && spentUs() < options.maxSeconds * 1e6)) {
+    } while (microsecondsSince(start) < options.warmupMs * 1e3);
+    return takeSamples(options, start, [&]() -> Result<double> {
       if (options.cold)
         if (Result<void> evicted = evictCache(); !evicted)
           return evicted.error();
       Clock::time_point begin = Clock::now();
       if (Result<void> done = run(nullptr); !done)
         return done.error();
-      samples.push_back(microsecondsSince(begin));
-    }
-    return samples;
+      return microsecondsSince(begin);
+    });
   }
 
 private:

@@ -1,5 +1,7 @@
 #include "runtime/cuda/CudaTimer.h"
 
+#include "runtime/Samples.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -16,10 +18,6 @@ constexpr double longRunUs = 2000; // Beside which what events add is nothing.
 constexpr int maxRunsPerWarmUp = 1024;
 constexpr double steadyShare = 0.98; // Of the time before: clocks that still rise shorten it by more.
 constexpr double longestWarmUpUs = 250e3;
-
-double secondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 } // namespace
 
@@ -65,16 +63,7 @@ public:
     if (!many && !isLong)
       if (Result<void> recorded = record(runNext); !recorded)
         return recorded.error();
-    std::vector<double> samples;
-    while (static_cast<int>(samples.size()) < std::max(options.repetitions, 1)) {
-      Result<double> us = isLong ? timer.time(runNext) : sample();
-      if (!us)
-        return us.error();
-      samples.push_back(*us);
-      if (secondsSince(begin) > options.maxSeconds)
-        break;
-    }
-    return samples;
+    return takeSamples(options, begin, [&] { return isLong ? timer.time(runNext) : sample(); });
   }
 
 private:
@@ -138,18 +127,11 @@ Result<std::vector<double>> CudaTimer::measureRuns(const Replay::Enqueue &run, c
   if (Result<double> warm = warmUp(run, options.warmupMs, 0); !warm)
     return warm.error();
   auto begin = std::chrono::steady_clock::now();
-  std::vector<double> samples;
-  while (static_cast<int>(samples.size()) < std::max(options.repetitions, 1)) {
+  return takeSamples(options, begin, [&]() -> Result<double> {
     if (Result<void> ahead = options.cold ? flush() : run(stream.get()); !ahead)
       return ahead.error();
-    Result<double> us = time(run);
-    if (!us)
-      return us.error();
-    samples.push_back(*us);
-    if (secondsSince(begin) > options.maxSeconds)
-      break;
-  }
-  return samples;
+    return time(run);
+  });
 }
 
 /// Launches runs for half of what is missing each time, or twice as many as before, so that the last time is of many,
