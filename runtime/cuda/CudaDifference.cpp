@@ -1,6 +1,7 @@
 #include "runtime/cuda/CudaDifference.h"
 
 #include <array>
+#include <string>
 
 namespace kfuse::runtime::cuda {
 namespace {
@@ -11,18 +12,30 @@ constexpr std::uint32_t asF32 = 0, asF16 = 1, asBf16 = 2;
 
 static_assert(sizeof(DifferenceSums) == 16 && DifferenceSums::elements == 256, "as the kernel has it");
 
+/// PTX that reads the element %offset bytes from `array` on as the f32 `value`, which has a register `value`_half, too.
+std::string readOf(const std::string &array, const std::string &value) {
+  const std::string half = value + "_half";
+  std::string text = "  add.u64 %at, " + array + ", %offset;\n";
+  text += "  @%is_f32 ld.global.f32 " + value + ", [%at];\n";
+  text += "  @!%is_f32 ld.global.b16 " + half + ", [%at];\n";
+  text += "  @%is_f16 cvt.f32.f16 " + value + ", " + half + ";\n";
+  text += "  @%is_bf16 mov.b32 " + value + ", {%zero, " + half + "};\n";
+  return text;
+}
+
 // A thread for each run of 256 elements: sums of (found - expected)^2 and of expected^2, in f64, so that they are those
 // of the host. PTX, because the driver compiles it for any device without NVRTC.
-constexpr const char *differencePtx = R"(
+std::string differencePtx() {
+  return R"(
 .version 7.0
 .target sm_80
 .address_size 64
 .visible .entry difference(.param .u32 type, .param .u64 found, .param .u64 expected, .param .u64 count,
                            .param .u64 sums)
 {
-  .reg .pred %done, %is_f32, %is_f16;
-  .reg .b16 %half;
-  .reg .b32 %type, %block, %threads, %thread, %shift, %word;
+  .reg .pred %done, %is_f32, %is_f16, %is_bf16;
+  .reg .b16 %x_half, %y_half, %zero;
+  .reg .b32 %type, %block, %threads, %thread, %shift;
   .reg .f32 %x, %y;
   .reg .f64 %a, %b, %error, %size;
   .reg .b64 %found, %expected, %count, %sums, %run, %wide, %index, %end, %offset, %at;
@@ -36,7 +49,9 @@ constexpr const char *differencePtx = R"(
   cvta.to.global.u64 %sums, %sums;
   setp.eq.u32 %is_f32, %type, 0;
   setp.eq.u32 %is_f16, %type, 1;
+  setp.eq.u32 %is_bf16, %type, 2;
   selp.u32 %shift, 2, 1, %is_f32;
+  mov.b16 %zero, 0;
   mov.u32 %block, %ctaid.x;
   mov.u32 %threads, %ntid.x;
   mov.u32 %thread, %tid.x;
@@ -52,26 +67,8 @@ constexpr const char *differencePtx = R"(
   mov.f64 %size, 0d0000000000000000;
 next:
   shl.b64 %offset, %index, %shift;
-  @%is_f32 bra read_f32;
-  add.u64 %at, %found, %offset;
-  ld.global.b16 %half, [%at];
-  @%is_f16 cvt.f32.f16 %x, %half;
-  cvt.u32.u16 %word, %half;
-  shl.b32 %word, %word, 16;
-  @!%is_f16 mov.b32 %x, %word;
-  add.u64 %at, %expected, %offset;
-  ld.global.b16 %half, [%at];
-  @%is_f16 cvt.f32.f16 %y, %half;
-  cvt.u32.u16 %word, %half;
-  shl.b32 %word, %word, 16;
-  @!%is_f16 mov.b32 %y, %word;
-  bra sum;
-read_f32:
-  add.u64 %at, %found, %offset;
-  ld.global.f32 %x, [%at];
-  add.u64 %at, %expected, %offset;
-  ld.global.f32 %y, [%at];
-sum:
+)" + readOf("%found", "%x") +
+         readOf("%expected", "%y") + R"(
   cvt.f64.f32 %a, %x;
   cvt.f64.f32 %b, %y;
   sub.f64 %a, %a, %b;
@@ -86,13 +83,14 @@ sum:
   ret;
 }
 )";
+}
 
 } // namespace
 
 Result<CudaDifference> CudaDifference::make(const ContextRef &context) {
   CudaDifference difference;
   difference.context = context;
-  Result<Module> module = loadModule(context, differencePtx);
+  Result<Module> module = loadModule(context, differencePtx().c_str());
   if (!module)
     return module.error();
   Current current(*context);
