@@ -201,6 +201,8 @@ Result<std::unique_ptr<Device>> openCuda(int ordinal) {
   return std::unique_ptr<Device>(std::make_unique<cuda::CudaDevice>(std::move(*context), std::move(*facts)));
 }
 
+bool hasCudaDriver() { return cuda::DriverApi::isInstalled(); }
+
 Result<std::vector<GpuFacts>> listGpus() {
   Result<const cuda::DriverApi *> api = cuda::DriverApi::get();
   if (!api)

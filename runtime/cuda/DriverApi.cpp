@@ -15,6 +15,8 @@ template <class Function> bool look(void *library, const char *symbol, Function 
   return function != nullptr;
 }
 
+constexpr const char *driverLibrary = "libcuda.so.1";
+
 Error noDriver(const std::string &why) { return Error{ErrorCode::NoDevice, "no CUDA device: " + why}; }
 
 ErrorCode codeOf(CUresult status) {
@@ -62,11 +64,13 @@ Result<DriverApi> DriverApi::open(const char *library) {
 }
 
 Result<const DriverApi *> DriverApi::get() {
-  static const Result<DriverApi> api = open("libcuda.so.1");
+  static const Result<DriverApi> api = open(driverLibrary);
   if (!api)
     return api.error();
   return &api.value();
 }
+
+bool DriverApi::isInstalled() { return dlopen(driverLibrary, RTLD_LAZY | RTLD_LOCAL) != nullptr; }
 
 Result<void> DriverApi::check(CUresult status, std::string_view call) const {
   if (status == CUDA_SUCCESS)

@@ -73,6 +73,8 @@ struct DriverApi {
   static Result<DriverApi> open(const char *library);
   /// The machine's driver, opened by the first caller.
   static Result<const DriverApi *> get();
+  /// Whether the library of the machine's driver is there.
+  static bool isInstalled();
 
   /// Success, or an Error that names the call and the driver's own words. `call` may be the whole
   /// expression: what follows the name is dropped.

@@ -12,6 +12,7 @@ Error withoutHeaders() {
 } // namespace
 
 Result<std::unique_ptr<Device>> openCuda(int) { return withoutHeaders(); }
+bool hasCudaDriver() { return false; }
 Result<std::vector<GpuFacts>> listGpus() { return withoutHeaders(); }
 
 } // namespace kfuse::runtime

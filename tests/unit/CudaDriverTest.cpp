@@ -12,6 +12,7 @@ TEST_CASE("openCuda: without a device there is a reason, with one there are fact
     CHECK(device.error().message.find("no CUDA device: ") == 0);
     return;
   }
+  CHECK(runtime::hasCudaDriver());
   REQUIRE(gpus);
   REQUIRE_FALSE(gpus->empty());
   CHECK(gpus->front().name == (*device)->sku());

@@ -3,9 +3,13 @@
 #include "StoreRowsOf.h"
 #include "TemporaryFolder.h"
 
+#include "tuner/Trace.h"
 #include "tuner/model/PlannedBench.h"
 
 #include <doctest/doctest.h>
+
+#include <fstream>
+#include <iterator>
 
 using namespace kfuse;
 using namespace kfuse::tuner;
@@ -66,6 +70,32 @@ TEST_CASE("workbench: its threads compile for a GPU, whether it is here or not")
     bench.threads = 3;
     CHECK(bench.workshop({}).options.compileThreads == (target == gpu ? 3 : 0));
   }
+}
+
+TEST_CASE("workbench: where no driver is installed a model is planned once, whatever the store's newest choice is") {
+  if (runtime::hasCudaDriver())
+    return;
+  test::TemporaryFolder folder;
+  const WorkbenchOptions options{.target = "auto",
+                                 .store = (folder.path / "store.db").string(),
+                                 .threads = 1,
+                                 .device = 0,
+                                 .measureOn = {},
+                                 .requireTuned = false,
+                                 .warn = {}};
+  Choice choice = test::choiceNumber(1);
+  choice.target = "sm_90a";
+  (*Store::open(options.store, {}))->put(choice, test::binaryNumber(1));
+  ImportedModel model(exampleModel("ffn_tiny.mlir"));
+  REQUIRE(model);
+  Trace trace;
+  CHECK(openAndPlan(*model.get().module, options));
+  const std::string path = (folder.path / "trace.json").string();
+  REQUIRE(trace.write(path));
+  std::ifstream file(path);
+  const std::string events{std::istreambuf_iterator<char>(file), {}};
+  CHECK(events.find("\"detail\":\"cpu\"") != std::string::npos);
+  CHECK(events.find("\"detail\":\"sm_90a\"") == std::string::npos);
 }
 
 TEST_CASE("workbench: a model is planned for its target, whatever was expected before the driver had started") {

@@ -5,9 +5,13 @@
 namespace kfuse::tuner {
 namespace {
 
-/// The target that the workbench will most likely have, as far as can be told without a driver; or null.
-const ir::Target *likelyTarget(const WorkbenchOptions &options) {
-  return ir::findTarget(options.target != "auto" ? options.target : Store::newestTargetIn(options.store));
+/// The GPU that the workbench will most likely have, as far as can be told before a driver has started; or null.
+const ir::Target *likelyGpu(const WorkbenchOptions &options) {
+  if (!runtime::hasCudaDriver())
+    return nullptr;
+  const ir::Target *likely =
+      ir::findTarget(options.target != "auto" ? options.target : Store::newestTargetIn(options.store));
+  return likely && !likely->isCpu() ? likely : nullptr;
 }
 
 } // namespace
@@ -15,7 +19,7 @@ const ir::Target *likelyTarget(const WorkbenchOptions &options) {
 Result<PlannedBench> openAndPlan(mlir::ModuleOp module, const WorkbenchOptions &options, bool simplify) {
   std::optional<Result<PlannedModel>> planned;
   std::future<void> driver; // Which starts once in a process: who asks meanwhile waits for it.
-  if (const ir::Target *likely = likelyTarget(options); likely && !likely->isCpu()) {
+  if (const ir::Target *likely = likelyGpu(options)) {
     driver = std::async(std::launch::async, [] { (void)runtime::listGpus(); });
     planned = planModel(module, *likely, simplify);
   }

@@ -3,6 +3,7 @@
 #include "codegen/CostModel.h"
 #include "codegen/Region.h"
 #include "ir/dialect/Kfuse.h"
+#include "tuner/Trace.h"
 #include "tuner/model/Dump.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -83,6 +84,7 @@ Result<PlannedModel> planModel(ModuleOp module, const ir::Target &target, bool s
 Result<PlannedModel> planModel(ModuleOp module, const ir::CostModel &costs, const passes::PipelineOptions &options) {
   if (Result<void> made = makeDumpFolder(); !made)
     return made.error();
+  Span span("plan", costs.target().name);
   PlannedModel model;
   model.target = &costs.target();
   model.module = module.clone();
