@@ -6,7 +6,9 @@
 #include "mlir/IR/AffineExpr.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
 #include <numeric>
+#include <set>
 
 using namespace mlir;
 
@@ -133,7 +135,7 @@ bool readsOtherwise(const ir::ScalarGraph &graph, unsigned input, Scalar load) {
 /// Finds what is written into the states that keys and values are read from; why that is not possible, or "".
 std::string findNewRows(const Region &region, DecodeProblem &p) {
   const Attention &attention = *region.attention;
-  unsigned dimS = p.dimM + 1, next = 0;
+  unsigned next = 0;
   for (auto [i, output] : llvm::enumerate(region.graph.outputs)) {
     if (output.inPlace < 0) {
       p.output = i;
@@ -151,13 +153,66 @@ std::string findNewRows(const Region &region, DecodeProblem &p) {
     if (ir::FusionDecision decision = printable(update); !decision)
       return decision.reason();
     std::optional<NewRows> &rows = holdsKeys ? p.newKeys : p.newValues;
-    rows = holdsKeys ? newRowsOf(p, update, attention.scores, p.key, dimS, dimS + 1)
-                     : newRowsOf(p, update, attention.product, p.value, dimS + 1, dimS);
+    rows = holdsKeys ? newRowsOf(p, update, attention.scores, p.key, p.dimS(), p.dimS() + 1)
+                     : newRowsOf(p, update, attention.product, p.value, p.dimS() + 1, p.dimS());
     if (!rows)
       return "new keys and values are not whole rows of the cache, up to " + std::to_string(mostRows) + " of each pair";
     rows->output = i;
   }
   return "";
+}
+
+//===- What a pair's rows share ----------------------------------------------------------------===//
+
+bool differsAmongRows(const DecodeProblem &p, Scalar s) {
+  return p.scores.dependsOn(s, p.dimS()) || p.scores.dependsOn(s, p.dimM) || p.scores.dependsOn(s, p.dimS() + 1) ||
+         (p.group > 1 && p.scores.dependsOn(s, p.headDim()));
+}
+
+/// Adds to `p.fixed` what `s` is computed from.
+void findFixed(DecodeProblem &p, Scalar s, std::set<int> &seen) {
+  const ScalarNode &node = p.scores[s];
+  if (s == p.scoreProduct || node.kind == ScalarNode::Kind::Constant || !seen.insert(s.id).second)
+    return;
+  if (!differsAmongRows(p, s)) {
+    p.fixed.push_back(s);
+    return;
+  }
+  for (ArrayRef<Scalar> used : {ArrayRef<Scalar>(node.operands), ArrayRef<Scalar>(node.symbols)})
+    for (Scalar next : used)
+      findFixed(p, next, seen);
+}
+
+std::optional<KeyBound> keyBound(const DecodeProblem &p) {
+  const ScalarNode &root = p.scores[p.scores.graph.outputs[0].value];
+  if (root.kind != ScalarNode::Kind::Apply || root.function != "where")
+    return std::nullopt;
+  const ScalarNode &condition = p.scores[root.operands[0]], &otherwise = p.scores[root.operands[2]];
+  const bool hides =
+      otherwise.kind == ScalarNode::Kind::Constant && std::isinf(otherwise.constant) && otherwise.constant < 0;
+  if (!hides || condition.kind != ScalarNode::Kind::Apply)
+    return std::nullopt;
+  const std::string &compares = condition.function;
+  const bool isMirrored = compares == "ge" || compares == "gt"; // last >= key
+  if (!isMirrored && compares != "le" && compares != "lt")
+    return std::nullopt;
+  const ScalarNode &index = p.scores[condition.operands[isMirrored ? 1 : 0]];
+  const KeyBound bound{condition.operands[isMirrored ? 0 : 1], compares == "le" || compares == "ge"};
+  const bool isKey =
+      index.kind == ScalarNode::Kind::Index && index.index == getAffineDimExpr(p.dimS(), index.index.getContext());
+  return isKey && !differsAmongRows(p, bound.last) ? std::make_optional(bound) : std::nullopt;
+}
+
+bool readsAhead(const Region &region, const DecodeProblem &p) {
+  std::vector<unsigned> inputs = inputsRead(p.scores, p.fixed);
+  inputs.push_back(p.scores[p.key].input);
+  inputs.push_back(p.product[p.value].input);
+  if (p.bound)
+    llvm::append_range(inputs, inputsRead(p.scores, p.bound->last));
+  for (const std::optional<NewRows> *rows : {&p.newKeys, &p.newValues})
+    if (*rows)
+      llvm::append_range(inputs, inputsRead((*rows)->graph, (*rows)->graph.graph.outputs[0].symbols));
+  return llvm::all_of(inputs, [&](unsigned input) { return region.isFixed[input]; });
 }
 
 } // namespace
@@ -217,6 +272,10 @@ Result<DecodeProblem> decodeProblem(const Region &region) {
     return no(std::to_string(p.rows()) + " query rows share keys; up to " + std::to_string(mostRows) + " are taken");
   if (std::string reason = findNewRows(region, p); !reason.empty())
     return no(reason);
+  std::set<int> seen;
+  findFixed(p, p.scores.graph.outputs[0].value, seen);
+  p.bound = keyBound(p);
+  p.readsAhead = readsAhead(region, p);
   return p;
 }
 

@@ -5,6 +5,7 @@
 #include "codegen/cuda/LinearGraph.h"
 
 #include <optional>
+#include <vector>
 
 namespace kfuse::codegen::cuda {
 
@@ -20,6 +21,12 @@ struct NewRows {
   int64_t count() const { return graph.extents()[axis]; }
 };
 
+/// Of a mask where(key <= last, ..., -inf), or key < last: keys behind it do not count.
+struct KeyBound {
+  ir::Scalar last; ///< Of the scores; the same for all rows of a pair.
+  bool counts;     ///< Whether that key itself does.
+};
+
 /// The dimensions are [batch..., M, S, D] for the scores and [batch..., M, D, S] for the product; the last batch
 /// dimension is the heads. A pair is a sequence and neighbouring heads that share keys and values.
 struct DecodeProblem {
@@ -33,7 +40,12 @@ struct DecodeProblem {
   bool emptyIsZero = false;   ///< A row without keys gives zeros, not NaN.
   bool computesQuery = false; ///< Else queries are loaded.
   std::optional<NewRows> newKeys = {}, newValues = {};
-  unsigned output = 0; ///< What the attention gives among the region's results.
+  unsigned output = 0;                ///< What the attention gives among the region's results.
+  std::vector<ir::Scalar> fixed = {}; ///< Of the scores, the same for all rows and keys of a pair: computed once.
+  std::optional<KeyBound> bound = {};
+  /// Whether all that is read before the first tiles arrive may be read before the predecessor ends: the cache, and
+  /// what says which of it counts.
+  bool readsAhead = false;
 
   int64_t rows() const { return M * group; }
   int64_t pairs() const {
@@ -44,6 +56,9 @@ struct DecodeProblem {
   }
   bool hasHeads() const { return dimM > 0; }
   unsigned headDim() const { return dimM - 1; }
+  unsigned dimS() const { return dimM + 1; }
+  /// Whether it is more than the attention alone: a kernel in a block of others, whose values are not all in memory.
+  bool isInBlock() const { return computesQuery || newKeys || newValues || readsAhead; }
 };
 
 /// The problem of a region; the reason where the template does not take it.
