@@ -2,7 +2,8 @@
 #pragma once
 
 #include <kfuse/copy.cuh>
-#include <kfuse/handover.cuh>
+#include <kfuse/decode_memory.cuh>
+#include <kfuse/decode_parts.cuh>
 #include <kfuse/math.cuh>
 #include <kfuse/mma.cuh>
 
@@ -16,7 +17,8 @@ namespace kfuse {
 template <class Config, class Body> struct DecodeAttention {
   using Index = typename Config::Index;
   using Element = typename Config::Element;
-  static constexpr int tileKeys = Config::tileKeys, warps = Config::warps, stages = Config::stages;
+  static constexpr int tileKeys = Config::tileKeys, warps = Config::warps, stages = Config::stages,
+                       splits = Config::splits;
   static constexpr int rows = Config::rows, keySize = Config::keySize, valueSize = Config::valueSize;
   static constexpr int threads = warps * 32;
   using KeyTile = SharedTile<tileKeys, Config::keyPitch>;
@@ -25,15 +27,7 @@ template <class Config, class Body> struct DecodeAttention {
   static constexpr float log2e = 1.44269504f;
   static constexpr bool hasUpper = rows > 8; ///< Rows 8 to 15 of the fragments.
 
-  /// A row's highest score, and the sum of its weights 2^(score - maximum).
-  struct Head {
-    float maximum, weight;
-  };
-  /// Of one part of the keys: the sums of a row's values times their weights.
-  struct alignas(16) Part {
-    float values[rows][valueSize];
-    Head heads[rows];
-  };
+  using Part = DecodePart<rows, valueSize>;
   static constexpr int ringBytes = stages * stageBytes; ///< A warp's shared memory: its tiles, then its part.
   static constexpr int warpBytes = ringBytes > int(sizeof(Part)) ? ringBytes : int(sizeof(Part));
 
@@ -81,7 +75,7 @@ template <class Config, class Body> struct DecodeAttention {
   Index pair = blockIdx.x;
   typename Body::Fixed fixed = body.at(pair);
   Index count = fixed.count < Config::keys ? (fixed.count > 0 ? fixed.count : 0) : Config::keys;
-  Index tiles = (count + tileKeys - 1) / tileKeys, ofSplit = (tiles + Config::splits - 1) / Config::splits;
+  Index tiles = (count + tileKeys - 1) / tileKeys, ofSplit = (tiles + splits - 1) / splits;
   Index first = Index(blockIdx.y) * ofSplit, end = minimum(first + ofSplit, tiles); ///< Tiles of this block.
   Index loading = first + warp;                                                     ///< The tile to copy next.
 
@@ -351,41 +345,18 @@ template <class Config, class Body> struct DecodeAttention {
     }
   }
 
-  /// Four values of a row, of several parts.
-  struct Sum {
-    Vector<float, 4> values{};
-    Head head{-infinity, 0};
-
-    /// Everything added becomes relative to the highest maximum: they all come first.
-    __device__ __forceinline__ void see(const Head &part) { head.maximum = fmaxf(head.maximum, part.maximum); }
-    __device__ __forceinline__ void add(const Head &part, const Vector<float, 4> &more) {
-      const float factor = powerOfTwo(part.maximum - (head.maximum == -infinity ? 0.0f : head.maximum));
-      head.weight += factor * part.weight;
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        values[i] += factor * more[i];
-    }
-  };
-
-  /// Calls `use(row, d, sum)` with the sum of `count` parts in shared memory, four values a thread.
-  template <int count, class PartAt, class Use>
-  static __device__ __forceinline__ void addParts(PartAt partAt, Use use) {
-    for (int at = threadIdx.x * 4; at < rows * valueSize; at += threads * 4) {
-      const int row = at / valueSize, d = at % valueSize;
-      Sum sum;
-#pragma unroll
-      for (int i = 0; i < count; ++i)
-        sum.see(partAt(i).heads[row]);
-#pragma unroll
-      for (int i = 0; i < count; ++i)
-        sum.add(partAt(i).heads[row], *reinterpret_cast<const Vector<float, 4> *>(&partAt(i).values[row][d]));
-      use(row, d, sum);
-    }
+  /// Calls `use(row, d, sum)` with the sum of all warps' parts.
+  template <class Use> static __device__ __forceinline__ void addWarps(Use use) {
+    addParts<Part, warps, threads>(partOf, use);
   }
-  /// That of all warps of this block.
-  template <class Use> static __device__ __forceinline__ void addWarps(Use use) { addParts<warps>(partOf, use); }
-  __device__ __forceinline__ void store(int row, int d, const Sum &sum) const {
-    store(row, d, sum.values, sum.head.weight);
+
+  __device__ __forceinline__ void store(int row, int d, const DecodeSum &sum) const {
+    const float weight = sum.head.weight, factor = Config::emptyIsZero && weight == 0.0f ? 0.0f : 1.0f / weight;
+    Vector<float, 4> values = sum.values;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      values[i] *= factor;
+    body.store(pair, row, d, values);
   }
 
   // The ways in which the blocks of a pair meet. Each may begin early, is told before the block's barrier that its
@@ -396,100 +367,10 @@ template <class Config, class Body> struct DecodeAttention {
     __device__ __forceinline__ void begin(const DecodeAttention &) {}
     __device__ __forceinline__ void leave() {}
     __device__ __forceinline__ void finish(const DecodeAttention &all) {
-      addWarps([&](int row, int d, const Sum &sum) { all.store(row, d, sum); });
+      addWarps([&](int row, int d, const DecodeSum &sum) { all.store(row, d, sum); });
     }
   };
-
-  /// Through memory; the block that starts last adds.
-  struct ThroughMemory {
-    unsigned *tickets;
-    Part *parts;
-    unsigned ticket = 0; ///< Taken early: nothing waits for it.
-
-    __device__ __forceinline__ void begin(const DecodeAttention &all) {
-      if (threadIdx.x == 0)
-        ticket = takeTicket(tickets + all.pair, Config::splits);
-    }
-    static __device__ __forceinline__ bool &isLast() {
-      __shared__ bool shared;
-      return shared;
-    }
-    __device__ __forceinline__ void leave() const {
-      if (threadIdx.x == 0)
-        isLast() = ticket == Config::splits - 1;
-    }
-    __device__ __forceinline__ void finish(const DecodeAttention &all) const {
-      Part *ofPair = parts + all.pair * Config::splits, &mine = ofPair[blockIdx.y];
-      addWarps([&](int row, int d, const Sum &sum) {
-        if (d == 0)
-          Handover<2>::give(&mine.heads[row].maximum, {sum.head.maximum, sum.head.weight});
-        Handover<4>::give(&mine.values[row][d], sum.values);
-      });
-      if (isLast())
-        all.addBlocks(ofPair);
-    }
-  };
-
-  /// Values of a few blocks' parts, on their way together.
-  struct Coming {
-    static constexpr int count = Config::splits <= 16 ? Config::splits : 8;
-    static_assert(Config::splits % count == 0);
-    Handover<4> values[count];
-
-    __device__ __forceinline__ void look(const Part *parts, int row, int d) {
-#pragma unroll
-      for (int i = 0; i < count; ++i)
-        values[i].look(&parts[i].values[row][d]);
-    }
-    __device__ __forceinline__ bool areThere() const {
-      bool all = true;
-#pragma unroll
-      for (int i = 0; i < count; ++i)
-        all = all && values[i].isThere();
-      return all;
-    }
-  };
-
-  /// Stores the sum of what the blocks of the pair leave, as soon as it is there.
-  __device__ __forceinline__ void addBlocks(Part *parts) const {
-    __shared__ Head heads[Config::splits][rows];
-    int at = threadIdx.x * 4;
-    Coming coming;
-    if (at < rows * valueSize)
-      coming.look(parts, at / valueSize, at % valueSize);
-    for (int i = threadIdx.x; i < Config::splits * rows; i += threads) {
-      Head &from = parts[i / rows].heads[i % rows];
-      Handover<2> head;
-      while (!head.isThere())
-        head.look(&from.maximum);
-      const Vector<float, 2> values = head.take(&from.maximum);
-      heads[i / rows][i % rows] = {values[0], values[1]};
-    }
-    __syncthreads();
-    for (; at < rows * valueSize; at += threads * 4) {
-      const int row = at / valueSize, d = at % valueSize;
-      Sum sum;
-      for (int i = 0; i < Config::splits; ++i)
-        sum.see(heads[i][row]);
-#pragma unroll 1
-      for (int first = 0; first < Config::splits; first += Coming::count) {
-        while (!coming.areThere())
-          coming.look(parts + first, row, d);
-#pragma unroll
-        for (int i = 0; i < Coming::count; ++i)
-          sum.add(heads[first + i][row], coming.values[i].take(&parts[first + i].values[row][d]));
-      }
-      store(row, d, sum.values, sum.head.weight);
-    }
-  }
-
-  __device__ __forceinline__ void store(int row, int d, Vector<float, 4> sum, float weight) const {
-    const float factor = Config::emptyIsZero && weight == 0.0f ? 0.0f : 1.0f / weight;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      sum[i] *= factor;
-    body.store(pair, row, d, sum);
-  }
+  using ThroughMemory = DecodeThroughMemory<DecodeAttention>;
 
   template <class Meeting> __device__ __forceinline__ void run(Meeting meeting) {
     __shared__ Fresh fresh;

@@ -10,7 +10,6 @@ namespace kfuse {
 /// their bytes at a barrier and adds them. Nothing passes through memory, where loads of others would be in the way.
 template <class Attention, int blocks> struct InCluster {
   using Part = typename Attention::Part;
-  using Sum = typename Attention::Sum;
   static constexpr unsigned sentBytes = blocks * Attention::rows * (Attention::valueSize + 2) * sizeof(float);
   struct Memory {
     Part parts[blocks];
@@ -43,7 +42,7 @@ template <class Attention, int blocks> struct InCluster {
     auto send = [&](const float *to, float first, float second) {
       sendPair(inBlock(sharedAddress(to), 0), {first, second}, barrier);
     };
-    Attention::addWarps([&](int row, int d, const Sum &sum) {
+    Attention::addWarps([&](int row, int d, const DecodeSum &sum) {
       if (d == 0)
         send(&mine.heads[row].maximum, sum.head.maximum, sum.head.weight);
       send(&mine.values[row][d], sum.values[0], sum.values[1]);
@@ -52,8 +51,8 @@ template <class Attention, int blocks> struct InCluster {
     if (blockInCluster() != 0)
       return;
     waitBarrier(sharedAddress(&memory().barrier), 0);
-    Attention::template addParts<blocks>([](int i) -> const Part & { return memory().parts[i]; },
-                                         [&](int row, int d, const Sum &sum) { all.store(row, d, sum); });
+    addParts<Part, blocks, Attention::threads>([](int i) -> const Part & { return memory().parts[i]; },
+                                               [&](int row, int d, const DecodeSum &sum) { all.store(row, d, sum); });
   }
 };
 

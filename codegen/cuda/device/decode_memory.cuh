@@ -1,0 +1,97 @@
+// Decode attention whose blocks of a pair leave their parts in memory.
+#pragma once
+
+#include <kfuse/decode_parts.cuh>
+#include <kfuse/handover.cuh>
+#include <kfuse/ptx.cuh>
+
+namespace kfuse {
+
+/// A way to meet (DecodeAttention::run): through memory; the block that starts last adds.
+template <class Attention> struct DecodeThroughMemory {
+  using Part = typename Attention::Part;
+  static constexpr int rows = Part::rows, size = Part::size, blocks = Attention::splits;
+
+  unsigned *tickets;
+  Part *parts;
+  unsigned ticket = 0; ///< Taken early: nothing waits for it.
+
+  __device__ __forceinline__ void begin(const Attention &all) {
+    if (threadIdx.x == 0)
+      ticket = takeTicket(tickets + all.pair, blocks);
+  }
+  static __device__ __forceinline__ bool &isLast() {
+    __shared__ bool shared;
+    return shared;
+  }
+  __device__ __forceinline__ void leave() const {
+    if (threadIdx.x == 0)
+      isLast() = ticket == blocks - 1;
+  }
+  __device__ __forceinline__ void finish(const Attention &all) const {
+    Part *ofPair = parts + all.pair * blocks, &mine = ofPair[blockIdx.y];
+    Attention::addWarps([&](int row, int d, const DecodeSum &sum) {
+      if (d == 0)
+        Handover<2>::give(&mine.heads[row].maximum, {sum.head.maximum, sum.head.weight});
+      Handover<4>::give(&mine.values[row][d], sum.values);
+    });
+    if (isLast())
+      addBlocks(all, ofPair);
+  }
+
+private:
+  /// Values of a few blocks' parts, on their way together.
+  struct Coming {
+    static constexpr int count = blocks <= 16 ? blocks : 8;
+    static_assert(blocks % count == 0);
+    Handover<4> values[count];
+
+    __device__ __forceinline__ void look(const Part *parts, int row, int d) {
+#pragma unroll
+      for (int i = 0; i < count; ++i)
+        values[i].look(&parts[i].values[row][d]);
+    }
+    __device__ __forceinline__ bool areThere() const {
+      bool all = true;
+#pragma unroll
+      for (int i = 0; i < count; ++i)
+        all = all && values[i].isThere();
+      return all;
+    }
+  };
+
+  /// Stores the sum of what the blocks of the pair leave, as soon as it is there.
+  static __device__ __forceinline__ void addBlocks(const Attention &all, Part *parts) {
+    __shared__ DecodeHead heads[blocks][rows];
+    int at = threadIdx.x * 4;
+    Coming coming;
+    if (at < rows * size)
+      coming.look(parts, at / size, at % size);
+    for (int i = threadIdx.x; i < blocks * rows; i += Attention::threads) {
+      DecodeHead &from = parts[i / rows].heads[i % rows];
+      Handover<2> head;
+      while (!head.isThere())
+        head.look(&from.maximum);
+      const Vector<float, 2> values = head.take(&from.maximum);
+      heads[i / rows][i % rows] = {values[0], values[1]};
+    }
+    __syncthreads();
+    for (; at < rows * size; at += Attention::threads * 4) {
+      const int row = at / size, d = at % size;
+      DecodeSum sum;
+      for (int i = 0; i < blocks; ++i)
+        sum.see(heads[i][row]);
+#pragma unroll 1
+      for (int first = 0; first < blocks; first += Coming::count) {
+        while (!coming.areThere())
+          coming.look(parts + first, row, d);
+#pragma unroll
+        for (int i = 0; i < Coming::count; ++i)
+          sum.add(heads[first + i][row], coming.values[i].take(&parts[first + i].values[row][d]));
+      }
+      all.store(row, d, sum);
+    }
+  }
+};
+
+} // namespace kfuse
