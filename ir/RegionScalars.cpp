@@ -1,11 +1,10 @@
 #include "ir/RegionScalars.h"
 
 #include "ir/IndexMath.h"
+#include "ir/RegionPlacement.h"
 #include "ir/dialect/Kfuse.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <map>
@@ -20,50 +19,16 @@ using Index = SmallVector<AffineExpr>;
 /// Every float is computed in f32.
 DType computeType(DType type) { return isFloat(type) ? DType::F32 : type; }
 
-/// Learns the index at which an op first reads one operand; answers everything else with a dummy.
-class OperandIndexRecorder : public ScalarBuilder {
-public:
-  OperandIndexRecorder(MLIRContext *context, unsigned wanted, AffineExpr reduction)
-      : ctx(context), wanted(wanted), reduction(reduction) {}
-  std::optional<Index> recorded;
-
-  MLIRContext *context() override { return ctx; }
-  Scalar operand(unsigned i, ArrayRef<AffineExpr> index) override {
-    if (i == wanted && !recorded)
-      recorded = Index(index);
-    return {0};
-  }
-  Scalar constant(double, DType) override { return {0}; }
-  Scalar apply(StringRef, ArrayRef<Scalar>, DType) override { return {0}; }
-  Scalar cast(Scalar, DType) override { return {0}; }
-  Scalar indexValue(AffineExpr) override { return {0}; }
-  AffineExpr dynamicIndex(Scalar, int64_t) override { return getAffineSymbolExpr(0, ctx); }
-  Scalar guarded(Guard, llvm::function_ref<Scalar()> body) override { return body(); }
-  Scalar reduce(StringRef, int64_t, llvm::function_ref<Scalar(AffineExpr)> body) override {
-    return reduction ? body(reduction) : Scalar{};
-  }
-  Scalar contract(int64_t, llvm::function_ref<Scalar(AffineExpr)>, llvm::function_ref<Scalar(AffineExpr)>,
-                  StringRef) override {
-    return {0};
-  }
-  Scalar refuse(const Twine &) override { return {}; }
-
-private:
-  MLIRContext *ctx;
-  unsigned wanted;
-  AffineExpr reduction;
-};
-
 /// Builds one region's graph.
 class RegionScalariser {
 public:
-  explicit RegionScalariser(Block &body) : body(body), ctx(body.getParentOp()->getContext()) {}
+  explicit RegionScalariser(Block &body)
+      : body(body), ctx(body.getParentOp()->getContext()), placement(placeRegion(body)) {}
 
   Result<ScalarGraph> run() {
     for (BlockArgument argument : body.getArguments())
       graph.inputs.push_back({dtypeOf(argument.getType()), shapeOf(argument)});
-    chooseDomain();
-    placeValues();
+    graph.domain = placement.domain;
     for (Value yielded : body.getTerminator()->getOperands())
       addOutput(yielded);
     if (!refusal.empty())
@@ -74,71 +39,6 @@ public:
 private:
   friend class OpScalarBuilder;
 
-  //===- Domain ------------------------------------------------------------------------------===//
-
-  Operation *firstOfKind(OpKind kind) {
-    for (Operation &op : body.without_terminator())
-      if (auto fusable = dyn_cast<FusableOpInterface>(op); fusable && fusable.getOpKind() == kind)
-        return &op;
-    return nullptr;
-  }
-
-  /// Whether `op` is computed from `source`.
-  bool isComputedFrom(Operation *op, Operation *source) {
-    SmallPtrSet<Operation *, 8> computed{source};
-    for (Operation &later : body.without_terminator())
-      if (llvm::any_of(later.getOperands(), [&](Value operand) { return computed.contains(operand.getDefiningOp()); }))
-        computed.insert(&later);
-    return computed.contains(op);
-  }
-
-  /// What the rows beside a product lie along: K where it multiplies what they become, else the columns of its result.
-  int rowsBeside(Operation *product) {
-    Operation *rows = firstOfKind(OpKind::RowReduction);
-    if (!rows)
-      return -1;
-    return isComputedFrom(product, rows) ? graph.domain.contractionDim : graph.domain.contractionDim - 1;
-  }
-
-  void chooseDomain() {
-    Domain &domain = graph.domain;
-    auto take = [&](Value shape) { domain.extents.assign(dimsOf(shape).begin(), dimsOf(shape).end()); };
-    auto seed = [&](Value value) {
-      Index identity;
-      for (size_t i = 0; i < dimsOf(value).size(); ++i)
-        identity.push_back(getAffineDimExpr(i, ctx));
-      place(value, identity);
-    };
-    if (Operation *product = firstOfKind(OpKind::Contraction)) {
-      Value result = product->getResult(0);
-      take(result);
-      int64_t flops = cast<FusableOpInterface>(product).getFlops();
-      domain.contractionDim = domain.rank();
-      domain.extents.push_back(flops / 2 / domain.points());
-      domain.reductionDim = rowsBeside(product);
-      anchor = product;
-      return seed(result);
-    }
-    if (Operation *rows = firstOfKind(OpKind::RowReduction)) {
-      Value result = rows->getResult(0);
-      ArrayRef<int64_t> dims = dimsOf(rows->getOperand(0));
-      take(result);
-      bool keepsShape = dims == dimsOf(result);
-      domain.reductionDim = keepsShape ? domain.rank() - 1 : domain.rank();
-      if (!keepsShape)
-        domain.extents.push_back(elementsIn(dims) / domain.points());
-      return seed(result);
-    }
-    // Elementwise: the elements of the first result; of what is written, for a state update.
-    Value first = body.getTerminator()->getOperand(0);
-    if (auto update = first.getDefiningOp<StateUpdateOp>())
-      first = update.getValue();
-    take(first);
-    seed(first);
-  }
-
-  //===- Placement ---------------------------------------------------------------------------===//
-
   Index simplified(ArrayRef<AffineExpr> index) {
     Index result;
     for (AffineExpr expr : index)
@@ -146,74 +46,18 @@ private:
     return result;
   }
 
-  bool place(Value value, ArrayRef<AffineExpr> index) { return placement.try_emplace(value, simplified(index)).second; }
-
-  /// Values that hold one element per domain point (or per row), found from the anchor outwards.
-  void placeValues() {
-    bool changed = true;
-    while (changed) {
-      changed = false;
-      for (Operation &op : body.without_terminator())
-        if (auto fusable = dyn_cast<FusableOpInterface>(op)) {
-          changed |= placeForward(fusable);
-          changed |= placeBackward(fusable);
-        }
-    }
-  }
-
-  bool placeForward(FusableOpInterface op) {
-    Value result = op->getResult(0);
-    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      if (auto known = placement.find(operand); known != placement.end() && !placement.count(result))
-        if (std::optional<Index> index = op.forwardIndex(i, known->second))
-          return place(result, *index);
-    return false;
-  }
-
-  bool placeBackward(FusableOpInterface op) {
-    auto known = placement.find(op->getResult(0));
-    if (known == placement.end() || op.getOpKind() == OpKind::Contraction)
-      return false;
-    bool changed = false;
-    Index resultIndex = known->second;
-    AffineExpr reduction =
-        graph.domain.reductionDim < 0 ? AffineExpr() : getAffineDimExpr(graph.domain.reductionDim, ctx);
-    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      if (placement.count(operand))
-        continue;
-      OperandIndexRecorder recorder(ctx, i, reduction);
-      op.scalarise(recorder, resultIndex);
-      if (recorder.recorded && isOneToOne(operand, *recorder.recorded))
-        changed |= place(operand, *recorder.recorded);
-    }
-    return changed;
-  }
-
-  /// Element counts match the domain dims used and every dimension is read with unit weight: a
-  /// slice or broadcast fails the count, a gather its symbol.
-  bool isOneToOne(Value value, ArrayRef<AffineExpr> index) {
-    int64_t points = 1;
-    for (unsigned dim = 0; dim < graph.domain.rank(); ++dim)
-      if (llvm::any_of(index, [&](AffineExpr expr) { return expr.isFunctionOfDim(dim); }))
-        points *= graph.domain.extents[dim];
-    bool dynamic = llvm::any_of(index, [](AffineExpr expr) { return expr.isFunctionOfSymbol(0); });
-    AffineExpr offset = linearise(simplified(index), dimsOf(value), ctx);
-    bool covers = !dynamic && maxOfIndex(offset, graph.domain.extents) == elementsIn(dimsOf(value)) - 1;
-    return covers && points == elementsIn(dimsOf(value));
-  }
-
   //===- Outputs -----------------------------------------------------------------------------===//
 
   void addOutput(Value yielded) {
     auto update = yielded.getDefiningOp<StateUpdateOp>();
     Value value = update ? update.getValue() : yielded;
-    auto where = placement.find(value);
-    if (where == placement.end())
-      return refuse("a result is not placed one to one in the iteration space of " + anchorName());
+    const auto *where = placement.elementOf(value);
+    if (!where)
+      return refuse("a result is not placed one to one in the iteration space of " + placement.anchorName());
     ScalarOutput output;
     output.type = dtypeOf(yielded.getType());
     output.shape = shapeOf(yielded);
-    Index index = where->second;
+    Index index = *where;
     output.value = at(value, index);
     if (update)
       redirectIntoState(update, index, output);
@@ -237,11 +81,6 @@ private:
   /// would end outside must move them all there.
   Scalar positionToStore(StateUpdateOp update, Scalar position);
 
-  std::string anchorName() {
-    Operation *op = anchor ? anchor : firstOfKind(OpKind::RowReduction);
-    return op ? op->getName().getStringRef().str() : "the first result";
-  }
-
   //===- Values ------------------------------------------------------------------------------===//
 
   Scalar at(Value value, ArrayRef<AffineExpr> rawIndex);
@@ -259,10 +98,9 @@ private:
 
   Block &body;
   MLIRContext *ctx;
-  Operation *anchor = nullptr; ///< The contraction.
+  const RegionPlacement placement;
   ScalarGraph graph;
   std::string refusal;
-  DenseMap<Value, Index> placement;
   SmallVector<Guard, 2> guards; ///< Those in force.
   SmallVector<Scalar> symbolValues;
   SmallVector<int64_t> symbolExtents;
@@ -330,8 +168,8 @@ public:
   Scalar reduce(StringRef function, int64_t extent, llvm::function_ref<Scalar(AffineExpr)> body) override {
     const Domain &domain = region.graph.domain;
     if (domain.reductionDim < 0)
-      return refuse(op->getName().getStringRef() + " needs whole rows, which a region of " + region.anchorName() +
-                    " does not hold");
+      return refuse(op->getName().getStringRef() + " needs whole rows, which a region of " +
+                    region.placement.anchorName() + " does not hold");
     if (domain.extents[domain.reductionDim] != extent)
       return refuse("row lengths differ: " + Twine(domain.extents[domain.reductionDim]) + " != " + Twine(extent));
     ScalarNode node;
@@ -347,7 +185,7 @@ public:
   Scalar contract(int64_t extent, llvm::function_ref<Scalar(AffineExpr)> lhs,
                   llvm::function_ref<Scalar(AffineExpr)> rhs, StringRef precision) override {
     int64_t anchorExtent = region.graph.domain.extents.back();
-    if (!region.anchor || extent != anchorExtent)
+    if (!region.placement.isOfContraction() || extent != anchorExtent)
       return refuse("products of " + Twine(anchorExtent) + " and " + Twine(extent) + " along K in one region");
     AffineExpr k = getAffineDimExpr(region.graph.domain.contractionDim, region.ctx);
     Scalar a = lhs(k), b = rhs(k);
@@ -410,12 +248,12 @@ Scalar RegionScalariser::at(Value value, ArrayRef<AffineExpr> rawIndex) {
     refuse(value.getDefiningOp()->getName().getStringRef() + " has no scalar form");
     return {};
   }
-  if (op.getOpKind() == OpKind::Contraction && index != placement.find(anchor->getResult(0))->second) {
-    refuse("a product is needed at another place than where " + anchorName() + " is computed");
+  if (op.getOpKind() == OpKind::Contraction && index != *placement.elementOf(placement.anchor->getResult(0))) {
+    refuse("a product is needed at another place than where " + placement.anchorName() + " is computed");
     return {};
   }
   if (bindsReduction(op, index)) {
-    refuse(op->getName().getStringRef() + " works along another dimension than " + anchorName());
+    refuse(op->getName().getStringRef() + " works along another dimension than " + placement.anchorName());
     return {};
   }
   OpScalarBuilder builder(*this, op);

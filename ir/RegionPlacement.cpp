@@ -1,0 +1,202 @@
+#include "ir/RegionPlacement.h"
+
+#include "ir/IndexMath.h"
+#include "ir/dialect/Kfuse.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+
+namespace kfuse::ir {
+namespace {
+
+using Index = RegionPlacement::Index;
+
+/// Learns the index at which an op first reads one operand; answers everything else with a dummy.
+class OperandIndexRecorder : public ScalarBuilder {
+public:
+  OperandIndexRecorder(MLIRContext *context, unsigned wanted, AffineExpr reduction)
+      : ctx(context), wanted(wanted), reduction(reduction) {}
+  std::optional<Index> recorded;
+
+  MLIRContext *context() override { return ctx; }
+  Scalar operand(unsigned i, ArrayRef<AffineExpr> index) override {
+    if (i == wanted && !recorded)
+      recorded = Index(index);
+    return {0};
+  }
+  Scalar constant(double, DType) override { return {0}; }
+  Scalar apply(StringRef, ArrayRef<Scalar>, DType) override { return {0}; }
+  Scalar cast(Scalar, DType) override { return {0}; }
+  Scalar indexValue(AffineExpr) override { return {0}; }
+  AffineExpr dynamicIndex(Scalar, int64_t) override { return getAffineSymbolExpr(0, ctx); }
+  Scalar guarded(Guard, llvm::function_ref<Scalar()> body) override { return body(); }
+  Scalar reduce(StringRef, int64_t, llvm::function_ref<Scalar(AffineExpr)> body) override {
+    return reduction ? body(reduction) : Scalar{};
+  }
+  Scalar contract(int64_t, llvm::function_ref<Scalar(AffineExpr)>, llvm::function_ref<Scalar(AffineExpr)>,
+                  StringRef) override {
+    return {0};
+  }
+  Scalar refuse(const Twine &) override { return {}; }
+
+private:
+  MLIRContext *ctx;
+  unsigned wanted;
+  AffineExpr reduction;
+};
+
+/// Finds the space, then values from the anchor outwards.
+class Placer {
+public:
+  explicit Placer(Block &body) : body(body), ctx(body.getParentOp()->getContext()) {}
+
+  RegionPlacement run() {
+    placeAnchor();
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Operation &op : body.without_terminator())
+        if (auto fusable = dyn_cast<FusableOpInterface>(op)) {
+          changed |= placeForward(fusable);
+          changed |= placeBackward(fusable);
+        }
+    }
+    return std::move(placement);
+  }
+
+private:
+  Operation *firstOfKind(OpKind kind) {
+    for (Operation &op : body.without_terminator())
+      if (auto fusable = dyn_cast<FusableOpInterface>(op); fusable && fusable.getOpKind() == kind)
+        return &op;
+    return nullptr;
+  }
+
+  /// Whether `op` is computed from `source`.
+  bool isComputedFrom(Operation *op, Operation *source) {
+    SmallPtrSet<Operation *, 8> computed{source};
+    for (Operation &later : body.without_terminator())
+      if (llvm::any_of(later.getOperands(), [&](Value operand) { return computed.contains(operand.getDefiningOp()); }))
+        computed.insert(&later);
+    return computed.contains(op);
+  }
+
+  //===- The anchor --------------------------------------------------------------------------===//
+
+  void placeAnchor() {
+    if (Operation *product = firstOfKind(OpKind::Contraction))
+      return placeProduct(product);
+    if (Operation *rows = firstOfKind(OpKind::RowReduction))
+      return placeRows(rows);
+    // Elementwise: the elements of the first result; of what is written, for a state update.
+    Value first = body.getTerminator()->getOperand(0);
+    if (auto update = first.getDefiningOp<StateUpdateOp>())
+      first = update.getValue();
+    placeWhole(first);
+  }
+
+  void placeProduct(Operation *product) {
+    placement.anchor = product;
+    placeWhole(product->getResult(0));
+    const int64_t flops = cast<FusableOpInterface>(product).getFlops();
+    domain.contractionDim = domain.rank();
+    domain.extents.push_back(flops / 2 / domain.points());
+    // Rows beside it lie along K where it multiplies what they become, else along the columns of its result.
+    if (Operation *rows = firstOfKind(OpKind::RowReduction))
+      domain.reductionDim = isComputedFrom(product, rows) ? domain.contractionDim : domain.contractionDim - 1;
+  }
+
+  void placeRows(Operation *rows) {
+    placement.anchor = rows;
+    placeWhole(rows->getResult(0));
+    ArrayRef<int64_t> dims = dimsOf(rows->getOperand(0));
+    const bool keepsShape = dims == dimsOf(rows->getResult(0));
+    domain.reductionDim = keepsShape ? domain.rank() - 1 : domain.rank();
+    if (!keepsShape)
+      domain.extents.push_back(elementsIn(dims) / domain.points());
+  }
+
+  /// The elements of `value` are the space.
+  void placeWhole(Value value) {
+    domain.extents.assign(dimsOf(value).begin(), dimsOf(value).end());
+    Index identity;
+    for (size_t i = 0; i < dimsOf(value).size(); ++i)
+      identity.push_back(getAffineDimExpr(i, ctx));
+    place(value, identity);
+  }
+
+  //===- From it outwards ----------------------------------------------------------------------===//
+
+  Index simplified(ArrayRef<AffineExpr> index) const {
+    Index result;
+    for (AffineExpr expr : index)
+      result.push_back(simplifyIndex(expr, domain.extents));
+    return result;
+  }
+
+  bool place(Value value, ArrayRef<AffineExpr> index) {
+    return placement.elements.try_emplace(value, simplified(index)).second;
+  }
+
+  bool placeForward(FusableOpInterface op) {
+    Value result = op->getResult(0);
+    if (placement.elementOf(result))
+      return false;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+      if (const Index *known = placement.elementOf(operand))
+        if (std::optional<Index> index = op.forwardIndex(i, *known))
+          return place(result, *index);
+    return false;
+  }
+
+  bool placeBackward(FusableOpInterface op) {
+    const Index *known = placement.elementOf(op->getResult(0));
+    if (!known || op.getOpKind() == OpKind::Contraction)
+      return false;
+    bool changed = false;
+    const Index resultIndex = *known;
+    AffineExpr reduction = domain.reductionDim < 0 ? AffineExpr() : getAffineDimExpr(domain.reductionDim, ctx);
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      if (placement.elementOf(operand))
+        continue;
+      OperandIndexRecorder recorder(ctx, i, reduction);
+      op.scalarise(recorder, resultIndex);
+      if (recorder.recorded && isOneToOne(operand, *recorder.recorded))
+        changed |= place(operand, *recorder.recorded);
+    }
+    return changed;
+  }
+
+  /// Element counts match the domain dims used and every dimension is read with unit weight: a
+  /// slice or broadcast fails the count, a gather its symbol.
+  bool isOneToOne(Value value, ArrayRef<AffineExpr> index) const {
+    int64_t points = 1;
+    for (unsigned dim = 0; dim < domain.rank(); ++dim)
+      if (llvm::any_of(index, [&](AffineExpr expr) { return expr.isFunctionOfDim(dim); }))
+        points *= domain.extents[dim];
+    bool dynamic = llvm::any_of(index, [](AffineExpr expr) { return expr.isFunctionOfSymbol(0); });
+    AffineExpr offset = linearise(simplified(index), dimsOf(value), ctx);
+    bool covers = !dynamic && maxOfIndex(offset, domain.extents) == elementsIn(dimsOf(value)) - 1;
+    return covers && points == elementsIn(dimsOf(value));
+  }
+
+  Block &body;
+  MLIRContext *ctx;
+  RegionPlacement placement;
+  Domain &domain = placement.domain;
+};
+
+} // namespace
+
+std::string RegionPlacement::anchorName() const {
+  return anchor ? anchor->getName().getStringRef().str() : "the first result";
+}
+
+const Index *RegionPlacement::elementOf(Value value) const {
+  auto found = elements.find(value);
+  return found == elements.end() ? nullptr : &found->second;
+}
+
+RegionPlacement placeRegion(Block &body) { return Placer(body).run(); }
+
+} // namespace kfuse::ir
