@@ -1,5 +1,6 @@
 #include "kfuse/graph.h"
 
+#include "ir/FirstError.h"
 #include "ir/GraphModule.h"
 #include "ir/dialect/Kfuse.h"
 
@@ -21,22 +22,6 @@ std::shared_ptr<MLIRContext> makeContext() {
   context->loadDialect<ir::KfuseDialect, func::FuncDialect>();
   return context;
 }
-
-/// Turns the first diagnostic while it lives into an Error.
-class DiagnosticAsError {
-public:
-  explicit DiagnosticAsError(MLIRContext *context)
-      : handler(context, [this](Diagnostic &diagnostic) {
-          if (text.empty())
-            text = diagnostic.str();
-          return success();
-        }) {}
-  Error error() const { return {ErrorCode::Usage, text}; }
-
-private:
-  std::string text;
-  ScopedDiagnosticHandler handler;
-};
 
 } // namespace
 
@@ -133,15 +118,15 @@ struct GraphBuilder::Impl {
       state.operands.push_back(value);
     }
     SmallVector<Type> types;
-    DiagnosticAsError diagnostics(context.get());
+    ir::FirstError refusal(context.get());
     if (failed(infer(state, types)))
-      return fail(diagnostics.error());
+      return fail(refusal.message);
     state.addTypes(types);
     Operation *op = builder.create(state);
     if (succeeded(verify(op)))
       return wrap(op->getResult(0));
     op->erase();
-    return fail(diagnostics.error());
+    return fail(refusal.message);
   }
 
   /// An op whose result type is given.
@@ -419,9 +404,9 @@ Result<Graph> GraphBuilder::build() const {
   for (auto [i, output] : llvm::enumerate(outputs))
     main.setResultAttrs(i, impl->attributesOf(output));
 
-  DiagnosticAsError diagnostics(impl->context.get());
+  ir::FirstError refusal(impl->context.get());
   if (failed(verify(*graph->module)))
-    return diagnostics.error();
+    return Error{ErrorCode::Usage, refusal.message};
   return Graph(std::move(graph));
 }
 

@@ -1,10 +1,10 @@
 #include "ir/import/Text.h"
 
+#include "ir/FirstError.h"
 #include "ir/dialect/Kfuse.h"
 #include "ir/import/Boundary.h"
 #include "ir/import/Limits.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
@@ -81,27 +81,15 @@ private:
   int nested = 0, angled = 0;
 };
 
-/// "line 3, column 7: what MLIR says", of the first error.
-class FirstError {
-public:
-  explicit FirstError(MLIRContext &context)
-      : handler(&context, [this](Diagnostic &diagnostic) {
-          if (message.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
-            message = placeOf(diagnostic.getLocation()) + StringRef(diagnostic.str()).trim().str();
-          return success();
-        }) {}
-
-  std::string message;
-
-private:
-  static std::string placeOf(Location location) {
-    auto place = location->findInstanceOf<FileLineColLoc>();
-    bool isKnown = place && place.getLine() > 0;
-    return isKnown ? ("line " + Twine(place.getLine()) + ", column " + Twine(place.getColumn()) + ": ").str() : "";
-  }
-
-  ScopedDiagnosticHandler handler;
-};
+/// "line 3, column 7: what MLIR says".
+std::string textOf(const FirstError &error) {
+  auto place = error.location ? (*error.location)->findInstanceOf<FileLineColLoc>() : FileLineColLoc();
+  const std::string where =
+      place && place.getLine() > 0
+          ? ("line " + Twine(place.getLine()) + ", column " + Twine(place.getColumn()) + ": ").str()
+          : "";
+  return where + StringRef(error.message).trim().str();
+}
 
 bool isTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -154,13 +142,13 @@ Result<Model> importText(StringRef text, const std::string &path, MLIRContext &c
   if (Result<void> scanned = NestingScan(text).run(); !scanned)
     return scanned.error();
   context.loadDialect<KfuseDialect, func::FuncDialect>();
-  FirstError firstError(context);
+  FirstError error(&context);
   Model model;
   // A copy: MLIR's lexer reads the zero that it expects after the text, which a mapped file need not have.
   std::string terminated = text.str();
   model.module = parseSourceString<ModuleOp>(terminated, ParserConfig(&context, /*verifyAfterParse=*/false), path);
   if (!model.module || failed(checkStructure(*model.module)) || failed(verify(*model.module)))
-    return malformed(firstError.message.empty() ? "the text is no module" : firstError.message);
+    return malformed(error.location ? textOf(error) : "the text is no module");
   if (Result<void> boundary = completeBoundary(model.module->lookupSymbol<func::FuncOp>("main")); !boundary)
     return boundary.error();
   return model;

@@ -2,11 +2,11 @@
 
 #include "codegen/CostModel.h"
 #include "codegen/Region.h"
+#include "ir/FirstError.h"
 #include "ir/dialect/Kfuse.h"
 #include "tuner/Trace.h"
 #include "tuner/model/Dump.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <map>
@@ -15,21 +15,6 @@ using namespace mlir;
 
 namespace kfuse::tuner {
 namespace {
-
-/// Keeps the first error that MLIR reports while it lives.
-class FirstDiagnostic {
-public:
-  explicit FirstDiagnostic(MLIRContext *context)
-      : handler(context, [this](Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() == DiagnosticSeverity::Error && message.empty())
-            message = diagnostic.str();
-          return success();
-        }) {}
-  std::string message;
-
-private:
-  ScopedDiagnosticHandler handler;
-};
 
 /// Gives every fused op of a function its kernel; regions of equal text are one kernel.
 class KernelCollector {
@@ -88,12 +73,12 @@ Result<PlannedModel> planModel(ModuleOp module, const ir::CostModel &costs, cons
   PlannedModel model;
   model.target = &costs.target();
   model.module = module.clone();
-  FirstDiagnostic diagnostic(module.getContext());
+  ir::FirstError error(module.getContext());
   PassManager manager(module.getContext());
   dumpAfterPasses(manager);
   passes::buildPipeline(manager, costs, options);
   if (failed(manager.run(*model.module)))
-    return Error{ErrorCode::BadModel, diagnostic.message};
+    return Error{ErrorCode::BadModel, error.message};
 
   model.refusals = passes::fusionRefusals(*model.module);
   model.main.function = model.module->lookupSymbol<func::FuncOp>("main");
