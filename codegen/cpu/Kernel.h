@@ -3,16 +3,13 @@
 
 #include "codegen/KernelPlan.h"
 #include "codegen/KernelTemplate.h"
+#include "codegen/LinearGraph.h"
 #include "codegen/cpu/KernelText.h"
-#include "codegen/cuda/LinearGraph.h"
 
 #include <map>
 #include <set>
 
 namespace kfuse::codegen::cpu {
-
-using cuda::LinearGraph;
-using cuda::linearised;
 
 /// One function of a plan's source, `void entry(pointers..., begin, end)`. Pointers become arguments
 /// when they are first asked for.

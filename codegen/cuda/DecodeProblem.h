@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codegen/KernelTemplate.h"
-#include "codegen/cuda/LinearGraph.h"
+#include "codegen/LinearGraph.h"
 
 #include <optional>
 #include <vector>

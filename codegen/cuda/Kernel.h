@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codegen/KernelTemplate.h"
-#include "codegen/cuda/LinearGraph.h"
+#include "codegen/LinearGraph.h"
 #include "codegen/cuda/SourceWriter.h"
 
 namespace kfuse::codegen::cuda {

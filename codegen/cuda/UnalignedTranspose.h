@@ -3,7 +3,7 @@
 
 #include "codegen/KernelPlan.h"
 #include "codegen/KernelTemplate.h"
-#include "codegen/cuda/LinearGraph.h"
+#include "codegen/LinearGraph.h"
 
 #include <optional>
 

@@ -1,8 +1,8 @@
 // Prints nodes of a scalar graph as CUDA statements, one line a node.
 #pragma once
 
+#include "codegen/LinearGraph.h"
 #include "codegen/cuda/IndexText.h"
-#include "codegen/cuda/LinearGraph.h"
 #include "codegen/cuda/SourceWriter.h"
 
 #include <functional>

@@ -1,7 +1,7 @@
+#include "codegen/LinearGraph.h"
 #include "codegen/cuda/IndexText.h"
 #include "codegen/cuda/KernelLimits.h"
 #include "codegen/cuda/LaneForm.h"
-#include "codegen/cuda/LinearGraph.h"
 #include "codegen/cuda/ScalarFunctions.h"
 #include "codegen/cuda/Templates.h"
 #include "tests/cuda/TemplateCases.h"
@@ -38,7 +38,7 @@ func.func @f(%a: tensor<64x512xbf16>, %b: tensor<512x512xbf16>) -> tensor<64x512
 
 /// The offset of the first load, linearised and collapsed with `fixedDims` dimensions kept.
 std::string firstOffset(const RegionCase &given, unsigned fixedDims) {
-  LinearGraph graph = linearised(given.region.graph, fixedDims);
+  codegen::LinearGraph graph = codegen::linearised(given.region.graph, fixedDims);
   IndexNames names;
   for (unsigned dim = 0; dim < graph.extents().size(); ++dim)
     names.dims.push_back("d" + std::to_string(dim));
@@ -255,9 +255,9 @@ func.func @f(%a: tensor<2x3x1x8xf32>) -> tensor<2x3x1x8xf32> {
   %0 = kfuse.exp %a : (tensor<2x3x1x8xf32>) -> tensor<2x3x1x8xf32>
   return %0 : tensor<2x3x1x8xf32>
 })");
-  CHECK(linearised(dense.region.graph, 0).extents() == llvm::ArrayRef<int64_t>({48}));
+  CHECK(codegen::linearised(dense.region.graph, 0).extents() == llvm::ArrayRef<int64_t>({48}));
   CHECK(firstOffset(dense, 0) == "d0");
-  CHECK(linearised(region(softmax).region.graph, 1).extents() == llvm::ArrayRef<int64_t>({4, 64}));
+  CHECK(codegen::linearised(region(softmax).region.graph, 1).extents() == llvm::ArrayRef<int64_t>({4, 64}));
 
   RegionCase split = region(R"(
 func.func @f(%a: tensor<2x5x12xf32>) -> tensor<2x3x5x4xf32> {

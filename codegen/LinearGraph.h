@@ -5,11 +5,11 @@
 
 #include <vector>
 
-namespace kfuse::codegen::cuda {
+namespace kfuse::codegen {
 
-/// The scalar form that CUDA templates print. As in ir::ScalarGraph, but the maps of loads and
-/// outputs have one result each, the element offset in the buffer, and neighbouring dimensions that
-/// every access walks as one are one: [64, 12, 128] read and written contiguously is [98304].
+/// The scalar form that templates print. As in ir::ScalarGraph, but the maps of loads and outputs have one result each,
+/// the element offset in the buffer, and neighbouring dimensions that every access walks as one are one: [64, 12, 128]
+/// read and written contiguously is [98304].
 struct LinearGraph {
   ir::ScalarGraph graph;
   /// Per output, over its symbols: the store happens where all hold (a state update out of range
@@ -42,4 +42,4 @@ bool isRowMajor(const LinearGraph &graph, mlir::AffineExpr offset, unsigned dimM
 /// Symbols may take any value below this; the true extents are not known here.
 inline constexpr int64_t unknownExtent = int64_t{1} << 31;
 
-} // namespace kfuse::codegen::cuda
+} // namespace kfuse::codegen

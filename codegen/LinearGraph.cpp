@@ -1,4 +1,4 @@
-#include "codegen/cuda/LinearGraph.h"
+#include "codegen/LinearGraph.h"
 
 #include "ir/IndexMath.h"
 
@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace kfuse::codegen::cuda {
+namespace kfuse::codegen {
 namespace {
 
 using ir::Guard;
@@ -245,4 +245,4 @@ bool isRowMajor(const LinearGraph &graph, AffineExpr offset, unsigned dimM, unsi
   return difference == getAffineConstantExpr(0, context);
 }
 
-} // namespace kfuse::codegen::cuda
+} // namespace kfuse::codegen
