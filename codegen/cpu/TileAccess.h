@@ -1,7 +1,7 @@
 // How an index runs through a tile of the iteration space.
 #pragma once
 
-#include "ir/Scalar.h"
+#include "codegen/LinearGraph.h"
 
 #include <optional>
 
@@ -34,5 +34,20 @@ bool startsAtMultiple(const TileIndex &index, int64_t unit, llvm::ArrayRef<TileD
 
 /// Whether all points of the tile are on one side of the guard's bounds, so that its base decides.
 bool isUniformInTile(const ir::Guard &guard, llvm::ArrayRef<TileDim> tile);
+
+/// An offset that is linear in a tile and whose tile dimensions, in memory order, end with stride 1.
+struct StridedAccess {
+  TileIndex index;
+  llvm::SmallVector<unsigned, 2> dims;
+};
+
+std::optional<StridedAccess> stridedAccess(mlir::AffineExpr offset, llvm::ArrayRef<TileDim> tile);
+
+/// Whether each run of contiguous elements covers whole cache lines of memory that starts on one.
+bool coversLines(const StridedAccess &access, DType type, llvm::ArrayRef<TileDim> tile);
+
+/// Accesses of the graph that a tile of these dimensions cannot make with strided operands: they go
+/// through a buffer, an order of magnitude slower.
+int stagedAccesses(const LinearGraph &graph, llvm::ArrayRef<TileDim> tile);
 
 } // namespace kfuse::codegen::cpu

@@ -179,59 +179,6 @@ std::string TileEmitter::scalar(Scalar s) {
 
 //===- Operands ------------------------------------------------------------------------------===//
 
-/// An offset that is linear in a tile and whose tile dimensions, in memory order, end with stride 1.
-struct StridedAccess {
-  TileIndex index;
-  SmallVector<unsigned, 2> dims;
-};
-
-static std::optional<StridedAccess> stridedAccess(AffineExpr offset, ArrayRef<TileDim> tile) {
-  std::optional<TileIndex> index = linearInTile(offset, tile);
-  if (!index)
-    return std::nullopt;
-  SmallVector<unsigned, 2> dims;
-  for (unsigned i = 0; i < tile.size(); ++i) {
-    // Dimensions of size 1 come first, with any stride: linalg wants every dimension in some operand.
-    if (tile[i].size == 1)
-      index->strides[i] = 1;
-    if (index->strides[i] != 0)
-      dims.push_back(i);
-  }
-  llvm::sort(dims, [&](unsigned a, unsigned b) {
-    return std::pair(tile[a].size == 1, index->strides[a]) > std::pair(tile[b].size == 1, index->strides[b]);
-  });
-  if (!dims.empty() && index->strides[dims.back()] != 1)
-    return std::nullopt;
-  return StridedAccess{*index, dims};
-}
-
-int stagedAccesses(const LinearGraph &graph, ArrayRef<TileDim> tile) {
-  int staged = 0;
-  for (const ScalarNode &node : graph.graph.nodes) {
-    bool isUniform = llvm::all_of(node.guards, [&](const ir::Guard &guard) { return isUniformInTile(guard, tile); }) &&
-                     llvm::none_of(node.symbols, [&](Scalar symbol) {
-                       return llvm::any_of(tile, [&](const TileDim &dim) { return graph.dependsOn(symbol, dim.dim); });
-                     });
-    if (node.kind == Kind::Load)
-      staged += !isUniform || !stridedAccess(node.map.getResult(0), tile);
-    if (node.kind == Kind::Index)
-      staged += !linearInTile(node.index, tile);
-  }
-  for (const ir::ScalarOutput &output : graph.graph.outputs)
-    staged += !stridedAccess(output.map.getResult(0), tile);
-  return staged;
-}
-
-/// Whether each run of contiguous elements covers whole cache lines of memory that starts on one.
-static bool coversLines(const StridedAccess &access, DType type, ArrayRef<TileDim> tile) {
-  constexpr int64_t lineBytes = 64;
-  int64_t line = lineBytes / byteWidth(type);
-  auto stride = [&](unsigned dim) { return access.index.strides[dim]; };
-  return !access.dims.empty() && tile[access.dims.back()].size % line == 0 &&
-         llvm::all_of(ArrayRef(access.dims).drop_back(), [&](unsigned dim) { return stride(dim) % line == 0; }) &&
-         startsAtMultiple(access.index, line, tile);
-}
-
 std::optional<TileView> TileEmitter::stridedView(const View &flat, DType type, AffineExpr offset, const Names &symbols,
                                                  const std::string &condition, bool bypassesCache) {
   std::optional<StridedAccess> access = stridedAccess(offset, tile);

@@ -23,10 +23,6 @@ struct TileStore {
   std::string_view reduction{};
 };
 
-/// Accesses of the graph that a tile of these dimensions cannot make with strided operands: they go
-/// through a buffer, an order of magnitude slower.
-int stagedAccesses(const LinearGraph &graph, llvm::ArrayRef<TileDim> tile);
-
 /// One tile. What is the same for all its points (scalars: loads that do not move, gathered positions,
 /// finished reductions) is computed before the linalg.generic; what moves linearly becomes strided
 /// operands; loads that move otherwise are staged through a small buffer, element by element.
