@@ -215,63 +215,92 @@ bool readsAhead(const Region &region, const DecodeProblem &p) {
   return llvm::all_of(inputs, [&](unsigned input) { return region.isFixed[input]; });
 }
 
-} // namespace
+//===- The problem -----------------------------------------------------------------------------===//
 
-Result<DecodeProblem> decodeProblem(const Region &region) {
-  auto no = [](const std::string &reason) { return Error{ErrorCode::BadModel, reason}; };
-  if (!region.attention)
-    return no("holds no attention");
-  DecodeProblem p{uncollapsed(region.attention->scores), uncollapsed(region.attention->product)};
+// Each finds a part of it, and says why the template does not take that, or "".
+
+std::string findOperands(DecodeProblem &p) {
   p.scoreProduct = contractionOf(p.scores), p.valueProduct = contractionOf(p.product);
   if (!p.scoreProduct || !p.valueProduct)
-    return no("its products are not its anchors");
+    return "its products are not its anchors";
   p.query = p.scores[p.scoreProduct].operands[0], p.key = p.scores[p.scoreProduct].operands[1];
   p.value = p.product[p.valueProduct].operands[1];
   p.probabilities = probabilitiesOf(p.product, p.product[p.valueProduct].operands[0]);
   p.emptyIsZero = p.probabilities && p.probabilities != p.product[p.valueProduct].operands[0];
   p.computesQuery = !isPlainLoad(p.scores, p.query);
   if (!isPlainLoad(p.scores, p.key) || !isPlainLoad(p.product, p.value) || !p.probabilities)
-    return no("keys and values are not plain tensors");
+    return "keys and values are not plain tensors";
   for (const LinearGraph *graph : {&p.scores, &p.product})
     if (ir::FusionDecision decision = printable(graph->graph); !decision)
-      return no(decision.reason());
+      return decision.reason();
+  return "";
+}
 
-  unsigned rank = p.scores.extents().size();
+std::string findSizes(DecodeProblem &p) {
+  const ArrayRef<int64_t> extents = p.scores.extents(), ofProduct = p.product.extents();
+  const unsigned rank = extents.size();
   p.dimM = rank - 3;
-  p.M = p.scores.extents()[p.dimM], p.keys = p.scores.extents()[rank - 2], p.keySize = p.scores.extents()[rank - 1];
-  p.valueSize = p.product.extents()[rank - 2];
-  if (p.product.extents().size() != rank || p.product.extents().drop_back(2) != p.scores.extents().drop_back(2) ||
-      p.product.extents()[rank - 1] != p.keys ||
+  p.M = extents[p.dimM], p.keys = extents[rank - 2], p.keySize = extents[rank - 1];
+  if (ofProduct.size() != rank || ofProduct.drop_back(2) != extents.drop_back(2) || ofProduct[rank - 1] != p.keys ||
       !isRowMajor(p.scores, p.scores.graph.outputs[0].map.getResult(0), p.dimM, rank - 2) ||
       !isRowMajor(p.product, p.product.offset(p.probabilities), p.dimM, rank - 1))
-    return no("its two products run over other rows");
-  DType type = p.scores.graph.inputs[p.scores[p.key].input].type;
+    return "its two products run over other rows";
+  p.valueSize = ofProduct[rank - 2];
+  return "";
+}
+
+/// Of mma fragments, and copies of 16 bytes.
+std::string whyNotElements(const DecodeProblem &p) {
+  const unsigned rank = p.scores.extents().size();
+  const DType type = p.scores.graph.inputs[p.scores[p.key].input].type;
   auto isOther = [&](Scalar load) { return p.scores.graph.inputs[p.scores[load].input].type != type; };
   if ((type != DType::BF16 && type != DType::F16) || (!p.computesQuery && isOther(p.query)) ||
       p.product.graph.inputs[p.product[p.value].input].type != type)
-    return no("queries, keys and values are not bf16 or f16 alike");
+    return "queries, keys and values are not bf16 or f16 alike";
   if (p.keySize % 16 || p.valueSize % 16 || p.keySize > mostSize || p.valueSize > mostSize)
-    return no("heads of " + std::to_string(p.keySize) + " and " + std::to_string(p.valueSize) +
-              " elements; multiples of 16 up to " + std::to_string(mostSize) + " are taken");
+    return "heads of " + std::to_string(p.keySize) + " and " + std::to_string(p.valueSize) +
+           " elements; multiples of 16 up to " + std::to_string(mostSize) + " are taken";
   if (!isAligned(p.scores, p.key, rank - 1) || !isAligned(p.product, p.value, rank - 2) ||
       (!p.computesQuery && ChunkPrinter(p.scores, rank - 1, 2).vectorAlignment(p.query) != 2))
-    return no("a head's elements are not neighbours in memory, or unaligned");
-  if (p.scores.dependsOn(p.query, rank - 2))
-    return no("queries depend on the key");
+    return "a head's elements are not neighbours in memory, or unaligned";
+  return "";
+}
+
+std::string findGroup(DecodeProblem &p) {
+  if (p.scores.dependsOn(p.query, p.dimS()))
+    return "queries depend on the key";
   if (p.scores.dependsOn(p.key, p.dimM) || p.product.dependsOn(p.value, p.dimM))
-    return no("rows of one head have other keys");
+    return "rows of one head have other keys";
   if (p.hasHeads()) {
-    int64_t by =
+    const int64_t by =
         std::gcd(divisorOf(p.scores.offset(p.key), p.headDim()), divisorOf(p.product.offset(p.value), p.headDim()));
-    int64_t heads = p.scores.extents()[p.headDim()];
+    const int64_t heads = p.scores.extents()[p.headDim()];
     p.group = by == 0 ? heads : by;
     if (heads % p.group)
-      return no("heads do not share keys evenly");
+      return "heads do not share keys evenly";
   }
   if (p.rows() > mostRows)
-    return no(std::to_string(p.rows()) + " query rows share keys; up to " + std::to_string(mostRows) + " are taken");
-  if (std::string reason = findNewRows(region, p); !reason.empty())
-    return no(reason);
+    return std::to_string(p.rows()) + " query rows share keys; up to " + std::to_string(mostRows) + " are taken";
+  return "";
+}
+
+} // namespace
+
+Result<DecodeProblem> decodeProblem(const Region &region) {
+  if (!region.attention)
+    return Error{ErrorCode::BadModel, "holds no attention"};
+  DecodeProblem p{uncollapsed(region.attention->scores), uncollapsed(region.attention->product)};
+  std::string reason = findOperands(p);
+  if (reason.empty())
+    reason = findSizes(p);
+  if (reason.empty())
+    reason = whyNotElements(p);
+  if (reason.empty())
+    reason = findGroup(p);
+  if (reason.empty())
+    reason = findNewRows(region, p);
+  if (!reason.empty())
+    return Error{ErrorCode::BadModel, reason};
   std::set<int> seen;
   findFixed(p, p.scores.graph.outputs[0].value, seen);
   p.bound = keyBound(p);
