@@ -24,6 +24,11 @@ constexpr double callsUs = 400; ///< Of calls in one graph.
 /// Of a result, all over it: a piece in every 32 rows of 32768.
 constexpr std::int64_t comparedElements = 4 << 20, comparedPieces = 1024;
 constexpr int rounds = 9; ///< Pairs of measurements, their order alternating.
+/// Of work before the first timing of a product: operands are made and cuBLASLt is opened while the device idles, and
+/// after seconds of that it takes a fifth of a second to raise all clocks. Without, the first product of a process took
+/// twice its time, 1 x 1024 x 1024 4.3 us, and calls of two kernels suffered more than those of one.
+constexpr double firstWarmupMs = 250;
+constexpr double warmupMs = 2; ///< Of every other.
 
 double percentile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
@@ -237,8 +242,9 @@ Result<std::vector<reference::Number>> GemmComparison::sampled(const Product &pr
 Result<double> GemmComparison::time(const Contender &contender, const Operands &operands, int calls, int repetitions,
                                     Order order) {
   RotatingCalls many(contender.kernel, operands, calls, order);
+  const double warmUp = std::exchange(isWarm, true) ? warmupMs : firstWarmupMs;
   Result<std::vector<double>> samples =
-      device.measure(many, {}, contender.workspace, {.repetitions = repetitions, .warmupMs = 2, .cold = false});
+      device.measure(many, {}, contender.workspace, {.repetitions = repetitions, .warmupMs = warmUp, .cold = false});
   if (!samples)
     return samples.error();
   return median(*samples) / calls;
@@ -250,6 +256,7 @@ Result<GemmRow> GemmComparison::measure(const Product &product, const Contender 
   row.product = product;
   row.algorithms = peers.size();
   row.bytes = static_cast<double>(operands.bytes);
+  isWarm = false;
   Result<double> once = time(ours, operands, operands.sets(), 1);
   if (!once)
     return once.error();

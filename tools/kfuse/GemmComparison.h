@@ -49,6 +49,7 @@ private:
   tuner::TuneOptions tuning;
   DType type, result; ///< Of the operands and of what is stored.
   bool tf32;
+  bool isWarm = false; ///< The device, since this product's first timing.
 };
 
 } // namespace kfuse::tools
