@@ -122,19 +122,39 @@ Swept Sweep::finish(const Region &region, StartedSweep started) {
     all[i].compileMs = binary.compileMs;
     all[i].loaded = take(gpu->load(all[i].plan, binary));
   }
-  for (SweptConfig &candidate : all) {
-    what = candidate.config.str();
-    candidate.us = measure(*candidate.loaded, swept.buffers, 5);
-    if (settings.chained > 0) {
+  measureEach(all, swept.buffers);
+  if (settings.chained > 0)
+    for (SweptConfig &candidate : all) {
+      what = candidate.config.str();
       ChainedCalls calls(*candidate.loaded, settings.chained);
       candidate.chainedUs = measure(calls, swept.buffers, 5, /*cold=*/false) / settings.chained;
     }
-  }
   measureInTurns(all, swept.buffers);
   const double best = bestOfFirst(all, all.size());
   swept.ranking = {best / bestOfFirst(all, 1), best / bestOfFirst(all, 8), best / bestOfFirst(all, 40)};
   std::sort(all.begin(), all.end(), isFaster);
   return swept;
+}
+
+/// At the clocks of the whole series: they fall by a tenth and more while it lasts, which the first candidate, measured
+/// again before and after every eight, tells.
+void Sweep::measureEach(std::vector<SweptConfig> &all, const Buffers &buffers) {
+  constexpr std::size_t between = 8;
+  std::vector<double> levels; // Of the first candidate.
+  auto measureFirst = [&] {
+    what = all.front().config.str();
+    levels.push_back(measure(*all.front().loaded, buffers, 5));
+  };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i % between == 0)
+      measureFirst();
+    what = all[i].config.str();
+    all[i].us = measure(*all[i].loaded, buffers, 5);
+  }
+  measureFirst();
+  const double level = median(levels);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].us *= 2 * level / (levels[i / between] + levels[i / between + 1]);
 }
 
 double Sweep::measure(runtime::LoadedKernel &kernel, const Buffers &buffers, int repetitions, bool cold) {

@@ -71,8 +71,8 @@ public:
   ParsedRegion parse(const Case &given);
   /// Emits every config and starts to compile them, while the device may be at work on others.
   StartedSweep start(const codegen::Region &region);
-  /// Measures every config in the order in which the tuner would try them, then those and the fastest in turns: the
-  /// card's clock falls while it works, so that the first round favours what came early.
+  /// Measures every config in the order in which the tuner would try them, then the fastest of them, of the first 40
+  /// and of the first 8 in turns: the card's clock falls while it works.
   Swept finish(const codegen::Region &region, StartedSweep started);
   Swept run(const codegen::Region &region) { return finish(region, start(region)); }
 
@@ -85,6 +85,7 @@ private:
   std::vector<SweptConfig> candidates(const codegen::Region &region);
   std::vector<Result<runtime::CompiledKernel>> compile(const std::vector<codegen::KernelPlan> &plans);
   Buffers allocate(const codegen::Region &region, const std::vector<SweptConfig> &all);
+  void measureEach(std::vector<SweptConfig> &all, const Buffers &buffers);
   void measureInTurns(std::vector<SweptConfig> &all, const Buffers &buffers);
 
   SweepOptions settings;
