@@ -139,9 +139,11 @@ public:
     std::pair<double, runtime::LoadedKernel *> rival{INFINITY, nullptr};
     for (auto &one : rivals)
       rival = std::min(rival, {sweep.measure(*one, plain.buffers, 5), one.get()});
-    const std::vector<double> us = mediansInTurns(8, {[&] { return sweep.measure(ours.best(), ours.buffers, 10); },
-                                                      [&] { return sweep.measure(plain.best(), plain.buffers, 10); },
-                                                      [&] { return sweep.measure(*rival.second, plain.buffers, 10); }});
+    // Visits of some 10 ms: at its power limit the card changes its clocks within tens of milliseconds, and eight
+    // visits of 60 ms differed by up to 7 % from the same kernels' turns before them.
+    const std::vector<double> us = mediansInTurns(32, {[&] { return sweep.measure(ours.best(), ours.buffers, 2); },
+                                                       [&] { return sweep.measure(plain.best(), plain.buffers, 2); },
+                                                       [&] { return sweep.measure(*rival.second, plain.buffers, 2); }});
     std::printf("  %-28s %8.2f us  plain %8.2f us, cuBLASLt %8.2f us: %.3f of the better\n", given.name.c_str(), us[0],
                 us[1], us[2], us[0] / std::min(us[1], us[2]));
   }
