@@ -64,7 +64,7 @@ std::vector<double> minus(std::vector<double> a, const std::vector<double> &b) {
 } // namespace
 
 Finals::Finals(TrialRunner &runner, const Budget &budget, double tie, Clock::time_point start)
-    : runner(runner), rounds(budget.rounds), tie(tie), runsPerSample(budget.runsPerSample),
+    : runner(runner), rounds(budget.rounds), tie(tie), runsPerSample(budget.runsPerSample), movedUs(budget.movedUs),
       wantedEnd(start + toClock(std::min(budget.wantedSeconds, budget.seconds))), end(start + toClock(budget.seconds)) {
 }
 
@@ -142,10 +142,19 @@ MaybeFailure Finals::visit(Finalist &finalist, double seconds) {
   options.warmupMs = warmupMsOf(finalist.trial, wasWarm);
   options.maxSeconds = std::max(seconds, 0.0);
   const Clock::time_point begin = Clock::now();
+  if (isDueElsewhere(finalist))
+    if (MaybeFailure failure = runner.loadElsewhere(finalist.trial); !failure || *failure)
+      return failure;
   MaybeFailure failure = runner.measure(finalist.trial, options, finalist.visits.emplace_back());
   if (wasWarm && failure && !*failure)
     finalist.visitSeconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return failure;
+}
+
+/// For each pair of turns but the first.
+bool Finals::isDueElsewhere(const Finalist &finalist) const {
+  const std::size_t turn = finalist.visits.size();
+  return turn > 0 && turn % 2 == 0 && finalist.trial.medianUs() < movedUs;
 }
 
 /// By what the visits before took: beside warm-up and samples, copies of the buffers and graphs are made.

@@ -18,12 +18,12 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay.
+constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay, but for ...
+constexpr int firstFew = 8;             ///< ... so many that are tried in any case, or noise decided who is.
 constexpr int firstSamples = 3;         ///< Of every candidate.
 constexpr double finalistMargin = 1.20; ///< Finalists are within this factor of the fastest, by a first look, in which
                                         ///< the first of all finds the card cool: its clock may be a tenth up.
 constexpr double alikeMargin = 1.02;    ///< What firstSamples cannot tell apart.
-constexpr double otherTie = 0.01;       ///< By which the winner may be behind where math does not bound the region.
 constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
 constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
@@ -76,7 +76,6 @@ private:
   std::vector<Trial> nextBatch();
   Result<void> tryBatch(std::vector<Trial> batch);
   Result<void> setUp(const Trial &trial);
-  bool mayWinTie(Trial &trial);
   bool winsTie(const Trial &a, const Trial &b) const { return tieRank(a, bound.regime) < tieRank(b, bound.regime); }
   Result<void> trySpilled();
   Result<void> tryOne(Trial trial, Result<runtime::CompiledKernel> binary);
@@ -103,8 +102,14 @@ private:
   /// On the CPU, what was not compiled in time is not compiled while others are measured.
   bool isLeftOut(const Trial &trial) const { return shop.target.isCpu() && !compiled.isReady(trial.candidate.key); }
   bool isAtRoof() const { return peaks.measured && bound.boundUs >= goodEnough * bestUs(); }
-  /// Whether something with this bound may still be the fastest. Nominal peaks prove nothing.
-  bool canWin(double boundUs) const { return accepted.empty() || !peaks.measured || boundUs < bestUs(); }
+  /// By which the winner may be behind the fastest.
+  double tie() const { return bound.regime == Regime::Compute ? budget.mathTie : budget.tie; }
+  bool canWin(double boundUs) const { return accepted.empty() || canWin(boundUs, bestUs()); }
+  /// Whether something with this bound may still win, be it a tie. A best time that beats the region's bound shows that
+  /// this is too high, and those of the configs with it. Nominal peaks prove nothing.
+  bool canWin(double boundUs, double fastestUs) const {
+    return !peaks.measured || boundUs < (1 + tie()) * std::max(fastestUs, bound.boundUs);
+  }
   /// Right by a reference that turned out to be wrong since.
   bool isMisled(const Trial &trial) const { return trial.loaded && !runner.isReady(trial); }
   bool hasMisled() const {
@@ -213,14 +218,11 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   for (Trial &trial : unknown) {
     if (shop.isCancelled())
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", task.name)};
-    const bool isLate = !accepted.empty() && (isOutOfTime() || isLeftOut(trial));
-    if (!accepted.empty() && isAtRoof())
+    if (!accepted.empty() && isAtRoof() && progress.tried >= firstFew)
       stop = StopReason::Roof;
-    else if (isLate)
+    else if (!accepted.empty() && (isOutOfTime() || isLeftOut(trial)))
       stop = StopReason::Budget;
-    const bool mayStillWin = canWin(trial.candidate.boundUs) &&
-                             (stop == StopReason::None || (stop == StopReason::Roof && !isLate && mayWinTie(trial)));
-    if (!mayStillWin) {
+    if (stop != StopReason::None || !canWin(trial.candidate.boundUs)) {
       compiled.drop(trial.candidate.key);
       --progress.planned;
       if (stop == StopReason::Budget) {
@@ -265,12 +267,6 @@ Result<void> Search::setUp(const Trial &trial) {
   DeviceLock quiet = shop.forMeasuring();
   start += quiet.waited();
   return runner.setUp(trial.candidate.plan);
-}
-
-/// At the roof a candidate could be no faster, but it could take fewer resources. Whether a run finds the first one at
-/// 97 % or at 96.9 % of the bound is chance, and must not decide which of them wins.
-bool Search::mayWinTie(Trial &trial) {
-  return fetchBinary(accepted.front()) && fetchBinary(trial) && winsTie(trial, accepted.front());
 }
 
 /// The best-ranked candidate that works although its registers spill.
@@ -443,11 +439,10 @@ Result<void> Search::recheckMisled() {
 /// The winner, or none when all fail.
 Result<std::optional<Trial>> Search::compareFinalists() {
   Span span("finals", task.name);
-  const double tie = bound.regime == Regime::Compute ? budget.tie : otherTie;
-  Result<Finals::Outcome> outcome =
-      Finals(runner, budget, tie, start).play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
-        reject(std::move(trial), failure);
-      });
+  Result<Finals::Outcome> outcome = Finals(runner, budget, tie(), start)
+                                        .play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
+                                          reject(std::move(trial), failure);
+                                        });
   if (!outcome)
     return outcome.error();
   for (const Trial &trial : outcome->others)
@@ -458,7 +453,7 @@ Result<std::optional<Trial>> Search::compareFinalists() {
 }
 
 TunedKernel Search::keep(Trial winner) {
-  const bool isExhausted = queue.remaining() == 0 || (peaks.measured && queue.leastBoundUs() >= winner.medianUs());
+  const bool isExhausted = queue.remaining() == 0 || !canWin(queue.leastBoundUs(), winner.medianUs());
   raisePeaks(winner.medianUs());
   Choice choice;
   choice.at = begun;

@@ -6,6 +6,7 @@
 #include "tuner/Measurement.h"
 
 #include <memory>
+#include <vector>
 
 namespace kfuse::tuner {
 
@@ -13,11 +14,12 @@ struct Trial {
   Candidate candidate;
   Measurement measurement;
   runtime::CompiledKernel binary;
-  std::unique_ptr<runtime::LoadedKernel> loaded; ///< Null while all that is known is from the store.
-  PreparedRuns runs;                             ///< Of `loaded`.
-  int life = 0;                                  ///< Of the device it was loaded in.
-  int timesMisled = 0;                           ///< Bench's, when it was found right.
-  double sampleSeconds = 0;                      ///< That a sample of the first look took, all in all; 0 without one.
+  std::vector<std::unique_ptr<runtime::LoadedKernel>> earlierLoads; ///< Kept, so that the next one lies elsewhere.
+  std::unique_ptr<runtime::LoadedKernel> loaded;                    ///< Null while all that is known is from the store.
+  PreparedRuns runs;                                                ///< Of `loaded`.
+  int life = 0;                                                     ///< Of the device it was loaded in.
+  int timesMisled = 0;                                              ///< Bench's, when it was found right.
+  double sampleSeconds = 0; ///< That a sample of the first look took, all in all; 0 without one.
 
   double medianUs() const { return measurement.timing->medianUs; }
 };

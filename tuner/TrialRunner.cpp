@@ -52,6 +52,13 @@ MaybeFailure TrialRunner::measure(Trial &trial, const runtime::MeasureOptions &o
   return survive(trial, [&] { return measureOnce(trial, options, times); });
 }
 
+MaybeFailure TrialRunner::loadElsewhere(Trial &trial) {
+  if (!isReady(trial) || trial.life != life)
+    return fine;
+  Span span("load", task.name + " " + trial.candidate.config.str());
+  return survive(trial, [&] { return loadOnce(trial); });
+}
+
 /// Does the step; a device that goes down comes up again. One that crashed may have been damaged by another
 /// candidate before: alone on a fresh device, each answers for itself.
 template <class Step> MaybeFailure TrialRunner::survive(Trial &trial, const Step &step) {
@@ -69,13 +76,21 @@ template <class Step> MaybeFailure TrialRunner::survive(Trial &trial, const Step
   }
 }
 
-MaybeFailure TrialRunner::checkOnce(Trial &trial) {
-  Span span("check", task.name + " " + trial.candidate.config.str());
+MaybeFailure TrialRunner::loadOnce(Trial &trial) {
   Result<std::unique_ptr<runtime::LoadedKernel>> loaded = device.load(trial.candidate.plan, trial.binary);
   if (!loaded)
     return blame(loaded.error());
   trial.runs = {};
+  if (trial.loaded)
+    trial.earlierLoads.push_back(std::move(trial.loaded));
   trial.loaded = std::move(*loaded);
+  return fine;
+}
+
+MaybeFailure TrialRunner::checkOnce(Trial &trial) {
+  Span span("check", task.name + " " + trial.candidate.config.str());
+  if (MaybeFailure failure = loadOnce(trial); !failure || *failure)
+    return failure;
   trial.life = life;
   MaybeFailure failure = bench->check(*trial.loaded, trial.candidate.plan);
   if (!failure)

@@ -29,6 +29,8 @@ public:
   /// Appends the microseconds of timed runs to `times`; what is not ready, or was loaded before the device went down,
   /// is checked anew.
   MaybeFailure measure(Trial &trial, const runtime::MeasureOptions &options, std::vector<double> &times);
+  /// Loads the trial's binary once more, where no load of it has been. What is not ready is left to measure().
+  MaybeFailure loadElsewhere(Trial &trial);
   /// Whether the trial is loaded, and was found right by what the bench still believes.
   bool isReady(const Trial &trial) const { return trial.loaded && trial.timesMisled == bench->timesMisled(); }
   /// What was spent on preparing a device that was started anew, since this was last asked.
@@ -38,6 +40,7 @@ public:
 
 private:
   template <class Step> MaybeFailure survive(Trial &trial, const Step &step);
+  MaybeFailure loadOnce(Trial &trial);
   MaybeFailure checkOnce(Trial &trial);
   MaybeFailure measureOnce(Trial &trial, const runtime::MeasureOptions &options, std::vector<double> &times);
   bool isDown(const Failure &failure);

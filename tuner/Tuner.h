@@ -45,11 +45,13 @@ struct Budget {
   double wantedSeconds = 0; ///< Past which finals end with their first turns; it may be more than there are.
   int finalists = 0;        ///< Of the candidates.
   int rounds = 0;           ///< That they play (Finals).
-  double tie = 0;           ///< By which the winner may be behind the fastest where math bounds the kernel.
+  double mathTie = 0;       ///< By which the winner may be behind the fastest where math bounds the kernel, ...
+  double tie = 0;           ///< ... and elsewhere.
   double runsPerSample = 0; ///< That a sample of a long kernel takes.
   /// Of the time that a search should take, for which the first look at a candidate may go on. On the CPU it evicts the
   /// cache before each sample, which takes 10 to 200 ms.
   double firstLookShare = 0;
+  double movedUs = 0; ///< Shorter kernels are loaded anew, elsewhere in memory, for each pair of turns.
 };
 /// What every part of the tuner works with. `device` is null where the target is not present.
 struct Workshop {

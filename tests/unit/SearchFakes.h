@@ -70,8 +70,10 @@ public:
 /// Each output is 2 x, or the last of them whatever else the behaviour asks for.
 class FakeKernel : public runtime::LoadedKernel {
 public:
-  FakeKernel(Behaviour behaviour, bool hasWorkspace, bool &isLost, std::vector<double> &launched, void *const &lastCopy)
-      : behaviour(behaviour), hasWorkspace(hasWorkspace), isLost(isLost), launched(launched), lastCopy(lastCopy) {}
+  FakeKernel(Behaviour behaviour, double slowness, bool hasWorkspace, bool &isLost, std::vector<double> &launched,
+             void *const &lastCopy)
+      : behaviour(behaviour), slowness(slowness), hasWorkspace(hasWorkspace), isLost(isLost), launched(launched),
+        lastCopy(lastCopy) {}
 
   Result<void> launch(runtime::Stream, std::span<void *const> buffers, void *workspace) override {
     launched.push_back(behaviour.us);
@@ -99,6 +101,7 @@ public:
   }
 
   Behaviour behaviour;
+  double slowness;
   bool hasWorkspace;
   bool &isLost;
   std::vector<double> &launched;
@@ -172,8 +175,10 @@ public:
     Behaviour behaviour = behaviourOf(script, plan);
     if (behaviour.fault == Fault::LoadError)
       return Error{ErrorCode::NoDevice, "invalid image"};
+    const double slowness = slownessOfLoad ? slownessOfLoad(loads) : 1;
+    ++loads;
     return std::unique_ptr<runtime::LoadedKernel>(
-        std::make_unique<FakeKernel>(behaviour, plan.workspaceBytes > 0, isLost, launched, lastCopy));
+        std::make_unique<FakeKernel>(behaviour, slowness, plan.workspaceBytes > 0, isLost, launched, lastCopy));
   }
   Result<void> prepareMeasuring() override {
     ++prepared;
@@ -188,7 +193,8 @@ public:
   }
   Result<std::vector<double>> measure(runtime::LoadedKernel &kernel, std::span<void *const>, void *,
                                       const runtime::MeasureOptions &options) override {
-    const double slowness = slownessOfVisit ? slownessOfVisit(measured) : 1;
+    const double slowness =
+        (slownessOfVisit ? slownessOfVisit(measured) : 1) * static_cast<FakeKernel &>(kernel).slowness;
     const bool fails = failsAtVisit && failsAtVisit(measured);
     ++measured;
     Behaviour behaviour = static_cast<FakeKernel &>(kernel).behaviour;
@@ -216,6 +222,8 @@ public:
   std::vector<double> allowedSeconds;               ///< For each of these.
   std::function<double(int visit)> slownessOfVisit; ///< Of the clocks, as they rise and fall; visits count from 0.
   std::function<bool(int visit)> failsAtVisit;
+  int loads = 0;
+  std::function<double(int load)> slownessOfLoad; ///< Of where its code lies; loads count from 0.
 
 private:
   Result<void> copied(void *to, const void *from, std::size_t bytes) {
