@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
 """Fails where the documents do not match the repository: the README's program is the end of examples/minimal.cpp,
-links lead somewhere, and every error code is in the table of exit statuses.
+links lead somewhere, to a heading where they name one, and every error code is in the table of exit statuses.
 
 Usage: docs.py REPOSITORY
 """
 import pathlib
 import re
 import sys
+
+
+def anchors(page: pathlib.Path):
+    """What links may name after a #: a page's headings, as GitHub spells them."""
+    headings = re.findall(r"^#+ (.*)", re.sub(r"```.*?```", "", page.read_text(), flags=re.S), re.M)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
 def problems(root: pathlib.Path):
@@ -18,9 +24,14 @@ def problems(root: pathlib.Path):
     pages = [root / "README.md", root / "examples/README.md", *sorted((root / "docs").glob("*.md"))]
     for page in pages:
         text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
-        for link in re.findall(r"\]\(([^)#]+)", text):
-            if "://" not in link and not (page.parent / link).exists():
+        for link, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
+            target = page.parent / link if link else page
+            if "://" in link:
+                continue
+            if not target.exists():
                 yield f"{page.relative_to(root)}: {link} does not exist"
+            elif anchor and anchor not in anchors(target):
+                yield f"{page.relative_to(root)}: {link}#{anchor}: no such heading"
 
     codes = set(re.findall(r"^  \w+ = (\d+)", (root / "include/kfuse/error.h").read_text(), re.M))
     documented = set(re.findall(r"^\| (\d+) \|", (root / "docs/command-line.md").read_text(), re.M))
