@@ -226,4 +226,13 @@ bool linearForm(AffineExpr expr, unsigned rank, SmallVectorImpl<int64_t> &coeffi
   return true;
 }
 
+bool isStrided(AffineMap index, ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
+  if (index.getNumSymbols() > 0)
+    return false;
+  SmallVector<int64_t> strides;
+  int64_t start = 0;
+  const AffineExpr offset = simplifyIndex(linearise(index.getResults(), shape, index.getContext()), dims);
+  return linearForm(offset, dims.size(), strides, start);
+}
+
 } // namespace kfuse::ir

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/AffineMap.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -37,5 +38,8 @@ llvm::SmallVector<mlir::AffineExpr> delinearise(mlir::AffineExpr offset, llvm::A
 /// The coefficients of an expression that is linear in its dimensions: offset + sum coefficient_i * d_i;
 /// false when it is not (a floordiv or mod that stayed, or a symbol).
 bool linearForm(mlir::AffineExpr expr, unsigned rank, llvm::SmallVectorImpl<int64_t> &coefficients, int64_t &offset);
+
+/// Whether the row-major offset of `index` in a tensor of `shape` is linear in the dimensions, of sizes `dims`.
+bool isStrided(mlir::AffineMap index, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> dims);
 
 } // namespace kfuse::ir

@@ -12,12 +12,8 @@ namespace {
 /// A load whose address is linear in the iteration space and is always taken.
 bool isStridedLoad(const ScalarGraph &graph, Scalar operand) {
   const ScalarNode &load = graph[operand];
-  if (load.kind != ScalarNode::Kind::Load || !load.guards.empty() || !load.symbols.empty())
-    return false;
-  llvm::SmallVector<int64_t> strides;
-  int64_t offset = 0;
-  mlir::AffineExpr address = linearise(load.map.getResults(), graph.inputs[load.input].shape, load.map.getContext());
-  return linearForm(simplifyIndex(address, graph.domain.extents), graph.domain.rank(), strides, offset);
+  return load.kind == ScalarNode::Kind::Load && load.guards.empty() &&
+         isStrided(load.map, graph.inputs[load.input].shape, graph.domain.extents);
 }
 
 } // namespace

@@ -12,26 +12,18 @@ using namespace kfuse::ir;
 namespace kfuse::passes {
 namespace {
 
-/// Whether address `index` of a tensor of `shape` is linear in the domain.
-bool isStrided(AffineMap index, ArrayRef<int64_t> shape, const Domain &domain) {
-  SmallVector<int64_t> strides;
-  int64_t offset = 0;
-  AffineExpr address = simplifyIndex(linearise(index.getResults(), shape, index.getContext()), domain.extents);
-  return index.getNumSymbols() == 0 && linearForm(address, domain.rank(), strides, offset);
-}
-
 bool readsWithStrides(Block &body) {
   Result<ScalarGraph> graph = scalariseRegion(body);
   return graph && llvm::all_of(graph->nodes, [&](const ScalarNode &node) {
            return node.kind != ScalarNode::Kind::Load ||
-                  (node.guards.empty() && isStrided(node.map, graph->inputs[node.input].shape, graph->domain));
+                  (node.guards.empty() && isStrided(node.map, graph->inputs[node.input].shape, graph->domain.extents));
          });
 }
 
 bool writesWithStrides(Block &body) {
   Result<ScalarGraph> graph = scalariseRegion(body);
   return graph && llvm::all_of(graph->outputs, [&](const ScalarOutput &output) {
-           return isStrided(output.map, output.shape, graph->domain);
+           return isStrided(output.map, output.shape, graph->domain.extents);
          });
 }
 
