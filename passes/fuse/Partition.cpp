@@ -1,8 +1,9 @@
 #include "passes/fuse/Partition.h"
 
+#include "passes/fuse/Groups.h"
 #include "passes/fuse/LayoutPlan.h"
 #include "passes/fuse/MinCut.h"
-#include "passes/fuse/OpNames.h"
+#include "passes/fuse/Refusals.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -16,28 +17,8 @@ namespace {
 
 /// A merge saves at least this.
 constexpr double worthUs = 1e-6;
-/// More than a few groups between two are another part of the model, not a diamond.
-constexpr size_t largestClosure = 8;
 /// A value with more readers (a table of all layers) joins none of them.
 constexpr size_t mostSiblings = 8;
-
-std::optional<OpKind> kindOf(Operation *op) {
-  auto fusable = dyn_cast<FusableOpInterface>(op);
-  return fusable ? std::make_optional(fusable.getOpKind()) : std::nullopt;
-}
-
-bool hasKind(ArrayRef<Operation *> ops, std::optional<OpKind> kind) {
-  return llvm::any_of(ops, [&](Operation *op) { return kindOf(op) == kind; });
-}
-
-/// The op a group is known by: its product, else its row reduction, else its last.
-Operation *mainOp(ArrayRef<Operation *> ops) {
-  for (OpKind kind : {OpKind::Contraction, OpKind::RowReduction})
-    for (Operation *op : ops)
-      if (kindOf(op) == kind)
-        return op;
-  return ops.back();
-}
 
 SmallVector<Operation *> anchorsOf(ArrayRef<Operation *> ops, Operation *otherwise) {
   SmallVector<Operation *> anchors;
@@ -77,12 +58,7 @@ LogicalResult Partition::run() {
   return success();
 }
 
-void Partition::formChains() {
-  launched = passes::formChains(*graph, regions, costs);
-  for (auto [number, launch] : llvm::enumerate(launched))
-    for (Vertex group : launch.groups)
-      launchNumber[group] = number;
-}
+void Partition::formChains() { launched = passes::formChains(*graph, regions, costs); }
 
 BuiltRegion Partition::regionOf(ArrayRef<Vertex> launch) const {
   if (launch.size() == 1)
@@ -91,14 +67,6 @@ BuiltRegion Partition::regionOf(ArrayRef<Vertex> launch) const {
   for (Vertex group : launch)
     links.emplace_back(graph->opsOf(group));
   return regions.chain(links);
-}
-
-SmallVector<Operation *> Partition::opsOf(ArrayRef<Vertex> closed) const {
-  SmallVector<Operation *> ops;
-  for (Vertex group : closed)
-    ops.append(graph->opsOf(group).begin(), graph->opsOf(group).end());
-  llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  return ops;
 }
 
 //===- The graph -----------------------------------------------------------------------------===//
@@ -167,7 +135,7 @@ void Partition::consider(Vertex a, Vertex b) {
   if (saved <= worthUs)
     return;
   bool isFed = closed.size() > 2 || graph->isReachable(closed.front(), closed.back());
-  Operation *main = mainOp(opsOf(closed));
+  Operation *main = mainOp(opsOf(*graph, closed));
   bool hasProduct = kindOf(main) == OpKind::Contraction, hasRows = kindOf(main) == OpKind::RowReduction;
   int rank = !isFed ? 0 : hasProduct ? 3 : hasRows ? 2 : 1;
   merges.push({rank, hasProduct || hasRows ? graph->numberOf(main) : 0, saved, a, b});
@@ -195,7 +163,7 @@ double Partition::savedBy(ArrayRef<Vertex> closed) {
   double apart = 0;
   for (Vertex group : closed)
     apart += costOf(group).us;
-  return apart - costs.of(opsOf(closed)).us;
+  return apart - costs.of(opsOf(*graph, closed)).us;
 }
 
 //===- Corrections ---------------------------------------------------------------------------===//
@@ -231,7 +199,7 @@ SmallVector<OpGraph::Vertex> Partition::windowAround(Vertex group) const {
         SmallVector<Vertex> wider(window);
         wider.push_back(neighbour);
         wider = graph->closure(wider);
-        if (wider.size() > largestWindow || opsOf(wider).size() > largestWindow)
+        if (wider.size() > largestWindow || opsOf(*graph, wider).size() > largestWindow)
           continue;
         window = wider;
         grown = true;
@@ -245,7 +213,7 @@ bool Partition::searchAround(Vertex group) {
   if (graph->opsOf(group).size() > largestWindow)
     return false;
   SmallVector<Vertex> window = windowAround(group);
-  SmallVector<Operation *> ops = opsOf(window);
+  SmallVector<Operation *> ops = opsOf(*graph, window);
   Spent now;
   for (Vertex member : window)
     now += spent(costOf(member));
@@ -369,7 +337,7 @@ bool Partition::recut() {
 
 bool Partition::recut(Vertex upper, Vertex lower) {
   SmallVector<Vertex> closed = graph->closure({upper, lower});
-  SmallVector<Operation *> ops = opsOf(closed);
+  SmallVector<Operation *> ops = opsOf(*graph, closed);
   bool updatesState = llvm::any_of(ops, [](Operation *op) { return isa<StateUpdateOp>(op); });
   if (closed.size() != 2 || ops.size() <= largestWindow || updatesState) // A cut knows no order but that of data.
     return false;
@@ -422,40 +390,6 @@ FusionTotals Partition::totals() {
   return {all.launches, all.bytes, all.us};
 }
 
-std::vector<FusionRefusal> Partition::refusals() {
-  std::vector<FusionRefusal> list;
-  for (Vertex producer : graph->order())
-    for (Vertex consumer : graph->consumersOf(producer))
-      if (launched.empty() || launchNumber.lookup(producer) != launchNumber.lookup(consumer))
-        list.push_back({nameOf(mainOp(graph->opsOf(producer))), nameOf(mainOp(graph->opsOf(consumer))),
-                        whyApart(producer, consumer)});
-  return list;
-}
-
-/// The rule behind a refusal where there is one, else what the templates or the estimates say.
-std::string Partition::whyApart(Vertex producer, Vertex consumer) {
-  ArrayRef<Operation *> above = graph->opsOf(producer), below = graph->opsOf(consumer);
-  SmallVector<Vertex> closed = graph->closure({producer, consumer});
-  if (hasKind(above, std::nullopt) || hasKind(below, std::nullopt))
-    return "a kernel of attention computes its queries and what it writes into its states, and nothing else";
-  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction)) {
-    SmallVector<SmallVector<Operation *>> links{SmallVector<Operation *>(above), SmallVector<Operation *>(below)};
-    const bool isChain = closed.size() == 2 && costs.of(regions.chain(links)).decision;
-    return std::string("a kernel computes one matrix product, or two of one left operand") +
-           (isChain ? "; a chain of them is estimated slower" : "");
-  }
-  if (closed.size() > largestClosure)
-    return "other kernels lie between them: as one they would form a cycle";
-  const RegionCost &together = costs.of(opsOf(closed));
-  if (together.decision)
-    return "estimated slower as one kernel";
-  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::RowReduction))
-    return "the consumer needs whole rows, a product's kernel holds tiles of them";
-  if (hasKind(above, OpKind::RowReduction) && hasKind(below, OpKind::Contraction))
-    return operandsComputedBefore;
-  if (closed.size() > 2)
-    return "as one they would form a cycle with " + nameOf(mainOp(graph->opsOf(closed[1])));
-  return together.decision.reason();
-}
+std::vector<FusionRefusal> Partition::refusals() { return refusalsOf(*graph, launched, regions, costs); }
 
 } // namespace kfuse::passes

@@ -39,7 +39,7 @@ public:
   /// The groups in an order they can run in; those of a chain are one launch.
   llvm::ArrayRef<Launched> launches() const { return launched; }
   BuiltRegion regionOf(llvm::ArrayRef<OpGraph::Vertex> launch) const;
-  /// For each pair of regions that meet, why they are two.
+  /// For each pair of regions that meet, why they are two. After formChains().
   std::vector<FusionRefusal> refusals();
   /// Of the partition, and of each op as a kernel of its own.
   FusionTotals totals();
@@ -83,8 +83,6 @@ private:
   bool recut(Vertex upper, Vertex lower);
 
   const RegionCost &costOf(Vertex group) { return costs.of(graph->opsOf(group)); }
-  llvm::SmallVector<mlir::Operation *> opsOf(llvm::ArrayRef<Vertex> closed) const;
-  std::string whyApart(Vertex producer, Vertex consumer);
 
   mlir::Block &block;
   Transparency transparency;
@@ -93,7 +91,6 @@ private:
   WindowSearch windows;
   std::optional<OpGraph> graph;
   std::vector<Launched> launched;                                            ///< Empty before formChains.
-  llvm::DenseMap<Vertex, size_t> launchNumber;                               ///< Of each group.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Operation *>> readers; ///< Of values in memory.
   std::priority_queue<Merge> merges;
   FusionTotals unfused;

@@ -1,0 +1,24 @@
+// What fusion asks of groups of ops.
+#pragma once
+
+#include "ir/dialect/Kfuse.h"
+#include "passes/OpGraph.h"
+
+#include <optional>
+
+namespace kfuse::passes {
+
+/// More than a few groups between two are another part of the model, not a diamond.
+inline constexpr size_t largestClosure = 8;
+
+/// Nothing for what is no op of a kernel's scalar form: an attention.
+std::optional<ir::OpKind> kindOf(mlir::Operation *op);
+bool hasKind(llvm::ArrayRef<mlir::Operation *> ops, std::optional<ir::OpKind> kind);
+
+/// The op that a group is known by: its product, else its row reduction, else its last.
+mlir::Operation *mainOp(llvm::ArrayRef<mlir::Operation *> ops);
+
+/// The ops of several groups, in block order.
+llvm::SmallVector<mlir::Operation *> opsOf(const OpGraph &graph, llvm::ArrayRef<OpGraph::Vertex> groups);
+
+} // namespace kfuse::passes

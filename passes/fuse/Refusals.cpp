@@ -1,0 +1,57 @@
+#include "passes/fuse/Refusals.h"
+
+#include "passes/fuse/Groups.h"
+#include "passes/fuse/OpNames.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+using Vertex = OpGraph::Vertex;
+
+std::string whyApart(Vertex producer, Vertex consumer, const OpGraph &graph, const RegionBuilder &regions,
+                     RegionCosts &costs) {
+  const ArrayRef<Operation *> above = graph.opsOf(producer), below = graph.opsOf(consumer);
+  const SmallVector<Vertex> closed = graph.closure({producer, consumer});
+  if (hasKind(above, std::nullopt) || hasKind(below, std::nullopt))
+    return "a kernel of attention computes its queries and what it writes into its states, and nothing else";
+  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction)) {
+    const SmallVector<SmallVector<Operation *>> links{SmallVector<Operation *>(above), SmallVector<Operation *>(below)};
+    const bool isChain = closed.size() == 2 && costs.of(regions.chain(links)).decision;
+    return std::string("a kernel computes one matrix product, or two of one left operand") +
+           (isChain ? "; a chain of them is estimated slower" : "");
+  }
+  if (closed.size() > largestClosure)
+    return "other kernels lie between them: as one they would form a cycle";
+  const RegionCost &together = costs.of(opsOf(graph, closed));
+  if (together.decision)
+    return "estimated slower as one kernel";
+  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::RowReduction))
+    return "the consumer needs whole rows, a product's kernel holds tiles of them";
+  if (hasKind(above, OpKind::RowReduction) && hasKind(below, OpKind::Contraction))
+    return operandsComputedBefore;
+  if (closed.size() > 2)
+    return "as one they would form a cycle with " + nameOf(mainOp(graph.opsOf(closed[1])));
+  return together.decision.reason();
+}
+
+} // namespace
+
+std::vector<FusionRefusal> refusalsOf(const OpGraph &graph, ArrayRef<Launched> launches, const RegionBuilder &regions,
+                                      RegionCosts &costs) {
+  llvm::DenseMap<Vertex, size_t> launchOf;
+  for (auto [number, launch] : llvm::enumerate(launches))
+    for (Vertex group : launch.groups)
+      launchOf[group] = number;
+  std::vector<FusionRefusal> list;
+  for (Vertex producer : graph.order())
+    for (Vertex consumer : graph.consumersOf(producer))
+      if (launchOf.at(producer) != launchOf.at(consumer))
+        list.push_back({nameOf(mainOp(graph.opsOf(producer))), nameOf(mainOp(graph.opsOf(consumer))),
+                        whyApart(producer, consumer, graph, regions, costs)});
+  return list;
+}
+
+} // namespace kfuse::passes
