@@ -82,6 +82,24 @@ ir::ScalarOutput storedAsIs(Value value) {
   return output;
 }
 
+/// What its parts read counts once, of a state what is written.
+void countBytes(Region &region, const Attention &attention) {
+  for (unsigned i = 0; i < region.graph.inputs.size(); ++i) {
+    double elements = elementsRead(attention.scores, i) + elementsRead(attention.product, i);
+    for (const ir::ScalarGraph &update : attention.updates)
+      elements += elementsRead(update, i);
+    region.bytesRead += std::min(elements, static_cast<double>(elementCount(region.graph.inputs[i].shape))) *
+                        static_cast<double>(byteWidth(region.graph.inputs[i].type));
+  }
+  auto addWritten = [&](double elements, DType type) {
+    region.bytesWritten += elements * static_cast<double>(byteWidth(type));
+  };
+  const ir::ScalarOutput &result = attention.product.outputs[0];
+  addWritten(static_cast<double>(elementCount(result.shape)), result.type);
+  for (const ir::ScalarGraph &update : attention.updates)
+    addWritten(static_cast<double>(update.domain.points()), update.outputs[0].type);
+}
+
 } // namespace
 
 Result<Region> makeAttentionRegion(Block &body) {
@@ -124,20 +142,8 @@ Result<Region> makeAttentionRegion(Block &body) {
   region.mathType = ir::dtypeOf(softmax.getOperand().getType());
   region.graph.domain.extents.assign(product->outputs[0].shape.begin(), product->outputs[0].shape.end());
   region.graph.inputs = scores->inputs;
-  for (unsigned i = 0; i < region.graph.inputs.size(); ++i) {
-    double elements = elementsRead(*scores, i) + elementsRead(*product, i);
-    for (const ir::ScalarGraph &update : updates)
-      elements += elementsRead(update, i);
-    region.bytesRead += std::min(elements, static_cast<double>(elementCount(region.graph.inputs[i].shape))) *
-                        static_cast<double>(byteWidth(region.graph.inputs[i].type));
-  }
-  auto addWritten = [&](double elements, DType type) {
-    region.bytesWritten += elements * static_cast<double>(byteWidth(type));
-  };
-  addWritten(static_cast<double>(elementCount(product->outputs[0].shape)), product->outputs[0].type);
-  for (const ir::ScalarGraph &update : updates)
-    addWritten(static_cast<double>(update.domain.points()), update.outputs[0].type);
   region.attention = std::make_shared<Attention>(std::move(*scores), std::move(*product), std::move(updates));
+  countBytes(region, *region.attention);
   return region;
 }
 

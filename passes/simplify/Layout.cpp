@@ -56,14 +56,8 @@ LogicalResult composeTransposes(TransposeOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// The pure view `op` of `source`, through the reshapes and transposes between them, as one reshape
-/// and one transpose: possible when each dimension of the result walks the source with one stride.
-///
-///     q [B, S, H*D] -> [B, S, H, D] -> [B, H, S, D] -> [B*H, S, D]     strides mix B and H: stays
-///     k [B, S, H*D] -> [S*B, H, D] ... -> [B, H, D, S]                 reshape [B, S, H, D], transpose
-LogicalResult rewriteView(Operation *op, Value source, ArrayRef<Operation *> chain, PatternRewriter &rewriter) {
-  ArrayRef<int64_t> dims = dimsOf(op->getResult(0));
-  MLIRContext *context = op->getContext();
+/// Of an element of what a chain of reshapes and transposes gives, of sizes `dims`, the index in what it takes.
+SmallVector<AffineExpr> indexBefore(ArrayRef<Operation *> chain, ArrayRef<int64_t> dims, MLIRContext *context) {
   SmallVector<AffineExpr> index;
   for (unsigned i = 0; i < dims.size(); ++i)
     index.push_back(getAffineDimExpr(i, context));
@@ -80,9 +74,20 @@ LogicalResult rewriteView(Operation *op, Value source, ArrayRef<Operation *> cha
     for (AffineExpr &expr : index)
       expr = simplifyIndex(expr, dims);
   }
+  return index;
+}
+
+/// The pure view `op` of `source`, through the reshapes and transposes between them, as one reshape
+/// and one transpose: possible when each dimension of the result walks the source with one stride.
+///
+///     q [B, S, H*D] -> [B, S, H, D] -> [B, H, S, D] -> [B*H, S, D]     strides mix B and H: stays
+///     k [B, S, H*D] -> [S*B, H, D] ... -> [B, H, D, S]                 reshape [B, S, H, D], transpose
+LogicalResult rewriteView(Operation *op, Value source, ArrayRef<Operation *> chain, PatternRewriter &rewriter) {
+  ArrayRef<int64_t> dims = dimsOf(op->getResult(0));
+  MLIRContext *context = op->getContext();
   SmallVector<int64_t> strides;
   int64_t offset = 0;
-  AffineExpr address = simplifyIndex(linearise(index, dimsOf(source), context), dims);
+  AffineExpr address = simplifyIndex(linearise(indexBefore(chain, dims, context), dimsOf(source), context), dims);
   if (!linearForm(address, dims.size(), strides, offset))
     return failure();
 
