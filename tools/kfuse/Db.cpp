@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -133,7 +135,7 @@ int exportTo(StoreFile &file, const DbOptions &options) {
   }
   std::ofstream out(options.file, std::ios::binary);
   if (!(out << text).flush())
-    return fail({ErrorCode::Io, fmt::format("{} cannot be written", options.file)});
+    return fail({ErrorCode::Io, fmt::format("{} cannot be written: {}", options.file, std::strerror(errno))});
   return 0;
 }
 
@@ -162,7 +164,7 @@ int importFrom(StoreFile &file, const DbOptions &options) {
     std::ifstream in(options.file, std::ios::binary);
     text.assign(std::istreambuf_iterator<char>(in), {});
     if (!in)
-      return fail({ErrorCode::Io, fmt::format("{} cannot be read", options.file)});
+      return fail({ErrorCode::Io, fmt::format("{} cannot be read: {}", options.file, std::strerror(errno))});
   }
   Result<tuner::StoreContents> contents = tuner::parseContents(text);
   if (!contents)

@@ -36,11 +36,13 @@ struct TuneCommand : ModelOptions {
   std::vector<std::string> helperWords; ///< The same command for a process on another GPU, but for --devices.
 };
 
+Error cannotWrite(const char *what, const std::string &path) {
+  return {ErrorCode::Io, fmt::format("the {} {} cannot be written: {}", what, path, std::strerror(errno))};
+}
+
 /// Tried before the work begins: an hour later is late to say that a folder is missing.
 Result<void> checkWritable(const char *what, const std::string &path) {
-  if (path.empty() || std::ofstream(path, std::ios::app))
-    return {};
-  return Error{ErrorCode::Io, fmt::format("the {} {} cannot be written: {}", what, path, std::strerror(errno))};
+  return path.empty() || std::ofstream(path, std::ios::app) ? Result<void>() : cannotWrite(what, path);
 }
 
 Result<void> writeReport(const std::string &path, const tuner::TuneReport &report, const std::string &model,
@@ -50,7 +52,7 @@ Result<void> writeReport(const std::string &path, const tuner::TuneReport &repor
     trials.push_back(store.findMeasurements(kernel.region));
   std::ofstream file(path, std::ios::binary);
   file << tuner::toHtml(report, model, trials);
-  return file.flush() ? Result<void>() : Error{ErrorCode::Io, fmt::format("the report {} cannot be written", path)};
+  return file.flush() ? Result<void>() : cannotWrite("report", path);
 }
 
 int tune(const TuneCommand &options) {
