@@ -9,11 +9,13 @@ add_library(kfuse::kfuse ALIAS kfuse)
 # The archives that hold the public interface come in whole: nothing inside the library calls it.
 set(public kfuse_api kfuse_ir kfuse_facts)
 target_link_options(kfuse PRIVATE -Wl,--version-script=${map} -Wl,--whole-archive
-                                  $<TARGET_FILE:kfuse_api> $<TARGET_FILE:kfuse_ir> $<TARGET_FILE:kfuse_facts> -Wl,--no-whole-archive)
+                                  $<TARGET_FILE:kfuse_api> $<TARGET_FILE:kfuse_ir> $<TARGET_FILE:kfuse_facts>
+                                  -Wl,--no-whole-archive)
 # Debian's static protobuf, zstd and SQLiteCpp are not position independent: the library takes the shared
 # ones (named first, so that nothing is taken from the archives) and its own libstdc++, hidden, for SQLiteCpp.
 # Nothing is thrown across the interface, and memory comes from the one malloc.
-target_link_options(kfuse PRIVATE -static-libstdc++ -static-libgcc -l:libprotobuf-lite.so -l:libsqlite3.so -l:libzstd.so -l:libz.so)
+target_link_options(kfuse PRIVATE -static-libstdc++ -static-libgcc -l:libprotobuf-lite.so -l:libsqlite3.so
+                                  -l:libzstd.so -l:libz.so)
 target_link_libraries(kfuse PRIVATE ${public} kfuse_options)
 add_dependencies(kfuse ${public})
 set_target_properties(kfuse PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
