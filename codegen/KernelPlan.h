@@ -64,6 +64,9 @@ struct BufferDesc {
   friend bool operator==(const BufferDesc &, const BufferDesc &) = default;
 };
 
+/// KernelPlan::zeroedBytes comes in multiples of it, which keep the rest of every workspace aligned.
+inline constexpr std::uint64_t zeroedGranule = 256;
+
 /// Everything needed to compile and launch one fused region with one config.
 struct KernelPlan {
   std::string name;                 ///< For people: "matmul_bias_gelu".
@@ -76,8 +79,8 @@ struct KernelPlan {
   std::vector<Launch> launches;     ///< In order; each sees the former's writes.
   std::vector<TensorMapRecipe> tensorMaps;
   std::uint64_t workspaceBytes = 0; ///< Scratch memory, contents undefined at entry ...
+  std::uint64_t zeroedBytes = 0;    ///< ... but for this many first bytes (of zeroedGranule): zero at entry and exit.
   bool isBehind = false;            ///< A run launches it behind another kernel; so it is timed, and so it is keyed.
-  std::uint64_t zeroedBytes = 0;    ///< ... but for this many first bytes (a multiple of 256): zero at entry and exit.
   friend bool operator==(const KernelPlan &, const KernelPlan &) = default;
 };
 

@@ -13,7 +13,6 @@ using codegen::Launch;
 using codegen::TensorMapRecipe;
 
 constexpr std::uint64_t maxBytes = std::uint64_t(1) << 47; // The user half of a 64-bit address space.
-constexpr std::uint64_t zeroedGranule = 256;               // Keeps every workspace aligned; see Workspace.
 
 struct Invalid : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -99,8 +98,9 @@ private:
     require(plan.workspaceBytes <= maxBytes && plan.zeroedBytes <= plan.workspaceBytes,
             what + " wants " + std::to_string(plan.zeroedBytes) + " zeroed bytes in a workspace of " +
                 std::to_string(plan.workspaceBytes));
-    require(plan.zeroedBytes % zeroedGranule == 0,
-            what + " wants " + std::to_string(plan.zeroedBytes) + " zeroed bytes, not a multiple of 256");
+    require(plan.zeroedBytes % codegen::zeroedGranule == 0, what + " wants " + std::to_string(plan.zeroedBytes) +
+                                                                " zeroed bytes, not a multiple of " +
+                                                                std::to_string(codegen::zeroedGranule));
     for (const TensorMapRecipe &recipe : plan.tensorMaps)
       tensorMap(what, plan, recipe);
     for (const Launch &each : plan.launches)

@@ -1,5 +1,4 @@
 #include "codegen/cuda/ChainKernel.h"
-#include "codegen/cuda/LastBlock.h"
 #include "codegen/cuda/RowPrinter.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -2,7 +2,6 @@
 
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/Kernel.h"
-#include "codegen/cuda/LastBlock.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"

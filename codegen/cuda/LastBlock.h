@@ -7,8 +7,6 @@
 
 namespace kfuse::codegen::cuda {
 
-constexpr std::uint64_t zeroedGranule = 256; ///< KernelPlan::zeroedBytes comes in multiples of it.
-
 /// Adds a counter of arrivals for each of `groups` groups of blocks, and `partBytes` behind them for the parts, to the
 /// plan's workspace, and both addresses to the launch's arguments.
 inline void addLastBlock(KernelPlan &plan, Launch &launch, std::int64_t groups, std::int64_t partBytes) {
