@@ -29,13 +29,13 @@ public:
     const auto maps = llvm::count_if(chain->links, [](const Link &link) { return link.product.has_value(); }) + 3;
     if (!fitParameters(maps, 3 * links))
       return ir::FusionDecision::no(std::to_string(links) + " links, more than parameters fit a kernel");
-    if (estimated(*chain, region, target).empty())
+    if (estimated(*chain, target).empty())
       return ir::FusionDecision::no("is large: launches of their own fill the device");
     return ir::FusionDecision::yes();
   }
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
-    return estimated(*ChainProblem::of(region, target), region, target);
+    return estimated(*ChainProblem::of(region, target), target);
   }
   /// How results reach the next link.
   int64_t way(const TileConfig &config) const override { return ChainShape(config).holdsRows(); }
@@ -44,8 +44,7 @@ public:
   }
 
 private:
-  static std::vector<EstimatedConfig> estimated(const ChainProblem &chain, const Region &region,
-                                                const ir::Target &target) {
+  static std::vector<EstimatedConfig> estimated(const ChainProblem &chain, const ir::Target &target) {
     std::vector<EstimatedConfig> ranked;
     for (int64_t m : {16, 24, 32, 40, 48, 64, 88, 96, 128})
       for (int64_t n : {64, 128})
@@ -59,7 +58,7 @@ private:
                                                            {"cluster_n", clusterN},
                                                            {"stages", mostStages}},
                                                           chain, target))
-              ranked.emplace_back(ChainShape(*config).estimateUs(region, chain, target), *config);
+              ranked.emplace_back(ChainShape(*config).estimateUs(chain, target), *config);
     return fastest(std::move(ranked), mostCandidates);
   }
   /// Clusters that share weights, and the one that holds whole rows in tiles of `n` columns, if any does.

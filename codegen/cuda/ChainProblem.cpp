@@ -1,9 +1,12 @@
 #include "codegen/cuda/ChainProblem.h"
+
+#include "codegen/Region.h"
 #include "codegen/cuda/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace mlir;
 
@@ -67,6 +70,17 @@ Result<Link> linkOf(const ChainLink &from, int number, const ir::Target &target)
   return link;
 }
 
+/// An input that several links read counts once for the region.
+double bytesReadAgain(const Chain &chain) {
+  double bytes = 0;
+  std::set<unsigned> known;
+  for (const ChainLink &link : chain.links)
+    for (auto [input, source] : llvm::enumerate(link.inputs))
+      if (const ir::ScalarGraph &graph = link.region.graph; !source.isResult() && !known.insert(source.index).second)
+        bytes += elementsRead(graph, input) * static_cast<double>(byteWidth(graph.inputs[input].type));
+  return bytes;
+}
+
 } // namespace
 
 Result<ChainProblem> ChainProblem::of(const Region &region, const ir::Target &target) {
@@ -94,6 +108,9 @@ Result<ChainProblem> ChainProblem::of(const Region &region, const ir::Target &ta
   for (auto [number, link] : llvm::enumerate(chain.links))
     if (link.rowCount != chain.M * chain.batches)
       return no("link " + std::to_string(number) + " has other rows than the products");
+  chain.memoryBytes = region.bytesRead + region.bytesWritten;
+  if (region.bytesRead > target.l2Bytes)
+    chain.memoryBytes += bytesReadAgain(*region.chain);
   return chain;
 }
 

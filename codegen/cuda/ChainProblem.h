@@ -21,6 +21,7 @@ struct Link {
 struct ChainProblem {
   std::vector<Link> links;
   std::int64_t M = 0, batches = 0;
+  double memoryBytes = 0; ///< Through memory: what outgrows the last-level cache as often as links read it.
 
   /// The chain, or why the region is none.
   static Result<ChainProblem> of(const Region &region, const ir::Target &target);

@@ -58,7 +58,7 @@ int64_t ChainShape::mostTurns(const ChainProblem &chain, const ir::Target &targe
 /// Of each link the tiles that a block computes one after the other, by what shared memory, the tensor cores or a
 /// warpgroup's own sums take, and the time until their results are in the next link's shared memory. Constants are of
 /// 20 layers of 256 x 1024 x 1024 and of five such, on an H200.
-double ChainShape::estimateUs(const Region &region, const ChainProblem &chain, const ir::Target &target) const {
+double ChainShape::estimateUs(const ChainProblem &chain, const ir::Target &target) const {
   const auto height = static_cast<double>(rows), width = static_cast<double>(columns);
   const double ofThread = height * width / static_cast<double>(warps() * 32);
   // A result to the blocks of its cluster, or to those who wait for its flag; and rows with theirs, a guess.
@@ -82,7 +82,7 @@ double ChainShape::estimateUs(const Region &region, const ChainProblem &chain, c
     const double mathUs = 2 * height * width * lines * 64 / rate, sharedUs = lines * sharedBytes / sharedRate;
     us += waves * (turns * std::max({ownUs, mathUs, sharedUs}) + exchangeUs);
   }
-  return std::max(us, target.launchUs + (region.bytesRead + region.bytesWritten) / (0.89 * target.memoryBytesPerUs));
+  return std::max(us, target.launchUs + chain.memoryBytes / (0.89 * target.memoryBytesPerUs));
 }
 
 } // namespace kfuse::codegen::cuda

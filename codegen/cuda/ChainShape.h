@@ -43,7 +43,7 @@ struct ChainShape {
   std::int64_t mostTurns(const ChainProblem &chain, const ir::Target &target) const;
 
   /// Modelled microseconds.
-  double estimateUs(const Region &region, const ChainProblem &chain, const ir::Target &target) const;
+  double estimateUs(const ChainProblem &chain, const ir::Target &target) const;
 };
 
 } // namespace kfuse::codegen::cuda

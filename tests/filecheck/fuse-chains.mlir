@@ -75,6 +75,28 @@ func.func @weights(%x: tensor<16x16384xbf16>, %u: tensor<16384x16384xbf16>, %v: 
   return %11 : tensor<16x16384xbf16>
 }
 
+// Nor are the same weights in every layer, which outgrow the last-level cache.
+// CHECK-LABEL: @tied
+// CHECK-SAME: a chain of them is estimated slower
+// CHECK-COUNT-4: kfuse.fused %
+// CHECK-NOT: kfuse.fused %
+// CHECK: return
+func.func @tied(%x: tensor<16x16384xbf16>, %u: tensor<16384x16384xbf16>, %a: tensor<16384xbf16>) -> tensor<16x16384xbf16> {
+  %0 = kfuse.matmul %x, %u {transpose_b} : (tensor<16x16384xbf16>, tensor<16384x16384xbf16>) -> tensor<16x16384xbf16>
+  %1 = kfuse.add %0, %a : (tensor<16x16384xbf16>, tensor<16384xbf16>) -> tensor<16x16384xbf16>
+  %2 = kfuse.relu %1 : (tensor<16x16384xbf16>) -> tensor<16x16384xbf16>
+  %3 = kfuse.matmul %2, %u {transpose_b} : (tensor<16x16384xbf16>, tensor<16384x16384xbf16>) -> tensor<16x16384xbf16>
+  %4 = kfuse.add %3, %a : (tensor<16x16384xbf16>, tensor<16384xbf16>) -> tensor<16x16384xbf16>
+  %5 = kfuse.relu %4 : (tensor<16x16384xbf16>) -> tensor<16x16384xbf16>
+  %6 = kfuse.matmul %5, %u {transpose_b} : (tensor<16x16384xbf16>, tensor<16384x16384xbf16>) -> tensor<16x16384xbf16>
+  %7 = kfuse.add %6, %a : (tensor<16x16384xbf16>, tensor<16384xbf16>) -> tensor<16x16384xbf16>
+  %8 = kfuse.relu %7 : (tensor<16x16384xbf16>) -> tensor<16x16384xbf16>
+  %9 = kfuse.matmul %8, %u {transpose_b} : (tensor<16x16384xbf16>, tensor<16384x16384xbf16>) -> tensor<16x16384xbf16>
+  %10 = kfuse.add %9, %a : (tensor<16x16384xbf16>, tensor<16384xbf16>) -> tensor<16x16384xbf16>
+  %11 = kfuse.relu %10 : (tensor<16x16384xbf16>) -> tensor<16x16384xbf16>
+  return %11 : tensor<16x16384xbf16>
+}
+
 // But where clusters hold whole rows: between layers those need not leave the last-level cache.
 // CHECK-LABEL: @normed
 // CHECK: kfuse.fused %arg0

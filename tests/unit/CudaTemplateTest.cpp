@@ -155,6 +155,29 @@ TEST_CASE("CUDA templates: a row chain's first config has tiles of 128 rows, and
   CHECK(four.us < 2 * two.us);
 }
 
+TEST_CASE("CUDA templates: a chain reads weights that its layers share again where they outgrow the last-level cache") {
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  auto sharing = [&](int n, bool share) {
+    const std::string x = "tensor<16x" + std::to_string(n) + "xbf16>",
+                      w = "tensor<" + std::to_string(n) + "x" + std::to_string(n) + "xbf16>";
+    std::string parameters, links;
+    for (int i = 0; i < 4; ++i) {
+      const std::string number = std::to_string(i);
+      parameters += ", %w" + number + ": " + w;
+      links += "%y" + std::to_string(i + 1) + " = kfuse.fused %y" + number + ", %w" + (share ? "0" : number) + " : (" +
+               x + ", " + w + ") -> " + x + " {\n^bb0(%a: " + x + ", %b: " + w +
+               "):\n%r = kfuse.matmul %a, %b {transpose_b} : (" + x + ", " + w + ") -> " + x +
+               "\nkfuse.yield %r : " + x + "\n}\n";
+    }
+    return region("func.func @f(%y0: " + x + parameters + ") -> " + x + " {\n" + links + "return %y4 : " + x + "\n}");
+  };
+  auto bestUs = [&](int n, bool share) {
+    return chainTemplate().estimated(sharing(n, share).region, hopper).front().us;
+  };
+  CHECK(bestUs(8192, true) == doctest::Approx(bestUs(8192, false)));
+  CHECK(bestUs(4864, true) < bestUs(4864, false)); // 47 of its 50 MB.
+}
+
 TEST_CASE("CUDA templates: candidates fit the device and are few") {
   for (const char *name : {"sm_80", "sm_86", "sm_90a", "sm_120a"}) {
     const ir::Target &target = *ir::findTarget(name);
