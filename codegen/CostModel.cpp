@@ -47,6 +47,7 @@ private:
       answer.cost.us = std::min(answer.cost.us, candidate.us);
     if (answer.cost.us == std::numeric_limits<double>::infinity())
       answer.decision = ir::FusionDecision::no(std::string(chosen->name()) + ": no config fits the device");
+    answer.cost.worthBelow = chosen->worthBelow(*region, answer.cost.us);
     return answer;
   }
 

@@ -90,6 +90,9 @@ public:
   virtual std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const = 0;
   /// The configs of estimated() alone.
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const;
+  /// Of a chain that takes `us` by its first config: below which share of its links' time in launches of their own that
+  /// is worth it, for all the two estimates err (ir::KernelCost::worthBelow).
+  virtual double worthBelow(const Region &, double /*us*/) const { return 1; }
   /// What says of a config how much it does at least; the region and the target must outlive it. What cannot win even
   /// so is never compiled, so this must not exceed what the kernel really does.
   virtual std::function<TileWork(const TileConfig &)> leastWork(const Region &region, const ir::Target &) const {

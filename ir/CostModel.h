@@ -13,6 +13,8 @@ struct KernelCost {
   double us = 0;    ///< Modelled microseconds by its best config, launch included.
   double bytes = 0; ///< Read from and written to memory.
   int parts = 1;    ///< Regions in it that have nothing to do with each other.
+  /// Of kernels in a row: below which share of their time apart that as one is worth it, for all the two estimates err.
+  double worthBelow = 1;
 };
 
 /// Whether some kernel template takes a region as one kernel, and what it costs where one does.

@@ -221,6 +221,12 @@ class RowChainTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.row_chain"; }
 
+  /// Large links are the same tiles in their own launches, and so are the estimates' errors; of small ones not.
+  double worthBelow(const Region &region, double us) const override {
+    constexpr double largeUs = 46; // Which take 50 apart.
+    return us < largeUs * static_cast<double>(region.chain->links.size()) ? 0.75 : 0.97;
+  }
+
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
     using ir::FusionDecision;
     if (!region.chain)

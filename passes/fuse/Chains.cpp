@@ -30,18 +30,12 @@ private:
     return isFed && holdsAnchor(first) && holdsAnchor(second) && costOf({first, second}).decision;
   }
 
-  bool holds(Vertex group, OpKind kind) const {
-    return llvm::any_of(graph.opsOf(group), [kind](Operation *op) {
-      auto fusable = dyn_cast<FusableOpInterface>(op);
-      return fusable && fusable.getOpKind() == kind;
-    });
-  }
   /// A product or a norm; a chain of two needs a product.
   bool holdsAnchor(Vertex group) const {
-    return holds(group, OpKind::Contraction) || holds(group, OpKind::RowReduction);
-  }
-  bool reducesRowsOfProduct(Vertex group) const {
-    return holds(group, OpKind::Contraction) && holds(group, OpKind::RowReduction);
+    return llvm::any_of(graph.opsOf(group), [](Operation *op) {
+      auto fusable = dyn_cast<FusableOpInterface>(op);
+      return fusable && (fusable.getOpKind() == OpKind::Contraction || fusable.getOpKind() == OpKind::RowReduction);
+    });
   }
 
   RegionCost costOf(ArrayRef<Vertex> groups) {
@@ -67,14 +61,7 @@ private:
     double apart = 0;
     for (Vertex group : groups)
       apart += costOf(group).us;
-    // Of 20 layers of 256 x 1024 x 1024 and a last one an H200 takes 71 us as a chain and 76 apart where 68 and 95 are
-    // estimated; of five times 256 rows 165 and 137 where it is 138 and 146. So it must win by more than that. Large
-    // layers that reduce their own rows are the same tiles in both, and so are their estimates' errors.
-    constexpr double smallUs = 50;
-    const bool isLarge = apart >= smallUs * static_cast<double>(groups.size());
-    const bool isAlike = llvm::all_of(groups, [&](Vertex group) { return reducesRowsOfProduct(group); });
-    const double most = isLarge && isAlike ? 0.97 : 0.75;
-    return together.decision && together.us < most * apart;
+    return together.decision && together.us < together.worthBelow * apart;
   }
 
   const OpGraph &graph;

@@ -19,6 +19,7 @@ struct RegionCost {
   ir::FusionDecision decision;
   double us = std::numeric_limits<double>::infinity();
   double bytes = 0;
+  double worthBelow = 1; ///< As KernelCost::worthBelow.
 };
 
 /// What several regions cost together.

@@ -155,6 +155,18 @@ TEST_CASE("CUDA templates: a row chain's first config has tiles of 128 rows, and
   CHECK(four.us < 2 * two.us);
 }
 
+TEST_CASE("CUDA templates: a chain of large layers of rows is worth 3 % of its links' time, others only a quarter") {
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  auto worthBelow = [&](const TemplateCase &chain) {
+    RegionCase given(chain);
+    const codegen::KernelTemplate &source = *codegen::templateFor(given.region, hopper);
+    return source.worthBelow(given.region, source.estimated(given.region, hopper).front().us);
+  };
+  CHECK(worthBelow(normedLayers(2, 32768, 1024, true, "bf16")) == 0.97);
+  CHECK(worthBelow(normedLayers(2, 4096, 1024, true, "bf16")) == 0.75);
+  CHECK(worthBelow(layers(2, 0, 256, 1024, 1024, true, "bf16")) == 0.75);
+}
+
 TEST_CASE("CUDA templates: a chain reads weights that its layers share again where they outgrow the last-level cache") {
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   auto sharing = [&](int n, bool share) {
