@@ -8,6 +8,7 @@
 // Where memory is dense along the row, strips run along it and each lane keeps its own partial result.
 // Where it is dense across rows (a sum over columns), strips hold one element of neighbouring rows.
 #include "codegen/cpu/Kernel.h"
+#include "codegen/cpu/RowPasses.h"
 #include "codegen/cpu/ScalarFunctions.h"
 #include "codegen/cpu/Templates.h"
 #include "codegen/cpu/TileEmitter.h"
@@ -27,98 +28,6 @@ using Kind = ScalarNode::Kind;
 
 constexpr int64_t rowsTogether = 4;          // Across rows: loads for each load and store of what they are added to.
 constexpr int64_t maxSavedBytes = 256 << 10; // Row buffers of a thread: a quarter of a usual L2.
-
-//===- Passes --------------------------------------------------------------------------------===//
-
-/// What each pass over a row computes.
-struct Passes {
-  std::vector<std::vector<Scalar>> reductions; ///< Per pass; the last pass has none and stores outputs.
-  std::vector<std::vector<Scalar>> saved;      ///< Per pass: values it leaves in row buffers for later ones.
-  std::vector<unsigned> rowOutputs;            ///< Outputs with an element per row ...
-  std::vector<unsigned> elementOutputs;        ///< ... and with one per element of it.
-};
-
-class PassPlanner {
-public:
-  explicit PassPlanner(const LinearGraph &graph) : graph(graph) {}
-
-  Passes plan(bool save) {
-    for (unsigned id = 0; id < graph.graph.nodes.size(); ++id)
-      if (graph.graph.nodes[id].kind == Kind::Reduce)
-        addReduction({static_cast<int>(id)});
-    passes.saved.resize(passes.reductions.size() + 1);
-    for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
-      (dependsOnColumn(i) ? passes.elementOutputs : passes.rowOutputs).push_back(i);
-    if (save)
-      saveSharedValues();
-    return std::move(passes);
-  }
-
-private:
-  bool dependsOnColumn(unsigned output) const {
-    unsigned column = graph.graph.domain.reductionDim;
-    const ir::ScalarOutput &to = graph.graph.outputs[output];
-    return graph.dependsOn(to.value, column) || to.map.getResult(0).isFunctionOfDim(column);
-  }
-
-  /// The number of passes that must be over before the node can be computed.
-  unsigned passOf(Scalar s) const {
-    const ScalarNode &node = graph[s];
-    unsigned pass = 0;
-    for (llvm::ArrayRef<Scalar> inputs : {llvm::ArrayRef<Scalar>(node.operands), llvm::ArrayRef<Scalar>(node.symbols)})
-      for (Scalar input : inputs)
-        pass = std::max(pass, passOf(input) + (graph[input].kind == Kind::Reduce));
-    return pass;
-  }
-
-  void addReduction(Scalar s) {
-    unsigned pass = passOf(s);
-    if (passes.reductions.size() <= pass)
-      passes.reductions.resize(pass + 1);
-    passes.reductions[pass].push_back(s);
-  }
-
-  /// Whether computing the node again costs more than reading it from the first-level cache.
-  bool isExpensive(Scalar s) const {
-    const ScalarNode &node = graph[s];
-    if (node.kind == Kind::Reduce)
-      return false;
-    if (node.kind == Kind::Apply) {
-      const ScalarFunction *function = findFunction(node.function, graph[node.operands.back()].type);
-      if (!function->callee.empty())
-        return true;
-    }
-    return !node.symbols.empty() || llvm::any_of(node.operands, [&](Scalar operand) { return isExpensive(operand); });
-  }
-
-  void saveSharedValues() {
-    for (unsigned pass = 0; pass < passes.reductions.size(); ++pass)
-      for (Scalar reduction : passes.reductions[pass])
-        visit(graph[reduction].operands[0], pass);
-    for (unsigned output : passes.elementOutputs)
-      visit(graph.graph.outputs[output].value, passes.reductions.size());
-  }
-
-  /// Pass `pass` computes `s`; if an earlier one did, that one saves it.
-  void visit(Scalar s, unsigned pass) {
-    const ScalarNode &node = graph[s];
-    if (node.kind == Kind::Reduce || !graph.dependsOn(s, graph.graph.domain.reductionDim))
-      return;
-    auto [first, isNew] = firstPass.try_emplace(s.id, pass);
-    if (!isNew && first->second < pass && isExpensive(s)) {
-      std::vector<Scalar> &saved = passes.saved[first->second];
-      if (!llvm::is_contained(saved, s))
-        saved.push_back(s);
-      return;
-    }
-    for (Scalar operand : node.operands)
-      visit(operand, pass);
-  }
-
-  const LinearGraph &graph;
-  Passes passes;
-  std::map<int, unsigned> firstPass;
-};
 
 //===- Tiling --------------------------------------------------------------------------------===//
 
@@ -167,7 +76,7 @@ public:
   RowWriter(Kernel &kernel, const Tiling &tiling)
       : kernel(kernel), text(kernel.text), tiling(tiling), column(kernel.graph.graph.domain.reductionDim),
         extent(kernel.graph.extents()[column]),
-        passes(PassPlanner(kernel.graph).plan(fitsRowBuffer(kernel.graph, tiling))) {}
+        passes(RowPasses::of(kernel.graph, fitsRowBuffer(kernel.graph, tiling))) {}
 
   /// The row, or rows, of an item; `next` is the item after it.
   void write(const Names &item, const Names &next) { tiling.isAlong ? writeAlong(item, next) : writeAcross(item); }
@@ -350,7 +259,7 @@ private:
   Tiling tiling;
   unsigned column;
   int64_t extent;
-  Passes passes;
+  RowPasses passes;
   std::map<int, View> buffers; ///< Of saved nodes.
 };
 
@@ -359,7 +268,7 @@ private:
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, const ir::Target &target) {
   Tiling tiling = tilingOf(graph, config);
-  Passes passes = PassPlanner(graph).plan(fitsRowBuffer(graph, tiling));
+  RowPasses passes = RowPasses::of(graph, fitsRowBuffer(graph, tiling));
   // Nanoseconds: 40 to begin and finish a pass over a row, 4 a strip, 0.3 an op on 16 lanes.
   double points = static_cast<double>(graph.graph.domain.points());
   double rows = points / static_cast<double>(graph.extents()[graph.graph.domain.reductionDim]);

@@ -1,0 +1,101 @@
+#include "codegen/cpu/RowPasses.h"
+
+#include "codegen/cpu/ScalarFunctions.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <map>
+
+namespace kfuse::codegen::cpu {
+namespace {
+
+using ir::Scalar;
+using ir::ScalarNode;
+
+class PassPlanner {
+public:
+  explicit PassPlanner(const LinearGraph &graph) : graph(graph) {}
+
+  RowPasses plan(bool saves) {
+    for (unsigned id = 0; id < graph.graph.nodes.size(); ++id)
+      if (graph.graph.nodes[id].kind == ScalarNode::Kind::Reduce)
+        addReduction({static_cast<int>(id)});
+    passes.saved.resize(passes.reductions.size() + 1);
+    for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
+      (dependsOnColumn(i) ? passes.elementOutputs : passes.rowOutputs).push_back(i);
+    if (saves)
+      saveSharedValues();
+    return std::move(passes);
+  }
+
+private:
+  bool dependsOnColumn(unsigned output) const {
+    unsigned column = graph.graph.domain.reductionDim;
+    const ir::ScalarOutput &to = graph.graph.outputs[output];
+    return graph.dependsOn(to.value, column) || to.map.getResult(0).isFunctionOfDim(column);
+  }
+
+  /// The number of passes that must be over before the node can be computed.
+  unsigned passOf(Scalar s) const {
+    const ScalarNode &node = graph[s];
+    unsigned pass = 0;
+    for (llvm::ArrayRef<Scalar> inputs : {llvm::ArrayRef<Scalar>(node.operands), llvm::ArrayRef<Scalar>(node.symbols)})
+      for (Scalar input : inputs)
+        pass = std::max(pass, passOf(input) + (graph[input].kind == ScalarNode::Kind::Reduce));
+    return pass;
+  }
+
+  void addReduction(Scalar s) {
+    unsigned pass = passOf(s);
+    if (passes.reductions.size() <= pass)
+      passes.reductions.resize(pass + 1);
+    passes.reductions[pass].push_back(s);
+  }
+
+  /// Whether computing the node again costs more than reading it from the first-level cache.
+  bool isExpensive(Scalar s) const {
+    const ScalarNode &node = graph[s];
+    if (node.kind == ScalarNode::Kind::Reduce)
+      return false;
+    if (node.kind == ScalarNode::Kind::Apply) {
+      const ScalarFunction *function = findFunction(node.function, graph[node.operands.back()].type);
+      if (!function->callee.empty())
+        return true;
+    }
+    return !node.symbols.empty() || llvm::any_of(node.operands, [&](Scalar operand) { return isExpensive(operand); });
+  }
+
+  void saveSharedValues() {
+    for (unsigned pass = 0; pass < passes.reductions.size(); ++pass)
+      for (Scalar reduction : passes.reductions[pass])
+        visit(graph[reduction].operands[0], pass);
+    for (unsigned output : passes.elementOutputs)
+      visit(graph.graph.outputs[output].value, passes.reductions.size());
+  }
+
+  /// Pass `pass` computes `s`; if an earlier one did, that one saves it.
+  void visit(Scalar s, unsigned pass) {
+    const ScalarNode &node = graph[s];
+    if (node.kind == ScalarNode::Kind::Reduce || !graph.dependsOn(s, graph.graph.domain.reductionDim))
+      return;
+    auto [first, isNew] = firstPass.try_emplace(s.id, pass);
+    if (!isNew && first->second < pass && isExpensive(s)) {
+      std::vector<Scalar> &saved = passes.saved[first->second];
+      if (!llvm::is_contained(saved, s))
+        saved.push_back(s);
+      return;
+    }
+    for (Scalar operand : node.operands)
+      visit(operand, pass);
+  }
+
+  const LinearGraph &graph;
+  RowPasses passes;
+  std::map<int, unsigned> firstPass;
+};
+
+} // namespace
+
+RowPasses RowPasses::of(const LinearGraph &graph, bool saves) { return PassPlanner(graph).plan(saves); }
+
+} // namespace kfuse::codegen::cpu
