@@ -1,4 +1,5 @@
 #include "codegen/cuda/ChainKernel.h"
+#include "codegen/cuda/ChainMemory.h"
 #include "codegen/cuda/RowPrinter.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -13,20 +14,18 @@ namespace kfuse::codegen::cuda {
 namespace {
 
 constexpr int64_t epilogueVector = 4;
-constexpr int64_t flagsOffset = 128; ///< Behind the counter of blocks that have left.
 
 class ChainKernel {
 public:
   ChainKernel(const Region &region, const ChainProblem &chain, const TileConfig &config, const ir::Target &target)
-      : region(region), chain(chain), config(config), target(target), shape(config) {}
+      : region(region), chain(chain), config(config), target(target), shape(config), memory(chain, shape, target) {}
 
   Result<KernelPlan> plan() {
     LinearGraph buffersAlone;
     buffersAlone.graph = region.graph;
-    plan_ = planOf(region, buffersAlone, target);
-    if (!shape.holdsRows())
-      placeFlags();
-    placeResults();
+    made = planOf(region, buffersAlone, target);
+    made.zeroedBytes = memory.zeroedBytes;
+    made.workspaceBytes = memory.bytes;
     writeHead(writer, region, config, target, shape.holdsRows() ? "chain_cluster.cuh" : "chain_flags.cuh");
     writeConfig();
     for (size_t link = 0; link < chain.links.size(); ++link)
@@ -34,8 +33,8 @@ public:
     writeLinks();
     writeEntry();
     addLaunch();
-    giveSource(plan_, writer.take());
-    return std::move(plan_);
+    giveSource(made, writer.take());
+    return std::move(made);
   }
 
 private:
@@ -45,74 +44,15 @@ private:
     std::vector<std::string> buffers; ///< That its epilogue takes, by the link's names.
   };
 
-  /// Where a result is: an output of the plan, or bytes of the workspace.
-  struct Place {
-    int output = -1;
-    uint64_t offset = 0;
-  };
-
   //===- Memory ------------------------------------------------------------------------------===//
 
-  int64_t flagCount(const Link &link) const { return shape.tiles(chain, link, target); }
-  void placeFlags() {
-    for (const Link &link : chain.links) {
-      flagsOf.push_back(totalFlags);
-      totalFlags += flagCount(link);
-    }
-    totalFlags -= flagCount(chain.links.back()); // Nobody waits for the last.
-    plan_.zeroedBytes = llvm::alignTo(flagsOffset + totalFlags * 4, zeroedGranule);
-    plan_.workspaceBytes = plan_.zeroedBytes;
-  }
-
-  /// The last link that reads a result.
-  int lastReader(int link, unsigned result) const {
-    int last = link;
-    for (auto [number, reader] : llvm::enumerate(chain.links))
-      for (const ChainLink::Source &source : reader.from.inputs)
-        if (source.link == link && source.index == result)
-          last = static_cast<int>(number);
-    return last;
-  }
-
-  /// Results between links share memory. A block writes a tile once all tiles of the same rows of the link before are
-  /// done (in a cluster: have been sent), so that what that one read and earlier ones may be overwritten, by a result
-  /// with rows of as many bytes.
-  void placeResults() {
-    struct Slot {
-      uint64_t offset;
-      int64_t rowBytes;
-      int lastReader;
-    };
-    std::vector<Slot> slots;
-    for (auto [number, link] : llvm::enumerate(chain.links)) {
-      places.emplace_back();
-      for (auto [result, output] : llvm::enumerate(link.from.region.graph.outputs)) {
-        const int asOutput = link.from.outputs[result], reader = lastReader(static_cast<int>(number), result);
-        if (asOutput >= 0) {
-          places.back().push_back({asOutput, 0});
-          continue;
-        }
-        const int64_t rowBytes = link.columns() * static_cast<int64_t>(byteWidth(output.type));
-        auto slot = llvm::find_if(slots, [&](const Slot &slot) {
-          return slot.rowBytes == rowBytes && slot.lastReader < static_cast<int>(number);
-        });
-        if (slot == slots.end()) {
-          slot = slots.insert(slots.end(), {plan_.workspaceBytes, rowBytes, reader});
-          plan_.workspaceBytes += llvm::alignTo(rowBytes * link.rowCount, 1024);
-        }
-        slot->lastReader = reader;
-        places.back().push_back({-1, slot->offset});
-      }
-    }
-  }
-
   /// The text of an input's or result's address.
-  std::string textOf(const Place &place) {
-    return place.output >= 0 ? buffer(plan_.inputs.size() + place.output)
+  std::string textOf(const ChainMemory::Place &place) {
+    return place.output >= 0 ? buffer(made.inputs.size() + place.output)
                              : "workspace + " + std::to_string(place.offset);
   }
   std::string textOf(const ChainLink::Source &source) {
-    return source.isResult() ? textOf(places[source.link][source.index]) : buffer(source.index);
+    return source.isResult() ? textOf(memory.results[source.link][source.index]) : buffer(source.index);
   }
   /// A buffer of the plan, which becomes a parameter.
   std::string buffer(size_t number) {
@@ -126,17 +66,17 @@ private:
     TensorMapRecipe recipe = operand.recipe(type, rows);
     if (!source.isResult()) {
       recipe.buffer = source.index;
-    } else if (const Place &place = places[source.link][source.index]; place.output >= 0) {
-      recipe.buffer = plan_.inputs.size() + place.output;
+    } else if (const ChainMemory::Place &place = memory.results[source.link][source.index]; place.output >= 0) {
+      recipe.buffer = made.inputs.size() + place.output;
     } else {
       recipe.buffer = 0;
       recipe.inWorkspace = true;
       recipe.offsetBytes += place.offset;
     }
-    auto found = llvm::find(plan_.tensorMaps, recipe);
-    if (found == plan_.tensorMaps.end())
-      found = plan_.tensorMaps.insert(found, recipe);
-    return found - plan_.tensorMaps.begin();
+    auto found = llvm::find(made.tensorMaps, recipe);
+    if (found == made.tensorMaps.end())
+      found = made.tensorMaps.insert(found, recipe);
+    return found - made.tensorMaps.begin();
   }
 
   //===- Text --------------------------------------------------------------------------------===//
@@ -291,7 +231,7 @@ private:
         llvm::all_of(chain.links, [](const Link &link) { return !link.product || link.weights.matrix.isFixed; });
     writer.open("struct Links");
     writer.line("static constexpr int count = " + Twine(chain.links.size()) + ", buffers = " + Twine(chain.buffers()) +
-                ", flags = " + Twine(totalFlags) + ";");
+                ", flags = " + Twine(memory.flags) + ";");
     writer.line(Twine("static constexpr bool weightsAreFixed = ") + (areFixed ? "true;" : "false;"));
     writer.open("template <class Role, class Chain> static __device__ __forceinline__ void visit(Chain &chain, int "
                 "number)");
@@ -332,28 +272,28 @@ private:
       }
       auto flags = [&](size_t of) {
         const bool isNone = shape.holdsRows() || of + 1 >= chain.links.size(); // Nobody awaits the last.
-        return isNone ? "nullptr" : "flags + " + std::to_string(flagsOf[of]);
+        return isNone ? "nullptr" : "flags + " + std::to_string(memory.firstFlag[of]);
       };
       SmallVector<std::string> values;
       for (StringRef name : kindOf[number]->buffers)
         values.push_back(name.starts_with("in") ? textOf(link.from.inputs[numberOf(name)])
-                                                : textOf(places[number][numberOf(name)]));
+                                                : textOf(memory.results[number][numberOf(name)]));
       body.line("if (threadIdx.x == " + Twine(number) + ") links[" + Twine(number) + "] = {" + maps + ", " +
                 flags(number) + ", " + (number == 0 ? "nullptr" : flags(number - 1)) + ", {" +
                 llvm::join(values, ", ") + "}};");
     }
     std::string parameters;
-    for (size_t map = 0; map < plan_.tensorMaps.size(); ++map)
+    for (size_t map = 0; map < made.tensorMaps.size(); ++map)
       parameters += "const __grid_constant__ TensorMap map" + std::to_string(map) + ", ";
     for (size_t number : buffers)
       parameters +=
-          (number < plan_.inputs.size() ? "const void *buffer" : "void *buffer") + std::to_string(number) + ", ";
+          (number < made.inputs.size() ? "const void *buffer" : "void *buffer") + std::to_string(number) + ", ";
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" +
                 parameters + "unsigned char *workspace)");
     writer.line(StringRef("using Kernel = ") + (shape.holdsRows() ? "ClusterChain" : "FlagChain") + "<Config, Links>;");
     if (!shape.holdsRows())
-      writer.line("unsigned *left = (unsigned *)workspace, *flags = (unsigned *)(workspace + " + Twine(flagsOffset) +
-                  ");");
+      writer.line("unsigned *left = (unsigned *)workspace, *flags = (unsigned *)(workspace + " +
+                  Twine(ChainMemory::flagsOffset) + ");");
     writer.line("auto *links = Kernel::links();");
     writeLines(body.take());
     writer.line("Kernel kernel;");
@@ -362,9 +302,9 @@ private:
   }
 
   void addLaunch() {
-    Launch launch = launchOf(plan_, entryName(region), target);
+    Launch launch = launchOf(made, entryName(region), target);
     launch.args.clear();
-    for (uint64_t map = 0; map < plan_.tensorMaps.size(); ++map)
+    for (uint64_t map = 0; map < made.tensorMaps.size(); ++map)
       launch.args.push_back({KernelArg::Kind::TensorMap, map});
     for (size_t number : buffers)
       launch.args.push_back({KernelArg::Kind::Buffer, number});
@@ -375,7 +315,7 @@ private:
     launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(chain));
     launch.cooperative = !shape.holdsRows();
     launch.dependentLaunch = shape.holdsRows();
-    plan_.launches = {launch};
+    made.launches = {launch};
   }
 
   const Region &region;
@@ -383,12 +323,10 @@ private:
   const TileConfig &config;
   const ir::Target &target;
   const ChainShape shape;
-  KernelPlan plan_;
+  const ChainMemory memory;
+  KernelPlan made;
   SourceWriter writer;
-  std::vector<int64_t> flagsOf;
-  int64_t totalFlags = 0;
-  std::vector<std::vector<Place>> places; ///< Of each link's results.
-  std::vector<size_t> buffers;            ///< Of the plan, in the order of the entry's parameters.
+  std::vector<size_t> buffers; ///< Of the plan, in the order of the entry's parameters.
   std::map<std::string, Kind> kinds;
   std::vector<const Kind *> kindOf;
 };
