@@ -41,7 +41,7 @@ public:
   const std::vector<TensorDesc> &parameters() const; ///< Role::Parameter, in order.
   const std::vector<TensorDesc> &states() const;     ///< Role::State, in order.
   const std::vector<TensorDesc> &outputs() const;
-  /// The bytes of a parameter that is stored in the model's file; empty when the caller gives them.
+  /// The bytes of a parameter that is stored in the model's file, row-major; empty when the caller gives them.
   std::span<const std::byte> parameterData(std::string_view name) const;
 
   struct Impl;
@@ -114,6 +114,7 @@ public:
   /// Enqueues one run. `inputs` holds the model's inputs, then its states (updated in place); the
   /// pointer of an output that is an updated state is null, or the state's.
   /// Pointers may change between runs. Inside the caller's stream capture the launches are recorded.
+  /// Usage for another number of pointers, and for one that is null or not aligned.
   Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs);
 
   struct Impl;
@@ -137,8 +138,10 @@ public:
   const std::vector<int> &updatedStates() const;
 
   Result<Buffer> allocate(std::size_t bytes) const; ///< OutOfMemory names the bytes asked for.
-  /// Runs the preparation function on the parameters, in the order of parameters().
+  /// Runs the preparation function on the parameters, in the order of parameters(). Usage for another number of them,
+  /// or a null pointer to one that is used; OutOfMemory.
   Result<Weights> prepare(std::span<void *const> parameters) const;
+  /// Usage for weights that another program prepared; OutOfMemory.
   Result<Session> newSession(const Weights &weights) const;
   /// Waits for the work of a stream.
   Result<void> synchronize(Stream stream = nullptr) const;
@@ -151,7 +154,10 @@ private:
   std::shared_ptr<const Impl> impl;
 };
 
-/// Fuses, plans, tunes what the store does not hold, and loads the kernels.
+/// Fuses, plans, tunes what the store does not hold, and loads the kernels. Usage for a target, device or number of
+/// threads that there is not; NoDevice where it, its driver or NVRTC is missing; BadModel where no kernel takes an op;
+/// NotTuned and Cancelled as in the options; Io for a store that is none; Compile, WrongResult, Timeout or Crash where
+/// no candidate of a kernel works.
 KFUSE_API Result<Executable> compile(const Model &model, const CompileOptions &options = {});
 
 } // namespace kfuse
