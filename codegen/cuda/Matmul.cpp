@@ -346,12 +346,16 @@ KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
 
 //===- Cost ----------------------------------------------------------------------------------===//
 
-double bytesReadAgain(const MatmulProblem &problem, int64_t rowsAtOnce) {
-  constexpr double shareOfTime = 0.15; // 32 x 4096 x 4096 takes 13.0 us as two tiles of 16 rows, 10.3 where they share.
+double bytesReadAgain(const MatmulProblem &problem, int64_t rowsAtOnce, double share) {
   if (problem.M <= rowsAtOnce)
     return 0;
   const int64_t weights = problem.N * problem.K * static_cast<int64_t>(problem.count()) * problem.batches;
-  return shareOfTime * static_cast<double>(weights) * static_cast<double>(byteWidth(problem.elementType(1)));
+  return share * static_cast<double>(weights) * static_cast<double>(byteWidth(problem.elementType(1)));
+}
+
+double atPowerLimit(double us, double mathUs) {
+  constexpr double sustainedShare = 0.6, slowing = 0.4;
+  return us * (1 + slowing * std::max(0.0, mathUs / us - sustainedShare));
 }
 
 double matmulUs(const Region &region, const MatmulProblem &problem, const MatmulCost &cost, const ir::Target &target) {
@@ -370,7 +374,9 @@ double matmulUs(const Region &region, const MatmulProblem &problem, const Matmul
   constexpr double l2Speedup = 2.0; // L2 over nominal HBM bandwidth.
   double operands = (M * K * tilesN + K * N * products * tilesM) * cost.elementBytes * batches;
   double l2Us = operands / (target.memoryBytesPerUs * l2Speedup);
-  double bytes = region.bytesRead + region.bytesWritten + bytesReadAgain(problem, static_cast<int64_t>(cost.tileM));
+  constexpr double readAgain = 0.15; // 32 x 4096 x 4096 takes 13.0 us as two tiles of 16 rows, 10.3 where they share.
+  double bytes =
+      region.bytesRead + region.bytesWritten + bytesReadAgain(problem, static_cast<int64_t>(cost.tileM), readAgain);
   double inFlight = std::min(1.0, blocks / target.multiprocessors) * resident * cost.inFlightBytes;
   double hbmUs = memoryUs(bytes, inFlight, target) / 0.89;
   double partials = cost.splits > 1 ? cost.splits * M * N * batches * sizeof(float) : 0;

@@ -120,8 +120,13 @@ struct MatmulCost {
 };
 
 /// What it costs, in bytes of HBM, that blocks of several tiles down read the same weights: though the last-level cache
-/// has them, each of its halves fetches them.
-double bytesReadAgain(const MatmulProblem &problem, int64_t rowsAtOnce);
+/// has them, each of its halves fetches a `share` of them.
+double bytesReadAgain(const MatmulProblem &problem, int64_t rowsAtOnce, double share);
+
+/// A time of `us` at full clocks, of which an SM multiplies for `mathUs`, at the clocks that the card's power leaves: a
+/// product that multiplies for more than 0.6 of its time takes longer, by 0.4 of what is beyond. Fitted to 39 products
+/// of 8 to 32768 rows on an H200, whose SMs run at 1380 to 1480 MHz in the largest, at 1980 where memory bounds them.
+double atPowerLimit(double us, double mathUs);
 
 /// Waves of tiles at the given rate, bounded by HBM and L2 traffic, plus start, epilogue and split K.
 double matmulUs(const Region &region, const MatmulProblem &problem, const MatmulCost &cost, const ir::Target &target);

@@ -132,7 +132,7 @@ std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config,
 /// estimates fit 3800 configs on 24 shapes measured back to back on an H200 (docs/tuning.md).
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double sustained = 0.766;    // Of the nominal rate: the card is limited by its power.
+  constexpr double mathShare = 0.87;     // Of the nominal rate, as far as power allows.
   constexpr double l2Speedup = 2.6;      // L2 over nominal HBM bandwidth.
   constexpr double storeSpeedup = 1.3;   // The same for what an epilogue writes.
   constexpr double memoryShare = 0.96;   // Of the nominal HBM bandwidth, while tiles come and go.
@@ -141,7 +141,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double meetUs = 0.73;        // ... of one whose blocks meet in clusters first.
   constexpr double movedShare = 0.05;    // Of the tensor cores' time, for the bytes that reach an SM, as below.
   constexpr double inFlightShare = 0.54; // Of the ring, that is under way in the mean.
-  constexpr double readApart = 0.15;     // Of an operand whose readers are not neighbours, that is read again.
+  constexpr double readApart = 0.0375;   // Of an operand, that is read again for each tile between two that read it ...
+  constexpr double mostReadApart = 0.6;  // ... and at most.
   constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
   constexpr double partsUs = 5; // Of shared tiles: what they wait for each other and read again (1 to 9 measured).
   const Grid grid = gridOf(problem, config, target);
@@ -152,7 +153,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const auto stages = static_cast<double>(ceilDiv(problem.K, depthOf(type)));
   const double K = stages * static_cast<double>(depthOf(type)), bytesK = stages * lineBytes;
   const double clusters = static_cast<double>(grid.clusters), active = clusters * clusterM * clusterN;
-  const double rate = target.matmulFlopsPerUs(type, problem.tf32) * sustained / target.multiprocessors;
+  const double rate = target.matmulFlopsPerUs(type, problem.tf32) * mathShare / target.multiprocessors;
 
   // Instructions narrower than 128 columns read more of A than they multiply. At the power limit what is moved for each
   // product costs clocks: with this term the first pick is 98.3 % of the best of 40 measured hot in turns, 97.7 without
@@ -183,15 +184,17 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double patchM = tileM * clusterM * (alongN ? across : along),
                patchN = tileN * clusterN * (alongN ? along : across);
   // Of neighbours in the order of tiles those along one direction come next to each other, and share an operand at the
-  // same time; the other one is read again by tiles that are far apart.
+  // same time; the other one is read again by tiles that are far apart: 64 x 128 tiles of 128 x 6144 x 4096 take 17.3
+  // us where the two of the same weights are neighbours, 26.4 where they are 48 tiles apart.
   const bool rowsNext = alongN == (config["raster"] == 1);
   const double apart = rowsNext ? (grid.wide > 1 ? static_cast<double>(problem.M) : 0)
                                 : (grid.tall > 1 ? products * static_cast<double>(problem.N) : 0);
+  const double distance = config["raster"] > 1 ? of("raster") : static_cast<double>(alongN ? grid.tall : grid.wide);
   const double patch =
       std::min(patchM, static_cast<double>(problem.M)) + products * std::min(patchN, static_cast<double>(problem.N));
   const double hbmBytes =
       std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten) +
-      readApart * apart * bytesK;
+      std::min(mostReadApart, readApart * distance) * apart * bytesK;
   const double ring = of("stages") * static_cast<double>(stageBytes(problem, config));
   const double inFlight = active / target.multiprocessors * ring * inFlightShare;
   const double hbmUs = memoryUs(hbmBytes, inFlight, target) / memoryShare;
@@ -206,7 +209,10 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const bool isOneRow = problem.M <= config["m"];
   const double coupled =
       problem.reducesRows || isOneRow ? 1 : coupledFactor(config["m"], config["cluster_m"], config["cluster_n"]);
-  return (fixedUs + std::max(walkUs, hbmUs) + 0.16 * std::min(walkUs, hbmUs)) * streamedFactor * edgeFactor * coupled;
+  const double us =
+      (fixedUs + std::max(walkUs, hbmUs) + 0.16 * std::min(walkUs, hbmUs)) * streamedFactor * edgeFactor * coupled;
+  const double wavesOfMath = grid.streamed > 0 ? static_cast<double>(grid.tiles) / clusters : waves;
+  return atPowerLimit(us, wavesOfMath * mathUs);
 }
 
 /// The config with every order of its tiles that differs: groups of 1 to 16 along M or N.

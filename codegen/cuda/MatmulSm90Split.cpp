@@ -112,13 +112,13 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double waves = std::ceil(blocks / atOnce);
   const double perSm = std::min(resident, std::ceil(blocks / sms)); // Blocks that share an SM.
 
-  // One warpgroup with a narrow tile waits for its own sums: a line of K takes at least these microseconds.
+  // One warpgroup waits for its own sums: a line of K takes at least these microseconds.
+  constexpr double stageUs = 0.105;
   const double groups = static_cast<double>(config["groups_k"]);
-  const double stageUs = 0.093 + 0.0006 * static_cast<double>(shape.tileColumns);
   const double ownUs = lines / parts / groups * stageUs;
-  // Power limits the card; and narrow instructions read more of A than they multiply.
-  const double narrow = std::min(1.0, 0.387 + static_cast<double>(shape.tileColumns) / 141);
-  const double rate = target.matmulFlopsPerUs(type, problem.tf32) * 0.736 * narrow / sms;
+  // Narrow instructions read more of A than they multiply.
+  const double narrow = std::min(1.0, 0.355 + static_cast<double>(shape.tileColumns) / 146);
+  const double rate = target.matmulFlopsPerUs(type, problem.tf32) * 0.9 * narrow / sms;
   const double mathUs = 2 * static_cast<double>(shape.tileRows * shape.tileColumns) * K / parts * perSm / rate;
   // What a block reads of the L2, and what reaches it: 64 bytes a clock and SM.
   const double lineOfBlock = static_cast<double>(lineBytes) * lines / parts;
@@ -127,27 +127,31 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const auto readers = static_cast<double>(shape.clusterRows * neighbours);
   const double readBytes = lineOfBlock * (tileRows / static_cast<double>(shape.clusterColumns) + tileColumns / readers);
   const double reachBytes = lineOfBlock * (tileRows + tileColumns);
-  const double l2Us = readBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.1);
-  const double reachUs = reachBytes * perSm * sms / (target.memoryBytesPerUs * 3.5);
+  const double l2Us = readBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.55);
+  const double reachUs = reachBytes * perSm * sms / (target.memoryBytesPerUs * 3.65);
   // Of a second wave nothing hides the start, the meeting and the stores.
-  constexpr double waveUs = 2;
+  constexpr double waveUs = 3;
   const double walkUs = waves * std::max({ownUs, mathUs, l2Us, reachUs}) + (waves - 1) * waveUs;
 
   // Little's law: what the rings of all SMs have under way.
   const double busy = std::min(1.0, blocks / sms);
   const double inFlight = busy * perSm * static_cast<double>(shape.stages * shape.stageBytes());
-  const double readAgain = bytesReadAgain(problem, config["m"] * config.valueOr("cluster_m", 1) * neighbours);
-  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten + readAgain, inFlight * 1.16, target) / 0.93;
+  constexpr double readAgainShare = 0.05; // Tiles of the same weights are neighbours.
+  const double readAgain =
+      bytesReadAgain(problem, config["m"] * config.valueOr("cluster_m", 1) * neighbours, readAgainShare);
+  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten + readAgain, inFlight * 1.16, target) / 0.96;
   constexpr double turnUs = 0.04; // 256 x 1024 x 1024 on an H200: 3.53 us instead of 3.49 with 32 x 64 as with 64 x 32.
-  const double meetUs = (parts > 1          ? 0.96 * parts - 0.15
+  const double meetUs = (parts > 1          ? 1.06 * parts - 0.15
                          : shape.isShared() ? 0.25
                                             : 0.2) +
                         (shape.swapped ? turnUs : 0) +
-                        static_cast<double>(shape.tileRows * shape.tileColumns) * groups / 23500;
+                        static_cast<double>(shape.tileRows * shape.tileColumns) * groups / 6400;
   const double coupled = shape.swapped || problem.M <= config["m"]
                              ? 1
                              : coupledFactor(shape.tileRows, shape.clusterRows, shape.clusterColumns);
-  return target.launchUs + 1.03 + (std::max(walkUs, hbmUs) + 0.31 * std::min(walkUs, hbmUs)) * coupled + meetUs;
+  const double us =
+      target.launchUs + 1.1 + (std::max(walkUs, hbmUs) + 0.325 * std::min(walkUs, hbmUs)) * coupled + meetUs;
+  return atPowerLimit(us, waves * mathUs);
 }
 
 /// Whether ptxas would spill: a thread's share of 65,536 registers, as whole warpgroups get them (96 of 512 consumers
