@@ -81,6 +81,11 @@ TileConfig tileKind(const TileConfig &config) {
           {"pieces", config.valueOr("pieces", 0)}};
 }
 
+/// Warps of a row's part of K and columns that they share; in warps of a block and loads under way gemv's differ less.
+TileConfig gemvKind(const TileConfig &config) {
+  return {{"way", config["way"]}, {"outputs", config["outputs"]}, {"split", config["split"]}};
+}
+
 class MatmulFamily : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.matmul"; }
@@ -132,7 +137,9 @@ public:
   std::int64_t way(const TileConfig &config) const override {
     return 2 * config["way"] + (config["way"] == 0 && config.valueOr("split_k", 1) > 1 ? 1 : 0);
   }
-  TileConfig kind(const TileConfig &config) const override { return isTiled(config) ? tileKind(config) : config; }
+  TileConfig kind(const TileConfig &config) const override {
+    return isTiled(config) ? tileKind(config) : config["way"] == 3 ? gemvKind(config) : config;
+  }
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     if (const KernelTemplate *kernels = wayOf(config))
       return kernels->emit(region, config, target);

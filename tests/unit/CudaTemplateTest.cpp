@@ -504,7 +504,9 @@ TEST_CASE("CUDA templates: tiles that lie across each other or differ in their o
         kind("blocks_k=1,groups_k=2,k=64,m=64,n=32,raster=1,stages=16,swap=0,way=2"));
   CHECK(kind("blocks_k=1,groups_k=2,k=64,m=32,n=64,raster=1,stages=16,swap=1,way=2") !=
         kind("blocks_k=2,groups_k=2,k=64,m=32,n=64,raster=1,stages=16,swap=1,way=2"));
-  CHECK(kind("outputs=2,split=8,unroll=1,warps=8,way=3") != kind("outputs=2,split=8,unroll=2,warps=8,way=3"));
+  CHECK(kind("outputs=2,split=8,unroll=1,warps=8,way=3") == kind("outputs=2,split=8,unroll=2,warps=16,way=3"));
+  CHECK(kind("outputs=2,split=8,unroll=1,warps=8,way=3") != kind("outputs=2,split=4,unroll=1,warps=8,way=3"));
+  CHECK(kind("panels=1,split=8,unroll=1,way=5") != kind("panels=1,split=8,unroll=2,way=5"));
 
   auto way = [](const char *text) { return matmulTemplate().way(*codegen::TileConfig::parse(text)); };
   CHECK(way("k=64,m=128,n=64,split_k=1,way=0") != way("k=64,m=128,n=64,split_k=8,way=0"));
