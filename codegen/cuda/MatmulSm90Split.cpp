@@ -95,6 +95,17 @@ int64_t neighboursOf(const MatmulProblem &problem, const TileConfig &config, con
   return clusterBlocks(config) == 1 && arePairs && fitAtOnce && storesOwnRows(problem, config) ? 2 : 1;
 }
 
+/// Rows and columns of both operands that clusters at work together read, of which those down come first: what they
+/// share comes from HBM once.
+double patchOf(const MatmulProblem &problem, const TileConfig &config, int64_t clusters) {
+  const int64_t height = config["m"] * config.valueOr("cluster_m", 1),
+                width = config["n"] * config.valueOr("cluster_n", 1);
+  const int64_t tall = ceilDiv(problem.M, height);
+  return static_cast<double>(std::min(problem.M, height * std::min(tall, clusters)) +
+                             static_cast<int64_t>(problem.count()) *
+                                 std::min(problem.N, width * ceilDiv(clusters, tall)));
+}
+
 /// Modelled microseconds: what HBM, L2 or the tensor cores take, whichever is most, on the SMs that have
 /// work, and the time to start, to fill the ring and to meet.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
@@ -139,7 +150,11 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double readAgainShare = 0.05; // Tiles of the same weights are neighbours.
   const double readAgain =
       bytesReadAgain(problem, config["m"] * config.valueOr("cluster_m", 1) * neighbours, readAgainShare);
-  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten + readAgain, inFlight * 1.16, target) / 0.96;
+  const auto clusters = static_cast<int64_t>(std::min(blocks, atOnce)) / together;
+  const double readBytesOfWaves =
+      waves * patchOf(problem, config, std::max<int64_t>(clusters, 1)) * lines * static_cast<double>(lineBytes);
+  const double hbmBytes = std::max(region.bytesRead, readBytesOfWaves) + region.bytesWritten + readAgain;
+  const double hbmUs = memoryUs(hbmBytes, inFlight * 1.16, target) / 0.96;
   constexpr double turnUs = 0.04; // 256 x 1024 x 1024 on an H200: 3.53 us instead of 3.49 with 32 x 64 as with 64 x 32.
   const double meetUs = (parts > 1          ? 1.06 * parts - 0.15
                          : shape.isShared() ? 0.25
