@@ -11,13 +11,15 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double hopeless = 0.08;    ///< Behind, of a logarithm: far more than the first look and a visit err by.
-constexpr double warmupMs = 2;       ///< Of each visit, and ...
-constexpr double visitUs = 2000;     ///< ... of its samples, about.
-constexpr double firstWarmupMs = 60; ///< Of the very first, before which the card may have been idle.
-constexpr double sampleUs = 400;     ///< What a sample takes at least.
-constexpr double leastUs = 1e-3;     ///< A difference of two times may be less, by noise.
-constexpr double longRunUs = 1e3;    ///< Kernels that need none after that: a sample's first run is one.
+constexpr double hopeless = 0.08;  ///< Behind, of a logarithm: far more than the first look and a visit err by.
+constexpr double warmupMs = 2;     ///< Of each visit, and ...
+constexpr double visitUs = 2000;   ///< ... of its samples, about.
+constexpr double clockMs = 60;     ///< In which a card settles the clock for what runs: of the very first visit's
+                                   ///< warm-up, and of both for kernels measured at their own clock.
+constexpr double sampleUs = 400;   ///< What a sample takes at least.
+constexpr double leastUs = 1e-3;   ///< A difference of two times may be less, by noise.
+constexpr double longRunUs = 1e3;  ///< Kernels that need none after that: a sample's first run is one.
+constexpr double longTurnUs = 1e4; ///< Kernels of which two turns are owed, not four: eight take 0.1 s or more for one.
 constexpr double leastNoise = 0.002; ///< Of a visit: what four turns show may be less by chance.
 
 double secondsUntil(Finals::Clock::time_point end) {
@@ -31,9 +33,6 @@ Finals::Clock::duration toClock(double seconds) {
   return std::chrono::duration_cast<Finals::Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-double warmupMsOf(const Trial &trial, bool isWarm) {
-  return !isWarm ? firstWarmupMs : trial.medianUs() > longRunUs ? 0 : warmupMs;
-}
 double meanOf(const std::vector<double> &values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
@@ -65,13 +64,18 @@ std::vector<double> minus(std::vector<double> a, const std::vector<double> &b) {
 
 Finals::Finals(TrialRunner &runner, const Budget &budget, double tie, Clock::time_point start)
     : runner(runner), rounds(budget.rounds), tie(tie), runsPerSample(budget.runsPerSample), movedUs(budget.movedUs),
-      wantedEnd(start + toClock(std::min(budget.wantedSeconds, budget.seconds))), end(start + toClock(budget.seconds)) {
-}
+      ownClockUs(budget.ownClockUs), wantedEnd(start + toClock(std::min(budget.wantedSeconds, budget.seconds))),
+      end(start + toClock(budget.seconds)) {}
 
+double Finals::warmupMsOf(const Trial &trial, bool isWarm) const {
+  return !isWarm || hasOwnClock(trial) ? clockMs : trial.medianUs() > longRunUs ? 0 : warmupMs;
+}
+double Finals::sampledUsOf(const Trial &trial) const { return hasOwnClock(trial) ? clockMs * 1e3 : visitUs; }
 double Finals::sampleUsOf(const Trial &trial) const { return std::max(sampleUs, runsPerSample * trial.medianUs()); }
 /// At least, by the samples of the first look: on the CPU what evicts the cache takes far longer than most runs.
 double Finals::visitSecondsOf(const Trial &trial) const {
-  return std::max(warmupMsOf(trial, true) * 1e-3 + std::max(visitUs, sampleUsOf(trial)) * 1e-6, trial.sampleSeconds);
+  return std::max(warmupMsOf(trial, true) * 1e-3 + std::max(sampledUsOf(trial), sampleUsOf(trial)) * 1e-6,
+                  trial.sampleSeconds);
 }
 
 Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &reject) {
@@ -138,7 +142,7 @@ Result<void> Finals::playRound(std::vector<Finalist> &field, int round, const Re
 MaybeFailure Finals::visit(Finalist &finalist, double seconds) {
   const bool wasWarm = std::exchange(isWarm, true);
   runtime::MeasureOptions options;
-  options.repetitions = std::max(static_cast<int>(visitUs / sampleUsOf(finalist.trial)), 1);
+  options.repetitions = std::max(static_cast<int>(sampledUsOf(finalist.trial) / sampleUsOf(finalist.trial)), 1);
   options.warmupMs = warmupMsOf(finalist.trial, wasWarm);
   options.maxSeconds = std::max(seconds, 0.0);
   const Clock::time_point begin = Clock::now();
@@ -146,8 +150,11 @@ MaybeFailure Finals::visit(Finalist &finalist, double seconds) {
     if (MaybeFailure failure = runner.loadElsewhere(finalist.trial); !failure || *failure)
       return failure;
   MaybeFailure failure = runner.measure(finalist.trial, options, finalist.visits.emplace_back());
+  const Clock::duration repair = runner.takeRepairTime();
+  wantedEnd += repair;
+  end += repair;
   if (wasWarm && failure && !*failure)
-    finalist.visitSeconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    finalist.visitSeconds = std::chrono::duration<double>(Clock::now() - begin - repair).count();
   return failure;
 }
 
@@ -159,10 +166,12 @@ bool Finals::isDueElsewhere(const Finalist &finalist) const {
 
 /// By what the visits before took: beside warm-up and samples, copies of the buffers and graphs are made.
 bool Finals::hasTimeForTurn(const std::vector<Finalist> &field, int round) const {
-  double seconds = isWarm ? 0 : firstWarmupMs * 1e-3;
+  double seconds = isWarm ? 0 : clockMs * 1e-3;
   for (const Finalist &finalist : field)
     seconds += finalist.visitSeconds;
-  return seconds <= secondsUntil(round <= 1 ? end : wantedEnd);
+  const bool isLong = field.front().trial.medianUs() > longTurnUs;
+  const bool isOwed = round == 0 || (round == 1 && (!isLong || field.front().visits.size() < 2));
+  return seconds <= secondsUntil(isOwed ? end : wantedEnd);
 }
 
 /// Times at the clocks of all turns together, also of those who left early: by turns, in each of which all then left in

@@ -23,6 +23,8 @@ namespace kfuse::tuner {
 /// neighbours in time nor another process shift it the same way), so visits are short and many: of finals drawn from
 /// such visits of 4 products, two processes end with two configs for 0.8 of them by 8 turns of 8 ms visits, for 0.2 by
 /// 8 turns of 4 ms, for none by turns until the winner is settled. What whole runs did: docs/tuning.md.
+/// A card at its power limit gives all that runs within some 50 ms one clock. A run of 10 ms and more has a clock of
+/// its own in any model, the higher the less energy it takes: with time for that, visits of such kernels are as long.
 ///
 /// Where in memory its code lies shifts a short kernel by some 20 ns, 0.2 to 0.3 % of one of 7 to 10 us, for as long as
 /// it stays there; in another process it lies elsewhere. So short kernels are loaded anew for each pair of turns.
@@ -33,7 +35,7 @@ public:
   using Reject = std::function<void(Trial, const Failure &)>;
 
   /// `tie`: of logarithms of times. Of a search that began at `start`: no turn is begun that would end after
-  /// `budget.seconds` or, once the first four are played, after `budget.wantedSeconds`.
+  /// `budget.seconds` or, once the first four are played (two, where a run takes 10 ms), after `budget.wantedSeconds`.
   Finals(TrialRunner &runner, const Budget &budget, double tie, Clock::time_point start);
 
   struct Outcome {
@@ -64,12 +66,15 @@ private:
   std::vector<bool> undecidedOf(const std::vector<Standing> &standings) const;
   std::size_t winnerOf(const std::vector<Standing> &standings) const;
 
+  bool hasOwnClock(const Trial &trial) const { return trial.medianUs() > ownClockUs; }
+  double warmupMsOf(const Trial &trial, bool isWarm) const;
+  double sampledUsOf(const Trial &trial) const;
   double sampleUsOf(const Trial &trial) const;
   double visitSecondsOf(const Trial &trial) const;
 
   TrialRunner &runner;
   int rounds;
-  double tie, runsPerSample, movedUs;
+  double tie, runsPerSample, movedUs, ownClockUs;
   Clock::time_point wantedEnd, end;
   bool isWarm = false; ///< The device, from the visit before.
 };

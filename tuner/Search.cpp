@@ -28,9 +28,9 @@ constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the C
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
 constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
 constexpr double longRunSeconds =
-    0.01;                              ///< A check that takes so long was warm-up enough, and, on a GPU, one sample is.
-constexpr double timeoutFactor = 50;   ///< Times the fastest, but at least ...
-constexpr double timeoutSeconds = 1;   ///< ... this a run may take ...
+    0.01;                            ///< A check that takes so long was warm-up enough, and, on a GPU, the first look.
+constexpr double timeoutFactor = 50; ///< Times the fastest, but at least ...
+constexpr double timeoutSeconds = 1; ///< ... this a run may take ...
 constexpr double patienceFactor = 200; ///< ... or, until one is known, this many times the estimate, but at least ...
 constexpr double patienceSeconds = 5;  ///< ... this.
 
@@ -324,17 +324,16 @@ MaybeFailure Search::checkAndMeasure(Trial &trial) {
   if (MaybeFailure failure = runner.check(trial, allowedSeconds(trial)); !failure || *failure)
     return failure;
   const double checkSeconds = runner.lastRunSeconds();
-  if (checkSeconds > slowShare * budget.seconds) { // Too slow to run again: the check's run is its one sample.
+  const bool isLong = checkSeconds > longRunSeconds;
+  if ((isLong && !shop.target.isCpu()) || checkSeconds > slowShare * budget.seconds) { // That run is its one sample.
     trial.measurement.timing = Timing{checkSeconds * 1e6, 0, 1};
     return std::optional<Failure>();
   }
   runtime::MeasureOptions options;
   options.repetitions = firstSamples;
   options.maxSeconds = budget.firstLookShare * std::min(budget.wantedSeconds, budget.seconds);
-  if (checkSeconds > longRunSeconds) {
+  if (isLong)
     options.warmupMs = 0;
-    options.repetitions = shop.target.isCpu() ? firstSamples : 1;
-  }
   std::vector<double> times;
   const Clock::time_point began = Clock::now();
   if (MaybeFailure failure = runner.measure(trial, options, times); !failure || *failure)

@@ -124,9 +124,9 @@ bool TrialRunner::isDown(const Failure &failure) {
 
 /// A fresh device, where it can be had; memory written anew, where the device is the same but alive.
 Result<void> TrialRunner::restart(const Trial &trial, const Failure &failure) {
+  const Clock::time_point begin = Clock::now();
   Result<void> restarted = device.restart();
   if (restarted) {
-    const Clock::time_point begin = Clock::now();
     std::ignore = device.prepareMeasuring();
     repairTime += Clock::now() - begin;
     isFresh = true;

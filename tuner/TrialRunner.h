@@ -33,7 +33,7 @@ public:
   MaybeFailure loadElsewhere(Trial &trial);
   /// Whether the trial is loaded, and was found right by what the bench still believes.
   bool isReady(const Trial &trial) const { return trial.loaded && trial.timesMisled == bench->timesMisled(); }
-  /// What was spent on preparing a device that was started anew, since this was last asked.
+  /// What was spent on starting the device anew and preparing it, since this was last asked.
   Clock::duration takeRepairTime() { return std::exchange(repairTime, {}); }
   /// Wall-clock seconds of the last check's run.
   double lastRunSeconds() const { return bench->lastRunSeconds(); }

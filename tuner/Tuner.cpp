@@ -322,22 +322,27 @@ std::vector<TunedKernel> Tuning::take() {
 } // namespace
 
 Budget budgetOf(const Workshop &shop) {
+  const bool isFull = shop.options.effort == Effort::Full, isCpu = shop.target.isCpu();
+  Budget budget;
+  budget.candidates = isFull ? 40 : 8;
+  budget.finalists = 8;
   // Candidates are cut late, for those that compile, check or run slowly: what a limit cuts off is another config in
   // another run. Turns of the finals that go on settle less and less.
-  const double quickSeconds = shop.target.isCpu() ? 2 : 4, fullSeconds = shop.target.isCpu() ? 20 : 5;
-  const double quickWanted = shop.target.isCpu() ? INFINITY : 1;
-  const bool isFull = shop.options.effort == Effort::Full;
+  budget.seconds = isFull ? (isCpu ? 20 : 5) : (isCpu ? 2 : 4);
+  budget.wantedSeconds = isFull || isCpu ? INFINITY : 1;
   // Times on a CPU stay too far apart for more turns to settle much.
-  const int rounds = (shop.target.isCpu() ? 2 : 4) + (isFull ? 1 : 0);
+  budget.rounds = (isCpu ? 2 : 4) + (isFull ? 1 : 0);
   // A card at its power limit shifts tiles by 0.7 % from run to run: ties of 2.5 % are what lets two quick runs agree.
   // Elsewhere it is 0.1 to 0.2 %, and the wider the tie, the fewer kernels have a preferred config near its edge.
+  budget.mathTie = isFull ? 0.01 : 0.025;
+  budget.tie = isFull ? 0.01 : 0.0175;
   // The CPU runs once and writes over its cache; a GPU replays one run, and some more than that.
-  const double runsPerSample = shop.target.isCpu() ? 2 : 5;
-  const double firstLookShare = shop.target.isCpu() ? 1 / 8.0 : 1 / 64.0;
-  const double movedUs = shop.target.isCpu() ? 0 : 100;
-  Budget budget =
-      isFull ? Budget{40, fullSeconds, INFINITY, 8, rounds, 0.01, 0.01, runsPerSample, firstLookShare, movedUs}
-             : Budget{8, quickSeconds, quickWanted, 8, rounds, 0.025, 0.0175, runsPerSample, firstLookShare, movedUs};
+  budget.runsPerSample = isCpu ? 2 : 5;
+  budget.firstLookShare = isCpu ? 1 / 8.0 : 1 / 64.0;
+  if (isFull && !isCpu)
+    budget.ownClockUs = 1e4;
+  if (!isCpu)
+    budget.movedUs = 100;
   if (shop.options.secondsPerKernel > 0)
     budget.seconds = budget.wantedSeconds = shop.options.secondsPerKernel;
   return budget;

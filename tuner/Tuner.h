@@ -8,6 +8,7 @@
 #include "tuner/Store.h"
 #include "tuner/TuningTask.h"
 
+#include <cmath>
 #include <functional>
 #include <span>
 #include <string>
@@ -51,7 +52,8 @@ struct Budget {
   /// Of the time that a search should take, for which the first look at a candidate may go on. On the CPU it evicts the
   /// cache before each sample, which takes 10 to 200 ms.
   double firstLookShare = 0;
-  double movedUs = 0; ///< Shorter kernels are loaded anew, elsewhere in memory, for each pair of turns.
+  double ownClockUs = INFINITY; ///< Longer kernels are visited for as long as a card takes to settle their clock.
+  double movedUs = 0;           ///< Shorter kernels are loaded anew, elsewhere in memory, for each pair of turns.
 };
 /// What every part of the tuner works with. `device` is null where the target is not present.
 struct Workshop {

@@ -199,7 +199,7 @@ public:
     ++measured;
     Behaviour behaviour = static_cast<FakeKernel &>(kernel).behaviour;
     order.push_back(behaviour.us);
-    allowedSeconds.push_back(options.maxSeconds);
+    asked.push_back(options);
     if (fails)
       return Error{ErrorCode::NoDevice, "illegal address"};
     std::this_thread::sleep_for(std::chrono::duration<double>(behaviour.runSeconds));
@@ -219,7 +219,7 @@ public:
   std::size_t mostDownloaded = 0;                   ///< Bytes at once.
   std::vector<double> order;                        ///< Microseconds of each kernel measured.
   std::vector<double> launched;                     ///< The same of each run that is not timed: of a check.
-  std::vector<double> allowedSeconds;               ///< For each of these.
+  std::vector<runtime::MeasureOptions> asked;       ///< For each of these.
   std::function<double(int visit)> slownessOfVisit; ///< Of the clocks, as they rise and fall; visits count from 0.
   std::function<bool(int visit)> failsAtVisit;
   int loads = 0;

@@ -85,6 +85,14 @@ struct Fixture {
   std::string log;
 };
 
+/// FakeDevice::slownessOfVisit of visits that take so long, of which the device tells nothing.
+std::function<double(int)> visitsTaking(double seconds) {
+  return [seconds](int) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    return 1;
+  };
+}
+
 std::string stopOf(const Result<TunedKernel> &kernel) { return std::string(toString(kernel->report.stop)); }
 
 } // namespace
@@ -400,16 +408,29 @@ TEST_CASE("search: what a CPU is prepared with takes nothing from the time for i
   CHECK(f.device.prepared == 1 + 2); // What crashed is tried once more, alone.
 }
 
+TEST_CASE("search: a restart in the finals takes nothing from their time") {
+  Fixture f({{0, {.us = 20, .registers = 32}}, {1, {.us = 20.374, .registers = 16}}}); // Open for 32 turns.
+  f.device.slownessOfVisit = visitsTaking(0.02);
+  f.device.canRestart = true;
+  f.device.prepareSeconds = 2;
+  f.device.failsAtVisit = [&](int visit) { return f.device.isLost = visit == 2 + 1; };
+  f.options.secondsPerKernel = 1;
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.failed == 0);
+  CHECK(f.device.prepared == 1);
+  CHECK(f.device.measured > 2 + 4 * 2);
+}
+
 TEST_CASE("search: no finals begin whose visits would not end in time, by what the first looks took") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 20.1}}});
-  for (int id : {0, 1})
-    f.script[id].runSeconds = 0.15; // As on a CPU, whose cache is evicted before each sample.
-  f.options.secondsPerKernel = 1.2; // Checks and looks take 0.6 s of it, a turn 0.3.
+  f.device.slownessOfVisit = visitsTaking(0.15); // As on a CPU, whose cache is evicted before each sample.
+  f.options.secondsPerKernel = 0.75;             // Looks take 0.3 s of it, a turn as many.
   REQUIRE(f.tuneOne());
   CHECK(f.device.measured == 2 + 2);
   f.reopen();
   f.sourceSuffix = "v2";
-  f.options.secondsPerKernel = 0.85;
+  f.options.secondsPerKernel = 0.44; // Where 0.16 are expected.
   REQUIRE(f.tuneOne());
   CHECK(f.device.measured <= 2);
 }
@@ -420,7 +441,7 @@ TEST_CASE("search: a first look may take an eighth of the time on the CPU, a 64t
     TuningTask task = makeTask(f.script);
     Workshop shop{*ir::findTarget(name), f.compiler, &f.device, *f.store, f.peaks, f.options};
     REQUIRE(tune(shop, std::span(&task, 1)));
-    CHECK(f.device.allowedSeconds.front() == doctest::Approx(seconds).epsilon(0.05));
+    CHECK(f.device.asked.front().maxSeconds == doctest::Approx(seconds).epsilon(0.05));
   }
 }
 
@@ -439,14 +460,37 @@ TEST_CASE("search: a finalist that is far behind twice leaves the finals after o
 TEST_CASE("search: quick finals end with the first second, but for their first round") {
   const Script open{{0, {.us = 20, .registers = 32}}, {1, {.us = 20.374, .registers = 16}}}; // For 32 turns.
   Fixture f(open);
-  f.script[0].runSeconds = f.script[1].runSeconds = 0.025;
+  f.device.slownessOfVisit = visitsTaking(0.025);
   REQUIRE(f.tuneOne());
   CHECK(f.device.measured <= 2 + 40);
   CHECK(f.device.measured >= 2 + 2 * 4);
   Fixture slow(open);
-  slow.script[0].runSeconds = slow.script[1].runSeconds = 0.15; // Two looks and eight visits take 1.5 s.
+  slow.device.slownessOfVisit = visitsTaking(0.15); // Two looks and eight visits take 1.5 s.
   REQUIRE(slow.tuneOne());
   CHECK(slow.device.measured == 2 + 2 * 4);
+}
+
+TEST_CASE("search: where a run takes 10 ms quick looks first by the check alone, and two turns are owed") {
+  Script script;
+  for (int id = 0; id < 8; ++id)
+    script[id] = {.us = 50e3, .runSeconds = 0.05}; // Eight checks take 0.4 s, as does a turn.
+  Fixture f(script);
+  REQUIRE(f.tuneOne());
+  CHECK(f.device.launched.size() == 8);
+  CHECK(f.device.measured == 8 * 2);
+}
+
+TEST_CASE("search: with full effort a kernel of 10 ms is visited for as long as a card takes to settle its clock") {
+  for (double us : {11e3, 5e3})
+    for (Effort effort : {Effort::Quick, Effort::Full}) {
+      Fixture f({{0, {.us = us}}, {1, {.us = us}}});
+      f.options.effort = effort;
+      REQUIRE(f.tuneOne());
+      constexpr std::size_t looks = 2, firstVisit = looks, lastOfRound = looks + 4 * 2 - 1;
+      const bool isOwn = us > 10e3 && effort == Effort::Full;
+      CHECK(f.device.asked[firstVisit].warmupMs == 60);
+      CHECK(f.device.asked[lastOfRound].warmupMs == (isOwn ? 60 : 0));
+    }
 }
 
 TEST_CASE("search: operands are made while the first candidates compile") {
@@ -648,7 +692,7 @@ TEST_CASE("search: a time that beats a ceiling raises it, and the store says so"
 TEST_CASE("search: seconds for a whole model are shared, and every kernel still gets a config") {
   Script script;
   for (int id = 0; id < 8; ++id)
-    script[id] = {.us = 30e3, .runSeconds = 0.03};
+    script[id] = {.us = 50e3, .runSeconds = 0.05};
   Fixture f(script);
   f.options.seconds = 0.2;
   Result<TunedKernel> kernel = f.tuneOne();
@@ -790,7 +834,7 @@ TEST_CASE("search: a budget never leaves a kernel without a config") {
 TEST_CASE("search: too little time cuts candidates and says so") {
   Script script;
   for (int id = 0; id < 8; ++id)
-    script[id] = {.us = 30e3, .runSeconds = 0.03};
+    script[id] = {.us = 50e3, .runSeconds = 0.05};
   Fixture f(script);
   f.options.secondsPerKernel = 0.2;
   Result<TunedKernel> kernel = f.tuneOne();
