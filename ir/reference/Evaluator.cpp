@@ -225,18 +225,22 @@ Result<Values> evaluateAt(mlir::Block &block, std::span<const HostTensor> argume
     return Error{ErrorCode::Usage,
                  "result " + std::to_string(result) + " of a block of " + std::to_string(checked->size())};
 
-  // In order of offset, neighbours as one line: they share the rows that they read. One lazy block a thread.
+  const mlir::Value wanted = block.getTerminator()->getOperand(result);
+  const Shape shape = ir::shapeOf(wanted);
+  const Int rowLength = shape.empty() ? 1 : std::max<Int>(1, shape.back());
+  // In order of offset, neighbours in a row as one line: they share the rows that they read. One lazy block a thread.
+  // All of 256 rows of two elements as one line took 7.5 s behind 20 layers of 1024 x 1024, on one thread.
   const auto count = static_cast<Int>(offsets.size());
   std::vector<Int> order(count);
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](Int a, Int b) { return offsets[a] < offsets[b]; });
   std::vector<Int> lines; // Where each begins in `order`.
   for (Int i = 0; i < count; ++i)
-    if (i == 0 || offsets[order[i]] != offsets[order[i - 1]] + 1)
+    if (i == 0 || offsets[order[i]] != offsets[order[i - 1]] + 1 || offsets[order[i]] % rowLength == 0)
       lines.push_back(i);
   const auto lineCount = static_cast<Int>(lines.size());
   lines.push_back(count);
-  Values values{ir::dtypeOf(block.getTerminator()->getOperand(result).getType()), {count}, std::vector<Number>(count)};
+  Values values{ir::dtypeOf(wanted.getType()), {count}, std::vector<Number>(count)};
   parallelFor(lineCount, std::max<Int>(1, (lineCount + 15) / 16), [&](Int begin, Int end) {
     LazyBlock lazy(arguments, mode);
     LazyTensor &tensor = *(*lazy.build(block))[result];
