@@ -36,7 +36,7 @@ TEST_CASE("random models: each region of each partition has a template, on every
 TEST_CASE("random models: what codegen prints for them compiles") {
   Result<std::unique_ptr<runtime::KernelCompiler>> compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
   if (!compiler ||
-      !(*compiler)->compile({.name = "f", .target = "sm_90a", .source = "__global__ void f() {}", .options = {}})) {
+      !(*compiler)->compile({.name = "f", .target = "sm_90a", .source = "__global__ void f() {}", .options = {}, .inputs = {}})) {
     MESSAGE("skipped: no NVRTC here");
     return;
   }
