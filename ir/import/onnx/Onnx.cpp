@@ -38,14 +38,15 @@ Result<std::shared_ptr<ModelProto>> parse(std::span<const std::byte> file) {
 }
 
 Result<void> checkOpset(const ModelProto &model) {
+  const std::string known = std::to_string(oldestOpset) + " to " + std::to_string(newestOpset);
   for (const ::onnx::OperatorSetIdProto &opset : model.opset_import())
     if (opset.domain().empty() || opset.domain() == "ai.onnx") {
       if (opset.version() >= oldestOpset && opset.version() <= newestOpset)
         return {};
-      return malformed("the model is of opset " + std::to_string(opset.version()) +
-                       ", kfuse reads 13 to 23; export it again for one of these");
+      return malformed("the model is of opset " + std::to_string(opset.version()) + ", kfuse reads " + known +
+                       "; export it again for one of these");
     }
-  return malformed("the model does not say which opset it is of");
+  return malformed("the model does not say which opset it is of; export it again for one of " + known);
 }
 
 /// One error for all: whoever exports the model wants to know the whole list.
