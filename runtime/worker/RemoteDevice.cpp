@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -117,20 +118,41 @@ private:
   std::optional<Error> ended;
 };
 
+/// Something that the worker holds, under its number, until this goes.
+class Handle {
+public:
+  Handle(std::weak_ptr<Session> session, std::uint64_t id, const char *release)
+      : session(std::move(session)), id(id), release(release) {}
+  Handle(const Handle &) = delete;
+  Handle &operator=(const Handle &) = delete;
+  ~Handle() {
+    if (std::shared_ptr<Session> live = session.lock())
+      live->tell({{"call", release}, {"id", id}});
+  }
+
+  template <class T> Result<T> call(const Json &request, double seconds) const {
+    if (std::shared_ptr<Session> live = session.lock())
+      return live->call<T>(request, seconds);
+    return Error{ErrorCode::Internal,
+                 request["call"].get<std::string>() + " was called for what was made before the device was restarted"};
+  }
+
+  const std::weak_ptr<Session> session;
+  const std::uint64_t id;
+
+private:
+  const char *release;
+};
+
 class RemoteBuffer final : public DeviceBuffer {
 public:
   RemoteBuffer(std::weak_ptr<Session> session, std::uint64_t id, void *address, std::size_t bytes)
-      : session(std::move(session)), id(id), address(address), bytes(bytes) {}
-  ~RemoteBuffer() override {
-    if (std::shared_ptr<Session> live = session.lock())
-      live->tell({{"call", "free"}, {"id", id}});
-  }
+      : handle(std::move(session), id, "free"), address(address), bytes(bytes) {}
   void *data() const override { return address; }
   std::size_t size() const override { return bytes; }
 
 private:
-  std::weak_ptr<Session> session;
-  std::uint64_t id;
+  Handle handle;
   void *address;
   std::size_t bytes;
 };
@@ -145,58 +167,40 @@ Json kernelRequest(const char *call, std::uint64_t id, std::span<void *const> bu
 class RemoteRuns final : public TimedRuns {
 public:
   RemoteRuns(std::weak_ptr<Session> session, std::uint64_t id, std::shared_ptr<const Limit> limit)
-      : session(std::move(session)), id(id), limit(std::move(limit)) {}
-  ~RemoteRuns() override {
-    if (std::shared_ptr<Session> live = session.lock())
-      live->tell({{"call", "forget"}, {"id", id}});
-  }
+      : handle(std::move(session), id, "forget"), limit(std::move(limit)) {}
 
   Result<std::vector<double>> measure(const MeasureOptions &options) override {
     // Warm-up and sampling each end with the run they are in.
     const double most = options.warmupMs * 1e-3 + options.maxSeconds + 3 * *limit;
-    if (std::shared_ptr<Session> live = session.lock())
-      return live->call<std::vector<double>>({{"call", "measure"}, {"id", id}, {"options", options}}, most);
-    return Error{ErrorCode::Internal, "the runs were prepared before their device was restarted"};
+    return handle.call<std::vector<double>>({{"call", "measure"}, {"id", handle.id}, {"options", options}}, most);
   }
 
 private:
-  std::weak_ptr<Session> session;
-  std::uint64_t id;
+  Handle handle;
   std::shared_ptr<const Limit> limit; ///< Of the device, which may change it.
 };
 
 class RemoteKernel final : public LoadedKernel {
 public:
   RemoteKernel(std::weak_ptr<Session> session, std::uint64_t id, std::shared_ptr<const Limit> limit)
-      : session(std::move(session)), id(id), limit(std::move(limit)) {}
-  ~RemoteKernel() override {
-    if (std::shared_ptr<Session> live = session.lock())
-      live->tell({{"call", "unload"}, {"id", id}});
-  }
+      : handle(std::move(session), id, "unload"), limit(std::move(limit)) {}
 
   Result<void> launch(Stream, std::span<void *const> buffers, void *workspace) override {
-    Result<Json> done = ask<Json>(kernelRequest("launch", id, buffers, workspace), *limit);
+    Result<Json> done = handle.call<Json>(kernelRequest("launch", handle.id, buffers, workspace), *limit);
     return done ? Result<void>() : done.error();
   }
   Result<std::unique_ptr<TimedRuns>> prepareRuns(std::span<void *const> buffers, void *workspace,
                                                  const MeasureOptions &options) {
-    Json request = kernelRequest("prepare", id, buffers, workspace);
+    Json request = kernelRequest("prepare", handle.id, buffers, workspace);
     request["options"] = options;
-    Result<std::uint64_t> runs = ask<std::uint64_t>(request, callSeconds);
+    Result<std::uint64_t> runs = handle.call<std::uint64_t>(request, callSeconds);
     if (!runs)
       return runs.error();
-    return std::unique_ptr<TimedRuns>(std::make_unique<RemoteRuns>(session, *runs, limit));
+    return std::unique_ptr<TimedRuns>(std::make_unique<RemoteRuns>(handle.session, *runs, limit));
   }
 
 private:
-  template <class T> Result<T> ask(const Json &request, double seconds) {
-    if (std::shared_ptr<Session> live = session.lock())
-      return live->call<T>(request, seconds);
-    return Error{ErrorCode::Internal, "the kernel was loaded before its device was restarted"};
-  }
-
-  std::weak_ptr<Session> session;
-  std::uint64_t id;
+  Handle handle;
   std::shared_ptr<const Limit> limit; ///< Of the device, which may change it.
 };
 

@@ -88,7 +88,7 @@ TEST_CASE("RemoteDevice: runs prepared once are measured again and again, until 
     CHECK(runs->measure({.repetitions = repetitions, .warmupMs = 0, .maxSeconds = 60})->size() ==
           static_cast<std::size_t>(repetitions));
   REQUIRE(f.device->restart());
-  CHECK(runs->measure({}).error().message == "the runs were prepared before their device was restarted");
+  CHECK(runs->measure({}).error().message == "measure was called for what was made before the device was restarted");
 }
 
 TEST_CASE("RemoteDevice: buffers larger than the shared memory arrive whole") {
@@ -124,7 +124,7 @@ TEST_CASE("RemoteDevice: a kernel that crashes ends the worker, and the device c
   CHECK(crashed.error().message == "the worker process ended with signal 11 (Segmentation fault) in launch");
   CHECK(f.device->synchronize(nullptr).error().code == ErrorCode::Crash);
   REQUIRE(f.device->restart());
-  CHECK(f.launch().error().message == "the kernel was loaded before its device was restarted");
+  CHECK(f.launch().error().message == "launch was called for what was made before the device was restarted");
   CHECK(f.device->synchronize(nullptr));
   f.load();
   CHECK(f.launch().error().code == ErrorCode::Crash);
