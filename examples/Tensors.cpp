@@ -2,7 +2,6 @@
 
 #include "kfuse/half.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -92,10 +91,9 @@ void DeviceTensors::add(const Executable &program, const TensorDesc &desc, const
 }
 
 DeviceTensors allocateOutputs(const Executable &program) {
-  const std::vector<TensorDesc> &states = program.states();
   DeviceTensors outputs;
-  for (const TensorDesc &desc : program.outputs())
-    if (std::any_of(states.begin(), states.end(), [&](const TensorDesc &state) { return state.name == desc.name; }))
+  for (std::size_t i = 0; i < program.outputs().size(); ++i)
+    if (const TensorDesc &desc = program.outputs()[i]; program.updatedStates()[i] >= 0)
       outputs.pointers.push_back(nullptr);
     else
       outputs.add(program, desc, Bytes(desc.bytes()));
