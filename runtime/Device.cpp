@@ -1,7 +1,5 @@
 #include "runtime/Device.h"
 
-#include <cstring>
-
 namespace kfuse::runtime {
 namespace {
 

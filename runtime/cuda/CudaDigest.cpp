@@ -1,7 +1,6 @@
 #include "runtime/cuda/CudaDigest.h"
 
 #include <array>
-#include <cstring>
 
 namespace kfuse::runtime::cuda {
 namespace {
