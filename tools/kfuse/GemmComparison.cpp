@@ -24,11 +24,11 @@ constexpr double callsUs = 400; ///< Of calls in one graph.
 /// Of a result, all over it: a piece in every 32 rows of 32768.
 constexpr std::int64_t comparedElements = 4 << 20, comparedPieces = 1024;
 constexpr int rounds = 9; ///< Pairs of measurements, their order alternating.
-/// Of work before the first timing of a product: operands are made and cuBLASLt is opened while the device idles, and
-/// after seconds of that it takes a fifth of a second to raise all clocks. Without, the first product of a process took
-/// twice its time, 1 x 1024 x 1024 4.3 us, and calls of two kernels suffered more than those of one.
-constexpr double firstWarmupMs = 250;
-constexpr double warmupMs = 2; ///< Of every other.
+/// Of work before the first timing of a process, before that of another product, and before every other. Operands are
+/// made and cuBLASLt is opened while the device idles; beside other processes' work two first products of a process
+/// were seen whose launches took 4.4 us each for half a second (1 x 1024 x 1024 4.3 us instead of 2.1), which costs
+/// calls of two kernels more than those of one.
+constexpr double firstWarmupMs = 600, productWarmupMs = 60, warmupMs = 2;
 
 double percentile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
@@ -242,7 +242,8 @@ Result<std::vector<reference::Number>> GemmComparison::sampled(const Product &pr
 Result<double> GemmComparison::time(const Contender &contender, const Operands &operands, int calls, int repetitions,
                                     Order order) {
   RotatingCalls many(contender.kernel, operands, calls, order);
-  const double warmUp = std::exchange(isWarm, true) ? warmupMs : firstWarmupMs;
+  const double warmUp = isWarm ? warmupMs : hasRun ? productWarmupMs : firstWarmupMs;
+  hasRun = isWarm = true;
   Result<std::vector<double>> samples =
       device.measure(many, {}, contender.workspace, {.repetitions = repetitions, .warmupMs = warmUp, .cold = false});
   if (!samples)

@@ -49,7 +49,7 @@ private:
   tuner::TuneOptions tuning;
   DType type, result; ///< Of the operands and of what is stored.
   bool tf32;
-  bool isWarm = false; ///< The device, since this product's first timing.
+  bool hasRun = false, isWarm = false; ///< Something was timed; of this product, which has warmed the device up.
 };
 
 } // namespace kfuse::tools
