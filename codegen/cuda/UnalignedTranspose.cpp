@@ -51,7 +51,8 @@ public:
     writer.line();
     writeBody();
     writer.line();
-    openEntry(writer, llvm::Twine(32 * config["warps"]), entryName(region), bufferParameters(graph));
+    // Without a number of blocks the compiler spills a few registers where 64 or 96 almost do.
+    openEntry(writer, llvm::Twine(32 * config["warps"]) + ", 2", entryName(region), bufferParameters(graph));
     writer.line("transposeUnaligned<Config>(Body{" + bufferNames(graph, {t.load}) + "});");
     writer.close();
     return writer.take();

@@ -385,6 +385,33 @@ TEST_CASE("Compile: chains of products, without spills") {
   compileAll(all, **compiler);
 }
 
+TEST_CASE(
+    "Compile: every transposition of rows that begin anywhere, with indices of 32 and of 64 bits, without spills") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler) {
+    MESSAGE("skipped: " << compiler.error().message);
+    return;
+  }
+  // From and to rows of every distance, modulo a chunk and modulo a line; over 2^31 elements the last ones.
+  for (const auto &[rows, columns] :
+       {std::pair{8191, 16383}, {1001, 1003}, {8190, 1012}, {8192, 16385}, {46341, 46351}})
+    for (const char *type : {"bf16", "f32"}) {
+      const std::string from = std::to_string(rows) + "x" + std::to_string(columns) + "x" + type,
+                        to = std::to_string(columns) + "x" + std::to_string(rows) + "x" + type;
+      const TemplateCase moved{"moved " + from,
+                               "func.func @f(%a: tensor<" + from + ">) -> tensor<" + to +
+                                   "> { %0 = kfuse.transpose %a {permutation = array<i64: 1, 0>} : (tensor<" + from +
+                                   ">) -> tensor<" + to + "> return %0 : tensor<" + to + "> }"};
+      const TemplateCase computed{"gelu of " + from,
+                                  "func.func @f(%a: tensor<" + from + ">) -> tensor<" + to +
+                                      "> { %0 = kfuse.gelu %a : (tensor<" + from + ">) -> tensor<" + from +
+                                      "> %1 = kfuse.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<" + from +
+                                      ">) -> tensor<" + to + "> return %1 : tensor<" + to + "> }"};
+      for (const TemplateCase &given : {moved, computed})
+        compileAll(everySchedule(codegen::cuda::transposeTemplate(), given), **compiler);
+    }
+}
+
 TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores") {
   auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
   if (!compiler || std::system("nvdisasm --version >/dev/null 2>&1") != 0) {
