@@ -64,7 +64,7 @@ template <class Config, class Body> struct UnalignedTranspose {
   /// Starts the copies of what the tile reads, and waits for this thread's.
   template <bool isInner> __device__ __forceinline__ void bring() const {
     const int place = threadIdx.x % lanesOfRow;
-#pragma unroll
+#pragma unroll(isInner ? rows : 1)
     for (int turn = 0; turn < rows; turn += turnRows) {
       const int row = turn + static_cast<int>(threadIdx.x) / lanesOfRow;
       const Index across = tile.across - vector + row, begin = across * Config::sourcePitch + tile.down;
@@ -77,12 +77,11 @@ template <class Config, class Body> struct UnalignedTranspose {
         continue;
       Words *to = held() + placeOf(row, chunk);
       const Element *from = body.source(tile.batch) + at;
-      if (isInner || body.sourceEnd() - from >= vector)
+      const auto left = body.sourceEnd() - from;
+      if (isInner || left >= vector)
         copyAsync<16>(sharedAddress(to), from, 16);
       else // The last row ends within a chunk.
-#pragma unroll 1
-        for (int i = 0; i < body.sourceEnd() - from; ++i)
-          reinterpret_cast<Element *>(to)[i] = from[i];
+        *to = __builtin_bit_cast(Words, loadVector<vector, vector, true>(from, static_cast<int>(left)));
     }
     commitCopies();
     waitCopies<0>();
