@@ -26,8 +26,8 @@ namespace kfuse::tuner {
 /// A card at its power limit gives all that runs within some 50 ms one clock. A run of 10 ms and more has a clock of
 /// its own in any model, the higher the less energy it takes: with time for that, visits of such kernels are as long.
 ///
-/// Where in memory its code lies shifts a short kernel by some 20 ns, 0.2 to 0.3 % of one of 7 to 10 us, for as long as
-/// it stays there; in another process it lies elsewhere. So short kernels are loaded anew for each pair of turns.
+/// Where in memory its code lies shifts a short kernel by 20 to 60 ns, 0.2 to 0.7 % of one of 7 to 30 us, for as long
+/// as it stays there; in another process it lies elsewhere. So short kernels are loaded anew for each pair of turns.
 class Finals {
 public:
   using Clock = std::chrono::steady_clock;
