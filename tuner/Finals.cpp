@@ -62,10 +62,11 @@ std::vector<double> minus(std::vector<double> a, const std::vector<double> &b) {
 
 } // namespace
 
-Finals::Finals(TrialRunner &runner, const Budget &budget, double tie, Clock::time_point start)
-    : runner(runner), rounds(budget.rounds), tie(tie), runsPerSample(budget.runsPerSample), movedUs(budget.movedUs),
-      ownClockUs(budget.ownClockUs), wantedEnd(start + toClock(std::min(budget.wantedSeconds, budget.seconds))),
-      end(start + toClock(budget.seconds)) {}
+Finals::Finals(TrialRunner &runner, const Budget &budget, Clock::time_point start)
+    : runner(runner), rounds(budget.rounds), tie(budget.tie), runsPerSample(budget.runsPerSample),
+      movedUs(budget.movedUs), ownClockUs(budget.ownClockUs),
+      wantedEnd(start + toClock(std::min(budget.wantedSeconds, budget.seconds))), end(start + toClock(budget.seconds)) {
+}
 
 double Finals::warmupMsOf(const Trial &trial, bool isWarm) const {
   return !isWarm || hasOwnClock(trial) ? clockMs : trial.medianUs() > longRunUs ? 0 : warmupMs;

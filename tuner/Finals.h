@@ -34,9 +34,9 @@ public:
   /// Called for a finalist that fails in a measurement although it passed its check.
   using Reject = std::function<void(Trial, const Failure &)>;
 
-  /// `tie`: of logarithms of times. Of a search that began at `start`: no turn is begun that would end after
+  /// Of a search that began at `start`: no turn is begun that would end after
   /// `budget.seconds` or, once the first four are played (two, where a run takes 10 ms), after `budget.wantedSeconds`.
-  Finals(TrialRunner &runner, const Budget &budget, double tie, Clock::time_point start);
+  Finals(TrialRunner &runner, const Budget &budget, Clock::time_point start);
 
   struct Outcome {
     std::optional<Trial> winner; ///< When all that were left at the end failed, the fastest that left before.

@@ -102,13 +102,11 @@ private:
   /// On the CPU, what was not compiled in time is not compiled while others are measured.
   bool isLeftOut(const Trial &trial) const { return shop.target.isCpu() && !compiled.isReady(trial.candidate.key); }
   bool isAtRoof() const { return peaks.measured && bound.boundUs >= goodEnough * bestUs(); }
-  /// By which the winner may be behind the fastest.
-  double tie() const { return bound.regime == Regime::Compute ? budget.mathTie : budget.tie; }
   bool canWin(double boundUs) const { return accepted.empty() || canWin(boundUs, bestUs()); }
   /// Whether something with this bound may still win, be it a tie. A best time that beats the region's bound shows that
   /// this is too high, and those of the configs with it. Nominal peaks prove nothing.
   bool canWin(double boundUs, double fastestUs) const {
-    return !peaks.measured || boundUs < (1 + tie()) * std::max(fastestUs, bound.boundUs);
+    return !peaks.measured || boundUs < (1 + budget.tie) * std::max(fastestUs, bound.boundUs);
   }
   /// Right by a reference that turned out to be wrong since.
   bool isMisled(const Trial &trial) const { return trial.loaded && !runner.isReady(trial); }
@@ -438,10 +436,10 @@ Result<void> Search::recheckMisled() {
 /// The winner, or none when all fail.
 Result<std::optional<Trial>> Search::compareFinalists() {
   Span span("finals", task.name);
-  Result<Finals::Outcome> outcome = Finals(runner, budget, tie(), start)
-                                        .play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
-                                          reject(std::move(trial), failure);
-                                        });
+  Result<Finals::Outcome> outcome =
+      Finals(runner, budget, start).play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
+        reject(std::move(trial), failure);
+      });
   if (!outcome)
     return outcome.error();
   for (const Trial &trial : outcome->others)

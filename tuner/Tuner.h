@@ -46,8 +46,7 @@ struct Budget {
   double wantedSeconds = 0; ///< Past which finals end with their first turns; it may be more than there are.
   int finalists = 0;        ///< Of the candidates.
   int rounds = 0;           ///< That they play (Finals).
-  double mathTie = 0;       ///< By which the winner may be behind the fastest where math bounds the kernel, ...
-  double tie = 0;           ///< ... and elsewhere.
+  double tie = 0;           ///< By which the winner may be behind the fastest.
   double runsPerSample = 0; ///< That a sample of a long kernel takes.
   /// Of the time that a search should take, for which the first look at a candidate may go on. On the CPU it evicts the
   /// cache before each sample, which takes 10 to 200 ms.
