@@ -19,6 +19,8 @@ check "shape of no input" fails 2 "nope" explain "$models/ffn_tiny.mlir" --targe
 check "shape that does not fit" fails 2 "x" explain "$models/ffn_tiny.mlir" --target cpu --shape x=3x5
 check "more threads than any machine has" fails 2 "1024" tune "$models/ffn_tiny.mlir" --target cpu --threads 100000
 check "pattern that matches nothing" fails 2 "nope" explain "$models/ffn_tiny.mlir" --target cpu --params 'nope*'
+check "no rows" fails 2 "--rows 0: expected 1 to " bench gemm --rows 0
+check "size that no integer holds" fails 2 "99999999999999999999x4x4: expected MxNxK" bench gemm --shapes 99999999999999999999x4x4
 check "missing file" fails 8 "absent.onnx" explain "$work/absent.onnx" --target cpu
 head -c 5000 "$models/bert.dynamo.onnx" >"$work/truncated.onnx"
 check "truncated model" fails 3 "truncated.onnx" explain "$work/truncated.onnx" --target cpu

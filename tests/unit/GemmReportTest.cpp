@@ -45,11 +45,20 @@ TEST_CASE("bench gemm: products by name, of all layers with the rows asked for, 
   REQUIRE(layers.size() == 16);
   CHECK(layers[1].str() == "9x1024x1024");
   CHECK(sweptProducts({}, {})->size() == 8 * 12 + 4);
-  for (const std::string text : {"4x8", "4x8x", "4x8x16x", "0x8x16", "4x-8x16", "4x8x16y", "1x4x8x16x2", ""}) {
+  for (const std::string text : {"4x8", "4x8x", "4x8x16x", "0x8x16", "4x-8x16", "4x8x16y", "1x4x8x16x2", "",
+                                 "99999999999999999999x4x4", "9223372036854775807x4x4", "16777216x16777216x1"}) {
     CAPTURE(text);
     const Result<std::vector<Product>> refused = sweptProducts({&text, 1}, {});
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == ErrorCode::Usage);
+    CHECK(refused.error().message.find(text) != std::string::npos);
+  }
+  for (const std::int64_t M : {std::int64_t(0), std::int64_t(-1), std::int64_t(1) << 40}) {
+    CAPTURE(M);
+    const Result<std::vector<Product>> refused = sweptProducts({}, {&M, 1});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == ErrorCode::Usage);
+    CHECK(refused.error().message.find(std::to_string(M)) != std::string::npos);
   }
 }
 

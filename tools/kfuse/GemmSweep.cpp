@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <charconv>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace kfuse::tools {
@@ -21,21 +23,36 @@ constexpr std::array<std::pair<std::int64_t, std::int64_t>, 8> layers{{{1024, 10
                                                                        {28672, 8192},
                                                                        {8192, 28672}}};
 constexpr std::array<std::int64_t, 12> allRows{1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768};
+constexpr std::int64_t mostRows = std::int64_t(1) << 32; ///< Of these layers: K is under 2^16, a matrix under 2^48.
 /// The batches of squares that it is judged on.
 constexpr std::array<Product, 4> squareBatches{
     {{{16, 1024, 1024, 1024}}, {{64, 1024, 1024, 1024}}, {{16, 2560, 2560, 2560}}, {{16, 4096, 4096, 4096}}}};
 
-/// "MxNxK", or "BxMxNxK" for B of them.
-std::optional<Product> parseProduct(const std::string &text) {
-  std::array<std::int64_t, 4> sizes{};
-  int used = 0, count = std::sscanf(text.c_str(), "%ldx%ldx%ldx%ld", &sizes[0], &sizes[1], &sizes[2], &sizes[3]);
-  std::sscanf(text.c_str(), count == 4 ? "%*ldx%*ldx%*ldx%*ld%n" : "%*ldx%*ldx%*ld%n", &used);
-  if (count == 3)
-    sizes = {1, sizes[0], sizes[1], sizes[2]};
-  const bool arePositive = std::all_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size > 0; });
-  if (count < 3 || used != static_cast<int>(text.size()) || !arePositive)
-    return std::nullopt;
-  return Product{{sizes[0], sizes[1], sizes[2], sizes[3]}};
+/// "MxNxK", or "BxMxNxK" for B of them, of positive sizes.
+std::optional<Product> parseProduct(std::string_view text) {
+  std::vector<std::int64_t> sizes;
+  for (const char *at = text.data(), *const end = at + text.size();; ++at) {
+    std::int64_t size = 0;
+    const auto [behind, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size <= 0)
+      return std::nullopt;
+    sizes.push_back(size);
+    at = behind;
+    if (at == end)
+      break;
+    if (*at != 'x')
+      return std::nullopt;
+  }
+  if (sizes.size() == 3)
+    sizes.insert(sizes.begin(), 1);
+  return sizes.size() == 4 ? std::optional(Product{{sizes[0], sizes[1], sizes[2], sizes[3]}}) : std::nullopt;
+}
+
+/// Whether each of its matrices has fewer elements than a graph takes (GraphBuilder.h).
+bool fitsGraph(const Product &product) {
+  const auto batches = static_cast<double>(product.batches), M = static_cast<double>(product.M),
+             N = static_cast<double>(product.N), K = static_cast<double>(product.K);
+  return batches * std::max({M * K, N * K, M * N}) < 0x1p48;
 }
 
 } // namespace
@@ -45,11 +62,16 @@ std::string Product::str() const {
 }
 
 Result<std::vector<Product>> sweptProducts(std::span<const std::string> texts, std::span<const std::int64_t> rows) {
+  for (std::int64_t M : rows)
+    if (M <= 0 || M > mostRows)
+      return Error{ErrorCode::Usage, fmt::format("--rows {}: expected 1 to {}, as in --rows 1 16", M, mostRows)};
   std::vector<Product> all;
   for (const std::string &text : texts) {
     std::optional<Product> product = parseProduct(text);
-    if (!product)
-      return Error{ErrorCode::Usage, "--shapes " + text + " is not of the form MxNxK or BxMxNxK with positive sizes"};
+    if (!product || !fitsGraph(*product))
+      return Error{ErrorCode::Usage, "--shapes " + text +
+                                         ": expected MxNxK or BxMxNxK with positive sizes and fewer "
+                                         "than 2^48 elements a matrix, as in 4096x4096x4096"};
     all.push_back(*product);
   }
   if (!all.empty())

@@ -23,7 +23,8 @@ struct Product : Products {
 };
 
 /// The products that `texts` name (Product::str()); without any, eight layers of transformers with `rows` rows each,
-/// or, without any of these either, with 1 to 32768 and four batches of squares. Usage errors name the text.
+/// or, without any of these either, with 1 to 32768 and four batches of squares. Usage errors name the text
+/// or the rows.
 Result<std::vector<Product>> sweptProducts(std::span<const std::string> texts, std::span<const std::int64_t> rows);
 
 } // namespace kfuse::tools
