@@ -11,13 +11,22 @@ namespace {
 
 using Vertex = OpGraph::Vertex;
 
+/// Whether there are two products, of one left operand, which a kernel may compute.
+bool areGateAndUp(ArrayRef<Operation *> above, ArrayRef<Operation *> below) {
+  auto products = [](ArrayRef<Operation *> ops) {
+    return llvm::count_if(ops, [](Operation *op) { return kindOf(op) == OpKind::Contraction; });
+  };
+  return products(above) == 1 && products(below) == 1 && mainOp(above)->getOperand(0) == mainOp(below)->getOperand(0);
+}
+
 std::string whyApart(Vertex producer, Vertex consumer, const OpGraph &graph, const RegionBuilder &regions,
                      RegionCosts &costs) {
   const ArrayRef<Operation *> above = graph.opsOf(producer), below = graph.opsOf(consumer);
   const SmallVector<Vertex> closed = graph.closure({producer, consumer});
   if (hasKind(above, std::nullopt) || hasKind(below, std::nullopt))
     return "a kernel of attention computes its queries and what it writes into its states, and nothing else";
-  if (hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction)) {
+  const bool areProducts = hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction);
+  if (areProducts && !areGateAndUp(above, below)) {
     const SmallVector<SmallVector<Operation *>> links{SmallVector<Operation *>(above), SmallVector<Operation *>(below)};
     const bool isChain = closed.size() == 2 && costs.of(regions.chain(links)).decision;
     return std::string("a kernel computes one matrix product, or two of one left operand") +
