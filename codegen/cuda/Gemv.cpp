@@ -76,10 +76,12 @@ std::string writeLeft(MatmulPrinter &printer, const MatmulProblem &problem, int6
 
 class GemvTemplate : public MatmulWay {
 public:
+  GemvTemplate() : MatmulWay(mostCandidates) {}
+
   std::string_view name() const override { return "cuda.gemv"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
-                                         const ir::Target &target) const override;
+  std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
+                                     const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -103,8 +105,8 @@ ir::FusionDecision GemvTemplate::takes(const Region &region, const MatmulProblem
   return printable(region);
 }
 
-std::vector<EstimatedConfig> GemvTemplate::configsOf(const Region &region, const MatmulProblem &problem,
-                                                     const ir::Target &target) const {
+std::vector<EstimatedConfig> GemvTemplate::space(const Region &region, const MatmulProblem &problem,
+                                                 const ir::Target &target) const {
   std::vector<EstimatedConfig> ranked;
   for (int64_t warps : {4, 8, 16})
     for (int64_t outputs : {1, 2, 4, 8})
@@ -116,7 +118,7 @@ std::vector<EstimatedConfig> GemvTemplate::configsOf(const Region &region, const
               blocksPerSm(problem, config, target) >= 1)
             ranked.emplace_back(estimate(region, problem, config, target), config);
         }
-  return fastest(std::move(ranked), mostCandidates);
+  return ranked;
 }
 
 Result<KernelPlan> GemvTemplate::emit(const Region &region, const TileConfig &config, const ir::Target &target) const {

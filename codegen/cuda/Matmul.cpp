@@ -87,6 +87,11 @@ std::vector<EstimatedConfig> MatmulWay::estimated(const Region &region, const ir
   return configsOf(region, *MatmulProblem::of(region), target);
 }
 
+std::vector<EstimatedConfig> MatmulWay::configsOf(const Region &region, const MatmulProblem &problem,
+                                                  const ir::Target &target) const {
+  return fastest(space(region, problem, target), most);
+}
+
 ir::FusionDecision takenByMmaSync(const MatmulProblem &problem, const ir::Target &target) {
   if (problem.reducesRows)
     return ir::FusionDecision::no(holdsTiles);

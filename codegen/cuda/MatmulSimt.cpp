@@ -123,10 +123,12 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
 
 class MatmulSimtTemplate : public MatmulWay {
 public:
+  MatmulSimtTemplate() : MatmulWay(mostCandidates) {}
+
   std::string_view name() const override { return "cuda.matmul_simt"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
-                                         const ir::Target &target) const override;
+  std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
+                                     const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -143,8 +145,8 @@ ir::FusionDecision MatmulSimtTemplate::takes(const Region &region, const MatmulP
   return printable(region);
 }
 
-std::vector<EstimatedConfig> MatmulSimtTemplate::configsOf(const Region &region, const MatmulProblem &problem,
-                                                           const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulSimtTemplate::space(const Region &region, const MatmulProblem &problem,
+                                                       const ir::Target &target) const {
   struct Tile {
     int64_t m, n, k, threadM, threadN;
   };
@@ -172,7 +174,7 @@ std::vector<EstimatedConfig> MatmulSimtTemplate::configsOf(const Region &region,
           ranked.emplace_back(estimate(region, problem, config, target), config);
       }
   }
-  return fastest(std::move(ranked), mostCandidates);
+  return ranked;
 }
 
 Result<KernelPlan> MatmulSimtTemplate::emit(const Region &region, const TileConfig &config,

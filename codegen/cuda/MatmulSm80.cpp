@@ -93,10 +93,12 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
 
 class MatmulSm80Template : public MatmulWay {
 public:
+  MatmulSm80Template() : MatmulWay(mostCandidates) {}
+
   std::string_view name() const override { return "cuda.matmul_sm80"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
-                                         const ir::Target &target) const override;
+  std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
+                                     const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -121,8 +123,8 @@ ir::FusionDecision MatmulSm80Template::takes(const Region &region, const MatmulP
   return printable(region);
 }
 
-std::vector<EstimatedConfig> MatmulSm80Template::configsOf(const Region &region, const MatmulProblem &problem,
-                                                           const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulSm80Template::space(const Region &region, const MatmulProblem &problem,
+                                                       const ir::Target &target) const {
   struct Tile {
     int64_t m, n, k, warpsM, warpsN; ///< k of 16 bits.
   };
@@ -157,7 +159,7 @@ std::vector<EstimatedConfig> MatmulSm80Template::configsOf(const Region &region,
             ranked.emplace_back(estimate(region, problem, config, target), std::move(config));
         }
   }
-  return fastest(std::move(ranked), mostCandidates);
+  return ranked;
 }
 
 Result<KernelPlan> MatmulSm80Template::emit(const Region &region, const TileConfig &config,

@@ -275,10 +275,12 @@ std::vector<Shape> wholeRowShapes(int64_t columns) {
 
 class MatmulSm90Template : public MatmulWay {
 public:
+  MatmulSm90Template() : MatmulWay(mostCandidates) {}
+
   std::string_view name() const override { return "cuda.matmul_sm90"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
-                                         const ir::Target &target) const override;
+  std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
+                                     const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -291,14 +293,14 @@ ir::FusionDecision MatmulSm90Template::takes(const Region &region, const MatmulP
     return ir::FusionDecision::no("reduces rows of two products");
   if (std::string refusal = RowEpilogue(problem).refusal(); !refusal.empty())
     return ir::FusionDecision::no(refusal);
-  if (configsOf(region, problem, target).empty())
+  if (space(region, problem, target).empty())
     return ir::FusionDecision::no("reduces rows of " + std::to_string(problem.N) +
                                   " columns, which no cluster's registers hold");
   return decision;
 }
 
-std::vector<EstimatedConfig> MatmulSm90Template::configsOf(const Region &region, const MatmulProblem &given,
-                                                           const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, const MatmulProblem &given,
+                                                       const ir::Target &target) const {
   const Sm90Problem problem(region, given);
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
@@ -336,7 +338,7 @@ std::vector<EstimatedConfig> MatmulSm90Template::configsOf(const Region &region,
     }
     std::move(walks.begin(), walks.end(), std::back_inserter(ranked));
   }
-  return fastest(std::move(ranked), mostCandidates);
+  return ranked;
 }
 
 /// Flags and room for `tileSums` partial sums of every block, as device/partial_sums.cuh lays them out.

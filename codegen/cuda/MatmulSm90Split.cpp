@@ -272,10 +272,12 @@ void forEachConfig(const MatmulProblem &problem, const ir::Target &target,
 
 class MatmulSm90SplitTemplate : public MatmulWay {
 public:
+  MatmulSm90SplitTemplate() : MatmulWay(mostCandidates) {}
+
   std::string_view name() const override { return "cuda.matmul_sm90_split"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
-                                         const ir::Target &target) const override;
+  std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
+                                     const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -294,14 +296,14 @@ ir::FusionDecision MatmulSm90SplitTemplate::takes(const Region &region, const Ma
   return isTaken ? decision : ir::FusionDecision::no("is large: persistent blocks take it");
 }
 
-std::vector<EstimatedConfig> MatmulSm90SplitTemplate::configsOf(const Region &region, const MatmulProblem &problem,
-                                                                const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulSm90SplitTemplate::space(const Region &region, const MatmulProblem &problem,
+                                                            const ir::Target &target) const {
   std::vector<EstimatedConfig> ranked;
   forEachConfig(problem, target, [&](const TileConfig &config) {
     ranked.emplace_back(estimate(region, problem, config, target), config);
     return true;
   });
-  return fastest(std::move(ranked), mostCandidates);
+  return ranked;
 }
 
 Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const TileConfig &config,

@@ -14,6 +14,7 @@ constexpr int64_t leastRows = 3; ///< With fewer cuda.gemv issues less.
 /// Each block reads all rows: at 32 they are most of what an SM loads, and 32 x 4096 x 4096 takes 12.6 us where tiles
 /// take 10.3.
 constexpr int64_t mostRows = 16;
+constexpr size_t mostCandidates = 12; ///< All that there are.
 constexpr int64_t epilogueVector = 4;
 constexpr int64_t panelColumns = 16; ///< Of the result, on the instruction's long side.
 constexpr int64_t lineBytes = 128;   ///< Of K, that a warp takes at a time.
@@ -75,10 +76,12 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
 
 class MatmulStreamTemplate : public MatmulWay {
 public:
+  MatmulStreamTemplate() : MatmulWay(mostCandidates) {}
+
   std::string_view name() const override { return "cuda.matmul_stream"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
-  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
-                                         const ir::Target &target) const override;
+  std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
+                                     const ir::Target &target) const override;
   Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -100,8 +103,8 @@ ir::FusionDecision MatmulStreamTemplate::takes(const Region &region, const Matmu
   return printable(region);
 }
 
-std::vector<EstimatedConfig> MatmulStreamTemplate::configsOf(const Region &region, const MatmulProblem &problem,
-                                                             const ir::Target &target) const {
+std::vector<EstimatedConfig> MatmulStreamTemplate::space(const Region &region, const MatmulProblem &problem,
+                                                         const ir::Target &target) const {
   std::vector<EstimatedConfig> all;
   for (int64_t split : {4, 8, 16})
     for (int64_t panels : {1, 2})

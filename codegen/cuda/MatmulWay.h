@@ -11,15 +11,24 @@ struct MatmulProblem;
 /// refuse it.
 class MatmulWay : public KernelTemplate {
 public:
+  /// Of its space, a way offers the `most` configs that are estimated to be fastest.
+  explicit MatmulWay(std::size_t most) : most(most) {}
+
   ir::FusionDecision match(const Region &region, const ir::Target &target) const final;
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const final;
 
   /// match() of a region with this problem.
   virtual ir::FusionDecision takes(const Region &region, const MatmulProblem &problem,
                                    const ir::Target &target) const = 0;
+  /// Every config for a region with this problem, and its estimate.
+  virtual std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
+                                             const ir::Target &target) const = 0;
   /// estimated() of a region with this problem.
-  virtual std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
-                                                 const ir::Target &target) const = 0;
+  std::vector<EstimatedConfig> configsOf(const Region &region, const MatmulProblem &problem,
+                                         const ir::Target &target) const;
+
+private:
+  std::size_t most;
 };
 
 } // namespace kfuse::codegen::cuda
