@@ -54,6 +54,18 @@ std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
   return problem;
 }
 
+ir::FusionDecision isCounted(const std::optional<MatmulProblem> &problem) {
+  if (!problem)
+    return ir::FusionDecision::no("holds no matrix product, or several that do not share their left operand");
+  const std::pair<const char *, int64_t> extents[] = {
+      {"M", problem->M}, {"N", problem->N}, {"K", problem->K}, {"batches", problem->batches}};
+  for (auto [name, extent] : extents)
+    if (extent > mostExtent)
+      return ir::FusionDecision::no("multiplies matrices of " + std::string(name) + " = " + std::to_string(extent) +
+                                    ", at most " + std::to_string(mostExtent) + " are counted in 32 bits");
+  return ir::FusionDecision::yes();
+}
+
 static DType storedTypeOf(const LinearGraph &graph, Scalar value) {
   const ScalarNode &node = graph[value];
   return node.kind == ScalarNode::Kind::Load ? graph.graph.inputs[node.input].type : DType::F32;
@@ -80,7 +92,8 @@ bool MatmulProblem::isOperand(Scalar node) const {
 
 ir::FusionDecision MatmulWay::match(const Region &region, const ir::Target &target) const {
   const std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  return problem ? takes(region, *problem, target) : ir::FusionDecision::no(noProduct);
+  const ir::FusionDecision counted = isCounted(problem);
+  return counted ? takes(region, *problem, target) : counted;
 }
 
 std::vector<EstimatedConfig> MatmulWay::estimated(const Region &region, const ir::Target &target) const {

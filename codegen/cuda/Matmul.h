@@ -34,7 +34,11 @@ struct MatmulProblem {
   /// Whether `type` is that of all right operands.
   bool isRightType(DType type) const;
 };
-inline constexpr const char *noProduct = "holds no matrix product, or several that do not share their left operand";
+/// The largest M, N, K or number of batches: device code counts them in 32 bits, and rounds up to tiles, clusters and
+/// turns of loops, each by less than 2^20.
+inline constexpr int64_t mostExtent = (int64_t{1} << 31) - (int64_t{1} << 20);
+/// Whether a region's problem is there and of extents up to `mostExtent`; why not.
+ir::FusionDecision isCounted(const std::optional<MatmulProblem> &problem);
 inline constexpr const char *holdsTiles = "holds tiles of rows, which a reduction needs whole";
 
 /// Whether mma.sync may take a product whose tiles are finished on their own; why not.

@@ -92,8 +92,8 @@ public:
 
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
     const std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-    if (!problem)
-      return ir::FusionDecision::no(noProduct);
+    if (ir::FusionDecision counted = isCounted(problem); !counted)
+      return counted;
     std::string reasons;
     for (const Way &way : ways()) {
       ir::FusionDecision decision = way.kernels.takes(region, *problem, target);

@@ -77,6 +77,32 @@ TEST_CASE("CUDA templates: each refuses what another takes, and says why") {
   CHECK(refusal(matmulSimtTemplate(), matmul) == "a large product of bf16 belongs on tensor cores");
 }
 
+TEST_CASE("CUDA templates: a product of extents that 32 bits do not count is refused in every way") {
+  auto product = [](const std::string &batches, const std::string &m, const std::string &n, const std::string &k) {
+    const std::string left = "tensor<" + batches + "x" + m + "x" + k + "xbf16>",
+                      right = "tensor<" + batches + "x" + k + "x" + n + "xbf16>",
+                      result = "tensor<" + batches + "x" + m + "x" + n + "xbf16>";
+    return region("func.func @f(%a: " + left + ", %b: " + right + ") -> " + result +
+                  " {\n  %0 = kfuse.matmul %a, %b : (" + left + ", " + right + ") -> " + result +
+                  "\n  return %0 : " + result + "\n}");
+  };
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  const std::vector<const codegen::KernelTemplate *> ways{
+      &matmulTemplate(),     &gemvTemplate(),       &matmulStreamTemplate(), &matmulSm90SplitTemplate(),
+      &matmulSm80Template(), &matmulSm90Template(), &matmulSimtTemplate()};
+  auto check = [&](const RegionCase &given, const std::string &extent) {
+    for (const codegen::KernelTemplate *way : ways)
+      CHECK_MESSAGE(way->match(given.region, hopper).reason() ==
+                        "multiplies matrices of " + extent + ", at most 2146435072 are counted in 32 bits",
+                    way->name());
+  };
+  check(product("2", "4294967296", "8", "8"), "M = 4294967296"); // 32 bits cut it to 0.
+  check(product("2", "1", "2147483647", "8"), "N = 2147483647"); // No tile may be added to it.
+  check(product("2", "1", "8", "2147483648"), "K = 2147483648");
+  check(product("3000000000", "1", "8", "8"), "batches = 3000000000");
+  CHECK(matmulTemplate().match(product("2", "2146435072", "8", "8").region, hopper));
+}
+
 TEST_CASE("CUDA templates: a product of computed or mixed operands is refused with its reason") {
   CHECK(refusal(matmulSm80Template(), region(computedOperandCases()[0].text)) ==
         "the left operand is computed in the region, not an input of it");
