@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 using namespace mlir;
@@ -122,7 +123,7 @@ std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config,
     return {};
   const int64_t lines = left * ceilDiv(problem.K, config["k"]);
   const int64_t most = std::min({atOnce, mostPieces * left, lines / leastLines});
-  if (most <= left)
+  if (most <= left || lines > std::numeric_limits<int32_t>::max()) // device/tile_walk.cuh counts them.
     return {};
   return most < 2 * left ? std::set<int64_t>{most} : std::set<int64_t>{2 * left, most / left * left};
 }

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -61,4 +62,17 @@ TEST_CASE("TileWalk: every line of K of every tile is one cluster's") {
   check<Config<1000, 2000, 1000, 14, 23>>(50);
   check<Config<100, 500, 4104, 2, 16>>(16);
   check<Config<100, 500, 4104, 2, 15>>(15);
+}
+
+TEST_CASE("TileWalk: lines of K times clusters may be more than 32 bits hold") {
+  using Walk = kfuse::TileWalk<Config<1000, 2000, 1 << 24, 64, 131>>; // 2^24 lines.
+  int64_t lines = 0;
+  for (int cluster = 0; cluster < 131; ++cluster)
+    for (Walk walk(cluster, 131); walk.isThere(); walk.advance()) {
+      REQUIRE(walk.number < Walk::count);
+      REQUIRE(walk.firstK >= 0);
+      REQUIRE(walk.firstK < walk.endK);
+      lines += walk.endK - walk.firstK;
+    }
+  CHECK(lines == int64_t{Walk::count} * Walk::tilesK);
 }

@@ -56,8 +56,10 @@ template <class Config> struct TileWalk {
 private:
   int pieceBegin, pieceEnd; ///< Lines of the streamed tiles that are still to come.
 
+  /// streamedLines * piece / pieces, whose product may need more than 32 bits.
   static __device__ __forceinline__ int beginOf(int cluster) {
-    return streamedLines * (cluster < Config::pieces ? cluster : Config::pieces) / Config::pieces;
+    const int piece = cluster < Config::pieces ? cluster : Config::pieces;
+    return streamedLines / Config::pieces * piece + streamedLines % Config::pieces * piece / Config::pieces;
   }
   /// The last tile of the piece first: another cluster waits for it.
   __device__ __forceinline__ void enterPiece() {
