@@ -43,15 +43,14 @@ constexpr std::array<ErrorCode, 7> nothingWorksCodes{ErrorCode::Compile, ErrorCo
                                                      ErrorCode::Timeout, ErrorCode::WrongResult, ErrorCode::WrongResult,
                                                      ErrorCode::Crash};
 
-/// Order of candidates that are equally fast: the same on every run and machine. Where math bounds the region, the
-/// model's: its first is mostly the fastest, too, and then no margin decides.
-auto tieRank(const Trial &trial, Regime regime) {
+/// Order of candidates that are equally fast: the same on every run and machine.
+auto tieRank(const Trial &trial) {
   std::uint64_t shared = 0;
   for (const codegen::Launch &launch : trial.candidate.plan.launches)
     shared += launch.sharedBytes;
   const runtime::ResourceFacts &facts = trial.binary.facts;
-  return std::tuple(facts.spillBytes, regime == Regime::Compute ? trial.candidate.estimateUs : 0, registersGiven(facts),
-                    shared + facts.staticSharedBytes, trial.candidate.config.str());
+  return std::tuple(facts.spillBytes, registersGiven(facts), shared + facts.staticSharedBytes,
+                    trial.candidate.config.str());
 }
 
 class Search {
@@ -76,7 +75,6 @@ private:
   std::vector<Trial> nextBatch();
   Result<void> tryBatch(std::vector<Trial> batch);
   Result<void> setUp(const Trial &trial);
-  bool winsTie(const Trial &a, const Trial &b) const { return tieRank(a, bound.regime) < tieRank(b, bound.regime); }
   Result<void> trySpilled();
   Result<void> tryOne(Trial trial, Result<runtime::CompiledKernel> binary);
   MaybeFailure attempt(Trial &trial);
@@ -356,7 +354,7 @@ Result<void> Search::pickFinalists() {
   for (auto trial = candidates.begin(); trial != alike; ++trial)
     // Registers count, and what comes from the store has none yet. What fails here fails in makeReady(), too.
     std::ignore = fetchBinary(*trial);
-  auto isPreferred = [this](const Trial &a, const Trial &b) { return winsTie(a, b); };
+  auto isPreferred = [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); };
   std::sort(candidates.begin(), alike, isPreferred);
   for (Trial &trial : candidates) {
     if (accepted.size() == static_cast<std::size_t>(budget.finalists) ||

@@ -332,9 +332,8 @@ Budget budgetOf(const Workshop &shop) {
   budget.wantedSeconds = isFull || isCpu ? INFINITY : 1;
   // Times on a CPU stay too far apart for more turns to settle much.
   budget.rounds = (isCpu ? 2 : 4) + (isFull ? 1 : 0);
-  // From run to run tiles shift by 0.7 % at a card's power limit, other kernels by 0.1 to 0.2 %. Replayed on nine
-  // passes of three builds over the example blocks, two passes agree on 97.6 % of the configs so, on 94.7 % with ties
-  // of 1.25 %; with 2.5 % where math bounds the kernel most of those that differ are more than 2 % apart.
+  // From run to run tiles shift by 0.7 % at a card's power limit, other kernels by 0.1 to 0.2 %. Of ties between 1 and
+  // 3 % those of 2 % let two quick runs agree best, but for wider ones, which leave more than 2 % between two choices.
   budget.tie = isFull ? 0.01 : 0.02;
   // The CPU runs once and writes over its cache; a GPU replays one run, and some more than that.
   budget.runsPerSample = isCpu ? 2 : 5;
