@@ -102,12 +102,22 @@ public:
     }
   }
 
+  /// cuBLASLt's; one at least.
+  static std::vector<std::unique_ptr<runtime::LoadedKernel>> rivalsOf(DType type, const tools::Products &products) {
+    auto rivals = take(tools::cublasLtAlgorithms(type, type, /*tf32=*/false, products));
+    if (rivals.empty())
+      succeed(Error{ErrorCode::Usage, "cuBLASLt has no algorithm for a product of " + std::string(toString(type)) +
+                                          "; take sizes that 16 divides"});
+    return rivals;
+  }
+
   void matmul(const Product &product, const codegen::Region &region, StartedSweep started) {
     const auto [type, M, N, K] = product;
     const Case given = caseOf(product);
     const Swept ours = sweep.finish(region, std::move(started));
     found.add(given, ours, sweep.options());
-    auto rival = std::move(take(tools::cublasLtAlgorithms(type, type, /*tf32=*/false, {1, M, N, K})).front());
+    auto rivals = rivalsOf(type, {1, M, N, K});
+    runtime::LoadedKernel *rival = rivals.front().get();
     const std::vector<double> us = mediansInTurns(4, {[&] { return sweep.measure(ours.best(), ours.buffers, 10); },
                                                       [&] { return sweep.measure(*rival, ours.buffers, 10); }});
     const double flops = region.flops;
@@ -135,7 +145,7 @@ public:
     const Case given = matmulWith(name, M, N, K);
     const ParsedRegion parsed = sweep.parse(given);
     const Swept ours = swept(given, parsed.region);
-    auto rivals = take(tools::cublasLtAlgorithms(DType::BF16, DType::BF16, /*tf32=*/false, {1, M, columns, K}));
+    auto rivals = rivalsOf(DType::BF16, {1, M, columns, K});
     std::pair<double, runtime::LoadedKernel *> rival{INFINITY, nullptr};
     for (auto &one : rivals)
       rival = std::min(rival, {sweep.measure(*one, plain.buffers, 5), one.get()});

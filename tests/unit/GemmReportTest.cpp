@@ -14,8 +14,8 @@ GemmRow rowOf(const Product &product, double ratio = 1) {
   GemmRow row{};
   row.product = product;
   row.kfuseUs = 10;
-  row.peerUs = 10 * ratio;
-  row.ratio = ratio;
+  row.peer =
+      PeerTimes{.us = 10 * ratio, .firstUs = 11 * ratio, .ratio = ratio, .low = ratio, .high = ratio, .algorithms = 8};
   return row;
 }
 
@@ -95,4 +95,21 @@ TEST_CASE("bench gemm: means of groups, and what is missing, in table and JSON")
   CHECK(json["products"].size() == 3);
   CHECK(json["not_measured"][0]["error"] == "no room");
   CHECK(json["geometric_means"].size() == 2);
+}
+
+TEST_CASE("bench gemm: a product that cuBLASLt has no algorithm for has kfuse's figures and no ratio") {
+  GemmReport report;
+  const std::vector<Product> products = productsOf({"1x64x64", "1x17x64"});
+  report.rows = {rowOf(products[0], 1.5), rowOf(products[1])};
+  report.rows[1].peer.reset();
+  const std::string table = report.table();
+  CHECK(table.find("1x17x64: cuBLASLt has no algorithm for it that runs; kfuse's times alone\n") != std::string::npos);
+  CHECK(table.find("1x64x64: ") == std::string::npos);
+  CHECK(table.find("M = 1: cuBLASLt's time over kfuse's 1.500, geometric mean of 1\n") != std::string::npos);
+  const nlohmann::json alone = nlohmann::json::parse(report.json("a GPU", "1.0", "f8E5M2"))["products"][1];
+  CHECK(alone["kfuse_us"] == 10);
+  CHECK(alone["cublaslt_algorithms"] == 0);
+  for (const char *key : {"cublaslt_us", "cublaslt_first_us", "ratio", "ratio_p10", "ratio_p90"})
+    CHECK(alone[key].is_null());
+  CHECK(report.status() == 0);
 }

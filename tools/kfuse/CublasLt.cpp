@@ -7,6 +7,7 @@ namespace kfuse::tools {
 namespace {
 
 // Declared here so that kfuse builds without the toolkit; cublasLt.h of CUDA 12 and 13.
+constexpr int invalidValue = 7, notSupported = 15; ///< Of cublasStatus_t, where no algorithm takes a product.
 constexpr int compute32F = 68, computeTf32 = 77, real32F = 0, real16F = 2, real16BF = 14, real8E4M3 = 28,
               real8E5M2 = 29;
 constexpr int mostAlgorithms = 64; ///< Asked for; the library offers about eight.
@@ -138,7 +139,7 @@ int makeLayout(const Library &library, void **layout, DType type, std::int64_t r
   return status;
 }
 
-/// Those that take all batches in one call.
+/// Those that take all batches in one call; none where the heuristic offers none.
 Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> stridedAlgorithms(DType type, DType result, bool tf32,
                                                                               const Products &products) {
   const auto [batches, M, N, K] = products;
@@ -161,13 +162,18 @@ Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> stridedAlgorithms(DT
   status |= library.cublasLtMatmulPreferenceCreate(&preference);
   status |= library.cublasLtMatmulPreferenceSetAttribute(preference, preferWorkspaceBytes, &cublasWorkspaceBytes,
                                                          sizeof(std::size_t));
-  status |= library.cublasLtMatmulAlgoGetHeuristic(problem->handle, problem->desc, problem->w, problem->x, problem->y,
-                                                   problem->y, preference, mostAlgorithms, offered.data(), &count);
-  if (status != 0 || count == 0)
-    return Error{ErrorCode::Internal, "cuBLASLt offers no algorithm"};
+  if (status != 0)
+    return Error{ErrorCode::Internal, "cuBLASLt's description of a product could not be made, status " +
+                                          std::to_string(status) + " (of several calls, or-ed)"};
+  const int asked =
+      library.cublasLtMatmulAlgoGetHeuristic(problem->handle, problem->desc, problem->w, problem->x, problem->y,
+                                             problem->y, preference, mostAlgorithms, offered.data(), &count);
+  if (asked != 0 && asked != notSupported && asked != invalidValue)
+    return Error{ErrorCode::Internal, "cublasLtMatmulAlgoGetHeuristic returned " + std::to_string(asked)};
   std::vector<std::unique_ptr<runtime::LoadedKernel>> kernels;
-  for (int i = 0; i < count; ++i)
-    kernels.push_back(std::make_unique<CublasLtKernel>(problem, offered[i]));
+  for (int i = 0; asked == 0 && i < count; ++i)
+    if (offered[i].state == 0)
+      kernels.push_back(std::make_unique<CublasLtKernel>(problem, offered[i]));
   return kernels;
 }
 
@@ -187,6 +193,14 @@ Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> cublasLtAlgorithms(D
     kernels->push_back(std::make_unique<OneByOne>(
         std::move(kernel), batches, std::array{bytesOf(type, M * K), bytesOf(type, N * K), bytesOf(result, M * N)}));
   return kernels;
+}
+
+Result<void> dropFailing(std::vector<std::unique_ptr<runtime::LoadedKernel>> &kernels, runtime::Device &device,
+                         std::span<void *const> buffers, void *workspace) {
+  std::erase_if(kernels, [&](const std::unique_ptr<runtime::LoadedKernel> &kernel) {
+    return !kernel->launch(nullptr, buffers, workspace);
+  });
+  return device.synchronize(nullptr);
 }
 
 } // namespace kfuse::tools

@@ -15,10 +15,15 @@ struct Products {
 
 /// Products of operands of `type`, stored as `result`, with f32 accumulation (f32 operands: cut with `tf32`; 8-bit
 /// floats: the faster one, of some 14 bits): every algorithm that the heuristic offers, its first choice first; of
-/// several batches the strided ones, then those of one product, called once a batch. Buffers: x, w, y; the workspace
-/// takes `cublasWorkspaceBytes`. NoDevice without the library.
+/// several batches the strided ones, then those of one product, called once a batch. None where it has none: 8-bit
+/// floats with sizes that 16 does not divide, or E5M2 by E5M2. Buffers: x, w, y; the workspace takes
+/// `cublasWorkspaceBytes`. NoDevice without the library.
 Result<std::vector<std::unique_ptr<runtime::LoadedKernel>>> cublasLtAlgorithms(DType type, DType result, bool tf32,
                                                                                const Products &products);
+
+/// Calls each kernel once and drops those whose call fails. The device's error where one took it down.
+Result<void> dropFailing(std::vector<std::unique_ptr<runtime::LoadedKernel>> &kernels, runtime::Device &device,
+                         std::span<void *const> buffers, void *workspace);
 
 inline constexpr std::size_t cublasWorkspaceBytes = 64 << 20;
 

@@ -156,12 +156,15 @@ Result<GemmRow> GemmComparison::run(const Product &product) {
   if (chosen.plan.zeroedBytes > 0)
     if (Result<void> filled = device.fill((*workspace)->data(), 0, chosen.plan.zeroedBytes); !filled)
       return filled.error();
+  if (Result<void> ran = dropFailing(*peers, device, operands->set(0), (*peersWorkspace)->data()); !ran)
+    return ran.error();
   const Contender mine{**ours, (*workspace)->data()};
   std::vector<Contender> theirs;
   for (const std::unique_ptr<runtime::LoadedKernel> &peer : *peers)
     theirs.push_back({*peer, (*peersWorkspace)->data()});
-  if (Result<void> agreed = compare(product, mine, theirs.front(), *operands); !agreed)
-    return agreed.error();
+  if (!theirs.empty())
+    if (Result<void> agreed = compare(product, mine, theirs.front(), *operands); !agreed)
+      return agreed.error();
   Result<GemmRow> row = measure(product, mine, theirs, *operands);
   if (row)
     row->report = compiled->report.kernels.front();
@@ -255,7 +258,6 @@ Result<GemmRow> GemmComparison::measure(const Product &product, const Contender 
                                         const std::vector<Contender> &peers, const Operands &operands) {
   GemmRow row{};
   row.product = product;
-  row.algorithms = peers.size();
   row.bytes = static_cast<double>(operands.bytes);
   isWarm = false;
   Result<double> once = time(ours, operands, operands.sets(), 1);
@@ -264,34 +266,44 @@ Result<GemmRow> GemmComparison::measure(const Product &product, const Contender 
   int turns = static_cast<int>(std::ceil(callsUs / (*once * operands.sets())));
   int calls = std::min(turns * operands.sets(), std::max(operands.sets(), 256));
 
-  std::size_t best = 0;
-  for (std::size_t i = 0; i < peers.size(); ++i) {
-    Result<double> us = time(peers[i], operands, calls, 3);
+  const Contender *best = nullptr;
+  PeerTimes peer{};
+  peer.algorithms = peers.size();
+  for (const Contender &candidate : peers) {
+    Result<double> us = time(candidate, operands, calls, 3);
     if (!us)
       return us.error();
-    if (i == 0)
-      row.peerFirstUs = *us;
-    if (i == 0 || *us < row.peerUs)
-      row.peerUs = *us, best = i;
+    if (!best)
+      peer.firstUs = *us;
+    if (!best || *us < peer.us)
+      peer.us = *us, best = &candidate;
   }
   std::vector<double> mine, theirs, ratios;
   for (int round = 0; round < rounds; ++round) {
     std::array<double, 2> us{};
     for (std::size_t turn : {0, 1}) {
       std::size_t which = (static_cast<std::size_t>(round) + turn) % 2;
-      Result<double> timed = time(which == 0 ? ours : peers[best], operands, calls, 1);
+      if (which == 1 && !best)
+        continue;
+      Result<double> timed = time(which == 0 ? ours : *best, operands, calls, 1);
       if (!timed)
         return timed.error();
       us[which] = *timed;
     }
-    mine.push_back(us[0]), theirs.push_back(us[1]), ratios.push_back(us[1] / us[0]);
+    mine.push_back(us[0]);
+    if (best)
+      theirs.push_back(us[1]), ratios.push_back(us[1] / us[0]);
   }
   Result<double> overlapped = time(ours, operands, calls, rounds, Order::Overlapped);
   if (!overlapped)
     return overlapped.error();
   row.overlappedUs = *overlapped;
-  row.kfuseUs = median(mine), row.peerUs = median(theirs);
-  row.ratio = median(ratios), row.low = percentile(ratios, 0.1), row.high = percentile(ratios, 0.9);
+  row.kfuseUs = median(mine);
+  if (best) {
+    peer.us = median(theirs);
+    peer.ratio = median(ratios), peer.low = percentile(ratios, 0.1), peer.high = percentile(ratios, 0.9);
+    row.peer = peer;
+  }
   return row;
 }
 

@@ -17,7 +17,7 @@ public:
   GemmComparison(tuner::Workbench &bench, runtime::Device &device, tuner::TuneOptions tuning, const std::string &type);
 
   /// Tunes the product, compares its results with cuBLASLt's (WrongResult where they differ), and times both in turns,
-  /// on operands that rotate past the L2.
+  /// on operands that rotate past the L2. Alone where cuBLASLt has no algorithm for it.
   Result<GemmRow> run(const Product &product);
 
 private:

@@ -34,14 +34,22 @@ constexpr std::array<Group, 6> groups{{
     {"batches", [](const Product &p) { return p.batches > 1; }},
 }};
 
-/// The geometric mean of the ratios of a group's rows, and their number.
+/// The geometric mean of the ratios of those of a group's rows that have one, and their number.
 std::pair<double, int> geometricMean(const std::vector<GemmRow> &rows, const Group &group) {
   double logs = 0;
   int count = 0;
   for (const GemmRow &row : rows)
-    if (group.holds(row.product))
-      logs += std::log(row.ratio), ++count;
+    if (row.peer && group.holds(row.product))
+      logs += std::log(row.peer->ratio), ++count;
   return {count > 0 ? std::exp(logs / count) : 0, count};
+}
+
+/// Its time, that of its first choice, the ratio and its spread.
+std::array<std::string, 4> peerCells(const std::optional<PeerTimes> &peer) {
+  if (!peer)
+    return {"-", "-", "-", "-"};
+  return {formatTime(peer->us), formatTime(peer->firstUs), fmt::format("{:.3f}", peer->ratio),
+          fmt::format("{:.2f}..{:.2f}", peer->low, peer->high)};
 }
 
 } // namespace
@@ -66,14 +74,17 @@ GemmReport GemmReport::of(std::span<const Product> products,
 std::string GemmReport::table() const {
   Table text({"[B x] M x N x K", ">kfuse", ">overlapped", ">cuBLASLt", ">its first", ">ratio", ">p10..p90", ">TFLOP/s",
               ">TB/s", ">roof", "way"});
-  for (const GemmRow &row : rows)
-    text.add({row.product.str(), formatTime(row.kfuseUs), formatTime(row.overlappedUs), formatTime(row.peerUs),
-              formatTime(row.peerFirstUs), fmt::format("{:.3f}", row.ratio),
-              fmt::format("{:.2f}..{:.2f}", row.low, row.high),
+  for (const GemmRow &row : rows) {
+    const auto [peer, first, ratio, spread] = peerCells(row.peer);
+    text.add({row.product.str(), formatTime(row.kfuseUs), formatTime(row.overlappedUs), peer, first, ratio, spread,
               fmt::format("{:.0f}", row.product.flops() / row.kfuseUs / 1e6),
               fmt::format("{:.2f}", row.bytes / row.kfuseUs / 1e6),
               fmt::format("{:.0f}%", row.report.bound.percent(row.kfuseUs)), row.report.config});
+  }
   std::string all = text.str();
+  for (const GemmRow &row : rows)
+    if (!row.peer)
+      all += row.product.str() + ": cuBLASLt has no algorithm for it that runs; kfuse's times alone\n";
   for (const Group &group : groups)
     if (auto [mean, count] = geometricMean(rows, group); count > 0)
       all += fmt::format("{}: cuBLASLt's time over kfuse's {:.3f}, geometric mean of {}\n", group.name, mean, count);
@@ -84,25 +95,27 @@ std::string GemmReport::json(const std::string &sku, const std::string &driver, 
   Json all{{"device", sku}, {"driver", driver}, {"type", type}};
   for (const char *list : {"products", "not_measured", "geometric_means"})
     all[list] = Json::array();
-  for (const GemmRow &row : rows)
+  for (const GemmRow &row : rows) {
+    auto ofPeer = [&](double PeerTimes::*figure) { return row.peer ? Json(*row.peer.*figure) : Json(); };
     all["products"].push_back({{"batches", row.product.batches},
                                {"m", row.product.M},
                                {"n", row.product.N},
                                {"k", row.product.K},
                                {"kfuse_us", row.kfuseUs},
                                {"kfuse_overlapped_us", row.overlappedUs},
-                               {"cublaslt_us", row.peerUs},
-                               {"cublaslt_first_us", row.peerFirstUs},
-                               {"cublaslt_algorithms", row.algorithms},
-                               {"ratio", row.ratio},
-                               {"ratio_p10", row.low},
-                               {"ratio_p90", row.high},
+                               {"cublaslt_us", ofPeer(&PeerTimes::us)},
+                               {"cublaslt_first_us", ofPeer(&PeerTimes::firstUs)},
+                               {"cublaslt_algorithms", row.peer ? row.peer->algorithms : 0},
+                               {"ratio", ofPeer(&PeerTimes::ratio)},
+                               {"ratio_p10", ofPeer(&PeerTimes::low)},
+                               {"ratio_p90", ofPeer(&PeerTimes::high)},
                                {"tflops", row.product.flops() / row.kfuseUs / 1e6},
                                {"tbps", row.bytes / row.kfuseUs / 1e6},
                                {"bound_us", row.boundUs},
                                {"roofline_percent", row.report.bound.percent(row.kfuseUs)},
                                {"config", row.report.config},
                                {"candidates", row.report.candidates}});
+  }
   for (const auto &[product, error] : missing)
     all["not_measured"].push_back(
         {{"batches", product.batches}, {"m", product.M}, {"n", product.N}, {"k", product.K}, {"error", error.message}});

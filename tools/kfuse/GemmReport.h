@@ -5,20 +5,27 @@
 #include "tuner/Report.h"
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace kfuse::tools {
 
+/// cuBLASLt's best algorithm, in turns with ours.
+struct PeerTimes {
+  double us, firstUs;      ///< The second: of the algorithm that its heuristic offers first.
+  double ratio, low, high; ///< Its time over ours: median, 10th and 90th percentile of the pairs.
+  std::size_t algorithms;
+};
+
 /// One line of the result.
 struct GemmRow {
   Product product;
-  double kfuseUs, peerUs, peerFirstUs;
-  double ratio, low, high; ///< Peer's time over ours: median, 10th and 90th percentile of the pairs.
-  double overlappedUs;     ///< Ours, each call free to start before the one ahead ends (dependent launch).
+  double kfuseUs;
+  double overlappedUs;           ///< Ours, each call free to start before the one ahead ends (dependent launch).
+  std::optional<PeerTimes> peer; ///< Nothing where cuBLASLt has no algorithm for the product.
   double bytes, boundUs;
-  std::size_t algorithms;
   tuner::KernelReport report;
 };
 
