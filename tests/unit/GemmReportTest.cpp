@@ -14,6 +14,7 @@ GemmRow rowOf(const Product &product, double ratio = 1) {
   GemmRow row{};
   row.product = product;
   row.kfuseUs = 10;
+  row.rotation = {1, 1e9, true};
   row.peer =
       PeerTimes{.us = 10 * ratio, .firstUs = 11 * ratio, .ratio = ratio, .low = ratio, .high = ratio, .algorithms = 8};
   return row;
@@ -112,4 +113,35 @@ TEST_CASE("bench gemm: a product that cuBLASLt has no algorithm for has kfuse's 
   for (const char *key : {"cublaslt_us", "cublaslt_first_us", "ratio", "ratio_p10", "ratio_p90"})
     CHECK(alone[key].is_null());
   CHECK(report.status() == 0);
+}
+
+TEST_CASE("bench gemm: operands rotate past the L2, of few bytes, too, and the output says where they do not") {
+  constexpr double l2Bytes = 50e6;
+  auto rotationOf = [](double M, double N, double K, std::int64_t batches = 1) {
+    return Rotation::of(2 * static_cast<double>(batches) * (M * K + N * K + M * N), batches, l2Bytes);
+  };
+  for (const Rotation &rotation : {rotationOf(1, 256, 256), rotationOf(1, 1024, 1024), rotationOf(1024, 4096, 4096),
+                                   rotationOf(8192, 8192, 8192), rotationOf(256, 256, 256, 16)}) {
+    CAPTURE(rotation.sets);
+    CHECK(rotation.isPastL2);
+    CHECK(rotation.bytes >= 4 * l2Bytes);
+  }
+  CHECK(rotationOf(1, 1024, 1024).sets == 96);
+  CHECK(rotationOf(8192, 8192, 8192).sets == 1);
+  const Rotation tiny = rotationOf(1, 64, 64);
+  CHECK_FALSE(tiny.isPastL2);
+  CHECK(tiny.sets == 4096);
+  CHECK(rotationOf(1, 16, 16, 1000).sets == 128); // One by one these are 128000 launches.
+
+  GemmReport report;
+  const std::vector<Product> products = productsOf({"1x64x64", "1x1024x1024"});
+  report.rows = {rowOf(products[0]), rowOf(products[1])};
+  report.rows[0].rotation = tiny;
+  const std::string table = report.table();
+  CHECK(table.find("1x64x64: its operands rotate in 34.6 MB alone") != std::string::npos);
+  CHECK(table.find("1x1024x1024: its operands") == std::string::npos);
+  const nlohmann::json all = nlohmann::json::parse(report.json("a GPU", "1.0", "bf16"))["products"];
+  CHECK(all[0]["rotates_past_l2"] == false);
+  CHECK(all[0]["rotated_bytes"] == tiny.bytes);
+  CHECK(all[1]["rotates_past_l2"] == true);
 }

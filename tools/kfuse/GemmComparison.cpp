@@ -18,8 +18,6 @@
 namespace kfuse::tools {
 namespace {
 
-constexpr double rotatedBytes = 200e6; ///< Four times the L2 of an H200: no call finds its operands there.
-constexpr int mostSets = 128;
 constexpr double callsUs = 400; ///< Of calls in one graph.
 /// Of a result, all over it: a piece in every 32 rows of 32768.
 constexpr std::int64_t comparedElements = 4 << 20, comparedPieces = 1024;
@@ -51,7 +49,8 @@ std::int64_t beginningOf(std::int64_t i, std::int64_t pieces, std::int64_t piece
 /// Operands and results at enough addresses that none is in the L2 when its turn comes.
 class GemmComparison::Operands {
 public:
-  static Result<Operands> make(runtime::Device &device, DType type, DType result, const Product &product) {
+  static Result<Operands> make(runtime::Device &device, DType type, DType result, const Product &product,
+                               double l2Bytes) {
     Operands operands;
     const std::array<Shape, 3> shapes{product.shape(product.M, product.K), product.shape(product.N, product.K),
                                       product.shape(product.M, product.N)};
@@ -60,8 +59,8 @@ public:
       return byteWidth(types[i]) * static_cast<std::size_t>(elementCount(shapes[i]));
     };
     operands.bytes = bytesOf(0) + bytesOf(1) + bytesOf(2);
-    auto sets = std::clamp(static_cast<int>(rotatedBytes / static_cast<double>(operands.bytes)) + 1, 1, mostSets);
-    for (int set = 0; set < sets; ++set)
+    operands.rotation = Rotation::of(static_cast<double>(operands.bytes), product.batches, l2Bytes);
+    for (int set = 0; set < operands.rotation.sets; ++set)
       for (std::size_t i = 0; i < shapes.size(); ++i) {
         std::size_t size = bytesOf(i);
         Result<std::unique_ptr<runtime::DeviceBuffer>> buffer = device.allocate(size);
@@ -80,9 +79,10 @@ public:
     return operands;
   }
 
-  int sets() const { return static_cast<int>(pointers.size() / 3); }
+  int sets() const { return rotation.sets; }
   std::span<void *const> set(int i) const { return {pointers.data() + 3 * static_cast<std::size_t>(i), 3}; }
   std::size_t bytes = 0; ///< Of one set.
+  Rotation rotation{};
 
 private:
   /// Random numbers for some 2^24 elements, again and again: making them takes longer than measuring. Their number is
@@ -144,7 +144,7 @@ Result<GemmRow> GemmComparison::run(const Product &product) {
   auto peers = cublasLtAlgorithms(type, result, tf32, product);
   if (!peers)
     return peers.error();
-  Result<Operands> operands = Operands::make(device, type, result, product);
+  Result<Operands> operands = Operands::make(device, type, result, product, bench.target->l2Bytes);
   if (!operands)
     return operands.error();
   // Each side has its own: ours may keep flags there from call to call.
@@ -259,6 +259,7 @@ Result<GemmRow> GemmComparison::measure(const Product &product, const Contender 
   GemmRow row{};
   row.product = product;
   row.bytes = static_cast<double>(operands.bytes);
+  row.rotation = operands.rotation;
   isWarm = false;
   Result<double> once = time(ours, operands, operands.sets(), 1);
   if (!once)

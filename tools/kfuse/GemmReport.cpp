@@ -85,6 +85,10 @@ std::string GemmReport::table() const {
   for (const GemmRow &row : rows)
     if (!row.peer)
       all += row.product.str() + ": cuBLASLt has no algorithm for it that runs; kfuse's times alone\n";
+  for (const GemmRow &row : rows)
+    if (!row.rotation.isPastL2)
+      all += fmt::format("{}: its operands rotate in {} alone, calls may find some of them in the L2\n",
+                         row.product.str(), formatBytes(row.rotation.bytes));
   for (const Group &group : groups)
     if (auto [mean, count] = geometricMean(rows, group); count > 0)
       all += fmt::format("{}: cuBLASLt's time over kfuse's {:.3f}, geometric mean of {}\n", group.name, mean, count);
@@ -111,6 +115,8 @@ std::string GemmReport::json(const std::string &sku, const std::string &driver, 
                                {"ratio_p90", ofPeer(&PeerTimes::high)},
                                {"tflops", row.product.flops() / row.kfuseUs / 1e6},
                                {"tbps", row.bytes / row.kfuseUs / 1e6},
+                               {"rotated_bytes", row.rotation.bytes},
+                               {"rotates_past_l2", row.rotation.isPastL2},
                                {"bound_us", row.boundUs},
                                {"roofline_percent", row.report.bound.percent(row.kfuseUs)},
                                {"config", row.report.config},

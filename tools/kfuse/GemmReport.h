@@ -26,6 +26,7 @@ struct GemmRow {
   double overlappedUs;           ///< Ours, each call free to start before the one ahead ends (dependent launch).
   std::optional<PeerTimes> peer; ///< Nothing where cuBLASLt has no algorithm for the product.
   double bytes, boundUs;
+  Rotation rotation; ///< Of the operands.
   tuner::KernelReport report;
 };
 

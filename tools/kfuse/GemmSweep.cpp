@@ -55,7 +55,21 @@ bool fitsGraph(const Product &product) {
   return batches * std::max({M * K, N * K, M * N}) < 0x1p48;
 }
 
+/// A replacement policy that is not LRU keeps some lines of twice the L2.
+constexpr double rotatedPerL2 = 4;
+/// Of a graph, each on a set of its own: recording 4096 takes some 20 ms. Sets of batches may be more: one by one
+/// these are a launch each.
+constexpr std::int64_t mostLaunches = 4096, mostSetsOfBatches = 128;
+
 } // namespace
+
+Rotation Rotation::of(double setBytes, std::int64_t batches, double l2Bytes) {
+  const double room = rotatedPerL2 * l2Bytes;
+  const auto most = std::max(mostLaunches / batches, mostSetsOfBatches);
+  const auto sets = static_cast<std::int64_t>(std::min(room / setBytes + 1, static_cast<double>(most)));
+  const double bytes = static_cast<double>(sets) * setBytes;
+  return {static_cast<int>(sets), bytes, bytes >= room};
+}
 
 std::string Product::str() const {
   return (batches > 1 ? fmt::format("{}x", batches) : "") + fmt::format("{}x{}x{}", M, N, K);
