@@ -105,13 +105,24 @@ public:
     return ir::FusionDecision::no(reasons);
   }
 
-  /// Where the target has wgmma, the types are its own and the rows not few, why the product does not run on it.
+  /// Where the types are those of tensor cores and the rows not few, what multiplies if not the target's best
+  /// instruction, and why that one does not.
   std::string remark(const Region &region, const ir::Target &target) const override {
-    bool isForWgmma = isFloat(region.mathType) && (region.mathType != DType::F32 || region.tf32);
-    if (target.capability != 90 || !isForWgmma || gemvTemplate().match(region, target))
+    const bool isForTensorCores = isFloat(region.mathType) && (region.mathType != DType::F32 || region.tf32);
+    if (!isForTensorCores || gemvTemplate().match(region, target))
       return "";
-    ir::FusionDecision decision = matmulSm90Template().match(region, target);
-    return decision ? "" : "not on wgmma: " + decision.reason();
+    std::string refusals;
+    for (const KernelTemplate *way : {&matmulSm90Template(), &matmulSm80Template()}) {
+      const bool isWgmma = way == &matmulSm90Template();
+      if (isWgmma && target.capability != 90)
+        continue;
+      const std::string instruction = isWgmma ? "wgmma" : "mma.sync";
+      const ir::FusionDecision decision = way->match(region, target);
+      if (decision)
+        return refusals.empty() ? "" : "on " + instruction + refusals;
+      refusals += (refusals.empty() ? ", not on " : "; not on ") + instruction + ": " + decision.reason();
+    }
+    return "on plain FMAs" + refusals;
   }
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {

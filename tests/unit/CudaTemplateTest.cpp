@@ -495,7 +495,7 @@ func.func @f(%a: tensor<1x64xbf16>, %b: tensor<64x72xbf16>) -> tensor<19x72xbf16
   return %1 : tensor<19x72xbf16>
 })");
   CHECK(matmulTemplate().remark(one.region, hopper) ==
-        "not on wgmma: the left operand repeats itself along its rows or along K, which TMA cannot");
+        "on mma.sync, not on wgmma: the left operand repeats itself along its rows or along K, which TMA cannot");
 }
 
 TEST_CASE("CUDA templates: what TMA cannot read goes to mma.sync, and explain says why") {
@@ -507,9 +507,23 @@ func.func @f(%a: tensor<64x100xbf16>, %b: tensor<100x512xbf16>) -> tensor<64x512
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   CHECK(matmulTemplate().match(given.region, hopper));
   CHECK(matmulTemplate().remark(given.region, hopper) ==
-        "not on wgmma: the left operand starts or strides at other than multiples of 16 bytes, which TMA needs");
+        "on mma.sync, not on wgmma: the left operand starts or strides at other than multiples of 16 bytes, which TMA "
+        "needs");
   CHECK(matmulTemplate().remark(region(product).region, hopper).empty());
   CHECK(matmulTemplate().remark(given.region, ampere()).empty());
+
+  RegionCase transposed = region(R"(
+func.func @f(%a: tensor<512x64xf32>, %b: tensor<512x512xf32>) -> tensor<64x512xf32> {
+  %0 = kfuse.matmul %a, %b {tf32, transpose_a, transpose_b} : (tensor<512x64xf32>, tensor<512x512xf32>) -> tensor<64x512xf32>
+  return %0 : tensor<64x512xf32>
+})");
+  const std::string mmaSync =
+      "not on mma.sync: operands of f32 are not contiguous along K, which mma.sync needs of them";
+  CHECK(matmulTemplate().remark(transposed.region, ampere()) == "on plain FMAs, " + mmaSync);
+  CHECK(matmulTemplate().remark(transposed.region, hopper) ==
+        "on plain FMAs, not on wgmma: the left operand is not contiguous along K, which wgmma needs of other than 16 "
+        "bits; " +
+            mmaSync);
 }
 
 TEST_CASE("CUDA templates: tiles that lie across each other or differ in their order are of one kind") {
