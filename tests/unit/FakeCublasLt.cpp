@@ -15,7 +15,7 @@ struct HeuristicResult {
   int reserved[4];
 };
 
-int handle = 0, desc = 0, preference = 0;
+int handle = 0, desc = 0, preference = 0, layout = 0, layoutOf8Bits = 0;
 
 } // namespace
 
@@ -30,9 +30,8 @@ int cublasLtMatmulDescCreate(void **made, int, int) {
   return success;
 }
 int cublasLtMatmulDescSetAttribute(void *, int, const void *, std::size_t) { return success; }
-/// A layout is its type.
 int cublasLtMatrixLayoutCreate(void **made, int type, std::uint64_t, std::uint64_t, std::int64_t) {
-  *made = reinterpret_cast<void *>(static_cast<std::intptr_t>(type));
+  *made = type == real8E5M2 ? &layoutOf8Bits : &layout;
   return success;
 }
 int cublasLtMatrixLayoutSetAttribute(void *, int, const void *, std::size_t) { return success; }
@@ -43,7 +42,7 @@ int cublasLtMatmulPreferenceCreate(void **made) {
 int cublasLtMatmulPreferenceSetAttribute(void *, int, const void *, std::size_t) { return success; }
 int cublasLtMatmulAlgoGetHeuristic(void *, void *, void *left, void *, void *, void *, void *, int,
                                    HeuristicResult *offered, int *count) {
-  if (reinterpret_cast<std::intptr_t>(left) == real8E5M2)
+  if (left == &layoutOf8Bits)
     return notSupported;
   *count = 4;
   for (std::uint64_t i = 0; i < 4; ++i)
