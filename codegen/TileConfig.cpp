@@ -1,6 +1,7 @@
 #include "codegen/TileConfig.h"
 
 #include <charconv>
+#include <stdexcept>
 
 namespace kfuse::codegen {
 namespace {
@@ -20,6 +21,10 @@ std::optional<std::int64_t> parseInteger(std::string_view text) {
 }
 
 } // namespace
+
+void TileConfig::throwMissing(std::string_view name) const {
+  throw std::out_of_range("config '" + str() + "' has no " + std::string(name));
+}
 
 std::pair<TileConfig::Field *, bool> TileConfig::insert(const Name &name, std::int64_t value) {
   if (fields.empty() || fields.back().name < name) // Templates list most names in their order.

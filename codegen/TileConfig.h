@@ -33,10 +33,11 @@ public:
       insert(Name(name), value);
   }
 
-  /// The field's value; asserts that it is there (a template reads only what it wrote).
+  /// The field's value. A template reads only what it wrote: std::out_of_range tells of a config of another version.
   std::int64_t operator[](std::string_view name) const {
     const Field *field = find(Name(name));
-    assert(field && "a template reads only the fields it wrote");
+    if (!field)
+      throwMissing(name);
     return field->value;
   }
   bool has(std::string_view name) const { return find(Name(name)); }
@@ -84,6 +85,7 @@ private:
         return &field;
     return nullptr;
   }
+  [[noreturn]] void throwMissing(std::string_view name) const;
   /// The field of that name, which stays as it is where it was there before (false).
   std::pair<Field *, bool> insert(const Name &name, std::int64_t value);
 

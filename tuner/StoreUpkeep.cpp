@@ -39,24 +39,35 @@ bool isBetter(const Measurement &offered, const std::optional<Measurement> &know
 
 bool isBetter(const StoredPeaks &, const std::optional<StoredPeaks> &known) { return !known; }
 
-/// The number of rows taken over.
+template <class Value> int removeWhere(SQLite::Database &db, const std::string &sql, const Value &value) {
+  SQLite::Statement drop(db, "DELETE FROM " + sql);
+  drop.bind(1, value);
+  return drop.exec();
+}
+
+/// The number of rows taken over. `onTaken` gets each, and the one it replaces.
 template <class Record, class Key>
 int add(SQLite::Database &db, const std::vector<Record> &offered, std::string Record::*key, Key onTaken) {
   int taken = 0;
   for (const Record &record : offered)
-    if (isBetter(record, findRow<Record>(db, record.*key))) {
+    if (const std::optional<Record> known = findRow<Record>(db, record.*key); isBetter(record, known)) {
       insertRow(db, record);
-      onTaken(record);
+      onTaken(record, known);
       ++taken;
     }
   return taken;
 }
 
-/// `kernels` gets the winners of the choices taken over.
+/// `kernels` gets the winners of the choices taken over. Of one that has another config than before the binary goes: it
+/// vouches for a config that the template has listed here.
 void add(SQLite::Database &db, const StoreContents &contents, StoreChanges &changes, std::set<std::string> &kernels) {
-  auto nothing = [](const auto &) {};
-  changes.choices =
-      add(db, contents.choices, &Choice::region, [&](const Choice &choice) { kernels.insert(choice.kernel); });
+  auto nothing = [](const auto &, const auto &) {};
+  auto onChoice = [&](const Choice &choice, const std::optional<Choice> &known) {
+    kernels.insert(choice.kernel);
+    if (!known || known->kernel != choice.kernel || known->config != choice.config)
+      removeWhere(db, "binaries WHERE kernel = ?", choice.kernel);
+  };
+  changes.choices = add(db, contents.choices, &Choice::region, onChoice);
   changes.measurements = add(db, contents.measurements, &Measurement::kernel, nothing);
   changes.peaks = add(db, contents.peaks, &StoredPeaks::sku, nothing);
   db.exec("DELETE FROM binaries WHERE kernel NOT IN (SELECT kernel FROM choices)");
@@ -79,12 +90,6 @@ template <class Record> int removeBroken(SQLite::Database &db, const std::string
     drop.exec();
   }
   return static_cast<int>(broken.size());
-}
-
-template <class Value> int removeWhere(SQLite::Database &db, const std::string &sql, const Value &value) {
-  SQLite::Statement drop(db, "DELETE FROM " + sql);
-  drop.bind(1, value);
-  return drop.exec();
 }
 
 StoreChanges removeRows(SQLite::Database &db, const PruneOptions &options) {

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -46,6 +47,21 @@ std::optional<runtime::CompiledKernel> recompile(const Workshop &shop, const Cho
   return std::move(*binary);
 }
 
+bool isOneOf(const std::vector<codegen::EstimatedConfig> &candidates, const codegen::TileConfig &config) {
+  return std::any_of(candidates.begin(), candidates.end(),
+                     [&](const codegen::EstimatedConfig &candidate) { return candidate.config == config; });
+}
+
+/// The plan of a config that the store has a binary of, or that the template lists: no other is sure to be emitted. An
+/// earlier version's may lack a field.
+Result<codegen::KernelPlan> emitStored(const TuningTask &task, const codegen::TileConfig &config) {
+  try {
+    return task.emit(config);
+  } catch (const std::out_of_range &missing) {
+    return Error{ErrorCode::Compile, missing.what()};
+  }
+}
+
 /// What won for the same ops in the shape nearest to this one, if it is legal here: a first guess. Near is a bound of
 /// like size, within 4 times.
 std::optional<codegen::TileConfig> neighbourOf(const Workshop &shop, const TuningTask &task, const Roofline &bound) {
@@ -56,10 +72,8 @@ std::optional<codegen::TileConfig> neighbourOf(const Workshop &shop, const Tunin
   double nearest = std::log(4.0);
   std::optional<codegen::TileConfig> config;
   for (const Choice &choice : choices) {
-    const bool isLegal = std::any_of(candidates.begin(), candidates.end(),
-                                     [&](const auto &candidate) { return candidate.config == choice.config; });
     const double distance = choice.timing ? std::abs(std::log(choice.timing->medianUs / bound.boundUs)) : INFINITY;
-    if (isLegal && distance < nearest) {
+    if (distance < nearest && isOneOf(candidates, choice.config)) {
       nearest = distance;
       config = choice.config;
     }
@@ -84,11 +98,14 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task, const std::optional<
     return {{}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, shop.driver()), choice->config};
   if (choice->effort < shop.options.effort)
     return {{}, "it was tuned with less effort", choice->config};
-  Result<codegen::KernelPlan> plan = task.emit(choice->config);
+  std::optional<runtime::CompiledKernel> binary = shop.store.findBinary(choice->kernel);
+  // Whoever compiled the binary had the config from the template. Its list takes a millisecond, too long for all.
+  if (!binary && !isOneOf(task.candidates(), choice->config))
+    return {{}, "this version has no such config", {}};
+  Result<codegen::KernelPlan> plan = emitStored(task, choice->config);
   if (!plan || tuningKey(*plan, shop.compiler.version(), shop.sku()) != choice->kernel)
     return {{}, "the template's source has changed", choice->config};
   KernelReport report = reportOf(task, *choice, roofline(task.work, shop.currentPeaks()), true);
-  std::optional<runtime::CompiledKernel> binary = shop.store.findBinary(choice->kernel);
   if (!binary && !shop.options.requireTuned) {
     binary = recompile(shop, *choice, *plan);
     report.recompiled = true;
@@ -112,7 +129,8 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task) {
 
 /// A config that won here under other conditions, or where it is near.
 std::optional<codegen::TileConfig> firstGuess(const Workshop &shop, const TuningTask &task) {
-  if (std::optional<Choice> choice = shop.store.findChoice(regionOf(shop, task)))
+  if (std::optional<Choice> choice = shop.store.findChoice(regionOf(shop, task));
+      choice && isOneOf(task.candidates(), choice->config))
     return choice->config;
   return neighbourOf(shop, task, roofline(task.work, shop.currentPeaks()));
 }

@@ -61,6 +61,15 @@ sed 's/"quick"/"hard"/' "$work/a.json" >"$work/bad.json"
 check "an effort of no name" imports 3 "none, quick or full, not 'hard'"
 rm "$work/bad.json"
 check "missing file" imports 8 "bad.json cannot be read"
+# A config that the template does not list is a miss, not the end.
+for spoil in 's/\("config": "[^"]*\),[a-z_]*=[0-9]*"/\1"/' 's/\("config": "[^"=]*\)=[0-9]*/\1=0/' 's/"config": "[^"]*"/"config": ""/'; do
+  rm -f "$work"/spoilt.db*
+  "$kfuse" db export --store "$work/b.db" | sed "$spoil" >"$work/spoilt.json"
+  "$kfuse" db import "$work/spoilt.json" --store "$work/spoilt.db" >/dev/null
+  check "configs of no template, strictly" fails 6 "this version has no such config" tune "$models/linear_head_tiny.mlir" --target cpu --threads 1 --store "$work/spoilt.db" --require-tuned
+  check "configs of no template are tuned anew" grep -q "arena" <(tune linear_head_tiny "$work/spoilt.db" 2>/dev/null)
+done
+
 check "export to a full disk" fails 8 "cannot be written" db export /dev/full
 
 # Merging takes the binaries along.

@@ -5,6 +5,7 @@
 #include "tuner/GuardedBuffer.h"
 #include "tuner/Key.h"
 #include "tuner/StoreFile.h"
+#include "tuner/StoreUpkeep.h"
 
 #include <doctest/doctest.h>
 
@@ -979,6 +980,40 @@ TEST_CASE("search: a choice that came without its machine code is compiled, not 
   CHECK(f.device.measured == 0);
   f.options.requireTuned = true;
   CHECK_FALSE(f.tuneOne()->report.recompiled); // It was kept.
+}
+
+TEST_CASE("search: a stored config that the template does not list is never emitted") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  REQUIRE(f.tuneOne());
+  std::unique_ptr<StoreFile> file = *StoreFile::open(f.folder.path / "store.db", {});
+  StoreContents contents = readContents(*file);
+  REQUIRE(contents.choices.size() == 1);
+  contents.choices[0].at += 1000; // So that it is taken.
+  SUBCASE("a field is missing") { contents.choices[0].config = {{"other", 1}}; }
+  SUBCASE("a value is none of the template's") { contents.choices[0].config = {{"id", 2}}; }
+  REQUIRE(addContents(*file, contents)->choices == 1);
+  file.reset();
+  f.reopen();
+  f.options.requireTuned = true;
+  CHECK(f.tuneOne().error().message.ends_with("this version has no such config"));
+  f.options.requireTuned = false;
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+  CHECK(f.log.find("this version has no such config") != std::string::npos);
+}
+
+TEST_CASE("search: a stored config of an earlier version that lacks a field is a miss, binary and all") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  REQUIRE(f.tuneOne());
+  StoreContents contents = readContents(**StoreFile::open(f.folder.path / "store.db", {}));
+  REQUIRE(contents.choices.size() == 1);
+  contents.choices[0].config = {{"other", 1}};
+  contents.choices[0].kernel = "what it was then";
+  f.store->put(contents.choices[0], {});
+  f.reopen();
+  REQUIRE(f.tuneOne());
+  CHECK(f.log.find("the template's source has changed") != std::string::npos);
 }
 
 TEST_CASE("search: where compiling is not allowed a miss is an error with its reason") {

@@ -26,7 +26,7 @@ struct Fixture {
       (*store)->put(measurementNumber(i));
       (*store)->put(choiceNumber(i), binaryNumber(i));
     }
-    (*store)->put("Fake GPU", Peaks{.readBytesPerUs = 4e6, .launchUs = 1});
+    (*store)->put("Fake GPU", Peaks{4e6, 4e6, 4e6, 67e6, 60e6, 790e6, 700e6, 1});
   }
   TemporaryFolder folder;
 };
@@ -133,6 +133,18 @@ TEST_CASE("upkeep: merging takes machine code along, importing does not") {
   CHECK(verdict.measurements == 6);
   CHECK(verdict.binaries == 6);
   CHECK(verdict.damage.empty());
+}
+
+TEST_CASE("upkeep: an imported choice of another config has no binary, whatever lies under its kernel's key") {
+  Fixture f;
+  f.fill("a.db", 2);
+  std::unique_ptr<StoreFile> file = f.open("a.db");
+  StoreContents contents = readContents(*file);
+  for (Choice &choice : contents.choices)
+    choice.at += 1000; // Taken over ...
+  contents.choices[1].config = {{"m", 7}};
+  CHECK(addContents(*file, contents)->choices == 2);
+  CHECK(verify(*file).binaries == 1); // ... and the same but for that.
 }
 
 TEST_CASE("upkeep: pruning removes what is asked for and nothing else") {

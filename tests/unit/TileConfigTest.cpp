@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
 #include <unordered_set>
 
 using kfuse::codegen::TileConfig;
@@ -30,6 +31,7 @@ TEST_CASE("TileConfig: fields, copies with another value, equality and hash") {
   CHECK(config["m"] == 128);
   CHECK(config.has("n"));
   CHECK_FALSE(config.has("k"));
+  CHECK_THROWS_WITH_AS((void)config["k"], "config 'm=128,n=64' has no k", std::out_of_range);
   CHECK(config.with("m", 32) == TileConfig{{"m", 32}, {"n", 64}});
   CHECK(config.with("k", 8).has("k"));
   CHECK(config == TileConfig{{"m", 128}, {"n", 64}});
