@@ -62,6 +62,19 @@ model_choice >"$work/model.txt"
 check "--no-benchmark says why nothing is timed" grep -q "untimed: --no-benchmark, the cost model chose" "$work/model.txt"
 check "no peaks are measured for it, nor for --require-tuned" grep -q '"peaks": 0' <("$kfuse" db verify --json)
 
+# Reports and traces go over nothing that is needed, and nothing is left of them where nothing was tuned.
+cp "$models/ffn_tiny.mlir" "$work/m.mlir"
+for option in --report --trace; do
+  check "$option over the store" fails 2 "written over the store: name another file" tune "$work/m.mlir" --target cpu $option "$KFUSE_STORE"
+  check "$option over a store to come" fails 2 "written over the store: name another file" tune "$work/m.mlir" --target cpu --store "$work/to_come.db" $option "$work/./to_come.db"
+  check "$option over the model" fails 2 "written over the model: name another file" tune "$work/m.mlir" --target cpu $option "$work/m.mlir"
+  check "$option where nothing can be tuned" fails 8 "absent.mlir" tune "$work/absent.mlir" --target cpu $option "$work/empty.out"
+done
+check "report and trace in one file" fails 2 "the trace .* would be written over the report" tune "$work/m.mlir" --target cpu --report "$work/one" --trace "$work/one"
+check "the store is whole" grep -q '"whole": true' <("$kfuse" db verify --json)
+check "the model is what it was" cmp -s "$models/ffn_tiny.mlir" "$work/m.mlir"
+check "no files are left" test ! -e "$work/empty.out" -a ! -e "$work/one" -a ! -e "$work/to_come.db"
+
 "$kfuse" tune "$models/ffn_tiny.mlir" --target cpu --json >"$work/cold.json" 2>"$work/err"
 check "tune as JSON" python3 - "$work/cold.json" <<'P'
 import json, sys

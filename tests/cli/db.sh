@@ -61,6 +61,11 @@ sed 's/"quick"/"hard"/' "$work/a.json" >"$work/bad.json"
 check "an effort of no name" imports 3 "none, quick or full, not 'hard'"
 rm "$work/bad.json"
 check "missing file" imports 8 "bad.json cannot be read"
+check "a folder" fails 8 "$work cannot be read: Is a directory" db import "$work" --store "$work/new.db"
+check "missing file, new store" fails 8 "bad.json cannot be read: No such file" db import "$work/bad.json" --store "$work/new.db"
+check "merging a missing store" fails 8 "there is no store $work/none.db" db merge "$work/a.db" "$work/none.db" --store "$work/new.db"
+check "none of these makes a store" test ! -e "$work/new.db"
+
 # A config that the template does not list is a miss, not the end.
 for spoil in 's/\("config": "[^"]*\),[a-z_]*=[0-9]*"/\1"/' 's/\("config": "[^"=]*\)=[0-9]*/\1=0/' 's/"config": "[^"]*"/"config": ""/'; do
   rm -f "$work"/spoilt.db*
@@ -70,6 +75,19 @@ for spoil in 's/\("config": "[^"]*\),[a-z_]*=[0-9]*"/\1"/' 's/\("config": "[^"=]
   check "configs of no template are tuned anew" grep -q "arena" <(tune linear_head_tiny "$work/spoilt.db" 2>/dev/null)
 done
 
+# What is written goes over nothing that is needed.
+cp "$work/a.db" "$work/kept.db"
+ln -s a.db "$work/link.db"
+for file in a.db a.db-wal link.db; do
+  check "export over the store by the name $file" fails 2 "written over the store" db export "$work/$file" --store "$work/a.db"
+done
+check "export over another store" fails 2 "over an SQLite database" db export "$work/b.db" --store "$work/a.db"
+check "the store is what it was" cmp -s "$work/kept.db" "$work/a.db"
+echo old >"$work/old.json"
+ln -s old.json "$work/link.json"
+check "export over a file, through a link" "$kfuse" db export "$work/link.json"
+check "it is replaced" cmp -s "$work/a.json" "$work/old.json"
+check "the link stays, and nothing is left over" test -h "$work/link.json" -a -z "$(ls "$work" | grep part)"
 check "export to a full disk" fails 8 "cannot be written" db export /dev/full
 
 # Merging takes the binaries along.

@@ -1,5 +1,6 @@
 #include "Commands.h"
 #include "ModelOptions.h"
+#include "OutputFile.h"
 #include "Table.h"
 #include "tuner/StoreContents.h"
 #include "tuner/StorePlace.h"
@@ -13,10 +14,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace kfuse::tools {
 namespace {
@@ -128,14 +132,16 @@ int show(StoreFile &file, const DbOptions &options) {
 }
 
 int exportTo(StoreFile &file, const DbOptions &options) {
+  const bool isToFile = options.file != "-";
+  if (isToFile)
+    if (Result<void> writable = checkOutput("export", options.file, filesOfStore(file.path())); !writable)
+      return fail(writable.error());
   std::string text = tuner::toJson(tuner::readContents(file)) + "\n";
-  if (options.file == "-") {
-    fmt::print("{}", text);
-    return 0;
+  if (isToFile) {
+    Result<void> written = writeOutput("export", options.file, text);
+    return written ? 0 : fail(written.error());
   }
-  std::ofstream out(options.file, std::ios::binary);
-  if (!(out << text).flush())
-    return fail({ErrorCode::Io, fmt::format("{} cannot be written: {}", options.file, std::strerror(errno))});
+  fmt::print("{}", text);
   return 0;
 }
 
@@ -156,31 +162,44 @@ int failToChange(const StoreFile &file, const Error &error) {
   return file.problem() ? static_cast<int>(error.code) : fail(error);
 }
 
-int importFrom(StoreFile &file, const DbOptions &options) {
-  std::string text;
-  if (options.file == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  } else {
-    std::ifstream in(options.file, std::ios::binary);
-    text.assign(std::istreambuf_iterator<char>(in), {});
-    if (!in)
-      return fail({ErrorCode::Io, fmt::format("{} cannot be read: {}", options.file, std::strerror(errno))});
-  }
-  Result<tuner::StoreContents> contents = tuner::parseContents(text);
-  if (!contents)
-    return fail(
-        {contents.error().code, fmt::format("{}: {}; nothing was imported", options.file, contents.error().message)});
-  Result<tuner::StoreChanges> changes = tuner::addContents(file, *contents);
-  return changes ? report(*changes, "imported", options) : failToChange(file, changes.error());
+Result<std::string> readText(const std::string &path) {
+  if (path == "-")
+    return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  std::ifstream in(path, std::ios::binary);
+  std::error_code ignored;
+  const bool isFolder = std::filesystem::is_directory(path, ignored); // It opens, and reading it throws.
+  if (!in || isFolder)
+    return Error{ErrorCode::Io, fmt::format("{} cannot be read: {}", path, std::strerror(isFolder ? EISDIR : errno))};
+  return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-int mergeInto(StoreFile &file, const DbOptions &options) {
+Result<tuner::StoreContents> readResults(const std::string &path) {
+  Result<std::string> text = readText(path);
+  if (!text)
+    return text.error();
+  Result<tuner::StoreContents> contents = tuner::parseContents(*text);
+  if (!contents)
+    return Error{contents.error().code, fmt::format("{}: {}; nothing was imported", path, contents.error().message)};
+  return contents;
+}
+
+using Sources = std::vector<std::unique_ptr<StoreFile>>;
+
+Result<Sources> openSources(const std::vector<std::string> &paths) {
+  Sources sources;
+  for (const std::string &path : paths) {
+    Result<std::unique_ptr<StoreFile>> source = StoreFile::openToRead(path, warn);
+    if (!source)
+      return source.error();
+    sources.push_back(std::move(*source));
+  }
+  return sources;
+}
+
+int addAll(StoreFile &file, const Sources &sources, const DbOptions &options) {
   tuner::StoreChanges total;
-  for (const std::string &name : options.files) {
-    Result<std::unique_ptr<StoreFile>> from = StoreFile::openToRead(name, warn);
-    if (!from)
-      return fail(from.error());
-    Result<tuner::StoreChanges> changes = tuner::merge(file, **from);
+  for (const std::unique_ptr<StoreFile> &source : sources) {
+    Result<tuner::StoreChanges> changes = tuner::merge(file, *source);
     if (!changes)
       return failToChange(file, changes.error());
     total.choices += changes->choices;
@@ -221,9 +240,10 @@ int verifyAll(StoreFile &file, const DbOptions &options) {
 }
 
 enum class Access : std::uint8_t { Reading, Changing, Creating };
+using Command = std::function<int(StoreFile &, const DbOptions &)>;
 
 /// Opens the store as the command needs it and runs the command.
-int onStore(const DbOptions &options, Access access, int (*command)(StoreFile &, const DbOptions &)) {
+int onStore(const DbOptions &options, Access access, const Command &command) {
   std::error_code ignored;
   const bool mustBeThere = access == Access::Changing && !std::filesystem::exists(options.path(), ignored);
   Result<std::unique_ptr<StoreFile>> file = access == Access::Reading || mustBeThere
@@ -236,6 +256,30 @@ int onStore(const DbOptions &options, Access access, int (*command)(StoreFile &,
   return status == 0 && problem ? static_cast<int>(problem->code) : status;
 }
 
+/// The same as a command on the store of its options.
+std::function<int(const DbOptions &)> onStore(Access access, const Command &command) {
+  return [=](const DbOptions &options) { return onStore(options, access, command); };
+}
+
+/// What there is to take over is read first: without it no store is made.
+int importResults(const DbOptions &options) {
+  Result<tuner::StoreContents> contents = readResults(options.file);
+  if (!contents)
+    return fail(contents.error());
+  return onStore(options, Access::Creating, [&](StoreFile &file, const DbOptions &) {
+    Result<tuner::StoreChanges> changes = tuner::addContents(file, *contents);
+    return changes ? report(*changes, "imported", options) : failToChange(file, changes.error());
+  });
+}
+
+int mergeStores(const DbOptions &options) {
+  Result<Sources> sources = openSources(options.files);
+  if (!sources)
+    return fail(sources.error());
+  return onStore(options, Access::Creating,
+                 [&](StoreFile &file, const DbOptions &) { return addAll(file, *sources, options); });
+}
+
 } // namespace
 
 void addDb(CLI::App &app, int &status) {
@@ -245,34 +289,37 @@ void addDb(CLI::App &app, int &status) {
              "  kfuse db import results.json --store other.db\n  kfuse db merge node1.db node2.db\n"
              "  kfuse db prune --older-than 90\n  kfuse db verify --json");
   auto options = std::make_shared<DbOptions>();
-  auto add = [&](const char *name, const char *what, Access access, int (*run)(StoreFile &, const DbOptions &)) {
+  auto add = [&](const char *name, const char *what, const std::function<int(const DbOptions &)> &run) {
     CLI::App *command = db->add_subcommand(name, what);
     command->add_option("--store", options->store, "Tuning store; else $KFUSE_STORE, else the user's cache folder");
     command->add_flag("--json", options->json, "JSON on stdout and nothing else there");
-    command->callback([=, &status] { status = onStore(*options, access, run); });
+    command->callback([=, &status] { status = run(*options); });
     return command;
   };
-  add("list", "The kernels that were chosen, by device", Access::Reading, list)
+  add("list", "The kernels that were chosen, by device", onStore(Access::Reading, list))
       ->footer("Example:\n  kfuse db list --store store.db");
-  CLI::App *shown = add("show", "Every measurement of a kernel, in order; * is the winner", Access::Reading, show);
+  CLI::App *shown =
+      add("show", "Every measurement of a kernel, in order; * is the winner", onStore(Access::Reading, show));
   shown->add_option("KERNEL", options->name, "Its name, or the beginning of its key")->required();
   shown->footer("Examples:\n  kfuse db show matmul_add_gelu\n  kfuse db show 3b1c7e52 --json");
   CLI::App *exported =
-      add("export", "Results as JSON, for machines of one kind; without binaries", Access::Reading, exportTo);
+      add("export", "Results as JSON, for machines of one kind; without binaries", onStore(Access::Reading, exportTo));
   exported->add_option("FILE", options->file, "Where to; - is stdout")->default_str("-")->default_val("-");
   exported->footer("Example:\n  kfuse db export results.json");
-  CLI::App *imported = add("import", "Take over exported results that are new or better", Access::Creating, importFrom);
+  CLI::App *imported = add("import", "Take over exported results that are new or better", importResults);
   imported->add_option("FILE", options->file, "An exported file; - is stdin")->required();
   imported->footer("Example:\n  kfuse db import results.json");
-  CLI::App *merged = add("merge", "Take over what is new or better from other stores", Access::Creating, mergeInto);
+  CLI::App *merged = add("merge", "Take over what is new or better from other stores", mergeStores);
   merged->add_option("FILES", options->files, "Stores to read")->required();
   merged->footer("Example:\n  kfuse db merge node1.db node2.db --store all.db");
-  CLI::App *pruned = add("prune", "Remove broken rows, and what the options name", Access::Changing, pruneRows);
+  CLI::App *pruned =
+      add("prune", "Remove broken rows, and what the options name", onStore(Access::Changing, pruneRows));
   pruned->add_option("--older-than", options->prune.olderThanDays, "Days: results from before")->check(aboveZero());
   pruned->add_option("--device", options->prune.sku, "All results of this device, as `list` names it");
   pruned->add_flag("--failures", options->prune.failures, "Failed candidates, which are then tried again");
   pruned->footer("Examples:\n  kfuse db prune --older-than 90\n  kfuse db prune --device 'NVIDIA H200'");
-  add("verify", "Read every page, check every row; exit status 8 when something is damaged", Access::Reading, verifyAll)
+  add("verify", "Read every page, check every row; exit status 8 when something is damaged",
+      onStore(Access::Reading, verifyAll))
       ->footer("Example:\n  kfuse db verify");
 }
 

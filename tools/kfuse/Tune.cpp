@@ -1,5 +1,6 @@
 #include "Commands.h"
 #include "ModelOptions.h"
+#include "OutputFile.h"
 #include "Terminal.h"
 #include "TuneHelpers.h"
 #include "tuner/ReportPage.h"
@@ -10,15 +11,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace kfuse::tools {
 namespace {
@@ -36,13 +35,18 @@ struct TuneCommand : ModelOptions {
   std::vector<std::string> helperWords; ///< The same command for a process on another GPU, but for --devices.
 };
 
-Error cannotWrite(const char *what, const std::string &path) {
-  return {ErrorCode::Io, fmt::format("the {} {} cannot be written: {}", what, path, std::strerror(errno))};
-}
-
-/// Tried before the work begins: an hour later is late to say that a folder is missing.
-Result<void> checkWritable(const char *what, const std::string &path) {
-  return path.empty() || std::ofstream(path, std::ios::app) ? Result<void>() : cannotWrite(what, path);
+Result<void> checkOutputs(const TuneCommand &options) {
+  std::vector<FileInUse> inUse =
+      filesOfStore(options.store.empty() ? tuner::Store::defaultPath() : std::filesystem::path(options.store));
+  inUse.push_back({"the model", options.model});
+  for (auto [what, path] : {std::pair("report", &options.report), {"trace", &options.trace}}) {
+    if (path->empty())
+      continue;
+    if (Result<void> writable = checkOutput(what, *path, inUse); !writable)
+      return writable;
+    inUse.push_back({fmt::format("the {}", what), *path});
+  }
+  return {};
 }
 
 Result<void> writeReport(const std::string &path, const tuner::TuneReport &report, const std::string &model,
@@ -50,16 +54,13 @@ Result<void> writeReport(const std::string &path, const tuner::TuneReport &repor
   std::vector<std::vector<tuner::Measurement>> trials;
   for (const tuner::KernelReport &kernel : report.kernels)
     trials.push_back(store.findMeasurements(kernel.region));
-  std::ofstream file(path, std::ios::binary);
-  file << tuner::toHtml(report, model, trials);
-  return file.flush() ? Result<void>() : cannotWrite("report", path);
+  return writeOutput("report", path, tuner::toHtml(report, model, trials));
 }
 
 int tune(const TuneCommand &options) {
   auto start = std::chrono::steady_clock::now();
-  for (auto [what, path] : {std::pair("report", &options.report), {"trace", &options.trace}})
-    if (Result<void> writable = checkWritable(what, *path); !writable)
-      return fail(writable.error());
+  if (Result<void> writable = checkOutputs(options); !writable)
+    return fail(writable.error());
   std::optional<tuner::Trace> trace;
   if (!options.trace.empty())
     trace.emplace();
