@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 namespace kfuse::tuner {
@@ -17,6 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char *format = "kfuse-results";
 constexpr int schema = 1;
+constexpr int deepest = 8;                 ///< Arrays and objects in each other; results have four.
+constexpr double endOfTime = 253402300800; ///< Unix seconds: the year 10000.
 constexpr std::array effortNames{"none", "quick", "full"};
 
 struct Writer {
@@ -37,13 +40,20 @@ struct Writer {
   }
 };
 
+int wholeNumber(const char *name, const Json &json) {
+  const auto value = json.get<double>();
+  if (!(std::abs(value) <= std::numeric_limits<int>::max()) || value != std::trunc(value))
+    throw std::invalid_argument(fmt::format("{} is a whole number of 32 bits, not {}", name, value));
+  return static_cast<int>(value);
+}
+
 /// Throws what nlohmann throws, or std::invalid_argument.
 struct Reader {
   const Json &object;
 
   void operator()(const char *name, std::string &value) { value = object.at(name).get<std::string>(); }
   void operator()(const char *name, double &value) { value = object.at(name).get<double>(); }
-  void operator()(const char *name, int &value) { value = object.at(name).get<int>(); }
+  void operator()(const char *name, int &value) { value = wholeNumber(name, object.at(name)); }
   void operator()(const char *name, Effort &value) {
     auto text = object.at(name).get<std::string>();
     const auto *found = std::find(effortNames.begin(), effortNames.end(), text);
@@ -69,7 +79,7 @@ struct Reader {
   void operator()(const char *name, std::optional<Timing> &value) {
     if (const Json &timing = object.at(name); !timing.is_null())
       value = Timing{timing.at("median_us").get<double>(), timing.at("spread").get<double>(),
-                     timing.at("samples").get<int>()};
+                     wholeNumber("samples", timing.at("samples"))};
   }
   void operator()(const char *name, std::optional<Failure> &value) {
     const Json &failure = object.at(name);
@@ -109,14 +119,36 @@ std::string reasonOf(const std::exception &error) {
 void requireSense(const std::optional<Timing> &timing) {
   if (timing && !(std::isfinite(timing->medianUs) && timing->medianUs > 0 && timing->samples > 0))
     throw std::invalid_argument("a timing has a finite median_us above 0 and samples");
+  if (timing && !(std::isfinite(timing->spread) && timing->spread >= 0))
+    throw std::invalid_argument("the spread of a timing is finite and not below 0");
 }
-void requireSense(const Choice &choice) { requireSense(choice.timing); }
+void requireTime(double at) {
+  if (!(at >= 0 && at < endOfTime))
+    throw std::invalid_argument(fmt::format("at is in Unix seconds, before the year 10000, not {}", at));
+}
+void requireSense(const Choice &choice) {
+  requireSense(choice.timing);
+  requireTime(choice.at);
+  if (std::min({choice.candidates, choice.failed, choice.cut, choice.ruledOut}) < 0)
+    throw std::invalid_argument("candidates, failed, cut and ruled_out are not below 0");
+}
 void requireSense(const Measurement &measurement) {
   requireSense(measurement.timing);
+  requireTime(measurement.at);
   if (measurement.timing.has_value() == measurement.failure.has_value())
     throw std::invalid_argument("a measurement has either a timing or a failure");
 }
-template <class Record> void requireSense(const Record &) {}
+/// No part of a byte or an operation a microsecond, nor a million times what a GPU does; a launch takes longer than a
+/// nanosecond.
+struct PeakCheck {
+  void operator()(const char *name, double value) const {
+    constexpr double least = 1e-3, most = 1e15;
+    if (!(value >= least && value <= most))
+      throw std::invalid_argument(fmt::format("{} is between {} and {}, not {}", name, least, most, value));
+  }
+  void operator()(const char *, const std::string &) const {}
+};
+void requireSense(const StoredPeaks &peaks) { visitColumns(PeakCheck(), peaks); }
 
 template <class Record>
 std::optional<Error> readRows(const Json &json, const char *list, std::vector<Record> &records) {
@@ -149,9 +181,15 @@ std::string toJson(const StoreContents &contents) {
 Result<StoreContents> parseContents(std::string_view text) {
   Json json;
   try {
-    json = Json::parse(text);
+    json = Json::parse(text, [](int depth, Json::parse_event_t, const Json &) {
+      if (depth > deepest) // What reads it on would go as deep on the stack.
+        throw std::invalid_argument(fmt::format("nested deeper than {}, which results are not", deepest));
+      return true;
+    });
   } catch (const Json::parse_error &error) {
     return Error{ErrorCode::BadModel, "no JSON: " + reasonOf(error)};
+  } catch (const std::invalid_argument &error) {
+    return Error{ErrorCode::BadModel, std::string("no results of kfuse: ") + error.what()};
   }
   if (!json.is_object() || json.value("format", Json()) != format)
     return Error{ErrorCode::BadModel, "no results of kfuse: \"format\" is not \"kfuse-results\""};

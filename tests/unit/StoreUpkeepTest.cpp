@@ -89,6 +89,46 @@ TEST_CASE("upkeep: a file with a fault is refused with one line") {
         "measurements[0]: a timing has a finite median_us above 0 and samples");
 }
 
+TEST_CASE("upkeep: numbers that no device has are refused") {
+  StoreContents good;
+  good.choices = {choiceNumber(1)};
+  good.measurements = {measurementNumber(0)};
+  good.peaks = {{"Fake GPU", {4.2e6, 3.9e6, 4.1e6, 67e6, 60e6, 790e6, 700e6, 1.3}}};
+  REQUIRE(parseContents(toJson(good)));
+  auto refusalOf = [&](auto spoil) {
+    StoreContents contents = good;
+    spoil(contents);
+    return mustFail(parseContents(toJson(contents))).message;
+  };
+  for (double at : {-1.0, 1e17, 1e300, -1e300}) {
+    CHECK(refusalOf([&](StoreContents &c) { c.choices[0].at = at; }).starts_with("choices[0]: at is in Unix seconds"));
+    CHECK(refusalOf([&](StoreContents &c) { c.measurements[0].at = at; }).starts_with("measurements[0]: at is in"));
+  }
+  for (double peak : {0.0, -1.0, 5e-324, 1e-300, 1e300}) {
+    CHECK(
+        refusalOf([&](StoreContents &c) { c.peaks[0].peaks.launchUs = peak; }).starts_with("peaks[0]: launch_us is "));
+    CHECK(refusalOf([&](StoreContents &c) { c.peaks[0].peaks.halfBurst = peak; }).starts_with("peaks[0]: half_burst "));
+  }
+  CHECK(refusalOf([](StoreContents &c) { c.choices[0].failed = -1; }) ==
+        "choices[0]: candidates, failed, cut and ruled_out are not below 0");
+  CHECK(refusalOf([](StoreContents &c) { c.choices[0].timing->spread = -1; }) ==
+        "choices[0]: the spread of a timing is finite and not below 0");
+  std::string text = toJson(good);
+  const std::string count = "\"candidates\": 40";
+  text.replace(text.find(count), count.size(), "\"candidates\": 1e300");
+  CHECK(mustFail(parseContents(text)).message == "choices[0]: candidates is a whole number of 32 bits, not 1e+300");
+}
+
+TEST_CASE("upkeep: what is nested deeper than results are is refused") {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  for (const char *list : {"format", "schema", "choices", "more"}) {
+    CAPTURE(std::string(list));
+    const std::string text =
+        "{\"format\": \"kfuse-results\", \"schema\": 1, \"" + std::string(list) + "\": " + deep + "}";
+    CHECK(mustFail(parseContents(text)).message == "no results of kfuse: nested deeper than 8, which results are not");
+  }
+}
+
 TEST_CASE("upkeep: what is better is taken over, what is worse is not") {
   Fixture f;
   std::unique_ptr<StoreFile> file = f.open("a.db");
