@@ -56,6 +56,8 @@ std::filesystem::path Store::sharedFolder() const { return file->isOnDisk() ? fo
 
 std::optional<Error> Store::problem() const { return file->problem(); }
 
+void Store::confirmPlace() { file->confirmPlace(); }
+
 std::optional<Choice> Store::findChoice(const std::string &region) {
   return file->read([&](SQLite::Database &db) { return findRow<Choice>(db, region); });
 }

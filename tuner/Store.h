@@ -89,6 +89,8 @@ public:
 
   /// What keeps results from being stored, if anything does.
   std::optional<Error> problem() const;
+  /// Warns, and has a problem(), where the file that was written to has been deleted or replaced since.
+  void confirmPlace();
 
 private:
   explicit Store(std::unique_ptr<StoreFile> file);

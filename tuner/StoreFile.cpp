@@ -181,6 +181,15 @@ std::optional<Error> StoreFile::problem() const {
   return firstProblem;
 }
 
+/// SQLite goes on writing to a file without a name.
+void StoreFile::confirmPlace() {
+  std::scoped_lock lock(mutex);
+  if (access == Access::ReadWrite && version().inode != opened.inode)
+    degrade(fmt::format("store {} was deleted or replaced while this process wrote to it: its results are not kept; "
+                        "run it again",
+                        file.string()));
+}
+
 void StoreFile::compact() {
   std::scoped_lock lock(mutex);
   attempt([](SQLite::Database &db) {

@@ -64,6 +64,8 @@ public:
   bool isOnDisk() const;
   /// What keeps results from being stored, if anything does.
   std::optional<Error> problem() const;
+  /// Has a problem() where the file that was written to is no longer the one of its name.
+  void confirmPlace();
 
 private:
   enum class Access : std::uint8_t {

@@ -397,6 +397,7 @@ Result<std::vector<TunedKernel>> tune(const Workshop &shop, std::span<const Tuni
   const unsigned processes = shop.measures() && shop.options.onMiss ? shop.options.onMiss(tuning.missingCount()) : 1;
   if (Result<void> done = shop.measures() ? tuning.searchMissing(processes) : tuning.compileMissing(); !done)
     return done.error();
+  shop.store.confirmPlace();
   return tuning.take();
 }
 

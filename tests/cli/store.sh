@@ -21,6 +21,19 @@ for bytes in 100 3000; do # 72 hold the mark of a store.
   check "what was left of it is kept" cmp -s "$work/cut" "$work/cut$bytes.db.corrupt-1"
 done
 
+cat >"$work/remove.py" <<'P'
+import os, subprocess, sys, time
+store, *command = sys.argv[1:]
+tune = subprocess.Popen(command)
+while not os.path.exists(store):
+    time.sleep(0.001)
+time.sleep(0.3)
+os.remove(store)
+sys.exit(tune.wait())
+P
+check "a store that is deleted meanwhile" warns 8 "gone.db was deleted or replaced while this process wrote to it" \
+  python3 "$work/remove.py" "$work/gone.db" "$kfuse" tune "$model" --target cpu --threads 1 --store "$work/gone.db"
+
 # Another process keeps it locked: for writers, or for all.
 cat >"$work/lock.py" <<'P'
 import sqlite3, sys, time

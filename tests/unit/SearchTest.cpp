@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fcntl.h>
+#include <filesystem>
 #include <future>
 #include <unistd.h>
 
@@ -1014,6 +1015,19 @@ TEST_CASE("search: a stored config of an earlier version that lacks a field is a
   f.reopen();
   REQUIRE(f.tuneOne());
   CHECK(f.log.find("the template's source has changed") != std::string::npos);
+}
+
+TEST_CASE("search: what was stored in a file that is gone is told") {
+  Fixture f({{0, {.us = 30}}, {1, {.us = 20}}});
+  const std::filesystem::path path = f.folder.path / "store.db";
+  SUBCASE("deleted") { std::filesystem::remove(path); }
+  SUBCASE("replaced") {
+    REQUIRE(Store::open(f.folder.path / "other.db", {}));
+    std::filesystem::rename(f.folder.path / "other.db", path);
+  }
+  REQUIRE(f.tuneOne());
+  REQUIRE(f.store->problem());
+  CHECK(f.store->problem()->message.find("was deleted or replaced") != std::string::npos);
 }
 
 TEST_CASE("search: where compiling is not allowed a miss is an error with its reason") {
