@@ -24,6 +24,9 @@ Peaks findPeaks(Store &store, const ir::Target &target, runtime::Device *device,
   int threads = cpuThreads > 0 ? cpuThreads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Result<Peaks> measured =
       target.isCpu() ? Result<Peaks>(measureCpuPeaks(threads, nominal)) : measureCudaPeaks(*device, compiler, target);
+  if (!measured && (measured.error().code == ErrorCode::Crash || measured.error().code == ErrorCode::Timeout) &&
+      device->restart()) // Its worker ended.
+    measured = measureCudaPeaks(*device, compiler, target);
   if (!measured) {
     if (warn)
       warn(fmt::format("the peaks of {} could not be measured ({}); using the datasheet's", device->sku(),

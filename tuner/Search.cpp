@@ -287,7 +287,7 @@ Result<void> Search::tryOne(Trial trial, Result<runtime::CompiledKernel> binary)
   trial.binary = std::move(*binary);
   MaybeFailure failure = attempt(trial);
   if (!failure) {
-    if (failure.error().code == ErrorCode::NoDevice) // The next run must not fall into the same hole.
+    if (failure.error().code == ErrorCode::NoDevice && runner.isSetUp()) // The next run must not fall into it, too.
       reject(std::move(trial), {FailureKind::Crash, failure.error().message});
     return failure.error();
   }
@@ -309,6 +309,8 @@ MaybeFailure Search::attempt(Trial &trial) {
     return std::optional(Failure{FailureKind::Spill, fmt::format("spills {} bytes of registers", facts.spillBytes)});
   DeviceLock quiet = shop.forMeasuring(); // First: a trial that waits has not begun.
   start += quiet.waited();
+  if (Result<void> ready = runner.setUp(trial.candidate.plan); !ready) // Nor has one with no device to run on.
+    return ready.error();
   if (!shop.store.beginTrial(trial.measurement))
     return std::optional(Failure{FailureKind::Crash, "the machine went down twice while it ran"});
   MaybeFailure failure = checkAndMeasure(trial);

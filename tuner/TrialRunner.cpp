@@ -27,17 +27,22 @@ MaybeFailure blame(const Error &error) {
   }
 }
 
+/// Whether the worker process has ended: calls fail until it is started anew.
+bool isLoss(const Error &error) { return error.code == ErrorCode::Crash || error.code == ErrorCode::Timeout; }
+
 } // namespace
 
 Result<void> TrialRunner::setUp(const codegen::KernelPlan &plan) {
   if (bench)
     return {};
   Span span("set up", task.name);
-  Result<Bench> made = Bench::make(device, task, plan);
-  if (!made)
-    return made.error();
-  bench.emplace(std::move(*made));
-  return {};
+  return persist([&]() -> Result<void> {
+    Result<Bench> made = Bench::make(device, task, plan);
+    if (!made)
+      return made.error();
+    bench.emplace(std::move(*made));
+    return {};
+  });
 }
 
 MaybeFailure TrialRunner::check(Trial &trial, double seconds) {
@@ -74,6 +79,23 @@ template <class Step> MaybeFailure TrialRunner::survive(Trial &trial, const Step
     if (wasFresh || (*failure)->kind != FailureKind::Crash)
       return failure;
   }
+}
+
+/// Does what runs no candidate, and once more after a device that it found down, or that went down in it, came up
+/// again.
+Result<void> TrialRunner::persist(const std::function<Result<void>()> &step) {
+  Result<void> done = step();
+  if (done || !isLoss(done.error()))
+    return done;
+  done = startAnew();
+  if (done)
+    done = step();
+  if (done || done.error().code == ErrorCode::OutOfMemory)
+    return done;
+  return Error{ErrorCode::NoDevice,
+               fmt::format("the device was lost while no candidate of {} ran: {}; what was measured is kept: run again "
+                           "to go on",
+                           task.name, done.error().message)};
 }
 
 MaybeFailure TrialRunner::loadOnce(Trial &trial) {
@@ -122,18 +144,23 @@ bool TrialRunner::isDown(const Failure &failure) {
   return failure.kind == FailureKind::Overrun || !bench->deviceAnswers();
 }
 
+/// A fresh device, ready to measure on. What fails in getting it ready shows again in what comes next.
+Result<void> TrialRunner::startAnew() {
+  const Clock::time_point begin = Clock::now();
+  if (Result<void> restarted = device.restart(); !restarted)
+    return restarted;
+  std::ignore = device.prepareMeasuring();
+  repairTime += Clock::now() - begin;
+  isFresh = true;
+  ++life;
+  return {};
+}
+
 /// A fresh device, where it can be had; memory written anew, where the device is the same but alive.
 Result<void> TrialRunner::restart(const Trial &trial, const Failure &failure) {
-  const Clock::time_point begin = Clock::now();
-  Result<void> restarted = device.restart();
-  if (restarted) {
-    std::ignore = device.prepareMeasuring();
-    repairTime += Clock::now() - begin;
-    isFresh = true;
-    ++life;
-  }
+  Result<void> restarted = startAnew();
   if (restarted || bench->deviceAnswers())
-    return bench->rebuild();
+    return persist([&] { return bench->rebuild(); });
   return Error{ErrorCode::NoDevice,
                fmt::format("the device was lost with {} of {}: {} ({}); what was measured is kept: run again to go on",
                            trial.candidate.config.str(), task.name, failure.message, restarted.error().message)};

@@ -5,6 +5,7 @@
 #include "tuner/Trial.h"
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,8 +22,10 @@ public:
   /// Both must outlive it.
   TrialRunner(runtime::Device &device, const TuningTask &task) : device(device), task(task) {}
 
-  /// Makes the bench, unless it is there. `plan` is any candidate's.
+  /// Makes the bench, unless it is there. `plan` is any candidate's. A device that went down since it was last used, or
+  /// goes down meanwhile, comes up again. NoDevice when it does not.
   Result<void> setUp(const codegen::KernelPlan &plan);
+  bool isSetUp() const { return bench.has_value(); }
   /// Loads the trial's binary and checks one run, which may take `allowedSeconds`. A device that goes down comes up
   /// again. NoDevice when it does not.
   MaybeFailure check(Trial &trial, double allowedSeconds);
@@ -43,7 +46,9 @@ private:
   MaybeFailure loadOnce(Trial &trial);
   MaybeFailure checkOnce(Trial &trial);
   MaybeFailure measureOnce(Trial &trial, const runtime::MeasureOptions &options, std::vector<double> &times);
+  Result<void> persist(const std::function<Result<void>()> &step);
   bool isDown(const Failure &failure);
+  Result<void> startAnew();
   Result<void> restart(const Trial &trial, const Failure &failure);
 
   runtime::Device &device;

@@ -310,6 +310,7 @@ Result<bool> Tuning::trySearch(std::size_t index) {
   if (!found.kernel) {
     if (shop.target.isCpu()) { // A GPU's start goes on beside the first compilations.
       DeviceLock busy = shop.forCompiling();
+      // A worker that ended since it was last used shows again, and is replaced, when the bench is made.
       std::ignore = shop.device->prepareMeasuring();
     }
     Span span("search", task.name);

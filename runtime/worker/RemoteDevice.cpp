@@ -30,6 +30,7 @@ std::string seconds(double value) {
 /// One life of the worker.
 class Session {
 public:
+  /// Crash or Timeout when the worker ended or was ended before it said that the device is open.
   static Result<std::shared_ptr<Session>> start(const std::vector<std::string> &arguments) {
     Result<Process> process = Process::start(arguments);
     if (!process)
@@ -37,7 +38,7 @@ public:
     auto session = std::make_shared<Session>(std::move(*process));
     Json hello;
     if (Result<void> received = session->receive(hello, startSeconds, "starting"); !received)
-      return Error{ErrorCode::NoDevice, received.error().message};
+      return received.error();
     if (hello.contains("error"))
       return hello["error"].get<Error>();
     if (int version = hello.value("protocol", 0); version != protocolVersion)
@@ -283,6 +284,7 @@ public:
   Result<void> restart() override {
     std::scoped_lock lock(mutex);
     session.reset();
+    silent.reset();
     return start();
   }
 
@@ -292,9 +294,16 @@ private:
     return chosen;
   }
   Result<void> start() {
+    if (silent)
+      return *silent;
     Result<std::shared_ptr<Session>> started = Session::start(place().arguments);
+    if (!started && started.error().code == ErrorCode::Crash) // It has run no kernel yet: somebody ended it.
+      started = Session::start(place().arguments);
+    if (!started && started.error().code == ErrorCode::Timeout)
+      silent = Error{ErrorCode::NoDevice, started.error().message};
     if (!started)
-      return started.error();
+      return started.error().code == ErrorCode::Crash ? Error{ErrorCode::NoDevice, started.error().message}
+                                                      : silent.value_or(started.error());
     session = std::move(*started);
     return {};
   }
@@ -328,6 +337,7 @@ private:
   mutable WorkerPlace chosen;
   std::mutex mutex; ///< Of `session`.
   std::shared_ptr<Session> session;
+  std::optional<Error> silent; ///< Of a worker that did not answer in time: no call waits for the next one as long.
   const std::shared_ptr<Limit> limit = std::make_shared<Limit>(callSeconds);
 };
 

@@ -1,7 +1,11 @@
 // Parts of a test that run in processes of their own.
 #pragma once
 
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <string>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +24,19 @@ inline int waitFor(pid_t child) {
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/// Kills the kfuse-workers of this process and returns how many there were.
+inline int killWorkers() {
+  int killed = 0;
+  for (const auto &entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "stat"); // "ID (NAME) STATE PARENT ...".
+    std::string id, name, state;
+    pid_t parent = 0;
+    if (file >> id >> name >> state >> parent && name == "(kfuse-worker)" && parent == getpid() && state != "Z")
+      killed += kill(std::stoi(id), SIGKILL) == 0 ? 1 : 0;
+  }
+  return killed;
 }
 
 } // namespace kfuse::tuner::test

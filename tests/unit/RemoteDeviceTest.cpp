@@ -1,5 +1,6 @@
 // A real worker process: kfuse-worker of this build, with kernels that crash and hang in it.
 #include "FaultyKernels.h"
+#include "TemporaryFolder.h"
 
 #include "runtime/worker/RemoteDevice.h"
 
@@ -8,6 +9,8 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 using namespace kfuse;
@@ -158,4 +161,16 @@ TEST_CASE("RemoteDevice: a worker that cannot be had is an error that says so") 
   REQUIRE_FALSE(other);
   CHECK(other.error().code == ErrorCode::NoDevice);
   CHECK(other.error().message == "the worker process ended with status 0 in starting");
+}
+
+TEST_CASE("RemoteDevice: a worker that ends as it starts is started once more") {
+  tuner::test::TemporaryFolder folder;
+  const std::string before = std::getenv("KFUSE_WORKER"), script = folder.path / "worker";
+  std::ofstream(script) << "#!/bin/sh\nif mkdir " << folder.path / "ended" << "; then kill -9 $$; fi\nexec '" << before
+                        << "' \"$@\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  setenv("KFUSE_WORKER", script.c_str(), 1);
+  CHECK(remoteCpu()->allocate(1));
+  CHECK(std::filesystem::exists(folder.path / "ended"));
+  setenv("KFUSE_WORKER", before.c_str(), 1);
 }

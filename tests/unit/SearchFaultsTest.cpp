@@ -1,4 +1,5 @@
 // Candidates that go wrong in every way, really compiled and really run, in a worker on the CPU.
+#include "ChildProcess.h"
 #include "FaultyKernels.h"
 #include "TemporaryFolder.h"
 
@@ -9,12 +10,14 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <utility>
 
 using namespace kfuse;
 using namespace kfuse::tuner;
 using kfuse::tuner::test::faultyPlan;
 using kfuse::tuner::test::faultyTask;
 using kfuse::tuner::test::Flaw;
+using kfuse::tuner::test::killWorkers;
 
 namespace {
 
@@ -90,4 +93,49 @@ TEST_CASE("search: a first candidate that crashes, and a device that is lost for
   Result<TunedKernel> next = lost.tuneOne(taskOf({Flaw::Slow, Flaw::Crash, Flaw::None}));
   REQUIRE(next);
   CHECK(next->report.config == "id=2");
+}
+
+TEST_CASE("search: a worker that is killed while no candidate runs is replaced, and blames none") {
+  Fixture f;
+  TuningTask task = taskOf({Flaw::Slow, Flaw::None});
+  SUBCASE("before the search") {
+    REQUIRE(f.device->synchronize(nullptr));
+    CHECK(killWorkers() == 1);
+  }
+  SUBCASE("as the operands are made") {
+    task.makeInputs = [make = task.makeInputs, isFirst = true]() mutable {
+      if (std::exchange(isFirst, false))
+        CHECK(killWorkers() == 1);
+      return make();
+    };
+  }
+  SUBCASE("as the oracle evaluates") {
+    task.expect = [](const HostBuffers &) {
+      CHECK(killWorkers() == 1);
+      return Result<void>();
+    };
+  }
+  Result<TunedKernel> kernel = f.tuneOne(task);
+  REQUIRE_MESSAGE(kernel, kernel.error().message);
+  CHECK(kernel->report.config == "id=1");
+  CHECK(kernel->report.failed == 0);
+}
+
+TEST_CASE("search: a device that is lost for good while no candidate runs is an error that blames none") {
+  Fixture f;
+  TuningTask task = taskOf({Flaw::Slow, Flaw::None});
+  const std::string worker = std::getenv("KFUSE_WORKER");
+  task.makeInputs = [make = task.makeInputs] {
+    setenv("KFUSE_WORKER", "/no/such/worker", 1);
+    CHECK(killWorkers() == 1);
+    return make();
+  };
+  Result<TunedKernel> ended = f.tuneOne(task);
+  setenv("KFUSE_WORKER", worker.c_str(), 1);
+  REQUIRE_FALSE(ended);
+  CHECK(ended.error().code == ErrorCode::NoDevice);
+  CHECK(ended.error().message == "the device was lost while no candidate of double ran: no worker process to measure "
+                                 "in: /no/such/worker does not start: No such file or directory; what was measured is "
+                                 "kept: run again to go on");
+  CHECK_FALSE(f.rowOf(Flaw::Slow));
 }
