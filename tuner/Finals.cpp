@@ -15,7 +15,7 @@ constexpr double hopeless = 0.08;  ///< Behind, of a logarithm: far more than th
 constexpr double warmupMs = 2;     ///< Of each visit, and ...
 constexpr double visitUs = 2000;   ///< ... of its samples, about.
 constexpr double clockMs = 60;     ///< In which a card settles the clock for what runs: of the very first visit's
-                                   ///< warm-up, and of both for kernels measured at their own clock.
+                                   ///< warm-up, and of all for kernels measured at their own clock.
 constexpr double sampleUs = 400;   ///< What a sample takes at least.
 constexpr double leastUs = 1e-3;   ///< A difference of two times may be less, by noise.
 constexpr double longRunUs = 1e3;  ///< Kernels that need none after that: a sample's first run is one.
@@ -147,10 +147,11 @@ MaybeFailure Finals::visit(Finalist &finalist, double seconds) {
   options.warmupMs = warmupMsOf(finalist.trial, wasWarm);
   options.maxSeconds = std::max(seconds, 0.0);
   const Clock::time_point begin = Clock::now();
+  MaybeFailure failure = std::optional<Failure>();
   if (isDueElsewhere(finalist))
-    if (MaybeFailure failure = runner.loadElsewhere(finalist.trial); !failure || *failure)
-      return failure;
-  MaybeFailure failure = runner.measure(finalist.trial, options, finalist.visits.emplace_back());
+    failure = runner.loadElsewhere(finalist.trial);
+  if (failure && !*failure)
+    failure = runner.measure(finalist.trial, options, finalist.visits.emplace_back());
   const Clock::duration repair = runner.takeRepairTime();
   wantedEnd += repair;
   end += repair;

@@ -43,14 +43,16 @@ constexpr std::array<ErrorCode, 7> nothingWorksCodes{ErrorCode::Compile, ErrorCo
                                                      ErrorCode::Timeout, ErrorCode::WrongResult, ErrorCode::WrongResult,
                                                      ErrorCode::Crash};
 
-/// Order of candidates that are equally fast: the same on every run and machine.
+/// Order of candidates that are equally fast: the same on every run and machine. Where a target's kernels tell no
+/// registers, as a CPU's, the model's.
 auto tieRank(const Trial &trial) {
   std::uint64_t shared = 0;
   for (const codegen::Launch &launch : trial.candidate.plan.launches)
     shared += launch.sharedBytes;
   const runtime::ResourceFacts &facts = trial.binary.facts;
-  return std::tuple(facts.spillBytes, registersGiven(facts), shared + facts.staticSharedBytes,
-                    trial.candidate.config.str());
+  const auto registers = registersGiven(facts);
+  return std::tuple(facts.spillBytes, registers > 0 ? 0 : trial.candidate.estimateUs, registers,
+                    shared + facts.staticSharedBytes, trial.candidate.config.str());
 }
 
 class Search {
@@ -323,7 +325,10 @@ MaybeFailure Search::checkAndMeasure(Trial &trial) {
     return failure;
   const double checkSeconds = runner.lastRunSeconds();
   const bool isLong = checkSeconds > longRunSeconds;
-  if ((isLong && !shop.target.isCpu()) || checkSeconds > slowShare * budget.seconds) { // That run is its one sample.
+  // A check is timed by the host, which may have been busy elsewhere: unless the model says so, too, it proves nothing.
+  const bool isExpected = trial.candidate.estimateUs * 1e-6 > longRunSeconds / 2;
+  // That run is its one sample.
+  if ((isLong && isExpected && !shop.target.isCpu()) || checkSeconds > slowShare * budget.seconds) {
     trial.measurement.timing = Timing{checkSeconds * 1e6, 0, 1};
     return std::optional<Failure>();
   }

@@ -61,7 +61,11 @@ MaybeFailure TrialRunner::loadElsewhere(Trial &trial) {
   if (!isReady(trial) || trial.life != life)
     return fine;
   Span span("load", task.name + " " + trial.candidate.config.str());
-  return survive(trial, [&] { return loadOnce(trial); });
+  return survive(trial, [&] {
+    MaybeFailure loaded = loadOnce(trial);
+    const bool failed = !loaded || *loaded;
+    return failed && bench->deviceAnswers() ? fine : loaded; // It runs where it lies, with memory short, say.
+  });
 }
 
 /// Does the step; a device that goes down comes up again. One that crashed may have been damaged by another
@@ -159,8 +163,12 @@ Result<void> TrialRunner::startAnew() {
 /// A fresh device, where it can be had; memory written anew, where the device is the same but alive.
 Result<void> TrialRunner::restart(const Trial &trial, const Failure &failure) {
   Result<void> restarted = startAnew();
-  if (restarted || bench->deviceAnswers())
-    return persist([&] { return bench->rebuild(); });
+  if (restarted || bench->deviceAnswers()) {
+    const Clock::time_point begin = Clock::now();
+    Result<void> rebuilt = persist([&] { return bench->rebuild(); });
+    repairTime += Clock::now() - begin;
+    return rebuilt;
+  }
   return Error{ErrorCode::NoDevice,
                fmt::format("the device was lost with {} of {}: {} ({}); what was measured is kept: run again to go on",
                            trial.candidate.config.str(), task.name, failure.message, restarted.error().message)};

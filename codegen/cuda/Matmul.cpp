@@ -367,8 +367,9 @@ KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
 double bytesReadAgain(const MatmulProblem &problem, int64_t rowsAtOnce, double share) {
   if (problem.M <= rowsAtOnce)
     return 0;
-  const int64_t weights = problem.N * problem.K * static_cast<int64_t>(problem.count()) * problem.batches;
-  return share * static_cast<double>(weights) * static_cast<double>(byteWidth(problem.elementType(1)));
+  const double weights = static_cast<double>(problem.N * problem.K) * static_cast<double>(problem.count()) *
+                         static_cast<double>(problem.batches);
+  return share * weights * static_cast<double>(byteWidth(problem.elementType(1)));
 }
 
 double atPowerLimit(double us, double mathUs) {
