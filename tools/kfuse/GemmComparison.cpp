@@ -284,9 +284,10 @@ Result<GemmRow> GemmComparison::measure(const Product &product, const Contender 
     std::array<double, 2> us{};
     for (std::size_t turn : {0, 1}) {
       std::size_t which = (static_cast<std::size_t>(round) + turn) % 2;
-      if (which == 1 && !best)
+      const Contender *contender = which == 0 ? &ours : best;
+      if (!contender)
         continue;
-      Result<double> timed = time(which == 0 ? ours : *best, operands, calls, 1);
+      Result<double> timed = time(*contender, operands, calls, 1);
       if (!timed)
         return timed.error();
       us[which] = *timed;
