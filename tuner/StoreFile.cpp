@@ -123,6 +123,8 @@ void StoreFile::degrade(const std::string &message) {
 }
 
 void StoreFile::giveUp(const SQLite::Exception &error) {
+  if (isDisplaced()) // SQLite's own error would tell of a failing disk.
+    return confirmPlace();
   const char *loss = access == Access::ReadWrite ? "; results are not kept" : "";
   degrade(fmt::format("store {}: {}{}", file.string(), reasonOf(error), loss));
   if (error.getErrorCode() == SQLITE_BUSY) { // Waited for once: hundreds of writes would take hours.
@@ -148,6 +150,9 @@ StoreFile::Version StoreFile::version() const {
     return {};
   return {facts.st_ino, facts.st_size, facts.st_mtim.tv_sec * std::int64_t(1'000'000'000) + facts.st_mtim.tv_nsec};
 }
+
+/// Whether another file, or none, has the name of the one that is written to.
+bool StoreFile::isDisplaced() const { return access == Access::ReadWrite && version().inode != opened.inode; }
 
 /// Whether what was read without locks may have been half of the old and half of the new.
 bool StoreFile::isOutdated() const { return access == Access::Immutable && version() != opened; }
@@ -181,10 +186,10 @@ std::optional<Error> StoreFile::problem() const {
   return firstProblem;
 }
 
-/// SQLite goes on writing to a file without a name.
+/// SQLite mostly goes on writing to a file without a name.
 void StoreFile::confirmPlace() {
   std::scoped_lock lock(mutex);
-  if (access == Access::ReadWrite && version().inode != opened.inode)
+  if (isDisplaced())
     degrade(fmt::format("store {} was deleted or replaced while this process wrote to it: its results are not kept; "
                         "run it again",
                         file.string()));

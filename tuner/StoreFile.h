@@ -100,6 +100,7 @@ private:
   bool mayMend(const SQLite::Exception &error) const;
   Error foreign() const;
   Version version() const;
+  bool isDisplaced() const;
   bool isOutdated() const;
   void readAnew();
 
