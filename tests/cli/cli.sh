@@ -109,19 +109,25 @@ check "outputs as npy" test -s "$work/out.d/y.npy"
 check "state is written in place" grep -q "right" <("$kfuse" run "$models/llama_tiny_decode.mlir" --target cpu --check)
 
 # Progress and colour belong on a terminal only.
-on_terminal() { # on_terminal ENVIRONMENT...: what tuning from nothing writes to one
+on_terminal() { # on_terminal ENVIRONMENT OPTIONS...: what tuning from nothing, which is cut, writes to one
   python3 - "$kfuse" "$models/ffn_tiny.mlir" "$@" <<'P'
 import os, pty, sys, tempfile
-kfuse, model, *environment = sys.argv[1:]
+kfuse, model, environment, *options = sys.argv[1:]
 os.environ.pop("NO_COLOR", None)
-os.environ.update(pair.split("=", 1) for pair in environment)
+os.environ.update([environment.split("=", 1)] if environment else [])
 with tempfile.TemporaryDirectory() as folder:
-    pty.spawn([kfuse, "tune", model, "--target", "cpu", "--store", folder + "/s.db"])
+    pty.spawn([kfuse, "tune", model, "--target", "cpu", "--store", folder + "/s.db", "--budget", "1s", *options])
 P
 }
-on_terminal >"$work/terminal" </dev/null
+on_terminal "" >"$work/terminal" </dev/null
 check "progress on a terminal" grep -q "candidate 1 of" "$work/terminal"
+shown() { # What a line of the terminal shows in the end: what was written since it was last cleared.
+  tr -d '\r' <"$work/terminal" | sed $'s/.*\033\\[K//; s/\033\\[[0-9]*m//g'
+}
+check "it is gone before the table" test "$(shown | grep -c 'candidate [0-9]* of')" = 0
 check "colour on a terminal" grep -q $'\033\\[1m' "$work/terminal"
+on_terminal "" --report /dev/full >"$work/terminal" </dev/null
+check "and before an error" grep -q "^kfuse: the report /dev/full cannot be written" <(shown)
 on_terminal NO_COLOR=1 >"$work/terminal" </dev/null
 check "NO_COLOR" test -z "$(grep $'\033\\[[0-9]*m' "$work/terminal")"
 

@@ -44,8 +44,7 @@ int benchGemm(const GemmOptions &options) {
   };
   const GemmReport report =
       GemmReport::of(*wanted, compare, [&](const Error &error) { return endsAll(**device, error); });
-  if (showsProgress)
-    fmt::print(stderr, "\r\033[K");
+  clearProgress();
   fmt::print("{}",
              options.json ? report.json(bench->device->sku(), bench->device->driver(), options.type) : report.table());
   for (const auto &[product, error] : report.missing)

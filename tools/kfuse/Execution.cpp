@@ -159,6 +159,7 @@ Result<OpenedModel> openModel(const ExecutionOptions &options) {
     return gathered.error();
   const auto start = std::chrono::steady_clock::now();
   Result<Executable> program = compile(*model, options.compilation());
+  clearProgress();
   if (!program)
     return program.error();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

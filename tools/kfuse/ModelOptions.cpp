@@ -161,16 +161,23 @@ void showProgress(const tuner::Progress &at) {
   std::string line =
       fmt::format("[{}/{}] {}: candidate {} of {}{}", at.index + 1, at.count, at.kernel, at.tried, at.planned, best);
   fmt::print(stderr, "\r\033[K{}", line.substr(0, 99));
-  if (at.index + 1 == at.count && at.tried == at.planned)
-    fmt::print(stderr, "\r\033[K");
   std::fflush(stderr);
 }
 
+void clearProgress() {
+  if (isTerminal(STDERR_FILENO))
+    fmt::print(stderr, "\r\033[K");
+}
+
 int fail(const Error &error) {
+  clearProgress();
   fmt::print(stderr, "kfuse: {}\n", oneLine(error.message));
   return static_cast<int>(error.code);
 }
 
-void warn(const std::string &line) { fmt::print(stderr, "kfuse: {}\n", oneLine(line)); }
+void warn(const std::string &line) {
+  clearProgress();
+  fmt::print(stderr, "kfuse: {}\n", oneLine(line));
+}
 
 } // namespace kfuse::tools

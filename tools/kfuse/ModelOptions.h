@@ -44,8 +44,9 @@ CLI::Validator aboveZero();
 /// The words that give `command` the options it was given, but for those `leftOut`, for a process that does the same.
 std::vector<std::string> wordsOf(const CLI::App &command, const std::set<std::string> &leftOut);
 
-/// Rewrites one line of the terminal as the search goes on.
+/// Rewrites one line of the terminal as the search goes on; clearProgress() follows before anything else is written.
 void showProgress(const tuner::Progress &at);
+void clearProgress();
 
 /// Prints the error on one line of stderr and returns its code, which is the exit status.
 int fail(const Error &error);

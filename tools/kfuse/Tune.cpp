@@ -103,6 +103,7 @@ int tune(const TuneCommand &options) {
 
 } // namespace
 
+  clearProgress();
 void addTune(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand("tune", "Choose the best kernels for a model and store them");
   auto options = std::make_shared<TuneCommand>();
