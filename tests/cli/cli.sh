@@ -35,6 +35,11 @@ check "input that is no file" fails 8 "absent.npy" run "$models/ffn_tiny.mlir" -
 for command in run tune; do
   check "$command without tuned kernels" fails 6 "kernels are not in the store (there is no store .*); tune them first: .*; " $command "$models/llama_tiny_prefill.mlir" --target cpu --require-tuned
 done
+for device in -1 abc 0x1 99999999999; do
+  check "device $device" fails 2 "^kfuse: --devices: $device is no number of a GPU: 0, 1, ...; see kfuse --help$" tune "$models/ffn_tiny.mlir" --devices=$device
+done
+check "a device that is not here" fails 4 "there is no CUDA device 99: [0-9]* found" tune "$models/ffn_tiny.mlir" --devices 99
+check "devices for the CPU" warns 0 "devices names GPUs" "$kfuse" tune "$models/ffn_tiny.mlir" --target cpu --devices 0,0 --no-benchmark
 if "$kfuse" targets --json | grep -q '"no_gpu"'; then
   check "no device" fails 4 "sm_90a" run "$models/ffn_tiny.mlir" --target sm_90a
 else

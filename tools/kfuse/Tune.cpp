@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -34,6 +35,17 @@ struct TuneCommand : ModelOptions {
   std::vector<int> devices;             ///< CUDA ordinals; none: all idle ones.
   std::vector<std::string> helperWords; ///< The same command for a process on another GPU, but for --devices.
 };
+
+/// Of a GPU.
+CLI::Validator ordinal() {
+  auto check = [](std::string &text) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool isWhole = error == std::errc() && end == text.data() + text.size();
+    return isWhole && value >= 0 ? std::string() : text + " is no number of a GPU: 0, 1, ...";
+  };
+  return {check, "ORDINAL"};
+}
 
 Result<void> checkOutputs(const TuneCommand &options) {
   std::vector<FileInUse> inUse =
@@ -67,10 +79,16 @@ int tune(const TuneCommand &options) {
   Result<Model> model = options.load();
   if (!model)
     return fail(model.error());
+  const bool isForCpu = options.target == "cpu";
+  if (isForCpu && !options.devices.empty())
+    warn("--devices names GPUs, which tuning for the CPU does not use");
+  Result<std::vector<int>> named = checkDevices(isForCpu ? std::vector<int>() : options.devices);
+  if (!named)
+    return fail(named.error());
   tuner::WorkbenchOptions workbench = options.workbench();
-  workbench.device = options.devices.empty() ? 0 : options.devices.front();
+  workbench.device = named->empty() ? 0 : named->front();
   std::vector<int> devices; // Looked for when something is to be measured: a warm start has no use for them.
-  auto devicesHere = [&] { return devices.empty() ? devices = devicesToTuneOn(options.devices) : devices; };
+  auto devicesHere = [&] { return devices.empty() ? devices = devicesToTuneOn(*named) : devices; };
   workbench.measureOn = [&] { return devicesHere().front(); };
   Result<tuner::PlannedBench> opened =
       tuner::openAndPlan(*model->internals().model.module, workbench, !options.noSimplify);
@@ -85,6 +103,7 @@ int tune(const TuneCommand &options) {
       return 1 + helpers.start({all.begin() + 1, all.end()}, kernels - 1);
     };
   Result<tuner::CompiledModel> compiled = tuner::compileModel(planned, bench.workshop(std::move(tuning)));
+  clearProgress();
   if (!compiled)
     return fail(compiled.error());
   tuner::TuneReport &report = compiled->report;
@@ -103,7 +122,6 @@ int tune(const TuneCommand &options) {
 
 } // namespace
 
-  clearProgress();
 void addTune(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand("tune", "Choose the best kernels for a model and store them");
   auto options = std::make_shared<TuneCommand>();
@@ -111,7 +129,7 @@ void addTune(CLI::App &app, int &status) {
   options->addTuningTo(*command);
   command->add_option("--devices", options->devices, "GPUs to tune on: 0,2; else every idle one of GPU 0's kind")
       ->delimiter(',')
-      ->check(CLI::NonNegativeNumber);
+      ->check(ordinal());
   command->add_option("--report", options->report, "An HTML file to write: roofline, time line, searches, table");
   command->add_option("--trace", options->trace, "A JSON file to write, for Chrome or Perfetto: what was done when");
   command->footer("Examples:\n  kfuse tune block.onnx --report out.html\n  kfuse tune block.onnx --params '*weight*' "

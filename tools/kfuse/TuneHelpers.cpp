@@ -15,6 +15,23 @@
 
 namespace kfuse::tools {
 
+Result<std::vector<int>> checkDevices(const std::vector<int> &named) {
+  std::vector<int> devices;
+  for (int device : named)
+    if (std::find(devices.begin(), devices.end(), device) == devices.end())
+      devices.push_back(device);
+  if (devices.empty())
+    return devices;
+  const Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
+  const std::size_t count = gpus ? gpus->size() : 0;
+  for (int device : devices)
+    if (static_cast<std::size_t>(device) >= count)
+      return Error{ErrorCode::NoDevice, fmt::format("there is no CUDA device {}: {} found, counted from 0; see kfuse "
+                                                    "targets",
+                                                    device, count)};
+  return devices;
+}
+
 std::vector<int> devicesToTuneOn(const std::vector<int> &named) {
   if (!named.empty())
     return named;

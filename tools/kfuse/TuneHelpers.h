@@ -11,6 +11,9 @@
 
 namespace kfuse::tools {
 
+/// Those named, each once. NoDevice when one is not here.
+Result<std::vector<int>> checkDevices(const std::vector<int> &named);
+
 /// The CUDA ordinals to tune on, one at least. `named` ones are taken as they are; without any it is every idle GPU of
 /// the kind of GPU 0, or where none is idle the least busy one, with a warning.
 std::vector<int> devicesToTuneOn(const std::vector<int> &named);
