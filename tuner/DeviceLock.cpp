@@ -25,7 +25,7 @@ constexpr std::chrono::seconds patience(60);
 /// In /tmp whatever TMPDIR says, and open to all: users of one machine share its devices. -1 with errno.
 int openLockFile(const fs::path &folder) {
   const fs::path path = folder / "kfuse-devices.lock";
-  constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+  constexpr int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   // Without O_CREAT first: in a sticky folder that is refused for another user's file.
   int file = open(path.c_str(), flags);
   if (file < 0 && errno == ENOENT) {
@@ -34,6 +34,13 @@ int openLockFile(const fs::path &folder) {
       fchmod(file, 0666); // Whatever the umask says.
     else if (errno == EEXIST)
       file = open(path.c_str(), flags);
+  }
+  // Anybody may have put a pipe there.
+  struct stat found{};
+  if (file >= 0 && (fstat(file, &found) != 0 || !S_ISREG(found.st_mode))) {
+    close(file);
+    errno = ENOTSUP;
+    return -1;
   }
   return file;
 }

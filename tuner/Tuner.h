@@ -37,6 +37,8 @@ struct TuneOptions {
   std::function<void(const Progress &)> progress;
   std::function<bool()> cancelled;              ///< Asked between candidates.
   std::function<void(const std::string &)> log; ///< Why the store missed; what failed.
+  /// What disturbs the work; Workbench::workshop() gives its own.
+  std::function<void(const std::string &)> warn;
 };
 
 /// What an effort allows for one kernel.
@@ -71,9 +73,11 @@ struct Workshop {
   Peaks currentPeaks() const { return peaks.measured ? store.findPeaks(sku()).value_or(peaks) : peaks; }
   bool isCancelled() const { return options.cancelled && options.cancelled(); }
   /// Nobody else measures on the device, nor compiles if it is the CPU.
-  DeviceLock forMeasuring() const { return {device->id(), DeviceLock::Use::Alone, store.sharedFolder(), options.log}; }
+  DeviceLock forMeasuring() const { return {device->id(), DeviceLock::Use::Alone, store.sharedFolder(), options.warn}; }
   /// Nobody measures on the CPU.
-  DeviceLock forCompiling() const { return {device->id(), DeviceLock::Use::Shared, store.sharedFolder(), options.log}; }
+  DeviceLock forCompiling() const {
+    return {device->id(), DeviceLock::Use::Shared, store.sharedFolder(), options.warn};
+  }
   void log(const std::string &line) const {
     if (options.log)
       options.log(line);

@@ -113,6 +113,13 @@ check "a dump folder that cannot be made is an error" test $? = 8
 check "outputs as npy" test -s "$work/out.d/y.npy"
 check "state is written in place" grep -q "right" <("$kfuse" run "$models/llama_tiny_decode.mlir" --target cpu --check)
 
+# Where the lock is none, measuring goes on with one line, whether the peaks are known or not.
+mkdir -p "$work/unlocked/kfuse-devices.lock"
+unlocked() { "$kfuse" tune "$models/$1" --target cpu --budget 1s --store "$work/unlocked/s.db"; }
+for model in ffn_tiny linear_head_tiny; do
+  check "$model without a lock" warns 0 "the measuring lock of device .* in $work/unlocked cannot be had" unlocked $model.mlir
+done
+
 # Progress and colour belong on a terminal only.
 on_terminal() { # on_terminal ENVIRONMENT OPTIONS...: what tuning from nothing, which is cut, writes to one
   python3 - "$kfuse" "$models/ffn_tiny.mlir" "$@" <<'P'

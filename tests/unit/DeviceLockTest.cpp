@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <string>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
@@ -145,4 +146,17 @@ TEST_CASE("device lock: where there can be no lock one line says so, and the wor
   CHECK(warned == "the measuring lock of device " + device +
                       " in /no/such/folder cannot be had (No such file or directory): timings may be disturbed by "
                       "other processes");
+}
+
+TEST_CASE("device lock: what is no file is no lock") {
+  for (const char *kind : {"folder", "pipe"}) {
+    TemporaryFolder folder;
+    const std::filesystem::path path = folder.path / "kfuse-devices.lock";
+    REQUIRE((kind == std::string("folder") ? mkdir(path.c_str(), 0700) : mkfifo(path.c_str(), 0600)) == 0);
+    std::string warned;
+    DeviceLock lock(device, DeviceLock::Use::Alone, folder.path, [&](const std::string &line) { warned += line; });
+    CHECK(warned.find("the measuring lock of device " + device + " in " + folder.path.string() + " cannot be had") ==
+          0);
+    CHECK(millisecondsOf(lock) < 1000);
+  }
 }

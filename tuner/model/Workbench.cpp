@@ -5,7 +5,10 @@
 #include "runtime/worker/RemoteDevice.h"
 #include "tuner/model/Dump.h"
 
+#include <mutex>
+#include <set>
 #include <span>
+#include <utility>
 
 namespace kfuse::tuner {
 namespace {
@@ -31,6 +34,21 @@ Result<std::unique_ptr<runtime::Device>> remoteIfPresent(const ir::Target &targe
     const int chosen = measureOn ? measureOn() : ordinal;
     return runtime::WorkerPlace{gpus.at(static_cast<std::size_t>(chosen)).id, {"cuda", std::to_string(chosen)}};
   });
+}
+
+/// Lets each line pass once: a lock that cannot be had is missed before every measurement.
+Store::Warn once(Store::Warn warn) {
+  if (!warn)
+    return warn;
+  struct Said {
+    std::mutex mutex;
+    std::set<std::string> lines;
+  };
+  return [warn = std::move(warn), said = std::make_shared<Said>()](const std::string &line) {
+    std::scoped_lock lock(said->mutex);
+    if (said->lines.insert(line).second)
+      warn(line);
+  };
 }
 
 Error unknownTarget(const std::string &name) {
@@ -63,6 +81,7 @@ Result<std::unique_ptr<runtime::Device>> Workbench::openHere() const {
 Workshop Workbench::workshop(TuneOptions options) {
   if (!peaks.measured && options.effort != Effort::None && !options.requireTuned)
     peaks = findPeaks(*store, *target, device.get(), *compiler, threads, warn);
+  options.warn = warn;
   if (!target->isCpu())
     options.compileThreads = static_cast<unsigned>(threads);
   return {*target, *compiler, device.get(), *store, peaks, std::move(options)};
@@ -73,6 +92,7 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
     return Error{ErrorCode::Usage, "threads are 0 (all cores) to " + std::to_string(mostThreads) + ", not " +
                                        std::to_string(options.threads)};
   Workbench bench;
+  bench.warn = once(options.warn);
   bench.threads = options.threads;
   bench.ordinal = options.device;
   Result<const ir::Target *> target = resolveTarget(options.target);
@@ -96,12 +116,11 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
   }
   bench.compiler = dumping(std::move(bench.compiler));
   Result<std::unique_ptr<Store>> store =
-      options.requireTuned ? Store::openToRead(options.store, options.warn) : Store::open(options.store, options.warn);
+      options.requireTuned ? Store::openToRead(options.store, bench.warn) : Store::open(options.store, bench.warn);
   if (!store)
     return store.error();
   bench.store = std::move(*store);
   bench.peaks = knownPeaks(*bench.store, *bench.target, bench.device.get());
-  bench.warn = options.warn;
   return bench;
 }
 

@@ -18,7 +18,7 @@ struct WorkbenchOptions {
   std::function<int()> measureOn; ///< The ordinal of a GPU like `device` to measure on, asked when there is something
                                   ///< to measure; none: `device`.
   bool requireTuned = false;      ///< The store is only read (Store::openToRead).
-  Store::Warn warn;
+  Store::Warn warn;               ///< Hears each line once.
 };
 
 struct Workbench {
@@ -29,7 +29,7 @@ struct Workbench {
   std::unique_ptr<Store> store;
   Peaks peaks; ///< Those of the store, else the datasheet's; measured for the first workshop that measures.
   int threads = 0, ordinal = 0; ///< As in the options.
-  Store::Warn warn;             ///< As in the options.
+  Store::Warn warn;             ///< As in the options; may be null.
 
   /// The device in this process, to run on; NoDevice where the target is not present.
   Result<std::unique_ptr<runtime::Device>> openHere() const;
