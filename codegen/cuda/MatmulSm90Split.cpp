@@ -18,7 +18,8 @@ constexpr int64_t mostStages = 24;
 constexpr double mostBlocks = 16;        ///< For each SM; beyond it persistent blocks waste less.
 constexpr int64_t mostClusterBlocks = 8; ///< Of every device.
 constexpr int64_t mostParts = 8;         ///< Of K: adding more up at once spills.
-constexpr int64_t mostThreads = 1024;    ///< Of a block.
+constexpr int64_t mostThreads = 1024;    ///< Of a block, of which ...
+constexpr int64_t producerThreads = 64;  ///< ... these bring its operands.
 constexpr int64_t widestShare = 192;     ///< Rows of a tile that has its share of all.
 constexpr size_t mostCandidates = 160;
 
@@ -42,7 +43,7 @@ struct Shape {
   }
 
   bool isShared() const { return clusterRows * clusterColumns > 1; }
-  int64_t threads() const { return tileRows / 64 * groupsK * 128 + 64; }
+  int64_t threads() const { return tileRows / 64 * groupsK * 128 + producerThreads; }
   int64_t stageBytes() const { return (tileRows + tileColumns) * lineBytes; }
   /// The ring of tiles; the partial sums lie in the same memory (device/gemm_sm90_split.cuh).
   int64_t ringBytes() const {
@@ -169,28 +170,40 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   return atPowerLimit(us, waves * mathUs);
 }
 
-/// Whether ptxas would spill: a thread's share of 65,536 registers, as whole warpgroups get them (96 of 512 consumers
-/// and two producers), is less than its sums and what it needs beside them: 26 (34 to turn a result in registers), with
-/// an epilogue that reads ahead 30 more, or 6 where a block's warpgroups meet and finish fewer sums each, and 16 for
-/// each operand after the first. From all tiles of four epilogues, compiled by NVRTC 13.0.
-bool wouldSpill(const MatmulProblem &problem, const Shape &shape, const ir::Target &target) {
-  const auto operands = static_cast<int64_t>(problem.graph.graph.inputs.size() - 1 - problem.count());
-  const bool meet = shape.groupsK > 1;
-  int64_t registers = shape.tileColumns / 2 + (meet && shape.swapped ? 34 : 26);
-  if (operands > 0)
-    registers += (meet ? 6 : 30) + 16 * (operands - 1);
-  const int64_t threads = (shape.threads() + 127) / 128 * 128;
-  return (registers + 7) / 8 * 8 * threads > target.registersPerSm;
+/// Chunks whose operands a thread reads before its sums meet those of others (device/gemm_sm90_split.cuh).
+int64_t chunksAhead(const MatmulProblem &problem, const Shape &shape, int64_t blocksK) {
+  const auto products = static_cast<int64_t>(problem.count());
+  const int64_t chunks = shape.tileRows * shape.tileColumns / products / epilogueVector,
+                consumers = shape.threads() - producerThreads;
+  return std::min<int64_t>(ceilDiv(chunks, blocksK * consumers), products == 1 && shape.tileColumns <= 128 ? 4 : 2);
 }
 
-/// As many stages, up to those of the shape, as `blocks` of it leave room for on an SM and a block's `stagesK` of K
-/// have use for; nothing where those are too few, or registers or threads too many.
-std::optional<int64_t> stagesFor(Shape shape, const MatmulProblem &problem, int64_t stagesK, int64_t blocks,
-                                 const ir::Target &target) {
-  if (wouldSpill(problem, shape, target) || shape.threads() > mostThreads)
+/// Whether ptxas would spill: a thread's share of 65,536 registers, as whole warpgroups get them (96 of 512 consumers
+/// and two producers), is less than its sums and what it needs beside them: 26 (34 to turn a result in registers), with
+/// an epilogue that reads ahead 30 more (34 where lanes may store their own rows), or 6 where a block's warpgroups meet
+/// and finish fewer sums each, and 16 for each operand after the first. Where they meet, the operands of each chunk
+/// ahead after the first take 6 and, all together, 8 for each operand after the first. From all tiles of six epilogues,
+/// compiled by NVRTC 13.0.
+bool wouldSpill(const MatmulProblem &problem, const Shape &shape, int64_t blocksK, const ir::Target &target) {
+  const auto operands = static_cast<int64_t>(problem.graph.graph.inputs.size() - 1 - problem.count());
+  const bool meet = shape.groupsK > 1, mayOwnRows = !shape.swapped && blocksK == 1 && !problem.readsRows();
+  int64_t beside = meet && shape.swapped ? 34 : 26;
+  if (operands > 0)
+    beside += (meet ? 6 : mayOwnRows ? 34 : 30) + 16 * (operands - 1);
+  if (meet)
+    beside = std::max(beside, 26 + 6 * operands * (chunksAhead(problem, shape, blocksK) - 1) + 8 * (operands - 1));
+  const int64_t threads = (shape.threads() + 127) / 128 * 128;
+  return (shape.tileColumns / 2 + beside + 7) / 8 * 8 * threads > target.registersPerSm;
+}
+
+/// As many stages, up to those of the shape, as `blocks` of it leave room for on an SM and each of `blocksK` that share
+/// `stagesK` of K has use for; nothing where those are too few, or registers or threads too many.
+std::optional<int64_t> stagesFor(Shape shape, const MatmulProblem &problem, int64_t stagesK, int64_t blocksK,
+                                 int64_t blocks, const ir::Target &target) {
+  if (wouldSpill(problem, shape, blocksK, target) || shape.threads() > mostThreads)
     return std::nullopt;
   auto isTooBig = [&] { return (shape.sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024; };
-  auto isTooDeep = [&] { return shape.stages > std::max<int64_t>(4, stagesK); };
+  auto isTooDeep = [&] { return shape.stages > std::max<int64_t>(4, stagesK / blocksK); };
   auto isUneven = [&] { return shape.stages % shape.groupsK != 0; }; // device/gemm_sm90_split.cuh says why.
   while (shape.stages > 3 && (isTooBig() || isTooDeep() || isUneven()))
     --shape.stages;
@@ -252,7 +265,7 @@ void forEachConfig(const MatmulProblem &problem, const ir::Target &target,
             if (isIdle || blocksK * groupsK > mostParts || clusterM * clusterN * blocksK > mostClusterBlocks)
               continue;
             const Shape shape(problem, tile.m, n, clusterM, clusterN, groupsK, mostStages, tile.swap);
-            const std::optional<int64_t> stages = stagesFor(shape, problem, stagesK / blocksK, blocks, target);
+            const std::optional<int64_t> stages = stagesFor(shape, problem, stagesK, blocksK, blocks, target);
             if (stages && !visit({{"blocks_k", blocksK},
                                   {"cluster_m", clusterM},
                                   {"cluster_n", clusterN},
