@@ -1,5 +1,6 @@
 // Emitted CUDA through NVRTC: configs from all over every template's space, for three architectures.
 #include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/Matmul.h"
 #include "codegen/cuda/Templates.h"
 #include "runtime/Device.h"
 #include "tests/cuda/TemplateCases.h"
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -258,21 +260,63 @@ void compileAll(const std::vector<codegen::KernelPlan> &all, runtime::KernelComp
   }
 }
 
-/// Every config of a template's space but for the order of its tiles, which changes no registers.
-std::vector<codegen::KernelPlan> everySchedule(const codegen::KernelTemplate &source, const TemplateCase &given) {
+/// All configs of a way's space for a product, those that it does not offer included.
+std::vector<codegen::EstimatedConfig> spaceOf(const codegen::cuda::MatmulWay &way, const codegen::Region &region,
+                                              const ir::Target &target) {
+  ir::FusionDecision decision = way.match(region, target);
+  REQUIRE_MESSAGE(decision, decision.reason());
+  return way.space(region, *codegen::cuda::MatmulProblem::of(region), target);
+}
+
+/// Every config of a way's space but for the order of its tiles, which changes no registers.
+std::vector<codegen::KernelPlan> everySchedule(const codegen::cuda::MatmulWay &way, const TemplateCase &given) {
   const ir::Target &target = *ir::findTarget("sm_90a");
   RegionCase region(given);
   INFO(given.name);
-  ir::FusionDecision decision = source.match(region.region, target);
-  REQUIRE_MESSAGE(decision, decision.reason());
   std::vector<codegen::KernelPlan> plans;
   std::set<codegen::TileConfig> seen;
-  for (const codegen::TileConfig &config : source.candidates(region.region, target)) {
+  for (const auto &[us, config] : spaceOf(way, region.region, target)) {
     if (!seen.insert(config.has("raster") ? config.with("raster", 1).with("raster_n", 0) : config).second)
       continue;
-    plans.push_back(planOf(source, region.region, config, target, given.name));
+    plans.push_back(planOf(way, region.region, config, target, given.name));
   }
   return plans;
+}
+
+/// Fields of a config, all values of which are to be seen together.
+using Fields = std::vector<std::string>;
+
+/// Of a way's whole space for products, each config that has all fields of a group, of values not seen together before.
+std::vector<codegen::KernelPlan> covering(const codegen::cuda::MatmulWay &way,
+                                          const std::vector<TemplateCase> &products, const char *target,
+                                          const std::vector<Fields> &groups) {
+  std::vector<codegen::KernelPlan> plans;
+  std::set<std::map<std::string, std::int64_t>> seen;
+  for (const TemplateCase &product : products) {
+    const RegionCase given(product);
+    const ir::Target &on = *ir::findTarget(target);
+    for (const auto &[us, config] : spaceOf(way, given.region, on)) {
+      bool isNew = false;
+      for (const Fields &fields : groups) {
+        std::map<std::string, std::int64_t> values;
+        for (const std::string &field : fields)
+          if (config.has(field))
+            values[field] = config[field];
+        isNew |= values.size() == fields.size() && seen.insert(values).second;
+      }
+      if (isNew)
+        plans.push_back(planOf(way, given.region, config, on, product.name));
+    }
+  }
+  return plans;
+}
+
+/// The product of pairwiseProducts() of that name.
+TemplateCase productOf(const std::string &name, int m, int n, int k) {
+  const std::vector<TemplateCase> products = pairwiseProducts(m, n, k);
+  const auto found = std::ranges::find(products, name, &TemplateCase::name);
+  REQUIRE(found != products.end());
+  return *found;
 }
 
 /// The instructions of a kernel's machine code.
@@ -300,8 +344,46 @@ TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
   for (int rows : {4, 16})
     compileAll(everySchedule(codegen::cuda::matmulStreamTemplate(), pairwiseProducts(rows, 4096, 4096).front()),
                **compiler);
+  // Shared tiles hold most registers in clusters, and other cases have few.
+  compileAll(covering(codegen::cuda::matmulSm90Template(), {productOf("plain_tb_bf16", 4096, 4096, 4096)}, "sm_90a",
+                      {{"m", "n", "cluster_m", "cluster_n", "pieces"}}),
+             **compiler);
+}
+
+TEST_CASE("Compile: every tile, cluster and split of K of products that do not fill Hopper, without spills") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler) {
+    MESSAGE("skipped: " << compiler.error().message);
+    return;
+  }
+  const codegen::cuda::MatmulWay &split = codegen::cuda::matmulSm90SplitTemplate();
+  const Fields clusters{"m", "n", "swap", "cluster_m", "cluster_n"}, parts{"m", "n", "swap", "groups_k", "blocks_k"};
   for (const TemplateCase &given : fewTileCases())
-    compileAll(everySchedule(codegen::cuda::matmulSm90SplitTemplate(), given), **compiler);
+    compileAll(covering(split, {given}, "sm_90a", {clusters, parts, {"stages"}}), **compiler);
+  // Rows whose half, third or quarter is each multiple of eight up to 192: of that height a tile is theirs alone.
+  std::vector<TemplateCase> oneOperand, twoOperands;
+  for (int rows : {272, 288, 304, 320, 336, 352, 368, 384}) {
+    oneOperand.push_back(productOf("gelu_residual_tb_bf16", rows, 4096, 4096));
+    twoOperands.push_back(productOf("bias_residual_tb_tf32", rows, 4096, 4096));
+  }
+  compileAll(covering(split, oneOperand, "sm_90a", {clusters, {"m", "n", "swap", "groups_k"}, {"stages"}}), **compiler);
+  compileAll(covering(split, twoOperands, "sm_90a", {{"m", "n", "swap", "groups_k"}}), **compiler);
+}
+
+TEST_CASE("Compile: every tile and stage count of mma.sync, plain FMAs and gemv, without spills") {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler) {
+    MESSAGE("skipped: " << compiler.error().message);
+    return;
+  }
+  using namespace codegen::cuda;
+  compileAll(covering(matmulSm80Template(), {productOf("bias_residual_tb_bf16", 4096, 4096, 4096)}, "sm_80",
+                      {{"m", "n", "k", "warps_m", "warps_n", "stages"}}),
+             **compiler);
+  compileAll(covering(matmulSimtTemplate(), {productOf("bias_residual_tb_tf32", 256, 512, 4096)}, "sm_90a",
+                      {{"m", "n", "k", "thread_m", "thread_n"}, {"split_k"}}),
+             **compiler);
+  compileAll(everySchedule(gemvTemplate(), productOf("bias_residual_tb_bf16", 2, 4096, 4096)), **compiler);
 }
 
 TEST_CASE("Compile: every schedule of products that reduce rows before or after, without spills") {
@@ -333,9 +415,9 @@ TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every way,
       if (!way.match(given.region, on))
         continue;
       std::vector<codegen::TileConfig> configs = way.candidates(given.region, on);
-      count = std::min(count, configs.size());
-      for (std::size_t i = 0; i < count; ++i)
-        all.push_back(planOf(way, given.region, configs[i * (configs.size() - 1) / std::max<std::size_t>(1, count - 1)],
+      const std::size_t taken = std::min(count, configs.size());
+      for (std::size_t i = 0; i < taken; ++i)
+        all.push_back(planOf(way, given.region, configs[i * (configs.size() - 1) / std::max<std::size_t>(1, taken - 1)],
                              on, source.name));
     }
   };
