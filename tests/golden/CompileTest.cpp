@@ -345,9 +345,10 @@ TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
     compileAll(everySchedule(codegen::cuda::matmulStreamTemplate(), pairwiseProducts(rows, 4096, 4096).front()),
                **compiler);
   // Shared tiles hold most registers in clusters, and other cases have few.
-  compileAll(covering(codegen::cuda::matmulSm90Template(), {productOf("plain_tb_bf16", 4096, 4096, 4096)}, "sm_90a",
-                      {{"m", "n", "cluster_m", "cluster_n", "pieces"}}),
-             **compiler);
+  for (const char *name : {"plain_tb_bf16", "bias_relu_ta_bf16"})
+    compileAll(covering(codegen::cuda::matmulSm90Template(), {productOf(name, 4096, 4096, 4096)}, "sm_90a",
+                        {{"m", "n", "cluster_m", "cluster_n", "pieces"}}),
+               **compiler);
 }
 
 TEST_CASE("Compile: every tile, cluster and split of K of products that do not fill Hopper, without spills") {
