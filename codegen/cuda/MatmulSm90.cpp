@@ -113,8 +113,8 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 /// there are clusters for; where there are not enough for two, one a cluster, cut anywhere (clusters that work on
 /// different lines of K share less in the last-level cache: on an H200 that is 4 to 8 % slower). Beside sums on their
 /// way an epilogue that stages its own as f32 spills, and so does one that reads a matrix or a vector of f32 beside 160
-/// of them. In clusters of four any does beside 112 or more that collects 32 columns (128 x 224, 256 x 160), or whose
-/// rows are not contiguous along K (NVRTC 13.0).
+/// of them. Beside 112 or more any does that collects 32 columns in clusters of four (128 x 224, 256 x 160), or whose
+/// blocks share rows that are not contiguous along K (NVRTC 13.0).
 std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config, const ir::Target &target) {
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target);
   const int64_t left = gridOf(problem, config, target).tiles % atOnce;
@@ -122,9 +122,9 @@ std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config,
   if (config["pingpong"] || problem.reducesRows || left == 0 || !result)
     return {};
   const int64_t sums = sumRegisters(problem, config);
-  const bool areFour = config["cluster_m"] * config["cluster_n"] == 4;
-  const bool needsMore = storedColumns(config) == 32 || !MatrixOperand::of(problem, 0).contiguousK;
-  if (((result->read || problem.readsWords()) && sums > 128) || (areFour && needsMore && sums >= 112))
+  const bool collects32 = config["cluster_m"] * config["cluster_n"] == 4 && storedColumns(config) == 32;
+  const bool sharesRows = config["cluster_n"] > 1 && !MatrixOperand::of(problem, 0).contiguousK;
+  if (((result->read || problem.readsWords()) && sums > 128) || ((collects32 || sharesRows) && sums >= 112))
     return {};
   const int64_t lines = left * ceilDiv(problem.K, config["k"]);
   const int64_t most = std::min({atOnce, mostPieces * left, lines / leastLines});
