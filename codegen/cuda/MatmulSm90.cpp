@@ -330,8 +330,10 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
     TileConfig config{
         {"cluster_m", clusterM}, {"cluster_n", clusterN}, {"k", depth},    {"m", m},       {"n", n},
         {"pingpong", pingPong},  {"raster", 1},           {"raster_n", 0}, {"split_k", 1}, {"stages", mostStages}};
-    while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock)
-      config = std::move(config).with("stages", config["stages"] - 1);
+    while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock) {
+      const int64_t fewer = config["stages"] - 1;
+      config = std::move(config).with("stages", fewer);
+    }
     if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
       continue;
     std::vector<EstimatedConfig> walks;
