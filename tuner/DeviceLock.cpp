@@ -45,6 +45,13 @@ int openLockFile(const fs::path &folder) {
   return file;
 }
 
+/// The store may lie in /tmp itself, or behind another name of it.
+bool isSameFile(int a, int b) {
+  struct stat one{}, other{};
+  return a >= 0 && b >= 0 && fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
+
 /// The byte of a lock file that stands for this machine's device.
 off_t byteOf(const std::string &device) {
   std::string digits = stableHash({bootId(), device});
@@ -84,6 +91,8 @@ DeviceLock::DeviceLock(const std::string &device, Use use, const fs::path &store
     if (folders[i].empty())
       continue;
     descriptors[i] = openLockFile(folders[i]);
+    if (i > 0 && isSameFile(descriptors[i], descriptors[0])) // Whose lock would wait for our own.
+      continue;
     const int failure = acquire(descriptors[i], device, use, start + patience);
     if (failure != 0 && warn)
       warn(fmt::format("the measuring lock of device {} in {} cannot be had ({}): timings may be disturbed by other "

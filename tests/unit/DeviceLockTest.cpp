@@ -129,6 +129,17 @@ TEST_CASE("device lock: devices do not wait for each other, nor do those that di
   CHECK(millisecondsOf(other) < 1000);
 }
 
+TEST_CASE("device lock: a store in /tmp itself, by whatever name, does not wait for its own lock") {
+  TemporaryFolder folder;
+  const std::filesystem::path alias = folder.path / "alias";
+  std::filesystem::create_directory_symlink("/tmp", alias);
+  for (const std::filesystem::path &stores : {std::filesystem::path("/tmp"), alias}) {
+    DeviceLock lock(device, DeviceLock::Use::Alone, stores,
+                    [](const std::string &line) { FAIL_CHECK("warned: " << line); });
+    CHECK(millisecondsOf(lock) < 1000);
+  }
+}
+
 TEST_CASE("device lock: it ends with its process") {
   TemporaryFolder folder;
   pid_t child = spawn([&] {
