@@ -257,14 +257,17 @@ double estimate(const Region &region, const LinearGraph &graph, const UnalignedT
                perSm = std::floor(static_cast<double>(target.sharedBytesPerBlock + 1024) /
                                   static_cast<double>(shape.sharedBytes(config) + 1024));
   const double inFlight = std::min(perSm, std::ceil(blocks)) * static_cast<double>(tall * wide) * bytesPerPoint;
-  // A chunk more of each row, and `vector` rows more; of 8191 x 16383 in bf16 145 us where this alone says 133.
+  // A chunk more of each row, and `vector` rows more; of 8191 x 16383 in bf16 139.7 us where this alone says 133, and
+  // 143.5 where chunks do not keep their places in lines.
   const double vector = static_cast<double>(shape.vector);
   const double sectors = 0.5 * (1 + vector / static_cast<double>(height)) * (1 + vector / static_cast<double>(width)) +
                          0.5 * (1 + vector / static_cast<double>(width));
   // Nothing of a tile is written before all of it is there. Fewer warps make longer chains: 148 us where 15 take 144.
   const double tileUs = 1, warps = config["warps"] * 3 <= config["chunks_down"] ? 1.02 : 1;
+  const double requests = config["in_lines"] != 0 && shape.sourcePitch % 2 != 0 ? 1.015 : 1.04;
   return target.launchUs + tileUs +
-         streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * 1.04 * sectors * warps * imbalance(blocks);
+         streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * requests * sectors * warps *
+             imbalance(blocks);
 }
 
 /// Modelled microseconds of one config.
@@ -386,8 +389,11 @@ std::vector<EstimatedConfig> TransposeTemplate::estimated(const Region &region, 
       }
     }
   if (const std::optional<UnalignedTranspose> unaligned = unalignedOf(graph))
-    for (auto [lanes, chunks, warps] : {std::tuple{32, 15, 15}, {32, 15, 5}, {32, 8, 4}, {16, 8, 4}})
-      if (const TileConfig config{{"chunks_down", chunks}, {"lanes_across", lanes}, {"warps", warps}};
+    // 15 warps and more that keep to lines would spill.
+    for (auto [lanes, chunks, warps, inLines] :
+         {std::tuple{16, 24, 12, 1}, {16, 16, 8, 1}, {32, 15, 15, 0}, {32, 8, 4, 0}, {16, 8, 4, 0}})
+      if (const TileConfig config{
+              {"chunks_down", chunks}, {"in_lines", inLines}, {"lanes_across", lanes}, {"warps", warps}};
           unaligned->sharedBytes(config) <= target.sharedBytesPerBlock)
         ranked.emplace_back(estimate(region, graph, *unaligned, config, target), config);
   const int64_t side = stagedBytes <= 4 ? 64 : 32;

@@ -43,6 +43,7 @@ public:
     writer.line("using Index = ::Index;");
     writer.line("static constexpr int lanesAcross = " + llvm::Twine(config["lanes_across"]) + ", chunksDown = " +
                 llvm::Twine(config["chunks_down"]) + ", warps = " + llvm::Twine(config["warps"]) + ";");
+    writer.line(std::string("static constexpr bool inLines = ") + (config["in_lines"] ? "true;" : "false;"));
     writer.line("static constexpr Index extentDown = " + llvm::Twine(graph.extents()[t.down]) + ", extentAcross = " +
                 llvm::Twine(graph.extents()[t.across]) + "; // Of " + names[t.down] + " and " + names[t.across] + ".");
     writer.line("static constexpr Index sourcePitch = " + llvm::Twine(t.sourcePitch) +
@@ -158,8 +159,11 @@ std::pair<int64_t, int64_t> UnalignedTranspose::tileOf(const TileConfig &config)
 }
 
 int64_t UnalignedTranspose::sharedBytes(const TileConfig &config) const {
-  const int64_t rows = tileOf(config).second + vector;
-  return 16 * (rows * (config["chunks_down"] + 1) + rows / vector - 1);
+  const int64_t rows = tileOf(config).second + vector, chunks = config["chunks_down"] + 1;
+  constexpr int64_t lineChunks = 8;
+  if (config["in_lines"])
+    return 16 * rows * ((chunks + 2 * lineChunks - 2) / lineChunks * lineChunks);
+  return 16 * (rows * chunks + rows / vector - 1);
 }
 
 KernelPlan UnalignedTranspose::plan(const Region &region, const LinearGraph &graph, const TileConfig &config,

@@ -21,7 +21,8 @@ struct UnalignedTranspose {
   /// That of `graph`, if it is one.
   static std::optional<UnalignedTranspose> of(const LinearGraph &graph, unsigned down, unsigned across);
 
-  /// Points of a block's tile along `down` and `across`, of a config {"chunks_down", "lanes_across", "warps"}.
+  /// Points of a block's tile along `down` and `across`, of a config {"chunks_down", "in_lines", "lanes_across",
+  /// "warps"}.
   std::pair<int64_t, int64_t> tileOf(const TileConfig &config) const;
   int64_t sharedBytes(const TileConfig &config) const;
   KernelPlan plan(const Region &region, const LinearGraph &graph, const TileConfig &config,

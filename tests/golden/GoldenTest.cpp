@@ -39,7 +39,7 @@ std::vector<Golden> goldens() {
        "across=8,down=8,down_first=1,lanes_down=8,shared=0,warps_across=2,warps_down=2"},
       {"transpose_33x47_to_47x33_f32", transposeTemplate(),
        "across=1,down=1,down_first=0,lanes_down=32,shared=1,side=64,warps_across=8,warps_down=1"},
-      {"transpose_gelu_unaligned", transposeTemplate(), "chunks_down=15,lanes_across=32,warps=15"},
+      {"transpose_gelu_unaligned", transposeTemplate(), "chunks_down=24,in_lines=1,lanes_across=16,warps=12"},
       {"bias_gelu_residual_bf16", matmulSm80Template(),
        "k=64,m=64,n=64,raster=8,split_k=1,stages=4,warps_m=2,warps_n=2"},
       {"grouped_heads_bf16", matmulSm80Template(), "k=32,m=128,n=128,raster=1,split_k=1,stages=3,warps_m=2,warps_n=2"},

@@ -5,7 +5,7 @@
 //   %2 = kfuse.transpose %1 {permutation = array<i64: 1, 0>} : (tensor<265x130xf16>) -> tensor<130x265xf16>
 //   return %2 : tensor<130x265xf16>
 // }
-// config: chunks_down=15,lanes_across=32,warps=15
+// config: chunks_down=24,in_lines=1,lanes_across=16,warps=12
 // bound on sm_90a: 0.03 us; 0.03 us for 0.138 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/transpose_unaligned.cuh>
 
@@ -14,7 +14,8 @@ using namespace kfuse;
 using Index = int;
 struct Config {
   using Index = ::Index;
-  static constexpr int lanesAcross = 32, chunksDown = 15, warps = 15;
+  static constexpr int lanesAcross = 16, chunksDown = 24, warps = 12;
+  static constexpr bool inLines = true;
   static constexpr Index extentDown = 130, extentAcross = 265; // Of d0 and d1.
   static constexpr Index sourcePitch = 130, resultPitch = 265;
 };
@@ -41,7 +42,7 @@ struct Body {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(480, 2) kfuse_gelu_cast(const bf16 *__restrict__ in0, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(384, 2) kfuse_gelu_cast(const bf16 *__restrict__ in0, f16 *__restrict__ out0) {
   waitForPredecessor();
   transposeUnaligned<Config>(Body{in0, out0});
 }

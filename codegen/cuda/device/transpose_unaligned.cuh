@@ -30,16 +30,25 @@ template <class Config, class Body> struct UnalignedTranspose {
   TransposeTile<Reached, pointsDown, pointsAcross> tile;
 
   // In shared memory: rows of the source from `vector` before the tile on. They lie in one chunk more than as many
-  // elements fill. Lanes read `vector` rows apart: a chunk is left free behind so many, so that their banks differ.
+  // elements fill.
   static constexpr int rows = pointsAcross + vector, chunks = Config::chunksDown + 1;
   // Every eight lanes that bring a row have one line of 128 bytes, of as many as it may lie in.
   static constexpr int lineChunks = 8, lanesOfRow = (chunks + 2 * lineChunks - 2) / lineChunks * lineChunks;
+  // Config::inLines: a row has room for all these lines, and chunks keep their places in them, or `cp.async` asks for a
+  // line in two pieces: 4.2 million requests and 9.8 million sectors of 8191 x 16383 in bf16, 139.7 us; else 7.2 and
+  // 13.7, 143.5 us. Lanes read `vector` rows apart: where rows are an odd number of elements apart their banks differ
+  // by themselves. Without, rows lie close, and a chunk is left free behind so many for that.
   static constexpr int turnRows = threads / lanesOfRow; ///< Rows that all threads bring together.
   static_assert(turnRows > 0, "a row's chunks are brought by one thread each");
-  static __device__ __forceinline__ constexpr int placeOf(int row, int chunk) {
-    return row * chunks + row / vector + chunk;
-  }
   static __device__ __forceinline__ Words *held() { return reinterpret_cast<Words *>(dynamicShared()); }
+  static __device__ __forceinline__ constexpr int packedPlace(int row) { return row * chunks + row / vector; }
+  /// Of its first chunk, of the row `row` behind a lane's first.
+  __device__ __forceinline__ int placeInLines(int lane, int row) const {
+    constexpr auto pitch = static_cast<unsigned>(Config::sourcePitch);
+    const unsigned across = static_cast<unsigned>(tile.across) / vector - 1 + lane;
+    const unsigned first = across * pitch + static_cast<unsigned>(tile.down) / vector + row * pitch / vector;
+    return (lane * vector + row) * lanesOfRow + static_cast<int>(first % lineChunks);
+  }
 
   const Body &body;
 
@@ -75,7 +84,7 @@ template <class Config, class Body> struct UnalignedTranspose {
       if (row - turn >= turnRows || row >= rows || !exists || at < first || chunk >= chunks ||
           at - begin >= Config::extentDown - tile.down)
         continue;
-      Words *to = held() + placeOf(row, chunk);
+      Words *to = held() + (Config::inLines ? row * lanesOfRow + place : packedPlace(row) + chunk);
       const Element *from = body.source(tile.batch) + at;
       const auto left = body.sourceEnd() - from;
       if (isInner || left >= vector)
@@ -92,17 +101,20 @@ template <class Config, class Body> struct UnalignedTranspose {
     constexpr int columns = 32 / lanesAcross * Config::warps, chunksEach = Config::chunksDown / columns;
     static_assert(Config::chunksDown % columns == 0);
     const int lane = threadIdx.x % lanesAcross, column = threadIdx.x / lanesAcross * chunksEach;
-    const Words *mine = held() + placeOf(lane * vector, column);
-    constexpr int reach = 2 * vector - 1; // Rows, from the one behind the first of `mine` on.
+    const Words *mine = held() + (Config::inLines ? 0 : packedPlace(lane * vector)) + column;
+    auto chunkAt = [&](int row, int chunk) {
+      return mine[(Config::inLines ? placeInLines(lane, row) : packedPlace(row)) + chunk];
+    };
+    constexpr int reach = 2 * vector - 1; // Rows, from the one behind the lane's first on.
     Words window[reach][2];
 #pragma unroll
     for (int row = 0; row < reach; ++row)
-      window[row][1] = mine[placeOf(row + 1, 0)];
+      window[row][1] = chunkAt(row + 1, 0);
 #pragma unroll
     for (int chunk = 0; chunk < chunksEach; ++chunk) {
 #pragma unroll
       for (int row = 0; row < reach; ++row)
-        window[row][0] = window[row][1], window[row][1] = mine[placeOf(row + 1, chunk + 1)];
+        window[row][0] = window[row][1], window[row][1] = chunkAt(row + 1, chunk + 1);
 #pragma unroll
       for (int i = 0; i < vector; ++i) {
         Words turned;
