@@ -165,8 +165,9 @@ Result<void> TrialRunner::restart(const Trial &trial, const Failure &failure) {
   Result<void> restarted = startAnew();
   if (restarted || bench->deviceAnswers()) {
     const Clock::time_point begin = Clock::now();
+    const Clock::duration before = repairTime;
     Result<void> rebuilt = persist([&] { return bench->rebuild(); });
-    repairTime += Clock::now() - begin;
+    repairTime = before + (Clock::now() - begin); // Another restart in it included, once.
     return rebuilt;
   }
   return Error{ErrorCode::NoDevice,

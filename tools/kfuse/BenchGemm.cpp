@@ -69,7 +69,7 @@ void addBenchGemm(CLI::App &bench, int &status) {
   gemm->footer(
       "Both run in turns, each call after the one before, on random operands that rotate past the L2\n"
       "(of tiny products the output says that they do not);\n"
-      "the ratio is cuBLASLt's time over kfuse's, the median of nine pairs. Of a batch the peer is the better of\n"
+      "the ratio is cuBLASLt's time over kfuse's, the median of 25 pairs. Of a batch the peer is the better of\n"
       "one strided call and a call a product. Overlapped: kfuse's, when\n"
       "a call may start before the one ahead has ended, as in a model.\n"
       "Examples:\n  kfuse bench gemm --shapes 4096x4096x4096 8192x8192x8192\n"

@@ -21,7 +21,9 @@ namespace {
 constexpr double callsUs = 400; ///< Of calls in one graph.
 /// Of a result, all over it: a piece in every 32 rows of 32768.
 constexpr std::int64_t comparedElements = 4 << 20, comparedPieces = 1024;
-constexpr int rounds = 9; ///< Pairs of measurements, their order alternating.
+/// Pairs of measurements, their order alternating. At the card's power limit a pair is off by 2 %: the median of nine
+/// pairs was by 1 %, as products measured twice in one process showed.
+constexpr int rounds = 25;
 /// Of work before the first timing of a process, before that of another product, and before every other. Operands are
 /// made and cuBLASLt is opened while the device idles; beside other processes' work two first products of a process
 /// were seen whose launches took 4.4 us each for half a second (1 x 1024 x 1024 4.3 us instead of 2.1), which costs
