@@ -79,15 +79,16 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   cost.flopsPerUsPerSm = perSm * std::min(1.0, 0.5 + warps / 16); // Eight warps hide each other's waits.
   cost.blocksPerSm = resident;
   cost.elementBytes = static_cast<double>(byteWidth(problem.elementType(1)));
-  // The slowest warp issues at least its own products, 29 ns for 32 bytes of K and up to 32 x 32 of them.
+  // The slowest warp issues at least its own products, 33 ns for 32 bytes of K and up to 32 x 32 of them.
   const int64_t warpM = config["m"] / config["warps_m"], warpN = columnsOf(problem, config) / config["warps_n"];
   const auto warpTile = static_cast<double>(warpM * warpN);
   cost.latencyUs =
-      static_cast<double>(problem.K * widthOf(problem)) / cost.splits / 32 * 0.029 * std::max(1.0, warpTile / 1024);
-  // Elements of 8 bits pass through registers: a stage or so is under way.
-  const double stages = cost.elementBytes < 2 ? 1 : static_cast<double>(config["stages"]);
-  const auto stage = static_cast<double>((config["m"] + columnsOf(problem, config)) * config["k"]);
-  cost.inFlightBytes = 0.53 * stages * stage * cost.elementBytes;
+      static_cast<double>(problem.K * widthOf(problem)) / cost.splits / 32 * 0.033 * std::max(1.0, warpTile / 1024);
+  // All stages but the one that is multiplied; elements of 8 bits pass through registers, a stage or so at a time. Only
+  // the weights count: rows come from the last-level cache.
+  const double underWay = cost.elementBytes < 2 ? 1 : static_cast<double>(config["stages"] - 1);
+  const auto weights = static_cast<double>(columnsOf(problem, config) * config["k"]);
+  cost.inFlightBytes = underWay * weights * cost.elementBytes;
   return matmulUs(region, problem, cost, target);
 }
 

@@ -142,7 +142,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double l2Speedup = 2.6;      // L2 over nominal HBM bandwidth.
   constexpr double storeSpeedup = 1.3;   // The same for what an epilogue writes.
   constexpr double memoryShare = 0.96;   // Of the nominal HBM bandwidth, while tiles come and go.
-  constexpr double stageUs = 0.21;       // At least, for a line of K.
+  constexpr double stageUs = 0.185;      // At least, for a line of K.
   constexpr double startUs = 0.28;       // Of a kernel, and ...
   constexpr double meetUs = 0.73;        // ... of one whose blocks meet in clusters first.
   constexpr double movedShare = 0.05;    // Of the tensor cores' time, for the bytes that reach an SM, as below.
@@ -150,7 +150,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double readApart = 0.0375;   // Of an operand, that is read again for each tile between two that read it ...
   constexpr double mostReadApart = 0.6;  // ... and at most.
   constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
-  constexpr double partsUs = 5; // Of shared tiles: what they wait for each other and read again (1 to 9 measured).
+  constexpr double partsUs = 4;          // Of shared tiles: what they wait for each other.
+  constexpr double sharpness = 3.5;      // Of bounds that add up where they are near: two equal ones take 1.22 of one.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
   const double tileM = of("m"), tileN = of("n"), clusterM = of("cluster_m"), clusterN = of("cluster_n");
@@ -175,12 +176,15 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double waves = std::ceil(static_cast<double>(grid.tiles - grid.streamed) / clusters);
   double walkUs =
       config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
-  // A piece of the others' time, and the way of all pieces' sums but one's to whoever finishes the tile.
+  // A piece of the others' time. Then, when HBM has brought all, the way of its sums to whoever finishes the tile: 128
+  // x 160 tiles of 128 x 5120 x 14336, each in four pieces, take 50.2 us, of which hiding it would leave 42.
+  double tailUs = 0;
   if (grid.streamed > 0) {
     const auto pieces = static_cast<double>(config["pieces"]), streamed = static_cast<double>(grid.streamed);
     const double sumBytes = tileM * columns * sizeof(float),
                  reach = target.memoryBytesPerUs * 3.5 / target.multiprocessors;
-    walkUs += streamed / pieces * tileUs + finishUs + partsUs + std::ceil(pieces / streamed) * sumBytes / reach;
+    walkUs += streamed / pieces * tileUs + finishUs;
+    tailUs = partsUs + std::ceil(pieces / streamed) * sumBytes / reach;
   }
 
   // Clusters at work together read a patch of the product's tiles; what they share comes from HBM once.
@@ -208,15 +212,15 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   // A last wave of few tiles is shorter than it seems: few busy SMs clock higher. Without, shared tiles kept better
   // ones out of the first eight: 2048 x 4096 x 16384 took 420 us instead of 400.
   const double streamedFactor = grid.streamed > 0 ? 1.05 : 1;
-  // Boxes that lie past the edge but for a few rows: 4 x 8192 x 8192 takes 58.7 us as 64 x 64 tiles, 64 rows 35.7.
-  const double edgeFactor = 4 * problem.M <= config["m"] ? 1.5 : 1;
   // Where rows are reduced all choices share them: not measured. One tile down waits for no other's columns: 64 x 28672
   // x 4096 takes 60.1 us as pairs of 64 x 256, 61.5 alone.
   const bool isOneRow = problem.M <= config["m"];
   const double coupled =
       problem.reducesRows || isOneRow ? 1 : coupledFactor(config["m"], config["cluster_m"], config["cluster_n"]);
-  const double us =
-      (fixedUs + std::max(walkUs, hbmUs) + 0.16 * std::min(walkUs, hbmUs)) * streamedFactor * edgeFactor * coupled;
+  double bounds = 0;
+  for (double boundUs : {walkUs, hbmUs, pastEdgeUs(problem, config, stages)})
+    bounds += std::pow(boundUs, sharpness);
+  const double us = (fixedUs + std::pow(bounds, 1 / sharpness) + tailUs) * streamedFactor * coupled;
   const double wavesOfMath = grid.streamed > 0 ? static_cast<double>(grid.tiles) / clusters : waves;
   return atPowerLimit(us, wavesOfMath * mathUs);
 }

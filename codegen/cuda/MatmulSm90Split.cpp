@@ -124,17 +124,22 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double waves = std::ceil(blocks / atOnce);
   const double perSm = std::min(resident, std::ceil(blocks / sms)); // Blocks that share an SM.
 
-  // One warpgroup waits for its own sums: a line of K takes at least these microseconds.
-  constexpr double stageUs = 0.105;
+  // One warpgroup waits for its own sums: a line of K takes at least these microseconds, and more with more columns.
+  constexpr double lineUs = 0.05, columnUs = 0.0007;
+  const auto tileRows = static_cast<double>(shape.tileRows), tileColumns = static_cast<double>(shape.tileColumns);
   const double groups = static_cast<double>(config["groups_k"]);
-  const double ownUs = lines / parts / groups * stageUs;
+  const double ownUs = lines / parts / groups * (lineUs + columnUs * tileColumns);
+  // Where it is the only one of its SM, some of that shows whatever bounds the rest: 32 x 64 tiles of 24 x 7168 x 5120
+  // take 21.5 us with one warpgroup, 20.9 with two that take turns.
+  constexpr double shownUs = 0.008;
+  const bool isAlone = tileRows * groups * perSm <= 64;
+  const double waitUs = isAlone ? waves * lines / parts * shownUs : 0;
   // Narrow instructions read more of A than they multiply.
-  const double narrow = std::min(1.0, 0.355 + static_cast<double>(shape.tileColumns) / 146);
+  const double narrow = std::min(1.0, 0.355 + tileColumns / 146);
   const double rate = target.matmulFlopsPerUs(type, problem.tf32) * 0.9 * narrow / sms;
-  const double mathUs = 2 * static_cast<double>(shape.tileRows * shape.tileColumns) * K / parts * perSm / rate;
+  const double mathUs = 2 * tileRows * tileColumns * K / parts * perSm / rate;
   // What a block reads of the L2, and what reaches it: 64 bytes a clock and SM.
   const double lineOfBlock = static_cast<double>(lineBytes) * lines / parts;
-  const auto tileRows = static_cast<double>(shape.tileRows), tileColumns = static_cast<double>(shape.tileColumns);
   const int64_t neighbours = neighboursOf(problem, config, target);
   const auto readers = static_cast<double>(shape.clusterRows * neighbours);
   const double readBytes = lineOfBlock * (tileRows / static_cast<double>(shape.clusterColumns) + tileColumns / readers);
@@ -143,7 +148,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double reachUs = reachBytes * perSm * sms / (target.memoryBytesPerUs * 3.65);
   // Of a second wave nothing hides the start, the meeting and the stores.
   constexpr double waveUs = 3;
-  const double walkUs = waves * std::max({ownUs, mathUs, l2Us, reachUs}) + (waves - 1) * waveUs;
+  const double walkUs = std::max(waves * std::max({ownUs, mathUs, l2Us, reachUs}) + (waves - 1) * waveUs,
+                                 pastEdgeUs(problem, config, lines));
 
   // Little's law: what the rings of all SMs have under way.
   const double busy = std::min(1.0, blocks / sms);
@@ -155,18 +161,17 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double readBytesOfWaves =
       waves * patchOf(problem, config, std::max<int64_t>(clusters, 1)) * lines * static_cast<double>(lineBytes);
   const double hbmBytes = std::max(region.bytesRead, readBytesOfWaves) + region.bytesWritten + readAgain;
-  const double hbmUs = memoryUs(hbmBytes, inFlight * 1.16, target) / 0.96;
+  const double hbmUs = memoryUs(hbmBytes, inFlight * 1.16, target) / 0.98;
   constexpr double turnUs = 0.04; // 256 x 1024 x 1024 on an H200: 3.53 us instead of 3.49 with 32 x 64 as with 64 x 32.
   const double meetUs = (parts > 1          ? 1.06 * parts - 0.15
                          : shape.isShared() ? 0.25
                                             : 0.2) +
-                        (shape.swapped ? turnUs : 0) +
-                        static_cast<double>(shape.tileRows * shape.tileColumns) * groups / 6400;
+                        (shape.swapped ? turnUs : 0) + tileRows * tileColumns * groups / 11000;
   const double coupled = shape.swapped || problem.M <= config["m"]
                              ? 1
                              : coupledFactor(shape.tileRows, shape.clusterRows, shape.clusterColumns);
-  const double us =
-      target.launchUs + 1.1 + (std::max(walkUs, hbmUs) + 0.325 * std::min(walkUs, hbmUs)) * coupled + meetUs;
+  const double boundUs = (std::max(walkUs, hbmUs) + 0.26 * std::min(walkUs, hbmUs)) * coupled;
+  const double us = target.launchUs + 1.1 + boundUs + waitUs + meetUs;
   return atPowerLimit(us, waves * mathUs);
 }
 

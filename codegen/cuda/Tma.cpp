@@ -293,6 +293,13 @@ double coupledFactor(int64_t tileRows, int64_t clusterRows, int64_t clusterColum
   return tileRows <= 64 && clusterRows == 1 && clusterColumns > 1 ? 1.2 : 1;
 }
 
+double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double lines) {
+  constexpr double rowsPerUs = 18e3;
+  const int64_t m = config["m"], rows = llvm::alignTo(problem.M, m) - problem.M;
+  const int64_t tilesAcross = ceilDiv(problem.N, config["n"]) * problem.batches;
+  return static_cast<double>(rows * tilesAcross) * lines / rowsPerUs;
+}
+
 std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts) {
   std::vector<TensorMapRecipe> recipes;
   for (const TmaOperand &operand : side)

@@ -85,6 +85,10 @@ int64_t clustersAtOnce(int64_t blocks, const ir::Target &target);
 /// How much longer than else tiles of 64 rows take in clusters whose blocks share rows but not columns, and wait for
 /// each other's columns: on an H200 20 to 35 % in a sweep of 16 products of 128 to 8192 rows; taller ones do not.
 double coupledFactor(std::int64_t tileRows, std::int64_t clusterRows, std::int64_t clusterColumns);
+/// Microseconds that TMA takes to fill the rows of all tiles' boxes that lie past the edge, in `lines` of K: 18,000 in
+/// a microsecond on an H200, however many blocks ask. 4 x 8192 x 8192 takes 58.7 us as 64 x 64 tiles, 64 rows 35.7; 16
+/// x 5120 x 17920 as 64 x 40 tiles 73, 24 x 7168 x 5120 as 64 x 64 tiles 28 where others take 47 and 21.
+double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double lines);
 /// Recipes for a tile of `tileRows` rows or columns of all operands together, brought in `parts`.
 std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts);
 
