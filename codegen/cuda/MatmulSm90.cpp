@@ -142,7 +142,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double l2Speedup = 2.6;      // L2 over nominal HBM bandwidth.
   constexpr double storeSpeedup = 1.3;   // The same for what an epilogue writes.
   constexpr double memoryShare = 0.96;   // Of the nominal HBM bandwidth, while tiles come and go.
-  constexpr double stageUs = 0.185;      // At least, for a line of K.
+  constexpr double stageUs = 0.185;      // At least, for a line of K, and ...
+  constexpr double metStageUs = 0.21;    // ... where blocks meet over rows, as it was fitted beside exchangeUs.
   constexpr double startUs = 0.28;       // Of a kernel, and ...
   constexpr double meetUs = 0.73;        // ... of one whose blocks meet in clusters first.
   constexpr double movedShare = 0.05;    // Of the tensor cores' time, for the bytes that reach an SM, as below.
@@ -172,7 +173,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double reductions = problem.reducesRows ? static_cast<double>(RowEpilogue(problem).reductionCount()) : 0;
   const double finishUs =
       tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup) + reductions * exchangeUs;
-  const double tileUs = std::max({mathUs, l2Us, stages * stageUs});
+  const double tileUs = std::max({mathUs, l2Us, stages * (problem.reducesRows ? metStageUs : stageUs)});
   const double waves = std::ceil(static_cast<double>(grid.tiles - grid.streamed) / clusters);
   double walkUs =
       config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
