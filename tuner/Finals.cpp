@@ -64,7 +64,7 @@ std::vector<double> minus(std::vector<double> a, const std::vector<double> &b) {
 
 Finals::Finals(TrialRunner &runner, const Budget &budget, Clock::time_point start)
     : runner(runner), rounds(budget.rounds), tie(budget.tie), runsPerSample(budget.runsPerSample),
-      movedUs(budget.movedUs), ownClockUs(budget.ownClockUs),
+      singleRunUs(budget.singleRunUs), movedUs(budget.movedUs), ownClockUs(budget.ownClockUs),
       wantedEnd(start + toClock(std::min(budget.wantedSeconds, budget.seconds))), end(start + toClock(budget.seconds)) {
 }
 
@@ -72,7 +72,10 @@ double Finals::warmupMsOf(const Trial &trial, bool isWarm) const {
   return !isWarm || hasOwnClock(trial) ? clockMs : trial.medianUs() > longRunUs ? 0 : warmupMs;
 }
 double Finals::sampledUsOf(const Trial &trial) const { return hasOwnClock(trial) ? clockMs * 1e3 : visitUs; }
-double Finals::sampleUsOf(const Trial &trial) const { return std::max(sampleUs, runsPerSample * trial.medianUs()); }
+double Finals::sampleUsOf(const Trial &trial) const {
+  const double runs = trial.medianUs() > singleRunUs ? 1 : runsPerSample;
+  return std::max(sampleUs, runs * trial.medianUs());
+}
 /// At least, by the samples of the first look: on the CPU what evicts the cache takes far longer than most runs.
 double Finals::visitSecondsOf(const Trial &trial) const {
   return std::max(warmupMsOf(trial, true) * 1e-3 + std::max(sampledUsOf(trial), sampleUsOf(trial)) * 1e-6,

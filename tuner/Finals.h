@@ -74,7 +74,7 @@ private:
 
   TrialRunner &runner;
   int rounds;
-  double tie, runsPerSample, movedUs, ownClockUs;
+  double tie, runsPerSample, singleRunUs, movedUs, ownClockUs;
   Clock::time_point wantedEnd, end;
   bool isWarm = false; ///< The device, from the visit before.
 };

@@ -356,6 +356,8 @@ Budget budgetOf(const Workshop &shop) {
   budget.tie = isFull ? 0.01 : 0.02;
   // The CPU runs once and writes over its cache; a GPU replays one run, and some more than that.
   budget.runsPerSample = isCpu ? 2 : 5;
+  if (!isCpu)
+    budget.singleRunUs = 2000; // runtime::cuda::CudaTimer records none that are longer.
   budget.firstLookShare = isCpu ? 1 / 8.0 : 1 / 64.0;
   if (isFull && !isCpu)
     budget.ownClockUs = 1e4;

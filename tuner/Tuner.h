@@ -44,12 +44,13 @@ struct TuneOptions {
 /// What an effort allows for one kernel.
 struct Budget {
   int candidates = 0;
-  double seconds = 0;       ///< At most; candidates that do not fit in are cut.
-  double wantedSeconds = 0; ///< Past which finals end with their first turns; it may be more than there are.
-  int finalists = 0;        ///< Of the candidates.
-  int rounds = 0;           ///< That they play (Finals).
-  double tie = 0;           ///< By which the winner may be behind the fastest.
-  double runsPerSample = 0; ///< That a sample of a long kernel takes.
+  double seconds = 0;            ///< At most; candidates that do not fit in are cut.
+  double wantedSeconds = 0;      ///< Past which finals end with their first turns; it may be more than there are.
+  int finalists = 0;             ///< Of the candidates.
+  int rounds = 0;                ///< That they play (Finals).
+  double tie = 0;                ///< By which the winner may be behind the fastest.
+  double runsPerSample = 0;      ///< That a sample of a long kernel takes, but ...
+  double singleRunUs = INFINITY; ///< ... of one that is longer than this, a single one.
   /// Of the time that a search should take, for which the first look at a candidate may go on. On the CPU it evicts the
   /// cache before each sample, which takes 10 to 200 ms.
   double firstLookShare = 0;

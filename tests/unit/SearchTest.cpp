@@ -436,6 +436,16 @@ TEST_CASE("search: no finals begin whose visits would not end in time, by what t
   CHECK(f.device.measured <= 2);
 }
 
+TEST_CASE("search: finals of a kernel of 150 ms fit in, as its runs are sampled one by one on a GPU") {
+  Script script;
+  for (int id = 0; id < 8; ++id)
+    script[id] = {.us = 150e3 + id};
+  Fixture f(script);
+  REQUIRE(f.tuneOne());
+  constexpr int looks = 8, finalists = 8;
+  CHECK(f.device.measured >= looks + finalists);
+}
+
 TEST_CASE("search: a first look may take an eighth of the time on the CPU, a 64th of the second on a GPU") {
   for (const auto &[name, seconds] : {std::pair("cpu", 0.25), std::pair("sm_80", 1 / 64.0)}) {
     Fixture f({{0, {.us = 20}}});
