@@ -14,9 +14,9 @@ namespace kfuse::tuner {
 /// minute: a process that was stopped must not hold up all others, and nobody measures that long at a stretch.
 ///
 /// There are two locks, taken in this order: one in /tmp, which all users of the host share, whatever their stores; and
-/// one beside the store, which containers share that have a /tmp of their own. Each is a byte of a file
-/// (kfuse-devices.lock) that stands for this device of this machine: hosts that share the folder do not wait for each
-/// other.
+/// one beside the store, which containers share that have a /tmp of their own (where the store lies in /tmp itself, the
+/// first is both). Each is a byte of a file (kfuse-devices.lock) that stands for this device of this machine: hosts
+/// that share the folder do not wait for each other.
 class DeviceLock {
 public:
   enum class Use : std::uint8_t {

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -238,6 +239,15 @@ std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::
   return {};
 }
 
+/// Null where there is no NVRTC, which the test says.
+std::unique_ptr<runtime::KernelCompiler> compilerHere() {
+  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (compiler)
+    return std::move(*compiler);
+  MESSAGE("skipped: " << compiler.error().message);
+  return nullptr;
+}
+
 /// Compiles all plans on all cores; every one has to compile, and without spills.
 void compileAll(const std::vector<codegen::KernelPlan> &all, runtime::KernelCompiler &compiler) {
   std::vector<Result<runtime::CompiledKernel>> kernels(all.size(), Error{});
@@ -344,77 +354,67 @@ std::string disassembled(const runtime::CompiledKernel &kernel) {
 } // namespace
 
 TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler) {
-    MESSAGE("skipped: " << compiler.error().message);
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
   for (const TemplateCase &given : hopperCases())
-    compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), **compiler);
+    compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), *compiler);
   for (int rows : {4, 16})
     compileAll(everySchedule(codegen::cuda::matmulStreamTemplate(), pairwiseProducts(rows, 4096, 4096).front()),
-               **compiler);
+               *compiler);
   // Shared tiles hold most registers in clusters, and other cases have few.
   for (const char *name : {"plain_tb_bf16", "bias_relu_ta_bf16"})
     compileAll(covering(codegen::cuda::matmulSm90Template(), {productOf(name, 4096, 4096, 4096)}, "sm_90a",
                         {{"m", "n", "cluster_m", "cluster_n", "pieces"}}),
-               **compiler);
+               *compiler);
 }
 
 TEST_CASE("Compile: every tile, cluster and split of K of products that do not fill Hopper, without spills") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler) {
-    MESSAGE("skipped: " << compiler.error().message);
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
   const codegen::cuda::MatmulWay &split = codegen::cuda::matmulSm90SplitTemplate();
   const Fields clusters{"m", "n", "swap", "cluster_m", "cluster_n"}, parts{"m", "n", "swap", "groups_k", "blocks_k"};
   for (const TemplateCase &given : fewTileCases())
-    compileAll(covering(split, {given}, "sm_90a", {clusters, parts, {"stages"}}), **compiler);
+    compileAll(covering(split, {given}, "sm_90a", {clusters, parts, {"stages"}}), *compiler);
   // Rows whose half, third or quarter is each multiple of eight up to 192: of that height a tile is theirs alone.
   std::vector<TemplateCase> oneOperand, twoOperands;
   for (int rows : {272, 288, 304, 320, 336, 352, 368, 384}) {
     oneOperand.push_back(productOf("gelu_residual_tb_bf16", rows, 4096, 4096));
     twoOperands.push_back(productOf("bias_residual_tb_tf32", rows, 4096, 4096));
   }
-  compileAll(covering(split, oneOperand, "sm_90a", {clusters, {"m", "n", "swap", "groups_k"}, {"stages"}}), **compiler);
-  compileAll(covering(split, twoOperands, "sm_90a", {{"m", "n", "swap", "groups_k"}}), **compiler);
+  compileAll(covering(split, oneOperand, "sm_90a", {clusters, {"m", "n", "swap", "groups_k"}, {"stages"}}), *compiler);
+  compileAll(covering(split, twoOperands, "sm_90a", {{"m", "n", "swap", "groups_k"}}), *compiler);
 }
 
 TEST_CASE("Compile: every tile and stage count of mma.sync, plain FMAs and gemv, without spills") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler) {
-    MESSAGE("skipped: " << compiler.error().message);
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
   using namespace codegen::cuda;
   compileAll(covering(matmulSm80Template(), {productOf("bias_residual_tb_bf16", 4096, 4096, 4096)}, "sm_80",
                       {{"m", "n", "k", "warps_m", "warps_n", "stages"}}),
-             **compiler);
+             *compiler);
   compileAll(covering(matmulSimtTemplate(), {productOf("bias_residual_tb_tf32", 256, 512, 4096)}, "sm_90a",
                       {{"m", "n", "k", "thread_m", "thread_n"}, {"split_k"}}),
-             **compiler);
-  compileAll(everySchedule(gemvTemplate(), productOf("bias_residual_tb_bf16", 2, 4096, 4096)), **compiler);
+             *compiler);
+  compileAll(everySchedule(gemvTemplate(), productOf("bias_residual_tb_bf16", 2, 4096, 4096)), *compiler);
 }
 
 TEST_CASE("Compile: every schedule of products that reduce rows before or after, without spills") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler) {
-    MESSAGE("skipped: " << compiler.error().message);
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
   for (const TemplateCase &given : wholeRowCases())
-    compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), **compiler);
+    compileAll(everySchedule(codegen::cuda::matmulSm90Template(), given), *compiler);
   for (const TemplateCase &given : normedRowCases("bf16"))
-    compileAll(everySchedule(codegen::cuda::gemvTemplate(), given), **compiler);
+    compileAll(everySchedule(codegen::cuda::gemvTemplate(), given), *compiler);
 }
 
 TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every way, without spills") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler) {
-    MESSAGE("skipped: " << compiler.error().message);
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
   using namespace codegen::cuda;
   std::vector<codegen::KernelPlan> all;
   // Configs all over the space of a way that takes the product.
@@ -439,15 +439,13 @@ TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every way,
   add(pairwiseProducts(16, 4096, 4096), matmulStreamTemplate(), "sm_90a", 3);
   add(pairwiseProducts(16, 4096, 4096), matmulStreamTemplate(), "sm_80", 1);
   add(pairwiseProducts(2, 4096, 4096), gemvTemplate(), "sm_90a", 1);
-  compileAll(all, **compiler);
+  compileAll(all, *compiler);
 }
 
 TEST_CASE("Compile: chains of products, without spills") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler) {
-    MESSAGE("skipped: " << compiler.error().message);
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
   const codegen::KernelTemplate &chain = codegen::cuda::chainTemplate();
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   std::vector<TemplateCase> cases{layers(20, 0, 256, 1024, 2, true, "bf16"), layers(2, 5, 256, 1024, 64, false, "f16")};
@@ -475,16 +473,14 @@ TEST_CASE("Compile: chains of products, without spills") {
     for (const codegen::TileConfig &config : rowChain.candidates(given.region, hopper))
       all.push_back(planOf(rowChain, given.region, config, hopper, source.name));
   }
-  compileAll(all, **compiler);
+  compileAll(all, *compiler);
 }
 
 TEST_CASE(
     "Compile: every transposition of rows that begin anywhere, with indices of 32 and of 64 bits, without spills") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler) {
-    MESSAGE("skipped: " << compiler.error().message);
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
   // From and to rows of every distance, modulo a chunk and modulo a line; over 2^31 elements the last ones.
   for (const auto &[rows, columns] :
        {std::pair{8191, 16383}, {1001, 1003}, {8190, 1012}, {8192, 16385}, {46341, 46351}})
@@ -501,7 +497,7 @@ TEST_CASE(
                                       "> %1 = kfuse.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<" + from +
                                       ">) -> tensor<" + to + "> return %1 : tensor<" + to + "> }"};
       for (const TemplateCase &given : {moved, computed})
-        compileAll(everyConfig(codegen::cuda::transposeTemplate(), given), **compiler);
+        compileAll(everyConfig(codegen::cuda::transposeTemplate(), given), *compiler);
     }
 }
 
@@ -550,11 +546,9 @@ TEST_CASE("Compile: clusters that share operands start and end without a fence o
 }
 
 TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, without spills") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler) {
-    MESSAGE("skipped: " << compiler.error().message);
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
   std::vector<codegen::KernelPlan> all;
   for (const TemplateCase &source : representatives())
     for (const char *target : {"sm_80", "sm_90a", "sm_100a"}) {
@@ -564,15 +558,13 @@ TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, wi
         all.push_back(std::move(plan));
     }
 
-  compileAll(all, **compiler);
+  compileAll(all, *compiler);
 }
 
 TEST_CASE("Compile: a kernel marks its moments where it is asked to") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler) {
-    MESSAGE("skipped: " << compiler.error().message);
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
   for (const TemplateCase &source : representatives()) {
     INFO(source.name);
     codegen::KernelPlan plan = plans(RegionCase(source).region, *ir::findTarget("sm_90a"), 1).front();
@@ -580,7 +572,7 @@ TEST_CASE("Compile: a kernel marks its moments where it is asked to") {
       if (marks)
         plan.options.insert(plan.options.end(),
                             {"--define-macro=KFUSE_MARKS=0x7f0000000000ull", "--define-macro=KFUSE_MARK_SLOTS=4u"});
-      auto kernel = (*compiler)->compile(plan);
+      auto kernel = compiler->compile(plan);
       REQUIRE_MESSAGE(kernel, kernel.error().message);
       CHECK((kernel->assembly.find("%globaltimer") != std::string::npos) == marks);
     }

@@ -21,8 +21,8 @@ namespace {
 constexpr double callsUs = 400; ///< Of calls in one graph.
 /// Of a result, all over it: a piece in every 32 rows of 32768.
 constexpr std::int64_t comparedElements = 4 << 20, comparedPieces = 1024;
-/// Pairs of measurements, their order alternating. At the card's power limit a pair is off by 2 %: the median of nine
-/// pairs was by 1 %, as products measured twice in one process showed.
+/// Pairs of measurements, their order alternating. At the card's power limit those of one product lie 4 % apart (p10 to
+/// p90, on an H200), and medians of six pairs of the same config, taken twice in one process, by 1 to 2 %.
 constexpr int rounds = 25;
 /// Of work before the first timing of a process, before that of another product, and before every other. Operands are
 /// made and cuBLASLt is opened while the device idles; beside other processes' work two first products of a process

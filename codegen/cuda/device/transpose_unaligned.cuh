@@ -42,8 +42,8 @@ template <class Config, class Body> struct UnalignedTranspose {
   static constexpr int turnRows = threads / lanesOfRow; ///< Rows that all threads bring together.
   static_assert(turnRows > 0, "a row's chunks are brought by one thread each");
   static __device__ __forceinline__ Words *held() { return reinterpret_cast<Words *>(dynamicShared()); }
+  /// Where the first chunk of a row is held: without lines, and with them, of the row `row` behind a lane's first.
   static __device__ __forceinline__ constexpr int packedPlace(int row) { return row * chunks + row / vector; }
-  /// Of its first chunk, of the row `row` behind a lane's first.
   __device__ __forceinline__ int placeInLines(int lane, int row) const {
     constexpr auto pitch = static_cast<unsigned>(Config::sourcePitch);
     const unsigned across = static_cast<unsigned>(tile.across) / vector - 1 + lane;
