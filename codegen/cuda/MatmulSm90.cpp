@@ -135,11 +135,11 @@ std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config,
 
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of
 /// what feeds them, and what no other work hides of each tile's end. The constants here and in the other ways'
-/// estimates fit 3800 configs on 24 shapes measured back to back on an H200 (docs/tuning.md).
+/// estimates fit 3800 configs on 24 shapes measured back to back on an H200 (docs/tuning.md), and all 7260 of 27 more.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   constexpr double mathShare = 0.87;     // Of the nominal rate, as far as power allows.
-  constexpr double l2Speedup = 2.6;      // L2 over nominal HBM bandwidth.
+  constexpr double l2Speedup = 3.1;      // L2 over nominal HBM bandwidth.
   constexpr double storeSpeedup = 1.3;   // The same for what an epilogue writes.
   constexpr double memoryShare = 0.96;   // Of the nominal HBM bandwidth, while tiles come and go.
   constexpr double stageUs = 0.185;      // At least, for a line of K, and ...
@@ -151,7 +151,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double readApart = 0.0375;   // Of an operand, that is read again for each tile between two that read it ...
   constexpr double mostReadApart = 0.6;  // ... and at most.
   constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
-  constexpr double partsUs = 4;          // Of shared tiles: what they wait for each other.
+  constexpr double partsUs = 6;          // Of shared tiles: what they wait for each other.
   constexpr double sharpness = 3.5;      // Of bounds that add up where they are near: two equal ones take 1.22 of one.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
@@ -173,7 +173,13 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double reductions = problem.reducesRows ? static_cast<double>(RowEpilogue(problem).reductionCount()) : 0;
   const double finishUs =
       tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup) + reductions * exchangeUs;
-  const double tileUs = std::max({mathUs, l2Us, stages * (problem.reducesRows ? metStageUs : stageUs)});
+  // What reaches an SM, 64 bytes a clock: 64 x 128 and 64 x 192 tiles of 56 x 5120 x 13824 take 0.21 and 0.28 us a
+  // line. Rows past the edge do not. Where rows are reduced it is not measured.
+  constexpr double reachSpeedup = 3.2; // Of all SMs, over nominal HBM bandwidth.
+  const double reachBytes = (std::min(tileM, static_cast<double>(problem.M)) + columns) * lineBytes;
+  const double reachUs = reachBytes * target.multiprocessors / (target.memoryBytesPerUs * reachSpeedup);
+  const double lineUs = problem.reducesRows ? metStageUs : std::max(stageUs, reachUs);
+  const double tileUs = std::max({mathUs, l2Us, stages * lineUs});
   const double waves = std::ceil(static_cast<double>(grid.tiles - grid.streamed) / clusters);
   double walkUs =
       config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
@@ -203,25 +209,23 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double distance = config["raster"] > 1 ? of("raster") : static_cast<double>(alongN ? grid.tall : grid.wide);
   const double patch =
       std::min(patchM, static_cast<double>(problem.M)) + products * std::min(patchN, static_cast<double>(problem.N));
+  // Where rows are reduced all choices share them: not measured.
+  const double readAgain = problem.reducesRows ? 0 : weightsReadAgain(problem, config, 1, 0);
   const double hbmBytes =
       std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten) +
-      std::min(mostReadApart, readApart * distance) * apart * bytesK;
+      std::min(mostReadApart, readApart * distance) * apart * bytesK + readAgain;
   const double ring = of("stages") * static_cast<double>(stageBytes(problem, config));
   const double inFlight = active / target.multiprocessors * ring * inFlightShare;
-  const double hbmUs = memoryUs(hbmBytes, inFlight, target) / memoryShare;
+  // Rows past the edge hold up what HBM brings: 64 x 128 tiles of 16 x 11008 x 4096 take 28.7 us, where the rows alone
+  // would take 15 and the weights 20.
+  const double hbmUs =
+      std::hypot(memoryUs(hbmBytes, inFlight, target) / memoryShare, pastEdgeUs(problem, config, stages));
   const double fixedUs = target.launchUs + startUs + (clusterM * clusterN > 1 ? meetUs : 0);
   // A last wave of few tiles is shorter than it seems: few busy SMs clock higher. Without, shared tiles kept better
   // ones out of the first eight: 2048 x 4096 x 16384 took 420 us instead of 400.
   const double streamedFactor = grid.streamed > 0 ? 1.05 : 1;
-  // Where rows are reduced all choices share them: not measured. One tile down waits for no other's columns: 64 x 28672
-  // x 4096 takes 60.1 us as pairs of 64 x 256, 61.5 alone.
-  const bool isOneRow = problem.M <= config["m"];
-  const double coupled =
-      problem.reducesRows || isOneRow ? 1 : coupledFactor(config["m"], config["cluster_m"], config["cluster_n"]);
-  double bounds = 0;
-  for (double boundUs : {walkUs, hbmUs, pastEdgeUs(problem, config, stages)})
-    bounds += std::pow(boundUs, sharpness);
-  const double us = (fixedUs + std::pow(bounds, 1 / sharpness) + tailUs) * streamedFactor * coupled;
+  const double boundUs = std::pow(std::pow(walkUs, sharpness) + std::pow(hbmUs, sharpness), 1 / sharpness);
+  const double us = (fixedUs + boundUs + tailUs) * streamedFactor;
   const double wavesOfMath = grid.streamed > 0 ? static_cast<double>(grid.tiles) / clusters : waves;
   return atPowerLimit(us, wavesOfMath * mathUs);
 }

@@ -131,7 +131,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double ownUs = lines / parts / groups * (lineUs + columnUs * tileColumns);
   // Where it is the only one of its SM, some of that shows whatever bounds the rest: 32 x 64 tiles of 24 x 7168 x 5120
   // take 21.5 us with one warpgroup, 20.9 with two that take turns.
-  constexpr double shownUs = 0.008;
+  constexpr double shownUs = 0.01;
   const bool isAlone = tileRows * groups * perSm <= 64;
   const double waitUs = isAlone ? waves * lines / parts * shownUs : 0;
   // Narrow instructions read more of A than they multiply.
@@ -147,30 +147,32 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double l2Us = readBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.55);
   const double reachUs = reachBytes * perSm * sms / (target.memoryBytesPerUs * 3.65);
   // Of a second wave nothing hides the start, the meeting and the stores.
-  constexpr double waveUs = 3;
-  const double walkUs = std::max(waves * std::max({ownUs, mathUs, l2Us, reachUs}) + (waves - 1) * waveUs,
-                                 pastEdgeUs(problem, config, lines));
+  constexpr double waveUs = 5;
+  const double walkUs = waves * std::max({ownUs, mathUs, l2Us, reachUs}) + (waves - 1) * waveUs;
 
   // Little's law: what the rings of all SMs have under way.
   const double busy = std::min(1.0, blocks / sms);
   const double inFlight = busy * perSm * static_cast<double>(shape.stages * shape.stageBytes());
   constexpr double readAgainShare = 0.05; // Tiles of the same weights are neighbours.
-  const double readAgain =
-      bytesReadAgain(problem, config["m"] * config.valueOr("cluster_m", 1) * neighbours, readAgainShare);
+  const double readAgain = weightsReadAgain(problem, config, neighbours, readAgainShare);
   const auto clusters = static_cast<int64_t>(std::min(blocks, atOnce)) / together;
   const double readBytesOfWaves =
       waves * patchOf(problem, config, std::max<int64_t>(clusters, 1)) * lines * static_cast<double>(lineBytes);
   const double hbmBytes = std::max(region.bytesRead, readBytesOfWaves) + region.bytesWritten + readAgain;
-  const double hbmUs = memoryUs(hbmBytes, inFlight * 1.16, target) / 0.98;
+  const double hbmUs =
+      std::hypot(memoryUs(hbmBytes, inFlight * 1.16, target) / 0.98, pastEdgeUs(problem, config, lines));
   constexpr double turnUs = 0.04; // 256 x 1024 x 1024 on an H200: 3.53 us instead of 3.49 with 32 x 64 as with 64 x 32.
+  // A block gathers the sums of each further warpgroup, and the longer the more blocks of the cluster do: with two
+  // warpgroups instead of one 128 x 112 and 64 x 224 tiles take 2.8 us more where a block has all of K, 3.2 and 4.8
+  // where two and four share it (medians of 92 pairs). What an SM's blocks gather, at once or in waves, adds up.
+  constexpr double gatheredPerUs = 25000;
+  const double sums = tileRows * tileColumns;
   const double meetUs = (parts > 1          ? 1.06 * parts - 0.15
                          : shape.isShared() ? 0.25
                                             : 0.2) +
-                        (shape.swapped ? turnUs : 0) + tileRows * tileColumns * groups / 11000;
-  const double coupled = shape.swapped || problem.M <= config["m"]
-                             ? 1
-                             : coupledFactor(shape.tileRows, shape.clusterRows, shape.clusterColumns);
-  const double boundUs = (std::max(walkUs, hbmUs) + 0.26 * std::min(walkUs, hbmUs)) * coupled;
+                        (shape.swapped ? turnUs : 0) + sums / 11000 +
+                        (groups - 1) * (parts + 2) * sums * perSm * waves / gatheredPerUs;
+  const double boundUs = std::max(walkUs, hbmUs) + 0.26 * std::min(walkUs, hbmUs);
   const double us = target.launchUs + 1.1 + boundUs + waitUs + meetUs;
   return atPowerLimit(us, waves * mathUs);
 }

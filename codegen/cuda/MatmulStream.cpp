@@ -49,14 +49,14 @@ int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, cons
 
 /// Modelled microseconds: HBM at the depth of the loads in flight, or what reaches the busiest SM; a latency for each
 /// turn of a warp, and the warps' sums. The constants fit 100 configs on eight products of 4 to 16 rows, measured on an
-/// H200 (root mean square 5 % of those within 12 % of the best); the overlap and the rows that reach an SM are fitted
-/// to seven products of 12 and 16 rows.
+/// H200 (root mean square 5 % of those within 12 % of the best); the overlap, waves and sums are fitted to nine
+/// products of 8 to 16 rows.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double startUs = 0.2, overlap = 0.36;
+  constexpr double startUs = 0.2, overlap = 0.3;
   constexpr double turnUs = 0.11;  // Of a warp, for all lines that it has under way.
-  constexpr double waveUs = 1.6;   // Of blocks that do not fit at once.
-  constexpr double sumUs = 1.9e-4; // Of all warps' sums, one.
+  constexpr double waveUs = 2;     // Of blocks that do not fit at once.
+  constexpr double sumUs = 1.3e-4; // Of all warps' sums, one.
   const auto sms = static_cast<double>(target.multiprocessors);
   const auto blocks = static_cast<double>(ceilDiv(problem.N, config["panels"] * panelColumns) * problem.batches);
   const auto resident = static_cast<double>(blocksPerSm(problem, config, target));
@@ -69,8 +69,9 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double inFlight =
       std::min(resident, blocks / sms) * split * unrolled * columns * static_cast<double>(lineBytes);
   const double memory = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target);
-  // A fifth of the rows is not found in an SM's L1, where the warps of another block have read them.
-  constexpr double rowsMissed = 0.2;
+  // One of the blocks on an SM reads the rows, the others find them in its L1: 16 x 8192 x 28672 takes 121 us with
+  // blocks of 16 warps and two lines each, of which an SM holds one, and 110 with four warps.
+  const double rowsMissed = 1 / std::min(resident, std::ceil(blocks / sms));
   const double reach =
       std::ceil(blocks / sms) * (columns + rowsMissed * rows) * bytesK * sms / (target.memoryBytesPerUs * 3.5);
   const double waves = blocks > sms * resident ? waveUs : 0;

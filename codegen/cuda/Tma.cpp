@@ -289,8 +289,13 @@ TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std:
   return argument;
 }
 
-double coupledFactor(int64_t tileRows, int64_t clusterRows, int64_t clusterColumns) {
-  return tileRows <= 64 && clusterRows == 1 && clusterColumns > 1 ? 1.2 : 1;
+double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, int64_t neighbours, double share) {
+  constexpr double coupledShare = 0.35;
+  const int64_t clusterM = config.valueOr("cluster_m", 1),
+                further = ceilDiv(problem.M, config["m"] * clusterM * neighbours) - 1;
+  const bool isCoupled = clusterM == 1 && config.valueOr("cluster_n", 1) > 1;
+  return std::min<double>(1, static_cast<double>(further) * (isCoupled ? coupledShare : share)) *
+         bytesReadAgain(problem, 0, 1);
 }
 
 double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double lines) {

@@ -82,9 +82,12 @@ bool dividesInto(int64_t extent, int64_t parts, bool contiguousK);
 /// How many clusters of this size an H100 or H200 holds at a time with one block an SM: its groups of SMs are not all
 /// whole (measured with cuOccupancyMaxActiveClusters: 66 of 2, 30 of 4, 15 of 8, 7 of 16).
 int64_t clustersAtOnce(int64_t blocks, const ir::Target &target);
-/// How much longer than else tiles of 64 rows take in clusters whose blocks share rows but not columns, and wait for
-/// each other's columns: on an H200 20 to 35 % in a sweep of 16 products of 128 to 8192 rows; taller ones do not.
-double coupledFactor(std::int64_t tileRows, std::int64_t clusterRows, std::int64_t clusterColumns);
+/// Bytes of the weights that HBM brings again for tiles down that read the same ones, as many side by side as there are
+/// `neighbours`: a `share` of them for each after the first. Clusters whose blocks share rows but not columns keep step
+/// within, not with the other tiles of their columns, and read far more again, at most all: on an H200 they take 13 to
+/// 29 % longer than no clusters where two tiles of up to 80 rows lie down, 19 to 36 % where three and more do (middle
+/// halves of 106 pairs on 18 products of 20 to 768 rows).
+double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, int64_t neighbours, double share);
 /// Microseconds that TMA takes to fill the rows of all tiles' boxes that lie past the edge, in `lines` of K: 18,000 in
 /// a microsecond on an H200, however many blocks ask. 4 x 8192 x 8192 takes 58.7 us as 64 x 64 tiles, 64 rows 35.7; 16
 /// x 5120 x 17920 as 64 x 40 tiles 73, 24 x 7168 x 5120 as 64 x 64 tiles 28 where others take 47 and 21.
