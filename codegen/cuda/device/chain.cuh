@@ -28,7 +28,7 @@ template <class Config> struct ChainPlace {
 /// What a block of either kind of chain has: its ring, and products from there to results.
 template <class Config, class Links> struct ChainBlock {
   static constexpr int rowGroups = Config::tileRows / 64, consumerThreads = rowGroups * Config::groupsK * 128;
-  static constexpr int weightsThread = consumerThreads, tokensThread = consumerThreads + 32;
+  static constexpr int weightsWarp = consumerThreads / 32, tokensWarp = weightsWarp + 1;
   static constexpr int vector = Config::epilogueVector, sumCount = Config::tileColumns / 2;
   static constexpr int partBytes = Config::tileColumns * Config::tileRows * 4;
   static constexpr int chunksOfRow = Config::tileRows / vector, chunks = Config::tileColumns * chunksOfRow;
@@ -98,7 +98,7 @@ template <class Config, class Links> struct ChainBlock {
 private:
   /// This warpgroup's sums over its lines of K, to its part.
   template <class Link, class Release> __device__ __forceinline__ void sumUp(Release release) {
-    const int warpgroup = threadIdx.x / 128, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
+    const int warpgroup = warpInBlock() / 4, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
     const int before = (groupK + Config::groupsK - ring.stage % Config::groupsK) % Config::groupsK;
     float sums[1][sumCount] = {};
     int previous = -1;
@@ -115,7 +115,7 @@ private:
       if (previous >= 0)
         release(previous);
       previous = at.stage;
-      at.skip(Config::groupsK);
+      at.advance(Config::groupsK);
     }
     waitProducts<0>();
     if (previous >= 0)

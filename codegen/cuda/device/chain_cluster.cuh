@@ -135,7 +135,8 @@ public:
   /// Runs the links one after the other.
   __device__ __forceinline__ void run() {
     constexpr int ahead = 2; ///< Links; the ring reaches into the next one.
-    if (threadIdx.x == Block::tokensThread) {
+    const int warp = warpInBlock();
+    if (warp == Block::tokensWarp && leadsWarp()) {
       at<PrefetchWeights>(1);
       waitForPredecessor();
 #pragma unroll 1
@@ -144,13 +145,13 @@ public:
         if (link + ahead < Links::count)
           at<PrefetchWeights>(link + ahead);
       }
-    } else if (threadIdx.x == Block::weightsThread) {
+    } else if (warp == Block::weightsWarp && leadsWarp()) {
       if constexpr (!Links::weightsAreFixed) // Else no kernel of this run writes them.
         waitForPredecessor();
 #pragma unroll 1
       for (int link = 0; link < Links::count; ++link)
         at<StreamWeights>(link);
-    } else if (threadIdx.x < consumerThreads) {
+    } else if (warp < Block::weightsWarp) {
       waitForPredecessor();
 #pragma unroll 1
       for (int link = 0; link < Links::count; ++link)

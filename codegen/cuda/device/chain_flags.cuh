@@ -203,14 +203,15 @@ private:
 public:
   /// Runs the links one after the other. `flags` and `left`, a counter of blocks, are zero, and are left so.
   __device__ __forceinline__ void run(unsigned *flags, unsigned *left) {
-    if (threadIdx.x >= Block::tokensThread) {
+    const int warp = warpInBlock();
+    if (warp >= Block::tokensWarp) {
       waitForPredecessor();
       forEachLink<StreamTokens>();
-    } else if (threadIdx.x == Block::weightsThread) {
+    } else if (warp == Block::weightsWarp && leadsWarp()) {
       if constexpr (!Links::weightsAreFixed) // Else no kernel of this run writes them.
         waitForPredecessor();
       forEachLink<StreamWeights>();
-    } else if (threadIdx.x < consumerThreads) {
+    } else if (warp < Block::weightsWarp) {
       waitForPredecessor();
       forEachLink<Compute>();
     }

@@ -106,7 +106,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   /// A consumer warpgroup. `partials` are for tiles that blocks share.
   template <class Epilogue>
   __device__ __forceinline__ void consume(const Epilogue &epilogue, const PartialSums &partials) {
-    const int warpgroup = threadIdx.x / 128;
+    const int warp = warpInBlock(), warpgroup = warp / 4;
     const unsigned firstRow = Config::pingPong ? 0 : warpgroup * warpgroupRows;
     const StageRelease<Config> release(cluster, ring.empty(0));
 
@@ -116,7 +116,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       ring.skip(tilesK);
       arriveNamed(1, consumerThreads);
     }
-    Finish finish(dynamicShared() + stagedAt + threadIdx.x / 32 * Finish::bytes, finishBarriers(threadIdx.x / 32));
+    Finish finish(dynamicShared() + stagedAt + warp * Finish::bytes, finishBarriers(warp));
     float sums[blocks][sumCount];
     const int turn = Config::pingPong ? 2 : 1;
 #pragma unroll 1
@@ -225,16 +225,17 @@ __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &column
                                          const PartialSums &partials = {}) {
   using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
   mark(Moment::starts);
-  const int producer = static_cast<int>(threadIdx.x) - Kernel::consumerThreads;
-  if (producer == 0)
+  const int producer = warpInBlock() - Kernel::consumerThreads / 32;
+  const bool leads = producer == 0 && leadsWarp();
+  if (leads)
     rows.prefetch(), columns.prefetch(), prefetchMaps(epilogue);
   Kernel kernel;
-  kernel.start(producer == 0);
+  kernel.start(leads);
   if (producer >= 0) {
     releaseRegisters<Kernel::isStreamed ? 40 : 24>(); // Pieces of tiles take more to count.
-    if (producer == 0)
+    if (leads)
       kernel.produce(rows);
-    else if (producer == 32)
+    else if (producer == 1 && leadsWarp())
       kernel.produce(columns);
   } else {
     claimRegisters<Kernel::isStreamed ? 232 : 240>();

@@ -84,7 +84,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   }
 
   /// This consumer warpgroup's 64 rows, and which of those that share them along K it is.
-  const int rowGroup = threadIdx.x / 128 % rowGroups, groupK = threadIdx.x / 128 / rowGroups;
+  const int rowGroup = warpInBlock() / 4 % rowGroups, groupK = warpInBlock() / 4 / rowGroups;
 
   /// Its sums. All consumers have read their last tile then: the ring's memory is free.
   __device__ __forceinline__ void multiply(float (&sums)[1][sumCount]) {
@@ -102,7 +102,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
       if (previous >= 0 && i - Config::groupsK + Config::stages < countK)
         release(previous);
       previous = ring.stage;
-      ring.skip(Config::groupsK);
+      ring.advance(Config::groupsK);
     }
     waitProducts<0>();
     settle(sums);
@@ -306,16 +306,16 @@ template <class Config, class Product, class Rows, class Columns, class Epilogue
 __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &columns, const Epilogue &epilogue) {
   using Kernel = GemmSm90Split<Config, Rows, Columns, Product>;
   mark(Moment::starts);
-  const int producer = static_cast<int>(threadIdx.x) - Kernel::consumerThreads;
-  const bool produces = producer >= 0;
-  if (producer == 0)
+  const int producer = warpInBlock() - Kernel::consumerThreads / 32;
+  const bool produces = producer >= 0, leads = producer == 0 && leadsWarp();
+  if (leads)
     rows.prefetch(), columns.prefetch(), prefetchMaps(epilogue);
   Kernel kernel;
-  kernel.start(producer == 0);
+  kernel.start(leads);
   auto produce = [&] {
-    if (producer == 0)
+    if (leads)
       kernel.produce(rows);
-    else if (producer == 32)
+    else if (producer == 1 && leadsWarp())
       kernel.produce(columns);
   };
   if constexpr (finishesOwn<Epilogue>) {

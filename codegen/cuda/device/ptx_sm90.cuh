@@ -96,7 +96,6 @@ __device__ __forceinline__ void loadBoxMulticast(unsigned to, const TensorMap *m
                "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(blocks)
                : "memory");
 }
-
 /// Has the L2 fetch the box at (x, y, z).
 __device__ __forceinline__ void fetchBox(const TensorMap *map, int x, int y, int z) {
   asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z)
@@ -196,6 +195,13 @@ __device__ __forceinline__ void loadPair(float (&pair)[2], unsigned address) {
 
 //===- Warps and registers -----------------------------------------------------------------------//
 
+/// This thread's warp in the block. From a lane's index of a thread the compiler does not see that all lanes have the
+/// same: it would keep what follows in registers of lanes, and move descriptors to the uniform ones that wgmma reads
+/// them from, for each instruction again.
+__device__ __forceinline__ int warpInBlock() { return __shfl_sync(0xffffffff, threadIdx.x / 32, 0); }
+/// One lane of each warp.
+__device__ __forceinline__ bool leadsWarp() { return threadIdx.x % 32 == 0; }
+
 /// `threads` of this block meet at barrier `number` (0 is __syncthreads).
 __device__ __forceinline__ void syncNamed(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
@@ -211,6 +217,13 @@ template <int registers> __device__ __forceinline__ void claimRegisters() {
 }
 
 //===- Warpgroup matrix products -----------------------------------------------------------------//
+
+/// Two words as one.
+__device__ __forceinline__ unsigned long long joined(unsigned low, unsigned high) {
+  unsigned long long both;
+  asm("mov.b64 %0, {%1, %2};" : "=l"(both) : "r"(low), "r"(high));
+  return both;
+}
 
 __device__ __forceinline__ void fenceProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commitProducts() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

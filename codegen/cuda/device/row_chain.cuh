@@ -58,11 +58,12 @@ template <class Config, class Rows, class Columns, class Product, class Links> s
 
   /// `toTiles` is what the epilogue's results go through.
   template <class ToTiles> __device__ __forceinline__ void run(const ToTiles &toTiles) {
-    if (threadIdx.x >= consumerThreads) {
+    const int producer = warpInBlock() - consumerThreads / 32;
+    if (producer >= 0) {
       releaseRegisters<40>();
-      if (threadIdx.x == consumerThreads)
+      if (producer == 0 && leadsWarp())
         bringRows();
-      else if (threadIdx.x == consumerThreads + 32)
+      else if (producer == 1 && leadsWarp())
         bringColumns();
     } else {
       claimRegisters<232>();
@@ -128,7 +129,7 @@ private:
 
   /// A consumer warpgroup.
   template <class ToTiles> __device__ __forceinline__ void consume(ToTiles toTiles) {
-    const int warpgroup = threadIdx.x / 128, lane = threadIdx.x % 32;
+    const int warp = warpInBlock(), warpgroup = warp / 4;
     const StageRelease<Config> release(cluster, ring.empty(0));
     waitForPredecessor();
     // The second warpgroup starts a tile later; a pair of barriers hands the tensor cores on.
@@ -136,7 +137,7 @@ private:
       ring.skip(tilesK);
       arriveNamed(1, consumerThreads);
     }
-    Finish finish(dynamicShared() + stagedAt + threadIdx.x / 32 * Finish::bytes, 0);
+    Finish finish(dynamicShared() + stagedAt + warp * Finish::bytes, 0);
     float sums[blocks][sumCount];
 #pragma unroll 1
     for (int pair = firstTile; pair + warpgroup * step < tiles; pair += consumers * step) {
@@ -156,10 +157,9 @@ private:
         if (isPaired)
           ring.skip(tilesK);
         toTiles.epilogue = Links::epilogue(links()[link].buffers);
-        finish.finish(sums, toTiles, {}, 0,
-                      Index((pair + warpgroup * step) * Config::tileRows + threadIdx.x / 32 % 4 * 16),
+        finish.finish(sums, toTiles, {}, 0, Index((pair + warpgroup * step) * Config::tileRows + warp % 4 * 16),
                       Index(cluster.column * Config::tileColumns));
-        if (link + 1 < Links::count && lane == 0) {
+        if (link + 1 < Links::count && leadsWarp()) {
           waitStored();
           arrive(isStored(warpgroup));
         }

@@ -14,11 +14,17 @@ constexpr int lineBytes = 128;   ///< The width of the swizzle.
 constexpr int stepBytes = 32;    ///< Of a line that one instruction takes: 16 elements of 16 bits, 32 of 8.
 constexpr int panelBytes = 8192; ///< 64 lines.
 
-/// The descriptor of a tile's first step of K at shared address `address` (PTX ISA, "Matrix descriptor
-/// format"): eight lines are 1024 bytes apart in both layouts, panels 8 KB; bit 62 says 128-byte swizzle.
-template <class Operand> __device__ __forceinline__ unsigned long long describe(unsigned address) {
-  constexpr unsigned long long leading = Operand::contiguousK ? 1 : panelBytes / 16, stride = 1024 / 16;
-  return (address & 0x3ffff) / 16 | leading << 16 | stride << 32 | 1ull << 62;
+/// The lower half of the descriptor of a tile's first step of K at shared address `address` (PTX ISA, "Matrix
+/// descriptor format"), the only one that changes from step to step. In a cluster, bits of the address above the 18 say
+/// which block's memory it is.
+template <class Operand> __device__ __forceinline__ unsigned describe(unsigned address) {
+  constexpr unsigned leading = Operand::contiguousK ? 1 : panelBytes / 16;
+  return (address & 0x3ffff) / 16 + (leading << 16);
+}
+/// The whole of it: eight lines are 1024 bytes apart in both layouts, panels 8 KB; bit 62 says 128-byte swizzle.
+__device__ __forceinline__ unsigned long long descriptor(unsigned low) {
+  constexpr unsigned stride = 1024 / 16, swizzle = 1u << 30;
+  return joined(low, stride | swizzle);
 }
 /// How far the descriptor moves for the next step of K: 32 bytes along a line, or 16 lines.
 template <class Operand> constexpr unsigned stepOfK = Operand::contiguousK ? stepBytes / 16 : 16 * lineBytes / 16;
@@ -27,14 +33,14 @@ template <class Operand> constexpr unsigned stepOfK = Operand::contiguousK ? ste
 template <class Rows, class Columns, class Product, int blocks, int sumCount>
 __device__ __forceinline__ void multiplyTile(float (&sums)[blocks][sumCount], unsigned rows, unsigned columns,
                                              bool accumulate) {
-  const unsigned long long a = describe<Rows>(rows), b = describe<Columns>(columns);
+  const unsigned a = describe<Rows>(rows), b = describe<Columns>(columns);
   fenceProducts();
 #pragma unroll
   for (int step = 0; step < lineBytes / stepBytes; ++step)
 #pragma unroll
     for (int i = 0; i < blocks; ++i)
-      Product::multiplyAdd(sums[i], a + step * stepOfK<Rows> + i * (panelBytes / 16), b + step * stepOfK<Columns>,
-                           step > 0 || accumulate);
+      Product::multiplyAdd(sums[i], descriptor(a + step * stepOfK<Rows> + i * (panelBytes / 16)),
+                           descriptor(b + step * stepOfK<Columns>), step > 0 || accumulate);
   commitProducts();
 }
 
@@ -222,10 +228,12 @@ template <class Config> struct Ring {
     for (int i = 0; i < Config::stages; ++i, advance())
       waitBarrier(empty(stage), parity ^ 1);
   }
-  __device__ __forceinline__ void advance() {
-    if (++stage == Config::stages)
-      stage = 0, parity ^= 1;
+  /// `count` stages on, of which there are as many.
+  __device__ __forceinline__ void advance(int count = 1) {
+    if ((stage += count) >= Config::stages)
+      stage -= Config::stages, parity ^= 1;
   }
+  /// Any number of them.
   __device__ __forceinline__ void skip(int count) {
     int at = stage + count;
     parity ^= at / Config::stages & 1;
