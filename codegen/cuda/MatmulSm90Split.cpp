@@ -335,6 +335,11 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
   const DType rowsType = problem.elementType(rowSide), columnsType = problem.elementType(1 - rowSide);
   const std::optional<TmaResult> result = resultThroughTma(problem, config);
   const bool storesRows = storesOwnRows(problem, config);
+  const int64_t blocks = blocksOf(problem, config),
+                columnFetchers = earlyBlocks(region, columns, columnsType, blocks, target);
+  // So that lanes hold what they store. Whoever fetches early fetches neighbouring rows.
+  const bool weavesColumns = storesRows && columns.front().canBeWoven() && columnFetchers == 0 &&
+                             shape.tileColumns / shape.clusterRows % 16 == 0;
   MatmulPrinter printer(region, problem, config, target, result ? 1 : storesRows ? 4 : epilogueVector);
   printer.writeHead("gemm_sm90_split.cuh");
   auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
@@ -350,11 +355,9 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
        "static constexpr int " + number("blocksK", config["blocks_k"]) + ", " + number("groupsK", config["groups_k"]) +
            ";",
        std::string("static constexpr bool swapped = ") + (config["swap"] ? "true;" : "false;")});
-  const int64_t blocks = blocksOf(problem, config);
   const TmaArgument rowsArgument =
                         writeTmaSide(printer, rows, "Rows", earlyBlocks(region, rows, rowsType, blocks, target)),
-                    columnsArgument = writeTmaSide(printer, columns, "Columns",
-                                                   earlyBlocks(region, columns, columnsType, blocks, target));
+                    columnsArgument = writeTmaSide(printer, columns, "Columns", columnFetchers, weavesColumns);
   writeProduct(printer.out(), rowsType, columnsType, shape.tileColumns, rows, columns);
   if (result)
     printer.writeTileEpilogue(*result);
@@ -372,7 +375,7 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
           (result ? "const __grid_constant__ TensorMap resultMap, " : ""));
   KernelPlan plan = printer.plan(shape.threads(), shape.sharedBytes());
   std::vector<TensorMapRecipe> maps = recipesOf(rows, rowsType, shape.tileRows, shape.clusterColumns);
-  llvm::append_range(maps, recipesOf(columns, columnsType, shape.tileColumns, shape.clusterRows));
+  llvm::append_range(maps, recipesOf(columns, columnsType, shape.tileColumns, shape.clusterRows, weavesColumns));
   if (result)
     maps.push_back(result->written.recipe(64, static_cast<uint32_t>(shape.tileColumns)));
   passTensorMaps(plan, std::move(maps));

@@ -217,7 +217,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
 
   /// The same where its lanes store their own sums.
   template <class Epilogue> __device__ __forceinline__ void consume(const ToRows<Epilogue> &to) {
-    using Store = RowStore<Config>;
+    using Store = RowStore<Config, Columns::isWoven>;
     const Index firstRow = row + rowGroup * 64;
     const auto ahead = Store::load(to.epilogue, batch, firstRow, column);
     float sums[1][sumCount] = {};

@@ -96,6 +96,22 @@ __device__ __forceinline__ void loadBoxMulticast(unsigned to, const TensorMap *m
                "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(blocks)
                : "memory");
 }
+/// The same of tensors of four dimensions.
+__device__ __forceinline__ void loadBox(unsigned to, const TensorMap *map, int x, int y, int z, int w,
+                                        unsigned barrier) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
+               "%4, %5}], [%6];" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+               : "memory");
+}
+__device__ __forceinline__ void loadBoxMulticast(unsigned to, const TensorMap *map, int x, int y, int z, int w,
+                                                 unsigned barrier, unsigned short blocks) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+               "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier), "h"(blocks)
+               : "memory");
+}
+
 /// Has the L2 fetch the box at (x, y, z).
 __device__ __forceinline__ void fetchBox(const TensorMap *map, int x, int y, int z) {
   asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z)

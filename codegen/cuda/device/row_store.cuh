@@ -11,10 +11,11 @@ template <class Epilogue> struct ToRows {
 };
 
 /// A warp's 16 rows of Config::tileColumns columns: a lane has two neighbouring columns of rows lane / 4 and
-/// lane / 4 + 8 in every eight columns. Four lanes of a row give each other what makes four neighbours of every 16
-/// columns, so that a warp writes whole sectors of 32 bytes; in pairs, 20 layers of five times 256 x 1024 x 1024 took
-/// 5 us longer, and through f32 in shared memory 15 us.
-template <class Config> struct RowStore {
+/// lane / 4 + 8 in every eight columns. Of every 16 columns it stores four neighbours, so that a warp writes whole
+/// sectors of 32 bytes; in pairs, 20 layers of five times 256 x 1024 x 1024 took 5 us longer, and through f32 in shared
+/// memory 15 us. Columns that were woven on their way (loadWovenTile) lie so; else four lanes of a row give each other
+/// what makes neighbours, by 40 shuffles and 120 selects for 80 columns: 134.2 us where woven columns take 124.0.
+template <class Config, bool areColumnsWoven> struct RowStore {
   using Index = typename Config::Index;
   static constexpr int columns = Config::tileColumns, groups = columns / 16, vector = 4;
   static_assert(columns % 16 == 0 && Config::epilogueVector == vector);
@@ -43,22 +44,38 @@ template <class Config> struct RowStore {
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int group = 0; group < groups; ++group) {
-        const float *own = &sums[group * 8 + half * 2];
-        const Vector<float, vector> four = neighbours({own[0], own[1]}, {own[4], own[5]});
+        const Vector<float, vector> four = neighbours(sums, group, half);
         const Index m = first + half * 8, n = columnOf(column, group);
-        if (m < Config::M && n < Config::N)
+        if (exists(m, column + group * 16, n))
           epilogue.apply(ahead.x[group], four, batch, m, n, columnsAt<Config, vector>(n));
       }
   }
 
 private:
+  /// Whether the column `n` of the 16 from `first` on lies in the result, at row `m`. Whole tiles, and whole sixteens
+  /// of columns, need not be asked lane by lane.
+  static __device__ __forceinline__ bool exists(Index m, Index first, Index n) {
+    return (Config::M % Config::tileRows == 0 || m < Config::M) &&
+           (Config::N % columns == 0 || (Config::N % 16 == 0 ? first : n) < Config::N);
+  }
   static __device__ __forceinline__ Index columnOf(Index first, int group) {
     return first + group * 16 + threadIdx.x % 4 * vector;
   }
+  /// A lane's four neighbours of 16 columns, in one of its two rows.
+  static __device__ __forceinline__ Vector<float, vector> neighbours(const float (&sums)[columns / 2], int group,
+                                                                     int half) {
+    if constexpr (areColumnsWoven) {
+      const float *first = &sums[group * 4 + half * 2], *next = first + columns / 4;
+      return {first[0], first[1], next[0], next[1]};
+    } else {
+      const float *own = &sums[group * 8 + half * 2];
+      return exchanged({own[0], own[1]}, {own[4], own[5]});
+    }
+  }
   /// Of four lanes that each have a pair of eight columns and the same pair of the next eight, the first two get the
   /// first eight, four columns each, and the others the next.
-  static __device__ __forceinline__ Vector<float, vector> neighbours(const Vector<float, 2> &first,
-                                                                     const Vector<float, 2> &next) {
+  static __device__ __forceinline__ Vector<float, vector> exchanged(const Vector<float, 2> &first,
+                                                                    const Vector<float, 2> &next) {
     const bool isUpper = threadIdx.x & 2, isOdd = threadIdx.x & 1;
     Vector<float, vector> four;
 #pragma unroll

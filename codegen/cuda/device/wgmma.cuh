@@ -81,6 +81,24 @@ __device__ __forceinline__ void loadTile(unsigned to, const TensorMap *map, int 
   }
 }
 
+/// The same of a woven operand: of every four columns the first two come to the tile's first half, the others to its
+/// second one. A lane has two neighbouring columns of every eight, and so four neighbours in both halves together.
+template <class Operand, int extent, int parts>
+__device__ __forceinline__ void loadWovenTile(unsigned to, const TensorMap *map, int first, int k, int z, int part,
+                                              unsigned barrier, unsigned short blocks) {
+  constexpr int mine = extent / parts;
+  static_assert(Operand::contiguousK && extent % parts == 0 && mine % 16 == 0, "parts are whole swizzle atoms");
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const unsigned box = to + (half * extent + part * mine) / 2 * lineBytes;
+    const int four = (first + part * mine) / 4;
+    if constexpr (parts == 1)
+      loadBox(box, map, k, half * 2, four, z, barrier);
+    else
+      loadBoxMulticast(box, map, k, half * 2, four, z, barrier, blocks);
+  }
+}
+
 /// Where a grid leaves SMs idle, the first blocks of the kernel behind it start there at once. Before they wait they
 /// have the L2 fetch the operand, if it is fixed: `boxRows` rows by a line of K at a time, in the order of use.
 template <class Operand, int boxRows, int line> __device__ __forceinline__ void fetchEarly(const TensorMap *map) {
@@ -100,7 +118,7 @@ template <class Operand, int boxRows, int line> __device__ __forceinline__ void 
 /// One side of a product as a kernel loads it: the map of its operand ...
 template <class Operand> struct Side {
   static constexpr int operands = 1;
-  static constexpr bool contiguousK = Operand::contiguousK, isFixed = Operand::isFixed;
+  static constexpr bool contiguousK = Operand::contiguousK, isFixed = Operand::isFixed, isWoven = Operand::isWoven;
   const TensorMap *map;
 
   __device__ __forceinline__ void prefetch() const { prefetchMap(map); }
@@ -110,14 +128,18 @@ template <class Operand> struct Side {
   template <int extent, int parts>
   __device__ __forceinline__ void load(unsigned to, int first, int k, int batch, int part, unsigned barrier,
                                        unsigned short blocks) const {
-    loadTile<Operand, extent, parts>(to, map, first, k, Operand::batch(batch), part, barrier, blocks);
+    if constexpr (Operand::isWoven)
+      loadWovenTile<Operand, extent, parts>(to, map, first, k, Operand::batch(batch), part, barrier, blocks);
+    else
+      loadTile<Operand, extent, parts>(to, map, first, k, Operand::batch(batch), part, barrier, blocks);
   }
 };
 /// ... or those of two products' operands, each with half of a tile.
 template <class First, class Second> struct TwoSides {
   static constexpr int operands = 2;
-  static constexpr bool contiguousK = First::contiguousK, isFixed = First::isFixed && Second::isFixed;
+  static constexpr bool contiguousK = First::contiguousK, isFixed = First::isFixed && Second::isFixed, isWoven = false;
   static_assert(First::contiguousK == Second::contiguousK, "one instruction reads both");
+  static_assert(!First::isWoven && !Second::isWoven, "columns of both are one behind the other in a tile");
   Side<First> first;
   Side<Second> second;
 
