@@ -438,7 +438,8 @@ Result<void> Search::recheckMisled() {
   return {};
 }
 
-/// The winner, or none when all fail.
+/// The winner, or none when all fail, or when the winner was right by a reference that others proved wrong after its
+/// last visit, and is wrong: then those behind it are left to play.
 Result<std::optional<Trial>> Search::compareFinalists() {
   Span span("finals", task.name);
   Result<Finals::Outcome> outcome =
@@ -449,6 +450,16 @@ Result<std::optional<Trial>> Search::compareFinalists() {
     return outcome.error();
   for (const Trial &trial : outcome->others)
     shop.store.put(trial.measurement);
+  if (outcome->winner && isMisled(*outcome->winner)) {
+    Result<bool> ready = makeReady(*outcome->winner);
+    if (!ready)
+      return ready.error();
+    if (!*ready) {
+      leftOut.insert(leftOut.begin(), std::make_move_iterator(outcome->others.begin()),
+                     std::make_move_iterator(outcome->others.end()));
+      outcome->winner.reset();
+    }
+  }
   if (outcome->winner)
     shop.store.put(outcome->winner->measurement);
   return std::move(outcome->winner);

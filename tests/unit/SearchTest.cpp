@@ -423,6 +423,22 @@ TEST_CASE("search: a restart in the finals takes nothing from their time") {
   CHECK(f.device.measured > 2 + 4 * 2);
 }
 
+TEST_CASE("search: a finalist that another one proves wrong after its last visit does not win") {
+  Fixture f({{0, {.us = 20}}, {1, {.us = 20.8}}});
+  f.device.slownessOfVisit = visitsTaking(0.1); // Two looks and a turn of two visits fit in.
+  f.options.secondsPerKernel = 0.5;
+  f.device.canRestart = true;
+  f.device.failsAtVisit = [&](int visit) {
+    if (visit == 2) // The reference is lost, and the one that is checked first from now on is wrong.
+      f.script[0].fault = Fault::OneWrong;
+    return f.device.isLost = visit == 2;
+  };
+  Result<TunedKernel> kernel = f.tuneOne();
+  REQUIRE(kernel);
+  CHECK(kernel->report.config == "id=1");
+  CHECK(f.failureOf(0) == "wrong result");
+}
+
 TEST_CASE("search: no finals begin whose visits would not end in time, by what the first looks took") {
   Fixture f({{0, {.us = 20}}, {1, {.us = 20.1}}});
   f.device.slownessOfVisit = visitsTaking(0.15); // As on a CPU, whose cache is evicted before each sample.
