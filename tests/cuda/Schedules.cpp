@@ -18,6 +18,8 @@ TemplateCase named(const std::vector<TemplateCase> &cases, const std::string &na
 
 /// Products whose sizes no tile divides, in strides that TMA reads.
 TemplateCase product(const std::string &name) { return named(pairwiseProducts(304, 272, 208), name); }
+/// Three whole tiles of 64 rows down, seven of 96 columns across.
+TemplateCase oddTiles(const std::string &name) { return named(pairwiseProducts(192, 672, 1040), name); }
 /// With K to split.
 TemplateCase deepProduct(const std::string &name) { return named(pairwiseProducts(72, 144, 1040), name); }
 
@@ -60,6 +62,14 @@ std::vector<Schedule> sm90Schedules() {
        deepProduct("bias_relu_tb_f16"),
        {{"blocks_k", 2}, {"cluster_m", 1}, {"cluster_n", 1}}},
       {"split: multicast", split, deepProduct("plain_tb_bf16"), {{"blocks_k", 1}, {"cluster_n", 2}}},
+      {"split: whole tiles, the last one of a cluster past the bottom",
+       split,
+       oddTiles("plain_tb_bf16"),
+       {{"m", 64}, {"n", 96}, {"blocks_k", 1}, {"groups_k", 1}, {"cluster_m", 2}, {"cluster_n", 1}, {"swap", 0}}},
+      {"split: whole tiles, the last one of a cluster past the right",
+       split,
+       oddTiles("plain_tb_bf16"),
+       {{"m", 64}, {"n", 96}, {"blocks_k", 1}, {"groups_k", 1}, {"cluster_m", 1}, {"cluster_n", 2}, {"swap", 0}}},
       {"split: cluster along K and multicast",
        split,
        deepProduct("plain_tb_bf16"),

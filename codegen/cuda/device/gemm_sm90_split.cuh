@@ -84,7 +84,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   }
 
   /// This consumer warpgroup's 64 rows, and which of those that share them along K it is.
-  const int rowGroup = warpInBlock() / 4 % rowGroups, groupK = warpInBlock() / 4 / rowGroups;
+  const int warpgroup = warpInBlock() / 4, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
 
   /// Its sums. All consumers have read their last tile then: the ring's memory is free.
   __device__ __forceinline__ void multiply(float (&sums)[1][sumCount]) {

@@ -250,7 +250,7 @@ template <class Config> struct Ring {
     for (int i = 0; i < Config::stages; ++i, advance())
       waitBarrier(empty(stage), parity ^ 1);
   }
-  /// `count` stages on, of which there are as many.
+  /// `count` stages on, no more than there are.
   __device__ __forceinline__ void advance(int count = 1) {
     if ((stage += count) >= Config::stages)
       stage -= Config::stages, parity ^= 1;
