@@ -364,12 +364,14 @@ KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
 
 //===- Cost ----------------------------------------------------------------------------------===//
 
-double bytesReadAgain(const MatmulProblem &problem, int64_t rowsAtOnce, double share) {
-  if (problem.M <= rowsAtOnce)
-    return 0;
+double weightBytes(const MatmulProblem &problem) {
   const double weights = static_cast<double>(problem.N * problem.K) * static_cast<double>(problem.count()) *
                          static_cast<double>(problem.batches);
-  return share * weights * static_cast<double>(byteWidth(problem.elementType(1)));
+  return weights * static_cast<double>(byteWidth(problem.elementType(1)));
+}
+
+double bytesReadAgain(const MatmulProblem &problem, int64_t rowsAtOnce, double share) {
+  return problem.M <= rowsAtOnce ? 0 : share * weightBytes(problem);
 }
 
 double atPowerLimit(double us, double mathUs) {

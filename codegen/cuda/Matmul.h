@@ -123,6 +123,9 @@ struct MatmulCost {
   double inFlightBytes = 0; ///< That a block keeps requested.
 };
 
+/// Of the right operands of all products and batches.
+double weightBytes(const MatmulProblem &problem);
+
 /// What it costs, in bytes of HBM, that blocks of several tiles down read the same weights: though the last-level cache
 /// has them, each of its halves fetches a `share` of them.
 double bytesReadAgain(const MatmulProblem &problem, int64_t rowsAtOnce, double share);

@@ -209,7 +209,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double distance = config["raster"] > 1 ? of("raster") : static_cast<double>(alongN ? grid.tall : grid.wide);
   const double patch =
       std::min(patchM, static_cast<double>(problem.M)) + products * std::min(patchN, static_cast<double>(problem.N));
-  // Where rows are reduced all choices share them: not measured.
+  // Where rows are reduced all clusters share rows: not measured.
   const double readAgain = problem.reducesRows ? 0 : weightsReadAgain(problem, config, 1, 0);
   const double hbmBytes =
       std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten) +

@@ -146,7 +146,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double reachBytes = lineOfBlock * (tileRows + tileColumns);
   const double l2Us = readBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.55);
   const double reachUs = reachBytes * perSm * sms / (target.memoryBytesPerUs * 3.65);
-  // Of a second wave nothing hides the start, the meeting and the stores.
+  // Of a further wave nothing hides the start and the stores.
   constexpr double waveUs = 5;
   const double walkUs = waves * std::max({ownUs, mathUs, l2Us, reachUs}) + (waves - 1) * waveUs;
 
@@ -164,7 +164,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double turnUs = 0.04; // 256 x 1024 x 1024 on an H200: 3.53 us instead of 3.49 with 32 x 64 as with 64 x 32.
   // A block gathers the sums of each further warpgroup, and the longer the more blocks of the cluster do: with two
   // warpgroups instead of one 128 x 112 and 64 x 224 tiles take 2.8 us more where a block has all of K, 3.2 and 4.8
-  // where two and four share it (medians of 92 pairs). What an SM's blocks gather, at once or in waves, adds up.
+  // where two and four share it (medians of 92 pairs, blocks alone on an SM and not). What an SM's blocks gather, at
+  // once or in waves, adds up.
   constexpr double gatheredPerUs = 25000;
   const double sums = tileRows * tileColumns;
   const double meetUs = (parts > 1          ? 1.06 * parts - 0.15
@@ -337,7 +338,7 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
   const bool storesRows = storesOwnRows(problem, config);
   const int64_t blocks = blocksOf(problem, config),
                 columnFetchers = earlyBlocks(region, columns, columnsType, blocks, target);
-  // So that lanes hold what they store. Whoever fetches early fetches neighbouring rows.
+  // So that lanes hold what they store.
   const bool weavesColumns = storesRows && columns.front().canBeWoven() && columnFetchers == 0 &&
                              shape.tileColumns / shape.clusterRows % 16 == 0;
   MatmulPrinter printer(region, problem, config, target, result ? 1 : storesRows ? 4 : epilogueVector);

@@ -304,8 +304,7 @@ double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, 
   const int64_t clusterM = config.valueOr("cluster_m", 1),
                 further = ceilDiv(problem.M, config["m"] * clusterM * neighbours) - 1;
   const bool isCoupled = clusterM == 1 && config.valueOr("cluster_n", 1) > 1;
-  return std::min<double>(1, static_cast<double>(further) * (isCoupled ? coupledShare : share)) *
-         bytesReadAgain(problem, 0, 1);
+  return std::min<double>(1, static_cast<double>(further) * (isCoupled ? coupledShare : share)) * weightBytes(problem);
 }
 
 double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double lines) {

@@ -74,7 +74,8 @@ struct TmaArgument {
 };
 /// Writes `struct <name>` (and "Other<name>"): which of the operand's dimensions is contiguous, and its batch
 /// coordinate.
-/// `fetchers`: how many blocks fetch it early (earlyBlocks).
+/// `fetchers`: how many blocks fetch it early (earlyBlocks); a woven operand none, as they ask for boxes of three
+/// dimensions.
 TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name, int64_t fetchers = 0,
                          bool isWoven = false);
 /// How many blocks of a grid of `blocks` start while the kernel before still runs, on the SMs that such a grid leaves
@@ -86,11 +87,11 @@ bool dividesInto(int64_t extent, int64_t parts, bool contiguousK);
 /// How many clusters of this size an H100 or H200 holds at a time with one block an SM: its groups of SMs are not all
 /// whole (measured with cuOccupancyMaxActiveClusters: 66 of 2, 30 of 4, 15 of 8, 7 of 16).
 int64_t clustersAtOnce(int64_t blocks, const ir::Target &target);
-/// Bytes of the weights that HBM brings again for tiles down that read the same ones, as many side by side as there are
-/// `neighbours`: a `share` of them for each after the first. Clusters whose blocks share rows but not columns keep step
-/// within, not with the other tiles of their columns, and read far more again, at most all: on an H200 they take 13 to
-/// 29 % longer than no clusters where two tiles of up to 80 rows lie down, 19 to 36 % where three and more do (middle
-/// halves of 106 pairs on 18 products of 20 to 768 rows).
+/// Bytes of the weights that HBM brings again: a `share` of them for each `neighbours` tiles down, which read them
+/// together, after the first. Clusters whose blocks share rows but not columns keep step within, not with the other
+/// tiles of their columns, and read far more again, at most all: on an H200 they take 13 to 29 % longer than no
+/// clusters where two tiles of up to 80 rows lie down, 19 to 36 % where three and more do (middle halves of 106 pairs
+/// on 18 products of 20 to 768 rows). Taller tiles are taken to do so, too.
 double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, int64_t neighbours, double share);
 /// Microseconds that TMA takes to fill the rows of all tiles' boxes that lie past the edge, in `lines` of K: 18,000 in
 /// a microsecond on an H200, however many blocks ask. 4 x 8192 x 8192 takes 58.7 us as 64 x 64 tiles, 64 rows 35.7; 16
