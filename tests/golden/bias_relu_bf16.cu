@@ -25,7 +25,7 @@ struct Config {
 };
 
 struct Rows {
-  static constexpr bool contiguousK = true, isFixed = false;
+  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
   static constexpr int rows = 67, depth = 72, batches = 3, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
@@ -34,7 +34,7 @@ struct Rows {
 };
 
 struct Columns {
-  static constexpr bool contiguousK = true, isFixed = false;
+  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
   static constexpr int rows = 200, depth = 72, batches = 3, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;

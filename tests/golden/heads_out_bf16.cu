@@ -26,7 +26,7 @@ struct Config {
 };
 
 struct Rows {
-  static constexpr bool contiguousK = false, isFixed = false;
+  static constexpr bool contiguousK = false, isFixed = false, isWoven = false;
   static constexpr int rows = 64, depth = 48, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
@@ -35,7 +35,7 @@ struct Rows {
 };
 
 struct Columns {
-  static constexpr bool contiguousK = true, isFixed = false;
+  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
   static constexpr int rows = 11, depth = 48, batches = 2, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;

@@ -40,7 +40,7 @@ struct Config {
 /// matmul + add + relu
 namespace kind0 {
   struct Weights {
-    static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
     static constexpr int rows = 128, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -48,7 +48,7 @@ namespace kind0 {
   };
 
   struct Tokens {
-    static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
     static constexpr int rows = 64, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -106,7 +106,7 @@ namespace kind0 {
 /// matmul + add + relu
 namespace kind1 {
   struct Weights {
-    static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
     static constexpr int rows = 128, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -114,7 +114,7 @@ namespace kind1 {
   };
 
   struct Tokens {
-    static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
     static constexpr int rows = 64, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -172,7 +172,7 @@ namespace kind1 {
 /// matmul + add
 namespace kind2 {
   struct Weights {
-    static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
     static constexpr int rows = 2, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -180,7 +180,7 @@ namespace kind2 {
   };
 
   struct Tokens {
-    static constexpr bool contiguousK = true, isFixed = false;
+    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
     static constexpr int rows = 64, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;

@@ -41,7 +41,7 @@ struct Config {
 };
 
 struct Rows {
-  static constexpr bool contiguousK = true, isFixed = false;
+  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
   static constexpr int rows = 200, depth = 256, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     return 0;
@@ -49,7 +49,7 @@ struct Rows {
 };
 
 struct Columns {
-  static constexpr bool contiguousK = true, isFixed = false;
+  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
   static constexpr int rows = 256, depth = 256, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     return 0;

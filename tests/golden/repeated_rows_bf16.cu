@@ -27,7 +27,7 @@ struct Config {
 };
 
 struct Rows {
-  static constexpr bool contiguousK = true, isFixed = false;
+  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
   static constexpr int rows = 72, depth = 64, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
@@ -36,7 +36,7 @@ struct Rows {
 };
 
 struct Columns {
-  static constexpr bool contiguousK = true, isFixed = false;
+  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
   static constexpr int rows = 21, depth = 64, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;

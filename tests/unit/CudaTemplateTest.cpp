@@ -471,6 +471,39 @@ func.func @f(%a: tensor<256x1024xbf16>, %b: tensor<1024x1024xbf16>) -> tensor<25
   CHECK(isShared);
 }
 
+TEST_CASE("CUDA templates: columns are woven where lanes store their own sums, so that each has four neighbours") {
+  using Map = codegen::TensorMapRecipe;
+  constexpr int columns = 80;
+  const auto config = *codegen::TileConfig::parse(
+      "blocks_k=1,cluster_m=1,cluster_n=1,groups_k=1,k=64,m=128,n=80,raster=1,split_k=1,stages=8,swap=0");
+  const auto mapOfColumns = [&](const std::string &N) {
+    RegionCase given =
+        region("func.func @f(%a: tensor<256x1024xbf16>, %b: tensor<" + N + "x1024xbf16>) -> tensor<256x" + N +
+               "xbf16> { %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<256x1024xbf16>, tensor<" + N +
+               "x1024xbf16>) -> tensor<256x" + N + "xbf16> return %0 : tensor<256x" + N + "xbf16> }");
+    Result<codegen::KernelPlan> plan = matmulSm90SplitTemplate().emit(given.region, config, *ir::findTarget("sm_90a"));
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    return plan->tensorMaps[1];
+  };
+  const Map woven = mapOfColumns("1000");
+  CHECK((woven == Map{1, DType::BF16, {1024, 4, 250, 1}, {2048, 4 * 2048, 128}, {64, 2, columns / 4, 1}, 128}));
+  CHECK((mapOfColumns("1002") == Map{1, DType::BF16, {1024, 1002, 1}, {2048, 128}, {64, columns, 1}, 128}));
+
+  // Which column comes to which line of the tile, from a box for each half (loadWovenTile).
+  std::vector<int> columnOfLine;
+  for (int half : {0, 1})
+    for (unsigned z = 0; z < woven.box[2]; ++z)
+      for (unsigned y = 0; y < woven.box[1]; ++y)
+        columnOfLine.push_back(static_cast<int>(z * woven.strideBytes[1] + (2 * half + y) * woven.strideBytes[0]) /
+                               2048);
+  REQUIRE(columnOfLine.size() == columns);
+  // An instruction gives lane q of a row columns 2 q and 2 q + 1 of every eight lines (PTX ISA, wgmma's accumulators).
+  for (int group = 0; group < columns / 16; ++group)
+    for (int lane = 0; lane < 4; ++lane)
+      for (int i = 0; i < 4; ++i)
+        CHECK(columnOfLine[i / 2 * columns / 2 + group * 8 + lane * 2 + i % 2] == group * 16 + lane * 4 + i);
+}
+
 TEST_CASE("CUDA templates: rows that are all the same become a batch, where another batch can be the rows") {
   RegionCase given = region(R"(
 func.func @f(%a: tensor<21x1x64xbf16>, %b: tensor<72x64xbf16>) -> tensor<21x19x72xbf16> {
