@@ -36,9 +36,10 @@ class Kfuse_InferredOp<string mnemonic, string kind, list<Trait> traits = []>
     ::kfuse::ir::OpKind getOpKind() { return ::kfuse::ir::OpKind::}] # kind # [{; }
     int64_t getFlops();
     ::kfuse::ir::Scalar scalarise(::kfuse::ir::ScalarBuilder &builder, ::llvm::ArrayRef<::mlir::AffineExpr> index);
-    static ::llvm::LogicalResult inferReturnTypes(::mlir::MLIRContext *context, ::std::optional<::mlir::Location> location,
-        ::mlir::ValueRange operands, ::mlir::DictionaryAttr attributes, ::mlir::OpaqueProperties properties,
-        ::mlir::RegionRange regions, ::llvm::SmallVectorImpl<::mlir::Type> &types);
+    static ::llvm::LogicalResult inferReturnTypes(::mlir::MLIRContext *context,
+        ::std::optional<::mlir::Location> location, ::mlir::ValueRange operands, ::mlir::DictionaryAttr attributes,
+        ::mlir::OpaqueProperties properties, ::mlir::RegionRange regions,
+        ::llvm::SmallVectorImpl<::mlir::Type> &types);
   }];
   let extraClassDeclaration = methods;
 }
@@ -242,7 +243,8 @@ def Kfuse_RotaryOp : Kfuse_InferredOp<"rotary", "Pointwise"> {
     cosine and sine are given as tensors that broadcast against x, with last dimension D or D/2.
     Su et al., RoFormer, 2021.
   }];
-  let arguments = (ins Kfuse_FloatTensor:$operand, Kfuse_FloatTensor:$cos, Kfuse_FloatTensor:$sin, UnitAttr:$interleaved);
+  let arguments = (ins Kfuse_FloatTensor:$operand, Kfuse_FloatTensor:$cos, Kfuse_FloatTensor:$sin,
+                       UnitAttr:$interleaved);
 }
 
 //===- Layout ----------------------------------------------------------------------------------===//
@@ -286,7 +288,8 @@ def Kfuse_GatherOp : Kfuse_LayoutOp<"gather"> {
 
 //===- Generators and state --------------------------------------------------------------------===//
 
-def Kfuse_ConstantOp : Kfuse_Op<"constant", [Pure, ConstantLike, FusableOpInterface, AllTypesMatch<["value", "result"]>]> {
+def Kfuse_ConstantOp
+    : Kfuse_Op<"constant", [Pure, ConstantLike, FusableOpInterface, AllTypesMatch<["value", "result"]>]> {
   let summary = "a tensor known when the model is compiled";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs Kfuse_Tensor:$result);
