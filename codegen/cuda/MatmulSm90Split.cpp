@@ -332,15 +332,16 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
   MatmulProblem problem = *MatmulProblem::of(region);
   const Shape shape(problem, config);
   const unsigned rowSide = shape.swapped ? 1 : 0;
-  const TmaSide rows = sideOf(problem, rowSide), columns = sideOf(problem, 1 - rowSide);
+  const TmaSide rows = sideOf(problem, rowSide);
+  TmaSide columns = sideOf(problem, 1 - rowSide);
   const DType rowsType = problem.elementType(rowSide), columnsType = problem.elementType(1 - rowSide);
   const std::optional<TmaResult> result = resultThroughTma(problem, config);
   const bool storesRows = storesOwnRows(problem, config);
   const int64_t blocks = blocksOf(problem, config),
                 columnFetchers = earlyBlocks(region, columns, columnsType, blocks, target);
   // So that lanes hold what they store.
-  const bool weavesColumns = storesRows && columns.front().canBeWoven() && columnFetchers == 0 &&
-                             shape.tileColumns / shape.clusterRows % 16 == 0;
+  columns.front().isWoven = storesRows && columns.front().canBeWoven() && columnFetchers == 0 &&
+                            shape.tileColumns / shape.clusterRows % 16 == 0;
   MatmulPrinter printer(region, problem, config, target, result ? 1 : storesRows ? 4 : epilogueVector);
   printer.writeHead("gemm_sm90_split.cuh");
   auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
@@ -358,7 +359,7 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
        std::string("static constexpr bool swapped = ") + (config["swap"] ? "true;" : "false;")});
   const TmaArgument rowsArgument =
                         writeTmaSide(printer, rows, "Rows", earlyBlocks(region, rows, rowsType, blocks, target)),
-                    columnsArgument = writeTmaSide(printer, columns, "Columns", columnFetchers, weavesColumns);
+                    columnsArgument = writeTmaSide(printer, columns, "Columns", columnFetchers);
   writeProduct(printer.out(), rowsType, columnsType, shape.tileColumns, rows, columns);
   if (result)
     printer.writeTileEpilogue(*result);
@@ -376,7 +377,7 @@ Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const Til
           (result ? "const __grid_constant__ TensorMap resultMap, " : ""));
   KernelPlan plan = printer.plan(shape.threads(), shape.sharedBytes());
   std::vector<TensorMapRecipe> maps = recipesOf(rows, rowsType, shape.tileRows, shape.clusterColumns);
-  llvm::append_range(maps, recipesOf(columns, columnsType, shape.tileColumns, shape.clusterRows, weavesColumns));
+  llvm::append_range(maps, recipesOf(columns, columnsType, shape.tileColumns, shape.clusterRows));
   if (result)
     maps.push_back(result->written.recipe(64, static_cast<uint32_t>(shape.tileColumns)));
   passTensorMaps(plan, std::move(maps));

@@ -106,17 +106,14 @@ TensorMapRecipe TmaOperand::recipe(DType type, std::int64_t tileRows) const {
   recipe.strideBytes = {strideBytes, batchBytes};
   const auto line = static_cast<uint32_t>(lineBytes / byteWidth(type));
   recipe.box = {line, matrix.contiguousK ? static_cast<uint32_t>(tileRows) : line, 1};
+  if (isWoven) {
+    recipe.sizes = {depth, 4, rows / 4, batches};
+    recipe.strideBytes = {strideBytes, 4 * strideBytes, batchBytes};
+    recipe.box = {line, 2, static_cast<uint32_t>(tileRows / 4), 1};
+  }
   recipe.swizzleBytes = lineBytes;
   recipe.offsetBytes = offsetBytes;
   return recipe;
-}
-
-TensorMapRecipe TmaOperand::wovenRecipe(DType type, std::int64_t tileRows) const {
-  TensorMapRecipe woven = recipe(type, tileRows);
-  woven.sizes = {depth, 4, rows / 4, batches};
-  woven.strideBytes = {strideBytes, 4 * strideBytes, batchBytes};
-  woven.box = {woven.box[0], 2, static_cast<uint32_t>(tileRows / 4), 1};
-  return woven;
 }
 
 /// The matrix of elements at `offset` of the buffer; nothing where TMA cannot move it.
@@ -252,13 +249,13 @@ TmaSide sideOf(const MatmulProblem &problem, unsigned side) {
 }
 
 static void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, const std::string &name,
-                            int64_t fetchers, bool isWoven) {
+                            int64_t fetchers) {
   SourceWriter &writer = printer.out();
   IndexNames names{{printer.names().begin(), printer.names().end()}, {}};
   writer.open("struct " + name);
   writer.line(Twine("static constexpr bool contiguousK = ") + (operand.matrix.contiguousK ? "true" : "false") +
               ", isFixed = " + (operand.matrix.isFixed ? "true" : "false") +
-              ", isWoven = " + (isWoven ? "true;" : "false;"));
+              ", isWoven = " + (operand.isWoven ? "true;" : "false;"));
   writer.line("static constexpr int rows = " + Twine(operand.rows) + ", depth = " + Twine(operand.depth) +
               ", batches = " + Twine(operand.batches) + ", fetchers = " + Twine(fetchers) + ";");
   writer.open("static __device__ __forceinline__ int batch(Index batch)");
@@ -282,8 +279,7 @@ int64_t earlyBlocks(const Region &region, const TmaSide &side, DType type, int64
   return pays ? std::min(idle, blocks) : 0;
 }
 
-TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name, int64_t fetchers,
-                         bool isWoven) {
+TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name, int64_t fetchers) {
   const std::string variable = StringRef(name).lower();
   TmaArgument argument;
   SmallVector<std::string, 2> structs, maps;
@@ -291,7 +287,7 @@ TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std:
     const char *other = structs.empty() ? "" : "Other";
     structs.push_back(other + name);
     maps.push_back("{&" + variable + other + "Map}");
-    writeTmaOperand(printer, operand, structs.back(), fetchers, isWoven);
+    writeTmaOperand(printer, operand, structs.back(), fetchers);
     argument.parameters += "const __grid_constant__ TensorMap " + variable + other + "Map, ";
   }
   argument.value = side.size() == 1 ? "Side<" + structs[0] + ">" + maps[0]
@@ -314,11 +310,10 @@ double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double
   return static_cast<double>(rows * tilesAcross) * lines / rowsPerUs;
 }
 
-std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts, bool isWoven) {
+std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts) {
   std::vector<TensorMapRecipe> recipes;
-  const int64_t rows = tileRows / static_cast<int64_t>(side.size()) / parts;
   for (const TmaOperand &operand : side)
-    recipes.push_back(isWoven ? operand.wovenRecipe(type, rows) : operand.recipe(type, rows));
+    recipes.push_back(operand.recipe(type, tileRows / static_cast<int64_t>(side.size()) / parts));
   return recipes;
 }
 

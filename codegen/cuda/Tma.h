@@ -14,15 +14,14 @@ struct TmaOperand {
   mlir::AffineExpr batch;
   std::uint64_t rows = 0, depth = 0, batches = 0; ///< Extents of the row, of k and of the batch coordinate.
   std::uint64_t strideBytes = 0, batchBytes = 0, offsetBytes = 0;
+  bool isWoven = false; ///< Whether its rows are woven on their way (device/wgmma.cuh).
 
   static TmaOperand of(const MatmulProblem &problem, unsigned side, unsigned product = 0);
 
   /// The recipe for boxes of a line (128 bytes) along the contiguous dimension: `tileRows` of them,
-  /// or a panel's 64 where that dimension is the rows.
+  /// or a panel's 64 where that dimension is the rows. Woven: two of every four rows.
   TensorMapRecipe recipe(DType type, std::int64_t tileRows) const;
-  /// Whether its rows can be woven (device/wgmma.cuh), and the recipe for it: boxes of two of every four rows.
   bool canBeWoven() const { return matrix.contiguousK && rows % 4 == 0; }
-  TensorMapRecipe wovenRecipe(DType type, std::int64_t tileRows) const;
 };
 
 /// A tensor [batch, M, N] of 16 bits, dense along N, of which TMA moves boxes: what an epilogue writes or reads.
@@ -76,8 +75,7 @@ struct TmaArgument {
 /// coordinate.
 /// `fetchers`: how many blocks fetch it early (earlyBlocks); a woven operand none, as they ask for boxes of three
 /// dimensions.
-TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name, int64_t fetchers = 0,
-                         bool isWoven = false);
+TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name, int64_t fetchers = 0);
 /// How many blocks of a grid of `blocks` start while the kernel before still runs, on the SMs that such a grid leaves
 /// idle, and have time to fetch the side: none where it is not fixed, or more than the L2 has room for.
 int64_t earlyBlocks(const Region &region, const TmaSide &side, DType type, int64_t blocks, const ir::Target &target);
@@ -98,8 +96,7 @@ double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, 
 /// x 5120 x 17920 as 64 x 40 tiles 73, 24 x 7168 x 5120 as 64 x 64 tiles 28 where others take 47 and 21.
 double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double lines);
 /// Recipes for a tile of `tileRows` rows or columns of all operands together, brought in `parts`.
-std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts,
-                                       bool isWoven = false);
+std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts);
 
 /// Passes the values of the maps' parameters, in order, to the plan's first launch.
 void passTensorMaps(KernelPlan &plan, std::vector<TensorMapRecipe> maps);

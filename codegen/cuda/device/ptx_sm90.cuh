@@ -211,9 +211,8 @@ __device__ __forceinline__ void loadPair(float (&pair)[2], unsigned address) {
 
 //===- Warps and registers -----------------------------------------------------------------------//
 
-/// This thread's warp in the block. From a lane's index of a thread the compiler does not see that all lanes have the
-/// same: it would keep what follows in registers of lanes, and move descriptors to the uniform ones that wgmma reads
-/// them from, for each instruction again.
+/// This thread's warp in the block, by a shuffle: then the compiler knows that all lanes have the same, and keeps what
+/// follows from it in uniform registers. From `threadIdx` it would move each descriptor there for each wgmma again.
 __device__ __forceinline__ int warpInBlock() { return __shfl_sync(0xffffffff, threadIdx.x / 32, 0); }
 /// One lane of each warp.
 __device__ __forceinline__ bool leadsWarp() { return threadIdx.x % 32 == 0; }
