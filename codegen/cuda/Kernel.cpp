@@ -159,13 +159,15 @@ void openEntry(SourceWriter &writer, const llvm::Twine &threads, const std::stri
 
 double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots,
                       llvm::function_ref<bool(Scalar)> isGiven) {
+  const Accuracy accuracy = accuracyOf(graph.graph);
   std::set<int> seen;
   double count = 0;
   auto visit = [&](auto &self, Scalar s) -> void {
     if (isGiven(s) || !seen.insert(s.id).second)
       return;
     const ScalarNode &node = graph[s];
-    count += node.kind == ScalarNode::Kind::Apply ? scalarCost(node.function) : node.kind != ScalarNode::Kind::Constant;
+    count += node.kind == ScalarNode::Kind::Apply ? scalarCost(node.function, accuracy)
+                                                  : node.kind != ScalarNode::Kind::Constant;
     for (Scalar operand : node.operands)
       self(self, operand);
   };

@@ -15,13 +15,14 @@ struct Row {
   llvm::StringRef function;
   Form form;
   llvm::StringRef spelling;
-  int cost = 1; ///< Instructions, about.
+  int cost = 1;       ///< Instructions, about.
+  int narrowCost = 0; ///< Those of its namesake in `narrow`, where there is one.
 };
 
 // A function called by name is an overload set in device/math.cuh.
 constexpr std::array rows{
     Row{"relu", Form::Call, "relu"},
-    Row{"gelu", Form::Call, "gelu", 18},
+    Row{"gelu", Form::Call, "gelu", 18, 10},
     Row{"gelu_tanh", Form::Call, "geluTanh", 8},
     Row{"silu", Form::Call, "silu", 6},
     Row{"sigmoid", Form::Call, "sigmoid", 5},
@@ -65,17 +66,28 @@ const Row *find(llvm::StringRef function) {
 
 } // namespace
 
-int scalarCost(llvm::StringRef function) {
+Accuracy accuracyOf(const ir::ScalarGraph &graph) {
+  constexpr std::array narrow{DType::BF16, DType::F8E4M3, DType::F8E5M2};
+  const bool all = llvm::all_of(
+      graph.outputs, [&](const ir::ScalarOutput &output) { return llvm::is_contained(narrow, output.type); });
+  return all ? Accuracy::Narrow : Accuracy::Single;
+}
+
+int scalarCost(llvm::StringRef function, Accuracy accuracy) {
   const Row *row = find(function);
-  return row ? row->cost : 1;
+  if (!row)
+    return 1;
+  return accuracy == Accuracy::Narrow && row->narrowCost > 0 ? row->narrowCost : row->cost;
 }
 
 bool hasScalarFunction(llvm::StringRef function) { return find(function); }
 
-std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands) {
+std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands, Accuracy accuracy) {
   const Row *row = find(function);
   assert(row && "match() refuses what the table does not hold");
   std::string spelling = row->spelling.str();
+  if (accuracy == Accuracy::Narrow && row->narrowCost > 0)
+    spelling = "narrow::" + spelling;
   switch (row->form) {
   case Form::Prefix:
     return spelling + operands[0];

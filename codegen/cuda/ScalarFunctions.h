@@ -1,6 +1,8 @@
 // How the scalar functions of the dialect are written in CUDA.
 #pragma once
 
+#include "ir/Scalar.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -11,11 +13,18 @@ namespace kfuse::codegen::cuda {
 /// Whether `function`, an op's mnemonic, can be printed. A dialect without gaps passes for every op.
 bool hasScalarFunction(llvm::StringRef function);
 
+/// What the error of a function is measured by: f32, or results of 8 bits of mantissa and less, for which some have a
+/// shorter form.
+enum class Accuracy { Single, Narrow };
+
+/// Narrow where every result of the region is stored as bf16 or less.
+Accuracy accuracyOf(const ir::ScalarGraph &graph);
+
 /// About how many instructions one application takes, for ranking.
-int scalarCost(llvm::StringRef function);
+int scalarCost(llvm::StringRef function, Accuracy accuracy);
 
 /// The expression that applies `function` to operands (plain names). Operands of every type use one
 /// text; the device library overloads what differs (kfuse/math.cuh).
-std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands);
+std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands, Accuracy accuracy);
 
 } // namespace kfuse::codegen::cuda

@@ -78,7 +78,7 @@ std::string ValuePrinter::print(Scalar s) {
   case ScalarNode::Kind::Apply:
     if (node.function == "div" && reciprocals.count(node.operands[1].id))
       return operands[0] + " * " + reciprocals[node.operands[1].id];
-    return scalarText(node.function, operands);
+    return scalarText(node.function, operands, accuracyOf(graph.graph));
   case ScalarNode::Kind::Cast:
     return ("static_cast<" + valueType(node.type) + ">(" + operands[0] + ")").str();
   case ScalarNode::Kind::Constant:
