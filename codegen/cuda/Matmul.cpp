@@ -1,6 +1,7 @@
 #include "codegen/cuda/Matmul.h"
 
 #include "codegen/cuda/LaneForm.h"
+#include "codegen/cuda/ScalarFunctions.h"
 #include "codegen/cuda/Tma.h"
 #include "ir/IndexMath.h"
 
@@ -305,16 +306,22 @@ void MatmulPrinter::writeEpilogueValues(ValuePrinter &scope) {
   for (auto [i, output] : llvm::enumerate(outputs))
     writer.line("Vector<" + valueType(problem.graph[output.value].type) + ", " + Twine(vector) + "> y" + Twine(i) +
                 ";");
+  // A last function in which neighbours share work is applied to all of them, behind the loop.
+  const ir::ScalarNode &last = problem.graph[outputs.front().value];
+  const bool endsInVector =
+      outputs.size() == 1 && last.kind == ir::ScalarNode::Kind::Apply && hasVectorForm(last.function);
   chunk.lanes(
       scope, [](Scalar) { return "x."; },
       [&](ValuePrinter &lane) {
         for (auto [i, product] : llvm::enumerate(problem.products))
           lane.define(product, i == 0 ? "acc[j]" : "acc[" + std::to_string(i * vector) + " + j]");
         for (auto [i, output] : llvm::enumerate(outputs)) {
-          std::string value = lane.value(output.value);
+          std::string value = lane.value(endsInVector ? last.operands.front() : output.value);
           writer.line("y" + Twine(i) + "[j] = " + value + ";");
         }
       });
+  if (endsInVector)
+    writer.line("y0 = " + scalarText(last.function, {"y0"}, accuracyOf(problem.graph.graph)) + ";");
 }
 
 void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call, StringRef leading,

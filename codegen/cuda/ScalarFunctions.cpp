@@ -17,13 +17,14 @@ struct Row {
   llvm::StringRef spelling;
   int cost = 1;       ///< Instructions, about.
   int narrowCost = 0; ///< Those of its namesake in `narrow`, where there is one.
+  bool hasVectorForm = false;
 };
 
 // A function called by name is an overload set in device/math.cuh.
 constexpr std::array rows{
     Row{"relu", Form::Call, "relu"},
     Row{"gelu", Form::Call, "gelu", 18, 10},
-    Row{"gelu_tanh", Form::Call, "geluTanh", 8},
+    Row{.function = "gelu_tanh", .form = Form::Call, .spelling = "geluTanh", .cost = 8, .hasVectorForm = true},
     Row{"silu", Form::Call, "silu", 6},
     Row{"sigmoid", Form::Call, "sigmoid", 5},
     Row{"tanh", Form::Call, "tanhf", 14},
@@ -78,6 +79,11 @@ int scalarCost(llvm::StringRef function, Accuracy accuracy) {
   if (!row)
     return 1;
   return accuracy == Accuracy::Narrow && row->narrowCost > 0 ? row->narrowCost : row->cost;
+}
+
+bool hasVectorForm(llvm::StringRef function) {
+  const Row *row = find(function);
+  return row && row->hasVectorForm;
 }
 
 bool hasScalarFunction(llvm::StringRef function) { return find(function); }

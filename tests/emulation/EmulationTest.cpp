@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <numbers>
 
 using namespace kfuse;
 using namespace kfuse::test;
@@ -158,6 +160,66 @@ extern "C" __global__ void handOver(const float *in, float *out, float *between)
     else
       CHECK(arrived[i] == given[i]);
   CHECK((*outputs)[1] == reference::HostTensor::zeros(DType::F32, {count}));
+}
+
+TEST_CASE("Emulated gelu: the short forms are as exact as they say, and a NaN stays where it is") {
+  // From -12 to 12, then pairs of a value and what must not reach it.
+  constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> given;
+  for (int i = 0; i < 4800; ++i)
+    given.push_back(static_cast<float>(i - 2400) / 200);
+  given.insert(given.end(),
+               {nan, 1, 1, nan, -infinity, 1, 1, -infinity, infinity, 1, 1, infinity, -1e30F, 1, 1, -1e30F});
+  const auto count = static_cast<int64_t>(given.size());
+  codegen::KernelPlan plan;
+  plan.target = hopper().name;
+  plan.inputs = {{DType::F32, {count}}};
+  plan.outputs = {{DType::F32, {count}}, {DType::F32, {count}}};
+  plan.inPlace = {-1, -1};
+  plan.source = R"(#include <kfuse/math.cuh>
+using namespace kfuse;
+extern "C" __global__ void apply(const float *in, float *narrowed, float *paired) {
+  const int i = blockIdx.x * 2;
+  const Vector<float, 2> y = geluTanh(Vector<float, 2>{in[i], in[i + 1]});
+  for (int j = 0; j < 2; ++j)
+    narrowed[i + j] = narrow::gelu(in[i + j]), paired[i + j] = y[j];
+}
+)";
+  codegen::Launch launch;
+  launch.entry = "apply";
+  launch.grid[0] = static_cast<uint32_t>(count / 2);
+  launch.args = {{codegen::KernelArg::Kind::Buffer, 0},
+                 {codegen::KernelArg::Kind::Buffer, 1},
+                 {codegen::KernelArg::Kind::Buffer, 2}};
+  plan.launches = {launch};
+  Result<EmulatedKernel> emulated = EmulatedKernel::compile(plan);
+  REQUIRE_MESSAGE(emulated, emulated.error().message);
+  reference::HostTensor input = reference::HostTensor::zeros(DType::F32, {count});
+  std::memcpy(input.bytes.data(), given.data(), given.size() * sizeof(float));
+  const std::vector<int> states{-1, -1};
+  auto outputs = emulated->run(std::vector{input}, states, Copies::Early);
+  REQUIRE_MESSAGE(outputs, outputs.error().message);
+  std::vector<float> narrowed(given.size()), paired(given.size());
+  std::memcpy(narrowed.data(), (*outputs)[0].bytes.data(), given.size() * sizeof(float));
+  std::memcpy(paired.data(), (*outputs)[1].bytes.data(), given.size() * sizeof(float));
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const double x = given[i];
+    INFO("x = " << x << ", beside " << given[i ^ 1]);
+    if (std::isnan(x)) {
+      CHECK(std::isnan(narrowed[i]));
+      CHECK(std::isnan(paired[i]));
+    } else if (std::isinf(x) && x > 0) {
+      CHECK(narrowed[i] == given[i]);
+      CHECK(paired[i] == given[i]);
+    } else {
+      const double u = std::sqrt(8 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+      const double normal = x < -40 ? 0 : x / 2 * std::erfc(-x / std::numbers::sqrt2),
+                   tanh = x < -40 ? 0 : x / (1 + std::exp(-u));
+      // Fitted down to -5; below, the value is less than 1.5e-6.
+      CHECK(std::abs(narrowed[i] - normal) <= (x >= -5 ? std::exp2(-12.5) * std::abs(normal) : 1e-9));
+      CHECK(std::abs(paired[i] - tanh) <= 4e-6 * std::max(std::abs(tanh), 1e-7));
+    }
+  }
 }
 
 TEST_CASE("Emulated cuda.rows: right for every split of rows over threads") {

@@ -41,7 +41,7 @@ struct Body {
       const float v0 = decode(x.v0[j]);
       const float v1 = decode(x.v1[j]);
       const float v2 = v0 + v1; // add
-      const float v3 = gelu(v2); // gelu
+      const float v3 = narrow::gelu(v2); // gelu
       y0[j] = v3;
     }
     storeVector<8, 8>(out0 + (d0 * 96 + d1), y0);

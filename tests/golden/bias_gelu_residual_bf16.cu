@@ -65,7 +65,7 @@ struct Epilogue {
     for (int j = 0; j < 8; ++j) {
       const float v3 = decode(x.v3[j]);
       const float v4 = acc[j] + v3; // add
-      const float v5 = gelu(v4); // gelu
+      const float v5 = narrow::gelu(v4); // gelu
       const float v6 = decode(x.v6[j]);
       const float v7 = v5 + v6; // add
       y0[j] = v7;

@@ -65,7 +65,7 @@ struct Body {
       const float v0 = decode(t.v0[j]);
       const float v1 = decode(x.v1);
       const float v2 = v0 + v1; // add
-      const float v3 = gelu(v2); // gelu
+      const float v3 = narrow::gelu(v2); // gelu
       const float v4 = decode(x.v4[j]);
       const float v5 = v3 + v4; // add
       y0[j] = v5;

@@ -50,6 +50,28 @@ std::string firstOffset(const RegionCase &given, unsigned fixedDims) {
 
 } // namespace
 
+TEST_CASE("CUDA gelu: results of bf16 take the short form, and neighbours of a product's tile share a reciprocal") {
+  auto sourceOf = [](const std::string &function, const std::string &type, bool isProduct) {
+    const std::string x = "tensor<512x512x" + type + ">", of = " : (" + x + ", " + x + ") -> " + x;
+    const RegionCase given = region("func.func @f(%a: " + x + ", %b: " + x + ") -> " + x + " { %0 = kfuse." +
+                                    (isProduct ? "matmul" : "add") + " %a, %b" + of + " %1 = kfuse." + function +
+                                    " %0 : (" + x + ") -> " + x + " return %1 : " + x + " }");
+    const codegen::KernelTemplate &source = isProduct ? matmulSm90Template() : pointwiseTemplate();
+    const ir::Target &hopper = *ir::findTarget("sm_90a");
+    Result<codegen::KernelPlan> plan =
+        source.emit(given.region, source.estimated(given.region, hopper).front().config, hopper);
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    return plan->source;
+  };
+  auto has = [](const std::string &source, const char *text) { return source.find(text) != std::string::npos; };
+  for (bool isProduct : {false, true}) {
+    CHECK(has(sourceOf("gelu", "bf16", isProduct), "= narrow::gelu("));
+    CHECK(has(sourceOf("gelu", "f16", isProduct), "= gelu("));
+  }
+  CHECK(has(sourceOf("gelu_tanh", "bf16", true), "y0 = geluTanh(y0);"));
+  CHECK(has(sourceOf("gelu_tanh", "bf16", false), "= geluTanh("));
+}
+
 TEST_CASE("cuda.gemv: computes rows for its product, but not for what reads them beside it") {
   auto normed = [](const std::string &result) {
     return region(R"(

@@ -60,6 +60,25 @@ __device__ __forceinline__ float gelu(float x) {
 __device__ __forceinline__ float geluTanh(float x) {
   return x * reciprocalNear(1.0f + powerOfTwo(x * fmaf(x * x, -0.102943240f, -2.30220820f)));
 }
+/// The same, where two share a reciprocal: 1 / a = b (1 / ab). The special functions' unit, which takes as long for an
+/// instruction as others for eight, then has three for two elements instead of four. Below -7.5, where the value is
+/// -4e-18, it stays that, so that the product is finite; a NaN must not reach its neighbour.
+template <int count> __device__ __forceinline__ Vector<float, count> geluTanh(const Vector<float, count> &x) {
+  Vector<float, count> least, sums, y;
+#pragma unroll
+  for (int j = 0; j < count; ++j) {
+    least[j] = maximum(x[j], -7.5f);
+    sums[j] = 1.0f + powerOfTwo(fminf(least[j] * fmaf(least[j] * least[j], -0.102943240f, -2.30220820f), 61.0f));
+  }
+#pragma unroll
+  for (int j = 0; j + 1 < count; j += 2) {
+    const float both = reciprocalNear(sums[j] * sums[j + 1]);
+    y[j] = least[j] * (both * sums[j + 1]), y[j + 1] = least[j + 1] * (both * sums[j]);
+  }
+  if constexpr (count % 2 == 1)
+    y[count - 1] = least[count - 1] * reciprocalNear(sums[count - 1]);
+  return y;
+}
 
 /// For results in bf16 or less, whose rounding (2^-9) hides errors of 2^-12.
 namespace narrow {
