@@ -84,9 +84,9 @@ template <int count> __device__ __forceinline__ Vector<float, count> geluTanh(co
 namespace narrow {
 
 /// x Phi(x) = max(x, 0) - |x| Phi(-|x|) with Phi(-a) = 2^q(a): q is a polynomial fitted by Remez' algorithm for a < 5,
-/// whose absolute error is the result's relative one, 2^-12.6 for x > -5, where gelu is -1.4e-6. From a = 13 on, where
-/// q is still that of the fit's course, the power is 0. 10 instructions, one of them of the special functions' unit,
-/// where the exact form takes 17 with two of those (each holds it for as long as eight others take).
+/// whose absolute error is the result's relative one, 2^-12.6 for x > -5, where gelu is -1.4e-6. Past 5 it falls on,
+/// and from 14 on the power is 0. 10 instructions, one of them of the special functions' unit, where the exact form
+/// takes 17 with two of those, each of which holds it for as long as eight others take.
 __device__ __forceinline__ float gelu(float x) {
   const float a = fminf(fabsf(x), 16.0f);
   float q = -0.000269918761f;
