@@ -65,6 +65,38 @@ void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTempl
   }
 }
 
+/// Two outputs of a kernel of floats, each of as many as its one input.
+std::array<reference::HostTensor, 2> emulate(const std::string &entry, const std::string &source,
+                                             const std::vector<float> &given, uint32_t blocks) {
+  const auto count = static_cast<int64_t>(given.size());
+  codegen::KernelPlan plan;
+  plan.target = hopper().name;
+  plan.inputs = {{DType::F32, {count}}};
+  plan.outputs = {{DType::F32, {count}}, {DType::F32, {count}}};
+  plan.inPlace = {-1, -1};
+  plan.source = source;
+  codegen::Launch launch;
+  launch.entry = entry;
+  launch.grid[0] = blocks;
+  launch.args = {{codegen::KernelArg::Kind::Buffer, 0},
+                 {codegen::KernelArg::Kind::Buffer, 1},
+                 {codegen::KernelArg::Kind::Buffer, 2}};
+  plan.launches = {launch};
+  Result<EmulatedKernel> emulated = EmulatedKernel::compile(plan);
+  REQUIRE_MESSAGE(emulated, emulated.error().message);
+  reference::HostTensor input = reference::HostTensor::zeros(DType::F32, {count});
+  std::memcpy(input.bytes.data(), given.data(), given.size() * sizeof(float));
+  auto outputs = emulated->run(std::vector{input}, plan.inPlace, Copies::Early);
+  REQUIRE_MESSAGE(outputs, outputs.error().message);
+  return {(*outputs)[0], (*outputs)[1]};
+}
+
+std::vector<float> floatsOf(const reference::HostTensor &tensor) {
+  std::vector<float> floats(tensor.bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), tensor.bytes.data(), tensor.bytes.size());
+  return floats;
+}
+
 } // namespace
 
 TEST_CASE("Emulated cuda.pointwise: right on every access pattern") {
@@ -116,15 +148,10 @@ TEST_CASE("Emulated cuda.decode_attention: right where all but the product befor
 }
 
 TEST_CASE("Emulated handover: every float arrives, any NaN among them, and zeros stay behind") {
-  constexpr int count = 8;
-  const std::array<unsigned, count> given{0,           0x80000000u, 0x3f800000u, 0x7f800000u,
-                                          0xffffffffu, 0x7fffffffu, 0x7fc00000u, 1};
-  codegen::KernelPlan plan;
-  plan.target = hopper().name;
-  plan.inputs = {{DType::F32, {count}}};
-  plan.outputs = {{DType::F32, {count}}, {DType::F32, {count}}};
-  plan.inPlace = {-1, -1};
-  plan.source = R"(#include <kfuse/handover.cuh>
+  std::vector<float> given;
+  for (unsigned bits : {0u, 0x80000000u, 0x3f800000u, 0x7f800000u, 0xffffffffu, 0x7fffffffu, 0x7fc00000u, 1u})
+    given.push_back(std::bit_cast<float>(bits));
+  const auto [out, between] = emulate("handOver", R"(#include <kfuse/handover.cuh>
 using namespace kfuse;
 extern "C" __global__ void handOver(const float *in, float *out, float *between) {
   for (int i = 0; i < 8; i += 4) {
@@ -138,28 +165,15 @@ extern "C" __global__ void handOver(const float *in, float *out, float *between)
         coming.isThere() && !tooEarly ? coming.take(between + i) : Vector<float, 4>{-7, -7, -7, -7};
   }
 }
-)";
-  codegen::Launch launch;
-  launch.entry = "handOver";
-  launch.args = {{codegen::KernelArg::Kind::Buffer, 0},
-                 {codegen::KernelArg::Kind::Buffer, 1},
-                 {codegen::KernelArg::Kind::Buffer, 2}};
-  plan.launches = {launch};
-  Result<EmulatedKernel> emulated = EmulatedKernel::compile(plan);
-  REQUIRE_MESSAGE(emulated, emulated.error().message);
-  reference::HostTensor input = reference::HostTensor::zeros(DType::F32, {count});
-  std::memcpy(input.bytes.data(), given.data(), sizeof(given));
-  const std::vector<int> states{-1, -1};
-  auto outputs = emulated->run(std::vector{input}, states, Copies::Early);
-  REQUIRE_MESSAGE(outputs, outputs.error().message);
-  std::array<unsigned, count> arrived{};
-  std::memcpy(arrived.data(), (*outputs)[0].bytes.data(), sizeof(arrived));
-  for (int i = 0; i < count; ++i)
-    if (std::isnan(std::bit_cast<float>(given[i])))
-      CHECK(std::isnan(std::bit_cast<float>(arrived[i])));
+)",
+                                      given, 1);
+  const std::vector<float> arrived = floatsOf(out);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (std::isnan(given[i]))
+      CHECK(std::isnan(arrived[i]));
     else
-      CHECK(arrived[i] == given[i]);
-  CHECK((*outputs)[1] == reference::HostTensor::zeros(DType::F32, {count}));
+      CHECK(std::bit_cast<unsigned>(arrived[i]) == std::bit_cast<unsigned>(given[i]));
+  CHECK(between == reference::HostTensor::zeros(DType::F32, {8}));
 }
 
 TEST_CASE("Emulated gelu: the short forms are as exact as they say, and a NaN stays where it is") {
@@ -170,13 +184,7 @@ TEST_CASE("Emulated gelu: the short forms are as exact as they say, and a NaN st
     given.push_back(static_cast<float>(i - 2400) / 200);
   given.insert(given.end(),
                {nan, 1, 1, nan, -infinity, 1, 1, -infinity, infinity, 1, 1, infinity, -1e30F, 1, 1, -1e30F});
-  const auto count = static_cast<int64_t>(given.size());
-  codegen::KernelPlan plan;
-  plan.target = hopper().name;
-  plan.inputs = {{DType::F32, {count}}};
-  plan.outputs = {{DType::F32, {count}}, {DType::F32, {count}}};
-  plan.inPlace = {-1, -1};
-  plan.source = R"(#include <kfuse/math.cuh>
+  const auto [first, second] = emulate("apply", R"(#include <kfuse/math.cuh>
 using namespace kfuse;
 extern "C" __global__ void apply(const float *in, float *narrowed, float *paired) {
   const int i = blockIdx.x * 2;
@@ -184,24 +192,9 @@ extern "C" __global__ void apply(const float *in, float *narrowed, float *paired
   for (int j = 0; j < 2; ++j)
     narrowed[i + j] = narrow::gelu(in[i + j]), paired[i + j] = y[j];
 }
-)";
-  codegen::Launch launch;
-  launch.entry = "apply";
-  launch.grid[0] = static_cast<uint32_t>(count / 2);
-  launch.args = {{codegen::KernelArg::Kind::Buffer, 0},
-                 {codegen::KernelArg::Kind::Buffer, 1},
-                 {codegen::KernelArg::Kind::Buffer, 2}};
-  plan.launches = {launch};
-  Result<EmulatedKernel> emulated = EmulatedKernel::compile(plan);
-  REQUIRE_MESSAGE(emulated, emulated.error().message);
-  reference::HostTensor input = reference::HostTensor::zeros(DType::F32, {count});
-  std::memcpy(input.bytes.data(), given.data(), given.size() * sizeof(float));
-  const std::vector<int> states{-1, -1};
-  auto outputs = emulated->run(std::vector{input}, states, Copies::Early);
-  REQUIRE_MESSAGE(outputs, outputs.error().message);
-  std::vector<float> narrowed(given.size()), paired(given.size());
-  std::memcpy(narrowed.data(), (*outputs)[0].bytes.data(), given.size() * sizeof(float));
-  std::memcpy(paired.data(), (*outputs)[1].bytes.data(), given.size() * sizeof(float));
+)",
+                                       given, static_cast<uint32_t>(given.size() / 2));
+  const std::vector<float> narrowed = floatsOf(first), paired = floatsOf(second);
   for (std::size_t i = 0; i < given.size(); ++i) {
     const double x = given[i];
     INFO("x = " << x << ", beside " << given[i ^ 1]);
