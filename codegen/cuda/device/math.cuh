@@ -56,9 +56,11 @@ __device__ __forceinline__ float gelu(float x) {
   const float tail = p * t * powerOfTwo(a * (a * -0.721347520f));
   return fmaf(-a, tail, maximum(x, 0.0f));
 }
-/// x / (1 + e^(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3), which is x (1 + tanh u) / 2.
+/// -2 u log2(e) with u = sqrt(2 / pi) (x + 0.044715 x^3).
+__device__ __forceinline__ float geluTanhExponent(float x) { return x * fmaf(x * x, -0.102943240f, -2.30220820f); }
+/// x / (1 + e^(-2 u)), which is x (1 + tanh u) / 2.
 __device__ __forceinline__ float geluTanh(float x) {
-  return x * reciprocalNear(1.0f + powerOfTwo(x * fmaf(x * x, -0.102943240f, -2.30220820f)));
+  return x * reciprocalNear(1.0f + powerOfTwo(geluTanhExponent(x)));
 }
 /// The same, where two share a reciprocal: 1 / a = b (1 / ab). The special functions' unit, which takes as long for an
 /// instruction as others for eight, then has three for two elements instead of four. Below -7.5, where the value is
@@ -68,7 +70,7 @@ template <int count> __device__ __forceinline__ Vector<float, count> geluTanh(co
 #pragma unroll
   for (int j = 0; j < count; ++j) {
     least[j] = maximum(x[j], -7.5f);
-    sums[j] = 1.0f + powerOfTwo(fminf(least[j] * fmaf(least[j] * least[j], -0.102943240f, -2.30220820f), 61.0f));
+    sums[j] = 1.0f + powerOfTwo(fminf(geluTanhExponent(least[j]), 61.0f));
   }
 #pragma unroll
   for (int j = 0; j + 1 < count; j += 2) {
