@@ -24,7 +24,8 @@ constexpr int64_t mostStages = 8;
 constexpr size_t walksOfTile = 2; ///< Orders of its tiles that a shape of tile is offered with.
 constexpr size_t mostCandidates = 160;
 constexpr int64_t leastLines = 4; ///< Of K in a piece of shared tiles, and ...
-constexpr int64_t mostPieces = 8; ///< ... pieces of a tile: whoever finishes it adds them up.
+constexpr int64_t mostPieces = 7; ///< ... pieces that others compute of a tile: whoever finishes it adds them up.
+constexpr int64_t pieceCost = 2;  ///< In lines of K, what a piece costs beside its own: 7.2 thousand clocks for 12.
 
 /// Columns of all products in a tile.
 int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) { return config["n"] * problem.count(); }
@@ -95,42 +96,55 @@ int64_t sharedBytes(const Sm90Problem &problem, const TileConfig &config) {
 
 struct Grid {
   int64_t tall, wide, tiles, clusters; ///< Cluster tiles down, across and in all; clusters launched.
-  int64_t streamed;                    ///< The last tiles, whose K clusters share (device/tile_walk.cuh).
+  int64_t streamed = 0;                ///< Tiles of a last wave that is not full, with which ...
+  int64_t helpers = 0;                 ///< ... clusters help that have none of them (device/tile_walk.cuh), in ...
+  int64_t pieces = 1, pieceLines = 0;  ///< ... so many pieces of a tile, of so many lines of K.
+
+  bool isShared() const { return streamed > 0; }
+  bool hasWholeWaves() const { return tiles > streamed; }
 };
+/// Helpers compute `pieces` pieces of each tile of the last wave, so deep that they take as long as what is left of it.
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   Grid grid;
   grid.tall = ceilDiv(problem.M, config["m"] * config["cluster_m"]);
   grid.wide = ceilDiv(problem.N, config["n"] * config["cluster_n"]);
   grid.tiles = grid.tall * grid.wide * problem.batches;
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
-                pieces = config.valueOr("pieces", 0);
-  grid.clusters = std::min(std::max(grid.tiles, pieces), atOnce);
-  grid.streamed = pieces > 0 ? grid.tiles % atOnce : 0;
+                pieces = config.valueOr("pieces", 0), left = grid.tiles % atOnce;
+  if (pieces > 0 && left > 0) {
+    const bool hasWholeWaves = grid.tiles > left;
+    grid.streamed = left, grid.pieces = pieces;
+    grid.helpers = hasWholeWaves ? atOnce - left : std::min(atOnce - left, left * pieces);
+    const int64_t lines = ceilDiv(problem.K, config["k"]), each = ceilDiv(left * pieces, grid.helpers);
+    grid.pieceLines = std::max<int64_t>(0, lines - pieceCost * each) / (pieces + each);
+  }
+  grid.clusters = grid.isShared() ? left + grid.helpers : std::min(grid.tiles, atOnce);
   return grid;
 }
 
-/// Into how many pieces the tiles of a last wave that is not full may be cut: two of each tile, or as many of each as
-/// there are clusters for; where there are not enough for two, one a cluster, cut anywhere (clusters that work on
-/// different lines of K share less in the last-level cache: on an H200 that is 4 to 8 % slower). Beside sums on their
-/// way an epilogue that stages its own as f32 spills, and so does one that reads a matrix or a vector of f32 beside 160
-/// of them. Beside 112 or more any does that collects 32 columns in clusters of four (128 x 224, 256 x 160), or whose
-/// blocks share rows that are not contiguous along K (NVRTC 13.0).
+/// Into how many pieces beside what is left the tiles of a last wave that is not full may be cut: one, or as many as
+/// there are helpers for. Beside sums on their way an epilogue that stages its own as f32 spills, and so does one that
+/// reads a matrix or a vector of f32 beside 160 of them. Beside 112 or more any does that collects 32 columns in
+/// clusters of four (128 x 224, 256 x 160), or whose blocks share rows that are not contiguous along K (NVRTC 13.0).
 std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config, const ir::Target &target) {
-  const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target);
-  const int64_t left = gridOf(problem, config, target).tiles % atOnce;
-  const TmaResult *result = problem.resultThroughTma(config);
-  if (config["pingpong"] || problem.reducesRows || left == 0 || !result)
+  const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
+                tiles = gridOf(problem, config, target).tiles, left = tiles % atOnce;
+  if (problem.reducesRows || left == 0 || !problem.resultThroughTma(config))
     return {};
   const int64_t sums = sumRegisters(problem, config);
+  const bool reads = problem.resultThroughTma(config)->read || problem.readsWords();
   const bool collects32 = config["cluster_m"] * config["cluster_n"] == 4 && storedColumns(config) == 32;
   const bool sharesRows = config["cluster_n"] > 1 && !MatrixOperand::of(problem, 0).contiguousK;
-  if (((result->read || problem.readsWords()) && sums > 128) || ((collects32 || sharesRows) && sums >= 112))
+  if ((reads && sums > 128) || ((collects32 || sharesRows) && sums >= 112))
     return {};
-  const int64_t lines = left * ceilDiv(problem.K, config["k"]);
-  const int64_t most = std::min({atOnce, mostPieces * left, lines / leastLines});
-  if (most <= left || lines > std::numeric_limits<int32_t>::max()) // device/tile_walk.cuh counts them.
+  if (config["pingpong"] && tiles < atOnce) // Nothing hides how sums meet.
     return {};
-  return most < 2 * left ? std::set<int64_t>{most} : std::set<int64_t>{2 * left, most / left * left};
+  const int64_t most = std::clamp<int64_t>((atOnce - left) / left, 1, mostPieces);
+  std::set<int64_t> pieces;
+  for (int64_t each : {int64_t{1}, most})
+    if (gridOf(problem, config.with("pieces", each), target).pieceLines >= leastLines)
+      pieces.insert(each);
+  return pieces;
 }
 
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of
@@ -151,7 +165,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double readApart = 0.0375;   // Of an operand, that is read again for each tile between two that read it ...
   constexpr double mostReadApart = 0.6;  // ... and at most.
   constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
-  constexpr double partsUs = 6;          // Of shared tiles: what they wait for each other.
+  constexpr double partsUs = 6;          // Of shared tiles: what they wait for each other, and ...
+  constexpr double hiddenPartsUs = 2;    // ... where helpers had their own tile's time before.
   constexpr double sharpness = 3.5;      // Of bounds that add up where they are near: two equal ones take 1.22 of one.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
@@ -186,12 +201,13 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   // A piece of the others' time. Then, when HBM has brought all, the way of its sums to whoever finishes the tile: 128
   // x 160 tiles of 128 x 5120 x 14336, each in four pieces, take 50.2 us, of which hiding it would leave 42.
   double tailUs = 0;
-  if (grid.streamed > 0) {
-    const auto pieces = static_cast<double>(config["pieces"]), streamed = static_cast<double>(grid.streamed);
+  if (grid.isShared()) {
+    const auto pieces = static_cast<double>(grid.pieces), lines = static_cast<double>(grid.pieceLines);
     const double sumBytes = tileM * columns * sizeof(float),
                  reach = target.memoryBytesPerUs * 3.5 / target.multiprocessors;
-    walkUs += streamed / pieces * tileUs + finishUs;
-    tailUs = partsUs + std::ceil(pieces / streamed) * sumBytes / reach;
+    walkUs += (1 - pieces * lines / stages) * tileUs + (config["pingpong"] ? 0 : finishUs);
+    tailUs = config["pingpong"] ? hiddenPartsUs
+                                : (grid.hasWholeWaves() ? hiddenPartsUs : partsUs) + (pieces + 1) * sumBytes / reach;
   }
 
   // Clusters at work together read a patch of the product's tiles; what they share comes from HBM once.
@@ -223,10 +239,10 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double fixedUs = target.launchUs + startUs + (clusterM * clusterN > 1 ? meetUs : 0);
   // A last wave of few tiles is shorter than it seems: few busy SMs clock higher. Without, shared tiles kept better
   // ones out of the first eight: 2048 x 4096 x 16384 took 420 us instead of 400.
-  const double streamedFactor = grid.streamed > 0 ? 1.05 : 1;
+  const double streamedFactor = !grid.isShared() ? 1 : config["pingpong"] ? 1.02 : 1.05;
   const double boundUs = std::pow(std::pow(walkUs, sharpness) + std::pow(hbmUs, sharpness), 1 / sharpness);
   const double us = (fixedUs + boundUs + tailUs) * streamedFactor;
-  const double wavesOfMath = grid.streamed > 0 ? static_cast<double>(grid.tiles) / clusters : waves;
+  const double wavesOfMath = grid.isShared() ? static_cast<double>(grid.tiles) / clusters : waves;
   return atPowerLimit(us, wavesOfMath * mathUs);
 }
 
@@ -358,12 +374,15 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
   return ranked;
 }
 
-/// Flags and room for `tileSums` partial sums of every block, as device/partial_sums.cuh lays them out.
-void passPartialSums(KernelPlan &plan, int64_t tileSums) {
+/// Flags for each warp that shares a tile and room for its sums, for every piece, as device/partial_sums.cuh lays them
+/// out.
+void passPartialSums(KernelPlan &plan, const MatmulProblem &problem, const TileConfig &config, const Grid &grid) {
+  const int64_t tileWarps = config["pingpong"] ? consumerWarps / 2 : consumerWarps,
+                places = grid.streamed * grid.pieces * config["cluster_m"] * config["cluster_n"];
+  plan.zeroedBytes = llvm::alignTo(places * tileWarps * 4, zeroedGranule);
+  plan.workspaceBytes =
+      plan.zeroedBytes + static_cast<uint64_t>(places * config["m"] * columnsOf(problem, config)) * sizeof(float);
   Launch &launch = plan.launches.front();
-  const int64_t blocks = launch.grid[0];
-  plan.zeroedBytes = llvm::alignTo(blocks * consumerWarps * 4, zeroedGranule);
-  plan.workspaceBytes = plan.zeroedBytes + static_cast<uint64_t>(blocks * tileSums) * sizeof(float);
   launch.args.push_back({KernelArg::Kind::Workspace, 0});
   launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
 }
@@ -388,8 +407,8 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
                        field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
                        field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
                              ", rasterColumns = " + (config["raster_n"] ? "true" : "false")),
-                       field("int " + number("streamed", grid.streamed) + ", " +
-                             number("pieces", std::max<int64_t>(1, config.valueOr("pieces", 1))))});
+                       field("int " + number("streamed", grid.streamed) + ", " + number("helpers", grid.helpers) +
+                             ", " + number("pieces", grid.pieces) + ", " + number("pieceLines", grid.pieceLines))});
   const int64_t gridBlocks = grid.clusters * clusterM * clusterN;
   const TmaArgument rowsArgument = writeTmaSide(printer, rowSide, "Rows",
                                                 earlyBlocks(region, rowSide, rowsType, gridBlocks, target)),
@@ -403,7 +422,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   else
     printer.writeEpilogue();
   const std::string to = problem.reducesRows ? "ToRow" : "To";
-  const std::string partials = grid.streamed > 0 ? ", PartialSums{flags, sums}" : "";
+  const std::string partials = grid.isShared() ? ", PartialSums{flags, sums}" : "";
   printer.writeEntries(
       [&](const std::string &epilogue) {
         const bool reads = result && result->read;
@@ -417,7 +436,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : "") +
           (result && result->read ? "const __grid_constant__ TensorMap readMap, " : ""),
-      grid.streamed > 0 ? ", unsigned *flags, float *sums" : "");
+      grid.isShared() ? ", unsigned *flags, float *sums" : "");
   KernelPlan plan = printer.plan(threads, sharedBytes(problem, config));
   std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
   llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));
@@ -431,8 +450,8 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   launch.needsNoL1 = true; // TMA brings the operands.
   launch.grid = {static_cast<uint32_t>(gridBlocks), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
-  if (grid.streamed > 0)
-    passPartialSums(plan, config["m"] * columnsOf(problem, config));
+  if (grid.isShared())
+    passPartialSums(plan, problem, config, grid);
   return plan;
 }
 

@@ -33,17 +33,19 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   static constexpr int warpgroupRows = Config::pingPong ? Config::tileRows : Config::tileRows / consumers;
   static constexpr int blocks = warpgroupRows / 64, sumCount = Config::tileColumns / 2;
   static constexpr int tilesK = Walk::tilesK;
+  static constexpr int sumWarps = Config::pingPong ? 4 : 4 * consumers; ///< That share a tile.
   /// Tiles of its own that a block brings before it fetches others' early: the ring's, if K has as many.
   static constexpr int fetchesAfter = Config::stages < tilesK ? Config::stages : tilesK;
   /// Lines of K before a tile's last at which what its epilogue reads is asked for: a microsecond or more, which memory
   /// takes.
   static constexpr int broughtAhead = 4;
-  static constexpr bool isStreamed = Config::streamed > 0;  ///< Whether blocks share tiles.
+  static constexpr bool isStreamed = Config::streamed > 0; ///< Whether blocks share tiles.
+  /// Whether helpers have a tile's time for their pieces before others begin with them.
+  static constexpr bool takesPieces = isStreamed && Walk::whole > 0;
   static constexpr int stagedAt = Ring<Config>::tilesBytes; // A multiple of 1024, as swizzles need.
   static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
   static_assert(warpgroupRows % 64 == 0 && Config::threads == consumerThreads + 128);
   static_assert(Columns::operands * Config::tileN == Config::tileColumns);
-  static_assert(!isStreamed || !Config::pingPong, "a warpgroup counts on the other's tiles being as deep as its own");
 
   Ring<Config> ring;
   Cluster cluster{Cluster::blocks > 1 ? static_cast<int>(blockInCluster()) : 0};
@@ -112,27 +114,32 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
 
     waitForPredecessor();
     // Ping-pong: the second warpgroup starts a tile later; a pair of barriers hands the tensor cores on.
+    Walk walk(firstTile, step);
     if (Config::pingPong && warpgroup == 1) {
-      ring.skip(tilesK);
+      leaveToOther(walk);
       arriveNamed(1, consumerThreads);
     }
     Finish finish(dynamicShared() + stagedAt + warp * Finish::bytes, finishBarriers(warp));
     float sums[blocks][sumCount];
-    const int turn = Config::pingPong ? 2 : 1;
 #pragma unroll 1
-    for (Walk walk(firstTile + (Config::pingPong ? warpgroup * step : 0), turn * step); walk.isThere();
-         walk.advance()) {
+    while (walk.isThere()) {
       if constexpr (holdsRows<Finish>)
         clear(sums); // What the epilogue left in them would stay live, and spill, until the first product.
+      const bool begun = takesPieces && walk.isHelped();
+      if constexpr (takesPieces)
+        if (begun)
+          takePieces(sums, walk, partials);
       if (Config::pingPong)
         syncNamed(1 + warpgroup, consumerThreads);
-      int previous = 0;
+      int previous = 0, k = walk.firstK;
+      // A loop that may not be entered joins sums of both kinds behind it: then ptxas waits for each product.
 #pragma unroll 1
-      for (int k = walk.firstK; k < walk.endK; ++k) {
+      do {
         waitBarrier(ring.full(), ring.parity);
         if (k == walk.firstK)
           mark(Moment::hasTile);
-        multiplyTile<Rows, Columns, Product>(sums, ring.rows() + firstRow * lineBytes, ring.columns(), k > walk.firstK);
+        multiplyTile<Rows, Columns, Product>(sums, ring.rows() + firstRow * lineBytes, ring.columns(),
+                                             begun || k > walk.firstK);
         waitProducts<1>();
         if (k > walk.firstK)
           release(previous);
@@ -143,15 +150,17 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
             const Corner at = corner(walk, firstRow);
             finish.template bring<blocks>(epilogue, at.batch, at.row, at.column);
           }
-      }
-      if (Config::pingPong && walk.number + step < Tile::count)
+      } while (++k < walk.endK);
+      if (Config::pingPong && walk.hasNext())
         arriveNamed(2 - warpgroup, consumerThreads);
       if constexpr (isStreamed) {
         waitProducts<0>();
         release(previous);
         settle(sums);
-        if (!meet(sums, walk, partials))
+        if (!meet(sums, walk, partials)) {
+          advance(walk);
           continue;
+        }
       }
       const Corner at = corner(walk, firstRow);
       auto ahead = finish.load(epilogue, at.batch, at.row, at.column);
@@ -161,8 +170,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
         settle(sums);
       }
       mark(Moment::hasSums);
-      if (Config::pingPong)
-        ring.skip(tilesK);
+      advance(walk);
       finish.finish(sums, epilogue, ahead, at.batch, at.row, at.column);
     }
     finish.drain();
@@ -170,6 +178,18 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   }
 
 private:
+  /// To the warpgroup's next tile.
+  __device__ __forceinline__ void advance(Walk &walk) {
+    walk.advance();
+    if (Config::pingPong)
+      leaveToOther(walk);
+  }
+  /// In turns the other warpgroup has this tile.
+  __device__ __forceinline__ void leaveToOther(Walk &walk) {
+    ring.skip(walk.depth());
+    walk.advance();
+  }
+
   /// A finishing warp's barriers, behind the ring's.
   __device__ __forceinline__ unsigned finishBarriers(int warp) const {
     return ring.barriers + Ring<Config>::barrierBytes + warp * Finish::barrierBytes;
@@ -185,19 +205,32 @@ private:
             tile.column + cluster.column * Config::tileN};
   }
 
-  /// Puts the sums of a tile that clusters share together. Whether this one finishes it.
+  /// A piece's place among the sums of all.
+  __device__ __forceinline__ int placeOf(int piece) const {
+    return Cluster::blocks > 1 ? piece * Cluster::blocks + static_cast<int>(blockIdx.x % Cluster::blocks) : piece;
+  }
+  /// Begins with what helpers have left of a tile.
+  __device__ __forceinline__ void takePieces(float (&sums)[blocks][sumCount], const Walk &walk,
+                                             const PartialSums &partials) const {
+    const int warp = threadIdx.x / 32 % sumWarps, first = walk.firstPiece();
+    partials.take<sumWarps>(sums, placeOf(first), warp);
+#pragma unroll 1
+    for (int piece = first + 1; piece < first + Config::pieces; ++piece)
+      partials.add<sumWarps, 4>(sums, placeOf(piece), warp);
+  }
+  /// Of a tile that clusters share: leaves the sums of a piece, or adds those that the tile did not begin with. Whether
+  /// this cluster finishes it.
   __device__ __forceinline__ bool meet(float (&sums)[blocks][sumCount], const Walk &walk,
                                        const PartialSums &partials) const {
-    constexpr int warps = consumers * 4;
-    const int warp = threadIdx.x / 32;
+    const int warp = threadIdx.x / 32 % sumWarps, first = walk.firstPiece();
     if (!walk.finishes()) {
-      partials.put<warps>(sums, blockIdx.x, warp);
+      partials.put<sumWarps>(sums, placeOf(first), warp);
       return false;
     }
-    if (walk.firstK > 0)
+    if (!takesPieces && walk.isHelped())
 #pragma unroll 1
-      for (int other = firstTile - 1; other >= 0 && walk.sharesWith(other); --other)
-        partials.add<warps>(sums, blockIdx.x - (firstTile - other) * Cluster::blocks, warp);
+      for (int piece = first; piece < first + Config::pieces; ++piece)
+        partials.add<sumWarps, 8>(sums, placeOf(piece), warp);
     return true;
   }
 };
