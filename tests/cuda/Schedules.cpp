@@ -20,8 +20,8 @@ TemplateCase named(const std::vector<TemplateCase> &cases, const std::string &na
 TemplateCase product(const std::string &name) { return named(pairwiseProducts(304, 272, 208), name); }
 /// Three whole tiles of 64 rows down, seven of 96 columns across.
 TemplateCase oddTiles(const std::string &name) { return named(pairwiseProducts(192, 672, 1040), name); }
-/// Two waves of tiles of 64 by 64, and half of one.
-TemplateCase manyTiles(const std::string &name) { return named(pairwiseProducts(1300, 1000, 1000), name); }
+/// A wave of tiles of 64 by 128 on an H200, and more than half of one.
+TemplateCase manyTiles(const std::string &name) { return named(pairwiseProducts(1590, 1000, 1000), name); }
 /// With K to split.
 TemplateCase deepProduct(const std::string &name) { return named(pairwiseProducts(72, 144, 1040), name); }
 
@@ -42,18 +42,18 @@ std::vector<Schedule> sm90Schedules() {
        persistent,
        named(largeMatmulCases("bf16"), "matmul_300x1000x4104_tb_bf16"),
        {{"m", 128}, {"n", 128}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 4}}},
-      {"sm90: stream-K, ping-pong",
+      {"sm90: stream-K, ping-pong, several tiles a helper",
        persistent,
        manyTiles("plain_tb_bf16"),
-       {{"m", 64}, {"n", 64}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 1}}},
+       {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 1}}},
       {"sm90: stream-K, ping-pong, several helpers a tile",
        persistent,
-       named(pairwiseProducts(1150, 1000, 2000), "plain_tb_bf16"),
-       {{"m", 64}, {"n", 64}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 4}}},
+       named(pairwiseProducts(1300, 1000, 1000), "plain_tb_bf16"),
+       {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 2}}},
       {"sm90: stream-K, ping-pong, rows of a cluster share columns",
        persistent,
        manyTiles("bias_residual_tb_bf16"),
-       {{"m", 64}, {"n", 64}, {"cluster_m", 2}, {"cluster_n", 1}, {"pieces", 1}}},
+       {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 2}, {"cluster_n", 1}, {"pieces", 1}}},
       {"sm90: two products", persistent, product("gated_tb_f16"), {{"pingpong", 0}}},
       {"sm90: 8-bit floats", persistent, product("bias_relu_tb_f8E4M3FN"), {{"pingpong", 0}}},
       {"sm90: tf32", persistent, product("bias_relu_tb_tf32"), {{"pingpong", 0}}},

@@ -84,7 +84,8 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   }
 
   /// This consumer warpgroup's 64 rows, and which of those that share them along K it is.
-  const int warpgroup = warpInBlock() / 4, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
+  const int warpgroup = warpInBlock() / 4, rowGroup = warpgroup % rowGroups,
+            groupK = Config::groupsK > 1 ? warpgroup / rowGroups : 0;
 
   /// Its sums. All consumers have read their last tile then: the ring's memory is free.
   __device__ __forceinline__ void multiply(float (&sums)[1][sumCount]) {
