@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 using namespace mlir;
@@ -104,6 +103,7 @@ struct Grid {
   bool hasWholeWaves() const { return tiles > streamed; }
 };
 /// Helpers compute `pieces` pieces of each tile of the last wave, so deep that they take as long as what is left of it.
+/// Some may have none: 100 pieces are 25 times four for 32 helpers.
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   Grid grid;
   grid.tall = ceilDiv(problem.M, config["m"] * config["cluster_m"]);
@@ -113,10 +113,11 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
                 pieces = config.valueOr("pieces", 0), left = grid.tiles % atOnce;
   if (pieces > 0 && left > 0) {
     const bool hasWholeWaves = grid.tiles > left;
-    grid.streamed = left, grid.pieces = pieces;
-    grid.helpers = hasWholeWaves ? atOnce - left : std::min(atOnce - left, left * pieces);
-    const int64_t lines = ceilDiv(problem.K, config["k"]), each = ceilDiv(left * pieces, grid.helpers);
-    grid.pieceLines = std::max<int64_t>(0, lines - pieceCost * each) / (pieces + each);
+    const int64_t helpers = hasWholeWaves ? atOnce - left : std::min(atOnce - left, left * pieces),
+                  each = ceilDiv(left * pieces, helpers), lines = ceilDiv(problem.K, config["k"]),
+                  pieceLines = (lines - pieceCost * each) / (pieces + each);
+    if (pieceLines > 0)
+      grid.streamed = left, grid.helpers = helpers, grid.pieces = pieces, grid.pieceLines = pieceLines;
   }
   grid.clusters = grid.isShared() ? left + grid.helpers : std::min(grid.tiles, atOnce);
   return grid;
@@ -198,8 +199,8 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double waves = std::ceil(static_cast<double>(grid.tiles - grid.streamed) / clusters);
   double walkUs =
       config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
-  // A piece of the others' time. Then, when HBM has brought all, the way of its sums to whoever finishes the tile: 128
-  // x 160 tiles of 128 x 5120 x 14336, each in four pieces, take 50.2 us, of which hiding it would leave 42.
+  // What helpers leave of a tile. Then, when HBM has brought all, the way of their sums to whoever finishes it: 128 x
+  // 160 tiles of 128 x 5120 x 14336, each cut in four, take 50.2 us, of which hiding it would leave 42.
   double tailUs = 0;
   if (grid.isShared()) {
     const auto pieces = static_cast<double>(grid.pieces), lines = static_cast<double>(grid.pieceLines);

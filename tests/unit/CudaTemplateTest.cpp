@@ -449,9 +449,25 @@ func.func @f(%a: tensor<256x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<25
   using Kind = codegen::KernelArg::Kind;
   CHECK((launch.args.back() == codegen::KernelArg{Kind::Workspace, plan->zeroedBytes}));
 
+  // 256 tiles for 132 blocks: of the last 124 the first 8 blocks help with 16 each, whose sums are of four warps.
+  Result<codegen::KernelPlan> inTurns = matmulSm90Template().emit(
+      given.region,
+      *codegen::TileConfig::parse("cluster_m=1,cluster_n=1,k=64,m=64,n=128,pieces=1,pingpong=1,raster=1,raster_n=0,"
+                                  "split_k=1,stages=8"),
+      hopper);
+  REQUIRE_MESSAGE(inTurns, inTurns.error().message);
+  CHECK(inTurns->launches.front().grid[0] == 132);
+  CHECK(inTurns->zeroedBytes >= 124 * 4 * sizeof(float));
+  CHECK(inTurns->zeroedBytes < 124 * 8 * sizeof(float));
+  CHECK(inTurns->workspaceBytes == inTurns->zeroedBytes + 124 * 64 * 128 * sizeof(float));
+
   bool isStreamed = false;
-  for (const codegen::TileConfig &candidate : matmulSm90Template().candidates(given.region, hopper))
+  for (const codegen::TileConfig &candidate : matmulSm90Template().candidates(given.region, hopper)) {
     isStreamed |= candidate.has("pieces");
+    // Without a whole wave nothing hides how sums meet.
+    if (candidate.has("pieces") && candidate["pingpong"] && candidate["cluster_m"] * candidate["cluster_n"] == 1)
+      CHECK(((256 + candidate["m"] - 1) / candidate["m"]) * ((8192 + candidate["n"] - 1) / candidate["n"]) > 132);
+  }
   CHECK(isStreamed);
   // 64 tiles of 128 x 256 are half a wave; what shares them need not take a whole one.
   const double work = matmulTemplate().leastWork(given.region, hopper)(config.with("way", 1)).flops;
