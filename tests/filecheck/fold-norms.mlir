@@ -6,16 +6,16 @@
 // CHECK: %[[SQUARES:.*]] = kfuse.mul %[[WIDE]], %[[WIDE]]
 // CHECK: %[[MEAN:.*]] = kfuse.reduce %[[SQUARES]] {axes = array<i64: 1>, function = "mean"}
 // CHECK: %[[SCALE:.*]] = kfuse.rsqrt
-// CHECK: %[[WEIGHTS:.*]] = kfuse.mul %arg2, %{{.*}} : (tensor<4096x6144xbf16>, tensor<4096x1xbf16>)
+// CHECK: %[[WEIGHTS:.*]] = kfuse.mul %arg2, %{{.*}} : (tensor<4096x5632xbf16>, tensor<4096x1xbf16>)
 // CHECK: %[[PRODUCT:.*]] = kfuse.matmul %arg0, %[[WEIGHTS]]
 // CHECK: %[[SUM:.*]] = kfuse.cast %[[PRODUCT]]
-// CHECK: kfuse.mul %[[SUM]], %[[SCALE]] : (tensor<4096x6144xf32>, tensor<4096x1xf32>)
+// CHECK: kfuse.mul %[[SUM]], %[[SCALE]] : (tensor<4096x5632xf32>, tensor<4096x1xf32>)
 // CHECK-NOT: kfuse.rms_norm
 func.func @main(%x: tensor<4096x4096xbf16>, %g: tensor<4096xbf16> {kfuse.role = "parameter"},
-                %w: tensor<4096x6144xbf16> {kfuse.role = "parameter"}) -> tensor<4096x6144xbf16> {
+                %w: tensor<4096x5632xbf16> {kfuse.role = "parameter"}) -> tensor<4096x5632xbf16> {
   %0 = kfuse.rms_norm %x, %g {epsilon = 1.0e-5 : f32} : (tensor<4096x4096xbf16>, tensor<4096xbf16>) -> tensor<4096x4096xbf16>
-  %1 = kfuse.matmul %0, %w : (tensor<4096x4096xbf16>, tensor<4096x6144xbf16>) -> tensor<4096x6144xbf16>
-  return %1 : tensor<4096x6144xbf16>
+  %1 = kfuse.matmul %0, %w : (tensor<4096x4096xbf16>, tensor<4096x5632xbf16>) -> tensor<4096x5632xbf16>
+  return %1 : tensor<4096x5632xbf16>
 }
 
 // -----
