@@ -112,8 +112,7 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 pieces = config.valueOr("pieces", 0), left = grid.tiles % atOnce;
   if (pieces > 0 && left > 0) {
-    const bool hasWholeWaves = grid.tiles > left;
-    const int64_t helpers = hasWholeWaves ? atOnce - left : std::min(atOnce - left, left * pieces),
+    const int64_t helpers = grid.tiles > left ? atOnce - left : std::min(atOnce - left, left * pieces),
                   each = ceilDiv(left * pieces, helpers), lines = ceilDiv(problem.K, config["k"]),
                   pieceLines = (lines - pieceCost * each) / (pieces + each);
     if (pieceLines > 0)

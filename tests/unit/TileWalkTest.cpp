@@ -7,12 +7,11 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 #include <vector>
 
 namespace {
 
-/// Two columns of clusters that are two tiles of 128 x 256 wide.
+/// Clusters of two tiles of 128 x 256 side by side.
 template <int Rows, int Columns, int Depth, int Streamed, int Helpers, int Pieces, int PieceLines> struct Config {
   static constexpr int tileM = 128, tileN = 256, tileK = 64, rows = Rows, columns = Columns, K = Depth, batches = 2;
   static constexpr int clusterRows = 1, clusterColumns = 2, raster = 4;
@@ -20,31 +19,26 @@ template <int Rows, int Columns, int Depth, int Streamed, int Helpers, int Piece
   static constexpr int streamed = Streamed, helpers = Helpers, pieces = Pieces, pieceLines = PieceLines;
 };
 
-struct Turn {
-  int cluster, turn;
-};
-
 /// Walks all clusters: every line of every tile is somebody's, once; every piece has a place of its own, which whoever
 /// finishes the tile knows; helpers wait for nobody and come first.
 template <class Config> void check(int clusters) {
   using Walk = kfuse::TileWalk<Config>;
-  std::vector<std::vector<Turn>> owners(Walk::count * Walk::tilesK);
-  std::map<int, std::pair<int, Turn>> pieces; // Place -> tile and who leaves sums there.
+  std::vector<int> owners(Walk::count * Walk::tilesK); // Of each line, how many clusters have it.
+  std::map<int, int> pieces;                           // Place -> tile of which sums are left there.
   for (int cluster = 0; cluster < clusters; ++cluster) {
-    int turn = 0;
     bool helps = false, waits = false;
-    for (Walk walk(cluster, clusters); walk.isThere(); walk.advance(), ++turn) {
+    Walk walk(cluster, clusters);
+    for (bool isPromised = walk.isThere(); walk.isThere() || isPromised; walk.advance()) {
+      REQUIRE(walk.isThere() == isPromised); // Else a warpgroup waits for its turn, and nobody gives it.
+      isPromised = walk.hasNext();
       REQUIRE(walk.number >= 0);
-      REQUIRE(walk.firstK < walk.endK);
-      Walk following = walk;
-      following.advance();
-      CHECK(walk.hasNext() == following.isThere()); // Else a warpgroup waits for its turn, and nobody gives it.
-      for (int k = walk.firstK; k < walk.endK; ++k)
-        owners[walk.number * Walk::tilesK + k].push_back({cluster, turn});
+      REQUIRE(walk.depth() > 0);
+      REQUIRE(walk.firstK + walk.depth() <= Walk::tilesK);
+      for (int k = walk.firstK; k < walk.firstK + walk.depth(); ++k)
+        ++owners[walk.number * Walk::tilesK + k];
       if (!walk.finishes()) {
-        CHECK(pieces.emplace(walk.firstPiece(), std::pair(walk.number, Turn{cluster, turn})).second);
-        CHECK(walk.firstPiece() < Walk::allPieces);
-        CHECK((Walk::whole == 0 || walk.hasNext())); // A tile of its own hides how its sums travel.
+        CHECK(pieces.emplace(walk.firstPiece(), walk.number).second);
+        CHECK((Walk::whole == 0 || isPromised)); // A tile of its own hides how its sums travel.
       }
       helps |= !walk.finishes(), waits |= walk.isHelped();
     }
@@ -52,14 +46,14 @@ template <class Config> void check(int clusters) {
     CHECK((!waits || cluster >= Config::helpers));
     CHECK((!helps || cluster < Config::helpers));
   }
-  CHECK(std::all_of(owners.begin(), owners.end(), [](const auto &owner) { return owner.size() == 1; }));
+  CHECK(std::all_of(owners.begin(), owners.end(), [](int count) { return count == 1; }));
   std::size_t taken = 0;
   for (int cluster = 0; cluster < clusters; ++cluster)
     for (Walk walk(cluster, clusters); walk.isThere(); walk.advance())
       if (walk.isHelped())
         for (int piece = 0; piece < Config::pieces; ++piece, ++taken) {
           REQUIRE(pieces.count(walk.firstPiece() + piece) == 1);
-          CHECK(pieces[walk.firstPiece() + piece].first == walk.number);
+          CHECK(pieces[walk.firstPiece() + piece] == walk.number);
         }
   CHECK(taken == pieces.size());
   CHECK(taken == static_cast<std::size_t>(Walk::allPieces));
