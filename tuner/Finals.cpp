@@ -1,7 +1,5 @@
 #include "tuner/Finals.h"
 
-#include <boost/math/distributions/students_t.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -17,10 +15,8 @@ constexpr double visitUs = 2000;   ///< ... of its samples, about.
 constexpr double clockMs = 60;     ///< In which a card settles the clock for what runs: of the very first visit's
                                    ///< warm-up, and of all for kernels measured at their own clock.
 constexpr double sampleUs = 400;   ///< What a sample takes at least.
-constexpr double leastUs = 1e-3;   ///< A difference of two times may be less, by noise.
 constexpr double longRunUs = 1e3;  ///< Kernels that need none after that: a sample's first run is one.
 constexpr double longTurnUs = 1e4; ///< Kernels of which two turns are owed, not four: eight take 0.1 s or more for one.
-constexpr double leastNoise = 0.002; ///< Of a visit: what four turns show may be less by chance.
 
 double secondsUntil(Finals::Clock::time_point end) {
   return std::chrono::duration<double>(end - Finals::Clock::now()).count();
@@ -35,29 +31,6 @@ Finals::Clock::duration toClock(double seconds) {
 
 double meanOf(const std::vector<double> &values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-/// Standard deviation.
-double noiseOf(const std::vector<double> &values) {
-  if (values.size() < 2)
-    return 0;
-  const double mean = meanOf(values);
-  double squares = 0;
-  for (double value : values)
-    squares += std::pow(value - mean, 2);
-  return std::sqrt(squares / static_cast<double>(values.size() - 1));
-}
-
-/// Standard errors, as the samples tell them, by which a mean is off at most with 95 % confidence: 3.18 with 4 samples,
-/// 2.04 with 32.
-double confidenceOf(std::size_t samples) {
-  const double freedom = std::max(static_cast<double>(samples) - 1, 1.0);
-  return boost::math::quantile(boost::math::students_t(freedom), 0.975);
-}
-
-std::vector<double> minus(std::vector<double> a, const std::vector<double> &b) {
-  std::transform(a.begin(), a.end(), b.begin(), a.begin(), std::minus());
-  return a;
 }
 
 } // namespace
@@ -92,7 +65,7 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
   for (int round = 0; round <= rounds && !field.empty() && hasTimeForTurn(field, round); ++round) {
     if (Result<void> played = playRound(field, round, reject); !played)
       return played.error();
-    const std::vector<bool> plays = round == 0 ? hopefulOf(field) : undecidedOf(standingsOf(field));
+    const std::vector<bool> plays = round == 0 ? hopefulOf(field) : undecidedOf(standingsOf(field), tie);
     std::vector<Finalist> undecided;
     for (std::size_t i = 0; i < field.size(); ++i)
       (plays[i] ? undecided : settled).push_back(std::move(field[i]));
@@ -102,7 +75,7 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
   }
   std::optional<std::size_t> winner; // None yet when all that were left failed.
   if (!field.empty())
-    winner = winnerOf(standingsOf(field));
+    winner = winnerOf(standingsOf(field), tie);
   std::move(settled.begin(), settled.end(), std::back_inserter(field));
   summariseVisits(field);
   if (!winner && !field.empty()) {
@@ -205,37 +178,17 @@ void Finals::summariseVisits(std::vector<Finalist> &all) {
   }
 }
 
-/// Differences to the fastest, turn by turn; before any turn, of the times that they came with.
-std::vector<Finals::Standing> Finals::standingsOf(const std::vector<Finalist> &field) {
-  if (field.empty())
-    return {};
-  std::vector<std::vector<double>> levels; // Of each finalist, a logarithm for each turn.
+/// Of the medians of their visits, turn by turn; before any turn, of the times that they came with.
+std::vector<Standing> Finals::standingsOf(const std::vector<Finalist> &field) {
+  std::vector<Turns> turns;
   for (const Finalist &finalist : field) {
-    std::vector<double> &own = levels.emplace_back();
+    Turns &own = turns.emplace_back();
     for (const std::vector<double> &visit : finalist.visits)
-      own.push_back(std::log(std::max(median(visit), leastUs)));
+      own.push_back(median(visit));
     if (own.empty())
-      own.push_back(std::log(std::max(finalist.trial.medianUs(), leastUs)));
+      own.push_back(finalist.trial.medianUs());
   }
-  const std::size_t turns = levels.front().size();
-  const double confidence = confidenceOf(turns);
-  std::vector<double> turnLevels(turns);
-  for (const std::vector<double> &own : levels)
-    std::transform(own.begin(), own.end(), turnLevels.begin(), turnLevels.begin(), std::plus());
-  for (double &level : turnLevels)
-    level /= static_cast<double>(levels.size());
-  const auto fastest = std::min_element(levels.begin(), levels.end(), [&](const auto &a, const auto &b) {
-    return median(minus(a, turnLevels)) < median(minus(b, turnLevels));
-  });
-  std::vector<Standing> standings;
-  for (const std::vector<double> &own : levels) {
-    const std::vector<double> behind = minus(own, *fastest);
-    // 1.2533: the deviation of a median of normal noise over that of a mean.
-    const double error =
-        confidence * 1.2533 * std::max(noiseOf(behind), leastNoise) / std::sqrt(static_cast<double>(turns));
-    standings.push_back(&own == &*fastest ? Standing{} : Standing{median(behind), error});
-  }
-  return standings;
+  return tuner::standingsOf(turns);
 }
 
 /// Whoever was near the fastest when it was first looked at, or is now.
@@ -250,27 +203,6 @@ std::vector<bool> Finals::hopefulOf(const std::vector<Finalist> &field) {
     isHopeful[i] = before[i] <= *std::min_element(before.begin(), before.end()) + hopeless ||
                    now[i] <= *std::min_element(now.begin(), now.end()) + hopeless;
   return isHopeful;
-}
-
-/// Whoever may still win, which is one when that is settled, and whoever may be the fastest, by whom they are judged.
-std::vector<bool> Finals::undecidedOf(const std::vector<Standing> &standings) const {
-  std::vector<bool> mayWin(standings.size()), mayBeFastest(standings.size());
-  bool isSettled = false;
-  for (std::size_t i = 0; i < standings.size(); ++i) {
-    const Standing &own = standings[i];
-    mayWin[i] = !isSettled && own.behind - own.error <= tie;
-    mayBeFastest[i] = own.behind - own.error <= 0;
-    isSettled |= own.behind + own.error <= tie;
-  }
-  if (std::count(mayWin.begin(), mayWin.end(), true) > 1)
-    std::transform(mayWin.begin(), mayWin.end(), mayBeFastest.begin(), mayWin.begin(), std::logical_or());
-  return mayWin;
-}
-
-std::size_t Finals::winnerOf(const std::vector<Standing> &standings) const {
-  return static_cast<std::size_t>(
-      std::find_if(standings.begin(), standings.end(), [this](const Standing &own) { return own.behind <= tie; }) -
-      standings.begin());
 }
 
 } // namespace kfuse::tuner

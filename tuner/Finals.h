@@ -1,6 +1,7 @@
 // The fastest candidates, measured again in turns until it is settled which of them is chosen.
 #pragma once
 
+#include "tuner/Standings.h"
 #include "tuner/TrialRunner.h"
 #include "tuner/Tuner.h"
 
@@ -52,10 +53,6 @@ private:
     double visitSeconds;                     ///< The last visit took; before any, what one should take.
     std::vector<std::vector<double>> visits; ///< One for each turn so far: their microseconds.
   };
-  /// Logarithms: how far behind the fastest, and half a 95 % confidence interval of that.
-  struct Standing {
-    double behind = 0, error = 0;
-  };
   Result<void> playRound(std::vector<Finalist> &field, int round, const Reject &reject);
   static std::vector<bool> hopefulOf(const std::vector<Finalist> &field);
   MaybeFailure visit(Finalist &finalist, double seconds);
@@ -63,8 +60,6 @@ private:
   bool hasTimeForTurn(const std::vector<Finalist> &field, int round) const;
   static void summariseVisits(std::vector<Finalist> &all);
   static std::vector<Standing> standingsOf(const std::vector<Finalist> &field);
-  std::vector<bool> undecidedOf(const std::vector<Standing> &standings) const;
-  std::size_t winnerOf(const std::vector<Standing> &standings) const;
 
   bool hasOwnClock(const Trial &trial) const { return trial.medianUs() > ownClockUs; }
   double warmupMsOf(const Trial &trial, bool isWarm) const;
