@@ -1,5 +1,9 @@
 #include "runtime/Device.h"
 
+#include "runtime/Program.h"
+
+#include <utility>
+
 namespace kfuse::runtime {
 namespace {
 
@@ -26,7 +30,39 @@ private:
   bool isCold, isBehind;
 };
 
+class ProgramRuns final : public TimedRuns {
+public:
+  ProgramRuns(Device &device, Program program, std::span<void *const> arguments, std::span<void *const> results)
+      : device(device), program(std::move(program)), arguments(arguments.begin(), arguments.end()),
+        results(results.begin(), results.end()) {}
+
+  Result<void> prepare() {
+    Result<std::unique_ptr<Context>> made = makeContext(program, device);
+    if (!made)
+      return made.error();
+    context = std::move(*made);
+    return {};
+  }
+  Result<std::vector<double>> measure(const MeasureOptions &options) override {
+    return device.measureRuns([this](Stream stream) { return context->run(stream, arguments, results); }, options);
+  }
+
+private:
+  Device &device;
+  const Program program;
+  std::vector<void *> arguments, results;
+  std::unique_ptr<Context> context; ///< Of the program.
+};
+
 } // namespace
+
+Result<std::unique_ptr<TimedRuns>> Device::prepareProgramRuns(const Program &program, std::span<void *const> arguments,
+                                                              std::span<void *const> results) {
+  auto runs = std::make_unique<ProgramRuns>(*this, program, arguments, results);
+  if (Result<void> prepared = runs->prepare(); !prepared)
+    return prepared.error();
+  return std::unique_ptr<TimedRuns>(std::move(runs));
+}
 
 Result<std::unique_ptr<TimedRuns>> Device::prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers,
                                                        void *workspace, const MeasureOptions &options) {

@@ -44,6 +44,8 @@ public:
   virtual Result<CompiledKernel> compile(const codegen::KernelPlan &plan) = 0;
 };
 
+struct Program;
+
 /// A queue of work; null is the device's default stream. A CUstream on a GPU.
 using Stream = void *;
 
@@ -76,8 +78,9 @@ struct MeasureOptions {
   bool isBehind = false; ///< Each run starts as behind another kernel of a model's run (launchBehind).
 };
 
-/// Runs of one kernel on the same buffers, to be timed again and again: what that takes, copies of the buffers and
-/// recordings of many runs, is made once. The device, the kernel, the buffers and the workspace must outlive them.
+/// Runs of one kernel or one program on the same buffers, to be timed again and again: what that takes, copies of the
+/// buffers and recordings of many runs, is made once. The device, the kernel, the buffers and the workspace must
+/// outlive them.
 class TimedRuns {
 public:
   virtual ~TimedRuns() = default;
@@ -161,6 +164,10 @@ public:
   /// Microseconds of each timed run of `kernel`.
   virtual Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                               const MeasureOptions &options) = 0;
+  /// Runs of a whole program, in a context of their own, as measureRuns() times them. `arguments` and `results` are
+  /// those of Context::run(), whose errors come with the first measurement; makeContext()'s come at once.
+  virtual Result<std::unique_ptr<TimedRuns>>
+  prepareProgramRuns(const Program &program, std::span<void *const> arguments, std::span<void *const> results);
   /// Microseconds of each run of what `run` enqueues on the stream it is given, as a caller sees them: from events (the
   /// CPU: a clock) right before and after it, launch and all. Cold: the last-level cache is flushed before each.
   virtual Result<std::vector<double>> measureRuns(const Replay::Enqueue & /*run*/, const MeasureOptions & /*options*/) {

@@ -30,7 +30,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureOptions, repetitions, warmupMs, maxSec
 namespace kfuse::runtime::worker {
 
 /// Of a worker that understands its parent.
-constexpr int protocolVersion = 5;
+constexpr int protocolVersion = 6;
 
 inline std::uint64_t toNumber(const void *address) { return reinterpret_cast<std::uintptr_t>(address); }
 inline void *toAddress(std::uint64_t number) { return std::bit_cast<void *>(number); }

@@ -1,5 +1,6 @@
 #include "runtime/worker/RemoteDevice.h"
 
+#include "runtime/Program.h"
 #include "runtime/worker/Process.h"
 #include "runtime/worker/Protocol.h"
 
@@ -158,11 +159,15 @@ private:
   std::size_t bytes;
 };
 
+Json toNumbers(std::span<void *const> addresses) {
+  Json numbers = Json::array();
+  for (void *address : addresses)
+    numbers.push_back(toNumber(address));
+  return numbers;
+}
+
 Json kernelRequest(const char *call, std::uint64_t id, std::span<void *const> buffers, void *workspace) {
-  Json addresses = Json::array();
-  for (void *buffer : buffers)
-    addresses.push_back(toNumber(buffer));
-  return {{"call", call}, {"id", id}, {"buffers", std::move(addresses)}, {"workspace", toNumber(workspace)}};
+  return {{"call", call}, {"id", id}, {"buffers", toNumbers(buffers)}, {"workspace", toNumber(workspace)}};
 }
 
 class RemoteRuns final : public TimedRuns {
@@ -269,6 +274,16 @@ public:
   Result<std::unique_ptr<TimedRuns>> prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                                  const MeasureOptions &options) override {
     return static_cast<RemoteKernel &>(kernel).prepareRuns(buffers, workspace, options);
+  }
+  Result<std::unique_ptr<TimedRuns>> prepareProgramRuns(const Program &program, std::span<void *const> arguments,
+                                                        std::span<void *const> results) override {
+    Result<std::uint64_t> runs = call<std::uint64_t>({{"call", "prepareProgram"},
+                                                      {"program", program.serialise()},
+                                                      {"arguments", toNumbers(arguments)},
+                                                      {"results", toNumbers(results)}});
+    if (!runs)
+      return runs.error();
+    return std::unique_ptr<TimedRuns>(std::make_unique<RemoteRuns>(session, *runs, limit));
   }
   Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                       const MeasureOptions &options) override {

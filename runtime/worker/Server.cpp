@@ -1,5 +1,6 @@
 #include "runtime/worker/Server.h"
 
+#include "runtime/Program.h"
 #include "runtime/worker/Process.h"
 #include "runtime/worker/Protocol.h"
 
@@ -83,10 +84,15 @@ private:
     Result<std::unique_ptr<TimedRuns>> runs =
         device.prepareRuns(kernelOf(request), buffersOf(request), toAddress(request["workspace"]),
                            request["options"].get<MeasureOptions>());
-    if (!runs)
-      return answer(runs.error());
-    prepared[++lastId] = std::move(*runs);
-    return {{"value", lastId}};
+    return runs ? keep(std::move(*runs)) : answer(runs.error());
+  }
+  Json prepareProgram(const Json &request) {
+    Result<Program> program = Program::deserialise(request["program"].get<std::vector<std::byte>>());
+    if (!program)
+      return answer(program.error());
+    Result<std::unique_ptr<TimedRuns>> runs =
+        device.prepareProgramRuns(*program, toAddresses(request["arguments"]), toAddresses(request["results"]));
+    return runs ? keep(std::move(*runs)) : answer(runs.error());
   }
   Json forget(const Json &request) {
     prepared.erase(request["id"].get<std::uint64_t>());
@@ -104,11 +110,16 @@ private:
   }
 
   LoadedKernel &kernelOf(const Json &request) { return *kernels.at(request["id"].get<std::uint64_t>()); }
-  static std::vector<void *> buffersOf(const Json &request) {
+  static std::vector<void *> toAddresses(const Json &numbers) {
     std::vector<void *> addresses;
-    for (const Json &number : request["buffers"])
+    for (const Json &number : numbers)
       addresses.push_back(toAddress(number));
     return addresses;
+  }
+  static std::vector<void *> buffersOf(const Json &request) { return toAddresses(request["buffers"]); }
+  Json keep(std::unique_ptr<TimedRuns> runs) {
+    prepared[++lastId] = std::move(runs);
+    return {{"value", lastId}};
   }
 
   using Call = Json (Server::*)(const Json &);
@@ -126,6 +137,7 @@ private:
                                           {"launch", &Server::launch},
                                           {"prepareMeasuring", &Server::prepareMeasuring},
                                           {"prepare", &Server::prepare},
+                                          {"prepareProgram", &Server::prepareProgram},
                                           {"forget", &Server::forget},
                                           {"measure", &Server::measure},
                                           {"conditions", &Server::conditions}};

@@ -1,6 +1,7 @@
 // The GPU in a worker process, with candidates that go wrong there in every way.
 #include "tests/gpu/Gpu.h"
 #include "tests/unit/FaultyKernels.h"
+#include "tests/unit/SampleProgram.h"
 #include "tests/unit/TemporaryFolder.h"
 
 #include "ir/reference/Tensor.h"
@@ -115,6 +116,39 @@ TEST_CASE("RemoteDevice: the GPU comes back after a kernel that faults and one t
       MESSAGE("restart " << secondsSince(start) << " s");
     }
   }
+}
+
+TEST_CASE("RemoteDevice: runs of a whole program on the GPU take what they take here") {
+  Gpu gpu;
+  constexpr std::int64_t count = 1 << 20;
+  const runtime::Program program = gpu.compile(sampleProgram(count));
+  auto medianOf = [&](runtime::Device &device) {
+    std::vector<std::unique_ptr<runtime::DeviceBuffer>> memory;
+    std::vector<void *> arguments, results;
+    auto place = [&](std::vector<void *> &pointers) {
+      memory.push_back(take(device.allocate(count * sizeof(float))));
+      succeed(device.fill(memory.back()->data(), 0x3f, count * sizeof(float)));
+      pointers.push_back(memory.back()->data());
+    };
+    for (std::size_t i = 0; i < program.arguments.size(); ++i)
+      place(arguments);
+    for (int state : program.resultState)
+      if (state < 0)
+        place(results);
+      else
+        results.push_back(nullptr);
+    auto runs = take(device.prepareProgramRuns(program, arguments, results));
+    const double us = median(take(runs->measure({.repetitions = 100, .warmupMs = 20, .cold = true})));
+    float y = 0, seed = 0;
+    succeed(device.download(&y, results[0], sizeof y));
+    std::memset(&seed, 0x3f, sizeof seed);
+    CHECK(y == 2 * seed * sampleScale(0));
+    return us;
+  };
+  const std::unique_ptr<runtime::Device> remote = remoteGpu();
+  const double here = medianOf(*gpu.device), there = medianOf(*remote);
+  MESSAGE("a run takes " << here << " us here, " << there << " us in a worker");
+  CHECK(there == doctest::Approx(here).epsilon(0.2));
 }
 
 TEST_CASE("search: on the GPU each bad candidate is a row with its reason, and the good one wins") {

@@ -2,10 +2,12 @@
 #include "FaultyKernels.h"
 #include "TemporaryFolder.h"
 
+#include "runtime/Program.h"
 #include "runtime/worker/RemoteDevice.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -64,6 +66,41 @@ TEST_CASE("RemoteDevice: which device it is is settled once, when it has to be")
   CHECK(device->allocate(64));
   CHECK(device->restart());
   CHECK(asked == 1);
+}
+
+TEST_CASE("RemoteDevice: times runs of a whole program in the worker") {
+  Fixture f(Flaw::None);
+  using Space = BufferRef::Space;
+  const TensorDesc tensor{"x", DType::F32, {tuner::test::faultyElements}};
+  Program program;
+  program.target = "cpu";
+  program.arguments = program.results = {tensor};
+  program.roles = {Role::Input};
+  program.resultState = {-1};
+  program.kernels = {{f.plan, f.binary}};
+  program.arenaBytes = Fixture::bytes;
+  // Each step doubles.
+  const BufferRef x{Space::Argument, 0, 0}, between{Space::Arena, 0, 0}, y{Space::Result, 0, 0};
+  program.steps = {{0, {x, between}}, {0, {between, y}}};
+  std::array<void *, 1> arguments{f.x->data()}, results{f.y->data()};
+  Result<std::unique_ptr<TimedRuns>> runs = f.device->prepareProgramRuns(program, arguments, results);
+  REQUIRE(runs);
+  Result<std::vector<double>> times = (*runs)->measure({.repetitions = 5, .maxSeconds = 60});
+  REQUIRE(times);
+  CHECK(times->size() == 5);
+  CHECK(*std::min_element(times->begin(), times->end()) > 0);
+  std::vector<float> found(tuner::test::faultyElements);
+  REQUIRE(f.device->download(found.data(), f.y->data(), Fixture::bytes));
+  CHECK(found[4095] == 4 * 4095);
+
+  results[0] = nullptr;
+  runs = f.device->prepareProgramRuns(program, arguments, results);
+  REQUIRE(runs);
+  CHECK((*runs)->measure({}).error().message.find("result 'x' is null") != std::string::npos);
+  program.target = "sm_90a";
+  CHECK(f.device->prepareProgramRuns(program, arguments, results).error().code == ErrorCode::Usage);
+  program.steps[0].kernel = 7;
+  CHECK(f.device->prepareProgramRuns(program, arguments, results).error().code == ErrorCode::BadModel);
 }
 
 TEST_CASE("RemoteDevice: runs and measures a kernel in the worker") {
