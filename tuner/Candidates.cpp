@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <stdexcept>
 #include <tuple>
 
 namespace kfuse::tuner {
@@ -43,6 +44,14 @@ std::optional<std::string> whyNotFit(const codegen::Launch &launch, int staticSh
 }
 
 } // namespace
+
+Result<codegen::KernelPlan> emitStored(const TuningTask &task, const codegen::TileConfig &config) {
+  try {
+    return task.emit(config);
+  } catch (const std::out_of_range &missing) {
+    return Error{ErrorCode::Compile, missing.what()};
+  }
+}
 
 std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const ir::Target &target) {
   return whyNotFit(plan, runtime::ResourceFacts{}, target);

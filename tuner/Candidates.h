@@ -20,6 +20,10 @@ struct Candidate {
   std::string key; ///< tuningKey.
 };
 
+/// The plan of a config that the store has a binary or a time of, or that the template lists: no other is sure to be
+/// emitted. An earlier version's may lack a field, which is an error.
+Result<codegen::KernelPlan> emitStored(const TuningTask &task, const codegen::TileConfig &config);
+
 /// Why the plan cannot run on the target whatever its registers, or nothing.
 std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const ir::Target &target);
 

@@ -37,6 +37,10 @@ Json toJson(const KernelReport &kernel) {
           {"from_cache", kernel.fromCache}};
 }
 
+Json toJson(const EndToEndReport &run) {
+  return {{"us", run.us}, {"alone_us", run.aloneUs}, {"tried", run.tried}, {"taken", run.taken}};
+}
+
 constexpr std::size_t opsWidth = 26;
 constexpr std::size_t configWidth = 19;
 
@@ -101,6 +105,9 @@ std::string notes(const TuneReport &report) {
   if (std::size_t untimed = countIf([](const KernelReport &k) { return !k.measuredUs; }))
     text += fmt::format("{} untimed: {}, the cost model chose\n", plural(untimed, "kernel"),
                         report.isDeviceHere ? "--no-benchmark" : "the device is not here");
+  if (const std::optional<EndToEndReport> &whole = report.endToEnd)
+    text += fmt::format("a whole run, cold: {}, {:.1f} % less than with those fastest alone; {} of {} others chosen\n",
+                        formatDuration(whole->us), 100 * (1 - whole->us / whole->aloneUs), whole->taken, whole->tried);
   for (const KernelReport &kernel : report.kernels)
     if (kernel.cut > 0)
       text += fmt::format("{}: {} cut for lack of time\n", kernel.name,
@@ -132,6 +139,7 @@ std::string toJson(const TuneReport &report) {
     kernels.push_back(toJson(kernel));
   Json json{{"device", report.device},
             {"kernels", std::move(kernels)},
+            {"end_to_end", report.endToEnd ? toJson(*report.endToEnd) : Json(nullptr)},
             {"arena_bytes", report.arenaBytes},
             {"arena_lower_bound_bytes", report.arenaLowerBoundBytes},
             {"total_us", orNull(report.totalUs())},

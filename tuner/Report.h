@@ -32,12 +32,21 @@ struct KernelReport {
   bool recompiled = false; ///< ... but its machine code was not there.
 };
 
+/// What chooseEndToEnd() did.
+struct EndToEndReport {
+  double us = 0;      ///< Of a run, its weights cold, with the kernels that were chosen, and ...
+  double aloneUs = 0; ///< ... with those that are fastest alone.
+  int tried = 0;      ///< Other kernels ...
+  int taken = 0;      ///< ... and of these, chosen.
+};
+
 struct TuneReport {
   std::string device;
   bool isDeviceHere = true; ///< Nothing is timed where it is not.
   Peaks peaks;
   std::vector<KernelReport> kernels;
-  std::vector<std::size_t> launches; ///< Of one run, in order: indices of kernels.
+  std::vector<std::size_t> launches;      ///< Of one run, in order: indices of kernels.
+  std::optional<EndToEndReport> endToEnd; ///< Empty: nobody was tried in the whole run.
   std::uint64_t arenaBytes = 0;
   std::uint64_t arenaLowerBoundBytes = 0;
   double seconds = 0;
@@ -47,8 +56,9 @@ struct TuneReport {
 };
 
 /// {device, kernels: [{name, ops, template, config, regime, bound_us, measured_us, roofline_percent,
-/// candidates, failed, ruled_out, stop, advice, from_cache}], arena_bytes, arena_lower_bound_bytes, total_us, seconds},
-/// indented; measured_us, roofline_percent and total_us are null where nothing was timed.
+/// candidates, failed, ruled_out, stop, advice, from_cache}], end_to_end: {us, alone_us, tried, taken}, arena_bytes,
+/// arena_lower_bound_bytes, total_us, seconds}, indented; measured_us, roofline_percent, end_to_end and total_us are
+/// null where nothing was timed.
 std::string toJson(const TuneReport &report);
 
 /// A table at most 100 columns wide, a row per kernel, with notes below on what was cut, untimed or

@@ -16,7 +16,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <stdexcept>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -25,6 +24,7 @@ namespace kfuse::tuner {
 namespace {
 
 constexpr std::chrono::milliseconds pollPause(50); // Between looks at what other processes have finished.
+constexpr double endToEndShare = 0.2;              // Of the time for a model, at most.
 
 std::string regionOf(const Workshop &shop, const TuningTask &task) {
   return regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), shop.compiler.version());
@@ -50,16 +50,6 @@ std::optional<runtime::CompiledKernel> recompile(const Workshop &shop, const Cho
 bool isOneOf(const std::vector<codegen::EstimatedConfig> &candidates, const codegen::TileConfig &config) {
   return std::any_of(candidates.begin(), candidates.end(),
                      [&](const codegen::EstimatedConfig &candidate) { return candidate.config == config; });
-}
-
-/// The plan of a config that the store has a binary of, or that the template lists: no other is sure to be emitted. An
-/// earlier version's may lack a field.
-Result<codegen::KernelPlan> emitStored(const TuningTask &task, const codegen::TileConfig &config) {
-  try {
-    return task.emit(config);
-  } catch (const std::out_of_range &missing) {
-    return Error{ErrorCode::Compile, missing.what()};
-  }
 }
 
 /// What won for the same ops in the shape nearest to this one, if it is legal here: a first guess. Near is a bound of
@@ -259,8 +249,10 @@ Result<void> Tuning::searchMissing(unsigned processes) {
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   compiled.emplace(shop.compiler,
                    shop.options.compileThreads > 0 ? shop.options.compileThreads : std::max(1U, cores / processes));
-  shares.emplace(shop.options.seconds > 0 ? shop.options.seconds
-                                          : budgetOf(shop).seconds * static_cast<double>(missing.size()));
+  const Budget budget = budgetOf(shop);
+  const double keptSeconds = tasks.size() > 1 ? budget.endToEndSeconds : 0;
+  shares.emplace(shop.options.seconds > 0 ? shop.options.seconds - keptSeconds
+                                          : budget.seconds * static_cast<double>(missing.size()));
   for (const Missing &kernel : missing)
     shares->add(tasks[kernel.index]);
   while (!missing.empty()) {
@@ -326,6 +318,7 @@ Result<bool> Tuning::trySearch(std::size_t index) {
   }
   for (const std::string &key : announced[index])
     compiled->drop(key); // What the search did not ask for: nobody will.
+  found.kernel->isNew = true;
   kernels[index] = std::move(found.kernel);
   return true;
 }
@@ -363,6 +356,11 @@ Budget budgetOf(const Workshop &shop) {
     budget.ownClockUs = 1e4;
   if (!isCpu)
     budget.movedUs = 100;
+  // Whole runs on a CPU take far longer, with the eviction of its cache before each.
+  if (shop.options.endToEnd && (isFull || !isCpu))
+    budget.endToEndSeconds = isFull ? 15 : 3;
+  if (shop.options.seconds > 0)
+    budget.endToEndSeconds = std::min(budget.endToEndSeconds, endToEndShare * shop.options.seconds);
   if (shop.options.secondsPerKernel > 0)
     budget.seconds = budget.wantedSeconds = shop.options.secondsPerKernel;
   return budget;

@@ -30,6 +30,7 @@ struct TuneOptions {
   Effort effort = Effort::Quick;
   double secondsPerKernel = 0; ///< On average; 0: budgetOf(), 4 s (quick) or 5 s (full), on the CPU 2 or 20 s.
   double seconds = 0;          ///< For all kernels together, shared by TimeShares; 0: those of each, added up.
+  bool endToEnd = true;        ///< Off: each kernel is chosen by its own time, not between near ones by a whole run's.
   unsigned compileThreads = 0; ///< 0: one per core, shared with the processes that onMiss() tells of.
   bool requireTuned = false;   ///< Compile nothing: kernels that the store lacks are a NotTuned error.
   /// Once, before the first search: how many kernels there are to do. Returns how many processes will do them.
@@ -55,6 +56,7 @@ struct Budget {
   /// cache before each sample, which takes 10 to 200 ms.
   double firstLookShare = 0;
   double ownClockUs = INFINITY; ///< Longer kernels are visited for as long as a card takes to settle their clock.
+  double endToEndSeconds = 0;   ///< For the whole model, once its kernels are chosen (chooseEndToEnd); 0: not done.
   double movedUs = 0;           ///< Shorter kernels are loaded anew, elsewhere in memory, for each pair of turns.
 };
 /// What every part of the tuner works with. `device` is null where the target is not present.
@@ -83,6 +85,10 @@ struct Workshop {
     if (options.log)
       options.log(line);
   }
+  void warn(const std::string &line) const {
+    if (options.warn)
+      options.warn(line);
+  }
 };
 
 Budget budgetOf(const Workshop &shop);
@@ -91,6 +97,7 @@ struct TunedKernel {
   codegen::KernelPlan plan;
   runtime::CompiledKernel binary;
   KernelReport report;
+  bool isNew = false; ///< Searched since this call of tune() began, be it by another process.
 };
 
 /// The row of the table for `task` with the config that was chosen for it.

@@ -3,6 +3,7 @@
 #include "ir/reference/Parallel.h"
 #include "kfuse/half.h"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cmath>
@@ -188,6 +189,13 @@ HostTensor integers(DType type, Shape shape, std::uint64_t seed, std::int64_t lo
     std::int64_t value = low + static_cast<std::int64_t>(randomWord(seed, i) % span);
     return isFloat(type) ? Number{.real = static_cast<double>(value)} : Number{.integer = value};
   });
+}
+
+double weightDeviation(const Shape &shape) {
+  if (shape.size() < 2)
+    return 1;
+  const std::int64_t shorter = std::min(shape[shape.size() - 2], shape.back());
+  return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(shorter, 1)));
 }
 
 } // namespace kfuse::reference

@@ -52,10 +52,11 @@ std::string keysOf(const nlohmann::ordered_json &object) {
 
 TEST_CASE("report: JSON has the documented keys, and null for what is untimed") {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(toJson(sampleReport()));
-  CHECK(keysOf(json) == "device kernels arena_bytes arena_lower_bound_bytes total_us seconds ");
+  CHECK(keysOf(json) == "device kernels end_to_end arena_bytes arena_lower_bound_bytes total_us seconds ");
   CHECK(keysOf(json["kernels"][0]) == "name ops template config regime bound_us measured_us roofline_percent "
                                       "candidates failed ruled_out stop advice from_cache ");
   CHECK(json["device"] == "NVIDIA H200");
+  CHECK(json["end_to_end"].is_null());
   CHECK(json["arena_bytes"] == 4096);
   CHECK(json["arena_lower_bound_bytes"] == 4000);
   CHECK(json["seconds"] == 12.5);
@@ -116,6 +117,20 @@ TEST_CASE("report: why nothing was timed") {
   CHECK(toTable(report, false).find("1 kernel untimed: --no-benchmark, the cost model chose\n") != std::string::npos);
   report.isDeviceHere = false;
   CHECK(toTable(report, false).find("1 kernel untimed: the device is not here,") != std::string::npos);
+}
+
+TEST_CASE("report: what was chosen by the whole run") {
+  TuneReport report = sampleReport();
+  report.endToEnd = {.us = 12345.6, .aloneUs = 13123.4, .tried = 11, .taken = 2};
+  const std::string line =
+      "a whole run, cold: 12.3 ms, 5.9 % less than with those fastest alone; 2 of 11 others chosen\n";
+  CHECK(toTable(report, false).find("\n" + line) != std::string::npos);
+  const nlohmann::ordered_json json = nlohmann::ordered_json::parse(toJson(report))["end_to_end"];
+  CHECK(keysOf(json) == "us alone_us tried taken ");
+  CHECK(json["us"] == 12345.6);
+  CHECK(json["alone_us"] == 13123.4);
+  CHECK(json["tried"] == 11);
+  CHECK(json["taken"] == 2);
 }
 
 TEST_CASE("report: a run served by the store says so") {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -17,15 +16,13 @@ namespace {
 
 using reference::HostTensor;
 
-/// Seeded noise of a size that deep blocks survive: matrices scaled by 1 / sqrt(K), so that a product
-/// keeps the variance of its input; indices small, to be valid positions in any table.
+/// Seeded noise of a size that deep blocks survive; indices small, to be valid positions in any table.
 HostTensor randomTensor(const TensorDesc &desc, Role role, std::uint64_t seed) {
   if (!isFloat(desc.type))
     return reference::integers(desc.type, desc.shape, seed, 0, desc.type == DType::Bool ? 2 : 8);
   if (role != Role::Parameter || desc.shape.size() < 2)
     return reference::uniform(desc.type, desc.shape, seed);
-  auto widest = static_cast<double>(std::min(desc.shape[desc.shape.size() - 2], desc.shape.back()));
-  return reference::normal(desc.type, desc.shape, seed, 1 / std::sqrt(widest));
+  return reference::normal(desc.type, desc.shape, seed, reference::weightDeviation(desc.shape));
 }
 
 Result<HostTensor> readTensor(const TensorDesc &desc, const std::string &file) {

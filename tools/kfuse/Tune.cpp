@@ -32,6 +32,7 @@ bool isKept(const tuner::Store &store, const tuner::TuneReport &report) {
 struct TuneCommand : ModelOptions {
   std::string report;                   ///< An HTML file; "": none.
   std::string trace;                    ///< A JSON file; "": none.
+  bool kernelsAlone = false;            ///< Nothing is chosen by the time of a whole run.
   std::vector<int> devices;             ///< CUDA ordinals; none: all idle ones.
   std::vector<std::string> helperWords; ///< The same command for a process on another GPU, but for --devices.
 };
@@ -97,6 +98,7 @@ int tune(const TuneCommand &options) {
   auto &[bench, planned] = *opened;
   TuneHelpers helpers(options.helperWords);
   tuner::TuneOptions tuning = options.tuning();
+  tuning.endToEnd = !options.kernelsAlone;
   if (bench.device && !bench.target->isCpu())
     tuning.onMiss = [&](std::size_t kernels) {
       const std::vector<int> all = devicesHere();
@@ -130,17 +132,20 @@ void addTune(CLI::App &app, int &status) {
   command->add_option("--devices", options->devices, "GPUs to tune on: 0,2; else every idle one of GPU 0's kind")
       ->delimiter(',')
       ->check(ordinal());
+  command->add_flag("--kernels-alone", options->kernelsAlone,
+                    "Choose each kernel by its own time, not between near ones by a whole run's");
   command->add_option("--report", options->report, "An HTML file to write: roofline, time line, searches, table");
   command->add_option("--trace", options->trace, "A JSON file to write, for Chrome or Perfetto: what was done when");
   command->footer("Examples:\n  kfuse tune block.onnx --report out.html\n  kfuse tune block.onnx --params '*weight*' "
                   "--effort full\n"
                   "  kfuse tune block.onnx --shape ids=1x128 --target cpu --json");
   command->callback([command, options, &status] {
-    std::set<std::string> ownWords{"devices", "report", "trace", "json"};
+    std::set<std::string> ownWords{"devices", "kernels-alone", "report", "trace", "json"};
     if (options->threads == 0)
       ownWords.insert("threads"); // All cores: each helper gets its part of them.
     options->helperWords = wordsOf(*command, ownWords);
-    options->helperWords.emplace_back("--json");
+    // The whole run is for who has the kernels of all.
+    options->helperWords.insert(options->helperWords.end(), {"--kernels-alone", "--json"});
     status = tune(*options);
   });
 }

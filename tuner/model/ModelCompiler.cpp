@@ -1,5 +1,8 @@
 #include "tuner/model/ModelCompiler.h"
 
+#include "ir/reference/Tensor.h"
+#include "tuner/EndToEnd.h"
+#include "tuner/model/Noise.h"
 #include "tuner/model/ProgramBuilder.h"
 #include "tuner/model/RegionOracle.h"
 
@@ -40,6 +43,18 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   return task;
 }
 
+/// Contents of @main's arguments.
+HostBuffers makeArguments(mlir::func::FuncOp main) {
+  const IndexRange indices = indexRange(main.getBody().front());
+  HostBuffers contents;
+  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+    const TensorDesc argument = describeArgument(main, i);
+    const double deviation = roleOf(main, i) == Role::Parameter ? reference::weightDeviation(argument.shape) : 1;
+    contents.push_back(noise(argument.type, argument.shape, indices, i + 1, deviation));
+  }
+  return contents;
+}
+
 TuneReport makeReport(const PlannedModel &model, const Workshop &workshop, std::span<const TunedKernel> kernels) {
   TuneReport report;
   report.device = workshop.device ? workshop.device->sku() : workshop.target.name + " (not present)";
@@ -57,6 +72,23 @@ TuneReport makeReport(const PlannedModel &model, const Workshop &workshop, std::
   return report;
 }
 
+/// For as long as the effort, or what is left of the time that was given, allows. What keeps whole runs from being
+/// timed is no reason to go without the kernels that there are.
+Result<std::optional<EndToEndReport>> chooseInTime(const Workshop &shop, std::span<const TuningTask> tasks,
+                                                   std::vector<TunedKernel> &kernels, const WholeRun &run,
+                                                   double secondsSpent) {
+  double seconds = shop.measures() ? budgetOf(shop).endToEndSeconds : 0;
+  if (shop.options.seconds > 0)
+    seconds = std::min(seconds, shop.options.seconds - secondsSpent);
+  if (seconds <= 0)
+    return std::optional<EndToEndReport>();
+  Result<std::optional<EndToEndReport>> report = chooseEndToEnd(shop, tasks, kernels, run, seconds);
+  if (report || report.error().code == ErrorCode::Cancelled)
+    return report;
+  shop.warn("each kernel is chosen by its own time alone, as no whole run could be timed: " + report.error().message);
+  return std::optional<EndToEndReport>();
+}
+
 } // namespace
 
 Work workOf(const codegen::Region &region) {
@@ -71,33 +103,42 @@ Work workOf(const codegen::Region &region) {
 }
 
 Result<CompiledModel> compileModel(const PlannedModel &model, const Workshop &workshop) {
-  auto start = std::chrono::steady_clock::now();
+  const auto start = std::chrono::steady_clock::now();
+  auto secondsSpent = [start] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   std::vector<TuningTask> tasks;
   for (const PlannedKernel &kernel : model.kernels)
     tasks.push_back(makeTask(kernel, workshop.target));
   Result<std::vector<TunedKernel>> tuned = tune(workshop, tasks);
   if (!tuned)
     return tuned.error();
-
-  std::vector<runtime::ProgramKernel> kernels;
-  for (const TunedKernel &kernel : *tuned)
-    kernels.push_back({kernel.plan, kernel.binary});
-  auto build = [&](const PlannedFunction &planned) {
+  auto build = [&](const PlannedFunction &planned, std::span<const TunedKernel> tunedKernels) {
+    std::vector<runtime::ProgramKernel> kernels;
+    for (const TunedKernel &kernel : tunedKernels)
+      kernels.push_back({kernel.plan, kernel.binary});
     return buildProgram(planned.function, planned.memory, model.kernelOf, kernels, workshop.target.name);
   };
+  const WholeRun run{[&](std::span<const TunedKernel> kernels) { return build(model.main, kernels); },
+                     [&] { return makeArguments(model.main.function); }};
+  Result<std::optional<EndToEndReport>> endToEnd = chooseInTime(workshop, tasks, *tuned, run, secondsSpent());
+  if (!endToEnd)
+    return endToEnd.error();
+
   CompiledModel compiled;
   compiled.report = makeReport(model, workshop, *tuned);
-  Result<runtime::Program> main = build(model.main);
+  compiled.report.endToEnd = *endToEnd;
+  Result<runtime::Program> main = build(model.main, *tuned);
   if (!main)
     return main.error();
   compiled.main = std::move(*main);
   if (model.prepare) {
-    Result<runtime::Program> prepare = build(*model.prepare);
+    Result<runtime::Program> prepare = build(*model.prepare, *tuned);
     if (!prepare)
       return prepare.error();
     compiled.prepare = std::move(*prepare);
   }
-  compiled.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  compiled.report.seconds = secondsSpent();
   return compiled;
 }
 

@@ -2,6 +2,7 @@
 
 #include "ir/dialect/Kfuse.h"
 #include "ir/reference/Policy.h"
+#include "tuner/model/Noise.h"
 
 #include "mlir/IR/Operation.h"
 
@@ -67,35 +68,6 @@ std::vector<std::int64_t> writtenOffsets(ir::StateUpdateOp update, std::span<con
   return offsets;
 }
 
-/// Of larger tensors only this many elements are made, to be repeated: a prime, so that no two rows or columns are
-/// alike. A gigabyte of elements of their own took a second to write.
-constexpr std::int64_t noisePeriod = 4194301;
-
-struct Range {
-  std::int64_t low, high;
-};
-
-/// Indices are small: they are positions in tables and caches of any size. Those of an attention are late in its
-/// cache, which a kernel reads up to there: it is tuned for long sequences.
-Range indexRange(Block &body) {
-  Range range{0, 8};
-  body.walk([&](ir::AttentionOp attention) {
-    for (auto softmax : attention.getBody().getOps<ir::SoftmaxOp>()) {
-      std::int64_t keys = ir::shapeOf(softmax.getOperand()).back();
-      range = {keys - keys / 8 - 1, keys};
-    }
-  });
-  return range;
-}
-
-std::vector<std::byte> randomBytes(DType type, const Shape &shape, Range indices, std::uint64_t seed) {
-  const Shape noise{std::min(elementCount(shape), noisePeriod)};
-  if (type == DType::Bool)
-    indices = {0, 2};
-  return isFloat(type) ? reference::normal(type, noise, seed).bytes
-                       : reference::integers(type, noise, seed, indices.low, indices.high).bytes;
-}
-
 std::vector<HostTensor> toTensors(Block &body, const HostBuffers &inputs) {
   std::vector<HostTensor> tensors;
   for (auto [argument, bytes] : llvm::zip_equal(body.getArguments(), inputs))
@@ -107,10 +79,10 @@ std::vector<HostTensor> toTensors(Block &body, const HostBuffers &inputs) {
 
 HostBuffers RegionOracle::makeInputs() const {
   HostBuffers inputs;
-  const Range indices = indexRange(body);
+  const IndexRange indices = indexRange(body);
   for (BlockArgument argument : body.getArguments())
     inputs.push_back(
-        randomBytes(ir::dtypeOf(argument.getType()), ir::shapeOf(argument), indices, argument.getArgNumber() + 1));
+        noise(ir::dtypeOf(argument.getType()), ir::shapeOf(argument), indices, argument.getArgNumber() + 1));
   return inputs;
 }
 

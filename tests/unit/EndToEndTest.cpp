@@ -1,0 +1,311 @@
+#include "SearchFakes.h"
+#include "TemporaryFolder.h"
+
+#include "tuner/EndToEnd.h"
+#include "tuner/Key.h"
+#include "tuner/Rivals.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+using namespace kfuse;
+using namespace kfuse::tuner;
+using namespace kfuse::tuner::test;
+
+namespace {
+
+/// Ids of the kernels that a run launches, in order.
+using Launched = std::vector<int>;
+
+/// Runs of whole programs take what a test says of the kernels in them.
+class RunDevice : public FakeDevice {
+public:
+  using FakeDevice::FakeDevice;
+
+  Result<std::unique_ptr<runtime::TimedRuns>> prepareProgramRuns(const runtime::Program &program,
+                                                                 std::span<void *const> arguments,
+                                                                 std::span<void *const> results) override {
+    if (loadError)
+      return *loadError;
+    Launched ids;
+    for (const runtime::Step &step : program.steps)
+      ids.push_back(std::stoi(program.kernels[step.kernel].plan.source.substr(3)));
+    firstArgument = *static_cast<const float *>(arguments[0]);
+    stateResult = results.size() > 1 ? results[1] : arguments[0];
+    return std::unique_ptr<runtime::TimedRuns>(std::make_unique<Runs>(*this, std::move(ids)));
+  }
+
+  std::function<double(const Launched &)> runUs;
+  std::optional<Error> loadError;
+  std::vector<Launched> visits;             ///< What was measured, in order.
+  std::vector<runtime::MeasureOptions> how; ///< The same visits.
+  int runsLoaded = 0, runsAlive = 0, mostAlive = 0;
+  float firstArgument = 0;
+  void *stateResult = nullptr;
+
+private:
+  struct Runs : runtime::TimedRuns {
+    Runs(RunDevice &device, Launched ids) : device(device), ids(std::move(ids)) {
+      ++device.runsLoaded;
+      device.mostAlive = std::max(device.mostAlive, ++device.runsAlive);
+    }
+    ~Runs() override { --device.runsAlive; }
+    Result<std::vector<double>> measure(const runtime::MeasureOptions &options) override {
+      device.visits.push_back(ids);
+      device.how.push_back(options);
+      return std::vector<double>(3, device.runUs(ids));
+    }
+    RunDevice &device;
+    Launched ids;
+  };
+};
+
+/// Alone the kernels take 10, 10.2, 10.4, 10.45 and 12 us.
+const Script someNear{{0, {.us = 10}}, {1, {.us = 10.2}}, {2, {.us = 10.4}}, {3, {.us = 10.45}}, {4, {.us = 12}}};
+
+/// A model of one or more tasks, each launched `uses` times, over one script.
+struct Model {
+  explicit Model(Script kernels = someNear, int count = 1) : script(std::move(kernels)) {
+    for (int i = 0; i < count; ++i) {
+      TuningTask &task = tasks.emplace_back(makeTask(script, "of " + std::to_string(i)));
+      task.signature += std::to_string(i);
+      task.name += std::to_string(i);
+      task.uses = 2;
+    }
+    // Unless a test says so, a run takes what its kernels take alone.
+    device.runUs = [this](const Launched &ids) {
+      return std::accumulate(ids.begin(), ids.end(), 0.0, [&](double us, int id) { return us + script.at(id).us; });
+    };
+    options.effort = Effort::Full;
+    options.log = [this](const std::string &line) { log += line + "\n"; };
+  }
+
+  Workshop shop() {
+    return {*ir::findTarget("sm_80"), compiler, &device, *store, nominalPeaks(*ir::findTarget("sm_80")), options};
+  }
+  std::vector<TunedKernel> tuned() { return std::move(*tune(shop(), tasks)); }
+
+  Result<std::optional<EndToEndReport>> choose(std::vector<TunedKernel> &kernels, double seconds = 60) {
+    const Workshop workshop = shop();
+    return chooseEndToEnd(workshop, tasks, kernels, run(), seconds);
+  }
+
+  /// y and the state s of each launch; x is read by all.
+  WholeRun run() {
+    auto build = [this](std::span<const TunedKernel> kernels) -> Result<runtime::Program> {
+      runtime::Program program;
+      program.target = "sm_80";
+      const Shape shape{static_cast<std::int64_t>(elements)};
+      program.arguments = {{"x", DType::F32, shape}, {"s", DType::F32, shape}};
+      program.roles = {Role::Input, Role::State};
+      program.results = {{"y", DType::F32, shape}, {"s_next", DType::F32, shape}};
+      program.resultState = {-1, 1};
+      for (std::uint32_t i = 0; i < kernels.size(); ++i) {
+        program.kernels.push_back({kernels[i].plan, kernels[i].binary});
+        for (int use = 0; use < tasks[i].uses; ++use)
+          program.steps.push_back({i, {{}, {}}});
+      }
+      return program;
+    };
+    auto makeArguments = [] {
+      const std::array<float, 2> noise{0.25F, 0.5F};
+      const auto bytes = std::as_bytes(std::span(noise));
+      return HostBuffers(2, {bytes.begin(), bytes.end()});
+    };
+    return {build, makeArguments};
+  }
+
+  std::string storedConfig(const TunedKernel &kernel) { return store->findChoice(kernel.report.region)->config.str(); }
+
+  TemporaryFolder folder;
+  Script script;
+  FakeCompiler compiler{script};
+  RunDevice device{script};
+  std::unique_ptr<Store> store = std::move(*Store::open(folder.path / "store.db", {}));
+  std::vector<TuningTask> tasks;
+  TuneOptions options;
+  std::string log;
+};
+
+} // namespace
+
+TEST_CASE("end to end: of kernels that are near each other alone that one is chosen with which a run takes least") {
+  Model m;
+  m.device.runUs = [](const Launched &ids) { return ids == Launched{2, 2} ? 19.0 : 20.0; };
+  std::vector<TunedKernel> kernels = m.tuned();
+  REQUIRE(kernels[0].report.config == "id=0");
+  Result<std::optional<EndToEndReport>> report = m.choose(kernels);
+  REQUIRE(report);
+  REQUIRE(*report);
+  CHECK(kernels[0].report.config == "id=2");
+  CHECK(kernels[0].report.measuredUs == 10.4);
+  CHECK(kernels[0].plan.source == "id=2 of 0");
+  CHECK((*report)->us == 19);
+  CHECK((*report)->aloneUs == 20);
+  CHECK((*report)->tried == 3); // id=4 takes a fifth more alone.
+  CHECK((*report)->taken == 1);
+  CHECK(m.log.find("double0: id=2 instead of id=0, by the time of the whole run") != std::string::npos);
+
+  // The next process finds it, and it is new no more.
+  m.device.visits.clear();
+  std::vector<TunedKernel> again = m.tuned();
+  CHECK(again[0].report.fromCache);
+  CHECK(again[0].report.config == "id=2");
+  CHECK(again[0].binary == kernels[0].binary);
+  report = m.choose(again);
+  REQUIRE(report);
+  CHECK_FALSE(*report);
+  CHECK(m.device.visits.empty());
+}
+
+TEST_CASE("end to end: a kernel keeps its place where nobody makes a run shorter by more than a tie") {
+  Model m;
+  m.device.runUs = [](const Launched &ids) { return ids == Launched{0, 0} ? 20.0 : 19.95; };
+  std::vector<TunedKernel> kernels = m.tuned();
+  Result<std::optional<EndToEndReport>> report = m.choose(kernels);
+  REQUIRE(report);
+  CHECK((*report)->taken == 0);
+  CHECK((*report)->us == 20);
+  CHECK(kernels[0].report.config == "id=0");
+  CHECK(m.storedConfig(kernels[0]) == "id=0");
+}
+
+TEST_CASE("end to end: a run is timed as a model's, cold, in turns, loaded anew for each pair of them") {
+  Model m;
+  std::vector<TunedKernel> kernels = m.tuned();
+  m.device.runUs = [](const Launched &ids) { return ids[0] == 1 ? 30.0 : ids[0] == 0 ? 20.06 : 20.0; };
+  REQUIRE(m.choose(kernels));
+  const std::vector<Launched> firstTurns{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {3, 3}, {2, 2}, {1, 1}, {0, 0}};
+  REQUIRE(m.device.visits.size() > 16);
+  CHECK(std::equal(firstTurns.begin(), firstTurns.end(), m.device.visits.begin()));
+  CHECK(std::count(m.device.visits.begin(), m.device.visits.end(), Launched{1, 1}) == 4); // It left after a round.
+  CHECK(std::count(m.device.visits.begin(), m.device.visits.end(), Launched{0, 0}) == 8); // 0.3 % are not settled.
+  CHECK(m.device.runsLoaded == static_cast<int>(m.device.visits.size()) / 2);
+  CHECK(m.device.mostAlive == 5); // One of them is loaded while what it replaces is there.
+  CHECK(m.device.runsAlive == 0);
+  CHECK(std::ranges::all_of(m.device.how, &runtime::MeasureOptions::cold));
+  CHECK(m.device.how[0].warmupMs == 40); // Of a card that may have been idle.
+  CHECK(m.device.how[1].warmupMs == 2);
+  CHECK(m.device.firstArgument == 0.25F);
+  CHECK(m.device.stateResult == nullptr);
+}
+
+TEST_CASE("end to end: runs bound by compute take full effort, visited until the card has a clock for them") {
+  for (Effort effort : {Effort::Quick, Effort::Full}) {
+    Model m;
+    m.options.effort = effort;
+    m.tasks[0].work.flops = 1e12;
+    std::vector<TunedKernel> kernels = m.tuned();
+    REQUIRE((kernels[0].report.bound.regime == Regime::Compute));
+    REQUIRE(m.choose(kernels));
+    CHECK(m.device.visits.empty() == (effort == Effort::Quick));
+    if (effort == Effort::Quick)
+      continue;
+    CHECK(m.device.how[1].warmupMs == 40);
+    CHECK(m.device.how[1].maxSeconds == 0.04);
+  }
+}
+
+TEST_CASE("end to end: kernels with the largest share come first, and those after them run beside the winners") {
+  Model m(someNear, 2);
+  m.tasks[1].uses = 3;
+  // 2 is worth something in the second kernel only beside 1, or 1 beside 2, in the first.
+  m.device.runUs = [](const Launched &ids) {
+    const int first = ids.front(), second = ids.back();
+    return 50.0 - (second == 2 ? 1 : 0) - (second == 2 && first == 1 ? 1 : 0);
+  };
+  std::vector<TunedKernel> kernels = m.tuned();
+  Result<std::optional<EndToEndReport>> report = m.choose(kernels);
+  REQUIRE(report);
+  CHECK(m.device.visits[1] == Launched{0, 0, 1, 1, 1}); // The second's, which is launched more often.
+  CHECK(kernels[0].report.config == "id=1");
+  CHECK(kernels[1].report.config == "id=2");
+  CHECK((*report)->us == 48);
+  CHECK((*report)->aloneUs == 50);
+  CHECK((*report)->taken == 2);
+  CHECK(m.storedConfig(kernels[0]) == "id=1");
+  CHECK(m.storedConfig(kernels[1]) == "id=2");
+}
+
+TEST_CASE("end to end: winners that are no faster together than what the searches chose are not taken") {
+  Model m;
+  m.script[1].us = m.script[3].us = 20; // One rival is left, and its lead is settled after a round of two.
+  m.device.runUs = [&](const Launched &ids) {
+    const bool isDecision = m.device.visits.size() > 8;
+    return ids == Launched{0, 0} ? 20.0 : isDecision ? 21.0 : 19.0;
+  };
+  std::vector<TunedKernel> kernels = m.tuned();
+  Result<std::optional<EndToEndReport>> report = m.choose(kernels);
+  REQUIRE(report);
+  CHECK((*report)->taken == 0);
+  CHECK((*report)->us == 20);
+  CHECK(kernels[0].report.config == "id=0");
+  CHECK(m.storedConfig(kernels[0]) == "id=0");
+}
+
+TEST_CASE("end to end: nothing is done for one launch, without rivals, or without time") {
+  auto triesNobody = [](Model &m, double seconds) {
+    std::vector<TunedKernel> kernels = m.tuned();
+    const std::string config = kernels[0].report.config;
+    Result<std::optional<EndToEndReport>> report = m.choose(kernels, seconds);
+    return report && !*report && m.device.visits.empty() && kernels[0].report.config == config;
+  };
+  Model single, alone({{0, {.us = 10}}, {1, {.us = 11}}}), late;
+  single.tasks[0].uses = 1;
+  CHECK(triesNobody(single, 60));
+  CHECK(triesNobody(alone, 60));
+  CHECK(triesNobody(late, 0.01));
+}
+
+TEST_CASE("end to end: who takes little of a run is left as it is") {
+  Model m(someNear, 2);
+  m.tasks[1].uses = 200;
+  std::vector<TunedKernel> kernels = m.tuned();
+  REQUIRE(m.choose(kernels));
+  CHECK(std::ranges::all_of(m.device.visits, [](const Launched &ids) { return ids.front() == 0; }));
+}
+
+TEST_CASE("end to end: what fails changes nothing") {
+  Model m;
+  std::vector<TunedKernel> kernels = m.tuned();
+  m.device.runUs = [](const Launched &ids) { return ids[0] == 2 ? 10.0 : 20.0; };
+  m.device.loadError = Error{ErrorCode::OutOfMemory, "no room"};
+  Result<std::optional<EndToEndReport>> report = m.choose(kernels);
+  REQUIRE_FALSE(report);
+  CHECK(report.error().message == "no room");
+  m.device.loadError.reset();
+  m.options.cancelled = [] { return true; };
+  CHECK(m.choose(kernels).error().code == ErrorCode::Cancelled);
+  CHECK(kernels[0].report.config == "id=0");
+  CHECK(m.storedConfig(kernels[0]) == "id=0");
+}
+
+TEST_CASE("rivals: those timed under this driver that came near, the best of each other kind first") {
+  Model m;
+  m.tasks[0].kindOf = [](const codegen::TileConfig &config) { // 0, 1, 2 are of one kind.
+    return codegen::TileConfig{{"kind", config["id"] < 3 ? 0 : 1}};
+  };
+  std::vector<TunedKernel> kernels = m.tuned();
+  auto configsOf = [&](const Workshop &shop, std::size_t most) {
+    std::string configs;
+    for (const Rival &rival : rivalsOf(shop, m.tasks[0], kernels[0], most))
+      configs += rival.measurement.config.str() + " ";
+    return configs;
+  };
+  CHECK(configsOf(m.shop(), 9) == "id=3 id=1 id=2 ");
+  CHECK(configsOf(m.shop(), 2) == "id=3 id=1 ");
+  m.device.driverVersion = "2.0";
+  CHECK(configsOf(m.shop(), 9).empty());
+  m.device.driverVersion = "1.0";
+  const auto emit = m.tasks[0].emit; // Of 1 another kernel is made by now, and 3 lacks a field.
+  m.tasks[0].emit = [emit](const codegen::TileConfig &config) {
+    Result<codegen::KernelPlan> plan = emit(config);
+    if (config["id"] == 1)
+      plan->source += "changed";
+    return config["id"] == 3 ? emit({{"no", 1}}) : plan;
+  };
+  CHECK(configsOf(m.shop(), 9) == "id=2 ");
+}

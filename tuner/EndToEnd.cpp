@@ -1,0 +1,241 @@
+#include "tuner/EndToEnd.h"
+
+#include "tuner/CompileAhead.h"
+#include "tuner/Rivals.h"
+#include "tuner/RunTurns.h"
+#include "tuner/Trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace kfuse::tuner {
+namespace {
+
+constexpr double leastShare = 0.02; ///< Of the run, of a kernel worth a contest: 5 % of less is a thousandth.
+constexpr double tie = 0.004;       ///< Within which a kernel keeps its place: about what eight turns can tell.
+
+using Clock = RunTurns::Clock;
+
+/// What a run spends in the kernel, by the kernel's own time.
+double runUs(const TunedKernel &kernel) { return kernel.report.measuredUs.value_or(0) * kernel.report.uses; }
+
+double runUs(std::span<const TunedKernel> kernels) {
+  return std::accumulate(kernels.begin(), kernels.end(), 0.0,
+                         [](double us, const TunedKernel &kernel) { return us + runUs(kernel); });
+}
+
+/// Most of the run.
+bool isBoundByCompute(std::span<const TunedKernel> kernels) {
+  double computeUs = 0;
+  for (const TunedKernel &kernel : kernels)
+    computeUs += kernel.report.bound.regime == Regime::Compute ? runUs(kernel) : 0;
+  return computeUs > runUs(kernels) / 2;
+}
+
+/// A kernel that others came near to.
+struct Contest {
+  std::size_t index; ///< Of the kernel.
+  double us;         ///< Of a run.
+  std::vector<Rival> rivals;
+};
+
+/// The kernels with the largest share of the run first. Two processes find runs at a card's power limit up to 1 %
+/// apart, which is for full effort to settle, or not to.
+std::vector<Contest> findContests(const Workshop &shop, std::span<const TuningTask> tasks,
+                                  std::span<const TunedKernel> kernels) {
+  int launches = 0;
+  for (const TunedKernel &kernel : kernels)
+    launches += kernel.report.uses;
+  const bool isFull = shop.options.effort == Effort::Full;
+  if (launches < 2 || (isBoundByCompute(kernels) && !isFull))
+    return {};
+  const double allUs = runUs(kernels);
+  std::vector<Contest> contests;
+  for (std::size_t i = 0; i < kernels.size(); ++i)
+    if (const double us = runUs(kernels[i]); kernels[i].isNew && us >= leastShare * allUs)
+      if (std::vector<Rival> rivals = rivalsOf(shop, tasks[i], kernels[i], isFull ? 4 : 2); !rivals.empty())
+        contests.push_back({i, us, std::move(rivals)});
+  std::ranges::sort(contests, {}, [](const Contest &contest) { return std::pair(-contest.us, contest.index); });
+  return contests;
+}
+
+/// The kernel with the rival's config.
+TunedKernel replacementOf(const TunedKernel &kernel, const Rival &rival, runtime::CompiledKernel binary) {
+  TunedKernel other = kernel;
+  other.plan = rival.plan;
+  other.binary = std::move(binary);
+  other.report.config = rival.measurement.config.str();
+  other.report.measuredUs = rival.measurement.timing->medianUs;
+  return other;
+}
+
+class EndToEnd {
+public:
+  EndToEnd(const Workshop &shop, std::span<const TuningTask> tasks, std::span<const TunedKernel> kernels,
+           const WholeRun &run, double seconds)
+      : shop(shop), tasks(tasks), kernels(kernels), run(run),
+        end(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
+        chosen(kernels.begin(), kernels.end()), compiled(shop.compiler, shop.options.compileThreads),
+        turns(shop, isBoundByCompute(kernels) ? RunTurns::ownClockVisit : RunTurns::shortVisit) {}
+
+  /// Nothing where there is nobody to choose from.
+  Result<std::optional<EndToEndReport>> choose();
+  /// The kernels as chosen; what is new in them is stored.
+  std::vector<TunedKernel> keep();
+
+private:
+  Result<void> play(const Contest &contest, Clock::time_point deadline);
+  Result<void> decide();
+  Result<Entrant> entrantOf(std::span<const TunedKernel> lineup) const;
+  void showProgress(std::size_t index, std::span<const Contest> contests) const;
+
+  const Workshop &shop;
+  std::span<const TuningTask> tasks;
+  std::span<const TunedKernel> kernels; ///< As their searches chose them.
+  const WholeRun &run;
+  const Clock::time_point end;
+  std::vector<TunedKernel> chosen;          ///< So far, ...
+  std::map<std::size_t, Measurement> taken; ///< ... with these, of the kernels that are new in it.
+  CompileAhead compiled;
+  RunTurns turns;
+  EndToEndReport report;
+};
+
+Result<std::optional<EndToEndReport>> EndToEnd::choose() {
+  const std::vector<Contest> contests = findContests(shop, tasks, kernels);
+  if (contests.empty())
+    return std::optional<EndToEndReport>();
+  double usLeft = 0;
+  for (const Contest &contest : contests) {
+    usLeft += contest.us;
+    for (const Rival &rival : contest.rivals)
+      compiled.want(rival.measurement.kernel, rival.plan);
+  }
+  Result<Entrant> first = entrantOf(kernels);
+  if (!first)
+    return first.error();
+  if (Result<void> placed = turns.place(first->program, run.makeArguments()); !placed)
+    return placed.error();
+  for (std::size_t i = 0; i < contests.size(); ++i) {
+    const Contest &contest = contests[i];
+    if (shop.isCancelled())
+      return Error{ErrorCode::Cancelled,
+                   fmt::format("tuning was cancelled at kernel {} in the whole run", tasks[contest.index].name)};
+    showProgress(i, contests);
+    const Clock::time_point now = Clock::now();
+    const auto share = std::chrono::duration_cast<Clock::duration>((end - now) * (contest.us / usLeft));
+    if (Result<void> played = play(contest, now + share); !played)
+      return played.error();
+    usLeft -= contest.us;
+  }
+  if (!taken.empty())
+    if (Result<void> decided = decide(); !decided)
+      return decided.error();
+  return report.tried > 0 ? std::optional(report) : std::nullopt;
+}
+
+/// Up to the deadline, but for a first round, which may take of the time of all others.
+Result<void> EndToEnd::play(const Contest &contest, Clock::time_point deadline) {
+  Span span("end to end", tasks[contest.index].name);
+  const std::size_t count = 1 + contest.rivals.size();
+  std::vector<TunedKernel> entered{chosen[contest.index]};
+  for (const Rival &rival : contest.rivals) {
+    Result<runtime::CompiledKernel> binary = compiled.take(rival.measurement.kernel, rival.plan);
+    if (!binary)
+      return binary.error();
+    entered.push_back(replacementOf(entered.front(), rival, std::move(*binary)));
+  }
+  if (Clock::now() + turns.roundTime(count) + 2 * turns.roundTime(2) > end) // Two rounds of two are for decide().
+    return {};
+  std::vector<Entrant> field;
+  for (const TunedKernel &kernel : entered) {
+    std::vector<TunedKernel> lineup = chosen;
+    lineup[contest.index] = kernel;
+    Result<Entrant> entrant = entrantOf(lineup);
+    if (!entrant)
+      return entrant.error();
+    field.push_back(std::move(*entrant));
+  }
+  Result<std::size_t> winner = turns.compare(field, tie, deadline);
+  if (!winner)
+    return winner.error();
+  report.tried += static_cast<int>(contest.rivals.size());
+  report.us = report.aloneUs = median(field[*winner].turns);
+  if (*winner == 0)
+    return {};
+  chosen[contest.index] = std::move(entered[*winner]);
+  taken[contest.index] = contest.rivals[*winner - 1].measurement;
+  return {};
+}
+
+/// Whether all winners together are faster than what the searches chose.
+Result<void> EndToEnd::decide() {
+  std::vector<Entrant> field;
+  for (std::span<const TunedKernel> lineup : {kernels, std::span<const TunedKernel>(chosen)}) {
+    Result<Entrant> entrant = entrantOf(lineup);
+    if (!entrant)
+      return entrant.error();
+    field.push_back(std::move(*entrant));
+  }
+  Result<std::size_t> winner = turns.compare(field, 0, end);
+  if (!winner)
+    return winner.error();
+  report.aloneUs = median(field.front().turns);
+  report.us = median(field[*winner].turns);
+  if (*winner == 0)
+    taken.clear();
+  report.taken = static_cast<int>(taken.size());
+  return {};
+}
+
+std::vector<TunedKernel> EndToEnd::keep() {
+  if (taken.empty())
+    return {kernels.begin(), kernels.end()};
+  for (const auto &[index, measurement] : taken) {
+    const TunedKernel &kernel = chosen[index];
+    shop.log(fmt::format("{}: {} instead of {}, by the time of the whole run", tasks[index].name, kernel.report.config,
+                         kernels[index].report.config));
+    std::optional<Choice> choice = shop.store.findChoice(kernel.report.region);
+    if (!choice)
+      continue; // A store that takes nothing has said so.
+    choice->kernel = measurement.kernel;
+    choice->config = measurement.config;
+    choice->timing = measurement.timing;
+    shop.store.put(*choice, kernel.binary);
+  }
+  return std::move(chosen);
+}
+
+Result<Entrant> EndToEnd::entrantOf(std::span<const TunedKernel> lineup) const {
+  Result<runtime::Program> program = run.build(lineup);
+  return program ? Result<Entrant>(Entrant{std::move(*program)}) : program.error();
+}
+
+void EndToEnd::showProgress(std::size_t index, std::span<const Contest> contests) const {
+  if (shop.options.progress)
+    shop.options.progress({.kernel = tasks[contests[index].index].name + " in the whole run",
+                           .index = index,
+                           .count = contests.size(),
+                           .tried = report.tried,
+                           .planned = report.tried + static_cast<int>(contests[index].rivals.size())});
+}
+
+} // namespace
+
+Result<std::optional<EndToEndReport>> chooseEndToEnd(const Workshop &shop, std::span<const TuningTask> tasks,
+                                                     std::vector<TunedKernel> &kernels, const WholeRun &run,
+                                                     double seconds) {
+  EndToEnd contest(shop, tasks, kernels, run, seconds);
+  Result<std::optional<EndToEndReport>> report = contest.choose();
+  if (report)
+    kernels = contest.keep();
+  return report;
+}
+
+} // namespace kfuse::tuner

@@ -1,0 +1,57 @@
+#include "tuner/Rivals.h"
+
+#include "tuner/Candidates.h"
+#include "tuner/Key.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace kfuse::tuner {
+namespace {
+
+constexpr double nearFactor = 1.05;
+
+/// The measurement's kernel, or nothing where its config makes another one by now.
+std::optional<Rival> remake(const Workshop &shop, const TuningTask &task, const Measurement &measurement) {
+  Result<codegen::KernelPlan> plan = emitStored(task, measurement.config);
+  if (!plan || tuningKey(*plan, shop.compiler.version(), shop.sku()) != measurement.kernel)
+    return std::nullopt;
+  return Rival{measurement, std::move(*plan)};
+}
+
+} // namespace
+
+std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const TunedKernel &winner, std::size_t most) {
+  const std::string winnerKey = tuningKey(winner.plan, shop.compiler.version(), shop.sku());
+  const double nearUs = nearFactor * winner.report.measuredUs.value_or(0);
+  std::vector<Measurement> near = shop.store.findMeasurements(winner.report.region);
+  std::erase_if(near, [&](const Measurement &trial) {
+    return trial.kernel == winnerKey || trial.driver != shop.driver() || !trial.timing ||
+           trial.timing->medianUs > nearUs;
+  });
+  std::ranges::sort(near, {},
+                    [](const Measurement &trial) { return std::pair(trial.timing->medianUs, trial.config.str()); });
+  std::set<std::string> kinds;
+  auto isNewKind = [&](const codegen::TileConfig &config) {
+    return task.kindOf && kinds.insert(task.kindOf(config).str()).second;
+  };
+  if (std::optional<codegen::TileConfig> config = codegen::TileConfig::parse(winner.report.config))
+    isNewKind(*config);
+  std::vector<const Measurement *> order, duplicates;
+  for (const Measurement &trial : near)
+    (isNewKind(trial.config) ? order : duplicates).push_back(&trial);
+  order.insert(order.end(), duplicates.begin(), duplicates.end());
+  std::vector<Rival> rivals;
+  for (const Measurement *trial : order) {
+    if (rivals.size() == most)
+      break;
+    if (std::optional<Rival> rival = remake(shop, task, *trial))
+      rivals.push_back(std::move(*rival));
+  }
+  return rivals;
+}
+
+} // namespace kfuse::tuner

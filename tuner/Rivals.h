@@ -1,0 +1,22 @@
+// Who came near to the winner of a search, made again from what the store knows of them.
+#pragma once
+
+#include "tuner/Tuner.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace kfuse::tuner {
+
+/// Another config of a kernel, which was right in its search.
+struct Rival {
+  Measurement measurement; ///< Timed.
+  codegen::KernelPlan plan;
+};
+
+/// Up to `most` configs that were timed under this driver and took up to 5 % more than the winner: the fastest of each
+/// kind (TuningTask::kindOf) that has none yet before those of which near duplicates would tell little, fastest first.
+/// Configs of which the template makes another kernel by now are passed over.
+std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const TunedKernel &winner, std::size_t most);
+
+} // namespace kfuse::tuner

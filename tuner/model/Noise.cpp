@@ -1,0 +1,36 @@
+#include "tuner/model/Noise.h"
+
+#include "ir/dialect/Kfuse.h"
+#include "ir/reference/Tensor.h"
+
+#include <algorithm>
+
+namespace kfuse::tuner {
+namespace {
+
+/// Of larger tensors only this many elements are made, to be repeated: a prime, so that no two rows or columns are
+/// alike. A gigabyte of elements of their own took a second to write.
+constexpr std::int64_t noisePeriod = 4194301;
+
+} // namespace
+
+IndexRange indexRange(mlir::Block &block) {
+  IndexRange range{0, 8};
+  block.walk([&](ir::AttentionOp attention) {
+    for (auto softmax : attention.getBody().getOps<ir::SoftmaxOp>()) {
+      std::int64_t keys = ir::shapeOf(softmax.getOperand()).back();
+      range = {keys - keys / 8 - 1, keys};
+    }
+  });
+  return range;
+}
+
+std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices, std::uint64_t seed, double deviation) {
+  const Shape period{std::min(elementCount(shape), noisePeriod)};
+  if (type == DType::Bool)
+    indices = {0, 2};
+  return isFloat(type) ? reference::normal(type, period, seed, deviation).bytes
+                       : reference::integers(type, period, seed, indices.low, indices.high).bytes;
+}
+
+} // namespace kfuse::tuner

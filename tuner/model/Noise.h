@@ -1,0 +1,28 @@
+// Contents of tensors that kernels and whole runs are timed on.
+#pragma once
+
+#include "kfuse/types.h"
+
+#include "mlir/IR/Block.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace kfuse::tuner {
+
+/// [low, high).
+struct IndexRange {
+  std::int64_t low, high;
+};
+
+/// Of the integers that a block takes. They are small: positions in tables and caches of any size. Where it attends to
+/// a cache they are late in it, up to which a kernel reads: it is tuned for long sequences.
+IndexRange indexRange(mlir::Block &block);
+
+/// Normal noise for floats, integers of the range for all else; the same bytes at each call. Of a large tensor the
+/// first elements, to be repeated.
+std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices, std::uint64_t seed,
+                             double deviation = 1);
+
+} // namespace kfuse::tuner
