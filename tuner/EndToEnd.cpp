@@ -1,6 +1,7 @@
 #include "tuner/EndToEnd.h"
 
 #include "tuner/CompileAhead.h"
+#include "tuner/Key.h"
 #include "tuner/Rivals.h"
 #include "tuner/RunTurns.h"
 #include "tuner/Trace.h"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <string>
@@ -17,8 +19,9 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double leastShare = 0.02; ///< Of the run, of a kernel worth a contest: 5 % of less is a thousandth.
-constexpr double tie = 0.004;       ///< Within which a kernel keeps its place: about what eight turns can tell.
+constexpr double leastShare = 0.02;  ///< Of the run, of a kernel worth a contest: 5 % of less is a thousandth.
+constexpr double tie = 0.004;        ///< Within which a kernel keeps its place: about what eight turns can tell.
+constexpr double compileShare = 0.5; ///< Of the time, at most.
 
 using Clock = RunTurns::Clock;
 
@@ -90,10 +93,11 @@ public:
   std::vector<TunedKernel> keep();
 
 private:
+  void compile(std::span<const Contest> contests);
   Result<void> play(const Contest &contest, Clock::time_point deadline);
   Result<void> decide();
   Result<Entrant> entrantOf(std::span<const TunedKernel> lineup) const;
-  void showProgress(std::size_t index, std::span<const Contest> contests) const;
+  void showProgress(std::size_t planned) const;
 
   const Workshop &shop;
   std::span<const TuningTask> tasks;
@@ -111,23 +115,20 @@ Result<std::optional<EndToEndReport>> EndToEnd::choose() {
   const std::vector<Contest> contests = findContests(shop, tasks, kernels);
   if (contests.empty())
     return std::optional<EndToEndReport>();
-  double usLeft = 0;
-  for (const Contest &contest : contests) {
-    usLeft += contest.us;
-    for (const Rival &rival : contest.rivals)
-      compiled.want(rival.measurement.kernel, rival.plan);
-  }
+  compile(contests);
   Result<Entrant> first = entrantOf(kernels);
   if (!first)
     return first.error();
-  if (Result<void> placed = turns.place(first->program, run.makeArguments()); !placed)
-    return placed.error();
-  for (std::size_t i = 0; i < contests.size(); ++i) {
-    const Contest &contest = contests[i];
-    if (shop.isCancelled())
-      return Error{ErrorCode::Cancelled,
-                   fmt::format("tuning was cancelled at kernel {} in the whole run", tasks[contest.index].name)};
-    showProgress(i, contests);
+  if (Result<void> prepared = turns.prepare(first->program, run.makeArgument); !prepared)
+    return prepared.error();
+  double usLeft = 0;
+  std::size_t planned = 0;
+  for (const Contest &contest : contests) {
+    usLeft += contest.us;
+    planned += contest.rivals.size();
+  }
+  for (const Contest &contest : contests) {
+    showProgress(planned);
     const Clock::time_point now = Clock::now();
     const auto share = std::chrono::duration_cast<Clock::duration>((end - now) * (contest.us / usLeft));
     if (Result<void> played = play(contest, now + share); !played)
@@ -140,18 +141,37 @@ Result<std::optional<EndToEndReport>> EndToEnd::choose() {
   return report.tried > 0 ? std::optional(report) : std::nullopt;
 }
 
+/// All rivals, before anything is timed, which it would disturb.
+void EndToEnd::compile(std::span<const Contest> contests) {
+  std::optional<DeviceLock> busy;
+  if (shop.target.isCpu())
+    busy.emplace(shop.forCompiling());
+  for (const Contest &contest : contests)
+    for (const Rival &rival : contest.rivals)
+      compiled.want(rival.measurement.kernel, rival.plan);
+  const Clock::time_point now = Clock::now();
+  compiled.settle(now + std::chrono::duration_cast<Clock::duration>((end - now) * compileShare));
+}
+
 /// Up to the deadline, but for a first round, which may take of the time of all others.
 Result<void> EndToEnd::play(const Contest &contest, Clock::time_point deadline) {
   Span span("end to end", tasks[contest.index].name);
-  const std::size_t count = 1 + contest.rivals.size();
   std::vector<TunedKernel> entered{chosen[contest.index]};
+  std::vector<const Measurement *> measurements{nullptr}; // Of each, but for the one that is there.
   for (const Rival &rival : contest.rivals) {
+    if (!compiled.isReady(rival.measurement.kernel))
+      continue;
     Result<runtime::CompiledKernel> binary = compiled.take(rival.measurement.kernel, rival.plan);
-    if (!binary)
-      return binary.error();
+    if (!binary) {
+      shop.log(fmt::format("{} with {}: {}", tasks[contest.index].name, rival.measurement.config.str(),
+                           binary.error().message));
+      continue;
+    }
     entered.push_back(replacementOf(entered.front(), rival, std::move(*binary)));
+    measurements.push_back(&rival.measurement);
   }
-  if (Clock::now() + turns.roundTime(count) + 2 * turns.roundTime(2) > end) // Two rounds of two are for decide().
+  const Clock::time_point lastEnd = end - 2 * turns.roundTime(2); // Two rounds of two are for decide().
+  if (entered.size() < 2 || Clock::now() + turns.roundTime(entered.size()) > lastEnd)
     return {};
   std::vector<Entrant> field;
   for (const TunedKernel &kernel : entered) {
@@ -162,15 +182,15 @@ Result<void> EndToEnd::play(const Contest &contest, Clock::time_point deadline) 
       return entrant.error();
     field.push_back(std::move(*entrant));
   }
-  Result<std::size_t> winner = turns.compare(field, tie, deadline);
+  Result<std::size_t> winner = turns.compare(field, tie, std::min(deadline, lastEnd));
   if (!winner)
     return winner.error();
-  report.tried += static_cast<int>(contest.rivals.size());
+  report.tried += static_cast<int>(entered.size()) - 1;
   report.us = report.aloneUs = median(field[*winner].turns);
   if (*winner == 0)
     return {};
   chosen[contest.index] = std::move(entered[*winner]);
-  taken[contest.index] = contest.rivals[*winner - 1].measurement;
+  taken[contest.index] = *measurements[*winner];
   return {};
 }
 
@@ -183,14 +203,17 @@ Result<void> EndToEnd::decide() {
       return entrant.error();
     field.push_back(std::move(*entrant));
   }
-  Result<std::size_t> winner = turns.compare(field, 0, end);
+  Result<std::size_t> winner = turns.compare(field, tie, end);
   if (!winner)
     return winner.error();
-  report.aloneUs = median(field.front().turns);
-  report.us = median(field[*winner].turns);
-  if (*winner == 0)
+  report.us = report.aloneUs = median(field[*winner].turns);
+  if (*winner == 0) {
     taken.clear();
+    return {};
+  }
   report.taken = static_cast<int>(taken.size());
+  const std::vector<Turns> played{field.front().turns, field.back().turns};
+  report.aloneUs *= std::exp(standingsOf(played).front().behind); // Turn by turn, as they were compared.
   return {};
 }
 
@@ -202,8 +225,9 @@ std::vector<TunedKernel> EndToEnd::keep() {
     shop.log(fmt::format("{}: {} instead of {}, by the time of the whole run", tasks[index].name, kernel.report.config,
                          kernels[index].report.config));
     std::optional<Choice> choice = shop.store.findChoice(kernel.report.region);
-    if (!choice)
-      continue; // A store that takes nothing has said so.
+    const std::string searched = tuningKey(kernels[index].plan, shop.compiler.version(), shop.sku());
+    if (!choice || choice->kernel != searched)
+      continue; // The store takes nothing, or another process has stored something else since.
     choice->kernel = measurement.kernel;
     choice->config = measurement.config;
     choice->timing = measurement.timing;
@@ -217,13 +241,15 @@ Result<Entrant> EndToEnd::entrantOf(std::span<const TunedKernel> lineup) const {
   return program ? Result<Entrant>(Entrant{std::move(*program)}) : program.error();
 }
 
-void EndToEnd::showProgress(std::size_t index, std::span<const Contest> contests) const {
+/// As of one more kernel.
+void EndToEnd::showProgress(std::size_t planned) const {
   if (shop.options.progress)
-    shop.options.progress({.kernel = tasks[contests[index].index].name + " in the whole run",
-                           .index = index,
-                           .count = contests.size(),
+    shop.options.progress({.kernel = "the whole run",
+                           .index = tasks.size(),
+                           .count = tasks.size() + 1,
                            .tried = report.tried,
-                           .planned = report.tried + static_cast<int>(contests[index].rivals.size())});
+                           .planned = static_cast<int>(planned),
+                           .bestUs = report.us});
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/Program.h"
+#include "tuner/RunTurns.h"
 #include "tuner/Tuner.h"
 
 #include <functional>
@@ -15,8 +16,7 @@ namespace kfuse::tuner {
 struct WholeRun {
   /// The program with these kernels, one per task, in their order.
   std::function<Result<runtime::Program>(std::span<const TunedKernel> kernels)> build;
-  /// Contents of the program's arguments; of one that repeats itself it may be the first elements alone.
-  std::function<HostBuffers()> makeArguments;
+  RunTurns::MakeArgument makeArgument; ///< Of that program.
 };
 
 /// A search times a kernel behind copies of itself, all candidates at one clock. In its model it starts behind another
@@ -24,12 +24,12 @@ struct WholeRun {
 /// is 1 to 3 % faster there need not have won its search. So each new kernel (TunedKernel::isNew) meets those that came
 /// near to it (rivalsOf) again, in its place in a run of the model, which is timed as `kfuse bench block` times it,
 /// cold: kernels with the largest share of the run first, each beside the winners of those before it. In the end the
-/// run with all winners meets the one that everything began with, and only if it is the faster one is it what `kernels`
-/// and the store have then.
+/// run with all winners meets the one that everything began with, and only if that is more than 0.4 % behind do
+/// `kernels` and the store change.
 ///
-/// For about `seconds`. Nothing is done, nor told, where a run has a single launch, where nobody came near, or, but
-/// with full effort, where most of a run is bound by compute. Errors, with which nothing has changed: Cancelled, and
-/// whatever keeps a run from being timed.
+/// For about `seconds`; rivals that are not compiled in half of that stay out. Nothing is done, nor told, where a run
+/// has a single launch, where nobody came near, or, but with full effort, where most of a run is bound by compute.
+/// Errors, with which nothing has changed: Cancelled, and whatever keeps a run from being timed.
 Result<std::optional<EndToEndReport>> chooseEndToEnd(const Workshop &shop, std::span<const TuningTask> tasks,
                                                      std::vector<TunedKernel> &kernels, const WholeRun &run,
                                                      double seconds);

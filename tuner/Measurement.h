@@ -31,6 +31,9 @@ struct Failure {
   std::string message; ///< One line.
 };
 
+/// Samples of the first look at a candidate; whoever met others in finals has more.
+inline constexpr int firstLookSamples = 3;
+
 /// Summary of timed runs.
 struct Timing {
   double medianUs = 0;

@@ -30,7 +30,7 @@ std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const 
   std::vector<Measurement> near = shop.store.findMeasurements(winner.report.region);
   std::erase_if(near, [&](const Measurement &trial) {
     return trial.kernel == winnerKey || trial.driver != shop.driver() || !trial.timing ||
-           trial.timing->medianUs > nearUs;
+           trial.timing->samples <= firstLookSamples || trial.timing->medianUs > nearUs;
   });
   std::ranges::sort(near, {},
                     [](const Measurement &trial) { return std::pair(trial.timing->medianUs, trial.config.str()); });

@@ -14,9 +14,10 @@ struct Rival {
   codegen::KernelPlan plan;
 };
 
-/// Up to `most` configs that were timed under this driver and took up to 5 % more than the winner: the fastest of each
-/// kind (TuningTask::kindOf) that has none yet before those of which near duplicates would tell little, fastest first.
-/// Configs of which the template makes another kernel by now are passed over.
+/// Up to `most` configs that met the winner in its finals, under this driver, and took up to 5 % more: the fastest of
+/// each kind (TuningTask::kindOf) that has none yet before those of which near duplicates would tell little, fastest
+/// first. (A first look finds the card at another clock, up to a tenth higher.) Configs of which the template makes
+/// another kernel by now are passed over.
 std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const TunedKernel &winner, std::size_t most);
 
 } // namespace kfuse::tuner

@@ -12,18 +12,35 @@ namespace {
 constexpr int rounds = 2;
 constexpr int turnsOfRound = 4;
 constexpr int mostSamples = 1000;      ///< Of a visit, which its time ends.
-constexpr double patienceSeconds = 10; ///< For a run, all kernels of which have passed their checks in time.
+constexpr double patienceSeconds = 60; ///< For a run, all kernels of which have passed their checks in time.
+
+double secondsSince(RunTurns::Clock::time_point start) {
+  return std::chrono::duration<double>(RunTurns::Clock::now() - start).count();
+}
 
 } // namespace
 
-Result<void> RunTurns::place(const runtime::Program &program, const HostBuffers &contents) {
+Result<void> RunTurns::prepare(const runtime::Program &program, const MakeArgument &makeArgument) {
+  DeviceLock quiet = shop.forMeasuring();
   shop.device->limitRuns(patienceSeconds);
+  if (Result<void> placed = place(program, makeArgument); !placed)
+    return placed;
+  Entrant entrant{program};
+  if (Result<void> warm = visit(entrant, ownClockVisit.warmupMs); !warm)
+    return warm;
+  const Clock::time_point start = Clock::now();
+  Result<void> visited = visit(entrant, length.warmupMs);
+  visitSeconds = secondsSince(start);
+  return visited;
+}
+
+Result<void> RunTurns::place(const runtime::Program &program, const MakeArgument &makeArgument) {
   for (std::size_t i = 0; i < program.arguments.size(); ++i) {
     const std::size_t bytes = program.arguments[i].bytes();
     Result<void *> argument = allocate(bytes);
     if (!argument)
       return argument.error();
-    if (Result<void> uploaded = uploadRepeated(*shop.device, *argument, bytes, contents[i]); !uploaded)
+    if (Result<void> uploaded = uploadRepeated(*shop.device, *argument, bytes, makeArgument(i)); !uploaded)
       return uploaded;
     arguments.push_back(*argument);
   }
@@ -61,13 +78,12 @@ Result<std::size_t> RunTurns::compare(std::vector<Entrant> &field, double tie, C
       turns.push_back(field[entrant].turns);
     const std::vector<Standing> standings = standingsOf(turns);
     const std::vector<bool> isOpen = undecidedOf(standings, tie);
-    const bool isSettled = std::ranges::count(isOpen, true) < 2;
-    if (isSettled || round == rounds || Clock::now() + roundTime(playing.size()) > deadline)
-      return playing[winnerOf(standings, tie)];
     std::vector<std::size_t> open;
     for (std::size_t i = 0; i < playing.size(); ++i)
       if (isOpen[i])
         open.push_back(playing[i]);
+    if (open.size() < 2 || round == rounds || Clock::now() + roundTime(open.size()) > deadline)
+      return playing[winnerOf(standings, tie)];
     playing = std::move(open);
   }
 }
@@ -75,16 +91,19 @@ Result<std::size_t> RunTurns::compare(std::vector<Entrant> &field, double tie, C
 Result<void> RunTurns::playRound(std::vector<Entrant> &field, const std::vector<std::size_t> &playing) {
   const Clock::time_point start = Clock::now();
   for (int turn = 0; turn < turnsOfRound; ++turn)
-    for (std::size_t place = 0; place < playing.size(); ++place)
-      if (Result<void> visited = visit(field[playing[turn % 2 == 0 ? place : playing.size() - 1 - place]]); !visited)
+    for (std::size_t place = 0; place < playing.size(); ++place) {
+      Entrant &entrant = field[playing[turn % 2 == 0 ? place : playing.size() - 1 - place]];
+      if (Result<void> visited = visit(entrant, length.warmupMs); !visited)
         return visited;
-  const auto visits = static_cast<double>(turnsOfRound * playing.size());
-  visitSeconds = std::chrono::duration<double>(Clock::now() - start).count() / visits;
+    }
+  visitSeconds = secondsSince(start) / static_cast<double>(turnsOfRound * playing.size());
   return {};
 }
 
 /// What was loaded before is still there while it is loaded anew, or it would lie in the same place.
-Result<void> RunTurns::visit(Entrant &entrant) {
+Result<void> RunTurns::visit(Entrant &entrant, double warmupMs) {
+  if (shop.isCancelled())
+    return Error{ErrorCode::Cancelled, "tuning was cancelled in the whole run"};
   if (entrant.turns.size() % 2 == 0) {
     Result<std::unique_ptr<runtime::TimedRuns>> loaded =
         shop.device->prepareProgramRuns(entrant.program, arguments, results);
@@ -92,7 +111,6 @@ Result<void> RunTurns::visit(Entrant &entrant) {
       return loaded.error();
     entrant.runs = std::move(*loaded);
   }
-  const double warmupMs = std::exchange(isWarm, true) ? length.warmupMs : ownClockVisit.warmupMs;
   Result<std::vector<double>> times = entrant.runs->measure(
       {.repetitions = mostSamples, .warmupMs = warmupMs, .maxSeconds = length.sampledMs * 1e-3, .cold = true});
   if (!times)

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -31,27 +32,28 @@ public:
   };
   static constexpr Visit shortVisit{2, 6}, ownClockVisit{40, 40};
 
-  RunTurns(const Workshop &shop, Visit visit)
-      : shop(shop), length(visit), visitSeconds((visit.warmupMs + visit.sampledMs) * 1e-3) {}
+  RunTurns(const Workshop &shop, Visit visit) : shop(shop), length(visit) {}
 
-  /// Makes room for the programs' arguments, with these contents (of one that repeats itself the first elements may
-  /// do), and results.
-  Result<void> place(const runtime::Program &program, const HostBuffers &contents);
+  /// Contents of an argument; of one that repeats itself the first elements may do.
+  using MakeArgument = std::function<std::vector<std::byte>(std::size_t argument)>;
+  /// Makes room for the programs' arguments and results, and warms up the device, which tells how long a visit takes.
+  Result<void> prepare(const runtime::Program &program, const MakeArgument &makeArgument);
   /// The first entrant that is up to `tie`, of a logarithm, behind the fastest. There is a second round for those whose
-  /// place is open after the first, if it will end before the deadline.
+  /// place is open after the first, if it will end before the deadline. Errors: Cancelled, and whatever keeps a run
+  /// from being timed.
   Result<std::size_t> compare(std::vector<Entrant> &field, double tie, Clock::time_point deadline);
   /// What a round of so many should take, by the one before.
   Clock::duration roundTime(std::size_t entrants) const;
 
 private:
+  Result<void> place(const runtime::Program &program, const MakeArgument &makeArgument);
   Result<void *> allocate(std::size_t bytes);
   Result<void> playRound(std::vector<Entrant> &field, const std::vector<std::size_t> &playing);
-  Result<void> visit(Entrant &entrant);
+  Result<void> visit(Entrant &entrant, double warmupMs);
 
   const Workshop &shop;
   const Visit length;
-  double visitSeconds;
-  bool isWarm = false; ///< The device, from a visit before.
+  double visitSeconds = 0; ///< By the last round, or the warm-up.
   std::vector<std::unique_ptr<runtime::DeviceBuffer>> memory;
   std::vector<void *> arguments, results;
 };

@@ -20,10 +20,9 @@ namespace {
 
 constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay, but for ...
 constexpr int firstFew = 8;             ///< ... so many that are tried in any case, or noise decided who is.
-constexpr int firstSamples = 3;         ///< Of every candidate.
 constexpr double finalistMargin = 1.20; ///< Finalists are within this factor of the fastest, by a first look, in which
                                         ///< the first of all finds the card cool: its clock may be a tenth up.
-constexpr double alikeMargin = 1.02;    ///< What firstSamples cannot tell apart.
+constexpr double alikeMargin = 1.02;    ///< What firstLookSamples cannot tell apart.
 constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
 constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
@@ -333,7 +332,7 @@ MaybeFailure Search::checkAndMeasure(Trial &trial) {
     return std::optional<Failure>();
   }
   runtime::MeasureOptions options;
-  options.repetitions = firstSamples;
+  options.repetitions = firstLookSamples;
   options.maxSeconds = budget.firstLookShare * std::min(budget.wantedSeconds, budget.seconds);
   if (isLong)
     options.warmupMs = 0;

@@ -12,8 +12,6 @@
 namespace kfuse::runtime::worker {
 namespace {
 
-constexpr std::uint64_t longestMessage = 1ULL << 30; // Images of kernels are a few megabytes.
-
 bool mayTryAgain() { return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK; }
 
 } // namespace

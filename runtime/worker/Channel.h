@@ -16,6 +16,8 @@ public:
   using Clock = std::chrono::steady_clock;
   using Deadline = std::optional<Clock::time_point>; ///< Empty: for ever.
   enum class Outcome : std::uint8_t { Done, TooLate, Closed };
+  /// Bytes. Images of kernels are a few megabytes; a program holds its constants, too.
+  static constexpr std::uint64_t longestMessage = 1ULL << 30;
 
   Channel() = default;
   /// Takes over the socket.

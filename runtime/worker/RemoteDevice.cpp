@@ -277,8 +277,12 @@ public:
   }
   Result<std::unique_ptr<TimedRuns>> prepareProgramRuns(const Program &program, std::span<void *const> arguments,
                                                         std::span<void *const> results) override {
+    std::vector<std::byte> bytes = program.serialise();
+    if (bytes.size() > Channel::longestMessage / 2)
+      return Error{ErrorCode::OutOfMemory, "a program of " + std::to_string(bytes.size()) +
+                                               " bytes is too large to be sent to a worker, constants and all"};
     Result<std::uint64_t> runs = call<std::uint64_t>({{"call", "prepareProgram"},
-                                                      {"program", program.serialise()},
+                                                      {"program", std::move(bytes)},
                                                       {"arguments", toNumbers(arguments)},
                                                       {"results", toNumbers(results)}});
     if (!runs)

@@ -29,7 +29,7 @@ struct Tuned {
   CompiledModel compile() {
     TuneOptions options;
     options.effort = Effort::Full;
-    options.secondsPerKernel = 0.3;
+    options.secondsPerKernel = 1;
     Result<CompiledModel> compiled = compileModel(opened.planned, opened.bench.workshop(std::move(options)));
     REQUIRE_MESSAGE(compiled, compiled.error().message);
     return std::move(*compiled);
@@ -58,8 +58,11 @@ TEST_CASE("compileModel: what is chosen by the whole run is in the program, the 
       std::optional<Choice> choice = store.findChoice(kernel.region);
       REQUIRE(choice);
       CHECK(choice->config.str() == kernel.config);
+      REQUIRE(choice->timing);
       CHECK(choice->timing->medianUs == kernel.measuredUs);
-      stored.push_back(*store.findBinary(choice->kernel));
+      std::optional<runtime::CompiledKernel> binary = store.findBinary(choice->kernel);
+      REQUIRE(binary);
+      stored.push_back(std::move(*binary));
     }
     for (const runtime::ProgramKernel &kernel : compiled.main.kernels)
       CHECK(std::ranges::any_of(stored, [&](const auto &binary) { return binary.image == kernel.binary.image; }));

@@ -43,16 +43,11 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   return task;
 }
 
-/// Contents of @main's arguments.
-HostBuffers makeArguments(mlir::func::FuncOp main) {
-  const IndexRange indices = indexRange(main.getBody().front());
-  HostBuffers contents;
-  for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-    const TensorDesc argument = describeArgument(main, i);
-    const double deviation = roleOf(main, i) == Role::Parameter ? reference::weightDeviation(argument.shape) : 1;
-    contents.push_back(noise(argument.type, argument.shape, indices, i + 1, deviation));
-  }
-  return contents;
+/// Contents of one of @main's arguments.
+std::vector<std::byte> makeArgument(mlir::func::FuncOp main, unsigned index) {
+  const TensorDesc argument = describeArgument(main, index);
+  const double deviation = roleOf(main, index) == Role::Parameter ? reference::weightDeviation(argument.shape) : 1;
+  return noise(argument.type, argument.shape, indexRange(main.getBody().front()), index + 1, deviation);
 }
 
 TuneReport makeReport(const PlannedModel &model, const Workshop &workshop, std::span<const TunedKernel> kernels) {
@@ -80,7 +75,7 @@ Result<std::optional<EndToEndReport>> chooseInTime(const Workshop &shop, std::sp
   double seconds = shop.measures() ? budgetOf(shop).endToEndSeconds : 0;
   if (shop.options.seconds > 0)
     seconds = std::min(seconds, shop.options.seconds - secondsSpent);
-  if (seconds <= 0)
+  if (seconds <= 0 || std::ranges::none_of(kernels, &TunedKernel::isNew))
     return std::optional<EndToEndReport>();
   Result<std::optional<EndToEndReport>> report = chooseEndToEnd(shop, tasks, kernels, run, seconds);
   if (report || report.error().code == ErrorCode::Cancelled)
@@ -120,7 +115,7 @@ Result<CompiledModel> compileModel(const PlannedModel &model, const Workshop &wo
     return buildProgram(planned.function, planned.memory, model.kernelOf, kernels, workshop.target.name);
   };
   const WholeRun run{[&](std::span<const TunedKernel> kernels) { return build(model.main, kernels); },
-                     [&] { return makeArguments(model.main.function); }};
+                     [&](std::size_t argument) { return makeArgument(model.main.function, argument); }};
   Result<std::optional<EndToEndReport>> endToEnd = chooseInTime(workshop, tasks, *tuned, run, secondsSpent());
   if (!endToEnd)
     return endToEnd.error();
