@@ -20,7 +20,6 @@ namespace kfuse::tuner {
 namespace {
 
 constexpr double leastShare = 0.02;  ///< Of the run, of a kernel worth a contest: 5 % of less is a thousandth.
-constexpr double tie = 0.004;        ///< Within which a kernel keeps its place: about what eight turns can tell.
 constexpr double compileShare = 0.5; ///< Of the time, at most.
 
 using Clock = RunTurns::Clock;
@@ -182,7 +181,7 @@ Result<void> EndToEnd::play(const Contest &contest, Clock::time_point deadline) 
       return entrant.error();
     field.push_back(std::move(*entrant));
   }
-  Result<std::size_t> winner = turns.compare(field, tie, std::min(deadline, lastEnd));
+  Result<std::size_t> winner = turns.compare(field, std::min(deadline, lastEnd));
   if (!winner)
     return winner.error();
   report.tried += static_cast<int>(entered.size()) - 1;
@@ -203,7 +202,7 @@ Result<void> EndToEnd::decide() {
       return entrant.error();
     field.push_back(std::move(*entrant));
   }
-  Result<std::size_t> winner = turns.compare(field, tie, end);
+  Result<std::size_t> winner = turns.compare(field, end);
   if (!winner)
     return winner.error();
   report.us = report.aloneUs = median(field[*winner].turns);

@@ -24,8 +24,8 @@ struct WholeRun {
 /// is 1 to 3 % faster there need not have won its search. So each new kernel (TunedKernel::isNew) meets those that came
 /// near to it (rivalsOf) again, in its place in a run of the model, which is timed as `kfuse bench block` times it,
 /// cold: kernels with the largest share of the run first, each beside the winners of those before it. In the end the
-/// run with all winners meets the one that everything began with, and only if that is more than 0.4 % behind do
-/// `kernels` and the store change.
+/// run with all winners meets the one that everything began with, and only if that is behind by more than a tie
+/// (RunTurns) do `kernels` and the store change.
 ///
 /// For about `seconds`; rivals that are not compiled in half of that stay out. Nothing is done, nor told, where a run
 /// has a single launch, where nobody came near, or, but with full effort, where most of a run is bound by compute.

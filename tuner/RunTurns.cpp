@@ -66,7 +66,7 @@ RunTurns::Clock::duration RunTurns::roundTime(std::size_t entrants) const {
   return std::chrono::duration_cast<Clock::duration>(time);
 }
 
-Result<std::size_t> RunTurns::compare(std::vector<Entrant> &field, double tie, Clock::time_point deadline) {
+Result<std::size_t> RunTurns::compare(std::vector<Entrant> &field, Clock::time_point deadline) {
   DeviceLock quiet = shop.forMeasuring();
   std::vector<std::size_t> playing(field.size());
   std::iota(playing.begin(), playing.end(), 0);
@@ -77,13 +77,13 @@ Result<std::size_t> RunTurns::compare(std::vector<Entrant> &field, double tie, C
     for (std::size_t entrant : playing)
       turns.push_back(field[entrant].turns);
     const std::vector<Standing> standings = standingsOf(turns);
-    const std::vector<bool> isOpen = undecidedOf(standings, tie);
+    const std::vector<bool> isOpen = undecidedOf(standings, length.tie);
     std::vector<std::size_t> open;
     for (std::size_t i = 0; i < playing.size(); ++i)
       if (isOpen[i])
         open.push_back(playing[i]);
     if (open.size() < 2 || round == rounds || Clock::now() + roundTime(open.size()) > deadline)
-      return playing[winnerOf(standings, tie)];
+      return playing[winnerOf(standings, length.tie)];
     playing = std::move(open);
   }
 }

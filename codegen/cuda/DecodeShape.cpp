@@ -63,21 +63,25 @@ double DecodeShape::estimateUs(const Region &region, const DecodeProblem &p, con
   us *= 1 + deepShare * std::max(0.0, deep - 1);
   if (warps < 8)
     us += turnUs * turns * ofTile / 16;
-
-  // Sums on their way to another block, of up to 16 blocks at a time.
-  double combineUs = splits == 1 ? 0 : isCluster() ? 1.7 : 1.3 + 0.14 * ofPair;
-  if (splits > 16)
-    combineUs += 0.28 * (ofPair / 8 - 2);
-  return target.launchUs + us + combineUs;
+  return target.launchUs + us + combineUs();
 }
 
-/// Where queries or new rows are computed, too, or tiles loaded ahead of the wait. Timed alone, with nothing ahead, 12
-/// parts in three stages of four warps are faster than 16 in one of eight (6.4 us, 7.0, of a Llama block at 4096 keys);
-/// behind the kernel ahead more of the tiles are there at once, and the block takes 125 us with the former, 123.5 with
-/// the latter. So this one is not fitted to kernels alone: it has all SMs busy and as much on its way as there is room
-/// for.
+/// Sums on their way to another block, of up to 16 blocks at a time.
+double DecodeShape::combineUs() const {
+  const auto ofPair = static_cast<double>(splits);
+  if (splits == 1)
+    return 0;
+  if (isCluster())
+    return 1.7;
+  return 1.3 + 0.14 * ofPair + 0.28 * std::max(0.0, ofPair / 8 - 2);
+}
+
+/// Where queries or new rows are computed, too, or tiles loaded ahead of the wait. Behind the kernel ahead more of the
+/// tiles are there at once: all SMs are to be busy and as much on its way as there is room for. Of a Llama block at
+/// 4096 keys 12 parts in three stages of four warps take 6.4 us, in its run 122.9, 16 in two of eight 7.1 and 124.5, 24
+/// parts 9.1 and more: the first eight hold both of the former, where estimateUs() begins with 8 parts (7.4 us).
 double DecodeShape::estimateInBlockUs(const Region &region, const DecodeProblem &p, const ir::Target &target) const {
-  const auto ofPair = static_cast<double>(splits), ofTile = static_cast<double>(keys);
+  const auto ofTile = static_cast<double>(keys);
   const double blocks = static_cast<double>(p.pairs() * splits), atOnce = perSm(sharedBytes(p), target);
   const double keysOfWarp = static_cast<double>(p.keys) / static_cast<double>(splits * warps);
   const double tiles = std::ceil(keysOfWarp / ofTile),
@@ -88,8 +92,7 @@ double DecodeShape::estimateInBlockUs(const Region &region, const DecodeProblem 
   // Blocks of the last wave share the memory among fewer, which costs less than idle processors would.
   const double waves = blocks / (atOnce * target.multiprocessors), uneven = std::ceil(waves) / waves;
   const double padding = tiles * ofTile / keysOfWarp;
-  const double combineUs = splits > 1 ? 1 + 0.02 * ofPair : 0.7;
-  return target.launchUs + combineUs +
+  return target.launchUs + combineUs() +
          streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * (0.7 + 0.3 * uneven) *
              (0.9 + 0.1 * padding);
 }

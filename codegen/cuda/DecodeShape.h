@@ -30,6 +30,7 @@ struct DecodeShape {
 
 private:
   double perSm(int64_t bytes, const ir::Target &target) const;
+  double combineUs() const;
 };
 
 } // namespace kfuse::codegen::cuda

@@ -38,6 +38,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
                 const ir::Target &target) {
   constexpr double memoryShare = 0.95;  // Of the nominal HBM bandwidth, with two loads of a warp under way and more ...
   constexpr double oneLoadShare = 0.89; // ... or with one: 14.7 us instead of 13.8 for 6144 x 4096.
+  constexpr double deepShare = 0.005;   // For each doubling: by measured times it is up to three times that.
   // The longer a warp's part of a row, the less evenly SMs end: 13.8, 13.4, 13.1 us for rows in 1, 2, 4 parts.
   constexpr double tailUs = 0.25;
   constexpr double inFlightFactor = 10; // Loads are asked for again as soon as one is used.
@@ -52,7 +53,11 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double perBlock = static_cast<double>(config["warps"] * 32 * columns * accessBytes) * unrolled;
   const double inFlight = std::min(resident, blocks / sms) * perBlock * inFlightFactor;
   // Of each of two products, too: a gate and its matrix of 14336 x 4096 take 58.5 us instead of 53.1.
-  const double share = static_cast<double>(config["outputs"]) * unrolled < 2 ? oneLoadShare : memoryShare;
+  const double loads = static_cast<double>(config["outputs"]) * unrolled;
+  double share = loads < 2 ? oneLoadShare : memoryShare;
+  // While rows are computed first, as many loads wait: 53.2, 52.7, 51.5 us for these two with two, four, eight of each.
+  if (problem.reducesRows)
+    share *= 1 + deepShare * std::log2(std::clamp(loads / 2, 1.0, 4.0));
   const double memory = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target) / share;
   const double kilobytes = chunks * 32 * static_cast<double>(accessBytes) / 1024; // Of a row, that a warp reads.
   const double weights =
