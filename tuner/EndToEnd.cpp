@@ -61,7 +61,7 @@ std::vector<Contest> findContests(const Workshop &shop, std::span<const TuningTa
   std::vector<Contest> contests;
   for (std::size_t i = 0; i < kernels.size(); ++i)
     if (const double us = runUs(kernels[i]); kernels[i].isNew && us >= leastShare * allUs)
-      if (std::vector<Rival> rivals = rivalsOf(shop, tasks[i], kernels[i], isFull ? 4 : 2); !rivals.empty())
+      if (std::vector<Rival> rivals = rivalsOf(shop, tasks[i], kernels[i]); !rivals.empty())
         contests.push_back({i, us, std::move(rivals)});
   std::ranges::sort(contests, {}, [](const Contest &contest) { return std::pair(-contest.us, contest.index); });
   return contests;

@@ -12,7 +12,12 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double nearFactor = 1.05;
+/// How many rivals there may be, of up to so many times the winner's time.
+struct Field {
+  std::size_t most;
+  double near;
+};
+constexpr Field quickField{2, 1.05}, fullField{6, 1.10};
 
 /// The measurement's kernel, or nothing where its config makes another one by now.
 std::optional<Rival> remake(const Workshop &shop, const TuningTask &task, const Measurement &measurement) {
@@ -24,9 +29,10 @@ std::optional<Rival> remake(const Workshop &shop, const TuningTask &task, const 
 
 } // namespace
 
-std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const TunedKernel &winner, std::size_t most) {
+std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const TunedKernel &winner) {
+  const Field field = shop.options.effort == Effort::Full ? fullField : quickField;
   const std::string winnerKey = tuningKey(winner.plan, shop.compiler.version(), shop.sku());
-  const double nearUs = nearFactor * winner.report.measuredUs.value_or(0);
+  const double nearUs = field.near * winner.report.measuredUs.value_or(0);
   std::vector<Measurement> near = shop.store.findMeasurements(winner.report.region);
   std::erase_if(near, [&](const Measurement &trial) {
     return trial.kernel == winnerKey || trial.driver != shop.driver() || !trial.timing ||
@@ -46,7 +52,7 @@ std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const 
   order.insert(order.end(), duplicates.begin(), duplicates.end());
   std::vector<Rival> rivals;
   for (const Measurement *trial : order) {
-    if (rivals.size() == most)
+    if (rivals.size() == field.most)
       break;
     if (std::optional<Rival> rival = remake(shop, task, *trial))
       rivals.push_back(std::move(*rival));

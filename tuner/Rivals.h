@@ -3,7 +3,6 @@
 
 #include "tuner/Tuner.h"
 
-#include <cstddef>
 #include <vector>
 
 namespace kfuse::tuner {
@@ -14,10 +13,10 @@ struct Rival {
   codegen::KernelPlan plan;
 };
 
-/// Up to `most` configs that met the winner in its finals, under this driver, and took up to 5 % more: the fastest of
-/// each kind (TuningTask::kindOf) that has none yet before those of which near duplicates would tell little, fastest
-/// first. (A first look finds the card at another clock, up to a tenth higher.) Configs of which the template makes
-/// another kernel by now are passed over.
-std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const TunedKernel &winner, std::size_t most);
+/// Configs that met the winner in its finals, under this driver: up to 2 that took up to 5 % more or, with full effort,
+/// 6 and 10 %. (A first look finds the card at another clock, up to a tenth higher.) The fastest of each kind
+/// (TuningTask::kindOf) that has none yet come before those of which near duplicates would tell little, fastest first.
+/// Configs of which the template makes another kernel by now are passed over.
+std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const TunedKernel &winner);
 
 } // namespace kfuse::tuner

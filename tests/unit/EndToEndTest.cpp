@@ -255,7 +255,7 @@ TEST_CASE("end to end: nothing is done for one launch, without rivals, or withou
     Result<std::optional<EndToEndReport>> report = m.choose(kernels, seconds);
     return report && !*report && m.device.visits.size() <= 2 && kernels[0].report.config == config;
   };
-  Model single, alone({{0, {.us = 10}}, {1, {.us = 11}}}), late;
+  Model single, alone({{0, {.us = 10}}, {1, {.us = 11.5}}}), late;
   single.tasks[0].uses = 1;
   CHECK(triesNobody(single, 60));
   CHECK(triesNobody(alone, 60));
@@ -328,22 +328,31 @@ TEST_CASE("rivals: those timed under this driver that came near, the best of eac
     return codegen::TileConfig{{"kind", config["id"] < 3 ? 0 : 1}};
   };
   std::vector<TunedKernel> kernels = m.tuned();
-  auto configsOf = [&](const Workshop &shop, std::size_t most) {
+  auto configsOf = [&](const Workshop &shop) {
     std::string configs;
-    for (const Rival &rival : rivalsOf(shop, m.tasks[0], kernels[0], most))
+    for (const Rival &rival : rivalsOf(shop, m.tasks[0], kernels[0]))
       configs += rival.measurement.config.str() + " ";
     return configs;
   };
-  CHECK(configsOf(m.shop(), 9) == "id=3 id=1 id=2 ");
-  CHECK(configsOf(m.shop(), 2) == "id=3 id=1 ");
-  Measurement glimpsed = *m.store->findMeasurement(tuningKey(*m.tasks[0].emit({{"id", 1}}), "fake 1", "Fake GPU"));
-  const Measurement compared = glimpsed;
+  CHECK(configsOf(m.shop()) == "id=3 id=1 id=2 ");
+  Workshop quick = m.shop();
+  quick.options.effort = Effort::Quick;
+  CHECK(configsOf(quick) == "id=3 id=1 ");
+  auto measurementOf = [&](int id) {
+    return *m.store->findMeasurement(tuningKey(*m.tasks[0].emit({{"id", id}}), "fake 1", "Fake GPU"));
+  };
+  const Measurement compared = measurementOf(1);
+  Measurement glimpsed = compared, slower = compared;
   glimpsed.timing->samples = 3; // A first look.
   m.store->put(glimpsed);
-  CHECK(configsOf(m.shop(), 9) == "id=3 id=2 ");
+  CHECK(configsOf(m.shop()) == "id=3 id=2 ");
+  slower.timing->medianUs = 10.9;
+  m.store->put(slower);
+  CHECK(configsOf(m.shop()) == "id=3 id=2 id=1 ");
+  CHECK(configsOf(quick) == "id=3 id=2 ");
   m.store->put(compared);
   m.device.driverVersion = "2.0";
-  CHECK(configsOf(m.shop(), 9).empty());
+  CHECK(configsOf(m.shop()).empty());
   m.device.driverVersion = "1.0";
   const auto emit = m.tasks[0].emit; // Of 1 another kernel is made by now, and 3 lacks a field.
   m.tasks[0].emit = [emit](const codegen::TileConfig &config) {
@@ -352,5 +361,5 @@ TEST_CASE("rivals: those timed under this driver that came near, the best of eac
       plan->source += "changed";
     return config["id"] == 3 ? emit({{"no", 1}}) : plan;
   };
-  CHECK(configsOf(m.shop(), 9) == "id=2 ");
+  CHECK(configsOf(m.shop()) == "id=2 ");
 }
