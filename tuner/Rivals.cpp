@@ -12,12 +12,8 @@
 namespace kfuse::tuner {
 namespace {
 
-/// How many rivals there may be, of up to so many times the winner's time.
-struct Field {
-  std::size_t most;
-  double near;
-};
-constexpr Field quickField{2, 1.05}, fullField{6, 1.10};
+constexpr double nearFactor = 1.05; // Of the winner's time. 1.1, with six rivals, took longer and found no more.
+constexpr std::size_t quickMost = 2, fullMost = 4;
 
 /// The measurement's kernel, or nothing where its config makes another one by now.
 std::optional<Rival> remake(const Workshop &shop, const TuningTask &task, const Measurement &measurement) {
@@ -30,9 +26,9 @@ std::optional<Rival> remake(const Workshop &shop, const TuningTask &task, const 
 } // namespace
 
 std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const TunedKernel &winner) {
-  const Field field = shop.options.effort == Effort::Full ? fullField : quickField;
+  const std::size_t most = shop.options.effort == Effort::Full ? fullMost : quickMost;
   const std::string winnerKey = tuningKey(winner.plan, shop.compiler.version(), shop.sku());
-  const double nearUs = field.near * winner.report.measuredUs.value_or(0);
+  const double nearUs = nearFactor * winner.report.measuredUs.value_or(0);
   std::vector<Measurement> near = shop.store.findMeasurements(winner.report.region);
   std::erase_if(near, [&](const Measurement &trial) {
     return trial.kernel == winnerKey || trial.driver != shop.driver() || !trial.timing ||
@@ -52,7 +48,7 @@ std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const 
   order.insert(order.end(), duplicates.begin(), duplicates.end());
   std::vector<Rival> rivals;
   for (const Measurement *trial : order) {
-    if (rivals.size() == field.most)
+    if (rivals.size() == most)
       break;
     if (std::optional<Rival> rival = remake(shop, task, *trial))
       rivals.push_back(std::move(*rival));
