@@ -44,6 +44,8 @@ std::string header(const TuneReport &report, const std::string &model) {
   std::optional<double> total = report.totalUs();
   std::string tiles = tile(total ? formatDuration(*total) : "untimed", "a run, sum of its kernels");
   tiles += tile(formatDuration(boundOfRun(report)), "bound of the same");
+  if (report.endToEnd)
+    tiles += tile(formatDuration(report.endToEnd->us), "a whole run, weights cold");
   if (total && *total > 0)
     tiles += tile(fmt::format("{:.0f} %", 100 * boundOfRun(report) / *total), "of the roofline");
   tiles += tile(std::to_string(report.kernels.size()), fmt::format("kernels, {} launches", launchesOf(report)));

@@ -61,6 +61,14 @@ TEST_CASE("report page: a dot for each kernel in both sizes, a bar for each laun
   CHECK(html.find("read 4.60 TB/s, write 4.70 TB/s, copy 4.20 TB/s") != std::string::npos);
 }
 
+TEST_CASE("report page: the whole run is told where it was timed") {
+  Sample sample;
+  CHECK(sample.html().find("a whole run") == std::string::npos);
+  sample.report.endToEnd = {.us = 123.4, .aloneUs = 125, .tried = 4, .taken = 1};
+  CHECK(sample.html().find("123 us</b>") != std::string::npos);
+  CHECK(countOf(sample.html(), "a whole run, weights cold") == 1);
+}
+
 TEST_CASE("report page: it needs nothing but itself, and text is text") {
   std::string html = Sample().html();
   for (const char *outside : {"http", "src=", "url(", "@import", "<link"})
