@@ -84,7 +84,7 @@ check "no files are left" test ! -e "$work/empty.out" -a ! -e "$work/one" -a ! -
 check "tune as JSON" python3 - "$work/cold.json" <<'P'
 import json, sys
 report = json.load(open(sys.argv[1]))
-assert list(report) == ["device", "kernels", "arena_bytes", "arena_lower_bound_bytes", "total_us", "seconds"], report.keys()
+assert list(report) == ["device", "kernels", "end_to_end", "arena_bytes", "arena_lower_bound_bytes", "total_us", "seconds"], report.keys()
 for kernel in report["kernels"]:
     assert list(kernel) == ["name", "ops", "template", "config", "regime", "bound_us", "measured_us", "roofline_percent",
                             "candidates", "failed", "ruled_out", "stop", "advice", "from_cache"], kernel.keys()
