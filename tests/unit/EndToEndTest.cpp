@@ -131,6 +131,18 @@ struct Model {
   std::string log;
 };
 
+/// Where a run takes 20 us with the winner of the search.
+void checkNothingTaken(Model &m) {
+  std::vector<TunedKernel> kernels = m.tuned();
+  Result<std::optional<EndToEndReport>> report = m.choose(kernels);
+  REQUIRE(report);
+  REQUIRE(*report);
+  CHECK((*report)->taken == 0);
+  CHECK((*report)->us == 20);
+  CHECK(kernels[0].report.config == "id=0");
+  CHECK(m.storedConfig(kernels[0]) == "id=0");
+}
+
 } // namespace
 
 TEST_CASE("end to end: of kernels that are near each other alone that one is chosen with which a run takes least") {
@@ -165,13 +177,7 @@ TEST_CASE("end to end: of kernels that are near each other alone that one is cho
 TEST_CASE("end to end: a kernel keeps its place where nobody makes a run shorter by more than a tie") {
   Model m;
   m.device.runUs = [](const Launched &ids) { return ids == Launched{0, 0} ? 20.0 : 19.97; };
-  std::vector<TunedKernel> kernels = m.tuned();
-  Result<std::optional<EndToEndReport>> report = m.choose(kernels);
-  REQUIRE(report);
-  CHECK((*report)->taken == 0);
-  CHECK((*report)->us == 20);
-  CHECK(kernels[0].report.config == "id=0");
-  CHECK(m.storedConfig(kernels[0]) == "id=0");
+  checkNothingTaken(m);
 }
 
 TEST_CASE("end to end: a run is timed as a model's, cold, in turns, loaded anew for each pair of them") {
@@ -239,13 +245,7 @@ TEST_CASE("end to end: winners that are no faster together than what the searche
     const bool isDecision = m.device.visits.size() > 2 + 8;
     return ids == Launched{0, 0} ? 20.0 : isDecision ? 21.0 : 19.0;
   };
-  std::vector<TunedKernel> kernels = m.tuned();
-  Result<std::optional<EndToEndReport>> report = m.choose(kernels);
-  REQUIRE(report);
-  CHECK((*report)->taken == 0);
-  CHECK((*report)->us == 20);
-  CHECK(kernels[0].report.config == "id=0");
-  CHECK(m.storedConfig(kernels[0]) == "id=0");
+  checkNothingTaken(m);
 }
 
 TEST_CASE("end to end: nothing is done for one launch, without rivals, or without time") {
