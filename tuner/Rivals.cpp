@@ -4,6 +4,7 @@
 #include "tuner/Key.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -42,17 +43,12 @@ std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const 
   };
   if (std::optional<codegen::TileConfig> config = codegen::TileConfig::parse(winner.report.config))
     isNewKind(*config);
-  std::vector<const Measurement *> order, duplicates;
+  std::vector<Rival> rivals, duplicates;
   for (const Measurement &trial : near)
-    (isNewKind(trial.config) ? order : duplicates).push_back(&trial);
-  order.insert(order.end(), duplicates.begin(), duplicates.end());
-  std::vector<Rival> rivals;
-  for (const Measurement *trial : order) {
-    if (rivals.size() == most)
-      break;
-    if (std::optional<Rival> rival = remake(shop, task, *trial))
-      rivals.push_back(std::move(*rival));
-  }
+    if (std::optional<Rival> rival = remake(shop, task, trial)) // First: kinds are of this version's configs.
+      (isNewKind(trial.config) ? rivals : duplicates).push_back(std::move(*rival));
+  std::ranges::move(duplicates, std::back_inserter(rivals));
+  rivals.resize(std::min(rivals.size(), most));
   return rivals;
 }
 

@@ -278,7 +278,7 @@ public:
   Result<std::unique_ptr<TimedRuns>> prepareProgramRuns(const Program &program, std::span<void *const> arguments,
                                                         std::span<void *const> results) override {
     std::vector<std::byte> bytes = program.serialise();
-    if (bytes.size() > Channel::longestMessage / 2)
+    if (bytes.size() > Channel::longestMessage / 2) // Beside the addresses, with room to spare.
       return Error{ErrorCode::OutOfMemory, "a program of " + std::to_string(bytes.size()) +
                                                " bytes is too large to be sent to a worker, constants and all"};
     Result<std::uint64_t> runs = call<std::uint64_t>({{"call", "prepareProgram"},

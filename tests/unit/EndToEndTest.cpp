@@ -354,6 +354,9 @@ TEST_CASE("rivals: those timed under this driver that came near, the best of eac
   CHECK(configsOf(m.shop()).empty());
   m.device.driverVersion = "1.0";
   const auto emit = m.tasks[0].emit; // Of 1 another kernel is made by now, and 3 lacks a field.
+  m.tasks[0].kindOf = [kindOf = m.tasks[0].kindOf](const codegen::TileConfig &config) {
+    return kindOf(config["id"] == 3 ? codegen::TileConfig{{"no", 1}} : config); // Nor could its kind be told.
+  };
   m.tasks[0].emit = [emit](const codegen::TileConfig &config) {
     Result<codegen::KernelPlan> plan = emit(config);
     if (config["id"] == 1)
