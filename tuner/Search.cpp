@@ -362,8 +362,9 @@ Result<void> Search::pickFinalists() {
     std::ignore = fetchBinary(*trial);
   auto isPreferred = [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); };
   std::sort(candidates.begin(), alike, isPreferred);
+  const int finalists = fastestUs > budget.ownClockUs ? budget.longFinalists : budget.finalists;
   for (Trial &trial : candidates) {
-    if (accepted.size() == static_cast<std::size_t>(budget.finalists) ||
+    if (accepted.size() == static_cast<std::size_t>(finalists) ||
         (!accepted.empty() && trial.medianUs() > finalistMargin * fastestUs)) {
       leftOut.push_back(std::move(trial));
       continue;
