@@ -362,10 +362,10 @@ Result<void> Search::pickFinalists() {
     std::ignore = fetchBinary(*trial);
   auto isPreferred = [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); };
   std::sort(candidates.begin(), alike, isPreferred);
-  const int finalists = fastestUs > budget.ownClockUs ? budget.longFinalists : budget.finalists;
+  const bool mayBeLong = finalistMargin * fastestUs > budget.ownClockUs;
+  const auto finalists = static_cast<std::size_t>(mayBeLong ? budget.longFinalists : budget.finalists);
   for (Trial &trial : candidates) {
-    if (accepted.size() == static_cast<std::size_t>(finalists) ||
-        (!accepted.empty() && trial.medianUs() > finalistMargin * fastestUs)) {
+    if (accepted.size() == finalists || (!accepted.empty() && trial.medianUs() > finalistMargin * fastestUs)) {
       leftOut.push_back(std::move(trial));
       continue;
     }

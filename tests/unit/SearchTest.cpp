@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <future>
+#include <set>
 #include <unistd.h>
 
 using namespace kfuse;
@@ -329,11 +330,25 @@ TEST_CASE("search: candidates within the noise are a tie, broken by registers an
 
 TEST_CASE("search: of those that a first look cannot tell apart, fewer resources get into the finals") {
   Script script;
-  for (int id = 0; id < 10; ++id)
-    script[id] = {.us = 20 + 0.005 * id, .registers = 128 - 8 * id};
+  for (int id = 0; id < 20; ++id)
+    script[id] = {.us = 20 + 0.0025 * id, .registers = 200 - 8 * id};
   Fixture f(script);
   f.options.effort = Effort::Full;
-  CHECK(f.tuneOne()->report.config == "id=9"); // Eight of ten meet again.
+  CHECK(f.tuneOne()->report.config == "id=19"); // Sixteen of twenty meet again.
+}
+
+TEST_CASE("search: with full effort sixteen meet again, or eight that take their time") {
+  for (const auto &[us, finalists] : {std::pair(20.0, 16U), {8e3, 16U}, {9e3, 8U}, {11e3, 8U}}) {
+    Script script;
+    for (int id = 0; id < 20; ++id)
+      script[id] = {.us = us * (1 + 0.001 * id)};
+    Fixture f(script);
+    f.options.effort = Effort::Full;
+    REQUIRE(f.tuneOne());
+    constexpr int looks = 20;
+    REQUIRE(f.device.order.size() > looks);
+    CHECK(std::set<double>(f.device.order.begin() + looks, f.device.order.end()).size() == finalists);
+  }
 }
 
 TEST_CASE("search: finalists are visited in the order A B B A, until the winner is settled") {
@@ -573,8 +588,12 @@ TEST_CASE("search: when all finalists fail, those play that were too slow for th
   CHECK(f.device.order.size() > 4 + 1 + 4);
 }
 
-TEST_CASE("search: ties are of 2 % whatever bounds a region, and of 1 % with full effort") {
-  Fixture f({{1, {.us = 20.5, .registers = 16}}, {2, {.us = 20.3, .registers = 32}}, {3, {.us = 20, .registers = 40}}});
+TEST_CASE("search: ties are of 2 % whatever bounds a region, and of 0.3 % with full effort") {
+  Fixture f({{1, {.us = 20.5, .registers = 16}},
+             {2, {.us = 20.3, .registers = 32}},
+             {3, {.us = 20.08, .registers = 40}},
+             {4, {.us = 20.04, .registers = 48}},
+             {5, {.us = 20, .registers = 56}}});
   CHECK(f.tuneOne()->report.config == "id=2"); // Bound by its copy.
   f.reopen();
   f.peaks = boundOfTenUs();
@@ -582,7 +601,7 @@ TEST_CASE("search: ties are of 2 % whatever bounds a region, and of 1 % with ful
   f.signature = "another"; // Bound by its math.
   CHECK(f.tuneOne()->report.config == "id=2");
   f.options.effort = Effort::Full;
-  CHECK(f.tuneOne()->report.config == "id=3");
+  CHECK(f.tuneOne()->report.config == "id=4");
 }
 
 TEST_CASE("search: clocks that change between turns of the finals do not blur them") {
