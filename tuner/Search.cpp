@@ -22,6 +22,7 @@ constexpr double goodEnough = 0.97;     ///< Share of the roofline at which look
 constexpr int firstFew = 8;             ///< ... so many that are tried in any case, or noise decided who is.
 constexpr double finalistMargin = 1.20; ///< Finalists are within this factor of the fastest, by a first look, in which
                                         ///< the first of all finds the card cool: its clock may be a tenth up.
+constexpr int longFinalists = 8;        ///< At most, where they have their own clocks: a turn takes a second then.
 constexpr double alikeMargin = 1.02;    ///< What firstLookSamples cannot tell apart.
 constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
@@ -363,7 +364,7 @@ Result<void> Search::pickFinalists() {
   auto isPreferred = [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); };
   std::sort(candidates.begin(), alike, isPreferred);
   const bool mayBeLong = finalistMargin * fastestUs > budget.ownClockUs;
-  const auto finalists = static_cast<std::size_t>(mayBeLong ? budget.longFinalists : budget.finalists);
+  const auto finalists = static_cast<std::size_t>(mayBeLong ? longFinalists : budget.finalists);
   for (Trial &trial : candidates) {
     if (accepted.size() == finalists || (!accepted.empty() && trial.medianUs() > finalistMargin * fastestUs)) {
       leftOut.push_back(std::move(trial));

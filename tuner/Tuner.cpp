@@ -355,10 +355,8 @@ Budget budgetOf(const Workshop &shop) {
   if (!isCpu)
     budget.singleRunUs = 2000; // runtime::cuda::CudaTimer records none that are longer.
   budget.firstLookShare = isCpu ? 1 / 8.0 : 1 / 64.0;
-  if (isFull && !isCpu) {
+  if (isFull && !isCpu)
     budget.ownClockUs = 1e4;
-    budget.longFinalists = 8; // A turn of theirs takes a second.
-  }
   if (!isCpu)
     budget.movedUs = 100;
   // Whole runs on a CPU take far longer, with the eviction of its cache before each.

@@ -56,7 +56,6 @@ struct Budget {
   /// cache before each sample, which takes 10 to 200 ms.
   double firstLookShare = 0;
   double ownClockUs = INFINITY; ///< Longer kernels are visited for as long as a card takes to settle their clock.
-  int longFinalists = 0;        ///< Of those.
   double endToEndSeconds = 0;   ///< For the whole model, once its kernels are chosen (chooseEndToEnd); 0: not done.
   double movedUs = 0;           ///< Shorter kernels are loaded anew, elsewhere in memory, for each pair of turns.
 };
