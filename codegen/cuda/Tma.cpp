@@ -238,7 +238,7 @@ bool dividesInto(int64_t extent, int64_t parts, bool contiguousK) {
 }
 
 int64_t clustersAtOnce(int64_t blocks, const ir::Target &target) {
-  return (blocks >= 4 ? target.multiprocessors * 10 / 11 : target.multiprocessors) / blocks;
+  return std::max<int64_t>(1, (blocks >= 4 ? target.multiprocessors * 10 / 11 : target.multiprocessors) / blocks);
 }
 
 TmaSide sideOf(const MatmulProblem &problem, unsigned side) {

@@ -83,7 +83,7 @@ int64_t earlyBlocks(const Region &region, const TmaSide &side, DType type, int64
 /// 64 where K is not contiguous.
 bool dividesInto(int64_t extent, int64_t parts, bool contiguousK);
 /// How many clusters of this size an H100 or H200 holds at a time with one block an SM: its groups of SMs are not all
-/// whole (measured with cuOccupancyMaxActiveClusters: 66 of 2, 30 of 4, 15 of 8, 7 of 16).
+/// whole (measured with cuOccupancyMaxActiveClusters: 66 of 2, 30 of 4, 15 of 8, 7 of 16). At least one.
 int64_t clustersAtOnce(int64_t blocks, const ir::Target &target);
 /// Bytes of the weights that HBM brings again: a `share` of them for each `neighbours` tiles down, which read them
 /// together, after the first. Clusters whose blocks share rows but not columns keep step within, not with the other

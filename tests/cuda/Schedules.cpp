@@ -17,7 +17,7 @@ TemplateCase named(const std::vector<TemplateCase> &cases, const std::string &na
 }
 
 /// Products whose sizes no tile divides, in strides that TMA reads.
-TemplateCase product(const std::string &name) { return named(pairwiseProducts(304, 272, 208), name); }
+TemplateCase product(const std::string &name) { return named(pairwiseProducts(304, 272, 1040), name); }
 /// Three whole tiles of 64 rows down, seven of 96 columns across.
 TemplateCase oddTiles(const std::string &name) { return named(pairwiseProducts(192, 672, 1040), name); }
 /// A wave of tiles of 64 by 128 on an H200, and more than half of one.
@@ -96,10 +96,10 @@ std::vector<Schedule> sm90Schedules() {
       {"split: two products", split, deepProduct("gated_tb_f16"), {{"blocks_k", 2}}},
       {"split: 8-bit floats", split, deepProduct("bias_relu_tb_f8E4M3FN"), {{"groups_k", 2}}},
       {"split: tf32", split, deepProduct("bias_relu_tb_tf32"), {{"blocks_k", 2}}},
-      {"chain: flags across the grid", chainTemplate(), layers(2, 0, 64, 128, 2, true, "bf16"), {{"cluster_n", 1}}},
+      {"chain: flags across the grid", chainTemplate(), layers(6, 0, 64, 256, 2, true, "bf16"), {{"cluster_n", 1}}},
       {"chain: within clusters, in batches",
        chainTemplate(),
-       layers(2, 3, 64, 256, 64, false, "bf16"),
+       layers(6, 3, 64, 256, 64, false, "bf16"),
        {{"cluster_n", 4}}},
       {"row chain", rowChainTemplate(), normedLayers(3, 2500, 256, true, "bf16"), {{"m", 64}}},
       {"decode attention: within a cluster",

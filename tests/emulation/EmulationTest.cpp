@@ -1,5 +1,6 @@
 #include "codegen/cuda/Templates.h"
 #include "tests/cuda/Oracle.h"
+#include "tests/cuda/Schedules.h"
 #include "tests/emulation/Emulator.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
+#include <set>
 
 using namespace kfuse;
 using namespace kfuse::test;
@@ -19,10 +21,15 @@ using namespace kfuse::test;
 namespace {
 
 const ir::Target &hopper() { return *ir::findTarget("sm_90a"); }
+/// A Hopper whose blocks take several tiles of a small product.
+ir::Target hopperOf(int multiprocessors) {
+  ir::Target target = hopper();
+  target.multiprocessors = multiprocessors;
+  return target;
+}
 
-/// A few configs spread over a template's space: the first, the last, and some between. Clusters are not emulated.
-std::vector<codegen::TileConfig> sample(std::vector<codegen::TileConfig> all, std::size_t count) {
-  std::erase_if(all, [](const codegen::TileConfig &config) { return config.has("cluster") && config["cluster"] > 1; });
+/// A few configs spread over a template's space: the first, the last, and some between.
+std::vector<codegen::TileConfig> sample(const std::vector<codegen::TileConfig> &all, std::size_t count) {
   std::vector<codegen::TileConfig> chosen;
   for (std::size_t i = 0; i < std::min(count, all.size()); ++i)
     chosen.push_back(all[i * (all.size() - 1) / std::max<std::size_t>(1, std::min(count, all.size()) - 1)]);
@@ -37,11 +44,14 @@ void check(const RegionCase &given, const std::vector<reference::HostTensor> &in
   REQUIRE_MESSAGE(plan, plan.error().message);
   Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
   REQUIRE_MESSAGE(emulated, emulated.error().message << "\n" << plan->source);
+  std::vector<reference::HostTensor> before;
   for (Copies copies : {Copies::Early, Copies::Late}) {
     auto outputs = emulated->run(inputs, given.states(), copies);
     REQUIRE_MESSAGE(outputs, outputs.error().message << "\n" << plan->source);
     for (const reference::Verdict &verdict : oracle.judge(*outputs))
       CHECK_MESSAGE(verdict.right, verdict.message << "\n" << plan->source);
+    CHECK_MESSAGE((before.empty() || before == *outputs), "another order of threads gives other bits");
+    before = std::move(*outputs);
   }
 }
 
@@ -295,4 +305,64 @@ TEST_CASE("Emulated cuda.gemv: right in every type for few rows") {
   checkAll({scaledMatmulCases()[6], scaledMatmulCases()[7]}, codegen::cuda::gemvTemplate(), 3);
   for (const char *type : {"bf16", "f32", "f8E4M3FN"})
     checkAll({gatedCases(type)[3]}, codegen::cuda::gemvTemplate(), 3);
+}
+
+TEST_CASE("Emulated Hopper: one config of every schedule is right") {
+  const char *only = std::getenv("KFUSE_CASE");
+  for (const Schedule &schedule : schedules(/*withHopper=*/true)) {
+    const bool sharesTiles = llvm::any_of(schedule.fields, [](const auto &field) { return field.first == "pieces"; });
+    if (sharesTiles || (only && schedule.name != only)) // Shared tiles: below, with fewer of them.
+      continue;
+    INFO(schedule.name);
+    RegionCase given(schedule.region);
+    const std::vector<reference::HostTensor> inputs = given.inputs();
+    Oracle oracle(given, inputs);
+    check(given, inputs, oracle, schedule.source, schedule.config(given.region, hopper()), hopperOf(4));
+  }
+}
+
+TEST_CASE("Emulated Hopper: last waves are shared right in clusters of every shape, by all warpgroups and in turns") {
+  const codegen::KernelTemplate &persistent = codegen::cuda::matmulSm90Template();
+  const codegen::TileConfig together{{"cluster_m", 1}, {"cluster_n", 1}, {"k", 64},       {"m", 128},
+                                     {"n", 64},        {"pieces", 1},    {"pingpong", 0}, {"raster", 1},
+                                     {"raster_n", 0},  {"split_k", 1},   {"stages", 4}},
+      inTurns = together.with("pingpong", 1), small = inTurns.with("m", 64);
+  for (auto [name, tile] : {std::pair{"bias_residual_tb_bf16", together},
+                            {"plain_tb_bf16", together},
+                            {"bias_residual_tb_bf16", inTurns},
+                            {"plain_tb_bf16", small}}) {
+    const std::vector<TemplateCase> cases = pairwiseProducts(600, 300, 1040);
+    RegionCase given(*llvm::find_if(cases, [&](const TemplateCase &one) { return one.name == name; }));
+    INFO(name);
+    const std::vector<reference::HostTensor> inputs = given.inputs();
+    Oracle oracle(given, inputs);
+    for (auto [clusterM, clusterN] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}})
+      for (int pieces : {1, 3}) {
+        const codegen::TileConfig config =
+            tile.with("cluster_m", clusterM).with("cluster_n", clusterN).with("pieces", pieces);
+        // Behind whole waves, or in more blocks than are on the device together.
+        ir::Target target = hopperOf(pieces == 1 ? 14 : 40);
+        auto isShared = [&] { // There are flags.
+          Result<codegen::KernelPlan> plan = persistent.emit(given.region, config, target);
+          REQUIRE_MESSAGE(plan, plan.error().message);
+          return plan->zeroedBytes > 0;
+        };
+        while (target.multiprocessors > 4 && !isShared())
+          --target.multiprocessors;
+        REQUIRE_MESSAGE(isShared(), config.str());
+        check(given, inputs, oracle, persistent, config, target);
+      }
+  }
+}
+
+TEST_CASE(
+    "Emulated Hopper: every pair of a type, a layout and an epilogue is right, in persistent and in split tiles") {
+  for (const codegen::KernelTemplate *way :
+       {&codegen::cuda::matmulSm90Template(), &codegen::cuda::matmulSm90SplitTemplate()})
+    checkAll(pairwiseProducts(152, 144, 528), *way, 2);
+}
+
+TEST_CASE("Emulated Hopper: random chains are right, across the grid and within clusters") {
+  for (unsigned seed = 1; seed <= 6; ++seed)
+    checkAll({randomChain(seed)}, codegen::cuda::chainTemplate(), 2);
 }

@@ -2,19 +2,17 @@
 
 #include "codegen/cuda/DeviceLibrary.h"
 #include "kfuse/error.h"
-#include "tests/emulation/EmulatorApi.h"
+#include "tests/emulation/Api.h"
+#include "tests/emulation/TensorBox.h"
 
 #include <dlfcn.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <memory>
 
 namespace kfuse::test {
@@ -24,164 +22,19 @@ using codegen::KernelArg;
 using codegen::Launch;
 using reference::HostTensor;
 
-struct Copy {
-  void *to;
-  const void *from;
-  int size, bytes;
-  void land() const {
-    std::memset(to, 0, size);
-    std::memcpy(to, from, bytes);
+/// The source, whose products of warpgroups ask the emulator: each is a statement of inline assembly
+/// (codegen/cuda/Tma.cpp).
+std::string withoutAssembly(std::string source) {
+  const std::string instruction = "wgmma.mma_async.sync.aligned.", immediates = " p, ", operands = "(accumulate));";
+  for (std::size_t begin; (begin = source.find("asm volatile(\"{")) != std::string::npos;) {
+    const std::size_t name = source.find(instruction, begin) + instruction.size(), rest = source.find("}, %", name),
+                      values = source.find(immediates, rest) + immediates.size(),
+                      end = source.find(operands, values) + operands.size();
+    const std::string text = source.substr(name, source.find(' ', name) - name + 1) +
+                             source.substr(values, source.find(';', values) - values);
+    source.replace(begin, end - begin, "emulator->multiply(\"" + text + "\", d, rows, columns, accumulate);");
   }
-};
-
-struct Barrier {
-  unsigned expected = 0, arrived = 0, generation = 0;
-};
-
-/// One CUDA thread.
-struct Fiber {
-  ucontext_t context{};
-  std::vector<char> stack = std::vector<char>(256 << 10);
-  bool done = false;
-  std::vector<Copy> open;
-  std::deque<std::vector<Copy>> groups;
-};
-
-/// The block being run. One at a time: the emulated kernel reaches it through free functions.
-struct Block {
-  std::vector<Fiber> fibers;
-  Barrier all;
-  std::vector<Barrier> warps;
-  std::vector<unsigned char> scratch;
-  unsigned char *shared = nullptr;
-  Index3 index{}, grid{}, size{};
-  ucontext_t scheduler{};
-  std::size_t current = 0;
-  bool lateCopies = true;
-  std::string failure;
-  std::function<void()> kernel;
-};
-Block *running = nullptr;
-
-void yield() { swapcontext(&running->fibers[running->current].context, &running->scheduler); }
-
-void arrive(Barrier &barrier) {
-  unsigned generation = barrier.generation;
-  if (++barrier.arrived == barrier.expected) {
-    barrier.arrived = 0;
-    ++barrier.generation;
-  }
-  while (barrier.generation == generation)
-    yield();
-}
-
-void landGroups(Fiber &fiber, std::size_t pending) {
-  for (; fiber.groups.size() > pending; fiber.groups.pop_front())
-    for (const Copy &copy : fiber.groups.front())
-      copy.land();
-}
-
-Index3 currentThread() {
-  auto linear = static_cast<unsigned>(running->current);
-  const Index3 &size = running->size;
-  return {linear % size.x, linear / size.x % size.y, linear / size.x / size.y};
-}
-
-EmulatorApi makeApi() {
-  EmulatorApi api{};
-  api.thread = currentThread;
-  api.block = &running->index;
-  api.grid = &running->grid;
-  api.syncBlock = [] { arrive(running->all); };
-  api.syncWarp = [] { arrive(running->warps[running->current / 32]); };
-  api.yield = yield;
-  api.warpScratch = [] { return running->scratch.data() + running->current / 32 * 32 * 64; };
-  api.shared = [] { return running->shared; };
-  api.copy = [](void *to, const void *from, int size, int bytes) {
-    Copy copy{to, from, size, bytes};
-    if (running->lateCopies)
-      running->fibers[running->current].open.push_back(copy);
-    else
-      copy.land();
-  };
-  api.commit = [] {
-    Fiber &fiber = running->fibers[running->current];
-    fiber.groups.push_back(std::move(fiber.open));
-    fiber.open.clear();
-  };
-  api.wait = [](int pending) { landGroups(running->fibers[running->current], static_cast<std::size_t>(pending)); };
-  api.fail = [](const char *message) {
-    running->failure = message;
-    running->fibers[running->current].done = true;
-    setcontext(&running->scheduler);
-  };
-  return api;
-}
-
-void enterFiber() {
-  running->kernel();
-  running->fibers[running->current].done = true;
-  setcontext(&running->scheduler);
-}
-
-/// Switches between the fibers until all have returned.
-void runBlock(Block &block) {
-  for (std::size_t i = 0; i < block.fibers.size(); ++i) {
-    Fiber &fiber = block.fibers[i];
-    fiber.done = false;
-    fiber.open.clear();
-    fiber.groups.clear();
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.data();
-    fiber.context.uc_stack.ss_size = fiber.stack.size();
-    makecontext(&fiber.context, enterFiber, 0);
-  }
-  for (std::size_t alive = block.fibers.size(); alive > 0 && block.failure.empty();) {
-    alive = 0;
-    for (block.current = 0; block.current < block.fibers.size() && block.failure.empty(); ++block.current) {
-      if (block.fibers[block.current].done)
-        continue;
-      swapcontext(&block.scheduler, &block.fibers[block.current].context);
-      alive += !block.fibers[block.current].done;
-    }
-  }
-}
-
-std::string runLaunch(const Launch &launch, void *library, const std::vector<void *> &arguments, bool lateCopies) {
-  Block block;
-  running = &block;
-  unsigned threads = launch.block[0] * launch.block[1] * launch.block[2];
-  block.fibers.resize(threads);
-  block.all.expected = threads;
-  block.warps.resize((threads + 31) / 32);
-  for (std::size_t warp = 0; warp < block.warps.size(); ++warp)
-    block.warps[warp].expected = std::min<unsigned>(32, threads - static_cast<unsigned>(warp) * 32);
-  block.scratch.resize(block.warps.size() * 32 * 64);
-  std::vector<unsigned char> shared(launch.sharedBytes + 128);
-  block.shared = shared.data() + (128 - reinterpret_cast<std::uintptr_t>(shared.data()) % 128) % 128;
-  block.grid = {launch.grid[0], launch.grid[1], launch.grid[2]};
-  block.size = {launch.block[0], launch.block[1], launch.block[2]};
-  block.lateCopies = lateCopies;
-
-  static EmulatorApi api;
-  api = makeApi();
-  reinterpret_cast<void (*)(const EmulatorApi *)>(dlsym(library, "setEmulator"))(&api);
-  auto *entry = reinterpret_cast<void (*)(void *, void *, void *, void *, void *, void *, void *, void *, void *,
-                                          void *, void *, void *)>(dlsym(library, launch.entry.c_str()));
-  if (!entry)
-    return "no entry " + launch.entry;
-  std::vector<void *> a = arguments; // Extra arguments do no harm.
-  a.resize(12);
-  block.kernel = [&] { entry(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]); };
-  for (block.index.z = 0; block.index.z < block.grid.z; ++block.index.z)
-    for (block.index.y = 0; block.index.y < block.grid.y; ++block.index.y)
-      for (block.index.x = 0; block.index.x < block.grid.x; ++block.index.x) {
-        std::fill(shared.begin(), shared.end(), 0xff);
-        runBlock(block);
-        if (!block.failure.empty())
-          return block.failure;
-      }
-  return "";
+  return source;
 }
 
 /// The kernel as a shared library of the host.
@@ -189,9 +42,9 @@ Result<std::filesystem::path> buildLibrary(const codegen::KernelPlan &plan, cons
   namespace fs = std::filesystem;
   fs::create_directories(folder / "kfuse");
   for (const codegen::DeviceHeader &header : codegen::cuda::deviceHeaders())
-    if (header.name != "kfuse/ptx.cuh")
+    if (!header.name.starts_with("kfuse/ptx"))
       std::ofstream(folder / header.name) << header.text;
-  std::ofstream(folder / "kernel.cpp") << plan.source;
+  std::ofstream(folder / "kernel.cpp") << withoutAssembly(plan.source);
   fs::path library = folder / "kernel.so";
   std::string tests = KFUSE_TEST_DIR, command = KFUSE_HOST_COMPILER;
   command += " -std=c++20 -O1 -w -shared -fPIC -o " + library.string() + " -I" + tests + "/.. -I" + tests +
@@ -222,14 +75,23 @@ Result<EmulatedKernel> EmulatedKernel::compile(const codegen::KernelPlan &plan) 
     return file.error();
   EmulatedKernel kernel;
   kernel.plan = plan;
-  kernel.code.reset(dlopen(file->c_str(), RTLD_NOW | RTLD_LOCAL), dlclose);
-  if (!kernel.code)
-    return Error{ErrorCode::Compile, dlerror()};
+  std::size_t blocks = 1;
+  for (const Launch &launch : plan.launches)
+    blocks = std::max(blocks, Grid::blocksAtOnce(launch));
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const std::filesystem::path copy = folder.path / ("copy" + std::to_string(i) + ".so");
+    std::filesystem::copy_file(*file, copy);
+    kernel.libraries.emplace_back(dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL), dlclose);
+    if (!kernel.libraries.back())
+      return Error{ErrorCode::Compile, dlerror()};
+    reinterpret_cast<void (*)(const EmulatorApi *)>(dlsym(kernel.libraries.back().get(), "setEmulator"))(
+        &emulatorApi());
+  }
   return kernel;
 }
 
 Result<std::vector<HostTensor>> EmulatedKernel::run(std::span<const HostTensor> inputs, std::span<const int> states,
-                                                    Copies copies) const {
+                                                    Copies when) const {
   // Aligned as device memory is.
   auto place = [](const std::vector<std::byte> &bytes) {
     std::shared_ptr<std::byte> memory(static_cast<std::byte *>(aligned_alloc(256, (bytes.size() + 511) / 256 * 256)),
@@ -249,13 +111,30 @@ Result<std::vector<HostTensor>> EmulatedKernel::run(std::span<const HostTensor> 
   }
   auto workspace = place(std::vector<std::byte>(plan.workspaceBytes + 1, std::byte{0xff}));
   std::memset(workspace.get(), 0, plan.zeroedBytes);
+  std::vector<EmulatedTensor> tensors;
+  for (const codegen::TensorMapRecipe &recipe : plan.tensorMaps)
+    tensors.push_back(
+        {recipe, (recipe.inWorkspace ? workspace.get() : buffers[recipe.buffer].get()) + recipe.offsetBytes});
+
   for (const Launch &launch : plan.launches) {
     std::vector<void *> arguments;
     for (const KernelArg &arg : launch.args)
-      arguments.push_back(arg.kind == KernelArg::Kind::Buffer ? buffers[arg.index].get() : workspace.get() + arg.index);
-    if (std::string failure = runLaunch(launch, code.get(), arguments, copies == Copies::Late); !failure.empty())
+      arguments.push_back(arg.kind == KernelArg::Kind::Buffer      ? static_cast<void *>(buffers[arg.index].get())
+                          : arg.kind == KernelArg::Kind::Workspace ? workspace.get() + arg.index
+                                                                   : static_cast<void *>(&tensors[arg.index]));
+    std::vector<Library> copies;
+    for (const std::shared_ptr<void> &library : libraries) {
+      auto entry = reinterpret_cast<decltype(Library::entry)>(dlsym(library.get(), launch.entry.c_str()));
+      if (!entry)
+        return Error{ErrorCode::WrongResult, "no entry " + launch.entry};
+      copies.push_back({entry, static_cast<unsigned char *>(dlsym(library.get(), "emulatorAnchor"))});
+    }
+    if (std::string failure = Grid(launch, copies, std::move(arguments), when).run(); !failure.empty())
       return Error{ErrorCode::WrongResult, failure};
   }
+  if (std::any_of(workspace.get(), workspace.get() + plan.zeroedBytes,
+                  [](std::byte byte) { return byte != std::byte{}; }))
+    return Error{ErrorCode::WrongResult, "scratch memory is not left zero"};
   for (std::size_t i = 0; i < outputs.size(); ++i)
     std::memcpy(outputs[i].bytes.data(), buffers[inputs.size() + i].get(), outputs[i].bytes.size());
   return outputs;

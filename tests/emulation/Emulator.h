@@ -2,13 +2,14 @@
 // addresses, barriers and fragments that a small case can show.
 //
 // The host compiler builds the kernel's source against device/ (CUDA's keywords and the PTX
-// instructions in plain C++). Each CUDA thread is a fiber; barriers switch fibers. Asynchronous copies
-// land either at once or as late as their wait allows, since real ones do both.
+// instructions in plain C++). Each CUDA thread is a fiber (Grid.h). What a thread writes all others see at once: a
+// missing fence is not seen here.
 #pragma once
 
 #include "codegen/KernelPlan.h"
 #include "ir/reference/Tensor.h"
 #include "kfuse/error.h"
+#include "tests/emulation/Grid.h"
 
 #include <memory>
 #include <span>
@@ -16,22 +17,19 @@
 
 namespace kfuse::test {
 
-/// When asynchronous copies land.
-enum class Copies { Early, Late };
-
 /// A plan's kernels as host code, in a temporary folder of their own.
 class EmulatedKernel {
 public:
   static Result<EmulatedKernel> compile(const codegen::KernelPlan &plan);
 
   /// The outputs, poisoned before the launches. `states` holds, per output, the input whose memory it
-  /// is, or -1.
+  /// is, or -1. Asynchronous copies arrive at once or late, since real ones do both.
   Result<std::vector<reference::HostTensor>> run(std::span<const reference::HostTensor> inputs,
                                                  std::span<const int> states, Copies copies) const;
 
 private:
   codegen::KernelPlan plan;
-  std::shared_ptr<void> code; ///< As dlopen gave it.
+  std::vector<std::shared_ptr<void>> libraries; ///< As dlopen gave them, for each block that runs at a time a copy.
 };
 
 } // namespace kfuse::test

@@ -78,7 +78,7 @@ template <class Config, class Links> struct FlagChain : ChainBlock<Config, Links
         bool isPending = lane < atOnce && line < lines<Link>;
         Ring<Config> at = ring;
         at.skip(lane % atOnce);
-        for (unsigned turn = 0; __any_sync(~0u, isPending); ++turn) {
+        for (unsigned turn = 0; anyInWarp(isPending); ++turn) {
           if (isPending && (!Link::awaitsTiles || loadAcquire(flags + line / linesOfPart)) &&
               isComplete(at.empty(at.stage), at.parity ^ 1)) {
             fenceGlobalForTma();
@@ -129,7 +129,7 @@ template <class Config, class Links> struct FlagChain : ChainBlock<Config, Links
     else
       __syncthreads();
     const bool isLast = threadIdx.x == 0 && countArrival(left) == gridDim.x - 1;
-    if (!__syncthreads_or(isLast)) // No shared memory: a static word would take 1 KB.
+    if (!anyInBlock(isLast)) // No shared memory: a static word would take 1 KB.
       return;
     for (int i = threadIdx.x; i < flagCount; i += Config::threads)
       flags[i] = 0;
@@ -146,7 +146,7 @@ private:
 #pragma unroll
     for (int first = 0; first < count; first += 32) {
       const bool isMine = first + lane < count;
-      for (unsigned turn = 0; __any_sync(~0u, isMine && !loadAcquire(flags + first + lane)); ++turn)
+      for (unsigned turn = 0; anyInWarp(isMine && !loadAcquire(flags + first + lane)); ++turn)
         if (turn == mostTurns)
           __trap();
     }

@@ -231,6 +231,9 @@ template <int registers> __device__ __forceinline__ void claimRegisters() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
+/// Changes nothing, but for all that the compiler knows: what follows stays behind it.
+__device__ __forceinline__ void touch(float &value) { asm volatile("" : "+f"(value)::"memory"); }
+
 //===- Warpgroup matrix products -----------------------------------------------------------------//
 
 /// Two words as one.

@@ -50,7 +50,7 @@ template <int blocks, int sumCount> __device__ __forceinline__ void settle(float
   for (int i = 0; i < blocks; ++i)
 #pragma unroll
     for (int j = 0; j < sumCount; ++j)
-      asm volatile("" : "+f"(sums[i][j])::"memory");
+      touch(sums[i][j]);
 }
 
 /// Zeroes the sums here and now.

@@ -1,5 +1,7 @@
 // CUDA's keywords and built-ins for a host compiler: a kernel becomes plain C++ that asks the emulator
 // for its thread, its barriers and its shared memory. Included before the kernel's source.
+//
+// `__shared__` variables are static ones: every block that is on the device has a copy of the library.
 #pragma once
 
 #include "tests/emulation/EmulatorApi.h"
@@ -12,17 +14,21 @@
 
 static const kfuse::test::EmulatorApi *emulator = nullptr;
 extern "C" void setEmulator(const kfuse::test::EmulatorApi *api) { emulator = api; }
+extern "C" char emulatorAnchor[16];
+char emulatorAnchor[16];
 
 #define __device__
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __shared__ static
 #define threadIdx (emulator->thread())
-#define blockIdx (*emulator->block)
-#define gridDim (*emulator->grid)
+#define blockIdx (emulator->block())
+#define gridDim (emulator->grid())
 #define __syncthreads() emulator->syncBlock()
 #define __syncwarp() emulator->syncWarp()
+#define __trap() emulator->fail("a trap")
 
 inline float __uint_as_float(unsigned bits) {
   float value;

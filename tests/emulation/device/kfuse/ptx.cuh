@@ -98,10 +98,7 @@ inline bool anyInBlock(bool holds) {
 }
 inline unsigned char *dynamicShared() { return emulator->shared(); }
 
-/// Offsets stand for addresses.
-inline unsigned sharedAddress(const void *pointer) {
-  return static_cast<unsigned>(static_cast<const unsigned char *>(pointer) - emulator->shared());
-}
+inline unsigned sharedAddress(const void *pointer) { return emulator->addressOf(pointer); }
 
 template <bool fixed> inline void loadStreaming(unsigned *to, const void *global) {
   if (reinterpret_cast<std::uintptr_t>(global) % 16)
@@ -109,7 +106,7 @@ template <bool fixed> inline void loadStreaming(unsigned *to, const void *global
   std::memcpy(to, global, 16);
 }
 
-inline unsigned countArrival(unsigned *counter) { return (*counter)++; } // Blocks run one after the other.
+inline unsigned countArrival(unsigned *counter) { return (*counter)++; } // Threads run until they wait.
 
 inline unsigned takeTicket(unsigned *counter, unsigned count) {
   return std::exchange(*counter, (*counter + 1) % count);
@@ -117,18 +114,18 @@ inline unsigned takeTicket(unsigned *counter, unsigned count) {
 template <int count> inline void storeWords(void *to, const unsigned (&words)[count]) {
   std::memcpy(to, words, sizeof(words));
 }
-/// The block's other threads go on: they may write what this one looks for.
+/// Others go on: they may write what this one looks for.
 template <int count> inline void loadWords(unsigned (&words)[count], const void *from) {
   emulator->yield();
   std::memcpy(words, from, sizeof(words));
 }
 
 template <int size> inline void copyAsync(unsigned shared, const void *global, int bytes) {
-  if (shared % size || (bytes && reinterpret_cast<std::uintptr_t>(global) % size))
-    emulator->fail("cp.async with a misaligned address");
+  if (bytes && reinterpret_cast<std::uintptr_t>(global) % size)
+    emulator->fail("cp.async from a misaligned address");
   if (bytes < 0 || bytes > size)
     emulator->fail("cp.async of a number of bytes out of range");
-  emulator->copy(emulator->shared() + shared, global, size, bytes);
+  emulator->copy(emulator->at(shared, size), global, size, bytes);
 }
 inline void commitCopies() { emulator->commit(); }
 template <int pending> inline void waitCopies() { emulator->wait(pending); }
@@ -137,10 +134,8 @@ template <int pending> inline void waitCopies() { emulator->wait(pending); }
 
 /// Lane l holds elements (l / 4, l % 4 * 2) and the next of each 8x8 matrix; rows and columns swap if transposed.
 inline void loadMatrices(unsigned (&r)[4], unsigned row, bool transposed) {
-  if (row % 16)
-    emulator->fail("ldmatrix with a misaligned row");
   unsigned lane = threadIdx.x % 32;
-  exchange(reinterpret_cast<const unsigned short *>(emulator->shared() + row), [&](auto rowOf) {
+  exchange(reinterpret_cast<const unsigned short *>(emulator->at(row, 16)), [&](auto rowOf) {
     for (unsigned matrix = 0; matrix < 4; ++matrix) {
       unsigned pair[2];
       for (unsigned i = 0; i < 2; ++i) {

@@ -1,0 +1,290 @@
+#include "tests/emulation/Grid.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace kfuse::test {
+
+Grid *running = nullptr;
+
+namespace {
+
+constexpr std::size_t stackBytes = 128 << 10;
+constexpr std::size_t guardBytes = 1024; ///< Behind a block's shared memory.
+constexpr unsigned char poison = 0xff;
+constexpr unsigned longestHold = 64; ///< Of a thread, in rounds; of a block four times that.
+
+unsigned volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
+
+Index3 indexOf(unsigned number, const std::array<std::uint32_t, 3> &extents) {
+  return {number % extents[0], number / extents[0] % extents[1], number / extents[0] / extents[1]};
+}
+
+} // namespace
+
+void Groups::end(std::size_t pending) {
+  for (; groups.size() > pending; groups.pop_front())
+    for (const Task &task : groups.front())
+      task();
+}
+
+bool Fiber::canRun() const {
+  return !isDone && (!meetsAt || meetsAt->generation != generation) && (!awaits || awaits->parity != parity);
+}
+
+std::size_t Grid::blocksAtOnce(const codegen::Launch &launch) {
+  const std::size_t ofCluster = volume(launch.cluster);
+  return std::min<std::size_t>(std::max(mostBlocks / ofCluster, std::size_t{1}) * ofCluster, volume(launch.grid));
+}
+
+Grid::Grid(const codegen::Launch &launch, const std::vector<Library> &libraries, std::vector<void *> arguments,
+           Copies copies)
+    : launch(launch), arguments(std::move(arguments)), copies(copies) {
+  const unsigned threads = volume(launch.block), warps = (threads + 31) / 32, ofCluster = volume(launch.cluster);
+  size = {launch.grid[0], launch.grid[1], launch.grid[2]};
+  if (launch.cooperative)
+    size.x = static_cast<unsigned>(blocksAtOnce(launch));
+  count = size.x * size.y * size.z / ofCluster;
+  this->arguments.resize(24); // Extra arguments do no harm.
+  clusters.resize(blocksAtOnce(launch) / ofCluster);
+  auto library = libraries.begin();
+  for (Cluster &cluster : clusters) {
+    cluster.blocks.resize(ofCluster);
+    for (unsigned rank = 0; rank < ofCluster; ++rank) {
+      Block &block = cluster.blocks[rank];
+      block.cluster = &cluster;
+      block.rank = rank;
+      block.library = *library++;
+      block.fibers.resize(threads);
+      for (Fiber &fiber : block.fibers)
+        fiber.stack = std::make_unique_for_overwrite<char[]>(stackBytes);
+      block.scratch.resize(warps * std::size_t{32 * 64});
+      block.shared.reset(
+          static_cast<unsigned char *>(aligned_alloc(1024, (launch.sharedBytes + 1023) / 1024 * 1024 + guardBytes)));
+    }
+  }
+}
+
+std::string Grid::run() {
+  running = this;
+  for (Cluster &cluster : clusters)
+    start(cluster);
+  constexpr unsigned mostIdle = 100'000;
+  for (; ended < count && failure.empty(); ++round) {
+    hasRun = isHeld = false;
+    ++idleRounds;
+    for (Cluster &cluster : clusters)
+      if (cluster.alive > 0)
+        runThreads(cluster);
+    const bool isStuck = !hasRun && !isHeld;
+    if (!arriving.empty() && (isStuck || idleRounds > longestHold))
+      landOne();
+    else if (failure.empty() && (isStuck || idleRounds > mostIdle))
+      failure = "no thread goes on, and nothing is on its way";
+  }
+  return failure;
+}
+
+/// Clusters lie in the grid as blocks do in a cluster.
+void Grid::start(Cluster &cluster) {
+  const std::array<std::uint32_t, 3> &extents = launch.cluster;
+  const Index3 at = indexOf(started++, {size.x / extents[0], size.y / extents[1], size.z / extents[2]});
+  const unsigned threads = volume(launch.block);
+  cluster.alive = threads * static_cast<unsigned>(cluster.blocks.size());
+  cluster.barrier = {cluster.alive};
+  for (Block &block : cluster.blocks) {
+    const Index3 inCluster = indexOf(block.rank, extents);
+    block.index = {at.x * extents[0] + inCluster.x, at.y * extents[1] + inCluster.y, at.z * extents[2] + inCluster.z};
+    block.alive = threads;
+    block.barriers = {Barrier{threads}};
+    block.warps.clear();
+    for (unsigned first = 0; first < threads; first += 32)
+      block.warps.push_back({std::min(32U, threads - first)});
+    std::memset(block.shared.get(), poison, launch.sharedBytes + guardBytes);
+    block.heldUntil = round + below(longestHold); // Blocks of a cluster do not begin together.
+    for (Fiber &fiber : block.fibers) {
+      auto stack = std::move(fiber.stack);
+      fiber = {};
+      fiber.stack = std::move(stack);
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = fiber.stack.get();
+      fiber.context.uc_stack.ss_size = stackBytes;
+      makecontext(&fiber.context, enter, 0);
+    }
+  }
+}
+
+/// The next one takes its place.
+void Grid::end(Cluster &cluster) {
+  idleRounds = 0;
+  ++ended;
+  if (cluster.onTheWay > 0)
+    failure = "a cluster ended while copies to its shared memory were on their way";
+  for (const Block &block : cluster.blocks) {
+    const unsigned char *guard = block.shared.get() + launch.sharedBytes;
+    if (std::any_of(guard, guard + guardBytes, [](unsigned char byte) { return byte != poison; }))
+      failure = "a block wrote behind its shared memory";
+    for (const Fiber &fiber : block.fibers)
+      if (!fiber.stores.empty())
+        failure = "a thread ended before its stores had read shared memory";
+  }
+  if (started < count)
+    start(cluster);
+}
+
+void Grid::enter() {
+  Grid &grid = *running;
+  const std::vector<void *> &a = grid.arguments;
+  grid.place->library.entry(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13],
+                            a[14], a[15], a[16], a[17], a[18], a[19], a[20], a[21], a[22], a[23]);
+  Fiber &fiber = *grid.thread;
+  for (const Task &write : fiber.unwritten)
+    write();
+  fiber.isDone = true;
+  --grid.place->alive, --grid.place->cluster->alive;
+  if (!fiber.arrivedAtCluster)
+    grid.place->cluster->barrier.leave();
+  grid.idleRounds = 0;
+  setcontext(&grid.scheduler);
+}
+
+/// Each that can, until it waits.
+void Grid::runThreads(Cluster &cluster) {
+  for (Block &block : cluster.blocks) {
+    place = &block;
+    for (threadNumber = 0; threadNumber < block.fibers.size(); ++threadNumber) {
+      thread = &block.fibers[threadNumber];
+      if (!thread->canRun())
+        continue;
+      if (std::max(thread->heldUntil, block.heldUntil) > round) {
+        isHeld = true;
+        continue;
+      }
+      thread->meetsAt = nullptr, thread->awaits = nullptr;
+      hasRun = true;
+      swapcontext(&scheduler, &thread->context);
+      if (!failure.empty())
+        return;
+    }
+  }
+  if (cluster.alive == 0)
+    end(cluster);
+}
+
+unsigned Grid::below(unsigned bound) {
+  random = random * 1664525 + 1013904223; // Numerical Recipes' generator; its upper bits vary most.
+  return (random >> 16) % bound;
+}
+
+void Grid::landOne() {
+  std::swap(arriving[below(static_cast<unsigned>(arriving.size()))], arriving.back());
+  Arrival arrival = std::move(arriving.back());
+  arriving.pop_back();
+  --arrival.cluster->onTheWay;
+  arrival.land();
+  idleRounds = 0;
+}
+
+void Grid::maybeHold() {
+  constexpr unsigned oneThreadOf = 32, oneBlockOf = 512;
+  if (below(oneThreadOf) > 0)
+    return;
+  if (below(oneBlockOf / oneThreadOf) > 0)
+    thread->heldUntil = round + 1 + below(longestHold);
+  else
+    place->heldUntil = round + 1 + below(4 * longestHold);
+  yield();
+}
+
+void Grid::letOthers() {
+  idleRounds = 0;
+  maybeHold();
+}
+
+Index3 Grid::threadIndex() const { return indexOf(threadNumber, launch.block); }
+
+void Grid::fail(std::string message) {
+  const Index3 block = place->index;
+  failure = std::move(message) + " (block " + std::to_string(block.x) + ", " + std::to_string(block.y) + ", " +
+            std::to_string(block.z) + ", thread " + std::to_string(threadNumber) + ")";
+  thread->isDone = true;
+  setcontext(&scheduler);
+  std::abort(); // setcontext does not return.
+}
+
+void Grid::yield() { swapcontext(&thread->context, &scheduler); }
+
+void Grid::meet(Barrier &barrier) {
+  const unsigned generation = barrier.generation;
+  barrier.arrive();
+  waitFor(barrier, generation);
+}
+
+void Grid::waitFor(const Barrier &barrier, unsigned generation) {
+  if (barrier.generation != generation)
+    return;
+  thread->meetsAt = &barrier, thread->generation = generation;
+  yield();
+  maybeHold();
+}
+
+void Grid::waitFor(const TransactionBarrier &barrier, bool parity) {
+  if (barrier.parity == parity) {
+    thread->awaits = &barrier, thread->parity = parity;
+    yield();
+  }
+  maybeHold();
+}
+
+//===- Shared memory -----------------------------------------------------------------------------//
+
+unsigned Grid::addressOf(const void *pointer) {
+  const auto *byte = static_cast<const unsigned char *>(pointer);
+  if (byte >= place->shared.get() && byte < place->shared.get() + launch.sharedBytes)
+    return static_cast<unsigned>(byte - place->shared.get());
+  const std::ptrdiff_t offset = byte - place->library.anchor;
+  if (offset < -std::ptrdiff_t{reach} || offset >= std::ptrdiff_t{reach})
+    fail("the address of something outside shared memory");
+  return static_cast<unsigned>(staticShared + offset);
+}
+
+unsigned char *Grid::at(unsigned address, unsigned bytes) {
+  const unsigned whose = address >> blockBits, offset = address & ((1U << blockBits) - 1);
+  if (whose > place->cluster->blocks.size())
+    fail("an address in a block that the cluster does not have");
+  const Block &block = whose == 0 ? *place : place->cluster->blocks[whose - 1];
+  if (block.alive == 0)
+    fail("an access to the shared memory of a block that has ended");
+  if (offset % bytes != 0)
+    fail("an access to shared memory of " + std::to_string(bytes) + " bytes at " + std::to_string(offset));
+  if (offset >= staticShared - reach)
+    return block.library.anchor + (std::ptrdiff_t{offset} - staticShared);
+  if (offset + bytes > launch.sharedBytes)
+    fail("an access behind " + std::to_string(launch.sharedBytes) + " bytes of shared memory, at " +
+         std::to_string(offset));
+  return block.shared.get() + offset;
+}
+
+TransactionBarrier &Grid::barrierAt(unsigned address) {
+  auto &barrier = *reinterpret_cast<TransactionBarrier *>(at(address, sizeof(TransactionBarrier)));
+  if (barrier.pending > barrier.expected || barrier.expected == 0 || barrier.expected == (1U << 20) - 1)
+    fail("a barrier that is not initialised, at " + std::to_string(address));
+  return barrier;
+}
+
+void Grid::bring(unsigned barrier, unsigned bytes, Task copy) {
+  TransactionBarrier &counter = barrierAt(barrier);
+  Task land = [&counter, bytes, copy = std::move(copy)] {
+    copy();
+    counter.bytes -= bytes;
+    counter.settle();
+  };
+  idleRounds = 0;
+  if (!areCopiesLate())
+    return land();
+  ++place->cluster->onTheWay;
+  arriving.push_back({place->cluster, std::move(land)});
+}
+
+} // namespace kfuse::test

@@ -1,0 +1,198 @@
+// A launch on the emulated device: its blocks, their threads, the barriers at which these meet, and what is on its way
+// to them.
+//
+// Threads are fibers: one runs until it waits, or is held up for a while where it meets others, at random, so that any
+// of them is ahead at times. Blocks start in order, as many clusters as find room together. What is copied
+// asynchronously arrives either at once, or when no thread goes on without it; then in any order.
+#pragma once
+
+#include "codegen/KernelPlan.h"
+#include "tests/emulation/EmulatorApi.h"
+
+#include <ucontext.h>
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kfuse::test {
+
+using Task = std::function<void()>;
+
+/// Threads that meet, over and over.
+struct Barrier {
+  unsigned expected = 0, arrived = 0, generation = 0;
+
+  void arrive() {
+    ++arrived;
+    settle();
+  }
+  /// One that would have arrived does not come any more.
+  void leave() {
+    --expected;
+    settle();
+  }
+
+private:
+  void settle() {
+    if (arrived < expected || arrived == 0)
+      return;
+    arrived = 0;
+    ++generation;
+  }
+};
+
+/// PTX's mbarrier, in its eight bytes of shared memory.
+struct TransactionBarrier {
+  std::uint64_t parity : 1, expected : 20, pending : 20;
+  std::int64_t bytes : 23; ///< Announced and not there.
+
+  void settle() {
+    if (pending == 0 && bytes == 0)
+      parity ^= 1, pending = expected;
+  }
+};
+
+/// What a thread has started, in groups for whose end it waits.
+class Groups {
+public:
+  void add(Task task) { open.push_back(std::move(task)); }
+  void commit() { groups.push_back(std::exchange(open, {})); }
+  /// Ends all groups but the latest `pending`.
+  void end(std::size_t pending);
+  bool empty() const { return groups.empty() && open.empty(); }
+
+private:
+  std::vector<Task> open;
+  std::deque<std::vector<Task>> groups;
+};
+
+/// One CUDA thread.
+struct Fiber {
+  ucontext_t context{};
+  std::unique_ptr<char[]> stack;
+  bool isDone = false;
+  unsigned heldUntil = 0;           ///< The round.
+  const Barrier *meetsAt = nullptr; ///< Waits for the end of `generation` there, ...
+  unsigned generation = 0;
+  const TransactionBarrier *awaits = nullptr; ///< ... or for a phase of this parity to end.
+  bool parity = false;
+  std::optional<unsigned> arrivedAtCluster; ///< The generation.
+  Groups copies, products, stores;
+  std::vector<Task> unwritten; ///< Of stores: shared memory has been read, and memory is not written.
+
+  bool canRun() const;
+};
+
+struct Cluster;
+
+/// A copy of a kernel's library: the variables of one block.
+struct Library {
+  void (*entry)(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
+                void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *);
+  unsigned char *anchor;
+};
+
+struct Block {
+  Cluster *cluster = nullptr;
+  unsigned rank = 0;
+  Index3 index{};
+  unsigned alive = 0;     ///< Threads.
+  unsigned heldUntil = 0; ///< As a whole: the round.
+  Library library{};
+  std::vector<Fiber> fibers;
+  std::array<Barrier, 16> barriers; ///< The first is __syncthreads'.
+  std::vector<Barrier> warps;
+  std::vector<unsigned char> scratch;
+  std::unique_ptr<unsigned char[], void (*)(void *)> shared{nullptr, std::free};
+};
+
+struct Cluster {
+  std::vector<Block> blocks;
+  Barrier barrier;
+  unsigned alive = 0;    ///< Threads of all blocks.
+  unsigned onTheWay = 0; ///< Copies to its shared memory.
+};
+
+/// When asynchronous copies arrive.
+enum class Copies { Early, Late };
+
+class Grid {
+public:
+  /// Blocks that are on the device together, or those of one cluster.
+  static constexpr std::size_t mostBlocks = 16;
+  static std::size_t blocksAtOnce(const codegen::Launch &launch);
+
+  /// A library for each of the blocks that run together.
+  Grid(const codegen::Launch &launch, const std::vector<Library> &libraries, std::vector<void *> arguments,
+       Copies copies);
+
+  /// What went wrong, or nothing.
+  std::string run();
+
+  //===- For the thread that runs ----------------------------------------------------------------//
+
+  Fiber &fiber() const { return *thread; }
+  Block &block() const { return *place; }
+  Index3 threadIndex() const;
+  Index3 gridSize() const { return size; }
+  unsigned lane() const { return threadNumber; }
+  bool areCopiesLate() const { return copies == Copies::Late; }
+
+  /// Ends the launch.
+  [[noreturn]] void fail(std::string message);
+  void yield();
+  void meet(Barrier &barrier);
+  void waitFor(const Barrier &barrier, unsigned generation);
+  void waitFor(const TransactionBarrier &barrier, bool parity);
+  /// Others may go on, and this thread may be held up.
+  void letOthers();
+
+  unsigned addressOf(const void *pointer);
+  unsigned char *at(unsigned address, unsigned bytes);
+  TransactionBarrier &barrierAt(unsigned address);
+  /// Brings `bytes` to a block of this cluster, late or at once, and counts them at a barrier there.
+  void bring(unsigned barrier, unsigned bytes, Task copy);
+
+private:
+  struct Arrival {
+    Cluster *cluster;
+    Task land;
+  };
+
+  void start(Cluster &cluster);
+  void end(Cluster &cluster);
+  void runThreads(Cluster &cluster);
+  void landOne();
+  void maybeHold();
+  /// The next of the random numbers below `bound`.
+  unsigned below(unsigned bound);
+  static void enter();
+
+  const codegen::Launch &launch;
+  std::vector<void *> arguments;
+  const Copies copies;
+  Index3 size{};
+  std::vector<Cluster> clusters;              ///< That are on the device, ...
+  unsigned count = 0, started = 0, ended = 0; ///< ... and of the launch.
+  std::vector<Arrival> arriving;
+  unsigned random = 1;
+  unsigned round = 0, idleRounds = 0;  ///< Idle: threads only looked for something to change.
+  bool hasRun = false, isHeld = false; ///< In this round: some thread has run; some could have.
+  std::string failure;
+
+  ucontext_t scheduler{};
+  Fiber *thread = nullptr;
+  Block *place = nullptr;
+  unsigned threadNumber = 0;
+};
+
+/// The one whose threads run.
+extern Grid *running;
+
+} // namespace kfuse::test

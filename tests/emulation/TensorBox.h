@@ -1,0 +1,29 @@
+// TMA's boxes: which bytes of a tensor they have, and where these lie in shared memory.
+#pragma once
+
+#include "codegen/KernelPlan.h"
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace kfuse::test {
+
+/// What a recipe makes of a tensor in memory.
+struct EmulatedTensor {
+  codegen::TensorMapRecipe recipe;
+  std::byte *start;
+
+  unsigned boxBytes() const;
+  /// Visits the box at `place` in pieces: where a piece lies in shared memory (from its address `shared` on), and in
+  /// the tensor; null outside it.
+  void forEachPiece(std::span<const int> place, unsigned shared,
+                    const std::function<void(unsigned shared, std::byte *memory, unsigned bytes)> &visit) const;
+};
+
+/// Where TMA and wgmma place what a plain layout has at `address`: pieces of 16 bytes change places within 32, 64 or
+/// 128 bytes (PTX ISA, "Swizzling modes").
+unsigned swizzled(unsigned address, unsigned swizzleBytes);
+
+} // namespace kfuse::test

@@ -1,0 +1,107 @@
+#include "tests/emulation/Wgmma.h"
+
+#include "kfuse/half.h"
+#include "tests/emulation/TensorBox.h"
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+namespace kfuse::test {
+namespace {
+
+constexpr int mostDepth = 32;
+
+float tf32ToFloat(std::uint32_t bits) { return std::bit_cast<float>(bits & 0xffffe000U); }
+
+/// An operand in shared memory: its "rows" are the product's rows or columns (PTX ISA, "Matrix descriptor format").
+struct Matrix {
+  const std::byte *shared;
+  unsigned start, leading, stride; ///< Bytes.
+  DType type;
+  bool isTransposed;
+
+  Matrix(const std::byte *shared, unsigned long long descriptor, DType type, bool isTransposed)
+      : shared(shared), start((descriptor & 0x3fff) * 16), leading((descriptor >> 16 & 0x3fff) * 16),
+        stride((descriptor >> 32 & 0x3fff) * 16), type(type), isTransposed(isTransposed) {}
+
+  /// A row, or column, along K.
+  std::array<float, mostDepth> line(unsigned row, int depth) const {
+    switch (type) {
+    case DType::BF16:
+      return line(row, depth, bf16ToFloat);
+    case DType::F16:
+      return line(row, depth, f16ToFloat);
+    case DType::F8E4M3:
+      return line(row, depth, e4m3ToFloat);
+    case DType::F8E5M2:
+      return line(row, depth, e5m2ToFloat);
+    default:
+      return line(row, depth, tf32ToFloat);
+    }
+  }
+
+private:
+  template <class Bits> std::array<float, mostDepth> line(unsigned row, int depth, float (*toFloat)(Bits)) const {
+    std::array<float, mostDepth> values;
+    for (int k = 0; k < depth; ++k) {
+      Bits bits;
+      std::memcpy(&bits, shared + swizzled(addressOf(row, k, sizeof(Bits)), 128), sizeof(Bits));
+      values[k] = toFloat(bits);
+    }
+    return values;
+  }
+  /// With K contiguous eight rows of 128 bytes make an atom, and atoms lie `stride` apart. Else a line of 128 bytes is
+  /// 64 rows at one k, and eight lines make an atom: along K they lie `stride` apart, along the rows `leading`.
+  unsigned addressOf(unsigned row, unsigned k, unsigned width) const {
+    const unsigned perLine = 128 / width;
+    return isTransposed ? start + row / perLine * leading + k / 8 * stride + k % 8 * 128 + row % perLine * width
+                        : start + row / 8 * stride + row % 8 * 128 + k * width;
+  }
+};
+
+} // namespace
+
+bool WgmmaInstruction::parse(const std::string &text, WgmmaInstruction &to) {
+  std::array<char, 8> rows{}, columns{};
+  int scaleRows = 0, scaleColumns = 0, turnsRows = 0, turnsColumns = 0;
+  const int found =
+      std::sscanf(text.c_str(), "m64n%dk%d.f32.%7[a-z0-9].%7[a-z0-9] %d, %d, %d, %d", &to.columns, &to.depth,
+                  rows.data(), columns.data(), &scaleRows, &scaleColumns, &turnsRows, &turnsColumns);
+  const std::map<std::string, DType> types = {{"bf16", DType::BF16},
+                                              {"f16", DType::F16},
+                                              {"tf32", DType::F32},
+                                              {"e4m3", DType::F8E4M3},
+                                              {"e5m2", DType::F8E5M2}};
+  if (!types.contains(rows.data()) || !types.contains(columns.data()) || scaleRows != 1 || scaleColumns != 1)
+    return false;
+  to.rowsType = types.at(rows.data()), to.columnsType = types.at(columns.data());
+  to.areRowsTransposed = turnsRows != 0, to.areColumnsTransposed = turnsColumns != 0;
+  const auto width = static_cast<int>(byteWidth(to.rowsType));
+  return found == (width == 2 ? 8 : 6) && to.depth * width == 32 && to.columns % 8 == 0 && to.columns <= 256;
+}
+
+void WgmmaInstruction::multiply(const std::byte *shared, unsigned thread, float *sums,
+                                unsigned long long rowsDescriptor, unsigned long long columnsDescriptor,
+                                bool accumulate) const {
+  const Matrix a(shared, rowsDescriptor, rowsType, areRowsTransposed),
+      b(shared, columnsDescriptor, columnsType, areColumnsTransposed);
+  // A thread holds rows lane / 4 and lane / 4 + 8 of its warp's 16, and two neighbours of every eight columns.
+  const unsigned first = thread / 32 * 16 + thread % 32 / 4;
+  const std::array rows{a.line(first, depth), a.line(first + 8, depth)};
+  for (int j = 0; j < columns / 8; ++j)
+    for (int i = 0; i < 2; ++i) {
+      const std::array<float, mostDepth> column = b.line(j * 8 + thread % 4 * 2 + i, depth);
+      for (int half = 0; half < 2; ++half) {
+        float &sum = sums[j * 4 + half * 2 + i], product = 0;
+        for (int k = 0; k < depth; ++k)
+          product += rows[half][k] * column[k];
+        sum = accumulate ? sum + product : product;
+      }
+    }
+}
+
+} // namespace kfuse::test

@@ -1,0 +1,27 @@
+// wgmma: what one thread holds of a warpgroup's product of two matrices in shared memory.
+#pragma once
+
+#include "kfuse/types.h"
+
+#include <cstddef>
+#include <string>
+
+namespace kfuse::test {
+
+/// "m64n112k16.f32.bf16.bf16 1, 1, 0, 0": the instruction's name, and what follows its operands (PTX ISA,
+/// "wgmma.mma_async"). Sums are f32, operands in shared memory; neither is negated.
+struct WgmmaInstruction {
+  int columns = 0, depth = 0;
+  DType rowsType{}, columnsType{};
+  bool areRowsTransposed = false, areColumnsTransposed = false; ///< K is not contiguous.
+
+  /// Of neither type where it is another instruction.
+  static bool parse(const std::string &text, WgmmaInstruction &to);
+
+  /// sums[columns / 2] += rows[64][depth] columns[depth][columns], or without what was there. The descriptors say where
+  /// in `shared` the operands lie; `thread` is one of 128.
+  void multiply(const std::byte *shared, unsigned thread, float *sums, unsigned long long rowsDescriptor,
+                unsigned long long columnsDescriptor, bool accumulate) const;
+};
+
+} // namespace kfuse::test
