@@ -6,7 +6,8 @@
 
 #include <cstring>
 #include <map>
-#include <span>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace kfuse::test {
@@ -20,22 +21,28 @@ void addThreads(EmulatorApi &api) {
   api.fail = [](const char *message) { running->fail(message); };
 }
 
+Barrier &namedBarrier(int number, int threads) {
+  if (number <= 0 || number >= 16 || threads % 32 != 0)
+    running->fail("barrier " + std::to_string(number) + " of " + std::to_string(threads) + " threads");
+  Barrier &barrier = running->block().barriers[number];
+  if (barrier.arrived > 0 && barrier.expected != static_cast<unsigned>(threads))
+    running->fail("threads that disagree how many meet at barrier " + std::to_string(number));
+  barrier.expected = static_cast<unsigned>(threads);
+  return barrier;
+}
+
 void addBarriers(EmulatorApi &api) {
   api.syncBlock = [] {
     running->letOthers();
     running->meet(running->block().barriers[0]);
   };
-  api.syncWarp = [] { running->meet(running->block().warps[running->lane() / 32]); };
+  api.syncWarp = [] { running->meet(running->block().warps[running->warp()]); };
   api.syncNamed = [](int number, int threads) {
-    Barrier &barrier = running->block().barriers[number];
-    barrier.expected = static_cast<unsigned>(threads);
     running->letOthers();
-    running->meet(barrier);
+    running->meet(namedBarrier(number, threads));
   };
   api.arriveNamed = [](int number, int threads) {
-    Barrier &barrier = running->block().barriers[number];
-    barrier.expected = static_cast<unsigned>(threads);
-    barrier.arrive();
+    namedBarrier(number, threads).arrive();
     running->letOthers();
   };
 }
@@ -60,10 +67,11 @@ void addClusters(EmulatorApi &api) {
 }
 
 void addSharedMemory(EmulatorApi &api) {
-  api.warpScratch = [] { return running->block().scratch.data() + running->lane() / 32 * 32 * 64; };
+  api.warpScratch = [] { return running->block().scratch.data() + running->warp() * 32 * 64; };
   api.shared = [] { return running->block().shared.get(); };
   api.addressOf = [](const void *pointer) { return running->addressOf(pointer); };
   api.at = [](unsigned address, unsigned bytes) { return running->at(address, bytes); };
+  api.inCluster = [](unsigned address, unsigned bytes) { return running->inCluster(address, bytes); };
 }
 
 void addCopies(EmulatorApi &api) {
@@ -81,36 +89,49 @@ void addCopies(EmulatorApi &api) {
   api.wait = [](int pending) { running->fiber().copies.end(pending); };
 }
 
+void arrive(TransactionBarrier &barrier, unsigned expectedBytes) {
+  if (barrier.pending == 0)
+    running->fail("more arrivals at a barrier than it expects");
+  barrier.bytes += expectedBytes;
+  --barrier.pending;
+  barrier.settle();
+  running->letOthers();
+}
+
 void addTransactions(EmulatorApi &api) {
   api.initBarrier = [](unsigned barrier, unsigned arrivals) {
     *reinterpret_cast<TransactionBarrier *>(running->at(barrier, sizeof(TransactionBarrier))) = {0, arrivals, arrivals,
                                                                                                  0};
   };
-  api.arrive = [](unsigned barrier, unsigned expectedBytes) {
-    TransactionBarrier &counter = running->barrierAt(barrier);
-    if (counter.pending == 0)
-      running->fail("more arrivals at a barrier than it expects");
-    counter.bytes += expectedBytes;
-    --counter.pending;
-    counter.settle();
-    running->letOthers();
+  api.arrive = [](unsigned barrier, unsigned expectedBytes) { arrive(running->barrierAt(barrier), expectedBytes); };
+  api.arriveInCluster = [](unsigned barrier) { arrive(running->barrierInCluster(barrier), 0); };
+  api.isComplete = [](unsigned barrier, unsigned parity) {
+    running->yield();
+    return running->barrierAt(barrier).parity != parity;
   };
-  api.isComplete = [](unsigned barrier, unsigned parity) { return running->barrierAt(barrier).parity != parity; };
   api.waitBarrier = [](unsigned barrier, unsigned parity) {
     running->waitFor(running->barrierAt(barrier), parity != 0);
   };
   api.send = [](unsigned to, const void *from, unsigned bytes, unsigned barrier) {
-    unsigned char *target = running->at(to, bytes);
+    unsigned char *target = running->inCluster(to, bytes);
     const std::string value(static_cast<const char *>(from), bytes);
-    running->bring(barrier, bytes, [=] { std::memcpy(target, value.data(), bytes); });
+    running->bring(to, barrier, bytes, [=] { std::memcpy(target, value.data(), bytes); });
   };
 }
 
-/// A box as it lies in shared memory: 128 bytes are the least that TMA writes at a place of its own.
-unsigned char *boxAt(unsigned address, const EmulatedTensor &tensor) {
-  unsigned char *box = running->at(address, 128);
-  running->at(address + tensor.boxBytes() - 16, 16);
-  return box - address % (1U << blockBits);
+/// The tensor of a map that boxes of this rank are brought from or to.
+const EmulatedTensor &tensorOf(const void *map, int rank) {
+  const auto &tensor = *static_cast<const EmulatedTensor *>(map);
+  if (tensor.recipe.sizes.size() != static_cast<std::size_t>(rank))
+    running->fail("a box of another rank than its tensor's");
+  return tensor;
+}
+
+/// The start of the shared memory that has a box, whose address TMA wants to be a multiple of 128.
+unsigned char *memoryOf(unsigned box, const EmulatedTensor &tensor) {
+  unsigned char *first = running->inCluster(box, 128);
+  running->inCluster(box + tensor.boxBytes() - 16, 16);
+  return first - box % (1U << blockBits);
 }
 
 /// All but the latest `pending` have read shared memory, or are in memory.
@@ -123,43 +144,45 @@ void endStores(Fiber &fiber, int pending, bool inMemory) {
 
 void addTma(EmulatorApi &api) {
   api.loadBox = [](unsigned to, const void *map, const int *place, int rank, unsigned barrier, unsigned blocks) {
-    const auto &tensor = *static_cast<const EmulatedTensor *>(map);
-    if (tensor.recipe.sizes.size() != static_cast<std::size_t>(rank))
-      running->fail("a box of another rank than its tensor's");
+    const EmulatedTensor &tensor = tensorOf(map, rank);
     const std::vector<int> at(place, place + rank);
-    auto bring = [&](unsigned whose) {
-      unsigned char *shared = boxAt(to | whose, tensor);
-      running->bring(barrier | whose, tensor.boxBytes(), [=, &tensor] {
-        tensor.forEachPiece(at, to, [&](unsigned address, const std::byte *memory, unsigned bytes) {
-          if (memory)
-            std::memcpy(shared + address, memory, bytes);
-          else
-            std::memset(shared + address, 0, bytes);
-        });
-      });
-    };
+    running->at(to, 128);
+    running->barrierAt(barrier);
     if (blocks == 0)
-      return bring(0);
-    for (unsigned i = 0; i < 32; ++i)
+      running->fail("a box for no block");
+    for (unsigned i = 0; i < 32; ++i) {
+      const unsigned whose = (i + 1) << blockBits;
       if (blocks >> i & 1)
-        bring((i + 1) << blockBits);
+        running->bring(to | whose, barrier | whose, tensor.boxBytes(),
+                       [=, &tensor, shared = memoryOf(to | whose, tensor)] {
+                         tensor.forEachElement(at, to, [&](unsigned address, const std::byte *memory) {
+                           if (memory)
+                             std::memcpy(shared + address, memory, tensor.elementBytes());
+                           else
+                             std::memset(shared + address, 0, tensor.elementBytes());
+                         });
+                       });
+    }
   };
   api.storeBox = [](const void *map, const int *place, int rank, unsigned from) {
-    const auto &tensor = *static_cast<const EmulatedTensor *>(map);
-    unsigned char *shared = boxAt(from, tensor);
+    const EmulatedTensor &tensor = tensorOf(map, rank);
+    running->at(from, 128);
     Fiber &fiber = running->fiber();
-    Task store = [=, &tensor, &fiber, at = std::vector<int>(place, place + rank)] {
-      std::map<std::byte *, std::string> read;
-      tensor.forEachPiece(at, from, [&](unsigned address, std::byte *memory, unsigned bytes) {
-        if (memory)
-          read[memory] = std::string(reinterpret_cast<char *>(shared) + address, bytes);
+    fiber.stores.add([=, &tensor, &fiber, shared = memoryOf(from, tensor), at = std::vector<int>(place, place + rank)] {
+      std::vector<std::byte> read;
+      std::vector<std::byte *> places;
+      tensor.forEachElement(at, from, [&](unsigned address, std::byte *memory) {
+        if (!memory)
+          return;
+        const auto *element = reinterpret_cast<std::byte *>(shared + address);
+        read.insert(read.end(), element, element + tensor.elementBytes());
+        places.push_back(memory);
       });
-      fiber.unwritten.push_back([read = std::move(read)] {
-        for (const auto &[memory, bytes] : read)
-          std::memcpy(memory, bytes.data(), bytes.size());
+      fiber.unwritten.push_back([read = std::move(read), places = std::move(places), width = tensor.elementBytes()] {
+        for (std::size_t i = 0; i < places.size(); ++i)
+          std::memcpy(places[i], read.data() + i * width, width);
       });
-    };
-    fiber.stores.add(std::move(store));
+    });
     fiber.stores.commit();
     if (!running->areCopiesLate())
       endStores(fiber, 0, true);
@@ -167,18 +190,25 @@ void addTma(EmulatorApi &api) {
   api.waitStores = [](int pending, bool inMemory) { endStores(running->fiber(), pending, inMemory); };
 }
 
-/// Products read their operands as late as they may: when they are waited for.
+/// Products read their operands at once where copies are late, which finds what has not come; else as late as they may,
+/// when they are waited for, which finds what is overwritten too soon.
 void addProducts(EmulatorApi &api) {
   api.multiply = [](const char *text, float *sums, unsigned long long rows, unsigned long long columns,
                     bool accumulate) {
-    static std::map<std::string, WgmmaInstruction> known;
+    static std::map<std::string, std::optional<WgmmaInstruction>> known;
     auto [found, isNew] = known.try_emplace(text);
-    if (isNew && !WgmmaInstruction::parse(text, found->second))
+    if (isNew)
+      found->second = WgmmaInstruction::parse(text);
+    if (!found->second)
       running->fail("no instruction that is emulated: " + std::string(text));
-    running->fiber().products.add([=, &instruction = found->second, thread = running->lane() % 128] {
-      const auto *shared = reinterpret_cast<const std::byte *>(running->block().shared.get());
-      instruction.multiply(shared, thread, sums, rows, columns, accumulate);
-    });
+    Task product = [=, &instruction = *found->second, thread = running->threadInBlock() % 128] {
+      if (!instruction.multiply(running->sharedMemory(), thread, sums, rows, columns, accumulate))
+        running->fail("a matrix that is not swizzled by 128 bytes, or not in shared memory");
+    };
+    if (running->areCopiesLate())
+      product();
+    else
+      running->fiber().products.add(std::move(product));
   };
   api.commitProducts = [] { running->fiber().products.commit(); };
   api.waitProducts = [](int pending) { running->fiber().products.end(pending); };

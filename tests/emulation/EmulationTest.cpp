@@ -13,7 +13,6 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
-#include <set>
 
 using namespace kfuse;
 using namespace kfuse::test;

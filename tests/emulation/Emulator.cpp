@@ -32,6 +32,8 @@ std::string withoutAssembly(std::string source) {
                       end = source.find(operands, values) + operands.size();
     const std::string text = source.substr(name, source.find(' ', name) - name + 1) +
                              source.substr(values, source.find(';', values) - values);
+    if (end < begin || values < rest || rest < name)
+      return "#error another form of assembly than the emulator reads\n";
     source.replace(begin, end - begin, "emulator->multiply(\"" + text + "\", d, rows, columns, accumulate);");
   }
   return source;
@@ -47,8 +49,8 @@ Result<std::filesystem::path> buildLibrary(const codegen::KernelPlan &plan, cons
   std::ofstream(folder / "kernel.cpp") << withoutAssembly(plan.source);
   fs::path library = folder / "kernel.so";
   std::string tests = KFUSE_TEST_DIR, command = KFUSE_HOST_COMPILER;
-  command += " -std=c++20 -O1 -w -shared -fPIC -o " + library.string() + " -I" + tests + "/.. -I" + tests +
-             "/emulation/device -I" + folder.string() + " -include " + tests + "/emulation/device/host.h " +
+  command += KFUSE_HOST_OPTIONS " -std=c++20 -O1 -w -shared -fPIC -o " + library.string() + " -I" + tests + "/.. -I" +
+             tests + "/emulation/device -I" + folder.string() + " -include " + tests + "/emulation/device/host.h " +
              (folder / "kernel.cpp").string() + " 2>" + (folder / "log").string();
   if (std::system(command.c_str()) != 0) {
     std::ifstream log(folder / "log");
@@ -115,6 +117,9 @@ Result<std::vector<HostTensor>> EmulatedKernel::run(std::span<const HostTensor> 
   for (const codegen::TensorMapRecipe &recipe : plan.tensorMaps)
     tensors.push_back(
         {recipe, (recipe.inWorkspace ? workspace.get() : buffers[recipe.buffer].get()) + recipe.offsetBytes});
+  for (const EmulatedTensor &tensor : tensors)
+    if (std::string refusal = tensor.refusal(); !refusal.empty())
+      return Error{ErrorCode::WrongResult, refusal};
 
   for (const Launch &launch : plan.launches) {
     std::vector<void *> arguments;
@@ -122,12 +127,17 @@ Result<std::vector<HostTensor>> EmulatedKernel::run(std::span<const HostTensor> 
       arguments.push_back(arg.kind == KernelArg::Kind::Buffer      ? static_cast<void *>(buffers[arg.index].get())
                           : arg.kind == KernelArg::Kind::Workspace ? workspace.get() + arg.index
                                                                    : static_cast<void *>(&tensors[arg.index]));
+    if (arguments.size() > Library::mostArguments)
+      return Error{ErrorCode::WrongResult, "more arguments than the emulator passes"};
     std::vector<Library> copies;
     for (const std::shared_ptr<void> &library : libraries) {
-      auto entry = reinterpret_cast<decltype(Library::entry)>(dlsym(library.get(), launch.entry.c_str()));
+      void *entry = dlsym(library.get(), launch.entry.c_str());
       if (!entry)
         return Error{ErrorCode::WrongResult, "no entry " + launch.entry};
-      copies.push_back({entry, static_cast<unsigned char *>(dlsym(library.get(), "emulatorAnchor"))});
+      std::size_t bytes = 0;
+      auto *variables =
+          reinterpret_cast<unsigned char *(*)(std::size_t *)>(dlsym(library.get(), "sharedVariables"))(&bytes);
+      copies.push_back({entry, {variables, bytes}});
     }
     if (std::string failure = Grid(launch, copies, std::move(arguments), when).run(); !failure.empty())
       return Error{ErrorCode::WrongResult, failure};

@@ -3,7 +3,7 @@
 //
 // The host compiler builds the kernel's source against device/ (CUDA's keywords and the PTX
 // instructions in plain C++). Each CUDA thread is a fiber (Grid.h). What a thread writes all others see at once: a
-// missing fence is not seen here.
+// missing fence is not seen here, nor a missing wait for the kernel before.
 #pragma once
 
 #include "codegen/KernelPlan.h"
@@ -25,7 +25,7 @@ public:
   /// The outputs, poisoned before the launches. `states` holds, per output, the input whose memory it
   /// is, or -1. Asynchronous copies arrive at once or late, since real ones do both.
   Result<std::vector<reference::HostTensor>> run(std::span<const reference::HostTensor> inputs,
-                                                 std::span<const int> states, Copies copies) const;
+                                                 std::span<const int> states, Copies when) const;
 
 private:
   codegen::KernelPlan plan;

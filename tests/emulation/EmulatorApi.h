@@ -1,8 +1,7 @@
 // What emulated kernels ask of the emulator. Shared by both sides of a dlopen.
 //
 // Addresses in shared memory are offsets: of the dynamic part from its start, of `__shared__` variables from
-// emulatorAnchor, beyond `staticShared`. In a cluster the bits from `blockBits` on say whose: 0 is the thread's own
-// block, i + 1 the i-th.
+// `staticShared` on. In a cluster the bits from `blockBits` on say whose: 0 is the thread's own block, i + 1 the i-th.
 #pragma once
 
 namespace kfuse::test {
@@ -11,7 +10,7 @@ struct Index3 {
   unsigned x, y, z;
 };
 
-constexpr unsigned blockBits = 24, staticShared = 1U << 23, reach = 1U << 22;
+constexpr unsigned blockBits = 24, staticShared = 1U << 23;
 
 struct EmulatorApi {
   Index3 (*thread)();
@@ -23,9 +22,11 @@ struct EmulatorApi {
   /// 64 bytes for each lane of the current warp.
   unsigned char *(*warpScratch)();
   unsigned char *(*shared)();
-  /// The address of what lies in shared memory, and what lies at one: `bytes`, aligned to them.
+  /// The address of what lies in shared memory, and what lies at one: `bytes`, aligned to them, of this block or of
+  /// any of the cluster.
   unsigned (*addressOf)(const void *pointer);
   unsigned char *(*at)(unsigned address, unsigned bytes);
+  unsigned char *(*inCluster)(unsigned address, unsigned bytes);
   /// cp.async of `size` bytes of which `bytes` are read; its group; waiting for all but `pending` groups.
   void (*copy)(void *to, const void *from, int size, int bytes);
   void (*commit)();
@@ -40,10 +41,11 @@ struct EmulatorApi {
   void (*waitForCluster)();
   void (*initBarrier)(unsigned barrier, unsigned arrivals);
   void (*arrive)(unsigned barrier, unsigned expectedBytes);
+  void (*arriveInCluster)(unsigned barrier);
   bool (*isComplete)(unsigned barrier, unsigned parity);
   void (*waitBarrier)(unsigned barrier, unsigned parity);
   void (*send)(unsigned to, const void *from, unsigned bytes, unsigned barrier);
-  // ... TMA (`map` is a TensorMap's, `blocks` 0 for this block alone), and products of warpgroups.
+  // ... TMA (`map` is a TensorMap's), and products of warpgroups.
   void (*loadBox)(unsigned to, const void *map, const int *place, int rank, unsigned barrier, unsigned blocks);
   void (*storeBox)(const void *map, const int *place, int rank, unsigned from);
   void (*waitStores)(int pending, bool inMemory);

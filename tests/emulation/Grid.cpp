@@ -11,11 +11,20 @@ Grid *running = nullptr;
 namespace {
 
 constexpr std::size_t stackBytes = 128 << 10;
-constexpr std::size_t guardBytes = 1024; ///< Behind a block's shared memory.
+constexpr std::size_t guardBytes = 1024; ///< Behind a block's shared memory, and at the end of a stack.
 constexpr unsigned char poison = 0xff;
 constexpr unsigned longestHold = 64; ///< Of a thread, in rounds; of a block four times that.
 
 unsigned volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
+
+template <class Byte> bool isIntact(const Byte *guard) {
+  return std::all_of(guard, guard + guardBytes, [](Byte byte) { return static_cast<unsigned char>(byte) == poison; });
+}
+
+template <std::size_t> using Argument = void *;
+template <std::size_t... i> void call(void *entry, const std::vector<void *> &arguments, std::index_sequence<i...>) {
+  reinterpret_cast<void (*)(Argument<i>...)>(entry)(arguments[i]...);
+}
 
 Index3 indexOf(unsigned number, const std::array<std::uint32_t, 3> &extents) {
   return {number % extents[0], number / extents[0] % extents[1], number / extents[0] / extents[1]};
@@ -46,7 +55,7 @@ Grid::Grid(const codegen::Launch &launch, const std::vector<Library> &libraries,
   if (launch.cooperative)
     size.x = static_cast<unsigned>(blocksAtOnce(launch));
   count = size.x * size.y * size.z / ofCluster;
-  this->arguments.resize(24); // Extra arguments do no harm.
+  this->arguments.resize(Library::mostArguments); // Extra arguments do no harm.
   clusters.resize(blocksAtOnce(launch) / ofCluster);
   auto library = libraries.begin();
   for (Cluster &cluster : clusters) {
@@ -75,7 +84,7 @@ std::string Grid::run() {
     hasRun = isHeld = false;
     ++idleRounds;
     for (Cluster &cluster : clusters)
-      if (cluster.alive > 0)
+      if (cluster.alive > 0 && failure.empty())
         runThreads(cluster);
     const bool isStuck = !hasRun && !isHeld;
     if (!arriving.empty() && (isStuck || idleRounds > longestHold))
@@ -102,11 +111,13 @@ void Grid::start(Cluster &cluster) {
     for (unsigned first = 0; first < threads; first += 32)
       block.warps.push_back({std::min(32U, threads - first)});
     std::memset(block.shared.get(), poison, launch.sharedBytes + guardBytes);
+    std::fill(block.library.variables.begin(), block.library.variables.end(), poison);
     block.heldUntil = round + below(longestHold); // Blocks of a cluster do not begin together.
     for (Fiber &fiber : block.fibers) {
       auto stack = std::move(fiber.stack);
       fiber = {};
       fiber.stack = std::move(stack);
+      std::memset(fiber.stack.get(), poison, guardBytes);
       getcontext(&fiber.context);
       fiber.context.uc_stack.ss_sp = fiber.stack.get();
       fiber.context.uc_stack.ss_size = stackBytes;
@@ -119,15 +130,12 @@ void Grid::start(Cluster &cluster) {
 void Grid::end(Cluster &cluster) {
   idleRounds = 0;
   ++ended;
-  if (cluster.onTheWay > 0)
-    failure = "a cluster ended while copies to its shared memory were on their way";
   for (const Block &block : cluster.blocks) {
-    const unsigned char *guard = block.shared.get() + launch.sharedBytes;
-    if (std::any_of(guard, guard + guardBytes, [](unsigned char byte) { return byte != poison; }))
+    if (!isIntact(block.shared.get() + launch.sharedBytes))
       failure = "a block wrote behind its shared memory";
     for (const Fiber &fiber : block.fibers)
-      if (!fiber.stores.empty())
-        failure = "a thread ended before its stores had read shared memory";
+      if (!isIntact(fiber.stack.get()))
+        failure = "a thread needs more than its stack";
   }
   if (started < count)
     start(cluster);
@@ -135,18 +143,25 @@ void Grid::end(Cluster &cluster) {
 
 void Grid::enter() {
   Grid &grid = *running;
-  const std::vector<void *> &a = grid.arguments;
-  grid.place->library.entry(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13],
-                            a[14], a[15], a[16], a[17], a[18], a[19], a[20], a[21], a[22], a[23]);
-  Fiber &fiber = *grid.thread;
-  for (const Task &write : fiber.unwritten)
+  call(grid.place->library.entry, grid.arguments, std::make_index_sequence<Library::mostArguments>());
+  grid.endThread();
+}
+
+void Grid::endThread() {
+  for (const Task &write : thread->unwritten)
     write();
-  fiber.isDone = true;
-  --grid.place->alive, --grid.place->cluster->alive;
-  if (!fiber.arrivedAtCluster)
-    grid.place->cluster->barrier.leave();
-  grid.idleRounds = 0;
-  setcontext(&grid.scheduler);
+  if (!thread->stores.empty())
+    fail("a thread ended before its stores had read shared memory");
+  if (thread->arrivedAtCluster)
+    fail("a thread ended between arriving at its cluster and waiting for it");
+  thread->isDone = true;
+  place->cluster->barrier.leave();
+  --place->cluster->alive;
+  if (--place->alive == 0 && place->onTheWay > 0)
+    fail("a block ended while copies to its shared memory were on their way");
+  idleRounds = 0;
+  setcontext(&scheduler);
+  std::abort(); // setcontext does not return.
 }
 
 /// Each that can, until it waits.
@@ -181,7 +196,7 @@ void Grid::landOne() {
   std::swap(arriving[below(static_cast<unsigned>(arriving.size()))], arriving.back());
   Arrival arrival = std::move(arriving.back());
   arriving.pop_back();
-  --arrival.cluster->onTheWay;
+  --arrival.block->onTheWay;
   arrival.land();
   idleRounds = 0;
 }
@@ -240,41 +255,61 @@ void Grid::waitFor(const TransactionBarrier &barrier, bool parity) {
 //===- Shared memory -----------------------------------------------------------------------------//
 
 unsigned Grid::addressOf(const void *pointer) {
-  const auto *byte = static_cast<const unsigned char *>(pointer);
-  if (byte >= place->shared.get() && byte < place->shared.get() + launch.sharedBytes)
-    return static_cast<unsigned>(byte - place->shared.get());
-  const std::ptrdiff_t offset = byte - place->library.anchor;
-  if (offset < -std::ptrdiff_t{reach} || offset >= std::ptrdiff_t{reach})
+  const auto *byte = static_cast<const unsigned char *>(pointer), *dynamic = place->shared.get(),
+             *variables = place->library.variables.data();
+  if (byte >= dynamic && byte <= dynamic + launch.sharedBytes)
+    return static_cast<unsigned>(byte - dynamic);
+  if (byte < variables || byte >= variables + place->library.variables.size())
     fail("the address of something outside shared memory");
-  return static_cast<unsigned>(staticShared + offset);
+  return static_cast<unsigned>(staticShared + (byte - variables));
 }
 
 unsigned char *Grid::at(unsigned address, unsigned bytes) {
-  const unsigned whose = address >> blockBits, offset = address & ((1U << blockBits) - 1);
+  if (address >> blockBits != 0)
+    fail("an address of the cluster where only one of this block will do");
+  return inCluster(address, bytes);
+}
+
+Block &Grid::blockOf(unsigned address) {
+  const unsigned whose = address >> blockBits;
   if (whose > place->cluster->blocks.size())
     fail("an address in a block that the cluster does not have");
-  const Block &block = whose == 0 ? *place : place->cluster->blocks[whose - 1];
+  return whose == 0 ? *place : place->cluster->blocks[whose - 1];
+}
+
+unsigned char *Grid::inCluster(unsigned address, unsigned bytes) {
+  const Block &block = blockOf(address);
   if (block.alive == 0)
     fail("an access to the shared memory of a block that has ended");
-  if (offset % bytes != 0)
+  const unsigned inBlock = address & ((1U << blockBits) - 1);
+  const bool isStatic = inBlock >= staticShared;
+  const std::size_t offset = isStatic ? inBlock - staticShared : inBlock,
+                    size = isStatic ? block.library.variables.size() : launch.sharedBytes;
+  unsigned char *pointer = (isStatic ? block.library.variables.data() : block.shared.get()) + offset;
+  if (reinterpret_cast<std::uintptr_t>(pointer) % bytes != 0)
     fail("an access to shared memory of " + std::to_string(bytes) + " bytes at " + std::to_string(offset));
-  if (offset >= staticShared - reach)
-    return block.library.anchor + (std::ptrdiff_t{offset} - staticShared);
-  if (offset + bytes > launch.sharedBytes)
-    fail("an access behind " + std::to_string(launch.sharedBytes) + " bytes of shared memory, at " +
-         std::to_string(offset));
-  return block.shared.get() + offset;
+  if (offset + bytes > size)
+    fail("an access behind " + std::to_string(size) + " bytes of shared memory, at " + std::to_string(offset));
+  return pointer;
 }
 
 TransactionBarrier &Grid::barrierAt(unsigned address) {
-  auto &barrier = *reinterpret_cast<TransactionBarrier *>(at(address, sizeof(TransactionBarrier)));
+  at(address, sizeof(TransactionBarrier));
+  return barrierInCluster(address);
+}
+
+TransactionBarrier &Grid::barrierInCluster(unsigned address) {
+  auto &barrier = *reinterpret_cast<TransactionBarrier *>(inCluster(address, sizeof(TransactionBarrier)));
   if (barrier.pending > barrier.expected || barrier.expected == 0 || barrier.expected == (1U << 20) - 1)
     fail("a barrier that is not initialised, at " + std::to_string(address));
   return barrier;
 }
 
-void Grid::bring(unsigned barrier, unsigned bytes, Task copy) {
-  TransactionBarrier &counter = barrierAt(barrier);
+void Grid::bring(unsigned to, unsigned barrier, unsigned bytes, Task copy) {
+  TransactionBarrier &counter = barrierInCluster(barrier);
+  Block &block = blockOf(to);
+  if (&blockOf(barrier) != &block)
+    fail("a copy that counts at the barrier of another block than it goes to");
   Task land = [&counter, bytes, copy = std::move(copy)] {
     copy();
     counter.bytes -= bytes;
@@ -283,8 +318,8 @@ void Grid::bring(unsigned barrier, unsigned bytes, Task copy) {
   idleRounds = 0;
   if (!areCopiesLate())
     return land();
-  ++place->cluster->onTheWay;
-  arriving.push_back({place->cluster, std::move(land)});
+  ++block.onTheWay;
+  arriving.push_back({&block, std::move(land)});
 }
 
 } // namespace kfuse::test

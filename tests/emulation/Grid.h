@@ -12,10 +12,13 @@
 #include <ucontext.h>
 
 #include <array>
+#include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +60,7 @@ struct TransactionBarrier {
       parity ^= 1, pending = expected;
   }
 };
+static_assert(sizeof(TransactionBarrier) == 8);
 
 /// What a thread has started, in groups for whose end it waits.
 class Groups {
@@ -91,11 +95,11 @@ struct Fiber {
 
 struct Cluster;
 
-/// A copy of a kernel's library: the variables of one block.
+/// A copy of a kernel's library: the code and the `__shared__` variables of one block.
 struct Library {
-  void (*entry)(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
-                void *, void *, void *, void *, void *, void *, void *, void *, void *, void *, void *);
-  unsigned char *anchor;
+  static constexpr std::size_t mostArguments = 96;
+  void *entry; ///< Takes pointers.
+  std::span<unsigned char> variables;
 };
 
 struct Block {
@@ -103,6 +107,7 @@ struct Block {
   unsigned rank = 0;
   Index3 index{};
   unsigned alive = 0;     ///< Threads.
+  unsigned onTheWay = 0;  ///< Copies to its shared memory.
   unsigned heldUntil = 0; ///< As a whole: the round.
   Library library{};
   std::vector<Fiber> fibers;
@@ -115,8 +120,7 @@ struct Block {
 struct Cluster {
   std::vector<Block> blocks;
   Barrier barrier;
-  unsigned alive = 0;    ///< Threads of all blocks.
-  unsigned onTheWay = 0; ///< Copies to its shared memory.
+  unsigned alive = 0; ///< Threads of all blocks.
 };
 
 /// When asynchronous copies arrive.
@@ -141,7 +145,11 @@ public:
   Block &block() const { return *place; }
   Index3 threadIndex() const;
   Index3 gridSize() const { return size; }
-  unsigned lane() const { return threadNumber; }
+  unsigned threadInBlock() const { return threadNumber; }
+  unsigned warp() const { return threadNumber / 32; }
+  std::span<const std::byte> sharedMemory() const {
+    return std::as_bytes(std::span(place->shared.get(), launch.sharedBytes));
+  }
   bool areCopiesLate() const { return copies == Copies::Late; }
 
   /// Ends the launch.
@@ -154,16 +162,21 @@ public:
   void letOthers();
 
   unsigned addressOf(const void *pointer);
+  /// `bytes` at an address of this block, or of any of the cluster.
   unsigned char *at(unsigned address, unsigned bytes);
+  unsigned char *inCluster(unsigned address, unsigned bytes);
   TransactionBarrier &barrierAt(unsigned address);
-  /// Brings `bytes` to a block of this cluster, late or at once, and counts them at a barrier there.
-  void bring(unsigned barrier, unsigned bytes, Task copy);
+  TransactionBarrier &barrierInCluster(unsigned address);
+  /// Brings `bytes` to `to`, late or at once, and counts them at a barrier beside it.
+  void bring(unsigned to, unsigned barrier, unsigned bytes, Task copy);
 
 private:
   struct Arrival {
-    Cluster *cluster;
+    Block *block;
     Task land;
   };
+
+  Block &blockOf(unsigned address);
 
   void start(Cluster &cluster);
   void end(Cluster &cluster);
@@ -173,6 +186,7 @@ private:
   /// The next of the random numbers below `bound`.
   unsigned below(unsigned bound);
   static void enter();
+  [[noreturn]] void endThread();
 
   const codegen::Launch &launch;
   std::vector<void *> arguments;

@@ -1,6 +1,7 @@
 #include "tests/emulation/TensorBox.h"
 
-#include <cassert>
+#include <algorithm>
+#include <cstdint>
 
 namespace kfuse::test {
 
@@ -9,18 +10,31 @@ unsigned swizzled(unsigned address, unsigned swizzleBytes) {
 }
 
 unsigned EmulatedTensor::boxBytes() const {
-  auto bytes = static_cast<unsigned>(byteWidth(recipe.type));
+  unsigned bytes = elementBytes();
   for (const std::uint32_t extent : recipe.box)
     bytes *= extent;
   return bytes;
 }
 
-void EmulatedTensor::forEachPiece(
-    std::span<const int> place, unsigned shared,
-    const std::function<void(unsigned shared, std::byte *memory, unsigned bytes)> &visit) const {
-  const auto width = static_cast<unsigned>(byteWidth(recipe.type));
-  const unsigned lineBytes = recipe.box[0] * width, lines = boxBytes() / lineBytes;
-  assert(recipe.swizzleBytes == 0 || lineBytes <= recipe.swizzleBytes);
+std::string EmulatedTensor::refusal() const {
+  constexpr unsigned granule = 16, longest = 256;
+  const std::size_t rank = recipe.sizes.size();
+  const unsigned lineBytes = recipe.box[0] * elementBytes();
+  if (recipe.box.size() != rank || recipe.strideBytes.size() + 1 != rank)
+    return "a tensor map whose ranks differ";
+  if (lineBytes % granule != 0 || (recipe.swizzleBytes > 0 && lineBytes > recipe.swizzleBytes))
+    return "a box with lines of " + std::to_string(lineBytes) + " bytes";
+  if (std::ranges::any_of(recipe.box, [](std::uint32_t extent) { return extent == 0 || extent > longest; }))
+    return "a box of more than 256 elements along a dimension";
+  if (std::ranges::any_of(recipe.strideBytes, [](std::uint64_t stride) { return stride % granule != 0; }) ||
+      recipe.offsetBytes % granule != 0)
+    return "a tensor that starts or strides at other than multiples of 16 bytes";
+  return "";
+}
+
+void EmulatedTensor::forEachElement(std::span<const int> place, unsigned shared,
+                                    const std::function<void(unsigned shared, std::byte *memory)> &visit) const {
+  const unsigned width = elementBytes(), lineBytes = recipe.box[0] * width, lines = boxBytes() / lineBytes;
   for (unsigned line = 0; line < lines; ++line) {
     std::byte *memory = start;
     for (unsigned rest = line, i = 1; i < recipe.box.size(); rest /= recipe.box[i++]) {
@@ -34,7 +48,7 @@ void EmulatedTensor::forEachPiece(
       const std::int64_t at = place[0] + std::int64_t{x};
       const bool isInside = memory && at >= 0 && at < static_cast<std::int64_t>(recipe.sizes[0]);
       visit(swizzled(shared + line * lineBytes + x * width, recipe.swizzleBytes),
-            isInside ? memory + at * width : nullptr, width);
+            isInside ? memory + at * width : nullptr);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace kfuse::test {
@@ -15,11 +16,14 @@ struct EmulatedTensor {
   codegen::TensorMapRecipe recipe;
   std::byte *start;
 
+  unsigned elementBytes() const { return static_cast<unsigned>(byteWidth(recipe.type)); }
   unsigned boxBytes() const;
-  /// Visits the box at `place` in pieces: where a piece lies in shared memory (from its address `shared` on), and in
-  /// the tensor; null outside it.
-  void forEachPiece(std::span<const int> place, unsigned shared,
-                    const std::function<void(unsigned shared, std::byte *memory, unsigned bytes)> &visit) const;
+  /// Why TMA would not take the recipe, or "".
+  std::string refusal() const;
+  /// Visits the elements of the box at `place`: where one lies in shared memory (of a box from address `shared` on),
+  /// and in the tensor; null outside it.
+  void forEachElement(std::span<const int> place, unsigned shared,
+                      const std::function<void(unsigned shared, std::byte *memory)> &visit) const;
 };
 
 /// Where TMA and wgmma place what a plain layout has at `address`: pieces of 16 bytes change places within 32, 64 or

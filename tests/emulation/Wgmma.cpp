@@ -19,14 +19,19 @@ float tf32ToFloat(std::uint32_t bits) { return std::bit_cast<float>(bits & 0xfff
 
 /// An operand in shared memory: its "rows" are the product's rows or columns (PTX ISA, "Matrix descriptor format").
 struct Matrix {
-  const std::byte *shared;
-  unsigned start, leading, stride; ///< Bytes.
+  std::span<const std::byte> shared;
+  unsigned long long descriptor;
   DType type;
   bool isTransposed;
+  unsigned start = (descriptor & 0x3fff) * 16, leading = (descriptor >> 16 & 0x3fff) * 16,
+           stride = (descriptor >> 32 & 0x3fff) * 16; ///< Bytes.
 
-  Matrix(const std::byte *shared, unsigned long long descriptor, DType type, bool isTransposed)
-      : shared(shared), start((descriptor & 0x3fff) * 16), leading((descriptor >> 16 & 0x3fff) * 16),
-        stride((descriptor >> 32 & 0x3fff) * 16), type(type), isTransposed(isTransposed) {}
+  /// Whether it is swizzled by 128 bytes from multiples of 1024 on, and its last element lies in shared memory.
+  bool isLegal(int rows, int depth) const {
+    const auto width = static_cast<unsigned>(byteWidth(type));
+    return descriptor >> 62 == 1 && (descriptor >> 49 & 7) == 0 &&
+           (addressOf(rows - 1, depth - 1, width) | 127) < shared.size();
+  }
 
   /// A row, or column, along K.
   std::array<float, mostDepth> line(unsigned row, int depth) const {
@@ -49,7 +54,7 @@ private:
     std::array<float, mostDepth> values;
     for (int k = 0; k < depth; ++k) {
       Bits bits;
-      std::memcpy(&bits, shared + swizzled(addressOf(row, k, sizeof(Bits)), 128), sizeof(Bits));
+      std::memcpy(&bits, shared.data() + swizzled(addressOf(row, k, sizeof(Bits)), 128), sizeof(Bits));
       values[k] = toFloat(bits);
     }
     return values;
@@ -65,7 +70,8 @@ private:
 
 } // namespace
 
-bool WgmmaInstruction::parse(const std::string &text, WgmmaInstruction &to) {
+std::optional<WgmmaInstruction> WgmmaInstruction::parse(const std::string &text) {
+  WgmmaInstruction to;
   std::array<char, 8> rows{}, columns{};
   int scaleRows = 0, scaleColumns = 0, turnsRows = 0, turnsColumns = 0;
   const int found =
@@ -77,18 +83,22 @@ bool WgmmaInstruction::parse(const std::string &text, WgmmaInstruction &to) {
                                               {"e4m3", DType::F8E4M3},
                                               {"e5m2", DType::F8E5M2}};
   if (!types.contains(rows.data()) || !types.contains(columns.data()) || scaleRows != 1 || scaleColumns != 1)
-    return false;
+    return std::nullopt;
   to.rowsType = types.at(rows.data()), to.columnsType = types.at(columns.data());
   to.areRowsTransposed = turnsRows != 0, to.areColumnsTransposed = turnsColumns != 0;
   const auto width = static_cast<int>(byteWidth(to.rowsType));
-  return found == (width == 2 ? 8 : 6) && to.depth * width == 32 && to.columns % 8 == 0 && to.columns <= 256;
+  const bool isLegal =
+      found == (width == 2 ? 8 : 6) && to.depth * width == 32 && to.columns % 8 == 0 && to.columns <= 256;
+  return isLegal ? std::optional(to) : std::nullopt;
 }
 
-void WgmmaInstruction::multiply(const std::byte *shared, unsigned thread, float *sums,
+bool WgmmaInstruction::multiply(std::span<const std::byte> shared, unsigned thread, float *sums,
                                 unsigned long long rowsDescriptor, unsigned long long columnsDescriptor,
                                 bool accumulate) const {
-  const Matrix a(shared, rowsDescriptor, rowsType, areRowsTransposed),
-      b(shared, columnsDescriptor, columnsType, areColumnsTransposed);
+  const Matrix a{shared, rowsDescriptor, rowsType, areRowsTransposed},
+      b{shared, columnsDescriptor, columnsType, areColumnsTransposed};
+  if (!a.isLegal(64, depth) || !b.isLegal(columns, depth))
+    return false;
   // A thread holds rows lane / 4 and lane / 4 + 8 of its warp's 16, and two neighbours of every eight columns.
   const unsigned first = thread / 32 * 16 + thread % 32 / 4;
   const std::array rows{a.line(first, depth), a.line(first + 8, depth)};
@@ -102,6 +112,7 @@ void WgmmaInstruction::multiply(const std::byte *shared, unsigned thread, float 
         sum = accumulate ? sum + product : product;
       }
     }
+  return true;
 }
 
 } // namespace kfuse::test

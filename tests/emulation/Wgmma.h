@@ -4,6 +4,8 @@
 #include "kfuse/types.h"
 
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace kfuse::test {
@@ -15,12 +17,13 @@ struct WgmmaInstruction {
   DType rowsType{}, columnsType{};
   bool areRowsTransposed = false, areColumnsTransposed = false; ///< K is not contiguous.
 
-  /// Of neither type where it is another instruction.
-  static bool parse(const std::string &text, WgmmaInstruction &to);
+  /// Nothing where it is another instruction.
+  static std::optional<WgmmaInstruction> parse(const std::string &text);
 
   /// sums[columns / 2] += rows[64][depth] columns[depth][columns], or without what was there. The descriptors say where
-  /// in `shared` the operands lie; `thread` is one of 128.
-  void multiply(const std::byte *shared, unsigned thread, float *sums, unsigned long long rowsDescriptor,
+  /// in `shared` the operands lie; `thread` is one of 128. False, and nothing added, where they are not swizzled by 128
+  /// bytes or lie elsewhere.
+  bool multiply(std::span<const std::byte> shared, unsigned thread, float *sums, unsigned long long rowsDescriptor,
                 unsigned long long columnsDescriptor, bool accumulate) const;
 };
 

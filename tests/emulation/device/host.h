@@ -1,7 +1,8 @@
 // CUDA's keywords and built-ins for a host compiler: a kernel becomes plain C++ that asks the emulator
 // for its thread, its barriers and its shared memory. Included before the kernel's source.
 //
-// `__shared__` variables are static ones: every block that is on the device has a copy of the library.
+// `__shared__` variables are static ones in a section of their own: every block that is on the device has a copy of the
+// library, and the emulator knows from where to where they lie.
 #pragma once
 
 #include "tests/emulation/EmulatorApi.h"
@@ -14,15 +15,19 @@
 
 static const kfuse::test::EmulatorApi *emulator = nullptr;
 extern "C" void setEmulator(const kfuse::test::EmulatorApi *api) { emulator = api; }
-extern "C" char emulatorAnchor[16];
-char emulatorAnchor[16];
+// The linker's; null where there are none.
+extern "C" __attribute__((weak, visibility("hidden"))) unsigned char __start_kfuse_shared[], __stop_kfuse_shared[];
+extern "C" unsigned char *sharedVariables(unsigned long *bytes) {
+  *bytes = __stop_kfuse_shared - __start_kfuse_shared;
+  return __start_kfuse_shared;
+}
 
 #define __device__
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __grid_constant__
-#define __shared__ static
+#define __shared__ static __attribute__((section("kfuse_shared")))
 #define threadIdx (emulator->thread())
 #define blockIdx (emulator->block())
 #define gridDim (emulator->grid())

@@ -15,7 +15,7 @@ inline void initBarrier(unsigned barrier, unsigned arrivals) { emulator->initBar
 inline void fenceBarrierInit() {}
 inline void arriveExpecting(unsigned barrier, unsigned bytes) { emulator->arrive(barrier, bytes); }
 inline void arrive(unsigned barrier) { emulator->arrive(barrier, 0); }
-inline void arriveInCluster(unsigned barrier) { emulator->arrive(barrier, 0); }
+inline void arriveInCluster(unsigned barrier) { emulator->arriveInCluster(barrier); }
 inline void waitBarrier(unsigned barrier, unsigned parity) { emulator->waitBarrier(barrier, parity); }
 inline bool isComplete(unsigned barrier, unsigned parity) { return emulator->isComplete(barrier, parity); }
 
@@ -43,10 +43,10 @@ inline void loadBoxMulticast(unsigned to, const TensorMap *map, int x, int y, in
   emulator->loadBox(to, map->map, place, 4, barrier, blocks);
 }
 inline void loadBox(unsigned to, const TensorMap *map, int x, int y, int z, unsigned barrier) {
-  loadBoxMulticast(to, map, x, y, z, barrier, 0);
+  loadBoxMulticast(to, map, x, y, z, barrier, 1u << emulator->blockInCluster());
 }
 inline void loadBox(unsigned to, const TensorMap *map, int x, int y, int z, int w, unsigned barrier) {
-  loadBoxMulticast(to, map, x, y, z, w, barrier, 0);
+  loadBoxMulticast(to, map, x, y, z, w, barrier, 1u << emulator->blockInCluster());
 }
 inline void fetchBox(const TensorMap *, int, int, int) {}
 inline void storeBox(const TensorMap *map, int x, int y, int z, unsigned from) {
@@ -87,8 +87,8 @@ inline void syncCluster() { meetCluster(); }
 inline unsigned inBlock(unsigned shared, unsigned block) {
   return shared % (1u << kfuse::test::blockBits) | (block + 1) << kfuse::test::blockBits;
 }
-inline void loadCluster(float (&to)[4], unsigned address) { std::memcpy(to, emulator->at(address, 16), 16); }
-inline void loadOwn(float (&to)[4], unsigned address) { loadCluster(to, address); }
+inline void loadCluster(float (&to)[4], unsigned address) { std::memcpy(to, emulator->inCluster(address, 16), 16); }
+inline void loadOwn(float (&to)[4], unsigned address) { std::memcpy(to, emulator->at(address, 16), 16); }
 inline void sendPair(unsigned to, const float (&pair)[2], unsigned barrier) { emulator->send(to, pair, 8, barrier); }
 inline void sendBits(unsigned to, unsigned long long bits, unsigned barrier) { emulator->send(to, &bits, 8, barrier); }
 inline void loadPair(float (&pair)[2], unsigned address) { std::memcpy(pair, emulator->at(address, 8), 8); }
