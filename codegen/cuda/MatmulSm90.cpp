@@ -24,7 +24,7 @@ constexpr size_t walksOfTile = 2; ///< Orders of its tiles that a shape of tile 
 constexpr size_t mostCandidates = 160;
 constexpr int64_t leastLines = 4; ///< Of K in a piece of shared tiles, and ...
 constexpr int64_t mostPieces = 7; ///< ... pieces that others compute of a tile: whoever finishes it adds them up.
-constexpr int64_t pieceCost = 3;  ///< In lines of K, what a piece is taken to cost beside its own (docs/experiments.md).
+constexpr int64_t pieceCost = 3; ///< In lines of K, what a piece is taken to cost beside its own (docs/experiments.md).
 
 /// Columns of all products in a tile.
 int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) { return config["n"] * problem.count(); }
