@@ -21,7 +21,7 @@ TemplateCase product(const std::string &name) { return named(pairwiseProducts(30
 /// Three whole tiles of 64 rows down, seven of 96 columns across.
 TemplateCase oddTiles(const std::string &name) { return named(pairwiseProducts(192, 672, 1040), name); }
 /// A wave of tiles of 64 by 128 on an H200, and more than half of one.
-TemplateCase manyTiles(const std::string &name) { return named(pairwiseProducts(1590, 1000, 1000), name); }
+TemplateCase manyTiles(const std::string &name) { return named(pairwiseProducts(1590, 1000, 1200), name); }
 /// With K to split.
 TemplateCase deepProduct(const std::string &name) { return named(pairwiseProducts(72, 144, 1040), name); }
 
@@ -52,7 +52,7 @@ std::vector<Schedule> sm90Schedules() {
        {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 1}}},
       {"sm90: stream-K, ping-pong, several helpers a tile",
        persistent,
-       named(pairwiseProducts(1300, 1000, 1000), "plain_tb_bf16"),
+       named(pairwiseProducts(1300, 1000, 1200), "plain_tb_bf16"),
        {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 2}}},
       {"sm90: stream-K, ping-pong, rows of a cluster share columns",
        persistent,
