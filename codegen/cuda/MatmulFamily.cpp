@@ -44,14 +44,14 @@ bool isTiled(const TileConfig &config) {
 }
 
 /// Some multiprocessor runs the most tiles, at best their number over that of multiprocessors, rounded up (but for
-/// tiles that they share); it works at its own rate, so that the others may as well do the same. A cluster reads what
-/// its blocks share once.
+/// tiles that they share or that are narrower); it works at its own rate, so that the others may as well do the same. A
+/// cluster reads what its blocks share once.
 TileWork tiledWork(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                    const ir::Target &target) {
   const int64_t m = config["m"], n = config["n"], parts = config.valueOr("split_k", 1) * config.valueOr("blocks_k", 1);
   const int64_t tiles = (problem.M + m - 1) / m * ((problem.N + n - 1) / n) * problem.batches * parts;
   const int64_t waves = (tiles + target.multiprocessors - 1) / target.multiprocessors;
-  const int64_t workedOff = config.has("pieces") ? tiles : waves * target.multiprocessors;
+  const int64_t workedOff = config.has("pieces") || config.has("narrow") ? tiles : waves * target.multiprocessors;
   const double tileK = static_cast<double>(problem.K) / static_cast<double>(parts);
   // Rows and columns past the edge are not read.
   const int64_t tilesM = (problem.M + m - 1) / m, tilesN = (problem.N + n - 1) / n;
@@ -78,7 +78,8 @@ TileConfig tileKind(const TileConfig &config) {
           {"groups_k", config.valueOr("groups_k", 1)},
           {"blocks_k", config.valueOr("blocks_k", 1)},
           {"split_k", config.valueOr("split_k", 1)},
-          {"pieces", config.valueOr("pieces", 0)}};
+          {"pieces", config.valueOr("pieces", 0)},
+          {"narrow", config.valueOr("narrow", 0)}};
 }
 
 /// Warps of a row's part of K and columns that they share; in warps of a block and loads under way gemv's differ less.

@@ -1,6 +1,8 @@
 // cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters may share the tiles
-// that do not fill a wave (stream-K). Where a cluster spans N, it reduces rows of the result before it stores them.
+// that do not fill a wave (stream-K), or take tiles of two widths, so many that they fill whole waves. Where a cluster
+// spans N, it reduces rows of the result before it stores them.
 #include "codegen/cuda/LastBlock.h"
+#include "codegen/cuda/NarrowTiles.h"
 #include "codegen/cuda/RowEpilogue.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/Tma.h"
@@ -107,7 +109,7 @@ struct Grid {
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   Grid grid;
   grid.tall = ceilDiv(problem.M, config["m"] * config["cluster_m"]);
-  grid.wide = ceilDiv(problem.N, config["n"] * config["cluster_n"]);
+  grid.wide = ceilDiv(problem.N + NarrowTiles::step * config.valueOr("narrow", 0), config["n"] * config["cluster_n"]);
   grid.tiles = grid.tall * grid.wide * problem.batches;
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 pieces = config.valueOr("pieces", 0), left = grid.tiles % atOnce;
@@ -147,6 +149,15 @@ std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config,
   return pieces;
 }
 
+/// Whether tiles may have two widths: a group of the walk is rows of tiles, and only epilogues whose result TMA writes
+/// and which read no matrix know narrower tiles, of which a piece to store is not wider than they are.
+bool takesTwoWidths(const Sm90Problem &problem, const TileConfig &config) {
+  const TmaResult *result = problem.resultThroughTma(config);
+  return !problem.reducesRows && problem.count() == 1 && problem.batches == 1 && result && !result->read &&
+         config["pingpong"] && config["m"] == 128 && config["n"] >= 128 && config["cluster_n"] == 1 &&
+         MatrixOperand::of(problem, 1).contiguousK;
+}
+
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of
 /// what feeds them, and what no other work hides of each tile's end. The constants here and in the other ways'
 /// estimates fit 3800 configs on 24 shapes measured back to back on an H200 (docs/tuning.md), and all 7260 of 27 more.
@@ -167,6 +178,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
   constexpr double partsUs = 6;          // Of shared tiles: what they wait for each other, and ...
   constexpr double hiddenPartsUs = 2;    // ... where helpers had their own tile's time before.
+  constexpr double twoWidthsUs = 0.2;    // Of each tile where there are two widths, beside its products.
   constexpr double sharpness = 3.5;      // Of bounds that add up where they are near: two equal ones take 1.22 of one.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
@@ -198,6 +210,11 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double waves = std::ceil(static_cast<double>(grid.tiles - grid.streamed) / clusters);
   double walkUs =
       config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
+  if (config.has("narrow")) {
+    // The busiest cluster has no more than one step beside its share.
+    const double walked = waves * static_cast<double>(problem.N) / static_cast<double>(grid.wide) + NarrowTiles::step;
+    walkUs = walkUs * walked / (waves * tileN) + waves * twoWidthsUs;
+  }
   // What helpers leave of a tile. Then, when HBM has brought all, the way of their sums to whoever finishes it: 128 x
   // 160 tiles of 128 x 5120 x 14336, each cut in four, take 50.2 us, of which hiding it would leave 42.
   double tailUs = 0;
@@ -257,6 +274,23 @@ std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
       if (!isSame)
         all.push_back(config.with("raster", raster).with("raster_n", alongN));
     }
+  return all;
+}
+
+/// The config with tiles of two widths, if they are worth it. Which order of them is best no estimate tells: of 2, 3,
+/// 4, 5, 6 and 8 rows a group three and six are 0.4 % ahead of the others at 4096 cubed.
+std::vector<TileConfig> withTwoWidths(const Sm90Problem &problem, const TileConfig &config, const ir::Target &target) {
+  if (!takesTwoWidths(problem, config))
+    return {};
+  const Grid grid = gridOf(problem, config, target);
+  const std::optional<NarrowTiles> row =
+      NarrowTiles::of(problem.N, config["n"], grid.tall, clustersAtOnce(config["cluster_m"], target));
+  if (!row)
+    return {};
+  std::vector<TileConfig> all;
+  for (int64_t raster : {3, 6})
+    if (raster < 2 * grid.tall)
+      all.push_back(config.with("raster", raster).with("raster_n", 0).with("narrow", row->narrow));
   return all;
 }
 
@@ -369,6 +403,8 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
       TileConfig streamed = walks.front().config.with("pieces", pieces);
       ranked.emplace_back(estimate(region, problem, streamed, target), std::move(streamed));
     }
+    for (TileConfig &twoWidths : withTwoWidths(problem, walks.front().config, target))
+      ranked.emplace_back(estimate(region, problem, twoWidths, target), std::move(twoWidths));
     std::move(walks.begin(), walks.end(), std::back_inserter(ranked));
   }
   return ranked;
@@ -394,6 +430,10 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
   const Grid grid = gridOf(problem, config, target);
+  const int64_t narrow = config.valueOr("narrow", 0);
+  const int64_t narrowShift =
+      narrow > 0 ? NarrowTiles{config["n"], grid.wide, narrow}.bestShift(grid.tall, config["raster"], grid.clusters)
+                 : 0;
   const TmaResult *result = problem.resultThroughTma(config);
   const int64_t epilogueVector = result || problem.reducesRows ? RowEpilogue::vector : 8;
   MatmulPrinter printer(region, problem, config, target, epilogueVector);
@@ -407,6 +447,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
                        field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
                        field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
                              ", rasterColumns = " + (config["raster_n"] ? "true" : "false")),
+                       field("int " + number("narrowTiles", narrow) + ", " + number("narrowShift", narrowShift)),
                        field("int " + number("streamed", grid.streamed) + ", " + number("helpers", grid.helpers) +
                              ", " + number("pieces", grid.pieces) + ", " + number("pieceLines", grid.pieceLines))});
   const int64_t gridBlocks = grid.clusters * clusterM * clusterN;
@@ -414,7 +455,11 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
                                                 earlyBlocks(region, rowSide, rowsType, gridBlocks, target)),
                     columnsArgument = writeTmaSide(printer, columnSide, "Columns",
                                                    earlyBlocks(region, columnSide, columnsType, gridBlocks, target));
-  writeProduct(printer.out(), rowsType, columnsType, columnsOf(problem, config), rowSide, columnSide);
+  const int64_t columns = columnsOf(problem, config);
+  writeProduct(printer.out(), rowsType, columnsType, columns, rowSide, columnSide);
+  if (narrow > 0)
+    writeProduct(printer.out(), rowsType, columnsType, columns - NarrowTiles::step, rowSide, columnSide,
+                 "NarrowProduct", columns);
   if (problem.reducesRows)
     RowEpilogue(problem).write(printer, result);
   else if (result)
@@ -430,8 +475,8 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
                              : result              ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap}"
                              : problem.reducesRows ? to + "s<Epilogue>{" + epilogue + "}"
                                                    : epilogue;
-        return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish +
-               partials + ");";
+        return std::string("gemmSm90<Config, Product") + (narrow > 0 ? ", NarrowProduct>(" : ">(") +
+               rowsArgument.value + ", " + columnsArgument.value + ", " + finish + partials + ");";
       },
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : "") +

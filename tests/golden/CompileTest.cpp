@@ -367,7 +367,7 @@ TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
   // Shared tiles hold most registers in clusters, and other cases have few.
   for (const char *name : {"plain_tb_bf16", "bias_relu_ta_bf16"})
     compileAll(covering(codegen::cuda::matmulSm90Template(), {productOf(name, 4096, 4096, 4096)}, "sm_90a",
-                        {{"m", "n", "cluster_m", "cluster_n", "pieces"}}),
+                        {{"m", "n", "cluster_m", "cluster_n", "pieces", "narrow"}}),
                *compiler);
 }
 

@@ -24,7 +24,7 @@ namespace kfuse {
 template <class Finish> constexpr bool holdsRows = false;
 template <class Config, int blocks, class Store> constexpr bool holdsRows<WholeRows<Config, blocks, Store>> = true;
 
-template <class Config, class Rows, class Columns, class Product, class Finish> struct GemmSm90 {
+template <class Config, class Rows, class Columns, class Product, class NarrowProduct, class Finish> struct GemmSm90 {
   using Tile = ClusterTile<Config>;
   using Walk = TileWalk<Config>;
   using Index = typename Config::Index;
@@ -129,33 +129,16 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       if constexpr (takesPieces)
         if (begun)
           takePieces(sums, walk, partials);
+      const bool isNarrow = isOfNarrowTile(walk); // Before its turn, for which the tensor cores would wait.
       if (Config::pingPong)
         syncNamed(1 + warpgroup, consumerThreads);
-      int previous = 0, k = walk.firstK;
-      // A loop that may not be entered joins sums of both kinds behind it: then ptxas waits for each product.
-#pragma unroll 1
-      do {
-        waitBarrier(ring.full(), ring.parity);
-        if (k == walk.firstK)
-          mark(Moment::hasTile);
-        multiplyTile<Rows, Columns, Product>(sums, ring.rows() + firstRow * lineBytes, ring.columns(),
-                                             begun || k > walk.firstK);
-        waitProducts<1>();
-        if (k > walk.firstK)
-          release(previous);
-        previous = ring.stage;
-        ring.advance();
-        if constexpr (Finish::bringsTiles)
-          if (k == maximum(walk.firstK, walk.endK - broughtAhead) && walk.finishes()) {
-            const Corner at = corner(walk, firstRow);
-            finish.template bring<blocks>(epilogue, at.batch, at.row, at.column);
-          }
-      } while (++k < walk.endK);
+      const int last = isNarrow ? multiply<NarrowProduct>(sums, walk, begun, firstRow, release, finish, epilogue)
+                                : multiply<Product>(sums, walk, begun, firstRow, release, finish, epilogue);
       if (Config::pingPong && walk.hasNext())
         arriveNamed(2 - warpgroup, consumerThreads);
       if constexpr (isStreamed) {
         waitProducts<0>();
-        release(previous);
+        release(last);
         settle(sums);
         if (!meet(sums, walk, partials)) {
           advance(walk);
@@ -166,11 +149,16 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       auto ahead = finish.load(epilogue, at.batch, at.row, at.column);
       if constexpr (!isStreamed) {
         waitProducts<0>();
-        release(previous);
+        release(last);
         settle(sums);
       }
       mark(Moment::hasSums);
       advance(walk);
+      if constexpr (Tile::hasTwoWidths)
+        if (isNarrow) {
+          finish.template finish<Tile::step>(sums, epilogue, ahead, at.batch, at.row, at.column);
+          continue;
+        }
       finish.finish(sums, epilogue, ahead, at.batch, at.row, at.column);
     }
     finish.drain();
@@ -178,6 +166,34 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   }
 
 private:
+  /// sums (+)= the cluster's lines of a tile. The last of them are still being multiplied when it returns: their stage.
+  template <class Instruction, class Epilogue>
+  __device__ __forceinline__ int multiply(float (&sums)[blocks][sumCount], const Walk &walk, bool begun,
+                                          unsigned firstRow, const StageRelease<Config> &release, const Finish &finish,
+                                          const Epilogue &epilogue) {
+    int previous = 0, k = walk.firstK;
+    // A loop that may not be entered joins sums of both kinds behind it: then ptxas waits for each product.
+#pragma unroll 1
+    do {
+      waitBarrier(ring.full(), ring.parity);
+      if (k == walk.firstK)
+        mark(Moment::hasTile);
+      multiplyTile<Rows, Columns, Instruction>(sums, ring.rows() + firstRow * lineBytes, ring.columns(),
+                                               begun || k > walk.firstK);
+      waitProducts<1>();
+      if (k > walk.firstK)
+        release(previous);
+      previous = ring.stage;
+      ring.advance();
+      if constexpr (Finish::bringsTiles)
+        if (k == maximum(walk.firstK, walk.endK - broughtAhead) && walk.finishes()) {
+          const Corner at = corner(walk, firstRow);
+          finish.template bring<blocks>(epilogue, at.batch, at.row, at.column);
+        }
+    } while (++k < walk.endK);
+    return previous;
+  }
+
   /// To the warpgroup's next tile.
   __device__ __forceinline__ void advance(Walk &walk) {
     walk.advance();
@@ -188,6 +204,14 @@ private:
   __device__ __forceinline__ void leaveToOther(Walk &walk) {
     ring.skip(walk.depth());
     walk.advance();
+  }
+
+  static __device__ __forceinline__ bool isOfNarrowTile(const Walk &walk) {
+    if constexpr (!Tile::hasTwoWidths)
+      return false;
+    unsigned isNarrow = Tile(walk.number).isNarrow;
+    touch(isNarrow);
+    return isNarrow != 0;
   }
 
   /// A finishing warp's barriers, behind the ring's.
@@ -253,10 +277,11 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToRows<Epilogue>
   using Type = WholeRows<Config, blocksOf<Config>, PairStore<Config>>;
 };
 
-template <class Config, class Product, class Rows, class Columns, class Epilogue>
+/// NarrowProduct is of the narrower tiles where there are two widths.
+template <class Config, class Product, class NarrowProduct = Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &columns, const Epilogue &epilogue,
                                          const PartialSums &partials = {}) {
-  using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
+  using Kernel = GemmSm90<Config, Rows, Columns, Product, NarrowProduct, typename FinishOf<Config, Epilogue>::Type>;
   mark(Moment::starts);
   const int producer = warpInBlock() - Kernel::consumerThreads / 32;
   const bool leads = producer == 0 && leadsWarp();

@@ -1,4 +1,5 @@
-// Which tiles a persistent block computes, and how blocks share the tiles of a last wave that is not full: as in
+// Which tiles a persistent block computes, and two ways to work off as many columns with each. Tiles of two widths: so
+// many that they fill whole waves, some of them narrower. And shared tiles of a last wave that is not full: as in
 // stream-K (Osama et al., PPoPP 2023) some leave their sums of a part of K in memory to those that finish the tile,
 // always in the same order. Unlike there all tiles are cut at the same lines of K, so that blocks at work together read
 // the same lines of what they share: cut anywhere, 4096 cubed in tiles of 128 x 128 took 214 us in single blocks, whole
@@ -10,11 +11,20 @@ namespace kfuse {
 /// The tiles that a cluster computes, in the order of their numbers: groups of `raster` along one
 /// direction, walked along the other, every other group backwards, so that clusters on the device
 /// together share operands in L2.
+///
+/// Config::narrowTiles of each row of tiles are `step` columns narrower than the others. They are neighbours, around
+/// the end, and lie Config::narrowShift tiles further on in each group, so that all clusters get as many of them.
 template <class Config> struct ClusterTile {
+  static constexpr bool hasTwoWidths = Config::narrowTiles > 0;
+  static constexpr int step = 8; ///< The least by which products on wgmma differ in columns.
   static constexpr int height = Config::tileM * Config::clusterRows, width = Config::tileN * Config::clusterColumns;
-  static constexpr int tall = (Config::rows + height - 1) / height, wide = (Config::columns + width - 1) / width;
+  static constexpr int tall = (Config::rows + height - 1) / height,
+                       wide = (Config::columns + step * Config::narrowTiles + width - 1) / width;
   static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
   int batch, row, column; ///< First row and column of the cluster's tile.
+  bool isNarrow = false;
+
+  static_assert(!hasTwoWidths || (!Config::rasterColumns && Config::clusterColumns == 1), "a group is rows of tiles");
 
   __device__ __forceinline__ explicit ClusterTile(int number) {
     constexpr int along = Config::rasterColumns ? wide : tall, across = Config::rasterColumns ? tall : wide;
@@ -27,6 +37,22 @@ template <class Config> struct ClusterTile {
     batch = number / perBatch;
     row = (Config::rasterColumns ? b : a) * height;
     column = (Config::rasterColumns ? a : b) * width;
+    if constexpr (hasTwoWidths) {
+      const int firstNarrow = group * Config::narrowShift % wide;
+      isNarrow = b - firstNarrow + (b < firstNarrow ? wide : 0) < Config::narrowTiles;
+      column -= step * narrowBefore(b, firstNarrow);
+    }
+  }
+
+private:
+  /// Of the narrow tiles of a row, those to the left of tile `at`.
+  static __device__ __forceinline__ int narrowBefore(int at, int firstNarrow) {
+    const int end = firstNarrow + Config::narrowTiles, firstWide = end - wide;
+    return firstWide > 0 ? at - between(at - firstWide, firstNarrow - firstWide)
+                         : between(at - firstNarrow, Config::narrowTiles);
+  }
+  static __device__ __forceinline__ int between(int value, int most) {
+    return value < 0 ? 0 : value < most ? value : most;
   }
 };
 
