@@ -51,15 +51,18 @@ TileWork tiledWork(const Region &region, const MatmulProblem &problem, const Til
   const int64_t m = config["m"], n = config["n"], parts = config.valueOr("split_k", 1) * config.valueOr("blocks_k", 1);
   const int64_t tiles = (problem.M + m - 1) / m * ((problem.N + n - 1) / n) * problem.batches * parts;
   const int64_t waves = (tiles + target.multiprocessors - 1) / target.multiprocessors;
-  const int64_t workedOff = config.has("pieces") || config.has("narrow") ? tiles : waves * target.multiprocessors;
+  const int64_t workedOff = config.has("pieces") ? tiles : waves * target.multiprocessors;
   const double tileK = static_cast<double>(problem.K) / static_cast<double>(parts);
   // Rows and columns past the edge are not read.
   const int64_t tilesM = (problem.M + m - 1) / m, tilesN = (problem.N + n - 1) / n;
   const double lines = static_cast<double>(problem.M * tilesN) / static_cast<double>(config.valueOr("cluster_n", 1)) +
                        static_cast<double>(problem.N * tilesM) / static_cast<double>(config.valueOr("cluster_m", 1));
+  // Tiles of two widths are as wide as the result together.
+  const auto places =
+      static_cast<double>(config.has("narrow") ? tilesM * m * problem.N * problem.batches : m * n * workedOff);
   const auto bytes =
       static_cast<double>(std::min(byteWidth(problem.elementType(0)), byteWidth(problem.elementType(1))));
-  return {std::max(region.flops, 2.0 * static_cast<double>(m * n) * tileK * static_cast<double>(workedOff)),
+  return {std::max(region.flops, 2.0 * places * tileK),
           lines * static_cast<double>(problem.K) * bytes * static_cast<double>(problem.batches)};
 }
 

@@ -2,10 +2,10 @@
 // that do not fill a wave (stream-K), or take tiles of two widths, so many that they fill whole waves. Where a cluster
 // spans N, it reduces rows of the result before it stores them.
 #include "codegen/cuda/LastBlock.h"
-#include "codegen/cuda/NarrowTiles.h"
 #include "codegen/cuda/RowEpilogue.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/Tma.h"
+#include "codegen/cuda/TwoWidths.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -59,11 +59,12 @@ struct Sm90Problem : MatmulProblem {
              byteWidth(graph.graph.inputs[node.input].type) == 4;
     });
   }
+  /// Operands of the epilogue that threads load, as a bias.
+  int64_t loaded() const { return inputs - static_cast<int64_t>(count()) - 1 - (placed && placed->read ? 1 : 0); }
   /// The result as TMA writes it in a config, or null: with 176 sums a thread, a bias beside them would spill. Where
   /// rows are reduced an epilogue takes two columns a lane, with TMA or without.
   const TmaResult *resultThroughTma(const TileConfig &config) const {
-    const int64_t loaded = inputs - static_cast<int64_t>(count()) - 1 - (placed && placed->read ? 1 : 0);
-    const bool wouldSpill = !reducesRows && sumRegisters(*this, config) > 160 && loaded > 0;
+    const bool wouldSpill = !reducesRows && sumRegisters(*this, config) > 160 && loaded() > 0;
     return placed && !wouldSpill ? &*placed : nullptr;
   }
 };
@@ -109,7 +110,7 @@ struct Grid {
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   Grid grid;
   grid.tall = ceilDiv(problem.M, config["m"] * config["cluster_m"]);
-  grid.wide = ceilDiv(problem.N + NarrowTiles::step * config.valueOr("narrow", 0), config["n"] * config["cluster_n"]);
+  grid.wide = ceilDiv(problem.N + TwoWidths::narrowBy * config.valueOr("narrow", 0), config["n"] * config["cluster_n"]);
   grid.tiles = grid.tall * grid.wide * problem.batches;
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 pieces = config.valueOr("pieces", 0), left = grid.tiles % atOnce;
@@ -127,7 +128,8 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 /// Into how many pieces beside what is left the tiles of a last wave that is not full may be cut: one, or as many as
 /// there are helpers for. Beside sums on their way an epilogue that stages its own as f32 spills, and so does one that
 /// reads a matrix or a vector of f32 beside 160 of them. Beside 112 or more any does that collects 32 columns in
-/// clusters of four (128 x 224, 256 x 160), or whose blocks share rows that are not contiguous along K (NVRTC 13.0).
+/// clusters of four (128 x 224, 256 x 160), or whose blocks share rows that are not contiguous along K, and beside 160
+/// one that loads a bias where blocks share rows (NVRTC 13.0).
 std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config, const ir::Target &target) {
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 tiles = gridOf(problem, config, target).tiles, left = tiles % atOnce;
@@ -137,7 +139,8 @@ std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config,
   const bool reads = problem.resultThroughTma(config)->read || problem.readsWords();
   const bool collects32 = config["cluster_m"] * config["cluster_n"] == 4 && storedColumns(config) == 32;
   const bool sharesRows = config["cluster_n"] > 1 && !MatrixOperand::of(problem, 0).contiguousK;
-  if ((reads && sums > 128) || ((collects32 || sharesRows) && sums >= 112))
+  const bool loadsBeside = config["cluster_n"] > 1 && sums >= 160 && problem.loaded() > 0;
+  if ((reads && sums > 128) || ((collects32 || sharesRows) && sums >= 112) || loadsBeside)
     return {};
   if (config["pingpong"] && tiles < atOnce) // Nothing hides how sums meet.
     return {};
@@ -149,8 +152,9 @@ std::set<int64_t> piecesOf(const Sm90Problem &problem, const TileConfig &config,
   return pieces;
 }
 
-/// Whether tiles may have two widths: a group of the walk is rows of tiles, and only epilogues whose result TMA writes
-/// and which read no matrix know narrower tiles, of which a piece to store is not wider than they are.
+/// Whether tiles may have two widths: which of them are narrow differs between groups of rows, so that clusters lie one
+/// above the other, and an epilogue has to know them, as those do whose result TMA writes and which read no matrix.
+/// That tiles are 128 rows in turns, and no batches, is a choice: whole waves of others were not looked at.
 bool takesTwoWidths(const Sm90Problem &problem, const TileConfig &config) {
   const TmaResult *result = problem.resultThroughTma(config);
   return !problem.reducesRows && problem.count() == 1 && problem.batches == 1 && result && !result->read &&
@@ -210,10 +214,12 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double waves = std::ceil(static_cast<double>(grid.tiles - grid.streamed) / clusters);
   double walkUs =
       config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
+  // Two widths count as whole waves: what that is too much, up to 1 %, keeps them from pushing out other kinds of tile.
+  const double wavesOfMath = grid.isShared() ? static_cast<double>(grid.tiles) / clusters : waves;
   if (config.has("narrow")) {
-    // The busiest cluster has no more than one step beside its share.
-    const double walked = waves * static_cast<double>(problem.N) / static_cast<double>(grid.wide) + NarrowTiles::step;
-    walkUs = walkUs * walked / (waves * tileN) + waves * twoWidthsUs;
+    const TwoWidths row{config["n"], grid.wide, config["narrow"]};
+    const auto busiest = static_cast<double>(row.place(grid.tall, config["raster"], grid.clusters).busiest);
+    walkUs = walkUs * busiest / (waves * tileN) + waves * twoWidthsUs;
   }
   // What helpers leave of a tile. Then, when HBM has brought all, the way of their sums to whoever finishes it: 128 x
   // 160 tiles of 128 x 5120 x 14336, each cut in four, take 50.2 us, of which hiding it would leave 42.
@@ -259,7 +265,6 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double streamedFactor = !grid.isShared() ? 1 : config["pingpong"] ? 1.02 : 1.05;
   const double boundUs = std::pow(std::pow(walkUs, sharpness) + std::pow(hbmUs, sharpness), 1 / sharpness);
   const double us = (fixedUs + boundUs + tailUs) * streamedFactor;
-  const double wavesOfMath = grid.isShared() ? static_cast<double>(grid.tiles) / clusters : waves;
   return atPowerLimit(us, wavesOfMath * mathUs);
 }
 
@@ -277,20 +282,22 @@ std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
   return all;
 }
 
-/// The config with tiles of two widths, if they are worth it. Which order of them is best no estimate tells: of 2, 3,
-/// 4, 5, 6 and 8 rows a group three and six are 0.4 % ahead of the others at 4096 cubed.
+/// The config with tiles of two widths, where they are worth it: the busiest cluster has a hundredth less. Which order
+/// of them is best no estimate tells: of 2, 3, 4, 5, 6 and 8 rows a group three and six are 0.4 % ahead of the others
+/// at 4096 cubed.
 std::vector<TileConfig> withTwoWidths(const Sm90Problem &problem, const TileConfig &config, const ir::Target &target) {
   if (!takesTwoWidths(problem, config))
     return {};
-  const Grid grid = gridOf(problem, config, target);
-  const std::optional<NarrowTiles> row =
-      NarrowTiles::of(problem.N, config["n"], grid.tall, clustersAtOnce(config["cluster_m"], target));
+  const int64_t tall = gridOf(problem, config, target).tall, atOnce = clustersAtOnce(config["cluster_m"], target);
+  const std::optional<TwoWidths> row = TwoWidths::of(problem.N, config["n"], tall, atOnce);
   if (!row)
     return {};
   std::vector<TileConfig> all;
-  for (int64_t raster : {3, 6})
-    if (raster < 2 * grid.tall)
+  for (int64_t raster : {3, 6}) {
+    const int64_t waves = ceilDiv(tall * row->tiles, atOnce);
+    if (raster < 2 * tall && 100 * row->place(tall, raster, atOnce).busiest <= 99 * waves * config["n"])
       all.push_back(config.with("raster", raster).with("raster_n", 0).with("narrow", row->narrow));
+  }
   return all;
 }
 
@@ -432,7 +439,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   const Grid grid = gridOf(problem, config, target);
   const int64_t narrow = config.valueOr("narrow", 0);
   const int64_t narrowShift =
-      narrow > 0 ? NarrowTiles{config["n"], grid.wide, narrow}.bestShift(grid.tall, config["raster"], grid.clusters)
+      narrow > 0 ? TwoWidths{config["n"], grid.wide, narrow}.place(grid.tall, config["raster"], grid.clusters).shift
                  : 0;
   const TmaResult *result = problem.resultThroughTma(config);
   const int64_t epilogueVector = result || problem.reducesRows ? RowEpilogue::vector : 8;
@@ -458,7 +465,7 @@ Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConf
   const int64_t columns = columnsOf(problem, config);
   writeProduct(printer.out(), rowsType, columnsType, columns, rowSide, columnSide);
   if (narrow > 0)
-    writeProduct(printer.out(), rowsType, columnsType, columns - NarrowTiles::step, rowSide, columnSide,
+    writeProduct(printer.out(), rowsType, columnsType, columns - TwoWidths::narrowBy, rowSide, columnSide,
                  "NarrowProduct", columns);
   if (problem.reducesRows)
     RowEpilogue(problem).write(printer, result);

@@ -132,13 +132,13 @@ template <class Config, class Rows, class Columns, class Product, class NarrowPr
       const bool isNarrow = isOfNarrowTile(walk); // Before its turn, for which the tensor cores would wait.
       if (Config::pingPong)
         syncNamed(1 + warpgroup, consumerThreads);
-      const int last = isNarrow ? multiply<NarrowProduct>(sums, walk, begun, firstRow, release, finish, epilogue)
-                                : multiply<Product>(sums, walk, begun, firstRow, release, finish, epilogue);
+      const int lastStage = isNarrow ? multiply<NarrowProduct>(sums, walk, begun, firstRow, release, finish, epilogue)
+                                     : multiply<Product>(sums, walk, begun, firstRow, release, finish, epilogue);
       if (Config::pingPong && walk.hasNext())
         arriveNamed(2 - warpgroup, consumerThreads);
       if constexpr (isStreamed) {
         waitProducts<0>();
-        release(last);
+        release(lastStage);
         settle(sums);
         if (!meet(sums, walk, partials)) {
           advance(walk);
@@ -149,14 +149,14 @@ template <class Config, class Rows, class Columns, class Product, class NarrowPr
       auto ahead = finish.load(epilogue, at.batch, at.row, at.column);
       if constexpr (!isStreamed) {
         waitProducts<0>();
-        release(last);
+        release(lastStage);
         settle(sums);
       }
       mark(Moment::hasSums);
       advance(walk);
       if constexpr (Tile::hasTwoWidths)
         if (isNarrow) {
-          finish.template finish<Tile::step>(sums, epilogue, ahead, at.batch, at.row, at.column);
+          finish.template finish<Tile::narrowBy>(sums, epilogue, ahead, at.batch, at.row, at.column);
           continue;
         }
       finish.finish(sums, epilogue, ahead, at.batch, at.row, at.column);

@@ -1,5 +1,5 @@
-// Which tiles a persistent block computes, and two ways to work off as many columns with each. Tiles of two widths: so
-// many that they fill whole waves, some of them narrower. And shared tiles of a last wave that is not full: as in
+// Which tiles a persistent block computes. Where they do not fill a last wave, they may have two widths, so that there
+// are more of them, or blocks share those of the last wave: as in
 // stream-K (Osama et al., PPoPP 2023) some leave their sums of a part of K in memory to those that finish the tile,
 // always in the same order. Unlike there all tiles are cut at the same lines of K, so that blocks at work together read
 // the same lines of what they share: cut anywhere, 4096 cubed in tiles of 128 x 128 took 214 us in single blocks, whole
@@ -12,19 +12,21 @@ namespace kfuse {
 /// direction, walked along the other, every other group backwards, so that clusters on the device
 /// together share operands in L2.
 ///
-/// Config::narrowTiles of each row of tiles are `step` columns narrower than the others. They are neighbours, around
-/// the end, and lie Config::narrowShift tiles further on in each group, so that all clusters get as many of them.
+/// Config::narrowTiles of each row of tiles are `narrowBy` columns narrower than the others. They are neighbours,
+/// around the end, and lie Config::narrowShift tiles further on in each group, so that clusters get about as many of
+/// them each.
 template <class Config> struct ClusterTile {
   static constexpr bool hasTwoWidths = Config::narrowTiles > 0;
-  static constexpr int step = 8; ///< The least by which products on wgmma differ in columns.
+  static constexpr int narrowBy = 8; ///< The least by which products on wgmma differ in columns.
   static constexpr int height = Config::tileM * Config::clusterRows, width = Config::tileN * Config::clusterColumns;
   static constexpr int tall = (Config::rows + height - 1) / height,
-                       wide = (Config::columns + step * Config::narrowTiles + width - 1) / width;
+                       wide = (Config::columns + narrowBy * Config::narrowTiles + width - 1) / width;
   static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
   int batch, row, column; ///< First row and column of the cluster's tile.
   bool isNarrow = false;
 
   static_assert(!hasTwoWidths || (!Config::rasterColumns && Config::clusterColumns == 1), "a group is rows of tiles");
+  static_assert(!hasTwoWidths || (Config::narrowTiles < wide && Config::streamed == 0));
 
   __device__ __forceinline__ explicit ClusterTile(int number) {
     constexpr int along = Config::rasterColumns ? wide : tall, across = Config::rasterColumns ? tall : wide;
@@ -40,7 +42,7 @@ template <class Config> struct ClusterTile {
     if constexpr (hasTwoWidths) {
       const int firstNarrow = group * Config::narrowShift % wide;
       isNarrow = b - firstNarrow + (b < firstNarrow ? wide : 0) < Config::narrowTiles;
-      column -= step * narrowBefore(b, firstNarrow);
+      column -= narrowBy * narrowBefore(b, firstNarrow);
     }
   }
 

@@ -1,7 +1,7 @@
 // Tiles of two widths: how many, and where, as the host chooses and as the device library walks them.
 #define __device__
 #define __forceinline__ inline
-#include "codegen/cuda/NarrowTiles.h"
+#include "codegen/cuda/TwoWidths.h"
 #include "codegen/cuda/device/tile_walk.cuh"
 
 #include <doctest/doctest.h>
@@ -13,13 +13,16 @@
 
 namespace {
 
-using kfuse::codegen::cuda::NarrowTiles;
+using kfuse::codegen::cuda::TwoWidths;
 
 template <int Rows, int Columns, int Width, int Narrow, int Shift, int Raster> struct Config {
   static constexpr int tileM = 128, tileN = Width, tileK = 64, rows = Rows, columns = Columns, K = 64, batches = 1;
   static constexpr int clusterRows = 1, clusterColumns = 1, raster = Raster, narrowTiles = Narrow, narrowShift = Shift;
   static constexpr bool rasterColumns = false;
+  static constexpr int streamed = 0;
 };
+
+static_assert(TwoWidths::narrowBy == kfuse::ClusterTile<Config<1, 8, 8, 0, 0, 1>>::narrowBy);
 
 /// Every column of every row of tiles is one tile's; the columns of the busiest of `clusters`.
 template <class Config> int busiest(int clusters) {
@@ -27,7 +30,7 @@ template <class Config> int busiest(int clusters) {
   std::vector<int> owners(static_cast<std::size_t>(Tile::tall * Config::columns)), columns(clusters);
   for (int number = 0; number < Tile::count; ++number) {
     const Tile tile(number);
-    const int width = tile.isNarrow ? Config::tileN - Tile::step : Config::tileN;
+    const int width = tile.isNarrow ? Config::tileN - Tile::narrowBy : Config::tileN;
     REQUIRE(tile.column >= 0);
     REQUIRE(tile.column + width <= Config::columns);
     for (int column = tile.column; column < tile.column + width; ++column)
@@ -40,20 +43,22 @@ template <class Config> int busiest(int clusters) {
 
 } // namespace
 
-TEST_CASE("NarrowTiles: 4096 columns in 33 tiles, 16 of them of 120, fill eight waves for 4096 rows") {
-  const auto row = NarrowTiles::of(4096, 128, 32, 132);
+TEST_CASE("TwoWidths: 4096 columns in 33 tiles, 16 of them of 120, fill eight waves for 4096 rows") {
+  const auto row = TwoWidths::of(4096, 128, 32, 132);
   REQUIRE(row);
   CHECK(row->tiles == 33);
   CHECK(row->narrow == 16);
   // 992.97 are an SM's share. Where the narrow ones stay in place some SMs get hardly any.
-  CHECK(row->bestShift(32, 3, 132) == 4);
-  CHECK(row->bestShift(32, 6, 132) == 3);
+  for (auto [raster, shift] : {std::pair{3, 4}, {6, 3}}) {
+    CHECK(row->place(32, raster, 132).shift == shift);
+    CHECK(row->place(32, raster, 132).busiest == 1000);
+  }
   CHECK(busiest<Config<4096, 4096, 128, 16, 4, 3>>(132) == 1000);
   CHECK(busiest<Config<4096, 4096, 128, 16, 3, 6>>(132) == 1000);
   CHECK(busiest<Config<4096, 4096, 128, 16, 0, 3>>(132) == 1008);
 }
 
-TEST_CASE("NarrowTiles: every column is one tile's, wherever the narrow ones lie") {
+TEST_CASE("TwoWidths: every column is one tile's, wherever the narrow ones lie") {
   busiest<Config<1000, 5 * 96 - 8, 96, 1, 0, 4>>(7);
   busiest<Config<1000, 5 * 96 - 8 * 4, 96, 4, 1, 4>>(7);
   busiest<Config<1000, 5 * 96 - 8 * 3, 96, 3, 2, 1>>(7);
@@ -62,24 +67,27 @@ TEST_CASE("NarrowTiles: every column is one tile's, wherever the narrow ones lie
   busiest<Config<4000, 7 * 144 - 8 * 2, 144, 2, 5, 2>>(7);
 }
 
-TEST_CASE("NarrowTiles: there are none where tiles come out even, or are a wave") {
-  CHECK_FALSE(NarrowTiles::of(4224, 128, 32, 132));
-  CHECK_FALSE(NarrowTiles::of(4096, 128, 2, 132));
-  CHECK_FALSE(NarrowTiles::of(4093, 128, 32, 132));
+TEST_CASE("TwoWidths: there are none where tiles come out even, or are a wave") {
+  CHECK_FALSE(TwoWidths::of(4224, 128, 32, 132));
+  CHECK_FALSE(TwoWidths::of(4224 - 40, 128, 32, 132)); // A hundredth is 42.
+  CHECK_FALSE(TwoWidths::of(4096, 128, 2, 132));
+  CHECK_FALSE(TwoWidths::of(4093, 128, 32, 132));
 }
 
-TEST_CASE("NarrowTiles: both widths together are the columns, in no more waves than one width takes") {
+TEST_CASE("TwoWidths: both widths together are the columns, in no more waves than one width takes") {
   CHECK(rc::check([] {
     const auto columns = *rc::gen::inRange<std::int64_t>(1, 2000) * 8,
                width = *rc::gen::inRange<std::int64_t>(4, 17) * 16, tall = *rc::gen::inRange<std::int64_t>(1, 80),
                atOnce = *rc::gen::inRange<std::int64_t>(4, 140);
-    const auto row = NarrowTiles::of(columns, width, tall, atOnce);
+    const auto row = TwoWidths::of(columns, width, tall, atOnce);
     RC_PRE(row.has_value());
     RC_ASSERT(row->narrow > 0 && row->narrow < row->tiles);
-    RC_ASSERT(row->tiles * width - row->narrow * NarrowTiles::step == columns);
+    RC_ASSERT(row->tiles * width - row->narrow * TwoWidths::narrowBy == columns);
     const std::int64_t ofOneWidth = tall * ((columns + width - 1) / width);
     RC_ASSERT((row->tiles * tall + atOnce - 1) / atOnce <= (ofOneWidth + atOnce - 1) / atOnce);
-    const std::int64_t shift = row->bestShift(tall, 3, atOnce);
-    RC_ASSERT(shift >= 0 && shift < row->tiles);
+    const TwoWidths::Place place = row->place(tall, 3, atOnce);
+    RC_ASSERT(place.shift >= 0 && place.shift < row->tiles);
+    RC_ASSERT(place.busiest * atOnce >= tall * columns);
+    RC_ASSERT(place.busiest <= (row->tiles * tall + atOnce - 1) / atOnce * width);
   }));
 }
