@@ -355,7 +355,7 @@ TEST_CASE("Emulated Hopper: last waves are shared right in clusters of every sha
   }
 }
 
-TEST_CASE("Emulated Hopper: tiles of two widths are right, in clusters, in every order and with every store") {
+TEST_CASE("Emulated Hopper: tiles of two widths are right, in clusters, in two orders and with every store") {
   const codegen::KernelTemplate &persistent = codegen::cuda::matmulSm90Template();
   struct Given {
     const char *product;

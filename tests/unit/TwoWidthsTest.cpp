@@ -8,7 +8,6 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 namespace {

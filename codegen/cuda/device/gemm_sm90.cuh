@@ -206,6 +206,7 @@ private:
     walk.advance();
   }
 
+  /// Known where it is asked for: the compiler would move the division in it to the branch, behind the turn.
   static __device__ __forceinline__ bool isOfNarrowTile(const Walk &walk) {
     if constexpr (!Tile::hasTwoWidths)
       return false;

@@ -1,9 +1,8 @@
 // Which tiles a persistent block computes. Where they do not fill a last wave, they may have two widths, so that there
-// are more of them, or blocks share those of the last wave: as in
-// stream-K (Osama et al., PPoPP 2023) some leave their sums of a part of K in memory to those that finish the tile,
-// always in the same order. Unlike there all tiles are cut at the same lines of K, so that blocks at work together read
-// the same lines of what they share: cut anywhere, 4096 cubed in tiles of 128 x 128 took 214 us in single blocks, whole
-// 207.
+// are more of them, or blocks share those of the last wave: as in stream-K (Osama et al., PPoPP 2023) some leave their
+// sums of a part of K in memory to those that finish the tile, always in the same order. Unlike there all tiles are cut
+// at the same lines of K, so that blocks at work together read the same lines of what they share: cut anywhere, 4096
+// cubed in tiles of 128 x 128 took 214 us in single blocks, whole 207.
 #pragma once
 
 namespace kfuse {
