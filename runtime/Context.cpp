@@ -34,6 +34,22 @@ bool runsOn(std::string_view program, std::string_view device) {
   return built->capability / 10 == here->capability / 10 && built->capability <= here->capability;
 }
 
+/// Enqueues at once, on one stream.
+class StreamQueue final : public WorkQueue {
+public:
+  StreamQueue(Device &device, Stream stream) : device(device), stream(stream) {}
+
+  Result<void> launch(const KernelRun &run) override {
+    return run.isBehind ? run.kernel->launchBehind(stream, run.buffers, run.workspace)
+                        : run.kernel->launch(stream, run.buffers, run.workspace);
+  }
+  Result<void> copy(const Copy &copy) override { return device.copy(stream, copy.to, copy.from, copy.bytes); }
+
+private:
+  Device &device;
+  Stream stream;
+};
+
 /// Launches the steps one by one, or records them once and replays them where the device can.
 class StepContext final : public Context {
 public:
@@ -42,15 +58,16 @@ public:
   Result<void> prepare(const ContextOptions &options);
   Result<void> run(Stream stream, std::span<void *const> arguments, std::span<void *const> results) override;
   std::uint64_t memoryBytes() const override { return program.constants.size() + program.arenaBytes + scratch.bytes(); }
+  ReplayCounts replayCounts() const override { return replay ? replay->counts() : ReplayCounts(); }
 
 private:
   Result<void> loadKernels();
   Result<void> allocateMemory();
   Result<void> bind(std::span<void *const> arguments, std::span<void *const> results);
   Result<void> bindResult(std::size_t index, void *pointer, std::span<void *const> arguments);
-  Result<void> enqueue(Stream stream);
-  Result<void> copyThrough(Stream stream, bool intoStates);
-  Result<void> launch(Stream stream, const Step &step, bool isFirst);
+  Result<void> enqueue(WorkQueue &queue);
+  Result<void> copyThrough(WorkQueue &queue, bool intoStates);
+  Result<void> launch(WorkQueue &queue, const Step &step, bool isFirst);
   void *address(const BufferRef &ref) const;
 
   const Program &program;
@@ -59,9 +76,8 @@ private:
   std::vector<std::unique_ptr<LoadedKernel>> kernels;
   std::unique_ptr<DeviceBuffer> constants, arena, workspace; // Null where empty.
   std::unique_ptr<Replay> replay;                            // Null: launch step by step.
-  std::vector<void *> bound;                   // Caller's pointers of the current run: arguments, then results.
-  std::optional<std::vector<void *>> recorded; // Those that the replay holds.
-  std::vector<void *> stepBuffers;             // Of the step being launched.
+  std::vector<void *> bound;       // Caller's pointers of the current run: arguments, then results.
+  std::vector<void *> stepBuffers; // Of the step being launched.
 };
 
 Result<void> StepContext::prepare(const ContextOptions &options) {
@@ -117,20 +133,15 @@ Result<void> StepContext::allocateMemory() {
 Result<void> StepContext::run(Stream stream, std::span<void *const> arguments, std::span<void *const> results) {
   if (Result<void> valid = bind(arguments, results); !valid)
     return valid;
+  StreamQueue queue(device, stream);
   if (!replay)
-    return enqueue(stream);
+    return enqueue(queue);
   Result<bool> capturing = replay->isCapturing(stream);
   if (!capturing)
     return capturing.error();
   if (*capturing)
-    return enqueue(stream);
-  if (recorded != bound) {
-    recorded.reset();
-    if (Result<void> done = replay->record([this](Stream recording) { return enqueue(recording); }); !done)
-      return done;
-    recorded = bound;
-  }
-  return replay->launch(stream);
+    return enqueue(queue);
+  return replay->launch(stream, bound, [this](WorkQueue &recording) { return enqueue(recording); });
 }
 
 Result<void> checkPointer(const std::string &what, const TensorDesc &tensor, const void *pointer) {
@@ -178,16 +189,16 @@ Result<void> StepContext::bindResult(std::size_t index, void *pointer, std::span
 
 /// Results first take what is handed through, while states still hold their old values; a state
 /// that takes another argument's value does so once every step has read it.
-Result<void> StepContext::enqueue(Stream stream) {
-  if (Result<void> copied = copyThrough(stream, false); !copied)
+Result<void> StepContext::enqueue(WorkQueue &queue) {
+  if (Result<void> copied = copyThrough(queue, false); !copied)
     return copied;
   for (const Step &step : program.steps)
-    if (Result<void> launched = launch(stream, step, /*isFirst=*/&step == program.steps.data()); !launched)
+    if (Result<void> launched = launch(queue, step, /*isFirst=*/&step == program.steps.data()); !launched)
       return launched;
-  return copyThrough(stream, true);
+  return copyThrough(queue, true);
 }
 
-Result<void> StepContext::copyThrough(Stream stream, bool intoStates) {
+Result<void> StepContext::copyThrough(WorkQueue &queue, bool intoStates) {
   for (const PassThrough &pass : program.passThroughs) {
     if ((program.resultState[pass.result] >= 0) != intoStates)
       continue;
@@ -196,21 +207,20 @@ Result<void> StepContext::copyThrough(Stream stream, bool intoStates) {
     std::size_t bytes = program.results[pass.result].bytes();
     if (to == from || bytes == 0)
       continue;
-    if (Result<void> copied = device.copy(stream, to, from, bytes); !copied)
+    if (Result<void> copied = queue.copy({to, from, bytes}); !copied)
       return copied;
   }
   return {};
 }
 
 /// The first step may follow anything, what wrote the parameters too; the others follow a step.
-Result<void> StepContext::launch(Stream stream, const Step &step, bool isFirst) {
+Result<void> StepContext::launch(WorkQueue &queue, const Step &step, bool isFirst) {
   stepBuffers.clear();
   for (const BufferRef &ref : step.buffers)
     stepBuffers.push_back(address(ref));
   const codegen::KernelPlan &plan = program.kernels[step.kernel].plan;
   void *own = workspace ? static_cast<std::byte *>(workspace->data()) + scratch.offset(plan) : nullptr;
-  LoadedKernel &kernel = *kernels[step.kernel];
-  return isFirst ? kernel.launch(stream, stepBuffers, own) : kernel.launchBehind(stream, stepBuffers, own);
+  return queue.launch({kernels[step.kernel].get(), stepBuffers, own, /*isBehind=*/!isFirst});
 }
 
 void *StepContext::address(const BufferRef &ref) const {

@@ -4,6 +4,7 @@
 #include "codegen/DeviceHeader.h"
 #include "codegen/KernelPlan.h"
 #include "kfuse/error.h"
+#include "runtime/Replay.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -46,9 +47,6 @@ public:
 
 struct Program;
 
-/// A queue of work; null is the device's default stream. A CUstream on a GPU.
-using Stream = void *;
-
 /// A kernel ready to run on one device. Launching is thread-safe.
 class LoadedKernel {
 public:
@@ -86,20 +84,6 @@ public:
   virtual ~TimedRuns() = default;
   /// Microseconds of each timed run.
   virtual Result<std::vector<double>> measure(const MeasureOptions &options) = 0;
-};
-
-/// Work recorded once and replayed with a single launch: a CUDA graph. Not thread-safe.
-class Replay {
-public:
-  using Enqueue = std::function<Result<void>(Stream)>;
-
-  virtual ~Replay() = default;
-  /// Whether `stream` is under its owner's own capture, where a replay must not be launched.
-  virtual Result<bool> isCapturing(Stream stream) = 0;
-  /// Records what `enqueue` enqueues on the stream it is given. Recorded again with other pointers
-  /// but the same launches, the old recording is updated; runs already enqueued keep theirs.
-  virtual Result<void> record(const Enqueue &enqueue) = 0;
-  virtual Result<void> launch(Stream stream) = 0;
 };
 
 /// What a device is known by.
@@ -170,7 +154,7 @@ public:
   prepareProgramRuns(const Program &program, std::span<void *const> arguments, std::span<void *const> results);
   /// Microseconds of each run of what `run` enqueues on the stream it is given, as a caller sees them: from events (the
   /// CPU: a clock) right before and after it, launch and all. Cold: the last-level cache is flushed before each.
-  virtual Result<std::vector<double>> measureRuns(const Replay::Enqueue & /*run*/, const MeasureOptions & /*options*/) {
+  virtual Result<std::vector<double>> measureRuns(const Enqueue & /*run*/, const MeasureOptions & /*options*/) {
     return Error{ErrorCode::Usage, "runs are timed by the device of the process that enqueues them"};
   }
   /// A Replay where recording pays; null where launches are cheap (the CPU).

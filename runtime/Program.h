@@ -95,13 +95,15 @@ public:
   virtual ~Context() = default;
   /// Enqueues the whole program. Pointers are device pointers (host pointers on the CPU), 16-byte
   /// aligned, and may change between runs; the result of a state may be null or its argument's
-  /// pointer. On a GPU the steps are replayed as one CUDA graph whose pointers are updated when they
-  /// change; inside the caller's own stream capture the launches are recorded there. Runs on
-  /// different streams must be ordered by the caller: they share the arena.
+  /// pointer. On a GPU the steps are replayed as one CUDA graph. A few graphs are kept by the pointers of their runs;
+  /// other pointers are patched into one of them. Inside the caller's own stream capture the launches are recorded
+  /// there. Runs on different streams must be ordered by the caller: they share the arena.
   /// Usage names the argument or result whose pointer does not fit.
   virtual Result<void> run(Stream stream, std::span<void *const> arguments, std::span<void *const> results) = 0;
   /// Device memory this context holds besides kernels: arena, workspace and constants.
   virtual std::uint64_t memoryBytes() const = 0;
+  /// What the graphs of the runs so far took; zeros where there are none.
+  virtual ReplayCounts replayCounts() const { return {}; }
 };
 
 struct ContextOptions {

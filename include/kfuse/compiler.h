@@ -108,12 +108,13 @@ private:
   std::shared_ptr<const Impl> impl;
 };
 
-/// One stream's running state: arena and captured graph. Not thread-safe; make one per thread.
+/// One stream's running state: arena and captured graphs. Not thread-safe; make one per thread.
 class KFUSE_API Session {
 public:
   /// Enqueues one run. `inputs` holds the model's inputs, then its states (updated in place); the
   /// pointer of an output that is an updated state is null, or the state's.
-  /// Pointers may change between runs. Inside the caller's stream capture the launches are recorded.
+  /// Pointers may change between runs: the CUDA graphs of the last few sets of them are kept, and other pointers are
+  /// patched into one. Inside the caller's stream capture the launches are recorded.
   /// Usage for another number of pointers, and for one that is null or not aligned.
   Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs);
 

@@ -155,7 +155,7 @@ public:
     return measureRuns([&](Stream stream) { return kernel.launch(stream, buffers, workspace); }, options);
   }
 
-  Result<std::vector<double>> measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) override {
+  Result<std::vector<double>> measureRuns(const Enqueue &run, const MeasureOptions &options) override {
     if (options.cold)
       if (Result<void> prepared = prepareMeasuring(); !prepared)
         return prepared.error();

@@ -2,6 +2,7 @@
 
 #include "runtime/cuda/CudaGraph.h"
 #include "runtime/cuda/CudaKernel.h"
+#include "runtime/cuda/CudaReplay.h"
 
 #include <bit>
 #include <cstdio>
@@ -169,7 +170,7 @@ Result<std::vector<double>> CudaDevice::measure(LoadedKernel &kernel, std::span<
   return runs ? (*runs)->measure(options) : runs.error();
 }
 
-Result<std::vector<double>> CudaDevice::measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) {
+Result<std::vector<double>> CudaDevice::measureRuns(const Enqueue &run, const MeasureOptions &options) {
   Result<CudaTimer *> here = timerHere();
   return here ? (*here)->measureRuns(run, options) : here.error();
 }

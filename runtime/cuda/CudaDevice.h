@@ -38,7 +38,7 @@ public:
                                                  const MeasureOptions &options) override;
   Result<std::vector<double>> measure(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                                       const MeasureOptions &options) override;
-  Result<std::vector<double>> measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) override;
+  Result<std::vector<double>> measureRuns(const Enqueue &run, const MeasureOptions &options) override;
   Result<std::unique_ptr<Replay>> makeReplay() override;
   std::optional<Conditions> conditions() override;
 

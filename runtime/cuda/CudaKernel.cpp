@@ -207,32 +207,56 @@ Result<void> CudaKernel::fitToDevice(Launch &launch, CUfunction function) const 
   return {};
 }
 
-Result<void> CudaKernel::launchAll(Stream stream, std::span<void *const> buffers, void *workspace,
-                                   bool isBehind) const {
-  if (std::size_t expected = plan.inputs.size() + plan.outputs.size(); buffers.size() != expected)
-    return Error{ErrorCode::Internal, "kernel '" + plan.name + "' was given " + std::to_string(buffers.size()) +
-                                          " buffers, expected " + std::to_string(expected)};
-  Current current(*context);
-  for (std::size_t i = 0; i < plan.launches.size(); ++i)
-    if (Result<void> launched = launchOne(static_cast<CUstream>(stream), i, buffers, workspace, isBehind || i > 0);
-        !launched)
-      return inKernel(plan, plan.launches[i].entry, launched.error());
+Result<void> CudaKernel::ReadyLaunch::enqueue(const DriverApi &api, CUstream stream) const {
+  CUlaunchConfig onStream = config;
+  onStream.hStream = stream;
+  KFUSE_DRIVER(api, cuLaunchKernelEx(&onStream, function, arguments, nullptr));
   return {};
 }
 
-Result<void> CudaKernel::launchOne(CUstream stream, std::size_t index, std::span<void *const> buffers, void *workspace,
-                                   bool mayOverlap) const {
+/// Without attributes (cluster, dependent launch), which a node keeps.
+CUDA_KERNEL_NODE_PARAMS CudaKernel::ReadyLaunch::nodeParams() const {
+  CUDA_KERNEL_NODE_PARAMS params{};
+  params.func = function;
+  params.gridDimX = config.gridDimX;
+  params.gridDimY = config.gridDimY;
+  params.gridDimZ = config.gridDimZ;
+  params.blockDimX = config.blockDimX;
+  params.blockDimY = config.blockDimY;
+  params.blockDimZ = config.blockDimZ;
+  params.sharedMemBytes = config.sharedMemBytes;
+  params.kernelParams = arguments;
+  return params;
+}
+
+Result<void> CudaKernel::enqueue(Stream stream, const KernelRun &run) const {
+  Current current(*context);
+  return visit(run,
+               [&](const ReadyLaunch &ready) { return ready.enqueue(context->api, static_cast<CUstream>(stream)); });
+}
+
+Result<void> CudaKernel::visit(const KernelRun &run, const Visit &show) const {
+  if (std::size_t expected = plan.inputs.size() + plan.outputs.size(); run.buffers.size() != expected)
+    return Error{ErrorCode::Internal, "kernel '" + plan.name + "' was given " + std::to_string(run.buffers.size()) +
+                                          " buffers, expected " + std::to_string(expected)};
+  for (std::size_t i = 0; i < plan.launches.size(); ++i)
+    if (Result<void> shown = visitOne(i, run, show); !shown)
+      return inKernel(plan, plan.launches[i].entry, shown.error());
+  return {};
+}
+
+Result<void> CudaKernel::visitOne(std::size_t index, const KernelRun &run, const Visit &show) const {
   const Launch &launch = plan.launches[index];
   Arguments arguments;
-  if (Result<void> resolved = resolve(arguments, context->api, plan, launch, buffers, workspace); !resolved)
+  if (Result<void> resolved = resolve(arguments, context->api, plan, launch, run.buffers, run.workspace); !resolved)
     return resolved;
 
   std::array<CUlaunchAttribute, 3> attributes{};
   CUlaunchConfig config = configOf(launch);
-  config.hStream = stream;
   config.attrs = attributes.data();
   if (clusterBlocks(launch) > 1)
     attributes[config.numAttrs++] = clusterAttribute(launch);
+  const bool mayOverlap = run.isBehind || index > 0;
   if (launch.dependentLaunch && mayOverlap && driverOverlaps) {
     CUlaunchAttribute &dependent = attributes[config.numAttrs++];
     dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
@@ -243,8 +267,7 @@ Result<void> CudaKernel::launchOne(CUstream stream, std::size_t index, std::span
     cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     cooperative.value.cooperative = 1;
   }
-  KFUSE_DRIVER(context->api, cuLaunchKernelEx(&config, functions[index], arguments.addresses.data(), nullptr));
-  return {};
+  return show({functions[index], config, arguments.addresses.data()});
 }
 
 } // namespace kfuse::runtime::cuda

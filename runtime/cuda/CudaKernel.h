@@ -8,14 +8,27 @@ namespace kfuse::runtime::cuda {
 
 class CudaKernel final : public LoadedKernel {
 public:
+  /// One launch with its arguments, for a stream or for a graph's node. Valid during the visit.
+  struct ReadyLaunch {
+    CUfunction function;
+    CUlaunchConfig config; ///< On no stream yet.
+    void **arguments;
+
+    Result<void> enqueue(const DriverApi &api, CUstream stream) const;
+    CUDA_KERNEL_NODE_PARAMS nodeParams() const;
+  };
+  using Visit = std::function<Result<void>(const ReadyLaunch &)>;
+
   static Result<std::unique_ptr<LoadedKernel>> load(const ContextRef &context, const codegen::KernelPlan &plan,
                                                     const CompiledKernel &kernel);
   Result<void> launch(Stream stream, std::span<void *const> buffers, void *workspace) override {
-    return launchAll(stream, buffers, workspace, /*isBehind=*/false);
+    return enqueue(stream, {this, buffers, workspace, /*isBehind=*/false});
   }
   Result<void> launchBehind(Stream stream, std::span<void *const> buffers, void *workspace) override {
-    return launchAll(stream, buffers, workspace, /*isBehind=*/true);
+    return enqueue(stream, {this, buffers, workspace, /*isBehind=*/true});
   }
+  /// Shows each launch of a run of this kernel, in order.
+  Result<void> visit(const KernelRun &run, const Visit &show) const;
 
 private:
   CudaKernel(ContextRef context, const codegen::KernelPlan &plan, Module module)
@@ -24,9 +37,8 @@ private:
   }
   Result<void> findFunctions();
   Result<void> fitToDevice(codegen::Launch &launch, CUfunction function) const;
-  Result<void> launchAll(Stream stream, std::span<void *const> buffers, void *workspace, bool isBehind) const;
-  Result<void> launchOne(CUstream stream, std::size_t index, std::span<void *const> buffers, void *workspace,
-                         bool mayOverlap) const;
+  Result<void> enqueue(Stream stream, const KernelRun &run) const;
+  Result<void> visitOne(std::size_t index, const KernelRun &run, const Visit &show) const;
 
   ContextRef context;
   codegen::KernelPlan plan; ///< Without its source; cooperative grids are what fits.

@@ -73,7 +73,7 @@ private:
       return oneUs ? manyUs : oneUs;
     return (*manyUs - *oneUs) / runs;
   }
-  Result<void> record(const Replay::Enqueue &runNext) {
+  Result<void> record(const Enqueue &runNext) {
     // Whole turns of the rotation, or else its first sets would be used more often than its last.
     const auto sets = static_cast<int>(rotation->count());
     runs = static_cast<int>(std::clamp(std::ceil(graphUs / std::max(runUs, 0.1)), 1.0, double(maxRunsPerGraph)));
@@ -122,7 +122,7 @@ Result<void> CudaTimer::makeResident(const std::shared_ptr<BufferRotation> &rota
   return rotation->fill(context);
 }
 
-Result<std::vector<double>> CudaTimer::measureRuns(const Replay::Enqueue &run, const MeasureOptions &options) {
+Result<std::vector<double>> CudaTimer::measureRuns(const Enqueue &run, const MeasureOptions &options) {
   Current current(*context);
   if (Result<double> warm = warmUp(run, options.warmupMs, 0); !warm)
     return warm.error();
@@ -136,7 +136,7 @@ Result<std::vector<double>> CudaTimer::measureRuns(const Replay::Enqueue &run, c
 
 /// Launches runs for half of what is missing each time, or twice as many as before, so that the last time is of many,
 /// until the clocks are up: after a pause of seconds the card takes up to a fifth of a second to raise them all.
-Result<double> CudaTimer::warmUp(const Replay::Enqueue &run, double warmupMs, double runUs) const {
+Result<double> CudaTimer::warmUp(const Enqueue &run, double warmupMs, double runUs) const {
   const double wantedUs = warmupMs * 1000;
   auto runsFor = [](double us, double each, double most) {
     return static_cast<int>(std::clamp(std::ceil(us / std::max(each, 0.1)), 1.0, most));
@@ -168,7 +168,7 @@ Result<void> CudaTimer::flush() {
   return {};
 }
 
-Result<double> CudaTimer::time(const Replay::Enqueue &enqueue) const {
+Result<double> CudaTimer::time(const Enqueue &enqueue) const {
   const DriverApi &api = context->api;
   KFUSE_DRIVER(api, cuEventRecord(start.get(), stream.get()));
   if (Result<void> enqueued = enqueue(stream.get()); !enqueued)
@@ -188,7 +188,7 @@ Result<double> CudaTimer::time(const GraphExec &graph) const {
 }
 
 /// A graph of `times` times what `enqueue` enqueues, launched once: its first launch uploads it.
-Result<GraphExec> CudaTimer::repeat(int times, const Replay::Enqueue &enqueue) const {
+Result<GraphExec> CudaTimer::repeat(int times, const Enqueue &enqueue) const {
   Result<Graph> graph = capture(context, stream.get(), [&](Stream recording) {
     Result<void> enqueued;
     for (int i = 0; i < times && enqueued; ++i)

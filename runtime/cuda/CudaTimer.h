@@ -32,7 +32,7 @@ public:
 
   /// Microseconds between events around each of what `run` enqueues, behind a flush of the L2 if it is to be cold, else
   /// behind another run: either keeps the card busy while the host enqueues, so that the host's time does not count.
-  Result<std::vector<double>> measureRuns(const Replay::Enqueue &run, const MeasureOptions &options);
+  Result<std::vector<double>> measureRuns(const Enqueue &run, const MeasureOptions &options);
 
 private:
   class Runs;
@@ -42,12 +42,12 @@ private:
   Result<void> makeResident(const std::shared_ptr<BufferRotation> &rotation);
   /// Runs for `warmupMs` at least and returns the microseconds of one of the last runs. `runUs` is what one takes, as
   /// far as is known, or 0.
-  Result<double> warmUp(const Replay::Enqueue &run, double warmupMs, double runUs) const;
+  Result<double> warmUp(const Enqueue &run, double warmupMs, double runUs) const;
   Result<void> flush();
   /// Microseconds between events before and after what `enqueue` enqueues, which has ended.
-  Result<double> time(const Replay::Enqueue &enqueue) const;
+  Result<double> time(const Enqueue &enqueue) const;
   Result<double> time(const GraphExec &graph) const;
-  Result<GraphExec> repeat(int times, const Replay::Enqueue &enqueue) const;
+  Result<GraphExec> repeat(int times, const Enqueue &enqueue) const;
 
   ContextRef context;
   StreamHandle stream;

@@ -55,6 +55,8 @@ Result<DriverApi> DriverApi::open(const char *library) {
   KFUSE_DRIVER_CALLS(KFUSE_LOOK)
 #undef KFUSE_LOOK
   look(handle, "cuEventElapsedTime", api.cuEventElapsedTime, missing);
+  std::string optional;
+  look(handle, KFUSE_SYMBOL(cuStreamGetCaptureInfo), api.cuStreamGetCaptureInfo, optional);
   if (!missing.empty())
     return noDriver(std::string(library) + " lacks " + missing +
                     "; update the NVIDIA driver to 525 (CUDA 12.0) or newer");

@@ -11,8 +11,8 @@
 // Newer headers map it to _v2, which only drivers from 12.8 have; both do the same.
 #undef cuEventElapsedTime
 
-// Every driver call kfuse makes besides cuEventElapsedTime. <cuda.h> maps a name to its newest ABI
-// version ("cuMemAlloc" to cuMemAlloc_v2), so these are the symbols to look up, too.
+// Every driver call kfuse makes besides cuEventElapsedTime and cuStreamGetCaptureInfo. <cuda.h> maps a name to its
+// newest ABI version ("cuMemAlloc" to cuMemAlloc_v2), so these are the symbols to look up, too.
 #define KFUSE_DRIVER_CALLS(CALL)                                                                                       \
   CALL(cuInit)                                                                                                         \
   CALL(cuDriverGetVersion)                                                                                             \
@@ -51,7 +51,8 @@
   CALL(cuStreamBeginCapture)                                                                                           \
   CALL(cuStreamEndCapture)                                                                                             \
   CALL(cuGraphInstantiate)                                                                                             \
-  CALL(cuGraphExecUpdate)                                                                                              \
+  CALL(cuGraphExecKernelNodeSetParams)                                                                                 \
+  CALL(cuGraphExecMemcpyNodeSetParams)                                                                                 \
   CALL(cuGraphLaunch)                                                                                                  \
   CALL(cuGraphDestroy)                                                                                                 \
   CALL(cuGraphExecDestroy)                                                                                             \
@@ -68,6 +69,7 @@ struct DriverApi {
   KFUSE_DRIVER_CALLS(KFUSE_MEMBER)
 #undef KFUSE_MEMBER
   CUresult (*cuEventElapsedTime)(float *milliseconds, CUevent start, CUevent end) = nullptr;
+  decltype(&::cuStreamGetCaptureInfo) cuStreamGetCaptureInfo = nullptr; ///< Null before CUDA 12.3.
 
   /// Opens and initialises the driver; NoDevice with the reason when that fails.
   static Result<DriverApi> open(const char *library);

@@ -17,6 +17,9 @@ public:
   PrimaryContext(const PrimaryContext &) = delete;
   PrimaryContext &operator=(const PrimaryContext &) = delete;
 
+  /// For calls that take a context instead of the calling thread's.
+  CUcontext get() const { return handle; }
+
   const DriverApi &api;
   const CUdevice device;
 

@@ -23,9 +23,8 @@ TEST_CASE("openCuda: without a device there is a reason, with one there are fact
 #ifdef KFUSE_CUDA_DRIVER
 #include "runtime/cuda/CudaKernel.h"
 #include "runtime/cuda/Nvrtc.h"
+#include "tests/unit/FakeDriver.h"
 
-#include <cstring>
-#include <elf.h>
 #include <filesystem>
 
 using runtime::cuda::DriverApi;
@@ -80,18 +79,7 @@ std::uint32_t blocksLaunched = 0; ///< By it.
 
 /// A GPU of 114 multiprocessors, each of which holds a block.
 DriverApi smallGpu() {
-  DriverApi api;
-  api.cuDevicePrimaryCtxRetain = [](CUcontext *, CUdevice) { return CUDA_SUCCESS; };
-  api.cuDevicePrimaryCtxRelease = [](CUdevice) { return CUDA_SUCCESS; };
-  api.cuCtxPushCurrent = [](CUcontext) { return CUDA_SUCCESS; };
-  api.cuCtxPopCurrent = [](CUcontext *) { return CUDA_SUCCESS; };
-  api.cuDriverGetVersion = [](int *version) { return *version = 13000, CUDA_SUCCESS; };
-  api.cuModuleLoadData = [](CUmodule *module, const void *) {
-    return *module = reinterpret_cast<CUmodule>(1), CUDA_SUCCESS;
-  };
-  api.cuModuleUnload = [](CUmodule) { return CUDA_SUCCESS; };
-  api.cuModuleGetFunction = [](CUfunction *, CUmodule, const char *) { return CUDA_SUCCESS; };
-  api.cuFuncSetAttribute = [](CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; };
+  DriverApi api = test::fakeDriver();
   api.cuDeviceGetAttribute = [](int *value, CUdevice_attribute, CUdevice) { return *value = 114, CUDA_SUCCESS; };
   api.cuOccupancyMaxActiveBlocksPerMultiprocessor = [](int *blocks, CUfunction, int, std::size_t) {
     return *blocks = 1, CUDA_SUCCESS;
@@ -103,18 +91,6 @@ DriverApi smallGpu() {
     return blocksLaunched = config->gridDimX, CUDA_SUCCESS;
   };
   return api;
-}
-
-/// As much of a cubin as is looked at.
-runtime::CompiledKernel emptyCubin() {
-  Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_shentsize = sizeof(Elf64_Shdr);
-  runtime::CompiledKernel kernel;
-  kernel.image.resize(sizeof header);
-  std::memcpy(kernel.image.data(), &header, sizeof header);
-  return kernel;
 }
 
 } // namespace
@@ -130,7 +106,7 @@ TEST_CASE("CudaKernel: of blocks that wait for each other as many are launched a
   plan.launches[0].entry = "kfuse_chain";
   plan.launches[0].grid = {132, 1, 1};
   auto blocks = [&] {
-    auto kernel = runtime::cuda::CudaKernel::load(*context, plan, emptyCubin());
+    auto kernel = runtime::cuda::CudaKernel::load(*context, plan, test::emptyCubin());
     REQUIRE_MESSAGE(kernel, kernel.error().message);
     REQUIRE((*kernel)->launch(nullptr, {}, nullptr));
     return blocksLaunched;
@@ -144,7 +120,7 @@ TEST_CASE("CudaKernel: of blocks that wait for each other as many are launched a
   clustersThatFit = 22;
   CHECK(blocks() == 88);
   clustersThatFit = 0;
-  auto refused = runtime::cuda::CudaKernel::load(*context, plan, emptyCubin());
+  auto refused = runtime::cuda::CudaKernel::load(*context, plan, test::emptyCubin());
   REQUIRE_FALSE(refused);
   CHECK(refused.error().message == "kernel 'chain' (kfuse_chain, sm_90a): its blocks wait for each other, and this GPU "
                                    "cannot hold a cluster of 4 at once; tune it on this GPU");

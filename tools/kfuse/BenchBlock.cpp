@@ -9,15 +9,54 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <span>
 
 namespace kfuse::tools {
 namespace {
 
 struct BlockTimes {
   tuner::Timing cold, warm; ///< The last-level cache flushed before each run; another run before it.
+  /// Of the caller's thread, to enqueue a run: into the same outputs each time, and into two sets of them in turn. 0 on
+  /// the CPU, where that thread computes.
+  double hostUs = 0, hostInTurnUs = 0;
 };
+
+/// Median microseconds that the caller's thread spends in a run into each of `outputs` in turn, the device being idle.
+Result<double> hostUsOf(const Executable &program, Execution &execution, std::span<const DeviceTensors> outputs) {
+  constexpr std::size_t runs = 101, warmUp = 10;
+  std::vector<double> us;
+  for (std::size_t i = 0; i < warmUp + runs; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    if (Result<void> ran = execution.enqueue(nullptr, outputs[i % outputs.size()]); !ran)
+      return ran.error();
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    if (Result<void> ended = program.synchronize(); !ended)
+      return ended.error();
+    if (i >= warmUp)
+      us.push_back(took.count());
+  }
+  return tuner::summarise(std::move(us)).medianUs;
+}
+
+Result<void> measureHost(const Executable &program, Execution &execution, BlockTimes &times) {
+  std::vector<DeviceTensors> outputs;
+  for (auto [sets, us] : {std::pair(1, &times.hostUs), {2, &times.hostInTurnUs}}) {
+    while (outputs.size() < static_cast<std::size_t>(sets)) {
+      Result<DeviceTensors> made = execution.makeOutputs();
+      if (!made)
+        return made.error();
+      outputs.push_back(std::move(*made));
+    }
+    Result<double> median = hostUsOf(program, execution, outputs);
+    if (!median)
+      return median.error();
+    *us = *median;
+  }
+  return {};
+}
 
 Result<BlockTimes> measure(const Executable &program, Execution &execution) {
   const bool isCpu = program.internals().compiled.main.target == "cpu";
@@ -36,6 +75,8 @@ Result<BlockTimes> measure(const Executable &program, Execution &execution) {
       return samples.error();
     *timing = tuner::summarise(std::move(*samples));
   }
+  if (Result<void> measured = isCpu ? Result<void>() : measureHost(program, execution, times); !measured)
+    return measured.error();
   return times;
 }
 
@@ -69,6 +110,8 @@ double floorUs(const Executable &program) {
   return tuner::roofline(work, report.peaks).boundUs;
 }
 
+std::string hostText(double us) { return us == 0 ? "-" : formatTime(us); }
+
 int benchBlock(const ExecutionOptions &options) {
   Result<OpenedModel> opened = openModel(options);
   if (!opened)
@@ -94,15 +137,19 @@ int benchBlock(const ExecutionOptions &options) {
                                               {"warm_us", times->warm.medianUs},
                                               {"warm_spread", times->warm.spread},
                                               {"floor_us", floor},
+                                              {"host_us", times->hostUs},
+                                              {"host_in_turn_us", times->hostInTurnUs},
                                               {"compile_s", opened->compileSeconds}}
                            .dump(2));
     return 0;
   }
-  Table table({"block", ">launches", ">cold", ">spread", ">warm", ">spread", ">floor", ">of cold"});
+  Table table(
+      {"block", ">launches", ">cold", ">spread", ">warm", ">spread", ">floor", ">of cold", ">host", ">2 outputs"});
   table.add({name, std::to_string(launches), formatTime(times->cold.medianUs),
              fmt::format("{:.1f} %", 100 * times->cold.spread), formatTime(times->warm.medianUs),
              fmt::format("{:.1f} %", 100 * times->warm.spread), formatTime(floor),
-             fmt::format("{:.0f} %", 100 * floor / times->cold.medianUs)});
+             fmt::format("{:.0f} %", 100 * floor / times->cold.medianUs), hostText(times->hostUs),
+             hostText(times->hostInTurnUs)});
   fmt::print("{}", table.str());
   return 0;
 }
@@ -116,7 +163,7 @@ void addBenchBlock(CLI::App &bench, int &status) {
   block->footer(
       "Medians of 120 ms of runs (CPU: of 100), from events right before and after each; cold: behind a flush of the\n"
       "last-level cache, warm: behind another run. Floor: the model's FLOPs, or all its arguments and\n"
-      "results moved once.\n"
+      "results moved once. Host: what enqueuing a run takes, and with two sets of outputs in turn.\n"
       "Examples:\n  kfuse bench block block.onnx --params '*weight*'\n"
       "  kfuse bench block decode.mlir --input position=4095 --json");
   block->callback([options, &status] { status = benchBlock(*options); });

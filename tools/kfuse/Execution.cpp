@@ -184,6 +184,13 @@ Result<Execution> Execution::make(const Executable &program, const Arguments &ar
   return execution;
 }
 
+Result<DeviceTensors> Execution::makeOutputs() const {
+  DeviceTensors made;
+  if (Result<void> poisoned = made.poisonOutputs(program, inputs); !poisoned)
+    return poisoned.error();
+  return made;
+}
+
 Result<std::vector<HostTensor>> Execution::download() const {
   std::vector<HostTensor> tensors;
   for (std::size_t i = 0; i < program.outputs().size(); ++i) {

@@ -62,7 +62,12 @@ public:
   /// Uploads the arguments and prepares the weights.
   static Result<Execution> make(const Executable &program, const Arguments &arguments);
   /// One run; complete when the stream is.
-  Result<void> enqueue(Stream stream) { return session.run(stream, inputs.pointers, outputs.pointers); }
+  Result<void> enqueue(Stream stream) { return enqueue(stream, outputs); }
+  /// The same into other memory for the outputs, of makeOutputs().
+  Result<void> enqueue(Stream stream, const DeviceTensors &into) {
+    return session.run(stream, inputs.pointers, into.pointers);
+  }
+  Result<DeviceTensors> makeOutputs() const;
   Result<std::vector<reference::HostTensor>> download() const;
 
 private:
