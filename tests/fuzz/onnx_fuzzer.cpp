@@ -1,5 +1,6 @@
-// Any bytes as an ONNX model: an error or a module that verifies, never a crash.
+// Any bytes as an ONNX model: an error or a module that verifies, is planned and printed as kernels; never a crash.
 #include "ir/import/onnx/Onnx.h"
+#include "tests/fuzz/PlanAndEmit.h"
 
 #include <cstdlib>
 
@@ -14,5 +15,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   for (const auto &[name, parameter] : model->parameters)
     if (parameter.bytes.size() != TensorDesc{name, parameter.type, parameter.shape}.bytes())
       std::abort();
+  test::planAndEmit(*model->module);
   return 0;
 }

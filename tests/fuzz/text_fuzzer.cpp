@@ -1,5 +1,7 @@
-// Any bytes as the dialect's text: an error or a module that prints as text that is read again.
+// Any bytes as the dialect's text: an error or a module that prints as text that is read again, is planned and printed
+// as kernels.
 #include "ir/import/Text.h"
+#include "tests/fuzz/PlanAndEmit.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -17,5 +19,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
   model->module->print(stream);
   if (!ir::importText(printed, "printed.mlir", context))
     std::abort();
+  test::planAndEmit(*model->module);
   return 0;
 }
