@@ -82,8 +82,9 @@ private:
           llvm::count_if(fused.getInputs(), [&](Value other) { return plan.storageOf(other) == storage; }) != 1)
         continue;
       overwritten.insert(storage);
-      bufferOf[result] = buffer->second;
-      buffers[bufferOf[result]].lifetime.last = lastRead.lookup(result);
+      const unsigned taken = buffer->second; // Adding to the map moves what the iterator points to.
+      bufferOf[result] = taken;
+      buffers[taken].lifetime.last = lastRead.lookup(result);
       plan.separateBytes += llvm::alignTo(bytesOf(result), arenaAlignment);
       return true;
     }

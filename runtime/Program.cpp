@@ -228,8 +228,7 @@ Result<void> Program::validate() const {
     Validator(*this).run();
     return {};
   } catch (const Invalid &invalid) {
-    return Error{ErrorCode::BadModel,
-                 "program '" + name + "' is inconsistent: " + invalid.what() + "; compile it again"};
+    return Error{ErrorCode::BadModel, "program '" + name + "' is inconsistent: " + invalid.what()};
   }
 }
 

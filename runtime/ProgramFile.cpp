@@ -100,7 +100,7 @@ bool isPlainCbor(std::span<const std::byte> bytes) {
 }
 
 Error badFile(const std::string &what) {
-  return Error{ErrorCode::BadModel, "not a kfuse program: " + what + "; compile it again"};
+  return Error{ErrorCode::BadModel, "not a kfuse program: " + what + "; compile the model again"};
 }
 
 } // namespace
@@ -128,7 +128,7 @@ Result<Program> Program::deserialise(std::span<const std::byte> bytes) {
                      std::to_string(formatVersion));
     Program program = file.get<Program>();
     if (Result<void> valid = program.validate(); !valid)
-      return valid.error();
+      return Error{ErrorCode::BadModel, "the file is damaged: " + valid.error().message + "; compile the model again"};
     return program;
   } catch (const std::exception &error) {
     return badFile(error.what());

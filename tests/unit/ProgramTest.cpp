@@ -184,6 +184,11 @@ TEST_CASE("Program: validation names what does not fit") {
     INFO(valid.error().message);
     CHECK(valid.error().code == ErrorCode::BadModel);
     CHECK(valid.error().message.find(expected) != std::string::npos);
+    // Only what came from a file may be mended by compiling the model again.
+    CHECK(valid.error().message.find("compile") == std::string::npos);
+    Result<Program> read = Program::deserialise(program.serialise());
+    REQUIRE_FALSE(read);
+    CHECK(read.error().message == "the file is damaged: " + valid.error().message + "; compile the model again");
   }
 }
 

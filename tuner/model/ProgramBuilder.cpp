@@ -20,6 +20,11 @@ TensorDesc describe(Value value, StringAttr name, StringRef fallback) {
   return desc;
 }
 
+/// What no model should lead to, and compiling again does not mend.
+Error bug(const std::string &what) {
+  return {ErrorCode::Internal, "internal error: " + what + "; this is a bug of kfuse, report it with the model"};
+}
+
 /// Walks one function and gives every value a place.
 class ProgramBuilder {
 public:
@@ -40,7 +45,7 @@ public:
     if (failure)
       return *failure;
     if (Result<void> valid = program.validate(); !valid)
-      return Error{ErrorCode::Internal, "program of @" + program.name + ": " + valid.error().message};
+      return bug(valid.error().message);
     return std::move(program);
   }
 
@@ -98,14 +103,13 @@ private:
 
   /// Where a value lives: its own place, its storage's (a view, a state), or the arena.
   BufferRef placeOf(Value value) {
-    if (auto known = places.find(value); known != places.end())
-      return known->second;
     Value storage = memory.storageOf(value);
-    if (auto known = places.find(storage); known != places.end())
-      return places[value] = known->second;
+    for (Value each : {value, storage})
+      if (auto known = places.find(each); known != places.end())
+        return known->second;
     if (auto offset = memory.offsets.find(storage); offset != memory.offsets.end())
-      return places[value] = BufferRef{BufferRef::Space::Arena, 0, static_cast<uint64_t>(offset->second)};
-    failure = Error{ErrorCode::Internal, "a value of @" + program.name + " has no place in the memory plan"};
+      return {BufferRef::Space::Arena, 0, static_cast<uint64_t>(offset->second)};
+    failure = bug("a value of @" + program.name + " has no place in the memory plan");
     return {};
   }
 
