@@ -35,7 +35,7 @@ public:
     for (Value operand : update->getOperands())
       computed(operand);
     builder.create<ir::YieldOp>(update.getLoc(), builder.clone(*update, mapping)->getResults());
-    return ir::scalariseRegion(part);
+    return ir::scalariseByResult(part);
   }
 
 private:

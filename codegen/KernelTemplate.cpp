@@ -1,5 +1,6 @@
 #include "codegen/KernelTemplate.h"
 
+#include "codegen/InternalError.h"
 #include "codegen/cpu/Templates.h"
 #include "codegen/cuda/Templates.h"
 
@@ -10,6 +11,16 @@ std::vector<TileConfig> KernelTemplate::candidates(const Region &region, const i
   for (EstimatedConfig &candidate : estimated(region, target))
     configs.push_back(std::move(candidate.config));
   return configs;
+}
+
+Result<KernelPlan> KernelTemplate::emit(const Region &region, const TileConfig &config,
+                                        const ir::Target &target) const {
+  try {
+    return print(region, config, target);
+  } catch (const InternalError &error) {
+    return Error{ErrorCode::Internal, std::string(name()) + " of '" + region.ops + "' (" + config.str() +
+                                          "): " + error.what() + "; this is a bug of kfuse"};
+  }
 }
 
 std::span<const KernelTemplate *const> templatesFor(const ir::Target &target) {

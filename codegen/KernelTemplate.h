@@ -104,8 +104,12 @@ public:
   /// What a config has in common with its kin, from which it differs in what changes the time by a per cent or two that
   /// estimates do not know: a search looks further before it tries a second of them.
   virtual TileConfig kind(const TileConfig &config) const { return config; }
-  /// Source and launches. Deterministic: the same region and config give the same text.
-  virtual Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const = 0;
+  /// Source and launches. Deterministic: the same region and config give the same text. Internal where the template
+  /// took a region that it cannot print.
+  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const;
+
+private:
+  virtual Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const = 0;
 };
 
 /// The templates of a target, most specific first: the first that matches a region takes it.

@@ -53,6 +53,17 @@ public:
 
   RegionPlacement run() {
     placeAnchor();
+    return spread();
+  }
+  RegionPlacement runByResult() {
+    placeWhole(firstResult());
+    if (firstOfKind(OpKind::RowReduction) && domain.rank() > 0)
+      domain.reductionDim = static_cast<int>(domain.rank()) - 1;
+    return spread();
+  }
+
+private:
+  RegionPlacement spread() {
     for (bool changed = true; changed;) {
       changed = false;
       for (Operation &op : body.without_terminator())
@@ -64,7 +75,6 @@ public:
     return std::move(placement);
   }
 
-private:
   Operation *firstOfKind(OpKind kind) {
     for (Operation &op : body.without_terminator())
       if (auto fusable = dyn_cast<FusableOpInterface>(op); fusable && fusable.getOpKind() == kind)
@@ -88,11 +98,14 @@ private:
       return placeProduct(product);
     if (Operation *rows = firstOfKind(OpKind::RowReduction))
       return placeRows(rows);
-    // Elementwise: the elements of the first result; of what is written, for a state update.
+    placeWhole(firstResult()); // Elementwise.
+  }
+
+  /// The first result; of a state update, what is written.
+  Value firstResult() {
     Value first = body.getTerminator()->getOperand(0);
-    if (auto update = first.getDefiningOp<StateUpdateOp>())
-      first = update.getValue();
-    placeWhole(first);
+    auto update = first.getDefiningOp<StateUpdateOp>();
+    return update ? update.getValue() : first;
   }
 
   void placeProduct(Operation *product) {
@@ -198,5 +211,7 @@ const Index *RegionPlacement::elementOf(Value value) const {
 }
 
 RegionPlacement placeRegion(Block &body) { return Placer(body).run(); }
+
+RegionPlacement placeByResult(Block &body) { return Placer(body).runByResult(); }
 
 } // namespace kfuse::ir

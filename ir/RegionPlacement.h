@@ -27,4 +27,8 @@ struct RegionPlacement {
 
 RegionPlacement placeRegion(mlir::Block &body);
 
+/// The iteration space is the elements of the first result, of a state update what it writes; rows lie along the last
+/// dimension.
+RegionPlacement placeByResult(mlir::Block &body);
+
 } // namespace kfuse::ir

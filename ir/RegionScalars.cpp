@@ -22,8 +22,8 @@ DType computeType(DType type) { return isFloat(type) ? DType::F32 : type; }
 /// Builds one region's graph.
 class RegionScalariser {
 public:
-  explicit RegionScalariser(Block &body)
-      : body(body), ctx(body.getParentOp()->getContext()), placement(placeRegion(body)) {}
+  RegionScalariser(Block &body, RegionPlacement placement)
+      : body(body), ctx(body.getParentOp()->getContext()), placement(std::move(placement)) {}
 
   Result<ScalarGraph> run() {
     for (BlockArgument argument : body.getArguments())
@@ -184,8 +184,10 @@ public:
   }
   Scalar contract(int64_t extent, llvm::function_ref<Scalar(AffineExpr)> lhs,
                   llvm::function_ref<Scalar(AffineExpr)> rhs, StringRef precision) override {
+    if (!region.placement.isOfContraction())
+      return refuse("a product beside " + region.placement.anchorName());
     int64_t anchorExtent = region.graph.domain.extents.back();
-    if (!region.placement.isOfContraction() || extent != anchorExtent)
+    if (extent != anchorExtent)
       return refuse("products of " + Twine(anchorExtent) + " and " + Twine(extent) + " along K in one region");
     AffineExpr k = getAffineDimExpr(region.graph.domain.contractionDim, region.ctx);
     Scalar a = lhs(k), b = rhs(k);
@@ -248,7 +250,8 @@ Scalar RegionScalariser::at(Value value, ArrayRef<AffineExpr> rawIndex) {
     refuse(value.getDefiningOp()->getName().getStringRef() + " has no scalar form");
     return {};
   }
-  if (op.getOpKind() == OpKind::Contraction && index != *placement.elementOf(placement.anchor->getResult(0))) {
+  if (op.getOpKind() == OpKind::Contraction && placement.anchor &&
+      index != *placement.elementOf(placement.anchor->getResult(0))) {
     refuse("a product is needed at another place than where " + placement.anchorName() + " is computed");
     return {};
   }
@@ -313,6 +316,8 @@ Scalar RegionScalariser::add(ScalarNode node) {
 
 } // namespace
 
-Result<ScalarGraph> scalariseRegion(Block &body) { return RegionScalariser(body).run(); }
+Result<ScalarGraph> scalariseRegion(Block &body) { return RegionScalariser(body, placeRegion(body)).run(); }
+
+Result<ScalarGraph> scalariseByResult(Block &body) { return RegionScalariser(body, placeByResult(body)).run(); }
 
 } // namespace kfuse::ir

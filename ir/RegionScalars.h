@@ -18,4 +18,8 @@ namespace kfuse::ir {
 /// backwards from the results, index by index, down to loads of the region's inputs.
 Result<ScalarGraph> scalariseRegion(mlir::Block &body);
 
+/// The same over the elements of its first result, of a state update what it writes, whatever it is computed by but a
+/// contraction: row reductions run along the last dimension.
+Result<ScalarGraph> scalariseByResult(mlir::Block &body);
+
 } // namespace kfuse::ir

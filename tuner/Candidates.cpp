@@ -138,7 +138,8 @@ std::optional<Candidate> CandidateQueue::next() {
     Result<codegen::KernelPlan> plan = task.emit(entry.config);
     std::optional<std::string> misfit = plan ? whyNotFit(*plan, target) : plan.error().message;
     if (misfit) {
-      refusal = entry.config.str() + ": " + *misfit;
+      const bool isBug = !plan && plan.error().code == ErrorCode::Internal;
+      refusal = {isBug ? ErrorCode::Internal : ErrorCode::Compile, entry.config.str() + ": " + *misfit};
       continue;
     }
     std::string key = tuningKey(*plan, compilerVersion, sku);

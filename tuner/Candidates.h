@@ -51,8 +51,9 @@ public:
   std::size_t remaining() const { return ranked.size() - position; }
   /// The least bound of those that remain; infinity when none do.
   double leastBoundUs() const;
-  /// Why the last config was passed over; for the message when none is left.
-  const std::string &lastRefusal() const { return refusal; }
+  /// Why the last config was passed over; for the message when none is left. Internal where a template has a bug, else
+  /// Compile.
+  const Error &lastRefusal() const { return refusal; }
 
 private:
   struct Ranked {
@@ -71,7 +72,7 @@ private:
   std::vector<Ranked> ranked;
   std::size_t position = 0;
   std::set<std::string> seen; ///< Keys handed out.
-  std::string refusal;
+  Error refusal{ErrorCode::Compile, ""};
 };
 
 } // namespace kfuse::tuner

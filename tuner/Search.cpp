@@ -559,8 +559,10 @@ void Search::showProgress() const {
 
 /// Of the kind of the first failure noted.
 Error Search::nothingWorks() const {
-  std::string reason = firstFailure.empty() ? queue.lastRefusal() : firstFailure;
-  return {nothingWorksCodes[static_cast<std::size_t>(firstFailureKind)],
+  const Error &refusal = queue.lastRefusal();
+  const std::string &reason = firstFailure.empty() ? refusal.message : firstFailure;
+  const bool isBug = firstFailure.empty() && refusal.code == ErrorCode::Internal;
+  return {isBug ? ErrorCode::Internal : nothingWorksCodes[static_cast<std::size_t>(firstFailureKind)],
           fmt::format("none of {} candidates works for kernel {} ({}): {}", task.candidates().size(), task.name,
                       task.ops, reason.empty() ? "there are none" : reason)};
 }

@@ -60,9 +60,11 @@ Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, Compi
   }
   if (spilled)
     return std::move(*spilled);
-  return Error{ErrorCode::Compile, fmt::format("none of {} candidates compiles for kernel {} ({}): {}",
-                                               ranking.task.candidates().size(), ranking.task.name, ranking.task.ops,
-                                               ranking.tried > 0 ? ranking.firstFailure : ranking.queue.lastRefusal())};
+  const Error reason =
+      ranking.tried > 0 ? Error{ErrorCode::Compile, ranking.firstFailure} : ranking.queue.lastRefusal();
+  return Error{reason.code,
+               fmt::format("none of {} candidates compiles for kernel {} ({}): {}", ranking.task.candidates().size(),
+                           ranking.task.name, ranking.task.ops, reason.message)};
 }
 
 TunedKernel keep(const Workshop &shop, const Ranking &ranking, Compiled winner, double begun) {

@@ -286,7 +286,7 @@ public:
     return configs;
   }
 
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     std::optional<MatmulProblem> problem = MatmulProblem::of(region);
     Blocking blocking(*problem, config);
     Kernel kernel(region.name, problem->graph, target);

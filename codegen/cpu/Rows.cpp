@@ -312,7 +312,7 @@ public:
     return configs;
   }
 
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     LinearGraph graph = linearised(region.graph, 1);
     Tiling tiling = tilingOf(graph, config);
     Kernel kernel(region.name, graph, target);

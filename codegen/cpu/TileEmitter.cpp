@@ -1,5 +1,6 @@
 #include "codegen/cpu/TileEmitter.h"
 
+#include "codegen/InternalError.h"
 #include "codegen/cpu/ScalarFunctions.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -130,7 +131,9 @@ std::string TileEmitter::applyFunction(const ScalarNode &apply, const Names &ope
   DType from = node(apply.operands.back()).type;
   bool isCast = apply.kind == Kind::Cast;
   const ScalarFunction *function = isCast ? findCast(from, apply.type) : findFunction(apply.function, from);
-  assert(function && "match() refuses functions without a row");
+  if (!function)
+    throw InternalError("no CPU code for the scalar function '" + apply.function + "' of " +
+                        std::string(toString(from)));
   std::string op(function->op), list = llvm::join(operands, ", "), result = computeTypeName(apply.type);
   if (!op.empty())
     return text.let("v", op + " " + list + " : " + computeTypeName(from) + (isCast ? " to " + result : ""));
@@ -166,8 +169,8 @@ std::string TileEmitter::scalarNode(const ScalarNode &value) {
   case Kind::Contract:
     break;
   }
-  assert(false && "reductions are bound before they are used");
-  return "";
+  throw InternalError(value.kind == Kind::Reduce ? "nothing defines a reduction (" + value.function + ")"
+                                                 : "nothing defines a product");
 }
 
 std::string TileEmitter::scalar(Scalar s) {

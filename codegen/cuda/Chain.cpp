@@ -42,7 +42,7 @@ public:
   double worthBelow(const Region &, double) const override { return 0.75; }
   /// How results reach the next link.
   int64_t way(const TileConfig &config) const override { return ChainShape(config).holdsRows(); }
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return chainKernel(region, *ChainProblem::of(region, target), config, target);
   }
 

@@ -283,7 +283,7 @@ public:
   }
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return ColumnKernel(region, config, target).plan();
   }
 };

@@ -41,7 +41,7 @@ public:
     return ranked;
   }
   int64_t way(const TileConfig &config) const override { return DecodeShape(config).isCluster(); }
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return decodeKernel(region, config, target);
   }
 

@@ -2,6 +2,7 @@
 
 #include "codegen/cuda/ChunkPrinter.h"
 #include "codegen/cuda/Kernel.h"
+#include "codegen/cuda/RowPasses.h"
 
 #include "mlir/IR/AffineExpr.h"
 #include "llvm/ADT/STLExtras.h"
@@ -47,6 +48,54 @@ Scalar contractionOf(const LinearGraph &graph) {
 
 bool isPlainLoad(const LinearGraph &graph, Scalar s) {
   return graph[s].kind == ScalarNode::Kind::Load && graph[s].guards.empty() && graph[s].symbols.empty();
+}
+
+/// A reduction or product that `roots` use, symbols included, but for what is behind `given`: nothing in the kernel
+/// says what it is.
+Scalar undefinedIn(const LinearGraph &graph, ArrayRef<Scalar> roots, Scalar given = {}) {
+  std::vector<bool> needed(graph.graph.nodes.size());
+  auto need = [&](ArrayRef<Scalar> used) {
+    for (Scalar s : used)
+      needed[s.id] = true;
+  };
+  need(roots);
+  for (int id = static_cast<int>(needed.size()) - 1; id >= 0; --id) { // Users before what they use.
+    const ScalarNode &node = graph[{id}];
+    if (!needed[id] || id == given.id)
+      continue;
+    if (node.kind == ScalarNode::Kind::Reduce || node.kind == ScalarNode::Kind::Contract)
+      return {id};
+    need(node.operands);
+    need(node.symbols);
+  }
+  return {};
+}
+
+/// Why what becomes of `product` is not computed, or "".
+std::string whyNotEpilogue(const LinearGraph &graph, Scalar product, const std::string &what) {
+  Scalar undefined = undefinedIn(graph, graph.graph.outputs[0].value, product);
+  if (!undefined)
+    return "";
+  const ScalarNode &node = graph[undefined];
+  return what + " takes " +
+         (node.kind == ScalarNode::Kind::Reduce ? "a reduction (" + node.function + ")" : "another product") +
+         ", which is a kernel before it";
+}
+
+/// Why `root`, an element of a row along `dim`, is not computed with what it needs of the whole row, or "".
+std::string whyNotRow(const LinearGraph &graph, Scalar root, unsigned dim, const std::string &what) {
+  const std::vector<Scalar> reductions = reductionsOf(graph, root);
+  if (!reductions.empty() && graph.graph.domain.reductionDim != static_cast<int>(dim))
+    return what + " take a reduction over another dimension than a head's elements";
+  std::vector<Scalar> symbols(graph.graph.outputs[0].symbols.begin(), graph.graph.outputs[0].symbols.end());
+  for (const ScalarNode &node : graph.graph.nodes)
+    llvm::append_range(symbols, node.symbols);
+  if (undefinedIn(graph, symbols))
+    return what + " lie where a reduction says, which is a kernel before it";
+  for (Scalar reduction : reductions)
+    if (operationName(graph[reduction].function).empty())
+      return "no CUDA text for the reduction '" + graph[reduction].function + "'";
+  return "";
 }
 
 /// The load of the probabilities that `s` is, or of which it is where(is_nan(p), 0, p).
@@ -157,6 +206,10 @@ std::string findNewRows(const Region &region, DecodeProblem &p) {
                      : newRowsOf(p, update, attention.product, p.value, p.dimS() + 1, p.dimS());
     if (!rows)
       return "new keys and values are not whole rows of the cache, up to " + std::to_string(mostRows) + " of each pair";
+    if (std::string reason = whyNotRow(rows->graph, rows->graph.graph.outputs[0].value,
+                                       rows->graph.extents().size() - 1, holdsKeys ? "new keys" : "new values");
+        !reason.empty())
+      return reason;
     rows->output = i;
   }
   return "";
@@ -233,7 +286,11 @@ std::string findOperands(DecodeProblem &p) {
   for (const LinearGraph *graph : {&p.scores, &p.product})
     if (ir::FusionDecision decision = printable(graph->graph); !decision)
       return decision.reason();
-  return "";
+  std::string reason = whyNotEpilogue(p.scores, p.scoreProduct, "its mask or scale");
+  if (reason.empty())
+    reason = whyNotEpilogue(p.product, p.valueProduct, "its result");
+  const unsigned dimElement = p.scores.extents().size() - 1;
+  return reason.empty() ? whyNotRow(p.scores, p.query, dimElement, "queries") : reason;
 }
 
 std::string findSizes(DecodeProblem &p) {

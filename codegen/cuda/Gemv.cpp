@@ -94,7 +94,7 @@ public:
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
 ir::FusionDecision GemvTemplate::takes(const Region &region, const MatmulProblem &problem, const ir::Target &) const {
@@ -133,7 +133,7 @@ std::vector<EstimatedConfig> GemvTemplate::space(const Region &region, const Mat
   return ranked;
 }
 
-Result<KernelPlan> GemvTemplate::emit(const Region &region, const TileConfig &config, const ir::Target &target) const {
+Result<KernelPlan> GemvTemplate::print(const Region &region, const TileConfig &config, const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
   // What all matrix templates print: a tile of this shape, not split over launches.
   TileConfig frame = config.with("m", problem.M)

@@ -155,7 +155,7 @@ public:
   TileConfig kind(const TileConfig &config) const override {
     return isTiled(config) ? tileKind(config) : config["way"] == 3 ? gemvKind(config) : config;
   }
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     if (const KernelTemplate *kernels = wayOf(config))
       return kernels->emit(region, config, target);
     return Error{ErrorCode::Internal, "no way to multiply matrices takes the config " + config.str()};

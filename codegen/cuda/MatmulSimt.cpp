@@ -129,7 +129,7 @@ public:
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
 ir::FusionDecision MatmulSimtTemplate::takes(const Region &region, const MatmulProblem &problem,
@@ -177,8 +177,8 @@ std::vector<EstimatedConfig> MatmulSimtTemplate::space(const Region &region, con
   return ranked;
 }
 
-Result<KernelPlan> MatmulSimtTemplate::emit(const Region &region, const TileConfig &config,
-                                            const ir::Target &target) const {
+Result<KernelPlan> MatmulSimtTemplate::print(const Region &region, const TileConfig &config,
+                                             const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
   ComputedOperand a(problem, 0), b(problem, 1);
   MatmulPrinter printer(region, problem, config, target, vector);

@@ -100,7 +100,7 @@ public:
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
 ir::FusionDecision MatmulSm80Template::takes(const Region &region, const MatmulProblem &problem,
@@ -163,8 +163,8 @@ std::vector<EstimatedConfig> MatmulSm80Template::space(const Region &region, con
   return ranked;
 }
 
-Result<KernelPlan> MatmulSm80Template::emit(const Region &region, const TileConfig &config,
-                                            const ir::Target &target) const {
+Result<KernelPlan> MatmulSm80Template::print(const Region &region, const TileConfig &config,
+                                             const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
   MatrixOperand a = MatrixOperand::of(problem, 0);
   const DType type = problem.elementType(0);

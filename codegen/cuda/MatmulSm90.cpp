@@ -110,7 +110,7 @@ public:
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
 ir::FusionDecision MatmulSm90Template::takes(const Region &region, const MatmulProblem &problem,
@@ -187,8 +187,8 @@ void passPartialSums(KernelPlan &plan, const MatmulProblem &problem, const TileC
   launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
 }
 
-Result<KernelPlan> MatmulSm90Template::emit(const Region &region, const TileConfig &config,
-                                            const ir::Target &target) const {
+Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileConfig &config,
+                                             const ir::Target &target) const {
   const sm90::Problem problem(region, *MatmulProblem::of(region));
   const TmaSide rowSide = sideOf(problem, 0), columnSide = sideOf(problem, 1);
   const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);

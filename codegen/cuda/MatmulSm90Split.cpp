@@ -299,7 +299,7 @@ public:
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
 ir::FusionDecision MatmulSm90SplitTemplate::takes(const Region &region, const MatmulProblem &problem,
@@ -327,8 +327,8 @@ std::vector<EstimatedConfig> MatmulSm90SplitTemplate::space(const Region &region
   return ranked;
 }
 
-Result<KernelPlan> MatmulSm90SplitTemplate::emit(const Region &region, const TileConfig &config,
-                                                 const ir::Target &target) const {
+Result<KernelPlan> MatmulSm90SplitTemplate::print(const Region &region, const TileConfig &config,
+                                                  const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
   const Shape shape(problem, config);
   const unsigned rowSide = shape.swapped ? 1 : 0;

@@ -87,7 +87,7 @@ public:
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
 ir::FusionDecision MatmulStreamTemplate::takes(const Region &region, const MatmulProblem &problem,
@@ -122,8 +122,8 @@ std::vector<EstimatedConfig> MatmulStreamTemplate::space(const Region &region, c
   return all;
 }
 
-Result<KernelPlan> MatmulStreamTemplate::emit(const Region &region, const TileConfig &config,
-                                              const ir::Target &target) const {
+Result<KernelPlan> MatmulStreamTemplate::print(const Region &region, const TileConfig &config,
+                                               const ir::Target &target) const {
   const MatmulProblem problem = *MatmulProblem::of(region);
   const MatrixOperand a = MatrixOperand::of(problem, 0);
   // What all matrix templates print: a tile of this shape, not split over launches.

@@ -264,7 +264,7 @@ public:
     return configs;
   }
 
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     Result<KernelPlan> alone = matmulSm90Template().emit(region.chain->links.front().region, config, target);
     if (!alone)
       return alone;

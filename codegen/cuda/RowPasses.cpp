@@ -109,6 +109,22 @@ std::vector<Scalar> rowValues(const LinearGraph &graph, llvm::ArrayRef<Scalar> r
   return values;
 }
 
+std::vector<Scalar> reductionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots, llvm::ArrayRef<Scalar> given) {
+  std::vector<bool> needed(graph.graph.nodes.size());
+  for (Scalar root : roots)
+    needed[root.id] = true;
+  std::vector<Scalar> reductions;
+  for (int id = static_cast<int>(needed.size()) - 1; id >= 0; --id) { // Users before what they use.
+    if (!needed[id] || llvm::is_contained(given, Scalar{id}))
+      continue;
+    if (graph[{id}].kind == ScalarNode::Kind::Reduce)
+      reductions.push_back({id});
+    for (Scalar operand : graph[{id}].operands)
+      needed[operand.id] = true;
+  }
+  return {reductions.rbegin(), reductions.rend()};
+}
+
 RowLoads::RowLoads(const LinearGraph &graph, const RowPasses &passes, const ChunkPrinter &chunk, RowStorage storage) {
   std::vector<int> uses(graph.graph.nodes.size());
   for (size_t pass = 0; pass < passes.count(); ++pass) {

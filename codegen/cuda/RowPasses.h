@@ -44,6 +44,11 @@ private:
 std::vector<ir::Scalar> rowValues(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> roots,
                                   llvm::ArrayRef<ir::Scalar> given = {});
 
+/// Reductions that `roots` use, those that others read first, not counting those behind `given` values and inside
+/// symbols.
+std::vector<ir::Scalar> reductionsOf(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> roots,
+                                     llvm::ArrayRef<ir::Scalar> given = {});
+
 /// Which loads stay between passes, and which belong to one.
 struct RowLoads {
   std::vector<ir::Scalar> kept;

@@ -1,5 +1,7 @@
 #include "codegen/cuda/ScalarFunctions.h"
 
+#include "codegen/InternalError.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -90,7 +92,8 @@ bool hasScalarFunction(llvm::StringRef function) { return find(function); }
 
 std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands, Accuracy accuracy) {
   const Row *row = find(function);
-  assert(row && "match() refuses what the table does not hold");
+  if (!row)
+    throw InternalError("no CUDA text for the scalar function '" + function.str() + "'");
   std::string spelling = row->spelling.str();
   if (accuracy == Accuracy::Narrow && row->narrowCost > 0)
     spelling = "narrow::" + spelling;

@@ -140,7 +140,7 @@ public:
       }
     return fastest(std::move(ranked), mostCandidates);
   }
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return SideBySideKernel(region, config, target).plan();
   }
 };

@@ -321,7 +321,7 @@ public:
   }
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
-  Result<KernelPlan> emit(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     if (isUnaligned(config)) {
       LinearGraph graph = linearised(region.graph, 0);
       return unalignedOf(graph)->plan(region, graph, config, target);

@@ -1,5 +1,6 @@
 #include "codegen/cuda/ValuePrinter.h"
 
+#include "codegen/InternalError.h"
 #include "codegen/cuda/ScalarFunctions.h"
 #include "ir/IndexMath.h"
 
@@ -86,7 +87,8 @@ std::string ValuePrinter::print(Scalar s) {
   case ScalarNode::Kind::Contract:
     break;
   }
-  llvm_unreachable("constants are literals; reductions and contractions are defined by their template");
+  throw InternalError("nothing defines %" + std::to_string(s.id) + ", a " +
+                      (node.kind == ScalarNode::Kind::Reduce ? "reduction (" + node.function + ")" : "product"));
 }
 
 std::string ValuePrinter::elementText(Scalar load) {

@@ -1,5 +1,6 @@
 #include "passes/fuse/Partition.h"
 
+#include "ir/FirstError.h"
 #include "passes/fuse/Groups.h"
 #include "passes/fuse/LayoutPlan.h"
 #include "passes/fuse/MinCut.h"
@@ -97,7 +98,7 @@ LogicalResult Partition::orderStateUpdates(ArrayRef<Operation *> units) {
   for (Operation *unit : units)
     if (isa<StateUpdateOp>(unit))
       return unit->emitError() << "the state's old value is needed together with its new one, which overwrites it";
-  llvm_unreachable("without state updates the order of the block is topological");
+  return emitInternalError(units.front()) << "the kernels of its block need each other";
 }
 
 //===- Merging -------------------------------------------------------------------------------===//

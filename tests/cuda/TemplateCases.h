@@ -61,6 +61,10 @@ std::vector<TemplateCase> longRowCases();
 std::vector<TemplateCase> columnCases();
 /// Attention of few rows with a cache.
 std::vector<TemplateCase> decodeCases();
+/// The same of heads whose queries are normalised, and the new rows of their keys.
+std::vector<TemplateCase> decodeNormCases();
+/// At the sizes of Qwen3-8B; too large for the emulator.
+std::vector<TemplateCase> modelDecodeCases();
 /// Products of "bf16", "f16" or "f32".
 std::vector<TemplateCase> matmulCases(const std::string &type);
 /// Products of several tiles in every direction; too many for the emulator.

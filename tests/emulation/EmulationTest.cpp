@@ -145,6 +145,10 @@ TEST_CASE("Emulated cuda.decode_attention: right for every layout, mask and spli
   checkAll(decodeCases(), codegen::cuda::decodeAttentionTemplate(), 3);
 }
 
+TEST_CASE("Emulated cuda.decode_attention: right for norms of heads of every size, and into caches") {
+  checkAll(decodeNormCases(), codegen::cuda::decodeAttentionTemplate(), 2);
+}
+
 TEST_CASE("Emulated cuda.decode_attention: right where all but the product before is loaded ahead of the wait") {
   RegionCase given(decodeCases()[4]);
   given.region.isFixed.assign(given.region.isFixed.size(), true);

@@ -35,6 +35,8 @@ std::vector<Golden> goldens() {
       {"decode_positions_bf16", decodeAttentionTemplate(), "keys=16,splits=3,stages=4,warps=4"},
       {"decode_shared_heads_bf16", decodeAttentionTemplate(), "keys=32,splits=1,stages=2,warps=4"},
       {"decode_into_cache_bf16", decodeAttentionTemplate(), "keys=16,splits=2,stages=3,warps=4"},
+      {"decode_norms_into_cache_bf16", decodeAttentionTemplate(), "keys=16,splits=2,stages=3,warps=4"},
+      {"decode_layer_norms_into_cache_bf16", decodeAttentionTemplate(), "keys=16,splits=1,stages=2,warps=4"},
       {"transpose_bias_gelu_residual", transposeTemplate(),
        "across=8,down=8,down_first=1,lanes_down=8,shared=0,warps_across=2,warps_down=2"},
       {"transpose_33x47_to_47x33_f32", transposeTemplate(),
@@ -67,7 +69,7 @@ std::vector<Golden> goldens() {
 TemplateCase caseNamed(const std::string &name) {
   for (const auto &cases :
        {pointwiseCases(), sideBySideCases(), transposeCases(), rowCases(), columnCases(), decodeCases(),
-        matmulCases("bf16"), fewRowCases("bf16"), rowProductCases("bf16"), normedRowCases("bf16"),
+        decodeNormCases(), matmulCases("bf16"), fewRowCases("bf16"), rowProductCases("bf16"), normedRowCases("bf16"),
         computedOperandCases(),
         std::vector<TemplateCase>{layers(2, 2, 64, 128, 2, true, "bf16"), layers(2, 0, 64, 128, 2, true, "bf16"),
                                   normedLayers(3, 200, 256, true, "bf16")}})

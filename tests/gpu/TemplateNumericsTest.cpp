@@ -41,6 +41,8 @@ TEST_CASE("cuda.columns: right for every split of rows over threads and blocks")
 TEST_CASE("cuda.decode_attention: right for every layout, mask and split of the keys") {
   TemplateChecks checks;
   checks.add(decodeCases(), codegen::cuda::decodeAttentionTemplate(), 12);
+  checks.add(decodeNormCases(), codegen::cuda::decodeAttentionTemplate(), 12);
+  checks.add(modelDecodeCases(), codegen::cuda::decodeAttentionTemplate(), 12);
   checks.run();
 }
 

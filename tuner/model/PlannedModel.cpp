@@ -78,7 +78,7 @@ Result<PlannedModel> planModel(ModuleOp module, const ir::CostModel &costs, cons
   dumpAfterPasses(manager);
   passes::buildPipeline(manager, costs, options);
   if (failed(manager.run(*model.module)))
-    return Error{ErrorCode::BadModel, error.message};
+    return error.as(ErrorCode::BadModel);
 
   model.refusals = passes::fusionRefusals(*model.module);
   model.main.function = model.module->lookupSymbol<func::FuncOp>("main");

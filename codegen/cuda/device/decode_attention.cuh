@@ -6,6 +6,7 @@
 #include <kfuse/decode_parts.cuh>
 #include <kfuse/math.cuh>
 #include <kfuse/mma.cuh>
+#include <kfuse/row_lanes.cuh>
 
 namespace kfuse {
 
@@ -44,24 +45,35 @@ template <class Config, class Body> struct DecodeAttention {
   };
 
   /// Chunks of eight of `number` computed rows, one a thread, from thread `begin` on. The next kind begins with another
-  /// warp, which does not wait for these.
-  template <int begin, int number, int size> struct Chunks {
-    static constexpr int ofRow = size / 8, count = number * ofRow, turns = (count + threads - 1) / threads;
+  /// warp, which does not wait for these. Where chunks need totals of their row, it has lanes of one warp.
+  template <int begin, int number, int size, class Operands> struct Chunks {
+    static constexpr bool needsRow = __is_base_of(OfWholeRow, Operands);
+    static constexpr int ofRow = size / 8, lanes = needsRow ? rowLanes(ofRow) : ofRow;
+    static constexpr int count = number * lanes, turns = (count + threads - 1) / threads;
     static constexpr int held = turns > 0 ? turns : 1, end = (begin + count + 31) / 32 * 32 % threads;
 
-    /// Calls use(turn, row, d) for this thread's.
+    /// Calls use(turn, row, d) for this thread's; use(turn, row, d, lanes) in all lanes of a warp that has some, where
+    /// they need totals.
     template <class Use> static __device__ __forceinline__ void forMine(Use use) {
 #pragma unroll
-      for (int turn = 0; turn < turns; ++turn)
-        if (int at = turn * threads + (int(threadIdx.x) + threads - begin) % threads; at < count)
+      for (int turn = 0; turn < turns; ++turn) {
+        const int at = turn * threads + (int(threadIdx.x) + threads - begin) % threads;
+        if constexpr (needsRow) {
+          const int row = at / lanes, chunk = at % lanes;
+          if (at / 32 * 32 < count)
+            use(turn, minimum(row, number - 1), chunk < ofRow ? chunk * 8 : 0,
+                RowLanes<lanes>{row < number && chunk < ofRow});
+        } else if (at < count) {
           use(turn, at / ofRow, at % ofRow * 8);
+        }
+      }
     }
   };
   /// Behind the loads of tiles, queries would come when all of these have.
   static constexpr bool loadsQueryFirst = !Config::readsAhead && newQueries + Config::newKeys + Config::newValues == 0;
-  using QueryChunks = Chunks<0, newQueries, keySize>;
-  using KeyChunks = Chunks<QueryChunks::end, Config::newKeys, keySize>;
-  using ValueChunks = Chunks<KeyChunks::end, Config::newValues, valueSize>;
+  using QueryChunks = Chunks<0, newQueries, keySize, typename Body::QueryOperands>;
+  using KeyChunks = Chunks<QueryChunks::end, Config::newKeys, keySize, typename Body::KeyOperands>;
+  using ValueChunks = Chunks<KeyChunks::end, Config::newValues, valueSize, typename Body::ValueOperands>;
 
   /// What this thread's chunks are computed from.
   struct Operands {
@@ -99,33 +111,34 @@ template <class Config, class Body> struct DecodeAttention {
   /// Loads what no kernel of the run writes, ahead of the wait.
   __device__ __forceinline__ void loadFixed(Operands &x) const {
     if constexpr (newQueries > 0)
-      QueryChunks::forMine([&](int turn, int row, int d) { body.loadFixedOfQuery(x.query[turn], pair, row, d); });
+      QueryChunks::forMine([&](int turn, int row, int d, auto...) { body.loadFixedOfQuery(x.query[turn], pair, row, d); });
     if constexpr (Config::newKeys > 0)
       if (makesKeys())
-        KeyChunks::forMine([&](int turn, int row, int d) { body.loadFixedOfKey(x.keys[turn], pair, row, d); });
+        KeyChunks::forMine([&](int turn, int row, int d, auto...) { body.loadFixedOfKey(x.keys[turn], pair, row, d); });
     if constexpr (Config::newValues > 0)
       if (makesValues())
-        ValueChunks::forMine([&](int turn, int row, int d) { body.loadFixedOfValue(x.values[turn], pair, row, d); });
+        ValueChunks::forMine([&](int turn, int row, int d, auto...) { body.loadFixedOfValue(x.values[turn], pair, row, d); });
   }
 
   /// Queries, and the rows that this block reads or writes: each pair's first block writes them, all who read them
   /// have their own.
   __device__ __forceinline__ void makeFresh(Fresh &fresh, Operands &x) const {
     if constexpr (newQueries > 0)
-      QueryChunks::forMine(
-          [&](int turn, int row, int d) { body.makeQuery(&fresh.query.at[row][d], x.query[turn], pair, row, d); });
+      QueryChunks::forMine([&](int turn, int row, int d, auto... lanes) {
+        body.makeQuery(&fresh.query.at[row][d], x.query[turn], pair, row, d, lanes...);
+      });
     if constexpr (Config::newKeys > 0)
       if (makesKeys())
-        KeyChunks::forMine([&](int turn, int row, int d) {
-          body.makeKey(&fresh.keys.at[row][d], x.keys[turn], pair, row, d);
-          if (blockIdx.y == 0 && fixed.newKey >= 0)
+        KeyChunks::forMine([&](int turn, int row, int d, auto... lanes) {
+          body.makeKey(&fresh.keys.at[row][d], x.keys[turn], pair, row, d, lanes...);
+          if (blockIdx.y == 0 && fixed.newKey >= 0 && (lanes.exists && ...))
             copyChunk(x.keys[turn].place, &fresh.keys.at[row][d]);
         });
     if constexpr (Config::newValues > 0)
       if (makesValues())
-        ValueChunks::forMine([&](int turn, int row, int d) {
-          body.makeValue(&fresh.values.at[row][d], x.values[turn], pair, row, d);
-          if (blockIdx.y == 0 && fixed.newValue >= 0)
+        ValueChunks::forMine([&](int turn, int row, int d, auto... lanes) {
+          body.makeValue(&fresh.values.at[row][d], x.values[turn], pair, row, d, lanes...);
+          if (blockIdx.y == 0 && fixed.newValue >= 0 && (lanes.exists && ...))
             copyChunk(x.values[turn].place, &fresh.values.at[row][d]);
         });
     if constexpr (newQueries + Config::newKeys + Config::newValues > 0)
