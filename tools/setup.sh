@@ -24,14 +24,24 @@ if [ ${#missing[@]} -gt 0 ]; then
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# NVRTC and the headers: from a toolkit, else from PyPI into the user's data folder, where kfuse looks.
-data=${XDG_DATA_HOME:-$HOME/.local/share}/kfuse/cuda
-has() { compgen -G "$1" >/dev/null; }
-if ! has "${CUDA_HOME:-/usr/local/cuda}/lib*/libnvrtc.so*" && ! has "$data/nvidia/*/lib/libnvrtc.so*"; then
+# From PyPI into FOLDER: pip_install FOLDER REQUIREMENT...
+pip_install() {
   dpkg-query -W -f='${db:Status-Status}' python3-pip 2>/dev/null | grep -qx installed || python3 -m pip --version >/dev/null 2>&1 ||
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-pip >/dev/null
-  echo "setup: no CUDA toolkit found, taking NVRTC and the headers from PyPI into $data" >&2
-  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target "$data" \
-      'nvidia-cuda-nvrtc==13.0.*' 'nvidia-cuda-runtime==13.0.*' >&2 ||
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target "$1" "${@:2}" >&2
+}
+
+# NVRTC and the headers: from a toolkit, else from PyPI into the user's data folder, where kfuse looks.
+data=${XDG_DATA_HOME:-$HOME/.local/share}/kfuse
+has() { compgen -G "$1" >/dev/null; }
+if ! has "${CUDA_HOME:-/usr/local/cuda}/lib*/libnvrtc.so*" && ! has "$data/cuda/nvidia/*/lib/libnvrtc.so*"; then
+  echo "setup: no CUDA toolkit found, taking NVRTC and the headers from PyPI into $data/cuda" >&2
+  pip_install "$data/cuda" 'nvidia-cuda-nvrtc==13.0.*' 'nvidia-cuda-runtime==13.0.*' ||
     echo "setup: NVRTC could not be fetched; CUDA targets are off until a CUDA toolkit is installed, the CPU target works" >&2
+fi
+
+# The reference that tests/fuzz/semantic.py compares with.
+if ! PYTHONPATH=$data/python python3 -c 'import onnx.reference, ml_dtypes' 2>/dev/null; then
+  pip_install "$data/python" onnx==1.23.2 numpy==2.4.6 ml_dtypes==0.6.0 protobuf==7.36.2 ||
+    echo "setup: the onnx package could not be fetched; the test fuzz/semantic is skipped" >&2
 fi

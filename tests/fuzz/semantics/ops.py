@@ -1,0 +1,666 @@
+"""How each op of the importer is drawn at random: one generator an op, by its name in the importer's table."""
+
+import math
+
+import numpy as np
+
+from .graph import CONTRIB, Reject
+from .values import BOOL, FLOATS, F32, I32, I64, INTEGERS, NUMPY_TYPE, random_floats, random_integers, round_to
+
+GENERATORS = {}
+
+
+def generator(*names):
+    def register(generate):
+        for name in names:
+            GENERATORS[name] = generate
+        return generate
+
+    return register
+
+
+# Elementwise.
+
+
+def _unary(op, dtypes=None, **limits):
+    def generate(b):
+        b.node(op, [b.operand(op, **limits)], dtypes)
+
+    GENERATORS[op] = generate
+
+
+for _op in (
+    "Abs Ceil Cos Erf Exp Floor HardSwish Identity Mish Neg Relu Sigmoid Sign Sin Softplus Softsign Tan Tanh".split()
+):
+    _unary(_op)
+for _op in ("Not", "IsNaN"):
+    _unary(_op, BOOL)
+
+
+@generator("Log")
+def _log(b):
+    b.node("Log", [_positive(b, "Log")])
+
+
+@generator("Sqrt")
+def _sqrt(b):
+    b.node("Sqrt", [_positive(b, "Sqrt")])
+
+
+@generator("Reciprocal")
+def _reciprocal(b):
+    b.node("Reciprocal", [_positive(b, "Reciprocal") if b.chance(0.5) else b.operand("Reciprocal")])
+
+
+def _positive(b, op):
+    x = b.operand(op)
+    if b.special or b.chance(0.1):
+        return x
+    (x,) = b.node("Abs", [x])
+    if b.chance(0.5):
+        (x,) = b.node("Add", [x, b.source(round_to(np.full((), 0.25), x.dtype), x.dtype)])
+    return x
+
+
+def _binary(op, result=None):
+    def generate(b):
+        x = b.operand(op)
+        inputs = [x, b.partner(x)]
+        b.rng.shuffle(inputs)
+        b.node(op, inputs, result)
+
+    GENERATORS[op] = generate
+
+
+for _op in ("Add", "Sub", "Mul"):
+    _binary(_op)
+for _op in "And Or Xor Equal Greater GreaterOrEqual Less LessOrEqual".split():
+    _binary(_op, BOOL)
+
+
+def _nonzero(b, x):
+    """Integers that may divide."""
+    shape = b.broadcast_shape(x.shape)
+    array = random_integers(b.rng, x.dtype, shape, 1, 9) * (-1 if b.chance(0.3) else 1)
+    return b.source(array.astype(NUMPY_TYPE[x.dtype]), x.dtype)
+
+
+@generator("Div")
+def _div(b):
+    x = b.operand("Div")
+    b.node("Div", [x, _nonzero(b, x) if x.dtype in INTEGERS else b.partner(x)])
+
+
+@generator("Mod")
+def _mod(b):
+    x = b.operand("Mod")
+    if x.dtype in FLOATS:
+        b.node("Mod", [x, b.partner(x)], fmod=1)
+    else:
+        b.node("Mod", [x, _nonzero(b, x)], fmod=b.rng.choice((None, 0, 1)))
+
+
+@generator("Pow")
+def _pow(b):
+    x = b.pick([dtype for dtype in b.dtypes("Pow") if dtype in FLOATS])
+    kind = b.rng.randrange(4)
+    if kind == 0:
+        exponent = b.partner(x)
+    elif kind == 1:
+        exponent = b.source(np.asarray(b.rng.choice((-2, -1, 0, 1, 2, 3)), NUMPY_TYPE[I64]), I64)
+    else:
+        exponent = b.source(np.asarray(b.rng.choice((-2.0, -1, -0.5, 0, 0.5, 1, 2, 3))), x.dtype)
+    b.node("Pow", [x, exponent])
+
+
+@generator("Max", "Min", "Mean", "Sum")
+def _variadic(b):
+    op = b.op
+    x = b.operand(op)
+    inputs = [x]
+    for _ in range(b.rng.choice((0, 1, 1, 2, 3))):
+        inputs.append(b.partner(x, one_way=True))
+    b.rng.shuffle(inputs)
+    b.node(op, inputs)
+
+
+@generator("Clip")
+def _clip(b):
+    x = b.operand("Clip")
+
+    def bound():
+        if b.chance(0.3):
+            return None
+        if x.dtype in INTEGERS:
+            return b.fresh(x.dtype, ())
+        return b.source(round_to(np.asarray(b.rng.uniform(-3, 3)), x.dtype), x.dtype)
+
+    low, high = bound(), bound()
+    if low and high and low.array > high.array:
+        low, high = high, low
+    b.node("Clip", [x, low, high])
+
+
+@generator("Where")
+def _where(b):
+    x = b.operand("Where", 1)
+    inputs = [x, b.partner(x)]
+    b.rng.shuffle(inputs)
+    b.node("Where", [b.partner(x, BOOL), *inputs], x.dtype)
+
+
+@generator("Cast")
+def _cast(b):
+    x = b.operand("Cast")
+    dtype = b.rng.choice([F32, "f16", "bf16", I32, I64, BOOL])
+    b.cast(x, dtype)
+
+
+@generator("CastLike")
+def _cast_like(b):
+    x = b.operand("CastLike")
+    dtype = b.rng.choice(b.dtypes("CastLike", 1))
+    b.node("CastLike", [x, b.pick([dtype])], dtype)
+
+
+@generator("Dropout")
+def _dropout(b):
+    x = b.operand("Dropout")
+    ratio = b.source(np.asarray(0.5), F32, "initializer") if b.chance(0.3) else None
+    training = b.source(np.asarray(False), BOOL, "initializer") if ratio and b.chance(0.5) else None
+    if b.chance(0.3):
+        b.node("Dropout", [x, ratio, training], [x.dtype, BOOL], outputs=2)
+    else:
+        b.node("Dropout", [x, ratio, training])
+
+
+@generator("Elu")
+def _elu(b):
+    b.node("Elu", [b.operand("Elu")], alpha=b.rng.choice((None, 0.5, 2.0)))
+
+
+@generator("LeakyRelu")
+def _leaky_relu(b):
+    b.node("LeakyRelu", [b.operand("LeakyRelu")], alpha=b.rng.choice((None, 0.2, -0.5)))
+
+
+@generator("PRelu")
+def _prelu(b):
+    x = b.operand("PRelu")
+    b.node("PRelu", [x, b.partner(x, one_way=True)])
+
+
+@generator("HardSigmoid")
+def _hard_sigmoid(b):
+    b.node("HardSigmoid", [b.operand("HardSigmoid")], alpha=b.rng.choice((None, 0.5)), beta=b.rng.choice((None, 0.1)))
+
+
+@generator("IsInf")
+def _is_inf(b):
+    x = b.operand("IsInf")
+    b.node("IsInf", [x], BOOL, detect_negative=b.rng.choice((None, 0, 1)), detect_positive=b.rng.choice((None, 0, 1)))
+
+
+@generator("Gelu")
+def _gelu(b):
+    b.node("Gelu", [b.operand("Gelu")], approximate=b.rng.choice((None, "none", "tanh")))
+
+
+@generator("BatchNormalization")
+def _batch_norm(b):
+    x = b.operand("BatchNormalization", low=2)
+    channels = (x.shape[1],)
+    variance = b.source(round_to(np.abs(random_floats(b.rng, x.dtype, channels)) + 0.1, x.dtype), x.dtype)
+    others = [b.fresh(x.dtype, channels) for _ in range(3)]
+    b.node("BatchNormalization", [x, *others, variance], epsilon=b.rng.choice((None, 1e-3)))
+
+
+@generator("com.microsoft.Gelu", "com.microsoft.QuickGelu")
+def _contrib_unary(b):
+    op = b.op.split(".")[-1]
+    alpha = b.rng.choice((None, 1.0)) if op == "QuickGelu" else None
+    b.node(op, [b.pick(b.floats())], domain=CONTRIB, alpha=alpha)
+
+
+@generator("com.microsoft.BiasGelu", "com.microsoft.FastGelu")
+def _contrib_biased(b):
+    x = b.pick(b.floats(), low=1)
+    bias = None if "Fast" in b.op and b.chance(0.3) else b.fresh(x.dtype, x.shape[-1:])
+    b.node(b.op.split(".")[-1], [x, bias], domain=CONTRIB)
+
+
+# Layout.
+
+
+@generator("Reshape")
+def _reshape(b):
+    x = b.operand("Reshape")
+    shape = _split_sizes(b, x.array.size)
+    if shape and b.chance(0.3):
+        shape[b.rng.randrange(len(shape))] = -1
+    elif b.chance(0.2):
+        shape = [0 if i < x.rank and x.shape[i] == size and b.chance(0.7) else size for i, size in enumerate(shape)]
+    b.node("Reshape", [x, b.known(np.asarray(shape, np.int64))])
+
+
+def _split_sizes(b, elements):
+    """Sizes whose product is `elements`."""
+    sizes = []
+    while elements > 1 and len(sizes) < 4:
+        factors = [factor for factor in range(1, elements + 1) if elements % factor == 0]
+        size = b.rng.choice(factors)
+        sizes.append(size)
+        elements //= size
+    return sizes + [elements] if elements > 1 or (b.chance(0.2) and len(sizes) < 4) else sizes
+
+
+@generator("Flatten")
+def _flatten(b):
+    x = b.operand("Flatten")
+    b.node("Flatten", [x], axis=b.rng.choice((None, b.rng.randint(-x.rank, x.rank))) if x.rank else 0)
+
+
+@generator("Squeeze")
+def _squeeze(b):
+    x = b.operand("Squeeze", fits=lambda value: 1 in value.shape)
+    ones = [axis - x.rank if b.chance(0.3) else axis for axis, size in enumerate(x.shape) if size == 1]
+    if b.chance(0.3):
+        b.node("Squeeze", [x])
+    else:
+        b.node("Squeeze", [x, b.known(b.rng.sample(ones, b.rng.randint(1, len(ones))))])
+
+
+@generator("Unsqueeze")
+def _unsqueeze(b):
+    x = b.operand("Unsqueeze", high=3)
+    count = b.rng.randint(1, 2)
+    rank = x.rank + count
+    axes = [axis - rank if b.chance(0.3) else axis for axis in b.rng.sample(range(rank), count)]
+    b.node("Unsqueeze", [x, b.known(axes)])
+
+
+@generator("Transpose")
+def _transpose(b):
+    x = b.operand("Transpose")
+    b.node("Transpose", [x], perm=None if b.chance(0.2) else b.rng.sample(range(x.rank), x.rank) or None)
+
+
+@generator("Expand")
+def _expand(b):
+    x = b.operand("Expand")
+    b.node("Expand", [x, b.known(np.asarray(b.broadcast_shape(x.shape), np.int64))])
+
+
+@generator("Tile")
+def _tile(b):
+    x = b.operand("Tile")
+    repeats = [b.rng.choice((1, 1, 1, 2, 3)) for _ in x.shape]
+    if x.array.size * math.prod(repeats) > 2000:
+        repeats = [1] * x.rank
+    b.node("Tile", [x, b.known(np.asarray(repeats, np.int64))])
+
+
+@generator("Concat")
+def _concat(b):
+    x = b.operand("Concat", low=1)
+    axis = b.axis(x.rank)
+    pieces = [x]
+    for _ in range(b.rng.choice((0, 1, 1, 2, 4))):
+        shape = list(x.shape)
+        shape[axis] = b.rng.choice((0, 1, 1, 2, 3, 5))
+        same = [v for v in b.graph.values[-12:] if v.dtype == x.dtype and v.rank == x.rank and _agree(v, x, axis)]
+        pieces.append(b.rng.choice(same) if same and b.chance(0.5) else b.fresh(x.dtype, shape))
+    b.rng.shuffle(pieces)
+    b.node("Concat", pieces, axis=axis)
+
+
+def _agree(a, b, axis):
+    return all(i == axis % a.rank or one == other for i, (one, other) in enumerate(zip(a.shape, b.shape)))
+
+
+@generator("Split")
+def _split(b):
+    x = b.operand("Split", low=1)
+    axis = b.axis(x.rank)
+    size = x.shape[axis]
+    pieces = b.rng.randint(1, 4)
+    if b.chance(0.5):
+        cuts = sorted(b.rng.randint(0, size) for _ in range(pieces - 1))
+        sizes = np.diff([0, *cuts, size])
+        b.node("Split", [x, b.known(sizes)], outputs=pieces, axis=axis)
+    elif b.opset >= 18:
+        if -(-size // pieces) * (pieces - 1) > size:
+            raise Reject("more pieces than elements")
+        b.node("Split", [x], outputs=pieces, axis=axis, num_outputs=pieces)
+    else:
+        pieces = b.rng.choice([count for count in range(1, 5) if size % count == 0])
+        b.node("Split", [x], outputs=pieces, axis=axis)
+
+
+@generator("Slice")
+def _slice(b):
+    x = b.operand("Slice", low=1)
+    axes = b.axes(x.rank, least=1)
+    starts, ends, steps = [], [], []
+    for axis in axes:
+        size = x.shape[axis]
+        step = b.rng.choice((1, 1, 1, 2, 3, -1, -1, -2))
+        first, last = b.rng.randint(-1, size), b.rng.randint(-1, size + 1)
+        if step < 0:
+            first, last = max(first, last), min(first, last)
+        else:
+            first, last = max(min(first, last), 0), max(first, last)
+        starts.append(b.rng.choice((first, first - size if 0 <= first < size else first)))
+        ends.append(last if last >= 0 else -(2**63) if step < 0 and b.chance(0.5) else -size - 1)
+        if step > 0 and b.chance(0.3):
+            ends[-1] = 2**63 - 1
+        steps.append(step)
+    dtype = b.rng.choice((I64, I64, I32))
+    limits = np.iinfo(NUMPY_TYPE[dtype])
+
+    def numbers(values):
+        return b.known(np.clip(np.asarray(values, object), limits.min, limits.max).astype(np.int64), dtype)
+
+    inputs = [x, numbers(starts), numbers(ends)]
+    if axes != list(range(len(axes))) or b.chance(0.5) or steps != [1] * len(axes):
+        inputs.append(numbers(axes))
+    if steps != [1] * len(axes) or (len(inputs) == 4 and b.chance(0.5)):
+        inputs.append(numbers(steps))
+    b.node("Slice", inputs)
+
+
+@generator("Pad")
+def _pad(b):
+    x = b.operand("Pad", low=1)
+    axes = None
+    if b.opset >= 18 and b.chance(0.4):
+        axes = b.axes(x.rank, least=1)
+    count = x.rank if axes is None else len(axes)
+    pads = [b.rng.choice((0, 0, 1, 2)) for _ in range(2 * count)]
+    value = b.fresh(x.dtype, ()) if b.chance(0.5) else None
+    b.node("Pad", [x, b.known(pads), value, b.known(axes) if axes is not None else None])
+
+
+# Indexing.
+
+
+def _indices(b, size, shape):
+    dtype = b.rng.choice(INTEGERS)
+    array = random_integers(b.rng, dtype, shape, -size, size - 1)
+    return b.source(array, dtype)
+
+
+@generator("Gather")
+def _gather(b):
+    x = b.operand("Gather", low=1, high=3)
+    axis = b.axis(x.rank)
+    shape = b.rng.choice(((), (1,), (3,), (2, 2), (5,)))
+    b.node("Gather", [x, _indices(b, x.shape[axis], shape)], axis=axis)
+
+
+@generator("GatherElements")
+def _gather_elements(b):
+    x = b.operand("GatherElements", low=1, high=3)
+    axis = b.axis(x.rank)
+    shape = [b.rng.randint(1, size) if b.chance(0.3) else size for size in x.shape]
+    shape[axis] = b.rng.choice((1, 2, x.shape[axis]))
+    b.node("GatherElements", [x, _indices(b, x.shape[axis], shape)], axis=axis)
+
+
+@generator("Trilu")
+def _trilu(b):
+    x = b.operand("Trilu", low=2)
+    k = b.source(np.asarray(b.rng.randint(-3, 3)), I64, "initializer") if b.chance(0.7) else None
+    b.node("Trilu", [x, k], upper=b.rng.choice((None, 0, 1)))
+
+
+@generator("CumSum")
+def _cum_sum(b):
+    x = b.operand("CumSum", low=1, fits=lambda value: value.array.size < 600)
+    axis = b.source(np.asarray(b.axis(x.rank)), I64, "initializer")
+    b.node("CumSum", [x, axis], exclusive=b.rng.choice((None, 1)), reverse=b.rng.choice((None, 1)))
+
+
+# Rows.
+
+
+@generator("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare")
+def _reduce(b):
+    op = b.op
+    x = b.operand(op)
+    axes = b.axes(x.rank)
+    keep = b.rng.choice((None, 0, 1))
+    is_input = b.opset >= (13 if op == "ReduceSum" else 18)
+    noop = b.rng.choice((None, 0, 1)) if is_input else None
+    given = axes if axes or b.chance(0.3) else None
+    if given is None or not is_input:
+        b.node(op, [x], keepdims=keep, noop_with_empty_axes=noop, axes=given or None)
+    else:
+        b.node(op, [x, b.known(np.asarray(given, np.int64))], keepdims=keep, noop_with_empty_axes=noop)
+
+
+@generator("ReduceProd")
+def _reduce_prod(b):
+    shape = _shape_of(b) if b.chance(0.5) else b.known([b.rng.randint(-4, 5) for _ in range(b.rng.randint(1, 4))])
+    axes = {} if b.chance(0.5) else {"axes": [0]} if b.opset < 18 else {}
+    inputs = [shape] if axes or b.opset < 18 or b.chance(0.5) else [shape, b.known([0])]
+    b.node("ReduceProd", inputs, keepdims=b.rng.choice((None, 0)), **axes)
+
+
+@generator("Softmax", "LogSoftmax")
+def _softmax(b):
+    x = b.operand(b.op, low=1)
+    b.node(b.op, [x], axis=b.rng.choice((None, b.axis(x.rank))))
+
+
+def _norm_weight(b, x, axis):
+    shape = x.shape[axis % x.rank :]
+    if b.chance(0.1):
+        shape = [1 if b.chance(0.5) else size for size in shape]
+    return b.fresh(x.dtype, shape)
+
+
+@generator("LayerNormalization", "RMSNormalization")
+def _norm(b):
+    x = b.operand(b.op, low=1)
+    axis = b.rng.choice((-1, b.axis(x.rank)))
+    inputs = [x, _norm_weight(b, x, axis)]
+    if b.op == "LayerNormalization" and b.chance(0.6):
+        inputs.append(b.fresh(x.dtype, x.shape[axis % x.rank :]))
+    b.node(b.op, inputs, axis=axis if axis != -1 or b.chance(0.5) else None, epsilon=b.rng.choice((None, 1e-3)))
+
+
+@generator("SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization")
+def _simplified_norm(b):
+    x = b.pick(b.floats(), low=1)
+    axis = b.rng.choice((-1, b.axis(x.rank)))
+    domain, _, op = b.op.rpartition(".")
+    b.node(op, [x, b.fresh(x.dtype, x.shape[axis % x.rank :])], domain=domain, axis=axis, epsilon=1e-5)
+
+
+@generator("com.microsoft.SkipLayerNormalization", "com.microsoft.SkipSimplifiedLayerNormalization")
+def _skip_norm(b):
+    x = b.pick(b.floats(), low=2, high=3)
+    op = b.op.split(".")[-1]
+    rows = [b.fresh(x.dtype, x.shape[-1:]) if i == 0 or b.chance(0.5) else None for i in range(4 - ("Simplified" in op))]
+    rows = rows[: 3 if op == "SkipLayerNormalization" else 2]
+    b.node(op, [x, b.fresh(x.dtype, x.shape), *rows], outputs=4, domain=CONTRIB, epsilon=b.rng.choice((1e-5, 1e-3)))
+
+
+# Products.
+
+
+@generator("MatMul")
+def _matmul(b):
+    x = b.pick([dtype for dtype in b.dtypes("MatMul") if dtype in FLOATS], low=1)
+    b.node("MatMul", [x, b.factor(x)])
+
+
+@generator("com.microsoft.FusedMatMul")
+def _fused_matmul(b):
+    x = b.pick(b.floats(), low=2)
+    inner = x.shape[-2] if (trans_a := b.chance(0.3)) else x.shape[-1]
+    columns = b.rng.choice((1, 2, 5, 8, 16))
+    trans_b = b.chance(0.4)
+    shape = (columns, inner) if trans_b else (inner, columns)
+    if b.chance(0.3):
+        shape = (*x.shape[:-2], *shape)
+    alpha = b.rng.choice((None, 0.5, -2.0))
+    inputs = [x, b.fresh(x.dtype, shape)]
+    b.node("FusedMatMul", inputs, domain=CONTRIB, transA=int(trans_a), transB=int(trans_b), alpha=alpha)
+
+
+@generator("Gemm")
+def _gemm(b):
+    x = b.pick([dtype for dtype in b.dtypes("Gemm") if dtype in FLOATS], low=2, high=2)
+    trans_a, trans_b = b.chance(0.3), b.chance(0.4)
+    rows, inner = x.shape[::-1] if trans_a else x.shape
+    columns = b.rng.choice((1, 2, 5, 8, 16, 33))
+    y = b.fresh(x.dtype, (columns, inner) if trans_b else (inner, columns))
+    c = None
+    if b.chance(0.7):
+        c = b.fresh(x.dtype, b.rng.choice(((), (columns,), (1, columns), (rows, 1), (rows, columns), (1,))))
+    flags = {"transA": int(trans_a) or None, "transB": int(trans_b) or None}
+    b.node("Gemm", [x, y, c], **flags, alpha=b.rng.choice((None, 0.5)), beta=b.rng.choice((None, 2.0, 0.0)))
+
+
+# Known when the model is read.
+
+
+@generator("Constant")
+def _constant(b):
+    kind = b.rng.randrange(5)
+    if kind == 0:
+        b.fresh(b.rng.choice((F32, "f16", "bf16", I32, I64, BOOL)), b.small_shape(), "constant")
+    elif kind == 1:
+        b.node("Constant", [], F32, value_float=b.rng.uniform(-2, 2))
+    elif kind == 2:
+        b.node("Constant", [], I64, value_int=b.rng.randint(-9, 9))
+    elif kind == 3:
+        b.node("Constant", [], I64, value_ints=[b.rng.randint(-9, 9) for _ in range(b.rng.randint(1, 4))])
+    else:
+        b.node("Constant", [], F32, value_floats=[b.rng.uniform(-2, 2) for _ in range(b.rng.randint(1, 4))])
+
+
+@generator("ConstantOfShape")
+def _constant_of_shape(b):
+    from .graph import tensor_of
+
+    shape = b.known(np.asarray(b.small_shape(), np.int64))
+    if b.chance(0.3):
+        b.node("ConstantOfShape", [shape], F32)
+    else:
+        dtype = b.rng.choice((F32, "f16", I32, I64, BOOL))
+        array = random_floats(b.rng, dtype, (1,)) if dtype in FLOATS else random_integers(b.rng, I64, (1,))
+        b.node("ConstantOfShape", [shape], dtype, value=tensor_of(array, dtype))
+
+
+def _shape_of(b):
+    x = b.pick([F32, "f16", "bf16", I32, I64, BOOL], low=1)
+    ends = {}
+    if b.opset >= 15 and b.chance(0.4):
+        ends = {"start": b.rng.choice((None, 0, 1, -1, -2)), "end": b.rng.choice((None, -1, x.rank, 9))}
+    (shape,) = b.node("Shape", [x], I64, **ends)
+    if shape.array.size == 0:
+        raise Reject("empty")
+    return shape
+
+
+@generator("Shape")
+def _shape(b):
+    shape = _shape_of(b)
+    if b.chance(0.5):
+        b.node("ConstantOfShape", [shape], F32)
+
+
+@generator("Size")
+def _size(b):
+    b.node("Size", [b.pick([F32, "f16", I32, I64, BOOL])], I64)
+
+
+@generator("Range")
+def _range(b):
+    dtype = b.rng.choice((F32, I32, I64))
+    step = b.rng.choice((1, 1, 2, -1, -3)) * (0.5 if dtype == F32 and b.chance(0.3) else 1)
+    start = b.rng.randint(-3, 3)
+    limit = start + step * b.rng.randint(1, 12) + (0.25 if dtype == F32 else 0)
+    numbers = [b.known(np.asarray(number), dtype) if dtype != F32 else b.source(np.asarray(float(number)), F32, "constant")
+               for number in (start, limit, step)]
+    b.node("Range", numbers, dtype)
+
+
+@generator("NonZero")
+def _non_zero(b):
+    dtype = b.rng.choice((I64, BOOL))
+    array = random_integers(b.rng, I64, b.small_shape(1), -1, 1)
+    (where,) = b.node("NonZero", [b.source(array.astype(NUMPY_TYPE[dtype]), dtype, "constant")], I64)
+    if where.array.size == 0:
+        raise Reject("empty")
+
+
+# Transformers.
+
+
+@generator("RotaryEmbedding", "com.microsoft.RotaryEmbedding")
+def _rotary(b):
+    is_contrib = b.op.startswith(CONTRIB)
+    if not is_contrib:
+        b.dtypes(b.op)
+    batch, length, heads = b.rng.choice((1, 2)), b.rng.choice((1, 3, 8)), b.rng.choice((1, 2, 4))
+    size = b.rng.choice((2, 4, 8, 16))
+    packed = b.chance(0.5)
+    dtype = b.some_dtype(b.floats())
+    x = b.fresh(dtype, (batch, length, heads * size) if packed else (batch, heads, length, size), "input")
+    rotated = size if is_contrib or b.chance(0.7) else b.rng.choice(range(2, size + 1, 2))
+    flags = {"interleaved": b.rng.choice((None, 1)), "num_heads": heads if packed else None}
+    if rotated != size:
+        flags["rotary_embedding_dim"] = rotated
+    most = 12
+    positions = b.rng.choice(("each", "first")) if is_contrib else b.rng.choice(("each", "none"))
+    tables = [b.fresh(dtype, (most, rotated // 2) if positions != "none" else (batch, length, rotated // 2)) for _ in "cs"]
+    at = None
+    if positions == "each":
+        at = b.source(random_integers(b.rng, I64, (batch, length), 0, most - 1), I64, "input")
+    elif positions == "first":
+        at = b.source(random_integers(b.rng, I64, (1,), 0, most - length), I64, "input")
+    if is_contrib:
+        b.node("RotaryEmbedding", [x, at, *tables], domain=CONTRIB, **flags)
+    else:
+        b.node("RotaryEmbedding", [x, *tables, at], **flags)
+
+
+@generator("Attention")
+def _attention(b):
+    b.dtypes("Attention")
+    batch, kv_heads, repeats = b.rng.choice((1, 2)), b.rng.choice((1, 2)), b.rng.choice((1, 1, 2, 3))
+    heads = kv_heads * repeats
+    length, keys, size, value_size = (b.rng.choice(sizes) for sizes in ((1, 1, 3, 8), (1, 4, 9, 16), (1, 4, 8, 16), (1, 4, 8)))
+    dtype = b.some_dtype(b.floats())
+    packed = b.chance(0.4)
+
+    def operand(count, rows, columns):
+        shape = (batch, rows, count * columns) if packed else (batch, count, rows, columns)
+        same = [v for v in b.graph.values[-12:] if v.dtype == dtype and v.shape == shape and v.kind == "made"]
+        return b.rng.choice(same) if same else b.fresh(dtype, shape, b.rng.choice(("input", "input", "parameter")))
+
+    inputs = [operand(heads, length, size), operand(kv_heads, keys, size), operand(kv_heads, keys, value_size)]
+    past = b.rng.choice((1, 5)) if b.chance(0.3) else 0
+    mask = None
+    if b.chance(0.5):
+        leading = b.rng.choice(((), (1, 1), (batch, 1), (batch, heads), (heads,)))
+        mask_type = b.rng.choice((BOOL, dtype))
+        mask = b.fresh(mask_type, (*leading, length, past + keys), "input")
+    inputs.append(mask)
+    if past:
+        inputs += [b.fresh(dtype, (batch, kv_heads, past, columns), "input") for columns in (size, value_size)]
+    attributes = {"q_num_heads": heads, "kv_num_heads": kv_heads} if packed else {}
+    attributes["is_causal"] = b.rng.choice((None, 1))
+    attributes["scale"] = b.rng.choice((None, 0.25))
+    attributes["softcap"] = b.rng.choice((None, None, 2.0))
+    outputs = 1
+    if past or b.chance(0.2):
+        outputs = 3
+    if b.chance(0.15):
+        outputs = 4
+        attributes["qk_matmul_output_mode"] = b.rng.choice((0, 3))
+    b.node("Attention", inputs, dtype, outputs=outputs, **attributes)

@@ -1,0 +1,239 @@
+"""What a graph's results may be.
+
+Every node is evaluated by the onnx package's reference evaluator, on floats in f64 and integers as they are, many times
+over: once rounded to the value's type after every op (what ONNX says), once rounded to f32 (what a fused kernel keeps),
+and several times with each op's rounding error drawn at random. How far these runs lie apart is how far a right result
+may lie from the first: where terms cancel it is far, and else a few units in the last place. Where the runs differ in
+NaN, infinity or an integer, a result may be what any of them has.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from .reference import OWN_REFERENCE
+from .values import BF16, F16, F32, FLOATS, SMALLEST_NORMAL, kept, round_to, ulp
+
+RUNS = 8  # The two without errors, and six with.
+ALLOWANCE = 4  # Times the runs' spread.
+UNIT = 4 * 2.0**-24  # An op's relative error: kernels' functions are right within 2e-7 (tests/numerics).
+
+# Numbers that an op's definition uses where a node does not say others.
+DEFAULTS = {
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "LeakyRelu": {"alpha": 0.01},
+    "com.microsoft.QuickGelu": {"alpha": 1.702},
+}
+
+# Ops whose results are elements of their operands, or exact.
+EXACT = set(
+    """Abs And Ceil Clip Concat Constant ConstantOfShape Dropout Equal Expand Flatten Floor Gather GatherElements Greater
+    GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Neg NonZero Not Or Pad Range ReduceMax ReduceMin Relu
+    Reshape Shape Sign Size Slice Split Squeeze Tile Transpose Trilu Unsqueeze Where Xor Cast CastLike""".split()
+)
+# Ops that add up: their error is relative to what they add, as if the operands were off.
+SUMS = set(
+    """BatchNormalization CumSum Gemm HardSigmoid HardSwish LayerNormalization LogSoftmax MatMul Mean RMSNormalization
+    ReduceL1 ReduceL2 ReduceMean ReduceSum ReduceSumSquare SimplifiedLayerNormalization Softmax Sum Attention Tan
+    RotaryEmbedding com.microsoft.RotaryEmbedding com.microsoft.SimplifiedLayerNormalization com.microsoft.QuickGelu
+    com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization com.microsoft.FusedMatMul
+    com.microsoft.BiasGelu com.microsoft.FastGelu""".split()
+)
+# x (1 + erf(x / sqrt 2)) / 2 cancels below zero, as ONNX writes it too: its error is relative to x.
+GELUS = {"Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu"}
+# The logarithm of a sum near 1.
+LOGARITHMS = {"LogSoftmax"}
+
+
+def full_name(node):
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+
+
+class NodeFunction:
+    """A node as a function of arrays: floats in f64, whatever the model's types are."""
+
+    def __init__(self, node, opset):
+        self.node, self.name = node, full_name(node)
+        self.is_undefined = self.name in ("Cast", "CastLike")
+        self.run = self._function(node, opset)
+        self.rounded = {}  # By type: with attributes of that type, as the functions that define ONNX's ops cast them.
+        self.opset = opset
+
+    def of_attributes(self, dtype):
+        """The same with its numbers rounded to a type."""
+        if dtype not in self.rounded:
+            node = onnx.NodeProto()
+            node.CopyFrom(self.node)
+            for name, value in DEFAULTS.get(self.name, {}).items():
+                if not any(attribute.name == name for attribute in node.attribute):
+                    node.attribute.append(helper.make_attribute(name, value))
+            numbers = [one for one in node.attribute if one.type == onnx.AttributeProto.FLOAT and one.name != "epsilon"]
+            for attribute in numbers:
+                attribute.f = round_to(np.asarray(attribute.f), dtype)
+            self.rounded[dtype] = self._function(node, self.opset) if numbers else self.run
+        return self.rounded[dtype]
+
+    def _function(self, node, opset):
+        own = OWN_REFERENCE.get(self.name)
+        return own.function(node) if own else self._evaluator(node, opset)
+
+    @staticmethod
+    def _evaluator(node, opset):
+        wide = onnx.NodeProto()
+        wide.CopyFrom(node)
+        for attribute in wide.attribute:
+            if attribute.name == "to" and attribute.i in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT):
+                attribute.i = TensorProto.DOUBLE
+        names = [name for name in node.input if name]
+        graph = helper.make_graph(
+            [wide],
+            "node",
+            [helper.make_value_info(name, onnx.TypeProto()) for name in dict.fromkeys(names)],
+            [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+        evaluator = ReferenceEvaluator(model)
+        outputs = [name for name in node.output if name]
+
+        def run(arrays):
+            results = evaluator.run(outputs, {name: array for name, array in zip(node.input, arrays) if name})
+            given = iter(results)
+            return [next(given) if name else None for name in node.output]
+
+        return run
+
+    def __call__(self, arrays, dtype=None):
+        """`dtype` is that of its attributes, if they are rounded."""
+        run = self.of_attributes(dtype) if dtype else self.run
+        return [None if result is None else kept(result) for result in run(arrays)]
+
+
+class Run:
+    """One evaluation of a graph: how it errs is its own matter."""
+
+    def __init__(self, number, seed):
+        self.number = number
+        self.noise = np.random.default_rng((seed, number))
+
+    def _off(self, array, unit=UNIT):
+        return array * (1 + unit * self.noise.uniform(-1, 1, array.shape))
+
+    def of_attributes(self, dtype):
+        """The type that a node's attributes are rounded to, if they are."""
+        return dtype if self.number >= 2 and dtype in (F16, BF16) and self.noise.random() < 0.5 else None
+
+    def operands(self, name, arrays):
+        if self.number < 2 or name not in SUMS:
+            return arrays
+        return [array if array is None or array.dtype != np.float64 else self._off(array) for array in arrays]
+
+    def result(self, name, array, dtype, operands):
+        if array is None or dtype not in FLOATS:
+            return array
+        if self.number >= 2 and name not in EXACT:
+            array = self._off(array)
+            if name in GELUS:
+                array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * np.abs(sum(operands[1:], operands[0]))
+            if name in LOGARITHMS:
+                array = array + UNIT * self.noise.uniform(-1, 1, array.shape)
+        rounds = self.number == 0 or (self.number > 1 and self.noise.random() < 0.5)
+        array = round_to(array, dtype if rounds else F32)
+        if self.number >= 2 and self.noise.random() < 0.5:  # Kernels may take the smallest numbers for 0.
+            array = np.where(np.abs(array) < SMALLEST_NORMAL[F32], 0 * array, array)
+        return array
+
+    def undefined(self, array, source):
+        """Integers that ONNX leaves open, of floats that are NaN or out of range, are something else in every run."""
+        if array.dtype not in (np.int32, np.int64) or source.dtype != np.float64:
+            return array
+        limits = np.iinfo(array.dtype)
+        is_open = ~((source > float(limits.min) - 1) & (source < float(limits.max)))
+        anything = self.noise.integers(limits.min, limits.max, array.shape, dtype=array.dtype)
+        return np.where(is_open, anything, array)
+
+
+def evaluate_node(function, arrays, dtypes, run):
+    """The node's results, of `dtypes`, in one run."""
+    with np.errstate(all="ignore"):
+        arrays = run.operands(function.name, arrays)
+        results = function(arrays, run.of_attributes(dtypes[0]))
+        if function.is_undefined:
+            results = [run.undefined(results[0], arrays[0])]
+        return [run.result(function.name, array, dtype, arrays) for array, dtype in zip(results, dtypes)]
+
+
+def evaluate(graph, run):
+    """Every value of a graph by name."""
+    values = {value.name: value.array for value in graph.sources}
+    for step in graph.steps:
+        arrays = [values[name] if name else None for name in step.node.input]
+        results = evaluate_node(step.function, arrays, step.dtypes, run)
+        for name, array in zip(step.node.output, results):
+            if name:
+                values[name] = array
+    return values
+
+
+@dataclass
+class Difference:
+    output: str
+    index: tuple
+    found: object
+    expected: object
+    allowed: object
+
+    def __str__(self):
+        return f"{self.output}{list(self.index)} is {self.found}, expected {self.expected} +- {self.allowed:.3g}"
+
+
+class Expectation:
+    """What the outputs of a graph may be."""
+
+    def __init__(self, graph, runs=RUNS):
+        self.graph = graph
+        self.runs = [evaluate(graph, Run(number, graph.seed)) for number in range(runs)]
+
+    def runs_count(self):
+        return len(self.runs)
+
+    def extend(self, runs):
+        """More runs, to be sure of a difference."""
+        for number in range(len(self.runs), runs):
+            self.runs.append(evaluate(self.graph, Run(number, self.graph.seed)))
+
+    def difference(self, output, found):
+        """The first element that is wrong, or nothing."""
+        expected = [run[output.name] for run in self.runs]
+        found = kept(found)
+        allowed = (
+            self._allowed(expected, output.dtype) if output.dtype in FLOATS else np.zeros(np.shape(expected[0]))
+        )
+        wrong = self._wrong_floats(found, expected, allowed) if output.dtype in FLOATS else self._wrong(found, expected)
+        if not wrong.any():
+            return None
+        index = tuple(int(i) for i in np.argwhere(wrong)[0])
+        return Difference(output.name, index, found[index], expected[0][index], float(allowed[index]))
+
+    @staticmethod
+    def _wrong(found, expected):
+        agree = np.all([one == expected[0] for one in expected], axis=0)
+        return agree & (found != expected[0])
+
+    @staticmethod
+    def _allowed(expected, dtype):
+        with np.errstate(all="ignore"):
+            apart = [np.where(np.isfinite(one - expected[0]), np.abs(one - expected[0]), 0) for one in expected]
+        return ALLOWANCE * np.max(apart, axis=0) + ulp(np.nan_to_num(expected[0]), dtype) + SMALLEST_NORMAL[F32]
+
+    @staticmethod
+    def _wrong_floats(found, expected, allowed):
+        with np.errstate(all="ignore"):
+            is_near = np.abs(found - expected[0]) <= allowed
+            isnt_here = ~(np.isfinite(found) & np.any([np.isfinite(one) for one in expected], axis=0))
+            has_same = np.any([(found == one) | (np.isnan(found) & np.isnan(one)) for one in expected], axis=0)
+            # Finite only in a run with errors: how far away it may be cannot be told.
+            is_open = np.isfinite(found) & ~np.isfinite(expected[0]) & ~isnt_here
+        return ~np.where(isnt_here, has_same, is_near | is_open)

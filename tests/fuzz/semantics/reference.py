@@ -1,0 +1,147 @@
+"""Ops that the onnx package's reference evaluator lacks or gets wrong: computed with NumPy here, each with the reason."""
+
+import math
+from dataclasses import dataclass
+from typing import Callable
+
+import numpy as np
+from onnx import helper
+
+
+def attributes_of(node):
+    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
+@dataclass
+class Own:
+    reason: str
+    function: Callable  # Of a node: a function of its operands' arrays to the results' arrays.
+
+
+OWN_REFERENCE = {}
+
+
+def own(name, reason):
+    def register(compute):
+        def function(node):
+            attributes = attributes_of(node)
+            return lambda arrays: compute(arrays, attributes)
+
+        OWN_REFERENCE[name] = Own(reason, function)
+        return compute
+
+    return register
+
+
+CONTRIB = "an op of ONNX Runtime's, which the evaluator does not have"
+ERF = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def at(arrays, i):
+    return arrays[i] if i < len(arrays) else None
+
+
+def gelu(x):
+    return x / 2 * (1 + ERF(x / math.sqrt(2)))
+
+
+def gelu_tanh(x):
+    return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+@own("com.microsoft.Gelu", CONTRIB)
+def _gelu(arrays, attributes):
+    return [gelu(arrays[0])]
+
+
+@own("com.microsoft.BiasGelu", CONTRIB)
+def _bias_gelu(arrays, attributes):
+    return [gelu(arrays[0] + arrays[1])]
+
+
+@own("com.microsoft.FastGelu", CONTRIB)
+def _fast_gelu(arrays, attributes):
+    bias = at(arrays, 1)
+    return [gelu_tanh(arrays[0] if bias is None else arrays[0] + bias)]
+
+
+@own("com.microsoft.QuickGelu", CONTRIB)
+def _quick_gelu(arrays, attributes):
+    return [arrays[0] / (1 + np.exp(-attributes.get("alpha", 1.702) * arrays[0]))]
+
+
+@own("com.microsoft.FusedMatMul", CONTRIB)
+def _fused_matmul(arrays, attributes):
+    def operand(array, flag):
+        return np.swapaxes(array, -1, -2) if attributes.get(flag) and array.ndim > 1 else array
+
+    product = np.matmul(operand(arrays[0], "transA"), operand(arrays[1], "transB"))
+    return [np.asarray(attributes.get("alpha", 1.0) * product)]
+
+
+@own("GatherElements", "the evaluator wants indices as many as the data has along every other axis; ONNX allows fewer")
+def _gather_elements(arrays, attributes):
+    data, indices = arrays
+    axis = attributes.get("axis", 0) % data.ndim
+    position = list(np.indices(indices.shape))
+    position[axis] = indices
+    return [data[tuple(position)]]
+
+
+def rms_norm(x, weight, attributes):
+    axes = tuple(range(attributes.get("axis", -1) % x.ndim, x.ndim))
+    scale = np.sqrt(np.mean(x * x, axis=axes, keepdims=True) + attributes.get("epsilon", 1e-5))
+    return x / scale * weight
+
+
+@own("SimplifiedLayerNormalization", "ONNX Runtime's RMS norm, which no version of ONNX has")
+@own("com.microsoft.SimplifiedLayerNormalization", CONTRIB)
+def _simplified_layer_norm(arrays, attributes):
+    return [rms_norm(arrays[0], arrays[1], attributes)]
+
+
+@own("com.microsoft.SkipSimplifiedLayerNormalization", CONTRIB)
+def _skip_rms_norm(arrays, attributes):
+    x = arrays[0] + arrays[1]
+    if at(arrays, 3) is not None:
+        x = x + arrays[3]
+    return [rms_norm(x, arrays[2], attributes), None, None, x]
+
+
+@own("com.microsoft.SkipLayerNormalization", CONTRIB)
+def _skip_layer_norm(arrays, attributes):
+    x = arrays[0] + arrays[1]
+    if at(arrays, 4) is not None:
+        x = x + arrays[4]
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    deviation = np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + attributes.get("epsilon", 1e-5))
+    y = centred / deviation * arrays[2]
+    return [y if at(arrays, 3) is None else y + arrays[3], None, None, x]
+
+
+@own("com.microsoft.RotaryEmbedding", CONTRIB)
+def _rotary(arrays, attributes):
+    x, positions, cos, sin = arrays
+    size = 2 * cos.shape[1]
+    shape = x.shape
+    if x.ndim == 3:
+        heads = attributes.get("num_heads", 0)
+        size = shape[2] // heads if heads else size
+        x = np.swapaxes(x.reshape(shape[0], shape[1], -1, size), 1, 2)
+    batch, _, length, size = x.shape
+    if positions.ndim == 1:
+        positions = np.broadcast_to(np.arange(length) + positions, (batch, length))
+    cos, sin = cos[positions][:, None], sin[positions][:, None]
+    rotated = 2 * cos.shape[-1]
+    head, rest = x[..., :rotated], x[..., rotated:]
+    if attributes.get("interleaved"):
+        first, second = head[..., 0::2], head[..., 1::2]
+    else:
+        first, second = head[..., : rotated // 2], head[..., rotated // 2 :]
+    real, imaginary = first * cos - second * sin, first * sin + second * cos
+    if attributes.get("interleaved"):
+        turned = np.stack([real, imaginary], -1).reshape(head.shape)
+    else:
+        turned = np.concatenate([real, imaginary], -1)
+    y = np.concatenate([turned, rest], -1)
+    return [np.swapaxes(y, 1, 2).reshape(shape) if len(shape) == 3 else y]
