@@ -236,10 +236,11 @@ bool LinearGraph::fits32Bits() const {
 
 bool isRowMajor(const LinearGraph &graph, AffineExpr offset, unsigned dimM, unsigned inner) {
   MLIRContext *context = offset.getContext();
-  AffineExpr expected = getAffineDimExpr(inner, context);
+  AffineExpr expected = graph.extents()[inner] > 1 ? getAffineDimExpr(inner, context) // The index of one alone is 0.
+                                                   : getAffineConstantExpr(0, context);
   int64_t stride = graph.extents()[inner];
   for (unsigned dim = dimM + 1; dim-- > 0; stride *= graph.extents()[dim])
-    if (graph.extents()[dim] > 1) // The index of a single row is 0.
+    if (graph.extents()[dim] > 1)
       expected = expected + getAffineDimExpr(dim, context) * stride;
   AffineExpr difference = simplifyAffineExpr(offset - expected, graph.extents().size(), 0);
   return difference == getAffineConstantExpr(0, context);

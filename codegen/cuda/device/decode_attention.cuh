@@ -49,11 +49,11 @@ template <class Config, class Body> struct DecodeAttention {
   template <int begin, int number, int size, class Operands> struct Chunks {
     static constexpr bool needsRow = __is_base_of(OfWholeRow, Operands);
     static constexpr int ofRow = size / 8, lanes = needsRow ? rowLanes(ofRow) : ofRow;
+    using Lanes = RowLanes<lanes>;
     static constexpr int count = number * lanes, turns = (count + threads - 1) / threads;
     static constexpr int held = turns > 0 ? turns : 1, end = (begin + count + 31) / 32 * 32 % threads;
 
-    /// Calls use(turn, row, d) for this thread's; use(turn, row, d, lanes) in all lanes of a warp that has some, where
-    /// they need totals.
+    /// Calls use(turn, row, d, lanes) for this thread's; in all lanes of a warp that has some, where they need totals.
     template <class Use> static __device__ __forceinline__ void forMine(Use use) {
 #pragma unroll
       for (int turn = 0; turn < turns; ++turn) {
@@ -61,10 +61,9 @@ template <class Config, class Body> struct DecodeAttention {
         if constexpr (needsRow) {
           const int row = at / lanes, chunk = at % lanes;
           if (at / 32 * 32 < count)
-            use(turn, minimum(row, number - 1), chunk < ofRow ? chunk * 8 : 0,
-                RowLanes<lanes>{row < number && chunk < ofRow});
+            use(turn, minimum(row, number - 1), chunk < ofRow ? chunk * 8 : 0, Lanes{row < number && chunk < ofRow});
         } else if (at < count) {
-          use(turn, at / ofRow, at % ofRow * 8);
+          use(turn, at / ofRow, at % ofRow * 8, Lanes{true});
         }
       }
     }
@@ -111,34 +110,49 @@ template <class Config, class Body> struct DecodeAttention {
   /// Loads what no kernel of the run writes, ahead of the wait.
   __device__ __forceinline__ void loadFixed(Operands &x) const {
     if constexpr (newQueries > 0)
-      QueryChunks::forMine([&](int turn, int row, int d, auto...) { body.loadFixedOfQuery(x.query[turn], pair, row, d); });
+      QueryChunks::forMine([&](int turn, int row, int d, typename QueryChunks::Lanes) {
+        body.loadFixedOfQuery(x.query[turn], pair, row, d);
+      });
     if constexpr (Config::newKeys > 0)
       if (makesKeys())
-        KeyChunks::forMine([&](int turn, int row, int d, auto...) { body.loadFixedOfKey(x.keys[turn], pair, row, d); });
+        KeyChunks::forMine([&](int turn, int row, int d, typename KeyChunks::Lanes) {
+          body.loadFixedOfKey(x.keys[turn], pair, row, d);
+        });
     if constexpr (Config::newValues > 0)
       if (makesValues())
-        ValueChunks::forMine([&](int turn, int row, int d, auto...) { body.loadFixedOfValue(x.values[turn], pair, row, d); });
+        ValueChunks::forMine([&](int turn, int row, int d, typename ValueChunks::Lanes) {
+          body.loadFixedOfValue(x.values[turn], pair, row, d);
+        });
   }
 
   /// Queries, and the rows that this block reads or writes: each pair's first block writes them, all who read them
   /// have their own.
   __device__ __forceinline__ void makeFresh(Fresh &fresh, Operands &x) const {
     if constexpr (newQueries > 0)
-      QueryChunks::forMine([&](int turn, int row, int d, auto... lanes) {
-        body.makeQuery(&fresh.query.at[row][d], x.query[turn], pair, row, d, lanes...);
+      QueryChunks::forMine([&](int turn, int row, int d, typename QueryChunks::Lanes lanes) {
+        if constexpr (QueryChunks::needsRow)
+          body.makeQuery(&fresh.query.at[row][d], x.query[turn], pair, row, d, lanes);
+        else
+          body.makeQuery(&fresh.query.at[row][d], x.query[turn], pair, row, d);
       });
     if constexpr (Config::newKeys > 0)
       if (makesKeys())
-        KeyChunks::forMine([&](int turn, int row, int d, auto... lanes) {
-          body.makeKey(&fresh.keys.at[row][d], x.keys[turn], pair, row, d, lanes...);
-          if (blockIdx.y == 0 && fixed.newKey >= 0 && (lanes.exists && ...))
+        KeyChunks::forMine([&](int turn, int row, int d, typename KeyChunks::Lanes lanes) {
+          if constexpr (KeyChunks::needsRow)
+            body.makeKey(&fresh.keys.at[row][d], x.keys[turn], pair, row, d, lanes);
+          else
+            body.makeKey(&fresh.keys.at[row][d], x.keys[turn], pair, row, d);
+          if (blockIdx.y == 0 && fixed.newKey >= 0 && lanes.exists)
             copyChunk(x.keys[turn].place, &fresh.keys.at[row][d]);
         });
     if constexpr (Config::newValues > 0)
       if (makesValues())
-        ValueChunks::forMine([&](int turn, int row, int d, auto... lanes) {
-          body.makeValue(&fresh.values.at[row][d], x.values[turn], pair, row, d, lanes...);
-          if (blockIdx.y == 0 && fixed.newValue >= 0 && (lanes.exists && ...))
+        ValueChunks::forMine([&](int turn, int row, int d, typename ValueChunks::Lanes lanes) {
+          if constexpr (ValueChunks::needsRow)
+            body.makeValue(&fresh.values.at[row][d], x.values[turn], pair, row, d, lanes);
+          else
+            body.makeValue(&fresh.values.at[row][d], x.values[turn], pair, row, d);
+          if (blockIdx.y == 0 && fixed.newValue >= 0 && lanes.exists)
             copyChunk(x.values[turn].place, &fresh.values.at[row][d]);
         });
     if constexpr (newQueries + Config::newKeys + Config::newValues > 0)

@@ -8,8 +8,8 @@ namespace kfuse {
 /// What a struct of a chunk's operands is derived from where its elements need totals of their row: a norm's.
 struct OfWholeRow {};
 
-/// `count` neighbouring lanes of a warp, a power of two, which work on one row. Those beyond the row's end, and those of
-/// a row that does not exist, have operands of another chunk: they count in no total, and store nothing.
+/// `count` neighbouring lanes of a warp, a power of two, which work on one row. Those beyond the row's end, and those
+/// of a row that does not exist, have operands of another chunk: they count in no total, and store nothing.
 template <int count> struct RowLanes {
   bool exists; ///< Whether this lane's chunk does.
 
@@ -21,7 +21,7 @@ template <int count> struct RowLanes {
 };
 
 /// Lanes that a row of so many chunks takes.
-constexpr int rowLanes(int chunks) {
+__device__ constexpr int rowLanes(int chunks) {
   int lanes = 1;
   while (lanes < chunks)
     lanes *= 2;
