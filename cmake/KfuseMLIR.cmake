@@ -1,4 +1,4 @@
-# kfuse_mlir: LLVM and MLIR 19 linked statically, so that the tools start on any glibc 2.36.
+# kfuse_mlir: LLVM and MLIR 19 linked statically, so that the tools start on any glibc 2.34.
 #
 # Debian's MLIR archives all name the LLVM shared library. Each is rewritten here to name
 # kfuse_llvm, an interface library of the static components instead.

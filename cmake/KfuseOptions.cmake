@@ -15,7 +15,9 @@ if(KFUSE_SANITIZE)
                                                  -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(kfuse_options INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr)
 else()
-  # Tools carry their runtime; the library shares its user's.
+  # Tools carry their runtime, and what it takes from a glibc after 2.34.
+  add_library(kfuse_older_glibc STATIC ${CMAKE_CURRENT_LIST_DIR}/older_glibc.c)
+  target_link_libraries(kfuse_options INTERFACE kfuse_older_glibc)
   target_link_options(kfuse_options INTERFACE
     $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-static-libstdc++$<SEMICOLON>-static-libgcc>)
 endif()
