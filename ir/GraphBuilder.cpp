@@ -3,12 +3,15 @@
 #include "ir/FirstError.h"
 #include "ir/GraphModule.h"
 #include "ir/dialect/Kfuse.h"
+#include "kfuse/half.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Verifier.h"
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <type_traits>
 
@@ -26,6 +29,8 @@ std::shared_ptr<MLIRContext> makeContext() {
 } // namespace
 
 std::string Graph::text() const {
+  if (!impl)
+    return "";
   std::string text;
   llvm::raw_string_ostream os(text);
   impl->module.get()->print(os);
@@ -45,6 +50,8 @@ struct GraphBuilder::Impl {
   };
   std::vector<Output> outputs;
   std::optional<Error> mistake;
+  std::shared_ptr<const void> token =
+      std::make_shared<char>(); ///< Tensors keep it, so that no other builder gets its address.
 
   Impl() {
     builder.setInsertionPointToStart(module->getBody());
@@ -65,7 +72,7 @@ struct GraphBuilder::Impl {
 
   Tensor wrap(Value value) {
     Tensor tensor;
-    tensor.owner = this;
+    tensor.owner = token;
     tensor.id = static_cast<int>(values.size());
     tensor.elementType = ir::dtypeOf(value.getType());
     tensor.dims = ir::shapeOf(value);
@@ -75,26 +82,41 @@ struct GraphBuilder::Impl {
 
   /// Null, with the reason kept, when the tensor is none of this builder's.
   Value unwrap(const Tensor &tensor) {
-    if (tensor.owner == this)
+    if (tensor.owner == token)
       return values[tensor.id];
     fail(tensor ? "a tensor of another GraphBuilder was given" : "an empty Tensor was given");
     return {};
   }
 
-  std::optional<RankedTensorType> typeOf(DType type, const Shape &shape) {
+  /// Keeps the mistake where the shape is none of a tensor's.
+  bool isShape(ArrayRef<std::int64_t> sizes) {
     // 2^48 elements are more than any machine holds, and their bytes do not overflow.
-    std::int64_t count = 1;
-    for (std::int64_t size : shape) {
-      if (size < 1 || size > (std::int64_t{1} << 48) / count) {
-        fail("the shape [" + toString(shape) + "] must have sizes of at least 1 and fewer than 2^48 elements");
-        return std::nullopt;
-      }
-      count *= size;
+    constexpr std::int64_t most = std::int64_t{1} << 48;
+    constexpr std::size_t mostDimensions = 16; // As of imported models.
+    const Shape shape(sizes.begin(), sizes.end());
+    if (llvm::any_of(shape, [](std::int64_t size) { return size < 1; }) || elementCount(shape) > most)
+      fail("the shape [" + toString(shape) + "] must have sizes of at least 1 and fewer than 2^48 elements");
+    else if (shape.size() > mostDimensions)
+      fail("a shape of " + Twine(shape.size()) + " dimensions was given, expected at most " + Twine(mostDimensions));
+    else
+      return true;
+    return false;
+  }
+
+  std::optional<RankedTensorType> typeOf(DType type, const Shape &shape) {
+    if (type > lastDType) {
+      fail("the element type " + Twine(static_cast<int>(type)) + " is no DType, which are 0 to " +
+           Twine(static_cast<int>(lastDType)));
+      return std::nullopt;
     }
+    if (!isShape(shape))
+      return std::nullopt;
     return RankedTensorType::get(shape, ir::elementTypeOf(type, context.get()));
   }
 
   Tensor argument(std::string_view name, DType type, const Shape &shape, StringRef role) {
+    if (name.empty())
+      return fail("an argument has no name; give it one");
     for (const NamedAttrList &other : argumentAttributes)
       if (mlir::cast<StringAttr>(other.get(ir::nameAttrName)).getValue() == StringRef(name))
         return fail("two arguments are named '" + StringRef(name) + "'");
@@ -121,6 +143,9 @@ struct GraphBuilder::Impl {
     ir::FirstError refusal(context.get());
     if (failed(infer(state, types)))
       return fail(refusal.message);
+    for (Type type : types)
+      if (!isShape(mlir::cast<RankedTensorType>(type).getShape()))
+        return {};
     state.addTypes(types);
     Operation *op = builder.create(state);
     if (succeeded(verify(op)))
@@ -157,6 +182,16 @@ struct GraphBuilder::Impl {
     });
   }
 
+  /// Of a tensor of `type`; 8-bit floats saturate as their stores do.
+  Attribute element(DType type, double value) {
+    Type mlirType = ir::elementTypeOf(type, context.get());
+    if (!isFloat(type))
+      return builder.getIntegerAttr(mlirType, static_cast<std::int64_t>(value));
+    const double most = type == DType::F8E4M3   ? detail::e4m3.largest
+                        : type == DType::F8E5M2 ? detail::e5m2.largest
+                                                : INFINITY;
+    return builder.getFloatAttr(mlirType, std::clamp(value, -most, most));
+  }
   NamedAttribute attribute(StringRef name, Attribute value) { return builder.getNamedAttr(name, value); }
   NamedAttribute numbers(StringRef name, ArrayRef<std::int64_t> value) {
     return attribute(name, builder.getDenseI64ArrayAttr(value));
@@ -196,24 +231,38 @@ GraphBuilder::GraphBuilder(GraphBuilder &&) noexcept = default;
 GraphBuilder &GraphBuilder::operator=(GraphBuilder &&) noexcept = default;
 GraphBuilder::~GraphBuilder() = default;
 
+static Error movedFrom() {
+  return {ErrorCode::Usage, "this GraphBuilder was moved from; build with the one it went to"};
+}
+
+GraphBuilder::Impl &GraphBuilder::use() {
+  if (!impl) {
+    impl = std::make_unique<Impl>();
+    impl->mistake = movedFrom();
+  }
+  return *impl;
+}
+
 //===- Edges ---------------------------------------------------------------------------------===//
 
 Tensor GraphBuilder::input(std::string_view name, DType type, const Shape &shape) {
-  return impl->argument(name, type, shape, "input");
+  return use().argument(name, type, shape, "input");
 }
 Tensor GraphBuilder::parameter(std::string_view name, DType type, const Shape &shape) {
-  return impl->argument(name, type, shape, "parameter");
+  return use().argument(name, type, shape, "parameter");
 }
 Tensor GraphBuilder::state(std::string_view name, DType type, const Shape &shape) {
-  return impl->argument(name, type, shape, "state");
+  return use().argument(name, type, shape, "state");
 }
 
 void GraphBuilder::output(std::string_view name, const Tensor &value) {
-  Value result = impl->unwrap(value);
+  Value result = use().unwrap(value);
   if (!result)
     return;
+  if (name.empty())
+    use().fail("an output has no name; give it one");
   if (llvm::any_of(impl->outputs, [&](const Impl::Output &output) { return output.name == name; }))
-    impl->fail("two outputs are named '" + StringRef(name) + "'");
+    use().fail("two outputs are named '" + StringRef(name) + "'");
   impl->outputs.push_back({std::string(name), result});
 }
 
@@ -224,53 +273,57 @@ Tensor GraphBuilder::constant(double value, DType type, const Shape &shape) {
 }
 
 Tensor GraphBuilder::constant(std::span<const double> values, DType type, const Shape &shape) {
-  std::optional<RankedTensorType> tensorType = impl->typeOf(type, shape);
+  std::optional<RankedTensorType> tensorType = use().typeOf(type, shape);
   if (!tensorType)
     return {};
   if (values.size() != 1 && static_cast<std::int64_t>(values.size()) != tensorType->getNumElements())
-    return impl->fail("a constant of shape [" + toString(shape) + "] takes " + Twine(tensorType->getNumElements()) +
+    return use().fail("a constant of shape [" + toString(shape) + "] takes " + Twine(tensorType->getNumElements()) +
                       " values or one, got " + Twine(values.size()));
+  if (!values.data())
+    return use().fail("the values of a constant are at a null pointer; give where they are");
   SmallVector<Attribute> elements;
-  for (double value : values)
-    elements.push_back(isFloat(type) ? Attribute(impl->builder.getFloatAttr(tensorType->getElementType(), value))
-                                     : Attribute(impl->builder.getIntegerAttr(tensorType->getElementType(),
-                                                                              static_cast<std::int64_t>(value))));
-  return impl->explicitly<ir::ConstantOp>(type, shape, {},
-                                          impl->attribute("value", DenseElementsAttr::get(*tensorType, elements)));
+  for (double value : values) {
+    if (!holds(type, value))
+      return use().fail("a constant of " + StringRef(kfuse::toString(type)) + " cannot hold " +
+                        Twine(std::to_string(value)) + "; give a whole number of its range");
+    elements.push_back(use().element(type, value));
+  }
+  return use().explicitly<ir::ConstantOp>(type, shape, {},
+                                          use().attribute("value", DenseElementsAttr::get(*tensorType, elements)));
 }
 
 Tensor GraphBuilder::iota(DType type, const Shape &shape, int axis) {
   std::int64_t dim = axis < 0 ? axis + static_cast<std::int64_t>(shape.size()) : axis;
-  return impl->explicitly<ir::IotaOp>(type, shape, {}, impl->attribute("dim", impl->builder.getI64IntegerAttr(dim)));
+  return use().explicitly<ir::IotaOp>(type, shape, {}, use().attribute("dim", use().builder.getI64IntegerAttr(dim)));
 }
 
 //===- Pointwise and rows --------------------------------------------------------------------===//
 
 Tensor GraphBuilder::pointwise(std::string_view op, std::initializer_list<Tensor> operands) {
-  OperationName name("kfuse." + std::string(op), impl->context.get());
+  OperationName name("kfuse." + std::string(op), use().context.get());
   const auto *inference = name.getInterface<InferTypeOpInterface>();
   // What needs attributes has a function of its own here.
   if (!inference || !name.hasInterface<ir::FusableOpInterface>() || !name.getAttributeNames().empty() ||
       operands.size() == 0)
-    return impl->fail("'" + StringRef(op) + "' with " + Twine(operands.size()) + " operands is no pointwise op");
-  return impl->insert(OperationState(impl->location(), name), operands,
+    return use().fail("'" + StringRef(op) + "' with " + Twine(operands.size()) + " operands is no pointwise op");
+  return use().insert(OperationState(use().location(), name), operands,
                       [&](OperationState &state, SmallVectorImpl<Type> &types) {
-                        return inference->inferReturnTypes(impl->context.get(), state.location, state.operands,
+                        return inference->inferReturnTypes(use().context.get(), state.location, state.operands,
                                                            DictionaryAttr(), OpaqueProperties(nullptr), {}, types);
                       });
 }
 
-Tensor GraphBuilder::cast(const Tensor &x, DType type) { return impl->explicitly<ir::CastOp>(type, x.shape(), x); }
+Tensor GraphBuilder::cast(const Tensor &x, DType type) { return use().explicitly<ir::CastOp>(type, x.shape(), x); }
 
 Tensor GraphBuilder::matmul(const Tensor &a, const Tensor &b, Transpose transpose, Precision precision) {
   SmallVector<NamedAttribute> attributes;
   if (transpose.a)
-    attributes.push_back(impl->flag("transpose_a"));
+    attributes.push_back(use().flag("transpose_a"));
   if (transpose.b)
-    attributes.push_back(impl->flag("transpose_b"));
+    attributes.push_back(use().flag("transpose_b"));
   if (precision == Precision::TF32)
-    attributes.push_back(impl->flag("tf32"));
-  return impl->inferred<ir::MatmulOp>({a, b}, attributes);
+    attributes.push_back(use().flag("tf32"));
+  return use().inferred<ir::MatmulOp>({a, b}, attributes);
 }
 
 Tensor GraphBuilder::softmax(const Tensor &x) { return pointwise("softmax", {x}); }
@@ -280,22 +333,22 @@ Tensor GraphBuilder::layerNorm(const Tensor &x, const Tensor &weight, const Tens
   for (const Tensor &vector : {weight, bias})
     if (vector)
       operands.push_back(vector);
-  return impl->inferred<ir::LayerNormOp>(operands, {impl->attribute("epsilon", impl->builder.getF32FloatAttr(epsilon)),
-                                                    impl->segments({1, weight ? 1 : 0, bias ? 1 : 0})});
+  return use().inferred<ir::LayerNormOp>(operands, {use().attribute("epsilon", use().builder.getF32FloatAttr(epsilon)),
+                                                    use().segments({1, weight ? 1 : 0, bias ? 1 : 0})});
 }
 
 Tensor GraphBuilder::rmsNorm(const Tensor &x, const Tensor &weight, float epsilon) {
   SmallVector<Tensor> operands{x};
   if (weight)
     operands.push_back(weight);
-  return impl->inferred<ir::RmsNormOp>(operands, impl->attribute("epsilon", impl->builder.getF32FloatAttr(epsilon)));
+  return use().inferred<ir::RmsNormOp>(operands, use().attribute("epsilon", use().builder.getF32FloatAttr(epsilon)));
 }
 
 Tensor GraphBuilder::rotary(const Tensor &x, const Tensor &cos, const Tensor &sin, bool interleaved) {
   SmallVector<NamedAttribute> attributes;
   if (interleaved)
-    attributes.push_back(impl->flag("interleaved"));
-  return impl->inferred<ir::RotaryOp>({x, cos, sin}, attributes);
+    attributes.push_back(use().flag("interleaved"));
+  return use().inferred<ir::RotaryOp>({x, cos, sin}, attributes);
 }
 
 /// An axis that may count from the end.
@@ -308,9 +361,9 @@ Tensor GraphBuilder::reduce(std::string_view function, const Tensor &x, const st
   for (int axis : axes)
     ascending.push_back(fromFront(axis, x));
   llvm::sort(ascending);
-  return impl->inferred<ir::ReduceOp>({x},
-                                      {impl->attribute("function", impl->builder.getStringAttr(StringRef(function))),
-                                       impl->numbers("axes", ascending)});
+  return use().inferred<ir::ReduceOp>({x},
+                                      {use().attribute("function", use().builder.getStringAttr(StringRef(function))),
+                                       use().numbers("axes", ascending)});
 }
 
 //===- Layout and state ----------------------------------------------------------------------===//
@@ -322,7 +375,7 @@ Tensor GraphBuilder::reshape(const Tensor &x, Shape shape) {
     std::int64_t known = elementCount(shape);
     *left = known > 0 ? elementCount(x.shape()) / known : 0;
   }
-  return impl->explicitly<ir::ReshapeOp>(x.type(), shape, x);
+  return use().explicitly<ir::ReshapeOp>(x.type(), shape, x);
 }
 
 Tensor GraphBuilder::transpose(const Tensor &x, const std::vector<int> &permutation) {
@@ -333,31 +386,31 @@ Tensor GraphBuilder::transpose(const Tensor &x, const std::vector<int> &permutat
     bool isDim = order.back() >= 0 && order.back() < static_cast<std::int64_t>(x.shape().size());
     shape.push_back(isDim ? x.shape()[order.back()] : 1); // The verifier names a dimension that is none.
   }
-  return impl->explicitly<ir::TransposeOp>(x.type(), shape, x, impl->numbers("permutation", order));
+  return use().explicitly<ir::TransposeOp>(x.type(), shape, x, use().numbers("permutation", order));
 }
 
 Tensor GraphBuilder::broadcast(const Tensor &x, const Shape &shape) {
-  return impl->explicitly<ir::BroadcastOp>(x.type(), shape, x);
+  return use().explicitly<ir::BroadcastOp>(x.type(), shape, x);
 }
 
 Tensor GraphBuilder::slice(const Tensor &x, const Shape &offsets, const Shape &sizes, const Shape &strides) {
   Shape ones(offsets.size(), 1);
-  return impl->explicitly<ir::SliceOp>(
+  return use().explicitly<ir::SliceOp>(
       x.type(), sizes, x,
-      {impl->numbers("offsets", offsets), impl->numbers("strides", strides.empty() ? ones : strides)});
+      {use().numbers("offsets", offsets), use().numbers("strides", strides.empty() ? ones : strides)});
 }
 
 Tensor GraphBuilder::concat(std::initializer_list<Tensor> pieces, int axis) {
   if (pieces.size() == 0)
-    return impl->fail("concat takes at least one tensor");
+    return use().fail("concat takes at least one tensor");
   Shape shape = pieces.begin()->shape();
   std::int64_t along = fromFront(axis, *pieces.begin());
   bool isDim = along >= 0 && along < static_cast<std::int64_t>(shape.size());
   for (const Tensor &piece : ArrayRef(pieces).drop_front())
     if (isDim && piece.shape().size() == shape.size())
       shape[along] += piece.shape()[along];
-  return impl->explicitly<ir::ConcatOp>(pieces.begin()->type(), shape, pieces,
-                                        impl->attribute("axis", impl->builder.getI64IntegerAttr(along)));
+  return use().explicitly<ir::ConcatOp>(pieces.begin()->type(), shape, pieces,
+                                        use().attribute("axis", use().builder.getI64IntegerAttr(along)));
 }
 
 Tensor GraphBuilder::gather(const Tensor &data, const Tensor &indices, int axis) {
@@ -367,19 +420,21 @@ Tensor GraphBuilder::gather(const Tensor &data, const Tensor &indices, int axis)
     auto replaced = shape.erase(shape.begin() + along);
     shape.insert(replaced, indices.shape().begin(), indices.shape().end());
   }
-  return impl->explicitly<ir::GatherOp>(data.type(), shape, {data, indices},
-                                        impl->attribute("axis", impl->builder.getI64IntegerAttr(along)));
+  return use().explicitly<ir::GatherOp>(data.type(), shape, {data, indices},
+                                        use().attribute("axis", use().builder.getI64IntegerAttr(along)));
 }
 
 Tensor GraphBuilder::updateState(const Tensor &state, const Tensor &value, const Tensor &position, int axis) {
-  return impl->explicitly<ir::StateUpdateOp>(
+  return use().explicitly<ir::StateUpdateOp>(
       state.type(), state.shape(), {state, value, position},
-      impl->attribute("axis", impl->builder.getI64IntegerAttr(fromFront(axis, state))));
+      use().attribute("axis", use().builder.getI64IntegerAttr(fromFront(axis, state))));
 }
 
 //===- Build ---------------------------------------------------------------------------------===//
 
 Result<Graph> GraphBuilder::build() const {
+  if (!impl)
+    return movedFrom();
   if (impl->mistake)
     return *impl->mistake;
   std::vector<Impl::Output> outputs = impl->allOutputs();

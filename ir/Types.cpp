@@ -2,7 +2,8 @@
 #include "kfuse/half.h"
 
 #include <array>
-#include <cassert>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 
 namespace kfuse {
@@ -24,13 +25,26 @@ constexpr std::array<DTypeRow, 8> dtypeRows{{{DType::F32, "f32", 4, true},
                                              {DType::F8E4M3, "f8E4M3FN", 1, true},
                                              {DType::F8E5M2, "f8E5M2", 1, true}}};
 
-const DTypeRow &row(DType type) { return dtypeRows[static_cast<std::size_t>(type)]; }
+constexpr DTypeRow noType{lastDType, "no type", 0, false};
+
+/// A caller's cast may have made a type of any number.
+const DTypeRow &row(DType type) {
+  const auto number = static_cast<std::size_t>(type);
+  return number < dtypeRows.size() ? dtypeRows[number] : noType;
+}
 
 } // namespace
 
 std::size_t byteWidth(DType type) { return row(type).bytes; }
 std::string_view toString(DType type) { return row(type).name; }
 bool isFloat(DType type) { return row(type).isFloat; }
+bool holds(DType type, double value) {
+  if (isFloat(type))
+    return true;
+  const double end = type == DType::Bool ? 2 : type == DType::I32 ? 0x1p31 : 0x1p63;
+  return value == std::trunc(value) && value < end && value >= (type == DType::Bool ? 0 : -end); // False for NaN.
+}
+
 bool isFloat8(DType type) { return isFloat(type) && byteWidth(type) == 1; }
 
 float readFloat(DType type, const std::byte *stored) {
@@ -47,9 +61,10 @@ float readFloat(DType type, const std::byte *stored) {
     return e4m3ToFloat(load(std::uint8_t()));
   case DType::F8E5M2:
     return e5m2ToFloat(load(std::uint8_t()));
-  default:
-    assert(type == DType::F32 && "floats only");
+  case DType::F32:
     return load(float());
+  default:
+    return NAN;
   }
 }
 
@@ -64,9 +79,10 @@ void storeFloat(DType type, float value, std::byte *stored) {
     return store(floatToE4m3(value));
   case DType::F8E5M2:
     return store(floatToE5m2(value));
-  default:
-    assert(type == DType::F32 && "floats only");
+  case DType::F32:
     return store(value);
+  default:
+    return;
   }
 }
 
@@ -79,9 +95,19 @@ std::optional<DType> parseDType(std::string_view text) {
 
 std::int64_t elementCount(const Shape &shape) {
   std::int64_t count = 1;
-  for (std::int64_t size : shape)
-    count *= size;
-  return count;
+  bool isMore = false;
+  for (std::int64_t size : shape) {
+    if (size <= 0)
+      return 0;
+    isMore |= __builtin_mul_overflow(count, size, &count);
+  }
+  return isMore ? INT64_MAX : count;
+}
+
+std::size_t TensorDesc::bytes() const {
+  std::size_t bytes = 0;
+  const auto count = static_cast<std::size_t>(elementCount(shape));
+  return __builtin_mul_overflow(byteWidth(type), count, &bytes) ? SIZE_MAX : bytes;
 }
 
 std::string toString(const Shape &shape) {

@@ -8,8 +8,12 @@
 //
 // Pointers are device pointers: of the GPU for CUDA targets, of the host for the CPU. All tensors are
 // dense and row-major, aligned to 256 bytes or more.
+//
+// Nothing here throws or ends the process: misuse is an Error of ErrorCode::Usage, and so is the use of an object that
+// was moved from (its lists are empty, its pointers null). Only the value() of a Result that holds an Error throws.
 #pragma once
 
+#include "kfuse/callbacks.h"
 #include "kfuse/error.h"
 #include "kfuse/graph.h"
 #include "kfuse/types.h"
@@ -33,7 +37,9 @@ struct LoadOptions {
 /// A model's graph, and the weights that came with it. Cheap to copy; immutable.
 class KFUSE_API Model {
 public:
-  /// Reads an ONNX file (opset 13 to 23) or the dialect's text. BadModel or Io with one line.
+  explicit operator bool() const { return impl != nullptr; } ///< False once it was moved from.
+  /// Reads an ONNX file (opset 13 to 23) or the dialect's text. BadModel or Io with one line; Usage for a path with a
+  /// NUL in it, and options that do not fit the model.
   static Result<Model> load(const std::string &path, const LoadOptions &options = {});
   static Result<Model> fromGraph(const Graph &graph);
 
@@ -81,15 +87,17 @@ struct CompileOptions {
 /// Memory on the program's device; freed with the last copy of its handle.
 class KFUSE_API Buffer {
 public:
+  explicit operator bool() const { return impl != nullptr; } ///< False once it was moved from.
   void *data() const;
   std::size_t size() const;
-  Result<void> upload(const void *host) const; ///< size() bytes, synchronously.
+  Result<void> upload(const void *host) const; ///< size() bytes, synchronously. Usage for a null pointer.
   Result<void> download(void *host) const;
 
   struct Impl;
   explicit Buffer(std::shared_ptr<Impl> impl) : impl(std::move(impl)) {}
 
 private:
+  Result<void> check(const void *host) const;
   std::shared_ptr<Impl> impl;
 };
 
@@ -100,6 +108,7 @@ using Stream = void *;
 /// The parameters' own memory must stay valid: what needs no preparation is used in place.
 class KFUSE_API Weights {
 public:
+  explicit operator bool() const { return impl != nullptr; } ///< False once it was moved from.
   struct Impl;
   explicit Weights(std::shared_ptr<const Impl> impl) : impl(std::move(impl)) {}
   const Impl &internals() const { return *impl; }
@@ -111,11 +120,12 @@ private:
 /// One stream's running state: arena and captured graphs. Not thread-safe; make one per thread.
 class KFUSE_API Session {
 public:
+  explicit operator bool() const { return impl != nullptr; } ///< False once it was moved from.
   /// Enqueues one run. `inputs` holds the model's inputs, then its states (updated in place); the
   /// pointer of an output that is an updated state is null, or the state's.
   /// Pointers may change between runs: the CUDA graphs of the last few sets of them are kept, and other pointers are
   /// patched into one. Inside the caller's stream capture the launches are recorded.
-  /// Usage for another number of pointers, and for one that is null or not aligned.
+  /// Usage for another number of pointers, for one that is null or not aligned, and while another thread is in run().
   Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs);
 
   struct Impl;
@@ -131,6 +141,7 @@ private:
 /// A compiled model. Immutable; threads may share it.
 class KFUSE_API Executable {
 public:
+  explicit operator bool() const { return impl != nullptr; } ///< False once it was moved from.
   const std::vector<TensorDesc> &inputs() const;
   const std::vector<TensorDesc> &parameters() const;
   const std::vector<TensorDesc> &states() const;
@@ -155,10 +166,25 @@ private:
   std::shared_ptr<const Impl> impl;
 };
 
-/// Fuses, plans, tunes what the store does not hold, and loads the kernels. Usage for a target, device or number of
-/// threads that there is not; NoDevice where it, its driver or NVRTC is missing; BadModel where no kernel takes an op;
-/// NotTuned and Cancelled as in the options; Io for a store that is none; Compile, WrongResult, Timeout or Crash where
-/// no candidate of a kernel works.
-KFUSE_API Result<Executable> compile(const Model &model, const CompileOptions &options = {});
+namespace detail {
+/// compile() with callbacks that do not throw.
+KFUSE_API Result<Executable> compileGuarded(const Model &model, const CompileOptions &options);
+} // namespace detail
+
+/// Fuses, plans, tunes what the store does not hold, and loads the kernels. Usage for a target, device, effort, time
+/// or number of threads that there is not; NoDevice where it, its driver or NVRTC is missing; BadModel where no kernel
+/// takes an op; NotTuned and Cancelled as in the options, and Cancelled with what a callback threw, after which none is
+/// called; Io for a store that is none; Compile, WrongResult, Timeout or Crash where no candidate of a kernel works.
+inline Result<Executable> compile(const Model &model, const CompileOptions &options = {}) {
+  detail::CallbackGuard guard;
+  CompileOptions guarded = options;
+  guarded.progress = [&](const Progress &at) {
+    bool goesOn = true;
+    return guard("progress", [&] { goesOn = !options.progress || options.progress(at); }) && goesOn;
+  };
+  if (options.log)
+    guarded.log = [&](std::string_view line) { guard("log", [&] { options.log(line); }); };
+  return guard.orError(detail::compileGuarded(model, guarded));
+}
 
 } // namespace kfuse

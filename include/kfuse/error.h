@@ -1,7 +1,13 @@
 // Errors at kfuse's edges are values: a code that a program can act on and one line for a person.
 #pragma once
 
+#include "kfuse/api.h"
+
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -30,27 +36,71 @@ struct Error {
   std::string message;
 };
 
-/// A value or the Error that kept it from being made. `R.value()` and `R.error()` are valid only
-/// for the state `bool(R)` tells.
+/// What value() throws for a Result that holds an Error. It is thrown by these headers, in the caller's own code: kfuse
+/// itself throws nothing.
+class KFUSE_API Exception : public std::exception {
+public:
+  explicit Exception(Error error) : held(std::make_shared<const Error>(std::move(error))) {}
+  ErrorCode code() const noexcept { return held->code; }
+  const Error &error() const noexcept { return *held; }
+  const char *what() const noexcept override { return held->message.c_str(); }
+
+private:
+  std::shared_ptr<const Error> held; ///< Shared, so that copying an exception never throws.
+};
+
+namespace detail {
+
+/// Without exceptions (-fno-exceptions) it prints the message and ends the process.
+[[noreturn]] inline void raise(Error error) {
+#ifdef __cpp_exceptions
+  throw Exception(std::move(error));
+#else
+  std::fprintf(stderr, "kfuse: %s\n", error.message.c_str());
+  std::abort();
+#endif
+}
+
+[[noreturn]] inline void raiseNoError() {
+  raise({ErrorCode::Usage, "error() of a Result that holds a value was asked for; test the Result first"});
+}
+
+} // namespace detail
+
+/// A value or the Error that kept it from being made; bool(R) tells which. value(), *R and R-> of an Error throw an
+/// Exception that carries it; error() of a value throws one of ErrorCode::Usage.
 template <class T> class [[nodiscard]] Result {
 public:
   Result(T value) : state(std::in_place_index<0>, std::move(value)) {}
   Result(Error error) : state(std::in_place_index<1>, std::move(error)) {}
 
   explicit operator bool() const { return state.index() == 0; }
-  T &value() & { return std::get<0>(state); }
-  const T &value() const & { return std::get<0>(state); }
-  T &&value() && { return std::get<0>(std::move(state)); }
+  T &value() & { return *held(state); }
+  const T &value() const & { return *held(state); }
+  T &&value() && { return std::move(*held(state)); }
   T &operator*() & { return value(); }
   const T &operator*() const & { return value(); }
-  T &&operator*() && { return std::get<0>(std::move(state)); }
+  T &&operator*() && { return std::move(*this).value(); }
   T *operator->() { return &value(); }
   const T *operator->() const { return &value(); }
-  Error &error() & { return std::get<1>(state); }
-  const Error &error() const & { return std::get<1>(state); }
-  Error &&error() && { return std::get<1>(std::move(state)); }
+  Error &error() & { return *failure(state); }
+  const Error &error() const & { return *failure(state); }
+  Error &&error() && { return std::move(*failure(state)); }
 
 private:
+  template <class State> static auto *held(State &state) {
+    auto *value = std::get_if<0>(&state);
+    if (!value)
+      detail::raise(*failure(state));
+    return value;
+  }
+  template <class State> static auto *failure(State &state) {
+    auto *error = std::get_if<1>(&state);
+    if (!error)
+      detail::raiseNoError();
+    return error;
+  }
+
   std::variant<T, Error> state;
 };
 
@@ -61,10 +111,26 @@ public:
   Result(Error error) : failure(std::move(error)), failed(true) {}
 
   explicit operator bool() const { return !failed; }
-  Error &error() { return failure; }
-  const Error &error() const { return failure; }
+  /// Nothing, or an Exception that carries the Error.
+  void value() const {
+    if (failed)
+      detail::raise(failure);
+  }
+  Error &error() {
+    requireError();
+    return failure;
+  }
+  const Error &error() const {
+    requireError();
+    return failure;
+  }
 
 private:
+  void requireError() const {
+    if (!failed)
+      detail::raiseNoError();
+  }
+
   Error failure;
   bool failed = false;
 };

@@ -8,7 +8,8 @@
 //   kfuse::Result<kfuse::Graph> graph = g.build();
 //
 // Mistakes are kept, not thrown: the first one is what build() returns, and whatever depends on it
-// does nothing. Axes may be negative and then count from the last dimension.
+// does nothing; a use of a builder that was moved from is one, too. A builder, and the graphs that came from
+// it, are for one thread at a time. Axes may be negative and then count from the last dimension.
 #pragma once
 
 #include "kfuse/api.h"
@@ -27,7 +28,8 @@ namespace kfuse {
 /// A finished graph. Cheap to copy; immutable.
 class KFUSE_API Graph {
 public:
-  /// The kfuse dialect's text, which Model::load reads again.
+  explicit operator bool() const { return impl != nullptr; } ///< False once it was moved from.
+  /// The kfuse dialect's text, which Model::load reads again; "" once it was moved from.
   std::string text() const;
 
   struct Impl;
@@ -38,17 +40,17 @@ private:
   std::shared_ptr<const Impl> impl;
 };
 
-/// A value in the graph of the builder that gave it; of a failed call it is empty.
+/// A value in the graph of the builder that gave it; of a failed call, or moved from, it is empty.
 class KFUSE_API Tensor {
 public:
   Tensor() = default;
-  explicit operator bool() const { return id >= 0; }
+  explicit operator bool() const { return owner != nullptr; }
   DType type() const { return elementType; }
   const Shape &shape() const { return dims; }
 
 private:
   friend class GraphBuilder;
-  const void *owner = nullptr;
+  std::shared_ptr<const void> owner; ///< Stands for the builder, and for no later one at the same address.
   int id = -1;
   DType elementType = DType::F32;
   Shape dims;
@@ -61,7 +63,7 @@ public:
   GraphBuilder &operator=(GraphBuilder &&) noexcept;
   ~GraphBuilder();
 
-  // The graph's edges. Names of arguments, and names of outputs, are unique.
+  // The graph's edges. Names of arguments, and names of outputs, are unique and not empty.
   Tensor input(std::string_view name, DType type, const Shape &shape);
   Tensor parameter(std::string_view name, DType type, const Shape &shape);
   Tensor state(std::string_view name, DType type, const Shape &shape);
@@ -69,7 +71,7 @@ public:
 
   /// A tensor of one value; a scalar without a shape.
   Tensor constant(double value, DType type, const Shape &shape = {});
-  /// A tensor of these values in row-major order, rounded to its type.
+  /// A tensor of these values in row-major order, rounded to its type; of an integer type only those that it holds.
   Tensor constant(std::span<const double> values, DType type, const Shape &shape);
   /// Each element is its own index along `axis`. I32 or I64.
   Tensor iota(DType type, const Shape &shape, int axis);
@@ -128,7 +130,8 @@ public:
 
 private:
   struct Impl;
-  std::unique_ptr<Impl> impl;
+  Impl &use();
+  std::unique_ptr<Impl> impl; ///< Null once it was moved from; used again it is made anew, with that mistake.
 };
 
 } // namespace kfuse

@@ -96,7 +96,8 @@ constexpr float e5m2ToFloat(std::uint8_t bits) { return detail::float8ToFloat<de
 constexpr std::uint8_t floatToE4m3(float value) { return detail::floatToFloat8<detail::e4m3>(value); }
 constexpr std::uint8_t floatToE5m2(float value) { return detail::floatToFloat8<detail::e5m2>(value); }
 
-/// The element of a float type at `stored`, and `value` rounded to one; at any address.
+/// The element of a float type at `stored`, and `value` rounded to one; at any address. Of another type NaN is read,
+/// and nothing stored.
 KFUSE_API float readFloat(DType type, const std::byte *stored);
 KFUSE_API void storeFloat(DType type, float value, std::byte *stored);
 

@@ -19,21 +19,24 @@ namespace kfuse {
 enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool, F8E4M3, F8E5M2 };
 inline constexpr DType lastDType = DType::F8E5M2;
 
-/// Bytes one element occupies in memory.
+/// Bytes one element occupies in memory. Of a number that is none of the types above: 0, and it is no float.
 KFUSE_API std::size_t byteWidth(DType type);
 
-/// "f32", "f16", "bf16", "i32", "i64", "bool", "f8E4M3FN", "f8E5M2".
+/// "f32", "f16", "bf16", "i32", "i64", "bool", "f8E4M3FN", "f8E5M2"; "no type" for a number that is none.
 KFUSE_API std::string_view toString(DType type);
 KFUSE_API std::optional<DType> parseDType(std::string_view text);
 
 KFUSE_API bool isFloat(DType type);
+/// Whether an element of `type` may be given as `value`: of an integer type whole numbers of its range, of Bool 0 and
+/// 1, of a float type any, which is rounded.
+KFUSE_API bool holds(DType type, double value);
 /// One of the 8-bit floats.
 KFUSE_API bool isFloat8(DType type);
 
 /// Static shape, outermost dimension first; tensors are dense and row-major.
 using Shape = std::vector<std::int64_t>;
 
-/// Number of elements of a shape; 1 for a scalar.
+/// Number of elements of a shape; 1 for a scalar. INT64_MAX where it is more; 0 where a size is 0 or less.
 KFUSE_API std::int64_t elementCount(const Shape &shape);
 
 /// "2x3x4"; "scalar" for rank 0.
@@ -52,8 +55,8 @@ struct TensorDesc {
   DType type = DType::F32;
   Shape shape;
 
-  /// Dense size in memory.
-  std::size_t bytes() const { return byteWidth(type) * static_cast<std::size_t>(elementCount(shape)); }
+  /// Dense size in memory; SIZE_MAX where it is more.
+  KFUSE_API std::size_t bytes() const;
   friend bool operator==(const TensorDesc &, const TensorDesc &) = default;
 };
 

@@ -85,7 +85,11 @@ LogicalResult SliceOp::verify() {
     return emitOpError("slices ") << from.size() << " dimensions with " << offsets.size() << " offsets and "
                                   << strides.size() << " strides into " << to.size();
   for (size_t i = 0; i < from.size(); ++i) {
-    int64_t last = offsets[i] + (to[i] - 1) * strides[i];
+    int64_t last = 0;
+    const bool isBeyond =
+        __builtin_mul_overflow(to[i] - 1, strides[i], &last) || __builtin_add_overflow(offsets[i], last, &last);
+    if (to[i] > 0 && isBeyond)
+      return emitOpError("reads dimension ") << i << " at strides of " << strides[i] << ", beyond every size";
     if (to[i] > 0 && (offsets[i] < 0 || offsets[i] >= from[i] || last < 0 || last >= from[i]))
       return emitOpError("reads ") << offsets[i] << " to " << last << " of dimension " << i << ", which has the size "
                                    << from[i];

@@ -4,6 +4,9 @@
 #include "ir/GraphModule.h"
 #include "kfuse/graph.h"
 
+#include <climits>
+#include <cmath>
+
 using namespace kfuse;
 using namespace kfuse::test;
 
@@ -205,4 +208,153 @@ TEST_CASE("graph builder: the first mistake is what build returns") {
     g.output("y", g.constant(two, DType::F32, {3}));
     CHECK(mistakeOf(g) == "a constant of shape [3] takes 3 values or one, got 2");
   }
+}
+
+TEST_CASE("graph builder: misuse is a mistake") {
+  GraphBuilder g;
+  SUBCASE("no type") {
+    g.output("y", g.input("x", static_cast<DType>(99), {2}));
+    CHECK(mistakeOf(g) == "the element type 99 is no DType, which are 0 to 7");
+  }
+  SUBCASE("cast to no type") {
+    g.output("y", g.cast(g.input("x", DType::F32, {2}), static_cast<DType>(8)));
+    CHECK(mistakeOf(g) == "the element type 8 is no DType, which are 0 to 7");
+  }
+  SUBCASE("no names") {
+    g.input("", DType::F32, {2});
+    CHECK(mistakeOf(g) == "an argument has no name; give it one");
+  }
+  SUBCASE("no name of an output") {
+    g.output("", g.input("x", DType::F32, {2}));
+    CHECK(mistakeOf(g) == "an output has no name; give it one");
+  }
+  SUBCASE("sizes whose product overflows") {
+    g.input("x", DType::F32, {std::int64_t{1} << 62, 4});
+    CHECK(mistakeOf(g).find("fewer than 2^48 elements") != std::string::npos);
+  }
+  SUBCASE("more dimensions than models have") {
+    g.input("x", DType::F32, Shape(17, 1));
+    CHECK(mistakeOf(g) == "a shape of 17 dimensions was given, expected at most 16");
+  }
+  SUBCASE("a product of more elements than there are") {
+    Tensor x = g.input("x", DType::F32, {std::int64_t{1} << 40, 1}),
+           w = g.input("w", DType::F32, {1, std::int64_t{1} << 40});
+    g.output("y", g.matmul(x, w));
+    CHECK(mistakeOf(g).find("fewer than 2^48 elements") != std::string::npos);
+  }
+  SUBCASE("a slice whose last element overflows") {
+    Tensor x = g.input("x", DType::F32, {8});
+    g.output("y", g.slice(x, {1}, {3}, {INT64_MIN}));
+    CHECK(mistakeOf(g).find("beyond every size") != std::string::npos);
+  }
+  SUBCASE("a reshape to sizes whose product overflows") {
+    g.output("y", g.reshape(g.input("x", DType::F32, {8}), {-1, INT64_MAX, INT64_MAX}));
+    CHECK(mistakeOf(g).find("fewer than 2^48 elements") != std::string::npos);
+  }
+  SUBCASE("integers that are none") {
+    for (double none : {double(NAN), double(INFINITY), 0x1p31, 0.5}) {
+      GraphBuilder one;
+      one.output("y", one.constant(none, DType::I32));
+      CHECK(mistakeOf(one).find("a constant of i32 cannot hold") != std::string::npos);
+    }
+  }
+  SUBCASE("values at a null pointer") {
+    g.output("y", g.constant(std::span<const double>(static_cast<const double *>(nullptr), 3), DType::F32, {3}));
+    CHECK(mistakeOf(g).find("null pointer") != std::string::npos);
+  }
+  SUBCASE("a tensor that was moved from") {
+    Tensor x = g.input("x", DType::F32, {2});
+    Tensor other = std::move(x);
+    g.output("y", g.relu(x));
+    CHECK(mistakeOf(g) == "an empty Tensor was given");
+  }
+  SUBCASE("a tensor of a builder that is gone") {
+    Tensor x;
+    for (int i = 0; i < 8; ++i) { // One of them most likely gets the memory of the one before.
+      GraphBuilder one;
+      one.output("y", one.relu(x));
+      CHECK_FALSE(one.build());
+      x = one.input("x", DType::F32, {2});
+    }
+  }
+}
+
+TEST_CASE("graph builder: one that was moved from says so") {
+  GraphBuilder g;
+  Tensor x = g.input("x", DType::F32, {2});
+  GraphBuilder other = std::move(g);
+  CHECK(mistakeOf(g).find("was moved from") != std::string::npos);
+  CHECK_FALSE(static_cast<bool>(g.relu(x)));
+  g.output("y", g.input("x", DType::F32, {2}));
+  CHECK(mistakeOf(g).find("was moved from") != std::string::npos);
+  other.output("y", other.relu(x)); // Its tensors go along.
+  CHECK(other.build());
+}
+
+TEST_CASE("graph builder: constants of 8-bit floats saturate") {
+  GraphBuilder g;
+  for (auto [type, most] : {std::pair(DType::F8E4M3, "4.480000e+02"), {DType::F8E5M2, "5.734400e+04"}}) {
+    g.output(std::string("large") + most, g.constant(1e9, type));
+    CHECK(textOf(g).find(most) != std::string::npos);
+  }
+}
+
+TEST_CASE("graph builder: no op and no operands crash") {
+  for (const char *op :
+       {"add",      "where", "lt",           "relu",  "softmax", "cast",   "reduce",   "transpose",  "rotary", "pow",
+        "constant", "iota",  "state_update", "fused", "concat",  "gather", "rms_norm", "layer_norm", "",       "\xff"})
+    for (int count = 0; count <= 5; ++count)
+      for (const Shape &shape : {Shape{}, Shape{3}, Shape{2, 3}}) {
+        GraphBuilder g;
+        Tensor x = g.input("x", DType::F32, shape), i = g.input("i", DType::Bool, shape);
+        const Tensor none;
+        switch (count) {
+        case 0:
+          g.pointwise(op, {});
+          break;
+        case 1:
+          g.pointwise(op, {x});
+          break;
+        case 2:
+          g.pointwise(op, {x, i});
+          break;
+        case 3:
+          g.pointwise(op, {i, x, x});
+          break;
+        case 4:
+          g.pointwise(op, {i, x, x, none});
+          break;
+        default:
+          g.pointwise(op, {x, x, x, x, x});
+        }
+        (void)g.build();
+      }
+}
+
+TEST_CASE("graph builder: empty tensors and odd lists never crash") {
+  GraphBuilder g;
+  const Tensor none, x = g.input("x", DType::F32, {2, 3}), scalar = g.input("s", DType::F32, {});
+  for (const Tensor &one : {none, x, scalar})
+    for (const Tensor &other : {none, x, scalar}) {
+      g.matmul(one, other);
+      g.softmax(one);
+      g.layerNorm(one, other, other, NAN);
+      g.rmsNorm(one, other, -1);
+      g.rotary(one, other, other);
+      g.reduce("frobnicate", one, {0, 0});
+      g.reduce("sum", one, {});
+      g.reshape(one, {-1, -1});
+      g.reshape(one, {});
+      g.transpose(one, {0, 0, INT_MIN});
+      g.broadcast(one, {-1});
+      g.slice(one, {0}, {1, 1}, {1, 1, 1});
+      g.slice(one, {}, {});
+      g.concat({one, other}, INT_MAX);
+      g.concat({}, 0);
+      g.gather(one, other, INT_MIN);
+      g.updateState(one, other, one, INT_MAX);
+      g.where(one, other, one);
+      g.cast(one, DType::I32);
+    }
+  CHECK_FALSE(g.build());
 }

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <string>
 
 using namespace kfuse;
@@ -34,4 +36,29 @@ TEST_CASE("types: shapes") {
   CHECK(elementCount({}) == 1);
   CHECK(elementCount({2, 0}) == 0);
   CHECK(TensorDesc{"x", DType::BF16, {2, 3}}.bytes() == 12);
+}
+
+TEST_CASE("types: counts and bytes that no integer holds") {
+  constexpr std::int64_t large = std::int64_t{1} << 62;
+  CHECK(elementCount({large, large}) == INT64_MAX);
+  CHECK(elementCount({large, large, 0}) == 0);
+  CHECK(elementCount({-3, 2}) == 0);
+  CHECK(TensorDesc{"x", DType::F32, {large, 8}}.bytes() == SIZE_MAX);
+}
+
+TEST_CASE("types: numbers that an element can be given as") {
+  CHECK(holds(DType::F16, 1e10)); // Rounded, to infinity.
+  CHECK(holds(DType::F32, NAN));
+  for (DType type : {DType::I32, DType::I64, DType::Bool}) {
+    CAPTURE(toString(type));
+    CHECK(holds(type, 0));
+    CHECK(holds(type, 1));
+    for (double none : {double(NAN), double(INFINITY), -double(INFINITY), 0.5, 0x1p63, -0x1.8p63})
+      CHECK_FALSE(holds(type, none));
+  }
+  CHECK(holds(DType::I64, -0x1p63));
+  CHECK(holds(DType::I32, -0x1p31));
+  CHECK_FALSE(holds(DType::I32, 0x1p31));
+  CHECK_FALSE(holds(DType::Bool, 2));
+  CHECK_FALSE(holds(DType::Bool, -1));
 }

@@ -1,9 +1,11 @@
 #include "kfuse/compiler.h"
 
 #include "tuner/api/Handles.h"
+#include "tuner/api/NoThrow.h"
 #include "tuner/model/PlannedBench.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace mlir;
 
@@ -40,9 +42,27 @@ std::vector<int> updatedStates(const runtime::Program &main) {
   return updated;
 }
 
-} // namespace
+Error usage(std::string message) { return {ErrorCode::Usage, std::move(message)}; }
 
-Result<Executable> compile(const Model &model, const CompileOptions &options) {
+/// Of what openWorkbench() does not look at.
+Result<void> check(const CompileOptions &options) {
+  if (options.effort > Effort::Full)
+    return usage("effort " + std::to_string(static_cast<int>(options.effort)) +
+                 " is none of 0 (none), 1 (quick), 2 (full)");
+  if (!std::isfinite(options.seconds) || options.seconds < 0)
+    return usage("the seconds for tuning are " + std::to_string(options.seconds) + ", expected a number of 0 or more");
+  for (auto [what, text] : {std::pair("target", &options.target), {"store", &options.store}})
+    if (text->find('\0') != std::string::npos)
+      return usage(std::string("the ") + what + " has a NUL in it, after '" + text->c_str() + "'");
+  return {};
+}
+
+Result<Executable> compileChecked(const Model &model, const CompileOptions &options) {
+  if (!model)
+    return usage(movedFrom("Model"));
+  if (Result<void> valid = check(options); !valid)
+    return valid.error();
+  std::scoped_lock lock(model.internals().mutex);
   tuner::Store::Warn warn = [log = options.log](const std::string &line) {
     if (log)
       log(line);
@@ -72,6 +92,12 @@ Result<Executable> compile(const Model &model, const CompileOptions &options) {
   impl->edges = model.internals().edges;
   impl->updatedStates = updatedStates(impl->compiled.main);
   return Executable(std::move(impl));
+}
+
+} // namespace
+
+Result<Executable> detail::compileGuarded(const Model &model, const CompileOptions &options) {
+  return withoutThrowing([&] { return compileChecked(model, options); });
 }
 
 } // namespace kfuse

@@ -1,39 +1,75 @@
 #include "kfuse/compiler.h"
 
 #include "tuner/api/Handles.h"
+#include "tuner/api/NoThrow.h"
+
+#include "llvm/ADT/ScopeExit.h"
 
 namespace kfuse {
+namespace {
+
+Error usage(std::string message) { return {ErrorCode::Usage, std::move(message)}; }
+
+} // namespace
 
 //===- Buffer --------------------------------------------------------------------------------===//
 
-void *Buffer::data() const { return impl->memory->data(); }
-std::size_t Buffer::size() const { return impl->memory->size(); }
-Result<void> Buffer::upload(const void *host) const { return impl->device->upload(data(), host, size()); }
-Result<void> Buffer::download(void *host) const { return impl->device->download(host, data(), size()); }
+void *Buffer::data() const { return impl ? impl->memory->data() : nullptr; }
+std::size_t Buffer::size() const { return impl ? impl->memory->size() : 0; }
+
+Result<void> Buffer::check(const void *host) const {
+  if (!impl)
+    return usage(movedFrom("Buffer"));
+  if (!host && size() > 0)
+    return usage("a null pointer was given for " + std::to_string(size()) + " bytes of host memory");
+  return {};
+}
+
+Result<void> Buffer::upload(const void *host) const {
+  Result<void> valid = check(host);
+  return valid ? impl->device->upload(data(), host, size()) : valid;
+}
+
+Result<void> Buffer::download(void *host) const {
+  Result<void> valid = check(host);
+  return valid ? impl->device->download(host, data(), size()) : valid;
+}
 
 //===- Executable ----------------------------------------------------------------------------===//
 
-const std::vector<TensorDesc> &Executable::inputs() const { return impl->edges.inputs; }
-const std::vector<TensorDesc> &Executable::parameters() const { return impl->edges.parameters; }
-const std::vector<TensorDesc> &Executable::states() const { return impl->edges.states; }
-const std::vector<TensorDesc> &Executable::outputs() const { return impl->edges.outputs; }
+const std::vector<TensorDesc> &Executable::inputs() const { return edgesOf(impl.get()).inputs; }
+const std::vector<TensorDesc> &Executable::parameters() const { return edgesOf(impl.get()).parameters; }
+const std::vector<TensorDesc> &Executable::states() const { return edgesOf(impl.get()).states; }
+const std::vector<TensorDesc> &Executable::outputs() const { return edgesOf(impl.get()).outputs; }
 
-const std::vector<int> &Executable::updatedStates() const { return impl->updatedStates; }
+const std::vector<int> &Executable::updatedStates() const {
+  static const std::vector<int> none;
+  return impl ? impl->updatedStates : none;
+}
 
 Result<Buffer> Executable::allocate(std::size_t bytes) const {
+  if (!impl)
+    return usage(movedFrom("Executable"));
   Result<std::unique_ptr<runtime::DeviceBuffer>> memory = impl->device->allocate(bytes);
   if (!memory)
     return memory.error();
   return Buffer(std::make_shared<Buffer::Impl>(Buffer::Impl{impl->device, std::move(*memory)}));
 }
 
-Result<void> Executable::synchronize(Stream stream) const { return impl->device->synchronize(stream); }
+Result<void> Executable::synchronize(Stream stream) const {
+  return impl ? impl->device->synchronize(stream) : usage(movedFrom("Executable"));
+}
 
 namespace {
 
-Error wrongCount(std::string_view what, std::size_t given, std::size_t expected) {
-  return {ErrorCode::Usage,
-          "got " + std::to_string(given) + " " + std::string(what) + ", expected " + std::to_string(expected)};
+Result<void> checkList(std::string_view what, std::span<void *const> given, std::size_t expected) {
+  if (given.size() != expected)
+    return usage("got " + std::to_string(given.size()) + " " + std::string(what) + ", expected " +
+                 std::to_string(expected));
+  if (!given.data() && expected > 0)
+    return usage("the list of " + std::string(what) + " is at a null pointer, expected one of " +
+                 std::to_string(expected));
+  return {};
 }
 
 /// Runs @prepare once and waits: parameters in, one new buffer per prepared value out.
@@ -70,14 +106,17 @@ std::optional<std::size_t> Executable::Impl::parameterIndex(std::string_view nam
   return std::nullopt;
 }
 
-Result<Weights> Executable::prepare(std::span<void *const> parameters) const {
-  if (parameters.size() != impl->edges.parameters.size())
-    return wrongCount("parameters", parameters.size(), impl->edges.parameters.size());
+Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void *const> parameters) {
+  const std::shared_ptr<const Impl> &impl = self.impl;
+  if (!impl)
+    return usage(movedFrom("Executable"));
+  if (Result<void> valid = checkList("parameters", parameters, impl->edges.parameters.size()); !valid)
+    return valid.error();
   auto weights = std::make_shared<Weights::Impl>();
   weights->executable = impl;
   const runtime::Program &main = impl->compiled.main;
   if (const std::optional<runtime::Program> &prepare = impl->compiled.prepare) {
-    Result<std::vector<Buffer>> prepared = runPreparation(*this, *prepare, parameters);
+    Result<std::vector<Buffer>> prepared = runPreparation(self, *prepare, parameters);
     if (!prepared)
       return prepared.error();
     weights->prepared = std::move(*prepared);
@@ -100,13 +139,24 @@ Result<Weights> Executable::prepare(std::span<void *const> parameters) const {
   return Weights(std::move(weights));
 }
 
-Result<Session> Executable::newSession(const Weights &weights) const {
+Result<Session> Executable::Impl::newSession(const Executable &self, const Weights &weights) {
+  const std::shared_ptr<const Impl> &impl = self.impl;
+  if (!impl || !weights)
+    return usage(movedFrom(impl ? "Weights" : "Executable"));
   if (weights.internals().executable != impl)
-    return Error{ErrorCode::Usage, "these weights were prepared for another program; call prepare() of this one"};
+    return usage("these weights were prepared for another program; call prepare() of this one");
   Result<std::unique_ptr<runtime::Context>> context = runtime::makeContext(impl->compiled.main, *impl->device);
   if (!context)
     return context.error();
-  return Session(std::make_unique<Session::Impl>(Session::Impl{impl, weights, std::move(*context), {}}));
+  return Session(std::unique_ptr<Session::Impl>(new Session::Impl{impl, weights, std::move(*context), {}, {}}));
+}
+
+Result<Weights> Executable::prepare(std::span<void *const> parameters) const {
+  return withoutThrowing([&] { return Impl::prepare(*this, parameters); });
+}
+
+Result<Session> Executable::newSession(const Weights &weights) const {
+  return withoutThrowing([&] { return Impl::newSession(*this, weights); });
 }
 
 //===- Session -------------------------------------------------------------------------------===//
@@ -116,23 +166,32 @@ Session::Session(Session &&) noexcept = default;
 Session &Session::operator=(Session &&) noexcept = default;
 Session::~Session() = default;
 
-Result<void> Session::run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs) {
-  const runtime::Program &main = impl->executable->compiled.main;
-  const Edges &edges = impl->executable->edges;
-  if (inputs.size() != edges.inputs.size() + edges.states.size())
-    return wrongCount("inputs and states", inputs.size(), edges.inputs.size() + edges.states.size());
-  if (outputs.size() != edges.outputs.size())
-    return wrongCount("outputs", outputs.size(), edges.outputs.size());
+Result<void> Session::Impl::run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs) {
+  const runtime::Program &main = executable->compiled.main;
+  const Edges &edges = executable->edges;
+  if (Result<void> valid = checkList("inputs and states", inputs, edges.inputs.size() + edges.states.size()); !valid)
+    return valid;
+  if (Result<void> valid = checkList("outputs", outputs, edges.outputs.size()); !valid)
+    return valid;
+  if (isRunning.test_and_set(std::memory_order_acquire))
+    return usage("this Session is in run() on another thread; make one per thread");
+  auto ending = llvm::make_scope_exit([this] { isRunning.clear(std::memory_order_release); });
   // @main's arguments keep the model's order; fixed ones are filled in, inputs and states taken by role.
-  impl->arguments = impl->weights.internals().fixed;
+  arguments = weights.internals().fixed;
   auto input = inputs.begin(), state = inputs.begin() + static_cast<std::ptrdiff_t>(edges.inputs.size());
   for (std::size_t i = 0; i < main.arguments.size(); ++i) {
     if (main.roles[i] == Role::Input)
-      impl->arguments[i] = *input++;
+      arguments[i] = *input++;
     else if (main.roles[i] == Role::State)
-      impl->arguments[i] = *state++;
+      arguments[i] = *state++;
   }
-  return impl->context->run(stream, impl->arguments, outputs);
+  return context->run(stream, arguments, outputs);
+}
+
+Result<void> Session::run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs) {
+  if (!impl)
+    return usage(movedFrom("Session"));
+  return withoutThrowing([&] { return impl->run(stream, inputs, outputs); });
 }
 
 } // namespace kfuse

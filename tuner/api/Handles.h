@@ -7,6 +7,9 @@
 
 #include "mlir/IR/MLIRContext.h"
 
+#include <atomic>
+#include <mutex>
+
 namespace kfuse {
 
 /// Tensors at the edges of a model, by role, each in the model's order.
@@ -14,7 +17,20 @@ struct Edges {
   std::vector<TensorDesc> inputs, parameters, states, outputs;
 };
 
+/// The message of the error that the use of a moved-from object is.
+inline std::string movedFrom(const char *what) {
+  return std::string("this ") + what + " was moved from; use the one it went to";
+}
+
+/// None of a handle that was moved from.
+template <class Impl> const Edges &edgesOf(const Impl *impl) {
+  static const Edges none;
+  return impl ? impl->edges : none;
+}
+
 struct Model::Impl {
+  /// Held while a thread works in the context, which is for one at a time; its callbacks may compile the model, too.
+  mutable std::recursive_mutex mutex;
   std::shared_ptr<mlir::MLIRContext> context;
   ir::Model model;
   Edges edges;
@@ -32,6 +48,9 @@ struct Executable::Impl {
   std::vector<int> updatedStates;
 
   std::optional<std::size_t> parameterIndex(std::string_view name) const;
+  // The public functions of these names, where exceptions are Errors.
+  static Result<Weights> prepare(const Executable &self, std::span<void *const> parameters);
+  static Result<Session> newSession(const Executable &self, const Weights &weights);
 };
 
 struct Weights::Impl {
@@ -45,6 +64,9 @@ struct Session::Impl {
   Weights weights;
   std::unique_ptr<runtime::Context> context;
   std::vector<void *> arguments; ///< Of the current run.
+  std::atomic_flag isRunning;    ///< To tell a second thread.
+
+  Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs);
 };
 
 } // namespace kfuse

@@ -3,6 +3,7 @@
 #include "ir/dialect/Kfuse.h"
 #include "ir/import/Text.h"
 #include "tuner/api/Handles.h"
+#include "tuner/api/NoThrow.h"
 #include "tuner/model/ProgramBuilder.h"
 
 using namespace mlir;
@@ -38,9 +39,25 @@ Model wrap(std::shared_ptr<MLIRContext> context, ir::Model model) {
   return Model(std::move(impl));
 }
 
-} // namespace
+Error usage(std::string message) { return {ErrorCode::Usage, std::move(message)}; }
 
-Result<Model> Model::load(const std::string &path, const LoadOptions &options) {
+Result<void> check(const std::string &path, const LoadOptions &options) {
+  if (path.find('\0') != std::string::npos)
+    return usage("the model's path has a NUL in it, after '" + std::string(path.c_str()) +
+                 "'; give the path of a file");
+  for (const auto &[name, shape] : options.shapes) {
+    if (name.empty())
+      return usage("a shape of " + toString(shape) + " is given for an input without a name; name the input");
+    for (std::int64_t size : shape)
+      if (size < 0)
+        return usage("the shape of '" + name + "' is given as " + toString(shape) + "; sizes are not negative");
+  }
+  return {};
+}
+
+Result<Model> loadChecked(const std::string &path, const LoadOptions &options) {
+  if (Result<void> valid = check(path, options); !valid)
+    return valid.error();
   std::shared_ptr<MLIRContext> context = makeContext();
   Result<ir::Model> model = ir::loadModel(path, {options.shapes, options.parameters}, *context);
   if (!model)
@@ -52,7 +69,9 @@ Result<Model> Model::load(const std::string &path, const LoadOptions &options) {
   return wrap(std::move(context), std::move(*model));
 }
 
-Result<Model> Model::fromGraph(const Graph &graph) {
+Result<Model> fromChecked(const Graph &graph) {
+  if (!graph)
+    return usage(movedFrom("Graph"));
   // Through the text, so that the model has a context of its own.
   std::shared_ptr<MLIRContext> context = makeContext();
   Result<ir::Model> model = ir::importText(graph.text(), "graph", *context);
@@ -61,12 +80,24 @@ Result<Model> Model::fromGraph(const Graph &graph) {
   return wrap(std::move(context), std::move(*model));
 }
 
-const std::vector<TensorDesc> &Model::inputs() const { return impl->edges.inputs; }
-const std::vector<TensorDesc> &Model::parameters() const { return impl->edges.parameters; }
-const std::vector<TensorDesc> &Model::states() const { return impl->edges.states; }
-const std::vector<TensorDesc> &Model::outputs() const { return impl->edges.outputs; }
+} // namespace
+
+Result<Model> Model::load(const std::string &path, const LoadOptions &options) {
+  return withoutThrowing([&] { return loadChecked(path, options); });
+}
+
+Result<Model> Model::fromGraph(const Graph &graph) {
+  return withoutThrowing([&] { return fromChecked(graph); });
+}
+
+const std::vector<TensorDesc> &Model::inputs() const { return edgesOf(impl.get()).inputs; }
+const std::vector<TensorDesc> &Model::parameters() const { return edgesOf(impl.get()).parameters; }
+const std::vector<TensorDesc> &Model::states() const { return edgesOf(impl.get()).states; }
+const std::vector<TensorDesc> &Model::outputs() const { return edgesOf(impl.get()).outputs; }
 
 std::span<const std::byte> Model::parameterData(std::string_view name) const {
+  if (!impl)
+    return {};
   auto found = impl->model.parameters.find(std::string(name));
   return found == impl->model.parameters.end() ? std::span<const std::byte>() : found->second.bytes;
 }

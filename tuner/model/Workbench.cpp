@@ -91,6 +91,9 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
   if (options.threads < 0 || options.threads > mostThreads)
     return Error{ErrorCode::Usage, "threads are 0 (all cores) to " + std::to_string(mostThreads) + ", not " +
                                        std::to_string(options.threads)};
+  if (options.device < 0)
+    return Error{ErrorCode::Usage,
+                 "CUDA devices are counted from 0, there is no device " + std::to_string(options.device)};
   Workbench bench;
   bench.warn = once(options.warn);
   bench.threads = options.threads;
