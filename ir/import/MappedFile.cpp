@@ -5,11 +5,18 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace kfuse::ir {
+
+static std::string placeOf(int file) {
+  std::error_code failed;
+  const std::filesystem::path place = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file), failed);
+  return failed ? "" : place.string();
+}
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string &path) {
   auto failure = [&](const std::string &reason) {
@@ -33,7 +40,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string &pa
     if (data == MAP_FAILED)
       return failure(std::strerror(errno));
   }
-  return std::shared_ptr<const MappedFile>(new MappedFile(data, status.st_size));
+  return std::shared_ptr<const MappedFile>(new MappedFile(data, status.st_size, placeOf(file)));
 }
 
 MappedFile::~MappedFile() {

@@ -1,5 +1,6 @@
 #include "ir/import/Model.h"
 
+#include "ir/Printable.h"
 #include "ir/import/Boundary.h"
 #include "ir/import/MappedFile.h"
 #include "ir/import/Text.h"
@@ -15,9 +16,7 @@ namespace {
 /// Names in a broken file may hold anything, and there may be a million of them.
 std::string oneLine(const std::string &message) {
   constexpr std::size_t maxLength = 8192;
-  std::string line;
-  for (char c : message.substr(0, maxLength))
-    line += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  std::string line = printable(message.substr(0, maxLength));
   return message.size() > maxLength ? line + " ..." : line;
 }
 
@@ -28,6 +27,11 @@ bool isText(llvm::StringRef content) {
   });
 }
 
+onnx::DataFolders foldersOf(const std::filesystem::path &path, const MappedFile &file) {
+  const std::filesystem::path folder = path.parent_path();
+  return {folder.empty() ? "." : folder, std::filesystem::path(file.place()).parent_path()};
+}
+
 Result<Model> load(const std::string &path, const ImportOptions &options, mlir::MLIRContext &context) {
   Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
   if (!file)
@@ -36,10 +40,9 @@ Result<Model> load(const std::string &path, const ImportOptions &options, mlir::
   llvm::StringRef content(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   if (content.trim().empty())
     return Error{ErrorCode::BadModel, "the file is empty; copy or export it again"};
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
   bool isOnnx = !isText(content);
-  Result<Model> model = isOnnx ? importOnnx(bytes, folder.empty() ? "." : folder.string(), options, context)
-                               : importText(content, path, context);
+  Result<Model> model =
+      isOnnx ? importOnnx(bytes, foldersOf(path, **file), options, context) : importText(content, path, context);
   if (!model)
     return model;
   auto main = model->module->lookupSymbol<mlir::func::FuncOp>("main");

@@ -9,7 +9,7 @@ using namespace kfuse;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   std::span bytes(reinterpret_cast<const std::byte *>(data), size);
-  Result<ir::Model> model = ir::importOnnx(bytes, KFUSE_TEST_DIR "/data", {}, context);
+  Result<ir::Model> model = ir::importOnnx(bytes, {KFUSE_TEST_DIR "/data", ""}, {}, context);
   if (!model)
     return model.error().message.empty() ? std::abort(), 0 : 0;
   for (const auto &[name, parameter] : model->parameters)

@@ -1,5 +1,6 @@
 // Initializers: where their elements lie, and the types they are kept in.
 #include "ImportedModel.h"
+#include "TemporaryFolder.h"
 
 #include <doctest/doctest.h>
 
@@ -54,4 +55,70 @@ TEST_CASE("data: floats of several elements are parameters, the rest is part of 
   CHECK((model.get().parameters["f64"].type == DType::F32));
   CHECK(model.get().parameters.count("i64") == 0);
   CHECK(model.count("kfuse.constant") == 3);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The error of a model at `model` whose data is in external.bin; "" where it is read.
+std::string errorOf(const fs::path &model) {
+  ImportedModel imported(model.string());
+  if (!imported)
+    CHECK((imported.code() == ErrorCode::BadModel));
+  return imported.error();
+}
+
+fs::path folderIn(const fs::path &parent, const char *name) {
+  fs::create_directory(parent / name);
+  return parent / name;
+}
+
+} // namespace
+
+TEST_CASE("data: links lead nowhere but into the model's folders") {
+  tuner::test::TemporaryFolder temporary;
+  const fs::path model = testData("external.onnx"), data = testData("external.bin");
+  const fs::path plain = folderIn(temporary.path, "plain"), far = folderIn(temporary.path, "far");
+  fs::copy(model, plain);
+  SUBCASE("out of the folder") {
+    fs::copy(data, far);
+    fs::create_symlink(far / "external.bin", plain / "external.bin");
+    std::string error = errorOf(plain / "external.onnx");
+    CHECK(error.find("which is neither in the model's folder nor beside its file") != std::string::npos);
+    CHECK(error.find((far / "external.bin").string()) != std::string::npos);
+  }
+  SUBCASE("out of the folder through one of its folders") {
+    fs::copy(data, far);
+    fs::create_symlink(far, plain / "sub");
+    fs::create_symlink("sub/external.bin", plain / "external.bin");
+    CHECK(errorOf(plain / "external.onnx") != "");
+  }
+  SUBCASE("into a folder of a name that begins alike") {
+    fs::copy(data, folderIn(temporary.path, "plainer"));
+    fs::create_symlink("../plainer/external.bin", plain / "external.bin");
+    CHECK(errorOf(plain / "external.onnx") != "");
+  }
+  SUBCASE("within the folder") {
+    fs::copy(data, folderIn(plain, "sub") / "bytes");
+    fs::create_symlink("sub/bytes", plain / "external.bin");
+    CHECK(errorOf(plain / "external.onnx") == "");
+  }
+  SUBCASE("a folder that is itself a link") {
+    fs::copy(data, plain);
+    fs::create_symlink(plain, temporary.path / "alias");
+    CHECK(errorOf(temporary.path / "alias/external.onnx") == "");
+  }
+  SUBCASE("a cache of links: the model's file and its data lie in one folder") {
+    const fs::path blobs = folderIn(temporary.path, "blobs"), snapshot = folderIn(temporary.path, "snapshot");
+    fs::copy(model, blobs / "0a1b");
+    fs::copy(data, blobs / "2c3d");
+    fs::create_symlink("../blobs/0a1b", snapshot / "external.onnx");
+    fs::create_symlink("../blobs/2c3d", snapshot / "external.bin");
+    CHECK(errorOf(snapshot / "external.onnx") == "");
+    fs::remove(snapshot / "external.bin");
+    fs::create_symlink("../far/2c3d", snapshot / "external.bin");
+    fs::rename(blobs / "2c3d", far / "2c3d");
+    CHECK(errorOf(snapshot / "external.onnx") != "");
+  }
 }

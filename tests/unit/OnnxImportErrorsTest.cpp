@@ -20,7 +20,7 @@ std::string contents(const std::string &path) {
 }
 
 Result<ir::Model> importBytes(const std::string &bytes, mlir::MLIRContext &context) {
-  return ir::importOnnx(std::as_bytes(std::span(bytes)), "", {}, context);
+  return ir::importOnnx(std::as_bytes(std::span(bytes)), {}, {}, context);
 }
 
 /// The message without the path that every message starts with.

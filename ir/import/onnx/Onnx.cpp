@@ -78,7 +78,7 @@ Result<void> checkAttributes(const NodeProto &node, const OnnxOp &op) {
 
 class Importer {
 public:
-  Importer(const std::shared_ptr<const ModelProto> &proto, std::string folder, mlir::MLIRContext &context);
+  Importer(const std::shared_ptr<const ModelProto> &proto, DataFolders folders, mlir::MLIRContext &context);
 
   Result<Model> run(const ImportOptions &options);
 
@@ -107,8 +107,8 @@ private:
   llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;
 };
 
-Importer::Importer(const std::shared_ptr<const ModelProto> &model, std::string folder, mlir::MLIRContext &context)
-    : context(context), proto(model), graph(model->graph()), tensors(model, std::move(folder)) {
+Importer::Importer(const std::shared_ptr<const ModelProto> &model, DataFolders folders, mlir::MLIRContext &context)
+    : context(context), proto(model), graph(model->graph()), tensors(model, std::move(folders)) {
   context.loadDialect<KfuseDialect, mlir::func::FuncDialect>();
   mlir::OpBuilder builder(&context);
   mlir::Location location = builder.getUnknownLoc();
@@ -283,8 +283,8 @@ Result<void> Importer::finish() {
 } // namespace
 } // namespace onnx
 
-Result<Model> importOnnx(std::span<const std::byte> file, const std::string &folder, const ImportOptions &options,
-                         mlir::MLIRContext &context) {
+Result<Model> importOnnx(std::span<const std::byte> file, const onnx::DataFolders &folders,
+                         const ImportOptions &options, mlir::MLIRContext &context) {
   Result<std::shared_ptr<::onnx::ModelProto>> proto = onnx::parse(file);
   if (!proto)
     return proto.error();
@@ -294,7 +294,7 @@ Result<Model> importOnnx(std::span<const std::byte> file, const std::string &fol
     return inlined.error();
   if (Result<void> supported = onnx::checkSupported((*proto)->graph()); !supported)
     return supported.error();
-  return onnx::Importer(std::move(*proto), folder, context).run(options);
+  return onnx::Importer(std::move(*proto), folders, context).run(options);
 }
 
 } // namespace kfuse::ir

@@ -93,7 +93,19 @@ bool staysInside(const std::filesystem::path &location) {
          std::find(location.begin(), location.end(), "..") == location.end();
 }
 
+/// Whether `place` is below `folder`; both are behind all links.
+bool isBelow(const std::filesystem::path &place, const std::filesystem::path &folder) {
+  return !folder.empty() &&
+         std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first == folder.end();
+}
+
 } // namespace
+
+bool DataFolders::hold(const std::filesystem::path &place) const {
+  std::error_code failed;
+  const std::filesystem::path folder = std::filesystem::canonical(beside, failed);
+  return (!failed && isBelow(place, folder)) || isBelow(place, resolved);
+}
 
 std::optional<DType> dtypeOfOnnx(int elementType) {
   const ElementRow *row = findRow(elementType);
@@ -143,10 +155,12 @@ Result<ParameterData> TensorReader::read(const TensorProto &tensor) {
 Result<std::shared_ptr<const MappedFile>> TensorReader::open(const std::string &location) {
   std::shared_ptr<const MappedFile> &file = files[location];
   if (!file) {
-    Result<std::shared_ptr<const MappedFile>> opened =
-        MappedFile::open((std::filesystem::path(folder) / location).string());
+    Result<std::shared_ptr<const MappedFile>> opened = MappedFile::open((folders.beside / location).string());
     if (!opened)
       return opened;
+    if (!folders.hold((*opened)->place()))
+      return Error{ErrorCode::BadModel, "'" + location + "' leads to '" + (*opened)->place() +
+                                            "', which is neither in the model's folder nor beside its file"};
     file = std::move(*opened);
   }
   return file;
@@ -164,7 +178,7 @@ Result<ParameterData> TensorReader::readExternal(const TensorProto &tensor, std:
       return malformed(tensor,
                        "has external data with " + entry.key() + " '" + entry.value() + "', which is no number");
   }
-  if (folder.empty() || !staysInside(location))
+  if (folders.beside.empty() || !staysInside(location))
     return malformed(tensor, "keeps its data in '" + location + "', which is no file of the model's own folder");
   Result<std::shared_ptr<const MappedFile>> file = open(location);
   if (!file)

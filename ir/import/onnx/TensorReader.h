@@ -3,6 +3,7 @@
 
 #include "ir/import/MappedFile.h"
 #include "ir/import/Model.h"
+#include "ir/import/onnx/DataFolders.h"
 #include "ir/import/onnx/onnx.pb.h"
 #include "ir/reference/Tensor.h"
 
@@ -18,9 +19,9 @@ std::string nameOfOnnxType(int elementType);
 
 class TensorReader {
 public:
-  /// External data is looked for in `folder`; an empty one has none. Tensors read keep `proto` alive.
-  TensorReader(std::shared_ptr<const ::onnx::ModelProto> proto, std::string folder)
-      : proto(std::move(proto)), folder(std::move(folder)) {}
+  /// Tensors read keep `proto` alive.
+  TensorReader(std::shared_ptr<const ::onnx::ModelProto> proto, DataFolders folders)
+      : proto(std::move(proto)), folders(std::move(folders)) {}
 
   /// BadModel, naming the tensor, unless the data is as long as type and dimensions say.
   Result<ParameterData> read(const ::onnx::TensorProto &tensor);
@@ -30,7 +31,7 @@ private:
   Result<std::shared_ptr<const MappedFile>> open(const std::string &location);
 
   std::shared_ptr<const ::onnx::ModelProto> proto;
-  std::string folder;
+  DataFolders folders;
   std::map<std::string, std::shared_ptr<const MappedFile>> files;
 };
 
