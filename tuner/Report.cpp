@@ -1,5 +1,6 @@
 #include "tuner/Report.h"
 
+#include "ir/Printable.h"
 #include "tuner/Svg.h"
 
 #include <fmt/format.h>
@@ -73,7 +74,7 @@ std::string percentCell(const std::optional<double> &percent, const Palette &pal
 /// Columns: what was fused, regime, bound, measured, % of roofline, config, tried, failed, why the search ended.
 std::string row(const KernelReport &kernel, const Palette &palette) {
   std::string uses = kernel.uses > 1 ? fmt::format(" x{}", kernel.uses) : "";
-  std::vector<std::string> ops = wrap(kernel.ops + uses, opsWidth, ' ');
+  std::vector<std::string> ops = wrap(ir::printable(kernel.ops) + uses, opsWidth, ' ');
   std::vector<std::string> config = wrap(kernel.config, configWidth, ',');
   std::string text = fmt::format(
       "{:<26} {:<7} {:>8} {:>8} {} {:<19} {:>5} {:>4} {}\n", ops[0], toString(kernel.bound.regime),
@@ -110,7 +111,7 @@ std::string notes(const TuneReport &report) {
                         formatDuration(whole->us), 100 * (1 - whole->us / whole->aloneUs), whole->taken, whole->tried);
   for (const KernelReport &kernel : report.kernels)
     if (kernel.cut > 0)
-      text += fmt::format("{}: {} cut for lack of time\n", kernel.name,
+      text += fmt::format("{}: {} cut for lack of time\n", ir::printable(kernel.name),
                           plural(static_cast<std::size_t>(kernel.cut), "candidate"));
   std::map<std::string, std::size_t> advice;
   for (const KernelReport &kernel : report.kernels)

@@ -1,5 +1,7 @@
 #include "tuner/Svg.h"
 
+#include "ir/Printable.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -9,7 +11,9 @@ namespace kfuse::tuner {
 
 std::string escaped(std::string_view text) {
   std::string safe;
-  for (char c : text) {
+  if (std::size_t end = text.find('\n'); end != std::string_view::npos) // Tips have several lines.
+    return escaped(text.substr(0, end)) + "\n" + escaped(text.substr(end + 1));
+  for (char c : ir::printable(text)) {
     switch (c) {
     case '&':
       safe += "&amp;";

@@ -6,7 +6,7 @@
 
 namespace kfuse::tuner {
 
-/// `text` with what HTML would take for markup replaced.
+/// `text` with what HTML would take for markup replaced, and what has no shape written out (ir::printable).
 std::string escaped(std::string_view text);
 
 /// "0.98 us", "12.3 us", "4.56 ms": three significant digits.

@@ -1,13 +1,13 @@
 // kfuse bench block: a whole model, from events before and after each run, weights cold and warm.
 #include "Commands.h"
 #include "Execution.h"
+#include "Json.h"
 #include "Table.h"
 #include "tuner/Measurement.h"
 #include "tuner/Report.h"
 #include "tuner/api/Handles.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <filesystem>
@@ -128,19 +128,18 @@ int benchBlock(const ExecutionOptions &options) {
   const std::size_t launches = program.internals().compiled.report.launches.size();
   const double floor = floorUs(program);
   if (options.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"block", name},
-                                              {"device", program.internals().device->sku()},
-                                              {"driver", program.internals().device->driver()},
-                                              {"launches", launches},
-                                              {"cold_us", times->cold.medianUs},
-                                              {"cold_spread", times->cold.spread},
-                                              {"warm_us", times->warm.medianUs},
-                                              {"warm_spread", times->warm.spread},
-                                              {"floor_us", floor},
-                                              {"host_us", times->hostUs},
-                                              {"host_in_turn_us", times->hostInTurnUs},
-                                              {"compile_s", opened->compileSeconds}}
-                           .dump(2));
+    fmt::print("{}", textOf({{"block", name},
+                             {"device", program.internals().device->sku()},
+                             {"driver", program.internals().device->driver()},
+                             {"launches", launches},
+                             {"cold_us", times->cold.medianUs},
+                             {"cold_spread", times->cold.spread},
+                             {"warm_us", times->warm.medianUs},
+                             {"warm_spread", times->warm.spread},
+                             {"floor_us", floor},
+                             {"host_us", times->hostUs},
+                             {"host_in_turn_us", times->hostInTurnUs},
+                             {"compile_s", opened->compileSeconds}}));
     return 0;
   }
   Table table(

@@ -1,14 +1,15 @@
 #include "Commands.h"
+#include "Json.h"
 #include "ModelOptions.h"
 #include "OutputFile.h"
 #include "Table.h"
+#include "ir/Printable.h"
 #include "tuner/StoreContents.h"
 #include "tuner/StorePlace.h"
 #include "tuner/StoreUpkeep.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -25,7 +26,6 @@
 namespace kfuse::tools {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using tuner::Choice;
 using tuner::Measurement;
 using tuner::StoreFile;
@@ -57,12 +57,7 @@ std::string timeOf(const std::optional<tuner::Timing> &timing) {
   return timing ? formatTime(timing->medianUs) : "untimed";
 }
 
-void print(const Json &json) { fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace)); }
-
-/// What a damaged row holds may be no text: bytes that are not UTF-8 become U+FFFD.
-std::string readable(const std::string &text) {
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
-}
+void print(const Json &json) { fmt::print("{}", textOf(json)); }
 
 int list(StoreFile &file, const DbOptions &options) {
   const std::vector<Choice> choices = tuner::readContents(file).choices;
@@ -85,7 +80,7 @@ int list(StoreFile &file, const DbOptions &options) {
                        choice.ops});
   }
   for (const auto &[device, table] : tables)
-    fmt::print("{}\n{}\n", device, table.str());
+    fmt::print("{}\n{}\n", ir::printable(device), table.str());
   fmt::print("{} kernels in {}\n", choices.size(), file.path().string());
   return 0;
 }
@@ -118,8 +113,9 @@ int show(StoreFile &file, const DbOptions &options) {
     shown.push_back({{"choice", Json::parse(tuner::toJson(choice))}, {"measurements", rows}});
     if (!options.json)
       fmt::print("{} {}: {}\n{}\n{}{}, effort {}, {}\nchosen: {}, {}\n{}\n", choice.region.substr(0, keyDigits),
-                 choice.name, choice.ops, choice.sku, choice.driver.empty() ? "" : "driver " + choice.driver + ", ",
-                 choice.compiler, nameOf(choice.effort), localTime(choice.at), choice.config.str(),
+                 ir::printable(choice.name), ir::printable(choice.ops), ir::printable(choice.sku),
+                 choice.driver.empty() ? "" : "driver " + ir::printable(choice.driver) + ", ",
+                 ir::printable(choice.compiler), nameOf(choice.effort), localTime(choice.at), choice.config.str(),
                  timeOf(choice.timing), measurementsOf(choice, measurements).str());
   }
   if (shown.empty())
@@ -231,7 +227,7 @@ int verifyAll(StoreFile &file, const DbOptions &options) {
                file.path().string(), verdict.choices, verdict.measurements, verdict.begun, verdict.peaks,
                verdict.binaries, verdict.leases);
     for (const std::string &line : verdict.damage)
-      fmt::print("damaged: {}\n", readable(line));
+      fmt::print("damaged: {}\n", ir::printable(line));
   }
   if (verdict.damage.empty())
     return 0;

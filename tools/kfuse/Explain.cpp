@@ -1,11 +1,12 @@
 #include "Commands.h"
+#include "Json.h"
 #include "ModelOptions.h"
 #include "Table.h"
+#include "ir/Printable.h"
 #include "ir/dialect/Kfuse.h"
 #include "tuner/api/Handles.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <map>
 #include <memory>
@@ -13,8 +14,6 @@
 
 namespace kfuse::tools {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// One kernel with its nominal roofline: datasheet rates, so that no device is needed.
 struct Row {
@@ -87,7 +86,7 @@ std::string toJson(const tuner::PlannedModel &model, double writtenFlops) {
   json["fused"] = totalsJson(savings.fused);
   json["memory"] = memoryJson(model.main);
   json["prepare_memory"] = model.prepare ? memoryJson(*model.prepare) : Json(nullptr);
-  return json.dump(2) + "\n";
+  return textOf(json);
 }
 
 void printKernels(const std::vector<Row> &rows, const ir::Target &target) {
@@ -173,7 +172,8 @@ int explain(const ModelOptions &options) {
   for (const tuner::PlannedKernel &kernel : planned->kernels)
     launches += static_cast<std::size_t>(kernel.uses);
   fmt::print("{} on {}:\n{} launches of {} distinct kernels; bounds from datasheet rates\n\n",
-             options.model.substr(options.model.rfind('/') + 1), (*target)->name, launches, planned->kernels.size());
+             ir::printable(options.model.substr(options.model.rfind('/') + 1)), (*target)->name, launches,
+             planned->kernels.size());
   printKernels(rowsOf(*planned), *planned->target);
   printSavings(*planned, writtenFlops);
   printRefusals(planned->refusals);

@@ -1,5 +1,7 @@
 #include "Commands.h"
 #include "Execution.h"
+#include "Json.h"
+#include "OutputNames.h"
 #include "Table.h"
 #include "ir/reference/Evaluator.h"
 #include "ir/reference/Policy.h"
@@ -9,7 +11,6 @@
 #include "tuner/model/ProgramBuilder.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <filesystem>
@@ -19,7 +20,6 @@ namespace kfuse::tools {
 namespace {
 
 using reference::HostTensor;
-using Json = nlohmann::ordered_json;
 
 struct RunOptions : ExecutionOptions {
   std::string output;
@@ -71,21 +71,14 @@ Result<std::vector<reference::Verdict>> checkOutputs(const Model &model, const A
   return reference::checkOutputs(main.getBody().front(), ordered, outputs);
 }
 
-std::string safeFileName(std::string name) {
-  for (char &c : name)
-    if (c == '/' || c == '\\' || c == '\0')
-      c = '_';
-  return name;
-}
-
-Result<void> writeOutputs(const std::string &folder, const Executable &program,
+Result<void> writeOutputs(const std::string &folder, const std::vector<std::string> &names,
                           const std::vector<HostTensor> &outputs) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
     return Error{ErrorCode::Io, "cannot make the folder " + folder + ": " + error.message()};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    std::filesystem::path path = std::filesystem::path(folder) / (safeFileName(program.outputs()[i].name) + ".npy");
+    std::filesystem::path path = std::filesystem::path(folder) / names[i];
     if (Result<void> written = tuner::writeNpy(path, {outputs[i].type, outputs[i].shape, outputs[i].bytes}); !written)
       return written;
   }
@@ -93,13 +86,15 @@ Result<void> writeOutputs(const std::string &folder, const Executable &program,
 }
 
 int report(const RunOptions &options, const Executable &program, const RunResult &result,
-           const std::vector<reference::Verdict> &verdicts) {
+           const std::vector<std::string> &files, const std::vector<reference::Verdict> &verdicts) {
   Json json{{"time_us", result.timing.medianUs}, {"iterations", options.iterations}, {"outputs", Json::array()}};
   Table table({"output", "type", "shape", ">error", ">allowed", "verdict"});
   bool allRight = true;
   for (std::size_t i = 0; i < result.outputs.size(); ++i) {
     const TensorDesc &desc = program.outputs()[i];
     Json row{{"name", desc.name}, {"type", toString(desc.type)}, {"shape", desc.shape}};
+    if (!options.output.empty())
+      row["file"] = files[i];
     std::vector<std::string> cells{desc.name,    std::string(toString(desc.type)), toString(desc.shape), "-", "-",
                                    "not checked"};
     if (!verdicts.empty()) {
@@ -119,7 +114,7 @@ int report(const RunOptions &options, const Executable &program, const RunResult
     table.add(std::move(cells));
   }
   if (options.json)
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}", textOf(json));
   else
     fmt::print("{}{} a run (median of {}, host clock)\n", table.str(), formatTime(result.timing.medianUs),
                result.timing.samples);
@@ -136,8 +131,9 @@ int run(const RunOptions &options) {
   Result<RunResult> result = execute(program, opened->arguments, options.iterations);
   if (!result)
     return fail(result.error());
+  const std::vector<std::string> files = outputFileNames(program.outputs());
   if (!options.output.empty())
-    if (Result<void> written = writeOutputs(options.output, program, result->outputs); !written)
+    if (Result<void> written = writeOutputs(options.output, files, result->outputs); !written)
       return fail(written.error());
   std::vector<reference::Verdict> verdicts;
   if (options.check) {
@@ -146,7 +142,7 @@ int run(const RunOptions &options) {
       return fail(checked.error());
     verdicts = std::move(*checked);
   }
-  return report(options, program, *result, verdicts);
+  return report(options, program, *result, files, verdicts);
 }
 
 } // namespace
@@ -155,7 +151,7 @@ void addRun(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand("run", "Run a model, with kernels from the store or tuned now");
   auto options = std::make_shared<RunOptions>();
   options->addTo(*command);
-  command->add_option("--output", options->output, "Folder for NAME.npy of each output");
+  command->add_option("--output", options->output, "Folder for NAME.npy of each output, / as _");
   command->add_flag("--check", options->check, "Compare with the reference evaluator; exit status 5 when wrong");
   command->add_option("--iterations", options->iterations, "Runs; the first is not timed")
       ->check(CLI::Range(1, 1000000000))

@@ -1,5 +1,7 @@
 #include "Table.h"
 
+#include "ir/Printable.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,6 +35,12 @@ std::string formatBytes(double bytes) {
 std::string formatFlops(double flops) {
   static constexpr const char *units[] = {"FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP"};
   return scaled(flops, units, 5);
+}
+
+void Table::add(std::vector<std::string> cells) {
+  for (std::string &cell : cells)
+    cell = ir::printable(cell);
+  rows.push_back(std::move(cells));
 }
 
 std::string Table::str(std::size_t width) const {

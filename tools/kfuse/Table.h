@@ -11,7 +11,7 @@ namespace kfuse::tools {
 class Table {
 public:
   explicit Table(std::vector<std::string> headers) : headers(std::move(headers)) {}
-  void add(std::vector<std::string> cells) { rows.push_back(std::move(cells)); }
+  void add(std::vector<std::string> cells); ///< Cells are shown as ir::printable() gives them.
   std::string str(std::size_t width = 100) const;
 
 private:

@@ -1,11 +1,11 @@
 #include "Commands.h"
+#include "Json.h"
 #include "Table.h"
 #include "codegen/cuda/DeviceLibrary.h"
 #include "ir/Target.h"
 #include "runtime/Device.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <memory>
 
@@ -38,15 +38,14 @@ std::string compilerVersion() {
 }
 
 int printJson(const std::vector<Found> &found, const std::string &noGpu) {
-  nlohmann::ordered_json json{
-      {"targets", nlohmann::json::array()}, {"devices", nlohmann::json::array()}, {"cuda_compiler", compilerVersion()}};
+  Json json{{"targets", Json::array()}, {"devices", Json::array()}, {"cuda_compiler", compilerVersion()}};
   for (const ir::Target &target : ir::knownTargets())
     json["targets"].push_back({{"name", target.name}, {"devices", target.description}});
   for (const Found &device : found)
     json["devices"].push_back({{"target", device.target}, {"name", device.name}, {"detail", device.detail}});
   if (!noGpu.empty())
     json["no_gpu"] = noGpu;
-  fmt::print("{}\n", json.dump(2));
+  fmt::print("{}", textOf(json));
   return 0;
 }
 
