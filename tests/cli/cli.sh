@@ -15,6 +15,8 @@ check "no time" fails 2 "budget: 0 is not a number above 0" tune "$models/ffn_ti
 check "unknown option" fails 2 "--nonsense" tune x.onnx --nonsense
 check "unknown target" fails 2 "unknown target 'sm_12'" explain "$models/ffn_tiny.mlir" --target sm_12
 check "bad shape" fails 2 "name=1x128x4096" explain "$models/ffn_tiny.mlir" --target cpu --shape x=1xq
+check "shape without a name" fails 2 "--shape =8 is not of the form" explain "$models/ffn_tiny.mlir" --target cpu --shape =8
+check "two shapes of one input" fails 2 "the second shape" explain "$models/ffn_tiny.mlir" --target cpu --shape x=2 --shape x=3
 check "shape of no input" fails 2 "nope" explain "$models/ffn_tiny.mlir" --target cpu --shape nope=2
 check "shape that does not fit" fails 2 "x" explain "$models/ffn_tiny.mlir" --target cpu --shape x=3x5
 check "more threads than any machine has" fails 2 "1024" tune "$models/ffn_tiny.mlir" --target cpu --threads 100000
@@ -31,6 +33,28 @@ check "half a text" fails 3 "half.mlir" explain "$work/half.mlir" --target cpu
 : >"$work/empty.onnx"
 check "empty file" fails 3 "empty.onnx" explain "$work/empty.onnx" --target cpu
 check "input of no name" fails 2 "nope" run "$models/ffn_tiny.mlir" --target cpu --input nope=random
+check "input without a name" fails 2 "not of the form" run "$models/ffn_tiny.mlir" --target cpu --input =3
+check "input without a value" fails 2 "not of the form" run "$models/ffn_tiny.mlir" --target cpu --input x=
+check "two values of one input" fails 2 "the second value" run "$models/ffn_tiny.mlir" --target cpu --input x=1 --input x=2
+for value in nan inf -inf 1e30 1e999 0.5; do
+  check "integer input of $value" fails 2 "holds whole numbers" run "$models/llama_tiny_decode.mlir" --target cpu --input position=$value
+done
+check "no endless time" fails 2 "inf is not a number above 0" tune "$models/ffn_tiny.mlir" --target cpu --budget inf
+check "no time that is none" fails 2 "nan is not a number above 0" tune "$models/ffn_tiny.mlir" --target cpu --budget nan
+check "results from before no time" fails 2 "inf is not a number above 0" db prune --older-than inf
+for option in --target --store --effort --budget --threads --params --shape --report --trace --devices; do
+  check "tune with an empty $option" fails 2 "^kfuse: $option: " tune "$models/ffn_tiny.mlir" $option ""
+done
+for option in --input --output --iterations; do
+  check "run with an empty $option" fails 2 "^kfuse: $option: " run "$models/ffn_tiny.mlir" $option ""
+done
+check "an empty model" fails 2 "is empty; give a value" run ""
+check "an empty device" fails 2 "is empty; give a value" db prune --device ""
+check "an empty kernel" fails 2 "is empty; give a value" db show ""
+for value in 3x 1.5 -1 99999999999; do
+  check "threads $value" fails 2 "threads" tune "$models/ffn_tiny.mlir" --target cpu --threads=$value
+  check "iterations $value" fails 2 "iterations" run "$models/ffn_tiny.mlir" --target cpu --iterations=$value
+done
 check "input that is no file" fails 8 "absent.npy" run "$models/ffn_tiny.mlir" --target cpu --input "x=$work/absent.npy"
 for command in run tune; do
   check "$command without tuned kernels" fails 6 "kernels are not in the store (there is no store .*); tune them first: .*; " $command "$models/llama_tiny_prefill.mlir" --target cpu --require-tuned
@@ -112,6 +136,42 @@ KFUSE_DUMP_DIR=/dev/null/dump "$kfuse" explain "$models/ffn_tiny.mlir" --target 
 check "a dump folder that cannot be made is an error" test $? = 8
 check "outputs as npy" test -s "$work/out.d/y.npy"
 check "state is written in place" grep -q "right" <("$kfuse" run "$models/llama_tiny_decode.mlir" --target cpu --check)
+
+# Names are any bytes: none reaches a terminal as a command, JSON is UTF-8, and no two outputs share a file.
+cat >"$work/names.mlir" <<'M'
+func.func @main(%x: tensor<64xf32> {kfuse.name = "x", kfuse.role = "input"}) -> (tensor<64xf32> {kfuse.name = "red\1B[31m\FF\0A"}, tensor<64xf32> {kfuse.name = "a/b"}, tensor<64xf32> {kfuse.name = "a_b"}) {
+  %0 = kfuse.relu %x : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = kfuse.tanh %x : (tensor<64xf32>) -> tensor<64xf32>
+  %2 = kfuse.exp %x : (tensor<64xf32>) -> tensor<64xf32>
+  return %0, %1, %2 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
+}
+M
+cp "$work/names.mlir" "$work/$(printf 'odd\033[31m\377.mlir')"
+named() { "$kfuse" "$@" --target cpu; }
+check "run shows names" grep -qF 'red\x1b[31m\xff\n ' <(named run "$work/names.mlir" --no-benchmark)
+for command in run tune "bench block"; do
+  for model in "$work/names.mlir" "$work"/odd*.mlir; do
+    named $command "$model" --no-benchmark >"$work/out" 2>"$work/err"
+    check "$command ends well" test $? = 0
+    check "$command writes no control characters" test "$(cat "$work/out" "$work/err" | tr -d '\n' | LC_ALL=C grep -c '[[:cntrl:]]')" = 0
+    named $command "$model" --no-benchmark --json >"$work/out"
+    check "$command --json is UTF-8" python3 -c 'import json,sys; json.loads(sys.stdin.buffer.read().decode())' <"$work/out"
+  done
+done
+for model in "$work/names.mlir" "$work"/odd*.mlir; do
+  check "explain writes no control characters" test "$(named explain "$model" | tr -d '\n' | LC_ALL=C grep -c '[[:cntrl:]]')" = 0
+  check "explain --json is UTF-8" python3 -c 'import json,sys; json.loads(sys.stdin.buffer.read().decode())' < <(named explain "$model" --json)
+done
+named tune "$work"/odd*.mlir --no-benchmark --report "$work/names.html" >"$work/out"
+check "the report is UTF-8" iconv -f UTF-8 -t UTF-16 -o /dev/null "$work/names.html"
+check "an error writes no control characters" fails 8 'none\\x1b\[31m' explain "$work/none$(printf '\033[31m')" --target cpu
+check "every output has a file" python3 - "$work/named.d" <(named run "$work/names.mlir" --no-benchmark --input x=1 --output "$work/named.d" --json) <<'P'
+import json, math, os, struct, sys
+outputs = json.load(open(sys.argv[2]))["outputs"]
+assert [o["file"] for o in outputs] == ["red_[31m\ufffd_.npy", "a_b-2.npy", "a_b.npy"], outputs
+first = lambda name: struct.unpack("<f", open(os.path.join(sys.argv[1], name), "rb").read()[-4:])[0]
+assert abs(first("a_b-2.npy") - math.tanh(1)) < 1e-5 and abs(first("a_b.npy") - math.e) < 1e-5
+P
 
 # Where the lock is none, measuring goes on with one line, whether the peaks are known or not.
 mkdir -p "$work/unlocked/kfuse-devices.lock"

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -38,13 +39,26 @@ Result<HostTensor> readTensor(const TensorDesc &desc, const std::string &file) {
   return HostTensor{desc.type, desc.shape, std::move(converted->data)};
 }
 
-/// The number that all of `text` is.
+/// The number that all of `text` is; infinity for one that is beyond all, which no type but a float's holds.
 std::optional<double> parseNumber(const std::string &text) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
+  if (text.empty() || end != text.data() + text.size())
     return std::nullopt;
-  return value;
+  return error == std::errc() ? value : INFINITY;
+}
+
+/// What an element of `type` may be, for people.
+std::string_view rangeOf(DType type) {
+  return type == DType::Bool ? "0 or 1" : type == DType::I32 ? "whole numbers below 2^31" : "whole numbers below 2^63";
+}
+
+Result<HostTensor> filled(const TensorDesc &desc, double value) {
+  if (!holds(desc.type, value))
+    return Error{ErrorCode::Usage, fmt::format("--input {}={}: the input is of {}, which holds {}", desc.name, value,
+                                               toString(desc.type), rangeOf(desc.type))};
+  return reference::tensorOf(desc.type, desc.shape,
+                             std::vector<double>(static_cast<std::size_t>(elementCount(desc.shape)), value));
 }
 
 /// The tensor that `bound` asks for: a number, the word "random", or a file.
@@ -52,8 +66,7 @@ Result<HostTensor> tensorFor(const TensorDesc &desc, Role role, std::uint64_t se
   if (bound == "random")
     return randomTensor(desc, role, seed);
   if (std::optional<double> value = parseNumber(bound))
-    return reference::tensorOf(desc.type, desc.shape,
-                               std::vector<double>(static_cast<std::size_t>(elementCount(desc.shape)), *value));
+    return filled(desc, *value);
   return readTensor(desc, bound);
 }
 
@@ -68,10 +81,11 @@ void ExecutionOptions::addTo(CLI::App &command) {
 Result<void> Arguments::gather(const Model &model, const std::vector<std::string> &given) {
   for (const std::string &binding : given) {
     std::size_t equals = binding.find('=');
-    if (equals == std::string::npos)
+    if (equals == std::string::npos || equals == 0 || equals + 1 == binding.size())
       return Error{ErrorCode::Usage,
                    "--input " + binding + " is not of the form name=file.npy, name=NUMBER or name=random"};
-    bindings[binding.substr(0, equals)] = binding.substr(equals + 1);
+    if (!bindings.try_emplace(binding.substr(0, equals), binding.substr(equals + 1)).second)
+      return Error{ErrorCode::Usage, "--input " + binding + " is the second value of that input; give one"};
   }
   for (auto [list, role] : {std::pair(&model.inputs(), Role::Input),
                             {&model.parameters(), Role::Parameter},

@@ -1,10 +1,13 @@
 #include "ModelOptions.h"
 
 #include "Terminal.h"
+#include "ir/Printable.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <unistd.h>
@@ -30,10 +33,8 @@ std::optional<Shape> parseShape(std::string_view text) {
 }
 
 std::string oneLine(std::string text) {
-  for (char &c : text)
-    if (c == '\n')
-      c = ' ';
-  return text;
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return ir::printable(text);
 }
 
 } // namespace
@@ -68,7 +69,8 @@ void ModelOptions::addTuningTo(CLI::App &command) {
 CLI::Validator aboveZero() {
   auto check = [](std::string &text) {
     double value = 0;
-    return CLI::detail::lexical_cast(text, value) && value > 0 ? std::string() : text + " is not a number above 0";
+    const bool isAbove = CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value);
+    return isAbove ? std::string() : text + " is not a number above 0";
   };
   return {check, "POSITIVE"};
 }
@@ -99,9 +101,10 @@ Result<Model> ModelOptions::load() const {
     std::size_t equals = binding.rfind('=');
     std::optional<Shape> shape =
         equals == std::string::npos ? std::nullopt : parseShape(std::string_view(binding).substr(equals + 1));
-    if (!shape)
+    if (!shape || equals == 0)
       return Error{ErrorCode::Usage, "--shape " + binding + " is not of the form name=1x128x4096 with positive sizes"};
-    options.shapes[binding.substr(0, equals)] = *shape;
+    if (!options.shapes.try_emplace(binding.substr(0, equals), *shape).second)
+      return Error{ErrorCode::Usage, "--shape " + binding + " is the second shape of that input; give one"};
   }
   return Model::load(model, options);
 }
@@ -158,8 +161,8 @@ bool ModelOptions::showsProgress() const { return !json && isTerminal(STDERR_FIL
 
 void showProgress(const tuner::Progress &at) {
   std::string best = at.bestUs > 0 ? fmt::format(", best {:.1f} us", at.bestUs) : "";
-  std::string line =
-      fmt::format("[{}/{}] {}: candidate {} of {}{}", at.index + 1, at.count, at.kernel, at.tried, at.planned, best);
+  std::string line = fmt::format("[{}/{}] {}: candidate {} of {}{}", at.index + 1, at.count, ir::printable(at.kernel),
+                                 at.tried, at.planned, best);
   fmt::print(stderr, "\r\033[K{}", line.substr(0, 99));
   std::fflush(stderr);
 }

@@ -38,7 +38,7 @@ struct ModelOptions {
   tuner::Effort tuningEffort() const;
 };
 
-/// Of a number; CLI::PositiveNumber tells the 309 digits of the greatest.
+/// Of a number, not infinity; CLI::PositiveNumber tells the 309 digits of the greatest.
 CLI::Validator aboveZero();
 
 /// The words that give `command` the options it was given, but for those `leftOut`, for a process that does the same.

@@ -4,6 +4,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
 
 #include <cerrno>
 #include <csignal>
@@ -32,6 +33,16 @@ Exit status: 0 done, 2 usage, 3 bad model, 4 no device or no CUDA compiler, 5 wr
 Environment: KFUSE_STORE, KFUSE_NVRTC (path of libnvrtc.so), KFUSE_WORKER (path of kfuse-worker),
   KFUSE_DUMP_DIR (IR after each pass, sources, logs), XDG_CACHE_HOME, NO_COLOR.)";
 
+/// An empty word is most often a variable that a script forgot to set: no option, or name of a file, is one.
+void refuseEmptyWords(CLI::App &command) {
+  auto check = [](std::string &text) { return text.empty() ? std::string("is empty; give a value") : std::string(); };
+  for (CLI::Option *option : command.get_options())
+    if (option->get_items_expected_max() > 0)
+      option->check(CLI::Validator(check, ""));
+  for (CLI::App *below : command.get_subcommands(nullptr))
+    refuseEmptyWords(*below);
+}
+
 int run(int argc, char **argv) {
   CLI::App app("kfuse: fuses, tunes and runs model blocks on GPUs and CPUs");
   app.footer(examples);
@@ -45,6 +56,7 @@ int run(int argc, char **argv) {
   kfuse::tools::addTargets(app, status);
   kfuse::tools::addBench(app, status);
   kfuse::tools::addDb(app, status);
+  refuseEmptyWords(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {
