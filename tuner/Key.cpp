@@ -1,10 +1,11 @@
 #include "tuner/Key.h"
 
-#include <boost/crc.hpp>
 #include <boost/uuid/name_generator_sha1.hpp>
 #include <boost/uuid/uuid_io.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <llvm/ADT/StringExtras.h>
+#include <llvm/Support/SHA256.h>
 
 namespace kfuse::tuner {
 namespace {
@@ -55,11 +56,13 @@ std::string stableHash(std::initializer_list<std::string_view> parts) {
   return boost::uuids::to_string(generate(text));
 }
 
-std::uint32_t checksum(std::span<const std::byte> bytes) {
-  boost::crc_32_type crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  return crc.checksum();
+std::string sha256(std::span<const std::byte> bytes) {
+  return llvm::toHex(
+      llvm::SHA256::hash(llvm::ArrayRef(reinterpret_cast<const std::uint8_t *>(bytes.data()), bytes.size())),
+      /*LowerCase=*/true);
 }
+
+std::string sha256(std::string_view text) { return sha256(std::as_bytes(std::span(text))); }
 
 std::string tuningKey(const codegen::KernelPlan &plan, std::string_view compilerVersion, std::string_view sku) {
   return stableHash({plan.source, fmt::format("{}", fmt::join(plan.options, "\n")), launchesAndBuffers(plan),

@@ -16,8 +16,10 @@ namespace kfuse::tuner {
 /// release. Parts are length-prefixed, so {"ab", "c"} and {"a", "bc"} differ.
 std::string stableHash(std::initializer_list<std::string_view> parts);
 
-/// CRC-32, against flipped bits: for images, where a hash would take longer than reading them.
-std::uint32_t checksum(std::span<const std::byte> bytes);
+/// SHA-256 in hexadecimal digits. The kernels of an example block are 32 to 127 KB: hashing them is no measurable part
+/// of a warm start.
+std::string sha256(std::span<const std::byte> bytes);
+std::string sha256(std::string_view text);
 
 /// Key of one measured kernel. It covers all that can change its machine code or its time: source,
 /// options, launches, buffers, compiler and device. The plan's name is for people and is left out.

@@ -7,6 +7,8 @@
 #include "tuner/StoreUpkeep.h"
 #include "tuner/UnixTime.h"
 
+#include <fmt/format.h>
+
 namespace kfuse::tuner {
 namespace {
 
@@ -29,15 +31,33 @@ std::filesystem::path Store::defaultPath() { return defaultStorePath(); }
 Store::Store(std::unique_ptr<StoreFile> opened) : file(std::move(opened)), leases(std::make_unique<LeaseBook>(*file)) {}
 Store::~Store() = default;
 
-Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path &path, Warn warn) {
-  Result<std::unique_ptr<StoreFile>> file = StoreFile::open(path.empty() ? defaultPath() : path, std::move(warn));
-  if (!file)
-    return file.error();
-  return std::unique_ptr<Store>(new Store(std::move(*file)));
+/// `before` is whyNotTrusted() before the file was opened: what lay beside it then may be gone.
+void Store::judge(StoreTrust trust, const std::optional<std::string> &before) {
+  if (trust == StoreTrust::Given)
+    return;
+  if (const std::optional<std::string> why = before ? before : whyNotTrusted(file->path()))
+    distrusted =
+        fmt::format("the machine code in store {} is not trusted, as {}, or pass --trust-store (trustStore in the API)",
+                    file->path().string(), *why);
 }
 
-Result<std::unique_ptr<Store>> Store::openToRead(const std::filesystem::path &path, Warn warn) {
-  return openToRead(path, std::move(warn), StoreFile::usualPatienceMs);
+Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path &path, Warn warn, StoreTrust trust) {
+  const std::filesystem::path name = path.empty() ? defaultPath() : path;
+  const std::optional<std::string> before = whyNotTrusted(name);
+  Result<std::unique_ptr<StoreFile>> file = StoreFile::open(name, std::move(warn));
+  if (!file)
+    return file.error();
+  std::unique_ptr<Store> store(new Store(std::move(*file)));
+  store->judge(trust, before);
+  return store;
+}
+
+Result<std::unique_ptr<Store>> Store::openToRead(const std::filesystem::path &path, Warn warn, StoreTrust trust) {
+  const std::optional<std::string> before = whyNotTrusted(path.empty() ? defaultPath() : path);
+  Result<std::unique_ptr<Store>> store = openToRead(path, std::move(warn), StoreFile::usualPatienceMs);
+  if (store)
+    (*store)->judge(trust, before);
+  return store;
 }
 
 Result<std::unique_ptr<Store>> Store::openToRead(const std::filesystem::path &path, Warn warn, int patienceMs) {
@@ -85,6 +105,8 @@ std::vector<Choice> Store::findChoices(const std::string &ops, const std::string
 std::vector<Measurement> Store::findMeasurements(const std::string &region) { return readMeasurements(*file, region); }
 
 std::optional<runtime::CompiledKernel> Store::findBinary(const std::string &kernel) {
+  if (distrusted)
+    return std::nullopt;
   std::optional<StoredBinary> found =
       file->read([&](SQLite::Database &db) { return findRow<StoredBinary>(db, kernel); });
   return found ? std::optional(std::move(found->binary)) : std::nullopt;

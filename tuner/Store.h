@@ -6,6 +6,7 @@
 #include "tuner/Choice.h"
 #include "tuner/Measurement.h"
 #include "tuner/Roofline.h"
+#include "tuner/StoreTrust.h"
 
 #include <filesystem>
 #include <functional>
@@ -35,11 +36,13 @@ public:
   /// Opens or creates; an empty path is the default one. Io for a file that holds something else than a
   /// kfuse store, or a store of a newer kfuse; such a file is left as it is. In the cache folder, though,
   /// whatever cannot be read is taken for a damaged store.
-  static Result<std::unique_ptr<Store>> open(const std::filesystem::path &path, Warn warn);
+  static Result<std::unique_ptr<Store>> open(const std::filesystem::path &path, Warn warn,
+                                             StoreTrust trust = StoreTrust::Checked);
   /// Only to find what is there: creates and changes nothing, on a read-only file system as on any other. Where there
   /// is no file, nothing is found, and problem() says why. Io as above, and for a file that is damaged or may not be
   /// read.
-  static Result<std::unique_ptr<Store>> openToRead(const std::filesystem::path &path, Warn warn);
+  static Result<std::unique_ptr<Store>> openToRead(const std::filesystem::path &path, Warn warn,
+                                                   StoreTrust trust = StoreTrust::Checked);
 
   ~Store();
 
@@ -53,7 +56,7 @@ public:
   std::optional<Measurement> findMeasurement(const std::string &kernel);
   /// Of one region, in the order in which they were begun.
   std::vector<Measurement> findMeasurements(const std::string &region);
-  /// Nothing too when its checksum does not match.
+  /// Nothing too when its seal is broken, or there is distrust().
   std::optional<runtime::CompiledKernel> findBinary(const std::string &kernel);
   std::optional<Peaks> findPeaks(const std::string &sku);
 
@@ -87,6 +90,10 @@ public:
   /// The folder in which the processes that write to this store meet; "" where it cannot be written.
   std::filesystem::path sharedFolder() const;
 
+  /// Why the machine code in the store is not used, if it is not: whyNotTrusted() and what to do instead. All else is
+  /// data, which is checked before it is used.
+  const std::optional<std::string> &distrust() const { return distrusted; }
+
   /// What keeps results from being stored, if anything does.
   std::optional<Error> problem() const;
   /// Warns, and has a problem(), where the file that was written to has been deleted or replaced since.
@@ -95,8 +102,10 @@ public:
 private:
   explicit Store(std::unique_ptr<StoreFile> file);
   static Result<std::unique_ptr<Store>> openToRead(const std::filesystem::path &path, Warn warn, int patienceMs);
+  void judge(StoreTrust trust, const std::optional<std::string> &before);
   std::unique_ptr<StoreFile> file;
   std::unique_ptr<LeaseBook> leases;
+  std::optional<std::string> distrusted;
 };
 
 } // namespace kfuse::tuner

@@ -3,6 +3,7 @@
 #include "tuner/StorePlace.h"
 #include "tuner/StoreRows.h"
 #include "tuner/StoreSchema.h"
+#include "tuner/StoreTrust.h"
 
 #include <SQLiteCpp/Backup.h>
 #include <fmt/format.h>
@@ -291,10 +292,12 @@ Result<void> StoreFile::renew(const std::string &reason) {
 /// The ladder: read and write; after damage a fresh file; read only; in memory.
 Result<void> StoreFile::openAny() {
   const bool isOurs = file == cacheStorePath();
-  std::error_code ignored; // A folder that cannot be made shows when the file is opened.
-  fs::create_directories(folderOf(file), ignored);
+  std::error_code ignored;
+  makeFolders(folderOf(file));
   if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored))
     return foreign();
+  if (std::optional<std::string> planted = plantedCompanion(file))
+    return Error{ErrorCode::Io, *planted};
   FolderLock lock(folderOf(file));
   std::string reason;
   for (Access how : {Access::ReadWrite, Access::ReadOnly, Access::Immutable}) {
@@ -356,6 +359,8 @@ Result<std::unique_ptr<StoreFile>> StoreFile::openToRead(const fs::path &path, W
                    : noStore(path);
   if (!fs::is_regular_file(path, failure)) // A pipe would be waited for.
     return store->foreign();
+  if (std::optional<std::string> planted = plantedCompanion(path))
+    return Error{ErrorCode::Io, *planted};
   std::string reason;
   // A connection with locks makes companion files that one which may not write cannot remove.
   const std::array ladder = isAtRest(path) ? std::array{Access::Immutable, Access::ReadOnly}

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -45,6 +46,14 @@ fs::path defaultStorePath() {
 }
 
 fs::path folderOf(const fs::path &path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+void makeFolders(const fs::path &folder) {
+  fs::path made;
+  for (const fs::path &name : folder) {
+    made /= name;
+    ::mkdir(made.c_str(), 0755);
+  }
+}
 
 bool isNetworkFileSystem(const fs::path &file) {
   // Magic numbers from statfs(2), linux/magic.h and their own sources. FUSE: sshfs, s3fs, virtiofs.

@@ -14,6 +14,10 @@ std::filesystem::path defaultStorePath();
 
 std::filesystem::path folderOf(const std::filesystem::path &path);
 
+/// Makes the folder and those above it that are missing, whatever the umask open to nobody else's writing: a store in
+/// one that others may write is not trusted. What cannot be made shows when a file in it is opened.
+void makeFolders(const std::filesystem::path &folder);
+
 /// Whether the file is on one of the file systems that lack the shared memory which SQLite's WAL needs.
 bool isNetworkFileSystem(const std::filesystem::path &file);
 

@@ -66,9 +66,7 @@ struct SealText {
   void operator()(const char *name, StopReason value) { add(name, toString(value)); }
   void operator()(const char *name, Effort value) { add(name, fmt::format("{}", static_cast<int>(value))); }
   void operator()(const char *name, const codegen::TileConfig &value) { add(name, value.str()); }
-  void operator()(const char *name, const std::vector<std::byte> &value) {
-    add(name, fmt::format("{}", checksum(value)));
-  }
+  void operator()(const char *name, const std::vector<std::byte> &value) { add(name, sha256(value)); }
   void operator()(const char *name, const std::optional<Timing> &value) {
     if (value)
       add(name, fmt::format("{} {} {}", value->medianUs, value->spread, value->samples));
@@ -82,7 +80,7 @@ struct SealText {
 template <class Record> std::string sealOf(const Record &record, int schema = storeSchema) {
   SealText seal{tableOf<Record>, schema};
   visitColumns(seal, record);
-  return stableHash({seal.text});
+  return schema < sha256Schema ? stableHash({seal.text}) : sha256(seal.text);
 }
 
 struct Binder {
@@ -177,7 +175,10 @@ void resealRows(SQLite::Database &db, int schema) {
   reseal<Choice>(db, schema);
   reseal<Measurement>(db, schema);
   reseal<StoredPeaks>(db, schema);
-  reseal<StoredBinary>(db, schema);
+  if (schema < sha256Schema)
+    db.exec("DELETE FROM binaries"); // Their seals hold a CRC-32 of the code, for which anything can be made to fit.
+  else
+    reseal<StoredBinary>(db, schema);
 }
 
 std::string createTables() {

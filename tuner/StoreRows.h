@@ -18,12 +18,12 @@ struct StoredBinary {
   runtime::CompiledKernel binary;
 };
 
-/// SQL that makes every table. Each row of a record ends with a seal: a checksum of its other columns, for SQLite does
-/// not notice a flipped bit in a value.
+/// SQL that makes every table. Each row of a record ends with a seal: SHA-256 of its other columns, for SQLite does
+/// not notice a flipped bit in a value. It shows damage, and is no signature (tuner/StoreTrust.h).
 std::string createTables();
 
-/// Seals the rows again that a store of an older schema sealed without the columns added since. Tables have all
-/// columns.
+/// Seals the rows again that a store of an older schema sealed otherwise, or without the columns added since. Machine
+/// code whose seal was no hash of it goes. Tables have all columns.
 void resealRows(SQLite::Database &database, int schema);
 
 /// Record is Choice, Measurement, StoredPeaks or StoredBinary. An existing row of the same key is replaced.

@@ -8,10 +8,12 @@
 
 namespace kfuse::tuner {
 
-constexpr int storeSchema = 3;  ///< The file's user_version.
+constexpr int storeSchema = 4;  ///< The file's user_version.
 constexpr int oldestSchema = 2; ///< That can be brought to this one.
+constexpr int sha256Schema = 4; ///< The first whose seals are SHA-256.
 
-/// A schema only adds columns, so that a process of an older kfuse which has the file open can go on.
+/// A schema only adds columns, so that a process of an older kfuse which has the file open can go on: what is sealed
+/// otherwise than it knows is a miss to it.
 struct AddedColumn {
   int schema; ///< The first that has it.
   std::string_view table;

@@ -13,9 +13,14 @@ namespace {
 
 constexpr double secondsPerDay = 86400;
 
-/// Calls `take(key, record)` for each sealed row of `table`; the record is empty when its seal is broken.
+/// Which rows of a record have a seal: all, but for measurements under way.
+template <class Record> constexpr const char *sealed = "";
+template <> constexpr const char *sealed<Measurement> = " WHERE seal IS NOT NULL";
+
+/// Calls `take(key, record)` for each row of `table` that should have a seal; the record is empty when it is broken, or
+/// not there.
 template <class Record, class Take> void forEach(SQLite::Database &db, const std::string &table, Take take) {
-  SQLite::Statement row(db, "SELECT * FROM " + table + " WHERE seal IS NOT NULL ORDER BY rowid");
+  SQLite::Statement row(db, "SELECT * FROM " + table + sealed<Record> + " ORDER BY rowid");
   while (row.executeStep())
     take(row.getColumn(0).getString(), rowOf<Record>(row));
 }
@@ -121,7 +126,7 @@ int checkSeals(SQLite::Database &db, const std::string &table, std::vector<std::
   forEach<Record>(db, table, [&](const std::string &key, const std::optional<Record> &record) {
     ++rows;
     if (!record)
-      damage.push_back(fmt::format("{} {}: its seal is broken", table, key));
+      damage.push_back(fmt::format("{} {}: its seal is broken", table, key)); // Or missing.
   });
   return rows;
 }
@@ -167,13 +172,15 @@ Result<StoreChanges> addContents(StoreFile &file, const StoreContents &contents)
   return done ? Result<StoreChanges>(changes) : whyNot(file);
 }
 
-Result<StoreChanges> merge(StoreFile &into, StoreFile &from) {
+Result<StoreChanges> merge(StoreFile &into, StoreFile &from, Binaries binaries) {
   const StoreContents contents = readContents(from);
   StoreChanges changes;
   bool done = into.write([&](SQLite::Database &db) {
     std::set<std::string> kernels;
     add(db, contents, changes, kernels);
     changes.binaries = 0;
+    if (binaries == Binaries::Left)
+      return;
     for (const std::string &kernel : kernels)
       if (std::optional<StoredBinary> binary =
               from.read([&](SQLite::Database &other) { return findRow<StoredBinary>(other, kernel); })) {

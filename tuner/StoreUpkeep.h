@@ -48,8 +48,11 @@ std::vector<Choice> readChoices(StoreFile &file, const std::string &ops, const s
 /// effort over less, then the later one; of measurements the later one. Peaks that are there stay.
 Result<StoreChanges> addContents(StoreFile &file, const StoreContents &contents);
 
+/// Whether machine code is taken over: not from a store that is not trusted (tuner/StoreTrust.h).
+enum class Binaries : std::uint8_t { Left, Taken };
+
 /// The same with the machine code of the choices taken over.
-Result<StoreChanges> merge(StoreFile &into, StoreFile &from);
+Result<StoreChanges> merge(StoreFile &into, StoreFile &from, Binaries binaries = Binaries::Taken);
 
 /// Removes rows and gives their space back to the disk.
 Result<StoreChanges> prune(StoreFile &file, const PruneOptions &options);

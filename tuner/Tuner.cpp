@@ -37,13 +37,17 @@ struct Lookup {
   std::optional<codegen::TileConfig> seed;
 };
 
-/// Machine code for a choice that came without it, from another machine of its kind.
+/// What the store has cannot be used, though nothing is the matter with it.
+constexpr const char *isDistrusted = "its machine code is not trusted";
+
+/// Machine code for a choice that came without it, from another machine of its kind, or with what is not trusted.
 std::optional<runtime::CompiledKernel> recompile(const Workshop &shop, const Choice &choice,
                                                  const codegen::KernelPlan &plan) {
   Result<runtime::CompiledKernel> binary = shop.compiler.compile(plan);
   if (!binary)
     return std::nullopt;
-  shop.store.put(choice, *binary);
+  if (!shop.store.distrust()) // Or each start would write it again.
+    shop.store.put(choice, *binary);
   return std::move(*binary);
 }
 
@@ -101,7 +105,7 @@ Lookup lookUp(const Workshop &shop, const TuningTask &task, const std::optional<
     report.recompiled = true;
   }
   if (!binary)
-    return {{}, "its binary is not there", choice->config};
+    return {{}, shop.store.distrust() ? isDistrusted : "its binary is not there", choice->config};
   return {.kernel = TunedKernel{std::move(*plan), std::move(*binary), std::move(report)}, .miss = {}, .seed = {}};
 }
 
@@ -188,7 +192,9 @@ private:
 };
 
 void Tuning::takeStored() {
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
+  if (const std::optional<std::string> &why = shop.store.distrust(); why && !shop.options.requireTuned)
+    shop.warn(*why + "; kernels are compiled anew");
+  for (std::size_t i = 0; i < tasks.size() && !shop.isCancelled(); ++i) {
     Lookup found = lookUp(shop, tasks[i]);
     kernels[i] = std::move(found.kernel);
     if (kernels[i])
@@ -200,6 +206,8 @@ void Tuning::takeStored() {
 }
 
 Error Tuning::listMissing() const {
+  if (std::ranges::any_of(missing, [](const Missing &kernel) { return kernel.reason == isDistrusted; }))
+    return {ErrorCode::NotTuned, *shop.store.distrust()};
   std::string list;
   for (const Missing &kernel : missing)
     list += fmt::format("{}{} ({}): {}", list.empty() ? "" : "; ", tasks[kernel.index].name, tasks[kernel.index].ops,

@@ -78,6 +78,10 @@ struct CompileOptions {
   bool simplify = true;                           ///< False: the graph is fused as it is written.
   bool requireTuned = false;                      ///< Never compile: what the store lacks is a NotTuned error, which
                                                   ///< lists it. The store is only read and may be read-only.
+  bool trustStore = false;                        ///< Run machine code of a store that others than the user and root
+                                                  ///< may write: trust it as you trust a program. Without this its
+                                                  ///< kernels are compiled anew, with one line to `log`, and with
+                                                  ///< requireTuned it is a NotTuned error.
   int threads = 0;                                ///< CPU threads to run and tune with; 0: all cores.
   int device = 0;                                 ///< CUDA device ordinal.
   std::function<bool(const Progress &)> progress; ///< Return false to cancel.

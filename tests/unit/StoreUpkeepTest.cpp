@@ -1,7 +1,6 @@
-#include "StoreRowsOf.h"
+#include "StoreFixture.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/Store.h"
 #include "tuner/StoreUpkeep.h"
 
 #include <doctest/doctest.h>
@@ -236,4 +235,41 @@ TEST_CASE("upkeep: measurements of a region come in the order in which they were
     order.push_back(measurement.at);
   CHECK(order == std::vector<double>{2, 4, 6});
   CHECK(readMeasurements(*file, "another").empty());
+}
+
+TEST_CASE("upkeep: what should have a seal and has none is damage, which pruning removes") {
+  for (const char *table : {"choices", "binaries", "peaks"}) {
+    CAPTURE(table);
+    Fixture f;
+    f.fill("a.db", 2);
+    execute(f.folder.path / "a.db", ("UPDATE " + std::string(table) + " SET seal = NULL").c_str());
+    std::unique_ptr<StoreFile> file = f.open("a.db");
+    const StoreVerdict verdict = verify(*file);
+    CHECK(verdict.damage.size() == (table == std::string("peaks") ? 1 : 2));
+    CHECK(verdict.damage.front().find(table) == 0);
+    CHECK_FALSE(
+        (*Store::open(f.folder.path / "a.db", {}))->findBinary(table == std::string("binaries") ? "kernel 0" : ""));
+    REQUIRE(prune(*file, {}));
+    CHECK(verify(*file).damage.empty());
+  }
+}
+
+TEST_CASE("upkeep: a trial under way has no seal, and is no damage") {
+  Fixture f;
+  f.fill("a.db", 1);
+  (*Store::open(f.folder.path / "a.db", {}))->beginTrial(measurementNumber(7));
+  const StoreVerdict verdict = verify(*f.open("a.db"));
+  CHECK(verdict.damage.empty());
+  CHECK(verdict.begun == 1);
+}
+
+TEST_CASE("upkeep: machine code that is left is not merged, and a choice comes without it") {
+  Fixture f;
+  f.fill("a.db", 3);
+  std::unique_ptr<StoreFile> from = f.open("a.db"), into = f.open("b.db");
+  Result<StoreChanges> changes = merge(*into, *from, Binaries::Left);
+  REQUIRE(changes);
+  CHECK(changes->choices == 3);
+  CHECK(changes->binaries == 0);
+  CHECK(verify(*into).binaries == 0);
 }

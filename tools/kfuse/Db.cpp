@@ -6,6 +6,7 @@
 #include "ir/Printable.h"
 #include "tuner/StoreContents.h"
 #include "tuner/StorePlace.h"
+#include "tuner/StoreTrust.h"
 #include "tuner/StoreUpkeep.h"
 
 #include <fmt/chrono.h>
@@ -38,6 +39,7 @@ struct DbOptions {
   std::string name;               ///< What to show.
   std::string file;               ///< To export to or import from; "-" is stdout or stdin.
   std::vector<std::string> files; ///< To merge.
+  bool trustStore = false;        ///< Of the files to merge.
   tuner::PruneOptions prune;
 
   std::filesystem::path path() const {
@@ -192,10 +194,20 @@ Result<Sources> openSources(const std::vector<std::string> &paths) {
   return sources;
 }
 
+/// Machine code from a store that others may write would pass for this store's own.
+tuner::Binaries binariesOf(const StoreFile &source, const DbOptions &options) {
+  const std::optional<std::string> why = options.trustStore ? std::nullopt : tuner::whyNotTrusted(source.path());
+  if (why)
+    warn(fmt::format("the machine code in store {} is not trusted, as {}, or pass --trust-store; its kernels will be "
+                     "compiled anew",
+                     source.path().string(), *why));
+  return why ? tuner::Binaries::Left : tuner::Binaries::Taken;
+}
+
 int addAll(StoreFile &file, const Sources &sources, const DbOptions &options) {
   tuner::StoreChanges total;
   for (const std::unique_ptr<StoreFile> &source : sources) {
-    Result<tuner::StoreChanges> changes = tuner::merge(file, *source);
+    Result<tuner::StoreChanges> changes = tuner::merge(file, *source, binariesOf(*source, options));
     if (!changes)
       return failToChange(file, changes.error());
     total.choices += changes->choices;
@@ -307,6 +319,7 @@ void addDb(CLI::App &app, int &status) {
   imported->footer("Example:\n  kfuse db import results.json");
   CLI::App *merged = add("merge", "Take over what is new or better from other stores", mergeStores);
   merged->add_option("FILES", options->files, "Stores to read")->required();
+  merged->add_flag("--trust-store", options->trustStore, "Take machine code though others may write those stores");
   merged->footer("Example:\n  kfuse db merge node1.db node2.db --store all.db");
   CLI::App *pruned =
       add("prune", "Remove broken rows, and what the options name", onStore(Access::Changing, pruneRows));

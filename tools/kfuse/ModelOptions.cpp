@@ -61,6 +61,7 @@ void ModelOptions::addTuningTo(CLI::App &command) {
       ->check(aboveZero());
   command.add_flag("--no-benchmark", noBenchmark, "Measure nothing: the cost model chooses, the same everywhere");
   command.add_flag("--require-tuned", requireTuned, "Never compile: exit status 6 and a list of what the store lacks");
+  command.add_flag("--trust-store", trustStore, "Use the store's machine code though others than you may write it");
   command.add_option("--threads", threads, "Threads of a CPU, or that compile for a GPU; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -118,6 +119,7 @@ CompileOptions ModelOptions::compilation() const {
   options.seconds = budgetSeconds;
   options.simplify = !noSimplify;
   options.requireTuned = requireTuned;
+  options.trustStore = trustStore;
   if (showsProgress())
     options.progress = [](const Progress &at) {
       showProgress({.kernel = std::string(at.kernel),
@@ -138,6 +140,7 @@ tuner::WorkbenchOptions ModelOptions::workbench() const {
           .device = 0,
           .measureOn = {},
           .requireTuned = requireTuned,
+          .trust = trustStore ? tuner::StoreTrust::Given : tuner::StoreTrust::Checked,
           .warn = warn};
 }
 

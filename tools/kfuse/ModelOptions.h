@@ -24,6 +24,7 @@ struct ModelOptions {
   double budgetSeconds = 0; ///< Of all kernels together; 0: no limit.
   int threads = 0;
   bool requireTuned = false;
+  bool trustStore = false;
   bool tf32 = false;
   bool noSimplify = false;
   bool json = false;

@@ -67,15 +67,17 @@ Result<Executable> compileChecked(const Model &model, const CompileOptions &opti
     if (log)
       log(line);
   };
-  Result<tuner::PlannedBench> opened = tuner::openAndPlan(*model.internals().model.module,
-                                                          {.target = options.target,
-                                                           .store = options.store,
-                                                           .threads = options.threads,
-                                                           .device = options.device,
-                                                           .measureOn = {},
-                                                           .requireTuned = options.requireTuned,
-                                                           .warn = warn},
-                                                          options.simplify);
+  Result<tuner::PlannedBench> opened =
+      tuner::openAndPlan(*model.internals().model.module,
+                         {.target = options.target,
+                          .store = options.store,
+                          .threads = options.threads,
+                          .device = options.device,
+                          .measureOn = {},
+                          .requireTuned = options.requireTuned,
+                          .trust = options.trustStore ? tuner::StoreTrust::Given : tuner::StoreTrust::Checked,
+                          .warn = warn},
+                         options.simplify);
   if (!opened)
     return opened.error();
   Result<std::unique_ptr<runtime::Device>> device = opened->bench.openHere();

@@ -118,8 +118,9 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
     bench.compiler = runtime::makeRemoteCompiler(std::move(*compiler), codegen::cuda::deviceHeaders());
   }
   bench.compiler = dumping(std::move(bench.compiler));
-  Result<std::unique_ptr<Store>> store =
-      options.requireTuned ? Store::openToRead(options.store, bench.warn) : Store::open(options.store, bench.warn);
+  Result<std::unique_ptr<Store>> store = options.requireTuned
+                                             ? Store::openToRead(options.store, bench.warn, options.trust)
+                                             : Store::open(options.store, bench.warn, options.trust);
   if (!store)
     return store.error();
   bench.store = std::move(*store);

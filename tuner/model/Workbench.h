@@ -18,7 +18,8 @@ struct WorkbenchOptions {
   std::function<int()> measureOn; ///< The ordinal of a GPU like `device` to measure on, asked when there is something
                                   ///< to measure; none: `device`.
   bool requireTuned = false;      ///< The store is only read (Store::openToRead).
-  Store::Warn warn;               ///< Hears each line once.
+  StoreTrust trust = StoreTrust::Checked;
+  Store::Warn warn;       ///< Hears each line once.
 };
 
 struct Workbench {
