@@ -19,8 +19,9 @@ Result<runtime::CompiledKernel> compileOrFail(runtime::KernelCompiler &compiler,
 
 } // namespace
 
-CompileAhead::CompileAhead(runtime::KernelCompiler &compiler, unsigned threads)
-    : compiler(compiler), threads(threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency())) {}
+CompileAhead::CompileAhead(runtime::KernelCompiler &compiler, unsigned threads, std::stop_token stop)
+    : compiler(compiler), threads(threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency())),
+      stopped(std::move(stop)) {}
 
 CompileAhead::~CompileAhead() {
   for (std::jthread &worker : workers)
@@ -49,6 +50,8 @@ void CompileAhead::work(const std::stop_token &stop) {
     auto found = jobs.find(key);
     if (found == jobs.end() || found->second.hasBegun)
       continue;
+    if (stopped.stop_requested())
+      continue;
     Job &job = found->second; // Stays where it is, and nobody else touches it, until it has a result.
     job.hasBegun = true;
     lock.unlock();
@@ -69,7 +72,8 @@ Result<runtime::CompiledKernel> CompileAhead::take(const std::string &key, const
     queue.push_front(key);
     wake.notify_one();
   }
-  finished.wait(lock, [&] { return job.result.has_value(); });
+  if (!finished.wait(lock, stopped, [&] { return job.result.has_value(); }))
+    return Error{ErrorCode::Cancelled, "tuning was cancelled while kernel " + plan.name + " compiled"};
   Result<runtime::CompiledKernel> result = std::move(*job.result);
   jobs.erase(key);
   return result;
@@ -90,10 +94,10 @@ void CompileAhead::settle(std::chrono::steady_clock::time_point deadline) {
   auto haveEnded = [&] {
     return std::all_of(jobs.begin(), jobs.end(), [](const auto &job) { return job.second.result.has_value(); });
   };
-  if (finished.wait_until(lock, deadline, haveEnded))
+  if (finished.wait_until(lock, stopped, deadline, haveEnded))
     return;
   std::erase_if(jobs, [](const auto &job) { return !job.second.hasBegun; });
-  finished.wait(lock, haveEnded);
+  finished.wait(lock, stopped, haveEnded);
 }
 
 bool CompileAhead::isReady(const std::string &key) {

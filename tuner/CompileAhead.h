@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,14 +19,16 @@ namespace kfuse::tuner {
 /// A pool over one compiler. Plans are known by their tuningKey; each is compiled once for whoever takes it.
 class CompileAhead {
 public:
-  /// `compiler` must outlive it; `threads` 0 stands for one per core. Threads start with the first plan.
-  CompileAhead(runtime::KernelCompiler &compiler, unsigned threads);
+  /// `compiler` must outlive it; `threads` 0 stands for one per core. Threads start with the first plan. Once `stop`
+  /// asks for it nothing is begun or waited for any more.
+  CompileAhead(runtime::KernelCompiler &compiler, unsigned threads, std::stop_token stop = {});
   /// Waits for the compilations under way; those not begun are dropped.
   ~CompileAhead();
 
   /// Queues the plan behind all others.
   void want(const std::string &key, const codegen::KernelPlan &plan);
-  /// Waits for the plan, wanted before or not, which goes before all others that have not begun.
+  /// Waits for the plan, wanted before or not, which goes before all others that have not begun. Cancelled when
+  /// stopped.
   Result<runtime::CompiledKernel> take(const std::string &key, const codegen::KernelPlan &plan);
   /// Forgets a plan and its result; one that is being compiled, when it ends.
   void drop(const std::string &key);
@@ -45,6 +48,7 @@ private:
 
   runtime::KernelCompiler &compiler;
   const std::size_t threads;
+  const std::stop_token stopped;
   std::mutex mutex;
   std::condition_variable_any wake, finished;
   std::map<std::string, Job> jobs;

@@ -1,6 +1,7 @@
 #include "tuner/DeviceLock.h"
 
 #include "tuner/Key.h"
+#include "tuner/LockHolder.h"
 #include "tuner/StoreLease.h"
 #include "tuner/Trace.h"
 
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace kfuse::tuner {
 namespace {
@@ -20,7 +22,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds pause(2);
-constexpr std::chrono::seconds patience(60);
+constexpr std::chrono::seconds silence(1); ///< Of a wait: processes that take turns do so for less, mostly.
 
 /// In /tmp whatever TMPDIR says, and open to all: users of one machine share its devices. -1 with errno.
 int openLockFile(const fs::path &folder) {
@@ -59,31 +61,98 @@ off_t byteOf(const std::string &device) {
   return std::stoll(digits.substr(0, 15), nullptr, 16); // 60 bits.
 }
 
-/// Polls until it has the lock or until `deadline`; 0 or what went wrong. The lock belongs to the open file, so it goes
-/// with it (fcntl(2), "Open file description locks"); unlike flock it may also be on one byte, and on a network
-/// file system.
-int acquire(int file, const std::string &device, DeviceLock::Use use, Clock::time_point deadline) {
-  if (file < 0)
-    return errno;
+struct flock rangeOf(const std::string &device, DeviceLock::Use use) {
   struct flock range{};
   range.l_type = use == DeviceLock::Use::Alone ? F_WRLCK : F_RDLCK;
   range.l_whence = SEEK_SET;
   range.l_start = byteOf(device);
   range.l_len = 1;
-  while (fcntl(file, F_OFD_SETLK, &range) != 0) {
-    if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-      return errno;
-    if (Clock::now() > deadline)
-      return ETIMEDOUT;
+  return range;
+}
+
+std::string inSeconds(Clock::duration time) {
+  return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
+}
+
+/// One of the lock files.
+struct LockFile {
+  int descriptor;
+  fs::path folder;
+  std::string name; ///< For people.
+  struct flock range;
+  LockPatience &patience;
+
+  bool acquire(Clock::time_point start);
+  void lack(const std::string &why) const;
+};
+
+/// Polls until it has the lock, or until patience ends; whether it has it. The lock belongs to the open file, so it
+/// goes with it (fcntl(2), "Open file description locks"); unlike flock it may also be on one byte, and on a network
+/// file system.
+bool LockFile::acquire(Clock::time_point start) {
+  const Clock::duration allowed = patience.allowed(folder);
+  bool hasSpoken = false;
+  while (fcntl(descriptor, F_OFD_SETLK, &range) != 0) {
+    if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
+      lack(std::strerror(errno));
+      return false;
+    }
+    const Clock::duration waited = Clock::now() - start;
+    if (patience.isStopped() || allowed == Clock::duration::zero())
+      return false;
+    if (waited > allowed) {
+      patience.wasInVain(folder);
+      lack(fmt::format("{} keeps it, {} were waited", holderOf(descriptor, range), inSeconds(allowed)));
+      return false;
+    }
+    if (!hasSpoken && waited > silence) {
+      hasSpoken = true;
+      patience.say("wait for " + name, fmt::format("waiting up to {} for {}, which {} holds", inSeconds(allowed), name,
+                                                   holderOf(descriptor, range)));
+    }
     std::this_thread::sleep_for(pause);
   }
-  return 0;
+  patience.wasHad(folder);
+  return true;
+}
+
+void LockFile::lack(const std::string &why) const {
+  patience.say(name, fmt::format("{} cannot be had ({}): timings may be disturbed by other processes", name, why));
 }
 
 } // namespace
 
-DeviceLock::DeviceLock(const std::string &device, Use use, const fs::path &storeFolder,
-                       const std::function<void(const std::string &)> &warn) {
+void LockPatience::limit(double secondsOfTuning) {
+  const std::chrono::duration<double> longest = longestStretch;
+  std::scoped_lock lock(mutex);
+  most = longestStretch;
+  if (secondsOfTuning > 0)
+    most = std::chrono::duration_cast<Clock::duration>(
+        std::min(longest, std::chrono::duration<double>(secondsOfTuning / 2)));
+}
+
+LockPatience::Clock::duration LockPatience::allowed(const fs::path &path) const {
+  std::scoped_lock lock(mutex);
+  return inVain.contains(path) ? Clock::duration::zero() : most;
+}
+
+void LockPatience::wasHad(const fs::path &path) {
+  std::scoped_lock lock(mutex);
+  inVain.erase(path);
+}
+
+void LockPatience::wasInVain(const fs::path &path) {
+  std::scoped_lock lock(mutex);
+  inVain.insert(path);
+}
+
+void LockPatience::say(const std::string &about, const std::string &line) {
+  std::scoped_lock lock(mutex);
+  if (said.insert(about).second && warn)
+    warn(line);
+}
+
+DeviceLock::DeviceLock(const std::string &device, Use use, const fs::path &storeFolder, LockPatience &patience) {
   Span span("wait", "for device " + device);
   const Clock::time_point start = Clock::now();
   const std::array<fs::path, 2> folders{"/tmp", storeFolder};
@@ -91,13 +160,14 @@ DeviceLock::DeviceLock(const std::string &device, Use use, const fs::path &store
     if (folders[i].empty())
       continue;
     descriptors[i] = openLockFile(folders[i]);
-    if (i > 0 && isSameFile(descriptors[i], descriptors[0])) // Whose lock would wait for our own.
-      continue;
-    const int failure = acquire(descriptors[i], device, use, start + patience);
-    if (failure != 0 && warn)
-      warn(fmt::format("the measuring lock of device {} in {} cannot be had ({}): timings may be disturbed by other "
-                       "processes",
-                       device, folders[i].string(), std::strerror(failure)));
+    const int failure = errno;
+    LockFile lock{descriptors[i], folders[i],
+                  fmt::format("the measuring lock of device {} in {}", device, folders[i].string()),
+                  rangeOf(device, use), patience};
+    if (descriptors[i] < 0)
+      lock.lack(std::strerror(failure));
+    else if (i == 0 || !isSameFile(descriptors[i], descriptors[0])) // Whose lock would wait for our own.
+      lock.acquire(start);
   }
   wait = Clock::now() - start;
 }

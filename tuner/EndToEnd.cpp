@@ -83,7 +83,7 @@ public:
            const WholeRun &run, double seconds)
       : shop(shop), tasks(tasks), kernels(kernels), run(run),
         end(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
-        chosen(kernels.begin(), kernels.end()), compiled(shop.compiler, shop.options.compileThreads),
+        chosen(kernels.begin(), kernels.end()), compiled(shop.compiler, shop.options.compileThreads, shop.options.stop),
         turns(shop, isBoundByCompute(kernels) ? RunTurns::ownClockVisit : RunTurns::shortVisit) {}
 
   /// Nothing where there is nobody to choose from.
@@ -161,6 +161,8 @@ Result<void> EndToEnd::play(const Contest &contest, Clock::time_point deadline) 
     if (!compiled.isReady(rival.measurement.kernel))
       continue;
     Result<runtime::CompiledKernel> binary = compiled.take(rival.measurement.kernel, rival.plan);
+    if (!binary && binary.error().code == ErrorCode::Cancelled)
+      return binary.error();
     if (!binary) {
       shop.log(fmt::format("{} with {}: {}", tasks[contest.index].name, rival.measurement.config.str(),
                            binary.error().message));

@@ -1,7 +1,5 @@
 #include "tuner/Peaks.h"
 
-#include "tuner/DeviceLock.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,12 +12,12 @@ Peaks knownPeaks(Store &store, const ir::Target &target, const runtime::Device *
 }
 
 Peaks findPeaks(Store &store, const ir::Target &target, runtime::Device *device, runtime::KernelCompiler &compiler,
-                int cpuThreads, const Store::Warn &warn) {
+                int cpuThreads, const Store::Warn &warn, LockPatience &patience) {
   if (Peaks known = knownPeaks(store, target, device); known.measured || !device)
     return known;
-  DeviceLock alone(device->id(), DeviceLock::Use::Alone, store.sharedFolder(), warn);
+  DeviceLock alone(device->id(), DeviceLock::Use::Alone, store.sharedFolder(), patience);
   Peaks nominal = knownPeaks(store, target, device);
-  if (nominal.measured) // By another process meanwhile.
+  if (nominal.measured || patience.isStopped()) // By another process meanwhile.
     return nominal;
   int threads = cpuThreads > 0 ? cpuThreads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Result<Peaks> measured =
@@ -28,7 +26,7 @@ Peaks findPeaks(Store &store, const ir::Target &target, runtime::Device *device,
       device->restart()) // Its worker ended.
     measured = measureCudaPeaks(*device, compiler, target);
   if (!measured) {
-    if (warn)
+    if (warn && measured.error().code != ErrorCode::Cancelled)
       warn(fmt::format("the peaks of {} could not be measured ({}); using the datasheet's", device->sku(),
                        measured.error().message));
     return nominal;

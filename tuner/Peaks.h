@@ -3,6 +3,7 @@
 
 #include "ir/Target.h"
 #include "runtime/Device.h"
+#include "tuner/DeviceLock.h"
 #include "tuner/Roofline.h"
 #include "tuner/Store.h"
 
@@ -12,10 +13,10 @@ namespace kfuse::tuner {
 Peaks knownPeaks(Store &store, const ir::Target &target, const runtime::Device *device);
 
 /// The stored peaks of the device; else they are measured and stored (0.3 s on a CPU, 2 s on a GPU).
-/// Nominal ones where `device` is null, or where measuring fails, with a line to `warn`.
+/// Nominal ones where `device` is null, or where measuring fails, with a line to `warn` (none where it was cancelled).
 /// `cpuThreads` 0 stands for one per core; `compiler` compiles for `target`.
 Peaks findPeaks(Store &store, const ir::Target &target, runtime::Device *device, runtime::KernelCompiler &compiler,
-                int cpuThreads, const Store::Warn &warn);
+                int cpuThreads, const Store::Warn &warn, LockPatience &patience);
 
 /// Bandwidths over arrays of several times the last-level cache, rates from independent chains of
 /// multiply-adds in registers. They time plain C++ on `threads` threads, not a kernel of ours. The half

@@ -156,7 +156,7 @@ Result<TunedKernel> Search::run() {
     if (Result<void> tried = trySpilled(); !tried)
       return tried.error();
   DeviceLock quiet = shop.forMeasuring();
-  start += quiet.waited();
+  start += shop.extension(quiet);
   Result<std::optional<Trial>> winner = std::optional<Trial>();
   while (!*winner && !accepted.empty()) {
     if (Result<void> picked = pickFinalists(); !picked)
@@ -205,7 +205,7 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   }
   if (shop.target.isCpu()) {
     DeviceLock busy = shop.forCompiling();
-    start += busy.waited();
+    start += shop.extension(busy);
     compiled.settle(start + toClock(compileShare * budget.seconds));
   } else if (accepted.empty() && !unknown.empty()) {
     if (Result<void> ready = setUp(unknown.front()); !ready)
@@ -242,7 +242,7 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
       lastTrialSeconds = secondsBefore - secondsLeft();
     if (hasMisled()) {
       DeviceLock quiet = shop.forMeasuring();
-      start += quiet.waited();
+      start += shop.extension(quiet);
       if (Result<void> checked = recheckMisled(); !checked)
         return checked;
       stop = StopReason::None;
@@ -263,7 +263,7 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
 /// While candidates compile.
 Result<void> Search::setUp(const Trial &trial) {
   DeviceLock quiet = shop.forMeasuring();
-  start += quiet.waited();
+  start += shop.extension(quiet);
   return runner.setUp(trial.candidate.plan);
 }
 
@@ -310,7 +310,7 @@ MaybeFailure Search::attempt(Trial &trial) {
   if (facts.spillBytes > 0 && !maySpill)
     return std::optional(Failure{FailureKind::Spill, fmt::format("spills {} bytes of registers", facts.spillBytes)});
   DeviceLock quiet = shop.forMeasuring(); // First: a trial that waits has not begun.
-  start += quiet.waited();
+  start += shop.extension(quiet);
   if (Result<void> ready = runner.setUp(trial.candidate.plan); !ready) // Nor has one with no device to run on.
     return ready.error();
   if (!shop.store.beginTrial(trial.measurement))

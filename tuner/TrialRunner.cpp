@@ -21,6 +21,7 @@ MaybeFailure blame(const Error &error) {
     return std::optional(Failure{FailureKind::Crash, error.message});
   case ErrorCode::OutOfMemory:
   case ErrorCode::WrongResult:
+  case ErrorCode::Cancelled:
     return error;
   default:
     return std::optional(Failure{FailureKind::Launch, error.message});
@@ -94,7 +95,7 @@ Result<void> TrialRunner::persist(const std::function<Result<void>()> &step) {
   done = startAnew();
   if (done)
     done = step();
-  if (done || done.error().code == ErrorCode::OutOfMemory)
+  if (done || done.error().code == ErrorCode::OutOfMemory || done.error().code == ErrorCode::Cancelled)
     return done;
   return Error{ErrorCode::NoDevice,
                fmt::format("the device was lost while no candidate of {} ran: {}; what was measured is kept: run again "
@@ -163,6 +164,8 @@ Result<void> TrialRunner::startAnew() {
 /// A fresh device, where it can be had; memory written anew, where the device is the same but alive.
 Result<void> TrialRunner::restart(const Trial &trial, const Failure &failure) {
   Result<void> restarted = startAnew();
+  if (!restarted && restarted.error().code == ErrorCode::Cancelled)
+    return restarted;
   if (restarted || bench->deviceAnswers()) {
     const Clock::time_point begin = Clock::now();
     const Clock::duration before = repairTime;

@@ -241,7 +241,7 @@ bool Tuning::isAnyFree() const {
 /// While nobody measures on it. What fails here fails again where it is told, be it by an exception.
 void Tuning::startDevice() const {
   try {
-    DeviceLock quiet(shop.device->id(), DeviceLock::Use::Alone, shop.store.sharedFolder(), {});
+    DeviceLock quiet = shop.forMeasuring();
     std::ignore = shop.device->synchronize(nullptr);
   } catch (...) {
     return;
@@ -256,7 +256,8 @@ Result<void> Tuning::searchMissing(unsigned processes) {
     starter = std::jthread([this] { startDevice(); });
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   compiled.emplace(shop.compiler,
-                   shop.options.compileThreads > 0 ? shop.options.compileThreads : std::max(1U, cores / processes));
+                   shop.options.compileThreads > 0 ? shop.options.compileThreads : std::max(1U, cores / processes),
+                   shop.options.stop);
   const Budget budget = budgetOf(shop);
   const double keptSeconds = tasks.size() > 1 ? budget.endToEndSeconds : 0;
   shares.emplace(shop.options.seconds > 0 ? shop.options.seconds - keptSeconds
@@ -402,6 +403,8 @@ KernelReport reportOf(const TuningTask &task, const Choice &choice, const Roofli
 Result<std::vector<TunedKernel>> tune(const Workshop &shop, std::span<const TuningTask> tasks) {
   Tuning tuning(shop, tasks);
   tuning.takeStored();
+  if (shop.isCancelled())
+    return Error{ErrorCode::Cancelled, "tuning was cancelled before its first kernel"};
   if (!tuning.isComplete() && shop.options.requireTuned)
     return tuning.listMissing();
   if (tuning.isComplete())

@@ -10,7 +10,9 @@
 
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -36,7 +38,8 @@ struct TuneOptions {
   /// Once, before the first search: how many kernels there are to do. Returns how many processes will do them.
   std::function<unsigned(std::size_t kernels)> onMiss;
   std::function<void(const Progress &)> progress;
-  std::function<bool()> cancelled;              ///< Asked between candidates.
+  /// Ends the tuning with Cancelled, whatever it waits for; Workbench::workshop() gives its own.
+  std::stop_token stop;
   std::function<void(const std::string &)> log; ///< Why the store missed; what failed.
   /// What disturbs the work; Workbench::workshop() gives its own.
   std::function<void(const std::string &)> warn;
@@ -67,6 +70,7 @@ struct Workshop {
   Store &store;
   Peaks peaks;
   TuneOptions options;
+  std::shared_ptr<LockPatience> patience = std::make_shared<LockPatience>();
 
   std::string sku() const { return device ? device->sku() : ""; }
   std::string driver() const { return device ? device->driver() : ""; }
@@ -74,12 +78,14 @@ struct Workshop {
   bool measures() const { return device && options.effort != Effort::None; }
   /// The peaks, with what was learnt about them since.
   Peaks currentPeaks() const { return peaks.measured ? store.findPeaks(sku()).value_or(peaks) : peaks; }
-  bool isCancelled() const { return options.cancelled && options.cancelled(); }
+  bool isCancelled() const { return options.stop.stop_requested(); }
   /// Nobody else measures on the device, nor compiles if it is the CPU.
-  DeviceLock forMeasuring() const { return {device->id(), DeviceLock::Use::Alone, store.sharedFolder(), options.warn}; }
+  DeviceLock forMeasuring() const { return {device->id(), DeviceLock::Use::Alone, store.sharedFolder(), *patience}; }
   /// Nobody measures on the CPU.
-  DeviceLock forCompiling() const {
-    return {device->id(), DeviceLock::Use::Shared, store.sharedFolder(), options.warn};
+  DeviceLock forCompiling() const { return {device->id(), DeviceLock::Use::Shared, store.sharedFolder(), *patience}; }
+  /// What a search may take longer for having waited for the lock: nothing where a limit was asked for.
+  std::chrono::steady_clock::duration extension(const DeviceLock &lock) const {
+    return options.seconds > 0 ? std::chrono::steady_clock::duration() : lock.waited();
   }
   void log(const std::string &line) const {
     if (options.log)

@@ -98,7 +98,7 @@ std::string untimedRegion(const Workshop &shop, const TuningTask &task) {
 Result<std::vector<TunedKernel>> compileBestRanked(const Workshop &shop, const std::vector<const TuningTask *> &tasks,
                                                    double begun) {
   std::vector<Ranking> rankings;
-  CompileAhead ahead(shop.compiler, shop.options.compileThreads);
+  CompileAhead ahead(shop.compiler, shop.options.compileThreads, shop.options.stop);
   rankings.reserve(tasks.size());
   for (const TuningTask *task : tasks) {
     Ranking &ranking = rankings.emplace_back(Ranking{

@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,8 @@ struct CompileOptions {
   int threads = 0;                                ///< CPU threads to run and tune with; 0: all cores.
   int device = 0;                                 ///< CUDA device ordinal.
   std::function<bool(const Progress &)> progress; ///< Return false to cancel.
+  std::stop_token stop;                           ///< Asked for by another thread, it cancels within a second, whatever
+                                                  ///< is waited for. What was tuned by then is in the store.
   std::function<void(std::string_view line)> log; ///< Warnings, one line each.
 };
 

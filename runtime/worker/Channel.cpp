@@ -2,9 +2,12 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -12,14 +15,25 @@
 namespace kfuse::runtime::worker {
 namespace {
 
+constexpr std::chrono::milliseconds lookPause(50); ///< Between looks at the peer.
+constexpr int mostLooks =
+    40; ///< At one that stands still. Looks are counted, since who waits may have been stopped, too.
+
+bool isSuspended(pid_t child) {
+  siginfo_t state{};
+  return waitid(P_PID, static_cast<id_t>(child), &state, WSTOPPED | WNOHANG | WNOWAIT) == 0 && state.si_pid == child;
+}
+
 bool mayTryAgain() { return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK; }
 
 } // namespace
 
 Channel::Channel(int socket) : socket(socket) {}
-Channel::Channel(Channel &&other) noexcept : socket(std::exchange(other.socket, -1)) {}
+Channel::Channel(Channel &&other) noexcept
+    : socket(std::exchange(other.socket, -1)), peer(std::exchange(other.peer, {})) {}
 Channel &Channel::operator=(Channel &&other) noexcept {
   std::swap(socket, other.socket);
+  std::swap(peer, other.peer);
   return *this;
 }
 Channel::~Channel() {
@@ -28,19 +42,24 @@ Channel::~Channel() {
 }
 
 Channel::Outcome Channel::wait(short events, Deadline deadline) const {
-  while (true) {
-    int milliseconds = -1;
+  for (int suspended = 0;;) {
+    long milliseconds = peer.process != 0 ? lookPause.count() : 1 << 30;
     if (deadline) {
       auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now()).count();
       if (left <= 0)
         return Outcome::TooLate;
-      milliseconds = static_cast<int>(std::min<long>(left, 1 << 30));
+      milliseconds = std::min<long>(left, milliseconds);
     }
     pollfd ready{socket, events, 0};
-    if (int count = ::poll(&ready, 1, milliseconds); count > 0)
+    if (int count = ::poll(&ready, 1, static_cast<int>(milliseconds)); count > 0)
       return Outcome::Done; // A hangup shows when reading or writing.
     else if (count < 0 && errno != EINTR)
       return Outcome::Closed;
+    if (peer.stop.stop_requested())
+      return Outcome::Cancelled;
+    suspended = peer.process != 0 && isSuspended(peer.process) ? suspended + 1 : 0;
+    if (suspended == mostLooks)
+      return Outcome::Suspended;
   }
 }
 

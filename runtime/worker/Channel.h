@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <stop_token>
+#include <sys/types.h>
 
 namespace kfuse::runtime::worker {
 
@@ -15,13 +17,25 @@ class Channel {
 public:
   using Clock = std::chrono::steady_clock;
   using Deadline = std::optional<Clock::time_point>; ///< Empty: for ever.
-  enum class Outcome : std::uint8_t { Done, TooLate, Closed };
+  enum class Outcome : std::uint8_t {
+    Done,
+    TooLate,
+    Closed,
+    Cancelled, ///< By the peer's `stop`.
+    Suspended  ///< The peer was stopped by a signal, as by SIGSTOP, and left so for 2 s: it cannot answer.
+  };
+  /// A child process at the other side, which is looked at every 50 ms of a wait; 0: another one.
+  struct Peer {
+    pid_t process = 0;
+    std::stop_token stop{};
+  };
   /// Bytes. Images of kernels are a few megabytes; a program holds its constants, too.
   static constexpr std::uint64_t longestMessage = 1ULL << 30;
 
   Channel() = default;
   /// Takes over the socket.
   explicit Channel(int socket);
+  void setPeer(Peer other) { peer = std::move(other); }
   Channel(Channel &&other) noexcept;
   Channel &operator=(Channel &&other) noexcept;
   ~Channel();
@@ -38,6 +52,7 @@ private:
   Outcome readAll(std::uint8_t *bytes, std::size_t count, Deadline deadline);
 
   int socket = -1;
+  Peer peer;
 };
 
 } // namespace kfuse::runtime::worker

@@ -91,7 +91,9 @@ Result<fs::path> findProgram() {
   return noWorker("kfuse-worker is not at " + places + "; set KFUSE_WORKER to its path");
 }
 
-Result<Process> Process::start(const std::vector<std::string> &arguments) {
+Result<Process> Process::start(const std::vector<std::string> &arguments, const std::stop_token &stop) {
+  if (stop.stop_requested())
+    return Error{ErrorCode::Cancelled, "cancelled before a worker process was started"};
   Result<fs::path> program = findProgram();
   if (!program)
     return program.error();
@@ -124,6 +126,7 @@ Result<Process> Process::start(const std::vector<std::string> &arguments) {
   ::close(memoryCopy);
   if (failed != 0)
     return noWorker(name + " does not start: " + std::strerror(failed));
+  channel.setPeer({id, stop});
   return Process(id, std::move(channel), std::move(*memory));
 }
 

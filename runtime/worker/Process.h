@@ -24,7 +24,8 @@ class Process {
 public:
   /// Starts kfuse-worker with `arguments`. By exec in a child that shares nothing: forking would copy the
   /// state of a driver that does not survive it.
-  static Result<Process> start(const std::vector<std::string> &arguments);
+  /// Once `stop` asks for it nothing is waited for any more on the channel, and none starts (Cancelled).
+  static Result<Process> start(const std::vector<std::string> &arguments, const std::stop_token &stop = {});
   Process(Process &&other) noexcept;
   Process &operator=(Process &&other) noexcept;
   ~Process();

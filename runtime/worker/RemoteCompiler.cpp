@@ -15,8 +15,8 @@ namespace {
 class RemoteCompiler final : public KernelCompiler {
 public:
   RemoteCompiler(std::unique_ptr<KernelCompiler> here, std::span<const codegen::DeviceHeader> headers,
-                 std::chrono::seconds patience)
-      : here(std::move(here)), headers(headers.begin(), headers.end()), patience(patience) {}
+                 std::chrono::seconds patience, std::stop_token stop)
+      : here(std::move(here)), headers(headers.begin(), headers.end()), patience(patience), stop(std::move(stop)) {}
 
   std::string version() const override { return here->version(); }
 
@@ -26,6 +26,8 @@ public:
       if (std::optional<Result<CompiledKernel>> kernel = ask(*waited, plan))
         return std::move(*kernel);
     std::optional<Process> fresh = start();
+    if (stop.stop_requested())
+      return cancelled(plan);
     if (!fresh)
       return here->compile(plan);
     if (std::optional<Result<CompiledKernel>> kernel = ask(*fresh, plan))
@@ -38,7 +40,12 @@ private:
     return {ErrorCode::Compile, "kernel '" + plan.name + "' does not compile for " + plan.target + ": " + why};
   }
 
+  static Error cancelled(const codegen::KernelPlan &plan) {
+    return {ErrorCode::Cancelled, "cancelled while kernel '" + plan.name + "' was compiled"};
+  }
+
   /// The worker's answer, and the worker among the idle again; nothing where it ended or makes no sense.
+  /// Another worker's answer where this one was stopped by a signal.
   std::optional<Result<CompiledKernel>> ask(Process &process, const codegen::KernelPlan &plan) {
     Json reply;
     const auto deadline = Channel::Clock::now() + patience;
@@ -47,6 +54,14 @@ private:
     if (outcome == Channel::Outcome::TooLate) {
       process.kill();
       return failure(plan, "the compiler took more than " + std::to_string(patience.count()) + " s and was ended");
+    }
+    if (outcome == Channel::Outcome::Cancelled) {
+      process.kill();
+      return cancelled(plan);
+    }
+    if (outcome == Channel::Outcome::Suspended) { // Whoever did that, it says nothing of the plan.
+      process.kill();
+      return compile(plan);
     }
     if (outcome != Channel::Outcome::Done)
       return std::nullopt;
@@ -78,7 +93,7 @@ private:
   /// Nothing where none starts, or one with another NVRTC than `here`: binaries are known by its version.
   std::optional<Process> start() {
     constexpr std::chrono::seconds opening(60); // As long as a worker that opens a device has.
-    Result<Process> process = Process::start({"nvrtc", "0"});
+    Result<Process> process = Process::start({"nvrtc", "0"}, stop);
     const auto deadline = Channel::Clock::now() + opening;
     Json hello;
     if (!process || process->channel.send({{"headers", headers}}, deadline) != Channel::Outcome::Done ||
@@ -95,6 +110,7 @@ private:
   std::unique_ptr<KernelCompiler> here;
   std::vector<codegen::DeviceHeader> headers;
   const std::chrono::seconds patience;
+  const std::stop_token stop;
   std::mutex mutex;
   std::vector<Process> idle;
 };
@@ -104,8 +120,8 @@ private:
 
 std::unique_ptr<KernelCompiler> makeRemoteCompiler(std::unique_ptr<KernelCompiler> here,
                                                    std::span<const codegen::DeviceHeader> headers,
-                                                   std::chrono::seconds patience) {
-  return std::make_unique<worker::RemoteCompiler>(std::move(here), headers, patience);
+                                                   std::chrono::seconds patience, std::stop_token stop) {
+  return std::make_unique<worker::RemoteCompiler>(std::move(here), headers, patience, std::move(stop));
 }
 
 } // namespace kfuse::runtime

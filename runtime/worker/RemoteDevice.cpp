@@ -32,8 +32,9 @@ std::string seconds(double value) {
 class Session {
 public:
   /// Crash or Timeout when the worker ended or was ended before it said that the device is open.
-  static Result<std::shared_ptr<Session>> start(const std::vector<std::string> &arguments) {
-    Result<Process> process = Process::start(arguments);
+  static Result<std::shared_ptr<Session>> start(const std::vector<std::string> &arguments,
+                                                const std::stop_token &stop) {
+    Result<Process> process = Process::start(arguments, stop);
     if (!process)
       return process.error();
     auto session = std::make_shared<Session>(std::move(*process));
@@ -102,6 +103,10 @@ private:
       return {};
     case Channel::Outcome::TooLate:
       return fall(Error{ErrorCode::Timeout, call + " took more than " + seconds(limit) + " and was ended"});
+    case Channel::Outcome::Cancelled:
+      return fall(Error{ErrorCode::Cancelled, "cancelled in " + call});
+    case Channel::Outcome::Suspended:
+      return fall(Error{ErrorCode::Crash, "the worker process was stopped by a signal in " + call + ", and ended"});
     case Channel::Outcome::Closed:
       break;
     }
@@ -212,8 +217,8 @@ private:
 
 class RemoteDevice final : public Device {
 public:
-  RemoteDevice(DeviceFacts facts, std::function<WorkerPlace()> choose)
-      : facts(std::move(facts)), choose(std::move(choose)) {}
+  RemoteDevice(DeviceFacts facts, std::function<WorkerPlace()> choose, std::stop_token stop)
+      : facts(std::move(facts)), choose(std::move(choose)), stop(std::move(stop)) {}
 
   std::string sku() const override { return facts.sku; }
   std::string driver() const override { return facts.driver; }
@@ -315,9 +320,9 @@ private:
   Result<void> start() {
     if (silent)
       return *silent;
-    Result<std::shared_ptr<Session>> started = Session::start(place().arguments);
+    Result<std::shared_ptr<Session>> started = Session::start(place().arguments, stop);
     if (!started && started.error().code == ErrorCode::Crash) // It has run no kernel yet: somebody ended it.
-      started = Session::start(place().arguments);
+      started = Session::start(place().arguments, stop);
     if (!started && started.error().code == ErrorCode::Timeout)
       silent = Error{ErrorCode::NoDevice, started.error().message};
     if (!started)
@@ -352,6 +357,7 @@ private:
 
   const DeviceFacts facts;
   const std::function<WorkerPlace()> choose;
+  const std::stop_token stop;
   mutable std::once_flag asked;
   mutable WorkerPlace chosen;
   std::mutex mutex; ///< Of `session`.
@@ -363,13 +369,13 @@ private:
 } // namespace
 } // namespace worker
 
-std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::vector<std::string> arguments) {
+std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::vector<std::string> arguments, std::stop_token stop) {
   WorkerPlace place{facts.id, std::move(arguments)};
-  return makeRemoteDevice(std::move(facts), [place] { return place; });
+  return makeRemoteDevice(std::move(facts), [place] { return place; }, std::move(stop));
 }
 
-std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::function<WorkerPlace()> choose) {
-  return std::make_unique<worker::RemoteDevice>(std::move(facts), std::move(choose));
+std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::function<WorkerPlace()> choose, std::stop_token stop) {
+  return std::make_unique<worker::RemoteDevice>(std::move(facts), std::move(choose), std::move(stop));
 }
 
 } // namespace kfuse::runtime

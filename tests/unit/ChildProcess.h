@@ -26,17 +26,18 @@ inline int waitFor(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// Kills the kfuse-workers of this process and returns how many there were.
-inline int killWorkers() {
-  int killed = 0;
+/// Sends a signal to the kfuse-workers of this process and returns how many there were.
+inline int signalWorkers(int signal) {
+  int reached = 0;
   for (const auto &entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream file(entry.path() / "stat"); // "ID (NAME) STATE PARENT ...".
     std::string id, name, state;
     pid_t parent = 0;
     if (file >> id >> name >> state >> parent && name == "(kfuse-worker)" && parent == getpid() && state != "Z")
-      killed += kill(std::stoi(id), SIGKILL) == 0 ? 1 : 0;
+      reached += kill(std::stoi(id), signal) == 0 ? 1 : 0;
   }
-  return killed;
+  return reached;
 }
+inline int killWorkers() { return signalWorkers(SIGKILL); }
 
 } // namespace kfuse::tuner::test

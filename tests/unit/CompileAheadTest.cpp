@@ -115,3 +115,22 @@ TEST_CASE("CompileAhead: what the compiler throws is an error of that plan; the 
   }
   CHECK(compiler.order.size() < 100);
 }
+
+TEST_CASE("CompileAhead: a stop ends waiting, and what has not begun is not compiled") {
+  RecordingCompiler compiler;
+  std::stop_source stop;
+  {
+    CompileAhead ahead(compiler, 1, stop.get_token());
+    for (const char *name : {"gate", "a", "b"})
+      ahead.want(name, named(name));
+    compiler.isAtGate.wait(false);
+    std::jthread stopper([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      stop.request_stop();
+    });
+    CHECK(ahead.take("a", named("a")).error().code == ErrorCode::Cancelled);
+    ahead.settle(std::chrono::steady_clock::now() + std::chrono::hours(1));
+    compiler.open();
+  }
+  CHECK(compiler.order == "gate ");
+}

@@ -277,13 +277,17 @@ TEST_CASE("end to end: what fails or is cancelled changes nothing, whoever had w
     for (bool isCancelled : {false, true}) {
       Model m(someNear, 2);
       std::vector<TunedKernel> kernels = m.tuned();
-      m.device.runUs = [](const Launched &ids) {
+      std::stop_source stop;
+      m.device.runUs = [&](const Launched &ids) {
+        if (isCancelled && m.device.visits.size() >= visits)
+          stop.request_stop();
         return 20.0 - (ids.front() == 2 ? 1 : 0) - (ids.back() == 2 ? 1 : 0);
       };
       m.device.visitsBeforeError = visits;
-      if (isCancelled)
-        m.options.cancelled = [&m, visits] { return m.device.visits.size() >= visits; };
-      else
+      m.options.stop = stop.get_token();
+      if (isCancelled && visits == 0)
+        stop.request_stop();
+      if (!isCancelled)
         m.device.loadError = Error{ErrorCode::OutOfMemory, "no room"};
       Result<std::optional<EndToEndReport>> report = m.choose(kernels);
       REQUIRE_FALSE(report);

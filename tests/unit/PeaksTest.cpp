@@ -38,7 +38,9 @@ TEST_CASE("peaks: those of this GPU are plausible, and measured once" * doctest:
   std::unique_ptr<Store> store = std::move(*Store::open(folder.path / "store.db", {}));
   std::string warnings;
   auto find = [&] {
-    return findPeaks(*store, target, device.get(), *compiler, 0, [&](const std::string &line) { warnings += line; });
+    LockPatience patience;
+    return findPeaks(
+        *store, target, device.get(), *compiler, 0, [&](const std::string &line) { warnings += line; }, patience);
   };
   Peaks peaks = find();
   MESSAGE(device->sku() << ": read " << peaks.readBytesPerUs / 1e6 << ", write " << peaks.writeBytesPerUs / 1e6
@@ -69,6 +71,7 @@ TEST_CASE("peaks: without a device the datasheet's are used and nothing is store
     std::string version() const override { return "none"; }
     Result<runtime::CompiledKernel> compile(const codegen::KernelPlan &) override { return Error{}; }
   } compiler;
-  CHECK(findPeaks(*store, target, nullptr, compiler, 0, {}) == nominalPeaks(target));
+  LockPatience patience;
+  CHECK(findPeaks(*store, target, nullptr, compiler, 0, {}, patience) == nominalPeaks(target));
   CHECK_FALSE(store->findPeaks(""));
 }

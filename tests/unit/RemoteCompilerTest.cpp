@@ -1,10 +1,14 @@
 // Real worker processes: kfuse-worker of this build, each with an NVRTC of its own.
-#include "runtime/worker/RemoteCompiler.h"
+#include "ChildProcess.h"
+
 #include "runtime/cuda/Cubin.h"
+#include "runtime/worker/RemoteCompiler.h"
 
 #include <doctest/doctest.h>
 
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <thread>
 
@@ -100,6 +104,38 @@ TEST_CASE("RemoteCompiler: one that does not come to an end is ended, and the ne
   CHECK(kernel.error().message ==
         "kernel 'sample' does not compile for sm_90a: the compiler took more than 5 s and was ended");
   CHECK(remote->compile(planOf("factor")));
+}
+
+TEST_CASE("RemoteCompiler: one that somebody stopped is ended, and another compiles") {
+  std::unique_ptr<KernelCompiler> here = local();
+  if (!here)
+    return;
+  std::unique_ptr<KernelCompiler> remote = makeRemoteCompiler(std::make_unique<NoCompiler>(here->version()), headers);
+  REQUIRE(remote->compile(planOf("factor")));
+  REQUIRE(tuner::test::signalWorkers(SIGSTOP) == 1);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(remote->compile(planOf("factor")));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("RemoteCompiler: a stop ends what is compiled, and nothing else is") {
+  std::unique_ptr<KernelCompiler> here = local();
+  if (!here)
+    return;
+  std::stop_source stop;
+  std::unique_ptr<KernelCompiler> remote = makeRemoteCompiler(std::make_unique<NoCompiler>(here->version()), headers,
+                                                              std::chrono::seconds(60), stop.get_token());
+  REQUIRE(remote->compile(planOf("factor")));
+  REQUIRE(tuner::test::signalWorkers(SIGSTOP) == 1); // It would not answer.
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    stop.request_stop();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(remote->compile(planOf("factor")).error().code == ErrorCode::Cancelled);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::milliseconds(1500));
+  CHECK(remote->compile(planOf("factor")).error().code == ErrorCode::Cancelled);
+  CHECK(tuner::test::signalWorkers(0) == 0);
 }
 
 TEST_CASE("RemoteCompiler: where no worker starts the compiler here does it") {

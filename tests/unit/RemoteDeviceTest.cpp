@@ -1,4 +1,5 @@
 // A real worker process: kfuse-worker of this build, with kernels that crash and hang in it.
+#include "ChildProcess.h"
 #include "FaultyKernels.h"
 #include "TemporaryFolder.h"
 
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <thread>
 
 using namespace kfuse;
 using namespace kfuse::runtime;
@@ -182,6 +184,42 @@ TEST_CASE("RemoteDevice: a kernel that does not end is ended") {
   CHECK(seconds < 10);
   CHECK(f.device->restart());
   CHECK(f.device->allocate(1));
+}
+
+TEST_CASE("RemoteDevice: a worker that somebody stopped is ended after 2 s, and another one goes on") {
+  Fixture f(Flaw::None);
+  REQUIRE(tuner::test::signalWorkers(SIGSTOP) == 1);
+  const auto start = std::chrono::steady_clock::now();
+  Result<void> launched = f.launch();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  REQUIRE_FALSE(launched);
+  CHECK(launched.error().code == ErrorCode::Crash);
+  CHECK(launched.error().message == "the worker process was stopped by a signal in launch, and ended");
+  CHECK(seconds > 1.5);
+  CHECK(seconds < 10);
+  REQUIRE(f.device->restart());
+  f.load();
+  CHECK(f.launch());
+}
+
+TEST_CASE("RemoteDevice: a stop ends the call under way and every other, and the worker") {
+  Fixture f(Flaw::Hang);
+  std::stop_source stop;
+  f.device = makeRemoteDevice(cpuFacts(1), {"cpu", "1"}, stop.get_token());
+  f.load();
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    stop.request_stop();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  Result<void> cancelled = f.launch();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  REQUIRE_FALSE(cancelled);
+  CHECK(cancelled.error().code == ErrorCode::Cancelled);
+  CHECK(seconds < 1.2);
+  CHECK(f.device->synchronize(nullptr).error().code == ErrorCode::Cancelled);
+  CHECK(f.device->restart().error().code == ErrorCode::Cancelled);
+  CHECK(tuner::test::signalWorkers(0) == 0);
 }
 
 TEST_CASE("RemoteDevice: a worker that cannot be had is an error that says so") {

@@ -76,7 +76,8 @@ TEST_CASE("search: on this GPU a copy comes near its roofline, and the second ru
   const ir::Target &target = *ir::findTarget(device->target());
   test::TemporaryFolder folder;
   std::unique_ptr<Store> store = std::move(*Store::open(folder.path / "store.db", {}));
-  Peaks peaks = findPeaks(*store, target, device.get(), *compiler, 0, {});
+  LockPatience patience;
+  Peaks peaks = findPeaks(*store, target, device.get(), *compiler, 0, {}, patience);
   Workshop shop{target, *compiler, device.get(), *store, peaks, {}};
   TuningTask task = scaleTask(target.name);
   Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));

@@ -980,15 +980,20 @@ TEST_CASE("search: a candidate with which the machine went down twice is not tri
 
 TEST_CASE("search: cancelling stops between candidates and keeps what was measured") {
   Fixture f({{0, {.us = 30}}, {1, {.us = 20}}, {2, {.us = 10}}});
-  int asked = 0;
-  f.options.cancelled = [&] { return ++asked > 2; };
+  std::stop_source stop;
+  f.options.stop = stop.get_token();
+  f.options.progress = [&](const Progress &progress) {
+    if (progress.tried == 2)
+      stop.request_stop();
+  };
   Result<TunedKernel> cancelled = f.tuneOne();
   REQUIRE_FALSE(cancelled);
   CHECK(cancelled.error().code == ErrorCode::Cancelled);
   CHECK(f.rowOf(1)->timing);
   CHECK_FALSE(f.rowOf(2));
   f.reopen();
-  f.options.cancelled = {};
+  f.options.stop = {};
+  f.options.progress = {};
   CHECK(f.tuneOne()->report.config == "id=2");
 }
 

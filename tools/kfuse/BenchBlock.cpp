@@ -1,6 +1,7 @@
 // kfuse bench block: a whole model, from events before and after each run, weights cold and warm.
 #include "Commands.h"
 #include "Execution.h"
+#include "Interruption.h"
 #include "Json.h"
 #include "Table.h"
 #include "tuner/Measurement.h"
@@ -165,7 +166,12 @@ void addBenchBlock(CLI::App &bench, int &status) {
       "results moved once. Host: what enqueuing a run takes, and with two sets of outputs in turn.\n"
       "Examples:\n  kfuse bench block block.onnx --params '*weight*'\n"
       "  kfuse bench block decode.mlir --input position=4095 --json");
-  block->callback([options, &status] { status = benchBlock(*options); });
+  block->callback([options, &status] {
+    status = interruptible([&](const std::stop_token &stop) {
+      options->stop = stop;
+      return benchBlock(*options);
+    });
+  });
 }
 
 } // namespace kfuse::tools

@@ -3,6 +3,7 @@
 #include "GemmComparison.h"
 #include "GemmReport.h"
 #include "GemmSweep.h"
+#include "Interruption.h"
 #include "ModelOptions.h"
 
 #include <fmt/format.h>
@@ -20,7 +21,8 @@ struct GemmOptions : ModelOptions {
 
 /// Whether no other product can be measured after `error`, either.
 bool endsAll(runtime::Device &device, const Error &error) {
-  return error.code == ErrorCode::NoDevice || error.code == ErrorCode::Crash || !device.synchronize(nullptr);
+  return error.code == ErrorCode::NoDevice || error.code == ErrorCode::Crash || error.code == ErrorCode::Cancelled ||
+         !device.synchronize(nullptr);
 }
 
 int benchGemm(const GemmOptions &options) {
@@ -48,7 +50,8 @@ int benchGemm(const GemmOptions &options) {
   fmt::print("{}",
              options.json ? report.json(bench->device->sku(), bench->device->driver(), options.type) : report.table());
   for (const auto &[product, error] : report.missing)
-    warn(fmt::format("{} was not measured: {}", product.str(), error.message));
+    if (error.code != ErrorCode::Cancelled)
+      warn(fmt::format("{} was not measured: {}", product.str(), error.message));
   return report.status();
 }
 
@@ -74,7 +77,12 @@ void addBenchGemm(CLI::App &bench, int &status) {
       "a call may start before the one ahead has ended, as in a model.\n"
       "Examples:\n  kfuse bench gemm --shapes 4096x4096x4096 8192x8192x8192\n"
       "  kfuse bench gemm --rows 1 16 --json");
-  gemm->callback([options, &status] { status = benchGemm(*options); });
+  gemm->callback([options, &status] {
+    status = interruptible([&](const std::stop_token &stop) {
+      options->stop = stop;
+      return benchGemm(*options);
+    });
+  });
 }
 
 } // namespace kfuse::tools

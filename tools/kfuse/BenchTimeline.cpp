@@ -3,6 +3,7 @@
 #include "BlockTimes.h"
 #include "Commands.h"
 #include "Execution.h"
+#include "Interruption.h"
 #include "Table.h"
 #include "codegen/cuda/DeviceLibrary.h"
 #include "tuner/api/Handles.h"
@@ -231,7 +232,12 @@ void addBenchTimeline(CLI::App &bench, int &status) {
                    "kernels of thousands of short blocks take up to a tenth longer for it. --json: every block.\n"
                    "Examples:\n  kfuse bench timeline block.onnx --params '*weight*'\n"
                    "  kfuse bench timeline decode.mlir --input position=4095 --json");
-  timeline->callback([options, &status] { status = benchTimeline(*options); });
+  timeline->callback([options, &status] {
+    status = interruptible([&](const std::stop_token &stop) {
+      options->stop = stop;
+      return benchTimeline(*options);
+    });
+  });
 }
 
 } // namespace kfuse::tools

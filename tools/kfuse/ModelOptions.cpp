@@ -120,6 +120,7 @@ CompileOptions ModelOptions::compilation() const {
   options.simplify = !noSimplify;
   options.requireTuned = requireTuned;
   options.trustStore = trustStore;
+  options.stop = stop;
   if (showsProgress())
     options.progress = [](const Progress &at) {
       showProgress({.kernel = std::string(at.kernel),
@@ -141,6 +142,7 @@ tuner::WorkbenchOptions ModelOptions::workbench() const {
           .measureOn = {},
           .requireTuned = requireTuned,
           .trust = trustStore ? tuner::StoreTrust::Given : tuner::StoreTrust::Checked,
+          .stop = stop,
           .warn = warn};
 }
 
@@ -176,8 +178,8 @@ void clearProgress() {
 }
 
 int fail(const Error &error) {
-  clearProgress();
-  fmt::print(stderr, "kfuse: {}\n", oneLine(error.message));
+  if (error.code != ErrorCode::Cancelled)
+    warn(error.message);
   return static_cast<int>(error.code);
 }
 

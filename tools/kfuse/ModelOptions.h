@@ -8,6 +8,7 @@
 #include <CLI/Validators.hpp>
 
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct ModelOptions {
   bool tf32 = false;
   bool noSimplify = false;
   bool json = false;
+  std::stop_token stop{}; ///< Of whatever compiles or measures.
 
   void addTo(CLI::App &command);
   void addTuningTo(CLI::App &command);
@@ -49,7 +51,8 @@ std::vector<std::string> wordsOf(const CLI::App &command, const std::set<std::st
 void showProgress(const tuner::Progress &at);
 void clearProgress();
 
-/// Prints the error on one line of stderr and returns its code, which is the exit status.
+/// Prints the error on one line of stderr and returns its code, which is the exit status. What cancelled a command has
+/// had its line (Interruption.h).
 int fail(const Error &error);
 
 /// A warning on one line of stderr.

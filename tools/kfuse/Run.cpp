@@ -1,5 +1,6 @@
 #include "Commands.h"
 #include "Execution.h"
+#include "Interruption.h"
 #include "Json.h"
 #include "OutputNames.h"
 #include "Table.h"
@@ -33,13 +34,15 @@ struct RunResult {
 };
 
 /// Results are those of the first run, for later ones update states again.
-Result<RunResult> execute(const Executable &program, const Arguments &arguments, int iterations) {
+Result<RunResult> execute(const Executable &program, const Arguments &arguments, const RunOptions &options) {
   Result<Execution> execution = Execution::make(program, arguments);
   if (!execution)
     return execution.error();
   RunResult result;
   std::vector<double> times;
-  for (int i = 0; i < iterations; ++i) {
+  for (int i = 0; i < options.iterations; ++i) {
+    if (options.stop.stop_requested())
+      return Error{ErrorCode::Cancelled, "cancelled between two runs"};
     auto start = std::chrono::steady_clock::now();
     if (Result<void> ran = execution->enqueue(nullptr); !ran)
       return ran.error();
@@ -128,7 +131,7 @@ int run(const RunOptions &options) {
   if (!opened)
     return fail(opened.error());
   const Executable &program = opened->program;
-  Result<RunResult> result = execute(program, opened->arguments, options.iterations);
+  Result<RunResult> result = execute(program, opened->arguments, options);
   if (!result)
     return fail(result.error());
   const std::vector<std::string> files = outputFileNames(program.outputs());
@@ -158,7 +161,12 @@ void addRun(CLI::App &app, int &status) {
       ->capture_default_str();
   command->footer("Examples:\n  kfuse run block.onnx --check\n  kfuse run block.onnx --input x=x.npy --output out "
                   "--iterations 100");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] {
+    status = interruptible([&](const std::stop_token &stop) {
+      options->stop = stop;
+      return run(*options);
+    });
+  });
 }
 
 } // namespace kfuse::tools

@@ -1,4 +1,5 @@
 #include "Commands.h"
+#include "Interruption.h"
 #include "ModelOptions.h"
 #include "OutputFile.h"
 #include "Terminal.h"
@@ -96,7 +97,7 @@ int tune(const TuneCommand &options) {
   if (!opened)
     return fail(opened.error());
   auto &[bench, planned] = *opened;
-  TuneHelpers helpers(options.helperWords);
+  TuneHelpers helpers(options.helperWords, options.stop);
   tuner::TuneOptions tuning = options.tuning();
   tuning.endToEnd = !options.kernelsAlone;
   if (bench.device && !bench.target->isCpu())
@@ -146,7 +147,10 @@ void addTune(CLI::App &app, int &status) {
     options->helperWords = wordsOf(*command, ownWords);
     // The whole run is for who has the kernels of all.
     options->helperWords.insert(options->helperWords.end(), {"--kernels-alone", "--json"});
-    status = tune(*options);
+    status = interruptible([&](const std::stop_token &stop) {
+      options->stop = stop;
+      return tune(*options);
+    });
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -70,6 +71,11 @@ unsigned TuneHelpers::start(const std::vector<int> &devices, std::size_t kernels
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  // A Ctrl-C at the terminal is this process's to handle: each of them would say so.
+  posix_spawnattr_t group;
+  posix_spawnattr_init(&group);
+  posix_spawnattr_setpgroup(&group, 0);
+  posix_spawnattr_setflags(&group, POSIX_SPAWN_SETPGROUP);
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<std::string> words{"kfuse"};
     words.insert(words.end(), shared.begin(), shared.end());
@@ -79,10 +85,15 @@ unsigned TuneHelpers::start(const std::vector<int> &devices, std::size_t kernels
       argv.push_back(word.data());
     argv.push_back(nullptr);
     pid_t process = 0;
-    if (posix_spawn(&process, "/proc/self/exe", &files, nullptr, argv.data(), environ) == 0)
+    if (posix_spawn(&process, "/proc/self/exe", &files, &group, argv.data(), environ) == 0)
       processes.push_back(process);
   }
+  posix_spawnattr_destroy(&group);
   posix_spawn_file_actions_destroy(&files);
+  ending.emplace(stop, [all = processes] {
+    for (pid_t process : all)
+      ::kill(process, SIGKILL);
+  });
   return static_cast<unsigned>(processes.size());
 }
 

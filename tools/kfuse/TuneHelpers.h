@@ -5,6 +5,9 @@
 #include "kfuse/error.h"
 
 #include <cstddef>
+#include <functional>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -21,7 +24,9 @@ std::vector<int> devicesToTuneOn(const std::vector<int> &named);
 class TuneHelpers {
 public:
   /// `arguments` are those of `kfuse` but for --devices and, where each is to have its part of the cores, --threads.
-  explicit TuneHelpers(std::vector<std::string> arguments) : arguments(std::move(arguments)) {}
+  /// Once `stop` asks for it they are ended: the store bears it, and what they measured is in it.
+  TuneHelpers(std::vector<std::string> arguments, std::stop_token stop)
+      : arguments(std::move(arguments)), stop(std::move(stop)) {}
   /// Waits for them: what they have begun is what the others lack.
   ~TuneHelpers();
   TuneHelpers(const TuneHelpers &) = delete;
@@ -33,7 +38,9 @@ public:
 
 private:
   std::vector<std::string> arguments;
+  std::stop_token stop;
   std::vector<pid_t> processes;
+  std::optional<std::stop_callback<std::function<void()>>> ending;
 };
 
 } // namespace kfuse::tools

@@ -28,7 +28,7 @@ constexpr const char *examples = R"(Examples:
   kfuse bench gemm --shapes 4096x4096x4096     matrix products beside cuBLASLt's best
 Exit status: 0 done, 2 usage, 3 bad model, 4 no device or no CUDA compiler, 5 wrong result,
   6 not tuned, 7 out of memory, 8 a file cannot be read or written (a result that could not be
-  stored, too), 9 cancelled, 10 generated code does not compile, 11 a kernel did not end,
+  stored, too), 9 ended by a signal, 10 generated code does not compile, 11 a kernel did not end,
   12 a kernel took its process down, 70 a bug of kfuse.
 Environment: KFUSE_STORE, KFUSE_NVRTC (path of libnvrtc.so), KFUSE_WORKER (path of kfuse-worker),
   KFUSE_DUMP_DIR (IR after each pass, sources, logs), XDG_CACHE_HOME, NO_COLOR.)";

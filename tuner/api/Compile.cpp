@@ -6,28 +6,29 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stop_token>
 
 using namespace mlir;
 
 namespace kfuse {
 namespace {
 
-tuner::TuneOptions tuneOptions(const CompileOptions &options, const std::shared_ptr<bool> &cancelled) {
+tuner::TuneOptions tuneOptions(const CompileOptions &options, std::stop_source cancelled) {
   tuner::TuneOptions tune;
   tune.effort = options.effort == Effort::Full    ? tuner::Effort::Full
                 : options.effort == Effort::Quick ? tuner::Effort::Quick
                                                   : tuner::Effort::None;
   tune.seconds = options.seconds;
   tune.requireTuned = options.requireTuned;
-  tune.cancelled = [cancelled] { return *cancelled; };
   if (options.progress)
-    tune.progress = [progress = options.progress, cancelled](const tuner::Progress &at) {
+    tune.progress = [progress = options.progress, cancelled](const tuner::Progress &at) mutable {
       bool goOn = progress({.kernel = at.kernel,
                             .kernelsDone = static_cast<int>(at.index),
                             .kernels = static_cast<int>(at.count),
                             .candidatesDone = at.tried,
                             .candidates = at.planned});
-      *cancelled |= !goOn;
+      if (!goOn)
+        cancelled.request_stop();
     };
   return tune;
 }
@@ -67,6 +68,8 @@ Result<Executable> compileChecked(const Model &model, const CompileOptions &opti
     if (log)
       log(line);
   };
+  std::stop_source cancelled; // By `stop` or by `progress`.
+  const std::stop_callback pass(options.stop, [&cancelled] { cancelled.request_stop(); });
   Result<tuner::PlannedBench> opened =
       tuner::openAndPlan(*model.internals().model.module,
                          {.target = options.target,
@@ -76,6 +79,7 @@ Result<Executable> compileChecked(const Model &model, const CompileOptions &opti
                           .measureOn = {},
                           .requireTuned = options.requireTuned,
                           .trust = options.trustStore ? tuner::StoreTrust::Given : tuner::StoreTrust::Checked,
+                          .stop = cancelled.get_token(),
                           .warn = warn},
                          options.simplify);
   if (!opened)
@@ -84,7 +88,7 @@ Result<Executable> compileChecked(const Model &model, const CompileOptions &opti
   if (!device)
     return device.error();
 
-  tuner::Workshop workshop = opened->bench.workshop(tuneOptions(options, std::make_shared<bool>(false)));
+  tuner::Workshop workshop = opened->bench.workshop(tuneOptions(options, cancelled));
   Result<tuner::CompiledModel> compiled = tuner::compileModel(opened->planned, workshop);
   if (!compiled)
     return compiled.error();

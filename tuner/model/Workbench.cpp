@@ -19,7 +19,8 @@ constexpr int mostThreads = 1024;
 /// The CUDA device in a worker, if it is the target's; null where it is another or there is none. NoDevice when one
 /// beyond the first was asked for and is not there.
 Result<std::unique_ptr<runtime::Device>> remoteIfPresent(const ir::Target &target, int ordinal,
-                                                         const std::function<int()> &measureOn) {
+                                                         const std::function<int()> &measureOn,
+                                                         const std::stop_token &stop) {
   Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
   const std::size_t count = gpus ? gpus->size() : 0;
   if (ordinal > 0 && static_cast<std::size_t>(ordinal) >= count)
@@ -30,13 +31,16 @@ Result<std::unique_ptr<runtime::Device>> remoteIfPresent(const ir::Target &targe
   const runtime::GpuFacts &gpu = (*gpus)[static_cast<std::size_t>(ordinal)];
   if (ir::findTarget(gpu.target) != &target)
     return std::unique_ptr<runtime::Device>();
-  return runtime::makeRemoteDevice(gpu.device(), [gpus = *gpus, ordinal, measureOn] {
-    const int chosen = measureOn ? measureOn() : ordinal;
-    return runtime::WorkerPlace{gpus.at(static_cast<std::size_t>(chosen)).id, {"cuda", std::to_string(chosen)}};
-  });
+  return runtime::makeRemoteDevice(
+      gpu.device(),
+      [gpus = *gpus, ordinal, measureOn] {
+        const int chosen = measureOn ? measureOn() : ordinal;
+        return runtime::WorkerPlace{gpus.at(static_cast<std::size_t>(chosen)).id, {"cuda", std::to_string(chosen)}};
+      },
+      stop);
 }
 
-/// Lets each line pass once: a lock that cannot be had is missed before every measurement.
+/// Lets each line pass once: what is said of a workshop is said of each.
 Store::Warn once(Store::Warn warn) {
   if (!warn)
     return warn;
@@ -79,12 +83,14 @@ Result<std::unique_ptr<runtime::Device>> Workbench::openHere() const {
 }
 
 Workshop Workbench::workshop(TuneOptions options) {
+  patience->limit(options.seconds);
   if (!peaks.measured && options.effort != Effort::None && !options.requireTuned)
-    peaks = findPeaks(*store, *target, device.get(), *compiler, threads, warn);
+    peaks = findPeaks(*store, *target, device.get(), *compiler, threads, warn, *patience);
   options.warn = warn;
+  options.stop = stop;
   if (!target->isCpu())
     options.compileThreads = static_cast<unsigned>(threads);
-  return {*target, *compiler, device.get(), *store, peaks, std::move(options)};
+  return {*target, *compiler, device.get(), *store, peaks, std::move(options), patience};
 }
 
 Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
@@ -98,16 +104,19 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
   bench.warn = once(options.warn);
   bench.threads = options.threads;
   bench.ordinal = options.device;
+  bench.stop = options.stop;
+  bench.patience = std::make_shared<LockPatience>(bench.warn, options.stop);
   Result<const ir::Target *> target = resolveTarget(options.target);
   if (!target)
     return target.error();
   bench.target = *target;
   if (bench.target->isCpu()) {
-    bench.device =
-        runtime::makeRemoteDevice(runtime::cpuFacts(options.threads), {"cpu", std::to_string(options.threads)});
+    bench.device = runtime::makeRemoteDevice(runtime::cpuFacts(options.threads),
+                                             {"cpu", std::to_string(options.threads)}, options.stop);
     bench.compiler = runtime::makeCpuCompiler();
   } else {
-    Result<std::unique_ptr<runtime::Device>> device = remoteIfPresent(*bench.target, options.device, options.measureOn);
+    Result<std::unique_ptr<runtime::Device>> device =
+        remoteIfPresent(*bench.target, options.device, options.measureOn, options.stop);
     if (!device)
       return device.error();
     bench.device = std::move(*device);
@@ -115,7 +124,8 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
         runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
     if (!compiler)
       return compiler.error();
-    bench.compiler = runtime::makeRemoteCompiler(std::move(*compiler), codegen::cuda::deviceHeaders());
+    bench.compiler = runtime::makeRemoteCompiler(std::move(*compiler), codegen::cuda::deviceHeaders(),
+                                                 std::chrono::seconds(60), options.stop);
   }
   bench.compiler = dumping(std::move(bench.compiler));
   Result<std::unique_ptr<Store>> store = options.requireTuned

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 namespace kfuse::tuner {
@@ -19,6 +20,7 @@ struct WorkbenchOptions {
                                   ///< to measure; none: `device`.
   bool requireTuned = false;      ///< The store is only read (Store::openToRead).
   StoreTrust trust = StoreTrust::Checked;
+  std::stop_token stop{}; ///< Ends all waiting for workers and devices, and the workshops' tunings, with Cancelled.
   Store::Warn warn;       ///< Hears each line once.
 };
 
@@ -29,8 +31,10 @@ struct Workbench {
   std::unique_ptr<runtime::KernelCompiler> compiler;
   std::unique_ptr<Store> store;
   Peaks peaks; ///< Those of the store, else the datasheet's; measured for the first workshop that measures.
-  int threads = 0, ordinal = 0; ///< As in the options.
-  Store::Warn warn;             ///< As in the options; may be null.
+  int threads = 0, ordinal = 0;                                              ///< As in the options.
+  Store::Warn warn;                                                          ///< As in the options; may be null.
+  std::stop_token stop{};                                                    ///< As in the options.
+  std::shared_ptr<LockPatience> patience = std::make_shared<LockPatience>(); ///< Of all workshops.
 
   /// The device in this process, to run on; NoDevice where the target is not present.
   Result<std::unique_ptr<runtime::Device>> openHere() const;
