@@ -8,6 +8,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cassert>
+#include <set>
 
 using namespace mlir;
 
@@ -53,8 +54,21 @@ bool TileEmitter::dependsOnTile(AffineExpr expr) const {
 bool TileEmitter::varies(Scalar s) const {
   if (scalars.count(s.id))
     return false;
-  return views.count(s.id) ||
-         llvm::any_of(tile, [&](const TileDim &dim) { return kernel.graph.dependsOn(s, dim.dim); });
+  return readsView(s) || llvm::any_of(tile, [&](const TileDim &dim) { return kernel.graph.dependsOn(s, dim.dim); });
+}
+
+/// A tile of one point depends on no dimension, and yet its values may be in memory.
+bool TileEmitter::readsView(Scalar root) const {
+  std::set<int> seen;
+  auto visit = [&](auto &self, Scalar s) -> bool {
+    if (views.count(s.id))
+      return true;
+    if (scalars.count(s.id) || !seen.insert(s.id).second)
+      return false;
+    auto reads = [&](Scalar part) { return self(self, part); };
+    return llvm::any_of(node(s).operands, reads) || llvm::any_of(node(s).symbols, reads);
+  };
+  return !views.empty() && visit(visit, root);
 }
 
 Names TileEmitter::symbolNames(ArrayRef<Scalar> symbols) {

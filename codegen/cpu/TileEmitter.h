@@ -55,6 +55,7 @@ private:
 
   const ir::ScalarNode &node(ir::Scalar s) const { return kernel.graph[s]; }
   bool dependsOnTile(mlir::AffineExpr expr) const;
+  bool readsView(ir::Scalar node) const;
   Names symbolNames(llvm::ArrayRef<ir::Scalar> symbols);
   /// An i1 that is true where all guards hold; "" for none.
   std::string conditionOf(llvm::ArrayRef<ir::Guard> guards, const Names &symbols);

@@ -52,6 +52,22 @@ TEST_CASE("cpu.matmul: shapes that divide nothing") {
   checkProduct(DType::F32, 200, 300, 600); // Several blocks of each dimension.
 }
 
+TEST_CASE("cpu.matmul: a result of one element has an epilogue as any other") {
+  for (Shape shape : {Shape{1, 1}, Shape{3, 1, 1}}) {
+    HostTensor a = uniform(DType::F32, {1, 64}, 1), b = uniform(DType::F32, {64, 1}, 2),
+               bias = uniform(DType::F32, {1}, 3);
+    if (shape.size() == 3)
+      a = uniform(DType::F32, {3, 1, 64}, 1), b = uniform(DType::F32, {3, 64, 1}, 2);
+    const std::string t = typeOf(DType::F32, shape),
+                      product = "%p = " + matmul("%arg0", "%arg1", typeText(a) + ", " + typeText(b), t);
+    checkRegion(product + "\nkfuse.relu %p : (" + t + ") -> " + t, {a, b}, "cpu.matmul");
+    checkRegion(product + "\n%s = kfuse.add %p, %arg2 : (" + t + ", " + typeText(bias) + ") -> " + t +
+                    "\n%e = kfuse.exp %s : (" + t + ") -> " + t + "\nkfuse.mul %e, %p : (" + t + ", " + t + ") -> " + t,
+                {a, b, bias}, "cpu.matmul");
+    checkRegion(product + "\nkfuse.cast %p : (" + t + ") -> " + typeOf(DType::BF16, shape), {a, b}, "cpu.matmul");
+  }
+}
+
 TEST_CASE("cpu.matmul: 8-bit floats with a scale a row, a column and in all") {
   for (auto [left, right] : {std::pair(DType::F8E4M3, DType::F8E4M3), {DType::F8E5M2, DType::F8E4M3}}) {
     HostTensor a = uniform(left, {33, 70}, 1), b = uniform(right, {50, 70}, 2), rows = uniform(DType::F32, {33, 1}, 3),
