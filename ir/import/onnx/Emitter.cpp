@@ -16,6 +16,24 @@ namespace {
 
 bool isEmpty(Type type) { return cast<RankedTensorType>(type).getNumElements() == 0; }
 
+/// What a framework's torch.tensor([]) becomes, which may be joined with tensors of any rank.
+bool isPlaceholder(Value value) { return dimsOf(value) == ArrayRef<int64_t>(0); }
+
+/// The pieces without placeholders; one of them where there is nothing else.
+SmallVector<Value> withoutPlaceholders(ArrayRef<Value> pieces) {
+  SmallVector<Value> kept;
+  llvm::copy_if(pieces, std::back_inserter(kept), [](Value piece) { return !isPlaceholder(piece); });
+  if (kept.empty())
+    kept.push_back(pieces.front());
+  return kept;
+}
+
+/// Whether two shapes are the same outside `axis`.
+bool fitsBeside(ArrayRef<int64_t> a, ArrayRef<int64_t> b, int64_t axis) {
+  return a.size() == b.size() && a.take_front(axis) == b.take_front(axis) &&
+         a.drop_front(axis + 1) == b.drop_front(axis + 1);
+}
+
 bool isConstant(Value value) { return value.getDefiningOp<ConstantOp>() != nullptr; }
 
 } // namespace
@@ -257,22 +275,22 @@ Value Emitter::slice(Value x, int64_t axis, int64_t offset, int64_t size) {
 Value Emitter::concat(ArrayRef<Value> pieces, int64_t axis) {
   if (!areUsable(pieces))
     return {};
-  // Exporters join an empty cache or an empty piece of a shape with the rest.
-  SmallVector<Value> filled;
-  llvm::copy_if(pieces, std::back_inserter(filled), [](Value piece) { return !isEmpty(piece.getType()); });
-  if (filled.empty())
-    filled.push_back(pieces.front());
-  if (filled.size() == 1)
-    return filled.front();
-  Ints shape(dimsOf(filled.front()));
+  SmallVector<Value> joined = withoutPlaceholders(pieces);
+  Ints shape(dimsOf(joined.front()));
   if (axis >= static_cast<int64_t>(shape.size()))
     return fail("joins along axis " + Twine(axis) + " of " + toString(shape));
-  for (Value piece : ArrayRef(filled).drop_front()) {
-    if (dimsOf(piece).size() != shape.size() || shape[axis] > maxTensorBytes)
-      return fail("joins " + toString(dimsOf(piece)) + " to " + toString(dimsOf(filled.front())));
+  for (Value piece : ArrayRef(joined).drop_front()) {
+    if (!fitsBeside(dimsOf(piece), shape, axis) || shape[axis] > maxTensorBytes)
+      return fail("joins " + toString(dimsOf(piece)) + " to " + toString(dimsOf(joined.front())));
     shape[axis] += dimsOf(piece)[axis];
   }
-  return makeTyped<ConcatOp>(filled, shape, {{"axis", builder.getI64IntegerAttr(axis)}});
+  if (llvm::is_contained(shape, 0))
+    return splat(0, dtypeOf(joined.front().getType()), shape);
+  // An empty cache, or an empty piece of a shape, has a shape to keep and nothing to copy.
+  llvm::erase_if(joined, [](Value piece) { return isEmpty(piece.getType()); });
+  if (joined.size() == 1)
+    return joined.front();
+  return makeTyped<ConcatOp>(joined, shape, {{"axis", builder.getI64IntegerAttr(axis)}});
 }
 
 Value Emitter::gather(Value data, Value indices, int64_t axis) {
