@@ -136,7 +136,8 @@ private:
 /// The lazy form of a block and of the regions inside it.
 class LazyBlock {
 public:
-  LazyBlock(std::span<const HostTensor> arguments, Mode mode) : arguments(arguments), arena(mode) {}
+  LazyBlock(std::span<const HostTensor> arguments, Mode mode, std::uint64_t seed)
+      : arguments(arguments), arena(mode, seed) {}
 
   Result<std::vector<LazyTensor *>> build(mlir::Block &block) {
     std::vector<LazyTensor *> lazy;
@@ -215,10 +216,10 @@ Result<HostTensor> evaluateOp(mlir::Operation *op, std::span<const HostTensor> o
 }
 
 Result<Values> evaluateAt(mlir::Block &block, std::span<const HostTensor> arguments, unsigned result,
-                          std::span<const Int> offsets, Mode mode) {
+                          std::span<const Int> offsets, Mode mode, std::uint64_t seed) {
   if (Result<void> fits = checkArguments(block.getArgumentTypes(), arguments, /*mayRepeat=*/true); !fits)
     return fits.error();
-  Result<std::vector<LazyTensor *>> checked = LazyBlock(arguments, mode).build(block);
+  Result<std::vector<LazyTensor *>> checked = LazyBlock(arguments, mode, seed).build(block);
   if (!checked)
     return checked.error();
   if (result >= checked->size())
@@ -242,7 +243,7 @@ Result<Values> evaluateAt(mlir::Block &block, std::span<const HostTensor> argume
   lines.push_back(count);
   Values values{ir::dtypeOf(wanted.getType()), {count}, std::vector<Number>(count)};
   parallelFor(lineCount, std::max<Int>(1, (lineCount + 15) / 16), [&](Int begin, Int end) {
-    LazyBlock lazy(arguments, mode);
+    LazyBlock lazy(arguments, mode, seed);
     LazyTensor &tensor = *(*lazy.build(block))[result];
     std::vector<Number> numbers;
     for (Int line = begin; line < end; ++line) {

@@ -1,20 +1,32 @@
 #include "ir/reference/LazyTensor.h"
 
+#include "ir/reference/Policy.h"
+
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
-#include <limits>
 
 namespace kfuse::reference {
 
 void LazyTensor::read(Line line, Number *out) {
   compute(line, out);
+  if (noise != 0)
+    shake(line, out);
   if (rounds && isFloat(type))
     std::transform(out, out + line.count, out, [&](Number n) { return Number{.real = roundTo(type, n.real)}; });
   if (type == DType::I32)
-    std::transform(out, out + line.count, out, [](Number n) {
-      using Limits = std::numeric_limits<std::int32_t>;
-      return Number{.integer = std::clamp<std::int64_t>(n.integer, Limits::min(), Limits::max())};
-    });
+    std::transform(out, out + line.count, out,
+                   [](Number n) { return Number{.integer = static_cast<std::int32_t>(n.integer)}; });
+}
+
+/// What is denormal may be lost altogether.
+void LazyTensor::shake(Line line, Number *out) const {
+  constexpr double smallestNormal = 0x1p-126;
+  for (std::int64_t i = 0; i < line.count; ++i) {
+    const double value = out[i].real, part = uniformAt(noise, static_cast<std::uint64_t>(line.first + i * line.stride));
+    if (std::isfinite(value))
+      out[i].real = value + part * (tolerance(type) * std::fabs(value) + smallestNormal);
+  }
 }
 
 Number LazyTensor::at(std::int64_t offset) {

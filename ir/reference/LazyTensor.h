@@ -36,8 +36,11 @@ public:
   virtual const Number *stored(Line /*line*/) const { return nullptr; }
   /// Whether results are rounded to the tensor's type: Mode::RoundEachOp of computing ops.
   bool rounds = false;
+  /// Which errors are added, in Mode::Shaken, to what an elementwise op gives; 0: none.
+  std::uint64_t noise = 0;
 
 private:
+  void shake(Line line, Number *out) const;
   virtual void compute(Line line, Number *out) = 0;
 };
 
@@ -109,8 +112,9 @@ private:
 /// Owns the lazy tensors of one evaluation, made for its mode.
 class LazyArena {
 public:
-  explicit LazyArena(Mode mode) : mode(mode) {}
+  explicit LazyArena(Mode mode, std::uint64_t seed = 0) : mode(mode), seed(seed) {}
   const Mode mode;
+  const std::uint64_t seed; ///< Of Mode::Shaken.
 
   template <class T, class... Args> T &make(Args &&...args) {
     auto tensor = std::make_unique<T>(std::forward<Args>(args)...);
@@ -120,6 +124,7 @@ public:
   }
   /// `source` read as a tensor of `shape`; itself when that is its shape.
   LazyTensor &broadcast(LazyTensor &source, const Shape &shape);
+  std::size_t size() const { return tensors.size(); }
 
 private:
   std::vector<std::unique_ptr<LazyTensor>> tensors;

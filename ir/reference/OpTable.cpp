@@ -14,9 +14,15 @@ const ReferenceOp *findReferenceOp(llvm::StringRef opName) {
   return nullptr;
 }
 
+static bool computes(mlir::Operation *op) {
+  return mlir::cast<ir::FusableOpInterface>(op).getOpKind() == ir::OpKind::Pointwise;
+}
+
 LazyTensor &makeLazy(const ReferenceOp &row, mlir::Operation *op, Operands operands, LazyArena &arena) {
   LazyTensor &result = row.make(op, operands, arena);
   result.rounds = arena.mode == Mode::RoundEachOp;
+  if (arena.mode == Mode::Shaken && computes(op) && isFloat(result.type))
+    result.noise = wordAt(arena.seed, arena.size()) | 1;
   return result;
 }
 

@@ -15,6 +15,8 @@ namespace {
 using Int = std::int64_t;
 
 constexpr double roundingAllowance = 1.25, strayLimits = 32, mostStray = 0.5, strayAllowance = 8;
+constexpr double negligible = 0x1p-48; ///< The square of an f32's last place.
+constexpr std::size_t suspectsAtOnce = 1024;
 
 double largestFinite(DType type) {
   switch (type) {
@@ -31,6 +33,20 @@ double largestFinite(DType type) {
 
 double numberAt(const Values &values, Int i) {
   return isFloat(values.type) ? values.real(i) : static_cast<double>(values.integer(i));
+}
+
+/// What a stored value may err by for being stored: the step of denormals, or all of one where kernels drop them.
+double smallestError(DType type) {
+  switch (type) {
+  case DType::F16:
+    return 0x1p-24;
+  case DType::F8E4M3:
+    return 0x1p-9;
+  case DType::F8E5M2:
+    return 0x1p-16;
+  default:
+    return 0x1p-126;
+  }
 }
 
 std::string text(const char *format, double value) {
@@ -99,8 +115,9 @@ Deviation measure(const Values &values, const Values &exact) {
 /// One result under judgement: a ladder of questions, the op-by-op values computed when first needed.
 class Trial {
 public:
-  Trial(const Values &found, const Values &exact, const std::function<Result<Values>()> &makeRounded)
-      : found(found), exact(exact), makeRounded(makeRounded) {}
+  Trial(const Values &found, const Values &exact, const std::function<Result<Values>()> &makeRounded,
+        const Spread &spread)
+      : found(found), exact(exact), makeRounded(makeRounded), spread(spread) {}
 
   Result<Verdict> run() {
     Verdict verdict = isFloat(exact.type) ? ofFloats() : ofIntegers();
@@ -125,7 +142,34 @@ private:
     verdict.element = findWrongElement(verdict.limit, deviation);
     if (verdict.element < 0 && deviation.error > verdict.limit)
       verdict.element = deviation.worst;
+    if (verdict.element < 0 && spread)
+      verdict.element = findLostElement(deviation);
     return verdict;
+  }
+
+  /// Of an elementwise result: one that is wrong beside its own size.
+  Int findLostElement(const Deviation &deviation) {
+    const double share = std::min(strayLimits * tolerance(exact.type), mostStray);
+    const double nothing = negligible * deviation.rootMeanSquare + smallestError(exact.type);
+    std::vector<Int> suspects;
+    for (Int i = 0; i < exact.size(); ++i) {
+      const double difference = std::fabs(found.real(i) - exact.real(i));
+      if (std::isfinite(difference) && difference > share * std::fabs(exact.real(i)) + nothing)
+        suspects.push_back(i);
+    }
+    for (std::size_t begin = 0; begin < suspects.size(); begin += suspectsAtOnce) {
+      std::span<const Int> some = std::span(suspects).subspan(begin);
+      some = some.first(std::min(some.size(), suspectsAtOnce));
+      Result<std::vector<double>> widest = spread(some);
+      if (!widest) {
+        failure = widest.error();
+        return -1;
+      }
+      for (auto [i, allowed] : llvm::zip_equal(some, *widest))
+        if (std::fabs(found.real(i) - exact.real(i)) > allowed)
+          return i;
+    }
+    return -1;
   }
 
   Int findWrongElement(double limit, const Deviation &deviation) {
@@ -191,6 +235,7 @@ private:
 
   const Values &found, &exact;
   const std::function<Result<Values>()> &makeRounded;
+  const Spread &spread;
   std::optional<Values> rounded;
   std::optional<Deviation> deviationOfRounded;
   std::optional<Error> failure;
@@ -217,12 +262,13 @@ double tolerance(DType type) {
   }
 }
 
-Result<Verdict> judge(const Values &found, const Values &exact, const std::function<Result<Values>()> &rounded) {
+Result<Verdict> judge(const Values &found, const Values &exact, const std::function<Result<Values>()> &rounded,
+                      const Spread &spread) {
   if (found.type != exact.type || found.size() != exact.size())
     return Error{ErrorCode::Usage, "a result of " + std::to_string(found.size()) + " " +
                                        std::string(toString(found.type)) + " elements was given, expected " +
                                        std::to_string(exact.size()) + " " + std::string(toString(exact.type))};
-  return Trial(found, exact, rounded).run();
+  return Trial(found, exact, rounded, spread).run();
 }
 
 Result<std::vector<Verdict>> checkOutputs(mlir::Block &block, std::span<const HostTensor> arguments,
@@ -246,7 +292,7 @@ Result<std::vector<Verdict>> checkOutputs(mlir::Block &block, std::span<const Ho
       }
       return (*allRounded)[i];
     };
-    Result<Verdict> verdict = judge(toValues(outputs[i]), (*exact)[i], rounded);
+    Result<Verdict> verdict = judge(toValues(outputs[i]), (*exact)[i], rounded, spreadOf(block, arguments, i));
     if (!verdict)
       return verdict.error();
     verdicts.push_back(std::move(*verdict));

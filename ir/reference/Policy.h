@@ -1,7 +1,7 @@
 // When a computed result is right: kfuse's numerics policy.
 #pragma once
 
-#include "ir/reference/Evaluator.h"
+#include "ir/reference/Spread.h"
 #include "ir/reference/Tensor.h"
 #include "kfuse/error.h"
 
@@ -34,9 +34,13 @@ struct Verdict {
 /// - the relative error is within the tolerance, or within 1.25 times the error of `rounded()`, the
 ///   evaluation that rounds after every op: deep bf16 chains lose more than 1e-2 in any correct code;
 /// - no element errs by more than 32 limits (at most half) of its own size and the result's root mean square, or than
-///   8 times the worst of `rounded()`: a wrong corner is not averaged away in a big tensor.
-/// `rounded` is called only when the exact values alone do not excuse a difference.
-Result<Verdict> judge(const Values &found, const Values &exact, const std::function<Result<Values>()> &rounded);
+///   8 times the worst of `rounded()`: a wrong corner is not averaged away in a big tensor;
+/// - no element of an elementwise result, which has a `spread`, errs by more than 32 limits (at most half) of its own
+///   size alone, or than its spread: a small value is not hidden by large ones beside it. What is below 2^-48 of the
+///   result's root mean square, or denormal, counts as 0.
+/// `rounded` and `spread` are called only when the exact values alone do not excuse a difference.
+Result<Verdict> judge(const Values &found, const Values &exact, const std::function<Result<Values>()> &rounded,
+                      const Spread &spread = {});
 
 /// Judges all results of a block (a model's @main, or a region) computed from `arguments`.
 Result<std::vector<Verdict>> checkOutputs(mlir::Block &block, std::span<const HostTensor> arguments,

@@ -95,15 +95,6 @@ template <class Element> void store(Number number, std::byte *stored, std::int64
 
 //===- Noise ---------------------------------------------------------------------------------===//
 
-/// The i-th of a seed's random 64-bit words: splitmix64 (Steele, Lea and Flood, 2014), which any
-/// thread can enter anywhere.
-std::uint64_t randomWord(std::uint64_t seed, std::uint64_t i) {
-  std::uint64_t z = seed * 0xd1342543de82ef95 + (i + 1) * 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
 /// 53 random bits in [0, 1).
 double unitInterval(std::uint64_t word) { return static_cast<double>(word >> 11) * 0x1p-53; }
 
@@ -123,6 +114,17 @@ Number numberOf(DType type, double value) {
 }
 
 } // namespace
+
+/// Splitmix64 (Steele, Lea and Flood, 2014), which any
+/// thread can enter anywhere.
+std::uint64_t wordAt(std::uint64_t seed, std::uint64_t i) {
+  std::uint64_t z = seed * 0xd1342543de82ef95 + (i + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+double uniformAt(std::uint64_t seed, std::uint64_t i) { return 2 * unitInterval(wordAt(seed, i)) - 1; }
 
 HostTensor HostTensor::zeros(DType type, Shape shape) {
   HostTensor tensor{type, std::move(shape), {}};
@@ -170,14 +172,14 @@ std::vector<double> toDoubles(const HostTensor &tensor) {
 
 HostTensor uniform(DType type, Shape shape, std::uint64_t seed, double low, double high) {
   return fill(type, std::move(shape),
-              [=](std::int64_t i) { return numberOf(type, low + (high - low) * unitInterval(randomWord(seed, i))); });
+              [=](std::int64_t i) { return numberOf(type, low + (high - low) * unitInterval(wordAt(seed, i))); });
 }
 
 HostTensor normal(DType type, Shape shape, std::uint64_t seed, double deviation) {
   // The sum of four uniforms has the variance 1 / 3 and reaches 3.46 deviations.
   double scale = deviation * std::numbers::sqrt3 * 0x1p-16;
   return fill(type, std::move(shape), [=](std::int64_t i) {
-    std::uint64_t word = randomWord(seed, i), mask = 0xffff;
+    std::uint64_t word = wordAt(seed, i), mask = 0xffff;
     std::uint64_t sum = (word & mask) + (word >> 16 & mask) + (word >> 32 & mask) + (word >> 48);
     return numberOf(type, scale * (static_cast<double>(sum) - 2 * 0xffff));
   });
@@ -186,7 +188,7 @@ HostTensor normal(DType type, Shape shape, std::uint64_t seed, double deviation)
 HostTensor integers(DType type, Shape shape, std::uint64_t seed, std::int64_t low, std::int64_t high) {
   auto span = static_cast<std::uint64_t>(high - low);
   return fill(type, std::move(shape), [=](std::int64_t i) {
-    std::int64_t value = low + static_cast<std::int64_t>(randomWord(seed, i) % span);
+    std::int64_t value = low + static_cast<std::int64_t>(wordAt(seed, i) % span);
     return isFloat(type) ? Number{.real = static_cast<double>(value)} : Number{.integer = value};
   });
 }

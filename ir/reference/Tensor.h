@@ -60,6 +60,10 @@ HostTensor uniform(DType type, Shape shape, std::uint64_t seed, double low = -1,
 HostTensor normal(DType type, Shape shape, std::uint64_t seed, double deviation = 1);
 HostTensor integers(DType type, Shape shape, std::uint64_t seed, std::int64_t low, std::int64_t high);
 
+/// The i-th random word of a seed, and the i-th number in [-1, 1).
+std::uint64_t wordAt(std::uint64_t seed, std::uint64_t i);
+double uniformAt(std::uint64_t seed, std::uint64_t i);
+
 /// The deviation with which noise in a model's weights lets values through layer after layer at their size: of a matrix
 /// 1 / sqrt(K), K taken for the shorter of its last two dimensions (LeCun et al., Efficient BackProp, 1998); else 1.
 double weightDeviation(const Shape &shape);

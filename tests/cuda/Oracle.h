@@ -23,7 +23,8 @@ public:
           rounded = evaluate(reference::Mode::RoundEachOp);
         return rounded[i];
       };
-      auto verdict = reference::judge(reference::toValues(outputs[i]), exact[i], rounding);
+      auto verdict = reference::judge(reference::toValues(outputs[i]), exact[i], rounding,
+                                      reference::spreadOf(given.parsed.body(), inputs, i));
       REQUIRE_MESSAGE(verdict, verdict.error().message);
       verdicts.push_back(*verdict);
     }

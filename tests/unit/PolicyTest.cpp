@@ -99,6 +99,61 @@ TEST_CASE("policy: one wrong element is not averaged away") {
   CHECK(verdict.message == "element [777777] is 0.99, expected 1; relative error 1.00e-05, allowed 1.00e-05");
 }
 
+TEST_CASE("policy: a small value of an elementwise result is not hidden by large ones") {
+  Values exact = floats(DType::F32, {2.0611536e-9, 3, 100}), lost = floats(DType::F32, {0, 3, 100});
+  auto judgedWith = [&](double spread) {
+    auto widest = [&](std::span<const std::int64_t> offsets) -> Result<std::vector<double>> {
+      CHECK(offsets.size() == 1);
+      CHECK(offsets[0] == 0);
+      return std::vector<double>{spread};
+    };
+    auto verdict = reference::judge(lost, exact, [&]() -> Result<Values> { return exact; }, widest);
+    REQUIRE(verdict);
+    return *verdict;
+  };
+  CHECK(judged(lost, exact).right); // Without it, as of a sum's result.
+  Verdict wrong = judgedWith(1e-14);
+  CHECK_FALSE(wrong.right);
+  CHECK(wrong.element == 0);
+  CHECK(judgedWith(1e-8).right);
+  // Below 2^-48 of the root mean square it counts as 0.
+  auto never = [](std::span<const std::int64_t>) -> Result<std::vector<double>> {
+    return Error{ErrorCode::Internal, "asked"};
+  };
+  CHECK(reference::judge(
+            floats(DType::F32, {0, 1}), floats(DType::F32, {1e-15, 1}), []() -> Result<Values> { return Values{}; },
+            never)
+            ->right);
+}
+
+TEST_CASE("policy: what cancels, or may tip over, spreads; what is precise does not") {
+  std::vector<HostTensor> arguments{reference::tensorOf(DType::F32, {4}, {-20, 1e-7, 1, 0.3})};
+  const std::string t = "tensor<4xf32>";
+  auto spread = [&](const std::string &lines, const std::string &last) {
+    std::string text = functionText(last, arguments);
+    text.insert(text.find("{ %r") + 1, "\n" + lines);
+    ParsedModule parsed(text);
+    REQUIRE(reference::isElementwise(parsed.body(), 0));
+    auto widest = reference::spreadAt(parsed.body(), arguments, 0, std::vector<std::int64_t>{0, 1, 2, 3});
+    REQUIRE(widest);
+    return *widest;
+  };
+  std::vector<double> precise =
+      spread("%e = kfuse.exp %arg0 : (" + t + ") -> " + t + "\n", "kfuse.log1p %e : (" + t + ") -> " + t);
+  CHECK(precise[0] < 1e-13);
+  std::vector<double> cancels =
+      spread("%one = kfuse.constant dense<1.0> : tensor<f32>\n%e = kfuse.exp %arg0 : (" + t + ") -> " + t + "\n",
+             "kfuse.sub %e, %one : (" + t + ", tensor<f32>) -> " + t);
+  CHECK(cancels[1] > 1e-6);
+  CHECK(cancels[0] < 1e-4);
+  std::vector<double> tips = spread("%one = kfuse.constant dense<10.0> : tensor<f32>\n%e = kfuse.mul %arg0, %one : (" +
+                                        t + ", tensor<f32>) -> " + t + "\n",
+                                    "kfuse.floor %e : (" + t + ") -> " + t);
+  CHECK(tips[2] >= 1);
+  ParsedModule sums(functionText("kfuse.softmax %arg0 : (" + t + ") -> " + t, arguments));
+  CHECK_FALSE(reference::isElementwise(sums.body(), 0));
+}
+
 TEST_CASE("policy: an exact zero must be zero") {
   CHECK(judgedF32({0, 0}, {0, 0}).right);
   Verdict verdict = judgedF32({0, 1e-30}, {0, 0});

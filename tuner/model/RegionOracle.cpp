@@ -158,7 +158,15 @@ Result<void> RegionOracle::checkSample(Sample &sample, const HostBuffers &inputs
     }
     return *sample.rounded;
   };
-  Result<reference::Verdict> verdict = reference::judge(found, sample.expected, rounded);
+  auto spread = [&](std::span<const std::int64_t> elements) -> Result<std::vector<double>> {
+    std::vector<std::int64_t> offsets;
+    for (std::int64_t element : elements)
+      offsets.push_back(sample.offsets[element]);
+    return reference::spreadAt(body, toTensors(body, inputs), sample.result, offsets);
+  };
+  const bool isElementwise = reference::isElementwise(body, sample.result);
+  Result<reference::Verdict> verdict =
+      reference::judge(found, sample.expected, rounded, isElementwise ? reference::Spread(spread) : nullptr);
   if (!verdict)
     return verdict.error();
   if (verdict->right)
