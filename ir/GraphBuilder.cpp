@@ -183,15 +183,17 @@ struct GraphBuilder::Impl {
   }
 
   /// Of a tensor of `type`; 8-bit floats saturate as their stores do.
-  Attribute element(DType type, double value) {
+  template <class Number> Attribute element(DType type, Number value) {
     Type mlirType = ir::elementTypeOf(type, context.get());
     if (!isFloat(type))
       return builder.getIntegerAttr(mlirType, static_cast<std::int64_t>(value));
     const double most = type == DType::F8E4M3   ? detail::e4m3.largest
                         : type == DType::F8E5M2 ? detail::e5m2.largest
                                                 : INFINITY;
-    return builder.getFloatAttr(mlirType, std::clamp(value, -most, most));
+    return builder.getFloatAttr(mlirType, std::clamp(static_cast<double>(value), -most, most));
   }
+  template <class Number> Tensor constant(std::span<const Number> values, DType type, const Shape &shape);
+
   NamedAttribute attribute(StringRef name, Attribute value) { return builder.getNamedAttr(name, value); }
   NamedAttribute numbers(StringRef name, ArrayRef<std::int64_t> value) {
     return attribute(name, builder.getDenseI64ArrayAttr(value));
@@ -272,24 +274,32 @@ Tensor GraphBuilder::constant(double value, DType type, const Shape &shape) {
   return constant(std::span(&value, 1), type, shape);
 }
 
-Tensor GraphBuilder::constant(std::span<const double> values, DType type, const Shape &shape) {
-  std::optional<RankedTensorType> tensorType = use().typeOf(type, shape);
+template <class Number>
+Tensor GraphBuilder::Impl::constant(std::span<const Number> values, DType type, const Shape &shape) {
+  std::optional<RankedTensorType> tensorType = typeOf(type, shape);
   if (!tensorType)
     return {};
   if (values.size() != 1 && static_cast<std::int64_t>(values.size()) != tensorType->getNumElements())
-    return use().fail("a constant of shape [" + toString(shape) + "] takes " + Twine(tensorType->getNumElements()) +
-                      " values or one, got " + Twine(values.size()));
+    return fail("a constant of shape [" + toString(shape) + "] takes " + Twine(tensorType->getNumElements()) +
+                " values or one, got " + Twine(values.size()));
   if (!values.data())
-    return use().fail("the values of a constant are at a null pointer; give where they are");
+    return fail("the values of a constant are at a null pointer; give where they are");
   SmallVector<Attribute> elements;
-  for (double value : values) {
-    if (!holds(type, value))
-      return use().fail("a constant of " + StringRef(kfuse::toString(type)) + " cannot hold " +
-                        Twine(std::to_string(value)) + "; give a whole number of its range");
-    elements.push_back(use().element(type, value));
+  for (Number value : values) {
+    if (!holds(type, static_cast<double>(value)) && (std::is_same_v<Number, double> || type != DType::I64))
+      return fail("a constant of " + StringRef(kfuse::toString(type)) + " cannot hold " +
+                  Twine(std::to_string(value)) + "; give a whole number of its range");
+    elements.push_back(element(type, value));
   }
-  return use().explicitly<ir::ConstantOp>(type, shape, {},
-                                          use().attribute("value", DenseElementsAttr::get(*tensorType, elements)));
+  return explicitly<ir::ConstantOp>(type, shape, {}, attribute("value", DenseElementsAttr::get(*tensorType, elements)));
+}
+
+Tensor GraphBuilder::constant(std::span<const double> values, DType type, const Shape &shape) {
+  return use().constant(values, type, shape);
+}
+
+Tensor GraphBuilder::constant(std::span<const std::int64_t> values, DType type, const Shape &shape) {
+  return use().constant(values, type, shape);
 }
 
 Tensor GraphBuilder::iota(DType type, const Shape &shape, int axis) {

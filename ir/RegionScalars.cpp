@@ -122,6 +122,13 @@ public:
     node.constant = value;
     return region.add(std::move(node));
   }
+  Scalar integer(int64_t value, DType type) override {
+    ScalarNode node;
+    node.kind = ScalarNode::Kind::Constant;
+    node.type = type;
+    node.integer = value;
+    return region.add(std::move(node));
+  }
   Scalar apply(StringRef function, ArrayRef<Scalar> operands, DType type) override {
     if (llvm::any_of(operands, [](Scalar s) { return !s; }))
       return {};
@@ -215,10 +222,10 @@ Scalar RegionScalariser::positionToStore(StateUpdateOp update, Scalar position) 
     return position;
   OpScalarBuilder builder(*this, update);
   DType type = dtypeOf(update.getPosition().getType());
-  Scalar starts = builder.apply("ge", {position, builder.constant(0, type)}, DType::Bool);
-  Scalar ends = builder.apply("le", {position, builder.constant(size - count, type)}, DType::Bool);
+  Scalar starts = builder.apply("ge", {position, builder.integer(0, type)}, DType::Bool);
+  Scalar ends = builder.apply("le", {position, builder.integer(size - count, type)}, DType::Bool);
   Scalar fits = builder.apply("and", {starts, ends}, DType::Bool);
-  return builder.apply("where", {fits, position, builder.constant(size, type)}, type);
+  return builder.apply("where", {fits, position, builder.integer(size, type)}, type);
 }
 
 /// A row op binds the reduction dimension: the row it works on must not depend on it.
@@ -301,6 +308,7 @@ Scalar RegionScalariser::add(ScalarNode node) {
   os << static_cast<int>(node.kind) << " " << static_cast<int>(node.type) << " " << node.function << " " << node.input
      << " ";
   os.write(reinterpret_cast<const char *>(&node.constant), sizeof(node.constant));
+  os << " " << node.integer;
   os << " " << node.map.getAsOpaquePointer() << " " << node.index.getAsOpaquePointer();
   for (Scalar operand : node.operands)
     os << " %" << operand.id;

@@ -41,7 +41,7 @@ struct Guard {
 struct ScalarNode {
   enum class Kind {
     Load,     ///< Element of region input `input` at `map(domain)[symbols]`, if `guards` hold.
-    Constant, ///< `constant`.
+    Constant, ///< `constant`, or `integer` where the type is no float.
     Index,    ///< The value of `index` over the domain (iota), as an i64.
     Apply,    ///< Scalar function `function` of `operands`; its name is the op's mnemonic.
     Cast,     ///< `operands[0]` converted to `type` (float to float: rounding is dropped, see type).
@@ -56,6 +56,7 @@ struct ScalarNode {
   std::string function;
   llvm::SmallVector<Scalar, 3> operands;
   double constant = 0;
+  int64_t integer = 0; ///< Of an integer or boolean constant, whose every bit counts.
   unsigned input = 0;
   mlir::AffineMap map; ///< Load: domain dims and symbols -> index of the input tensor.
   mlir::AffineExpr index;
@@ -116,7 +117,10 @@ public:
   virtual mlir::MLIRContext *context() = 0;
   /// The op's operand `i` at `index` (one expression per operand dimension).
   virtual Scalar operand(unsigned i, llvm::ArrayRef<mlir::AffineExpr> index) = 0;
+  /// A number of a float type.
   virtual Scalar constant(double value, DType type) = 0;
+  /// A number of an integer type, or a boolean.
+  virtual Scalar integer(int64_t value, DType type) = 0;
   virtual Scalar apply(llvm::StringRef function, llvm::ArrayRef<Scalar> operands, DType type) = 0;
   virtual Scalar cast(Scalar value, DType type) = 0;
   virtual Scalar indexValue(mlir::AffineExpr index) = 0;

@@ -52,7 +52,10 @@ static void printNode(llvm::raw_ostream &os, const ScalarNode &node) {
       os << " if " << guard.low << " <= " << guard.index << " < " << guard.high;
     break;
   case ScalarNode::Kind::Constant:
-    os << node.constant;
+    if (isFloat(node.type))
+      os << node.constant;
+    else
+      os << node.integer;
     break;
   case ScalarNode::Kind::Index:
     os << "index " << node.index;

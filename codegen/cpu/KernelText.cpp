@@ -6,7 +6,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <limits>
+#include <cassert>
 
 using namespace mlir;
 
@@ -23,12 +23,7 @@ std::string memref(ArrayRef<int64_t> shape, StringRef element) {
 }
 
 /// f32 constants as bits where they have no exact short decimal: infinities and NaN.
-std::string literal(double value, DType type) {
-  if (type == DType::Bool)
-    return value != 0 ? "true" : "false";
-  if (!isFloat(type))
-    return std::to_string(value >= 0x1p63 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(value)) + " : " +
-           computeTypeName(type);
+std::string literal(double value) {
   llvm::SmallString<32> text;
   llvm::APFloat number(static_cast<float>(value));
   if (number.isFinite())
@@ -76,13 +71,25 @@ std::string KernelText::index(int64_t value) {
   return found->second;
 }
 
-std::string KernelText::constant(double value, DType type) {
-  std::string text = literal(value, type);
-  auto [found, isNew] = constants.try_emplace(text, "%k" + std::to_string(constants.size()));
+std::string KernelText::declared(const std::string &literal) {
+  auto [found, isNew] = constants.try_emplace(literal, "%k" + std::to_string(constants.size()));
   if (isNew)
-    head += "    " + found->second + " = arith.constant " + text + "\n";
+    head += "    " + found->second + " = arith.constant " + literal + "\n";
   return found->second;
 }
+
+std::string KernelText::constant(double value, DType type) {
+  assert(isFloat(type) && "integers have a text of their own");
+  return declared(literal(value));
+}
+
+std::string KernelText::integer(int64_t value, DType type) {
+  if (type == DType::Bool)
+    return declared(value != 0 ? "true" : "false");
+  return declared(std::to_string(value) + " : " + computeTypeName(type));
+}
+
+std::string KernelText::zero(DType type) { return isFloat(type) ? constant(0, type) : integer(0, type); }
 
 View KernelText::stack(ArrayRef<int64_t> shape, StringRef element) {
   View view{fresh("stack"), memref(shape, element)};

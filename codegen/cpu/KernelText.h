@@ -50,7 +50,12 @@ public:
   std::string let(llvm::StringRef prefix, const llvm::Twine &value);
 
   std::string index(int64_t value);
+  /// A number of a float type.
   std::string constant(double value, DType type);
+  /// A number of an integer type, or a boolean.
+  std::string integer(int64_t value, DType type);
+  /// The 0 of any type.
+  std::string zero(DType type);
   /// Uninitialised memory of the function's frame, aligned to a cache line.
   View stack(llvm::ArrayRef<int64_t> shape, llvm::StringRef element);
 
@@ -79,6 +84,8 @@ public:
   std::string str() const;
 
 private:
+  std::string declared(const std::string &literal);
+
   std::string function;
   std::string arguments, head, body;
   unsigned indent = 2;

@@ -89,7 +89,9 @@ private:
     for (Scalar s : passes.reductions[pass]) {
       DType type = node(s).type;
       Accumulator accumulator{s, text.stack({size}, storedTypeName(type)), size};
-      std::string neutral = text.constant(neutralElement(node(s).function, type), type);
+      const std::string &function = node(s).function;
+      std::string neutral = isFloat(type) ? text.constant(neutralReal(function), type)
+                                          : text.integer(neutralInteger(function, type), type);
       text.line("linalg.fill ins(" + neutral + " : " + computeTypeName(type) + ") outs(" + accumulator.lanes.name +
                 " : " + accumulator.lanes.type + ")");
       accumulators.push_back(std::move(accumulator));

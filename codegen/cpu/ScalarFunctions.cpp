@@ -25,7 +25,9 @@ constexpr std::array functionRows{
     FunctionRow{"tanh", call("tanh"), none, none, none},
     FunctionRow{"erf", call("erf"), none, none, none},
     FunctionRow{"exp", call("exp"), none, none, none},
+    FunctionRow{"expm1", call("expm1"), none, none, none},
     FunctionRow{"log", call("log"), none, none, none},
+    FunctionRow{"log1p", call("log1p"), none, none, none},
     FunctionRow{"sqrt", op("math.sqrt"), none, none, none},
     FunctionRow{"rsqrt", call("rsqrt"), none, none, none},
     FunctionRow{"reciprocal", call("reciprocal"), none, none, none},
@@ -44,6 +46,7 @@ constexpr std::array functionRows{
     FunctionRow{"min", op("arith.minimumf"), op("arith.minsi"), op("arith.minsi"), op("arith.andi")},
     FunctionRow{"pow", call("pow"), none, none, none},
     FunctionRow{"mod", call("mod"), call("mod_i32"), call("mod_i64"), none},
+    FunctionRow{"rem", call("rem"), call("rem_i32"), call("rem_i64"), none},
     FunctionRow{"and", none, none, none, op("arith.andi")},
     FunctionRow{"or", none, none, none, op("arith.ori")},
     FunctionRow{"eq", op("arith.cmpf oeq,"), op("arith.cmpi eq,"), op("arith.cmpi eq,"), op("arith.cmpi eq,")},
@@ -64,7 +67,7 @@ constexpr std::array castRows{
     CastRow{DType::F32, DType::I32, call("f32_to_i32")},   CastRow{DType::F32, DType::I64, call("f32_to_i64")},
     CastRow{DType::F32, DType::Bool, call("f32_to_bool")}, CastRow{DType::I32, DType::F32, op("arith.sitofp")},
     CastRow{DType::I64, DType::F32, op("arith.sitofp")},   CastRow{DType::Bool, DType::F32, op("arith.uitofp")},
-    CastRow{DType::I32, DType::I64, op("arith.extsi")},    CastRow{DType::I64, DType::I32, call("i64_to_i32")},
+    CastRow{DType::I32, DType::I64, op("arith.extsi")},    CastRow{DType::I64, DType::I32, op("arith.trunci")},
     CastRow{DType::Bool, DType::I32, op("arith.extui")},   CastRow{DType::Bool, DType::I64, op("arith.extui")},
     CastRow{DType::I32, DType::Bool, call("i32_to_bool")}, CastRow{DType::I64, DType::Bool, call("i64_to_bool")},
 };
@@ -137,16 +140,22 @@ const Reduction *findReduction(std::string_view name) {
   return nullptr;
 }
 
-double neutralElement(std::string_view reduction, DType type) {
-  if (reduction == "sum" || reduction == "prod")
+double neutralReal(std::string_view reduction) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (reduction == "max" || reduction == "min")
+    return reduction == "max" ? -infinity : infinity;
+  return reduction == "prod";
+}
+
+std::int64_t neutralInteger(std::string_view reduction, DType type) {
+  if (reduction != "max" && reduction != "min")
     return reduction == "prod";
-  double lowest = isFloat(type)        ? -std::numeric_limits<double>::infinity()
-                  : type == DType::I32 ? std::numeric_limits<std::int32_t>::min()
-                  : type == DType::I64 ? static_cast<double>(std::numeric_limits<std::int64_t>::min())
-                                       : 0;
-  if (reduction == "max")
-    return lowest;
-  return type == DType::Bool ? 1 : type == DType::I64 ? -lowest : isFloat(type) ? -lowest : -lowest - 1;
+  const bool isMax = reduction == "max";
+  if (type == DType::Bool)
+    return !isMax;
+  if (type == DType::I32)
+    return isMax ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int32_t>::max();
+  return isMax ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
 }
 
 } // namespace kfuse::codegen::cpu

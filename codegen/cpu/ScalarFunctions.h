@@ -33,7 +33,8 @@ struct Reduction {
   std::string_view floatKind, integerKind;
 };
 const Reduction *findReduction(std::string_view name);
-/// The neutral element as an MLIR constant's value.
-double neutralElement(std::string_view reduction, DType type);
+/// Its neutral element among floats, and among the values of an integer type or of booleans.
+double neutralReal(std::string_view reduction);
+std::int64_t neutralInteger(std::string_view reduction, DType type);
 
 } // namespace kfuse::codegen::cpu

@@ -126,7 +126,7 @@ std::string TileEmitter::scalarLoad(const ScalarNode &load) {
   if (condition.empty())
     return read();
   std::string type = computeTypeName(load.type);
-  return text.choose(condition, type, read, text.constant(0, load.type));
+  return text.choose(condition, type, read, text.zero(load.type));
 }
 
 /// e^(x - y) where y is the largest x of its row: the exponent is not above 0.
@@ -168,7 +168,7 @@ std::string TileEmitter::scalarNode(const ScalarNode &value) {
   case Kind::Load:
     return scalarLoad(value);
   case Kind::Constant:
-    return text.constant(value.constant, value.type);
+    return isFloat(value.type) ? text.constant(value.constant, value.type) : text.integer(value.integer, value.type);
   case Kind::Index:
     return text.let("v", "arith.index_cast " + text.apply(value.index, base, symbolNames(value.symbols)) +
                              " : index to i64");
@@ -384,8 +384,8 @@ void TileEmitter::store(ArrayRef<TileStore> stores) {
                  std::string value = toCompute(argument, operand.from.type);
                  if (!operand.condition.empty()) {
                    DType type = node(operand.node).type;
-                   value = text.let("v", "arith.select " + operand.condition + ", " + value + ", " +
-                                             text.constant(0, type) + " : " + computeTypeName(type));
+                   value = text.let("v", "arith.select " + operand.condition + ", " + value + ", " + text.zero(type) +
+                                             " : " + computeTypeName(type));
                  }
                  body.values[operand.node.id] = value;
                }

@@ -1,29 +1,18 @@
 // The scalar functions that MLIR has no op for, as MLIR. A kernel's text holds those it calls; they are
 // inlined before tiles are vectorised. Callees stand before their callers.
 
-// e^x = 2^n e^r with n = round(x / ln 2), |r| <= ln 2 / 2 (Cephes' expf). Adding 1.5 2^23 rounds to an
-// integer and leaves it in the low bits of the sum: with 126 more, shifted left by 23, they are 2^(n-1).
-// Results below 2^-125.5 are 0: at the bound, n is -126 and those bits are those of 0. For x up to 89.
-// Polynomials are summed in pairs: as one chain they are slower by what their latency shows.
-func.func private @exp_below(%x: f32) -> f32 {
-  %low = arith.constant -87.3365479 : f32
-  %log2e = arith.constant 1.44269504 : f32
-  %shifter = arith.constant 12583038.0 : f32
-  %bits = arith.constant 23 : i32
+// e^r - 1 for r = x - n ln 2, |r| <= ln 2 / 2 (Cephes' expf). Polynomials are summed in pairs: as one chain they
+// are slower by what their latency shows.
+func.func private @exp_rest(%x: f32, %n: f32) -> f32 {
   %ln2hi = arith.constant -0.693359375 : f32
   %ln2lo = arith.constant 2.12194440e-4 : f32
-  %two = arith.constant 2.0 : f32
   %p5 = arith.constant 1.9875691500e-4 : f32
   %p4 = arith.constant 1.3981999507e-3 : f32
   %p3 = arith.constant 8.3334519073e-3 : f32
   %p2 = arith.constant 4.1665795894e-2 : f32
   %p1 = arith.constant 1.6666665459e-1 : f32
   %p0 = arith.constant 5.0000001201e-1 : f32
-  %isSmall = arith.cmpf olt, %x, %low : f32
-  %above = arith.select %isSmall, %low, %x : f32
-  %shifted = math.fma %above, %log2e, %shifter : f32
-  %n = arith.subf %shifted, %shifter : f32
-  %r0 = math.fma %n, %ln2hi, %above : f32
+  %r0 = math.fma %n, %ln2hi, %x : f32
   %r = math.fma %n, %ln2lo, %r0 : f32
   %rr = arith.mulf %r, %r : f32
   %q45 = math.fma %p5, %r, %p4 : f32
@@ -31,21 +20,123 @@ func.func private @exp_below(%x: f32) -> f32 {
   %q01 = math.fma %p1, %r, %p0 : f32
   %q2345 = math.fma %q45, %rr, %q23 : f32
   %q012345 = math.fma %q2345, %rr, %q01 : f32
-  %q = math.fma %q012345, %rr, %r : f32
-  %double = math.fma %q, %two, %two : f32
+  %result = math.fma %q012345, %rr, %r : f32
+  return %result : f32
+}
+
+// n = round(x / ln 2) above 1.5 2^23: in the low bits of the sum, to which `shifter` may have added.
+func.func private @exp_shifted(%x: f32, %shifter: f32) -> f32 {
+  %log2e = arith.constant 1.44269504 : f32
+  %result = math.fma %x, %log2e, %shifter : f32
+  return %result : f32
+}
+
+// 2^(n-1) of those bits where `shifter` added 126.
+func.func private @exp_scale(%shifted: f32) -> f32 {
+  %bits = arith.constant 23 : i32
   %pattern = arith.bitcast %shifted : f32 to i32
   %exponent = arith.shli %pattern, %bits : i32
-  %scale = arith.bitcast %exponent : i32 to f32
+  %result = arith.bitcast %exponent : i32 to f32
+  return %result : f32
+}
+
+// 2^k e^x where `shifter` is 1.5 2^23 + 126 + k and the exponent n + k lies in [-126, 128], at whose lower end the
+// result is 0.
+func.func private @exp_times(%x: f32, %shifter: f32) -> f32 {
+  %two = arith.constant 2.0 : f32
+  %shifted = func.call @exp_shifted(%x, %shifter) : (f32, f32) -> f32
+  %n = arith.subf %shifted, %shifter : f32
+  %q = func.call @exp_rest(%x, %n) : (f32, f32) -> f32
+  %double = math.fma %q, %two, %two : f32
+  %scale = func.call @exp_scale(%shifted) : (f32) -> f32
   %result = arith.mulf %double, %scale : f32
   return %result : f32
 }
 
-// e^89 rounds to infinity.
-func.func private @exp(%x: f32) -> f32 {
+// e^x for x up to 89; 0 where that is below 2^-125.5, which beside a 1 does not matter.
+func.func private @exp_below(%x: f32) -> f32 {
+  %low = arith.constant -87.3365479 : f32
+  %shifter = arith.constant 12583038.0 : f32
+  %isSmall = arith.cmpf olt, %x, %low : f32
+  %above = arith.select %isSmall, %low, %x : f32
+  %result = func.call @exp_times(%above, %shifter) : (f32, f32) -> f32
+  return %result : f32
+}
+
+// The same for any x: e^89 rounds to infinity.
+func.func private @exp_normal(%x: f32) -> f32 {
   %high = arith.constant 89.0 : f32
   %isLarge = arith.cmpf ogt, %x, %high : f32
   %below = arith.select %isLarge, %high, %x : f32
   %result = func.call @exp_below(%below) : (f32) -> f32
+  return %result : f32
+}
+
+// e^x down to the smallest denormal: below e^-86 as 2^64 e^x, divided by as much. Below e^-104 the factor is 0, and
+// not the product's rounding, which takes a processor a hundred cycles.
+func.func private @exp(%x: f32) -> f32 {
+  %high = arith.constant 89.0 : f32
+  %tinyFrom = arith.constant -86.0 : f32
+  %low = arith.constant -104.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %divided = arith.constant 5.42101086242752217e-20 : f32
+  %shifter = arith.constant 12583038.0 : f32
+  %higher = arith.constant 12583102.0 : f32
+  %isLarge = arith.cmpf ogt, %x, %high : f32
+  %below = arith.select %isLarge, %high, %x : f32
+  %isTiny = arith.cmpf olt, %x, %tinyFrom : f32
+  %isLow = arith.cmpf olt, %x, %low : f32
+  %bounded = arith.select %isLow, %low, %below : f32
+  %shift = arith.select %isTiny, %higher, %shifter : f32
+  %f0 = arith.select %isTiny, %divided, %one : f32
+  %factor = arith.select %isLow, %zero, %f0 : f32
+  %power = func.call @exp_times(%bounded, %shift) : (f32, f32) -> f32
+  %result = arith.mulf %power, %factor : f32
+  return %result : f32
+}
+
+// 2^n (e^r - 1) + (2^n - 1), all halved until the end: 2^128 is no f32.
+func.func private @expm1(%x: f32) -> f32 {
+  %high = arith.constant 89.0 : f32
+  %low = arith.constant -60.0 : f32
+  %half = arith.constant 0.5 : f32
+  %shifter = arith.constant 12583038.0 : f32
+  %isLarge = arith.cmpf ogt, %x, %high : f32
+  %below = arith.select %isLarge, %high, %x : f32
+  %isLow = arith.cmpf olt, %x, %low : f32
+  %bounded = arith.select %isLow, %low, %below : f32
+  %shifted = func.call @exp_shifted(%bounded, %shifter) : (f32, f32) -> f32
+  %n = arith.subf %shifted, %shifter : f32
+  %q = func.call @exp_rest(%bounded, %n) : (f32, f32) -> f32
+  %scale = func.call @exp_scale(%shifted) : (f32) -> f32
+  %less = arith.subf %scale, %half : f32
+  %halved = math.fma %q, %scale, %less : f32
+  %result = arith.addf %halved, %halved : f32
+  return %result : f32
+}
+
+// x / (1 + e^u). Where e^u is large, both sides are divided by 2^32: the quotient may still be a normal number where
+// e^u is none.
+func.func private @logistic(%x: f32, %u: f32) -> f32 {
+  %one = arith.constant 1.0 : f32
+  %largeFrom = arith.constant 64.0 : f32
+  %high = arith.constant 111.2 : f32
+  %low = arith.constant -87.3365479 : f32
+  %divided = arith.constant 2.3283064365386963e-10 : f32
+  %shifter = arith.constant 12583038.0 : f32
+  %lower = arith.constant 12583006.0 : f32
+  %isLarge = arith.cmpf ogt, %u, %largeFrom : f32
+  %isHigh = arith.cmpf ogt, %u, %high : f32
+  %isLow = arith.cmpf olt, %u, %low : f32
+  %below = arith.select %isHigh, %high, %u : f32
+  %bounded = arith.select %isLow, %low, %below : f32
+  %shift = arith.select %isLarge, %lower, %shifter : f32
+  %c = arith.select %isLarge, %divided, %one : f32
+  %e = func.call @exp_times(%bounded, %shift) : (f32, f32) -> f32
+  %d = arith.addf %e, %c : f32
+  %scaled = arith.mulf %x, %c : f32
+  %result = arith.divf %scaled, %d : f32
   return %result : f32
 }
 
@@ -120,6 +211,22 @@ func.func private @log(%x: f32) -> f32 {
   return %result : f32
 }
 
+// log u x / (u - 1) for u = 1 + x: what the sum lost is lost in the quotient, too (W. Kahan).
+func.func private @log1p(%x: f32) -> f32 {
+  %one = arith.constant 1.0 : f32
+  %infinity = arith.constant 0x7F800000 : f32
+  %u = arith.addf %x, %one : f32
+  %log = func.call @log(%u) : (f32) -> f32
+  %d = arith.subf %u, %one : f32
+  %ratio = arith.divf %x, %d : f32
+  %product = arith.mulf %log, %ratio : f32
+  %isSmall = arith.cmpf oeq, %u, %one : f32
+  %isInfinite = arith.cmpf oeq, %u, %infinity : f32
+  %r0 = arith.select %isSmall, %x, %product : f32
+  %result = arith.select %isInfinite, %u, %r0 : f32
+  return %result : f32
+}
+
 // A polynomial where |x| < 0.625, else 1 - 2 / (e^2|x| + 1) with x's sign (Cephes' tanhf).
 func.func private @tanh(%x: f32) -> f32 {
   %bound = arith.constant 0.625 : f32
@@ -139,7 +246,7 @@ func.func private @tanh(%x: f32) -> f32 {
   %near = math.fma %q5, %x, %x : f32
   %a = math.absf %x : f32
   %aa = arith.addf %a, %a : f32
-  %e = func.call @exp(%aa) : (f32) -> f32
+  %e = func.call @exp_normal(%aa) : (f32) -> f32
   %e1 = arith.addf %e, %one : f32
   %d = arith.divf %two, %e1 : f32
   %f = arith.subf %one, %d : f32
@@ -193,7 +300,7 @@ func.func private @erf(%x: f32) -> f32 {
   %one = arith.constant 1.0 : f32
   %t = math.absf %x : f32
   %p = func.call @erfc_exponent(%t) : (f32) -> f32
-  %e = func.call @exp(%p) : (f32) -> f32
+  %e = func.call @exp_below(%p) : (f32) -> f32
   %f = arith.subf %one, %e : f32
   %far = math.copysign %f, %x : f32
   %near = func.call @erf_near(%x) : (f32) -> f32
@@ -204,12 +311,12 @@ func.func private @erf(%x: f32) -> f32 {
 
 // max(x, 0) - a (1 - Phi(a)) for a = |x|, with 1 - Phi(a) = e^(-a^2/2) k P(k) and k = 1 / (1 + 0.31 a): a
 // minimax fit of relative error 1.6e-7 on [0, 14]. The sum 1 + erf would cancel where x is negative. At
-// a = 13 the product is below 1e-37, and stays there. e^(-a^2/2) = 2^n 2^r as in exp; 2^r has an error of 9e-8.
+// a = 13.2 the product is below the smallest normal number, and stays there. e^(-a^2/2) = 2^n 2^r as in exp; 2^r has an error of 9e-8.
 // max(x, 0) is x - min(x, 0): of minus infinity it is NaN, as 0 times infinity.
 func.func private @gelu(%x: f32) -> f32 {
   %zero = arith.constant 0.0 : f32
   %one = arith.constant 1.0 : f32
-  %far = arith.constant 13.0 : f32
+  %far = arith.constant 13.2 : f32
   %p = arith.constant 0.31 : f32
   %p7 = arith.constant 0.035841944678376404 : f32
   %p6 = arith.constant -0.14160545811818773 : f32
@@ -268,18 +375,15 @@ func.func private @gelu(%x: f32) -> f32 {
 func.func private @sigmoid(%x: f32) -> f32 {
   %one = arith.constant 1.0 : f32
   %minus = arith.negf %x : f32
-  %e = func.call @exp(%minus) : (f32) -> f32
+  %e = func.call @exp_normal(%minus) : (f32) -> f32
   %d = arith.addf %e, %one : f32
   %result = arith.divf %one, %d : f32
   return %result : f32
 }
 
 func.func private @silu(%x: f32) -> f32 {
-  %one = arith.constant 1.0 : f32
   %minus = arith.negf %x : f32
-  %e = func.call @exp(%minus) : (f32) -> f32
-  %d = arith.addf %e, %one : f32
-  %result = arith.divf %x, %d : f32
+  %result = func.call @logistic(%x, %minus) : (f32, f32) -> f32
   return %result : f32
 }
 
@@ -292,9 +396,7 @@ func.func private @gelu_tanh(%x: f32) -> f32 {
   %inner = math.fma %xx, %cubic, %one : f32
   %u0 = arith.mulf %x, %inner : f32
   %u = arith.mulf %u0, %twice : f32
-  %e = func.call @exp(%u) : (f32) -> f32
-  %d = arith.addf %e, %one : f32
-  %result = arith.divf %x, %d : f32
+  %result = func.call @logistic(%x, %u) : (f32, f32) -> f32
   return %result : f32
 }
 
@@ -329,8 +431,7 @@ func.func private @not(%x: i1) -> i1 {
   return %result : i1
 }
 
-// r = x - n pi/2 in f64, which is exact enough up to |x| = 2^30; then Cephes' sinf and cosf. `quarter`
-// is n modulo 4, counted from the sine's.
+// Cephes' sinf and cosf of what is beyond n quarters of a turn; `quarter` is n modulo 4, counted from the sine's.
 func.func private @sine_of_quarter(%r: f32, %quarter: f64) -> f32 {
   %one = arith.constant 1.0 : f32
   %minusHalf = arith.constant -0.5 : f32
@@ -365,19 +466,50 @@ func.func private @sine_of_quarter(%r: f32, %quarter: f64) -> f32 {
   return %result : f32
 }
 
-func.func private @quarter_turns(%x: f64) -> f64 {
-  %perRadian = arith.constant 0.63661977236758138 : f64
-  %scaled = arith.mulf %x, %perRadian : f64
+// What x c has beyond whole turns; the product is exact.
+func.func private @beyond_turns(%x: f64, %c: f64) -> f64 {
+  %p = arith.mulf %x, %c : f64
+  %whole = math.roundeven %p : f64
+  %result = arith.subf %p, %whole : f64
+  return %result : f64
+}
+
+// x / 2 pi without whole turns, for every f32: 1 / 2 pi in pieces of 29 bits, whose products with 24 bits are exact,
+// the last one of 53. (M. Payne and R. Hanek, Radian reduction for trigonometric functions, 1983.)
+func.func private @turns(%x: f64) -> f64 {
+  %c1 = arith.constant 1.59154942724853754e-01 : f64
+  %c2 = arith.constant 3.67041581156302144e-10 : f64
+  %c3 = arith.constant 5.69002516799295402e-19 : f64
+  %c4 = arith.constant 1.47030368469326084e-27 : f64
+  %c5 = arith.constant 2.58671717520905366e-36 : f64
+  %c6 = arith.constant 9.45814097074016904e-46 : f64
+  %f1 = func.call @beyond_turns(%x, %c1) : (f64, f64) -> f64
+  %f2 = func.call @beyond_turns(%x, %c2) : (f64, f64) -> f64
+  %f3 = func.call @beyond_turns(%x, %c3) : (f64, f64) -> f64
+  %f4 = func.call @beyond_turns(%x, %c4) : (f64, f64) -> f64
+  %f5 = func.call @beyond_turns(%x, %c5) : (f64, f64) -> f64
+  %t2 = arith.addf %f1, %f2 : f64
+  %t3 = arith.addf %t2, %f3 : f64
+  %t4 = arith.addf %t3, %f4 : f64
+  %t5 = arith.addf %t4, %f5 : f64
+  %result = math.fma %x, %c6, %t5 : f64
+  return %result : f64
+}
+
+func.func private @quarter_turns(%turns: f64) -> f64 {
+  %four = arith.constant 4.0 : f64
+  %scaled = arith.mulf %turns, %four : f64
   %result = math.roundeven %scaled : f64
   return %result : f64
 }
 
-func.func private @less_quarter_turns(%x: f64, %n: f64) -> f32 {
-  %high = arith.constant -1.5707963267948966 : f64
-  %low = arith.constant -6.1232339957367660e-17 : f64
-  %r0 = math.fma %n, %high, %x : f64
-  %r1 = math.fma %n, %low, %r0 : f64
-  %result = arith.truncf %r1 : f64 to f32
+func.func private @less_quarter_turns(%turns: f64, %n: f64) -> f32 {
+  %four = arith.constant 4.0 : f64
+  %perQuarter = arith.constant 1.5707963267948966 : f64
+  %minus = arith.negf %n : f64
+  %rest = math.fma %turns, %four, %minus : f64
+  %radians = arith.mulf %rest, %perQuarter : f64
+  %result = arith.truncf %radians : f64 to f32
   return %result : f32
 }
 
@@ -392,8 +524,9 @@ func.func private @modulo_four(%n: f64) -> f64 {
 
 func.func private @sin(%x: f32) -> f32 {
   %wide = arith.extf %x : f32 to f64
-  %n = func.call @quarter_turns(%wide) : (f64) -> f64
-  %r = func.call @less_quarter_turns(%wide, %n) : (f64, f64) -> f32
+  %turns = func.call @turns(%wide) : (f64) -> f64
+  %n = func.call @quarter_turns(%turns) : (f64) -> f64
+  %r = func.call @less_quarter_turns(%turns, %n) : (f64, f64) -> f32
   %quarter = func.call @modulo_four(%n) : (f64) -> f64
   %result = func.call @sine_of_quarter(%r, %quarter) : (f32, f64) -> f32
   return %result : f32
@@ -402,8 +535,9 @@ func.func private @sin(%x: f32) -> f32 {
 func.func private @cos(%x: f32) -> f32 {
   %one = arith.constant 1.0 : f64
   %wide = arith.extf %x : f32 to f64
-  %n = func.call @quarter_turns(%wide) : (f64) -> f64
-  %r = func.call @less_quarter_turns(%wide, %n) : (f64, f64) -> f32
+  %turns = func.call @turns(%wide) : (f64) -> f64
+  %n = func.call @quarter_turns(%turns) : (f64) -> f64
+  %r = func.call @less_quarter_turns(%turns, %n) : (f64, f64) -> f32
   %next = arith.addf %n, %one : f64
   %quarter = func.call @modulo_four(%next) : (f64) -> f64
   %result = func.call @sine_of_quarter(%r, %quarter) : (f32, f64) -> f32
@@ -543,24 +677,106 @@ func.func private @pow(%a: f32, %b: f32) -> f32 {
   return %result : f32
 }
 
-// The remainder in f64, exact for quotients below 2^29, moved to b's sign.
-func.func private @mod(%a: f32, %b: f32) -> f32 {
-  %zero = arith.constant 0.0 : f64
-  %infinity = arith.constant 0x7FF0000000000000 : f64
-  %wideA = arith.extf %a : f32 to f64
-  %wideB = arith.extf %b : f32 to f64
-  %quotient = arith.divf %wideA, %wideB : f64
+// One step of a division of large numbers: a less the whole times b goes into it, which may be one too many or too
+// few. Exact for quotients below 2^28.
+func.func private @remainder_step(%a: f64, %b: f64, %inverse: f64) -> f64 {
+  %quotient = arith.mulf %a, %inverse : f64
   %whole = math.trunc %quotient : f64
   %minus = arith.negf %whole : f64
-  %r0 = math.fma %minus, %wideB, %wideA : f64
-  %size = math.absf %wideB : f64
-  %isInfinite = arith.cmpf oeq, %size, %infinity : f64
-  %r1 = arith.select %isInfinite, %wideA, %r0 : f64
-  %moved = arith.addf %r1, %wideB : f64
-  %product = math.copysign %r1, %wideB : f64
-  %isOther = arith.cmpf une, %product, %r1 : f64
-  %r2 = arith.select %isOther, %moved, %r1 : f64
-  %result = arith.truncf %r2 : f64 to f32
+  %result = math.fma %minus, %b, %a : f64
+  return %result : f64
+}
+
+// The remainder of two f32, neither negative, exact: a / b has up to 278 bits, of which a step takes 28.
+func.func private @remainder(%a: f64, %b: f64) -> f64 {
+  %zero = arith.constant 0.0 : f64
+  %one = arith.constant 1.0 : f64
+  %infinity = arith.constant 0x7FF0000000000000 : f64
+  %inverse = arith.divf %one, %b : f64
+  %up9 = arith.constant 7.23700557733226221e+75 : f64
+  %down9 = arith.constant 1.38178696881511114e-76 : f64
+  %b9 = arith.mulf %b, %up9 : f64
+  %inverse9 = arith.mulf %inverse, %down9 : f64
+  %r9 = func.call @remainder_step(%a, %b9, %inverse9) : (f64, f64, f64) -> f64
+  %up8 = arith.constant 2.69599466671506398e+67 : f64
+  %down8 = arith.constant 3.70920615068742139e-68 : f64
+  %b8 = arith.mulf %b, %up8 : f64
+  %inverse8 = arith.mulf %inverse, %down8 : f64
+  %r8 = func.call @remainder_step(%r9, %b8, %inverse8) : (f64, f64, f64) -> f64
+  %up7 = arith.constant 1.00433627766186892e+59 : f64
+  %down7 = arith.constant 9.95682444457782673e-60 : f64
+  %b7 = arith.mulf %b, %up7 : f64
+  %inverse7 = arith.mulf %inverse, %down7 : f64
+  %r7 = func.call @remainder_step(%r8, %b7, %inverse7) : (f64, f64, f64) -> f64
+  %up6 = arith.constant 3.74144419156711147e+50 : f64
+  %down6 = arith.constant 2.67276471009219565e-51 : f64
+  %b6 = arith.mulf %b, %up6 : f64
+  %inverse6 = arith.mulf %inverse, %down6 : f64
+  %r6 = func.call @remainder_step(%r7, %b6, %inverse6) : (f64, f64, f64) -> f64
+  %up5 = arith.constant 1.39379657490816395e+42 : f64
+  %down5 = arith.constant 7.17464813734306340e-43 : f64
+  %b5 = arith.mulf %b, %up5 : f64
+  %inverse5 = arith.mulf %inverse, %down5 : f64
+  %r5 = func.call @remainder_step(%r6, %b5, %inverse5) : (f64, f64, f64) -> f64
+  %up4 = arith.constant 5.19229685853482763e+33 : f64
+  %down4 = arith.constant 1.92592994438723585e-34 : f64
+  %b4 = arith.mulf %b, %up4 : f64
+  %inverse4 = arith.mulf %inverse, %down4 : f64
+  %r4 = func.call @remainder_step(%r5, %b4, %inverse4) : (f64, f64, f64) -> f64
+  %up3 = arith.constant 1.93428131138340668e+25 : f64
+  %down3 = arith.constant 5.16987882845642297e-26 : f64
+  %b3 = arith.mulf %b, %up3 : f64
+  %inverse3 = arith.mulf %inverse, %down3 : f64
+  %r3 = func.call @remainder_step(%r4, %b3, %inverse3) : (f64, f64, f64) -> f64
+  %up2 = arith.constant 7.20575940379279360e+16 : f64
+  %down2 = arith.constant 1.38777878078144568e-17 : f64
+  %b2 = arith.mulf %b, %up2 : f64
+  %inverse2 = arith.mulf %inverse, %down2 : f64
+  %r2 = func.call @remainder_step(%r3, %b2, %inverse2) : (f64, f64, f64) -> f64
+  %up1 = arith.constant 2.68435456000000000e+08 : f64
+  %down1 = arith.constant 3.72529029846191406e-09 : f64
+  %b1 = arith.mulf %b, %up1 : f64
+  %inverse1 = arith.mulf %inverse, %down1 : f64
+  %r1 = func.call @remainder_step(%r2, %b1, %inverse1) : (f64, f64, f64) -> f64
+  %r0 = func.call @remainder_step(%r1, %b, %inverse) : (f64, f64, f64) -> f64
+  %isNegative = arith.cmpf olt, %r0, %zero : f64
+  %more = arith.addf %r0, %b : f64
+  %s0 = arith.select %isNegative, %more, %r0 : f64
+  %isLarge = arith.cmpf oge, %s0, %b : f64
+  %less = arith.subf %s0, %b : f64
+  %s1 = arith.select %isLarge, %less, %s0 : f64
+  %isInfinite = arith.cmpf oeq, %b, %infinity : f64
+  %isFinite = arith.cmpf olt, %a, %infinity : f64
+  %isWhole = arith.andi %isInfinite, %isFinite : i1
+  %result = arith.select %isWhole, %a, %s1 : f64
+  return %result : f64
+}
+
+func.func private @rem_wide(%a: f32, %b: f32) -> f64 {
+  %wideA = arith.extf %a : f32 to f64
+  %wideB = arith.extf %b : f32 to f64
+  %sizeA = math.absf %wideA : f64
+  %sizeB = math.absf %wideB : f64
+  %size = func.call @remainder(%sizeA, %sizeB) : (f64, f64) -> f64
+  %result = math.copysign %size, %wideA : f64
+  return %result : f64
+}
+
+func.func private @rem(%a: f32, %b: f32) -> f32 {
+  %wide = func.call @rem_wide(%a, %b) : (f32, f32) -> f64
+  %result = arith.truncf %wide : f64 to f32
+  return %result : f32
+}
+
+// The remainder moved to b's sign.
+func.func private @mod(%a: f32, %b: f32) -> f32 {
+  %wideB = arith.extf %b : f32 to f64
+  %r = func.call @rem_wide(%a, %b) : (f32, f32) -> f64
+  %moved = arith.addf %r, %wideB : f64
+  %signed = math.copysign %r, %wideB : f64
+  %isOther = arith.cmpf one, %signed, %r : f64
+  %wide = arith.select %isOther, %moved, %r : f64
+  %result = arith.truncf %wide : f64 to f32
   return %result : f32
 }
 
@@ -601,15 +817,6 @@ func.func private @f32_to_i64(%x: f32) -> i64 {
   return %result : i64
 }
 
-func.func private @i64_to_i32(%x: i64) -> i32 {
-  %low = arith.constant -2147483648 : i64
-  %high = arith.constant 2147483647 : i64
-  %above = arith.maxsi %x, %low : i64
-  %bounded = arith.minsi %above, %high : i64
-  %result = arith.trunci %bounded : i64 to i32
-  return %result : i32
-}
-
 func.func private @i32_to_bool(%x: i32) -> i1 {
   %zero = arith.constant 0 : i32
   %result = arith.cmpi ne, %x, %zero : i32
@@ -644,15 +851,21 @@ func.func private @div_i32(%a: i32, %b: i32) -> i32 {
   return %result : i32
 }
 
-func.func private @mod_i32(%a: i32, %b: i32) -> i32 {
-  %zero = arith.constant 0 : i32
+func.func private @rem_i32(%a: i32, %b: i32) -> i32 {
   %one = arith.constant 1 : i32
+  %zero = arith.constant 0 : i32
   %minusOne = arith.constant -1 : i32
   %isZero = arith.cmpi eq, %b, %zero : i32
   %isMinus = arith.cmpi eq, %b, %minusOne : i32
   %isSpecial = arith.ori %isZero, %isMinus : i1
   %divisor = arith.select %isSpecial, %one, %b : i32
-  %r0 = arith.remsi %a, %divisor : i32
+  %result = arith.remsi %a, %divisor : i32
+  return %result : i32
+}
+
+func.func private @mod_i32(%a: i32, %b: i32) -> i32 {
+  %zero = arith.constant 0 : i32
+  %r0 = func.call @rem_i32(%a, %b) : (i32, i32) -> i32
   %mixed = arith.xori %r0, %b : i32
   %differs = arith.cmpi slt, %mixed, %zero : i32
   %isRest = arith.cmpi ne, %r0, %zero : i32
@@ -696,15 +909,21 @@ func.func private @div_i64(%a: i64, %b: i64) -> i64 {
   return %result : i64
 }
 
-func.func private @mod_i64(%a: i64, %b: i64) -> i64 {
-  %zero = arith.constant 0 : i64
+func.func private @rem_i64(%a: i64, %b: i64) -> i64 {
   %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
   %minusOne = arith.constant -1 : i64
   %isZero = arith.cmpi eq, %b, %zero : i64
   %isMinus = arith.cmpi eq, %b, %minusOne : i64
   %isSpecial = arith.ori %isZero, %isMinus : i1
   %divisor = arith.select %isSpecial, %one, %b : i64
-  %r0 = arith.remsi %a, %divisor : i64
+  %result = arith.remsi %a, %divisor : i64
+  return %result : i64
+}
+
+func.func private @mod_i64(%a: i64, %b: i64) -> i64 {
+  %zero = arith.constant 0 : i64
+  %r0 = func.call @rem_i64(%a, %b) : (i64, i64) -> i64
   %mixed = arith.xori %r0, %b : i64
   %differs = arith.cmpi slt, %mixed, %zero : i64
   %isRest = arith.cmpi ne, %r0, %zero : i64

@@ -321,7 +321,7 @@ void MatmulPrinter::writeEpilogueValues(ValuePrinter &scope) {
         }
       });
   if (endsInVector)
-    writer.line("y0 = " + scalarText(last.function, {"y0"}, accuracyOf(problem.graph.graph)) + ";");
+    writer.line("y0 = " + scalarText(last.function, {"y0"}, last.type, accuracyOf(problem.graph.graph)) + ";");
 }
 
 void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call, StringRef leading,

@@ -20,6 +20,7 @@ struct Row {
   int cost = 1;       ///< Instructions, about.
   int narrowCost = 0; ///< Those of its namesake in `narrow`, where there is one.
   bool hasVectorForm = false;
+  llvm::StringRef onIntegers{}; ///< A function to call where C++ leaves open what happens past an integer's end.
 };
 
 // A function called by name is an overload set in device/math.cuh.
@@ -32,25 +33,28 @@ constexpr std::array rows{
     Row{"tanh", Form::Call, "tanhf", 14},
     Row{"erf", Form::Call, "erff", 20},
     Row{"exp", Form::Call, "exponential", 3},
+    Row{"expm1", Form::Call, "expm1f", 18},
     Row{"log", Form::Call, "logf", 12},
+    Row{"log1p", Form::Call, "log1pf", 18},
     Row{"sqrt", Form::Call, "sqrtf", 8},
     Row{"rsqrt", Form::Call, "rsqrtf", 4},
     Row{"reciprocal", Form::Call, "reciprocal", 5},
     Row{"sin", Form::Call, "sinf", 24},
     Row{"cos", Form::Call, "cosf", 24},
     Row{"floor", Form::Call, "floorf"},
-    Row{"neg", Form::Prefix, "-"},
+    Row{.function = "neg", .form = Form::Prefix, .spelling = "-", .onIntegers = "wrappedMinus"},
     Row{"abs", Form::Call, "magnitude"},
     Row{"not", Form::Prefix, "!"},
     Row{"is_nan", Form::Call, "isNan"},
-    Row{"add", Form::Infix, "+"},
-    Row{"sub", Form::Infix, "-"},
-    Row{"mul", Form::Infix, "*"},
+    Row{.function = "add", .form = Form::Infix, .spelling = "+", .onIntegers = "wrappedSum"},
+    Row{.function = "sub", .form = Form::Infix, .spelling = "-", .onIntegers = "wrappedDifference"},
+    Row{.function = "mul", .form = Form::Infix, .spelling = "*", .onIntegers = "wrappedProduct"},
     Row{"div", Form::Call, "divide", 5},
     Row{"max", Form::Call, "maximum"},
     Row{"min", Form::Call, "minimum"},
     Row{"pow", Form::Call, "powf", 50},
     Row{"mod", Form::Call, "modulo", 20},
+    Row{"rem", Form::Call, "rest", 18},
     Row{"and", Form::Infix, "&"},
     Row{"or", Form::Infix, "|"},
     Row{"eq", Form::Infix, "=="},
@@ -90,10 +94,12 @@ bool hasVectorForm(llvm::StringRef function) {
 
 bool hasScalarFunction(llvm::StringRef function) { return find(function); }
 
-std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands, Accuracy accuracy) {
+std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands, DType type, Accuracy accuracy) {
   const Row *row = find(function);
   if (!row)
     throw InternalError("no CUDA text for the scalar function '" + function.str() + "'");
+  if (!isFloat(type) && !row->onIntegers.empty())
+    return row->onIntegers.str() + "(" + llvm::join(operands, ", ") + ")";
   std::string spelling = row->spelling.str();
   if (accuracy == Accuracy::Narrow && row->narrowCost > 0)
     spelling = "narrow::" + spelling;

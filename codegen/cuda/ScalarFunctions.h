@@ -26,8 +26,8 @@ bool hasVectorForm(llvm::StringRef function);
 /// About how many instructions one application takes, for ranking.
 int scalarCost(llvm::StringRef function, Accuracy accuracy);
 
-/// The expression that applies `function` to operands (plain names). Operands of every type use one
-/// text; the device library overloads what differs (kfuse/math.cuh).
-std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands, Accuracy accuracy);
+/// The expression that applies `function` to operands (plain names), the last of which is of `type`. Where a function
+/// is called, the device library has overloads for what differs (kfuse/math.cuh).
+std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands, DType type, Accuracy accuracy);
 
 } // namespace kfuse::codegen::cuda

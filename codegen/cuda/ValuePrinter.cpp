@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 using namespace mlir;
 
@@ -26,13 +27,19 @@ StringRef storedType(DType type) {
 
 StringRef valueType(DType type) { return isFloat(type) ? "float" : storedType(type); }
 
-std::string literalText(double value, DType type) {
+std::string integerText(int64_t value, DType type) {
   if (type == DType::Bool)
     return value != 0 ? "true" : "false";
-  if (!isFloat(type)) {
-    std::string digits = std::to_string(static_cast<int64_t>(value)) + (type == DType::I64 ? "ll" : "");
-    return value < 0 ? "(" + digits + ")" : digits;
-  }
+  const std::string suffix = type == DType::I64 ? "ll" : "";
+  const int64_t lowest =
+      type == DType::I64 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<std::int32_t>::min();
+  if (value == lowest) // A minus and a number that the type does not have.
+    return "(" + std::to_string(value + 1) + suffix + " - 1)";
+  std::string digits = std::to_string(value) + suffix;
+  return value < 0 ? "(" + digits + ")" : digits;
+}
+
+std::string literalText(double value) {
   auto single = static_cast<float>(value);
   if (std::isnan(single))
     return "notANumber";
@@ -47,6 +54,12 @@ std::string literalText(double value, DType type) {
   return single < 0 ? "(" + text + ")" : text;
 }
 
+/// Floats become integers by a conversion that saturates everywhere.
+static std::string castText(const std::string &value, DType from, DType to) {
+  const bool truncates = isFloat(from) && (to == DType::I32 || to == DType::I64);
+  return ((truncates ? "truncated<" : "static_cast<") + valueType(to) + ">(" + value + ")").str();
+}
+
 ValuePrinter ValuePrinter::within(unsigned dim, std::string name) const {
   ValuePrinter inner = *this;
   inner.dims[dim] = std::move(name);
@@ -56,7 +69,7 @@ ValuePrinter ValuePrinter::within(unsigned dim, std::string name) const {
 std::string ValuePrinter::value(Scalar s) {
   const ScalarNode &node = graph[s];
   if (node.kind == ScalarNode::Kind::Constant)
-    return literalText(node.constant, node.type);
+    return isFloat(node.type) ? literalText(node.constant) : integerText(node.integer, node.type);
   if (auto found = known.find(s.id); found != known.end())
     return found->second;
   std::string text = print(s), name = "v" + std::to_string(s.id);
@@ -79,9 +92,9 @@ std::string ValuePrinter::print(Scalar s) {
   case ScalarNode::Kind::Apply:
     if (node.function == "div" && reciprocals.count(node.operands[1].id))
       return operands[0] + " * " + reciprocals[node.operands[1].id];
-    return scalarText(node.function, operands, accuracyOf(graph.graph));
+    return scalarText(node.function, operands, graph[node.operands.back()].type, accuracyOf(graph.graph));
   case ScalarNode::Kind::Cast:
-    return ("static_cast<" + valueType(node.type) + ">(" + operands[0] + ")").str();
+    return castText(operands[0], graph[node.operands[0]].type, node.type);
   case ScalarNode::Kind::Constant:
   case ScalarNode::Kind::Reduce:
   case ScalarNode::Kind::Contract:
@@ -96,7 +109,9 @@ std::string ValuePrinter::elementText(Scalar load) {
   std::string where = offset(node.map.getResult(0), node.symbols);
   std::string element = "decode(in" + std::to_string(node.input) + "[" + where + "])";
   std::string when = condition(node.guards, node.symbols);
-  return when.empty() ? element : when + " ? " + element + " : " + literalText(0, node.type);
+  return when.empty()
+             ? element
+             : when + " ? " + element + " : " + (isFloat(node.type) ? literalText(0) : integerText(0, node.type));
 }
 
 /// Symbols are values of any integer type; offsets need an Index, conditions the full value.

@@ -13,7 +13,9 @@ namespace kfuse::codegen::cuda {
 /// Type of an element in memory and of a value in registers: bf16 is stored, float computed.
 llvm::StringRef storedType(DType type);
 llvm::StringRef valueType(DType type);
-std::string literalText(double value, DType type);
+/// A number of a float type, and one of an integer type or a boolean.
+std::string literalText(double value);
+std::string integerText(int64_t value, DType type);
 
 /// One scope of generated code: which values have a name in it, and what the dimensions are called.
 /// An inner scope starts as a copy. Values are named v<id> after the graph's nodes.

@@ -73,6 +73,8 @@ public:
   Tensor constant(double value, DType type, const Shape &shape = {});
   /// A tensor of these values in row-major order, rounded to its type; of an integer type only those that it holds.
   Tensor constant(std::span<const double> values, DType type, const Shape &shape);
+  /// The same of integers, which I64 holds exactly; doubles are exact up to 2^53.
+  Tensor constant(std::span<const std::int64_t> values, DType type, const Shape &shape);
   /// Each element is its own index along `axis`. I32 or I64.
   Tensor iota(DType type, const Shape &shape, int axis);
 

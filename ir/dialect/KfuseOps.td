@@ -105,7 +105,9 @@ def Kfuse_SigmoidOp : Kfuse_UnaryOp<"sigmoid"> { let summary = "1 / (1 + exp(-x)
 def Kfuse_TanhOp : Kfuse_UnaryOp<"tanh"> { let summary = "hyperbolic tangent"; }
 def Kfuse_ErfOp : Kfuse_UnaryOp<"erf"> { let summary = "error function"; }
 def Kfuse_ExpOp : Kfuse_UnaryOp<"exp"> { let summary = "e^x"; }
+def Kfuse_Expm1Op : Kfuse_UnaryOp<"expm1"> { let summary = "e^x - 1, without loss near 0"; }
 def Kfuse_LogOp : Kfuse_UnaryOp<"log"> { let summary = "natural logarithm"; }
+def Kfuse_Log1pOp : Kfuse_UnaryOp<"log1p"> { let summary = "log(1 + x), without loss near 0"; }
 def Kfuse_SqrtOp : Kfuse_UnaryOp<"sqrt"> { let summary = "square root"; }
 def Kfuse_RsqrtOp : Kfuse_UnaryOp<"rsqrt"> { let summary = "1 / sqrt x"; }
 def Kfuse_ReciprocalOp : Kfuse_UnaryOp<"reciprocal"> { let summary = "1 / x"; }
@@ -123,11 +125,12 @@ def Kfuse_IsNanOp : Kfuse_PointwiseOp<"is_nan", "boolean"> {
 def Kfuse_AddOp : Kfuse_BinaryOp<"add"> { let summary = "a + b"; }
 def Kfuse_SubOp : Kfuse_BinaryOp<"sub"> { let summary = "a - b"; }
 def Kfuse_MulOp : Kfuse_BinaryOp<"mul"> { let summary = "a b"; }
-def Kfuse_DivOp : Kfuse_BinaryOp<"div"> { let summary = "a / b; integers truncate towards zero"; }
+def Kfuse_DivOp : Kfuse_BinaryOp<"div"> { let summary = "a / b; integers truncate towards zero, by 0 they give 0"; }
 def Kfuse_MaxOp : Kfuse_BinaryOp<"max"> { let summary = "the larger; NaN if either is NaN"; }
 def Kfuse_MinOp : Kfuse_BinaryOp<"min"> { let summary = "the smaller; NaN if either is NaN"; }
 def Kfuse_PowOp : Kfuse_BinaryOp<"pow", Kfuse_FloatTensor> { let summary = "a^b"; }
-def Kfuse_ModOp : Kfuse_BinaryOp<"mod"> { let summary = "a - floor(a / b) b: the sign of b"; }
+def Kfuse_ModOp : Kfuse_BinaryOp<"mod"> { let summary = "a - floor(a / b) b: the sign of b; of integers by 0, 0"; }
+def Kfuse_RemOp : Kfuse_BinaryOp<"rem"> { let summary = "a - trunc(a / b) b: the sign of a; of integers by 0, 0"; }
 def Kfuse_AndOp : Kfuse_BinaryOp<"and", Kfuse_BoolTensor> { let summary = "logical and"; }
 def Kfuse_OrOp : Kfuse_BinaryOp<"or", Kfuse_BoolTensor> { let summary = "logical or"; }
 
@@ -149,6 +152,9 @@ def Kfuse_WhereOp : Kfuse_PointwiseOp<"where", "lastOperand"> {
 def Kfuse_CastOp : Kfuse_Op<"cast", [Pure, FusableOpInterface, SameOperandsAndResultShape]> {
   let summary = "conversion; float to integer truncates, to a narrower float rounds to nearest even";
   let description = [{
+    From a float to an integer it saturates: what is too large or too small becomes the end of the type, NaN 0. To a
+    narrower integer the high bits are dropped.
+
     To f8E4M3FN or f8E5M2 it saturates: what is too large, infinity too, becomes the largest number (448 or
     57344); NaN stays NaN. Casts between floats vanish inside a fused region: values round, and saturate, where
     they are stored.

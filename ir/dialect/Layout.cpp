@@ -143,7 +143,7 @@ Scalar ConcatOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
       return {};
     if (result) {
       Scalar isEarlier =
-          builder.apply("lt", {builder.indexValue(along), builder.constant(start, DType::I64)}, DType::Bool);
+          builder.apply("lt", {builder.indexValue(along), builder.integer(start, DType::I64)}, DType::Bool);
       result = builder.apply("where", {isEarlier, result, piece}, type);
     } else {
       result = piece;
@@ -175,12 +175,12 @@ Scalar GatherOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
   if (!position)
     return {};
   // Negative indices count from the end; then clamp, so that no index leaves the data.
-  Scalar zero = builder.constant(0, type);
+  Scalar zero = builder.integer(0, type);
   Scalar isNegative = builder.apply("lt", {position, zero}, DType::Bool);
-  Scalar fromEnd = builder.apply("add", {position, builder.constant(size, type)}, type);
+  Scalar fromEnd = builder.apply("add", {position, builder.integer(size, type)}, type);
   position = builder.apply("where", {isNegative, fromEnd, position}, type);
   position =
-      builder.apply("min", {builder.apply("max", {position, zero}, type), builder.constant(size - 1, type)}, type);
+      builder.apply("min", {builder.apply("max", {position, zero}, type), builder.integer(size - 1, type)}, type);
 
   SmallVector<AffineExpr> where(index.take_front(axis));
   where.push_back(builder.dynamicIndex(position, size));

@@ -125,7 +125,7 @@ Scalar RotaryOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
   Scalar x = at(0, i), other = at(0, pair), cos = table(1), sin = table(2);
   if (!x || !other || !cos || !sin)
     return {};
-  Scalar isFirst = builder.apply("eq", {builder.indexValue(position), builder.constant(0, DType::I64)}, DType::Bool);
+  Scalar isFirst = builder.apply("eq", {builder.indexValue(position), builder.integer(0, DType::I64)}, DType::Bool);
   Scalar turned = builder.apply("where", {isFirst, builder.apply("neg", {other}, type), other}, type);
   return builder.apply("add", {builder.apply("mul", {x, cos}, type), builder.apply("mul", {turned, sin}, type)}, type);
 }

@@ -33,9 +33,7 @@ Scalar ConstantOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr>) {
   if (isFloat(type))
     return builder.constant(dense.getSplatValue<APFloat>().convertToDouble(), type);
   APInt value = dense.getSplatValue<APInt>();
-  return builder.constant(type == DType::Bool ? static_cast<double>(value.getZExtValue())
-                                              : static_cast<double>(value.getSExtValue()),
-                          type);
+  return builder.integer(type == DType::Bool ? value.getZExtValue() : value.getSExtValue(), type);
 }
 
 LogicalResult IotaOp::verify() {

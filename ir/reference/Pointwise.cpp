@@ -90,14 +90,17 @@ double relu(double x) { return x < 0 ? 0 : x; } // NaN stays.
 // erfc keeps the digits that 1 + erf cancels where x is far below 0.
 double gelu(double x) { return x / 2 * std::erfc(-x / std::numbers::sqrt2); }
 double geluTanh(double x) {
-  return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+  // 1 + tanh u as 2 / (1 + e^-2u): the sum would lose every digit where x is far below 0.
+  return x / (1 + std::exp(-2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 double silu(double x) { return x / (1 + std::exp(-x)); }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double tanh(double x) { return std::tanh(x); }
 double erf(double x) { return std::erf(x); }
 double exp(double x) { return std::exp(x); }
+double expm1(double x) { return std::expm1(x); }
 double log(double x) { return std::log(x); }
+double log1p(double x) { return std::log1p(x); }
 double sqrt(double x) { return std::sqrt(x); }
 double rsqrt(double x) { return 1 / std::sqrt(x); }
 double reciprocal(double x) { return 1 / x; }
@@ -115,38 +118,29 @@ double div(double a, double b) { return a / b; }
 double max(double a, double b) { return a != a || a > b ? a : b; }
 double min(double a, double b) { return a != a || a < b ? a : b; }
 double pow(double a, double b) { return std::pow(a, b); }
+double rem(double a, double b) { return std::fmod(a, b); }
 double mod(double a, double b) {
   double remainder = std::fmod(a, b);
   return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
 }
 } // namespace real
 
+/// Modulo 2^64, as processors count. What is of 32 bits is cut to them where it is read.
 namespace integer {
-constexpr Int lowest = std::numeric_limits<Int>::min(), highest = std::numeric_limits<Int>::max();
-
+using Bits = std::uint64_t;
 Int relu(Int x) { return std::max<Int>(x, 0); }
-Int neg(Int x) { return x == lowest ? highest : -x; }
+Int neg(Int x) { return static_cast<Int>(-static_cast<Bits>(x)); }
 Int abs(Int x) { return x < 0 ? neg(x) : x; }
 
-Int add(Int a, Int b) {
-  Int sum;
-  return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? lowest : highest) : sum;
-}
-Int sub(Int a, Int b) {
-  Int difference;
-  return __builtin_sub_overflow(a, b, &difference) ? (a < 0 ? lowest : highest) : difference;
-}
-Int mul(Int a, Int b) {
-  Int product;
-  return __builtin_mul_overflow(a, b, &product) ? ((a < 0) != (b < 0) ? lowest : highest) : product;
-}
+Int add(Int a, Int b) { return static_cast<Int>(static_cast<Bits>(a) + static_cast<Bits>(b)); }
+Int sub(Int a, Int b) { return static_cast<Int>(static_cast<Bits>(a) - static_cast<Bits>(b)); }
+Int mul(Int a, Int b) { return static_cast<Int>(static_cast<Bits>(a) * static_cast<Bits>(b)); }
 Int div(Int a, Int b) { return b == 0 ? 0 : b == -1 ? neg(a) : a / b; }
+Int rem(Int a, Int b) { return b == 0 || b == -1 ? 0 : a % b; }
 Int max(Int a, Int b) { return std::max(a, b); }
 Int min(Int a, Int b) { return std::min(a, b); }
 Int mod(Int a, Int b) {
-  if (b == 0 || b == -1)
-    return 0;
-  Int remainder = a % b;
+  Int remainder = rem(a, b);
   return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
 }
 } // namespace integer
@@ -169,12 +163,13 @@ template <class T> T keep(T x) { return x; }
 template <class T> bool isNonzero(T x) { return x != 0; }
 double toReal(Int x) { return static_cast<double>(x); }
 /// Towards zero, saturating; NaN gives 0.
-Int truncate(double x) {
+template <class T> Int truncate(double x) {
+  constexpr double beyond = -static_cast<double>(std::numeric_limits<T>::min());
   if (x != x)
     return 0;
-  if (x >= 0x1p63)
-    return integer::highest;
-  return x < -0x1p63 ? integer::lowest : static_cast<Int>(x);
+  if (x >= beyond)
+    return std::numeric_limits<T>::max();
+  return x < -beyond ? std::numeric_limits<T>::min() : static_cast<Int>(x);
 }
 
 //===- Rows ----------------------------------------------------------------------------------===//
@@ -191,8 +186,10 @@ template <auto function> LazyTensor &only(mlir::Operation *op, Operands operands
 Loop castLoop(DType from, DType to) {
   if (to == DType::Bool)
     return isFloat(from) ? LoopOf<isNonzero<double>>::run : LoopOf<isNonzero<Int>>::run;
+  if (isFloat(from) && !isFloat(to))
+    return to == DType::I32 ? LoopOf<truncate<std::int32_t>>::run : LoopOf<truncate<Int>>::run;
   if (isFloat(from))
-    return isFloat(to) ? LoopOf<keep<double>>::run : LoopOf<truncate>::run;
+    return LoopOf<keep<double>>::run;
   return isFloat(to) ? LoopOf<toReal>::run : LoopOf<keep<Int>>::run;
 }
 LazyTensor &cast(mlir::Operation *op, Operands operands, LazyArena &arena) {
@@ -208,7 +205,9 @@ constexpr ReferenceOp rows[] = {
     {"tanh", only<real::tanh>},
     {"erf", only<real::erf>},
     {"exp", only<real::exp>},
+    {"expm1", only<real::expm1>},
     {"log", only<real::log>},
+    {"log1p", only<real::log1p>},
     {"sqrt", only<real::sqrt>},
     {"rsqrt", only<real::rsqrt>},
     {"reciprocal", only<real::reciprocal>},
@@ -227,6 +226,7 @@ constexpr ReferenceOp rows[] = {
     {"min", either<real::min, integer::min>},
     {"pow", only<real::pow>},
     {"mod", either<real::mod, integer::mod>},
+    {"rem", either<real::rem, integer::rem>},
     {"and", only<logic::conjunction>},
     {"or", only<logic::disjunction>},
     {"eq", either<eq<double>, eq<Int>>},

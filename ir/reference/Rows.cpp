@@ -208,8 +208,8 @@ private:
         result = std::max(result, value);
       else if (function == "min")
         result = std::min(result, value);
-      else if (__builtin_add_overflow(result, value, &result))
-        return value < 0 ? Limits::min() : Limits::max();
+      else // Modulo 2^64.
+        result = static_cast<Int>(static_cast<std::uint64_t>(result) + static_cast<std::uint64_t>(value));
     }
     return result;
   }

@@ -166,11 +166,11 @@ struct ShrinkSplat : RewritePattern {
     if (!isElementwise(op) || op->getNumOperands() < 2)
       return failure();
     for (OpOperand &operand : op->getOpOperands()) {
-      std::optional<double> value = dimsOf(operand.get()).empty() ? std::nullopt : splatValue(operand.get());
+      Attribute value = dimsOf(operand.get()).empty() ? Attribute() : splatAttribute(operand.get());
       if (!value || !othersGiveShape(op, operand))
         continue;
       auto scalar = RankedTensorType::get({}, typeOf(operand.get()).getElementType());
-      Value constant = makeSplat(rewriter, op->getLoc(), scalar, *value);
+      Value constant = rewriter.create<ConstantOp>(op->getLoc(), DenseElementsAttr::get(scalar, value));
       rewriter.modifyOpInPlace(op, [&] { operand.set(constant); });
       return success();
     }
@@ -186,16 +186,23 @@ struct ShrinkSplat : RewritePattern {
   }
 };
 
+/// a == b as the op of that name has it: zeros of either sign are equal, NaN is not.
+bool isEqual(Attribute a, Attribute b) {
+  if (auto real = dyn_cast<FloatAttr>(a))
+    return real.getValue() == cast<FloatAttr>(b).getValue();
+  return a == b;
+}
+
 /// where(c, a, b) == k of constants is c, or not c: masks made of ones and zeros.
 LogicalResult compareChosen(EqOp op, PatternRewriter &rewriter) {
   auto choice = op.getLhs().getDefiningOp<WhereOp>();
-  std::optional<double> wanted = splatValue(op.getRhs());
+  Attribute wanted = splatAttribute(op.getRhs());
   if (!choice || !wanted || choice.getCondition().getType() != op.getType())
     return failure();
-  std::optional<double> then = splatValue(choice.getThen()), otherwise = splatValue(choice.getOtherwise());
-  if (!then || !otherwise || (*then == *wanted) == (*otherwise == *wanted))
+  Attribute then = splatAttribute(choice.getThen()), otherwise = splatAttribute(choice.getOtherwise());
+  if (!then || !otherwise || isEqual(then, wanted) == isEqual(otherwise, wanted))
     return failure();
-  if (*then == *wanted)
+  if (isEqual(then, wanted))
     rewriter.replaceOp(op, choice.getCondition());
   else
     rewriter.replaceOpWithNewOp<NotOp>(op, choice.getCondition());

@@ -9,18 +9,23 @@ using namespace kfuse::ir;
 
 namespace kfuse::passes {
 
-std::optional<double> splatValue(Value value) {
+Attribute splatAttribute(Value value) {
   auto constant = peelViews(value).getDefiningOp<ConstantOp>();
   auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-  if (!dense || !dense.isSplat())
+  return dense && dense.isSplat() ? dense.getSplatValue<Attribute>() : Attribute();
+}
+
+std::optional<double> splatValue(Value value) {
+  Attribute attribute = splatAttribute(value);
+  if (!attribute)
     return std::nullopt;
-  if (isa<FloatType>(dense.getElementType())) {
-    APFloat number = dense.getSplatValue<APFloat>();
+  if (auto real = dyn_cast<FloatAttr>(attribute)) {
+    APFloat number = real.getValue();
     bool loses = false;
     number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
     return number.convertToDouble();
   }
-  APInt number = dense.getSplatValue<APInt>();
+  APInt number = cast<IntegerAttr>(attribute).getValue();
   return number.getBitWidth() == 1 ? number.getZExtValue() : static_cast<double>(number.getSExtValue());
 }
 

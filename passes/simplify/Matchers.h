@@ -14,6 +14,8 @@ inline bool holdsFloats(mlir::Value value) { return llvm::isa<mlir::FloatType>(t
 
 /// The one number a constant tensor holds, through reshapes and broadcasts.
 std::optional<double> splatValue(mlir::Value value);
+/// The same as an attribute, which holds every integer exactly; null when there is none.
+mlir::Attribute splatAttribute(mlir::Value value);
 /// Whether a constant tensor holds `expected`, as nearly as its element type (or an author's four
 /// digits) can say it: 1e-4 in f32, one unit in the last place in the narrow floats.
 bool isAbout(mlir::Value value, double expected);

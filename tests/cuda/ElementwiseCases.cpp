@@ -115,6 +115,30 @@ func.func @f(%a: tensor<50xi32>, %b: tensor<50xi32>) -> tensor<50xi32> {
   %4 = kfuse.abs %3 : (tensor<50xi32>) -> tensor<50xi32>
   return %4 : tensor<50xi32>
 })"});
+  cases.push_back({"integers_that_wrap", R"(
+func.func @f(%a: tensor<50xi64>) -> (tensor<50xi64>, tensor<50xi1>, tensor<50xi32>) {
+  %0 = kfuse.constant dense<-9223372036854775808> : tensor<i64>
+  %1 = kfuse.constant dense<9007199254740993> : tensor<i64>
+  %2 = kfuse.mul %a, %1 : (tensor<50xi64>, tensor<i64>) -> tensor<50xi64>
+  %3 = kfuse.sub %0, %2 : (tensor<i64>, tensor<50xi64>) -> tensor<50xi64>
+  %4 = kfuse.rem %3, %a : (tensor<50xi64>, tensor<50xi64>) -> tensor<50xi64>
+  %5 = kfuse.lt %3, %0 : (tensor<50xi64>, tensor<i64>) -> tensor<50xi1>
+  %6 = kfuse.cast %2 : (tensor<50xi64>) -> tensor<50xi32>
+  return %4, %5, %6 : tensor<50xi64>, tensor<50xi1>, tensor<50xi32>
+})"});
+  // Past the ends of both types, and NaN.
+  cases.push_back({"floats_to_integers", R"(
+func.func @f(%a: tensor<50xf32>) -> (tensor<50xi64>, tensor<50xi32>, tensor<50xi64>) {
+  %0 = kfuse.constant dense<1.0e30> : tensor<f32>
+  %1 = kfuse.mul %a, %0 : (tensor<50xf32>, tensor<f32>) -> tensor<50xf32>
+  %2 = kfuse.cast %1 : (tensor<50xf32>) -> tensor<50xi64>
+  %3 = kfuse.cast %1 : (tensor<50xf32>) -> tensor<50xi32>
+  %4 = kfuse.constant dense<0.0> : tensor<f32>
+  %5 = kfuse.sqrt %a : (tensor<50xf32>) -> tensor<50xf32>
+  %6 = kfuse.rem %5, %4 : (tensor<50xf32>, tensor<f32>) -> tensor<50xf32>
+  %7 = kfuse.cast %6 : (tensor<50xf32>) -> tensor<50xi64>
+  return %2, %3, %7 : tensor<50xi64>, tensor<50xi32>, tensor<50xi64>
+})"});
   return cases;
 }
 

@@ -107,6 +107,47 @@ def write_functions():
     write("functions_explode", [node("f0", ["x"], ["y"], domain="local")], [X], [Y], functions=chain, domains=["local"])
 
 
+def write_empty():
+    """Tensors of no elements keep their other dimensions where they are padded, joined and cut."""
+    x, e = info("x", F32, [2, 3]), info("e", F32, [2, 0])
+    nodes = [node("Pad", ["e", "pads"], ["padded"]), node("Concat", ["e", "e"], ["rows"], axis=0),
+             node("Concat", ["e", "x", "e"], ["columns"], axis=1), node("Concat", ["nothing", "x"], ["joined"], axis=0),
+             node("Slice", ["rows", "one", "three", "zero"], ["cut"]), node("Pad", ["cut", "right"], ["cut_and_padded"])]
+    outputs = [info(name, F32, None) for name in "padded columns joined cut_and_padded".split()]
+    write("empty", nodes, [x, e], outputs,
+          [tensor("pads", [1, 1, 1, 2]), tensor("nothing", np.zeros(0, np.float32)), tensor("zero", [0]), tensor("one", [1]),
+           tensor("three", [3]), tensor("right", [0, 0, 0, 1])])
+    write("empty_mismatch", [node("Concat", ["e", "c"], ["y"], axis=1)], [e], [Y], [tensor("c", np.ones((3, 1), np.float32))])
+
+
+def write_activations():
+    """Activations where a plain formula loses every digit, in f32 and in bf16."""
+    x, h = info("x", F32, [5]), info("h", TensorProto.BFLOAT16, [5])
+    nodes = [node("Softplus", ["x"], ["softplus"]), node("Elu", ["x"], ["elu"]), node("Mish", ["x"], ["mish"]),
+             node("HardSwish", ["h"], ["hard_swish"]), node("HardSigmoid", ["h"], ["hard_sigmoid"], alpha=1 / 6),
+             node("LeakyRelu", ["h"], ["leaky_relu"]), node("Mean", ["h", "h", "h"], ["mean"])]
+    outputs = [info(name, F32, None) for name in ("softplus", "elu", "mish")]
+    outputs += [info(name, TensorProto.BFLOAT16, None) for name in ("hard_swish", "hard_sigmoid", "leaky_relu", "mean")]
+    write("activations", nodes, [x, h], outputs, opset=22)
+
+
+def write_integers():
+    """Numbers that no f64 holds, and those beyond the ends of their types."""
+    x, y = info("x", I64, [4]), info("i", TensorProto.INT32, [4])
+    nodes = [node("Mul", ["x", "odd"], ["times_odd"]), node("Add", ["x", "odd_splat"], ["plus_odd"]),
+             node("Cast", ["x"], ["low_bits"], to=TensorProto.INT32), node("Pow", ["x", "three"], ["cube"]),
+             node("Pow", ["i", "zero"], ["ones"]), node("Mod", ["x", "seven"], ["rest"], fmod=1),
+             node("Div", ["x", "minus_one"], ["quotient"]), node("Range", ["from", "to", "by"], ["range"]),
+             node("Mul", ["from", "by"], ["folded"]), node("Add", ["i", "i"], ["doubled"])]
+    outputs = [info(name, I64, None) for name in "times_odd plus_odd cube rest quotient range folded".split()]
+    outputs += [info(name, TensorProto.INT32, None) for name in ("low_bits", "ones", "doubled")]
+    odd = 2**53 + 1
+    write("integers", nodes, [x, y], outputs,
+          [tensor("odd", odd, np.int64), tensor("odd_splat", [odd] * 4, np.int64), tensor("three", 3, np.int64), tensor("zero", 0, np.int64),
+           tensor("seven", 7, np.int64), tensor("minus_one", -1, np.int64), tensor("from", odd, np.int64),
+           tensor("to", odd + 2**60 + 1, np.int64), tensor("by", 2**60, np.int64)])
+
+
 def write_malformed():
     relu = node("Relu", ["x"], ["y"], name="relu")
     write("unsupported", [node("Conv", ["x", "x"], ["a"], name="conv1"), node("Conv", ["a", "a"], ["b"], name="conv2"),
@@ -415,6 +456,7 @@ def write_microsoft():
     cases.write("ops_microsoft")
 
 
-for writer in (write_external, write_dynamic, write_opsets, write_functions, write_malformed, write_typed, write_pointwise,
+for writer in (write_external, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
+               write_integers, write_malformed, write_typed, write_pointwise,
                write_layout, write_rows, write_transformer, write_microsoft):
     writer()

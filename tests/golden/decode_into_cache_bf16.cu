@@ -69,19 +69,19 @@ struct Body {
   __device__ __forceinline__ Index keyPosition(Index pair) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     const long long v2 = decode(in3[(b0)]);
-    const long long v21 = v2 * 67ll; // mul
+    const long long v21 = wrappedProduct(v2, 67ll); // mul
     return v21 >= 0 && v21 < 150 ? Index(v21) : -Config::newKeys;
   }
   __device__ __forceinline__ Index valuePosition(Index pair) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     const long long v1 = decode(in3[(b0)]);
-    const long long v3 = v1 * 67ll; // mul
+    const long long v3 = wrappedProduct(v1, 67ll); // mul
     return v3 >= 0 && v3 < 150 ? Index(v3) : -Config::newValues;
   }
   __device__ __forceinline__ Fixed at(Index pair) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     const long long v1 = decode(in3[b0]);
-    const long long v3 = v1 * 67ll; // mul
+    const long long v3 = wrappedProduct(v1, 67ll); // mul
     return {v3, Index(maximum(minimum(static_cast<long long>(v3), 150ll), -1ll)) + 1, keyPosition(pair), valuePosition(pair)};
   }
 
@@ -100,7 +100,7 @@ struct Body {
     x.v6 = loadVector<8, 8>(in0 + (b0 * 384 + b1 * 128 + row * 32 + (d + 16) % 32u));
     const long long v1 = decode(in3[b0]);
     const bool v8 = v1 < 0ll; // lt
-    const long long v10 = v1 + 9ll; // add
+    const long long v10 = wrappedSum(v1, 9ll); // add
     const long long v11 = v8 ? v10 : v1; // where
     const long long v12 = maximum(v11, 0ll); // max
     const long long v14 = minimum(v12, 8ll); // min
@@ -138,7 +138,7 @@ struct Body {
   __device__ __forceinline__ void loadFixedOfKey(KeyOperands &x, Index pair, int row, int d) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     const long long v2 = decode(in3[(b0)]);
-    const long long v21 = v2 * 67ll; // mul
+    const long long v21 = wrappedProduct(v2, 67ll); // mul
     x.place = newKeys + ((b0) * 9600 + (b1) * 4800 + Index(v21) * 32 + d);
   }
   __device__ __forceinline__ void makeKey(Config::Element *to, KeyOperands &x, Index pair, int row, int d) const {
@@ -147,7 +147,7 @@ struct Body {
     x.v1 = loadVector<8, 8>(in0 + ((b0) * 384 + (b1) * 32 + (d + 16) % 32u + 256));
     const long long v2 = decode(in3[(b0)]);
     const bool v4 = v2 < 0ll; // lt
-    const long long v6 = v2 + 9ll; // add
+    const long long v6 = wrappedSum(v2, 9ll); // add
     const long long v7 = v4 ? v6 : v2; // where
     const long long v8 = maximum(v7, 0ll); // max
     const long long v10 = minimum(v8, 8ll); // min
@@ -182,7 +182,7 @@ struct Body {
   __device__ __forceinline__ void loadFixedOfValue(ValueOperands &x, Index pair, int row, int d) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     const long long v1 = decode(in3[(b0)]);
-    const long long v3 = v1 * 67ll; // mul
+    const long long v3 = wrappedProduct(v1, 67ll); // mul
     x.place = newValues + ((b0) * 9600 + (b1) * 4800 + Index(v3) * 32 + d);
   }
   __device__ __forceinline__ void makeValue(Config::Element *to, ValueOperands &x, Index pair, int row, int d) const {

@@ -51,7 +51,7 @@ struct Body {
   __device__ __forceinline__ Fixed at(Index pair) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     const long long v1 = decode(in3[b0]);
-    const long long v3 = v1 * 41ll; // mul
+    const long long v3 = wrappedProduct(v1, 41ll); // mul
     return {v3, Index(maximum(minimum(static_cast<long long>(v3), 200ll), -1ll)) + 1};
   }
 

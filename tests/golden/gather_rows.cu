@@ -29,7 +29,7 @@ struct Body {
     const Index d0 = chunk / 3u, d1 = chunk % 3u * 8;
     const long long v0 = decode(in1[d0]);
     const bool v2 = v0 < 0ll; // lt
-    const long long v4 = v0 + 4ll; // add
+    const long long v4 = wrappedSum(v0, 4ll); // add
     const long long v5 = v2 ? v4 : v0; // where
     const long long v6 = maximum(v5, 0ll); // max
     const long long v8 = minimum(v6, 3ll); // min

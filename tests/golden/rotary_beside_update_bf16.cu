@@ -42,7 +42,7 @@ namespace part0 {
       x.v1 = loadVector<1, 1, true>(in1 + (d0 * 32 + (d1 + 16) % 32u));
       const long long v2 = decode(in3[0]);
       const bool v4 = v2 < 0ll; // lt
-      const long long v6 = v2 + 9ll; // add
+      const long long v6 = wrappedSum(v2, 9ll); // add
       const long long v7 = v4 ? v6 : v2; // where
       const long long v8 = maximum(v7, 0ll); // max
       const long long v10 = minimum(v8, 8ll); // min
@@ -101,7 +101,7 @@ namespace part1 {
       x.v1 = loadVector<1, 1, true>(in0 + (d0 * 32 + (d1 + 16) % 32u));
       const long long v2 = decode(in3[0]);
       const bool v4 = v2 < 0ll; // lt
-      const long long v6 = v2 + 9ll; // add
+      const long long v6 = wrappedSum(v2, 9ll); // add
       const long long v7 = v4 ? v6 : v2; // where
       const long long v8 = maximum(v7, 0ll); // max
       const long long v10 = minimum(v8, 8ll); // min

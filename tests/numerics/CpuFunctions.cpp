@@ -23,12 +23,25 @@ double worstError(const std::string &op, const std::vector<HostTensor> &argument
   double worst = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     double expected = (*exact)[0].real(static_cast<std::int64_t>(i));
-    if (static_cast<float>(expected) == static_cast<float>(found[i]))
+    if (static_cast<float>(expected) == static_cast<float>(found[i]) || (std::isnan(expected) && std::isnan(found[i])))
       continue; // Infinities too.
     double error = std::fabs(found[i] - expected) / std::max(std::fabs(expected), 0x1p-126);
     worst = std::max(worst, std::isnan(error) ? INFINITY : error);
   }
   return worst;
+}
+
+/// Numbers of every exponent and either sign: every `step`-th f32, infinities and NaN among them.
+HostTensor everyKind(std::uint32_t first, std::uint64_t step) {
+  std::vector<std::uint32_t> bits;
+  for (std::uint64_t pattern = first; pattern < std::uint64_t{1} << 32; pattern += step)
+    bits.push_back(static_cast<std::uint32_t>(pattern));
+  for (std::uint32_t special : {0U, 0x80000000U, 0x7f800000U, 0xff800000U, 0x7fc00000U, 1U, 0x80000001U, 0x7f7fffffU,
+                                0xff7fffffU, 0x3f800000U, 0xbf800000U, 0x00800000U})
+    bits.push_back(special);
+  HostTensor tensor = HostTensor::zeros(DType::F32, {static_cast<std::int64_t>(bits.size())});
+  std::memcpy(tensor.bytes.data(), bits.data(), tensor.bytes.size());
+  return tensor;
 }
 
 struct Range {
@@ -49,6 +62,64 @@ TEST_CASE("cpu functions are accurate element by element") {
     CAPTURE(std::string(range.op));
     CHECK(worstError(range.op, {uniform(DType::F32, {20000}, 7, range.low, range.high)}) <= range.limit);
   }
+}
+
+TEST_CASE("cpu functions are accurate over all of f32") {
+  const HostTensor all = everyKind(12345, 65521);
+  // Sigmoid drops denormal results.
+  for (auto [op, limit] : {std::pair("exp", 2e-7),
+                           {"expm1", 2e-7},
+                           {"log", 3e-7},
+                           {"log1p", 4e-7},
+                           {"tanh", 3e-7},
+                           {"erf", 3e-7},
+                           {"sigmoid", 0.5},
+                           {"silu", 4e-7},
+                           {"gelu_tanh", 3e-5},
+                           {"sin", 3e-7},
+                           {"cos", 3e-7},
+                           {"sqrt", 1e-7},
+                           {"rsqrt", 2e-7},
+                           {"reciprocal", 1e-7},
+                           {"relu", 0.0},
+                           {"floor", 0.0},
+                           {"neg", 0.0},
+                           {"abs", 0.0}}) {
+    CAPTURE(op);
+    CHECK(worstError(op, {all}) <= limit);
+  }
+  for (Range range : {Range{"exp", -104, -86, 2e-7}, Range{"silu", -100, -80, 4e-7},
+                      Range{"gelu_tanh", -10.5, -8, 3e-5}, Range{"sigmoid", -87, 87, 4e-7},
+                      Range{"gelu", -13.1, 14, 1e-5}, Range{"expm1", -2, 2, 2e-7}, Range{"log1p", -0.99, 2, 4e-7}}) {
+    CAPTURE(range.op);
+    CHECK(worstError(range.op, {uniform(DType::F32, {20000}, 7, range.low, range.high)}) <= range.limit);
+  }
+  // Below a normal number gelu may be any such.
+  CHECK(worstError("gelu", {uniform(DType::F32, {1000}, 7, -1e4, -13.1)}) <= 1);
+}
+
+TEST_CASE("cpu sine and cosine stay precise where arguments are large or next to a zero") {
+  // Large ones, and those next to multiples of pi / 2 (the closest of all f32 is the second).
+  const HostTensor x = tensorOf(
+      DType::F32, {9}, {1e17, 16367173 * 0x1p72, 3.4e38, -1e30, 3.14159274, 6.28318548, 1.57079637, 355.0, 10367.0});
+  CHECK(worstError("sin", {x}) <= 3e-6);
+  CHECK(worstError("cos", {x}) <= 3e-6);
+}
+
+TEST_CASE("cpu remainders are exact, whatever the quotient") {
+  HostTensor a = everyKind(99, 262139), b = everyKind(77, 262139);
+  for (std::size_t i = 0; i + 4 <= b.bytes.size(); i += 4) { // Exponents in another order.
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &b.bytes[i], 4);
+    bits = bits * 2654435761U;
+    std::memcpy(&b.bytes[i], &bits, 4);
+  }
+  CHECK(worstError("rem", {a, b}) == 0);
+  CHECK(worstError("mod", {a, b}) <= 6e-8);
+  HostTensor left = tensorOf(DType::F32, {6}, {INFINITY, 1, -1, 5, -6, 1e30}),
+             right = tensorOf(DType::F32, {6}, {INFINITY, INFINITY, INFINITY, 0, 3, 3});
+  CHECK(worstError("rem", {left, right}) == 0);
+  CHECK(worstError("mod", {left, right}) == 0);
 }
 
 TEST_CASE("cpu powers are accurate over the whole range") {

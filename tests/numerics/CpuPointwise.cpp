@@ -4,6 +4,7 @@
 #include "kfuse/half.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace kfuse;
 using namespace kfuse::test;
@@ -35,7 +36,7 @@ TEST_CASE("cpu.pointwise: shapes that divide nothing, in every float type") {
 
 TEST_CASE("cpu.pointwise: unary functions") {
   for (const char *op : {"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "erf", "exp", "sqrt", "rsqrt", "log",
-                         "reciprocal", "sin", "cos", "floor", "neg", "abs"}) {
+                         "reciprocal", "sin", "cos", "floor", "neg", "abs", "expm1"}) {
     CAPTURE(op);
     bool positive = std::string(op) == "sqrt" || std::string(op) == "rsqrt" || std::string(op) == "log";
     HostTensor x = uniform(DType::F32, {7, 131}, 3, positive ? 1e-3 : -12, 12);
@@ -46,7 +47,7 @@ TEST_CASE("cpu.pointwise: unary functions") {
 }
 
 TEST_CASE("cpu.pointwise: binary functions") {
-  for (const char *op : {"add", "sub", "mul", "div", "max", "min", "pow", "mod"}) {
+  for (const char *op : {"add", "sub", "mul", "div", "max", "min", "pow", "mod", "rem"}) {
     CAPTURE(op);
     HostTensor a = uniform(DType::F32, {7, 131}, 3, 0.1, 4), b = uniform(DType::F32, {7, 131}, 4, -3, 3);
     CpuRegion region(functionText(binary(op, a, b, typeText(a)), {a, b}));
@@ -87,6 +88,57 @@ TEST_CASE("cpu.pointwise: NaN, infinities, zeros and subnormal numbers") {
   HostTensor x = withSpecials(uniform(DType::F32, {64}, 3, 0.5, 2));
   CpuRegion region(functionText("kfuse.is_nan %arg0 : (tensor<64xf32>) -> tensor<64xi1>", {x}));
   region.check({x}, region.candidates().front());
+}
+
+TEST_CASE("cpu.pointwise: integers wrap at the ends of their types, divide by zero, and keep every bit") {
+  for (DType type : {DType::I32, DType::I64}) {
+    const std::int64_t highest =
+        type == DType::I32 ? std::numeric_limits<std::int32_t>::max() : std::numeric_limits<std::int64_t>::max();
+    const std::int64_t odd = type == DType::I32 ? 16777217 : (std::int64_t{1} << 53) + 1;
+    const std::vector<std::int64_t> ends{-highest - 1, -highest, -odd,        -7,     -2, -1, 0, 1, 2, 3,
+                                         10,           odd,      highest - 1, highest};
+    HostTensor a = HostTensor::zeros(type, {14, 14}), b = a;
+    for (std::size_t i = 0; i < ends.size(); ++i)
+      for (std::size_t j = 0; j < ends.size(); ++j) { // Little-endian: the low bytes of 64 are the number of 32.
+        const std::size_t width = byteWidth(type), at = (i * ends.size() + j) * width;
+        std::memcpy(&a.bytes[at], &ends[i], width);
+        std::memcpy(&b.bytes[at], &ends[j], width);
+      }
+    const std::string t = typeText(a), truth = "tensor<14x14xi1>";
+    for (const char *op : {"add", "sub", "mul", "div", "mod", "rem", "max", "min"}) {
+      CAPTURE(op);
+      checkRegion(binary(op, a, b, t), {a, b});
+    }
+    for (const char *op : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+      CAPTURE(op);
+      checkRegion(binary(op, a, b, truth), {a, b});
+    }
+    for (const char *op : {"neg", "abs", "relu"}) {
+      CAPTURE(op);
+      checkRegion("kfuse." + std::string(op) + " %arg0 : (" + t + ") -> " + t, {a});
+    }
+    for (const char *to : {"i32", "i64", "i1", "f32"})
+      checkRegion("kfuse.cast %arg0 : (" + t + ") -> tensor<14x14x" + to + ">", {a});
+    for (std::int64_t constant : {odd, -highest - 1, highest}) {
+      const std::string scalar = "tensor<" + std::string(toString(type)) + ">";
+      const std::string lines = "%c = kfuse.constant dense<" + std::to_string(constant) + "> : " + scalar + "\n";
+      checkRegion(lines + "kfuse.mul %arg0, %c : (" + t + ", " + scalar + ") -> " + t, {a});
+      checkRegion(lines + "kfuse.lt %arg0, %c : (" + t + ", " + scalar + ") -> " + truth, {a});
+    }
+    checkRegion("kfuse.reduce %arg0 {axes = array<i64: 1>, function = \"sum\"} : (" + t + ") -> tensor<14x" +
+                    std::string(toString(type)) + ">",
+                {b});
+  }
+}
+
+TEST_CASE("cpu.pointwise: what is no integer of a type becomes the type's end, and NaN 0") {
+  HostTensor x = reference::tensorOf(DType::F32, {14},
+                                     {INFINITY, -INFINITY, NAN, 2147483648.0, -2147483648.0, -2147483904.0,
+                                      2147483520.0, 9.3e18, -9.3e18, -9223372036854775808.0, 1e30, -0.9, 2.9, -2.9});
+  for (const char *to : {"i32", "i64", "i1"}) {
+    CAPTURE(to);
+    checkRegion("kfuse.cast %arg0 : (tensor<14xf32>) -> tensor<14x" + std::string(to) + ">", {x});
+  }
 }
 
 TEST_CASE("cpu.pointwise: casts") {

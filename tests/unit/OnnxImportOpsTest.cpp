@@ -4,6 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstring>
+#include <limits>
+
 using namespace kfuse;
 
 namespace {
@@ -43,6 +47,86 @@ TEST_CASE("onnx ops: axes and split sizes, as attributes and as inputs") {
   CHECK(sizes.resultShape(0) == Shape{4, 2});
   CHECK(sizes.resultShape(1) == Shape{4, 4});
   CHECK(halves.resultShape(1) == Shape{4, 3});
+}
+
+TEST_CASE("onnx ops: tensors of no elements keep their other dimensions") {
+  ImportedModel model(testData("empty.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  std::map<std::string, Shape> shapes;
+  for (unsigned i = 0; i < 4; ++i)
+    shapes[model.resultName(i)] = model.resultShape(i);
+  CHECK(shapes["padded"] == Shape{4, 3});
+  CHECK(shapes["columns"] == Shape{2, 3});
+  CHECK(shapes["joined"] == Shape{2, 3});
+  CHECK(shapes["cut_and_padded"] == Shape{2, 1});
+  auto x = reference::tensorOf(DType::F32, {2, 3}, {1, 2, 3, 4, 5, 6});
+  auto results = model.evaluate({{"x", x}, {"e", reference::HostTensor::zeros(DType::F32, {2, 0})}});
+  CHECK(results["padded"] == std::vector<double>(12, 0));
+  CHECK(results["columns"] == std::vector<double>{1, 2, 3, 4, 5, 6});
+
+  ImportedModel mismatch(testData("empty_mismatch.onnx"));
+  REQUIRE_FALSE(mismatch);
+  CHECK(mismatch.error().find("joins [3, 1] to [2, 0]") != std::string::npos);
+}
+
+TEST_CASE("onnx ops: activations keep their digits where a sum would cancel, and 16 bits do not hold a constant") {
+  ImportedModel model(testData("activations.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  CHECK(model.count("kfuse.log1p") == 2);
+  CHECK(model.count("kfuse.expm1") == 1);
+  auto x = reference::tensorOf(DType::F32, {5}, {-20, -0.0009765625, 0, 3, 100});
+  auto h = reference::tensorOf(DType::BF16, {5}, {-2.75, -3, -2.984375, 1, 7});
+  auto results = model.evaluate({{"x", x}, {"h", h}});
+  auto close = [&](const std::string &name, const std::vector<double> &expected, double error) {
+    CAPTURE(name);
+    REQUIRE(results[name].size() == expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(std::fabs(results[name][i] - expected[i]) <= error * std::fabs(expected[i]));
+  };
+  close("softplus", {2.0611536e-9, 0.69265901, 0.69314718, 3.04858735, 100}, 1e-7);
+  close("elu", {-1, -0.000976085818, 0, 3, 100}, 1e-7);
+  close("mish", {-4.1223072e-8, -0.0005856323094, 0, 2.98653538, 100}, 1e-5);
+  constexpr double ofBf16 = 0x1p-8;
+  close("hard_swish", {-0.11458333, 0, -0.0077718099, 0.66666667, 7}, ofBf16);
+  close("hard_sigmoid", {0.041666667, 0, 0.0026041667, 0.66666667, 1}, ofBf16);
+  close("leaky_relu", {-0.0275, -0.03, -0.02984375, 1, 7}, ofBf16);
+  close("mean", {-2.75, -3, -2.984375, 1, 7}, 0);
+}
+
+TEST_CASE("onnx ops: integers are exact, and wrap") {
+  ImportedModel model(testData("integers.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min(), odd = (std::int64_t{1} << 53) + 1;
+  const std::vector<std::int64_t> x{3, lowest, odd, -odd};
+  std::vector<reference::HostTensor> arguments{reference::HostTensor::zeros(DType::I64, {4}),
+                                               reference::tensorOf(DType::I32, {4}, {2147483647, -7, 0, 5})};
+  std::memcpy(arguments[0].bytes.data(), x.data(), sizeof(std::int64_t) * x.size());
+  for (unsigned i = 2; i < model.main().getNumArguments(); ++i) {
+    const ir::ParameterData &data = model.get().parameters.at(model.name(i));
+    arguments.push_back({data.type, data.shape, {data.bytes.begin(), data.bytes.end()}});
+  }
+  auto values = reference::evaluate(model.main().getBody().front(), arguments, reference::Mode::Exact);
+  REQUIRE(values);
+  auto result = [&](const std::string &name) {
+    std::vector<std::int64_t> integers;
+    for (unsigned i = 0; i < values->size(); ++i)
+      if (model.resultName(i) == name)
+        for (reference::Number number : (*values)[i].numbers)
+          integers.push_back(number.integer);
+    return integers;
+  };
+  using Integers = std::vector<std::int64_t>;
+  constexpr std::int64_t square = (std::int64_t{1} << 54) + 1, cube = (std::int64_t{3} << 53) + 1; // Modulo 2^64.
+  CHECK(result("times_odd") == Integers{3 * odd, lowest, square, -square});
+  CHECK(result("plus_odd") == Integers{3 + odd, lowest + odd, 2 * odd, 0});
+  CHECK(result("low_bits") == Integers{3, 0, 1, -1});
+  CHECK(result("cube") == Integers{27, 0, cube, -cube});
+  CHECK(result("ones") == Integers{1, 1, 1, 1});
+  CHECK(result("rest") == Integers{3, lowest % 7, odd % 7, -(odd % 7)});
+  CHECK(result("quotient") == Integers{-3, lowest, -odd, odd});
+  CHECK(result("range") == Integers{odd, odd + (std::int64_t{1} << 60)});
+  CHECK(result("folded") == Integers{std::int64_t{1} << 60});
+  CHECK(result("doubled") == Integers{-2, -14, 0, 10});
 }
 
 TEST_CASE("onnx ops: a model's own functions are expanded, with the call's attributes or the function's") {

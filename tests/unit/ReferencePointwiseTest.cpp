@@ -50,6 +50,15 @@ const std::vector<RealCase> realCases{
     {"floor", {x}, {-3, -1, 0, 0, 3}},
     {"neg", {x}, {2.5, 0.5, 0, -0.25, -3}},
     {"abs", {x}, {2.5, 0.5, 0, 0.25, 3}},
+    {"expm1", {x}, {-0.9179150013761012, -0.3934693402873666, 0, 0.2840254166877415, 19.085536923187668}},
+    {"expm1", {{1e-20, -1e-20, -infinity, infinity}}, {1e-20, -1e-20, -1, infinity}},
+    {"log1p",
+     {positive},
+     {0.22314355131420976, 0.6931471805599453, 1.0986122886681098, 2.302585092994046, 0.0009760859730554589}},
+    {"log1p", {{1e-20, -1e-20, -1, -2, infinity}}, {1e-20, -1e-20, -infinity, NaN, infinity}},
+    {"rem", {a, b}, {-1.5, 1.5, 2, 0, 0}},
+    {"rem", {{infinity, 1, -1, 5, NaN}, {infinity, infinity, -infinity, 0, 1}}, {NaN, 1, -1, NaN, NaN}},
+    {"mod", {{infinity, 1, -1, 5, -4}, {infinity, infinity, infinity, 0, 2}}, {NaN, 1, infinity, NaN, 0}},
     {"log", {positive}, {-1.3862943611198906, 0, 0.6931471805599453, 2.1972245773362196, -6.931471805599453}},
     {"sqrt", {positive}, {0.5, 1, 1.4142135623730951, 3, 0.03125}},
     {"rsqrt", {positive}, {2, 1, 0.7071067811865475, 0.3333333333333333, 32}},
@@ -85,16 +94,20 @@ struct IntegerCase {
 const std::vector<IntegerCase> integerCases{
     {"div", {{-7, 7, 7, -7, 9}, {2, 2, -2, -2, 3}}, {-3, 3, -3, 3, 3}},
     {"mod", {{-7, 7, 7, -7, 9}, {2, 2, -2, -2, 3}}, {1, 1, -1, -1, 0}},
-    {"div", {{5, lowest}, {0, -1}}, {0, highest}},
+    {"div", {{5, lowest}, {0, -1}}, {0, lowest}},
+    {"rem", {{-7, 7, 7, -7, 9}, {2, 2, -2, -2, 3}}, {-1, 1, 1, -1, 0}},
+    {"rem", {{5, lowest, lowest}, {0, -1, 3}}, {0, 0, -2}},
     {"mod", {{5, lowest}, {0, -1}}, {0, 0}},
     // 2^53 + 1 is no f64.
-    {"add", {{9007199254740992, highest, lowest}, {1, 1, -1}}, {9007199254740993, highest, lowest}},
-    {"sub", {{9007199254740993, lowest, highest}, {1, 1, -1}}, {9007199254740992, lowest, highest}},
-    {"mul", {{3037000500, -3037000500, 3}, {3037000500, 3037000500, -4}}, {highest, lowest, -12}},
+    {"add", {{9007199254740992, highest, lowest}, {1, 1, -1}}, {9007199254740993, lowest, highest}},
+    {"sub", {{9007199254740993, lowest, highest}, {1, 1, -1}}, {9007199254740992, highest, lowest}},
+    {"mul",
+     {{3037000500, -3037000500, 3}, {3037000500, 3037000500, -4}},
+     {-9223372036709301616, 9223372036709301616, -12}},
     {"max", {{highest, -3}, {4, -2}}, {highest, -2}},
     {"min", {{highest, -3}, {4, -2}}, {4, -3}},
-    {"neg", {{lowest, 7}}, {highest, -7}},
-    {"abs", {{lowest, -7}}, {highest, 7}},
+    {"neg", {{lowest, 7}}, {lowest, -7}},
+    {"abs", {{lowest, -7}}, {lowest, 7}},
     {"relu", {{-7, 7}}, {0, 7}},
 };
 
@@ -110,7 +123,7 @@ TEST_CASE("reference: pointwise float functions") {
   }
 }
 
-TEST_CASE("reference: integers are exact and saturate") {
+TEST_CASE("reference: integers are exact and wrap") {
   for (const IntegerCase &test : integerCases) {
     CAPTURE(test.op);
     std::vector<HostTensor> operands;
@@ -120,11 +133,11 @@ TEST_CASE("reference: integers are exact and saturate") {
   }
 }
 
-TEST_CASE("reference: i32 saturates at its own ends") {
+TEST_CASE("reference: i32 wraps at its own ends") {
   HostTensor large = reference::tensorOf(DType::I32, {2}, {2147483647, -2147483648.0});
   HostTensor one = reference::tensorOf(DType::I32, {2}, {1, -1});
   CHECK(integers(evaluatePointwise("add", {large, one}, "tensor<2xi32>")) ==
-        std::vector<std::int64_t>{2147483647, -2147483648});
+        std::vector<std::int64_t>{-2147483648, 2147483647});
 }
 
 TEST_CASE("reference: comparisons and logic") {
@@ -155,7 +168,7 @@ TEST_CASE("reference: casts") {
   CHECK(integers(evaluatePointwise("cast", {real}, "tensor<6xi64>")) == Int64s{-2, 2, 0, highest, lowest, 0});
   CHECK(integers(evaluatePointwise("cast", {real}, "tensor<6xi32>")) == Int64s{-2, 2, 0, 2147483647, -2147483648, 0});
   CHECK(integers(evaluatePointwise("cast", {real}, "tensor<6xi1>")) == Int64s{1, 1, 1, 1, 1, 0});
-  CHECK(integers(evaluatePointwise("cast", {i64({highest, -1})}, "tensor<2xi32>")) == Int64s{2147483647, -1});
+  CHECK(integers(evaluatePointwise("cast", {i64({highest, -1})}, "tensor<2xi32>")) == Int64s{-1, -1});
   checkClose(reals(evaluatePointwise("cast", {booleans({0, 1})}, "tensor<2xf32>")), {0, 1});
   checkClose(reals(evaluatePointwise("cast", {i64({-3, 5})}, "tensor<2xf16>")), {-3, 5});
 }

@@ -90,7 +90,7 @@ private:
     case ir::ScalarNode::Kind::Load:
       return load(node, point);
     case ir::ScalarNode::Kind::Constant:
-      return node.constant;
+      return isFloat(node.type) ? node.constant : static_cast<double>(node.integer);
     case ir::ScalarNode::Kind::Index:
       return static_cast<double>(evaluate(node.index, point, node.symbols)[0]);
     case ir::ScalarNode::Kind::Apply: {

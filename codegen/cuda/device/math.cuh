@@ -16,21 +16,44 @@ template <class T> __device__ __forceinline__ T maximum(T a, T b) { return a > b
 template <class T> __device__ __forceinline__ T minimum(T a, T b) { return a < b ? a : b; }
 
 __device__ __forceinline__ float divide(float a, float b) { return divideFull(a, b); }
-template <class T> __device__ __forceinline__ T divide(T a, T b) { return a / b; }
+
+/// Integers wrap at the ends of their type; C++ says so of unsigned ones.
+__device__ __forceinline__ unsigned bitsOf(int x) { return static_cast<unsigned>(x); }
+__device__ __forceinline__ unsigned long long bitsOf(long long x) { return static_cast<unsigned long long>(x); }
+template <class T> __device__ __forceinline__ T wrappedSum(T a, T b) { return static_cast<T>(bitsOf(a) + bitsOf(b)); }
+template <class T> __device__ __forceinline__ T wrappedDifference(T a, T b) {
+  return static_cast<T>(bitsOf(a) - bitsOf(b));
+}
+template <class T> __device__ __forceinline__ T wrappedProduct(T a, T b) {
+  return static_cast<T>(bitsOf(a) * bitsOf(b));
+}
+template <class T> __device__ __forceinline__ T wrappedMinus(T x) { return static_cast<T>(0 - bitsOf(x)); }
+
+/// What is divided by 0 gives 0, and so does its rest.
+template <class T> __device__ __forceinline__ T divide(T a, T b) {
+  return b == 0 ? T(0) : b == -1 ? wrappedMinus(a) : a / b;
+}
 __device__ __forceinline__ float reciprocal(float x) { return divideFull(1.0f, x); }
 
+/// a - trunc(a / b) * b: the sign of a.
+__device__ __forceinline__ float rest(float a, float b) { return fmodf(a, b); }
+template <class T> __device__ __forceinline__ T rest(T a, T b) { return b == 0 || b == -1 ? T(0) : a % b; }
 /// a - floor(a / b) * b: the sign of b.
-__device__ __forceinline__ float modulo(float a, float b) {
-  float rest = fmodf(a, b);
-  return rest != 0.0f && (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
-}
 template <class T> __device__ __forceinline__ T modulo(T a, T b) {
-  T rest = a % b;
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  const T r = rest(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+/// Towards zero; what is too large or too small becomes the end of the type, NaN 0. Of NaN the instruction makes the
+/// lowest number of 64 bits.
+template <class T> __device__ __forceinline__ T truncated(float x);
+template <> __device__ __forceinline__ int truncated<int>(float x) { return __float2int_rz(x); }
+template <> __device__ __forceinline__ long long truncated<long long>(float x) {
+  return x == x ? __float2ll_rz(x) : 0;
 }
 
 __device__ __forceinline__ float magnitude(float x) { return fabsf(x); }
-template <class T> __device__ __forceinline__ T magnitude(T x) { return x < 0 ? -x : x; }
+template <class T> __device__ __forceinline__ T magnitude(T x) { return x < 0 ? wrappedMinus(x) : x; }
 __device__ __forceinline__ bool isNan(float x) { return x != x; }
 
 /// Two instructions: within 2 + |x| ulp, the rounding of x log2(e), so 5e-6 at the ends of the range.

@@ -1,6 +1,7 @@
 // Ops whose results are known when the model is read: constants, shapes and ranges.
 #include "ir/import/onnx/Ops.h"
 
+#include <array>
 #include <cmath>
 
 using mlir::Value;
@@ -55,31 +56,63 @@ Values size(Node &node) {
   return emit.reshape(emit.integers(elementsIn(node.dims(0))), {});
 }
 
+/// Elements of start, start + delta, ... below limit.
+double countOf(double start, double limit, double delta) { return std::max(std::ceil((limit - start) / delta), 0.0); }
+/// The same of integers, whose difference may take 65 bits.
+double countOf(int64_t start, int64_t limit, int64_t delta) {
+  const __int128 distance = static_cast<__int128>(limit) - start, step = delta;
+  if (step == 0 || distance == 0 || (distance < 0) != (step < 0))
+    return step == 0 ? NAN : 0;
+  return static_cast<double>((distance + step - (step > 0 ? 1 : -1)) / step);
+}
+
+bool endless(double count) { return !(count <= maxTensorBytes); } // NaN too.
+
+/// What a Range of known scalars holds, in Numbers that are doubles or integers.
+template <class Number>
+Value range(Node &node, const std::array<Number, 3> &bounds, Value (*constant)(Node &, const std::vector<Number> &)) {
+  Emitter &emit = node.emit;
+  auto [start, limit, delta] = bounds;
+  const double count = countOf(start, limit, delta);
+  if (endless(count)) {
+    node.fail("counts from " + std::to_string(start) + " to " + std::to_string(limit) + " by " + std::to_string(delta));
+    return {};
+  }
+  auto length = static_cast<int64_t>(count);
+  if (length > maxFoldedElements) {
+    Value steps = emit.cast(emit.iota(length, 0), node.type(0));
+    if (delta != 1)
+      steps = emit.mul(steps, node.input(2));
+    return start == 0 ? steps : emit.add(steps, node.input(0));
+  }
+  std::vector<Number> values(length);
+  for (int64_t i = 0; i < length; ++i)
+    values[i] = start + static_cast<Number>(i) * delta;
+  return constant(node, values);
+}
+
 /// start, start + delta, ... below limit.
 Values range(Node &node) {
-  Emitter &emit = node.emit;
   DType type = node.type(0);
-  double bounds[3] = {};
+  std::array<double, 3> reals{};
+  std::array<int64_t, 3> integers{};
   for (unsigned i = 0; i < 3; ++i) {
     std::optional<HostTensor> known = Emitter::constantOf(node.input(i));
     if (!known || known->size() != 1 || known->type != type)
       return node.fail("start, limit and delta must be scalars of one type, known when the model is read");
-    bounds[i] = reference::toDoubles(*known)[0];
+    const reference::Number number = reference::toValues(*known).numbers[0];
+    if (isFloat(type))
+      reals[i] = number.real;
+    else
+      integers[i] = number.integer;
   }
-  auto [start, limit, delta] = bounds;
-  double count = std::max(std::ceil((limit - start) / delta), 0.0);
-  if (!(count <= maxTensorBytes)) // NaN too.
-    return node.fail("counts from " + std::to_string(start) + " to " + std::to_string(limit) + " by " +
-                     std::to_string(delta));
-  auto length = static_cast<int64_t>(count);
-  if (length > maxFoldedElements) {
-    Value steps = emit.cast(emit.iota(length, 0), type);
-    return emit.add(emit.mul(steps, delta), start);
-  }
-  std::vector<double> values(length);
-  for (int64_t i = 0; i < length; ++i)
-    values[i] = start + static_cast<double>(i) * delta;
-  return vectorOf(emit, type, values);
+  if (isFloat(type))
+    return range<double>(node, reals, [](Node &node, const std::vector<double> &values) {
+      return vectorOf(node.emit, node.type(0), values);
+    });
+  return range<int64_t>(node, integers, [](Node &node, const std::vector<int64_t> &values) {
+    return node.emit.cast(node.emit.integers(values), node.type(0));
+  });
 }
 
 /// The indices of a known tensor's elements that are not 0: [rank, count]. Exporters count with it.

@@ -20,7 +20,10 @@ template <class Op> Values variadic(Node &node) {
   return result;
 }
 
-Values mean(Node &node) { return node.emit.mul(variadic<AddOp>(node).front(), 1.0 / node.inputCount()); }
+Values mean(Node &node) {
+  Value sum = variadic<AddOp>(node).front();
+  return node.emit.div(sum, node.emit.scalarLike(sum, static_cast<double>(node.inputCount())));
+}
 
 Values identity(Node &node) { return node.input(0); }
 
@@ -41,15 +44,22 @@ Values ceiling(Node &node) {
 
 Values tangent(Node &node) { return node.emit.div(unary<SinOp>(node).front(), unary<CosOp>(node).front()); }
 
-/// max(x, 0) + log(1 + e^-|x|): e^x alone overflows.
-Values softplus(Node &node) {
-  Emitter &emit = node.emit;
+/// `activation(node, x)` of the operand in f32. 16 bits do not hold constants such as 1/6 or 0.01, which would move an
+/// activation's zeros.
+template <auto activation> Values inF32(Node &node) {
   Value x = node.input(0);
-  Value tail = emit.unary<ExpOp>(emit.unary<NegOp>(emit.unary<AbsOp>(x)));
-  return emit.add(emit.unary<ReluOp>(x), emit.unary<LogOp>(emit.add(tail, 1.0)));
+  DType type = node.type(0);
+  return node.emit.cast(activation(node, isFloat(type) ? node.emit.cast(x, DType::F32) : x), type);
 }
 
-Values mish(Node &node) { return node.emit.mul(node.input(0), node.emit.unary<TanhOp>(softplus(node).front())); }
+/// max(x, 0) + log(1 + e^-|x|): e^x alone overflows.
+Value softplus(Node &node, Value x) {
+  Emitter &emit = node.emit;
+  Value tail = emit.unary<ExpOp>(emit.unary<NegOp>(emit.unary<AbsOp>(x)));
+  return emit.add(emit.unary<ReluOp>(x), emit.unary<Log1pOp>(tail));
+}
+
+Value mish(Node &node, Value x) { return node.emit.mul(x, node.emit.unary<TanhOp>(softplus(node, x))); }
 
 Values softsign(Node &node) {
   Emitter &emit = node.emit;
@@ -69,28 +79,26 @@ Value whenPositive(Node &node, Value x, Value negative) {
   return emit.where(emit.binary<GtOp>(x, emit.scalarLike(x, 0)), x, negative);
 }
 
-Values elu(Node &node) {
-  Emitter &emit = node.emit;
-  Value x = node.input(0);
-  return whenPositive(node, x, emit.mul(emit.add(emit.unary<ExpOp>(x), -1.0), node.real("alpha", 1)));
+Value elu(Node &node, Value x) {
+  return whenPositive(node, x, node.emit.mul(node.emit.unary<Expm1Op>(x), node.real("alpha", 1)));
 }
 
-Values leakyRelu(Node &node) {
-  Value x = node.input(0);
-  return whenPositive(node, x, node.emit.mul(x, node.real("alpha", 0.01)));
-}
+Value leakyRelu(Node &node, Value x) { return whenPositive(node, x, node.emit.mul(x, node.real("alpha", 0.01))); }
 
 Values prelu(Node &node) { return whenPositive(node, node.input(0), node.emit.mul(node.input(0), node.input(1))); }
 
 /// alpha x + beta, kept within 0 and 1.
-Value ramp(Node &node, double alpha, double beta) {
+Value hardSigmoid(Node &node, Value x) {
   Emitter &emit = node.emit;
-  Value x = node.input(0);
-  return clamp(node, emit.add(emit.mul(x, alpha), beta), emit.scalarLike(x, 0), emit.scalarLike(x, 1));
+  Value ramp = emit.add(emit.mul(x, node.real("alpha", 0.2F)), node.real("beta", 0.5));
+  return clamp(node, ramp, emit.scalarLike(x, 0), emit.scalarLike(x, 1));
 }
-
-Values hardSigmoid(Node &node) { return ramp(node, node.real("alpha", 0.2F), node.real("beta", 0.5)); }
-Values hardSwish(Node &node) { return node.emit.mul(node.input(0), ramp(node, 1.0 / 6, 0.5)); }
+/// x times (x + 3) / 6, kept within 0 and 1. x / 6 + 1/2 would not be 0 at -3, nor precise near it.
+Value hardSwish(Node &node, Value x) {
+  Emitter &emit = node.emit;
+  Value ramp = clamp(node, emit.add(x, 3.0), emit.scalarLike(x, 0), emit.scalarLike(x, 6));
+  return emit.mul(x, emit.div(ramp, emit.scalarLike(x, 6)));
+}
 
 Values sign(Node &node) {
   Emitter &emit = node.emit;
@@ -112,17 +120,33 @@ Values isInfinite(Node &node) {
 Values mod(Node &node) {
   Emitter &emit = node.emit;
   Value a = node.input(0), b = node.input(1);
-  if (!node.flag("fmod"))
-    return emit.binary<ModOp>(a, b);
-  // fmod takes the sign of the dividend: the remainder of the magnitudes, signed.
-  Value remainder = emit.binary<ModOp>(emit.unary<AbsOp>(a), emit.unary<AbsOp>(b));
-  return emit.where(emit.binary<LtOp>(a, emit.scalarLike(a, 0)), emit.unary<NegOp>(remainder), remainder);
+  return node.flag("fmod") ? emit.binary<RemOp>(a, b) : emit.binary<ModOp>(a, b);
+}
+
+/// A power of integers is a product of squares, for an exponent that is known.
+Values integerPower(Node &node) {
+  Emitter &emit = node.emit;
+  std::optional<Ints> exponents = Emitter::constantIntegers(node.input(1));
+  if (!exponents || exponents->empty() || !llvm::all_equal(*exponents) || exponents->front() < 0)
+    return node.fail("the base is of an integer type; kfuse takes powers of floats, and of integers those whose "
+                     "exponent is one integer from 0 on, known when the model is read");
+  Ints shape;
+  if (!detail::broadcastShapes(node.dims(0), node.dims(1), shape))
+    return node.fail("cannot broadcast " + toString(node.dims(0)) + " with " + toString(node.dims(1)));
+  Value square = node.input(0), result = emit.scalarLike(square, 1);
+  for (auto bits = static_cast<uint64_t>(exponents->front()); bits != 0; bits >>= 1) {
+    if (bits & 1)
+      result = emit.mul(square, result);
+    if (bits > 1)
+      square = emit.mul(square, square);
+  }
+  return emit.broadcast(result, shape);
 }
 
 Values power(Node &node) {
   Emitter &emit = node.emit;
   if (!isFloat(node.type(0)))
-    return node.fail("the base is of an integer type; kfuse takes powers of floats");
+    return integerPower(node);
   return emit.binary<PowOp>(node.input(0), emit.cast(node.input(1), node.type(0)));
 }
 
@@ -148,8 +172,7 @@ Values dropout(Node &node) {
 }
 
 /// com.microsoft: x * sigmoid(alpha x).
-Values quickGelu(Node &node) {
-  Value x = node.input(0);
+Value quickGelu(Node &node, Value x) {
   return node.emit.mul(x, node.emit.unary<SigmoidOp>(node.emit.mul(x, node.real("alpha", 1.702F))));
 }
 
@@ -186,7 +209,7 @@ constexpr OnnxOp table[] = {
     {"Cos", 1, 1, unary<CosOp>},
     {"Div", 2, 2, binary<DivOp>},
     {"Dropout", 1, 3, dropout, "seed"},
-    {"Elu", 1, 1, elu, "alpha"},
+    {"Elu", 1, 1, inF32<elu>, "alpha"},
     {"Equal", 2, 2, binary<EqOp>},
     {"Erf", 1, 1, unary<ErfOp>},
     {"Exp", 1, 1, unary<ExpOp>},
@@ -194,19 +217,19 @@ constexpr OnnxOp table[] = {
     {"Gelu", 1, 1, gelu, "approximate"},
     {"Greater", 2, 2, binary<GtOp>},
     {"GreaterOrEqual", 2, 2, binary<GeOp>},
-    {"HardSigmoid", 1, 1, hardSigmoid, "alpha beta"},
-    {"HardSwish", 1, 1, hardSwish},
+    {"HardSigmoid", 1, 1, inF32<hardSigmoid>, "alpha beta"},
+    {"HardSwish", 1, 1, inF32<hardSwish>},
     {"Identity", 1, 1, identity},
     {"IsInf", 1, 1, isInfinite, "detect_negative detect_positive"},
     {"IsNaN", 1, 1, unary<IsNanOp>},
-    {"LeakyRelu", 1, 1, leakyRelu, "alpha"},
+    {"LeakyRelu", 1, 1, inF32<leakyRelu>, "alpha"},
     {"Less", 2, 2, binary<LtOp>},
     {"LessOrEqual", 2, 2, binary<LeOp>},
     {"Log", 1, 1, unary<LogOp>},
     {"Max", 1, anyNumber, variadic<MaxOp>},
     {"Mean", 1, anyNumber, mean},
     {"Min", 1, anyNumber, variadic<MinOp>},
-    {"Mish", 1, 1, mish},
+    {"Mish", 1, 1, inF32<mish>},
     {"Mod", 2, 2, mod, "fmod"},
     {"Mul", 2, 2, binary<MulOp>},
     {"Neg", 1, 1, unary<NegOp>},
@@ -219,7 +242,7 @@ constexpr OnnxOp table[] = {
     {"Sigmoid", 1, 1, unary<SigmoidOp>},
     {"Sign", 1, 1, sign},
     {"Sin", 1, 1, unary<SinOp>},
-    {"Softplus", 1, 1, softplus},
+    {"Softplus", 1, 1, inF32<softplus>},
     {"Softsign", 1, 1, softsign},
     {"Sqrt", 1, 1, unary<SqrtOp>},
     {"Sub", 2, 2, binary<SubOp>},
@@ -231,7 +254,7 @@ constexpr OnnxOp table[] = {
     {"com.microsoft.BiasGelu", 2, 2, biased<GeluOp>},
     {"com.microsoft.FastGelu", 1, 2, biased<GeluTanhOp>},
     {"com.microsoft.Gelu", 1, 1, unary<GeluOp>},
-    {"com.microsoft.QuickGelu", 1, 1, quickGelu, "alpha"},
+    {"com.microsoft.QuickGelu", 1, 1, inF32<quickGelu>, "alpha"},
 };
 
 } // namespace
