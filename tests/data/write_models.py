@@ -77,6 +77,9 @@ def write_opsets():
     """What moved from attributes to inputs, and opsets that are refused."""
     x = info("x", F32, [4, 6])
     write("reduce_opset13", [node("ReduceMean", ["x"], ["y"], axes=[-1], keepdims=0)], [x], [Y], opset=13)
+    flags = info("x", TensorProto.BOOL, [4, 6])
+    write("reduce_bool", [node("ReduceMax", ["x", "a"], ["any"], keepdims=0), node("ReduceMin", ["x", "a"], ["all"])], [flags],
+          [info("any", TensorProto.BOOL, [4]), info("all", TensorProto.BOOL, [4, 1])], [tensor("a", [-1])])
     write("reduce_opset18", [node("ReduceMean", ["x", "a"], ["y"], keepdims=0)], [x], [Y], [tensor("a", [-1])], opset=18)
     outputs = [info("y", F32, None), info("z", F32, None)]
     write("split_opset13", [node("Split", ["x", "s"], ["y", "z"], axis=1)], [x], outputs, [tensor("s", [2, 4])], opset=13)

@@ -25,8 +25,16 @@ Value reduce(Node &node, llvm::StringRef function, Value x) {
 
 Values reduceSum(Node &node) { return reduce(node, "sum", node.input(0)); }
 Values reduceMean(Node &node) { return reduce(node, "mean", node.input(0)); }
-Values reduceMax(Node &node) { return reduce(node, "max", node.input(0)); }
-Values reduceMin(Node &node) { return reduce(node, "min", node.input(0)); }
+
+/// The largest or smallest. Booleans are compared as integers, which kernels reduce.
+Values extreme(Node &node, llvm::StringRef function) {
+  if (node.type(0) != DType::Bool)
+    return reduce(node, function, node.input(0));
+  return node.emit.cast(reduce(node, function, node.emit.cast(node.input(0), DType::I32)), DType::Bool);
+}
+
+Values reduceMax(Node &node) { return extreme(node, "max"); }
+Values reduceMin(Node &node) { return extreme(node, "min"); }
 
 Value squared(Node &node) { return node.emit.mul(node.input(0), node.input(0)); }
 Values reduceSumSquare(Node &node) { return reduce(node, "sum", squared(node)); }
