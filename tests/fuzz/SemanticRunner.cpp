@@ -3,10 +3,10 @@
 //   HOW TARGET MODEL ARGUMENTS RESULTS [PARAMETERS]
 //
 // HOW is "simplified" or "written". For "cpu" the model is run: the file ARGUMENTS holds what its inputs and then its
-// parameters without data hold, in order, as they lie in memory, and RESULTS receives the outputs so. For a GPU's target
-// every kernel is compiled, and the two files are not touched. PARAMETERS is a glob of inputs that are parameters.
-// A line of stdout answers: the error code (0: done), and then the edges, NAME:TYPE:SHAPE, or what the error says.
-// With --ops the importer's ops are listed instead.
+// parameters without data hold, in order, as they lie in memory, and RESULTS receives the outputs so. For a GPU's
+// target every kernel is compiled, and the two files are not touched. PARAMETERS is a glob of inputs that are
+// parameters. A line of stdout answers: the error code (0: done), and then the edges, NAME:TYPE:SHAPE, or what the
+// error says. With --ops the importer's ops are listed instead.
 #include "ir/import/onnx/Ops.h"
 #include "kfuse/kfuse.h"
 #include "tuner/api/Handles.h"
@@ -154,9 +154,8 @@ private:
 
 std::string edgesOf(const Model &model) {
   std::string text;
-  for (auto [kind, descs] : {std::pair("input", &model.inputs()),
-                             {"parameter", &model.parameters()},
-                             {"output", &model.outputs()}})
+  for (auto [kind, descs] :
+       {std::pair("input", &model.inputs()), {"parameter", &model.parameters()}, {"output", &model.outputs()}})
     for (const TensorDesc &desc : *descs)
       text += std::string(" ") + kind + ":" + desc.name + ":" + std::string(toString(desc.type)) + ":" +
               toString(desc.shape);
@@ -185,8 +184,8 @@ int main(int count, char **arguments) {
   Runner runner(arguments[1]);
   for (std::string line; std::getline(std::cin, line);) {
     Request request;
-    std::istringstream(line) >> request.how >> request.target >> request.model >> request.arguments >> request.results >>
-        request.parameters;
+    std::istringstream(line) >> request.how >> request.target >> request.model >> request.arguments >>
+        request.results >> request.parameters;
     Result<Model> model = runner.answer(request);
     std::string text = model ? edgesOf(*model) : " " + model.error().message;
     std::replace(text.begin(), text.end(), '\n', ' ');

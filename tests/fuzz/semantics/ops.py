@@ -240,7 +240,8 @@ def _reshape(b):
         shape[b.rng.randrange(len(shape))] = -1
     elif b.chance(0.2):
         shape = [0 if i < x.rank and x.shape[i] == size and b.chance(0.7) else size for i, size in enumerate(shape)]
-    b.node("Reshape", [x, b.known(np.asarray(shape, np.int64))])
+    allow_zero = 1 if b.opset >= 14 and 0 not in shape and b.chance(0.1) else None
+    b.node("Reshape", [x, b.known(np.asarray(shape, np.int64))], allowzero=allow_zero)
 
 
 def _split_sizes(b, elements):

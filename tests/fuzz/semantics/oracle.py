@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from .reference import OWN_REFERENCE
-from .values import BF16, F16, F32, FLOATS, SMALLEST_NORMAL, kept, round_to, ulp
+from .values import BF16, F16, F32, FLOATS, MANTISSA_BITS, SMALLEST_NORMAL, kept, round_to, ulp
 
 RUNS = 8  # The two without errors, and six with.
 ALLOWANCE = 4  # Times the runs' spread.
@@ -44,8 +44,29 @@ SUMS = set(
 )
 # x (1 + erf(x / sqrt 2)) / 2 cancels below zero, as ONNX writes it too: its error is relative to x.
 GELUS = {"Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu"}
+# Ops that are written as several, as exporters do: what lies between may be stored, rounded to the type.
+SEVERAL = set(
+    """Attention BatchNormalization Gemm LogSoftmax com.microsoft.SkipLayerNormalization
+    com.microsoft.SkipSimplifiedLayerNormalization""".split()
+)
 # The logarithm of a sum near 1.
 LOGARITHMS = {"LogSoftmax"}
+# Norms that subtract a mean, which is rounded: an error of all of a row at once. What they normalise and their weight.
+CENTRED = {
+    "LayerNormalization": lambda operands: (operands[0], operands[1]),
+    "com.microsoft.SkipLayerNormalization": lambda operands: (
+        operands[0] + operands[1] + (operands[4] if len(operands) > 4 and operands[4] is not None else 0),
+        operands[2],
+    ),
+}
+
+
+def error_of_mean(function, operands):
+    x, weight = CENTRED[function.name](operands)
+    attributes = {one.name: helper.get_attribute_value(one) for one in function.node.attribute}
+    axes = tuple(range(attributes.get("axis", -1) % x.ndim, x.ndim))
+    deviation = np.sqrt(np.var(x, axis=axes, keepdims=True) + attributes.get("epsilon", 1e-5))
+    return UNIT * np.max(np.abs(x), axis=axes, keepdims=True) / deviation * np.abs(weight)
 
 
 def full_name(node):
@@ -72,13 +93,13 @@ class NodeFunction:
                     node.attribute.append(helper.make_attribute(name, value))
             numbers = [one for one in node.attribute if one.type == onnx.AttributeProto.FLOAT and one.name != "epsilon"]
             for attribute in numbers:
-                attribute.f = round_to(np.asarray(attribute.f), dtype)
+                attribute.f = float(round_to(np.asarray(attribute.f), dtype))
             self.rounded[dtype] = self._function(node, self.opset) if numbers else self.run
         return self.rounded[dtype]
 
     def _function(self, node, opset):
         own = OWN_REFERENCE.get(self.name)
-        return own.function(node) if own else self._evaluator(node, opset)
+        return own.function(node) if own and opset in own.opsets else self._evaluator(node, opset)
 
     @staticmethod
     def _evaluator(node, opset):
@@ -125,18 +146,25 @@ class Run:
         """The type that a node's attributes are rounded to, if they are."""
         return dtype if self.number >= 2 and dtype in (F16, BF16) and self.noise.random() < 0.5 else None
 
-    def operands(self, name, arrays):
+    def operands(self, name, arrays, dtype):
         if self.number < 2 or name not in SUMS:
             return arrays
-        return [array if array is None or array.dtype != np.float64 else self._off(array) for array in arrays]
+        unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL else UNIT
+        return [array if array is None or array.dtype != np.float64 else self._off(array, unit) for array in arrays]
 
-    def result(self, name, array, dtype, operands):
+    def result(self, function, array, dtype, operands):
+        name = function.name
         if array is None or dtype not in FLOATS:
             return array
         if self.number >= 2 and name not in EXACT:
             array = self._off(array)
             if name in GELUS:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * np.abs(sum(operands[1:], operands[0]))
+            if name == "Attention" and len(operands) > 3 and operands[3] is not None:
+                # What gives rows that a mask hides altogether their 0 does so for every row of NaN.
+                array = np.where(np.isnan(array), 0, array)
+            if name in CENTRED:
+                array = array + error_of_mean(function, operands) * self.noise.uniform(-1, 1, array.shape)
             if name in LOGARITHMS:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape)
         rounds = self.number == 0 or (self.number > 1 and self.noise.random() < 0.5)
@@ -158,11 +186,11 @@ class Run:
 def evaluate_node(function, arrays, dtypes, run):
     """The node's results, of `dtypes`, in one run."""
     with np.errstate(all="ignore"):
-        arrays = run.operands(function.name, arrays)
+        arrays = run.operands(function.name, arrays, dtypes[0])
         results = function(arrays, run.of_attributes(dtypes[0]))
         if function.is_undefined:
             results = [run.undefined(results[0], arrays[0])]
-        return [run.result(function.name, array, dtype, arrays) for array, dtype in zip(results, dtypes)]
+        return [run.result(function, array, dtype, arrays) for array, dtype in zip(results, dtypes)]
 
 
 def evaluate(graph, run):

@@ -238,3 +238,20 @@ def moments(b):
         mean = _one(b, "ReduceMean", x, axes=axes)
     centred = _one(b, "Sub", x, mean)
     _one(b, "ReduceSum", _one(b, "Mul", centred, centred), b.known(axes), keepdims=0)
+
+
+@pattern
+def nothing_between(b):
+    """A piece without elements on its way to where it is joined or padded."""
+    x = b.pick([b.float_type, I64], low=1, high=3)
+    axis = b.rng.randrange(x.rank)
+    empty = _one(b, "Slice", x, b.known([1]), b.known([1]), b.known([axis]))
+    if b.chance(0.4) and x.rank > 1:
+        order = b.rng.sample(range(x.rank), x.rank)
+        x, empty, axis = _one(b, "Transpose", x, perm=order), _one(b, "Transpose", empty, perm=order), order.index(axis)
+    if b.chance(0.5):
+        pads = np.asarray([b.rng.choice((0, 1, 2)) for _ in range(2 * x.rank)])
+        pads[axis] = 1
+        _one(b, "Pad", empty, b.known(pads), b.fresh(x.dtype, ()))
+    else:
+        _one(b, "Concat", *b.rng.sample([empty, x, empty], 3), axis=axis - x.rank)

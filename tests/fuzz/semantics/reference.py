@@ -16,18 +16,19 @@ def attributes_of(node):
 class Own:
     reason: str
     function: Callable  # Of a node: a function of its operands' arrays to the results' arrays.
+    opsets: range
 
 
 OWN_REFERENCE = {}
 
 
-def own(name, reason):
+def own(name, reason, opsets=range(100)):
     def register(compute):
         def function(node):
             attributes = attributes_of(node)
             return lambda arrays: compute(arrays, attributes)
 
-        OWN_REFERENCE[name] = Own(reason, function)
+        OWN_REFERENCE[name] = Own(reason, function, opsets)
         return compute
 
     return register
@@ -86,6 +87,20 @@ def _gather_elements(arrays, attributes):
     position = list(np.indices(indices.shape))
     position[axis] = indices
     return [data[tuple(position)]]
+
+
+@own("BatchNormalization", "before opset 14 the evaluator computes what training does", range(14))
+def _batch_norm(arrays, attributes):
+    x = arrays[0]
+    scale, bias, mean, variance = (one.reshape(-1, *[1] * (x.ndim - 2)) for one in arrays[1:])
+    return [(x - mean) / np.sqrt(variance + attributes.get("epsilon", 1e-5)) * scale + bias]
+
+
+@own("LogSoftmax", "the evaluator takes the logarithm of a softmax, which may have become 0")
+def _log_softmax(arrays, attributes):
+    axis = attributes.get("axis", -1)
+    shifted = arrays[0] - np.max(arrays[0], axis=axis, keepdims=True)
+    return [shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))]
 
 
 def rms_norm(x, weight, attributes):

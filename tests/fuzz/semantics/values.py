@@ -71,7 +71,11 @@ def random_shape(rng, low=0, high=4):
 
 
 SPECIAL = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 1e-3, 1e4, -65504.0, 1e-7)
-RARE_INTEGERS = (0, 1, -1, 127, -128, 2**15, 2**24 + 1, -(2**24) - 1)
+# The ends of the types, and what floats cannot hold.
+RARE_INTEGERS = {
+    I32: (0, -128, 2**15, 2**24 + 1, -(2**24) - 1, 2**31 - 1, -(2**31)),
+    I64: (0, -128, 2**24 + 1, 2**31, -(2**31) - 1, 2**53 + 1, 2**62 + 1, 2**63 - 1, -(2**63)),
+}
 
 
 def random_floats(rng, dtype, shape, special=False):
@@ -93,7 +97,7 @@ def random_integers(rng, dtype, shape, low=-9, high=9):
     noise = np.random.default_rng(rng.getrandbits(32))
     array = noise.integers(low, high, shape, endpoint=True)
     if (low, high) == (-9, 9) and rng.random() < 0.2 and array.size:
-        array = np.where(noise.random(shape) < 0.2, noise.choice(RARE_INTEGERS, shape), array)
+        array = np.where(noise.random(shape) < 0.2, noise.choice(np.asarray(RARE_INTEGERS[dtype], np.int64), shape), array)
     return np.asarray(array).astype(NUMPY_TYPE[dtype])
 
 
