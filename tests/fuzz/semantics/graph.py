@@ -145,6 +145,9 @@ class Builder:
     def fresh(self, dtype, shape, kind=None):
         return self.source(random_values(self.rng, dtype, tuple(shape), self.special), dtype, kind)
 
+    def finite(self, dtype, shape, kind="input"):
+        return self.source(random_values(self.rng, dtype, tuple(shape)), dtype, kind)
+
     def known(self, numbers, dtype="i64"):
         """Integers that are known when the model is read."""
         return self.source(np.asarray(numbers, NUMPY_TYPE[dtype]), dtype, self.rng.choice(("initializer", "constant")))

@@ -160,9 +160,6 @@ class Run:
             array = self._off(array)
             if name in GELUS:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * np.abs(sum(operands[1:], operands[0]))
-            if name == "Attention" and len(operands) > 3 and operands[3] is not None:
-                # What gives rows that a mask hides altogether their 0 does so for every row of NaN.
-                array = np.where(np.isnan(array), 0, array)
             if name in CENTRED:
                 array = array + error_of_mean(function, operands) * self.noise.uniform(-1, 1, array.shape)
             if name in LOGARITHMS:
