@@ -16,7 +16,7 @@ for cxx in "$compiler" $(command -v g++-12 || command -v g++ || true); do # Its 
   consumer=$(build_against "$source/examples/consumer" consumer)
   misuse=$(build_against "$source/tests/package/misuse" misuse)
   KFUSE_STORE=$work/store.db "$consumer"
-  KFUSE_STORE=$work/store.db "$misuse"
+  KFUSE_STORE=$work/misuse-${cxx##*/}.db "$misuse"
 done
 # The library exports its own names only.
 if nm -DC --defined-only "$work"/prefix/lib*/libkfuse.so "$work"/prefix/lib/*/libkfuse.so 2>/dev/null | grep -v ' kfuse::\| kfuse$' | grep ' [TWVBDR] ' | grep -v 'kfuse::'; then

@@ -16,27 +16,29 @@ void expect(bool holds, const char *what) {
   ++failures;
 }
 
-kfuse::Result<kfuse::Executable> compileWith(const kfuse::Model &model, bool (*progress)(const kfuse::Progress &)) {
+/// Of so many elements, so that the store of another call does not have it.
+kfuse::Model modelOf(std::int64_t size) {
+  kfuse::GraphBuilder g;
+  g.output("y", g.relu(g.input("x", kfuse::DType::F32, {size})));
+  return kfuse::Model::fromGraph(g.build().value()).value();
+}
+
+kfuse::Result<kfuse::Executable> compileWith(std::int64_t size, bool (*progress)(const kfuse::Progress &)) {
   kfuse::CompileOptions options;
   options.target = "cpu";
   options.effort = kfuse::Effort::None;
   options.progress = progress;
-  return kfuse::compile(model, options);
+  return kfuse::compile(modelOf(size), options);
 }
 
 } // namespace
 
 int main() {
-  kfuse::GraphBuilder g;
-  g.output("y", g.relu(g.input("x", kfuse::DType::F32, {64})));
-  const kfuse::Model model = kfuse::Model::fromGraph(g.build().value()).value();
-
-  auto failed =
-      compileWith(model, [](const kfuse::Progress &) -> bool { throw std::runtime_error("thrown in anger"); });
+  auto failed = compileWith(64, [](const kfuse::Progress &) -> bool { throw std::runtime_error("thrown in anger"); });
   expect(!failed && failed.error().code == kfuse::ErrorCode::Cancelled &&
              failed.error().message == "the callback 'progress' threw: thrown in anger",
          "what a callback throws is an error");
-  failed = compileWith(model, [](const kfuse::Progress &) -> bool { throw 5; });
+  failed = compileWith(65, [](const kfuse::Progress &) -> bool { throw 5; });
   expect(!failed, "what a callback throws is an error, whatever it is");
 
   bool isCaught = false;
@@ -47,7 +49,7 @@ int main() {
   }
   expect(isCaught, "value() throws the error");
 
-  failed = compileWith(model, nullptr);
+  failed = compileWith(66, nullptr);
   expect(static_cast<bool>(failed), "the model compiles after all that");
   return failures;
 }
