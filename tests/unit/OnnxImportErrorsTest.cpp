@@ -118,5 +118,5 @@ TEST_CASE("onnx errors: names cannot break the line") {
   std::string path = (folder.path / "broken.onnx").string();
   std::ofstream(path, std::ios::binary) << bytes;
   CHECK(ImportedModel(path).error() ==
-        path + ": the model uses ops that kfuse does not have: Ta h (y); write them with others and export it again");
+        path + ": the model uses ops that kfuse does not have: Ta\\nh (y); write them with others and export it again");
 }
