@@ -217,9 +217,10 @@ std::string findNewRows(const Region &region, DecodeProblem &p) {
 
 //===- What a pair's rows share ----------------------------------------------------------------===//
 
+/// What uses the product does so also where there is but one row and one key.
 bool differsAmongRows(const DecodeProblem &p, Scalar s) {
-  return p.scores.dependsOn(s, p.dimS()) || p.scores.dependsOn(s, p.dimM) || p.scores.dependsOn(s, p.dimS() + 1) ||
-         (p.group > 1 && p.scores.dependsOn(s, p.headDim()));
+  return undefinedIn(p.scores, s) || p.scores.dependsOn(s, p.dimS()) || p.scores.dependsOn(s, p.dimM) ||
+         p.scores.dependsOn(s, p.dimS() + 1) || (p.group > 1 && p.scores.dependsOn(s, p.headDim()));
 }
 
 /// Adds to `p.fixed` what `s` is computed from.

@@ -37,7 +37,7 @@ struct DecodeProblem {
   unsigned dimM = 0;
   int64_t M = 1, keys = 1, keySize = 1, valueSize = 1;
   int64_t group = 1;          ///< Neighbouring heads that share keys and values.
-  bool emptyIsZero = false;   ///< A row without keys gives zeros, not NaN.
+  bool emptyIsZero = false;   ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
   bool computesQuery = false; ///< Else queries are loaded. It may take totals of its head: a norm's.
   std::optional<NewRows> newKeys = {}, newValues = {};
   unsigned output = 0;                ///< What the attention gives among the region's results.

@@ -378,11 +378,12 @@ template <class Config, class Body> struct DecodeAttention {
   }
 
   __device__ __forceinline__ void store(int row, int d, const DecodeSum &sum) const {
-    const float weight = sum.head.weight, factor = Config::emptyIsZero && weight == 0.0f ? 0.0f : 1.0f / weight;
+    const float weight = sum.head.weight, factor = 1.0f / weight;
+    const bool isEmpty = Config::emptyIsZero && !(weight > 0.0f); // Of no keys, or of scores that are no numbers.
     Vector<float, 4> values = sum.values;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      values[i] *= factor;
+      values[i] = isEmpty ? 0.0f : values[i] * factor;
     body.store(pair, row, d, values);
   }
 
