@@ -47,6 +47,18 @@ def external(name, location, offset, length):
     return weight
 
 
+def write_decode():
+    """Attention of one token with 40 keys, whose queries are normalised: in f16, as exporters of Qwen3 write it."""
+    f16 = TensorProto.FLOAT16
+    nodes = [node("RMSNormalization", ["q", "w"], ["qn"], axis=-1, epsilon=1e-6),
+             node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+             node("MatMul", ["qn", "kt"], ["s"]), node("Softmax", ["s"], ["p"], axis=-1),
+             node("MatMul", ["p", "v"], ["y"])]
+    keys = [1, 1, 40, 16]
+    write("decode_q_norm", nodes, [info("q", f16, [1, 1, 1, 16]), info("w", f16, [16]), info("k", f16, keys),
+                                   info("v", f16, keys)], [info("y", f16, [1, 1, 1, 16])], opset=23)
+
+
 def write_external():
     """y = x w + b with w and b in one file, b at an odd address."""
     weight, bias = noise(3, 4), noise(4)
@@ -459,7 +471,7 @@ def write_microsoft():
     cases.write("ops_microsoft")
 
 
-for writer in (write_external, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
+for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
                write_integers, write_malformed, write_typed, write_pointwise,
                write_layout, write_rows, write_transformer, write_microsoft):
     writer()

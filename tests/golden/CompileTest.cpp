@@ -568,6 +568,27 @@ TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, wi
   compileAll(all, *compiler);
 }
 
+TEST_CASE("Compile: norms of heads in decode attention, those of Qwen3 for every GPU and without spills") {
+  const auto compiler = compilerHere();
+  if (!compiler)
+    return;
+  std::vector<codegen::KernelPlan> all;
+  auto add = [&](const TemplateCase &source, const char *target, std::size_t count) {
+    INFO(source.name << " on " << target);
+    RegionCase given(source);
+    for (codegen::KernelPlan &plan : plans(given.region, *ir::findTarget(target), count))
+      all.push_back(std::move(plan));
+  };
+  for (const TemplateCase &source : decodeNormCases())
+    for (const codegen::KernelPlan &plan : plans(RegionCase(source).region, *ir::findTarget("sm_90a"), 1)) {
+      auto kernel = compiler->compile(plan);
+      CHECK_MESSAGE(kernel, kernel.error().message);
+    }
+  for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"})
+    add(modelDecodeCases().front(), target, 3);
+  compileAll(all, *compiler);
+}
+
 TEST_CASE("Compile: a kernel marks its moments where it is asked to") {
   const auto compiler = compilerHere();
   if (!compiler)

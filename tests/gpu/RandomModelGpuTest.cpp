@@ -1,6 +1,7 @@
 // Random models on the GPU are right fused and op by op, in f32 and bf16. Compilation runs on all cores.
 #include "codegen/cuda/DeviceLibrary.h"
 #include "tests/gpu/Gpu.h"
+#include "tests/unit/RandomAttention.h"
 #include "tests/unit/RandomModels.h"
 
 #include <atomic>
@@ -11,8 +12,10 @@ using namespace kfuse::test;
 
 namespace {
 
+using TextOf = std::string (*)(unsigned seed);
+
 /// Models until none of the `count` from seed `first` on is left; threads share `next`.
-void checkModels(unsigned first, unsigned count, std::atomic<unsigned> &next) {
+void checkModels(TextOf textOf, unsigned first, unsigned count, std::atomic<unsigned> &next) {
   Gpu gpu;
   const ir::Target &target = *ir::findTarget(gpu.device->target());
   auto compiler = take(runtime::makeCudaCompiler(codegen::cuda::deviceHeaders()));
@@ -22,23 +25,20 @@ void checkModels(unsigned first, unsigned count, std::atomic<unsigned> &next) {
   for (unsigned i = next++; i < count; i = next++) {
     const unsigned seed = first + i;
     CAPTURE(seed);
-    std::string text = modelForGpu(seed);
+    std::string text = textOf(seed);
     checkModel(text, seed, *fusing, Fusion::Full, runner);
     if (seed % 4 < 2)
       checkModel(text, seed, opByOp, Fusion::OpByOp, runner);
   }
 }
 
-} // namespace
-
-TEST_CASE("random models on the GPU are right fused and op by op") {
-  constexpr unsigned first = 5000, count = 300;
+void checkOnAllCores(TextOf textOf, unsigned first, unsigned count) {
   std::atomic<unsigned> next = 0;
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < std::max(1U, std::thread::hardware_concurrency()); ++t)
     threads.emplace_back([&] {
       try {
-        checkModels(first, count, next);
+        checkModels(textOf, first, count, next);
       } catch (const std::exception &error) {
         FAIL_CHECK(error.what());
       } catch (...) { // A REQUIRE that failed: it is counted.
@@ -47,4 +47,12 @@ TEST_CASE("random models on the GPU are right fused and op by op") {
   for (std::thread &thread : threads)
     thread.join();
   CHECK(next.load() >= count);
+}
+
+} // namespace
+
+TEST_CASE("random models on the GPU are right fused and op by op") { checkOnAllCores(modelForGpu, 5000, 300); }
+
+TEST_CASE("random attention on the GPU is right fused and op by op") {
+  checkOnAllCores([](unsigned seed) { return RandomAttention(seed).text(); }, 7000, 200);
 }

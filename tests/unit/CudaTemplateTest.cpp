@@ -4,6 +4,7 @@
 #include "codegen/cuda/LaneForm.h"
 #include "codegen/cuda/ScalarFunctions.h"
 #include "codegen/cuda/Templates.h"
+#include "codegen/cuda/ValuePrinter.h"
 #include "tests/cuda/TemplateCases.h"
 
 #include <doctest/doctest.h>
@@ -178,6 +179,77 @@ TEST_CASE("CUDA templates: decode attention meets within clusters, but where til
   CHECK(widestCluster("sm_80") == 1);
   given.region.isFixed.assign(given.region.isFixed.size(), true);
   CHECK(widestCluster("sm_90a") == 1);
+}
+
+TEST_CASE(
+    "CUDA templates: decode attention computes norms of its queries, and leaves other reductions to a kernel before") {
+  // Of 16 keys and heads of 16 elements, so that no length tells what a reduction runs over.
+  auto reasonFor = [](const std::string &before, const std::string &query, const std::string &scores) {
+    const RegionCase given(
+        {"decode",
+         "func.func @f(%q: tensor<2x1x16xbf16>, %k: tensor<2x16x16xbf16>, "
+         "%v: tensor<2x16x16xbf16>, %m: tensor<1x16xbf16>) -> tensor<2x1x16xbf16> {\n" +
+             before + "\n%r = kfuse.attention " + query +
+             R"(, %k, %v, %m0 : (tensor<2x1x16xbf16>, tensor<2x16x16xbf16>, tensor<2x16x16xbf16>, tensor<1x16xbf16>) -> tensor<2x1x16xbf16> {
+  ^bb0(%a: tensor<2x1x16xbf16>, %b: tensor<2x16x16xbf16>, %c: tensor<2x16x16xbf16>, %d: tensor<1x16xbf16>):
+    %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<2x1x16xbf16>, tensor<2x16x16xbf16>) -> tensor<2x1x16xbf16>
+    )" + scores +
+             R"(
+    %2 = kfuse.softmax %1 : (tensor<2x1x16xbf16>) -> tensor<2x1x16xbf16>
+    %3 = kfuse.matmul %2, %c : (tensor<2x1x16xbf16>, tensor<2x16x16xbf16>) -> tensor<2x1x16xbf16>
+    kfuse.yield %3 : tensor<2x1x16xbf16>
+  }
+  return %r : tensor<2x1x16xbf16>
+})"});
+    return decodeAttentionTemplate().match(given.region, *ir::findTarget("sm_90a")).reason();
+  };
+  const std::string plainMask = "%m0 = kfuse.neg %m : (tensor<1x16xbf16>) -> tensor<1x16xbf16>",
+                    softmaxMask = "%m0 = kfuse.softmax %m : (tensor<1x16xbf16>) -> tensor<1x16xbf16>",
+                    norm = "\n%n = kfuse.rms_norm %q {epsilon = 1.0e-6 : f32} : (tensor<2x1x16xbf16>) -> "
+                           "tensor<2x1x16xbf16>",
+                    masked = "%1 = kfuse.add %0, %d : (tensor<2x1x16xbf16>, tensor<1x16xbf16>) -> tensor<2x1x16xbf16>",
+                    multiplied = "%x = kfuse.neg %a : (tensor<2x1x16xbf16>) -> tensor<2x1x16xbf16>\n"
+                                 "%y = kfuse.matmul %x, %b {transpose_b} : (tensor<2x1x16xbf16>, "
+                                 "tensor<2x16x16xbf16>) -> tensor<2x1x16xbf16>\n"
+                                 "%1 = kfuse.mul %0, %y : (tensor<2x1x16xbf16>, tensor<2x1x16xbf16>) -> "
+                                 "tensor<2x1x16xbf16>";
+  CHECK(reasonFor(plainMask + norm, "%n", masked) == "");
+  CHECK(reasonFor(softmaxMask, "%q", masked) ==
+        "its mask or scale takes a reduction (sum), which is a kernel before it");
+  CHECK(reasonFor(plainMask, "%q", multiplied) ==
+        "its mask or scale takes another product, which is a kernel before it");
+}
+
+TEST_CASE("CUDA templates: what a template cannot print, though it matched, is an error that names it") {
+  class Faulty : public codegen::KernelTemplate {
+  public:
+    std::string_view name() const override { return "cuda.faulty"; }
+    ir::FusionDecision match(const codegen::Region &, const ir::Target &) const override {
+      return ir::FusionDecision::yes();
+    }
+    std::vector<codegen::EstimatedConfig> estimated(const codegen::Region &, const ir::Target &) const override {
+      return {};
+    }
+
+  private:
+    Result<codegen::KernelPlan> print(const codegen::Region &region, const codegen::TileConfig &,
+                                      const ir::Target &) const override {
+      const codegen::LinearGraph graph = codegen::linearised(region.graph, 1);
+      codegen::cuda::SourceWriter writer;
+      ValuePrinter(graph, writer, {"d0"}).value(graph.graph.outputs[0].value);
+      return codegen::KernelPlan{};
+    }
+  };
+  const RegionCase given({"sum", R"(
+func.func @f(%a: tensor<16xf32>) -> tensor<f32> {
+  %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 0>} : (tensor<16xf32>) -> tensor<f32>
+  return %0 : tensor<f32>
+})"});
+  const Result<codegen::KernelPlan> plan = Faulty().emit(given.region, {{"m", 16}}, ampere());
+  REQUIRE_FALSE(plan);
+  CHECK(plan.error().code == ErrorCode::Internal);
+  CHECK(plan.error().message == "cuda.faulty of 'reduce' (m=16): nothing defines %1, a reduction (sum); this is a bug "
+                                "of kfuse");
 }
 
 TEST_CASE("CUDA templates: the parts that a cluster's block holds in decode attention fit static shared memory") {
