@@ -128,6 +128,7 @@ TEST_CASE("onnx ops: integers are exact, and wrap") {
   CHECK(result("range") == Integers{odd, odd + (std::int64_t{1} << 60)});
   CHECK(result("folded") == Integers{std::int64_t{1} << 60});
   CHECK(result("doubled") == Integers{-2, -14, 0, 10});
+}
 
   TEST_CASE("onnx ops: booleans are reduced as integers, which kernels can") {
     ImportedModel model(testData("reduce_bool.onnx"));

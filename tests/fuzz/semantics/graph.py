@@ -245,6 +245,9 @@ class Builder:
 
     def add(self, node, dtypes, inputs=()):
         function = NodeFunction(node, self.opset)
+        squares = "Norm" in node.op_type or node.op_type in ("ReduceL2", "ReduceSumSquare")
+        if squares and any(np.nanmax(np.abs(v.array), initial=0, where=np.isfinite(v.array)) > 1e15 for v in inputs if v):
+            raise Reject("f32 does not hold the squares")
         arrays = [value.array if value else None for value in inputs][: len(node.input)]
         try:
             results = evaluate_node(function, arrays, dtypes, Run(0, 0))

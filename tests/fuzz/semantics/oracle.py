@@ -66,7 +66,8 @@ def error_of_mean(function, operands):
     attributes = {one.name: helper.get_attribute_value(one) for one in function.node.attribute}
     axes = tuple(range(attributes.get("axis", -1) % x.ndim, x.ndim))
     deviation = np.sqrt(np.var(x, axis=axes, keepdims=True) + attributes.get("epsilon", 1e-5))
-    return UNIT * np.max(np.abs(x), axis=axes, keepdims=True) / deviation * np.abs(weight)
+    error = UNIT * np.max(np.abs(x), axis=axes, keepdims=True) / deviation * np.abs(weight)
+    return np.where(np.isfinite(error), error, 0)
 
 
 def full_name(node):
@@ -152,7 +153,7 @@ class Run:
         unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL else UNIT
         return [array if array is None or array.dtype != np.float64 else self._off(array, unit) for array in arrays]
 
-    def result(self, function, array, dtype, operands):
+    def result(self, function, array, dtype, operands, is_first):
         name = function.name
         if array is None or dtype not in FLOATS:
             return array
@@ -160,7 +161,7 @@ class Run:
             array = self._off(array)
             if name in GELUS:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * np.abs(sum(operands[1:], operands[0]))
-            if name in CENTRED:
+            if name in CENTRED and is_first:
                 array = array + error_of_mean(function, operands) * self.noise.uniform(-1, 1, array.shape)
             if name in LOGARITHMS:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape)
@@ -187,7 +188,9 @@ def evaluate_node(function, arrays, dtypes, run):
         results = function(arrays, run.of_attributes(dtypes[0]))
         if function.is_undefined:
             results = [run.undefined(results[0], arrays[0])]
-        return [run.result(function, array, dtype, arrays) for array, dtype in zip(results, dtypes)]
+        return [
+            run.result(function, array, dtype, arrays, i == 0) for i, (array, dtype) in enumerate(zip(results, dtypes))
+        ]
 
 
 def evaluate(graph, run):
