@@ -147,13 +147,19 @@ private:
     return verdict;
   }
 
+  /// From what the type holds of the exact value: an 8-bit float saturates.
+  double distanceAt(Int i) const {
+    const double most = isFloat8(exact.type) ? largestFinite(exact.type) : INFINITY;
+    return std::fabs(found.real(i) - std::clamp(exact.real(i), -most, most));
+  }
+
   /// Of an elementwise result: one that is wrong beside its own size.
   Int findLostElement(const Deviation &deviation) {
     const double share = std::min(strayLimits * tolerance(exact.type), mostStray);
     const double nothing = negligible * deviation.rootMeanSquare + smallestError(exact.type);
     std::vector<Int> suspects;
     for (Int i = 0; i < exact.size(); ++i) {
-      const double difference = std::fabs(found.real(i) - exact.real(i));
+      const double difference = distanceAt(i);
       if (std::isfinite(difference) && difference > share * std::fabs(exact.real(i)) + nothing)
         suspects.push_back(i);
     }
@@ -166,7 +172,7 @@ private:
         return -1;
       }
       for (auto [i, allowed] : llvm::zip_equal(some, *widest))
-        if (std::fabs(found.real(i) - exact.real(i)) > allowed)
+        if (distanceAt(i) > allowed)
           return i;
     }
     return -1;

@@ -126,6 +126,16 @@ TEST_CASE("policy: a small value of an elementwise result is not hidden by large
             ->right);
 }
 
+TEST_CASE("policy: an elementwise result of 8-bit floats saturates") {
+  Values found = floats(DType::F8E4M3, {-448, 1}), exact = floats(DType::F8E4M3, {-14211.7, 1});
+  auto none = [](std::span<const std::int64_t> offsets) -> Result<std::vector<double>> {
+    return std::vector<double>(offsets.size());
+  };
+  auto verdict = reference::judge(found, exact, [&]() -> Result<Values> { return found; }, none);
+  REQUIRE(verdict);
+  CHECK(verdict->right);
+}
+
 TEST_CASE("policy: what cancels, or may tip over, spreads; what is precise does not") {
   std::vector<HostTensor> arguments{reference::tensorOf(DType::F32, {4}, {-20, 1e-7, 1, 0.3})};
   const std::string t = "tensor<4xf32>";
