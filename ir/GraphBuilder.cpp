@@ -287,8 +287,8 @@ Tensor GraphBuilder::Impl::constant(std::span<const Number> values, DType type, 
   SmallVector<Attribute> elements;
   for (Number value : values) {
     if (!holds(type, static_cast<double>(value)) && (std::is_same_v<Number, double> || type != DType::I64))
-      return fail("a constant of " + StringRef(kfuse::toString(type)) + " cannot hold " +
-                  Twine(std::to_string(value)) + "; give a whole number of its range");
+      return fail("a constant of " + StringRef(kfuse::toString(type)) + " cannot hold " + Twine(std::to_string(value)) +
+                  "; give a whole number of its range");
     elements.push_back(element(type, value));
   }
   return explicitly<ir::ConstantOp>(type, shape, {}, attribute("value", DenseElementsAttr::get(*tensorType, elements)));

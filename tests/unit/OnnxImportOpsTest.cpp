@@ -130,24 +130,24 @@ TEST_CASE("onnx ops: integers are exact, and wrap") {
   CHECK(result("doubled") == Integers{-2, -14, 0, 10});
 }
 
-  TEST_CASE("onnx ops: booleans are reduced as integers, which kernels can") {
-    ImportedModel model(testData("reduce_bool.onnx"));
-    REQUIRE_MESSAGE(model, model.error());
-    model.main().walk([](ir::ReduceOp op) { CHECK((ir::dtypeOf(op.getOperand().getType()) == DType::I32)); });
-    auto x = reference::integers(DType::Bool, {4, 6}, 3, 0, 2);
-    std::vector<double> elements = reference::toDoubles(x), any, all;
-    for (auto row = elements.begin(); row != elements.end(); row += 6) {
-      any.push_back(*std::max_element(row, row + 6));
-      all.push_back(*std::min_element(row, row + 6));
-    }
-    auto results = model.evaluate({{"x", x}});
-    CHECK(results["any"] == any);
-    CHECK(results["all"] == all);
+TEST_CASE("onnx ops: booleans are reduced as integers, which kernels can") {
+  ImportedModel model(testData("reduce_bool.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  model.main().walk([](ir::ReduceOp op) { CHECK((ir::dtypeOf(op.getOperand().getType()) == DType::I32)); });
+  auto x = reference::integers(DType::Bool, {4, 6}, 3, 0, 2);
+  std::vector<double> elements = reference::toDoubles(x), any, all;
+  for (auto row = elements.begin(); row != elements.end(); row += 6) {
+    any.push_back(*std::max_element(row, row + 6));
+    all.push_back(*std::min_element(row, row + 6));
   }
+  auto results = model.evaluate({{"x", x}});
+  CHECK(results["any"] == any);
+  CHECK(results["all"] == all);
+}
 
-  TEST_CASE("onnx ops: a model's own functions are expanded, with the call's attributes or the function's") {
-    ImportedModel model(testData("functions.onnx"));
-    REQUIRE_MESSAGE(model, model.error());
-    auto x = reference::tensorOf(DType::F32, {2, 3}, {1, 2, 3, 4, 5, 6});
-    CHECK(model.evaluate({{"x", x}})["y"] == std::vector<double>{6, 12, 18, 24, 30, 36});
-  }
+TEST_CASE("onnx ops: a model's own functions are expanded, with the call's attributes or the function's") {
+  ImportedModel model(testData("functions.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  auto x = reference::tensorOf(DType::F32, {2, 3}, {1, 2, 3, 4, 5, 6});
+  CHECK(model.evaluate({{"x", x}})["y"] == std::vector<double>{6, 12, 18, 24, 30, 36});
+}
