@@ -3,7 +3,11 @@
 #include "ir/IndexMath.h"
 #include "ir/dialect/Kfuse.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallPtrSet.h"
+
+#include <set>
+#include <tuple>
 
 using namespace mlir;
 
@@ -53,6 +57,8 @@ public:
   explicit Placer(Block &body) : body(body), ctx(body.getParentOp()->getContext()) {}
 
   RegionPlacement run() {
+    for (Operation &op : body.without_terminator())
+      numbers.try_emplace(&op, numbers.size());
     placeAnchor();
     return spread();
   }
@@ -65,13 +71,16 @@ public:
 
 private:
   RegionPlacement spread() {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (Operation &op : body.without_terminator())
-        if (auto fusable = dyn_cast<FusableOpInterface>(op)) {
-          changed |= placeForward(fusable);
-          changed |= placeBackward(fusable);
-        }
+    // Rounds over the ops in their order, as long as something is placed; only those that may have something to place.
+    while (!pending.empty()) {
+      auto [atRound, number, op] = *pending.begin();
+      pending.erase(pending.begin());
+      round = atRound;
+      visited = number;
+      if (auto fusable = dyn_cast<FusableOpInterface>(op)) {
+        placeForward(fusable);
+        placeBackward(fusable);
+      }
     }
     return std::move(placement);
   }
@@ -148,26 +157,35 @@ private:
     return result;
   }
 
-  bool place(Value value, ArrayRef<AffineExpr> index) {
-    return placement.elements.try_emplace(value, simplified(index)).second;
+  /// Its neighbours may be placed next: those behind the op that is looked at in this round, the others in the next.
+  void place(Value value, ArrayRef<AffineExpr> index) {
+    if (!placement.elements.try_emplace(value, simplified(index)).second)
+      return;
+    if (Operation *producer = value.getDefiningOp())
+      visit(producer);
+    for (Operation *user : value.getUsers())
+      visit(user);
   }
 
-  bool placeForward(FusableOpInterface op) {
+  void visit(Operation *op) {
+    if (auto found = numbers.find(op); found != numbers.end()) // Not the terminator.
+      pending.insert({found->second > visited ? round : round + 1, found->second, op});
+  }
+
+  void placeForward(FusableOpInterface op) {
     Value result = op->getResult(0);
     if (placement.elementOf(result))
-      return false;
+      return;
     for (auto [i, operand] : llvm::enumerate(op->getOperands()))
       if (const Index *known = placement.elementOf(operand))
         if (std::optional<Index> index = op.forwardIndex(i, *known))
           return place(result, *index);
-    return false;
   }
 
-  bool placeBackward(FusableOpInterface op) {
+  void placeBackward(FusableOpInterface op) {
     const Index *known = placement.elementOf(op->getResult(0));
     if (!known || op.getOpKind() == OpKind::Contraction)
-      return false;
-    bool changed = false;
+      return;
     const Index resultIndex = *known;
     AffineExpr reduction = domain.reductionDim < 0 ? AffineExpr() : getAffineDimExpr(domain.reductionDim, ctx);
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
@@ -176,9 +194,8 @@ private:
       OperandIndexRecorder recorder(ctx, i, reduction);
       op.scalarise(recorder, resultIndex);
       if (recorder.recorded && isOneToOne(operand, *recorder.recorded))
-        changed |= place(operand, *recorder.recorded);
+        place(operand, *recorder.recorded);
     }
-    return changed;
   }
 
   /// Element counts match the domain dims used and every dimension is read with unit weight: a
@@ -196,6 +213,9 @@ private:
 
   Block &body;
   MLIRContext *ctx;
+  llvm::DenseMap<Operation *, int> numbers;            ///< Of the ops, in their order.
+  std::set<std::tuple<int, int, Operation *>> pending; ///< Round, number, op.
+  int round = 0, visited = -1;                         ///< Number of the op that is looked at.
   RegionPlacement placement;
   Domain &domain = placement.domain;
 };

@@ -1,5 +1,6 @@
 #include "passes/Passes.h"
 #include "passes/fuse/Partition.h"
+#include "passes/fuse/WideConcats.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -69,13 +70,21 @@ private:
 
   /// The value in memory that stands for one of the old block: a region's result, or a view of one.
   Value stored(Value value) {
-    if (Value known = results.lookup(value))
-      return known;
-    auto reshape = value.getDefiningOp<ReshapeOp>();
-    if (!reshape)
-      return value; // An argument or a constant.
-    return results[value] =
-               builder.create<ReshapeOp>(reshape.getLoc(), reshape.getType(), stored(reshape.getOperand()));
+    SmallVector<ReshapeOp> views;
+    Value memory = value; // Else an argument or a constant.
+    for (; !results.contains(memory); memory = views.back().getOperand()) {
+      auto view = memory.getDefiningOp<ReshapeOp>();
+      if (!view)
+        break;
+      views.push_back(view);
+    }
+    if (Value known = results.lookup(memory))
+      memory = known;
+    for (ReshapeOp view : llvm::reverse(views)) {
+      memory = builder.create<ReshapeOp>(view.getLoc(), view.getType(), memory);
+      results[view] = memory;
+    }
+    return memory;
   }
 
   Block &block;
@@ -98,6 +107,7 @@ struct FusePass : PassWrapper<FusePass, OperationPass<func::FuncOp>> {
     }
     Block &block = function.getBody().front();
     eraseDead(block);
+    splitWideConcats(block);
     Partition partition(block, model);
     if (failed(partition.run()))
       return signalPassFailure();

@@ -20,10 +20,12 @@ public:
   MemoryPlan run() {
     findAliases();
     findLifetimes();
-    for (FusedOp fused : body.getOps<FusedOp>())
+    for (FusedOp fused : body.getOps<FusedOp>()) {
+      const Result<ScalarGraph> graph = scalariseRegion(fused.getBody().front());
       for (OpResult result : fused->getResults())
-        if (lives(result) && !reuseInput(fused, result))
+        if (lives(result) && !(graph && reuseInput(fused, *graph, result)))
           newBuffer(result);
+    }
     pack();
     return std::move(plan);
   }
@@ -69,16 +71,14 @@ private:
 
   /// Puts an elementwise kernel's result into the memory of an input that dies there: each thread reads
   /// the element it then overwrites, and nothing else of that input.
-  bool reuseInput(FusedOp fused, OpResult result) {
-    Result<ScalarGraph> graph = scalariseRegion(fused.getBody().front());
-    if (!graph || graph->domain.reductionDim >= 0 || graph->domain.contractionDim >= 0)
+  bool reuseInput(FusedOp fused, const ScalarGraph &graph, OpResult result) {
+    if (graph.domain.reductionDim >= 0 || graph.domain.contractionDim >= 0)
       return false;
     for (auto [i, input] : llvm::enumerate(fused.getInputs())) {
       Value storage = plan.storageOf(input);
       auto buffer = bufferOf.find(storage);
       if (buffer == bufferOf.end() || lastRead.lookup(storage) != stepOf.lookup(fused) ||
-          overwritten.contains(storage) ||
-          !readsOnlyWhereItWrites(*graph, i, graph->outputs[result.getResultNumber()]) ||
+          overwritten.contains(storage) || !readsOnlyWhereItWrites(graph, i, graph.outputs[result.getResultNumber()]) ||
           llvm::count_if(fused.getInputs(), [&](Value other) { return plan.storageOf(other) == storage; }) != 1)
         continue;
       overwritten.insert(storage);

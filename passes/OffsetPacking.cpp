@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 namespace kfuse::passes {
 namespace {
@@ -45,6 +47,85 @@ int64_t packInOrder(llvm::MutableArrayRef<PackedBuffer> buffers, const Order &or
   return peak;
 }
 
+/// Pairs of buffers that live at the same time.
+int64_t pairsAlive(llvm::ArrayRef<PackedBuffer> buffers) {
+  std::vector<int> begins, ends;
+  for (const PackedBuffer &buffer : buffers) {
+    begins.push_back(buffer.lifetime.first);
+    ends.push_back(buffer.lifetime.last);
+  }
+  llvm::sort(begins);
+  llvm::sort(ends);
+  int64_t pairs = 0, begun = 0, ended = 0;
+  for (int begin : begins) {
+    while (ends[ended] < begin)
+      ++ended;
+    pairs += begun++ - ended;
+  }
+  return pairs;
+}
+
+/// The free ranges of an arena: what begins takes the smallest that fits, what ends gives its own back.
+class FreeRanges {
+public:
+  int64_t take(int64_t bytes) {
+    auto found = bySize.lower_bound({bytes, 0});
+    if (found == bySize.end())
+      return std::exchange(end, end + bytes);
+    auto [size, offset] = *found;
+    remove(offset, size);
+    if (size > bytes)
+      add(offset + bytes, size - bytes);
+    return offset;
+  }
+  void giveBack(int64_t offset, int64_t bytes) {
+    auto behind = byOffset.lower_bound(offset);
+    if (behind != byOffset.end() && behind->first == offset + bytes) {
+      bytes += behind->second;
+      remove(behind->first, behind->second);
+    }
+    behind = byOffset.lower_bound(offset);
+    if (behind != byOffset.begin())
+      if (auto [before, size] = *std::prev(behind); before + size == offset) {
+        remove(before, size);
+        offset = before;
+        bytes += size;
+      }
+    add(offset, bytes);
+  }
+  int64_t bytes() const { return end; }
+
+private:
+  void add(int64_t offset, int64_t size) {
+    byOffset[offset] = size;
+    bySize.insert({size, offset});
+  }
+  void remove(int64_t offset, int64_t size) {
+    byOffset.erase(offset);
+    bySize.erase({size, offset});
+  }
+
+  std::map<int64_t, int64_t> byOffset;
+  std::set<std::pair<int64_t, int64_t>> bySize;
+  int64_t end = 0;
+};
+
+int64_t packAsTheyBegin(llvm::MutableArrayRef<PackedBuffer> buffers) {
+  Order order(buffers.size());
+  std::iota(order.begin(), order.end(), 0U);
+  llvm::stable_sort(order,
+                    [&](unsigned a, unsigned b) { return buffers[a].lifetime.first < buffers[b].lifetime.first; });
+  std::set<std::pair<int, unsigned>> living; // (last step, number)
+  FreeRanges free;
+  for (unsigned number : order) {
+    for (; !living.empty() && living.begin()->first < buffers[number].lifetime.first; living.erase(living.begin()))
+      free.giveBack(buffers[living.begin()->second].offset, buffers[living.begin()->second].bytes);
+    buffers[number].offset = free.take(buffers[number].bytes);
+    living.insert({buffers[number].lifetime.last, number});
+  }
+  return free.bytes();
+}
+
 } // namespace
 
 int64_t mostLiveBytes(llvm::ArrayRef<PackedBuffer> buffers) {
@@ -63,6 +144,11 @@ int64_t packOffsets(llvm::MutableArrayRef<PackedBuffer> buffers) {
   llvm::SmallVector<Lifetime> lifetimes;
   for (const PackedBuffer &buffer : buffers)
     lifetimes.push_back(buffer.lifetime);
+  // Each round looks at every pair: fewer rounds where they are many, none where only that would take seconds.
+  constexpr int64_t mostRounds = 16, mostPairs = 1 << 24;
+  const int64_t pairs = std::max<int64_t>(pairsAlive(buffers), 1), rounds = std::min(mostRounds, mostPairs / pairs);
+  if (rounds == 0)
+    return packAsTheyBegin(buffers);
   InterferenceGraph interference = interferenceOf(lifetimes);
 
   auto span = [&](unsigned i) { return int64_t{buffers[i].lifetime.last} - buffers[i].lifetime.first + 1; };
@@ -78,8 +164,7 @@ int64_t packOffsets(llvm::MutableArrayRef<PackedBuffer> buffers) {
     std::iota(order.begin(), order.end(), 0U);
     llvm::stable_sort(order, [&](unsigned a, unsigned b) { return weight(a) > weight(b); });
     // Again and again with the buffers at the top placed first.
-    constexpr int mostRounds = 16;
-    for (int round = 0; round < mostRounds && smallest > bound; ++round) {
+    for (int64_t round = 0; round < rounds && smallest > bound; ++round) {
       int64_t peak = packInOrder(buffers, order, interference);
       if (peak < smallest) {
         smallest = peak;

@@ -2,9 +2,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <boost/graph/depth_first_search.hpp>
-#include <boost/graph/reverse_graph.hpp>
-
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -13,13 +11,15 @@ using namespace mlir;
 namespace kfuse::passes {
 
 OpGraph::OpGraph(ArrayRef<Operation *> ops)
-    : graph(ops.size()), before(ops.size()), after(ops.size()), members(ops.size()), position(ops.size()),
-      sequence(ops.size()), groups(ops.size()) {
+    : graph(ops.size()), before(ops.size()), after(ops.size()), members(ops.size()), next(ops.size() + 1),
+      previous(ops.size() + 1), label(ops.size() + 1), head(ops.size()), groups(ops.size()) {
+  next[head] = previous[head] = head;
   for (auto [i, op] : llvm::enumerate(ops)) {
     Vertex vertex = i;
     members[vertex] = {op};
-    position[vertex] = sequence[vertex] = groups[vertex] = vertex;
+    groups[vertex] = vertex;
     number[op] = vertex;
+    placeBehind(previous[head], vertex);
   }
 }
 
@@ -52,21 +52,53 @@ bool OpGraph::sort() {
     if (waitsFor[vertex] == 0)
       ready.insert(vertex);
   }
-  sequence.clear();
-  while (!ready.empty()) {
+  next[head] = previous[head] = head;
+  size_t placed = 0;
+  for (; !ready.empty(); ++placed) {
     Vertex vertex = *ready.begin();
     ready.erase(ready.begin());
-    position[vertex] = sequence.size();
-    sequence.push_back(vertex);
+    placeBehind(previous[head], vertex);
     for (Vertex consumer : llvm::make_range(boost::adjacent_vertices(vertex, graph)))
       if (--waitsFor[consumer] == 0)
         ready.insert(consumer);
   }
-  return sequence.size() == members.size();
+  return placed == members.size();
+}
+
+//===- The order -----------------------------------------------------------------------------===//
+
+void OpGraph::take(Vertex vertex) {
+  next[previous[vertex]] = next[vertex];
+  previous[next[vertex]] = previous[vertex];
+}
+
+void OpGraph::placeBehind(Vertex place, Vertex vertex) {
+  const Vertex follower = next[place];
+  previous[vertex] = place;
+  next[vertex] = follower;
+  next[place] = previous[follower] = vertex;
+  constexpr uint64_t step = uint64_t{1} << 32; // Halved 32 times before a gap is used up.
+  const uint64_t low = label[place], high = follower == head ? low + 2 * step : label[follower];
+  label[vertex] = low + (high - low) / 2;
+  if (label[vertex] == low)
+    spreadLabels();
+}
+
+void OpGraph::putInPlaceOf(Vertex old, Vertex vertex) {
+  previous[vertex] = previous[old];
+  next[vertex] = next[old];
+  next[previous[old]] = previous[next[old]] = vertex;
+  label[vertex] = label[old];
+}
+
+void OpGraph::spreadLabels() {
+  uint64_t last = label[head] = 0;
+  for (Vertex vertex = next[head]; vertex != head; vertex = next[vertex])
+    label[vertex] = last += uint64_t{1} << 32;
 }
 
 SmallVector<OpGraph::Vertex> OpGraph::sorted(SmallVector<Vertex> vertices) const {
-  llvm::sort(vertices, [&](Vertex a, Vertex b) { return position[a] < position[b]; });
+  llvm::sort(vertices, [&](Vertex a, Vertex b) { return isBefore(a, b); });
   return vertices;
 }
 
@@ -82,66 +114,103 @@ SmallVector<OpGraph::Vertex> OpGraph::consumersOf(Vertex group) const {
 
 SmallVector<OpGraph::Vertex> OpGraph::order() const {
   SmallVector<Vertex> alive;
-  for (Vertex vertex : sequence)
-    if (!members[vertex].empty())
-      alive.push_back(vertex);
+  for (Vertex vertex = next[head]; vertex != head; vertex = next[vertex])
+    alive.push_back(vertex);
   return alive;
 }
 
-std::vector<bool> OpGraph::reachable(ArrayRef<Vertex> starts, bool forward, size_t first, size_t last) const {
-  std::vector<boost::default_color_type> colors(members.size(), boost::white_color);
-  auto colorMap = boost::make_iterator_property_map(colors.begin(), boost::get(boost::vertex_index, graph));
-  auto isOutside = [&](size_t vertex, const auto &) { return position[vertex] < first || position[vertex] > last; };
-  for (Vertex start : starts) {
-    if (colors[start] != boost::white_color)
-      continue;
-    if (forward)
-      boost::depth_first_visit(graph, start, boost::default_dfs_visitor(), colorMap, isOutside);
-    else
-      boost::depth_first_visit(boost::make_reverse_graph(graph), start, boost::default_dfs_visitor(), colorMap,
-                               isOutside);
+/// What is reached from some groups along edges one way, not beyond a bound, a group at a time. Two walks towards each
+/// other take turns, the cheaper step first: a table that all layers read has many readers, each of which reads little.
+class OpGraph::Walk {
+public:
+  Walk(const OpGraph &groups, ArrayRef<Vertex> starts, bool forward, Vertex bound)
+      : groups(groups), forward(forward), bound(bound), reached(starts.begin(), starts.end()), pending(starts) {}
+
+  bool isDone() const { return pending.empty(); }
+  /// From now on only groups of `others` are walked.
+  void within(const llvm::DenseSet<Vertex> &others) { allowed = &others; }
+  /// Edges that the next step follows.
+  size_t edges() const {
+    return forward ? boost::out_degree(pending.back(), groups.graph) : boost::in_degree(pending.back(), groups.graph);
   }
-  std::vector<bool> reached(members.size());
-  for (size_t vertex = 0; vertex < colors.size(); ++vertex)
-    reached[vertex] = colors[vertex] != boost::white_color && position[vertex] >= first && position[vertex] <= last;
-  return reached;
-}
+  void step() {
+    Vertex vertex = pending.pop_back_val();
+    if (forward)
+      visit(boost::adjacent_vertices(vertex, groups.graph));
+    else
+      visit(boost::inv_adjacent_vertices(vertex, groups.graph));
+  }
+  void finish() {
+    while (!isDone())
+      step();
+  }
+  /// Until one is done, or `most` edges were followed.
+  static void takeTurns(Walk &a, Walk &b, size_t most) {
+    size_t followedA = 0, followedB = 0;
+    while (!a.isDone() && !b.isDone() && std::min(followedA, followedB) < most) {
+      bool isTurnOfA = followedA + a.edges() <= followedB + b.edges();
+      (isTurnOfA ? followedA : followedB) += 1 + (isTurnOfA ? a : b).edges();
+      (isTurnOfA ? a : b).step();
+    }
+  }
+  const llvm::DenseSet<Vertex> &all() const { return reached; }
+
+private:
+  template <class Neighbours> void visit(Neighbours neighbours) {
+    for (Vertex vertex : llvm::make_range(neighbours)) {
+      bool isBeyond = forward ? groups.isBefore(bound, vertex) : groups.isBefore(vertex, bound);
+      if (!isBeyond && (!allowed || allowed->contains(vertex)) && reached.insert(vertex).second)
+        pending.push_back(vertex);
+    }
+  }
+
+  const OpGraph &groups;
+  bool forward;
+  Vertex bound;
+  const llvm::DenseSet<Vertex> *allowed = nullptr;
+  llvm::DenseSet<Vertex> reached;
+  SmallVector<Vertex> pending;
+};
 
 SmallVector<OpGraph::Vertex> OpGraph::closure(ArrayRef<Vertex> among) const {
   SmallVector<Vertex> ends = sorted(SmallVector<Vertex>(among));
-  size_t first = position[ends.front()], last = position[ends.back()];
-  std::vector<bool> below = reachable(ends, true, first, last), above = reachable(ends, false, first, last);
-  SmallVector<Vertex> closed;
-  for (size_t i = first; i <= last; ++i)
-    if (Vertex vertex = sequence[i]; below[vertex] && above[vertex])
-      closed.push_back(vertex);
-  return closed;
+  Walk below(*this, ends, true, ends.back()), above(*this, ends, false, ends.front());
+  Walk::takeTurns(below, above, mostEdges);
+  auto listed = [&](const Walk &walk) { return sorted(SmallVector<Vertex>(walk.all().begin(), walk.all().end())); };
+  if (!below.isDone() && !above.isDone())
+    return listed(below);
+  Walk &first = below.isDone() ? below : above;
+  Walk second(*this, ends, !below.isDone(), below.isDone() ? ends.front() : ends.back());
+  second.within(first.all());
+  second.finish();
+  return listed(second);
 }
 
 bool OpGraph::isReachable(Vertex from, Vertex to) const {
-  return isBefore(from, to) && reachable(from, true, position[from], position[to])[to];
+  if (!isBefore(from, to))
+    return false;
+  Walk below(*this, from, true, to), above(*this, to, false, from);
+  Walk::takeTurns(below, above, std::numeric_limits<size_t>::max());
+  return below.all().contains(to) || above.all().contains(from);
 }
 
 OpGraph::Vertex OpGraph::merge(ArrayRef<Vertex> closed) {
-  Vertex kept = closed.front();
-  size_t first = position[closed.front()], last = position[closed.back()];
-  std::vector<bool> below = reachable(closed, true, first, last);
-
-  // Within the window: what does not depend on the group, the group, what does; then the holes.
-  SmallVector<Vertex> earlier, later, holes;
-  for (size_t i = first; i <= last; ++i) {
-    Vertex vertex = sequence[i];
-    if (vertex == kept)
-      continue;
-    bool merged = llvm::is_contained(closed, vertex) || members[vertex].empty();
-    (merged ? holes : below[vertex] ? later : earlier).push_back(vertex);
-  }
-  earlier.push_back(kept);
-  earlier.append(later);
-  earlier.append(holes);
-  for (auto [i, vertex] : llvm::enumerate(earlier)) {
-    sequence[first + i] = vertex;
-    position[vertex] = first + i;
+  // The group stands where its last part stood; what depends on it and stood before that follows.
+  Vertex kept = closed.front(), place = closed.back();
+  Walk below(*this, closed, true, place);
+  below.finish();
+  SmallVector<Vertex> later = sorted(SmallVector<Vertex>(below.all().begin(), below.all().end()));
+  llvm::erase_if(later, [&](Vertex vertex) { return llvm::is_contained(closed, vertex); });
+  for (Vertex vertex : later)
+    take(vertex);
+  for (Vertex vertex : closed.drop_back())
+    take(vertex);
+  if (kept != place)
+    putInPlaceOf(place, kept);
+  Vertex behind = kept;
+  for (Vertex vertex : later) {
+    placeBehind(behind, vertex);
+    behind = vertex;
   }
 
   for (Vertex vertex : closed.drop_front()) {
@@ -156,17 +225,6 @@ OpGraph::Vertex OpGraph::merge(ArrayRef<Vertex> closed) {
   return kept;
 }
 
-void OpGraph::moveBehind(Vertex place, Vertex group) {
-  size_t from = position[group], to = position[place] + (position[place] < from);
-  auto at = [&](size_t i) { return sequence.begin() + static_cast<std::ptrdiff_t>(i); };
-  if (from < to)
-    std::rotate(at(from), at(from + 1), at(to + 1));
-  else
-    std::rotate(at(to), at(from), at(from + 1));
-  for (size_t i = std::min(from, to); i <= std::max(from, to); ++i)
-    position[sequence[i]] = i;
-}
-
 SmallVector<OpGraph::Vertex> OpGraph::split(Vertex group, ArrayRef<SmallVector<Operation *>> parts) {
   boost::clear_vertex(group, graph);
   members[group].clear();
@@ -175,13 +233,18 @@ SmallVector<OpGraph::Vertex> OpGraph::split(Vertex group, ArrayRef<SmallVector<O
   for (const SmallVector<Operation *> &part : parts) {
     bool keepsVertex = llvm::any_of(part, [&](Operation *op) { return number.lookup(op) == group; });
     Vertex vertex = keepsVertex ? group : number.lookup(part.front());
-    if (vertex != place)
-      moveBehind(place, vertex);
+    if (vertex != place) {
+      if (vertex == group) // It stood first, and is not the first to run.
+        take(vertex);
+      placeBehind(place, vertex);
+    }
     members[vertex].assign(part.begin(), part.end());
     for (Operation *op : part)
       groups[number.lookup(op)] = vertex;
     vertices.push_back(place = vertex);
   }
+  if (members[group].empty())
+    take(group);
   for (Vertex vertex : vertices)
     reconnect(vertex);
   return vertices;
@@ -204,6 +267,8 @@ void OpGraph::dissolve(Operation *op) {
   before[gone].clear();
   after[gone].clear();
   reconnect(group);
+  if (members[group].empty())
+    take(group);
 }
 
 InterferenceGraph interferenceOf(ArrayRef<Lifetime> lifetimes) {

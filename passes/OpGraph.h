@@ -17,8 +17,10 @@ namespace kfuse::passes {
 /// Groups of ops and what must run before what. A throw-away view: it holds no IR of its own.
 ///
 /// Groups start as single ops, merge and split. A group's vertex is that of one of its ops. The order of groups stays
-/// topological through merges by local repair: only groups between the merged ones move (Pearce and Kelly, A Dynamic
-/// Topological Sort Algorithm for Directed Acyclic Graphs, 2006).
+/// topological through merges by local repair: only groups that depend on the merged ones and stand between them move
+/// (after Pearce and Kelly, A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs, 2006). It is a list whose
+/// entries carry rising labels with gaps, so that a move costs the same wherever it ends (Dietz and Sleator, Two
+/// Algorithms for Maintaining Order in a List, 1987; here all labels are spread anew where a gap is used up).
 class OpGraph {
 public:
   using Vertex = unsigned;
@@ -40,12 +42,12 @@ public:
   llvm::SmallVector<Vertex> producersOf(Vertex group) const;
   llvm::SmallVector<Vertex> consumersOf(Vertex group) const;
   /// Whether `a` comes first in the topological order.
-  bool isBefore(Vertex a, Vertex b) const { return position[a] < position[b]; }
+  bool isBefore(Vertex a, Vertex b) const { return label[a] < label[b]; }
   /// All groups, in topological order.
   llvm::SmallVector<Vertex> order() const;
 
   /// The groups and every other on a path between two of them: what must merge with them, or a cycle would
-  /// arise. In topological order.
+  /// arise. In topological order. Where that takes thousands of groups to find out: some thousands of groups.
   llvm::SmallVector<Vertex> closure(llvm::ArrayRef<Vertex> among) const;
   /// Whether `to` must run after `from`.
   bool isReachable(Vertex from, Vertex to) const;
@@ -61,19 +63,26 @@ public:
 private:
   using Graph = boost::adjacency_list<boost::setS, boost::vecS, boost::bidirectionalS>;
 
-  /// Everything reachable from the starts within positions [first, last], the starts included.
-  std::vector<bool> reachable(llvm::ArrayRef<Vertex> starts, bool forward, size_t first, size_t last) const;
+  class Walk;
+  /// A closure that takes more edges to find is taken for one larger than any that merges.
+  static constexpr size_t mostEdges = 8192;
+
   llvm::SmallVector<Vertex> sorted(llvm::SmallVector<Vertex> vertices) const;
   /// Gives a group the edges of its ops.
   void reconnect(Vertex group);
-  /// Puts a group that lies elsewhere in the order behind `place`; what lies between makes room.
-  void moveBehind(Vertex place, Vertex group);
+
+  // The order.
+  void take(Vertex vertex);                      ///< Out of the list.
+  void placeBehind(Vertex place, Vertex vertex); ///< `vertex` is not in the list; `place` is, or is the head.
+  void putInPlaceOf(Vertex old, Vertex vertex);  ///< `vertex` is not in the list.
+  void spreadLabels();
 
   Graph graph;
   std::vector<llvm::SmallVector<Vertex, 4>> before, after;      ///< Edges between ops, by their numbers.
   std::vector<llvm::SmallVector<mlir::Operation *, 2>> members; ///< Empty once merged into another.
-  std::vector<size_t> position;                                 ///< Of each vertex in the order.
-  std::vector<Vertex> sequence;                                 ///< The order; merged vertices stay as holes.
+  std::vector<Vertex> next, previous;                           ///< The order of those with members; a ring.
+  std::vector<uint64_t> label;                                  ///< Rises along the order.
+  Vertex head;                                                  ///< Stands before the first in the ring.
   llvm::DenseMap<mlir::Operation *, unsigned> number;           ///< Of each op in the first order.
   std::vector<Vertex> groups;                                   ///< Of each op, by its number.
 };

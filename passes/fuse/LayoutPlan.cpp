@@ -31,6 +31,7 @@ bool writesWithStrides(Block &body) {
 
 LogicalResult LayoutPlan::run() {
   materialiseReturned();
+  boundLayout();
   for (Operation &op : block.without_terminator())
     if (!transparency.isTransparent(&op) && !isa<ConstantOp>(op) && failed(settle(&op)))
       return failure();
@@ -44,6 +45,37 @@ void LayoutPlan::materialiseReturned() {
   for (Value returned : block.getTerminator()->getOperands())
     if (Operation *op = peelReshapes(returned).getDefiningOp(); op && !isa<ConstantOp>(op))
       transparency.materialise(op);
+}
+
+/// Every region that reads layout computes all its addresses: where that is more than any model's layout is, or one
+/// view upon the other for long, the largest part is written to memory.
+void LayoutPlan::boundLayout() {
+  constexpr size_t mostOps = 128, mostDepth = 16;
+  struct Extent {
+    size_t ops = 0, depth = 0;
+  };
+  llvm::DenseMap<Operation *, Extent> extents; // Of transparent ops.
+  for (Operation &op : block.without_terminator()) {
+    if (!transparency.isTransparent(&op))
+      continue;
+    auto extentOf = [&](Value operand) { return extents.lookup(peelReshapes(operand).getDefiningOp()); };
+    SmallVector<Value> largestFirst(op.getOperands());
+    llvm::sort(largestFirst, [&](Value a, Value b) { return extentOf(a).ops > extentOf(b).ops; });
+    Extent all{1, 1};
+    for (Value operand : largestFirst)
+      all.ops += extentOf(operand).ops;
+    for (Value operand : largestFirst) {
+      const Extent part = extentOf(operand);
+      if (part.ops > 0 && (all.ops > mostOps || part.depth == mostDepth)) {
+        Operation *layout = peelReshapes(operand).getDefiningOp();
+        transparency.materialise(layout);
+        extents.erase(layout);
+        all.ops -= part.ops;
+      }
+      all.depth = std::max(all.depth, extentOf(operand).depth + 1);
+    }
+    extents[&op] = all;
+  }
 }
 
 /// Transparency changes all the time here: nothing is kept.

@@ -20,6 +20,7 @@ public:
 
 private:
   void materialiseReturned();
+  void boundLayout();
   llvm::LogicalResult settle(mlir::Operation *op);
   ir::FusionDecision materialiseOperands(mlir::Operation *op);
   void preferStoredOperands(mlir::Operation *product);

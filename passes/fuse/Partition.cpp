@@ -33,7 +33,14 @@ SmallVector<Operation *> anchorsOf(ArrayRef<Operation *> ops, Operation *otherwi
 
 Partition::Partition(Block &block, const CostModel &model)
     : block(block), transparency(block), regions(transparency), costs(regions, model),
-      windows(transparency, regions, model) {}
+      windows(transparency, regions, model) {
+  for (auto update : block.getOps<StateUpdateOp>())
+    readByUpdates.insert(update->operand_begin(), update->operand_end());
+  for (Value value : block.getTerminator()->getOperands())
+    while (returned.insert(value).second)
+      if (auto reshape = value.getDefiningOp<ReshapeOp>())
+        value = reshape.getOperand();
+}
 
 LogicalResult Partition::run() {
   LayoutPlan layout(block, transparency, regions, costs);
@@ -44,6 +51,7 @@ LogicalResult Partition::run() {
     return failure();
   unfused = totals();
 
+  mergeLongRuns();
   for (Vertex group : graph->order())
     considerAround(group);
   mergeAll();
@@ -82,8 +90,9 @@ void Partition::buildGraph(ArrayRef<Operation *> units) {
           return;
         if (producer)
           graph->addEdge(producer, unit);
-        if (!llvm::is_contained(readers[source], unit))
-          readers[source].push_back(unit);
+        SmallVector<Operation *> &sourceReaders = readers[source];
+        if (sourceReaders.empty() || sourceReaders.back() != unit) // Units come one by one.
+          sourceReaders.push_back(unit);
       });
 }
 
@@ -102,6 +111,51 @@ LogicalResult Partition::orderStateUpdates(ArrayRef<Operation *> units) {
 }
 
 //===- Merging -------------------------------------------------------------------------------===//
+
+/// In a large graph, elementwise ops that hang together by more than a model's kernels have merge at once, as many as a
+/// region holds: one by one they would become the same regions, and each step prices all neighbours again.
+void Partition::mergeLongRuns() {
+  constexpr size_t largeGraph = 1024, longRun = 13; // Of known models' kernels the largest has 12 ops.
+  const SmallVector<Vertex> order = graph->order();
+  if (order.size() < largeGraph)
+    return;
+  auto joinsRuns = [](Operation *op) { return kindOf(op) == OpKind::Pointwise || isa<ConcatOp>(op); };
+  for (Vertex single : order) {
+    Operation *op = graph->opsOf(single).front();
+    if (!joinsRuns(op))
+      continue;
+    Vertex group = single;
+    const SmallVector<Vertex> producers = graph->producersOf(group);
+    for (Vertex producer : llvm::reverse(producers))
+      if (mayJoinRun(producer, op) && graph->opsOf(producer).size() + graph->opsOf(group).size() <= largestRegion)
+        if (SmallVector<Vertex> closed = graph->closure({producer, group}); closed.size() == 2)
+          group = graph->merge(closed);
+  }
+  for (Vertex group : graph->order()) {
+    const SmallVector<Operation *> ops(graph->opsOf(group));
+    if (ops.size() == 1)
+      continue;
+    double apart = 0;
+    for (Operation *op : ops)
+      apart += costs.of(op).us;
+    if (ops.size() >= longRun && costOf(group).us < apart)
+      continue;
+    SmallVector<SmallVector<Operation *>> singles;
+    for (Operation *op : ops)
+      singles.push_back({op});
+    graph->split(group, singles);
+  }
+}
+
+/// Elementwise ops, each read by few, of as many elements as `reader` computes, or joined by it.
+bool Partition::mayJoinRun(Vertex producer, Operation *reader) const {
+  return llvm::all_of(graph->opsOf(producer), [&](Operation *op) {
+    auto found = readers.find(op->getResult(0));
+    bool isRead = found == readers.end() || found->second.size() <= mostSiblings;
+    return isRead && kindOf(op) == OpKind::Pointwise &&
+           (isa<ConcatOp>(reader) || elementsIn(dimsOf(op->getResult(0))) == elementsIn(dimsOf(reader->getResult(0))));
+  });
+}
 
 /// Merges what saves most until nothing saves.
 void Partition::mergeAll() {
@@ -122,15 +176,28 @@ void Partition::mergeAll() {
 }
 
 void Partition::considerAround(Vertex group) {
-  for (Vertex producer : graph->producersOf(group))
+  for (Vertex producer : nearProducersOf(group))
     consider(producer, group);
-  for (Vertex consumer : graph->consumersOf(group))
+  for (Vertex consumer : nearConsumersOf(group))
     consider(group, consumer);
   for (Vertex sibling : siblingsOf(group))
     consider(group, sibling);
 }
 
+SmallVector<OpGraph::Vertex> Partition::nearConsumersOf(Vertex group) const {
+  SmallVector<Vertex> consumers = graph->consumersOf(group);
+  consumers.truncate(std::min(consumers.size(), mostNeighbours));
+  return consumers;
+}
+
+SmallVector<OpGraph::Vertex> Partition::nearProducersOf(Vertex group) const {
+  const SmallVector<Vertex> producers = graph->producersOf(group);
+  return SmallVector<Vertex>(ArrayRef(producers).take_back(std::min(producers.size(), mostNeighbours)));
+}
+
 void Partition::consider(Vertex a, Vertex b) {
+  if (graph->opsOf(a).size() + graph->opsOf(b).size() > largestRegion)
+    return;
   SmallVector<Vertex> closed = graph->closure({a, b});
   double saved = savedBy(closed);
   if (saved <= worthUs)
@@ -159,7 +226,10 @@ SmallVector<OpGraph::Vertex> Partition::siblingsOf(Vertex group) const {
 }
 
 double Partition::savedBy(ArrayRef<Vertex> closed) {
-  if (closed.size() > largestClosure)
+  size_t ops = 0;
+  for (Vertex group : closed)
+    ops += graph->opsOf(group).size();
+  if (closed.size() > largestClosure || ops > largestRegion)
     return 0;
   double apart = 0;
   for (Vertex group : closed)
@@ -191,11 +261,13 @@ SmallVector<OpGraph::Vertex> Partition::windowAround(Vertex group) const {
   for (bool grown = true; grown;) {
     grown = false;
     for (Vertex member : SmallVector<Vertex>(window)) {
-      SmallVector<Vertex> neighbours = graph->consumersOf(member);
-      llvm::append_range(neighbours, graph->producersOf(member));
+      if (window.size() == largestWindow)
+        return window;
+      SmallVector<Vertex> neighbours = nearConsumersOf(member);
+      llvm::append_range(neighbours, nearProducersOf(member));
       llvm::append_range(neighbours, siblingsOf(member));
       for (Vertex neighbour : neighbours) {
-        if (llvm::is_contained(window, neighbour))
+        if (window.size() == largestWindow || llvm::is_contained(window, neighbour))
           continue;
         SmallVector<Vertex> wider(window);
         wider.push_back(neighbour);
@@ -215,11 +287,13 @@ bool Partition::searchAround(Vertex group) {
     return false;
   SmallVector<Vertex> window = windowAround(group);
   SmallVector<Operation *> ops = opsOf(*graph, window);
+  if (ops.size() < 2)
+    return false;
   Spent now;
   for (Vertex member : window)
     now += spent(costOf(member));
   const WindowPartition &best = windows.best(ops, [&](Operation *op) { return mayRecompute(op); });
-  if (ops.size() < 2 || !isBetter(best.spent, now))
+  if (!isBetter(best.spent, now))
     return false;
   for (unsigned i : best.recomputed)
     recompute(ops[i]);
@@ -240,8 +314,11 @@ bool Partition::recompute() {
   bool changed = false;
   for (Vertex group : graph->order())
     for (Operation *op : SmallVector<Operation *>(graph->opsOf(group))) {
-      // With one reader this is a merge or a cut.
-      if (readers.lookup(op->getResult(0)).size() < 2 || !mayRecompute(op))
+      // With one reader this is a merge or a cut; with none outside there is nothing to store.
+      auto found = readers.find(op->getResult(0));
+      if (found == readers.end() || found->second.size() < 2 ||
+          llvm::all_of(found->second, [&](Operation *reader) { return graph->groupOf(reader) == group; }) ||
+          !mayRecompute(op))
         continue;
       changed |= tryRecompute(op) || tryRecompute(coneOf(op));
     }
@@ -266,6 +343,10 @@ SmallVector<Operation *> Partition::coneOf(Operation *op) const {
 bool Partition::tryRecompute(ArrayRef<Operation *> ops) {
   Vertex group = graph->groupOf(ops.front());
   SmallVector<Vertex> consumers = graph->consumersOf(group);
+  constexpr size_t mostComputing = 1024; // Each is priced; what so many read is better stored.
+  auto isFull = [&](Vertex consumer) { return graph->opsOf(consumer).size() + ops.size() > largestRegion; };
+  if (consumers.size() > mostComputing || llvm::any_of(consumers, isFull))
+    return false;
   SmallVector<Operation *> rest(graph->opsOf(group));
   llvm::erase_if(rest, [&](Operation *op) { return llvm::is_contained(ops, op); });
   Spent now = spent(costOf(group)), then;
@@ -296,15 +377,12 @@ bool Partition::tryRecompute(ArrayRef<Operation *> ops) {
 bool Partition::mayRecompute(Operation *op) const {
   bool isCheap = kindOf(op) == OpKind::Pointwise || kindOf(op) == OpKind::Layout;
   bool readsState = false;
-  auto look = [&](Value source) {
-    readsState |=
-        llvm::any_of(peelReshapes(source).getUsers(), [](Operation *user) { return isa<StateUpdateOp>(user); });
-  };
+  auto look = [&](Value source) { readsState |= readByUpdates.contains(peelReshapes(source)); };
   for (Value operand : op->getOperands()) {
     look(operand);
     transparency.forEachSource(operand, look);
   }
-  return isCheap && !readsState && !transparency.isReturned(op->getResult(0));
+  return isCheap && !readsState && !returned.contains(op->getResult(0));
 }
 
 /// From now on each region that reads `op` computes it.
@@ -328,7 +406,7 @@ void Partition::recompute(Operation *op) {
 bool Partition::recut() {
   bool changed = false;
   for (Vertex upper : graph->order())
-    for (Vertex lower : graph->consumersOf(upper))
+    for (Vertex lower : nearConsumersOf(upper))
       if (recut(upper, lower)) {
         changed = true;
         break; // The neighbours are others now.
@@ -337,10 +415,14 @@ bool Partition::recut() {
 }
 
 bool Partition::recut(Vertex upper, Vertex lower) {
+  if (graph->opsOf(upper).size() + graph->opsOf(lower).size() <= largestWindow)
+    return false;
   SmallVector<Vertex> closed = graph->closure({upper, lower});
+  if (closed.size() != 2)
+    return false;
   SmallVector<Operation *> ops = opsOf(*graph, closed);
   bool updatesState = llvm::any_of(ops, [](Operation *op) { return isa<StateUpdateOp>(op); });
-  if (closed.size() != 2 || ops.size() <= largestWindow || updatesState) // A cut knows no order but that of data.
+  if (updatesState) // A cut knows no order but that of data.
     return false;
   ArrayRef<Operation *> above = graph->opsOf(upper), below = graph->opsOf(lower);
   Cut cut = minCut(ops, anchorsOf(above, above.front()), anchorsOf(below, below.back()), transparency);
@@ -361,8 +443,10 @@ bool Partition::recut(Vertex upper, Vertex lower) {
 void Partition::mergeIndependent() {
   constexpr size_t mostRecent = 4;
   constexpr double mostLaunches = 4; // Larger ones, together, are worth their launches.
+  constexpr size_t mostSharing = 8;  // No template takes more; asking for each would be most of the time.
   costs.allowSharing();
   SmallVector<Vertex> recent;
+  llvm::DenseMap<Vertex, size_t> sharing; // Kernels in a launch, where more than one.
   for (Vertex group : graph->order()) {
     bool isSmall = costOf(group).us < mostLaunches * costs.costModel().target().launchUs;
     if (!isSmall || hasKind(graph->opsOf(group), OpKind::Contraction))
@@ -371,10 +455,15 @@ void Partition::mergeIndependent() {
       SmallVector<Vertex> closed = graph->closure({other, group});
       return closed.size() == 2 && savedBy(closed) > worthUs;
     });
-    if (taker != recent.end())
+    if (taker != recent.end()) {
+      const size_t all = std::max<size_t>(sharing.lookup(*taker), 1) + 1;
       *taker = graph->merge(graph->closure({*taker, group}));
-    else
+      sharing[*taker] = all;
+      if (all == mostSharing)
+        recent.erase(taker);
+    } else {
       recent.insert(recent.begin(), group);
+    }
     recent.resize(std::min(recent.size(), mostRecent));
   }
 }

@@ -62,11 +62,15 @@ private:
       return std::tie(rank, other.first, savedUs, other.a, other.b) < std::tie(other.rank, first, other.savedUs, a, b);
     }
   };
+  void mergeLongRuns();
+  bool mayJoinRun(Vertex producer, mlir::Operation *reader) const;
   void mergeAll();
   void considerAround(Vertex group);
   void consider(Vertex a, Vertex b);
   double savedBy(llvm::ArrayRef<Vertex> closed);
   llvm::SmallVector<Vertex> siblingsOf(Vertex group) const;
+  llvm::SmallVector<Vertex> nearConsumersOf(Vertex group) const;
+  llvm::SmallVector<Vertex> nearProducersOf(Vertex group) const;
 
   // Corrections; true when something changed.
   bool isBetter(const Spent &then, const Spent &now) const;
@@ -92,6 +96,8 @@ private:
   std::optional<OpGraph> graph;
   std::vector<Launched> launched;                                            ///< Empty before formChains.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Operation *>> readers; ///< Of values in memory.
+  llvm::DenseSet<mlir::Value> readByUpdates; ///< What updates of states take: states, values, positions.
+  llvm::DenseSet<mlir::Value> returned;      ///< As they are or through reshapes: these must be in memory.
   std::priority_queue<Merge> merges;
   FusionTotals unfused;
 };

@@ -37,12 +37,6 @@ void Transparency::forEachSource(Value value, llvm::function_ref<void(Value)> vi
   }
 }
 
-bool Transparency::isReturned(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation *user) {
-    return user->hasTrait<OpTrait::IsTerminator>() || (isa<ReshapeOp>(user) && isReturned(user->getResult(0)));
-  });
-}
-
 bool Transparency::isReadOutside(Value value, ArrayRef<Operation *> members) const {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     if (isTransparent(user))

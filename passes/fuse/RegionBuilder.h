@@ -29,8 +29,6 @@ public:
   bool isStored(mlir::Value value) const;
   /// The ops that are neither transparent nor constants, which `value` depends on first.
   void forEachSource(mlir::Value value, llvm::function_ref<void(mlir::Value)> visit) const;
-  /// Whether the function returns `value`, as it is or through reshapes: it must be in memory.
-  static bool isReturned(mlir::Value value);
   /// Whether an op that is not one of `members`, or the function's end, reads `value`, as it is or through
   /// transparent ops.
   bool isReadOutside(mlir::Value value, llvm::ArrayRef<mlir::Operation *> members) const;

@@ -2,6 +2,8 @@
 
 #include "passes/Generated.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 using namespace mlir;
 using namespace kfuse::ir;
 
@@ -27,10 +29,17 @@ bool isComputedInside(Value value) {
 
 /// Whether the region reduces rows on the way to `value`.
 bool isOfReducedRows(Value value) {
-  auto op = value.getDefiningOp<FusableOpInterface>();
-  if (!op || op.getOpKind() == OpKind::Contraction)
-    return false;
-  return op.getOpKind() == OpKind::RowReduction || llvm::any_of(op->getOperands(), isOfReducedRows);
+  SmallVector<Value> pending{value};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!pending.empty()) {
+    auto op = pending.pop_back_val().getDefiningOp<FusableOpInterface>();
+    if (!op || op.getOpKind() == OpKind::Contraction || !seen.insert(op).second)
+      continue;
+    if (op.getOpKind() == OpKind::RowReduction)
+      return true;
+    llvm::append_range(pending, op->getOperands());
+  }
+  return false;
 }
 
 /// A product reads an element of its operands once for every tile of its result; estimates count none of
@@ -63,6 +72,13 @@ const RegionCost &RegionCosts::of(ArrayRef<Operation *> members) {
   if (!isNew)
     return answer;
   BuiltRegion region = regions.build(members);
+  // A launch takes 4 KB of parameters: 512 pointers, and what else a template passes.
+  constexpr size_t mostTensors = 256;
+  if (region.inputs.size() + region.outputs.size() > mostTensors && members.size() > 1) {
+    answer.decision =
+        FusionDecision::no("a kernel reads and writes " + std::to_string(mostTensors) + " tensors at most");
+    return answer;
+  }
   const auto [decision, cost] = appraise(region.body(), model);
   answer.decision = decision;
   if (!decision)

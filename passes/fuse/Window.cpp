@@ -12,9 +12,10 @@ using Set = unsigned;
 const WindowPartition &WindowSearch::best(ArrayRef<Operation *> ops,
                                           llvm::function_ref<bool(Operation *)> mayRecompute) {
   SmallVector<unsigned> shared;
+  const SmallVector<Set> needed = needs(ops);
   for (auto [i, op] : llvm::enumerate(ops)) {
     Value value = op->getResult(0);
-    int readers = llvm::count_if(needs(ops), [&, i = i](Set needed) { return needed >> i & 1U; });
+    int readers = llvm::count_if(needed, [&, i = i](Set before) { return before >> i & 1U; });
     constexpr size_t mostRecomputed = 3; // Each doubles the search.
     if (readers > 1 && shared.size() < mostRecomputed && mayRecompute(op) && !transparency.isReadOutside(value, ops))
       shared.push_back(i);

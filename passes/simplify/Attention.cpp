@@ -4,7 +4,7 @@
 #include "passes/simplify/Matchers.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -93,11 +93,14 @@ private:
 
   /// Collects the ops from `value` back to the product of scores.
   bool leadsToScores(Value value) {
+    constexpr size_t mostSeen = 512; // Masks are computed by a few dozen ops.
     Operation *op = value.getDefiningOp();
     if (!op || ops.size() > 16)
       return false;
     if (ops.contains(op))
       return true;
+    if (seen.size() == mostSeen || !seen.insert(op).second)
+      return false;
     if (isa<MatmulOp>(op)) {
       scores = op;
       ops.insert(op);
@@ -119,6 +122,7 @@ private:
   Operation *scores = nullptr;
   int softmaxes = 0;
   llvm::SetVector<Operation *> ops;
+  llvm::DenseSet<Operation *> seen;
 };
 
 } // namespace

@@ -118,8 +118,10 @@ LogicalResult rewriteView(Operation *op, Value source, ArrayRef<Operation *> cha
 
 /// Brings chains of reshapes and transposes to one reshape, then one transpose.
 LogicalResult normaliseViews(ReshapeOp op, PatternRewriter &rewriter) {
+  constexpr size_t longestChain = 16; // What is longer is brought to this form piece by piece.
   SmallVector<Operation *> chain;
-  for (Operation *view = op; isa_and_nonnull<ReshapeOp, TransposeOp>(view); view = view->getOperand(0).getDefiningOp())
+  for (Operation *view = op; isa_and_nonnull<ReshapeOp, TransposeOp>(view) && chain.size() < longestChain;
+       view = view->getOperand(0).getDefiningOp())
     chain.push_back(view);
   for (size_t length = chain.size(); length >= 2; --length)
     if (succeeded(rewriteView(op, chain[length - 1]->getOperand(0), ArrayRef(chain).take_front(length), rewriter)))
@@ -170,25 +172,39 @@ LogicalResult composeSlices(SliceOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// A slice that stays within one piece of a concat is a slice of that piece.
-LogicalResult sliceOfConcat(SliceOp op, PatternRewriter &rewriter) {
-  auto concat = op.getOperand().getDefiningOp<ConcatOp>();
-  if (!concat)
-    return failure();
-  int64_t axis = concat.getAxis(), first = op.getOffsets()[axis];
-  int64_t last = first + (op.getType().getShape()[axis] - 1) * op.getStrides()[axis];
-  int64_t start = 0;
-  for (Value piece : concat.getOperands()) {
-    int64_t end = start + dimsOf(piece)[axis];
-    if (std::min(first, last) >= start && std::max(first, last) < end) {
-      SmallVector<int64_t> offsets(op.getOffsets());
-      offsets[axis] -= start;
-      rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), piece, offsets, op.getStrides());
-      return success();
+/// A slice that stays within one piece of a concat is a slice of that piece. All slices of a concat at once: looking
+/// for the piece of each by itself takes pieces times slices.
+LogicalResult slicesOfConcat(ConcatOp op, PatternRewriter &rewriter) {
+  const int64_t axis = op.getAxis();
+  struct Cut {
+    int64_t first, last; ///< Positions along the axis.
+    SliceOp slice;
+  };
+  SmallVector<Cut> cuts;
+  for (Operation *user : op->getUsers())
+    if (auto slice = dyn_cast<SliceOp>(user)) {
+      const int64_t begin = slice.getOffsets()[axis];
+      const int64_t end = begin + (slice.getType().getShape()[axis] - 1) * slice.getStrides()[axis];
+      cuts.push_back({std::min(begin, end), std::max(begin, end), slice});
     }
-    start = end;
+  llvm::stable_sort(cuts, [](const Cut &a, const Cut &b) { return a.first < b.first; });
+  bool changed = false;
+  int64_t start = 0, piece = -1, end = 0;
+  for (const Cut &cut : cuts) {
+    for (; cut.first >= end; end = start + dimsOf(op->getOperand(piece))[axis]) {
+      start = end;
+      ++piece;
+    }
+    if (cut.last >= end)
+      continue;
+    SliceOp slice = cut.slice;
+    SmallVector<int64_t> offsets(slice.getOffsets());
+    offsets[axis] -= start;
+    rewriter.setInsertionPoint(slice);
+    rewriter.replaceOpWithNewOp<SliceOp>(slice, slice.getType(), op->getOperand(piece), offsets, slice.getStrides());
+    changed = true;
   }
-  return failure();
+  return success(changed);
 }
 
 /// concat(a, concat(b, c)) along one axis is concat(a, b, c); concat(a) is a; adjacent slices that
@@ -198,16 +214,18 @@ LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
     rewriter.replaceOp(op, op->getOperand(0));
     return success();
   }
-  SmallVector<Value> pieces;
+  auto joinsAlike = [&](Operation *other) {
+    auto concat = dyn_cast_or_null<ConcatOp>(other);
+    return concat && concat.getAxis() == op.getAxis();
+  };
+  // Where one concat reads the other, the last takes the pieces of all: each by itself would list them again.
+  if (op->hasOneUse() && joinsAlike(*op->user_begin()))
+    return failure();
+  SmallVector<Value> pieces, pending(llvm::reverse(op->getOperands()));
   int64_t axis = op.getAxis(), along = 0;
   bool cutsOne = true; // Whether the pieces are adjacent slices of one tensor.
   Value whole;
   for (Value piece : op->getOperands()) {
-    auto inner = piece.getDefiningOp<ConcatOp>();
-    if (inner && inner.getAxis() == op.getAxis())
-      llvm::append_range(pieces, inner->getOperands());
-    else
-      pieces.push_back(piece);
     auto slice = piece.getDefiningOp<SliceOp>();
     cutsOne &= slice && (!whole || slice.getOperand() == whole) && slice.getOffsets()[axis] == along &&
                llvm::all_of(slice.getStrides(), [](int64_t stride) { return stride == 1; });
@@ -217,6 +235,16 @@ LogicalResult simplifyConcat(ConcatOp op, PatternRewriter &rewriter) {
   if (cutsOne && whole.getType() == op.getType()) {
     rewriter.replaceOp(op, whole);
     return success();
+  }
+  constexpr size_t mostPieces = 1 << 16; // concat(x, x) upon itself doubles them each time.
+  while (!pending.empty()) {
+    if (pieces.size() == mostPieces)
+      return failure();
+    Value piece = pending.pop_back_val();
+    if (joinsAlike(piece.getDefiningOp()))
+      llvm::append_range(pending, llvm::reverse(piece.getDefiningOp()->getOperands()));
+    else
+      pieces.push_back(piece);
   }
   if (pieces.size() == op->getNumOperands())
     return failure();
@@ -267,7 +295,7 @@ LogicalResult gatherEvenly(GatherOp op, PatternRewriter &rewriter) {
 void populateLayout(RewritePatternSet &patterns) {
   patterns.add(dropReshape).add(composeTransposes).add(normaliseViews);
   patterns.add(composeBroadcasts).add(broadcastReshaped);
-  patterns.add(composeSlices).add(sliceOfConcat).add(simplifyConcat).add(gatherEvenly);
+  patterns.add(composeSlices).add(slicesOfConcat).add(simplifyConcat).add(gatherEvenly);
 }
 
 } // namespace kfuse::passes
