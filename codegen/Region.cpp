@@ -58,20 +58,24 @@ std::vector<bool> fixedInputs(Block &body) {
   return fixed;
 }
 
-/// Elements of an input that the region can touch at most: a slice or a gather reads less than all.
-double elementsRead(const ir::ScalarGraph &graph, unsigned input) {
-  double touched = 0;
+/// Elements of each input that the region can touch at most: a slice or a gather reads less than all.
+std::vector<double> elementsRead(const ir::ScalarGraph &graph) {
+  std::vector<double> touched(graph.inputs.size());
   for (auto [id, node] : llvm::enumerate(graph.nodes)) {
-    if (node.kind != ir::ScalarNode::Kind::Load || node.input != input)
+    if (node.kind != ir::ScalarNode::Kind::Load)
       continue;
     double points = 1;
     for (unsigned dim = 0; dim < graph.domain.rank(); ++dim)
       if (graph.dependsOn({static_cast<int>(id)}, dim))
         points *= static_cast<double>(graph.domain.extents[dim]);
-    touched += points;
+    touched[node.input] += points;
   }
-  return std::min(touched, static_cast<double>(elementCount(graph.inputs[input].shape)));
+  for (auto [elements, input] : llvm::zip_equal(touched, graph.inputs))
+    elements = std::min(elements, static_cast<double>(elementCount(input.shape)));
+  return touched;
 }
+
+double elementsRead(const ir::ScalarGraph &graph, unsigned input) { return elementsRead(graph)[input]; }
 
 Result<void> describe(Region &region, Block &body) {
   for (Operation &op : body.without_terminator()) {
@@ -106,8 +110,8 @@ Result<Region> makeScalarRegion(Block &body) {
   for (Operation &op : body.without_terminator())
     if (cast<ir::FusableOpInterface>(op).getOpKind() == ir::OpKind::Contraction)
       region.mathType = ir::dtypeOf(op.getOperand(0).getType());
-  for (unsigned i = 0; i < region.graph.inputs.size(); ++i)
-    region.bytesRead += elementsRead(region.graph, i) * byteWidth(region.graph.inputs[i].type);
+  for (auto [elements, input] : llvm::zip_equal(elementsRead(region.graph), region.graph.inputs))
+    region.bytesRead += elements * byteWidth(input.type);
   for (const ir::ScalarOutput &output : region.graph.outputs) {
     int64_t elements = output.inPlace < 0 ? elementCount(output.shape) : region.graph.domain.points();
     region.bytesWritten += static_cast<double>(elements) * byteWidth(output.type);

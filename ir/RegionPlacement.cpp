@@ -16,17 +16,17 @@ namespace {
 
 using Index = RegionPlacement::Index;
 
-/// Learns the index at which an op first reads one operand; answers everything else with a dummy.
+/// Learns the index at which an op first reads each operand; answers everything else with a dummy.
 class OperandIndexRecorder : public ScalarBuilder {
 public:
-  OperandIndexRecorder(MLIRContext *context, unsigned wanted, AffineExpr reduction)
-      : ctx(context), wanted(wanted), reduction(reduction) {}
-  std::optional<Index> recorded;
+  OperandIndexRecorder(MLIRContext *context, unsigned operands, AffineExpr reduction)
+      : recorded(operands), ctx(context), reduction(reduction) {}
+  SmallVector<std::optional<Index>> recorded;
 
   MLIRContext *context() override { return ctx; }
   Scalar operand(unsigned i, ArrayRef<AffineExpr> index) override {
-    if (i == wanted && !recorded)
-      recorded = Index(index);
+    if (!recorded[i])
+      recorded[i] = Index(index);
     return {0};
   }
   Scalar constant(double, DType) override { return {0}; }
@@ -47,7 +47,6 @@ public:
 
 private:
   MLIRContext *ctx;
-  unsigned wanted;
   AffineExpr reduction;
 };
 
@@ -188,14 +187,13 @@ private:
       return;
     const Index resultIndex = *known;
     AffineExpr reduction = domain.reductionDim < 0 ? AffineExpr() : getAffineDimExpr(domain.reductionDim, ctx);
-    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      if (placement.elementOf(operand))
-        continue;
-      OperandIndexRecorder recorder(ctx, i, reduction);
-      op.scalarise(recorder, resultIndex);
-      if (recorder.recorded && isOneToOne(operand, *recorder.recorded))
-        place(operand, *recorder.recorded);
-    }
+    if (llvm::all_of(op->getOperands(), [&](Value operand) { return placement.elementOf(operand); }))
+      return;
+    OperandIndexRecorder recorder(ctx, op->getNumOperands(), reduction);
+    op.scalarise(recorder, resultIndex);
+    for (auto [operand, index] : llvm::zip_equal(op->getOperands(), recorder.recorded))
+      if (index && !placement.elementOf(operand) && isOneToOne(operand, *index))
+        place(operand, *index);
   }
 
   /// Element counts match the domain dims used and every dimension is read with unit weight: a

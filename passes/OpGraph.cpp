@@ -127,8 +127,6 @@ public:
       : groups(groups), forward(forward), bound(bound), reached(starts.begin(), starts.end()), pending(starts) {}
 
   bool isDone() const { return pending.empty(); }
-  /// From now on only groups of `others` are walked.
-  void within(const llvm::DenseSet<Vertex> &others) { allowed = &others; }
   /// Edges that the next step follows.
   size_t edges() const {
     return forward ? boost::out_degree(pending.back(), groups.graph) : boost::in_degree(pending.back(), groups.graph);
@@ -159,7 +157,7 @@ private:
   template <class Neighbours> void visit(Neighbours neighbours) {
     for (Vertex vertex : llvm::make_range(neighbours)) {
       bool isBeyond = forward ? groups.isBefore(bound, vertex) : groups.isBefore(vertex, bound);
-      if (!isBeyond && (!allowed || allowed->contains(vertex)) && reached.insert(vertex).second)
+      if (!isBeyond && reached.insert(vertex).second)
         pending.push_back(vertex);
     }
   }
@@ -167,7 +165,6 @@ private:
   const OpGraph &groups;
   bool forward;
   Vertex bound;
-  const llvm::DenseSet<Vertex> *allowed = nullptr;
   llvm::DenseSet<Vertex> reached;
   SmallVector<Vertex> pending;
 };
@@ -179,11 +176,24 @@ SmallVector<OpGraph::Vertex> OpGraph::closure(ArrayRef<Vertex> among) const {
   auto listed = [&](const Walk &walk) { return sorted(SmallVector<Vertex>(walk.all().begin(), walk.all().end())); };
   if (!below.isDone() && !above.isDone())
     return listed(below);
-  Walk &first = below.isDone() ? below : above;
-  Walk second(*this, ends, !below.isDone(), below.isDone() ? ends.front() : ends.back());
-  second.within(first.all());
-  second.finish();
-  return listed(second);
+  // Of what the one that is done has reached, what the other would reach: along the edges just followed.
+  const bool isBelow = below.isDone();
+  SmallVector<Vertex> reached = listed(isBelow ? below : above);
+  if (isBelow)
+    std::reverse(reached.begin(), reached.end());
+  llvm::DenseSet<Vertex> both(ends.begin(), ends.end());
+  SmallVector<Vertex> closed;
+  for (Vertex vertex : reached) {
+    auto isReached = [&](auto neighbours) {
+      return llvm::any_of(llvm::make_range(neighbours), [&](Vertex next) { return both.contains(next); });
+    };
+    if (both.contains(vertex) || (isBelow ? isReached(boost::adjacent_vertices(vertex, graph))
+                                          : isReached(boost::inv_adjacent_vertices(vertex, graph)))) {
+      both.insert(vertex);
+      closed.push_back(vertex);
+    }
+  }
+  return sorted(std::move(closed));
 }
 
 bool OpGraph::isReachable(Vertex from, Vertex to) const {

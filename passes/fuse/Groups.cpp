@@ -10,6 +10,14 @@ std::optional<OpKind> kindOf(Operation *op) {
   return fusable ? std::make_optional(fusable.getOpKind()) : std::nullopt;
 }
 
+size_t sizeOf(ArrayRef<Operation *> ops) {
+  constexpr unsigned fewOperands = 3;
+  size_t size = 0;
+  for (Operation *op : ops)
+    size += std::max(op->getNumOperands(), fewOperands) - fewOperands + 1;
+  return size;
+}
+
 bool hasKind(ArrayRef<Operation *> ops, std::optional<OpKind> kind) {
   return llvm::any_of(ops, [&](Operation *op) { return kindOf(op) == kind; });
 }

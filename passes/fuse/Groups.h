@@ -14,6 +14,8 @@ inline constexpr size_t largestClosure = 8;
 /// number of ops. Kernels of known models have 12 ops at most; of one of 32, each saves 3 % of the bytes that the ops
 /// by themselves would move, so more ops would gain next to nothing, and take the compiler longer.
 inline constexpr size_t largestRegion = 32;
+/// Size of a region for that: an op that joins many operands counts as several.
+size_t sizeOf(llvm::ArrayRef<mlir::Operation *> ops);
 /// Neighbours of a group that are looked at on each side: the nearest. What thousands of ops read joins few of them.
 inline constexpr size_t mostNeighbours = 16;
 

@@ -56,12 +56,10 @@ void LayoutPlan::boundLayout() {
   };
   llvm::DenseMap<Operation *, Extent> extents; // Of transparent ops.
   for (Operation &op : block.without_terminator()) {
-    if (!transparency.isTransparent(&op))
-      continue;
     auto extentOf = [&](Value operand) { return extents.lookup(peelReshapes(operand).getDefiningOp()); };
     SmallVector<Value> largestFirst(op.getOperands());
     llvm::sort(largestFirst, [&](Value a, Value b) { return extentOf(a).ops > extentOf(b).ops; });
-    Extent all{1, 1};
+    Extent all{std::max(op.getNumOperands(), 1U), 1};
     for (Value operand : largestFirst)
       all.ops += extentOf(operand).ops;
     for (Value operand : largestFirst) {
@@ -74,7 +72,8 @@ void LayoutPlan::boundLayout() {
       }
       all.depth = std::max(all.depth, extentOf(operand).depth + 1);
     }
-    extents[&op] = all;
+    if (transparency.isTransparent(&op))
+      extents[&op] = all;
   }
 }
 

@@ -127,7 +127,7 @@ void Partition::mergeLongRuns() {
     Vertex group = single;
     const SmallVector<Vertex> producers = graph->producersOf(group);
     for (Vertex producer : llvm::reverse(producers))
-      if (mayJoinRun(producer, op) && graph->opsOf(producer).size() + graph->opsOf(group).size() <= largestRegion)
+      if (mayJoinRun(producer, op) && sizeOf(graph->opsOf(producer)) + sizeOf(graph->opsOf(group)) <= largestRegion)
         if (SmallVector<Vertex> closed = graph->closure({producer, group}); closed.size() == 2)
           group = graph->merge(closed);
   }
@@ -196,7 +196,7 @@ SmallVector<OpGraph::Vertex> Partition::nearProducersOf(Vertex group) const {
 }
 
 void Partition::consider(Vertex a, Vertex b) {
-  if (graph->opsOf(a).size() + graph->opsOf(b).size() > largestRegion)
+  if (sizeOf(graph->opsOf(a)) + sizeOf(graph->opsOf(b)) > largestRegion)
     return;
   SmallVector<Vertex> closed = graph->closure({a, b});
   double saved = savedBy(closed);
@@ -228,7 +228,7 @@ SmallVector<OpGraph::Vertex> Partition::siblingsOf(Vertex group) const {
 double Partition::savedBy(ArrayRef<Vertex> closed) {
   size_t ops = 0;
   for (Vertex group : closed)
-    ops += graph->opsOf(group).size();
+    ops += sizeOf(graph->opsOf(group));
   if (closed.size() > largestClosure || ops > largestRegion)
     return 0;
   double apart = 0;
@@ -272,7 +272,10 @@ SmallVector<OpGraph::Vertex> Partition::windowAround(Vertex group) const {
         SmallVector<Vertex> wider(window);
         wider.push_back(neighbour);
         wider = graph->closure(wider);
-        if (wider.size() > largestWindow || opsOf(*graph, wider).size() > largestWindow)
+        if (wider.size() > largestWindow)
+          continue;
+        const SmallVector<Operation *> ops = opsOf(*graph, wider);
+        if (ops.size() > largestWindow || sizeOf(ops) > largestRegion)
           continue;
         window = wider;
         grown = true;
@@ -283,7 +286,7 @@ SmallVector<OpGraph::Vertex> Partition::windowAround(Vertex group) const {
 }
 
 bool Partition::searchAround(Vertex group) {
-  if (graph->opsOf(group).size() > largestWindow)
+  if (graph->opsOf(group).size() > largestWindow || sizeOf(graph->opsOf(group)) > largestRegion)
     return false;
   SmallVector<Vertex> window = windowAround(group);
   SmallVector<Operation *> ops = opsOf(*graph, window);

@@ -22,7 +22,7 @@ bool areGateAndUp(ArrayRef<Operation *> above, ArrayRef<Operation *> below) {
 std::string whyApart(Vertex producer, Vertex consumer, const OpGraph &graph, const RegionBuilder &regions,
                      RegionCosts &costs) {
   const ArrayRef<Operation *> above = graph.opsOf(producer), below = graph.opsOf(consumer);
-  if (above.size() + below.size() > largestRegion)
+  if (sizeOf(above) + sizeOf(below) > largestRegion)
     return "a kernel has " + std::to_string(largestRegion) +
            " ops at most, so that planning and compiling take no longer";
   const SmallVector<Vertex> closed = graph.closure({producer, consumer});

@@ -73,10 +73,16 @@ public:
   }
 
 private:
+  static bool isReturned(mlir::Value value) {
+    return llvm::any_of(value.getUsers(), [](mlir::Operation *user) {
+      return user->hasTrait<mlir::OpTrait::IsTerminator>() ||
+             (mlir::isa<ir::ReshapeOp>(user) && isReturned(user->getResult(0)));
+    });
+  }
+
   static bool isCheap(mlir::Operation *op) {
     auto fusable = mlir::dyn_cast<ir::FusableOpInterface>(op);
-    return fusable && fusable.getOpKind() == ir::OpKind::Pointwise &&
-           !passes::Transparency::isReturned(op->getResult(0));
+    return fusable && fusable.getOpKind() == ir::OpKind::Pointwise && !isReturned(op->getResult(0));
   }
 
   size_t readersOf(mlir::Operation *op) {
