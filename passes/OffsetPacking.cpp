@@ -145,9 +145,9 @@ int64_t packOffsets(llvm::MutableArrayRef<PackedBuffer> buffers) {
   for (const PackedBuffer &buffer : buffers)
     lifetimes.push_back(buffer.lifetime);
   // Each round looks at every pair: fewer rounds where they are many, none where only that would take seconds.
-  constexpr int64_t mostRounds = 16, mostPairs = 1 << 24;
-  const int64_t pairs = std::max<int64_t>(pairsAlive(buffers), 1), rounds = std::min(mostRounds, mostPairs / pairs);
-  if (rounds == 0)
+  constexpr int64_t mostRounds = 16, mostPairs = 1 << 20, mostLooks = 1 << 23;
+  const int64_t pairs = std::max<int64_t>(pairsAlive(buffers), 1), rounds = std::min(mostRounds, mostLooks / pairs);
+  if (pairs > mostPairs)
     return packAsTheyBegin(buffers);
   InterferenceGraph interference = interferenceOf(lifetimes);
 

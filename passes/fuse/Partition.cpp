@@ -18,6 +18,8 @@ namespace {
 
 /// A merge saves at least this.
 constexpr double worthUs = 1e-6;
+/// From so many groups on, what would be found step by step is tried at once first.
+constexpr size_t largeGraph = 1024;
 /// A value with more readers (a table of all layers) joins none of them.
 constexpr size_t mostSiblings = 8;
 
@@ -115,7 +117,7 @@ LogicalResult Partition::orderStateUpdates(ArrayRef<Operation *> units) {
 /// In a large graph, elementwise ops that hang together by more than a model's kernels have merge at once, as many as a
 /// region holds: one by one they would become the same regions, and each step prices all neighbours again.
 void Partition::mergeLongRuns() {
-  constexpr size_t largeGraph = 1024, longRun = 13; // Of known models' kernels the largest has 12 ops.
+  constexpr size_t longRun = 13; // Of known models' kernels the largest has 12 ops.
   const SmallVector<Vertex> order = graph->order();
   if (order.size() < largeGraph)
     return;
@@ -448,11 +450,27 @@ void Partition::mergeIndependent() {
   constexpr double mostLaunches = 4; // Larger ones, together, are worth their launches.
   constexpr size_t mostSharing = 8;  // No template takes more; asking for each would be most of the time.
   costs.allowSharing();
-  SmallVector<Vertex> recent;
+  SmallVector<Vertex> recent, inRow;
   llvm::DenseMap<Vertex, size_t> sharing; // Kernels in a launch, where more than one.
-  for (Vertex group : graph->order()) {
+  auto mayShare = [&](Vertex group) {
     bool isSmall = costOf(group).us < mostLaunches * costs.costModel().target().launchUs;
-    if (!isSmall || hasKind(graph->opsOf(group), OpKind::Contraction))
+    return isSmall && !hasKind(graph->opsOf(group), OpKind::Contraction);
+  };
+  // Of thousands, as many in a row as a launch takes are tried at once first: one by one prices each launch eight
+  // times.
+  if (SmallVector<Vertex> order = graph->order(); order.size() >= largeGraph)
+    for (Vertex group : order) {
+      if (mayShare(group))
+        inRow.push_back(group);
+      if (inRow.size() < mostSharing)
+        continue;
+      SmallVector<Vertex> closed = graph->closure(inRow);
+      if (closed.size() == mostSharing && savedBy(closed) > worthUs)
+        sharing[graph->merge(closed)] = mostSharing;
+      inRow.clear();
+    }
+  for (Vertex group : graph->order()) {
+    if (sharing.contains(group) || !mayShare(group))
       continue;
     auto *taker = llvm::find_if(recent, [&](Vertex other) {
       SmallVector<Vertex> closed = graph->closure({other, group});

@@ -38,6 +38,26 @@ TEST_CASE("packed buffers that live together never overlap, and the bound holds"
   }
 }
 
+TEST_CASE("thousands of buffers that live together are packed in no time, and never overlap") {
+  std::mt19937 random(1);
+  std::vector<PackedBuffer> buffers(6000);
+  for (PackedBuffer &buffer : buffers) {
+    buffer.bytes = 256 * (1 + static_cast<int64_t>(random() % 50));
+    buffer.lifetime.first = static_cast<int>(random() % 6000);
+    buffer.lifetime.last = buffer.lifetime.first + static_cast<int>(random() % 3000);
+  }
+  const int64_t bytes = passes::packOffsets(buffers);
+  CHECK(bytes <= 1.5 * passes::mostLiveBytes(buffers));
+  size_t overlaps = 0;
+  for (const PackedBuffer &a : buffers)
+    for (const PackedBuffer &b : buffers) {
+      bool meet = a.lifetime.first <= b.lifetime.last && b.lifetime.first <= a.lifetime.last;
+      bool apart = a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset;
+      overlaps += &a != &b && meet && !apart;
+    }
+  CHECK(overlaps == 0);
+}
+
 TEST_CASE("a chain ping-pongs between two buffers") {
   std::vector<PackedBuffer> buffers;
   for (int step = 0; step < 10; ++step)
