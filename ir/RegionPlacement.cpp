@@ -30,7 +30,6 @@ public:
     return {0};
   }
   Scalar constant(double, DType) override { return {0}; }
-  Scalar integer(int64_t, DType) override { return {0}; }
   Scalar apply(StringRef, ArrayRef<Scalar>, DType) override { return {0}; }
   Scalar cast(Scalar, DType) override { return {0}; }
   Scalar indexValue(AffineExpr) override { return {0}; }
@@ -53,11 +52,12 @@ private:
 /// Finds the space, then values from the anchor outwards.
 class Placer {
 public:
-  explicit Placer(Block &body) : body(body), ctx(body.getParentOp()->getContext()) {}
-
-  RegionPlacement run() {
+  explicit Placer(Block &body) : body(body), ctx(body.getParentOp()->getContext()) {
     for (Operation &op : body.without_terminator())
       numbers.try_emplace(&op, numbers.size());
+  }
+
+  RegionPlacement run() {
     placeAnchor();
     return spread();
   }
@@ -69,8 +69,8 @@ public:
   }
 
 private:
+  /// Rounds over the ops in their order, as long as something is placed; only those that may have something to place.
   RegionPlacement spread() {
-    // Rounds over the ops in their order, as long as something is placed; only those that may have something to place.
     while (!pending.empty()) {
       auto [atRound, number, op] = *pending.begin();
       pending.erase(pending.begin());
