@@ -30,6 +30,7 @@ public:
     return {0};
   }
   Scalar constant(double, DType) override { return {0}; }
+  Scalar integer(int64_t, DType) override { return {0}; }
   Scalar apply(StringRef, ArrayRef<Scalar>, DType) override { return {0}; }
   Scalar cast(Scalar, DType) override { return {0}; }
   Scalar indexValue(AffineExpr) override { return {0}; }

@@ -6,4 +6,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
 tools/build.sh build -DKFUSE_BUILD_TESTS=ON
-ctest --test-dir build --output-on-failure --no-tests=error
+# New memory is filled, freed memory too, so that what is read too early or too late shows.
+MALLOC_PERTURB_=170 ctest --test-dir build --output-on-failure --no-tests=error -j "$(nproc)"

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Builds kfuse with AddressSanitizer and UBSan, and passes with it the unit tests, lit, the fuzzers' corpora and three
+# whole models: what is wrong with memory or undefined ends a test. Usage: tools/sanitize.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/setup.sh
+tools/build.sh build-sanitize -DKFUSE_BUILD_TESTS=ON -DKFUSE_SANITIZE=ON
+ctest --test-dir build-sanitize --output-on-failure --no-tests=error -j "$(nproc)"
