@@ -201,6 +201,24 @@ Operation *lastOf(ArrayRef<MatmulOp> products) {
   return last;
 }
 
+Operation *firstOf(ArrayRef<MatmulOp> products) {
+  Operation *first = products.front();
+  for (MatmulOp product : products)
+    if (product->isBeforeInBlock(first))
+      first = product;
+  return first;
+}
+
+/// Readers of one part may stand before another, and so before what is new. A stretch is sorted, not the whole block,
+/// which would take as long for each set of products.
+void sortAround(Operation *first, Block::iterator end) {
+  constexpr int stretch = 512; // More ops than a few layers have.
+  Block *block = first->getBlock();
+  for (int i = 0; i < stretch && end != Block::iterator(block->getTerminator()); ++i)
+    ++end;
+  sortTopologically(block, llvm::make_range(Block::iterator(first), end));
+}
+
 } // namespace
 
 SmallVector<Products> parallelProducts(func::FuncOp function, const llvm::DenseSet<Value> &fixed) {
@@ -253,7 +271,7 @@ void mergeProducts(ArrayRef<MatmulOp> products, const llvm::DenseSet<Value> &fix
   while (side.takeNext())
     ;
   side.replaceParts();
-  sortTopologically(products.front()->getBlock()); // Readers of one part may stand before another.
+  sortAround(firstOf(products), builder.getInsertionPoint());
 }
 
 } // namespace kfuse::passes
