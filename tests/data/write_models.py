@@ -89,6 +89,13 @@ def write_opsets():
     """What moved from attributes to inputs, and opsets that are refused."""
     x = info("x", F32, [4, 6])
     write("reduce_opset13", [node("ReduceMean", ["x"], ["y"], axes=[-1], keepdims=0)], [x], [Y], opset=13)
+    halves = info("x", TensorProto.FLOAT16, [1, 2])
+    write("halves", [node("ReduceL2", ["x"], ["length"], keepdims=0),
+                     node("BatchNormalization", ["z", "s", "b", "m", "v"], ["scaled"], epsilon=1e-5),
+                     node("Mean", ["x", "large"], ["mean"])],
+          [halves], [info("mean", TensorProto.FLOAT16, [1, 2]), info("length", TensorProto.FLOAT16, []), info("scaled", TensorProto.FLOAT16, [1, 2])],
+          [tensor(name, value, np.float16) for name, value in
+           {"z": [[0.5, 1]], "s": [3000, 1], "b": [0, 60000], "m": [0.4375, 0], "v": [0.0001, 0.0001], "large": [65440, 0]}.items()])
     flags = info("x", TensorProto.BOOL, [4, 6])
     write("reduce_bool", [node("ReduceMax", ["x", "a"], ["any"], keepdims=0), node("ReduceMin", ["x", "a"], ["all"])], [flags],
           [info("any", TensorProto.BOOL, [4]), info("all", TensorProto.BOOL, [4, 1])], [tensor("a", [-1])])

@@ -130,6 +130,26 @@ TEST_CASE("onnx ops: integers are exact, and wrap") {
   CHECK(result("doubled") == Integers{-2, -14, 0, 10});
 }
 
+TEST_CASE("onnx ops: what lies between in 16 bits does not overflow where the result does not") {
+  ImportedModel model(testData("halves.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  std::vector<reference::HostTensor> arguments;
+  for (unsigned i = 0; i < model.main().getNumArguments(); ++i) {
+    auto found = model.get().parameters.find(model.name(i));
+    if (found == model.get().parameters.end())
+      arguments.push_back(reference::tensorOf(DType::F16, {1, 2}, {300, 400}));
+    else
+      arguments.push_back(
+          {found->second.type, found->second.shape, {found->second.bytes.begin(), found->second.bytes.end()}});
+  }
+  auto values = reference::evaluate(model.main().getBody().front(), arguments, reference::Mode::RoundEachOp);
+  REQUIRE(values);
+  CHECK((*values)[0].real(0) == doctest::Approx(32870).epsilon(1e-3)); // Of 300 and 65440.
+  CHECK((*values)[1].real(0) == 500);
+  CHECK((*values)[2].real(0) == doctest::Approx(0.0625 * 3000 / std::sqrt(0.00011)).epsilon(2e-3));
+  CHECK((*values)[2].real(1) == doctest::Approx(60000 + 1 / std::sqrt(0.00011)).epsilon(2e-3));
+}
+
 TEST_CASE("onnx ops: booleans are reduced as integers, which kernels can") {
   ImportedModel model(testData("reduce_bool.onnx"));
   REQUIRE_MESSAGE(model, model.error());

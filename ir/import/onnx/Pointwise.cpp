@@ -20,9 +20,13 @@ template <class Op> Values variadic(Node &node) {
   return result;
 }
 
+/// In f32: in f16 the sum overflows where the mean does not.
 Values mean(Node &node) {
-  Value sum = variadic<AddOp>(node).front();
-  return node.emit.div(sum, node.emit.scalarLike(sum, static_cast<double>(node.inputCount())));
+  Emitter &emit = node.emit;
+  Value sum = emit.cast(node.input(0), DType::F32);
+  for (Value next : node.allInputs().drop_front())
+    sum = emit.add(sum, emit.cast(next, DType::F32));
+  return emit.cast(emit.div(sum, emit.scalarLike(sum, static_cast<double>(node.inputCount()))), node.type(0));
 }
 
 Values identity(Node &node) { return node.input(0); }
@@ -182,7 +186,8 @@ template <class Op> Values biased(Node &node) {
   return node.emit.unary<Op>(node.input(1) ? node.emit.add(x, node.input(1)) : x);
 }
 
-/// (x - mean) / sqrt(variance + epsilon) * scale + bias, by channel: dimension 1.
+/// (x - mean) / sqrt(variance + epsilon) * scale + bias, by channel: dimension 1. In f32: in f16, scales and
+/// differences lose digits, and overflow, where the result does not.
 Values batchNorm(Node &node) {
   Emitter &emit = node.emit;
   if (node.flag("training_mode"))
@@ -191,10 +196,11 @@ Values batchNorm(Node &node) {
   if (channel.size() < 2)
     return node.fail("its input of shape " + toString(node.dims(0)) + " has no channel dimension");
   channel[1] = node.dims(0)[1];
-  auto perChannel = [&](unsigned i) { return emit.cast(emit.reshape(node.input(i), channel), node.type(0)); };
+  auto perChannel = [&](unsigned i) { return emit.cast(emit.reshape(node.input(i), channel), DType::F32); };
   Value deviation = emit.unary<SqrtOp>(emit.add(perChannel(4), node.real("epsilon", 1e-5)));
   Value scale = emit.div(perChannel(1), deviation);
-  return emit.add(emit.mul(emit.sub(node.input(0), perChannel(3)), scale), perChannel(2));
+  Value centred = emit.sub(emit.cast(node.input(0), DType::F32), perChannel(3));
+  return emit.cast(emit.add(emit.mul(centred, scale), perChannel(2)), node.type(0));
 }
 
 constexpr OnnxOp table[] = {

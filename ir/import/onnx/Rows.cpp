@@ -38,7 +38,13 @@ Values reduceMin(Node &node) { return extreme(node, "min"); }
 
 Value squared(Node &node) { return node.emit.mul(node.input(0), node.input(0)); }
 Values reduceSumSquare(Node &node) { return reduce(node, "sum", squared(node)); }
-Values reduceL2(Node &node) { return node.emit.unary<SqrtOp>(reduce(node, "sum", squared(node))); }
+/// In f32: in f16 the sum of squares overflows where its root does not.
+Values reduceL2(Node &node) {
+  Emitter &emit = node.emit;
+  DType type = node.type(0);
+  Value x = isFloat(type) ? emit.cast(node.input(0), DType::F32) : node.input(0);
+  return emit.cast(emit.unary<SqrtOp>(reduce(node, "sum", emit.mul(x, x))), type);
+}
 Values reduceL1(Node &node) { return reduce(node, "sum", node.emit.unary<AbsOp>(node.input(0))); }
 
 /// The product of a known shape's sizes, as exporters count elements.

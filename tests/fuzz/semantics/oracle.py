@@ -46,7 +46,7 @@ SUMS = set(
 GELUS = {"Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu"}
 # Ops that are written as several, as exporters do: what lies between may be stored, rounded to the type.
 SEVERAL = set(
-    """Attention BatchNormalization Gemm LogSoftmax com.microsoft.SkipLayerNormalization
+    """Attention Gemm LogSoftmax Mean Sum com.microsoft.SkipLayerNormalization
     com.microsoft.SkipSimplifiedLayerNormalization""".split()
 )
 # The logarithm of a sum near 1.
@@ -163,6 +163,8 @@ class Run:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * np.abs(sum(operands[1:], operands[0]))
             if name in CENTRED and is_first:
                 array = array + error_of_mean(function, operands) * self.noise.uniform(-1, 1, array.shape)
+            if name == "com.microsoft.QuickGelu":  # The logistic function may be taken for 0.
+                array = array + SMALLEST_NORMAL[F32] * self.noise.uniform(-1, 1, array.shape) * np.nan_to_num(operands[0])
             if name in LOGARITHMS:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape)
         rounds = self.number == 0 or (self.number > 1 and self.noise.random() < 0.5)
