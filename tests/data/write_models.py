@@ -92,10 +92,10 @@ def write_opsets():
     halves = info("x", TensorProto.FLOAT16, [1, 2])
     write("halves", [node("ReduceL2", ["x"], ["length"], keepdims=0),
                      node("BatchNormalization", ["z", "s", "b", "m", "v"], ["scaled"], epsilon=1e-5),
-                     node("Mean", ["x", "large"], ["mean"])],
-          [halves], [info("mean", TensorProto.FLOAT16, [1, 2]), info("length", TensorProto.FLOAT16, []), info("scaled", TensorProto.FLOAT16, [1, 2])],
+                     node("Mean", ["x", "large"], ["mean"]), node("LogSoftmax", ["logits"], ["logs"])],
+          [halves], [info(name, TensorProto.FLOAT16, [1, 2]) for name in ("mean", "scaled", "logs")] + [info("length", TensorProto.FLOAT16, [])],
           [tensor(name, value, np.float16) for name, value in
-           {"z": [[0.5, 1]], "s": [3000, 1], "b": [0, 60000], "m": [0.4375, 0], "v": [0.0001, 0.0001], "large": [65440, 0]}.items()])
+           {"z": [[0.5, 1]], "s": [3000, 1], "b": [0, 60000], "m": [0.4375, 0], "v": [0.0001, 0.0001], "large": [65440, 0], "logits": [[0, -10.25]]}.items()])
     flags = info("x", TensorProto.BOOL, [4, 6])
     write("reduce_bool", [node("ReduceMax", ["x", "a"], ["any"], keepdims=0), node("ReduceMin", ["x", "a"], ["all"])], [flags],
           [info("any", TensorProto.BOOL, [4]), info("all", TensorProto.BOOL, [4, 1])], [tensor("a", [-1])])

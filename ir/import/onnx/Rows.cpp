@@ -75,15 +75,17 @@ Values softmax(Node &node) {
   return emit.transpose(emit.unary<SoftmaxOp>(emit.transpose(node.input(0), swap)), swap);
 }
 
-/// x - max - log(sum(exp(x - max))): the logarithm of a softmax loses what the softmax rounds to 0.
+/// x - max - log(sum(exp(x - max))): the logarithm of a softmax loses what the softmax rounds to 0. In f32: in 16
+/// bits a sum near 1 is 1.
 Values logSoftmax(Node &node) {
   Emitter &emit = node.emit;
   int64_t axis = node.normalised(node.integer("axis", -1), node.rank(0));
   if (node.failed())
     return Value();
-  Value shifted = emit.sub(node.input(0), emit.reduceKeepingDims(node.input(0), "max", axis));
+  Value x = emit.cast(node.input(0), DType::F32);
+  Value shifted = emit.sub(x, emit.reduceKeepingDims(x, "max", axis));
   Value sum = emit.reduceKeepingDims(emit.unary<ExpOp>(shifted), "sum", axis);
-  return emit.sub(shifted, emit.unary<LogOp>(sum));
+  return emit.cast(emit.sub(shifted, emit.unary<LogOp>(sum)), node.type(0));
 }
 
 /// `x` with its dimensions from `axis` on made one row.
