@@ -96,6 +96,12 @@ def _batch_norm(arrays, attributes):
     return [(x - mean) / np.sqrt(variance + attributes.get("epsilon", 1e-5)) * scale + bias]
 
 
+@own("Pow", "NumPy takes the root for a single exponent of 0.5: of -infinity NaN, where C and IEEE 754 say infinity")
+def _pow(arrays, attributes):
+    base, exponent = np.broadcast_arrays(arrays[0][..., None], arrays[1][..., None].astype(np.float64))
+    return [np.power(base, np.array(exponent))[..., 0]]
+
+
 @own("LogSoftmax", "the evaluator takes the logarithm of a softmax, which may have become 0")
 def _log_softmax(arrays, attributes):
     axis = attributes.get("axis", -1)
