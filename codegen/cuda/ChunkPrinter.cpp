@@ -177,9 +177,9 @@ void ChunkPrinter::gather(const ValuePrinter &scope, Scalar load, StringRef vari
     if (partial)
       when = "j < lanes" + (when.empty() ? "" : " && " + when);
     std::string element = "in" + std::to_string(node.input) + "[" + where + "]";
-    std::string type = storedType(graph.graph.inputs[node.input].type).str();
-    lane.out().line(variable + "[j] = " + (when.empty() ? element : when + " ? " + element + " : " + type + "{}") +
-                    ";");
+    const DType type = graph.graph.inputs[node.input].type;
+    std::string zero = isFloat(type) ? storedType(type).str() + "{}" : integerText(0, type);
+    lane.out().line(variable + "[j] = " + (when.empty() ? element : when + " ? " + element + " : " + zero) + ";");
   });
 }
 

@@ -139,6 +139,13 @@ func.func @f(%a: tensor<50xf32>) -> (tensor<50xi64>, tensor<50xi32>, tensor<50xi
   %7 = kfuse.cast %6 : (tensor<50xf32>) -> tensor<50xi64>
   return %2, %3, %7 : tensor<50xi64>, tensor<50xi32>, tensor<50xi64>
 })"});
+  // Elements that are gathered one by one, and may be none of their tensor's.
+  cases.push_back({"i64_transposed_between", R"(
+func.func @f(%a: tensor<17x2x1xi64>, %b: tensor<4x1x17xi64>, %c: tensor<4x1x17xi64>) -> tensor<10x1x17xi64> {
+  %0 = kfuse.transpose %a {permutation = array<i64: 1, 2, 0>} : (tensor<17x2x1xi64>) -> tensor<2x1x17xi64>
+  %1 = kfuse.concat %b, %0, %c {axis = 0 : i64} : (tensor<4x1x17xi64>, tensor<2x1x17xi64>, tensor<4x1x17xi64>) -> tensor<10x1x17xi64>
+  return %1 : tensor<10x1x17xi64>
+})"});
   return cases;
 }
 
