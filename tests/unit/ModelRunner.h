@@ -74,10 +74,12 @@ private:
     std::vector<void *> inputs, outputs;
     for (const TensorDesc &argument : program.arguments)
       inputs.push_back(owned.emplace_back(upload(arguments.at(argument.name)))->data());
-    for (const TensorDesc &result : program.results) {
+    for (size_t i = 0; i < program.results.size(); ++i) {
+      const TensorDesc &result = program.results[i];
       results.push_back(HostTensor::zeros(result.type, result.shape));
       std::ranges::fill(results.back().bytes, std::byte{0xff}); // What is not written is NaN.
-      outputs.push_back(owned.emplace_back(upload(results.back()))->data());
+      const int state = program.resultState[i];                 // It is updated in place.
+      outputs.push_back(state >= 0 ? inputs[state] : owned.emplace_back(upload(results.back()))->data());
     }
     auto context = runtime::makeContext(program, device);
     REQUIRE_MESSAGE(context, context.error().message);
