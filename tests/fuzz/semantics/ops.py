@@ -110,6 +110,8 @@ def _pow(b):
         exponent = b.source(np.asarray(b.rng.choice((-2, -1, 0, 1, 2, 3)), NUMPY_TYPE[I64]), I64)
     else:
         exponent = b.source(np.asarray(b.rng.choice((-2.0, -1, -0.5, 0, 0.5, 1, 2, 3))), x.dtype)
+        if abs(exponent.array) == 0.5:  # A root, as in NumPy, which has another sign at -0 and -infinity than C's power.
+            (x,) = b.node("Abs", [x])
     b.node("Pow", [x, exponent])
 
 
