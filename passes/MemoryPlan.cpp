@@ -70,7 +70,8 @@ private:
   }
 
   /// Puts an elementwise kernel's result into the memory of an input that dies there: each thread reads
-  /// the element it then overwrites, and nothing else of that input.
+  /// the element it then overwrites, and nothing else of that input. A result smaller than what the kernel goes over is
+  /// computed several times, and the second time would read what the first has written.
   bool reuseInput(FusedOp fused, const ScalarGraph &graph, OpResult result) {
     if (graph.domain.reductionDim >= 0 || graph.domain.contractionDim >= 0)
       return false;
@@ -93,7 +94,8 @@ private:
 
   static bool readsOnlyWhereItWrites(const ScalarGraph &graph, unsigned input, const ScalarOutput &output) {
     const ScalarInput &source = graph.inputs[input];
-    if (source.shape != output.shape || byteWidth(source.type) != byteWidth(output.type) || output.inPlace >= 0)
+    if (elementCount(output.shape) != graph.domain.points() || source.shape != output.shape ||
+        byteWidth(source.type) != byteWidth(output.type) || output.inPlace >= 0)
       return false;
     return llvm::all_of(graph.nodes, [&](const ScalarNode &node) {
       return node.kind != ScalarNode::Kind::Load || node.input != input ||
