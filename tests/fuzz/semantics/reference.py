@@ -42,6 +42,16 @@ def at(arrays, i):
     return arrays[i] if i < len(arrays) else None
 
 
+def matmul(a, b):
+    """NumPy's product of stacks of matrices, or of vectors, added up one by one."""
+    rows = a[None, :] if a.ndim == 1 else a
+    columns = b[:, None] if b.ndim == 1 else b
+    product = np.einsum("...ij,...jk->...ik", rows, columns)
+    if b.ndim == 1:
+        product = product[..., 0]
+    return np.asarray(product[..., 0, :] if a.ndim == 1 and b.ndim > 1 else product[..., 0] if a.ndim == 1 else product)
+
+
 def gelu(x):
     return x / 2 * (1 + ERF(x / math.sqrt(2)))
 
@@ -76,8 +86,24 @@ def _fused_matmul(arrays, attributes):
     def operand(array, flag):
         return np.swapaxes(array, -1, -2) if attributes.get(flag) and array.ndim > 1 else array
 
-    product = np.matmul(operand(arrays[0], "transA"), operand(arrays[1], "transB"))
-    return [np.asarray(attributes.get("alpha", 1.0) * product)]
+    product = matmul(operand(arrays[0], "transA"), operand(arrays[1], "transB"))
+    return [attributes.get("alpha", 1.0) * product]
+
+
+BLAS = "the evaluator multiplies with a BLAS, which takes 0 times infinity for 0"
+
+
+@own("MatMul", BLAS)
+def _matmul(arrays, attributes):
+    return [matmul(*arrays)]
+
+
+@own("Gemm", BLAS)
+def _gemm(arrays, attributes):
+    a, b = (one.T if attributes.get(flag) else one for one, flag in zip(arrays, ("transA", "transB")))
+    product = attributes.get("alpha", 1.0) * matmul(a, b)
+    beta = attributes.get("beta", 1.0)
+    return [product if at(arrays, 2) is None or beta == 0 else product + beta * arrays[2]]
 
 
 @own("GatherElements", "the evaluator wants indices as many as the data has along every other axis; ONNX allows fewer")
