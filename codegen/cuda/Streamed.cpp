@@ -10,6 +10,8 @@ std::string whyNotStreamed(const MatmulProblem &problem, unsigned side, unsigned
   if (!operand.contiguousK || operand.vector < width || problem.K % width != 0)
     return std::string(side == 0 ? "the left operand" : "the right operand") +
            " is not read in aligned pieces of 16 bytes along K";
+  if (side == 1 && operand.inner != mlir::getAffineDimExpr(problem.dimK, operand.inner.getContext()))
+    return "the right operand's columns are not whole in memory";
   return "";
 }
 

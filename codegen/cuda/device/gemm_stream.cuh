@@ -64,7 +64,7 @@ template <class Config, class A, class B> struct GemmStream {
       }
 #pragma unroll
     for (int i = 0; i < eights; ++i)
-      inputs[i] = a.row(batch, i * 8 + group < Config::M ? i * 8 + group : Config::M - 1) + inGroup * access;
+      inputs[i] = a.row(batch, i * 8 + group < Config::M ? i * 8 + group : Config::M - 1);
   }
 
   __device__ __forceinline__ void loadWeights(int slot, int at) {
@@ -84,7 +84,7 @@ template <class Config, class A, class B> struct GemmStream {
 #pragma unroll
       for (int i = 0; i < eights; ++i)
         if (exists)
-          load(x[slot][i][piece], inputs[i] + k);
+          load(x[slot][i][piece], inputs[i] + A::along(batch, Index(k + inGroup * access)));
         else
           clear(x[slot][i][piece]);
     });

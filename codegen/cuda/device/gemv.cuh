@@ -26,6 +26,7 @@ template <class Config, class Compute, class T> struct ComputedRows {
   template <class Index> __device__ __forceinline__ const T *row(Index, int m) const {
     return reinterpret_cast<const T *>(dynamicShared()) + m * Config::K;
   }
+  template <class Index> static __device__ __forceinline__ Index along(Index, Index k) { return k; }
 };
 
 template <class Config, class A, class B, class Epilogue>
@@ -88,7 +89,7 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
       Vector<unsigned, words> x[M];
 #pragma unroll
       for (int m = 0; m < M; ++m)
-        x[m] = *reinterpret_cast<const Vector<unsigned, words> *>(inputs[m] + at * width);
+        x[m] = *reinterpret_cast<const Vector<unsigned, words> *>(inputs[m] + A::along(batch, Index(at * width)));
 #pragma unroll
       for (int word = 0; word < words; ++word) {
         float w[outputs][perWord];

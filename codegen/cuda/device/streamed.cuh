@@ -5,13 +5,17 @@
 
 namespace kfuse {
 
-/// The left operand's rows: where they lie in memory (A).
+/// The left operand's rows: where they lie in memory (A). A row may come in pieces, as of heads that stand before tokens.
 template <class A, class T> struct StoredRows {
   using Element = T;
   const T *memory;
   template <class Index> __device__ __forceinline__ void prepare(Index) const {}
   template <class Index> __device__ __forceinline__ const T *row(Index batch, int m) const {
-    return memory + (A::outer(batch, m) + A::inner(batch, 0));
+    return memory + A::outer(batch, m);
+  }
+  /// Where element k of a row is, from its begin on.
+  template <class Index> static __device__ __forceinline__ Index along(Index batch, Index k) {
+    return A::inner(batch, k);
   }
 };
 /// The right operand: where its elements lie (B), and its memory ...
