@@ -271,6 +271,22 @@ std::vector<TemplateCase> fewRowCases(const std::string &type) {
           matmul(4, 520, 264, false, true, type), matmul(2, 4096, 1024, false, true, type)};
 }
 
+std::vector<TemplateCase> pieceRowCases(const std::string &type) {
+  std::vector<TemplateCase> cases;
+  for (const std::string rows : {"3", "13"}) {
+    const std::string heads = "tensor<5x" + rows + "x48x" + type + ">",
+                      tokens = "tensor<" + rows + "x5x48x" + type + ">", flat = "tensor<" + rows + "x240x" + type + ">",
+                      weights = "tensor<33x240x" + type + ">", result = "tensor<" + rows + "x33x" + type + ">";
+    cases.push_back({"heads_" + rows + "x240x33_" + type,
+                     "func.func @f(%a: " + heads + ", %b: " + weights + ") -> " + result + " {\n" +
+                         "  %0 = kfuse.transpose %a {permutation = array<i64: 1, 0, 2>} : (" + heads + ") -> " +
+                         tokens + "\n  %1 = kfuse.reshape %0 : (" + tokens + ") -> " + flat +
+                         "\n  %2 = kfuse.matmul %1, %b " + "{transpose_b} : (" + flat + ", " + weights + ") -> " +
+                         result + "\n  return %2 : " + result + "\n}"});
+  }
+  return cases;
+}
+
 std::vector<TemplateCase> computedOperandCases() {
   return {{"silu_mul_into_matmul", R"(
 func.func @f(%a: tensor<19x50xf32>, %b: tensor<19x50xf32>, %c: tensor<50x30xf32>) -> tensor<19x30xf32> {

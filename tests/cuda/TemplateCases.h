@@ -73,6 +73,8 @@ std::vector<TemplateCase> largeMatmulCases(const std::string &type);
 std::vector<TemplateCase> largeResidualCases(const std::string &type);
 /// Products of at most four rows with K in pieces of 16 bytes.
 std::vector<TemplateCase> fewRowCases(const std::string &type);
+/// Products of 3 and of 13 rows whose left operand has heads before tokens in memory.
+std::vector<TemplateCase> pieceRowCases(const std::string &type);
 /// Products of 3 to 16 rows of a type, with K in pieces of 16 bytes.
 std::vector<TemplateCase> streamedCases(const std::string &type);
 /// Products of 8-bit floats with scales; no stride or size divides anything in some.

@@ -297,6 +297,13 @@ TEST_CASE("Emulated cuda.matmul_stream: right for every type, edge and split of 
     checkAll(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 4);
 }
 
+TEST_CASE("Emulated products of few rows: right for rows that come in pieces") {
+  for (const char *type : {"bf16", "f16"}) {
+    checkAll({pieceRowCases(type)[0]}, codegen::cuda::gemvTemplate(), 4);
+    checkAll(pieceRowCases(type), codegen::cuda::matmulStreamTemplate(), 4);
+  }
+}
+
 TEST_CASE("Emulated cuda.gemv: right for norms of few rows") {
   for (const char *type : {"bf16", "f16", "f32"})
     checkAll(normedRowCases(type), codegen::cuda::gemvTemplate(), 3);

@@ -5,7 +5,8 @@
 
 namespace kfuse {
 
-/// The left operand's rows: where they lie in memory (A). A row may come in pieces, as of heads that stand before tokens.
+/// The left operand's rows: where they lie in memory (A). A row may come in pieces, as of heads that stand before
+/// tokens.
 template <class A, class T> struct StoredRows {
   using Element = T;
   const T *memory;
