@@ -4,6 +4,7 @@
 #include "codegen/cpu/ScalarFunctions.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -347,10 +348,30 @@ std::string TileEmitter::inBody(Scalar s, Body &body) {
   return body.values[s.id] = applyFunction(node(s), operands);
 }
 
+/// linalg takes the extent of each loop from an operand. A reduction whose value comes of indices and scalars alone may
+/// have none over the reduced dimensions: its value is staged, as a tile of all of them.
+void TileEmitter::stageWhereNoOperandSpans(ArrayRef<TileStore> stores, Body &body) {
+  llvm::SmallBitVector spanned(tile.size());
+  auto span = [&](const TileView &view) {
+    for (unsigned dim : view.dims)
+      spanned.set(dim);
+  };
+  for (const Body::Operand &operand : body.operands)
+    span(operand.from);
+  for (const TileStore &store : stores)
+    span(store.to);
+  if (spanned.all())
+    return;
+  Scalar value = stores.front().value;
+  body.values[value.id] = "";
+  body.operands.push_back({stage(value), value, ""});
+}
+
 void TileEmitter::store(ArrayRef<TileStore> stores) {
   Body body;
   for (const TileStore &store : stores)
     prepare(store.value, body);
+  stageWhereNoOperandSpans(stores, body);
 
   Names maps, inputs, inputTypes, outputs, outputTypes, blockArguments, iterators(tile.size(), "\"parallel\"");
   Names dims;

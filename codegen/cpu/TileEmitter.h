@@ -80,6 +80,7 @@ private:
   void storeScalar(unsigned output);
 
   void prepare(ir::Scalar node, Body &body);
+  void stageWhereNoOperandSpans(llvm::ArrayRef<TileStore> stores, Body &body);
   void prepareLoad(ir::Scalar node, Body &body);
   bool isDividedByScalar(const ir::ScalarNode &node) const;
   Reciprocal reciprocalOf(ir::Scalar divisor);
