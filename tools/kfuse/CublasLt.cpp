@@ -110,12 +110,12 @@ public:
       : kernel(std::move(kernel)), batches(batches), batchBytes(batchBytes) {}
 
   Result<void> launch(runtime::Stream stream, std::span<void *const> buffers, void *workspace) override {
-    std::array<void *, 3> at{buffers[0], buffers[1], buffers[2]};
     for (std::int64_t batch = 0; batch < batches; ++batch) {
+      std::array<void *, 3> at;
+      for (std::size_t i = 0; i < at.size(); ++i)
+        at[i] = buffers[i] ? static_cast<std::byte *>(buffers[i]) + batch * batchBytes[i] : nullptr;
       if (Result<void> launched = kernel->launch(stream, at, workspace); !launched)
         return launched;
-      for (std::size_t i = 0; i < at.size(); ++i)
-        at[i] = static_cast<std::byte *>(at[i]) + batchBytes[i];
     }
     return {};
   }
