@@ -8,6 +8,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <map>
+#include <optional>
+#include <utility>
 
 using namespace mlir;
 
@@ -89,7 +91,12 @@ private:
   /// Gives the symbols that a node's expressions use the node's own numbers s0, s1, ...; returns what
   /// replaces each.
   SmallVector<AffineExpr> bindSymbols(ArrayRef<AffineExpr> used, ScalarNode &node);
+  /// Whether an index differs along domain dimension `dim`, by itself or by the value of a symbol.
+  bool dependsOn(AffineExpr expr, unsigned dim) const;
   bool bindsReduction(FusableOpInterface op, ArrayRef<AffineExpr> index);
+  /// Of the guards in force those that hold inside a reduction, or none where that cannot be said.
+  std::optional<SmallVector<Guard, 2>> guardsOfRow() const;
+  bool isWithin(ArrayRef<Guard> columnGuards, int64_t column) const;
 
   void refuse(const Twine &reason) {
     if (refusal.empty())
@@ -179,10 +186,15 @@ public:
                     region.placement.anchorName() + " does not hold");
     if (domain.extents[domain.reductionDim] != extent)
       return refuse("row lengths differ: " + Twine(domain.extents[domain.reductionDim]) + " != " + Twine(extent));
+    std::optional<SmallVector<Guard, 2>> guardsOfRow = region.guardsOfRow();
+    if (!guardsOfRow)
+      return refuse(op->getName().getStringRef() + " is needed under a condition on its rows and columns together");
     ScalarNode node;
     node.kind = ScalarNode::Kind::Reduce;
     node.function = function.str();
+    std::swap(region.guards, *guardsOfRow);
     Scalar element = body(getAffineDimExpr(domain.reductionDim, region.ctx));
+    std::swap(region.guards, *guardsOfRow);
     if (!element)
       return {};
     node.type = region.graph[element].type;
@@ -234,7 +246,49 @@ bool RegionScalariser::bindsReduction(FusableOpInterface op, ArrayRef<AffineExpr
     return false;
   bool keepsShape = dimsOf(op->getOperand(0)) == dimsOf(op->getResult(0));
   return llvm::any_of(keepsShape ? index.drop_back() : index,
-                      [&](AffineExpr expr) { return expr.isFunctionOfDim(graph.domain.reductionDim); });
+                      [&](AffineExpr expr) { return dependsOn(expr, graph.domain.reductionDim); });
+}
+
+bool RegionScalariser::dependsOn(AffineExpr expr, unsigned dim) const {
+  if (expr.isFunctionOfDim(dim))
+    return true;
+  for (unsigned i = 0; i < symbolValues.size(); ++i)
+    if (expr.isFunctionOfSymbol(i) && graph.dependsOn(symbolValues[i], dim))
+      return true;
+  return false;
+}
+
+/// A point asks for the reduction of its row, which reads all columns, whatever the column of the point. So a guard of
+/// columns, as that of a half of rotated rows, bars no column of the reduction; where it lets no point of the row pass,
+/// the row may lie outside its tensor, and stays barred. A guard of rows bars whole rows, inside as outside.
+std::optional<SmallVector<Guard, 2>> RegionScalariser::guardsOfRow() const {
+  const unsigned column = graph.domain.reductionDim;
+  SmallVector<Guard, 2> ofRows, ofColumns;
+  for (const Guard &guard : guards) {
+    const bool isOfColumns = dependsOn(guard.index, column);
+    (isOfColumns ? ofColumns : ofRows).push_back(guard);
+    if (!isOfColumns)
+      continue;
+    for (unsigned dim = 0; dim < graph.domain.rank(); ++dim)
+      if (dim != column && dependsOn(guard.index, dim))
+        return std::nullopt;
+    for (unsigned i = 0; i < symbolValues.size(); ++i)
+      if (guard.index.isFunctionOfSymbol(i))
+        return std::nullopt;
+  }
+  for (int64_t at = 0; at < graph.domain.extents[column]; ++at)
+    if (isWithin(ofColumns, at))
+      return ofRows;
+  return guards;
+}
+
+bool RegionScalariser::isWithin(ArrayRef<Guard> columnGuards, int64_t column) const {
+  return llvm::all_of(columnGuards, [&](const Guard &guard) {
+    AffineExpr index =
+        guard.index.replace(getAffineDimExpr(graph.domain.reductionDim, ctx), getAffineConstantExpr(column, ctx));
+    auto number = dyn_cast<AffineConstantExpr>(index);
+    return number && number.getValue() >= guard.low && number.getValue() < guard.high;
+  });
 }
 
 Scalar RegionScalariser::at(Value value, ArrayRef<AffineExpr> rawIndex) {

@@ -126,7 +126,8 @@ public:
   virtual Scalar indexValue(mlir::AffineExpr index) = 0;
   /// An index expression whose value is the integer node `value`, known to lie in [0, extent).
   virtual mlir::AffineExpr dynamicIndex(Scalar value, int64_t extent) = 0;
-  /// Loads made inside `body` happen only where low <= index < high.
+  /// Loads made inside `body` happen only where low <= index < high. A reduction inside it is that of the whole row all
+  /// the same: there only the guards of rows hold.
   virtual Scalar guarded(Guard guard, llvm::function_ref<Scalar()> body) = 0;
   /// Reduces `body(k)` over k in [0, extent): `extent` must be the domain's reduction extent.
   virtual Scalar reduce(llvm::StringRef function, int64_t extent,

@@ -93,6 +93,34 @@ TEST_CASE("cpu.rows: transposed on the way in and out") {
               {x});
 }
 
+TEST_CASE("cpu.rows: rows, and halves of them in another order") {
+  struct Cut {
+    Shape shape;
+    std::int64_t at;
+  };
+  for (const Cut &cut : {Cut{{5, 8}, 4}, Cut{{7, 127}, 63}, Cut{{3, 130}, 1}, Cut{{2, 1000}, 777}, Cut{{33, 5}, 4}})
+    for (DType type : {DType::F32, DType::BF16}) {
+      const std::int64_t rows = cut.shape[0], columns = cut.shape[1];
+      HostTensor x = uniform(type, cut.shape, 1), w = uniform(type, {columns}, 2), cos = uniform(type, {columns}, 3),
+                 sin = uniform(type, {columns}, 4), low = uniform(type, {rows, cut.at}, 5),
+                 high = uniform(type, {rows, columns - cut.at}, 6);
+      const std::string t = typeText(x), v = typeText(w);
+      auto part = [&](const std::string &name, std::int64_t first, const HostTensor &like) {
+        return name + " = kfuse.slice %n {offsets = array<i64: 0, " + std::to_string(first) +
+               ">, strides = array<i64: 1, 1>} : (" + t + ") -> " + typeText(like) + "\n";
+      };
+      for (const std::string &norm : {"kfuse.rms_norm %arg0, %arg1 {epsilon = 1.0e-5 : f32} : (" + t + ", " + v + ")",
+                                      "kfuse.softmax %arg0 : (" + t + ")"})
+        checkRegion("%n = " + norm + " -> " + t + "\n" + part("%h", cut.at, high) + part("%l", 0, low) +
+                        "%g = kfuse.neg %h : (" + typeText(high) + ") -> " + typeText(high) + "\n" +
+                        "%c = kfuse.concat %g, %l {axis = 1 : i64} : (" + typeText(high) + ", " + typeText(low) +
+                        ") -> " + t + "\n%p = kfuse.mul %n, %arg2 : (" + t + ", " + v + ") -> " + t +
+                        "\n%q = kfuse.mul %c, %arg3 : (" + t + ", " + v + ") -> " + t + "\nkfuse.add %p, %q : (" + t +
+                        ", " + t + ") -> " + t,
+                    {x, w, cos, sin}, "cpu.rows");
+    }
+}
+
 TEST_CASE("cpu.rows: a row too long for its buffer") {
   HostTensor x = uniform(DType::F32, {2, 40000}, 1);
   CpuRegion region(functionText("kfuse.softmax %arg0 : (tensor<2x40000xf32>) -> tensor<2x40000xf32>", {x}));

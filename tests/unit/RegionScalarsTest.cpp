@@ -7,6 +7,7 @@
 #include "ir/RegionScalars.h"
 #include "kfuse/graph.h"
 
+#include <algorithm>
 #include <random>
 
 using namespace kfuse;
@@ -136,6 +137,24 @@ public:
     }
   }
 
+  /// Parts of x and other numbers, put together to x's shape along one axis, along two as one, or along a part of one.
+  Tensor rearrange(const Tensor &x) {
+    if (pick(0, 2) == 0)
+      return g.reshape(rearrange(reshape(x)), x.shape());
+    int axis = pick(0, 2) ? rankOf(x) - 1 : pick(0, rankOf(x) - 1);
+    int size = static_cast<int>(x.shape()[axis]);
+    if (size < 2)
+      return elementwise(x);
+    int cut = pick(1, size - 1);
+    auto part = [&](int first, int count) {
+      Shape offsets(rankOf(x), 0), sizes = x.shape();
+      offsets[axis] = first, sizes[axis] = count;
+      return pick(0, 4) ? g.slice(x, offsets, sizes) : fresh(sizes);
+    };
+    Tensor tail = elementwise(part(cut, size - cut));
+    return g.concat({tail, part(0, cut)}, axis);
+  }
+
   /// A few ops after x, of any kind that a region reads backwards.
   Tensor chain(Tensor x, int ops) {
     for (int i = 0; i < ops; ++i)
@@ -260,6 +279,60 @@ TEST_CASE("region scalars: row ops twice over the same rows") {
   CHECK(forms > 90);
 }
 
+TEST_CASE("region scalars: rows beside rearrangements of them") {
+  int forms = countForms(600, [](RandomGraph &random) {
+    GraphBuilder &g = random.g;
+    Shape shape = random.randomShape(random.pick(1, 3));
+    shape.back() = random.pick(2, 6);
+    Tensor x = random.fresh(shape), y;
+    switch (random.pick(0, 3)) {
+    case 0:
+      y = g.softmax(x);
+      break;
+    case 1:
+      y = g.layerNorm(x, random.fresh({shape.back()}), {});
+      break;
+    case 2:
+      y = g.rmsNorm(x, random.fresh({shape.back()}));
+      break;
+    default: {
+      Shape rows = shape;
+      rows.back() = 1;
+      y = g.sub(x, g.reshape(g.reduce("mean", x, {-1}), rows));
+    }
+    }
+    Tensor other = random.rearrange(y);
+    if (random.pick(0, 2) == 0)
+      other = random.rearrange(other);
+    g.output("y", g.add(random.elementwise(y), other));
+  });
+  CHECK(forms > 480);
+}
+
+TEST_CASE("region scalars: a rotated half of a row is of the same norm as the row") {
+  GraphBuilder g;
+  Tensor y = g.rmsNorm(g.input("x", DType::F32, {3, 8}), g.input("w", DType::F32, {8}));
+  Tensor half = g.pointwise("neg", {g.slice(y, {0, 5}, {3, 3})}), rest = g.slice(y, {0, 0}, {3, 5});
+  g.output("y", g.add(y, g.concat({half, rest}, 1)));
+  CHECK(compare(g, 1) == "");
+
+  Result<Graph> graph = g.build();
+  REQUIRE(graph);
+  mlir::Block &body = graph->internals().module.get().lookupSymbol<mlir::func::FuncOp>("main").getBody().front();
+  Result<ir::ScalarGraph> scalars = ir::scalariseRegion(body);
+  REQUIRE(scalars);
+  INFO(scalars->str());
+  CHECK(std::ranges::count(scalars->nodes, ir::ScalarNode::Kind::Reduce, &ir::ScalarNode::kind) == 1);
+}
+
+TEST_CASE("region scalars: a row that no point of a rearrangement reads is not loaded") {
+  GraphBuilder g;
+  Tensor y = g.softmax(g.input("x", DType::F32, {2, 4})), other = g.input("z", DType::F32, {8});
+  Tensor flat = g.concat({g.reshape(y, {8}), other}, 0);
+  g.output("y", g.add(y, g.reshape(g.slice(flat, {8}, {4}), {1, 4})));
+  CHECK(compare(g, 1) == "");
+}
+
 TEST_CASE("region scalars: a product with what comes before and after it") {
   int forms = countForms(300, [](RandomGraph &random) {
     GraphBuilder &g = random.g;
@@ -340,6 +413,10 @@ TEST_CASE("region scalars: refusals name what stands in the way") {
           Tensor x = g.input("x", DType::F32, {4, 6});
           g.output("y", g.softmax(g.transpose(g.matmul(x, x, {.b = true}), {1, 0})));
         }) == "kfuse.softmax works along another dimension than kfuse.matmul");
+  CHECK(refusal([](GraphBuilder &g) { // Which row is added differs from column to column.
+          Tensor x = g.input("x", DType::F32, {4, 6}), most = g.reduce("max", x, {-1});
+          g.output("y", g.add(g.sub(x, g.reshape(most, {4, 1})), g.gather(most, g.input("i", DType::I64, {6}), 0)));
+        }) == "kfuse.reduce works along another dimension than kfuse.reduce");
   CHECK(refusal([](GraphBuilder &g) {
           Tensor x = g.input("x", DType::F32, {4, 6});
           g.output("y", g.slice(g.softmax(x), {0, 0}, {4, 3}));
