@@ -51,6 +51,14 @@ SEVERAL = set(
     """Attention Gemm Sum com.microsoft.SkipLayerNormalization
     com.microsoft.SkipSimplifiedLayerNormalization""".split()
 )
+# Ops of one operand that are written as several, and how many of the numbers between may be stored, rounded to the type:
+# a sine and a cosine, 1 + |x|. All of them are factors.
+FACTORS_BETWEEN = {"Softsign": 1, "Tan": 2}
+# What they take is a sum, which may be stored.
+BIASED = {"com.microsoft.BiasGelu", "com.microsoft.FastGelu"}
+# An element and the sum that holds it may have x with and without its last rounding: in x - max, x may be a product that
+# is rounded together with the difference.
+EXPONENTIALS = {"LogSoftmax", "Softmax"}
 # The logarithm of a sum near 1.
 LOGARITHMS = {"LogSoftmax"}
 # Norms that subtract a mean, which is rounded: an error of all of a row at once. What they normalise and their weight.
@@ -160,6 +168,10 @@ class Run:
     def operands(self, name, arrays, dtype):
         if self.number < 2 or name not in SUMS:
             return arrays
+        if name in BIASED and len(arrays) > 1 and arrays[1] is not None:
+            stored = 2.0 ** -MANTISSA_BITS[dtype] * np.abs(arrays[0] + arrays[1])
+            stored = np.where(np.isfinite(stored), stored, 0)
+            arrays = [arrays[0] + stored * self.noise.uniform(-1, 1, stored.shape), *arrays[1:]]
         unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL else UNIT
         return [array if array is None or array.dtype != np.float64 else self._off(array, unit) for array in arrays]
 
@@ -169,6 +181,12 @@ class Run:
             return array
         if self.number >= 2 and name not in EXACT:
             array = self._off(array, UNIT * max(1, added_up(name, operands, array) / 64))
+            for _ in range(FACTORS_BETWEEN.get(name, 0)):
+                array = self._off(array, 2.0 ** -MANTISSA_BITS[dtype])
+            if name in EXPONENTIALS:
+                rounding = 2.0**-24 * np.abs(operands[0]) * self.noise.uniform(-1, 1, array.shape)
+                rounding = np.where(np.isfinite(rounding), rounding, 0)
+                array = array + rounding if name in LOGARITHMS else array * (1 + rounding)
             if name in GELUS:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * np.abs(sum(operands[1:], operands[0]))
             if name in CENTRED and is_first:
@@ -177,6 +195,8 @@ class Run:
                 array = array + NEXT_TO_NOTHING * self.noise.uniform(-1, 1, array.shape) * np.nan_to_num(operands[0])
             if name in LOGARITHMS:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape)
+                is_one = self.noise.random(array.shape) < 0.5  # The sum next to 1, rounded; its logarithm is 0 then.
+                array = np.where((np.abs(array) <= UNIT) & is_one, 0.0, array)
         rounds = self.number == 0 or (self.number > 1 and self.noise.random() < 0.5)
         array = round_to(array, dtype if rounds else F32)
         if self.number >= 2 and self.noise.random() < 0.5:
