@@ -250,9 +250,9 @@ func.func private @tanh(%x: f32) -> f32 {
   %e1 = arith.addf %e, %one : f32
   %d = arith.divf %two, %e1 : f32
   %f = arith.subf %one, %d : f32
-  %far = math.copysign %f, %x : f32
   %isNear = arith.cmpf olt, %a, %bound : f32
-  %result = arith.select %isNear, %near, %far : f32
+  %value = arith.select %isNear, %near, %f : f32
+  %result = math.copysign %value, %x : f32
   return %result : f32
 }
 
@@ -528,7 +528,10 @@ func.func private @sin(%x: f32) -> f32 {
   %n = func.call @quarter_turns(%turns) : (f64) -> f64
   %r = func.call @less_quarter_turns(%turns, %n) : (f64, f64) -> f32
   %quarter = func.call @modulo_four(%n) : (f64) -> f64
-  %result = func.call @sine_of_quarter(%r, %quarter) : (f32, f64) -> f32
+  %sine = func.call @sine_of_quarter(%r, %quarter) : (f32, f64) -> f32
+  %zero = arith.constant 0.0 : f32
+  %isZero = arith.cmpf oeq, %x, %zero : f32
+  %result = arith.select %isZero, %x, %sine : f32
   return %result : f32
 }
 

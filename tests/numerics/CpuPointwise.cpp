@@ -280,3 +280,13 @@ TEST_CASE("cpu.pointwise: 8-bit floats, every one and every way to round") {
     }
   }
 }
+
+TEST_CASE("cpu.pointwise: odd functions keep the sign of zero, which their reciprocal shows") {
+  HostTensor x = HostTensor::zeros(DType::F32, {37});
+  for (std::size_t i = 3; i < x.bytes.size(); i += 2 * sizeof(float))
+    x.bytes[i] = std::byte{0x80};
+  for (const std::string function : {"tanh", "sin", "erf"})
+    checkRegion("%y = kfuse." + function + " %arg0 : (tensor<37xf32>) -> tensor<37xf32>\n" +
+                    "kfuse.reciprocal %y : (tensor<37xf32>) -> tensor<37xf32>",
+                {x});
+}
