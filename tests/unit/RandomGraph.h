@@ -200,27 +200,10 @@ private:
       if (shape.empty() || count(shape) > largest(1024))
         return;
       int axis = static_cast<int>(random() % shape.size());
-      if (shape[axis] > 1 && random() % 2)
-        return rotate(x, axis);
       shape[axis] *= 2;
       return emit("concat", {x, x}, shape, "{axis = " + std::to_string(axis) + " : i64}");
     }
     }
-  }
-
-  /// x, and what is behind a cut in front of what is before it, as rotary embeddings have it.
-  void rotate(const Value &x, int axis) {
-    std::vector<int> offsets(x.shape.size(), 0), strides(x.shape.size(), 1);
-    const int cut = x.shape[axis] / 2;
-    auto part = [&](int first, int size) {
-      Dims shape = x.shape;
-      shape[axis] = size, offsets[axis] = first;
-      emit("slice", {x}, shape, "{offsets = " + list(offsets) + ", strides = " + list(strides) + "}");
-      return values.back();
-    };
-    Value tail = part(cut, x.shape[axis] - cut), head = part(0, cut);
-    emit("concat", {tail, head}, x.shape, "{axis = " + std::to_string(axis) + " : i64}");
-    emit("sub", {x, values.back()}, x.shape);
   }
 
   static std::int64_t count(const Dims &shape) {
