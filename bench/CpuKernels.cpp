@@ -7,7 +7,7 @@
 #include "codegen/Region.h"
 #include "ir/dialect/Kfuse.h"
 #include "runtime/Device.h"
-#include "tuner/GuardedBuffer.h"
+#include "tuner/check/GuardedBuffer.h"
 #include "tuner/model/RegionOracle.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

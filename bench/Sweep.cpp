@@ -6,7 +6,7 @@
 #include "ir/reference/Tensor.h"
 #include "runtime/worker/RemoteCompiler.h"
 #include "tools/kfuse/CublasLt.h"
-#include "tuner/Candidates.h"
+#include "tuner/search/Candidates.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"

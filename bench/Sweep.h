@@ -3,7 +3,7 @@
 
 #include "bench/Cases.h"
 #include "codegen/Region.h"
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "runtime/Device.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -11,7 +11,7 @@ namespace kfuse::ir {
 
 /// Plain hardware facts of a device family, from the vendors' datasheets. They drive fusion and
 /// ranking on any machine, so that two machines of one kind decide alike; measured peaks
-/// (tuner/Peaks.h) only prune, stop and report.
+/// (tuner/peaks/Peaks.h) only prune, stop and report.
 struct Target {
   std::string name;            ///< "cpu", "sm_80", "sm_90a", ...
   std::string description;     ///< A device of the family, "H100, H200".

@@ -1,6 +1,6 @@
 #include "tests/emulation/Emulator.h"
 
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "kfuse/error.h"
 #include "tests/emulation/Api.h"
 #include "tests/emulation/TensorBox.h"
@@ -23,7 +23,7 @@ using codegen::Launch;
 using reference::HostTensor;
 
 /// The source, whose products of warpgroups ask the emulator: each is a statement of inline assembly
-/// (codegen/cuda/Tma.cpp).
+/// (codegen/cuda/matmul/Tma.cpp).
 std::string withoutAssembly(std::string source) {
   const std::string instruction = "wgmma.mma_async.sync.aligned.", immediates = " p, ", operands = "(accumulate));";
   for (std::size_t begin; (begin = source.find("asm volatile(\"{")) != std::string::npos;) {

@@ -1,7 +1,7 @@
 // Emitted CUDA through NVRTC: configs from all over every template's space, for three architectures.
-#include "codegen/cuda/DeviceLibrary.h"
-#include "codegen/cuda/Matmul.h"
 #include "codegen/cuda/Templates.h"
+#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "runtime/Device.h"
 #include "tests/cuda/TemplateCases.h"
 #include "tests/unit/TemporaryFolder.h"

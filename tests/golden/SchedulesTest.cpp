@@ -1,6 +1,6 @@
 // Every schedule of tests/cuda/Schedules.h is one that a template offers, and compiles.
 #include "tests/cuda/Schedules.h"
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "runtime/Device.h"
 
 using namespace kfuse;

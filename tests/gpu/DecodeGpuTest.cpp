@@ -1,5 +1,5 @@
 // One compiled program that decodes a thousand tokens, one behind the other.
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "examples/blocks/Blocks.h"
 #include "ir/GraphModule.h"
 #include "tests/gpu/Gpu.h"

@@ -1,5 +1,5 @@
 // Random models on the GPU are right fused and op by op, in f32 and bf16. Compilation runs on all cores.
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "tests/gpu/Gpu.h"
 #include "tests/unit/RandomAttention.h"
 #include "tests/unit/RandomModels.h"

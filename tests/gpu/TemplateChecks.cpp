@@ -1,6 +1,6 @@
 #include "tests/gpu/TemplateChecks.h"
 
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "tests/cuda/Oracle.h"
 
 #include <algorithm>

@@ -6,8 +6,8 @@
 
 #include "ir/reference/Tensor.h"
 #include "runtime/worker/RemoteDevice.h"
-#include "tuner/Key.h"
-#include "tuner/Tuner.h"
+#include "tuner/record/Key.h"
+#include "tuner/search/Tuner.h"
 
 #include <array>
 #include <chrono>

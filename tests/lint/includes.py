@@ -17,6 +17,28 @@ MAY_INCLUDE = {
     "tools": {"tools", "tuner", "runtime", "codegen", "passes", "ir"},
     "include": set(),
 }
+# The same inside the two largest rooms: folder -> folders beside it whose headers it may include. What lies in the
+# room itself may include them all, and none of them it.
+INNER = {
+    "codegen/cuda": {
+        "text": set(),
+        "elementwise": {"text"},
+        "rows": {"text"},
+        "matmul": {"text", "rows"},
+        "chain": {"text", "rows", "matmul"},
+        "attention": {"text", "rows"},
+    },
+    "tuner": {
+        "record": set(),
+        "store": {"record"},
+        "peaks": {"record", "store"},
+        "check": {"record"},
+        "report": {"record"},
+        "search": {"record", "store", "peaks", "check", "report"},
+        "model": {"record", "store", "peaks", "check", "report", "search"},
+        "api": {"record", "store", "peaks", "check", "report", "search", "model"},
+    },
+}
 # The runtime knows codegen's plain data only, so that it ships without MLIR.
 PLAIN_CODEGEN = {"codegen/KernelPlan.h", "codegen/TileConfig.h", "codegen/DeviceHeader.h"}
 # Folders that never see MLIR or LLVM.
@@ -24,6 +46,27 @@ WITHOUT_MLIR = ("include/", "runtime/cuda/")
 HEAVY = ("InitAllDialects.h", "InitAllPasses.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]')
+
+
+def folder_in(room: str, name: str):
+    """The folder of `room` that a file lies in: "" for the room itself, None outside of it."""
+    if not name.startswith(room + "/"):
+        return None
+    rest = name[len(room) + 1 :].split("/")
+    return rest[0] if len(rest) > 1 else ""
+
+
+def inner_problem(name: str, header: str):
+    """Why a file may not include a header of its own room, or None."""
+    for room, may in INNER.items():
+        folder, other = folder_in(room, name), folder_in(room, header)
+        if folder is None or other is None or folder in ("", other):
+            continue
+        if folder not in may:
+            return f"{room}/{folder} is not in the table of tests/lint/includes.py"
+        if other not in may[folder]:
+            return f"{room}/{folder} may not include {room}/{other or '*.h'}"
+    return None
 
 
 def problems(root: pathlib.Path):
@@ -39,6 +82,9 @@ def problems(root: pathlib.Path):
             where = f"{name}:{number}: {header}"
             if other in MAY_INCLUDE and (root / header).exists() and other not in MAY_INCLUDE[room]:
                 yield f"{where}: {room}/ may not include {other}/"
+            inner = inner_problem(name, header)
+            if inner:
+                yield f"{where}: {inner}"
             if room == "runtime" and other == "codegen" and header not in PLAIN_CODEGEN:
                 yield f"{where}: runtime/ may include only codegen's plain data"
             plain_runtime = room == "runtime" and name.count("/") == 1

@@ -2,7 +2,7 @@
 
 #define __device__
 #define __forceinline__ inline
-#include "codegen/cuda/device/marks.cuh"
+#include "codegen/cuda/device/base/marks.cuh"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "tuner/CompileAhead.h"
+#include "tuner/search/CompileAhead.h"
 
 #include <doctest/doctest.h>
 

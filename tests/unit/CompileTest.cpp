@@ -2,7 +2,7 @@
 #include "TemporaryFolder.h"
 
 #include "kfuse/compiler.h"
-#include "tuner/StoreUpkeep.h"
+#include "tuner/store/StoreUpkeep.h"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
+#include "codegen/KernelLimits.h"
 #include "codegen/LinearGraph.h"
-#include "codegen/cuda/IndexText.h"
-#include "codegen/cuda/KernelLimits.h"
-#include "codegen/cuda/LaneForm.h"
-#include "codegen/cuda/ScalarFunctions.h"
 #include "codegen/cuda/Templates.h"
-#include "codegen/cuda/ValuePrinter.h"
+#include "codegen/cuda/text/IndexText.h"
+#include "codegen/cuda/text/LaneForm.h"
+#include "codegen/cuda/text/ScalarFunctions.h"
+#include "codegen/cuda/text/ValuePrinter.h"
 #include "tests/cuda/TemplateCases.h"
 
 #include <doctest/doctest.h>

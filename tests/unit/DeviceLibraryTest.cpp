@@ -1,4 +1,4 @@
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 
 #include <doctest/doctest.h>
 

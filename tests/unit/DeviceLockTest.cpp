@@ -2,8 +2,8 @@
 #include "SearchFakes.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/DeviceLock.h"
-#include "tuner/Tuner.h"
+#include "tuner/peaks/DeviceLock.h"
+#include "tuner/search/Tuner.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 #include "SearchFakes.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/EndToEnd.h"
-#include "tuner/Key.h"
-#include "tuner/Rivals.h"
+#include "tuner/record/Key.h"
+#include "tuner/search/EndToEnd.h"
+#include "tuner/search/Rivals.h"
 
 #include <doctest/doctest.h>
 

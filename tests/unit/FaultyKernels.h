@@ -2,7 +2,7 @@
 // task of choosing among them.
 #pragma once
 
-#include "tuner/TuningTask.h"
+#include "tuner/search/TuningTask.h"
 
 #include <cstring>
 #include <functional>

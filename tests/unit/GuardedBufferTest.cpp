@@ -1,4 +1,4 @@
-#include "tuner/GuardedBuffer.h"
+#include "tuner/check/GuardedBuffer.h"
 
 #include <doctest/doctest.h>
 

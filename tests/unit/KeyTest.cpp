@@ -1,4 +1,4 @@
-#include "tuner/Key.h"
+#include "tuner/record/Key.h"
 
 #include <doctest/doctest.h>
 

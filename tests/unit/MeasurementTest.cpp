@@ -1,4 +1,4 @@
-#include "tuner/Measurement.h"
+#include "tuner/record/Measurement.h"
 
 #include <doctest/doctest.h>
 

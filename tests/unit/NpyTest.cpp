@@ -1,6 +1,6 @@
 #include "TemporaryFolder.h"
 
-#include "tuner/Npy.h"
+#include "tools/kfuse/Npy.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 #include <random>
 
 using namespace kfuse;
-using namespace kfuse::tuner;
-using kfuse::tuner::test::TemporaryFolder;
+using namespace kfuse::tools;
+using kfuse::tools::test::TemporaryFolder;
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "tuner/OutputCheck.h"
+#include "tuner/check/OutputCheck.h"
 
 #include "kfuse/half.h"
 

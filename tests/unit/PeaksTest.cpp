@@ -1,6 +1,6 @@
 #include "TemporaryFolder.h"
 
-#include "tuner/Peaks.h"
+#include "tuner/peaks/Peaks.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Names of models, as people may be shown them, and as names of files.
 #include "ir/Printable.h"
 #include "tools/kfuse/OutputNames.h"
-#include "tuner/Svg.h"
+#include "tuner/report/Svg.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Whether a search's first eight candidates hold what exhaustive searches on an H200 found.
 #include "codegen/cuda/Templates.h"
 #include "tests/cuda/TemplateCases.h"
-#include "tuner/Candidates.h"
+#include "tuner/search/Candidates.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 #include "RandomAttention.h"
 #include "RandomModels.h"
 
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "runtime/Device.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "tuner/ReportPage.h"
+#include "tuner/report/ReportPage.h"
 
 #include <doctest/doctest.h>
 

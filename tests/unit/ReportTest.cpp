@@ -1,4 +1,4 @@
-#include "tuner/Report.h"
+#include "tuner/report/Report.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "tuner/Roofline.h"
+#include "tuner/record/Roofline.h"
 
 #include <doctest/doctest.h>
 

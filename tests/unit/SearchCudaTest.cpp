@@ -1,8 +1,8 @@
 // The search on a real GPU: a copy kernel whose candidates are its block sizes.
 #include "TemporaryFolder.h"
 
-#include "tuner/Peaks.h"
-#include "tuner/Tuner.h"
+#include "tuner/peaks/Peaks.h"
+#include "tuner/search/Tuner.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/Device.h"
-#include "tuner/Tuner.h"
+#include "tuner/search/Tuner.h"
 
 #include <algorithm>
 #include <cstring>

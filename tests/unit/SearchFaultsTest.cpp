@@ -4,8 +4,8 @@
 #include "TemporaryFolder.h"
 
 #include "runtime/worker/RemoteDevice.h"
-#include "tuner/Key.h"
-#include "tuner/Tuner.h"
+#include "tuner/record/Key.h"
+#include "tuner/search/Tuner.h"
 
 #include <doctest/doctest.h>
 

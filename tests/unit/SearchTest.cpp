@@ -1,11 +1,11 @@
 #include "SearchFakes.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/Candidates.h"
-#include "tuner/GuardedBuffer.h"
-#include "tuner/Key.h"
-#include "tuner/StoreFile.h"
-#include "tuner/StoreUpkeep.h"
+#include "tuner/check/GuardedBuffer.h"
+#include "tuner/record/Key.h"
+#include "tuner/search/Candidates.h"
+#include "tuner/store/StoreFile.h"
+#include "tuner/store/StoreUpkeep.h"
 
 #include <doctest/doctest.h>
 

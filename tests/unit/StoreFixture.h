@@ -3,7 +3,7 @@
 
 #include "StoreRowsOf.h"
 
-#include "tuner/Store.h"
+#include "tuner/store/Store.h"
 
 #include <doctest/doctest.h>
 

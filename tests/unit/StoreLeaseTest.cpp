@@ -2,7 +2,7 @@
 #include "SearchFakes.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/StoreLease.h"
+#include "tuner/store/StoreLease.h"
 
 #include <doctest/doctest.h>
 

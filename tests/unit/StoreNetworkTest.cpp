@@ -4,8 +4,8 @@
 #include "StoreFixture.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/StoreFile.h"
-#include "tuner/StorePlace.h"
+#include "tuner/store/StoreFile.h"
+#include "tuner/store/StorePlace.h"
 
 #include <array>
 #include <cerrno>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/Device.h"
-#include "tuner/Choice.h"
-#include "tuner/Measurement.h"
+#include "tuner/record/Choice.h"
+#include "tuner/record/Measurement.h"
 
 #include <string>
 

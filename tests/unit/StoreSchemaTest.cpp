@@ -2,8 +2,8 @@
 #include "StoreFixture.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/StoreFile.h"
-#include "tuner/StoreUpkeep.h"
+#include "tuner/store/StoreFile.h"
+#include "tuner/store/StoreUpkeep.h"
 
 #include <csignal>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 #include "StoreFixture.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/Key.h"
-#include "tuner/StoreTrust.h"
+#include "tuner/record/Key.h"
+#include "tuner/store/StoreTrust.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

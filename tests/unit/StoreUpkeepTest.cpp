@@ -1,7 +1,7 @@
 #include "StoreFixture.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/StoreUpkeep.h"
+#include "tuner/store/StoreUpkeep.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // The way of persistent clusters through tiles, as the device library computes it.
 #define __device__
 #define __forceinline__ inline
-#include "codegen/cuda/device/tile_walk.cuh"
+#include "codegen/cuda/device/matmul/tile_walk.cuh"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "tuner/TimeShares.h"
+#include "tuner/search/TimeShares.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // Tiles of two widths: how many, and where, as the host chooses and as the device library walks them.
 #define __device__
 #define __forceinline__ inline
-#include "codegen/cuda/TwoWidths.h"
-#include "codegen/cuda/device/tile_walk.cuh"
+#include "codegen/cuda/matmul/TwoWidths.h"
+#include "codegen/cuda/device/matmul/tile_walk.cuh"
 
 #include <doctest/doctest.h>
 #include <rapidcheck.h>

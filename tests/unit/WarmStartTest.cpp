@@ -3,9 +3,9 @@
 #include "TemporaryFolder.h"
 
 #include "runtime/Program.h"
-#include "tuner/Key.h"
 #include "tuner/model/ModelCompiler.h"
 #include "tuner/model/Workbench.h"
+#include "tuner/record/Key.h"
 
 #include <doctest/doctest.h>
 

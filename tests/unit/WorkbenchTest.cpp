@@ -3,8 +3,8 @@
 #include "StoreRowsOf.h"
 #include "TemporaryFolder.h"
 
-#include "tuner/Trace.h"
 #include "tuner/model/PlannedBench.h"
+#include "tuner/record/Trace.h"
 
 #include <doctest/doctest.h>
 

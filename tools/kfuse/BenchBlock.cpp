@@ -4,9 +4,9 @@
 #include "Interruption.h"
 #include "Json.h"
 #include "Table.h"
-#include "tuner/Measurement.h"
-#include "tuner/Report.h"
 #include "tuner/api/Handles.h"
+#include "tuner/record/Measurement.h"
+#include "tuner/report/Report.h"
 
 #include <fmt/format.h>
 

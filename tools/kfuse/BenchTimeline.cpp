@@ -1,11 +1,11 @@
 // kfuse bench timeline: when the blocks of each launch of a run start, may go on, multiply and end, by marks that they
-// write themselves (codegen/cuda/device/marks.cuh).
+// write themselves (codegen/cuda/device/base/marks.cuh).
 #include "BlockTimes.h"
 #include "Commands.h"
 #include "Execution.h"
 #include "Interruption.h"
 #include "Table.h"
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "tuner/api/Handles.h"
 
 #include <fmt/format.h>

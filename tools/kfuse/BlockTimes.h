@@ -1,4 +1,4 @@
-// Times that the blocks of kernels write down themselves (codegen/cuda/device/marks.cuh), by launch.
+// Times that the blocks of kernels write down themselves (codegen/cuda/device/base/marks.cuh), by launch.
 #pragma once
 
 #include <array>

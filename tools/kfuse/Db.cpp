@@ -4,10 +4,10 @@
 #include "OutputFile.h"
 #include "Table.h"
 #include "ir/Printable.h"
-#include "tuner/StoreContents.h"
-#include "tuner/StorePlace.h"
-#include "tuner/StoreTrust.h"
-#include "tuner/StoreUpkeep.h"
+#include "tuner/store/StoreContents.h"
+#include "tuner/store/StorePlace.h"
+#include "tuner/store/StoreTrust.h"
+#include "tuner/store/StoreUpkeep.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

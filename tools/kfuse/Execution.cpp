@@ -1,6 +1,6 @@
 #include "Execution.h"
 
-#include "tuner/Npy.h"
+#include "tools/kfuse/Npy.h"
 #include "tuner/api/Handles.h"
 
 #include <fmt/format.h>
@@ -27,13 +27,13 @@ HostTensor randomTensor(const TensorDesc &desc, Role role, std::uint64_t seed) {
 }
 
 Result<HostTensor> readTensor(const TensorDesc &desc, const std::string &file) {
-  Result<tuner::NpyArray> array = tuner::readNpy(file);
+  Result<tools::NpyArray> array = tools::readNpy(file);
   if (!array)
     return array.error();
   if (array->shape != desc.shape)
     return Error{ErrorCode::Usage, fmt::format("{} holds {}, input '{}' takes {}", file, toString(array->shape),
                                                desc.name, toString(desc.shape))};
-  Result<tuner::NpyArray> converted = tuner::convert(std::move(*array), desc.type);
+  Result<tools::NpyArray> converted = tools::convert(std::move(*array), desc.type);
   if (!converted)
     return Error{converted.error().code, file + ": " + converted.error().message};
   return HostTensor{desc.type, desc.shape, std::move(converted->data)};

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "GemmSweep.h"
-#include "tuner/Report.h"
+#include "tuner/report/Report.h"
 
 #include <functional>
 #include <optional>

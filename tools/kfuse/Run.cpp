@@ -6,10 +6,10 @@
 #include "Table.h"
 #include "ir/reference/Evaluator.h"
 #include "ir/reference/Policy.h"
-#include "tuner/Measurement.h"
-#include "tuner/Npy.h"
+#include "tools/kfuse/Npy.h"
 #include "tuner/api/Handles.h"
 #include "tuner/model/ProgramBuilder.h"
+#include "tuner/record/Measurement.h"
 
 #include <fmt/format.h>
 
@@ -82,7 +82,7 @@ Result<void> writeOutputs(const std::string &folder, const std::vector<std::stri
     return Error{ErrorCode::Io, "cannot make the folder " + folder + ": " + error.message()};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     std::filesystem::path path = std::filesystem::path(folder) / names[i];
-    if (Result<void> written = tuner::writeNpy(path, {outputs[i].type, outputs[i].shape, outputs[i].bytes}); !written)
+    if (Result<void> written = tools::writeNpy(path, {outputs[i].type, outputs[i].shape, outputs[i].bytes}); !written)
       return written;
   }
   return {};

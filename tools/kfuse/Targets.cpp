@@ -1,7 +1,7 @@
 #include "Commands.h"
 #include "Json.h"
 #include "Table.h"
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "ir/Target.h"
 #include "runtime/Device.h"
 

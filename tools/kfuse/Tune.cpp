@@ -4,10 +4,10 @@
 #include "OutputFile.h"
 #include "Terminal.h"
 #include "TuneHelpers.h"
-#include "tuner/ReportPage.h"
-#include "tuner/Trace.h"
 #include "tuner/api/Handles.h"
 #include "tuner/model/PlannedBench.h"
+#include "tuner/record/Trace.h"
+#include "tuner/report/ReportPage.h"
 
 #include <fmt/format.h>
 

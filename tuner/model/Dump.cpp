@@ -1,6 +1,6 @@
 #include "tuner/model/Dump.h"
 
-#include "tuner/Key.h"
+#include "tuner/record/Key.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

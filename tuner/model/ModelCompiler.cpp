@@ -1,10 +1,10 @@
 #include "tuner/model/ModelCompiler.h"
 
 #include "ir/reference/Tensor.h"
-#include "tuner/EndToEnd.h"
 #include "tuner/model/Noise.h"
 #include "tuner/model/ProgramBuilder.h"
 #include "tuner/model/RegionOracle.h"
+#include "tuner/search/EndToEnd.h"
 
 #include <algorithm>
 #include <chrono>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/Program.h"
-#include "tuner/Tuner.h"
 #include "tuner/model/PlannedModel.h"
+#include "tuner/search/Tuner.h"
 
 #include <optional>
 

@@ -4,8 +4,8 @@
 #include "codegen/Region.h"
 #include "ir/FirstError.h"
 #include "ir/dialect/Kfuse.h"
-#include "tuner/Trace.h"
 #include "tuner/model/Dump.h"
+#include "tuner/record/Trace.h"
 
 #include "mlir/Pass/PassManager.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/reference/Evaluator.h"
-#include "tuner/TuningTask.h"
+#include "tuner/search/TuningTask.h"
 
 #include "mlir/IR/Block.h"
 

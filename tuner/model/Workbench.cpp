@@ -1,6 +1,6 @@
 #include "tuner/model/Workbench.h"
 
-#include "codegen/cuda/DeviceLibrary.h"
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "runtime/worker/RemoteCompiler.h"
 #include "runtime/worker/RemoteDevice.h"
 #include "tuner/model/Dump.h"

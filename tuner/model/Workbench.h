@@ -1,8 +1,8 @@
 // The device, compiler and store that a target's kernels are tuned with.
 #pragma once
 
-#include "tuner/Peaks.h"
-#include "tuner/Tuner.h"
+#include "tuner/peaks/Peaks.h"
+#include "tuner/search/Tuner.h"
 
 #include <functional>
 #include <memory>

@@ -1,4 +1,4 @@
-// The instructions of codegen/cuda/device/ptx.cuh, as the PTX manual describes them, in plain C++.
+// The instructions of codegen/cuda/device/base/ptx.cuh, as the PTX manual describes them, in plain C++.
 #pragma once
 
 #include <kfuse/fp8.cuh>

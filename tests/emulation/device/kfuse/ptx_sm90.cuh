@@ -1,4 +1,4 @@
-// The instructions of codegen/cuda/device/ptx_sm90.cuh, as the PTX manual describes them, in plain C++.
+// The instructions of codegen/cuda/device/base/ptx_sm90.cuh, as the PTX manual describes them, in plain C++.
 #pragma once
 
 #include <kfuse/ptx.cuh>

@@ -1,0 +1,100 @@
+#include "codegen/cuda/attention/DecodeShape.h"
+
+#include "codegen/cuda/text/Clusters.h"
+#include "codegen/cuda/text/Kernel.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kfuse::codegen::cuda {
+
+int64_t DecodeShape::pitchOf(int64_t size) { return static_cast<int64_t>(llvm::PowerOf2Ceil(size)); }
+
+int64_t DecodeShape::partBytes(const DecodeProblem &p) { return llvm::alignTo(p.rows() * (p.valueSize + 2) * 4, 16); }
+
+int64_t DecodeShape::sharedBytes(const DecodeProblem &p) const {
+  int64_t tiles = stages * keys * 2 * (pitchOf(p.keySize) + pitchOf(p.valueSize));
+  return warps * std::max(tiles, partBytes(p));
+}
+
+int64_t DecodeShape::staticBytes(const DecodeProblem &p) const {
+  int64_t keyRows = (p.computesQuery ? p.rows() : 0) + (p.newKeys ? p.newKeys->count() : 0);
+  int64_t valueRows = p.newValues ? p.newValues->count() : 0;
+  int64_t others = splits * (isCluster() ? partBytes(p) : p.rows() * 8);
+  return 2 * (keyRows * (p.keySize + 8) + valueRows * (p.valueSize + 8)) + others + 64;
+}
+
+/// Blocks that share an SM where each has `bytes` of shared memory.
+double DecodeShape::perSm(int64_t bytes, const ir::Target &target) const {
+  constexpr int64_t registersOfThread = 160, reservedBytes = 1024;
+  return static_cast<double>(std::max<int64_t>(1, std::min(target.sharedBytesPerBlock / (bytes + reservedBytes),
+                                                           target.registersPerSm / (registersOfThread * 32 * warps))));
+}
+
+/// Constants are fitted on an H200 to 100 configs each of one sequence with 8192 and 65536 keys, 24 each of 16 and 64
+/// sequences, and 47 of two Llama blocks.
+double DecodeShape::estimateUs(const Region &region, const DecodeProblem &p, const ir::Target &target) const {
+  constexpr double busShare = 0.92, smShare = 2.3; // Of the memory's rate, and what one SM reaches of its part of that.
+  constexpr double unevenShare = 0.26, paddingShare = 0.11;
+  constexpr double deepBytes = 160e3, deepShare = 0.075; // More on their way to an SM are in each other's way.
+  constexpr double turnUs = 0.018;                       // 16 keys of each of four warps; eight hide it.
+  const auto ofPair = static_cast<double>(splits), ofBlock = static_cast<double>(warps),
+             ofTile = static_cast<double>(keys), allKeys = static_cast<double>(p.keys),
+             sms = static_cast<double>(target.multiprocessors);
+  const auto pairs = static_cast<double>(p.pairs());
+  const double blocks = pairs * ofPair, atOnce = perSm(sharedBytes(p) + staticBytes(p), target);
+  double parts = std::ceil(blocks / sms); // On the busiest SM.
+  if (isCluster()) {
+    const auto places = static_cast<double>(clustersAtOnce(cluster, target));
+    const double ofWave = std::min(atOnce, std::ceil(pairs / places)), waves = std::ceil(pairs / (places * ofWave));
+    parts = waves * ofWave;
+  }
+  const double turns = std::ceil(std::ceil(allKeys / ofTile / ofPair) / ofBlock); // Tiles of a warp.
+
+  const double bytes = region.bytesRead + region.bytesWritten, busUs = bytes / (busShare * target.memoryBytesPerUs),
+               smUs = bytes / (smShare * target.memoryBytesPerUs * std::min(blocks, sms) / sms);
+  const double uneven = parts * sms / std::max(blocks, sms), padding = turns * ofTile * ofPair * ofBlock / allKeys;
+  const double deep = std::min(parts, atOnce) * ofBlock * std::min(static_cast<double>(stages), turns) * ofTile * 2 *
+                      static_cast<double>(p.keySize + p.valueSize) / deepBytes;
+  double us = std::sqrt(std::hypot(busUs * busUs, smUs * smUs)); // Where both are alike, 19 % more than either.
+  us *= (1 + unevenShare * (uneven - 1)) * (1 + paddingShare * (padding - 1));
+  us *= 1 + deepShare * std::max(0.0, deep - 1);
+  if (warps < 8)
+    us += turnUs * turns * ofTile / 16;
+  return target.launchUs + us + combineUs();
+}
+
+/// Sums on their way to another block, of up to 16 blocks at a time.
+double DecodeShape::combineUs() const {
+  const auto ofPair = static_cast<double>(splits);
+  if (splits == 1)
+    return 0;
+  if (isCluster())
+    return 1.7;
+  return 1.3 + 0.14 * ofPair + 0.28 * std::max(0.0, ofPair / 8 - 2);
+}
+
+/// Where queries or new rows are computed, too, or tiles loaded ahead of the wait. Behind the kernel ahead more of the
+/// tiles are there at once: all SMs are to be busy and as much on its way as there is room for. Of a Llama block at
+/// 4096 keys 12 parts in three stages of four warps take 6.4 us, in its run 122.9, 16 in two of eight 7.1 and 124.5, 24
+/// parts 9.1 and more: the first eight hold both of the former, where estimateUs() begins with 8 parts (7.4 us).
+double DecodeShape::estimateInBlockUs(const Region &region, const DecodeProblem &p, const ir::Target &target) const {
+  const auto ofTile = static_cast<double>(keys);
+  const double blocks = static_cast<double>(p.pairs() * splits), atOnce = perSm(sharedBytes(p), target);
+  const double keysOfWarp = static_cast<double>(p.keys) / static_cast<double>(splits * warps);
+  const double tiles = std::ceil(keysOfWarp / ofTile),
+               tileBytes = static_cast<double>(keys * 2 * (p.keySize + p.valueSize));
+  const double resident = std::min(atOnce, blocks / target.multiprocessors);
+  const double inFlight =
+      resident * static_cast<double>(warps) * std::min(static_cast<double>(stages), tiles) * tileBytes;
+  // Blocks of the last wave share the memory among fewer, which costs less than idle processors would.
+  const double waves = blocks / (atOnce * target.multiprocessors), uneven = std::ceil(waves) / waves;
+  const double padding = tiles * ofTile / keysOfWarp;
+  return target.launchUs + combineUs() +
+         streamUs(region.bytesRead, region.bytesWritten, inFlight, target) * (0.7 + 0.3 * uneven) *
+             (0.9 + 0.1 * padding);
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,10 @@
+// The kernel templates of this room.
+#pragma once
+
+#include "codegen/KernelTemplate.h"
+
+namespace kfuse::codegen::cuda {
+
+const KernelTemplate &decodeAttentionTemplate(); ///< cuda.decode_attention
+
+} // namespace kfuse::codegen::cuda

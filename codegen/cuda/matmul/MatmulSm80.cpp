@@ -1,0 +1,195 @@
+// cuda.matmul_sm80: matrix products on tensor cores through mma.sync and cp.async. Operands have 16 bits; those
+// of 8 become f16, which holds their every value, on their way to shared memory; those of 32 are cut (tf32).
+#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/matmul/Templates.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr int64_t epilogueVector = 8; ///< 16 bytes of output.
+constexpr size_t mostCandidates = 48;
+
+int64_t threadsOf(const TileConfig &config) { return config["warps_m"] * config["warps_n"] * 32; }
+
+/// Bytes of an element in shared memory.
+int64_t widthOf(const MatmulProblem &problem) { return problem.elementType(0) == DType::F32 ? 4 : 2; }
+
+/// Columns of all products in a tile.
+int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) { return config["n"] * problem.count(); }
+
+/// The ring of tiles; the epilogue stages each warp's tile in f32 in the same memory, rows 8 floats apart.
+int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
+  int64_t columns = columnsOf(problem, config);
+  int64_t ring = config["stages"] * (config["m"] + columns) * config["k"] * widthOf(problem);
+  int64_t staging = config["warps_n"] * config["m"] * (columns / config["warps_n"] + 8) * 4;
+  return std::max(ring, staging);
+}
+
+/// Accumulators, two sets of fragments, and about 56 for addresses and the loop; a second product's rows of B
+/// have addresses of their own.
+int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
+  int64_t warpM = config["m"] / config["warps_m"], warpN = columnsOf(problem, config) / config["warps_n"];
+  return warpM * warpN / 32 + 2 * (warpM / 16 * 4 + warpN / 16 * 4) + 56 + (problem.count() - 1) * 24;
+}
+
+int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
+  int64_t byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes(problem, config) + 1024);
+  int64_t registers = (registersOf(problem, config) + 7) / 8 * 8 * threadsOf(config);
+  return std::min({byShared, target.registersPerSm / registers, target.threadsPerSm / threadsOf(config)});
+}
+
+bool fits(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
+  return sharedBytes(problem, config) <= target.sharedBytesPerBlock && registersOf(problem, config) <= 255 &&
+         blocksPerSm(problem, config, target) >= 1;
+}
+
+/// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for
+/// instructions of their own.
+double mmaShare(const ir::Target &target) {
+  if (target.capability >= 100 && target.capability < 120)
+    return 0.3;
+  return target.capability == 90 ? 0.55 : 0.7;
+}
+
+/// Share of that rate a warp tile reaches: small ones load more fragments for each product.
+double warpTileShare(const MatmulProblem &problem, const TileConfig &config) {
+  int64_t rows = config["m"] / config["warps_m"], columns = columnsOf(problem, config) / config["warps_n"];
+  auto warpM = static_cast<double>(rows), warpN = static_cast<double>(columns);
+  double loadsPerProduct = 1 / warpM + 1 / warpN; // 1/32 at 64 x 64.
+  return std::min(0.95, 1.2 / (1 + 10 * loadsPerProduct));
+}
+
+/// Modelled microseconds of one config.
+double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
+                const ir::Target &target) {
+  double perSm = target.halfFlopsPerUs * 2 / static_cast<double>(widthOf(problem)) * mmaShare(target) *
+                 warpTileShare(problem, config) / target.multiprocessors;
+  double resident = static_cast<double>(blocksPerSm(problem, config, target));
+  double warps = resident * static_cast<double>(threadsOf(config)) / 32;
+  MatmulCost cost;
+  cost.tileM = static_cast<double>(config["m"]);
+  cost.tileN = static_cast<double>(config["n"]);
+  cost.splits = static_cast<double>(config["split_k"]);
+  cost.flopsPerUsPerSm = perSm * std::min(1.0, 0.5 + warps / 16); // Eight warps hide each other's waits.
+  cost.blocksPerSm = resident;
+  cost.elementBytes = static_cast<double>(byteWidth(problem.elementType(1)));
+  // The slowest warp issues at least its own products, 33 ns for 32 bytes of K and up to 32 x 32 of them.
+  const int64_t warpM = config["m"] / config["warps_m"], warpN = columnsOf(problem, config) / config["warps_n"];
+  const auto warpTile = static_cast<double>(warpM * warpN);
+  cost.latencyUs =
+      static_cast<double>(problem.K * widthOf(problem)) / cost.splits / 32 * 0.033 * std::max(1.0, warpTile / 1024);
+  // All stages but the one that is multiplied; elements of 8 bits pass through registers, a stage or so at a time. Only
+  // the weights count: rows come from the last-level cache.
+  const double underWay = cost.elementBytes < 2 ? 1 : static_cast<double>(config["stages"] - 1);
+  const auto weights = static_cast<double>(columnsOf(problem, config) * config["k"]);
+  cost.inFlightBytes = underWay * weights * cost.elementBytes;
+  return matmulUs(region, problem, cost, target);
+}
+
+class MatmulSm80Template : public MatmulWay {
+public:
+  MatmulSm80Template() : MatmulWay(mostCandidates) {}
+
+  std::string_view name() const override { return "cuda.matmul_sm80"; }
+  ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
+                                     const ir::Target &target) const override;
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+};
+
+ir::FusionDecision MatmulSm80Template::takes(const Region &region, const MatmulProblem &problem,
+                                             const ir::Target &target) const {
+  if (ir::FusionDecision taken = takenByMmaSync(problem, target); !taken)
+    return taken;
+  if (MatrixOperand left = MatrixOperand::of(problem, 0); !left.refusal.empty())
+    return ir::FusionDecision::no(left.refusal);
+  const MatrixOperand first = MatrixOperand::of(problem, 1);
+  for (unsigned product = 0; product < problem.count(); ++product) {
+    MatrixOperand right = MatrixOperand::of(problem, 1, product);
+    if (!right.refusal.empty())
+      return ir::FusionDecision::no(right.refusal);
+    if (right.contiguousK != first.contiguousK)
+      return ir::FusionDecision::no("the right operands are contiguous along different dimensions");
+  }
+  if (ir::FusionDecision multiplied = multipliedByMmaSync(problem, /*takesTf32=*/true); !multiplied)
+    return multiplied;
+  if (problem.elementType(0) == DType::F32 && !(MatrixOperand::of(problem, 0).contiguousK && first.contiguousK))
+    return ir::FusionDecision::no("operands of f32 are not contiguous along K, which mma.sync needs of them");
+  return printable(region);
+}
+
+std::vector<EstimatedConfig> MatmulSm80Template::space(const Region &region, const MatmulProblem &problem,
+                                                       const ir::Target &target) const {
+  struct Tile {
+    int64_t m, n, k, warpsM, warpsN; ///< k of 16 bits.
+  };
+  static constexpr Tile tiles[] = {
+      {256, 128, 32, 4, 2}, {256, 128, 64, 4, 2}, {128, 256, 32, 2, 4}, {128, 256, 64, 2, 4}, {128, 128, 32, 2, 2},
+      {128, 128, 64, 2, 2}, {128, 128, 64, 2, 4}, {128, 64, 64, 2, 2},  {64, 128, 64, 2, 2},  {64, 256, 64, 1, 4},
+      {64, 64, 64, 2, 2},   {64, 64, 128, 2, 2},  {32, 128, 64, 1, 4},  {32, 64, 128, 1, 4},  {16, 128, 64, 1, 4},
+      {16, 128, 128, 1, 4}, {16, 64, 128, 1, 4},  {16, 64, 256, 1, 4}};
+  std::vector<EstimatedConfig> ranked;
+  for (const Tile &tile : tiles) {
+    int64_t blocks = ceilDiv(problem.M, tile.m) * ceilDiv(problem.N, tile.n) * problem.batches,
+            k = tile.k * 2 / widthOf(problem), tilesK = ceilDiv(problem.K, k);
+    bool isTooTall = tile.m >= 2 * problem.M && tile.m > 16, isTooWide = tile.n >= 2 * problem.N && tile.n > 64;
+    if (isTooTall || isTooWide)
+      continue;
+    for (int64_t stages : {3, 4, 5})
+      for (int64_t splits : {1, 2, 4, 8, 16})
+        for (int64_t raster : {8, 1}) {
+          bool isIdleSplit = splits > 1 && (blocks * splits > 4 * target.multiprocessors || tilesK < 2 * splits);
+          bool sameRaster = raster > 1 && ceilDiv(problem.M, tile.m) == 1;
+          if (isIdleSplit || sameRaster || (splits > 1 && problem.count() > 1))
+            continue;
+          TileConfig config{{"k", k},
+                            {"m", tile.m},
+                            {"n", tile.n},
+                            {"raster", raster},
+                            {"split_k", splits},
+                            {"stages", stages},
+                            {"warps_m", tile.warpsM},
+                            {"warps_n", tile.warpsN}};
+          if (fits(problem, config, target))
+            ranked.emplace_back(estimate(region, problem, config, target), std::move(config));
+        }
+  }
+  return ranked;
+}
+
+Result<KernelPlan> MatmulSm80Template::print(const Region &region, const TileConfig &config,
+                                             const ir::Target &target) const {
+  MatmulProblem problem = *MatmulProblem::of(region);
+  MatrixOperand a = MatrixOperand::of(problem, 0);
+  const DType type = problem.elementType(0);
+  MatmulPrinter printer(region, problem, config, target, epilogueVector);
+  printer.writeHead("gemm_sm80.cuh");
+  printer.writeConfig(threadsOf(config),
+                      {("using Element = " + storedType(isFloat8(type) ? DType::F16 : type) + ";").str(),
+                       "static constexpr int stages = " + std::to_string(config["stages"]) +
+                           ", warpsM = " + std::to_string(config["warps_m"]) +
+                           ", warpsN = " + std::to_string(config["warps_n"]) + ";"});
+  printer.writeOperand(a, "A", "m");
+  const std::string right = printer.writeRightOperands("Matrix", "TwoMatrices");
+  printer.writeEpilogue();
+  printer.writeEntries([&](const std::string &epilogue) {
+    return "gemm<Config>(Matrix<A, " + storedType(type).str() + ">{in" + std::to_string(a.input) + "}, " + right +
+           ", " + epilogue + ");";
+  });
+  return printer.plan(threadsOf(config), sharedBytes(problem, config));
+}
+
+} // namespace
+
+const MatmulWay &matmulSm80Template() {
+  static const MatmulSm80Template instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

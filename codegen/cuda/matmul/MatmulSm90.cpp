@@ -1,0 +1,275 @@
+// cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters may share the tiles
+// that do not fill a wave (stream-K), or take tiles of two widths, so many that they fill whole waves. Where a cluster
+// spans N, it reduces rows of the result before it stores them.
+#include "codegen/cuda/matmul/RowEpilogue.h"
+#include "codegen/cuda/matmul/Sm90Tiles.h"
+#include "codegen/cuda/matmul/Templates.h"
+#include "codegen/cuda/matmul/TwoWidths.h"
+#include "codegen/cuda/text/Clusters.h"
+#include "codegen/cuda/text/LastBlock.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+using namespace sm90;
+
+constexpr int64_t threads = 384; ///< A producer and two consumer warpgroups.
+constexpr int64_t mostStages = 8;
+constexpr size_t walksOfTile = 2; ///< Orders of its tiles that a shape of tile is offered with.
+constexpr size_t mostCandidates = 160;
+
+/// The config with every order of its tiles that differs: groups of 1 to 16 along M or N.
+std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
+  std::vector<TileConfig> all;
+  for (bool alongN : {false, true})
+    for (int64_t raster : {1, 4, 8, 16}) {
+      int64_t along = alongN ? grid.wide : grid.tall, across = alongN ? grid.tall : grid.wide;
+      bool isSame =
+          (raster > 1 && (raster >= 2 * along || across == 1)) || (alongN && (grid.tall == 1 || grid.wide == 1));
+      if (!isSame)
+        all.push_back(config.with("raster", raster).with("raster_n", alongN));
+    }
+  return all;
+}
+
+/// The config with tiles of two widths, where they are worth it: the busiest cluster has a hundredth less. Which order
+/// of them is best no estimate tells: of 2, 3, 4, 5, 6 and 8 rows a group three and six are 0.4 % ahead of the others
+/// at 4096 cubed.
+std::vector<TileConfig> withTwoWidths(const sm90::Problem &problem, const TileConfig &config,
+                                      const ir::Target &target) {
+  if (!takesTwoWidths(problem, config))
+    return {};
+  const int64_t tall = gridOf(problem, config, target).tall, atOnce = clustersAtOnce(config["cluster_m"], target);
+  const std::optional<TwoWidths> row = TwoWidths::of(problem.N, config["n"], tall, atOnce);
+  if (!row)
+    return {};
+  std::vector<TileConfig> all;
+  for (int64_t raster : {3, 6}) {
+    const int64_t waves = ceilDiv(tall * row->tiles, atOnce);
+    if (raster < 2 * tall && 100 * row->place(tall, raster, atOnce).busiest <= 99 * waves * config["n"])
+      all.push_back(config.with("raster", raster).with("raster_n", 0).with("narrow", row->narrow));
+  }
+  return all;
+}
+
+/// A block's tile, with the columns of all products, and its cluster.
+struct Shape {
+  int64_t m, n;
+  bool pingPong;
+  int64_t clusterM, clusterN;
+};
+
+std::vector<Shape> tiledShapes() {
+  struct Tile {
+    int64_t m, n;
+    bool pingPong;
+  };
+  static constexpr Tile tiles[] = {
+      {128, 128, false}, {128, 160, false}, {128, 192, false}, {128, 208, false}, {128, 224, false}, {128, 256, false},
+      {256, 64, false},  {256, 96, false},  {256, 128, false}, {256, 160, false}, {256, 192, false}, {128, 64, false},
+      {128, 96, false},  {64, 128, true},   {64, 192, true},   {64, 256, true},   {64, 64, true},    {128, 64, true},
+      {128, 96, true},   {128, 128, true},  {128, 144, true},  {128, 160, true},  {128, 176, true},  {128, 192, true}};
+  static constexpr std::pair<int64_t, int64_t> clusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
+  std::vector<Shape> shapes;
+  for (const Tile &tile : tiles)
+    for (auto [clusterM, clusterN] : clusters)
+      shapes.push_back({tile.m, tile.n, tile.pingPong, clusterM, clusterN});
+  return shapes;
+}
+
+/// Clusters whose blocks share out the columns of whole rows.
+std::vector<Shape> wholeRowShapes(int64_t columns) {
+  constexpr int64_t widest = 256, mostBlocks = 16; // Of an instruction; of a cluster, more than 8 where allowed.
+  std::vector<Shape> shapes;
+  for (int64_t clusterN : {1, 2, 4, 8, 16}) {
+    const int64_t exact = llvm::alignTo(ceilDiv(columns, clusterN), 16), panels = llvm::alignTo(exact, 64);
+    for (int64_t n : std::set<int64_t>{exact, panels}) { // Where columns are contiguous, a tile has whole panels.
+      const bool isNarrow = clusterN > 1 && (n < 64 || (clusterN - 1) * n >= columns);
+      if (n > widest || isNarrow)
+        continue;
+      for (auto [m, pingPong] : {std::pair<int64_t, bool>{64, true}, {128, true}, {128, false}, {256, false}})
+        for (int64_t clusterM : {1, 2})
+          if (clusterM * clusterN <= mostBlocks)
+            shapes.push_back({m, n, pingPong, clusterM, clusterN});
+    }
+  }
+  return shapes;
+}
+
+class MatmulSm90Template : public MatmulWay {
+public:
+  MatmulSm90Template() : MatmulWay(mostCandidates) {}
+
+  std::string_view name() const override { return "cuda.matmul_sm90"; }
+  ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
+                                     const ir::Target &target) const override;
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+};
+
+ir::FusionDecision MatmulSm90Template::takes(const Region &region, const MatmulProblem &problem,
+                                             const ir::Target &target) const {
+  ir::FusionDecision decision = takenByWgmma(region, problem, target);
+  if (!decision || region.graph.domain.reductionDim < 0)
+    return decision;
+  if (problem.count() > 1)
+    return ir::FusionDecision::no("reduces rows of two products");
+  if (std::string refusal = RowEpilogue(problem).refusal(); !refusal.empty())
+    return ir::FusionDecision::no(refusal);
+  if (space(region, problem, target).empty())
+    return ir::FusionDecision::no("reduces rows of " + std::to_string(problem.N) +
+                                  " columns, which no cluster's registers hold");
+  return decision;
+}
+
+std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, const MatmulProblem &given,
+                                                       const ir::Target &target) const {
+  const sm90::Problem problem(region, given);
+  bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
+       columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
+  const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
+  // With several operands in flight, or positions to compare, 176 sums a thread spill; beside the
+  // values of rows 128 are most.
+  const bool readsMore = static_cast<int64_t>(region.graph.inputs.size()) > products + 2;
+  const bool asksPositions = llvm::any_of(
+      region.graph.nodes, [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Index; });
+  const int64_t mostSums = problem.reducesRows ? 128 : readsMore || asksPositions ? 160 : 192;
+  std::vector<EstimatedConfig> ranked;
+  for (const Shape &shape : problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes()) {
+    const auto [m, columns, pingPong, clusterM, clusterN] = shape;
+    const int64_t n = columns / products; // The epilogue takes pieces of 16 columns of each product.
+    if (n % 16 != 0 || !dividesInto(m, clusterN, rowsAlongK) || !dividesInto(n, clusterM, columnsAlongK))
+      continue;
+    if ((clusterM > 1 && problem.M <= m) || (clusterN > 1 && problem.N <= n))
+      continue;
+    if ((m >= 2 * problem.M && m > 64) || (n >= 2 * problem.N && n > 64))
+      continue;
+    TileConfig config{
+        {"cluster_m", clusterM}, {"cluster_n", clusterN}, {"k", depth},    {"m", m},       {"n", n},
+        {"pingpong", pingPong},  {"raster", 1},           {"raster_n", 0}, {"split_k", 1}, {"stages", mostStages}};
+    while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock) {
+      const int64_t fewer = config["stages"] - 1;
+      config = std::move(config).with("stages", fewer);
+    }
+    if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
+      continue;
+    std::vector<EstimatedConfig> walks;
+    for (TileConfig &walk : rasters(config, gridOf(problem, config, target)))
+      walks.emplace_back(estimate(region, problem, walk, target), std::move(walk));
+    walks = fastest(std::move(walks), walksOfTile);
+    for (int64_t pieces : piecesOf(problem, config, target)) {
+      TileConfig streamed = walks.front().config.with("pieces", pieces);
+      ranked.emplace_back(estimate(region, problem, streamed, target), std::move(streamed));
+    }
+    for (TileConfig &twoWidths : withTwoWidths(problem, walks.front().config, target))
+      ranked.emplace_back(estimate(region, problem, twoWidths, target), std::move(twoWidths));
+    std::move(walks.begin(), walks.end(), std::back_inserter(ranked));
+  }
+  return ranked;
+}
+
+/// Flags for each warp that shares a tile and room for its sums, for every piece, as device/partial_sums.cuh lays them
+/// out.
+void passPartialSums(KernelPlan &plan, const MatmulProblem &problem, const TileConfig &config, const Grid &grid) {
+  const int64_t tileWarps = config["pingpong"] ? consumerWarps / 2 : consumerWarps,
+                places = grid.streamed * grid.pieces * config["cluster_m"] * config["cluster_n"];
+  plan.zeroedBytes = llvm::alignTo(places * tileWarps * 4, zeroedGranule);
+  plan.workspaceBytes =
+      plan.zeroedBytes + static_cast<uint64_t>(places * config["m"] * columnsOf(problem, config)) * sizeof(float);
+  Launch &launch = plan.launches.front();
+  launch.args.push_back({KernelArg::Kind::Workspace, 0});
+  launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
+}
+
+Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileConfig &config,
+                                             const ir::Target &target) const {
+  const sm90::Problem problem(region, *MatmulProblem::of(region));
+  const TmaSide rowSide = sideOf(problem, 0), columnSide = sideOf(problem, 1);
+  const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);
+  const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
+  const Grid grid = gridOf(problem, config, target);
+  const int64_t narrow = config.valueOr("narrow", 0);
+  const int64_t narrowShift =
+      narrow > 0 ? TwoWidths{config["n"], grid.wide, narrow}.place(grid.tall, config["raster"], grid.clusters).shift
+                 : 0;
+  const TmaResult *result = problem.resultThroughTma(config);
+  const int64_t epilogueVector = result || problem.reducesRows ? RowEpilogue::vector : 8;
+  MatmulPrinter printer(region, problem, config, target, epilogueVector);
+  printer.writeHead("gemm_sm90.cuh");
+  auto field = [](const std::string &text) { return "static constexpr " + text + ";"; };
+  auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
+  printer.writeConfig(threads,
+                      {field("int " + number("rows", problem.M) + ", " + number("columns", problem.N)),
+                       field("int tileRows = tileM, tileColumns = " + std::string(problem.count() > 1 ? "2 * " : "") +
+                             "tileN, " + number("stages", config["stages"])),
+                       field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
+                       field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
+                             ", rasterColumns = " + (config["raster_n"] ? "true" : "false")),
+                       field("int " + number("narrowTiles", narrow) + ", " + number("narrowShift", narrowShift)),
+                       field("int " + number("streamed", grid.streamed) + ", " + number("helpers", grid.helpers) +
+                             ", " + number("pieces", grid.pieces) + ", " + number("pieceLines", grid.pieceLines))});
+  const int64_t gridBlocks = grid.clusters * clusterM * clusterN;
+  const TmaArgument rowsArgument = writeTmaSide(printer, rowSide, "Rows",
+                                                earlyBlocks(region, rowSide, rowsType, gridBlocks, target)),
+                    columnsArgument = writeTmaSide(printer, columnSide, "Columns",
+                                                   earlyBlocks(region, columnSide, columnsType, gridBlocks, target));
+  const int64_t columns = columnsOf(problem, config);
+  writeProduct(printer.out(), rowsType, columnsType, columns, rowSide, columnSide);
+  if (narrow > 0)
+    writeProduct(printer.out(), rowsType, columnsType, columns - TwoWidths::narrowBy, rowSide, columnSide,
+                 "NarrowProduct", columns);
+  if (problem.reducesRows)
+    RowEpilogue(problem).write(printer, result);
+  else if (result)
+    printer.writeTileEpilogue(*result);
+  else
+    printer.writeEpilogue();
+  const std::string to = problem.reducesRows ? "ToRow" : "To";
+  const std::string partials = grid.isShared() ? ", PartialSums{flags, sums}" : "";
+  printer.writeEntries(
+      [&](const std::string &epilogue) {
+        const bool reads = result && result->read;
+        std::string finish = reads                 ? "ToTilesFrom<Epilogue>{" + epilogue + ", &resultMap, &readMap}"
+                             : result              ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap}"
+                             : problem.reducesRows ? to + "s<Epilogue>{" + epilogue + "}"
+                                                   : epilogue;
+        return std::string("gemmSm90<Config, Product") + (narrow > 0 ? ", NarrowProduct>(" : ">(") +
+               rowsArgument.value + ", " + columnsArgument.value + ", " + finish + partials + ");";
+      },
+      rowsArgument.parameters + columnsArgument.parameters +
+          (result ? "const __grid_constant__ TensorMap resultMap, " : "") +
+          (result && result->read ? "const __grid_constant__ TensorMap readMap, " : ""),
+      grid.isShared() ? ", unsigned *flags, float *sums" : "");
+  KernelPlan plan = printer.plan(threads, sharedBytes(problem, config));
+  std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
+  llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));
+  const auto boxColumns = static_cast<uint32_t>(storedColumns(config));
+  if (result)
+    maps.push_back(result->written.recipe(boxColumns));
+  if (result && result->read)
+    maps.push_back(result->read->recipe(boxColumns));
+  passTensorMaps(plan, std::move(maps));
+  Launch &launch = plan.launches.front();
+  launch.needsNoL1 = true; // TMA brings the operands.
+  launch.grid = {static_cast<uint32_t>(gridBlocks), 1, 1};
+  launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
+  if (grid.isShared())
+    passPartialSums(plan, problem, config, grid);
+  return plan;
+}
+
+} // namespace
+
+const MatmulWay &matmulSm90Template() {
+  static const MatmulSm90Template instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

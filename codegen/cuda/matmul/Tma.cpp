@@ -1,0 +1,360 @@
+#include "codegen/cuda/matmul/Tma.h"
+
+#include "ir/IndexMath.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr uint64_t granule = 16; ///< Bytes: what addresses and strides are multiples of.
+constexpr uint32_t lineBytes = 128;
+
+/// Splits `expr` into coefficient * d_dim, a constant and the rest; false when d_dim appears otherwise.
+bool splitOff(AffineExpr expr, unsigned dim, int64_t &coefficient, int64_t &constant,
+              SmallVectorImpl<ir::IndexTerm> &rest) {
+  SmallVector<ir::IndexTerm> terms;
+  ir::collectTerms(expr, 1, terms);
+  coefficient = constant = 0;
+  for (const ir::IndexTerm &term : terms) {
+    auto position = dyn_cast_or_null<AffineDimExpr>(term.term);
+    if (!term.term)
+      constant += term.coefficient;
+    else if (position && position.getPosition() == dim)
+      coefficient += term.coefficient;
+    else if (term.term.isFunctionOfDim(dim))
+      return false;
+    else
+      rest.push_back(term);
+  }
+  return true;
+}
+
+/// What the batch dimensions add to an offset, as a coordinate times the largest stride that they share.
+struct BatchCoordinate {
+  AffineExpr index;
+  int64_t stride = 0; ///< 0 where they add nothing.
+};
+BatchCoordinate batchCoordinate(ArrayRef<ir::IndexTerm> terms, MLIRContext *context) {
+  BatchCoordinate batch{getAffineConstantExpr(0, context)};
+  for (const ir::IndexTerm &term : terms)
+    batch.stride = std::gcd(batch.stride, term.coefficient);
+  if (batch.stride == 0)
+    return batch;
+  for (const ir::IndexTerm &term : terms)
+    batch.index = batch.index + term.term * (term.coefficient / batch.stride);
+  return batch;
+}
+
+} // namespace
+
+TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side, unsigned product) {
+  TmaOperand operand;
+  operand.matrix = MatrixOperand::of(problem, side, product);
+  const std::string name = side == 0      ? "the left operand "
+                           : product == 0 ? "the right operand "
+                                          : "the second right operand ";
+  auto refuse = [&](const std::string &why) {
+    operand.refusal = name + why;
+    return operand;
+  };
+  if (!operand.matrix.refusal.empty()) {
+    operand.refusal = operand.matrix.refusal;
+    return operand;
+  }
+  const auto width = static_cast<int64_t>(byteWidth(problem.elementType(side)));
+  unsigned rowDim = side == 0 ? problem.dimM : problem.dimN;
+  int64_t ofRow = 0, ofK = 0, offset = 0, offsetOfK = 0;
+  SmallVector<ir::IndexTerm> batchTerms, kTerms;
+  if (!splitOff(operand.matrix.outer, rowDim, ofRow, offset, batchTerms) ||
+      !splitOff(operand.matrix.inner, problem.dimK, ofK, offsetOfK, kTerms) || !kTerms.empty())
+    return refuse("has no single stride along its rows and along K, which TMA needs");
+  offset += offsetOfK;
+
+  if ((ofRow == 0 && problem.graph.extents()[rowDim] > 1) || (ofK == 0 && problem.K > 1))
+    return refuse("repeats itself along its rows or along K, which TMA cannot");
+
+  const bool contiguousK = operand.matrix.contiguousK;
+  int64_t contiguous = contiguousK ? ofK : ofRow, stride = contiguousK ? ofRow : ofK;
+  const BatchCoordinate batch = batchCoordinate(batchTerms, operand.matrix.outer.getContext());
+  auto isAligned = [&](int64_t elements) { return elements >= 0 && elements * width % granule == 0; };
+  if (contiguous != 1 || !isAligned(stride) || !isAligned(batch.stride) || !isAligned(offset))
+    return refuse("starts or strides at other than multiples of 16 bytes, which TMA needs");
+
+  operand.batch = batch.index;
+  operand.rows = side == 0 ? problem.M : problem.N;
+  operand.depth = problem.K;
+  operand.batches = ir::maxOfIndex(operand.batch, problem.graph.extents()) + 1;
+  // A dimension of one element has no stride of its own.
+  operand.strideBytes = stride > 0 ? stride * width : lineBytes;
+  operand.batchBytes = batch.stride > 0 ? batch.stride * width : lineBytes;
+  operand.offsetBytes = offset * width;
+  return operand;
+}
+
+TensorMapRecipe TmaOperand::recipe(DType type, std::int64_t tileRows) const {
+  TensorMapRecipe recipe;
+  recipe.buffer = matrix.input;
+  recipe.type = type;
+  recipe.sizes =
+      matrix.contiguousK ? std::vector<uint64_t>{depth, rows, batches} : std::vector<uint64_t>{rows, depth, batches};
+  recipe.strideBytes = {strideBytes, batchBytes};
+  const auto line = static_cast<uint32_t>(lineBytes / byteWidth(type));
+  recipe.box = {line, matrix.contiguousK ? static_cast<uint32_t>(tileRows) : line, 1};
+  if (isWoven) {
+    recipe.sizes = {depth, 4, rows / 4, batches};
+    recipe.strideBytes = {strideBytes, 4 * strideBytes, batchBytes};
+    recipe.box = {line, 2, static_cast<uint32_t>(tileRows / 4), 1};
+  }
+  recipe.swizzleBytes = lineBytes;
+  recipe.offsetBytes = offsetBytes;
+  return recipe;
+}
+
+/// The matrix of elements at `offset` of the buffer; nothing where TMA cannot move it.
+static std::optional<TmaMatrix> matrixAt(const MatmulProblem &problem, AffineExpr offset, DType type, uint32_t buffer) {
+  int64_t ofM = 0, ofN = 0, constant = 0, none = 0;
+  SmallVector<ir::IndexTerm> withoutN, batchTerms;
+  if ((type != DType::F16 && type != DType::BF16) || problem.N % 2 != 0 ||
+      !splitOff(offset, problem.dimN, ofN, constant, withoutN))
+    return std::nullopt;
+  AffineExpr rest = getAffineConstantExpr(0, offset.getContext());
+  for (const ir::IndexTerm &term : withoutN)
+    rest = rest + term.term * term.coefficient;
+  if (!splitOff(rest, problem.dimM, ofM, none, batchTerms))
+    return std::nullopt;
+  const BatchCoordinate batch = batchCoordinate(batchTerms, offset.getContext());
+  auto isAligned = [](int64_t elements) { return elements >= 0 && elements * 2 % static_cast<int64_t>(granule) == 0; };
+  if (ofN != 1 || !isAligned(ofM) || !isAligned(batch.stride) || !isAligned(constant))
+    return std::nullopt;
+
+  TmaMatrix matrix;
+  matrix.buffer = buffer;
+  matrix.type = type;
+  matrix.batch = batch.index;
+  matrix.M = problem.M, matrix.N = problem.N;
+  matrix.batches = ir::maxOfIndex(matrix.batch, problem.graph.extents()) + 1;
+  matrix.strideBytes = ofM > 0 ? ofM * 2 : lineBytes;
+  matrix.batchBytes = batch.stride > 0 ? batch.stride * 2 : lineBytes;
+  matrix.offsetBytes = constant * 2;
+  return matrix;
+}
+
+std::optional<TmaResult> TmaResult::of(const MatmulProblem &problem) {
+  const ir::ScalarGraph &graph = problem.graph.graph;
+  std::optional<TmaResult> result = placed(problem);
+  // All of a lane's sums are finished in unrolled code: a long epilogue would spill and compile for seconds.
+  constexpr double mostInstructions = 12;
+  if (!result || instructionsOf(problem.graph, {graph.outputs.front().value}, [&](ir::Scalar s) {
+                   return llvm::is_contained(problem.products, s);
+                 }) > mostInstructions)
+    return std::nullopt;
+  for (auto [id, node] : llvm::enumerate(graph.nodes)) {
+    ir::Scalar load{static_cast<int>(id)};
+    bool isMatrix = problem.graph.dependsOn(load, problem.dimM) && problem.graph.dependsOn(load, problem.dimN);
+    if (node.kind != ir::ScalarNode::Kind::Load || problem.isOperand(load) || !isMatrix)
+      continue;
+    if (result->read || !node.guards.empty() || !node.symbols.empty())
+      return std::nullopt;
+    result->read = matrixAt(problem, node.map.getResult(0), graph.inputs[node.input].type, node.input);
+    result->load = load;
+    if (!result->read)
+      return std::nullopt;
+  }
+  return result;
+}
+
+std::optional<TmaResult> TmaResult::placed(const MatmulProblem &problem) {
+  const ir::ScalarGraph &graph = problem.graph.graph;
+  const ir::ScalarOutput &output = graph.outputs.front();
+  if (graph.outputs.size() != 1 || output.inPlace >= 0 || !output.symbols.empty() ||
+      !problem.graph.storeGuards.front().empty())
+    return std::nullopt;
+  std::optional<TmaMatrix> written =
+      matrixAt(problem, output.map.getResult(0), output.type, static_cast<uint32_t>(graph.inputs.size()));
+  return written ? std::optional(TmaResult{*written, {}, {}}) : std::nullopt;
+}
+
+std::optional<TmaResult> TmaResult::ofColumns(const MatmulProblem &problem) {
+  return problem.readsRows() ? std::nullopt : of(problem);
+}
+
+TensorMapRecipe TmaMatrix::recipe(std::uint32_t columns, std::uint32_t rows) const {
+  TensorMapRecipe recipe;
+  recipe.buffer = buffer;
+  recipe.type = type;
+  recipe.sizes = {N, M, batches};
+  recipe.strideBytes = {strideBytes, batchBytes};
+  recipe.box = {columns, rows, 1};
+  recipe.swizzleBytes = columns * 2;
+  recipe.offsetBytes = offsetBytes;
+  return recipe;
+}
+
+ir::FusionDecision takenByWgmma(const Region &region, const MatmulProblem &problem, const ir::Target &target) {
+  if (target.capability != 90)
+    return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
+  if (MatrixOperand left = MatrixOperand::of(problem, 0); !left.refusal.empty())
+    return ir::FusionDecision::no(left.refusal);
+  DType left = problem.elementType(0), right = problem.elementType(1);
+  bool areHalf = left == right && (left == DType::F16 || left == DType::BF16);
+  bool areFloat8 = isFloat8(left) && isFloat8(right), areTf32 = problem.tf32 && left == right && left == DType::F32;
+  if ((!areHalf && !areFloat8 && !areTf32) || !problem.isRightType(right))
+    return ir::FusionDecision::no(
+        "multiplies " + std::string(toString(left)) + " by " + std::string(toString(right)) +
+        ", wgmma takes pairs of f16, of bf16, of 8-bit floats or, where tf32 is allowed, f32");
+  for (unsigned side : {0, 1}) {
+    TmaSide operands = sideOf(problem, side);
+    for (const TmaOperand &operand : operands) {
+      if (!operand.refusal.empty())
+        return ir::FusionDecision::no(operand.refusal);
+      if (!areHalf && !operand.matrix.contiguousK)
+        return ir::FusionDecision::no(std::string(side == 0 ? "the left" : "the right") +
+                                      " operand is not contiguous along K, which wgmma needs of other than 16 bits");
+      if (operand.matrix.contiguousK != operands.front().matrix.contiguousK)
+        return ir::FusionDecision::no("the right operands are contiguous along different dimensions");
+    }
+  }
+  return printable(region);
+}
+
+void passTensorMaps(KernelPlan &plan, std::vector<TensorMapRecipe> maps) {
+  plan.tensorMaps = std::move(maps);
+  std::vector<KernelArg> &args = plan.launches.front().args;
+  for (std::uint64_t map = plan.tensorMaps.size(); map-- > 0;)
+    args.insert(args.begin(), {KernelArg::Kind::TensorMap, map});
+}
+
+int64_t depthOf(DType type) { return lineBytes / static_cast<int64_t>(byteWidth(type)); }
+
+bool dividesInto(int64_t extent, int64_t parts, bool contiguousK) {
+  int64_t atom = contiguousK ? 8 : 64;
+  return extent % (parts * atom) == 0 && (!contiguousK || extent / parts <= 256);
+}
+
+TmaSide sideOf(const MatmulProblem &problem, unsigned side) {
+  TmaSide operands;
+  for (unsigned product = 0; product < (side == 0 ? 1 : problem.count()); ++product)
+    operands.push_back(TmaOperand::of(problem, side, product));
+  return operands;
+}
+
+static void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, const std::string &name,
+                            int64_t fetchers) {
+  SourceWriter &writer = printer.out();
+  IndexNames names{{printer.names().begin(), printer.names().end()}, {}};
+  writer.open("struct " + name);
+  writer.line(Twine("static constexpr bool contiguousK = ") + (operand.matrix.contiguousK ? "true" : "false") +
+              ", isFixed = " + (operand.matrix.isFixed ? "true" : "false") +
+              ", isWoven = " + (operand.isWoven ? "true;" : "false;"));
+  writer.line("static constexpr int rows = " + Twine(operand.rows) + ", depth = " + Twine(operand.depth) +
+              ", batches = " + Twine(operand.batches) + ", fetchers = " + Twine(fetchers) + ";");
+  writer.open("static __device__ __forceinline__ int batch(Index batch)");
+  printer.writeBatchSplit();
+  writer.line("return " + indexText(operand.batch, names) + ";");
+  writer.close();
+  writer.close(";");
+  writer.line();
+}
+
+int64_t earlyBlocks(const Region &region, const TmaSide &side, DType type, int64_t blocks, const ir::Target &target) {
+  constexpr uint64_t mostBytes = 16 << 20; // Beside what the kernel before reads and writes.
+  uint64_t bytes = 0;
+  for (const TmaOperand &operand : side)
+    bytes += operand.rows * operand.depth * operand.batches * byteWidth(type);
+  // Four of 132 SMs fetch too slowly to be of use: 256 x 1024 x 1024 took 4.0 us a layer instead of 3.9. Twelve do:
+  // five of it took 8.05 instead of 8.4.
+  constexpr int64_t leastIdle = 8;
+  const int64_t idle = target.multiprocessors - blocks;
+  const bool pays = region.isBehind && side.front().matrix.isFixed && bytes <= mostBytes && idle >= leastIdle;
+  return pays ? std::min(idle, blocks) : 0;
+}
+
+TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std::string &name, int64_t fetchers) {
+  const std::string variable = StringRef(name).lower();
+  TmaArgument argument;
+  SmallVector<std::string, 2> structs, maps;
+  for (const TmaOperand &operand : side) {
+    const char *other = structs.empty() ? "" : "Other";
+    structs.push_back(other + name);
+    maps.push_back("{&" + variable + other + "Map}");
+    writeTmaOperand(printer, operand, structs.back(), fetchers);
+    argument.parameters += "const __grid_constant__ TensorMap " + variable + other + "Map, ";
+  }
+  argument.value = side.size() == 1 ? "Side<" + structs[0] + ">" + maps[0]
+                                    : "TwoSides<" + llvm::join(structs, ", ") + ">{" + llvm::join(maps, ", ") + "}";
+  return argument;
+}
+
+double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, int64_t neighbours, double share) {
+  constexpr double coupledShare = 0.35;
+  const int64_t clusterM = config.valueOr("cluster_m", 1),
+                further = ceilDiv(problem.M, config["m"] * clusterM * neighbours) - 1;
+  const bool isCoupled = clusterM == 1 && config.valueOr("cluster_n", 1) > 1;
+  return std::min<double>(1, static_cast<double>(further) * (isCoupled ? coupledShare : share)) * weightBytes(problem);
+}
+
+double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double lines) {
+  constexpr double rowsPerUs = 18e3;
+  const int64_t m = config["m"], rows = llvm::alignTo(problem.M, m) - problem.M;
+  const int64_t tilesAcross = ceilDiv(problem.N, config["n"]) * problem.batches;
+  return static_cast<double>(rows * tilesAcross) * lines / rowsPerUs;
+}
+
+std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts) {
+  std::vector<TensorMapRecipe> recipes;
+  for (const TmaOperand &operand : side)
+    recipes.push_back(operand.recipe(type, tileRows / static_cast<int64_t>(side.size()) / parts));
+  return recipes;
+}
+
+/// "bf16", "e4m3": what PTX calls the type.
+static StringRef instructionType(DType type) {
+  switch (type) {
+  case DType::F16:
+    return "f16";
+  case DType::BF16:
+    return "bf16";
+  case DType::F32:
+    return "tf32";
+  case DType::F8E4M3:
+    return "e4m3";
+  default:
+    assert(type == DType::F8E5M2 && "takenByWgmma refuses the others");
+    return "e5m2";
+  }
+}
+
+void writeProduct(SourceWriter &writer, DType rowsType, DType columnsType, int64_t columns, const TmaSide &rows,
+                  const TmaSide &columnsSide, StringRef name, int64_t heldColumns) {
+  const int64_t sums = columns / 2, held = std::max(columns, heldColumns) / 2,
+                step = 32 / static_cast<int64_t>(byteWidth(rowsType));
+  SmallVector<std::string> places, operands;
+  for (int64_t i = 0; i < sums; ++i) {
+    places.push_back("%" + std::to_string(i));
+    operands.push_back("\"+f\"(d[" + std::to_string(i) + "])");
+  }
+  auto place = [&](int64_t i) { return "%" + std::to_string(sums + i); };
+  auto transposed = [](const TmaSide &side) { return side.front().matrix.contiguousK ? ", 0" : ", 1"; };
+  // Only operands of 16 bits may be transposed, and only their instruction says so.
+  std::string layouts = step == 16 ? std::string(transposed(rows)) + transposed(columnsSide) : "";
+  writer.open("struct " + name);
+  writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(held) +
+              "], unsigned long long rows, unsigned long long columns, int accumulate)");
+  writer.line("asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + place(2) +
+              ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k" + Twine(step) + ".f32." +
+              instructionType(rowsType) + "." + instructionType(columnsType) + " {" + llvm::join(places, ", ") + "}, " +
+              place(0) + ", " + place(1) + ", p, 1, 1" + layouts + ";\\n\\t}\"");
+  writer.line("             : " + llvm::join(operands, ", "));
+  writer.line("             : \"l\"(rows), \"l\"(columns), \"r\"(accumulate));");
+  writer.close();
+  writer.close(";");
+  writer.line();
+}
+
+} // namespace kfuse::codegen::cuda

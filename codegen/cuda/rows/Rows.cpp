@@ -1,0 +1,361 @@
+// cuda.rows: regions with row reductions. A row is read once, kept, and passed over once for each
+// stage of reductions (softmax: maximum, sum, result).
+#include "codegen/cuda/rows/RowPrinter.h"
+#include "codegen/cuda/rows/Templates.h"
+#include "codegen/cuda/text/ChunkPrinter.h"
+#include "codegen/cuda/text/Kernel.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+using ir::Scalar;
+using ir::ScalarNode;
+
+constexpr int64_t mostChunksInRegisters = 16; ///< Unrolled passes grow with them.
+constexpr int64_t leastClusterColumns = 8192; ///< Shorter rows fit one block's registers.
+constexpr size_t mostCandidates = 48;
+
+RowStorage storageOf(const TileConfig &config) { return static_cast<RowStorage>(config["storage"]); }
+
+/// Of a thread, for a row.
+int64_t chunksOf(const LinearGraph &graph, const TileConfig &config) {
+  return ceilDiv(graph.extents().back(), config["cluster"] * config["threads"] * config["vector"]);
+}
+
+/// What a config asks of an SM, before it is compiled.
+struct RowResources {
+  double registers = 0; ///< Per thread.
+  int64_t sharedBytes = 0;
+  int64_t blocksPerSm = 0;
+
+  /// `loads` are those of the config's storage.
+  RowResources(const LinearGraph &graph, const RowPasses &passes, const RowLoads &loads, const TileConfig &config,
+               const ir::Target &target) {
+    int64_t vector = config["vector"], block = config["threads"] * config["rows"];
+    int64_t chunks = chunksOf(graph, config);
+    ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
+    auto storage = storageOf(config);
+    double inFlight = 0;
+    for (const std::vector<Scalar> &own : loads.own)
+      inFlight =
+          std::max(inFlight, static_cast<double>(own.size() * vector * std::min(chunks, RowPrinter::chunksInFlight)));
+    double accumulators = 0;
+    for (const std::vector<Scalar> &reductions : passes.reductions)
+      accumulators = std::max(accumulators, static_cast<double>(reductions.size() * vector));
+    // Kept elements stay decoded: ptxas would rather hold a float than convert it again.
+    double kept = storage == RowStorage::Registers ? static_cast<double>(loads.kept.size() * vector * chunks) : 0;
+    registers = 32 + kept + inFlight + accumulators;
+    if (storage == RowStorage::Stream) { // Its loops keep operands as they are stored: 32 to 54 registers.
+      double packed = 0;
+      for (const std::vector<Scalar> &own : loads.own) {
+        const int64_t words = chunk.bytesOf(own) / 4 * std::min(chunks, RowPrinter::chunksInFlight);
+        packed = std::max(packed, static_cast<double>(words));
+      }
+      registers = 32 + std::max(packed, accumulators);
+    }
+    if (storage == RowStorage::Shared || storage == RowStorage::Stream)
+      sharedBytes = (storage == RowStorage::Stream ? 2 : 1) * block * chunks * chunk.bytesOf(loads.kept);
+    blocksPerSm = target.threadsPerSm / block;
+    blocksPerSm =
+        std::min(blocksPerSm, static_cast<int64_t>(target.registersPerSm / (registers * static_cast<double>(block))));
+    if (sharedBytes > 0)
+      blocksPerSm = std::min(blocksPerSm, target.sharedBytesPerBlock / (sharedBytes + 1024));
+  }
+  bool fit() const { return blocksPerSm >= 1 && registers <= 224; }
+};
+
+/// Rows that the grid works on at a time: all, or with Stream those that fit on the device together.
+int64_t rowsAtOnce(int64_t rowCount, const RowResources &resources, const TileConfig &config,
+                   const ir::Target &target) {
+  if (storageOf(config) != RowStorage::Stream)
+    return ceilDiv(rowCount, config["rows"]);
+  // Clusters of 4 and more leave 12 of Hopper's 132 SMs unused: its groups of SMs are no multiples of them.
+  int64_t usable = config["cluster"] > 2 ? target.multiprocessors * 10 / 11 : target.multiprocessors;
+  return std::clamp<int64_t>(usable * resources.blocksPerSm / config["cluster"], 1, rowCount);
+}
+
+/// One region under one config, on its way to text.
+class RowKernel {
+public:
+  RowKernel(const Region &region, const TileConfig &config, const ir::Target &target)
+      : region(region), config(config), target(target), graph(linearised(region.graph, 1)), passes(graph),
+        columnDim(graph.graph.domain.reductionDim), names(dimNames(graph)),
+        row(graph, passes, storageOf(config), config["vector"], "Config", names, writer) {
+    rowCount = graph.graph.domain.points() / graph.extents().back();
+  }
+
+  KernelPlan plan() {
+    KernelPlan plan = planOf(region, graph, target);
+    Launch launch = launchOf(plan, entryName(region), target);
+    launch.needsNoL1 = storageOf(config) != RowStorage::Reload;
+    const RowResources resources(graph, passes, RowLoads(graph, passes, row.chunks(), storageOf(config)), config,
+                                 target);
+    launch.grid[0] = static_cast<uint32_t>(rowsAtOnce(rowCount, resources, config, target) * config["cluster"]);
+    launch.cluster[0] = static_cast<uint32_t>(config["cluster"]);
+    launch.block[0] = static_cast<uint32_t>(config["threads"] * config["rows"]);
+    launch.sharedBytes = static_cast<uint32_t>(resources.sharedBytes);
+    plan.launches = {launch};
+    giveSource(plan, source());
+    return plan;
+  }
+
+private:
+  static llvm::SmallVector<std::string> dimNames(const LinearGraph &graph) {
+    llvm::SmallVector<std::string> names;
+    for (unsigned dim = 0; dim < graph.extents().size(); ++dim)
+      names.push_back("d" + std::to_string(dim));
+    return names;
+  }
+
+  std::string source() {
+    writeHead(writer, region, config, target, config["cluster"] > 1 ? "cluster.cuh" : "rows.cuh");
+    writer.line("using Index = " + indexType(graph) + ";");
+    row.writeConfig(config["threads"], config["rows"], config["cluster"], rowCount);
+    openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(graph));
+    ValuePrinter scope(graph, writer, names);
+    bool isStream = storageOf(config) == RowStorage::Stream;
+    writer.line("Row<Config> row;");
+    if (isStream)
+      openStream(scope);
+    splitRow("row.index");
+    if (!isStream)
+      row.writeCache(scope);
+    for (size_t pass = 0; pass < passes.reductions.size(); ++pass)
+      row.writeReductions(scope, pass);
+    writeRowOutputs(scope);
+    if (!passes.elementOutputs.empty())
+      row.writeElements(scope, [&](const ValuePrinter &inner) {
+        writer.line("if (!row.valid) return;");
+        for (unsigned i : passes.elementOutputs)
+          row.chunks().store(inner, i);
+      });
+    if (isStream)
+      writer.close();
+    writer.close();
+    return writer.take();
+  }
+
+  void splitRow(llvm::StringRef index) {
+    if (columnDim > 0)
+      writer.line(splitText(index, graph.extents().drop_back(), llvm::ArrayRef(names).drop_back()));
+  }
+
+  /// Opens the loop over the rows, with the current one in `cache`.
+  void openStream(const ValuePrinter &scope) {
+    writer.open("struct Operands");
+    row.declareKept();
+    writer.open("auto load = [&](Operands &x, Index index, Index " + row.columnName() + ")");
+    splitRow("index");
+    row.chunks().startCopies(scope, row.kept(), "x.");
+    writer.close(";");
+    writer.line("RowStream<Config, Operands> cache;");
+    writer.line("cache.start(row, row.index, load);");
+    writer.line("#pragma unroll 1");
+    writer.open("for (; row.valid; row.advance())");
+    writer.line("cache.turn(row, load);");
+  }
+
+  void writeRowOutputs(ValuePrinter &scope) {
+    for (unsigned i : passes.rowOutputs) {
+      const ir::ScalarOutput &output = graph.graph.outputs[i];
+      std::string value = scope.value(output.value);
+      std::string where = scope.offset(output.map.getResult(0), output.symbols);
+      std::string when = scope.condition(graph.storeGuards[i], output.symbols);
+      writer.line("if (row.writesRow()" + (when.empty() ? "" : " && " + when) + ") encode(out" + llvm::Twine(i) + "[" +
+                  where + "], " + value + ");");
+    }
+  }
+
+  const Region &region;
+  const TileConfig &config;
+  const ir::Target &target;
+  LinearGraph graph;
+  RowPasses passes;
+  unsigned columnDim;
+  llvm::SmallVector<std::string> names;
+  SourceWriter writer;
+  RowPrinter row;
+  int64_t rowCount = 0;
+};
+
+class RowsTemplate : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.rows"; }
+
+  ir::FusionDecision match(const Region &region, const ir::Target &) const override {
+    if (region.graph.domain.contractionDim >= 0)
+      return ir::FusionDecision::no("holds a matrix product");
+    if (region.graph.domain.reductionDim < 0)
+      return ir::FusionDecision::no("holds no row reduction");
+    for (const ScalarNode &node : region.graph.nodes)
+      if (node.kind == ScalarNode::Kind::Reduce && operationName(node.function).empty())
+        return ir::FusionDecision::no("no CUDA text for the reduction '" + node.function + "'");
+    return printable(region);
+  }
+
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override;
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return RowKernel(region, config, target).plan();
+  }
+};
+
+/// What no config changes.
+struct RowWork {
+  RowWork(const LinearGraph &graph, const RowPasses &passes) {
+    const unsigned columnDim = graph.graph.domain.reductionDim;
+    const ChunkPrinter chunk(graph, columnDim, 1);
+    for (RowStorage storage : {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload, RowStorage::Stream})
+      loads.try_emplace(storage, graph, passes, chunk, storage);
+    for (size_t pass = 0; pass < passes.count(); ++pass)
+      instructions += 1 + instructionsOf(graph, passes.roots(graph, pass),
+                                         [&](Scalar s) { return !graph.dependsOn(s, columnDim); });
+  }
+
+  const RowLoads &loadsOf(const TileConfig &config) const { return loads.at(storageOf(config)); }
+
+  std::map<RowStorage, RowLoads> loads;
+  double instructions = 0; ///< For an element, in all passes.
+};
+
+/// Where the row may stay: in registers when a thread's part is short, else shared memory or nowhere.
+std::vector<RowStorage> storagesFor(const RowWork &work) {
+  if (work.loads.at(RowStorage::Registers).kept.empty())
+    return {RowStorage::Reload};
+  return {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload};
+}
+
+/// Instructions of a thread for its part of a row.
+double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
+                             const TileConfig &config) {
+  constexpr double perChunk = 1, perAccess = 2, fromShared = 12; // Beside those of the chunk's elements.
+  RowStorage storage = storageOf(config);
+  const RowLoads &loads = work.loadsOf(config);
+  double accesses = static_cast<double>(loads.kept.size() + passes.elementOutputs.size());
+  for (const std::vector<Scalar> &own : loads.own)
+    accesses += static_cast<double>(own.size());
+  bool isShared = storage == RowStorage::Shared || storage == RowStorage::Stream;
+  double ofChunk = static_cast<double>(config["vector"]) * work.instructions + perAccess * accesses +
+                   static_cast<double>(passes.count()) * (perChunk + (isShared ? fromShared : 0));
+  return static_cast<double>(chunksOf(graph, config)) * ofChunk;
+}
+
+/// What a row waits for beyond its first bytes.
+double waitsUs(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config) {
+  constexpr double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.5; // Of each stage of reductions.
+  constexpr double batchUs = 0.36, rereadUs = 1, turnUs = 0.6;
+  double warps = static_cast<double>(config["threads"] * config["rows"]) / 32;
+  double stageUs =
+      shuffleUs + (config["threads"] > 32 ? barrierUs + warpUs * warps : 0) + (config["cluster"] > 1 ? clusterUs : 0);
+  double us = static_cast<double>(passes.reductions.size()) * stageUs;
+  RowStorage storage = storageOf(config);
+  if (storage == RowStorage::Shared || storage == RowStorage::Reload)
+    us += static_cast<double>(ceilDiv(chunksOf(graph, config), RowPrinter::chunksInFlight) - 1) * batchUs;
+  if (storage == RowStorage::Reload)
+    us += static_cast<double>(passes.count() - 1) * rereadUs;
+  return storage == RowStorage::Stream ? us + turnUs : us;
+}
+
+/// Modelled microseconds of one config.
+double estimate(const Region &region, const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
+                const TileConfig &config, const ir::Target &target) {
+  ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, config["vector"]);
+  RowResources resources(graph, passes, work.loadsOf(config), config, target);
+  double rows = static_cast<double>(graph.graph.domain.points()) / static_cast<double>(graph.extents().back());
+
+  StreamingGrid grid;
+  grid.blocks = std::ceil(rows / static_cast<double>(config["rows"])) * static_cast<double>(config["cluster"]);
+  grid.threads = std::max(32.0, static_cast<double>(config["threads"] * config["rows"]));
+  grid.blocksPerSm = static_cast<double>(std::max<int64_t>(1, resources.blocksPerSm));
+  grid.instructions = instructionsPerThread(graph, passes, work, config);
+  grid.waitsUs = waitsUs(graph, passes, config);
+  grid.startsOnce = storageOf(config) == RowStorage::Stream;
+
+  // Neighbouring lanes read neighbouring columns; of a strided row each lane would fetch 32 bytes.
+  double waste = 1;
+  for (const ScalarNode &node : graph.graph.nodes)
+    if (node.kind == ScalarNode::Kind::Load)
+      waste = std::max(waste, chunk.sectorWaste(node, config["rows"]));
+  double onSms = std::min(grid.blocks, grid.blocksPerSm * target.multiprocessors) *
+                 static_cast<double>(config["rows"]) / static_cast<double>(config["cluster"]);
+  bool staysInL2 = onSms * region.bytesRead / rows < target.l2Bytes / 2;
+  double rereads =
+      storageOf(config) == RowStorage::Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
+  grid.bytes = region.bytesRead * waste * (1 + rereads) + region.bytesWritten;
+  // Of many rows that one block holds the others hide as much: streams were 4 to 40 % slower. Of two rows a block one
+  // took 10.4 us where the best of the others took 11.3 (layer_norm 2048x4096, whose variance may need a second
+  // exchange); of one row there is nothing to stream.
+  const auto atOnce = static_cast<double>(rowsAtOnce(static_cast<int64_t>(rows), resources, config, target));
+  if (grid.startsOnce && config["cluster"] == 1)
+    grid.bytes *= !passes.spreads.empty() && rows > atOnce && rows <= 4 * atOnce ? 0.9 : 1.08;
+  // Two operands in vectors of eight: rows of 131072 took 722 to 794 us, in vectors of four 537 to 621.
+  if (grid.startsOnce && chunk.bytesOf(work.loadsOf(config).kept) > 16)
+    grid.bytes *= 1.35;
+  // Clusters that start anew for each row of 131072 took 2 to 15 % more than streams, pairs of blocks and rows in
+  // registers 30 to 45 %.
+  if (!grid.startsOnce && config["cluster"] > 1)
+    grid.bytes *= storageOf(config) == RowStorage::Registers ? 1.4 : config["cluster"] == 2 ? 1.3 : 1.06;
+  return target.launchUs + streamingGridUs(grid, target);
+}
+
+constexpr int64_t smallestBlock = 128; ///< Threads; of few and short rows most are idle.
+
+std::vector<EstimatedConfig> RowsTemplate::estimated(const Region &region, const ir::Target &target) const {
+  LinearGraph graph = linearised(region.graph, 1);
+  RowPasses passes(graph);
+  const RowWork work(graph, passes);
+  int64_t columns = graph.extents().back(), rowCount = graph.graph.domain.points() / columns;
+  std::vector<EstimatedConfig> ranked;
+  auto consider = [&](int64_t vector, int64_t threads, int64_t block, RowStorage storage, int64_t cluster) {
+    int64_t rows = block / threads, chunks = ceilDiv(columns, cluster * threads * vector);
+    bool isIdle = vector * threads * cluster >= 2 * columns && vector * threads > 1;
+    bool isEmpty = block > smallestBlock && rows > 1 && rows >= 2 * rowCount;
+    bool isLong = storage == RowStorage::Registers ? chunks > mostChunksInRegisters : false;
+    if (rows < 1 || isIdle || isEmpty || isLong || (block == 1024 && threads < 1024))
+      return;
+    TileConfig config{{"threads", threads},
+                      {"rows", rows},
+                      {"vector", vector},
+                      {"storage", static_cast<int64_t>(storage)},
+                      {"cluster", cluster}};
+    if (RowResources(graph, passes, work.loadsOf(config), config, target).fit())
+      ranked.emplace_back(estimate(region, graph, passes, work, config, target), config);
+  };
+  for (RowStorage storage : storagesFor(work))
+    for (int64_t vector : {8, 4, 2, 1})
+      for (int64_t threads = 1; threads <= 1024; threads *= 2)
+        for (int64_t block : {smallestBlock, int64_t{256}, int64_t{512}, int64_t{1024}})
+          consider(vector, threads, block, storage, 1);
+  bool hasClusters = target.capability >= 90 && columns >= leastClusterColumns;
+  for (RowStorage storage : storagesFor(work))
+    for (int64_t vector : {8, 4, 2, 1})
+      for (int64_t threads : {128, 256, 512, 1024})
+        for (int64_t cluster : {2, 4, 8})
+          if (hasClusters && (storage != RowStorage::Reload || passes.count() == 1))
+            consider(vector, threads, threads, storage, cluster);
+  for (int64_t vector : {8, 4, 2}) {
+    ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
+    const RowLoads &loads = work.loads.at(RowStorage::Stream);
+    if (loads.kept.empty() || !llvm::all_of(loads.kept, [&](Scalar load) { return chunk.canCopy(load); }))
+      continue;
+    for (int64_t threads : {128, 256, 512, 1024})
+      for (int64_t cluster : {1, 2, 4, 8})
+        if (cluster == 1 || hasClusters)
+          consider(vector, threads, threads, RowStorage::Stream, cluster);
+  }
+  return fastest(std::move(ranked), mostCandidates);
+}
+
+} // namespace
+
+const KernelTemplate &rowsTemplate() {
+  static const RowsTemplate instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,11 @@
+// The kernel templates of this room.
+#pragma once
+
+#include "codegen/KernelTemplate.h"
+
+namespace kfuse::codegen::cuda {
+
+const KernelTemplate &columnsTemplate(); ///< cuda.columns
+const KernelTemplate &rowsTemplate();    ///< cuda.rows
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,51 @@
+// The winner of a search, as it is kept.
+#pragma once
+
+#include "codegen/TileConfig.h"
+#include "runtime/Device.h"
+#include "tuner/record/Measurement.h"
+#include "tuner/record/Roofline.h"
+#include "tuner/record/StopReason.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+
+namespace kfuse::tuner {
+
+/// How hard a search looked, in rising order. None measures nothing: the cost model chose.
+enum class Effort : std::uint8_t { None, Quick, Full };
+
+/// The winner for one region on one device.
+struct Choice {
+  std::string region;   ///< regionKey.
+  std::string kernel;   ///< tuningKey of the winner: another one means that the template has changed.
+  std::string name;     ///< For people, as are ...
+  std::string ops;      ///< ... the fused ops,
+  std::string target;   ///< the target,
+  std::string sku;      ///< the device ("" when none was there),
+  std::string compiler; ///< and the compiler's version.
+  std::string driver;   ///< Driver version it was timed under.
+  codegen::TileConfig config;
+  Effort effort = Effort::Quick;
+  std::optional<Timing> timing; ///< Empty: chosen by the cost model alone.
+  int candidates = 0;           ///< Tried.
+  int failed = 0;               ///< Of those.
+  int cut = 0;                  ///< Within the effort, but left out for lack of time.
+  int ruledOut = 0;             ///< Never compiled: they could not have won.
+  StopReason stop = StopReason::None;
+  runtime::Conditions conditions; ///< Of the device right after the last measurement.
+  double at = 0;                  ///< Unix seconds: when its search began, and once it is stored, when it was.
+};
+
+/// Of two choices for one region the greater is the better: timed before untimed, more effort before less.
+inline auto rank(const Choice &choice) { return std::tuple(choice.timing.has_value(), choice.effort); }
+
+/// The ceilings of one device.
+struct StoredPeaks {
+  std::string sku;
+  Peaks peaks;
+};
+
+} // namespace kfuse::tuner

@@ -1,0 +1,77 @@
+// The fastest candidates, measured again in turns until it is settled which of them is chosen.
+#pragma once
+
+#include "tuner/search/Standings.h"
+#include "tuner/search/TrialRunner.h"
+#include "tuner/search/Tuner.h"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace kfuse::tuner {
+
+/// Finalists within a tie's width of the fastest are one, which the first of them in the order of preference wins. In
+/// each turn everybody is visited once, in the order A B C, C B A, ...; after the first those leave that are 8 % behind
+/// in it and were before; after 4, 8, 16, ... turns those leave whose place is settled and matters no more, and it ends
+/// when the winner is: with 95 % confidence (Student's t of the turns' medians) it is in the tie, and all before it are
+/// not. It also ends before a turn for which no time is left, be it of the search or, after the first round, of what a
+/// search should take.
+///
+/// A card at its power limit changes its clocks within seconds for all alike, so finalists are compared turn by turn. A
+/// visit of 4 ms there is off by 0.4 to 1 %, one of 13 or 30 ms by 1 % and more (on an H200, where neither its
+/// neighbours in time nor another process shift it the same way), so visits are short and many: of finals drawn from
+/// such visits of 4 products, two processes end with two configs for 0.8 of them by 8 turns of 8 ms visits, for 0.2 by
+/// 8 turns of 4 ms, for none by turns until the winner is settled. What whole runs did: docs/tuning.md.
+/// A card at its power limit gives all that runs within some 50 ms one clock. A run of 10 ms and more has a clock of
+/// its own in any model, the higher the less energy it takes: with time for that, visits of such kernels are as long.
+///
+/// Where in memory its code lies shifts a short kernel by 20 to 60 ns, 0.2 to 0.7 % of one of 7 to 30 us, for as long
+/// as it stays there; in another process it lies elsewhere. So short kernels are loaded anew for each pair of turns.
+class Finals {
+public:
+  using Clock = std::chrono::steady_clock;
+  /// Called for a finalist that fails in a measurement although it passed its check.
+  using Reject = std::function<void(Trial, const Failure &)>;
+
+  /// Of a search that began at `start`: no turn is begun that would end after
+  /// `budget.seconds` or, once the first four are played (two, where a run takes 10 ms), after `budget.wantedSeconds`.
+  Finals(TrialRunner &runner, const Budget &budget, Clock::time_point start);
+
+  struct Outcome {
+    std::optional<Trial> winner; ///< When all that were left at the end failed, the fastest that left before.
+    std::vector<Trial> others;
+  };
+  /// `trials` in the order of preference. Their timings are from here, but where time does not suffice for a turn. No
+  /// winner when all fail.
+  Result<Outcome> play(std::vector<Trial> trials, const Reject &reject);
+
+private:
+  struct Finalist {
+    Trial trial;
+    double visitSeconds;                     ///< The last visit took; before any, what one should take.
+    std::vector<std::vector<double>> visits; ///< One for each turn so far: their microseconds.
+  };
+  Result<void> playRound(std::vector<Finalist> &field, int round, const Reject &reject);
+  static std::vector<bool> hopefulOf(const std::vector<Finalist> &field);
+  MaybeFailure visit(Finalist &finalist, double seconds);
+  bool isDueElsewhere(const Finalist &finalist) const;
+  bool hasTimeForTurn(const std::vector<Finalist> &field, int round) const;
+  static void summariseVisits(std::vector<Finalist> &all);
+  static std::vector<Standing> standingsOf(const std::vector<Finalist> &field);
+
+  bool hasOwnClock(const Trial &trial) const { return trial.medianUs() > ownClockUs; }
+  double warmupMsOf(const Trial &trial, bool isWarm) const;
+  double sampledUsOf(const Trial &trial) const;
+  double sampleUsOf(const Trial &trial) const;
+  double visitSecondsOf(const Trial &trial) const;
+
+  TrialRunner &runner;
+  int rounds;
+  double tie, runsPerSample, singleRunUs, movedUs, ownClockUs;
+  Clock::time_point wantedEnd, end;
+  bool isWarm = false; ///< The device, from the visit before.
+};
+
+} // namespace kfuse::tuner

@@ -1,0 +1,582 @@
+#include "tuner/search/Search.h"
+
+#include "tuner/record/Key.h"
+#include "tuner/record/Trace.h"
+#include "tuner/record/UnixTime.h"
+#include "tuner/search/Finals.h"
+#include "tuner/search/TrialRunner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+namespace kfuse::tuner {
+namespace {
+
+constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay, but for ...
+constexpr int firstFew = 8;             ///< ... so many that are tried in any case, or noise decided who is.
+constexpr double finalistMargin = 1.20; ///< Finalists are within this factor of the fastest, by a first look, in which
+                                        ///< the first of all finds the card cool: its clock may be a tenth up.
+constexpr int longFinalists = 8;        ///< At most, where they have their own clocks: a turn takes a second then.
+constexpr double alikeMargin = 1.02;    ///< What firstLookSamples cannot tell apart.
+constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
+constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
+constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
+constexpr double longRunSeconds =
+    0.01;                            ///< A check that takes so long was warm-up enough, and, on a GPU, the first look.
+constexpr double timeoutFactor = 50; ///< Times the fastest, but at least ...
+constexpr double timeoutSeconds = 1; ///< ... this a run may take ...
+constexpr double patienceFactor = 200; ///< ... or, until one is known, this many times the estimate, but at least ...
+constexpr double patienceSeconds = 5;  ///< ... this.
+
+std::chrono::steady_clock::duration toClock(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+/// What a kernel ends with whose candidates all fail: by FailureKind of the first failure noted.
+constexpr std::array<ErrorCode, 7> nothingWorksCodes{ErrorCode::Compile, ErrorCode::Compile,     ErrorCode::Compile,
+                                                     ErrorCode::Timeout, ErrorCode::WrongResult, ErrorCode::WrongResult,
+                                                     ErrorCode::Crash};
+
+/// Order of candidates that are equally fast: the same on every run and machine. Where a target's kernels tell no
+/// registers, as a CPU's, the model's.
+auto tieRank(const Trial &trial) {
+  std::uint64_t shared = 0;
+  for (const codegen::Launch &launch : trial.candidate.plan.launches)
+    shared += launch.sharedBytes;
+  const runtime::ResourceFacts &facts = trial.binary.facts;
+  const auto registers = registersGiven(facts);
+  return std::tuple(facts.spillBytes, registers > 0 ? 0 : trial.candidate.estimateUs, registers,
+                    shared + facts.staticSharedBytes, trial.candidate.config.str());
+}
+
+class Search {
+public:
+  /// `trustFailures`: candidates that the store says failed are passed over.
+  Search(const Workshop &shop, CompileAhead &compiled, const TuningTask &task, const Budget &budget,
+         const std::optional<codegen::TileConfig> &seed, Progress progress, bool trustFailures)
+      : shop(shop), compiled(compiled), task(task), trustFailures(trustFailures),
+        compilerVersion(shop.compiler.version()), budget(budget), peaks(shop.currentPeaks()),
+        bound(roofline(task.work, peaks)),
+        region(regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), compilerVersion)),
+        queue(task, shop.target, peaks, compilerVersion, shop.sku(), seed), progress(std::move(progress)),
+        runner(*shop.device, task) {}
+
+  Result<TunedKernel> run();
+  /// True when nothing works, but candidates were passed over that might by now: a check may have been mended.
+  bool mayRetry() const { return foundNothing && trustedFailures > 0; }
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  std::vector<Trial> nextBatch();
+  Result<void> tryBatch(std::vector<Trial> batch);
+  Result<void> setUp(const Trial &trial);
+  Result<void> trySpilled();
+  Result<void> tryOne(Trial trial, Result<runtime::CompiledKernel> binary);
+  MaybeFailure attempt(Trial &trial);
+  MaybeFailure checkAndMeasure(Trial &trial);
+
+  Result<void> pickFinalists();
+  Result<void> fetchBinary(Trial &trial);
+  Result<runtime::CompiledKernel> takeBinary(Trial &trial);
+  Result<bool> makeReady(Trial &trial);
+  Result<void> recheckMisled();
+  Result<std::optional<Trial>> compareFinalists();
+  TunedKernel keep(Trial winner);
+  void raisePeaks(double measuredUs);
+
+  bool recall(Trial &trial);
+  void accept(Trial trial);
+  void reject(Trial trial, const Failure &failure);
+  void noteFailure(const Failure &failure, std::string line);
+
+  double bestUs() const { return accepted.front().medianUs(); }
+  double secondsLeft() const { return budget.seconds - std::chrono::duration<double>(Clock::now() - start).count(); }
+  bool isOutOfTime() const { return secondsLeft() < finalShare * budget.seconds + lastTrialSeconds; }
+  /// On the CPU, what was not compiled in time is not compiled while others are measured.
+  bool isLeftOut(const Trial &trial) const { return shop.target.isCpu() && !compiled.isReady(trial.candidate.key); }
+  bool isAtRoof() const { return peaks.measured && bound.boundUs >= goodEnough * bestUs(); }
+  bool canWin(double boundUs) const { return accepted.empty() || canWin(boundUs, bestUs()); }
+  /// Whether something with this bound may still win, be it a tie. A best time that beats the region's bound shows that
+  /// this is too high, and those of the configs with it. Nominal peaks prove nothing.
+  bool canWin(double boundUs, double fastestUs) const {
+    return !peaks.measured || boundUs < (1 + budget.tie) * std::max(fastestUs, bound.boundUs);
+  }
+  /// Right by a reference that turned out to be wrong since.
+  bool isMisled(const Trial &trial) const { return trial.loaded && !runner.isReady(trial); }
+  bool hasMisled() const {
+    return std::any_of(accepted.begin(), accepted.end(), [this](const Trial &trial) { return isMisled(trial); });
+  }
+  double allowedSeconds(const Trial &trial) const;
+  void showProgress() const;
+  Error nothingWorks() const;
+
+  const Workshop &shop;
+  CompileAhead &compiled;
+  const TuningTask &task;
+  bool trustFailures;
+  int trustedFailures = 0;
+  std::string compilerVersion;
+  Budget budget;
+  Peaks peaks;
+  Roofline bound;
+  std::string region;
+  CandidateQueue queue;
+  Progress progress;
+  TrialRunner runner;
+  const double begun = unixSeconds();
+  Clock::time_point start = Clock::now(); ///< Later by what was spent waiting for other processes, or for the device.
+  double lastTrialSeconds = 0;
+  std::vector<Trial> accepted; ///< Right and timed, fastest first; finalists in the order of preference.
+  std::vector<Trial> leftOut;  ///< Of the finals, fastest first.
+  std::vector<Trial> spilled;  ///< For when nothing else works.
+  StopReason stop = StopReason::None;
+  bool maySpill = false;
+  bool foundNothing = false;
+  int failed = 0;
+  int cut = 0;
+  int ruledOut = 0;
+  std::string firstFailure;
+  FailureKind firstFailureKind = FailureKind::Compile;
+};
+
+/// Batch after batch of the best-ranked candidates until one works: a budget removes candidates, never
+/// kernels. The fastest of them meet again.
+Result<TunedKernel> Search::run() {
+  while (accepted.empty() && queue.remaining() > 0)
+    if (Result<void> tried = tryBatch(nextBatch()); !tried)
+      return tried.error();
+  if (accepted.empty())
+    if (Result<void> tried = trySpilled(); !tried)
+      return tried.error();
+  DeviceLock quiet = shop.forMeasuring();
+  start += shop.extension(quiet);
+  Result<std::optional<Trial>> winner = std::optional<Trial>();
+  while (!*winner && !accepted.empty()) {
+    if (Result<void> picked = pickFinalists(); !picked)
+      return picked.error();
+    winner = compareFinalists();
+    if (!winner)
+      return winner.error();
+    if (!*winner) // All of them failed, though they had passed: those behind them play.
+      accepted = std::exchange(leftOut, {});
+  }
+  foundNothing = !*winner;
+  if (foundNothing)
+    return nothingWorks();
+  return keep(std::move(**winner));
+}
+
+std::vector<Trial> Search::nextBatch() {
+  std::vector<Trial> batch;
+  while (batch.size() < static_cast<std::size_t>(budget.candidates)) {
+    std::optional<Candidate> candidate = queue.next();
+    if (!candidate)
+      break;
+    Trial trial;
+    trial.measurement.kernel = candidate->key;
+    trial.measurement.region = region;
+    trial.measurement.config = candidate->config;
+    trial.measurement.driver = shop.driver();
+    trial.measurement.estimateUs = candidate->estimateUs;
+    trial.candidate = std::move(*candidate);
+    batch.push_back(std::move(trial));
+  }
+  return batch;
+}
+
+/// Compilation runs ahead of the device. On the CPU it would disturb the timings, so it ends first.
+Result<void> Search::tryBatch(std::vector<Trial> batch) {
+  progress.planned += static_cast<int>(batch.size());
+  std::vector<Trial> unknown;
+  for (Trial &trial : batch) {
+    if (recall(trial)) {
+      ++progress.tried;
+      continue;
+    }
+    compiled.want(trial.candidate.key, trial.candidate.plan);
+    unknown.push_back(std::move(trial));
+  }
+  if (shop.target.isCpu()) {
+    DeviceLock busy = shop.forCompiling();
+    start += shop.extension(busy);
+    compiled.settle(start + toClock(compileShare * budget.seconds));
+  } else if (accepted.empty() && !unknown.empty()) {
+    if (Result<void> ready = setUp(unknown.front()); !ready)
+      return ready;
+  }
+  std::vector<Trial> beaten;  // By those accepted ...
+  std::vector<Trial> retried; // ... of which one has turned out to be wrong since.
+  for (Trial &trial : unknown) {
+    if (shop.isCancelled())
+      return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", task.name)};
+    if (!accepted.empty() && isAtRoof() && progress.tried >= firstFew)
+      stop = StopReason::Roof;
+    else if (!accepted.empty() && (isOutOfTime() || isLeftOut(trial)))
+      stop = StopReason::Budget;
+    if (stop != StopReason::None || !canWin(trial.candidate.boundUs)) {
+      compiled.drop(trial.candidate.key);
+      --progress.planned;
+      if (stop == StopReason::Budget) {
+        ++cut;
+        continue;
+      }
+      ++ruledOut;
+      beaten.push_back(std::move(trial));
+      continue;
+    }
+    ++progress.tried;
+    Result<runtime::CompiledKernel> binary = takeBinary(trial);
+    // The first one that works pays for inputs and the oracle, too, and says nothing about the next.
+    const bool isSetUp = !accepted.empty();
+    const double secondsBefore = secondsLeft();
+    if (Result<void> tried = tryOne(std::move(trial), std::move(binary)); !tried)
+      return tried;
+    if (isSetUp)
+      lastTrialSeconds = secondsBefore - secondsLeft();
+    if (hasMisled()) {
+      DeviceLock quiet = shop.forMeasuring();
+      start += shop.extension(quiet);
+      if (Result<void> checked = recheckMisled(); !checked)
+        return checked;
+      stop = StopReason::None;
+      ruledOut -= static_cast<int>(beaten.size());
+      std::move(beaten.begin(), beaten.end(), std::back_inserter(retried));
+      beaten.clear();
+    }
+    progress.bestUs = accepted.empty() ? 0 : bestUs();
+    showProgress();
+  }
+  if (!retried.empty())
+    return tryBatch(std::move(retried));
+  if (!accepted.empty() && isAtRoof())
+    stop = StopReason::Roof;
+  return {};
+}
+
+/// While candidates compile.
+Result<void> Search::setUp(const Trial &trial) {
+  DeviceLock quiet = shop.forMeasuring();
+  start += shop.extension(quiet);
+  return runner.setUp(trial.candidate.plan);
+}
+
+/// The best-ranked candidate that works although its registers spill.
+Result<void> Search::trySpilled() {
+  maySpill = true;
+  for (Trial &trial : std::exchange(spilled, {})) {
+    --failed;
+    Result<runtime::CompiledKernel> binary = compiled.take(trial.candidate.key, trial.candidate.plan);
+    if (Result<void> tried = tryOne(std::move(trial), std::move(binary)); !tried || !accepted.empty())
+      return tried;
+  }
+  return {};
+}
+
+Result<void> Search::tryOne(Trial trial, Result<runtime::CompiledKernel> binary) {
+  if (!binary && binary.error().code != ErrorCode::Compile)
+    return binary.error();
+  if (!binary) {
+    reject(std::move(trial), {FailureKind::Compile, binary.error().message});
+    return {};
+  }
+  trial.binary = std::move(*binary);
+  MaybeFailure failure = attempt(trial);
+  if (!failure) {
+    if (failure.error().code == ErrorCode::NoDevice && runner.isSetUp()) // The next run must not fall into it, too.
+      reject(std::move(trial), {FailureKind::Crash, failure.error().message});
+    return failure.error();
+  }
+  if (*failure) {
+    reject(std::move(trial), **failure);
+    return {};
+  }
+  shop.store.put(trial.measurement);
+  accept(std::move(trial));
+  return {};
+}
+
+/// A compiled candidate, checked, then measured.
+MaybeFailure Search::attempt(Trial &trial) {
+  const runtime::ResourceFacts &facts = trial.binary.facts;
+  if (std::optional<std::string> misfit = whyNotFit(trial.candidate.plan, facts, shop.target))
+    return std::optional(Failure{FailureKind::Launch, *misfit});
+  if (facts.spillBytes > 0 && !maySpill)
+    return std::optional(Failure{FailureKind::Spill, fmt::format("spills {} bytes of registers", facts.spillBytes)});
+  DeviceLock quiet = shop.forMeasuring(); // First: a trial that waits has not begun.
+  start += shop.extension(quiet);
+  if (Result<void> ready = runner.setUp(trial.candidate.plan); !ready) // Nor has one with no device to run on.
+    return ready.error();
+  if (!shop.store.beginTrial(trial.measurement))
+    return std::optional(Failure{FailureKind::Crash, "the machine went down twice while it ran"});
+  MaybeFailure failure = checkAndMeasure(trial);
+  start += runner.takeRepairTime();
+  return failure;
+}
+
+MaybeFailure Search::checkAndMeasure(Trial &trial) {
+  if (MaybeFailure failure = runner.check(trial, allowedSeconds(trial)); !failure || *failure)
+    return failure;
+  const double checkSeconds = runner.lastRunSeconds();
+  const bool isLong = checkSeconds > longRunSeconds;
+  // A check is timed by the host, which may have been busy elsewhere: unless the model says so, too, it proves nothing.
+  const bool isExpected = trial.candidate.estimateUs * 1e-6 > longRunSeconds / 2;
+  // That run is its one sample.
+  if ((isLong && isExpected && !shop.target.isCpu()) || checkSeconds > slowShare * budget.seconds) {
+    trial.measurement.timing = Timing{checkSeconds * 1e6, 0, 1};
+    return std::optional<Failure>();
+  }
+  runtime::MeasureOptions options;
+  options.repetitions = firstLookSamples;
+  options.maxSeconds = budget.firstLookShare * std::min(budget.wantedSeconds, budget.seconds);
+  if (isLong)
+    options.warmupMs = 0;
+  std::vector<double> times;
+  const Clock::time_point began = Clock::now();
+  if (MaybeFailure failure = runner.measure(trial, options, times); !failure || *failure)
+    return failure;
+  trial.sampleSeconds = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(times.size());
+  trial.measurement.timing = summarise(std::move(times));
+  return std::optional<Failure>();
+}
+
+double Search::allowedSeconds(const Trial &trial) const {
+  return accepted.empty() ? std::max(patienceSeconds, patienceFactor * trial.candidate.estimateUs * 1e-6)
+                          : std::max(timeoutSeconds, timeoutFactor * bestUs() * 1e-6);
+}
+
+/// Keeps the fastest few and makes those known only from the store ready to run. Which of those that few samples cannot
+/// tell apart get in is for the order of ties, not for chance: the winner is one that got in.
+Result<void> Search::pickFinalists() {
+  std::vector<Trial> candidates = std::exchange(accepted, {});
+  const double fastestUs = candidates.front().medianUs();
+  auto alike = std::find_if(candidates.begin(), candidates.end(),
+                            [&](const Trial &trial) { return trial.medianUs() > alikeMargin * fastestUs; });
+  for (auto trial = candidates.begin(); trial != alike; ++trial)
+    // Registers count, and what comes from the store has none yet. What fails here fails in makeReady(), too.
+    std::ignore = fetchBinary(*trial);
+  auto isPreferred = [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); };
+  std::sort(candidates.begin(), alike, isPreferred);
+  const bool mayBeLong = finalistMargin * fastestUs > budget.ownClockUs;
+  const auto finalists = static_cast<std::size_t>(mayBeLong ? longFinalists : budget.finalists);
+  for (Trial &trial : candidates) {
+    if (accepted.size() == finalists || (!accepted.empty() && trial.medianUs() > finalistMargin * fastestUs)) {
+      leftOut.push_back(std::move(trial));
+      continue;
+    }
+    Result<bool> ready = makeReady(trial);
+    if (!ready)
+      return ready.error();
+    if (*ready)
+      accepted.push_back(std::move(trial));
+  }
+  if (hasMisled()) {
+    if (Result<void> checked = recheckMisled(); !checked)
+      return checked;
+    // By the time of one that is wrong others may have been left out.
+    std::move(leftOut.begin(), leftOut.end(), std::back_inserter(accepted));
+    leftOut.clear();
+    std::sort(accepted.begin(), accepted.end(), isFaster);
+    return accepted.empty() ? Result<void>() : pickFinalists();
+  }
+  std::sort(accepted.begin(), accepted.end(), isPreferred);
+  std::sort(leftOut.begin(), leftOut.end(), isFaster);
+  return {};
+}
+
+Result<void> Search::fetchBinary(Trial &trial) {
+  Result<runtime::CompiledKernel> binary = takeBinary(trial);
+  if (!binary)
+    return binary.error();
+  trial.binary = std::move(*binary);
+  return {};
+}
+
+/// What was compiled for the trial, which has it no more.
+Result<runtime::CompiledKernel> Search::takeBinary(Trial &trial) {
+  if (!trial.binary.image.empty())
+    return std::exchange(trial.binary, {});
+  Span span("await binary", task.name + " " + trial.candidate.config.str());
+  return compiled.take(trial.candidate.key, trial.candidate.plan);
+}
+
+/// Compiles, loads and checks what is known only from the store, and checks again what was right by a wrong reference;
+/// false when it fails now.
+Result<bool> Search::makeReady(Trial &trial) {
+  if (runner.isReady(trial))
+    return true;
+  Result<void> fetched = fetchBinary(trial);
+  if (!fetched && fetched.error().code != ErrorCode::Compile)
+    return fetched.error();
+  if (!fetched) {
+    reject(std::move(trial), {FailureKind::Compile, fetched.error().message});
+    return false;
+  }
+  MaybeFailure failure = runner.check(trial, allowedSeconds(trial));
+  if (!failure)
+    return failure.error();
+  if (*failure)
+    reject(std::move(trial), **failure);
+  return !*failure;
+}
+
+/// Checks those accepted again that are misled, until none is.
+Result<void> Search::recheckMisled() {
+  while (hasMisled())
+    for (Trial &trial : std::exchange(accepted, {})) {
+      Result<bool> ready = isMisled(trial) ? makeReady(trial) : true;
+      if (!ready)
+        return ready.error();
+      if (*ready)
+        accepted.push_back(std::move(trial));
+    }
+  return {};
+}
+
+/// The winner, or none when all fail, or when the winner was right by a reference that others proved wrong after its
+/// last visit, and is wrong: then those behind it are left to play.
+Result<std::optional<Trial>> Search::compareFinalists() {
+  Span span("finals", task.name);
+  Result<Finals::Outcome> outcome =
+      Finals(runner, budget, start).play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
+        reject(std::move(trial), failure);
+      });
+  if (!outcome)
+    return outcome.error();
+  for (const Trial &trial : outcome->others)
+    shop.store.put(trial.measurement);
+  if (outcome->winner && isMisled(*outcome->winner)) {
+    Result<bool> ready = makeReady(*outcome->winner);
+    if (!ready)
+      return ready.error();
+    if (!*ready) {
+      leftOut.insert(leftOut.begin(), std::make_move_iterator(outcome->others.begin()),
+                     std::make_move_iterator(outcome->others.end()));
+      outcome->winner.reset();
+    }
+  }
+  if (outcome->winner)
+    shop.store.put(outcome->winner->measurement);
+  return std::move(outcome->winner);
+}
+
+TunedKernel Search::keep(Trial winner) {
+  const bool isExhausted = queue.remaining() == 0 || !canWin(queue.leastBoundUs(), winner.medianUs());
+  raisePeaks(winner.medianUs());
+  Choice choice;
+  choice.at = begun;
+  choice.conditions = shop.device->conditions().value_or(runtime::Conditions{});
+  choice.region = region;
+  choice.kernel = winner.candidate.key;
+  choice.name = task.name;
+  choice.ops = task.ops;
+  choice.target = shop.target.name;
+  choice.sku = shop.sku();
+  choice.compiler = compilerVersion;
+  choice.driver = shop.driver();
+  choice.config = winner.candidate.config;
+  choice.effort = shop.options.effort;
+  choice.timing = winner.measurement.timing;
+  choice.candidates = progress.tried;
+  choice.failed = failed;
+  choice.cut = cut;
+  choice.ruledOut = ruledOut;
+  choice.stop = stop != StopReason::None ? stop : isExhausted ? StopReason::Exhausted : StopReason::Candidates;
+  shop.store.put(choice, winner.binary);
+  return {std::move(winner.candidate.plan), std::move(winner.binary), reportOf(task, choice, bound, false)};
+}
+
+/// What beats its bound has found a ceiling too low.
+void Search::raisePeaks(double measuredUs) {
+  std::optional<std::string> remark = raiseCeiling(peaks, task.work, measuredUs);
+  if (!remark)
+    return;
+  peaks.remark = fmt::format("{}: {}", task.name, *remark);
+  shop.log(peaks.remark);
+  shop.store.put(shop.sku(), peaks);
+  bound = roofline(task.work, peaks);
+}
+
+/// Takes over what the store knows of the candidate under this driver; false when it must be tried.
+bool Search::recall(Trial &trial) {
+  std::optional<Measurement> known = shop.store.findMeasurement(trial.candidate.key);
+  if (!known || known->driver != shop.driver())
+    return false;
+  if (known->timing) {
+    trial.measurement.timing = known->timing;
+    accept(std::move(trial));
+    return true;
+  }
+  if (!known->failure)
+    return false;
+  bool mayWorkNow = known->failure->kind != FailureKind::Crash;
+  if (mayWorkNow && !trustFailures)
+    return false;
+  trustedFailures += mayWorkNow ? 1 : 0;
+  ++failed;
+  noteFailure(*known->failure, fmt::format("{}: {}", trial.candidate.config.str(), known->failure->message));
+  if (known->failure->kind == FailureKind::Spill)
+    spilled.push_back(std::move(trial));
+  return true;
+}
+
+void Search::accept(Trial trial) {
+  auto place = std::upper_bound(accepted.begin(), accepted.end(), trial, isFaster);
+  accepted.insert(place, std::move(trial));
+}
+
+/// A failure is a row in the store.
+void Search::reject(Trial trial, const Failure &failure) {
+  ++failed;
+  std::string line = fmt::format("{} with {}: {}: {}", task.name, trial.candidate.config.str(), toString(failure.kind),
+                                 failure.message);
+  shop.log(line);
+  noteFailure(failure, line);
+  trial.measurement.timing.reset();
+  trial.measurement.failure = failure;
+  shop.store.put(trial.measurement);
+  if (failure.kind == FailureKind::Spill)
+    spilled.push_back(std::move(trial));
+}
+
+void Search::noteFailure(const Failure &failure, std::string line) {
+  if (!firstFailure.empty())
+    return;
+  firstFailure = std::move(line);
+  firstFailureKind = failure.kind;
+}
+
+void Search::showProgress() const {
+  if (shop.options.progress)
+    shop.options.progress(progress);
+}
+
+/// Of the kind of the first failure noted.
+Error Search::nothingWorks() const {
+  const Error &refusal = queue.lastRefusal();
+  const std::string &reason = firstFailure.empty() ? refusal.message : firstFailure;
+  const bool isBug = firstFailure.empty() && refusal.code == ErrorCode::Internal;
+  return {isBug ? ErrorCode::Internal : nothingWorksCodes[static_cast<std::size_t>(firstFailureKind)],
+          fmt::format("none of {} candidates works for kernel {} ({}): {}", task.candidates().size(), task.name,
+                      task.ops, reason.empty() ? "there are none" : reason)};
+}
+
+} // namespace
+
+Result<TunedKernel> search(const Workshop &workshop, CompileAhead &compiled, const TuningTask &task,
+                           const Budget &budget, const std::optional<codegen::TileConfig> &seed,
+                           const Progress &progress) {
+  Search first(workshop, compiled, task, budget, seed, progress, true);
+  Result<TunedKernel> kernel = first.run();
+  if (kernel || !first.mayRetry())
+    return kernel;
+  return Search(workshop, compiled, task, budget, seed, progress, false).run();
+}
+
+} // namespace kfuse::tuner

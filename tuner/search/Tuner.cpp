@@ -1,0 +1,419 @@
+#include "tuner/search/Tuner.h"
+
+#include "tuner/record/Key.h"
+#include "tuner/record/Trace.h"
+#include "tuner/record/UnixTime.h"
+#include "tuner/search/Candidates.h"
+#include "tuner/search/CompileAhead.h"
+#include "tuner/search/Search.h"
+#include "tuner/search/TimeShares.h"
+#include "tuner/search/Untimed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+namespace kfuse::tuner {
+namespace {
+
+constexpr std::chrono::milliseconds pollPause(50); // Between looks at what other processes have finished.
+constexpr double endToEndShare = 0.2;              // Of the time for a model, at most.
+
+std::string regionOf(const Workshop &shop, const TuningTask &task) {
+  return regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), shop.compiler.version());
+}
+
+/// What the store has for a task: the kernel, or why not and a config that won elsewhere.
+struct Lookup {
+  std::optional<TunedKernel> kernel;
+  std::string miss;
+  std::optional<codegen::TileConfig> seed;
+};
+
+/// What the store has cannot be used, though nothing is the matter with it.
+constexpr const char *isDistrusted = "its machine code is not trusted";
+
+/// Machine code for a choice that came without it, from another machine of its kind, or with what is not trusted.
+std::optional<runtime::CompiledKernel> recompile(const Workshop &shop, const Choice &choice,
+                                                 const codegen::KernelPlan &plan) {
+  Result<runtime::CompiledKernel> binary = shop.compiler.compile(plan);
+  if (!binary)
+    return std::nullopt;
+  if (!shop.store.distrust()) // Or each start would write it again.
+    shop.store.put(choice, *binary);
+  return std::move(*binary);
+}
+
+bool isOneOf(const std::vector<codegen::EstimatedConfig> &candidates, const codegen::TileConfig &config) {
+  return std::any_of(candidates.begin(), candidates.end(),
+                     [&](const codegen::EstimatedConfig &candidate) { return candidate.config == config; });
+}
+
+/// What won for the same ops in the shape nearest to this one, if it is legal here: a first guess. Near is a bound of
+/// like size, within 4 times.
+std::optional<codegen::TileConfig> neighbourOf(const Workshop &shop, const TuningTask &task, const Roofline &bound) {
+  const std::vector<Choice> choices = shop.store.findChoices(task.ops, shop.sku());
+  if (choices.empty())
+    return std::nullopt;
+  const std::vector<codegen::EstimatedConfig> candidates = task.candidates();
+  double nearest = std::log(4.0);
+  std::optional<codegen::TileConfig> config;
+  for (const Choice &choice : choices) {
+    const double distance = choice.timing ? std::abs(std::log(choice.timing->medianUs / bound.boundUs)) : INFINITY;
+    if (distance < nearest && isOneOf(candidates, choice.config)) {
+      nearest = distance;
+      config = choice.config;
+    }
+  }
+  return config;
+}
+
+/// Why there is no choice of this kind.
+std::string whyNoChoice(const Workshop &shop, const TuningTask &task) {
+  if (shop.measures() && shop.store.findChoice(untimedRegion(shop, task)))
+    return "only the cost model has chosen a config, none was measured on this device with this compiler";
+  return "it was never tuned on this device with this compiler";
+}
+
+/// A ladder of reasons to miss; what passes them all is trusted.
+Lookup lookUp(const Workshop &shop, const TuningTask &task, const std::optional<Choice> &choice) {
+  if (!choice)
+    return {.kernel = {},
+            .miss = whyNoChoice(shop, task),
+            .seed = neighbourOf(shop, task, roofline(task.work, shop.currentPeaks()))};
+  if (choice->timing && choice->driver != shop.driver())
+    return {{}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, shop.driver()), choice->config};
+  if (choice->effort < shop.options.effort)
+    return {{}, "it was tuned with less effort", choice->config};
+  std::optional<runtime::CompiledKernel> binary = shop.store.findBinary(choice->kernel);
+  // Whoever compiled the binary had the config from the template. Its list takes a millisecond, too long for all.
+  if (!binary && !isOneOf(task.candidates(), choice->config))
+    return {{}, "this version has no such config", {}};
+  Result<codegen::KernelPlan> plan = emitStored(task, choice->config);
+  if (!plan || tuningKey(*plan, shop.compiler.version(), shop.sku()) != choice->kernel)
+    return {{}, "the template's source has changed", choice->config};
+  KernelReport report = reportOf(task, *choice, roofline(task.work, shop.currentPeaks()), true);
+  if (!binary && !shop.options.requireTuned) {
+    binary = recompile(shop, *choice, *plan);
+    report.recompiled = true;
+  }
+  if (!binary)
+    return {{}, shop.store.distrust() ? isDistrusted : "its binary is not there", choice->config};
+  return {.kernel = TunedKernel{std::move(*plan), std::move(*binary), std::move(report)}, .miss = {}, .seed = {}};
+}
+
+/// The kernel that this workshop would choose. What was measured and what the cost model chose alone lie side by side;
+/// who may compile nothing takes the one for want of the other.
+Lookup lookUp(const Workshop &shop, const TuningTask &task) {
+  if (shop.measures())
+    return lookUp(shop, task, shop.store.findChoice(regionOf(shop, task)));
+  Lookup untimed = lookUp(shop, task, shop.store.findChoice(untimedRegion(shop, task)));
+  if (untimed.kernel || !shop.options.requireTuned)
+    return untimed;
+  const std::optional<Choice> measured = shop.store.findChoice(regionOf(shop, task));
+  return measured ? lookUp(shop, task, measured) : std::move(untimed);
+}
+
+/// A config that won here under other conditions, or where it is near.
+std::optional<codegen::TileConfig> firstGuess(const Workshop &shop, const TuningTask &task) {
+  if (std::optional<Choice> choice = shop.store.findChoice(regionOf(shop, task));
+      choice && isOneOf(task.candidates(), choice->config))
+    return choice->config;
+  return neighbourOf(shop, task, roofline(task.work, shop.currentPeaks()));
+}
+
+using Keys = std::set<std::string>; ///< Of plans that were wanted.
+
+/// Has compiled what a search of the task without a seed will ask for first.
+void compileFirstBatch(const Workshop &shop, CompileAhead &compiled, const TuningTask &task, Keys &wanted) {
+  CandidateQueue queue(task, shop.target, shop.peaks, shop.compiler.version(), shop.sku());
+  for (int i = 0; i < budgetOf(shop).candidates; ++i)
+    if (std::optional<Candidate> candidate = queue.next(); !candidate)
+      return;
+    else if (!shop.store.findMeasurement(candidate->key)) {
+      compiled.want(candidate->key, candidate->plan);
+      wanted.insert(candidate->key);
+    }
+}
+
+/// Has one config compiled, unless the store knows how it did.
+void compileAhead(const Workshop &shop, CompileAhead &compiled, const TuningTask &task,
+                  const codegen::TileConfig &config, Keys &wanted) {
+  Result<codegen::KernelPlan> plan = task.emit(config);
+  if (!plan || whyNotFit(*plan, shop.target))
+    return;
+  if (std::string key = tuningKey(*plan, shop.compiler.version(), shop.sku()); !shop.store.findMeasurement(key)) {
+    compiled.want(key, *plan);
+    wanted.insert(key);
+  }
+}
+
+/// The kernels of one call of tune(), as they come.
+class Tuning {
+public:
+  Tuning(const Workshop &shop, std::span<const TuningTask> tasks) : shop(shop), tasks(tasks), kernels(tasks.size()) {}
+
+  /// What the store has; the rest is missing.
+  void takeStored();
+  bool isComplete() const { return missing.empty(); }
+  std::size_t missingCount() const { return missing.size(); }
+  /// NotTuned with every kernel that is missing.
+  Error listMissing() const;
+  Result<void> compileMissing();
+  /// `processes` do so, each with its part of the cores.
+  Result<void> searchMissing(unsigned processes);
+  std::vector<TunedKernel> take();
+
+private:
+  struct Missing {
+    std::size_t index;
+    std::string reason;
+  };
+  bool isAnyFree() const;
+  void startDevice() const;
+  Result<bool> trySearch(std::size_t index);
+  void compileAheadOf(std::size_t position);
+
+  const Workshop &shop;
+  std::span<const TuningTask> tasks;
+  const double begun = unixSeconds();
+  std::vector<std::optional<TunedKernel>> kernels;
+  std::vector<Missing> missing;
+  std::optional<TimeShares> shares;      ///< Of the search.
+  std::optional<CompileAhead> compiled;  ///< Of the search.
+  std::map<std::size_t, Keys> announced; ///< To `compiled`, of each task.
+};
+
+void Tuning::takeStored() {
+  if (const std::optional<std::string> &why = shop.store.distrust(); why && !shop.options.requireTuned)
+    shop.warn(*why + "; kernels are compiled anew");
+  for (std::size_t i = 0; i < tasks.size() && !shop.isCancelled(); ++i) {
+    Lookup found = lookUp(shop, tasks[i]);
+    kernels[i] = std::move(found.kernel);
+    if (kernels[i])
+      continue;
+    if (!shop.options.requireTuned)
+      shop.log(fmt::format("{} is not taken from the store: {}", tasks[i].name, found.miss));
+    missing.push_back({i, std::move(found.miss)});
+  }
+}
+
+Error Tuning::listMissing() const {
+  if (std::ranges::any_of(missing, [](const Missing &kernel) { return kernel.reason == isDistrusted; }))
+    return {ErrorCode::NotTuned, *shop.store.distrust()};
+  std::string list;
+  for (const Missing &kernel : missing)
+    list += fmt::format("{}{} ({}): {}", list.empty() ? "" : "; ", tasks[kernel.index].name, tasks[kernel.index].ops,
+                        kernel.reason);
+  const std::optional<Error> problem = shop.store.problem();
+  return {ErrorCode::NotTuned,
+          fmt::format("{} of {} kernels are not in the store{}; tune them first: {}", missing.size(), tasks.size(),
+                      problem ? " (" + problem->message + ")" : "", list)};
+}
+
+Result<void> Tuning::compileMissing() {
+  std::vector<const TuningTask *> untimed;
+  for (const Missing &kernel : missing)
+    untimed.push_back(&tasks[kernel.index]);
+  Result<std::vector<TunedKernel>> ranked = compileBestRanked(shop, untimed, begun);
+  if (!ranked)
+    return ranked.error();
+  for (std::size_t i = 0; i < missing.size(); ++i)
+    kernels[missing[i].index] = std::move((*ranked)[i]);
+  missing.clear();
+  return {};
+}
+
+/// Whether other processes have left something to search.
+bool Tuning::isAnyFree() const {
+  return std::any_of(missing.begin(), missing.end(), [this](const Missing &kernel) {
+    return shop.store.lease(regionOf(shop, tasks[kernel.index])).has_value();
+  });
+}
+
+/// While nobody measures on it. What fails here fails again where it is told, be it by an exception.
+void Tuning::startDevice() const {
+  try {
+    DeviceLock quiet = shop.forMeasuring();
+    std::ignore = shop.device->synchronize(nullptr);
+  } catch (...) {
+    return;
+  }
+}
+
+/// Round after round over what is missing: other processes have taken some, and finish them meanwhile.
+Result<void> Tuning::searchMissing(unsigned processes) {
+  // A GPU's worker takes 0.2 to 0.4 s to start: beside the ranking and the first compilations.
+  std::jthread starter;
+  if (!shop.target.isCpu() && isAnyFree())
+    starter = std::jthread([this] { startDevice(); });
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  compiled.emplace(shop.compiler,
+                   shop.options.compileThreads > 0 ? shop.options.compileThreads : std::max(1U, cores / processes),
+                   shop.options.stop);
+  const Budget budget = budgetOf(shop);
+  const double keptSeconds = tasks.size() > 1 ? budget.endToEndSeconds : 0;
+  shares.emplace(shop.options.seconds > 0 ? shop.options.seconds - keptSeconds
+                                          : budget.seconds * static_cast<double>(missing.size()));
+  for (const Missing &kernel : missing)
+    shares->add(tasks[kernel.index]);
+  while (!missing.empty()) {
+    bool gotOn = false;
+    for (auto next = missing.begin(); next != missing.end();) {
+      compileAheadOf(static_cast<std::size_t>(next - missing.begin()));
+      Result<bool> done = trySearch(next->index);
+      if (!done)
+        return done.error();
+      gotOn |= *done;
+      next = *done ? missing.erase(next) : next + 1;
+    }
+    if (gotOn)
+      continue;
+    if (shop.isCancelled())
+      return Error{ErrorCode::Cancelled,
+                   fmt::format("tuning was cancelled at kernel {}", tasks[missing.front().index].name)};
+    std::this_thread::sleep_for(pollPause);
+  }
+  return {};
+}
+
+/// Has the next kernels compiled while the device measures this one. On the CPU that would disturb it. Their first
+/// guesses may be others since the kernel before was tuned; waiting for one took 0.2 to 0.5 s.
+void Tuning::compileAheadOf(std::size_t position) {
+  constexpr std::size_t kernelsAhead = 3;
+  if (shop.target.isCpu())
+    return;
+  for (std::size_t i = position; i < std::min(position + 1 + kernelsAhead, missing.size()); ++i) {
+    const TuningTask &task = tasks[missing[i].index];
+    const auto [wanted, isNew] = announced.try_emplace(missing[i].index);
+    if (isNew)
+      compileFirstBatch(shop, *compiled, task, wanted->second);
+    if (std::optional<codegen::TileConfig> seed = firstGuess(shop, task))
+      compileAhead(shop, *compiled, task, *seed, wanted->second);
+  }
+}
+
+/// False while another process is at it.
+Result<bool> Tuning::trySearch(std::size_t index) {
+  const TuningTask &task = tasks[index];
+  std::optional<Store::Lease> lease = shop.store.lease(regionOf(shop, task));
+  if (!lease)
+    return false;
+  const double share = shares->take(task);
+  Lookup found = lookUp(shop, task); // Another may have finished it since.
+  if (!found.kernel) {
+    if (shop.target.isCpu()) { // A GPU's start goes on beside the first compilations.
+      DeviceLock busy = shop.forCompiling();
+      // A worker that ended since it was last used shows again, and is replaced, when the bench is made.
+      std::ignore = shop.device->prepareMeasuring();
+    }
+    Span span("search", task.name);
+    Progress progress{.kernel = task.name, .index = index, .count = tasks.size()};
+    Budget budget = budgetOf(shop);
+    // Time spent waiting for other processes is gone from the shares; only a limit that was asked for is kept all the
+    // same.
+    budget.seconds = shop.options.seconds > 0 ? share : std::max(share, budget.seconds / 2);
+    Result<TunedKernel> winner = search(shop, *compiled, task, budget, found.seed, progress);
+    if (!winner)
+      return winner.error();
+    found.kernel = std::move(*winner);
+  }
+  for (const std::string &key : announced[index])
+    compiled->drop(key); // What the search did not ask for: nobody will.
+  found.kernel->isNew = true;
+  kernels[index] = std::move(found.kernel);
+  return true;
+}
+
+std::vector<TunedKernel> Tuning::take() {
+  std::vector<TunedKernel> all;
+  all.reserve(kernels.size());
+  for (std::optional<TunedKernel> &kernel : kernels)
+    all.push_back(std::move(*kernel));
+  return all;
+}
+
+} // namespace
+
+Budget budgetOf(const Workshop &shop) {
+  const bool isFull = shop.options.effort == Effort::Full, isCpu = shop.target.isCpu();
+  Budget budget;
+  budget.candidates = isFull ? 40 : 8;
+  // The first look at a kernel bound by compute is off by 2 to 3 %, as the card warms up: of 40 configs of 4096 cubed
+  // on an H200 the best one came to finals of eight in one of three searches.
+  budget.finalists = isFull && !isCpu ? 16 : 8;
+  // Candidates are cut late, for those that compile, check or run slowly: what a limit cuts off is another config in
+  // another run. Turns of the finals that go on settle less and less.
+  budget.seconds = isFull ? (isCpu ? 20 : 5) : (isCpu ? 2 : 4);
+  budget.wantedSeconds = isFull || isCpu ? INFINITY : 1;
+  // Times on a CPU stay too far apart for more turns to settle much.
+  budget.rounds = (isCpu ? 2 : 4) + (isFull ? 1 : 0);
+  // From run to run tiles shift by 0.7 % at a card's power limit, other kernels by 0.1 to 0.2 %. Of ties between 1 and
+  // 3 % those of 2 % let two quick runs agree best, but for wider ones, which leave more than 2 % between two choices.
+  // Full effort looks for the fastest one: as close as its 64 turns tell.
+  budget.tie = isFull ? (isCpu ? 0.01 : 0.003) : 0.02;
+  // The CPU runs once and writes over its cache; a GPU replays one run, and some more than that.
+  budget.runsPerSample = isCpu ? 2 : 5;
+  if (!isCpu)
+    budget.singleRunUs = 2000; // runtime::cuda::CudaTimer records none that are longer.
+  budget.firstLookShare = isCpu ? 1 / 8.0 : 1 / 64.0;
+  if (isFull && !isCpu)
+    budget.ownClockUs = 1e4;
+  if (!isCpu)
+    budget.movedUs = 100;
+  // Whole runs on a CPU take far longer, with the eviction of its cache before each.
+  if (shop.options.endToEnd && (isFull || !isCpu))
+    budget.endToEndSeconds = isFull ? 15 : 3;
+  if (shop.options.seconds > 0)
+    budget.endToEndSeconds = std::min(budget.endToEndSeconds, endToEndShare * shop.options.seconds);
+  if (shop.options.secondsPerKernel > 0)
+    budget.seconds = budget.wantedSeconds = shop.options.secondsPerKernel;
+  return budget;
+}
+
+KernelReport reportOf(const TuningTask &task, const Choice &choice, const Roofline &bound, bool fromCache) {
+  KernelReport report;
+  report.name = task.name;
+  report.ops = task.ops;
+  report.templateName = task.templateName;
+  report.config = choice.config.str();
+  report.region = choice.region;
+  report.work = task.work;
+  report.bound = bound;
+  if (choice.timing)
+    report.measuredUs = choice.timing->medianUs;
+  report.candidates = choice.candidates;
+  report.failed = choice.failed;
+  report.cut = choice.cut;
+  report.ruledOut = choice.ruledOut;
+  report.stop = choice.stop;
+  report.advice = whatWouldHelp(task.work, bound.regime);
+  report.uses = task.uses;
+  report.fromCache = fromCache;
+  return report;
+}
+
+Result<std::vector<TunedKernel>> tune(const Workshop &shop, std::span<const TuningTask> tasks) {
+  Tuning tuning(shop, tasks);
+  tuning.takeStored();
+  if (shop.isCancelled())
+    return Error{ErrorCode::Cancelled, "tuning was cancelled before its first kernel"};
+  if (!tuning.isComplete() && shop.options.requireTuned)
+    return tuning.listMissing();
+  if (tuning.isComplete())
+    return tuning.take();
+  const unsigned processes = shop.measures() && shop.options.onMiss ? shop.options.onMiss(tuning.missingCount()) : 1;
+  if (Result<void> done = shop.measures() ? tuning.searchMissing(processes) : tuning.compileMissing(); !done)
+    return done.error();
+  shop.store.confirmPlace();
+  return tuning.take();
+}
+
+} // namespace kfuse::tuner
