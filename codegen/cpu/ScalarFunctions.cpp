@@ -33,6 +33,8 @@ constexpr std::array functionRows{
     FunctionRow{"reciprocal", call("reciprocal"), none, none, none},
     FunctionRow{"sin", call("sin"), none, none, none},
     FunctionRow{"cos", call("cos"), none, none, none},
+    FunctionRow{"atan", call("atan"), none, none, none},
+    FunctionRow{"round", op("math.roundeven"), none, none, none},
     FunctionRow{"floor", op("math.floor"), none, none, none},
     FunctionRow{"neg", op("arith.negf"), call("neg_i32"), call("neg_i64"), none},
     FunctionRow{"abs", op("math.absf"), op("math.absi"), op("math.absi"), none},

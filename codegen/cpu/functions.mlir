@@ -547,6 +547,43 @@ func.func private @cos(%x: f32) -> f32 {
   return %result : f32
 }
 
+// An argument above tan(3 pi / 8) is turned by a right angle, one above tan(pi / 8) by half of it; then a polynomial
+// of degree 9 (S. L. Moshier, Cephes, 1992).
+func.func private @atan(%x: f32) -> f32 {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %minusOne = arith.constant -1.0 : f32
+  %low = arith.constant 0.4142135623730950 : f32
+  %high = arith.constant 2.414213562373095 : f32
+  %quarterTurn = arith.constant 1.5707963267948966 : f32
+  %eighthTurn = arith.constant 0.7853981633974483 : f32
+  %p0 = arith.constant 8.05374449538e-2 : f32
+  %p1 = arith.constant -1.38776856032e-1 : f32
+  %p2 = arith.constant 1.99777106478e-1 : f32
+  %p3 = arith.constant -3.33329491539e-1 : f32
+  %a = math.absf %x : f32
+  %isHigh = arith.cmpf ogt, %a, %high : f32
+  %isMiddle = arith.cmpf ogt, %a, %low : f32
+  %less = arith.subf %a, %one : f32
+  %more = arith.addf %a, %one : f32
+  %middleTop = arith.select %isMiddle, %less, %a : f32
+  %middleBottom = arith.select %isMiddle, %more, %one : f32
+  %top = arith.select %isHigh, %minusOne, %middleTop : f32
+  %bottom = arith.select %isHigh, %a, %middleBottom : f32
+  %z = arith.divf %top, %bottom : f32
+  %middleTurn = arith.select %isMiddle, %eighthTurn, %zero : f32
+  %turn = arith.select %isHigh, %quarterTurn, %middleTurn : f32
+  %s = arith.mulf %z, %z : f32
+  %q1 = math.fma %p0, %s, %p1 : f32
+  %q2 = math.fma %q1, %s, %p2 : f32
+  %q3 = math.fma %q2, %s, %p3 : f32
+  %q4 = arith.mulf %q3, %s : f32
+  %r = math.fma %q4, %z, %z : f32
+  %value = arith.addf %turn, %r : f32
+  %result = math.copysign %value, %x : f32
+  return %result : f32
+}
+
 // log2 |a| in f64: the exponent plus 2 atanh((m - 1) / (m + 1)) log2 e, m in [sqrt 1/2, sqrt 2). 0 and
 // infinity give infinities.
 func.func private @log2_magnitude(%a: f32) -> f64 {

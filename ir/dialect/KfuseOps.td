@@ -113,6 +113,8 @@ def Kfuse_RsqrtOp : Kfuse_UnaryOp<"rsqrt"> { let summary = "1 / sqrt x"; }
 def Kfuse_ReciprocalOp : Kfuse_UnaryOp<"reciprocal"> { let summary = "1 / x"; }
 def Kfuse_SinOp : Kfuse_UnaryOp<"sin"> { let summary = "sine"; }
 def Kfuse_CosOp : Kfuse_UnaryOp<"cos"> { let summary = "cosine"; }
+def Kfuse_AtanOp : Kfuse_UnaryOp<"atan"> { let summary = "arc tangent"; }
+def Kfuse_RoundOp : Kfuse_UnaryOp<"round"> { let summary = "nearest integer; of two equally near the even one"; }
 def Kfuse_FloorOp : Kfuse_UnaryOp<"floor"> { let summary = "largest integer not above x"; }
 def Kfuse_NegOp : Kfuse_UnaryOp<"neg", Kfuse_NumberTensor> { let summary = "-x"; }
 def Kfuse_AbsOp : Kfuse_UnaryOp<"abs", Kfuse_NumberTensor> { let summary = "|x|"; }
@@ -290,6 +292,17 @@ def Kfuse_GatherOp : Kfuse_LayoutOp<"gather"> {
     count from the end, and all are clamped into range.
   }];
   let arguments = (ins Kfuse_Tensor:$data, Kfuse_IndexTensor:$indices, I64Attr:$axis);
+}
+
+def Kfuse_WindowOp : Kfuse_LayoutOp<"window"> {
+  let summary = "sliding windows over the last dimensions, 0 where a window leaves the operand";
+  let description = [{
+    x: [outer..., S1, ..., Sk] with k entries in each attribute. Result: [outer..., K1, ..., Kk, O1, ..., Ok] with
+    Ki = kernel[i] and Oi from the result's type; its element is x[..., o_i stride_i + k_i dilation_i - pad_i]. A
+    convolution is a contraction over the K's and channels of it, a pooling a reduction over the K's.
+  }];
+  let arguments = (ins Kfuse_Tensor:$operand, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads);
 }
 
 //===- Generators and state --------------------------------------------------------------------===//

@@ -17,6 +17,13 @@ LogicalResult verifySameElement(Operation *op) {
   return op->emitOpError("takes ") << elementOf(op->getOperand(0)) << " but gives " << elementOf(op->getResult(0));
 }
 
+/// What `body` gives where all guards hold.
+Scalar underGuards(ScalarBuilder &builder, ArrayRef<Guard> guards, llvm::function_ref<Scalar()> body) {
+  if (guards.empty())
+    return body();
+  return builder.guarded(guards.front(), [&] { return underGuards(builder, guards.drop_front(), body); });
+}
+
 } // namespace
 
 LogicalResult ReshapeOp::verify() {
@@ -151,6 +158,48 @@ Scalar ConcatOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
     start += size;
   }
   return result;
+}
+
+LogicalResult WindowOp::verify() {
+  ArrayRef<int64_t> from = dimsOf(getOperand()), to = getType().getShape(), kernel = getKernel();
+  const size_t count = kernel.size(), outer = from.size() - count;
+  if (count == 0 || count > from.size() || getStrides().size() != count || getDilations().size() != count ||
+      getPads().size() != count || to.size() != from.size() + count)
+    return emitOpError("slides windows of ") << count << " dimensions, with " << getStrides().size() << " strides, "
+                                             << getDilations().size() << " dilations and " << getPads().size()
+                                             << " pads, over " << from.size() << " dimensions into " << to.size();
+  if (from.take_front(outer) != to.take_front(outer))
+    return emitOpError("gives [") << to << "], which does not begin as [" << from << "] without its last " << count;
+  for (size_t i = 0; i < count; ++i) {
+    if (kernel[i] < 1 || getStrides()[i] < 1 || getDilations()[i] < 1)
+      return emitOpError("has kernel ") << kernel[i] << ", stride " << getStrides()[i] << " and dilation "
+                                        << getDilations()[i] << "; each must be 1 or more";
+    if (to[outer + i] != kernel[i])
+      return emitOpError("gives dimension ")
+             << outer + i << " the size " << to[outer + i] << ", but the kernel has " << kernel[i];
+    // Indices must not overflow; where they leave the operand they read nothing.
+    int64_t step = 0, reach = 0;
+    if (__builtin_mul_overflow(to[outer + count + i], getStrides()[i], &step) ||
+        __builtin_mul_overflow(kernel[i], getDilations()[i], &reach) || __builtin_add_overflow(step, reach, &reach) ||
+        __builtin_sub_overflow(reach, getPads()[i], &reach))
+      return emitOpError("reads dimension ") << outer + i << " beyond every size";
+  }
+  return verifySameElement(*this);
+}
+
+Scalar WindowOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
+  ArrayRef<int64_t> from = dimsOf(getOperand()), kernel = getKernel(), to = getType().getShape();
+  const size_t count = kernel.size(), outer = from.size() - count;
+  SmallVector<AffineExpr> where(index.take_front(outer));
+  SmallVector<Guard> guards;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t stride = getStrides()[i], dilation = getDilations()[i], pad = getPads()[i];
+    where.push_back(index[outer + count + i] * stride + index[outer + i] * dilation - pad);
+    const int64_t last = (to[outer + count + i] - 1) * stride + (kernel[i] - 1) * dilation - pad;
+    if (pad > 0 || last >= from[outer + i])
+      guards.push_back({where.back(), 0, from[outer + i]});
+  }
+  return underGuards(builder, guards, [&] { return builder.operand(0, where); });
 }
 
 LogicalResult GatherOp::verify() {

@@ -118,6 +118,49 @@ LazyTensor &gather(mlir::Operation *op, Operands operands, LazyArena &arena) {
   return arena.make<GatherTensor>(resultShape(op), *operands[0], *operands[1], mlir::cast<ir::GatherOp>(op).getAxis());
 }
 
+/// Sliding windows: the operand's element that each element of the result is, or 0 past the operand's edges.
+class WindowTensor : public LazyTensor {
+public:
+  WindowTensor(Shape shape, LazyTensor &source, ir::WindowOp op)
+      : LazyTensor(source.type, std::move(shape)), source(source), strides(op.getStrides()),
+        dilations(op.getDilations()), pads(op.getPads()), weights(denseStrides(source.shape)),
+        outer(source.shape.size() - pads.size()) {}
+
+private:
+  void compute(Line line, Number *out) override {
+    for (Int i = 0; i < line.count; ++i) {
+      const Int from = sourceOf(line.first + i * line.stride);
+      out[i] = from < 0 ? Number{} : source.at(from);
+    }
+  }
+
+  /// The offset in the operand of the element at `offset` of the result, or -1 where there is none.
+  Int sourceOf(Int offset) const {
+    llvm::SmallVector<Int, 8> index(shape.size());
+    for (std::size_t dim = shape.size(); dim-- > 0; offset /= shape[dim])
+      index[dim] = offset % shape[dim];
+    Int from = 0;
+    for (std::size_t dim = 0; dim < outer; ++dim)
+      from += index[dim] * weights[dim];
+    for (std::size_t i = 0; i < pads.size(); ++i) {
+      const Int at = index[outer + pads.size() + i] * strides[i] + index[outer + i] * dilations[i] - pads[i];
+      if (at < 0 || at >= source.shape[outer + i])
+        return -1;
+      from += at * weights[outer + i];
+    }
+    return from;
+  }
+
+  LazyTensor &source;
+  llvm::SmallVector<Int, 3> strides, dilations, pads;
+  Shape weights; ///< Row-major strides of the operand.
+  std::size_t outer;
+};
+
+LazyTensor &window(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  return arena.make<WindowTensor>(resultShape(op), *operands[0], mlir::cast<ir::WindowOp>(op));
+}
+
 class StateUpdateTensor : public LazyTensor {
 public:
   StateUpdateTensor(LazyTensor &state, LazyTensor &value, LazyTensor &position, Int axis)
@@ -176,6 +219,7 @@ LazyTensor &iota(mlir::Operation *op, Operands, LazyArena &arena) {
 constexpr ReferenceOp rows[] = {
     {"reshape", reshape}, {"transpose", transpose}, {"broadcast", broadcast},      {"slice", slice},
     {"concat", concat},   {"gather", gather},       {"state_update", stateUpdate}, {"iota", iota},
+    {"window", window},
 };
 
 } // namespace

@@ -106,6 +106,8 @@ double rsqrt(double x) { return 1 / std::sqrt(x); }
 double reciprocal(double x) { return 1 / x; }
 double sin(double x) { return std::sin(x); }
 double cos(double x) { return std::cos(x); }
+double atan(double x) { return std::atan(x); }
+double round(double x) { return std::nearbyint(x); } // To even, the mode that programs start with.
 double floor(double x) { return std::floor(x); }
 double neg(double x) { return -x; }
 double abs(double x) { return std::fabs(x); }
@@ -213,6 +215,8 @@ constexpr ReferenceOp rows[] = {
     {"reciprocal", only<real::reciprocal>},
     {"sin", only<real::sin>},
     {"cos", only<real::cos>},
+    {"atan", only<real::atan>},
+    {"round", only<real::round>},
     {"floor", only<real::floor>},
     {"neg", either<real::neg, integer::neg>},
     {"abs", either<real::abs, integer::abs>},

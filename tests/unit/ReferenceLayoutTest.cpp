@@ -53,6 +53,20 @@ TEST_CASE("reference: concat") {
              {0, 1, 0, 1, 2, 3});
 }
 
+TEST_CASE("reference: windows are 0 past the operand's edges") {
+  // Of 0..4 with one element of padding, three elements two apart, every second position.
+  checkClose(reals(evaluateLine("kfuse.window %arg0 {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = "
+                                "array<i64: 2>, pads = array<i64: 1>} : (tensor<5xf32>) -> tensor<2x3xf32>",
+                                {counting({5})})),
+             {0, 1, 3, 1, 3, 0});
+  // Two channels of 2 x 3, windows of 2 x 2 at 1 x 2 positions, no padding.
+  checkClose(reals(evaluateLine("kfuse.window %arg0 {kernel = array<i64: 2, 2>, strides = array<i64: 1, 1>, dilations "
+                                "= array<i64: 1, 1>, pads = array<i64: 0, 0>} : (tensor<2x2x3xf32>) -> "
+                                "tensor<2x2x2x1x2xf32>",
+                                {counting({2, 2, 3})})),
+             {0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10, 10, 11});
+}
+
 TEST_CASE("reference: gather counts negative indices from the end and clamps") {
   HostTensor data = counting({3, 2});
   checkClose(reals(evaluateLine(

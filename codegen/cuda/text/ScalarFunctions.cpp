@@ -41,6 +41,8 @@ constexpr std::array rows{
     Row{"reciprocal", Form::Call, "reciprocal", 5},
     Row{"sin", Form::Call, "sinf", 24},
     Row{"cos", Form::Call, "cosf", 24},
+    Row{"atan", Form::Call, "atanf", 20},
+    Row{"round", Form::Call, "rintf"},
     Row{"floor", Form::Call, "floorf"},
     Row{.function = "neg", .form = Form::Prefix, .spelling = "-", .onIntegers = "wrappedMinus"},
     Row{"abs", Form::Call, "magnitude"},
