@@ -1,7 +1,7 @@
 #include "codegen/cuda/chain/ChainProblem.h"
 
 #include "codegen/Region.h"
-#include "codegen/cuda/chain/Templates.h"
+#include "codegen/cuda/rows/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"
 

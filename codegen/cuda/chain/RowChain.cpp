@@ -3,6 +3,7 @@
 #include "codegen/KernelLimits.h"
 #include "codegen/cuda/chain/Templates.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
+#include "codegen/cuda/matmul/Templates.h"
 #include "codegen/cuda/matmul/Tma.h"
 #include "codegen/cuda/text/Clusters.h"
 
