@@ -1,6 +1,6 @@
 // kfuse_cpu_bench [matmul|skinny|pointwise|rows]...: the CPU templates against OpenBLAS and against a
 // copy. Every config of a region is compiled, checked against the reference evaluator and measured; the
-// best is measured again in turns with its rival, since clocks drift. KFUSE_THREADS: all cores if unset.
+// best is measured again in turns with its runnerUp, since clocks drift. KFUSE_THREADS: all cores if unset.
 #include "bench/Bench.h"
 #include "bench/Cases.h"
 #include "bench/OpenBlas.h"
@@ -87,16 +87,16 @@ public:
   void matmul(DType type, std::int64_t M, std::int64_t N, std::int64_t K, bool transposed) {
     Subject subject = tuned(bench::matmul(type, M, N, K, transposed));
     Subject wide;
-    std::unique_ptr<runtime::LoadedKernel> rival;
+    std::unique_ptr<runtime::LoadedKernel> runnerUp;
     std::vector<void *> *rivalBuffers = &subject.pointers;
     if (type == DType::F32) {
-      rival = take(bench::makeOpenBlas(M, N, K, transposed, threads));
+      runnerUp = take(bench::makeOpenBlas(M, N, K, transposed, threads));
     } else {
       wide = tuned(bench::matmul(DType::F32, M, N, K, transposed), false);
-      rival = std::move(wide.candidates.front().loaded);
+      runnerUp = std::move(wide.candidates.front().loaded);
       rivalBuffers = &wide.pointers;
     }
-    auto [ours, theirs] = inTurns(subject, *rival, *rivalBuffers, M < 32);
+    auto [ours, theirs] = inTurns(subject, *runnerUp, *rivalBuffers, M < 32);
     std::printf("  %-34s %9.0f us  %5.0f GFLOP/s  %s %9.0f us  %5.0f GFLOP/s  ratio %.2f\n",
                 bench::matmul(type, M, N, K, transposed).name.c_str(), ours, subject.region.flops / ours / 1e3,
                 type == DType::F32 ? "OpenBLAS" : "our f32 ", theirs, subject.region.flops / theirs / 1e3,
@@ -105,14 +105,14 @@ public:
 
 private:
   /// Medians of the two, visited in turns.
-  std::pair<double, double> inTurns(Subject &subject, runtime::LoadedKernel &rival, std::vector<void *> &rivalBuffers,
-                                    bool cold) {
+  std::pair<double, double> inTurns(Subject &subject, runtime::LoadedKernel &runnerUp,
+                                    std::vector<void *> &rivalBuffers, bool cold) {
     std::vector<double> ours, theirs;
     for (int visit = 0; visit < 2 * rounds; ++visit) {
       bool isOurs = visit % 4 == 0 || visit % 4 == 3; // A B B A
       (isOurs ? ours : theirs)
           .push_back(isOurs ? measure(*subject.candidates.front().loaded, subject.pointers, &subject, cold)
-                            : measure(rival, rivalBuffers, nullptr, cold));
+                            : measure(runnerUp, rivalBuffers, nullptr, cold));
     }
     return {median(std::move(ours)), median(std::move(theirs))};
   }

@@ -51,7 +51,7 @@ std::vector<std::size_t> fastestOf(const std::vector<SweptConfig> &all, std::siz
   return order;
 }
 
-/// Of those measured in turns.
+/// Those whose measurements are interleaved.
 double bestOfFirst(const std::vector<SweptConfig> &all, std::size_t picks) {
   double us = INFINITY;
   for (std::size_t i = 0; i < std::min(picks, all.size()); ++i)
@@ -140,7 +140,7 @@ Swept Sweep::finish(const Region &region, StartedSweep started) {
 /// again before and after every eight, tells.
 void Sweep::measureEach(std::vector<SweptConfig> &all, const Buffers &buffers) {
   constexpr std::size_t between = 8;
-  std::vector<double> levels; // Of the first candidate.
+  std::vector<double> levels; // Those of the first candidate.
   auto measureFirst = [&] {
     what = all.front().config.str();
     levels.push_back(measure(*all.front().loaded, buffers, 5));

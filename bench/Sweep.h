@@ -21,7 +21,7 @@ struct SweepOptions {
   std::size_t mostConfigs = 0; ///< The tuner's first; 0: all.
   std::string only;            ///< Part of the text of the configs to measure.
   int chained = 0;             ///< Calls in a chain; 0: none is measured.
-  std::size_t finalists = 6;   ///< Of all, the fastest, that are measured again in turns.
+  std::size_t finalists = 6;   ///< The fastest of all, whose measurements are interleaved.
 };
 
 struct ParsedRegion {
@@ -33,7 +33,7 @@ struct SweptConfig {
   codegen::TileConfig config;
   codegen::KernelPlan plan;
   double us = 0, modelled = 0;
-  double chainedUs = 0; ///< Of a call in a chain of them.
+  double chainedUs = 0; ///< The time of a call in a chain of them.
   double compileMs = 0;
   bool isFinal = true; ///< Whether `us` is of runs in turns with others.
   std::unique_ptr<runtime::LoadedKernel> loaded;
@@ -96,7 +96,7 @@ private:
   mlir::MLIRContext context;
 };
 
-/// Medians of what each of `measure` returns, called in the order A B C, C B A, ...
+/// Medians of what each of `measure` returns, called in the order A B C, C B A and so on.
 std::vector<double> mediansInTurns(int rounds, const std::vector<std::function<double()>> &measure);
 
 } // namespace kfuse::bench

@@ -47,7 +47,7 @@ double relativeDifference(std::span<const double> a, std::span<const double> b);
 /// Tensors in a program's memory.
 struct DeviceTensors {
   std::vector<TensorDesc> descs;
-  std::vector<Buffer> buffers;  ///< Of each desc.
+  std::vector<Buffer> buffers;  ///< One for each desc.
   std::vector<void *> pointers; ///< What a run takes, in its order.
 
   void add(const Executable &program, const TensorDesc &desc, const Bytes &values);

@@ -20,7 +20,7 @@ std::vector<Example> catalogue() {
       {"ffn_tiny", [] { return ffn(16, 128, 256, F32); }},
       {"ln_gelu_tiny", [] { return lnGelu(16, 128, F32); }},
 
-      // Of odd sizes, in 16 bits.
+      // Odd sizes, in 16 bits.
       {"gpt2_odd_bf16", [] { return gpt2Block(3, 7, 165, 5, BF16); }},
       {"gpt2_odd_f16", [] { return gpt2Block(1, 33, 132, 4, F16); }},
       {"llama_odd_prefill_bf16", [] { return llamaPrefill(3, 13, oddLlama, BF16); }},

@@ -29,7 +29,7 @@ public:
   Result<Graph> decode(std::int64_t batch, std::int64_t cacheLength, std::int64_t layers) {
     Tensor x = g.input("x", type, {batch, 1, dims.d});
     Tensor position = g.input("position", DType::I64, {batch});
-    auto here = [&](const Tensor &angles) { // Of each sequence's position.
+    auto here = [&](const Tensor &angles) { // The angles at each sequence's position.
       return g.reshape(g.gather(angles, position), {batch, 1, 1, dims.headSize / 2});
     };
     Tensor cos = here(table("cos", cacheLength)), sin = here(table("sin", cacheLength));
@@ -106,7 +106,7 @@ private:
   LlamaDims dims;
   DType type;
   std::int64_t group; ///< Query heads of one key head.
-  std::string prefix; ///< Of the layer's parameters and states.
+  std::string prefix; ///< Begins the names of the layer's parameters and states.
   GraphBuilder g;
 };
 

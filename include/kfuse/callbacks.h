@@ -47,7 +47,7 @@ private:
   }
 
   std::atomic<bool> hasThrown = false;
-  std::mutex mutex; ///< Of `first`.
+  std::mutex mutex; ///< Guards `first`.
   Error first;
 };
 

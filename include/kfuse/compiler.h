@@ -67,7 +67,7 @@ struct Progress {
   std::string_view kernel; ///< Kernel being tuned.
   int kernelsDone = 0;
   int kernels = 0;
-  int candidatesDone = 0; ///< Of this kernel.
+  int candidatesDone = 0; ///< Candidates of this kernel that were tried.
   int candidates = 0;
 };
 

@@ -51,8 +51,8 @@ namespace detail {
 struct Float8 {
   int mantissaBits, bias;
   float largest;
-  std::uint8_t firstNan; ///< Magnitudes from here on are NaN ...
-  bool hasInfinity;      ///< ... but the one before is infinity.
+  std::uint8_t firstNan; ///< Magnitudes from here on are NaN.
+  bool hasInfinity;      ///< The magnitude before firstNan is infinity.
 };
 inline constexpr Float8 e4m3{3, 7, 448, 0x7f, false}, e5m2{2, 15, 57344, 0x7d, true};
 

@@ -49,8 +49,8 @@ private:
   GpuFacts facts;
   std::optional<Nvml> nvml;                 ///< Opened by the first conditions(): 20 ms.
   std::optional<CudaTimer> timer;           ///< Made by the first measurement ...
-  std::optional<CudaDigest> sum;            ///< ... the first digest() ...
-  std::optional<CudaDifference> difference; ///< ... and the first sumDifferences(), which callers serialise.
+  std::optional<CudaDigest> sum;            ///< Made by the first digest().
+  std::optional<CudaDifference> difference; ///< Made by the first sumDifferences(), which callers serialise.
 };
 
 } // namespace kfuse::runtime::cuda

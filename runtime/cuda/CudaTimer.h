@@ -54,7 +54,7 @@ private:
   Event start, stop;
   Memory copies; ///< Where copies of buffers lie ...
   std::size_t copiesBytes = 0;
-  std::weak_ptr<BufferRotation> resident; ///< ... which are this one's.
+  std::weak_ptr<BufferRotation> resident; ///< Whose buffers are in the cache.
 };
 
 } // namespace kfuse::runtime::cuda

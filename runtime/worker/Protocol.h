@@ -29,7 +29,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureOptions, repetitions, warmupMs, maxSec
 
 namespace kfuse::runtime::worker {
 
-/// Of a worker that understands its parent.
+/// The version of a worker that understands its parent.
 constexpr int protocolVersion = 6;
 
 inline std::uint64_t toNumber(const void *address) { return reinterpret_cast<std::uintptr_t>(address); }

@@ -144,7 +144,7 @@ private:
       return planned.error();
     tuner::TuneOptions options;
     options.effort = tuner::Effort::None;
-    Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, bench.workshop(std::move(options)));
+    Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, bench.context(std::move(options)));
     return compiled ? Result<void>() : compiled.error();
   }
 

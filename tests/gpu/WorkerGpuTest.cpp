@@ -157,14 +157,14 @@ TEST_CASE("search: on the GPU each bad candidate is a row with its reason, and t
   const ir::Target &target = *ir::findTarget(device->target());
   tuner::test::TemporaryFolder folder;
   std::unique_ptr<Store> store = take(Store::open(folder.path / "store.db", {}));
-  Workshop shop{target, *gpu.compiler, device.get(), *store, nominalPeaks(target), {}};
-  shop.options.secondsPerKernel = 60;
+  TuningContext context{target, *gpu.compiler, device.get(), *store, nominalPeaks(target), {}};
+  context.options.secondsPerKernel = 60;
   auto planOf = [&](Flaw flaw) { return faultyCudaPlan(flaw, target.name); };
   TuningTask task = tuner::test::faultyTask({Flaw::Slow, Flaw::Crash, Flaw::CompileError, Flaw::Overrun, Flaw::Hang,
                                              Flaw::InputWrite, Flaw::WrongResult, Flaw::None},
                                             planOf);
   auto start = std::chrono::steady_clock::now();
-  std::vector<TunedKernel> kernels = take(tune(shop, std::span(&task, 1)));
+  std::vector<TunedKernel> kernels = take(tune(context, std::span(&task, 1)));
   MESSAGE("eight candidates, four of which cost the worker its life: " << secondsSince(start) << " s");
   CHECK(kernels.front().report.config == "id=7");
   CHECK(kernels.front().report.failed == 6);

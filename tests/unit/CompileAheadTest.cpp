@@ -56,7 +56,7 @@ TEST_CASE("CompileAhead: in the order wanted, but what is taken first, and nothi
     compiler.open();
   });
   CHECK(ahead.take("c", named("c"))->log == "c");
-  ahead.settle(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  ahead.finishBy(std::chrono::steady_clock::now() + std::chrono::hours(1));
   CHECK(compiler.order == "gate c a ");
   CHECK(ahead.take("a", named("a"))->log == "a");
   CHECK_FALSE(ahead.isReady("a"));
@@ -72,14 +72,14 @@ TEST_CASE("CompileAhead: what is dropped is forgotten when it ends, unless it is
   SUBCASE("dropped") {
     ahead.drop("gate");
     compiler.open();
-    ahead.settle(later);
+    ahead.finishBy(later);
     CHECK_FALSE(ahead.isReady("gate"));
   }
   SUBCASE("wanted again") {
     ahead.drop("gate");
     ahead.want("gate", named("gate"));
     compiler.open();
-    ahead.settle(later);
+    ahead.finishBy(later);
     CHECK(ahead.isReady("gate"));
     CHECK(compiler.order == "gate ");
     ahead.drop("gate");
@@ -97,7 +97,7 @@ TEST_CASE("CompileAhead: at the deadline what has not begun is dropped") {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     compiler.open();
   });
-  ahead.settle(std::chrono::steady_clock::now());
+  ahead.finishBy(std::chrono::steady_clock::now());
   CHECK(ahead.isReady("gate"));
   CHECK_FALSE(ahead.isReady("late"));
   CHECK(compiler.order == "gate ");
@@ -129,7 +129,7 @@ TEST_CASE("CompileAhead: a stop ends waiting, and what has not begun is not comp
       stop.request_stop();
     });
     CHECK(ahead.take("a", named("a")).error().code == ErrorCode::Cancelled);
-    ahead.settle(std::chrono::steady_clock::now() + std::chrono::hours(1));
+    ahead.finishBy(std::chrono::steady_clock::now() + std::chrono::hours(1));
     compiler.open();
   }
   CHECK(compiler.order == "gate ");

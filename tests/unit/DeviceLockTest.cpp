@@ -119,9 +119,9 @@ TEST_CASE("device lock: searches of several processes measure one after the othe
       };
       std::unique_ptr<Store> store = std::move(*Store::open(folder.path / std::to_string(getpid()) / "store.db", {}));
       const ir::Target &target = *ir::findTarget("sm_80");
-      Workshop shop{target, compiler, &fake, *store, nominalPeaks(target), {}};
+      TuningContext context{target, compiler, &fake, *store, nominalPeaks(target), {}};
       const TuningTask task = makeTask(script);
-      return tune(shop, std::span(&task, 1)) ? 0 : 1;
+      return tune(context, std::span(&task, 1)) ? 0 : 1;
     });
   for (pid_t child : children)
     CHECK(waitFor(child) == 0);

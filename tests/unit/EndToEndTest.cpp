@@ -3,7 +3,7 @@
 
 #include "tuner/record/Key.h"
 #include "tuner/search/EndToEnd.h"
-#include "tuner/search/Rivals.h"
+#include "tuner/search/RunnersUp.h"
 
 #include <doctest/doctest.h>
 
@@ -84,14 +84,14 @@ struct Model {
     options.log = [this](const std::string &line) { log += line + "\n"; };
   }
 
-  Workshop shop() {
+  TuningContext context() {
     return {*ir::findTarget("sm_80"), compiler, &device, *store, nominalPeaks(*ir::findTarget("sm_80")), options};
   }
-  std::vector<TunedKernel> tuned() { return std::move(*tune(shop(), tasks)); }
+  std::vector<TunedKernel> tuned() { return std::move(*tune(context(), tasks)); }
 
   Result<std::optional<EndToEndReport>> choose(std::vector<TunedKernel> &kernels, double seconds = 60) {
-    const Workshop workshop = shop();
-    return chooseEndToEnd(workshop, tasks, kernels, run(), seconds);
+    const TuningContext context = context();
+    return chooseEndToEnd(context, tasks, kernels, run(), seconds);
   }
 
   /// y and the state s of each launch; x is read by all.
@@ -240,7 +240,7 @@ TEST_CASE("end to end: kernels with the largest share come first, and those afte
 
 TEST_CASE("end to end: winners that are no faster together than what the searches chose are not taken") {
   Model m;
-  m.script[1].us = m.script[3].us = 20; // One rival is left, and its lead is settled after a round of two.
+  m.script[1].us = m.script[3].us = 20; // One runner-up is left, and its lead is settled after a round of two.
   m.device.runUs = [&](const Launched &ids) {
     const bool isDecision = m.device.visits.size() > 2 + 8;
     return ids == Launched{0, 0} ? 20.0 : isDecision ? 21.0 : 19.0;
@@ -248,7 +248,7 @@ TEST_CASE("end to end: winners that are no faster together than what the searche
   checkNothingTaken(m);
 }
 
-TEST_CASE("end to end: nothing is done for one launch, without rivals, or without time") {
+TEST_CASE("end to end: nothing is done for one launch, without runners-up, or without time") {
   auto triesNobody = [](Model &m, double seconds) {
     std::vector<TunedKernel> kernels = m.tuned();
     const std::string config = kernels[0].report.config;
@@ -326,20 +326,20 @@ TEST_CASE("end to end: who is not compiled in half of the time stays out") {
   CHECK((*report)->tried == 1);
 }
 
-TEST_CASE("rivals: those timed under this driver that came near, the best of each other kind first") {
+TEST_CASE("runners-up: those timed under this driver that came near, the best of each other kind first") {
   Model m;
   m.tasks[0].kindOf = [](const codegen::TileConfig &config) { // 0, 1, 2 are of one kind.
     return codegen::TileConfig{{"kind", config["id"] < 3 ? 0 : 1}};
   };
   std::vector<TunedKernel> kernels = m.tuned();
-  auto configsOf = [&](const Workshop &shop) {
+  auto configsOf = [&](const TuningContext &context) {
     std::string configs;
-    for (const Rival &rival : rivalsOf(shop, m.tasks[0], kernels[0]))
-      configs += rival.measurement.config.str() + " ";
+    for (const RunnerUp &runnerUp : runnersUpOf(context, m.tasks[0], kernels[0]))
+      configs += runnerUp.measurement.config.str() + " ";
     return configs;
   };
-  CHECK(configsOf(m.shop()) == "id=3 id=1 id=2 ");
-  Workshop quick = m.shop();
+  CHECK(configsOf(m.context()) == "id=3 id=1 id=2 ");
+  TuningContext quick = m.context();
   quick.options.effort = Effort::Quick;
   CHECK(configsOf(quick) == "id=3 id=1 ");
   auto measurementOf = [&](int id) {
@@ -349,13 +349,13 @@ TEST_CASE("rivals: those timed under this driver that came near, the best of eac
   Measurement glimpsed = compared, slower = compared;
   glimpsed.timing->samples = 3; // A first look.
   m.store->put(glimpsed);
-  CHECK(configsOf(m.shop()) == "id=3 id=2 ");
+  CHECK(configsOf(m.context()) == "id=3 id=2 ");
   slower.timing->medianUs = 10.6;
   m.store->put(slower);
-  CHECK(configsOf(m.shop()) == "id=3 id=2 ");
+  CHECK(configsOf(m.context()) == "id=3 id=2 ");
   m.store->put(compared);
   m.device.driverVersion = "2.0";
-  CHECK(configsOf(m.shop()).empty());
+  CHECK(configsOf(m.context()).empty());
   m.device.driverVersion = "1.0";
   const auto emit = m.tasks[0].emit; // Of 1 another kernel is made by now, and 3 lacks a field.
   m.tasks[0].kindOf = [kindOf = m.tasks[0].kindOf](const codegen::TileConfig &config) {
@@ -367,5 +367,5 @@ TEST_CASE("rivals: those timed under this driver that came near, the best of eac
       plan->source += "changed";
     return config["id"] == 3 ? emit({{"no", 1}}) : plan;
   };
-  CHECK(configsOf(m.shop()) == "id=2 ");
+  CHECK(configsOf(m.context()) == "id=2 ");
 }

@@ -30,7 +30,7 @@ struct Tuned {
     TuneOptions options;
     options.effort = Effort::Full;
     options.secondsPerKernel = 1;
-    Result<CompiledModel> compiled = compileModel(opened.planned, opened.bench.workshop(std::move(options)));
+    Result<CompiledModel> compiled = compileModel(opened.planned, opened.bench.context(std::move(options)));
     REQUIRE_MESSAGE(compiled, compiled.error().message);
     return std::move(*compiled);
   }

@@ -78,9 +78,9 @@ TEST_CASE("search: on this GPU a copy comes near its roofline, and the second ru
   std::unique_ptr<Store> store = std::move(*Store::open(folder.path / "store.db", {}));
   LockPatience patience;
   Peaks peaks = findPeaks(*store, target, device.get(), *compiler, 0, {}, patience);
-  Workshop shop{target, *compiler, device.get(), *store, peaks, {}};
+  TuningContext context{target, *compiler, device.get(), *store, peaks, {}};
   TuningTask task = scaleTask(target.name);
-  Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+  Result<std::vector<TunedKernel>> kernels = tune(context, std::span(&task, 1));
   REQUIRE(kernels);
   const KernelReport &report = kernels->front().report;
   double percent = report.bound.percent(*report.measuredUs);
@@ -89,7 +89,7 @@ TEST_CASE("search: on this GPU a copy comes near its roofline, and the second ru
   CHECK(percent > 70);
   CHECK(percent < 108);
   CHECK((report.failed == 1 || percent > 97)); // At the roof the search stops before it meets the wrong one.
-  Result<std::vector<TunedKernel>> warm = tune(shop, std::span(&task, 1));
+  Result<std::vector<TunedKernel>> warm = tune(context, std::span(&task, 1));
   REQUIRE(warm);
   CHECK(warm->front().report.fromCache);
   CHECK(warm->front().report.measuredUs == report.measuredUs);

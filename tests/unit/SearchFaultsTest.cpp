@@ -26,9 +26,9 @@ TuningTask taskOf(const std::vector<Flaw> &flaws) { return faultyTask(flaws, fau
 struct Fixture {
   Result<TunedKernel> tuneOne(const TuningTask &task) {
     const ir::Target &target = *ir::findTarget("cpu");
-    Workshop shop{target, *compiler, device.get(), *store, nominalPeaks(target), {}};
-    shop.options.secondsPerKernel = 60; // Of which little is used, however busy the machine.
-    Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+    TuningContext context{target, *compiler, device.get(), *store, nominalPeaks(target), {}};
+    context.options.secondsPerKernel = 60; // Of which little is used, however busy the machine.
+    Result<std::vector<TunedKernel>> kernels = tune(context, std::span(&task, 1));
     if (!kernels)
       return kernels.error();
     return std::move(kernels->front());

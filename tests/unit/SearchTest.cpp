@@ -56,12 +56,12 @@ struct Fixture {
   Result<TunedKernel> tuneOne() {
     const ir::Target &target = *ir::findTarget("sm_80");
     options.log = [&](const std::string &line) { log += line + "\n"; };
-    Workshop shop{target, compiler, isPresent ? &device : nullptr, *store, peaks, options};
+    TuningContext context{target, compiler, isPresent ? &device : nullptr, *store, peaks, options};
     TuningTask task = makeTask(script, sourceSuffix);
     task.leastWork = leastWork;
     if (!signature.empty())
       task.signature = signature;
-    Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+    Result<std::vector<TunedKernel>> kernels = tune(context, std::span(&task, 1));
     if (!kernels)
       return kernels.error();
     return std::move(kernels->front());
@@ -244,8 +244,8 @@ TEST_CASE("search: the reference leaves the device where a workspace needs its r
     plan->workspaceBytes = config["id"] == 1 ? large : small;
     return plan;
   };
-  Workshop shop{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
-  Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+  TuningContext context{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  Result<std::vector<TunedKernel>> kernels = tune(context, std::span(&task, 1));
   REQUIRE_MESSAGE(kernels, kernels.error().message);
   CHECK(kernels->front().report.config == "id=1");
   CHECK(kernels->front().report.failed == 1);
@@ -294,8 +294,8 @@ TEST_CASE("search: each of two outputs is compared, wherever its reference lies"
         }
         return {};
       };
-      Workshop shop{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
-      Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+      TuningContext context{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+      Result<std::vector<TunedKernel>> kernels = tune(context, std::span(&task, 1));
       REQUIRE_MESSAGE(kernels, kernels.error().message);
       CHECK(kernels->front().report.measuredUs == 20);
       CHECK(kernels->front().report.failed == 1);
@@ -307,8 +307,8 @@ TEST_CASE("search: an output that is a state's is written in the state's place, 
   Fixture f({{0, {.us = 30}}, {1, {.us = 20}}, {2, {.us = 1, .fault = Fault::OneWrong}}, {3, {.us = 40}}});
   TuningTask task = makeTask(f.script);
   task.stateOf = {0};
-  Workshop shop{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
-  Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+  TuningContext context{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  Result<std::vector<TunedKernel>> kernels = tune(context, std::span(&task, 1));
   REQUIRE_MESSAGE(kernels, kernels.error().message);
   CHECK(kernels->front().report.config == "id=1");
   CHECK(kernels->front().report.failed == 1);
@@ -416,8 +416,8 @@ TEST_CASE("search: what a CPU is prepared with takes nothing from the time for i
   f.device.canRestart = true;
   f.options.secondsPerKernel = 1;
   TuningTask task = makeTask(f.script);
-  Workshop shop{*ir::findTarget("cpu"), f.compiler, &f.device, *f.store, f.peaks, f.options};
-  Result<std::vector<TunedKernel>> kernels = tune(shop, std::span(&task, 1));
+  TuningContext context{*ir::findTarget("cpu"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  Result<std::vector<TunedKernel>> kernels = tune(context, std::span(&task, 1));
   REQUIRE(kernels);
   CHECK(kernels->front().report.config == "id=2");
   CHECK(kernels->front().report.cut == 0);
@@ -481,8 +481,8 @@ TEST_CASE("search: a first look may take an eighth of the time on the CPU, a 64t
   for (const auto &[name, seconds] : {std::pair("cpu", 0.25), std::pair("sm_80", 1 / 64.0)}) {
     Fixture f({{0, {.us = 20}}});
     TuningTask task = makeTask(f.script);
-    Workshop shop{*ir::findTarget(name), f.compiler, &f.device, *f.store, f.peaks, f.options};
-    REQUIRE(tune(shop, std::span(&task, 1)));
+    TuningContext context{*ir::findTarget(name), f.compiler, &f.device, *f.store, f.peaks, f.options};
+    REQUIRE(tune(context, std::span(&task, 1)));
     CHECK(f.device.asked.front().maxSeconds == doctest::Approx(seconds).epsilon(0.05));
   }
 }
@@ -559,8 +559,8 @@ TEST_CASE("search: operands are made while the first candidates compile") {
     made.set_value();
     return make();
   };
-  Workshop shop{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
-  REQUIRE(tune(shop, std::span(&task, 1)));
+  TuningContext context{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  REQUIRE(tune(context, std::span(&task, 1)));
   CHECK(wereMade);
 }
 
@@ -850,8 +850,8 @@ TEST_CASE("search: the first guess of a kernel to come is compiled while this on
     measuredAtSecond = f.device.measured;
     return make();
   };
-  Workshop shop{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
-  REQUIRE(tune(shop, tasks));
+  TuningContext context{*ir::findTarget("sm_80"), f.compiler, &f.device, *f.store, f.peaks, f.options};
+  REQUIRE(tune(context, tasks));
   CHECK(guesses == 2);
   CHECK(measuredAtLastGuess < measuredAtSecond);
 }

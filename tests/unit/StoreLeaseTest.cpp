@@ -47,8 +47,8 @@ int tuneTogether(const std::filesystem::path &folder, int kernels, double second
     tasks.back().signature = "kernel " + std::to_string(i);
     tasks.back().name = tasks.back().signature;
   }
-  Workshop shop{target, compiler, &device, **store, nominalPeaks(target), {}};
-  Result<std::vector<TunedKernel>> tuned = tune(shop, tasks);
+  TuningContext context{target, compiler, &device, **store, nominalPeaks(target), {}};
+  Result<std::vector<TunedKernel>> tuned = tune(context, tasks);
   if (!tuned)
     return 101;
   std::ofstream log(folder / "log", std::ios::app);

@@ -64,7 +64,7 @@ CompiledModel compile(const std::string &file, Workbench &bench, bool requireTun
   TuneOptions options;
   options.effort = Effort::None;
   options.requireTuned = requireTuned;
-  Result<CompiledModel> compiled = compileModel(*planned, bench.workshop(std::move(options)));
+  Result<CompiledModel> compiled = compileModel(*planned, bench.context(std::move(options)));
   REQUIRE_MESSAGE(compiled, compiled.error().message);
   return std::move(*compiled);
 }

@@ -37,12 +37,12 @@ TEST_CASE("workbench: peaks are measured only for who measures") {
   modelAlone.effort = Effort::None;
   strict.requireTuned = true;
   Workbench bench = mustOpen(options);
-  CHECK(bench.workshop(modelAlone).peaks == nominalPeaks(*ir::findTarget("cpu")));
-  CHECK_FALSE(bench.workshop(strict).peaks.measured);
+  CHECK(bench.context(modelAlone).peaks == nominalPeaks(*ir::findTarget("cpu")));
+  CHECK_FALSE(bench.context(strict).peaks.measured);
   CHECK_FALSE(bench.store->findPeaks(bench.device->sku()));
-  CHECK(bench.workshop({}).peaks.measured);
+  CHECK(bench.context({}).peaks.measured);
   CHECK(bench.store->findPeaks(bench.device->sku()));
-  CHECK(mustOpen(options).workshop(strict).peaks.measured); // From the store.
+  CHECK(mustOpen(options).context(strict).peaks.measured); // From the store.
 }
 
 TEST_CASE("workbench: for who requires tuned kernels no store is made, and none is changed") {
@@ -68,7 +68,7 @@ TEST_CASE("workbench: its threads compile for a GPU, whether it is here or not")
     bench.compiler = std::make_unique<test::FakeCompiler>(script);
     bench.store = std::move(*Store::open(folder.path / "store.db", {}));
     bench.threads = 3;
-    CHECK(bench.workshop({}).options.compileThreads == (target == gpu ? 3 : 0));
+    CHECK(bench.context({}).options.compileThreads == (target == gpu ? 3 : 0));
   }
 }
 

@@ -20,8 +20,8 @@ namespace {
 
 struct BlockTimes {
   tuner::Timing cold, warm; ///< The last-level cache flushed before each run; another run before it.
-  /// Of the caller's thread, to enqueue a run: into the same outputs each time, and into two sets of them in turn. 0 on
-  /// the CPU, where that thread computes.
+  /// The caller's thread takes this to enqueue a run: into the same outputs each time, and into two sets of them in
+  /// turn. 0 on the CPU, where that thread computes.
   double hostUs = 0, hostInTurnUs = 0;
 };
 

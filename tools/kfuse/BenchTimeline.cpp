@@ -20,8 +20,8 @@
 namespace kfuse::tools {
 namespace {
 
-constexpr std::size_t mostSlots = 256;          // Of 2 us: kernels that a run launches often.
-constexpr std::size_t mostBytes = 32 << 20;     // Of a kernel's marks.
+constexpr std::size_t mostSlots = 256;          // Slots of 2 us: kernels that a run launches often.
+constexpr std::size_t mostBytes = 32 << 20;     // A kernel's marks take no more.
 constexpr std::size_t flushedBytes = 256 << 20; // Several times the L2 of any GPU of today.
 constexpr int warmUps = 200, runs = 9;
 
@@ -46,7 +46,7 @@ private:
   Result<void> readKernel(std::size_t kernel, std::vector<BlockTimes> &all) const;
 
   std::optional<Executable> marked;
-  std::vector<KernelMarks> marks; ///< Of each kernel.
+  std::vector<KernelMarks> marks; ///< One for each kernel.
 };
 
 Result<MarkedProgram> MarkedProgram::of(const Executable &program) {

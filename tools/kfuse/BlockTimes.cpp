@@ -8,7 +8,7 @@ namespace {
 
 using Marks = std::vector<Mark>;
 
-/// Of one moment, in time.
+/// What happens at one moment.
 Marks inOrder(std::span<const Mark> slots) {
   Marks marks;
   std::copy_if(slots.begin(), slots.end(), std::back_inserter(marks),

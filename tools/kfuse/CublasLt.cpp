@@ -7,7 +7,7 @@ namespace kfuse::tools {
 namespace {
 
 // Declared here so that kfuse builds without the toolkit; cublasLt.h of CUDA 12 and 13.
-constexpr int invalidValue = 7, notSupported = 15; ///< Of cublasStatus_t, where no algorithm takes a product.
+constexpr int invalidValue = 7, notSupported = 15; ///< Values of cublasStatus_t where no algorithm takes a product.
 constexpr int compute32F = 68, computeTf32 = 77, real32F = 0, real16F = 2, real16BF = 14, real8E4M3 = 28,
               real8E5M2 = 29;
 constexpr int mostAlgorithms = 64; ///< Asked for; the library offers about eight.

@@ -31,7 +31,7 @@ using tuner::Choice;
 using tuner::Measurement;
 using tuner::StoreFile;
 
-constexpr std::size_t keyDigits = 8; ///< Of a region's key: enough to name it.
+constexpr std::size_t keyDigits = 8; ///< Digits of a region's key that are enough to name it.
 
 struct DbOptions {
   std::string store;
@@ -39,7 +39,7 @@ struct DbOptions {
   std::string name;               ///< What to show.
   std::string file;               ///< To export to or import from; "-" is stdout or stdin.
   std::vector<std::string> files; ///< To merge.
-  bool trustStore = false;        ///< Of the files to merge.
+  bool trustStore = false;        ///< Whether the files to merge are trusted.
   tuner::PruneOptions prune;
 
   std::filesystem::path path() const {

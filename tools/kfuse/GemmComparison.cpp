@@ -18,16 +18,16 @@
 namespace kfuse::tools {
 namespace {
 
-constexpr double callsUs = 400; ///< Of calls in one graph.
-/// Of a result, all over it: a piece in every 32 rows of 32768.
+constexpr double callsUs = 400; ///< Microseconds of calls in one graph.
+/// Pieces all over a result that are compared: one in every 32 rows of 32768.
 constexpr std::int64_t comparedElements = 4 << 20, comparedPieces = 1024;
 /// Pairs of measurements, their order alternating. At the card's power limit those of one product lie 4 % apart (p10 to
 /// p90, on an H200), and medians of six pairs of the same config, taken twice in one process, by 1 to 2 %.
 constexpr int rounds = 25;
-/// Of work before the first timing of a process, before that of another product, and before every other. Operands are
-/// made and cuBLASLt is opened while the device idles; beside other processes' work two first products of a process
-/// were seen whose launches took 4.4 us each for half a second (1 x 1024 x 1024 4.3 us instead of 2.1), which costs
-/// calls of two kernels more than those of one.
+/// Milliseconds of work before the first timing of a process, before that of another product, and before every other.
+/// Operands are made and cuBLASLt is opened while the device idles; beside other processes' work two first products of
+/// a process were seen whose launches took 4.4 us each for half a second (1 x 1024 x 1024 4.3 us instead of 2.1), which
+/// costs calls of two kernels more than those of one.
 constexpr double firstWarmupMs = 600, productWarmupMs = 60, warmupMs = 2;
 
 double percentile(std::vector<double> values, double share) {
@@ -41,7 +41,7 @@ double median(std::vector<double> values) { return percentile(std::move(values),
 std::int64_t beginningOf(std::int64_t i, std::int64_t pieces, std::int64_t piece, std::int64_t elements) {
   if (pieces == 1)
     return 0;
-  constexpr std::int64_t section = 632; // Of comparedPieces - 1, with no factor in common.
+  constexpr std::int64_t section = 632; // It has no factor in common with comparedPieces - 1.
   const std::int64_t strides = pieces - 1, room = std::max<std::int64_t>((elements - piece) / strides - piece, 0);
   return (elements - piece) * i / strides + (i < strides ? room * (i * section % strides) / strides : 0);
 }
@@ -83,7 +83,7 @@ public:
 
   int sets() const { return rotation.sets; }
   std::span<void *const> set(int i) const { return {pointers.data() + 3 * static_cast<std::size_t>(i), 3}; }
-  std::size_t bytes = 0; ///< Of one set.
+  std::size_t bytes = 0; ///< The bytes of one set.
   Rotation rotation{};
 
 private:
@@ -191,7 +191,7 @@ Result<tuner::CompiledModel> GemmComparison::tune(const Product &product) {
   Result<tuner::PlannedModel> planned = tuner::planModel(*model->internals().model.module, *bench.target);
   if (!planned)
     return planned.error();
-  return tuner::compileModel(*planned, bench.workshop(tuning));
+  return tuner::compileModel(*planned, bench.context(tuning));
 }
 
 /// Both compute the same product: their results, rounded once each, differ by less than the format's

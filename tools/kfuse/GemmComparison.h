@@ -47,7 +47,7 @@ private:
   tuner::Workbench &bench;
   runtime::Device &device; ///< In this process, as cuBLASLt is.
   tuner::TuneOptions tuning;
-  DType type, result; ///< Of the operands and of what is stored.
+  DType type, result; ///< Those of the operands and of what is stored.
   bool tf32;
   bool hasRun = false, isWarm = false; ///< Something was timed; of this product, which has warmed the device up.
 };

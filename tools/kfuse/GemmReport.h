@@ -26,7 +26,7 @@ struct GemmRow {
   double overlappedUs;           ///< Ours, each call free to start before the one ahead ends (dependent launch).
   std::optional<PeerTimes> peer; ///< Nothing where cuBLASLt has no algorithm for the product.
   double bytes, boundUs;
-  Rotation rotation; ///< Of the operands.
+  Rotation rotation; ///< How the operands are rotated.
   tuner::KernelReport report;
 };
 
@@ -40,8 +40,8 @@ struct GemmReport {
   std::vector<GemmRow> rows;
   std::vector<MissingGemm> missing;
 
-  /// Of `compare` on each product in turn. One that a small GPU has no room for does not cost the others, but an error
-  /// that `endsAll` does.
+  /// What `compare` gives for each product in turn. One that a small GPU has no room for does not cost the others, but
+  /// an error that `endsAll` does.
   static GemmReport of(std::span<const Product> products,
                        const std::function<Result<GemmRow>(const Product &)> &compare,
                        const std::function<bool(const Error &)> &endsAll);

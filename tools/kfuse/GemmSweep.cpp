@@ -23,7 +23,8 @@ constexpr std::array<std::pair<std::int64_t, std::int64_t>, 8> layers{{{1024, 10
                                                                        {28672, 8192},
                                                                        {8192, 28672}}};
 constexpr std::array<std::int64_t, 12> allRows{1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 32768};
-constexpr std::int64_t mostRows = std::int64_t(1) << 32; ///< Of these layers: K is under 2^16, a matrix under 2^48.
+constexpr std::int64_t mostRows = std::int64_t(1)
+                                  << 32; ///< These layers have a K under 2^16, so a matrix stays under 2^48.
 /// The batches of squares that it is judged on.
 constexpr std::array<Product, 4> squareBatches{
     {{{16, 1024, 1024, 1024}}, {{64, 1024, 1024, 1024}}, {{16, 2560, 2560, 2560}}, {{16, 4096, 4096, 4096}}}};
@@ -57,7 +58,7 @@ bool fitsGraph(const Product &product) {
 
 /// A replacement policy that is not LRU keeps some lines of twice the L2.
 constexpr double rotatedPerL2 = 4;
-/// Of a graph, each on a set of its own: recording 4096 takes some 20 ms. Sets of batches may be more: one by one
+/// Calls of a graph, each on a set of its own: recording 4096 takes some 20 ms. Sets of batches may be more: one by one
 /// these are a launch each.
 constexpr std::int64_t mostLaunches = 4096, mostSetsOfBatches = 128;
 

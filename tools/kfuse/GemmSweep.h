@@ -25,10 +25,10 @@ struct Product : Products {
 /// The sets of operands that calls go through in turn, so that none finds its own in the L2.
 struct Rotation {
   int sets;
-  double bytes;  ///< Of all sets.
+  double bytes;  ///< The bytes of all sets.
   bool isPastL2; ///< They leave the L2 before their turn comes again; else, of tiny products, some may not.
 
-  /// Of sets of `setBytes` each; a call may take as many launches as there are `batches`.
+  /// The rotation of sets of `setBytes` each; a call may take as many launches as there are `batches`.
   static Rotation of(double setBytes, std::int64_t batches, double l2Bytes);
 };
 

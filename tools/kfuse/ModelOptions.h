@@ -22,14 +22,14 @@ struct ModelOptions {
   std::string store;
   std::string effort = "quick";
   bool noBenchmark = false;
-  double budgetSeconds = 0; ///< Of all kernels together; 0: no limit.
+  double budgetSeconds = 0; ///< For all kernels together; 0: no limit.
   int threads = 0;
   bool requireTuned = false;
   bool trustStore = false;
   bool tf32 = false;
   bool noSimplify = false;
   bool json = false;
-  std::stop_token stop{}; ///< Of whatever compiles or measures.
+  std::stop_token stop{}; ///< Ends whatever compiles or measures.
 
   void addTo(CLI::App &command);
   void addTuningTo(CLI::App &command);
@@ -41,7 +41,7 @@ struct ModelOptions {
   tuner::Effort tuningEffort() const;
 };
 
-/// Of a number, not infinity; CLI::PositiveNumber tells the 309 digits of the greatest.
+/// Takes a number that is not infinity; CLI::PositiveNumber tells the 309 digits of the greatest.
 CLI::Validator aboveZero();
 
 /// The words that give `command` the options it was given, but for those `leftOut`, for a process that does the same.

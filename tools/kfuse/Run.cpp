@@ -30,7 +30,7 @@ struct RunOptions : ExecutionOptions {
 
 struct RunResult {
   std::vector<HostTensor> outputs;
-  tuner::Timing timing; ///< Of the runs after the first.
+  tuner::Timing timing; ///< The runs after the first.
 };
 
 /// Results are those of the first run, for later ones update states again.

@@ -38,7 +38,7 @@ struct TuneCommand : ModelOptions {
   std::vector<std::string> helperWords; ///< The same command for a process on another GPU, but for --devices.
 };
 
-/// Of a GPU.
+/// Takes the number of a GPU.
 CLI::Validator ordinal() {
   auto check = [](std::string &text) {
     int value = 0;
@@ -105,7 +105,7 @@ int tune(const TuneCommand &options) {
       const std::vector<int> all = devicesHere();
       return 1 + helpers.start({all.begin() + 1, all.end()}, kernels - 1);
     };
-  Result<tuner::CompiledModel> compiled = tuner::compileModel(planned, bench.workshop(std::move(tuning)));
+  Result<tuner::CompiledModel> compiled = tuner::compileModel(planned, bench.context(std::move(tuning)));
   clearProgress();
   if (!compiled)
     return fail(compiled.error());

@@ -45,7 +45,7 @@ std::vector<int> updatedStates(const runtime::Program &main) {
 
 Error usage(std::string message) { return {ErrorCode::Usage, std::move(message)}; }
 
-/// Of what openWorkbench() does not look at.
+/// Checks what openWorkbench() does not look at.
 Result<void> check(const CompileOptions &options) {
   if (options.effort > Effort::Full)
     return usage("effort " + std::to_string(static_cast<int>(options.effort)) +
@@ -88,8 +88,8 @@ Result<Executable> compileChecked(const Model &model, const CompileOptions &opti
   if (!device)
     return device.error();
 
-  tuner::Workshop workshop = opened->bench.workshop(tuneOptions(options, cancelled));
-  Result<tuner::CompiledModel> compiled = tuner::compileModel(opened->planned, workshop);
+  tuner::TuningContext context = opened->bench.context(tuneOptions(options, cancelled));
+  Result<tuner::CompiledModel> compiled = tuner::compileModel(opened->planned, context);
   if (!compiled)
     return compiled.error();
   auto impl = std::make_shared<Executable::Impl>();

@@ -63,7 +63,7 @@ struct Session::Impl {
   std::shared_ptr<const Executable::Impl> executable;
   Weights weights;
   std::unique_ptr<runtime::Context> context;
-  std::vector<void *> arguments; ///< Of the current run.
+  std::vector<void *> arguments; ///< The arguments of the current run.
   std::atomic_flag isRunning;    ///< To tell a second thread.
 
   Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs);

@@ -16,7 +16,7 @@ Result<void> uploadRepeated(runtime::Device &device, void *to, std::size_t bytes
   if (Result<void> uploaded = device.upload(to, piece.data(), written); !uploaded || written == bytes)
     return uploaded;
   for (std::size_t count = 0; written < bytes; written += count) {
-    count = std::min(written, bytes - written); // Of whole pieces, so that the next one goes on where they end.
+    count = std::min(written, bytes - written); // Whole pieces, so that the next one goes on where they end.
     if (Result<void> copied = device.copy(nullptr, static_cast<std::byte *>(to) + written, to, count); !copied)
       return copied;
   }

@@ -16,7 +16,7 @@ Result<void> uploadRepeated(runtime::Device &device, void *to, std::size_t bytes
 
 class GuardedBuffer {
 public:
-  /// Of each guard: a page, so that data keep the alignment of their allocation up to that.
+  /// The bytes of each guard: a page, so that data keep the alignment of their allocation up to that.
   static constexpr std::size_t guardBytes = 4096;
 
   /// Contents undefined, guards poisoned. `device` must outlive it.

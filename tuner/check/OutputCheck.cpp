@@ -44,7 +44,7 @@ void add(Sums &sums, double value, double expected) {
   sums.error += std::isfinite(difference) ? difference * difference : INFINITY;
 }
 
-/// Of finite values, eight at a time: what is not finite shows in the sums.
+/// The sum of finite values, eight at a time: what is not finite shows in the sums.
 template <class Read> Sums sumFinite(const std::byte *bytes, const std::byte *expected, std::size_t count, Read read) {
   constexpr std::size_t lanes = 8;
   std::array<double, lanes> error{}, size{};
@@ -174,7 +174,7 @@ std::optional<Difference> findDifference(std::size_t count, std::span<const Sums
     whole.size += run.size;
   }
   const double runSize = count == 0 ? 0 : whole.size * runLength / static_cast<double>(count);
-  // Of squares: there are millions of runs.
+  // Sums of squares: there are millions of runs.
   auto share = [&](const Sums &run) { return run.error == 0 ? 0 : run.error / std::max(run.size, runSize); };
   std::size_t worst = 0;
   double worstShare = 0;

@@ -50,15 +50,15 @@ std::vector<std::byte> makeArgument(mlir::func::FuncOp main, unsigned index) {
   return noise(argument.type, argument.shape, indexRange(main.getBody().front()), index + 1, deviation);
 }
 
-TuneReport makeReport(const PlannedModel &model, const Workshop &workshop, std::span<const TunedKernel> kernels) {
+TuneReport makeReport(const PlannedModel &model, const TuningContext &context, std::span<const TunedKernel> kernels) {
   TuneReport report;
-  report.device = workshop.device ? workshop.device->sku() : workshop.target.name + " (not present)";
-  report.isDeviceHere = workshop.device != nullptr;
+  report.device = context.device ? context.device->sku() : context.target.name + " (not present)";
+  report.isDeviceHere = context.device != nullptr;
   report.arenaBytes = model.main.memory.arenaBytes;
   report.arenaLowerBoundBytes = model.main.memory.lowerBoundBytes;
   for (const TunedKernel &kernel : kernels)
     report.kernels.push_back(kernel.report);
-  report.peaks = workshop.peaks;
+  report.peaks = context.peaks;
   mlir::func::FuncOp main = model.main.function;
   main.walk([&](mlir::Operation *op) {
     if (auto kernel = model.kernelOf.find(op); kernel != model.kernelOf.end())
@@ -69,18 +69,19 @@ TuneReport makeReport(const PlannedModel &model, const Workshop &workshop, std::
 
 /// For as long as the effort, or what is left of the time that was given, allows. What keeps whole runs from being
 /// timed is no reason to go without the kernels that there are.
-Result<std::optional<EndToEndReport>> chooseInTime(const Workshop &shop, std::span<const TuningTask> tasks,
+Result<std::optional<EndToEndReport>> chooseInTime(const TuningContext &context, std::span<const TuningTask> tasks,
                                                    std::vector<TunedKernel> &kernels, const WholeRun &run,
                                                    double secondsSpent) {
-  double seconds = shop.measures() ? budgetOf(shop).endToEndSeconds : 0;
-  if (shop.options.seconds > 0)
-    seconds = std::min(seconds, shop.options.seconds - secondsSpent);
+  double seconds = context.measures() ? budgetOf(context).endToEndSeconds : 0;
+  if (context.options.seconds > 0)
+    seconds = std::min(seconds, context.options.seconds - secondsSpent);
   if (seconds <= 0 || std::ranges::none_of(kernels, &TunedKernel::isNew))
     return std::optional<EndToEndReport>();
-  Result<std::optional<EndToEndReport>> report = chooseEndToEnd(shop, tasks, kernels, run, seconds);
+  Result<std::optional<EndToEndReport>> report = chooseEndToEnd(context, tasks, kernels, run, seconds);
   if (report || report.error().code == ErrorCode::Cancelled)
     return report;
-  shop.warn("each kernel is chosen by its own time alone, as no whole run could be timed: " + report.error().message);
+  context.warn("each kernel is chosen by its own time alone, as no whole run could be timed: " +
+               report.error().message);
   return std::optional<EndToEndReport>();
 }
 
@@ -97,31 +98,31 @@ Work workOf(const codegen::Region &region) {
                           [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Contract; })};
 }
 
-Result<CompiledModel> compileModel(const PlannedModel &model, const Workshop &workshop) {
+Result<CompiledModel> compileModel(const PlannedModel &model, const TuningContext &context) {
   const auto start = std::chrono::steady_clock::now();
   auto secondsSpent = [start] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   std::vector<TuningTask> tasks;
   for (const PlannedKernel &kernel : model.kernels)
-    tasks.push_back(makeTask(kernel, workshop.target));
-  Result<std::vector<TunedKernel>> tuned = tune(workshop, tasks);
+    tasks.push_back(makeTask(kernel, context.target));
+  Result<std::vector<TunedKernel>> tuned = tune(context, tasks);
   if (!tuned)
     return tuned.error();
   auto build = [&](const PlannedFunction &planned, std::span<const TunedKernel> tunedKernels) {
     std::vector<runtime::ProgramKernel> kernels;
     for (const TunedKernel &kernel : tunedKernels)
       kernels.push_back({kernel.plan, kernel.binary});
-    return buildProgram(planned.function, planned.memory, model.kernelOf, kernels, workshop.target.name);
+    return buildProgram(planned.function, planned.memory, model.kernelOf, kernels, context.target.name);
   };
   const WholeRun run{[&](std::span<const TunedKernel> kernels) { return build(model.main, kernels); },
                      [&](std::size_t argument) { return makeArgument(model.main.function, argument); }};
-  Result<std::optional<EndToEndReport>> endToEnd = chooseInTime(workshop, tasks, *tuned, run, secondsSpent());
+  Result<std::optional<EndToEndReport>> endToEnd = chooseInTime(context, tasks, *tuned, run, secondsSpent());
   if (!endToEnd)
     return endToEnd.error();
 
   CompiledModel compiled;
-  compiled.report = makeReport(model, workshop, *tuned);
+  compiled.report = makeReport(model, context, *tuned);
   compiled.report.endToEnd = *endToEnd;
   Result<runtime::Program> main = build(model.main, *tuned);
   if (!main)

@@ -15,8 +15,8 @@ struct CompiledModel {
   TuneReport report;
 };
 
-/// The model must have been planned for the workshop's target.
-Result<CompiledModel> compileModel(const PlannedModel &model, const Workshop &workshop);
+/// The model must have been planned for the context's target.
+Result<CompiledModel> compileModel(const PlannedModel &model, const TuningContext &context);
 
 /// The work of a region, for its roofline.
 Work workOf(const codegen::Region &region);

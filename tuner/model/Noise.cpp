@@ -8,7 +8,7 @@
 namespace kfuse::tuner {
 namespace {
 
-/// Of larger tensors only this many elements are made, to be repeated: a prime, so that no two rows or columns are
+/// Larger tensors repeat this many elements: a prime, so that no two rows or columns are
 /// alike. A gigabyte of elements of their own took a second to write.
 constexpr std::int64_t noisePeriod = 4194301;
 

@@ -16,8 +16,8 @@ struct IndexRange {
   std::int64_t low, high;
 };
 
-/// Of the integers that a block takes. They are small: positions in tables and caches of any size. Where it attends to
-/// a cache they are late in it, up to which a kernel reads: it is tuned for long sequences.
+/// The range of the integers that a block takes. They are small: positions in tables and caches of any size. Where it
+/// attends to a cache they are late in it, up to which a kernel reads: it is tuned for long sequences.
 IndexRange indexRange(mlir::Block &block);
 
 /// Normal noise for floats, integers of the range for all else; the same bytes at each call. Of a large tensor the

@@ -21,7 +21,7 @@ namespace kfuse::tuner {
 struct PlannedKernel {
   codegen::Region region;
   const codegen::KernelTemplate *kernelTemplate = nullptr;
-  mlir::Block *body = nullptr;  ///< Of its first use.
+  mlir::Block *body = nullptr;  ///< The body of its first use.
   int uses = 0;                 ///< Launches in one run of @main.
   int prepareUses = 0;          ///< Launches in @prepare.
   std::optional<int> attention; ///< Number of the attention it is part of.

@@ -149,7 +149,7 @@ Result<void> RegionOracle::checkSample(Sample &sample, const HostBuffers &inputs
   }
 
   auto rounded = [&]() -> Result<reference::Values> {
-    if (!sample.rounded) { // Of long rows it takes 70 ms.
+    if (!sample.rounded) { // It takes 70 ms where rows are long.
       Result<reference::Values> values = reference::evaluateAt(body, toTensors(body, inputs), sample.result,
                                                                sample.offsets, reference::Mode::RoundEachOp);
       if (!values)

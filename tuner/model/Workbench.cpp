@@ -40,7 +40,7 @@ Result<std::unique_ptr<runtime::Device>> remoteIfPresent(const ir::Target &targe
       stop);
 }
 
-/// Lets each line pass once: what is said of a workshop is said of each.
+/// Lets each line pass once: what is said of a context is said of each.
 Store::Warn once(Store::Warn warn) {
   if (!warn)
     return warn;
@@ -82,7 +82,7 @@ Result<std::unique_ptr<runtime::Device>> Workbench::openHere() const {
   return target->isCpu() ? runtime::openCpu(threads) : runtime::openCuda(ordinal);
 }
 
-Workshop Workbench::workshop(TuneOptions options) {
+TuningContext Workbench::context(TuneOptions options) {
   patience->limit(options.seconds);
   if (!peaks.measured && options.effort != Effort::None && !options.requireTuned)
     peaks = findPeaks(*store, *target, device.get(), *compiler, threads, warn, *patience);

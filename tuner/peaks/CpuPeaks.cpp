@@ -17,11 +17,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t perCache = 4; ///< Arrays of four times the last-level cache ...
+constexpr std::size_t perCache = 4; ///< Arrays take four times the last-level cache.
 constexpr std::size_t minBytes = 64UL << 20;
-constexpr std::size_t maxBytes = 256UL << 20; ///< ... but no larger than this: servers have caches of 1 GB.
+constexpr std::size_t maxBytes = 256UL << 20; ///< Arrays are no larger than this: servers have caches of 1 GB.
 constexpr int passes = 4;                     ///< The first one faults pages in; the fastest counts.
-constexpr long fmaIterations = 50'000;        ///< Of a chunk: 300 K cycles at two chains a cycle, 0.1 ms at 3 GHz.
+constexpr long fmaIterations = 50'000; ///< Iterations of a chunk: 300 K cycles at two chains a cycle, 0.1 ms at 3 GHz.
 constexpr int fmaChunks = 400;
 
 /// Microseconds of one run of `work(thread)` on every thread at once.

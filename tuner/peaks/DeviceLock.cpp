@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds pause(2);
-constexpr std::chrono::seconds silence(1); ///< Of a wait: processes that take turns do so for less, mostly.
+constexpr std::chrono::seconds
+    silence(1); ///< A wait is not told of before: processes that take turns mostly wait for less.
 
 /// In /tmp whatever TMPDIR says, and open to all: users of one machine share its devices. -1 with errno.
 int openLockFile(const fs::path &folder) {

@@ -27,7 +27,7 @@ public:
   /// a stretch: the whole search of one kernel, 20 s.
   void limit(double secondsOfTuning);
 
-  /// Of the lock file `path`.
+  /// Takes the lock file `path`.
   Clock::duration allowed(const std::filesystem::path &path) const;
   void wasHad(const std::filesystem::path &path);
   void wasInVain(const std::filesystem::path &path);

@@ -21,8 +21,8 @@ enum class Effort : std::uint8_t { None, Quick, Full };
 struct Choice {
   std::string region;   ///< regionKey.
   std::string kernel;   ///< tuningKey of the winner: another one means that the template has changed.
-  std::string name;     ///< For people, as are ...
-  std::string ops;      ///< ... the fused ops,
+  std::string name;     ///< For people, as is the next field.
+  std::string ops;      ///< The fused ops, for people.
   std::string target;   ///< the target,
   std::string sku;      ///< the device ("" when none was there),
   std::string compiler; ///< and the compiler's version.
@@ -31,15 +31,15 @@ struct Choice {
   Effort effort = Effort::Quick;
   std::optional<Timing> timing; ///< Empty: chosen by the cost model alone.
   int candidates = 0;           ///< Tried.
-  int failed = 0;               ///< Of those.
+  int failed = 0;               ///< Candidates that failed.
   int cut = 0;                  ///< Within the effort, but left out for lack of time.
   int ruledOut = 0;             ///< Never compiled: they could not have won.
   StopReason stop = StopReason::None;
-  runtime::Conditions conditions; ///< Of the device right after the last measurement.
+  runtime::Conditions conditions; ///< What the device ran under right after the last measurement.
   double at = 0;                  ///< Unix seconds: when its search began, and once it is stored, when it was.
 };
 
-/// Of two choices for one region the greater is the better: timed before untimed, more effort before less.
+/// The greater of two choices for one region is the better: timed before untimed, more effort before less.
 inline auto rank(const Choice &choice) { return std::tuple(choice.timing.has_value(), choice.effort); }
 
 /// The ceilings of one device.

@@ -42,7 +42,7 @@ struct Timing {
   friend bool operator==(const Timing &, const Timing &) = default;
 };
 
-/// Of an even number the mean of the two in the middle. `values` must not be empty.
+/// An even number of values has the mean of the two in the middle. `values` must not be empty.
 double median(std::vector<double> values);
 
 /// `samplesUs` must not be empty.

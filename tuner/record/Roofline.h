@@ -29,8 +29,8 @@ struct Peaks {
   double readBytesPerUs = 0;
   double writeBytesPerUs = 0;
   double copyBytesPerUs = 0; ///< Bytes read plus bytes written.
-  double f32Burst = 0;       ///< At the clock of the first milliseconds ...
-  double f32Sustained = 0;   ///< ... and at the clock that power allows for long.
+  double f32Burst = 0;       ///< At the clock of the first milliseconds.
+  double f32Sustained = 0;   ///< At the clock that power allows for long.
   double halfBurst = 0;
   double halfSustained = 0;
   double launchUs = 0;     ///< Least time of any kernel.

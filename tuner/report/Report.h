@@ -22,22 +22,22 @@ struct KernelReport {
   Roofline bound;
   std::optional<double> measuredUs; ///< Empty: untimed, chosen by the cost model.
   int candidates = 0;               ///< Tried.
-  int failed = 0;                   ///< Of those.
+  int failed = 0;                   ///< Candidates that failed.
   int cut = 0;                      ///< Within the effort, but left out for lack of time.
   int ruledOut = 0;                 ///< Never compiled: they could not have won.
   StopReason stop = StopReason::None;
   std::string advice;      ///< What would move the bound.
   int uses = 1;            ///< Times a run of the model launches it.
-  bool fromCache = false;  ///< Chosen before, ...
-  bool recompiled = false; ///< ... but its machine code was not there.
+  bool fromCache = false;  ///< The config was chosen by an earlier run.
+  bool recompiled = false; ///< The config was in the store, but its machine code was not.
 };
 
 /// What chooseEndToEnd() did.
 struct EndToEndReport {
-  double us = 0;      ///< Of a run, its weights cold, with the kernels that were chosen, and ...
-  double aloneUs = 0; ///< ... with those that are fastest alone.
-  int tried = 0;      ///< Other kernels ...
-  int taken = 0;      ///< ... and of these, chosen.
+  double us = 0;      ///< A run with the kernels that were chosen, its weights cold.
+  double aloneUs = 0; ///< A run with the kernels that are fastest alone.
+  int tried = 0;      ///< Other kernels that were tried in the run.
+  int taken = 0;      ///< Kernels of those tried that were chosen.
 };
 
 struct TuneReport {
@@ -45,7 +45,7 @@ struct TuneReport {
   bool isDeviceHere = true; ///< Nothing is timed where it is not.
   Peaks peaks;
   std::vector<KernelReport> kernels;
-  std::vector<std::size_t> launches;      ///< Of one run, in order: indices of kernels.
+  std::vector<std::size_t> launches;      ///< Indices of kernels in the order of one run.
   std::optional<EndToEndReport> endToEnd; ///< Empty: nobody was tried in the whole run.
   std::uint64_t arenaBytes = 0;
   std::uint64_t arenaLowerBoundBytes = 0;

@@ -21,7 +21,7 @@ struct Dot {
   const KernelReport *kernel;
   std::size_t number;
   double intensity, rate, boundRate;
-  double share; ///< Of the run.
+  double share; ///< The share of the run.
 };
 
 double bytesOf(const KernelReport &kernel) { return std::max(kernel.work.bytesRead + kernel.work.bytesWritten, 1.0); }

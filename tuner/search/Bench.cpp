@@ -276,7 +276,7 @@ MaybeFailure Bench::inspectOutput(const codegen::KernelPlan &plan, std::size_t o
       difference = findDifference(desc, bytes, expected, allowed);
     }
   }
-  return difference ? settle(output, *difference) : fine;
+  return difference ? resolve(output, *difference) : fine;
 }
 
 /// From the reference, or, before there is one, of the output from itself: then they tell that it holds no NaN, which
@@ -307,7 +307,7 @@ Result<std::optional<Bench::Sums>> Bench::sumsOnDevice(const codegen::BufferDesc
 }
 
 /// Which of the two is wrong, by what the oracle finds where they differ most.
-MaybeFailure Bench::settle(std::size_t output, const Difference &difference) {
+MaybeFailure Bench::resolve(std::size_t output, const Difference &difference) {
   if (task.checkAlso) {
     std::vector<std::int64_t> elements(static_cast<std::size_t>(difference.count));
     std::iota(elements.begin(), elements.end(), difference.first);

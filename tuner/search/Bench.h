@@ -18,8 +18,8 @@ namespace kfuse::tuner {
 /// moved since.
 struct PreparedRuns {
   std::unique_ptr<runtime::TimedRuns> runs;
-  std::vector<void *> pointers; ///< Of the bench they were made for: buffers, and ...
-  void *workspace = nullptr;    ///< ... this.
+  std::vector<void *> pointers; ///< Buffers of the bench they were made for.
+  void *workspace = nullptr;    ///< The workspace they were made for.
 };
 
 class Bench {
@@ -65,7 +65,7 @@ private:
   Result<std::optional<Failure>> inspectWorkspace(const codegen::KernelPlan &plan);
   Result<std::optional<Failure>> inspectOutputs(const codegen::KernelPlan &plan);
   Result<std::optional<Failure>> inspectOutput(const codegen::KernelPlan &plan, std::size_t output);
-  Result<std::optional<Failure>> settle(std::size_t output, const Difference &difference);
+  Result<std::optional<Failure>> resolve(std::size_t output, const Difference &difference);
   Result<std::optional<Failure>> judge(const ReadOutput &read) const;
   Result<std::optional<Sums>> sumsOnDevice(const codegen::BufferDesc &desc, std::size_t output);
   Result<std::vector<std::uint64_t>> digestOutputs();
@@ -84,7 +84,7 @@ private:
   std::vector<GuardedBuffer> inputMemory;
   std::vector<std::optional<GuardedBuffer>> outputMemory; ///< Empty for a state's: it is that input's.
   std::optional<GuardedBuffer> workspace;
-  std::vector<std::uint64_t> digests; ///< Of the inputs.
+  std::vector<std::uint64_t> digests; ///< The inputs' digests.
   /// What the reference wrote, on the device or, where that has no room, here; empty before there is one.
   std::vector<std::unique_ptr<runtime::DeviceBuffer>> reference;
   HostBuffers referenceHere;

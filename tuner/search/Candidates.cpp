@@ -21,7 +21,7 @@ constexpr std::uint32_t maxGridYZ = 65535;
 // A way whose best estimate is this much above another's will not win: of 900 searches the winner's was, of products of
 // 2 us, 1.47 times another's, else at most 1.25.
 constexpr double estimateError = 1.2, startErrorUs = 1.1;
-constexpr double kinPenalty = 0.04; // Of the estimate, for each of its kind before it.
+constexpr double kinPenalty = 0.04; // A share of the estimate, for each of its kind before it.
 constexpr int registerUnit = 8;
 
 std::uint32_t volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
@@ -151,7 +151,7 @@ std::optional<Candidate> CandidateQueue::next() {
   return std::nullopt;
 }
 
-/// Of the launch that has the most blocks, which may do all the work.
+/// Looks at the launch that has the most blocks, which may do all the work.
 double CandidateQueue::gridBound(const codegen::KernelPlan &plan) const {
   if (target.isCpu())
     return 0;

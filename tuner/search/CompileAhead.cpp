@@ -89,7 +89,7 @@ void CompileAhead::drop(const std::string &key) {
     jobs.erase(found);
 }
 
-void CompileAhead::settle(std::chrono::steady_clock::time_point deadline) {
+void CompileAhead::finishBy(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex);
   auto haveEnded = [&] {
     return std::all_of(jobs.begin(), jobs.end(), [](const auto &job) { return job.second.result.has_value(); });

@@ -33,7 +33,7 @@ public:
   /// Forgets a plan and its result; one that is being compiled, when it ends.
   void drop(const std::string &key);
   /// Waits until all have ended, or until the deadline; then it drops what has not begun.
-  void settle(std::chrono::steady_clock::time_point deadline);
+  void finishBy(std::chrono::steady_clock::time_point deadline);
   /// Whether take() need not wait.
   bool isReady(const std::string &key);
 

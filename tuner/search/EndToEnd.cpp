@@ -3,8 +3,8 @@
 #include "tuner/record/Key.h"
 #include "tuner/record/Trace.h"
 #include "tuner/search/CompileAhead.h"
-#include "tuner/search/Rivals.h"
-#include "tuner/search/RunTurns.h"
+#include "tuner/search/InterleavedRuns.h"
+#include "tuner/search/RunnersUp.h"
 
 #include <fmt/format.h>
 
@@ -19,10 +19,11 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double leastShare = 0.02;  ///< Of the run, of a kernel worth a contest: 5 % of less is a thousandth.
-constexpr double compileShare = 0.5; ///< Of the time, at most.
+constexpr double leastShare =
+    0.02; ///< A kernel with a smaller share of the run is not worth a contest: 5 % of it is a thousandth.
+constexpr double compileShare = 0.5; ///< At most this share of the time goes into compiling.
 
-using Clock = RunTurns::Clock;
+using Clock = InterleavedRuns::Clock;
 
 /// What a run spends in the kernel, by the kernel's own time.
 double runUs(const TunedKernel &kernel) { return kernel.report.measuredUs.value_or(0) * kernel.report.uses; }
@@ -42,49 +43,50 @@ bool isBoundByCompute(std::span<const TunedKernel> kernels) {
 
 /// A kernel that others came near to.
 struct Contest {
-  std::size_t index; ///< Of the kernel.
-  double us;         ///< Of a run.
-  std::vector<Rival> rivals;
+  std::size_t index; ///< The kernel's.
+  double us;         ///< The time of a run.
+  std::vector<RunnerUp> runnersUp;
 };
 
 /// The kernels with the largest share of the run first. Two processes find runs at a card's power limit up to 1 %
 /// apart, which is for full effort to settle, or not to.
-std::vector<Contest> findContests(const Workshop &shop, std::span<const TuningTask> tasks,
+std::vector<Contest> findContests(const TuningContext &context, std::span<const TuningTask> tasks,
                                   std::span<const TunedKernel> kernels) {
   int launches = 0;
   for (const TunedKernel &kernel : kernels)
     launches += kernel.report.uses;
-  const bool isFull = shop.options.effort == Effort::Full;
+  const bool isFull = context.options.effort == Effort::Full;
   if (launches < 2 || (isBoundByCompute(kernels) && !isFull))
     return {};
   const double allUs = runUs(kernels);
   std::vector<Contest> contests;
   for (std::size_t i = 0; i < kernels.size(); ++i)
     if (const double us = runUs(kernels[i]); kernels[i].isNew && us >= leastShare * allUs)
-      if (std::vector<Rival> rivals = rivalsOf(shop, tasks[i], kernels[i]); !rivals.empty())
-        contests.push_back({i, us, std::move(rivals)});
+      if (std::vector<RunnerUp> runnersUp = runnersUpOf(context, tasks[i], kernels[i]); !runnersUp.empty())
+        contests.push_back({i, us, std::move(runnersUp)});
   std::ranges::sort(contests, {}, [](const Contest &contest) { return std::pair(-contest.us, contest.index); });
   return contests;
 }
 
-/// The kernel with the rival's config.
-TunedKernel replacementOf(const TunedKernel &kernel, const Rival &rival, runtime::CompiledKernel binary) {
+/// The kernel with the runner-up's config.
+TunedKernel replacementOf(const TunedKernel &kernel, const RunnerUp &runnerUp, runtime::CompiledKernel binary) {
   TunedKernel other = kernel;
-  other.plan = rival.plan;
+  other.plan = runnerUp.plan;
   other.binary = std::move(binary);
-  other.report.config = rival.measurement.config.str();
-  other.report.measuredUs = rival.measurement.timing->medianUs;
+  other.report.config = runnerUp.measurement.config.str();
+  other.report.measuredUs = runnerUp.measurement.timing->medianUs;
   return other;
 }
 
 class EndToEnd {
 public:
-  EndToEnd(const Workshop &shop, std::span<const TuningTask> tasks, std::span<const TunedKernel> kernels,
+  EndToEnd(const TuningContext &context, std::span<const TuningTask> tasks, std::span<const TunedKernel> kernels,
            const WholeRun &run, double seconds)
-      : shop(shop), tasks(tasks), kernels(kernels), run(run),
+      : context(context), tasks(tasks), kernels(kernels), run(run),
         end(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
-        chosen(kernels.begin(), kernels.end()), compiled(shop.compiler, shop.options.compileThreads, shop.options.stop),
-        turns(shop, isBoundByCompute(kernels) ? RunTurns::ownClockVisit : RunTurns::shortVisit) {}
+        chosen(kernels.begin(), kernels.end()),
+        compiled(context.compiler, context.options.compileThreads, context.options.stop),
+        turns(context, isBoundByCompute(kernels) ? InterleavedRuns::ownClockVisit : InterleavedRuns::shortVisit) {}
 
   /// Nothing where there is nobody to choose from.
   Result<std::optional<EndToEndReport>> choose();
@@ -98,20 +100,20 @@ private:
   Result<Entrant> entrantOf(std::span<const TunedKernel> lineup) const;
   void showProgress(std::size_t planned) const;
 
-  const Workshop &shop;
+  const TuningContext &context;
   std::span<const TuningTask> tasks;
   std::span<const TunedKernel> kernels; ///< As their searches chose them.
   const WholeRun &run;
   const Clock::time_point end;
-  std::vector<TunedKernel> chosen;          ///< So far, ...
-  std::map<std::size_t, Measurement> taken; ///< ... with these, of the kernels that are new in it.
+  std::vector<TunedKernel> chosen;          ///< The kernels chosen so far.
+  std::map<std::size_t, Measurement> taken; ///< The measurements of the kernels that are new in it.
   CompileAhead compiled;
-  RunTurns turns;
+  InterleavedRuns turns;
   EndToEndReport report;
 };
 
 Result<std::optional<EndToEndReport>> EndToEnd::choose() {
-  const std::vector<Contest> contests = findContests(shop, tasks, kernels);
+  const std::vector<Contest> contests = findContests(context, tasks, kernels);
   if (contests.empty())
     return std::optional<EndToEndReport>();
   compile(contests);
@@ -124,7 +126,7 @@ Result<std::optional<EndToEndReport>> EndToEnd::choose() {
   std::size_t planned = 0;
   for (const Contest &contest : contests) {
     usLeft += contest.us;
-    planned += contest.rivals.size();
+    planned += contest.runnersUp.size();
   }
   for (const Contest &contest : contests) {
     showProgress(planned);
@@ -140,36 +142,36 @@ Result<std::optional<EndToEndReport>> EndToEnd::choose() {
   return report.tried > 0 ? std::optional(report) : std::nullopt;
 }
 
-/// All rivals, before anything is timed, which it would disturb.
+/// All runners-up, before anything is timed, which it would disturb.
 void EndToEnd::compile(std::span<const Contest> contests) {
   std::optional<DeviceLock> busy;
-  if (shop.target.isCpu())
-    busy.emplace(shop.forCompiling());
+  if (context.target.isCpu())
+    busy.emplace(context.forCompiling());
   for (const Contest &contest : contests)
-    for (const Rival &rival : contest.rivals)
-      compiled.want(rival.measurement.kernel, rival.plan);
+    for (const RunnerUp &runnerUp : contest.runnersUp)
+      compiled.want(runnerUp.measurement.kernel, runnerUp.plan);
   const Clock::time_point now = Clock::now();
-  compiled.settle(now + std::chrono::duration_cast<Clock::duration>((end - now) * compileShare));
+  compiled.finishBy(now + std::chrono::duration_cast<Clock::duration>((end - now) * compileShare));
 }
 
 /// Up to the deadline, but for a first round, which may take of the time of all others.
 Result<void> EndToEnd::play(const Contest &contest, Clock::time_point deadline) {
   Span span("end to end", tasks[contest.index].name);
   std::vector<TunedKernel> entered{chosen[contest.index]};
-  std::vector<const Measurement *> measurements{nullptr}; // Of each, but for the one that is there.
-  for (const Rival &rival : contest.rivals) {
-    if (!compiled.isReady(rival.measurement.kernel))
+  std::vector<const Measurement *> measurements{nullptr}; // One for each, but for the one that is there.
+  for (const RunnerUp &runnerUp : contest.runnersUp) {
+    if (!compiled.isReady(runnerUp.measurement.kernel))
       continue;
-    Result<runtime::CompiledKernel> binary = compiled.take(rival.measurement.kernel, rival.plan);
+    Result<runtime::CompiledKernel> binary = compiled.take(runnerUp.measurement.kernel, runnerUp.plan);
     if (!binary && binary.error().code == ErrorCode::Cancelled)
       return binary.error();
     if (!binary) {
-      shop.log(fmt::format("{} with {}: {}", tasks[contest.index].name, rival.measurement.config.str(),
-                           binary.error().message));
+      context.log(fmt::format("{} with {}: {}", tasks[contest.index].name, runnerUp.measurement.config.str(),
+                              binary.error().message));
       continue;
     }
-    entered.push_back(replacementOf(entered.front(), rival, std::move(*binary)));
-    measurements.push_back(&rival.measurement);
+    entered.push_back(replacementOf(entered.front(), runnerUp, std::move(*binary)));
+    measurements.push_back(&runnerUp.measurement);
   }
   const Clock::time_point lastEnd = end - 2 * turns.roundTime(2); // Two rounds of two are for decide().
   if (entered.size() < 2 || Clock::now() + turns.roundTime(entered.size()) > lastEnd)
@@ -223,16 +225,16 @@ std::vector<TunedKernel> EndToEnd::keep() {
     return {kernels.begin(), kernels.end()};
   for (const auto &[index, measurement] : taken) {
     const TunedKernel &kernel = chosen[index];
-    shop.log(fmt::format("{}: {} instead of {}, by the time of the whole run", tasks[index].name, kernel.report.config,
-                         kernels[index].report.config));
-    std::optional<Choice> choice = shop.store.findChoice(kernel.report.region);
-    const std::string searched = tuningKey(kernels[index].plan, shop.compiler.version(), shop.sku());
+    context.log(fmt::format("{}: {} instead of {}, by the time of the whole run", tasks[index].name,
+                            kernel.report.config, kernels[index].report.config));
+    std::optional<Choice> choice = context.store.findChoice(kernel.report.region);
+    const std::string searched = tuningKey(kernels[index].plan, context.compiler.version(), context.sku());
     if (!choice || choice->kernel != searched)
       continue; // The store takes nothing, or another process has stored something else since.
     choice->kernel = measurement.kernel;
     choice->config = measurement.config;
     choice->timing = measurement.timing;
-    shop.store.put(*choice, kernel.binary);
+    context.store.put(*choice, kernel.binary);
   }
   return std::move(chosen);
 }
@@ -244,21 +246,21 @@ Result<Entrant> EndToEnd::entrantOf(std::span<const TunedKernel> lineup) const {
 
 /// As of one more kernel.
 void EndToEnd::showProgress(std::size_t planned) const {
-  if (shop.options.progress)
-    shop.options.progress({.kernel = "the whole run",
-                           .index = tasks.size(),
-                           .count = tasks.size() + 1,
-                           .tried = report.tried,
-                           .planned = static_cast<int>(planned),
-                           .bestUs = report.us});
+  if (context.options.progress)
+    context.options.progress({.kernel = "the whole run",
+                              .index = tasks.size(),
+                              .count = tasks.size() + 1,
+                              .tried = report.tried,
+                              .planned = static_cast<int>(planned),
+                              .bestUs = report.us});
 }
 
 } // namespace
 
-Result<std::optional<EndToEndReport>> chooseEndToEnd(const Workshop &shop, std::span<const TuningTask> tasks,
+Result<std::optional<EndToEndReport>> chooseEndToEnd(const TuningContext &context, std::span<const TuningTask> tasks,
                                                      std::vector<TunedKernel> &kernels, const WholeRun &run,
                                                      double seconds) {
-  EndToEnd contest(shop, tasks, kernels, run, seconds);
+  EndToEnd contest(context, tasks, kernels, run, seconds);
   Result<std::optional<EndToEndReport>> report = contest.choose();
   if (report)
     kernels = contest.keep();

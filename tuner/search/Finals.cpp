@@ -10,8 +10,8 @@ namespace kfuse::tuner {
 namespace {
 
 constexpr double hopeless = 0.08;  ///< Behind, of a logarithm: far more than the first look and a visit err by.
-constexpr double warmupMs = 2;     ///< Of each visit, and ...
-constexpr double visitUs = 2000;   ///< ... of its samples, about.
+constexpr double warmupMs = 2;     ///< Before each visit.
+constexpr double visitUs = 2000;   ///< The samples of a visit take about so long.
 constexpr double clockMs = 60;     ///< In which a card settles the clock for what runs: of the very first visit's
                                    ///< warm-up, and of all for kernels measured at their own clock.
 constexpr double sampleUs = 400;   ///< What a sample takes at least.
@@ -22,7 +22,7 @@ double secondsUntil(Finals::Clock::time_point end) {
   return std::chrono::duration<double>(end - Finals::Clock::now()).count();
 }
 
-/// 1, 3, 4, 8, 16, ...
+/// 1, 3, 4, 8, 16 and so on.
 int turnsOf(int round) { return round == 0 ? 1 : round == 1 ? 3 : 4 << (round - 2); }
 
 Finals::Clock::duration toClock(double seconds) {
@@ -158,8 +158,8 @@ void Finals::summariseVisits(std::vector<Finalist> &all) {
   std::size_t turns = 0;
   for (const Finalist &finalist : all)
     turns = std::max(turns, finalist.visits.size());
-  std::vector<double> turnLevels(turns); // Sums of logarithms ...
-  std::size_t stayed = 0;                // ... of so many.
+  std::vector<double> turnLevels(turns); // Sums of logarithms, a turn each.
+  std::size_t stayed = 0;                // Turns that were summed.
   for (const Finalist &finalist : all)
     if (finalist.visits.size() == turns) {
       ++stayed;
@@ -178,7 +178,7 @@ void Finals::summariseVisits(std::vector<Finalist> &all) {
   }
 }
 
-/// Of the medians of their visits, turn by turn; before any turn, of the times that they came with.
+/// Compares the medians of their visits, turn by turn; before any turn, the times that they came with.
 std::vector<Standing> Finals::standingsOf(const std::vector<Finalist> &field) {
   std::vector<Turns> turns;
   for (const Finalist &finalist : field) {

@@ -35,7 +35,7 @@ public:
   /// Called for a finalist that fails in a measurement although it passed its check.
   using Reject = std::function<void(Trial, const Failure &)>;
 
-  /// Of a search that began at `start`: no turn is begun that would end after
+  /// Belongs to a search that began at `start`: no turn is begun that would end after
   /// `budget.seconds` or, once the first four are played (two, where a run takes 10 ms), after `budget.wantedSeconds`.
   Finals(TrialRunner &runner, const Budget &budget, Clock::time_point start);
 

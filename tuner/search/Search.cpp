@@ -18,21 +18,21 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay, but for ...
-constexpr int firstFew = 8;             ///< ... so many that are tried in any case, or noise decided who is.
+constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay.
+constexpr int firstFew = 8;             ///< So many are tried in any case, or noise would decide who is at the roof.
 constexpr double finalistMargin = 1.20; ///< Finalists are within this factor of the fastest, by a first look, in which
                                         ///< the first of all finds the card cool: its clock may be a tenth up.
 constexpr int longFinalists = 8;        ///< At most, where they have their own clocks: a turn takes a second then.
 constexpr double alikeMargin = 1.02;    ///< What firstLookSamples cannot tell apart.
-constexpr double compileShare = 0.5;    ///< Of the time, for compiling on the CPU.
-constexpr double finalShare = 0.2;      ///< Of the time, kept for the finalists.
-constexpr double slowShare = 0.25;      ///< Of the time: one run that takes more is not repeated.
+constexpr double compileShare = 0.5;    ///< The share of the time for compiling on the CPU.
+constexpr double finalShare = 0.2;      ///< The share of the time kept for the finalists.
+constexpr double slowShare = 0.25;      ///< One run that takes a larger share of the time is not repeated.
 constexpr double longRunSeconds =
     0.01;                            ///< A check that takes so long was warm-up enough, and, on a GPU, the first look.
-constexpr double timeoutFactor = 50; ///< Times the fastest, but at least ...
-constexpr double timeoutSeconds = 1; ///< ... this a run may take ...
-constexpr double patienceFactor = 200; ///< ... or, until one is known, this many times the estimate, but at least ...
-constexpr double patienceSeconds = 5;  ///< ... this.
+constexpr double timeoutFactor = 50; ///< A run may take this many times the fastest.
+constexpr double timeoutSeconds = 1; ///< A run may take this long at least.
+constexpr double patienceFactor = 200; ///< Until one is known a run may take this many times the estimate.
+constexpr double patienceSeconds = 5;  ///< Until one is known a run may take this long at least.
 
 std::chrono::steady_clock::duration toClock(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
@@ -58,14 +58,14 @@ auto tieRank(const Trial &trial) {
 class Search {
 public:
   /// `trustFailures`: candidates that the store says failed are passed over.
-  Search(const Workshop &shop, CompileAhead &compiled, const TuningTask &task, const Budget &budget,
+  Search(const TuningContext &context, CompileAhead &compiled, const TuningTask &task, const Budget &budget,
          const std::optional<codegen::TileConfig> &seed, Progress progress, bool trustFailures)
-      : shop(shop), compiled(compiled), task(task), trustFailures(trustFailures),
-        compilerVersion(shop.compiler.version()), budget(budget), peaks(shop.currentPeaks()),
+      : context(context), compiled(compiled), task(task), trustFailures(trustFailures),
+        compilerVersion(context.compiler.version()), budget(budget), peaks(context.currentPeaks()),
         bound(roofline(task.work, peaks)),
-        region(regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), compilerVersion)),
-        queue(task, shop.target, peaks, compilerVersion, shop.sku(), seed), progress(std::move(progress)),
-        runner(*shop.device, task) {}
+        region(regionKey(task.signature, task.templateName, context.target.name, context.sku(), compilerVersion)),
+        queue(task, context.target, peaks, compilerVersion, context.sku(), seed), progress(std::move(progress)),
+        runner(*context.device, task) {}
 
   Result<TunedKernel> run();
   /// True when nothing works, but candidates were passed over that might by now: a check may have been mended.
@@ -100,7 +100,7 @@ private:
   double secondsLeft() const { return budget.seconds - std::chrono::duration<double>(Clock::now() - start).count(); }
   bool isOutOfTime() const { return secondsLeft() < finalShare * budget.seconds + lastTrialSeconds; }
   /// On the CPU, what was not compiled in time is not compiled while others are measured.
-  bool isLeftOut(const Trial &trial) const { return shop.target.isCpu() && !compiled.isReady(trial.candidate.key); }
+  bool isLeftOut(const Trial &trial) const { return context.target.isCpu() && !compiled.isReady(trial.candidate.key); }
   bool isAtRoof() const { return peaks.measured && bound.boundUs >= goodEnough * bestUs(); }
   bool canWin(double boundUs) const { return accepted.empty() || canWin(boundUs, bestUs()); }
   /// Whether something with this bound may still win, be it a tie. A best time that beats the region's bound shows that
@@ -117,7 +117,7 @@ private:
   void showProgress() const;
   Error nothingWorks() const;
 
-  const Workshop &shop;
+  const TuningContext &context;
   CompileAhead &compiled;
   const TuningTask &task;
   bool trustFailures;
@@ -134,7 +134,7 @@ private:
   Clock::time_point start = Clock::now(); ///< Later by what was spent waiting for other processes, or for the device.
   double lastTrialSeconds = 0;
   std::vector<Trial> accepted; ///< Right and timed, fastest first; finalists in the order of preference.
-  std::vector<Trial> leftOut;  ///< Of the finals, fastest first.
+  std::vector<Trial> leftOut;  ///< Not in the finals, fastest first.
   std::vector<Trial> spilled;  ///< For when nothing else works.
   StopReason stop = StopReason::None;
   bool maySpill = false;
@@ -155,8 +155,8 @@ Result<TunedKernel> Search::run() {
   if (accepted.empty())
     if (Result<void> tried = trySpilled(); !tried)
       return tried.error();
-  DeviceLock quiet = shop.forMeasuring();
-  start += shop.extension(quiet);
+  DeviceLock quiet = context.forMeasuring();
+  start += context.extension(quiet);
   Result<std::optional<Trial>> winner = std::optional<Trial>();
   while (!*winner && !accepted.empty()) {
     if (Result<void> picked = pickFinalists(); !picked)
@@ -183,7 +183,7 @@ std::vector<Trial> Search::nextBatch() {
     trial.measurement.kernel = candidate->key;
     trial.measurement.region = region;
     trial.measurement.config = candidate->config;
-    trial.measurement.driver = shop.driver();
+    trial.measurement.driver = context.driver();
     trial.measurement.estimateUs = candidate->estimateUs;
     trial.candidate = std::move(*candidate);
     batch.push_back(std::move(trial));
@@ -203,18 +203,18 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
     compiled.want(trial.candidate.key, trial.candidate.plan);
     unknown.push_back(std::move(trial));
   }
-  if (shop.target.isCpu()) {
-    DeviceLock busy = shop.forCompiling();
-    start += shop.extension(busy);
-    compiled.settle(start + toClock(compileShare * budget.seconds));
+  if (context.target.isCpu()) {
+    DeviceLock busy = context.forCompiling();
+    start += context.extension(busy);
+    compiled.finishBy(start + toClock(compileShare * budget.seconds));
   } else if (accepted.empty() && !unknown.empty()) {
     if (Result<void> ready = setUp(unknown.front()); !ready)
       return ready;
   }
-  std::vector<Trial> beaten;  // By those accepted ...
-  std::vector<Trial> retried; // ... of which one has turned out to be wrong since.
+  std::vector<Trial> beaten;  // What those accepted beat.
+  std::vector<Trial> retried; // What was beaten by one that has turned out to be wrong since.
   for (Trial &trial : unknown) {
-    if (shop.isCancelled())
+    if (context.isCancelled())
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", task.name)};
     if (!accepted.empty() && isAtRoof() && progress.tried >= firstFew)
       stop = StopReason::Roof;
@@ -241,8 +241,8 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
     if (isSetUp)
       lastTrialSeconds = secondsBefore - secondsLeft();
     if (hasMisled()) {
-      DeviceLock quiet = shop.forMeasuring();
-      start += shop.extension(quiet);
+      DeviceLock quiet = context.forMeasuring();
+      start += context.extension(quiet);
       if (Result<void> checked = recheckMisled(); !checked)
         return checked;
       stop = StopReason::None;
@@ -262,8 +262,8 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
 
 /// While candidates compile.
 Result<void> Search::setUp(const Trial &trial) {
-  DeviceLock quiet = shop.forMeasuring();
-  start += shop.extension(quiet);
+  DeviceLock quiet = context.forMeasuring();
+  start += context.extension(quiet);
   return runner.setUp(trial.candidate.plan);
 }
 
@@ -297,7 +297,7 @@ Result<void> Search::tryOne(Trial trial, Result<runtime::CompiledKernel> binary)
     reject(std::move(trial), **failure);
     return {};
   }
-  shop.store.put(trial.measurement);
+  context.store.put(trial.measurement);
   accept(std::move(trial));
   return {};
 }
@@ -305,15 +305,15 @@ Result<void> Search::tryOne(Trial trial, Result<runtime::CompiledKernel> binary)
 /// A compiled candidate, checked, then measured.
 MaybeFailure Search::attempt(Trial &trial) {
   const runtime::ResourceFacts &facts = trial.binary.facts;
-  if (std::optional<std::string> misfit = whyNotFit(trial.candidate.plan, facts, shop.target))
+  if (std::optional<std::string> misfit = whyNotFit(trial.candidate.plan, facts, context.target))
     return std::optional(Failure{FailureKind::Launch, *misfit});
   if (facts.spillBytes > 0 && !maySpill)
     return std::optional(Failure{FailureKind::Spill, fmt::format("spills {} bytes of registers", facts.spillBytes)});
-  DeviceLock quiet = shop.forMeasuring(); // First: a trial that waits has not begun.
-  start += shop.extension(quiet);
+  DeviceLock quiet = context.forMeasuring(); // First: a trial that waits has not begun.
+  start += context.extension(quiet);
   if (Result<void> ready = runner.setUp(trial.candidate.plan); !ready) // Nor has one with no device to run on.
     return ready.error();
-  if (!shop.store.beginTrial(trial.measurement))
+  if (!context.store.beginTrial(trial.measurement))
     return std::optional(Failure{FailureKind::Crash, "the machine went down twice while it ran"});
   MaybeFailure failure = checkAndMeasure(trial);
   start += runner.takeRepairTime();
@@ -328,7 +328,7 @@ MaybeFailure Search::checkAndMeasure(Trial &trial) {
   // A check is timed by the host, which may have been busy elsewhere: unless the model says so, too, it proves nothing.
   const bool isExpected = trial.candidate.estimateUs * 1e-6 > longRunSeconds / 2;
   // That run is its one sample.
-  if ((isLong && isExpected && !shop.target.isCpu()) || checkSeconds > slowShare * budget.seconds) {
+  if ((isLong && isExpected && !context.target.isCpu()) || checkSeconds > slowShare * budget.seconds) {
     trial.measurement.timing = Timing{checkSeconds * 1e6, 0, 1};
     return std::optional<Failure>();
   }
@@ -450,7 +450,7 @@ Result<std::optional<Trial>> Search::compareFinalists() {
   if (!outcome)
     return outcome.error();
   for (const Trial &trial : outcome->others)
-    shop.store.put(trial.measurement);
+    context.store.put(trial.measurement);
   if (outcome->winner && isMisled(*outcome->winner)) {
     Result<bool> ready = makeReady(*outcome->winner);
     if (!ready)
@@ -462,7 +462,7 @@ Result<std::optional<Trial>> Search::compareFinalists() {
     }
   }
   if (outcome->winner)
-    shop.store.put(outcome->winner->measurement);
+    context.store.put(outcome->winner->measurement);
   return std::move(outcome->winner);
 }
 
@@ -471,24 +471,24 @@ TunedKernel Search::keep(Trial winner) {
   raisePeaks(winner.medianUs());
   Choice choice;
   choice.at = begun;
-  choice.conditions = shop.device->conditions().value_or(runtime::Conditions{});
+  choice.conditions = context.device->conditions().value_or(runtime::Conditions{});
   choice.region = region;
   choice.kernel = winner.candidate.key;
   choice.name = task.name;
   choice.ops = task.ops;
-  choice.target = shop.target.name;
-  choice.sku = shop.sku();
+  choice.target = context.target.name;
+  choice.sku = context.sku();
   choice.compiler = compilerVersion;
-  choice.driver = shop.driver();
+  choice.driver = context.driver();
   choice.config = winner.candidate.config;
-  choice.effort = shop.options.effort;
+  choice.effort = context.options.effort;
   choice.timing = winner.measurement.timing;
   choice.candidates = progress.tried;
   choice.failed = failed;
   choice.cut = cut;
   choice.ruledOut = ruledOut;
   choice.stop = stop != StopReason::None ? stop : isExhausted ? StopReason::Exhausted : StopReason::Candidates;
-  shop.store.put(choice, winner.binary);
+  context.store.put(choice, winner.binary);
   return {std::move(winner.candidate.plan), std::move(winner.binary), reportOf(task, choice, bound, false)};
 }
 
@@ -498,15 +498,15 @@ void Search::raisePeaks(double measuredUs) {
   if (!remark)
     return;
   peaks.remark = fmt::format("{}: {}", task.name, *remark);
-  shop.log(peaks.remark);
-  shop.store.put(shop.sku(), peaks);
+  context.log(peaks.remark);
+  context.store.put(context.sku(), peaks);
   bound = roofline(task.work, peaks);
 }
 
 /// Takes over what the store knows of the candidate under this driver; false when it must be tried.
 bool Search::recall(Trial &trial) {
-  std::optional<Measurement> known = shop.store.findMeasurement(trial.candidate.key);
-  if (!known || known->driver != shop.driver())
+  std::optional<Measurement> known = context.store.findMeasurement(trial.candidate.key);
+  if (!known || known->driver != context.driver())
     return false;
   if (known->timing) {
     trial.measurement.timing = known->timing;
@@ -536,11 +536,11 @@ void Search::reject(Trial trial, const Failure &failure) {
   ++failed;
   std::string line = fmt::format("{} with {}: {}: {}", task.name, trial.candidate.config.str(), toString(failure.kind),
                                  failure.message);
-  shop.log(line);
+  context.log(line);
   noteFailure(failure, line);
   trial.measurement.timing.reset();
   trial.measurement.failure = failure;
-  shop.store.put(trial.measurement);
+  context.store.put(trial.measurement);
   if (failure.kind == FailureKind::Spill)
     spilled.push_back(std::move(trial));
 }
@@ -553,11 +553,11 @@ void Search::noteFailure(const Failure &failure, std::string line) {
 }
 
 void Search::showProgress() const {
-  if (shop.options.progress)
-    shop.options.progress(progress);
+  if (context.options.progress)
+    context.options.progress(progress);
 }
 
-/// Of the kind of the first failure noted.
+/// The error has the kind of the first failure noted.
 Error Search::nothingWorks() const {
   const Error &refusal = queue.lastRefusal();
   const std::string &reason = firstFailure.empty() ? refusal.message : firstFailure;
@@ -569,14 +569,14 @@ Error Search::nothingWorks() const {
 
 } // namespace
 
-Result<TunedKernel> search(const Workshop &workshop, CompileAhead &compiled, const TuningTask &task,
+Result<TunedKernel> search(const TuningContext &context, CompileAhead &compiled, const TuningTask &task,
                            const Budget &budget, const std::optional<codegen::TileConfig> &seed,
                            const Progress &progress) {
-  Search first(workshop, compiled, task, budget, seed, progress, true);
+  Search first(context, compiled, task, budget, seed, progress, true);
   Result<TunedKernel> kernel = first.run();
   if (kernel || !first.mayRetry())
     return kernel;
-  return Search(workshop, compiled, task, budget, seed, progress, false).run();
+  return Search(context, compiled, task, budget, seed, progress, false).run();
 }
 
 } // namespace kfuse::tuner

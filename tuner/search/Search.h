@@ -13,7 +13,7 @@ namespace kfuse::tuner {
 /// nothing that is left can win, or when the budget's time or candidates are spent (StopReason). `seed` is a config to
 /// try first. `progress.kernel`, `index` and `count` are set. Candidates that failed before are passed over, unless
 /// nothing else works.
-Result<TunedKernel> search(const Workshop &workshop, CompileAhead &compiled, const TuningTask &task,
+Result<TunedKernel> search(const TuningContext &context, CompileAhead &compiled, const TuningTask &task,
                            const Budget &budget, const std::optional<codegen::TileConfig> &seed,
                            const Progress &progress);
 

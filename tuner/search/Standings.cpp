@@ -12,7 +12,7 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double leastNoise = 0.002; ///< Of a turn: what four of them show may be less by chance.
+constexpr double leastNoise = 0.002; ///< The noise of a turn: what four of them show may be less by chance.
 
 /// Standard deviation.
 double noiseOf(const std::vector<double> &values) {
@@ -39,13 +39,13 @@ std::vector<double> minus(std::vector<double> a, const std::vector<double> &b) {
 
 } // namespace
 
-std::vector<Standing> standingsOf(std::span<const Turns> rivals) {
-  if (rivals.empty())
+std::vector<Standing> standingsOf(std::span<const Turns> runnersUp) {
+  if (runnersUp.empty())
     return {};
-  std::vector<std::vector<double>> levels; // Of each rival, a logarithm for each turn.
-  for (const Turns &rival : rivals) {
+  std::vector<std::vector<double>> levels; // Each runner-up's logarithm of each turn.
+  for (const Turns &runnerUp : runnersUp) {
     std::vector<double> &own = levels.emplace_back();
-    for (double us : rival)
+    for (double us : runnerUp)
       own.push_back(std::log(std::max(us, leastUs)));
   }
   const std::size_t turns = levels.front().size();

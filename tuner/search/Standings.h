@@ -1,4 +1,4 @@
-// How rivals that were timed in the same turns stand to each other, and whether that is settled.
+// How runners-up that were timed in the same turns stand to each other, and whether that is settled.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace kfuse::tuner {
 
-/// Microseconds of one rival: a median for each turn, of as many turns as all others.
+/// Microseconds of one runner-up: a median for each turn, of as many turns as all others.
 using Turns = std::vector<double>;
 
 /// Logarithms: how far behind the fastest, and half a 95 % confidence interval of that.
@@ -18,12 +18,12 @@ struct Standing {
 /// What a time is never taken to be less than: noise may make a difference of two negative.
 inline constexpr double leastUs = 1e-3;
 
-/// Of each rival, in their order: the median of its differences from the fastest, turn by turn, so that what makes a
+/// Each runner-up's, in their order: the median of its differences from the fastest, turn by turn, so that what makes a
 /// whole turn slow for all is not seen; with Student's t of as many turns, and never less noise than 0.2 % a turn.
-std::vector<Standing> standingsOf(std::span<const Turns> rivals);
+std::vector<Standing> standingsOf(std::span<const Turns> runnersUp);
 
 /// Whoever may still win, which is one when that is settled, and whoever may be the fastest, by whom they are judged.
-/// Rivals come in the order of preference; `tie` is by how much the winner may be behind the fastest.
+/// RunnersUp come in the order of preference; `tie` is by how much the winner may be behind the fastest.
 std::vector<bool> undecidedOf(std::span<const Standing> standings, double tie);
 
 /// The first that is within the tie.

@@ -24,7 +24,7 @@ private:
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point end;
-  std::map<const TuningTask *, double> expectedUs; ///< Of those not taken.
+  std::map<const TuningTask *, double> expectedUs; ///< Those not taken.
 };
 
 } // namespace kfuse::tuner

@@ -16,8 +16,8 @@ struct Trial {
   runtime::CompiledKernel binary;
   std::vector<std::unique_ptr<runtime::LoadedKernel>> earlierLoads; ///< Kept, so that the next one lies elsewhere.
   std::unique_ptr<runtime::LoadedKernel> loaded;                    ///< Null while all that is known is from the store.
-  PreparedRuns runs;                                                ///< Of `loaded`.
-  int life = 0;                                                     ///< Of the device it was loaded in.
+  PreparedRuns runs;                                                ///< The runs of `loaded`.
+  int life = 0;                                                     ///< The life of the device it was loaded in.
   int timesMisled = 0;                                              ///< Bench's, when it was found right.
   double sampleSeconds = 0; ///< That a sample of the first look took, all in all; 0 without one.
 

@@ -55,8 +55,8 @@ private:
   const TuningTask &task;
   std::optional<Bench> bench; ///< Made for the first trial.
   double allowedSeconds = 0;
-  int life = 0;         ///< Times the device was restarted ...
-  bool isFresh = false; ///< ... and nothing has run since.
+  int life = 0;         ///< Times the device was restarted.
+  bool isFresh = false; ///< Nothing has run since the device was restarted.
   Clock::duration repairTime{};
 };
 

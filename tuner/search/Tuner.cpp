@@ -24,10 +24,10 @@ namespace kfuse::tuner {
 namespace {
 
 constexpr std::chrono::milliseconds pollPause(50); // Between looks at what other processes have finished.
-constexpr double endToEndShare = 0.2;              // Of the time for a model, at most.
+constexpr double endToEndShare = 0.2;              // At most this share of the time for a model.
 
-std::string regionOf(const Workshop &shop, const TuningTask &task) {
-  return regionKey(task.signature, task.templateName, shop.target.name, shop.sku(), shop.compiler.version());
+std::string regionOf(const TuningContext &context, const TuningTask &task) {
+  return regionKey(task.signature, task.templateName, context.target.name, context.sku(), context.compiler.version());
 }
 
 /// What the store has for a task: the kernel, or why not and a config that won elsewhere.
@@ -41,13 +41,13 @@ struct Lookup {
 constexpr const char *isDistrusted = "its machine code is not trusted";
 
 /// Machine code for a choice that came without it, from another machine of its kind, or with what is not trusted.
-std::optional<runtime::CompiledKernel> recompile(const Workshop &shop, const Choice &choice,
+std::optional<runtime::CompiledKernel> recompile(const TuningContext &context, const Choice &choice,
                                                  const codegen::KernelPlan &plan) {
-  Result<runtime::CompiledKernel> binary = shop.compiler.compile(plan);
+  Result<runtime::CompiledKernel> binary = context.compiler.compile(plan);
   if (!binary)
     return std::nullopt;
-  if (!shop.store.distrust()) // Or each start would write it again.
-    shop.store.put(choice, *binary);
+  if (!context.store.distrust()) // Or each start would write it again.
+    context.store.put(choice, *binary);
   return std::move(*binary);
 }
 
@@ -58,8 +58,9 @@ bool isOneOf(const std::vector<codegen::EstimatedConfig> &candidates, const code
 
 /// What won for the same ops in the shape nearest to this one, if it is legal here: a first guess. Near is a bound of
 /// like size, within 4 times.
-std::optional<codegen::TileConfig> neighbourOf(const Workshop &shop, const TuningTask &task, const Roofline &bound) {
-  const std::vector<Choice> choices = shop.store.findChoices(task.ops, shop.sku());
+std::optional<codegen::TileConfig> neighbourOf(const TuningContext &context, const TuningTask &task,
+                                               const Roofline &bound) {
+  const std::vector<Choice> choices = context.store.findChoices(task.ops, context.sku());
   if (choices.empty())
     return std::nullopt;
   const std::vector<codegen::EstimatedConfig> candidates = task.candidates();
@@ -76,80 +77,82 @@ std::optional<codegen::TileConfig> neighbourOf(const Workshop &shop, const Tunin
 }
 
 /// Why there is no choice of this kind.
-std::string whyNoChoice(const Workshop &shop, const TuningTask &task) {
-  if (shop.measures() && shop.store.findChoice(untimedRegion(shop, task)))
+std::string whyNoChoice(const TuningContext &context, const TuningTask &task) {
+  if (context.measures() && context.store.findChoice(untimedRegion(context, task)))
     return "only the cost model has chosen a config, none was measured on this device with this compiler";
   return "it was never tuned on this device with this compiler";
 }
 
 /// A ladder of reasons to miss; what passes them all is trusted.
-Lookup lookUp(const Workshop &shop, const TuningTask &task, const std::optional<Choice> &choice) {
+Lookup lookUp(const TuningContext &context, const TuningTask &task, const std::optional<Choice> &choice) {
   if (!choice)
     return {.kernel = {},
-            .miss = whyNoChoice(shop, task),
-            .seed = neighbourOf(shop, task, roofline(task.work, shop.currentPeaks()))};
-  if (choice->timing && choice->driver != shop.driver())
-    return {{}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, shop.driver()), choice->config};
-  if (choice->effort < shop.options.effort)
+            .miss = whyNoChoice(context, task),
+            .seed = neighbourOf(context, task, roofline(task.work, context.currentPeaks()))};
+  if (choice->timing && choice->driver != context.driver())
+    return {
+        {}, fmt::format("it was tuned under driver {}, here is {}", choice->driver, context.driver()), choice->config};
+  if (choice->effort < context.options.effort)
     return {{}, "it was tuned with less effort", choice->config};
-  std::optional<runtime::CompiledKernel> binary = shop.store.findBinary(choice->kernel);
+  std::optional<runtime::CompiledKernel> binary = context.store.findBinary(choice->kernel);
   // Whoever compiled the binary had the config from the template. Its list takes a millisecond, too long for all.
   if (!binary && !isOneOf(task.candidates(), choice->config))
     return {{}, "this version has no such config", {}};
   Result<codegen::KernelPlan> plan = emitStored(task, choice->config);
-  if (!plan || tuningKey(*plan, shop.compiler.version(), shop.sku()) != choice->kernel)
+  if (!plan || tuningKey(*plan, context.compiler.version(), context.sku()) != choice->kernel)
     return {{}, "the template's source has changed", choice->config};
-  KernelReport report = reportOf(task, *choice, roofline(task.work, shop.currentPeaks()), true);
-  if (!binary && !shop.options.requireTuned) {
-    binary = recompile(shop, *choice, *plan);
+  KernelReport report = reportOf(task, *choice, roofline(task.work, context.currentPeaks()), true);
+  if (!binary && !context.options.requireTuned) {
+    binary = recompile(context, *choice, *plan);
     report.recompiled = true;
   }
   if (!binary)
-    return {{}, shop.store.distrust() ? isDistrusted : "its binary is not there", choice->config};
+    return {{}, context.store.distrust() ? isDistrusted : "its binary is not there", choice->config};
   return {.kernel = TunedKernel{std::move(*plan), std::move(*binary), std::move(report)}, .miss = {}, .seed = {}};
 }
 
-/// The kernel that this workshop would choose. What was measured and what the cost model chose alone lie side by side;
+/// The kernel that this context would choose. What was measured and what the cost model chose alone lie side by side;
 /// who may compile nothing takes the one for want of the other.
-Lookup lookUp(const Workshop &shop, const TuningTask &task) {
-  if (shop.measures())
-    return lookUp(shop, task, shop.store.findChoice(regionOf(shop, task)));
-  Lookup untimed = lookUp(shop, task, shop.store.findChoice(untimedRegion(shop, task)));
-  if (untimed.kernel || !shop.options.requireTuned)
+Lookup lookUp(const TuningContext &context, const TuningTask &task) {
+  if (context.measures())
+    return lookUp(context, task, context.store.findChoice(regionOf(context, task)));
+  Lookup untimed = lookUp(context, task, context.store.findChoice(untimedRegion(context, task)));
+  if (untimed.kernel || !context.options.requireTuned)
     return untimed;
-  const std::optional<Choice> measured = shop.store.findChoice(regionOf(shop, task));
-  return measured ? lookUp(shop, task, measured) : std::move(untimed);
+  const std::optional<Choice> measured = context.store.findChoice(regionOf(context, task));
+  return measured ? lookUp(context, task, measured) : std::move(untimed);
 }
 
 /// A config that won here under other conditions, or where it is near.
-std::optional<codegen::TileConfig> firstGuess(const Workshop &shop, const TuningTask &task) {
-  if (std::optional<Choice> choice = shop.store.findChoice(regionOf(shop, task));
+std::optional<codegen::TileConfig> firstGuess(const TuningContext &context, const TuningTask &task) {
+  if (std::optional<Choice> choice = context.store.findChoice(regionOf(context, task));
       choice && isOneOf(task.candidates(), choice->config))
     return choice->config;
-  return neighbourOf(shop, task, roofline(task.work, shop.currentPeaks()));
+  return neighbourOf(context, task, roofline(task.work, context.currentPeaks()));
 }
 
-using Keys = std::set<std::string>; ///< Of plans that were wanted.
+using Keys = std::set<std::string>; ///< The keys of plans that were wanted.
 
 /// Has compiled what a search of the task without a seed will ask for first.
-void compileFirstBatch(const Workshop &shop, CompileAhead &compiled, const TuningTask &task, Keys &wanted) {
-  CandidateQueue queue(task, shop.target, shop.peaks, shop.compiler.version(), shop.sku());
-  for (int i = 0; i < budgetOf(shop).candidates; ++i)
+void compileFirstBatch(const TuningContext &context, CompileAhead &compiled, const TuningTask &task, Keys &wanted) {
+  CandidateQueue queue(task, context.target, context.peaks, context.compiler.version(), context.sku());
+  for (int i = 0; i < budgetOf(context).candidates; ++i)
     if (std::optional<Candidate> candidate = queue.next(); !candidate)
       return;
-    else if (!shop.store.findMeasurement(candidate->key)) {
+    else if (!context.store.findMeasurement(candidate->key)) {
       compiled.want(candidate->key, candidate->plan);
       wanted.insert(candidate->key);
     }
 }
 
 /// Has one config compiled, unless the store knows how it did.
-void compileAhead(const Workshop &shop, CompileAhead &compiled, const TuningTask &task,
+void compileAhead(const TuningContext &context, CompileAhead &compiled, const TuningTask &task,
                   const codegen::TileConfig &config, Keys &wanted) {
   Result<codegen::KernelPlan> plan = task.emit(config);
-  if (!plan || whyNotFit(*plan, shop.target))
+  if (!plan || whyNotFit(*plan, context.target))
     return;
-  if (std::string key = tuningKey(*plan, shop.compiler.version(), shop.sku()); !shop.store.findMeasurement(key)) {
+  if (std::string key = tuningKey(*plan, context.compiler.version(), context.sku());
+      !context.store.findMeasurement(key)) {
     compiled.want(key, *plan);
     wanted.insert(key);
   }
@@ -158,7 +161,8 @@ void compileAhead(const Workshop &shop, CompileAhead &compiled, const TuningTask
 /// The kernels of one call of tune(), as they come.
 class Tuning {
 public:
-  Tuning(const Workshop &shop, std::span<const TuningTask> tasks) : shop(shop), tasks(tasks), kernels(tasks.size()) {}
+  Tuning(const TuningContext &context, std::span<const TuningTask> tasks)
+      : context(context), tasks(tasks), kernels(tasks.size()) {}
 
   /// What the store has; the rest is missing.
   void takeStored();
@@ -181,38 +185,38 @@ private:
   Result<bool> trySearch(std::size_t index);
   void compileAheadOf(std::size_t position);
 
-  const Workshop &shop;
+  const TuningContext &context;
   std::span<const TuningTask> tasks;
   const double begun = unixSeconds();
   std::vector<std::optional<TunedKernel>> kernels;
   std::vector<Missing> missing;
-  std::optional<TimeShares> shares;      ///< Of the search.
-  std::optional<CompileAhead> compiled;  ///< Of the search.
+  std::optional<TimeShares> shares;      ///< Set during the search.
+  std::optional<CompileAhead> compiled;  ///< Set during the search.
   std::map<std::size_t, Keys> announced; ///< To `compiled`, of each task.
 };
 
 void Tuning::takeStored() {
-  if (const std::optional<std::string> &why = shop.store.distrust(); why && !shop.options.requireTuned)
-    shop.warn(*why + "; kernels are compiled anew");
-  for (std::size_t i = 0; i < tasks.size() && !shop.isCancelled(); ++i) {
-    Lookup found = lookUp(shop, tasks[i]);
+  if (const std::optional<std::string> &why = context.store.distrust(); why && !context.options.requireTuned)
+    context.warn(*why + "; kernels are compiled anew");
+  for (std::size_t i = 0; i < tasks.size() && !context.isCancelled(); ++i) {
+    Lookup found = lookUp(context, tasks[i]);
     kernels[i] = std::move(found.kernel);
     if (kernels[i])
       continue;
-    if (!shop.options.requireTuned)
-      shop.log(fmt::format("{} is not taken from the store: {}", tasks[i].name, found.miss));
+    if (!context.options.requireTuned)
+      context.log(fmt::format("{} is not taken from the store: {}", tasks[i].name, found.miss));
     missing.push_back({i, std::move(found.miss)});
   }
 }
 
 Error Tuning::listMissing() const {
   if (std::ranges::any_of(missing, [](const Missing &kernel) { return kernel.reason == isDistrusted; }))
-    return {ErrorCode::NotTuned, *shop.store.distrust()};
+    return {ErrorCode::NotTuned, *context.store.distrust()};
   std::string list;
   for (const Missing &kernel : missing)
     list += fmt::format("{}{} ({}): {}", list.empty() ? "" : "; ", tasks[kernel.index].name, tasks[kernel.index].ops,
                         kernel.reason);
-  const std::optional<Error> problem = shop.store.problem();
+  const std::optional<Error> problem = context.store.problem();
   return {ErrorCode::NotTuned,
           fmt::format("{} of {} kernels are not in the store{}; tune them first: {}", missing.size(), tasks.size(),
                       problem ? " (" + problem->message + ")" : "", list)};
@@ -222,7 +226,7 @@ Result<void> Tuning::compileMissing() {
   std::vector<const TuningTask *> untimed;
   for (const Missing &kernel : missing)
     untimed.push_back(&tasks[kernel.index]);
-  Result<std::vector<TunedKernel>> ranked = compileBestRanked(shop, untimed, begun);
+  Result<std::vector<TunedKernel>> ranked = compileBestRanked(context, untimed, begun);
   if (!ranked)
     return ranked.error();
   for (std::size_t i = 0; i < missing.size(); ++i)
@@ -234,15 +238,15 @@ Result<void> Tuning::compileMissing() {
 /// Whether other processes have left something to search.
 bool Tuning::isAnyFree() const {
   return std::any_of(missing.begin(), missing.end(), [this](const Missing &kernel) {
-    return shop.store.lease(regionOf(shop, tasks[kernel.index])).has_value();
+    return context.store.lease(regionOf(context, tasks[kernel.index])).has_value();
   });
 }
 
 /// While nobody measures on it. What fails here fails again where it is told, be it by an exception.
 void Tuning::startDevice() const {
   try {
-    DeviceLock quiet = shop.forMeasuring();
-    std::ignore = shop.device->synchronize(nullptr);
+    DeviceLock quiet = context.forMeasuring();
+    std::ignore = context.device->synchronize(nullptr);
   } catch (...) {
     return;
   }
@@ -252,16 +256,17 @@ void Tuning::startDevice() const {
 Result<void> Tuning::searchMissing(unsigned processes) {
   // A GPU's worker takes 0.2 to 0.4 s to start: beside the ranking and the first compilations.
   std::jthread starter;
-  if (!shop.target.isCpu() && isAnyFree())
+  if (!context.target.isCpu() && isAnyFree())
     starter = std::jthread([this] { startDevice(); });
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  compiled.emplace(shop.compiler,
-                   shop.options.compileThreads > 0 ? shop.options.compileThreads : std::max(1U, cores / processes),
-                   shop.options.stop);
-  const Budget budget = budgetOf(shop);
+  compiled.emplace(context.compiler,
+                   context.options.compileThreads > 0 ? context.options.compileThreads
+                                                      : std::max(1U, cores / processes),
+                   context.options.stop);
+  const Budget budget = budgetOf(context);
   const double keptSeconds = tasks.size() > 1 ? budget.endToEndSeconds : 0;
-  shares.emplace(shop.options.seconds > 0 ? shop.options.seconds - keptSeconds
-                                          : budget.seconds * static_cast<double>(missing.size()));
+  shares.emplace(context.options.seconds > 0 ? context.options.seconds - keptSeconds
+                                             : budget.seconds * static_cast<double>(missing.size()));
   for (const Missing &kernel : missing)
     shares->add(tasks[kernel.index]);
   while (!missing.empty()) {
@@ -276,7 +281,7 @@ Result<void> Tuning::searchMissing(unsigned processes) {
     }
     if (gotOn)
       continue;
-    if (shop.isCancelled())
+    if (context.isCancelled())
       return Error{ErrorCode::Cancelled,
                    fmt::format("tuning was cancelled at kernel {}", tasks[missing.front().index].name)};
     std::this_thread::sleep_for(pollPause);
@@ -288,39 +293,39 @@ Result<void> Tuning::searchMissing(unsigned processes) {
 /// guesses may be others since the kernel before was tuned; waiting for one took 0.2 to 0.5 s.
 void Tuning::compileAheadOf(std::size_t position) {
   constexpr std::size_t kernelsAhead = 3;
-  if (shop.target.isCpu())
+  if (context.target.isCpu())
     return;
   for (std::size_t i = position; i < std::min(position + 1 + kernelsAhead, missing.size()); ++i) {
     const TuningTask &task = tasks[missing[i].index];
     const auto [wanted, isNew] = announced.try_emplace(missing[i].index);
     if (isNew)
-      compileFirstBatch(shop, *compiled, task, wanted->second);
-    if (std::optional<codegen::TileConfig> seed = firstGuess(shop, task))
-      compileAhead(shop, *compiled, task, *seed, wanted->second);
+      compileFirstBatch(context, *compiled, task, wanted->second);
+    if (std::optional<codegen::TileConfig> seed = firstGuess(context, task))
+      compileAhead(context, *compiled, task, *seed, wanted->second);
   }
 }
 
 /// False while another process is at it.
 Result<bool> Tuning::trySearch(std::size_t index) {
   const TuningTask &task = tasks[index];
-  std::optional<Store::Lease> lease = shop.store.lease(regionOf(shop, task));
+  std::optional<Store::Lease> lease = context.store.lease(regionOf(context, task));
   if (!lease)
     return false;
   const double share = shares->take(task);
-  Lookup found = lookUp(shop, task); // Another may have finished it since.
+  Lookup found = lookUp(context, task); // Another may have finished it since.
   if (!found.kernel) {
-    if (shop.target.isCpu()) { // A GPU's start goes on beside the first compilations.
-      DeviceLock busy = shop.forCompiling();
+    if (context.target.isCpu()) { // A GPU's start goes on beside the first compilations.
+      DeviceLock busy = context.forCompiling();
       // A worker that ended since it was last used shows again, and is replaced, when the bench is made.
-      std::ignore = shop.device->prepareMeasuring();
+      std::ignore = context.device->prepareMeasuring();
     }
     Span span("search", task.name);
     Progress progress{.kernel = task.name, .index = index, .count = tasks.size()};
-    Budget budget = budgetOf(shop);
+    Budget budget = budgetOf(context);
     // Time spent waiting for other processes is gone from the shares; only a limit that was asked for is kept all the
     // same.
-    budget.seconds = shop.options.seconds > 0 ? share : std::max(share, budget.seconds / 2);
-    Result<TunedKernel> winner = search(shop, *compiled, task, budget, found.seed, progress);
+    budget.seconds = context.options.seconds > 0 ? share : std::max(share, budget.seconds / 2);
+    Result<TunedKernel> winner = search(context, *compiled, task, budget, found.seed, progress);
     if (!winner)
       return winner.error();
     found.kernel = std::move(*winner);
@@ -342,8 +347,8 @@ std::vector<TunedKernel> Tuning::take() {
 
 } // namespace
 
-Budget budgetOf(const Workshop &shop) {
-  const bool isFull = shop.options.effort == Effort::Full, isCpu = shop.target.isCpu();
+Budget budgetOf(const TuningContext &context) {
+  const bool isFull = context.options.effort == Effort::Full, isCpu = context.target.isCpu();
   Budget budget;
   budget.candidates = isFull ? 40 : 8;
   // The first look at a kernel bound by compute is off by 2 to 3 %, as the card warms up: of 40 configs of 4096 cubed
@@ -369,12 +374,12 @@ Budget budgetOf(const Workshop &shop) {
   if (!isCpu)
     budget.movedUs = 100;
   // Whole runs on a CPU take far longer, with the eviction of its cache before each.
-  if (shop.options.endToEnd && (isFull || !isCpu))
+  if (context.options.endToEnd && (isFull || !isCpu))
     budget.endToEndSeconds = isFull ? 15 : 3;
-  if (shop.options.seconds > 0)
-    budget.endToEndSeconds = std::min(budget.endToEndSeconds, endToEndShare * shop.options.seconds);
-  if (shop.options.secondsPerKernel > 0)
-    budget.seconds = budget.wantedSeconds = shop.options.secondsPerKernel;
+  if (context.options.seconds > 0)
+    budget.endToEndSeconds = std::min(budget.endToEndSeconds, endToEndShare * context.options.seconds);
+  if (context.options.secondsPerKernel > 0)
+    budget.seconds = budget.wantedSeconds = context.options.secondsPerKernel;
   return budget;
 }
 
@@ -400,19 +405,20 @@ KernelReport reportOf(const TuningTask &task, const Choice &choice, const Roofli
   return report;
 }
 
-Result<std::vector<TunedKernel>> tune(const Workshop &shop, std::span<const TuningTask> tasks) {
-  Tuning tuning(shop, tasks);
+Result<std::vector<TunedKernel>> tune(const TuningContext &context, std::span<const TuningTask> tasks) {
+  Tuning tuning(context, tasks);
   tuning.takeStored();
-  if (shop.isCancelled())
+  if (context.isCancelled())
     return Error{ErrorCode::Cancelled, "tuning was cancelled before its first kernel"};
-  if (!tuning.isComplete() && shop.options.requireTuned)
+  if (!tuning.isComplete() && context.options.requireTuned)
     return tuning.listMissing();
   if (tuning.isComplete())
     return tuning.take();
-  const unsigned processes = shop.measures() && shop.options.onMiss ? shop.options.onMiss(tuning.missingCount()) : 1;
-  if (Result<void> done = shop.measures() ? tuning.searchMissing(processes) : tuning.compileMissing(); !done)
+  const unsigned processes =
+      context.measures() && context.options.onMiss ? context.options.onMiss(tuning.missingCount()) : 1;
+  if (Result<void> done = context.measures() ? tuning.searchMissing(processes) : tuning.compileMissing(); !done)
     return done.error();
-  shop.store.confirmPlace();
+  context.store.confirmPlace();
   return tuning.take();
 }
 

@@ -21,10 +21,10 @@ namespace kfuse::tuner {
 /// How far a search has come, for a progress line.
 struct Progress {
   std::string kernel;
-  std::size_t index = 0; ///< Of the kernel among ...
-  std::size_t count = 0; ///< ... this many.
-  int tried = 0;         ///< Candidates of this kernel done ...
-  int planned = 0;       ///< ... of this many.
+  std::size_t index = 0; ///< The kernel's, from 0 to `count`.
+  std::size_t count = 0; ///< Kernels.
+  int tried = 0;         ///< Candidates of this kernel that were tried.
+  int planned = 0;       ///< Candidates of this kernel that may be tried.
   double bestUs = 0;     ///< 0 until one was measured.
 };
 
@@ -38,10 +38,10 @@ struct TuneOptions {
   /// Once, before the first search: how many kernels there are to do. Returns how many processes will do them.
   std::function<unsigned(std::size_t kernels)> onMiss;
   std::function<void(const Progress &)> progress;
-  /// Ends the tuning with Cancelled, whatever it waits for; Workbench::workshop() gives its own.
+  /// Ends the tuning with Cancelled, whatever it waits for; Workbench::context() gives its own.
   std::stop_token stop;
   std::function<void(const std::string &)> log; ///< Why the store missed; what failed.
-  /// What disturbs the work; Workbench::workshop() gives its own.
+  /// What disturbs the work; Workbench::context() gives its own.
   std::function<void(const std::string &)> warn;
 };
 
@@ -50,20 +50,20 @@ struct Budget {
   int candidates = 0;
   double seconds = 0;            ///< At most; candidates that do not fit in are cut.
   double wantedSeconds = 0;      ///< Past which finals end with their first turns; it may be more than there are.
-  int finalists = 0;             ///< Of the candidates.
+  int finalists = 0;             ///< Candidates that come to the finals.
   int rounds = 0;                ///< That they play (Finals).
   double tie = 0;                ///< By which the winner may be behind the fastest.
-  double runsPerSample = 0;      ///< That a sample of a long kernel takes, but ...
-  double singleRunUs = INFINITY; ///< ... of one that is longer than this, a single one.
-  /// Of the time that a search should take, for which the first look at a candidate may go on. On the CPU it evicts the
-  /// cache before each sample, which takes 10 to 200 ms.
+  double runsPerSample = 0;      ///< A sample of a long kernel takes so many runs.
+  double singleRunUs = INFINITY; ///< A sample of a kernel longer than this takes a single run.
+  /// The share of the time that a search should take for which the first look at a candidate may go on. On the CPU it
+  /// evicts the cache before each sample, which takes 10 to 200 ms.
   double firstLookShare = 0;
   double ownClockUs = INFINITY; ///< Longer kernels are visited for as long as a card takes to settle their clock.
   double endToEndSeconds = 0;   ///< For the whole model, once its kernels are chosen (chooseEndToEnd); 0: not done.
   double movedUs = 0;           ///< Shorter kernels are loaded anew, elsewhere in memory, for each pair of turns.
 };
 /// What every part of the tuner works with. `device` is null where the target is not present.
-struct Workshop {
+struct TuningContext {
   const ir::Target &target;
   runtime::KernelCompiler &compiler;
   runtime::Device *device;
@@ -97,7 +97,7 @@ struct Workshop {
   }
 };
 
-Budget budgetOf(const Workshop &shop);
+Budget budgetOf(const TuningContext &context);
 
 struct TunedKernel {
   codegen::KernelPlan plan;
@@ -116,6 +116,6 @@ KernelReport reportOf(const TuningTask &task, const Choice &choice, const Roofli
 /// Errors: NotTuned (which lists every kernel that is missing), Cancelled, Compile when no candidate of a task
 /// works, NoDevice when a candidate took the device down (it is noted, so that the next run passes it over),
 /// OutOfMemory.
-Result<std::vector<TunedKernel>> tune(const Workshop &workshop, std::span<const TuningTask> tasks);
+Result<std::vector<TunedKernel>> tune(const TuningContext &context, std::span<const TuningTask> tasks);
 
 } // namespace kfuse::tuner

@@ -40,13 +40,13 @@ std::optional<std::string> objection(const Candidate &candidate, const Result<ru
 }
 
 /// Goes down the ranking from its best candidate, which is compiled ahead.
-Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, CompileAhead &ahead) {
+Result<Compiled> firstThatCompiles(const TuningContext &context, Ranking &ranking, CompileAhead &ahead) {
   std::optional<Compiled> spilled;
-  int budget = budgetOf(shop).candidates;
+  int budget = budgetOf(context).candidates;
   while (ranking.candidate && !(spilled && ranking.tried >= budget)) {
     ++ranking.tried;
     Result<runtime::CompiledKernel> binary = ahead.take(ranking.candidate->key, ranking.candidate->plan);
-    std::optional<std::string> against = objection(*ranking.candidate, binary, shop.target);
+    std::optional<std::string> against = objection(*ranking.candidate, binary, context.target);
     if (!against)
       return Compiled{std::move(*ranking.candidate), std::move(*binary)};
     if (!binary && binary.error().code != ErrorCode::Compile)
@@ -54,7 +54,7 @@ Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, Compi
     ++ranking.failed;
     if (ranking.firstFailure.empty())
       ranking.firstFailure = fmt::format("{}: {}", ranking.candidate->config.str(), *against);
-    if (binary && !spilled && !whyNotFit(ranking.candidate->plan, binary->facts, shop.target))
+    if (binary && !spilled && !whyNotFit(ranking.candidate->plan, binary->facts, context.target))
       spilled = Compiled{std::move(*ranking.candidate), std::move(*binary)};
     ranking.candidate = ranking.queue.next();
   }
@@ -67,56 +67,61 @@ Result<Compiled> firstThatCompiles(const Workshop &shop, Ranking &ranking, Compi
                            ranking.task.name, ranking.task.ops, reason.message)};
 }
 
-TunedKernel keep(const Workshop &shop, const Ranking &ranking, Compiled winner, double begun) {
+TunedKernel keep(const TuningContext &context, const Ranking &ranking, Compiled winner, double begun) {
   const TuningTask &task = ranking.task;
   Choice choice;
   choice.at = begun;
-  choice.compiler = shop.compiler.version();
-  choice.region = untimedRegion(shop, task);
+  choice.compiler = context.compiler.version();
+  choice.region = untimedRegion(context, task);
   choice.kernel = winner.candidate.key;
   choice.name = task.name;
   choice.ops = task.ops;
-  choice.target = shop.target.name;
-  choice.sku = shop.sku();
-  choice.driver = shop.driver();
+  choice.target = context.target.name;
+  choice.sku = context.sku();
+  choice.driver = context.driver();
   choice.config = winner.candidate.config;
-  choice.effort = shop.options.effort;
+  choice.effort = context.options.effort;
   choice.candidates = ranking.tried;
   choice.failed = ranking.failed;
-  shop.store.put(choice, winner.binary);
-  Roofline bound = roofline(task.work, shop.peaks);
+  context.store.put(choice, winner.binary);
+  Roofline bound = roofline(task.work, context.peaks);
   return {std::move(winner.candidate.plan), std::move(winner.binary), reportOf(task, choice, bound, false)};
 }
 
 } // namespace
 
-std::string untimedRegion(const Workshop &shop, const TuningTask &task) {
-  return regionKey(task.signature + "\nuntimed", task.templateName, shop.target.name, shop.sku(),
-                   shop.compiler.version());
+std::string untimedRegion(const TuningContext &context, const TuningTask &task) {
+  return regionKey(task.signature + "\nuntimed", task.templateName, context.target.name, context.sku(),
+                   context.compiler.version());
 }
 
-Result<std::vector<TunedKernel>> compileBestRanked(const Workshop &shop, const std::vector<const TuningTask *> &tasks,
-                                                   double begun) {
+Result<std::vector<TunedKernel>> compileBestRanked(const TuningContext &context,
+                                                   const std::vector<const TuningTask *> &tasks, double begun) {
   std::vector<Ranking> rankings;
-  CompileAhead ahead(shop.compiler, shop.options.compileThreads, shop.options.stop);
+  CompileAhead ahead(context.compiler, context.options.compileThreads, context.options.stop);
   rankings.reserve(tasks.size());
   for (const TuningTask *task : tasks) {
-    Ranking &ranking = rankings.emplace_back(Ranking{
-        *task, CandidateQueue(*task, shop.target, shop.peaks, shop.compiler.version(), shop.sku()), {}, 0, 0, {}});
+    Ranking &ranking = rankings.emplace_back(
+        Ranking{*task,
+                CandidateQueue(*task, context.target, context.peaks, context.compiler.version(), context.sku()),
+                {},
+                0,
+                0,
+                {}});
     ranking.candidate = ranking.queue.next();
     if (ranking.candidate)
       ahead.want(ranking.candidate->key, ranking.candidate->plan);
   }
   std::vector<TunedKernel> kernels;
   for (std::size_t i = 0; i < rankings.size(); ++i) {
-    if (shop.isCancelled())
+    if (context.isCancelled())
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", tasks[i]->name)};
-    Result<Compiled> winner = firstThatCompiles(shop, rankings[i], ahead);
+    Result<Compiled> winner = firstThatCompiles(context, rankings[i], ahead);
     if (!winner)
       return winner.error();
-    kernels.push_back(keep(shop, rankings[i], std::move(*winner), begun));
-    if (shop.options.progress)
-      shop.options.progress({tasks[i]->name, i, tasks.size(), 1, 1, 0});
+    kernels.push_back(keep(context, rankings[i], std::move(*winner), begun));
+    if (context.options.progress)
+      context.options.progress({tasks[i]->name, i, tasks.size(), 1, 1, 0});
   }
   return kernels;
 }

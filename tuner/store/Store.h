@@ -47,14 +47,14 @@ public:
   ~Store();
 
   std::optional<Choice> findChoice(const std::string &region);
-  /// Of regions of these ops on one device, whatever their shapes.
+  /// Choices of regions of these ops on one device, whatever their shapes.
   std::vector<Choice> findChoices(const std::string &ops, const std::string &sku);
-  /// Of the newest choice of all; "" where there is none.
+  /// The target of the newest choice of all; "" where there is none.
   std::string newestTarget();
   /// The same of a store that is not opened for more; "" too where it is no store, or locked: nothing is waited for.
   static std::string newestTargetIn(const std::filesystem::path &path);
   std::optional<Measurement> findMeasurement(const std::string &kernel);
-  /// Of one region, in the order in which they were begun.
+  /// The measurements of one region, in the order in which they were begun.
   std::vector<Measurement> findMeasurements(const std::string &region);
   /// Nothing too when its seal is broken, or there is distrust().
   std::optional<runtime::CompiledKernel> findBinary(const std::string &kernel);

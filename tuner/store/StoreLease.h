@@ -14,7 +14,7 @@
 
 namespace kfuse::tuner {
 
-/// Of the running kernel: another one after each start of the machine.
+/// The running kernel's: another one after each start of the machine.
 std::string bootId();
 
 /// The leases that one open store holds, kept alive by a heartbeat. A lease ends when it is released, when its

@@ -71,7 +71,7 @@ Reason whyOthersMayWrite(const fs::path &file) {
 Reason whyNotTrusted(const fs::path &store) {
   std::error_code ignored;
   const fs::path named = fs::absolute(store, ignored).lexically_normal();
-  const fs::path real = fs::weakly_canonical(named, ignored); // Of a link, its place counts, too.
+  const fs::path real = fs::weakly_canonical(named, ignored); // The place of a link counts, too.
   Reason why = whyOthersMayWrite(named);
   return why || real.empty() || real == named ? why : whyOthersMayWrite(real);
 }

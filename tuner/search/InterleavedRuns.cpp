@@ -1,4 +1,4 @@
-#include "tuner/search/RunTurns.h"
+#include "tuner/search/InterleavedRuns.h"
 
 #include "tuner/check/GuardedBuffer.h"
 
@@ -11,18 +11,18 @@ namespace {
 
 constexpr int rounds = 2;
 constexpr int turnsOfRound = 4;
-constexpr int mostSamples = 1000;      ///< Of a visit, which its time ends.
+constexpr int mostSamples = 1000;      ///< A visit takes no more; its time ends it.
 constexpr double patienceSeconds = 60; ///< For a run, all kernels of which have passed their checks in time.
 
-double secondsSince(RunTurns::Clock::time_point start) {
-  return std::chrono::duration<double>(RunTurns::Clock::now() - start).count();
+double secondsSince(InterleavedRuns::Clock::time_point start) {
+  return std::chrono::duration<double>(InterleavedRuns::Clock::now() - start).count();
 }
 
 } // namespace
 
-Result<void> RunTurns::prepare(const runtime::Program &program, const MakeArgument &makeArgument) {
-  DeviceLock quiet = shop.forMeasuring();
-  shop.device->limitRuns(patienceSeconds);
+Result<void> InterleavedRuns::prepare(const runtime::Program &program, const MakeArgument &makeArgument) {
+  DeviceLock quiet = context.forMeasuring();
+  context.device->limitRuns(patienceSeconds);
   if (Result<void> placed = place(program, makeArgument); !placed)
     return placed;
   Entrant entrant{program};
@@ -34,13 +34,13 @@ Result<void> RunTurns::prepare(const runtime::Program &program, const MakeArgume
   return visited;
 }
 
-Result<void> RunTurns::place(const runtime::Program &program, const MakeArgument &makeArgument) {
+Result<void> InterleavedRuns::place(const runtime::Program &program, const MakeArgument &makeArgument) {
   for (std::size_t i = 0; i < program.arguments.size(); ++i) {
     const std::size_t bytes = program.arguments[i].bytes();
     Result<void *> argument = allocate(bytes);
     if (!argument)
       return argument.error();
-    if (Result<void> uploaded = uploadRepeated(*shop.device, *argument, bytes, makeArgument(i)); !uploaded)
+    if (Result<void> uploaded = uploadRepeated(*context.device, *argument, bytes, makeArgument(i)); !uploaded)
       return uploaded;
     arguments.push_back(*argument);
   }
@@ -54,20 +54,20 @@ Result<void> RunTurns::place(const runtime::Program &program, const MakeArgument
   return {};
 }
 
-Result<void *> RunTurns::allocate(std::size_t bytes) {
-  Result<std::unique_ptr<runtime::DeviceBuffer>> buffer = shop.device->allocate(bytes);
+Result<void *> InterleavedRuns::allocate(std::size_t bytes) {
+  Result<std::unique_ptr<runtime::DeviceBuffer>> buffer = context.device->allocate(bytes);
   if (!buffer)
     return buffer.error();
   return memory.emplace_back(std::move(*buffer))->data();
 }
 
-RunTurns::Clock::duration RunTurns::roundTime(std::size_t entrants) const {
+InterleavedRuns::Clock::duration InterleavedRuns::roundTime(std::size_t entrants) const {
   const std::chrono::duration<double> time(turnsOfRound * visitSeconds * static_cast<double>(entrants));
   return std::chrono::duration_cast<Clock::duration>(time);
 }
 
-Result<std::size_t> RunTurns::compare(std::vector<Entrant> &field, Clock::time_point deadline) {
-  DeviceLock quiet = shop.forMeasuring();
+Result<std::size_t> InterleavedRuns::compare(std::vector<Entrant> &field, Clock::time_point deadline) {
+  DeviceLock quiet = context.forMeasuring();
   std::vector<std::size_t> playing(field.size());
   std::iota(playing.begin(), playing.end(), 0);
   for (int round = 1;; ++round) {
@@ -88,7 +88,7 @@ Result<std::size_t> RunTurns::compare(std::vector<Entrant> &field, Clock::time_p
   }
 }
 
-Result<void> RunTurns::playRound(std::vector<Entrant> &field, const std::vector<std::size_t> &playing) {
+Result<void> InterleavedRuns::playRound(std::vector<Entrant> &field, const std::vector<std::size_t> &playing) {
   const Clock::time_point start = Clock::now();
   for (int turn = 0; turn < turnsOfRound; ++turn)
     for (std::size_t place = 0; place < playing.size(); ++place) {
@@ -101,12 +101,12 @@ Result<void> RunTurns::playRound(std::vector<Entrant> &field, const std::vector<
 }
 
 /// What was loaded before is still there while it is loaded anew, or it would lie in the same place.
-Result<void> RunTurns::visit(Entrant &entrant, double warmupMs) {
-  if (shop.isCancelled())
+Result<void> InterleavedRuns::visit(Entrant &entrant, double warmupMs) {
+  if (context.isCancelled())
     return Error{ErrorCode::Cancelled, "tuning was cancelled in the whole run"};
   if (entrant.turns.size() % 2 == 0) {
     Result<std::unique_ptr<runtime::TimedRuns>> loaded =
-        shop.device->prepareProgramRuns(entrant.program, arguments, results);
+        context.device->prepareProgramRuns(entrant.program, arguments, results);
     if (!loaded)
       return loaded.error();
     entrant.runs = std::move(*loaded);

@@ -8,7 +8,7 @@
 namespace kfuse::tuner {
 
 /// Another config of a kernel, which was right in its search.
-struct Rival {
+struct RunnerUp {
   Measurement measurement; ///< Timed.
   codegen::KernelPlan plan;
 };
@@ -17,6 +17,6 @@ struct Rival {
 /// more. (A first look finds the card at another clock, up to a tenth higher.) The fastest of each kind
 /// (TuningTask::kindOf) that has none yet come before those of which near duplicates would tell little, fastest first.
 /// Configs of which the template makes another kernel by now are passed over.
-std::vector<Rival> rivalsOf(const Workshop &shop, const TuningTask &task, const TunedKernel &winner);
+std::vector<RunnerUp> runnersUpOf(const TuningContext &context, const TuningTask &task, const TunedKernel &winner);
 
 } // namespace kfuse::tuner

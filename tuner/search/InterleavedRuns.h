@@ -22,19 +22,19 @@ struct Entrant {
 
 /// Where programs are compared: A B C, C B A, ..., cold. Where code lies shifts a kernel's time (Finals), so for each
 /// pair of turns a program is loaded anew.
-class RunTurns {
+class InterleavedRuns {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// Of a turn, and by how much (of a logarithm) who is preferred may be behind the fastest. Runs bound by the memory
-  /// of a card repeat within 0.1 %. At its power limit it takes some 50 ms to settle its clock for what runs, and two
-  /// processes find up to 1 % between equal runs.
+  /// How long a turn takes, and by how much (of a logarithm) who is preferred may be behind the fastest. Runs bound by
+  /// the memory of a card repeat within 0.1 %. At its power limit it takes some 50 ms to settle its clock for what
+  /// runs, and two processes find up to 1 % between equal runs.
   struct Visit {
     double warmupMs, sampledMs, tie;
   };
   static constexpr Visit shortVisit{2, 6, 0.002}, ownClockVisit{40, 40, 0.004};
 
-  RunTurns(const Workshop &shop, Visit visit) : shop(shop), length(visit) {}
+  InterleavedRuns(const TuningContext &context, Visit visit) : context(context), length(visit) {}
 
   /// Contents of an argument; of one that repeats itself the first elements may do.
   using MakeArgument = std::function<std::vector<std::byte>(std::size_t argument)>;
@@ -52,7 +52,7 @@ private:
   Result<void> playRound(std::vector<Entrant> &field, const std::vector<std::size_t> &playing);
   Result<void> visit(Entrant &entrant, double warmupMs);
 
-  const Workshop &shop;
+  const TuningContext &context;
   const Visit length;
   double visitSeconds = 0; ///< By the last round, or the warm-up.
   std::vector<std::unique_ptr<runtime::DeviceBuffer>> memory;
