@@ -52,9 +52,9 @@ private:
   ContextRef context;
   StreamHandle stream;
   Event start, stop;
-  Memory copies; ///< Where copies of buffers lie ...
+  Memory copies; ///< Where copies of buffers lie.
   std::size_t copiesBytes = 0;
-  std::weak_ptr<BufferRotation> resident; ///< Whose buffers are in the cache.
+  std::weak_ptr<BufferRotation> resident; ///< Whose copies lie in `copies`.
 };
 
 } // namespace kfuse::runtime::cuda

@@ -23,9 +23,9 @@ struct Choice {
   std::string kernel;   ///< tuningKey of the winner: another one means that the template has changed.
   std::string name;     ///< For people, as is the next field.
   std::string ops;      ///< The fused ops, for people.
-  std::string target;   ///< the target,
-  std::string sku;      ///< the device ("" when none was there),
-  std::string compiler; ///< and the compiler's version.
+  std::string target;   ///< The target, for people.
+  std::string sku;      ///< The device, for people; "" when none was there.
+  std::string compiler; ///< The compiler's version, for people.
   std::string driver;   ///< Driver version it was timed under.
   codegen::TileConfig config;
   Effort effort = Effort::Quick;

@@ -159,7 +159,7 @@ void Finals::summariseVisits(std::vector<Finalist> &all) {
   for (const Finalist &finalist : all)
     turns = std::max(turns, finalist.visits.size());
   std::vector<double> turnLevels(turns); // Sums of logarithms, a turn each.
-  std::size_t stayed = 0;                // Turns that were summed.
+  std::size_t stayed = 0;                // Finalists that were in every turn.
   for (const Finalist &finalist : all)
     if (finalist.visits.size() == turns) {
       ++stayed;
