@@ -6,6 +6,7 @@
 #include "ir/reference/Tensor.h"
 #include "runtime/worker/RemoteCompiler.h"
 #include "tools/kfuse/CublasLt.h"
+#include "tuner/model/RegionConfigs.h"
 #include "tuner/search/Candidates.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -177,10 +179,7 @@ std::vector<SweptConfig> Sweep::candidates(const Region &region) {
   if (!chosen)
     succeed(Error{ErrorCode::BadModel, "no template takes the region: " + reasons});
   tuner::TuningTask task;
-  task.candidates = [&] { return chosen->estimated(region, target); };
-  task.wayOf = [&](const TileConfig &config) { return chosen->way(config); };
-  task.kindOf = [&](const TileConfig &config) { return chosen->kind(config); };
-  task.emit = [&](const TileConfig &config) { return chosen->emit(region, config, target); };
+  task.space = std::make_shared<tuner::RegionConfigs>(region, *chosen, target);
   const tuner::Peaks peaks = tuner::nominalPeaks(target);
   tuner::CandidateQueue queue(task, target, peaks, compiler->version(), gpu->sku());
   std::vector<SweptConfig> all;

@@ -16,6 +16,7 @@
 #include "kfuse/callbacks.h"
 #include "kfuse/error.h"
 #include "kfuse/graph.h"
+#include "kfuse/tuning.h"
 #include "kfuse/types.h"
 
 #include <functional>
@@ -57,18 +58,6 @@ public:
 
 private:
   std::shared_ptr<const Impl> impl;
-};
-
-/// How long tuning may take: none compiles the cost model's first choice, quick measures up to 8
-/// candidates a kernel, full up to 40.
-enum class Effort : std::uint8_t { None, Quick, Full };
-
-struct Progress {
-  std::string_view kernel; ///< Kernel being tuned.
-  int kernelsDone = 0;
-  int kernels = 0;
-  int candidatesDone = 0; ///< Candidates of this kernel that were tried.
-  int candidates = 0;
 };
 
 struct CompileOptions {

@@ -4,4 +4,5 @@
 #include "kfuse/compiler.h"
 #include "kfuse/error.h"
 #include "kfuse/graph.h"
+#include "kfuse/tuning.h"
 #include "kfuse/types.h"

@@ -143,7 +143,7 @@ private:
     if (!planned)
       return planned.error();
     tuner::TuneOptions options;
-    options.effort = tuner::Effort::None;
+    options.effort = Effort::None;
     Result<tuner::CompiledModel> compiled = tuner::compileModel(*planned, bench.context(std::move(options)));
     return compiled ? Result<void>() : compiled.error();
   }

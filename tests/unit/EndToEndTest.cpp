@@ -328,7 +328,7 @@ TEST_CASE("end to end: who is not compiled in half of the time stays out") {
 
 TEST_CASE("runners-up: those timed under this driver that came near, the best of each other kind first") {
   Model m;
-  m.tasks[0].kindOf = [](const codegen::TileConfig &config) { // 0, 1, 2 are of one kind.
+  functionsOf(m.tasks[0]).onKindOf = [](const codegen::TileConfig &config) { // 0, 1, 2 are of one kind.
     return codegen::TileConfig{{"kind", config["id"] < 3 ? 0 : 1}};
   };
   std::vector<TunedKernel> kernels = m.tuned();
@@ -343,7 +343,7 @@ TEST_CASE("runners-up: those timed under this driver that came near, the best of
   quick.options.effort = Effort::Quick;
   CHECK(configsOf(quick) == "id=3 id=1 ");
   auto measurementOf = [&](int id) {
-    return *m.store->findMeasurement(tuningKey(*m.tasks[0].emit({{"id", id}}), "fake 1", "Fake GPU"));
+    return *m.store->findMeasurement(tuningKey(*m.tasks[0].space->emit({{"id", id}}), "fake 1", "Fake GPU"));
   };
   const Measurement compared = measurementOf(1);
   Measurement glimpsed = compared, slower = compared;
@@ -357,11 +357,11 @@ TEST_CASE("runners-up: those timed under this driver that came near, the best of
   m.device.driverVersion = "2.0";
   CHECK(configsOf(m.context()).empty());
   m.device.driverVersion = "1.0";
-  const auto emit = m.tasks[0].emit; // Of 1 another kernel is made by now, and 3 lacks a field.
-  m.tasks[0].kindOf = [kindOf = m.tasks[0].kindOf](const codegen::TileConfig &config) {
+  const auto emit = functionsOf(m.tasks[0]).onEmit; // Of 1 another kernel is made by now, and 3 lacks a field.
+  functionsOf(m.tasks[0]).onKindOf = [kindOf = functionsOf(m.tasks[0]).onKindOf](const codegen::TileConfig &config) {
     return kindOf(config["id"] == 3 ? codegen::TileConfig{{"no", 1}} : config); // Nor could its kind be told.
   };
-  m.tasks[0].emit = [emit](const codegen::TileConfig &config) {
+  functionsOf(m.tasks[0]).onEmit = [emit](const codegen::TileConfig &config) {
     Result<codegen::KernelPlan> plan = emit(config);
     if (config["id"] == 1)
       plan->source += "changed";

@@ -2,7 +2,7 @@
 // task of choosing among them.
 #pragma once
 
-#include "tuner/search/TuningTask.h"
+#include "TaskFunctions.h"
 
 #include <cstring>
 #include <functional>
@@ -105,22 +105,22 @@ inline codegen::KernelPlan faultyCudaPlan(Flaw flaw, const std::string &target) 
 
 /// Candidates with these flaws, ranked in this order.
 inline TuningTask faultyTask(const std::vector<Flaw> &flaws, const std::function<codegen::KernelPlan(Flaw)> &planOf) {
-  TuningTask task;
+  TuningTask task = taskOfFunctions();
   task.name = "double";
   task.ops = "mul";
   task.templateName = "test.double";
   task.signature = "mul f32 4096";
   task.work = {.flops = 4096, .bytesRead = 4 * 4096, .bytesWritten = 4 * 4096};
-  task.candidates = [count = flaws.size()] {
+  functionsOf(task).onCandidates = [count = flaws.size()] {
     std::vector<codegen::EstimatedConfig> candidates;
     for (std::size_t i = 0; i < count; ++i)
       candidates.push_back({1.0 + static_cast<double>(i), {{"id", static_cast<std::int64_t>(i)}}});
     return candidates;
   };
-  task.emit = [flaws, planOf](const codegen::TileConfig &config) -> Result<codegen::KernelPlan> {
+  functionsOf(task).onEmit = [flaws, planOf](const codegen::TileConfig &config) -> Result<codegen::KernelPlan> {
     return planOf(flaws[static_cast<std::size_t>(config["id"])]);
   };
-  task.makeInputs = [] {
+  functionsOf(task).onMakeInputs = [] {
     std::vector<float> values(faultyElements);
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = 1 + static_cast<float>(i % 7);
@@ -128,7 +128,7 @@ inline TuningTask faultyTask(const std::vector<Flaw> &flaws, const std::function
     std::memcpy(inputs[0].data(), values.data(), inputs[0].size());
     return inputs;
   };
-  task.check = [](const HostBuffers &inputs, const ReadOutput &read) -> Result<void> {
+  functionsOf(task).onCheck = [](const HostBuffers &inputs, const ReadOutput &read) -> Result<void> {
     float x = 0, y = 0;
     std::memcpy(&x, &inputs[0][std::size_t{4} * 77], sizeof x);
     if (Result<void> done = read(0, std::size_t{4} * 77, std::as_writable_bytes(std::span(&y, 1))); !done)

@@ -1,10 +1,12 @@
 // Whether a search's first eight candidates hold what exhaustive searches on an H200 found.
 #include "codegen/cuda/Templates.h"
 #include "tests/cuda/TemplateCases.h"
+#include "tuner/model/RegionConfigs.h"
 #include "tuner/search/Candidates.h"
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -36,10 +38,7 @@ std::set<codegen::TileConfig> firstKinds(const codegen::Region &region) {
   const ir::Target &target = *ir::findTarget("sm_90a");
   const codegen::KernelTemplate &products = codegen::cuda::matmulTemplate();
   tuner::TuningTask task;
-  task.candidates = [&] { return products.estimated(region, target); };
-  task.wayOf = [&](const codegen::TileConfig &config) { return products.way(config); };
-  task.kindOf = [&](const codegen::TileConfig &config) { return products.kind(config); };
-  task.emit = [&](const codegen::TileConfig &config) { return products.emit(region, config, target); };
+  task.space = std::make_shared<tuner::RegionConfigs>(region, products, target);
   tuner::CandidateQueue queue(task, target, tuner::nominalPeaks(target), "compiler", "sku");
   std::set<codegen::TileConfig> kinds;
   for (std::size_t i = 0; i < tried; ++i)

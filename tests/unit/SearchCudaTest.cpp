@@ -1,4 +1,5 @@
 // The search on a real GPU: a copy kernel whose candidates are its block sizes.
+#include "TaskFunctions.h"
 #include "TemporaryFolder.h"
 
 #include "tuner/peaks/Peaks.h"
@@ -10,6 +11,7 @@
 
 using namespace kfuse;
 using namespace kfuse::tuner;
+using namespace kfuse::tuner::test;
 
 namespace {
 
@@ -42,20 +44,20 @@ Result<codegen::KernelPlan> emitScale(const codegen::TileConfig &config, const s
 }
 
 TuningTask scaleTask(const std::string &target) {
-  TuningTask task;
+  TuningTask task = taskOfFunctions();
   task.name = "scale";
   task.ops = "mul";
   task.templateName = "test.scale";
   task.signature = "mul f32";
   task.work = {.flops = count, .bytesRead = 4.0 * count, .bytesWritten = 4.0 * count};
-  task.candidates = [] {
+  functionsOf(task).onCandidates = [] {
     std::vector<codegen::EstimatedConfig> candidates;
     for (std::int64_t threads : {32, 64, 128, 256, 512, 1024})
       candidates.push_back({1, {{"threads", threads}, {"wrong", threads == 512}}});
     return candidates;
   };
-  task.emit = [target](const codegen::TileConfig &config) { return emitScale(config, target); };
-  task.makeInputs = [] {
+  functionsOf(task).onEmit = [target](const codegen::TileConfig &config) { return emitScale(config, target); };
+  functionsOf(task).onMakeInputs = [] {
     std::vector<float> x(count);
     for (std::int64_t i = 0; i < count; ++i)
       x[static_cast<std::size_t>(i)] = static_cast<float>(i % 1000) - 500;
@@ -63,7 +65,7 @@ TuningTask scaleTask(const std::string &target) {
     std::memcpy(inputs[0].data(), x.data(), inputs[0].size());
     return inputs;
   };
-  task.check = [](const HostBuffers &, const ReadOutput &) { return Result<void>(); };
+  functionsOf(task).onCheck = [](const HostBuffers &, const ReadOutput &) { return Result<void>(); };
   return task;
 }
 

@@ -1,6 +1,8 @@
 // A compiler and a device that play back how each candidate is to behave, for tests of the tuner.
 #pragma once
 
+#include "TaskFunctions.h"
+
 #include "runtime/Device.h"
 #include "tuner/search/Tuner.h"
 
@@ -236,7 +238,7 @@ private:
 
 /// A task whose candidates are the script's, ranked by id. The oracle looks at the first element.
 inline TuningTask makeTask(const Script &script, const std::string &sourceSuffix = "") {
-  TuningTask task;
+  TuningTask task = taskOfFunctions();
   task.name = "double";
   task.ops = "mul";
   task.templateName = "fake.pointwise";
@@ -245,8 +247,8 @@ inline TuningTask makeTask(const Script &script, const std::string &sourceSuffix
   std::vector<codegen::EstimatedConfig> candidates;
   for (const auto &[id, behaviour] : script)
     candidates.push_back({static_cast<double>(id), {{"id", id}}});
-  task.candidates = [candidates] { return candidates; };
-  task.emit = [sourceSuffix](const codegen::TileConfig &config) -> Result<codegen::KernelPlan> {
+  functionsOf(task).onCandidates = [candidates] { return candidates; };
+  functionsOf(task).onEmit = [sourceSuffix](const codegen::TileConfig &config) -> Result<codegen::KernelPlan> {
     codegen::KernelPlan plan;
     plan.name = "double";
     plan.target = "sm_80";
@@ -258,7 +260,7 @@ inline TuningTask makeTask(const Script &script, const std::string &sourceSuffix
     plan.zeroedBytes = 16;
     return plan;
   };
-  task.makeInputs = [] {
+  functionsOf(task).onMakeInputs = [] {
     std::vector<float> values(elements);
     for (std::size_t i = 0; i < elements; ++i)
       values[i] = 1 + static_cast<float>(i % 7);
@@ -267,7 +269,7 @@ inline TuningTask makeTask(const Script &script, const std::string &sourceSuffix
     return inputs;
   };
   auto sampled = std::make_shared<std::vector<std::int64_t>>(1, 0);
-  task.check = [sampled](const HostBuffers &inputs, const ReadOutput &read) -> Result<void> {
+  functionsOf(task).onCheck = [sampled](const HostBuffers &inputs, const ReadOutput &read) -> Result<void> {
     for (std::int64_t element : *sampled) {
       const std::size_t offset = static_cast<std::size_t>(element) * sizeof(float);
       float x = 0, y = 0;
@@ -279,7 +281,8 @@ inline TuningTask makeTask(const Script &script, const std::string &sourceSuffix
     }
     return {};
   };
-  task.checkAlso = [sampled](const HostBuffers &, std::size_t, const std::vector<std::int64_t> &elements) {
+  functionsOf(task).onCheckAlso = [sampled](const HostBuffers &, std::size_t,
+                                            const std::vector<std::int64_t> &elements) {
     sampled->insert(sampled->end(), elements.begin(), elements.end());
     return Result<void>();
   };

@@ -17,6 +17,7 @@ using namespace kfuse::tuner;
 using kfuse::tuner::test::faultyPlan;
 using kfuse::tuner::test::faultyTask;
 using kfuse::tuner::test::Flaw;
+using kfuse::tuner::test::functionsOf;
 using kfuse::tuner::test::killWorkers;
 
 namespace {
@@ -79,7 +80,7 @@ TEST_CASE("search: a first candidate that crashes, and a device that is lost for
   Fixture lost;
   TuningTask task = taskOf({Flaw::Slow, Flaw::Crash, Flaw::None});
   const std::string worker = std::getenv("KFUSE_WORKER");
-  task.check = [check = task.check](const HostBuffers &inputs, const ReadOutput &read) {
+  functionsOf(task).onCheck = [check = functionsOf(task).onCheck](const HostBuffers &inputs, const ReadOutput &read) {
     setenv("KFUSE_WORKER", "/no/such/worker", 1); // From the first check on no worker can be started.
     return check(inputs, read);
   };
@@ -103,14 +104,14 @@ TEST_CASE("search: a worker that is killed while no candidate runs is replaced, 
     CHECK(killWorkers() == 1);
   }
   SUBCASE("as the operands are made") {
-    task.makeInputs = [make = task.makeInputs, isFirst = true]() mutable {
+    functionsOf(task).onMakeInputs = [make = functionsOf(task).onMakeInputs, isFirst = true]() mutable {
       if (std::exchange(isFirst, false))
         CHECK(killWorkers() == 1);
       return make();
     };
   }
   SUBCASE("as the oracle evaluates") {
-    task.expect = [](const HostBuffers &) {
+    functionsOf(task).onExpect = [](const HostBuffers &) {
       CHECK(killWorkers() == 1);
       return Result<void>();
     };
@@ -125,7 +126,7 @@ TEST_CASE("search: a device that is lost for good while no candidate runs is an 
   Fixture f;
   TuningTask task = taskOf({Flaw::Slow, Flaw::None});
   const std::string worker = std::getenv("KFUSE_WORKER");
-  task.makeInputs = [make = task.makeInputs] {
+  functionsOf(task).onMakeInputs = [make = functionsOf(task).onMakeInputs] {
     setenv("KFUSE_WORKER", "/no/such/worker", 1);
     CHECK(killWorkers() == 1);
     return make();

@@ -58,7 +58,7 @@ struct Fixture {
     options.log = [&](const std::string &line) { log += line + "\n"; };
     TuningContext context{target, compiler, isPresent ? &device : nullptr, *store, peaks, options};
     TuningTask task = makeTask(script, sourceSuffix);
-    task.leastWork = leastWork;
+    functionsOf(task).onLeastWork = leastWork;
     if (!signature.empty())
       task.signature = signature;
     Result<std::vector<TunedKernel>> kernels = tune(context, std::span(&task, 1));
@@ -68,7 +68,7 @@ struct Fixture {
   }
 
   std::optional<Measurement> rowOf(int id) {
-    codegen::KernelPlan plan = *makeTask(script).emit({{"id", id}});
+    codegen::KernelPlan plan = *makeTask(script).space->emit({{"id", id}});
     return store->findMeasurement(tuningKey(plan, compiler.version(), device.sku()));
   }
 
@@ -239,7 +239,7 @@ TEST_CASE("search: the reference leaves the device where a workspace needs its r
   constexpr std::size_t small = 64, large = small + outputBytes / 2;
   f.device.roomBytes = 2 * (outputBytes + guards) + small + guards + outputBytes + 1024;
   TuningTask task = makeTask(f.script);
-  task.emit = [emit = task.emit](const codegen::TileConfig &config) {
+  functionsOf(task).onEmit = [emit = functionsOf(task).onEmit](const codegen::TileConfig &config) {
     Result<codegen::KernelPlan> plan = emit(config);
     plan->workspaceBytes = config["id"] == 1 ? large : small;
     return plan;
@@ -271,19 +271,20 @@ TEST_CASE("search: each of two outputs is compared, wherever its reference lies"
       Fixture f(script);
       f.device.roomBytes = bench + references * outputBytes;
       TuningTask task = makeTask(f.script);
-      task.emit = [emit = task.emit](const codegen::TileConfig &config) {
+      functionsOf(task).onEmit = [emit = functionsOf(task).onEmit](const codegen::TileConfig &config) {
         Result<codegen::KernelPlan> plan = emit(config);
         plan->outputs.push_back(plan->outputs.front());
         plan->inPlace.push_back(-1);
         return plan;
       };
       std::vector<std::pair<std::size_t, std::int64_t>> sampled{{0, 0}, {1, 0}};
-      task.checkAlso = [&](const HostBuffers &, std::size_t output, const std::vector<std::int64_t> &more) {
+      functionsOf(task).onCheckAlso = [&](const HostBuffers &, std::size_t output,
+                                          const std::vector<std::int64_t> &more) {
         for (std::int64_t element : more)
           sampled.emplace_back(output, element);
         return Result<void>();
       };
-      task.check = [&](const HostBuffers &, const ReadOutput &read) -> Result<void> {
+      functionsOf(task).onCheck = [&](const HostBuffers &, const ReadOutput &read) -> Result<void> {
         for (const auto &[output, element] : sampled) {
           float y = 0;
           const auto at = static_cast<std::size_t>(element);
@@ -555,7 +556,7 @@ TEST_CASE("search: operands are made while the first candidates compile") {
   };
   f.options.compileThreads = 1;
   TuningTask task = makeTask(f.script);
-  task.makeInputs = [&, make = task.makeInputs] {
+  functionsOf(task).onMakeInputs = [&, make = functionsOf(task).onMakeInputs] {
     made.set_value();
     return make();
   };
@@ -846,7 +847,7 @@ TEST_CASE("search: the first guess of a kernel to come is compiled while this on
     tasks.push_back(makeTask(script, shape));
     tasks.back().signature = "mul f32 " + shape;
   }
-  tasks[1].makeInputs = [&, make = tasks[1].makeInputs] {
+  functionsOf(tasks[1]).onMakeInputs = [&, make = functionsOf(tasks[1]).onMakeInputs] {
     measuredAtSecond = f.device.measured;
     return make();
   };
@@ -963,7 +964,7 @@ TEST_CASE("search: a candidate that takes the device down is passed over by the 
 
 TEST_CASE("search: a candidate with which the machine went down twice is not tried again") {
   Fixture f({{0, {.us = 1}}, {1, {.us = 20}}});
-  codegen::KernelPlan plan = *makeTask(f.script).emit({{"id", 0}});
+  codegen::KernelPlan plan = *makeTask(f.script).space->emit({{"id", 0}});
   Measurement trial;
   trial.kernel = tuningKey(plan, f.compiler.version(), f.device.sku());
   trial.config = {{"id", 0}};
@@ -983,7 +984,7 @@ TEST_CASE("search: cancelling stops between candidates and keeps what was measur
   std::stop_source stop;
   f.options.stop = stop.get_token();
   f.options.progress = [&](const Progress &progress) {
-    if (progress.tried == 2)
+    if (progress.candidatesDone == 2)
       stop.request_stop();
   };
   Result<TunedKernel> cancelled = f.tuneOne();
@@ -1003,10 +1004,10 @@ TEST_CASE("search: progress counts the candidates and tells the best time") {
   f.options.progress = [&](const Progress &progress) { seen.push_back(progress); };
   REQUIRE(f.tuneOne());
   REQUIRE(seen.size() == 3);
-  CHECK(seen.back().tried == 3);
-  CHECK(seen.back().planned == 3);
+  CHECK(seen.back().candidatesDone == 3);
+  CHECK(seen.back().candidates == 3);
   CHECK(seen.back().bestUs == 20);
-  CHECK(seen.back().count == 1);
+  CHECK(seen.back().kernels == 1);
 }
 
 TEST_CASE("search: what is to be searched is told once, and nothing where the store has all") {
@@ -1276,7 +1277,9 @@ TEST_CASE("candidates: the best of each way comes first, unless its estimate is 
   TuningTask task = makeTask(scriptOf({10, 11, 12, 13, 14}));
   CHECK((orderOf(task) == std::vector<std::int64_t>{10, 11, 12, 13, 14}));
   // Of 10 us at best: 13 may win, 14 is more than a fifth and 1.1 us above.
-  task.wayOf = [](const codegen::TileConfig &config) { return std::max<std::int64_t>(config["id"], 12); };
+  functionsOf(task).onVariantOf = [](const codegen::TileConfig &config) {
+    return std::max<std::int64_t>(config["id"], 12);
+  };
   CHECK((orderOf(task) == std::vector<std::int64_t>{10, 13, 11, 12, 14}));
 }
 
@@ -1284,25 +1287,27 @@ TEST_CASE("candidates: of one kind each further one waits for others within 4 %"
   // In per mille of the best; those below 1100 are of one kind but for 1030, 1035 and 1090.
   TuningTask task = makeTask(scriptOf({1000, 1001, 1002, 1030, 1035, 1090, 1100, 1101}));
   auto isAlone = [](std::int64_t id) { return id == 1030 || id == 1035 || id == 1090; };
-  task.kindOf = [&](const codegen::TileConfig &config) {
+  functionsOf(task).onKindOf = [&](const codegen::TileConfig &config) {
     const std::int64_t id = config["id"];
     return codegen::TileConfig{{"kind", isAlone(id) ? id : id < 1100 ? 0 : 1}};
   };
   CHECK((orderOf(task) == std::vector<std::int64_t>{1000, 1030, 1035, 1001, 1002, 1090, 1100, 1101}));
   CHECK((orderOf(task, codegen::TileConfig{{"id", 1002}}) ==
          std::vector<std::int64_t>{1002, 1030, 1035, 1000, 1001, 1090, 1100, 1101}));
-  task.wayOf = [](const codegen::TileConfig &config) { return config["id"] >= 1100 ? 1 : 0; };
+  functionsOf(task).onVariantOf = [](const codegen::TileConfig &config) { return config["id"] >= 1100 ? 1 : 0; };
   CHECK((orderOf(task) == std::vector<std::int64_t>{1000, 1100, 1030, 1035, 1001, 1002, 1090, 1101}));
 }
 
 TEST_CASE("candidates: which of one kind comes first does not depend on the order that the template lists them in") {
   TuningTask task = makeTask(scriptOf({20, 21, 22, 23}));
-  task.candidates = [] {
+  functionsOf(task).onCandidates = [] {
     std::vector<codegen::EstimatedConfig> candidates;
     for (std::int64_t id : {23, 22, 21, 20})
       candidates.push_back({5, {{"id", id}}});
     return candidates;
   };
-  task.kindOf = [](const codegen::TileConfig &config) { return codegen::TileConfig{{"kind", config["id"] / 22}}; };
+  functionsOf(task).onKindOf = [](const codegen::TileConfig &config) {
+    return codegen::TileConfig{{"kind", config["id"] / 22}};
+  };
   CHECK((orderOf(task) == std::vector<std::int64_t>{20, 22, 21, 23}));
 }

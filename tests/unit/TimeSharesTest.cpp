@@ -1,18 +1,23 @@
 #include "tuner/search/TimeShares.h"
 
+#include "TaskFunctions.h"
+
 #include <doctest/doctest.h>
 
 #include <array>
 
 using namespace kfuse;
 using namespace kfuse::tuner;
+using namespace kfuse::tuner::test;
 
 namespace {
 
 TuningTask expecting(double us, int uses) {
-  TuningTask task;
+  TuningTask task = taskOfFunctions();
   task.uses = uses;
-  task.candidates = [us] { return std::vector<codegen::EstimatedConfig>{{us, {{"id", 1}}}, {2 * us, {{"id", 2}}}}; };
+  functionsOf(task).onCandidates = [us] {
+    return std::vector<codegen::EstimatedConfig>{{us, {{"id", 1}}}, {2 * us, {{"id", 2}}}};
+  };
   return task;
 }
 

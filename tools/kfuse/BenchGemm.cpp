@@ -5,10 +5,12 @@
 #include "GemmSweep.h"
 #include "Interruption.h"
 #include "ModelOptions.h"
+#include "tuner/api/Driver.h"
 
 #include <fmt/format.h>
 
 #include <memory>
+#include <utility>
 
 namespace kfuse::tools {
 namespace {
@@ -29,7 +31,8 @@ int benchGemm(const GemmOptions &options) {
   Result<std::vector<Product>> wanted = sweptProducts(options.products, options.rows);
   if (!wanted)
     return fail(wanted.error());
-  Result<tuner::Workbench> bench = tuner::openWorkbench(options.workbench());
+  Result<tuner::Workbench> bench =
+      tuner::openWorkbench(tuner::workbenchOptions(options.compilation(), options.stop, warn));
   if (!bench)
     return fail(bench.error());
   if (!bench->device || bench->target->isCpu())
@@ -37,8 +40,11 @@ int benchGemm(const GemmOptions &options) {
   Result<std::unique_ptr<runtime::Device>> device = bench->openHere();
   if (!device)
     return fail(device.error());
-  GemmComparison gemm(*bench, **device, options.tuning(), options.type);
   const bool showsProgress = options.showsProgress();
+  tuner::TuneOptions tuning = tuner::tuneOptions(options.compilation());
+  if (showsProgress)
+    tuning.progress = showProgress;
+  GemmComparison gemm(*bench, **device, std::move(tuning), options.type);
   auto compare = [&, done = 0](const Product &product) mutable {
     if (showsProgress)
       fmt::print(stderr, "\r\033[K[{}/{}] {}", ++done, wanted->size(), product.str());

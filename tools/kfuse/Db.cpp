@@ -51,8 +51,8 @@ std::string localTime(double unixSeconds) {
   return fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(static_cast<std::time_t>(unixSeconds)));
 }
 
-const char *nameOf(tuner::Effort effort) {
-  return effort == tuner::Effort::Full ? "full" : effort == tuner::Effort::Quick ? "quick" : "none";
+const char *nameOf(Effort effort) {
+  return effort == Effort::Full ? "full" : effort == Effort::Quick ? "quick" : "none";
 }
 
 std::string timeOf(const std::optional<tuner::Timing> &timing) {

@@ -115,7 +115,7 @@ CompileOptions ModelOptions::compilation() const {
   options.target = target;
   options.store = store;
   options.threads = threads;
-  options.effort = static_cast<Effort>(tuningEffort());
+  options.effort = tuningEffort();
   options.seconds = budgetSeconds;
   options.simplify = !noSimplify;
   options.requireTuned = requireTuned;
@@ -123,51 +123,25 @@ CompileOptions ModelOptions::compilation() const {
   options.stop = stop;
   if (showsProgress())
     options.progress = [](const Progress &at) {
-      showProgress({.kernel = std::string(at.kernel),
-                    .index = static_cast<std::size_t>(at.kernelsDone),
-                    .count = static_cast<std::size_t>(at.kernels),
-                    .tried = at.candidatesDone,
-                    .planned = at.candidates});
+      showProgress(at);
       return true;
     };
   options.log = [](std::string_view line) { warn(std::string(line)); };
   return options;
 }
 
-tuner::WorkbenchOptions ModelOptions::workbench() const {
-  return {.target = target,
-          .store = store,
-          .threads = threads,
-          .device = 0,
-          .measureOn = {},
-          .requireTuned = requireTuned,
-          .trust = trustStore ? tuner::StoreTrust::Given : tuner::StoreTrust::Checked,
-          .stop = stop,
-          .warn = warn};
-}
-
-tuner::TuneOptions ModelOptions::tuning() const {
-  tuner::TuneOptions options;
-  options.effort = tuningEffort();
-  options.seconds = budgetSeconds;
-  options.requireTuned = requireTuned;
-  if (showsProgress())
-    options.progress = showProgress;
-  return options;
-}
-
-tuner::Effort ModelOptions::tuningEffort() const {
+Effort ModelOptions::tuningEffort() const {
   if (noBenchmark)
-    return tuner::Effort::None;
-  return effort == "full" ? tuner::Effort::Full : tuner::Effort::Quick;
+    return Effort::None;
+  return effort == "full" ? Effort::Full : Effort::Quick;
 }
 
 bool ModelOptions::showsProgress() const { return !json && isTerminal(STDERR_FILENO); }
 
-void showProgress(const tuner::Progress &at) {
+void showProgress(const Progress &at) {
   std::string best = at.bestUs > 0 ? fmt::format(", best {:.1f} us", at.bestUs) : "";
-  std::string line = fmt::format("[{}/{}] {}: candidate {} of {}{}", at.index + 1, at.count, ir::printable(at.kernel),
-                                 at.tried, at.planned, best);
+  std::string line = fmt::format("[{}/{}] {}: candidate {} of {}{}", at.kernelsDone + 1, at.kernels,
+                                 ir::printable(at.kernel), at.candidatesDone, at.candidates, best);
   fmt::print(stderr, "\r\033[K{}", line.substr(0, 99));
   std::fflush(stderr);
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kfuse/compiler.h"
-#include "tuner/model/Workbench.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
@@ -36,9 +35,7 @@ struct ModelOptions {
   bool showsProgress() const; ///< On a terminal, where it disturbs no program.
   Result<Model> load() const;
   CompileOptions compilation() const;
-  tuner::WorkbenchOptions workbench() const;
-  tuner::TuneOptions tuning() const;
-  tuner::Effort tuningEffort() const;
+  Effort tuningEffort() const;
 };
 
 /// Takes a number that is not infinity; CLI::PositiveNumber tells the 309 digits of the greatest.
@@ -48,7 +45,7 @@ CLI::Validator aboveZero();
 std::vector<std::string> wordsOf(const CLI::App &command, const std::set<std::string> &leftOut);
 
 /// Rewrites one line of the terminal as the search goes on; clearProgress() follows before anything else is written.
-void showProgress(const tuner::Progress &at);
+void showProgress(const Progress &at);
 void clearProgress();
 
 /// Prints the error on one line of stderr and returns its code, which is the exit status. What cancelled a command has

@@ -4,8 +4,7 @@
 #include "OutputFile.h"
 #include "Terminal.h"
 #include "TuneHelpers.h"
-#include "tuner/api/Handles.h"
-#include "tuner/model/PlannedBench.h"
+#include "tuner/api/Driver.h"
 #include "tuner/record/Trace.h"
 #include "tuner/report/ReportPage.h"
 
@@ -87,40 +86,37 @@ int tune(const TuneCommand &options) {
   Result<std::vector<int>> named = checkDevices(isForCpu ? std::vector<int>() : options.devices);
   if (!named)
     return fail(named.error());
-  tuner::WorkbenchOptions workbench = options.workbench();
-  workbench.device = named->empty() ? 0 : named->front();
   std::vector<int> devices; // Looked for when something is to be measured: a warm start has no use for them.
   auto devicesHere = [&] { return devices.empty() ? devices = devicesToTuneOn(*named) : devices; };
-  workbench.measureOn = [&] { return devicesHere().front(); };
-  Result<tuner::PlannedBench> opened =
-      tuner::openAndPlan(*model->internals().model.module, workbench, !options.noSimplify);
-  if (!opened)
-    return fail(opened.error());
-  auto &[bench, planned] = *opened;
   TuneHelpers helpers(options.helperWords, options.stop);
-  tuner::TuneOptions tuning = options.tuning();
-  tuning.endToEnd = !options.kernelsAlone;
-  if (bench.device && !bench.target->isCpu())
-    tuning.onMiss = [&](std::size_t kernels) {
-      const std::vector<int> all = devicesHere();
-      return 1 + helpers.start({all.begin() + 1, all.end()}, kernels - 1);
-    };
-  Result<tuner::CompiledModel> compiled = tuner::compileModel(planned, bench.context(std::move(tuning)));
+  CompileOptions compilation = options.compilation();
+  compilation.device = named->empty() ? 0 : named->front();
+  Result<tuner::TunedModel> tuned =
+      tuner::tuneModel(*model, compilation,
+                       {.runsHere = false,
+                        .endToEnd = !options.kernelsAlone,
+                        .measureOn = [&] { return devicesHere().front(); },
+                        .onMiss =
+                            [&](std::size_t kernels) {
+                              const std::vector<int> all = devicesHere();
+                              return 1 + helpers.start({all.begin() + 1, all.end()}, kernels - 1);
+                            }});
   clearProgress();
-  if (!compiled)
-    return fail(compiled.error());
-  tuner::TuneReport &report = compiled->report;
+  if (!tuned)
+    return fail(tuned.error());
+  tuner::Store &store = *tuned->bench.store;
+  tuner::TuneReport &report = tuned->compiled.report;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (trace)
     if (Result<void> written = trace->write(options.trace); !written)
       return fail(written.error());
   if (!options.report.empty())
     if (Result<void> written =
-            writeReport(options.report, report, std::filesystem::path(options.model).filename().string(), *bench.store);
+            writeReport(options.report, report, std::filesystem::path(options.model).filename().string(), store);
         !written)
       return fail(written.error());
   fmt::print("{}", options.json ? tuner::toJson(report) + "\n" : tuner::toTable(report, wantsColour()));
-  return isKept(*bench.store, report) ? 0 : static_cast<int>(ErrorCode::Io);
+  return isKept(store, report) ? 0 : static_cast<int>(ErrorCode::Io);
 }
 
 } // namespace

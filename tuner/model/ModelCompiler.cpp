@@ -3,6 +3,7 @@
 #include "ir/reference/Tensor.h"
 #include "tuner/model/Noise.h"
 #include "tuner/model/ProgramBuilder.h"
+#include "tuner/model/RegionConfigs.h"
 #include "tuner/model/RegionOracle.h"
 #include "tuner/search/EndToEnd.h"
 
@@ -21,23 +22,8 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.signature = region.text + (region.isBehind ? "\nbehind another kernel" : "");
   task.uses = kernel.uses;
   task.work = workOf(region);
-  task.candidates = [&] { return kernel.kernelTemplate->estimated(region, target); };
-  task.leastWork = kernel.kernelTemplate->leastWork(region, target);
-  task.wayOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->way(config); };
-  task.kindOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->kind(config); };
-  task.emit = [&](const codegen::TileConfig &config) {
-    Result<codegen::KernelPlan> plan = kernel.kernelTemplate->emit(region, config, target);
-    if (plan)
-      plan->isBehind = region.isBehind;
-    return plan;
-  };
-  auto oracle = std::make_shared<RegionOracle>(*kernel.body);
-  task.makeInputs = [oracle] { return oracle->makeInputs(); };
-  task.expect = [oracle](const HostBuffers &inputs) { return oracle->expect(inputs); };
-  task.check = [oracle](const HostBuffers &inputs, const ReadOutput &read) { return oracle->check(inputs, read); };
-  task.checkAlso = [oracle](const HostBuffers &inputs, std::size_t output, std::vector<std::int64_t> elements) {
-    return oracle->checkAlso(inputs, output, std::move(elements));
-  };
+  task.space = std::make_shared<RegionConfigs>(region, *kernel.kernelTemplate, target);
+  task.oracle = std::make_shared<RegionOracle>(*kernel.body);
   for (const ir::ScalarOutput &output : region.graph.outputs)
     task.stateOf.push_back(output.inPlace);
   return task;

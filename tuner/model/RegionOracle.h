@@ -15,20 +15,20 @@ namespace kfuse::tuner {
 /// the last included, evaluated in f64 by the reference evaluator; a 2048 x 4096 x 16384 product costs
 /// 16 M multiply-adds that way instead of 137 G. (The tuner itself looks at every element: none is
 /// left poisoned, and all candidates agree.) Of an updated state it also looks at what the update writes.
-class RegionOracle {
+class RegionOracle : public Oracle {
 public:
   /// `body` must outlive the oracle.
   explicit RegionOracle(mlir::Block &body) : body(body) {}
 
   /// Normal noise for floats, small indices for integers; the same bytes at each call. Of large tensors the first
   /// elements, which repeat.
-  HostBuffers makeInputs() const;
+  HostBuffers makeInputs() const override;
   /// Evaluates what check() compares with, ahead of it.
-  Result<void> expect(const HostBuffers &inputs);
+  Result<void> expect(const HostBuffers &inputs) override;
   /// WrongResult names the result, its error and the limit.
-  Result<void> check(const HostBuffers &inputs, const ReadOutput &read);
+  Result<void> check(const HostBuffers &inputs, const ReadOutput &read) override;
   /// Looks at these elements of a result, too, from now on.
-  Result<void> checkAlso(const HostBuffers &inputs, std::size_t result, std::vector<std::int64_t> offsets);
+  Result<void> checkAlso(const HostBuffers &inputs, std::size_t result, std::vector<std::int64_t> offsets) override;
 
 private:
   struct Sample {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/TileConfig.h"
+#include "kfuse/tuning.h"
 #include "runtime/Device.h"
 #include "tuner/record/Measurement.h"
 #include "tuner/record/Roofline.h"
@@ -13,9 +14,6 @@
 #include <tuple>
 
 namespace kfuse::tuner {
-
-/// How hard a search looked, in rising order. None measures nothing: the cost model chose.
-enum class Effort : std::uint8_t { None, Quick, Full };
 
 /// The winner for one region on one device.
 struct Choice {

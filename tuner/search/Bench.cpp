@@ -41,7 +41,7 @@ Result<Bench> Bench::make(runtime::Device &device, const TuningTask &task, const
   Bench bench(device, task);
   {
     Span span("make operands", task.name);
-    bench.inputs = task.makeInputs();
+    bench.inputs = task.oracle->makeInputs();
   }
   for (const codegen::BufferDesc &input : plan.inputs)
     bench.inputBytes.push_back(input.bytes());
@@ -49,11 +49,9 @@ Result<Bench> Bench::make(runtime::Device &device, const TuningTask &task, const
     bench.outputBytes.push_back(output.bytes());
   if (Result<void> built = bench.rebuild(); !built)
     return built.error();
-  if (task.expect) {
-    Span span("evaluate", task.name);
-    if (Result<void> expected = task.expect(bench.inputs); !expected)
-      return expected.error();
-  }
+  Span span("evaluate", task.name);
+  if (Result<void> expected = task.oracle->expect(bench.inputs); !expected)
+    return expected.error();
   return bench;
 }
 
@@ -308,12 +306,10 @@ Result<std::optional<Bench::Sums>> Bench::sumsOnDevice(const codegen::BufferDesc
 
 /// Which of the two is wrong, by what the oracle finds where they differ most.
 MaybeFailure Bench::resolve(std::size_t output, const Difference &difference) {
-  if (task.checkAlso) {
-    std::vector<std::int64_t> elements(static_cast<std::size_t>(difference.count));
-    std::iota(elements.begin(), elements.end(), difference.first);
-    if (Result<void> looked = task.checkAlso(inputs, output, std::move(elements)); !looked)
-      return looked.error();
-  }
+  std::vector<std::int64_t> elements(static_cast<std::size_t>(difference.count));
+  std::iota(elements.begin(), elements.end(), difference.first);
+  if (Result<void> looked = task.oracle->checkAlso(inputs, output, std::move(elements)); !looked)
+    return looked.error();
   const MaybeFailure expected = judge(referenceReader()), own = judge(reader());
   if (!expected || !own)
     return expected ? own : expected;
@@ -369,7 +365,7 @@ ReadOutput Bench::referenceReader() const {
 /// By the oracle's samples.
 MaybeFailure Bench::judge(const ReadOutput &read) const {
   Span span("judge", task.name);
-  Result<void> right = task.check(inputs, read);
+  Result<void> right = task.oracle->check(inputs, read);
   if (right)
     return fine;
   if (right.error().code != ErrorCode::WrongResult)

@@ -47,7 +47,7 @@ std::optional<std::string> whyNotFit(const codegen::Launch &launch, int staticSh
 
 Result<codegen::KernelPlan> emitStored(const TuningTask &task, const codegen::TileConfig &config) {
   try {
-    return task.emit(config);
+    return task.space->emit(config);
   } catch (const std::out_of_range &missing) {
     return Error{ErrorCode::Compile, missing.what()};
   }
@@ -80,8 +80,8 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
                                std::string compilerVersion, std::string sku,
                                const std::optional<codegen::TileConfig> &seed)
     : task(task), target(target), peaks(peaks), compilerVersion(std::move(compilerVersion)), sku(std::move(sku)) {
-  for (const auto &[estimateUs, config] : task.candidates()) {
-    codegen::TileWork tiles = task.leastWork ? task.leastWork(config) : codegen::TileWork{task.work.flops, 0};
+  for (const auto &[estimateUs, config] : task.space->candidates()) {
+    const codegen::TileWork tiles = task.space->leastWork(config).value_or(codegen::TileWork{task.work.flops, 0});
     ranked.push_back({config, std::isnan(estimateUs) ? INFINITY : estimateUs, configBoundUs(task.work, tiles, peaks)});
   }
   std::sort(ranked.begin(), ranked.end(), [](const Ranked &a, const Ranked &b) {
@@ -89,10 +89,8 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
   });
   if (seed)
     moveFirst(*seed); // So that its kin come after it.
-  if (task.kindOf)
-    spreadKinds();
-  if (task.wayOf && !ranked.empty())
-    promoteBestOfEachWay();
+  spreadKinds();
+  promoteBestOfEachVariant();
   if (seed)
     moveFirst(*seed);
 }
@@ -109,7 +107,10 @@ void CandidateQueue::spreadKinds() {
   std::map<codegen::TileConfig, int> kin;
   std::vector<std::pair<double, const Ranked *>> penalised;
   for (const Ranked &entry : ranked)
-    penalised.emplace_back(entry.estimateUs * (1 + kinPenalty * kin[task.kindOf(entry.config)]++), &entry);
+    if (const std::optional<codegen::TileConfig> kind = task.space->kindOf(entry.config))
+      penalised.emplace_back(entry.estimateUs * (1 + kinPenalty * kin[*kind]++), &entry);
+    else
+      penalised.emplace_back(entry.estimateUs, &entry);
   std::sort(penalised.begin(), penalised.end()); // Equal ones by their places.
   std::vector<Ranked> ordered;
   for (const auto &[us, entry] : penalised)
@@ -117,12 +118,14 @@ void CandidateQueue::spreadKinds() {
   ranked = std::move(ordered);
 }
 
-void CandidateQueue::promoteBestOfEachWay() {
+void CandidateQueue::promoteBestOfEachVariant() {
+  if (ranked.empty())
+    return;
   const double most = estimateError * ranked.front().estimateUs + startErrorUs;
   std::set<std::int64_t> met;
   std::set<const Ranked *> first;
   for (const Ranked &entry : ranked)
-    if (entry.estimateUs <= most && met.insert(task.wayOf(entry.config)).second)
+    if (entry.estimateUs <= most && met.insert(task.space->variantOf(entry.config)).second)
       first.insert(&entry);
   std::vector<Ranked> ordered;
   for (bool isFirst : {true, false})
@@ -135,7 +138,7 @@ void CandidateQueue::promoteBestOfEachWay() {
 std::optional<Candidate> CandidateQueue::next() {
   while (position < ranked.size()) {
     const Ranked &entry = ranked[position++];
-    Result<codegen::KernelPlan> plan = task.emit(entry.config);
+    Result<codegen::KernelPlan> plan = task.space->emit(entry.config);
     std::optional<std::string> misfit = plan ? whyNotFit(*plan, target) : plan.error().message;
     if (misfit) {
       const bool isBug = !plan && plan.error().code == ErrorCode::Internal;

@@ -39,7 +39,8 @@ std::vector<RunnerUp> runnersUpOf(const TuningContext &context, const TuningTask
                     [](const Measurement &trial) { return std::pair(trial.timing->medianUs, trial.config.str()); });
   std::set<std::string> kinds;
   auto isNewKind = [&](const codegen::TileConfig &config) {
-    return task.kindOf && kinds.insert(task.kindOf(config).str()).second;
+    const std::optional<codegen::TileConfig> kind = task.space->kindOf(config);
+    return kind && kinds.insert(kind->str()).second;
   };
   if (std::optional<codegen::TileConfig> config = codegen::TileConfig::parse(winner.report.config))
     isNewKind(*config);

@@ -193,11 +193,11 @@ std::vector<Trial> Search::nextBatch() {
 
 /// Compilation runs ahead of the device. On the CPU it would disturb the timings, so it ends first.
 Result<void> Search::tryBatch(std::vector<Trial> batch) {
-  progress.planned += static_cast<int>(batch.size());
+  progress.candidates += static_cast<int>(batch.size());
   std::vector<Trial> unknown;
   for (Trial &trial : batch) {
     if (recall(trial)) {
-      ++progress.tried;
+      ++progress.candidatesDone;
       continue;
     }
     compiled.want(trial.candidate.key, trial.candidate.plan);
@@ -216,13 +216,13 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   for (Trial &trial : unknown) {
     if (context.isCancelled())
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", task.name)};
-    if (!accepted.empty() && isAtRoof() && progress.tried >= firstFew)
+    if (!accepted.empty() && isAtRoof() && progress.candidatesDone >= firstFew)
       stop = StopReason::Roof;
     else if (!accepted.empty() && (isOutOfTime() || isLeftOut(trial)))
       stop = StopReason::Budget;
     if (stop != StopReason::None || !canWin(trial.candidate.boundUs)) {
       compiled.drop(trial.candidate.key);
-      --progress.planned;
+      --progress.candidates;
       if (stop == StopReason::Budget) {
         ++cut;
         continue;
@@ -231,7 +231,7 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
       beaten.push_back(std::move(trial));
       continue;
     }
-    ++progress.tried;
+    ++progress.candidatesDone;
     Result<runtime::CompiledKernel> binary = takeBinary(trial);
     // The first one that works pays for inputs and the oracle, too, and says nothing about the next.
     const bool isSetUp = !accepted.empty();
@@ -483,7 +483,7 @@ TunedKernel Search::keep(Trial winner) {
   choice.config = winner.candidate.config;
   choice.effort = context.options.effort;
   choice.timing = winner.measurement.timing;
-  choice.candidates = progress.tried;
+  choice.candidates = progress.candidatesDone;
   choice.failed = failed;
   choice.cut = cut;
   choice.ruledOut = ruledOut;
@@ -563,7 +563,7 @@ Error Search::nothingWorks() const {
   const std::string &reason = firstFailure.empty() ? refusal.message : firstFailure;
   const bool isBug = firstFailure.empty() && refusal.code == ErrorCode::Internal;
   return {isBug ? ErrorCode::Internal : nothingWorksCodes[static_cast<std::size_t>(firstFailureKind)],
-          fmt::format("none of {} candidates works for kernel {} ({}): {}", task.candidates().size(), task.name,
+          fmt::format("none of {} candidates works for kernel {} ({}): {}", task.space->candidates().size(), task.name,
                       task.ops, reason.empty() ? "there are none" : reason)};
 }
 

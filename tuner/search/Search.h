@@ -11,8 +11,8 @@ namespace kfuse::tuner {
 /// Checks candidates, best estimate first, as they come from `compiled`; measures those that are right; compares the
 /// fastest again and keeps the winner. It ends when the best is at the roof and the first eight were tried, when
 /// nothing that is left can win, or when the budget's time or candidates are spent (StopReason). `seed` is a config to
-/// try first. `progress.kernel`, `index` and `count` are set. Candidates that failed before are passed over, unless
-/// nothing else works.
+/// try first. `progress.kernel`, `kernelsDone` and `kernels` are set. Candidates that failed before are passed over,
+/// unless nothing else works.
 Result<TunedKernel> search(const TuningContext &context, CompileAhead &compiled, const TuningTask &task,
                            const Budget &budget, const std::optional<codegen::TileConfig> &seed,
                            const Progress &progress);

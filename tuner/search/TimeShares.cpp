@@ -9,7 +9,7 @@ namespace kfuse::tuner {
 
 void TimeShares::add(const TuningTask &task) {
   double best = std::numeric_limits<double>::infinity();
-  for (const codegen::EstimatedConfig &candidate : task.candidates())
+  for (const codegen::EstimatedConfig &candidate : task.space->candidates())
     if (candidate.us < best)
       best = candidate.us;
   expectedUs[&task] = std::isfinite(best) ? best * task.uses : 0;

@@ -63,7 +63,7 @@ std::optional<codegen::TileConfig> neighbourOf(const TuningContext &context, con
   const std::vector<Choice> choices = context.store.findChoices(task.ops, context.sku());
   if (choices.empty())
     return std::nullopt;
-  const std::vector<codegen::EstimatedConfig> candidates = task.candidates();
+  const std::vector<codegen::EstimatedConfig> candidates = task.space->candidates();
   double nearest = std::log(4.0);
   std::optional<codegen::TileConfig> config;
   for (const Choice &choice : choices) {
@@ -96,7 +96,7 @@ Lookup lookUp(const TuningContext &context, const TuningTask &task, const std::o
     return {{}, "it was tuned with less effort", choice->config};
   std::optional<runtime::CompiledKernel> binary = context.store.findBinary(choice->kernel);
   // Whoever compiled the binary had the config from the template. Its list takes a millisecond, too long for all.
-  if (!binary && !isOneOf(task.candidates(), choice->config))
+  if (!binary && !isOneOf(task.space->candidates(), choice->config))
     return {{}, "this version has no such config", {}};
   Result<codegen::KernelPlan> plan = emitStored(task, choice->config);
   if (!plan || tuningKey(*plan, context.compiler.version(), context.sku()) != choice->kernel)
@@ -126,7 +126,7 @@ Lookup lookUp(const TuningContext &context, const TuningTask &task) {
 /// A config that won here under other conditions, or where it is near.
 std::optional<codegen::TileConfig> firstGuess(const TuningContext &context, const TuningTask &task) {
   if (std::optional<Choice> choice = context.store.findChoice(regionOf(context, task));
-      choice && isOneOf(task.candidates(), choice->config))
+      choice && isOneOf(task.space->candidates(), choice->config))
     return choice->config;
   return neighbourOf(context, task, roofline(task.work, context.currentPeaks()));
 }
@@ -148,7 +148,7 @@ void compileFirstBatch(const TuningContext &context, CompileAhead &compiled, con
 /// Has one config compiled, unless the store knows how it did.
 void compileAhead(const TuningContext &context, CompileAhead &compiled, const TuningTask &task,
                   const codegen::TileConfig &config, Keys &wanted) {
-  Result<codegen::KernelPlan> plan = task.emit(config);
+  Result<codegen::KernelPlan> plan = task.space->emit(config);
   if (!plan || whyNotFit(*plan, context.target))
     return;
   if (std::string key = tuningKey(*plan, context.compiler.version(), context.sku());
@@ -320,7 +320,8 @@ Result<bool> Tuning::trySearch(std::size_t index) {
       std::ignore = context.device->prepareMeasuring();
     }
     Span span("search", task.name);
-    Progress progress{.kernel = task.name, .index = index, .count = tasks.size()};
+    Progress progress{
+        .kernel = task.name, .kernelsDone = static_cast<int>(index), .kernels = static_cast<int>(tasks.size())};
     Budget budget = budgetOf(context);
     // Time spent waiting for other processes is gone from the shares; only a limit that was asked for is kept all the
     // same.

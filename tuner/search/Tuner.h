@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/Target.h"
+#include "kfuse/tuning.h"
 #include "runtime/Device.h"
 #include "tuner/peaks/DeviceLock.h"
 #include "tuner/report/Report.h"
@@ -17,16 +18,6 @@
 #include <vector>
 
 namespace kfuse::tuner {
-
-/// How far a search has come, for a progress line.
-struct Progress {
-  std::string kernel;
-  std::size_t index = 0; ///< The kernel's, from 0 to `count`.
-  std::size_t count = 0; ///< Kernels.
-  int tried = 0;         ///< Candidates of this kernel that were tried.
-  int planned = 0;       ///< Candidates of this kernel that may be tried.
-  double bestUs = 0;     ///< 0 until one was measured.
-};
 
 struct TuneOptions {
   Effort effort = Effort::Quick;

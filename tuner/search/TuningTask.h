@@ -1,4 +1,4 @@
-// One distinct kernel to choose a config for, as plain data and callbacks: the tuner knows no IR.
+// One distinct kernel to choose a config for, behind two small interfaces: the tuner knows no IR.
 #pragma once
 
 #include "codegen/KernelPlan.h"
@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +27,44 @@ using ReadOutput = std::function<Result<void>(std::size_t output, std::size_t of
 /// From outputs that are here, and outlive it.
 ReadOutput readFrom(const HostBuffers &outputs);
 
+/// The configs that a kernel may have.
+class ConfigSpace {
+public:
+  ConfigSpace() = default;
+  ConfigSpace(const ConfigSpace &) = delete;
+  ConfigSpace &operator=(const ConfigSpace &) = delete;
+  virtual ~ConfigSpace() = default;
+
+  /// The legal configs with their modelled microseconds, for ranking. All of them compute the same outputs from the
+  /// same inputs. Listed anew at each call: a warm start needs no list.
+  virtual std::vector<codegen::EstimatedConfig> candidates() const = 0;
+  /// Less than this a config cannot do; nothing when all do the same.
+  virtual std::optional<codegen::TileWork> leastWork(const codegen::TileConfig &) const { return std::nullopt; }
+  /// Configs of one variant have estimates that err alike.
+  virtual std::int64_t variantOf(const codegen::TileConfig &) const { return 0; }
+  /// Configs of one kind are about equally fast; nothing when no two are known to be.
+  virtual std::optional<codegen::TileConfig> kindOf(const codegen::TileConfig &) const { return std::nullopt; }
+  virtual Result<codegen::KernelPlan> emit(const codegen::TileConfig &config) const = 0;
+};
+
+/// A kernel's inputs, and what its outputs must be.
+class Oracle {
+public:
+  Oracle() = default;
+  Oracle(const Oracle &) = delete;
+  Oracle &operator=(const Oracle &) = delete;
+  virtual ~Oracle() = default;
+
+  /// Random contents of the inputs; the same bytes at each call.
+  virtual HostBuffers makeInputs() const = 0;
+  /// Works out what check() compares with, ahead of it.
+  virtual Result<void> expect(const HostBuffers &inputs) = 0;
+  /// Compares outputs with the oracle: WrongResult and the reason when they are wrong; any other error ends the search.
+  virtual Result<void> check(const HostBuffers &inputs, const ReadOutput &read) = 0;
+  /// Has check() look at these elements of an output, too, from now on.
+  virtual Result<void> checkAlso(const HostBuffers &inputs, std::size_t output, std::vector<std::int64_t> elements) = 0;
+};
+
 struct TuningTask {
   std::string name;         ///< For people: "matmul_add_gelu".
   std::string ops;          ///< For people: "matmul + add + gelu".
@@ -32,28 +72,8 @@ struct TuningTask {
   std::string signature;    ///< Stable text of the fused region: ops, shapes, types.
   int uses = 1;             ///< How often the model runs it.
   Work work;
-
-  /// The legal configs with their modelled microseconds, for ranking. All of them compute the same outputs from the
-  /// same inputs. Listed anew at each call: a warm start needs no list.
-  std::function<std::vector<codegen::EstimatedConfig>()> candidates;
-  /// Less than which a config cannot do; null when all do the same.
-  std::function<codegen::TileWork(const codegen::TileConfig &)> leastWork;
-  /// Configs of one way have estimates that err alike; null when there is one way.
-  std::function<std::int64_t(const codegen::TileConfig &)> wayOf;
-  /// Configs of one kind are about equally fast; null when no two are known to be.
-  std::function<codegen::TileConfig(const codegen::TileConfig &)> kindOf;
-  std::function<Result<codegen::KernelPlan>(const codegen::TileConfig &)> emit;
-
-  /// Random contents of the inputs; the same bytes at each call.
-  std::function<HostBuffers()> makeInputs;
-  /// Works out what `check` compares with, ahead of it; null where there is nothing to work out.
-  std::function<Result<void>(const HostBuffers &inputs)> expect;
-  /// Compares outputs with the oracle: WrongResult and the reason when they are wrong; any other error
-  /// ends the search.
-  std::function<Result<void>(const HostBuffers &inputs, const ReadOutput &read)> check;
-  /// Has `check` look at these elements of an output, too, from now on; null where it looks at all there are.
-  std::function<Result<void>(const HostBuffers &inputs, std::size_t output, std::vector<std::int64_t> elements)>
-      checkAlso;
+  std::shared_ptr<const ConfigSpace> space;
+  std::shared_ptr<Oracle> oracle;
   /// Per output: the input whose memory it must share because it is a state of which a run writes a
   /// part, or -1. Empty: none is.
   std::vector<int> stateOf;

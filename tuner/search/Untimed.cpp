@@ -62,9 +62,9 @@ Result<Compiled> firstThatCompiles(const TuningContext &context, Ranking &rankin
     return std::move(*spilled);
   const Error reason =
       ranking.tried > 0 ? Error{ErrorCode::Compile, ranking.firstFailure} : ranking.queue.lastRefusal();
-  return Error{reason.code,
-               fmt::format("none of {} candidates compiles for kernel {} ({}): {}", ranking.task.candidates().size(),
-                           ranking.task.name, ranking.task.ops, reason.message)};
+  return Error{reason.code, fmt::format("none of {} candidates compiles for kernel {} ({}): {}",
+                                        ranking.task.space->candidates().size(), ranking.task.name, ranking.task.ops,
+                                        reason.message)};
 }
 
 TunedKernel keep(const TuningContext &context, const Ranking &ranking, Compiled winner, double begun) {
