@@ -48,15 +48,13 @@ struct Contest {
   std::vector<RunnerUp> runnersUp;
 };
 
-/// The kernels with the largest share of the run first. Two processes find runs at a card's power limit up to 1 %
-/// apart, which is for full effort to settle, or not to.
+/// The kernels with the largest share of the run first.
 std::vector<Contest> findContests(const TuningContext &context, std::span<const TuningTask> tasks,
                                   std::span<const TunedKernel> kernels) {
   int launches = 0;
   for (const TunedKernel &kernel : kernels)
     launches += kernel.report.uses;
-  const bool isFull = context.options.effort == Effort::Full;
-  if (launches < 2 || (isBoundByCompute(kernels) && !isFull))
+  if (launches < 2)
     return {};
   const double allUs = runUs(kernels);
   std::vector<Contest> contests;

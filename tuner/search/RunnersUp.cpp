@@ -14,7 +14,7 @@ namespace kfuse::tuner {
 namespace {
 
 constexpr double nearFactor = 1.05; // Times the winner's time. 1.1, with six runners-up, took longer and found no more.
-constexpr std::size_t quickMost = 2, fullMost = 4;
+constexpr std::size_t most = 4;
 
 /// The measurement's kernel, or nothing where its config makes another one by now.
 std::optional<RunnerUp> remake(const TuningContext &context, const TuningTask &task, const Measurement &measurement) {
@@ -27,7 +27,6 @@ std::optional<RunnerUp> remake(const TuningContext &context, const TuningTask &t
 } // namespace
 
 std::vector<RunnerUp> runnersUpOf(const TuningContext &context, const TuningTask &task, const TunedKernel &winner) {
-  const std::size_t most = context.options.effort == Effort::Full ? fullMost : quickMost;
   const std::string winnerKey = tuningKey(winner.plan, context.compiler.version(), context.sku());
   const double nearUs = nearFactor * winner.report.measuredUs.value_or(0);
   std::vector<Measurement> near = context.store.findMeasurements(winner.report.region);
