@@ -3,7 +3,9 @@
 #include "tuner/record/Key.h"
 #include "tuner/record/Trace.h"
 #include "tuner/record/UnixTime.h"
+#include "tuner/search/Failures.h"
 #include "tuner/search/Finals.h"
+#include "tuner/search/SearchClock.h"
 #include "tuner/search/TrialRunner.h"
 
 #include <fmt/format.h>
@@ -34,10 +36,6 @@ constexpr double timeoutSeconds = 1; ///< A run may take this long at least.
 constexpr double patienceFactor = 200; ///< Until one is known a run may take this many times the estimate.
 constexpr double patienceSeconds = 5;  ///< Until one is known a run may take this long at least.
 
-std::chrono::steady_clock::duration toClock(double seconds) {
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
-}
-
 /// What a kernel ends with whose candidates all fail: by FailureKind of the first failure noted.
 constexpr std::array<ErrorCode, 7> nothingWorksCodes{ErrorCode::Compile, ErrorCode::Compile,     ErrorCode::Compile,
                                                      ErrorCode::Timeout, ErrorCode::WrongResult, ErrorCode::WrongResult,
@@ -65,11 +63,11 @@ public:
         bound(roofline(task.work, peaks)),
         region(regionKey(task.signature, task.templateName, context.target.name, context.sku(), compilerVersion)),
         queue(task, context.target, peaks, compilerVersion, context.sku(), seed), progress(std::move(progress)),
-        runner(*context.device, task) {}
+        runner(*context.device, task), clock(budget.seconds, finalShare) {}
 
   Result<TunedKernel> run();
   /// True when nothing works, but candidates were passed over that might by now: a check may have been mended.
-  bool mayRetry() const { return foundNothing && trustedFailures > 0; }
+  bool mayRetry() const { return foundNothing && failures.trustedCount() > 0; }
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -94,11 +92,8 @@ private:
   bool recall(Trial &trial);
   void accept(Trial trial);
   void reject(Trial trial, const Failure &failure);
-  void noteFailure(const Failure &failure, std::string line);
 
   double bestUs() const { return accepted.front().medianUs(); }
-  double secondsLeft() const { return budget.seconds - std::chrono::duration<double>(Clock::now() - start).count(); }
-  bool isOutOfTime() const { return secondsLeft() < finalShare * budget.seconds + lastTrialSeconds; }
   /// On the CPU, what was not compiled in time is not compiled while others are measured.
   bool isLeftOut(const Trial &trial) const { return context.target.isCpu() && !compiled.isReady(trial.candidate.key); }
   bool isAtRoof() const { return peaks.measured && bound.boundUs >= goodEnough * bestUs(); }
@@ -121,7 +116,6 @@ private:
   CompileAhead &compiled;
   const TuningTask &task;
   bool trustFailures;
-  int trustedFailures = 0;
   std::string compilerVersion;
   Budget budget;
   Peaks peaks;
@@ -131,19 +125,16 @@ private:
   Progress progress;
   TrialRunner runner;
   const double begun = unixSeconds();
-  Clock::time_point start = Clock::now(); ///< Later by what was spent waiting for other processes, or for the device.
-  double lastTrialSeconds = 0;
+  SearchClock clock;
   std::vector<Trial> accepted; ///< Right and timed, fastest first; finalists in the order of preference.
   std::vector<Trial> leftOut;  ///< Not in the finals, fastest first.
   std::vector<Trial> spilled;  ///< For when nothing else works.
   StopReason stop = StopReason::None;
   bool maySpill = false;
   bool foundNothing = false;
-  int failed = 0;
   int cut = 0;
   int ruledOut = 0;
-  std::string firstFailure;
-  FailureKind firstFailureKind = FailureKind::Compile;
+  Failures failures;
 };
 
 /// Batch after batch of the best-ranked candidates until one works: a budget removes candidates, never
@@ -156,7 +147,7 @@ Result<TunedKernel> Search::run() {
     if (Result<void> tried = trySpilled(); !tried)
       return tried.error();
   DeviceLock quiet = context.forMeasuring();
-  start += context.extension(quiet);
+  clock.extend(context.extension(quiet));
   Result<std::optional<Trial>> winner = std::optional<Trial>();
   while (!*winner && !accepted.empty()) {
     if (Result<void> picked = pickFinalists(); !picked)
@@ -205,8 +196,8 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   }
   if (context.target.isCpu()) {
     DeviceLock busy = context.forCompiling();
-    start += context.extension(busy);
-    compiled.finishBy(start + toClock(compileShare * budget.seconds));
+    clock.extend(context.extension(busy));
+    compiled.finishBy(clock.at(compileShare));
   } else if (accepted.empty() && !unknown.empty()) {
     if (Result<void> ready = setUp(unknown.front()); !ready)
       return ready;
@@ -218,7 +209,7 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", task.name)};
     if (!accepted.empty() && isAtRoof() && progress.candidatesDone >= firstFew)
       stop = StopReason::Roof;
-    else if (!accepted.empty() && (isOutOfTime() || isLeftOut(trial)))
+    else if (!accepted.empty() && (clock.isOutOfTime() || isLeftOut(trial)))
       stop = StopReason::Budget;
     if (stop != StopReason::None || !canWin(trial.candidate.boundUs)) {
       compiled.drop(trial.candidate.key);
@@ -235,14 +226,14 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
     Result<runtime::CompiledKernel> binary = takeBinary(trial);
     // The first one that works pays for inputs and the oracle, too, and says nothing about the next.
     const bool isSetUp = !accepted.empty();
-    const double secondsBefore = secondsLeft();
+    const double secondsBefore = clock.secondsLeft();
     if (Result<void> tried = tryOne(std::move(trial), std::move(binary)); !tried)
       return tried;
     if (isSetUp)
-      lastTrialSeconds = secondsBefore - secondsLeft();
+      clock.lastTook(secondsBefore - clock.secondsLeft());
     if (hasMisled()) {
       DeviceLock quiet = context.forMeasuring();
-      start += context.extension(quiet);
+      clock.extend(context.extension(quiet));
       if (Result<void> checked = recheckMisled(); !checked)
         return checked;
       stop = StopReason::None;
@@ -263,7 +254,7 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
 /// While candidates compile.
 Result<void> Search::setUp(const Trial &trial) {
   DeviceLock quiet = context.forMeasuring();
-  start += context.extension(quiet);
+  clock.extend(context.extension(quiet));
   return runner.setUp(trial.candidate.plan);
 }
 
@@ -271,7 +262,7 @@ Result<void> Search::setUp(const Trial &trial) {
 Result<void> Search::trySpilled() {
   maySpill = true;
   for (Trial &trial : std::exchange(spilled, {})) {
-    --failed;
+    failures.takeBack();
     Result<runtime::CompiledKernel> binary = compiled.take(trial.candidate.key, trial.candidate.plan);
     if (Result<void> tried = tryOne(std::move(trial), std::move(binary)); !tried || !accepted.empty())
       return tried;
@@ -310,13 +301,13 @@ MaybeFailure Search::attempt(Trial &trial) {
   if (facts.spillBytes > 0 && !maySpill)
     return std::optional(Failure{FailureKind::Spill, fmt::format("spills {} bytes of registers", facts.spillBytes)});
   DeviceLock quiet = context.forMeasuring(); // First: a trial that waits has not begun.
-  start += context.extension(quiet);
+  clock.extend(context.extension(quiet));
   if (Result<void> ready = runner.setUp(trial.candidate.plan); !ready) // Nor has one with no device to run on.
     return ready.error();
   if (!context.store.beginTrial(trial.measurement))
     return std::optional(Failure{FailureKind::Crash, "the machine went down twice while it ran"});
   MaybeFailure failure = checkAndMeasure(trial);
-  start += runner.takeRepairTime();
+  clock.extend(runner.takeRepairTime());
   return failure;
 }
 
@@ -443,10 +434,10 @@ Result<void> Search::recheckMisled() {
 /// last visit, and is wrong: then those behind it are left to play.
 Result<std::optional<Trial>> Search::compareFinalists() {
   Span span("finals", task.name);
-  Result<Finals::Outcome> outcome =
-      Finals(runner, budget, start).play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
-        reject(std::move(trial), failure);
-      });
+  Result<Finals::Outcome> outcome = Finals(runner, budget, clock.start())
+                                        .play(std::exchange(accepted, {}), [this](Trial trial, const Failure &failure) {
+                                          reject(std::move(trial), failure);
+                                        });
   if (!outcome)
     return outcome.error();
   for (const Trial &trial : outcome->others)
@@ -484,7 +475,7 @@ TunedKernel Search::keep(Trial winner) {
   choice.effort = context.options.effort;
   choice.timing = winner.measurement.timing;
   choice.candidates = progress.candidatesDone;
-  choice.failed = failed;
+  choice.failed = failures.count();
   choice.cut = cut;
   choice.ruledOut = ruledOut;
   choice.stop = stop != StopReason::None ? stop : isExhausted ? StopReason::Exhausted : StopReason::Candidates;
@@ -518,9 +509,9 @@ bool Search::recall(Trial &trial) {
   bool mayWorkNow = known->failure->kind != FailureKind::Crash;
   if (mayWorkNow && !trustFailures)
     return false;
-  trustedFailures += mayWorkNow ? 1 : 0;
-  ++failed;
-  noteFailure(*known->failure, fmt::format("{}: {}", trial.candidate.config.str(), known->failure->message));
+  if (mayWorkNow)
+    failures.trust();
+  failures.note(*known->failure, fmt::format("{}: {}", trial.candidate.config.str(), known->failure->message));
   if (known->failure->kind == FailureKind::Spill)
     spilled.push_back(std::move(trial));
   return true;
@@ -533,23 +524,15 @@ void Search::accept(Trial trial) {
 
 /// A failure is a row in the store.
 void Search::reject(Trial trial, const Failure &failure) {
-  ++failed;
   std::string line = fmt::format("{} with {}: {}: {}", task.name, trial.candidate.config.str(), toString(failure.kind),
                                  failure.message);
   context.log(line);
-  noteFailure(failure, line);
+  failures.note(failure, line);
   trial.measurement.timing.reset();
   trial.measurement.failure = failure;
   context.store.put(trial.measurement);
   if (failure.kind == FailureKind::Spill)
     spilled.push_back(std::move(trial));
-}
-
-void Search::noteFailure(const Failure &failure, std::string line) {
-  if (!firstFailure.empty())
-    return;
-  firstFailure = std::move(line);
-  firstFailureKind = failure.kind;
 }
 
 void Search::showProgress() const {
@@ -560,9 +543,9 @@ void Search::showProgress() const {
 /// The error has the kind of the first failure noted.
 Error Search::nothingWorks() const {
   const Error &refusal = queue.lastRefusal();
-  const std::string &reason = firstFailure.empty() ? refusal.message : firstFailure;
-  const bool isBug = firstFailure.empty() && refusal.code == ErrorCode::Internal;
-  return {isBug ? ErrorCode::Internal : nothingWorksCodes[static_cast<std::size_t>(firstFailureKind)],
+  const std::string &reason = failures.firstLine().empty() ? refusal.message : failures.firstLine();
+  const bool isBug = failures.firstLine().empty() && refusal.code == ErrorCode::Internal;
+  return {isBug ? ErrorCode::Internal : nothingWorksCodes[static_cast<std::size_t>(failures.firstKind())],
           fmt::format("none of {} candidates works for kernel {} ({}): {}", task.space->candidates().size(), task.name,
                       task.ops, reason.empty() ? "there are none" : reason)};
 }
