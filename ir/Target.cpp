@@ -1,6 +1,10 @@
 #include "ir/Target.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <iterator>
+#include <vector>
 
 namespace kfuse::ir {
 namespace {
@@ -25,6 +29,59 @@ const std::array<Target, 9> targets{{
      210 * teraPerUs},
 }};
 
+const Target *findFamily(std::string_view name) {
+  for (const Target &target : targets)
+    if (target.name == name || target.name == std::string(name) + "a")
+      return &target;
+  return nullptr;
+}
+
+/// What datasheets say of a card beyond its family's row.
+struct CardFacts {
+  const char *family, *card;
+  int multiprocessors;
+  double l2Megabytes, terabytes, f32Teraflops, halfTeraflops;
+};
+
+// One card's name may be in another's ("L4" in "L40S"): the longest one that a device's name holds is taken.
+constexpr std::array cardFacts{
+    CardFacts{"sm_80", "A100-SXM4-40GB", 108, 40, 1.555, 19.5, 312},
+    CardFacts{"sm_80", "A100-PCIE-40GB", 108, 40, 1.555, 19.5, 312},
+    CardFacts{"sm_80", "A100-SXM4-80GB", 108, 40, 2.039, 19.5, 312},
+    CardFacts{"sm_80", "A100 80GB PCIe", 108, 40, 1.935, 19.5, 312},
+    CardFacts{"sm_89", "L4", 58, 48, 0.3, 30.3, 121},
+    CardFacts{"sm_89", "L40S", 142, 96, 0.864, 91.6, 362},
+    CardFacts{"sm_89", "RTX 4090", 128, 72, 1.008, 82.6, 165},
+    CardFacts{"sm_90a", "H100 80GB HBM3", 132, 50, 3.35, 67, 989},
+    CardFacts{"sm_90a", "H100 PCIe", 114, 50, 2.04, 51, 756},
+    CardFacts{"sm_90a", "H100 NVL", 132, 50, 3.9, 60, 835},
+    CardFacts{"sm_90a", "H200", 132, 50, 4.8, 67, 989},
+    CardFacts{"sm_90a", "H20", 78, 60, 4.0, 44, 148},
+    CardFacts{"sm_100a", "B200", 148, 126, 8.0, 80, 2250},
+    CardFacts{"sm_120a", "RTX 5090", 170, 96, 1.79, 105, 210},
+    CardFacts{"sm_120a", "RTX PRO 6000", 188, 128, 1.79, 125, 504},
+};
+
+Target cardOf(const CardFacts &facts) {
+  Target card = *findFamily(facts.family);
+  card.card = facts.card;
+  card.description = facts.card;
+  card.multiprocessors = facts.multiprocessors;
+  card.l2Bytes = facts.l2Megabytes * 1e6;
+  card.memoryBytesPerUs = facts.terabytes * teraPerUs;
+  card.f32FlopsPerUs = facts.f32Teraflops * teraPerUs;
+  card.halfFlopsPerUs = facts.halfTeraflops * teraPerUs;
+  return card;
+}
+
+/// Whether the word of a command line names the card: in any case, with dashes for blanks.
+bool isNameOf(std::string_view word, std::string_view card) {
+  return std::ranges::equal(word, card, [](unsigned char a, unsigned char b) {
+    auto plain = [](unsigned char letter) { return letter == ' ' ? '-' : std::tolower(letter); };
+    return plain(a) == plain(b);
+  });
+}
+
 } // namespace
 
 double Target::matmulFlopsPerUs(DType type, bool tf32) const {
@@ -37,11 +94,39 @@ double Target::matmulFlopsPerUs(DType type, bool tf32) const {
 
 std::span<const Target> knownTargets() { return targets; }
 
+std::span<const Target> knownCards() {
+  static const std::vector<Target> cards = [] {
+    std::vector<Target> all;
+    std::ranges::transform(cardFacts, std::back_inserter(all), cardOf);
+    return all;
+  }();
+  return cards;
+}
+
 const Target *findTarget(std::string_view name) {
-  for (const Target &target : targets)
-    if (target.name == name || target.name == std::string(name) + "a")
-      return &target;
+  if (const Target *family = findFamily(name))
+    return family;
+  for (const Target &card : knownCards())
+    if (isNameOf(name, card.card))
+      return &card;
   return nullptr;
+}
+
+const Target &targetOfDevice(const Target &family, std::string_view deviceName) {
+  const Target *found = &family;
+  for (const Target &card : knownCards())
+    if (card.name == family.name && card.card.size() > found->card.size() &&
+        deviceName.find(card.card) != std::string_view::npos)
+      found = &card;
+  return *found;
+}
+
+Target withMultiprocessors(Target target, int count) {
+  const double share = static_cast<double>(count) / target.multiprocessors;
+  target.multiprocessors = count;
+  target.f32FlopsPerUs *= share;
+  target.halfFlopsPerUs *= share;
+  return target;
 }
 
 } // namespace kfuse::ir

@@ -9,7 +9,7 @@
 
 namespace kfuse::ir {
 
-/// Plain hardware facts of a device family, from the vendors' datasheets. They drive fusion and
+/// Plain hardware facts of a device family, or of one card of it, from the vendors' datasheets. They drive fusion and
 /// ranking on any machine, so that two machines of one kind decide alike; measured peaks
 /// (tuner/peaks/Peaks.h) only prune, stop and report.
 struct Target {
@@ -25,7 +25,9 @@ struct Target {
   double launchUs = 0;         ///< Time between dependent kernels inside one graph.
   double f32FlopsPerUs = 0;    ///< Plain FMA rate, FLOP per microsecond (1e6 = 1 TFLOP/s).
   double halfFlopsPerUs = 0;   ///< Dense f16/bf16 matrix rate with f32 accumulation.
+  std::string card{};          ///< "H100 PCIe": as a device of this card names itself; "" for a family's row.
 
+  friend bool operator==(const Target &, const Target &) = default;
   bool isCpu() const { return capability == 0; }
   /// Matrix rate for operands of `type`: FLOP per microsecond. With `tf32` those of f32 are cut for tensor cores.
   double matmulFlopsPerUs(DType type, bool tf32 = false) const;
@@ -34,7 +36,17 @@ struct Target {
 /// Every family known, the CPU first.
 std::span<const Target> knownTargets();
 
-/// The family of that name, or null. "sm_90" finds "sm_90a".
+/// The cards whose facts differ from their family's row, family by family. Their `name` is the family's.
+std::span<const Target> knownCards();
+
+/// The family or the card of that name, or null. "sm_90" finds "sm_90a", "h100-pcie" the card "H100 PCIe".
 const Target *findTarget(std::string_view name);
+
+/// The row of the card that a device of the family says it is ("NVIDIA H100 PCIe"), else the family's.
+const Target &targetOfDevice(const Target &family, std::string_view deviceName);
+
+/// The target with so many multiprocessors, its math rates in proportion: a part of a GPU (MIG), or a card without a
+/// row.
+Target withMultiprocessors(Target target, int count);
 
 } // namespace kfuse::ir

@@ -423,17 +423,18 @@ TEST_CASE("store: a look at its newest target waits for nobody") {
   TemporaryFolder folder;
   const fs::path path = folder.path / "store.db", pipe = folder.path / "pipe";
   writeStore(path);
-  CHECK(Store::newestTargetIn(path) == choiceNumber(1).target);
+  CHECK(Store::newestIn(path).target == choiceNumber(1).target);
+  CHECK(Store::newestIn(path).sku == choiceNumber(1).sku);
   sqlite3 *other = nullptr;
   REQUIRE(sqlite3_open(path.c_str(), &other) == SQLITE_OK);
   REQUIRE(sqlite3_exec(other, "PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE", nullptr, nullptr, nullptr) ==
           SQLITE_OK);
   const auto start = std::chrono::steady_clock::now();
-  (void)Store::newestTargetIn(path);
+  (void)Store::newestIn(path);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
   sqlite3_close(other);
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK(Store::newestTargetIn(pipe).empty());
+  CHECK(Store::newestIn(pipe).target.empty());
   Result<std::unique_ptr<Store>> piped = Store::openToRead(pipe, {});
   REQUIRE_FALSE(piped);
   CHECK(piped.error().message == pipe.string() + " is not a kfuse store: name another file, or move this one away");

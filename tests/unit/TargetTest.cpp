@@ -25,6 +25,35 @@ TEST_CASE("targets: the CPU first, names unique, facts plausible") {
   }
 }
 
+TEST_CASE("targets: cards are found by what devices call themselves, and by words of a command line") {
+  const Target &hopper = *findTarget("sm_90a"), &ada = *findTarget("sm_89");
+  CHECK(targetOfDevice(hopper, "NVIDIA H100 PCIe").multiprocessors == 114);
+  CHECK(targetOfDevice(hopper, "NVIDIA H100 80GB HBM3").memoryBytesPerUs == doctest::Approx(3.35e6));
+  CHECK(targetOfDevice(hopper, "NVIDIA H200").card == "H200");
+  CHECK(targetOfDevice(hopper, "NVIDIA H20").multiprocessors == 78);
+  CHECK(targetOfDevice(ada, "NVIDIA L4").multiprocessors == 58);
+  CHECK(targetOfDevice(ada, "NVIDIA L40S").multiprocessors == 142);
+  CHECK(&targetOfDevice(hopper, "NVIDIA H800") == &hopper); // No row.
+  CHECK(&targetOfDevice(hopper, "NVIDIA L4") == &hopper);   // Another family's.
+  REQUIRE(findTarget("h100-pcie"));
+  CHECK(findTarget("h100-pcie")->card == "H100 PCIe");
+  CHECK(findTarget("RTX PRO 6000")->name == "sm_120a");
+  for (const Target &card : knownCards()) {
+    CAPTURE(card.card);
+    REQUIRE(findTarget(card.name));
+    CHECK(findTarget(card.name)->card.empty());
+    CHECK(findTarget(card.card) == &card);
+    CHECK(card.sharedBytesPerBlock == findTarget(card.name)->sharedBytesPerBlock);
+  }
+}
+
+TEST_CASE("targets: a part of a GPU has its share of the rates") {
+  const Target half = withMultiprocessors(*findTarget("sm_90a"), 66);
+  CHECK(half.multiprocessors == 66);
+  CHECK(half.halfFlopsPerUs == doctest::Approx(findTarget("sm_90a")->halfFlopsPerUs / 2));
+  CHECK_FALSE(half == *findTarget("sm_90a"));
+}
+
 TEST_CASE("targets: found by name, with or without the suffix") {
   REQUIRE(findTarget("sm_90a"));
   CHECK(findTarget("sm_90") == findTarget("sm_90a"));

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace kfuse::tools {
 namespace {
@@ -32,6 +34,15 @@ std::vector<Found> findDevices(std::string &noGpu) {
   return found;
 }
 
+/// The cards of a family that have facts of their own.
+std::vector<std::string> cardsOf(const ir::Target &family) {
+  std::vector<std::string> cards;
+  for (const ir::Target &card : ir::knownCards())
+    if (card.name == family.name)
+      cards.push_back(card.card);
+  return cards;
+}
+
 std::string compilerVersion() {
   Result<std::unique_ptr<runtime::KernelCompiler>> compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
   return compiler ? (*compiler)->version() : compiler.error().message;
@@ -40,7 +51,7 @@ std::string compilerVersion() {
 int printJson(const std::vector<Found> &found, const std::string &noGpu) {
   Json json{{"targets", Json::array()}, {"devices", Json::array()}, {"cuda_compiler", compilerVersion()}};
   for (const ir::Target &target : ir::knownTargets())
-    json["targets"].push_back({{"name", target.name}, {"devices", target.description}});
+    json["targets"].push_back({{"name", target.name}, {"devices", target.description}, {"cards", cardsOf(target)}});
   for (const Found &device : found)
     json["devices"].push_back({{"target", device.target}, {"name", device.name}, {"detail", device.detail}});
   if (!noGpu.empty())
@@ -54,11 +65,13 @@ int targets(bool json) {
   std::vector<Found> found = findDevices(noGpu);
   if (json)
     return printJson(found, noGpu);
-  Table known({"target", "here", "devices of the family"});
+  Table known({"target", "here", "cards with facts of their own, else devices of the family"});
   for (const ir::Target &target : ir::knownTargets()) {
     bool here =
         std::any_of(found.begin(), found.end(), [&](const Found &device) { return device.target == target.name; });
-    known.add({target.name, here ? "yes" : "-", target.description});
+    const std::vector<std::string> cards = cardsOf(target);
+    known.add({target.name, here ? "yes" : "-",
+               cards.empty() ? target.description : fmt::format("{}", fmt::join(cards, ", "))});
   }
   Table devices({"found", "device"});
   for (const Found &device : found)

@@ -9,9 +9,12 @@ namespace {
 const ir::Target *likelyGpu(const WorkbenchOptions &options) {
   if (!runtime::hasCudaDriver())
     return nullptr;
-  const ir::Target *likely =
-      ir::findTarget(options.target != "auto" ? options.target : Store::newestTargetIn(options.store));
-  return likely && !likely->isCpu() ? likely : nullptr;
+  const Store::TunedFor newest = Store::newestIn(options.store);
+  const ir::Target *likely = ir::findTarget(options.target != "auto" ? options.target : newest.target);
+  if (!likely || likely->isCpu())
+    return nullptr;
+  const bool isOfNewest = likely->card.empty() && likely->name == newest.target;
+  return isOfNewest ? &ir::targetOfDevice(*likely, newest.sku) : likely;
 }
 
 } // namespace
@@ -26,7 +29,7 @@ Result<PlannedBench> openAndPlan(mlir::ModuleOp module, const WorkbenchOptions &
   Result<Workbench> bench = openWorkbench(options);
   if (!bench)
     return bench.error();
-  const bool isForBench = planned && *planned && (**planned).target == bench->target;
+  const bool isForBench = planned && *planned && *(**planned).target == *bench->target;
   if (!isForBench)
     planned = planModel(module, *bench->target, simplify);
   if (!*planned)

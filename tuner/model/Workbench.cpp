@@ -6,6 +6,7 @@
 #include "tuner/model/Dump.h"
 
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -16,24 +17,40 @@ namespace {
 /// More than any machine has cores; a hundred thousand would take the machine down.
 constexpr int mostThreads = 1024;
 
-/// The CUDA device in a worker, if it is the target's; null where it is another or there is none. NoDevice when one
-/// beyond the first was asked for and is not there.
-Result<std::unique_ptr<runtime::Device>> remoteIfPresent(const ir::Target &target, int ordinal,
-                                                         const std::function<int()> &measureOn,
-                                                         const std::stop_token &stop) {
+/// The CUDA device of that number; none where there is no GPU. NoDevice when one beyond the first was asked for and is
+/// not there.
+Result<std::optional<runtime::GpuFacts>> findGpu(int ordinal) {
   Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus();
   const std::size_t count = gpus ? gpus->size() : 0;
   if (ordinal > 0 && static_cast<std::size_t>(ordinal) >= count)
     return Error{ErrorCode::NoDevice, "there is no CUDA device " + std::to_string(ordinal) + ": " +
                                           std::to_string(count) + " found, counted from 0; see kfuse targets"};
   if (count == 0)
-    return std::unique_ptr<runtime::Device>();
-  const runtime::GpuFacts &gpu = (*gpus)[static_cast<std::size_t>(ordinal)];
-  if (ir::findTarget(gpu.target) != &target)
-    return std::unique_ptr<runtime::Device>();
+    return std::optional<runtime::GpuFacts>();
+  return std::optional((*gpus)[static_cast<std::size_t>(ordinal)]);
+}
+
+/// The facts of the GPU, where it is what `asked` names: a device of that family, or that very card. As many
+/// multiprocessors as it has, so that no grid or bound is sized from another card's.
+std::optional<ir::Target> targetOfGpu(const ir::Target &asked, const runtime::GpuFacts &gpu) {
+  const ir::Target *family = ir::findTarget(gpu.target);
+  if (!family || family->name != asked.name)
+    return std::nullopt;
+  const ir::Target &card = ir::targetOfDevice(*family, gpu.name);
+  if (!asked.card.empty() && asked.card != card.card)
+    return std::nullopt;
+  return gpu.multiprocessors > 0 && gpu.multiprocessors != card.multiprocessors
+             ? ir::withMultiprocessors(card, gpu.multiprocessors)
+             : card;
+}
+
+/// The device in a worker. `measureOn` may choose another GPU than the first one.
+std::unique_ptr<runtime::Device> remoteGpu(const runtime::GpuFacts &gpu, const std::function<int()> &measureOn,
+                                           const std::stop_token &stop) {
+  const Result<std::vector<runtime::GpuFacts>> all = runtime::listGpus();
   return runtime::makeRemoteDevice(
       gpu.device(),
-      [gpus = *gpus, ordinal, measureOn] {
+      [gpus = all ? *all : std::vector{gpu}, ordinal = gpu.ordinal, measureOn] {
         const int chosen = measureOn ? measureOn() : ordinal;
         return runtime::WorkerPlace{gpus.at(static_cast<std::size_t>(chosen)).id, {"cuda", std::to_string(chosen)}};
       },
@@ -59,6 +76,8 @@ Error unknownTarget(const std::string &name) {
   std::string known;
   for (const ir::Target &target : ir::knownTargets())
     known += (known.empty() ? "" : ", ") + target.name;
+  for (const ir::Target &card : ir::knownCards())
+    known += ", '" + card.card + "'";
   return {ErrorCode::Usage, "unknown target '" + name + "'; known are auto, " + known};
 }
 
@@ -70,8 +89,8 @@ Result<const ir::Target *> resolveTarget(const std::string &name) {
     return target ? Result<const ir::Target *>(target) : unknownTarget(name);
   }
   if (Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus(); gpus && !gpus->empty())
-    if (const ir::Target *target = ir::findTarget(gpus->front().target))
-      return target;
+    if (const ir::Target *family = ir::findTarget(gpus->front().target))
+      return &ir::targetOfDevice(*family, gpus->front().name);
   return ir::findTarget("cpu");
 }
 
@@ -115,11 +134,14 @@ Result<Workbench> openWorkbench(const WorkbenchOptions &options) {
                                              {"cpu", std::to_string(options.threads)}, options.stop);
     bench.compiler = runtime::makeCpuCompiler();
   } else {
-    Result<std::unique_ptr<runtime::Device>> device =
-        remoteIfPresent(*bench.target, options.device, options.measureOn, options.stop);
-    if (!device)
-      return device.error();
-    bench.device = std::move(*device);
+    Result<std::optional<runtime::GpuFacts>> gpu = findGpu(options.device);
+    if (!gpu)
+      return gpu.error();
+    if (std::optional<ir::Target> own = *gpu ? targetOfGpu(*bench.target, **gpu) : std::nullopt) {
+      bench.ownTarget = std::make_shared<const ir::Target>(std::move(*own));
+      bench.target = bench.ownTarget.get();
+      bench.device = remoteGpu(**gpu, options.measureOn, options.stop);
+    }
     Result<std::unique_ptr<runtime::KernelCompiler>> compiler =
         runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
     if (!compiler)

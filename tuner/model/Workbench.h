@@ -12,7 +12,7 @@
 namespace kfuse::tuner {
 
 struct WorkbenchOptions {
-  std::string target = "auto";    ///< A target's name; auto: the first GPU, else the CPU.
+  std::string target = "auto";    ///< A target's or a card's name; auto: the first GPU, else the CPU.
   std::string store;              ///< Empty: Store::defaultPath().
   int threads = 0;                ///< The CPU device's, or those that compile for a GPU; 0: all cores.
   int device = 0;                 ///< CUDA ordinal.
@@ -26,6 +26,7 @@ struct WorkbenchOptions {
 
 struct Workbench {
   const ir::Target *target = nullptr;
+  std::shared_ptr<const ir::Target> ownTarget; ///< Holds `target` where a device is here; null elsewhere.
   /// To measure on, in a worker process, which starts when it is needed; null where the target is not present.
   std::unique_ptr<runtime::Device> device;
   std::unique_ptr<runtime::KernelCompiler> compiler;

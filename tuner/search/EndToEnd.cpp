@@ -242,14 +242,14 @@ Result<Entrant> EndToEnd::entrantOf(std::span<const TunedKernel> lineup) const {
   return program ? Result<Entrant>(Entrant{std::move(*program)}) : program.error();
 }
 
-/// As of one more kernel.
+/// The whole run counts as one more kernel.
 void EndToEnd::showProgress(std::size_t planned) const {
   if (context.options.progress)
     context.options.progress({.kernel = "the whole run",
-                              .index = tasks.size(),
-                              .count = tasks.size() + 1,
-                              .tried = report.tried,
-                              .planned = static_cast<int>(planned),
+                              .kernelsDone = static_cast<int>(tasks.size()),
+                              .kernels = static_cast<int>(tasks.size()) + 1,
+                              .candidatesDone = report.tried,
+                              .candidates = static_cast<int>(planned),
                               .bestUs = report.us});
 }
 

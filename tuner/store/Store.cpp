@@ -86,15 +86,15 @@ std::optional<Measurement> Store::findMeasurement(const std::string &kernel) {
   return file->read([&](SQLite::Database &db) { return findRow<Measurement>(db, kernel); });
 }
 
-std::string Store::newestTargetIn(const std::filesystem::path &path) {
+Store::TunedFor Store::newestIn(const std::filesystem::path &path) {
   Result<std::unique_ptr<Store>> store = openToRead(path, {}, 0);
-  return store ? (*store)->newestTarget() : "";
+  return store ? (*store)->newest() : TunedFor();
 }
 
-std::string Store::newestTarget() {
+Store::TunedFor Store::newest() {
   return file->read([](SQLite::Database &db) {
-    SQLite::Statement row(db, "SELECT target FROM choices ORDER BY at DESC LIMIT 1");
-    return row.executeStep() ? row.getColumn(0).getString() : std::string();
+    SQLite::Statement row(db, "SELECT target, sku FROM choices ORDER BY at DESC LIMIT 1");
+    return row.executeStep() ? TunedFor{row.getColumn(0).getString(), row.getColumn(1).getString()} : TunedFor();
   });
 }
 

@@ -49,10 +49,14 @@ public:
   std::optional<Choice> findChoice(const std::string &region);
   /// Choices of regions of these ops on one device, whatever their shapes.
   std::vector<Choice> findChoices(const std::string &ops, const std::string &sku);
-  /// The target of the newest choice of all; "" where there is none.
-  std::string newestTarget();
+  /// What a choice was made for.
+  struct TunedFor {
+    std::string target, sku; ///< As in Choice; "" where there is no choice.
+  };
+  /// That of the newest choice of all.
+  TunedFor newest();
   /// The same of a store that is not opened for more; "" too where it is no store, or locked: nothing is waited for.
-  static std::string newestTargetIn(const std::filesystem::path &path);
+  static TunedFor newestIn(const std::filesystem::path &path);
   std::optional<Measurement> findMeasurement(const std::string &kernel);
   /// The measurements of one region, in the order in which they were begun.
   std::vector<Measurement> findMeasurements(const std::string &region);
