@@ -22,8 +22,6 @@ TemplateCase product(const std::string &name) { return named(pairwiseProducts(30
 TemplateCase oddTiles(const std::string &name) { return named(pairwiseProducts(192, 672, 1040), name); }
 /// A wave of tiles of 64 by 128 on an H200, and more than half of one.
 TemplateCase manyTiles(const std::string &name) { return named(pairwiseProducts(1590, 1000, 1200), name); }
-/// Two waves of tiles of 128 by 128 and 120 on an H200.
-TemplateCase twoWidths(const std::string &name) { return named(pairwiseProducts(3000, 1360, 528), name); }
 /// With K to split.
 TemplateCase deepProduct(const std::string &name) { return named(pairwiseProducts(72, 144, 1040), name); }
 
@@ -60,14 +58,6 @@ std::vector<Schedule> sm90Schedules() {
        persistent,
        manyTiles("bias_residual_tb_bf16"),
        {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 2}, {"cluster_n", 1}, {"pieces", 1}}},
-      {"sm90: tiles of two widths",
-       persistent,
-       twoWidths("bias_relu_tb_f16"),
-       {{"m", 128}, {"n", 128}, {"cluster_m", 1}, {"narrow", 6}}},
-      {"sm90: tiles of two widths, rows of a cluster share columns",
-       persistent,
-       twoWidths("plain_tb_bf16"),
-       {{"m", 128}, {"n", 128}, {"cluster_m", 2}, {"narrow", 6}}},
       {"sm90: two products", persistent, product("gated_tb_f16"), {{"pingpong", 0}}},
       {"sm90: 8-bit floats", persistent, product("bias_relu_tb_f8E4M3FN"), {{"pingpong", 0}}},
       {"sm90: tf32", persistent, product("bias_relu_tb_tf32"), {{"pingpong", 0}}},

@@ -365,10 +365,10 @@ TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
   for (int rows : {4, 16})
     compileAll(everySchedule(codegen::cuda::matmulStreamTemplate(), pairwiseProducts(rows, 4096, 4096).front()),
                *compiler);
-  // Shared tiles hold most registers in clusters, and other cases have few. Two widths need columns along K.
+  // Shared tiles hold most registers in clusters, and other cases have few.
   for (const char *name : {"plain_tb_bf16", "bias_relu_ta_bf16", "bias_relu_tb_f16"})
     compileAll(covering(codegen::cuda::matmulSm90Template(), {productOf(name, 4096, 4096, 4096)}, "sm_90a",
-                        {{"m", "n", "cluster_m", "cluster_n", "pieces"}, {"m", "n", "cluster_m", "narrow"}}),
+                        {{"m", "n", "cluster_m", "cluster_n", "pieces"}}),
                *compiler);
 }
 

@@ -20,7 +20,6 @@ struct Config {
   static constexpr int tileRows = tileM, tileColumns = tileN, stages = 4;
   static constexpr int clusterRows = 1, clusterColumns = 2;
   static constexpr bool pingPong = true, rasterColumns = false;
-  static constexpr int narrowTiles = 0, narrowShift = 0;
   static constexpr int streamed = 0, helpers = 0, pieces = 1, pieceLines = 0;
   static constexpr int splitK = 1, raster = 1, epilogueVector = 2, finishThreads = 256;
 };

@@ -502,48 +502,6 @@ func.func @f(%a: tensor<3x67x72xbf16>, %b: tensor<3x200x72xbf16>, %c: tensor<200
   CHECK(launch.grid[0] == 12); // Two tiles down, one pair across, three batches.
 }
 
-TEST_CASE("CUDA templates: tiles of two widths fill waves, where an epilogue knows them") {
-  const ir::Target &hopper = *ir::findTarget("sm_90a");
-  auto narrow = [&](const std::string &result, const std::string &b, const std::string &attributes,
-                    const std::string &more) {
-    const std::string a = "tensor<4096x4096xbf16>";
-    RegionCase given = region("func.func @f(%a: " + a + ", %b: " + b + ", %c: " + a + ") -> " + result +
-                              " {\n  %0 = kfuse.matmul %a, %b" + attributes + " : (" + a + ", " + b + ") -> " + result +
-                              "\n" + more + "}");
-    std::vector<codegen::TileConfig> found;
-    for (const codegen::TileConfig &candidate : matmulSm90Template().candidates(given.region, hopper))
-      if (candidate.has("narrow"))
-        found.push_back(candidate);
-    return found;
-  };
-  const std::string square = "tensor<4096x4096xbf16>", plain = "  return %0 : " + square + "\n";
-  const std::vector<codegen::TileConfig> offered = narrow(square, square, " {transpose_b}", plain);
-  REQUIRE_FALSE(offered.empty());
-  for (const codegen::TileConfig &config : offered)
-    CHECK((config["pingpong"] && config["cluster_n"] == 1 && config["raster_n"] == 0 && !config.has("pieces")));
-  CHECK(narrow(square, square, "", plain).empty()); // Columns are not along K.
-  CHECK(narrow(square, square, " {transpose_b}",
-               "  %1 = kfuse.add %0, %c : (" + square + ", " + square + ") -> " + square + "\n  return %1 : " + square +
-                   "\n")
-            .empty()); // The epilogue reads a matrix.
-  const std::string even = "tensor<4096x4224xbf16>";
-  for (const codegen::TileConfig &config :
-       narrow(even, "tensor<4224x4096xbf16>", " {transpose_b}", "  return %0 : " + even + "\n"))
-    CHECK(config["n"] != 128); // 33 tiles of 128 are even.
-
-  RegionCase given = region("func.func @f(%a: " + square + ", %b: " + square + ") -> " + square +
-                            " {\n  %0 = kfuse.matmul %a, %b {transpose_b} : (" + square + ", " + square + ") -> " +
-                            square + "\n" + plain + "}");
-  const auto config = *codegen::TileConfig::parse("cluster_m=1,cluster_n=1,k=64,m=128,n=128,narrow=16,pingpong=1,"
-                                                  "raster=6,raster_n=0,split_k=1,stages=6");
-  Result<codegen::KernelPlan> plan = matmulSm90Template().emit(given.region, config, hopper);
-  REQUIRE_MESSAGE(plan, plan.error().message);
-  CHECK(plan->source.find("narrowTiles = 16, narrowShift = 3;") != std::string::npos);
-  CHECK(plan->source.find("m64n120k16") != std::string::npos);
-  CHECK(plan->launches.front().grid[0] == 132);
-  CHECK(matmulTemplate().leastWork(given.region, hopper)(config.with("way", 1)).flops == given.region.flops);
-}
-
 TEST_CASE("CUDA templates: clusters that share the last tiles have room for their sums, and no waves are rounded up") {
   RegionCase given = region(R"(
 func.func @f(%a: tensor<256x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<256x8192xbf16> {

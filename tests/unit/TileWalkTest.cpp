@@ -14,7 +14,7 @@ namespace {
 /// Clusters of two tiles of 128 x 256 side by side.
 template <int Rows, int Columns, int Depth, int Streamed, int Helpers, int Pieces, int PieceLines> struct Config {
   static constexpr int tileM = 128, tileN = 256, tileK = 64, rows = Rows, columns = Columns, K = Depth, batches = 2;
-  static constexpr int clusterRows = 1, clusterColumns = 2, raster = 4, narrowTiles = 0, narrowShift = 0;
+  static constexpr int clusterRows = 1, clusterColumns = 2, raster = 4;
   static constexpr bool rasterColumns = true;
   static constexpr int streamed = Streamed, helpers = Helpers, pieces = Pieces, pieceLines = PieceLines;
 };

@@ -44,8 +44,8 @@ bool isTiled(const TileConfig &config) {
 }
 
 /// Some multiprocessor runs the most tiles, at best their number over that of multiprocessors, rounded up (but for
-/// tiles that they share or that are narrower); it works at its own rate, so that the others may as well do the same. A
-/// cluster reads what its blocks share once.
+/// tiles that they share); it works at its own rate, so that the others may as well do the same. A cluster reads what
+/// its blocks share once.
 TileWork tiledWork(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                    const ir::Target &target) {
   const int64_t m = config["m"], n = config["n"], parts = config.valueOr("split_k", 1) * config.valueOr("blocks_k", 1);
@@ -57,9 +57,7 @@ TileWork tiledWork(const Region &region, const MatmulProblem &problem, const Til
   const int64_t tilesM = (problem.M + m - 1) / m, tilesN = (problem.N + n - 1) / n;
   const double lines = static_cast<double>(problem.M * tilesN) / static_cast<double>(config.valueOr("cluster_n", 1)) +
                        static_cast<double>(problem.N * tilesM) / static_cast<double>(config.valueOr("cluster_m", 1));
-  // Tiles of two widths are as wide as the result together.
-  const auto places =
-      static_cast<double>(config.has("narrow") ? tilesM * m * problem.N * problem.batches : m * n * workedOff);
+  const auto places = static_cast<double>(m * n * workedOff);
   const auto bytes =
       static_cast<double>(std::min(byteWidth(problem.elementType(0)), byteWidth(problem.elementType(1))));
   return {std::max(region.flops, 2.0 * places * tileK),
@@ -81,8 +79,7 @@ TileConfig tileKind(const TileConfig &config) {
           {"groups_k", config.valueOr("groups_k", 1)},
           {"blocks_k", config.valueOr("blocks_k", 1)},
           {"split_k", config.valueOr("split_k", 1)},
-          {"pieces", config.valueOr("pieces", 0)},
-          {"narrow", config.valueOr("narrow", 0)}};
+          {"pieces", config.valueOr("pieces", 0)}};
 }
 
 /// Warps of a row's part of K and columns that they share; in warps of a block and loads under way gemv's differ less.

@@ -1,10 +1,8 @@
 // cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters may share the tiles
-// that do not fill a wave (stream-K), or take tiles of two widths, so many that they fill whole waves. Where a cluster
-// spans N, it reduces rows of the result before it stores them.
+// that do not fill a wave (stream-K). Where a cluster spans N, it reduces rows of the result before it stores them.
 #include "codegen/cuda/matmul/RowEpilogue.h"
 #include "codegen/cuda/matmul/Sm90Tiles.h"
 #include "codegen/cuda/matmul/Templates.h"
-#include "codegen/cuda/matmul/TwoWidths.h"
 #include "codegen/cuda/text/Clusters.h"
 #include "codegen/cuda/text/LastBlock.h"
 
@@ -36,26 +34,6 @@ std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
       if (!isSame)
         all.push_back(config.with("raster", raster).with("raster_n", alongN));
     }
-  return all;
-}
-
-/// The config with tiles of two widths, where they are worth it: the busiest cluster has a hundredth less. Which order
-/// of them is best no estimate tells: of 2, 3, 4, 5, 6 and 8 rows a group three and six are 0.4 % ahead of the others
-/// at 4096 cubed.
-std::vector<TileConfig> withTwoWidths(const sm90::Problem &problem, const TileConfig &config,
-                                      const ir::Target &target) {
-  if (!takesTwoWidths(problem, config))
-    return {};
-  const int64_t tall = gridOf(problem, config, target).tall, atOnce = clustersAtOnce(config["cluster_m"], target);
-  const std::optional<TwoWidths> row = TwoWidths::of(problem.N, config["n"], tall, atOnce);
-  if (!row)
-    return {};
-  std::vector<TileConfig> all;
-  for (int64_t raster : {3, 6}) {
-    const int64_t waves = ceilDiv(tall * row->tiles, atOnce);
-    if (raster < 2 * tall && 100 * row->place(tall, raster, atOnce).busiest <= 99 * waves * config["n"])
-      all.push_back(config.with("raster", raster).with("raster_n", 0).with("narrow", row->narrow));
-  }
   return all;
 }
 
@@ -168,8 +146,6 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
       TileConfig streamed = walks.front().config.with("pieces", pieces);
       ranked.emplace_back(estimate(region, problem, streamed, target), std::move(streamed));
     }
-    for (TileConfig &twoWidths : withTwoWidths(problem, walks.front().config, target))
-      ranked.emplace_back(estimate(region, problem, twoWidths, target), std::move(twoWidths));
     std::move(walks.begin(), walks.end(), std::back_inserter(ranked));
   }
   return ranked;
@@ -195,10 +171,6 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
   const Grid grid = gridOf(problem, config, target);
-  const int64_t narrow = config.valueOr("narrow", 0);
-  const int64_t narrowShift =
-      narrow > 0 ? TwoWidths{config["n"], grid.wide, narrow}.place(grid.tall, config["raster"], grid.clusters).shift
-                 : 0;
   const TmaResult *result = problem.resultThroughTma(config);
   const int64_t epilogueVector = result || problem.reducesRows ? RowEpilogue::vector : 8;
   MatmulPrinter printer(region, problem, config, target, epilogueVector);
@@ -212,7 +184,6 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
                        field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
                        field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
                              ", rasterColumns = " + (config["raster_n"] ? "true" : "false")),
-                       field("int " + number("narrowTiles", narrow) + ", " + number("narrowShift", narrowShift)),
                        field("int " + number("streamed", grid.streamed) + ", " + number("helpers", grid.helpers) +
                              ", " + number("pieces", grid.pieces) + ", " + number("pieceLines", grid.pieceLines))});
   const int64_t gridBlocks = grid.clusters * clusterM * clusterN;
@@ -222,9 +193,6 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
                                                    earlyBlocks(region, columnSide, columnsType, gridBlocks, target));
   const int64_t columns = columnsOf(problem, config);
   writeProduct(printer.out(), rowsType, columnsType, columns, rowSide, columnSide);
-  if (narrow > 0)
-    writeProduct(printer.out(), rowsType, columnsType, columns - TwoWidths::narrowBy, rowSide, columnSide,
-                 "NarrowProduct", columns);
   if (problem.reducesRows)
     RowEpilogue(problem).write(printer, result);
   else if (result)
@@ -240,8 +208,8 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
                              : result              ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap}"
                              : problem.reducesRows ? to + "s<Epilogue>{" + epilogue + "}"
                                                    : epilogue;
-        return std::string("gemmSm90<Config, Product") + (narrow > 0 ? ", NarrowProduct>(" : ">(") +
-               rowsArgument.value + ", " + columnsArgument.value + ", " + finish + partials + ");";
+        return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish +
+               partials + ");";
       },
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : "") +

@@ -1,6 +1,5 @@
 #include "codegen/cuda/matmul/Sm90Tiles.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
-#include "codegen/cuda/matmul/TwoWidths.h"
 #include "codegen/cuda/text/Clusters.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -73,7 +72,7 @@ int64_t sharedBytes(const Problem &problem, const TileConfig &config) {
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   Grid grid;
   grid.tall = ceilDiv(problem.M, config["m"] * config["cluster_m"]);
-  grid.wide = ceilDiv(problem.N + TwoWidths::narrowBy * config.valueOr("narrow", 0), config["n"] * config["cluster_n"]);
+  grid.wide = ceilDiv(problem.N, config["n"] * config["cluster_n"]);
   grid.tiles = grid.tall * grid.wide * problem.batches;
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 pieces = config.valueOr("pieces", 0), left = grid.tiles % atOnce;
@@ -110,13 +109,6 @@ std::set<int64_t> piecesOf(const Problem &problem, const TileConfig &config, con
   return pieces;
 }
 
-bool takesTwoWidths(const Problem &problem, const TileConfig &config) {
-  const TmaResult *result = problem.resultThroughTma(config);
-  return !problem.reducesRows && problem.count() == 1 && problem.batches == 1 && result && !result->read &&
-         config["pingpong"] && config["m"] == 128 && config["n"] >= 128 && config["cluster_n"] == 1 &&
-         MatrixOperand::of(problem, 1).contiguousK;
-}
-
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   constexpr double mathShare = 0.87;     // Of the nominal rate, as far as power allows.
@@ -134,7 +126,6 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
   constexpr double partsUs = 6;          // Of shared tiles: what they wait for each other, and ...
   constexpr double hiddenPartsUs = 2;    // ... where helpers had their own tile's time before.
-  constexpr double twoWidthsUs = 0.2;    // Of each tile where there are two widths, beside its products.
   constexpr double sharpness = 3.5;      // Of bounds that add up where they are near: two equal ones take 1.22 of one.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
@@ -166,13 +157,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double waves = std::ceil(static_cast<double>(grid.tiles - grid.streamed) / clusters);
   double walkUs =
       config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
-  // Two widths count as whole waves: what that is too much, up to 1 %, keeps them from pushing out other kinds of tile.
   const double wavesOfMath = grid.isShared() ? static_cast<double>(grid.tiles) / clusters : waves;
-  if (config.has("narrow")) {
-    const TwoWidths row{config["n"], grid.wide, config["narrow"]};
-    const auto busiest = static_cast<double>(row.place(grid.tall, config["raster"], grid.clusters).busiest);
-    walkUs = walkUs * busiest / (waves * tileN) + waves * twoWidthsUs;
-  }
   // What helpers leave of a tile. Then, when HBM has brought all, the way of their sums to whoever finishes it: 128 x
   // 160 tiles of 128 x 5120 x 14336, each cut in four, take 50.2 us, of which hiding it would leave 42.
   double tailUs = 0;

@@ -63,11 +63,6 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 /// one that loads a bias where blocks share rows (NVRTC 13.0).
 std::set<int64_t> piecesOf(const Problem &problem, const TileConfig &config, const ir::Target &target);
 
-/// Whether tiles may have two widths: which of them are narrow differs between groups of rows, so that clusters lie one
-/// above the other, and an epilogue has to know them, as those do whose result TMA writes and which read no matrix.
-/// That tiles are 128 rows in turns, and no batches, is a choice: whole waves of others were not looked at.
-bool takesTwoWidths(const Problem &problem, const TileConfig &config);
-
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of
 /// what feeds them, and what no other work hides of each tile's end. The constants here and in the other ways'
 /// estimates fit 3800 configs on 24 shapes measured back to back on an H200 (docs/tuning.md), and all 7260 of 27 more.

@@ -56,9 +56,9 @@ using TmaSide = std::vector<TmaOperand>;
 TmaSide sideOf(const MatmulProblem &problem, unsigned side);
 
 /// `struct Product` with one wgmma of 64 x `columns` x 32 bytes: the instruction names every accumulator, so each
-/// width is a text of its own. Its thread may hold the sums of more: `heldColumns`.
+/// width is a text of its own.
 void writeProduct(SourceWriter &writer, DType rowsType, DType columnsType, int64_t columns, const TmaSide &rows,
-                  const TmaSide &columnsSide, llvm::StringRef name = "Product", int64_t heldColumns = 0);
+                  const TmaSide &columnsSide);
 
 /// Elements of K in a line of 128 bytes.
 int64_t depthOf(DType type);

@@ -233,7 +233,6 @@ template <int registers> __device__ __forceinline__ void claimRegisters() {
 
 /// Changes nothing, but for all that the compiler knows: what follows stays behind it.
 __device__ __forceinline__ void touch(float &value) { asm volatile("" : "+f"(value)::"memory"); }
-__device__ __forceinline__ void touch(unsigned &value) { asm volatile("" : "+r"(value)::"memory"); }
 
 //===- Warpgroup matrix products -----------------------------------------------------------------//
 

@@ -24,7 +24,7 @@ namespace kfuse {
 template <class Finish> constexpr bool holdsRows = false;
 template <class Config, int blocks, class Store> constexpr bool holdsRows<WholeRows<Config, blocks, Store>> = true;
 
-template <class Config, class Rows, class Columns, class Product, class NarrowProduct, class Finish> struct GemmSm90 {
+template <class Config, class Rows, class Columns, class Product, class Finish> struct GemmSm90 {
   using Tile = ClusterTile<Config>;
   using Walk = TileWalk<Config>;
   using Index = typename Config::Index;
@@ -129,11 +129,9 @@ template <class Config, class Rows, class Columns, class Product, class NarrowPr
       if constexpr (takesPieces)
         if (begun)
           takePieces(sums, walk, partials);
-      const bool isNarrow = isOfNarrowTile(walk); // Before its turn, for which the tensor cores would wait.
       if (Config::pingPong)
         syncNamed(1 + warpgroup, consumerThreads);
-      const int lastStage = isNarrow ? multiply<NarrowProduct>(sums, walk, begun, firstRow, release, finish, epilogue)
-                                     : multiply<Product>(sums, walk, begun, firstRow, release, finish, epilogue);
+      const int lastStage = multiply(sums, walk, begun, firstRow, release, finish, epilogue);
       if (Config::pingPong && walk.hasNext())
         arriveNamed(2 - warpgroup, consumerThreads);
       if constexpr (isStreamed) {
@@ -154,11 +152,6 @@ template <class Config, class Rows, class Columns, class Product, class NarrowPr
       }
       mark(Moment::hasSums);
       advance(walk);
-      if constexpr (Tile::hasTwoWidths)
-        if (isNarrow) {
-          finish.template finish<Tile::narrowBy>(sums, epilogue, ahead, at.batch, at.row, at.column);
-          continue;
-        }
       finish.finish(sums, epilogue, ahead, at.batch, at.row, at.column);
     }
     finish.drain();
@@ -167,7 +160,7 @@ template <class Config, class Rows, class Columns, class Product, class NarrowPr
 
 private:
   /// sums (+)= the cluster's lines of a tile. The last of them are still being multiplied when it returns: their stage.
-  template <class Instruction, class Epilogue>
+  template <class Epilogue>
   __device__ __forceinline__ int multiply(float (&sums)[blocks][sumCount], const Walk &walk, bool begun,
                                           unsigned firstRow, const StageRelease<Config> &release, const Finish &finish,
                                           const Epilogue &epilogue) {
@@ -178,8 +171,8 @@ private:
       waitBarrier(ring.full(), ring.parity);
       if (k == walk.firstK)
         mark(Moment::hasTile);
-      multiplyTile<Rows, Columns, Instruction>(sums, ring.rows() + firstRow * lineBytes, ring.columns(),
-                                               begun || k > walk.firstK);
+      multiplyTile<Rows, Columns, Product>(sums, ring.rows() + firstRow * lineBytes, ring.columns(),
+                                           begun || k > walk.firstK);
       waitProducts<1>();
       if (k > walk.firstK)
         release(previous);
@@ -204,15 +197,6 @@ private:
   __device__ __forceinline__ void leaveToOther(Walk &walk) {
     ring.skip(walk.depth());
     walk.advance();
-  }
-
-  /// Known where it is asked for: the compiler would move the division in it to the branch, behind the turn.
-  static __device__ __forceinline__ bool isOfNarrowTile(const Walk &walk) {
-    if constexpr (!Tile::hasTwoWidths)
-      return false;
-    unsigned isNarrow = Tile(walk.number).isNarrow;
-    touch(isNarrow);
-    return isNarrow != 0;
   }
 
   /// A finishing warp's barriers, behind the ring's.
@@ -278,11 +262,10 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToRows<Epilogue>
   using Type = WholeRows<Config, blocksOf<Config>, PairStore<Config>>;
 };
 
-/// NarrowProduct is of the narrower tiles where there are two widths.
-template <class Config, class Product, class NarrowProduct = Product, class Rows, class Columns, class Epilogue>
+template <class Config, class Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &columns, const Epilogue &epilogue,
                                          const PartialSums &partials = {}) {
-  using Kernel = GemmSm90<Config, Rows, Columns, Product, NarrowProduct, typename FinishOf<Config, Epilogue>::Type>;
+  using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
   mark(Moment::starts);
   const int producer = warpInBlock() - Kernel::consumerThreads / 32;
   const bool leads = producer == 0 && leadsWarp();

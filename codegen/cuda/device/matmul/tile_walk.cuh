@@ -1,8 +1,8 @@
-// Which tiles a persistent block computes. Where they do not fill a last wave, they may have two widths, so that there
-// are more of them, or blocks share those of the last wave: as in stream-K (Osama et al., PPoPP 2023) some leave their
-// sums of a part of K in memory to those that finish the tile, always in the same order. Unlike there all tiles are cut
-// at the same lines of K, so that blocks at work together read the same lines of what they share: cut anywhere, 4096
-// cubed in tiles of 128 x 128 took 214 us in single blocks, whole 207.
+// Which tiles a persistent block computes. Where they do not fill a last wave, blocks may share those of the last wave:
+// as in stream-K (Osama et al., PPoPP 2023) some leave their sums of a part of K in memory to those that finish the
+// tile, always in the same order. Unlike there all tiles are cut at the same lines of K, so that blocks at work together
+// read the same lines of what they share: cut anywhere, 4096 cubed in tiles of 128 x 128 took 214 us in single blocks,
+// whole 207.
 #pragma once
 
 namespace kfuse {
@@ -10,22 +10,12 @@ namespace kfuse {
 /// The tiles that a cluster computes, in the order of their numbers: groups of `raster` along one
 /// direction, walked along the other, every other group backwards, so that clusters on the device
 /// together share operands in L2.
-///
-/// Config::narrowTiles of each row of tiles are `narrowBy` columns narrower than the others. They are neighbours,
-/// around the end, and lie Config::narrowShift tiles further on in each group, so that clusters get about as many of
-/// them each.
 template <class Config> struct ClusterTile {
-  static constexpr bool hasTwoWidths = Config::narrowTiles > 0;
-  static constexpr int narrowBy = 8; ///< The least by which products on wgmma differ in columns.
   static constexpr int height = Config::tileM * Config::clusterRows, width = Config::tileN * Config::clusterColumns;
   static constexpr int tall = (Config::rows + height - 1) / height,
-                       wide = (Config::columns + narrowBy * Config::narrowTiles + width - 1) / width;
+                       wide = (Config::columns + width - 1) / width;
   static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
   int batch, row, column; ///< First row and column of the cluster's tile.
-  bool isNarrow = false;
-
-  static_assert(!hasTwoWidths || (!Config::rasterColumns && Config::clusterColumns == 1), "a group is rows of tiles");
-  static_assert(!hasTwoWidths || (Config::narrowTiles < wide && Config::streamed == 0));
 
   __device__ __forceinline__ explicit ClusterTile(int number) {
     constexpr int along = Config::rasterColumns ? wide : tall, across = Config::rasterColumns ? tall : wide;
@@ -38,22 +28,6 @@ template <class Config> struct ClusterTile {
     batch = number / perBatch;
     row = (Config::rasterColumns ? b : a) * height;
     column = (Config::rasterColumns ? a : b) * width;
-    if constexpr (hasTwoWidths) {
-      const int firstNarrow = group * Config::narrowShift % wide;
-      isNarrow = b - firstNarrow + (b < firstNarrow ? wide : 0) < Config::narrowTiles;
-      column -= narrowBy * narrowBefore(b, firstNarrow);
-    }
-  }
-
-private:
-  /// Of the narrow tiles of a row, those to the left of tile `at`.
-  static __device__ __forceinline__ int narrowBefore(int at, int firstNarrow) {
-    const int end = firstNarrow + Config::narrowTiles, firstWide = end - wide;
-    return firstWide > 0 ? at - between(at - firstWide, firstNarrow - firstWide)
-                         : between(at - firstNarrow, Config::narrowTiles);
-  }
-  static __device__ __forceinline__ int between(int value, int most) {
-    return value < 0 ? 0 : value < most ? value : most;
   }
 };
 

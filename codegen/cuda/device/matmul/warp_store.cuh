@@ -93,18 +93,15 @@ template <class Config, int columns, bool reads = false> struct WarpStore {
     return ahead;
   }
 
-  /// `blocks` parts, 64 rows apart from (row, column) on; `ahead` is of the first. Of parts that are `narrower` the
-  /// last piece begins within the one before, and writes what both have of it once more.
-  template <int narrower = 0, class To, int blocks>
+  /// `blocks` parts, 64 rows apart from (row, column) on; `ahead` is of the first.
+  template <class To, int blocks>
   __device__ __forceinline__ void finish(const float (&sums)[blocks][columns / 2], const To &to,
                                          Ahead<decltype(To::epilogue)> &ahead, Index batch, Index row, Index column) {
-    static_assert(narrower == 0 || (!reads && narrower % 8 == 0 && ofProduct - narrower >= width));
     constexpr int steps = ofProduct / width;
-    const auto columnOf = [](int step) { return step % steps * width - (step % steps + 1 == steps ? narrower : 0); };
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int step = 0; step < blocks * steps; ++step) {
-      const int from = columnOf(step);
+      const int from = step % steps * width;
       const Index m = row + step / steps * 64 + lane / 4, n = column + from + lane % 4 * 2;
       const unsigned buffer = bufferAt(turn);
       if constexpr (reads) {
@@ -128,7 +125,7 @@ template <class Config, int columns, bool reads = false> struct WarpStore {
         storeMatrices(at, words[0], words[1], words[2], words[3]);
       }
       if (step + 1 < blocks * steps)
-        ahead = load(to, batch, row + (step + 1) / steps * 64, column + columnOf(step + 1));
+        ahead = load(to, batch, row + (step + 1) / steps * 64, column + (step + 1) % steps * width);
       fenceForTma();
       __syncwarp();
       if (lane == 0) {

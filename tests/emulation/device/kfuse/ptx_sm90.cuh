@@ -102,7 +102,6 @@ inline void arriveNamed(int number, int threads) { emulator->arriveNamed(number,
 template <int registers> inline void releaseRegisters() {}
 template <int registers> inline void claimRegisters() {}
 inline void touch(float &) {}
-inline void touch(unsigned &) {}
 
 //===- Warpgroup matrix products -----------------------------------------------------------------//
 
