@@ -509,41 +509,38 @@ func.func @f(%a: tensor<256x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<25
   return %0 : tensor<256x8192xbf16>
 })");
   const ir::Target &hopper = *ir::findTarget("sm_90a");
-  // 32 pairs of tiles for 66 pairs of blocks: each K is cut in two.
-  auto config = *codegen::TileConfig::parse("cluster_m=2,cluster_n=1,k=64,m=128,n=256,pieces=1,pingpong=0,raster=1,"
-                                            "raster_n=0,split_k=1,stages=4");
+  // 256 tiles for 132 blocks: of the last 124 the first 8 blocks help with 16 each, whose sums are of four warps.
+  const auto config =
+      *codegen::TileConfig::parse("cluster_m=1,cluster_n=1,k=64,m=64,n=128,pieces=1,pingpong=1,raster=1,"
+                                  "raster_n=0,split_k=1,stages=8");
   Result<codegen::KernelPlan> plan = matmulSm90Template().emit(given.region, config, hopper);
   REQUIRE_MESSAGE(plan, plan.error().message);
   const codegen::Launch &launch = plan->launches.front();
-  CHECK(launch.grid[0] == 128);
-  CHECK(plan->zeroedBytes == 64 * 8 * sizeof(float)); // A flag for each warp of the 64 blocks that help.
-  CHECK(plan->workspaceBytes == plan->zeroedBytes + 64 * 128 * 256 * sizeof(float));
+  CHECK(launch.grid[0] == 132);
+  CHECK(plan->zeroedBytes >= 124 * 4 * sizeof(float)); // A flag for each warp of a warpgroup.
+  CHECK(plan->zeroedBytes < 124 * 8 * sizeof(float));
+  CHECK(plan->workspaceBytes == plan->zeroedBytes + 124 * 64 * 128 * sizeof(float));
   using Kind = codegen::KernelArg::Kind;
   CHECK((launch.args.back() == codegen::KernelArg{Kind::Workspace, plan->zeroedBytes}));
+  // What shares tiles need not take whole waves.
+  CHECK(matmulTemplate().leastWork(given.region, hopper)(config.with("way", 1)).flops == given.region.flops);
 
-  // 256 tiles for 132 blocks: of the last 124 the first 8 blocks help with 16 each, whose sums are of four warps.
-  Result<codegen::KernelPlan> inTurns = matmulSm90Template().emit(
-      given.region,
-      *codegen::TileConfig::parse("cluster_m=1,cluster_n=1,k=64,m=64,n=128,pieces=1,pingpong=1,raster=1,raster_n=0,"
-                                  "split_k=1,stages=8"),
-      hopper);
-  REQUIRE_MESSAGE(inTurns, inTurns.error().message);
-  CHECK(inTurns->launches.front().grid[0] == 132);
-  CHECK(inTurns->zeroedBytes >= 124 * 4 * sizeof(float));
-  CHECK(inTurns->zeroedBytes < 124 * 8 * sizeof(float));
-  CHECK(inTurns->workspaceBytes == inTurns->zeroedBytes + 124 * 64 * 128 * sizeof(float));
-
-  bool isStreamed = false;
-  for (const codegen::TileConfig &candidate : matmulSm90Template().candidates(given.region, hopper)) {
-    isStreamed |= candidate.has("pieces");
-    // Without a whole wave nothing hides how sums meet.
-    if (candidate.has("pieces") && candidate["pingpong"] && candidate["cluster_m"] * candidate["cluster_n"] == 1)
-      CHECK(((256 + candidate["m"] - 1) / candidate["m"]) * ((8192 + candidate["n"] - 1) / candidate["n"]) > 132);
+  // Nor are tiles shared where both warpgroups have the same one, or without a whole wave.
+  for (const codegen::TileConfig &other :
+       {config.with("pingpong", 0).with("m", 128), config.with("m", 128).with("n", 256)}) {
+    Result<codegen::KernelPlan> whole = matmulSm90Template().emit(given.region, other, hopper);
+    REQUIRE_MESSAGE(whole, whole.error().message);
+    CHECK(whole->zeroedBytes == 0);
   }
+  bool isStreamed = false;
+  for (const codegen::TileConfig &candidate : matmulSm90Template().candidates(given.region, hopper))
+    if (candidate.has("pieces")) {
+      isStreamed = true;
+      CHECK(candidate["pingpong"]);
+      CHECK((((256 + candidate["m"] - 1) / candidate["m"]) * ((8192 + candidate["n"] - 1) / candidate["n"]) > 132 ||
+             candidate["cluster_m"] * candidate["cluster_n"] > 1));
+    }
   CHECK(isStreamed);
-  // 64 tiles of 128 x 256 are half a wave; what shares them need not take a whole one.
-  const double work = matmulTemplate().leastWork(given.region, hopper)(config.with("way", 1)).flops;
-  CHECK(work == given.region.flops);
 }
 
 TEST_CASE("CUDA templates: blocks of a cluster bring a part of what they share, and split K beside it") {

@@ -38,7 +38,7 @@ template <class Config> void check(int clusters) {
         ++owners[walk.number * Walk::tilesK + k];
       if (!walk.finishes()) {
         CHECK(pieces.emplace(walk.firstPiece(), walk.number).second);
-        CHECK((Walk::whole == 0 || isPromised)); // A tile of its own hides how its sums travel.
+        CHECK(isPromised); // A tile of its own hides how its sums travel.
       }
       helps |= !walk.finishes(), waits |= walk.isHelped();
     }
@@ -64,14 +64,9 @@ template <class Config> void check(int clusters) {
 // 64 tiles of clusters; 16 lines of K.
 TEST_CASE("TileWalk: every line of K of every tile is one cluster's") {
   check<Config<1000, 2000, 1000, 0, 0, 1, 0>>(66);
-  check<Config<1000, 2000, 1000, 64, 64, 1, 8>>(128); // Fewer tiles than clusters.
-  check<Config<1000, 2000, 1000, 64, 66, 1, 8>>(130);
-  check<Config<1000, 2000, 1000, 64, 20, 1, 3>>(84);
-  check<Config<1000, 2000, 1000, 64, 192, 3, 4>>(256);
   check<Config<1000, 2000, 1000, 14, 36, 2, 5>>(50); // One whole wave, ...
   check<Config<1000, 2000, 1000, 14, 36, 1, 8>>(50);
   check<Config<1000, 2000, 1000, 24, 16, 1, 5>>(40);
   check<Config<1000, 2000, 1000, 4, 16, 4, 3>>(20); // ... and three.
   check<Config<1000, 2000, 1000, 13, 4, 1, 3>>(17);
-  check<Config<100, 500, 4104, 2, 14, 7, 8>>(16);
 }

@@ -1,5 +1,6 @@
-// cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters may share the tiles
-// that do not fill a wave (stream-K). Where a cluster spans N, it reduces rows of the result before it stores them.
+// cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters whose
+// warpgroups take tiles in turns may share those that do not fill a wave (stream-K). Where a cluster spans N, it
+// reduces rows of the result before it stores them.
 #include "codegen/cuda/matmul/RowEpilogue.h"
 #include "codegen/cuda/matmul/Sm90Tiles.h"
 #include "codegen/cuda/matmul/Templates.h"
@@ -154,8 +155,8 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
 /// Flags for each warp that shares a tile and room for its sums, for every piece, as device/partial_sums.cuh lays them
 /// out.
 void passPartialSums(KernelPlan &plan, const MatmulProblem &problem, const TileConfig &config, const Grid &grid) {
-  const int64_t tileWarps = config["pingpong"] ? consumerWarps / 2 : consumerWarps,
-                places = grid.streamed * grid.pieces * config["cluster_m"] * config["cluster_n"];
+  constexpr int64_t tileWarps = consumerWarps / 2; // In ping-pong.
+  const int64_t places = grid.streamed * grid.pieces * config["cluster_m"] * config["cluster_n"];
   plan.zeroedBytes = llvm::alignTo(places * tileWarps * 4, zeroedGranule);
   plan.workspaceBytes =
       plan.zeroedBytes + static_cast<uint64_t>(places * config["m"] * columnsOf(problem, config)) * sizeof(float);

@@ -49,14 +49,6 @@ int64_t sumRegisters(const MatmulProblem &problem, const TileConfig &config) {
   return warpgroupRows / 64 * columnsOf(problem, config) / 2;
 }
 
-bool Problem::readsWords() const {
-  return llvm::any_of(llvm::enumerate(graph.graph.nodes), [&](const auto &each) {
-    const ir::ScalarNode &node = each.value();
-    return node.kind == ir::ScalarNode::Kind::Load && !isOperand({static_cast<int>(each.index())}) &&
-           byteWidth(graph.graph.inputs[node.input].type) == 4;
-  });
-}
-
 const TmaResult *Problem::resultThroughTma(const TileConfig &config) const {
   const bool wouldSpill = !reducesRows && sumRegisters(*this, config) > 160 && loaded() > 0;
   return placed && !wouldSpill ? &*placed : nullptr;
@@ -76,10 +68,9 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
   grid.tiles = grid.tall * grid.wide * problem.batches;
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 pieces = config.valueOr("pieces", 0), left = grid.tiles % atOnce;
-  if (pieces > 0 && left > 0) {
-    const int64_t helpers = grid.tiles > left ? atOnce - left : std::min(atOnce - left, left * pieces),
-                  each = ceilDiv(left * pieces, helpers), lines = ceilDiv(problem.K, config["k"]),
-                  pieceLines = (lines - pieceCost * each) / (pieces + each);
+  if (config["pingpong"] && pieces > 0 && left > 0 && grid.tiles > left) {
+    const int64_t helpers = atOnce - left, each = ceilDiv(left * pieces, helpers),
+                  lines = ceilDiv(problem.K, config["k"]), pieceLines = (lines - pieceCost * each) / (pieces + each);
     if (pieceLines > 0)
       grid.streamed = left, grid.helpers = helpers, grid.pieces = pieces, grid.pieceLines = pieceLines;
   }
@@ -90,16 +81,8 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 std::set<int64_t> piecesOf(const Problem &problem, const TileConfig &config, const ir::Target &target) {
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 tiles = gridOf(problem, config, target).tiles, left = tiles % atOnce;
-  if (problem.reducesRows || left == 0 || !problem.resultThroughTma(config))
-    return {};
-  const int64_t sums = sumRegisters(problem, config);
-  const bool reads = problem.resultThroughTma(config)->read || problem.readsWords();
-  const bool collects32 = config["cluster_m"] * config["cluster_n"] == 4 && storedColumns(config) == 32;
-  const bool sharesRows = config["cluster_n"] > 1 && !MatrixOperand::of(problem, 0).contiguousK;
-  const bool loadsBeside = config["cluster_n"] > 1 && sums >= 160 && problem.loaded() > 0;
-  if ((reads && sums > 128) || ((collects32 || sharesRows) && sums >= 112) || loadsBeside)
-    return {};
-  if (config["pingpong"] && tiles < atOnce) // Nothing hides how sums meet.
+  // Without a whole wave nothing hides how sums meet.
+  if (!config["pingpong"] || problem.reducesRows || left == 0 || tiles < atOnce || !problem.resultThroughTma(config))
     return {};
   const int64_t most = std::clamp<int64_t>((atOnce - left) / left, 1, mostPieces);
   std::set<int64_t> pieces;
@@ -124,8 +107,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   constexpr double readApart = 0.0375;   // Of an operand, that is read again for each tile between two that read it ...
   constexpr double mostReadApart = 0.6;  // ... and at most.
   constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
-  constexpr double partsUs = 6;          // Of shared tiles: what they wait for each other, and ...
-  constexpr double hiddenPartsUs = 2;    // ... where helpers had their own tile's time before.
+  constexpr double partsUs = 2;          // Of shared tiles: what they wait for each other.
   constexpr double sharpness = 3.5;      // Of bounds that add up where they are near: two equal ones take 1.22 of one.
   const Grid grid = gridOf(problem, config, target);
   const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
@@ -158,16 +140,11 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   double walkUs =
       config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
   const double wavesOfMath = grid.isShared() ? static_cast<double>(grid.tiles) / clusters : waves;
-  // What helpers leave of a tile. Then, when HBM has brought all, the way of their sums to whoever finishes it: 128 x
-  // 160 tiles of 128 x 5120 x 14336, each cut in four, take 50.2 us, of which hiding it would leave 42.
+  // What helpers leave of a tile.
   double tailUs = 0;
   if (grid.isShared()) {
-    const auto pieces = static_cast<double>(grid.pieces), lines = static_cast<double>(grid.pieceLines);
-    const double sumBytes = tileM * columns * sizeof(float),
-                 reach = target.memoryBytesPerUs * 3.5 / target.multiprocessors;
-    walkUs += (1 - pieces * lines / stages) * tileUs + (config["pingpong"] ? 0 : finishUs);
-    tailUs = config["pingpong"] ? hiddenPartsUs
-                                : (grid.hasWholeWaves() ? hiddenPartsUs : partsUs) + (pieces + 1) * sumBytes / reach;
+    walkUs += (1 - static_cast<double>(grid.pieces * grid.pieceLines) / stages) * tileUs;
+    tailUs = partsUs;
   }
 
   // Clusters at work together read a patch of the product's tiles; what they share comes from HBM once.
@@ -199,7 +176,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double fixedUs = target.launchUs + startUs + (clusterM * clusterN > 1 ? meetUs : 0);
   // A last wave of few tiles is shorter than it seems: few busy SMs clock higher. Without, shared tiles kept better
   // ones out of the first eight: 2048 x 4096 x 16384 took 420 us instead of 400.
-  const double streamedFactor = !grid.isShared() ? 1 : config["pingpong"] ? 1.02 : 1.05;
+  const double streamedFactor = grid.isShared() ? 1.02 : 1;
   const double boundUs = std::pow(std::pow(walkUs, sharpness) + std::pow(hbmUs, sharpness), 1 / sharpness);
   const double us = (fixedUs + boundUs + tailUs) * streamedFactor;
   return atPowerLimit(us, wavesOfMath * mathUs);

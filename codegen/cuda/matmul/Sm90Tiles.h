@@ -30,8 +30,6 @@ struct Problem : MatmulProblem {
       : MatmulProblem(std::move(problem)), inputs(static_cast<int64_t>(region.graph.inputs.size())),
         placed(reducesRows ? TmaResult::placed(*this) : TmaResult::of(*this)) {}
 
-  /// Whether the epilogue reads elements of 32 bits.
-  bool readsWords() const;
   /// Operands of the epilogue that threads load, as a bias.
   int64_t loaded() const { return inputs - static_cast<int64_t>(count()) - 1 - (placed && placed->read ? 1 : 0); }
   /// The result as TMA writes it in a config, or null: with 176 sums a thread, a bias beside them would spill. Where
@@ -50,17 +48,13 @@ struct Grid {
   int64_t pieces = 1, pieceLines = 0;  ///< ... so many pieces of a tile, of so many lines of K.
 
   bool isShared() const { return streamed > 0; }
-  bool hasWholeWaves() const { return tiles > streamed; }
 };
 /// Helpers compute `pieces` pieces of each tile of the last wave, so deep that they take as long as what is left of it.
 /// Some may have none: 100 pieces are 25 times four for 32 helpers.
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target);
 
 /// Into how many pieces beside what is left the tiles of a last wave that is not full may be cut: one, or as many as
-/// there are helpers for. Beside sums on their way an epilogue that stages its own as f32 spills, and so does one that
-/// reads a matrix or a vector of f32 beside 160 of them. Beside 112 or more any does that collects 32 columns in
-/// clusters of four (128 x 224, 256 x 160), or whose blocks share rows that are not contiguous along K, and beside 160
-/// one that loads a bias where blocks share rows (NVRTC 13.0).
+/// there are helpers for. None where warpgroups share a tile, or where an epilogue stages its own sums as f32.
 std::set<int64_t> piecesOf(const Problem &problem, const TileConfig &config, const ir::Target &target);
 
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of

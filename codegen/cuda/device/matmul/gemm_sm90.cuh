@@ -4,7 +4,7 @@
 // two consumer warpgroups that multiply from it. They share a tile (cooperative), or each takes every other tile and
 // one multiplies while the other finishes (ping-pong). Blocks of a cluster share operands: each brings a part of a tile
 // and multicasts it to those in its row or column. Blocks walk tiles until none is left, and may share the last ones
-// (tile_walk.cuh).
+// in ping-pong (tile_walk.cuh).
 //
 // "Rows" are the 64-row side of the instruction, along M here; "columns" lie along N. Two products of the
 // same rows (a gate and what it gates) take half of a tile's columns each, so that a thread holds sums of both
@@ -33,17 +33,15 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   static constexpr int warpgroupRows = Config::pingPong ? Config::tileRows : Config::tileRows / consumers;
   static constexpr int blocks = warpgroupRows / 64, sumCount = Config::tileColumns / 2;
   static constexpr int tilesK = Walk::tilesK;
-  static constexpr int sumWarps = Config::pingPong ? 4 : 4 * consumers; ///< That share a tile.
   /// Tiles of its own that a block brings before it fetches others' early: the ring's, if K has as many.
   static constexpr int fetchesAfter = Config::stages < tilesK ? Config::stages : tilesK;
   /// Lines of K before a tile's last at which what its epilogue reads is asked for: a microsecond or more, which memory
   /// takes.
   static constexpr int broughtAhead = 4;
-  static constexpr bool isStreamed = Config::streamed > 0; ///< Whether blocks share tiles.
-  /// Whether helpers have a tile's time for their pieces before others begin with them.
-  static constexpr bool takesPieces = isStreamed && Walk::whole > 0;
+  static constexpr bool isStreamed = Config::streamed > 0;  ///< Whether blocks share tiles.
   static constexpr int stagedAt = Ring<Config>::tilesBytes; // A multiple of 1024, as swizzles need.
   static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
+  static_assert(!isStreamed || Config::pingPong);
   static_assert(warpgroupRows % 64 == 0 && Config::threads == consumerThreads + 128);
   static_assert(Columns::operands * Config::tileN == Config::tileColumns);
 
@@ -125,8 +123,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
     while (walk.isThere()) {
       if constexpr (holdsRows<Finish>)
         clear(sums); // What the epilogue left in them would stay live, and spill, until the first product.
-      const bool begun = takesPieces && walk.isHelped();
-      if constexpr (takesPieces)
+      const bool begun = isStreamed && walk.isHelped();
+      if constexpr (isStreamed)
         if (begun)
           takePieces(sums, walk, partials);
       if (Config::pingPong)
@@ -138,7 +136,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
         waitProducts<0>();
         release(lastStage);
         settle(sums);
-        if (!meet(sums, walk, partials)) {
+        if (!walk.finishes()) {
+          partials.put(sums, placeOf(walk.firstPiece()), threadIdx.x / 32 % 4);
           advance(walk);
           continue;
         }
@@ -221,26 +220,11 @@ private:
   /// Begins with what helpers have left of a tile.
   __device__ __forceinline__ void takePieces(float (&sums)[blocks][sumCount], const Walk &walk,
                                              const PartialSums &partials) const {
-    const int warp = threadIdx.x / 32 % sumWarps, first = walk.firstPiece();
-    partials.take<sumWarps>(sums, placeOf(first), warp);
+    const int warp = threadIdx.x / 32 % 4, first = walk.firstPiece();
+    partials.take(sums, placeOf(first), warp);
 #pragma unroll 1
     for (int piece = first + 1; piece < first + Config::pieces; ++piece)
-      partials.add<sumWarps, 4>(sums, placeOf(piece), warp);
-  }
-  /// Of a tile that clusters share: leaves the sums of a piece, or adds those that the tile did not begin with. Whether
-  /// this cluster finishes it.
-  __device__ __forceinline__ bool meet(float (&sums)[blocks][sumCount], const Walk &walk,
-                                       const PartialSums &partials) const {
-    const int warp = threadIdx.x / 32 % sumWarps, first = walk.firstPiece();
-    if (!walk.finishes()) {
-      partials.put<sumWarps>(sums, placeOf(first), warp);
-      return false;
-    }
-    if (!takesPieces && walk.isHelped())
-#pragma unroll 1
-      for (int piece = first; piece < first + Config::pieces; ++piece)
-        partials.add<sumWarps, 8>(sums, placeOf(piece), warp);
-    return true;
+      partials.add(sums, placeOf(piece), warp);
   }
 };
 

@@ -9,13 +9,14 @@ namespace kfuse {
 /// What a block knows of the sums of pieces that other clusters have computed of its tile: a place for each of a
 /// piece's warps, and a flag that says they are there. Flags are zero at entry and exit.
 struct PartialSums {
-  unsigned *flags; ///< [place][warp]
-  float *sums;     ///< [place][warp][four sums][lane][4]
+  static constexpr int warps = 4; ///< Of the warpgroup that has a tile.
+  unsigned *flags;                ///< [place][warp]
+  float *sums;                    ///< [place][warp][four sums][lane][4]
 
   /// Leaves this warp's sums to the cluster that finishes the tile.
-  template <int warps, int blocks, int sumCount>
+  template <int blocks, int sumCount>
   __device__ __forceinline__ void put(const float (&from)[blocks][sumCount], int place, int warp) const {
-    Vector<float, 4> *to = at<warps, blocks * sumCount>(place, warp);
+    Vector<float, 4> *to = at<blocks * sumCount>(place, warp);
 #pragma unroll
     for (int i = 0; i < blocks; ++i)
 #pragma unroll
@@ -27,10 +28,10 @@ struct PartialSums {
   }
 
   /// Begins with what the same warp has left at a place, as soon as it has.
-  template <int warps, int blocks, int sumCount>
+  template <int blocks, int sumCount>
   __device__ __forceinline__ void take(float (&to)[blocks][sumCount], int place, int warp) const {
     await(flags + place * warps + warp);
-    const Vector<float, 4> *from = at<warps, blocks * sumCount>(place, warp);
+    const Vector<float, 4> *from = at<blocks * sumCount>(place, warp);
 #pragma unroll
     for (int i = 0; i < blocks; ++i)
 #pragma unroll
@@ -43,12 +44,13 @@ struct PartialSums {
       }
   }
 
-  /// Adds what the same warp has left at a place, as soon as it has. `together` loads of four sums are on their way at
+  /// Adds what the same warp has left at a place, as soon as it has. Four loads of four sums are on their way at
   /// once, beside the sums.
-  template <int warps, int together, int blocks, int sumCount>
+  template <int blocks, int sumCount>
   __device__ __forceinline__ void add(float (&to)[blocks][sumCount], int place, int warp) const {
+    constexpr int together = 4;
     await(flags + place * warps + warp);
-    const Vector<float, 4> *from = at<warps, blocks * sumCount>(place, warp);
+    const Vector<float, 4> *from = at<blocks * sumCount>(place, warp);
     constexpr int all = blocks * sumCount / 4;
 #pragma unroll
     for (int first = 0; first < all; first += together) {
@@ -76,7 +78,7 @@ private:
     }
     __syncwarp();
   }
-  template <int warps, int count> __device__ __forceinline__ Vector<float, 4> *at(int place, int warp) const {
+  template <int count> __device__ __forceinline__ Vector<float, 4> *at(int place, int warp) const {
     static_assert(count % 4 == 0);
     return reinterpret_cast<Vector<float, 4> *>(sums) + (place * warps + warp) * (count * 8) + threadIdx.x % 32;
   }

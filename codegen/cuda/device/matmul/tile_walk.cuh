@@ -1,8 +1,8 @@
 // Which tiles a persistent block computes. Where they do not fill a last wave, blocks may share those of the last wave:
 // as in stream-K (Osama et al., PPoPP 2023) some leave their sums of a part of K in memory to those that finish the
-// tile, always in the same order. Unlike there all tiles are cut at the same lines of K, so that blocks at work together
-// read the same lines of what they share: cut anywhere, 4096 cubed in tiles of 128 x 128 took 214 us in single blocks,
-// whole 207.
+// tile, always in the same order. Unlike there all tiles are cut at the same lines of K, so that blocks at work
+// together read the same lines of what they share: cut anywhere, 4096 cubed in tiles of 128 x 128 took 214 us in single
+// blocks, whole 207.
 #pragma once
 
 namespace kfuse {
@@ -12,8 +12,7 @@ namespace kfuse {
 /// together share operands in L2.
 template <class Config> struct ClusterTile {
   static constexpr int height = Config::tileM * Config::clusterRows, width = Config::tileN * Config::clusterColumns;
-  static constexpr int tall = (Config::rows + height - 1) / height,
-                       wide = (Config::columns + width - 1) / width;
+  static constexpr int tall = (Config::rows + height - 1) / height, wide = (Config::columns + width - 1) / width;
   static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
   int batch, row, column; ///< First row and column of the cluster's tile.
 
@@ -33,8 +32,8 @@ template <class Config> struct ClusterTile {
 
 /// The way of a cluster: every `step`-th tile from its first on. Of the Config::streamed tiles of a last wave that is
 /// not full, the first lines of K are left to Config::helpers clusters that have none: Config::pieces pieces of
-/// Config::pieceLines each. A helper computes its pieces before its own last tile, if it has one, so that they are
-/// there when the others begin with them. Helpers are the first clusters: who waits, waits for those that started
+/// Config::pieceLines each. A helper computes its pieces before its own last tile, so that they are there
+/// when the others begin with them. Helpers are the first clusters: who waits, waits for those that started
 /// before.
 template <class Config> struct TileWalk {
   static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK;
@@ -43,7 +42,7 @@ template <class Config> struct TileWalk {
   static constexpr int allPieces = Config::streamed * Config::pieces;
   static constexpr int piecesEach = Config::streamed > 0 ? (allPieces + Config::helpers - 1) / Config::helpers : 0;
 
-  static_assert(Config::streamed == 0 || Config::pieceLines > 0);
+  static_assert(Config::streamed == 0 || (Config::pieceLines > 0 && whole > 0), "helpers have a tile of their own");
 
   int number, step;
   int firstK = 0, endK = tilesK; ///< Lines of K of the tile that are this cluster's.
