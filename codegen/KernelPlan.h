@@ -46,9 +46,6 @@ struct Launch {
   std::array<std::uint32_t, 3> cluster{1, 1, 1};
   std::uint32_t sharedBytes = 0; ///< Dynamic shared memory.
   bool dependentLaunch = false;  ///< May start before its predecessor ends: it waits by itself (griddepcontrol).
-  /// Its blocks, all along x, wait for each other: all must be on the device at once. Where fewer fit than `grid` says,
-  /// so many are launched and share the work.
-  bool cooperative = false;
   bool needsNoL1 = false; ///< L1 would hold nothing that is read again: SMs may have all of it as shared memory.
   std::uint64_t items = 0;
   std::uint64_t grain = 1;

@@ -36,12 +36,11 @@ private:
     this->plan.source.clear();
   }
   Result<void> findFunctions();
-  Result<void> fitToDevice(codegen::Launch &launch, CUfunction function) const;
   Result<void> enqueue(Stream stream, const KernelRun &run) const;
   Result<void> visitOne(std::size_t index, const KernelRun &run, const Visit &show) const;
 
   ContextRef context;
-  codegen::KernelPlan plan; ///< Without its source; cooperative grids are what fits.
+  codegen::KernelPlan plan; ///< Without its source.
   Module module;
   std::vector<CUfunction> functions; ///< One per launch.
   bool driverOverlaps = false;       ///< It keeps dependent launches in graphs (CUDA 12.3).

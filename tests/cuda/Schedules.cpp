@@ -88,7 +88,6 @@ std::vector<Schedule> sm90Schedules() {
       {"split: two products", split, deepProduct("gated_tb_f16"), {{"blocks_k", 2}}},
       {"split: 8-bit floats", split, deepProduct("bias_relu_tb_f8E4M3FN"), {{"groups_k", 2}}},
       {"split: tf32", split, deepProduct("bias_relu_tb_tf32"), {{"blocks_k", 2}}},
-      {"chain: flags across the grid", chainTemplate(), layers(6, 0, 64, 256, 2, true, "bf16"), {{"cluster_n", 1}}},
       {"chain: within clusters, in batches",
        chainTemplate(),
        layers(6, 3, 64, 256, 64, false, "bf16"),

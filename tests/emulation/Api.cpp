@@ -105,10 +105,6 @@ void addTransactions(EmulatorApi &api) {
   };
   api.arrive = [](unsigned barrier, unsigned expectedBytes) { arrive(running->barrierAt(barrier), expectedBytes); };
   api.arriveInCluster = [](unsigned barrier) { arrive(running->barrierInCluster(barrier), 0); };
-  api.isComplete = [](unsigned barrier, unsigned parity) {
-    running->yield();
-    return running->barrierAt(barrier).parity != parity;
-  };
   api.waitBarrier = [](unsigned barrier, unsigned parity) {
     running->waitFor(running->barrierAt(barrier), parity != 0);
   };

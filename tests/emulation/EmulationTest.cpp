@@ -368,7 +368,7 @@ TEST_CASE(
     checkAll(pairwiseProducts(152, 144, 528), *way, 2);
 }
 
-TEST_CASE("Emulated Hopper: random chains are right, across the grid and within clusters") {
+TEST_CASE("Emulated Hopper: random chains are right") {
   for (unsigned seed = 1; seed <= 6; ++seed)
     checkAll({randomChain(seed)}, codegen::cuda::chainTemplate(), 2);
 }

@@ -52,8 +52,6 @@ Grid::Grid(const codegen::Launch &launch, const std::vector<Library> &libraries,
     : launch(launch), arguments(std::move(arguments)), copies(copies) {
   const unsigned threads = volume(launch.block), warps = (threads + 31) / 32, ofCluster = volume(launch.cluster);
   size = {launch.grid[0], launch.grid[1], launch.grid[2]};
-  if (launch.cooperative)
-    size.x = static_cast<unsigned>(blocksAtOnce(launch));
   count = size.x * size.y * size.z / ofCluster;
   this->arguments.resize(Library::mostArguments); // Extra arguments do no harm.
   clusters.resize(blocksAtOnce(launch) / ofCluster);

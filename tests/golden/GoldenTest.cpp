@@ -58,8 +58,8 @@ std::vector<Golden> goldens() {
        "blocks_k=1,groups_k=1,k=64,m=64,n=64,raster=1,split_k=1,stages=4,swap=0"}, // Lanes store their own sums.
       {"matmul_3x33x4104_tb_bf16", gemvTemplate(), "outputs=2,split=4,unroll=2,warps=8"},
       {"rms_norm_matmul_1x520x1000_bf16", gemvTemplate(), "outputs=1,split=4,unroll=2,warps=8"},
-      {"layers_2_2x64x128_bf16", chainTemplate(), "cluster_m=2,cluster_n=1,groups_k=2,k=64,m=32,n=64,stages=8"},
-      {"layers_2_0x64x128_bf16", chainTemplate(), "cluster_m=1,cluster_n=2,groups_k=1,k=64,m=40,n=64,stages=9"},
+      {"layers_2_2x64x128_bf16", chainTemplate(), "cluster_n=2,groups_k=2,k=64,m=32,n=64,stages=8"},
+      {"layers_2_0x64x128_bf16", chainTemplate(), "cluster_n=2,groups_k=1,k=64,m=40,n=64,stages=9"},
       {"normed_layers_3_200x256_tb_bf16", rowChainTemplate(),
        "cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,raster=1,raster_n=0,split_k=1,stages=6"},
       {"silu_mul_into_matmul", matmulSimtTemplate(), "k=16,m=64,n=64,raster=1,split_k=1,thread_m=4,thread_n=4"},

@@ -67,7 +67,7 @@ private:
     writeBody();
     writer.line();
     writeEntry();
-    return writer.take();
+    return writer.str();
   }
 
   void writeConfig() {

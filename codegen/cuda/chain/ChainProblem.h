@@ -1,20 +1,16 @@
-// Kernels in a row that one launch can take: products and norms of the same rows.
+// Kernels in a row that one launch can take: products of the same rows.
 #pragma once
 
 #include "codegen/cuda/matmul/Tma.h"
 
 namespace kfuse::codegen::cuda {
 
-/// A product whose left operand is the chain's or the result of the link before, or a kernel of rows.
+/// A product whose left operand is the chain's or the result of the link before.
 struct Link {
   const ChainLink &from;
-  std::optional<MatmulProblem> product;
-  TmaOperand weights, tokens;      ///< Of a product.
-  std::optional<LinearGraph> rows; ///< Else.
-  std::int64_t rowCount = 0;       ///< Of the result, in all batches.
+  MatmulProblem product;
+  TmaOperand weights, tokens;
 
-  const LinearGraph &graph() const { return product ? product->graph : *rows; }
-  std::int64_t columns() const { return product ? product->N : rows->extents().back(); }
   unsigned tokensInput() const { return tokens.matrix.input; }
 };
 
@@ -26,8 +22,8 @@ struct ChainProblem {
   /// The chain, or why the region is none.
   static Result<ChainProblem> of(const Region &region, const ir::Target &target);
 
-  std::int64_t mostColumns() const; ///< Of a product.
-  std::int64_t buffers() const;     ///< Addresses that a link's body takes at most: of its inputs and results.
+  std::int64_t mostColumns() const;
+  std::int64_t buffers() const; ///< Addresses that a link's body takes at most: of its inputs and results.
 };
 
 } // namespace kfuse::codegen::cuda

@@ -83,30 +83,28 @@ class RowChainKernel {
 public:
   RowChainKernel(const Region &region, const TileConfig &config, const ir::Target &target)
       : region(region), links(region.chain->links), config(config), target(target), link(links.front().region),
-        printer(links.front().region, link.problem, config, target, RowEpilogue::vector), writer(printer.out()) {}
+        printer(links.front().region, link.problem, config, target, RowEpilogue::vector), writer(printer.out()),
+        names(printer.epilogueBuffers()) {}
 
   KernelPlan plan(int64_t ofTile) {
     LinearGraph buffersAlone;
     buffersAlone.graph = region.graph;
     made = planOf(region, buffersAlone, target);
-    const std::string listed = printer.epilogueBuffers();
-    StringRef(listed).split(names, ", ");
     addMaps();
     writeHead(writer, region, config, target, "row_chain.cuh");
     writeConfig();
     writeLayer();
     writeEntry();
     addLaunch(ofTile);
-    giveSource(made, writer.take());
+    giveSource(made, writer.str());
     return std::move(made);
   }
 
 private:
   size_t output() const { return made.inputs.size(); }
   /// The plan's buffer that a link's epilogue calls "in2" or "out0".
-  size_t bufferOf(const ChainLink &of, StringRef name) const {
-    unsigned input = 0;
-    return name.consume_front("in") && !name.getAsInteger(10, input) ? of.inputs[input].index : output();
+  size_t bufferOf(const ChainLink &of, BufferName name) const {
+    return name.isInput ? of.inputs[name.number].index : output();
   }
 
   /// Rows as they come, as they are between links, as they are written; then each link's weights.
@@ -147,7 +145,7 @@ private:
     RowEpilogue(link.problem).write(printer, &*link.result);
     SmallVector<std::string> values;
     for (auto [i, name] : llvm::enumerate(names))
-      values.push_back(("(decltype(Epilogue::" + name + "))buffers[" + Twine(i) + "]").str());
+      values.push_back("(decltype(Epilogue::" + name.str() + "))buffers[" + std::to_string(i) + "]");
     writer.open("struct Links");
     writer.line("static constexpr int count = " + Twine(links.size()) + ", buffers = " + Twine(names.size()) + ";");
     writer.open("static __device__ __forceinline__ Epilogue epilogue(void *const *buffers)");
@@ -164,7 +162,7 @@ private:
                    "const __grid_constant__ TensorMap resultMap"};
     for (auto [number, each] : llvm::enumerate(links)) {
       SmallVector<std::string> values;
-      for (StringRef name : names)
+      for (BufferName name : names)
         values.push_back("(void *)" + parameterOf(bufferOf(each, name)));
       perLink.push_back(("if (threadIdx.x == " + Twine(number) + ") links[" + Twine(number) + "] = {&weightsMap" +
                          Twine(number) + ", {" + llvm::join(values, ", ") + "}};")
@@ -214,8 +212,8 @@ private:
   MatmulPrinter printer;
   SourceWriter &writer;
   KernelPlan made;
-  SmallVector<StringRef> names;
-  std::vector<size_t> buffers; ///< Of the plan, in the order of the entry's parameters.
+  std::vector<BufferName> names; ///< Of an epilogue's buffers.
+  std::vector<size_t> buffers;   ///< Of the plan, in the order of the entry's parameters.
 };
 
 /// A link alone is a product of matmulSm90Template(), whose configs these are: those that let warpgroups take turns.

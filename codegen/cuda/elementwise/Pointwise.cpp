@@ -59,7 +59,7 @@ private:
     openEntry(writer, "Config::threads", entryName(region), bufferParameters(text.linear()));
     writer.line("forEachChunk<Config>(Body{" + text.bufferNames() + "});");
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
   const Region &region;

@@ -70,7 +70,7 @@ private:
     for (size_t i = 0; i < texts.size(); ++i)
       writeCall(i);
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
   void writeCall(size_t i) {

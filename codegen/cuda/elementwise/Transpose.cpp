@@ -144,7 +144,7 @@ private:
                                            : "transposeInRegisters";
     writer.line(way + llvm::Twine("<Config>(Body{") + bufferNames(graph, all) + "});");
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
   void writeBody() {

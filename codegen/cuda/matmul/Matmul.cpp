@@ -365,7 +365,7 @@ KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
     launch.sharedBytes = 0;
     plan.launches.push_back(launch);
   }
-  giveSource(plan, writer.take());
+  giveSource(plan, writer.str());
   return plan;
 }
 

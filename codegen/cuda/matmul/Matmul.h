@@ -78,8 +78,8 @@ public:
   std::string writeRightOperands(llvm::StringRef one, llvm::StringRef two);
   /// `struct Epilogue`, one line per fused op: `apply` stores what it computes.
   void writeEpilogue();
-  /// What its constructor takes: "in2, out0".
-  std::string epilogueBuffers() const { return bufferNames(problem.graph, loads); }
+  /// What its constructor takes.
+  std::vector<BufferName> epilogueBuffers() const { return buffersOf(problem.graph, loads); }
   /// The same for a result that TMA writes: `compute` gives it back, and `take` gets what TMA brings.
   void writeTileEpilogue(const TmaResult &result);
   /// The entry; with split K the one that finishes, too. `call(epilogue)` is its body, `leading` its

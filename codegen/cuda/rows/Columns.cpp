@@ -106,7 +106,7 @@ private:
     writer.line(llvm::Twine("ColumnReduction<Config, Body>{body}.run(") +
                 (isSplit ? "arrivals, partials" : "nullptr, nullptr") + ");");
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
   void writeBody() {

@@ -138,7 +138,7 @@ private:
     if (isStream)
       writer.close();
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
   void splitRow(llvm::StringRef index) {

@@ -115,12 +115,22 @@ std::vector<std::string> bufferMembers(const LinearGraph &graph, llvm::ArrayRef<
   return members;
 }
 
+std::vector<BufferName> buffersOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads) {
+  std::vector<BufferName> buffers;
+  for (unsigned input : inputsOf(graph, loads))
+    buffers.push_back({true, input});
+  for (unsigned output = 0; output < graph.graph.outputs.size(); ++output)
+    buffers.push_back({false, output});
+  return buffers;
+}
+
 std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads, llvm::ArrayRef<unsigned> outputs) {
   llvm::SmallVector<std::string> names;
-  for (unsigned input : inputsOf(graph, loads))
-    names.push_back("in" + std::to_string(input));
-  for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
-    names.push_back("out" + std::to_string(outputs.empty() ? i : outputs[i]));
+  for (BufferName buffer : buffersOf(graph, loads)) {
+    if (!buffer.isInput && !outputs.empty())
+      buffer.number = outputs[buffer.number];
+    names.push_back(buffer.str());
+  }
   return llvm::join(names, ", ");
 }
 

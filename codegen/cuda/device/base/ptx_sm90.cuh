@@ -43,17 +43,6 @@ __device__ __forceinline__ void waitBarrier(unsigned barrier, unsigned parity) {
   while (!isDone);
 }
 
-/// Whether the phase of this parity is complete.
-__device__ __forceinline__ bool isComplete(unsigned barrier, unsigned parity) {
-  unsigned isDone;
-  asm volatile(
-      "{\n\t.reg .pred p;\n\tmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
-      : "=r"(isDone)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return isDone;
-}
-
 //===- Flags in memory, between blocks -----------------------------------------------------------//
 
 /// Sets a flag: who sees it sees what this thread, and others of the block before a barrier, wrote.

@@ -2,13 +2,11 @@
 //
 // Every block computes the same places of each link's result, tiles of `tileRows` columns of the result (the 64-row
 // side of the instruction, weights) by `tileColumns` of its rows (tokens). A warp keeps a ring of tiles full of
-// weights, links ahead of what is multiplied; another brings the tokens to the same stages as soon as they are there:
-// within a cluster (chain_cluster.cuh) or across the grid (chain_flags.cuh). K is split over warpgroups, whose sums
-// meet in shared memory. Links without a product (norms) are rows, one a warp.
+// weights, links ahead of what is multiplied; another brings the tokens to the same stages as soon as they are there
+// (chain_cluster.cuh). K is split over warpgroups, whose sums meet in shared memory.
 #pragma once
 
 #include <kfuse/epilogue.cuh>
-#include <kfuse/rows.cuh>
 #include <kfuse/wgmma.cuh>
 
 namespace kfuse {
@@ -16,8 +14,6 @@ namespace kfuse {
 /// Where a link's operands are.
 template <int bufferCount> struct LinkValues {
   const TensorMap *weights, *tokens;
-  unsigned *flags;         ///< One for each tile of the result; null where no link waits for them.
-  const unsigned *awaited; ///< Those of the link before; null for the first.
   const void *buffers[bufferCount];
 };
 
@@ -25,7 +21,7 @@ template <class Config> struct ChainPlace {
   int batch, rowBlock, column; ///< Tile of the result's columns.
 };
 
-/// What a block of either kind of chain has: its ring, and products from there to results.
+/// What a block of a chain has: its ring, and products from there to results.
 template <class Config, class Links> struct ChainBlock {
   static constexpr int rowGroups = Config::tileRows / 64, consumerThreads = rowGroups * Config::groupsK * 128;
   static constexpr int weightsWarp = consumerThreads / 32, tokensWarp = weightsWarp + 1;
@@ -67,8 +63,8 @@ template <class Config, class Links> struct ChainBlock {
   /// A consumer's part of a link's tile, to memory. `release(stage)`: this warp has read the stage.
   template <class Link, class Release>
   __device__ __forceinline__ void multiply(const Values &link, Place place, Release release) {
-    using Epilogue = typename Link::Body;
-    const Epilogue epilogue = Link::body(link.buffers);
+    using Epilogue = typename Link::Epilogue;
+    const Epilogue epilogue = Link::epilogue(link.buffers);
     // A thread's chunks have the same columns: where the epilogue reads nothing else, it reads it once. What the first
     // ones read is on its way while the tile is multiplied.
     static_assert(consumerThreads % chunksOfRow == 0);

@@ -22,7 +22,6 @@ template <class Config, class Links> struct ClusterChain : ChainBlock<Config, Li
   template <class Link> static constexpr int lines = Block::template lines<Link>;
   static constexpr int blocks = Config::clusterColumns;
   static constexpr int rowBlocks = (Config::M + Config::tileColumns - 1) / Config::tileColumns;
-  static_assert(Config::clusterRows == 1);
 
   int rank = blockInCluster(), unit = blockIdx.x / blocks;
   Place place{unit / rowBlocks, unit % rowBlocks, rank};

@@ -17,7 +17,6 @@ inline void arriveExpecting(unsigned barrier, unsigned bytes) { emulator->arrive
 inline void arrive(unsigned barrier) { emulator->arrive(barrier, 0); }
 inline void arriveInCluster(unsigned barrier) { emulator->arriveInCluster(barrier); }
 inline void waitBarrier(unsigned barrier, unsigned parity) { emulator->waitBarrier(barrier, parity); }
-inline bool isComplete(unsigned barrier, unsigned parity) { return emulator->isComplete(barrier, parity); }
 
 //===- Flags in memory ---------------------------------------------------------------------------//
 
