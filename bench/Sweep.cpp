@@ -33,7 +33,7 @@ public:
   Result<void> launch(runtime::Stream stream, std::span<void *const> buffers, void *workspace) override {
     Result<void> launched = kernel.launch(stream, buffers, workspace);
     for (int i = 1; i < calls && launched; ++i)
-      launched = kernel.launchBehind(stream, buffers, workspace);
+      launched = kernel.launchProgrammatic(stream, buffers, workspace);
     return launched;
   }
 
@@ -178,7 +178,7 @@ std::vector<SweptConfig> Sweep::candidates(const Region &region) {
     succeed(Error{ErrorCode::BadModel, "no template takes the region: " + reasons});
   tuner::TuningTask task;
   task.candidates = [&] { return chosen->estimated(region, target); };
-  task.wayOf = [&](const TileConfig &config) { return chosen->way(config); };
+  task.wayOf = [&](const TileConfig &config) { return chosen->estimateGroup(config); };
   task.kindOf = [&](const TileConfig &config) { return chosen->kind(config); };
   task.emit = [&](const TileConfig &config) { return chosen->emit(region, config, target); };
   const tuner::Peaks peaks = tuner::nominalPeaks(target);

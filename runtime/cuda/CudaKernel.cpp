@@ -160,7 +160,7 @@ Result<void> CudaKernel::findFunctions() {
     // norms on an H200 that is 16 of 127 us. Kernels that read again need their L1: streamed products take 6 % longer
     // without.
     attribute = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-    if (plan.isBehind && launch.needsNoL1)
+    if (plan.programmaticLaunch && launch.needsNoL1)
       if (auto set = check(api.cuFuncSetAttribute(function, attribute, CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
                            "cuFuncSetAttribute");
           !set)
@@ -222,8 +222,8 @@ Result<void> CudaKernel::visitOne(std::size_t index, const KernelRun &run, const
   config.attrs = attributes.data();
   if (clusterBlocks(launch) > 1)
     attributes[config.numAttrs++] = clusterAttribute(launch);
-  const bool mayOverlap = run.isBehind || index > 0;
-  if (launch.dependentLaunch && mayOverlap && driverOverlaps) {
+  const bool mayOverlap = run.programmaticLaunch || index > 0;
+  if (launch.programmaticLaunch && mayOverlap && driverOverlaps) {
     CUlaunchAttribute &dependent = attributes[config.numAttrs++];
     dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     dependent.value.programmaticStreamSerializationAllowed = 1;

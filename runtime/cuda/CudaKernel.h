@@ -22,10 +22,10 @@ public:
   static Result<std::unique_ptr<LoadedKernel>> load(const ContextRef &context, const codegen::KernelPlan &plan,
                                                     const CompiledKernel &kernel);
   Result<void> launch(Stream stream, std::span<void *const> buffers, void *workspace) override {
-    return enqueue(stream, {this, buffers, workspace, /*isBehind=*/false});
+    return enqueue(stream, {this, buffers, workspace, /*programmaticLaunch=*/false});
   }
-  Result<void> launchBehind(Stream stream, std::span<void *const> buffers, void *workspace) override {
-    return enqueue(stream, {this, buffers, workspace, /*isBehind=*/true});
+  Result<void> launchProgrammatic(Stream stream, std::span<void *const> buffers, void *workspace) override {
+    return enqueue(stream, {this, buffers, workspace, /*programmaticLaunch=*/true});
   }
   /// Shows each launch of a run of this kernel, in order.
   Result<void> visit(const KernelRun &run, const Visit &show) const;

@@ -52,9 +52,9 @@ private:
   ContextRef context;
   StreamHandle stream;
   Event start, stop;
-  Memory copies; ///< Where copies of buffers lie ...
+  Memory copies; ///< Where copies of buffers lie.
   std::size_t copiesBytes = 0;
-  std::weak_ptr<BufferRotation> resident; ///< ... which are this one's.
+  std::weak_ptr<BufferRotation> resident; ///< Whose copies those are.
 };
 
 } // namespace kfuse::runtime::cuda

@@ -16,7 +16,7 @@ namespace kfuse::runtime {
 namespace worker {
 namespace {
 
-// Of calls that run no kernel; more than a busy machine needs.
+// The limit of calls that run no kernel; more than a busy machine needs.
 constexpr double startSeconds = 60, callSeconds = 60;
 
 /// Seconds of a run. One thread may start the worker while another already says how long runs may take.
@@ -188,7 +188,7 @@ public:
 
 private:
   Handle handle;
-  std::shared_ptr<const Limit> limit; ///< Of the device, which may change it.
+  std::shared_ptr<const Limit> limit; ///< The device's, which may change it.
 };
 
 class RemoteKernel final : public LoadedKernel {
@@ -212,7 +212,7 @@ public:
 
 private:
   Handle handle;
-  std::shared_ptr<const Limit> limit; ///< Of the device, which may change it.
+  std::shared_ptr<const Limit> limit; ///< The device's, which may change it.
 };
 
 class RemoteDevice final : public Device {
@@ -360,9 +360,10 @@ private:
   const std::stop_token stop;
   mutable std::once_flag asked;
   mutable WorkerPlace chosen;
-  std::mutex mutex; ///< Of `session`.
+  std::mutex mutex; ///< Guards `session`.
   std::shared_ptr<Session> session;
-  std::optional<Error> silent; ///< Of a worker that did not answer in time: no call waits for the next one as long.
+  std::optional<Error>
+      silent; ///< The error of a worker that did not answer in time: no call waits for the next one as long.
   const std::shared_ptr<Limit> limit = std::make_shared<Limit>(callSeconds);
 };
 

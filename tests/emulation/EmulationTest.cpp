@@ -297,7 +297,7 @@ TEST_CASE("Emulated cuda.matmul_stream: right for every type, edge and split of 
     checkAll(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 4);
 }
 
-TEST_CASE("Emulated products of few rows: right for rows that come in pieces") {
+TEST_CASE("Emulated products of few rows: right for rows that come in segments") {
   for (const char *type : {"bf16", "f16"}) {
     checkAll({pieceRowCases(type)[0]}, codegen::cuda::gemvTemplate(), 4);
     checkAll(pieceRowCases(type), codegen::cuda::matmulStreamTemplate(), 4);
@@ -320,7 +320,8 @@ TEST_CASE("Emulated cuda.gemv: right in every type for few rows") {
 TEST_CASE("Emulated Hopper: one config of every schedule is right") {
   const char *only = std::getenv("KFUSE_CASE");
   for (const Schedule &schedule : schedules(/*withHopper=*/true)) {
-    const bool hasManyTiles = llvm::any_of(schedule.fields, [](const auto &field) { return field.first == "pieces"; });
+    const bool hasManyTiles =
+        llvm::any_of(schedule.fields, [](const auto &field) { return field.first == "segments"; });
     if (hasManyTiles || (only && schedule.name != only)) // Below, with fewer of them.
       continue;
     INFO(schedule.name);
@@ -334,8 +335,8 @@ TEST_CASE("Emulated Hopper: one config of every schedule is right") {
 TEST_CASE("Emulated Hopper: last waves are shared right in clusters of every shape") {
   const codegen::KernelTemplate &persistent = codegen::cuda::matmulSm90Template();
   const codegen::TileConfig large{{"cluster_m", 1}, {"cluster_n", 1}, {"k", 64},       {"m", 128},
-                                  {"n", 64},        {"pieces", 1},    {"pingpong", 1}, {"raster", 1},
-                                  {"raster_n", 0},  {"split_k", 1},   {"stages", 4}},
+                                  {"n", 64},        {"segments", 1},  {"pingpong", 1}, {"swizzle", 1},
+                                  {"swizzle_n", 0}, {"split_k", 1},   {"stages", 4}},
       small = large.with("m", 64);
   for (auto [name, tile] : {std::pair{"bias_residual_tb_bf16", large}, {"plain_tb_bf16", small}}) {
     const std::vector<TemplateCase> cases = pairwiseProducts(600, 300, 1040);
@@ -344,18 +345,18 @@ TEST_CASE("Emulated Hopper: last waves are shared right in clusters of every sha
     const std::vector<reference::HostTensor> inputs = given.inputs();
     Oracle oracle(given, inputs);
     for (auto [clusterM, clusterN] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}})
-      for (int pieces : {1, 3}) {
+      for (int segments : {1, 3}) {
         const codegen::TileConfig config =
-            tile.with("cluster_m", clusterM).with("cluster_n", clusterN).with("pieces", pieces);
+            tile.with("cluster_m", clusterM).with("cluster_n", clusterN).with("segments", segments);
         ir::Target target = hopperOf(14);
-        auto isShared = [&] { // There are flags.
+        auto isStreamK = [&] { // There are flags.
           Result<codegen::KernelPlan> plan = persistent.emit(given.region, config, target);
           REQUIRE_MESSAGE(plan, plan.error().message);
           return plan->zeroedBytes > 0;
         };
-        while (target.multiprocessors > 4 && !isShared())
+        while (target.multiprocessors > 4 && !isStreamK())
           --target.multiprocessors;
-        REQUIRE_MESSAGE(isShared(), config.str());
+        REQUIRE_MESSAGE(isStreamK(), config.str());
         check(given, inputs, oracle, persistent, config, target);
       }
   }
@@ -363,9 +364,9 @@ TEST_CASE("Emulated Hopper: last waves are shared right in clusters of every sha
 
 TEST_CASE(
     "Emulated Hopper: every pair of a type, a layout and an epilogue is right, in persistent and in split tiles") {
-  for (const codegen::KernelTemplate *way :
+  for (const codegen::KernelTemplate *variant :
        {&codegen::cuda::matmulSm90Template(), &codegen::cuda::matmulSm90SplitTemplate()})
-    checkAll(pairwiseProducts(152, 144, 528), *way, 2);
+    checkAll(pairwiseProducts(152, 144, 528), *variant, 2);
 }
 
 TEST_CASE("Emulated Hopper: random chains are right") {

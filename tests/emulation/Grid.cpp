@@ -39,7 +39,7 @@ void Groups::end(std::size_t pending) {
 }
 
 bool Fiber::canRun() const {
-  return !isDone && (!meetsAt || meetsAt->generation != generation) && (!awaits || awaits->parity != parity);
+  return !isDone && (!waitsAt || waitsAt->generation != generation) && (!awaits || awaits->parity != parity);
 }
 
 std::size_t Grid::blocksAtOnce(const codegen::Launch &launch) {
@@ -174,7 +174,7 @@ void Grid::runThreads(Cluster &cluster) {
         isHeld = true;
         continue;
       }
-      thread->meetsAt = nullptr, thread->awaits = nullptr;
+      thread->waitsAt = nullptr, thread->awaits = nullptr;
       hasRun = true;
       swapcontext(&scheduler, &thread->context);
       if (!failure.empty())
@@ -228,7 +228,7 @@ void Grid::fail(std::string message) {
 
 void Grid::yield() { swapcontext(&thread->context, &scheduler); }
 
-void Grid::meet(Barrier &barrier) {
+void Grid::passBarrier(Barrier &barrier) {
   const unsigned generation = barrier.generation;
   barrier.arrive();
   waitFor(barrier, generation);
@@ -237,7 +237,7 @@ void Grid::meet(Barrier &barrier) {
 void Grid::waitFor(const Barrier &barrier, unsigned generation) {
   if (barrier.generation != generation)
     return;
-  thread->meetsAt = &barrier, thread->generation = generation;
+  thread->waitsAt = &barrier, thread->generation = generation;
   yield();
   maybeHold();
 }
@@ -311,7 +311,7 @@ void Grid::bring(unsigned to, unsigned barrier, unsigned bytes, Task copy) {
   Task land = [&counter, bytes, copy = std::move(copy)] {
     copy();
     counter.bytes -= bytes;
-    counter.settle();
+    counter.completePhase();
   };
   idleRounds = 0;
   if (!areCopiesLate())

@@ -53,7 +53,7 @@ TEST_CASE("key: whatever can change a kernel's code or time changes its key") {
       [](auto &plan) { plan.launches[0].block[0] = 2; },
       [](auto &plan) { plan.launches[0].cluster[0] = 2; },
       [](auto &plan) { plan.launches[0].sharedBytes = 2; },
-      [](auto &plan) { plan.launches[0].dependentLaunch = true; },
+      [](auto &plan) { plan.launches[0].programmaticLaunch = true; },
       [](auto &plan) { plan.launches[0].items = 2; },
       [](auto &plan) { plan.launches[0].grain = 2; },
       [](auto &plan) { plan.launches[0].args[0].index = 2; },

@@ -12,19 +12,21 @@
 namespace {
 
 /// Clusters of two tiles of 128 x 256 side by side.
-template <int Rows, int Columns, int Depth, int Streamed, int Helpers, int Pieces, int PieceLines> struct Config {
+template <int Rows, int Columns, int Depth, int StreamKTiles, int Contributors, int Segments, int SegmentBlocks>
+struct Config {
   static constexpr int tileM = 128, tileN = 256, tileK = 64, rows = Rows, columns = Columns, K = Depth, batches = 2;
-  static constexpr int clusterRows = 1, clusterColumns = 2, raster = 4;
-  static constexpr bool rasterColumns = true;
-  static constexpr int streamed = Streamed, helpers = Helpers, pieces = Pieces, pieceLines = PieceLines;
+  static constexpr int clusterRows = 1, clusterColumns = 2, tileSwizzle = 4;
+  static constexpr bool tileSwizzleColumns = true;
+  static constexpr int streamKTiles = StreamKTiles, contributors = Contributors, segments = Segments,
+                       segmentBlocks = SegmentBlocks;
 };
 
-/// Walks all clusters: every line of every tile is somebody's, once; every piece has a place of its own, which whoever
-/// finishes the tile knows; helpers wait for nobody and come first.
+/// Walks all clusters: every line of every tile is somebody's, once; every segment has a place of its own, which
+/// whoever finishes the tile knows; contributors wait for nobody and come first.
 template <class Config> void check(int clusters) {
   using Walk = kfuse::TileWalk<Config>;
   std::vector<int> owners(Walk::count * Walk::tilesK); // Of each line, how many clusters have it.
-  std::map<int, int> pieces;                           // Place -> tile of which sums are left there.
+  std::map<int, int> segments;                         // Place -> tile of which sums are left there.
   for (int cluster = 0; cluster < clusters; ++cluster) {
     bool helps = false, waits = false;
     Walk walk(cluster, clusters);
@@ -37,26 +39,26 @@ template <class Config> void check(int clusters) {
       for (int k = walk.firstK; k < walk.firstK + walk.depth(); ++k)
         ++owners[walk.number * Walk::tilesK + k];
       if (!walk.finishes()) {
-        CHECK(pieces.emplace(walk.firstPiece(), walk.number).second);
+        CHECK(segments.emplace(walk.firstSegment(), walk.number).second);
         CHECK(isPromised); // A tile of its own hides how its sums travel.
       }
-      helps |= !walk.finishes(), waits |= walk.isHelped();
+      helps |= !walk.finishes(), waits |= walk.hasContributors();
     }
     CHECK_FALSE((helps && waits)); // Or clusters might wait for each other.
-    CHECK((!waits || cluster >= Config::helpers));
-    CHECK((!helps || cluster < Config::helpers));
+    CHECK((!waits || cluster >= Config::contributors));
+    CHECK((!helps || cluster < Config::contributors));
   }
   CHECK(std::all_of(owners.begin(), owners.end(), [](int count) { return count == 1; }));
   std::size_t taken = 0;
   for (int cluster = 0; cluster < clusters; ++cluster)
     for (Walk walk(cluster, clusters); walk.isThere(); walk.advance())
-      if (walk.isHelped())
-        for (int piece = 0; piece < Config::pieces; ++piece, ++taken) {
-          REQUIRE(pieces.count(walk.firstPiece() + piece) == 1);
-          CHECK(pieces[walk.firstPiece() + piece] == walk.number);
+      if (walk.hasContributors())
+        for (int segment = 0; segment < Config::segments; ++segment, ++taken) {
+          REQUIRE(segments.count(walk.firstSegment() + segment) == 1);
+          CHECK(segments[walk.firstSegment() + segment] == walk.number);
         }
-  CHECK(taken == pieces.size());
-  CHECK(taken == static_cast<std::size_t>(Walk::allPieces));
+  CHECK(taken == segments.size());
+  CHECK(taken == static_cast<std::size_t>(Walk::allSegments));
 }
 
 } // namespace

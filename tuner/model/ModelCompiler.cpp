@@ -18,17 +18,17 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.name = region.name;
   task.ops = region.ops;
   task.templateName = kernel.kernelTemplate->name();
-  task.signature = region.text + (region.isBehind ? "\nbehind another kernel" : "");
+  task.signature = region.text + (region.programmaticLaunch ? "\nbehind another kernel" : "");
   task.uses = kernel.uses;
   task.work = workOf(region);
   task.candidates = [&] { return kernel.kernelTemplate->estimated(region, target); };
   task.leastWork = kernel.kernelTemplate->leastWork(region, target);
-  task.wayOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->way(config); };
+  task.wayOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->estimateGroup(config); };
   task.kindOf = [&](const codegen::TileConfig &config) { return kernel.kernelTemplate->kind(config); };
   task.emit = [&](const codegen::TileConfig &config) {
     Result<codegen::KernelPlan> plan = kernel.kernelTemplate->emit(region, config, target);
     if (plan)
-      plan->isBehind = region.isBehind;
+      plan->programmaticLaunch = region.programmaticLaunch;
     return plan;
   };
   auto oracle = std::make_shared<RegionOracle>(*kernel.body);

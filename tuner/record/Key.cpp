@@ -17,7 +17,7 @@ constexpr boost::uuids::uuid keySpace{
 std::string launchText(const codegen::Launch &launch) {
   std::string text = fmt::format("{} grid {} block {} cluster {} shared {} dependent {}{} items {} grain {}",
                                  launch.entry, fmt::join(launch.grid, "x"), fmt::join(launch.block, "x"),
-                                 fmt::join(launch.cluster, "x"), launch.sharedBytes, launch.dependentLaunch,
+                                 fmt::join(launch.cluster, "x"), launch.sharedBytes, launch.programmaticLaunch,
                                  launch.needsNoL1 ? " no L1" : "", launch.items, launch.grain);
   for (const codegen::KernelArg &arg : launch.args)
     text += fmt::format(" arg {}:{}", static_cast<int>(arg.kind), arg.index);
@@ -33,7 +33,7 @@ std::string tensorMapText(const codegen::TensorMapRecipe &recipe) {
 
 std::string launchesAndBuffers(const codegen::KernelPlan &plan) {
   std::string text = fmt::format("workspace {} zeroed {} in place {} behind {}\n", plan.workspaceBytes,
-                                 plan.zeroedBytes, fmt::join(plan.inPlace, ","), plan.isBehind);
+                                 plan.zeroedBytes, fmt::join(plan.inPlace, ","), plan.programmaticLaunch);
   for (const codegen::BufferDesc &input : plan.inputs)
     text += fmt::format("in {} {}\n", toString(input.type), toString(input.shape));
   for (const codegen::BufferDesc &output : plan.outputs)

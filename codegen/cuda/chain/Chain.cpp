@@ -12,9 +12,9 @@ namespace kfuse::codegen::cuda {
 namespace {
 
 constexpr int64_t mostStages = 24;
-constexpr int64_t mostClusterBlocks = 16; ///< Of an H100; 8 are portable.
+constexpr int64_t mostClusterBlocks = 16; ///< What an H100 allows; 8 are portable.
 constexpr size_t mostCandidates = 48;
-constexpr int64_t mostTurns = 4; ///< Tiles of a link that a block computes: with more, nobody misses the time between.
+constexpr int64_t mostTurns = 4; ///< Tiles of a layer that a block computes: with more, nobody misses the time between.
 
 class ChainTemplate : public KernelTemplate {
 public:
@@ -24,10 +24,10 @@ public:
     Result<ChainProblem> chain = ChainProblem::of(region, target);
     if (!chain)
       return ir::FusionDecision::no(chain.error().message);
-    // A map of each weight, three of what is between them, and at most three addresses a link.
-    const auto links = static_cast<int64_t>(chain->links.size());
-    if (!fitParameters(links + 3, 3 * links))
-      return ir::FusionDecision::no(std::to_string(links) + " links, more than parameters fit a kernel");
+    // A map of each weight, three of what is between them, and at most three addresses a layer.
+    const auto layers = static_cast<int64_t>(chain->layers.size());
+    if (!fitParameters(layers + 3, 3 * layers))
+      return ir::FusionDecision::no(std::to_string(layers) + " layers, more than parameters fit a kernel");
     if (estimated(*chain, target).empty())
       return ir::FusionDecision::no("is large: launches of their own fill the device");
     return ir::FusionDecision::yes();
@@ -36,9 +36,9 @@ public:
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     return estimated(*ChainProblem::of(region, target), target);
   }
-  /// Of 20 layers of 256 x 1024 x 1024 and a last one an H200 takes 71 us as a chain and 76 apart where 68 and 95 are
+  /// An H200 takes 71 us for 20 layers of 256 x 1024 x 1024 and a last one as a chain and 76 apart, where 68 and 95 are
   /// estimated; of five times 256 rows 165 and 137 where it is 138 and 146.
-  double worthBelow(const Region &, double) const override { return 0.75; }
+  double profitabilityThreshold(const Region &, double) const override { return 0.75; }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return chainKernel(region, *ChainProblem::of(region, target), config, target);
   }

@@ -25,9 +25,9 @@ public:
     made.workspaceBytes = memory.bytes;
     writeHead(writer, region, config, target, "chain_cluster.cuh");
     writeConfig();
-    for (size_t link = 0; link < chain.links.size(); ++link)
-      addKind(link);
-    writeLinks();
+    for (size_t layer = 0; layer < chain.layers.size(); ++layer)
+      addKind(layer);
+    writeLayers();
     writeEntry();
     addLaunch();
     giveSource(made, writer.str());
@@ -35,10 +35,10 @@ public:
   }
 
 private:
-  /// Links that differ only in what they read and write.
+  /// Layers that differ only in what they read and write.
   struct Kind {
     std::string name;
-    std::vector<BufferName> buffers; ///< That its epilogue takes, by the link's names.
+    std::vector<BufferName> buffers; ///< That its epilogue takes, by the layer's names.
   };
 
   //===- Memory ------------------------------------------------------------------------------===//
@@ -48,8 +48,8 @@ private:
     return place.output >= 0 ? buffer(made.inputs.size() + place.output)
                              : "workspace + " + std::to_string(place.offset);
   }
-  std::string textOf(const ChainLink::Source &source) {
-    return source.isResult() ? textOf(memory.results[source.link][source.index]) : buffer(source.index);
+  std::string textOf(const ChainLayer::Source &source) {
+    return source.isResult() ? textOf(memory.results[source.layer][source.index]) : buffer(source.index);
   }
   /// A buffer of the plan, which becomes a parameter.
   std::string buffer(size_t number) {
@@ -59,11 +59,11 @@ private:
   }
 
   /// The number of a tensor map, each once.
-  size_t mapOf(const ChainLink::Source &source, const TmaOperand &operand, DType type, int64_t rows) {
+  size_t mapOf(const ChainLayer::Source &source, const TmaOperand &operand, DType type, int64_t rows) {
     TensorMapRecipe recipe = operand.recipe(type, rows);
     if (!source.isResult()) {
       recipe.buffer = source.index;
-    } else if (const ChainMemory::Place &place = memory.results[source.link][source.index]; place.output >= 0) {
+    } else if (const ChainMemory::Place &place = memory.results[source.layer][source.index]; place.output >= 0) {
       recipe.buffer = made.inputs.size() + place.output;
     } else {
       recipe.buffer = 0;
@@ -79,32 +79,32 @@ private:
   //===- Text --------------------------------------------------------------------------------===//
 
   void addKind(size_t number) {
-    const Link &link = chain.links[number];
-    std::string key = link.from.region.text;
-    for (auto [source, isFixed] : llvm::zip_equal(link.from.inputs, link.from.region.isFixed))
-      key += source.isResult() ? "r" : isFixed ? "f" : "v"; // What another link writes is waited for.
+    const Layer &layer = chain.layers[number];
+    std::string key = layer.from.region.text;
+    for (auto [source, isFixed] : llvm::zip_equal(layer.from.inputs, layer.from.region.isFixed))
+      key += source.isResult() ? "r" : isFixed ? "f" : "v"; // What another layer writes is waited for.
     auto [found, isNew] = kinds.try_emplace(key);
     kindOf.push_back(&found->second);
     if (!isNew)
       return;
     Kind &kind = found->second;
     kind.name = "kind" + std::to_string(kinds.size() - 1);
-    writer.line("/// " + link.from.region.ops);
+    writer.line("/// " + layer.from.region.ops);
     writer.open("namespace " + kind.name);
-    writeProduct(link, kind);
-    writer.open("struct Link");
-    auto isResult = [&](BufferName name) { return name.isInput && link.from.inputs[name.number].isResult(); };
+    writeProduct(layer, kind);
+    writer.open("struct Layer");
+    auto isResult = [&](BufferName name) { return name.isInput && layer.from.inputs[name.number].isResult(); };
     writer.line(Twine("static constexpr bool readsResults = ") +
                 (llvm::any_of(kind.buffers, isResult) ? "true" : "false") +
-                ", readsRows = " + (link.product.readsRows() ? "true;" : "false;"));
+                ", readsRows = " + (layer.product.readsRows() ? "true;" : "false;"));
     writer.line("using Index = ::Index;");
     for (const char *type : {"Epilogue", "Weights", "Tokens", "Product"})
       writer.line("using " + Twine(type) + " = " + kind.name + "::" + type + ";");
-    writer.line("static constexpr int N = " + Twine(link.product.N) + ", K = " + Twine(link.product.K) + ";");
+    writer.line("static constexpr int N = " + Twine(layer.product.N) + ", K = " + Twine(layer.product.K) + ";");
     writer.open("static __device__ __forceinline__ Epilogue epilogue(const void *const *buffers)");
     SmallVector<std::string> values;
     for (auto [i, name] : llvm::enumerate(kind.buffers))
-      values.push_back("(" + typeOf(link, name) + ")buffers[" + std::to_string(i) + "]");
+      values.push_back("(" + typeOf(layer, name) + ")buffers[" + std::to_string(i) + "]");
     writer.line("return {" + llvm::join(values, ", ") + "};");
     writer.close();
     writer.close(";");
@@ -112,10 +112,10 @@ private:
     writer.line();
   }
 
-  void writeProduct(const Link &link, Kind &kind) {
-    MatmulPrinter printer(link.from.region, link.product, config, target, epilogueVector);
-    const TmaSide weights{link.weights}, tokens{link.tokens};
-    const DType type = link.product.elementType(0);
+  void writeProduct(const Layer &layer, Kind &kind) {
+    MatmulPrinter printer(layer.from.region, layer.product, config, target, epilogueVector);
+    const TmaSide weights{layer.weights}, tokens{layer.tokens};
+    const DType type = layer.product.elementType(0);
     writeTmaSide(printer, weights, "Weights");
     writeTmaSide(printer, tokens, "Tokens");
     cuda::writeProduct(printer.out(), type, type, shape.columns, weights, tokens);
@@ -124,8 +124,8 @@ private:
     kind.buffers = printer.epilogueBuffers();
   }
 
-  static std::string typeOf(const Link &link, BufferName name) {
-    const ir::ScalarGraph &graph = link.from.region.graph;
+  static std::string typeOf(const Layer &layer, BufferName name) {
+    const ir::ScalarGraph &graph = layer.from.region.graph;
     const DType type = name.isInput ? graph.inputs[name.number].type : graph.outputs[name.number].type;
     return (name.isInput ? "const " : "") + storedType(type).str() + " *";
   }
@@ -142,26 +142,26 @@ private:
     writer.line("static constexpr int " + number("groupsK", shape.groupsK) + ", " + number("stages", shape.stages) +
                 ", " + number("clusterColumns", shape.clusterColumns) + ", " +
                 number("epilogueVector", epilogueVector) + ";");
-    writer.line("static constexpr int " + number("partsOffset", shape.partsOffset()) + ", " +
-                number("barriersOffset", shape.barriersOffset()) + ", " + number("linksOffset", shape.linksOffset()) +
+    writer.line("static constexpr int " + number("partialsOffset", shape.partialsOffset()) + ", " +
+                number("barriersOffset", shape.barriersOffset()) + ", " + number("layersOffset", shape.layersOffset()) +
                 ";");
     writer.close(";");
     writer.line();
   }
 
-  void writeLinks() {
-    bool areFixed = llvm::all_of(chain.links, [](const Link &link) { return link.weights.matrix.isFixed; });
-    writer.open("struct Links");
-    writer.line("static constexpr int count = " + Twine(chain.links.size()) + ", buffers = " + Twine(chain.buffers()) +
+  void writeLayers() {
+    bool areFixed = llvm::all_of(chain.layers, [](const Layer &layer) { return layer.weights.matrix.isFixed; });
+    writer.open("struct Layers");
+    writer.line("static constexpr int count = " + Twine(chain.layers.size()) + ", buffers = " + Twine(chain.buffers()) +
                 ";");
     writer.line(Twine("static constexpr bool weightsAreFixed = ") + (areFixed ? "true;" : "false;"));
     writer.open("template <class Role, class Chain> static __device__ __forceinline__ void visit(Chain &chain, int "
                 "number)");
-    // One call of each kind, which is inlined: with one for each of 21 links a kernel compiled for seconds.
-    auto run = [](const Kind &kind) { return "Role::template run<" + kind.name + "::Link>(chain, number);"; };
-    auto links = [&](const Kind &kind) { return llvm::count(kindOf, &kind); };
+    // One call of each kind, which is inlined: with one for each of 21 layers a kernel compiled for seconds.
+    auto run = [](const Kind &kind) { return "Role::template run<" + kind.name + "::Layer>(chain, number);"; };
+    auto layers = [&](const Kind &kind) { return llvm::count(kindOf, &kind); };
     const Kind &most = llvm::max_element(kinds, [&](const auto &a, const auto &b) {
-                         return links(a.second) < links(b.second);
+                         return layers(a.second) < layers(b.second);
                        })->second;
     if (kinds.size() > 1) {
       writer.open("switch (number)");
@@ -184,15 +184,15 @@ private:
   /// The body comes first: it finds the parameters.
   void writeEntry() {
     SourceWriter body;
-    for (auto [number, link] : llvm::enumerate(chain.links)) {
-      const DType type = link.product.elementType(0);
-      const size_t weights = mapOf(link.from.inputs[link.weights.matrix.input], link.weights, type, shape.rows),
-                   tokens = mapOf(link.from.inputs[link.tokensInput()], link.tokens, type, shape.columns);
+    for (auto [number, layer] : llvm::enumerate(chain.layers)) {
+      const DType type = layer.product.elementType(0);
+      const size_t weights = mapOf(layer.from.inputs[layer.weights.matrix.input], layer.weights, type, shape.rows),
+                   tokens = mapOf(layer.from.inputs[layer.tokensInput()], layer.tokens, type, shape.columns);
       SmallVector<std::string> values;
       for (BufferName name : kindOf[number]->buffers)
-        values.push_back(name.isInput ? textOf(link.from.inputs[name.number])
+        values.push_back(name.isInput ? textOf(layer.from.inputs[name.number])
                                       : textOf(memory.results[number][name.number]));
-      body.line("if (threadIdx.x == " + Twine(number) + ") links[" + Twine(number) + "] = {&map" + Twine(weights) +
+      body.line("if (threadIdx.x == " + Twine(number) + ") layers[" + Twine(number) + "] = {&map" + Twine(weights) +
                 ", &map" + Twine(tokens) + ", {" + llvm::join(values, ", ") + "}};");
     }
     std::string parameters;
@@ -203,8 +203,8 @@ private:
           (number < made.inputs.size() ? "const void *buffer" : "void *buffer") + std::to_string(number) + ", ";
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" +
                 parameters + "unsigned char *workspace)");
-    writer.line("using Kernel = ClusterChain<Config, Links>;");
-    writer.line("auto *links = Kernel::links();");
+    writer.line("using Kernel = ClusterChain<Config, Layers>;");
+    writer.line("auto *layers = Kernel::layers();");
     writer.append(body);
     writer.line("Kernel kernel;");
     writer.line("kernel.run();");
@@ -234,7 +234,7 @@ private:
   const ChainMemory memory;
   KernelPlan made;
   SourceWriter writer;
-  std::vector<size_t> buffers; ///< Of the plan, in the order of the entry's parameters.
+  std::vector<size_t> buffers; ///< The plan's, in the order of the entry's parameters.
   std::map<std::string, Kind> kinds;
   std::vector<const Kind *> kindOf;
 };

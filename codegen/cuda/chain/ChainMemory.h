@@ -1,4 +1,4 @@
-// Where a chain's results between its links lie.
+// Where a chain's results between its layers lie.
 #pragma once
 
 #include "codegen/cuda/chain/ChainProblem.h"
@@ -12,7 +12,7 @@ struct ChainMemory {
     std::uint64_t offset = 0;
   };
 
-  std::vector<std::vector<Place>> results; ///< Of each link.
+  std::vector<std::vector<Place>> results; ///< For each layer, its results in order.
   std::uint64_t bytes = 0;
 
   explicit ChainMemory(const ChainProblem &chain);

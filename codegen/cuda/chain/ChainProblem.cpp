@@ -12,16 +12,16 @@ using namespace mlir;
 namespace kfuse::codegen::cuda {
 namespace {
 
-/// Whether results are stored row by row, and read so where a link reads them beside its product.
-std::string whyNotRowMajor(const Link &link) {
-  const MatmulProblem &product = link.product;
+/// Whether results are stored row by row, and read so where a layer reads them beside its product.
+std::string whyNotRowMajor(const Layer &layer) {
+  const MatmulProblem &product = layer.product;
   const LinearGraph &graph = product.graph;
   for (const ir::ScalarOutput &output : graph.graph.outputs)
     if (output.inPlace >= 0 || !output.symbols.empty() ||
         !isRowMajor(graph, output.map.getResult(0), product.dimM, product.dimN))
       return "does not store its results row by row";
   for (auto [id, node] : llvm::enumerate(graph.graph.nodes)) {
-    if (node.kind != ir::ScalarNode::Kind::Load || !link.from.inputs[node.input].isResult())
+    if (node.kind != ir::ScalarNode::Kind::Load || !layer.from.inputs[node.input].isResult())
       continue;
     const bool isTokens = product.operand(0).id == static_cast<int>(id);
     if (!node.guards.empty() || !node.symbols.empty() ||
@@ -31,8 +31,8 @@ std::string whyNotRowMajor(const Link &link) {
   return graph.fits32Bits() ? "" : "takes tensors of 2^30 elements or more";
 }
 
-/// A link, or why the region is none.
-Result<Link> linkOf(const ChainLink &from, int number, const ir::Target &target) {
+/// A layer, or why the region is none.
+Result<Layer> layerOf(const ChainLayer &from, int number, const ir::Target &target) {
   auto no = [](const std::string &reason) { return Error{ErrorCode::BadModel, reason}; };
   std::optional<MatmulProblem> product = MatmulProblem::of(from.region);
   if (!product)
@@ -47,24 +47,24 @@ Result<Link> linkOf(const ChainLink &from, int number, const ir::Target &target)
   if (byteWidth(product->elementType(0)) != 2)
     return no("multiplies other than f16 or bf16");
   const TmaOperand weights = TmaOperand::of(*product, 1), tokens = TmaOperand::of(*product, 0);
-  Link link{from, std::move(*product), weights, tokens};
-  auto isOfTheOneBefore = [&](const ChainLink::Source &source) { return source.link == number - 1; };
-  if (from.inputs[link.weights.matrix.input].isResult() || !isOfTheOneBefore(from.inputs[link.tokensInput()]))
+  Layer layer{from, std::move(*product), weights, tokens};
+  auto isOfTheOneBefore = [&](const ChainLayer::Source &source) { return source.layer == number - 1; };
+  if (from.inputs[layer.weights.matrix.input].isResult() || !isOfTheOneBefore(from.inputs[layer.tokensInput()]))
     return no("is no product of the result before it with an input");
-  if (!link.tokens.matrix.contiguousK)
+  if (!layer.tokens.matrix.contiguousK)
     return no("its rows are not contiguous along K");
-  if (std::string reason = whyNotRowMajor(link); !reason.empty())
+  if (std::string reason = whyNotRowMajor(layer); !reason.empty())
     return no(reason);
-  return link;
+  return layer;
 }
 
-/// An input that several links read counts once for the region.
+/// An input that several layers read counts once for the region.
 double bytesReadAgain(const Chain &chain) {
   double bytes = 0;
   std::set<unsigned> known;
-  for (const ChainLink &link : chain.links)
-    for (auto [input, source] : llvm::enumerate(link.inputs))
-      if (const ir::ScalarGraph &graph = link.region.graph; !source.isResult() && !known.insert(source.index).second)
+  for (const ChainLayer &layer : chain.layers)
+    for (auto [input, source] : llvm::enumerate(layer.inputs))
+      if (const ir::ScalarGraph &graph = layer.region.graph; !source.isResult() && !known.insert(source.index).second)
         bytes += elementsRead(graph, input) * static_cast<double>(byteWidth(graph.inputs[input].type));
   return bytes;
 }
@@ -73,41 +73,41 @@ double bytesReadAgain(const Chain &chain) {
 
 Result<ChainProblem> ChainProblem::of(const Region &region, const ir::Target &target) {
   auto no = [](const std::string &reason) { return Error{ErrorCode::BadModel, reason}; };
-  if (!region.chain)
+  if (!region.chain())
     return no("is no chain of kernels");
   if (target.capability != 90)
     return no("a chain needs sm_90a, the target is " + target.name);
   ChainProblem chain;
-  for (auto [number, from] : llvm::enumerate(region.chain->links)) {
-    const std::string name = "link " + std::to_string(number) + " ";
-    Result<Link> link = linkOf(from, static_cast<int>(number), target);
-    if (!link)
-      return no(name + link.error().message);
-    if (const MatmulProblem &product = link->product; number == 0)
+  for (auto [number, from] : llvm::enumerate(region.chain()->layers)) {
+    const std::string name = "layer " + std::to_string(number) + " ";
+    Result<Layer> layer = layerOf(from, static_cast<int>(number), target);
+    if (!layer)
+      return no(name + layer.error().message);
+    if (const MatmulProblem &product = layer->product; number == 0)
       chain.M = product.M, chain.batches = product.batches;
     else if (product.M != chain.M || product.batches != chain.batches)
       return no(name + "has other rows than the first one");
-    chain.links.push_back(std::move(*link));
+    chain.layers.push_back(std::move(*layer));
   }
-  if (chain.links.size() < 2)
+  if (chain.layers.size() < 2)
     return no("one product is no chain");
   chain.memoryBytes = region.bytesRead + region.bytesWritten;
   if (region.bytesRead > target.l2Bytes)
-    chain.memoryBytes += bytesReadAgain(*region.chain);
+    chain.memoryBytes += bytesReadAgain(*region.chain());
   return chain;
 }
 
 int64_t ChainProblem::mostColumns() const {
   int64_t most = 0;
-  for (const Link &link : links)
-    most = std::max(most, link.product.N);
+  for (const Layer &layer : layers)
+    most = std::max(most, layer.product.N);
   return most;
 }
 
 int64_t ChainProblem::buffers() const {
   size_t most = 1;
-  for (const Link &link : links)
-    most = std::max(most, link.from.inputs.size() + link.from.outputs.size());
+  for (const Layer &layer : layers)
+    most = std::max(most, layer.from.inputs.size() + layer.from.outputs.size());
   return static_cast<int64_t>(most);
 }
 

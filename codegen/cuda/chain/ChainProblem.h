@@ -5,9 +5,9 @@
 
 namespace kfuse::codegen::cuda {
 
-/// A product whose left operand is the chain's or the result of the link before.
-struct Link {
-  const ChainLink &from;
+/// A product whose left operand is the chain's or the result of the layer before.
+struct Layer {
+  const ChainLayer &from;
   MatmulProblem product;
   TmaOperand weights, tokens;
 
@@ -15,15 +15,15 @@ struct Link {
 };
 
 struct ChainProblem {
-  std::vector<Link> links;
+  std::vector<Layer> layers;
   std::int64_t M = 0, batches = 0;
-  double memoryBytes = 0; ///< Through memory: what outgrows the last-level cache as often as links read it.
+  double memoryBytes = 0; ///< Through memory: what outgrows the last-level cache as often as layers read it.
 
   /// The chain, or why the region is none.
   static Result<ChainProblem> of(const Region &region, const ir::Target &target);
 
   std::int64_t mostColumns() const;
-  std::int64_t buffers() const; ///< Addresses that a link's body takes at most: of its inputs and results.
+  std::int64_t buffers() const; ///< Addresses that a layer's body takes at most: of its inputs and results.
 };
 
 } // namespace kfuse::codegen::cuda

@@ -18,7 +18,7 @@ bool ChainShape::fitsRegisters(const ir::Target &target) const {
 int64_t ChainShape::stageBytes() const { return (rows + columns) * lineBytes; }
 
 int64_t ChainShape::sharedBytes(const ChainProblem &chain) const {
-  return linksOffset() + static_cast<int64_t>(chain.links.size()) * (2 + chain.buffers()) * 8;
+  return layersOffset() + static_cast<int64_t>(chain.layers.size()) * (2 + chain.buffers()) * 8;
 }
 
 int64_t ChainShape::blocks(const ChainProblem &chain) const {
@@ -29,9 +29,9 @@ int64_t ChainShape::turns(const ChainProblem &chain, const ir::Target &target) c
   return ceilDiv(blocks(chain), clustersAtOnce(clusterColumns, target) * clusterColumns);
 }
 
-/// Of each link the tile that a block computes, by what shared memory, the tensor cores or a
-/// warpgroup's own sums take, and the time until their results are in the next link's shared memory. Constants are of
-/// 20 layers of 256 x 1024 x 1024 and of five such, on an H200.
+/// The sum over the layers of the time of the tile that a block computes, by what shared memory, the tensor cores or a
+/// warpgroup's own products take, and the time until their results are in the next layer's shared memory. Constants are
+/// of 20 layers of 256 x 1024 x 1024 and of five such, on an H200.
 double ChainShape::estimateUs(const ChainProblem &chain, const ir::Target &target) const {
   const auto height = static_cast<double>(rows), width = static_cast<double>(columns);
   const double ofThread = height * width / static_cast<double>(warps() * 32);
@@ -42,8 +42,8 @@ double ChainShape::estimateUs(const ChainProblem &chain, const ir::Target &targe
   const double sharedRate = target.memoryBytesPerUs * 7 / target.multiprocessors;
   const double sharedBytes = lineBytes * (height + width + height / 64 * (64 + width));
   double us = target.launchUs + 2;
-  for (const Link &link : chain.links) {
-    const auto lines = static_cast<double>(ceilDiv(link.product.K, 64));
+  for (const Layer &layer : chain.layers) {
+    const auto lines = static_cast<double>(ceilDiv(layer.product.K, 64));
     const double ownUs = lines * (0.155 + 0.0004 * width) / static_cast<double>(groupsK);
     const double mathUs = 2 * height * width * lines * 64 / rate, sharedUs = lines * sharedBytes / sharedRate;
     us += waves * (std::max({ownUs, mathUs, sharedUs}) + exchangeUs);

@@ -5,11 +5,11 @@
 
 namespace kfuse::codegen::cuda {
 
-constexpr std::int64_t chainPanelRows = 64; ///< Of the result's columns, the instruction's rows.
+constexpr std::int64_t chainPanelRows = 64; ///< The instruction's rows, which are columns of the result.
 
-/// In shared memory lie the ring, the sums of each warpgroup, the barriers, the links' values.
+/// In shared memory lie the ring, the partial sums of each warpgroup, the barriers, the layers' values.
 struct ChainShape {
-  std::int64_t rows, columns; ///< Of a tile: the result's columns, and its rows.
+  std::int64_t rows, columns; ///< A tile's columns and rows of the result.
   std::int64_t groupsK, stages;
   std::int64_t clusterColumns; ///< Blocks that share whole rows (device/chain/chain_cluster.cuh).
 
@@ -19,18 +19,18 @@ struct ChainShape {
 
   std::int64_t threads() const { return warps() * 32 + 64; }
   std::int64_t warps() const { return rows / chainPanelRows * groupsK * 4; }
-  /// Whether sums and what else a thread holds fit registers, which four warps are given together, in eights.
+  /// Whether accumulators and what else a thread holds fit registers, which four warps are given together, in eights.
   bool fitsRegisters(const ir::Target &target) const;
 
   std::int64_t stageBytes() const;
-  std::int64_t partsOffset() const { return stages * stageBytes(); }
-  std::int64_t barriersOffset() const { return partsOffset() + groupsK * columns * rows * 4; }
+  std::int64_t partialsOffset() const { return stages * stageBytes(); }
+  std::int64_t barriersOffset() const { return partialsOffset() + groupsK * columns * rows * 4; }
   /// A stage's barriers: full, empty, and that of those who await tokens; then one of the result.
-  std::int64_t linksOffset() const { return barriersOffset() + stages * 24 + 8; }
+  std::int64_t layersOffset() const { return barriersOffset() + stages * 24 + 8; }
   std::int64_t sharedBytes(const ChainProblem &chain) const;
 
   std::int64_t blocks(const ChainProblem &chain) const;
-  /// Tiles of a link that one place on the device computes, one after the other.
+  /// Tiles of a layer that one place on the device computes, one after the other.
   std::int64_t turns(const ChainProblem &chain, const ir::Target &target) const;
 
   /// Modelled microseconds.

@@ -92,7 +92,7 @@ public:
     return bytes;
   }
 
-  /// Of a vector of `across` points of each load, as a compiler lays out `struct Turned`.
+  /// The bytes of a vector of `across` points of each load, as a compiler lays out `struct Turned`.
   static int64_t turnedBytes(const LinearGraph &graph, llvm::ArrayRef<Scalar> staged, int64_t across) {
     llvm::Align most;
     uint64_t bytes = 0;

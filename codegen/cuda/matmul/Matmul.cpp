@@ -91,21 +91,6 @@ bool MatmulProblem::isOperand(Scalar node) const {
   return llvm::any_of(products, [&](Scalar product) { return llvm::is_contained(graph[product].operands, node); });
 }
 
-ir::FusionDecision MatmulWay::match(const Region &region, const ir::Target &target) const {
-  const std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  const ir::FusionDecision counted = isCounted(problem);
-  return counted ? takes(region, *problem, target) : counted;
-}
-
-std::vector<EstimatedConfig> MatmulWay::estimated(const Region &region, const ir::Target &target) const {
-  return configsOf(region, *MatmulProblem::of(region), target);
-}
-
-std::vector<EstimatedConfig> MatmulWay::configsOf(const Region &region, const MatmulProblem &problem,
-                                                  const ir::Target &target) const {
-  return fastest(space(region, problem, target), most);
-}
-
 ir::FusionDecision takenByMmaSync(const MatmulProblem &problem, const ir::Target &target) {
   if (problem.reducesRows)
     return ir::FusionDecision::no(holdsTiles);
@@ -191,8 +176,9 @@ void MatmulPrinter::writeConfig(int64_t threads, ArrayRef<std::string> fields) {
               ", tileK = " + Twine(config["k"]) + ", threads = " + Twine(threads) + ";");
   for (const std::string &field : fields)
     writer.line(field);
-  writer.line("static constexpr int splitK = " + Twine(config["split_k"]) + ", raster = " + Twine(config["raster"]) +
-              ", epilogueVector = " + Twine(vector) + ", finishThreads = " + Twine(finishThreads) + ";");
+  writer.line("static constexpr int splitK = " + Twine(config["split_k"]) +
+              ", tileSwizzle = " + Twine(config["swizzle"]) + ", epilogueVector = " + Twine(vector) +
+              ", finishThreads = " + Twine(finishThreads) + ";");
   writer.close(";");
   writer.line();
 }
@@ -239,7 +225,7 @@ static const char *const epiloguePlace = "Index batch, Index m, Index n, int lan
 void MatmulPrinter::writeEpilogue() {
   writer.open("struct Epilogue");
   writeEpilogueLoads();
-  writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + sumsType() + " &acc, " +
+  writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + accumulatorType() + " &acc, " +
               epiloguePlace);
   ValuePrinter scope(problem.graph, writer, dimNames);
   writeEpilogueValues(scope);
@@ -262,8 +248,8 @@ void MatmulPrinter::writeTileEpilogue(const TmaResult &result) {
     writer.line("fromWord(x.v" + Twine(result.load->id) + ", pair);");
     writer.close();
   }
-  writer.open("__device__ __forceinline__ " + type + " compute(const Operands &x, const " + sumsType() + " &acc, " +
-              epiloguePlace);
+  writer.open("__device__ __forceinline__ " + type + " compute(const Operands &x, const " + accumulatorType() +
+              " &acc, " + epiloguePlace);
   ValuePrinter scope(problem.graph, writer, dimNames);
   writeEpilogueValues(scope);
   writer.line("return y0;");
@@ -295,7 +281,7 @@ void MatmulPrinter::writeEpilogueLoads(std::optional<Scalar> brought) {
   writer.close();
 }
 
-std::string MatmulPrinter::sumsType() const {
+std::string MatmulPrinter::accumulatorType() const {
   return "Vector<float, " + std::to_string(vector * problem.count()) + ">";
 }
 
@@ -415,7 +401,7 @@ double matmulUs(const Region &region, const MatmulProblem &problem, const Matmul
   double splitUs = partials > 0 ? 2.6 + 2 * partials / (target.memoryBytesPerUs * 2.2) : 0;
   std::array<double, 3> terms{walkUs, l2Us, hbmUs};
   std::sort(terms.begin(), terms.end());
-  constexpr double shown = 0.3; // Of the bound that comes second.
+  constexpr double shown = 0.3; // What shows of the bound that comes second.
   return target.launchUs + terms[2] + shown * terms[1] + splitUs;
 }
 

@@ -16,8 +16,8 @@ constexpr int64_t leastRows = 3; ///< With fewer cuda.gemv issues less.
 constexpr int64_t mostRows = 16;
 constexpr size_t mostCandidates = 12; ///< All that there are.
 constexpr int64_t epilogueVector = 4;
-constexpr int64_t panelColumns = 16; ///< Of the result, on the instruction's long side.
-constexpr int64_t lineBytes = 128;   ///< Of K, that a warp takes at a time.
+constexpr int64_t panelColumns = 16; ///< Columns of the result, on the instruction's long side.
+constexpr int64_t lineBytes = 128;   ///< The K block that a warp takes at a time.
 
 int64_t threadsOf(const TileConfig &config) { return config["split"] * 32; }
 /// Columns of all products in a block.
@@ -27,17 +27,18 @@ int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) {
 /// Rows as an instruction takes them.
 int64_t rowsOf(const MatmulProblem &problem) { return llvm::alignTo(problem.M, 8); }
 
-/// The warps' sums (device/gemm_stream.cuh).
+/// The warps' partial sums (device/matmul/gemm_stream.cuh).
 int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
   return config["split"] * rowsOf(problem) * (columnsOf(problem, config) + 4) * static_cast<int64_t>(sizeof(float));
 }
 
-/// Sums, lines under way, and what addresses and the loop were seen to take, more of it where lines wait for each
-/// other.
+/// Accumulators, K blocks in flight, and what addresses and the loop were seen to take, more of it where K blocks wait
+/// for each other.
 int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
   const int64_t columns = columnsOf(problem, config), rows = rowsOf(problem);
   const int64_t line = (columns + rows) * lineBytes / 32 / 4;
-  const int64_t widened = byteWidth(problem.elementType(1)) == 1 ? columns - panelColumns : 0; // Of 8 bits, to f16.
+  const int64_t widened =
+      byteWidth(problem.elementType(1)) == 1 ? columns - panelColumns : 0; // Elements of 8 bits become f16.
   return rows * columns / 32 + config["unroll"] * line + widened + (config["unroll"] > 1 ? 28 : 14);
 }
 
@@ -48,22 +49,22 @@ int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, cons
 }
 
 /// Modelled microseconds: HBM at the depth of the loads in flight, or what reaches the busiest SM; a latency for each
-/// turn of a warp, and the warps' sums. The constants fit 100 configs on eight products of 4 to 16 rows, measured on an
-/// H200 (root mean square 5 % of those within 12 % of the best); the overlap, waves and sums are fitted to nine
-/// products of 8 to 16 rows.
+/// turn of a warp, and the warps' partial sums. The constants fit 100 configs on eight products of 4 to 16 rows,
+/// measured on an H200 (root mean square 5 % of those within 12 % of the best); the overlap, waves and sums are fitted
+/// to nine products of 8 to 16 rows.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   constexpr double startUs = 0.2, overlap = 0.3;
-  constexpr double turnUs = 0.11;  // Of a warp, for all lines that it has under way.
-  constexpr double waveUs = 2;     // Of blocks that do not fit at once.
-  constexpr double sumUs = 1.3e-4; // Of all warps' sums, one.
+  constexpr double turnUs = 0.11;  // A warp's turn, for all K blocks that it has in flight.
+  constexpr double waveUs = 2;     // A further wave of blocks.
+  constexpr double sumUs = 1.3e-4; // One of all warps' partial sums.
   const auto sms = static_cast<double>(target.multiprocessors);
   const auto blocks = static_cast<double>(ceilDiv(problem.N, config["panels"] * panelColumns) * problem.batches);
   const auto resident = static_cast<double>(blocksPerSm(problem, config, target));
   const auto columns = static_cast<double>(columnsOf(problem, config)), rows = static_cast<double>(rowsOf(problem));
   const auto split = static_cast<double>(config["split"]);
   const double bytesK = static_cast<double>(problem.K) * static_cast<double>(byteWidth(problem.elementType(1)));
-  // A warp has no more lines in flight than its share of K holds.
+  // A warp has no more K blocks in flight than its share of K holds.
   const double lines = bytesK / lineBytes / split;
   const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(lines));
   const double inFlight =
@@ -79,9 +80,9 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
          turnUs * std::ceil(lines / unrolled) + sumUs * split * rows * columns;
 }
 
-class MatmulStreamTemplate : public MatmulWay {
+class MatmulStreamTemplate : public MatmulVariant {
 public:
-  MatmulStreamTemplate() : MatmulWay(mostCandidates) {}
+  MatmulStreamTemplate() : MatmulVariant({.number = 5, .mostCandidates = mostCandidates, .usesTensorCores = true}) {}
 
   std::string_view name() const override { return "cuda.matmul_stream"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
@@ -131,7 +132,7 @@ Result<KernelPlan> MatmulStreamTemplate::print(const Region &region, const TileC
                                .with("n", config["panels"] * panelColumns)
                                .with("k", lineBytes / static_cast<int64_t>(byteWidth(problem.elementType(1))))
                                .with("split_k", 1)
-                               .with("raster", 1);
+                               .with("swizzle", 1);
   MatmulPrinter printer(region, problem, frame, target, epilogueVector);
   printer.writeHead("gemm_stream.cuh");
   printer.writeConfig(threadsOf(config), {"static constexpr int panels = " + std::to_string(config["panels"]) +
@@ -154,7 +155,7 @@ Result<KernelPlan> MatmulStreamTemplate::print(const Region &region, const TileC
 
 } // namespace
 
-const MatmulWay &matmulStreamTemplate() {
+const MatmulVariant &matmulStreamTemplate() {
   static const MatmulStreamTemplate instance;
   return instance;
 }

@@ -154,7 +154,7 @@ void giveSource(KernelPlan &plan, std::string source) {
 
 Launch launchOf(const KernelPlan &plan, std::string entry, const ir::Target &target) {
   Launch launch;
-  launch.dependentLaunch = target.capability >= 90;
+  launch.programmaticLaunch = target.capability >= 90;
   launch.entry = std::move(entry);
   for (std::uint64_t i = 0; i < plan.inputs.size() + plan.outputs.size(); ++i)
     launch.args.push_back({KernelArg::Kind::Buffer, i});
@@ -205,11 +205,12 @@ double streamUs(double read, double written, double inFlight, const ir::Target &
 }
 
 double streamingGridUs(const StreamingGrid &grid, const ir::Target &target) {
-  constexpr double busShare = 0.88, issueShare = 0.75;             // Of nominal rates.
-  constexpr double latencyUs = 0.45, usPerInstruction = 2 / 1755.; // Of a load, and of what follows it in its thread.
-  constexpr double startUs = 0.14;                                 // An SM starts a block in 280 clocks.
-  constexpr double sharpness = 6;                                  // Terms within 10 % of each other add 12 %.
-  constexpr double shown = 0.4; // Of the first part's latency; the rest overlaps the launch.
+  constexpr double busShare = 0.88, issueShare = 0.75; // Shares of nominal rates.
+  constexpr double latencyUs = 0.45,
+                   usPerInstruction = 2 / 1755.; // A load's, and that of what follows it in its thread.
+  constexpr double startUs = 0.14;               // An SM starts a block in 280 clocks.
+  constexpr double sharpness = 6;                // Terms within 10 % of each other add 12 %.
+  constexpr double shown = 0.4; // What shows of the first part's latency; the rest overlaps the launch.
   double parts = std::ceil(grid.blocks / target.multiprocessors); // On the busiest SM.
   double atOnce = std::clamp(parts, 1.0, std::max(1.0, grid.blocksPerSm));
   double partUs = latencyUs + grid.instructions * usPerInstruction + grid.waitsUs;
