@@ -36,10 +36,10 @@ int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
 /// for each other.
 int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
   const int64_t columns = columnsOf(problem, config), rows = rowsOf(problem);
-  const int64_t line = (columns + rows) * lineBytes / 32 / 4;
+  const int64_t kBlock = (columns + rows) * lineBytes / 32 / 4;
   const int64_t widened =
       byteWidth(problem.elementType(1)) == 1 ? columns - panelColumns : 0; // Elements of 8 bits become f16.
-  return rows * columns / 32 + config["unroll"] * line + widened + (config["unroll"] > 1 ? 28 : 14);
+  return rows * columns / 32 + config["unroll"] * kBlock + widened + (config["unroll"] > 1 ? 28 : 14);
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
@@ -48,16 +48,22 @@ int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, cons
                    (target.sharedBytesPerBlock + 1024) / (sharedBytes(problem, config) + 1024)});
 }
 
+/// What the estimate knows of an H200, fitted to 100 configs on eight products of 4 to 16 rows (root mean square 5 % of
+/// those within 12 % of the best); the overlap, waves and sums to nine products of 8 to 16 rows.
+struct Coefficients {
+  double startUs = 0.2;      ///< A kernel's start.
+  double overlap = 0.3;      ///< What of the shorter of HBM and SM shows beside the longer.
+  double reachSpeedup = 3.5; ///< What reaches all SMs, over nominal HBM bandwidth.
+  double turnUs = 0.11;      ///< A warp's turn, for all K blocks that it has in flight.
+  double waveUs = 2;         ///< A further wave of blocks.
+  double sumUs = 1.3e-4;     ///< One of all warps' partial sums.
+};
+constexpr Coefficients h200;
+
 /// Modelled microseconds: HBM at the depth of the loads in flight, or what reaches the busiest SM; a latency for each
-/// turn of a warp, and the warps' partial sums. The constants fit 100 configs on eight products of 4 to 16 rows,
-/// measured on an H200 (root mean square 5 % of those within 12 % of the best); the overlap, waves and sums are fitted
-/// to nine products of 8 to 16 rows.
+/// turn of a warp, and the warps' partial sums.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double startUs = 0.2, overlap = 0.3;
-  constexpr double turnUs = 0.11;  // A warp's turn, for all K blocks that it has in flight.
-  constexpr double waveUs = 2;     // A further wave of blocks.
-  constexpr double sumUs = 1.3e-4; // One of all warps' partial sums.
   const auto sms = static_cast<double>(target.multiprocessors);
   const auto blocks = static_cast<double>(ceilDiv(problem.N, config["panels"] * panelColumns) * problem.batches);
   const auto resident = static_cast<double>(blocksPerSm(problem, config, target));
@@ -65,19 +71,20 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const auto split = static_cast<double>(config["split"]);
   const double bytesK = static_cast<double>(problem.K) * static_cast<double>(byteWidth(problem.elementType(1)));
   // A warp has no more K blocks in flight than its share of K holds.
-  const double lines = bytesK / lineBytes / split;
-  const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(lines));
+  const double kBlocks = bytesK / lineBytes / split;
+  const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(kBlocks));
   const double inFlight =
       std::min(resident, blocks / sms) * split * unrolled * columns * static_cast<double>(lineBytes);
-  const double memory = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target);
+  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target);
   // One of the blocks on an SM reads the rows, the others find them in its L1: 16 x 8192 x 28672 takes 121 us with
-  // blocks of 16 warps and two lines each, of which an SM holds one, and 110 with four warps.
+  // blocks of 16 warps and two K blocks each, of which an SM holds one, and 110 with four warps.
   const double rowsMissed = 1 / std::min(resident, std::ceil(blocks / sms));
-  const double reach =
-      std::ceil(blocks / sms) * (columns + rowsMissed * rows) * bytesK * sms / (target.memoryBytesPerUs * 3.5);
-  const double waves = blocks > sms * resident ? waveUs : 0;
-  return target.launchUs + startUs + std::max(memory, reach) + overlap * std::min(memory, reach) + waves +
-         turnUs * std::ceil(lines / unrolled) + sumUs * split * rows * columns;
+  const double reachUs = std::ceil(blocks / sms) * (columns + rowsMissed * rows) * bytesK * sms /
+                         (target.memoryBytesPerUs * h200.reachSpeedup);
+  const double wavesUs = blocks > sms * resident ? h200.waveUs : 0;
+  const double boundUs = std::max(hbmUs, reachUs) + h200.overlap * std::min(hbmUs, reachUs);
+  const double turnsUs = h200.turnUs * std::ceil(kBlocks / unrolled), sumsUs = h200.sumUs * split * rows * columns;
+  return target.launchUs + h200.startUs + boundUs + wavesUs + turnsUs + sumsUs;
 }
 
 class MatmulStreamTemplate : public MatmulVariant {
