@@ -35,7 +35,7 @@ public:
   Result<void> launch(runtime::Stream stream, std::span<void *const> buffers, void *workspace) override {
     Result<void> launched = kernel.launch(stream, buffers, workspace);
     for (int i = 1; i < calls && launched; ++i)
-      launched = kernel.launchBehind(stream, buffers, workspace);
+      launched = kernel.launchProgrammatic(stream, buffers, workspace);
     return launched;
   }
 

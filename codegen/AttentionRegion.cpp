@@ -43,7 +43,7 @@ private:
     if (Value known = mapping.lookupOrNull(value))
       return known;
     Value inside;
-    if (auto argument = dyn_cast<BlockArgument>(value)) { // Of the attention.
+    if (auto argument = dyn_cast<BlockArgument>(value)) { // An argument of the attention.
       inside = computed(attention.getInputs()[argument.getArgNumber()]);
     } else if (auto update = value.getDefiningOp<ir::StateUpdateOp>()) { // The state, once it is updated.
       inside = computed(update.getState());
@@ -142,8 +142,9 @@ Result<Region> makeAttentionRegion(Block &body) {
   region.mathType = ir::dtypeOf(softmax.getOperand().getType());
   region.graph.domain.extents.assign(product->outputs[0].shape.begin(), product->outputs[0].shape.end());
   region.graph.inputs = scores->inputs;
-  region.attention = std::make_shared<Attention>(std::move(*scores), std::move(*product), std::move(updates));
-  countBytes(region, *region.attention);
+  auto form = std::make_shared<Attention>(std::move(*scores), std::move(*product), std::move(updates));
+  countBytes(region, *form);
+  region.form = std::move(form);
   return region;
 }
 

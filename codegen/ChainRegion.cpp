@@ -13,7 +13,7 @@ using namespace mlir;
 namespace kfuse::codegen {
 namespace {
 
-/// A region of regions: its links in order, and what each reads.
+/// A region of regions: its layers in order, and what each reads.
 class ChainBuilder {
 public:
   explicit ChainBuilder(Block &body) : body(body), fixed(fixedInputs(body)) {}
@@ -30,59 +30,59 @@ public:
       }
       auto fused = dyn_cast<ir::FusedOp>(op);
       if (!fused)
-        return Error{ErrorCode::BadModel, op.getName().getStringRef().str() + " cannot be a link of a chain"};
-      if (Result<void> added = addLink(fused); !added)
+        return Error{ErrorCode::BadModel, op.getName().getStringRef().str() + " cannot be a layer of a chain"};
+      if (Result<void> added = addLayer(fused); !added)
         return added.error();
     }
     for (auto [i, yielded] : llvm::enumerate(body.getTerminator()->getOperands())) {
-      ChainLink::Source source = sources.lookup(yielded);
+      ChainLayer::Source source = sources.lookup(yielded);
       if (!source.isResult())
-        return Error{ErrorCode::BadModel, "a chain yields results of its links alone"};
-      chain.links[source.link].outputs[source.index] = static_cast<int>(i);
+        return Error{ErrorCode::BadModel, "a chain yields results of its layers alone"};
+      chain.layers[source.layer].outputs[source.index] = static_cast<int>(i);
       addOutput(yielded);
     }
     region.graph.domain.extents.assign(region.graph.outputs[0].shape.begin(), region.graph.outputs[0].shape.end());
-    region.name = "chain_of_" + std::to_string(chain.links.size());
+    region.name = "chain_of_" + std::to_string(chain.layers.size());
     region.ops = opsOf(chain);
-    region.chain = std::make_shared<Chain>(std::move(chain));
+    region.form = std::make_shared<const Chain>(std::move(chain));
     return std::move(region);
   }
 
 private:
-  Result<void> addLink(ir::FusedOp fused) {
+  Result<void> addLayer(ir::FusedOp fused) {
     Result<Region> made = makeRegion(fused.getBody().front());
     if (!made)
       return made.error();
-    ChainLink link;
+    ChainLayer layer;
     for (auto [i, input] : llvm::enumerate(fused.getInputs())) {
-      ChainLink::Source source = sources.lookup(input);
-      link.inputs.push_back(source);
+      ChainLayer::Source source = sources.lookup(input);
+      layer.inputs.push_back(source);
       made->isFixed[i] = !source.isResult() && fixed[source.index];
       if (source.isResult())
         continue;
-      // Each once: links may share an input.
+      // Each once: layers may share an input.
       auto bytes = static_cast<double>(ir::bytesOf(input));
       if (read.insert(source.index).second)
         region.bytesRead += std::min(bytes, elementsRead(made->graph, i) * byteWidth(made->graph.inputs[i].type));
     }
-    const auto number = static_cast<int>(chain.links.size());
+    const auto number = static_cast<int>(chain.layers.size());
     for (auto [i, output] : llvm::enumerate(fused.getOutputs()))
       sources[output] = {number, static_cast<unsigned>(i)};
-    link.outputs.assign(fused.getNumResults(), -1);
+    layer.outputs.assign(fused.getNumResults(), -1);
     region.flops += made->flops;
     if (made->graph.domain.contractionDim >= 0)
       region.mathType = made->mathType;
-    link.region = std::move(*made);
-    chain.links.push_back(std::move(link));
+    layer.region = std::move(*made);
+    chain.layers.push_back(std::move(layer));
     return {};
   }
 
   /// "matmul + relu (20 times) -> matmul".
   static std::string opsOf(const Chain &chain) {
     std::string text;
-    for (size_t first = 0, end = 0; first < chain.links.size(); first = end) {
-      const std::string &ops = chain.links[first].region.ops;
-      while (end < chain.links.size() && chain.links[end].region.ops == ops)
+    for (size_t first = 0, end = 0; first < chain.layers.size(); first = end) {
+      const std::string &ops = chain.layers[first].region.ops;
+      while (end < chain.layers.size() && chain.layers[end].region.ops == ops)
         ++end;
       text += (first > 0 ? " -> " : "") + ops;
       if (end - first > 1)
@@ -101,7 +101,7 @@ private:
 
   Block &body;
   std::vector<bool> fixed;
-  llvm::DenseMap<Value, ChainLink::Source> sources;
+  llvm::DenseMap<Value, ChainLayer::Source> sources;
   std::set<unsigned> read;
   Region region;
   Chain chain;

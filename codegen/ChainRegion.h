@@ -7,7 +7,7 @@
 
 namespace kfuse::codegen {
 
-/// The region of a body whose ops are kfuse.fused (links) and views of their results; the reason when it is none.
+/// The region of a body whose ops are kfuse.fused (layers) and views of their results; the reason when it is none.
 Result<Region> makeChainRegion(mlir::Block &body);
 
 } // namespace kfuse::codegen

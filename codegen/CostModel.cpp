@@ -42,12 +42,12 @@ private:
     ir::Appraisal answer;
     answer.cost.us = std::numeric_limits<double>::infinity();
     answer.cost.bytes = region->bytesRead + region->bytesWritten;
-    answer.cost.parts = std::max(1, static_cast<int>(region->parts.size()));
+    answer.cost.parts = std::max(1, static_cast<int>(region->parts().size()));
     for (const EstimatedConfig &candidate : chosen->estimated(*region, device))
       answer.cost.us = std::min(answer.cost.us, candidate.us);
     if (answer.cost.us == std::numeric_limits<double>::infinity())
       answer.decision = ir::FusionDecision::no(std::string(chosen->name()) + ": no config fits the device");
-    answer.cost.worthBelow = chosen->worthBelow(*region, answer.cost.us);
+    answer.cost.profitabilityThreshold = chosen->profitabilityThreshold(*region, answer.cost.us);
     return answer;
   }
 

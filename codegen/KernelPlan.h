@@ -31,7 +31,7 @@ struct TensorMapRecipe {
   std::vector<std::uint64_t> strideBytes;
   std::vector<std::uint32_t> box;
   std::uint32_t swizzleBytes = 0; ///< 0, 32, 64 or 128.
-  std::uint64_t offsetBytes = 0;  ///< Of the tensor in the buffer or the scratch memory, a multiple of 16.
+  std::uint64_t offsetBytes = 0;  ///< Where the tensor begins in the buffer or the scratch memory, a multiple of 16.
   bool inWorkspace = false;       ///< The tensor lies in the kernel's scratch memory instead of a buffer.
   friend bool operator==(const TensorMapRecipe &, const TensorMapRecipe &) = default;
 };
@@ -45,10 +45,8 @@ struct Launch {
   std::array<std::uint32_t, 3> block{1, 1, 1};
   std::array<std::uint32_t, 3> cluster{1, 1, 1};
   std::uint32_t sharedBytes = 0; ///< Dynamic shared memory.
-  bool dependentLaunch = false;  ///< May start before its predecessor ends: it waits by itself (griddepcontrol).
-  /// Its blocks, all along x, wait for each other: all must be on the device at once. Where fewer fit than `grid` says,
-  /// so many are launched and share the work.
-  bool cooperative = false;
+  bool programmaticLaunch =
+      false;              ///< It may start before its predecessor ends, for which it waits by itself (griddepcontrol).
   bool needsNoL1 = false; ///< L1 would hold nothing that is read again: SMs may have all of it as shared memory.
   std::uint64_t items = 0;
   std::uint64_t grain = 1;
@@ -78,9 +76,9 @@ struct KernelPlan {
   std::vector<int> inPlace;         ///< Per output: the input it is allowed (state: required) to alias, or -1.
   std::vector<Launch> launches;     ///< In order; each sees the former's writes.
   std::vector<TensorMapRecipe> tensorMaps;
-  std::uint64_t workspaceBytes = 0; ///< Scratch memory, contents undefined at entry ...
-  std::uint64_t zeroedBytes = 0;    ///< ... but for this many first bytes (of zeroedGranule): zero at entry and exit.
-  bool isBehind = false;            ///< A run launches it behind another kernel; so it is timed, and so it is keyed.
+  std::uint64_t workspaceBytes = 0; ///< Scratch memory. Its contents are undefined at entry, but for zeroedBytes.
+  std::uint64_t zeroedBytes = 0;    ///< The first bytes of it, whole zeroedGranules, are zero at entry and exit.
+  bool programmaticLaunch = false;  ///< A run launches it behind another kernel, and so it is timed and keyed.
   friend bool operator==(const KernelPlan &, const KernelPlan &) = default;
 };
 

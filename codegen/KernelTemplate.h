@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace kfuse::codegen {
@@ -32,48 +33,65 @@ struct Region;
 /// One of several regions that share a launch. Its inputs are those of the whole, under the same numbers.
 struct Part {
   std::shared_ptr<const Region> region;
-  std::vector<unsigned> outputs; ///< Of each of its results: the number among those of the whole.
+  std::vector<unsigned> outputs; ///< The number of each of its results among those of the whole.
 };
 
 struct Chain;
+
+/// What a region is: one graph (std::monostate), an attention, kernels in a row, or several regions that have nothing
+/// to do with each other.
+using RegionForm =
+    std::variant<std::monostate, std::shared_ptr<const Attention>, std::shared_ptr<const Chain>, std::vector<Part>>;
 
 /// One fused region as code generation sees it.
 struct Region {
   std::string name; ///< Identifier for people and entry points: "matmul_add_gelu".
   std::string ops;  ///< "matmul + add + gelu".
   std::string text; ///< The kfuse.fused op's text, for the header comment of generated source.
-  ir::ScalarGraph graph;
-  // One or none of the three; `graph` then has inputs and outputs, but no nodes.
-  std::shared_ptr<const Attention> attention; ///< Where the region is one.
-  std::vector<Part> parts;                    ///< Where it is several that have nothing to do with each other.
-  std::shared_ptr<const Chain> chain;         ///< Where it is kernels in a row.
-  double flops = 0;                           ///< Lower bounds of the work.
-  double bytesRead = 0;                       ///< Each input element that is needed, once.
-  double bytesWritten = 0;
+  RegionForm form;
+  ir::ScalarGraph graph;       ///< It has inputs and outputs in every form, nodes where the region is one graph.
+  double flops = 0;            ///< A lower bound of the work, as are the bytes.
+  double bytesRead = 0;        ///< Each input element that is needed, once.
+  double bytesWritten = 0;     ///< Each result element once.
   DType mathType = DType::F32; ///< Operand type of its contraction, else f32.
   bool tf32 = false;           ///< Whether f32 operands may be cut for tensor cores.
   /// Per input of the graph: no kernel of a run writes it before this one (a parameter or what is prepared from such,
   /// a state's old value, integers that come in), so that it may be read before the kernel's predecessor ends.
   std::vector<bool> isFixed;
-  bool isBehind = false; ///< A run launches it behind another kernel, which may still be running when it starts.
+  bool programmaticLaunch = false; ///< A run launches it behind another kernel, which may still run when it starts.
 
-  bool isOneGraph() const { return !attention && !chain && parts.empty(); }
+  bool isOneGraph() const { return std::holds_alternative<std::monostate>(form); }
+  /// Null where the region is none.
+  const Attention *attention() const {
+    auto held = std::get_if<std::shared_ptr<const Attention>>(&form);
+    return held ? held->get() : nullptr;
+  }
+  /// Null where the region is none.
+  const Chain *chain() const {
+    auto held = std::get_if<std::shared_ptr<const Chain>>(&form);
+    return held ? held->get() : nullptr;
+  }
+  /// Empty where the region is not several.
+  std::span<const Part> parts() const {
+    auto held = std::get_if<std::vector<Part>>(&form);
+    return held ? std::span<const Part>(*held) : std::span<const Part>();
+  }
 };
 
 /// Kernels in a row as one: each after the first reads a result of the one before it.
-struct ChainLink {
-  /// What an input is: input `index` of the chain, or result `index` of the earlier link `link`.
+struct ChainLayer {
+  /// What an input is: input `index` of the chain, or result `index` of the earlier layer `layer`.
   struct Source {
-    int link = -1;
+    int layer = -1;
     unsigned index = 0;
-    bool isResult() const { return link >= 0; }
+    bool isResult() const { return layer >= 0; }
   };
-  Region region; ///< Inputs that are results of other links are not fixed.
+  Region region; ///< Inputs that are results of other layers are not fixed.
   std::vector<Source> inputs;
   std::vector<int> outputs; ///< Per result: the chain's output that it is, or -1.
 };
 struct Chain {
-  std::vector<ChainLink> links;
+  std::vector<ChainLayer> layers;
 };
 
 class KernelTemplate {
@@ -90,17 +108,17 @@ public:
   virtual std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const = 0;
   /// The configs of estimated() alone.
   std::vector<TileConfig> candidates(const Region &region, const ir::Target &target) const;
-  /// Of a chain that takes `us` by its first config: below which share of its links' time in launches of their own that
-  /// is worth it, for all the two estimates err (ir::KernelCost::worthBelow).
-  virtual double worthBelow(const Region &, double /*us*/) const { return 1; }
+  /// A chain that takes `us` by its first config is worth its launch below this share of its layers' time in launches
+  /// of their own, for all the two estimates err (ir::KernelCost::profitabilityThreshold).
+  virtual double profitabilityThreshold(const Region &, double /*us*/) const { return 1; }
   /// What says of a config how much it does at least; the region and the target must outlive it. What cannot win even
   /// so is never compiled, so this must not exceed what the kernel really does.
   virtual std::function<TileWork(const TileConfig &)> leastWork(const Region &region, const ir::Target &) const {
     return [flops = region.flops](const TileConfig &) { return TileWork{flops, 0}; };
   }
-  /// Which of the template's ways a config takes. Estimates of one way err alike, so a search tries the best
-  /// of each before the second best of any.
-  virtual std::int64_t way(const TileConfig &) const { return 0; }
+  /// Configs of one group have estimates that err alike, so a search tries the best of each group before the second
+  /// best of any.
+  virtual std::int64_t estimateGroup(const TileConfig &) const { return 0; }
   /// What a config has in common with its kin, from which it differs in what changes the time by a per cent or two that
   /// estimates do not know: a search looks further before it tries a second of them.
   virtual TileConfig kind(const TileConfig &config) const { return config; }

@@ -79,6 +79,7 @@ std::optional<Region> makePartedRegion(Block &body) {
   if (parts.size() < 2)
     return std::nullopt;
   Region whole;
+  std::vector<Part> form;
   whole.graph.outputs.resize(cones.size());
   for (ArrayRef<unsigned> results : parts) {
     Result<Region> part = regionOf(body, results, cones);
@@ -90,8 +91,9 @@ std::optional<Region> makePartedRegion(Block &body) {
     whole.tf32 |= part->tf32;
     for (auto [i, result] : llvm::enumerate(results))
       whole.graph.outputs[result] = part->graph.outputs[i];
-    whole.parts.push_back({std::make_shared<Region>(std::move(*part)), {results.begin(), results.end()}});
+    form.push_back({std::make_shared<Region>(std::move(*part)), {results.begin(), results.end()}});
   }
+  whole.form = std::move(form);
   const Shape &shape = whole.graph.outputs.front().shape;
   whole.graph.domain.extents.assign(shape.begin(), shape.end());
   if (!describe(whole, body))

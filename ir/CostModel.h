@@ -13,8 +13,9 @@ struct KernelCost {
   double us = 0;    ///< Modelled microseconds by its best config, launch included.
   double bytes = 0; ///< Read from and written to memory.
   int parts = 1;    ///< Regions in it that have nothing to do with each other.
-  /// Of kernels in a row: below which share of their time apart that as one is worth it, for all the two estimates err.
-  double worthBelow = 1;
+  /// Kernels in a row are worth one launch where it takes less than this share of their time apart, for all the two
+  /// estimates err.
+  double profitabilityThreshold = 1;
 };
 
 /// Whether some kernel template takes a region as one kernel, and what it costs where one does.
@@ -27,7 +28,7 @@ class CostModel {
 public:
   virtual ~CostModel() = default;
   virtual const Target &target() const = 0;
-  /// Of the body of a kfuse.fused.
+  /// The price of a kfuse.fused body.
   virtual Appraisal appraise(mlir::Block &region) const = 0;
 };
 

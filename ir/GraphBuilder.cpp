@@ -182,7 +182,7 @@ struct GraphBuilder::Impl {
     });
   }
 
-  /// Of a tensor of `type`; 8-bit floats saturate as their stores do.
+  /// The bytes of a tensor of `type`; 8-bit floats saturate as their stores do.
   template <class Number> Attribute element(DType type, Number value) {
     Type mlirType = ir::elementTypeOf(type, context.get());
     if (!isFloat(type))

@@ -212,7 +212,7 @@ private:
 
   Block &body;
   MLIRContext *ctx;
-  llvm::DenseMap<Operation *, int> numbers;            ///< Of the ops, in their order.
+  llvm::DenseMap<Operation *, int> numbers;            ///< Numbers of the ops, in their order.
   std::set<std::tuple<int, int, Operation *>> pending; ///< Round, number, op.
   int round = 0, visited = -1;                         ///< Number of the op that is looked at.
   RegionPlacement placement;

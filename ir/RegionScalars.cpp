@@ -94,7 +94,7 @@ private:
   /// Whether an index differs along domain dimension `dim`, by itself or by the value of a symbol.
   bool dependsOn(AffineExpr expr, unsigned dim) const;
   bool bindsReduction(FusableOpInterface op, ArrayRef<AffineExpr> index);
-  /// Of the guards in force those that hold inside a reduction, or none where that cannot be said.
+  /// Those guards in force that hold inside a reduction, or none where that cannot be said.
   std::optional<SmallVector<Guard, 2>> guardsOfRow() const;
   bool isWithin(ArrayRef<Guard> columnGuards, int64_t column) const;
 

@@ -13,7 +13,7 @@ inline constexpr int64_t arenaAlignment = 256;
 
 /// The memory of one function of kfuse.fused ops, constants and views. Bytes throughout.
 struct MemoryPlan {
-  /// Of each kfuse.fused result that lives in the arena. Results that the function returns are not
+  /// The place of each kfuse.fused result that lives in the arena. Results that the function returns are not
   /// here: they are computed straight into the caller's memory.
   llvm::DenseMap<mlir::Value, int64_t> offsets;
   /// The value whose memory another one is: of a reshape's operand, of a state that was updated.

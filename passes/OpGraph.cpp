@@ -176,7 +176,7 @@ SmallVector<OpGraph::Vertex> OpGraph::closure(ArrayRef<Vertex> among) const {
   auto listed = [&](const Walk &walk) { return sorted(SmallVector<Vertex>(walk.all().begin(), walk.all().end())); };
   if (!below.isDone() && !above.isDone())
     return listed(below);
-  // Of what the one that is done has reached, what the other would reach: along the edges just followed.
+  // What the other would reach of what the one that is done has reached: along the edges just followed.
   const bool isBelow = below.isDone();
   SmallVector<Vertex> reached = listed(isBelow ? below : above);
   if (isBelow)

@@ -83,8 +83,8 @@ private:
   std::vector<Vertex> next, previous;                           ///< The order of those with members; a ring.
   std::vector<uint64_t> label;                                  ///< Rises along the order.
   Vertex head;                                                  ///< Stands before the first in the ring.
-  llvm::DenseMap<mlir::Operation *, unsigned> number;           ///< Of each op in the first order.
-  std::vector<Vertex> groups;                                   ///< Of each op, by its number.
+  llvm::DenseMap<mlir::Operation *, unsigned> number;           ///< Each op's place in the first order.
+  std::vector<Vertex> groups;                                   ///< The group of each op, by its number.
 };
 
 /// Lifetimes as closed intervals of steps.

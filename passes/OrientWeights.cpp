@@ -12,7 +12,8 @@ using namespace kfuse::ir;
 namespace kfuse::passes {
 namespace {
 
-constexpr double worthPart = 0.025; ///< Of a product and the next: the weights are held twice for it.
+constexpr double worthPart =
+    0.025; ///< The least gain, a share of a product and the next: the weights are held twice for it.
 
 /// x W -> x (W^T)^T; W^T, which is fixed, kfuse-split-prepare moves into @prepare.
 void storeAlongK(ArrayRef<MatmulOp> products, const llvm::DenseSet<Value> & /*fixed*/) {

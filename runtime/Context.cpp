@@ -40,8 +40,8 @@ public:
   StreamQueue(Device &device, Stream stream) : device(device), stream(stream) {}
 
   Result<void> launch(const KernelRun &run) override {
-    return run.isBehind ? run.kernel->launchBehind(stream, run.buffers, run.workspace)
-                        : run.kernel->launch(stream, run.buffers, run.workspace);
+    return run.programmaticLaunch ? run.kernel->launchProgrammatic(stream, run.buffers, run.workspace)
+                                  : run.kernel->launch(stream, run.buffers, run.workspace);
   }
   Result<void> copy(const Copy &copy) override { return device.copy(stream, copy.to, copy.from, copy.bytes); }
 
@@ -77,7 +77,7 @@ private:
   std::unique_ptr<DeviceBuffer> constants, arena, workspace; // Null where empty.
   std::unique_ptr<Replay> replay;                            // Null: launch step by step.
   std::vector<void *> bound;       // Caller's pointers of the current run: arguments, then results.
-  std::vector<void *> stepBuffers; // Of the step being launched.
+  std::vector<void *> stepBuffers; // Those of the step being launched.
 };
 
 Result<void> StepContext::prepare(const ContextOptions &options) {
@@ -220,7 +220,7 @@ Result<void> StepContext::launch(WorkQueue &queue, const Step &step, bool isFirs
     stepBuffers.push_back(address(ref));
   const codegen::KernelPlan &plan = program.kernels[step.kernel].plan;
   void *own = workspace ? static_cast<std::byte *>(workspace->data()) + scratch.offset(plan) : nullptr;
-  return queue.launch({kernels[step.kernel].get(), stepBuffers, own, /*isBehind=*/!isFirst});
+  return queue.launch({kernels[step.kernel].get(), stepBuffers, own, /*programmaticLaunch=*/!isFirst});
 }
 
 void *StepContext::address(const BufferRef &ref) const {

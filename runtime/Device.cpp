@@ -13,12 +13,12 @@ public:
   RepeatedRuns(Device &device, LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,
                const MeasureOptions &order)
       : device(device), kernel(kernel), buffers(buffers.begin(), buffers.end()), workspace(workspace),
-        isCold(order.cold), isBehind(order.isBehind) {}
+        isCold(order.cold), programmaticLaunch(order.programmaticLaunch) {}
 
   Result<std::vector<double>> measure(const MeasureOptions &options) override {
     MeasureOptions inOrder = options;
     inOrder.cold = isCold;
-    inOrder.isBehind = isBehind;
+    inOrder.programmaticLaunch = programmaticLaunch;
     return device.measure(kernel, buffers, workspace, inOrder);
   }
 
@@ -27,7 +27,7 @@ private:
   LoadedKernel &kernel;
   std::vector<void *> buffers;
   void *workspace;
-  bool isCold, isBehind;
+  bool isCold, programmaticLaunch;
 };
 
 class ProgramRuns final : public TimedRuns {
@@ -51,7 +51,7 @@ private:
   Device &device;
   const Program program;
   std::vector<void *> arguments, results;
-  std::unique_ptr<Context> context; ///< Of the program.
+  std::unique_ptr<Context> context; ///< The program's.
 };
 
 } // namespace

@@ -53,9 +53,9 @@ public:
   virtual ~LoadedKernel() = default;
   /// Enqueues every launch of the plan. `buffers` holds the plan's inputs, then its outputs.
   virtual Result<void> launch(Stream stream, std::span<void *const> buffers, void *workspace) = 0;
-  /// The same behind another kernel of the same run: may start before that one ends (Launch::dependentLaunch), since
-  /// nothing that the kernel takes for fixed was written by that one.
-  virtual Result<void> launchBehind(Stream stream, std::span<void *const> buffers, void *workspace) {
+  /// The same behind another kernel of the same run: it may start before that one ends (Launch::programmaticLaunch),
+  /// since nothing that the kernel takes for fixed was written by that one.
+  virtual Result<void> launchProgrammatic(Stream stream, std::span<void *const> buffers, void *workspace) {
     return launch(stream, buffers, workspace);
   }
 };
@@ -69,11 +69,11 @@ public:
 };
 
 struct MeasureOptions {
-  int repetitions = 10;  ///< Timed samples.
-  double warmupMs = 5;   ///< At least this long untimed before the first sample.
-  double maxSeconds = 2; ///< Stop sampling early once spent (at least one sample is taken).
-  bool cold = true;      ///< No run finds its operands in the last-level cache.
-  bool isBehind = false; ///< Each run starts as behind another kernel of a model's run (launchBehind).
+  int repetitions = 10;            ///< Timed samples.
+  double warmupMs = 5;             ///< At least this long untimed before the first sample.
+  double maxSeconds = 2;           ///< Stop sampling early once spent (at least one sample is taken).
+  bool cold = true;                ///< No run finds its operands in the last-level cache.
+  bool programmaticLaunch = false; ///< Each run starts as behind another kernel of a model's run (launchProgrammatic).
 };
 
 /// Runs of one kernel or one program on the same buffers, to be timed again and again: what that takes, copies of the
@@ -94,7 +94,7 @@ struct DeviceFacts {
   std::string id;     ///< What tells it from every other device of the host.
 };
 
-/// Of a run of elements: the squares of their differences from others, and those others' squares.
+/// A run of elements: the squares of their differences from others, and those others' squares.
 struct DifferenceSums {
   static constexpr std::size_t elements = 256; ///< In a run; the last may have fewer.
   double error = 0;
@@ -142,7 +142,8 @@ public:
   /// Makes what the first measurement would wait for, whatever the kernel: touching memory of twice the last-level
   /// cache takes a CPU seconds where the cache is large. Errors show again there.
   virtual Result<void> prepareMeasuring() { return {}; }
-  /// What measure() times, to be timed again and again; `options` say how the runs follow each other (cold, isBehind).
+  /// What measure() times, to be timed again and again; `options` say how the runs follow each other (cold,
+  /// programmaticLaunch).
   virtual Result<std::unique_ptr<TimedRuns>> prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers,
                                                          void *workspace, const MeasureOptions &options);
   /// Microseconds of each timed run of `kernel`.
@@ -174,7 +175,7 @@ public:
 
 /// The CPU with `threads` workers (0: all cores).
 std::unique_ptr<Device> openCpu(int threads = 0);
-/// Of openCpu(threads), without its threads.
+/// The facts of openCpu(threads), without its threads.
 DeviceFacts cpuFacts(int threads = 0);
 std::unique_ptr<KernelCompiler> makeCpuCompiler();
 

@@ -12,7 +12,7 @@ namespace kfuse::runtime {
 /// What a GPU has to do at the moment.
 struct GpuLoad {
   unsigned processes = 0; ///< That compute on it.
-  unsigned percent = 0;   ///< Of the time, in which kernels ran; over the last second or less.
+  unsigned percent = 0;   ///< The share of the last second or less in which kernels ran.
 };
 
 /// Nothing for a GPU that cannot be asked.

@@ -23,7 +23,7 @@ struct BufferRef {
     Arena     ///< The context's memory for values between steps.
   };
   Space space = Space::Arena;
-  std::uint32_t index = 0;  ///< Of the argument or result; else 0.
+  std::uint32_t index = 0;  ///< The argument's or result's number; else 0.
   std::uint64_t offset = 0; ///< In bytes.
   friend bool operator==(const BufferRef &, const BufferRef &) = default;
 };
@@ -53,7 +53,7 @@ struct Program {
   std::string name;
   std::string target;
   std::vector<TensorDesc> arguments;
-  std::vector<Role> roles; ///< Of each argument.
+  std::vector<Role> roles; ///< The role of each argument.
   std::vector<TensorDesc> results;
   std::vector<int> resultState; ///< Per result: the state argument it aliases, or -1.
   std::vector<ProgramKernel> kernels;

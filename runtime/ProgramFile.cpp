@@ -24,7 +24,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, name, target, arguments, roles, resu
 namespace {
 
 constexpr std::string_view magic = "kfuseprg";
-constexpr int formatVersion = 4;
+constexpr int formatVersion = 5;
 constexpr std::size_t maxDepth = 16; // A Program nests 8 deep.
 
 /// Reads the heads of CBOR items (RFC 8949, section 3) one after the other.

@@ -17,12 +17,12 @@ using Stream = void *;
 /// Enqueues work on the stream it is given.
 using Enqueue = std::function<Result<void>(Stream)>;
 
-/// One run of a kernel: LoadedKernel::launch, or launchBehind.
+/// One run of a kernel: LoadedKernel::launch, or launchProgrammatic.
 struct KernelRun {
   LoadedKernel *kernel = nullptr;
   std::span<void *const> buffers; ///< Valid during the call that takes it.
   void *workspace = nullptr;
-  bool isBehind = false;
+  bool programmaticLaunch = false;
 };
 
 /// A copy from device memory to device memory that does not overlap it.

@@ -19,7 +19,7 @@ using Names = std::vector<std::string>;
 
 /// MLIR's name of the type a value is computed in ("f32", "i64", "i1").
 std::string computeTypeName(DType type);
-/// ... and of the type it is stored in: a bool takes a byte.
+/// The type a value is stored in: a bool takes a byte.
 std::string storedTypeName(DType type);
 
 /// A piece of memory as linalg sees it: an SSA value and its memref type.

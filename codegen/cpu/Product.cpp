@@ -50,7 +50,7 @@ bool storesAlongM(const MatmulProblem &problem) {
 /// others are multiples of `square`, too, so that tiles of that size start at multiples of it.
 struct Blocking {
   int64_t mr, nr;  ///< Accumulators of the inner kernel.
-  int64_t m, n, k; ///< Of a block.
+  int64_t m, n, k; ///< Sizes of a block.
   int64_t blocksM, blocksN, blocksK;
 
   Blocking(const MatmulProblem &problem, const TileConfig &config)
@@ -237,8 +237,8 @@ private:
   View left, right, sums;
   std::string row;                    ///< Type of nr accumulators.
   Names base;                         ///< Batch indices of the item.
-  std::string blockM, blockN, blockK; ///< Which block, and ...
-  std::string lowM, lowN, lowK;       ///< ... where it begins.
+  std::string blockM, blockN, blockK; ///< Which block.
+  std::string lowM, lowN, lowK;       ///< Where it begins.
 };
 
 /// Modelled microseconds of one config.

@@ -262,7 +262,7 @@ private:
   unsigned column;
   int64_t extent;
   RowPasses passes;
-  std::map<int, View> buffers; ///< Of saved nodes.
+  std::map<int, View> buffers; ///< Where saved nodes lie.
 };
 
 //===- Template ------------------------------------------------------------------------------===//

@@ -114,7 +114,7 @@ class LazyArena {
 public:
   explicit LazyArena(Mode mode, std::uint64_t seed = 0) : mode(mode), seed(seed) {}
   const Mode mode;
-  const std::uint64_t seed; ///< Of Mode::Shaken.
+  const std::uint64_t seed; ///< For Mode::Shaken.
 
   template <class T, class... Args> T &make(Args &&...args) {
     auto tensor = std::make_unique<T>(std::forward<Args>(args)...);

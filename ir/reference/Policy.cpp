@@ -84,7 +84,7 @@ bool sameKind(DType type, double found, double exact) {
 /// How values differ from the exact ones: norms over the elements that are finite in both.
 struct Deviation {
   double error = 0;          ///< Relative.
-  double rootMeanSquare = 0; ///< Of the exact values.
+  double rootMeanSquare = 0; ///< The exact values'.
   double largest = 0;        ///< Difference of one element.
   Int worst = 0;             ///< That element.
 };
@@ -153,7 +153,7 @@ private:
     return std::fabs(found.real(i) - std::clamp(exact.real(i), -most, most));
   }
 
-  /// Of an elementwise result: one that is wrong beside its own size.
+  /// An element of an elementwise result that is wrong beside its own size.
   Int findLostElement(const Deviation &deviation) {
     const double share = std::min(strayLimits * tolerance(exact.type), mostStray);
     const double nothing = negligible * deviation.rootMeanSquare + smallestError(exact.type);

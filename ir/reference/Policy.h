@@ -25,8 +25,8 @@ struct Verdict {
   bool right = true;
   double error = 0;          ///< Relative L2 error over the finite elements; share of unequal elements if not floats.
   double limit = 0;          ///< The error allowed.
-  std::int64_t element = -1; ///< Of a wrong result: the first element that is wrong on its own, else the worst.
-  std::string message;       ///< Of a wrong result, one line: "element [3, 7] is 0.5, expected 0.25; ...".
+  std::int64_t element = -1; ///< In a wrong result the first element that is wrong on its own, else the worst.
+  std::string message;       ///< One line about a wrong result: "element [3, 7] is 0.5, expected 0.25; ...".
 };
 
 /// Judges `found` against the exact values. It is right when

@@ -41,10 +41,10 @@ private:
   RegionCost costOf(ArrayRef<Vertex> groups) {
     if (groups.size() == 1)
       return costs.of(graph.opsOf(groups.front()));
-    SmallVector<SmallVector<Operation *>> links;
+    SmallVector<SmallVector<Operation *>> layers;
     for (Vertex group : groups)
-      links.emplace_back(graph.opsOf(group));
-    return costs.of(regions.chain(links));
+      layers.emplace_back(graph.opsOf(group));
+    return costs.of(regions.chain(layers));
   }
 
   void launch(ArrayRef<Vertex> groups) {
@@ -61,7 +61,7 @@ private:
     double apart = 0;
     for (Vertex group : groups)
       apart += costOf(group).us;
-    return together.decision && together.us < together.worthBelow * apart;
+    return together.decision && together.us < together.profitabilityThreshold * apart;
   }
 
   const OpGraph &graph;

@@ -33,7 +33,7 @@ LogicalResult LayoutPlan::run() {
   materialiseReturned();
   boundLayout();
   for (Operation &op : block.without_terminator())
-    if (!transparency.isTransparent(&op) && !isa<ConstantOp>(op) && failed(settle(&op)))
+    if (!transparency.isTransparent(&op) && !isa<ConstantOp>(op) && failed(decide(&op)))
       return failure();
   llvm::sort(found, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   costs.forget();
@@ -54,7 +54,7 @@ void LayoutPlan::boundLayout() {
   struct Extent {
     size_t ops = 0, depth = 0;
   };
-  llvm::DenseMap<Operation *, Extent> extents; // Of transparent ops.
+  llvm::DenseMap<Operation *, Extent> extents; // The extents of transparent ops.
   for (Operation &op : block.without_terminator()) {
     auto extentOf = [&](Value operand) { return extents.lookup(peelReshapes(operand).getDefiningOp()); };
     SmallVector<Value> largestFirst(op.getOperands());
@@ -84,8 +84,8 @@ RegionCost LayoutPlan::costOf(ArrayRef<Operation *> members) const {
 
 /// Decides, for the layout in front of one op, what its region absorbs and what is written to memory
 /// first; `op` becomes a unit.
-LogicalResult LayoutPlan::settle(Operation *op) {
-  if (!settled.insert(op).second)
+LogicalResult LayoutPlan::decide(Operation *op) {
+  if (!decided.insert(op).second)
     return success();
   FusionDecision decision = costOf(op).decision;
   if (!decision) {
@@ -105,7 +105,7 @@ LogicalResult LayoutPlan::settle(Operation *op) {
         written.push_back(source.getDefiningOp());
     });
     for (Operation *source : written)
-      if (failed(settle(source)))
+      if (failed(decide(source)))
         return failure();
   }
   found.push_back(op);

@@ -21,7 +21,7 @@ public:
 private:
   void materialiseReturned();
   void boundLayout();
-  llvm::LogicalResult settle(mlir::Operation *op);
+  llvm::LogicalResult decide(mlir::Operation *op);
   ir::FusionDecision materialiseOperands(mlir::Operation *op);
   void preferStoredOperands(mlir::Operation *product);
   mlir::Operation *producerOf(mlir::Operation *layout) const;
@@ -32,7 +32,7 @@ private:
   RegionBuilder &regions;
   RegionCosts &costs;
   llvm::SmallVector<mlir::Operation *> found;
-  llvm::DenseSet<mlir::Operation *> settled;
+  llvm::DenseSet<mlir::Operation *> decided;
 };
 
 } // namespace kfuse::passes

@@ -117,7 +117,7 @@ LogicalResult Partition::orderStateUpdates(ArrayRef<Operation *> units) {
 /// In a large graph, elementwise ops that hang together by more than a model's kernels have merge at once, as many as a
 /// region holds: one by one they would become the same regions, and each step prices all neighbours again.
 void Partition::mergeLongRuns() {
-  constexpr size_t longRun = 13; // Of known models' kernels the largest has 12 ops.
+  constexpr size_t longRun = 13; // The largest of known models' kernels has 12 ops.
   const SmallVector<Vertex> order = graph->order();
   if (order.size() < largeGraph)
     return;
@@ -456,7 +456,7 @@ void Partition::mergeIndependent() {
     bool isSmall = costOf(group).us < mostLaunches * costs.costModel().target().launchUs;
     return isSmall && !hasKind(graph->opsOf(group), OpKind::Contraction);
   };
-  // Of thousands, as many in a row as a launch takes are tried at once first: one by one prices each launch eight
+  // As many of thousands in a row as a launch takes are tried at once first: one by one prices each launch eight
   // times.
   if (SmallVector<Vertex> order = graph->order(); order.size() >= largeGraph)
     for (Vertex group : order) {

@@ -41,7 +41,7 @@ public:
   BuiltRegion regionOf(llvm::ArrayRef<OpGraph::Vertex> launch) const;
   /// For each pair of regions that meet, why they are two. After formChains().
   std::vector<FusionRefusal> refusals();
-  /// Of the partition, and of each op as a kernel of its own.
+  /// The costs of the partition, and of each op as a kernel of its own.
   FusionTotals totals();
   const FusionTotals &unfusedTotals() const { return unfused; }
 
@@ -95,7 +95,7 @@ private:
   WindowSearch windows;
   std::optional<OpGraph> graph;
   std::vector<Launched> launched;                                            ///< Empty before formChains.
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Operation *>> readers; ///< Of values in memory.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Operation *>> readers; ///< Who reads values in memory.
   llvm::DenseSet<mlir::Value> readByUpdates; ///< What updates of states take: states, values, positions.
   llvm::DenseSet<mlir::Value> returned;      ///< As they are or through reshapes: these must be in memory.
   std::priority_queue<Merge> merges;

@@ -94,7 +94,7 @@ const RegionCost &RegionCosts::of(ArrayRef<Operation *> members) {
 
 RegionCost RegionCosts::of(BuiltRegion chain) const {
   const auto [decision, cost] = model.appraise(chain.body());
-  return decision ? RegionCost{decision, cost.us, cost.bytes, cost.worthBelow} : RegionCost{decision};
+  return decision ? RegionCost{decision, cost.us, cost.bytes, cost.profitabilityThreshold} : RegionCost{decision};
 }
 
 } // namespace kfuse::passes

@@ -19,7 +19,7 @@ struct RegionCost {
   ir::FusionDecision decision;
   double us = std::numeric_limits<double>::infinity();
   double bytes = 0;
-  double worthBelow = 1; ///< As KernelCost::worthBelow.
+  double profitabilityThreshold = 1; ///< As KernelCost::profitabilityThreshold.
 };
 
 /// What several regions cost together.
@@ -44,7 +44,7 @@ public:
   const ir::CostModel &costModel() const { return model; }
   /// `members` in block order.
   const RegionCost &of(llvm::ArrayRef<mlir::Operation *> members);
-  /// Of a chain of groups, which is not kept.
+  /// The cost of a chain of groups, which is not kept.
   RegionCost of(BuiltRegion chain) const;
   /// To be called after the regions' Transparency changed.
   void forget() { known.clear(); }

@@ -56,7 +56,7 @@ LogicalResult composeTransposes(TransposeOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// Of an element of what a chain of reshapes and transposes gives, of sizes `dims`, the index in what it takes.
+/// The index in what a chain of reshapes and transposes takes of an element of what it gives, of sizes `dims`.
 SmallVector<AffineExpr> indexBefore(ArrayRef<Operation *> chain, ArrayRef<int64_t> dims, MLIRContext *context) {
   SmallVector<AffineExpr> index;
   for (unsigned i = 0; i < dims.size(); ++i)

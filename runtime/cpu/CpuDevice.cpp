@@ -139,7 +139,7 @@ public:
     return std::unique_ptr<LoadedKernel>(std::move(loaded));
   }
 
-  /// Of memory that is written a first time here, which takes up to a hundred times as long as later.
+  /// Memory is written a first time here, which takes up to a hundred times as long as later.
   Result<void> prepareMeasuring() override {
     if (evictor)
       return {};

@@ -22,7 +22,7 @@ Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const HostCpu &cp
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
-    llvm::InitializeNativeTargetAsmParser(); // Of inline assembly.
+    llvm::InitializeNativeTargetAsmParser(); // For inline assembly.
   });
   std::string triple = llvm::sys::getProcessTriple(), message;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, message);

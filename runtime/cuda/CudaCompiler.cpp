@@ -91,7 +91,7 @@ private:
 
   std::string nvrtcVersion;
   std::vector<DeviceHeader> headers;
-  std::vector<const char *> texts, names; // Of `headers`.
+  std::vector<const char *> texts, names; // Those of `headers`.
 };
 
 Result<CompiledKernel> CudaCompiler::compile(const codegen::KernelPlan &plan) {

@@ -158,8 +158,10 @@ Result<std::unique_ptr<TimedRuns>> CudaDevice::prepareRuns(LoadedKernel &kernel,
   Result<CudaTimer *> here = timerHere();
   if (!here)
     return here.error();
-  auto run = [&kernel, workspace, isBehind = options.isBehind](Stream stream, std::span<void *const> set) {
-    return isBehind ? kernel.launchBehind(stream, set, workspace) : kernel.launch(stream, set, workspace);
+  auto run = [&kernel, workspace, programmaticLaunch = options.programmaticLaunch](Stream stream,
+                                                                                   std::span<void *const> set) {
+    return programmaticLaunch ? kernel.launchProgrammatic(stream, set, workspace)
+                              : kernel.launch(stream, set, workspace);
   };
   return (*here)->prepare(run, buffers, options.cold);
 }

@@ -48,9 +48,9 @@ private:
   ContextRef context;
   GpuFacts facts;
   std::optional<Nvml> nvml;                 ///< Opened by the first conditions(): 20 ms.
-  std::optional<CudaTimer> timer;           ///< Made by the first measurement ...
+  std::optional<CudaTimer> timer;           ///< Made by the first measurement.
   std::optional<CudaDigest> sum;            ///< Made by the first digest().
-  std::optional<CudaDifference> difference; ///< Made by the first sumDifferences(), which callers serialise.
+  std::optional<CudaDifference> difference; ///< Made by the first sumDifferences(). Callers serialise all three.
 };
 
 } // namespace kfuse::runtime::cuda

@@ -110,25 +110,6 @@ CUlaunchConfig configOf(const Launch &launch) {
   return config;
 }
 
-/// Clusters of the launch that the device holds at once; a block alone is one.
-Result<std::uint32_t> clustersAtOnce(const PrimaryContext &context, const Launch &launch, CUfunction function) {
-  const DriverApi &api = context.api;
-  int count = 0;
-  if (clusterBlocks(launch) > 1) {
-    CUlaunchAttribute cluster = clusterAttribute(launch);
-    CUlaunchConfig config = configOf(launch);
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    KFUSE_DRIVER(api, cuOccupancyMaxActiveClusters(&count, function, &config));
-    return static_cast<std::uint32_t>(count);
-  }
-  int multiprocessors = 0;
-  const auto threads = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]);
-  KFUSE_DRIVER(api, cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context.device));
-  KFUSE_DRIVER(api, cuOccupancyMaxActiveBlocksPerMultiprocessor(&count, function, threads, launch.sharedBytes));
-  return static_cast<std::uint32_t>(count * multiprocessors);
-}
-
 Error inKernel(const codegen::KernelPlan &plan, const std::string &entry, Error error) {
   error.message = "kernel '" + plan.name + "' (" + entry + ", " + plan.target + "): " + error.message;
   return error;
@@ -155,7 +136,7 @@ Result<void> CudaKernel::findFunctions() {
   int version = 0;
   KFUSE_DRIVER(api, cuDriverGetVersion(&version));
   driverOverlaps = version >= firstToOverlap;
-  for (Launch &launch : plan.launches) {
+  for (const Launch &launch : plan.launches) {
     auto check = [&](CUresult status, const char *call) -> Result<void> {
       Result<void> checked = api.check(status, call);
       return checked ? checked : inKernel(plan, launch.entry, checked.error());
@@ -179,7 +160,7 @@ Result<void> CudaKernel::findFunctions() {
     // norms on an H200 that is 16 of 127 us. Kernels that read again need their L1: streamed products take 6 % longer
     // without.
     attribute = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-    if (plan.isBehind && launch.needsNoL1)
+    if (plan.programmaticLaunch && launch.needsNoL1)
       if (auto set = check(api.cuFuncSetAttribute(function, attribute, CU_SHAREDMEM_CARVEOUT_MAX_SHARED),
                            "cuFuncSetAttribute");
           !set)
@@ -188,22 +169,7 @@ Result<void> CudaKernel::findFunctions() {
     if (clusterBlocks(launch) > portableClusterBlocks)
       if (auto set = check(api.cuFuncSetAttribute(function, attribute, 1), "cuFuncSetAttribute"); !set)
         return set;
-    if (launch.cooperative)
-      if (Result<void> fitted = fitToDevice(launch, function); !fitted)
-        return inKernel(plan, launch.entry, fitted.error());
   }
-  return {};
-}
-
-/// Targets name a family's largest GPU: this one may have fewer multiprocessors, or lend only some of them.
-Result<void> CudaKernel::fitToDevice(Launch &launch, CUfunction function) const {
-  Result<std::uint32_t> clusters = clustersAtOnce(*context, launch, function);
-  if (!clusters)
-    return clusters.error();
-  if (*clusters == 0)
-    return Error{ErrorCode::NoDevice, "its blocks wait for each other, and this GPU cannot hold a cluster of " +
-                                          std::to_string(clusterBlocks(launch)) + " at once; tune it on this GPU"};
-  launch.grid[0] = std::min(launch.grid[0], *clusters * clusterBlocks(launch));
   return {};
 }
 
@@ -251,21 +217,16 @@ Result<void> CudaKernel::visitOne(std::size_t index, const KernelRun &run, const
   if (Result<void> resolved = resolve(arguments, context->api, plan, launch, run.buffers, run.workspace); !resolved)
     return resolved;
 
-  std::array<CUlaunchAttribute, 3> attributes{};
+  std::array<CUlaunchAttribute, 2> attributes{};
   CUlaunchConfig config = configOf(launch);
   config.attrs = attributes.data();
   if (clusterBlocks(launch) > 1)
     attributes[config.numAttrs++] = clusterAttribute(launch);
-  const bool mayOverlap = run.isBehind || index > 0;
-  if (launch.dependentLaunch && mayOverlap && driverOverlaps) {
+  const bool mayOverlap = run.programmaticLaunch || index > 0;
+  if (launch.programmaticLaunch && mayOverlap && driverOverlaps) {
     CUlaunchAttribute &dependent = attributes[config.numAttrs++];
     dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     dependent.value.programmaticStreamSerializationAllowed = 1;
-  }
-  if (launch.cooperative) {
-    CUlaunchAttribute &cooperative = attributes[config.numAttrs++];
-    cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-    cooperative.value.cooperative = 1;
   }
   return show({functions[index], config, arguments.addresses.data()});
 }

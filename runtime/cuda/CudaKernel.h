@@ -22,10 +22,10 @@ public:
   static Result<std::unique_ptr<LoadedKernel>> load(const ContextRef &context, const codegen::KernelPlan &plan,
                                                     const CompiledKernel &kernel);
   Result<void> launch(Stream stream, std::span<void *const> buffers, void *workspace) override {
-    return enqueue(stream, {this, buffers, workspace, /*isBehind=*/false});
+    return enqueue(stream, {this, buffers, workspace, /*programmaticLaunch=*/false});
   }
-  Result<void> launchBehind(Stream stream, std::span<void *const> buffers, void *workspace) override {
-    return enqueue(stream, {this, buffers, workspace, /*isBehind=*/true});
+  Result<void> launchProgrammatic(Stream stream, std::span<void *const> buffers, void *workspace) override {
+    return enqueue(stream, {this, buffers, workspace, /*programmaticLaunch=*/true});
   }
   /// Shows each launch of a run of this kernel, in order.
   Result<void> visit(const KernelRun &run, const Visit &show) const;
@@ -36,12 +36,11 @@ private:
     this->plan.source.clear();
   }
   Result<void> findFunctions();
-  Result<void> fitToDevice(codegen::Launch &launch, CUfunction function) const;
   Result<void> enqueue(Stream stream, const KernelRun &run) const;
   Result<void> visitOne(std::size_t index, const KernelRun &run, const Visit &show) const;
 
   ContextRef context;
-  codegen::KernelPlan plan; ///< Without its source; cooperative grids are what fits.
+  codegen::KernelPlan plan; ///< Without its source.
   Module module;
   std::vector<CUfunction> functions; ///< One per launch.
   bool driverOverlaps = false;       ///< It keeps dependent launches in graphs (CUDA 12.3).

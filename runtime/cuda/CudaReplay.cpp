@@ -11,7 +11,7 @@ namespace kfuse::runtime::cuda {
 struct CudaReplay::Given {
   const LoadedKernel *kernel = nullptr; ///< Null for a copy.
   std::vector<void *> pointers;         ///< Buffers and workspace; to and from of a copy.
-  std::size_t bytes = 0;                ///< Of a copy.
+  std::size_t bytes = 0;                ///< Bytes of a copy.
 
   static Given of(const KernelRun &run) {
     Given given{run.kernel, {run.buffers.begin(), run.buffers.end()}, 0};
@@ -29,7 +29,7 @@ struct CudaReplay::Given {
 struct CudaReplay::Recording {
   Graph graph;
   std::vector<Given> work;
-  std::vector<std::size_t> firstNode; ///< Of each of `work`: a kernel may be several launches.
+  std::vector<std::size_t> firstNode; ///< The first node of each of `work`: a kernel may be several launches.
   std::vector<CUgraphNode> nodes;
   bool isPatchable = true; ///< Each launch and copy is known to be one node.
 };
@@ -38,7 +38,7 @@ struct CudaReplay::Instance {
   std::shared_ptr<const Recording> recording;
   GraphExec exec;
   std::vector<Given> work;
-  std::vector<void *> pointers; ///< Of the run that it is.
+  std::vector<void *> pointers; ///< Those of the run that it is.
   std::uint64_t lastLaunch = 0;
 };
 

@@ -45,7 +45,7 @@ private:
   Result<bool> patch(Instance &instance, const Work &work);
 
   ContextRef context;
-  StreamHandle recorder; ///< Of its own, so that the caller's streams never see a capture.
+  StreamHandle recorder; ///< Its own stream, so that the caller's never see a capture.
   std::shared_ptr<const Recording> latest;
   std::vector<Instance> instances;
   std::uint64_t launches = 0;

@@ -12,11 +12,11 @@ namespace kfuse::runtime::cuda {
 namespace {
 
 constexpr std::size_t roomPerL2 = 4; // A replacement policy that is not LRU keeps some lines of twice the L2.
-constexpr double graphUs = 200;      // Of kernels in one graph: 400 times the resolution of events.
+constexpr double graphUs = 200;      // The time of kernels in one graph: 400 times the resolution of events.
 constexpr int maxRunsPerGraph = 32;
 constexpr double longRunUs = 2000; // Beside which what events add is nothing.
 constexpr int maxRunsPerWarmUp = 1024;
-constexpr double steadyShare = 0.98; // Of the time before: clocks that still rise shorten it by more.
+constexpr double steadyShare = 0.98; // A share of the time before: clocks that still rise shorten it by more.
 constexpr double longestWarmUpUs = 250e3;
 
 } // namespace

@@ -54,7 +54,7 @@ private:
   Event start, stop;
   Memory copies; ///< Where copies of buffers lie.
   std::size_t copiesBytes = 0;
-  std::weak_ptr<BufferRotation> resident; ///< Whose copies lie in `copies`.
+  std::weak_ptr<BufferRotation> resident; ///< Whose copies those are.
 };
 
 } // namespace kfuse::runtime::cuda

@@ -40,8 +40,6 @@
   CALL(cuModuleUnload)                                                                                                 \
   CALL(cuModuleGetFunction)                                                                                            \
   CALL(cuFuncSetAttribute)                                                                                             \
-  CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                                    \
-  CALL(cuOccupancyMaxActiveClusters)                                                                                   \
   CALL(cuLaunchKernelEx)                                                                                               \
   CALL(cuTensorMapEncodeTiled)                                                                                         \
   CALL(cuStreamCreate)                                                                                                 \

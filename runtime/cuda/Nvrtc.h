@@ -29,7 +29,7 @@ struct Nvrtc {
 
   std::string version;     ///< "13.0"
   bool hasCache = false;   ///< Keeps what it compiles in the driver's cache (12.9 and later).
-  std::string path;        ///< Of the library that was opened.
+  std::string path;        ///< The library that was opened.
   std::string includePath; ///< The CUDA headers beside it, or "".
 
   /// Opens the first of `libraries` that is NVRTC.

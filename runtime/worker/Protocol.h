@@ -24,13 +24,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Error, code, message)
 
 namespace kfuse::runtime {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Conditions, smMhz, memoryMhz, watts, celsius)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureOptions, repetitions, warmupMs, maxSeconds, cold, isBehind)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureOptions, repetitions, warmupMs, maxSeconds, cold, programmaticLaunch)
 } // namespace kfuse::runtime
 
 namespace kfuse::runtime::worker {
 
-/// The version of a worker that understands its parent.
-constexpr int protocolVersion = 6;
+/// The greeting of a worker that understands its parent.
+constexpr int protocolVersion = 7;
 
 inline std::uint64_t toNumber(const void *address) { return reinterpret_cast<std::uintptr_t>(address); }
 inline void *toAddress(std::uint64_t number) { return std::bit_cast<void *>(number); }

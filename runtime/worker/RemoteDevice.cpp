@@ -16,7 +16,7 @@ namespace kfuse::runtime {
 namespace worker {
 namespace {
 
-// The limit of calls that run no kernel: more than a busy machine needs.
+// The limit of calls that run no kernel; more than a busy machine needs.
 constexpr double startSeconds = 60, callSeconds = 60;
 
 /// Seconds of a run. One thread may start the worker while another already says how long runs may take.
@@ -362,7 +362,8 @@ private:
   mutable WorkerPlace chosen;
   std::mutex mutex; ///< Guards `session`.
   std::shared_ptr<Session> session;
-  std::optional<Error> silent; ///< Set once a worker did not answer in time: no call waits for the next one as long.
+  std::optional<Error>
+      silent; ///< The error of a worker that did not answer in time: no call waits for the next one as long.
   const std::shared_ptr<Limit> limit = std::make_shared<Limit>(callSeconds);
 };
 

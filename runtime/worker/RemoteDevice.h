@@ -23,7 +23,7 @@ std::unique_ptr<Device> makeRemoteDevice(DeviceFacts facts, std::vector<std::str
 /// Which of several equal devices a worker opens.
 struct WorkerPlace {
   std::string id;                     ///< Device::id().
-  std::vector<std::string> arguments; ///< Those of kfuse-worker.
+  std::vector<std::string> arguments; ///< The arguments of kfuse-worker.
 };
 
 /// The same on the device that `choose` names, which is asked once, when the first call has to know. All facts but the

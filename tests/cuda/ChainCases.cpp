@@ -129,23 +129,11 @@ TemplateCase randomChain(unsigned seed) {
   std::string value = chain.parameter(chain.rows(columns)), valueType = chain.rows(columns);
   std::vector<std::string> returned, returnedTypes;
   const int count = 2 + static_cast<int>(random() % (isHalf ? 2 : 6));
-  auto norm = [&] {
-    const std::string &r = valueType, w = chain.shape(1, columns, true);
-    const bool hasWeight = random() % 2;
-    std::vector<std::string> values{value}, types{r};
-    if (hasWeight)
-      values.push_back(chain.parameter(w)), types.push_back(w);
-    value = chain.link(values, types, r, [&](const std::vector<std::string> &a) {
-      const std::string unary = " : (" + r + ") -> " + r + "\n";
-      std::string body = "%0 = kfuse.rms_norm " + a[0] + " {epsilon = 1.0e-5 : f32}" + unary;
-      return body + (hasWeight ? binary("%r", "mul", "%0", a[1], r, w, r) : "%r = kfuse.relu %0" + unary);
-    });
-  };
-  if (random() % 5 == 0)
-    norm();
   for (int i = 0; i < count; ++i) {
     const bool transposeB = random() % 2, hasBias = random() % 2, isLast = i + 1 == count;
-    const int next = random() % 2 ? columns : pick({64, 72, 136, 256, 320}), act = pick({0, 1, 2, 3});
+    // No row is as short as the narrowest tile: that of one is in several blocks.
+    const int next = i == 0 ? pick({72, 136, 256, 320}) : random() % 2 ? columns : pick({64, 72, 136, 256, 320});
+    const int act = pick({0, 1, 2, 3});
     const int width = isLast && transposeB && random() % 2 ? 2 : next;
     const std::string w = transposeB ? chain.shape(width, columns) : chain.shape(columns, width),
                       b = chain.shape(1, width), r = chain.rows(width);
@@ -164,8 +152,6 @@ TemplateCase randomChain(unsigned seed) {
                                  : "%r = kfuse.neg %2 : (" + r + ") -> " + r + "\n");
     });
     valueType = r, columns = width;
-    if (random() % 3 == 0 && width > 2)
-      norm();
     if (isLast || random() % 4 == 0)
       returned.push_back(value), returnedTypes.push_back(r);
   }

@@ -22,8 +22,6 @@ TemplateCase product(const std::string &name) { return named(pairwiseProducts(30
 TemplateCase oddTiles(const std::string &name) { return named(pairwiseProducts(192, 672, 1040), name); }
 /// A wave of tiles of 64 by 128 on an H200, and more than half of one.
 TemplateCase manyTiles(const std::string &name) { return named(pairwiseProducts(1590, 1000, 1200), name); }
-/// Two waves of tiles of 128 by 128 and 120 on an H200.
-TemplateCase twoWidths(const std::string &name) { return named(pairwiseProducts(3000, 1360, 528), name); }
 /// With K to split.
 TemplateCase deepProduct(const std::string &name) { return named(pairwiseProducts(72, 144, 1040), name); }
 
@@ -40,34 +38,18 @@ std::vector<Schedule> sm90Schedules() {
       {"sm90: a residual through TMA, ping-pong", persistent, product("bias_residual_ta_f16"), {{"pingpong", 1}}},
       {"sm90: rows of a cluster share columns", persistent, product("plain_tb_bf16"), {{"cluster_m", 2}}},
       {"sm90: columns of a cluster share rows", persistent, product("plain_tb_bf16"), {{"cluster_n", 2}}},
-      {"sm90: stream-K",
-       persistent,
-       named(largeMatmulCases("bf16"), "matmul_300x1000x4104_tb_bf16"),
-       {{"m", 128}, {"n", 128}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 4}}},
-      {"sm90: stream-K behind a whole wave",
+      {"sm90: stream-K, several tiles a contributor",
        persistent,
        manyTiles("plain_tb_bf16"),
-       {{"m", 128}, {"n", 64}, {"pingpong", 0}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 1}}},
-      {"sm90: stream-K, ping-pong, several tiles a helper",
-       persistent,
-       manyTiles("plain_tb_bf16"),
-       {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 1}}},
-      {"sm90: stream-K, ping-pong, several helpers a tile",
+       {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 1}, {"cluster_n", 1}, {"segments", 1}}},
+      {"sm90: stream-K, several contributors a tile",
        persistent,
        named(pairwiseProducts(1300, 1000, 1200), "plain_tb_bf16"),
-       {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 1}, {"cluster_n", 1}, {"pieces", 2}}},
-      {"sm90: stream-K, ping-pong, rows of a cluster share columns",
+       {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 1}, {"cluster_n", 1}, {"segments", 2}}},
+      {"sm90: stream-K, rows of a cluster share columns",
        persistent,
        manyTiles("bias_residual_tb_bf16"),
-       {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 2}, {"cluster_n", 1}, {"pieces", 1}}},
-      {"sm90: tiles of two widths",
-       persistent,
-       twoWidths("bias_relu_tb_f16"),
-       {{"m", 128}, {"n", 128}, {"cluster_m", 1}, {"narrow", 6}}},
-      {"sm90: tiles of two widths, rows of a cluster share columns",
-       persistent,
-       twoWidths("plain_tb_bf16"),
-       {{"m", 128}, {"n", 128}, {"cluster_m", 2}, {"narrow", 6}}},
+       {{"m", 64}, {"n", 128}, {"pingpong", 1}, {"cluster_m", 2}, {"cluster_n", 1}, {"segments", 1}}},
       {"sm90: two products", persistent, product("gated_tb_f16"), {{"pingpong", 0}}},
       {"sm90: 8-bit floats", persistent, product("bias_relu_tb_f8E4M3FN"), {{"pingpong", 0}}},
       {"sm90: tf32", persistent, product("bias_relu_tb_tf32"), {{"pingpong", 0}}},
@@ -106,7 +88,6 @@ std::vector<Schedule> sm90Schedules() {
       {"split: two products", split, deepProduct("gated_tb_f16"), {{"blocks_k", 2}}},
       {"split: 8-bit floats", split, deepProduct("bias_relu_tb_f8E4M3FN"), {{"groups_k", 2}}},
       {"split: tf32", split, deepProduct("bias_relu_tb_tf32"), {{"blocks_k", 2}}},
-      {"chain: flags across the grid", chainTemplate(), layers(6, 0, 64, 256, 2, true, "bf16"), {{"cluster_n", 1}}},
       {"chain: within clusters, in batches",
        chainTemplate(),
        layers(6, 3, 64, 256, 64, false, "bf16"),

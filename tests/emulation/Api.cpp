@@ -26,7 +26,7 @@ Barrier &namedBarrier(int number, int threads) {
     running->fail("barrier " + std::to_string(number) + " of " + std::to_string(threads) + " threads");
   Barrier &barrier = running->block().barriers[number];
   if (barrier.arrived > 0 && barrier.expected != static_cast<unsigned>(threads))
-    running->fail("threads that disagree how many meet at barrier " + std::to_string(number));
+    running->fail("threads that disagree how many share barrier " + std::to_string(number));
   barrier.expected = static_cast<unsigned>(threads);
   return barrier;
 }
@@ -34,12 +34,12 @@ Barrier &namedBarrier(int number, int threads) {
 void addBarriers(EmulatorApi &api) {
   api.syncBlock = [] {
     running->letOthers();
-    running->meet(running->block().barriers[0]);
+    running->passBarrier(running->block().barriers[0]);
   };
-  api.syncWarp = [] { running->meet(running->block().warps[running->warp()]); };
+  api.syncWarp = [] { running->passBarrier(running->block().warps[running->warp()]); };
   api.syncNamed = [](int number, int threads) {
     running->letOthers();
-    running->meet(namedBarrier(number, threads));
+    running->passBarrier(namedBarrier(number, threads));
   };
   api.arriveNamed = [](int number, int threads) {
     namedBarrier(number, threads).arrive();
@@ -94,7 +94,7 @@ void arrive(TransactionBarrier &barrier, unsigned expectedBytes) {
     running->fail("more arrivals at a barrier than it expects");
   barrier.bytes += expectedBytes;
   --barrier.pending;
-  barrier.settle();
+  barrier.completePhase();
   running->letOthers();
 }
 
@@ -105,10 +105,6 @@ void addTransactions(EmulatorApi &api) {
   };
   api.arrive = [](unsigned barrier, unsigned expectedBytes) { arrive(running->barrierAt(barrier), expectedBytes); };
   api.arriveInCluster = [](unsigned barrier) { arrive(running->barrierInCluster(barrier), 0); };
-  api.isComplete = [](unsigned barrier, unsigned parity) {
-    running->yield();
-    return running->barrierAt(barrier).parity != parity;
-  };
   api.waitBarrier = [](unsigned barrier, unsigned parity) {
     running->waitFor(running->barrierAt(barrier), parity != 0);
   };

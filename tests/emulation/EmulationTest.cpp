@@ -297,7 +297,7 @@ TEST_CASE("Emulated cuda.matmul_stream: right for every type, edge and split of 
     checkAll(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 4);
 }
 
-TEST_CASE("Emulated products of few rows: right for rows that come in pieces") {
+TEST_CASE("Emulated products of few rows: right for rows that come in segments") {
   for (const char *type : {"bf16", "f16"}) {
     checkAll({pieceRowCases(type)[0]}, codegen::cuda::gemvTemplate(), 4);
     checkAll(pieceRowCases(type), codegen::cuda::matmulStreamTemplate(), 4);
@@ -320,8 +320,8 @@ TEST_CASE("Emulated cuda.gemv: right in every type for few rows") {
 TEST_CASE("Emulated Hopper: one config of every schedule is right") {
   const char *only = std::getenv("KFUSE_CASE");
   for (const Schedule &schedule : schedules(/*withHopper=*/true)) {
-    const bool hasManyTiles = llvm::any_of(
-        schedule.fields, [](const auto &field) { return field.first == "pieces" || field.first == "narrow"; });
+    const bool hasManyTiles =
+        llvm::any_of(schedule.fields, [](const auto &field) { return field.first == "segments"; });
     if (hasManyTiles || (only && schedule.name != only)) // Below, with fewer of them.
       continue;
     INFO(schedule.name);
@@ -332,81 +332,44 @@ TEST_CASE("Emulated Hopper: one config of every schedule is right") {
   }
 }
 
-TEST_CASE("Emulated Hopper: last waves are shared right in clusters of every shape, by all warpgroups and in turns") {
+TEST_CASE("Emulated Hopper: last waves are shared right in clusters of every shape") {
   const codegen::KernelTemplate &persistent = codegen::cuda::matmulSm90Template();
-  const codegen::TileConfig together{{"cluster_m", 1}, {"cluster_n", 1}, {"k", 64},       {"m", 128},
-                                     {"n", 64},        {"pieces", 1},    {"pingpong", 0}, {"raster", 1},
-                                     {"raster_n", 0},  {"split_k", 1},   {"stages", 4}},
-      inTurns = together.with("pingpong", 1), small = inTurns.with("m", 64);
-  for (auto [name, tile] : {std::pair{"bias_residual_tb_bf16", together},
-                            {"plain_tb_bf16", together},
-                            {"bias_residual_tb_bf16", inTurns},
-                            {"plain_tb_bf16", small}}) {
+  const codegen::TileConfig large{{"cluster_m", 1}, {"cluster_n", 1}, {"k", 64},       {"m", 128},
+                                  {"n", 64},        {"segments", 1},  {"pingpong", 1}, {"swizzle", 1},
+                                  {"swizzle_n", 0}, {"split_k", 1},   {"stages", 4}},
+      small = large.with("m", 64);
+  for (auto [name, tile] : {std::pair{"bias_residual_tb_bf16", large}, {"plain_tb_bf16", small}}) {
     const std::vector<TemplateCase> cases = pairwiseProducts(600, 300, 1040);
     RegionCase given(*llvm::find_if(cases, [&](const TemplateCase &one) { return one.name == name; }));
     INFO(name);
     const std::vector<reference::HostTensor> inputs = given.inputs();
     Oracle oracle(given, inputs);
     for (auto [clusterM, clusterN] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}})
-      for (int pieces : {1, 3}) {
+      for (int segments : {1, 3}) {
         const codegen::TileConfig config =
-            tile.with("cluster_m", clusterM).with("cluster_n", clusterN).with("pieces", pieces);
-        // Behind whole waves, or in more blocks than are on the device together.
-        ir::Target target = hopperOf(pieces == 1 ? 14 : 40);
-        auto isShared = [&] { // There are flags.
+            tile.with("cluster_m", clusterM).with("cluster_n", clusterN).with("segments", segments);
+        ir::Target target = hopperOf(14);
+        auto isStreamK = [&] { // There are flags.
           Result<codegen::KernelPlan> plan = persistent.emit(given.region, config, target);
           REQUIRE_MESSAGE(plan, plan.error().message);
           return plan->zeroedBytes > 0;
         };
-        while (target.multiprocessors > 4 && !isShared())
+        while (target.multiprocessors > 4 && !isStreamK())
           --target.multiprocessors;
-        REQUIRE_MESSAGE(isShared(), config.str());
+        REQUIRE_MESSAGE(isStreamK(), config.str());
         check(given, inputs, oracle, persistent, config, target);
       }
   }
 }
 
-TEST_CASE("Emulated Hopper: tiles of two widths are right, in clusters, in two orders and with every store") {
-  const codegen::KernelTemplate &persistent = codegen::cuda::matmulSm90Template();
-  struct Given {
-    const char *product;
-    int m, n, k;
-  };
-  // What is stored at a time is 32, 64 and 16 columns wide.
-  for (auto [product, m, n, k] : {Given{"plain_tb_bf16", 128, 96, 64}, Given{"bias_relu_tb_f16", 128, 128, 64},
-                                  Given{"plain_tb_f8E4M3FN", 64, 144, 128}, Given{"plain_ta_tb_f16", 64, 128, 64}}) {
-    const int tiles = 5, narrow = 3;
-    const std::vector<TemplateCase> cases = pairwiseProducts(400, tiles * n - 8 * narrow, 272);
-    RegionCase given(*llvm::find_if(cases, [&](const TemplateCase &one) { return one.name == product; }));
-    INFO(product);
-    const std::vector<reference::HostTensor> inputs = given.inputs();
-    Oracle oracle(given, inputs);
-    for (int clusterM : {1, 2})
-      for (int raster : {1, 3})
-        check(given, inputs, oracle, persistent,
-              {{"cluster_m", clusterM},
-               {"cluster_n", 1},
-               {"k", k},
-               {"m", m},
-               {"n", n},
-               {"narrow", narrow},
-               {"pingpong", 1},
-               {"raster", raster},
-               {"raster_n", 0},
-               {"split_k", 1},
-               {"stages", 4}},
-              hopperOf(6));
-  }
-}
-
 TEST_CASE(
     "Emulated Hopper: every pair of a type, a layout and an epilogue is right, in persistent and in split tiles") {
-  for (const codegen::KernelTemplate *way :
+  for (const codegen::KernelTemplate *variant :
        {&codegen::cuda::matmulSm90Template(), &codegen::cuda::matmulSm90SplitTemplate()})
-    checkAll(pairwiseProducts(152, 144, 528), *way, 2);
+    checkAll(pairwiseProducts(152, 144, 528), *variant, 2);
 }
 
-TEST_CASE("Emulated Hopper: random chains are right, across the grid and within clusters") {
+TEST_CASE("Emulated Hopper: random chains are right") {
   for (unsigned seed = 1; seed <= 6; ++seed)
     checkAll({randomChain(seed)}, codegen::cuda::chainTemplate(), 2);
 }

@@ -42,7 +42,6 @@ struct EmulatorApi {
   void (*initBarrier)(unsigned barrier, unsigned arrivals);
   void (*arrive)(unsigned barrier, unsigned expectedBytes);
   void (*arriveInCluster)(unsigned barrier);
-  bool (*isComplete)(unsigned barrier, unsigned parity);
   void (*waitBarrier)(unsigned barrier, unsigned parity);
   void (*send)(unsigned to, const void *from, unsigned bytes, unsigned barrier);
   // ... TMA (`map` is a TensorMap's), and products of warpgroups.

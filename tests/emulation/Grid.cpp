@@ -39,7 +39,7 @@ void Groups::end(std::size_t pending) {
 }
 
 bool Fiber::canRun() const {
-  return !isDone && (!meetsAt || meetsAt->generation != generation) && (!awaits || awaits->parity != parity);
+  return !isDone && (!waitsAt || waitsAt->generation != generation) && (!awaits || awaits->parity != parity);
 }
 
 std::size_t Grid::blocksAtOnce(const codegen::Launch &launch) {
@@ -52,8 +52,6 @@ Grid::Grid(const codegen::Launch &launch, const std::vector<Library> &libraries,
     : launch(launch), arguments(std::move(arguments)), copies(copies) {
   const unsigned threads = volume(launch.block), warps = (threads + 31) / 32, ofCluster = volume(launch.cluster);
   size = {launch.grid[0], launch.grid[1], launch.grid[2]};
-  if (launch.cooperative)
-    size.x = static_cast<unsigned>(blocksAtOnce(launch));
   count = size.x * size.y * size.z / ofCluster;
   this->arguments.resize(Library::mostArguments); // Extra arguments do no harm.
   clusters.resize(blocksAtOnce(launch) / ofCluster);
@@ -176,7 +174,7 @@ void Grid::runThreads(Cluster &cluster) {
         isHeld = true;
         continue;
       }
-      thread->meetsAt = nullptr, thread->awaits = nullptr;
+      thread->waitsAt = nullptr, thread->awaits = nullptr;
       hasRun = true;
       swapcontext(&scheduler, &thread->context);
       if (!failure.empty())
@@ -230,7 +228,7 @@ void Grid::fail(std::string message) {
 
 void Grid::yield() { swapcontext(&thread->context, &scheduler); }
 
-void Grid::meet(Barrier &barrier) {
+void Grid::passBarrier(Barrier &barrier) {
   const unsigned generation = barrier.generation;
   barrier.arrive();
   waitFor(barrier, generation);
@@ -239,7 +237,7 @@ void Grid::meet(Barrier &barrier) {
 void Grid::waitFor(const Barrier &barrier, unsigned generation) {
   if (barrier.generation != generation)
     return;
-  thread->meetsAt = &barrier, thread->generation = generation;
+  thread->waitsAt = &barrier, thread->generation = generation;
   yield();
   maybeHold();
 }
@@ -313,7 +311,7 @@ void Grid::bring(unsigned to, unsigned barrier, unsigned bytes, Task copy) {
   Task land = [&counter, bytes, copy = std::move(copy)] {
     copy();
     counter.bytes -= bytes;
-    counter.settle();
+    counter.completePhase();
   };
   idleRounds = 0;
   if (!areCopiesLate())

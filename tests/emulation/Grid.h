@@ -1,4 +1,4 @@
-// A launch on the emulated device: its blocks, their threads, the barriers at which these meet, and what is on its way
+// A launch on the emulated device: its blocks, their threads, their barriers, and what is on its way
 // to them.
 //
 // Threads are fibers: one runs until it waits, or is held up for a while where it meets others, at random, so that any
@@ -27,22 +27,22 @@ namespace kfuse::test {
 
 using Task = std::function<void()>;
 
-/// Threads that meet, over and over.
+/// Threads that wait for each other, over and over.
 struct Barrier {
   unsigned expected = 0, arrived = 0, generation = 0;
 
   void arrive() {
     ++arrived;
-    settle();
+    completePhase();
   }
   /// One that would have arrived does not come any more.
   void leave() {
     --expected;
-    settle();
+    completePhase();
   }
 
 private:
-  void settle() {
+  void completePhase() {
     if (arrived < expected || arrived == 0)
       return;
     arrived = 0;
@@ -55,7 +55,7 @@ struct TransactionBarrier {
   std::uint64_t parity : 1, expected : 20, pending : 20;
   std::int64_t bytes : 23; ///< Announced and not there.
 
-  void settle() {
+  void completePhase() {
     if (pending == 0 && bytes == 0)
       parity ^= 1, pending = expected;
   }
@@ -82,7 +82,7 @@ struct Fiber {
   std::unique_ptr<char[]> stack;
   bool isDone = false;
   unsigned heldUntil = 0;           ///< The round.
-  const Barrier *meetsAt = nullptr; ///< Waits for the end of `generation` there, ...
+  const Barrier *waitsAt = nullptr; ///< Waits for the end of `generation` there, ...
   unsigned generation = 0;
   const TransactionBarrier *awaits = nullptr; ///< ... or for a phase of this parity to end.
   bool parity = false;
@@ -155,7 +155,7 @@ public:
   /// Ends the launch.
   [[noreturn]] void fail(std::string message);
   void yield();
-  void meet(Barrier &barrier);
+  void passBarrier(Barrier &barrier);
   void waitFor(const Barrier &barrier, unsigned generation);
   void waitFor(const TransactionBarrier &barrier, bool parity);
   /// Others may go on, and this thread may be held up.

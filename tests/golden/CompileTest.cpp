@@ -282,25 +282,25 @@ std::vector<codegen::KernelPlan> everyConfig(const codegen::KernelTemplate &sour
   return plans;
 }
 
-/// All configs of a way's space for a product, those that it does not offer included.
-std::vector<codegen::EstimatedConfig> spaceOf(const codegen::cuda::MatmulWay &way, const codegen::Region &region,
-                                              const ir::Target &target) {
-  ir::FusionDecision decision = way.match(region, target);
+/// All configs of a variant's space for a product, those that it does not offer included.
+std::vector<codegen::EstimatedConfig> spaceOf(const codegen::cuda::MatmulVariant &variant,
+                                              const codegen::Region &region, const ir::Target &target) {
+  ir::FusionDecision decision = variant.match(region, target);
   REQUIRE_MESSAGE(decision, decision.reason());
-  return way.space(region, *codegen::cuda::MatmulProblem::of(region), target);
+  return variant.space(region, *codegen::cuda::MatmulProblem::of(region), target);
 }
 
-/// Every config of a way's space but for the order of its tiles, which changes no registers.
-std::vector<codegen::KernelPlan> everySchedule(const codegen::cuda::MatmulWay &way, const TemplateCase &given) {
+/// Every config of a variant's space but for the order of its tiles, which changes no registers.
+std::vector<codegen::KernelPlan> everySchedule(const codegen::cuda::MatmulVariant &variant, const TemplateCase &given) {
   const ir::Target &target = *ir::findTarget("sm_90a");
   RegionCase region(given);
   INFO(given.name);
   std::vector<codegen::KernelPlan> plans;
   std::set<codegen::TileConfig> seen;
-  for (const auto &[us, config] : spaceOf(way, region.region, target)) {
-    if (!seen.insert(config.has("raster") ? config.with("raster", 1).with("raster_n", 0) : config).second)
+  for (const auto &[us, config] : spaceOf(variant, region.region, target)) {
+    if (!seen.insert(config.has("swizzle") ? config.with("swizzle", 1).with("swizzle_n", 0) : config).second)
       continue;
-    plans.push_back(planOf(way, region.region, config, target, given.name));
+    plans.push_back(planOf(variant, region.region, config, target, given.name));
   }
   return plans;
 }
@@ -308,8 +308,9 @@ std::vector<codegen::KernelPlan> everySchedule(const codegen::cuda::MatmulWay &w
 /// Fields of a config, all values of which are to be seen together.
 using Fields = std::vector<std::string>;
 
-/// Of a way's whole space for products, each config that has all fields of a group, of values not seen together before.
-std::vector<codegen::KernelPlan> covering(const codegen::cuda::MatmulWay &way,
+/// Of a variant's whole space for products, each config that has all fields of a group, of values not seen together
+/// before.
+std::vector<codegen::KernelPlan> covering(const codegen::cuda::MatmulVariant &variant,
                                           const std::vector<TemplateCase> &products, const char *target,
                                           const std::vector<Fields> &groups) {
   std::vector<codegen::KernelPlan> plans;
@@ -317,7 +318,7 @@ std::vector<codegen::KernelPlan> covering(const codegen::cuda::MatmulWay &way,
   for (const TemplateCase &product : products) {
     const RegionCase given(product);
     const ir::Target &on = *ir::findTarget(target);
-    for (const auto &[us, config] : spaceOf(way, given.region, on)) {
+    for (const auto &[us, config] : spaceOf(variant, given.region, on)) {
       bool isNew = false;
       for (const Fields &fields : groups) {
         std::map<std::string, std::int64_t> values;
@@ -327,7 +328,7 @@ std::vector<codegen::KernelPlan> covering(const codegen::cuda::MatmulWay &way,
         isNew |= values.size() == fields.size() && seen.insert(values).second;
       }
       if (isNew)
-        plans.push_back(planOf(way, given.region, config, on, product.name));
+        plans.push_back(planOf(variant, given.region, config, on, product.name));
     }
   }
   REQUIRE_FALSE(plans.empty());
@@ -365,10 +366,10 @@ TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
   for (int rows : {4, 16})
     compileAll(everySchedule(codegen::cuda::matmulStreamTemplate(), pairwiseProducts(rows, 4096, 4096).front()),
                *compiler);
-  // Shared tiles hold most registers in clusters, and other cases have few. Two widths need columns along K.
+  // Shared tiles hold most registers in clusters, and other cases have few.
   for (const char *name : {"plain_tb_bf16", "bias_relu_ta_bf16", "bias_relu_tb_f16"})
     compileAll(covering(codegen::cuda::matmulSm90Template(), {productOf(name, 4096, 4096, 4096)}, "sm_90a",
-                        {{"m", "n", "cluster_m", "cluster_n", "pieces"}, {"m", "n", "cluster_m", "narrow"}}),
+                        {{"m", "n", "cluster_m", "cluster_n", "segments"}}),
                *compiler);
 }
 
@@ -376,7 +377,7 @@ TEST_CASE("Compile: every tile, cluster and split of K of products that do not f
   const auto compiler = compilerHere();
   if (!compiler)
     return;
-  const codegen::cuda::MatmulWay &split = codegen::cuda::matmulSm90SplitTemplate();
+  const codegen::cuda::MatmulVariant &split = codegen::cuda::matmulSm90SplitTemplate();
   const Fields clusters{"m", "n", "swap", "cluster_m", "cluster_n"}, parts{"m", "n", "swap", "groups_k", "blocks_k"};
   for (const TemplateCase &given : fewTileCases())
     compileAll(covering(split, {given}, "sm_90a", {clusters, parts, {"stages"}}), *compiler);
@@ -414,25 +415,25 @@ TEST_CASE("Compile: every schedule of products that reduce rows before or after,
     compileAll(everySchedule(codegen::cuda::gemvTemplate(), given), *compiler);
 }
 
-TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every way, without spills") {
+TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every variant, without spills") {
   const auto compiler = compilerHere();
   if (!compiler)
     return;
   using namespace codegen::cuda;
   std::vector<codegen::KernelPlan> all;
-  // Configs all over the space of a way that takes the product.
-  auto add = [&](const std::vector<TemplateCase> &cases, const codegen::KernelTemplate &way, const char *target,
+  // Configs all over the space of a variant that takes the product.
+  auto add = [&](const std::vector<TemplateCase> &cases, const codegen::KernelTemplate &variant, const char *target,
                  std::size_t count) {
     for (const TemplateCase &source : cases) {
       RegionCase given(source);
       const ir::Target &on = *ir::findTarget(target);
-      if (!way.match(given.region, on))
+      if (!variant.match(given.region, on))
         continue;
-      std::vector<codegen::TileConfig> configs = way.candidates(given.region, on);
+      std::vector<codegen::TileConfig> configs = variant.candidates(given.region, on);
       const std::size_t taken = std::min(count, configs.size());
       for (std::size_t i = 0; i < taken; ++i)
-        all.push_back(planOf(way, given.region, configs[i * (configs.size() - 1) / std::max<std::size_t>(1, taken - 1)],
-                             on, source.name));
+        all.push_back(planOf(variant, given.region,
+                             configs[i * (configs.size() - 1) / std::max<std::size_t>(1, taken - 1)], on, source.name));
     }
   };
   add(pairwiseProducts(4096, 4096, 4096), matmulSm90Template(), "sm_90a", 4);
@@ -537,14 +538,14 @@ TEST_CASE("Compile: clusters that share operands start and end without a fence o
   }
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   RegionCase given(pairwiseProducts(512, 1024, 1024).front());
-  for (const codegen::KernelTemplate *way :
+  for (const codegen::KernelTemplate *variant :
        {&codegen::cuda::matmulSm90Template(), &codegen::cuda::matmulSm90SplitTemplate()}) {
-    const std::vector<codegen::TileConfig> configs = way->candidates(given.region, hopper);
+    const std::vector<codegen::TileConfig> configs = variant->candidates(given.region, hopper);
     auto shared = std::find_if(configs.begin(), configs.end(), [](const codegen::TileConfig &config) {
-      return config["cluster_m"] > 1 && config.valueOr("blocks_k", 1) == 1 && !config.has("pieces");
+      return config["cluster_m"] > 1 && config.valueOr("blocks_k", 1) == 1 && !config.has("segments");
     });
     REQUIRE(shared != configs.end());
-    auto kernel = (*compiler)->compile(planOf(*way, given.region, *shared, hopper, shared->str()));
+    auto kernel = (*compiler)->compile(planOf(*variant, given.region, *shared, hopper, shared->str()));
     REQUIRE_MESSAGE(kernel, kernel.error().message);
     const std::string code = disassembled(*kernel);
     CHECK(code.find("UCGABAR_WAIT") != std::string::npos);

@@ -6,7 +6,7 @@
 //   %3 = kfuse.add %2, %arg3 : (tensor<2x37x136xbf16>, tensor<2x37x136xbf16>) -> tensor<2x37x136xbf16>
 //   return %3 : tensor<2x37x136xbf16>
 // }
-// config: k=64,m=64,n=64,raster=8,split_k=1,stages=4,warps_m=2,warps_n=2
+// config: k=64,m=64,n=64,swizzle=8,split_k=1,stages=4,warps_m=2,warps_n=2
 // bound on sm_90a: 0.01 us; 0.01 us for 0.071 MB, 0.00 us for 0.001 GFLOP
 #include <kfuse/gemm_sm80.cuh>
 
@@ -19,7 +19,7 @@ struct Config {
   static constexpr int tileM = 64, tileN = 64, tileK = 64, threads = 128;
   using Element = bf16;
   static constexpr int stages = 4, warpsM = 2, warpsN = 2;
-  static constexpr int splitK = 1, raster = 8, epilogueVector = 8, finishThreads = 256;
+  static constexpr int splitK = 1, tileSwizzle = 8, epilogueVector = 8, finishThreads = 256;
 };
 
 struct A {

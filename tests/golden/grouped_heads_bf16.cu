@@ -8,7 +8,7 @@
 //   %5 = kfuse.mul %3, %4 : (tensor<2x4x9x21xbf16>, tensor<bf16>) -> tensor<2x4x9x21xbf16>
 //   return %5 : tensor<2x4x9x21xbf16>
 // }
-// config: k=32,m=128,n=128,raster=1,split_k=1,stages=3,warps_m=2,warps_n=2
+// config: k=32,m=128,n=128,swizzle=1,split_k=1,stages=3,warps_m=2,warps_n=2
 // bound on sm_90a: 0.00 us; 0.00 us for 0.013 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/gemm_sm80.cuh>
 
@@ -21,7 +21,7 @@ struct Config {
   static constexpr int tileM = 128, tileN = 128, tileK = 32, threads = 128;
   using Element = bf16;
   static constexpr int stages = 3, warpsM = 2, warpsN = 2;
-  static constexpr int splitK = 1, raster = 1, epilogueVector = 8, finishThreads = 256;
+  static constexpr int splitK = 1, tileSwizzle = 1, epilogueVector = 8, finishThreads = 256;
 };
 
 struct A {

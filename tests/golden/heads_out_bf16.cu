@@ -5,7 +5,7 @@
 //   %2 = kfuse.transpose %1 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x11x4x16xbf16>) -> tensor<2x4x11x16xbf16>
 //   return %2 : tensor<2x4x11x16xbf16>
 // }
-// config: blocks_k=1,groups_k=1,k=64,m=32,n=64,raster=1,split_k=1,stages=4,swap=1
+// config: blocks_k=1,groups_k=1,k=64,m=32,n=64,swizzle=1,split_k=1,stages=4,swap=1
 // bound on sm_90a: 0.00 us; 0.00 us for 0.011 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/gemm_sm90_split.cuh>
 
@@ -22,11 +22,11 @@ struct Config {
   static constexpr int clusterRows = 1, clusterColumns = 1;
   static constexpr int blocksK = 1, groupsK = 1;
   static constexpr bool swapped = true;
-  static constexpr int splitK = 1, raster = 1, epilogueVector = 8, finishThreads = 256;
+  static constexpr int splitK = 1, tileSwizzle = 1, epilogueVector = 8, finishThreads = 256;
 };
 
 struct Rows {
-  static constexpr bool contiguousK = false, isFixed = false, isWoven = false;
+  static constexpr bool contiguousK = false, isFixed = false, isPermuted = false;
   static constexpr int rows = 64, depth = 48, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
@@ -35,7 +35,7 @@ struct Rows {
 };
 
 struct Columns {
-  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+  static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
   static constexpr int rows = 11, depth = 48, batches = 2, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;

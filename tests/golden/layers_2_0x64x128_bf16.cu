@@ -34,13 +34,13 @@ struct Config {
   static constexpr int M = 64, batches = 1;
   static constexpr int tileRows = 64, tileColumns = 40, tileK = 64, threads = 192; // The result's columns and rows.
   static constexpr int groupsK = 1, stages = 9, clusterRows = 1, clusterColumns = 2, epilogueVector = 4, rowsOfPart = 1;
-  static constexpr int partsOffset = 119808, barriersOffset = 130048, linksOffset = 130272;
+  static constexpr int partialsOffset = 119808, barriersOffset = 130048, layersOffset = 130272;
 };
 
 /// matmul + add + relu
 namespace kind0 {
   struct Weights {
-    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+    static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
     static constexpr int rows = 128, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -48,7 +48,7 @@ namespace kind0 {
   };
 
   struct Tokens {
-    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+    static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
     static constexpr int rows = 64, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -87,7 +87,7 @@ namespace kind0 {
   };
 
   using Body = Epilogue;
-  struct Link {
+  struct Layer {
     static constexpr bool isProduct = true;
     static constexpr int parts = 2, awaitedParts = 0;
     static constexpr bool awaitsTiles = false, readsResults = false, readsRows = false;
@@ -106,7 +106,7 @@ namespace kind0 {
 /// matmul + add + relu
 namespace kind1 {
   struct Weights {
-    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+    static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
     static constexpr int rows = 128, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -114,7 +114,7 @@ namespace kind1 {
   };
 
   struct Tokens {
-    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+    static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
     static constexpr int rows = 64, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -153,7 +153,7 @@ namespace kind1 {
   };
 
   using Body = Epilogue;
-  struct Link {
+  struct Layer {
     static constexpr bool isProduct = true;
     static constexpr int parts = 2, awaitedParts = 2;
     static constexpr bool awaitsTiles = true, readsResults = false, readsRows = false;
@@ -172,7 +172,7 @@ namespace kind1 {
 /// matmul + add
 namespace kind2 {
   struct Weights {
-    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+    static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
     static constexpr int rows = 2, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -180,7 +180,7 @@ namespace kind2 {
   };
 
   struct Tokens {
-    static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+    static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
     static constexpr int rows = 64, depth = 128, batches = 1, fetchers = 0;
     static __device__ __forceinline__ int batch(Index batch) {
       return 0;
@@ -218,7 +218,7 @@ namespace kind2 {
   };
 
   using Body = Epilogue;
-  struct Link {
+  struct Layer {
     static constexpr bool isProduct = true;
     static constexpr int parts = 1, awaitedParts = 2;
     static constexpr bool awaitsTiles = true, readsResults = false, readsRows = false;
@@ -234,26 +234,26 @@ namespace kind2 {
   };
 } // namespace kind2
 
-struct Links {
+struct Layers {
   static constexpr int count = 3, buffers = 4, flags = 0;
   static constexpr bool weightsAreFixed = false;
   template <class Role, class Chain> static __device__ __forceinline__ void visit(Chain &chain, int number) {
     switch (number) {
       case 0:
-        return Role::template run<kind0::Link>(chain, number);
+        return Role::template run<kind0::Layer>(chain, number);
       case 2:
-        return Role::template run<kind2::Link>(chain, number);
+        return Role::template run<kind2::Layer>(chain, number);
     }
-    Role::template run<kind1::Link>(chain, number);
+    Role::template run<kind1::Layer>(chain, number);
   }
 };
 
 extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_chain_of_3(const __grid_constant__ TensorMap map0, const __grid_constant__ TensorMap map1, const __grid_constant__ TensorMap map2, const __grid_constant__ TensorMap map3, const __grid_constant__ TensorMap map4, const __grid_constant__ TensorMap map5, const void *buffer2, const void *buffer4, const void *buffer6, void *buffer7, unsigned char *workspace) {
-  using Kernel = ClusterChain<Config, Links>;
-  auto *links = Kernel::links();
-  if (threadIdx.x == 0) links[0] = {&map0, &map1, nullptr, nullptr, {buffer2, workspace + 0}};
-  if (threadIdx.x == 1) links[1] = {&map2, &map3, nullptr, nullptr, {buffer4, workspace + 16384}};
-  if (threadIdx.x == 2) links[2] = {&map4, &map5, nullptr, nullptr, {buffer6, buffer7}};
+  using Kernel = ClusterChain<Config, Layers>;
+  auto *layers = Kernel::layers();
+  if (threadIdx.x == 0) layers[0] = {&map0, &map1, nullptr, nullptr, {buffer2, workspace + 0}};
+  if (threadIdx.x == 1) layers[1] = {&map2, &map3, nullptr, nullptr, {buffer4, workspace + 16384}};
+  if (threadIdx.x == 2) layers[2] = {&map4, &map5, nullptr, nullptr, {buffer6, buffer7}};
   Kernel kernel;
   kernel.run();
 }

@@ -7,7 +7,7 @@
 //   %4 = kfuse.cast %3 : (tensor<67x200xbf16>) -> tensor<67x200xbf16>
 //   return %4 : tensor<67x200xbf16>
 // }
-// config: cluster_m=1,cluster_n=2,k=64,m=64,n=112,pingpong=1,raster=1,raster_n=0,split_k=1,stages=4
+// config: cluster_m=1,cluster_n=2,k=64,m=64,n=112,pingpong=1,swizzle=1,swizzle_n=0,split_k=1,stages=4
 // bound on sm_90a: 0.01 us; 0.01 us for 0.066 MB, 0.00 us for 0.002 GFLOP
 #include <kfuse/gemm_sm90.cuh>
 
@@ -21,14 +21,13 @@ struct Config {
   static constexpr int rows = 67, columns = 200;
   static constexpr int tileRows = tileM, tileColumns = tileN, stages = 4;
   static constexpr int clusterRows = 1, clusterColumns = 2;
-  static constexpr bool pingPong = true, rasterColumns = false;
-  static constexpr int narrowTiles = 0, narrowShift = 0;
-  static constexpr int streamed = 0, helpers = 0, pieces = 1, pieceLines = 0;
-  static constexpr int splitK = 1, raster = 1, epilogueVector = 2, finishThreads = 256;
+  static constexpr bool pingPong = true, tileSwizzleColumns = false;
+  static constexpr int streamKTiles = 0, contributors = 0, segments = 1, segmentBlocks = 0;
+  static constexpr int splitK = 1, tileSwizzle = 1, epilogueVector = 2, finishThreads = 256;
 };
 
 struct Rows {
-  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+  static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
   static constexpr int rows = 67, depth = 72, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     return 0;
@@ -36,7 +35,7 @@ struct Rows {
 };
 
 struct Columns {
-  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+  static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
   static constexpr int rows = 200, depth = 72, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     return 0;

@@ -26,7 +26,7 @@
 //   }
 //   return %2 : tensor<200x256xbf16>
 // }
-// config: cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,raster=1,raster_n=0,split_k=1,stages=6
+// config: cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,swizzle=1,swizzle_n=0,split_k=1,stages=6
 // bound on sm_90a: 0.13 us; 0.13 us for 0.603 MB, 0.08 us for 0.080 GFLOP
 #include <kfuse/row_chain.cuh>
 
@@ -41,7 +41,7 @@ struct Config {
 };
 
 struct Rows {
-  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+  static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
   static constexpr int rows = 200, depth = 256, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     return 0;
@@ -49,7 +49,7 @@ struct Rows {
 };
 
 struct Columns {
-  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+  static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
   static constexpr int rows = 256, depth = 256, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     return 0;
@@ -171,19 +171,19 @@ struct Epilogue {
   }
 };
 
-struct Links {
+struct Layers {
   static constexpr int count = 3, buffers = 4;
   static __device__ __forceinline__ Epilogue epilogue(void *const *buffers) {
     return {(decltype(Epilogue::in2))buffers[0], (decltype(Epilogue::in3))buffers[1], (decltype(Epilogue::in4))buffers[2], (decltype(Epilogue::out0))buffers[3]};
   }
 };
 
-using Kernel = RowChain<Config, Rows, Columns, Product, Links>;
+using Kernel = RowChain<Config, Rows, Columns, Product, Layers>;
 extern "C" __global__ void __launch_bounds__(Kernel::threads) kfuse_chain_of_3(const __grid_constant__ TensorMap rowsMap, const __grid_constant__ TensorMap betweenMap, const __grid_constant__ TensorMap resultMap, const __grid_constant__ TensorMap weightsMap0, const __grid_constant__ TensorMap weightsMap1, const __grid_constant__ TensorMap weightsMap2, const void *buffer2, const void *buffer3, const void *buffer4, void *buffer13, const void *buffer6, const void *buffer7, const void *buffer8, const void *buffer10, const void *buffer11, const void *buffer12) {
   mark(Moment::starts);
-  auto *links = Kernel::links();
-  if (threadIdx.x == 0) links[0] = {&weightsMap0, {(void *)buffer2, (void *)buffer3, (void *)buffer4, (void *)buffer13}};
-  if (threadIdx.x == 1) links[1] = {&weightsMap1, {(void *)buffer6, (void *)buffer7, (void *)buffer8, (void *)buffer13}};
-  if (threadIdx.x == 2) links[2] = {&weightsMap2, {(void *)buffer10, (void *)buffer11, (void *)buffer12, (void *)buffer13}};
+  auto *layers = Kernel::layers();
+  if (threadIdx.x == 0) layers[0] = {&weightsMap0, {(void *)buffer2, (void *)buffer3, (void *)buffer4, (void *)buffer13}};
+  if (threadIdx.x == 1) layers[1] = {&weightsMap1, {(void *)buffer6, (void *)buffer7, (void *)buffer8, (void *)buffer13}};
+  if (threadIdx.x == 2) layers[2] = {&weightsMap2, {(void *)buffer10, (void *)buffer11, (void *)buffer12, (void *)buffer13}};
   Kernel(&rowsMap, &betweenMap).run(ToRowTiles<Epilogue>{{}, &resultMap});
 }

@@ -6,7 +6,7 @@
 //   %3 = kfuse.add %2, %arg2 : (tensor<21x19x72xbf16>, tensor<72xbf16>) -> tensor<21x19x72xbf16>
 //   return %3 : tensor<21x19x72xbf16>
 // }
-// config: blocks_k=1,groups_k=2,k=64,m=32,n=64,raster=1,split_k=1,stages=4,swap=1
+// config: blocks_k=1,groups_k=2,k=64,m=32,n=64,swizzle=1,split_k=1,stages=4,swap=1
 // bound on sm_90a: 0.01 us; 0.01 us for 0.070 MB, 0.00 us for 0.004 GFLOP
 #include <kfuse/gemm_sm90_split.cuh>
 
@@ -23,11 +23,11 @@ struct Config {
   static constexpr int clusterRows = 1, clusterColumns = 1;
   static constexpr int blocksK = 1, groupsK = 2;
   static constexpr bool swapped = true;
-  static constexpr int splitK = 1, raster = 1, epilogueVector = 1, finishThreads = 256;
+  static constexpr int splitK = 1, tileSwizzle = 1, epilogueVector = 1, finishThreads = 256;
 };
 
 struct Rows {
-  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+  static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
   static constexpr int rows = 72, depth = 64, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;
@@ -36,7 +36,7 @@ struct Rows {
 };
 
 struct Columns {
-  static constexpr bool contiguousK = true, isFixed = false, isWoven = false;
+  static constexpr bool contiguousK = true, isFixed = false, isPermuted = false;
   static constexpr int rows = 21, depth = 64, batches = 1, fetchers = 0;
   static __device__ __forceinline__ int batch(Index batch) {
     const Index d0 = batch;

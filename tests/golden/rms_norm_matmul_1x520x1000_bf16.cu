@@ -4,7 +4,7 @@
 //   %1 = kfuse.matmul %0, %arg1 {transpose_b} : (tensor<1x1000xbf16>, tensor<520x1000xbf16>) -> tensor<1x520xbf16>
 //   return %1 : tensor<1x520xbf16>
 // }
-// config: k=1000,m=1,n=2,outputs=1,raster=1,split=4,split_k=1,unroll=2,warps=8
+// config: k=1000,m=1,n=2,outputs=1,swizzle=1,split=4,split_k=1,unroll=2,warps=8
 // bound on sm_90a: 0.22 us; 0.22 us for 1.043 MB, 0.00 us for 0.001 GFLOP
 #include <kfuse/gemv.cuh>
 
@@ -17,7 +17,7 @@ struct Config {
   static constexpr int tileM = 1, tileN = 2, tileK = 1000, threads = 256;
   static constexpr int outputs = 1, split = 4, unroll = 2;
   static constexpr int fetchedColumns = 0, fetchers = 132;
-  static constexpr int splitK = 1, raster = 1, epilogueVector = 1, finishThreads = 256;
+  static constexpr int splitK = 1, tileSwizzle = 1, epilogueVector = 1, finishThreads = 256;
 };
 
 struct LeftConfig {

@@ -5,7 +5,7 @@
 //   %2 = kfuse.matmul %1, %arg2 : (tensor<19x50xf32>, tensor<50x30xf32>) -> tensor<19x30xf32>
 //   return %2 : tensor<19x30xf32>
 // }
-// config: k=16,m=64,n=64,raster=1,split_k=1,thread_m=4,thread_n=4
+// config: k=16,m=64,n=64,swizzle=1,split_k=1,thread_m=4,thread_n=4
 // bound on sm_90a: 0.00 us; 0.00 us for 0.016 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/gemm_simt.cuh>
 
@@ -17,7 +17,7 @@ struct Config {
   static constexpr int M = 19, N = 30, K = 50, batches = 1;
   static constexpr int tileM = 64, tileN = 64, tileK = 16, threads = 256;
   static constexpr int threadM = 4, threadN = 4;
-  static constexpr int splitK = 1, raster = 1, epilogueVector = 4, finishThreads = 256;
+  static constexpr int splitK = 1, tileSwizzle = 1, epilogueVector = 4, finishThreads = 256;
 };
 
 struct A {

@@ -86,7 +86,7 @@ extern "C" __global__ void consume(const float *between, float *out) {
     launch.entry = entry;
     launch.grid = {8, 1, 1};
     launch.block = {128, 1, 1};
-    launch.dependentLaunch = true;
+    launch.programmaticLaunch = true;
     plan.launches.push_back(launch);
   }
   using Kind = codegen::KernelArg::Kind;

@@ -120,40 +120,6 @@ TEST_CASE("CudaKernel: clusters of 2 and, beyond the portable size, of 16 blocks
   }
 }
 
-TEST_CASE("CudaKernel: blocks that wait for each other are as many as the GPU holds at once") {
-  Gpu gpu;
-  codegen::KernelPlan plan = writerPlan("meet", 3,
-                                        "extern \"C\" __global__ void meet(float *out, unsigned *arrived) {\n"
-                                        "  if (threadIdx.x > 0)\n"
-                                        "    return;\n"
-                                        "  atomicAdd(arrived, 1);\n"
-                                        "  while (*(volatile unsigned *)arrived < gridDim.x)\n"
-                                        "    ;\n"
-                                        "  out[0] = gridDim.x;\n"
-                                        "}\n");
-  plan.launches[0].args.push_back({KernelArg::Kind::Workspace, 0});
-  plan.launches[0].grid = {1'000'000, 1, 1};
-  plan.launches[0].block = {1024, 1, 1};
-  plan.launches[0].cooperative = true;
-  plan.workspaceBytes = plan.zeroedBytes = 256;
-  for (std::uint32_t cluster : {1U, 4U}) {
-    CAPTURE(cluster);
-    if (cluster > 1 && !gpu.isHopper())
-      continue;
-    plan.launches[0].cluster = {cluster, 1, 1};
-    auto kernel = gpu.load(plan);
-    GpuArray out(gpu, 3);
-    auto workspace = take(gpu.device->allocate(plan.workspaceBytes));
-    succeed(gpu.device->fill(workspace->data(), 0, plan.workspaceBytes));
-    std::array<void *, 1> buffers{out.data()};
-    succeed(kernel->launch(nullptr, buffers, workspace->data()));
-    gpu.synchronize();
-    const auto multiprocessors = static_cast<float>(take(runtime::listGpus()).front().multiprocessors);
-    CHECK(out.read()[0] >= multiprocessors - 32); // Some cannot be part of a cluster.
-    CHECK(out.read()[0] <= 2 * multiprocessors);
-  }
-}
-
 TEST_CASE("CudaKernel: tensor maps load tiles, and zeros beyond the edge") {
   Gpu gpu;
   if (!gpu.isHopper()) {

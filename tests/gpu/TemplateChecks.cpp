@@ -24,7 +24,7 @@ std::vector<TileConfig> spread(const std::vector<TileConfig> &all, std::size_t c
   std::set<std::pair<std::string, std::int64_t>> seen;
   for (std::size_t i = 0; i < all.size(); ++i)
     for (const char *field : {"storage", "split_k", "vector", "swap", "cluster", "shared", "splits", "stages", "warps",
-                              "blocks_k", "groups_k", "pingpong", "cluster_m", "cluster_n", "pieces", "narrow"})
+                              "blocks_k", "groups_k", "pingpong", "cluster_m", "cluster_n", "segments"})
       if (all[i].has(field) && seen.emplace(field, all[i][field]).second)
         chosen.insert(i);
   std::vector<TileConfig> configs;

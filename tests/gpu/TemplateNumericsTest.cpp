@@ -62,7 +62,7 @@ TEST_CASE("cuda.matmul_sm80: right in bf16 and f16 for every layout, edge and sp
   checks.run();
 }
 
-TEST_CASE("Two products at once: right in every way, type, layout and edge") {
+TEST_CASE("Two products at once: right in every variant, type, layout and edge") {
   TemplateChecks checks;
   using namespace codegen::cuda;
   for (const char *type : {"bf16", "f16", "f8E4M3FN"}) {
@@ -79,7 +79,7 @@ TEST_CASE("Two products at once: right in every way, type, layout and edge") {
   checks.run();
 }
 
-TEST_CASE("8-bit floats with scales: right in every way, layout and edge") {
+TEST_CASE("8-bit floats with scales: right in every variant, layout and edge") {
   TemplateChecks checks;
   using namespace codegen::cuda;
   checks.add(scaledMatmulCases(), matmulSm80Template(), 6);

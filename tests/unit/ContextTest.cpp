@@ -85,7 +85,7 @@ private:
     }
     ReplayCounts counts() const override { return {.captures = static_cast<int>(device.replayed.size())}; }
     Result<void> launch(const KernelRun &run) override {
-      device.behind.push_back(run.isBehind);
+      device.behind.push_back(run.programmaticLaunch);
       return run.kernel->launch(nullptr, run.buffers, run.workspace);
     }
     Result<void> copy(const Copy &copy) override { return move(copy.to, copy.from, copy.bytes); }

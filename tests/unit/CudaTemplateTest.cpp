@@ -100,7 +100,7 @@ TEST_CASE("CUDA templates: each refuses what another takes, and says why") {
   CHECK(refusal(matmulSimtTemplate(), matmul) == "a large product of bf16 belongs on tensor cores");
 }
 
-TEST_CASE("CUDA templates: a product of extents that 32 bits do not count is refused in every way") {
+TEST_CASE("CUDA templates: a product of extents that 32 bits do not count is refused in every variant") {
   auto product = [](const std::string &batches, const std::string &m, const std::string &n, const std::string &k) {
     const std::string left = "tensor<" + batches + "x" + m + "x" + k + "xbf16>",
                       right = "tensor<" + batches + "x" + k + "x" + n + "xbf16>",
@@ -110,14 +110,14 @@ TEST_CASE("CUDA templates: a product of extents that 32 bits do not count is ref
                   "\n  return %0 : " + result + "\n}");
   };
   const ir::Target &hopper = *ir::findTarget("sm_90a");
-  const std::vector<const codegen::KernelTemplate *> ways{
+  const std::vector<const codegen::KernelTemplate *> variants{
       &matmulTemplate(),     &gemvTemplate(),       &matmulStreamTemplate(), &matmulSm90SplitTemplate(),
       &matmulSm80Template(), &matmulSm90Template(), &matmulSimtTemplate()};
   auto check = [&](const RegionCase &given, const std::string &extent) {
-    for (const codegen::KernelTemplate *way : ways)
-      CHECK_MESSAGE(way->match(given.region, hopper).reason() ==
+    for (const codegen::KernelTemplate *variant : variants)
+      CHECK_MESSAGE(variant->match(given.region, hopper).reason() ==
                         "multiplies matrices of " + extent + ", at most 2146435072 are counted in 32 bits",
-                    way->name());
+                    variant->name());
   };
   check(product("2", "4294967296", "8", "8"), "M = 4294967296"); // 32 bits cut it to 0.
   check(product("2", "1", "2147483647", "8"), "N = 2147483647"); // No tile may be added to it.
@@ -254,11 +254,11 @@ func.func @f(%a: tensor<16xf32>) -> tensor<f32> {
 
 TEST_CASE("CUDA templates: the parts that a cluster's block holds in decode attention fit static shared memory") {
   RegionCase given(decodeCases().back()); // 16 rows of 128.
-  const std::int64_t partBytes = 16 * (128 + 2) * 4;
+  const std::int64_t partialBytes = 16 * (128 + 2) * 4;
   std::int64_t widest = 1;
   for (const codegen::TileConfig &config :
        decodeAttentionTemplate().candidates(given.region, *ir::findTarget("sm_90a"))) {
-    CHECK(config["cluster"] * partBytes <= mostStaticShared);
+    CHECK(config["cluster"] * partialBytes <= mostStaticShared);
     widest = std::max(widest, config["cluster"]);
   }
   CHECK(widest == 4);
@@ -277,21 +277,21 @@ TEST_CASE("CUDA templates: a row chain's first config has tiles of 128 rows, and
 
 TEST_CASE("CUDA templates: a chain of large layers of rows is worth 3 % of its links' time, others only a quarter") {
   const ir::Target &hopper = *ir::findTarget("sm_90a");
-  auto worthBelow = [&](const TemplateCase &chain) {
+  auto profitabilityThreshold = [&](const TemplateCase &chain) {
     RegionCase given(chain);
     const codegen::KernelTemplate &source = *codegen::templateFor(given.region, hopper);
-    return source.worthBelow(given.region, source.estimated(given.region, hopper).front().us);
+    return source.profitabilityThreshold(given.region, source.estimated(given.region, hopper).front().us);
   };
-  CHECK(worthBelow(normedLayers(2, 32768, 1024, true, "bf16")) == 0.97);
-  CHECK(worthBelow(normedLayers(2, 4096, 1024, true, "bf16")) == 0.75);
-  CHECK(worthBelow(layers(2, 0, 256, 1024, 1024, true, "bf16")) == 0.75);
+  CHECK(profitabilityThreshold(normedLayers(2, 32768, 1024, true, "bf16")) == 0.97);
+  CHECK(profitabilityThreshold(normedLayers(2, 4096, 1024, true, "bf16")) == 0.75);
+  CHECK(profitabilityThreshold(layers(2, 0, 256, 1024, 1024, true, "bf16")) == 0.75);
 }
 
 TEST_CASE("CUDA templates: a chain reads weights that its layers share again where they outgrow the last-level cache") {
   const ir::Target &hopper = *ir::findTarget("sm_90a");
-  auto sharing = [&](int n, bool share) {
-    const std::string x = "tensor<16x" + std::to_string(n) + "xbf16>",
-                      w = "tensor<" + std::to_string(n) + "x" + std::to_string(n) + "xbf16>";
+  auto sharing = [&](int batches, bool share) {
+    const std::string x = "tensor<" + std::to_string(batches) + "x16x2048xbf16>",
+                      w = "tensor<" + std::to_string(batches) + "x2048x2048xbf16>";
     std::string parameters, links;
     for (int i = 0; i < 4; ++i) {
       const std::string number = std::to_string(i);
@@ -303,11 +303,11 @@ TEST_CASE("CUDA templates: a chain reads weights that its layers share again whe
     }
     return region("func.func @f(%y0: " + x + parameters + ") -> " + x + " {\n" + links + "return %y4 : " + x + "\n}");
   };
-  auto bestUs = [&](int n, bool share) {
-    return chainTemplate().estimated(sharing(n, share).region, hopper).front().us;
+  auto bestUs = [&](int batches, bool share) {
+    return chainTemplate().estimated(sharing(batches, share).region, hopper).front().us;
   };
-  CHECK(bestUs(8192, true) == doctest::Approx(bestUs(8192, false)));
-  CHECK(bestUs(4864, true) < bestUs(4864, false)); // 47 of its 50 MB.
+  CHECK(bestUs(8, true) == doctest::Approx(bestUs(8, false)));
+  CHECK(bestUs(5, true) < bestUs(5, false)); // 42 of its 50 MB.
 }
 
 TEST_CASE("CUDA templates: candidates fit the device and are few") {
@@ -377,7 +377,7 @@ TEST_CASE("CUDA templates: the best config measured on an H200 is among the firs
 
 TEST_CASE("CUDA templates: split K reduces in a second launch over its workspace") {
   RegionCase given = region(product);
-  auto config = codegen::TileConfig::parse("k=64,m=64,n=64,raster=1,split_k=4,stages=3,warps_m=2,warps_n=2");
+  auto config = codegen::TileConfig::parse("k=64,m=64,n=64,swizzle=1,split_k=4,stages=3,warps_m=2,warps_n=2");
   Result<codegen::KernelPlan> plan = matmulSm80Template().emit(given.region, *config, ampere());
   REQUIRE(plan);
   REQUIRE(plan->launches.size() == 2);
@@ -480,7 +480,7 @@ func.func @f(%a: tensor<3x67x72xbf16>, %b: tensor<3x200x72xbf16>, %c: tensor<200
   return %1 : tensor<3x67x200xbf16>
 })");
   auto config = *codegen::TileConfig::parse(
-      "cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,raster=1,raster_n=0,split_k=1,stages=4");
+      "cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,swizzle=1,swizzle_n=0,split_k=1,stages=4");
   Result<codegen::KernelPlan> plan = matmulSm90Template().emit(given.region, config, *ir::findTarget("sm_90a"));
   REQUIRE_MESSAGE(plan, plan.error().message);
   using Map = codegen::TensorMapRecipe;
@@ -502,48 +502,6 @@ func.func @f(%a: tensor<3x67x72xbf16>, %b: tensor<3x200x72xbf16>, %c: tensor<200
   CHECK(launch.grid[0] == 12); // Two tiles down, one pair across, three batches.
 }
 
-TEST_CASE("CUDA templates: tiles of two widths fill waves, where an epilogue knows them") {
-  const ir::Target &hopper = *ir::findTarget("sm_90a");
-  auto narrow = [&](const std::string &result, const std::string &b, const std::string &attributes,
-                    const std::string &more) {
-    const std::string a = "tensor<4096x4096xbf16>";
-    RegionCase given = region("func.func @f(%a: " + a + ", %b: " + b + ", %c: " + a + ") -> " + result +
-                              " {\n  %0 = kfuse.matmul %a, %b" + attributes + " : (" + a + ", " + b + ") -> " + result +
-                              "\n" + more + "}");
-    std::vector<codegen::TileConfig> found;
-    for (const codegen::TileConfig &candidate : matmulSm90Template().candidates(given.region, hopper))
-      if (candidate.has("narrow"))
-        found.push_back(candidate);
-    return found;
-  };
-  const std::string square = "tensor<4096x4096xbf16>", plain = "  return %0 : " + square + "\n";
-  const std::vector<codegen::TileConfig> offered = narrow(square, square, " {transpose_b}", plain);
-  REQUIRE_FALSE(offered.empty());
-  for (const codegen::TileConfig &config : offered)
-    CHECK((config["pingpong"] && config["cluster_n"] == 1 && config["raster_n"] == 0 && !config.has("pieces")));
-  CHECK(narrow(square, square, "", plain).empty()); // Columns are not along K.
-  CHECK(narrow(square, square, " {transpose_b}",
-               "  %1 = kfuse.add %0, %c : (" + square + ", " + square + ") -> " + square + "\n  return %1 : " + square +
-                   "\n")
-            .empty()); // The epilogue reads a matrix.
-  const std::string even = "tensor<4096x4224xbf16>";
-  for (const codegen::TileConfig &config :
-       narrow(even, "tensor<4224x4096xbf16>", " {transpose_b}", "  return %0 : " + even + "\n"))
-    CHECK(config["n"] != 128); // 33 tiles of 128 are even.
-
-  RegionCase given = region("func.func @f(%a: " + square + ", %b: " + square + ") -> " + square +
-                            " {\n  %0 = kfuse.matmul %a, %b {transpose_b} : (" + square + ", " + square + ") -> " +
-                            square + "\n" + plain + "}");
-  const auto config = *codegen::TileConfig::parse("cluster_m=1,cluster_n=1,k=64,m=128,n=128,narrow=16,pingpong=1,"
-                                                  "raster=6,raster_n=0,split_k=1,stages=6");
-  Result<codegen::KernelPlan> plan = matmulSm90Template().emit(given.region, config, hopper);
-  REQUIRE_MESSAGE(plan, plan.error().message);
-  CHECK(plan->source.find("narrowTiles = 16, narrowShift = 3;") != std::string::npos);
-  CHECK(plan->source.find("m64n120k16") != std::string::npos);
-  CHECK(plan->launches.front().grid[0] == 132);
-  CHECK(matmulTemplate().leastWork(given.region, hopper)(config.with("way", 1)).flops == given.region.flops);
-}
-
 TEST_CASE("CUDA templates: clusters that share the last tiles have room for their sums, and no waves are rounded up") {
   RegionCase given = region(R"(
 func.func @f(%a: tensor<256x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<256x8192xbf16> {
@@ -551,41 +509,38 @@ func.func @f(%a: tensor<256x8192xbf16>, %b: tensor<8192x8192xbf16>) -> tensor<25
   return %0 : tensor<256x8192xbf16>
 })");
   const ir::Target &hopper = *ir::findTarget("sm_90a");
-  // 32 pairs of tiles for 66 pairs of blocks: each K is cut in two.
-  auto config = *codegen::TileConfig::parse("cluster_m=2,cluster_n=1,k=64,m=128,n=256,pieces=1,pingpong=0,raster=1,"
-                                            "raster_n=0,split_k=1,stages=4");
+  // 256 tiles for 132 blocks: of the last 124 the first 8 blocks help with 16 each, whose sums are of four warps.
+  const auto config =
+      *codegen::TileConfig::parse("cluster_m=1,cluster_n=1,k=64,m=64,n=128,segments=1,pingpong=1,swizzle=1,"
+                                  "swizzle_n=0,split_k=1,stages=8");
   Result<codegen::KernelPlan> plan = matmulSm90Template().emit(given.region, config, hopper);
   REQUIRE_MESSAGE(plan, plan.error().message);
   const codegen::Launch &launch = plan->launches.front();
-  CHECK(launch.grid[0] == 128);
-  CHECK(plan->zeroedBytes == 64 * 8 * sizeof(float)); // A flag for each warp of the 64 blocks that help.
-  CHECK(plan->workspaceBytes == plan->zeroedBytes + 64 * 128 * 256 * sizeof(float));
+  CHECK(launch.grid[0] == 132);
+  CHECK(plan->zeroedBytes >= 124 * 4 * sizeof(float)); // A flag for each warp of a warpgroup.
+  CHECK(plan->zeroedBytes < 124 * 8 * sizeof(float));
+  CHECK(plan->workspaceBytes == plan->zeroedBytes + 124 * 64 * 128 * sizeof(float));
   using Kind = codegen::KernelArg::Kind;
   CHECK((launch.args.back() == codegen::KernelArg{Kind::Workspace, plan->zeroedBytes}));
+  // What shares tiles need not take whole waves.
+  CHECK(matmulTemplate().leastWork(given.region, hopper)(config.with("variant", 1)).flops == given.region.flops);
 
-  // 256 tiles for 132 blocks: of the last 124 the first 8 blocks help with 16 each, whose sums are of four warps.
-  Result<codegen::KernelPlan> inTurns = matmulSm90Template().emit(
-      given.region,
-      *codegen::TileConfig::parse("cluster_m=1,cluster_n=1,k=64,m=64,n=128,pieces=1,pingpong=1,raster=1,raster_n=0,"
-                                  "split_k=1,stages=8"),
-      hopper);
-  REQUIRE_MESSAGE(inTurns, inTurns.error().message);
-  CHECK(inTurns->launches.front().grid[0] == 132);
-  CHECK(inTurns->zeroedBytes >= 124 * 4 * sizeof(float));
-  CHECK(inTurns->zeroedBytes < 124 * 8 * sizeof(float));
-  CHECK(inTurns->workspaceBytes == inTurns->zeroedBytes + 124 * 64 * 128 * sizeof(float));
-
-  bool isStreamed = false;
-  for (const codegen::TileConfig &candidate : matmulSm90Template().candidates(given.region, hopper)) {
-    isStreamed |= candidate.has("pieces");
-    // Without a whole wave nothing hides how sums meet.
-    if (candidate.has("pieces") && candidate["pingpong"] && candidate["cluster_m"] * candidate["cluster_n"] == 1)
-      CHECK(((256 + candidate["m"] - 1) / candidate["m"]) * ((8192 + candidate["n"] - 1) / candidate["n"]) > 132);
+  // Nor are tiles shared where both warpgroups have the same one, or without a whole wave.
+  for (const codegen::TileConfig &other :
+       {config.with("pingpong", 0).with("m", 128), config.with("m", 128).with("n", 256)}) {
+    Result<codegen::KernelPlan> whole = matmulSm90Template().emit(given.region, other, hopper);
+    REQUIRE_MESSAGE(whole, whole.error().message);
+    CHECK(whole->zeroedBytes == 0);
   }
+  bool isStreamed = false;
+  for (const codegen::TileConfig &candidate : matmulSm90Template().candidates(given.region, hopper))
+    if (candidate.has("segments")) {
+      isStreamed = true;
+      CHECK(candidate["pingpong"]);
+      CHECK((((256 + candidate["m"] - 1) / candidate["m"]) * ((8192 + candidate["n"] - 1) / candidate["n"]) > 132 ||
+             candidate["cluster_m"] * candidate["cluster_n"] > 1));
+    }
   CHECK(isStreamed);
-  // 64 tiles of 128 x 256 are half a wave; what shares them need not take a whole one.
-  const double work = matmulTemplate().leastWork(given.region, hopper)(config.with("way", 1)).flops;
-  CHECK(work == given.region.flops);
 }
 
 TEST_CASE("CUDA templates: blocks of a cluster bring a part of what they share, and split K beside it") {
@@ -596,7 +551,7 @@ func.func @f(%a: tensor<256x1024xbf16>, %b: tensor<1024x1024xbf16>) -> tensor<25
 })");
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   auto config = *codegen::TileConfig::parse(
-      "blocks_k=2,cluster_m=1,cluster_n=2,groups_k=1,k=64,m=64,n=96,raster=1,split_k=1,stages=8,swap=0");
+      "blocks_k=2,cluster_m=1,cluster_n=2,groups_k=1,k=64,m=64,n=96,swizzle=1,split_k=1,stages=8,swap=0");
   Result<codegen::KernelPlan> plan = matmulSm90SplitTemplate().emit(given.region, config, hopper);
   REQUIRE_MESSAGE(plan, plan.error().message);
   using Map = codegen::TensorMapRecipe;
@@ -607,7 +562,7 @@ func.func @f(%a: tensor<256x1024xbf16>, %b: tensor<1024x1024xbf16>) -> tensor<25
         4 * 6 * 4); // Four tiles down, six pairs across; the last tile is past the edge.
 
   // A config of a store from before the fields were made.
-  auto old = *codegen::TileConfig::parse("blocks_k=2,groups_k=1,k=64,m=64,n=96,raster=1,split_k=1,stages=8,swap=0");
+  auto old = *codegen::TileConfig::parse("blocks_k=2,groups_k=1,k=64,m=64,n=96,swizzle=1,split_k=1,stages=8,swap=0");
   plan = matmulSm90SplitTemplate().emit(given.region, old, hopper);
   REQUIRE_MESSAGE(plan, plan.error().message);
   CHECK(plan->launches.front().cluster[0] == 2);
@@ -621,11 +576,11 @@ func.func @f(%a: tensor<256x1024xbf16>, %b: tensor<1024x1024xbf16>) -> tensor<25
   CHECK(isShared);
 }
 
-TEST_CASE("CUDA templates: columns are woven where lanes store their own sums, so that each has four neighbours") {
+TEST_CASE("CUDA templates: columns are permuted where lanes store their own sums, so that each has four neighbours") {
   using Map = codegen::TensorMapRecipe;
   constexpr int columns = 80;
   const auto config = *codegen::TileConfig::parse(
-      "blocks_k=1,cluster_m=1,cluster_n=1,groups_k=1,k=64,m=128,n=80,raster=1,split_k=1,stages=8,swap=0");
+      "blocks_k=1,cluster_m=1,cluster_n=1,groups_k=1,k=64,m=128,n=80,swizzle=1,split_k=1,stages=8,swap=0");
   const auto mapOfColumns = [&](const std::string &N) {
     RegionCase given =
         region("func.func @f(%a: tensor<256x1024xbf16>, %b: tensor<" + N + "x1024xbf16>) -> tensor<256x" + N +
@@ -635,17 +590,17 @@ TEST_CASE("CUDA templates: columns are woven where lanes store their own sums, s
     REQUIRE_MESSAGE(plan, plan.error().message);
     return plan->tensorMaps[1];
   };
-  const Map woven = mapOfColumns("1000");
-  CHECK((woven == Map{1, DType::BF16, {1024, 4, 250, 1}, {2048, 4 * 2048, 128}, {64, 2, columns / 4, 1}, 128}));
+  const Map permuted = mapOfColumns("1000");
+  CHECK((permuted == Map{1, DType::BF16, {1024, 4, 250, 1}, {2048, 4 * 2048, 128}, {64, 2, columns / 4, 1}, 128}));
   CHECK((mapOfColumns("1002") == Map{1, DType::BF16, {1024, 1002, 1}, {2048, 128}, {64, columns, 1}, 128}));
 
-  // Which column comes to which line of the tile, from a box for each half (loadWovenTile).
+  // Which column comes to which line of the tile, from a box for each half (loadPermutedTile).
   std::vector<int> columnOfLine;
   for (int half : {0, 1})
-    for (unsigned z = 0; z < woven.box[2]; ++z)
-      for (unsigned y = 0; y < woven.box[1]; ++y)
-        columnOfLine.push_back(static_cast<int>(z * woven.strideBytes[1] + (2 * half + y) * woven.strideBytes[0]) /
-                               2048);
+    for (unsigned z = 0; z < permuted.box[2]; ++z)
+      for (unsigned y = 0; y < permuted.box[1]; ++y)
+        columnOfLine.push_back(
+            static_cast<int>(z * permuted.strideBytes[1] + (2 * half + y) * permuted.strideBytes[0]) / 2048);
   REQUIRE(columnOfLine.size() == columns);
   // An instruction gives lane q of a row columns 2 q and 2 q + 1 of every eight lines (PTX ISA, wgmma's accumulators).
   for (int group = 0; group < columns / 16; ++group)
@@ -712,34 +667,34 @@ func.func @f(%a: tensor<512x64xf32>, %b: tensor<512x512xf32>) -> tensor<64x512xf
 TEST_CASE("CUDA templates: tiles that lie across each other or differ in their order are of one kind") {
   auto kind = [](const char *text) { return matmulTemplate().kind(*codegen::TileConfig::parse(text)); };
   const codegen::TileConfig tile =
-      kind("cluster_m=1,cluster_n=2,k=64,m=128,n=256,pingpong=0,raster=1,raster_n=1,split_k=1,stages=4,way=1");
+      kind("cluster_m=1,cluster_n=2,k=64,m=128,n=256,pingpong=0,swizzle=1,swizzle_n=1,split_k=1,stages=4,variant=1");
   for (const char *kin :
-       {"cluster_m=1,cluster_n=2,k=64,m=128,n=256,pingpong=0,raster=8,raster_n=0,split_k=1,stages=3,way=1",
-        "cluster_m=2,cluster_n=1,k=64,m=256,n=128,pingpong=1,raster=1,raster_n=1,split_k=1,stages=4,way=1"})
+       {"cluster_m=1,cluster_n=2,k=64,m=128,n=256,pingpong=0,swizzle=8,swizzle_n=0,split_k=1,stages=3,variant=1",
+        "cluster_m=2,cluster_n=1,k=64,m=256,n=128,pingpong=1,swizzle=1,swizzle_n=1,split_k=1,stages=4,variant=1"})
     CHECK(kind(kin) == tile);
   for (const char *other :
-       {"cluster_m=1,cluster_n=1,k=64,m=128,n=256,pingpong=0,raster=1,raster_n=1,split_k=1,stages=4,way=1",
-        "cluster_m=1,cluster_n=2,k=64,m=128,n=128,pingpong=0,raster=1,raster_n=1,split_k=1,stages=4,way=1",
-        "cluster_m=1,cluster_n=2,k=64,m=128,n=256,pieces=1,pingpong=0,raster=1,raster_n=1,split_k=1,stages=4,way=1",
-        "cluster_m=1,cluster_n=2,k=64,m=128,n=256,narrow=1,pingpong=0,raster=1,raster_n=1,split_k=1,stages=4,way=1",
-        "cluster_m=1,cluster_n=2,k=64,m=128,n=256,raster=1,split_k=1,stages=4,way=2"})
+       {"cluster_m=1,cluster_n=1,k=64,m=128,n=256,pingpong=0,swizzle=1,swizzle_n=1,split_k=1,stages=4,variant=1",
+        "cluster_m=1,cluster_n=2,k=64,m=128,n=128,pingpong=0,swizzle=1,swizzle_n=1,split_k=1,stages=4,variant=1",
+        "cluster_m=1,cluster_n=2,k=64,m=128,n=256,segments=1,pingpong=0,swizzle=1,swizzle_n=1,split_k=1,stages=4,"
+        "variant=1",
+        "cluster_m=1,cluster_n=2,k=64,m=128,n=256,swizzle=1,split_k=1,stages=4,variant=2"})
     CHECK(kind(other) != tile);
-  CHECK(kind("blocks_k=1,groups_k=2,k=64,m=32,n=64,raster=1,stages=16,swap=1,way=2") ==
-        kind("blocks_k=1,groups_k=2,k=64,m=64,n=32,raster=1,stages=16,swap=0,way=2"));
-  CHECK(kind("blocks_k=1,groups_k=2,k=64,m=32,n=64,raster=1,stages=16,swap=1,way=2") !=
-        kind("blocks_k=2,groups_k=2,k=64,m=32,n=64,raster=1,stages=16,swap=1,way=2"));
-  CHECK(kind("outputs=2,split=8,unroll=1,warps=8,way=3") == kind("outputs=2,split=8,unroll=2,warps=16,way=3"));
-  CHECK(kind("outputs=2,split=8,unroll=1,warps=8,way=3") != kind("outputs=2,split=4,unroll=1,warps=8,way=3"));
-  CHECK(kind("panels=1,split=8,unroll=1,way=5") != kind("panels=1,split=8,unroll=2,way=5"));
+  CHECK(kind("blocks_k=1,groups_k=2,k=64,m=32,n=64,swizzle=1,stages=16,swap=1,variant=2") ==
+        kind("blocks_k=1,groups_k=2,k=64,m=64,n=32,swizzle=1,stages=16,swap=0,variant=2"));
+  CHECK(kind("blocks_k=1,groups_k=2,k=64,m=32,n=64,swizzle=1,stages=16,swap=1,variant=2") !=
+        kind("blocks_k=2,groups_k=2,k=64,m=32,n=64,swizzle=1,stages=16,swap=1,variant=2"));
+  CHECK(kind("outputs=2,split=8,unroll=1,warps=8,variant=3") == kind("outputs=2,split=8,unroll=2,warps=16,variant=3"));
+  CHECK(kind("outputs=2,split=8,unroll=1,warps=8,variant=3") != kind("outputs=2,split=4,unroll=1,warps=8,variant=3"));
+  CHECK(kind("panels=1,split=8,unroll=1,variant=5") != kind("panels=1,split=8,unroll=2,variant=5"));
 
-  auto way = [](const char *text) { return matmulTemplate().way(*codegen::TileConfig::parse(text)); };
-  CHECK(way("k=64,m=128,n=64,split_k=1,way=0") != way("k=64,m=128,n=64,split_k=8,way=0"));
-  CHECK(way("k=64,m=128,n=64,split_k=2,way=0") == way("k=64,m=128,n=64,split_k=8,way=0"));
-  CHECK(way("k=64,m=128,n=64,split_k=1,way=0") != way("k=64,m=128,n=64,split_k=1,way=1"));
+  auto group = [](const char *text) { return matmulTemplate().estimateGroup(*codegen::TileConfig::parse(text)); };
+  CHECK(group("k=64,m=128,n=64,split_k=1,variant=0") != group("k=64,m=128,n=64,split_k=8,variant=0"));
+  CHECK(group("k=64,m=128,n=64,split_k=2,variant=0") == group("k=64,m=128,n=64,split_k=8,variant=0"));
+  CHECK(group("k=64,m=128,n=64,split_k=1,variant=0") != group("k=64,m=128,n=64,split_k=1,variant=1"));
 }
 
-TEST_CASE("CUDA templates: a stored way that this version does not have is an error") {
+TEST_CASE("CUDA templates: a stored variant that this version does not have is an error") {
   RegionCase given = region(product);
-  for (const char *text : {"way=99", "k=64"})
+  for (const char *text : {"variant=99", "k=64"})
     CHECK_FALSE(matmulTemplate().emit(given.region, *codegen::TileConfig::parse(text), ampere()));
 }

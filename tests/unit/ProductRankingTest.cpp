@@ -55,24 +55,24 @@ TEST_CASE("CUDA templates: the best kind measured on an H200 is among the first 
     const char *best;
   };
   const Known known[] = {
-      {{1, 4608, 3584}, "outputs=4,split=4,unroll=1,warps=4,way=3"},
-      {{1, 3584, 18944}, "outputs=4,split=4,unroll=2,warps=4,way=3"},
-      {{8, 10240, 8192}, "panels=1,split=8,unroll=1,way=5"},
-      {{16, 5120, 5120}, "panels=1,split=4,unroll=2,way=5"},
+      {{1, 4608, 3584}, "outputs=4,split=4,unroll=1,warps=4,variant=3"},
+      {{1, 3584, 18944}, "outputs=4,split=4,unroll=2,warps=4,variant=3"},
+      {{8, 10240, 8192}, "panels=1,split=8,unroll=1,variant=5"},
+      {{16, 5120, 5120}, "panels=1,split=4,unroll=2,variant=5"},
       {{64, 12288, 4096},
-       "blocks_k=1,cluster_m=1,cluster_n=2,groups_k=1,k=64,m=64,n=96,raster=1,split_k=1,stages=11,swap=0,way=2"},
+       "blocks_k=1,cluster_m=1,cluster_n=2,groups_k=1,k=64,m=64,n=96,swizzle=1,split_k=1,stages=11,swap=0,variant=2"},
       {{128, 18944, 3584},
-       "cluster_m=1,cluster_n=1,k=64,m=128,n=160,pingpong=0,raster=1,raster_n=0,split_k=1,stages=5,way=1"},
+       "cluster_m=1,cluster_n=1,k=64,m=128,n=160,pingpong=0,swizzle=1,swizzle_n=0,split_k=1,stages=5,variant=1"},
       {{160, 3072, 8192},
-       "blocks_k=2,cluster_m=2,cluster_n=1,groups_k=1,k=64,m=80,n=128,raster=1,split_k=1,stages=8,swap=1,way=2"},
+       "blocks_k=2,cluster_m=2,cluster_n=1,groups_k=1,k=64,m=80,n=128,swizzle=1,split_k=1,stages=8,swap=1,variant=2"},
       {{256, 4096, 4096},
-       "cluster_m=1,cluster_n=1,k=64,m=64,n=128,pingpong=1,raster=1,raster_n=1,split_k=1,stages=8,way=1"},
+       "cluster_m=1,cluster_n=1,k=64,m=64,n=128,pingpong=1,swizzle=1,swizzle_n=1,split_k=1,stages=8,variant=1"},
       {{256, 5120, 5120},
-       "blocks_k=1,cluster_m=1,cluster_n=1,groups_k=1,k=64,m=88,n=128,raster=1,split_k=1,stages=8,swap=1,way=2"},
+       "blocks_k=1,cluster_m=1,cluster_n=1,groups_k=1,k=64,m=88,n=128,swizzle=1,split_k=1,stages=8,swap=1,variant=2"},
       {{320, 8192, 3072},
-       "blocks_k=1,cluster_m=1,cluster_n=2,groups_k=1,k=64,m=160,n=128,raster=1,split_k=1,stages=6,swap=1,way=2"},
+       "blocks_k=1,cluster_m=1,cluster_n=2,groups_k=1,k=64,m=160,n=128,swizzle=1,split_k=1,stages=6,swap=1,variant=2"},
       {{1536, 5120, 5120},
-       "cluster_m=1,cluster_n=1,k=64,m=128,n=160,pingpong=1,raster=4,raster_n=1,split_k=1,stages=5,way=1"}};
+       "cluster_m=1,cluster_n=1,k=64,m=128,n=160,pingpong=1,swizzle=4,swizzle_n=1,split_k=1,stages=5,variant=1"}};
   for (const auto &[product, best] : known) {
     INFO(product.M, " x ", product.N, " x ", product.K);
     const codegen::TileConfig kind = codegen::cuda::matmulTemplate().kind(*codegen::TileConfig::parse(best));

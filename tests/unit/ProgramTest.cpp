@@ -23,7 +23,7 @@ Program fullProgram() {
   codegen::Launch &launch = kernel.plan.launches[0];
   launch.cluster = {2, 1, 1};
   launch.sharedBytes = 1024;
-  launch.dependentLaunch = true;
+  launch.programmaticLaunch = true;
   launch.items = 7;
   launch.grain = 3;
   launch.args.push_back({codegen::KernelArg::Kind::Workspace, 16});

@@ -53,7 +53,7 @@ void compileAll(std::span<const codegen::KernelPlan> plans, runtime::KernelCompi
   }
 }
 
-bool holdsAttention(const tuner::PlannedKernel &kernel) { return kernel.region.attention != nullptr; }
+bool holdsAttention(const tuner::PlannedKernel &kernel) { return kernel.region.attention() != nullptr; }
 
 /// How many models a test looks at: KFUSE_SEEDS, or so many.
 unsigned seedCount(unsigned otherwise) {

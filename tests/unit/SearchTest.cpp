@@ -1273,11 +1273,11 @@ Script scriptOf(std::initializer_list<int> ids) {
 
 } // namespace
 
-TEST_CASE("candidates: the best of each way comes first, unless its estimate is hopeless") {
+TEST_CASE("candidates: the best of each group comes first, unless its estimate is hopeless") {
   TuningTask task = makeTask(scriptOf({10, 11, 12, 13, 14}));
   CHECK((orderOf(task) == std::vector<std::int64_t>{10, 11, 12, 13, 14}));
   // Of 10 us at best: 13 may win, 14 is more than a fifth and 1.1 us above.
-  functionsOf(task).onVariantOf = [](const codegen::TileConfig &config) {
+  functionsOf(task).onEstimateGroup = [](const codegen::TileConfig &config) {
     return std::max<std::int64_t>(config["id"], 12);
   };
   CHECK((orderOf(task) == std::vector<std::int64_t>{10, 13, 11, 12, 14}));
@@ -1294,7 +1294,7 @@ TEST_CASE("candidates: of one kind each further one waits for others within 4 %"
   CHECK((orderOf(task) == std::vector<std::int64_t>{1000, 1030, 1035, 1001, 1002, 1090, 1100, 1101}));
   CHECK((orderOf(task, codegen::TileConfig{{"id", 1002}}) ==
          std::vector<std::int64_t>{1002, 1030, 1035, 1000, 1001, 1090, 1100, 1101}));
-  functionsOf(task).onVariantOf = [](const codegen::TileConfig &config) { return config["id"] >= 1100 ? 1 : 0; };
+  functionsOf(task).onEstimateGroup = [](const codegen::TileConfig &config) { return config["id"] >= 1100 ? 1 : 0; };
   CHECK((orderOf(task) == std::vector<std::int64_t>{1000, 1100, 1030, 1035, 1001, 1002, 1090, 1101}));
 }
 

@@ -14,7 +14,7 @@ namespace kfuse::tuner::test {
 struct TaskFunctions : ConfigSpace, Oracle {
   std::function<std::vector<codegen::EstimatedConfig>()> onCandidates;
   std::function<codegen::TileWork(const codegen::TileConfig &)> onLeastWork;
-  std::function<std::int64_t(const codegen::TileConfig &)> onVariantOf;
+  std::function<std::int64_t(const codegen::TileConfig &)> onEstimateGroup;
   std::function<codegen::TileConfig(const codegen::TileConfig &)> onKindOf;
   std::function<Result<codegen::KernelPlan>(const codegen::TileConfig &)> onEmit;
   std::function<HostBuffers()> onMakeInputs;
@@ -26,8 +26,8 @@ struct TaskFunctions : ConfigSpace, Oracle {
   std::optional<codegen::TileWork> leastWork(const codegen::TileConfig &config) const override {
     return onLeastWork ? std::optional(onLeastWork(config)) : std::nullopt;
   }
-  std::int64_t variantOf(const codegen::TileConfig &config) const override {
-    return onVariantOf ? onVariantOf(config) : ConfigSpace::variantOf(config);
+  std::int64_t estimateGroup(const codegen::TileConfig &config) const override {
+    return onEstimateGroup ? onEstimateGroup(config) : ConfigSpace::estimateGroup(config);
   }
   std::optional<codegen::TileConfig> kindOf(const codegen::TileConfig &config) const override {
     return onKindOf ? std::optional(onKindOf(config)) : std::nullopt;

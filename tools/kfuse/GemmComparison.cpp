@@ -114,9 +114,9 @@ public:
   Result<void> launch(runtime::Stream stream, std::span<void *const>, void *workspace) override {
     for (int i = 0; i < calls; ++i) {
       std::span<void *const> set = operands.set(i % operands.sets());
-      bool isBehind = i > 0 && order == Order::Overlapped;
-      Result<void> launched =
-          isBehind ? kernel.launchBehind(stream, set, workspace) : kernel.launch(stream, set, workspace);
+      bool programmaticLaunch = i > 0 && order == Order::Overlapped;
+      Result<void> launched = programmaticLaunch ? kernel.launchProgrammatic(stream, set, workspace)
+                                                 : kernel.launch(stream, set, workspace);
       if (!launched)
         return launched;
     }

@@ -73,7 +73,7 @@ GemmReport GemmReport::of(std::span<const Product> products,
 
 std::string GemmReport::table() const {
   Table text({"[B x] M x N x K", ">kfuse", ">overlapped", ">cuBLASLt", ">its first", ">ratio", ">p10..p90", ">TFLOP/s",
-              ">TB/s", ">roof", "way"});
+              ">TB/s", ">roof", "config"});
   for (const GemmRow &row : rows) {
     const auto [peer, first, ratio, spread] = peerCells(row.peer);
     text.add({row.product.str(), formatTime(row.kfuseUs), formatTime(row.overlappedUs), peer, first, ratio, spread,

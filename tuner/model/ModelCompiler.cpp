@@ -19,7 +19,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.name = region.name;
   task.ops = region.ops;
   task.templateName = kernel.kernelTemplate->name();
-  task.signature = region.text + (region.isBehind ? "\nbehind another kernel" : "");
+  task.signature = region.text + (region.programmaticLaunch ? "\nbehind another kernel" : "");
   task.uses = kernel.uses;
   task.work = workOf(region);
   task.space = std::make_shared<RegionConfigs>(region, *kernel.kernelTemplate, target);

@@ -27,7 +27,8 @@ public:
       if (!kernel)
         return kernel.error();
       PlannedKernel &planned = model.kernels[*kernel];
-      planned.region.isBehind |= !model.target->isCpu() && uses == &PlannedKernel::uses && !model.kernelOf.empty();
+      planned.region.programmaticLaunch |=
+          !model.target->isCpu() && uses == &PlannedKernel::uses && !model.kernelOf.empty();
       model.kernelOf[fused] = *kernel;
       ++(planned.*uses);
     }

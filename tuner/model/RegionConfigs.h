@@ -19,14 +19,16 @@ public:
   std::optional<codegen::TileWork> leastWork(const codegen::TileConfig &config) const override {
     return workOfConfig ? std::optional(workOfConfig(config)) : std::nullopt;
   }
-  std::int64_t variantOf(const codegen::TileConfig &config) const override { return kernelTemplate.way(config); }
+  std::int64_t estimateGroup(const codegen::TileConfig &config) const override {
+    return kernelTemplate.estimateGroup(config);
+  }
   std::optional<codegen::TileConfig> kindOf(const codegen::TileConfig &config) const override {
     return kernelTemplate.kind(config);
   }
   Result<codegen::KernelPlan> emit(const codegen::TileConfig &config) const override {
     Result<codegen::KernelPlan> plan = kernelTemplate.emit(region, config, target);
     if (plan)
-      plan->isBehind = region.isBehind;
+      plan->programmaticLaunch = region.programmaticLaunch;
     return plan;
   }
 

@@ -15,11 +15,10 @@ constexpr boost::uuids::uuid keySpace{
     {0x3b, 0x1c, 0x7e, 0x52, 0x90, 0x4d, 0x4f, 0x0a, 0x8e, 0x61, 0x27, 0xd4, 0x5a, 0xc0, 0x93, 0xf8}};
 
 std::string launchText(const codegen::Launch &launch) {
-  std::string text =
-      fmt::format("{} grid {} block {} cluster {} shared {} dependent {}{}{} items {} grain {}", launch.entry,
-                  fmt::join(launch.grid, "x"), fmt::join(launch.block, "x"), fmt::join(launch.cluster, "x"),
-                  launch.sharedBytes, launch.dependentLaunch, launch.cooperative ? " cooperative" : "",
-                  launch.needsNoL1 ? " no L1" : "", launch.items, launch.grain);
+  std::string text = fmt::format("{} grid {} block {} cluster {} shared {} dependent {}{} items {} grain {}",
+                                 launch.entry, fmt::join(launch.grid, "x"), fmt::join(launch.block, "x"),
+                                 fmt::join(launch.cluster, "x"), launch.sharedBytes, launch.programmaticLaunch,
+                                 launch.needsNoL1 ? " no L1" : "", launch.items, launch.grain);
   for (const codegen::KernelArg &arg : launch.args)
     text += fmt::format(" arg {}:{}", static_cast<int>(arg.kind), arg.index);
   return text;
@@ -34,7 +33,7 @@ std::string tensorMapText(const codegen::TensorMapRecipe &recipe) {
 
 std::string launchesAndBuffers(const codegen::KernelPlan &plan) {
   std::string text = fmt::format("workspace {} zeroed {} in place {} behind {}\n", plan.workspaceBytes,
-                                 plan.zeroedBytes, fmt::join(plan.inPlace, ","), plan.isBehind);
+                                 plan.zeroedBytes, fmt::join(plan.inPlace, ","), plan.programmaticLaunch);
   for (const codegen::BufferDesc &input : plan.inputs)
     text += fmt::format("in {} {}\n", toString(input.type), toString(input.shape));
   for (const codegen::BufferDesc &output : plan.outputs)

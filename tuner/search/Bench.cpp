@@ -380,7 +380,7 @@ Result<std::vector<double>> Bench::measure(runtime::LoadedKernel &kernel, const 
   void *const here = workspace ? workspace->data() : nullptr;
   if (!prepared.runs || prepared.pointers != pointers || prepared.workspace != here) {
     runtime::MeasureOptions asPlanned = options;
-    asPlanned.isBehind = plan.isBehind;
+    asPlanned.programmaticLaunch = plan.programmaticLaunch;
     Result<std::unique_ptr<runtime::TimedRuns>> runs =
         withRoom([&] { return device.prepareRuns(kernel, pointers, here, asPlanned); });
     if (!runs)

@@ -90,7 +90,7 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
   if (seed)
     moveFirst(*seed); // So that its kin come after it.
   spreadKinds();
-  promoteBestOfEachVariant();
+  promoteBestOfEachGroup();
   if (seed)
     moveFirst(*seed);
 }
@@ -118,14 +118,14 @@ void CandidateQueue::spreadKinds() {
   ranked = std::move(ordered);
 }
 
-void CandidateQueue::promoteBestOfEachVariant() {
+void CandidateQueue::promoteBestOfEachGroup() {
   if (ranked.empty())
     return;
   const double most = estimateError * ranked.front().estimateUs + startErrorUs;
   std::set<std::int64_t> met;
   std::set<const Ranked *> first;
   for (const Ranked &entry : ranked)
-    if (entry.estimateUs <= most && met.insert(task.space->variantOf(entry.config)).second)
+    if (entry.estimateUs <= most && met.insert(task.space->estimateGroup(entry.config)).second)
       first.insert(&entry);
   std::vector<Ranked> ordered;
   for (bool isFirst : {true, false})

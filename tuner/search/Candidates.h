@@ -35,7 +35,7 @@ std::optional<std::string> whyNotFit(const codegen::KernelPlan &plan, const runt
 int registersGiven(const runtime::ResourceFacts &facts);
 
 /// Hands out candidates that fit, in rising order of estimate (equal ones in the order of configs), but
-/// - the best of each variant (ConfigSpace::variantOf) that may still win before the second of any, and
+/// - the best of each group (ConfigSpace::estimateGroup) that may still win before the second of any, and
 /// - each of one kind (ConfigSpace::kindOf) as if its estimate were 4 % higher for every one of them before it: of near
 ///   duplicates, which also make it a matter of chance who wins, only one is among the first where there is any choice.
 ///   This is maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
@@ -61,7 +61,7 @@ private:
     double estimateUs, boundUs;
   };
   void spreadKinds();
-  void promoteBestOfEachVariant();
+  void promoteBestOfEachGroup();
   void moveFirst(const codegen::TileConfig &seed);
   double gridBound(const codegen::KernelPlan &plan) const;
 

@@ -40,8 +40,8 @@ public:
   virtual std::vector<codegen::EstimatedConfig> candidates() const = 0;
   /// Less than this a config cannot do; nothing when all do the same.
   virtual std::optional<codegen::TileWork> leastWork(const codegen::TileConfig &) const { return std::nullopt; }
-  /// Configs of one variant have estimates that err alike.
-  virtual std::int64_t variantOf(const codegen::TileConfig &) const { return 0; }
+  /// Configs of one group have estimates that err alike.
+  virtual std::int64_t estimateGroup(const codegen::TileConfig &) const { return 0; }
   /// Configs of one kind are about equally fast; nothing when no two are known to be.
   virtual std::optional<codegen::TileConfig> kindOf(const codegen::TileConfig &) const { return std::nullopt; }
   virtual Result<codegen::KernelPlan> emit(const codegen::TileConfig &config) const = 0;

@@ -10,7 +10,7 @@
 namespace kfuse::codegen::cuda {
 namespace {
 
-constexpr int64_t leastKeysOfWarp = 16; ///< Of a part of the keys.
+constexpr int64_t leastKeysOfWarp = 16; ///< Fewer keys are no split for a warp.
 constexpr size_t mostCandidates = 48;
 
 class DecodeAttentionTemplate : public KernelTemplate {
@@ -40,7 +40,7 @@ public:
     }
     return ranked;
   }
-  int64_t way(const TileConfig &config) const override { return DecodeShape(config).isCluster(); }
+  int64_t estimateGroup(const TileConfig &config) const override { return DecodeShape(config).isCluster(); }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return decodeKernel(region, config, target);
   }
@@ -67,7 +67,7 @@ private:
   }
 
   static bool fits(const DecodeShape &shape, const DecodeProblem &p, const ir::Target &target) {
-    const int64_t blockKeys = shape.splits * shape.warps; // Of one a warp.
+    const int64_t blockKeys = shape.splits * shape.warps; // One key a warp.
     const bool isTooShort = shape.splits > 1 && blockKeys * leastKeysOfWarp > p.keys;
     const bool isTooMany = shape.splits > 1 && p.pairs() * shape.splits > 16 * target.multiprocessors;
     const bool isOneTile = blockKeys * shape.keys >= p.keys; // Else its memory waits for it.

@@ -35,17 +35,17 @@ public:
     if (shape.isCluster())
       launch.cluster[1] = launch.grid[1];
     else if (shape.splits > 1)
-      addParts(plan, launch);
+      addPartials(plan, launch);
     plan.launches = {launch};
     giveSource(plan, source());
     return plan;
   }
 
 private:
-  /// The workspace: tickets, and behind them parts. Both are zero before and after.
-  void addParts(KernelPlan &plan, Launch &launch) const {
+  /// The workspace: tickets, and behind them partials. Both are zero before and after.
+  void addPartials(KernelPlan &plan, Launch &launch) const {
     uint64_t tickets = llvm::alignTo(p.pairs() * 4, zeroedGranule);
-    plan.zeroedBytes = tickets + llvm::alignTo(p.pairs() * shape.splits * DecodeShape::partBytes(p), zeroedGranule);
+    plan.zeroedBytes = tickets + llvm::alignTo(p.pairs() * shape.splits * DecodeShape::partialBytes(p), zeroedGranule);
     plan.workspaceBytes = plan.zeroedBytes;
     launch.args.push_back({KernelArg::Kind::Workspace, 0});
     launch.args.push_back({KernelArg::Kind::Workspace, tickets});
@@ -67,7 +67,7 @@ private:
     writeBody();
     writer.line();
     writeEntry();
-    return writer.take();
+    return writer.str();
   }
 
   void writeConfig() {
@@ -95,13 +95,13 @@ private:
     bool isSplit = shape.splits > 1 && !shape.isCluster();
     writer.line("using Attention = DecodeAttention<Config, Body>;");
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32) " + entryName(region) + "(" +
-                bufferParameters(buffers) + (isSplit ? ", unsigned *tickets, Attention::Part *parts" : "") + ")");
+                bufferParameters(buffers) + (isSplit ? ", unsigned *tickets, Attention::Partial *partials" : "") + ")");
     if (!p.readsAhead)
       writer.line("waitForPredecessor();");
     writer.line("const Body body{" + bodyNames + "};");
     writer.line("Attention{body}.run(" +
                 llvm::Twine(shape.isCluster() ? "InCluster<Attention, Config::splits>()"
-                            : isSplit         ? "Attention::ThroughMemory{tickets, parts}"
+                            : isSplit         ? "Attention::ThroughMemory{tickets, partials}"
                                               : "Attention::Alone{}") +
                 ");");
     writer.close();

@@ -5,7 +5,7 @@
 
 namespace kfuse::codegen::cuda {
 
-/// Of a region that decodeProblem() takes.
+/// The kernel of a region that decodeProblem() takes.
 KernelPlan decodeKernel(const Region &region, const TileConfig &config, const ir::Target &target);
 
 } // namespace kfuse::codegen::cuda

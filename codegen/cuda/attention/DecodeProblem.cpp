@@ -19,8 +19,8 @@ namespace {
 using ir::Scalar;
 using ir::ScalarNode;
 
-constexpr int64_t mostRows = 16;  ///< Of one mma fragment.
-constexpr int64_t mostSize = 128; ///< Of a head: sums of 16 rows take 64 registers.
+constexpr int64_t mostRows = 16;  ///< The rows of one mma fragment.
+constexpr int64_t mostSize = 128; ///< The largest head: accumulators of 16 rows take 64 registers.
 
 /// What `dim` is divided by, everywhere in `expr`: 0 where it does not occur, 1 where it is used as it is.
 int64_t divisorOf(AffineExpr expr, unsigned dim) {
@@ -183,7 +183,7 @@ bool readsOtherwise(const ir::ScalarGraph &graph, unsigned input, Scalar load) {
 
 /// Finds what is written into the states that keys and values are read from; why that is not possible, or "".
 std::string findNewRows(const Region &region, DecodeProblem &p) {
-  const Attention &attention = *region.attention;
+  const Attention &attention = *region.attention();
   unsigned next = 0;
   for (auto [i, output] : llvm::enumerate(region.graph.outputs)) {
     if (output.inPlace < 0) {
@@ -307,7 +307,7 @@ std::string findSizes(DecodeProblem &p) {
   return "";
 }
 
-/// Of mma fragments, and copies of 16 bytes.
+/// Limits of mma fragments, and of copies of 16 bytes.
 std::string whyNotElements(const DecodeProblem &p) {
   const unsigned rank = p.scores.extents().size();
   const DType type = p.scores.graph.inputs[p.scores[p.key].input].type;
@@ -345,9 +345,9 @@ std::string findGroup(DecodeProblem &p) {
 } // namespace
 
 Result<DecodeProblem> decodeProblem(const Region &region) {
-  if (!region.attention)
+  if (!region.attention())
     return Error{ErrorCode::BadModel, "holds no attention"};
-  DecodeProblem p{uncollapsed(region.attention->scores), uncollapsed(region.attention->product)};
+  DecodeProblem p{uncollapsed(region.attention()->scores), uncollapsed(region.attention()->product)};
   std::string reason = findOperands(p);
   if (reason.empty())
     reason = findSizes(p);

@@ -21,9 +21,9 @@ struct NewRows {
   int64_t count() const { return graph.extents()[axis]; }
 };
 
-/// Of a mask where(key <= last, ..., -inf), or key < last: keys behind it do not count.
+/// A mask where(key <= last, ..., -inf), or key < last: keys behind it do not count.
 struct KeyBound {
-  ir::Scalar last; ///< Of the scores; the same for all rows of a pair.
+  ir::Scalar last; ///< A node of the scores, the same for all rows of a pair.
   bool counts;     ///< Whether that key itself does.
 };
 
@@ -31,7 +31,7 @@ struct KeyBound {
 /// dimension is the heads. A pair is a sequence and neighbouring heads that share keys and values.
 struct DecodeProblem {
   LinearGraph scores, product;
-  ir::Scalar query = {}, key = {};           ///< Of `scores`: a value, and a load.
+  ir::Scalar query = {}, key = {};           ///< Nodes of `scores`: a value, and a load.
   ir::Scalar value = {}, probabilities = {}; ///< Loads of `product`.
   ir::Scalar scoreProduct = {}, valueProduct = {};
   unsigned dimM = 0;
@@ -40,8 +40,9 @@ struct DecodeProblem {
   bool emptyIsZero = false;   ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
   bool computesQuery = false; ///< Else queries are loaded. It may take totals of its head: a norm's.
   std::optional<NewRows> newKeys = {}, newValues = {};
-  unsigned output = 0;                ///< What the attention gives among the region's results.
-  std::vector<ir::Scalar> fixed = {}; ///< Of the scores, the same for all rows and keys of a pair: computed once.
+  unsigned output = 0; ///< What the attention gives among the region's results.
+  std::vector<ir::Scalar> fixed =
+      {}; ///< Nodes of the scores that are the same for all rows and keys of a pair: computed once.
   std::optional<KeyBound> bound = {};
   /// Whether all that is read before the first tiles arrive may be read before the predecessor ends: the cache, and
   /// what says which of it counts.

@@ -12,17 +12,19 @@ namespace kfuse::codegen::cuda {
 
 int64_t DecodeShape::pitchOf(int64_t size) { return static_cast<int64_t>(llvm::PowerOf2Ceil(size)); }
 
-int64_t DecodeShape::partBytes(const DecodeProblem &p) { return llvm::alignTo(p.rows() * (p.valueSize + 2) * 4, 16); }
+int64_t DecodeShape::partialBytes(const DecodeProblem &p) {
+  return llvm::alignTo(p.rows() * (p.valueSize + 2) * 4, 16);
+}
 
 int64_t DecodeShape::sharedBytes(const DecodeProblem &p) const {
   int64_t tiles = stages * keys * 2 * (pitchOf(p.keySize) + pitchOf(p.valueSize));
-  return warps * std::max(tiles, partBytes(p));
+  return warps * std::max(tiles, partialBytes(p));
 }
 
 int64_t DecodeShape::staticBytes(const DecodeProblem &p) const {
   int64_t keyRows = (p.computesQuery ? p.rows() : 0) + (p.newKeys ? p.newKeys->count() : 0);
   int64_t valueRows = p.newValues ? p.newValues->count() : 0;
-  int64_t others = splits * (isCluster() ? partBytes(p) : p.rows() * 8);
+  int64_t others = splits * (isCluster() ? partialBytes(p) : p.rows() * 8);
   return 2 * (keyRows * (p.keySize + 8) + valueRows * (p.valueSize + 8)) + others + 64;
 }
 
@@ -36,7 +38,7 @@ double DecodeShape::perSm(int64_t bytes, const ir::Target &target) const {
 /// Constants are fitted on an H200 to 100 configs each of one sequence with 8192 and 65536 keys, 24 each of 16 and 64
 /// sequences, and 47 of two Llama blocks.
 double DecodeShape::estimateUs(const Region &region, const DecodeProblem &p, const ir::Target &target) const {
-  constexpr double busShare = 0.92, smShare = 2.3; // Of the memory's rate, and what one SM reaches of its part of that.
+  constexpr double busShare = 0.92, smShare = 2.3; // Shares of the memory's rate, of all SMs and of what one reaches.
   constexpr double unevenShare = 0.26, paddingShare = 0.11;
   constexpr double deepBytes = 160e3, deepShare = 0.075; // More on their way to an SM are in each other's way.
   constexpr double turnUs = 0.018;                       // 16 keys of each of four warps; eight hide it.

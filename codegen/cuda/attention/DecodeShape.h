@@ -8,7 +8,7 @@ namespace kfuse::codegen::cuda {
 /// Each warp of a block has a ring of tiles, where its part of the sums lies later (device/decode_attention.cuh).
 struct DecodeShape {
   int64_t warps, keys, stages, splits; ///< Keys of a warp's tile; blocks that a pair's keys are split over.
-  int64_t cluster;                     ///< Of 1, or the blocks of a pair, which add their parts up in shared memory.
+  int64_t cluster;                     ///< 1, or the blocks of a pair, which add their splits up in shared memory.
 
   explicit DecodeShape(const TileConfig &config)
       : warps(config["warps"]), keys(config["keys"]), stages(config["stages"]), splits(config["splits"]),
@@ -18,7 +18,7 @@ struct DecodeShape {
   /// Elements from a key or value of `size` in shared memory to the next.
   static int64_t pitchOf(int64_t size);
   /// What a block knows in the end: sums, maxima and weights of a pair's rows.
-  static int64_t partBytes(const DecodeProblem &p);
+  static int64_t partialBytes(const DecodeProblem &p);
   int64_t sharedBytes(const DecodeProblem &p) const;
   /// Beside it: what is computed for a pair, and other blocks' maxima and weights.
   int64_t staticBytes(const DecodeProblem &p) const;

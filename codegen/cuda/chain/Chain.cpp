@@ -1,4 +1,4 @@
-// cuda.chain: products and norms in a row, of the same rows, in one launch.
+// cuda.chain: products in a row, of the same rows, in one launch.
 #include "codegen/KernelLimits.h"
 #include "codegen/cuda/chain/ChainKernel.h"
 #include "codegen/cuda/chain/Templates.h"
@@ -12,9 +12,9 @@ namespace kfuse::codegen::cuda {
 namespace {
 
 constexpr int64_t mostStages = 24;
-constexpr int64_t mostClusterBlocks = 16; ///< Of an H100; 8 are portable.
+constexpr int64_t mostClusterBlocks = 16; ///< What an H100 allows; 8 are portable.
 constexpr size_t mostCandidates = 48;
-constexpr int64_t mostTurns = 4; ///< Tiles of a link that a block computes: with more, nobody misses the time between.
+constexpr int64_t mostTurns = 4; ///< Tiles of a layer that a block computes: with more, nobody misses the time between.
 
 class ChainTemplate : public KernelTemplate {
 public:
@@ -24,11 +24,10 @@ public:
     Result<ChainProblem> chain = ChainProblem::of(region, target);
     if (!chain)
       return ir::FusionDecision::no(chain.error().message);
-    // A map of each weight, three of what is between them, and at most three addresses a link.
-    const auto links = static_cast<int64_t>(chain->links.size());
-    const auto maps = llvm::count_if(chain->links, [](const Link &link) { return link.product.has_value(); }) + 3;
-    if (!fitParameters(maps, 3 * links))
-      return ir::FusionDecision::no(std::to_string(links) + " links, more than parameters fit a kernel");
+    // A map of each weight, three of what is between them, and at most three addresses a layer.
+    const auto layers = static_cast<int64_t>(chain->layers.size());
+    if (!fitParameters(layers + 3, 3 * layers))
+      return ir::FusionDecision::no(std::to_string(layers) + " layers, more than parameters fit a kernel");
     if (estimated(*chain, target).empty())
       return ir::FusionDecision::no("is large: launches of their own fill the device");
     return ir::FusionDecision::yes();
@@ -37,11 +36,9 @@ public:
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     return estimated(*ChainProblem::of(region, target), target);
   }
-  /// Of 20 layers of 256 x 1024 x 1024 and a last one an H200 takes 71 us as a chain and 76 apart where 68 and 95 are
+  /// An H200 takes 71 us for 20 layers of 256 x 1024 x 1024 and a last one as a chain and 76 apart, where 68 and 95 are
   /// estimated; of five times 256 rows 165 and 137 where it is 138 and 146.
-  double worthBelow(const Region &, double) const override { return 0.75; }
-  /// How results reach the next link.
-  int64_t way(const TileConfig &config) const override { return ChainShape(config).holdsRows(); }
+  double profitabilityThreshold(const Region &, double) const override { return 0.75; }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return chainKernel(region, *ChainProblem::of(region, target), config, target);
   }
@@ -52,26 +49,20 @@ private:
     for (int64_t m : {16, 24, 32, 40, 48, 64, 88, 96, 128})
       for (int64_t n : {64, 128})
         for (int64_t groupsK : {1, 2, 4})
-          for (auto [clusterM, clusterN] : clustersOf(chain, n))
+          if (const int64_t clusterN = blocksOfRow(chain, n); clusterN > 1 && clusterN <= mostClusterBlocks)
             if (std::optional<TileConfig> config = fitted({{"m", m},
                                                            {"n", n},
                                                            {"k", 64},
                                                            {"groups_k", groupsK},
-                                                           {"cluster_m", clusterM},
                                                            {"cluster_n", clusterN},
                                                            {"stages", mostStages}},
                                                           chain, target))
               ranked.emplace_back(ChainShape(*config).estimateUs(chain, target), *config);
     return fastest(std::move(ranked), mostCandidates);
   }
-  /// Clusters that share weights, and the one that holds whole rows in tiles of `n` columns, if any does.
-  static std::vector<std::pair<int64_t, int64_t>> clustersOf(const ChainProblem &chain, int64_t n) {
-    std::vector<std::pair<int64_t, int64_t>> clusters{{1, 1}, {2, 1}, {4, 1}};
-    const auto wide = static_cast<int64_t>(llvm::PowerOf2Ceil(ceilDiv(chain.mostColumns(), n)));
-    auto isProduct = [](const Link &link) { return link.product.has_value(); };
-    if (wide > 1 && wide <= mostClusterBlocks && llvm::all_of(chain.links, isProduct))
-      clusters.emplace_back(1, wide);
-    return clusters;
+  /// The cluster that holds whole rows in tiles of `n` columns.
+  static int64_t blocksOfRow(const ChainProblem &chain, int64_t n) {
+    return static_cast<int64_t>(llvm::PowerOf2Ceil(ceilDiv(chain.mostColumns(), n)));
   }
 
   /// The config with as many stages as fit; nothing where those are too few, or tiles larger than what they are of.
@@ -82,9 +73,8 @@ private:
       config = config.with("stages", config["stages"] - 1);
     const ChainShape shape(config);
     const bool isTooTall = shape.columns >= 2 * chain.M && shape.columns > 16;
-    const bool isShared = shape.clusterRows == 1 || shape.columns * shape.clusterRows < 2 * chain.M;
-    if (shape.stages < std::max<int64_t>(4, 2 * groupsK) || isTooTall || !isShared || !shape.fitsRegisters(target) ||
-        shape.mostTurns(chain, target) > mostTurns || shape.rows >= 2 * chain.mostColumns())
+    if (shape.stages < std::max<int64_t>(4, 2 * groupsK) || isTooTall || !shape.fitsRegisters(target) ||
+        shape.turns(chain, target) > mostTurns || shape.rows >= 2 * chain.mostColumns())
       return std::nullopt;
     return config;
   }

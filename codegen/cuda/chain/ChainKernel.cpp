@@ -1,9 +1,7 @@
 #include "codegen/cuda/chain/ChainKernel.h"
 #include "codegen/cuda/chain/ChainMemory.h"
-#include "codegen/cuda/rows/RowPrinter.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <map>
@@ -18,30 +16,29 @@ constexpr int64_t epilogueVector = 4;
 class ChainKernel {
 public:
   ChainKernel(const Region &region, const ChainProblem &chain, const TileConfig &config, const ir::Target &target)
-      : region(region), chain(chain), config(config), target(target), shape(config), memory(chain, shape, target) {}
+      : region(region), chain(chain), config(config), target(target), shape(config), memory(chain) {}
 
   Result<KernelPlan> plan() {
     LinearGraph buffersAlone;
     buffersAlone.graph = region.graph;
     made = planOf(region, buffersAlone, target);
-    made.zeroedBytes = memory.zeroedBytes;
     made.workspaceBytes = memory.bytes;
-    writeHead(writer, region, config, target, shape.holdsRows() ? "chain_cluster.cuh" : "chain_flags.cuh");
+    writeHead(writer, region, config, target, "chain_cluster.cuh");
     writeConfig();
-    for (size_t link = 0; link < chain.links.size(); ++link)
-      addKind(link);
-    writeLinks();
+    for (size_t layer = 0; layer < chain.layers.size(); ++layer)
+      addKind(layer);
+    writeLayers();
     writeEntry();
     addLaunch();
-    giveSource(made, writer.take());
+    giveSource(made, writer.str());
     return std::move(made);
   }
 
 private:
-  /// Links that differ only in what they read and write.
+  /// Layers that differ only in what they read and write.
   struct Kind {
     std::string name;
-    std::vector<std::string> buffers; ///< That its epilogue takes, by the link's names.
+    std::vector<BufferName> buffers; ///< That its epilogue takes, by the layer's names.
   };
 
   //===- Memory ------------------------------------------------------------------------------===//
@@ -51,8 +48,8 @@ private:
     return place.output >= 0 ? buffer(made.inputs.size() + place.output)
                              : "workspace + " + std::to_string(place.offset);
   }
-  std::string textOf(const ChainLink::Source &source) {
-    return source.isResult() ? textOf(memory.results[source.link][source.index]) : buffer(source.index);
+  std::string textOf(const ChainLayer::Source &source) {
+    return source.isResult() ? textOf(memory.results[source.layer][source.index]) : buffer(source.index);
   }
   /// A buffer of the plan, which becomes a parameter.
   std::string buffer(size_t number) {
@@ -62,11 +59,11 @@ private:
   }
 
   /// The number of a tensor map, each once.
-  size_t mapOf(const ChainLink::Source &source, const TmaOperand &operand, DType type, int64_t rows) {
+  size_t mapOf(const ChainLayer::Source &source, const TmaOperand &operand, DType type, int64_t rows) {
     TensorMapRecipe recipe = operand.recipe(type, rows);
     if (!source.isResult()) {
       recipe.buffer = source.index;
-    } else if (const ChainMemory::Place &place = memory.results[source.link][source.index]; place.output >= 0) {
+    } else if (const ChainMemory::Place &place = memory.results[source.layer][source.index]; place.output >= 0) {
       recipe.buffer = made.inputs.size() + place.output;
     } else {
       recipe.buffer = 0;
@@ -82,45 +79,32 @@ private:
   //===- Text --------------------------------------------------------------------------------===//
 
   void addKind(size_t number) {
-    const Link &link = chain.links[number], *before = number > 0 ? &chain.links[number - 1] : nullptr;
-    std::string key = link.from.region.text;
-    for (auto [source, isFixed] : llvm::zip_equal(link.from.inputs, link.from.region.isFixed))
-      key += source.isResult() ? "r" : isFixed ? "f" : "v"; // What another link writes is waited for.
-    key +=
-        !before ? "" : " after " + std::to_string(shape.parts(chain, *before, target)) + (before->product ? "p" : "r");
+    const Layer &layer = chain.layers[number];
+    std::string key = layer.from.region.text;
+    for (auto [source, isFixed] : llvm::zip_equal(layer.from.inputs, layer.from.region.isFixed))
+      key += source.isResult() ? "r" : isFixed ? "f" : "v"; // What another layer writes is waited for.
     auto [found, isNew] = kinds.try_emplace(key);
     kindOf.push_back(&found->second);
     if (!isNew)
       return;
     Kind &kind = found->second;
     kind.name = "kind" + std::to_string(kinds.size() - 1);
-    writer.line("/// " + link.from.region.ops);
+    writer.line("/// " + layer.from.region.ops);
     writer.open("namespace " + kind.name);
-    if (link.product)
-      writeProductKind(link, kind);
-    else
-      writeRowKind(link, kind);
-    writer.open("struct Link");
-    writer.line(Twine("static constexpr bool isProduct = ") + (link.product ? "true;" : "false;"));
-    writer.line("static constexpr int parts = " + Twine(shape.parts(chain, link, target)) +
-                ", awaitedParts = " + Twine(before ? shape.parts(chain, *before, target) : 0) + ";");
-    auto isResult = [&](const std::string &name) {
-      return StringRef(name).starts_with("in") && link.from.inputs[numberOf(name)].isResult();
-    };
-    writer.line(Twine("static constexpr bool awaitsTiles = ") + (before && before->product ? "true" : "false") +
-                ", readsResults = " + (llvm::any_of(kind.buffers, isResult) ? "true" : "false") +
-                ", readsRows = " + (link.product && link.product->readsRows() ? "true;" : "false;"));
-    writer.line("using Body = " + kind.name + "::Body;");
-    if (link.product) {
-      writer.line("using Index = ::Index;");
-      for (const char *type : {"Weights", "Tokens", "Product"})
-        writer.line("using " + Twine(type) + " = " + kind.name + "::" + type + ";");
-      writer.line("static constexpr int N = " + Twine(link.product->N) + ", K = " + Twine(link.product->K) + ";");
-    }
-    writer.open("static __device__ __forceinline__ Body body(const void *const *buffers)");
+    writeProduct(layer, kind);
+    writer.open("struct Layer");
+    auto isResult = [&](BufferName name) { return name.isInput && layer.from.inputs[name.number].isResult(); };
+    writer.line(Twine("static constexpr bool readsResults = ") +
+                (llvm::any_of(kind.buffers, isResult) ? "true" : "false") +
+                ", readsRows = " + (layer.product.readsRows() ? "true;" : "false;"));
+    writer.line("using Index = ::Index;");
+    for (const char *type : {"Epilogue", "Weights", "Tokens", "Product"})
+      writer.line("using " + Twine(type) + " = " + kind.name + "::" + type + ";");
+    writer.line("static constexpr int N = " + Twine(layer.product.N) + ", K = " + Twine(layer.product.K) + ";");
+    writer.open("static __device__ __forceinline__ Epilogue epilogue(const void *const *buffers)");
     SmallVector<std::string> values;
     for (auto [i, name] : llvm::enumerate(kind.buffers))
-      values.push_back("(" + typeOf(link, name) + ")buffers[" + std::to_string(i) + "]");
+      values.push_back("(" + typeOf(layer, name) + ")buffers[" + std::to_string(i) + "]");
     writer.line("return {" + llvm::join(values, ", ") + "};");
     writer.close();
     writer.close(";");
@@ -128,82 +112,22 @@ private:
     writer.line();
   }
 
-  void writeProductKind(const Link &link, Kind &kind) {
-    MatmulPrinter printer(link.from.region, *link.product, config, target, epilogueVector);
-    const TmaSide weights{link.weights}, tokens{link.tokens};
-    const DType type = link.product->elementType(0);
+  void writeProduct(const Layer &layer, Kind &kind) {
+    MatmulPrinter printer(layer.from.region, layer.product, config, target, epilogueVector);
+    const TmaSide weights{layer.weights}, tokens{layer.tokens};
+    const DType type = layer.product.elementType(0);
     writeTmaSide(printer, weights, "Weights");
     writeTmaSide(printer, tokens, "Tokens");
     cuda::writeProduct(printer.out(), type, type, shape.columns, weights, tokens);
     printer.writeEpilogue();
-    printer.out().line("using Body = Epilogue;");
-    writeLines(printer.out().take());
-    SmallVector<StringRef> names;
-    const std::string list = printer.epilogueBuffers();
-    StringRef(list).split(names, ", ");
-    for (StringRef name : names)
-      kind.buffers.push_back(name.str());
+    writer.append(printer.out());
+    kind.buffers = printer.epilogueBuffers();
   }
 
-  /// A warp takes a row; short ones stay in its registers.
-  void writeRowKind(const Link &link, Kind &kind) {
-    const LinearGraph &graph = *link.rows;
-    constexpr int64_t threads = 32, longest = 1024;
-    int64_t vector = 8;
-    while (vector > 1 && link.columns() % vector != 0)
-      vector /= 2;
-    const RowStorage storage = link.columns() <= longest ? RowStorage::Registers : RowStorage::Reload;
-    const RowPasses passes(graph);
-    SmallVector<std::string> dims;
-    for (size_t dim = 0; dim < graph.extents().size(); ++dim)
-      dims.push_back("d" + std::to_string(dim));
-    RowPrinter printer(graph, passes, storage, vector, "Config", dims, writer);
-    printer.writeConfig(threads, shape.warps(), 1, link.rowCount);
-    writer.open("struct Body");
-    std::vector<ir::Scalar> values;
-    for (const ir::ScalarOutput &output : graph.graph.outputs)
-      values.push_back(output.value);
-    for (unsigned input : inputsRead(graph, values))
-      kind.buffers.push_back("in" + std::to_string(input));
-    for (size_t output = 0; output < graph.graph.outputs.size(); ++output)
-      kind.buffers.push_back("out" + std::to_string(output));
-    for (const std::string &name : kind.buffers)
-      writer.line(typeOf(link, name) + name + ";");
-    writer.open("__device__ __forceinline__ void finish(Index index) const");
-    writer.line("Row<Config> row;");
-    writer.line("row.first = row.index = index, row.valid = true;");
-    writer.line(splitText("index", graph.extents().drop_back(), ArrayRef(dims).drop_back()));
-    ValuePrinter scope(graph, writer, dims);
-    printer.writeCache(scope);
-    for (size_t pass = 0; pass < passes.reductions.size(); ++pass)
-      printer.writeReductions(scope, pass);
-    printer.writeElements(scope, [&](const ValuePrinter &inner) {
-      for (unsigned output : passes.elementOutputs)
-        printer.chunks().store(inner, output);
-    });
-    writer.close();
-    writer.close(";");
-  }
-
-  void writeLines(StringRef text) {
-    while (!text.empty()) {
-      auto [line, rest] = text.split('\n');
-      writer.line(line);
-      text = rest;
-    }
-  }
-
-  /// What an epilogue calls "in2" or "out0": its input or result of that number.
-  static unsigned numberOf(StringRef name) {
-    unsigned number = 0;
-    name.drop_while([](char c) { return !llvm::isDigit(c); }).getAsInteger(10, number);
-    return number;
-  }
-  static std::string typeOf(const Link &link, StringRef name) {
-    const ir::ScalarGraph &graph = link.from.region.graph;
-    const bool isInput = name.starts_with("in");
-    DType type = isInput ? graph.inputs[numberOf(name)].type : graph.outputs[numberOf(name)].type;
-    return (isInput ? "const " : "") + storedType(type).str() + " *";
+  static std::string typeOf(const Layer &layer, BufferName name) {
+    const ir::ScalarGraph &graph = layer.from.region.graph;
+    const DType type = name.isInput ? graph.inputs[name.number].type : graph.outputs[name.number].type;
+    return (name.isInput ? "const " : "") + storedType(type).str() + " *";
   }
 
   void writeConfig() {
@@ -216,30 +140,28 @@ private:
                 ", " + number("tileK", 64) + ", " + number("threads", shape.threads()) +
                 "; // The result's columns and rows.");
     writer.line("static constexpr int " + number("groupsK", shape.groupsK) + ", " + number("stages", shape.stages) +
-                ", " + number("clusterRows", shape.clusterRows) + ", " +
-                number("clusterColumns", shape.clusterColumns) + ", " + number("epilogueVector", epilogueVector) +
-                ", " + number("rowsOfPart", shape.rowsOfPart(chain, target)) + ";");
-    writer.line("static constexpr int " + number("partsOffset", shape.partsOffset()) + ", " +
-                number("barriersOffset", shape.barriersOffset()) + ", " + number("linksOffset", shape.linksOffset()) +
+                ", " + number("clusterColumns", shape.clusterColumns) + ", " +
+                number("epilogueVector", epilogueVector) + ";");
+    writer.line("static constexpr int " + number("partialsOffset", shape.partialsOffset()) + ", " +
+                number("barriersOffset", shape.barriersOffset()) + ", " + number("layersOffset", shape.layersOffset()) +
                 ";");
     writer.close(";");
     writer.line();
   }
 
-  void writeLinks() {
-    bool areFixed =
-        llvm::all_of(chain.links, [](const Link &link) { return !link.product || link.weights.matrix.isFixed; });
-    writer.open("struct Links");
-    writer.line("static constexpr int count = " + Twine(chain.links.size()) + ", buffers = " + Twine(chain.buffers()) +
-                ", flags = " + Twine(memory.flags) + ";");
+  void writeLayers() {
+    bool areFixed = llvm::all_of(chain.layers, [](const Layer &layer) { return layer.weights.matrix.isFixed; });
+    writer.open("struct Layers");
+    writer.line("static constexpr int count = " + Twine(chain.layers.size()) + ", buffers = " + Twine(chain.buffers()) +
+                ";");
     writer.line(Twine("static constexpr bool weightsAreFixed = ") + (areFixed ? "true;" : "false;"));
     writer.open("template <class Role, class Chain> static __device__ __forceinline__ void visit(Chain &chain, int "
                 "number)");
-    // One call of each kind, which is inlined: with one for each of 21 links a kernel compiled for seconds.
-    auto run = [](const Kind &kind) { return "Role::template run<" + kind.name + "::Link>(chain, number);"; };
-    auto links = [&](const Kind &kind) { return llvm::count(kindOf, &kind); };
+    // One call of each kind, which is inlined: with one for each of 21 layers a kernel compiled for seconds.
+    auto run = [](const Kind &kind) { return "Role::template run<" + kind.name + "::Layer>(chain, number);"; };
+    auto layers = [&](const Kind &kind) { return llvm::count(kindOf, &kind); };
     const Kind &most = llvm::max_element(kinds, [&](const auto &a, const auto &b) {
-                         return links(a.second) < links(b.second);
+                         return layers(a.second) < layers(b.second);
                        })->second;
     if (kinds.size() > 1) {
       writer.open("switch (number)");
@@ -262,25 +184,16 @@ private:
   /// The body comes first: it finds the parameters.
   void writeEntry() {
     SourceWriter body;
-    for (auto [number, link] : llvm::enumerate(chain.links)) {
-      std::string maps = "nullptr, nullptr";
-      if (link.product) {
-        const DType type = link.product->elementType(0);
-        const size_t weights = mapOf(link.from.inputs[link.weights.matrix.input], link.weights, type, shape.rows),
-                     tokens = mapOf(link.from.inputs[link.tokensInput()], link.tokens, type, shape.columns);
-        maps = "&map" + std::to_string(weights) + ", &map" + std::to_string(tokens);
-      }
-      auto flags = [&](size_t of) {
-        const bool isNone = shape.holdsRows() || of + 1 >= chain.links.size(); // Nobody awaits the last.
-        return isNone ? "nullptr" : "flags + " + std::to_string(memory.firstFlag[of]);
-      };
+    for (auto [number, layer] : llvm::enumerate(chain.layers)) {
+      const DType type = layer.product.elementType(0);
+      const size_t weights = mapOf(layer.from.inputs[layer.weights.matrix.input], layer.weights, type, shape.rows),
+                   tokens = mapOf(layer.from.inputs[layer.tokensInput()], layer.tokens, type, shape.columns);
       SmallVector<std::string> values;
-      for (StringRef name : kindOf[number]->buffers)
-        values.push_back(name.starts_with("in") ? textOf(link.from.inputs[numberOf(name)])
-                                                : textOf(memory.results[number][numberOf(name)]));
-      body.line("if (threadIdx.x == " + Twine(number) + ") links[" + Twine(number) + "] = {" + maps + ", " +
-                flags(number) + ", " + (number == 0 ? "nullptr" : flags(number - 1)) + ", {" +
-                llvm::join(values, ", ") + "}};");
+      for (BufferName name : kindOf[number]->buffers)
+        values.push_back(name.isInput ? textOf(layer.from.inputs[name.number])
+                                      : textOf(memory.results[number][name.number]));
+      body.line("if (threadIdx.x == " + Twine(number) + ") layers[" + Twine(number) + "] = {&map" + Twine(weights) +
+                ", &map" + Twine(tokens) + ", {" + llvm::join(values, ", ") + "}};");
     }
     std::string parameters;
     for (size_t map = 0; map < made.tensorMaps.size(); ++map)
@@ -290,14 +203,11 @@ private:
           (number < made.inputs.size() ? "const void *buffer" : "void *buffer") + std::to_string(number) + ", ";
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::threads) " + entryName(region) + "(" +
                 parameters + "unsigned char *workspace)");
-    writer.line(StringRef("using Kernel = ") + (shape.holdsRows() ? "ClusterChain" : "FlagChain") + "<Config, Links>;");
-    if (!shape.holdsRows())
-      writer.line("unsigned *left = (unsigned *)workspace, *flags = (unsigned *)(workspace + " +
-                  Twine(ChainMemory::flagsOffset) + ");");
-    writer.line("auto *links = Kernel::links();");
-    writeLines(body.take());
+    writer.line("using Kernel = ClusterChain<Config, Layers>;");
+    writer.line("auto *layers = Kernel::layers();");
+    writer.append(body);
     writer.line("Kernel kernel;");
-    writer.line(shape.holdsRows() ? "kernel.run();" : "kernel.run(flags, left);");
+    writer.line("kernel.run();");
     writer.close();
   }
 
@@ -311,10 +221,8 @@ private:
     launch.args.push_back({KernelArg::Kind::Workspace, 0});
     launch.grid = {static_cast<uint32_t>(shape.blocks(chain, target)), 1, 1};
     launch.block[0] = static_cast<uint32_t>(shape.threads());
-    launch.cluster = {static_cast<uint32_t>(shape.clusterRows * shape.clusterColumns), 1, 1};
+    launch.cluster = {static_cast<uint32_t>(shape.clusterColumns), 1, 1};
     launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(chain));
-    launch.cooperative = !shape.holdsRows();
-    launch.dependentLaunch = shape.holdsRows();
     made.launches = {launch};
   }
 
@@ -326,7 +234,7 @@ private:
   const ChainMemory memory;
   KernelPlan made;
   SourceWriter writer;
-  std::vector<size_t> buffers; ///< Of the plan, in the order of the entry's parameters.
+  std::vector<size_t> buffers; ///< The plan's, in the order of the entry's parameters.
   std::map<std::string, Kind> kinds;
   std::vector<const Kind *> kindOf;
 };

@@ -5,57 +5,40 @@
 
 namespace kfuse::codegen::cuda {
 
-ChainMemory::ChainMemory(const ChainProblem &chain, const ChainShape &shape, const ir::Target &target) {
-  if (!shape.holdsRows())
-    placeFlags(chain, shape, target);
-  placeResults(chain);
-}
-
-void ChainMemory::placeFlags(const ChainProblem &chain, const ChainShape &shape, const ir::Target &target) {
-  for (const Link &link : chain.links) {
-    firstFlag.push_back(flags);
-    flags += shape.tiles(chain, link, target);
-  }
-  flags = firstFlag.back(); // Nobody waits for the last.
-  zeroedBytes = llvm::alignTo(flagsOffset + flags * 4, zeroedGranule);
-  bytes = zeroedBytes;
-}
-
-/// The last link that reads a result.
-static int lastReader(const ChainProblem &chain, int link, unsigned result) {
-  int last = link;
-  for (auto [number, reader] : llvm::enumerate(chain.links))
-    for (const ChainLink::Source &source : reader.from.inputs)
-      if (source.link == link && source.index == result)
+/// The last layer that reads a result.
+static int lastReader(const ChainProblem &chain, int layer, unsigned result) {
+  int last = layer;
+  for (auto [number, reader] : llvm::enumerate(chain.layers))
+    for (const ChainLayer::Source &source : reader.from.inputs)
+      if (source.layer == layer && source.index == result)
         last = static_cast<int>(number);
   return last;
 }
 
-/// Results between links share memory. A block writes a tile once all tiles of the same rows of the link before are
-/// done (in a cluster: have been sent), so that what that one read and earlier ones may be overwritten, by a result
-/// with rows of as many bytes.
-void ChainMemory::placeResults(const ChainProblem &chain) {
+/// Results between layers share memory. A block writes a tile once all tiles of the same rows of the layer before have
+/// been sent, so that what that one read and earlier ones may be overwritten, by a result with rows of as many bytes.
+ChainMemory::ChainMemory(const ChainProblem &chain) {
   struct Slot {
     uint64_t offset;
     int64_t rowBytes;
     int lastReader;
   };
   std::vector<Slot> slots;
-  for (auto [index, link] : llvm::enumerate(chain.links)) {
+  for (auto [index, layer] : llvm::enumerate(chain.layers)) {
     const int number = static_cast<int>(index);
     results.emplace_back();
-    for (auto [result, output] : llvm::enumerate(link.from.region.graph.outputs)) {
-      if (const int asOutput = link.from.outputs[result]; asOutput >= 0) {
+    for (auto [result, output] : llvm::enumerate(layer.from.region.graph.outputs)) {
+      if (const int asOutput = layer.from.outputs[result]; asOutput >= 0) {
         results.back().push_back({asOutput, 0});
         continue;
       }
-      const int64_t rowBytes = link.columns() * static_cast<int64_t>(byteWidth(output.type));
+      const int64_t rowBytes = layer.product.N * static_cast<int64_t>(byteWidth(output.type));
       const int reader = lastReader(chain, number, result);
       auto slot =
           llvm::find_if(slots, [&](const Slot &slot) { return slot.rowBytes == rowBytes && slot.lastReader < number; });
       if (slot == slots.end()) {
         slot = slots.insert(slots.end(), {bytes, rowBytes, reader});
-        bytes += llvm::alignTo(rowBytes * link.rowCount, 1024);
+        bytes += llvm::alignTo(rowBytes * chain.M * chain.batches, 1024);
       }
       slot->lastReader = reader;
       results.back().push_back({-1, slot->offset});

@@ -1,7 +1,7 @@
-// What lies in a chain's workspace: flags, and results between links.
+// Where a chain's results between its layers lie.
 #pragma once
 
-#include "codegen/cuda/chain/ChainShape.h"
+#include "codegen/cuda/chain/ChainProblem.h"
 
 namespace kfuse::codegen::cuda {
 
@@ -12,19 +12,10 @@ struct ChainMemory {
     std::uint64_t offset = 0;
   };
 
-  static constexpr std::int64_t flagsOffset = 128; ///< Behind the counter of blocks that have left.
-
-  std::vector<std::vector<Place>> results; ///< Of each link.
-  std::vector<std::int64_t> firstFlag;     ///< Of each link, a flag for each of its tiles; none within clusters.
-  std::int64_t flags = 0;
-  std::uint64_t zeroedBytes = 0; ///< As in KernelPlan.
+  std::vector<std::vector<Place>> results; ///< For each layer, its results in order.
   std::uint64_t bytes = 0;
 
-  ChainMemory(const ChainProblem &chain, const ChainShape &shape, const ir::Target &target);
-
-private:
-  void placeFlags(const ChainProblem &chain, const ChainShape &shape, const ir::Target &target);
-  void placeResults(const ChainProblem &chain);
+  explicit ChainMemory(const ChainProblem &chain);
 };
 
 } // namespace kfuse::codegen::cuda

@@ -1,7 +1,6 @@
 #include "codegen/cuda/chain/ChainProblem.h"
 
 #include "codegen/Region.h"
-#include "codegen/cuda/rows/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -13,70 +12,59 @@ using namespace mlir;
 namespace kfuse::codegen::cuda {
 namespace {
 
-/// Whether results are stored row by row, and read so where a link reads them beside its product.
-std::string whyNotRowMajor(const Link &link) {
-  const LinearGraph &graph = link.graph();
-  const unsigned rank = graph.extents().size();
-  // Of a single row the columns are all dimensions there are: none is before them.
-  const unsigned dimM = link.product ? link.product->dimM : rank - 2,
-                 columns = link.product ? link.product->dimN : rank - 1;
+/// Whether results are stored row by row, and read so where a layer reads them beside its product.
+std::string whyNotRowMajor(const Layer &layer) {
+  const MatmulProblem &product = layer.product;
+  const LinearGraph &graph = product.graph;
   for (const ir::ScalarOutput &output : graph.graph.outputs)
-    if (output.inPlace >= 0 || !output.symbols.empty() || !isRowMajor(graph, output.map.getResult(0), dimM, columns))
+    if (output.inPlace >= 0 || !output.symbols.empty() ||
+        !isRowMajor(graph, output.map.getResult(0), product.dimM, product.dimN))
       return "does not store its results row by row";
   for (auto [id, node] : llvm::enumerate(graph.graph.nodes)) {
-    if (node.kind != ir::ScalarNode::Kind::Load || !link.from.inputs[node.input].isResult())
+    if (node.kind != ir::ScalarNode::Kind::Load || !layer.from.inputs[node.input].isResult())
       continue;
-    const bool isTokens = link.product && link.product->operand(0).id == static_cast<int>(id);
+    const bool isTokens = product.operand(0).id == static_cast<int>(id);
     if (!node.guards.empty() || !node.symbols.empty() ||
-        !isRowMajor(graph, node.map.getResult(0), dimM, isTokens ? link.product->dimK : columns))
+        !isRowMajor(graph, node.map.getResult(0), product.dimM, isTokens ? product.dimK : product.dimN))
       return "does not read an earlier result row by row";
   }
   return graph.fits32Bits() ? "" : "takes tensors of 2^30 elements or more";
 }
 
-/// A link, or why the region is none.
-Result<Link> linkOf(const ChainLink &from, int number, const ir::Target &target) {
+/// A layer, or why the region is none.
+Result<Layer> layerOf(const ChainLayer &from, int number, const ir::Target &target) {
   auto no = [](const std::string &reason) { return Error{ErrorCode::BadModel, reason}; };
-  Link link{from, MatmulProblem::of(from.region), {}, {}, {}, 0};
-  auto isOfTheOneBefore = [&](const ChainLink::Source &source) { return source.link == number - 1; };
-  if (!link.product) {
-    if (ir::FusionDecision taken = rowsTemplate().match(from.region, target); !taken)
-      return no(taken.reason());
-    link.rows = linearised(from.region.graph, 1);
-    link.rowCount = link.rows->graph.domain.points() / link.columns();
-    if (!llvm::any_of(from.inputs, isOfTheOneBefore))
-      return no("does not read the result before it");
-  } else {
-    const MatmulProblem &problem = *link.product;
-    if (ir::FusionDecision taken = takenByWgmma(from.region, problem, target); !taken)
-      return no(taken.reason());
-    if (problem.count() != 1)
-      return no("is two products at once");
-    auto isReduction = [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Reduce; };
-    if (llvm::any_of(problem.graph.graph.nodes, isReduction))
-      return no("reduces the rows of its product");
-    if (byteWidth(problem.elementType(0)) != 2)
-      return no("multiplies other than f16 or bf16");
-    link.tokens = TmaOperand::of(problem, 0);
-    link.weights = TmaOperand::of(problem, 1);
-    link.rowCount = problem.batches * problem.M;
-    if (from.inputs[link.weights.matrix.input].isResult() || !isOfTheOneBefore(from.inputs[link.tokensInput()]))
-      return no("is no product of the result before it with an input");
-    if (!link.tokens.matrix.contiguousK)
-      return no("its rows are not contiguous along K");
-  }
-  if (std::string reason = whyNotRowMajor(link); !reason.empty())
+  std::optional<MatmulProblem> product = MatmulProblem::of(from.region);
+  if (!product)
+    return no("is no matrix product");
+  if (ir::FusionDecision taken = takenByWgmma(from.region, *product, target); !taken)
+    return no(taken.reason());
+  if (product->count() != 1)
+    return no("is two products at once");
+  auto isReduction = [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Reduce; };
+  if (llvm::any_of(product->graph.graph.nodes, isReduction))
+    return no("reduces the rows of its product");
+  if (byteWidth(product->elementType(0)) != 2)
+    return no("multiplies other than f16 or bf16");
+  const TmaOperand weights = TmaOperand::of(*product, 1), tokens = TmaOperand::of(*product, 0);
+  Layer layer{from, std::move(*product), weights, tokens};
+  auto isOfTheOneBefore = [&](const ChainLayer::Source &source) { return source.layer == number - 1; };
+  if (from.inputs[layer.weights.matrix.input].isResult() || !isOfTheOneBefore(from.inputs[layer.tokensInput()]))
+    return no("is no product of the result before it with an input");
+  if (!layer.tokens.matrix.contiguousK)
+    return no("its rows are not contiguous along K");
+  if (std::string reason = whyNotRowMajor(layer); !reason.empty())
     return no(reason);
-  return link;
+  return layer;
 }
 
-/// An input that several links read counts once for the region.
+/// An input that several layers read counts once for the region.
 double bytesReadAgain(const Chain &chain) {
   double bytes = 0;
   std::set<unsigned> known;
-  for (const ChainLink &link : chain.links)
-    for (auto [input, source] : llvm::enumerate(link.inputs))
-      if (const ir::ScalarGraph &graph = link.region.graph; !source.isResult() && !known.insert(source.index).second)
+  for (const ChainLayer &layer : chain.layers)
+    for (auto [input, source] : llvm::enumerate(layer.inputs))
+      if (const ir::ScalarGraph &graph = layer.region.graph; !source.isResult() && !known.insert(source.index).second)
         bytes += elementsRead(graph, input) * static_cast<double>(byteWidth(graph.inputs[input].type));
   return bytes;
 }
@@ -85,46 +73,41 @@ double bytesReadAgain(const Chain &chain) {
 
 Result<ChainProblem> ChainProblem::of(const Region &region, const ir::Target &target) {
   auto no = [](const std::string &reason) { return Error{ErrorCode::BadModel, reason}; };
-  if (!region.chain)
+  if (!region.chain())
     return no("is no chain of kernels");
   if (target.capability != 90)
     return no("a chain needs sm_90a, the target is " + target.name);
   ChainProblem chain;
-  for (auto [number, from] : llvm::enumerate(region.chain->links)) {
-    const std::string name = "link " + std::to_string(number) + " ";
-    Result<Link> link = linkOf(from, static_cast<int>(number), target);
-    if (!link)
-      return no(name + link.error().message);
-    if (const auto &product = link->product; product && chain.batches == 0)
-      chain.M = product->M, chain.batches = product->batches;
-    else if (product && (product->M != chain.M || product->batches != chain.batches))
-      return no(name + "has other rows than the first product");
-    chain.links.push_back(std::move(*link));
+  for (auto [number, from] : llvm::enumerate(region.chain()->layers)) {
+    const std::string name = "layer " + std::to_string(number) + " ";
+    Result<Layer> layer = layerOf(from, static_cast<int>(number), target);
+    if (!layer)
+      return no(name + layer.error().message);
+    if (const MatmulProblem &product = layer->product; number == 0)
+      chain.M = product.M, chain.batches = product.batches;
+    else if (product.M != chain.M || product.batches != chain.batches)
+      return no(name + "has other rows than the first one");
+    chain.layers.push_back(std::move(*layer));
   }
-  if (chain.batches == 0)
-    return no("holds no matrix product");
-  if (chain.links.size() < 2)
+  if (chain.layers.size() < 2)
     return no("one product is no chain");
-  for (auto [number, link] : llvm::enumerate(chain.links))
-    if (link.rowCount != chain.M * chain.batches)
-      return no("link " + std::to_string(number) + " has other rows than the products");
   chain.memoryBytes = region.bytesRead + region.bytesWritten;
   if (region.bytesRead > target.l2Bytes)
-    chain.memoryBytes += bytesReadAgain(*region.chain);
+    chain.memoryBytes += bytesReadAgain(*region.chain());
   return chain;
 }
 
 int64_t ChainProblem::mostColumns() const {
   int64_t most = 0;
-  for (const Link &link : links)
-    most = std::max(most, link.product ? link.columns() : 0);
+  for (const Layer &layer : layers)
+    most = std::max(most, layer.product.N);
   return most;
 }
 
 int64_t ChainProblem::buffers() const {
   size_t most = 1;
-  for (const Link &link : links)
-    most = std::max(most, link.from.inputs.size() + link.from.outputs.size());
+  for (const Layer &layer : layers)
+    most = std::max(most, layer.from.inputs.size() + layer.from.outputs.size());
   return static_cast<int64_t>(most);
 }
 

@@ -1,33 +1,29 @@
-// Kernels in a row that one launch can take: products and norms of the same rows.
+// Kernels in a row that one launch can take: products of the same rows.
 #pragma once
 
 #include "codegen/cuda/matmul/Tma.h"
 
 namespace kfuse::codegen::cuda {
 
-/// A product whose left operand is the chain's or the result of the link before, or a kernel of rows.
-struct Link {
-  const ChainLink &from;
-  std::optional<MatmulProblem> product;
-  TmaOperand weights, tokens;      ///< Of a product.
-  std::optional<LinearGraph> rows; ///< Else.
-  std::int64_t rowCount = 0;       ///< Of the result, in all batches.
+/// A product whose left operand is the chain's or the result of the layer before.
+struct Layer {
+  const ChainLayer &from;
+  MatmulProblem product;
+  TmaOperand weights, tokens;
 
-  const LinearGraph &graph() const { return product ? product->graph : *rows; }
-  std::int64_t columns() const { return product ? product->N : rows->extents().back(); }
   unsigned tokensInput() const { return tokens.matrix.input; }
 };
 
 struct ChainProblem {
-  std::vector<Link> links;
+  std::vector<Layer> layers;
   std::int64_t M = 0, batches = 0;
-  double memoryBytes = 0; ///< Through memory: what outgrows the last-level cache as often as links read it.
+  double memoryBytes = 0; ///< Through memory: what outgrows the last-level cache as often as layers read it.
 
   /// The chain, or why the region is none.
   static Result<ChainProblem> of(const Region &region, const ir::Target &target);
 
-  std::int64_t mostColumns() const; ///< Of a product.
-  std::int64_t buffers() const;     ///< Addresses that a link's body takes at most: of its inputs and results.
+  std::int64_t mostColumns() const;
+  std::int64_t buffers() const; ///< Addresses that a layer's body takes at most: of its inputs and results.
 };
 
 } // namespace kfuse::codegen::cuda

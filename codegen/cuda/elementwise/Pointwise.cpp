@@ -11,7 +11,7 @@ namespace {
 
 using ir::Scalar;
 
-constexpr int64_t mostVectorBytes = 64; ///< Of one operand: four 16-byte accesses.
+constexpr int64_t mostVectorBytes = 64; ///< The most of one operand: four 16-byte accesses.
 constexpr size_t mostCandidates = 54;
 constexpr int64_t mostOperandBytes = 256; ///< In registers of a thread: 64 of them.
 
@@ -59,7 +59,7 @@ private:
     openEntry(writer, "Config::threads", entryName(region), bufferParameters(text.linear()));
     writer.line("forEachChunk<Config>(Body{" + text.bufferNames() + "});");
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
   const Region &region;
@@ -80,10 +80,10 @@ struct PointWork {
     instructions = instructionsOf(graph, valuesOf(graph), [](Scalar) { return false; });
   }
 
-  double points;        ///< Of the whole domain.
+  double points;        ///< The whole domain's.
   int64_t widest;       ///< Bytes of the widest element.
   double operands;      ///< Read and written.
-  int64_t operandBytes; ///< Of what is read.
+  int64_t operandBytes; ///< The bytes of what is read.
   double instructions;
 };
 

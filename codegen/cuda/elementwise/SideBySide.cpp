@@ -18,7 +18,7 @@ constexpr double mostLaunches = 2;
 /// The candidates of each part, in the order of their modelled time.
 std::vector<std::vector<EstimatedConfig>> candidatesOfParts(const Region &region, const ir::Target &target) {
   std::vector<std::vector<EstimatedConfig>> candidates;
-  for (const Part &part : region.parts)
+  for (const Part &part : region.parts())
     candidates.push_back(pointwiseTemplate().estimated(*part.region, target));
   return candidates;
 }
@@ -38,9 +38,9 @@ public:
   SideBySideKernel(const Region &region, const TileConfig &config, const ir::Target &target)
       : region(region), config(config), target(target), buffers{region.graph, {}, {}} {
     const std::vector<std::vector<EstimatedConfig>> candidates = candidatesOfParts(region, target);
-    for (size_t i = 0; i < region.parts.size(); ++i) {
+    for (size_t i = 0; i < region.parts().size(); ++i) {
       configs.push_back(configOf(candidates[i], config)->config);
-      texts.emplace_back(*region.parts[i].region, configs.back(), writer);
+      texts.emplace_back(*region.parts()[i].region, configs.back(), writer);
       ends.push_back((ends.empty() ? 0 : ends.back()) + texts.back().blocks());
     }
   }
@@ -70,13 +70,13 @@ private:
     for (size_t i = 0; i < texts.size(); ++i)
       writeCall(i);
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
   void writeCall(size_t i) {
     std::string space = "part" + std::to_string(i) + "::", begin = i == 0 ? "" : std::to_string(ends[i - 1]) + "u";
     std::string call = "forEachChunk<" + space + "Config>(" + space + "Body{" +
-                       texts[i].bufferNames(region.parts[i].outputs) + "}, blockIdx.x" +
+                       texts[i].bufferNames(region.parts()[i].outputs) + "}, blockIdx.x" +
                        (begin.empty() ? "" : " - " + begin) + ", " + std::to_string(texts[i].blocks()) + ");";
     if (i + 1 < texts.size()) {
       writer.line("if (blockIdx.x < " + std::to_string(ends[i]) + "u)");
@@ -114,12 +114,12 @@ public:
   std::string_view name() const override { return "cuda.side_by_side"; }
 
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
-    if (region.parts.empty())
+    if (region.parts().empty())
       return ir::FusionDecision::no("is not several regions");
-    if (region.parts.size() > mostParts)
-      return ir::FusionDecision::no(std::to_string(region.parts.size()) + " regions; up to " +
+    if (region.parts().size() > mostParts)
+      return ir::FusionDecision::no(std::to_string(region.parts().size()) + " regions; up to " +
                                     std::to_string(mostParts) + " share a launch");
-    for (const Part &part : region.parts) {
+    for (const Part &part : region.parts()) {
       if (ir::FusionDecision decision = pointwiseTemplate().match(*part.region, target); !decision)
         return decision;
       const std::vector<EstimatedConfig> configs = pointwiseTemplate().estimated(*part.region, target);

@@ -92,7 +92,7 @@ public:
     return bytes;
   }
 
-  /// Of a vector of `across` points of each load, as a compiler lays out `struct Turned`.
+  /// The bytes of a vector of `across` points of each load, as a compiler lays out `struct Turned`.
   static int64_t turnedBytes(const LinearGraph &graph, llvm::ArrayRef<Scalar> staged, int64_t across) {
     llvm::Align most;
     uint64_t bytes = 0;
@@ -144,7 +144,7 @@ private:
                                            : "transposeInRegisters";
     writer.line(way + llvm::Twine("<Config>(Body{") + bufferNames(graph, all) + "});");
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
   void writeBody() {

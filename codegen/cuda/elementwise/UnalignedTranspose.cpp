@@ -56,7 +56,7 @@ public:
     openEntry(writer, llvm::Twine(32 * config["warps"]) + ", 2", entryName(region), bufferParameters(graph));
     writer.line("transposeUnaligned<Config>(Body{" + bufferNames(graph, {t.load}) + "});");
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
 private:

@@ -11,7 +11,7 @@ namespace kfuse::codegen::cuda {
 
 using ir::Scalar;
 
-constexpr int64_t mostBytes = 64 << 10; ///< Of shared memory, so that several blocks share an SM.
+constexpr int64_t mostBytes = 64 << 10; ///< The most shared memory, so that several blocks share an SM.
 constexpr int64_t mostChunksKept = 2;   ///< In registers, beside the weights under way.
 constexpr int64_t accessBytes = 16;
 

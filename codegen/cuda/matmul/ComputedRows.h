@@ -12,7 +12,7 @@ class ComputedRows {
 public:
   /// Whether reductions beside the product run over its terms, for its left operand alone.
   static bool isIn(const MatmulProblem &problem);
-  /// Of all rows in shared memory.
+  /// The bytes of all rows in shared memory.
   static int64_t bytes(const MatmulProblem &problem);
 
   explicit ComputedRows(const MatmulProblem &problem);

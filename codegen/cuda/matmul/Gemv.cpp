@@ -16,7 +16,7 @@ constexpr size_t mostCandidates = 48;
 
 int64_t groupsOf(const TileConfig &config) { return config["warps"] / config["split"]; }
 
-/// Sums, loads under way, a chunk of the left operand, what a word of each operand holds, and about 40 for
+/// Accumulators, loads in flight, a chunk of the left operand, what a word of each operand holds, and about 40 for
 /// addresses; a second product's columns have addresses of their own.
 int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
   const int64_t outputs = config["outputs"] * problem.count(), seconds = outputs - config["outputs"];
@@ -32,16 +32,23 @@ int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, cons
   return blocks;
 }
 
+/// What the estimate knows of an H200, from configs measured there.
+struct Coefficients {
+  double startUs = 0.2;       ///< A kernel's start.
+  double memoryShare = 0.95;  ///< Share of the nominal HBM bandwidth with two loads of a warp in flight or more.
+  double oneLoadShare = 0.89; ///< The same with one: 14.7 us instead of 13.8 for 6144 x 4096.
+  double deepShare = 0.005; ///< For each doubling of loads behind rows that are computed: by measured times it is up to
+                            ///< three times that.
+  double tailUs = 0.25;     ///< The longer a warp's part of a row, the less evenly SMs end: 13.8, 13.4, 13.1 us for
+                            ///< rows in 1, 2, 4 parts.
+  double inFlightFactor = 10;  ///< Loads are asked for again as soon as one is used.
+  double sumInstructions = 12; ///< The instructions that add one of a warp's accumulators over its lanes.
+};
+constexpr Coefficients h200;
+
 /// Modelled microseconds: HBM at the depth of the loads in flight, or what the lanes issue for each weight.
-/// The constants come from configs measured on an H200.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double memoryShare = 0.95;  // Of the nominal HBM bandwidth, with two loads of a warp under way and more ...
-  constexpr double oneLoadShare = 0.89; // ... or with one: 14.7 us instead of 13.8 for 6144 x 4096.
-  constexpr double deepShare = 0.005;   // For each doubling: by measured times it is up to three times that.
-  // The longer a warp's part of a row, the less evenly SMs end: 13.8, 13.4, 13.1 us for rows in 1, 2, 4 parts.
-  constexpr double tailUs = 0.25;
-  constexpr double inFlightFactor = 10; // Loads are asked for again as soon as one is used.
   const auto sms = static_cast<double>(target.multiprocessors);
   const auto blocks = static_cast<double>(ceilDiv(problem.N, groupsOf(config) * config["outputs"]) * problem.batches);
   const auto resident = static_cast<double>(blocksPerSm(problem, config, target));
@@ -51,29 +58,28 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(chunks));
   const int64_t columns = config["outputs"] * problem.count(); // That a warp reads.
   const double perBlock = static_cast<double>(config["warps"] * 32 * columns * accessBytes) * unrolled;
-  const double inFlight = std::min(resident, blocks / sms) * perBlock * inFlightFactor;
-  // Of each of two products, too: a gate and its matrix of 14336 x 4096 take 58.5 us instead of 53.1.
+  const double inFlight = std::min(resident, blocks / sms) * perBlock * h200.inFlightFactor;
+  // The same holds for each of two products: a gate and its matrix of 14336 x 4096 take 58.5 us instead of 53.1.
   const double loads = static_cast<double>(config["outputs"]) * unrolled;
-  double share = loads < 2 ? oneLoadShare : memoryShare;
+  double share = loads < 2 ? h200.oneLoadShare : h200.memoryShare;
   // While rows are computed first, as many loads wait: 53.2, 52.7, 51.5 us for these two with two, four, eight of each.
   if (problem.reducesRows)
-    share *= 1 + deepShare * std::log2(std::clamp(loads / 2, 1.0, 4.0));
-  const double memory = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target) / share;
-  const double kilobytes = chunks * 32 * static_cast<double>(accessBytes) / 1024; // Of a row, that a warp reads.
+    share *= 1 + h200.deepShare * std::log2(std::clamp(loads / 2, 1.0, 4.0));
+  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target) / share;
+  const double kilobytes = chunks * 32 * static_cast<double>(accessBytes) / 1024; // What a warp reads of a row.
   const double weights =
       static_cast<double>(problem.N * problem.count() * problem.batches) * static_cast<double>(problem.K);
   const auto rows = static_cast<double>(problem.M), outputs = static_cast<double>(columns);
-  const double issue = issueUs(weights * (12 + 2.3 * rows + 0.67 * rows / outputs), target);
+  const double mathUs = issueUs(weights * (12 + 2.3 * rows + 0.67 * rows / outputs), target);
   // Rows that are computed first come with a latency of L2 and of each barrier; weights flow meanwhile, but no more
   // than are in flight.
   const double rowsUs = problem.reducesRows ? rows * (0.2 + 0.3 * ComputedRows(problem).reductionCount()) : 0;
-  // At a warp's end its lanes' sums meet: five shuffles and more for each, while it has no loads under way. 2 x 7168 x
-  // 2048 takes 8.5 us with rows in 2 parts, 8.7 in 4 and 9.0 in 8 (of four columns a warp).
-  constexpr double sumInstructions = 12;
+  // At a warp's end its lanes' accumulators are added: five shuffles and more for each, while it has no loads in
+  // flight. 2 x 7168 x 2048 takes 8.5 us with rows in 2 parts, 8.7 in 4 and 9.0 in 8 (of four columns a warp).
   const double sums = static_cast<double>(problem.N * problem.count() * problem.batches * config["split"]) * rows;
-  const double sumUs = issueUs(sumInstructions * 32 * sums, target);
-  return target.launchUs + 0.2 + rowsUs + sumUs + std::max(memory, issue) +
-         tailUs * std::log2(std::max(1.0, kilobytes));
+  const double sumUs = issueUs(h200.sumInstructions * 32 * sums, target);
+  const double tailUs = h200.tailUs * std::log2(std::max(1.0, kilobytes));
+  return target.launchUs + h200.startUs + rowsUs + sumUs + std::max(hbmUs, mathUs) + tailUs;
 }
 
 /// Writes how the left operand is read; returns its value.
@@ -86,14 +92,19 @@ std::string writeLeft(MatmulPrinter &printer, const MatmulProblem &problem, int6
   return "StoredRows<A, " + type + ">{in" + std::to_string(operand.input) + "}";
 }
 
-class GemvTemplate : public MatmulWay {
+class GemvTemplate : public MatmulVariant {
 public:
-  GemvTemplate() : MatmulWay(mostCandidates) {}
+  GemvTemplate() : MatmulVariant({.number = 3, .mostCandidates = mostCandidates, .isForFewRows = true}) {}
 
   std::string_view name() const override { return "cuda.gemv"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
+  /// Warps of a row's part of K and columns that they share; in warps of a block and loads in flight configs differ
+  /// less.
+  TileConfig kind(const TileConfig &config) const override {
+    return {{"outputs", config["outputs"]}, {"split", config["split"]}};
+  }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
@@ -140,7 +151,7 @@ Result<KernelPlan> GemvTemplate::print(const Region &region, const TileConfig &c
                          .with("n", groupsOf(config) * config["outputs"])
                          .with("k", problem.K)
                          .with("split_k", 1)
-                         .with("raster", 1);
+                         .with("swizzle", 1);
   MatmulPrinter printer(region, problem, frame, target, config["outputs"]);
   const int64_t threads = config["warps"] * 32;
   printer.writeHead("gemv.cuh");
@@ -161,7 +172,7 @@ Result<KernelPlan> GemvTemplate::print(const Region &region, const TileConfig &c
 
 } // namespace
 
-const MatmulWay &gemvTemplate() {
+const MatmulVariant &gemvTemplate() {
   static const GemvTemplate instance;
   return instance;
 }

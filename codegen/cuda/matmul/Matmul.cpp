@@ -91,21 +91,6 @@ bool MatmulProblem::isOperand(Scalar node) const {
   return llvm::any_of(products, [&](Scalar product) { return llvm::is_contained(graph[product].operands, node); });
 }
 
-ir::FusionDecision MatmulWay::match(const Region &region, const ir::Target &target) const {
-  const std::optional<MatmulProblem> problem = MatmulProblem::of(region);
-  const ir::FusionDecision counted = isCounted(problem);
-  return counted ? takes(region, *problem, target) : counted;
-}
-
-std::vector<EstimatedConfig> MatmulWay::estimated(const Region &region, const ir::Target &target) const {
-  return configsOf(region, *MatmulProblem::of(region), target);
-}
-
-std::vector<EstimatedConfig> MatmulWay::configsOf(const Region &region, const MatmulProblem &problem,
-                                                  const ir::Target &target) const {
-  return fastest(space(region, problem, target), most);
-}
-
 ir::FusionDecision takenByMmaSync(const MatmulProblem &problem, const ir::Target &target) {
   if (problem.reducesRows)
     return ir::FusionDecision::no(holdsTiles);
@@ -191,8 +176,9 @@ void MatmulPrinter::writeConfig(int64_t threads, ArrayRef<std::string> fields) {
               ", tileK = " + Twine(config["k"]) + ", threads = " + Twine(threads) + ";");
   for (const std::string &field : fields)
     writer.line(field);
-  writer.line("static constexpr int splitK = " + Twine(config["split_k"]) + ", raster = " + Twine(config["raster"]) +
-              ", epilogueVector = " + Twine(vector) + ", finishThreads = " + Twine(finishThreads) + ";");
+  writer.line("static constexpr int splitK = " + Twine(config["split_k"]) +
+              ", tileSwizzle = " + Twine(config["swizzle"]) + ", epilogueVector = " + Twine(vector) +
+              ", finishThreads = " + Twine(finishThreads) + ";");
   writer.close(";");
   writer.line();
 }
@@ -239,7 +225,7 @@ static const char *const epiloguePlace = "Index batch, Index m, Index n, int lan
 void MatmulPrinter::writeEpilogue() {
   writer.open("struct Epilogue");
   writeEpilogueLoads();
-  writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + sumsType() + " &acc, " +
+  writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + accumulatorType() + " &acc, " +
               epiloguePlace);
   ValuePrinter scope(problem.graph, writer, dimNames);
   writeEpilogueValues(scope);
@@ -262,8 +248,8 @@ void MatmulPrinter::writeTileEpilogue(const TmaResult &result) {
     writer.line("fromWord(x.v" + Twine(result.load->id) + ", pair);");
     writer.close();
   }
-  writer.open("__device__ __forceinline__ " + type + " compute(const Operands &x, const " + sumsType() + " &acc, " +
-              epiloguePlace);
+  writer.open("__device__ __forceinline__ " + type + " compute(const Operands &x, const " + accumulatorType() +
+              " &acc, " + epiloguePlace);
   ValuePrinter scope(problem.graph, writer, dimNames);
   writeEpilogueValues(scope);
   writer.line("return y0;");
@@ -295,7 +281,7 @@ void MatmulPrinter::writeEpilogueLoads(std::optional<Scalar> brought) {
   writer.close();
 }
 
-std::string MatmulPrinter::sumsType() const {
+std::string MatmulPrinter::accumulatorType() const {
   return "Vector<float, " + std::to_string(vector * problem.count()) + ">";
 }
 
@@ -365,7 +351,7 @@ KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {
     launch.sharedBytes = 0;
     plan.launches.push_back(launch);
   }
-  giveSource(plan, writer.take());
+  giveSource(plan, writer.str());
   return plan;
 }
 
@@ -386,6 +372,24 @@ double atPowerLimit(double us, double mathUs) {
   return us * (1 + slowing * std::max(0.0, mathUs / us - sustainedShare));
 }
 
+namespace {
+
+/// What matmulUs() knows of an H200.
+struct Coefficients {
+  double startUs = 1.5;      ///< First loads, and the last stores.
+  double l2Speedup = 2.0;    ///< Reads from the L2, over nominal HBM bandwidth.
+  double readAgain = 0.15;   ///< 32 x 4096 x 4096 takes 13.0 us as two tiles of 16 rows, 10.3 where they share.
+  double latencyUs = 0.55;   ///< Of HBM. What is waited for and what HBM gives show both where they are near: 32 x 64
+                             ///< tiles of 32 x 5120 x 8192 take 32, 27 and 25.6 us with 3, 4 and 5 stages.
+  double hbmShare = 0.92;    ///< The share reached of the nominal HBM bandwidth.
+  double splitUs = 2.6;      ///< The second launch of split K.
+  double splitSpeedup = 2.2; ///< Its partial sums, over nominal HBM bandwidth.
+  double shown = 0.3;        ///< What shows of the bound that comes second.
+};
+constexpr Coefficients h200;
+
+} // namespace
+
 double matmulUs(const Region &region, const MatmulProblem &problem, const MatmulCost &cost, const ir::Target &target) {
   auto M = static_cast<double>(problem.M), N = static_cast<double>(problem.N), K = static_cast<double>(problem.K);
   auto batches = static_cast<double>(problem.batches), products = static_cast<double>(problem.count());
@@ -396,27 +400,20 @@ double matmulUs(const Region &region, const MatmulProblem &problem, const Matmul
   // A partly filled wave still shares its SMs among fewer blocks.
   double resident = std::min(cost.blocksPerSm, std::ceil(blocks / target.multiprocessors));
   double blockUs = 2 * cost.tileM * cost.tileN * products * (K / cost.splits) / (cost.flopsPerUsPerSm / resident);
-  constexpr double startUs = 1.5; // First loads, and the last stores.
-  double walkUs = waves * (std::max(blockUs, cost.latencyUs) + startUs);
+  double walkUs = waves * (std::max(blockUs, cost.latencyUs) + h200.startUs);
 
-  constexpr double l2Speedup = 2.0; // L2 over nominal HBM bandwidth.
   double operands = (M * K * tilesN + K * N * products * tilesM) * cost.elementBytes * batches;
-  double l2Us = operands / (target.memoryBytesPerUs * l2Speedup);
-  constexpr double readAgain = 0.15; // 32 x 4096 x 4096 takes 13.0 us as two tiles of 16 rows, 10.3 where they share.
-  double bytes =
-      region.bytesRead + region.bytesWritten + bytesReadAgain(problem, static_cast<int64_t>(cost.tileM), readAgain);
+  double l2Us = operands / (target.memoryBytesPerUs * h200.l2Speedup);
+  double bytes = region.bytesRead + region.bytesWritten +
+                 bytesReadAgain(problem, static_cast<int64_t>(cost.tileM), h200.readAgain);
   double inFlight = std::min(1.0, blocks / target.multiprocessors) * resident * cost.inFlightBytes;
-  // What is waited for and what HBM gives show both where they are near: 32 x 64 tiles of 32 x 5120 x 8192 take 32, 27
-  // and 25.6 us with 3, 4 and 5 stages.
-  constexpr double latencyUs = 0.55, hbmShare = 0.92;
-  double waitingUs = bytes * latencyUs / (inFlight * target.multiprocessors);
-  double hbmUs = std::hypot(waitingUs, bytes / (hbmShare * target.memoryBytesPerUs));
+  double waitingUs = bytes * h200.latencyUs / (inFlight * target.multiprocessors);
+  double hbmUs = std::hypot(waitingUs, bytes / (h200.hbmShare * target.memoryBytesPerUs));
   double partials = cost.splits > 1 ? cost.splits * M * N * batches * sizeof(float) : 0;
-  double splitUs = partials > 0 ? 2.6 + 2 * partials / (target.memoryBytesPerUs * 2.2) : 0;
+  double splitUs = partials > 0 ? h200.splitUs + 2 * partials / (target.memoryBytesPerUs * h200.splitSpeedup) : 0;
   std::array<double, 3> terms{walkUs, l2Us, hbmUs};
   std::sort(terms.begin(), terms.end());
-  constexpr double shown = 0.3; // Of the bound that comes second.
-  return target.launchUs + terms[2] + shown * terms[1] + splitUs;
+  return target.launchUs + terms[2] + h200.shown * terms[1] + splitUs;
 }
 
 } // namespace kfuse::codegen::cuda

@@ -1,7 +1,7 @@
 // What the matrix product templates share: sizes, operands, epilogue, and the launches of split K.
 #pragma once
 
-#include "codegen/cuda/matmul/MatmulWay.h"
+#include "codegen/cuda/matmul/MatmulVariant.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
 
@@ -17,7 +17,7 @@ struct MatmulProblem {
   unsigned dimM, dimN, dimK;
   int64_t M, N, K, batches;
   std::vector<bool> isFixed; ///< Region::isFixed.
-  bool reducesRows = false;  ///< Of its result, or (along K) of its left operand.
+  bool reducesRows = false;  ///< Whether rows of its result are reduced, or (along K) of its left operand.
   bool tf32 = false;         ///< Operands of f32 may be cut behind 10 bits of mantissa, in every product.
 
   /// Nothing when the region has no product, more than two, or two that do not share their left operand.
@@ -44,7 +44,7 @@ inline constexpr const char *holdsTiles = "holds tiles of rows, which a reductio
 /// Whether mma.sync may take a product whose tiles are finished on their own; why not.
 ir::FusionDecision takenByMmaSync(const MatmulProblem &problem, const ir::Target &target);
 /// Whether mma.sync multiplies the operands' types: pairs of f16, of bf16, of 8-bit floats, and of f32 where the
-/// product allows tf32 and the way `takesTf32`; why not.
+/// product allows tf32 and the variant `takesTf32`; why not.
 ir::FusionDecision multipliedByMmaSync(const MatmulProblem &problem, bool takesTf32);
 
 /// An operand whose element (i, k) lies at outer(batch, i) + inner(batch, k) of an input; i is m for
@@ -78,8 +78,8 @@ public:
   std::string writeRightOperands(llvm::StringRef one, llvm::StringRef two);
   /// `struct Epilogue`, one line per fused op: `apply` stores what it computes.
   void writeEpilogue();
-  /// What its constructor takes: "in2, out0".
-  std::string epilogueBuffers() const { return bufferNames(problem.graph, loads); }
+  /// What its constructor takes.
+  std::vector<BufferName> epilogueBuffers() const { return buffersOf(problem.graph, loads); }
   /// The same for a result that TMA writes: `compute` gives it back, and `take` gets what TMA brings.
   void writeTileEpilogue(const TmaResult &result);
   /// The entry; with split K the one that finishes, too. `call(epilogue)` is its body, `leading` its
@@ -98,8 +98,8 @@ public:
 private:
   void writeEpilogueLoads(std::optional<ir::Scalar> brought = {});
   void writeEpilogueValues(ValuePrinter &scope);
-  /// "Vector<float, 8>": the sums of a chunk, product by product.
-  std::string sumsType() const;
+  /// "Vector<float, 8>": the accumulators of a chunk, product by product.
+  std::string accumulatorType() const;
   bool isSplit() const { return config["split_k"] > 1; }
 
   const Region &region;
@@ -108,7 +108,7 @@ private:
   const ir::Target &target;
   int64_t vector;
   ChunkPrinter chunk;
-  std::vector<ir::Scalar> loads; ///< Of the epilogue.
+  std::vector<ir::Scalar> loads; ///< What the epilogue reads.
   llvm::SmallVector<std::string> dimNames;
   SourceWriter writer;
 };
@@ -116,14 +116,14 @@ private:
 /// What the estimates of both templates need to know of a config.
 struct MatmulCost {
   double tileM = 0, tileN = 0, splits = 1;
-  double flopsPerUsPerSm = 0; ///< Of all blocks resident on an SM together.
+  double flopsPerUsPerSm = 0; ///< The rate of all blocks resident on an SM together.
   double blocksPerSm = 1;
   double elementBytes = 2;
   double latencyUs = 0;     ///< What a block takes at least, however fast its SM.
   double inFlightBytes = 0; ///< That a block keeps requested.
 };
 
-/// Of the right operands of all products and batches.
+/// The bytes of the right operands of all products and batches.
 double weightBytes(const MatmulProblem &problem);
 
 /// What it costs, in bytes of HBM, that blocks of several tiles down read the same weights: though the last-level cache

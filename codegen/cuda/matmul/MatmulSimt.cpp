@@ -121,9 +121,9 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   return matmulUs(region, problem, cost, target);
 }
 
-class MatmulSimtTemplate : public MatmulWay {
+class MatmulSimtTemplate : public MatmulVariant {
 public:
-  MatmulSimtTemplate() : MatmulWay(mostCandidates) {}
+  MatmulSimtTemplate() : MatmulVariant({.number = 4, .mostCandidates = mostCandidates}) {}
 
   std::string_view name() const override { return "cuda.matmul_simt"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
@@ -160,17 +160,17 @@ std::vector<EstimatedConfig> MatmulSimtTemplate::space(const Region &region, con
     if ((tile.m >= 2 * problem.M && tile.m > 8) || (tile.n >= 2 * problem.N && tile.n > 64))
       continue;
     for (int64_t splits : {1, 2, 4, 8, 16})
-      for (int64_t raster : {8, 1}) {
+      for (int64_t swizzle : {8, 1}) {
         bool isIdleSplit = splits > 1 && (blocks * splits > 4 * target.multiprocessors || tilesK < 2 * splits);
-        bool sameRaster = raster > 1 && ceilDiv(problem.M, tile.m) == 1;
+        bool sameSwizzle = swizzle > 1 && ceilDiv(problem.M, tile.m) == 1;
         TileConfig config{{"m", tile.m},
                           {"n", tile.n},
                           {"k", tile.k},
                           {"thread_m", tile.threadM},
                           {"thread_n", tile.threadN},
                           {"split_k", splits},
-                          {"raster", raster}};
-        if (!isIdleSplit && !sameRaster && registersOf(config) <= 216 && blocksPerSm(config, target) >= 1)
+                          {"swizzle", swizzle}};
+        if (!isIdleSplit && !sameSwizzle && registersOf(config) <= 216 && blocksPerSm(config, target) >= 1)
           ranked.emplace_back(estimate(region, problem, config, target), config);
       }
   }
@@ -196,7 +196,7 @@ Result<KernelPlan> MatmulSimtTemplate::print(const Region &region, const TileCon
 
 } // namespace
 
-const MatmulWay &matmulSimtTemplate() {
+const MatmulVariant &matmulSimtTemplate() {
   static const MatmulSimtTemplate instance;
   return instance;
 }

@@ -1,10 +1,9 @@
-// cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters may share the tiles
-// that do not fill a wave (stream-K), or take tiles of two widths, so many that they fill whole waves. Where a cluster
-// spans N, it reduces rows of the result before it stores them.
+// cuda.matmul_sm90: matrix products on Hopper's wgmma, fed by TMA, in persistent clusters. Clusters whose
+// warpgroups work in ping-pong may share the tiles that do not fill a wave (stream-K). Where a cluster spans N, it
+// reduces rows of the result before it stores them.
 #include "codegen/cuda/matmul/RowEpilogue.h"
 #include "codegen/cuda/matmul/Sm90Tiles.h"
 #include "codegen/cuda/matmul/Templates.h"
-#include "codegen/cuda/matmul/TwoWidths.h"
 #include "codegen/cuda/text/Clusters.h"
 #include "codegen/cuda/text/LastBlock.h"
 
@@ -26,36 +25,16 @@ constexpr size_t walksOfTile = 2; ///< Orders of its tiles that a shape of tile 
 constexpr size_t mostCandidates = 160;
 
 /// The config with every order of its tiles that differs: groups of 1 to 16 along M or N.
-std::vector<TileConfig> rasters(const TileConfig &config, const Grid &grid) {
+std::vector<TileConfig> swizzles(const TileConfig &config, const Grid &grid) {
   std::vector<TileConfig> all;
   for (bool alongN : {false, true})
-    for (int64_t raster : {1, 4, 8, 16}) {
+    for (int64_t swizzle : {1, 4, 8, 16}) {
       int64_t along = alongN ? grid.wide : grid.tall, across = alongN ? grid.tall : grid.wide;
       bool isSame =
-          (raster > 1 && (raster >= 2 * along || across == 1)) || (alongN && (grid.tall == 1 || grid.wide == 1));
+          (swizzle > 1 && (swizzle >= 2 * along || across == 1)) || (alongN && (grid.tall == 1 || grid.wide == 1));
       if (!isSame)
-        all.push_back(config.with("raster", raster).with("raster_n", alongN));
+        all.push_back(config.with("swizzle", swizzle).with("swizzle_n", alongN));
     }
-  return all;
-}
-
-/// The config with tiles of two widths, where they are worth it: the busiest cluster has a hundredth less. Which order
-/// of them is best no estimate tells: of 2, 3, 4, 5, 6 and 8 rows a group three and six are 0.4 % ahead of the others
-/// at 4096 cubed.
-std::vector<TileConfig> withTwoWidths(const sm90::Problem &problem, const TileConfig &config,
-                                      const ir::Target &target) {
-  if (!takesTwoWidths(problem, config))
-    return {};
-  const int64_t tall = gridOf(problem, config, target).tall, atOnce = clustersAtOnce(config["cluster_m"], target);
-  const std::optional<TwoWidths> row = TwoWidths::of(problem.N, config["n"], tall, atOnce);
-  if (!row)
-    return {};
-  std::vector<TileConfig> all;
-  for (int64_t raster : {3, 6}) {
-    const int64_t waves = ceilDiv(tall * row->tiles, atOnce);
-    if (raster < 2 * tall && 100 * row->place(tall, raster, atOnce).busiest <= 99 * waves * config["n"])
-      all.push_back(config.with("raster", raster).with("raster_n", 0).with("narrow", row->narrow));
-  }
   return all;
 }
 
@@ -86,7 +65,8 @@ std::vector<Shape> tiledShapes() {
 
 /// Clusters whose blocks share out the columns of whole rows.
 std::vector<Shape> wholeRowShapes(int64_t columns) {
-  constexpr int64_t widest = 256, mostBlocks = 16; // Of an instruction; of a cluster, more than 8 where allowed.
+  constexpr int64_t widest = 256,
+                    mostBlocks = 16; // The limits of an instruction and of a cluster, more than 8 where allowed.
   std::vector<Shape> shapes;
   for (int64_t clusterN : {1, 2, 4, 8, 16}) {
     const int64_t exact = llvm::alignTo(ceilDiv(columns, clusterN), 16), panels = llvm::alignTo(exact, 64);
@@ -103,9 +83,14 @@ std::vector<Shape> wholeRowShapes(int64_t columns) {
   return shapes;
 }
 
-class MatmulSm90Template : public MatmulWay {
+class MatmulSm90Template : public TiledMatmulVariant {
 public:
-  MatmulSm90Template() : MatmulWay(mostCandidates) {}
+  MatmulSm90Template()
+      : TiledMatmulVariant({.number = 1,
+                            .mostCandidates = mostCandidates,
+                            .usesTensorCores = true,
+                            .instruction = "wgmma",
+                            .capability = 90}) {}
 
   std::string_view name() const override { return "cuda.matmul_sm90"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
@@ -135,16 +120,16 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
   const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
-  // With several operands in flight, or positions to compare, 176 sums a thread spill; beside the
+  // With several operands in flight, or positions to compare, 176 accumulators a thread spill; beside the
   // values of rows 128 are most.
   const bool readsMore = static_cast<int64_t>(region.graph.inputs.size()) > products + 2;
   const bool asksPositions = llvm::any_of(
       region.graph.nodes, [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Index; });
-  const int64_t mostSums = problem.reducesRows ? 128 : readsMore || asksPositions ? 160 : 192;
+  const int64_t mostAccumulators = problem.reducesRows ? 128 : readsMore || asksPositions ? 160 : 192;
   std::vector<EstimatedConfig> ranked;
   for (const Shape &shape : problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes()) {
     const auto [m, columns, pingPong, clusterM, clusterN] = shape;
-    const int64_t n = columns / products; // The epilogue takes pieces of 16 columns of each product.
+    const int64_t n = columns / products; // The epilogue takes segments of 16 columns of each product.
     if (n % 16 != 0 || !dividesInto(m, clusterN, rowsAlongK) || !dividesInto(n, clusterM, columnsAlongK))
       continue;
     if ((clusterM > 1 && problem.M <= m) || (clusterN > 1 && problem.N <= n))
@@ -152,34 +137,32 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
     if ((m >= 2 * problem.M && m > 64) || (n >= 2 * problem.N && n > 64))
       continue;
     TileConfig config{
-        {"cluster_m", clusterM}, {"cluster_n", clusterN}, {"k", depth},    {"m", m},       {"n", n},
-        {"pingpong", pingPong},  {"raster", 1},           {"raster_n", 0}, {"split_k", 1}, {"stages", mostStages}};
+        {"cluster_m", clusterM}, {"cluster_n", clusterN}, {"k", depth},     {"m", m},       {"n", n},
+        {"pingpong", pingPong},  {"swizzle", 1},          {"swizzle_n", 0}, {"split_k", 1}, {"stages", mostStages}};
     while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock) {
       const int64_t fewer = config["stages"] - 1;
       config = std::move(config).with("stages", fewer);
     }
-    if (config["stages"] < 3 || sumRegisters(problem, config) > mostSums)
+    if (config["stages"] < 3 || accumulatorRegisters(problem, config) > mostAccumulators)
       continue;
     std::vector<EstimatedConfig> walks;
-    for (TileConfig &walk : rasters(config, gridOf(problem, config, target)))
+    for (TileConfig &walk : swizzles(config, gridOf(problem, config, target)))
       walks.emplace_back(estimate(region, problem, walk, target), std::move(walk));
     walks = fastest(std::move(walks), walksOfTile);
-    for (int64_t pieces : piecesOf(problem, config, target)) {
-      TileConfig streamed = walks.front().config.with("pieces", pieces);
-      ranked.emplace_back(estimate(region, problem, streamed, target), std::move(streamed));
+    for (int64_t segments : segmentsOf(problem, config, target)) {
+      TileConfig streamKTiles = walks.front().config.with("segments", segments);
+      ranked.emplace_back(estimate(region, problem, streamKTiles, target), std::move(streamKTiles));
     }
-    for (TileConfig &twoWidths : withTwoWidths(problem, walks.front().config, target))
-      ranked.emplace_back(estimate(region, problem, twoWidths, target), std::move(twoWidths));
     std::move(walks.begin(), walks.end(), std::back_inserter(ranked));
   }
   return ranked;
 }
 
-/// Flags for each warp that shares a tile and room for its sums, for every piece, as device/partial_sums.cuh lays them
-/// out.
+/// Flags for each warp that shares a tile and room for its partial sums, for every segment, as device/partial_sums.cuh
+/// lays them out.
 void passPartialSums(KernelPlan &plan, const MatmulProblem &problem, const TileConfig &config, const Grid &grid) {
-  const int64_t tileWarps = config["pingpong"] ? consumerWarps / 2 : consumerWarps,
-                places = grid.streamed * grid.pieces * config["cluster_m"] * config["cluster_n"];
+  constexpr int64_t tileWarps = consumerWarps / 2; // In ping-pong.
+  const int64_t places = grid.streamKTiles * grid.segments * config["cluster_m"] * config["cluster_n"];
   plan.zeroedBytes = llvm::alignTo(places * tileWarps * 4, zeroedGranule);
   plan.workspaceBytes =
       plan.zeroedBytes + static_cast<uint64_t>(places * config["m"] * columnsOf(problem, config)) * sizeof(float);
@@ -195,26 +178,22 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   const DType rowsType = problem.elementType(0), columnsType = problem.elementType(1);
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
   const Grid grid = gridOf(problem, config, target);
-  const int64_t narrow = config.valueOr("narrow", 0);
-  const int64_t narrowShift =
-      narrow > 0 ? TwoWidths{config["n"], grid.wide, narrow}.place(grid.tall, config["raster"], grid.clusters).shift
-                 : 0;
   const TmaResult *result = problem.resultThroughTma(config);
   const int64_t epilogueVector = result || problem.reducesRows ? RowEpilogue::vector : 8;
   MatmulPrinter printer(region, problem, config, target, epilogueVector);
   printer.writeHead("gemm_sm90.cuh");
   auto field = [](const std::string &text) { return "static constexpr " + text + ";"; };
   auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
-  printer.writeConfig(threads,
-                      {field("int " + number("rows", problem.M) + ", " + number("columns", problem.N)),
-                       field("int tileRows = tileM, tileColumns = " + std::string(problem.count() > 1 ? "2 * " : "") +
-                             "tileN, " + number("stages", config["stages"])),
-                       field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
-                       field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
-                             ", rasterColumns = " + (config["raster_n"] ? "true" : "false")),
-                       field("int " + number("narrowTiles", narrow) + ", " + number("narrowShift", narrowShift)),
-                       field("int " + number("streamed", grid.streamed) + ", " + number("helpers", grid.helpers) +
-                             ", " + number("pieces", grid.pieces) + ", " + number("pieceLines", grid.pieceLines))});
+  printer.writeConfig(
+      threads,
+      {field("int " + number("rows", problem.M) + ", " + number("columns", problem.N)),
+       field("int tileRows = tileM, tileColumns = " + std::string(problem.count() > 1 ? "2 * " : "") + "tileN, " +
+             number("stages", config["stages"])),
+       field("int " + number("clusterRows", clusterM) + ", " + number("clusterColumns", clusterN)),
+       field(std::string("bool pingPong = ") + (config["pingpong"] ? "true" : "false") +
+             ", tileSwizzleColumns = " + (config["swizzle_n"] ? "true" : "false")),
+       field("int " + number("streamKTiles", grid.streamKTiles) + ", " + number("contributors", grid.contributors) +
+             ", " + number("segments", grid.segments) + ", " + number("segmentBlocks", grid.segmentBlocks))});
   const int64_t gridBlocks = grid.clusters * clusterM * clusterN;
   const TmaArgument rowsArgument = writeTmaSide(printer, rowSide, "Rows",
                                                 earlyBlocks(region, rowSide, rowsType, gridBlocks, target)),
@@ -222,9 +201,6 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
                                                    earlyBlocks(region, columnSide, columnsType, gridBlocks, target));
   const int64_t columns = columnsOf(problem, config);
   writeProduct(printer.out(), rowsType, columnsType, columns, rowSide, columnSide);
-  if (narrow > 0)
-    writeProduct(printer.out(), rowsType, columnsType, columns - TwoWidths::narrowBy, rowSide, columnSide,
-                 "NarrowProduct", columns);
   if (problem.reducesRows)
     RowEpilogue(problem).write(printer, result);
   else if (result)
@@ -232,7 +208,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   else
     printer.writeEpilogue();
   const std::string to = problem.reducesRows ? "ToRow" : "To";
-  const std::string partials = grid.isShared() ? ", PartialSums{flags, sums}" : "";
+  const std::string partials = grid.isStreamK() ? ", PartialSums{flags, sums}" : "";
   printer.writeEntries(
       [&](const std::string &epilogue) {
         const bool reads = result && result->read;
@@ -240,13 +216,13 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
                              : result              ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap}"
                              : problem.reducesRows ? to + "s<Epilogue>{" + epilogue + "}"
                                                    : epilogue;
-        return std::string("gemmSm90<Config, Product") + (narrow > 0 ? ", NarrowProduct>(" : ">(") +
-               rowsArgument.value + ", " + columnsArgument.value + ", " + finish + partials + ");";
+        return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish +
+               partials + ");";
       },
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : "") +
           (result && result->read ? "const __grid_constant__ TensorMap readMap, " : ""),
-      grid.isShared() ? ", unsigned *flags, float *sums" : "");
+      grid.isStreamK() ? ", unsigned *flags, float *sums" : "");
   KernelPlan plan = printer.plan(threads, sharedBytes(problem, config));
   std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
   llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));
@@ -260,14 +236,14 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   launch.needsNoL1 = true; // TMA brings the operands.
   launch.grid = {static_cast<uint32_t>(gridBlocks), 1, 1};
   launch.cluster = {static_cast<uint32_t>(clusterM * clusterN), 1, 1};
-  if (grid.isShared())
+  if (grid.isStreamK())
     passPartialSums(plan, problem, config, grid);
   return plan;
 }
 
 } // namespace
 
-const MatmulWay &matmulSm90Template() {
+const MatmulVariant &matmulSm90Template() {
   static const MatmulSm90Template instance;
   return instance;
 }

@@ -17,16 +17,16 @@ constexpr int64_t lineBytes = 128;
 constexpr int64_t epilogueVector = 8;
 constexpr int64_t mostStages = 24;
 constexpr double mostBlocks = 16;        ///< For each SM; beyond it persistent blocks waste less.
-constexpr int64_t mostClusterBlocks = 8; ///< Of every device.
-constexpr int64_t mostParts = 8;         ///< Of K: adding more up at once spills.
-constexpr int64_t mostThreads = 1024;    ///< Of a block, of which ...
-constexpr int64_t producerThreads = 64;  ///< ... these bring its operands.
+constexpr int64_t mostClusterBlocks = 8; ///< What every device allows.
+constexpr int64_t mostSplits = 8;        ///< Splits of K, whose partial sums a thread adds up at once.
+constexpr int64_t mostThreads = 1024;    ///< The most threads of a block.
+constexpr int64_t producerThreads = 64;  ///< The threads of a block that bring its operands.
 constexpr int64_t widestShare = 192;     ///< Rows of a tile that has its share of all.
 constexpr size_t mostCandidates = 160;
 
 /// The config's tile as the instruction sees it, with the columns of all products.
 struct Shape {
-  int64_t rows, columns; ///< Of one product.
+  int64_t rows, columns; ///< Those of one product.
   int64_t tileRows, tileColumns;
   int64_t clusterRows, clusterColumns; ///< Blocks that share operands.
   int64_t groupsK, stages;
@@ -49,8 +49,8 @@ struct Shape {
   /// The ring of tiles; the partial sums lie in the same memory (device/gemm_sm90_split.cuh).
   int64_t ringBytes() const {
     int64_t m = swapped ? tileColumns : tileRows, n = swapped ? tileRows : tileColumns;
-    int64_t parts = groupsK * m * (ceilDiv(n, 16) * 16 + (swapped ? 4 : 8)) * 4;
-    return std::max(stages * stageBytes(), (parts + 127) / 128 * 128);
+    int64_t partials = groupsK * m * (ceilDiv(n, 16) * 16 + (swapped ? 4 : 8)) * 4;
+    return std::max(stages * stageBytes(), (partials + 127) / 128 * 128);
   }
   int64_t sharedBytes() const { return ringBytes() + stages * 16; }
   int64_t blocksPerSm(const ir::Target &target) const {
@@ -74,15 +74,15 @@ int64_t blocksOf(const MatmulProblem &problem, const TileConfig &config) {
 }
 
 /// The result as TMA writes it, from the registers of a block that finishes its tile alone; else a cluster's blocks or
-/// the warps of one put sums together, and each thread stores `epilogueVector` neighbours.
+/// the warps of one put partial sums together, and each thread stores `epilogueVector` neighbours.
 std::optional<TmaResult> resultThroughTma(const MatmulProblem &problem, const TileConfig &config) {
   if (!config["swap"] || config["blocks_k"] > 1 || problem.count() > 1)
     return std::nullopt;
   return TmaResult::ofColumns(problem);
 }
 
-/// Whether lanes store their own sums, neighbours of 4: blocks that finish tiles of rows alone, with an epilogue that
-/// reads the same for all of them.
+/// Whether lanes store their own accumulators, neighbours of 4: blocks that finish tiles of rows alone, with an
+/// epilogue that reads the same for all of them.
 bool storesOwnRows(const MatmulProblem &problem, const TileConfig &config) {
   return !config["swap"] && config["blocks_k"] * config["groups_k"] == 1 && problem.count() == 1 &&
          config["n"] % 16 == 0 && !problem.readsRows();
@@ -108,108 +108,136 @@ double patchOf(const MatmulProblem &problem, const TileConfig &config, int64_t c
                                  std::min(problem.N, width * ceilDiv(clusters, tall)));
 }
 
-/// Modelled microseconds: what HBM, L2 or the tensor cores take, whichever is most, on the SMs that have
-/// work, and the time to start, to fill the ring and to meet.
+/// What the estimate knows of an H200, fitted to its sweeps (docs/tuning.md). A speedup is over the target's nominal
+/// HBM bandwidth.
+struct Coefficients {
+  double mathShare = 0.9;       ///< The share reached of the tensor cores' rate.
+  double l2Speedup = 3.55;      ///< Reads from the L2.
+  double reachSpeedup = 3.65;   ///< What reaches all SMs, 64 bytes a clock each.
+  double memoryShare = 0.98;    ///< The share reached of the HBM bandwidth.
+  double inFlightFactor = 1.16; ///< Bytes in flight over those of the rings.
+  double readAgainShare = 0.05; ///< The share of weights that is read again: tiles of the same ones are neighbours.
+  double kBlockUs = 0.05;       ///< A K block takes at least so long, since a warpgroup waits for its own products.
+  double columnUs = 0.0007;     ///< So much longer it takes for each column of the tile.
+  double aloneUs = 0.01;        ///< What of it shows for each K block where the warpgroup is the only one of its SM.
+  double waveUs = 5;            ///< The start and the stores of a further wave, which nothing hides.
+  double startUs = 1.1;         ///< A kernel's start.
+  double overlap = 0.26;        ///< What of the shorter of walk and HBM shows beside the longer.
+  double turnUs = 0.04;         ///< Results that are transposed: 256 x 1024 x 1024 on an H200 takes 3.53 us instead of
+                                ///< 3.49 with 32 x 64 as with 64 x 32.
+  double foldedPerUs = 11000;   ///< Accumulators that a block finishes.
+  double gatheredPerUs = 25000; ///< Accumulators of further warpgroups that a block gathers.
+};
+constexpr Coefficients h200;
+
+/// The time of one config, term by term.
+class Cost {
+public:
+  Cost(const Region &region, const MatmulProblem &problem, const TileConfig &config, const ir::Target &target)
+      : region(region), problem(problem), config(config), target(target), shape(problem, config),
+        type(problem.elementType(0)), splits(static_cast<double>(config["blocks_k"])),
+        groups(static_cast<double>(config["groups_k"])), tileRows(static_cast<double>(shape.tileRows)),
+        tileColumns(static_cast<double>(shape.tileColumns)),
+        kBlocks(static_cast<double>(ceilDiv(problem.K, depthOf(type)))),
+        blocks(static_cast<double>(blocksOf(problem, config))), sms(static_cast<double>(target.multiprocessors)),
+        resident(static_cast<double>(shape.blocksPerSm(target))), together(clusterBlocks(config)),
+        atOnce(static_cast<double>(clustersAtOnce(together, target) * together) * resident),
+        waves(std::ceil(blocks / atOnce)), perSm(std::min(resident, std::ceil(blocks / sms))),
+        neighbours(neighboursOf(problem, config, target)) {}
+
+  double us() const {
+    const double walkUs = this->walkUs(), hbmUs = this->hbmUs();
+    const double boundUs = std::max(walkUs, hbmUs) + h200.overlap * std::min(walkUs, hbmUs);
+    const double us = target.launchUs + h200.startUs + boundUs + waitUs() + fixUpUs();
+    return atPowerLimit(us, waves * mathUs());
+  }
+
+private:
+  /// A tile's products on an SM. Instructions of few columns read more of A than they multiply.
+  double mathUs() const {
+    const double K = kBlocks * static_cast<double>(depthOf(type)), narrow = std::min(1.0, 0.355 + tileColumns / 146);
+    const double rate = target.matmulFlopsPerUs(type, problem.tf32) * h200.mathShare * narrow / sms;
+    return 2 * tileRows * tileColumns * K / splits * perSm / rate;
+  }
+  /// A tile, by what a warpgroup waits for its own products.
+  double ownUs() const { return kBlocks / splits / groups * (h200.kBlockUs + h200.columnUs * tileColumns); }
+  /// Bytes of a row or column that a block reads.
+  double bytesK() const { return static_cast<double>(lineBytes) * kBlocks / splits; }
+  /// A tile's operands from the L2.
+  double l2Us() const {
+    const auto readers = static_cast<double>(shape.clusterRows * neighbours);
+    const double bytes = bytesK() * (tileRows / static_cast<double>(shape.clusterColumns) + tileColumns / readers);
+    return bytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * h200.l2Speedup);
+  }
+  /// A tile's operands on their last part of the way, to the SM.
+  double reachUs() const {
+    const double bytes = bytesK() * (tileRows + tileColumns);
+    return bytes * perSm * sms / (target.memoryBytesPerUs * h200.reachSpeedup);
+  }
+  double walkUs() const { return waves * std::max({ownUs(), mathUs(), l2Us(), reachUs()}) + (waves - 1) * h200.waveUs; }
+  /// Little's law: what the rings of all SMs have in flight.
+  double hbmUs() const {
+    const double busy = std::min(1.0, blocks / sms);
+    const double inFlight = busy * perSm * static_cast<double>(shape.stages * shape.stageBytes());
+    const double readAgain = weightsReadAgain(problem, config, neighbours, h200.readAgainShare);
+    const auto clusters = static_cast<int64_t>(std::min(blocks, atOnce)) / together;
+    const double ofWaves =
+        waves * patchOf(problem, config, std::max<int64_t>(clusters, 1)) * kBlocks * static_cast<double>(lineBytes);
+    const double bytes = std::max(region.bytesRead, ofWaves) + region.bytesWritten + readAgain;
+    return std::hypot(memoryUs(bytes, inFlight * h200.inFlightFactor, target) / h200.memoryShare,
+                      pastEdgeUs(problem, config, kBlocks));
+  }
+  /// Where a warpgroup is the only one of its SM, some of its wait shows whatever bounds the rest: 32 x 64 tiles of 24
+  /// x 7168 x 5120 take 21.5 us with one warpgroup, 20.9 with two that share K.
+  double waitUs() const {
+    const bool isAlone = tileRows * groups * perSm <= 64;
+    return isAlone ? waves * kBlocks / splits * h200.aloneUs : 0;
+  }
+  /// The fix-up of splits. A block gathers the accumulators of each further warpgroup, and the longer the more blocks
+  /// of the cluster do: with two warpgroups instead of one 128 x 112 and 64 x 224 tiles take 2.8 us more where a block
+  /// has all of K, 3.2 and 4.8 where two and four share it (medians of 92 pairs, blocks alone on an SM and not). What
+  /// an SM's blocks gather, at once or in waves, adds up.
+  double fixUpUs() const {
+    const double accumulators = tileRows * tileColumns;
+    return (splits > 1         ? 1.06 * splits - 0.15
+            : shape.isShared() ? 0.25
+                               : 0.2) +
+           (shape.swapped ? h200.turnUs : 0) + accumulators / h200.foldedPerUs +
+           (groups - 1) * (splits + 2) * accumulators * perSm * waves / h200.gatheredPerUs;
+  }
+
+  const Region &region;
+  const MatmulProblem &problem;
+  const TileConfig &config;
+  const ir::Target &target;
+  const Shape shape;
+  const DType type;
+  const double splits, groups, tileRows, tileColumns;
+  const double kBlocks; ///< Those of the whole product.
+  const double blocks, sms, resident;
+  const int64_t together;            ///< Blocks of a cluster.
+  const double atOnce, waves, perSm; ///< Blocks on the device at once; blocks that share an SM.
+  const int64_t neighbours;
+};
+
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  const Shape shape(problem, config);
-  const DType type = problem.elementType(0);
-  const auto parts = static_cast<double>(config["blocks_k"]);
-  const auto resident = static_cast<double>(shape.blocksPerSm(target)),
-             sms = static_cast<double>(target.multiprocessors);
-  const auto lines = static_cast<double>(ceilDiv(problem.K, depthOf(type)));
-  const double K = lines * static_cast<double>(depthOf(type));
-  const auto blocks = static_cast<double>(blocksOf(problem, config));
-  const int64_t together = clusterBlocks(config);
-  const double atOnce = static_cast<double>(clustersAtOnce(together, target) * together) * resident;
-  const double waves = std::ceil(blocks / atOnce);
-  const double perSm = std::min(resident, std::ceil(blocks / sms)); // Blocks that share an SM.
-
-  // One warpgroup waits for its own sums: a line of K takes at least these microseconds, and more with more columns.
-  constexpr double lineUs = 0.05, columnUs = 0.0007;
-  const auto tileRows = static_cast<double>(shape.tileRows), tileColumns = static_cast<double>(shape.tileColumns);
-  const double groups = static_cast<double>(config["groups_k"]);
-  const double ownUs = lines / parts / groups * (lineUs + columnUs * tileColumns);
-  // Where it is the only one of its SM, some of that shows whatever bounds the rest: 32 x 64 tiles of 24 x 7168 x 5120
-  // take 21.5 us with one warpgroup, 20.9 with two that take turns.
-  constexpr double shownUs = 0.01;
-  const bool isAlone = tileRows * groups * perSm <= 64;
-  const double waitUs = isAlone ? waves * lines / parts * shownUs : 0;
-  // Narrow instructions read more of A than they multiply.
-  const double narrow = std::min(1.0, 0.355 + tileColumns / 146);
-  const double rate = target.matmulFlopsPerUs(type, problem.tf32) * 0.9 * narrow / sms;
-  const double mathUs = 2 * tileRows * tileColumns * K / parts * perSm / rate;
-  // What a block reads of the L2, and what reaches it: 64 bytes a clock and SM.
-  const double lineOfBlock = static_cast<double>(lineBytes) * lines / parts;
-  const int64_t neighbours = neighboursOf(problem, config, target);
-  const auto readers = static_cast<double>(shape.clusterRows * neighbours);
-  const double readBytes = lineOfBlock * (tileRows / static_cast<double>(shape.clusterColumns) + tileColumns / readers);
-  const double reachBytes = lineOfBlock * (tileRows + tileColumns);
-  const double l2Us = readBytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * 3.55);
-  const double reachUs = reachBytes * perSm * sms / (target.memoryBytesPerUs * 3.65);
-  // Of a further wave nothing hides the start and the stores.
-  constexpr double waveUs = 5;
-  const double walkUs = waves * std::max({ownUs, mathUs, l2Us, reachUs}) + (waves - 1) * waveUs;
-
-  // Little's law: what the rings of all SMs have under way.
-  const double busy = std::min(1.0, blocks / sms);
-  const double inFlight = busy * perSm * static_cast<double>(shape.stages * shape.stageBytes());
-  constexpr double readAgainShare = 0.05; // Tiles of the same weights are neighbours.
-  const double readAgain = weightsReadAgain(problem, config, neighbours, readAgainShare);
-  const auto clusters = static_cast<int64_t>(std::min(blocks, atOnce)) / together;
-  const double readBytesOfWaves =
-      waves * patchOf(problem, config, std::max<int64_t>(clusters, 1)) * lines * static_cast<double>(lineBytes);
-  const double hbmBytes = std::max(region.bytesRead, readBytesOfWaves) + region.bytesWritten + readAgain;
-  const double hbmUs =
-      std::hypot(memoryUs(hbmBytes, inFlight * 1.16, target) / 0.98, pastEdgeUs(problem, config, lines));
-  constexpr double turnUs = 0.04; // 256 x 1024 x 1024 on an H200: 3.53 us instead of 3.49 with 32 x 64 as with 64 x 32.
-  // A block gathers the sums of each further warpgroup, and the longer the more blocks of the cluster do: with two
-  // warpgroups instead of one 128 x 112 and 64 x 224 tiles take 2.8 us more where a block has all of K, 3.2 and 4.8
-  // where two and four share it (medians of 92 pairs, blocks alone on an SM and not). What an SM's blocks gather, at
-  // once or in waves, adds up.
-  constexpr double gatheredPerUs = 25000;
-  const double sums = tileRows * tileColumns;
-  const double meetUs = (parts > 1          ? 1.06 * parts - 0.15
-                         : shape.isShared() ? 0.25
-                                            : 0.2) +
-                        (shape.swapped ? turnUs : 0) + sums / 11000 +
-                        (groups - 1) * (parts + 2) * sums * perSm * waves / gatheredPerUs;
-  const double boundUs = std::max(walkUs, hbmUs) + 0.26 * std::min(walkUs, hbmUs);
-  const double us = target.launchUs + 1.1 + boundUs + waitUs + meetUs;
-  return atPowerLimit(us, waves * mathUs);
+  return Cost(region, problem, config, target).us();
 }
 
-/// Chunks whose operands a thread reads before its sums meet those of others (device/gemm_sm90_split.cuh).
-int64_t chunksAhead(const MatmulProblem &problem, const Shape &shape, int64_t blocksK) {
-  const auto products = static_cast<int64_t>(problem.count());
-  const int64_t chunks = shape.tileRows * shape.tileColumns / products / epilogueVector,
-                consumers = shape.threads() - producerThreads;
-  return std::min<int64_t>(ceilDiv(chunks, blocksK * consumers), products == 1 && shape.tileColumns <= 128 ? 4 : 2);
-}
-
-/// Whether ptxas would spill: a thread's share of 65,536 registers, as whole warpgroups get them (96 of 512 consumers
-/// and two producers), is less than its sums and what it needs beside them: 26 (34 to turn a result in registers), with
-/// an epilogue that reads ahead 30 more (34 where lanes may store their own rows), or 6 where a block's warpgroups meet
-/// and finish fewer sums each, and 16 for each operand after the first. Where they meet, the operands of each chunk
-/// ahead after the first take 6 and, all together, 8 for each operand after the first. From all tiles of six epilogues,
-/// compiled by NVRTC 13.0.
-bool wouldSpill(const MatmulProblem &problem, const Shape &shape, int64_t blocksK, const ir::Target &target) {
-  const auto operands = static_cast<int64_t>(problem.graph.graph.inputs.size() - 1 - problem.count());
-  const bool meet = shape.groupsK > 1, mayOwnRows = !shape.swapped && blocksK == 1 && !problem.readsRows();
-  int64_t beside = meet && shape.swapped ? 34 : 26;
-  if (operands > 0)
-    beside += (meet ? 6 : mayOwnRows ? 34 : 30) + 16 * (operands - 1);
-  if (meet)
-    beside = std::max(beside, 26 + 6 * operands * (chunksAhead(problem, shape, blocksK) - 1) + 8 * (operands - 1));
-  const int64_t threads = (shape.threads() + 127) / 128 * 128;
-  return (shape.tileColumns / 2 + beside + 7) / 8 * 8 * threads > target.registersPerSm;
+/// Whether a thread's share of the registers holds its accumulators and the 26 beside them that any tile takes
+/// (addresses, counters, descriptors). Warps get registers by whole warpgroups.
+bool fitsRegisters(const Shape &shape, const ir::Target &target) {
+  constexpr int64_t beside = 26;
+  return llvm::alignTo(shape.tileColumns / 2 + beside, 8) * llvm::alignTo(shape.threads(), 128) <=
+         static_cast<uint64_t>(target.registersPerSm);
 }
 
 /// As many stages, up to those of the shape, as `blocks` of it leave room for on an SM and each of `blocksK` that share
 /// `stagesK` of K has use for; nothing where those are too few, or registers or threads too many.
 std::optional<int64_t> stagesFor(Shape shape, const MatmulProblem &problem, int64_t stagesK, int64_t blocksK,
                                  int64_t blocks, const ir::Target &target) {
-  if (wouldSpill(problem, shape, blocksK, target) || shape.threads() > mostThreads)
+  if (!fitsRegisters(shape, target) || shape.threads() > mostThreads)
     return std::nullopt;
   auto isTooBig = [&] { return (shape.sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024; };
   auto isTooDeep = [&] { return shape.stages > std::max<int64_t>(4, stagesK / blocksK); };
@@ -271,7 +299,7 @@ void forEachConfig(const MatmulProblem &problem, const ir::Target &target,
             // SMs would idle, or be better served by persistent blocks.
             const bool isIdle =
                 stagesK < 2 * blocksK * groupsK || blocksOfSm > mostBlocks || (blocks == 2 && blocksOfSm <= 1);
-            if (isIdle || blocksK * groupsK > mostParts || clusterM * clusterN * blocksK > mostClusterBlocks)
+            if (isIdle || blocksK * groupsK > mostSplits || clusterM * clusterN * blocksK > mostClusterBlocks)
               continue;
             const Shape shape(problem, tile.m, n, clusterM, clusterN, groupsK, mostStages, tile.swap);
             const std::optional<int64_t> stages = stagesFor(shape, problem, stagesK, blocksK, blocks, target);
@@ -282,7 +310,7 @@ void forEachConfig(const MatmulProblem &problem, const ir::Target &target,
                                   {"k", depth},
                                   {"m", tile.m},
                                   {"n", n},
-                                  {"raster", 1},
+                                  {"swizzle", 1},
                                   {"split_k", 1},
                                   {"stages", *stages},
                                   {"swap", tile.swap}}))
@@ -292,9 +320,10 @@ void forEachConfig(const MatmulProblem &problem, const ir::Target &target,
   }
 }
 
-class MatmulSm90SplitTemplate : public MatmulWay {
+class MatmulSm90SplitTemplate : public TiledMatmulVariant {
 public:
-  MatmulSm90SplitTemplate() : MatmulWay(mostCandidates) {}
+  MatmulSm90SplitTemplate()
+      : TiledMatmulVariant({.number = 2, .mostCandidates = mostCandidates, .usesTensorCores = true}) {}
 
   std::string_view name() const override { return "cuda.matmul_sm90_split"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
@@ -341,8 +370,8 @@ Result<KernelPlan> MatmulSm90SplitTemplate::print(const Region &region, const Ti
   const int64_t blocks = blocksOf(problem, config),
                 columnFetchers = earlyBlocks(region, columns, columnsType, blocks, target);
   // So that lanes hold what they store.
-  columns.front().isWoven = storesRows && columns.front().canBeWoven() && columnFetchers == 0 &&
-                            shape.tileColumns / shape.clusterRows % 16 == 0;
+  columns.front().isPermuted = storesRows && columns.front().canBePermuted() && columnFetchers == 0 &&
+                               shape.tileColumns / shape.clusterRows % 16 == 0;
   MatmulPrinter printer(region, problem, config, target, result ? 1 : storesRows ? 4 : epilogueVector);
   printer.writeHead("gemm_sm90_split.cuh");
   auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
@@ -391,7 +420,7 @@ Result<KernelPlan> MatmulSm90SplitTemplate::print(const Region &region, const Ti
 
 } // namespace
 
-const MatmulWay &matmulSm90SplitTemplate() {
+const MatmulVariant &matmulSm90SplitTemplate() {
   static const MatmulSm90SplitTemplate instance;
   return instance;
 }

@@ -16,8 +16,8 @@ constexpr int64_t leastRows = 3; ///< With fewer cuda.gemv issues less.
 constexpr int64_t mostRows = 16;
 constexpr size_t mostCandidates = 12; ///< All that there are.
 constexpr int64_t epilogueVector = 4;
-constexpr int64_t panelColumns = 16; ///< Of the result, on the instruction's long side.
-constexpr int64_t lineBytes = 128;   ///< Of K, that a warp takes at a time.
+constexpr int64_t panelColumns = 16; ///< Columns of the result, on the instruction's long side.
+constexpr int64_t lineBytes = 128;   ///< The K block that a warp takes at a time.
 
 int64_t threadsOf(const TileConfig &config) { return config["split"] * 32; }
 /// Columns of all products in a block.
@@ -27,18 +27,19 @@ int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) {
 /// Rows as an instruction takes them.
 int64_t rowsOf(const MatmulProblem &problem) { return llvm::alignTo(problem.M, 8); }
 
-/// The warps' sums (device/gemm_stream.cuh).
+/// The warps' partial sums (device/matmul/gemm_stream.cuh).
 int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
   return config["split"] * rowsOf(problem) * (columnsOf(problem, config) + 4) * static_cast<int64_t>(sizeof(float));
 }
 
-/// Sums, lines under way, and what addresses and the loop were seen to take, more of it where lines wait for each
-/// other.
+/// Accumulators, K blocks in flight, and what addresses and the loop were seen to take, more of it where K blocks wait
+/// for each other.
 int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
   const int64_t columns = columnsOf(problem, config), rows = rowsOf(problem);
-  const int64_t line = (columns + rows) * lineBytes / 32 / 4;
-  const int64_t widened = byteWidth(problem.elementType(1)) == 1 ? columns - panelColumns : 0; // Of 8 bits, to f16.
-  return rows * columns / 32 + config["unroll"] * line + widened + (config["unroll"] > 1 ? 28 : 14);
+  const int64_t kBlock = (columns + rows) * lineBytes / 32 / 4;
+  const int64_t widened =
+      byteWidth(problem.elementType(1)) == 1 ? columns - panelColumns : 0; // Elements of 8 bits become f16.
+  return rows * columns / 32 + config["unroll"] * kBlock + widened + (config["unroll"] > 1 ? 28 : 14);
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
@@ -47,41 +48,48 @@ int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, cons
                    (target.sharedBytesPerBlock + 1024) / (sharedBytes(problem, config) + 1024)});
 }
 
+/// What the estimate knows of an H200, fitted to 100 configs on eight products of 4 to 16 rows (root mean square 5 % of
+/// those within 12 % of the best); the overlap, waves and sums to nine products of 8 to 16 rows.
+struct Coefficients {
+  double startUs = 0.2;      ///< A kernel's start.
+  double overlap = 0.3;      ///< What of the shorter of HBM and SM shows beside the longer.
+  double reachSpeedup = 3.5; ///< What reaches all SMs, over nominal HBM bandwidth.
+  double turnUs = 0.11;      ///< A warp's turn, for all K blocks that it has in flight.
+  double waveUs = 2;         ///< A further wave of blocks.
+  double sumUs = 1.3e-4;     ///< One of all warps' partial sums.
+};
+constexpr Coefficients h200;
+
 /// Modelled microseconds: HBM at the depth of the loads in flight, or what reaches the busiest SM; a latency for each
-/// turn of a warp, and the warps' sums. The constants fit 100 configs on eight products of 4 to 16 rows, measured on an
-/// H200 (root mean square 5 % of those within 12 % of the best); the overlap, waves and sums are fitted to nine
-/// products of 8 to 16 rows.
+/// turn of a warp, and the warps' partial sums.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double startUs = 0.2, overlap = 0.3;
-  constexpr double turnUs = 0.11;  // Of a warp, for all lines that it has under way.
-  constexpr double waveUs = 2;     // Of blocks that do not fit at once.
-  constexpr double sumUs = 1.3e-4; // Of all warps' sums, one.
   const auto sms = static_cast<double>(target.multiprocessors);
   const auto blocks = static_cast<double>(ceilDiv(problem.N, config["panels"] * panelColumns) * problem.batches);
   const auto resident = static_cast<double>(blocksPerSm(problem, config, target));
   const auto columns = static_cast<double>(columnsOf(problem, config)), rows = static_cast<double>(rowsOf(problem));
   const auto split = static_cast<double>(config["split"]);
   const double bytesK = static_cast<double>(problem.K) * static_cast<double>(byteWidth(problem.elementType(1)));
-  // A warp has no more lines in flight than its share of K holds.
-  const double lines = bytesK / lineBytes / split;
-  const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(lines));
+  // A warp has no more K blocks in flight than its share of K holds.
+  const double kBlocks = bytesK / lineBytes / split;
+  const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(kBlocks));
   const double inFlight =
       std::min(resident, blocks / sms) * split * unrolled * columns * static_cast<double>(lineBytes);
-  const double memory = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target);
+  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target);
   // One of the blocks on an SM reads the rows, the others find them in its L1: 16 x 8192 x 28672 takes 121 us with
-  // blocks of 16 warps and two lines each, of which an SM holds one, and 110 with four warps.
+  // blocks of 16 warps and two K blocks each, of which an SM holds one, and 110 with four warps.
   const double rowsMissed = 1 / std::min(resident, std::ceil(blocks / sms));
-  const double reach =
-      std::ceil(blocks / sms) * (columns + rowsMissed * rows) * bytesK * sms / (target.memoryBytesPerUs * 3.5);
-  const double waves = blocks > sms * resident ? waveUs : 0;
-  return target.launchUs + startUs + std::max(memory, reach) + overlap * std::min(memory, reach) + waves +
-         turnUs * std::ceil(lines / unrolled) + sumUs * split * rows * columns;
+  const double reachUs = std::ceil(blocks / sms) * (columns + rowsMissed * rows) * bytesK * sms /
+                         (target.memoryBytesPerUs * h200.reachSpeedup);
+  const double wavesUs = blocks > sms * resident ? h200.waveUs : 0;
+  const double boundUs = std::max(hbmUs, reachUs) + h200.overlap * std::min(hbmUs, reachUs);
+  const double turnsUs = h200.turnUs * std::ceil(kBlocks / unrolled), sumsUs = h200.sumUs * split * rows * columns;
+  return target.launchUs + h200.startUs + boundUs + wavesUs + turnsUs + sumsUs;
 }
 
-class MatmulStreamTemplate : public MatmulWay {
+class MatmulStreamTemplate : public MatmulVariant {
 public:
-  MatmulStreamTemplate() : MatmulWay(mostCandidates) {}
+  MatmulStreamTemplate() : MatmulVariant({.number = 5, .mostCandidates = mostCandidates, .usesTensorCores = true}) {}
 
   std::string_view name() const override { return "cuda.matmul_stream"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
@@ -131,7 +139,7 @@ Result<KernelPlan> MatmulStreamTemplate::print(const Region &region, const TileC
                                .with("n", config["panels"] * panelColumns)
                                .with("k", lineBytes / static_cast<int64_t>(byteWidth(problem.elementType(1))))
                                .with("split_k", 1)
-                               .with("raster", 1);
+                               .with("swizzle", 1);
   MatmulPrinter printer(region, problem, frame, target, epilogueVector);
   printer.writeHead("gemm_stream.cuh");
   printer.writeConfig(threadsOf(config), {"static constexpr int panels = " + std::to_string(config["panels"]) +
@@ -154,7 +162,7 @@ Result<KernelPlan> MatmulStreamTemplate::print(const Region &region, const TileC
 
 } // namespace
 
-const MatmulWay &matmulStreamTemplate() {
+const MatmulVariant &matmulStreamTemplate() {
   static const MatmulStreamTemplate instance;
   return instance;
 }

@@ -1,6 +1,5 @@
 #include "codegen/cuda/matmul/Sm90Tiles.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
-#include "codegen/cuda/matmul/TwoWidths.h"
 #include "codegen/cuda/text/Clusters.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -13,9 +12,9 @@ using namespace mlir;
 namespace kfuse::codegen::cuda::sm90 {
 namespace {
 
-constexpr int64_t leastLines = 4; ///< Of K in a piece of shared tiles, and ...
-constexpr int64_t mostPieces = 7; ///< ... pieces that others compute of a tile: whoever finishes it adds them up.
-constexpr int64_t pieceCost = 3; ///< In lines of K, what a piece is taken to cost beside its own (docs/experiments.md).
+constexpr int64_t leastBlocks = 4;  ///< The fewest K blocks of a segment.
+constexpr int64_t mostSegments = 7; ///< The most segments of a tile, which whoever finishes it adds up.
+constexpr int64_t segmentCost = 3;  ///< K blocks that a segment is taken to cost beside its own (docs/experiments.md).
 
 int64_t stageBytes(const MatmulProblem &problem, const TileConfig &config) {
   return (config["m"] + columnsOf(problem, config)) * lineBytes;
@@ -45,21 +44,13 @@ int64_t stagingBytes(const Problem &problem, const TileConfig &config) {
 
 int64_t storedColumns(const TileConfig &config) { return config["n"] % 64 == 0 ? 64 : config["n"] % 32 == 0 ? 32 : 16; }
 
-int64_t sumRegisters(const MatmulProblem &problem, const TileConfig &config) {
+int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &config) {
   int64_t warpgroupRows = config["pingpong"] ? config["m"] : config["m"] / 2;
   return warpgroupRows / 64 * columnsOf(problem, config) / 2;
 }
 
-bool Problem::readsWords() const {
-  return llvm::any_of(llvm::enumerate(graph.graph.nodes), [&](const auto &each) {
-    const ir::ScalarNode &node = each.value();
-    return node.kind == ir::ScalarNode::Kind::Load && !isOperand({static_cast<int>(each.index())}) &&
-           byteWidth(graph.graph.inputs[node.input].type) == 4;
-  });
-}
-
 const TmaResult *Problem::resultThroughTma(const TileConfig &config) const {
-  const bool wouldSpill = !reducesRows && sumRegisters(*this, config) > 160 && loaded() > 0;
+  const bool wouldSpill = !reducesRows && accumulatorRegisters(*this, config) > 160 && loaded() > 0;
   return placed && !wouldSpill ? &*placed : nullptr;
 }
 
@@ -73,151 +64,172 @@ int64_t sharedBytes(const Problem &problem, const TileConfig &config) {
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   Grid grid;
   grid.tall = ceilDiv(problem.M, config["m"] * config["cluster_m"]);
-  grid.wide = ceilDiv(problem.N + TwoWidths::narrowBy * config.valueOr("narrow", 0), config["n"] * config["cluster_n"]);
+  grid.wide = ceilDiv(problem.N, config["n"] * config["cluster_n"]);
   grid.tiles = grid.tall * grid.wide * problem.batches;
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
-                pieces = config.valueOr("pieces", 0), left = grid.tiles % atOnce;
-  if (pieces > 0 && left > 0) {
-    const int64_t helpers = grid.tiles > left ? atOnce - left : std::min(atOnce - left, left * pieces),
-                  each = ceilDiv(left * pieces, helpers), lines = ceilDiv(problem.K, config["k"]),
-                  pieceLines = (lines - pieceCost * each) / (pieces + each);
-    if (pieceLines > 0)
-      grid.streamed = left, grid.helpers = helpers, grid.pieces = pieces, grid.pieceLines = pieceLines;
+                segments = config.valueOr("segments", 0), left = grid.tiles % atOnce;
+  if (config["pingpong"] && segments > 0 && left > 0 && grid.tiles > left) {
+    const int64_t contributors = atOnce - left, each = ceilDiv(left * segments, contributors),
+                  lines = ceilDiv(problem.K, config["k"]),
+                  segmentBlocks = (lines - segmentCost * each) / (segments + each);
+    if (segmentBlocks > 0)
+      grid.streamKTiles = left, grid.contributors = contributors, grid.segments = segments,
+      grid.segmentBlocks = segmentBlocks;
   }
-  grid.clusters = grid.isShared() ? left + grid.helpers : std::min(grid.tiles, atOnce);
+  grid.clusters = grid.isStreamK() ? left + grid.contributors : std::min(grid.tiles, atOnce);
   return grid;
 }
 
-std::set<int64_t> piecesOf(const Problem &problem, const TileConfig &config, const ir::Target &target) {
+std::set<int64_t> segmentsOf(const Problem &problem, const TileConfig &config, const ir::Target &target) {
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 tiles = gridOf(problem, config, target).tiles, left = tiles % atOnce;
-  if (problem.reducesRows || left == 0 || !problem.resultThroughTma(config))
+  // Without a whole wave nothing hides the fix-up.
+  if (!config["pingpong"] || problem.reducesRows || left == 0 || tiles < atOnce || !problem.resultThroughTma(config))
     return {};
-  const int64_t sums = sumRegisters(problem, config);
-  const bool reads = problem.resultThroughTma(config)->read || problem.readsWords();
-  const bool collects32 = config["cluster_m"] * config["cluster_n"] == 4 && storedColumns(config) == 32;
-  const bool sharesRows = config["cluster_n"] > 1 && !MatrixOperand::of(problem, 0).contiguousK;
-  const bool loadsBeside = config["cluster_n"] > 1 && sums >= 160 && problem.loaded() > 0;
-  if ((reads && sums > 128) || ((collects32 || sharesRows) && sums >= 112) || loadsBeside)
-    return {};
-  if (config["pingpong"] && tiles < atOnce) // Nothing hides how sums meet.
-    return {};
-  const int64_t most = std::clamp<int64_t>((atOnce - left) / left, 1, mostPieces);
-  std::set<int64_t> pieces;
+  const int64_t most = std::clamp<int64_t>((atOnce - left) / left, 1, mostSegments);
+  std::set<int64_t> segments;
   for (int64_t each : {int64_t{1}, most})
-    if (gridOf(problem, config.with("pieces", each), target).pieceLines >= leastLines)
-      pieces.insert(each);
-  return pieces;
+    if (gridOf(problem, config.with("segments", each), target).segmentBlocks >= leastBlocks)
+      segments.insert(each);
+  return segments;
 }
 
-bool takesTwoWidths(const Problem &problem, const TileConfig &config) {
-  const TmaResult *result = problem.resultThroughTma(config);
-  return !problem.reducesRows && problem.count() == 1 && problem.batches == 1 && result && !result->read &&
-         config["pingpong"] && config["m"] == 128 && config["n"] >= 128 && config["cluster_n"] == 1 &&
-         MatrixOperand::of(problem, 1).contiguousK;
-}
+namespace {
+
+/// What the estimate knows of an H200, fitted to its sweeps (docs/tuning.md). A share is of the target's nominal rate,
+/// a speedup over its nominal HBM bandwidth.
+struct Coefficients {
+  double mathShare = 0.87;      ///< The share reached of the tensor cores' rate, as far as power allows.
+  double l2Speedup = 3.1;       ///< Reads from the L2.
+  double storeSpeedup = 1.3;    ///< What an epilogue writes.
+  double reachSpeedup = 3.2;    ///< What reaches all SMs, 64 bytes a clock each.
+  double memoryShare = 0.96;    ///< The share reached of the HBM bandwidth, while tiles come and go.
+  double kBlockUs = 0.185;      ///< A K block takes so long at least.
+  double rowKBlockUs = 0.21;    ///< The same where rows are reduced, as it was fitted beside exchangeUs.
+  double startUs = 0.28;        ///< A kernel's start.
+  double clusterStartUs = 0.73; ///< The barrier with which blocks of a cluster start.
+  double movedShare = 0.05;     ///< A share of the tensor cores' time, for the bytes that reach an SM (mathUs).
+  double inFlightShare = 0.54;  ///< The share of the ring that is in flight in the mean.
+  double readApart = 0.0375;    ///< Share of an operand that is read again for each tile between two that read it.
+  double mostReadApart = 0.6;   ///< The most of that.
+  double exchangeUs = 0.9;      ///< A reduction over rows: a pass over the accumulators, and the way to the peers.
+  double fixUpUs = 2;           ///< Stream-K: what contributors and finishers wait for each other.
+  double streamKFactor = 1.02;  ///< A last wave of few tiles is shorter than it seems: few busy SMs clock higher.
+                                ///< Without, stream-K kept better tiles out of the first eight: 2048 x 4096 x 16384
+                                ///< took 420 us instead of 400.
+  double sharpness = 3.5;       ///< Bounds add up where they are near: two equal ones take 1.22 of one.
+};
+constexpr Coefficients h200;
+
+/// The time of one config, term by term.
+class Cost {
+public:
+  Cost(const Region &region, const MatmulProblem &problem, const TileConfig &config, const ir::Target &target)
+      : region(region), problem(problem), config(config), target(target), grid(gridOf(problem, config, target)),
+        tileM(of("m")), tileN(of("n")), clusterM(of("cluster_m")), clusterN(of("cluster_n")),
+        products(static_cast<double>(problem.count())), columns(tileN * products), type(problem.elementType(0)),
+        kBlocks(static_cast<double>(ceilDiv(problem.K, depthOf(type)))), bytesK(kBlocks * lineBytes),
+        clusters(static_cast<double>(grid.clusters)), active(clusters * clusterM * clusterN),
+        waves(std::ceil(static_cast<double>(grid.tiles - grid.streamKTiles) / clusters)) {}
+
+  double us() const {
+    const double fixedUs = target.launchUs + h200.startUs + (clusterM * clusterN > 1 ? h200.clusterStartUs : 0);
+    const double boundUs =
+        std::pow(std::pow(walkUs(), h200.sharpness) + std::pow(hbmUs(), h200.sharpness), 1 / h200.sharpness);
+    const double tailUs = grid.isStreamK() ? h200.fixUpUs : 0;
+    const double us = (fixedUs + boundUs + tailUs) * (grid.isStreamK() ? h200.streamKFactor : 1);
+    const double wavesOfMath = grid.isStreamK() ? static_cast<double>(grid.tiles) / clusters : waves;
+    return atPowerLimit(us, wavesOfMath * mathUs());
+  }
+
+private:
+  double of(const char *field) const { return static_cast<double>(config[field]); }
+
+  /// A tile's products. Instructions narrower than 128 columns read more of A than they multiply. At the power limit
+  /// what is moved for each product costs clocks: with this term the first pick is 98.3 % of the best of 40 measured
+  /// hot and interleaved, 97.7 without (11 products of 256 to 32768 rows).
+  double mathUs() const {
+    const double rate = target.matmulFlopsPerUs(type, problem.tf32) * h200.mathShare / target.multiprocessors;
+    const double K = kBlocks * static_cast<double>(depthOf(type));
+    const double moved = h200.movedShare * (64 / tileM + 64 / columns - 0.9);
+    return 2 * tileM * columns * K * (1 + moved) / (rate * std::min(1.0, 0.375 + columns / 160));
+  }
+  /// A tile's operands from the L2.
+  double l2Us() const {
+    const double loaded = (tileM / clusterN + columns / clusterM) * bytesK;
+    return loaded * active / (target.memoryBytesPerUs * h200.l2Speedup);
+  }
+  /// A K block, by what reaches an SM: 64 x 128 and 64 x 192 tiles of 56 x 5120 x 13824 take 0.21 and 0.28 us each.
+  /// Rows past the edge do not count. Where rows are reduced it is not measured.
+  double kBlockUs() const {
+    const double reachBytes = (std::min(tileM, static_cast<double>(problem.M)) + columns) * lineBytes;
+    const double reachUs = reachBytes * target.multiprocessors / (target.memoryBytesPerUs * h200.reachSpeedup);
+    return problem.reducesRows ? h200.rowKBlockUs : std::max(h200.kBlockUs, reachUs);
+  }
+  double tileUs() const { return std::max({mathUs(), l2Us(), kBlocks * kBlockUs()}); }
+  /// A tile's epilogue.
+  double finishUs() const {
+    const double reductions = problem.reducesRows ? static_cast<double>(RowEpilogue(problem).reductionCount()) : 0;
+    return tileM * tileN * 2 * active / (target.memoryBytesPerUs * h200.storeSpeedup) + reductions * h200.exchangeUs;
+  }
+  /// The tiles of the busiest cluster, the last one without what contributors take of it.
+  double walkUs() const {
+    const double tileUs = this->tileUs(), finishUs = this->finishUs();
+    double us =
+        config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
+    if (grid.isStreamK())
+      us += (1 - static_cast<double>(grid.segments * grid.segmentBlocks) / kBlocks) * tileUs;
+    return us;
+  }
+  /// What comes from HBM and goes there. Rows past the edge hold up what HBM brings: 64 x 128 tiles of 16 x 11008 x
+  /// 4096 take 28.7 us, where the rows alone would take 15 and the weights 20.
+  double hbmUs() const {
+    const double ring = of("stages") * static_cast<double>(stageBytes(problem, config));
+    const double inFlight = active / target.multiprocessors * ring * h200.inFlightShare;
+    return std::hypot(memoryUs(hbmBytes(), inFlight, target) / h200.memoryShare, pastEdgeUs(problem, config, kBlocks));
+  }
+  /// Clusters at work together read a patch of the product's tiles; what they share comes from HBM once.
+  double hbmBytes() const {
+    const bool alongN = config["swizzle_n"] != 0;
+    const double along = static_cast<double>(std::min(config["swizzle"], alongN ? grid.wide : grid.tall));
+    const double across = std::ceil(clusters / along);
+    const double patchM = tileM * clusterM * (alongN ? across : along),
+                 patchN = tileN * clusterN * (alongN ? along : across);
+    const double patch =
+        std::min(patchM, static_cast<double>(problem.M)) + products * std::min(patchN, static_cast<double>(problem.N));
+    // Where rows are reduced all clusters share rows: not measured.
+    const double readAgain = problem.reducesRows ? 0 : weightsReadAgain(problem, config, 1, 0);
+    return std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten) +
+           bytesApart() + readAgain;
+  }
+  /// Neighbours in the order of tiles along one direction come next to each other, and share an operand at the
+  /// same time; the other one is read again by tiles that are far apart: 64 x 128 tiles of 128 x 6144 x 4096 take 17.3
+  /// us where the two of the same weights are neighbours, 26.4 where they are 48 tiles apart.
+  double bytesApart() const {
+    const bool alongN = config["swizzle_n"] != 0, rowsNext = alongN == (config["swizzle"] == 1);
+    const double apart = rowsNext ? (grid.wide > 1 ? static_cast<double>(problem.M) : 0)
+                                  : (grid.tall > 1 ? products * static_cast<double>(problem.N) : 0);
+    const double distance = config["swizzle"] > 1 ? of("swizzle") : static_cast<double>(alongN ? grid.tall : grid.wide);
+    return std::min(h200.mostReadApart, h200.readApart * distance) * apart * bytesK;
+  }
+
+  const Region &region;
+  const MatmulProblem &problem;
+  const TileConfig &config;
+  const ir::Target &target;
+  const Grid grid;
+  const double tileM, tileN, clusterM, clusterN, products, columns; ///< Columns of all products in a tile.
+  const DType type;
+  const double kBlocks, bytesK;  ///< The K blocks of the product, and the bytes of a row in all of them.
+  const double clusters, active; ///< Clusters and blocks at work together.
+  const double waves;            ///< Whole ones.
+};
+
+} // namespace
 
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double mathShare = 0.87;     // Of the nominal rate, as far as power allows.
-  constexpr double l2Speedup = 3.1;      // L2 over nominal HBM bandwidth.
-  constexpr double storeSpeedup = 1.3;   // The same for what an epilogue writes.
-  constexpr double memoryShare = 0.96;   // Of the nominal HBM bandwidth, while tiles come and go.
-  constexpr double stageUs = 0.185;      // At least, for a line of K, and ...
-  constexpr double metStageUs = 0.21;    // ... where blocks meet over rows, as it was fitted beside exchangeUs.
-  constexpr double startUs = 0.28;       // Of a kernel, and ...
-  constexpr double meetUs = 0.73;        // ... of one whose blocks meet in clusters first.
-  constexpr double movedShare = 0.05;    // Of the tensor cores' time, for the bytes that reach an SM, as below.
-  constexpr double inFlightShare = 0.54; // Of the ring, that is under way in the mean.
-  constexpr double readApart = 0.0375;   // Of an operand, that is read again for each tile between two that read it ...
-  constexpr double mostReadApart = 0.6;  // ... and at most.
-  constexpr double exchangeUs = 0.9;     // Of a reduction over rows: a pass over the sums, and the way to the peers.
-  constexpr double partsUs = 6;          // Of shared tiles: what they wait for each other, and ...
-  constexpr double hiddenPartsUs = 2;    // ... where helpers had their own tile's time before.
-  constexpr double twoWidthsUs = 0.2;    // Of each tile where there are two widths, beside its products.
-  constexpr double sharpness = 3.5;      // Of bounds that add up where they are near: two equal ones take 1.22 of one.
-  const Grid grid = gridOf(problem, config, target);
-  const auto of = [&](const char *field) { return static_cast<double>(config[field]); };
-  const double tileM = of("m"), tileN = of("n"), clusterM = of("cluster_m"), clusterN = of("cluster_n");
-  const auto products = static_cast<double>(problem.count()), columns = tileN * products;
-  const DType type = problem.elementType(0);
-  const auto stages = static_cast<double>(ceilDiv(problem.K, depthOf(type)));
-  const double K = stages * static_cast<double>(depthOf(type)), bytesK = stages * lineBytes;
-  const double clusters = static_cast<double>(grid.clusters), active = clusters * clusterM * clusterN;
-  const double rate = target.matmulFlopsPerUs(type, problem.tf32) * mathShare / target.multiprocessors;
-
-  // Instructions narrower than 128 columns read more of A than they multiply. At the power limit what is moved for each
-  // product costs clocks: with this term the first pick is 98.3 % of the best of 40 measured hot in turns, 97.7 without
-  // (11 products of 256 to 32768 rows).
-  const double moved = movedShare * (64 / tileM + 64 / columns - 0.9);
-  const double mathUs = 2 * tileM * columns * K * (1 + moved) / (rate * std::min(1.0, 0.375 + columns / 160));
-  const double loaded = (tileM / clusterN + columns / clusterM) * bytesK;
-  const double l2Us = loaded * active / (target.memoryBytesPerUs * l2Speedup);
-  const double reductions = problem.reducesRows ? static_cast<double>(RowEpilogue(problem).reductionCount()) : 0;
-  const double finishUs =
-      tileM * tileN * 2 * active / (target.memoryBytesPerUs * storeSpeedup) + reductions * exchangeUs;
-  // What reaches an SM, 64 bytes a clock: 64 x 128 and 64 x 192 tiles of 56 x 5120 x 13824 take 0.21 and 0.28 us a
-  // line. Rows past the edge do not. Where rows are reduced it is not measured.
-  constexpr double reachSpeedup = 3.2; // Of all SMs, over nominal HBM bandwidth.
-  const double reachBytes = (std::min(tileM, static_cast<double>(problem.M)) + columns) * lineBytes;
-  const double reachUs = reachBytes * target.multiprocessors / (target.memoryBytesPerUs * reachSpeedup);
-  const double lineUs = problem.reducesRows ? metStageUs : std::max(stageUs, reachUs);
-  const double tileUs = std::max({mathUs, l2Us, stages * lineUs});
-  const double waves = std::ceil(static_cast<double>(grid.tiles - grid.streamed) / clusters);
-  double walkUs =
-      config["pingpong"] ? waves * std::max(tileUs, (tileUs + finishUs) / 2) + finishUs : waves * (tileUs + finishUs);
-  // Two widths count as whole waves: what that is too much, up to 1 %, keeps them from pushing out other kinds of tile.
-  const double wavesOfMath = grid.isShared() ? static_cast<double>(grid.tiles) / clusters : waves;
-  if (config.has("narrow")) {
-    const TwoWidths row{config["n"], grid.wide, config["narrow"]};
-    const auto busiest = static_cast<double>(row.place(grid.tall, config["raster"], grid.clusters).busiest);
-    walkUs = walkUs * busiest / (waves * tileN) + waves * twoWidthsUs;
-  }
-  // What helpers leave of a tile. Then, when HBM has brought all, the way of their sums to whoever finishes it: 128 x
-  // 160 tiles of 128 x 5120 x 14336, each cut in four, take 50.2 us, of which hiding it would leave 42.
-  double tailUs = 0;
-  if (grid.isShared()) {
-    const auto pieces = static_cast<double>(grid.pieces), lines = static_cast<double>(grid.pieceLines);
-    const double sumBytes = tileM * columns * sizeof(float),
-                 reach = target.memoryBytesPerUs * 3.5 / target.multiprocessors;
-    walkUs += (1 - pieces * lines / stages) * tileUs + (config["pingpong"] ? 0 : finishUs);
-    tailUs = config["pingpong"] ? hiddenPartsUs
-                                : (grid.hasWholeWaves() ? hiddenPartsUs : partsUs) + (pieces + 1) * sumBytes / reach;
-  }
-
-  // Clusters at work together read a patch of the product's tiles; what they share comes from HBM once.
-  const bool alongN = config["raster_n"] != 0;
-  const double along = static_cast<double>(std::min(config["raster"], alongN ? grid.wide : grid.tall));
-  const double across = std::ceil(clusters / along);
-  const double patchM = tileM * clusterM * (alongN ? across : along),
-               patchN = tileN * clusterN * (alongN ? along : across);
-  // Of neighbours in the order of tiles those along one direction come next to each other, and share an operand at the
-  // same time; the other one is read again by tiles that are far apart: 64 x 128 tiles of 128 x 6144 x 4096 take 17.3
-  // us where the two of the same weights are neighbours, 26.4 where they are 48 tiles apart.
-  const bool rowsNext = alongN == (config["raster"] == 1);
-  const double apart = rowsNext ? (grid.wide > 1 ? static_cast<double>(problem.M) : 0)
-                                : (grid.tall > 1 ? products * static_cast<double>(problem.N) : 0);
-  const double distance = config["raster"] > 1 ? of("raster") : static_cast<double>(alongN ? grid.tall : grid.wide);
-  const double patch =
-      std::min(patchM, static_cast<double>(problem.M)) + products * std::min(patchN, static_cast<double>(problem.N));
-  // Where rows are reduced all clusters share rows: not measured.
-  const double readAgain = problem.reducesRows ? 0 : weightsReadAgain(problem, config, 1, 0);
-  const double hbmBytes =
-      std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten) +
-      std::min(mostReadApart, readApart * distance) * apart * bytesK + readAgain;
-  const double ring = of("stages") * static_cast<double>(stageBytes(problem, config));
-  const double inFlight = active / target.multiprocessors * ring * inFlightShare;
-  // Rows past the edge hold up what HBM brings: 64 x 128 tiles of 16 x 11008 x 4096 take 28.7 us, where the rows alone
-  // would take 15 and the weights 20.
-  const double hbmUs =
-      std::hypot(memoryUs(hbmBytes, inFlight, target) / memoryShare, pastEdgeUs(problem, config, stages));
-  const double fixedUs = target.launchUs + startUs + (clusterM * clusterN > 1 ? meetUs : 0);
-  // A last wave of few tiles is shorter than it seems: few busy SMs clock higher. Without, shared tiles kept better
-  // ones out of the first eight: 2048 x 4096 x 16384 took 420 us instead of 400.
-  const double streamedFactor = !grid.isShared() ? 1 : config["pingpong"] ? 1.02 : 1.05;
-  const double boundUs = std::pow(std::pow(walkUs, sharpness) + std::pow(hbmUs, sharpness), 1 / sharpness);
-  const double us = (fixedUs + boundUs + tailUs) * streamedFactor;
-  return atPowerLimit(us, wavesOfMath * mathUs);
+  return Cost(region, problem, config, target).us();
 }
 
 } // namespace kfuse::codegen::cuda::sm90

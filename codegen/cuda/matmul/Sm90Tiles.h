@@ -18,8 +18,8 @@ inline int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config)
 }
 /// Columns of a result that a consumer warp collects at a time for TMA, with 16 rows of them.
 int64_t storedColumns(const TileConfig &config);
-/// Of a thread.
-int64_t sumRegisters(const MatmulProblem &problem, const TileConfig &config);
+/// Accumulators of a thread, one a register.
+int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &config);
 
 /// A region's product, and its result where TMA can write it, whatever the config.
 struct Problem : MatmulProblem {
@@ -30,46 +30,36 @@ struct Problem : MatmulProblem {
       : MatmulProblem(std::move(problem)), inputs(static_cast<int64_t>(region.graph.inputs.size())),
         placed(reducesRows ? TmaResult::placed(*this) : TmaResult::of(*this)) {}
 
-  /// Whether the epilogue reads elements of 32 bits.
-  bool readsWords() const;
   /// Operands of the epilogue that threads load, as a bias.
   int64_t loaded() const { return inputs - static_cast<int64_t>(count()) - 1 - (placed && placed->read ? 1 : 0); }
-  /// The result as TMA writes it in a config, or null: with 176 sums a thread, a bias beside them would spill. Where
-  /// rows are reduced an epilogue takes two columns a lane, with TMA or without.
+  /// The result as TMA writes it in a config, or null: with 176 accumulators a thread, a bias beside them would spill.
+  /// Where rows are reduced an epilogue takes two columns a lane, with TMA or without.
   const TmaResult *resultThroughTma(const TileConfig &config) const;
 };
 
-/// Of a block: the ring, barriers, and what warps stage.
+/// A block's shared memory: the ring, barriers, and what warps stage.
 int64_t sharedBytes(const Problem &problem, const TileConfig &config);
 
 /// The clusters of a launch, and the tiles that they walk.
 struct Grid {
   int64_t tall, wide, tiles, clusters; ///< Cluster tiles down, across and in all; clusters launched.
-  int64_t streamed = 0;                ///< Tiles of a last wave that is not full, with which ...
-  int64_t helpers = 0;                 ///< ... clusters help that have none of them (device/tile_walk.cuh), in ...
-  int64_t pieces = 1, pieceLines = 0;  ///< ... so many pieces of a tile, of so many lines of K.
+  int64_t streamKTiles = 0; ///< Tiles of a last wave that is not full, whose K is shared (device/matmul/tile_walk.cuh).
+  int64_t contributors = 0; ///< Clusters without one of them, which compute segments of them.
+  int64_t segments = 1, segmentBlocks = 0; ///< Segments of a tile that contributors have, and the K blocks of each.
 
-  bool isShared() const { return streamed > 0; }
-  bool hasWholeWaves() const { return tiles > streamed; }
+  bool isStreamK() const { return streamKTiles > 0; }
 };
-/// Helpers compute `pieces` pieces of each tile of the last wave, so deep that they take as long as what is left of it.
-/// Some may have none: 100 pieces are 25 times four for 32 helpers.
+/// Contributors compute `segments` segments of each tile of the last wave, so deep that they take as long as what is
+/// left of it. Some may have none: 100 segments are 25 times four for 32 contributors.
 Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target);
 
-/// Into how many pieces beside what is left the tiles of a last wave that is not full may be cut: one, or as many as
-/// there are helpers for. Beside sums on their way an epilogue that stages its own as f32 spills, and so does one that
-/// reads a matrix or a vector of f32 beside 160 of them. Beside 112 or more any does that collects 32 columns in
-/// clusters of four (128 x 224, 256 x 160), or whose blocks share rows that are not contiguous along K, and beside 160
-/// one that loads a bias where blocks share rows (NVRTC 13.0).
-std::set<int64_t> piecesOf(const Problem &problem, const TileConfig &config, const ir::Target &target);
-
-/// Whether tiles may have two widths: which of them are narrow differs between groups of rows, so that clusters lie one
-/// above the other, and an epilogue has to know them, as those do whose result TMA writes and which read no matrix.
-/// That tiles are 128 rows in turns, and no batches, is a choice: whole waves of others were not looked at.
-bool takesTwoWidths(const Problem &problem, const TileConfig &config);
+/// Into how many segments beside what is left the tiles of a last wave that is not full may be cut: one, or as many as
+/// there are contributors for. None where warpgroups share a tile, or where an epilogue stages its own accumulators as
+/// f32.
+std::set<int64_t> segmentsOf(const Problem &problem, const TileConfig &config, const ir::Target &target);
 
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of
-/// what feeds them, and what no other work hides of each tile's end. The constants here and in the other ways'
+/// what feeds them, and what no other work hides of each tile's end. The constants here and in the other variants'
 /// estimates fit 3800 configs on 24 shapes measured back to back on an H200 (docs/tuning.md), and all 7260 of 27 more.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config, const ir::Target &target);
 

@@ -21,7 +21,7 @@ std::string whyNotStreamed(const MatmulProblem &problem, unsigned side, unsigned
 static int64_t fetchedColumns(const Region &region, const MatmulProblem &problem) {
   constexpr int64_t fetchedBytes = 4 << 20;
   const auto columnBytes = problem.K * problem.count() * static_cast<int64_t>(byteWidth(problem.elementType(1)));
-  return region.isBehind ? std::min(problem.N, fetchedBytes / columnBytes) : 0;
+  return region.programmaticLaunch ? std::min(problem.N, fetchedBytes / columnBytes) : 0;
 }
 
 std::string fetchField(const Region &region, const MatmulProblem &problem, const ir::Target &target) {

@@ -1,16 +1,16 @@
 // The kernel templates of this room.
 #pragma once
 
-#include "codegen/cuda/matmul/MatmulWay.h"
+#include "codegen/cuda/matmul/MatmulVariant.h"
 
 namespace kfuse::codegen::cuda {
 
-const KernelTemplate &matmulTemplate();     ///< cuda.matmul: all of those below
-const MatmulWay &gemvTemplate();            ///< cuda.gemv
-const MatmulWay &matmulStreamTemplate();    ///< cuda.matmul_stream
-const MatmulWay &matmulSm90SplitTemplate(); ///< cuda.matmul_sm90_split
-const MatmulWay &matmulSm80Template();      ///< cuda.matmul_sm80
-const MatmulWay &matmulSm90Template();      ///< cuda.matmul_sm90
-const MatmulWay &matmulSimtTemplate();      ///< cuda.matmul_simt
+const KernelTemplate &matmulTemplate();         ///< cuda.matmul: all of those below
+const MatmulVariant &gemvTemplate();            ///< cuda.gemv
+const MatmulVariant &matmulStreamTemplate();    ///< cuda.matmul_stream
+const MatmulVariant &matmulSm90SplitTemplate(); ///< cuda.matmul_sm90_split
+const MatmulVariant &matmulSm80Template();      ///< cuda.matmul_sm80
+const MatmulVariant &matmulSm90Template();      ///< cuda.matmul_sm90
+const MatmulVariant &matmulSimtTemplate();      ///< cuda.matmul_simt
 
 } // namespace kfuse::codegen::cuda

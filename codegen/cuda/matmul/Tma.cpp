@@ -106,7 +106,7 @@ TensorMapRecipe TmaOperand::recipe(DType type, std::int64_t tileRows) const {
   recipe.strideBytes = {strideBytes, batchBytes};
   const auto line = static_cast<uint32_t>(lineBytes / byteWidth(type));
   recipe.box = {line, matrix.contiguousK ? static_cast<uint32_t>(tileRows) : line, 1};
-  if (isWoven) {
+  if (isPermuted) {
     recipe.sizes = {depth, 4, rows / 4, batches};
     recipe.strideBytes = {strideBytes, 4 * strideBytes, batchBytes};
     recipe.box = {line, 2, static_cast<uint32_t>(tileRows / 4), 1};
@@ -148,7 +148,7 @@ static std::optional<TmaMatrix> matrixAt(const MatmulProblem &problem, AffineExp
 std::optional<TmaResult> TmaResult::of(const MatmulProblem &problem) {
   const ir::ScalarGraph &graph = problem.graph.graph;
   std::optional<TmaResult> result = placed(problem);
-  // All of a lane's sums are finished in unrolled code: a long epilogue would spill and compile for seconds.
+  // All of a lane's accumulators are finished in unrolled code: a long epilogue would spill and compile for seconds.
   constexpr double mostInstructions = 12;
   if (!result || instructionsOf(problem.graph, {graph.outputs.front().value}, [&](ir::Scalar s) {
                    return llvm::is_contained(problem.products, s);
@@ -232,9 +232,9 @@ void passTensorMaps(KernelPlan &plan, std::vector<TensorMapRecipe> maps) {
 
 int64_t depthOf(DType type) { return lineBytes / static_cast<int64_t>(byteWidth(type)); }
 
-bool dividesInto(int64_t extent, int64_t parts, bool contiguousK) {
+bool dividesInto(int64_t extent, int64_t shares, bool contiguousK) {
   int64_t atom = contiguousK ? 8 : 64;
-  return extent % (parts * atom) == 0 && (!contiguousK || extent / parts <= 256);
+  return extent % (shares * atom) == 0 && (!contiguousK || extent / shares <= 256);
 }
 
 TmaSide sideOf(const MatmulProblem &problem, unsigned side) {
@@ -251,7 +251,7 @@ static void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, c
   writer.open("struct " + name);
   writer.line(Twine("static constexpr bool contiguousK = ") + (operand.matrix.contiguousK ? "true" : "false") +
               ", isFixed = " + (operand.matrix.isFixed ? "true" : "false") +
-              ", isWoven = " + (operand.isWoven ? "true;" : "false;"));
+              ", isPermuted = " + (operand.isPermuted ? "true;" : "false;"));
   writer.line("static constexpr int rows = " + Twine(operand.rows) + ", depth = " + Twine(operand.depth) +
               ", batches = " + Twine(operand.batches) + ", fetchers = " + Twine(fetchers) + ";");
   writer.open("static __device__ __forceinline__ int batch(Index batch)");
@@ -271,7 +271,7 @@ int64_t earlyBlocks(const Region &region, const TmaSide &side, DType type, int64
   // five of it took 8.05 instead of 8.4.
   constexpr int64_t leastIdle = 8;
   const int64_t idle = target.multiprocessors - blocks;
-  const bool pays = region.isBehind && side.front().matrix.isFixed && bytes <= mostBytes && idle >= leastIdle;
+  const bool pays = region.programmaticLaunch && side.front().matrix.isFixed && bytes <= mostBytes && idle >= leastIdle;
   return pays ? std::min(idle, blocks) : 0;
 }
 
@@ -299,17 +299,17 @@ double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, 
   return std::min<double>(1, static_cast<double>(further) * (isCoupled ? coupledShare : share)) * weightBytes(problem);
 }
 
-double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double lines) {
+double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double kBlocks) {
   constexpr double rowsPerUs = 18e3;
   const int64_t m = config["m"], rows = llvm::alignTo(problem.M, m) - problem.M;
   const int64_t tilesAcross = ceilDiv(problem.N, config["n"]) * problem.batches;
-  return static_cast<double>(rows * tilesAcross) * lines / rowsPerUs;
+  return static_cast<double>(rows * tilesAcross) * kBlocks / rowsPerUs;
 }
 
-std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t parts) {
+std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t shares) {
   std::vector<TensorMapRecipe> recipes;
   for (const TmaOperand &operand : side)
-    recipes.push_back(operand.recipe(type, tileRows / static_cast<int64_t>(side.size()) / parts));
+    recipes.push_back(operand.recipe(type, tileRows / static_cast<int64_t>(side.size()) / shares));
   return recipes;
 }
 
@@ -331,9 +331,8 @@ static StringRef instructionType(DType type) {
 }
 
 void writeProduct(SourceWriter &writer, DType rowsType, DType columnsType, int64_t columns, const TmaSide &rows,
-                  const TmaSide &columnsSide, StringRef name, int64_t heldColumns) {
-  const int64_t sums = columns / 2, held = std::max(columns, heldColumns) / 2,
-                step = 32 / static_cast<int64_t>(byteWidth(rowsType));
+                  const TmaSide &columnsSide) {
+  const int64_t sums = columns / 2, step = 32 / static_cast<int64_t>(byteWidth(rowsType));
   SmallVector<std::string> places, operands;
   for (int64_t i = 0; i < sums; ++i) {
     places.push_back("%" + std::to_string(i));
@@ -343,8 +342,8 @@ void writeProduct(SourceWriter &writer, DType rowsType, DType columnsType, int64
   auto transposed = [](const TmaSide &side) { return side.front().matrix.contiguousK ? ", 0" : ", 1"; };
   // Only operands of 16 bits may be transposed, and only their instruction says so.
   std::string layouts = step == 16 ? std::string(transposed(rows)) + transposed(columnsSide) : "";
-  writer.open("struct " + name);
-  writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(held) +
+  writer.open("struct Product");
+  writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(sums) +
               "], unsigned long long rows, unsigned long long columns, int accumulate)");
   writer.line("asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + place(2) +
               ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k" + Twine(step) + ".f32." +

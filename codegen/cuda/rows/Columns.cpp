@@ -42,7 +42,7 @@ struct ColumnAccess {
   }
 };
 
-/// Of a thread's totals. Vectors are aligned to their size, 16 bytes at most.
+/// The bytes of a thread's totals. Vectors are aligned to their size, 16 bytes at most.
 int64_t totalsBytes(const LinearGraph &graph, const RowPasses &passes, int64_t vector) {
   int64_t bytes = 0;
   for (Scalar reduction : passes.reductions[0])
@@ -106,7 +106,7 @@ private:
     writer.line(llvm::Twine("ColumnReduction<Config, Body>{body}.run(") +
                 (isSplit ? "arrivals, partials" : "nullptr, nullptr") + ");");
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
   void writeBody() {

@@ -62,7 +62,7 @@ RowPasses::RowPasses(const LinearGraph &graph) {
       if (std::optional<Spread> spread = spreadOf(graph, reduction);
           spread && llvm::is_contained(reductions[pass - 1], spread->sum))
         found.push_back(*spread);
-    // Of a spread's own spread (a fourth moment) only the first is known a pass earlier.
+    // Only the first is known of a spread's own spread (a fourth moment) a pass earlier.
     if (found.size() == reductions[pass].size() && !isOfSpreads(pass - 1))
       spreads.insert(spreads.end(), found.begin(), found.end());
   }

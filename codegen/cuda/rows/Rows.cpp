@@ -23,7 +23,7 @@ constexpr size_t mostCandidates = 48;
 
 RowStorage storageOf(const TileConfig &config) { return static_cast<RowStorage>(config["storage"]); }
 
-/// Of a thread, for a row.
+/// What a thread takes for a row.
 int64_t chunksOf(const LinearGraph &graph, const TileConfig &config) {
   return ceilDiv(graph.extents().back(), config["cluster"] * config["threads"] * config["vector"]);
 }
@@ -138,7 +138,7 @@ private:
     if (isStream)
       writer.close();
     writer.close();
-    return writer.take();
+    return writer.str();
   }
 
   void splitRow(llvm::StringRef index) {
@@ -247,7 +247,7 @@ double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, 
 
 /// What a row waits for beyond its first bytes.
 double waitsUs(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config) {
-  constexpr double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.5; // Of each stage of reductions.
+  constexpr double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.5; // Each stage of reductions.
   constexpr double batchUs = 0.36, rereadUs = 1, turnUs = 0.6;
   double warps = static_cast<double>(config["threads"] * config["rows"]) / 32;
   double stageUs =
@@ -287,7 +287,7 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
   double rereads =
       storageOf(config) == RowStorage::Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
   grid.bytes = region.bytesRead * waste * (1 + rereads) + region.bytesWritten;
-  // Of many rows that one block holds the others hide as much: streams were 4 to 40 % slower. Of two rows a block one
+  // Where one block holds many rows the others hide as much: streams were 4 to 40 % slower. Of two rows a block one
   // took 10.4 us where the best of the others took 11.3 (layer_norm 2048x4096, whose variance may need a second
   // exchange); of one row there is nothing to stream.
   const auto atOnce = static_cast<double>(rowsAtOnce(static_cast<int64_t>(rows), resources, config, target));

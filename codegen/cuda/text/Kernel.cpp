@@ -115,12 +115,22 @@ std::vector<std::string> bufferMembers(const LinearGraph &graph, llvm::ArrayRef<
   return members;
 }
 
+std::vector<BufferName> buffersOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads) {
+  std::vector<BufferName> buffers;
+  for (unsigned input : inputsOf(graph, loads))
+    buffers.push_back({true, input});
+  for (unsigned output = 0; output < graph.graph.outputs.size(); ++output)
+    buffers.push_back({false, output});
+  return buffers;
+}
+
 std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<Scalar> loads, llvm::ArrayRef<unsigned> outputs) {
   llvm::SmallVector<std::string> names;
-  for (unsigned input : inputsOf(graph, loads))
-    names.push_back("in" + std::to_string(input));
-  for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
-    names.push_back("out" + std::to_string(outputs.empty() ? i : outputs[i]));
+  for (BufferName buffer : buffersOf(graph, loads)) {
+    if (!buffer.isInput && !outputs.empty())
+      buffer.number = outputs[buffer.number];
+    names.push_back(buffer.str());
+  }
   return llvm::join(names, ", ");
 }
 
@@ -144,7 +154,7 @@ void giveSource(KernelPlan &plan, std::string source) {
 
 Launch launchOf(const KernelPlan &plan, std::string entry, const ir::Target &target) {
   Launch launch;
-  launch.dependentLaunch = target.capability >= 90;
+  launch.programmaticLaunch = target.capability >= 90;
   launch.entry = std::move(entry);
   for (std::uint64_t i = 0; i < plan.inputs.size() + plan.outputs.size(); ++i)
     launch.args.push_back({KernelArg::Kind::Buffer, i});
@@ -195,11 +205,12 @@ double streamUs(double read, double written, double inFlight, const ir::Target &
 }
 
 double streamingGridUs(const StreamingGrid &grid, const ir::Target &target) {
-  constexpr double busShare = 0.88, issueShare = 0.75;             // Of nominal rates.
-  constexpr double latencyUs = 0.45, usPerInstruction = 2 / 1755.; // Of a load, and of what follows it in its thread.
-  constexpr double startUs = 0.14;                                 // An SM starts a block in 280 clocks.
-  constexpr double sharpness = 6;                                  // Terms within 10 % of each other add 12 %.
-  constexpr double shown = 0.4; // Of the first part's latency; the rest overlaps the launch.
+  constexpr double busShare = 0.88, issueShare = 0.75; // Shares of nominal rates.
+  constexpr double latencyUs = 0.45,
+                   usPerInstruction = 2 / 1755.; // A load's, and that of what follows it in its thread.
+  constexpr double startUs = 0.14;               // An SM starts a block in 280 clocks.
+  constexpr double sharpness = 6;                // Terms within 10 % of each other add 12 %.
+  constexpr double shown = 0.4; // What shows of the first part's latency; the rest overlaps the launch.
   double parts = std::ceil(grid.blocks / target.multiprocessors); // On the busiest SM.
   double atOnce = std::clamp(parts, 1.0, std::max(1.0, grid.blocksPerSm));
   double partUs = latencyUs + grid.instructions * usPerInstruction + grid.waitsUs;

@@ -19,8 +19,16 @@ void writeHead(SourceWriter &writer, const Region &region, const TileConfig &con
 std::string bufferParameters(const LinearGraph &graph);
 /// Inputs that `values` read, in order, symbols and operands included.
 std::vector<unsigned> inputsRead(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> values);
-/// The buffers among them that `loads` and the outputs touch, as members "const bf16 *in1;" and as
-/// their initialiser "in1, out0"; with `outputs`, output i is called by the i-th of these numbers.
+/// An input or a result by the name that a kernel's text gives it: "in1", "out0".
+struct BufferName {
+  bool isInput;
+  unsigned number;
+  std::string str() const { return (isInput ? "in" : "out") + std::to_string(number); }
+};
+/// Those that `loads` and the outputs touch.
+std::vector<BufferName> buffersOf(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loads);
+/// The same as members "const bf16 *in1;" and as their initialiser "in1, out0"; with `outputs`, output i is called by
+/// the i-th of these numbers.
 std::vector<std::string> bufferMembers(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loads);
 std::string bufferNames(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> loads,
                         llvm::ArrayRef<unsigned> outputs = {});
@@ -67,9 +75,9 @@ double streamUs(double read, double written, double inFlight, const ir::Target &
 struct StreamingGrid {
   double bytes = 0;        ///< All that is moved.
   double blocks = 0;       ///< Parts, one after the other on as many blocks as fit.
-  double threads = 0;      ///< Of a block.
+  double threads = 0;      ///< Threads of a block.
   double blocksPerSm = 1;  ///< That fit on one.
-  double instructions = 0; ///< Of a thread.
+  double instructions = 0; ///< Instructions of a thread.
   double waitsUs = 0;      ///< What a part waits for beyond its first bytes: barriers, further passes over memory.
   bool startsOnce = false; ///< Each block takes one part after the other.
 };

@@ -4,17 +4,13 @@
 #include "llvm/ADT/Twine.h"
 
 #include <string>
+#include <vector>
 
 namespace kfuse::codegen::cuda {
 
 class SourceWriter {
 public:
-  void line(const llvm::Twine &text = "") {
-    std::string content = text.str();
-    if (!content.empty())
-      source.append(2 * depth, ' ').append(content);
-    source += '\n';
-  }
+  void line(const llvm::Twine &text = "") { lines.push_back({depth, text.str()}); }
   /// A line that ends in an open brace; what follows is indented until close().
   void open(const llvm::Twine &text) {
     line(text + " {");
@@ -32,10 +28,27 @@ public:
       text = rest;
     }
   }
-  std::string take() { return std::move(source); }
+  /// What the other has written, indented as this one is.
+  void append(const SourceWriter &other) {
+    for (const Line &each : other.lines)
+      lines.push_back({depth + each.depth, each.text});
+  }
+  std::string str() const {
+    std::string source;
+    for (const Line &each : lines) {
+      if (!each.text.empty())
+        source.append(2 * each.depth, ' ').append(each.text);
+      source += '\n';
+    }
+    return source;
+  }
 
 private:
-  std::string source;
+  struct Line {
+    std::size_t depth;
+    std::string text;
+  };
+  std::vector<Line> lines;
   std::size_t depth = 0;
 };
 

@@ -11,7 +11,7 @@ struct DataFolders {
   std::filesystem::path beside;   ///< The folder of the model's path, where locations start; "": there is no data.
   std::filesystem::path resolved; ///< The folder of the model's file, behind all links.
 
-  /// Of a file behind all links. Asks where `beside` is.
+  /// The folders of a file behind all links. Asks where `beside` is.
   bool hold(const std::filesystem::path &place) const;
 };
 

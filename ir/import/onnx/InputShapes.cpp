@@ -76,7 +76,7 @@ Result<void> Binder::bindInput(const ValueInfoProto &input, const Shape &shape) 
                  " in the file");
   };
   if (!input.type().tensor_type().has_shape())
-    return {}; // Of any rank.
+    return {}; // Any rank.
   if (declared.dim_size() != static_cast<int>(shape.size()))
     return mismatch();
   for (auto [dim, size] : llvm::zip_equal(declared.dim(), shape)) {

@@ -3,7 +3,7 @@
 
 #include <kfuse/copy.cuh>
 #include <kfuse/decode_memory.cuh>
-#include <kfuse/decode_parts.cuh>
+#include <kfuse/decode_partials.cuh>
 #include <kfuse/math.cuh>
 #include <kfuse/mma.cuh>
 #include <kfuse/row_lanes.cuh>
@@ -11,10 +11,10 @@
 namespace kfuse {
 
 /// Up to 16 query rows share the keys and values of one pair (a sequence and a head): blockIdx.x is the pair,
-/// blockIdx.y the part of its keys. Every warp has a pipeline of its own for every warps-th tile of keys and a
+/// blockIdx.y the split of its keys. Every warp has a pipeline of its own for every warps-th tile of keys and a
 /// softmax of its own, as in "FlashAttention-2" (Dao, 2023) with rows instead of blocks of them; what warps and
 /// blocks found is put together by their maxima and sums. The block of a pair that starts last does so for all, in the
-/// order of the parts: those it waits for are running.
+/// order of the partials: those it waits for are running.
 template <class Config, class Body> struct DecodeAttention {
   using Index = typename Config::Index;
   using Element = typename Config::Element;
@@ -28,9 +28,9 @@ template <class Config, class Body> struct DecodeAttention {
   static constexpr float log2e = 1.44269504f;
   static constexpr bool hasUpper = rows > 8; ///< Rows 8 to 15 of the fragments.
 
-  using Part = DecodePart<rows, valueSize>;
-  static constexpr int ringBytes = stages * stageBytes; ///< A warp's shared memory: its tiles, then its part.
-  static constexpr int warpBytes = ringBytes > int(sizeof(Part)) ? ringBytes : int(sizeof(Part));
+  using Partial = DecodePartial<rows, valueSize>;
+  static constexpr int ringBytes = stages * stageBytes; ///< A warp's shared memory: its tiles, then its partial.
+  static constexpr int warpBytes = ringBytes > int(sizeof(Partial)) ? ringBytes : int(sizeof(Partial));
 
   /// What this kernel computes for a pair, before anything reads it.
   template <int count, int size> struct alignas(16) Rows {
@@ -90,10 +90,10 @@ template <class Config, class Body> struct DecodeAttention {
   Index first = Index(blockIdx.y) * ofSplit, end = minimum(first + ofSplit, tiles); ///< Tiles of this block.
   Index loading = first + warp;                                                     ///< The tile to copy next.
 
-  // Of this warp.
+  // What this warp has found.
   unsigned query[keySize / 16][4];
   float sums[valueSize / 8][4];
-  float maximum[2] = {-infinity, -infinity}, weight[2] = {0, 0}; ///< Of rows lane / 4 and 8 below.
+  float maximum[2] = {-infinity, -infinity}, weight[2] = {0, 0}; ///< For rows lane / 4 and 8 below.
 
   //===- What is computed ----------------------------------------------------------------------===//
 
@@ -248,7 +248,8 @@ template <class Config, class Body> struct DecodeAttention {
       }
   }
 
-  /// From products to 2^(score - maximum) as operands of the second product; older sums are scaled to the new maximum.
+  /// From products to 2^(score - maximum) as operands of the second product; older accumulators are scaled to the new
+  /// maximum.
   __device__ __forceinline__ void weigh(float (&scores)[tileKeys / 8][4], unsigned (&weights)[tileKeys / 16][4],
                                         Index first) {
     float scale[2] = {1, 1};
@@ -348,38 +349,38 @@ template <class Config, class Body> struct DecodeAttention {
       weight[half] = reduceSum(weight[half]);
   }
 
-  //===- Putting parts together ----------------------------------------------------------------===//
+  //===- Putting partials together ----------------------------------------------------------------===//
 
-  static __device__ __forceinline__ Part &partOf(int warp) {
-    return *reinterpret_cast<Part *>(dynamicShared() + warp * warpBytes);
+  static __device__ __forceinline__ Partial &partialOf(int warp) {
+    return *reinterpret_cast<Partial *>(dynamicShared() + warp * warpBytes);
   }
 
-  /// This warp's sums, where its tiles were.
+  /// This warp's accumulators, where its tiles were.
   __device__ __forceinline__ void leavePart() const {
-    Part &part = partOf(warp);
+    Partial &partial = partialOf(warp);
 #pragma unroll
     for (int half = 0; half <= int(hasUpper); ++half) {
       int row = lane / 4 + half * 8;
       if (row >= rows)
         continue;
       if (lane % 4 == 0)
-        part.heads[row] = {maximum[half], weight[half]};
+        partial.heads[row] = {maximum[half], weight[half]};
 #pragma unroll
       for (int d = 0; d < valueSize / 8; ++d)
 #pragma unroll
         for (int i = 0; i < 2; ++i)
-          part.values[row][d * 8 + lane % 4 * 2 + i] = sums[d][half * 2 + i];
+          partial.values[row][d * 8 + lane % 4 * 2 + i] = sums[d][half * 2 + i];
     }
   }
 
-  /// Calls `use(row, d, sum)` with the sum of all warps' parts.
+  /// Calls `use(row, d, sum)` with the sum of all warps' partials.
   template <class Use> static __device__ __forceinline__ void addWarps(Use use) {
-    addParts<Part, warps, threads>(partOf, use);
+    addPartials<Partial, warps, threads>(partialOf, use);
   }
 
   __device__ __forceinline__ void store(int row, int d, const DecodeSum &sum) const {
     const float weight = sum.head.weight, factor = 1.0f / weight;
-    const bool isEmpty = Config::emptyIsZero && !(weight > 0.0f); // Of no keys, or of scores that are no numbers.
+    const bool isEmpty = Config::emptyIsZero && !(weight > 0.0f); // There are no keys, or scores that are no numbers.
     Vector<float, 4> values = sum.values;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -387,8 +388,8 @@ template <class Config, class Body> struct DecodeAttention {
     body.store(pair, row, d, values);
   }
 
-  // The ways in which the blocks of a pair meet. Each may begin early, is told before the block's barrier that its
-  // warps have left their parts, and sees to the pair's result behind it.
+  // How the blocks of a pair put their partials together. Each may begin early, is told before the block's barrier that
+  // its warps have left their partials, and sees to the pair's result behind it.
 
   /// No other block has keys of the pair.
   struct Alone {
@@ -400,7 +401,7 @@ template <class Config, class Body> struct DecodeAttention {
   };
   using ThroughMemory = DecodeThroughMemory<DecodeAttention>;
 
-  template <class Meeting> __device__ __forceinline__ void run(Meeting meeting) {
+  template <class FixUp> __device__ __forceinline__ void run(FixUp fixUp) {
     __shared__ Fresh fresh;
     mark(Moment::starts);
     if constexpr (loadsQueryFirst)
@@ -412,7 +413,7 @@ template <class Config, class Body> struct DecodeAttention {
       startNext(stage);
     if constexpr (Config::readsAhead) // The cache is as the last run left it.
       waitForPredecessor();
-    meeting.begin(*this);
+    fixUp.begin(*this);
     makeFresh(fresh, operands);
     if constexpr (!loadsQueryFirst)
       loadQuery(fresh);
@@ -421,9 +422,9 @@ template <class Config, class Body> struct DecodeAttention {
     mark(Moment::hasSums);
     __syncwarp(); // This warp's tiles are read.
     leavePart();
-    meeting.leave();
+    fixUp.leave();
     __syncthreads();
-    meeting.finish(*this);
+    fixUp.finish(*this);
     mark(Moment::ends);
   }
 };

@@ -6,13 +6,13 @@
 
 namespace kfuse {
 
-/// A way to meet (DecodeAttention::run): every block sends its sums to the shared memory of the first, which counts
+/// A fix-up (DecodeAttention::run): every block sends its partial to the shared memory of the first, which counts
 /// their bytes at a barrier and adds them. Nothing passes through memory, where loads of others would be in the way.
 template <class Attention, int blocks> struct InCluster {
-  using Part = typename Attention::Part;
+  using Partial = typename Attention::Partial;
   static constexpr unsigned sentBytes = blocks * Attention::rows * (Attention::valueSize + 2) * sizeof(float);
   struct Memory {
-    Part parts[blocks];
+    Partial partials[blocks];
     unsigned long long barrier;
   };
   static __device__ __forceinline__ Memory &memory() {
@@ -37,7 +37,7 @@ template <class Attention, int blocks> struct InCluster {
     waitForCluster(); // The first block's barrier is ready.
   }
   __device__ __forceinline__ void finish(const Attention &all) {
-    const Part &mine = memory().parts[blockInCluster()];
+    const Partial &mine = memory().partials[blockInCluster()];
     const unsigned barrier = inBlock(sharedAddress(&memory().barrier), 0);
     auto send = [&](const float *to, float first, float second) {
       sendPair(inBlock(sharedAddress(to), 0), {first, second}, barrier);
@@ -51,8 +51,9 @@ template <class Attention, int blocks> struct InCluster {
     if (blockInCluster() != 0)
       return;
     waitBarrier(sharedAddress(&memory().barrier), 0);
-    addParts<Part, blocks, Attention::threads>([](int i) -> const Part & { return memory().parts[i]; },
-                                               [&](int row, int d, const DecodeSum &sum) { all.store(row, d, sum); });
+    addPartials<Partial, blocks, Attention::threads>(
+        [](int i) -> const Partial & { return memory().partials[i]; },
+        [&](int row, int d, const DecodeSum &sum) { all.store(row, d, sum); });
   }
 };
 

@@ -1,19 +1,19 @@
-// Decode attention whose blocks of a pair leave their parts in memory.
+// Decode attention whose blocks of a pair leave their partials in memory.
 #pragma once
 
-#include <kfuse/decode_parts.cuh>
+#include <kfuse/decode_partials.cuh>
 #include <kfuse/handover.cuh>
 #include <kfuse/ptx.cuh>
 
 namespace kfuse {
 
-/// A way to meet (DecodeAttention::run): through memory; the block that starts last adds.
+/// A fix-up (DecodeAttention::run) through memory: the block that starts last adds.
 template <class Attention> struct DecodeThroughMemory {
-  using Part = typename Attention::Part;
-  static constexpr int rows = Part::rows, size = Part::size, blocks = Attention::splits;
+  using Partial = typename Attention::Partial;
+  static constexpr int rows = Partial::rows, size = Partial::size, blocks = Attention::splits;
 
   unsigned *tickets;
-  Part *parts;
+  Partial *partials;
   unsigned ticket = 0; ///< Taken early: nothing waits for it.
 
   __device__ __forceinline__ void begin(const Attention &all) {
@@ -29,7 +29,7 @@ template <class Attention> struct DecodeThroughMemory {
       isLast() = ticket == blocks - 1;
   }
   __device__ __forceinline__ void finish(const Attention &all) const {
-    Part *ofPair = parts + all.pair * blocks, &mine = ofPair[blockIdx.y];
+    Partial *ofPair = partials + all.pair * blocks, &mine = ofPair[blockIdx.y];
     Attention::addWarps([&](int row, int d, const DecodeSum &sum) {
       if (d == 0)
         Handover<2>::give(&mine.heads[row].maximum, {sum.head.maximum, sum.head.weight});
@@ -40,16 +40,16 @@ template <class Attention> struct DecodeThroughMemory {
   }
 
 private:
-  /// Values of a few blocks' parts, on their way together.
+  /// Values of a few blocks' partials, on their way together.
   struct Coming {
     static constexpr int count = blocks <= 16 ? blocks : 8;
     static_assert(blocks % count == 0);
     Handover<4> values[count];
 
-    __device__ __forceinline__ void look(const Part *parts, int row, int d) {
+    __device__ __forceinline__ void look(const Partial *partials, int row, int d) {
 #pragma unroll
       for (int i = 0; i < count; ++i)
-        values[i].look(&parts[i].values[row][d]);
+        values[i].look(&partials[i].values[row][d]);
     }
     __device__ __forceinline__ bool areThere() const {
       bool all = true;
@@ -61,14 +61,14 @@ private:
   };
 
   /// Stores the sum of what the blocks of the pair leave, as soon as it is there.
-  static __device__ __forceinline__ void addBlocks(const Attention &all, Part *parts) {
+  static __device__ __forceinline__ void addBlocks(const Attention &all, Partial *partials) {
     __shared__ DecodeHead heads[blocks][rows];
     int at = threadIdx.x * 4;
     Coming coming;
     if (at < rows * size)
-      coming.look(parts, at / size, at % size);
+      coming.look(partials, at / size, at % size);
     for (int i = threadIdx.x; i < blocks * rows; i += Attention::threads) {
-      DecodeHead &from = parts[i / rows].heads[i % rows];
+      DecodeHead &from = partials[i / rows].heads[i % rows];
       Handover<2> head;
       while (!head.isThere())
         head.look(&from.maximum);
@@ -84,10 +84,10 @@ private:
 #pragma unroll 1
       for (int first = 0; first < blocks; first += Coming::count) {
         while (!coming.areThere())
-          coming.look(parts + first, row, d);
+          coming.look(partials + first, row, d);
 #pragma unroll
         for (int i = 0; i < Coming::count; ++i)
-          sum.add(heads[first + i][row], coming.values[i].take(&parts[first + i].values[row][d]));
+          sum.add(heads[first + i][row], coming.values[i].take(&partials[first + i].values[row][d]));
       }
       all.store(row, d, sum);
     }

@@ -6,7 +6,7 @@
 
 namespace kfuse {
 
-/// `blocks` blocks, a power of two up to 32, each of warps that meet between two exchanges.
+/// `blocks` blocks, a power of two up to 32, each of warps that pass a barrier between two exchanges.
 ///
 /// In an exchange every block sends its value to all, where it counts at a barrier. No fence: it would wait for the
 /// stores of the row before. Exchanges take turns in two memories: who sends into one again has what all sent in the
@@ -69,7 +69,7 @@ private:
       return static_cast<T>(bits);
   }
 
-  int slot = 0; ///< Of the next exchange, and the parity of its barrier.
+  int slot = 0; ///< The next exchange's, and the parity of its barrier.
   unsigned parity = 0;
   bool hasMet = false;
 };

@@ -12,7 +12,7 @@ __device__ __forceinline__ void multiplyAdd(f16, float (&c)[4], const unsigned (
   mmaF16(c, a, b0, b1);
 }
 
-/// Of f32, cut behind 10 bits of mantissa: 8 of K.
+/// f32, cut behind 10 bits of mantissa: 8 of K.
 __device__ __forceinline__ void multiplyAdd(float, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   mmaTf32(c, a, b0, b1);
 }

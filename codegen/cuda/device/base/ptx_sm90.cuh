@@ -43,17 +43,6 @@ __device__ __forceinline__ void waitBarrier(unsigned barrier, unsigned parity) {
   while (!isDone);
 }
 
-/// Whether the phase of this parity is complete.
-__device__ __forceinline__ bool isComplete(unsigned barrier, unsigned parity) {
-  unsigned isDone;
-  asm volatile(
-      "{\n\t.reg .pred p;\n\tmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
-      : "=r"(isDone)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return isDone;
-}
-
 //===- Flags in memory, between blocks -----------------------------------------------------------//
 
 /// Sets a flag: who sees it sees what this thread, and others of the block before a barrier, wrote.
@@ -66,7 +55,7 @@ __device__ __forceinline__ unsigned loadAcquire(const unsigned *flag) {
   return value;
 }
 /// What another block wrote, past this multiprocessor's own cache.
-__device__ __forceinline__ void loadShared(float (&to)[4], const void *from) {
+__device__ __forceinline__ void loadRelaxed(float (&to)[4], const void *from) {
   asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
                : "l"(from)
@@ -154,19 +143,19 @@ __device__ __forceinline__ unsigned blockInCluster() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-/// All threads of all blocks of the cluster meet; what each wrote before, all see after. The release is a fence of the
-/// whole GPU's memory (MEMBAR.ALL.GPU in machine code).
+/// A barrier of all threads of all blocks of the cluster: what each wrote before, all see after. The release is a fence
+/// of the whole GPU's memory (MEMBAR.ALL.GPU in machine code).
 __device__ __forceinline__ void syncCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-/// They meet without that fence, having written nothing for each other but barriers, which fenceBarrierInit() has
-/// released (PTX ISA, fence.mbarrier_init). In two halves, with work of one's own in between: ...
+/// The same barrier without that fence, having written nothing for each other but barriers, which fenceBarrierInit()
+/// has released (PTX ISA, fence.mbarrier_init). It has two halves, with work of one's own in between.
 __device__ __forceinline__ void arriveAtCluster() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
-/// ... behind this one all have arrived.
+/// The second half: behind it all have arrived.
 __device__ __forceinline__ void waitForCluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-__device__ __forceinline__ void meetCluster() {
+__device__ __forceinline__ void syncClusterRelaxed() {
   arriveAtCluster();
   waitForCluster();
 }
@@ -183,7 +172,7 @@ __device__ __forceinline__ void loadCluster(float (&to)[4], unsigned address) {
                : "memory");
 }
 
-/// Of this block's shared memory alone: where that may be another's, a load takes the way of generic addresses.
+/// This block's shared memory alone: where it may be another's, a load takes the way of generic addresses.
 __device__ __forceinline__ void loadOwn(float (&to)[4], unsigned address) {
   asm volatile("ld.shared::cta.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
@@ -217,7 +206,7 @@ __device__ __forceinline__ int warpInBlock() { return __shfl_sync(0xffffffff, th
 /// One lane of each warp.
 __device__ __forceinline__ bool leadsWarp() { return threadIdx.x % 32 == 0; }
 
-/// `threads` of this block meet at barrier `number` (0 is __syncthreads).
+/// A barrier of `threads` of this block, number `number` (0 is __syncthreads).
 __device__ __forceinline__ void syncNamed(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
@@ -232,8 +221,7 @@ template <int registers> __device__ __forceinline__ void claimRegisters() {
 }
 
 /// Changes nothing, but for all that the compiler knows: what follows stays behind it.
-__device__ __forceinline__ void touch(float &value) { asm volatile("" : "+f"(value)::"memory"); }
-__device__ __forceinline__ void touch(unsigned &value) { asm volatile("" : "+r"(value)::"memory"); }
+__device__ __forceinline__ void warpgroupFenceOperand(float &value) { asm volatile("" : "+f"(value)::"memory"); }
 
 //===- Warpgroup matrix products -----------------------------------------------------------------//
 

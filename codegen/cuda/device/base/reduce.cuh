@@ -14,7 +14,7 @@ struct Times {
   template <class T> static __device__ __forceinline__ T combine(T a, T b) { return a * b; }
 };
 
-template <class T> struct Range { // Of two's complement integers.
+template <class T> struct Range { // Two's complement integers.
   static constexpr T lowest = T(1ull << (8 * sizeof(T) - 1)), highest = T(~lowest);
 };
 template <> struct Range<float> {

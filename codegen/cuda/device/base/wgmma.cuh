@@ -11,7 +11,7 @@
 namespace kfuse {
 
 constexpr int lineBytes = 128;   ///< The width of the swizzle.
-constexpr int stepBytes = 32;    ///< Of a line that one instruction takes: 16 elements of 16 bits, 32 of 8.
+constexpr int stepBytes = 32;    ///< The bytes of a line that one instruction takes: 16 elements of 16 bits, 32 of 8.
 constexpr int panelBytes = 8192; ///< 64 lines.
 
 /// The lower half of the descriptor of a tile's first step of K at shared address `address` (PTX ISA, "Matrix
@@ -29,38 +29,40 @@ __device__ __forceinline__ unsigned long long descriptor(unsigned low) {
 /// How far the descriptor moves for the next step of K: 32 bytes along a line, or 16 lines.
 template <class Operand> constexpr unsigned stepOfK = Operand::contiguousK ? stepBytes / 16 : 16 * lineBytes / 16;
 
-/// sums += A B over a tile of K, `blocks` times 64 rows. Product::multiplyAdd is the instruction.
-template <class Rows, class Columns, class Product, int blocks, int sumCount>
-__device__ __forceinline__ void multiplyTile(float (&sums)[blocks][sumCount], unsigned rows, unsigned columns,
-                                             bool accumulate) {
+/// accumulators += A B over a tile of K, `blocks` times 64 rows. Product::multiplyAdd is the instruction.
+template <class Rows, class Columns, class Product, int blocks, int accumulatorCount>
+__device__ __forceinline__ void multiplyTile(float (&accumulators)[blocks][accumulatorCount], unsigned rows,
+                                             unsigned columns, bool accumulate) {
   const unsigned a = describe<Rows>(rows), b = describe<Columns>(columns);
   fenceProducts();
 #pragma unroll
   for (int step = 0; step < lineBytes / stepBytes; ++step)
 #pragma unroll
     for (int i = 0; i < blocks; ++i)
-      Product::multiplyAdd(sums[i], descriptor(a + step * stepOfK<Rows> + i * (panelBytes / 16)),
+      Product::multiplyAdd(accumulators[i], descriptor(a + step * stepOfK<Rows> + i * (panelBytes / 16)),
                            descriptor(b + step * stepOfK<Columns>), step > 0 || accumulate);
   commitProducts();
 }
 
-/// Keeps readers of the sums below the wait for them.
-template <int blocks, int sumCount> __device__ __forceinline__ void settle(float (&sums)[blocks][sumCount]) {
+/// Keeps readers of the accumulators below the wait for them (as CUTLASS's warpgroup_fence_operand).
+template <int blocks, int accumulatorCount>
+__device__ __forceinline__ void warpgroupFenceOperand(float (&accumulators)[blocks][accumulatorCount]) {
 #pragma unroll
   for (int i = 0; i < blocks; ++i)
 #pragma unroll
-    for (int j = 0; j < sumCount; ++j)
-      touch(sums[i][j]);
+    for (int j = 0; j < accumulatorCount; ++j)
+      warpgroupFenceOperand(accumulators[i][j]);
 }
 
-/// Zeroes the sums here and now.
-template <int blocks, int sumCount> __device__ __forceinline__ void clear(float (&sums)[blocks][sumCount]) {
+/// Zeroes the accumulators here and now.
+template <int blocks, int accumulatorCount>
+__device__ __forceinline__ void clear(float (&accumulators)[blocks][accumulatorCount]) {
 #pragma unroll
   for (int i = 0; i < blocks; ++i)
 #pragma unroll
-    for (int j = 0; j < sumCount; ++j)
-      sums[i][j] = 0;
-  settle(sums);
+    for (int j = 0; j < accumulatorCount; ++j)
+      accumulators[i][j] = 0;
+  warpgroupFenceOperand(accumulators);
 }
 
 /// Brings part `part` of `parts` of the tile of `extent` rows from `first` on, at `k` of batch `z`, to the
@@ -81,11 +83,12 @@ __device__ __forceinline__ void loadTile(unsigned to, const TensorMap *map, int 
   }
 }
 
-/// The same of a woven operand: of every four columns the first two come to the tile's first half, the others to its
-/// second one. A lane has two neighbouring columns of every eight, and so four neighbours in both halves together.
+/// The same for an operand whose columns are permuted: of every four columns the first two come to the tile's first
+/// half, the others to its second one. A lane has two neighbouring columns of every eight, and so four neighbours in
+/// both halves together.
 template <class Operand, int extent, int parts>
-__device__ __forceinline__ void loadWovenTile(unsigned to, const TensorMap *map, int first, int k, int z, int part,
-                                              unsigned barrier, unsigned short blocks) {
+__device__ __forceinline__ void loadPermutedTile(unsigned to, const TensorMap *map, int first, int k, int z, int part,
+                                                 unsigned barrier, unsigned short blocks) {
   constexpr int mine = extent / parts;
   static_assert(Operand::contiguousK && extent % parts == 0 && mine % 16 == 0, "parts are whole swizzle atoms");
 #pragma unroll
@@ -100,7 +103,7 @@ __device__ __forceinline__ void loadWovenTile(unsigned to, const TensorMap *map,
 }
 
 /// Where a grid leaves SMs idle, the first blocks of the kernel behind it start there at once. Before they wait they
-/// have the L2 fetch the operand, if it is fixed: `boxRows` rows by a line of K at a time, in the order of use.
+/// have the L2 fetch the operand, if it is fixed: `boxRows` rows by a K block at a time, in the order of use.
 template <class Operand, int boxRows, int line> __device__ __forceinline__ void fetchEarly(const TensorMap *map) {
   if constexpr (Operand::fetchers > 0) {
     constexpr int height = Operand::contiguousK ? boxRows : line, down = (Operand::rows + height - 1) / height,
@@ -115,10 +118,11 @@ template <class Operand, int boxRows, int line> __device__ __forceinline__ void 
   }
 }
 
-/// One side of a product as a kernel loads it: the map of its operand ...
+/// One side of a product as a kernel loads it: the map of its operand.
 template <class Operand> struct Side {
   static constexpr int operands = 1;
-  static constexpr bool contiguousK = Operand::contiguousK, isFixed = Operand::isFixed, isWoven = Operand::isWoven;
+  static constexpr bool contiguousK = Operand::contiguousK, isFixed = Operand::isFixed,
+                        isPermuted = Operand::isPermuted;
   const TensorMap *map;
 
   __device__ __forceinline__ void prefetch() const { prefetchMap(map); }
@@ -128,18 +132,19 @@ template <class Operand> struct Side {
   template <int extent, int parts>
   __device__ __forceinline__ void load(unsigned to, int first, int k, int batch, int part, unsigned barrier,
                                        unsigned short blocks) const {
-    if constexpr (Operand::isWoven)
-      loadWovenTile<Operand, extent, parts>(to, map, first, k, Operand::batch(batch), part, barrier, blocks);
+    if constexpr (Operand::isPermuted)
+      loadPermutedTile<Operand, extent, parts>(to, map, first, k, Operand::batch(batch), part, barrier, blocks);
     else
       loadTile<Operand, extent, parts>(to, map, first, k, Operand::batch(batch), part, barrier, blocks);
   }
 };
-/// ... or those of two products' operands, each with half of a tile.
+/// A side with two products' operands, each with half of a tile.
 template <class First, class Second> struct TwoSides {
   static constexpr int operands = 2;
-  static constexpr bool contiguousK = First::contiguousK, isFixed = First::isFixed && Second::isFixed, isWoven = false;
+  static constexpr bool contiguousK = First::contiguousK, isFixed = First::isFixed && Second::isFixed,
+                        isPermuted = false;
   static_assert(First::contiguousK == Second::contiguousK, "one instruction reads both");
-  static_assert(!First::isWoven && !Second::isWoven, "columns of both are one behind the other in a tile");
+  static_assert(!First::isPermuted && !Second::isPermuted, "columns of both are one behind the other in a tile");
   Side<First> first;
   Side<Second> second;
 
@@ -168,9 +173,9 @@ template <class Config> struct TileCluster {
       : first(rank / blocks * blocks), row(rank % blocks / wide), column(rank % wide) {}
   /// The block at this one's place that has part `part` of K.
   __device__ __forceinline__ int ofPart(int part) const { return part * blocks + row * wide + column; }
-  /// Of the blocks that read the same rows.
+  /// The blocks that read the same rows.
   __device__ __forceinline__ unsigned short sameRow() const { return ((1u << wide) - 1) << (first + row * wide); }
-  /// Of the blocks that read the same columns.
+  /// The blocks that read the same columns.
   __device__ __forceinline__ unsigned short sameColumn() const {
     unsigned mask = 0;
 #pragma unroll
@@ -233,7 +238,7 @@ template <class Config> struct Ring {
     }
     __syncwarp();
     if constexpr (TileCluster<Config>::blocks > 1)
-      meetCluster();
+      syncClusterRelaxed();
     else
       __syncthreads();
   }

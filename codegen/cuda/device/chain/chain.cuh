@@ -1,23 +1,19 @@
 // Layers of few rows in one launch: products whose rows are those of the one before, blocks that stay for all of them.
 //
-// Every block computes the same places of each link's result, tiles of `tileRows` columns of the result (the 64-row
+// Every block computes the same places of each layer's result, tiles of `tileRows` columns of the result (the 64-row
 // side of the instruction, weights) by `tileColumns` of its rows (tokens). A warp keeps a ring of tiles full of
-// weights, links ahead of what is multiplied; another brings the tokens to the same stages as soon as they are there:
-// within a cluster (chain_cluster.cuh) or across the grid (chain_flags.cuh). K is split over warpgroups, whose sums
-// meet in shared memory. Links without a product (norms) are rows, one a warp.
+// weights, layers ahead of what is multiplied; another brings the tokens to the same stages as soon as they are there
+// (chain_cluster.cuh). K is split over warpgroups, whose partial sums are added in shared memory.
 #pragma once
 
 #include <kfuse/epilogue.cuh>
-#include <kfuse/rows.cuh>
 #include <kfuse/wgmma.cuh>
 
 namespace kfuse {
 
-/// Where a link's operands are.
-template <int bufferCount> struct LinkValues {
+/// Where a layer's operands are.
+template <int bufferCount> struct LayerValues {
   const TensorMap *weights, *tokens;
-  unsigned *flags;         ///< One for each tile of the result; null where no link waits for them.
-  const unsigned *awaited; ///< Those of the link before; null for the first.
   const void *buffers[bufferCount];
 };
 
@@ -25,26 +21,26 @@ template <class Config> struct ChainPlace {
   int batch, rowBlock, column; ///< Tile of the result's columns.
 };
 
-/// What a block of either kind of chain has: its ring, and products from there to results.
-template <class Config, class Links> struct ChainBlock {
+/// What a block of a chain has: its ring, and products from there to results.
+template <class Config, class Layers> struct ChainBlock {
   static constexpr int rowGroups = Config::tileRows / 64, consumerThreads = rowGroups * Config::groupsK * 128;
   static constexpr int weightsWarp = consumerThreads / 32, tokensWarp = weightsWarp + 1;
-  static constexpr int vector = Config::epilogueVector, sumCount = Config::tileColumns / 2;
-  static constexpr int partBytes = Config::tileColumns * Config::tileRows * 4;
+  static constexpr int vector = Config::epilogueVector, accumulatorCount = Config::tileColumns / 2;
+  static constexpr int partialBytes = Config::tileColumns * Config::tileRows * 4;
   static constexpr int chunksOfRow = Config::tileRows / vector, chunks = Config::tileColumns * chunksOfRow;
   static constexpr int chunksOfThread = (chunks + consumerThreads - 1) / consumerThreads;
-  static constexpr int linesOfPart = rowGroups; ///< Lines of K that a tile of the link before makes.
-  using Values = LinkValues<Links::buffers>;
+  static constexpr int kBlocksOfTile = rowGroups; ///< K blocks that a tile of the layer before makes.
+  using Values = LayerValues<Layers::buffers>;
   using Place = ChainPlace<Config>;
-  template <class Link> static constexpr int lines = (Link::K + Config::tileK - 1) / Config::tileK;
+  template <class Layer> static constexpr int kBlocks = (Layer::K + Config::tileK - 1) / Config::tileK;
   static_assert(Config::threads == consumerThreads + 64);
   // A stage is always the same warpgroup's (gemm_sm90_split.cuh), which gives one back when it has the next.
   static_assert(Config::stages % Config::groupsK == 0 && Config::stages >= 2 * Config::groupsK);
 
   Ring<Config> ring;
 
-  static __device__ __forceinline__ Values *links() {
-    return reinterpret_cast<Values *>(dynamicShared() + Config::linksOffset);
+  static __device__ __forceinline__ Values *layers() {
+    return reinterpret_cast<Values *>(dynamicShared() + Config::layersOffset);
   }
 
   __device__ __forceinline__ ChainBlock() {
@@ -64,53 +60,53 @@ template <class Config, class Links> struct ChainBlock {
     }
   }
 
-  /// A consumer's part of a link's tile, to memory. `release(stage)`: this warp has read the stage.
-  template <class Link, class Release>
-  __device__ __forceinline__ void multiply(const Values &link, Place place, Release release) {
-    using Epilogue = typename Link::Body;
-    const Epilogue epilogue = Link::body(link.buffers);
+  /// A consumer's part of a layer's tile, to memory. `release(stage)`: this warp has read the stage.
+  template <class Layer, class Release>
+  __device__ __forceinline__ void multiply(const Values &layer, Place place, Release release) {
+    using Epilogue = typename Layer::Epilogue;
+    const Epilogue epilogue = Layer::epilogue(layer.buffers);
     // A thread's chunks have the same columns: where the epilogue reads nothing else, it reads it once. What the first
     // ones read is on its way while the tile is multiplied.
     static_assert(consumerThreads % chunksOfRow == 0);
-    constexpr int atOnce = chunksOfThread < 4 ? chunksOfThread : 4, loads = Link::readsRows ? atOnce : 1;
+    constexpr int atOnce = chunksOfThread < 4 ? chunksOfThread : 4, loads = Layer::readsRows ? atOnce : 1;
     typename Epilogue::Operands x[loads];
     auto load = [&](int first) {
 #pragma unroll
       for (int i = 0; i < loads; ++i)
-        if (const Chunk at = chunk<Link>(place, first + i); at.exists)
+        if (const Chunk at = chunk<Layer>(place, first + i); at.exists)
           epilogue.load(x[i], place.batch, at.row, at.column, at.lanes);
     };
-    if constexpr (!Link::readsResults)
+    if constexpr (!Layer::readsResults)
       load(0);
-    sumUp<Link>(release);
+    sumUp<Layer>(release);
     syncNamed(1, consumerThreads);
 #pragma unroll 1
     for (int first = 0; first < chunksOfThread; first += atOnce) {
-      if (Link::readsResults ? Link::readsRows || first == 0 : Link::readsRows && first > 0)
+      if (Layer::readsResults ? Layer::readsRows || first == 0 : Layer::readsRows && first > 0)
         load(first);
 #pragma unroll
       for (int i = 0; i < atOnce; ++i)
-        if (const Chunk at = chunk<Link>(place, first + i); at.exists)
+        if (const Chunk at = chunk<Layer>(place, first + i); at.exists)
           epilogue.apply(x[i < loads ? i : 0], total(at), place.batch, at.row, at.column, at.lanes);
     }
   }
 
 private:
-  /// This warpgroup's sums over its lines of K, to its part.
-  template <class Link, class Release> __device__ __forceinline__ void sumUp(Release release) {
+  /// This warpgroup's accumulators over its K blocks, to its part.
+  template <class Layer, class Release> __device__ __forceinline__ void sumUp(Release release) {
     const int warpgroup = warpInBlock() / 4, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
     const int before = (groupK + Config::groupsK - ring.stage % Config::groupsK) % Config::groupsK;
-    float sums[1][sumCount] = {};
+    float accumulators[1][accumulatorCount] = {};
     int previous = -1;
     Ring<Config> at = ring;
     at.skip(before);
 #pragma unroll 1
-    for (int line = before; line < lines<Link>; line += Config::groupsK) {
+    for (int kBlock = before; kBlock < kBlocks<Layer>; kBlock += Config::groupsK) {
       waitBarrier(at.full(), at.parity);
-      if (line == before)
+      if (kBlock == before)
         mark(Moment::hasTile);
-      multiplyTile<typename Link::Weights, typename Link::Tokens, typename Link::Product>(
-          sums, at.rows() + rowGroup * panelBytes, at.columns(), true);
+      multiplyTile<typename Layer::Weights, typename Layer::Tokens, typename Layer::Product>(
+          accumulators, at.rows() + rowGroup * panelBytes, at.columns(), true);
       waitProducts<1>();
       if (previous >= 0)
         release(previous);
@@ -120,10 +116,10 @@ private:
     waitProducts<0>();
     if (previous >= 0)
       release(previous);
-    ring.skip(lines<Link>);
-    settle(sums);
+    ring.skip(kBlocks<Layer>);
+    warpgroupFenceOperand(accumulators);
     mark(Moment::hasSums);
-    stage(sums[0], rowGroup, groupK);
+    stage(accumulators[0], rowGroup, groupK);
   }
 
   /// Where the sum of a token and a column lies in a part: tokens change the eights of columns, so that neither those
@@ -133,12 +129,12 @@ private:
   }
 
   /// A lane holds two neighbouring tokens of columns lane / 4 and lane / 4 + 8 in every eight tokens.
-  __device__ __forceinline__ void stage(const float (&sums)[sumCount], int rowGroup, int groupK) const {
-    float *part = reinterpret_cast<float *>(dynamicShared() + Config::partsOffset + groupK * partBytes);
+  __device__ __forceinline__ void stage(const float (&accumulators)[accumulatorCount], int rowGroup, int groupK) const {
+    float *part = reinterpret_cast<float *>(dynamicShared() + Config::partialsOffset + groupK * partialBytes);
     const int r = rowGroup * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, c = threadIdx.x % 4 * 2;
 #pragma unroll
     for (int j = 0; j < Config::tileColumns / 8; ++j) {
-      const float *from = &sums[j * 4];
+      const float *from = &accumulators[j * 4];
       const int token = j * 8 + c;
       part[placeOfSum(token, r)] = from[0], part[placeOfSum(token + 1, r)] = from[1];
       part[placeOfSum(token, r + 8)] = from[2], part[placeOfSum(token + 1, r + 8)] = from[3];
@@ -151,26 +147,26 @@ private:
     int row, column, lanes;
     bool exists;
   };
-  template <class Link> static __device__ __forceinline__ Chunk chunk(ChainPlace<Config> place, int number) {
+  template <class Layer> static __device__ __forceinline__ Chunk chunk(ChainPlace<Config> place, int number) {
     const int at = number * consumerThreads + threadIdx.x, token = at / chunksOfRow, ofTile = at % chunksOfRow * vector;
     const int row = place.rowBlock * Config::tileColumns + token, column = place.column * Config::tileRows + ofTile;
     return {token,
             ofTile,
             row,
             column,
-            columnsAt<Link, vector>(column),
-            at < chunks && row < Config::M && column < Link::N};
+            columnsAt<Layer, vector>(column),
+            at < chunks && row < Config::M && column < Layer::N};
   }
   static __device__ __forceinline__ Vector<float, vector> total(const Chunk &at) {
     const float *part =
-        reinterpret_cast<const float *>(dynamicShared() + Config::partsOffset) + placeOfSum(at.token, at.ofTile);
+        reinterpret_cast<const float *>(dynamicShared() + Config::partialsOffset) + placeOfSum(at.token, at.ofTile);
     Vector<float, vector> sum{};
 #pragma unroll
     for (int group = 0; group < Config::groupsK; ++group) {
-      const auto sums = *reinterpret_cast<const Vector<float, vector> *>(part + group * (partBytes / 4));
+      const auto accumulators = *reinterpret_cast<const Vector<float, vector> *>(part + group * (partialBytes / 4));
 #pragma unroll
       for (int j = 0; j < vector; ++j)
-        sum[j] += sums[j];
+        sum[j] += accumulators[j];
     }
     return sum;
   }

@@ -2,11 +2,11 @@
 //
 // A cluster takes two tiles of rows at a time through all layers, one for each consumer warpgroup: while one
 // multiplies, the other finishes (as in gemm_sm90.cuh). Each block has the same columns of every layer's result, which
-// are lines of the next layer's K: it stores them, and multicasts them to the cluster when that tile's turn comes. So
+// are K blocks of the next layer: it stores them, and multicasts them to the cluster when that tile's turn comes. So
 // between layers rows are only in the last-level cache, and clusters have nothing to do with each other.
 //
-// All layers leave their results in the same rows of the last one's. They may: whoever has a tile's last line knows
-// that all lines have been read.
+// All layers leave their results in the same rows of the last one's. They may: whoever has a tile's last K block knows
+// that all have been read.
 #pragma once
 
 #include <kfuse/row_epilogue.cuh>
@@ -15,32 +15,32 @@
 namespace kfuse {
 
 /// What one layer has of its own.
-template <int bufferCount> struct RowLink {
+template <int bufferCount> struct RowLayer {
   const TensorMap *weights;
-  void *buffers[bufferCount]; ///< Of its epilogue.
+  void *buffers[bufferCount]; ///< What its epilogue takes.
 };
 
-template <class Config, class Rows, class Columns, class Product, class Links> struct RowChain {
+template <class Config, class Rows, class Columns, class Product, class Layers> struct RowChain {
   using Index = typename Config::Index;
   using Cluster = TileCluster<Config>;
-  using Link = RowLink<Links::buffers>;
-  static constexpr int blocks = Config::tileRows / 64, sumCount = Config::tileColumns / 2;
+  using Layer = RowLayer<Layers::buffers>;
+  static constexpr int blocks = Config::tileRows / 64, accumulatorCount = Config::tileColumns / 2;
   using Finish = WholeRows<Config, blocks, WarpStore<Config, Config::tileColumns>>;
   static constexpr int consumers = 2, consumerThreads = consumers * 128, threads = consumerThreads + 128;
   static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK;
   static constexpr int tiles = (Config::M + Config::tileRows - 1) / Config::tileRows;
   static constexpr int stagedAt = Ring<Config>::tilesBytes;
   static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
-  static constexpr int linksAt = barriersAt + Ring<Config>::barrierBytes + consumers * 8;
+  static constexpr int layersAt = barriersAt + Ring<Config>::barrierBytes + consumers * 8;
   static_assert(Cluster::tall == 1 && Cluster::wide > 1 && Config::N == Config::K);
-  static_assert(Config::tileColumns % Config::tileK == 0, "a line is one block's");
+  static_assert(Config::tileColumns % Config::tileK == 0, "a K block is one block's");
 
   const TensorMap *first, *result; ///< The chain's rows, and its result as it is read.
   Ring<Config> ring;
   Cluster cluster{static_cast<int>(blockInCluster())};
   int firstTile = blockIdx.x / Cluster::blocks, step = gridDim.x / Cluster::blocks;
 
-  static __device__ __forceinline__ Link *links() { return reinterpret_cast<Link *>(dynamicShared() + linksAt); }
+  static __device__ __forceinline__ Layer *layers() { return reinterpret_cast<Layer *>(dynamicShared() + layersAt); }
 
   __device__ __forceinline__ RowChain(const TensorMap *first, const TensorMap *result) : first(first), result(result) {
     ring.tiles = sharedAddress(dynamicShared());
@@ -52,7 +52,7 @@ template <class Config, class Rows, class Columns, class Product, class Links> s
       for (int warpgroup = 0; warpgroup < consumers; ++warpgroup)
         initBarrier(isStored(warpgroup), 4);
     }
-    __syncthreads(); // Links are in shared memory.
+    __syncthreads(); // Layers are in shared memory.
     ring.start(leads, 4 * Cluster::sharers);
   }
 
@@ -70,7 +70,7 @@ template <class Config, class Rows, class Columns, class Product, class Links> s
       consume(toTiles);
     }
     __syncwarp();
-    meetCluster(); // What blocks bring each other has come, as in gemm_sm90.cuh.
+    syncClusterRelaxed(); // What blocks bring each other has come, as in gemm_sm90.cuh.
   }
 
 private:
@@ -78,26 +78,26 @@ private:
   __device__ __forceinline__ unsigned isStored(int warpgroup) const {
     return ring.barriers + Ring<Config>::barrierBytes + warpgroup * 8;
   }
-  /// The block that has computed a line, and brings it.
-  static __device__ __forceinline__ int ownerOf(int line) { return line * Config::tileK / Config::tileColumns; }
+  /// The block that has computed a K block, and brings it.
+  static __device__ __forceinline__ int ownerOf(int kBlock) { return kBlock * Config::tileK / Config::tileColumns; }
 
-  /// Every tile of every layer in the order in which they are multiplied: `visit(tile, link, warpgroup)`.
+  /// Every tile of every layer in the order in which they are multiplied: `visit(tile, layer, warpgroup)`.
   template <class Visit> __device__ __forceinline__ void forEachTile(Visit visit) const {
 #pragma unroll 1
     for (int pair = firstTile; pair < tiles; pair += consumers * step)
 #pragma unroll 1
-      for (int link = 0; link < Links::count; ++link)
+      for (int layer = 0; layer < Layers::count; ++layer)
 #pragma unroll 1
         for (int warpgroup = 0; warpgroup < consumers; ++warpgroup)
           if (const int tile = pair + warpgroup * step; tile < tiles)
-            visit(tile, link, warpgroup);
+            visit(tile, layer, warpgroup);
   }
 
   __device__ __forceinline__ void bringRows() {
     waitForPredecessor();
-    unsigned parities = 0; ///< Of isStored(i) bit i.
-    forEachTile([&](int tile, int link, int warpgroup) {
-      if (link > 0) {
+    unsigned parities = 0; ///< Bit i is isStored(i)'s.
+    forEachTile([&](int tile, int layer, int warpgroup) {
+      if (layer > 0) {
         waitBarrier(isStored(warpgroup), parities >> warpgroup & 1);
         parities ^= 1u << warpgroup;
         fenceGlobalForTma();
@@ -106,7 +106,7 @@ private:
       for (int k = 0; k < tilesK; ++k)
         ring.fill(ring.rowsBytes, [&] {
           if (ownerOf(k) == cluster.column)
-            loadBoxMulticast(ring.rows(), link == 0 ? first : result, k * Config::tileK, tile * Config::tileRows, 0,
+            loadBoxMulticast(ring.rows(), layer == 0 ? first : result, k * Config::tileK, tile * Config::tileRows, 0,
                              ring.full(), cluster.sameRow());
         });
     });
@@ -115,8 +115,8 @@ private:
   __device__ __forceinline__ void bringColumns() {
     if (!Columns::isFixed)
       waitForPredecessor();
-    forEachTile([&](int, int link, int) {
-      const Side<Columns> weights{links()[link].weights};
+    forEachTile([&](int, int layer, int) {
+      const Side<Columns> weights{layers()[layer].weights};
 #pragma unroll 1
       for (int k = 0; k < tilesK; ++k)
         ring.fill(ring.columnsBytes, [&] {
@@ -138,28 +138,28 @@ private:
       arriveNamed(1, consumerThreads);
     }
     Finish finish(dynamicShared() + stagedAt + warp * Finish::bytes, 0);
-    float sums[blocks][sumCount];
+    float accumulators[blocks][accumulatorCount];
 #pragma unroll 1
     for (int pair = firstTile; pair + warpgroup * step < tiles; pair += consumers * step) {
       const bool isPaired = pair + step < tiles, isLast = pair + consumers * step >= tiles;
 #pragma unroll 1
-      for (int link = 0; link < Links::count; ++link) {
-        clear(sums); // What the epilogue left in them would stay live, and spill, until the first product.
-        if (isPaired || link == 0)
+      for (int layer = 0; layer < Layers::count; ++layer) {
+        clear(accumulators); // What the epilogue left in them would stay live, and spill, until the first product.
+        if (isPaired || layer == 0)
           syncNamed(1 + warpgroup, consumerThreads);
-        const int last = multiply(sums, release);
-        if (warpgroup == 0 ? isPaired : !isLast || link + 1 < Links::count)
+        const int last = multiply(accumulators, release);
+        if (warpgroup == 0 ? isPaired : !isLast || layer + 1 < Layers::count)
           arriveNamed(2 - warpgroup, consumerThreads);
         waitProducts<0>();
         release(last);
-        settle(sums);
+        warpgroupFenceOperand(accumulators);
         mark(Moment::hasSums);
         if (isPaired)
           ring.skip(tilesK);
-        toTiles.epilogue = Links::epilogue(links()[link].buffers);
-        finish.finish(sums, toTiles, {}, 0, Index((pair + warpgroup * step) * Config::tileRows + warp % 4 * 16),
+        toTiles.epilogue = Layers::epilogue(layers()[layer].buffers);
+        finish.finish(accumulators, toTiles, {}, 0, Index((pair + warpgroup * step) * Config::tileRows + warp % 4 * 16),
                       Index(cluster.column * Config::tileColumns));
-        if (link + 1 < Links::count && leadsWarp()) {
+        if (layer + 1 < Layers::count && leadsWarp()) {
           waitStored();
           arrive(isStored(warpgroup));
         }
@@ -170,14 +170,15 @@ private:
   }
 
   /// The products of a tile, of which the last are under way: the stage that they read.
-  __device__ __forceinline__ int multiply(float (&sums)[blocks][sumCount], const StageRelease<Config> &release) {
+  __device__ __forceinline__ int multiply(float (&accumulators)[blocks][accumulatorCount],
+                                          const StageRelease<Config> &release) {
     int previous = 0;
 #pragma unroll 1
     for (int k = 0; k < tilesK; ++k) {
       waitBarrier(ring.full(), ring.parity);
       if (k == 0)
         mark(Moment::hasTile);
-      multiplyTile<Rows, Columns, Product>(sums, ring.rows(), ring.columns(), k > 0);
+      multiplyTile<Rows, Columns, Product>(accumulators, ring.rows(), ring.columns(), k > 0);
       waitProducts<1>();
       if (k > 0)
         release(previous);

@@ -79,7 +79,7 @@ template <class Config, class Body> struct UnalignedTranspose {
       const int row = turn + static_cast<int>(threadIdx.x) / lanesOfRow;
       const Index across = tile.across - vector + row, begin = across * Config::sourcePitch + tile.down;
       const Index first = begin & ~Index(vector - 1), line = begin & ~Index(lineChunks * vector - 1);
-      const Index at = line + place * vector; // Of this thread's chunk.
+      const Index at = line + place * vector; // Where this thread's chunk lies.
       const int chunk = static_cast<int>(at - first) / vector;
       const bool exists = isInner || (across >= 0 && across < Config::extentAcross);
       if (row - turn >= turnRows || row >= rows || !exists || at < first || chunk >= chunks ||

@@ -15,7 +15,7 @@ template <class Config> struct ColumnStore {
   static constexpr int rows = Config::tileColumns, bytes = rows * lineBytes;
   static_assert(rows % 8 == 0 && Config::epilogueVector == 1);
 
-  unsigned staged; ///< Of this warpgroup: a multiple of 1024, as the swizzle needs.
+  unsigned staged; ///< This warpgroup's memory, at a multiple of 1024, as the swizzle needs.
 
   /// What the epilogue reads for this lane's columns.
   template <class Epilogue> struct Ahead {
@@ -31,9 +31,9 @@ template <class Config> struct ColumnStore {
     return ahead;
   }
 
-  /// The warpgroup's part from (row, column) on. Its threads meet at barrier `barrier`.
+  /// The warpgroup's part from (row, column) on. Its threads share barrier `barrier`.
   template <class Epilogue>
-  __device__ __forceinline__ void finish(const float (&sums)[rows / 2], const ToTiles<Epilogue> &to,
+  __device__ __forceinline__ void finish(const float (&accumulators)[rows / 2], const ToTiles<Epilogue> &to,
                                          const Ahead<Epilogue> &ahead, Index batch, Index row, Index column,
                                          int barrier) const {
     const int lane = threadIdx.x % 32;
@@ -43,8 +43,8 @@ template <class Config> struct ColumnStore {
 #pragma unroll
       for (int i = 0; i < 4; ++i) { // Behind an odd eight the same again.
         const int j = eight + (eight + 1 < rows / 8 ? i / 2 : 0);
-        words[i] = finished(to.epilogue, ahead.x[i % 2], &sums[j * 4 + i % 2 * 2], batch, row + j * 8 + lane % 4 * 2,
-                            columnOf(column, i % 2));
+        words[i] = finished(to.epilogue, ahead.x[i % 2], &accumulators[j * 4 + i % 2 * 2], batch,
+                            row + j * 8 + lane % 4 * 2, columnOf(column, i % 2));
       }
       const int j = eight + (eight + 1 < rows / 8 ? lane / 16 : 0);
       storeMatricesTransposed(lineAt(j * 8 + lane % 8, threadIdx.x / 32 % 4 * 2 + lane / 8 % 2), words[0], words[1],
@@ -69,11 +69,11 @@ private:
   /// A column's values in two neighbouring rows, rounded.
   template <class Epilogue>
   static __device__ __forceinline__ unsigned finished(const Epilogue &epilogue, const typename Epilogue::Operands &x,
-                                                      const float *sums, Index batch, Index m, Index n) {
+                                                      const float *accumulators, Index batch, Index m, Index n) {
     float y[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      y[i] = epilogue.compute(x, Vector<float, 1>{sums[i]}, batch, m + i, n, 1)[0];
+      y[i] = epilogue.compute(x, Vector<float, 1>{accumulators[i]}, batch, m + i, n, 1)[0];
     typename Epilogue::Result pair[2];
     encodePair(pair, y[0], y[1]);
     return pair[0].bits | static_cast<unsigned>(pair[1].bits) << 16;

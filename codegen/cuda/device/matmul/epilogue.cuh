@@ -58,7 +58,7 @@ __device__ __forceinline__ void finishSplits(const float *workspace, const Epilo
   epilogue.apply(x, acc, batch, m, n, lanes);
 }
 
-/// Which tile of which product a block computes. Blocks run along columns of `Config::raster` tiles:
+/// Which tile of which product a block computes. Blocks run along columns of `Config::tileSwizzle` tiles:
 /// those on the device together then share rows of A and columns of B in L2.
 template <class Config> struct BlockTile {
   using Index = typename Config::Index;
@@ -69,9 +69,9 @@ template <class Config> struct BlockTile {
   int firstK, endK;  ///< Tiles along K.
 
   __device__ __forceinline__ BlockTile() {
-    constexpr unsigned tiles = tilesM * tilesN, group = Config::raster * tilesN;
-    unsigned tile = blockIdx.x % tiles, inGroup = tile % group, firstM = tile / group * Config::raster;
-    unsigned height = tilesM - firstM < Config::raster ? tilesM - firstM : Config::raster;
+    constexpr unsigned tiles = tilesM * tilesN, group = Config::tileSwizzle * tilesN;
+    unsigned tile = blockIdx.x % tiles, inGroup = tile % group, firstM = tile / group * Config::tileSwizzle;
+    unsigned height = tilesM - firstM < Config::tileSwizzle ? tilesM - firstM : Config::tileSwizzle;
     batch = blockIdx.x / tiles;
     m = Index(firstM + inGroup % height) * Config::tileM;
     n = Index(inGroup / height) * Config::tileN;

@@ -80,7 +80,7 @@ __device__ __forceinline__ void gemmSimt(const A &a, const B &b, const Epilogue 
     copyA.write(shared + number % 2 * size);
     copyB.write(shared + number % 2 * size + sizeA);
   };
-  float sums[blocksM][blocksN][4][4] = {};
+  float accumulators[blocksM][blocksN][4][4] = {};
   read(tile.firstK);
   write(tile.firstK);
   __syncthreads();
@@ -105,7 +105,7 @@ __device__ __forceinline__ void gemmSimt(const A &a, const B &b, const Epilogue 
         for (int j = 0; j < blocksN; ++j)
 #pragma unroll
           for (int p = 0; p < 16; ++p)
-            sums[i][j][p / 4][p % 4] = fmaf(x[i][p / 4], y[j][p % 4], sums[i][j][p / 4][p % 4]);
+            accumulators[i][j][p / 4][p % 4] = fmaf(x[i][p / 4], y[j][p % 4], accumulators[i][j][p / 4][p % 4]);
     }
     if (number + 1 < tile.endK)
       write(number + 1); // The buffer that all left before the last barrier.
@@ -125,7 +125,7 @@ __device__ __forceinline__ void gemmSimt(const A &a, const B &b, const Epilogue 
         Vector<float, 4> acc;
 #pragma unroll
         for (int q = 0; q < 4; ++q)
-          acc[q] = sums[i][j][p][q];
+          acc[q] = accumulators[i][j][p][q];
         int lanes = columnsAt<Config, 4>(column);
         typename Epilogue::Operands x;
         epilogue.load(x, tile.batch, row, column, lanes);

@@ -12,7 +12,7 @@
 
 namespace kfuse {
 
-/// The memory of an operand that is laid out as `Place` says ...
+/// The memory of an operand that is laid out as `Place` says.
 template <class Place, class T> struct Matrix {
   static constexpr int products = 1;
   static constexpr bool contiguousK = Place::contiguousK, isFixed = Place::isFixed;
@@ -22,7 +22,7 @@ template <class Place, class T> struct Matrix {
   const T *memory;
   __device__ __forceinline__ const T *of(int) const { return memory; }
 };
-/// ... or of the right operands of two products.
+/// The memory of the right operands of two products.
 template <class Place, class Other, class T> struct TwoMatrices {
   static constexpr int products = 2;
   static constexpr bool contiguousK = Place::contiguousK, isFixed = Place::isFixed && Other::isFixed;
@@ -49,7 +49,7 @@ template <class Config, class A, class B> struct Gemm {
 
   const BlockTile<Config> tile;
   const int warp = threadIdx.x / 32, firstM = warp % Config::warpsM * warpM, firstN = warp / Config::warpsM * warpN;
-  float sums[countA][countB * 2][4] = {};
+  float accumulators[countA][countB * 2][4] = {};
 
   __device__ __forceinline__ void multiply(const A &a, const B &b) {
     const CopyA copyA(a.of(0), tile.batch, tile.m);
@@ -125,7 +125,7 @@ template <class Config, class A, class B> struct Gemm {
     __syncthreads();
   }
 
-  /// Hands the sums to the epilogue, `vector` neighbouring columns at a time, through shared memory:
+  /// Hands the accumulators to the epilogue, `vector` neighbouring columns at a time, through shared memory:
   /// each warp writes its tile and reads it back row by row.
   template <class Epilogue> __device__ __forceinline__ void finish(const Epilogue &epilogue) const {
     constexpr int passes = warpM * warpN / vector / 32, inFlight = passes < 4 ? passes : 4;
@@ -180,8 +180,10 @@ private:
     for (int i = 0; i < countA; ++i)
 #pragma unroll
       for (int j = 0; j < countB * 2; ++j) {
-        *reinterpret_cast<Vector<float, 2> *>(to + i * 16 * pitch + j * 8) = {sums[i][j][0], sums[i][j][1]};
-        *reinterpret_cast<Vector<float, 2> *>(to + (i * 16 + 8) * pitch + j * 8) = {sums[i][j][2], sums[i][j][3]};
+        *reinterpret_cast<Vector<float, 2> *>(to + i * 16 * pitch + j * 8) = {accumulators[i][j][0],
+                                                                              accumulators[i][j][1]};
+        *reinterpret_cast<Vector<float, 2> *>(to + (i * 16 + 8) * pitch + j * 8) = {accumulators[i][j][2],
+                                                                                    accumulators[i][j][3]};
       }
   }
 
@@ -190,7 +192,7 @@ private:
     for (int i = 0; i < countA; ++i)
 #pragma unroll
       for (int j = 0; j < countB * 2; ++j)
-        multiplyAdd(T{}, sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+        multiplyAdd(T{}, accumulators[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
   }
 };
 

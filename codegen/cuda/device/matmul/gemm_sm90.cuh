@@ -4,10 +4,10 @@
 // two consumer warpgroups that multiply from it. They share a tile (cooperative), or each takes every other tile and
 // one multiplies while the other finishes (ping-pong). Blocks of a cluster share operands: each brings a part of a tile
 // and multicasts it to those in its row or column. Blocks walk tiles until none is left, and may share the last ones
-// (tile_walk.cuh).
+// in ping-pong (tile_walk.cuh).
 //
 // "Rows" are the 64-row side of the instruction, along M here; "columns" lie along N. Two products of the
-// same rows (a gate and what it gates) take half of a tile's columns each, so that a thread holds sums of both
+// same rows (a gate and what it gates) take half of a tile's columns each, so that a thread holds accumulators of both
 // at the same places.
 #pragma once
 
@@ -20,30 +20,28 @@
 
 namespace kfuse {
 
-/// Whether all sums of a tile are finished together, in place.
+/// Whether all accumulators of a tile are finished together, in place.
 template <class Finish> constexpr bool holdsRows = false;
 template <class Config, int blocks, class Store> constexpr bool holdsRows<WholeRows<Config, blocks, Store>> = true;
 
-template <class Config, class Rows, class Columns, class Product, class NarrowProduct, class Finish> struct GemmSm90 {
+template <class Config, class Rows, class Columns, class Product, class Finish> struct GemmSm90 {
   using Tile = ClusterTile<Config>;
   using Walk = TileWalk<Config>;
   using Index = typename Config::Index;
   using Cluster = TileCluster<Config>;
   static constexpr int consumers = 2, consumerThreads = consumers * 128;
   static constexpr int warpgroupRows = Config::pingPong ? Config::tileRows : Config::tileRows / consumers;
-  static constexpr int blocks = warpgroupRows / 64, sumCount = Config::tileColumns / 2;
+  static constexpr int blocks = warpgroupRows / 64, accumulatorCount = Config::tileColumns / 2;
   static constexpr int tilesK = Walk::tilesK;
-  static constexpr int sumWarps = Config::pingPong ? 4 : 4 * consumers; ///< That share a tile.
   /// Tiles of its own that a block brings before it fetches others' early: the ring's, if K has as many.
   static constexpr int fetchesAfter = Config::stages < tilesK ? Config::stages : tilesK;
   /// Lines of K before a tile's last at which what its epilogue reads is asked for: a microsecond or more, which memory
   /// takes.
   static constexpr int broughtAhead = 4;
-  static constexpr bool isStreamed = Config::streamed > 0; ///< Whether blocks share tiles.
-  /// Whether helpers have a tile's time for their pieces before others begin with them.
-  static constexpr bool takesPieces = isStreamed && Walk::whole > 0;
-  static constexpr int stagedAt = Ring<Config>::tilesBytes; // A multiple of 1024, as swizzles need.
+  static constexpr bool isStreamK = Config::streamKTiles > 0; ///< Whether blocks share tiles.
+  static constexpr int stagedAt = Ring<Config>::tilesBytes;   // A multiple of 1024, as swizzles need.
   static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
+  static_assert(!isStreamK || Config::pingPong);
   static_assert(warpgroupRows % 64 == 0 && Config::threads == consumerThreads + 128);
   static_assert(Columns::operands * Config::tileN == Config::tileColumns);
 
@@ -120,66 +118,61 @@ template <class Config, class Rows, class Columns, class Product, class NarrowPr
       arriveNamed(1, consumerThreads);
     }
     Finish finish(dynamicShared() + stagedAt + warp * Finish::bytes, finishBarriers(warp));
-    float sums[blocks][sumCount];
+    float accumulators[blocks][accumulatorCount];
 #pragma unroll 1
     while (walk.isThere()) {
       if constexpr (holdsRows<Finish>)
-        clear(sums); // What the epilogue left in them would stay live, and spill, until the first product.
-      const bool begun = takesPieces && walk.isHelped();
-      if constexpr (takesPieces)
+        clear(accumulators); // What the epilogue left in them would stay live, and spill, until the first product.
+      const bool begun = isStreamK && walk.hasContributors();
+      if constexpr (isStreamK)
         if (begun)
-          takePieces(sums, walk, partials);
-      const bool isNarrow = isOfNarrowTile(walk); // Before its turn, for which the tensor cores would wait.
+          takeSegments(accumulators, walk, partials);
       if (Config::pingPong)
         syncNamed(1 + warpgroup, consumerThreads);
-      const int lastStage = isNarrow ? multiply<NarrowProduct>(sums, walk, begun, firstRow, release, finish, epilogue)
-                                     : multiply<Product>(sums, walk, begun, firstRow, release, finish, epilogue);
+      const int lastStage = multiply(accumulators, walk, begun, firstRow, release, finish, epilogue);
       if (Config::pingPong && walk.hasNext())
         arriveNamed(2 - warpgroup, consumerThreads);
-      if constexpr (isStreamed) {
+      if constexpr (isStreamK) {
         waitProducts<0>();
         release(lastStage);
-        settle(sums);
-        if (!meet(sums, walk, partials)) {
+        warpgroupFenceOperand(accumulators);
+        if (!walk.finishes()) {
+          partials.put(accumulators, placeOf(walk.firstSegment()), threadIdx.x / 32 % 4);
           advance(walk);
           continue;
         }
       }
       const Corner at = corner(walk, firstRow);
       auto ahead = finish.load(epilogue, at.batch, at.row, at.column);
-      if constexpr (!isStreamed) {
+      if constexpr (!isStreamK) {
         waitProducts<0>();
         release(lastStage);
-        settle(sums);
+        warpgroupFenceOperand(accumulators);
       }
       mark(Moment::hasSums);
       advance(walk);
-      if constexpr (Tile::hasTwoWidths)
-        if (isNarrow) {
-          finish.template finish<Tile::narrowBy>(sums, epilogue, ahead, at.batch, at.row, at.column);
-          continue;
-        }
-      finish.finish(sums, epilogue, ahead, at.batch, at.row, at.column);
+      finish.finish(accumulators, epilogue, ahead, at.batch, at.row, at.column);
     }
     finish.drain();
     mark(Moment::ends);
   }
 
 private:
-  /// sums (+)= the cluster's lines of a tile. The last of them are still being multiplied when it returns: their stage.
-  template <class Instruction, class Epilogue>
-  __device__ __forceinline__ int multiply(float (&sums)[blocks][sumCount], const Walk &walk, bool begun,
+  /// accumulators (+)= the cluster's K blocks of a tile. Returns the stage of the last one, which is still being
+  /// multiplied.
+  template <class Epilogue>
+  __device__ __forceinline__ int multiply(float (&accumulators)[blocks][accumulatorCount], const Walk &walk, bool begun,
                                           unsigned firstRow, const StageRelease<Config> &release, const Finish &finish,
                                           const Epilogue &epilogue) {
     int previous = 0, k = walk.firstK;
-    // A loop that may not be entered joins sums of both kinds behind it: then ptxas waits for each product.
+    // A loop that may not be entered joins accumulators of both kinds behind it: then ptxas waits for each product.
 #pragma unroll 1
     do {
       waitBarrier(ring.full(), ring.parity);
       if (k == walk.firstK)
         mark(Moment::hasTile);
-      multiplyTile<Rows, Columns, Instruction>(sums, ring.rows() + firstRow * lineBytes, ring.columns(),
-                                               begun || k > walk.firstK);
+      multiplyTile<Rows, Columns, Product>(accumulators, ring.rows() + firstRow * lineBytes, ring.columns(),
+                                           begun || k > walk.firstK);
       waitProducts<1>();
       if (k > walk.firstK)
         release(previous);
@@ -200,19 +193,10 @@ private:
     if (Config::pingPong)
       leaveToOther(walk);
   }
-  /// In turns the other warpgroup has this tile.
+  /// In ping-pong the other warpgroup has this tile.
   __device__ __forceinline__ void leaveToOther(Walk &walk) {
     ring.skip(walk.depth());
     walk.advance();
-  }
-
-  /// Known where it is asked for: the compiler would move the division in it to the branch, behind the turn.
-  static __device__ __forceinline__ bool isOfNarrowTile(const Walk &walk) {
-    if constexpr (!Tile::hasTwoWidths)
-      return false;
-    unsigned isNarrow = Tile(walk.number).isNarrow;
-    touch(isNarrow);
-    return isNarrow != 0;
   }
 
   /// A finishing warp's barriers, behind the ring's.
@@ -230,37 +214,23 @@ private:
             tile.column + cluster.column * Config::tileN};
   }
 
-  /// A piece's place among the sums of all.
-  __device__ __forceinline__ int placeOf(int piece) const {
-    return Cluster::blocks > 1 ? piece * Cluster::blocks + static_cast<int>(blockIdx.x % Cluster::blocks) : piece;
+  /// A segment's place among the partial sums of all.
+  __device__ __forceinline__ int placeOf(int segment) const {
+    return Cluster::blocks > 1 ? segment * Cluster::blocks + static_cast<int>(blockIdx.x % Cluster::blocks) : segment;
   }
-  /// Begins with what helpers have left of a tile.
-  __device__ __forceinline__ void takePieces(float (&sums)[blocks][sumCount], const Walk &walk,
-                                             const PartialSums &partials) const {
-    const int warp = threadIdx.x / 32 % sumWarps, first = walk.firstPiece();
-    partials.take<sumWarps>(sums, placeOf(first), warp);
+  /// Begins with what contributors have left of a tile.
+  __device__ __forceinline__ void takeSegments(float (&accumulators)[blocks][accumulatorCount], const Walk &walk,
+                                               const PartialSums &partials) const {
+    const int warp = threadIdx.x / 32 % 4, first = walk.firstSegment();
+    partials.take(accumulators, placeOf(first), warp);
 #pragma unroll 1
-    for (int piece = first + 1; piece < first + Config::pieces; ++piece)
-      partials.add<sumWarps, 4>(sums, placeOf(piece), warp);
-  }
-  /// Of a tile that clusters share: leaves the sums of a piece, or adds those that the tile did not begin with. Whether
-  /// this cluster finishes it.
-  __device__ __forceinline__ bool meet(float (&sums)[blocks][sumCount], const Walk &walk,
-                                       const PartialSums &partials) const {
-    const int warp = threadIdx.x / 32 % sumWarps, first = walk.firstPiece();
-    if (!walk.finishes()) {
-      partials.put<sumWarps>(sums, placeOf(first), warp);
-      return false;
-    }
-    if (!takesPieces && walk.isHelped())
-#pragma unroll 1
-      for (int piece = first; piece < first + Config::pieces; ++piece)
-        partials.add<sumWarps, 8>(sums, placeOf(piece), warp);
-    return true;
+    for (int segment = first + 1; segment < first + Config::segments; ++segment)
+      partials.add(accumulators, placeOf(segment), warp);
   }
 };
 
-/// How a warp's sums become results: through the epilogue's own stores, or through TMA's; with whole rows or without.
+/// How a warp's accumulators become results: through the epilogue's own stores, or through TMA's; with whole rows or
+/// without.
 template <class Config> constexpr int blocksOf = (Config::pingPong ? Config::tileRows : Config::tileRows / 2) / 64;
 template <class Config, class Epilogue> struct FinishOf {
   using Type = WarpTile<Config, Config::tileColumns, blocksOf<Config> * Config::tileColumns / 2>;
@@ -278,11 +248,10 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToRows<Epilogue>
   using Type = WholeRows<Config, blocksOf<Config>, PairStore<Config>>;
 };
 
-/// NarrowProduct is of the narrower tiles where there are two widths.
-template <class Config, class Product, class NarrowProduct = Product, class Rows, class Columns, class Epilogue>
+template <class Config, class Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &columns, const Epilogue &epilogue,
                                          const PartialSums &partials = {}) {
-  using Kernel = GemmSm90<Config, Rows, Columns, Product, NarrowProduct, typename FinishOf<Config, Epilogue>::Type>;
+  using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
   mark(Moment::starts);
   const int producer = warpInBlock() - Kernel::consumerThreads / 32;
   const bool leads = producer == 0 && leadsWarp();
@@ -291,18 +260,18 @@ __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &column
   Kernel kernel;
   kernel.start(leads);
   if (producer >= 0) {
-    releaseRegisters<Kernel::isStreamed ? 40 : 24>(); // Pieces of tiles take more to count.
+    releaseRegisters<Kernel::isStreamK ? 40 : 24>(); // Segments of tiles take more to count.
     if (leads)
       kernel.produce(rows);
     else if (producer == 1 && leadsWarp())
       kernel.produce(columns);
   } else {
-    claimRegisters<Kernel::isStreamed ? 232 : 240>();
+    claimRegisters<Kernel::isStreamK ? 232 : 240>();
     kernel.consume(epilogue, partials);
   }
   __syncwarp();
   if constexpr (Kernel::Cluster::blocks > 1)
-    meetCluster(); // What blocks bring each other has come: consumers have waited for it, producers for what they read.
+    syncClusterRelaxed(); // What blocks bring each other has come: consumers have waited for it, producers for what they read.
 }
 
 } // namespace kfuse

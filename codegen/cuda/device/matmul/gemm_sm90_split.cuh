@@ -1,10 +1,10 @@
 // Matrix product on Hopper for few rows or few tiles: K is split over the blocks of a cluster and over the
-// warpgroups of a block, and partial sums meet in distributed shared memory, always in the same order. Blocks of a
-// cluster with the same part of K share operands by multicast.
+// warpgroups of a block, and partial sums are added through distributed shared memory, always in the same order. Blocks
+// of a cluster with the same part of K share operands by multicast.
 //
-// Two warps, one for each operand, keep a ring of tiles full by TMA; consumer warpgroups take turns along K. "Rows" are
-// the 64-row side of the instruction: along M, or, with few tokens, along N (swapped). Two products of the same left
-// operand have half of a tile's side along N each.
+// Two warps, one for each operand, keep a ring of tiles full by TMA; consumer warpgroups take every other K block.
+// "Rows" are the 64-row side of the instruction: along M, or, with few tokens, along N (swapped). Two products of the
+// same left operand have half of a tile's side along N each.
 #pragma once
 
 #include <kfuse/column_store.cuh>
@@ -16,7 +16,8 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   using Index = typename Config::Index;
   using Cluster = TileCluster<Config>;
   static constexpr int rowGroups = Config::tileRows / 64, consumerThreads = rowGroups * Config::groupsK * 128;
-  static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK, sumCount = Config::tileColumns / 2;
+  static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK,
+                       accumulatorCount = Config::tileColumns / 2;
   static constexpr int height = Config::tileRows / Rows::operands, width = Config::tileColumns / Columns::operands;
   static constexpr int clusterHeight = Cluster::tall * height, clusterWidth = Cluster::wide * width;
   static constexpr int tall = (Config::rows + clusterHeight - 1) / clusterHeight,
@@ -38,7 +39,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
 
   Ring<Config> ring;
   Cluster cluster{clusterBlocks > 1 ? static_cast<int>(blockInCluster()) : 0};
-  int part = cluster.first / Cluster::blocks; ///< Of K.
+  int part = cluster.first / Cluster::blocks; ///< The split of K.
   // Tiles of the same weights are neighbours. Their blocks start together, and together ask for the weights, which go
   // ahead of the kernel before: 20 layers of five times 256 x 1024 x 1024 take 138.6 us, and 145.2 us with neighbours
   // that share activations (which all blocks ask for at once, behind their wait).
@@ -87,8 +88,8 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   const int warpgroup = warpInBlock() / 4, rowGroup = warpgroup % rowGroups,
             groupK = Config::groupsK > 1 ? warpgroup / rowGroups : 0;
 
-  /// Its sums. All consumers have read their last tile then: the ring's memory is free.
-  __device__ __forceinline__ void multiply(float (&sums)[1][sumCount]) {
+  /// Its accumulators. All consumers have read their last tile then: the ring's memory is free.
+  __device__ __forceinline__ void multiply(float (&accumulators)[1][accumulatorCount]) {
     const StageRelease<Config> release(cluster, ring.empty(0));
     int previous = -1;
     ring.skip(groupK);
@@ -97,7 +98,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
       waitBarrier(ring.full(), ring.parity);
       if (i == groupK)
         mark(Moment::hasTile);
-      multiplyTile<Rows, Columns, Product>(sums, ring.rows() + rowGroup * panelBytes, ring.columns(), true);
+      multiplyTile<Rows, Columns, Product>(accumulators, ring.rows() + rowGroup * panelBytes, ring.columns(), true);
       waitProducts<1>();
       // A stage that is not filled again is not waited for.
       if (previous >= 0 && i - Config::groupsK + Config::stages < countK)
@@ -106,7 +107,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
       ring.advance(Config::groupsK);
     }
     waitProducts<0>();
-    settle(sums);
+    warpgroupFenceOperand(accumulators);
     mark(Moment::hasSums);
     syncNamed(1, consumerThreads);
   }
@@ -130,9 +131,9 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   }
   static constexpr int chunksOfThread =
       (tileM * (ofProduct / vector) + blocksK * consumerThreads - 1) / (blocksK * consumerThreads);
-  /// Chunks whose sums are on their way from other blocks together. Their operands are held while a thread still has
-  /// its own sums: beside more than 64 of them those of four would spill.
-  static constexpr int most = products == 1 && sumCount <= 64 ? 4 : 2,
+  /// Chunks whose accumulators are on their way from other blocks together. Their operands are held while a thread
+  /// still has its own accumulators: beside more than 64 of them those of four would spill.
+  static constexpr int most = products == 1 && accumulatorCount <= 64 ? 4 : 2,
                        inFlight = chunksOfThread < most ? chunksOfThread : most;
 
   /// What the epilogue reads for chunks from `first` on.
@@ -155,12 +156,12 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     for (int first = 0; first < chunksOfThread; first += inFlight) {
       if (first > 0)
         load(ahead, epilogue, first);
-      float sums[inFlight][vector * products] = {};
+      float accumulators[inFlight][vector * products] = {};
 #pragma unroll
       for (int u = 0; u < inFlight; ++u)
-        addParts(sums[u], chunk(first + u));
+        addParts(accumulators[u], chunk(first + u));
       if (blocksK > 1 && first + inFlight >= chunksOfThread) {
-        settle(sums);
+        warpgroupFenceOperand(accumulators);
         doneReading();
       }
 #pragma unroll
@@ -169,34 +170,36 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
           Vector<float, vector * products> acc;
 #pragma unroll
           for (int j = 0; j < vector * products; ++j)
-            acc[j] = sums[u][j];
+            acc[j] = accumulators[u][j];
           epilogue.apply(ahead.x[u], acc, batch, at.row, at.column, at.lanes);
         }
     }
   }
 
-  /// Puts the sums of the warpgroups that share this one's rows together, in the registers of the first, always in the
-  /// same order. Whether this is the first.
-  __device__ __forceinline__ bool addGroups(float (&sums)[sumCount]) const {
+  /// Puts the accumulators of the warpgroups that share this one's rows together, in the registers of the first, always
+  /// in the same order. Whether this is the first.
+  __device__ __forceinline__ bool addGroups(float (&accumulators)[accumulatorCount]) const {
     if constexpr (Config::groupsK == 1)
       return true;
     Vector<float, 4> *parts = reinterpret_cast<Vector<float, 4> *>(dynamicShared()) + threadIdx.x % 128;
-    auto partOf = [&](int group) { return parts + ((group - 1) * rowGroups + rowGroup) * (sumCount / 4) * 128; };
+    auto partOf = [&](int group) {
+      return parts + ((group - 1) * rowGroups + rowGroup) * (accumulatorCount / 4) * 128;
+    };
     if (groupK > 0)
 #pragma unroll
-      for (int i = 0; i < sumCount; i += 4)
-        partOf(groupK)[i / 4 * 128] = {sums[i], sums[i + 1], sums[i + 2], sums[i + 3]};
+      for (int i = 0; i < accumulatorCount; i += 4)
+        partOf(groupK)[i / 4 * 128] = {accumulators[i], accumulators[i + 1], accumulators[i + 2], accumulators[i + 3]};
     syncNamed(1, consumerThreads);
     if (groupK > 0)
       return false;
 #pragma unroll
     for (int group = 1; group < Config::groupsK; ++group)
 #pragma unroll
-      for (int i = 0; i < sumCount; i += 4) {
+      for (int i = 0; i < accumulatorCount; i += 4) {
         const Vector<float, 4> part = partOf(group)[i / 4 * 128];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          sums[i + j] += part[j];
+          accumulators[i + j] += part[j];
       }
     return true;
   }
@@ -209,25 +212,25 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     typename Store::template Ahead<Epilogue> ahead;
     if (groupK == 0)
       ahead = Store::load(to, batch, column, firstColumn);
-    float sums[1][sumCount] = {};
-    multiply(sums);
-    if (addGroups(sums[0]))
-      Store{ring.tiles + partsBytes + rowGroup * Store::bytes}.finish(sums[0], to, ahead, batch, column, firstColumn,
-                                                                      2 + rowGroup);
+    float accumulators[1][accumulatorCount] = {};
+    multiply(accumulators);
+    if (addGroups(accumulators[0]))
+      Store{ring.tiles + partsBytes + rowGroup * Store::bytes}.finish(accumulators[0], to, ahead, batch, column,
+                                                                      firstColumn, 2 + rowGroup);
   }
 
-  /// The same where its lanes store their own sums.
+  /// The same where its lanes store their own accumulators.
   template <class Epilogue> __device__ __forceinline__ void consume(const ToRows<Epilogue> &to) {
-    using Store = RowStore<Config, Columns::isWoven>;
+    using Store = RowStore<Config, Columns::isPermuted>;
     const Index firstRow = row + rowGroup * 64;
     const auto ahead = Store::load(to.epilogue, batch, firstRow, column);
-    float sums[1][sumCount] = {};
-    multiply(sums);
-    Store::finish(sums[0], to.epilogue, ahead, batch, firstRow, column);
+    float accumulators[1][accumulatorCount] = {};
+    multiply(accumulators);
+    Store::finish(accumulators[0], to.epilogue, ahead, batch, firstRow, column);
   }
 
-  /// All consumers' sums are there.
-  __device__ __forceinline__ void meet() const {
+  /// All consumers' accumulators are there.
+  __device__ __forceinline__ void awaitPartialSums() const {
     __syncwarp();
     if constexpr (blocksK > 1) {
       syncCluster();
@@ -245,12 +248,12 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   }
   /// This consumer's part of what the blocks of a cluster put together in shared memory.
   __device__ __forceinline__ void leaveSums() {
-    float sums[1][sumCount] = {};
-    multiply(sums);
-    stage(sums[0]);
+    float accumulators[1][accumulatorCount] = {};
+    multiply(accumulators);
+    stage(accumulators[0]);
   }
-  /// No block ends while others may read its sums, or bring it tiles. What they have read of its tiles they have told:
-  /// its producers wait for all that they are told.
+  /// No block ends while others may read its accumulators, or bring it tiles. What they have read of its tiles they
+  /// have told: its producers wait for all that they are told.
   __device__ __forceinline__ void leave() const {
     __syncwarp();
     if constexpr (clusterBlocks > 1)
@@ -259,7 +262,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
 
 private:
   /// Adds all parts of K, always in the same order.
-  __device__ __forceinline__ void addParts(float (&sums)[vector * products], const Chunk &at) const {
+  __device__ __forceinline__ void addParts(float (&accumulators)[vector * products], const Chunk &at) const {
     const unsigned first = ring.tiles + (at.m * pitch + at.n) * 4;
 #pragma unroll
     for (int block = 0; block < blocksK; ++block)
@@ -275,17 +278,17 @@ private:
             loadOwn(part, from);
 #pragma unroll
           for (int u = 0; u < 4; ++u)
-            sums[j + u] += part[u];
+            accumulators[j + u] += part[u];
         }
   }
 
   /// A lane holds two neighbouring columns of rows lane / 4 and lane / 4 + 8 in every eight columns.
-  __device__ __forceinline__ void stage(const float (&sums)[sumCount]) const {
+  __device__ __forceinline__ void stage(const float (&accumulators)[accumulatorCount]) const {
     float *part = reinterpret_cast<float *>(dynamicShared() + groupK * partBytes);
     int r = rowGroup * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, c = threadIdx.x % 4 * 2;
 #pragma unroll
     for (int j = 0; j < Config::tileColumns / 8; ++j) {
-      const float *from = &sums[j * 4];
+      const float *from = &accumulators[j * 4];
       if constexpr (Config::swapped) {
         float *to = part + (j * 8 + c) * pitch + r;
         to[0] = from[0], to[pitch] = from[1], to[8] = from[2], to[pitch + 8] = from[3];
@@ -298,7 +301,7 @@ private:
   }
 };
 
-/// Whether warpgroups finish their sums where they are.
+/// Whether warpgroups finish their accumulators where they are.
 template <class Epilogue> constexpr bool finishesOwn = false;
 template <class Epilogue> constexpr bool finishesOwn<ToTiles<Epilogue>> = true;
 template <class Epilogue> constexpr bool finishesOwn<ToRows<Epilogue>> = true;
@@ -329,7 +332,7 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
     mark(Moment::ends);
     __syncwarp();
     if constexpr (Kernel::clusterBlocks > 1)
-      meetCluster(); // As in leave().
+      syncClusterRelaxed(); // As in leave().
   } else {
     typename Kernel::template Ahead<Epilogue> ahead;
     if (produces) {
@@ -339,7 +342,7 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
       kernel.load(ahead, epilogue, 0);
       kernel.leaveSums();
     }
-    kernel.meet();
+    kernel.awaitPartialSums();
     if (!produces)
       kernel.finish(epilogue, ahead);
     else

@@ -1,10 +1,10 @@
 // Matrix products of few rows on tensor cores: the weights stream through registers once, at the rate of HBM.
 //
-// A block has `Config::panels` times sixteen columns of the result, and its warps take turns along K, a line of 128
-// bytes each. The order of a sum's terms is free: lane t of four takes sixteen neighbouring bytes of both operands
+// A block has `Config::panels` times sixteen columns of the result, and its warps take every Config::split-th K block
+// of 128 bytes. The order of a sum's terms is free: lane t of four takes sixteen neighbouring bytes of both operands
 // where the instruction's layout names words that lie apart, so that what a lane loads from memory is a fragment as it
-// is. Each keeps `Config::unroll` lines under way; the warps' sums meet in shared memory, always in the same order. Two
-// products of the same left operand have panels of their own.
+// is. Each keeps `Config::unroll` K blocks in flight; the warps' partial sums are added in shared memory, always in the
+// same order. Two products of the same left operand have panels of their own.
 #pragma once
 
 #include <kfuse/epilogue.cuh>
@@ -16,7 +16,7 @@ namespace kfuse {
 /// What tensor cores multiply for operands of type T: 8-bit floats become f16, which holds every one of them.
 template <class T> struct Multiplied {
   using Type = T;
-  static constexpr int words = 4; ///< Of sixteen bytes of T.
+  static constexpr int words = 4; ///< The words of sixteen bytes of T.
   static __device__ __forceinline__ void convert(unsigned (&to)[words], const unsigned (&from)[4]) {
 #pragma unroll
     for (int i = 0; i < words; ++i)
@@ -40,18 +40,18 @@ template <class Config, class A, class B> struct GemmStream {
   using T = typename A::Element;
   using W = typename B::Element;
   static constexpr int panels = Config::panels * B::products, width = 16 * Config::panels; ///< Columns of a product.
-  static constexpr int eights = (Config::M + 7) / 8; ///< Of rows, as an instruction takes them.
-  static constexpr int access = 16 / sizeof(T), piece = 4 * access, line = 2 * piece; ///< Elements of K.
-  static constexpr int lines = (Config::K + line - 1) / line, turn = Config::unroll * Config::split;
-  static constexpr int pitch = 16 * panels + 4, partSize = eights * 8 * pitch; ///< No two lanes meet in a bank.
+  static constexpr int eights = (Config::M + 7) / 8; ///< Groups of eight rows, as an instruction takes them.
+  static constexpr int access = 16 / sizeof(T), piece = 4 * access, kBlock = 2 * piece; ///< Elements of K.
+  static constexpr int kBlocks = (Config::K + kBlock - 1) / kBlock, turn = Config::unroll * Config::split;
+  static constexpr int pitch = 16 * panels + 4, partialSize = eights * 8 * pitch; ///< No bank conflicts.
   static_assert(sizeof(T) == sizeof(W) && Config::K % access == 0 && Config::threads == Config::split * 32);
 
   const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, inGroup = threadIdx.x % 4;
   const Index batch = blockIdx.y, first = Index(blockIdx.x) * width;
   const W *weights[panels][2];
   const T *inputs[eights];
-  unsigned w[Config::unroll][panels][2][2][4], x[Config::unroll][eights][2][4]; ///< On their way: [line][...][piece].
-  float sums[panels][eights][4] = {};
+  unsigned w[Config::unroll][panels][2][2][4], x[Config::unroll][eights][2][4]; ///< In flight: [K block][...][piece].
+  float accumulators[panels][eights][4] = {};
 
   /// Past the edges, the last column or row again.
   __device__ __forceinline__ GemmStream(const A &a, const B &b) {
@@ -109,7 +109,7 @@ template <class Config, class A, class B> struct GemmStream {
           const unsigned fragment[4] = {a[0][word], a[1][word], a[0][word + 1], a[1][word + 1]};
 #pragma unroll
           for (int j = 0; j < eights; ++j)
-            multiplyAdd(typename Multiplied<W>::Type{}, sums[i][j], fragment, b[j][word], b[j][word + 1]);
+            multiplyAdd(typename Multiplied<W>::Type{}, accumulators[i][j], fragment, b[j][word], b[j][word + 1]);
         }
       }
     }
@@ -121,8 +121,9 @@ template <class Config, class A, class B> struct GemmStream {
     for (int i = 0; i < panels; ++i)
 #pragma unroll
       for (int j = 0; j < eights; ++j) {
-        float *to = parts + warp * partSize + (j * 8 + inGroup * 2) * pitch + i * 16 + group;
-        to[0] = sums[i][j][0], to[pitch] = sums[i][j][1], to[8] = sums[i][j][2], to[pitch + 8] = sums[i][j][3];
+        float *to = parts + warp * partialSize + (j * 8 + inGroup * 2) * pitch + i * 16 + group;
+        to[0] = accumulators[i][j][0], to[pitch] = accumulators[i][j][1], to[8] = accumulators[i][j][2],
+        to[pitch + 8] = accumulators[i][j][3];
       }
   }
 
@@ -130,8 +131,8 @@ private:
   template <class Body> __device__ __forceinline__ void forEachPiece(int at, Body body) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int k = at * line + i * piece;
-      body(i, k, Config::K % line == 0 || k + inGroup * access < Config::K);
+      const int k = at * kBlock + i * piece;
+      body(i, k, Config::K % kBlock == 0 || k + inGroup * access < Config::K);
     }
   }
   static __device__ __forceinline__ void load(unsigned (&to)[4], const T *from) {
@@ -173,7 +174,7 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
     waitForPredecessor();
 #pragma unroll
   for (int u = 0; u < unroll; ++u)
-    if (const int at = kernel.warp + u * split; at < Kernel::lines)
+    if (const int at = kernel.warp + u * split; at < Kernel::kBlocks)
       kernel.loadWeights(u, at);
   if (B::isFixed) {
     fetchAhead<Config>(b);
@@ -181,7 +182,7 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
   }
 #pragma unroll
   for (int u = 0; u < unroll; ++u)
-    if (const int at = kernel.warp + u * split; at < Kernel::lines)
+    if (const int at = kernel.warp + u * split; at < Kernel::kBlocks)
       kernel.loadInputs(u, at);
   typename Epilogue::Operands x;
   if (const Chunk chunk(threadIdx.x); chunk.exists)
@@ -189,14 +190,14 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
   mark(Moment::hasTile); // Asked for.
 
 #pragma unroll 1
-  for (int from = kernel.warp; from < Kernel::lines; from += Kernel::turn)
+  for (int from = kernel.warp; from < Kernel::kBlocks; from += Kernel::turn)
 #pragma unroll
     for (int u = 0; u < unroll; ++u) {
       const int at = from + u * split;
-      if (Kernel::lines % Kernel::turn != 0 && at >= Kernel::lines)
+      if (Kernel::kBlocks % Kernel::turn != 0 && at >= Kernel::kBlocks)
         break;
       kernel.multiply(u);
-      if (at + Kernel::turn < Kernel::lines) {
+      if (at + Kernel::turn < Kernel::kBlocks) {
         kernel.loadWeights(u, at + Kernel::turn);
         kernel.loadInputs(u, at + Kernel::turn);
       }
@@ -218,11 +219,11 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
     for (int part = 0; part < split; ++part)
 #pragma unroll
       for (int product = 0; product < B::products; ++product) {
-        const Vector<float, vector> sums = *reinterpret_cast<const Vector<float, vector> *>(
-            parts + part * Kernel::partSize + chunk.m * Kernel::pitch + product * Chunk::width + chunk.inBlock);
+        const Vector<float, vector> accumulators = *reinterpret_cast<const Vector<float, vector> *>(
+            parts + part * Kernel::partialSize + chunk.m * Kernel::pitch + product * Chunk::width + chunk.inBlock);
 #pragma unroll
         for (int j = 0; j < vector; ++j)
-          acc[product * vector + j] += sums[j];
+          acc[product * vector + j] += accumulators[j];
       }
     epilogue.apply(x, acc, kernel.batch, chunk.m, chunk.n, chunk.lanes);
   }

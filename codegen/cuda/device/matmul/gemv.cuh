@@ -78,7 +78,7 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
   a.prepare(batch);
   mark(Moment::hasTile);
 
-  float sums[M][outputs] = {};
+  float accumulators[M][outputs] = {};
 #pragma unroll 1
   for (; chunk < chunks; chunk += step)
 #pragma unroll
@@ -104,7 +104,7 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
           for (int i = 0; i < outputs; ++i)
 #pragma unroll
             for (int j = 0; j < perWord; ++j)
-              sums[m][i] = fmaf(w[i][j], v[j], sums[m][i]);
+              accumulators[m][i] = fmaf(w[i][j], v[j], accumulators[m][i]);
         }
       }
       if (at + step < chunks)
@@ -116,7 +116,7 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
   for (int m = 0; m < M; ++m)
 #pragma unroll
     for (int i = 0; i < outputs; ++i) {
-      float sum = sums[m][i];
+      float sum = accumulators[m][i];
 #pragma unroll
       for (int mask = 16; mask > 0; mask /= 2)
         sum += shuffleXor(sum, mask);

@@ -1,8 +1,8 @@
-// Rows of a product that a cluster holds whole: totals over them while the sums are in registers.
+// Rows of a product that a cluster holds whole: totals over them while the accumulators are in registers.
 //
 // Each block of a cluster's row has some columns of the same rows, and each of its warps the same sixteen rows (of
-// every 64) as that warp of the others. So warps meet, not blocks: each sends its totals to its peers and waits for
-// theirs, while other warpgroups multiply.
+// every 64) as that warp of the others. So warps wait for each other, not blocks: each sends its totals to its peers
+// and waits for theirs, while other warpgroups multiply.
 #pragma once
 
 #include <kfuse/reduce.cuh>
@@ -38,13 +38,13 @@ template <class Epilogue> struct OfRow {
   const Epilogue &epilogue;
   const typename Epilogue::Row &row;
 
-  __device__ __forceinline__ Vector<float, 2> compute(const Operands &x, const Vector<float, 2> &sums, Index batch,
-                                                      Index m, Index n, int lanes) const {
-    return epilogue.compute(x, row, sums, batch, m, n, lanes);
+  __device__ __forceinline__ Vector<float, 2> compute(const Operands &x, const Vector<float, 2> &accumulators,
+                                                      Index batch, Index m, Index n, int lanes) const {
+    return epilogue.compute(x, row, accumulators, batch, m, n, lanes);
   }
-  __device__ __forceinline__ void apply(const Operands &x, const Vector<float, 2> &sums, Index batch, Index m, Index n,
-                                        int lanes) const {
-    epilogue.apply(x, row, sums, batch, m, n, lanes);
+  __device__ __forceinline__ void apply(const Operands &x, const Vector<float, 2> &accumulators, Index batch, Index m,
+                                        Index n, int lanes) const {
+    epilogue.apply(x, row, accumulators, batch, m, n, lanes);
   }
 };
 template <class Epilogue, int blocks> struct OfRows {
@@ -86,11 +86,11 @@ template <int peers, int blocks> struct RowExchange {
       for (int half = 0; half < 2; ++half)
         values[i][half] = reduceLanes<Operation, 4>(values[i][half]);
     if constexpr (peers > 1)
-      meet<Operation>(values);
+      addPeers<Operation>(values);
   }
 
 private:
-  template <class Operation> __device__ __forceinline__ void meet(float (&values)[blocks][2]) {
+  template <class Operation> __device__ __forceinline__ void addPeers(float (&values)[blocks][2]) {
     const int lane = threadIdx.x % 32, row = lane / 4;
     const unsigned here = memory + slot * slotBytes, barrier = memory + barriersAt + slot * 8;
     if (lane == 0)
@@ -152,39 +152,39 @@ template <class Config, int blocks, class Store> struct WholeRows {
   template <class To> __device__ __forceinline__ Ahead load(const To &, Index, Index, Index) const { return {}; }
 
   template <class To>
-  __device__ __forceinline__ void finish(float (&sums)[blocks][columns / 2], const To &to, Ahead, Index batch,
+  __device__ __forceinline__ void finish(float (&accumulators)[blocks][columns / 2], const To &to, Ahead, Index batch,
                                          Index row, Index column) {
     using Epilogue = decltype(to.epilogue);
     const Index first = row + threadIdx.x % 32 / 4;
     typename Epilogue::Row rows[blocks][2];
     forEachRow(first, [&](int i, int half, Index m) { to.epilogue.begin(rows[i][half], batch, m); });
-    forEachPair(sums, first, column, [&](int, int, Vector<float, 2> &pair, Index m, Index n) {
+    forEachPair(accumulators, first, column, [&](int, int, Vector<float, 2> &pair, Index m, Index n) {
       typename Epilogue::Element::Operands x{};
       const int lanes = columnsAt<Config, 2>(n);
       if (holdsColumn<Config>(n))
         to.epilogue.load(x, batch, m, n, lanes);
       pair = to.epilogue.compute(x, pair, batch, m, n, lanes);
     });
-    reduceAll(typename Epilogue::Reductions{}, sums, to.epilogue, rows, batch, first, column);
+    reduceAll(typename Epilogue::Reductions{}, accumulators, to.epilogue, rows, batch, first, column);
     const auto results = resultsOf(to, rows);
     auto ahead = store.load(results, batch, row, column);
-    store.finish(sums, results, ahead, batch, row, column);
+    store.finish(accumulators, results, ahead, batch, row, column);
   }
   __device__ __forceinline__ void drain() const { store.drain(); }
 
 private:
   template <class... Reductions, class Epilogue>
-  __device__ __forceinline__ void reduceAll(Steps<Reductions...>, float (&sums)[blocks][columns / 2],
+  __device__ __forceinline__ void reduceAll(Steps<Reductions...>, float (&accumulators)[blocks][columns / 2],
                                             const Epilogue &epilogue, typename Epilogue::Row (&rows)[blocks][2],
                                             Index batch, Index first, Index column) {
-    (reduce<Reductions>(sums, epilogue, rows, batch, first, column), ...);
+    (reduce<Reductions>(accumulators, epilogue, rows, batch, first, column), ...);
   }
   template <class Reduction, class Epilogue>
-  __device__ __forceinline__ void reduce(float (&sums)[blocks][columns / 2], const Epilogue &epilogue,
+  __device__ __forceinline__ void reduce(float (&accumulators)[blocks][columns / 2], const Epilogue &epilogue,
                                          typename Epilogue::Row (&rows)[blocks][2], Index batch, Index first,
                                          Index column) {
     Partial<typename Reduction::Operation, float, 2> partial[blocks][2];
-    forEachPair(sums, first, column, [&](int i, int half, const Vector<float, 2> &pair, Index m, Index n) {
+    forEachPair(accumulators, first, column, [&](int i, int half, const Vector<float, 2> &pair, Index m, Index n) {
       typename Reduction::Operands x{};
       const int lanes = columnsAt<Config, 2>(n);
       if (holdsColumn<Config>(n))
@@ -215,15 +215,15 @@ private:
   }
   /// Each two neighbours; those of all rows at a column together, which read the same vectors along N.
   template <class Body>
-  static __device__ __forceinline__ void forEachPair(float (&sums)[blocks][columns / 2], Index first, Index column,
-                                                     Body body) {
+  static __device__ __forceinline__ void forEachPair(float (&accumulators)[blocks][columns / 2], Index first,
+                                                     Index column, Body body) {
 #pragma unroll
     for (int j = 0; j < columns / 8; ++j)
 #pragma unroll
       for (int i = 0; i < blocks; ++i)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          float *at = &sums[i][j * 4 + half * 2];
+          float *at = &accumulators[i][j * 4 + half * 2];
           Vector<float, 2> pair{at[0], at[1]};
           body(i, half, pair, rowAt(first, i, half), column + j * 8 + Index(threadIdx.x % 4 * 2));
           at[0] = pair[0], at[1] = pair[1];
@@ -254,28 +254,28 @@ template <class Config> struct PairStore {
     return {};
   }
   template <class Epilogue, int blocks>
-  __device__ __forceinline__ void finish(const float (&sums)[blocks][columns / 2], const Epilogue &epilogue, Ahead,
-                                         Index batch, Index row, Index column) {
+  __device__ __forceinline__ void finish(const float (&accumulators)[blocks][columns / 2], const Epilogue &epilogue,
+                                         Ahead, Index batch, Index row, Index column) {
 #pragma unroll
     for (int j = 0; j < columns / 8; ++j)
 #pragma unroll
       for (int i = 0; i < blocks * 2; ++i)
-        finishPair(epilogue, ofRow(epilogue, i / 2, i % 2), &sums[i / 2][j * 4 + i % 2 * 2], batch,
+        finishPair(epilogue, ofRow(epilogue, i / 2, i % 2), &accumulators[i / 2][j * 4 + i % 2 * 2], batch,
                    row + i / 2 * 64 + i % 2 * 8 + threadIdx.x % 32 / 4, column + j * 8 + Index(threadIdx.x % 4 * 2));
   }
   __device__ __forceinline__ void drain() const {}
 
 private:
   template <class Epilogue, class OfRow>
-  static __device__ __forceinline__ void finishPair(const Epilogue &epilogue, const OfRow &ofRow, const float *sums,
-                                                    Index batch, Index m, Index n) {
+  static __device__ __forceinline__ void finishPair(const Epilogue &epilogue, const OfRow &ofRow,
+                                                    const float *accumulators, Index batch, Index m, Index n) {
     if (!holdsColumn<Config>(n))
       return;
     const int lanes = columnsAt<Config, 2>(n);
     typename Epilogue::Operands x;
     epilogue.load(x, batch, minimum(m, Index(Config::M - 1)), n, lanes);
     if (m < Config::M)
-      ofRow.apply(x, {sums[0], sums[1]}, batch, m, n, lanes);
+      ofRow.apply(x, {accumulators[0], accumulators[1]}, batch, m, n, lanes);
   }
 };
 

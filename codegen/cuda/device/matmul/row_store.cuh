@@ -5,7 +5,7 @@
 
 namespace kfuse {
 
-/// An epilogue that each lane runs on its own sums.
+/// An epilogue that each lane runs on its own accumulators.
 template <class Epilogue> struct ToRows {
   Epilogue epilogue;
 };
@@ -13,9 +13,9 @@ template <class Epilogue> struct ToRows {
 /// A warp's 16 rows of Config::tileColumns columns: a lane has two neighbouring columns of rows lane / 4 and
 /// lane / 4 + 8 in every eight columns. Of every 16 columns it stores four neighbours, so that a warp writes whole
 /// sectors of 32 bytes; in pairs, 20 layers of five times 256 x 1024 x 1024 took 5 us longer, and through f32 in shared
-/// memory 15 us. Columns that were woven on their way (loadWovenTile) lie so; else four lanes of a row give each other
-/// what makes neighbours, by 40 shuffles and 120 selects for 80 columns: 134.2 us where woven columns, asked whether
-/// they exist as below, take 124.1.
+/// memory 15 us. Columns that TMA has permuted (loadPermutedTile) lie so; else four lanes of a row give each
+/// other what makes neighbours, by 40 shuffles and 120 selects for 80 columns: 134.2 us where permuted columns, asked
+/// whether they exist as below, take 124.1.
 template <class Config, bool areColumnsWoven> struct RowStore {
   using Index = typename Config::Index;
   static constexpr int columns = Config::tileColumns, groups = columns / 16, vector = 4;
@@ -36,16 +36,16 @@ template <class Config, bool areColumnsWoven> struct RowStore {
     return ahead;
   }
 
-  /// The tile of 64 rows from (row, column) on whose sums this warpgroup has.
+  /// The tile of 64 rows from (row, column) on whose accumulators this warpgroup has.
   template <class Epilogue>
-  static __device__ __forceinline__ void finish(const float (&sums)[columns / 2], const Epilogue &epilogue,
+  static __device__ __forceinline__ void finish(const float (&accumulators)[columns / 2], const Epilogue &epilogue,
                                                 const Ahead<Epilogue> &ahead, Index batch, Index row, Index column) {
     const Index first = row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int group = 0; group < groups; ++group) {
-        const Vector<float, vector> four = neighbours(sums, group, half);
+        const Vector<float, vector> four = neighbours(accumulators, group, half);
         const Index m = first + half * 8, n = columnOf(column, group);
         if (exists(m, column + group * 16, n))
           epilogue.apply(ahead.x[group], four, batch, m, n, columnsAt<Config, vector>(n));
@@ -63,17 +63,17 @@ private:
     return first + group * 16 + threadIdx.x % 4 * vector;
   }
   /// A lane's four neighbours of 16 columns, in one of its two rows.
-  static __device__ __forceinline__ Vector<float, vector> neighbours(const float (&sums)[columns / 2], int group,
-                                                                     int half) {
+  static __device__ __forceinline__ Vector<float, vector> neighbours(const float (&accumulators)[columns / 2],
+                                                                     int group, int half) {
     if constexpr (areColumnsWoven) {
-      const float *first = &sums[group * 4 + half * 2], *next = first + columns / 4;
+      const float *first = &accumulators[group * 4 + half * 2], *next = first + columns / 4;
       return {first[0], first[1], next[0], next[1]};
     } else {
-      const float *own = &sums[group * 8 + half * 2];
+      const float *own = &accumulators[group * 8 + half * 2];
       return exchanged({own[0], own[1]}, {own[4], own[5]});
     }
   }
-  /// Of four lanes that each have a pair of eight columns and the same pair of the next eight, the first two get the
+  /// Where four lanes each have a pair of eight columns and the same pair of the next eight, the first two get the
   /// first eight, four columns each, and the others the next.
   static __device__ __forceinline__ Vector<float, vector> exchanged(const Vector<float, 2> &first,
                                                                     const Vector<float, 2> &next) {

@@ -19,7 +19,7 @@ template <class A, class T> struct StoredRows {
     return A::inner(batch, k);
   }
 };
-/// The right operand: where its elements lie (B), and its memory ...
+/// The right operand: where its elements lie (B), and its memory.
 template <class B, class T> struct Weights {
   using Element = T;
   static constexpr int products = 1;
@@ -29,7 +29,7 @@ template <class B, class T> struct Weights {
     return memory + (B::outer(batch, n) + B::inner(batch, 0));
   }
 };
-/// ... or those of two products.
+/// The right operands of two products.
 template <class First, class Second, class T> struct TwoWeights {
   using Element = T;
   static constexpr int products = 2;

@@ -1,104 +1,81 @@
-// Which tiles a persistent block computes. Where they do not fill a last wave, they may have two widths, so that there
-// are more of them, or blocks share those of the last wave: as in stream-K (Osama et al., PPoPP 2023) some leave their
-// sums of a part of K in memory to those that finish the tile, always in the same order. Unlike there all tiles are cut
-// at the same lines of K, so that blocks at work together read the same lines of what they share: cut anywhere, 4096
-// cubed in tiles of 128 x 128 took 214 us in single blocks, whole 207.
+// Which tiles a persistent block computes. Where they do not fill a last wave, clusters may share those of it by
+// stream-K (Osama et al., PPoPP 2023): contributors leave their partial sums of a segment of K in memory to the cluster
+// that finishes the tile, which adds them always in the same order. Unlike there all tiles are cut at the same K
+// blocks, so that blocks at work together read the same parts of what they share: cut anywhere, 4096 cubed in tiles of
+// 128 x 128 took 214 us in single blocks, whole 207.
 #pragma once
 
 namespace kfuse {
 
-/// The tiles that a cluster computes, in the order of their numbers: groups of `raster` along one
+/// The tiles that a cluster computes, in the order of their numbers: groups of `tileSwizzle` along one
 /// direction, walked along the other, every other group backwards, so that clusters on the device
 /// together share operands in L2.
-///
-/// Config::narrowTiles of each row of tiles are `narrowBy` columns narrower than the others. They are neighbours,
-/// around the end, and lie Config::narrowShift tiles further on in each group, so that clusters get about as many of
-/// them each.
 template <class Config> struct ClusterTile {
-  static constexpr bool hasTwoWidths = Config::narrowTiles > 0;
-  static constexpr int narrowBy = 8; ///< The least by which products on wgmma differ in columns.
   static constexpr int height = Config::tileM * Config::clusterRows, width = Config::tileN * Config::clusterColumns;
-  static constexpr int tall = (Config::rows + height - 1) / height,
-                       wide = (Config::columns + narrowBy * Config::narrowTiles + width - 1) / width;
+  static constexpr int tall = (Config::rows + height - 1) / height, wide = (Config::columns + width - 1) / width;
   static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
   int batch, row, column; ///< First row and column of the cluster's tile.
-  bool isNarrow = false;
-
-  static_assert(!hasTwoWidths || (!Config::rasterColumns && Config::clusterColumns == 1), "a group is rows of tiles");
-  static_assert(!hasTwoWidths || (Config::narrowTiles < wide && Config::streamed == 0));
 
   __device__ __forceinline__ explicit ClusterTile(int number) {
-    constexpr int along = Config::rasterColumns ? wide : tall, across = Config::rasterColumns ? tall : wide;
-    int inBatch = number % perBatch, group = inBatch / (Config::raster * across),
-        inGroup = inBatch % (Config::raster * across), first = group * Config::raster;
-    int size = along - first < Config::raster ? along - first : Config::raster;
+    constexpr int along = Config::tileSwizzleColumns ? wide : tall, across = Config::tileSwizzleColumns ? tall : wide;
+    int inBatch = number % perBatch, group = inBatch / (Config::tileSwizzle * across),
+        inGroup = inBatch % (Config::tileSwizzle * across), first = group * Config::tileSwizzle;
+    int size = along - first < Config::tileSwizzle ? along - first : Config::tileSwizzle;
     int a = first + inGroup % size, b = inGroup / size;
     if (group % 2 == 1)
       b = across - 1 - b;
     batch = number / perBatch;
-    row = (Config::rasterColumns ? b : a) * height;
-    column = (Config::rasterColumns ? a : b) * width;
-    if constexpr (hasTwoWidths) {
-      const int firstNarrow = group * Config::narrowShift % wide;
-      isNarrow = b - firstNarrow + (b < firstNarrow ? wide : 0) < Config::narrowTiles;
-      column -= narrowBy * narrowBefore(b, firstNarrow);
-    }
-  }
-
-private:
-  /// Of the narrow tiles of a row, those to the left of tile `at`.
-  static __device__ __forceinline__ int narrowBefore(int at, int firstNarrow) {
-    const int end = firstNarrow + Config::narrowTiles, firstWide = end - wide;
-    return firstWide > 0 ? at - between(at - firstWide, firstNarrow - firstWide)
-                         : between(at - firstNarrow, Config::narrowTiles);
-  }
-  static __device__ __forceinline__ int between(int value, int most) {
-    return value < 0 ? 0 : value < most ? value : most;
+    row = (Config::tileSwizzleColumns ? b : a) * height;
+    column = (Config::tileSwizzleColumns ? a : b) * width;
   }
 };
 
-/// The way of a cluster: every `step`-th tile from its first on. Of the Config::streamed tiles of a last wave that is
-/// not full, the first lines of K are left to Config::helpers clusters that have none: Config::pieces pieces of
-/// Config::pieceLines each. A helper computes its pieces before its own last tile, if it has one, so that they are
-/// there when the others begin with them. Helpers are the first clusters: who waits, waits for those that started
-/// before.
+/// The walk of a cluster: every `step`-th tile from its first on. The first K blocks of the Config::streamKTiles tiles
+/// of a last wave that is not full are left to Config::contributors clusters that have none of these tiles:
+/// Config::segments segments of Config::segmentBlocks each. A contributor computes its segments before its own last
+/// tile, so that they are there when the others begin with them. Contributors are the first clusters: who waits, waits
+/// for those that started before.
 template <class Config> struct TileWalk {
   static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK;
-  static constexpr int count = ClusterTile<Config>::count, whole = count - Config::streamed;
-  static constexpr int lentLines = Config::pieces * Config::pieceLines; ///< Of each tile.
-  static constexpr int allPieces = Config::streamed * Config::pieces;
-  static constexpr int piecesEach = Config::streamed > 0 ? (allPieces + Config::helpers - 1) / Config::helpers : 0;
+  static constexpr int count = ClusterTile<Config>::count, whole = count - Config::streamKTiles;
+  static constexpr int contributedBlocks =
+      Config::segments * Config::segmentBlocks; ///< K blocks of each tile that contributors have.
+  static constexpr int allSegments = Config::streamKTiles * Config::segments;
+  static constexpr int segmentsEach = Config::streamKTiles > 0
+                                          ? (allSegments + Config::contributors - 1) / Config::contributors
+                                          : 0;
 
-  static_assert(Config::streamed == 0 || Config::pieceLines > 0);
+  static_assert(Config::streamKTiles == 0 || (Config::segmentBlocks > 0 && whole > 0),
+                "contributors have a tile of their own");
 
   int number, step;
-  int firstK = 0, endK = tilesK; ///< Lines of K of the tile that are this cluster's.
+  int firstK = 0, endK = tilesK; ///< K blocks of the tile that are this cluster's.
 
   __device__ __forceinline__ TileWalk(int cluster, int step) : number(cluster), step(step), next(cluster) {
-    if (Config::streamed == 0)
+    if (Config::streamKTiles == 0)
       return;
-    if (cluster < Config::helpers) {
-      const int first = cluster * piecesEach;
-      piecesLeft = first + piecesEach < allPieces ? piecesEach : allPieces - first;
-      helped = whole + first / Config::pieces, piece = first % Config::pieces;
+    if (cluster < Config::contributors) {
+      const int first = cluster * segmentsEach;
+      segmentsLeft = first + segmentsEach < allSegments ? segmentsEach : allSegments - first;
+      contributed = whole + first / Config::segments, segment = first % Config::segments;
     }
     enter();
   }
   __device__ __forceinline__ bool isThere() const { return number < count; }
   __device__ __forceinline__ void advance() {
-    if (Config::streamed == 0) {
+    if (Config::streamKTiles == 0) {
       number += step;
       return;
     }
     if (finishes())
       next += step;
-    else if (--piecesLeft; ++piece == Config::pieces)
-      ++helped, piece = 0;
+    else if (--segmentsLeft; ++segment == Config::segments)
+      ++contributed, segment = 0;
     enter();
   }
 
-  /// Lines of K of this tile that are the cluster's.
-  __device__ __forceinline__ int depth() const { return Config::streamed == 0 ? tilesK : endK - firstK; }
+  /// K blocks of this tile that are the cluster's.
+  __device__ __forceinline__ int depth() const { return Config::streamKTiles == 0 ? tilesK : endK - firstK; }
   /// Whether another tile of the cluster follows.
   __device__ __forceinline__ bool hasNext() const {
     TileWalk following = *this;
@@ -106,30 +83,32 @@ template <class Config> struct TileWalk {
     return following.isThere();
   }
 
-  /// A tile's sums meet at the cluster that has its last line.
+  /// The cluster that has a tile's last K block finishes it.
   __device__ __forceinline__ bool finishes() const { return endK == tilesK; }
-  /// Whether other clusters have the first lines of a tile that this one finishes: pieces `firstPiece` and on of all.
-  __device__ __forceinline__ bool isHelped() const { return Config::streamed > 0 && firstK == lentLines && finishes(); }
-  /// Of all pieces, the one that this is, or the first one of a tile that others help with.
-  __device__ __forceinline__ int firstPiece() const {
-    return (number - whole) * Config::pieces + (finishes() ? 0 : piece);
+  /// Whether contributors have the first K blocks of a tile that this cluster finishes: segments from firstSegment() on.
+  __device__ __forceinline__ bool hasContributors() const {
+    return Config::streamKTiles > 0 && firstK == contributedBlocks && finishes();
+  }
+  /// The number among all segments of this one, or of the first one of a tile that has contributors.
+  __device__ __forceinline__ int firstSegment() const {
+    return (number - whole) * Config::segments + (finishes() ? 0 : segment);
   }
 
 private:
-  int next;                  ///< The cluster's next tile, counted on by `step` from its first one.
-  int piecesLeft = 0;        ///< Of a helper's, that are still to come: ...
-  int helped = 0, piece = 0; ///< ... the tile of the next one, and which of its pieces that is.
+  int next;                         ///< The cluster's next tile, counted on by `step` from its first one.
+  int segmentsLeft = 0;             ///< Segments of a contributor that are still to come.
+  int contributed = 0, segment = 0; ///< The tile of the next one, and which of its segments that is.
 
   __device__ __forceinline__ void enter() {
-    if (piecesLeft > 0 && next + step >= whole) {
-      number = helped, firstK = piece * Config::pieceLines, endK = firstK + Config::pieceLines;
+    if (segmentsLeft > 0 && next + step >= whole) {
+      number = contributed, firstK = segment * Config::segmentBlocks, endK = firstK + Config::segmentBlocks;
       return;
     }
     number = next, firstK = 0, endK = tilesK;
     if (next < whole)
       return;
-    number = next < whole + Config::helpers ? count : next - Config::helpers;
-    firstK = lentLines;
+    number = next < whole + Config::contributors ? count : next - Config::contributors;
+    firstK = contributedBlocks;
   }
 };
 

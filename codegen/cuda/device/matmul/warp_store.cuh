@@ -34,7 +34,7 @@ template <class Epilogue> __device__ __forceinline__ const Epilogue &ofRow(const
 /// The 16 x `columns` part of a warpgroup's product that one warp holds: its lane has two neighbouring
 /// columns of rows lane / 4 and lane / 4 + 8 in every eight columns. The epilogue finishes them where they
 /// are; the warp collects `width` columns in one of two swizzled buffers and leaves the writing to TMA, which
-/// goes on under the next tile. Of several products each has `columns` / products of the sums.
+/// goes on under the next tile. Of several products each has `columns` / products of the accumulators.
 ///
 /// Where it `reads` a matrix, a piece of that is in the buffer before, and results take its place. The first two pieces
 /// of a tile come before its last products end; of the others the L2 has the lines by then.
@@ -49,7 +49,7 @@ template <class Config, int columns, bool reads = false> struct WarpStore {
   static constexpr int barrierBytes = reads ? 16 : 0; ///< A barrier for each buffer.
 
   unsigned first, barriers;
-  unsigned turn = 0;   ///< Of the two buffers, the one to fill next.
+  unsigned turn = 0;   ///< The one of the two buffers to fill next.
   unsigned phases = 0; ///< Bit i: the parity that buffer i's barrier ends next.
 
   __device__ __forceinline__ WarpStore(unsigned char *staged, unsigned barriers)
@@ -93,18 +93,15 @@ template <class Config, int columns, bool reads = false> struct WarpStore {
     return ahead;
   }
 
-  /// `blocks` parts, 64 rows apart from (row, column) on; `ahead` is of the first. Of parts that are `narrower` the
-  /// last piece begins within the one before, and writes what both have of it once more.
-  template <int narrower = 0, class To, int blocks>
-  __device__ __forceinline__ void finish(const float (&sums)[blocks][columns / 2], const To &to,
+  /// `blocks` parts, 64 rows apart from (row, column) on; `ahead` is of the first.
+  template <class To, int blocks>
+  __device__ __forceinline__ void finish(const float (&accumulators)[blocks][columns / 2], const To &to,
                                          Ahead<decltype(To::epilogue)> &ahead, Index batch, Index row, Index column) {
-    static_assert(narrower == 0 || (!reads && narrower % 8 == 0 && ofProduct - narrower >= width));
     constexpr int steps = ofProduct / width;
-    const auto columnOf = [](int step) { return step % steps * width - (step % steps + 1 == steps ? narrower : 0); };
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int step = 0; step < blocks * steps; ++step) {
-      const int from = columnOf(step);
+      const int from = step % steps * width;
       const Index m = row + step / steps * 64 + lane / 4, n = column + from + lane % 4 * 2;
       const unsigned buffer = bufferAt(turn);
       if constexpr (reads) {
@@ -122,13 +119,13 @@ template <class Config, int columns, bool reads = false> struct WarpStore {
         unsigned words[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          words[i] =
-              finished(ofRow(to.epilogue, step / steps, i % 2), ahead.x[j + i / 2][i % 2],
-                       &sums[step / steps][(from / 8 + j) * 4 + i * 2], batch, m + i % 2 * 8, n + (j + i / 2) * 8);
+          words[i] = finished(ofRow(to.epilogue, step / steps, i % 2), ahead.x[j + i / 2][i % 2],
+                              &accumulators[step / steps][(from / 8 + j) * 4 + i * 2], batch, m + i % 2 * 8,
+                              n + (j + i / 2) * 8);
         storeMatrices(at, words[0], words[1], words[2], words[3]);
       }
       if (step + 1 < blocks * steps)
-        ahead = load(to, batch, row + (step + 1) / steps * 64, column + columnOf(step + 1));
+        ahead = load(to, batch, row + (step + 1) / steps * 64, column + (step + 1) % steps * width);
       fenceForTma();
       __syncwarp();
       if (lane == 0) {
@@ -170,7 +167,7 @@ private:
       epilogue.take(x[i / 2][i % 2], pairs[i]);
   }
 
-  /// Of a row's piece of 16 bytes, as TMA's swizzle over rowBytes places it.
+  /// Where a row's piece of 16 bytes lies, as TMA's swizzle over rowBytes places it.
   static __device__ __forceinline__ unsigned offset(int row, int piece) {
     unsigned plain = row * rowBytes + piece * 16;
     return plain ^ (plain >> 3 & (rowBytes - 16));
@@ -182,11 +179,11 @@ private:
   /// Two neighbours, through the epilogue and rounded; what lies past the edge is not written.
   template <class Epilogue>
   static __device__ __forceinline__ unsigned finished(const Epilogue &epilogue, const typename Epilogue::Operands &x,
-                                                      const float *sums, Index batch, Index m, Index n) {
+                                                      const float *accumulators, Index batch, Index m, Index n) {
     Vector<float, 2 * products> acc;
 #pragma unroll
     for (int i = 0; i < products; ++i)
-      acc[2 * i] = sums[i * ofProduct / 2], acc[2 * i + 1] = sums[i * ofProduct / 2 + 1];
+      acc[2 * i] = accumulators[i * ofProduct / 2], acc[2 * i + 1] = accumulators[i * ofProduct / 2 + 1];
     Vector<float, 2> y = epilogue.compute(x, acc, batch, m, n, 2);
     typename Epilogue::Result pair[2];
     encodePair(pair, y[0], y[1]);

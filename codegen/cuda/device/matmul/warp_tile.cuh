@@ -9,9 +9,9 @@ namespace kfuse {
 /// columns of rows lane / 4 and lane / 4 + 8 in every eight columns.
 ///
 /// The epilogue wants eight neighbours along N: the warp stages its rows and reads them back eight columns a
-/// lane. No two lanes meet in a bank. `held` registers of sums stay live meanwhile: the more there are, the
+/// lane. There are no bank conflicts. `held` registers of accumulators stay live meanwhile: the more there are, the
 /// fewer operands of the epilogue are in flight at a time. Of several products each has `columns` / products
-/// of the sums, and is staged behind the other.
+/// of the accumulators, and is staged behind the other.
 template <class Config, int columns, int held> struct WarpTile {
   using Index = typename Config::Index;
   static constexpr int vector = 8;
@@ -27,27 +27,27 @@ template <class Config, int columns, int held> struct WarpTile {
 
   __device__ __forceinline__ WarpTile(unsigned char *staged, unsigned) : staged(reinterpret_cast<float *>(staged)) {}
 
-  /// It loads what the epilogue reads while the sums are staged.
+  /// It loads what the epilogue reads while the accumulators are staged.
   struct Ahead {};
   template <class Epilogue> __device__ __forceinline__ Ahead load(const Epilogue &, Index, Index, Index) const {
     return {};
   }
 
-  /// Hands the sums of `blocks` parts, 64 rows apart from (row, column) on, to the epilogue.
+  /// Hands the accumulators of `blocks` parts, 64 rows apart from (row, column) on, to the epilogue.
   template <class Epilogue, int blocks>
-  __device__ __forceinline__ void finish(const float (&sums)[blocks][columns / 2], const Epilogue &epilogue, Ahead,
-                                         Index batch, Index row, Index column) {
+  __device__ __forceinline__ void finish(const float (&accumulators)[blocks][columns / 2], const Epilogue &epilogue,
+                                         Ahead, Index batch, Index row, Index column) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
-      finishBlock(sums[block], epilogue, batch, row + block * 64, column);
+      finishBlock(accumulators[block], epilogue, batch, row + block * 64, column);
   }
   __device__ __forceinline__ void drain() const {}
 
 private:
-  /// sums[j * 4 ...] are of every eight columns j.
+  /// accumulators[j * 4 ...] are of every eight columns j.
   template <class Epilogue>
-  __device__ __forceinline__ void finishBlock(const float (&sums)[columns / 2], const Epilogue &epilogue, Index batch,
-                                              Index row, Index column) {
+  __device__ __forceinline__ void finishBlock(const float (&accumulators)[columns / 2], const Epilogue &epilogue,
+                                              Index batch, Index row, Index column) {
 #pragma unroll
     for (int first = 0; first < ofProduct; first += chunk) {
       __syncwarp();
@@ -55,7 +55,7 @@ private:
       for (int i = 0; i < products; ++i)
 #pragma unroll
         for (int j = 0; j < chunk / 8; ++j)
-          stage(staged + i * partSize, j, &sums[i * ofProduct / 2 + (first / 8 + j) * 4]);
+          stage(staged + i * partSize, j, &accumulators[i * ofProduct / 2 + (first / 8 + j) * 4]);
       __syncwarp();
       store(staged, epilogue, batch, row, column + first);
     }
@@ -65,16 +65,16 @@ private:
   static constexpr int most = held > 128 ? 1 : held > 96 ? 2 : 4, inFlight = passes % most == 0 ? most : 1;
   static constexpr int oddHalf = chunk / 2 + 4; ///< Where the second four of every eight columns lie.
 
-  static __device__ __forceinline__ void stage(float *staged, int j, const float *sums) {
+  static __device__ __forceinline__ void stage(float *staged, int j, const float *accumulators) {
     int row = threadIdx.x % 32 / 4, pair = threadIdx.x % 4;
     float *to = staged + row * pitch + pair / 2 * oddHalf + j * 4 + pair % 2 * 2;
-    *reinterpret_cast<Vector<float, 2> *>(to) = {sums[0], sums[1]};
-    *reinterpret_cast<Vector<float, 2> *>(to + 8 * pitch) = {sums[2], sums[3]};
+    *reinterpret_cast<Vector<float, 2> *>(to) = {accumulators[0], accumulators[1]};
+    *reinterpret_cast<Vector<float, 2> *>(to + 8 * pitch) = {accumulators[2], accumulators[3]};
   }
 
   struct Place {
     Index m, n;
-    const float *low, *high; ///< Where the first and the second four sums are staged.
+    const float *low, *high; ///< Where the first and the second four accumulators are staged.
     bool exists;
   };
   static __device__ __forceinline__ Place place(const float *staged, Index row, Index column, int pass) {

@@ -29,7 +29,7 @@ template <class Config> struct Row {
   bool valid = first < Config::rowCount;
   int rank = Blocks::rank();
   Blocks blocks;
-  int turn = 0; ///< Of the memory for totals: a turn's are read while the next one's are written.
+  int turn = 0; ///< Which memory for totals is next: one turn's are read while the next one's are written.
 
   __device__ __forceinline__ Index next() const { return first + Index(gridDim.x) / Config::cluster * Config::rows; }
   __device__ __forceinline__ void advance() {
@@ -115,14 +115,14 @@ template <class Config> struct Row {
   __device__ __forceinline__ T reduce(const Partial<Operation, T, lanes> &partial) {
     return reduce<slot, Operation>(partial.total());
   }
-  /// Of a sum, and of the squares' beside it.
+  /// The totals of a sum, and of the squares beside it.
   template <int slot, int lanes>
   __device__ __forceinline__ Moments reduce(const Partial<Sum, float, lanes> &sum,
                                             const Partial<Sum, float, lanes> &squares) {
     return reduce<slot, AddMoments>(Moments{sum.total(), squares.total()});
   }
 
-  /// Whether `holds` in one of the rows that meet at a barrier, or more; a row's threads agree on it.
+  /// Whether `holds` in one of the rows that share a barrier, or more; a row's threads agree on it.
   static __device__ __forceinline__ bool any(bool holds) {
     if constexpr (threads <= 32)
       return anyInWarp(holds);
@@ -165,7 +165,7 @@ template <class Config, class Operands> struct SharedCache {
 /// Two rows in shared memory: while the passes run over one, the next is under way. Each thread reads only what it
 /// copied.
 template <class Config, class Operands> struct RowStream {
-  static constexpr int size = Row<Config>::chunks * Config::threads; ///< Of a row, in chunks.
+  static constexpr int size = Row<Config>::chunks * Config::threads; ///< A row's, in chunks.
   Operands *chunks = reinterpret_cast<Operands *>(dynamicShared()) + threadIdx.x;
   int current = 0;
 

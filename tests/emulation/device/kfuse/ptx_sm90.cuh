@@ -17,7 +17,6 @@ inline void arriveExpecting(unsigned barrier, unsigned bytes) { emulator->arrive
 inline void arrive(unsigned barrier) { emulator->arrive(barrier, 0); }
 inline void arriveInCluster(unsigned barrier) { emulator->arriveInCluster(barrier); }
 inline void waitBarrier(unsigned barrier, unsigned parity) { emulator->waitBarrier(barrier, parity); }
-inline bool isComplete(unsigned barrier, unsigned parity) { return emulator->isComplete(barrier, parity); }
 
 //===- Flags in memory ---------------------------------------------------------------------------//
 
@@ -26,7 +25,7 @@ inline unsigned loadAcquire(const unsigned *flag) {
   emulator->yield();
   return *flag;
 }
-inline void loadShared(float (&to)[4], const void *from) { std::memcpy(to, from, sizeof(to)); }
+inline void loadRelaxed(float (&to)[4], const void *from) { std::memcpy(to, from, sizeof(to)); }
 inline void fenceGlobalForTma() {}
 
 //===- TMA ---------------------------------------------------------------------------------------//
@@ -82,8 +81,8 @@ inline void storeMatricesTransposed(unsigned column, unsigned a, unsigned b, uns
 inline unsigned blockInCluster() { return emulator->blockInCluster(); }
 inline void arriveAtCluster() { emulator->arriveAtCluster(); }
 inline void waitForCluster() { emulator->waitForCluster(); }
-inline void meetCluster() { arriveAtCluster(), waitForCluster(); }
-inline void syncCluster() { meetCluster(); }
+inline void syncClusterRelaxed() { arriveAtCluster(), waitForCluster(); }
+inline void syncCluster() { syncClusterRelaxed(); }
 inline unsigned inBlock(unsigned shared, unsigned block) {
   return shared % (1u << kfuse::test::blockBits) | (block + 1) << kfuse::test::blockBits;
 }
@@ -101,8 +100,7 @@ inline void syncNamed(int number, int threads) { emulator->syncNamed(number, thr
 inline void arriveNamed(int number, int threads) { emulator->arriveNamed(number, threads); }
 template <int registers> inline void releaseRegisters() {}
 template <int registers> inline void claimRegisters() {}
-inline void touch(float &) {}
-inline void touch(unsigned &) {}
+inline void warpgroupFenceOperand(float &) {}
 
 //===- Warpgroup matrix products -----------------------------------------------------------------//
 
