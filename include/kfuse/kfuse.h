@@ -4,4 +4,5 @@
 #include "kfuse/compiler.h"
 #include "kfuse/error.h"
 #include "kfuse/graph.h"
+#include "kfuse/half.h"
 #include "kfuse/types.h"
