@@ -2,7 +2,6 @@
 #include <kfuse/kfuse.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 namespace {
@@ -15,8 +14,7 @@ struct Zeros {
   Zeros(const kfuse::Executable &program, const std::vector<kfuse::TensorDesc> &tensors) {
     for (const kfuse::TensorDesc &tensor : tensors) {
       memory.push_back(program.allocate(tensor.bytes()).value());
-      if (!memory.back().upload(std::vector<char>(tensor.bytes()).data()))
-        std::abort();
+      memory.back().upload(std::vector<char>(tensor.bytes()).data()).value();
       pointers.push_back(memory.back().data());
     }
   }
@@ -24,15 +22,16 @@ struct Zeros {
 
 } // namespace
 
-int main(int count, char **arguments) {
-  auto model = kfuse::Model::load(count > 1 ? arguments[1] : "block.onnx");
-  if (!model)
-    return std::puts(model.error().message.c_str()), 1;
-  auto program = kfuse::compile(*model).value(); // tunes what the store does not hold
+int main(int count, char **arguments) try {
+  auto model = kfuse::Model::load(count > 1 ? arguments[1] : "block.onnx").value();
+  auto program = kfuse::compile(model).value(); // tunes what the store does not hold
   Zeros parameters(program, program.parameters()), inputs(program, program.inputs()),
       outputs(program, program.outputs());
   auto weights = program.prepare(parameters.pointers).value(); // once per weight set
   auto session = program.newSession(weights).value();          // one per stream
-  auto ran = session.run(nullptr, inputs.pointers, outputs.pointers);
-  return ran && program.synchronize() ? 0 : 1;
+  session.run(nullptr, inputs.pointers, outputs.pointers).value();
+  program.synchronize().value();
+} catch (const kfuse::Exception &error) { // what value() of an error throws
+  std::fprintf(stderr, "error: %s\n", error.what());
+  return static_cast<int>(error.code());
 }

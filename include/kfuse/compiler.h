@@ -6,8 +6,8 @@
 //   auto session = program->newSession(*weights);
 //   session->run(stream, inputPointers, outputPointers);
 //
-// Pointers are device pointers: of the GPU for CUDA targets, of the host for the CPU. All tensors are
-// dense and row-major, aligned to 256 bytes or more.
+// Pointers are device pointers: of the GPU for CUDA targets, of the host for the CPU. All tensors are dense and
+// row-major, aligned to 16 bytes or more, the widest load of a kernel; Executable::allocate() aligns to 256.
 //
 // Nothing here throws or ends the process: misuse is an Error of ErrorCode::Usage, and so is the use of an object that
 // was moved from (its lists are empty, its pointers null). Only the value() of a Result that holds an Error throws.
@@ -121,7 +121,8 @@ public:
   /// pointer of an output that is an updated state is null, or the state's.
   /// Pointers may change between runs: the CUDA graphs of the last few sets of them are kept, and other pointers are
   /// patched into one. Inside the caller's stream capture the launches are recorded.
-  /// Usage for another number of pointers, for one that is null or not aligned, and while another thread is in run().
+  /// Usage for another number of pointers, for one that is null or not aligned to 16 bytes, and while another thread is
+  /// in run().
   Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs);
 
   struct Impl;
@@ -145,9 +146,9 @@ public:
   /// Per output: the state that it is after its update in place, or -1.
   const std::vector<int> &updatedStates() const;
 
-  Result<Buffer> allocate(std::size_t bytes) const; ///< OutOfMemory names the bytes asked for.
+  Result<Buffer> allocate(std::size_t bytes) const; ///< Aligned to 256 bytes. OutOfMemory names the bytes asked for.
   /// Runs the preparation function on the parameters, in the order of parameters(). Usage for another number of them,
-  /// or a null pointer to one that is used; OutOfMemory.
+  /// or a null pointer to one that is used (one that is not aligned is found here or by run()); OutOfMemory.
   Result<Weights> prepare(std::span<void *const> parameters) const;
   /// Usage for weights that another program prepared; OutOfMemory.
   Result<Session> newSession(const Weights &weights) const;

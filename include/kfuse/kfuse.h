@@ -4,5 +4,6 @@
 #include "kfuse/compiler.h"
 #include "kfuse/error.h"
 #include "kfuse/graph.h"
+#include "kfuse/half.h"
 #include "kfuse/tuning.h"
 #include "kfuse/types.h"
