@@ -74,10 +74,10 @@ void Partition::formChains() { launched = passes::formChains(*graph, regions, co
 BuiltRegion Partition::regionOf(ArrayRef<Vertex> launch) const {
   if (launch.size() == 1)
     return regions.build(graph->opsOf(launch.front()));
-  SmallVector<SmallVector<Operation *>> links;
+  SmallVector<SmallVector<Operation *>> layers;
   for (Vertex group : launch)
-    links.emplace_back(graph->opsOf(group));
-  return regions.chain(links);
+    layers.emplace_back(graph->opsOf(group));
+  return regions.chain(layers);
 }
 
 //===- The graph -----------------------------------------------------------------------------===//

@@ -30,8 +30,9 @@ std::string whyApart(Vertex producer, Vertex consumer, const OpGraph &graph, con
     return "a kernel of attention computes its queries and what it writes into its states, and nothing else";
   const bool areProducts = hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction);
   if (areProducts && !areGateAndUp(above, below)) {
-    const SmallVector<SmallVector<Operation *>> links{SmallVector<Operation *>(above), SmallVector<Operation *>(below)};
-    const bool isChain = closed.size() == 2 && costs.of(regions.chain(links)).decision;
+    const SmallVector<SmallVector<Operation *>> layers{SmallVector<Operation *>(above),
+                                                       SmallVector<Operation *>(below)};
+    const bool isChain = closed.size() == 2 && costs.of(regions.chain(layers)).decision;
     return std::string("a kernel computes one matrix product, or two of one left operand") +
            (isChain ? "; a chain of them is estimated slower" : "");
   }

@@ -109,18 +109,18 @@ private:
 /// A region of regions under construction.
 class OneChain {
 public:
-  OneChain(const Transparency &transparency, ArrayRef<SmallVector<Operation *>> links)
-      : transparency(transparency), builder(links.front().front()->getContext()) {
-    for (const SmallVector<Operation *> &link : links)
-      llvm::append_range(members, link);
+  OneChain(const Transparency &transparency, ArrayRef<SmallVector<Operation *>> layers)
+      : transparency(transparency), builder(layers.front().front()->getContext()) {
+    for (const SmallVector<Operation *> &layer : layers)
+      llvm::append_range(members, layer);
   }
 
-  BuiltRegion build(ArrayRef<SmallVector<Operation *>> links) {
+  BuiltRegion build(ArrayRef<SmallVector<Operation *>> layers) {
     body = new Block();
     builder.setInsertionPointToEnd(body);
     SmallVector<Value> yielded;
-    for (const SmallVector<Operation *> &link : links) {
-      BuiltRegion built = OneRegion(transparency, link).build();
+    for (const SmallVector<Operation *> &layer : layers) {
+      BuiltRegion built = OneRegion(transparency, layer).build();
       SmallVector<Value> inputs;
       for (Value input : built.inputs)
         inputs.push_back(resolve(input));
@@ -144,7 +144,7 @@ public:
   }
 
 private:
-  /// A link's result or a view of one, else an input of the chain.
+  /// A layer's result or a view of one, else an input of the chain.
   Value resolve(Value value) {
     if (Value known = mapping.lookupOrNull(value))
       return known;
@@ -169,8 +169,8 @@ private:
 
 } // namespace
 
-BuiltRegion RegionBuilder::chain(ArrayRef<SmallVector<Operation *>> links) const {
-  return OneChain(transparency, links).build(links);
+BuiltRegion RegionBuilder::chain(ArrayRef<SmallVector<Operation *>> layers) const {
+  return OneChain(transparency, layers).build(layers);
 }
 
 BuiltRegion RegionBuilder::build(ArrayRef<Operation *> members) const {

@@ -57,8 +57,8 @@ public:
   /// The region that computes `members`, given in block order. Its outputs are the members' results
   /// that others use.
   BuiltRegion build(llvm::ArrayRef<mlir::Operation *> members) const;
-  /// One region of several, each of a link's members, in an order they can run in: its body is their kfuse.fused ops.
-  BuiltRegion chain(llvm::ArrayRef<llvm::SmallVector<mlir::Operation *>> links) const;
+  /// One region of several, each of a layer's members, in an order they can run in: its body is their kfuse.fused ops.
+  BuiltRegion chain(llvm::ArrayRef<llvm::SmallVector<mlir::Operation *>> layers) const;
 
 private:
   const Transparency &transparency;

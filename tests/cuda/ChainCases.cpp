@@ -6,7 +6,7 @@
 namespace kfuse::test {
 namespace {
 
-/// Writes a chain, link by link: a function whose body is kfuse.fused ops.
+/// Writes a chain, layer by layer: a function whose body is kfuse.fused ops.
 class ChainText {
 public:
   ChainText(int batches, int m, std::string type) : batches(batches), m(m), type(std::move(type)) {}
@@ -22,11 +22,11 @@ public:
   }
   std::string rows(int columns) const { return shape(m, columns); }
 
-  /// Adds a link: `body(arguments)` is its text, which defines %r. Returns the name of its result.
+  /// Adds a layer: `body(arguments)` is its text, which defines %r. Returns the name of its result.
   template <class Body>
-  std::string link(const std::vector<std::string> &values, const std::vector<std::string> &types,
-                   const std::string &result, Body body) {
-    const std::string name = "%v" + std::to_string(links++);
+  std::string layer(const std::vector<std::string> &values, const std::vector<std::string> &types,
+                    const std::string &result, Body body) {
+    const std::string name = "%v" + std::to_string(layerCount++);
     std::string operands, list, arguments;
     std::vector<std::string> names;
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -52,7 +52,7 @@ public:
   const std::string type;
 
 private:
-  int parameters = 0, links = 0;
+  int parameters = 0, layerCount = 0;
   std::string signature, text;
 };
 
@@ -71,7 +71,7 @@ TemplateCase layers(int count, int batches, int m, int n, int last, bool transpo
     const std::string w = transposeB ? chain.shape(columns, n) : chain.shape(n, columns), b = chain.shape(1, columns),
                       r = chain.rows(columns);
     const std::string weights = chain.parameter(w), bias = chain.parameter(b);
-    value = chain.link({value, weights, bias}, {valueType, w, b}, r, [&](const std::vector<std::string> &a) {
+    value = chain.layer({value, weights, bias}, {valueType, w, b}, r, [&](const std::vector<std::string> &a) {
       return binary("%0", "matmul", a[0], a[1] + flagsOf(false, transposeB), valueType, w, r) +
              binary(i < count ? "%1" : "%r", "add", "%0", a[2], r, b, r) +
              (i < count ? "%r = kfuse.relu %1 : (" + r + ") -> " + r + "\n" : "");
@@ -91,7 +91,7 @@ TemplateCase normedLayers(int count, int m, int n, bool transposeB, const std::s
     std::vector<std::string> values{value};
     for (const std::string &each : {w, v, v, v})
       values.push_back(chain.parameter(each));
-    value = chain.link(values, {x, w, v, v, v}, x, [&](const std::vector<std::string> &a) {
+    value = chain.layer(values, {x, w, v, v, v}, x, [&](const std::vector<std::string> &a) {
       return binary("%0", "matmul", a[0], a[1] + flagsOf(false, transposeB), x, w, x) +
              binary("%1", "add", "%0", a[2], x, v, x) + "%2 = \"kfuse.layer_norm\"(%1, " + a[3] + ", " + a[4] +
              ") <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 1>}> : (" + x + ", " + v + ", " + v +
@@ -108,13 +108,13 @@ TemplateCase scaledLayers(int count, int m, int n, const std::string &type) {
   const std::string x = chain.shape(m, n), w = chain.shape(n, n), s = chain.shape(m, 1);
   std::string value = chain.parameter(x);
   for (int i = 0; i < count; ++i)
-    value = chain.link({value, chain.parameter(w), chain.parameter(x), chain.parameter(s)}, {x, w, x, s}, x,
-                       [&](const std::vector<std::string> &a) {
-                         return binary("%0", "matmul", a[0], a[1] + flagsOf(false, true), x, w, x) +
-                                binary("%1", "add", "%0", a[2], x, x, x) +
-                                "%2 = kfuse.rms_norm %1 {epsilon = 1.0e-5 : f32} : (" + x + ") -> " + x + "\n" +
-                                binary("%r", "mul", "%2", a[3], x, s, x);
-                       });
+    value = chain.layer({value, chain.parameter(w), chain.parameter(x), chain.parameter(s)}, {x, w, x, s}, x,
+                        [&](const std::vector<std::string> &a) {
+                          return binary("%0", "matmul", a[0], a[1] + flagsOf(false, true), x, w, x) +
+                                 binary("%1", "add", "%0", a[2], x, x, x) +
+                                 "%2 = kfuse.rms_norm %1 {epsilon = 1.0e-5 : f32} : (" + x + ") -> " + x + "\n" +
+                                 binary("%r", "mul", "%2", a[3], x, s, x);
+                        });
   return chain.finish("scaled_layers_" + std::to_string(count) + "_" + std::to_string(m) + "x" + std::to_string(n) +
                           "_tb_" + type,
                       {value}, {x});
@@ -141,7 +141,7 @@ TemplateCase randomChain(unsigned seed) {
     std::vector<std::string> values{value, chain.parameter(w)}, types{valueType, w};
     if (hasBias)
       values.push_back(chain.parameter(b)), types.push_back(b);
-    value = chain.link(values, types, r, [&](const std::vector<std::string> &a) {
+    value = chain.layer(values, types, r, [&](const std::vector<std::string> &a) {
       std::string body = binary("%0", "matmul", a[0], a[1] + flagsOf(false, transposeB), valueType, w, r);
       std::string last = "%0";
       if (hasBias)

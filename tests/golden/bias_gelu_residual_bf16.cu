@@ -6,7 +6,7 @@
 //   %3 = kfuse.add %2, %arg3 : (tensor<2x37x136xbf16>, tensor<2x37x136xbf16>) -> tensor<2x37x136xbf16>
 //   return %3 : tensor<2x37x136xbf16>
 // }
-// config: k=64,m=64,n=64,swizzle=8,split_k=1,stages=4,warps_m=2,warps_n=2
+// config: k=64,m=64,n=64,split_k=1,stages=4,swizzle=8,warps_m=2,warps_n=2
 // bound on sm_90a: 0.01 us; 0.01 us for 0.071 MB, 0.00 us for 0.001 GFLOP
 #include <kfuse/gemm_sm80.cuh>
 

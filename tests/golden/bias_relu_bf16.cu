@@ -5,7 +5,7 @@
 //   %2 = kfuse.relu %1 : (tensor<3x67x200xbf16>) -> tensor<3x67x200xbf16>
 //   return %2 : tensor<3x67x200xbf16>
 // }
-// config: cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,swizzle=1,swizzle_n=0,split_k=1,stages=4
+// config: cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,split_k=1,stages=4,swizzle=1,swizzle_n=0
 // bound on sm_90a: 0.04 us; 0.04 us for 0.197 MB, 0.01 us for 0.006 GFLOP
 #include <kfuse/gemm_sm90.cuh>
 

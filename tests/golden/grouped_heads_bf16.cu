@@ -8,7 +8,7 @@
 //   %5 = kfuse.mul %3, %4 : (tensor<2x4x9x21xbf16>, tensor<bf16>) -> tensor<2x4x9x21xbf16>
 //   return %5 : tensor<2x4x9x21xbf16>
 // }
-// config: k=32,m=128,n=128,swizzle=1,split_k=1,stages=3,warps_m=2,warps_n=2
+// config: k=32,m=128,n=128,split_k=1,stages=3,swizzle=1,warps_m=2,warps_n=2
 // bound on sm_90a: 0.00 us; 0.00 us for 0.013 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/gemm_sm80.cuh>
 

@@ -5,7 +5,7 @@
 //   %2 = kfuse.transpose %1 {permutation = array<i64: 0, 1, 3, 2>} : (tensor<2x4x11x24xbf16>) -> tensor<2x4x24x11xbf16>
 //   return %2 : tensor<2x4x24x11xbf16>
 // }
-// config: blocks_k=1,groups_k=1,k=64,m=64,n=64,swizzle=1,split_k=1,stages=4,swap=0
+// config: blocks_k=1,groups_k=1,k=64,m=64,n=64,split_k=1,stages=4,swap=0,swizzle=1
 // bound on sm_90a: 0.00 us; 0.00 us for 0.013 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/gemm_sm90_split.cuh>
 

@@ -5,7 +5,7 @@
 //   %2 = kfuse.transpose %1 {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x11x4x16xbf16>) -> tensor<2x4x11x16xbf16>
 //   return %2 : tensor<2x4x11x16xbf16>
 // }
-// config: blocks_k=1,groups_k=1,k=64,m=32,n=64,swizzle=1,split_k=1,stages=4,swap=1
+// config: blocks_k=1,groups_k=1,k=64,m=32,n=64,split_k=1,stages=4,swap=1,swizzle=1
 // bound on sm_90a: 0.00 us; 0.00 us for 0.011 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/gemm_sm90_split.cuh>
 

@@ -22,9 +22,9 @@
 //   }
 //   return %2 : tensor<2x64x2xbf16>
 // }
-// config: cluster_m=2,cluster_n=1,groups_k=2,k=64,m=32,n=64,stages=8
+// config: cluster_n=2,groups_k=2,k=64,m=32,n=64,stages=8
 // bound on sm_90a: 0.03 us; 0.03 us for 0.150 MB, 0.01 us for 0.009 GFLOP
-#include <kfuse/chain_flags.cuh>
+#include <kfuse/chain_cluster.cuh>
 
 using namespace kfuse;
 
@@ -33,8 +33,8 @@ struct Config {
   using Index = ::Index;
   static constexpr int M = 64, batches = 2;
   static constexpr int tileRows = 64, tileColumns = 32, tileK = 64, threads = 320; // The result's columns and rows.
-  static constexpr int groupsK = 2, stages = 8, clusterRows = 2, clusterColumns = 1, epilogueVector = 4, rowsOfPart = 1;
-  static constexpr int partialsOffset = 98304, barriersOffset = 114688, layersOffset = 114816;
+  static constexpr int groupsK = 2, stages = 8, clusterColumns = 2, epilogueVector = 4;
+  static constexpr int partialsOffset = 98304, barriersOffset = 114688, layersOffset = 114888;
 };
 
 /// matmul + add + relu
@@ -90,18 +90,15 @@ namespace kind0 {
     }
   };
 
-  using Body = Epilogue;
   struct Layer {
-    static constexpr bool isProduct = true;
-    static constexpr int parts = 2, awaitedParts = 0;
-    static constexpr bool awaitsTiles = false, readsResults = false, readsRows = false;
-    using Body = kind0::Body;
+    static constexpr bool readsResults = false, readsRows = false;
     using Index = ::Index;
+    using Epilogue = kind0::Epilogue;
     using Weights = kind0::Weights;
     using Tokens = kind0::Tokens;
     using Product = kind0::Product;
     static constexpr int N = 128, K = 128;
-    static __device__ __forceinline__ Body body(const void *const *buffers) {
+    static __device__ __forceinline__ Epilogue epilogue(const void *const *buffers) {
       return {(const bf16 *)buffers[0], (bf16 *)buffers[1]};
     }
   };
@@ -160,18 +157,15 @@ namespace kind1 {
     }
   };
 
-  using Body = Epilogue;
   struct Layer {
-    static constexpr bool isProduct = true;
-    static constexpr int parts = 2, awaitedParts = 2;
-    static constexpr bool awaitsTiles = true, readsResults = false, readsRows = false;
-    using Body = kind1::Body;
+    static constexpr bool readsResults = false, readsRows = false;
     using Index = ::Index;
+    using Epilogue = kind1::Epilogue;
     using Weights = kind1::Weights;
     using Tokens = kind1::Tokens;
     using Product = kind1::Product;
     static constexpr int N = 128, K = 128;
-    static __device__ __forceinline__ Body body(const void *const *buffers) {
+    static __device__ __forceinline__ Epilogue epilogue(const void *const *buffers) {
       return {(const bf16 *)buffers[0], (bf16 *)buffers[1]};
     }
   };
@@ -229,25 +223,22 @@ namespace kind2 {
     }
   };
 
-  using Body = Epilogue;
   struct Layer {
-    static constexpr bool isProduct = true;
-    static constexpr int parts = 1, awaitedParts = 2;
-    static constexpr bool awaitsTiles = true, readsResults = false, readsRows = false;
-    using Body = kind2::Body;
+    static constexpr bool readsResults = false, readsRows = false;
     using Index = ::Index;
+    using Epilogue = kind2::Epilogue;
     using Weights = kind2::Weights;
     using Tokens = kind2::Tokens;
     using Product = kind2::Product;
     static constexpr int N = 2, K = 128;
-    static __device__ __forceinline__ Body body(const void *const *buffers) {
+    static __device__ __forceinline__ Epilogue epilogue(const void *const *buffers) {
       return {(const bf16 *)buffers[0], (bf16 *)buffers[1]};
     }
   };
 } // namespace kind2
 
 struct Layers {
-  static constexpr int count = 3, buffers = 4, flags = 16;
+  static constexpr int count = 3, buffers = 4;
   static constexpr bool weightsAreFixed = false;
   template <class Role, class Chain> static __device__ __forceinline__ void visit(Chain &chain, int number) {
     switch (number) {
@@ -261,12 +252,11 @@ struct Layers {
 };
 
 extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_chain_of_3(const __grid_constant__ TensorMap map0, const __grid_constant__ TensorMap map1, const __grid_constant__ TensorMap map2, const __grid_constant__ TensorMap map3, const __grid_constant__ TensorMap map4, const __grid_constant__ TensorMap map5, const void *buffer2, const void *buffer4, const void *buffer6, void *buffer7, unsigned char *workspace) {
-  using Kernel = FlagChain<Config, Layers>;
-  unsigned *left = (unsigned *)workspace, *flags = (unsigned *)(workspace + 128);
+  using Kernel = ClusterChain<Config, Layers>;
   auto *layers = Kernel::layers();
-  if (threadIdx.x == 0) layers[0] = {&map0, &map1, flags + 0, nullptr, {buffer2, workspace + 256}};
-  if (threadIdx.x == 1) layers[1] = {&map2, &map3, flags + 8, flags + 0, {buffer4, workspace + 33024}};
-  if (threadIdx.x == 2) layers[2] = {&map4, &map5, nullptr, flags + 8, {buffer6, buffer7}};
+  if (threadIdx.x == 0) layers[0] = {&map0, &map1, {buffer2, workspace + 0}};
+  if (threadIdx.x == 1) layers[1] = {&map2, &map3, {buffer4, workspace + 32768}};
+  if (threadIdx.x == 2) layers[2] = {&map4, &map5, {buffer6, buffer7}};
   Kernel kernel;
-  kernel.run(flags, left);
+  kernel.run();
 }

@@ -7,7 +7,7 @@
 //   %4 = kfuse.cast %3 : (tensor<67x200xbf16>) -> tensor<67x200xbf16>
 //   return %4 : tensor<67x200xbf16>
 // }
-// config: cluster_m=1,cluster_n=2,k=64,m=64,n=112,pingpong=1,swizzle=1,swizzle_n=0,split_k=1,stages=4
+// config: cluster_m=1,cluster_n=2,k=64,m=64,n=112,pingpong=1,split_k=1,stages=4,swizzle=1,swizzle_n=0
 // bound on sm_90a: 0.01 us; 0.01 us for 0.066 MB, 0.00 us for 0.002 GFLOP
 #include <kfuse/gemm_sm90.cuh>
 

@@ -3,7 +3,7 @@
 //   %0 = kfuse.matmul %arg0, %arg1 {transpose_b} : (tensor<3x4104xbf16>, tensor<33x4104xbf16>) -> tensor<3x33xbf16>
 //   return %0 : tensor<3x33xbf16>
 // }
-// config: k=4104,m=3,n=4,outputs=2,swizzle=1,split=4,split_k=1,unroll=2,warps=8
+// config: k=4104,m=3,n=4,outputs=2,split=4,split_k=1,swizzle=1,unroll=2,warps=8
 // bound on sm_90a: 0.06 us; 0.06 us for 0.296 MB, 0.00 us for 0.001 GFLOP
 #include <kfuse/gemv.cuh>
 

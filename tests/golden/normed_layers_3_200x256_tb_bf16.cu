@@ -26,7 +26,7 @@
 //   }
 //   return %2 : tensor<200x256xbf16>
 // }
-// config: cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,swizzle=1,swizzle_n=0,split_k=1,stages=6
+// config: cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,split_k=1,stages=6,swizzle=1,swizzle_n=0
 // bound on sm_90a: 0.13 us; 0.13 us for 0.603 MB, 0.08 us for 0.080 GFLOP
 #include <kfuse/row_chain.cuh>
 

@@ -6,7 +6,7 @@
 //   %3 = kfuse.add %2, %arg2 : (tensor<21x19x72xbf16>, tensor<72xbf16>) -> tensor<21x19x72xbf16>
 //   return %3 : tensor<21x19x72xbf16>
 // }
-// config: blocks_k=1,groups_k=2,k=64,m=32,n=64,swizzle=1,split_k=1,stages=4,swap=1
+// config: blocks_k=1,groups_k=2,k=64,m=32,n=64,split_k=1,stages=4,swap=1,swizzle=1
 // bound on sm_90a: 0.01 us; 0.01 us for 0.070 MB, 0.00 us for 0.004 GFLOP
 #include <kfuse/gemm_sm90_split.cuh>
 

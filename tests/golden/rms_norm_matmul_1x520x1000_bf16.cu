@@ -4,7 +4,7 @@
 //   %1 = kfuse.matmul %0, %arg1 {transpose_b} : (tensor<1x1000xbf16>, tensor<520x1000xbf16>) -> tensor<1x520xbf16>
 //   return %1 : tensor<1x520xbf16>
 // }
-// config: k=1000,m=1,n=2,outputs=1,swizzle=1,split=4,split_k=1,unroll=2,warps=8
+// config: k=1000,m=1,n=2,outputs=1,split=4,split_k=1,swizzle=1,unroll=2,warps=8
 // bound on sm_90a: 0.22 us; 0.22 us for 1.043 MB, 0.00 us for 0.001 GFLOP
 #include <kfuse/gemv.cuh>
 

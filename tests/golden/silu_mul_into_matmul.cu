@@ -5,7 +5,7 @@
 //   %2 = kfuse.matmul %1, %arg2 : (tensor<19x50xf32>, tensor<50x30xf32>) -> tensor<19x30xf32>
 //   return %2 : tensor<19x30xf32>
 // }
-// config: k=16,m=64,n=64,swizzle=1,split_k=1,thread_m=4,thread_n=4
+// config: k=16,m=64,n=64,split_k=1,swizzle=1,thread_m=4,thread_n=4
 // bound on sm_90a: 0.00 us; 0.00 us for 0.016 MB, 0.00 us for 0.000 GFLOP
 #include <kfuse/gemm_simt.cuh>
 

@@ -695,6 +695,6 @@ TEST_CASE("CUDA templates: tiles that lie across each other or differ in their o
 
 TEST_CASE("CUDA templates: a stored variant that this version does not have is an error") {
   RegionCase given = region(product);
-  for (const char *text : {"variant=99", "k=64"})
+  for (const char *text : {"variant=99", "k=64", "cluster_m=1,cluster_n=1,k=64,m=128,n=128,pieces=1,raster=1,way=1"})
     CHECK_FALSE(matmulTemplate().emit(given.region, *codegen::TileConfig::parse(text), ampere()));
 }

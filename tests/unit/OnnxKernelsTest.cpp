@@ -17,9 +17,9 @@ using Kernels = std::map<std::string, int>;
 /// "matmul + add + gelu": what a kernel computes; layout and constants are addresses and literals in it.
 std::string nameOf(ir::FusedOp fused) {
   std::string name;
-  auto links = fused.getBody().getOps<ir::FusedOp>();
-  if (!links.empty())
-    return "chain of " + std::to_string(std::distance(links.begin(), links.end()));
+  auto layers = fused.getBody().getOps<ir::FusedOp>();
+  if (!layers.empty())
+    return "chain of " + std::to_string(std::distance(layers.begin(), layers.end()));
   for (mlir::Operation &op : fused.getBody().front().without_terminator()) {
     auto fusable = mlir::dyn_cast<ir::FusableOpInterface>(op);
     bool moves = fusable && (fusable.getOpKind() == ir::OpKind::Layout || fusable.getOpKind() == ir::OpKind::Generator);

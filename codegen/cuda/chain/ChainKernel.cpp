@@ -2,6 +2,7 @@
 #include "codegen/cuda/chain/ChainMemory.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <map>
@@ -219,7 +220,7 @@ private:
     for (size_t number : buffers)
       launch.args.push_back({KernelArg::Kind::Buffer, number});
     launch.args.push_back({KernelArg::Kind::Workspace, 0});
-    launch.grid = {static_cast<uint32_t>(shape.blocks(chain, target)), 1, 1};
+    launch.grid = {static_cast<uint32_t>(shape.blocks(chain)), 1, 1};
     launch.block[0] = static_cast<uint32_t>(shape.threads());
     launch.cluster = {static_cast<uint32_t>(shape.clusterColumns), 1, 1};
     launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(chain));
