@@ -121,7 +121,11 @@ Result<std::vector<TunedKernel>> compileBestRanked(const TuningContext &context,
       return winner.error();
     kernels.push_back(keep(context, rankings[i], std::move(*winner), begun));
     if (context.options.progress)
-      context.options.progress({tasks[i]->name, i, tasks.size(), 1, 1, 0});
+      context.options.progress({.kernel = tasks[i]->name,
+                                .kernelsDone = static_cast<int>(i),
+                                .kernels = static_cast<int>(tasks.size()),
+                                .candidatesDone = 1,
+                                .candidates = 1});
   }
   return kernels;
 }
