@@ -6,7 +6,8 @@ namespace {
 llvm::StringMap<const OnnxOp *> makeIndex() {
   llvm::StringMap<const OnnxOp *> index;
   for (llvm::ArrayRef<OnnxOp> table :
-       {pointwiseOps(), layoutOps(), indexingOps(), rowOps(), productOps(), constantOps(), transformerOps()})
+       {pointwiseOps(), layoutOps(), indexingOps(), rowOps(), productOps(), constantOps(), transformerOps(), blockOps(),
+        controlFlowOps(), einsumOps(), fusedAttentionOps(), groupQueryOps(), optimisedOps(), trigonometryOps()})
     for (const OnnxOp &op : table)
       index[op.name] = &op;
   return index;

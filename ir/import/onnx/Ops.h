@@ -29,6 +29,13 @@ llvm::ArrayRef<OnnxOp> rowOps();
 llvm::ArrayRef<OnnxOp> productOps();
 llvm::ArrayRef<OnnxOp> constantOps();
 llvm::ArrayRef<OnnxOp> transformerOps();
+llvm::ArrayRef<OnnxOp> blockOps();
+llvm::ArrayRef<OnnxOp> controlFlowOps();
+llvm::ArrayRef<OnnxOp> einsumOps();
+llvm::ArrayRef<OnnxOp> fusedAttentionOps();
+llvm::ArrayRef<OnnxOp> groupQueryOps();
+llvm::ArrayRef<OnnxOp> optimisedOps();
+llvm::ArrayRef<OnnxOp> trigonometryOps();
 
 /// The row of a node's op, or null.
 const OnnxOp *findOp(const ::onnx::NodeProto &node);
