@@ -544,7 +544,7 @@ def write_einsum():
         "ij,ij->": ((3, 4), (3, 4)), "bi,bi->b": ((3, 4), (3, 4)), "i,j->ij": ((3,), (4,)), "i,i->i": ((3,), (3,)),
         "bi,i": ((3, 4), (4,)), "ij->ji": ((3, 4),), "ij->": ((3, 4),), "ijk->ik": ((3, 4, 2),), "ii->i": ((4, 4),), "ii": ((4, 4),),
         "bii->ib": ((3, 4, 4),), "iji,jk->ik": ((3, 4, 3), (4, 2)), "...ij,...jk->...ik": ((2, 1, 3, 4), (5, 4, 2)),
-        "...d,de->...e": ((2, 3, 4), (4, 5)), "b...,...->b": ((2, 3, 4), (3, 4)), "...i->...": ((2, 3, 4),),
+        "...d,de->...e": ((2, 3, 4), (4, 5)), "b...,...->b...": ((2, 3, 4), (3, 4)), "...i->...": ((2, 3, 4),),
         "abc,cd,de->abe": ((2, 3, 4), (4, 5), (5, 2)), "ab,bc,cd,da->": ((2, 3), (3, 4), (4, 5), (5, 2)),
         "bnqd,brd->bnqr": ((2, 3, 4, 5), (2, 6, 5)), "nchw,nkc->nkhw": ((2, 3, 4, 5), (2, 6, 3)), "btd,td->bt": ((2, 3, 4), (3, 4)),
         "ij,k->i": ((3, 4), (5,)), "bhwc,hkc->bhwk": ((2, 3, 4, 5), (3, 6, 5)), "bhwc,wkc->bhwk": ((2, 3, 4, 5), (4, 6, 5)),
@@ -611,8 +611,8 @@ def write_runtime():
         add(f"{multi}_past{which}", multi, ["q", "k", "v", "b", "", "", "p", "r"], outputs, operands=dict(**square, **past, b=noise(48)),
             unidirectional=1, **heads)
     add(f"{multi}_cross", multi, ["q", "k", "v"], operands=dict(q=q, k=noise(2, 4, 5, 4), v=noise(2, 4, 5, 4)), **heads)
-    def plain_attention(q, k, v):
-        scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
+    def plain_attention(q, k, v, mask=0):
+        scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1]) + mask
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         return (weights / weights.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(q.shape[0], q.shape[2], -1)
     packed = noise(2, 5, 4, 3, 4)
@@ -625,42 +625,59 @@ def write_runtime():
     add(f"{merged}_ms", merged, ["x", "w", "b"], operands=operands, **heads)
     add(f"{merged}_ms_causal", merged, ["x", "w", "b"], operands=operands, unidirectional=1, **heads)
     add(f"{merged}_ms_sizes", merged, ["x", "w", "b"], operands=dict(x=x, w=noise(8, 40), b=noise(40)), qkv_hidden_sizes=[16, 16, 8], **heads)
-    masks = {"mask": numbers([[1, 1, 0], [1, 0, 0]]), "rows": numbers(rng.integers(0, 2, (2, 3, 3))),
-             "most": numbers(rng.integers(0, 2, (2, 1, 6, 6)))}
+    masks = {"mask": numbers([[1, 1, 0], [1, 0, 0]]), "rows": numbers(rng.integers(0, 2, (2, 3, 3)))}
     for name, mask in masks.items():
         add(f"{merged}_ms_{name}", merged, ["x", "w", "b", "m"], operands=dict(**operands, m=mask), **heads)
     for name, bounds in {"ends": [2, 3], "starts": [2, 3, 0, 1]}.items():
         add(f"{merged}_ms_{name}", merged, ["x", "w", "b", "m"], before=later("m"), operands={**operands, "m.f": np.float32(bounds)}, **heads)
     for which, outputs in (("", ("y", "present")), ("_present", ("o", "y"))):
-        add(f"{merged}_ms_past{which}", merged, ["x", "w", "b", "m", "p", "a"], outputs,
-            operands=dict(**operands, m=numbers([[1] * 5, [0, 1, 1, 1, 1]]), p=noise(2, 2, 4, 2, 4), a=noise(2, 1, 3, 5)), unidirectional=1, **heads)
+        add(f"{merged}_ms_past{which}", merged, ["x", "w", "b", "m", "p"], outputs,
+            operands=dict(**operands, m=numbers([[1] * 5, [0, 1, 1, 1, 1]]), p=noise(2, 2, 4, 2, 4)), unidirectional=1, **heads)
+    add(f"{merged}_ms_bias", merged, ["x", "w", "b", "m", "", "a"], operands=dict(**operands, m=masks["mask"], a=noise(2, 1, 3, 3)), **heads)
+    most = rng.integers(0, 2, (2, 1, 6, 6))
+    by_head = [part.reshape(2, 3, 4, 4).transpose(0, 2, 1, 3) for part in np.split(x @ w + b, 3, -1)]
+    add(f"{merged}_ms_most", merged, ["x", "w", "b", "m"], operands=dict(**operands, m=numbers(most)),
+        expected=plain_attention(*by_head, np.where(most[:, :, :3, :3], 0, -10000)), **heads)
 
+    cases.write("ops_runtime_attention")
+
+    cases = Cases(domains=["com.microsoft"])
     # GroupQueryAttention: prompts, steps, buffers that are shared; with numbers that are known and not.
     group, counts = "GroupQueryAttention", dict(num_heads=4, kv_num_heads=2)
-    tables = dict(c=noise(16, 4), s=noise(16, 4))
+    tables = dict(c=noise(16, 8), s=noise(16, 8))
     result_of = {"": ("y", "key", "value"), "_key": ("o", "y", "value"), "_value": ("o", "key", "y")}
     gqa = ["q", "k", "v", "p", "r", "n", "t", "c", "s"]
 
     def projected(length):
-        return dict(q=noise(2, length, 32), k=noise(2, length, 16), v=noise(2, length, 16), **tables)
+        return dict(q=noise(2, length, 64), k=noise(2, length, 32), v=noise(2, length, 32), **tables)
 
     def cache(rows):
-        return dict(p=noise(2, 2, rows, 8), r=noise(2, 2, rows, 8))
+        return dict(p=noise(2, 2, rows, 16), r=noise(2, 2, rows, 16))
 
     prompt = dict(**projected(3), n=numbers([2, 2]), t=numbers([3]))
     for flags in (dict(), dict(do_rotary=1), dict(do_rotary=1, rotary_interleaved=1), dict(softcap=0.7, scale=0.5), dict(smooth_softmax=1),
                   dict(local_window_size=2)):
         label = "_".join(f"{key}{value}" for key, value in flags.items())
         add(f"{group}_prompt_{label}", group, ["q", "k", "v", "", "", *gqa[5:]], result_of[""], operands=prompt, **flags, **counts)
-    packed = dict(q=noise(2, 3, 64), n=prompt["n"], t=prompt["t"], **tables)
+    packed = dict(q=noise(2, 3, 128), n=prompt["n"], t=prompt["t"], **tables)
     add(f"{group}_packed", group, ["q", "", "", "", "", *gqa[5:]], result_of[""], operands=packed, do_rotary=1, **counts)
     for which, outputs in result_of.items():
         step = {**projected(1), **cache(4), "n.f": np.float32([4, 2]), "t": numbers([5])}
         add(f"{group}_step{which}", group, gqa, outputs, before=later("n"), operands=step, do_rotary=1, **counts)
         shared = {**projected(1), **cache(7), "n.f": np.float32([3, 6]), "t": numbers([7])}
         add(f"{group}_shared{which}", group, gqa, outputs, before=later("n"), operands=shared, do_rotary=1, local_window_size=3, **counts)
-        later_rows = {**projected(2), **cache(3), "n": numbers([4, 4]), "t": numbers([5])}
-        add(f"{group}_rows{which}", group, gqa, outputs, operands=later_rows, do_rotary=1, **counts)
+        # ONNX Runtime takes several rows after a past for one batch element at a time.
+        rows = {**projected(2), **cache(4), "n.f": np.float32([4, 3]), "t": numbers([5])}
+        before, operation = later("n"), node(group, gqa, list(outputs), domain="com.microsoft", do_rotary=1, **counts)
+        each = [by_runtime([*before, operation], "y", [tensor(key, value[i : i + 1] if key in "qkvpr" else value[i : i + 1] if key == "n.f" else
+                                                                 numbers([n]) if key == "t" else value) for key, value in
+                                                          {**rows, **{one: rows[one][:, :, : n - 2] for one in "pr"}}.items()])
+                for i, n in enumerate((5, 4))]
+        if which:  # The second element's fifth row is not its own.
+            each[1] = np.concatenate([each[1], np.zeros((1, 2, 1, 16), np.float32)], 2)
+            for one in "pr":
+                rows[one][1, :, 3:] = 0
+        add(f"{group}_rows{which}", group, gqa, outputs, before=before, operands=rows, do_rotary=1, expected=np.concatenate(each), **counts)
     # Rows behind those that count are as they were in a buffer, and 0 else; ONNX Runtime leaves them open.
     one = {key: value[:1] if key in "qkvpr" else value for key, value in {**projected(2), **cache(3)}.items()}
     add(f"{group}_rows_later", group, gqa, result_of[""], before=later("n", "t"),
@@ -669,7 +686,10 @@ def write_runtime():
     add(f"{group}_bias", group, [*gqa, "", "a"], result_of[""], operands={k: v for k, v in biased.items() if k != "h"}, do_rotary=1, **counts)
     add(f"{group}_sink", group, [*gqa, "", "", "h"], result_of[""], operands={k: v for k, v in biased.items() if k != "a"}, do_rotary=1, **counts)
 
+    cases.write("ops_group_query")
+
     # What else its optimiser writes.
+    cases = Cases(domains=["com.microsoft"])
     ids = numbers([[1, 4, 2], [0, 3, 3]])
     embedding = dict(i=ids, g=numbers([[0, 0, 1], [1, 0, 0]]), w=noise(6, 8), p=noise(5, 8), s=noise(2, 8), a=noise(8), b=noise(8))
     embed = "EmbedLayerNormalization"

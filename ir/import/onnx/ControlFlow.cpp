@@ -30,8 +30,8 @@ public:
   explicit LoopSteps(Node &node) : node(node), emit(node.emit) {}
 
   Values run() {
-    std::optional<int64_t> trips = node.input(0) ? known(node.input(0)) : std::optional(maxTrips + 1);
-    std::optional<int64_t> goesOn = node.input(1) ? known(node.input(1)) : std::optional(1);
+    std::optional<int64_t> trips = node.input(0) ? known(node.input(0)) : std::optional<int64_t>(maxTrips + 1);
+    std::optional<int64_t> goesOn = node.input(1) ? known(node.input(1)) : std::optional<int64_t>(1);
     if (!trips || !goesOn)
       return unknown();
     carried.append(node.allInputs().begin() + std::min<size_t>(2, node.inputCount()), node.allInputs().end());

@@ -138,7 +138,7 @@ std::optional<Labels> Contraction::labelsOf(llvm::StringRef term, std::optional<
   bool hasEllipsis = before.size() < term.size();
   int64_t hidden = rank ? *rank - static_cast<int64_t>(before.size() + after.size()) : ellipsisRank;
   if (rank && (hidden < 0 || (!hasEllipsis && hidden != 0))) {
-    fail("'" + term + "' for an operand of shape of " + llvm::Twine(*rank) + " dimensions");
+    fail("'" + term + "' for an operand of " + llvm::Twine(*rank) + " dimensions");
     return std::nullopt;
   }
   for (char letter : before)

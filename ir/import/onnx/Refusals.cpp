@@ -3,6 +3,7 @@
 #include "ir/import/onnx/Ops.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <map>
 
