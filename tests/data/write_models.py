@@ -663,8 +663,12 @@ def write_runtime():
     add(f"{group}_packed", group, ["q", "", "", "", "", *gqa[5:]], result_of[""], operands=packed, do_rotary=1, **counts)
     for which, outputs in result_of.items():
         step = {**projected(1), **cache(4), "n.f": np.float32([4, 2]), "t": numbers([5])}
+        for one in "pr":
+            step[one][1, :, 2:] = 0  # Rows that do not count: ONNX Runtime leaves them open.
         add(f"{group}_step{which}", group, gqa, outputs, before=later("n"), operands=step, do_rotary=1, **counts)
         shared = {**projected(1), **cache(7), "n.f": np.float32([3, 6]), "t": numbers([7])}
+        for one in "pr":
+            shared[one][0, :, 3:] = 0
         add(f"{group}_shared{which}", group, gqa, outputs, before=later("n"), operands=shared, do_rotary=1, local_window_size=3, **counts)
         # ONNX Runtime takes several rows after a past for one batch element at a time.
         rows = {**projected(2), **cache(4), "n.f": np.float32([4, 3]), "t": numbers([5])}
@@ -678,7 +682,6 @@ def write_runtime():
             for one in "pr":
                 rows[one][1, :, 3:] = 0
         add(f"{group}_rows{which}", group, gqa, outputs, before=before, operands=rows, do_rotary=1, expected=np.concatenate(each), **counts)
-    # Rows behind those that count are as they were in a buffer, and 0 else; ONNX Runtime leaves them open.
     one = {key: value[:1] if key in "qkvpr" else value for key, value in {**projected(2), **cache(3)}.items()}
     add(f"{group}_rows_later", group, gqa, result_of[""], before=later("n", "t"),
         operands={**one, "n.f": np.float32([4]), "t.f": np.float32([5])}, do_rotary=1, **counts)

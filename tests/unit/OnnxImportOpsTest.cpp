@@ -50,7 +50,7 @@ TEST_CASE("onnx ops: attention as Einsum writes it is products of stacks, and tr
     products[node] += llvm::isa<ir::MatmulOp>(op);
   });
   // The equations of write_einsum in order: projections by head, scores, their product with values, and the output.
-  const std::pair<int, int> expected[] = {{1, 1}, {1, 0}, {1, 0}, {1, 2}};
+  const std::pair<int, int> expected[] = {{1, 1}, {1, 0}, {1, 0}, {1, 1}};
   for (auto [i, counts] : llvm::enumerate(expected)) {
     std::string node = "Einsum_" + std::to_string(i) + ".Einsum";
     CAPTURE(node);
@@ -86,7 +86,7 @@ TEST_CASE("onnx ops: loops are unrolled: what they carry, what they keep of each
   all.insert(all.end(), third.begin(), third.end());
   CHECK(results["total"] == third);
   CHECK(results["all"] == all);
-  CHECK(model.get().parameters.size() == 1);
+  CHECK(model.get().parameters.size() == 2); // The start, and the weight of a branch inside.
 
   ImportedModel until(testData("loop_until.onnx"));
   REQUIRE_MESSAGE(until, until.error());

@@ -127,6 +127,7 @@ private:
   };
 
   Result<void> bind(const std::string &symbol, std::int64_t size, const std::string &from);
+  Result<void> checkSums() const;
   Result<void> bindInput(const ValueInfoProto &input, const Shape &shape);
   std::optional<std::int64_t> sizeOf(const TensorShapeProto::Dimension &dim, const Shape *shape, int i) const;
 
@@ -183,6 +184,21 @@ Result<void> Binder::bindSymbols(const std::vector<const ValueInfoProto *> &inpu
         namesInput ? bindInput(*byName[name], shape) : bind(name, shape[0], name + "=" + std::to_string(shape[0]));
     if (!bound)
       return bound;
+  }
+  return checkSums();
+}
+
+/// What is given for a dimension that is named like a sum is that of its parts, where they are given, too.
+Result<void> Binder::checkSums() const {
+  for (const auto &[name, symbol] : symbols) {
+    auto sizeOfPart = [&, &whole = name](llvm::StringRef part) -> std::optional<std::int64_t> {
+      auto known = symbols.find(part.str());
+      return part == whole || known == symbols.end() ? std::nullopt : std::optional(known->second.size);
+    };
+    std::optional<std::int64_t> sum = evaluate(name, sizeOfPart);
+    if (sum && *sum != symbol.size)
+      return usage("dimension '" + name + "' is " + std::to_string(symbol.size) + " by --shape " + symbol.from +
+                   " but " + std::to_string(*sum) + " by those of its parts");
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include "ir/import/onnx/Node.h"
 
 #include <limits>
+#include <vector>
 
 namespace kfuse::ir::onnx {
 
@@ -36,6 +37,9 @@ llvm::ArrayRef<OnnxOp> fusedAttentionOps();
 llvm::ArrayRef<OnnxOp> groupQueryOps();
 llvm::ArrayRef<OnnxOp> optimisedOps();
 llvm::ArrayRef<OnnxOp> trigonometryOps();
+
+/// All of them.
+std::vector<llvm::ArrayRef<OnnxOp>> opTables();
 
 /// The row of a node's op, or null.
 const OnnxOp *findOp(const ::onnx::NodeProto &node);

@@ -79,7 +79,9 @@ Value areaSine(Emitter &emit, Value x) {
 /// With t = x - 1: log1p(t + sqrt(t (t + 2))).
 Value areaCosine(Emitter &emit, Value x) {
   Value t = emit.add(x, -1.0), root = emit.unary<SqrtOp>(emit.mul(t, emit.add(t, 2.0)));
-  Value small = emit.unary<Log1pOp>(emit.add(t, root));
+  // Far below -1 the sum rounds to what has a logarithm.
+  Value outside = emit.binary<LtOp>(x, emit.scalarLike(x, 1));
+  Value small = emit.unary<Log1pOp>(emit.where(outside, emit.scalarLike(x, -2), emit.add(t, root)));
   return emit.where(emit.binary<GtOp>(x, emit.scalarLike(x, large)), logOfTwice(emit, x), small);
 }
 
