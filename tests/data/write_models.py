@@ -757,6 +757,24 @@ def write_runtime():
     cases.write("ops_runtime")
 
 
+def write_genai():
+    """A step of a decoder as onnxruntime-genai writes it: lengths come from the mask, past and present may share a buffer."""
+    i32 = TensorProto.INT32
+    nodes = [node("ReduceSum", ["attention_mask", "one"], ["sum"], keepdims=0), node("Sub", ["sum", "one"], ["before"]),
+             node("Cast", ["before"], ["seqlens_k"], to=i32), node("Shape", ["attention_mask"], ["sizes"]),
+             node("Gather", ["sizes", "one_number"], ["length"]), node("Cast", ["length"], ["total"], to=i32),
+             node("MatMul", ["x", "w"], ["qkv"]),
+             node("GroupQueryAttention", ["qkv", "", "", "past.key", "past.value", "seqlens_k", "total", "cos", "sin"],
+                  ["y", "present.key", "present.value"], domain="com.microsoft", num_heads=2, kv_num_heads=1, do_rotary=1)]
+    cache = ["batch_size", 1, "past_sequence_length", 16]
+    inputs = [info("x", F32, ["batch_size", 1, 8]), info("attention_mask", I64, ["batch_size", "total_sequence_length"]),
+              info("past.key", F32, cache), info("past.value", F32, cache)]
+    present = ["batch_size", 1, "total_sequence_length", 16]
+    outputs = [info("y", F32, ["batch_size", 1, 32]), info("present.key", F32, present), info("present.value", F32, present)]
+    write("genai", nodes, inputs, outputs, [tensor("w", noise(8, 64)), tensor("cos", noise(12, 8)), tensor("sin", noise(12, 8)), tensor("one", [1]),
+                                            tensor("one_number", np.int64(1))], domains=["com.microsoft"])
+
+
 def write_control_flow():
     """Branches and loops whose conditions are known, nested, and some that are not."""
     def body(nodes, inputs, outputs, initializers=()):
@@ -799,5 +817,5 @@ def write_control_flow():
 
 for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
                write_integers, write_malformed, write_typed, write_pointwise,
-               write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_control_flow):
+               write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai, write_control_flow):
     writer()

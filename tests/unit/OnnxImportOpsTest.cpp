@@ -39,6 +39,44 @@ TEST_CASE("onnx ops: ONNX Runtime's attention") { checkCases("ops_runtime_attent
 TEST_CASE("onnx ops: ONNX Runtime's grouped queries") { checkCases("ops_group_query.onnx", 19); }
 TEST_CASE("onnx ops: what else ONNX Runtime's optimiser writes") { checkCases("ops_runtime.onnx", 19); }
 
+TEST_CASE("onnx ops: a cache of grouped queries grows, or its buffer is shared and longer than what counts") {
+  auto x = reference::uniform(DType::F32, {2, 1, 8}, 1), key = reference::uniform(DType::F32, {2, 1, 4, 16}, 2);
+  auto value = reference::uniform(DType::F32, {2, 1, 4, 16}, 3);
+  auto ones = [](Shape shape, std::int64_t counting) {
+    std::vector<double> mask;
+    for (std::int64_t i = 0; i < shape[0] * shape[1]; ++i)
+      mask.push_back(i % shape[1] < counting);
+    return reference::tensorOf(DType::I64, shape, mask);
+  };
+  // [2, 1, 4, 16] in a buffer of 9 rows.
+  auto buffer = [](const reference::HostTensor &rows) {
+    std::vector<double> from = reference::toDoubles(rows), to(2 * 9 * 16, 7);
+    for (std::size_t i = 0; i < from.size(); ++i)
+      to[i / 64 * 144 + i % 64] = from[i];
+    return reference::tensorOf(DType::F32, {2, 1, 9, 16}, to);
+  };
+  auto sized = [](std::int64_t past, std::int64_t total) {
+    return ir::ImportOptions{
+        {{"batch_size", {2}}, {"past_sequence_length", {past}}, {"total_sequence_length", {total}}}, {}};
+  };
+  ImportedModel growing(testData("genai.onnx"), sized(4, 5)), shared(testData("genai.onnx"), sized(9, 9));
+  REQUIRE_MESSAGE(growing, growing.error());
+  REQUIRE_MESSAGE(shared, shared.error());
+  CHECK(growing.resultShape(1) == Shape{2, 1, 5, 16});
+  CHECK(shared.resultShape(1) == Shape{2, 1, 9, 16});
+  auto grown =
+      growing.evaluate({{"x", x}, {"attention_mask", ones({2, 5}, 5)}, {"past.key", key}, {"past.value", value}});
+  auto kept = shared.evaluate(
+      {{"x", x}, {"attention_mask", ones({2, 9}, 5)}, {"past.key", buffer(key)}, {"past.value", buffer(value)}});
+  for (std::size_t i = 0; i < grown["y"].size(); ++i)
+    CHECK(kept["y"][i] == doctest::Approx(grown["y"][i]).epsilon(1e-6));
+  for (const char *name : {"present.key", "present.value"})
+    for (std::size_t i = 0; i < std::size_t{2} * 9 * 16; ++i) {
+      std::size_t row = i / 16 % 9, grownAt = i / 144 * 80 + i % 144;
+      CHECK(kept[name][i] == doctest::Approx(row < 5 ? grown[name][grownAt] : 7).epsilon(1e-6));
+    }
+}
+
 TEST_CASE("onnx ops: attention as Einsum writes it is products of stacks, and transposes heads alone") {
   ImportedModel model(testData("ops_einsum.onnx"));
   REQUIRE_MESSAGE(model, model.error());

@@ -730,14 +730,13 @@ def _loop(b):
         helper.make_node("Neg", ["x"], ["turned"]),
         helper.make_node("Abs", ["turned"], ["positive"]),
         helper.make_node("Max", ["turned", "positive"], ["y"]) if b.chance(0.5) else helper.make_node("Identity", ["turned"], ["y"]),
-        helper.make_node("Identity", ["step"], ["number"]),
     ]
     inputs = [info_of("step", I64, ()), info_of("go", BOOL, ()), info_of("x", x.dtype, x.shape)]
-    outputs = [info_of("on", BOOL, ()), info_of("y", x.dtype, x.shape), info_of("turned", x.dtype, x.shape), info_of("number", I64, ())]
+    outputs = [info_of("on", BOOL, ()), info_of("y", x.dtype, x.shape), info_of("turned", x.dtype, x.shape)]
     trips = b.known(np.asarray(b.rng.randint(1, 4)))
     go = b.source(np.asarray(True), BOOL, "initializer")
     body = helper.make_graph(nodes, "body", inputs, outputs)
-    b.node("Loop", [trips, go, x], [x.dtype, x.dtype, I64], outputs=3, body=body)
+    b.node("Loop", [trips, go, x], [x.dtype, x.dtype], outputs=2, body=body)
 
 
 @generator("NonZero")

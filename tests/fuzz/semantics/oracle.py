@@ -197,7 +197,7 @@ class Run:
             stored = 2.0 ** -MANTISSA_BITS[dtype] * np.abs(arrays[0] + arrays[1])
             stored = np.where(np.isfinite(stored), stored, 0)
             arrays = [arrays[0] + stored * self.noise.uniform(-1, 1, stored.shape), *arrays[1:]]
-        unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL else UNIT
+        unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL and dtype in FLOATS else UNIT
         return [array if array is None or array.dtype != np.float64 else self._off(array, unit) for array in arrays]
 
     def result(self, function, array, dtype, operands, is_first):

@@ -6,6 +6,7 @@ from typing import Callable
 
 import numpy as np
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 
 def attributes_of(node):
@@ -64,6 +65,19 @@ def gelu_tanh(x):
 def _einsum(arrays, attributes):
     equation = attributes["equation"]
     return [np.asarray(np.einsum(equation if isinstance(equation, str) else equation.decode(), *arrays))]
+
+
+@own("Loop", "the evaluator stacks what a loop keeps of its steps without a dimension for the steps")
+def _loop(arrays, attributes):
+    """Of a body that takes nothing from around it, and runs as often as it may."""
+    body = ReferenceEvaluator(helper.make_model(attributes["body"], opset_imports=[helper.make_opsetid("", 21)]))
+    names = [value.name for value in attributes["body"].input]
+    carried, kept = list(arrays[2:]), []
+    for step in range(int(arrays[0])):
+        results = body.run(None, dict(zip(names, [np.int64(step), np.bool_(True), *carried])))[1:]
+        carried, scanned = results[: len(carried)], results[len(carried) :]
+        kept.append(scanned)
+    return [*carried, *(np.stack(values) for values in zip(*kept))]
 
 
 @own("Celu", "the evaluator's maximum of 0 and NaN is 0")
