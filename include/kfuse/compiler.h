@@ -40,7 +40,7 @@ struct LoadOptions {
 class KFUSE_API Model {
 public:
   explicit operator bool() const { return impl != nullptr; } ///< False once it was moved from.
-  /// Reads an ONNX file (opset 13 to 23) or the dialect's text. BadModel or Io with one line; Usage for a path with a
+  /// Reads an ONNX file (opset 13 to 24) or the dialect's text. BadModel or Io with one line; Usage for a path with a
   /// NUL in it, and options that do not fit the model.
   static Result<Model> load(const std::string &path, const LoadOptions &options = {});
   static Result<Model> fromGraph(const Graph &graph);

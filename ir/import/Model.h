@@ -41,7 +41,7 @@ struct Model {
   std::map<std::string, ParameterData> parameters;
 };
 
-/// Reads an ONNX file (opset 13 to 23) or the dialect's text; which of them, the content tells.
+/// Reads an ONNX file (opset 13 to 24) or the dialect's text; which of them, the content tells.
 /// Errors: Io for files, Usage for options that do not fit the model, BadModel for everything else.
 Result<Model> loadModel(const std::string &path, const ImportOptions &options, mlir::MLIRContext &context);
 

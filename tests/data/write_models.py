@@ -82,6 +82,12 @@ def write_dynamic():
     ids, mask = info("ids", I64, ["batch", "seq"]), info("mask", F32, ["batch", "seq", 1])
     nodes = [node("Gather", ["table", "ids"], ["rows"]), node("Mul", ["rows", "mask"], ["y"])]
     write("dynamic", nodes, [ids, mask], [Y], [tensor("table", noise(10, 4))])
+    past = [info(f"past.{name}", F32, ["batch_size", 2, "past_length", 8]) for name in ("key", "value")]
+    total = info("attention_mask", I64, ["batch_size", "past_length + sequence_length"])
+    joins = [node("Concat", [value.name, "new"], [value.name + ".out"], axis=2) for value in past]
+    write("dynamic_past", [*joins, node("Cast", ["attention_mask"], ["mask"], to=F32)],
+          [info("new", F32, ["batch_size", 2, "sequence_length", 8]), total, *past],
+          [info(name, F32, None) for name in ("past.key.out", "past.value.out", "mask")])
     write("dynamic_unnamed", [node("Relu", ["x"], ["y"])], [info("x", F32, [None, 4])], [Y])
 
 
@@ -103,7 +109,7 @@ def write_opsets():
     outputs = [info("y", F32, None), info("z", F32, None)]
     write("split_opset13", [node("Split", ["x", "s"], ["y", "z"], axis=1)], [x], outputs, [tensor("s", [2, 4])], opset=13)
     write("split_opset18", [node("Split", ["x"], ["y", "z"], axis=1, num_outputs=2)], [x], outputs, opset=18)
-    for opset in (12, 13, 23, 24):
+    for opset in (12, 13, 24, 25):
         write(f"relu_opset{opset}", [node("Relu", ["x"], ["y"])], [x], [Y], opset=opset)
 
 
@@ -172,8 +178,8 @@ def write_integers():
 
 def write_malformed():
     relu = node("Relu", ["x"], ["y"], name="relu")
-    write("unsupported", [node("Conv", ["x", "x"], ["a"], name="conv1"), node("Conv", ["a", "a"], ["b"], name="conv2"),
-                          node("Fancy", ["b"], ["c"], domain="acme"), node("Relu", ["c"], ["y"])], [X], [Y], domains=["acme"])
+    layers = [node("LSTM", ["x", "x", "x"], [f"h{i}"], name=f"lstm{i}") for i in range(5)]
+    write("unsupported", [*layers, node("Fancy", ["h0"], ["c"], domain="acme"), node("Relu", ["c"], ["y"])], [X], [Y], domains=["acme"])
     write("unknown_attribute", [node("Relu", ["x"], ["y"], name="relu", slope=2)], [X], [Y])
     write("attribute_type", [node("Softmax", ["x"], ["y"], name="softmax", axis=1.5)], [X], [Y])
     write("duplicate_name", [relu, node("Tanh", ["x"], ["y"])], [X], [Y])
@@ -478,7 +484,338 @@ def write_microsoft():
     cases.write("ops_microsoft")
 
 
+def write_more():
+    """Ops that decoders, vision models and legacy exports have now and then."""
+    cases = Cases(opset=24)
+    x = noise(3, 5) * 3
+    for op in "Asinh Atan Celu Cosh Selu Shrink Sinh Swish ThresholdedRelu".split():
+        cases.add(op, [node(op, ["x"], ["y"])], x=x)
+    for op in ("Acos", "Asin", "Atanh"):
+        cases.add(op, [node(op, ["x"], ["y"])], x=noise(3, 5))
+    cases.add("Acosh", [node("Acosh", ["x"], ["y"])], x=np.abs(x) + 1)
+    cases.add("Round", [node("Round", ["x"], ["y"])], x=np.float32([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 2.4999, -7.5001]))
+    near = np.float32([1e-6, -3e-4, 2e-2])  # Where the sums of a plain formula cancel: the result over its operand.
+    for op, function in (("Sinh", np.sinh), ("Asinh", np.arcsinh), ("Atanh", np.arctanh), ("Asin", np.arcsin)):
+        cases.add(f"{op}_near_0", [node(op, ["x"], ["v"]), node("Div", ["v", "x"], ["y"])], function(near.astype(np.float64)) / near, x=near)
+    far = np.float32([3e38, 1e20, 9000])
+    for op, function in (("Asinh", np.arcsinh), ("Acosh", np.arccosh)):
+        cases.add(f"{op}_far", [node(op, ["x"], ["v"]), node("Div", ["v", "e"], ["y"])], np.ones(3), x=far,
+                  e=function(far.astype(np.float64)).astype(np.float32))
+    for op, function in (("Sinh", np.sinh), ("Cosh", np.cosh)):
+        large = np.float32([-89.2, 88.9, 60])
+        cases.add(f"{op}_far", [node(op, ["x"], ["v"]), node("Div", ["v", "e"], ["y"])], np.ones(3), x=large,
+                  e=function(large.astype(np.float64)).astype(np.float32))
+    cases.add("Celu_alpha", [node("Celu", ["x"], ["y"], alpha=0.5)], x=x)
+    cases.add("Selu_alpha", [node("Selu", ["x"], ["y"], alpha=0.5, gamma=2.0)], x=x)
+    cases.add("Shrink_bias", [node("Shrink", ["x"], ["y"], lambd=1.5, bias=0.25)], x=x)
+    cases.add("Swish_alpha", [node("Swish", ["x"], ["y"], alpha=0.5)], x=x)
+    cases.add("ThresholdedRelu_alpha", [node("ThresholdedRelu", ["x"], ["y"], alpha=-0.5)], x=x)
+    for op in ("ReduceLogSum", "ReduceLogSumExp"):
+        data = np.abs(noise(2, 3, 4)) + 0.5
+        cases.add(op, [node(op, ["x", "a"], ["y"])], x=data, a=np.array([0, -1]))
+        cases.add(f"{op}_dropped", [node(op, ["x", "a"], ["y"], keepdims=0)], x=data, a=np.array([1]))
+        cases.add(f"{op}_all", [node(op, ["x"], ["y"], keepdims=0)], x=data)
+    wide = np.float32([[100, 99, -100], [-np.inf, -np.inf, 2]])
+    cases.add("ReduceLogSumExp_wide", [node("ReduceLogSumExp", ["x", "a"], ["y"])], np.logaddexp.reduce(wide.astype(np.float64), 1, keepdims=True),
+              x=wide, a=np.array([1]))
+    cases.add("ReduceLogSumExp_nothing", [node("ReduceLogSumExp", ["x"], ["v"]), node("Exp", ["v"], ["y"])], np.zeros((1, 1)),
+              x=np.full((2, 3), -np.inf, np.float32))
+    cases.add("LpNormalization", [node("LpNormalization", ["x"], ["y"], axis=1)], x=noise(2, 3, 4))
+    cases.add("LpNormalization_1", [node("LpNormalization", ["x"], ["y"], p=1)], x / np.abs(x).sum(-1, keepdims=True), x=x)
+    cases.add("LpNormalization_zero", [node("LpNormalization", ["x"], ["y"])], np.zeros((2, 3)), x=np.zeros((2, 3), np.float32))
+    image = noise(2, 12, 3, 5)
+    for mode in ("DCR", "CRD"):
+        cases.add(f"DepthToSpace_{mode}", [node("DepthToSpace", ["x"], ["y"], blocksize=2, mode=mode)], x=image)
+    cases.add("SpaceToDepth", [node("SpaceToDepth", ["x"], ["y"], blocksize=3)], x=noise(2, 2, 6, 9))
+    cases.add("EyeLike", [node("EyeLike", ["x"], ["y"], k=-1)], np.eye(3, 5, -1), x=x)
+    qkv = dict(q=noise(2, 4, 3, 8), k=noise(2, 2, 5, 8), v=noise(2, 2, 5, 6))
+    cases.add("Attention_lengths", [node("Attention", ["q", "k", "v", "", "", "", "n"], ["y"])], **qkv, n=np.array([5, 2]))
+    cases.add("Attention_lengths_causal", [node("Attention", ["q", "k", "v", "", "", "", "n"], ["y"], is_causal=1)], **qkv, n=np.array([3, 4]))
+    cases.add("Attention_short_mask", [node("Attention", ["q", "k", "v", "m"], ["y"])], **qkv, m=np.ones((3, 4), bool))
+    cases.write("ops_more")
+
+
+def write_einsum():
+    cases = Cases()
+    shapes = {
+        "bsd,dhe->bhse": ((2, 3, 4), (4, 5, 2)), "bhqe,bhke->bhqk": ((2, 3, 4, 5), (2, 3, 6, 5)),
+        "bhqk,bhke->bhqe": ((2, 3, 4, 6), (2, 3, 6, 5)), "bhqe,dhe->bqd": ((2, 3, 4, 5), (7, 3, 5)),
+        "ij,jk": ((3, 4), (4, 5)), "ij,jk->ki": ((3, 4), (4, 5)), "ij,kj": ((3, 4), (5, 4)), "ji,jk": ((4, 3), (4, 5)),
+        "ij,ij->": ((3, 4), (3, 4)), "bi,bi->b": ((3, 4), (3, 4)), "i,j->ij": ((3,), (4,)), "i,i->i": ((3,), (3,)),
+        "bi,i": ((3, 4), (4,)), "ij->ji": ((3, 4),), "ij->": ((3, 4),), "ijk->ik": ((3, 4, 2),), "ii->i": ((4, 4),), "ii": ((4, 4),),
+        "bii->ib": ((3, 4, 4),), "iji,jk->ik": ((3, 4, 3), (4, 2)), "...ij,...jk->...ik": ((2, 1, 3, 4), (5, 4, 2)),
+        "...d,de->...e": ((2, 3, 4), (4, 5)), "b...,...->b...": ((2, 3, 4), (3, 4)), "...i->...": ((2, 3, 4),),
+        "abc,cd,de->abe": ((2, 3, 4), (4, 5), (5, 2)), "ab,bc,cd,da->": ((2, 3), (3, 4), (4, 5), (5, 2)),
+        "bnqd,brd->bnqr": ((2, 3, 4, 5), (2, 6, 5)), "nchw,nkc->nkhw": ((2, 3, 4, 5), (2, 6, 3)), "btd,td->bt": ((2, 3, 4), (3, 4)),
+        "ij,k->i": ((3, 4), (5,)), "bhwc,hkc->bhwk": ((2, 3, 4, 5), (3, 6, 5)), "bhwc,wkc->bhwk": ((2, 3, 4, 5), (4, 6, 5)),
+    }
+    for i, (equation, operands) in enumerate(shapes.items()):
+        names = "abcd"[: len(operands)]
+        spaced = equation.replace(",", " , ") if i % 3 == 0 else equation
+        arrays = {name: noise(*shape) for name, shape in zip(names, operands)}
+        wide = [array.astype(np.float64) for array in arrays.values()]
+        cases.add(f"Einsum_{i}", [node("Einsum", list(names), ["y"], equation=spaced)], np.asarray(np.einsum(equation, *wide)), **arrays)
+    cases.add("Einsum_broadcast", [node("Einsum", ["a", "b"], ["y"], equation="bij,bjk->bik")],
+              np.einsum("bij,bjk->bik", (a := noise(1, 3, 4)), (b := noise(2, 4, 5))), a=a, b=b)
+    numbers = np.arange(12).reshape(3, 4)
+    cases.add("Einsum_integers", [node("Einsum", ["a", "a"], ["y"], equation="ij,kj->ik")], numbers @ numbers.T, a=numbers)
+    cases.write("ops_einsum")
+    for name, equation in (("letters", "i1,j->i"), ("result", "ij,jk->iz"), ("rank", "ijk,jk->i"), ("sizes", "ij,ij->i"), ("terms", "ij->i")):
+        write(f"einsum_{name}", [node("Einsum", ["x", "w"], ["y"], name="einsum", equation=equation)], [X], [Y], [tensor("w", noise(3, 3))])
+
+
+def by_runtime(nodes, result, tensors, opset=21):
+    """What ONNX Runtime's CPU kernels compute."""
+    import onnxruntime
+
+    single = model(nodes, [], [info(result, F32, None)], tensors, opset, domains=["com.microsoft"])
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(single.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, {})[0]
+
+
+def write_runtime():
+    """ONNX Runtime's attention and what else its optimiser writes, against its own kernels for CPUs, or NumPy where it has
+    none."""
+    cases = Cases(domains=["com.microsoft"])
+
+    def add(name, op, inputs, outputs=("y",), before=(), expected=None, *, operands, **attributes):
+        nodes = [*before, node(op, inputs, list(outputs), domain="com.microsoft", **attributes)]
+        if expected is None:
+            expected = by_runtime(nodes, "y", [tensor(key, value) for key, value in operands.items()])
+        cases.add(name, nodes, expected, **operands)
+
+    def later(*names):
+        """Integers that are known only when the model runs: floats are parameters."""
+        return [node("Cast", [f"{name}.f"], [name], to=TensorProto.INT32) for name in names]
+
+    def numbers(values):
+        return np.array(values, np.int32)
+
+    # MultiHeadAttention.
+    q, k, v = noise(2, 3, 16), noise(2, 5, 16), noise(2, 5, 16)
+    qkv, heads = dict(q=q, k=k, v=v), dict(num_heads=4)
+    multi = "MultiHeadAttention"
+    add(multi, multi, ["q", "k", "v"], operands=qkv, **heads)
+    add(f"{multi}_bias", multi, ["q", "k", "v", "b"], operands=dict(**qkv, b=noise(48)), scale=0.3, **heads)
+    keys_mask = numbers([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]])
+    add(f"{multi}_mask", multi, ["q", "k", "v", "", "m"], operands=dict(**qkv, m=keys_mask), **heads)
+    add(f"{multi}_lengths", multi, ["q", "k", "v", "", "m"], before=later("m"), operands={**qkv, "m.f": np.float32([2, 4])}, **heads)
+    add(f"{multi}_rows_mask", multi, ["q", "k", "v", "", "m"], operands=dict(**qkv, m=numbers(rng.integers(0, 2, (2, 3, 5)))), **heads)
+    add(f"{multi}_attention_bias", multi, ["q", "k", "v", "", "", "a"], operands=dict(**qkv, a=noise(1, 4, 3, 5)), **heads)
+    past = dict(p=noise(2, 4, 2, 4), r=noise(2, 4, 2, 4))
+    square = dict(q=q, k=k[:, :3], v=v[:, :3])
+    for which, outputs in (("", ("y", "key", "value")), ("_key", ("o", "y", "value"))):
+        add(f"{multi}_past{which}", multi, ["q", "k", "v", "b", "", "", "p", "r"], outputs, operands=dict(**square, **past, b=noise(48)),
+            unidirectional=1, **heads)
+    add(f"{multi}_cross", multi, ["q", "k", "v"], operands=dict(q=q, k=noise(2, 4, 5, 4), v=noise(2, 4, 5, 4)), **heads)
+    def plain_attention(q, k, v, mask=0):
+        scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1]) + mask
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return (weights / weights.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(q.shape[0], q.shape[2], -1)
+    packed = noise(2, 5, 4, 3, 4)
+    add(f"{multi}_packed", multi, ["q"], operands=dict(q=packed), expected=plain_attention(*(packed[:, :, :, i].transpose(0, 2, 1, 3) for i in range(3))),
+        **heads)
+
+    # Attention.
+    x, w, b = noise(2, 3, 8), noise(8, 48), noise(48)
+    merged, operands = "Attention", dict(x=x, w=w, b=b)
+    add(f"{merged}_ms", merged, ["x", "w", "b"], operands=operands, **heads)
+    add(f"{merged}_ms_causal", merged, ["x", "w", "b"], operands=operands, unidirectional=1, **heads)
+    add(f"{merged}_ms_sizes", merged, ["x", "w", "b"], operands=dict(x=x, w=noise(8, 40), b=noise(40)), qkv_hidden_sizes=[16, 16, 8], **heads)
+    masks = {"mask": numbers([[1, 1, 0], [1, 0, 0]]), "rows": numbers(rng.integers(0, 2, (2, 3, 3)))}
+    for name, mask in masks.items():
+        add(f"{merged}_ms_{name}", merged, ["x", "w", "b", "m"], operands=dict(**operands, m=mask), **heads)
+    for name, bounds in {"ends": [2, 3], "starts": [2, 3, 0, 1]}.items():
+        add(f"{merged}_ms_{name}", merged, ["x", "w", "b", "m"], before=later("m"), operands={**operands, "m.f": np.float32(bounds)}, **heads)
+    for which, outputs in (("", ("y", "present")), ("_present", ("o", "y"))):
+        add(f"{merged}_ms_past{which}", merged, ["x", "w", "b", "m", "p"], outputs,
+            operands=dict(**operands, m=numbers([[1] * 5, [0, 1, 1, 1, 1]]), p=noise(2, 2, 4, 2, 4)), unidirectional=1, **heads)
+    add(f"{merged}_ms_bias", merged, ["x", "w", "b", "m", "", "a"], operands=dict(**operands, m=masks["mask"], a=noise(2, 1, 3, 3)), **heads)
+    most = rng.integers(0, 2, (2, 1, 6, 6))
+    by_head = [part.reshape(2, 3, 4, 4).transpose(0, 2, 1, 3) for part in np.split(x @ w + b, 3, -1)]
+    add(f"{merged}_ms_most", merged, ["x", "w", "b", "m"], operands=dict(**operands, m=numbers(most)),
+        expected=plain_attention(*by_head, np.where(most[:, :, :3, :3], 0, -10000)), **heads)
+
+    cases.write("ops_runtime_attention")
+
+    cases = Cases(domains=["com.microsoft"])
+    # GroupQueryAttention: prompts, steps, buffers that are shared; with numbers that are known and not.
+    group, counts = "GroupQueryAttention", dict(num_heads=4, kv_num_heads=2)
+    tables = dict(c=noise(16, 8), s=noise(16, 8))
+    result_of = {"": ("y", "key", "value"), "_key": ("o", "y", "value"), "_value": ("o", "key", "y")}
+    gqa = ["q", "k", "v", "p", "r", "n", "t", "c", "s"]
+
+    def projected(length):
+        return dict(q=noise(2, length, 64), k=noise(2, length, 32), v=noise(2, length, 32), **tables)
+
+    def cache(rows):
+        return dict(p=noise(2, 2, rows, 16), r=noise(2, 2, rows, 16))
+
+    prompt = dict(**projected(3), n=numbers([2, 2]), t=numbers([3]))
+    for flags in (dict(), dict(do_rotary=1), dict(do_rotary=1, rotary_interleaved=1), dict(softcap=0.7, scale=0.5), dict(smooth_softmax=1),
+                  dict(local_window_size=2)):
+        label = "_".join(f"{key}{value}" for key, value in flags.items())
+        add(f"{group}_prompt_{label}", group, ["q", "k", "v", "", "", *gqa[5:]], result_of[""], operands=prompt, **flags, **counts)
+    packed = dict(q=noise(2, 3, 128), n=prompt["n"], t=prompt["t"], **tables)
+    add(f"{group}_packed", group, ["q", "", "", "", "", *gqa[5:]], result_of[""], operands=packed, do_rotary=1, **counts)
+    for which, outputs in result_of.items():
+        step = {**projected(1), **cache(4), "n.f": np.float32([4, 2]), "t": numbers([5])}
+        for one in "pr":
+            step[one][1, :, 2:] = 0  # Rows that do not count: ONNX Runtime leaves them open.
+        add(f"{group}_step{which}", group, gqa, outputs, before=later("n"), operands=step, do_rotary=1, **counts)
+        shared = {**projected(1), **cache(7), "n.f": np.float32([3, 6]), "t": numbers([7])}
+        for one in "pr":
+            shared[one][0, :, 3:] = 0
+        add(f"{group}_shared{which}", group, gqa, outputs, before=later("n"), operands=shared, do_rotary=1, local_window_size=3, **counts)
+        # ONNX Runtime takes several rows after a past for one batch element at a time.
+        rows = {**projected(2), **cache(4), "n.f": np.float32([4, 3]), "t": numbers([5])}
+        before, operation = later("n"), node(group, gqa, list(outputs), domain="com.microsoft", do_rotary=1, **counts)
+        each = [by_runtime([*before, operation], "y", [tensor(key, value[i : i + 1] if key in "qkvpr" else value[i : i + 1] if key == "n.f" else
+                                                                 numbers([n]) if key == "t" else value) for key, value in
+                                                          {**rows, **{one: rows[one][:, :, : n - 2] for one in "pr"}}.items()])
+                for i, n in enumerate((5, 4))]
+        if which:  # The second element's fifth row is not its own.
+            each[1] = np.concatenate([each[1], np.zeros((1, 2, 1, 16), np.float32)], 2)
+            for one in "pr":
+                rows[one][1, :, 3:] = 0
+        add(f"{group}_rows{which}", group, gqa, outputs, before=before, operands=rows, do_rotary=1, expected=np.concatenate(each), **counts)
+    one = {key: value[:1] if key in "qkvpr" else value for key, value in {**projected(2), **cache(3)}.items()}
+    add(f"{group}_rows_later", group, gqa, result_of[""], before=later("n", "t"),
+        operands={**one, "n.f": np.float32([4]), "t.f": np.float32([5])}, do_rotary=1, **counts)
+    biased = {**projected(1), **cache(4), "n": numbers([4, 4]), "t": numbers([5]), "a": noise(1, 4, 1, 5), "h": noise(4)}
+    add(f"{group}_bias", group, [*gqa, "", "a"], result_of[""], operands={k: v for k, v in biased.items() if k != "h"}, do_rotary=1, **counts)
+    add(f"{group}_sink", group, [*gqa, "", "", "h"], result_of[""], operands={k: v for k, v in biased.items() if k != "a"}, do_rotary=1, **counts)
+
+    cases.write("ops_group_query")
+
+    # What else its optimiser writes.
+    cases = Cases(domains=["com.microsoft"])
+    ids = numbers([[1, 4, 2], [0, 3, 3]])
+    embedding = dict(i=ids, g=numbers([[0, 0, 1], [1, 0, 0]]), w=noise(6, 8), p=noise(5, 8), s=noise(2, 8), a=noise(8), b=noise(8))
+    embed = "EmbedLayerNormalization"
+    add(embed, embed, ["i", "g", "w", "p", "s", "a", "b"], ("y", "lengths"), operands=embedding, epsilon=1e-3)
+    add(f"{embed}_sum", embed, ["i", "", "w", "p", "", "a", "b"], ("o", "", "y"),
+        operands={key: value for key, value in embedding.items() if key not in "gs"})
+    add(f"{embed}_positions", embed, ["i", "g", "w", "p", "s", "a", "b", "", "o"], ("y", "lengths"), operands=dict(**embedding, o=numbers([[2, 0, 1]])))
+    def group_norm(x, gamma, beta, groups):
+        n, h, w, c = x.shape
+        rows = x.astype(np.float64).reshape(n, h * w, groups, c // groups)
+        centred = rows - rows.mean((1, 3), keepdims=True)
+        return (centred / np.sqrt(rows.var((1, 3), keepdims=True) + 1e-5)).reshape(x.shape) * gamma + beta
+    def silu(x):
+        return x / (1 + np.exp(-x))
+    image = dict(x=noise(2, 3, 5, 6), g=noise(6), b=noise(6))
+    add("GroupNorm", "GroupNorm", ["x", "g", "b"], expected=group_norm(*image.values(), 3), operands=image, groups=3, activation=0)
+    add("GroupNorm_silu", "GroupNorm", ["x", "g", "b"], expected=silu(group_norm(*image.values(), 2)), operands=image, groups=2, activation=1)
+    first = {**image, "x": image["x"].transpose(0, 3, 1, 2)}
+    add("GroupNorm_first", "GroupNorm", ["x", "g", "b"], expected=group_norm(*image.values(), 3).transpose(0, 3, 1, 2), operands=first, groups=3,
+        activation=0, channels_last=0)
+    skipped = dict(**image, s=noise(2, 6), o=noise(6))
+    total = image["x"] + skipped["s"][:, None, None] + skipped["o"]
+    add("SkipGroupNorm", "SkipGroupNorm", ["x", "g", "b", "s", "o"], expected=group_norm(total, image["g"], image["b"], 3), operands=skipped, groups=3,
+        activation=0)
+    add("SkipGroupNorm_sum", "SkipGroupNorm", ["x", "g", "b", "s", "o"], ("n", "y"), expected=total, operands=skipped, groups=3, activation=0)
+    x, bias = noise(2, 3, 8), noise(8)
+    add("BiasAdd", "BiasAdd", ["x", "b", "s"], expected=2 * x + bias, operands=dict(x=x, b=bias, s=x))
+    left, right = np.split((x + bias).astype(np.float64), 2, -1)
+    erf = np.vectorize(__import__("math").erf)
+    add("BiasSplitGelu", "BiasSplitGelu", ["x", "b"], expected=left * right / 2 * (1 + erf(right / np.sqrt(2))), operands=dict(x=x, b=bias))
+    rows = np.exp(x + bias) / np.exp(x + bias).sum(-1, keepdims=True)
+    add("BiasSoftmax", "BiasSoftmax", ["x", "b"], expected=rows, operands=dict(x=x, b=bias), axis=2, is_inner_broadcast=1)
+    gemm = dict(a=noise(3, 4), b=noise(4, 5), c=noise(5))
+    for activation in ("Relu", "LeakyRelu", "Tanh", "Sigmoid"):
+        add(f"FusedGemm_{activation}", "FusedGemm", ["a", "b", "c"], operands=gemm, activation=activation, activation_alpha=0.2)
+    product = noise(3, 8) @ (weights := noise(8, 4))
+    factor = noise(3, 8)
+    product = factor.astype(np.float64) @ weights
+    add("GemmFastGelu", "GemmFastGelu", ["x", "w"], expected=product / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (product + 0.044715 * product**3))),
+        operands=dict(x=factor, w=weights))
+    table = noise(8, 3)
+
+    def bucket(distance, both):
+        """As T5's code has it, for 8 buckets and 20 positions."""
+        count, base, back = 8, 0, -distance
+        if both:
+            count, base, back = 4, 4 * (distance > 0), abs(distance)
+        back = max(back, 0)
+        if back < count // 2:
+            return base + back
+        return base + min(count // 2 + int(np.log(back / (count // 2)) / np.log(20 / (count // 2)) * (count - count // 2)), count - 1)
+    for both in (0, 1):
+        buckets = np.array([[bucket(key - query, both) for key in range(31)] for query in range(31)])
+        expected = table.reshape(3, 8)[:, buckets][None]  # In memory it is [heads, buckets].
+        add(f"RelativePositionBias_{both}", "RelativePositionBias", ["t", "q", "k"], expected=expected,
+            operands=dict(t=table, q=np.int64(31), k=np.int64(31)), is_bidirectional=both, max_distance=20)
+    gated = dict(q=noise(2, 3, 8), b=noise(8), r=noise(1, 2, 3, 3), w=noise(4, 6), g=noise(6), e=noise(1, 2, 1, 1))
+    query = (gated["q"] + gated["b"]).reshape(2, 3, 2, 4).transpose(0, 2, 1, 3)
+    gates = 1 / (1 + np.exp(-(query @ gated["w"] + gated["g"]).reshape(2, 2, 3, 2, 3).sum(-1)))
+    add("GatedRelativePositionBias", "GatedRelativePositionBias", ["q", "b", "r", "w", "g", "e"],
+        expected=(gates[..., :1] * (gates[..., 1:] * gated["e"] - 1) + 2) * gated["r"], operands=gated, num_heads=2)
+    cases.write("ops_runtime")
+
+
+def write_genai():
+    """A step of a decoder as onnxruntime-genai writes it: lengths come from the mask, past and present may share a buffer."""
+    i32 = TensorProto.INT32
+    nodes = [node("ReduceSum", ["attention_mask", "one"], ["sum"], keepdims=0), node("Sub", ["sum", "one"], ["before"]),
+             node("Cast", ["before"], ["seqlens_k"], to=i32), node("Shape", ["attention_mask"], ["sizes"]),
+             node("Gather", ["sizes", "one_number"], ["length"]), node("Cast", ["length"], ["total"], to=i32),
+             node("MatMul", ["x", "w"], ["qkv"]),
+             node("GroupQueryAttention", ["qkv", "", "", "past.key", "past.value", "seqlens_k", "total", "cos", "sin"],
+                  ["y", "present.key", "present.value"], domain="com.microsoft", num_heads=2, kv_num_heads=1, do_rotary=1)]
+    cache = ["batch_size", 1, "past_sequence_length", 16]
+    inputs = [info("x", F32, ["batch_size", 1, 8]), info("attention_mask", I64, ["batch_size", "total_sequence_length"]),
+              info("past.key", F32, cache), info("past.value", F32, cache)]
+    present = ["batch_size", 1, "total_sequence_length", 16]
+    outputs = [info("y", F32, ["batch_size", 1, 32]), info("present.key", F32, present), info("present.value", F32, present)]
+    write("genai", nodes, inputs, outputs, [tensor("w", noise(8, 64)), tensor("cos", noise(12, 8)), tensor("sin", noise(12, 8)), tensor("one", [1]),
+                                            tensor("one_number", np.int64(1))], domains=["com.microsoft"])
+
+
+def write_control_flow():
+    """Branches and loops whose conditions are known, nested, and some that are not."""
+    def body(nodes, inputs, outputs, initializers=()):
+        return helper.make_graph(nodes, "body", [info(*one) for one in inputs], [info(name, F32, None) for name in outputs], list(initializers))
+
+    rows = info("x", F32, ["rows", 3])
+    # x has 1 row: squeezed; else its rows are added and a weight of the branch.
+    squeeze = body([node("Squeeze", ["x", "zero"], ["a"])], [], ["a"])
+    add_up = body([node("ReduceSum", ["x", "zero"], ["sum"], keepdims=0), node("Add", ["sum", "w"], ["a"])], [], ["a"],
+                  [tensor("w", np.float32([10, 20, 30]))])
+    choose = [node("Shape", ["x"], ["s"], end=1), node("Equal", ["s", "one"], ["c"]),
+              node("If", ["c"], ["b"], name="choose", then_branch=squeeze, else_branch=add_up), node("Mul", ["b", "two"], ["y"])]
+    known = [tensor("zero", [0]), tensor("one", [1]), tensor("two", np.float32(2))]
+    write("if_shape", choose, [rows], [Y], known)
+    write("if_data", [node("ReduceSum", ["x"], ["s"], keepdims=0), node("Greater", ["s", "two"], ["c"]), *choose[2:]], [X], [Y], known)
+
+    # Three steps: the sum doubles and grows by x and the step's number; each step's is kept. A branch inside looks outside.
+    even = body([node("Identity", ["next"], ["r"])], [], ["r"])
+    odd = body([node("Add", ["next", "w"], ["r"])], [], ["r"], [tensor("w", np.float32([1, 2, 3]))])
+    steps = [node("Cast", ["i"], ["number"], to=F32), node("Add", ["sum", "sum"], ["twice"]), node("Add", ["twice", "x"], ["more"]),
+             node("Add", ["more", "number"], ["next"]), node("Mod", ["i", "period"], ["rest"]), node("Equal", ["rest", "none"], ["isEven"]),
+             node("If", ["isEven"], ["out"], then_branch=even, else_branch=odd), node("Identity", ["go"], ["goOn"])]
+    inputs = [("i", I64, []), ("go", TensorProto.BOOL, []), ("sum", F32, [2, 3])]
+    loop_body = body(steps, inputs, ["goOn", "out", "out"], [tensor("period", np.int64(2)), tensor("none", np.int64(0))])
+    outputs = [info("total", F32, None), info("all", F32, None)]
+    trips = [tensor("n", np.int64(3)), tensor("start", np.zeros((2, 3), np.float32))]
+    write("loop", [node("Loop", ["n", "", "start"], ["total", "all"], name="loop", body=loop_body)], [X], outputs, trips)
+    until = body([node("Add", ["sum", "x"], ["out"]), node("Less", ["i", "last"], ["goOn"])], inputs, ["goOn", "out"],
+                 [tensor("last", np.int64(4))])
+    write("loop_until", [node("Loop", ["", "yes", "start"], ["y"], name="loop", body=until)], [X], [Y],
+          [tensor("yes", np.array(True)), trips[1]])
+    write("loop_data", [node("Cast", ["x0"], ["n"], to=I64), node("Loop", ["n", "", "start"], ["total", "all"], name="loop", body=loop_body)],
+          [X, info("x0", F32, [])], outputs, trips[1:])
+    endless = body([node("Add", ["sum", "x"], ["out"]), node("Identity", ["go"], ["goOn"])], inputs, ["goOn", "out"])
+    write("loop_endless", [node("Loop", ["", "yes", "start"], ["y"], name="loop", body=endless)], [X], [Y], [tensor("yes", np.array(True)), trips[1]])
+    lstm = body([node("LSTM", ["x", "x", "x"], ["a"], name="lstm")], [], ["a"])
+    write("if_unsupported", [node("Shape", ["x"], ["s"], end=1), node("Equal", ["s", "one"], ["c"]),
+                             node("If", ["c"], ["b"], then_branch=squeeze, else_branch=lstm), node("Relu", ["b"], ["y"])], [rows], [Y], known)
+
+
 for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
                write_integers, write_malformed, write_typed, write_pointwise,
-               write_layout, write_rows, write_transformer, write_microsoft):
+               write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai, write_control_flow):
     writer()

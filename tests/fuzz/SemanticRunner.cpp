@@ -164,8 +164,7 @@ std::string edgesOf(const Model &model) {
 
 void listOps() {
   using namespace ir::onnx;
-  for (llvm::ArrayRef<OnnxOp> table :
-       {pointwiseOps(), layoutOps(), indexingOps(), rowOps(), productOps(), constantOps(), transformerOps()})
+  for (llvm::ArrayRef<OnnxOp> table : opTables())
     for (const OnnxOp &op : table)
       std::cout << op.name.str() << "\n";
 }

@@ -35,6 +35,20 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
   const std::pair<const char *, const char *> rows[] = {
       {"attribute_type.onnx", "node 'softmax' (Softmax): attribute 'axis' is of type FLOAT, not INT"},
       {"cycle.onnx", "node 'add' (Add) reads 'z', which nothing before it makes"},
+      {"einsum_letters.onnx",
+       "node 'einsum' (Einsum): equation 'i1,j->i': 'i1' has more than letters and one ellipsis"},
+      {"einsum_rank.onnx", "node 'einsum' (Einsum): equation 'ijk,jk->i': 'ijk' for an operand of 2 dimensions"},
+      {"einsum_result.onnx",
+       "node 'einsum' (Einsum): equation 'ij,jk->iz': a label of the result is there twice, or in no operand"},
+      {"einsum_sizes.onnx", "node 'einsum' (Einsum): equation 'ij,ij->i': one label is of size 2 and 3"},
+      {"einsum_terms.onnx", "node 'einsum' (Einsum): equation 'ij->i': it has 1 terms for 2 operands"},
+      {"if_data.onnx",
+       "node 'choose' (If): its condition is computed from data, or from shapes that are not known when "
+       "the model is read; export with dynamo=True or at fixed shapes, which leaves one of its branches"},
+      {"loop_data.onnx",
+       "node 'loop' (Loop): how often it runs is computed from data, or from shapes that are not known "
+       "when the model is read; export with dynamo=True or at fixed shapes"},
+      {"loop_endless.onnx", "node 'loop' (Loop): it takes over 4096 steps; export the model without the loop"},
       {"data_count.onnx", "tensor 'w' of shape 2x3 needs 6 elements, the file holds another number of them"},
       {"data_huge.onnx",
        "tensor 'w' has the shape 1099511627776x1099511627776: a negative size, over 1 TiB, or over 16 dimensions"},
@@ -61,8 +75,8 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
       {"negative_dim.onnx", "input 'x' has the shape 2x-3: a negative size, over 1 TiB, or over 16 dimensions"},
       {"no_output.onnx", "output 'other' is made by no node"},
       {"out_of_order.onnx", "node 'tanh' (Tanh) reads 'z', which nothing before it makes"},
-      {"relu_opset12.onnx", "the model is of opset 12, kfuse reads 13 to 23; export it again for one of these"},
-      {"relu_opset24.onnx", "the model is of opset 24, kfuse reads 13 to 23; export it again for one of these"},
+      {"relu_opset12.onnx", "the model is of opset 12, kfuse reads 13 to 24; export it again for one of these"},
+      {"relu_opset25.onnx", "the model is of opset 25, kfuse reads 13 to 24; export it again for one of these"},
       {"reshape_mismatch.onnx", "node 'reshape' (Reshape): cannot give [2, 3] the shape [4, -1]"},
       {"shape_mismatch.onnx", "node 'add' (Add): kfuse.add: operand 1 of shape [2, 4] does not broadcast with [2, 3]"},
       {"string_input.onnx", "input 'x' is of type STRING; kfuse has FLOAT, FLOAT16, BFLOAT16, INT32, INT64 and BOOL"},
@@ -73,8 +87,12 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
                              "integer type and of at most 65536 elements"},
       {"unmade_output.onnx",
        "node 'y' (Relu) reads 'mean', a result of node 'norm' (LayerNormalization) that kfuse does not make"},
-      {"unsupported.onnx", "the model uses ops that kfuse does not have: Conv (conv1, conv2); acme.Fancy (c); write "
-                           "them with others and export it again"},
+      {"unsupported.onnx",
+       "the model uses ops that kfuse does not have: LSTM (5 nodes: lstm0, lstm1, lstm2, ...); acme.Fancy (1 node: c); "
+       "recurrent layers have no form in kfuse; run them elsewhere; export again with the other exporter "
+       "(torch.onnx.export(..., dynamo=True) or dynamo=False), with attn_implementation=\"eager\" for a model of "
+       "Hugging "
+       "Face, at fixed shapes, or run a simplifier (onnxsim)"},
   };
   for (auto [file, message] : rows) {
     CAPTURE(file);
@@ -118,5 +136,7 @@ TEST_CASE("onnx errors: names cannot break the line") {
   std::string path = (folder.path / "broken.onnx").string();
   std::ofstream(path, std::ios::binary) << bytes;
   CHECK(ImportedModel(path).error() ==
-        path + ": the model uses ops that kfuse does not have: Ta\\nh (y); write them with others and export it again");
+        path + ": the model uses ops that kfuse does not have: Ta\\nh (1 node: y); export again with the other "
+               "exporter (torch.onnx.export(..., dynamo=True) or dynamo=False), with attn_implementation=\"eager\" for "
+               "a model of Hugging Face, at fixed shapes, or run a simplifier (onnxsim)");
 }

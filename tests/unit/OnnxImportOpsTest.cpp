@@ -33,6 +33,104 @@ TEST_CASE("onnx ops: layout, indexing and shapes") { checkCases("ops_layout.onnx
 TEST_CASE("onnx ops: reductions, norms and products") { checkCases("ops_rows.onnx", 43); }
 TEST_CASE("onnx ops: attention and rotary embedding") { checkCases("ops_transformer.onnx", 13); }
 TEST_CASE("onnx ops: ONNX Runtime's own") { checkCases("ops_microsoft.onnx", 8); }
+TEST_CASE("onnx ops: hyperbolic functions, blocks of images and other single ones") { checkCases("ops_more.onnx", 45); }
+TEST_CASE("onnx ops: Einsum") { checkCases("ops_einsum.onnx", 34); }
+TEST_CASE("onnx ops: ONNX Runtime's attention") { checkCases("ops_runtime_attention.onnx", 21); }
+TEST_CASE("onnx ops: ONNX Runtime's grouped queries") { checkCases("ops_group_query.onnx", 19); }
+TEST_CASE("onnx ops: what else ONNX Runtime's optimiser writes") { checkCases("ops_runtime.onnx", 19); }
+
+TEST_CASE("onnx ops: a cache of grouped queries grows, or its buffer is shared and longer than what counts") {
+  auto x = reference::uniform(DType::F32, {2, 1, 8}, 1), key = reference::uniform(DType::F32, {2, 1, 4, 16}, 2);
+  auto value = reference::uniform(DType::F32, {2, 1, 4, 16}, 3);
+  auto ones = [](Shape shape, std::int64_t counting) {
+    std::vector<double> mask;
+    for (std::int64_t i = 0; i < shape[0] * shape[1]; ++i)
+      mask.push_back(i % shape[1] < counting);
+    return reference::tensorOf(DType::I64, shape, mask);
+  };
+  // [2, 1, 4, 16] in a buffer of 9 rows.
+  auto buffer = [](const reference::HostTensor &rows) {
+    std::vector<double> from = reference::toDoubles(rows), to(2 * 9 * 16, 7);
+    for (std::size_t i = 0; i < from.size(); ++i)
+      to[i / 64 * 144 + i % 64] = from[i];
+    return reference::tensorOf(DType::F32, {2, 1, 9, 16}, to);
+  };
+  auto sized = [](std::int64_t past, std::int64_t total) {
+    return ir::ImportOptions{
+        {{"batch_size", {2}}, {"past_sequence_length", {past}}, {"total_sequence_length", {total}}}, {}};
+  };
+  ImportedModel growing(testData("genai.onnx"), sized(4, 5)), shared(testData("genai.onnx"), sized(9, 9));
+  REQUIRE_MESSAGE(growing, growing.error());
+  REQUIRE_MESSAGE(shared, shared.error());
+  CHECK(growing.resultShape(1) == Shape{2, 1, 5, 16});
+  CHECK(shared.resultShape(1) == Shape{2, 1, 9, 16});
+  auto grown =
+      growing.evaluate({{"x", x}, {"attention_mask", ones({2, 5}, 5)}, {"past.key", key}, {"past.value", value}});
+  auto kept = shared.evaluate(
+      {{"x", x}, {"attention_mask", ones({2, 9}, 5)}, {"past.key", buffer(key)}, {"past.value", buffer(value)}});
+  for (std::size_t i = 0; i < grown["y"].size(); ++i)
+    CHECK(kept["y"][i] == doctest::Approx(grown["y"][i]).epsilon(1e-6));
+  for (const char *name : {"present.key", "present.value"})
+    for (std::size_t i = 0; i < std::size_t{2} * 9 * 16; ++i) {
+      std::size_t row = i / 16 % 9, grownAt = i / 144 * 80 + i % 144;
+      CHECK(kept[name][i] == doctest::Approx(row < 5 ? grown[name][grownAt] : 7).epsilon(1e-6));
+    }
+}
+
+TEST_CASE("onnx ops: attention as Einsum writes it is products of stacks, and transposes heads alone") {
+  ImportedModel model(testData("ops_einsum.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  std::map<std::string, int> transposes, products;
+  model.main().walk([&](mlir::Operation *op) {
+    auto location = llvm::dyn_cast<mlir::NameLoc>(op->getLoc());
+    std::string node = location ? location.getName().str() : "";
+    transposes[node] += llvm::isa<ir::TransposeOp>(op);
+    products[node] += llvm::isa<ir::MatmulOp>(op);
+  });
+  // The equations of write_einsum in order: projections by head, scores, their product with values, and the output.
+  const std::pair<int, int> expected[] = {{1, 1}, {1, 0}, {1, 0}, {1, 1}};
+  for (auto [i, counts] : llvm::enumerate(expected)) {
+    std::string node = "Einsum_" + std::to_string(i) + ".Einsum";
+    CAPTURE(node);
+    CHECK(products[node] == counts.first);
+    CHECK(transposes[node] == counts.second);
+  }
+}
+
+TEST_CASE("onnx ops: a branch whose condition is known is imported, and the other's weights and ops do not count") {
+  ImportedModel one(testData("if_shape.onnx"), {{{"x", {1, 3}}}, {}});
+  REQUIRE_MESSAGE(one, one.error());
+  CHECK(one.evaluate({{"x", reference::tensorOf(DType::F32, {1, 3}, {1, 2, 3})}})["y"] == std::vector<double>{2, 4, 6});
+  CHECK(one.main().getNumArguments() == 1);
+  ImportedModel two(testData("if_shape.onnx"), {{{"x", {2, 3}}}, {}});
+  REQUIRE_MESSAGE(two, two.error());
+  auto x = reference::tensorOf(DType::F32, {2, 3}, {1, 2, 3, 4, 5, 6});
+  CHECK(two.evaluate({{"x", x}})["y"] == std::vector<double>{30, 54, 78});
+
+  CHECK(ImportedModel(testData("if_unsupported.onnx"), {{{"x", {1, 3}}}, {}}).error() == "");
+  ImportedModel other(testData("if_unsupported.onnx"), {{{"x", {2, 3}}}, {}});
+  REQUIRE(!other);
+  CHECK(other.error().find("does not have: LSTM (1 node: lstm); recurrent layers") != std::string::npos);
+}
+
+TEST_CASE("onnx ops: loops are unrolled: what they carry, what they keep of each step, weights once") {
+  ImportedModel model(testData("loop.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  auto results = model.evaluate({{"x", reference::tensorOf(DType::F32, {2, 3}, {1, 2, 3, 4, 5, 6})}});
+  // Twice the sum, x and the step's number; w = 1, 2, 3 is added in step 1.
+  const std::vector<double> first{1, 2, 3, 4, 5, 6}, second{5, 9, 13, 14, 18, 22}, third{13, 22, 31, 34, 43, 52};
+  std::vector<double> all(first);
+  all.insert(all.end(), second.begin(), second.end());
+  all.insert(all.end(), third.begin(), third.end());
+  CHECK(results["total"] == third);
+  CHECK(results["all"] == all);
+  CHECK(model.get().parameters.size() == 2); // The start, and the weight of a branch inside.
+
+  ImportedModel until(testData("loop_until.onnx"));
+  REQUIRE_MESSAGE(until, until.error());
+  CHECK(until.evaluate({{"x", reference::tensorOf(DType::F32, {2, 3}, {1, 2, 3, 4, 5, 6})}})["y"] ==
+        std::vector<double>{5, 10, 15, 20, 25, 30});
+}
 
 TEST_CASE("onnx ops: axes and split sizes, as attributes and as inputs") {
   auto x = reference::uniform(DType::F32, {4, 6}, 1);

@@ -38,11 +38,31 @@ TEST_CASE("shapes: a symbolic dimension has one size in all inputs") {
   CHECK(unnamed.argumentShape(0) == Shape{9, 4});
 }
 
+TEST_CASE("shapes: a dimension that is named like a sum has that of its parts") {
+  ImportedModel model(testData("dynamic_past.onnx"), shapes({{"new", {3, 2, 2, 8}}, {"past.key", {3, 2, 5, 8}}}));
+  REQUIRE_MESSAGE(model, model.error());
+  CHECK(model.argumentShape(1) == Shape{3, 7});
+  CHECK(model.argumentShape(3) == Shape{3, 2, 5, 8});
+  checkRefused(
+      "dynamic_past.onnx", shapes({{"new", {3, 2, 2, 8}}, {"past.key", {3, 2, 5, 8}}, {"attention_mask", {3, 8}}}),
+      "dimension 'past_length + sequence_length' is 8 by --shape attention_mask=3x8 but 7 by those of its parts");
+}
+
 TEST_CASE("shapes: what is missing or does not fit is named with both values") {
-  checkRefused("dynamic.onnx", {}, "input 'ids' is [batch, seq] in the file; give every size: --shape ids=BATCHxSEQ");
+  const std::string open = "the file leaves sizes of its inputs open: ";
+  checkRefused("dynamic.onnx", {},
+               open + "ids [batch, seq], mask [batch, seq, 1]; give them, as in --shape ids=1x128 "
+                      "--shape mask=1x128x1");
   checkRefused("dynamic.onnx", shapes({{"batch", {2}}}),
-               "input 'ids' is [batch, seq] in the file; give every size: --shape ids=BATCHxSEQ");
-  checkRefused("dynamic_unnamed.onnx", {}, "input 'x' is [?, 4] in the file; give every size: --shape x=D0x4");
+               open +
+                   "ids [batch, seq], mask [batch, seq, 1]; give them, as in --shape ids=2x128 --shape mask=2x128x1");
+  checkRefused("dynamic_unnamed.onnx", {}, open + "x [?, 4]; give them, as in --shape x=1x4");
+  // One token after 127; what is the sum of both has both.
+  checkRefused("dynamic_past.onnx", {},
+               open + "new [batch_size, 2, sequence_length, 8], attention_mask [batch_size, past_length + "
+                      "sequence_length], past.key [batch_size, 2, past_length, 8], past.value [batch_size, 2, "
+                      "past_length, 8]; give them, as in --shape new=1x2x1x8 --shape attention_mask=1x128 --shape "
+                      "past.key=1x2x127x8 --shape past.value=1x2x127x8");
   checkRefused("dynamic.onnx", shapes({{"ids", {2, 7}}, {"mask", {2, 8, 1}}}),
                "dimension 'seq' is 7 by --shape ids=2x7 but 8 by --shape mask=2x8x1");
   checkRefused("dynamic.onnx", shapes({{"mask", {2, 8, 2}}}),

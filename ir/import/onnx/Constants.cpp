@@ -136,10 +136,25 @@ Values nonZero(Node &node) {
   return node.emit.constant(reference::tensorOf(DType::I64, {rank, count}, indices));
 }
 
+/// 1 on diagonal k of a matrix, else 0.
+Values eyeLike(Node &node) {
+  Emitter &emit = node.emit;
+  int64_t rank = node.rank(0);
+  std::optional<DType> type =
+      node.has("dtype") ? dtypeOfOnnx(static_cast<int>(node.integer("dtype", 0))) : node.type(0);
+  if (!type || rank < 1 || rank > 2)
+    return node.fail("a matrix of a type that kfuse does not have, or of shape " + toString(node.dims(0)));
+  int64_t rows = node.dims(0)[0], columns = node.dims(0)[rank - 1];
+  int64_t k = std::clamp(node.integer("k", 0), -maxTensorBytes, maxTensorBytes);
+  Value row = emit.add(emit.iota({rows, columns}, 0), static_cast<double>(k));
+  return emit.cast(emit.binary<EqOp>(row, emit.iota({rows, columns}, 1)), *type);
+}
+
 constexpr OnnxOp table[] = {
     {"Constant", 0, 0, constant,
      "value value_float value_floats value_int value_ints value_string value_strings sparse_value"},
     {"ConstantOfShape", 1, 1, constantOfShape, "value"},
+    {"EyeLike", 1, 1, eyeLike, "dtype k"},
     {"NonZero", 1, 1, nonZero},
     {"Range", 3, 3, range},
     {"Shape", 1, 1, shape, "start end"},

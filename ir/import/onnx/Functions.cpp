@@ -48,6 +48,8 @@ public:
   Result<void> declare(const ::onnx::ModelProto &model);
   /// Appends `node`, or the body of the function it calls, to `graph`.
   Result<void> append(const NodeProto &node, GraphProto &graph, int depth);
+  /// Expands the calls of `graph`.
+  Result<void> expand(GraphProto &graph, int depth);
 
 private:
   Result<void> appendBody(const NodeProto &call, const FunctionProto &function, GraphProto &graph, int depth);
@@ -60,13 +62,19 @@ private:
 using Names = std::map<std::string, std::string>;
 using Attributes = std::map<std::string, const AttributeProto *>;
 
+/// A name of a function's body as it is in the caller.
+std::string nameIn(const Names &names, const std::string &prefix, const std::string &name) {
+  auto known = names.find(name);
+  return known != names.end() ? known->second : name.empty() ? name : prefix + name;
+}
+
+void rename(GraphProto &graph, const Names &names, const Attributes &given, const std::string &prefix);
+
 /// A node of a function's body as it stands in the caller: values renamed, attributes that refer to the
 /// function's replaced by their values.
+/// Graphs inside of it are instantiated, too.
 NodeProto instantiate(const NodeProto &node, const Names &names, const Attributes &given, const std::string &prefix) {
-  auto renamed = [&](const std::string &name) {
-    auto known = names.find(name);
-    return known != names.end() ? known->second : name.empty() ? name : prefix + name;
-  };
+  auto renamed = [&](const std::string &name) { return nameIn(names, prefix, name); };
   NodeProto result = node;
   result.set_name(prefix + node.name());
   for (std::string &name : *result.mutable_input())
@@ -77,7 +85,10 @@ NodeProto instantiate(const NodeProto &node, const Names &names, const Attribute
   result.clear_attribute();
   for (const AttributeProto &attribute : node.attribute()) {
     if (attribute.ref_attr_name().empty()) {
-      *result.add_attribute() = attribute;
+      AttributeProto &copy = *result.add_attribute();
+      copy = attribute;
+      if (attribute.has_g())
+        rename(*copy.mutable_g(), names, given, prefix);
       continue;
     }
     auto value = given.find(attribute.ref_attr_name());
@@ -88,6 +99,17 @@ NodeProto instantiate(const NodeProto &node, const Names &names, const Attribute
     copy.set_name(attribute.name());
   }
   return result;
+}
+
+/// Of a graph inside of a function's node: what it takes from the function, and what is its own.
+void rename(GraphProto &graph, const Names &names, const Attributes &given, const std::string &prefix) {
+  for (NodeProto &node : *graph.mutable_node())
+    node = instantiate(node, names, given, prefix);
+  for (auto *infos : {graph.mutable_input(), graph.mutable_output()})
+    for (::onnx::ValueInfoProto &info : *infos)
+      info.set_name(nameIn(names, prefix, info.name()));
+  for (::onnx::TensorProto &tensor : *graph.mutable_initializer())
+    tensor.set_name(nameIn(names, prefix, tensor.name()));
 }
 
 Result<void> Inliner::declare(const ::onnx::ModelProto &model) {
@@ -102,7 +124,23 @@ Result<void> Inliner::append(const NodeProto &node, GraphProto &graph, int depth
   auto function = functions.find({node.domain(), node.op_type()});
   if (function != functions.end())
     return appendBody(node, *function->second, graph, depth);
-  *graph.add_node() = node;
+  NodeProto &added = *graph.add_node();
+  added = node;
+  for (AttributeProto &attribute : *added.mutable_attribute())
+    if (attribute.has_g())
+      if (Result<void> expanded = expand(*attribute.mutable_g(), depth); !expanded)
+        return expanded;
+  return {};
+}
+
+Result<void> Inliner::expand(GraphProto &graph, int depth) {
+  if (depth >= maxDepth)
+    return Error{ErrorCode::BadModel, "graphs inside of nodes nest over 64 deep"};
+  GraphProto expanded;
+  for (const NodeProto &node : graph.node())
+    if (Result<void> appended = append(node, expanded, depth + 1); !appended)
+      return appended;
+  graph.mutable_node()->Swap(expanded.mutable_node());
   return {};
 }
 
@@ -143,12 +181,7 @@ Result<void> inlineFunctions(::onnx::ModelProto &model) {
   Inliner inliner;
   if (Result<void> declared = inliner.declare(model); !declared)
     return declared;
-  GraphProto expanded;
-  for (const NodeProto &node : model.graph().node())
-    if (Result<void> appended = inliner.append(node, expanded, 0); !appended)
-      return appended;
-  model.mutable_graph()->mutable_node()->Swap(expanded.mutable_node());
-  return {};
+  return inliner.expand(*model.mutable_graph(), 0);
 }
 
 } // namespace kfuse::ir::onnx

@@ -51,6 +51,20 @@ std::optional<HostTensor> Node::tensor(llvm::StringRef name) {
   return std::nullopt;
 }
 
+std::optional<llvm::SmallVector<mlir::Value>> Node::importBody(llvm::StringRef name,
+                                                               llvm::ArrayRef<mlir::Value> bodyInputs) {
+  const AttributeProto *attribute = find(name, AttributeProto::GRAPH);
+  if (!attribute) {
+    fail("has no attribute '" + name + "'");
+    return std::nullopt;
+  }
+  return around.importBody(attribute->g(), bodyInputs);
+}
+
+std::optional<Ints> Node::declaredShape(unsigned i) const {
+  return i < outputCount() ? around.declaredShape(proto.output(static_cast<int>(i))) : std::nullopt;
+}
+
 std::optional<Ints> Node::constantIntegers(unsigned i, llvm::StringRef what) {
   std::optional<Ints> values = Emitter::constantIntegers(input(i));
   if (!values)

@@ -15,10 +15,22 @@ struct Values : llvm::SmallVector<mlir::Value, 1> {
   explicit Values(llvm::ArrayRef<mlir::Value> all) : SmallVector(all) {}
 };
 
+/// The graph that a node stands in.
+class Surroundings {
+public:
+  virtual ~Surroundings() = default;
+  /// The shape that the file gives a value, with symbolic sizes as bound; nothing where it is open.
+  virtual std::optional<Ints> declaredShape(llvm::StringRef value) const = 0;
+  /// The results of a graph that is an attribute of a node, for these inputs. Nothing after a failure.
+  virtual std::optional<llvm::SmallVector<mlir::Value>> importBody(const ::onnx::GraphProto &body,
+                                                                   llvm::ArrayRef<mlir::Value> inputs) = 0;
+};
+
 class Node {
 public:
-  Node(const ::onnx::NodeProto &proto, llvm::ArrayRef<mlir::Value> inputs, Emitter &emit, TensorReader &tensors)
-      : emit(emit), proto(proto), inputs(inputs), tensors(tensors) {}
+  Node(const ::onnx::NodeProto &proto, llvm::ArrayRef<mlir::Value> inputs, Emitter &emit, TensorReader &tensors,
+       Surroundings &around)
+      : emit(emit), proto(proto), inputs(inputs), tensors(tensors), around(around) {}
 
   Emitter &emit;
 
@@ -41,6 +53,10 @@ public:
   std::optional<Ints> integerList(llvm::StringRef name);
   std::optional<HostTensor> tensor(llvm::StringRef name);
   const ::onnx::AttributeProto *find(llvm::StringRef name) const;
+  /// The results of the graph that is attribute `name`, as part of this one. Nothing after a failure.
+  std::optional<llvm::SmallVector<mlir::Value>> importBody(llvm::StringRef name, llvm::ArrayRef<mlir::Value> inputs);
+  /// The shape that the file gives result `i`, where it does.
+  std::optional<Ints> declaredShape(unsigned i) const;
 
   /// The elements of input `i`, which must be known now; `what` names it in the failure.
   std::optional<Ints> constantIntegers(unsigned i, llvm::StringRef what);
@@ -61,6 +77,7 @@ private:
   const ::onnx::NodeProto &proto;
   llvm::ArrayRef<mlir::Value> inputs;
   TensorReader &tensors;
+  Surroundings &around;
 };
 
 } // namespace kfuse::ir::onnx

@@ -4,6 +4,7 @@
 #include "ir/import/onnx/Functions.h"
 #include "ir/import/onnx/InputShapes.h"
 #include "ir/import/onnx/Ops.h"
+#include "ir/import/onnx/Refusals.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -23,7 +24,7 @@ using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 using ::onnx::ValueInfoProto;
 
-constexpr std::int64_t oldestOpset = 13, newestOpset = 23;
+constexpr std::int64_t oldestOpset = 13, newestOpset = 24;
 
 Error malformed(std::string message) { return {ErrorCode::BadModel, std::move(message)}; }
 
@@ -49,23 +50,6 @@ Result<void> checkOpset(const ModelProto &model) {
   return malformed("the model does not say which opset it is of; export it again for one of " + known);
 }
 
-/// One error for all: whoever exports the model wants to know the whole list.
-Result<void> checkSupported(const ::onnx::GraphProto &graph) {
-  std::map<std::string, std::string> unsupported;
-  for (const NodeProto &node : graph.node())
-    if (!findOp(node)) {
-      std::string &nodes = unsupported[fullNameOf(node)];
-      nodes += (nodes.empty() ? "" : ", ") + labelOf(node);
-    }
-  std::string list;
-  for (const auto &[op, nodes] : unsupported)
-    list += (list.empty() ? "" : "; ") + op + " (" + nodes + ")";
-  if (list.empty())
-    return {};
-  return malformed("the model uses ops that kfuse does not have: " + list +
-                   "; write them with others and export it again");
-}
-
 Result<void> checkAttributes(const NodeProto &node, const OnnxOp &op) {
   llvm::SmallVector<llvm::StringRef> known;
   op.attributes.split(known, ' ');
@@ -76,7 +60,27 @@ Result<void> checkAttributes(const NodeProto &node, const OnnxOp &op) {
   return {};
 }
 
-class Importer {
+/// Adds what the nodes of `graph` and of the graphs inside of them read.
+void addNamesRead(const ::onnx::GraphProto &graph, llvm::StringSet<> &names) {
+  for (const NodeProto &node : graph.node()) {
+    for (const std::string &name : node.input())
+      names.insert(name);
+    for (const ::onnx::AttributeProto &attribute : node.attribute())
+      if (attribute.has_g())
+        addNamesRead(attribute.g(), names);
+  }
+  for (const ValueInfoProto &output : graph.output())
+    names.insert(output.name());
+}
+
+/// Names that a graph inside of a node gives, and what they hide of the graphs around it.
+struct Scope {
+  llvm::StringSet<> own;
+  llvm::StringMap<Value> hidden;
+  llvm::StringMap<std::string> hiddenMissing;
+};
+
+class Importer : Surroundings {
 public:
   Importer(const std::shared_ptr<const ModelProto> &proto, DataFolders folders, mlir::MLIRContext &context);
 
@@ -84,14 +88,23 @@ public:
 
 private:
   Result<void> declareInputs(const std::map<std::string, Shape> &shapes);
-  Result<void> declareInitializers();
+  Result<void> declareInitializers(const ::onnx::GraphProto &graph);
   Result<void> addInitializer(const TensorProto &initializer);
+  Result<Value> valueOf(const TensorProto &initializer);
   Result<void> addNode(const NodeProto &node);
   Result<llvm::SmallVector<Value>> operandsOf(const NodeProto &node, const OnnxOp &op);
   Result<void> finish();
 
+  std::optional<Ints> declaredShape(llvm::StringRef value) const override;
+  std::optional<llvm::SmallVector<Value>> importBody(const ::onnx::GraphProto &body,
+                                                     llvm::ArrayRef<Value> inputs) override;
+  Result<llvm::SmallVector<Value>> addBody(const ::onnx::GraphProto &body, llvm::ArrayRef<Value> inputs);
+  void leave(const Scope &inner);
+
   Value addArgument(const TensorDesc &desc, llvm::StringRef role);
   Result<void> define(const std::string &name, Value value);
+  void setMissing(const std::string &name, const std::string &maker);
+  Result<Value> valueNamed(const std::string &name, const std::string &reader);
   mlir::Attribute text(llvm::StringRef value) { return mlir::StringAttr::get(&context, value); }
 
   mlir::MLIRContext &context;
@@ -104,7 +117,15 @@ private:
   llvm::StringMap<Value> values;
   /// Results that kfuse does not make, with the node that would.
   llvm::StringMap<std::string> missing;
+  /// Of symbolic dimensions, as the caller gave them.
+  std::map<std::string, std::int64_t> symbols;
+  /// Of graphs inside of nodes: a loop's body is imported once a step, its weights once.
+  std::map<const TensorProto *, Value> innerInitializers;
+  Scope *scope = nullptr; ///< Of the innermost graph inside of a node.
+  int innerNodes = 0, depth = 0;
+  std::optional<Error> innerError;
   llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;
+  llvm::StringSet<> argumentNames;
 };
 
 Importer::Importer(const std::shared_ptr<const ModelProto> &model, DataFolders folders, mlir::MLIRContext &context)
@@ -121,7 +142,7 @@ Importer::Importer(const std::shared_ptr<const ModelProto> &model, DataFolders f
 Result<Model> Importer::run(const ImportOptions &options) {
   if (Result<void> inputs = declareInputs(options.shapes); !inputs)
     return inputs.error();
-  if (Result<void> initializers = declareInitializers(); !initializers)
+  if (Result<void> initializers = declareInitializers(graph); !initializers)
     return initializers.error();
   for (const NodeProto &node : graph.node())
     if (Result<void> added = addNode(node); !added)
@@ -134,7 +155,16 @@ Result<Model> Importer::run(const ImportOptions &options) {
 Result<void> Importer::define(const std::string &name, Value value) {
   if (name.empty())
     return malformed("an input or initializer has no name");
-  if (values.try_emplace(name, value).second)
+  if (scope && scope->own.insert(name).second) {
+    if (Value outer = std::exchange(values[name], value))
+      scope->hidden[name] = outer;
+    if (auto outer = missing.find(name); outer != missing.end()) {
+      scope->hiddenMissing[name] = outer->second;
+      missing.erase(outer);
+    }
+    return {};
+  }
+  if (!scope && values.try_emplace(name, value).second)
     return {};
   return malformed("the name '" + name + "' is given to two values");
 }
@@ -142,6 +172,7 @@ Result<void> Importer::define(const std::string &name, Value value) {
 Value Importer::addArgument(const TensorDesc &desc, llvm::StringRef role) {
   mlir::NamedAttribute attributes[] = {{mlir::StringAttr::get(&context, roleAttrName), text(role)},
                                        {mlir::StringAttr::get(&context, nameAttrName), text(desc.name)}};
+  argumentNames.insert(desc.name);
   argumentAttributes.push_back(mlir::DictionaryAttr::get(&context, attributes));
   auto type = mlir::RankedTensorType::get(desc.shape, elementTypeOf(desc.type, &context));
   return main.front().addArgument(type, mlir::NameLoc::get(mlir::StringAttr::get(&context, desc.name)));
@@ -157,24 +188,21 @@ Result<void> Importer::declareInputs(const std::map<std::string, Shape> &shapes)
     if (!initialized.contains(input.name()))
       inputs.push_back(&input);
 
-  Result<std::vector<TensorDesc>> descs = bindInputShapes(inputs, shapes);
-  if (!descs)
-    return descs.error();
-  for (const TensorDesc &desc : *descs)
+  Result<InputShapes> bound = bindInputShapes(inputs, shapes);
+  if (!bound)
+    return bound.error();
+  symbols = std::move(bound->symbols);
+  for (const TensorDesc &desc : bound->inputs)
     if (Result<void> defined = define(desc.name, addArgument(desc, "input")); !defined)
       return defined;
   return {};
 }
 
-Result<void> Importer::declareInitializers() {
+Result<void> Importer::declareInitializers(const ::onnx::GraphProto &graph) {
   if (graph.sparse_initializer_size() > 0)
     return malformed("the model holds sparse initializers; export it with dense ones");
   llvm::StringSet<> used;
-  for (const NodeProto &node : graph.node())
-    for (const std::string &name : node.input())
-      used.insert(name);
-  for (const ValueInfoProto &output : graph.output())
-    used.insert(output.name());
+  addNamesRead(graph, used);
   for (const TensorProto &initializer : graph.initializer())
     if (used.contains(initializer.name()))
       if (Result<void> added = addInitializer(initializer); !added)
@@ -182,18 +210,33 @@ Result<void> Importer::declareInitializers() {
   return {};
 }
 
-/// Weights become parameters; indices, shapes and single numbers are part of the graph.
 Result<void> Importer::addInitializer(const TensorProto &initializer) {
+  if (auto known = innerInitializers.find(&initializer); known != innerInitializers.end())
+    return define(initializer.name(), known->second);
+  if (!scope && values.count(initializer.name()))
+    return define(initializer.name(), {}); // Says so.
+  Result<Value> value = valueOf(initializer);
+  if (!value)
+    return value.error();
+  if (scope)
+    innerInitializers[&initializer] = *value;
+  return define(initializer.name(), *value);
+}
+
+/// Weights become parameters; indices, shapes and single numbers are part of the graph.
+Result<Value> Importer::valueOf(const TensorProto &initializer) {
   Result<ParameterData> data = tensors.read(initializer);
   if (!data)
     return data.error();
-  const std::string &name = initializer.name();
   if (!isFloat(data->type) || elementCount(data->shape) <= 1)
-    return define(name, emit->constant(toHost(*data)));
-  Result<void> defined = define(name, addArgument({name, data->type, data->shape}, "parameter"));
-  if (defined)
-    model.parameters.emplace(name, std::move(*data));
-  return defined;
+    return emit->constant(toHost(*data));
+  // Two branches may use one name.
+  std::string name = initializer.name();
+  for (int i = 2; scope && !argumentNames.insert(name).second; ++i)
+    name = initializer.name() + "#" + std::to_string(i);
+  Value argument = addArgument({name, data->type, data->shape}, "parameter");
+  model.parameters.emplace(name, std::move(*data));
+  return argument;
 }
 
 Result<llvm::SmallVector<Value>> Importer::operandsOf(const NodeProto &node, const OnnxOp &op) {
@@ -210,17 +253,23 @@ Result<llvm::SmallVector<Value>> Importer::operandsOf(const NodeProto &node, con
   llvm::SmallVector<Value> operands;
   for (unsigned i = 0; i < count; ++i) {
     const std::string &name = node.input(static_cast<int>(i));
-    bool isRequired = i < op.minInputs || op.maxInputs == anyNumber;
+    bool isRequired = i < op.minInputs || (op.maxInputs == anyNumber && op.minInputs > 0);
     if (name.empty() && isRequired)
       return malformed(where + "lacks its input " + std::to_string(i));
-    if (auto unmade = missing.find(name); unmade != missing.end())
-      return malformed(where + "reads '" + name + "', a result of " + unmade->second + " that kfuse does not make");
-    Value value = name.empty() ? Value() : values.lookup(name);
-    if (!name.empty() && !value)
-      return malformed(where + "reads '" + name + "', which nothing before it makes");
-    operands.push_back(value);
+    Result<Value> value = name.empty() ? Result<Value>(Value()) : valueNamed(name, where);
+    if (!value)
+      return value.error();
+    operands.push_back(*value);
   }
   return operands;
+}
+
+Result<Value> Importer::valueNamed(const std::string &name, const std::string &reader) {
+  if (auto unmade = missing.find(name); unmade != missing.end())
+    return malformed(reader + "reads '" + name + "', a result of " + unmade->second + " that kfuse does not make");
+  if (Value value = values.lookup(name))
+    return value;
+  return malformed(reader + "reads '" + name + "', which nothing before it makes");
 }
 
 Result<void> Importer::addNode(const NodeProto &proto) {
@@ -232,8 +281,10 @@ Result<void> Importer::addNode(const NodeProto &proto) {
   if (!operands)
     return operands.error();
   emit->at(mlir::NameLoc::get(mlir::StringAttr::get(&context, labelOf(proto))));
-  Node node(proto, *operands, *emit, tensors);
+  Node node(proto, *operands, *emit, tensors, *this);
   Values results = op.import(node);
+  if (innerError)
+    return *innerError;
   if (emit->failed() || !results.front())
     return malformed(where + ": " + (emit->failed() ? emit->failure() : "its operands do not fit"));
   for (int i = 0; i < proto.output_size(); ++i) {
@@ -242,11 +293,89 @@ Result<void> Importer::addNode(const NodeProto &proto) {
       continue;
     Value value = i < static_cast<int>(results.size()) ? results[i] : Value();
     if (!value)
-      missing[name] = where;
+      setMissing(name, where);
     else if (Result<void> defined = define(name, value); !defined)
       return defined;
   }
   return {};
+}
+
+void Importer::setMissing(const std::string &name, const std::string &maker) {
+  if (scope && scope->own.insert(name).second) {
+    if (Value outer = values.lookup(name))
+      scope->hidden[name] = outer;
+    if (auto outer = missing.find(name); outer != missing.end())
+      scope->hiddenMissing[name] = outer->second;
+  }
+  values.erase(name);
+  missing[name] = maker;
+}
+
+std::optional<Ints> Importer::declaredShape(llvm::StringRef value) const {
+  for (const auto *infos : {&graph.output(), &graph.value_info()})
+    for (const ValueInfoProto &info : *infos)
+      if (value == info.name())
+        return boundShape(info, symbols);
+  return std::nullopt;
+}
+
+std::optional<llvm::SmallVector<Value>> Importer::importBody(const ::onnx::GraphProto &body,
+                                                             llvm::ArrayRef<Value> inputs) {
+  Scope inner, *outer = std::exchange(scope, &inner);
+  ++depth;
+  Result<llvm::SmallVector<Value>> results = addBody(body, inputs);
+  --depth;
+  scope = outer;
+  leave(inner);
+  if (results)
+    return std::move(*results);
+  if (!innerError)
+    innerError = results.error();
+  emit->fail("a graph inside of it has failed");
+  return std::nullopt;
+}
+
+Result<llvm::SmallVector<Value>> Importer::addBody(const ::onnx::GraphProto &body, llvm::ArrayRef<Value> inputs) {
+  constexpr int maxDepth = 32, maxInnerNodes = 200'000;
+  if (depth > maxDepth)
+    return malformed("graphs inside of nodes nest over " + std::to_string(maxDepth) + " deep");
+  innerNodes += body.node_size();
+  if (innerNodes > maxInnerNodes)
+    return malformed("the graph grows by more than " + std::to_string(maxInnerNodes) +
+                     " nodes when its loops are unrolled; export the model without them");
+  if (body.input_size() != static_cast<int>(inputs.size()))
+    return malformed("graph '" + body.name() + "' inside of a node takes " + std::to_string(body.input_size()) +
+                     " inputs and is given " + std::to_string(inputs.size()));
+  if (Result<void> supported = checkSupported(body); !supported)
+    return supported.error();
+  for (auto [info, value] : llvm::zip_equal(body.input(), inputs))
+    if (Result<void> defined = define(info.name(), value); !defined)
+      return defined.error();
+  if (Result<void> initializers = declareInitializers(body); !initializers)
+    return initializers.error();
+  for (const NodeProto &node : body.node())
+    if (Result<void> added = addNode(node); !added)
+      return added.error();
+  llvm::SmallVector<Value> results;
+  for (const ValueInfoProto &output : body.output()) {
+    Result<Value> value = valueNamed(output.name(), "graph '" + body.name() + "' inside of a node ");
+    if (!value)
+      return value.error();
+    results.push_back(*value);
+  }
+  return results;
+}
+
+/// What names meant before.
+void Importer::leave(const Scope &inner) {
+  for (const auto &name : inner.own.keys()) {
+    values.erase(name);
+    missing.erase(name);
+  }
+  for (const auto &[name, value] : inner.hidden)
+    values[name] = value;
+  for (const auto &[name, maker] : inner.hiddenMissing)
+    missing[name] = maker;
 }
 
 Result<void> Importer::finish() {

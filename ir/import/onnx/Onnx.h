@@ -6,7 +6,7 @@
 
 namespace kfuse::ir {
 
-/// Reads a serialised ONNX model, opset 13 to 23.
+/// Reads a serialised ONNX model, opset 13 to 24.
 Result<Model> importOnnx(std::span<const std::byte> file, const onnx::DataFolders &folders,
                          const ImportOptions &options, mlir::MLIRContext &context);
 

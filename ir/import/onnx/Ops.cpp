@@ -1,12 +1,18 @@
 #include "ir/import/onnx/Ops.h"
 
 namespace kfuse::ir::onnx {
+
+std::vector<llvm::ArrayRef<OnnxOp>> opTables() {
+  return {pointwiseOps(),      layoutOps(),      indexingOps(),  rowOps(),         productOps(),
+          constantOps(),       transformerOps(), blockOps(),     controlFlowOps(), einsumOps(),
+          fusedAttentionOps(), groupQueryOps(),  optimisedOps(), trigonometryOps()};
+}
+
 namespace {
 
 llvm::StringMap<const OnnxOp *> makeIndex() {
   llvm::StringMap<const OnnxOp *> index;
-  for (llvm::ArrayRef<OnnxOp> table :
-       {pointwiseOps(), layoutOps(), indexingOps(), rowOps(), productOps(), constantOps(), transformerOps()})
+  for (llvm::ArrayRef<OnnxOp> table : opTables())
     for (const OnnxOp &op : table)
       index[op.name] = &op;
   return index;

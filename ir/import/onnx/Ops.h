@@ -4,6 +4,7 @@
 #include "ir/import/onnx/Node.h"
 
 #include <limits>
+#include <vector>
 
 namespace kfuse::ir::onnx {
 
@@ -29,6 +30,16 @@ llvm::ArrayRef<OnnxOp> rowOps();
 llvm::ArrayRef<OnnxOp> productOps();
 llvm::ArrayRef<OnnxOp> constantOps();
 llvm::ArrayRef<OnnxOp> transformerOps();
+llvm::ArrayRef<OnnxOp> blockOps();
+llvm::ArrayRef<OnnxOp> controlFlowOps();
+llvm::ArrayRef<OnnxOp> einsumOps();
+llvm::ArrayRef<OnnxOp> fusedAttentionOps();
+llvm::ArrayRef<OnnxOp> groupQueryOps();
+llvm::ArrayRef<OnnxOp> optimisedOps();
+llvm::ArrayRef<OnnxOp> trigonometryOps();
+
+/// All of them.
+std::vector<llvm::ArrayRef<OnnxOp>> opTables();
 
 /// The row of a node's op, or null.
 const OnnxOp *findOp(const ::onnx::NodeProto &node);

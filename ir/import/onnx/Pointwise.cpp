@@ -87,6 +87,41 @@ Value elu(Node &node, Value x) {
   return whenPositive(node, x, node.emit.mul(node.emit.unary<Expm1Op>(x), node.real("alpha", 1)));
 }
 
+Value celu(Node &node, Value x) {
+  Emitter &emit = node.emit;
+  double alpha = node.real("alpha", 1);
+  Value scaled = emit.div(x, emit.scalarLike(x, alpha));
+  return whenPositive(node, x, emit.mul(emit.unary<Expm1Op>(scaled), alpha));
+}
+
+/// gamma times x, or times alpha (e^x - 1).
+Value selu(Node &node, Value x) {
+  Emitter &emit = node.emit;
+  Value negative = emit.mul(emit.unary<Expm1Op>(x), node.real("alpha", 1.67326319217681884765625));
+  return emit.mul(whenPositive(node, x, negative), node.real("gamma", 1.05070102214813232421875));
+}
+
+Value thresholdedRelu(Node &node, Value x) {
+  Emitter &emit = node.emit;
+  return emit.where(emit.binary<GtOp>(x, emit.scalarLike(x, node.real("alpha", 1))), x, emit.scalarLike(x, 0));
+}
+
+/// 0 where |x| is at most lambd, else x moved towards 0 by the bias.
+Values shrink(Node &node) {
+  Emitter &emit = node.emit;
+  if (!isFloat(node.type(0)))
+    return node.fail("its operand is of an integer type");
+  double bound = node.real("lambd", 0.5), bias = node.real("bias", 0);
+  Value x = emit.cast(node.input(0), DType::F32);
+  Value upper = emit.where(emit.binary<GtOp>(x, emit.scalarLike(x, bound)), emit.add(x, -bias), emit.scalarLike(x, 0));
+  Value lower = emit.binary<LtOp>(x, emit.scalarLike(x, -bound));
+  return emit.cast(emit.where(lower, emit.add(x, bias), upper), node.type(0));
+}
+
+Value swish(Node &node, Value x) {
+  return node.emit.mul(x, node.emit.unary<SigmoidOp>(node.emit.mul(x, node.real("alpha", 1))));
+}
+
 Value leakyRelu(Node &node, Value x) { return whenPositive(node, x, node.emit.mul(x, node.real("alpha", 0.01))); }
 
 Values prelu(Node &node) { return whenPositive(node, node.input(0), node.emit.mul(node.input(0), node.input(1))); }
@@ -211,6 +246,7 @@ constexpr OnnxOp table[] = {
     {"Cast", 1, 1, castOp, "to saturate round_mode"},
     {"CastLike", 2, 2, castLike, "saturate round_mode"},
     {"Ceil", 1, 1, ceiling},
+    {"Celu", 1, 1, inF32<celu>, "alpha"},
     {"Clip", 1, 3, clip},
     {"Cos", 1, 1, unary<CosOp>},
     {"Div", 2, 2, binary<DivOp>},
@@ -245,6 +281,9 @@ constexpr OnnxOp table[] = {
     {"Pow", 2, 2, power},
     {"Reciprocal", 1, 1, unary<ReciprocalOp>},
     {"Relu", 1, 1, unary<ReluOp>},
+    {"Round", 1, 1, unary<RoundOp>},
+    {"Selu", 1, 1, inF32<selu>, "alpha gamma"},
+    {"Shrink", 1, 1, shrink, "bias lambd"},
     {"Sigmoid", 1, 1, unary<SigmoidOp>},
     {"Sign", 1, 1, sign},
     {"Sin", 1, 1, unary<SinOp>},
@@ -253,8 +292,10 @@ constexpr OnnxOp table[] = {
     {"Sqrt", 1, 1, unary<SqrtOp>},
     {"Sub", 2, 2, binary<SubOp>},
     {"Sum", 1, anyNumber, variadic<AddOp>},
+    {"Swish", 1, 1, inF32<swish>, "alpha"},
     {"Tan", 1, 1, tangent},
     {"Tanh", 1, 1, unary<TanhOp>},
+    {"ThresholdedRelu", 1, 1, inF32<thresholdedRelu>, "alpha"},
     {"Where", 3, 3, where},
     {"Xor", 2, 2, binary<NeOp>},
     {"com.microsoft.BiasGelu", 2, 2, biased<GeluOp>},

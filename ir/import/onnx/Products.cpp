@@ -49,9 +49,31 @@ Values gemm(Node &node) {
   return node.input(2) && beta != 0 ? emit.add(product, emit.mul(node.input(2), beta)) : product;
 }
 
+/// com.microsoft: Gemm with an activation behind it, by name.
+Values fusedGemm(Node &node) {
+  Emitter &emit = node.emit;
+  Value product = gemm(node).front();
+  llvm::StringRef activation = node.text("activation", "");
+  if (!product || activation.empty())
+    return product;
+  if (activation == "Relu")
+    return emit.unary<ReluOp>(product);
+  if (activation == "Sigmoid")
+    return emit.unary<SigmoidOp>(product);
+  if (activation == "Tanh")
+    return emit.unary<TanhOp>(product);
+  if (activation == "LeakyRelu") {
+    Value negative = emit.mul(product, node.real("activation_alpha", 0.01));
+    return emit.where(emit.binary<GtOp>(product, emit.scalarLike(product, 0)), product, negative);
+  }
+  return node.fail("activation '" + activation + "'; Relu, LeakyRelu, Sigmoid or Tanh");
+}
+
 constexpr OnnxOp table[] = {
     {"Gemm", 2, 3, gemm, "alpha beta transA transB"},
     {"MatMul", 2, 2, matmul},
+    {"com.microsoft.FusedGemm", 2, 3, fusedGemm,
+     "activation activation_alpha activation_beta activation_gamma alpha beta transA transB"},
     {"com.microsoft.FusedMatMul", 2, 2, fusedMatmul, "alpha transA transB transBatchA transBatchB"},
 };
 

@@ -3,6 +3,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <limits>
+
 using mlir::Value;
 
 namespace kfuse::ir::onnx {
@@ -46,6 +48,55 @@ Values reduceL2(Node &node) {
   return emit.cast(emit.unary<SqrtOp>(reduce(node, "sum", emit.mul(x, x))), type);
 }
 Values reduceL1(Node &node) { return reduce(node, "sum", node.emit.unary<AbsOp>(node.input(0))); }
+
+/// In f32: in 16 bits sums of exponentials overflow, and those near 1 lose the digits of their logarithm.
+Value asF32(Node &node) { return node.emit.cast(node.input(0), DType::F32); }
+Values reduceLogSum(Node &node) {
+  Emitter &emit = node.emit;
+  return emit.cast(emit.unary<LogOp>(reduce(node, "sum", asF32(node))), node.type(0));
+}
+/// max + log(sum(exp(x - max))). A maximum that is infinite is not subtracted: infinity - infinity is not a number.
+Values reduceLogSumExp(Node &node) {
+  Emitter &emit = node.emit;
+  Value x = asF32(node);
+  std::optional<Ints> axes = node.attributeOrInput("axes", 1);
+  if (!axes || axes->empty()) {
+    if (node.flag("noop_with_empty_axes"))
+      return node.input(0);
+    axes = counted(node.rank(0));
+  }
+  axes = node.normalised(*axes, node.rank(0));
+  if (!axes)
+    return Value();
+  Value most = emit.reduceKeepingDims(x, "max", *axes);
+  Value isInfinite =
+      emit.binary<EqOp>(emit.unary<AbsOp>(most), emit.scalarLike(most, std::numeric_limits<double>::infinity()));
+  most = emit.where(isInfinite, emit.scalarLike(most, 0), most);
+  Value sum = emit.reduceKeepingDims(emit.unary<ExpOp>(emit.sub(x, most)), "sum", *axes);
+  Value result = emit.add(emit.unary<LogOp>(sum), most);
+  if (result && !node.flag("keepdims", true)) {
+    Ints shape;
+    for (auto [axis, size] : llvm::enumerate(node.dims(0)))
+      if (!llvm::is_contained(*axes, static_cast<int64_t>(axis)))
+        shape.push_back(size);
+    result = emit.reshape(result, shape);
+  }
+  return emit.cast(result, node.type(0));
+}
+
+/// x over its norm along an axis; 0 where that is 0.
+Values lpNormalization(Node &node) {
+  Emitter &emit = node.emit;
+  int64_t axis = node.normalised(node.integer("axis", -1), node.rank(0)), p = node.integer("p", 2);
+  if (node.failed() || (p != 1 && p != 2))
+    return node.fail("the norm of p = " + llvm::Twine(p) + "; 1 or 2");
+  Value x = asF32(node), powers = p == 1 ? emit.unary<AbsOp>(x) : emit.mul(x, x);
+  Value norm = emit.reduceKeepingDims(powers, "sum", axis);
+  if (p == 2)
+    norm = emit.unary<SqrtOp>(norm);
+  Value zero = emit.scalarLike(x, 0);
+  return emit.cast(emit.where(emit.binary<EqOp>(norm, zero), zero, emit.div(x, norm)), node.type(0));
+}
 
 /// The product of a known shape's sizes, as exporters count elements.
 Values reduceProd(Node &node) {
@@ -144,9 +195,12 @@ Values skipNormalisation(Node &node, Norm norm, Value beta, Value bias) {
 constexpr OnnxOp table[] = {
     {"LayerNormalization", 2, 3, normalisation<Norm::Layer>, "axis epsilon stash_type"},
     {"LogSoftmax", 1, 1, logSoftmax, "axis"},
+    {"LpNormalization", 1, 1, lpNormalization, "axis p"},
     {"RMSNormalization", 2, 2, normalisation<Norm::Rms>, "axis epsilon stash_type"},
     {"ReduceL1", 1, 2, reduceL1, "axes keepdims noop_with_empty_axes"},
     {"ReduceL2", 1, 2, reduceL2, "axes keepdims noop_with_empty_axes"},
+    {"ReduceLogSum", 1, 2, reduceLogSum, "axes keepdims noop_with_empty_axes"},
+    {"ReduceLogSumExp", 1, 2, reduceLogSumExp, "axes keepdims noop_with_empty_axes"},
     {"ReduceMax", 1, 2, reduceMax, "axes keepdims noop_with_empty_axes"},
     {"ReduceMean", 1, 2, reduceMean, "axes keepdims noop_with_empty_axes"},
     {"ReduceMin", 1, 2, reduceMin, "axes keepdims noop_with_empty_axes"},

@@ -1,5 +1,6 @@
 // Whole parts of transformers that newer opsets and ONNX Runtime write as one node: decomposed here, and
 // recognised again by the passes as any other exporter's decomposition is.
+#include "ir/import/onnx/AttentionParts.h"
 #include "ir/import/onnx/Ops.h"
 
 #include <cmath>
@@ -41,14 +42,7 @@ struct Rotary {
     Value cosines = table(cos, isPacked ? 2 : 1), sines = table(sin, isPacked ? 2 : 1);
     if (!x || !cosines || !sines)
       return Value();
-    int64_t size = dimsOf(x).back(), rotated = 2 * dimsOf(cosines).back();
-    if (rotated > size)
-      return node.fail("rotates " + llvm::Twine(rotated) + " elements of heads of " + llvm::Twine(size));
-    bool interleaved = node.flag("interleaved");
-    Value result = emit.rotary(emit.slice(x, 3, 0, rotated), cosines, sines, interleaved);
-    if (rotated < size)
-      result = emit.concat({result, emit.slice(x, 3, rotated, size - rotated)}, 3);
-    return emit.reshape(result, dims);
+    return emit.reshape(rotated(node, x, cosines, sines, node.flag("interleaved")), dims);
   }
 };
 
@@ -78,78 +72,67 @@ Values microsoftRotaryEmbedding(Node &node) {
   return Rotary{node, positions, node.input(2), node.input(3), headSize}.apply();
 }
 
-/// [B, S, heads D] as [B, heads, S, D]; four dimensions are so already.
-Value byHead(Node &node, Value x, int64_t heads) {
-  Emitter &emit = node.emit;
-  Ints dims(dimsOf(x));
-  if (dims.size() == 4)
-    return x;
-  if (dims.size() != 3 || heads < 1 || dims[2] % heads != 0)
-    return node.fail("splits " + toString(dims) + " into " + llvm::Twine(heads) + " heads");
-  return emit.transpose(emit.reshape(x, {dims[0], dims[1], heads, dims[2] / heads}), {0, 2, 1, 3});
-}
-
-/// Each head of [B, H, S, D] `times` times, neighbours alike.
-Value repeatHeads(Emitter &emit, Value x, int64_t times) {
-  if (!x || times == 1)
-    return x;
-  llvm::ArrayRef<int64_t> dims = dimsOf(x);
-  Value copies = emit.broadcast(emit.reshape(x, {dims[0], dims[1], 1, dims[2], dims[3]}),
-                                {dims[0], dims[1], times, dims[2], dims[3]});
-  return emit.reshape(copies, {dims[0], dims[1] * times, dims[2], dims[3]});
-}
-
-/// Scores where attention may look, else -infinity.
-Value masked(Node &node, Value scores, int64_t past) {
-  Emitter &emit = node.emit;
-  Value nothing = emit.scalarLike(scores, -std::numeric_limits<double>::infinity());
-  if (Value mask = node.input(3))
-    scores = dtypeOf(mask.getType()) == DType::Bool ? emit.where(mask, scores, nothing) : emit.add(scores, mask);
-  if (!scores || !node.flag("is_causal"))
-    return scores;
-  int64_t rows = dimsOf(scores)[2], columns = dimsOf(scores)[3];
-  Value row = emit.add(emit.iota({rows, 1}, 0), static_cast<double>(past)), column = emit.iota({1, columns}, 1);
-  return emit.where(emit.binary<LeOp>(column, row), scores, nothing);
+/// `mask` with its last dimension as long as there are keys: what it does not reach is hidden.
+Value reachingAll(Emitter &emit, Value mask, int64_t keys) {
+  if (!mask || dimsOf(mask).empty())
+    return mask;
+  Ints shape(dimsOf(mask));
+  int64_t missing = keys - shape.back();
+  if (missing <= 0 || shape.back() == 1)
+    return mask;
+  shape.back() = missing;
+  DType type = dtypeOf(mask.getType());
+  double hidden = type == DType::Bool ? 0 : -std::numeric_limits<double>::infinity();
+  return emit.concat({mask, emit.splat(hidden, type, shape)}, static_cast<int64_t>(shape.size()) - 1);
 }
 
 /// softmax(scale q k^T + mask) v.
 Values attention(Node &node) {
   Emitter &emit = node.emit;
-  Value q = byHead(node, node.input(0), node.integer("q_num_heads", 0));
-  Value k = byHead(node, node.input(1), node.integer("kv_num_heads", 0));
-  Value v = byHead(node, node.input(2), node.integer("kv_num_heads", 0));
-  if (!q || !k || !v)
+  AttentionParts parts{byHead(node, node.input(0), node.integer("q_num_heads", 0)),
+                       byHead(node, node.input(1), node.integer("kv_num_heads", 0)),
+                       byHead(node, node.input(2), node.integer("kv_num_heads", 0))};
+  if (!parts.q || !parts.k || !parts.v)
     return Value();
   int64_t past = 0;
   if (node.input(4) && node.input(5) && node.rank(4) == 4) {
     past = node.dims(4)[2];
-    k = emit.concat({node.input(4), k}, 2);
-    v = emit.concat({node.input(5), v}, 2);
+    parts.k = emit.concat({node.input(4), parts.k}, 2);
+    parts.v = emit.concat({node.input(5), parts.v}, 2);
   }
-  if (!k || !v)
+  if (!parts.k || !parts.v)
     return Value();
-  int64_t heads = dimsOf(q)[1], kvHeads = dimsOf(k)[1];
-  if (kvHeads < 1 || heads % kvHeads != 0 || dimsOf(v)[1] != kvHeads)
-    return node.fail(llvm::Twine(heads) + " query heads do not share " + llvm::Twine(kvHeads) + " key and " +
-                     llvm::Twine(dimsOf(v)[1]) + " value heads");
-
-  double scale = node.real("scale", 1 / std::sqrt(static_cast<double>(dimsOf(q)[3])));
-  Value raw = emit.mul(emit.matmul(q, repeatHeads(emit, k, heads / kvHeads), false, true), scale), scores = raw;
-  if (double cap = node.real("softcap", 0); cap != 0)
-    scores = emit.mul(emit.unary<TanhOp>(emit.mul(scores, 1 / cap)), cap);
-  Value weights = emit.unary<SoftmaxOp>(masked(node, scores, past));
-  if (node.input(3)) // A row that the mask hides altogether attends to nothing.
-    weights = emit.where(emit.unary<IsNanOp>(weights), emit.scalarLike(weights, 0), weights);
-  Value y = emit.matmul(weights, repeatHeads(emit, v, heads / kvHeads));
-  if (y && node.rank(0) == 3)
-    y = emit.reshape(emit.transpose(y, {0, 2, 1, 3}), {dimsOf(q)[0], dimsOf(q)[2], heads * dimsOf(v)[3]});
+  parts.scale = node.real("scale", 1 / std::sqrt(static_cast<double>(dimsOf(parts.q)[3])));
+  parts.softcap = node.real("softcap", 0);
+  int64_t rows = dimsOf(parts.q)[2], keys = dimsOf(parts.k)[2];
+  if (Value mask = reachingAll(emit, node.input(3), keys))
+    (dtypeOf(mask.getType()) == DType::Bool ? parts.allowed : parts.added).push_back(mask);
+  auto column = [&] { return emit.iota({1, keys}, 1); };
+  Value length = node.input(6);
+  if (length && node.rank(6) != 1)
+    return node.fail("nonpad_kv_seqlen of shape " + toString(node.dims(6)) + " is no vector");
+  if (length)
+    length = emit.reshape(emit.cast(length, DType::I64), {node.dims(6)[0], 1, 1, 1});
+  if (node.flag("is_causal")) { // The last row sees the last key that counts.
+    Value row = emit.iota({rows, 1}, 0);
+    row =
+        length ? emit.add(row, emit.add(length, static_cast<double>(-rows))) : emit.add(row, static_cast<double>(past));
+    parts.allowed.push_back(emit.binary<LeOp>(column(), row));
+  }
+  if (length)
+    parts.allowed.push_back(emit.binary<LtOp>(column(), length));
+  parts.hidesRows = node.input(3) || length;
+  AttentionResults results = attend(node, parts);
   // The scores are given at one of four points; here as the first or the last of them.
   int64_t point = node.integer("qk_matmul_output_mode", 0);
-  return {y, k, v, point == 0 ? raw : point == 3 ? weights : Value()};
+  return {node.rank(0) == 3 ? joinHeads(emit, results.y) : results.y, parts.k, parts.v,
+          point == 0   ? results.scores
+          : point == 3 ? results.weights
+                       : Value()};
 }
 
 constexpr OnnxOp table[] = {
-    {"Attention", 3, 6, attention,
+    {"Attention", 3, 7, attention,
      "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision"},
     {"RotaryEmbedding", 3, 4, rotaryEmbedding, "interleaved num_heads rotary_embedding_dim"},
     {"com.microsoft.RotaryEmbedding", 4, 4, microsoftRotaryEmbedding,

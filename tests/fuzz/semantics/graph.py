@@ -78,6 +78,10 @@ class Graph:
         return b"".join(stored(value.array, value.dtype).tobytes() for value in self.arguments())
 
 
+def info_of(name, dtype, shape):
+    return helper.make_tensor_value_info(name, ONNX_TYPE[dtype], shape)
+
+
 def tensor_of(array, dtype, name=""):
     return helper.make_tensor(name, ONNX_TYPE[dtype], array.shape, stored(array, dtype).tobytes(), raw=True)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from .graph import CONTRIB, Reject
-from .values import BOOL, FLOATS, F32, I32, I64, INTEGERS, NUMPY_TYPE, random_floats, random_integers, round_to
+from .values import BOOL, FLOATS, F32, I32, I64, INTEGERS, NUMPY_TYPE, ONNX_TYPE, random_floats, random_integers, round_to
 
 GENERATORS = {}
 
@@ -30,11 +30,23 @@ def _unary(op, dtypes=None, **limits):
 
 
 for _op in (
-    "Abs Ceil Cos Erf Exp Floor HardSwish Identity Mish Neg Relu Sigmoid Sign Sin Softplus Softsign Tan Tanh".split()
+    """Abs Asinh Atan Ceil Cos Cosh Erf Exp Floor HardSwish Identity Mish Neg Relu Round Sigmoid Sign Sin Sinh Softplus Softsign
+    Tan Tanh""".split()
 ):
     _unary(_op)
 for _op in ("Not", "IsNaN"):
     _unary(_op, BOOL)
+
+
+@generator("Acos", "Acosh", "Asin", "Atanh")
+def _inverse(b):
+    """Of numbers where the function is defined, as a rule."""
+    op = b.op
+    x = b.operand(op)
+    if not b.chance(0.2):
+        dtype = "Cosh" if op == "Acosh" else "Sin"
+        (x,) = b.node(dtype, [x])
+    b.node(op, [x])
 
 
 @generator("Log")
@@ -179,6 +191,27 @@ def _dropout(b):
 @generator("Elu")
 def _elu(b):
     b.node("Elu", [b.operand("Elu")], alpha=b.rng.choice((None, 0.5, 2.0)))
+
+
+@generator("Celu")
+def _celu(b):
+    b.node("Celu", [b.operand("Celu")], alpha=b.rng.choice((None, 0.5, 2.0)))
+
+
+@generator("Selu")
+def _selu(b):
+    b.node("Selu", [b.operand("Selu")], alpha=b.rng.choice((None, 0.5)), gamma=b.rng.choice((None, 2.0)))
+
+
+@generator("ThresholdedRelu", "Swish")
+def _with_alpha(b):
+    b.node(b.op, [b.operand(b.op)], alpha=b.rng.choice((None, 0.25, -0.5)))
+
+
+@generator("Shrink")
+def _shrink(b):
+    x = b.pick([dtype for dtype in b.dtypes("Shrink") if dtype in FLOATS])
+    b.node("Shrink", [x], lambd=b.rng.choice((None, 1.5)), bias=b.rng.choice((None, 0.25)))
 
 
 @generator("LeakyRelu")
@@ -384,6 +417,27 @@ def _pad(b):
     b.node("Pad", [x, b.known(pads), value, b.known(axes) if axes is not None else None])
 
 
+def _image(b, op, divides):
+    dtype = b.some_dtype(b.dtypes(op))
+    shape = [b.rng.choice((1, 2)), b.rng.choice((1, 2, 3)), b.rng.choice((1, 2, 3)), b.rng.choice((1, 2, 5))]
+    for axis, factor in divides.items():
+        shape[axis] *= factor
+    return b.fresh(dtype, shape)
+
+
+@generator("DepthToSpace")
+def _depth_to_space(b):
+    side = b.rng.choice((1, 2, 3))
+    x = _image(b, "DepthToSpace", {1: side * side})
+    b.node("DepthToSpace", [x], blocksize=side, mode=b.rng.choice((None, "DCR", "CRD")))
+
+
+@generator("SpaceToDepth")
+def _space_to_depth(b):
+    side = b.rng.choice((1, 2, 3))
+    b.node("SpaceToDepth", [_image(b, "SpaceToDepth", {2: side, 3: side})], blocksize=side)
+
+
 # Indexing.
 
 
@@ -425,6 +479,25 @@ def _cum_sum(b):
 
 
 # Rows.
+
+
+@generator("LpNormalization")
+def _lp_normalization(b):
+    x = b.operand("LpNormalization", low=1)
+    b.node("LpNormalization", [x], axis=b.axis(x.rank), p=b.rng.choice((None, 1, 2)))
+
+
+@generator("ReduceLogSum", "ReduceLogSumExp")
+def _log_sum(b):
+    op = b.op
+    x = b.pick([dtype for dtype in b.dtypes(op) if dtype in FLOATS])
+    if op == "ReduceLogSum":
+        (x,) = b.node("Abs", [x])
+    axes, keep = b.axes(x.rank), b.rng.choice((None, 0, 1))
+    if b.opset < 18 or not axes:
+        b.node(op, [x], keepdims=keep, axes=axes or None if b.opset < 18 else None)
+    else:
+        b.node(op, [x, b.known(np.asarray(axes, np.int64))], keepdims=keep)
 
 
 @generator("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare")
@@ -491,6 +564,38 @@ def _skip_norm(b):
 
 
 # Products.
+
+
+@generator("Einsum")
+def _einsum(b):
+    dtype = b.some_dtype([dtype for dtype in b.dtypes("Einsum") if dtype in FLOATS or dtype in INTEGERS])
+    sizes = {letter: b.rng.choice((1, 2, 3, 4, 8)) for letter in "abcdef"}
+    ellipsis = [b.rng.choice((1, 2, 3)) for _ in range(b.rng.choice((0, 0, 0, 1, 2)))]
+    terms, operands = [], []
+    for _ in range(b.rng.choice((1, 2, 2, 2, 3))):
+        letters = b.rng.sample("abcdef", b.rng.choice((1, 2, 2, 3, 4)))
+        if b.chance(0.1):
+            letters.append(b.rng.choice(letters))
+        shape = [sizes[letter] for letter in letters]
+        if ellipsis and b.chance(0.7):
+            at = b.rng.randint(0, len(letters))
+            own = [size if b.chance(0.8) else 1 for size in ellipsis]
+            letters[at:at], shape[at:at] = ["..."], own
+        terms.append("".join(letters))
+        operands.append(b.fresh(dtype, shape, b.rng.choice(("input", "parameter"))))
+    used = sorted({letter for term in terms for letter in term if letter != "."})
+    if math.prod(sizes[letter] for letter in used) * math.prod(ellipsis) > 3000:
+        raise Reject("many products")
+    equation = b.rng.choice((",", " , ")).join(terms)
+    has_ellipsis = any("..." in term for term in terms)
+    if b.chance(0.8):
+        kept = [letter for letter in used if b.chance(0.6)]
+        b.rng.shuffle(kept)
+        if has_ellipsis:
+            kept.insert(b.rng.randint(0, len(kept)), "...")
+        equation += "->" + "".join(kept)
+    b.node("Einsum", operands, equation=equation)
+
 
 
 @generator("MatMul")
@@ -592,6 +697,48 @@ def _range(b):
     b.node("Range", numbers, dtype)
 
 
+@generator("EyeLike")
+def _eye_like(b):
+    x = b.pick([F32, "f16", I32, I64], low=2, high=2)
+    dtype = b.rng.choice((None, F32, I64, BOOL))
+    b.node("EyeLike", [x], dtype or x.dtype, dtype=ONNX_TYPE[dtype] if dtype else None, k=b.rng.choice((None, 0, 1, -2)))
+
+
+@generator("If")
+def _if(b):
+    from .graph import helper, info_of, tensor_of
+
+    dtype = b.rng.choice((F32, "f16", I64))
+    condition = b.source(np.asarray(b.chance(0.5)), BOOL, b.rng.choice(("initializer", "constant")))
+    shape = b.small_shape()
+    branches = {}
+    for name in ("then_branch", "else_branch"):
+        values = random_floats(b.rng, dtype, shape) if dtype in FLOATS else random_integers(b.rng, dtype, shape)
+        nodes = [helper.make_node("Constant", [], ["a"], value=tensor_of(values, dtype)), helper.make_node("Neg", ["a"], ["b"])]
+        branches[name] = helper.make_graph(nodes, name, [], [info_of(b.rng.choice("ab"), dtype, shape)])
+    b.node("If", [condition], dtype, **branches)
+
+
+@generator("Loop")
+def _loop(b):
+    """Steps of ops that are exact."""
+    from .graph import helper, info_of
+
+    x = b.pick([F32, "f16", I64], high=3, fits=lambda value: value.array.size < 100)
+    nodes = [
+        helper.make_node("Identity", ["go"], ["on"]),
+        helper.make_node("Neg", ["x"], ["turned"]),
+        helper.make_node("Abs", ["turned"], ["positive"]),
+        helper.make_node("Max", ["turned", "positive"], ["y"]) if b.chance(0.5) else helper.make_node("Identity", ["turned"], ["y"]),
+    ]
+    inputs = [info_of("step", I64, ()), info_of("go", BOOL, ()), info_of("x", x.dtype, x.shape)]
+    outputs = [info_of("on", BOOL, ()), info_of("y", x.dtype, x.shape), info_of("turned", x.dtype, x.shape)]
+    trips = b.known(np.asarray(b.rng.randint(1, 4)))
+    go = b.source(np.asarray(True), BOOL, "initializer")
+    body = helper.make_graph(nodes, "body", inputs, outputs)
+    b.node("Loop", [trips, go, x], [x.dtype, x.dtype], outputs=2, body=body)
+
+
 @generator("NonZero")
 def _non_zero(b):
     dtype = b.rng.choice((I64, BOOL))
@@ -671,3 +818,6 @@ def _attention(b):
         if attributes["qk_matmul_output_mode"] == 0:
             attributes["softcap"] = None  # The evaluator gives the scores behind it, ONNX those before it.
     b.node("Attention", inputs, dtype, outputs=outputs, **attributes)
+
+
+from . import runtime_ops  # noqa: E402,F401  What registers itself here, too.

@@ -27,14 +27,16 @@ UNIT = 4 * 2.0**-24  # An op's relative error: kernels' functions are right with
 DEFAULTS = {
     "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
     "LeakyRelu": {"alpha": 0.01},
+    "Selu": {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
+    "Swish": {"alpha": 1.0},
     "com.microsoft.QuickGelu": {"alpha": 1.702},
 }
 
 # Ops whose results are elements of their operands, or exact.
 EXACT = set(
-    """Abs And Ceil Clip Concat Constant ConstantOfShape Dropout Equal Expand Flatten Floor Gather GatherElements Greater
-    GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Neg NonZero Not Or Pad Range ReduceMax ReduceMin Relu
-    Reshape Shape Sign Size Slice Split Squeeze Tile Transpose Trilu Unsqueeze Where Xor Cast CastLike""".split()
+    """Abs And Ceil Clip Concat Constant ConstantOfShape DepthToSpace Dropout Equal Expand EyeLike Flatten Floor Gather GatherElements Greater
+    GreaterOrEqual Identity If IsInf IsNaN Less LessOrEqual Loop Max Min Neg NonZero Not Or Pad Range ReduceMax ReduceMin Relu
+    Reshape Round Shape Sign Size Slice SpaceToDepth Split Squeeze ThresholdedRelu Tile Transpose Trilu Unsqueeze Where Xor Cast CastLike""".split()
 )
 # Ops that add up: their error is relative to what they add, as if the operands were off.
 SUMS = set(
@@ -42,15 +44,27 @@ SUMS = set(
     ReduceL1 ReduceL2 ReduceMean ReduceSum ReduceSumSquare SimplifiedLayerNormalization Softmax Sum Attention Tan
     RotaryEmbedding com.microsoft.RotaryEmbedding com.microsoft.SimplifiedLayerNormalization com.microsoft.QuickGelu
     com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization com.microsoft.FusedMatMul
-    com.microsoft.BiasGelu com.microsoft.FastGelu""".split()
+    com.microsoft.BiasGelu com.microsoft.FastGelu Einsum LpNormalization ReduceLogSum ReduceLogSumExp Shrink Swish
+    com.microsoft.Attention com.microsoft.BiasAdd com.microsoft.BiasSoftmax com.microsoft.BiasSplitGelu
+    com.microsoft.EmbedLayerNormalization com.microsoft.FusedGemm com.microsoft.GatedRelativePositionBias
+    com.microsoft.GemmFastGelu com.microsoft.GroupNorm com.microsoft.GroupQueryAttention
+    com.microsoft.MultiHeadAttention com.microsoft.SkipGroupNorm""".split()
 )
 # x (1 + erf(x / sqrt 2)) / 2 cancels below zero, as ONNX writes it too: its error is relative to x.
 GELUS = {"Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu"}
 # Ops that are written as several, as exporters do: what lies between may be stored, rounded to the type.
 SEVERAL = set(
-    """Attention Gemm Sum com.microsoft.SkipLayerNormalization
-    com.microsoft.SkipSimplifiedLayerNormalization""".split()
+    """Attention Einsum Gemm Sum com.microsoft.SkipLayerNormalization
+    com.microsoft.SkipSimplifiedLayerNormalization com.microsoft.Attention com.microsoft.BiasAdd
+    com.microsoft.BiasSoftmax com.microsoft.BiasSplitGelu com.microsoft.EmbedLayerNormalization
+    com.microsoft.FusedGemm com.microsoft.GatedRelativePositionBias com.microsoft.GemmFastGelu
+    com.microsoft.GroupNorm com.microsoft.GroupQueryAttention com.microsoft.MultiHeadAttention
+    com.microsoft.SkipGroupNorm""".split()
 )
+# A gelu of a part or of a product: its error is relative to what it is taken of, times what it is multiplied by.
+INNER_GELUS = {"com.microsoft.BiasSplitGelu", "com.microsoft.GemmFastGelu"}
+# The logarithm of a sum, whose error shows whole where the sum is near 1.
+LOG_SUMS = {"ReduceLogSum", "ReduceLogSumExp"}
 # Ops of one operand that are written as several, and how many of the numbers between may be stored, rounded to the type:
 # a sine and a cosine, 1 + |x|. All of them are factors.
 FACTORS_BETWEEN = {"Softsign": 1, "Tan": 2}
@@ -76,7 +90,18 @@ def added_up(name, operands, result):
     each; a quarter of that is allowed."""
     if name.startswith("Reduce"):
         return operands[0].size / max(result.size, 1)
+    if name == "Einsum":
+        return max(operand.size for operand in operands)
     return operands[0].shape[-1] if "MatMul" in name and operands[0].ndim else 1
+
+
+def gelu_scale(name, operands):
+    if name == "com.microsoft.BiasSplitGelu":
+        left, right = np.split(operands[0] + operands[1], 2, -1)
+        scale = np.abs(left * right)
+    else:
+        scale = np.abs(operands[0] @ operands[1] + (operands[2] if len(operands) > 2 and operands[2] is not None else 0))
+    return np.where(np.isfinite(scale), scale, 0)
 
 
 def error_of_mean(function, operands):
@@ -172,7 +197,7 @@ class Run:
             stored = 2.0 ** -MANTISSA_BITS[dtype] * np.abs(arrays[0] + arrays[1])
             stored = np.where(np.isfinite(stored), stored, 0)
             arrays = [arrays[0] + stored * self.noise.uniform(-1, 1, stored.shape), *arrays[1:]]
-        unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL else UNIT
+        unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL and dtype in FLOATS else UNIT
         return [array if array is None or array.dtype != np.float64 else self._off(array, unit) for array in arrays]
 
     def result(self, function, array, dtype, operands, is_first):
@@ -191,7 +216,11 @@ class Run:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * np.abs(sum(operands[1:], operands[0]))
             if name in CENTRED and is_first:
                 array = array + error_of_mean(function, operands) * self.noise.uniform(-1, 1, array.shape)
-            if name == "com.microsoft.QuickGelu":  # The logistic function may be taken for 0.
+            if name in LOG_SUMS:
+                array = array + UNIT * max(1, added_up(name, operands, array) / 64) * self.noise.uniform(-1, 1, array.shape)
+            if name in INNER_GELUS:
+                array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * gelu_scale(name, operands)
+            if name in ("com.microsoft.QuickGelu", "Swish"):  # The logistic function may be taken for 0.
                 array = array + NEXT_TO_NOTHING * self.noise.uniform(-1, 1, array.shape) * np.nan_to_num(operands[0])
             if name in LOGARITHMS:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape)

@@ -6,6 +6,7 @@ from typing import Callable
 
 import numpy as np
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 
 def attributes_of(node):
@@ -58,6 +59,48 @@ def gelu(x):
 
 def gelu_tanh(x):
     return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+@own("Einsum", "the evaluator multiplies with a BLAS, which takes 0 times infinity for 0")
+def _einsum(arrays, attributes):
+    equation = attributes["equation"]
+    return [np.asarray(np.einsum(equation if isinstance(equation, str) else equation.decode(), *arrays))]
+
+
+@own("Loop", "the evaluator stacks what a loop keeps of its steps without a dimension for the steps")
+def _loop(arrays, attributes):
+    """Of a body that takes nothing from around it, and runs as often as it may."""
+    body = ReferenceEvaluator(helper.make_model(attributes["body"], opset_imports=[helper.make_opsetid("", 21)]))
+    names = [value.name for value in attributes["body"].input]
+    carried, kept = list(arrays[2:]), []
+    for step in range(int(arrays[0])):
+        results = body.run(None, dict(zip(names, [np.int64(step), np.bool_(True), *carried])))[1:]
+        carried, scanned = results[: len(carried)], results[len(carried) :]
+        kept.append(scanned)
+    return [*carried, *(np.stack(values) for values in zip(*kept))]
+
+
+@own("Celu", "the evaluator's maximum of 0 and NaN is 0")
+def _celu(arrays, attributes):
+    alpha = attributes.get("alpha", 1.0)
+    return [np.where(arrays[0] > 0, arrays[0], alpha * np.expm1(arrays[0] / alpha))]
+
+
+@own("LpNormalization", "the evaluator's norm of p = 1 adds what is negative")
+def _lp_normalization(arrays, attributes):
+    p, axis = attributes.get("p", 2), attributes.get("axis", -1)
+    norm = np.sum(np.abs(arrays[0]) ** p, axis=axis, keepdims=True) ** (1 / p)
+    return [np.where(norm == 0, 0, arrays[0] / norm)]
+
+
+@own("ReduceLogSumExp", "the evaluator's result of nothing but -infinity is NaN")
+def _reduce_log_sum_exp(arrays, attributes):
+    axes = attributes.get("axes", at(arrays, 1))
+    axes = None if axes is None else tuple(int(axis) for axis in axes)
+    most = np.max(arrays[0], axis=axes, keepdims=True)
+    most = np.where(np.isinf(most), 0, most)
+    result = np.log(np.sum(np.exp(arrays[0] - most), axis=axes, keepdims=True)) + most
+    return [result if attributes.get("keepdims", 1) else np.squeeze(result, axis=axes)]
 
 
 @own("com.microsoft.Gelu", CONTRIB)
@@ -192,3 +235,6 @@ def _rotary(arrays, attributes):
         turned = np.concatenate([real, imaginary], -1)
     y = np.concatenate([turned, rest], -1)
     return [np.swapaxes(y, 1, 2).reshape(shape) if len(shape) == 3 else y]
+
+
+from . import runtime_reference  # noqa: E402,F401  What registers itself here, too.
