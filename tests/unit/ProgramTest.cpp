@@ -71,7 +71,7 @@ TEST_CASE("Program: foreign, truncated and other versions' bytes are refused") {
   std::vector<std::byte> longer = bytes;
   longer.push_back(std::byte{0});
   deserialiseError(longer);
-  CHECK(deserialiseError(fileOf({0xa1, 0x67, 'v', 'e', 'r', 's', 'i', 'o', 'n', 5})).find("version 5, expected 4") !=
+  CHECK(deserialiseError(fileOf({0xa1, 0x67, 'v', 'e', 'r', 's', 'i', 'o', 'n', 6})).find("version 6, expected 5") !=
         std::string::npos);
 }
 
