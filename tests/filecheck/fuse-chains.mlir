@@ -74,9 +74,8 @@ func.func @weights(%x: tensor<16x16384xbf16>, %u: tensor<16384x16384xbf16>, %v: 
   return %11 : tensor<16x16384xbf16>
 }
 
-// Nor are the same weights in every layer, which outgrow the last-level cache.
+// So do those of one weight, which outgrows the last-level cache.
 // CHECK-LABEL: @tied
-// CHECK-SAME: a chain of them is estimated slower
 // CHECK-COUNT-4: kfuse.fused %
 // CHECK-NOT: kfuse.fused %
 // CHECK: return
