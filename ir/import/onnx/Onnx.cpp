@@ -23,7 +23,7 @@ using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 using ::onnx::ValueInfoProto;
 
-constexpr std::int64_t oldestOpset = 13, newestOpset = 23;
+constexpr std::int64_t oldestOpset = 13, newestOpset = 24;
 
 Error malformed(std::string message) { return {ErrorCode::BadModel, std::move(message)}; }
 
