@@ -164,8 +164,8 @@ std::string edgesOf(const Model &model) {
 
 void listOps() {
   using namespace ir::onnx;
-  for (llvm::ArrayRef<OnnxOp> table :
-       {pointwiseOps(), layoutOps(), indexingOps(), rowOps(), productOps(), constantOps(), transformerOps()})
+  for (llvm::ArrayRef<OnnxOp> table : {pointwiseOps(), layoutOps(), indexingOps(), rankingOps(), scatterOps(), rowOps(),
+                                       productOps(), constantOps(), transformerOps()})
     for (const OnnxOp &op : table)
       std::cout << op.name.str() << "\n";
 }

@@ -2,6 +2,7 @@
 // index to a row.
 #include "ir/import/onnx/Ops.h"
 
+#include <cmath>
 #include <limits>
 
 using mlir::Value;
@@ -16,16 +17,22 @@ constexpr int64_t longestRow = 512;
 constexpr int64_t shortestPiece = 256;
 constexpr int64_t maxComparisons = int64_t{1} << 34;
 
-/// Whether `a` stands behind `b` in ascending order, in which NaN is the last.
-Value isAbove(Emitter &emit, Value a, Value b) {
-  Value isGreater = emit.binary<GtOp>(a, b);
-  if (!isGreater || !isFloat(dtypeOf(a.getType())))
-    return isGreater;
-  Value isNotBelow = emit.unary<NotOp>(emit.binary<LeOp>(a, b));
-  return emit.binary<AndOp>(isNotBelow, emit.unary<NotOp>(emit.unary<IsNanOp>(b)));
-}
+/// Which of two elements comes first.
+struct Order {
+  bool largest;
+  bool nanFirst = true;     ///< NaN comes before all numbers, else behind them.
+  bool lastOfEqual = false; ///< Of equal elements that with the greatest index comes first, else that with the least.
 
-/// The first or last number of a type in that order, NaN aside.
+  Value comesFirst(Emitter &emit, Value a, Value b) const {
+    if (!a || !isFloat(dtypeOf(a.getType())))
+      return largest ? emit.binary<GtOp>(a, b) : emit.binary<LtOp>(a, b);
+    Value isBehind = largest ? emit.binary<LeOp>(a, b) : emit.binary<GeOp>(a, b);
+    Value isNan = emit.unary<IsNanOp>(nanFirst ? b : a);
+    return emit.binary<AndOp>(emit.unary<NotOp>(isBehind), emit.unary<NotOp>(isNan));
+  }
+};
+
+/// The lowest or highest number of a type.
 Value endOf(Emitter &emit, DType type, bool isLast) {
   if (isFloat(type)) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -46,11 +53,37 @@ Ints withLast(llvm::ArrayRef<int64_t> shape, std::initializer_list<int64_t> last
   return result;
 }
 
-/// The `count` first of each row, the largest or smallest first, those equal in the order in which they stand.
+/// The first elements of each row in an order.
+///
+/// Comparisons that decide about one thing are made in one kernel: an element may be computed again by another one,
+/// which keeps digits that the first has rounded, so that what is equal to a row's extreme can be none of its elements
+/// there.
 class Ranking {
 public:
-  Ranking(Node &node, bool largest) : node(node), emit(node.emit), largest(largest) {}
+  Ranking(Node &node, Order order) : node(node), emit(node.emit), order(order) {}
 
+  /// The index of the first element of each row of [..., n]. Of long rows the piece is found that holds it, and then
+  /// the element: 3 n comparisons.
+  Value indexOfFirst(Value rows) {
+    if (!rows)
+      return {};
+    Ints shape(dimsOf(rows));
+    const int64_t size = shape.back(), count = elementsIn(llvm::ArrayRef(shape).drop_back());
+    Value index = emit.iota(size, 0);
+    if (size <= longestRow / 4)
+      return emit.reshape(ranked({rows, index}, 1).indices, llvm::ArrayRef(shape).drop_back());
+    const auto piece = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(size))));
+    const int64_t pieces = (size + piece - 1) / piece;
+    Ranked cut = cutIntoPieces({emit.reshape(rows, {count, size}), index}, piece);
+    Value extremes = emit.reduce(cut.values, order.largest ? "max" : "min", 2);
+    Value best = ranked({extremes, emit.iota(pieces, 0)}, 1).indices;
+    Value bestOfAll = emit.add(best, emit.mul(emit.iota({count, 1}, 0), static_cast<double>(pieces)));
+    Value values = emit.gather(emit.reshape(cut.values, {count * pieces, piece}), emit.reshape(bestOfAll, count), 0);
+    Value indices = emit.gather(cut.indices, emit.reshape(best, count), 0);
+    return emit.reshape(ranked({values, indices}, 1).indices, llvm::ArrayRef(shape).drop_back());
+  }
+
+  /// The `count` first of each row, in order.
   Ranked first(Ranked rows, int64_t count) {
     if (!rows.values || !rows.indices)
       return {};
@@ -61,21 +94,30 @@ public:
   }
 
 private:
+  /// [..., n] as [..., pieces, piece]. What fills up the last one, or the first, comes behind all others.
+  Ranked cutIntoPieces(Ranked rows, int64_t piece) {
+    if (!rows.values || !rows.indices)
+      return {};
+    const DType type = dtypeOf(rows.values.getType());
+    Value filler = order.nanFirst || !isFloat(type) ? endOf(emit, type, !order.largest)
+                                                    : emit.splat(std::numeric_limits<double>::quiet_NaN(), type);
+    auto cut = [&](Value x, Value with) -> Value {
+      const int64_t size = dimsOf(x).back(), pieces = (size + piece - 1) / piece, missing = pieces * piece - size;
+      const auto last = static_cast<int64_t>(dimsOf(x).size()) - 1;
+      if (missing > 0) {
+        Value rest = emit.broadcast(with, withLast(dimsOf(x), {missing}));
+        x = order.lastOfEqual ? emit.concat({rest, x}, last) : emit.concat({x, rest}, last);
+      }
+      return x ? emit.reshape(x, withLast(dimsOf(x), {pieces, piece})) : x;
+    };
+    return {cut(rows.values, filler), cut(rows.indices, emit.scalarLike(rows.indices, 0))};
+  }
+
   /// The first of each piece of a row, one piece behind the other.
   Ranked firstOfPieces(Ranked rows, int64_t count, int64_t piece) {
     const Ints shape(dimsOf(rows.values));
-    const int64_t size = shape.back(), pieces = (size + piece - 1) / piece, missing = pieces * piece - size;
-    auto cut = [&](Value x, Value filler) -> Value {
-      if (x && missing > 0)
-        x = emit.concat({x, emit.broadcast(filler, withLast(dimsOf(x), {missing}))}, dimsOf(x).size() - 1);
-      return x ? emit.reshape(x, withLast(dimsOf(x), {pieces, piece})) : x;
-    };
-    // What fills the last piece stands behind all others.
-    const DType type = dtypeOf(rows.values.getType());
-    Value filler = isFloat(type) && !largest ? emit.splat(std::numeric_limits<double>::quiet_NaN(), type)
-                                             : endOf(emit, type, !largest);
-    Ranked best = ranked({cut(rows.values, filler), cut(rows.indices, emit.scalarLike(rows.indices, 0))}, count);
-    const Ints joined = withLast(shape, {pieces * count});
+    Ranked best = ranked(cutIntoPieces(rows, piece), count);
+    const Ints joined = withLast(shape, {(shape.back() + piece - 1) / piece * count});
     return {emit.reshape(best.values, joined), emit.reshape(best.indices, joined)};
   }
 
@@ -93,9 +135,10 @@ private:
     }
     Value own = emit.reshape(rows.values, withLast(shape, {size, 1}));
     Value other = emit.reshape(rows.values, withLast(shape, {1, size}));
-    auto comesFirst = [&](Value a, Value b) { return largest ? isAbove(emit, a, b) : isAbove(emit, b, a); };
-    Value stands = emit.binary<LtOp>(emit.iota({1, size}, 1, DType::I32), emit.iota({size, 1}, 0, DType::I32));
-    Value isBefore = emit.where(stands, emit.unary<NotOp>(comesFirst(own, other)), comesFirst(other, own));
+    Value at = emit.iota({size, 1}, 0, DType::I32), otherAt = emit.iota({1, size}, 1, DType::I32);
+    Value winsTies = order.lastOfEqual ? emit.binary<GtOp>(otherAt, at) : emit.binary<LtOp>(otherAt, at);
+    Value isNotBehind = emit.unary<NotOp>(order.comesFirst(emit, own, other));
+    Value isBefore = emit.where(winsTies, isNotBehind, order.comesFirst(emit, other, own));
     Value rank = emit.reduce(emit.cast(isBefore, DType::I32), "sum", last);
     if (!rank)
       return {};
@@ -110,7 +153,7 @@ private:
 
   Node &node;
   Emitter &emit;
-  const bool largest;
+  const Order order;
 };
 
 /// The permutation that moves `axis` to the end, the others in order; back again by `fromEnd`.
@@ -143,35 +186,47 @@ Values topK(Node &node) {
   if (elementsIn(shape) == 0)
     return {emit.splat(0, node.type(0), shape), emit.splat(0, DType::I64, shape)};
   Value rows = emit.transpose(node.input(0), toEnd(axis, rank));
-  Ranked best = Ranking(node, node.flag("largest", true)).first({rows, emit.iota(size, 0)}, given->front());
+  const bool largest = node.flag("largest", true);
+  Ranking ranking(node, {.largest = largest, .nanFirst = largest});
+  Ranked best = ranking.first({rows, emit.iota(size, 0)}, given->front());
   return {emit.transpose(best.values, fromEnd(axis, rank)), emit.transpose(best.indices, fromEnd(axis, rank))};
 }
 
+/// The extreme of integers, and of an input's floats, is the same wherever it is computed: an equal element is there.
+bool isExact(Value x) { return !isFloat(dtypeOf(x.getType())) || mlir::isa<mlir::BlockArgument>(x); }
+
 /// Where the largest or smallest element is: the least index, or the greatest, of those equal to it. NaN counts as
-/// either, as in NumPy. The extreme is kept in the elements' own type: stored, it is still one of them.
-Values argument(Node &node, llvm::StringRef function) {
+/// either, as in NumPy.
+Values argument(Node &node, bool largest) {
   Emitter &emit = node.emit;
-  const int64_t axis = node.normalised(node.integer("axis", 0), node.rank(0));
+  const int64_t rank = node.rank(0), axis = node.normalised(node.integer("axis", 0), rank);
   if (node.failed())
     return Value();
   const int64_t size = node.dims(0)[axis];
-  Ints along(node.rank(0), 1), shape(node.dims(0));
+  Ints along(rank, 1), shape(node.dims(0));
   along[axis] = size;
   shape[axis] = 1;
-  if (elementsIn(shape) > 0 && size == 0)
-    return node.fail("has no elements along dimension " + llvm::Twine(axis) + " of " + toString(node.dims(0)));
-  Value x = node.type(0) == DType::Bool ? emit.cast(node.input(0), DType::I32) : node.input(0);
-  Value isExtreme = emit.binary<EqOp>(x, emit.reduceKeepingDims(x, function, axis));
-  if (isFloat(node.type(0)))
-    isExtreme = emit.binary<OrOp>(isExtreme, emit.unary<IsNanOp>(x));
   const bool isLast = node.flag("select_last_index");
-  Value index = emit.iota(along, axis), none = emit.scalarLike(index, isLast ? -1 : static_cast<double>(size));
-  Value found = emit.reduce(emit.where(isExtreme, index, none), isLast ? "max" : "min", axis);
-  return node.flag("keepdims", true) ? emit.reshape(found, shape) : found;
+  if (size == 0)
+    return node.fail("has no elements along dimension " + llvm::Twine(axis) + " of " + toString(node.dims(0)));
+  Value x = node.type(0) == DType::Bool ? emit.cast(node.input(0), DType::I32) : node.input(0), found;
+  if (isExact(x)) {
+    Value isExtreme = emit.binary<EqOp>(x, emit.reduceKeepingDims(x, largest ? "max" : "min", axis));
+    if (isFloat(node.type(0)))
+      isExtreme = emit.binary<OrOp>(isExtreme, emit.unary<IsNanOp>(x));
+    Value index = emit.iota(along, axis), none = emit.scalarLike(index, isLast ? -1 : static_cast<double>(size));
+    found = emit.reduce(emit.where(isExtreme, index, none), isLast ? "max" : "min", axis);
+  } else {
+    Ranking ranking(node, {.largest = largest, .nanFirst = true, .lastOfEqual = isLast});
+    found = ranking.indexOfFirst(emit.transpose(x, toEnd(axis, rank)));
+  }
+  Ints dropped(shape);
+  dropped.erase(dropped.begin() + axis);
+  return emit.reshape(found, node.flag("keepdims", true) ? shape : dropped);
 }
 
-Values argMax(Node &node) { return argument(node, "max"); }
-Values argMin(Node &node) { return argument(node, "min"); }
+Values argMax(Node &node) { return argument(node, /*largest=*/true); }
+Values argMin(Node &node) { return argument(node, /*largest=*/false); }
 
 /// values[1] where a new dimension's position is the index, else values[0].
 Values oneHot(Node &node) {

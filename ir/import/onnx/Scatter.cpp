@@ -483,17 +483,22 @@ Value writeRows(Emitter &emit, Value data, Value updates, Value position, int64_
   const int64_t size = dimsOf(data)[axis], rows = dimsOf(updates)[axis];
   Ints along(rank, 1);
   along[axis] = size;
-  // The number of the row that comes here, if it is one. What a position below 0 says lies a whole size further on.
-  Value row = emit.sub(emit.iota(along, axis), position);
+  Value place = emit.iota(along, axis), whole = emit.scalarLike(place, static_cast<double>(size));
+  Value zero = emit.scalarLike(place, 0);
+  if (rows == 1) {
+    Value fromEnd = emit.where(emit.binary<LtOp>(position, zero), emit.add(position, whole), position);
+    Value target = beyond == Beyond::Continued ? emit.binary<ModOp>(position, whole) : fromEnd;
+    return emit.where(emit.binary<EqOp>(place, target), updates, data);
+  }
+  // The number of the row that comes to a place, if it is one. What is behind a position below 0 lies a size further
+  // on.
+  Value row = emit.sub(place, position);
   if (beyond == Beyond::Continued)
-    row = emit.binary<ModOp>(row, emit.scalarLike(row, static_cast<double>(size)));
+    row = emit.binary<ModOp>(row, whole);
   else
-    row = emit.where(emit.binary<GeOp>(row, emit.scalarLike(row, static_cast<double>(size))),
-                     emit.add(row, -static_cast<double>(size)), row);
-  Value zero = emit.scalarLike(row, 0), end = emit.scalarLike(row, static_cast<double>(rows));
-  if (rows == 1)
-    return emit.where(emit.binary<EqOp>(row, zero), updates, data);
-  Value isWritten = emit.binary<AndOp>(emit.binary<GeOp>(row, zero), emit.binary<LtOp>(row, end));
+    row = emit.where(emit.binary<GeOp>(row, whole), emit.sub(row, whole), row);
+  Value isBeforeEnd = emit.binary<LtOp>(row, emit.scalarLike(row, static_cast<double>(rows)));
+  Value isWritten = emit.binary<AndOp>(emit.binary<GeOp>(row, zero), isBeforeEnd);
   Ints shape(dimsOf(updates));
   shape.insert(shape.begin() + axis, 1);
   // [.., rows, ..] -> [.., 1, .., rows].

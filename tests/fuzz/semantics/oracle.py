@@ -32,15 +32,15 @@ DEFAULTS = {
 
 # Ops whose results are elements of their operands, or exact.
 EXACT = set(
-    """Abs And Ceil Clip Concat Constant ConstantOfShape Dropout Equal Expand Flatten Floor Gather GatherElements Greater
-    GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Neg NonZero Not Or Pad Range ReduceMax ReduceMin Relu
-    Reshape Shape Sign Size Slice Split Squeeze Tile Transpose Trilu Unsqueeze Where Xor Cast CastLike""".split()
+    """Abs And ArgMax ArgMin Ceil Clip Concat Constant ConstantOfShape Dropout Equal Expand Flatten Floor Gather GatherElements GatherND Greater
+    GreaterOrEqual Identity IsInf IsNaN Less LessOrEqual Max Min Neg NonZero Not OneHot Or Pad Range ReduceMax ReduceMin Relu
+    Reshape ScatterElements ScatterND Shape Sign Size Slice Split Squeeze TensorScatter Tile TopK Transpose Trilu Unsqueeze Where Xor Cast CastLike""".split()
 )
 # Ops that add up: their error is relative to what they add, as if the operands were off.
 SUMS = set(
     """BatchNormalization CumSum Gemm HardSigmoid HardSwish LayerNormalization LogSoftmax MatMul Mean RMSNormalization
     ReduceL1 ReduceL2 ReduceMean ReduceSum ReduceSumSquare SimplifiedLayerNormalization Softmax Sum Attention Tan
-    RotaryEmbedding com.microsoft.RotaryEmbedding com.microsoft.SimplifiedLayerNormalization com.microsoft.QuickGelu
+    RotaryEmbedding ScatterElements+add ScatterElements+mul ScatterND+add ScatterND+mul com.microsoft.RotaryEmbedding com.microsoft.SimplifiedLayerNormalization com.microsoft.QuickGelu
     com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization com.microsoft.FusedMatMul
     com.microsoft.BiasGelu com.microsoft.FastGelu""".split()
 )
@@ -48,7 +48,7 @@ SUMS = set(
 GELUS = {"Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu"}
 # Ops that are written as several, as exporters do: what lies between may be stored, rounded to the type.
 SEVERAL = set(
-    """Attention Gemm Sum com.microsoft.SkipLayerNormalization
+    """Attention Gemm ScatterElements+add ScatterElements+mul ScatterND+add ScatterND+mul Sum com.microsoft.SkipLayerNormalization
     com.microsoft.SkipSimplifiedLayerNormalization""".split()
 )
 # Ops of one operand that are written as several, and how many of the numbers between may be stored, rounded to the type:
@@ -99,6 +99,9 @@ class NodeFunction:
         self.node, self.name = node, full_name(node)
         self.is_undefined = self.name in ("Cast", "CastLike")
         self.run = self._function(node, opset)
+        reduction = next((one.s.decode() for one in node.attribute if one.name == "reduction"), "none")
+        if reduction in ("add", "mul"):  # What else a scatter does is exact.
+            self.name += f"+{reduction}"
         self.rounded = {}  # By type: with attributes of that type, as the functions that define ONNX's ops cast them.
         self.opset = opset
 
@@ -172,7 +175,7 @@ class Run:
             stored = 2.0 ** -MANTISSA_BITS[dtype] * np.abs(arrays[0] + arrays[1])
             stored = np.where(np.isfinite(stored), stored, 0)
             arrays = [arrays[0] + stored * self.noise.uniform(-1, 1, stored.shape), *arrays[1:]]
-        unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL else UNIT
+        unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL and dtype in FLOATS else UNIT
         return [array if array is None or array.dtype != np.float64 else self._off(array, unit) for array in arrays]
 
     def result(self, function, array, dtype, operands, is_first):
