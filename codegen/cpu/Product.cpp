@@ -110,7 +110,7 @@ private:
   /// left[m][k].
   void packLeft() {
     bool alongM = isTransposed(0, problem.dimM);
-    int64_t rows = alongM ? square : 1, depth = alongM ? square : std::min<int64_t>(64, b.k);
+    int64_t rows = alongM ? square : 1, depth = alongM ? square : packedDepth();
     forTiles(blockM, b.m, problem.M, rows, [&](const std::string &m, int64_t height) {
       forTiles(blockK, b.k, problem.K, depth, [&](const std::string &k, int64_t width) {
         std::string at = plus(times(minus(m, lowM), b.k), minus(k, lowK));
@@ -119,6 +119,19 @@ private:
             .store(TileStore{problem.operand(0), {view, {0, 1}}});
       });
     });
+  }
+
+  /// Elements along K that are packed at once: the most that lie side by side. Windows whose runs are of 80 elements,
+  /// say, are read 16 by 16: across the end of a run they would go through a buffer.
+  int64_t packedDepth() const {
+    auto staged = [&](int64_t depth) {
+      return stagedAccesses(problem.graph, {{problem.dimM, 1, 1}, {problem.dimK, depth, depth}});
+    };
+    int64_t best = std::min<int64_t>(64, b.k);
+    for (int64_t depth : {32, 16, 8})
+      if (depth < b.k && b.k % depth == 0 && staged(depth) < staged(best))
+        best = depth;
+    return best;
   }
 
   /// right[k][nr], of the strip at `column` of the block. Columns past the last keep what they hold:

@@ -5,8 +5,8 @@ namespace {
 
 llvm::StringMap<const OnnxOp *> makeIndex() {
   llvm::StringMap<const OnnxOp *> index;
-  for (llvm::ArrayRef<OnnxOp> table :
-       {pointwiseOps(), layoutOps(), indexingOps(), rowOps(), productOps(), constantOps(), transformerOps()})
+  for (llvm::ArrayRef<OnnxOp> table : {pointwiseOps(), layoutOps(), indexingOps(), rowOps(), productOps(),
+                                       constantOps(), transformerOps(), convolutionOps(), poolingOps(), resizeOps()})
     for (const OnnxOp &op : table)
       index[op.name] = &op;
   return index;

@@ -29,6 +29,9 @@ llvm::ArrayRef<OnnxOp> rowOps();
 llvm::ArrayRef<OnnxOp> productOps();
 llvm::ArrayRef<OnnxOp> constantOps();
 llvm::ArrayRef<OnnxOp> transformerOps();
+llvm::ArrayRef<OnnxOp> convolutionOps();
+llvm::ArrayRef<OnnxOp> poolingOps();
+llvm::ArrayRef<OnnxOp> resizeOps();
 
 /// The row of a node's op, or null.
 const OnnxOp *findOp(const ::onnx::NodeProto &node);
