@@ -175,10 +175,6 @@ int64_t maxOfIndex(AffineExpr expr, ArrayRef<int64_t> dims, ArrayRef<int64_t> sy
   return rangeOf(expr, dims, symbols).high;
 }
 
-int64_t minOfIndex(AffineExpr expr, ArrayRef<int64_t> dims, ArrayRef<int64_t> symbols) {
-  return rangeOf(expr, dims, symbols).low;
-}
-
 AffineExpr simplifyIndex(AffineExpr expr, ArrayRef<int64_t> dims, ArrayRef<int64_t> symbols) {
   if (auto dim = dyn_cast<AffineDimExpr>(expr))
     return dims[dim.getPosition()] == 1 ? getAffineConstantExpr(0, expr.getContext()) : expr;

@@ -19,9 +19,6 @@ mlir::AffineExpr simplifyIndex(mlir::AffineExpr expr, llvm::ArrayRef<int64_t> di
 /// Largest value of an expression over those ranges, or more where its operands depend on each other.
 int64_t maxOfIndex(mlir::AffineExpr expr, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> symbols = {});
 
-/// Smallest value of one, or less.
-int64_t minOfIndex(mlir::AffineExpr expr, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> symbols = {});
-
 /// coefficient * term, where the term is a dimension, symbol, floordiv or mod; null for a constant.
 struct IndexTerm {
   int64_t coefficient = 0;

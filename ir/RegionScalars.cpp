@@ -173,12 +173,7 @@ public:
     return getAffineSymbolExpr(position, region.ctx);
   }
   Scalar guarded(Guard guard, llvm::function_ref<Scalar()> body) override {
-    ArrayRef<int64_t> dims = region.graph.domain.extents, symbols = region.symbolExtents;
-    guard.index = simplifyIndex(guard.index, dims, symbols);
-    const bool alwaysHolds =
-        minOfIndex(guard.index, dims, symbols) >= guard.low && maxOfIndex(guard.index, dims, symbols) < guard.high;
-    if (alwaysHolds)
-      return body();
+    guard.index = simplifyIndex(guard.index, region.graph.domain.extents, region.symbolExtents);
     region.guards.push_back(guard);
     Scalar value = body();
     region.guards.pop_back();

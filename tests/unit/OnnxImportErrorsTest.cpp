@@ -73,7 +73,7 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
                              "integer type and of at most 65536 elements"},
       {"unmade_output.onnx",
        "node 'y' (Relu) reads 'mean', a result of node 'norm' (LayerNormalization) that kfuse does not make"},
-      {"unsupported.onnx", "the model uses ops that kfuse does not have: Conv (conv1, conv2); acme.Fancy (c); write "
+      {"unsupported.onnx", "the model uses ops that kfuse does not have: LSTM (lstm1, lstm2); acme.Fancy (c); write "
                            "them with others and export it again"},
   };
   for (auto [file, message] : rows) {
