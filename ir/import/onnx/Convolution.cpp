@@ -172,21 +172,51 @@ Value multiplied(Emitter &emit, const Convolution &conv) {
 /// Taps up to which their products are added one after another, so that a kernel is elementwise.
 constexpr int64_t mostUnrolled = 9;
 
-/// A channel's windows times its own weights, in f32: sums of several parts may lie in memory.
+/// Whether images lie in memory with their channels last, as far as can be told: `x` is a view of such, or computed
+/// from one element by element.
+bool haveChannelsLast(Value x) {
+  constexpr int mostOps = 32;
+  llvm::SmallVector<Value> pending{x};
+  for (int i = 0; i < mostOps && !pending.empty(); ++i) {
+    mlir::Operation *op = pending.pop_back_val().getDefiningOp();
+    if (auto transpose = llvm::dyn_cast_if_present<TransposeOp>(op)) {
+      const auto last = static_cast<int64_t>(transpose.getPermutation().size()) - 1;
+      return last > 1 && transpose.getPermutation()[1] == last;
+    }
+    auto fusable = llvm::dyn_cast_if_present<FusableOpInterface>(op);
+    if (fusable && fusable.getOpKind() == OpKind::Pointwise)
+      for (Value operand : op->getOperands())
+        if (dimsOf(operand) == dimsOf(x))
+          pending.push_back(operand);
+  }
+  return false;
+}
+
+/// A channel's windows times its own weights, in f32: sums of several parts may lie in memory. In the order of x:
+/// [N, C, C' / C, O...] or, with channels last, [N, O..., C, C' / C].
 Value depthwise(Emitter &emit, const Convolution &conv) {
   const int64_t rank = conv.rank(), multiplier = conv.results() / conv.channels();
   const Windows &windows = conv.windows;
   const DType type = dtypeOf(conv.x.getType());
+  const bool channelsLast = haveChannelsLast(conv.x);
   const Ints ones(rank, 1);
-  // x as [N, C, 1, S...], weights as [C, C' / C, K..., 1...]: their products broadcast to [N, C, C' / C, K..., O...].
+  // Windows as [N, C, 1, K..., O...], weights as [C, C' / C, K...], then in their order.
   Value x = emit.reshape(conv.x, joined({{conv.images(), conv.channels(), 1}, windows.sizes}));
   Value taps = windows.of(emit, emit.cast(x, DType::F32));
-  Value weights = emit.cast(conv.weights, DType::F32);
-  const Ints perResult = joined({{conv.channels(), multiplier}, windows.kernel, ones});
-  weights = emit.reshape(weights, perResult);
+  Value weights = emit.reshape(conv.weights, joined({{conv.channels(), multiplier}, windows.kernel}));
+  Value bias = conv.bias ? emit.cast(emit.reshape(conv.bias, {conv.channels(), multiplier}), DType::F32) : Value();
+  const int64_t firstTap = channelsLast ? 1 + rank : 3, firstOfWeights = channelsLast ? 0 : 2;
+  if (channelsLast) {
+    taps = emit.transpose(taps, joined({{0}, countedFrom(3 + rank, rank), countedFrom(3, rank), {1, 2}}));
+    weights = emit.transpose(weights, joined({countedFrom(2, rank), {0, 1}}));
+  } else {
+    weights = emit.reshape(weights, joined({{conv.channels(), multiplier}, windows.kernel, ones}));
+    bias = emit.reshape(bias, joined({{conv.channels(), multiplier}, ones}));
+  }
+  weights = emit.cast(weights, DType::F32);
   Value sum;
   if (windows.taps() > mostUnrolled) {
-    sum = emit.reduce(emit.mul(taps, weights), "sum", countedFrom(3, rank));
+    sum = emit.reduce(emit.mul(taps, weights), "sum", countedFrom(firstTap, rank));
   } else {
     auto at = [&](Value value, int64_t first, int64_t tap) -> Value {
       if (!value)
@@ -201,13 +231,17 @@ Value depthwise(Emitter &emit, const Convolution &conv) {
       return emit.reshape(value, shape);
     };
     for (int64_t tap = 0; tap < windows.taps(); ++tap) {
-      Value product = emit.mul(at(taps, 3, tap), at(weights, 2, tap));
+      Value product = emit.mul(at(taps, firstTap, tap), at(weights, firstOfWeights, tap));
       sum = sum ? emit.add(sum, product) : product;
     }
   }
   if (conv.bias)
-    sum = emit.add(sum, emit.reshape(emit.cast(conv.bias, DType::F32), joined({{conv.channels(), multiplier}, ones})));
-  return emit.cast(emit.reshape(sum, joined({{conv.images(), conv.results()}, windows.counts})), type);
+    sum = emit.add(sum, bias);
+  sum = emit.cast(sum, type);
+  if (!channelsLast)
+    return emit.reshape(sum, joined({{conv.images(), conv.results()}, windows.counts}));
+  sum = emit.reshape(sum, joined({{conv.images()}, windows.counts, {conv.results()}}));
+  return emit.transpose(sum, joined({{0, rank + 1}, countedFrom(1, rank)}));
 }
 
 Value convolve(Emitter &emit, const Convolution &conv) {

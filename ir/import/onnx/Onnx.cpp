@@ -104,6 +104,8 @@ private:
   llvm::StringMap<Value> values;
   /// Results that kfuse does not make, with the node that would.
   llvm::StringMap<std::string> missing;
+  /// Floats that some op must know when the model is read.
+  llvm::StringSet<> numbers;
   llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;
 };
 
@@ -170,9 +172,12 @@ Result<void> Importer::declareInitializers() {
   if (graph.sparse_initializer_size() > 0)
     return malformed("the model holds sparse initializers; export it with dense ones");
   llvm::StringSet<> used;
-  for (const NodeProto &node : graph.node())
+  for (const NodeProto &node : graph.node()) {
     for (const std::string &name : node.input())
       used.insert(name);
+    if (const OnnxOp *op = findOp(node); op && op->numbers < static_cast<unsigned>(node.input_size()))
+      numbers.insert(node.input(static_cast<int>(op->numbers)));
+  }
   for (const ValueInfoProto &output : graph.output())
     used.insert(output.name());
   for (const TensorProto &initializer : graph.initializer())
@@ -182,13 +187,14 @@ Result<void> Importer::declareInitializers() {
   return {};
 }
 
-/// Weights become parameters; indices, shapes and single numbers are part of the graph.
+/// Weights become parameters; indices, shapes, single numbers and what an op must know are part of the graph.
 Result<void> Importer::addInitializer(const TensorProto &initializer) {
   Result<ParameterData> data = tensors.read(initializer);
   if (!data)
     return data.error();
   const std::string &name = initializer.name();
-  if (!isFloat(data->type) || elementCount(data->shape) <= 1)
+  if (!isFloat(data->type) || elementCount(data->shape) <= 1 ||
+      (numbers.contains(name) && elementCount(data->shape) <= maxFoldedElements))
     return define(name, emit->constant(toHost(*data)));
   Result<void> defined = define(name, addArgument({name, data->type, data->shape}, "parameter"));
   if (defined)

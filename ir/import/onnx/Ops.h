@@ -19,6 +19,8 @@ struct OnnxOp {
   Values (*import)(Node &node);
   /// Attributes it heeds or may ignore. A node with another means something that is not done here.
   llvm::StringLiteral attributes = "";
+  /// The input of floats that it must know when the model is read, if there is one.
+  unsigned numbers = anyNumber;
 };
 
 // The tables, by file.

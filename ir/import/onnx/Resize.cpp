@@ -243,7 +243,8 @@ Values resize(Node &node) {
 constexpr OnnxOp table[] = {
     {"Resize", 1, 4, resize,
      "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
-     "keep_aspect_ratio_policy mode nearest_mode"},
+     "keep_aspect_ratio_policy mode nearest_mode",
+     /*numbers=*/2},
 };
 
 } // namespace

@@ -6,6 +6,7 @@ from typing import Callable
 
 import numpy as np
 from onnx import helper
+from onnx.reference.ops.op_resize import Resize
 
 
 def attributes_of(node):
@@ -291,6 +292,11 @@ def _max_pool(arrays, attributes):
     return [windows.of(x, lowest).max(axis=tuple(range(-windows.rank, 0)))]
 
 
+@own("GlobalMaxPool", "the evaluator drops a dimension of one-dimensional images")
+def _global_max_pool(arrays, attributes):
+    return [arrays[0].max(axis=tuple(range(2, arrays[0].ndim)), keepdims=True)]
+
+
 @own("AveragePool", "the evaluator moves windows to the left where ceil_mode adds to the right")
 def _average_pool(arrays, attributes):
     (x,) = arrays
@@ -334,3 +340,23 @@ def _group_norm(arrays, attributes):
 def _instance_norm(arrays, attributes):
     x, scale, bias = arrays
     return [normalise_channels(x, x.shape[0] * x.shape[1], scale, bias, attributes)]
+
+
+@own("Resize", "the evaluator computes cubic weights in f32, as its attribute is")
+def _resize(arrays, attributes):
+    defaults = {
+        "antialias": 0,
+        "axes": None,
+        "coordinate_transformation_mode": b"half_pixel",
+        "cubic_coeff_a": -0.75,
+        "exclude_outside": 0,
+        "extrapolation_value": 0.0,
+        "keep_aspect_ratio_policy": b"stretch",
+        "mode": b"nearest",
+        "nearest_mode": b"round_prefer_floor",
+    }
+    given = {**defaults, **attributes}
+    given = {name: value.decode() if isinstance(value, bytes) else value for name, value in given.items()}
+    scales = at(arrays, 2)
+    scales = None if scales is None else np.asarray(scales, np.float32).astype(np.float64)
+    return list(Resize._run(None, arrays[0], None, scales, at(arrays, 3), **given))
