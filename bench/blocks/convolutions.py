@@ -6,7 +6,8 @@ Usage: convolutions.py FOLDER, which gets NAME.onnx for each; then, on the machi
   for model in FOLDER/*.onnx; do kfuse bench block $model --json --params '*weight*' --params '*bias*'; done
 
 NAME.nchw takes and gives images as PyTorch's channels-first tensors lie in memory; NAME.nhwc has them with their channels
-last, which the Transposes around Conv say, as between the layers of a network. All in bf16, with bias.
+last, which the Transposes around Conv say, as between the layers of a network. Patches become tokens [N, P, C] instead, in
+front of a transformer. All in bf16, with bias.
 """
 import pathlib
 import sys
@@ -33,7 +34,8 @@ def info(name, shape):
     return helper.make_tensor_value_info(name, BF16, shape)
 
 
-def convolution(images, channels, sizes, results, kernel, stride, pad, groups, channels_last):
+def convolution(images, channels, sizes, results, kernel, stride, pad, groups, moved_in=False, moved_out=False):
+    """With its channels last on the way in, on the way out."""
     rank = len(sizes)
     first = [0, rank + 1, *range(1, rank + 1)]  # Channels to the front.
     last = [0, *range(2, rank + 2), 1]
@@ -45,11 +47,13 @@ def convolution(images, channels, sizes, results, kernel, stride, pad, groups, c
         "pads": [pad] * 2 * rank,
         "group": groups,
     }
-    names = ("moved", "convolved") if channels_last else ("x", "y")
+    names = ("moved" if moved_in else "x", "convolved" if moved_out else "y")
     nodes = [helper.make_node("Conv", [names[0], "weight", "bias"], [names[1]], **attributes)]
-    if channels_last:
-        x, y = [x[i] for i in last], [y[i] for i in last]
+    if moved_in:
+        x = [x[i] for i in last]
         nodes.insert(0, helper.make_node("Transpose", ["x"], ["moved"], perm=first))
+    if moved_out:
+        y = [y[i] for i in last]
         nodes.append(helper.make_node("Transpose", ["convolved"], ["y"], perm=last))
     weights = [results, channels // groups, *[kernel] * rank]
     inputs = [info("x", x), info("weight", weights), info("bias", [results])]
@@ -81,8 +85,11 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, sizes in CONVOLUTIONS.items():
-        save(convolution(*sizes, channels_last=False), folder / f"{name}.nchw.onnx")
-        save(convolution(*sizes, channels_last=True), folder / f"{name}.nhwc.onnx")
+        save(convolution(*sizes), folder / f"{name}.nchw.onnx")
+        if name.startswith("patches"):
+            save(convolution(*sizes, moved_out=True), folder / f"{name}.tokens.onnx")
+        else:
+            save(convolution(*sizes, moved_in=True, moved_out=True), folder / f"{name}.nhwc.onnx")
     for patch in (14, 16):
         save(product(32 * (224 // patch) ** 2, 1024, 3 * patch * patch), folder / f"patches_vit_l_{patch}.product.onnx")
     save(copy(32 * 96 * 56 * 56), folder / "convnext_depthwise_7x7.copy.onnx")

@@ -510,6 +510,9 @@ def write_windows():
     conv("same_upper", image, 2, [4, 3], auto_pad="SAME_UPPER", strides=[2, 2])
     conv("same_lower", image, 2, [4, 3], auto_pad="SAME_LOWER", strides=[2, 2])
     conv("valid", image, 2, [4, 3], auto_pad="VALID")
+    for name, kernel in {"small": [3, 2], "large": [5, 3]}.items():
+        nodes = [node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]), node("Conv", ["t", "w", "b"], ["y"], group=6, pads=[1, 1, 1, 0])]
+        cases.add(f"depthwise_channels_last_{name}", nodes, x=pair.transpose(0, 2, 3, 1), w=noise(12, 1, *kernel), b=noise(12))
     weights, bias = noise(6, 4, 3, 2), noise(4)
     for name, attributes in {"plain": {}, "strided": dict(strides=[2, 3], pads=[1, 0, 0, 1], output_padding=[1, 2]),
                              "dilated": dict(dilations=[2, 2], strides=[1, 2]), "cut": dict(pads=[3, 0, 2, 0])}.items():
