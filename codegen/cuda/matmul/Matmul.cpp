@@ -22,10 +22,85 @@ constexpr int64_t finishThreads = 256;
 
 //===- Problem and operands ------------------------------------------------------------------===//
 
+static std::vector<const ScalarNode *> contractionsOf(const ir::ScalarGraph &graph) {
+  std::vector<const ScalarNode *> contractions;
+  for (const ScalarNode &node : graph.nodes)
+    if (node.kind == ScalarNode::Kind::Contract)
+      contractions.push_back(&node);
+  return contractions;
+}
+
+/// Whether the left operand's few rows walk memory by other than strides, as windows do.
+static bool readsWindows(const ir::ScalarGraph &graph) {
+  constexpr int64_t fewRows = 256; // Up to which the last tile's missing rows are more than a few percent.
+  return graph.domain.extents.end()[-3] < fewRows &&
+         llvm::any_of(
+             contractionsOf(graph),
+             [&](const ScalarNode *product) {
+               const ScalarNode &left = graph[product->operands[0]];
+               return left.kind == ScalarNode::Kind::Load &&
+                      (!left.guards.empty() ||
+                       !ir::isStrided(left.map, graph.inputs[left.input].shape, graph.domain.extents));
+             });
+}
+
+/// The batches that share the right operand as rows of one product: the images and lines of a convolution, of which
+/// each alone would fill no tile. What walked them by strides divides a row's number.
+static ir::ScalarGraph withSharingBatchesAsRows(const ir::ScalarGraph &source) {
+  const SmallVector<int64_t> extents(source.domain.extents);
+  const std::vector<const ScalarNode *> products = contractionsOf(source);
+  const unsigned rows = extents.size() - 3;
+  unsigned first = rows;
+  while (first > 0 && llvm::none_of(products, [&](const ScalarNode *product) {
+           return source.dependsOn(product->operands[1], first - 1);
+         }))
+    --first;
+  if (first == rows)
+    return source;
+  ir::ScalarGraph graph = source;
+  MLIRContext *context = source.outputs.front().map.getContext();
+  const ArrayRef<int64_t> folded = ArrayRef(extents).slice(first, rows - first + 1);
+  graph.domain.extents.assign(extents.begin(), extents.begin() + first);
+  graph.domain.extents.append({ir::elementsIn(folded), extents[rows + 1], extents[rows + 2]});
+  SmallVector<AffineExpr> replacement;
+  for (unsigned dim = 0; dim < first; ++dim)
+    replacement.push_back(getAffineDimExpr(dim, context));
+  llvm::append_range(replacement, ir::delinearise(getAffineDimExpr(first, context), folded));
+  for (unsigned dim : {first + 1, first + 2})
+    replacement.push_back(getAffineDimExpr(dim, context));
+  for (int *dim : {&graph.domain.reductionDim, &graph.domain.contractionDim})
+    *dim -= *dim >= 0 ? static_cast<int>(rows - first) : 0;
+
+  auto inRows = [&](AffineMap map) {
+    return map.replaceDimsAndSymbols(replacement, {}, graph.domain.rank(), map.getNumSymbols());
+  };
+  for (ScalarNode &node : graph.nodes) {
+    if (node.kind == ScalarNode::Kind::Load)
+      node.map = inRows(node.map);
+    if (node.kind == ScalarNode::Kind::Index)
+      node.index = node.index.replaceDims(replacement);
+    for (ir::Guard &guard : node.guards)
+      guard.index = guard.index.replaceDims(replacement);
+  }
+  for (ir::ScalarOutput &output : graph.outputs)
+    output.map = inRows(output.map);
+  return graph;
+}
+
 std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
   if (region.graph.domain.contractionDim < 0)
     return std::nullopt;
-  MatmulProblem problem{linearised(region.graph, 3), {}, 0, 0, 0, 0, 0, 0, 0, region.isFixed};
+  MatmulProblem problem{
+      linearised(readsWindows(region.graph) ? withSharingBatchesAsRows(region.graph) : region.graph, 3),
+      {},
+      0,
+      0,
+      0,
+      0,
+      0,
+      0,
+      0,
+      region.isFixed};
   problem.reducesRows = region.graph.domain.reductionDim >= 0;
   for (auto [id, node] : llvm::enumerate(problem.graph.graph.nodes)) {
     if (node.kind != ScalarNode::Kind::Contract)

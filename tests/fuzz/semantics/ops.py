@@ -582,6 +582,8 @@ def _conv(b):
         if b.chance(0.3):
             attributes["output_padding"] = [b.rng.randint(0, stride - 1) for stride in strides]
     weights = b.fresh(x.dtype, shape, b.rng.choice(("parameter", "initializer", "input")))
+    if b.op == "ConvTranspose" and not np.isfinite(weights.array).all():
+        raise Reject("zeros between the elements of x, which are not there by ONNX, meet infinity")
     bias = b.fresh(x.dtype, (groups * per_group,), "parameter") if b.chance(0.6) else None
     if groups != 1 or b.chance(0.3):
         attributes["group"] = groups

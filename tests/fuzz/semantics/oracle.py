@@ -191,6 +191,8 @@ class Run:
             stored = np.where(np.isfinite(stored), stored, 0)
             arrays = [arrays[0] + stored * self.noise.uniform(-1, 1, stored.shape), *arrays[1:]]
         unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL else UNIT
+        if name == "Resize":  # Its scales are exact.
+            return [self._off(arrays[0], unit) if arrays[0].dtype == np.float64 else arrays[0], *arrays[1:]]
         return [array if array is None or array.dtype != np.float64 else self._off(array, unit) for array in arrays]
 
     def result(self, function, array, dtype, operands, is_first):
