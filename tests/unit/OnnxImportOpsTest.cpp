@@ -134,6 +134,7 @@ TEST_CASE("onnx ops: loops are unrolled: what they carry, what they keep of each
   CHECK(until.evaluate({{"x", reference::tensorOf(DType::F32, {2, 3}, {1, 2, 3, 4, 5, 6})}})["y"] ==
         std::vector<double>{5, 10, 15, 20, 25, 30});
 }
+TEST_CASE("onnx ops: windows") { checkCases("ops_windows.onnx", 59); }
 
 TEST_CASE("onnx ops: axes and split sizes, as attributes and as inputs") {
   auto x = reference::uniform(DType::F32, {4, 6}, 1);

@@ -124,6 +124,8 @@ private:
   Scope *scope = nullptr; ///< Of the innermost graph inside of a node.
   int innerNodes = 0, depth = 0;
   std::optional<Error> innerError;
+  /// Floats that some op must know when the model is read.
+  llvm::StringSet<> numbers;
   llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;
   llvm::StringSet<> argumentNames;
 };
@@ -203,6 +205,9 @@ Result<void> Importer::declareInitializers(const ::onnx::GraphProto &graph) {
     return malformed("the model holds sparse initializers; export it with dense ones");
   llvm::StringSet<> used;
   addNamesRead(graph, used);
+  for (const NodeProto &node : graph.node())
+    if (const OnnxOp *op = findOp(node); op && op->numbers < static_cast<unsigned>(node.input_size()))
+      numbers.insert(node.input(static_cast<int>(op->numbers)));
   for (const TensorProto &initializer : graph.initializer())
     if (used.contains(initializer.name()))
       if (Result<void> added = addInitializer(initializer); !added)
@@ -223,15 +228,16 @@ Result<void> Importer::addInitializer(const TensorProto &initializer) {
   return define(initializer.name(), *value);
 }
 
-/// Weights become parameters; indices, shapes and single numbers are part of the graph.
+/// Weights become parameters; indices, shapes, single numbers and what an op must know are part of the graph.
 Result<Value> Importer::valueOf(const TensorProto &initializer) {
   Result<ParameterData> data = tensors.read(initializer);
   if (!data)
     return data.error();
-  if (!isFloat(data->type) || elementCount(data->shape) <= 1)
+  std::string name = initializer.name();
+  if (!isFloat(data->type) || elementCount(data->shape) <= 1 ||
+      (numbers.contains(name) && elementCount(data->shape) <= maxFoldedElements))
     return emit->constant(toHost(*data));
   // Two branches may use one name.
-  std::string name = initializer.name();
   for (int i = 2; scope && !argumentNames.insert(name).second; ++i)
     name = initializer.name() + "#" + std::to_string(i);
   Value argument = addArgument({name, data->type, data->shape}, "parameter");

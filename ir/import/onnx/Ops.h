@@ -20,6 +20,8 @@ struct OnnxOp {
   Values (*import)(Node &node);
   /// Attributes it heeds or may ignore. A node with another means something that is not done here.
   llvm::StringLiteral attributes = "";
+  /// The input of floats that it must know when the model is read, if there is one.
+  unsigned numbers = anyNumber;
 };
 
 // The tables, by file.
@@ -39,6 +41,9 @@ llvm::ArrayRef<OnnxOp> fusedAttentionOps();
 llvm::ArrayRef<OnnxOp> groupQueryOps();
 llvm::ArrayRef<OnnxOp> optimisedOps();
 llvm::ArrayRef<OnnxOp> trigonometryOps();
+llvm::ArrayRef<OnnxOp> convolutionOps();
+llvm::ArrayRef<OnnxOp> poolingOps();
+llvm::ArrayRef<OnnxOp> resizeOps();
 
 /// All of them.
 std::vector<llvm::ArrayRef<OnnxOp>> opTables();
