@@ -33,7 +33,7 @@ std::optional<Ints> reshapedTo(Node &node, llvm::ArrayRef<int64_t> asked, bool a
 }
 
 Values reshape(Node &node) {
-  std::optional<Ints> shape = node.constantIntegers(1, "shape");
+  std::optional<Ints> shape = node.sizeIntegers(1, "shape");
   if (shape)
     shape = reshapedTo(node, *shape, node.flag("allowzero"));
   return shape ? node.emit.reshape(node.input(0), *shape) : Value();
@@ -88,13 +88,14 @@ Values transpose(Node &node) {
 }
 
 Values expand(Node &node) {
-  std::optional<Ints> shape = node.constantIntegers(1, "shape");
+  std::optional<Ints> shape = node.sizeIntegers(1, "shape");
   if (!shape)
     return Value();
   Ints result;
   if (!detail::broadcastShapes(node.dims(0), *shape, result))
     return node.fail("cannot broadcast " + toString(node.dims(0)) + " with " + toString(*shape));
-  return node.emit.broadcast(node.input(0), result);
+  Value expanded = node.emit.broadcast(node.input(0), result);
+  return Emitter::varies(node.input(1)) ? node.emit.countingRows(expanded) : expanded;
 }
 
 /// A copy count per dimension: [.., d, ..] -> [.., 1, d, ..] -> [.., r, d, ..] -> [.., r d, ..].
@@ -178,9 +179,30 @@ struct Cut {
   }
 };
 
+/// Where the i-th of the cuts of a slice begins, if each run says: at or behind a cache's past, or counted from a
+/// present's end. Else null.
+Value startAtRunTime(Node &node, int64_t i, int64_t axis, int64_t start, int64_t end) {
+  Emitter &emit = node.emit;
+  CachedPast *past = emit.cachedPast();
+  if (!past || start == 0)
+    return {};
+  const bool countsRows = past->countsPresent(node.input(0), axis) || past->countsPast(node.input(0), axis);
+  const bool endsWithRows = countsRows && (end < 0 || end >= node.dims(0)[axis]);
+  if (Emitter::varies(node.input(1))) {
+    Value starts = past->atRunTime(node.input(1));
+    if (!starts || !(endsWithRows || Emitter::varies(node.input(2))))
+      return node.fail("starts (input 1) depend on the length of a cache's past, and ends do not");
+    return emit.reshape(emit.slice(emit.cast(starts, DType::I64), 0, i, 1), {});
+  }
+  if (!countsRows || start > 0)
+    return {};
+  Value size = emit.reshape(past->atRunTime(emit.sizes(node.input(0), axis, axis + 1)), {});
+  return emit.add(size, static_cast<double>(start));
+}
+
 Values slice(Node &node) {
   llvm::ArrayRef<int64_t> dims = node.dims(0);
-  std::optional<Ints> starts = node.constantIntegers(1, "starts"), ends = node.constantIntegers(2, "ends");
+  std::optional<Ints> starts = node.sizeIntegers(1, "starts"), ends = node.sizeIntegers(2, "ends");
   if (!starts || !ends)
     return Value();
   Ints axes = counted(starts->size()), steps(starts->size(), 1);
@@ -192,19 +214,26 @@ Values slice(Node &node) {
     return node.fail("gives " + llvm::Twine(starts->size()) + " starts, " + llvm::Twine(ends->size()) + " ends, " +
                      llvm::Twine(axes.size()) + " axes and " + llvm::Twine(steps.size()) + " steps");
 
+  Value x = node.input(0);
   Ints offsets(dims.size(), 0), sizes(dims), strides(dims.size(), 1);
-  for (auto [start, end, axis, step] : llvm::zip_equal(*starts, *ends, axes, steps)) {
+  for (auto [i, start, end, axis, step] : llvm::enumerate(*starts, *ends, axes, steps)) {
     axis = node.normalised(axis, dims.size());
     if (node.failed() || step == 0)
       return node.fail("has a step of 0");
     if (dims[axis] == 0)
       continue;
     Cut cut(start, end, step, dims[axis]);
+    if (Value first = startAtRunTime(node, i, axis, start, end); first && step == 1 && cut.count > 0) {
+      x = node.emit.gather(x, node.emit.add(node.emit.iota(cut.count, 0), first), axis);
+      sizes[axis] = cut.count;
+      continue;
+    }
     offsets[axis] = cut.count > 0 ? cut.offset : 0;
     sizes[axis] = cut.count;
     strides[axis] = cut.count > 1 ? step : 1;
   }
-  return node.emit.slice(node.input(0), offsets, sizes, strides);
+  Value result = node.emit.slice(x, offsets, sizes, strides);
+  return Emitter::varies(node.input(2)) ? node.emit.countingRows(result) : result;
 }
 
 /// Concat with constant borders. `pads` holds what to add before each axis, then after each.
