@@ -94,8 +94,8 @@ Result<std::vector<StatePair>> pairStates(const std::vector<std::string> &patter
         continue;
       std::string output = filledIn(pattern->output, *stars);
       if (!llvm::is_contained(outputs, output))
-        return usage(text, "takes input '" + input + "' for output '" + output + "', which there is not; the model has " +
-                               namesOf(outputs));
+        return usage(text, "takes input '" + input + "' for output '" + output +
+                               "', which there is not; the model has " + namesOf(outputs));
       for (const StatePair &other : pairs)
         if (other.input == input || other.output == output)
           return usage(text, "takes input '" + input + "' for output '" + output + "', but --state " + other.option +

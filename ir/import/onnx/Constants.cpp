@@ -111,7 +111,8 @@ Values range(Node &node) {
       integers[i] = number.integer;
   }
   if (Emitter::varies(node.input(0)) && !Emitter::varies(node.input(1)))
-    return node.fail("counts from the length of a cache's past, in each run another, to a number that is always the same");
+    return node.fail(
+        "counts from the length of a cache's past, in each run another, to a number that is always the same");
   if (isFloat(type))
     return range<double>(node, reals, [](Node &node, const std::vector<double> &values) {
       return vectorOf(node.emit, node.type(0), values);

@@ -165,8 +165,9 @@ Value Emitter::appendBesidePast(Operation *op, Value folded) {
     op->erase();
   if (folded)
     return folded;
-  return isKnown ? op->getResult(0)
-                 : fail("it computes with a size that depends on the past's length in a way that kfuse does not follow");
+  return isKnown
+             ? op->getResult(0)
+             : fail("it computes with a size that depends on the past's length in a way that kfuse does not follow");
 }
 
 bool Emitter::takeRunTimeOperands(Operation *op) {

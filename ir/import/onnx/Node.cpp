@@ -54,7 +54,8 @@ std::optional<HostTensor> Node::tensor(llvm::StringRef name) {
 std::optional<Ints> Node::constantIntegers(unsigned i, llvm::StringRef what) {
   if (!Emitter::varies(input(i)))
     return sizeIntegers(i, what);
-  fail(what + " (input " + llvm::Twine(i) + ") depends on the length of a cache's past; it must be the same in each run");
+  fail(what + " (input " + llvm::Twine(i) +
+       ") depends on the length of a cache's past; it must be the same in each run");
   return std::nullopt;
 }
 
