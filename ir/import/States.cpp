@@ -58,12 +58,6 @@ bool isIndex(Value value) {
                       [&](const APInt &element) { return element.getSExtValue() == next++; });
 }
 
-Value withoutLayout(Value value) {
-  while (isa_and_nonnull<ReshapeOp, BroadcastOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
-
 /// One number, or one for each index of dimension 0.
 bool isPosition(Value value, ArrayRef<int64_t> shape) {
   SmallVector<int64_t> dims = aligned(value, shape.size());

@@ -19,7 +19,7 @@ Error usage(const StatePair &pair, const std::string &reason) {
 }
 
 const ValueInfoProto *find(const google::protobuf::RepeatedPtrField<ValueInfoProto> &values, const std::string &name) {
-  const auto *found = llvm::find_if(values, [&](const ValueInfoProto &value) { return value.name() == name; });
+  auto found = llvm::find_if(values, [&](const ValueInfoProto &value) { return value.name() == name; });
   return found == values.end() ? nullptr : &*found;
 }
 
@@ -97,7 +97,7 @@ std::string symbolOf(const ValueInfoProto &value, int dim) {
 } // namespace
 
 const GrowingCache *GrowingCaches::of(const std::string &input) const {
-  const auto *found = llvm::find_if(caches, [&](const GrowingCache &cache) { return cache.past == input; });
+  auto found = llvm::find_if(caches, [&](const GrowingCache &cache) { return cache.past == input; });
   return found == caches.end() ? nullptr : &*found;
 }
 
