@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,12 @@ struct StateNote {
   std::string how; ///< What is written where; or why it is not in place, and what to do.
 };
 
+/// The input that says how many rows a run finds in the caches that grow, and the most that leave room for new ones.
+struct PastLength {
+  std::string input;
+  std::int64_t most = 0;
+};
+
 /// The module holds one function @main. Its arguments carry kfuse.role ("input", "parameter" or
 /// "state") and kfuse.name, its results kfuse.name; names of arguments are unique, and so are those of
 /// results. Every tensor has a static shape.
@@ -49,6 +56,7 @@ struct Model {
   /// By argument name. Parameters that are not here have no data in the file: the caller gives it.
   std::map<std::string, ParameterData> parameters;
   std::vector<StateNote> states{};
+  std::optional<PastLength> pastLength{};
 };
 
 /// Reads an ONNX file (opset 13 to 23) or the dialect's text; which of them, the content tells.

@@ -43,6 +43,13 @@ std::vector<int> updatedStates(const runtime::Program &main) {
   return updated;
 }
 
+/// The number of an input by name.
+std::size_t inputIndex(const Edges &edges, const std::string &name) {
+  return static_cast<std::size_t>(
+      std::ranges::find_if(edges.inputs, [&](const TensorDesc &desc) { return desc.name == name; }) -
+      edges.inputs.begin());
+}
+
 Error usage(std::string message) { return {ErrorCode::Usage, std::move(message)}; }
 
 /// Of what openWorkbench() does not look at.
@@ -97,6 +104,9 @@ Result<Executable> compileChecked(const Model &model, const CompileOptions &opti
   impl->compiled = std::move(*compiled);
   impl->edges = model.internals().edges;
   impl->updatedStates = updatedStates(impl->compiled.main);
+  if (const std::optional<ir::PastLength> &past = model.internals().model.pastLength;
+      past && impl->compiled.main.target == "cpu")
+    impl->hostPastLength = {inputIndex(impl->edges, past->input), past->most};
   return Executable(std::move(impl));
 }
 

@@ -205,6 +205,7 @@ Result<void> Importer::declareCaches(const std::vector<TensorDesc> &inputs, std:
   std::string lengthName = "past_length";
   for (int i = 2; isTaken(lengthName); ++i)
     lengthName = "past_length_" + std::to_string(i);
+  model.pastLength = {lengthName, growing.capacity - count};
   emit->keepPast(growing.capacity, count, addArgument({lengthName, DType::I64, {}}, "input"));
   for (const TensorDesc &desc : inputs) {
     const GrowingCache *cache = growing.of(desc.name);
