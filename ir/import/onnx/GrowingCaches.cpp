@@ -72,12 +72,12 @@ private:
     return std::nullopt;
   }
 
-  /// Behind nodes that hand a value on.
+  /// Behind nodes that hand a value on. A cast to another type is found out by the value that it gives.
   std::string origin(std::string name) const {
     for (int steps = 0; steps < graph.node_size(); ++steps) {
       const NodeProto *node = producers.lookup(name);
       const bool handsOn = node && node->input_size() == 1 && node->output_size() == 1 &&
-                           (node->op_type() == "Identity" || node->op_type() == "Concat");
+                           (node->op_type() == "Identity" || node->op_type() == "Cast" || node->op_type() == "Concat");
       if (!handsOn)
         break;
       name = node->input(0);

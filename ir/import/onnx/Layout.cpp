@@ -179,25 +179,37 @@ struct Cut {
   }
 };
 
-/// Where the i-th of the cuts of a slice begins, if each run says: at or behind a cache's past, or counted from a
-/// present's end. Else null.
-Value startAtRunTime(Node &node, int64_t i, int64_t axis, int64_t start, int64_t end) {
+/// Rows of one dimension that a slice takes from where each run says.
+struct RunTimeCut {
+  Value first;             ///< Null: it is known where they begin.
+  bool countsRows = false; ///< They are as many as a cache's, those behind the end being of no account.
+};
+
+/// The i-th of a slice's cuts, of `count` rows: at or behind a cache's past, counted from a present's end, or the end
+/// of a table that is as long as the present.
+RunTimeCut runTimeCut(Node &node, int64_t i, int64_t axis, int64_t start, int64_t end, int64_t count) {
   Emitter &emit = node.emit;
   CachedPast *past = emit.cachedPast();
   if (!past || start == 0)
     return {};
-  const bool countsRows = past->countsPresent(node.input(0), axis) || past->countsPast(node.input(0), axis);
-  const bool endsWithRows = countsRows && (end < 0 || end >= node.dims(0)[axis]);
+  const bool isOfRows = past->countsPresent(node.input(0), axis) || past->countsPast(node.input(0), axis);
   if (Emitter::varies(node.input(1))) {
+    const bool reachesEnd = end >= node.dims(0)[axis];
+    const bool endsWithRows = (isOfRows && (end < 0 || reachesEnd)) || Emitter::varies(node.input(2));
+    const bool isPresent = !endsWithRows && reachesEnd && count == past->capacity;
     Value starts = past->atRunTime(node.input(1));
-    if (!starts || !(endsWithRows || Emitter::varies(node.input(2))))
-      return node.fail("starts (input 1) depend on the length of a cache's past, and ends do not");
-    return emit.reshape(emit.slice(emit.cast(starts, DType::I64), 0, i, 1), {});
+    if (!starts || !(endsWithRows || isPresent)) {
+      node.fail("starts (input 1) depend on the length of a cache's past, and ends do not");
+      return {};
+    }
+    return {emit.reshape(emit.slice(emit.cast(starts, DType::I64), 0, i, 1), {}), isPresent};
   }
-  if (!countsRows || start > 0)
+  if (!isOfRows || start > 0)
     return {};
-  Value size = emit.reshape(past->atRunTime(emit.sizes(node.input(0), axis, axis + 1)), {});
-  return emit.add(size, static_cast<double>(start));
+  Value size = past->atRunTime(emit.sizes(node.input(0), axis, axis + 1));
+  if (!size)
+    node.fail("it takes a part of a cache's rows where these share a dimension with others");
+  return {emit.add(emit.reshape(size, {}), static_cast<double>(start))};
 }
 
 Values slice(Node &node) {
@@ -223,8 +235,13 @@ Values slice(Node &node) {
     if (dims[axis] == 0)
       continue;
     Cut cut(start, end, step, dims[axis]);
-    if (Value first = startAtRunTime(node, i, axis, start, end); first && step == 1 && cut.count > 0) {
-      x = node.emit.gather(x, node.emit.add(node.emit.iota(cut.count, 0), first), axis);
+    if (RunTimeCut rows = runTimeCut(node, i, axis, start, end, cut.count); rows.first && cut.count > 0) {
+      if (step != 1)
+        return node.fail("takes every " + llvm::Twine(step) + "th of a cache's rows, from where each run says");
+      Value row = node.emit.add(node.emit.iota(cut.count, 0), rows.first);
+      if (rows.countsRows)
+        row = node.emit.countingRows(node.emit.binary<MinOp>(row, node.emit.scalarLike(row, dims[axis] - 1.0)));
+      x = node.emit.gather(x, row, axis);
       sizes[axis] = cut.count;
       continue;
     }
