@@ -5,6 +5,7 @@
 #include "ir/Printable.h"
 #include "ir/dialect/Kfuse.h"
 #include "tuner/api/Handles.h"
+#include "tuner/model/Workbench.h"
 
 #include <fmt/format.h>
 
