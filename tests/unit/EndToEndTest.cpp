@@ -90,8 +90,8 @@ struct Model {
   std::vector<TunedKernel> tuned() { return std::move(*tune(context(), tasks)); }
 
   Result<std::optional<EndToEndReport>> choose(std::vector<TunedKernel> &kernels, double seconds = 60) {
-    const TuningContext context = context();
-    return chooseEndToEnd(context, tasks, kernels, run(), seconds);
+    const TuningContext here = context();
+    return chooseEndToEnd(here, tasks, kernels, run(), seconds);
   }
 
   /// y and the state s of each launch; x is read by all.

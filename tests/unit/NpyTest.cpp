@@ -10,7 +10,7 @@
 
 using namespace kfuse;
 using namespace kfuse::tools;
-using kfuse::tools::test::TemporaryFolder;
+using kfuse::tuner::test::TemporaryFolder;
 
 namespace {
 

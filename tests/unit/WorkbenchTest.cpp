@@ -115,19 +115,19 @@ TEST_CASE("workbench: a model is planned for its target, whatever was expected b
       Choice choice = test::choiceNumber(1);
       choice.target = last;
       (*Store::open(options.store, {}))->put(choice, test::binaryNumber(1));
-      CHECK((*Store::open(options.store, {}))->newestTarget() == last);
+      CHECK((*Store::open(options.store, {}))->newest().target == last);
     }
     Result<PlannedBench> opened = openAndPlan(*model.get().module, options);
     REQUIRE_MESSAGE(opened, opened.error().message);
-    CHECK(opened->bench.target == *resolveTarget("auto"));
-    CHECK(opened->planned.target == opened->bench.target);
+    CHECK(opened->bench.target->name == (*resolveTarget("auto"))->name);
+    CHECK(*opened->planned.target == *opened->bench.target);
   }
   for (const char *name : {"cpu", "sm_80", "sm_90a"}) {
     options.target = name;
     Result<PlannedBench> opened = openAndPlan(*model.get().module, options);
     if (!opened) // No NVRTC.
       continue;
-    CHECK(opened->planned.target == ir::findTarget(name));
+    CHECK(opened->planned.target->name == name);
     CHECK(opened->planned.kernels.front().kernelTemplate->name().starts_with(name == std::string("cpu") ? "cpu."
                                                                                                         : "cuda."));
   }
