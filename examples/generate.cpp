@@ -1,6 +1,6 @@
 // Generates tokens with a decoder as PyTorch exports it, whose file takes and returns its cache:
 //
-//   generate models/llama_past.onnx models/llama_past.tokens [TARGET]
+//   generate models/llama_past.onnx models/llama_past.tokens [TARGET [tuned]]
 //
 // LoadOptions::states makes one state of each past and present: a run writes its new rows behind those that are there,
 // and copies nothing. The second file holds a prompt and the tokens that PyTorch's generate() makes of it, a line each,
@@ -92,14 +92,16 @@ private:
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc < 3 || argc > 4)
-    fail({kfuse::ErrorCode::Usage, "usage: generate MODEL.onnx MODEL.tokens [TARGET]"});
+  const bool isTuned = argc == 5 && std::string(argv[4]) == "tuned";
+  if (argc < 3 || argc > 5 || (argc == 5 && !isTuned))
+    fail({kfuse::ErrorCode::Usage, "usage: generate MODEL.onnx MODEL.tokens [TARGET [tuned]]"});
   const Expected expected = read(argv[2]);
   const auto capacity = static_cast<std::int64_t>(expected.prompt.size() + expected.following.size());
   kfuse::LoadOptions load;
   load.states = {"past_key_values*=present*:" + std::to_string(capacity)};
   kfuse::CompileOptions options;
-  if (argc == 4)
+  options.effort = isTuned ? kfuse::Effort::Quick : kfuse::Effort::None; // Tuning takes a minute.
+  if (argc > 3)
     options.target = argv[3];
   Decoder decoder(orFail(kfuse::Model::load(argv[1], load)), capacity, options);
 

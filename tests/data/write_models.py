@@ -1120,6 +1120,11 @@ def write_states():
     cached("cache_cut", extra=[node("Slice", ["v", "zero", "three", "two"], ["z"], name="first_rows")], outputs=["z"])
     cached("cache_last_row", extra=[node("Slice", ["v", "minus_one", "huge", "two"], ["z"])], outputs=["z"])
 
+    rows_of = {name: [1, heads, rows, 4] for name in ("q", "k", "v")} | {name: [1, heads, "past", 4] for name in ("past_key", "past_value")}
+    write("cache_attention", [node("Attention", ["q", "k", "v", "", "past_key", "past_value"], ["y", "present_key", "present_value"], is_causal=1)],
+          [info(name, F32, shape) for name, shape in rows_of.items()],
+          [info("y", F32, None), *(info(name, F32, [1, heads, "total", 4]) for name in ("present_key", "present_value"))], opset=23)
+
     keys, new = info("keys", F32, [2, 6, 4]), info("new", F32, [2, 1, 4])
     position = info("position", I64, [])
     written = [node("Equal", ["index", "position"], ["here"]), node("Where", ["here", "new", "keys"], ["new_keys"]),
