@@ -636,9 +636,9 @@ def _gemm(b):
 # Windows.
 
 
-def _image(b, op, rank_from=1):
+def _spatial(b, op):
     """[N, C, S...], of three dimensions of space at most."""
-    return b.operand(op, low=2 + rank_from, high=5 if b.chance(0.15) else 4, fits=lambda value: value.array.size <= 800)
+    return b.operand(op, low=3, high=5 if b.chance(0.15) else 4, fits=lambda value: value.array.size <= 800)
 
 
 def _window_attributes(b, sizes, dilates=True, ceils=False):
@@ -673,7 +673,7 @@ def _window_attributes(b, sizes, dilates=True, ceils=False):
 
 @generator("Conv", "ConvTranspose")
 def _conv(b):
-    x = _image(b, b.op)
+    x = _spatial(b, b.op)
     channels = x.shape[1]
     groups = b.rng.choice([1, 1, channels, *[g for g in (2, 3, 4, 8) if channels % g == 0]])
     per_group = b.rng.choice((1, 1, 2, 3, 8)) if groups > 1 else b.rng.choice((1, 2, 5, 8, 16))
@@ -699,7 +699,7 @@ def _conv(b):
 
 @generator("MaxPool", "AveragePool", "LpPool")
 def _pool(b):
-    x = _image(b, b.op)
+    x = _spatial(b, b.op)
     dilates = b.op == "MaxPool" or b.opset >= (19 if b.op == "AveragePool" else 18)
     kernel, attributes = _window_attributes(b, x.shape[2:], dilates, ceils=b.op != "LpPool" or b.opset >= 18)
     rank = len(kernel)
@@ -715,12 +715,12 @@ def _pool(b):
 
 @generator("GlobalAveragePool", "GlobalMaxPool")
 def _global_pool(b):
-    b.node(b.op, [_image(b, b.op)])
+    b.node(b.op, [_spatial(b, b.op)])
 
 
 @generator("InstanceNormalization", "GroupNormalization")
 def _channel_norm(b):
-    x = _image(b, b.op)
+    x = _spatial(b, b.op)
     groups = x.shape[1]
     attributes = {"epsilon": b.rng.choice((None, 1e-3))}
     count = groups
