@@ -1,6 +1,6 @@
 // kfuse_cpu_bench [matmul|skinny|pointwise|rows]...: the CPU templates against OpenBLAS and against a
 // copy. Every config of a region is compiled, checked against the reference evaluator and measured; the
-// best is measured again in turns with its runnerUp, since clocks drift. KFUSE_THREADS: all cores if unset.
+// best is measured again, interleaved with its peer, since clocks drift. KFUSE_THREADS: all cores if unset.
 #include "bench/Bench.h"
 #include "bench/Cases.h"
 #include "bench/OpenBlas.h"
@@ -77,7 +77,7 @@ public:
     Subject subject = tuned(given);
     CopyKernel copy(*device);
     std::vector<void *> copyBuffers{copyFrom->data(), copyTo->data()};
-    auto [ours, theirs] = inTurns(subject, copy, copyBuffers, true);
+    auto [ours, theirs] = interleaved(subject, copy, copyBuffers, true);
     double rate = (subject.region.bytesRead + subject.region.bytesWritten) / ours, copyRate = 2.0 * copyBytes / theirs;
     std::printf("  %-34s %9.0f us  %5.1f GB/s  copy %5.1f GB/s  %.0f %%\n", given.name.c_str(), ours, rate / 1e3,
                 copyRate / 1e3, 100 * rate / copyRate);
@@ -87,16 +87,16 @@ public:
   void matmul(DType type, std::int64_t M, std::int64_t N, std::int64_t K, bool transposed) {
     Subject subject = tuned(bench::matmul(type, M, N, K, transposed));
     Subject wide;
-    std::unique_ptr<runtime::LoadedKernel> runnerUp;
-    std::vector<void *> *rivalBuffers = &subject.pointers;
+    std::unique_ptr<runtime::LoadedKernel> peer;
+    std::vector<void *> *peerBuffers = &subject.pointers;
     if (type == DType::F32) {
-      runnerUp = take(bench::makeOpenBlas(M, N, K, transposed, threads));
+      peer = take(bench::makeOpenBlas(M, N, K, transposed, threads));
     } else {
       wide = tuned(bench::matmul(DType::F32, M, N, K, transposed), false);
-      runnerUp = std::move(wide.candidates.front().loaded);
-      rivalBuffers = &wide.pointers;
+      peer = std::move(wide.candidates.front().loaded);
+      peerBuffers = &wide.pointers;
     }
-    auto [ours, theirs] = inTurns(subject, *runnerUp, *rivalBuffers, M < 32);
+    auto [ours, theirs] = interleaved(subject, *peer, *peerBuffers, M < 32);
     std::printf("  %-34s %9.0f us  %5.0f GFLOP/s  %s %9.0f us  %5.0f GFLOP/s  ratio %.2f\n",
                 bench::matmul(type, M, N, K, transposed).name.c_str(), ours, subject.region.flops / ours / 1e3,
                 type == DType::F32 ? "OpenBLAS" : "our f32 ", theirs, subject.region.flops / theirs / 1e3,
@@ -104,15 +104,15 @@ public:
   }
 
 private:
-  /// Medians of the two, visited in turns.
-  std::pair<double, double> inTurns(Subject &subject, runtime::LoadedKernel &runnerUp,
-                                    std::vector<void *> &rivalBuffers, bool cold) {
+  /// Medians of the two, whose visits are interleaved.
+  std::pair<double, double> interleaved(Subject &subject, runtime::LoadedKernel &peer, std::vector<void *> &peerBuffers,
+                                        bool cold) {
     std::vector<double> ours, theirs;
     for (int visit = 0; visit < 2 * rounds; ++visit) {
       bool isOurs = visit % 4 == 0 || visit % 4 == 3; // A B B A
       (isOurs ? ours : theirs)
           .push_back(isOurs ? measure(*subject.candidates.front().loaded, subject.pointers, &subject, cold)
-                            : measure(runnerUp, rivalBuffers, nullptr, cold));
+                            : measure(peer, peerBuffers, nullptr, cold));
     }
     return {median(std::move(ours)), median(std::move(theirs))};
   }

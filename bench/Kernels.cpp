@@ -2,7 +2,7 @@
 // [matmul|skinny|epilogues[=NAME]|chains|memory[=TEXT]|MxNxK|FILE.mlir]...: the CUDA templates against cuBLASLt and
 // against a device copy of the same bytes. Every config of a region is compiled and measured (the tuner's first N with
 // --most, those whose text holds CONFIG with --only), the fastest 6 (or N with --finalists) again in turns, and the
-// best in turns with its runnerUp, since clocks drift.
+// best, interleaved with its peer, since clocks drift.
 // --chain N also measures N calls of each config of a product, every one free to start before the one ahead has ended,
 // as layers of a model are. memory=TEXT takes the memory-bound cases whose name holds TEXT; FILE.mlir is a region as
 // one function, whose first argument alone is written between runs.
@@ -46,7 +46,7 @@ private:
   std::size_t bytes;
 };
 
-/// Our kernels against their runnersUp.
+/// Our kernels against their peers.
 class Bench {
 public:
   explicit Bench(SweepOptions options) : sweep(std::move(options)) {
@@ -103,12 +103,12 @@ public:
   }
 
   /// cuBLASLt's; one at least.
-  static std::vector<std::unique_ptr<runtime::LoadedKernel>> runnersUpOf(DType type, const tools::Products &products) {
-    auto runnersUp = take(tools::cublasLtAlgorithms(type, type, /*tf32=*/false, products));
-    if (runnersUp.empty())
+  static std::vector<std::unique_ptr<runtime::LoadedKernel>> peersOf(DType type, const tools::Products &products) {
+    auto peers = take(tools::cublasLtAlgorithms(type, type, /*tf32=*/false, products));
+    if (peers.empty())
       succeed(Error{ErrorCode::Usage, "cuBLASLt has no algorithm for a product of " + std::string(toString(type)) +
                                           "; take sizes that 16 divides"});
-    return runnersUp;
+    return peers;
   }
 
   void matmul(const Product &product, const codegen::Region &region, StartedSweep started) {
@@ -116,16 +116,16 @@ public:
     const Case given = caseOf(product);
     const Swept ours = sweep.finish(region, std::move(started));
     found.add(given, ours, sweep.options());
-    auto runnersUp = runnersUpOf(type, {1, M, N, K});
-    runtime::LoadedKernel *runnerUp = runnersUp.front().get();
+    auto peers = peersOf(type, {1, M, N, K});
+    runtime::LoadedKernel *peer = peers.front().get();
     const std::vector<double> us = mediansInTurns(4, {[&] { return sweep.measure(ours.best(), ours.buffers, 10); },
-                                                      [&] { return sweep.measure(*runnerUp, ours.buffers, 10); }});
+                                                      [&] { return sweep.measure(*peer, ours.buffers, 10); }});
     const double flops = region.flops;
     std::printf("  %-28s %8.2f us  %.0f TFLOP/s  cuBLASLt %8.2f us  %.0f TFLOP/s  ratio %.3f\n", given.name.c_str(),
                 us[0], flops / us[0] / 1e6, us[1], flops / us[1] / 1e6, us[1] / us[0]);
   }
 
-  /// A region without a runnerUp.
+  /// A region without a peer.
   void region(const std::string &path) {
     llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> file = llvm::MemoryBuffer::getFile(path);
     if (!file)
@@ -145,16 +145,15 @@ public:
     const Case given = matmulWith(name, M, N, K);
     const ParsedRegion parsed = sweep.parse(given);
     const Swept ours = swept(given, parsed.region);
-    auto runnersUp = runnersUpOf(DType::BF16, {1, M, columns, K});
-    std::pair<double, runtime::LoadedKernel *> runnerUp{INFINITY, nullptr};
-    for (auto &one : runnersUp)
-      runnerUp = std::min(runnerUp, {sweep.measure(*one, plain.buffers, 5), one.get()});
+    auto peers = peersOf(DType::BF16, {1, M, columns, K});
+    std::pair<double, runtime::LoadedKernel *> peer{INFINITY, nullptr};
+    for (auto &one : peers)
+      peer = std::min(peer, {sweep.measure(*one, plain.buffers, 5), one.get()});
     // Visits of some 10 ms: at its power limit the card changes its clocks within tens of milliseconds, and eight
     // visits of 60 ms differed by up to 7 % from the same kernels' turns before them.
-    const std::vector<double> us =
-        mediansInTurns(32, {[&] { return sweep.measure(ours.best(), ours.buffers, 2); },
-                            [&] { return sweep.measure(plain.best(), plain.buffers, 2); },
-                            [&] { return sweep.measure(*runnerUp.second, plain.buffers, 2); }});
+    const std::vector<double> us = mediansInTurns(32, {[&] { return sweep.measure(ours.best(), ours.buffers, 2); },
+                                                       [&] { return sweep.measure(plain.best(), plain.buffers, 2); },
+                                                       [&] { return sweep.measure(*peer.second, plain.buffers, 2); }});
     std::printf("  %-28s %8.2f us  plain %8.2f us, cuBLASLt %8.2f us: %.3f of the better\n", given.name.c_str(), us[0],
                 us[1], us[2], us[0] / std::min(us[1], us[2]));
   }

@@ -56,7 +56,7 @@ struct ScalarNode {
   std::string function;
   llvm::SmallVector<Scalar, 3> operands;
   double constant = 0;
-  int64_t integer = 0; ///< Of an integer or boolean constant, whose every bit counts.
+  int64_t integer = 0; ///< An integer or boolean constant, whose every bit counts.
   unsigned input = 0;
   mlir::AffineMap map; ///< Load: domain dims and symbols -> index of the input tensor.
   mlir::AffineExpr index;

@@ -248,8 +248,7 @@ std::unique_ptr<runtime::KernelCompiler> compilerHere() {
   return nullptr;
 }
 
-/// Compiles all plans on all cores. Every one has to compile, and all but one in twenty without spills: which ones
-/// spill is NVRTC's to say, and the search rejects those that do.
+/// Compiles all plans on all cores; every one has to compile, and without spills.
 void compileAll(const std::vector<codegen::KernelPlan> &all, runtime::KernelCompiler &compiler) {
   std::vector<Result<runtime::CompiledKernel>> kernels(all.size(), Error{});
   std::atomic<std::size_t> next = 0;
@@ -261,19 +260,16 @@ void compileAll(const std::vector<codegen::KernelPlan> &all, runtime::KernelComp
     });
   for (std::thread &thread : threads)
     thread.join();
-  std::size_t spilling = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     INFO(all[i].name << " on " << all[i].target);
     REQUIRE_MESSAGE(kernels[i], kernels[i].error().message);
     INFO(kernels[i]->log);
-    spilling += kernels[i]->facts.spillBytes > 0 ? 1 : 0;
+    CHECK(kernels[i]->facts.spillBytes == 0);
     CHECK(kernels[i]->log.find("serialized") ==
           std::string::npos);                                // Products that wait for each other: half the speed.
     CHECK(kernels[i]->facts.staticSharedBytes <= 48 * 1024); // More has to be asked for at the launch.
     CHECK(kernels[i]->facts.registers * static_cast<int>(all[i].launches[0].block[0]) <= 65536);
   }
-  MESSAGE(spilling << " of " << all.size() << " kernels spill");
-  CHECK(20 * spilling <= all.size());
 }
 
 /// Every config that a template offers for a region.
@@ -361,7 +357,7 @@ std::string disassembled(const runtime::CompiledKernel &kernel) {
 
 } // namespace
 
-TEST_CASE("Compile: every schedule of Hopper's products, few with spills") {
+TEST_CASE("Compile: every schedule of Hopper's products, without spills") {
   const auto compiler = compilerHere();
   if (!compiler)
     return;
@@ -377,7 +373,7 @@ TEST_CASE("Compile: every schedule of Hopper's products, few with spills") {
                *compiler);
 }
 
-TEST_CASE("Compile: every tile, cluster and split of K of products that do not fill Hopper, few with spills") {
+TEST_CASE("Compile: every tile, cluster and split of K of products that do not fill Hopper, without spills") {
   const auto compiler = compilerHere();
   if (!compiler)
     return;
@@ -395,7 +391,7 @@ TEST_CASE("Compile: every tile, cluster and split of K of products that do not f
   compileAll(covering(split, twoOperands, "sm_90a", {{"m", "n", "swap", "groups_k"}}), *compiler);
 }
 
-TEST_CASE("Compile: every tile and stage count of mma.sync, plain FMAs and gemv, few with spills") {
+TEST_CASE("Compile: every tile and stage count of mma.sync, plain FMAs and gemv, without spills") {
   const auto compiler = compilerHere();
   if (!compiler)
     return;
@@ -409,7 +405,7 @@ TEST_CASE("Compile: every tile and stage count of mma.sync, plain FMAs and gemv,
   compileAll(everySchedule(gemvTemplate(), productOf("bias_residual_tb_bf16", 2, 4096, 4096)), *compiler);
 }
 
-TEST_CASE("Compile: every schedule of products that reduce rows before or after, few with spills") {
+TEST_CASE("Compile: every schedule of products that reduce rows before or after, without spills") {
   const auto compiler = compilerHere();
   if (!compiler)
     return;
@@ -419,7 +415,7 @@ TEST_CASE("Compile: every schedule of products that reduce rows before or after,
     compileAll(everySchedule(codegen::cuda::gemvTemplate(), given), *compiler);
 }
 
-TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every variant, few with spills") {
+TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every variant, without spills") {
   const auto compiler = compilerHere();
   if (!compiler)
     return;
@@ -450,7 +446,7 @@ TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every vari
   compileAll(all, *compiler);
 }
 
-TEST_CASE("Compile: chains of products, few with spills") {
+TEST_CASE("Compile: chains of products, without spills") {
   const auto compiler = compilerHere();
   if (!compiler)
     return;
@@ -485,7 +481,7 @@ TEST_CASE("Compile: chains of products, few with spills") {
 }
 
 TEST_CASE(
-    "Compile: every transposition of rows that begin anywhere, with indices of 32 and of 64 bits, few with spills") {
+    "Compile: every transposition of rows that begin anywhere, with indices of 32 and of 64 bits, without spills") {
   const auto compiler = compilerHere();
   if (!compiler)
     return;
@@ -557,7 +553,7 @@ TEST_CASE("Compile: clusters that share operands start and end without a fence o
   }
 }
 
-TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, few with spills") {
+TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, without spills") {
   const auto compiler = compilerHere();
   if (!compiler)
     return;
@@ -573,7 +569,7 @@ TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, fe
   compileAll(all, *compiler);
 }
 
-TEST_CASE("Compile: norms of heads in decode attention, those of Qwen3 for every GPU and few with spills") {
+TEST_CASE("Compile: norms of heads in decode attention, those of Qwen3 for every GPU and without spills") {
   const auto compiler = compilerHere();
   if (!compiler)
     return;

@@ -9,7 +9,7 @@ class SearchClock {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// Of `seconds` the share `kept` is for the finals.
+  /// The share `kept` of `seconds` is for the finals.
   SearchClock(double seconds, double kept) : seconds(seconds), keptSeconds(kept * seconds) {}
 
   Clock::time_point start() const { return begun; }

@@ -379,7 +379,7 @@ struct Coefficients {
   double startUs = 1.5;      ///< First loads, and the last stores.
   double l2Speedup = 2.0;    ///< Reads from the L2, over nominal HBM bandwidth.
   double readAgain = 0.15;   ///< 32 x 4096 x 4096 takes 13.0 us as two tiles of 16 rows, 10.3 where they share.
-  double latencyUs = 0.55;   ///< Of HBM. What is waited for and what HBM gives show both where they are near: 32 x 64
+  double latencyUs = 0.55;   ///< HBM's. What is waited for and what HBM gives show both where they are near: 32 x 64
                              ///< tiles of 32 x 5120 x 8192 take 32, 27 and 25.6 us with 3, 4 and 5 stages.
   double hbmShare = 0.92;    ///< The share reached of the nominal HBM bandwidth.
   double splitUs = 2.6;      ///< The second launch of split K.

@@ -22,7 +22,7 @@ struct AttentionParts {
   double softcap = 0;                       ///< 0: none.
   llvm::SmallVector<mlir::Value> added{};   ///< Broadcast to the scores, of their type.
   llvm::SmallVector<mlir::Value> allowed{}; ///< Booleans that broadcast to the scores.
-  /// Of [heads]: one more score of every row, whose value is nothing. Null: none.
+  /// [heads]: one more score of every row, whose value is nothing. Null: none.
   mlir::Value sink{};
   /// A row that masks hide altogether attends to nothing, not to NaN.
   bool hidesRows = false;

@@ -101,7 +101,7 @@ NodeProto instantiate(const NodeProto &node, const Names &names, const Attribute
   return result;
 }
 
-/// Of a graph inside of a function's node: what it takes from the function, and what is its own.
+/// Renames a graph inside of a function's node: what it takes from the function, and what is its own.
 void rename(GraphProto &graph, const Names &names, const Attributes &given, const std::string &prefix) {
   for (NodeProto &node : *graph.mutable_node())
     node = instantiate(node, names, given, prefix);

@@ -144,7 +144,7 @@ bool GroupQuery::place() {
   return static_cast<bool>(used);
 }
 
-/// Of each head, before the rotation, as Qwen3 has them.
+/// Norms of each head, before the rotation, as Qwen3 has them.
 void GroupQuery::normaliseHeads() {
   if (!node.input(14) || !node.input(15))
     return;
@@ -203,7 +203,7 @@ Value GroupQuery::cached(Value past, Value fresh) {
   Value row = emit.iota({1, 1, total, 1}, 2), first = perBatch(used, 4);
   if (length == 1)
     return emit.where(emit.binary<EqOp>(row, first), fresh, past);
-  Value number = emit.sub(row, first); // Of the new row.
+  Value number = emit.sub(row, first); // The new row's number.
   Value isNew = emit.binary<AndOp>(emit.binary<GeOp>(number, emit.scalarLike(number, 0)),
                                    emit.binary<LtOp>(number, emit.scalarLike(number, static_cast<double>(length))));
   if (!number || !isNew)

@@ -117,11 +117,11 @@ private:
   llvm::StringMap<Value> values;
   /// Results that kfuse does not make, with the node that would.
   llvm::StringMap<std::string> missing;
-  /// Of symbolic dimensions, as the caller gave them.
+  /// Sizes of symbolic dimensions, as the caller gave them.
   std::map<std::string, std::int64_t> symbols;
-  /// Of graphs inside of nodes: a loop's body is imported once a step, its weights once.
+  /// Initializers of graphs inside of nodes: a loop's body is imported once a step, its weights once.
   std::map<const TensorProto *, Value> innerInitializers;
-  Scope *scope = nullptr; ///< Of the innermost graph inside of a node.
+  Scope *scope = nullptr; ///< That of the innermost graph inside of a node.
   int innerNodes = 0, depth = 0;
   std::optional<Error> innerError;
   llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;

@@ -21,7 +21,7 @@ Values embedLayerNorm(Node &node) {
   Ints ids(node.dims(0));
   Value sum = emit.gather(node.input(2), node.input(0), 0);
   Value positions = node.input(8) ? emit.gather(node.input(3), node.input(8), 0)
-                                  : emit.slice(node.input(3), 0, 0, ids[1]); // 0, 1, ...
+                                  : emit.slice(node.input(3), 0, 0, ids[1]); // 0, 1 and so on.
   sum = emit.add(sum, positions);
   if (node.input(1) && node.input(4))
     sum = emit.add(sum, emit.gather(node.input(4), node.input(1), 0));
@@ -70,7 +70,7 @@ Value groupNorm(Node &node, Value x) {
 
 Values plainGroupNorm(Node &node) { return groupNorm(node, node.input(0)); }
 
-/// Of x + skip (+ bias), and the sum. A skip of [N, C] is the same everywhere.
+/// The norm of x + skip (+ bias), and the sum. A skip of [N, C] is the same everywhere.
 Values skipGroupNorm(Node &node) {
   Emitter &emit = node.emit;
   Value skip = node.input(3), sum = node.input(0);

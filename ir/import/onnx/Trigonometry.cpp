@@ -10,7 +10,7 @@ using mlir::Value;
 namespace kfuse::ir::onnx {
 namespace {
 
-/// Of values above it log(2 x) is asinh and acosh in f32: they differ by 1 / (4 x^2).
+/// Above it log(2 x) is asinh and acosh in f32: they differ by 1 / (4 x^2).
 constexpr double large = 8192;
 
 template <auto function> Values inF32(Node &node) {
