@@ -5,16 +5,19 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
+
 using namespace mlir;
 
 namespace kfuse::ir {
 namespace {
 
-/// Numbers as they lie in memory, texts behind their lengths. MLIR's printer would make an AsmState for every type and
+/// Numbers as bytes, texts behind their lengths. MLIR's printer would make an AsmState for every type and
 /// attribute, which took a quarter of the time to plan a block; those that our ops have do not need it.
 class KeyWriter {
 public:
   void write(Block &body) {
+    key.reserve(1024);
     write(body.getNumArguments());
     for (BlockArgument argument : body.getArguments())
       define(argument);
@@ -27,10 +30,14 @@ public:
 private:
   void write(Operation &op) {
     write(op.getName().getStringRef());
+    auto slice = dyn_cast<SliceOp>(op);
     for (NamedAttribute attribute : op.getAttrs())
       if (attribute.getName() != attentionAttrName) {
         write(attribute.getName().getValue());
-        write(attribute.getValue());
+        if (slice && attribute.getName() == slice.getOffsetsAttrName())
+          writeOffsets(slice);
+        else
+          write(attribute.getValue());
       }
     write(op.getNumRegions());
     for (Region &inner : op.getRegions())
@@ -42,6 +49,24 @@ private:
     write(op.getNumResults());
     for (Value result : op.getResults())
       define(result);
+  }
+
+  /// Where slices alone read an argument, it does not matter how far inside it they lie, but for how it is aligned: a
+  /// tensor that is cut into thousands of pieces makes few kinds of regions.
+  void writeOffsets(SliceOp slice) {
+    constexpr int64_t alignment = 256; // Elements; more than any vector or line that a kernel reads at once.
+    const ArrayRef<int64_t> offsets = slice.getOffsets();
+    SmallVector<int64_t> base(offsets.size(), 0);
+    Value source = slice.getOperand();
+    if (isa<BlockArgument>(source) && llvm::all_of(source.getUsers(), llvm::IsaPred<SliceOp>)) {
+      base.assign(offsets.begin(), offsets.end());
+      for (Operation *user : source.getUsers())
+        for (auto [least, offset] : llvm::zip_equal(base, cast<SliceOp>(user).getOffsets()))
+          least = std::min(least, offset);
+    }
+    write(offsets.size());
+    for (auto [offset, least] : llvm::zip_equal(offsets, base))
+      write(offset - least / alignment * alignment);
   }
 
   void define(Value value) {
@@ -77,7 +102,13 @@ private:
     os << printed;
     write(StringRef(text));
   }
-  void write(int64_t number) { key.append(reinterpret_cast<const char *>(&number), sizeof number); }
+  /// Seven bits a byte, the last byte without the eighth: most numbers are small.
+  void write(int64_t number) {
+    auto rest = static_cast<uint64_t>(number);
+    for (; rest >= 128; rest >>= 7)
+      key.push_back(static_cast<char>(rest | 128));
+    key.push_back(static_cast<char>(rest));
+  }
   void write(StringRef text) {
     write(static_cast<int64_t>(text.size()));
     key.append(text.data(), text.size());

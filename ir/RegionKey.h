@@ -1,4 +1,4 @@
-// A region's identity: equal for regions that are the same kernel.
+// What planning knows regions by: equal for regions that cost the same.
 #pragma once
 
 #include "mlir/IR/Block.h"
@@ -7,8 +7,9 @@
 
 namespace kfuse::ir {
 
-/// The ops of a region with their attributes, types and wiring as bytes, without names, places in the model
-/// and the number of the attention they belong to. Much faster than MLIR's printer.
+/// The ops of a region with their attributes, types and wiring as bytes, without names, places in the model, the
+/// number of the attention they belong to, and how far inside a tensor the slices lie that alone read it. Much faster
+/// than MLIR's printer.
 std::string regionKey(mlir::Block &body);
 
 } // namespace kfuse::ir

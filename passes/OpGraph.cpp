@@ -112,6 +112,14 @@ SmallVector<OpGraph::Vertex> OpGraph::consumersOf(Vertex group) const {
   return sorted(SmallVector<Vertex>(begin, end));
 }
 
+SmallVector<OpGraph::Vertex> OpGraph::firstConsumersOf(Vertex group, size_t count) const {
+  auto [begin, end] = boost::adjacent_vertices(group, graph); // A set: by vertex.
+  SmallVector<Vertex> first;
+  for (; begin != end && first.size() < count; ++begin)
+    first.push_back(*begin);
+  return sorted(std::move(first));
+}
+
 SmallVector<OpGraph::Vertex> OpGraph::order() const {
   SmallVector<Vertex> alive;
   for (Vertex vertex = next[head]; vertex != head; vertex = next[vertex])

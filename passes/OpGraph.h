@@ -41,6 +41,9 @@ public:
   /// Neighbours, in topological order.
   llvm::SmallVector<Vertex> producersOf(Vertex group) const;
   llvm::SmallVector<Vertex> consumersOf(Vertex group) const;
+  /// Those whose vertices come first, in topological order: of thousands a few, without a look at the others.
+  llvm::SmallVector<Vertex> firstConsumersOf(Vertex group, size_t count) const;
+  size_t consumerCount(Vertex group) const { return boost::out_degree(group, graph); }
   /// Whether `a` comes first in the topological order.
   bool isBefore(Vertex a, Vertex b) const { return label[a] < label[b]; }
   /// All groups, in topological order.

@@ -22,6 +22,8 @@ constexpr double worthUs = 1e-6;
 constexpr size_t largeGraph = 1024;
 /// A value with more readers (a table of all layers) joins none of them.
 constexpr size_t mostSiblings = 8;
+/// Of a value with more readers only the first are looked at: its region holds fewer.
+constexpr size_t mostReaders = 2 * largestRegion;
 
 SmallVector<Operation *> anchorsOf(ArrayRef<Operation *> ops, Operation *otherwise) {
   SmallVector<Operation *> anchors;
@@ -178,8 +180,13 @@ void Partition::mergeAll() {
 }
 
 void Partition::considerAround(Vertex group) {
+  auto isAmongFirst = [&](Vertex producer) {
+    return graph->consumerCount(producer) <= mostReaders ||
+           llvm::is_contained(graph->firstConsumersOf(producer, mostReaders), group);
+  };
   for (Vertex producer : nearProducersOf(group))
-    consider(producer, group);
+    if (isAmongFirst(producer))
+      consider(producer, group);
   for (Vertex consumer : nearConsumersOf(group))
     consider(group, consumer);
   for (Vertex sibling : siblingsOf(group))
@@ -187,6 +194,8 @@ void Partition::considerAround(Vertex group) {
 }
 
 SmallVector<OpGraph::Vertex> Partition::nearConsumersOf(Vertex group) const {
+  if (graph->consumerCount(group) > mostReaders)
+    return graph->firstConsumersOf(group, mostNeighbours);
   SmallVector<Vertex> consumers = graph->consumersOf(group);
   consumers.truncate(std::min(consumers.size(), mostNeighbours));
   return consumers;

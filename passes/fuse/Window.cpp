@@ -25,7 +25,8 @@ const WindowPartition &WindowSearch::best(ArrayRef<Operation *> ops,
   for (unsigned i : shared)
     key += "," + std::to_string(i);
   auto [found, isNew] = known.try_emplace(key);
-  if (!isNew)
+  constexpr size_t mostInputs = 64; // Eight ops read 24, but for joins; up to 256 sets of them may read as many each.
+  if (!isNew || whole.inputs.size() > mostInputs)
     return found->second;
 
   for (Set choice = 0; choice < 1U << shared.size(); ++choice) {
