@@ -40,6 +40,12 @@ if ! has "${CUDA_HOME:-/usr/local/cuda}/lib*/libnvrtc.so*" && ! has "$data/cuda/
     echo "setup: NVRTC could not be fetched; CUDA targets are off until a CUDA toolkit is installed, the CPU target works" >&2
 fi
 
+# With which tests look at machine code. The first of NVIDIA's wheels is of 13.2, and reads older code.
+if ! command -v nvdisasm >/dev/null && ! has "${CUDA_HOME:-/usr/local/cuda}/bin/nvdisasm" && ! has "$data/nvdisasm/nvidia/*/bin/nvdisasm"; then
+  pip_install "$data/nvdisasm" 'nvidia-cuda-nvdisasm==13.2.*' ||
+    echo "setup: nvdisasm could not be fetched; the tests that read machine code are skipped" >&2
+fi
+
 # The reference that tests/fuzz/semantic.py compares with.
 if ! PYTHONPATH=$data/python python3 -c 'import onnx.reference, ml_dtypes' 2>/dev/null; then
   pip_install "$data/python" onnx==1.23.2 numpy==2.4.6 ml_dtypes==0.6.0 protobuf==7.36.2 ||

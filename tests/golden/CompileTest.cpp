@@ -3,6 +3,7 @@
 #include "codegen/cuda/matmul/Matmul.h"
 #include "codegen/cuda/text/DeviceLibrary.h"
 #include "runtime/Device.h"
+#include "tests/Skip.h"
 #include "tests/cuda/TemplateCases.h"
 #include "tests/unit/TemporaryFolder.h"
 
@@ -15,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <thread>
 
 using namespace kfuse;
@@ -220,6 +222,8 @@ codegen::KernelPlan planOf(const codegen::KernelTemplate &source, const codegen:
   return std::move(*plan);
 }
 
+bool isExhaustive() { return std::getenv("KFUSE_ALL_CONFIGS") != nullptr; }
+
 /// Plans of `count` configs spread over the ranked space of the template that takes the region; of all
 /// configs where KFUSE_ALL_CONFIGS is set.
 std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::Target &target, std::size_t count) {
@@ -228,7 +232,7 @@ std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::
       continue;
     std::vector<codegen::TileConfig> configs = source->candidates(region, target);
     REQUIRE(!configs.empty());
-    count = std::getenv("KFUSE_ALL_CONFIGS") ? configs.size() : std::min(count, configs.size());
+    count = isExhaustive() ? configs.size() : std::min(count, configs.size());
     std::vector<codegen::KernelPlan> plans;
     for (std::size_t i = 0; i < count; ++i)
       plans.push_back(planOf(*source, region, configs[i * (configs.size() - 1) / std::max<std::size_t>(1, count - 1)],
@@ -244,7 +248,7 @@ std::unique_ptr<runtime::KernelCompiler> compilerHere() {
   auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
   if (compiler)
     return std::move(*compiler);
-  MESSAGE("skipped: " << compiler.error().message);
+  skip(compiler.error().message);
   return nullptr;
 }
 
@@ -272,12 +276,51 @@ void compileAll(const std::vector<codegen::KernelPlan> &all, runtime::KernelComp
   }
 }
 
-/// Every config that a template offers for a region.
-std::vector<codegen::KernelPlan> everyConfig(const codegen::KernelTemplate &source, const TemplateCase &given) {
+/// Each two fields of a config with their values: "k=64,m=128".
+std::vector<std::string> pairsOf(const codegen::TileConfig &config) {
+  std::vector<std::string> fields, pairs;
+  std::istringstream text(config.str());
+  for (std::string field; std::getline(text, field, ',');)
+    fields.push_back(field);
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      pairs.push_back(fields[j] + "," + fields[i]);
+  return pairs;
+}
+
+/// So many of the configs that any two values of two fields that are together in one of them are in one that is left:
+/// what spills is mostly a matter of two fields, and all configs take ten times as long. The ctest leaves these, the
+/// target `exhaustive` (KFUSE_ALL_CONFIGS) all.
+std::vector<codegen::TileConfig> pairwise(std::vector<codegen::TileConfig> all) {
+  if (isExhaustive())
+    return all;
+  std::vector<std::vector<std::string>> pairs;
+  std::set<std::string> open;
+  for (const codegen::TileConfig &config : all) {
+    pairs.push_back(pairsOf(config));
+    open.insert(pairs.back().begin(), pairs.back().end());
+  }
+  std::vector<codegen::TileConfig> chosen;
+  while (!open.empty()) {
+    std::size_t best = 0, most = 0;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (const auto count = static_cast<std::size_t>(
+              std::ranges::count_if(pairs[i], [&](const std::string &pair) { return open.contains(pair); }));
+          count > most)
+        best = i, most = count;
+    chosen.push_back(all[best]);
+    for (const std::string &pair : pairs[best])
+      open.erase(pair);
+  }
+  return chosen;
+}
+
+/// The configs that a template offers for a region, pairwise.
+std::vector<codegen::KernelPlan> everyPair(const codegen::KernelTemplate &source, const TemplateCase &given) {
   const ir::Target &target = *ir::findTarget("sm_90a");
   RegionCase region(given);
   std::vector<codegen::KernelPlan> plans;
-  for (const codegen::TileConfig &config : source.candidates(region.region, target))
+  for (const codegen::TileConfig &config : pairwise(source.candidates(region.region, target)))
     plans.push_back(planOf(source, region.region, config, target, given.name));
   return plans;
 }
@@ -290,18 +333,19 @@ std::vector<codegen::EstimatedConfig> spaceOf(const codegen::cuda::MatmulVariant
   return variant.space(region, *codegen::cuda::MatmulProblem::of(region), target);
 }
 
-/// Every config of a variant's space but for the order of its tiles, which changes no registers.
+/// The configs of a variant's space, pairwise, but for the order of its tiles, which changes no registers.
 std::vector<codegen::KernelPlan> everySchedule(const codegen::cuda::MatmulVariant &variant, const TemplateCase &given) {
   const ir::Target &target = *ir::findTarget("sm_90a");
   RegionCase region(given);
   INFO(given.name);
-  std::vector<codegen::KernelPlan> plans;
+  std::vector<codegen::TileConfig> configs;
   std::set<codegen::TileConfig> seen;
-  for (const auto &[us, config] : spaceOf(variant, region.region, target)) {
-    if (!seen.insert(config.has("swizzle") ? config.with("swizzle", 1).with("swizzle_n", 0) : config).second)
-      continue;
+  for (const auto &[us, config] : spaceOf(variant, region.region, target))
+    if (seen.insert(config.has("swizzle") ? config.with("swizzle", 1).with("swizzle_n", 0) : config).second)
+      configs.push_back(config);
+  std::vector<codegen::KernelPlan> plans;
+  for (const codegen::TileConfig &config : pairwise(configs))
     plans.push_back(planOf(variant, region.region, config, target, given.name));
-  }
   return plans;
 }
 
@@ -343,14 +387,38 @@ TemplateCase productOf(const std::string &name, int m, int n, int k) {
   return *found;
 }
 
+/// Where nvdisasm is: in the path, in a toolkit, or where tools/setup.sh puts it. Empty for nowhere.
+std::filesystem::path disassembler() {
+  namespace fs = std::filesystem;
+  auto variable = [](const char *name, const fs::path &otherwise) {
+    const char *value = std::getenv(name);
+    return value && *value ? fs::path(value) : otherwise;
+  };
+  std::vector<fs::path> folders{variable("CUDA_HOME", "/usr/local/cuda") / "bin"};
+  std::istringstream path(variable("PATH", "").string());
+  for (std::string folder; std::getline(path, folder, ':');)
+    folders.emplace_back(folder);
+  const fs::path wheels =
+      variable("XDG_DATA_HOME", variable("HOME", "/") / ".local/share") / "kfuse" / "nvdisasm" / "nvidia";
+  std::error_code none;
+  for (const fs::directory_entry &toolkit : fs::directory_iterator(wheels, none))
+    folders.push_back(toolkit.path() / "bin");
+  for (const fs::path &folder : folders)
+    if (fs::exists(folder / "nvdisasm", none))
+      return folder / "nvdisasm";
+  return {};
+}
+
 /// The instructions of a kernel's machine code.
-std::string disassembled(const runtime::CompiledKernel &kernel) {
+std::string disassembled(const runtime::CompiledKernel &kernel, const std::filesystem::path &disassembler) {
   tuner::test::TemporaryFolder folder;
   const std::filesystem::path cubin = folder.path / "kernel.cubin";
   std::ofstream(cubin, std::ios::binary)
       .write(reinterpret_cast<const char *>(kernel.image.data()), static_cast<std::streamsize>(kernel.image.size()));
   const std::filesystem::path listing = folder.path / "kernel.sass";
-  REQUIRE(std::system(("nvdisasm -c '" + cubin.string() + "' >'" + listing.string() + "'").c_str()) == 0);
+  REQUIRE(std::system(
+              ("'" + disassembler.string() + "' -c '" + cubin.string() + "' >'" + listing.string() + "'").c_str()) ==
+          0);
   std::ifstream stream(listing);
   return {std::istreambuf_iterator<char>(stream), {}};
 }
@@ -501,16 +569,17 @@ TEST_CASE(
                                       "> %1 = kfuse.transpose %0 {permutation = array<i64: 1, 0>} : (tensor<" + from +
                                       ">) -> tensor<" + to + "> return %1 : tensor<" + to + "> }"};
       for (const TemplateCase &given : {moved, computed})
-        compileAll(everyConfig(codegen::cuda::transposeTemplate(), given), *compiler);
+        compileAll(everyPair(codegen::cuda::transposeTemplate(), given), *compiler);
     }
 }
 
 TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler || std::system("nvdisasm --version >/dev/null 2>&1") != 0) {
-    MESSAGE("skipped: needs NVRTC, and nvdisasm in the path");
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
+  const std::filesystem::path nvdisasm = disassembler();
+  if (nvdisasm.empty())
+    return skip("there is no nvdisasm, which tools/setup.sh fetches");
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   for (const TemplateCase &source : pairwiseProducts(4096, 4096, 4096)) {
     INFO(source.name);
@@ -519,9 +588,9 @@ TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores")
     const std::vector<codegen::EstimatedConfig> configs = family.estimated(given.region, hopper);
     auto first = std::ranges::min_element(configs, {}, &codegen::EstimatedConfig::us);
     REQUIRE(first != configs.end());
-    auto kernel = (*compiler)->compile(planOf(family, given.region, first->config, hopper, source.name));
+    auto kernel = compiler->compile(planOf(family, given.region, first->config, hopper, source.name));
     REQUIRE_MESSAGE(kernel, kernel.error().message);
-    const std::string code = disassembled(*kernel);
+    const std::string code = disassembled(*kernel, nvdisasm);
     const char *const instruction = isFloat8(given.region.mathType) ? "QGMMA" : "HGMMA";
     const std::size_t begin = code.find(instruction), end = code.rfind(instruction);
     REQUIRE(begin != std::string::npos);
@@ -531,11 +600,12 @@ TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores")
 }
 
 TEST_CASE("Compile: clusters that share operands start and end without a fence of all memory") {
-  auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
-  if (!compiler || std::system("nvdisasm --version >/dev/null 2>&1") != 0) {
-    MESSAGE("skipped: needs NVRTC, and nvdisasm in the path");
+  const auto compiler = compilerHere();
+  if (!compiler)
     return;
-  }
+  const std::filesystem::path nvdisasm = disassembler();
+  if (nvdisasm.empty())
+    return skip("there is no nvdisasm, which tools/setup.sh fetches");
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   RegionCase given(pairwiseProducts(512, 1024, 1024).front());
   for (const codegen::KernelTemplate *variant :
@@ -545,9 +615,9 @@ TEST_CASE("Compile: clusters that share operands start and end without a fence o
       return config["cluster_m"] > 1 && config.valueOr("blocks_k", 1) == 1 && !config.has("segments");
     });
     REQUIRE(shared != configs.end());
-    auto kernel = (*compiler)->compile(planOf(*variant, given.region, *shared, hopper, shared->str()));
+    auto kernel = compiler->compile(planOf(*variant, given.region, *shared, hopper, shared->str()));
     REQUIRE_MESSAGE(kernel, kernel.error().message);
-    const std::string code = disassembled(*kernel);
+    const std::string code = disassembled(*kernel, nvdisasm);
     CHECK(code.find("UCGABAR_WAIT") != std::string::npos);
     CHECK(code.find("MEMBAR.ALL.GPU") == std::string::npos);
   }

@@ -2,6 +2,7 @@
 #include "tests/cuda/Schedules.h"
 #include "codegen/cuda/text/DeviceLibrary.h"
 #include "runtime/Device.h"
+#include "tests/Skip.h"
 
 using namespace kfuse;
 using namespace kfuse::test;
@@ -16,8 +17,10 @@ TEST_CASE("Compile: one config of every schedule") {
     Result<codegen::KernelPlan> plan = schedule.source.emit(given.region, config, target);
     REQUIRE_MESSAGE(plan, plan.error().message);
     if (!compiler)
-      continue;
+      continue; // Said below: the texts are checked.
     Result<runtime::CompiledKernel> kernel = (*compiler)->compile(*plan);
     REQUIRE_MESSAGE(kernel, kernel.error().message);
   }
+  if (!compiler)
+    skip("compiling them: " + compiler.error().message);
 }

@@ -23,6 +23,7 @@ TEST_CASE("openCuda: without a device there is a reason, with one there are fact
 #ifdef KFUSE_CUDA_DRIVER
 #include "runtime/cuda/CudaKernel.h"
 #include "runtime/cuda/Nvrtc.h"
+#include "tests/Skip.h"
 #include "tests/unit/FakeDriver.h"
 
 #include <filesystem>
@@ -32,10 +33,10 @@ using runtime::cuda::DriverApi;
 TEST_CASE("DriverApi: the toolkit's stub is no device") {
   Result<const runtime::cuda::Nvrtc *> nvrtc = runtime::cuda::Nvrtc::get();
   if (!nvrtc)
-    return;
+    return test::skip(nvrtc.error().message);
   std::filesystem::path stub = (*nvrtc)->includePath + "/../lib64/stubs/libcuda.so";
   if (!std::filesystem::exists(stub))
-    return;
+    return test::skip("no toolkit, with its stub of the driver");
   Result<DriverApi> opened = DriverApi::open(stub.c_str());
   REQUIRE_FALSE(opened);
   CHECK(opened.error().code == ErrorCode::NoDevice);

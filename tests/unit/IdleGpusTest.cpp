@@ -1,4 +1,5 @@
 #include "runtime/IdleGpus.h"
+#include "tests/Skip.h"
 
 #include <doctest/doctest.h>
 
@@ -57,7 +58,7 @@ TEST_CASE("idle GPUs: one of which nothing can be told counts as idle") {
 TEST_CASE("idle GPUs: those found are among those asked for") {
   kfuse::Result<std::vector<GpuFacts>> gpus = listGpus();
   if (!gpus) {
-    MESSAGE("skipped: no GPU here");
+    kfuse::test::skip("no GPU here");
     return;
   }
   CHECK(idleOf(*gpus, currentLoads()).size() <= gpus->size());

@@ -2,6 +2,7 @@
 #include "runtime/Device.h"
 #include "runtime/cuda/Cubin.h"
 #include "runtime/cuda/PtxasLog.h"
+#include "tests/Skip.h"
 #include "tests/unit/SampleProgram.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +25,7 @@ std::unique_ptr<KernelCompiler> compiler() {
   Result<std::unique_ptr<KernelCompiler>> made = makeCudaCompiler(headers);
   if (made)
     return std::move(*made);
-  MESSAGE("skipped: " << made.error().message);
+  kfuse::test::skip(made.error().message);
   CHECK(made.error().code == ErrorCode::NoDevice);
   return nullptr;
 }

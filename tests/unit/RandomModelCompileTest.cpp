@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/text/DeviceLibrary.h"
 #include "runtime/Device.h"
+#include "tests/Skip.h"
 
 #include <doctest/doctest.h>
 
@@ -29,7 +30,7 @@ std::unique_ptr<runtime::KernelCompiler> compilerHere() {
   trivial.name = "f", trivial.target = "sm_90a", trivial.source = "__global__ void f() {}";
   if (compiler && (*compiler)->compile(trivial))
     return std::move(*compiler);
-  MESSAGE("skipped: no NVRTC here");
+  skip("no NVRTC here");
   return nullptr;
 }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/cuda/Cubin.h"
 #include "runtime/worker/RemoteCompiler.h"
+#include "tests/Skip.h"
 
 #include <doctest/doctest.h>
 
@@ -33,7 +34,7 @@ std::unique_ptr<KernelCompiler> local() {
   Result<std::unique_ptr<KernelCompiler>> made = makeCudaCompiler(headers);
   if (made && (*made)->compile(planOf("factor")))
     return std::move(*made);
-  MESSAGE("skipped: no NVRTC");
+  kfuse::test::skip("no NVRTC");
   return nullptr;
 }
 

@@ -1,6 +1,7 @@
 #include "ChildProcess.h"
 #include "StoreFixture.h"
 #include "TemporaryFolder.h"
+#include "tests/Skip.h"
 
 #include <array>
 #include <chrono>
@@ -482,7 +483,7 @@ TEST_CASE("store: on a read-only file system it is read, and what a killed proce
     return holdsRow(**store, 1) && holdsRow(**store, 30) && holdsRow(**store, 31) ? 0 : 2;
   }));
   if (status == 77)
-    MESSAGE("skipped: no right to mount a read-only file system");
+    kfuse::test::skip("no right to mount a read-only file system");
   else
     CHECK(status == 0);
 }
@@ -538,7 +539,7 @@ TEST_CASE("store: a full disk keeps what it has") {
     return again && (*again)->findBinary(choiceNumber(0).kernel) ? 0 : 3;
   }));
   if (status == 77)
-    MESSAGE("skipped: no right to mount a small file system");
+    kfuse::test::skip("no right to mount a small file system");
   else
     CHECK(status == 0);
 }

@@ -1,6 +1,7 @@
 #include "StoreFixture.h"
 #include "TemporaryFolder.h"
 
+#include "tests/Skip.h"
 #include "tuner/record/Key.h"
 #include "tuner/store/StoreTrust.h"
 
@@ -33,7 +34,7 @@ constexpr uid_t nobody = 65534;
 
 bool give(const fs::path &path, uid_t user) {
   if (geteuid() != 0)
-    MESSAGE("skipped: only root can give files away");
+    kfuse::test::skip("only root can give files away");
   return geteuid() == 0 && lchown(path.c_str(), user, static_cast<gid_t>(-1)) == 0;
 }
 

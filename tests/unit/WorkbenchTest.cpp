@@ -3,6 +3,7 @@
 #include "StoreRowsOf.h"
 #include "TemporaryFolder.h"
 
+#include "tests/Skip.h"
 #include "tuner/model/PlannedBench.h"
 #include "tuner/record/Trace.h"
 
@@ -74,7 +75,7 @@ TEST_CASE("workbench: its threads compile for a GPU, whether it is here or not")
 
 TEST_CASE("workbench: where no driver is installed a model is planned once, whatever the store's newest choice is") {
   if (runtime::hasCudaDriver())
-    return;
+    return kfuse::test::skip("a driver is installed");
   test::TemporaryFolder folder;
   const WorkbenchOptions options{.target = "auto",
                                  .store = (folder.path / "store.db").string(),
@@ -125,8 +126,11 @@ TEST_CASE("workbench: a model is planned for its target, whatever was expected b
   for (const char *name : {"cpu", "sm_80", "sm_90a"}) {
     options.target = name;
     Result<PlannedBench> opened = openAndPlan(*model.get().module, options);
-    if (!opened) // No NVRTC.
+    if (!opened) {
+      kfuse::test::skip(std::string("planning for ") + name + ": " + opened.error().message);
+      CHECK(name != std::string("cpu"));
       continue;
+    }
     CHECK(opened->planned.target->name == name);
     CHECK(opened->planned.kernels.front().kernelTemplate->name().starts_with(name == std::string("cpu") ? "cpu."
                                                                                                         : "cuda."));

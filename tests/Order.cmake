@@ -1,0 +1,33 @@
+# Read by ctest after it has listed a program's cases: which of them run beside others, and what comes first.
+#
+# Those that hold a time against a limit run alone. Those that measure kernels on the CPU take its lock in turns
+# (tuner/peaks/DeviceLock.h): ctest starts one at a time of them, so that none waits in vain. Those that use all cores by
+# themselves come first, then by the seconds that they take on one core: the last ones are short, and no core is idle.
+set(alone "^warm start:|^four times the ops|^a Llama of 32 layers|^compile: a stop|^RemoteDevice: a stop|^device lock:|of this GPU|on this GPU")
+set(measuring "^api:|^compile:|^compileModel:|^workbench:|^peaks:")
+set(on_all_cores "^Compile: (every|chains|configs)")
+set(seconds
+  "^Compile: " 1000
+  "^Emulated " 100
+  "^random |^cpu\\." 50
+  "^lease: |^network store: |^Remote|^onnx: |^search: " 10)
+
+foreach(program kfuse_unit_tests kfuse_golden_tests kfuse_emulation_tests kfuse_cpu_numerics)
+  foreach(test IN LISTS ${program}_TESTS)
+    if(test MATCHES "${alone}")
+      set_tests_properties("${test}" PROPERTIES RUN_SERIAL ON)
+    elseif(test MATCHES "${measuring}")
+      set_tests_properties("${test}" PROPERTIES RESOURCE_LOCK cpu)
+    elseif(test MATCHES "${on_all_cores}")
+      set_tests_properties("${test}" PROPERTIES PROCESSORS 256) # As many as ctest was given.
+    endif()
+    set(rest ${seconds})
+    while(rest)
+      list(POP_FRONT rest pattern cost)
+      if(test MATCHES "${pattern}")
+        set_tests_properties("${test}" PROPERTIES COST ${cost})
+        break()
+      endif()
+    endwhile()
+  endforeach()
+endforeach()
