@@ -289,8 +289,8 @@ std::vector<std::string> pairsOf(const codegen::TileConfig &config) {
 }
 
 /// So many of the configs that any two values of two fields that are together in one of them are in one that is left:
-/// what spills is mostly a matter of two fields, and all configs take ten times as long. The ctest leaves these, the
-/// target `exhaustive` (KFUSE_ALL_CONFIGS) all.
+/// what spills is mostly a matter of two fields. The ctest takes these, the target `exhaustive` (KFUSE_ALL_CONFIGS)
+/// all.
 std::vector<codegen::TileConfig> pairwise(std::vector<codegen::TileConfig> all) {
   if (isExhaustive())
     return all;
