@@ -18,6 +18,9 @@ target_link_options(kfuse PRIVATE -static-libstdc++ -static-libgcc -l:libprotobu
                                   -l:libzstd.so -l:libz.so)
 target_link_libraries(kfuse PRIVATE ${public} kfuse_options)
 add_dependencies(kfuse ${public})
+if(KFUSE_SANITIZE)
+  set_target_properties(kfuse PROPERTIES EXCLUDE_FROM_ALL ON) # Nothing that is tested so links it.
+endif()
 set_target_properties(kfuse PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
 target_compile_features(kfuse INTERFACE cxx_std_20)
 target_include_directories(kfuse INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
