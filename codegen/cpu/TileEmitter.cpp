@@ -46,6 +46,18 @@ TileEmitter TileEmitter::inner(Names innerBase, ArrayRef<TileDim> innerTile) con
   return result;
 }
 
+TileEmitter TileEmitter::atPoint(const Names &point, const Names &steps) {
+  TileEmitter one = inner(point, {});
+  for (const auto &[id, view] : views) {
+    Names at;
+    for (unsigned dim : view.dims)
+      at.push_back(steps[dim]);
+    std::string value = "memref.load " + view.view.name + "[" + llvm::join(at, ", ") + "] : " + view.view.type;
+    one.bind(Scalar{id}, toCompute(text.let("v", value), view.type));
+  }
+  return one;
+}
+
 //===- Scalars -------------------------------------------------------------------------------===//
 
 bool TileEmitter::dependsOnTile(AffineExpr expr) const {
@@ -243,7 +255,7 @@ TileView TileEmitter::buffer(DType type) {
 TileView TileEmitter::stage(Scalar s) {
   TileView staged = buffer(node(s).type);
   forEachPoint([&](const Names &point, const Names &steps) {
-    TileEmitter one = inner(point, {});
+    TileEmitter one = atPoint(point, steps);
     std::string value = one.toStored(one.scalar(s), staged.type);
     text.line("memref.store " + value + ", " + staged.view.name + "[" + llvm::join(steps, ", ") +
               "] : " + staged.view.type);
@@ -433,7 +445,7 @@ void TileEmitter::scatter(unsigned output, const TileView &from) {
   const ir::ScalarOutput &to = kernel.graph.graph.outputs[output];
   View memory = kernel.output(output);
   forEachPoint([&](const Names &point, const Names &steps) {
-    TileEmitter one = inner(point, {});
+    TileEmitter one = atPoint(point, steps);
     Names symbols = one.symbolNames(to.symbols);
     text.when(one.conditionOf(kernel.graph.storeGuards[output], symbols), [&] {
       std::string value =

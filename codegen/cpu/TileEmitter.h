@@ -50,6 +50,9 @@ public:
   void storeOutputs(llvm::ArrayRef<unsigned> outputs);
 
 private:
+  /// A point of the tile, which knows what memory holds of it.
+  TileEmitter atPoint(const Names &point, const Names &steps);
+
   struct Body;
   struct Reciprocal;
 

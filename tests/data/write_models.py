@@ -196,6 +196,29 @@ def write_malformed():
     write("expand_huge", [node("Expand", ["x", "s"], ["y"], name="expand")], [X], [Y], [tensor("s", [2**31, 2**31, 2, 3])])
     write("unknown_shape", [node("Shape", ["x"], ["s"]), node("Reshape", ["x", "i"], ["y"], name="reshape")],
           [X, info("i", I64, [2])], [Y])
+    i, u, many = info("i", I64, [3, 1]), info("u", F32, [3, 3]), info("i", I64, [2**18, 1])
+    write("gather_nd_depth", [node("GatherND", ["x", "i"], ["y"], name="gather")], [X, info("i", I64, [4, 3])], [Y])
+    write("gather_nd_batch", [node("GatherND", ["x", "i"], ["y"], name="gather", batch_dims=1)], [X, i], [Y])
+    write("gather_nd_outside", [node("GatherND", ["x", "i"], ["y"], name="gather")], [X], [Y], [tensor("i", [[0, 2], [1, -4]])])
+    write("gather_nd_floats", [node("GatherND", ["x", "i"], ["y"], name="gather")], [X, info("i", F32, [4, 1])], [Y])
+    write("scatter_updates", [node("ScatterND", ["x", "i", "u"], ["y"], name="scatter")], [X, i, info("u", F32, [3, 2])], [Y])
+    write("scatter_outside", [node("ScatterND", ["x", "i", "u"], ["y"], name="scatter")], [X, u], [Y], [tensor("i", [[0], [1], [2]])])
+    write("scatter_reduction", [node("ScatterND", ["x", "i", "u"], ["y"], name="scatter", reduction="mean")], [X, i, u], [Y])
+    write("scatter_axis", [node("ScatterElements", ["x", "i", "u"], ["y"], name="scatter", axis=2)],
+          [X, info("i", I64, [2, 3]), info("u", F32, [2, 3])], [Y])
+    write("scatter_shapes", [node("ScatterElements", ["x", "i", "u"], ["y"], name="scatter")], [X, info("i", I64, [2, 2]), info("u", F32, [2, 3])], [Y])
+    write("scatter_many", [node("ScatterND", ["x", "i", "u"], ["y"], name="scatter")],
+          [info("x", F32, [2**20]), many, info("u", F32, [2**18])], [Y])
+    write("scatter_factors", [node("ScatterND", ["x", "i", "u"], ["y"], name="scatter", reduction="mul")],
+          [X, info("i", I64, [65, 1]), info("u", F32, [65, 3])], [Y], opset=18)
+    write("tensor_scatter_axis", [node("TensorScatter", ["x", "u"], ["y"], name="scatter", axis=0)], [X, info("u", F32, [1, 3])], [Y], opset=24)
+    write("tensor_scatter_rows", [node("TensorScatter", ["x", "u"], ["y"], name="scatter", axis=1)], [X, info("u", F32, [2, 4])], [Y], opset=24)
+    write("topk_k", [node("TopK", ["x", "k"], ["y", "j"], name="topk")], [X], [Y], [tensor("k", [4])])
+    write("topk_unknown", [node("TopK", ["x", "k"], ["y", "j"], name="topk")], [X, info("k", I64, [1])], [Y])
+    write("topk_long", [node("TopK", ["x", "k"], ["y", "j"], name="topk")], [info("x", F32, [1, 2**18])], [Y], [tensor("k", [2**17])])
+    write("argmax_axis", [node("ArgMax", ["x"], ["y"], name="argmax", axis=2)], [X], [info("y", I64, None)])
+    write("one_hot_depth", [node("OneHot", ["i", "d", "v"], ["y"], name="onehot")], [i, info("d", I64, [1])], [Y], [tensor("v", np.float32([0, 1]))])
+    write("one_hot_values", [node("OneHot", ["i", "d", "v"], ["y"], name="onehot")], [i], [Y], [tensor("d", [3]), tensor("v", np.float32([0, 1, 2]))])
     write("string_input", [relu], [info("x", TensorProto.STRING, [2])], [Y])
     write("negative_dim", [relu], [info("x", F32, [2, -3])], [Y])
     write("huge_dim", [relu], [info("x", F32, [2**62, 2**62])], [Y])
@@ -387,6 +410,143 @@ def write_layout():
     cases.add("Range_real", [node("Range", ["a", "b", "c"], ["y"])], a=np.float32(0.5), b=np.float32(2), c=np.float32(0.4))
     cases.add("NonZero", [node("NonZero", ["x"], ["y"])], **vectors(x=[[1, 0, 2], [0, 3, 0]]))
     cases.write("ops_layout")
+
+
+def write_indexing():
+    """Reads and writes at indices that are known (initializers) and at such that only the run knows: floats are
+    parameters, what is cast from one is not folded."""
+    cases = Cases(opset=24)
+    runtime = [node("Cast", ["at"], ["i"], to=I64)]
+    x = noise(3, 4, 5)
+
+    def both(name, one, indices, *, before=(), **operands):
+        """With indices known and unknown."""
+        cases.add(name, [*before, one], i=np.asarray(indices, np.int64), **operands)
+        cases.add(f"{name}_runtime", [*runtime, *before, one], at=np.asarray(indices, np.float32), **operands)
+
+    def grid(*shape):
+        return np.stack(np.meshgrid(*[np.arange(size) for size in shape], indexing="ij"), -1)
+
+    gather = node("GatherND", ["x", "i"], ["y"])
+    both("GatherND", gather, [[0, 1], [-1, -4], [2, 3]], x=x)
+    both("GatherND_elements", gather, rng.integers(-3, 3, (2, 2, 3)), x=x)
+    both("GatherND_batch", node("GatherND", ["x", "i"], ["y"], batch_dims=1), [[[1], [0]], [[-1], [2]], [[3], [3]]], x=x)
+    both("GatherND_batches", node("GatherND", ["x", "i"], ["y"], batch_dims=2), rng.integers(-5, 5, (3, 4, 2, 1)), x=x)
+    both("GatherND_regular", gather, grid(2, 4)[:, None, ::-1] * [1, 1], x=x)
+    both("GatherND_strided", gather, (grid(2, 3) * [2, -1] + [0, 3])[:, :, None], x=x)
+    both("GatherND_diagonal", gather, np.arange(3)[:, None].repeat(2, 1), x=x)
+    both("GatherND_corner", gather, [2, 3, 4], x=x)
+    both("GatherElements_front", node("GatherElements", ["x", "i"], ["y"], axis=0), rng.integers(-3, 3, (3, 4, 5)), x=x)
+    both("GatherElements_last", node("GatherElements", ["x", "i"], ["y"], axis=2), rng.integers(-5, 5, (3, 4, 2)), x=x)
+    spread = node("Expand", ["i", "s"], ["spread"])
+    both("GatherElements_spread", node("GatherElements", ["x", "spread"], ["y"], axis=1), [[[3], [0]], [[1], [1]], [[0], [-1]]],
+         before=[spread], x=x, s=np.array([3, 2, 5]))
+
+    data, rows = noise(3, 4, 5), noise(2, 4, 5)
+    scatter = node("ScatterND", ["x", "i", "u"], ["y"])
+    both("ScatterND_rows", scatter, [[2], [-3]], x=data, u=rows)
+    both("ScatterND_last_remains", scatter, [[1], [1]], x=data, u=rows)
+    both("ScatterND_row", scatter, [[-2]], x=data, u=rows[:1])
+    both("ScatterND_elements", scatter, rng.integers(-3, 3, (4, 3)), x=data, u=noise(4))
+    both("ScatterND_box", scatter, (grid(2, 2) + [1, 2]), x=data, u=noise(2, 2, 5))
+    both("ScatterND_columns", scatter, np.stack([np.arange(3), [3, 0, 1]], -1), x=data, u=noise(3, 5))
+    both("ScatterND_matrix", scatter, rng.integers(0, 4, (3, 2, 2)) % [3, 4], x=data, u=noise(3, 2, 5))
+    both("ScatterND_alternate", scatter, np.array([[0], [2]]), x=data, u=rows)
+    for reduction in ("add", "mul", "max", "min"):
+        reduce = node("ScatterND", ["x", "i", "u"], ["y"], reduction=reduction)
+        both(f"ScatterND_{reduction}", reduce, [[2], [0], [2]], x=data, u=noise(3, 4, 5))
+        both(f"ScatterND_{reduction}_row", reduce, [[1]], x=data, u=rows[:1])
+        one = node("ScatterElements", ["x", "i", "u"], ["y"], axis=1, reduction=reduction)
+        both(f"ScatterElements_{reduction}", one, rng.integers(-4, 4, (3, 6, 5)), x=data, u=noise(3, 6, 5))
+    for axis in (0, 1, -1):
+        shape = [2, 3, 4]
+        indices = rng.integers(-data.shape[axis], data.shape[axis], shape)
+        both(f"ScatterElements_{axis}", node("ScatterElements", ["x", "i", "u"], ["y"], axis=axis), indices, x=data, u=noise(*shape))
+    both("ScatterElements_spread", node("ScatterElements", ["x", "spread", "u"], ["y"], axis=1), [[[3], [0]]], before=[spread],
+         x=data, u=noise(3, 2, 5), s=np.array([3, 2, 5]))
+    both("ScatterElements_per_batch", node("ScatterElements", ["x", "spread", "u"], ["y"], axis=1), [[[3], [0]], [[1], [2]], [[2], [-1]]],
+         before=[spread], x=data, u=noise(3, 2, 5), s=np.array([3, 2, 5]))
+    integers = np.arange(12).reshape(3, 4)
+    cases.add("ScatterND_integers", [node("ScatterND", ["x", "i", "u"], ["y"], reduction="max")], x=integers, i=np.array([[0], [2], [0]]),
+              u=np.array([[5, -1, 7, 2], [9, 9, 9, 10], [1, 2, 3, 4]]))
+    cases.add("ScatterND_empty", [scatter], x=data, i=np.zeros((0, 1), np.int64), u=np.zeros((0, 4, 5), np.float32))
+
+    # Rows behind each other, as caches are written: keys [batch, heads, positions, size].
+    cache, new = noise(2, 3, 6, 4), noise(2, 3, 2, 4)
+    moved = [node("Transpose", ["cache"], ["c"], perm=[2, 0, 1, 3]), node("Transpose", ["new"], ["n"], perm=[2, 0, 1, 3]),
+             node("Unsqueeze", ["at1", "last"], ["i"]), node("ScatterND", ["c", "i", "n"], ["z"]),
+             node("Transpose", ["z"], ["y"], perm=[1, 2, 0, 3])]
+    for start in (0, 4, -1):
+        run = [node("Cast", ["from"], ["f"], to=I64), node("Add", ["f", "run"], ["at1"])]
+        cases.add(f"ScatterND_run_{start + 1}", run + moved, **{"from": np.float32([start])}, run=np.arange(2), cache=cache, new=new,
+                  last=np.array([-1]))
+    for mode in ("linear", "circular"):
+        for count in (1, 2, 6):
+            for per_batch in (False, True):
+                places = np.float32([0, 6 - count] if mode == "linear" else [5, 4]) if per_batch else np.float32([0, 0])
+                write_at = [node("Cast", ["at"], ["i"], to=I64), node("TensorScatter", ["x", "u", "i"], ["y"], mode=mode)]
+                cases.add(f"TensorScatter_{mode}_{count}_{int(per_batch)}", write_at, x=cache, u=noise(2, 3, count, 4), at=places)
+    cases.add("TensorScatter", [node("TensorScatter", ["x", "u"], ["y"])], x=cache, u=new)
+    cases.add("TensorScatter_axis", [node("TensorScatter", ["x", "u", "i"], ["y"], axis=1)], x=cache, u=noise(2, 2, 6, 4), i=np.array([1, 0]))
+
+    odd = noise(4, 9).round(1)
+    odd[0, 3], odd[0, 5], odd[1, 2], odd[2, :3] = np.nan, np.nan, np.inf, -np.inf
+    made = node("Mul", ["x", "factor"], ["m"])
+    for largest in (0, 1):
+        for axis in (0, 1):
+            topk = node("TopK", ["x", "k"], ["v", "y"], axis=axis, largest=largest)
+            cases.add(f"TopK_indices_{largest}{axis}", [topk], x=odd, k=np.array([4]))
+        cases.add(f"TopK_values_{largest}", [node("TopK", ["x", "k"], ["y", "i"], largest=largest)], x=noise(3, 7), k=np.array([3]))
+        cases.add(f"TopK_integers_{largest}", [made, node("Cast", ["m"], ["n"], to=I64), node("TopK", ["n", "k"], ["y", "i"], largest=largest)],
+                  x=np.float32([[3, -1, 3, 2], [0, 0, -5, 1]]), factor=np.float32(1), k=np.array([2]))
+        long = noise(2, 601).round(2)
+        long[0, 400], long[1, 590:594] = np.nan, [np.inf, -np.inf, np.nan, 2]
+        topk = node("TopK", ["x", "k"], ["v", "y"], largest=largest)
+        cases.add(f"TopK_long_{largest}", [topk], x=long, k=np.array([17]))
+        for last in (0, 1):
+            op = "ArgMax" if largest else "ArgMin"
+            flags = dict(select_last_index=last)
+            cases.add(f"{op}_{last}", [node(op, ["x"], ["y"], axis=1, keepdims=0, **flags)], x=odd)
+            cases.add(f"{op}_{last}_made", [made, node(op, ["m"], ["y"], axis=-2, **flags)], x=odd, factor=np.float32(1))
+            cases.add(f"{op}_{last}_long", [made, node(op, ["m"], ["y"], axis=1, **flags)], x=long, factor=np.float32(1))
+            cases.add(f"{op}_{last}_integers", [node("Cast", ["x"], ["n"], to=I64), node(op, ["n"], ["y"], axis=1, **flags)],
+                      x=np.float32([[1, 3, 3, 1], [2, 2, 2, 2]]))
+    one_hot = node("OneHot", ["i", "depth", "v"], ["y"])
+    both("OneHot", one_hot, [[0, 3], [-1, 1]], depth=np.int64(4), v=np.float32([0.5, 2]))
+    both("OneHot_outside", one_hot, [4, -5, 2], depth=np.int64(4), v=np.array([1, 0]))
+    both("OneHot_axis", node("OneHot", ["i", "depth", "v"], ["y"], axis=0), [[0, 3, 2], [-1, 1, 0]], depth=np.int64(4),
+         v=np.float32([0.5, 2]))
+    cases.write("ops_indexing")
+
+
+def write_caches():
+    """A cache of two heads' keys that gets one row at a run-time position, in the ways of PyTorch's exporters; and a mask
+    that transformers reads by indices."""
+    cache, row = info("cache", F32, [1, 2, 5, 3]), info("row", F32, [1, 2, 1, 3])
+    position, output = info("position", I64, []), info("y", F32, [1, 2, 5, 3])
+    inputs = [cache, row, position]
+    as_vector = node("Reshape", ["position", "one"], ["p"])
+    swap = dict(perm=[2, 0, 1, 3])
+    write("cache_index_copy", [as_vector, node("Unsqueeze", ["p", "last"], ["i"]), node("Transpose", ["cache"], ["c"], **swap),
+                               node("Transpose", ["row"], ["r"], **swap), node("ScatterND", ["c", "i", "r"], ["n"]),
+                               node("Transpose", ["n"], ["y"], perm=[1, 2, 0, 3])], inputs, [output],
+          [tensor("one", [1]), tensor("last", [-1])])
+    pieces = [node("Expand", [name, "box"], [f"{name}_spread"]) for name in ("batches", "heads", "p")]
+    pieces += [node("Unsqueeze", [f"{name}_spread", "last"], [f"{name}_column"]) for name in ("batches", "heads", "p")]
+    write("cache_index_put", [as_vector, *pieces, node("Concat", ["batches_column", "heads_column", "p_column"], ["i"], axis=-1),
+                              node("ScatterND", ["cache", "i", "row"], ["y"])], inputs, [output],
+          [tensor("one", [1]), tensor("last", [-1]), tensor("box", [1, 2, 1]), tensor("batches", [[[0]]]), tensor("heads", [[0], [1]])])
+    write("cache_scatter", [node("Reshape", ["position", "ones"], ["p"]), node("Expand", ["p", "box"], ["i"]),
+                            node("ScatterElements", ["cache", "i", "row"], ["y"], axis=2)], inputs, [output],
+          [tensor("ones", [1, 1, 1, 1]), tensor("box", [1, 2, 1, 3])])
+    write("cache_tensor_scatter", [as_vector, node("TensorScatter", ["cache", "row", "p"], ["y"])], inputs, [output],
+          [tensor("one", [1])], opset=24)
+    write("cache_slice", [node("Transpose", ["cache"], ["c"], perm=[2, 1, 0, 3]), node("Transpose", ["row"], ["r"], perm=[2, 1, 0, 3]),
+                          node("ScatterND", ["c", "i", "r"], ["n"]), node("Transpose", ["n"], ["y"], perm=[2, 1, 0, 3])],
+          [cache, row], [output], [tensor("i", [[3]])])
+    places = np.stack(np.broadcast_arrays(np.arange(2).reshape(2, 1, 1, 1), np.arange(6)), -1)
+    write("mask_gather_nd", [node("Cast", ["mask"], ["b"], to=TensorProto.BOOL), node("GatherND", ["b", "i"], ["y"])],
+          [info("mask", I64, [2, 6])], [info("y", TensorProto.BOOL, [2, 1, 1, 6])], [tensor("i", places)])
 
 
 def write_rows():
@@ -817,5 +977,6 @@ def write_control_flow():
 
 for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
                write_integers, write_malformed, write_typed, write_pointwise,
-               write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai, write_control_flow):
+               write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai,
+               write_control_flow, write_indexing, write_caches):
     writer()

@@ -33,6 +33,7 @@ std::string messageOf(const std::string &file, const ir::ImportOptions &options 
 
 TEST_CASE("onnx errors: one line names the place, what was found and what was expected") {
   const std::pair<const char *, const char *> rows[] = {
+      {"argmax_axis.onnx", "node 'argmax' (ArgMax): axis 2 of a tensor of 2 dimensions"},
       {"attribute_type.onnx", "node 'softmax' (Softmax): attribute 'axis' is of type FLOAT, not INT"},
       {"cycle.onnx", "node 'add' (Add) reads 'z', which nothing before it makes"},
       {"einsum_letters.onnx",
@@ -68,18 +69,55 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
       {"external_short.onnx", "tensor 'w' needs 48 bytes, but 48 from 100 on in 'external.bin' of 129 bytes are given"},
       {"functions_endless.onnx", "function 'twice' calls itself, or functions nest over 64 deep"},
       {"functions_explode.onnx", "the graph grows beyond 1 GiB or 100000 calls when its functions are expanded"},
+      {"gather_nd_batch.onnx",
+       "node 'gather' (GatherND): indices of shape [3, 1] and data of shape [2, 3] differ in the 1 "
+       "batch dimensions"},
+      {"gather_nd_depth.onnx",
+       "node 'gather' (GatherND): indices of shape [4, 3] for data of shape [2, 3] behind 0 batch "
+       "dimensions; the last of them may be 1 to 2"},
+      {"gather_nd_floats.onnx", "node 'gather' (GatherND): indices that are no integers"},
+      {"gather_nd_outside.onnx", "node 'gather' (GatherND): index -4 of a dimension of 3"},
       {"gather_outside.onnx", "node 'gather' (Gather): index 5 of a dimension of 2"},
       {"huge_dim.onnx", "input 'x' has the shape 4611686018427387904x4611686018427387904: a negative size, over 1 TiB, "
                         "or over 16 dimensions"},
       {"missing_input.onnx", "node 'add' (Add) has 1 inputs; kfuse knows the op with 2"},
       {"negative_dim.onnx", "input 'x' has the shape 2x-3: a negative size, over 1 TiB, or over 16 dimensions"},
       {"no_output.onnx", "output 'other' is made by no node"},
+      {"one_hot_depth.onnx",
+       "node 'onehot' (OneHot): depth (input 1) must be one number, known when the model is read"},
+      {"one_hot_values.onnx", "node 'onehot' (OneHot): values of shape [3]; two, for off and on"},
       {"out_of_order.onnx", "node 'tanh' (Tanh) reads 'z', which nothing before it makes"},
       {"relu_opset12.onnx", "the model is of opset 12, kfuse reads 13 to 24; export it again for one of these"},
       {"relu_opset25.onnx", "the model is of opset 25, kfuse reads 13 to 24; export it again for one of these"},
       {"reshape_mismatch.onnx", "node 'reshape' (Reshape): cannot give [2, 3] the shape [4, -1]"},
+      {"scatter_axis.onnx", "node 'scatter' (ScatterElements): axis 2 of a tensor of 2 dimensions"},
+      {"scatter_factors.onnx", "node 'scatter' (ScatterND): multiplies 65 updates into each place; kfuse multiplies at "
+                               "most 64: scatter them in parts"},
+      {"scatter_many.onnx",
+       "node 'scatter' (ScatterND): compares 1048576 places with 262144 updates each, more than 2^32 "
+       "times in all; scatter fewer at a time, or at indices that are known when the model is read"},
+      {"scatter_outside.onnx", "node 'scatter' (ScatterND): index 2 of a dimension of 2"},
+      {"scatter_reduction.onnx", "node 'scatter' (ScatterND): reduction 'mean'; kfuse has none, add, mul, max and min"},
+      {"scatter_shapes.onnx",
+       "node 'scatter' (ScatterElements): indices of shape [2, 2] and updates of shape [2, 3] for "
+       "data of shape [2, 3]"},
+      {"scatter_updates.onnx",
+       "node 'scatter' (ScatterND): updates of shape [3, 2]; indices of shape [3, 1] and data of "
+       "shape [2, 3] need [3, 3]"},
       {"shape_mismatch.onnx", "node 'add' (Add): kfuse.add: operand 1 of shape [2, 4] does not broadcast with [2, 3]"},
       {"string_input.onnx", "input 'x' is of type STRING; kfuse has FLOAT, FLOAT16, BFLOAT16, INT32, INT64 and BOOL"},
+      {"tensor_scatter_axis.onnx", "node 'scatter' (TensorScatter): writes along dimension 0, which is the batch"},
+      {"tensor_scatter_rows.onnx",
+       "node 'scatter' (TensorScatter): updates of shape [2, 4] for a cache of shape [2, 3] "
+       "along dimension 1"},
+      {"topk_k.onnx",
+       "node 'topk' (TopK): takes the first [4] along dimension 1 of [2, 3]; k is one number from 0 to 3"},
+      {"topk_long.onnx",
+       "node 'topk' (TopK): compares the 262144 elements of each of 1 rows with each other, more than "
+       "2^34 times in all; take fewer of them, or of shorter rows"},
+      {"topk_unknown.onnx",
+       "node 'topk' (TopK): k (input 1) must be known when the model is read, of an integer type and "
+       "of at most 65536 elements"},
       {"type_mismatch.onnx",
        "node 'add' (Add): kfuse.add: operand 0 holds 'f32', the last operand 'i64'; cast one of them"},
       {"unknown_attribute.onnx", "node 'relu' (Relu) has the attribute 'slope', which kfuse does not know"},

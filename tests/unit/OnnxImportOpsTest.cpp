@@ -30,6 +30,9 @@ void checkCases(const std::string &file, std::size_t cases) {
 
 TEST_CASE("onnx ops: pointwise") { checkCases("ops_pointwise.onnx", 65); }
 TEST_CASE("onnx ops: layout, indexing and shapes") { checkCases("ops_layout.onnx", 45); }
+TEST_CASE("onnx ops: gathers, scatters, and what compares the elements of a row") {
+  checkCases("ops_indexing.onnx", 123);
+}
 TEST_CASE("onnx ops: reductions, norms and products") { checkCases("ops_rows.onnx", 43); }
 TEST_CASE("onnx ops: attention and rotary embedding") { checkCases("ops_transformer.onnx", 13); }
 TEST_CASE("onnx ops: ONNX Runtime's own") { checkCases("ops_microsoft.onnx", 8); }
@@ -262,6 +265,49 @@ TEST_CASE("onnx ops: booleans are reduced as integers, which kernels can") {
   auto results = model.evaluate({{"x", x}});
   CHECK(results["any"] == any);
   CHECK(results["all"] == all);
+}
+
+TEST_CASE("onnx ops: a row of a cache is selected at its place, whichever op writes it") {
+  // cache [1, 2, 5, 3] with the row at position 3, which may be counted from the end.
+  std::vector<double> elements(30), row{-1, -2, -3, -4, -5, -6};
+  for (int i = 0; i < 30; ++i)
+    elements[i] = i;
+  std::vector<double> expected = elements;
+  std::copy_n(row.begin(), 3, expected.begin() + 9);
+  std::copy_n(row.begin() + 3, 3, expected.begin() + 24);
+  for (const char *file :
+       {"cache_index_copy.onnx", "cache_index_put.onnx", "cache_scatter.onnx", "cache_tensor_scatter.onnx"}) {
+    CAPTURE(file);
+    ImportedModel model(testData(file));
+    REQUIRE_MESSAGE(model, model.error());
+    CHECK(model.count("kfuse.gather") == 0);
+    CHECK(model.count("kfuse.reduce") == 0);
+    int selections = 0; // where(index == position, row, cache): of the cache itself, not of a transposed one.
+    model.main().walk([&](ir::WhereOp where) {
+      selections +=
+          where.getCondition().getDefiningOp<ir::EqOp>() && where.getOtherwise() == model.main().getArgument(0);
+    });
+    CHECK(selections == 1);
+    for (double position : {3, -2})
+      CHECK(model.evaluate({{"cache", reference::tensorOf(DType::F32, {1, 2, 5, 3}, elements)},
+                            {"row", reference::tensorOf(DType::F32, {1, 2, 1, 3}, row)},
+                            {"position", reference::tensorOf(DType::I64, {}, {position})}})["y"] == expected);
+  }
+  ImportedModel known(testData("cache_slice.onnx"));
+  REQUIRE_MESSAGE(known, known.error());
+  CHECK(known.count("kfuse.where") == 0);
+  CHECK(known.count("kfuse.concat") == 1);
+  CHECK(known.evaluate({{"cache", reference::tensorOf(DType::F32, {1, 2, 5, 3}, elements)},
+                        {"row", reference::tensorOf(DType::F32, {1, 2, 1, 3}, row)}})["y"] == expected);
+}
+
+TEST_CASE("onnx ops: indices that name every place in order read nothing") {
+  ImportedModel mask(testData("mask_gather_nd.onnx"));
+  REQUIRE_MESSAGE(mask, mask.error());
+  CHECK(mask.count("kfuse.gather") == 0);
+  CHECK(mask.count("kfuse.slice") == 0);
+  auto x = reference::integers(DType::I64, {2, 6}, 5, 0, 2);
+  CHECK(mask.evaluate({{"mask", x}})["y"] == reference::toDoubles(x));
 }
 
 TEST_CASE("onnx ops: a model's own functions are expanded, with the call's attributes or the function's") {

@@ -1,21 +1,11 @@
 // Ops that read by index tensors or by position.
+#include "ir/import/onnx/Coordinates.h"
 #include "ir/import/onnx/Ops.h"
 
 using mlir::Value;
 
 namespace kfuse::ir::onnx {
 namespace {
-
-/// False, and failed, when an index that is known lies outside [-size, size).
-bool areInside(Node &node, Value indices, int64_t size) {
-  std::optional<Ints> known = Emitter::constantIntegers(indices);
-  for (int64_t index : known.value_or(Ints()))
-    if (index < -size || index >= size) {
-      node.fail("index " + llvm::Twine(index) + " of a dimension of " + llvm::Twine(size));
-      return false;
-    }
-  return true;
-}
 
 Values gather(Node &node) {
   Emitter &emit = node.emit;
@@ -32,45 +22,50 @@ Values gather(Node &node) {
   return emit.reshape(emit.slice(node.input(0), axis, offset, 1), shape);
 }
 
-/// The index of each element of a tensor of `shape` along `dim`, as a tensor that broadcasts to `shape`.
-/// Known when `isKnown`, else computed where it is read.
-Value positions(Emitter &emit, llvm::ArrayRef<int64_t> shape, size_t dim, DType type, bool isKnown) {
-  Ints along(shape.size(), 1);
-  along[dim] = shape[dim];
-  if (!isKnown || shape[dim] > maxFoldedElements)
-    return emit.iota(along, dim, type);
-  return emit.cast(emit.reshape(emit.integers(counted(shape[dim])), along), type);
+/// data[index[i][j]][j], along `axis`.
+Values gatherElements(Node &node) {
+  Value indices = node.input(1);
+  llvm::ArrayRef<int64_t> data = node.dims(0), box = node.dims(1);
+  int64_t axis = node.normalised(node.integer("axis", 0), data.size());
+  if (node.failed() || box.size() != data.size())
+    return node.fail("indices of shape " + toString(box) + " for data of shape " + toString(data));
+  bool isKnown = Emitter::constantIntegers(indices).has_value();
+  llvm::SmallVector<Coordinate> coordinates;
+  for (size_t dim = 0; dim < data.size(); ++dim) {
+    bool isAxis = static_cast<int64_t>(dim) == axis;
+    if (!isAxis && box[dim] > data[dim])
+      return node.fail("indices of shape " + toString(box) + " leave data of shape " + toString(data));
+    std::optional<Coordinate> coordinate =
+        isAxis ? coordinateOf(node, indices, data[dim]) : positionAlong(node.emit, box, dim, data[dim], isKnown);
+    if (!coordinate)
+      return Value();
+    coordinates.push_back(*coordinate);
+  }
+  return gatherAt(node.emit, node.input(0), coordinates, box);
 }
 
-/// data[i][index[i][j]][k]: a gather in the flattened data, at index * stride plus the other positions'.
-Values gatherElements(Node &node) {
-  Emitter &emit = node.emit;
+/// data[index[i][0]][index[i][1]]: the indices' last dimension holds coordinates, behind `batch_dims` that both share.
+Values gatherNd(Node &node) {
   Value indices = node.input(1);
   llvm::ArrayRef<int64_t> data = node.dims(0), shape = node.dims(1);
-  int64_t axis = node.normalised(node.integer("axis", 0), data.size());
-  if (node.failed() || shape.size() != data.size() || data.empty())
-    return node.fail("indices of shape " + toString(shape) + " for data of shape " + toString(data));
-  if (!areInside(node, indices, data[axis]))
+  int64_t batch = node.integer("batch_dims", 0), rank = data.size(), depth = shape.empty() ? 0 : shape.back();
+  if (node.failed() || depth < 1 || batch < 0 || batch >= static_cast<int64_t>(shape.size()) || depth > rank - batch)
+    return node.fail("indices of shape " + toString(shape) + " for data of shape " + toString(data) + " behind " +
+                     llvm::Twine(batch) + " batch dimensions; the last of them may be 1 to " +
+                     llvm::Twine(std::max<int64_t>(rank - batch, 0)));
+  if (shape.take_front(batch) != data.take_front(batch))
+    return node.fail("indices of shape " + toString(shape) + " and data of shape " + toString(data) +
+                     " differ in the " + llvm::Twine(batch) + " batch dimensions");
+  llvm::ArrayRef<int64_t> box = shape.drop_back();
+  llvm::SmallVector<Coordinate> coordinates;
+  for (int64_t dim = 0; dim < batch; ++dim)
+    coordinates.push_back(
+        positionAlong(node.emit, box, dim, data[dim], Emitter::constantIntegers(indices).has_value()));
+  auto given = coordinatesIn(node, indices, data.slice(batch, depth));
+  if (!given || node.failed())
     return Value();
-
-  bool isKnown = Emitter::constantIntegers(indices).has_value();
-  DType type = DType::I64;
-  indices = emit.cast(indices, type);
-  Value fromEnd = emit.add(indices, static_cast<double>(data[axis]));
-  Value where = emit.where(emit.binary<LtOp>(indices, emit.scalarLike(indices, 0)), fromEnd, indices);
-  int64_t stride = 1;
-  Value flat;
-  for (int64_t dim = data.size() - 1; dim >= 0; --dim) {
-    if (dim != axis && shape[dim] > data[dim])
-      return node.fail("indices of shape " + toString(shape) + " leave data of shape " + toString(data));
-    if (dim == axis || shape[dim] > 1) {
-      Value along = dim == axis ? where : positions(emit, shape, dim, type, isKnown);
-      Value step = emit.mul(along, static_cast<double>(stride));
-      flat = flat ? emit.add(flat, step) : step;
-    }
-    stride *= data[dim];
-  }
-  return emit.gather(emit.reshape(node.input(0), elementsIn(data)), flat, 0);
+  llvm::append_range(coordinates, *given);
+  return gatherAt(node.emit, node.input(0), coordinates, box);
 }
 
 /// True at or above (`upper`), or at or below, diagonal `k` of a matrix.
@@ -123,6 +118,7 @@ constexpr OnnxOp table[] = {
     {"CumSum", 2, 2, cumSum, "exclusive reverse"},
     {"Gather", 2, 2, gather, "axis"},
     {"GatherElements", 2, 2, gatherElements, "axis"},
+    {"GatherND", 2, 2, gatherNd, "batch_dims"},
     {"Trilu", 1, 2, trilu, "upper"},
 };
 

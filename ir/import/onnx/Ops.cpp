@@ -3,9 +3,9 @@
 namespace kfuse::ir::onnx {
 
 std::vector<llvm::ArrayRef<OnnxOp>> opTables() {
-  return {pointwiseOps(),      layoutOps(),      indexingOps(),  rowOps(),         productOps(),
-          constantOps(),       transformerOps(), blockOps(),     controlFlowOps(), einsumOps(),
-          fusedAttentionOps(), groupQueryOps(),  optimisedOps(), trigonometryOps()};
+  return {pointwiseOps(),   layoutOps(),       indexingOps(),    rowOps(),    productOps(),        constantOps(),
+          transformerOps(), blockOps(),        controlFlowOps(), einsumOps(), fusedAttentionOps(), groupQueryOps(),
+          optimisedOps(),   trigonometryOps(), rankingOps(),     scatterOps()};
 }
 
 namespace {

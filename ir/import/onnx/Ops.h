@@ -26,6 +26,8 @@ struct OnnxOp {
 llvm::ArrayRef<OnnxOp> pointwiseOps();
 llvm::ArrayRef<OnnxOp> layoutOps();
 llvm::ArrayRef<OnnxOp> indexingOps();
+llvm::ArrayRef<OnnxOp> rankingOps();
+llvm::ArrayRef<OnnxOp> scatterOps();
 llvm::ArrayRef<OnnxOp> rowOps();
 llvm::ArrayRef<OnnxOp> productOps();
 llvm::ArrayRef<OnnxOp> constantOps();

@@ -17,6 +17,7 @@ REFUSALS = {
     "a tensor without elements": r"a tensor without elements can only be part of shape arithmetic or of a Concat",
     "an output without elements": r"output '\w+' has no elements",
     "ReduceProd of what is computed": r"multiplies a tensor that is no known vector of integers",
+    "factors of one element": r"updates into each place; kfuse multiplies at most 64",
     "means of integers": r"takes the mean of floats, not of 'i(32|64)'",
     "an op on integers or booleans": r"operand #\d must be statically shaped tensor of .* values, but got 'tensor<.*[ix](1|32|64)>'",
 }

@@ -91,7 +91,7 @@ class Builder:
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
-        self.graph = Graph(seed, self.rng.choice((*range(13, 23), *[23] * 10)))
+        self.graph = Graph(seed, self.rng.choice((*range(13, 24), *[24] * 10)))
         self.special = self.rng.random() < 0.2  # NaN and infinities among the inputs.
         self.float_type = self.rng.choice((F32, F32, F32, "f16", "bf16"))
         self.count = 0

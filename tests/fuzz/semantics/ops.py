@@ -464,6 +464,106 @@ def _gather_elements(b):
     b.node("GatherElements", [x, _indices(b, x.shape[axis], shape)], axis=axis)
 
 
+def _column(b, size, box):
+    """Indices of a dimension of `size` for every position of a box: exporters write regular ones in full."""
+    ways = [axis for axis, count in enumerate(box) if 1 < count <= size]
+    if ways and b.chance(0.5):
+        axis = b.rng.choice(ways)
+        step = b.rng.choice([step for step in (1, 1, 1, 2, -1) if abs(step) * (box[axis] - 1) < size])
+        reach = abs(step) * (box[axis] - 1)
+        line = step * np.arange(box[axis]) + b.rng.choice((0, size - 1 - reach)) + (reach if step < 0 else 0)
+        return line.reshape([-1 if i == axis else 1 for i in range(len(box))])
+    shape = [count if b.chance(0.7) else 1 for count in box]
+    return random_integers(b.rng, I64, tuple(shape), -size if b.chance(0.3) else 0, size - 1)
+
+
+def _coordinates(b, sizes, box):
+    """Index tensors of dimensions of `sizes`, one behind the other: as one constant, as one input, or joined."""
+    columns = [_column(b, size, box) for size in sizes]
+    if b.chance(0.6):
+        whole = np.stack([np.broadcast_to(column, box) for column in columns], -1)
+        return b.source(whole, I64, b.rng.choice(("constant", "initializer", "input", "input")))
+    pieces = []
+    for column in columns:
+        value = b.source(column, I64, b.rng.choice(("constant", "initializer", "input")))
+        if column.shape != tuple(box) or b.chance(0.3):
+            (value,) = b.node("Expand", [value, b.known(np.asarray(box, np.int64))])
+        pieces.append(b.node("Unsqueeze", [value, b.known([-1])])[0])
+    return b.node("Concat", pieces, axis=-1)[0]
+
+
+@generator("GatherND")
+def _gather_nd(b):
+    x = b.operand("GatherND", low=1, fits=lambda value: value.array.size)
+    batch = b.rng.randint(0, x.rank - 1) if b.chance(0.4) else 0
+    depth = b.rng.randint(1, x.rank - batch)
+    box = (*x.shape[:batch], *b.rng.choice((b.small_shape(), x.shape[batch : batch + depth], ())))
+    if math.prod(box) * math.prod(x.shape[batch + depth :]) > 3000:
+        raise Reject("too large")
+    b.node("GatherND", [x, _coordinates(b, x.shape[batch : batch + depth], box)], batch_dims=batch or None)
+
+
+def _reduction(b, x, since_max=18):
+    """How several updates of an element become one."""
+    if x.dtype == BOOL or b.opset < 16:
+        return None
+    return b.rng.choice((None, None, "none", "add", "mul", *(("max", "min") if b.opset >= since_max else ())))
+
+
+@generator("ScatterND")
+def _scatter_nd(b):
+    x = b.operand("ScatterND", low=1, fits=lambda value: value.array.size)
+    depth = b.rng.randint(1, x.rank)
+    box = b.rng.choice((b.small_shape(), b.small_shape(), tuple(b.rng.randint(1, size) for size in x.shape[:depth])))
+    shape = (*box, *x.shape[depth:])
+    if math.prod(shape) > 3000 or math.prod(box) > 60:
+        raise Reject("too large")
+    b.node("ScatterND", [x, _coordinates(b, x.shape[:depth], box), b.fresh(x.dtype, shape)], reduction=_reduction(b, x))
+
+
+@generator("ScatterElements")
+def _scatter_elements(b):
+    x = b.operand("ScatterElements", low=1, high=3)
+    axis = b.axis(x.rank)
+    shape = [b.rng.randint(1, size) if b.chance(0.3) else size for size in x.shape]
+    shape[axis] = b.rng.choice((1, 2, min(x.shape[axis], 7), 11))
+    index = _column(b, x.shape[axis], shape)
+    dtype = b.rng.choice(INTEGERS)
+    if b.chance(0.5):
+        indices = b.source(np.broadcast_to(index, shape).astype(NUMPY_TYPE[dtype]), dtype)
+    else:
+        narrow = b.source(index.astype(NUMPY_TYPE[dtype]), dtype)
+        (indices,) = b.node("Expand", [narrow, b.known(np.asarray(shape, np.int64))])
+    b.node("ScatterElements", [x, indices, b.fresh(x.dtype, shape)], axis=axis, reduction=_reduction(b, x))
+
+
+@generator("TensorScatter")
+def _tensor_scatter(b):
+    x = b.operand("TensorScatter", low=2)
+    axis = b.rng.choice([axis for axis in range(-x.rank, x.rank) if axis not in (0, -x.rank)])
+    size = x.shape[axis]
+    shape = list(x.shape)
+    shape[axis] = rows = b.rng.choice((1, 1, min(size, 3), size))
+    mode = b.rng.choice((None, "linear", "circular"))
+    last = size + 3 if mode == "circular" else size - rows
+    at = b.source(random_integers(b.rng, I64, (x.shape[0],), 0, last), I64) if b.chance(0.8) else None
+    b.node("TensorScatter", [x, b.fresh(x.dtype, shape), at], mode=mode, axis=axis if axis != -2 or b.chance(0.5) else None)
+
+
+@generator("OneHot")
+def _one_hot(b):
+    depth = b.rng.choice((1, 2, 3, 7, 16))
+    dtype = b.rng.choice((I32, I64, I64, F32))
+    array = random_integers(b.rng, I64, b.small_shape(), -depth - 1, depth)
+    if b.chance(0.3):
+        index = b.pick([I64, I32], high=3, fits=lambda value: value.array.size <= 100)
+    else:
+        index = b.source(array.astype(np.float64 if dtype == F32 else NUMPY_TYPE[dtype]), dtype)
+    size = b.source(np.asarray(depth if b.chance(0.5) else [depth]), I64, b.rng.choice(("initializer", "constant")))
+    values = b.fresh(b.rng.choice((b.float_type, I64, I32, BOOL)), (2,))
+    b.node("OneHot", [index, size, values], values.dtype, axis=b.rng.choice((None, b.axis(index.rank + 1))))
+
+
 @generator("Trilu")
 def _trilu(b):
     x = b.operand("Trilu", low=2)
@@ -521,6 +621,27 @@ def _reduce_prod(b):
     axes = {} if b.chance(0.5) else {"axes": [0]} if b.opset < 18 else {}
     inputs = [shape] if axes or b.opset < 18 or b.chance(0.5) else [shape, b.known([0])]
     b.node("ReduceProd", inputs, keepdims=b.rng.choice((None, 0)), **axes)
+
+
+@generator("ArgMax", "ArgMin")
+def _arg_max(b):
+    x = b.operand(b.op, low=1)
+    flags = {"keepdims": b.rng.choice((None, 0, 1)), "select_last_index": b.rng.choice((None, 0, 1))}
+    b.node(b.op, [x], I64, axis=b.rng.choice((None, b.axis(x.rank))), **flags)
+
+
+@generator("TopK")
+def _top_k(b):
+    if b.chance(0.15):  # Rows that are ranked in pieces.
+        dtype = b.some_dtype(b.dtypes("TopK"))
+        shape = [b.rng.choice((1, 2)), b.rng.choice((513, 700, 1111))]
+        x, axis = b.fresh(dtype, shape[:: b.rng.choice((1, -1))]), b.rng.choice((0, 1))
+    else:
+        x = b.operand("TopK", low=1)
+        axis = b.axis(x.rank)
+    k = b.rng.randint(1, min(x.shape[axis], 40))
+    flags = {"largest": b.rng.choice((None, 0, 1)), "sorted": b.rng.choice((None, 1))}
+    b.node("TopK", [x, b.known([k])], [x.dtype, I64], outputs=2, axis=axis if axis != -1 or b.chance(0.5) else None, **flags)
 
 
 @generator("Softmax", "LogSoftmax")

@@ -34,15 +34,17 @@ DEFAULTS = {
 
 # Ops whose results are elements of their operands, or exact.
 EXACT = set(
-    """Abs And Ceil Clip Concat Constant ConstantOfShape DepthToSpace Dropout Equal Expand EyeLike Flatten Floor Gather GatherElements Greater
-    GreaterOrEqual Identity If IsInf IsNaN Less LessOrEqual Loop Max Min Neg NonZero Not Or Pad Range ReduceMax ReduceMin Relu
-    Reshape Round Shape Sign Size Slice SpaceToDepth Split Squeeze ThresholdedRelu Tile Transpose Trilu Unsqueeze Where Xor Cast CastLike""".split()
+    """Abs And Ceil Clip Concat Constant ConstantOfShape DepthToSpace Dropout Equal Expand EyeLike Flatten Floor
+    Gather GatherElements Greater GreaterOrEqual Identity If IsInf IsNaN Less LessOrEqual Loop Max Min Neg NonZero Not
+    Or Pad Range ReduceMax ReduceMin Relu Reshape Round Shape Sign Size Slice SpaceToDepth Split Squeeze
+    ThresholdedRelu Tile Transpose Trilu Unsqueeze Where Xor Cast CastLike ArgMax ArgMin GatherND OneHot
+    ScatterElements ScatterND TensorScatter TopK""".split()
 )
 # Ops that add up: their error is relative to what they add, as if the operands were off.
 SUMS = set(
     """BatchNormalization CumSum Gemm HardSigmoid HardSwish LayerNormalization LogSoftmax MatMul Mean RMSNormalization
     ReduceL1 ReduceL2 ReduceMean ReduceSum ReduceSumSquare SimplifiedLayerNormalization Softmax Sum Attention Tan
-    RotaryEmbedding com.microsoft.RotaryEmbedding com.microsoft.SimplifiedLayerNormalization com.microsoft.QuickGelu
+    RotaryEmbedding ScatterElements+add ScatterElements+mul ScatterND+add ScatterND+mul com.microsoft.RotaryEmbedding com.microsoft.SimplifiedLayerNormalization com.microsoft.QuickGelu
     com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization com.microsoft.FusedMatMul
     com.microsoft.BiasGelu com.microsoft.FastGelu Einsum LpNormalization ReduceLogSum ReduceLogSumExp Shrink Swish
     com.microsoft.Attention com.microsoft.BiasAdd com.microsoft.BiasSoftmax com.microsoft.BiasSplitGelu
@@ -54,12 +56,12 @@ SUMS = set(
 GELUS = {"Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu"}
 # Ops that are written as several, as exporters do: what lies between may be stored, rounded to the type.
 SEVERAL = set(
-    """Attention Einsum Gemm Sum com.microsoft.SkipLayerNormalization
-    com.microsoft.SkipSimplifiedLayerNormalization com.microsoft.Attention com.microsoft.BiasAdd
-    com.microsoft.BiasSoftmax com.microsoft.BiasSplitGelu com.microsoft.EmbedLayerNormalization
-    com.microsoft.FusedGemm com.microsoft.GatedRelativePositionBias com.microsoft.GemmFastGelu
-    com.microsoft.GroupNorm com.microsoft.GroupQueryAttention com.microsoft.MultiHeadAttention
-    com.microsoft.SkipGroupNorm""".split()
+    """Attention Einsum Gemm Sum com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization
+    com.microsoft.Attention com.microsoft.BiasAdd com.microsoft.BiasSoftmax com.microsoft.BiasSplitGelu
+    com.microsoft.EmbedLayerNormalization com.microsoft.FusedGemm com.microsoft.GatedRelativePositionBias
+    com.microsoft.GemmFastGelu com.microsoft.GroupNorm com.microsoft.GroupQueryAttention
+    com.microsoft.MultiHeadAttention com.microsoft.SkipGroupNorm ScatterElements+add ScatterElements+mul ScatterND+add
+    ScatterND+mul""".split()
 )
 # A gelu of a part or of a product: its error is relative to what it is taken of, times what it is multiplied by.
 INNER_GELUS = {"com.microsoft.BiasSplitGelu", "com.microsoft.GemmFastGelu"}
@@ -124,6 +126,9 @@ class NodeFunction:
         self.node, self.name = node, full_name(node)
         self.is_undefined = self.name in ("Cast", "CastLike")
         self.run = self._function(node, opset)
+        reduction = next((one.s.decode() for one in node.attribute if one.name == "reduction"), "none")
+        if reduction in ("add", "mul"):  # What else a scatter does is exact.
+            self.name += f"+{reduction}"
         self.rounded = {}  # By type: with attributes of that type, as the functions that define ONNX's ops cast them.
         self.opset = opset
 

@@ -158,6 +158,30 @@ def _gather_elements(arrays, attributes):
     return [data[tuple(position)]]
 
 
+@own("ScatterElements", "the evaluator compares with Python's max and min, which drop a NaN or keep it by its place", range(18, 100))
+def _scatter_elements(arrays, attributes):
+    data, indices, updates = arrays
+    reductions = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+    reduction = attributes.get("reduction", b"none").decode()
+    axis = attributes.get("axis", 0) % data.ndim
+    result = data.copy()
+    for position in np.ndindex(indices.shape):
+        place = (*position[:axis], indices[position], *position[axis + 1 :])
+        result[place] = reductions[reduction](result[place], updates[position]) if reduction != "none" else updates[position]
+    return [result]
+
+
+@own("OneHot", "the evaluator multiplies by on - off, which NaN and infinity do not survive")
+def _one_hot(arrays, attributes):
+    indices, depth, values = arrays
+    size = int(np.asarray(depth).reshape(-1)[0])
+    indices = indices.astype(np.int64)
+    indices = np.where(indices < 0, indices + size, indices)
+    axis = attributes.get("axis", -1) % (indices.ndim + 1)
+    places = np.arange(size).reshape([-1 if i == axis else 1 for i in range(indices.ndim + 1)])
+    return [np.where(np.expand_dims(indices, axis) == places, values[1], values[0])]
+
+
 @own("BatchNormalization", "before opset 14 the evaluator computes what training does", range(14))
 def _batch_norm(arrays, attributes):
     x = arrays[0]
