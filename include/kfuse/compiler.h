@@ -33,7 +33,11 @@ namespace kfuse {
 struct LoadOptions {
   std::map<std::string, Shape> shapes; ///< Shapes of inputs that are dynamic in the file.
   std::vector<std::string> parameters; ///< Globs naming inputs that are fixed between runs.
-  bool tf32 = false;                   ///< Allow products of f32 to cut their operands for tensor cores.
+  /// Inputs that become an output's memory: "past*=present*", where `*` is the same text on both sides. A cache to
+  /// which the file joins new rows takes the rows that there is room for, "past*=present*:4096", and how many of them a
+  /// run finds is a new input, past_length. What the graph writes in place by itself needs no name.
+  std::vector<std::string> states{};
+  bool tf32 = false; ///< Allow products of f32 to cut their operands for tensor cores.
 };
 
 /// A model's graph, and the weights that came with it. Cheap to copy; immutable.

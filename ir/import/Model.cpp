@@ -3,6 +3,7 @@
 #include "ir/Printable.h"
 #include "ir/import/Boundary.h"
 #include "ir/import/MappedFile.h"
+#include "ir/import/States.h"
 #include "ir/import/Text.h"
 #include "ir/import/onnx/Onnx.h"
 
@@ -51,6 +52,8 @@ Result<Model> load(const std::string &path, const ImportOptions &options, mlir::
       return shapes.error();
   if (Result<void> applied = applyParameterPatterns(main, options.parameters); !applied)
     return applied.error();
+  if (Result<void> made = makeStates(*model, options.states); !made)
+    return made.error();
   return model;
 }
 

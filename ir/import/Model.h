@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,21 @@ struct ImportOptions {
   std::map<std::string, Shape> shapes;
   /// Globs ("*weight*") naming inputs that are fixed between runs.
   std::vector<std::string> parameters;
+  /// Inputs that become the memory of outputs, "past*=present*" or "past*=present*:4096" (StatePatterns).
+  std::vector<std::string> states{};
+};
+
+/// What became of an input that is written and returned.
+struct StateNote {
+  std::string input, output;
+  bool isInPlace = false;
+  std::string how; ///< What is written where; or why it is not in place, and what to do.
+};
+
+/// The input that says how many rows a run finds in the caches that grow, and the most that leave room for new ones.
+struct PastLength {
+  std::string input;
+  std::int64_t most = 0;
 };
 
 /// The module holds one function @main. Its arguments carry kfuse.role ("input", "parameter" or
@@ -39,6 +55,8 @@ struct Model {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// By argument name. Parameters that are not here have no data in the file: the caller gives it.
   std::map<std::string, ParameterData> parameters;
+  std::vector<StateNote> states{};
+  std::optional<PastLength> pastLength{};
 };
 
 /// Reads an ONNX file (opset 13 to 24) or the dialect's text; which of them, the content tells.

@@ -975,8 +975,72 @@ def write_control_flow():
                              node("If", ["c"], ["b"], then_branch=squeeze, else_branch=lstm), node("Relu", ["b"], ["y"])], [rows], [Y], known)
 
 
+def write_states():
+    """Attention of three new rows over a cache that they are joined to, with positions and a mask from its length; the same with
+    what a cache in place cannot be; and a static cache of which one row is written."""
+    own = np.random.default_rng(11)
+    heads, rows = 2, 3
+
+    def cached(name, past="past", extra=(), outputs=(), joined=("past_key", "new_key"), present_value="v", **changes):
+        shapes = {"past_key": [1, heads, past, 4], "past_value": [1, heads, past, 4], "new_key": [1, heads, rows, 4],
+                  "new_value": [1, heads, rows, 4], "q": [1, heads, rows, 4], "mask": [1, "total"]} | changes
+        nodes = [
+            node("Concat", joined, ["present_key"], axis=-2), node("Identity", ["past_value"], ["pv"]),
+            node("Concat", ["pv", "new_value"], ["v"], axis=2),
+            # Rows of the past, of all.
+            node("Shape", ["past_key"], ["dims"]), node("Gather", ["dims", "two"], ["length"]),
+            node("Add", ["length", "three"], ["total"]), node("Squeeze", ["length"], ["first"]), node("Squeeze", ["total"], ["end"]),
+            # Queries are moved by rows of a table, and by their positions.
+            node("Slice", ["table", "length", "total", "zero"], ["angles"]), node("Add", ["q", "angles"], ["turned"]),
+            node("Range", ["first", "end", "one"], ["positions"]), node("Cast", ["positions"], ["numbers"], to=F32),
+            node("Unsqueeze", ["numbers", "minus_one"], ["column"]), node("Mul", ["column", "small"], ["moves"]),
+            node("Add", ["turned", "moves"], ["query"]),
+            # Rows up to a query's own, that the mask does not hide.
+            node("Range", ["none", "end", "one"], ["keys"]), node("Unsqueeze", ["positions", "minus_one"], ["own"]),
+            node("LessOrEqual", ["keys", "own"], ["causal"]), node("Cast", ["mask"], ["kept"], to=TensorProto.BOOL),
+            node("And", ["causal", "kept"], ["seen"]), node("Where", ["seen", "nothing", "hidden"], ["bias"]),
+            node("Transpose", ["present_key"], ["kt"], perm=[0, 1, 3, 2]), node("MatMul", ["query", "kt"], ["raw"]),
+            node("Add", ["raw", "bias"], ["scores"]), node("Softmax", ["scores"], ["p"], axis=-1), node("MatMul", ["p", "v"], ["y"]),
+            *extra]
+        constants = [tensor("two", [2]), tensor("three", [rows]), tensor("zero", [0]), tensor("one", 1), tensor("none", 0),
+                     tensor("huge", [np.iinfo(np.int64).max]),
+                     tensor("minus_one", [-1]), tensor("small", 0.125, np.float32), tensor("nothing", 0.0, np.float32),
+                     tensor("hidden", -1e9, np.float32), tensor("table", own.uniform(-1, 1, (16, 4)).astype(np.float32))]
+        inputs = [info(input, I64 if input == "mask" else F32, shape) for input, shape in shapes.items()]
+        present = [1, heads, past if isinstance(past, int) else "total", 4]
+        write(name, nodes, inputs, [info("y", F32, None), info("present_key", F32, present), info(present_value, F32, present),
+                                    *(info(output, F32, None) for output in outputs)], constants)
+
+    cached("cache_grows")
+    cached("cache_fixed", past=5, mask=[1, 8])
+    cached("cache_prepended", joined=("new_key", "past_key"))
+    cached("cache_read", extra=[node("Relu", ["past_key"], ["z"])], outputs=["z"])
+    cached("cache_summed", extra=[node("ReduceMean", ["v", "two"], ["z"], name="mean")], outputs=["z"])
+    cached("cache_cut", extra=[node("Slice", ["v", "zero", "three", "two"], ["z"], name="first_rows")], outputs=["z"])
+    cached("cache_last_row", extra=[node("Slice", ["v", "minus_one", "huge", "two"], ["z"])], outputs=["z"])
+
+    rows_of = {name: [1, heads, rows, 4] for name in ("q", "k", "v")} | {name: [1, heads, "past", 4] for name in ("past_key", "past_value")}
+    write("cache_attention", [node("Attention", ["q", "k", "v", "", "past_key", "past_value"], ["y", "present_key", "present_value"], is_causal=1)],
+          [info(name, F32, shape) for name, shape in rows_of.items()],
+          [info("y", F32, None), *(info(name, F32, [1, heads, "total", 4]) for name in ("present_key", "present_value"))], opset=23)
+
+    keys, new = info("keys", F32, [2, 6, 4]), info("new", F32, [2, 1, 4])
+    position = info("position", I64, [])
+    written = [node("Equal", ["index", "position"], ["here"]), node("Where", ["here", "new", "keys"], ["new_keys"]),
+               node("ReduceSum", ["new_keys", "one"], ["sum"], keepdims=0)]
+    constants = [tensor("index", np.arange(6).reshape(6, 1)), tensor("one", [1])]
+    outputs = [info("sum", F32, [2, 4]), info("new_keys", F32, [2, 6, 4])]
+    write("cache_static", written, [keys, new, position], outputs, constants)
+    both = [*written, node("Add", ["keys", "new_keys"], ["both"], name="both")]
+    write("cache_static_read", both, [keys, new, position], [*outputs, info("both", F32, [2, 6, 4])], constants)
+    write("state_whole", [node("Mul", ["state", "decay"], ["kept"]), node("Add", ["kept", "x"], ["next_state"]),
+                          node("Exp", ["state"], ["y"])],
+          [info("state", F32, [3, 5]), info("x", F32, [5])], [info("y", F32, [3, 5]), info("next_state", F32, [3, 5])],
+          [tensor("decay", 0.5, np.float32)])
+
+
 for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
                write_integers, write_malformed, write_typed, write_pointwise,
                write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai,
-               write_control_flow, write_indexing, write_caches):
+               write_control_flow, write_indexing, write_caches, write_states):
     writer()

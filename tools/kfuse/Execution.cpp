@@ -108,6 +108,16 @@ Result<void> Arguments::make(const Model &model, const TensorDesc &desc, Role ro
   Result<HostTensor> tensor = tensorFor(desc, role, tensors.size() + 1, bound.empty() ? "random" : bound.mapped());
   if (!tensor)
     return tensor.error();
+  if (const std::optional<ir::PastLength> &past = model.internals().model.pastLength;
+      past && past->input == desc.name) {
+    if (bound.empty() || bound.mapped() == "random")
+      tensor = filled(desc, static_cast<double>(past->most / 2));
+    const auto length = static_cast<std::int64_t>(reference::toDoubles(*tensor).front());
+    if (length < 0 || length > past->most)
+      return Error{ErrorCode::Usage, fmt::format("--input {}={}: 0 to {} rows leave room for what is new; give --state "
+                                                 "a larger capacity for more",
+                                                 desc.name, length, past->most)};
+  }
   tensors[desc.name] = std::move(*tensor);
   return {};
 }

@@ -57,8 +57,14 @@ Json memoryJson(const tuner::PlannedFunction &planned) {
   return {{"arena_bytes", planned.memory.arenaBytes}, {"arena_lower_bound_bytes", planned.memory.lowerBoundBytes}};
 }
 
-std::string toJson(const tuner::PlannedModel &model, double writtenFlops) {
-  Json json{{"target", model.target->name}, {"kernels", Json::array()}, {"not_fused", Json::array()}};
+std::string toJson(const tuner::PlannedModel &model, const std::vector<ir::StateNote> &states, double writtenFlops) {
+  Json json{{"target", model.target->name},
+            {"kernels", Json::array()},
+            {"not_fused", Json::array()},
+            {"states", Json::array()}};
+  for (const ir::StateNote &state : states)
+    json["states"].push_back(
+        {{"input", state.input}, {"output", state.output}, {"in_place", state.isInPlace}, {"how", state.how}});
   for (const Row &row : rowsOf(model)) {
     const codegen::Region &region = row.kernel.region;
     Json kernel{{"name", region.name},
@@ -141,6 +147,33 @@ void printSavings(const tuner::PlannedModel &model, double writtenFlops) {
              formatTime(fused.us));
 }
 
+/// Alike caches of many layers on one line; --json lists every one.
+void printStates(const std::vector<ir::StateNote> &states) {
+  struct Alike {
+    const ir::StateNote *first = nullptr;
+    int count = 0;
+  };
+  std::map<std::pair<bool, std::string>, Alike> alike;
+  for (const ir::StateNote &state : states) {
+    // What names itself differs from layer to layer.
+    std::string how = state.how;
+    for (const std::string &name : {state.input, state.output})
+      for (std::size_t at = how.find(name); at != std::string::npos; at = how.find(name))
+        how.replace(at, name.size(), "");
+    Alike &same = alike[{state.isInPlace, how}];
+    same.first = same.first ? same.first : &state;
+    ++same.count;
+  }
+  if (alike.empty())
+    return;
+  fmt::print("\n");
+  for (const auto &[key, same] : alike)
+    fmt::print("{}: {} -> {}{}: {}\n", key.first ? "in place" : "not in place", ir::printable(same.first->input),
+               ir::printable(same.first->output),
+               same.count > 1 ? fmt::format(" and {} more", same.count - 1) : std::string(),
+               ir::printable(same.first->how));
+}
+
 void printMemory(const tuner::PlannedModel &model) {
   auto line = [](std::string_view name, const passes::MemoryPlan &plan) {
     double bound = static_cast<double>(plan.lowerBoundBytes), arena = static_cast<double>(plan.arenaBytes);
@@ -166,7 +199,7 @@ int explain(const ModelOptions &options) {
   if (!planned)
     return fail(planned.error());
   if (options.json) {
-    fmt::print("{}", toJson(*planned, writtenFlops));
+    fmt::print("{}", toJson(*planned, model->internals().model.states, writtenFlops));
     return 0;
   }
   std::size_t launches = 0;
@@ -178,6 +211,7 @@ int explain(const ModelOptions &options) {
   printKernels(rowsOf(*planned), *planned->target);
   printSavings(*planned, writtenFlops);
   printRefusals(planned->refusals);
+  printStates(model->internals().model.states);
   printMemory(*planned);
   return 0;
 }

@@ -18,6 +18,7 @@ struct ModelOptions {
   std::string target = "auto";
   std::vector<std::string> shapes;     ///< "name=1x128x4096".
   std::vector<std::string> parameters; ///< Globs.
+  std::vector<std::string> states;     ///< "past*=present*:4096".
   std::string store;
   std::string effort = "quick";
   bool noBenchmark = false;

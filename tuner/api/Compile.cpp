@@ -19,6 +19,13 @@ std::vector<int> updatedStates(const runtime::Program &main) {
   return updated;
 }
 
+/// The number of an input by name.
+std::size_t inputIndex(const Edges &edges, const std::string &name) {
+  return static_cast<std::size_t>(
+      std::ranges::find_if(edges.inputs, [&](const TensorDesc &desc) { return desc.name == name; }) -
+      edges.inputs.begin());
+}
+
 } // namespace
 
 Result<Executable> detail::compileGuarded(const Model &model, const CompileOptions &options) {
@@ -31,6 +38,9 @@ Result<Executable> detail::compileGuarded(const Model &model, const CompileOptio
     impl->compiled = std::move(tuned->compiled);
     impl->edges = model.internals().edges;
     impl->updatedStates = updatedStates(impl->compiled.main);
+    if (const std::optional<ir::PastLength> &past = model.internals().model.pastLength;
+        past && impl->compiled.main.target == "cpu")
+      impl->hostPastLength = {inputIndex(impl->edges, past->input), past->most};
     return Executable(std::move(impl));
   });
 }

@@ -5,6 +5,8 @@
 
 #include "llvm/ADT/ScopeExit.h"
 
+#include <cstring>
+
 namespace kfuse {
 namespace {
 
@@ -173,6 +175,14 @@ Result<void> Session::Impl::run(Stream stream, std::span<void *const> inputs, st
     return valid;
   if (Result<void> valid = checkList("outputs", outputs, edges.outputs.size()); !valid)
     return valid;
+  if (executable->hostPastLength && inputs[executable->hostPastLength->first]) {
+    const auto [i, most] = *executable->hostPastLength;
+    std::int64_t length = 0;
+    std::memcpy(&length, inputs[i], sizeof(length));
+    if (length < 0 || length > most)
+      return usage("'" + edges.inputs[i].name + "' is " + std::to_string(length) + "; 0 to " + std::to_string(most) +
+                   " leave room for what is new, load the model with a larger capacity for more");
+  }
   if (isRunning.test_and_set(std::memory_order_acquire))
     return usage("this Session is in run() on another thread; make one per thread");
   auto ending = llvm::make_scope_exit([this] { isRunning.clear(std::memory_order_release); });

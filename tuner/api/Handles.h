@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 namespace kfuse {
 
@@ -46,6 +48,8 @@ struct Executable::Impl {
   tuner::CompiledModel compiled;
   Edges edges;
   std::vector<int> updatedStates;
+  /// The input that is the length of caches, and the most that it may be; looked at where it is in the host's memory.
+  std::optional<std::pair<std::size_t, std::int64_t>> hostPastLength;
 
   std::optional<std::size_t> parameterIndex(std::string_view name) const;
   // The public functions of these names, where exceptions are Errors.

@@ -59,7 +59,7 @@ Result<Model> loadChecked(const std::string &path, const LoadOptions &options) {
   if (Result<void> valid = check(path, options); !valid)
     return valid.error();
   std::shared_ptr<MLIRContext> context = makeContext();
-  Result<ir::Model> model = ir::loadModel(path, {options.shapes, options.parameters}, *context);
+  Result<ir::Model> model = ir::loadModel(path, {options.shapes, options.parameters, options.states}, *context);
   if (!model)
     return model.error();
   if (options.tf32)

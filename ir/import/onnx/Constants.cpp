@@ -32,28 +32,29 @@ Values constant(Node &node) {
 
 Values constantOfShape(Node &node) {
   Emitter &emit = node.emit;
-  std::optional<Ints> shape = node.constantIntegers(0, "shape");
+  std::optional<Ints> shape = node.sizeIntegers(0, "shape");
   if (!shape)
     return Value();
   std::optional<HostTensor> value = node.tensor("value");
-  if (!node.has("value"))
-    return emit.splat(0, DType::F32, *shape);
-  if (!value || value->size() != 1)
+  if (node.has("value") && (!value || value->size() != 1))
     return node.fail("value is not a tensor of one element");
-  return emit.splat(*value, *shape);
+  Value filled = node.has("value") ? emit.splat(*value, *shape) : emit.splat(0, DType::F32, *shape);
+  return Emitter::varies(node.input(0)) ? emit.countingRows(filled) : filled;
 }
 
 Values shape(Node &node) {
-  llvm::ArrayRef<int64_t> dims = node.dims(0);
-  int64_t rank = dims.size();
+  int64_t rank = node.rank(0);
   auto clamped = [&](int64_t index) { return std::clamp<int64_t>(index < 0 ? index + rank : index, 0, rank); };
   int64_t start = clamped(node.integer("start", 0)), end = clamped(node.integer("end", rank));
-  return node.emit.integers(dims.slice(start, std::max<int64_t>(end - start, 0)));
+  return node.emit.sizes(node.input(0), start, end);
 }
 
 Values size(Node &node) {
   Emitter &emit = node.emit;
-  return emit.reshape(emit.integers(elementsIn(node.dims(0))), {});
+  Value count = emit.reshape(emit.integers(elementsIn(node.dims(0))), {});
+  if (CachedPast *past = emit.cachedPast(); past && past->rowsOf(node.input(0)).any())
+    past->setVarying(count, Value());
+  return count;
 }
 
 /// Elements of start, start + delta, ... below limit.
@@ -79,11 +80,14 @@ Value range(Node &node, const std::array<Number, 3> &bounds, Value (*constant)(N
     return {};
   }
   auto length = static_cast<int64_t>(count);
-  if (length > maxFoldedElements) {
+  if (Emitter::varies(node.input(0))) // As many in each run, from another on.
+    return emit.add(emit.cast(emit.mul(emit.iota(length, 0), static_cast<double>(delta)), node.type(0)), node.input(0));
+  if (Emitter::varies(node.input(1)) || length > maxFoldedElements) {
     Value steps = emit.cast(emit.iota(length, 0), node.type(0));
     if (delta != 1)
       steps = emit.mul(steps, node.input(2));
-    return start == 0 ? steps : emit.add(steps, node.input(0));
+    steps = start == 0 ? steps : emit.add(steps, node.input(0));
+    return Emitter::varies(node.input(1)) ? emit.countingRows(steps) : steps;
   }
   std::vector<Number> values(length);
   for (int64_t i = 0; i < length; ++i)
@@ -97,7 +101,7 @@ Values range(Node &node) {
   std::array<double, 3> reals{};
   std::array<int64_t, 3> integers{};
   for (unsigned i = 0; i < 3; ++i) {
-    std::optional<HostTensor> known = Emitter::constantOf(node.input(i));
+    std::optional<HostTensor> known = i < 2 ? Emitter::sizesOf(node.input(i)) : Emitter::constantOf(node.input(i));
     if (!known || known->size() != 1 || known->type != type)
       return node.fail("start, limit and delta must be scalars of one type, known when the model is read");
     const reference::Number number = reference::toValues(*known).numbers[0];
@@ -106,6 +110,9 @@ Values range(Node &node) {
     else
       integers[i] = number.integer;
   }
+  if (Emitter::varies(node.input(0)) && !Emitter::varies(node.input(1)))
+    return node.fail(
+        "counts from the length of a cache's past, in each run another, to a number that is always the same");
   if (isFloat(type))
     return range<double>(node, reals, [](Node &node, const std::vector<double> &values) {
       return vectorOf(node.emit, node.type(0), values);

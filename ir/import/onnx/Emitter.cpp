@@ -9,6 +9,8 @@
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace kfuse::ir::onnx {
@@ -87,7 +89,13 @@ Value Emitter::integers(ArrayRef<int64_t> values) {
   return builder.create<ConstantOp>(location, DenseElementsAttr::get(type, values));
 }
 
-std::optional<HostTensor> Emitter::constantOf(Value value) {
+std::optional<HostTensor> Emitter::constantOf(Value value) { return varies(value) ? std::nullopt : sizesOf(value); }
+
+std::optional<Ints> Emitter::constantIntegers(Value value) {
+  return varies(value) ? std::nullopt : sizeIntegers(value);
+}
+
+std::optional<HostTensor> Emitter::sizesOf(Value value) {
   auto constant = value ? value.getDefiningOp<ConstantOp>() : ConstantOp();
   if (!constant)
     return std::nullopt;
@@ -95,7 +103,7 @@ std::optional<HostTensor> Emitter::constantOf(Value value) {
   return tensor ? std::optional(std::move(*tensor)) : std::nullopt;
 }
 
-std::optional<Ints> Emitter::constantIntegers(Value value) {
+std::optional<Ints> Emitter::sizeIntegers(Value value) {
   auto constant = value ? value.getDefiningOp<ConstantOp>() : ConstantOp();
   auto elements = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : DenseIntElementsAttr();
   if (!elements || elements.getNumElements() > maxFoldedElements)
@@ -128,13 +136,64 @@ Value Emitter::append(OperationState &state) {
     op->erase();
     return fail("its operands do not fit");
   }
-  if (Value folded = fold(op)) {
+  Value folded = fold(op);
+  if (past && !failed() && !isEmpty(type))
+    return appendBesidePast(op, folded);
+  if (folded) {
     op->erase();
     return folded;
   }
   if (llvm::any_of(op->getOperandTypes(), isEmpty))
     return fail("a tensor without elements can only be part of shape arithmetic or of a Concat");
   return op->getResult(0);
+}
+
+/// The same where sizes are known that are others at run time.
+Value Emitter::appendBesidePast(Operation *op, Value folded) {
+  if (auto softmax = dyn_cast<SoftmaxOp>(op); softmax && !folded)
+    hideStaleRows(softmax);
+  const std::string refusal = past->follow(op, folded ? folded : op->getResult(0));
+  const bool isVarying = llvm::any_of(op->getOperands(), varies);
+  const bool isKnown = !isVarying || takeRunTimeOperands(op);
+  if (llvm::any_of(op->getOperandTypes(), isEmpty) && !folded)
+    return fail("a tensor without elements can only be part of shape arithmetic or of a Concat");
+  if (!refusal.empty())
+    return fail(refusal + "; without --state for the cache it has one length");
+  if (folded && isVarying)
+    past->setVarying(folded, isKnown ? op->getResult(0) : Value());
+  if (!isKnown || (folded && !isVarying))
+    op->erase();
+  if (folded)
+    return folded;
+  return isKnown
+             ? op->getResult(0)
+             : fail("it computes with a size that depends on the past's length in a way that kfuse does not follow");
+}
+
+bool Emitter::takeRunTimeOperands(Operation *op) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!varies(operand.get()))
+      continue;
+    Value atRunTime = past->atRunTime(operand.get());
+    if (!atRunTime)
+      return false;
+    operand.set(atRunTime);
+  }
+  return true;
+}
+
+void Emitter::hideStaleRows(SoftmaxOp softmax) {
+  Value scores = softmax.getOperand();
+  const unsigned last = dimsOf(scores).size() - 1;
+  if (!past->countsPresent(scores, last))
+    return;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(softmax);
+  if (!isPresent) {
+    Value lastRow = past->count == 1 ? past->length : add(past->length, static_cast<double>(past->count - 1));
+    isPresent = binary<LeOp>(iota(past->capacity, 0), lastRow);
+  }
+  softmax->setOperand(0, where(isPresent, scores, scalarLike(scores, -std::numeric_limits<double>::infinity())));
 }
 
 Value Emitter::fold(Operation *op) {
@@ -151,7 +210,7 @@ Value Emitter::fold(Operation *op) {
 
   SmallVector<HostTensor, 3> operands;
   for (Value operand : op->getOperands())
-    operands.push_back(*constantOf(operand));
+    operands.push_back(*sizesOf(operand));
   Result<HostTensor> value = reference::evaluateOp(op, operands);
   if (!value)
     return fail(value.error().message);
@@ -275,6 +334,8 @@ Value Emitter::slice(Value x, int64_t axis, int64_t offset, int64_t size) {
 Value Emitter::concat(ArrayRef<Value> pieces, int64_t axis) {
   if (!areUsable(pieces))
     return {};
+  if (CachedPast::State *state = past ? past->stateOf(pieces.front()) : nullptr; state && pieces.size() == 2)
+    return join(*state, pieces.back(), axis);
   SmallVector<Value> joined = withoutPlaceholders(pieces);
   Ints shape(dimsOf(joined.front()));
   if (axis >= static_cast<int64_t>(shape.size()))
@@ -307,6 +368,69 @@ Value Emitter::iota(ArrayRef<int64_t> shape, int64_t dim, DType type) {
   if (!tensor || failed())
     return {};
   return builder.create<IotaOp>(location, tensor, builder.getI64IntegerAttr(dim));
+}
+
+//===- Caches in place -----------------------------------------------------------------------===//
+
+void Emitter::keepPast(int64_t capacity, int64_t count, Value length) {
+  past.emplace(capacity, count, length);
+  presentLength = add(length, static_cast<double>(count));
+}
+
+Value Emitter::pastOf(BlockArgument state, int64_t axis) {
+  Ints shape(dimsOf(state)), offsets(shape.size(), 0), strides(shape.size(), 1);
+  shape[axis] = past->past();
+  RankedTensorType type = tensorType(shape, getElementTypeOrSelf(state));
+  if (!type)
+    return {};
+  Value view = builder.create<SliceOp>(location, type, state, builder.getDenseI64ArrayAttr(offsets),
+                                       builder.getDenseI64ArrayAttr(strides));
+  past->addState(view, {.memory = state, .axis = axis, .present = {}});
+  return view;
+}
+
+Value Emitter::join(CachedPast::State &state, Value rows, int64_t axis) {
+  ArrayRef<int64_t> memory = dimsOf(state.memory);
+  if (axis != state.axis || !fitsBeside(dimsOf(rows), memory, axis) ||
+      getElementTypeOrSelf(rows) != getElementTypeOrSelf(state.memory))
+    return fail("joins " + toString(dimsOf(rows)) + " along axis " + Twine(axis) + " to a cache of " +
+                toString(memory));
+  if (dimsOf(rows)[axis] != past->count) {
+    past->otherCount = dimsOf(rows)[axis];
+    return fail("joins " + Twine(past->otherCount) + " rows to a cache where others join " + Twine(past->count));
+  }
+  if (state.present)
+    return fail("joins rows to a past that others are joined to already");
+  state.present = builder.create<StateUpdateOp>(location, state.memory.getType(), state.memory, rows, past->length,
+                                                builder.getI64IntegerAttr(axis));
+  past->setRows(state.present, {.counting = 1U << axis, .stale = 1U << axis});
+  return state.present;
+}
+
+Value Emitter::sizes(Value x, int64_t start, int64_t end) {
+  Value known = integers(dimsOf(x).slice(start, std::max<int64_t>(end - start, 0)));
+  if (!past || !past->rowsOf(x).any() || end <= start)
+    return known;
+  SmallVector<Value> atRunTime;
+  bool differs = past->rowsOf(x).areMixed;
+  for (int64_t dim = start; dim < end; ++dim) {
+    Value length = past->countsPresent(x, dim) ? presentLength : past->countsPast(x, dim) ? past->length : Value();
+    differs |= static_cast<bool>(length);
+    atRunTime.push_back(length ? reshape(length, 1) : integers(dimsOf(x)[dim]));
+  }
+  if (differs)
+    past->setVarying(known, past->rowsOf(x).areMixed ? Value() : concat(atRunTime, 0));
+  return known;
+}
+
+Value Emitter::countingRows(Value x) {
+  if (!past || !x)
+    return x;
+  CacheRows rows = past->rowsOf(x);
+  for (unsigned dim = 0; dim < dimsOf(x).size(); ++dim)
+    rows.counting |= dimsOf(x)[dim] == past->capacity ? 1U << dim : 0;
+  past->setRows(x, rows);
+  return x;
 }
 
 } // namespace kfuse::ir::onnx

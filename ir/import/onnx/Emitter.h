@@ -7,6 +7,7 @@
 
 #include "ir/dialect/Kfuse.h"
 #include "ir/import/Limits.h"
+#include "ir/import/onnx/CachedPast.h"
 #include "ir/reference/Tensor.h"
 
 #include "mlir/IR/Builders.h"
@@ -56,9 +57,13 @@ public:
   mlir::Value scalarLike(mlir::Value like, double value) { return like ? splat(value, dtypeOf(like.getType())) : like; }
   /// An i64 vector.
   mlir::Value integers(llvm::ArrayRef<std::int64_t> values);
-  /// The elements of a constant.
+  /// The elements of a constant that is the same in every run.
   static std::optional<HostTensor> constantOf(mlir::Value value);
   static std::optional<Ints> constantIntegers(mlir::Value value);
+  /// The same for what asks for sizes, of which those of a cache are its capacity's.
+  static std::optional<HostTensor> sizesOf(mlir::Value value);
+  static std::optional<Ints> sizeIntegers(mlir::Value value);
+  static bool varies(mlir::Value value) { return CachedPast::varies(value); }
 
   /// An op whose result type follows from its operands.
   template <class Op> mlir::Value make(mlir::ValueRange operands, Properties<Op> properties = {});
@@ -94,6 +99,19 @@ public:
   /// Each element is its index along `dim`. Never folded, so that masks made of it stay computed.
   mlir::Value iota(llvm::ArrayRef<std::int64_t> shape, std::int64_t dim, DType type = DType::I64);
 
+  // Caches that are kept in place (CachedPast).
+
+  /// From here on; `length` is the past's in each run.
+  void keepPast(std::int64_t capacity, std::int64_t count, mlir::Value length);
+  /// Null where no cache is kept.
+  CachedPast *cachedPast() { return past ? &*past : nullptr; }
+  /// What the file knows as the past: the first rows of a state.
+  mlir::Value pastOf(mlir::BlockArgument state, std::int64_t axis);
+  /// The sizes of dimensions [start, end) as a vector, and at run time those that there are then.
+  mlir::Value sizes(mlir::Value x, std::int64_t start, std::int64_t end);
+  /// Notes that dimensions of a present's size count its rows.
+  mlir::Value countingRows(mlir::Value x);
+
 private:
   using Attributes = llvm::ArrayRef<std::pair<llvm::StringRef, mlir::Attribute>>;
   /// An op whose result type is given; its element is the first operand's unless told.
@@ -106,6 +124,13 @@ private:
   /// Null, and failed, for a type that no tensor may have.
   mlir::RankedTensorType tensorType(llvm::ArrayRef<std::int64_t> shape, mlir::Type element);
   bool areUsable(mlir::ValueRange operands);
+  mlir::Value appendBesidePast(mlir::Operation *op, mlir::Value folded);
+  /// Gives `op` what its operands are at run time; false where one is nothing that can be computed then.
+  bool takeRunTimeOperands(mlir::Operation *op);
+  /// Hides what lies behind the present from a softmax of scores.
+  void hideStaleRows(SoftmaxOp softmax);
+  /// The state of `view` with `rows` written behind its past.
+  mlir::Value join(CachedPast::State &state, mlir::Value rows, std::int64_t axis);
 
   mlir::OpBuilder builder;
   mlir::Location location;
@@ -114,6 +139,9 @@ private:
   mlir::ScopedDiagnosticHandler diagnostics;
   /// Elements that folding may still make: the context keeps every constant it ever saw.
   std::int64_t foldBudget = std::int64_t{16} << 20;
+  std::optional<CachedPast> past;
+  mlir::Value presentLength; ///< Of the past and what is new.
+  mlir::Value isPresent;     ///< Of each row of a state; null before it is asked for.
 };
 
 template <class Op> mlir::Value Emitter::make(mlir::ValueRange operands, Properties<Op> properties) {

@@ -68,26 +68,31 @@ Values gatherNd(Node &node) {
   return gatherAt(node.emit, node.input(0), coordinates, box);
 }
 
-/// True at or above (`upper`), or at or below, diagonal `k` of a matrix.
-Value triangle(Emitter &emit, int64_t rows, int64_t columns, int64_t k, bool upper, bool isKnown) {
-  Value row = emit.add(positions(emit, {rows, columns}, 0, DType::I64, isKnown), static_cast<double>(k));
+Value integer(Emitter &emit, int64_t value) { return emit.reshape(emit.integers(value), {}); }
+
+/// True at or above (`upper`), or at or below, the diagonal `k` of a matrix, a scalar.
+Value triangle(Emitter &emit, int64_t rows, int64_t columns, Value k, bool upper, bool isKnown) {
+  Value row = positions(emit, {rows, columns}, 0, DType::I64, isKnown);
+  const std::optional<Ints> diagonal = Emitter::constantIntegers(k);
+  row = diagonal ? emit.add(row, static_cast<double>(diagonal->front())) : emit.add(row, k);
   Value column = positions(emit, {rows, columns}, 1, DType::I64, isKnown);
   return upper ? emit.binary<GeOp>(column, row) : emit.binary<LeOp>(column, row);
 }
 
 Values trilu(Node &node) {
-  int64_t k = 0;
+  Emitter &emit = node.emit;
+  Value k = integer(emit, 0);
   if (node.input(1)) {
-    std::optional<Ints> given = node.constantIntegers(1, "k");
+    std::optional<Ints> given = node.sizeIntegers(1, "k");
     if (!given || given->size() != 1)
       return node.fail("k is not one integer");
     // Diagonals further out keep all or nothing anyway.
-    k = std::clamp(given->front(), -maxTensorBytes, maxTensorBytes);
+    k = Emitter::varies(node.input(1)) ? emit.reshape(emit.cast(node.input(1), DType::I64), {})
+                                       : integer(emit, std::clamp(given->front(), -maxTensorBytes, maxTensorBytes));
   }
   if (node.rank(0) < 2)
     return node.fail("needs a matrix, got " + toString(node.dims(0)));
   llvm::ArrayRef<int64_t> dims = node.dims(0).take_back(2);
-  Emitter &emit = node.emit;
   Value kept = triangle(emit, dims[0], dims[1], k, node.flag("upper", true), /*isKnown=*/false);
   return emit.where(kept, node.input(0), emit.scalarLike(node.input(0), 0));
 }
@@ -109,9 +114,10 @@ Values cumSum(Node &node) {
   bool backwards = node.flag("reverse"), exclusive = node.flag("exclusive");
   int64_t k = exclusive ? (backwards ? 1 : -1) : 0;
   bool isKnown = Emitter::constantIntegers(node.input(0)).has_value();
-  Value kept = triangle(emit, size, size, k, backwards, isKnown);
+  Value kept = triangle(emit, size, size, integer(emit, k), backwards, isKnown);
   Value x = emit.reshape(node.input(0), shape);
-  return emit.reduce(emit.where(emit.reshape(kept, maskShape), x, emit.scalarLike(x, 0)), "sum", axis + 1);
+  Value sums = emit.reduce(emit.where(emit.reshape(kept, maskShape), x, emit.scalarLike(x, 0)), "sum", axis + 1);
+  return emit.countingRows(sums);
 }
 
 constexpr OnnxOp table[] = {

@@ -33,7 +33,7 @@ std::optional<Ints> reshapedTo(Node &node, llvm::ArrayRef<int64_t> asked, bool a
 }
 
 Values reshape(Node &node) {
-  std::optional<Ints> shape = node.constantIntegers(1, "shape");
+  std::optional<Ints> shape = node.sizeIntegers(1, "shape");
   if (shape)
     shape = reshapedTo(node, *shape, node.flag("allowzero"));
   return shape ? node.emit.reshape(node.input(0), *shape) : Value();
@@ -88,13 +88,14 @@ Values transpose(Node &node) {
 }
 
 Values expand(Node &node) {
-  std::optional<Ints> shape = node.constantIntegers(1, "shape");
+  std::optional<Ints> shape = node.sizeIntegers(1, "shape");
   if (!shape)
     return Value();
   Ints result;
   if (!detail::broadcastShapes(node.dims(0), *shape, result))
     return node.fail("cannot broadcast " + toString(node.dims(0)) + " with " + toString(*shape));
-  return node.emit.broadcast(node.input(0), result);
+  Value expanded = node.emit.broadcast(node.input(0), result);
+  return Emitter::varies(node.input(1)) ? node.emit.countingRows(expanded) : expanded;
 }
 
 /// A copy count per dimension: [.., d, ..] -> [.., 1, d, ..] -> [.., r, d, ..] -> [.., r d, ..].
@@ -178,9 +179,42 @@ struct Cut {
   }
 };
 
+/// Rows of one dimension that a slice takes from where each run says.
+struct RunTimeCut {
+  Value first;             ///< Null: it is known where they begin.
+  bool countsRows = false; ///< They are as many as a cache's, those behind the end being of no account.
+};
+
+/// The i-th of a slice's cuts, of `count` rows: at or behind a cache's past, counted from a present's end, or the end
+/// of a table that is as long as the present.
+RunTimeCut runTimeCut(Node &node, int64_t i, int64_t axis, int64_t start, int64_t end, int64_t count) {
+  Emitter &emit = node.emit;
+  CachedPast *past = emit.cachedPast();
+  if (!past || start == 0)
+    return {};
+  const bool isOfRows = past->countsPresent(node.input(0), axis) || past->countsPast(node.input(0), axis);
+  if (Emitter::varies(node.input(1))) {
+    const bool reachesEnd = end >= node.dims(0)[axis];
+    const bool endsWithRows = (isOfRows && (end < 0 || reachesEnd)) || Emitter::varies(node.input(2));
+    const bool isPresent = !endsWithRows && reachesEnd && count == past->capacity;
+    Value starts = past->atRunTime(node.input(1));
+    if (!starts || !(endsWithRows || isPresent)) {
+      node.fail("starts (input 1) depend on the length of a cache's past, and ends do not");
+      return {};
+    }
+    return {emit.reshape(emit.slice(emit.cast(starts, DType::I64), 0, i, 1), {}), isPresent};
+  }
+  if (!isOfRows || start > 0)
+    return {};
+  Value size = past->atRunTime(emit.sizes(node.input(0), axis, axis + 1));
+  if (!size)
+    node.fail("it takes a part of a cache's rows where these share a dimension with others");
+  return {emit.add(emit.reshape(size, {}), static_cast<double>(start))};
+}
+
 Values slice(Node &node) {
   llvm::ArrayRef<int64_t> dims = node.dims(0);
-  std::optional<Ints> starts = node.constantIntegers(1, "starts"), ends = node.constantIntegers(2, "ends");
+  std::optional<Ints> starts = node.sizeIntegers(1, "starts"), ends = node.sizeIntegers(2, "ends");
   if (!starts || !ends)
     return Value();
   Ints axes = counted(starts->size()), steps(starts->size(), 1);
@@ -192,19 +226,31 @@ Values slice(Node &node) {
     return node.fail("gives " + llvm::Twine(starts->size()) + " starts, " + llvm::Twine(ends->size()) + " ends, " +
                      llvm::Twine(axes.size()) + " axes and " + llvm::Twine(steps.size()) + " steps");
 
+  Value x = node.input(0);
   Ints offsets(dims.size(), 0), sizes(dims), strides(dims.size(), 1);
-  for (auto [start, end, axis, step] : llvm::zip_equal(*starts, *ends, axes, steps)) {
+  for (auto [i, start, end, axis, step] : llvm::enumerate(*starts, *ends, axes, steps)) {
     axis = node.normalised(axis, dims.size());
     if (node.failed() || step == 0)
       return node.fail("has a step of 0");
     if (dims[axis] == 0)
       continue;
     Cut cut(start, end, step, dims[axis]);
+    if (RunTimeCut rows = runTimeCut(node, i, axis, start, end, cut.count); rows.first && cut.count > 0) {
+      if (step != 1)
+        return node.fail("takes every " + llvm::Twine(step) + "th of a cache's rows, from where each run says");
+      Value row = node.emit.add(node.emit.iota(cut.count, 0), rows.first);
+      if (rows.countsRows)
+        row = node.emit.countingRows(node.emit.binary<MinOp>(row, node.emit.scalarLike(row, dims[axis] - 1.0)));
+      x = node.emit.gather(x, row, axis);
+      sizes[axis] = cut.count;
+      continue;
+    }
     offsets[axis] = cut.count > 0 ? cut.offset : 0;
     sizes[axis] = cut.count;
     strides[axis] = cut.count > 1 ? step : 1;
   }
-  return node.emit.slice(node.input(0), offsets, sizes, strides);
+  Value result = node.emit.slice(x, offsets, sizes, strides);
+  return Emitter::varies(node.input(2)) ? node.emit.countingRows(result) : result;
 }
 
 /// Concat with constant borders. `pads` holds what to add before each axis, then after each.

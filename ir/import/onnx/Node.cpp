@@ -66,7 +66,15 @@ std::optional<Ints> Node::declaredShape(unsigned i) const {
 }
 
 std::optional<Ints> Node::constantIntegers(unsigned i, llvm::StringRef what) {
-  std::optional<Ints> values = Emitter::constantIntegers(input(i));
+  if (!Emitter::varies(input(i)))
+    return sizeIntegers(i, what);
+  fail(what + " (input " + llvm::Twine(i) +
+       ") depends on the length of a cache's past; it must be the same in each run");
+  return std::nullopt;
+}
+
+std::optional<Ints> Node::sizeIntegers(unsigned i, llvm::StringRef what) {
+  std::optional<Ints> values = Emitter::sizeIntegers(input(i));
   if (!values)
     fail(what + " (input " + llvm::Twine(i) +
          ") must be known when the model is read, of an integer type and of at most " + llvm::Twine(maxFoldedElements) +

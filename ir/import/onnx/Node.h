@@ -60,6 +60,8 @@ public:
 
   /// The elements of input `i`, which must be known now; `what` names it in the failure.
   std::optional<Ints> constantIntegers(unsigned i, llvm::StringRef what);
+  /// The same of sizes, of which those of a cache are its capacity's (Emitter::sizeIntegers).
+  std::optional<Ints> sizeIntegers(unsigned i, llvm::StringRef what);
   /// The attribute, or input `i`: what used to be an attribute before some opset. Nothing when neither
   /// is there, or when the node has failed.
   std::optional<Ints> attributeOrInput(llvm::StringRef name, unsigned i);

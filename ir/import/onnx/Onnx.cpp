@@ -2,6 +2,7 @@
 
 #include "ir/dialect/Kfuse.h"
 #include "ir/import/onnx/Functions.h"
+#include "ir/import/onnx/GrowingCaches.h"
 #include "ir/import/onnx/InputShapes.h"
 #include "ir/import/onnx/Ops.h"
 #include "ir/import/onnx/Refusals.h"
@@ -50,6 +51,21 @@ Result<void> checkOpset(const ModelProto &model) {
   return malformed("the model does not say which opset it is of; export it again for one of " + known);
 }
 
+/// Of the pairs that are named, those with a capacity.
+Result<GrowingCaches> growingCachesOf(const ::onnx::GraphProto &graph, const std::vector<std::string> &patterns) {
+  llvm::StringSet<> initialized;
+  for (const TensorProto &initializer : graph.initializer())
+    initialized.insert(initializer.name());
+  std::vector<std::string> inputs, outputs;
+  for (const ValueInfoProto &input : graph.input())
+    if (!initialized.contains(input.name()))
+      inputs.push_back(input.name());
+  for (const ValueInfoProto &output : graph.output())
+    outputs.push_back(output.name());
+  Result<std::vector<StatePair>> pairs = pairStates(patterns, inputs, outputs);
+  return pairs ? findGrowingCaches(graph, *pairs) : Result<GrowingCaches>(pairs.error());
+}
+
 Result<void> checkAttributes(const NodeProto &node, const OnnxOp &op) {
   llvm::SmallVector<llvm::StringRef> known;
   op.attributes.split(known, ' ');
@@ -82,12 +98,19 @@ struct Scope {
 
 class Importer : Surroundings {
 public:
-  Importer(const std::shared_ptr<const ModelProto> &proto, DataFolders folders, mlir::MLIRContext &context);
+  Importer(const std::shared_ptr<const ModelProto> &proto, DataFolders folders, const GrowingCaches &growing,
+           mlir::MLIRContext &context);
 
-  Result<Model> run(const ImportOptions &options);
+  /// `count` rows are new in each run of the caches that grow.
+  Result<Model> run(const ImportOptions &options, std::int64_t count);
+  /// How many there are, where run() failed since it was told another number; else 0.
+  std::int64_t otherCount() { return emit->cachedPast() ? emit->cachedPast()->otherCount : 0; }
 
 private:
-  Result<void> declareInputs(const std::map<std::string, Shape> &shapes);
+  Result<void> declareInputs(const std::map<std::string, Shape> &shapes, std::int64_t count);
+  Result<void> declareCaches(const std::vector<TensorDesc> &inputs, std::int64_t count);
+  Result<void> checkCaches();
+  void eraseUnused();
   Result<void> declareInitializers(const ::onnx::GraphProto &graph);
   Result<void> addInitializer(const TensorProto &initializer);
   Result<Value> valueOf(const TensorProto &initializer);
@@ -111,6 +134,7 @@ private:
   std::shared_ptr<const ModelProto> proto;
   const ::onnx::GraphProto &graph;
   TensorReader tensors;
+  const GrowingCaches &growing;
   Model model;
   mlir::func::FuncOp main;
   std::optional<Emitter> emit;
@@ -128,8 +152,9 @@ private:
   llvm::StringSet<> argumentNames;
 };
 
-Importer::Importer(const std::shared_ptr<const ModelProto> &model, DataFolders folders, mlir::MLIRContext &context)
-    : context(context), proto(model), graph(model->graph()), tensors(model, std::move(folders)) {
+Importer::Importer(const std::shared_ptr<const ModelProto> &model, DataFolders folders, const GrowingCaches &growing,
+                   mlir::MLIRContext &context)
+    : context(context), proto(model), graph(model->graph()), tensors(model, std::move(folders)), growing(growing) {
   context.loadDialect<KfuseDialect, mlir::func::FuncDialect>();
   mlir::OpBuilder builder(&context);
   mlir::Location location = builder.getUnknownLoc();
@@ -139,8 +164,8 @@ Importer::Importer(const std::shared_ptr<const ModelProto> &model, DataFolders f
   emit.emplace(mlir::OpBuilder::atBlockEnd(main.addEntryBlock()));
 }
 
-Result<Model> Importer::run(const ImportOptions &options) {
-  if (Result<void> inputs = declareInputs(options.shapes); !inputs)
+Result<Model> Importer::run(const ImportOptions &options, std::int64_t count) {
+  if (Result<void> inputs = declareInputs(options.shapes, count); !inputs)
     return inputs.error();
   if (Result<void> initializers = declareInitializers(graph); !initializers)
     return initializers.error();
@@ -178,7 +203,7 @@ Value Importer::addArgument(const TensorDesc &desc, llvm::StringRef role) {
   return main.front().addArgument(type, mlir::NameLoc::get(mlir::StringAttr::get(&context, desc.name)));
 }
 
-Result<void> Importer::declareInputs(const std::map<std::string, Shape> &shapes) {
+Result<void> Importer::declareInputs(const std::map<std::string, Shape> &shapes, std::int64_t count) {
   // Files of an old version list their initializers among the inputs.
   llvm::StringSet<> initialized;
   for (const TensorProto &initializer : graph.initializer())
@@ -188,14 +213,91 @@ Result<void> Importer::declareInputs(const std::map<std::string, Shape> &shapes)
     if (!initialized.contains(input.name()))
       inputs.push_back(&input);
 
-  Result<InputShapes> bound = bindInputShapes(inputs, shapes);
+  std::map<std::string, Shape> given = shapes;
+  for (const GrowingCache &cache : growing.caches) // How many rows it has is not for --shape to say.
+    if (auto shape = given.find(cache.past); shape != given.end() && cache.axis < std::ssize(shape->second))
+      shape->second[cache.axis] = growing.capacity - count;
+  Result<InputShapes> bound = bindInputShapes(inputs, given);
   if (!bound)
     return bound.error();
   symbols = std::move(bound->symbols);
   for (const TensorDesc &desc : bound->inputs)
-    if (Result<void> defined = define(desc.name, addArgument(desc, "input")); !defined)
+    if (!growing.of(desc.name))
+      if (Result<void> defined = define(desc.name, addArgument(desc, "input")); !defined)
+        return defined;
+  return growing.capacity == 0 ? Result<void>() : declareCaches(bound->inputs, count);
+}
+
+/// States with room for all rows, and the length of their past as one more input.
+Result<void> Importer::declareCaches(const std::vector<TensorDesc> &inputs, std::int64_t count) {
+  auto isTaken = [&](const std::string &name) {
+    return values.contains(name) || growing.of(name) ||
+           llvm::any_of(graph.initializer(), [&](const TensorProto &tensor) { return tensor.name() == name; });
+  };
+  std::string lengthName = "past_length";
+  for (int i = 2; isTaken(lengthName); ++i)
+    lengthName = "past_length_" + std::to_string(i);
+  model.pastLength = {lengthName, growing.capacity - count};
+  emit->keepPast(growing.capacity, count, addArgument({lengthName, DType::I64, {}}, "input"));
+  for (const TensorDesc &desc : inputs) {
+    const GrowingCache *cache = growing.of(desc.name);
+    if (!cache)
+      continue;
+    TensorDesc state = desc;
+    state.shape[cache->axis] = growing.capacity;
+    Value view = emit->pastOf(mlir::cast<mlir::BlockArgument>(addArgument(state, "state")), cache->axis);
+    if (!view)
+      return malformed("input '" + desc.name + "': " + emit->failure());
+    if (Result<void> defined = define(desc.name, view); !defined)
       return defined;
+    model.states.push_back({cache->past, cache->present, true,
+                            "rows are written at " + lengthName + " along axis " + std::to_string(cache->axis) +
+                                ", with room for " + std::to_string(growing.capacity)});
+  }
+  // A mask of the present's length has the capacity's, with zeros behind the present.
+  for (const ValueInfoProto &input : graph.input()) {
+    Value value = values.lookup(input.name());
+    CacheRows rows;
+    for (auto [i, dim] : llvm::enumerate(input.type().tensor_type().shape().dim())) {
+      const bool isNamed = llvm::any_of(growing.dimensions, [&, i = i](const GrowingCaches::Dimension &dimension) {
+        return graph.input(dimension.input).name() == input.name() && dimension.dim == static_cast<int>(i);
+      });
+      if (!value || growing.of(input.name()) || (dim.has_dim_value() && !isNamed))
+        continue;
+      const bool isOfPresent = dimsOf(value)[i] == growing.capacity;
+      rows.counting |= isOfPresent || isNamed ? 1U << i : 0;
+      rows.zero |= isOfPresent ? 1U << i : 0;
+    }
+    emit->cachedPast()->setRows(value, rows);
+  }
   return {};
+}
+
+/// A past is read by nothing but what joins new rows to it.
+Result<void> Importer::checkCaches() {
+  for (const GrowingCache &cache : growing.caches) {
+    Value view = values.lookup(cache.past);
+    CachedPast::State *state = emit->cachedPast()->stateOf(view);
+    if (!view.use_empty()) {
+      mlir::Operation *reader = *view.user_begin();
+      auto name = reader->getLoc()->findInstanceOf<mlir::NameLoc>();
+      return malformed("input '" + cache.past + "' is read by node '" + (name ? name.getName().str() : "") +
+                       "' besides the one that joins rows to it, and so is not kept in place; load it without --state");
+    }
+    if (!state->present || values.lookup(cache.present) != state->present)
+      return malformed("output '" + cache.present + "' is not input '" + cache.past +
+                       "' with rows joined to it, and so is not kept in place; load it without --state");
+    view.getDefiningOp()->erase();
+  }
+  return {};
+}
+
+/// What only shapes have asked for.
+void Importer::eraseUnused() {
+  for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(main.front())))
+    if (op.use_empty() && !mlir::isa<mlir::func::ReturnOp>(op) &&
+        (op.getNumResults() == 0 || !emit->cachedPast()->stateOf(op.getResult(0))))
+      op.erase();
 }
 
 Result<void> Importer::declareInitializers(const ::onnx::GraphProto &graph) {
@@ -384,6 +486,8 @@ Result<void> Importer::finish() {
   llvm::StringSet<> names;
   for (const ValueInfoProto &output : graph.output()) {
     Value value = values.lookup(output.name());
+    if (Emitter::varies(value))
+      value = emit->cachedPast()->atRunTime(value);
     if (auto unmade = missing.find(output.name()); unmade != missing.end())
       return malformed("output '" + output.name() + "' is a result of " + unmade->second + " that kfuse does not make");
     if (!value || !names.insert(output.name()).second)
@@ -391,8 +495,13 @@ Result<void> Importer::finish() {
     if (elementsIn(dimsOf(value)) == 0)
       return malformed("output '" + output.name() + "' has no elements");
     results.push_back(value);
-    mlir::NamedAttribute name(mlir::StringAttr::get(&context, nameAttrName), text(output.name()));
-    resultAttributes.push_back(mlir::DictionaryAttr::get(&context, name));
+    mlir::NamedAttrList attributes;
+    attributes.set(nameAttrName, text(output.name()));
+    if (auto update = value.getDefiningOp<StateUpdateOp>())
+      if (auto state = mlir::dyn_cast<mlir::BlockArgument>(update.getState()))
+        attributes.set(stateAttrName,
+                       mlir::IntegerAttr::get(mlir::IntegerType::get(&context, 64), state.getArgNumber()));
+    resultAttributes.push_back(attributes.getDictionary(&context));
   }
   if (results.empty())
     return malformed("the graph has no outputs");
@@ -401,6 +510,11 @@ Result<void> Importer::finish() {
   main.setType(builder.getFunctionType(main.front().getArgumentTypes(), mlir::ValueRange(results).getTypes()));
   main.setAllArgAttrs(argumentAttributes);
   main.setAllResultAttrs(resultAttributes);
+  if (growing.capacity > 0) {
+    eraseUnused();
+    if (Result<void> inPlace = checkCaches(); !inPlace)
+      return inPlace;
+  }
   for (mlir::Operation &op : llvm::make_early_inc_range(main.front()))
     if (mlir::isa<ConstantOp>(op) && op.use_empty())
       op.erase(); // Folding has used it up.
@@ -423,7 +537,21 @@ Result<Model> importOnnx(std::span<const std::byte> file, const onnx::DataFolder
     return inlined.error();
   if (Result<void> supported = onnx::checkSupported((*proto)->graph()); !supported)
     return supported.error();
-  return onnx::Importer(std::move(*proto), folders, context).run(options);
+  Result<onnx::GrowingCaches> growing = onnx::growingCachesOf((*proto)->graph(), options.states);
+  if (!growing)
+    return growing.error();
+  for (std::int64_t count = 1;;) {
+    if (growing->capacity > 0 && growing->capacity <= count)
+      return Error{ErrorCode::Usage, "a cache with room for " + std::to_string(growing->capacity) +
+                                         " rows has none for a past beside the " + std::to_string(count) +
+                                         " that are new in each run; give --state a larger capacity"};
+    growing->setSizes(*(*proto)->mutable_graph(), count);
+    onnx::Importer importer(*proto, folders, *growing, context);
+    Result<Model> model = importer.run(options, count);
+    if (model || importer.otherCount() == 0 || count != 1)
+      return model;
+    count = importer.otherCount(); // Now it is known.
+  }
 }
 
 } // namespace kfuse::ir

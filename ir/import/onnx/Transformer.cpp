@@ -94,9 +94,9 @@ Values attention(Node &node) {
                        byHead(node, node.input(2), node.integer("kv_num_heads", 0))};
   if (!parts.q || !parts.k || !parts.v)
     return Value();
-  int64_t past = 0;
+  Value past;
   if (node.input(4) && node.input(5) && node.rank(4) == 4) {
-    past = node.dims(4)[2];
+    past = emit.reshape(emit.sizes(node.input(4), 2, 3), {});
     parts.k = emit.concat({node.input(4), parts.k}, 2);
     parts.v = emit.concat({node.input(5), parts.v}, 2);
   }
@@ -115,8 +115,10 @@ Values attention(Node &node) {
     length = emit.reshape(emit.cast(length, DType::I64), {node.dims(6)[0], 1, 1, 1});
   if (node.flag("is_causal")) { // The last row sees the last key that counts.
     Value row = emit.iota({rows, 1}, 0);
-    row =
-        length ? emit.add(row, emit.add(length, static_cast<double>(-rows))) : emit.add(row, static_cast<double>(past));
+    if (length)
+      row = emit.add(row, emit.add(length, static_cast<double>(-rows)));
+    else if (past && node.dims(4)[2] > 0)
+      row = emit.add(row, past);
     parts.allowed.push_back(emit.binary<LeOp>(column(), row));
   }
   if (length)

@@ -1,0 +1,284 @@
+#include "ir/import/States.h"
+
+#include "ir/dialect/Kfuse.h"
+#include "ir/import/StatePatterns.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <optional>
+
+using namespace mlir;
+
+namespace kfuse::ir {
+namespace {
+
+/// Rows that where(index along `axis` == position, rows, old) writes.
+struct WrittenRows {
+  WhereOp where;
+  BlockArgument old;
+  Value rows, position;
+  int64_t axis = 0;
+};
+
+/// Sizes aligned at the right of `rank` dimensions.
+SmallVector<int64_t> aligned(Value value, size_t rank) {
+  SmallVector<int64_t> dims(rank - std::min(rank, dimsOf(value).size()), 1);
+  llvm::append_range(dims, dimsOf(value));
+  return dims;
+}
+
+/// The only dimension above 1, or nothing.
+std::optional<int64_t> onlyDimension(ArrayRef<int64_t> dims) {
+  std::optional<int64_t> only;
+  for (auto [dim, size] : llvm::enumerate(dims)) {
+    if (size > 1 && only)
+      return std::nullopt;
+    if (size > 1)
+      only = dim;
+  }
+  return only;
+}
+
+/// Whether each element is its index along the only dimension above 1.
+bool isIndex(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getOperand();
+  if (auto iota = value.getDefiningOp<IotaOp>())
+    return onlyDimension(dimsOf(value)) == static_cast<int64_t>(iota.getDim());
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto elements = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : DenseIntElementsAttr();
+  if (!elements || elements.isSplat())
+    return false;
+  int64_t next = 0;
+  return llvm::all_of(elements.getValues<APInt>(),
+                      [&](const APInt &element) { return element.getSExtValue() == next++; });
+}
+
+/// One number, or one for each index of dimension 0.
+bool isPosition(Value value, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> dims = aligned(value, shape.size());
+  const bool isPerIndex = dims.front() == shape.front();
+  return dims.size() == shape.size() && !isFloat(dtypeOf(value.getType())) &&
+         llvm::all_of(ArrayRef(dims).drop_front(), [](int64_t size) { return size == 1; }) &&
+         (dims.front() == 1 || isPerIndex);
+}
+
+std::optional<WrittenRows> writtenRows(Value result) {
+  auto where = result.getDefiningOp<WhereOp>();
+  auto old = where ? dyn_cast<BlockArgument>(where->getOperand(2)) : BlockArgument();
+  ArrayRef<int64_t> shape = dimsOf(result);
+  if (!old || old.getType() != result.getType() || shape.empty())
+    return std::nullopt;
+  auto equal = where->getOperand(0).getDefiningOp<EqOp>();
+  for (unsigned i = 0; equal && i < 2; ++i) {
+    Value index = equal->getOperand(i), position = equal->getOperand(1 - i);
+    const SmallVector<int64_t> dims = aligned(index, shape.size());
+    std::optional<int64_t> axis = onlyDimension(dims);
+    if (!axis || dims[*axis] != shape[*axis] || !isIndex(index) || !isPosition(position, shape) ||
+        (*axis == 0 && elementsIn(dimsOf(position)) > 1))
+      continue;
+    Value rows = where->getOperand(1);
+    if (aligned(rows, shape.size())[*axis] != 1)
+      if (auto broadcast = rows.getDefiningOp<BroadcastOp>())
+        rows = broadcast.getOperand();
+    if (aligned(rows, shape.size())[*axis] == 1)
+      return WrittenRows{where, old, rows, position, *axis};
+  }
+  return std::nullopt;
+}
+
+class StateMaker {
+public:
+  StateMaker(Model &model) : model(model), main(model.module->lookupSymbol<func::FuncOp>("main")) {}
+
+  Result<void> run(const std::vector<std::string> &patterns) {
+    Result<std::vector<StatePair>> pairs = pairStates(patterns, inputs(), outputs());
+    if (!pairs)
+      return pairs.error();
+    for (const StatePair &pair : *pairs)
+      if (Result<void> made = make(pair); !made)
+        return made;
+    for (unsigned result = 0; result < main.getNumResults(); ++result)
+      recognise(result);
+    return {};
+  }
+
+private:
+  Operation *terminator() { return main.getBody().front().getTerminator(); }
+  StringRef role(unsigned argument) { return main.getArgAttrOfType<StringAttr>(argument, roleAttrName).getValue(); }
+  std::string nameOf(BlockArgument argument) {
+    return main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nameAttrName).str();
+  }
+  std::string nameOf(unsigned result) { return main.getResultAttrOfType<StringAttr>(result, nameAttrName).str(); }
+
+  std::vector<std::string> inputs() {
+    std::vector<std::string> names;
+    for (BlockArgument argument : main.getArguments())
+      if (role(argument.getArgNumber()) != "parameter")
+        names.push_back(nameOf(argument));
+    return names;
+  }
+  std::vector<std::string> outputs() {
+    std::vector<std::string> names;
+    for (unsigned i = 0; i < main.getNumResults(); ++i)
+      names.push_back(nameOf(i));
+    return names;
+  }
+
+  Error usage(const StatePair &pair, const Twine &reason) {
+    return {ErrorCode::Usage, ("--state " + pair.option + ": " + reason).str()};
+  }
+
+  Result<void> make(const StatePair &pair) {
+    auto *argument = llvm::find_if(main.getArguments(), [&](BlockArgument each) { return nameOf(each) == pair.input; });
+    unsigned result = 0;
+    while (nameOf(result) != pair.output)
+      ++result;
+    Value returned = terminator()->getOperand(result);
+    if (pair.capacity > 0)
+      return isUpdated(*argument, returned) ? Result<void>()
+                                            : usage(pair, "only a cache of an ONNX file takes a capacity, whose past "
+                                                          "and new rows the file joins (Concat)");
+    if (returned.getType() != argument->getType())
+      return usage(pair, "input '" + pair.input + "' is " + textOf(*argument) + " and output '" + pair.output + "' " +
+                             textOf(returned) + "; a state is one tensor before and after" +
+                             advice(*argument, returned, pair));
+    if (std::optional<WrittenRows> rows = writtenRows(returned); rows && rows->old == *argument) {
+      if (std::string reason = whyNotInPlace(*rows); !reason.empty())
+        return usage(pair, reason);
+      write(*rows, result);
+    } else if (isUpdated(*argument, returned)) {
+      keep(*argument, result, "rows are written in place");
+    } else if (returned == *argument) {
+      keep(*argument, result, "it is returned as it is");
+    } else {
+      if (dimsOf(*argument).empty())
+        return usage(pair, "input '" + pair.input + "' is a scalar; give it one dimension");
+      writeWhole(*argument, result);
+    }
+    return {};
+  }
+
+  /// What the graph says by itself.
+  void recognise(unsigned result) {
+    Value returned = terminator()->getOperand(result);
+    if (auto update = returned.getDefiningOp<StateUpdateOp>()) {
+      auto argument = dyn_cast<BlockArgument>(update.getState());
+      if (argument && role(argument.getArgNumber()) == "input")
+        keep(argument, result, "rows are written in place");
+      return;
+    }
+    if (std::optional<WrittenRows> rows = writtenRows(returned); rows && isInput(rows->old)) {
+      if (std::string reason = whyNotInPlace(*rows); reason.empty())
+        write(*rows, result);
+      else
+        model.states.push_back({nameOf(rows->old), nameOf(result), false, reason});
+      return;
+    }
+    auto joined = returned.getDefiningOp<ConcatOp>();
+    auto past =
+        joined && joined->getNumOperands() == 2 ? dyn_cast<BlockArgument>(joined->getOperand(0)) : BlockArgument();
+    if (past && isInput(past))
+      model.states.push_back({nameOf(past), nameOf(result), false,
+                              ("it grows from " + Twine(dimsOf(past)[joined.getAxis()]) + " rows to " +
+                               Twine(dimsOf(returned)[joined.getAxis()]) +
+                               " by a copy; where the file has its past's "
+                               "length dynamic, --state '" +
+                               nameOf(past) + "=" + nameOf(result) + ":ROWS' keeps it in place, with room for ROWS")
+                                  .str()});
+  }
+
+  bool isInput(BlockArgument argument) { return role(argument.getArgNumber()) == "input"; }
+
+  static bool isUpdated(BlockArgument argument, Value returned) {
+    auto update = returned.getDefiningOp<StateUpdateOp>();
+    return update && update.getState() == argument;
+  }
+
+  static std::string textOf(Value value) {
+    return std::string(toString(dtypeOf(value.getType()))) + " of " + kfuse::toString(shapeOf(value));
+  }
+
+  std::string advice(BlockArgument argument, Value returned, const StatePair &pair) {
+    auto joined = returned.getDefiningOp<ConcatOp>();
+    if (!joined || joined->getOperand(0) != argument)
+      return "";
+    return ", and this one grows: give it room, --state '" + pair.option + ":4096'";
+  }
+
+  /// Why the old value cannot be overwritten, or "".
+  std::string whyNotInPlace(const WrittenRows &rows) {
+    llvm::DenseSet<Operation *> behind;
+    SmallVector<Operation *> pending(rows.where->getUsers());
+    while (!pending.empty()) {
+      Operation *op = pending.pop_back_val();
+      if (behind.insert(op).second)
+        llvm::append_range(pending, op->getUsers());
+    }
+    for (Operation *reader : rows.old.getUsers())
+      if (reader != rows.where && behind.contains(reader)) {
+        auto name = reader->getLoc()->findInstanceOf<NameLoc>();
+        return "the old value of '" + nameOf(rows.old) + "' is read" +
+               (isa<func::ReturnOp>(reader)
+                    ? std::string(" as an output, too")
+                    : " by '" + (name ? name.getName().str() : reader->getName().getStringRef().str()) +
+                          "' together with the new one") +
+               ", which would overwrite it";
+      }
+    return "";
+  }
+
+  void write(const WrittenRows &rows, unsigned result) {
+    WhereOp where = rows.where;
+    OpBuilder builder(where);
+    SmallVector<int64_t> shape(dimsOf(where.getResult())), positions;
+    shape[rows.axis] = 1;
+    if (elementsIn(dimsOf(rows.position)) > 1)
+      positions.push_back(shape.front());
+    auto moved = [&]<class Op>(Value value, ArrayRef<int64_t> to) {
+      auto type = RankedTensorType::get(to, cast<RankedTensorType>(value.getType()).getElementType());
+      return value.getType() == type ? value : builder.create<Op>(where.getLoc(), type, value).getResult();
+    };
+    Value position = moved.template operator()<ReshapeOp>(rows.position, positions);
+    Value value = moved.template operator()<BroadcastOp>(rows.rows, shape);
+    Value updated = builder.create<StateUpdateOp>(where.getLoc(), rows.old.getType(), rows.old, value, position,
+                                                  builder.getI64IntegerAttr(rows.axis));
+    where->replaceAllUsesWith(ValueRange(updated));
+    where->erase();
+    keep(rows.old, result, "rows are written at a position along axis " + std::to_string(rows.axis));
+  }
+
+  /// Any new value: computed beside the old one, then copied over it.
+  void writeWhole(BlockArgument argument, unsigned result) {
+    Value value = terminator()->getOperand(result);
+    OpBuilder builder(terminator());
+    auto scalar = RankedTensorType::get({}, builder.getI64Type());
+    Value first = builder.create<ConstantOp>(value.getLoc(), DenseElementsAttr::get(scalar, int64_t{0}));
+    Value updated = builder.create<StateUpdateOp>(value.getLoc(), argument.getType(), argument, value, first,
+                                                  builder.getI64IntegerAttr(0));
+    terminator()->setOperand(result, updated);
+    keep(argument, result, "all of it is written over, by a copy");
+  }
+
+  void keep(BlockArgument argument, unsigned result, std::string how) {
+    MLIRContext *context = main.getContext();
+    main.setArgAttr(argument.getArgNumber(), roleAttrName, StringAttr::get(context, "state"));
+    main.setResultAttr(result, stateAttrName, IntegerAttr::get(IntegerType::get(context, 64), argument.getArgNumber()));
+    model.states.push_back({nameOf(argument), nameOf(result), true, std::move(how)});
+  }
+
+  Model &model;
+  func::FuncOp main;
+};
+
+} // namespace
+
+Result<void> makeStates(Model &model, const std::vector<std::string> &patterns) {
+  return StateMaker(model).run(patterns);
+}
+
+} // namespace kfuse::ir
