@@ -32,6 +32,15 @@ void storeAlongK(ArrayRef<MatmulOp> products, const llvm::DenseSet<Value> & /*fi
   }
 }
 
+/// A convolution's weights [C', C, K...] in the order of its windows, [C', K... C], have no single stride along K: they
+/// are stored in that order. (Where there is one, kfuse-simplify has made the view a reshape and a transpose.)
+void storeInOrder(MatmulOp product, const llvm::DenseSet<Value> &fixed) {
+  for (Value operand : product.getOperands())
+    if (auto reshape = operand.getDefiningOp<ReshapeOp>())
+      if (auto transpose = reshape.getOperand().getDefiningOp<TransposeOp>(); transpose && fixed.contains(transpose))
+        transpose->setAttr(storedAttrName, UnitAttr::get(product.getContext()));
+}
+
 struct OrientWeightsPass : PassWrapper<OrientWeightsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OrientWeightsPass)
   explicit OrientWeightsPass(const CostModel &model) : model(model) {}
@@ -44,6 +53,8 @@ struct OrientWeightsPass : PassWrapper<OrientWeightsPass, OperationPass<func::Fu
       return;
     Judge judge(model, storeAlongK, worthPart);
     const llvm::DenseSet<Value> fixed = fixedValues(function);
+    for (MatmulOp product : function.getOps<MatmulOp>())
+      storeInOrder(product, fixed);
     for (MatmulOp product : llvm::to_vector(function.getOps<MatmulOp>()))
       if (!product.getTransposeB() && fixed.contains(product.getRhs()) && !fixed.contains(product.getLhs()) &&
           judge.pays(product, fixed))

@@ -37,6 +37,44 @@ bool isDenseAlong(const LinearGraph &graph, ir::Scalar value, unsigned dim) {
   return index && index->strides[0] == 1 && graph.extents()[dim] > 1;
 }
 
+/// Whether an operand lies in memory the other way than it is packed: the left one along M, the right one along K.
+bool liesTransposed(const MatmulProblem &problem, unsigned side) {
+  const bool alongK = isDenseAlong(problem.graph, problem.operand(side), problem.dimK),
+             alongOther = isDenseAlong(problem.graph, problem.operand(side), side == 0 ? problem.dimM : problem.dimN);
+  return side == 0 ? alongOther && !alongK : alongK && !alongOther;
+}
+
+/// Whether a load that `value` is computed from goes through a buffer in such a tile, element by element.
+bool isStaged(const LinearGraph &graph, ir::Scalar value, llvm::ArrayRef<TileDim> tile) {
+  const ir::ScalarNode &node = graph[value];
+  if (node.kind != Kind::Load)
+    return llvm::any_of(node.operands, [&](ir::Scalar operand) { return isStaged(graph, operand, tile); });
+  return !node.symbols.empty() || !stridedAccess(node.map.getResult(0), tile) ||
+         llvm::any_of(node.guards, [&](const ir::Guard &guard) { return !isUniformInTile(guard, tile); });
+}
+
+/// Rows and columns of the left operand that are packed at once.
+struct LeftTile {
+  int64_t rows, depth;
+};
+
+bool isStaged(const MatmulProblem &problem, LeftTile tile) {
+  return isStaged(problem.graph, problem.operand(0),
+                  {{problem.dimM, tile.rows, tile.rows}, {problem.dimK, tile.depth, tile.depth}});
+}
+
+/// Of windows as many columns as lie side by side: what crosses the end of a run goes through a buffer.
+LeftTile leftTile(const MatmulProblem &problem, int64_t k) {
+  if (liesTransposed(problem, 0))
+    return {square, square};
+  LeftTile widest{1, std::min<int64_t>(64, k)};
+  if (isStaged(problem, widest))
+    for (int64_t depth : {32, 16, 8})
+      if (LeftTile narrower{1, depth}; depth < k && k % depth == 0 && !isStaged(problem, narrower))
+        return narrower;
+  return widest;
+}
+
 /// Whether the results lie in memory along M.
 bool storesAlongM(const MatmulProblem &problem) {
   return llvm::any_of(problem.graph.graph.outputs, [&](const ir::ScalarOutput &output) {
@@ -109,8 +147,7 @@ private:
 
   /// left[m][k].
   void packLeft() {
-    bool alongM = isTransposed(0, problem.dimM);
-    int64_t rows = alongM ? square : 1, depth = alongM ? square : std::min<int64_t>(64, b.k);
+    const auto [rows, depth] = leftTile(problem, b.k);
     forTiles(blockM, b.m, problem.M, rows, [&](const std::string &m, int64_t height) {
       forTiles(blockK, b.k, problem.K, depth, [&](const std::string &k, int64_t width) {
         std::string at = plus(times(minus(m, lowM), b.k), minus(k, lowK));
@@ -135,7 +172,7 @@ private:
   }
 
   void packStrip(const std::string &strip, int64_t width) {
-    bool alongK = isTransposed(1, problem.dimN);
+    bool alongK = liesTransposed(problem, 1);
     int64_t depth = std::min(b.k, alongK ? square : 4), columns = alongK ? square : b.nr;
     forTiles(blockK, b.k, problem.K, depth, [&](const std::string &k, int64_t height) {
       forStrips(text, width, columns, [&](const std::string &step, int64_t size) {
@@ -193,12 +230,6 @@ private:
 
   //===- Tiles and text ----------------------------------------------------------------------===//
 
-  bool isTransposed(unsigned side, unsigned packedDim) const {
-    bool alongK = isDenseAlong(problem.graph, problem.operand(side), problem.dimK);
-    bool alongOther = isDenseAlong(problem.graph, problem.operand(side), side == 0 ? problem.dimM : problem.dimN);
-    return packedDim == problem.dimM ? alongOther && !alongK : alongK && !alongOther;
-  }
-
   void forTiles(const std::string &block, int64_t blockSize, int64_t extent, int64_t width,
                 llvm::function_ref<void(const std::string &, int64_t)> body) {
     forStripsOfBlock(text, block, (blockSize + width - 1) / width, extent, width, body);
@@ -245,13 +276,15 @@ private:
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   Blocking b(problem, config);
-  // In multiply-adds of one thread at 80% of its rate; packing an element costs as many as 10. Two
+  // In multiply-adds of one thread at 80% of its rate; packing an element costs as many as 10, through a buffer 60. Two
   // units of 16 lanes that answer after 4 cycles want 128 accumulators.
-  constexpr double packing = 10, accumulatorsWanted = 128;
+  constexpr double packing = 10, stagedPacking = 60, accumulatorsWanted = 128;
   double rate = 0.8 * target.f32FlopsPerUs / target.multiprocessors / 2;
   double slowdown = std::max(1.0, accumulatorsWanted / static_cast<double>(b.mr * b.nr));
-  double products = static_cast<double>(b.m * b.n) * slowdown, packed = static_cast<double>(b.m + b.n);
-  double itemUs = static_cast<double>(problem.K) * (products + packing * packed) / rate;
+  double products = static_cast<double>(b.m * b.n) * slowdown,
+         packed = (isStaged(problem, leftTile(problem, b.k)) ? stagedPacking : packing) * static_cast<double>(b.m) +
+                  packing * static_cast<double>(b.n);
+  double itemUs = static_cast<double>(problem.K) * (products + packed) / rate;
   double rounds = std::ceil(static_cast<double>(b.items(problem)) / target.multiprocessors);
   double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
   return target.launchUs + std::max(rounds * itemUs, memoryUs);

@@ -112,13 +112,29 @@ LogicalResult LayoutPlan::decide(Operation *op) {
   return success();
 }
 
-/// The refused op reads one operand's layout from memory, then several, until a template takes it.
+/// The layout in front of an operand that may be written to memory: below windows, which would be there once for each
+/// window that an element is in. Null where there is none.
+Operation *LayoutPlan::storableIn(Value operand) const {
+  Operation *top = peelReshapes(operand).getDefiningOp();
+  for (Operation *op = top; transparency.isTransparent(op) && op->getNumOperands() == 1;
+       op = peelReshapes(op->getOperand(0)).getDefiningOp())
+    if (isa<WindowOp>(op))
+      top = peelReshapes(op->getOperand(0)).getDefiningOp();
+  return transparency.isTransparent(top) ? top : nullptr;
+}
+
+/// The refused op reads one operand's layout from memory, then several, until a template takes it: below windows, and
+/// windows only where nothing else helps.
 FusionDecision LayoutPlan::materialiseOperands(Operation *op) {
   SmallVector<Operation *> layouts;
-  for (Value operand : op->getOperands())
-    if (Operation *layout = peelReshapes(operand).getDefiningOp();
-        transparency.isTransparent(layout) && !llvm::is_contained(layouts, layout))
+  auto consider = [&](Operation *layout) {
+    if (transparency.isTransparent(layout) && !llvm::is_contained(layouts, layout))
       layouts.push_back(layout);
+  };
+  for (Value operand : op->getOperands())
+    consider(storableIn(operand));
+  for (Value operand : op->getOperands())
+    consider(peelReshapes(operand).getDefiningOp());
   for (Operation *layout : layouts) {
     transparency.materialise(layout);
     if (costOf(op).decision)
@@ -137,9 +153,9 @@ FusionDecision LayoutPlan::materialiseOperands(Operation *op) {
 /// - where a copy and a product of plain operands cost less: keys joined from a cache and new ones.
 void LayoutPlan::preferStoredOperands(Operation *product) {
   for (Value operand : product->getOperands()) {
-    Operation *layout = peelReshapes(operand).getDefiningOp();
+    Operation *layout = storableIn(operand);
     BuiltRegion absorbed = regions.build(product);
-    if (!transparency.isTransparent(layout) || readsWithStrides(absorbed.body()))
+    if (!layout || readsWithStrides(absorbed.body()))
       continue;
     double absorbedUs = costOf(product).us;
     transparency.materialise(layout);

@@ -24,6 +24,7 @@ private:
   llvm::LogicalResult decide(mlir::Operation *op);
   ir::FusionDecision materialiseOperands(mlir::Operation *op);
   void preferStoredOperands(mlir::Operation *product);
+  mlir::Operation *storableIn(mlir::Value operand) const;
   mlir::Operation *producerOf(mlir::Operation *layout) const;
   RegionCost costOf(llvm::ArrayRef<mlir::Operation *> members) const;
 

@@ -117,6 +117,8 @@ std::vector<Schedule> commonSchedules() {
       {"sm80: whole K", sm80, product("bias_relu_ta_bf16"), {{"split_k", 1}}},
       {"sm80: K split over blocks", sm80, named(matmulCases("f16"), "two_results_f16"), {{"split_k", 2}}},
       {"sm80: two products", sm80, product("gated_tb_f16"), {}},
+      {"sm80: windows that reach outside", sm80, windowCases("bf16")[0], {{"split_k", 1}}},
+      {"sm80: windows, element by element", sm80, windowCases("bf16")[2], {{"split_k", 1}}},
       {"sm80: tf32", sm80, product("gelu_residual_tb_tf32"), {}},
       {"simt", matmulSimtTemplate(), named(matmulCases("f32"), "matmul_127x130x264_f32"), {}},
       {"stream", matmulStreamTemplate(), named(streamedCases("bf16"), "matmul_13x150x1000_tb_bf16"), {{"split", 8}}},

@@ -102,6 +102,8 @@ TemplateCase normedLayers(int count, int m, int n, bool transposeB, const std::s
 TemplateCase scaledLayers(int count, int m, int n, const std::string &type);
 /// A random chain: widths, layouts, batches, what follows each product, residuals, results in between.
 TemplateCase randomChain(unsigned seed);
+/// Convolutions: products whose operand is read window by window, partly outside the image.
+std::vector<TemplateCase> windowCases(const std::string &type);
 /// Products whose operands are computed in the region.
 std::vector<TemplateCase> computedOperandCases();
 

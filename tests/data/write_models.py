@@ -1039,8 +1039,109 @@ def write_states():
           [tensor("decay", 0.5, np.float32)])
 
 
+def write_windows():
+    """Convolutions, pools, resizing and what else works on [N, C, S...]."""
+    cases = Cases()
+    line, image, pair, volume = noise(2, 6, 11), noise(1, 6, 9, 7), noise(2, 6, 5, 4), noise(1, 2, 5, 6, 4)
+
+    def conv(name, x, results, kernel, group=1, bias=True, **attributes):
+        operands = dict(x=x, w=noise(results, x.shape[1] // group, *kernel))
+        if bias:
+            operands["b"] = noise(results)
+        cases.add(f"Conv_{name}", [node("Conv", list(operands), ["y"], group=group, **attributes)], **operands)
+
+    conv("line", line, 5, [3], pads=[1, 1])
+    conv("line_strided", line, 5, [3], pads=[1, 1], strides=[2])
+    conv("line_patches", line, 4, [5], strides=[5])
+    conv("line_gaps", line, 4, [2], strides=[3])
+    conv("images", pair, 8, [3, 3], pads=[1, 1, 1, 1])
+    conv("image_plain", image, 8, [3, 2], bias=False)
+    conv("image_dilated", image, 8, [3, 3], pads=[2, 3, 2, 1], dilations=[2, 3], strides=[2, 1])
+    conv("images_pointwise", pair, 8, [1, 1])
+    conv("image_pointwise_strided", image, 8, [1, 1], strides=[2, 3])
+    conv("image_patches", noise(2, 3, 8, 16), 8, [4, 8], strides=[4, 8])
+    conv("image_patches_of_channels", noise(2, 8, 6, 4), 8, [2, 2], strides=[2, 2])
+    conv("images_groups", pair, 4, [3, 3], group=2, pads=[1, 1, 1, 1])
+    conv("image_groups_patches", image, 6, [3, 7], group=3, strides=[3, 7])
+    conv("depthwise", pair, 6, [3, 3], group=6, pads=[1, 1, 1, 1], strides=[2, 1])
+    conv("depthwise_twice", image, 12, [3, 3], group=6, pads=[0, 1, 2, 1])
+    conv("depthwise_large", image, 6, [5, 3], group=6, pads=[2, 1, 2, 1], dilations=[1, 2])
+    conv("causal", line, 6, [4], group=6, pads=[3, 0])
+    conv("volume", volume, 3, [3, 2, 2], pads=[1, 0, 1, 1, 1, 0])
+    conv("same_upper", image, 2, [4, 3], auto_pad="SAME_UPPER", strides=[2, 2])
+    conv("same_lower", image, 2, [4, 3], auto_pad="SAME_LOWER", strides=[2, 2])
+    conv("valid", image, 2, [4, 3], auto_pad="VALID")
+    for name, kernel in {"small": [3, 2], "large": [5, 3]}.items():
+        nodes = [node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]), node("Conv", ["t", "w", "b"], ["y"], group=6, pads=[1, 1, 1, 0])]
+        cases.add(f"depthwise_channels_last_{name}", nodes, x=pair.transpose(0, 2, 3, 1), w=noise(12, 1, *kernel), b=noise(12))
+    weights, bias = noise(6, 4, 3, 2), noise(4)
+    for name, attributes in {"plain": {}, "strided": dict(strides=[2, 3], pads=[1, 0, 0, 1], output_padding=[1, 2]),
+                             "dilated": dict(dilations=[2, 2], strides=[1, 2]), "cut": dict(pads=[3, 0, 2, 0])}.items():
+        cases.add(f"ConvTranspose_{name}", [node("ConvTranspose", ["x", "w", "b"], ["y"], **attributes)], x=image, w=weights, b=bias)
+
+    image, line = noise(1, 2, 9, 7), line[:, :2]
+    for op in ("MaxPool", "AveragePool"):
+        cases.add(op, [node(op, ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 2])], x=image)
+        cases.add(f"{op}_padded", [node(op, ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 1])], x=image)
+        cases.add(f"{op}_line", [node(op, ["x"], ["y"], kernel_shape=[4], strides=[3])], x=line)
+    cases.add("MaxPool_dilated", [node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], dilations=[2, 3], strides=[1, 1])], x=image)
+    # The evaluator moves windows to the left where ceil_mode adds to the right.
+    padded = np.full((1, 2, 12, 9), -np.inf, np.float32)
+    padded[:, :, 1:10, 1:8] = image
+    largest = np.array([[padded[:, :, 2 * i:2 * i + 4, 3 * j:3 * j + 3].max((2, 3)) for j in range(3)] for i in range(5)])
+    cases.add("MaxPool_ceil", [node("MaxPool", ["x"], ["y"], kernel_shape=[4, 3], strides=[2, 3], pads=[1, 1, 1, 1], ceil_mode=1)],
+              largest.transpose(2, 3, 0, 1), x=image)
+    ends = [line[:, :, i:i + 4].mean(2) for i in (0, 3, 6, 9)]
+    cases.add("AveragePool_ceil", [node("AveragePool", ["x"], ["y"], kernel_shape=[4], strides=[3], ceil_mode=1)], np.stack(ends, 2), x=line)
+    cases.add("AveragePool_with_pads",
+              [node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)], x=image)
+    cases.add("MaxPool_integers", [node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[1, 0], strides=[2])],
+              np.array([[[-5, -1, -2]]]), x=np.array([[[-5, -1, -7, -2, -3]]], np.int32))
+    cases.add("LpPool", [node("LpPool", ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 1])], x=image)
+    cases.add("GlobalAveragePool", [node("GlobalAveragePool", ["x"], ["y"])], x=image)
+    cases.add("GlobalMaxPool", [node("GlobalMaxPool", ["x"], ["y"])], x=image)
+
+    def resize(name, x, sizes=None, scales=None, **attributes):
+        operands = dict(x=x)
+        if scales:
+            operands["s"] = np.float32(scales)
+        else:
+            operands["n"] = np.int64(sizes)
+        inputs = ["x", "", "s" if scales else "", *["n"] * (not scales)]
+        cases.add(f"Resize_{name}", [node("Resize", inputs, ["y"], **attributes)], **operands)
+
+    resize("nearest_twice", image, scales=[1, 1, 2, 2], coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    resize("nearest_half", image, sizes=[1, 2, 4, 3], coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    resize("nearest", image, sizes=[1, 2, 13, 5])
+    resize("nearest_ceil", image, sizes=[1, 2, 13, 5], nearest_mode="ceil", coordinate_transformation_mode="align_corners")
+    for transformation in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"):
+        resize(f"linear_{transformation}", image, sizes=[1, 2, 14, 1], mode="linear", coordinate_transformation_mode=transformation)
+    resize("cubic", image, sizes=[1, 2, 5, 12], mode="cubic", cubic_coeff_a=-0.75)
+    resize("cubic_outside", image, sizes=[6, 12], mode="cubic", axes=[2, 3], exclude_outside=1)
+    resize("antialias", image, sizes=[4, 3], mode="linear", axes=[3, 2], antialias=1)
+
+    scale, bias = noise(6), noise(6)
+
+    def channel_norm(x, groups, scale, bias):
+        rows = x.reshape(x.shape[0], groups, -1)
+        rows = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+        return rows.reshape(x.shape) * scale[:, None, None] + bias[:, None, None]
+
+    cases.add("GroupNormalization", [node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2)],
+              channel_norm(pair, 2, scale, bias), x=pair, s=scale, b=bias)
+    cases.add("GroupNormalization_of_groups", [node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=3)],
+              channel_norm(pair, 3, scale[:3].repeat(2), bias[:3].repeat(2)), x=pair, s=scale[:3], b=bias[:3])
+    cases.add("InstanceNormalization", [node("InstanceNormalization", ["x", "s", "b"], ["y"], epsilon=1e-5)],
+              channel_norm(pair, 6, scale, bias), x=pair, s=scale, b=bias)
+    for mode in ("edge", "reflect", "wrap"):
+        cases.add(f"Pad_{mode}", [node("Pad", ["x", "p"], ["y"], mode=mode)], x=image, p=np.array([0, 1, 2, 0, 1, 0, 3, 6]))
+    cases.add("Pad_cut", [node("Pad", ["x", "p"], ["y"])], np.pad(image[:, :, 2:, :6], [(0, 0)] * 2 + [(0, 1), (1, 0)]), x=image,
+              p=np.array([0, 0, -2, 1, 0, 0, 1, -1]))
+    cases.write("ops_windows")
+
+
 for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
                write_integers, write_malformed, write_typed, write_pointwise,
                write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai,
-               write_control_flow, write_indexing, write_caches, write_states):
+               write_control_flow, write_indexing, write_caches, write_windows, write_states):
     writer()

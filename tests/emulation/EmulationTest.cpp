@@ -286,6 +286,15 @@ TEST_CASE("Emulated cuda.matmul_sm80: right for 8-bit floats with scales, for tf
   checkAll({tf32Cases()[0], tf32Cases()[1]}, codegen::cuda::matmulSm80Template(), 3);
 }
 
+TEST_CASE("Emulated cuda.matmul_sm80: right for operands that are read window by window") {
+  checkAll(windowCases("bf16"), codegen::cuda::matmulSm80Template(), 3);
+  checkAll({windowCases("f16")[0], windowCases("f16")[2]}, codegen::cuda::matmulSm80Template(), 1);
+}
+
+TEST_CASE("Emulated cuda.matmul_simt: right for operands that are read window by window") {
+  checkAll({windowCases("f32")[0], windowCases("f32")[1]}, codegen::cuda::matmulSimtTemplate(), 1);
+}
+
 TEST_CASE("Emulated cuda.matmul_simt: right in f32 and with computed operands") {
   checkAll(matmulCases("f32"), codegen::cuda::matmulSimtTemplate(), 2);
   checkAll({matmulCases("bf16")[4]}, codegen::cuda::matmulSimtTemplate(), 1);

@@ -37,3 +37,17 @@ func.func @main(%x: tensor<5x256x1024xbf16>, %w: tensor<5x1024x1024xbf16>) -> te
   %0 = kfuse.matmul %x, %w : (tensor<5x256x1024xbf16>, tensor<5x1024x1024xbf16>) -> tensor<5x256x1024xbf16>
   return %0 : tensor<5x256x1024xbf16>
 }
+
+// -----
+
+// A convolution's weights [C', C, 3, 3] are stored in the order of its windows, [C', 3 * 3 * C].
+// CHECK-LABEL: @main
+// CHECK: kfuse.transpose %arg1 {kfuse.stored, permutation = array<i64: 0, 2, 3, 1>}
+// PREPARED-LABEL: @prepare
+// PREPARED: kfuse.transpose %arg0
+func.func @main(%x: tensor<49x576xbf16>, %w: tensor<64x64x3x3xbf16> {kfuse.role = "parameter"}) -> tensor<49x64xbf16> {
+  %0 = kfuse.transpose %w {permutation = array<i64: 0, 2, 3, 1>} : (tensor<64x64x3x3xbf16>) -> tensor<64x3x3x64xbf16>
+  %1 = kfuse.reshape %0 : (tensor<64x3x3x64xbf16>) -> tensor<64x576xbf16>
+  %2 = kfuse.matmul %x, %1 {transpose_b} : (tensor<49x576xbf16>, tensor<64x576xbf16>) -> tensor<49x64xbf16>
+  return %2 : tensor<49x64xbf16>
+}

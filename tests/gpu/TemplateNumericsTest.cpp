@@ -105,6 +105,14 @@ TEST_CASE("tf32: right on tensor cores, for every edge and schedule") {
   checks.run();
 }
 
+TEST_CASE("cuda.matmul_sm80: right for operands that are read window by window") {
+  TemplateChecks checks;
+  for (const char *type : {"bf16", "f16"})
+    checks.add(windowCases(type), codegen::cuda::matmulSm80Template(), 8);
+  checks.add(windowCases("f32"), codegen::cuda::matmulSimtTemplate(), 4);
+  checks.run();
+}
+
 TEST_CASE("cuda.matmul_simt: right in f32 and with computed operands") {
   TemplateChecks checks;
   checks.add(matmulCases("f32"), codegen::cuda::matmulSimtTemplate(), 5);

@@ -120,3 +120,22 @@ TEST_CASE("cpu.matmul: bias and gelu behind it, a chain in front of it") {
   checkRegion("%s = kfuse.silu %arg0 : (" + ta + ") -> " + ta + "\n" + matmul("%s", "%arg1", ta + ", " + tb, tr),
               {a, b}, "cpu.matmul");
 }
+
+TEST_CASE("cpu.matmul: windows that reach outside, in runs of 16 and of 3") {
+  for (DType type : {DType::F32, DType::F16, DType::BF16})
+    for (std::int64_t channels : {16, 3}) {
+      CAPTURE(channels);
+      // Images [2, 7, 5 * C], windows of 3 x 3 at strides of 2 and 1 -> 4 x 5 positions.
+      const std::int64_t run = 3 * channels;
+      const HostTensor x = uniform(type, {2, 7, 5 * channels}, 1), weights = uniform(type, {24, 3 * run}, 2);
+      const std::string windows = typeOf(type, {2, 3, run, 4, 5}), moved = typeOf(type, {2, 4, 5, 3, run}),
+                        rows = typeOf(type, {40, 3 * run}), c = std::to_string(channels), r = std::to_string(run);
+      checkRegion("%w = kfuse.window %arg0 {kernel = array<i64: 3, " + r + ">, strides = array<i64: 2, " + c +
+                      ">, dilations = array<i64: 1, 1>, pads = array<i64: 1, " + c + ">} : (" + typeText(x) + ") -> " +
+                      windows + "\n%t = kfuse.transpose %w {permutation = array<i64: 0, 3, 4, 1, 2>} : (" + windows +
+                      ") -> " + moved + "\n%m = kfuse.reshape %t : (" + moved + ") -> " + rows +
+                      "\nkfuse.matmul %m, %arg1 {transpose_b} : (" + rows + ", " + typeText(weights) + ") -> " +
+                      typeOf(type, {40, 24}),
+                  {x, weights}, "cpu.matmul");
+    }
+}

@@ -36,6 +36,7 @@ TEST_CASE("onnx ops: gathers, scatters, and what compares the elements of a row"
 TEST_CASE("onnx ops: reductions, norms and products") { checkCases("ops_rows.onnx", 43); }
 TEST_CASE("onnx ops: attention and rotary embedding") { checkCases("ops_transformer.onnx", 13); }
 TEST_CASE("onnx ops: ONNX Runtime's own") { checkCases("ops_microsoft.onnx", 8); }
+TEST_CASE("onnx ops: windows") { checkCases("ops_windows.onnx", 59); }
 TEST_CASE("onnx ops: hyperbolic functions, blocks of images and other single ones") { checkCases("ops_more.onnx", 45); }
 TEST_CASE("onnx ops: Einsum") { checkCases("ops_einsum.onnx", 34); }
 TEST_CASE("onnx ops: ONNX Runtime's attention") { checkCases("ops_runtime_attention.onnx", 21); }

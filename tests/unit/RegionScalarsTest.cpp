@@ -175,12 +175,8 @@ private:
   int inputs = 0;
 };
 
-/// Compares the interpreted scalar form with the evaluator. The reason, if the region has no form.
-std::string compare(const GraphBuilder &builder, unsigned seed) {
-  Result<Graph> graph = builder.build();
-  REQUIRE_MESSAGE(graph, graph.error().message);
-  INFO("seed " << seed << "\n" << graph->text());
-  mlir::Block &body = graph->internals().module.get().lookupSymbol<mlir::func::FuncOp>("main").getBody().front();
+/// Compares the interpreted scalar form of a block with the evaluator. The reason, if it has no form.
+std::string compare(mlir::Block &body, unsigned seed) {
   Result<ir::ScalarGraph> scalars = ir::scalariseRegion(body);
   if (!scalars)
     return scalars.error().message;
@@ -210,6 +206,13 @@ std::string compare(const GraphBuilder &builder, unsigned seed) {
   return {};
 }
 
+std::string compare(const GraphBuilder &builder, unsigned seed) {
+  Result<Graph> graph = builder.build();
+  REQUIRE_MESSAGE(graph, graph.error().message);
+  INFO("seed " << seed << "\n" << graph->text());
+  return compare(graph->internals().module.get().lookupSymbol<mlir::func::FuncOp>("main").getBody().front(), seed);
+}
+
 /// Draws graphs by `draw`, and counts those that have a scalar form.
 template <class Draw> int countForms(unsigned graphs, Draw draw) {
   int forms = 0;
@@ -222,6 +225,63 @@ template <class Draw> int countForms(unsigned graphs, Draw draw) {
 }
 
 } // namespace
+
+namespace {
+
+std::string text(const Shape &shape) {
+  std::string sizes;
+  for (std::int64_t size : shape)
+    sizes += std::to_string(size) + "x";
+  return "tensor<" + sizes + "f32>";
+}
+
+/// Rearranged numbers seen through windows, which reach outside them, and what a kernel makes of those: their sums, or
+/// a product with weights.
+std::string windowed(std::mt19937 &random, bool isProduct) {
+  auto pick = [&](int low, int high) { return std::int64_t{std::uniform_int_distribution(low, high)(random)}; };
+  auto numbers = [](const Shape &values) {
+    std::string list;
+    for (std::int64_t value : values)
+      list += (list.empty() ? "" : ", ") + std::to_string(value);
+    return "array<i64: " + list + ">";
+  };
+  // x [C, N, H, W] -> [N, H, W, C] -> [N, H, W * C], in whose last dimension a window is a run.
+  const std::int64_t channels = pick(1, 3), images = pick(1, 2), height = pick(1, 6), width = pick(1, 6),
+                     high = pick(1, 3), run = pick(1, 3) * channels, rows = pick(1, 4), columns = pick(1, 4);
+  const Shape x{channels, images, height, width}, turned{images, height, width, channels},
+      flat{images, height, width * channels}, windows{images, high, run, rows, columns},
+      moved{images, rows, columns, high, run}, matrix{images * rows * columns, high * run}, weights{high * run, 3},
+      product{images * rows * columns, 3}, sums{images, rows, columns};
+  std::string body = "%0 = kfuse.transpose %a {permutation = array<i64: 1, 2, 3, 0>} : (" + text(x) + ") -> " +
+                     text(turned) + "\n%1 = kfuse.reshape %0 : (" + text(turned) + ") -> " + text(flat) +
+                     "\n%2 = kfuse.window %1 {kernel = " + numbers({high, run}) +
+                     ", strides = " + numbers({pick(1, 3), pick(1, 2) * channels}) +
+                     ", dilations = " + numbers({pick(1, 3), 1}) +
+                     ", pads = " + numbers({pick(-1, 3), pick(-1, 2) * channels}) + "} : (" + text(flat) + ") -> " +
+                     text(windows) + "\n";
+  if (isProduct)
+    body += "%3 = kfuse.transpose %2 {permutation = array<i64: 0, 3, 4, 1, 2>} : (" + text(windows) + ") -> " +
+            text(moved) + "\n%4 = kfuse.reshape %3 : (" + text(moved) + ") -> " + text(matrix) +
+            "\n%r = kfuse.matmul %4, %b : (" + text(matrix) + ", " + text(weights) + ") -> " + text(product) + "\n";
+  else
+    body += "%r = kfuse.reduce %2 {function = \"sum\", axes = array<i64: 1, 2>} : (" + text(windows) + ") -> " +
+            text(sums) + "\n";
+  const std::string result = text(isProduct ? product : sums);
+  return "func.func @f(%a: " + text(x) + ", %b: " + text(weights) + ") -> " + result + " {\n" + body +
+         "return %r : " + result + "\n}";
+}
+
+} // namespace
+
+TEST_CASE("region scalars: windows") {
+  std::mt19937 random(1);
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    const std::string source = windowed(random, seed % 2 == 0);
+    INFO(source);
+    ParsedModule parsed(source);
+    CHECK(compare(parsed.body(), seed) == "");
+  }
+}
 
 TEST_CASE("region scalars: elementwise and layout ops") {
   CHECK(countForms(400, [](RandomGraph &random) {

@@ -22,10 +22,85 @@ constexpr int64_t finishThreads = 256;
 
 //===- Problem and operands ------------------------------------------------------------------===//
 
+static std::vector<const ScalarNode *> contractionsOf(const ir::ScalarGraph &graph) {
+  std::vector<const ScalarNode *> contractions;
+  for (const ScalarNode &node : graph.nodes)
+    if (node.kind == ScalarNode::Kind::Contract)
+      contractions.push_back(&node);
+  return contractions;
+}
+
+/// Whether the left operand's few rows walk memory by other than strides, as windows do.
+static bool readsWindows(const ir::ScalarGraph &graph) {
+  constexpr int64_t fewRows = 256; // Up to which the last tile's missing rows are more than a few percent.
+  return graph.domain.extents.end()[-3] < fewRows &&
+         llvm::any_of(
+             contractionsOf(graph),
+             [&](const ScalarNode *product) {
+               const ScalarNode &left = graph[product->operands[0]];
+               return left.kind == ScalarNode::Kind::Load &&
+                      (!left.guards.empty() ||
+                       !ir::isStrided(left.map, graph.inputs[left.input].shape, graph.domain.extents));
+             });
+}
+
+/// The batches that share the right operand as rows of one product: the images and lines of a convolution, of which
+/// each alone would fill no tile. What walked them by strides divides a row's number.
+static ir::ScalarGraph withSharingBatchesAsRows(const ir::ScalarGraph &source) {
+  const SmallVector<int64_t> extents(source.domain.extents);
+  const std::vector<const ScalarNode *> products = contractionsOf(source);
+  const unsigned rows = extents.size() - 3;
+  unsigned first = rows;
+  while (first > 0 && llvm::none_of(products, [&](const ScalarNode *product) {
+           return source.dependsOn(product->operands[1], first - 1);
+         }))
+    --first;
+  if (first == rows)
+    return source;
+  ir::ScalarGraph graph = source;
+  MLIRContext *context = source.outputs.front().map.getContext();
+  const ArrayRef<int64_t> folded = ArrayRef(extents).slice(first, rows - first + 1);
+  graph.domain.extents.assign(extents.begin(), extents.begin() + first);
+  graph.domain.extents.append({ir::elementsIn(folded), extents[rows + 1], extents[rows + 2]});
+  SmallVector<AffineExpr> replacement;
+  for (unsigned dim = 0; dim < first; ++dim)
+    replacement.push_back(getAffineDimExpr(dim, context));
+  llvm::append_range(replacement, ir::delinearise(getAffineDimExpr(first, context), folded));
+  for (unsigned dim : {first + 1, first + 2})
+    replacement.push_back(getAffineDimExpr(dim, context));
+  for (int *dim : {&graph.domain.reductionDim, &graph.domain.contractionDim})
+    *dim -= *dim >= 0 ? static_cast<int>(rows - first) : 0;
+
+  auto inRows = [&](AffineMap map) {
+    return map.replaceDimsAndSymbols(replacement, {}, graph.domain.rank(), map.getNumSymbols());
+  };
+  for (ScalarNode &node : graph.nodes) {
+    if (node.kind == ScalarNode::Kind::Load)
+      node.map = inRows(node.map);
+    if (node.kind == ScalarNode::Kind::Index)
+      node.index = node.index.replaceDims(replacement);
+    for (ir::Guard &guard : node.guards)
+      guard.index = guard.index.replaceDims(replacement);
+  }
+  for (ir::ScalarOutput &output : graph.outputs)
+    output.map = inRows(output.map);
+  return graph;
+}
+
 std::optional<MatmulProblem> MatmulProblem::of(const Region &region) {
   if (region.graph.domain.contractionDim < 0)
     return std::nullopt;
-  MatmulProblem problem{linearised(region.graph, 3), {}, 0, 0, 0, 0, 0, 0, 0, region.isFixed};
+  MatmulProblem problem{
+      linearised(readsWindows(region.graph) ? withSharingBatchesAsRows(region.graph) : region.graph, 3),
+      {},
+      0,
+      0,
+      0,
+      0,
+      0,
+      0,
+      0,
+      region.isFixed};
   problem.reducesRows = region.graph.domain.reductionDim >= 0;
   for (auto [id, node] : llvm::enumerate(problem.graph.graph.nodes)) {
     if (node.kind != ScalarNode::Kind::Contract)
@@ -111,7 +186,38 @@ ir::FusionDecision multipliedByMmaSync(const MatmulProblem &problem, bool takesT
       (takesTf32 ? ", of 8-bit floats or, where tf32 is allowed, f32" : " or of 8-bit floats from registers"));
 }
 
+/// `expr` as outer + inner, of which only inner depends on K and only outer on the operand's rows; nothing where one
+/// part depends on both, or on the other operand's dimension.
+static std::optional<std::pair<AffineExpr, AffineExpr>> splitAtK(const MatmulProblem &problem, unsigned side,
+                                                                 AffineExpr expr) {
+  const unsigned outerDim = side == 0 ? problem.dimM : problem.dimN, otherDim = side == 0 ? problem.dimN : problem.dimM;
+  SmallVector<ir::IndexTerm> terms;
+  ir::collectTerms(expr, 1, terms);
+  AffineExpr outer = getAffineConstantExpr(0, expr.getContext()), inner = outer;
+  for (const ir::IndexTerm &term : terms) {
+    AffineExpr part =
+        term.term ? term.term * term.coefficient : getAffineConstantExpr(term.coefficient, expr.getContext());
+    const bool usesK = part.isFunctionOfDim(problem.dimK);
+    if (part.isFunctionOfDim(otherDim) || (usesK && part.isFunctionOfDim(outerDim)))
+      return std::nullopt;
+    (usesK ? inner : outer) = (usesK ? inner : outer) + part;
+  }
+  return std::pair(outer, inner);
+}
+
 MatrixOperand MatrixOperand::of(const MatmulProblem &problem, unsigned side, unsigned product) {
+  MatrixOperand operand = withBounds(problem, side, product);
+  if (!operand.isWindowed || !operand.refusal.empty())
+    return operand;
+  if (!operand.bounds.empty())
+    operand.refusal = std::string(side == 0 ? "the left operand" : "the right operand") +
+                      " is joined from pieces, or of windows that reach outside; mma.sync takes it";
+  operand.isWindowed = false; // Element by element.
+  operand.vector = 1;
+  return operand;
+}
+
+MatrixOperand MatrixOperand::withBounds(const MatmulProblem &problem, unsigned side, unsigned product) {
   MatrixOperand operand;
   const ScalarNode &node = problem.graph[problem.operand(side, product)];
   const char *name = side == 0 ? "the left operand" : product == 0 ? "the right operand" : "the second right operand";
@@ -121,33 +227,60 @@ MatrixOperand MatrixOperand::of(const MatmulProblem &problem, unsigned side, uns
   };
   if (node.kind != ScalarNode::Kind::Load)
     return refuse("is computed in the region, not an input of it");
-  if (!node.guards.empty() || !node.symbols.empty())
+  if (!node.symbols.empty())
     return refuse("is gathered or joined from pieces");
 
-  unsigned outerDim = side == 0 ? problem.dimM : problem.dimN, otherDim = side == 0 ? problem.dimN : problem.dimM;
-  AffineExpr offset = node.map.getResult(0), zero = getAffineConstantExpr(0, offset.getContext());
-  SmallVector<ir::IndexTerm> terms;
-  ir::collectTerms(offset, 1, terms);
+  const unsigned outerDim = side == 0 ? problem.dimM : problem.dimN;
+  AffineExpr offset = node.map.getResult(0);
   operand.input = node.input;
   operand.isFixed = problem.isFixed[node.input];
-  operand.outer = operand.inner = zero;
-  for (const ir::IndexTerm &term : terms) {
-    AffineExpr part =
-        term.term ? term.term * term.coefficient : getAffineConstantExpr(term.coefficient, offset.getContext());
-    bool usesK = part.isFunctionOfDim(problem.dimK), usesOuter = part.isFunctionOfDim(outerDim);
-    if (part.isFunctionOfDim(otherDim) || (usesK && usesOuter))
-      return refuse("is not a matrix over its rows and columns: their positions mix in memory");
-    (usesK ? operand.inner : operand.outer) = (usesK ? operand.inner : operand.outer) + part;
+  std::optional<std::pair<AffineExpr, AffineExpr>> place = splitAtK(problem, side, offset);
+  if (!place)
+    return refuse("is not a matrix over its rows and columns: their positions mix in memory");
+  std::tie(operand.outer, operand.inner) = *place;
+  for (const ir::Guard &guard : node.guards) {
+    std::optional<std::pair<AffineExpr, AffineExpr>> parts = splitAtK(problem, side, guard.index);
+    if (!parts)
+      return refuse("is joined from pieces whose positions mix rows and columns");
+    operand.bounds.push_back({parts->first, parts->second, guard.low, guard.high});
   }
-  const int64_t widest = isFloat8(storedTypeOf(problem.graph, problem.operand(side, product))) ? 16 : 8;
+  const DType type = storedTypeOf(problem.graph, problem.operand(side, product));
+  const int64_t widest = isFloat8(type) ? 16 : 8;
+  auto formAlong = [&](AffineExpr expr, unsigned dim, int64_t width) {
+    return laneForm(expr, dim, width, [](unsigned) { return false; });
+  };
   for (bool alongK : {true, false}) {
-    std::optional<LaneForm> form =
-        laneForm(offset, alongK ? problem.dimK : outerDim, widest, [](unsigned) { return false; });
+    std::optional<LaneForm> form = formAlong(offset, alongK ? problem.dimK : outerDim, widest);
     if (!form || form->stride != 1 || form->alignment(widest) <= operand.vector)
       continue;
     operand.contiguousK = alongK;
     operand.vector = form->alignment(widest);
   }
+  SmallVector<int64_t> strides;
+  int64_t start = 0;
+  const bool isPieced = operand.contiguousK && operand.vector == 1 &&
+                        !ir::linearForm(operand.inner, problem.graph.extents().size(), strides, start);
+  operand.isWindowed = isPieced || !operand.bounds.empty();
+  if (!operand.isWindowed)
+    return operand;
+  if (isFloat8(type)) {
+    operand.isWindowed = false;
+    return operand.bounds.empty() ? operand : refuse("holds 8-bit floats that are read window by window");
+  }
+  operand.contiguousK = true; // Bounds are checked along K.
+  // The longest pieces along K that are contiguous, aligned, and inside or outside as a whole.
+  auto arePieces = [&](int64_t width) {
+    std::optional<LaneForm> form = formAlong(offset, problem.dimK, width);
+    return form && form->stride == 1 && form->alignment(width) == width &&
+           llvm::all_of(node.guards, [&](const ir::Guard &guard) {
+             std::optional<LaneForm> at = formAlong(guard.index, problem.dimK, width);
+             return at && (at->stride == 0 || (at->stride == 1 && at->divisor % width == 0 && guard.low % width == 0 &&
+                                               guard.high % width == 0));
+           });
+  };
+  operand.vector = widest;
+  while (operand.vector > 1 && !arePieces(operand.vector))
+    operand.vector /= 2;
   return operand;
 }
 
@@ -203,14 +336,40 @@ void MatmulPrinter::writeOperand(const MatrixOperand &operand, StringRef name, S
   };
   function("outer", outer, operand.outer);
   function("inner", "k", operand.inner);
+  if (operand.isWindowed)
+    writeBounds(operand, outer);
   writer.close(";");
   writer.line();
+}
+
+void MatmulPrinter::writeBounds(const MatrixOperand &operand, StringRef outer) {
+  IndexNames names{{dimNames.begin(), dimNames.end()}, {}};
+  writer.line("static constexpr int bounds = " + Twine(operand.bounds.size()) + ";");
+  if (operand.bounds.empty())
+    return;
+  auto function = [&](const Twine &head, llvm::function_ref<std::string(const MatrixOperand::Bound &)> text) {
+    writer.open("static __device__ __forceinline__ " + head);
+    writeBatchSplit();
+    std::string chosen;
+    for (auto [i, bound] : llvm::enumerate(operand.bounds))
+      chosen += (i + 1 < operand.bounds.size() ? "bound == " + std::to_string(i) + " ? " : "") + text(bound) +
+                (i + 1 < operand.bounds.size() ? " : " : "");
+    writer.line("return " + chosen + ";");
+    writer.close();
+  };
+  auto index = [&](AffineExpr expr) { return "Index(" + indexText(expr, names) + ")"; };
+  function("Index outerOf(int bound, Index batch, Index " + outer + ")",
+           [&](auto &bound) { return index(bound.outer); });
+  function("Index innerOf(int bound, Index batch, Index k)", [&](auto &bound) { return index(bound.inner); });
+  function("bool isInside(int bound, Index batch, Index at)", [&](auto &bound) {
+    return "at >= " + std::to_string(bound.low) + " && at < " + std::to_string(bound.high);
+  });
 }
 
 std::string MatmulPrinter::writeRightOperands(StringRef one, StringRef two) {
   std::string names, inputs;
   for (unsigned product = 0; product < problem.count(); ++product) {
-    MatrixOperand operand = MatrixOperand::of(problem, 1, product);
+    MatrixOperand operand = MatrixOperand::withBounds(problem, 1, product);
     StringRef name = product == 0 ? "B" : "C";
     writeOperand(operand, name, "n");
     names += name.str() + ", ";

@@ -50,14 +50,24 @@ ir::FusionDecision multipliedByMmaSync(const MatmulProblem &problem, bool takesT
 /// An operand whose element (i, k) lies at outer(batch, i) + inner(batch, k) of an input; i is m for
 /// the left side, n for the right.
 struct MatrixOperand {
+  /// low <= outer(batch, i) + inner(batch, k) < high, or the element is 0: a window's position along one dimension.
+  struct Bound {
+    mlir::AffineExpr outer, inner;
+    int64_t low, high;
+  };
+
   unsigned input = 0;
   mlir::AffineExpr outer, inner;
   bool contiguousK = true; ///< Neighbours in memory differ in k, not i.
   int64_t vector = 1;      ///< Elements of an aligned access along that dimension (at most 8, or 16 of 8 bits).
   bool isFixed = false;    ///< Never written in a run (Region::isFixed).
   std::string refusal;     ///< Why the operand is none of these, or "".
+  llvm::SmallVector<Bound, 3> bounds;
+  bool isWindowed = false; ///< K runs through windows: in pieces, or within bounds.
 
+  /// Without bounds: an operand that has some is refused.
   static MatrixOperand of(const MatmulProblem &problem, unsigned side, unsigned product = 0);
+  static MatrixOperand withBounds(const MatmulProblem &problem, unsigned side, unsigned product = 0);
 };
 
 struct TmaResult;
@@ -96,6 +106,8 @@ public:
   const std::vector<ir::Scalar> &epilogueLoads() const { return loads; }
 
 private:
+  /// Of a windowed operand: each bound's position as outer and inner part, and whether it is inside.
+  void writeBounds(const MatrixOperand &operand, llvm::StringRef outer);
   void writeEpilogueLoads(std::optional<ir::Scalar> brought = {});
   void writeEpilogueValues(ValuePrinter &scope);
   /// "Vector<float, 8>": the accumulators of a chunk, product by product.

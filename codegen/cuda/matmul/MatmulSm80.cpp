@@ -65,11 +65,25 @@ double warpTileShare(const MatmulProblem &problem, const TileConfig &config) {
   return std::min(0.95, 1.2 / (1 + 10 * loadsPerProduct));
 }
 
+/// Share of the products' rate that is left beside copying windows element by element, some 12 instructions each of 128
+/// a clock; a tensor core's multiply-adds are 2048 a clock.
+double windowShare(const MatmulProblem &problem, const TileConfig &config, double mmaShare) {
+  double elements = 0; // That are copied for one of K, by themselves.
+  const int64_t columns = columnsOf(problem, config);
+  for (unsigned side : {0, 1})
+    if (MatrixOperand operand = MatrixOperand::withBounds(problem, side); operand.isWindowed && operand.vector == 1)
+      elements += static_cast<double>(side == 0 ? config["m"] : columns);
+  const double copyClocks = elements * 12 / 128,
+               mathClocks = static_cast<double>(config["m"] * columns) / (2048 * mmaShare);
+  return mathClocks / (mathClocks + copyClocks);
+}
+
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
-  double perSm = target.halfFlopsPerUs * 2 / static_cast<double>(widthOf(problem)) * mmaShare(target) *
-                 warpTileShare(problem, config) / target.multiprocessors;
+  const double share = mmaShare(target) * warpTileShare(problem, config);
+  double perSm = target.halfFlopsPerUs * 2 / static_cast<double>(widthOf(problem)) * share *
+                 windowShare(problem, config, share) / target.multiprocessors;
   double resident = static_cast<double>(blocksPerSm(problem, config, target));
   double warps = resident * static_cast<double>(threadsOf(config)) / 32;
   MatmulCost cost;
@@ -113,11 +127,11 @@ ir::FusionDecision MatmulSm80Template::takes(const Region &region, const MatmulP
                                              const ir::Target &target) const {
   if (ir::FusionDecision taken = takenByMmaSync(problem, target); !taken)
     return taken;
-  if (MatrixOperand left = MatrixOperand::of(problem, 0); !left.refusal.empty())
+  if (MatrixOperand left = MatrixOperand::withBounds(problem, 0); !left.refusal.empty())
     return ir::FusionDecision::no(left.refusal);
-  const MatrixOperand first = MatrixOperand::of(problem, 1);
+  const MatrixOperand first = MatrixOperand::withBounds(problem, 1);
   for (unsigned product = 0; product < problem.count(); ++product) {
-    MatrixOperand right = MatrixOperand::of(problem, 1, product);
+    MatrixOperand right = MatrixOperand::withBounds(problem, 1, product);
     if (!right.refusal.empty())
       return ir::FusionDecision::no(right.refusal);
     if (right.contiguousK != first.contiguousK)
@@ -125,7 +139,7 @@ ir::FusionDecision MatmulSm80Template::takes(const Region &region, const MatmulP
   }
   if (ir::FusionDecision multiplied = multipliedByMmaSync(problem, /*takesTf32=*/true); !multiplied)
     return multiplied;
-  if (problem.elementType(0) == DType::F32 && !(MatrixOperand::of(problem, 0).contiguousK && first.contiguousK))
+  if (problem.elementType(0) == DType::F32 && !(MatrixOperand::withBounds(problem, 0).contiguousK && first.contiguousK))
     return ir::FusionDecision::no("operands of f32 are not contiguous along K, which mma.sync needs of them");
   return printable(region);
 }
@@ -172,7 +186,7 @@ std::vector<EstimatedConfig> MatmulSm80Template::space(const Region &region, con
 Result<KernelPlan> MatmulSm80Template::print(const Region &region, const TileConfig &config,
                                              const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
-  MatrixOperand a = MatrixOperand::of(problem, 0);
+  MatrixOperand a = MatrixOperand::withBounds(problem, 0);
   const DType type = problem.elementType(0);
   MatmulPrinter printer(region, problem, config, target, epilogueVector);
   printer.writeHead("gemm_sm80.cuh");

@@ -86,6 +86,11 @@ TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side, unsigned 
   if (contiguous != 1 || !isAligned(stride) || !isAligned(batch.stride) || !isAligned(offset))
     return refuse("starts or strides at other than multiples of 16 bytes, which TMA needs");
 
+  const int64_t line = contiguousK ? problem.K : problem.graph.extents()[rowDim],
+                lines = contiguousK ? problem.graph.extents()[rowDim] : problem.K;
+  if (lines > 1 && stride < line)
+    return refuse("has rows that overlap, as those of windows");
+
   operand.batch = batch.index;
   operand.rows = side == 0 ? problem.M : problem.N;
   operand.depth = problem.K;

@@ -363,6 +363,20 @@ Value Emitter::gather(Value data, Value indices, int64_t axis) {
   return makeTyped<GatherOp>({data, indices}, shape, {{"axis", builder.getI64IntegerAttr(axis)}});
 }
 
+Value Emitter::window(Value x, ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides, ArrayRef<int64_t> dilations,
+                      ArrayRef<int64_t> pads, ArrayRef<int64_t> counts) {
+  if (!x)
+    return {};
+  Ints shape(dimsOf(x).drop_back(kernel.size()));
+  shape.append(kernel.begin(), kernel.end());
+  shape.append(counts.begin(), counts.end());
+  return makeTyped<WindowOp>(x, shape,
+                             {{"kernel", builder.getDenseI64ArrayAttr(kernel)},
+                              {"strides", builder.getDenseI64ArrayAttr(strides)},
+                              {"dilations", builder.getDenseI64ArrayAttr(dilations)},
+                              {"pads", builder.getDenseI64ArrayAttr(pads)}});
+}
+
 Value Emitter::iota(ArrayRef<int64_t> shape, int64_t dim, DType type) {
   RankedTensorType tensor = tensorType(shape, elementTypeOf(type, context()));
   if (!tensor || failed())

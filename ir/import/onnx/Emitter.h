@@ -96,6 +96,10 @@ public:
   mlir::Value slice(mlir::Value x, std::int64_t axis, std::int64_t offset, std::int64_t size);
   mlir::Value concat(llvm::ArrayRef<mlir::Value> pieces, std::int64_t axis);
   mlir::Value gather(mlir::Value data, mlir::Value indices, std::int64_t axis);
+  /// The windows of a kernel over the last dimensions of `x`, [..., K1, ..., O1, ...]; 0 outside it.
+  mlir::Value window(mlir::Value x, llvm::ArrayRef<std::int64_t> kernel, llvm::ArrayRef<std::int64_t> strides,
+                     llvm::ArrayRef<std::int64_t> dilations, llvm::ArrayRef<std::int64_t> pads,
+                     llvm::ArrayRef<std::int64_t> counts);
   /// Each element is its index along `dim`. Never folded, so that masks made of it stay computed.
   mlir::Value iota(llvm::ArrayRef<std::int64_t> shape, std::int64_t dim, DType type = DType::I64);
 

@@ -253,7 +253,24 @@ Values slice(Node &node) {
   return Emitter::varies(node.input(2)) ? node.emit.countingRows(result) : result;
 }
 
-/// Concat with constant borders. `pads` holds what to add before each axis, then after each.
+/// Where the elements before, of and behind a dimension of `size` come from: the nearest (edge), mirrored at the first
+/// and the last (reflect), or from the other end (wrap).
+Ints paddedPlaces(llvm::StringRef mode, int64_t size, int64_t before, int64_t after) {
+  Ints places;
+  const int64_t period = mode == "reflect" ? std::max<int64_t>(2 * (size - 1), 1) : size;
+  for (int64_t i = -before; i < size + after; ++i) {
+    if (mode == "edge") {
+      places.push_back(std::clamp<int64_t>(i, 0, size - 1));
+      continue;
+    }
+    const int64_t inPeriod = ((i % period) + period) % period;
+    places.push_back(inPeriod < size ? inPeriod : period - inPeriod);
+  }
+  return places;
+}
+
+/// Borders of a constant are joined to the operand; what other modes repeat is gathered. A negative pad cuts. `pads`
+/// holds what to add before each axis, then after each.
 Values pad(Node &node) {
   Emitter &emit = node.emit;
   std::optional<Ints> pads = node.constantIntegers(1, "pads");
@@ -262,23 +279,40 @@ Values pad(Node &node) {
     axes = node.constantIntegers(3, "axes").value_or(Ints());
   if (!pads || pads->size() != 2 * axes.size())
     return node.fail("gives other than two pads an axis");
-  if (node.text("mode", "constant") != "constant")
-    return node.fail("pads by mode '" + node.text("mode", "") + "'; kfuse has 'constant'");
+  const llvm::StringRef mode = node.text("mode", "constant");
+  if (!llvm::is_contained({"constant", "edge", "reflect", "wrap"}, mode))
+    return node.fail("pads by mode '" + mode + "'; kfuse has constant, edge, reflect and wrap");
   Value value = node.input(2) ? emit.reshape(node.input(2), {}) : emit.splat(0, node.type(0));
   Value result = node.input(0);
   for (auto [i, axis] : llvm::enumerate(axes)) {
-    int64_t dim = node.normalised(axis, node.rank(0));
+    const int64_t dim = node.normalised(axis, node.rank(0));
+    int64_t before = (*pads)[i], after = (*pads)[i + axes.size()];
+    if (node.failed() || !result)
+      return Value();
+    const int64_t size = dimsOf(result)[dim], most = maxTensorBytes;
+    if (before < -size || after < -size || before > most || after > most || size + before + after < 0)
+      return node.fail("pads a dimension of " + llvm::Twine(size) + " by " + llvm::Twine(before) + " and " +
+                       llvm::Twine(after));
+    const int64_t cutBefore = std::max<int64_t>(-before, 0), cutAfter = std::max<int64_t>(-after, 0);
+    result = emit.slice(result, dim, cutBefore, size - cutBefore - cutAfter);
+    before = std::max<int64_t>(before, 0), after = std::max<int64_t>(after, 0);
+    if (mode != "constant" && before + after > 0) {
+      const int64_t left = size - cutBefore - cutAfter;
+      if (left < 1 || left + before + after > maxFoldedElements)
+        return node.fail("pads a dimension of " + llvm::Twine(left) + " to " + llvm::Twine(left + before + after) +
+                         " by mode '" + mode + "'; at most " + llvm::Twine(maxFoldedElements) + " can be had");
+      result = emit.gather(result, emit.integers(paddedPlaces(mode, left, before, after)), dim);
+      continue;
+    }
     auto border = [&](int64_t size) -> Value {
       Ints shape(dimsOf(result));
       shape[dim] = size;
       return emit.broadcast(value, shape);
     };
-    for (auto [size, before] : {std::pair((*pads)[i], true), std::pair((*pads)[i + axes.size()], false)}) {
-      if (size < 0 || node.failed())
-        return node.fail("a negative pad of " + llvm::Twine(size) + "; write it as a Slice");
-      if (size > 0 && result)
-        result = before ? emit.concat({border(size), result}, dim) : emit.concat({result, border(size)}, dim);
-    }
+    if (before > 0 && result)
+      result = emit.concat({border(before), result}, dim);
+    if (after > 0 && result)
+      result = emit.concat({result, border(after)}, dim);
   }
   return result;
 }

@@ -76,14 +76,16 @@ Result<void> checkAttributes(const NodeProto &node, const OnnxOp &op) {
   return {};
 }
 
-/// Adds what the nodes of `graph` and of the graphs inside of them read.
-void addNamesRead(const ::onnx::GraphProto &graph, llvm::StringSet<> &names) {
+/// Adds what the nodes of `graph` and of the graphs inside of them read, and which floats of that an op must know.
+void addNamesRead(const ::onnx::GraphProto &graph, llvm::StringSet<> &names, llvm::StringSet<> &numbers) {
   for (const NodeProto &node : graph.node()) {
     for (const std::string &name : node.input())
       names.insert(name);
+    if (const OnnxOp *op = findOp(node); op && op->numbers < static_cast<unsigned>(node.input_size()))
+      numbers.insert(node.input(static_cast<int>(op->numbers)));
     for (const ::onnx::AttributeProto &attribute : node.attribute())
       if (attribute.has_g())
-        addNamesRead(attribute.g(), names);
+        addNamesRead(attribute.g(), names, numbers);
   }
   for (const ValueInfoProto &output : graph.output())
     names.insert(output.name());
@@ -141,6 +143,8 @@ private:
   llvm::StringMap<Value> values;
   /// Results that kfuse does not make, with the node that would.
   llvm::StringMap<std::string> missing;
+  /// Floats that some op must know when the model is read.
+  llvm::StringSet<> numbers;
   /// Sizes of symbolic dimensions, as the caller gave them.
   std::map<std::string, std::int64_t> symbols;
   /// Initializers of graphs inside of nodes: a loop's body is imported once a step, its weights once.
@@ -304,7 +308,7 @@ Result<void> Importer::declareInitializers(const ::onnx::GraphProto &graph) {
   if (graph.sparse_initializer_size() > 0)
     return malformed("the model holds sparse initializers; export it with dense ones");
   llvm::StringSet<> used;
-  addNamesRead(graph, used);
+  addNamesRead(graph, used, numbers);
   for (const TensorProto &initializer : graph.initializer())
     if (used.contains(initializer.name()))
       if (Result<void> added = addInitializer(initializer); !added)
@@ -325,12 +329,13 @@ Result<void> Importer::addInitializer(const TensorProto &initializer) {
   return define(initializer.name(), *value);
 }
 
-/// Weights become parameters; indices, shapes and single numbers are part of the graph.
+/// Weights become parameters; indices, shapes, single numbers and what an op must know are part of the graph.
 Result<Value> Importer::valueOf(const TensorProto &initializer) {
   Result<ParameterData> data = tensors.read(initializer);
   if (!data)
     return data.error();
-  if (!isFloat(data->type) || elementCount(data->shape) <= 1)
+  if (!isFloat(data->type) || elementCount(data->shape) <= 1 ||
+      (numbers.contains(initializer.name()) && elementCount(data->shape) <= maxFoldedElements))
     return emit->constant(toHost(*data));
   // Two branches may use one name.
   std::string name = initializer.name();

@@ -20,6 +20,8 @@ struct OnnxOp {
   Values (*import)(Node &node);
   /// Attributes it heeds or may ignore. A node with another means something that is not done here.
   llvm::StringLiteral attributes = "";
+  /// The input of floats that it must know when the model is read, if there is one.
+  unsigned numbers = anyNumber;
 };
 
 // The tables, by file.
@@ -32,6 +34,9 @@ llvm::ArrayRef<OnnxOp> rowOps();
 llvm::ArrayRef<OnnxOp> productOps();
 llvm::ArrayRef<OnnxOp> constantOps();
 llvm::ArrayRef<OnnxOp> transformerOps();
+llvm::ArrayRef<OnnxOp> convolutionOps();
+llvm::ArrayRef<OnnxOp> poolingOps();
+llvm::ArrayRef<OnnxOp> resizeOps();
 llvm::ArrayRef<OnnxOp> blockOps();
 llvm::ArrayRef<OnnxOp> controlFlowOps();
 llvm::ArrayRef<OnnxOp> einsumOps();

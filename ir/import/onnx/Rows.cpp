@@ -181,6 +181,44 @@ template <Norm norm> Values normalisation(Node &node) {
   return normalise(node, norm, node.input(0), node.input(1), node.input(2), axis);
 }
 
+/// `x` [N, C, S...] normalised in `rows` rows, then scaled and moved channel by channel: `scale` and
+/// `bias` are of [C], or of one number for each group of channels.
+Value normaliseChannels(Node &node, int64_t rows, Value scale, Value bias) {
+  Emitter &emit = node.emit;
+  const Ints shape(node.dims(0));
+  const int64_t channels = shape[1];
+  Value x = emit.reshape(node.input(0), {rows, elementsIn(shape) / rows});
+  x = emit.reshape(emit.layerNorm(x, {}, {}, node.real("epsilon", 1e-5F)), shape);
+  for (auto [vector, isScale] : {std::pair(scale, true), std::pair(bias, false)}) {
+    if (!vector || dimsOf(vector).size() != 1 || channels % dimsOf(vector)[0] != 0)
+      return node.fail("scales " + llvm::Twine(channels) + " channels by a tensor of another size");
+    const int64_t count = dimsOf(vector)[0];
+    if (count != channels) // A number a group.
+      vector = emit.reshape(emit.broadcast(emit.reshape(vector, {count, 1}), {count, channels / count}), channels);
+    Ints across(shape.size() - 1, 1);
+    across[0] = channels;
+    vector = emit.cast(emit.reshape(vector, across), node.type(0));
+    x = isScale ? emit.mul(x, vector) : emit.add(x, vector);
+  }
+  return x;
+}
+
+Values instanceNormalisation(Node &node) {
+  if (node.rank(0) < 3 || elementsIn(node.dims(0)) == 0 || !isFloat(node.type(0)))
+    return node.fail("normalises " + toString(node.dims(0)) + ", which should be floats [N, C, ...]");
+  return normaliseChannels(node, node.dims(0)[0] * node.dims(0)[1], node.input(1), node.input(2));
+}
+
+/// Opset 18 gives scale and bias a group, opset 21 a channel.
+Values groupNormalisation(Node &node) {
+  const int64_t groups = node.integer("num_groups", 0);
+  if (node.rank(0) < 2 || elementsIn(node.dims(0)) == 0 || !isFloat(node.type(0)))
+    return node.fail("normalises " + toString(node.dims(0)) + ", which should be floats [N, C, ...]");
+  if (groups < 1 || node.dims(0)[1] % groups != 0)
+    return node.fail("normalises " + llvm::Twine(node.dims(0)[1]) + " channels in " + llvm::Twine(groups) + " groups");
+  return normaliseChannels(node, node.dims(0)[0] * groups, node.input(1), node.input(2));
+}
+
 /// com.microsoft: a norm of input + skip (+ bias), with the sum as the fourth result.
 Values skipNormalisation(Node &node, Norm norm, Value beta, Value bias) {
   Emitter &emit = node.emit;
@@ -193,6 +231,8 @@ Values skipNormalisation(Node &node, Norm norm, Value beta, Value bias) {
 }
 
 constexpr OnnxOp table[] = {
+    {"GroupNormalization", 3, 3, groupNormalisation, "epsilon num_groups stash_type"},
+    {"InstanceNormalization", 3, 3, instanceNormalisation, "epsilon"},
     {"LayerNormalization", 2, 3, normalisation<Norm::Layer>, "axis epsilon stash_type"},
     {"LogSoftmax", 1, 1, logSoftmax, "axis"},
     {"LpNormalization", 1, 1, lpNormalization, "axis p"},

@@ -413,8 +413,9 @@ def _pad(b):
         axes = b.axes(x.rank, least=1)
     count = x.rank if axes is None else len(axes)
     pads = [b.rng.choice((0, 0, 1, 2)) for _ in range(2 * count)]
-    value = b.fresh(x.dtype, ()) if b.chance(0.5) else None
-    b.node("Pad", [x, b.known(pads), value, b.known(axes) if axes is not None else None])
+    mode = b.rng.choice((None, None, "constant", "edge", "reflect", *["wrap"] * (b.opset >= 19)))
+    value = b.fresh(x.dtype, ()) if b.chance(0.5) and mode in (None, "constant") else None
+    b.node("Pad", [x, b.known(pads), value, b.known(axes) if axes is not None else None], mode=mode)
 
 
 def _image(b, op, divides):
@@ -751,6 +752,143 @@ def _gemm(b):
         c = b.fresh(x.dtype, b.rng.choice(((), (columns,), (1, columns), (rows, 1), (rows, columns), (1,))))
     flags = {"transA": int(trans_a) or None, "transB": int(trans_b) or None}
     b.node("Gemm", [x, y, c], **flags, alpha=b.rng.choice((None, 0.5)), beta=b.rng.choice((None, 2.0, 0.0)))
+
+
+# Windows.
+
+
+def _spatial(b, op):
+    """[N, C, S...], of three dimensions of space at most."""
+    return b.operand(op, low=3, high=5 if b.chance(0.15) else 4, fits=lambda value: value.array.size <= 800)
+
+
+def _window_attributes(b, sizes, dilates=True, ceils=False):
+    """kernel_shape and the rest, so that windows fit."""
+    rank = len(sizes)
+    patches = b.chance(0.25)
+    kernel, strides, dilations, before, after = [], [], [], [], []
+    for size in sizes:
+        length = b.rng.choice([k for k in (1, 2, 3, 3, 4, 8) if k <= size + 2])
+        stride = length if patches else b.rng.choice((1, 1, 1, 2, 3))
+        dilation = b.rng.choice((1, 1, 1, 2, 3)) if dilates and not patches else 1
+        reach = dilation * (length - 1) + 1
+        most = max(min(reach - 1, 4), 0)
+        low, high = (0, 0) if patches and size >= reach else (b.rng.randint(0, most), b.rng.randint(0, most))
+        if size + low + high < reach:
+            length = dilation = 1
+            low = high = 0
+        kernel.append(length), strides.append(stride), dilations.append(dilation)
+        before.append(low), after.append(high)
+    attributes = {"strides": strides if set(strides) != {1} or b.chance(0.5) else None}
+    if dilates and set(dilations) != {1}:
+        attributes["dilations"] = dilations
+    fits = all(size >= d * (k - 1) + 1 for size, d, k in zip(sizes, dilations, kernel))
+    if b.chance(0.2) and (fits or b.chance(0.5)):
+        attributes["auto_pad"] = b.rng.choice(("SAME_UPPER", "SAME_LOWER", *["VALID"] * fits))
+    elif any(before + after) or b.chance(0.3):
+        attributes["pads"] = before + after
+    if ceils and "auto_pad" not in attributes:
+        attributes["ceil_mode"] = b.rng.choice((None, None, 1))
+    return kernel, attributes
+
+
+@generator("Conv", "ConvTranspose")
+def _conv(b):
+    x = _spatial(b, b.op)
+    channels = x.shape[1]
+    groups = b.rng.choice([1, 1, channels, *[g for g in (2, 3, 4, 8) if channels % g == 0]])
+    per_group = b.rng.choice((1, 1, 2, 3, 8)) if groups > 1 else b.rng.choice((1, 2, 5, 8, 16))
+    kernel, attributes = _window_attributes(b, x.shape[2:])
+    if b.op == "Conv":
+        shape = (groups * per_group, channels // groups, *kernel)
+    else:
+        shape = (channels, per_group, *kernel)
+        attributes.pop("auto_pad", None)
+        strides = attributes.get("strides") or [1] * len(kernel)
+        if b.chance(0.3):
+            attributes["output_padding"] = [b.rng.randint(0, stride - 1) for stride in strides]
+    weights = b.fresh(x.dtype, shape, b.rng.choice(("parameter", "initializer", "input")))
+    if b.op == "ConvTranspose" and not np.isfinite(weights.array).all():
+        raise Reject("zeros between the elements of x, which are not there by ONNX, meet infinity")
+    bias = b.fresh(x.dtype, (groups * per_group,), "parameter") if b.chance(0.6) else None
+    if groups != 1 or b.chance(0.3):
+        attributes["group"] = groups
+    (y,) = b.node(b.op, [x, weights, bias], kernel_shape=kernel if b.chance(0.7) else None, **attributes)
+    if y.array.size == 0:
+        raise Reject("pads cut everything off")
+
+
+@generator("MaxPool", "AveragePool", "LpPool")
+def _pool(b):
+    x = _spatial(b, b.op)
+    dilates = b.op == "MaxPool" or b.opset >= (19 if b.op == "AveragePool" else 18)
+    kernel, attributes = _window_attributes(b, x.shape[2:], dilates, ceils=b.op != "LpPool" or b.opset >= 18)
+    rank = len(kernel)
+    pads = attributes.get("pads", [0] * 2 * rank)
+    if any(pads[i] >= kernel[i] or pads[rank + i] >= kernel[i] for i in range(rank)):
+        raise Reject("a window of pads alone")
+    if b.op == "AveragePool":
+        attributes["count_include_pad"] = b.rng.choice((None, 0, 1))
+    if b.op == "LpPool":
+        attributes["p"] = b.rng.choice((None, 1, 2))
+    b.node(b.op, [x], kernel_shape=kernel, **attributes)
+
+
+@generator("GlobalAveragePool", "GlobalMaxPool")
+def _global_pool(b):
+    b.node(b.op, [_spatial(b, b.op)])
+
+
+@generator("InstanceNormalization", "GroupNormalization")
+def _channel_norm(b):
+    x = _spatial(b, b.op)
+    groups = x.shape[1]
+    attributes = {"epsilon": b.rng.choice((None, 1e-3))}
+    count = groups
+    if b.op == "GroupNormalization":
+        groups = b.rng.choice([g for g in range(1, groups + 1) if groups % g == 0])
+        attributes["num_groups"] = groups
+        count = x.shape[1] if b.opset >= 21 else groups
+    if x.array.size == x.shape[0] * groups:
+        raise Reject("rows of one element")
+    b.node(b.op, [x, *(b.fresh(x.dtype, (count,)) for _ in range(2))], **attributes)
+
+
+@generator("Resize")
+def _resize(b):
+    mode = b.rng.choice(("nearest", "linear", "linear", "cubic"))
+    x = b.pick([d for d in b.dtypes("Resize") if d in FLOATS or mode == "nearest"], low=2, fits=lambda v: v.array.size <= 800)
+    if x.dtype in FLOATS and not np.isfinite(x.array).all():
+        raise Reject("the evaluator's weights of 0 meet infinity")
+    count = b.rng.choice((1, 2, 2, x.rank))
+    axes = sorted(b.rng.sample(range(x.rank), min(count, x.rank)))
+    factors = [b.rng.choice((0.5, 1, 2, 2, 3, 1.5, 0.75)) if i in axes else 1 for i in range(x.rank)]
+    sizes = [max(int(size * factor), 1) for size, factor in zip(x.shape, factors)]
+    attributes = {
+        "mode": mode,
+        "coordinate_transformation_mode": b.rng.choice(
+            (None, "half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+        ),
+    }
+    if attributes["coordinate_transformation_mode"] == "pytorch_half_pixel" and 1 in sizes:
+        raise Reject("the evaluator takes -0.5 for the place of a single result, ONNX says 0")
+    if mode == "nearest":
+        attributes["nearest_mode"] = b.rng.choice((None, "floor", "ceil", "round_prefer_floor", "round_prefer_ceil"))
+    if mode == "cubic":
+        attributes["cubic_coeff_a"] = b.rng.choice((None, -0.5))
+        attributes["exclude_outside"] = b.rng.choice((None, 1))
+    if mode != "nearest" and b.opset >= 18 and b.chance(0.3):
+        attributes["antialias"] = 1
+    # The evaluator takes length * scale for the resized length, ONNX the whole number.
+    whole = all(size == length * factor for size, length, factor in zip(sizes, x.shape, factors))
+    chosen = list(range(x.rank))
+    if b.opset >= 18 and b.chance(0.4):
+        attributes["axes"] = chosen = axes
+    if whole and b.chance(0.5):
+        scales = b.source(np.asarray([float(factors[i]) for i in chosen]), F32, "initializer")
+        b.node("Resize", [x, None, scales], **attributes)
+    else:
+        b.node("Resize", [x, None, None, b.known([sizes[i] for i in chosen])], **attributes)
 
 
 # Known when the model is read.

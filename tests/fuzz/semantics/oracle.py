@@ -34,15 +34,16 @@ DEFAULTS = {
 
 # Ops whose results are elements of their operands, or exact.
 EXACT = set(
-    """Abs And Ceil Clip Concat Constant ConstantOfShape DepthToSpace Dropout Equal Expand EyeLike Flatten Floor
-    Gather GatherElements Greater GreaterOrEqual Identity If IsInf IsNaN Less LessOrEqual Loop Max Min Neg NonZero Not
-    Or Pad Range ReduceMax ReduceMin Relu Reshape Round Shape Sign Size Slice SpaceToDepth Split Squeeze
-    ThresholdedRelu Tile Transpose Trilu Unsqueeze Where Xor Cast CastLike ArgMax ArgMin GatherND OneHot
-    ScatterElements ScatterND TensorScatter TopK""".split()
+    """Abs And ArgMax ArgMin Cast CastLike Ceil Clip Concat Constant ConstantOfShape DepthToSpace Dropout Equal
+    Expand EyeLike Flatten Floor Gather GatherElements GatherND GlobalMaxPool Greater GreaterOrEqual Identity If
+    IsInf IsNaN Less LessOrEqual Loop Max MaxPool Min Neg NonZero Not OneHot Or Pad Range ReduceMax ReduceMin Relu
+    Reshape Round ScatterElements ScatterND Shape Sign Size Slice SpaceToDepth Split Squeeze TensorScatter
+    ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor""".split()
 )
 # Ops that add up: their error is relative to what they add, as if the operands were off.
 SUMS = set(
-    """BatchNormalization CumSum Gemm HardSigmoid HardSwish LayerNormalization LogSoftmax MatMul Mean RMSNormalization
+    """AveragePool BatchNormalization Conv ConvTranspose CumSum Gemm GlobalAveragePool GroupNormalization
+    InstanceNormalization LpPool Resize HardSigmoid HardSwish LayerNormalization LogSoftmax MatMul Mean RMSNormalization
     ReduceL1 ReduceL2 ReduceMean ReduceSum ReduceSumSquare SimplifiedLayerNormalization Softmax Sum Attention Tan
     RotaryEmbedding ScatterElements+add ScatterElements+mul ScatterND+add ScatterND+mul com.microsoft.RotaryEmbedding com.microsoft.SimplifiedLayerNormalization com.microsoft.QuickGelu
     com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization com.microsoft.FusedMatMul
@@ -56,12 +57,12 @@ SUMS = set(
 GELUS = {"Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu"}
 # Ops that are written as several, as exporters do: what lies between may be stored, rounded to the type.
 SEVERAL = set(
-    """Attention Einsum Gemm Sum com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization
-    com.microsoft.Attention com.microsoft.BiasAdd com.microsoft.BiasSoftmax com.microsoft.BiasSplitGelu
-    com.microsoft.EmbedLayerNormalization com.microsoft.FusedGemm com.microsoft.GatedRelativePositionBias
-    com.microsoft.GemmFastGelu com.microsoft.GroupNorm com.microsoft.GroupQueryAttention
-    com.microsoft.MultiHeadAttention com.microsoft.SkipGroupNorm ScatterElements+add ScatterElements+mul ScatterND+add
-    ScatterND+mul""".split()
+    """Attention Conv ConvTranspose Einsum Gemm GroupNormalization InstanceNormalization ScatterElements+add
+    ScatterElements+mul ScatterND+add ScatterND+mul Sum com.microsoft.Attention com.microsoft.BiasAdd
+    com.microsoft.BiasSoftmax com.microsoft.BiasSplitGelu com.microsoft.EmbedLayerNormalization
+    com.microsoft.FusedGemm com.microsoft.GatedRelativePositionBias com.microsoft.GemmFastGelu
+    com.microsoft.GroupNorm com.microsoft.GroupQueryAttention com.microsoft.MultiHeadAttention
+    com.microsoft.SkipGroupNorm com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization""".split()
 )
 # A gelu of a part or of a product: its error is relative to what it is taken of, times what it is multiplied by.
 INNER_GELUS = {"com.microsoft.BiasSplitGelu", "com.microsoft.GemmFastGelu"}
@@ -79,6 +80,8 @@ EXPONENTIALS = {"LogSoftmax", "Softmax"}
 LOGARITHMS = {"LogSoftmax"}
 # Norms that subtract a mean, which is rounded: an error of all of a row at once. What they normalise and their weight.
 CENTRED = {
+    "GroupNormalization": lambda operands: (operands[0], across_channels(operands)),
+    "InstanceNormalization": lambda operands: (operands[0], across_channels(operands)),
     "LayerNormalization": lambda operands: (operands[0], operands[1]),
     "com.microsoft.SkipLayerNormalization": lambda operands: (
         operands[0] + operands[1] + (operands[4] if len(operands) > 4 and operands[4] is not None else 0),
@@ -87,10 +90,17 @@ CENTRED = {
 }
 
 
+def across_channels(operands):
+    x, scale = operands[:2]
+    return np.repeat(scale, x.shape[1] // len(scale)).reshape(x.shape[1], *[1] * (x.ndim - 2))
+
+
 def added_up(name, operands, result):
     """How many numbers each of the result is the sum of. Adding in a row errs with their number, at worst by a half unit
     each; a quarter of that is allowed."""
-    if name.startswith("Reduce"):
+    if name in ("Conv", "ConvTranspose"):
+        return operands[1].size // operands[1].shape[0]
+    if name.startswith("Reduce") or name == "GlobalAveragePool":
         return operands[0].size / max(result.size, 1)
     if name == "Einsum":
         return max(operand.size for operand in operands)
@@ -109,7 +119,15 @@ def gelu_scale(name, operands):
 def error_of_mean(function, operands):
     x, weight = CENTRED[function.name](operands)
     attributes = {one.name: helper.get_attribute_value(one) for one in function.node.attribute}
+    if function.name in ("GroupNormalization", "InstanceNormalization"):
+        rows = x.shape[0] * attributes.get("num_groups", x.shape[1])
+        x, weight = x.reshape(rows, -1), np.broadcast_to(weight, x.shape).reshape(rows, -1)
+        return error_in_rows(x, weight, (1,), attributes).reshape(operands[0].shape)
     axes = tuple(range(attributes.get("axis", -1) % x.ndim, x.ndim))
+    return error_in_rows(x, weight, axes, attributes)
+
+
+def error_in_rows(x, weight, axes, attributes):
     deviation = np.sqrt(np.var(x, axis=axes, keepdims=True) + attributes.get("epsilon", 1e-5))
     error = UNIT * np.max(np.abs(x), axis=axes, keepdims=True) / deviation * np.abs(weight)
     return np.where(np.isfinite(error), error, 0)
@@ -203,6 +221,8 @@ class Run:
             stored = np.where(np.isfinite(stored), stored, 0)
             arrays = [arrays[0] + stored * self.noise.uniform(-1, 1, stored.shape), *arrays[1:]]
         unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL and dtype in FLOATS else UNIT
+        if name == "Resize":  # Its scales are exact.
+            return [self._off(arrays[0], unit) if arrays[0].dtype == np.float64 else arrays[0], *arrays[1:]]
         return [array if array is None or array.dtype != np.float64 else self._off(array, unit) for array in arrays]
 
     def result(self, function, array, dtype, operands, is_first):
@@ -227,6 +247,8 @@ class Run:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * gelu_scale(name, operands)
             if name in ("com.microsoft.QuickGelu", "Swish"):  # The logistic function may be taken for 0.
                 array = array + NEXT_TO_NOTHING * self.noise.uniform(-1, 1, array.shape) * np.nan_to_num(operands[0])
+            if name == "Resize":  # A weight of 0, rounded in f64.
+                array = array + 2.0**-48 * np.max(np.abs(operands[0])) * self.noise.uniform(-1, 1, array.shape)
             if name in LOGARITHMS:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape)
                 is_one = self.noise.random(array.shape) < 0.5  # The sum next to 1, rounded; its logarithm is 0 then.

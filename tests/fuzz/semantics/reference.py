@@ -7,6 +7,7 @@ from typing import Callable
 import numpy as np
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops.op_resize import Resize
 
 
 def attributes_of(node):
@@ -259,6 +260,173 @@ def _rotary(arrays, attributes):
         turned = np.concatenate([real, imaginary], -1)
     y = np.concatenate([turned, rest], -1)
     return [np.swapaxes(y, 1, 2).reshape(shape) if len(shape) == 3 else y]
+
+
+# Windows that slide over [N, C, S...].
+
+
+class Windows:
+    """Their sizes, as a node's attributes give them."""
+
+    def __init__(self, sizes, kernel, attributes):
+        rank = len(kernel)
+        self.sizes, self.kernel, self.rank = sizes, list(kernel), rank
+        self.strides = attributes.get("strides", [1] * rank)
+        self.dilations = attributes.get("dilations", [1] * rank)
+        pads = attributes.get("pads", [0] * 2 * rank)
+        self.before, self.after = list(pads[:rank]), list(pads[rank:])
+        self.reach = [dilation * (size - 1) + 1 for size, dilation in zip(kernel, self.dilations)]
+        automatic, ceil = attributes.get("auto_pad", b"NOTSET"), attributes.get("ceil_mode", 0)
+        if automatic == b"VALID":
+            self.before, self.after = [0] * rank, [0] * rank
+        self.counts = []
+        for i, (size, stride, reach) in enumerate(zip(sizes, self.strides, self.reach)):
+            if automatic in (b"SAME_UPPER", b"SAME_LOWER"):
+                count = math.ceil(size / stride)
+                lacking = max((count - 1) * stride + reach - size, 0)
+                self.before[i] = lacking // 2 if automatic == b"SAME_UPPER" else lacking - lacking // 2
+                self.after[i] = lacking - self.before[i]
+            else:
+                steps = (size + self.before[i] + self.after[i] - reach) / stride
+                count = (math.ceil(steps) if ceil else math.floor(steps)) + 1
+                if ceil and (count - 1) * stride >= size + self.before[i]:
+                    count -= 1
+            self.counts.append(count)
+
+    def of(self, x, outside):
+        """[N, C, S...] -> [N, C, O..., K...], with `outside` around x."""
+        border = [(0, 0), (0, 0)]
+        for i in range(self.rank):
+            needed = (self.counts[i] - 1) * self.strides[i] + self.reach[i]
+            border.append((self.before[i], max(needed - self.before[i] - self.sizes[i], 0)))
+        padded = np.pad(x, border, constant_values=outside)
+        result = np.empty((*x.shape[:2], *self.counts, *self.kernel), x.dtype)
+        for tap in np.ndindex(*self.kernel):
+            cut = tuple(
+                slice(k * d, k * d + (n - 1) * s + 1, s)
+                for k, d, n, s in zip(tap, self.dilations, self.counts, self.strides)
+            )
+            result[(..., *[slice(None)] * self.rank, *tap)] = padded[(slice(None), slice(None), *cut)]
+        return result
+
+
+def convolve(x, weights, bias, groups, windows):
+    taken = windows.of(x, 0.0)
+    images, channels, results, rank = x.shape[0], x.shape[1], weights.shape[0], windows.rank
+    taken = taken.reshape(images, groups, channels // groups, math.prod(windows.counts), -1)
+    grouped = weights.reshape(groups, results // groups, channels // groups, -1)
+    y = np.einsum("ngcpk,gmck->ngmp", taken, grouped).reshape(images, results, *windows.counts)
+    return y if bias is None else y + bias.reshape(-1, *[1] * rank)
+
+
+@own("Conv", BLAS)
+def _conv(arrays, attributes):
+    x, weights = arrays[:2]
+    windows = Windows(x.shape[2:], weights.shape[2:], attributes)
+    return [convolve(x, weights, at(arrays, 2), attributes.get("group", 1), windows)]
+
+
+@own("ConvTranspose", "the evaluator fails on groups of other sizes than their results, and adds the first one's bias to each")
+def _conv_transpose(arrays, attributes):
+    x, weights = arrays[:2]
+    groups, rank = attributes.get("group", 1), x.ndim - 2
+    kernel, per_group = weights.shape[2:], weights.shape[1]
+    strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
+    pads, added = attributes.get("pads", [0] * 2 * rank), attributes.get("output_padding", [0] * rank)
+    full = [
+        (size - 1) * stride + dilation * (k - 1) + 1 + more
+        for size, stride, dilation, k, more in zip(x.shape[2:], strides, dilations, kernel, added)
+    ]
+    y = np.zeros((x.shape[0], groups * per_group, *full))
+    sources = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+    grouped = weights.reshape(groups, -1, *weights.shape[1:])
+    for tap in np.ndindex(*kernel):
+        part = np.einsum("ngc...,gcm->ngm...", sources, grouped[(..., *tap)])
+        cut = tuple(
+            slice(k * d, k * d + (size - 1) * s + 1, s) for k, d, size, s in zip(tap, dilations, x.shape[2:], strides)
+        )
+        y[(slice(None), slice(None), *cut)] += part.reshape(x.shape[0], -1, *x.shape[2:])
+    cut = tuple(slice(pads[i], full[i] - pads[rank + i]) for i in range(rank))
+    y = y[(slice(None), slice(None), *cut)]
+    return [y if at(arrays, 2) is None else y + arrays[2].reshape(-1, *[1] * rank)]
+
+
+@own("MaxPool", "the evaluator takes a window's largest number beside NaN, and rounds down where SAME_LOWER rounds up")
+def _max_pool(arrays, attributes):
+    (x,) = arrays
+    windows = Windows(x.shape[2:], attributes["kernel_shape"], attributes)
+    lowest = -np.inf if x.dtype == np.float64 else np.iinfo(x.dtype).min
+    return [windows.of(x, lowest).max(axis=tuple(range(-windows.rank, 0)))]
+
+
+@own("GlobalMaxPool", "the evaluator drops a dimension of one-dimensional images")
+def _global_max_pool(arrays, attributes):
+    return [arrays[0].max(axis=tuple(range(2, arrays[0].ndim)), keepdims=True)]
+
+
+@own("AveragePool", "the evaluator moves windows to the left where ceil_mode adds to the right")
+def _average_pool(arrays, attributes):
+    (x,) = arrays
+    windows = Windows(x.shape[2:], attributes["kernel_shape"], attributes)
+    axes = tuple(range(-windows.rank, 0))
+    counted = np.ones((1, 1, *x.shape[2:]))
+    inner = windows
+    if attributes.get("count_include_pad"):
+        pads = [(0, 0), (0, 0), *zip(windows.before, windows.after)]
+        counted = np.pad(counted, pads, constant_values=1.0)
+        inner = Windows(x.shape[2:], attributes["kernel_shape"], attributes)
+        inner.sizes, inner.before = counted.shape[2:], [0] * windows.rank
+    return [windows.of(x, 0.0).sum(axis=axes) / np.maximum(inner.of(counted, 0.0).sum(axis=axes), 1)]
+
+
+@own("LpPool", "the evaluator moves windows to the left where ceil_mode adds to the right")
+def _lp_pool(arrays, attributes):
+    (x,) = arrays
+    windows = Windows(x.shape[2:], attributes["kernel_shape"], attributes)
+    axes, p = tuple(range(-windows.rank, 0)), attributes.get("p", 2)
+    return [(windows.of(np.abs(x), 0.0) ** p).sum(axis=axes) ** (1 / p)]
+
+
+def normalise_channels(x, rows, scale, bias, attributes):
+    shape = x.shape
+    x = x.reshape(rows, -1)
+    centred = x - x.mean(axis=-1, keepdims=True)
+    deviation = np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + attributes.get("epsilon", 1e-5))
+    across = (shape[1], *[1] * (len(shape) - 2))
+    scale, bias = (np.repeat(one, shape[1] // len(one)).reshape(across) for one in (scale, bias))
+    return (centred / deviation).reshape(shape) * scale + bias
+
+
+@own("GroupNormalization", "the evaluator computes it in f32")
+def _group_norm(arrays, attributes):
+    x, scale, bias = arrays
+    return [normalise_channels(x, x.shape[0] * attributes["num_groups"], scale, bias, attributes)]
+
+
+@own("InstanceNormalization", "the evaluator lets a scale of infinity meet the differences before they are divided")
+def _instance_norm(arrays, attributes):
+    x, scale, bias = arrays
+    return [normalise_channels(x, x.shape[0] * x.shape[1], scale, bias, attributes)]
+
+
+@own("Resize", "the evaluator computes cubic weights in f32, as its attribute is")
+def _resize(arrays, attributes):
+    defaults = {
+        "antialias": 0,
+        "axes": None,
+        "coordinate_transformation_mode": b"half_pixel",
+        "cubic_coeff_a": -0.75,
+        "exclude_outside": 0,
+        "extrapolation_value": 0.0,
+        "keep_aspect_ratio_policy": b"stretch",
+        "mode": b"nearest",
+        "nearest_mode": b"round_prefer_floor",
+    }
+    given = {**defaults, **attributes}
+    given = {name: value.decode() if isinstance(value, bytes) else value for name, value in given.items()}
+    scales = at(arrays, 2)
+    scales = None if scales is None else np.asarray(scales, np.float32).astype(np.float64)
+    return list(Resize._run(None, arrays[0], None, scales, at(arrays, 3), **given))
 
 
 from . import runtime_reference  # noqa: E402,F401  What registers itself here, too.

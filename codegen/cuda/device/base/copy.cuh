@@ -23,11 +23,20 @@ template <int rows, int columns> struct SharedTile {
   }
 };
 
+/// How many bounds an operand's positions have; -1 of one that is no window, whose neighbours lie as `vector` says.
+template <class Operand, class = void> struct BoundsOf {
+  static constexpr int count = -1;
+};
+template <class Operand> struct BoundsOf<Operand, decltype(void(Operand::bounds))> {
+  static constexpr int count = Operand::bounds;
+};
+
 /// Copies tiles of one operand, `tile` of its `extent` rows or columns by Config::tileK, along K.
 ///
 /// An Operand says where element (i, k) of a batch lies, at outer(batch, i) + inner(batch, k), whether
 /// neighbours in memory differ in k, and how many elements an aligned access may hold there. Elements of 8 bits
-/// (`Stored`) become f16 on the way.
+/// (`Stored`) become f16 on the way. Of an operand of windows each such access has a place of its own, and is 0 where
+/// one of its bounds, outerOf(...) + innerOf(...), is not kept.
 template <class Config, class Operand, class Stored, int tile, int extent> struct TileCopy {
   using T = typename Config::Element;
   using Index = typename Config::Index;
@@ -39,18 +48,28 @@ template <class Config, class Operand, class Stored, int tile, int extent> struc
   static constexpr int total = rows * Tile::chunks, count = (total + Config::threads - 1) / Config::threads;
   static constexpr int rowStep = Config::threads / Tile::chunks;
   static_assert(Config::threads % Tile::chunks == 0, "a thread's chunks lie below each other");
+  static constexpr int bounds = BoundsOf<Operand>::count;
+  static constexpr bool isWindowed = bounds >= 0;
+  static_assert(bounds <= 0 || Operand::contiguousK, "bounds are checked along K");
 
   const Stored *global;
   Index batch, first; ///< First row or column of the tile.
   int row = threadIdx.x / Tile::chunks, chunk = threadIdx.x % Tile::chunks;
   Index outer[Operand::contiguousK ? count : 1];
+  Index outerOfBounds[bounds > 0 ? count : 1][bounds > 0 ? bounds : 1];
 
   __device__ __forceinline__ TileCopy(const Stored *global, Index batch, Index first)
       : global(global), batch(batch), first(first) {
     if constexpr (Operand::contiguousK) {
 #pragma unroll
-      for (int i = 0; i < count; ++i)
+      for (int i = 0; i < count; ++i) {
         outer[i] = Operand::outer(batch, first + row + i * rowStep);
+        if constexpr (bounds > 0) {
+#pragma unroll
+          for (int bound = 0; bound < bounds; ++bound)
+            outerOfBounds[i][bound] = Operand::outerOf(bound, batch, first + row + i * rowStep);
+        }
+      }
     } else {
       outer[0] = Operand::outer(batch, first + chunk * perChunk);
     }
@@ -67,10 +86,10 @@ template <class Config, class Operand, class Stored, int tile, int extent> struc
           to + (rowStep % 8 == 0 ? Tile::moved(Tile::offset(row, chunk), i * rowStep, 0) : Tile::offset(y, chunk));
       if constexpr (Operand::contiguousK) {
         int inK = remaining<Config::K, Config::tileK>(k + chunk * perChunk);
-        copyChunk(chunkAt, outer[i], k + chunk * perChunk, remaining<extent, tile>(first + y) > 0 ? inK : 0);
+        copyChunk(chunkAt, i, k + chunk * perChunk, remaining<extent, tile>(first + y) > 0 ? inK : 0);
       } else {
         int across = remaining<extent, tile>(first + chunk * perChunk);
-        copyChunk(chunkAt, outer[0], k + y, remaining<Config::K, Config::tileK>(k + y) > 0 ? across : 0);
+        copyChunk(chunkAt, 0, k + y, remaining<Config::K, Config::tileK>(k + y) > 0 ? across : 0);
       }
     }
   }
@@ -84,29 +103,46 @@ private:
       return position >= size ? 0 : size - position < perChunk ? static_cast<int>(size - position) : perChunk;
   }
 
-  __device__ __forceinline__ void copyChunk(unsigned to, Index outerOffset, Index k, int elements) const {
-    const Stored *from = global + (outerOffset + Operand::inner(batch, k));
+  /// Whether the element at `k` of the thread's row `i` is within its bounds.
+  __device__ __forceinline__ bool isInside(int i, Index k) const {
+    bool inside = true;
+    if constexpr (bounds > 0) {
+#pragma unroll
+      for (int bound = 0; bound < bounds; ++bound)
+        inside &= Operand::isInside(bound, batch, outerOfBounds[i][bound] + Operand::innerOf(bound, batch, k));
+    }
+    return inside;
+  }
+
+  /// A chunk of row `i`.
+  __device__ __forceinline__ void copyChunk(unsigned to, int i, Index k, int elements) const {
+    const Stored *from = global + (outer[i] + Operand::inner(batch, k));
     if constexpr (sizeof(Stored) < sizeof(T)) {
-      copyWidened(to, outerOffset, k, elements);
+      copyWidened(to, outer[i], k, elements);
     } else if constexpr (vector * sizeof(T) >= 4) {
       constexpr int width = sizeof(T);
 #pragma unroll
-      for (int i = 0; i < perChunk; i += vector) {
-        int bytes = (elements - i < vector ? elements - i : vector) * width;
-        copyAsync<vector * width>(to + i * width, from + i, bytes > 0 ? bytes : 0);
+      for (int j = 0; j < perChunk; j += vector) {
+        int bytes = (elements - j < vector ? elements - j : vector) * width;
+        if constexpr (isWindowed && Operand::contiguousK) {
+          const Stored *piece = global + (outer[i] + Operand::inner(batch, k + j));
+          copyAsync<vector * width>(to + j * width, piece, bytes > 0 && isInside(i, k + j) ? bytes : 0);
+        } else {
+          copyAsync<vector * width>(to + j * width, from + j, bytes > 0 ? bytes : 0);
+        }
       }
     } else {
-      copyElements(to, outerOffset, k, elements);
+      copyElements(to, i, k, elements);
     }
   }
 
   /// No two neighbours in memory: through registers, as cp.async moves 4 bytes at least.
-  __device__ __forceinline__ void copyElements(unsigned to, Index outerOffset, Index k, int elements) const {
+  __device__ __forceinline__ void copyElements(unsigned to, int i, Index k, int elements) const {
     Vector<T, perChunk> values{};
 #pragma unroll
-    for (int i = 0; i < perChunk; ++i)
-      if (i < elements)
-        values[i] = element(outerOffset, k, i);
+    for (int j = 0; j < perChunk; ++j)
+      if (j < elements && (bounds <= 0 || isInside(i, k + j)))
+        values[j] = element(outer[i], k, j);
     store(to, values);
   }
 
