@@ -1,6 +1,6 @@
 // Generates tokens with a decoder as PyTorch exports it, whose file takes and returns its cache:
 //
-//   generate models/llama_past.onnx models/llama_past.tokens [TARGET [tuned]]
+//   generate models/decoders/llama_past.onnx models/decoders/llama_past.tokens [TARGET [tuned]]
 //
 // LoadOptions::states makes one state of each past and present: a run writes its new rows behind those that are there,
 // and copies nothing. The second file holds a prompt and the tokens that PyTorch's generate() makes of it, a line each,

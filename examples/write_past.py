@@ -1,5 +1,5 @@
-"""Writes models/llama_past.onnx, a decoder that takes and returns its cache as transformers' exports do, and
-models/llama_past.tokens: a prompt, and what PyTorch's generate() makes of it.
+"""Writes models/decoders/llama_past.onnx, a decoder that takes and returns its cache as transformers' exports do, and
+models/decoders/llama_past.tokens: a prompt, and what PyTorch's generate() makes of it.
 
     pip install torch transformers onnx && python3 examples/write_past.py
 
@@ -51,7 +51,7 @@ def main():
         eos_token_id=None,
     )
     model = LlamaForCausalLM(config).eval()
-    folder = pathlib.Path(__file__).parent / "models"
+    folder = pathlib.Path(__file__).parent / "models" / "decoders"
 
     prompt = torch.tensor([PROMPT])
     tokens = model.generate(prompt, do_sample=False, max_new_tokens=NEW_TOKENS, pad_token_id=0)[0].tolist()

@@ -37,7 +37,7 @@ REGISTER_LISTENER("skips", 1, SkipCount);
 
 } // namespace
 
-void kfuse::test::skip(const std::string &why) {
+void kfuse::testing::skip(const std::string &why) {
   isSkipping = true;
   MESSAGE("skipped: " << why);
 }

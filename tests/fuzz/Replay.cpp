@@ -11,7 +11,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
 int main(int argc, char **argv) {
   int files = 0;
   for (int i = 1; i < argc; ++i)
-    for (const std::filesystem::directory_entry &entry : std::filesystem::directory_iterator(argv[i])) {
+    for (const std::filesystem::directory_entry &entry : std::filesystem::recursive_directory_iterator(argv[i])) {
+      if (!entry.is_regular_file())
+        continue;
       std::ifstream stream(entry.path(), std::ios::binary);
       std::vector<char> bytes{std::istreambuf_iterator<char>(stream), {}};
       std::printf("%s: %zu bytes\n", entry.path().c_str(), bytes.size());

@@ -248,7 +248,7 @@ std::unique_ptr<runtime::KernelCompiler> compilerHere() {
   auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
   if (compiler)
     return std::move(*compiler);
-  skip(compiler.error().message);
+  kfuse::testing::skip(compiler.error().message);
   return nullptr;
 }
 
@@ -579,7 +579,7 @@ TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores")
     return;
   const std::filesystem::path nvdisasm = disassembler();
   if (nvdisasm.empty())
-    return skip("there is no nvdisasm, which tools/setup.sh fetches");
+    return kfuse::testing::skip("there is no nvdisasm, which tools/setup.sh fetches");
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   for (const TemplateCase &source : pairwiseProducts(4096, 4096, 4096)) {
     INFO(source.name);
@@ -605,7 +605,7 @@ TEST_CASE("Compile: clusters that share operands start and end without a fence o
     return;
   const std::filesystem::path nvdisasm = disassembler();
   if (nvdisasm.empty())
-    return skip("there is no nvdisasm, which tools/setup.sh fetches");
+    return kfuse::testing::skip("there is no nvdisasm, which tools/setup.sh fetches");
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   RegionCase given(pairwiseProducts(512, 1024, 1024).front());
   for (const codegen::KernelTemplate *variant :

@@ -22,5 +22,5 @@ TEST_CASE("Compile: one config of every schedule") {
     REQUIRE_MESSAGE(kernel, kernel.error().message);
   }
   if (!compiler)
-    skip("compiling them: " + compiler.error().message);
+    kfuse::testing::skip("compiling them: " + compiler.error().message);
 }

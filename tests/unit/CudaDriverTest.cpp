@@ -33,10 +33,10 @@ using runtime::cuda::DriverApi;
 TEST_CASE("DriverApi: the toolkit's stub is no device") {
   Result<const runtime::cuda::Nvrtc *> nvrtc = runtime::cuda::Nvrtc::get();
   if (!nvrtc)
-    return test::skip(nvrtc.error().message);
+    return testing::skip(nvrtc.error().message);
   std::filesystem::path stub = (*nvrtc)->includePath + "/../lib64/stubs/libcuda.so";
   if (!std::filesystem::exists(stub))
-    return test::skip("no toolkit, with its stub of the driver");
+    return testing::skip("no toolkit, with its stub of the driver");
   Result<DriverApi> opened = DriverApi::open(stub.c_str());
   REQUIRE_FALSE(opened);
   CHECK(opened.error().code == ErrorCode::NoDevice);

@@ -101,7 +101,7 @@ TEST_CASE("device lock: processes with a /tmp of their own meet beside the store
     skipped += status == 77 ? 1 : 0;
   }
   if (skipped > 0)
-    kfuse::test::skip("no right to mount a /tmp");
+    kfuse::testing::skip("no right to mount a /tmp");
   else
     CHECK(checkTurns(folder.path / "log") == turns * static_cast<int>(children.size()));
 }

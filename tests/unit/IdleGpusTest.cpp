@@ -58,7 +58,7 @@ TEST_CASE("idle GPUs: one of which nothing can be told counts as idle") {
 TEST_CASE("idle GPUs: those found are among those asked for") {
   kfuse::Result<std::vector<GpuFacts>> gpus = listGpus();
   if (!gpus) {
-    kfuse::test::skip("no GPU here");
+    kfuse::testing::skip("no GPU here");
     return;
   }
   CHECK(idleOf(*gpus, currentLoads()).size() <= gpus->size());

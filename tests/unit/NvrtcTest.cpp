@@ -25,7 +25,7 @@ std::unique_ptr<KernelCompiler> compiler() {
   Result<std::unique_ptr<KernelCompiler>> made = makeCudaCompiler(headers);
   if (made)
     return std::move(*made);
-  kfuse::test::skip(made.error().message);
+  kfuse::testing::skip(made.error().message);
   CHECK(made.error().code == ErrorCode::NoDevice);
   return nullptr;
 }

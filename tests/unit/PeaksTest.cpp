@@ -33,7 +33,7 @@ TEST_CASE("peaks: those of this CPU are plausible") {
 
 TEST_CASE("peaks: those of this GPU are plausible, and measured once") {
   if (!hasGpu())
-    return kfuse::test::skip("no GPU here");
+    return kfuse::testing::skip("no GPU here");
   std::unique_ptr<runtime::Device> device = std::move(*runtime::openCuda());
   std::unique_ptr<runtime::KernelCompiler> compiler = std::move(*runtime::makeCudaCompiler());
   const ir::Target &target = *ir::findTarget(device->target());

@@ -30,7 +30,7 @@ std::unique_ptr<runtime::KernelCompiler> compilerHere() {
   trivial.name = "f", trivial.target = "sm_90a", trivial.source = "__global__ void f() {}";
   if (compiler && (*compiler)->compile(trivial))
     return std::move(*compiler);
-  skip("no NVRTC here");
+  kfuse::testing::skip("no NVRTC here");
   return nullptr;
 }
 

@@ -34,7 +34,7 @@ std::unique_ptr<KernelCompiler> local() {
   Result<std::unique_ptr<KernelCompiler>> made = makeCudaCompiler(headers);
   if (made && (*made)->compile(planOf("factor")))
     return std::move(*made);
-  kfuse::test::skip("no NVRTC");
+  kfuse::testing::skip("no NVRTC");
   return nullptr;
 }
 

@@ -74,7 +74,7 @@ TuningTask scaleTask(const std::string &target) {
 
 TEST_CASE("search: on this GPU a copy comes near its roofline, and the second run measures nothing") {
   if (!hasGpu())
-    return kfuse::test::skip("no GPU here");
+    return kfuse::testing::skip("no GPU here");
   std::unique_ptr<runtime::Device> device = std::move(*runtime::openCuda());
   std::unique_ptr<runtime::KernelCompiler> compiler = std::move(*runtime::makeCudaCompiler());
   const ir::Target &target = *ir::findTarget(device->target());

@@ -483,7 +483,7 @@ TEST_CASE("store: on a read-only file system it is read, and what a killed proce
     return holdsRow(**store, 1) && holdsRow(**store, 30) && holdsRow(**store, 31) ? 0 : 2;
   }));
   if (status == 77)
-    kfuse::test::skip("no right to mount a read-only file system");
+    kfuse::testing::skip("no right to mount a read-only file system");
   else
     CHECK(status == 0);
 }
@@ -539,7 +539,7 @@ TEST_CASE("store: a full disk keeps what it has") {
     return again && (*again)->findBinary(choiceNumber(0).kernel) ? 0 : 3;
   }));
   if (status == 77)
-    kfuse::test::skip("no right to mount a small file system");
+    kfuse::testing::skip("no right to mount a small file system");
   else
     CHECK(status == 0);
 }

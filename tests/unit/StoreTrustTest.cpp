@@ -34,7 +34,7 @@ constexpr uid_t nobody = 65534;
 
 bool give(const fs::path &path, uid_t user) {
   if (geteuid() != 0)
-    kfuse::test::skip("only root can give files away");
+    kfuse::testing::skip("only root can give files away");
   return geteuid() == 0 && lchown(path.c_str(), user, static_cast<gid_t>(-1)) == 0;
 }
 

@@ -75,7 +75,7 @@ TEST_CASE("workbench: its threads compile for a GPU, whether it is here or not")
 
 TEST_CASE("workbench: where no driver is installed a model is planned once, whatever the store's newest choice is") {
   if (runtime::hasCudaDriver())
-    return kfuse::test::skip("a driver is installed");
+    return kfuse::testing::skip("a driver is installed");
   test::TemporaryFolder folder;
   const WorkbenchOptions options{.target = "auto",
                                  .store = (folder.path / "store.db").string(),
@@ -127,7 +127,7 @@ TEST_CASE("workbench: a model is planned for its target, whatever was expected b
     options.target = name;
     Result<PlannedBench> opened = openAndPlan(*model.get().module, options);
     if (!opened) {
-      kfuse::test::skip(std::string("planning for ") + name + ": " + opened.error().message);
+      kfuse::testing::skip(std::string("planning for ") + name + ": " + opened.error().message);
       CHECK(name != std::string("cpu"));
       continue;
     }

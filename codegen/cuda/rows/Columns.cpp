@@ -175,6 +175,10 @@ private:
 
   void writeFinish() {
     ValuePrinter at = scope();
+    // Addresses may hold them, too: a row that a reduction selects. One that all columns share is that of the first.
+    for (Scalar reduction : passes.reductions[0])
+      at.define(reduction,
+                "totals.a" + std::to_string(reduction.id) + (graph.dependsOn(reduction, across) ? "[j]" : "[0]"));
     if (!extras.empty()) {
       writer.open("struct Extras");
       chunk.declare(writer, extras);
@@ -187,8 +191,6 @@ private:
     chunk.lanes(
         at, [](Scalar) { return "w."; },
         [&](ValuePrinter &lane) {
-          for (Scalar reduction : passes.reductions[0])
-            lane.define(reduction, "totals." + total(reduction));
           for (auto [i, value] : llvm::enumerate(values))
             writer.line("y" + llvm::Twine(i) + "[j] = " + lane.value(value) + ";");
         });
