@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # GPU tests from a packed folder (tests/pack.sh). Prints a short table last, full results go to OUT.
-# Usage: tests/gpu.sh BUNDLE OUT [tests] [sanitize] [models[=GLOB]]...   (without parts: all of them)
+# Usage: tests/gpu.sh BUNDLE OUT [tests] [sanitize] [models[=GLOB]]... [fuzz=FIRST..END]   (without parts: the first three)
 #   tests      unit tests on the device
 #   sanitize   compute-sanitizer's memcheck and racecheck over one config of every schedule; within 200 s on 16 cores
 #   models     every example, or those that match, tuned and checked against the reference evaluator
+#   fuzz       seeds of tests/fuzz/semantic.py on all cores, for FUZZ_SECONDS (480) at most; it needs Python's onnx
 set -uo pipefail
 bundle=$1 out=$2
 shift 2
@@ -66,13 +67,19 @@ tune_models() {
   done
 }
 
+fuzz() {
+  python3 "$(dirname "$0")/fuzz/semantic.py" --binaries "$work" --seeds "$1" --seconds "${FUZZ_SECONDS:-480}" \
+    --out "$out/semantic" || failed=1
+}
+
 for part in "$@"; do
   case "$part" in
   tests) run_tests ;;
   sanitize) sanitize ;;
   models) tune_models '*' ;;
   models=*) tune_models "${part#models=}" ;;
-  *) echo "tests/gpu.sh: no part '$part': tests, sanitize, models or models=GLOB" >&2; exit 2 ;;
+  fuzz=*) fuzz "${part#fuzz=}" ;;
+  *) echo "tests/gpu.sh: no part '$part': tests, sanitize, models, models=GLOB or fuzz=FIRST..END" >&2; exit 2 ;;
   esac
 done
 [ ${#table[@]} -eq 0 ] || printf '%s\n' "${table[@]}" | tee "$out/table.txt"

@@ -7,7 +7,8 @@ build=$1 folder=$2
 rm -rf "$folder"
 mkdir -p "$folder"
 files=()
-for file in "$build"/bin/kfuse "$build"/bin/kfuse-worker "$build"/tests/gpu/kfuse_gpu_tests "$build"/bench/kfuse_gpu_bench; do
+for file in "$build"/bin/kfuse "$build"/bin/kfuse-worker "$build"/bin/kfuse_semantic_runner \
+  "$build"/tests/gpu/kfuse_gpu_tests "$build"/bench/kfuse_gpu_bench; do
   [ -x "$file" ] && files+=("$file")
 done
 # The binaries share most of their code: a dictionary that reaches from one into the next halves the archive.

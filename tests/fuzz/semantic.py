@@ -3,8 +3,9 @@
 some of them compiled for GPUs, too.
 
 Usage: semantic.py --binaries build/bin [--seeds 0..300] [--jobs 2] [--gpu-every 10] [--out FOLDER]
-A failing seed is made smaller and kept in FOLDER: the model, its arguments and what is wrong. `--seeds 17..18` runs seed
-17 alone. Exit status: 0, 1 for failures, 77 without the onnx package.
+A failing seed is made smaller and kept in FOLDER: the model, its arguments, and in a text its ops and what is wrong;
+summary.txt there holds what is printed. `--seeds 17..18` runs seed 17 alone. With `--seconds` the summary says which seed
+comes next. Exit status: 0, 1 for failures, 77 without the onnx package.
 """
 
 import argparse
@@ -60,10 +61,10 @@ def missing_generators(runner):
 
 
 def save(folder, seed, graph, failure):
-    folder.mkdir(parents=True, exist_ok=True)
     onnx.save(graph.to_model(), folder / f"{seed}.onnx")
     (folder / f"{seed}.arguments").write_bytes(graph.argument_bytes())
-    (folder / f"{seed}.txt").write_text(f"{failure}\n{onnx.printer.to_text(graph.to_model())}\n")
+    text = onnx.printer.to_text(graph.to_model())
+    (folder / f"{seed}.txt").write_text(f"seed {seed}\nops: {' '.join(graph.ops())}\n{failure}\n\n{text}\n")
 
 
 def seeds_work(seed, options, runner):
@@ -108,20 +109,21 @@ def work(options, seeds, results):
     results.put(None)
 
 
-def run_all(options, first, end):
+def run_all(options, first, end, say):
+    """Counts, failures, seconds, and the seed after the last that was begun."""
     seeds, results = multiprocessing.Queue(maxsize=2 * options.jobs), multiprocessing.Queue()
     workers = [multiprocessing.Process(target=work, args=(options, seeds, results)) for _ in range(options.jobs)]
     for worker in workers:
         worker.start()
     started, counts, failures = time.time(), collections.Counter(), []
-    to_give, working, given = iter(range(first, end)), options.jobs, 0
+    following, working = first, options.jobs
     while working:
         while not seeds.full():
-            seed = next(to_give, None) if time.time() - started < options.seconds else None
-            seeds.put(seed)
-            given += seed is None
-            if seed is None:
+            if following == end or time.time() - started > options.seconds:
+                seeds.put(None)
                 break
+            seeds.put(following)
+            following += 1
         result = results.get()
         if result is None:
             working -= 1
@@ -129,20 +131,20 @@ def run_all(options, first, end):
         counts.update(result[0])
         if result[1]:
             failures.append(result[1])
-            print(f"seed {result[1][0]}: [{result[1][2]}] {result[1][3]}", flush=True)
-    return counts, failures, time.time() - started
+            say(f"seed {result[1][0]}: [{result[1][2]}] {result[1][3]}")
+    return counts, failures, time.time() - started, following
 
 
-def report(counts, failures, seconds):
-    print(f"{counts['seeds']} seeds in {seconds:.0f} s: {len(failures)} fail, {counts['refused']} are refused")
+def report(counts, failures, seconds, say):
+    say(f"{counts['seeds']} seeds in {seconds:.0f} s: {len(failures)} fail, {counts['refused']} are refused")
     for name in sorted(counts):
         if name.startswith(("right", "refused ", "no compiler")):
-            print(f"  {name}: {counts[name]}")
+            say(f"  {name}: {counts[name]}")
     unseen = sorted(set(GENERATORS) - {name.removeprefix("op ") for name in counts if name.startswith("op ")})
     if unseen:
-        print(f"  ops in no graph: {' '.join(unseen)}")
+        say(f"  ops in no graph: {' '.join(unseen)}")
     for (kind, ops), count in collections.Counter((f[1], f[2]) for f in failures).most_common(60):
-        print(f"  {count} x {kind}: {ops}")
+        say(f"  {count} x {kind}: {ops}")
 
 
 def main():
@@ -153,11 +155,20 @@ def main():
         print(f"ops without a generator in tests/fuzz/semantics/ops.py: {unknown}; generators without an op: {stale}")
         return 1
     first, end = map(int, options.seeds.split(".."))
-    counts, failures, seconds = run_all(options, first, end)
-    report(counts, failures, seconds)
-    if counts["refused"] > MOST_REFUSED * counts["seeds"] + 3:
-        print("too many models are refused for this to test much")
-        return 1
+    options.out.mkdir(parents=True, exist_ok=True)
+    with open(options.out / "summary.txt", "w") as summary:
+
+        def say(line):
+            print(line, flush=True)
+            print(line, file=summary, flush=True)
+
+        counts, failures, seconds, following = run_all(options, first, end, say)
+        report(counts, failures, seconds, say)
+        if following < end:
+            say(f"  the time is over: go on with --seeds {following}..{end}")
+        if counts["refused"] > MOST_REFUSED * counts["seeds"] + 3:
+            say("too many models are refused for this to test much")
+            return 1
     return 1 if failures else 0
 
 
