@@ -1,5 +1,7 @@
 #include "codegen/KernelTemplate.h"
 
+#include "codegen/CompileOptions.h"
+#include "codegen/Contraction.h"
 #include "codegen/InternalError.h"
 #include "codegen/cpu/Templates.h"
 #include "codegen/cuda/Templates.h"
@@ -16,7 +18,10 @@ std::vector<TileConfig> KernelTemplate::candidates(const Region &region, const i
 Result<KernelPlan> KernelTemplate::emit(const Region &region, const TileConfig &config,
                                         const ir::Target &target) const {
   try {
-    return print(region, config, target);
+    Result<KernelPlan> plan = print(region, config, target);
+    if (plan && ranksComputed(region.graph))
+      plan->options.emplace_back(noContraction);
+    return plan;
   } catch (const InternalError &error) {
     return Error{ErrorCode::Internal, std::string(name()) + " of '" + region.ops + "' (" + config.str() +
                                           "): " + error.what() + "; this is a bug of kfuse"};

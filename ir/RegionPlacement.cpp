@@ -36,6 +36,7 @@ public:
   Scalar indexValue(AffineExpr) override { return {0}; }
   AffineExpr dynamicIndex(Scalar, int64_t) override { return getAffineSymbolExpr(0, ctx); }
   Scalar guarded(Guard, llvm::function_ref<Scalar()> body) override { return body(); }
+  bool isLoad(Scalar) const override { return true; }
   Scalar reduce(StringRef, int64_t, llvm::function_ref<Scalar(AffineExpr)> body) override {
     return reduction ? body(reduction) : Scalar{};
   }
@@ -197,8 +198,8 @@ private:
         place(operand, *index);
   }
 
-  /// Element counts match the domain dims used and every dimension is read with unit weight: a
-  /// slice or broadcast fails the count, a gather its symbol.
+  /// Element counts match the domain dims used, and no two points are one element: a slice or broadcast fails the
+  /// count, a gather its symbol, windows their strides.
   bool isOneToOne(Value value, ArrayRef<AffineExpr> index) const {
     int64_t points = 1;
     for (unsigned dim = 0; dim < domain.rank(); ++dim)
@@ -207,7 +208,27 @@ private:
     bool dynamic = llvm::any_of(index, [](AffineExpr expr) { return expr.isFunctionOfSymbol(0); });
     AffineExpr offset = linearise(simplified(index), dimsOf(value), ctx);
     bool covers = !dynamic && maxOfIndex(offset, domain.extents) == elementsIn(dimsOf(value)) - 1;
-    return covers && points == elementsIn(dimsOf(value));
+    return covers && points == elementsIn(dimsOf(value)) && walksOnce(offset);
+  }
+
+  /// Whether the strides of a linear offset are those of a dense tensor. Others come of reshapes, which only divide.
+  bool walksOnce(AffineExpr offset) const {
+    SmallVector<int64_t> strides;
+    int64_t start = 0;
+    if (!linearForm(offset, domain.rank(), strides, start))
+      return true;
+    SmallVector<std::pair<int64_t, int64_t>> dims; // Stride and extent.
+    for (auto [stride, extent] : llvm::zip_equal(strides, domain.extents))
+      if (stride != 0 && extent > 1)
+        dims.emplace_back(stride, extent);
+    llvm::sort(dims);
+    int64_t dense = 1;
+    for (auto [stride, extent] : dims) {
+      if (stride != dense)
+        return false;
+      dense *= extent;
+    }
+    return start == 0;
   }
 
   Block &body;

@@ -179,6 +179,11 @@ public:
     region.guards.pop_back();
     return value;
   }
+  bool isLoad(Scalar value) const override {
+    while (region.graph[value].kind == ScalarNode::Kind::Cast)
+      value = region.graph[value].operands.front();
+    return region.graph[value].kind == ScalarNode::Kind::Load;
+  }
   Scalar reduce(StringRef function, int64_t extent, llvm::function_ref<Scalar(AffineExpr)> body) override {
     const Domain &domain = region.graph.domain;
     if (domain.reductionDim < 0)

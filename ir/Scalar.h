@@ -129,6 +129,8 @@ public:
   /// Loads made inside `body` happen only where low <= index < high. A reduction inside it is that of the whole row all
   /// the same: there only the guards of rows hold.
   virtual Scalar guarded(Guard guard, llvm::function_ref<Scalar()> body) = 0;
+  /// Whether `value` is a load, or a cast of one: 0 where its guards do not hold.
+  virtual bool isLoad(Scalar value) const = 0;
   /// Reduces `body(k)` over k in [0, extent): `extent` must be the domain's reduction extent.
   virtual Scalar reduce(llvm::StringRef function, int64_t extent,
                         llvm::function_ref<Scalar(mlir::AffineExpr k)> body) = 0;

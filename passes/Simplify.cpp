@@ -23,6 +23,11 @@ LogicalResult rewrite(func::FuncOp function, ArrayRef<Populate> themes) {
     populate(patterns);
   GreedyRewriteConfig config;
   config.useTopDownTraversal = true;
+  // A slice of one token moves up through a layer of BERT in more than the ten rounds that are MLIR's default. Of
+  // patterns that undo each other, there is an end after so many rewrites of each op.
+  constexpr int64_t mostRewritesPerOp = 1000;
+  config.maxIterations = GreedyRewriteConfig::kNoLimit;
+  config.maxNumRewrites = mostRewritesPerOp * (10 + std::distance(function.getOps().begin(), function.getOps().end()));
   config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
   if (failed(applyPatternsAndFoldGreedily(function, std::move(patterns), config)))
     return function.emitError("simplification did not come to an end");

@@ -12,6 +12,6 @@ for file in "$build"/bin/kfuse "$build"/bin/kfuse-worker "$build"/bin/kfuse_sema
   [ -x "$file" ] && files+=("$file")
 done
 # The binaries share most of their code: a dictionary that reaches from one into the next halves the archive.
-tar -cf - --hard-dereference --transform 's,.*/,,' "${files[@]}" | xz --lzma2=preset=2,dict=192MiB >"$folder/bin.tar.xz"
+tar -cf - --hard-dereference --transform 's,.*/,,' "${files[@]}" | xz --lzma2=preset=0,dict=192MiB,mf=hc4 >"$folder/bin.tar.xz"
 tar -cf - -C examples models | xz -T0 -2 >"$folder/models.tar.xz"
 du -sh "$folder" >&2

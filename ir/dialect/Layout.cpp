@@ -199,7 +199,22 @@ Scalar WindowOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
     if (pad > 0 || last >= from[outer + i])
       guards.push_back({where.back(), 0, from[outer + i]});
   }
-  return underGuards(builder, guards, [&] { return builder.operand(0, where); });
+  const Scalar element = underGuards(builder, guards, [&] { return builder.operand(0, where); });
+  if (!element || guards.empty() || builder.isLoad(element))
+    return element;
+  // What is computed of the loads, which are 0 outside, need not be 0 there: a sigmoid is 0.5.
+  const DType type = dtypeOf(getType());
+  Scalar isInside;
+  auto require = [&](Scalar holds) {
+    isInside = isInside ? builder.apply("and", {isInside, holds}, DType::Bool) : holds;
+  };
+  for (const Guard &guard : guards) {
+    const Scalar position = builder.indexValue(guard.index);
+    require(builder.apply("ge", {position, builder.integer(guard.low, DType::I64)}, DType::Bool));
+    require(builder.apply("lt", {position, builder.integer(guard.high, DType::I64)}, DType::Bool));
+  }
+  const Scalar zero = isFloat(type) ? builder.constant(0, type) : builder.integer(0, type);
+  return builder.apply("where", {isInside, element, zero}, type);
 }
 
 LogicalResult GatherOp::verify() {

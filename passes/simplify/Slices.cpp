@@ -127,8 +127,11 @@ LogicalResult sliceOfBroadcast(SliceOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// Whether nobody uses more of the operand than this slice.
+/// Whether nobody uses more of the operand than this slice, which makes no dimension longer: a stride of 0 may.
 bool isAllThatIsUsed(SliceOp op) {
+  for (auto [from, to] : llvm::zip_equal(dimsOf(op.getOperand()), op.getType().getShape()))
+    if (to > from)
+      return false;
   return llvm::all_of(op.getOperand().getUsers(), [&](Operation *user) {
     return user->getName() == op->getName() && user->getAttrs() == op->getAttrs() &&
            user->getResultTypes() == op->getResultTypes();
@@ -143,7 +146,9 @@ LogicalResult sliceOfComputed(SliceOp op, PatternRewriter &rewriter) {
   bool rowwise = isRowwise(source) && !isa<RotaryOp>(source);
   if (!isElementwise(source) && !rowwise)
     return failure();
-  if (rowwise && op.getType().getShape().back() != typeOf(source->getResult(0)).getShape().back())
+  const bool keepsRows = op.getType().getShape().back() == typeOf(source->getResult(0)).getShape().back() &&
+                         op.getOffsets().back() == 0 && op.getStrides().back() == 1;
+  if (rowwise && !keepsRows)
     return failure();
   SmallVector<Value> operands(source->getOperands());
   for (Value &operand : operands)

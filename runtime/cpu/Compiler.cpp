@@ -1,3 +1,4 @@
+#include "codegen/CompileOptions.h"
 #include "runtime/Device.h"
 #include "runtime/cpu/HostCpu.h"
 #include "runtime/cpu/Lowering.h"
@@ -17,6 +18,7 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/Config/llvm-config.h"
 
+#include <algorithm>
 #include <chrono>
 
 using namespace mlir;
@@ -75,7 +77,8 @@ private:
       return diagnostic.error(plan.name, "unrolling vectors");
     if (failed(cpu::lowerToLlvm(*module, cpu::hostCpu())))
       return diagnostic.error(plan.name, "lowering to LLVM");
-    return cpu::emitObject(*module, cpu::hostCpu());
+    const bool contracts = !std::ranges::count(plan.options, codegen::noContraction);
+    return cpu::emitObject(*module, cpu::hostCpu(), contracts);
   }
 };
 

@@ -28,6 +28,6 @@ llvm::LogicalResult unrollVectors(mlir::ModuleOp module);
 llvm::LogicalResult lowerToLlvm(mlir::ModuleOp module, const HostCpu &cpu);
 
 /// Optimises for `cpu` and writes a relocatable object.
-Result<std::vector<std::byte>> emitObject(mlir::ModuleOp module, const HostCpu &cpu);
+Result<std::vector<std::byte>> emitObject(mlir::ModuleOp module, const HostCpu &cpu, bool contracts);
 
 } // namespace kfuse::runtime::cpu

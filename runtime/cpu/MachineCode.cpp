@@ -17,7 +17,7 @@
 namespace kfuse::runtime::cpu {
 namespace {
 
-Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const HostCpu &cpu) {
+Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const HostCpu &cpu, bool contracts) {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
@@ -29,7 +29,8 @@ Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const HostCpu &cp
   if (!target)
     return Error{ErrorCode::NoDevice, "LLVM has no back end for " + triple + ": " + message};
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast; // a * b + c in one rounding is only closer.
+  // a * b + c in one rounding is only closer.
+  options.AllowFPOpFusion = contracts ? llvm::FPOpFusion::Fast : llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(triple, cpu.model, cpu.features, options,
                                                                           llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                                                           llvm::CodeGenOptLevel::Aggressive));
@@ -82,14 +83,14 @@ Result<std::vector<std::byte>> assemble(llvm::Module &module, llvm::TargetMachin
 
 } // namespace
 
-Result<std::vector<std::byte>> emitObject(mlir::ModuleOp module, const HostCpu &cpu) {
+Result<std::vector<std::byte>> emitObject(mlir::ModuleOp module, const HostCpu &cpu, bool contracts) {
   mlir::registerBuiltinDialectTranslation(*module.getContext());
   mlir::registerLLVMDialectTranslation(*module.getContext());
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> translated = mlir::translateModuleToLLVMIR(module, context);
   if (!translated)
     return Error{ErrorCode::Internal, "a lowered kernel does not translate to LLVM IR"};
-  Result<std::unique_ptr<llvm::TargetMachine>> machine = makeTargetMachine(cpu);
+  Result<std::unique_ptr<llvm::TargetMachine>> machine = makeTargetMachine(cpu, contracts);
   if (!machine)
     return machine.error();
   targetCpu(*translated, **machine, cpu);

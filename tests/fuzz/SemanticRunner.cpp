@@ -69,26 +69,41 @@ private:
 };
 
 Result<void> run(const Model &model, const Executable &program, const Request &request) {
+  // The file holds them by name: which of a model's inputs are states in place is what importing it says.
+  std::map<std::string, const TensorDesc *> byName;
+  for (const std::vector<TensorDesc> *descs : {&program.inputs(), &program.states(), &program.parameters()})
+    for (const TensorDesc &desc : *descs)
+      byName[desc.name] = &desc;
   Arguments given(request.arguments);
-  Buffers inputs, parameters, outputs;
-  for (auto [buffers, descs] : {std::pair(&inputs, &program.inputs()), {&parameters, &program.parameters()}})
-    for (const TensorDesc &desc : *descs) {
-      std::span<const std::byte> stored = model.parameterData(desc.name);
-      Result<const std::byte *> bytes = stored.empty() ? given.next(desc) : Result(stored.data());
-      if (!bytes)
-        return bytes.error();
-      if (Result<void> added = buffers->add(program, desc, *bytes); !added)
+  std::map<std::string, const std::byte *> arguments;
+  for (const auto &[name, desc] : byName) {
+    std::span<const std::byte> stored = model.parameterData(name);
+    Result<const std::byte *> bytes = stored.empty() ? given.next(*desc) : Result(stored.data());
+    if (!bytes)
+      return bytes.error();
+    arguments[name] = *bytes;
+  }
+  Buffers inputs, states, parameters, outputs;
+  for (auto [buffers, descs] :
+       {std::pair(&inputs, &program.inputs()), {&states, &program.states()}, {&parameters, &program.parameters()}})
+    for (const TensorDesc &desc : *descs)
+      if (Result<void> added = buffers->add(program, desc, arguments.at(desc.name)); !added)
         return added;
-    }
   for (const TensorDesc &desc : program.outputs()) // What is not written is NaN, and no boolean.
     if (Result<void> added = outputs.add(program, desc, std::vector(desc.bytes(), std::byte{0xff}).data()); !added)
       return added;
+  for (std::size_t i = 0; i < outputs.buffers.size(); ++i)
+    if (const int state = program.updatedStates()[i]; state >= 0) {
+      outputs.buffers[i] = states.buffers[state];
+      outputs.pointers[i] = states.pointers[state];
+    }
   Result<Weights> weights = program.prepare(parameters.pointers);
   if (!weights)
     return weights.error();
   Result<Session> session = program.newSession(*weights);
   if (!session)
     return session.error();
+  inputs.pointers.insert(inputs.pointers.end(), states.pointers.begin(), states.pointers.end());
   if (Result<void> ran = session->run(nullptr, inputs.pointers, outputs.pointers); !ran)
     return ran;
   std::ofstream file(request.results, std::ios::binary);
@@ -154,8 +169,10 @@ private:
 
 std::string edgesOf(const Model &model) {
   std::string text;
-  for (auto [kind, descs] :
-       {std::pair("input", &model.inputs()), {"parameter", &model.parameters()}, {"output", &model.outputs()}})
+  for (auto [kind, descs] : {std::pair("input", &model.inputs()),
+                             {"state", &model.states()},
+                             {"parameter", &model.parameters()},
+                             {"output", &model.outputs()}})
     for (const TensorDesc &desc : *descs)
       text += std::string(" ") + kind + ":" + desc.name + ":" + std::string(toString(desc.type)) + ":" +
               toString(desc.shape);

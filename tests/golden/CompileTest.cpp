@@ -623,6 +623,42 @@ TEST_CASE("Compile: clusters that share operands start and end without a fence o
   }
 }
 
+TEST_CASE("Compile: nothing is read before the kernel ahead has ended") {
+  const auto compiler = compilerHere();
+  if (!compiler)
+    return;
+  const std::filesystem::path nvdisasm = disassembler();
+  if (nvdisasm.empty())
+    return kfuse::testing::skip("there is no nvdisasm, which tools/setup.sh fetches");
+  // Rows that no access of 4 bytes is aligned to are copied element by element.
+  std::vector<TemplateCase> sources = representatives();
+  sources.push_back(
+      {"product of rows of 17",
+       "func.func @f(%a: tensor<4x2x16xf16>, %b: tensor<4x16x17xf16>) -> tensor<4x2x17xf16> { %0 = "
+       "kfuse.matmul %a, %b : (tensor<4x2x16xf16>, tensor<4x16x17xf16>) -> tensor<4x2x17xf16> return %0 : "
+       "tensor<4x2x17xf16> }"});
+  std::size_t waiting = 0;
+  for (const TemplateCase &source : sources)
+    for (const codegen::KernelPlan &plan : plans(RegionCase(source).region, *ir::findTarget("sm_90a"), 2)) {
+      INFO(source.name << ": " << plan.source);
+      auto kernel = compiler->compile(plan);
+      REQUIRE_MESSAGE(kernel, kernel.error().message);
+      const std::string code = disassembled(*kernel, nvdisasm);
+      std::size_t entry = code.find(".section\t.text.");
+      for (std::size_t next = 0; entry != std::string::npos; entry = next) {
+        next = code.find(".section\t.text.", entry + 1);
+        const std::string function = code.substr(entry, next - entry);
+        const std::size_t wait = function.find("ACQBULK");
+        waiting += wait != std::string::npos;
+        // Decode attention reads its cache, which no kernel ahead writes, and the position.
+        if (plan.source.find("readsAhead = true") != std::string::npos)
+          continue;
+        CHECK(function.substr(0, wait == std::string::npos ? 0 : wait).find("LDG") == std::string::npos);
+      }
+    }
+  CHECK(waiting >= sources.size());
+}
+
 TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, without spills") {
   const auto compiler = compilerHere();
   if (!compiler)

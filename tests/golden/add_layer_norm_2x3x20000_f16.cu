@@ -20,7 +20,7 @@ struct Config {
   static constexpr Index rowCount = 6, columns = 20000;
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_add_layer_norm(const f16 *in0, const f16 *__restrict__ in1, const f16 *__restrict__ in2, const f16 *__restrict__ in3, f16 *out0, f16 *out1) {
+extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_add_layer_norm(const f16 *in0, const f16 *in1, const f16 *in2, const f16 *in3, f16 *out0, f16 *out1) {
   waitForPredecessor();
   Row<Config> row;
   const Index d0 = row.index;

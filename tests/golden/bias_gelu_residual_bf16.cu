@@ -74,6 +74,6 @@ struct Epilogue {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_add_gelu_add(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, const bf16 *in3, bf16 *out0) {
+extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_add_gelu_add(const bf16 *in0, const bf16 *in1, const bf16 *in2, const bf16 *in3, bf16 *out0) {
   gemm<Config>(Matrix<A, bf16>{in0}, Matrix<B, bf16>{in1}, Epilogue{in2, in3, out0});
 }

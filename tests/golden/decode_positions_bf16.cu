@@ -92,7 +92,7 @@ struct Body {
 };
 
 using Attention = DecodeAttention<Config, Body>;
-extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_attention(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, const long long *__restrict__ in3, bf16 *__restrict__ out0, unsigned *tickets, Attention::Partial *partials) {
+extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_attention(const bf16 *in0, const bf16 *in1, const bf16 *in2, const long long *in3, bf16 *__restrict__ out0, unsigned *tickets, Attention::Partial *partials) {
   waitForPredecessor();
   const Body body{in0, in1, in2, in3, out0};
   Attention{body}.run(Attention::ThroughMemory{tickets, partials});

@@ -72,6 +72,6 @@ struct Epilogue {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_mul(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, bf16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_mul(const bf16 *in0, const bf16 *in1, bf16 *__restrict__ out0) {
   gemm<Config>(Matrix<A, bf16>{in0}, Matrix<B, bf16>{in1}, Epilogue{out0});
 }

@@ -70,6 +70,6 @@ struct Epilogue {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul(const __grid_constant__ TensorMap rowsMap, const __grid_constant__ TensorMap columnsMap, const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, bf16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul(const __grid_constant__ TensorMap rowsMap, const __grid_constant__ TensorMap columnsMap, const bf16 *in0, const bf16 *in1, bf16 *__restrict__ out0) {
   gemmSm90Split<Config, Product>(Side<Rows>{&rowsMap}, Side<Columns>{&columnsMap}, Epilogue{out0});
 }

@@ -157,6 +157,6 @@ struct Epilogue {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_add_layer_norm_relu_cast(const __grid_constant__ TensorMap rowsMap, const __grid_constant__ TensorMap columnsMap, const __grid_constant__ TensorMap resultMap, const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, const bf16 *__restrict__ in3, const bf16 *__restrict__ in4, bf16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_add_layer_norm_relu_cast(const __grid_constant__ TensorMap rowsMap, const __grid_constant__ TensorMap columnsMap, const __grid_constant__ TensorMap resultMap, const bf16 *in0, const bf16 *in1, const bf16 *in2, const bf16 *in3, const bf16 *in4, bf16 *__restrict__ out0) {
   gemmSm90<Config, Product>(Side<Rows>{&rowsMap}, Side<Columns>{&columnsMap}, ToRowTiles<Epilogue>{Epilogue{in2, in3, in4, out0}, &resultMap});
 }

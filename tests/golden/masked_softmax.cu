@@ -23,7 +23,7 @@ struct Config {
   static constexpr Index rowCount = 72, columns = 72;
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_mul_where_softmax(const bf16 *in0, const bool *__restrict__ in1, bf16 *out0) {
+extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_mul_where_softmax(const bf16 *in0, const bool *in1, bf16 *out0) {
   waitForPredecessor();
   Row<Config> row;
   const Index d0 = row.index / 9u, d1 = row.index % 9u;

@@ -60,6 +60,6 @@ struct Epilogue {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, bf16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul(const bf16 *in0, const bf16 *in1, bf16 *__restrict__ out0) {
   gemv<Config>(StoredRows<A, bf16>{in0}, Weights<B, bf16>{in1}, Epilogue{out0});
 }

@@ -19,7 +19,7 @@ struct Config {
   static constexpr Index rowCount = 21, columns = 80;
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_reduce(const bf16 *__restrict__ in0, bf16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfuse_reduce(const bf16 *in0, bf16 *__restrict__ out0) {
   waitForPredecessor();
   Row<Config> row;
   const Index d0 = row.index / 7u, d1 = row.index % 7u;

@@ -81,6 +81,6 @@ struct Epilogue {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_add(const __grid_constant__ TensorMap rowsMap, const __grid_constant__ TensorMap columnsMap, const __grid_constant__ TensorMap resultMap, const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, bf16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_add(const __grid_constant__ TensorMap rowsMap, const __grid_constant__ TensorMap columnsMap, const __grid_constant__ TensorMap resultMap, const bf16 *in0, const bf16 *in1, const bf16 *in2, bf16 *__restrict__ out0) {
   gemmSm90Split<Config, Product>(Side<Rows>{&rowsMap}, Side<Columns>{&columnsMap}, ToTiles<Epilogue>{Epilogue{in2, out0}, &resultMap});
 }

@@ -79,6 +79,6 @@ struct Epilogue {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_exp_mul_matmul(const float *__restrict__ in0, const float *__restrict__ in1, const float *__restrict__ in2, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_exp_mul_matmul(const float *in0, const float *in1, const float *in2, float *__restrict__ out0) {
   gemmSimt<Config>(A{in0, in1}, B{in2}, Epilogue{out0});
 }

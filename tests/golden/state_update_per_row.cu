@@ -47,7 +47,7 @@ struct Body {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_state_update(const float *in0, const float *__restrict__ in1, const int *__restrict__ in2, float *out0) {
+extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_state_update(const float *in0, const float *in1, const int *in2, float *out0) {
   waitForPredecessor();
   forEachChunk<Config>(Body{in1, in2, out0});
 }

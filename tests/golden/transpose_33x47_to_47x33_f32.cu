@@ -58,7 +58,7 @@ struct Body {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(256) kfuse_copy(const float *__restrict__ in0, float *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(256) kfuse_copy(const float *in0, float *__restrict__ out0) {
   waitForPredecessor();
   transposeElements<Config>(Body{in0, out0});
 }

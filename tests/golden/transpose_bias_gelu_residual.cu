@@ -74,7 +74,7 @@ struct Body {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(128) kfuse_add_gelu_add(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *in2, bf16 *out0) {
+extern "C" __global__ void __launch_bounds__(128) kfuse_add_gelu_add(const bf16 *in0, const bf16 *in1, const bf16 *in2, bf16 *out0) {
   waitForPredecessor();
   transposeInRegisters<Config>(Body{in0, in1, in2, out0});
 }

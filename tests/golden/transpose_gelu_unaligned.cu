@@ -42,7 +42,7 @@ struct Body {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(384, 2) kfuse_gelu_cast(const bf16 *__restrict__ in0, f16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(384, 2) kfuse_gelu_cast(const bf16 *in0, f16 *__restrict__ out0) {
   waitForPredecessor();
   transposeUnaligned<Config>(Body{in0, out0});
 }

@@ -71,10 +71,10 @@ struct Epilogue {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_mul_cast(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, bf16 *__restrict__ out0, float *__restrict__ out1, float *workspace) {
+extern "C" __global__ void __launch_bounds__(Config::threads) kfuse_matmul_mul_cast(const bf16 *in0, const bf16 *in1, const bf16 *in2, bf16 *__restrict__ out0, float *__restrict__ out1, float *workspace) {
   gemm<Config>(Matrix<A, bf16>{in0}, Matrix<B, bf16>{in1}, StorePartials<Config>{workspace});
 }
 
-extern "C" __global__ void __launch_bounds__(Config::finishThreads) kfuse_matmul_mul_cast_finish(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, bf16 *__restrict__ out0, float *__restrict__ out1, float *workspace) {
+extern "C" __global__ void __launch_bounds__(Config::finishThreads) kfuse_matmul_mul_cast_finish(const bf16 *in0, const bf16 *in1, const bf16 *in2, bf16 *__restrict__ out0, float *__restrict__ out1, float *workspace) {
   finishSplits<Config>(workspace, Epilogue{in2, out0, out1});
 }

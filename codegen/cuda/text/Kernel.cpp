@@ -68,12 +68,12 @@ static std::string pointer(bool isConst, DType type, bool isRestrict, const std:
 }
 
 std::string bufferParameters(const LinearGraph &graph) {
-  std::set<int> shared;
-  for (unsigned i = 0; i < graph.graph.outputs.size(); ++i)
-    shared.insert(aliasOf(graph, i));
   llvm::SmallVector<std::string> parameters;
+  // Constant and __restrict__, an input would be read past the caches' coherence (ld.global.nc), which ptxas moves in
+  // front of griddepcontrol.wait: the kernel ahead may still write it. That outputs are __restrict__ says as much about
+  // which stores may touch what is read.
   for (auto [i, input] : llvm::enumerate(graph.graph.inputs))
-    parameters.push_back(pointer(true, input.type, !shared.count(static_cast<int>(i)), "in" + std::to_string(i)));
+    parameters.push_back(pointer(true, input.type, /*isRestrict=*/false, "in" + std::to_string(i)));
   for (auto [i, output] : llvm::enumerate(graph.graph.outputs))
     parameters.push_back(pointer(false, output.type, aliasOf(graph, i) < 0, "out" + std::to_string(i)));
   return llvm::join(parameters, ", ");

@@ -15,7 +15,7 @@ ir::FusionDecision printable(const Region &region);
 void writeHead(SourceWriter &writer, const Region &region, const TileConfig &config, const ir::Target &target,
                llvm::StringRef header);
 
-/// "const bf16 *__restrict__ in0, ..., bf16 *out0": every buffer, in the plan's order.
+/// "const bf16 *in0, ..., bf16 *__restrict__ out0": every buffer, in the plan's order.
 std::string bufferParameters(const LinearGraph &graph);
 /// Inputs that `values` read, in order, symbols and operands included.
 std::vector<unsigned> inputsRead(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> values);

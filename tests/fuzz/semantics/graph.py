@@ -75,7 +75,7 @@ class Graph:
         return [v for v in self.sources if v.kind == "input"] + [v for v in self.sources if v.kind == "parameter"]
 
     def argument_bytes(self):
-        return b"".join(stored(value.array, value.dtype).tobytes() for value in self.arguments())
+        return b"".join(stored(value.array, value.dtype).tobytes() for value in sorted(self.arguments(), key=lambda value: value.name))
 
 
 def info_of(name, dtype, shape):
