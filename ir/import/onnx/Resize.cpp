@@ -220,6 +220,9 @@ Values resize(Node &node) {
   std::optional<llvm::SmallVector<Axis>> axes = changedAxes(node);
   if (!axes)
     return Value();
+  // Scales that change no size: PyTorch and ONNX Runtime leave the tensor as it is.
+  if (llvm::all_of(*axes, [](const Axis &axis) { return axis.from == axis.to; }))
+    return node.input(0);
   if (how.mode == "nearest") {
     Value x = node.input(0);
     for (const Axis &axis : *axes)

@@ -38,8 +38,14 @@ bool countWithin(Windows &windows, bool ceil) {
   for (size_t i = 0; i < windows.rank(); ++i) {
     const int64_t stride = windows.strides[i], padded = windows.before[i] + windows.sizes[i] + windows.after[i],
                   room = padded - windows.reach(i);
-    if (room < 0)
-      return false;
+    if (room < 0) {
+      if (!ceil || room + stride <= 0)
+        return false;
+      // One window begins, of which only this much is there: EfficientNet's last pool has its channels as kernel.
+      windows.kernel[i] = (padded - 1) / windows.dilations[i] + 1;
+      windows.counts[i] = 1;
+      continue;
+    }
     windows.counts[i] = (room + (ceil ? stride - 1 : 0)) / stride + 1;
     // The last one begins inside the operand or before it.
     if (ceil && (windows.counts[i] - 1) * stride >= windows.sizes[i] + windows.before[i])
