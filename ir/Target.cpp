@@ -13,21 +13,26 @@ constexpr double teraPerUs = 1e6; // 1 TB/s or 1 TFLOP/s in units per microsecon
 
 // Datasheet figures: dense rates with f32 accumulation, no sparsity. Launch times are those between
 // dependent nodes of one CUDA graph (1.3 us measured on an H200).
-const std::array<Target, 9> targets{{
-    {"cpu", "any x86-64 with AVX2 or AVX-512", 0, 2, 1 << 20, 0, 0, 32e6, 0.03 * teraPerUs, 2.0, 0.1 * teraPerUs,
-     0.1 * teraPerUs},
-    {"sm_80", "A100", 80, 108, 166912, 65536, 2048, 40e6, 2.0 * teraPerUs, 2.0, 19.5 * teraPerUs, 312 * teraPerUs},
-    {"sm_86", "A10, A40, RTX 3090", 86, 84, 101376, 65536, 1536, 6e6, 0.7 * teraPerUs, 2.0, 37 * teraPerUs,
-     150 * teraPerUs},
-    {"sm_87", "Jetson Orin", 87, 16, 166912, 65536, 1536, 4e6, 0.2 * teraPerUs, 3.0, 5.3 * teraPerUs, 42 * teraPerUs},
-    {"sm_89", "L4, L40S, RTX 4090", 89, 128, 101376, 65536, 1536, 72e6, 1.0 * teraPerUs, 2.0, 82 * teraPerUs,
-     165 * teraPerUs},
-    {"sm_90a", "H100, H200", 90, 132, 232448, 65536, 2048, 50e6, 4.8 * teraPerUs, 1.3, 67 * teraPerUs, 989 * teraPerUs},
-    {"sm_100a", "B200", 100, 148, 232448, 65536, 2048, 126e6, 8.0 * teraPerUs, 1.3, 80 * teraPerUs, 2250 * teraPerUs},
-    {"sm_103a", "B300", 103, 148, 232448, 65536, 2048, 126e6, 8.0 * teraPerUs, 1.3, 80 * teraPerUs, 2500 * teraPerUs},
-    {"sm_120a", "RTX 5090, RTX PRO 6000", 120, 170, 101376, 65536, 1536, 96e6, 1.8 * teraPerUs, 1.5, 105 * teraPerUs,
-     210 * teraPerUs},
-}};
+const std::array targets{
+    Target{"cpu", "any x86-64 with AVX2 or AVX-512", 0, 2, 1 << 20, 0, 0, 32e6, 0.03 * teraPerUs, 2.0, 0.1 * teraPerUs,
+           0.1 * teraPerUs},
+    Target{"sm_80", "A100", 80, 108, 166912, 65536, 2048, 40e6, 2.0 * teraPerUs, 2.0, 19.5 * teraPerUs,
+           312 * teraPerUs},
+    Target{"sm_86", "A10, A40, RTX 3090", 86, 84, 101376, 65536, 1536, 6e6, 0.7 * teraPerUs, 2.0, 37 * teraPerUs,
+           150 * teraPerUs},
+    Target{"sm_87", "Jetson Orin", 87, 16, 166912, 65536, 1536, 4e6, 0.2 * teraPerUs, 3.0, 5.3 * teraPerUs,
+           42 * teraPerUs},
+    Target{"sm_89", "L4, L40S, RTX 4090", 89, 128, 101376, 65536, 1536, 72e6, 1.0 * teraPerUs, 2.0, 82 * teraPerUs,
+           165 * teraPerUs},
+    Target{"sm_90a", "H100, H200", 90, 132, 232448, 65536, 2048, 50e6, 4.8 * teraPerUs, 1.3, 67 * teraPerUs,
+           989 * teraPerUs},
+    Target{"sm_100a", "B200", 100, 148, 232448, 65536, 2048, 126e6, 8.0 * teraPerUs, 1.3, 80 * teraPerUs,
+           2250 * teraPerUs},
+    Target{"sm_103a", "B300", 103, 148, 232448, 65536, 2048, 126e6, 8.0 * teraPerUs, 1.3, 80 * teraPerUs,
+           2500 * teraPerUs},
+    Target{"sm_120a", "RTX 5090, RTX PRO 6000", 120, 170, 101376, 65536, 1536, 96e6, 1.8 * teraPerUs, 1.5,
+           105 * teraPerUs, 210 * teraPerUs},
+};
 
 const Target *findFamily(std::string_view name) {
   for (const Target &target : targets)
@@ -43,7 +48,8 @@ struct CardFacts {
   double l2Megabytes, terabytes, f32Teraflops, halfTeraflops;
 };
 
-// One card's name may be in another's ("L4" in "L40S"): the longest one that a device's name holds is taken.
+// One card's name may be the beginning of another's ("H100" of "H100 PCIe"): the longest that a device's name holds, as
+// whole words, is taken.
 constexpr std::array cardFacts{
     CardFacts{"sm_80", "A100-SXM4-40GB", 108, 40, 1.555, 19.5, 312},
     CardFacts{"sm_80", "A100-PCIE-40GB", 108, 40, 1.555, 19.5, 312},
@@ -58,6 +64,7 @@ constexpr std::array cardFacts{
     CardFacts{"sm_90a", "H200", 132, 50, 4.8, 67, 989},
     CardFacts{"sm_90a", "H20", 78, 60, 4.0, 44, 148},
     CardFacts{"sm_100a", "B200", 148, 126, 8.0, 80, 2250},
+    CardFacts{"sm_103a", "B300", 148, 126, 8.0, 80, 2500},
     CardFacts{"sm_120a", "RTX 5090", 170, 96, 1.79, 105, 210},
     CardFacts{"sm_120a", "RTX PRO 6000", 188, 128, 1.79, 125, 504},
 };
@@ -74,6 +81,17 @@ Target cardOf(const CardFacts &facts) {
   return card;
 }
 
+/// Whether the device's name holds the card's as whole words: "NVIDIA L40" is no "L4".
+bool holdsWords(std::string_view deviceName, std::string_view card) {
+  auto isWithinWord = [&](std::size_t at) {
+    return at < deviceName.size() && std::isalnum(static_cast<unsigned char>(deviceName[at]));
+  };
+  for (std::size_t at = deviceName.find(card); at != std::string_view::npos; at = deviceName.find(card, at + 1))
+    if ((at == 0 || !isWithinWord(at - 1)) && !isWithinWord(at + card.size()))
+      return true;
+  return false;
+}
+
 /// Whether the word of a command line names the card: in any case, with dashes for blanks.
 bool isNameOf(std::string_view word, std::string_view card) {
   return std::ranges::equal(word, card, [](unsigned char a, unsigned char b) {
@@ -83,6 +101,8 @@ bool isNameOf(std::string_view word, std::string_view card) {
 }
 
 } // namespace
+
+std::string Target::title() const { return card.empty() ? name : card + " (" + name + ")"; }
 
 double Target::matmulFlopsPerUs(DType type, bool tf32) const {
   if (tf32 && capability >= 80)
@@ -115,8 +135,7 @@ const Target *findTarget(std::string_view name) {
 const Target &targetOfDevice(const Target &family, std::string_view deviceName) {
   const Target *found = &family;
   for (const Target &card : knownCards())
-    if (card.name == family.name && card.card.size() > found->card.size() &&
-        deviceName.find(card.card) != std::string_view::npos)
+    if (card.name == family.name && card.card.size() > found->card.size() && holdsWords(deviceName, card.card))
       found = &card;
   return *found;
 }

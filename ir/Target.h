@@ -29,6 +29,8 @@ struct Target {
 
   friend bool operator==(const Target &, const Target &) = default;
   bool isCpu() const { return capability == 0; }
+  /// For people: "sm_90a", or "H20 (sm_90a)" of a card.
+  std::string title() const;
   /// Matrix rate for operands of `type`: FLOP per microsecond. With `tf32` those of f32 are cut for tensor cores.
   double matmulFlopsPerUs(DType type, bool tf32 = false) const;
 };

@@ -54,7 +54,7 @@ struct Fixture {
   }
 
   Result<TunedKernel> tuneOne() {
-    const ir::Target &target = *ir::findTarget("sm_80");
+    const ir::Target &target = *ir::findTarget(targetName);
     options.log = [&](const std::string &line) { log += line + "\n"; };
     TuningContext context{target, compiler, isPresent ? &device : nullptr, *store, peaks, options};
     TuningTask task = makeTask(script, sourceSuffix);
@@ -82,6 +82,7 @@ struct Fixture {
   TuneOptions options;
   std::string sourceSuffix; ///< A change of the template.
   std::string signature;    ///< Of another region.
+  std::string targetName = "sm_80";
   bool isPresent = true;
   Peaks peaks = nominalPeaks(*ir::findTarget("sm_80"));
   std::function<codegen::TileWork(const codegen::TileConfig &)> leastWork;
@@ -1139,6 +1140,17 @@ TEST_CASE("search: without the device the best-ranked candidate that compiles is
   CHECK(f.compiler.compiled == 0);
   f.isPresent = true;
   CHECK_FALSE(f.tuneOne()->report.fromCache); // An untimed choice is none for the device itself.
+}
+
+TEST_CASE("search: cards of one architecture that are not here have untimed choices of their own") {
+  Fixture f({{0, {}}, {1, {}}});
+  f.isPresent = false;
+  for (const char *target : {"sm_80", "A100-SXM4-80GB", "A100 80GB PCIe"}) {
+    CAPTURE(target);
+    f.targetName = target;
+    CHECK_FALSE(f.tuneOne()->report.fromCache);
+    CHECK(f.tuneOne()->report.fromCache);
+  }
 }
 
 TEST_CASE("search: without effort the model chooses whatever the store holds, and what was measured stays") {

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <set>
+#include <string>
+#include <vector>
 
 using namespace kfuse;
 using namespace kfuse::ir;
@@ -10,11 +12,14 @@ using namespace kfuse::ir;
 TEST_CASE("targets: the CPU first, names unique, facts plausible") {
   REQUIRE(!knownTargets().empty());
   CHECK(knownTargets().front().isCpu());
+  std::vector<Target> all(knownTargets().begin(), knownTargets().end());
+  all.insert(all.end(), knownCards().begin(), knownCards().end());
   std::set<std::string> names;
-  for (const Target &target : knownTargets()) {
-    CAPTURE(target.name);
-    CHECK(names.insert(target.name).second);
+  for (const Target &target : all) {
+    CAPTURE(target.title());
+    CHECK(names.insert(target.title()).second);
     CHECK(target.isCpu() == (target.name == "cpu"));
+    CHECK(target.multiprocessors >= (target.isCpu() ? 0 : 16));
     // FLOP per byte of DRAM traffic at which a kernel turns compute bound: machines of today lie in these.
     double halfIntensity = target.matmulFlopsPerUs(DType::BF16) / target.memoryBytesPerUs;
     CHECK(halfIntensity > 2);
@@ -33,11 +38,16 @@ TEST_CASE("targets: cards are found by what devices call themselves, and by word
   CHECK(targetOfDevice(hopper, "NVIDIA H20").multiprocessors == 78);
   CHECK(targetOfDevice(ada, "NVIDIA L4").multiprocessors == 58);
   CHECK(targetOfDevice(ada, "NVIDIA L40S").multiprocessors == 142);
+  CHECK(&targetOfDevice(ada, "NVIDIA L40") == &ada); // No row, and no "L4".
+  CHECK(targetOfDevice(ada, "NVIDIA L4-24Q").card == "L4");
+  CHECK(targetOfDevice(*findTarget("sm_103a"), "NVIDIA B300 SXM6 AC").card == "B300");
   CHECK(&targetOfDevice(hopper, "NVIDIA H800") == &hopper); // No row.
   CHECK(&targetOfDevice(hopper, "NVIDIA L4") == &hopper);   // Another family's.
   REQUIRE(findTarget("h100-pcie"));
   CHECK(findTarget("h100-pcie")->card == "H100 PCIe");
   CHECK(findTarget("RTX PRO 6000")->name == "sm_120a");
+  CHECK(findTarget("b300")->title() == "B300 (sm_103a)");
+  CHECK(hopper.title() == "sm_90a");
   for (const Target &card : knownCards()) {
     CAPTURE(card.card);
     REQUIRE(findTarget(card.name));

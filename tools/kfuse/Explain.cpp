@@ -59,6 +59,7 @@ Json memoryJson(const tuner::PlannedFunction &planned) {
 
 std::string toJson(const tuner::PlannedModel &model, const std::vector<ir::StateNote> &states, double writtenFlops) {
   Json json{{"target", model.target->name},
+            {"card", model.target->card.empty() ? Json() : Json(model.target->card)},
             {"kernels", Json::array()},
             {"not_fused", Json::array()},
             {"states", Json::array()}};
@@ -206,7 +207,7 @@ int explain(const ModelOptions &options) {
   for (const tuner::PlannedKernel &kernel : planned->kernels)
     launches += static_cast<std::size_t>(kernel.uses);
   fmt::print("{} on {}:\n{} launches of {} distinct kernels; bounds from datasheet rates\n\n",
-             ir::printable(options.model.substr(options.model.rfind('/') + 1)), (*target)->name, launches,
+             ir::printable(options.model.substr(options.model.rfind('/') + 1)), (*target)->title(), launches,
              planned->kernels.size());
   printKernels(rowsOf(*planned), *planned->target);
   printSavings(*planned, writtenFlops);

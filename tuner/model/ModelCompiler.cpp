@@ -36,9 +36,14 @@ std::vector<std::byte> makeArgument(mlir::func::FuncOp main, unsigned index) {
   return noise(argument.type, argument.shape, indexRange(main.getBody().front()), index + 1, deviation);
 }
 
+/// Names a target whose device is not here: "sm_90a (not present)", "H20 (sm_90a, not present)".
+std::string absent(const ir::Target &target) {
+  return target.card.empty() ? target.name + " (not present)" : target.card + " (" + target.name + ", not present)";
+}
+
 TuneReport makeReport(const PlannedModel &model, const TuningContext &context, std::span<const TunedKernel> kernels) {
   TuneReport report;
-  report.device = context.device ? context.device->sku() : context.target.name + " (not present)";
+  report.device = context.device ? context.device->sku() : absent(context.target);
   report.isDeviceHere = context.device != nullptr;
   report.arenaBytes = model.main.memory.arenaBytes;
   report.arenaLowerBoundBytes = model.main.memory.lowerBoundBytes;

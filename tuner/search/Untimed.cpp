@@ -91,7 +91,9 @@ TunedKernel keep(const TuningContext &context, const Ranking &ranking, Compiled 
 } // namespace
 
 std::string untimedRegion(const TuningContext &context, const TuningTask &task) {
-  return regionKey(task.signature + "\nuntimed", task.templateName, context.target.name, context.sku(),
+  // Cards of one architecture rank differently, and where no device is here the SKU does not tell them apart.
+  const std::string card = context.target.card.empty() ? "" : "\n" + context.target.card;
+  return regionKey(task.signature + "\nuntimed" + card, task.templateName, context.target.name, context.sku(),
                    context.compiler.version());
 }
 
