@@ -1,9 +1,9 @@
 #include "tuner/peaks/DeviceLock.h"
 
 #include "tuner/peaks/LockHolder.h"
+#include "tuner/record/BootId.h"
 #include "tuner/record/Key.h"
 #include "tuner/record/Trace.h"
-#include "tuner/store/StoreLease.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -167,7 +167,7 @@ DeviceLock::DeviceLock(const std::string &device, Use use, const fs::path &store
                   rangeOf(device, use), patience};
     if (descriptors[i] < 0)
       lock.lack(std::strerror(failure));
-    else if (i == 0 || !isSameFile(descriptors[i], descriptors[0])) // Whose lock would wait for our own.
+    else if (i == 0 || !isSameFile(descriptors[i], descriptors[0])) // In the same file a second lock would deadlock.
       lock.acquire(start);
   }
   wait = Clock::now() - start;

@@ -1,5 +1,6 @@
 #include "tuner/store/Store.h"
 
+#include "tuner/record/BootId.h"
 #include "tuner/record/UnixTime.h"
 #include "tuner/store/StoreFile.h"
 #include "tuner/store/StoreLease.h"
@@ -12,7 +13,7 @@
 namespace kfuse::tuner {
 namespace {
 
-/// When the kernel's trial began, of which every put is a later word.
+/// When the kernel's trial began, as the first put said; later ones keep it.
 double beginningOf(SQLite::Database &db, const std::string &kernel) {
   SQLite::Statement row(db, "SELECT at FROM measurements WHERE kernel = ?");
   row.bind(1, kernel);

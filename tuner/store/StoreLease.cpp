@@ -1,5 +1,7 @@
 #include "tuner/store/StoreLease.h"
 
+#include "tuner/record/BootId.h"
+
 #include <boost/algorithm/string/classification.hpp>
 #include <boost/algorithm/string/split.hpp>
 #include <fmt/format.h>
@@ -62,8 +64,6 @@ bool isGone(const std::string &owner, const std::string &self) {
 }
 
 } // namespace
-
-std::string bootId() { return firstLine("/proc/sys/kernel/random/boot_id"); }
 
 LeaseBook::LeaseBook(StoreFile &file, Pace pace) : file(file), pace(pace), self(makeOwner()) {}
 

@@ -14,9 +14,6 @@
 
 namespace kfuse::tuner {
 
-/// The running kernel's: another one after each start of the machine.
-std::string bootId();
-
 /// The leases that one open store holds, kept alive by a heartbeat. A lease ends when it is released, when its
 /// process is seen to be gone (same boot and process namespace), or when its heart has not beaten for a while.
 /// Heartbeats are counted, and watched on the watcher's own clock: clocks of two machines are never compared.
@@ -24,7 +21,7 @@ class LeaseBook {
 public:
   struct Pace {
     std::chrono::milliseconds beat{2000};
-    std::chrono::milliseconds expiry{15000}; ///< Without a beat.
+    std::chrono::milliseconds expiry{15000}; ///< A lease without a beat for so long is free.
   };
 
   /// `file` must outlive the book.
