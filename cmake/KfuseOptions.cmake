@@ -24,10 +24,10 @@ else()
     $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-static-libstdc++$<SEMICOLON>-static-libgcc>)
 endif()
 
-# kfuse_add_library(NAME SOURCES... LINK libraries...): one room, or a part of one.
+# kfuse_add_library(NAME SOURCES... LINK libraries...): one module, or a part of one.
 function(kfuse_add_library name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC kfuse_options ${ARG_LINK})
-  set_property(GLOBAL APPEND PROPERTY KFUSE_ROOMS ${name})
+  set_property(GLOBAL APPEND PROPERTY KFUSE_LIBRARIES ${name})
 endfunction()

@@ -1,9 +1,9 @@
-# libkfuse.so: all rooms in one shared library, LLVM and Boost hidden inside; find_package(kfuse)
-# gives kfuse::kfuse. The tools link the same rooms statically.
+# libkfuse.so: all modules in one shared library, LLVM and Boost hidden inside; find_package(kfuse)
+# gives kfuse::kfuse. The tools link the same modules statically.
 include(CMakePackageConfigHelpers)
 
 set(map ${PROJECT_SOURCE_DIR}/cmake/libkfuse.map)
-file(WRITE ${PROJECT_BINARY_DIR}/libkfuse.cpp "// libkfuse.so is made of the rooms' static libraries.\n")
+file(WRITE ${PROJECT_BINARY_DIR}/libkfuse.cpp "// libkfuse.so is made of the modules' static libraries.\n")
 add_library(kfuse SHARED ${PROJECT_BINARY_DIR}/libkfuse.cpp)
 add_library(kfuse::kfuse ALIAS kfuse)
 # The archives that hold the public interface come in whole: nothing inside the library calls it.

@@ -5,7 +5,7 @@
 namespace kfuse::codegen::cuda {
 
 std::span<const KernelTemplate *const> templates() {
-  static const std::array<const KernelTemplate *, 9> all{
+  static const std::array all{
       &decodeAttentionTemplate(), &chainTemplate(), &rowChainTemplate(),  &sideBySideTemplate(), &matmulTemplate(),
       &columnsTemplate(),         &rowsTemplate(),  &transposeTemplate(), &pointwiseTemplate()};
   return all;

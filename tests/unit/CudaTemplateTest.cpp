@@ -1,5 +1,6 @@
 #include "codegen/KernelLimits.h"
 #include "codegen/LinearGraph.h"
+#include "codegen/cpu/ScalarFunctions.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/text/IndexText.h"
 #include "codegen/cuda/text/LaneForm.h"
@@ -10,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 using namespace kfuse;
@@ -183,7 +185,7 @@ TEST_CASE("CUDA templates: decode attention meets within clusters, but where til
 
 TEST_CASE(
     "CUDA templates: decode attention computes norms of its queries, and leaves other reductions to a kernel before") {
-  // Of 16 keys and heads of 16 elements, so that no length tells what a reduction runs over.
+  // There are 16 keys and heads of 16 elements, so that no length tells what a reduction runs over.
   auto reasonFor = [](const std::string &before, const std::string &query, const std::string &scores) {
     const RegionCase given(
         {"decode",
@@ -458,7 +460,7 @@ TEST_CASE("IndexText: reads as C++") {
   CHECK(splitText("i", {2, 3, 4}, {"x", "y", "z"}) == "const Index x = i / 12u, y = i / 4u % 3u, z = i % 4u;");
 }
 
-TEST_CASE("ScalarFunctions: every pointwise op of the dialect has CUDA text") {
+TEST_CASE("ScalarFunctions: every pointwise op of the dialect has CUDA text and a row of the CPU's table") {
   mlir::MLIRContext context;
   context.loadDialect<ir::KfuseDialect>();
   const std::set<std::string> others{"softmax",   "layer_norm",   "rms_norm", "reduce", "matmul", "reshape",
@@ -467,8 +469,11 @@ TEST_CASE("ScalarFunctions: every pointwise op of the dialect has CUDA text") {
   for (mlir::RegisteredOperationName op : context.getRegisteredOperations()) {
     std::string name = op.stripDialect().str();
     INFO(name);
-    if (op.hasInterface<ir::FusableOpInterface>() && !others.count(name))
-      CHECK(hasScalarFunction(name));
+    if (!op.hasInterface<ir::FusableOpInterface>() || others.count(name))
+      continue;
+    CHECK(hasScalarFunction(name));
+    auto hasCpuRow = [&](DType type) { return codegen::cpu::findFunction(name, type) != nullptr; };
+    CHECK(std::ranges::any_of(std::array{DType::F32, DType::I32, DType::I64, DType::Bool}, hasCpuRow));
   }
 }
 

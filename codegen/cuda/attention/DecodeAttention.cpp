@@ -30,10 +30,10 @@ public:
       const DecodeShape shape(config);
       const double us = shape.estimateUs(region, *p, target);
       best = std::min(best, us);
-      ranked.emplace_back(p->isInBlock() ? shape.estimateInBlockUs(region, *p, target) : us, config);
+      ranked.emplace_back(p->isExtended() ? shape.estimateExtendedUs(region, *p, target) : us, config);
     }
     ranked = fastest(std::move(ranked), mostCandidates);
-    if (p->isInBlock() && !ranked.empty()) { // The one's order, the other's level: fusion compares with and without.
+    if (p->isExtended() && !ranked.empty()) { // Rank by the extended estimate, shifted to the plain one's level.
       const double difference = best - ranked.front().us;
       for (EstimatedConfig &one : ranked)
         one.us += difference;
@@ -48,16 +48,16 @@ public:
 private:
   static std::vector<TileConfig> configsOf(const DecodeProblem &p, const ir::Target &target) {
     // Clusters start when there is room for all of their blocks: not ahead of the wait, when the kernel before is
-    // running. Of a Llama block at 4096 keys that took 8 us of 122.
-    const bool mayBeCluster = target.capability >= 90 && !p.isInBlock();
-    constexpr std::pair<int64_t, int64_t> meetings[] = {{1, 1},  {2, 1},  {2, 2}, {3, 1},  {4, 1},  {4, 4},
-                                                        {6, 1},  {8, 1},  {8, 8}, {12, 1}, {16, 1}, {24, 1},
-                                                        {32, 1}, {48, 1}, {64, 1}}; // Splits, cluster.
+    // running. That took 8 us of the 122 of a Llama block at 4096 keys.
+    const bool mayBeCluster = target.capability >= 90 && !p.isExtended();
+    constexpr std::pair<int64_t, int64_t> splitsAndClusters[] = {{1, 1},  {2, 1},  {2, 2},  {3, 1},  {4, 1},
+                                                                 {4, 4},  {6, 1},  {8, 1},  {8, 8},  {12, 1},
+                                                                 {16, 1}, {24, 1}, {32, 1}, {48, 1}, {64, 1}};
     std::vector<TileConfig> configs;
     for (int64_t warps : {4, 8})
       for (int64_t keys : {16, 32})
         for (int64_t stages : {1, 2, 3, 4, 6})
-          for (auto [splits, cluster] : meetings) {
+          for (auto [splits, cluster] : splitsAndClusters) {
             TileConfig config{
                 {"warps", warps}, {"keys", keys}, {"stages", stages}, {"splits", splits}, {"cluster", cluster}};
             if ((cluster == 1 || mayBeCluster) && fits(DecodeShape(config), p, target))
@@ -70,7 +70,7 @@ private:
     const int64_t blockKeys = shape.splits * shape.warps; // One key a warp.
     const bool isTooShort = shape.splits > 1 && blockKeys * leastKeysOfWarp > p.keys;
     const bool isTooMany = shape.splits > 1 && p.pairs() * shape.splits > 16 * target.multiprocessors;
-    const bool isOneTile = blockKeys * shape.keys >= p.keys; // Else its memory waits for it.
+    const bool isOneTile = blockKeys * shape.keys >= p.keys; // With more, one stage would load tile after tile.
     const int64_t fixedBytes = shape.staticBytes(p);
     const bool isTooLarge =
         fixedBytes > mostStaticShared || shape.sharedBytes(p) > target.sharedBytesPerBlock - fixedBytes;

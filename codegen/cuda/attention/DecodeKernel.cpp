@@ -248,7 +248,7 @@ private:
       const std::string number = std::to_string(reduction.id), type = valueType(graph[reduction].type).str();
       const Scalar element = graph[reduction].operands[0];
       writeRowValues(element);
-      writer.line("Partial<" + operationName(graph[reduction].function) + ", " + type + ", 8> a" + number + ";");
+      writer.line("Partial<" + reductionTypeName(graph[reduction].function) + ", " + type + ", 8> a" + number + ";");
       chunk.lanes(
           scope, [](Scalar) { return "x."; },
           [&](ValuePrinter &lane) {

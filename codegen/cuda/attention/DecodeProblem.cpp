@@ -93,7 +93,7 @@ std::string whyNotRow(const LinearGraph &graph, Scalar root, unsigned dim, const
   if (undefinedIn(graph, symbols))
     return what + " lie where a reduction says, which is a kernel before it";
   for (Scalar reduction : reductions)
-    if (operationName(graph[reduction].function).empty())
+    if (reductionTypeName(graph[reduction].function).empty())
       return "no CUDA text for the reduction '" + graph[reduction].function + "'";
   return "";
 }

@@ -38,7 +38,7 @@ struct DecodeProblem {
   int64_t M = 1, keys = 1, keySize = 1, valueSize = 1;
   int64_t group = 1;          ///< Neighbouring heads that share keys and values.
   bool emptyIsZero = false;   ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
-  bool computesQuery = false; ///< Else queries are loaded. It may take totals of its head: a norm's.
+  bool computesQuery = false; ///< False: queries are loaded. It may take totals of its head: a norm's.
   std::optional<NewRows> newKeys = {}, newValues = {};
   unsigned output = 0; ///< What the attention gives among the region's results.
   std::vector<ir::Scalar> fixed =
@@ -58,8 +58,8 @@ struct DecodeProblem {
   bool hasHeads() const { return dimM > 0; }
   unsigned headDim() const { return dimM - 1; }
   unsigned dimS() const { return dimM + 1; }
-  /// Whether it is more than the attention alone: a kernel in a block of others, whose values are not all in memory.
-  bool isInBlock() const { return computesQuery || newKeys || newValues || readsAhead; }
+  /// Whether the kernel does more than the attention alone: it computes operands, updates states or reads ahead.
+  bool isExtended() const { return computesQuery || newKeys || newValues || readsAhead; }
 };
 
 /// The problem of a region; the reason where the template does not take it.

@@ -79,10 +79,10 @@ double DecodeShape::combineUs() const {
 }
 
 /// Where queries or new rows are computed, too, or tiles loaded ahead of the wait. Behind the kernel ahead more of the
-/// tiles are there at once: all SMs are to be busy and as much on its way as there is room for. Of a Llama block at
-/// 4096 keys 12 parts in three stages of four warps take 6.4 us, in its run 122.9, 16 in two of eight 7.1 and 124.5, 24
-/// parts 9.1 and more: the first eight hold both of the former, where estimateUs() begins with 8 parts (7.4 us).
-double DecodeShape::estimateInBlockUs(const Region &region, const DecodeProblem &p, const ir::Target &target) const {
+/// tiles are there at once: all SMs are to be busy and as much on its way as there is room for. In a Llama block of
+/// 4096 keys 12 splits in three stages of four warps take 6.4 us, and its run 122.9; 16 in two stages of eight take 7.1
+/// and 124.5, 24 splits 9.1 and more. The first eight hold both of the former; estimateUs() begins with 8 (7.4 us).
+double DecodeShape::estimateExtendedUs(const Region &region, const DecodeProblem &p, const ir::Target &target) const {
   const auto ofTile = static_cast<double>(keys);
   const double blocks = static_cast<double>(p.pairs() * splits), atOnce = perSm(sharedBytes(p), target);
   const double keysOfWarp = static_cast<double>(p.keys) / static_cast<double>(splits * warps);

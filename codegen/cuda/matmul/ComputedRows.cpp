@@ -61,7 +61,7 @@ std::string ComputedRows::refusal() const {
            " bytes, are too long to compute in each block";
   for (const std::vector<Scalar> &pass : passes.reductions)
     for (Scalar reduction : pass)
-      if (operationName(graph[reduction].function).empty())
+      if (reductionTypeName(graph[reduction].function).empty())
         return "no CUDA text for the reduction '" + graph[reduction].function + "'";
   return "";
 }

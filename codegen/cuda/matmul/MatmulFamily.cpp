@@ -9,11 +9,10 @@
 namespace kfuse::codegen::cuda {
 namespace {
 
-/// The preferred first where estimates are equal.
+/// Where estimates are equal the first is preferred.
 std::span<const MatmulVariant *const> variants() {
-  static const std::array<const MatmulVariant *, 6> all{&matmulSm90Template(), &matmulSm90SplitTemplate(),
-                                                        &gemvTemplate(),       &matmulStreamTemplate(),
-                                                        &matmulSm80Template(), &matmulSimtTemplate()};
+  static const std::array all{&matmulSm90Template(),   &matmulSm90SplitTemplate(), &gemvTemplate(),
+                              &matmulStreamTemplate(), &matmulSm80Template(),      &matmulSimtTemplate()};
   return all;
 }
 
@@ -45,8 +44,8 @@ public:
     return ir::FusionDecision::no(reasons);
   }
 
-  /// Where the types are those of tensor cores and the rows not few: what multiplies if not the target's best
-  /// instruction, and why that one does not.
+  /// What multiplies if not the target's best instruction, and why that one does not; "" where the types are not those
+  /// of tensor cores or the rows are few.
   std::string remark(const Region &region, const ir::Target &target) const override {
     const bool isForTensorCores = isFloat(region.mathType) && (region.mathType != DType::F32 || region.tf32);
     auto takesFewRows = [&](const MatmulVariant *variant) {

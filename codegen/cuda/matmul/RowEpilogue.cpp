@@ -30,7 +30,7 @@ RowEpilogue::RowEpilogue(const MatmulProblem &problem)
 
 std::string RowEpilogue::refusal() const {
   for (Scalar reduction : reductions)
-    if (operationName(graph[reduction].function).empty() || graph[reduction].type != DType::F32)
+    if (reductionTypeName(graph[reduction].function).empty() || graph[reduction].type != DType::F32)
       return "no CUDA text for the reduction '" + graph[reduction].function + "' of a product's rows";
   if (!RowPasses(graph).rowOutputs.empty())
     return "writes a value for each row of a product";
@@ -108,7 +108,7 @@ void RowEpilogue::write(MatmulPrinter &printer, const TmaResult *result) const {
     const std::string name = numbered("Reduction", i);
     steps.push_back({name + "::Operands", rootsOf(reduction), true});
     writer.open("struct " + name);
-    writer.line("using Operation = " + operationName(graph[reduction].function) + ";");
+    writer.line("using Operation = " + reductionTypeName(graph[reduction].function) + ";");
     declareOperands(steps.back());
     writer.close(";");
   }

@@ -142,7 +142,7 @@ private:
   }
 
   std::string total(Scalar reduction) const { return "a" + std::to_string(reduction.id) + "[j]"; }
-  std::string operation(Scalar reduction) const { return operationName(graph[reduction].function).str(); }
+  std::string operation(Scalar reduction) const { return reductionTypeName(graph[reduction].function).str(); }
   void combine(Scalar reduction, const std::string &to, const std::string &value) {
     writer.line(to + " = " + operation(reduction) + "::combine(" + to + ", " + value + ");");
   }
@@ -273,7 +273,7 @@ public:
     if (region.graph.domain.reductionDim < 0)
       return ir::FusionDecision::no("holds no reduction");
     for (const ScalarNode &node : region.graph.nodes)
-      if (node.kind == ScalarNode::Kind::Reduce && operationName(node.function).empty())
+      if (node.kind == ScalarNode::Kind::Reduce && reductionTypeName(node.function).empty())
         return ir::FusionDecision::no("no CUDA text for the reduction '" + node.function + "'");
     LinearGraph graph = linearised(region.graph, 1);
     RowPasses passes(graph);

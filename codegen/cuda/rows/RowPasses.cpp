@@ -12,7 +12,7 @@ namespace kfuse::codegen::cuda {
 using ir::Scalar;
 using ir::ScalarNode;
 
-llvm::StringRef operationName(llvm::StringRef function) {
+llvm::StringRef reductionTypeName(llvm::StringRef function) {
   return llvm::StringSwitch<llvm::StringRef>(function)
       .Case("sum", "Sum")
       .Case("prod", "Times")

@@ -9,8 +9,8 @@ namespace kfuse::codegen::cuda {
 /// arrives meanwhile.
 enum class RowStorage : int64_t { Reload = 0, Registers = 1, Shared = 2, Stream = 3 };
 
-/// The struct of device/reduce.cuh that computes a reduction; "" for one that none does.
-llvm::StringRef operationName(llvm::StringRef function);
+/// The struct of device/base/reduce.cuh that computes a reduction; "" for one that none does.
+llvm::StringRef reductionTypeName(llvm::StringRef function);
 
 /// A sum of squared differences between values and their mean, as a variance has it. Where the mean is not large beside
 /// them it is sum(value^2) - mean * sum(value), and known a pass earlier.

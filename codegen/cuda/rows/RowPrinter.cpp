@@ -82,9 +82,9 @@ void RowPrinter::writeOperands(const ValuePrinter &scope, size_t pass) {
   writer.close(";");
 }
 
-/// Has the first operands of the elements' pass come while the last totals are on their way. A row in registers leaves
-/// them no room, of what is loaded anew for each pass there are others to wait for, and rows of 131072 that blocks
-/// share took 2 to 8 % longer for the registers. Addresses may not be of totals that are on their way.
+/// Loads the first operands of the elements' pass while the last totals are on their way. A row in registers leaves
+/// them no room, rows that are loaded anew for each pass wait for other loads anyway, and rows of 131072 that blocks
+/// share took 2 to 8 % longer for the registers. Addresses may not use totals that are on their way.
 void RowPrinter::writeFetch(const ValuePrinter &scope, size_t totalsOf) {
   const size_t pass = passes.reductions.size();
   if (isShared || (storage != RowStorage::Stream && storage != RowStorage::Shared) || pass >= passes.count() ||
@@ -160,8 +160,8 @@ static bool hasSpread(llvm::ArrayRef<Spread> spreads, Scalar reduction) {
 /// A thread's part of a pass's reductions, with sums of squares beside those that spreads are of.
 void RowPrinter::writePartials(ValuePrinter &scope, size_t pass, llvm::ArrayRef<Spread> spreads) {
   auto partial = [&](Scalar reduction, llvm::StringRef name) {
-    writer.line("Partial<" + operationName(graph[reduction].function) + ", " + valueType(graph[reduction].type) + ", " +
-                llvm::Twine(vector) + "> " + name + llvm::Twine(reduction.id) + ";");
+    writer.line("Partial<" + reductionTypeName(graph[reduction].function) + ", " + valueType(graph[reduction].type) +
+                ", " + llvm::Twine(vector) + "> " + name + llvm::Twine(reduction.id) + ";");
   };
   for (Scalar reduction : passes.reductions[pass]) {
     partial(reduction, "a");

@@ -5,8 +5,9 @@
 
 namespace kfuse::codegen::cuda {
 
-/// The statements of a row's passes, in a function that has a `Row` (device/rows.cuh) called row: what several passes
-/// need comes to `cache` first, each reduction leaves its total in a variable, and the last pass computes elements.
+/// The statements of a row's passes, in a function that has a `Row` (device/rows/rows.cuh) called row: what several
+/// passes need comes to `cache` first, each reduction leaves its total in a variable, and the last pass computes
+/// elements.
 class RowPrinter {
 public:
   static constexpr int64_t chunksInFlight = 4;
@@ -52,7 +53,7 @@ private:
   RowLoads loads;
   llvm::SmallVector<std::string> names;
   SourceWriter &writer;
-  bool isShared = false;  ///< By the blocks of a cluster.
+  bool isShared = false;  ///< Whether the blocks of a cluster share a row.
   bool isFetched = false; ///< The first operands of the elements' pass are called `ahead`.
 };
 

@@ -194,7 +194,7 @@ public:
     if (region.graph.domain.reductionDim < 0)
       return ir::FusionDecision::no("holds no row reduction");
     for (const ScalarNode &node : region.graph.nodes)
-      if (node.kind == ScalarNode::Kind::Reduce && operationName(node.function).empty())
+      if (node.kind == ScalarNode::Kind::Reduce && reductionTypeName(node.function).empty())
         return ir::FusionDecision::no("no CUDA text for the reduction '" + node.function + "'");
     return printable(region);
   }
@@ -233,7 +233,7 @@ std::vector<RowStorage> storagesFor(const RowWork &work) {
 /// Instructions of a thread for its part of a row.
 double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
                              const TileConfig &config) {
-  constexpr double perChunk = 1, perAccess = 2, fromShared = 12; // Beside those of the chunk's elements.
+  constexpr double perChunk = 1, perAccess = 2, fromShared = 12; // Instructions beside those of the elements.
   RowStorage storage = storageOf(config);
   const RowLoads &loads = work.loadsOf(config);
   double accesses = static_cast<double>(loads.kept.size() + passes.elementOutputs.size());
@@ -287,9 +287,9 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
   double rereads =
       storageOf(config) == RowStorage::Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
   grid.bytes = region.bytesRead * waste * (1 + rereads) + region.bytesWritten;
-  // Where one block holds many rows the others hide as much: streams were 4 to 40 % slower. Of two rows a block one
-  // took 10.4 us where the best of the others took 11.3 (layer_norm 2048x4096, whose variance may need a second
-  // exchange); of one row there is nothing to stream.
+  // Where one block holds many rows the others hide as much: streams were 4 to 40 % slower. With two rows a block a
+  // stream took 10.4 us, the best of the others 11.3 (layer_norm 2048x4096, whose variance may need a second exchange);
+  // with one row there is nothing to stream.
   const auto atOnce = static_cast<double>(rowsAtOnce(static_cast<int64_t>(rows), resources, config, target));
   if (grid.startsOnce && config["cluster"] == 1)
     grid.bytes *= !passes.spreads.empty() && rows > atOnce && rows <= 4 * atOnce ? 0.9 : 1.08;
