@@ -4,7 +4,7 @@
 //   auto program = kfuse::compile(*model, {});
 //   auto weights = program->prepare(parameterPointers);
 //   auto session = program->newSession(*weights);
-//   session->run(stream, inputPointers, outputPointers);
+//   session->run(stream, inputPointers, outputPointers).value();
 //
 // Pointers are device pointers: of the GPU for CUDA targets, of the host for the CPU. All tensors are dense and
 // row-major, aligned to 16 bytes or more, the widest load of a kernel; Executable::allocate() aligns to 256.
@@ -34,8 +34,8 @@ struct LoadOptions {
   std::map<std::string, Shape> shapes; ///< Shapes of inputs that are dynamic in the file.
   std::vector<std::string> parameters; ///< Globs naming inputs that are fixed between runs.
   /// Inputs that become an output's memory: "past*=present*", where `*` is the same text on both sides. A cache to
-  /// which the file joins new rows takes the rows that there is room for, "past*=present*:4096", and how many of them a
-  /// run finds is a new input, past_length. What the graph writes in place by itself needs no name.
+  /// which the file joins new rows is given a capacity, "past*=present*:4096"; how many rows a run finds in it is then
+  /// a new input, past_length. What the graph writes in place by itself needs no name.
   std::vector<std::string> states{};
   bool tf32 = false; ///< Allow products of f32 to cut their operands for tensor cores.
 };
@@ -117,7 +117,7 @@ private:
   std::shared_ptr<const Impl> impl;
 };
 
-/// One stream's running state: arena and captured graphs. Not thread-safe; make one per thread.
+/// One stream's running state: arena and captured graphs. Make one per stream, and use it in one thread at a time.
 class KFUSE_API Session {
 public:
   explicit operator bool() const { return impl != nullptr; } ///< False once it was moved from.

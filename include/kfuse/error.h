@@ -23,7 +23,7 @@ enum class ErrorCode : std::uint8_t {
   NotTuned = 6,    ///< A kernel is not in the store and compiling was not allowed.
   OutOfMemory = 7, ///< Host or device memory did not suffice.
   Io = 8,          ///< A file could not be read or written.
-  Cancelled = 9,   ///< The caller's callback asked to stop.
+  Cancelled = 9,   ///< A callback returned false or threw, or `stop` was requested.
   Compile = 10,    ///< Generated code did not compile; the message holds the first line of the log.
   Timeout = 11,    ///< A kernel ran for too long and was ended.
   Crash = 12,      ///< A kernel took the process it ran in down.

@@ -3,7 +3,7 @@
 namespace kfuse::tools {
 
 void addBench(CLI::App &app, int &status) {
-  CLI::App *bench = app.add_subcommand("bench", "Measure as others are measured, and beside them");
+  CLI::App *bench = app.add_subcommand("bench", "Benchmark against other libraries");
   bench->require_subcommand(1);
   addBenchBlock(*bench, status);
   addBenchGemm(*bench, status);
