@@ -97,11 +97,11 @@ struct Chain {
 class KernelTemplate {
 public:
   virtual ~KernelTemplate() = default;
-  /// "cuda.pointwise", "cuda.rows", "cuda.matmul", "cpu.pointwise", "cpu.rows", "cpu.matmul".
+  /// The target's language and what it computes: "cuda.rows", "cpu.matmul".
   virtual std::string_view name() const = 0;
-  /// Whether this template computes the region right; the reason when not.
+  /// Whether this template takes the region; the reason when not. A region that it takes it must compute right.
   virtual ir::FusionDecision match(const Region &region, const ir::Target &target) const = 0;
-  /// What people should know about how it takes a region that matches: a faster way that is closed to it; or "".
+  /// What people should know about how it takes a region that matches: a faster variant that is closed to it; or "".
   virtual std::string remark(const Region &, const ir::Target &) const { return ""; }
   /// Every legal config for a region that matches (fits shared memory, registers and threads), and its modelled
   /// microseconds, for ranking. About a millisecond for all: what depends on the region alone is found out once.
@@ -111,16 +111,16 @@ public:
   /// A chain that takes `us` by its first config is worth its launch below this share of its layers' time in launches
   /// of their own, for all the two estimates err (ir::KernelCost::profitabilityThreshold).
   virtual double profitabilityThreshold(const Region &, double /*us*/) const { return 1; }
-  /// What says of a config how much it does at least; the region and the target must outlive it. What cannot win even
-  /// so is never compiled, so this must not exceed what the kernel really does.
+  /// A function of a config: the least work that its kernel does. The region and the target must outlive it. A config
+  /// that cannot win even so is never compiled, so this must not exceed what the kernel really does.
   virtual std::function<TileWork(const TileConfig &)> leastWork(const Region &region, const ir::Target &) const {
     return [flops = region.flops](const TileConfig &) { return TileWork{flops, 0}; };
   }
   /// Configs of one group have estimates that err alike, so a search tries the best of each group before the second
   /// best of any.
   virtual std::int64_t estimateGroup(const TileConfig &) const { return 0; }
-  /// What a config has in common with its kin, from which it differs in what changes the time by a per cent or two that
-  /// estimates do not know: a search looks further before it tries a second of them.
+  /// What a config has in common with its near-duplicates, which differ in what changes the time by a per cent or two
+  /// that estimates do not know: a search looks further before it tries a second of them.
   virtual TileConfig kind(const TileConfig &config) const { return config; }
   /// Source and launches. Deterministic: the same region and config give the same text. Internal where the template
   /// took a region that it cannot print.

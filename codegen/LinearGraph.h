@@ -30,7 +30,7 @@ struct LinearGraph {
 /// (columns; M, N and K). There is at least one dimension.
 LinearGraph linearised(const ir::ScalarGraph &graph, unsigned fixedDims);
 
-/// Makes dimension `outer` and the one after it one, if every access walks them so. Whether it did.
+/// Makes dimension `outer` and the one after it one, if every access walks them so. Returns whether it did.
 bool mergeWithNext(LinearGraph &graph, unsigned outer);
 
 /// Lets two dimensions of the domain change places.

@@ -150,7 +150,7 @@ public:
     while (!isDone())
       step();
   }
-  /// Until one is done, or `most` edges were followed.
+  /// Lets both go on until one is done, or `most` edges were followed.
   static void takeTurns(Walk &a, Walk &b, size_t most) {
     size_t followedA = 0, followedB = 0;
     while (!a.isDone() && !b.isDone() && std::min(followedA, followedB) < most) {

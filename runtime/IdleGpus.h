@@ -11,7 +11,7 @@ namespace kfuse::runtime {
 
 /// What a GPU has to do at the moment.
 struct GpuLoad {
-  unsigned processes = 0; ///< That compute on it.
+  unsigned processes = 0; ///< How many compute on it.
   unsigned percent = 0;   ///< The share of the last second or less in which kernels ran.
 };
 

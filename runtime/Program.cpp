@@ -39,7 +39,7 @@ std::uint64_t checkedBytes(const std::string &what, DType type, const Shape &sha
   return bytes;
 }
 
-/// Walks a program and throws Invalid at the first thing that does not fit.
+/// Goes through a program and throws Invalid at the first thing that does not fit.
 class Validator {
 public:
   explicit Validator(const Program &program) : program(program) {}
@@ -172,7 +172,7 @@ private:
     }
   }
 
-  /// That `bytes` at `ref` lie inside what they refer to.
+  /// Checks that `bytes` at `ref` lie inside what they refer to.
   void span(const std::string &what, const BufferRef &ref, std::uint64_t bytes) const {
     std::uint64_t size = spaceBytes(what, ref);
     require(bytes <= size && ref.offset <= size - bytes, what + " uses " + std::to_string(bytes) + " bytes at " +

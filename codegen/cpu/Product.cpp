@@ -63,7 +63,7 @@ bool isStaged(const MatmulProblem &problem, LeftTile tile) {
                   {{problem.dimM, tile.rows, tile.rows}, {problem.dimK, tile.depth, tile.depth}});
 }
 
-/// Of windows as many columns as lie side by side: what crosses the end of a run goes through a buffer.
+/// For windows, at most one run of columns that lie side by side: longer tiles go through a buffer.
 LeftTile leftTile(const MatmulProblem &problem, int64_t k) {
   if (liesTransposed(problem, 0))
     return {square, square};
@@ -268,8 +268,8 @@ private:
   View left, right, sums;
   std::string row;                    ///< Type of nr accumulators.
   Names base;                         ///< Batch indices of the item.
-  std::string blockM, blockN, blockK; ///< Which block.
-  std::string lowM, lowN, lowK;       ///< Where it begins.
+  std::string blockM, blockN, blockK; ///< The block's indices.
+  std::string lowM, lowN, lowK;       ///< Its first elements.
 };
 
 /// Modelled microseconds of one config.

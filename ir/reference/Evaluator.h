@@ -32,8 +32,8 @@ Result<std::vector<Values>> evaluate(mlir::Block &block, std::span<const HostTen
 Result<HostTensor> evaluateOp(mlir::Operation *op, std::span<const HostTensor> operands);
 
 /// Elements of one result of a block at row-major offsets, computing only what they need: a product
-/// costs a dot product each, a row reduction its row. Returned with the shape {offsets.size()}. Of an argument that
-/// repeats itself `bytes` may hold the first elements alone. `seed` says which errors Mode::Shaken makes.
+/// costs a dot product each, a row reduction its row. Returned with the shape {offsets.size()}. `bytes` of an argument
+/// that repeats itself may hold the first elements alone. `seed` says which errors Mode::Shaken makes.
 Result<Values> evaluateAt(mlir::Block &block, std::span<const HostTensor> arguments, unsigned result,
                           std::span<const std::int64_t> offsets, Mode mode, std::uint64_t seed = 0);
 

@@ -86,7 +86,7 @@ struct Deviation {
   double error = 0;          ///< Relative.
   double rootMeanSquare = 0; ///< The exact values'.
   double largest = 0;        ///< Difference of one element.
-  Int worst = 0;             ///< That element.
+  Int worst = 0;             ///< The element of `largest`.
 };
 
 Deviation measure(const Values &values, const Values &exact) {

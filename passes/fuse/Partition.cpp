@@ -22,7 +22,7 @@ constexpr double worthUs = 1e-6;
 constexpr size_t largeGraph = 1024;
 /// A value with more readers (a table of all layers) joins none of them.
 constexpr size_t mostSiblings = 8;
-/// Of a value with more readers only the first are looked at: its region holds fewer.
+/// Only a value's first `mostReaders` readers are considered: its region holds fewer.
 constexpr size_t mostReaders = 2 * largestRegion;
 
 SmallVector<Operation *> anchorsOf(ArrayRef<Operation *> ops, Operation *otherwise) {

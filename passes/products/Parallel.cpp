@@ -15,8 +15,8 @@ namespace {
 /// Where the left operand of a product comes from: an equal part of `whole`, or all of it.
 struct Source {
   Value whole;
-  int64_t axis = -1;             ///< That the parts divide; -1: each product reads all of it.
-  int64_t number = 0, count = 1; ///< Which part of how many.
+  int64_t axis = -1;             ///< The axis that the parts divide; -1: each product reads all of it.
+  int64_t number = 0, count = 1; ///< The part's index, and how many parts there are.
 };
 
 /// slice [offset, offset + size) of one dimension, size dividing offset and the whole; reshapes between that

@@ -29,7 +29,7 @@ bool commutesWith(ArrayRef<int64_t> permutation, Value operand) {
   return llvm::is_sorted(moved);
 }
 
-/// That operand, as it broadcasts against the value before the transpose.
+/// The operand of the op below a transpose, as it broadcasts against the value before the transpose.
 Value beforeTranspose(ArrayRef<int64_t> permutation, Value operand, PatternRewriter &rewriter) {
   if (auto transpose = operand.getDefiningOp<TransposeOp>(); transpose && transpose.getPermutation() == permutation)
     return transpose.getOperand();

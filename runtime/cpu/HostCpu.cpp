@@ -12,7 +12,7 @@
 namespace kfuse::runtime::cpu {
 namespace {
 
-constexpr std::size_t usualCacheBytes = 32 << 20; // Where the system does not tell.
+constexpr std::size_t usualCacheBytes = 32 << 20; // Used where the system does not tell.
 
 HostCpu askHost() {
   HostCpu cpu;

@@ -97,7 +97,7 @@ CUlaunchAttribute clusterAttribute(const Launch &launch) {
   return cluster;
 }
 
-/// Without stream and attributes.
+/// The launch without stream and attributes.
 CUlaunchConfig configOf(const Launch &launch) {
   CUlaunchConfig config{};
   config.gridDimX = launch.grid[0];
@@ -156,7 +156,7 @@ Result<void> CudaKernel::findFunctions() {
         !set)
       return set;
     // How an SM divides its memory changes only while it is empty: a kernel with little shared memory between two
-    // products keeps the second from starting early, unless it asks for their division. Of a chain of 19 products and
+    // products keeps the second from starting early, unless it asks for their division. In a chain of 19 products and
     // norms on an H200 that is 16 of 127 us. Kernels that read again need their L1: streamed products take 6 % longer
     // without.
     attribute = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
@@ -180,7 +180,7 @@ Result<void> CudaKernel::ReadyLaunch::enqueue(const DriverApi &api, CUstream str
   return {};
 }
 
-/// Without attributes (cluster, dependent launch), which a node keeps.
+/// The node's parameters without attributes (cluster, dependent launch), which a node keeps.
 CUDA_KERNEL_NODE_PARAMS CudaKernel::ReadyLaunch::nodeParams() const {
   CUDA_KERNEL_NODE_PARAMS params{};
   params.func = function;

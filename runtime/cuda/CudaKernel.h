@@ -40,7 +40,7 @@ private:
   Result<void> visitOne(std::size_t index, const KernelRun &run, const Visit &show) const;
 
   ContextRef context;
-  codegen::KernelPlan plan; ///< Without its source.
+  codegen::KernelPlan plan; ///< Its source is dropped.
   Module module;
   std::vector<CUfunction> functions; ///< One per launch.
   bool driverOverlaps = false;       ///< It keeps dependent launches in graphs (CUDA 12.3).

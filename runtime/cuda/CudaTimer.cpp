@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t roomPerL2 = 4; // A replacement policy that is not LRU keeps some lines of twice the L2.
 constexpr double graphUs = 200;      // The time of kernels in one graph: 400 times the resolution of events.
 constexpr int maxRunsPerGraph = 32;
-constexpr double longRunUs = 2000; // Beside which what events add is nothing.
+constexpr double longRunUs = 2000; // What events add does not count beside it.
 constexpr int maxRunsPerWarmUp = 1024;
 constexpr double steadyShare = 0.98; // A share of the time before: clocks that still rise shorten it by more.
 constexpr double longestWarmUpUs = 250e3;
@@ -92,8 +92,8 @@ private:
   CudaTimer &timer;
   Run run;
   std::shared_ptr<BufferRotation> rotation;
-  double runUs = 0; ///< By the last warm-up.
-  int runs = 0;     ///< By which `many` has more of them than `one`.
+  double runUs = 0; ///< As the last warm-up took.
+  int runs = 0;     ///< How many runs more `many` has than `one`.
   std::optional<GraphExec> one, many;
 };
 

@@ -6,7 +6,7 @@
 //     [kernel] x (n + 1)   minus   [kernel]
 //
 // A sample is the difference over n: the time by which the kernel lengthens a graph, its start after
-// its predecessor included. Of kernels of 2 ms and more, of which that is about a thousandth, a sample is one run.
+// its predecessor included. For kernels of 2 ms and more, whose start is about a thousandth, a sample is one run.
 // Cold runs take turns on copies of the kernel's buffers (BufferRotation), so that none finds its operands in the L2
 // while the card is as busy, and as hot, as in a model. Evicting the L2 between runs instead leaves the tensor cores
 // idle most of the time: they then clock higher, and the tile that wins is another one than back to back (28672 x 4096
@@ -54,7 +54,7 @@ private:
   Event start, stop;
   Memory copies; ///< Where copies of buffers lie.
   std::size_t copiesBytes = 0;
-  std::weak_ptr<BufferRotation> resident; ///< Whose copies those are.
+  std::weak_ptr<BufferRotation> resident; ///< The rotation whose copies those are.
 };
 
 } // namespace kfuse::runtime::cuda

@@ -21,7 +21,7 @@ public:
     Done,
     TooLate,
     Closed,
-    Cancelled, ///< By the peer's `stop`.
+    Cancelled, ///< The peer's `stop` was requested.
     Suspended  ///< The peer was stopped by a signal, as by SIGSTOP, and left so for 2 s: it cannot answer.
   };
   /// A child process at the other side, which is looked at every 50 ms of a wait; 0: another one.

@@ -11,7 +11,7 @@ struct Schedule {
   std::string name; ///< "split: cluster along K".
   const codegen::KernelTemplate &source;
   TemplateCase region;
-  std::vector<std::pair<std::string, std::int64_t>> fields; ///< Of the config, that make the schedule.
+  std::vector<std::pair<std::string, std::int64_t>> fields; ///< The fields of a config that make the schedule.
 
   /// The first config the template offers that has these fields; a failed test case where there is none.
   codegen::TileConfig config(const codegen::Region &region, const ir::Target &target) const;

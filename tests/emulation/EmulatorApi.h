@@ -33,7 +33,7 @@ struct EmulatorApi {
   void (*wait)(int pending);
   void (*fail)(const char *message);
 
-  // Of Hopper: named barriers, clusters, transaction barriers, ...
+  // Hopper's: named barriers, clusters, transaction barriers, ...
   void (*syncNamed)(int number, int threads);
   void (*arriveNamed)(int number, int threads);
   unsigned (*blockInCluster)();

@@ -352,7 +352,7 @@ std::vector<codegen::KernelPlan> everySchedule(const codegen::cuda::MatmulVarian
 /// Fields of a config, all values of which are to be seen together.
 using Fields = std::vector<std::string>;
 
-/// Of a variant's whole space for products, each config that has all fields of a group, of values not seen together
+/// Configs of a variant's whole space for products: each that has all fields of a group, with values not seen together
 /// before.
 std::vector<codegen::KernelPlan> covering(const codegen::cuda::MatmulVariant &variant,
                                           const std::vector<TemplateCase> &products, const char *target,

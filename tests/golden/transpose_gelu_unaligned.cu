@@ -16,7 +16,7 @@ struct Config {
   using Index = ::Index;
   static constexpr int lanesAcross = 16, chunksDown = 24, warps = 12;
   static constexpr bool inLines = true;
-  static constexpr Index extentDown = 130, extentAcross = 265; // Of d0 and d1.
+  static constexpr Index extentDown = 130, extentAcross = 265; // The extents of d0 and d1.
   static constexpr Index sourcePitch = 130, resultPitch = 265;
 };
 

@@ -172,7 +172,7 @@ void TemplateChecks::checkKernel(Kernel &kernel) {
     CHECK_MESSAGE(verdict.right, verdict.message);
 }
 
-/// Of one run, on fresh memory.
+/// The outputs of one run, on fresh memory.
 std::vector<HostTensor> TemplateChecks::outputsOf(runtime::LoadedKernel &loaded, const Kernel &kernel) {
   const KernelPlan &plan = kernel.plan;
   const std::vector<HostTensor> &inputs = kernel.check.inputs;

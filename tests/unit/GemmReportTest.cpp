@@ -20,7 +20,7 @@ GemmRow rowOf(const Product &product, double ratio = 1) {
   return row;
 }
 
-/// Of products M x 8 x 8, where what happened to the one with M rows is errors[M - 1]; none: it was measured.
+/// A report of products M x 8 x 8: the one with M rows failed with errors[M - 1], or was measured where that is none.
 GemmReport reportOf(const std::vector<std::optional<ErrorCode>> &errors) {
   std::vector<Product> products;
   for (std::size_t i = 0; i < errors.size(); ++i)

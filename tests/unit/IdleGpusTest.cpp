@@ -16,7 +16,7 @@ std::vector<GpuFacts> someGpus(int count) {
   return gpus;
 }
 
-/// Of GPUs by their ordinals; the others cannot be asked.
+/// Answers with the loads of GPUs by their ordinals; the others cannot be asked.
 LoadOf saying(std::map<int, GpuLoad> loads) {
   return [loads = std::move(loads)](const GpuFacts &gpu) {
     auto found = loads.find(gpu.ordinal);

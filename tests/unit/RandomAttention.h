@@ -97,7 +97,7 @@ private:
                    kept);
   }
 
-  /// Of rows along the last dimension, their length in `x`.
+  /// The norm of the rows of `x` along its last dimension.
   Value normed(const Value &x) {
     const int columns = x.shape.back();
     if (norm == "rms")

@@ -20,7 +20,7 @@ namespace {
 
 /// The models of tests/gpu/RandomModelGpuTest.cpp, where they run.
 constexpr unsigned first = 5000;
-/// Of the models of attention, some of which tests/emulation has, too.
+/// The first seed of the models of attention; tests/emulation has some of them, too.
 constexpr unsigned firstAttention = 7000;
 
 /// Null where there is no NVRTC, which the test says.

@@ -54,7 +54,7 @@ TEST_CASE("reference: concat") {
 }
 
 TEST_CASE("reference: windows are 0 past the operand's edges") {
-  // Of 0..4 with one element of padding, three elements two apart, every second position.
+  // 0..4 with one element of padding: windows of two elements two apart, at every second position.
   checkClose(reals(evaluateLine("kfuse.window %arg0 {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = "
                                 "array<i64: 2>, pads = array<i64: 1>} : (tensor<5xf32>) -> tensor<2x3xf32>",
                                 {counting({5})})),

@@ -24,7 +24,7 @@ namespace {
 
 constexpr unsigned long nfs = 0x6969;
 
-/// Of what lies in `folder`; empty: nothing.
+/// The file system that statfs reports for what lies in `folder`; empty: nothing.
 struct {
   std::string folder;
   unsigned long magic = nfs;

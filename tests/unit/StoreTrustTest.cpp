@@ -136,7 +136,7 @@ TEST_CASE("store trust: folders are made so that nobody else may write them, wha
 TEST_CASE("store trust: machine code of another hash is a miss, whatever its CRC-32") {
   Fixture f;
   CHECK(sha256(std::string_view("abc")) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  // Of zeros those bits are set that make up CRC-32's polynomial, which leaves the checksum as it was.
+  // An image of zeros gets the bits of CRC-32's polynomial set, which leaves that checksum as it was.
   std::vector<std::byte> forged(binaryNumber(0).image.size());
   REQUIRE(binaryNumber(0).image == forged);
   const std::string image = "x'410671db01" + std::string(2 * (forged.size() - 5), '0') + "'";

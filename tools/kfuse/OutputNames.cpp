@@ -15,7 +15,7 @@ std::string fileName(std::string name) {
 } // namespace
 
 std::vector<std::string> outputFileNames(std::span<const TensorDesc> outputs) {
-  std::set<std::string> taken; // By the outputs that are named so: names of outputs are unique.
+  std::set<std::string> taken; // First the names that need no change: outputs' names are unique.
   for (const TensorDesc &output : outputs)
     if (fileName(output.name) == output.name)
       taken.insert(output.name);

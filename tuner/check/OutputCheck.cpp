@@ -88,7 +88,7 @@ template <class Body> void inSlices(std::size_t count, std::size_t worthwhile, c
   body(0, count / slices);
 }
 
-/// Without a branch, so that it takes 16 bytes at a time.
+/// It has no branch, so that the compiler takes 16 bytes at a time.
 template <class Word> bool holdsPoison(std::span<const std::byte> bytes) {
   bool holds = false;
   for (std::size_t i = 0; i < bytes.size(); i += sizeof(Word))

@@ -33,7 +33,7 @@ struct Difference {
   std::int64_t first = 0, count = 0;
 };
 
-/// How outputs of `count` elements, in runs of which they differ by `runs`, disagree; see below.
+/// Compares two outputs of `count` elements by the sums of their differences in each run of elements; see below.
 std::optional<Difference> findDifference(std::size_t count, std::span<const runtime::DifferenceSums> runs,
                                          double allowed);
 /// How `bytes` disagrees with `expected`, or nothing. The error of the whole must be within `allowed`, and within

@@ -20,8 +20,8 @@ struct IndexRange {
 /// attends to a cache they are late in it, up to which a kernel reads: it is tuned for long sequences.
 IndexRange indexRange(mlir::Block &block);
 
-/// Normal noise for floats, integers of the range for all else; the same bytes at each call. Of a large tensor the
-/// first elements, to be repeated.
+/// Normal noise for floats, integers of the range for all else; the same bytes at each call. A large
+/// tensor has its first elements alone, to be repeated.
 std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices, std::uint64_t seed,
                              double deviation = 1);
 

@@ -21,7 +21,7 @@ const ir::Target *likelyGpu(const WorkbenchOptions &options) {
 
 Result<PlannedBench> openAndPlan(mlir::ModuleOp module, const WorkbenchOptions &options, bool simplify) {
   std::optional<Result<PlannedModel>> planned;
-  std::future<void> driver; // Which starts once in a process: who asks meanwhile waits for it.
+  std::future<void> driver; // The driver starts once per process: who asks meanwhile waits.
   if (const ir::Target *likely = likelyGpu(options)) {
     driver = std::async(std::launch::async, [] { (void)runtime::listGpus(); });
     planned = planModel(module, *likely, simplify);

@@ -14,14 +14,14 @@ namespace kfuse::tuner {
 /// The oracle of one region. It samples: up to 32 runs of 32 elements of each result, the first and
 /// the last included, evaluated in f64 by the reference evaluator; a 2048 x 4096 x 16384 product costs
 /// 16 M multiply-adds that way instead of 137 G. (The tuner itself looks at every element: none is
-/// left poisoned, and all candidates agree.) Of an updated state it also looks at what the update writes.
+/// left poisoned, and all candidates agree.) It also looks at what the update of a state writes.
 class RegionOracle : public Oracle {
 public:
   /// `body` must outlive the oracle.
   explicit RegionOracle(mlir::Block &body) : body(body) {}
 
-  /// Normal noise for floats, small indices for integers; the same bytes at each call. Of large tensors the first
-  /// elements, which repeat.
+  /// Normal noise for floats, small indices for integers; the same bytes at each call. Large
+  /// tensors have their first elements alone, which repeat.
   HostBuffers makeInputs() const override;
   /// Evaluates what check() compares with, ahead of it.
   Result<void> expect(const HostBuffers &inputs) override;
@@ -35,7 +35,8 @@ private:
     unsigned result = 0;
     std::vector<std::int64_t> offsets;
     reference::Values expected;
-    std::optional<reference::Values> rounded; ///< By the evaluator that rounds after every op, once it was needed.
+    std::optional<reference::Values>
+        rounded; ///< What the evaluator that rounds after every op gives; made when needed.
   };
   Result<void> takeSamples(const HostBuffers &inputs);
   Result<void> takeSample(std::span<const reference::HostTensor> arguments, unsigned result,

@@ -41,7 +41,7 @@ private:
   mutable std::mutex mutex;
   Clock::duration most = longestStretch;
   std::set<std::filesystem::path> inVain;
-  std::set<std::string> said; ///< What about.
+  std::set<std::string> said; ///< The subjects that had their line.
 };
 
 /// Held while it lives; the kernel drops it when its process dies. It waits for its turn, but only as long as
@@ -71,7 +71,7 @@ public:
   DeviceLock &operator=(DeviceLock &&) = delete;
   ~DeviceLock();
 
-  /// What it cost.
+  /// How long it was waited for.
   std::chrono::steady_clock::duration waited() const { return wait; }
 
 private:

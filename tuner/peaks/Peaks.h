@@ -24,7 +24,7 @@ Peaks findPeaks(Store &store, const ir::Target &target, runtime::Device *device,
 Peaks measureCpuPeaks(int threads, const Peaks &nominal);
 
 /// Times small kernels on the device. The half rate comes from the matrix instruction of the target:
-/// mma.sync, or wgmma on sm_90a; where kfuse knows no probe for it (sm_100a and later) it stays nominal.
+/// mma.sync, or wgmma on sm_90a; where kfuse knows no probe for it (sm_100a, sm_103a) it stays nominal.
 Result<Peaks> measureCudaPeaks(runtime::Device &device, runtime::KernelCompiler &compiler, const ir::Target &target);
 
 } // namespace kfuse::tuner

@@ -362,7 +362,7 @@ ReadOutput Bench::referenceReader() const {
   };
 }
 
-/// By the oracle's samples.
+/// Judges by the oracle's samples.
 MaybeFailure Bench::judge(const ReadOutput &read) const {
   Span span("judge", task.name);
   Result<void> right = task.oracle->check(inputs, read);

@@ -16,12 +16,12 @@ namespace kfuse::tuner {
 namespace {
 
 constexpr std::uint32_t maxThreads = 1024;
-constexpr std::uint32_t maxCluster = 16; // The most any part offers, as a non-portable size.
+constexpr std::uint32_t maxCluster = 16; // The most that any GPU offers, as a non-portable size.
 constexpr std::uint32_t maxGridYZ = 65535;
-// A way whose best estimate is this much above another's will not win: of 900 searches the winner's was, of products of
-// 2 us, 1.47 times another's, else at most 1.25.
+// A group whose best estimate is this much above another's will not win: in 900 searches the winner's group was at most
+// 1.25 times another's, and 1.47 times for products of 2 us.
 constexpr double estimateError = 1.2, startErrorUs = 1.1;
-constexpr double kinPenalty = 0.04; // A share of the estimate, for each of its kind before it.
+constexpr double duplicatePenalty = 0.04; // A share of the estimate, for each config of its kind before it.
 constexpr int registerUnit = 8;
 
 std::uint32_t volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
@@ -108,7 +108,7 @@ void CandidateQueue::spreadKinds() {
   std::vector<std::pair<double, const Ranked *>> penalised;
   for (const Ranked &entry : ranked)
     if (const std::optional<codegen::TileConfig> kind = task.space->kindOf(entry.config))
-      penalised.emplace_back(entry.estimateUs * (1 + kinPenalty * kin[*kind]++), &entry);
+      penalised.emplace_back(entry.estimateUs * (1 + duplicatePenalty * kin[*kind]++), &entry);
     else
       penalised.emplace_back(entry.estimateUs, &entry);
   std::sort(penalised.begin(), penalised.end()); // Equal ones by their places.

@@ -152,7 +152,7 @@ void EndToEnd::compile(std::span<const Contest> contests) {
   compiled.finishBy(now + std::chrono::duration_cast<Clock::duration>((end - now) * compileShare));
 }
 
-/// Up to the deadline, but for a first round, which may take of the time of all others.
+/// Compares up to the deadline; the first round may also use the time of all later kernels.
 Result<void> EndToEnd::play(const Contest &contest, Clock::time_point deadline) {
   Span span("end to end", tasks[contest.index].name);
   std::vector<TunedKernel> entered{chosen[contest.index]};

@@ -28,7 +28,7 @@ struct WholeRun {
 /// (InterleavedRuns) do `kernels` and the store change.
 ///
 /// For about `seconds`; runners-up that are not compiled in half of that stay out. Nothing is done, nor told, where a
-/// run has a single launch, where nobody came near, or, but with full effort, where most of a run is bound by compute.
+/// run has a single launch, or where nobody came near.
 /// Errors, with which nothing has changed: Cancelled, and whatever keeps a run from being timed.
 Result<std::optional<EndToEndReport>> chooseEndToEnd(const TuningContext &context, std::span<const TuningTask> tasks,
                                                      std::vector<TunedKernel> &kernels, const WholeRun &run,

@@ -9,20 +9,21 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double hopeless = 0.08;  ///< Behind, of a logarithm: far more than the first look and a visit err by.
-constexpr double warmupMs = 2;     ///< Before each visit.
-constexpr double visitUs = 2000;   ///< The samples of a visit take about so long.
-constexpr double clockMs = 60;     ///< In which a card settles the clock for what runs: of the very first visit's
-                                   ///< warm-up, and of all for kernels measured at their own clock.
-constexpr double sampleUs = 400;   ///< What a sample takes at least.
-constexpr double longRunUs = 1e3;  ///< Kernels that need none after that: a sample's first run is one.
-constexpr double longTurnUs = 1e4; ///< Kernels of which two turns are owed, not four: eight take 0.1 s or more for one.
+constexpr double hopeless = 0.08; ///< A lag, as a logarithm: far more than the first look and a visit err by.
+constexpr double warmupMs = 2;    ///< Before each visit.
+constexpr double visitUs = 2000;  ///< The samples of a visit take about so long.
+constexpr double clockMs = 60;    ///< The time in which a card's clock settles: the very first visit's warm-up, and
+                                  ///< every visit's for kernels measured at their own clock.
+constexpr double sampleUs = 400;  ///< What a sample takes at least.
+constexpr double longRunUs = 1e3; ///< Longer kernels need no warm-up after the first visit.
+constexpr double longTurnUs =
+    1e4; ///< Longer kernels are owed two turns, not four: one turn of eight finalists takes 0.1 s or more.
 
 double secondsUntil(Finals::Clock::time_point end) {
   return std::chrono::duration<double>(end - Finals::Clock::now()).count();
 }
 
-/// 1, 3, 4, 8, 16 and so on.
+/// The turns of a round: 1, 3, 4, 8, 16 and so on.
 int turnsOf(int round) { return round == 0 ? 1 : round == 1 ? 3 : 4 << (round - 2); }
 
 Finals::Clock::duration toClock(double seconds) {
@@ -91,7 +92,7 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
   return outcome;
 }
 
-/// As many turns as time suffices for, of which whoever asks for the round has made sure for one.
+/// Plays the turns that fit into the time; the caller has made sure of one.
 Result<void> Finals::playRound(std::vector<Finalist> &field, int round, const Reject &reject) {
   const int turns = turnsOf(round), played = static_cast<int>(field.front().visits.size());
   std::vector<std::optional<Failure>> failures(field.size());

@@ -1,4 +1,4 @@
-// The fastest candidates, measured again in turns until it is settled which of them is chosen.
+// The fastest candidates, measured again, interleaved, until it is settled which of them is chosen.
 #pragma once
 
 #include "tuner/search/Standings.h"
@@ -12,18 +12,18 @@
 
 namespace kfuse::tuner {
 
-/// Finalists within a tie's width of the fastest are one, which the first of them in the order of preference wins. In
-/// each turn everybody is visited once, in the order A B C, C B A, ...; after the first those leave that are 8 % behind
-/// in it and were before; after 4, 8, 16, ... turns those leave whose place is settled and matters no more, and it ends
-/// when the winner is: with 95 % confidence (Student's t of the turns' medians) it is in the tie, and all before it are
-/// not. It also ends before a turn for which no time is left, be it of the search or, after the first round, of what a
-/// search should take.
+/// Finalists within a tie's width of the fastest are one, which the first of them in the order of preference wins. A
+/// turn visits each once, in the order A B C, C B A, ...; a round is as many turns as pass before anybody leaves: 1, 3,
+/// 4, 8, ... After the first round those leave that are 8 % behind in it and were before, after each later one those
+/// whose place is settled and matters no more. The finals end when the winner is settled: with 95 % confidence
+/// (Student's t of the turns' medians) it is in the tie, and all before it are not. They also end before a turn for
+/// which no time is left, be it of the search or, after the first round, of what a search should take.
 ///
 /// A card at its power limit changes its clocks within seconds for all alike, so finalists are compared turn by turn. A
 /// visit of 4 ms there is off by 0.4 to 1 %, one of 13 or 30 ms by 1 % and more (on an H200, where neither its
-/// neighbours in time nor another process shift it the same way), so visits are short and many: of finals drawn from
-/// such visits of 4 products, two processes end with two configs for 0.8 of them by 8 turns of 8 ms visits, for 0.2 by
-/// 8 turns of 4 ms, for none by turns until the winner is settled. What whole runs did: docs/tuning.md.
+/// neighbours in time nor another process shift it the same way), so visits are short and many. In finals simulated
+/// from such visits of 4 products, two processes chose two configs for 0.8 of the products with 8 turns of 8 ms visits,
+/// for 0.2 with 8 turns of 4 ms, and for none with turns until the winner was settled.
 /// A card at its power limit gives all that runs within some 50 ms one clock. A run of 10 ms and more has a clock of
 /// its own in any model, the higher the less energy it takes: with time for that, visits of such kernels are as long.
 ///
@@ -43,15 +43,15 @@ public:
     std::optional<Trial> winner; ///< When all that were left at the end failed, the fastest that left before.
     std::vector<Trial> others;
   };
-  /// `trials` in the order of preference. Their timings are from here, but where time does not suffice for a turn. No
-  /// winner when all fail.
+  /// `trials` come in the order of preference. Their timings are from here, unless time does not suffice for a turn.
+  /// There is no winner when all fail.
   Result<Outcome> play(std::vector<Trial> trials, const Reject &reject);
 
 private:
   struct Finalist {
     Trial trial;
-    double visitSeconds;                     ///< The last visit took; before any, what one should take.
-    std::vector<std::vector<double>> visits; ///< One for each turn so far: their microseconds.
+    double visitSeconds;                     ///< What the last visit took; before any, what one should take.
+    std::vector<std::vector<double>> visits; ///< Each turn's samples, in microseconds.
   };
   Result<void> playRound(std::vector<Finalist> &field, int round, const Reject &reject);
   static std::vector<bool> hopefulOf(const std::vector<Finalist> &field);
@@ -71,7 +71,7 @@ private:
   int rounds;
   double tie, runsPerSample, singleRunUs, movedUs, ownClockUs;
   Clock::time_point wantedEnd, end;
-  bool isWarm = false; ///< The device, from the visit before.
+  bool isWarm = false; ///< The visit before has warmed up the device.
 };
 
 } // namespace kfuse::tuner

@@ -12,7 +12,7 @@ namespace {
 constexpr int rounds = 2;
 constexpr int turnsOfRound = 4;
 constexpr int mostSamples = 1000;      ///< A visit takes no more; its time ends it.
-constexpr double patienceSeconds = 60; ///< For a run, all kernels of which have passed their checks in time.
+constexpr double patienceSeconds = 60; ///< The limit of a run, whose kernels have all passed their checks in time.
 
 double secondsSince(InterleavedRuns::Clock::time_point start) {
   return std::chrono::duration<double>(InterleavedRuns::Clock::now() - start).count();

@@ -1,4 +1,4 @@
-// Whole programs on the same arguments, timed in turns.
+// Whole programs on the same arguments, timed interleaved.
 #pragma once
 
 #include "runtime/Program.h"
@@ -16,19 +16,19 @@ namespace kfuse::tuner {
 /// A program among others with the same arguments and results.
 struct Entrant {
   runtime::Program program;
-  Turns turns{}; ///< Played so far.
+  Turns turns{}; ///< Its medians so far.
   std::unique_ptr<runtime::TimedRuns> runs{};
 };
 
-/// Where programs are compared: A B C, C B A, ..., cold. Where code lies shifts a kernel's time (Finals), so for each
-/// pair of turns a program is loaded anew.
+/// Compares programs in turns A B C, C B A, ..., cold. Where code lies in memory shifts a kernel's time (Finals), so a
+/// program is loaded anew for each pair of turns.
 class InterleavedRuns {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// How long a turn takes, and by how much (of a logarithm) who is preferred may be behind the fastest. Runs bound by
-  /// the memory of a card repeat within 0.1 %. At its power limit it takes some 50 ms to settle its clock for what
-  /// runs, and two processes find up to 1 % between equal runs.
+  /// How long a visit takes, and by how much (as a logarithm) the preferred entrant may be behind the fastest. Runs
+  /// bound by the memory of a card repeat within 0.1 %. At its power limit a card takes some 50 ms to settle its clock,
+  /// and two processes find up to 1 % between equal runs.
   struct Visit {
     double warmupMs, sampledMs, tie;
   };
@@ -36,7 +36,7 @@ public:
 
   InterleavedRuns(const TuningContext &context, Visit visit) : context(context), length(visit) {}
 
-  /// Contents of an argument; of one that repeats itself the first elements may do.
+  /// Contents of an argument; if they repeat themselves, the first elements may do.
   using MakeArgument = std::function<std::vector<std::byte>(std::size_t argument)>;
   /// Makes room for the programs' arguments and results, and warms up the device, which tells how long a visit takes.
   Result<void> prepare(const runtime::Program &program, const MakeArgument &makeArgument);
@@ -54,7 +54,7 @@ private:
 
   const TuningContext &context;
   const Visit length;
-  double visitSeconds = 0; ///< By the last round, or the warm-up.
+  double visitSeconds = 0; ///< As in the last round, or in the warm-up.
   std::vector<std::unique_ptr<runtime::DeviceBuffer>> memory;
   std::vector<void *> arguments, results;
 };

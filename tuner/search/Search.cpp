@@ -370,7 +370,7 @@ Result<void> Search::pickFinalists() {
   if (hasMisled()) {
     if (Result<void> checked = recheckMisled(); !checked)
       return checked;
-    // By the time of one that is wrong others may have been left out.
+    // The time of a wrong one may have ruled out others.
     std::move(leftOut.begin(), leftOut.end(), std::back_inserter(accepted));
     leftOut.clear();
     std::sort(accepted.begin(), accepted.end(), isFaster);

@@ -19,7 +19,7 @@ public:
   /// Whether another candidate, if it takes as long as the last, would take time that is kept.
   bool isOutOfTime() const { return secondsLeft() < keptSeconds + lastSeconds; }
   void lastTook(double trialSeconds) { lastSeconds = trialSeconds; }
-  /// When so large a share of the time is over.
+  /// The moment at which so large a share of the time is over.
   Clock::time_point at(double share) const {
     return begun + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(share * seconds));
   }

@@ -23,7 +23,7 @@ inline constexpr double leastUs = 1e-3;
 std::vector<Standing> standingsOf(std::span<const Turns> runnersUp);
 
 /// Whoever may still win, which is one when that is settled, and whoever may be the fastest, by whom they are judged.
-/// RunnersUp come in the order of preference; `tie` is by how much the winner may be behind the fastest.
+/// Runners-up come in the order of preference; `tie` is by how much the winner may be behind the fastest.
 std::vector<bool> undecidedOf(std::span<const Standing> standings, double tie);
 
 /// The first that is within the tie.

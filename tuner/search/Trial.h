@@ -19,7 +19,7 @@ struct Trial {
   PreparedRuns runs;                                                ///< The runs of `loaded`.
   int life = 0;                                                     ///< The life of the device it was loaded in.
   int timesMisled = 0;                                              ///< Bench's, when it was found right.
-  double sampleSeconds = 0; ///< That a sample of the first look took, all in all; 0 without one.
+  double sampleSeconds = 0; ///< What a sample of the first look took, all in all; 0 without one.
 
   double medianUs() const { return measurement.timing->medianUs; }
 };

@@ -361,8 +361,8 @@ Budget budgetOf(const TuningContext &context) {
   budget.wantedSeconds = isFull || isCpu ? INFINITY : 1;
   // Times on a CPU stay too far apart for more turns to settle much.
   budget.rounds = (isCpu ? 2 : 4) + (isFull ? 1 : 0);
-  // From run to run tiles shift by 0.7 % at a card's power limit, other kernels by 0.1 to 0.2 %. Of ties between 1 and
-  // 3 % those of 2 % let two quick runs agree best, but for wider ones, which leave more than 2 % between two choices.
+  // From run to run tiles shift by 0.7 % at a card's power limit, other kernels by 0.1 to 0.2 %. Among ties of 1
+  // to 3 %, 2 % lets two quick runs agree best; wider ones leave more than 2 % between two choices.
   // Full effort looks for the fastest one: as close as its 64 turns tell.
   budget.tie = isFull ? (isCpu ? 0.01 : 0.003) : 0.02;
   // The CPU runs once and writes over its cache; a GPU replays one run, and some more than that.

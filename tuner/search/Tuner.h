@@ -39,12 +39,12 @@ struct TuneOptions {
 /// What an effort allows for one kernel.
 struct Budget {
   int candidates = 0;
-  double seconds = 0;            ///< At most; candidates that do not fit in are cut.
-  double wantedSeconds = 0;      ///< Past which finals end with their first turns; it may be more than there are.
+  double seconds = 0;            ///< The limit; candidates that do not fit in are cut.
+  double wantedSeconds = 0;      ///< Once it has passed, finals end after their first turns; may exceed `seconds`.
   int finalists = 0;             ///< Candidates that come to the finals.
-  int rounds = 0;                ///< That they play (Finals).
-  double tie = 0;                ///< By which the winner may be behind the fastest.
-  double runsPerSample = 0;      ///< A sample of a long kernel takes so many runs.
+  int rounds = 0;                ///< The rounds of the finals after the first (Finals).
+  double tie = 0;                ///< The gap allowed between the winner and the fastest.
+  double runsPerSample = 0;      ///< Runs in a sample of a long kernel.
   double singleRunUs = INFINITY; ///< A sample of a kernel longer than this takes a single run.
   /// The share of the time that a search should take for which the first look at a candidate may go on. On the CPU it
   /// evicts the cache before each sample, which takes 10 to 200 ms.

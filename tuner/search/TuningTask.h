@@ -18,8 +18,8 @@
 
 namespace kfuse::tuner {
 
-/// Dense host copies of a kernel's inputs, or of its outputs, in the plan's order. Of an input that repeats itself it
-/// may be the first elements alone.
+/// Dense host copies of a kernel's inputs, or of its outputs, in the plan's order. An input that repeats itself may
+/// have its first elements alone.
 using HostBuffers = std::vector<std::vector<std::byte>>;
 
 /// Reads as many bytes of an output as `into` has, from `offset` on.

@@ -53,7 +53,7 @@ public:
   struct TunedFor {
     std::string target, sku; ///< As in Choice; "" where there is no choice.
   };
-  /// That of the newest choice of all.
+  /// The target and SKU of the newest choice of all.
   TunedFor newest();
   /// The same of a store that is not opened for more; "" too where it is no store, or locked: nothing is waited for.
   static TunedFor newestIn(const std::filesystem::path &path);

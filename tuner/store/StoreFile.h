@@ -22,7 +22,7 @@ namespace kfuse::tuner {
 class StoreFile {
 public:
   using Warn = std::function<void(const std::string &)>;
-  static constexpr int usualPatienceMs = 10000; ///< With another process's lock.
+  static constexpr int usualPatienceMs = 10000; ///< How long another process's lock is waited for.
 
   /// Opens or creates. Io for a file that holds something else than a kfuse store or a newer kfuse's; such a file
   /// is left as it is. In the cache folder whatever cannot be read is taken for a damaged store.

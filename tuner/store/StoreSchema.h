@@ -9,7 +9,7 @@
 namespace kfuse::tuner {
 
 constexpr int storeSchema = 4;  ///< The file's user_version.
-constexpr int oldestSchema = 2; ///< That can be brought to this one.
+constexpr int oldestSchema = 2; ///< The oldest that can be brought to this one.
 constexpr int sha256Schema = 4; ///< The first whose seals are SHA-256.
 
 /// A schema only adds columns, so that a process of an older kfuse which has the file open can go on: what is sealed
@@ -21,7 +21,7 @@ struct AddedColumn {
   std::string_view definition; ///< Its default is what rows from before have there.
 };
 
-/// By the schema that added them.
+/// Columns by the schema that added them.
 std::span<const AddedColumn> addedColumns();
 
 /// Adds what the tables lack and seals again every row whose seal was whole; a broken one stays broken. One

@@ -63,8 +63,8 @@ int add(SQLite::Database &db, const std::vector<Record> &offered, std::string Re
   return taken;
 }
 
-/// `kernels` gets the winners of the choices taken over. Of one that has another config than before the binary goes: it
-/// vouches for a config that the template has listed here.
+/// `kernels` gets the winners of the choices taken over. Where the config is another than before, the old binary goes:
+/// it vouches for a config that the template has listed here.
 void add(SQLite::Database &db, const StoreContents &contents, StoreChanges &changes, std::set<std::string> &kernels) {
   auto nothing = [](const auto &, const auto &) {};
   auto onChoice = [&](const Choice &choice, const std::optional<Choice> &known) {

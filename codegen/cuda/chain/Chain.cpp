@@ -12,9 +12,9 @@ namespace kfuse::codegen::cuda {
 namespace {
 
 constexpr int64_t mostStages = 24;
-constexpr int64_t mostClusterBlocks = 16; ///< What an H100 allows; 8 are portable.
+constexpr int64_t mostClusterBlocks = 16; ///< The most that an H100 allows; 8 are portable.
 constexpr size_t mostCandidates = 48;
-constexpr int64_t mostTurns = 4; ///< Tiles of a layer that a block computes: with more, nobody misses the time between.
+constexpr int64_t mostTurns = 4; ///< Tiles of a layer that a block computes. Beyond this, chaining gains nothing.
 
 class ChainTemplate : public KernelTemplate {
 public:

@@ -39,7 +39,7 @@ private:
   /// Layers that differ only in what they read and write.
   struct Kind {
     std::string name;
-    std::vector<BufferName> buffers; ///< That its epilogue takes, by the layer's names.
+    std::vector<BufferName> buffers; ///< What its epilogue takes, by the layer's names.
   };
 
   //===- Memory ------------------------------------------------------------------------------===//

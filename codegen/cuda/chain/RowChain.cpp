@@ -1,5 +1,5 @@
 // cuda.row_chain: products of many rows in a row, each with the norm of its rows, in one launch: clusters that hold
-// whole rows take them through all layers (device/row_chain.cuh).
+// whole rows take them through all layers (device/chain/row_chain.cuh).
 #include "codegen/KernelLimits.h"
 #include "codegen/cuda/chain/Templates.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
@@ -216,14 +216,14 @@ private:
   std::vector<size_t> buffers;   ///< The plan's, in the order of the entry's parameters.
 };
 
-/// A layer alone is a product of matmulSm90Template(), whose configs these are: those in ping-pong.
+/// Its configs are those of matmulSm90Template() in ping-pong: a layer alone is such a product.
 class RowChainTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.row_chain"; }
 
-  /// Large layers are the same tiles in their own launches, and so are the estimates' errors; of small ones not.
+  /// Large layers have the same tiles in their own launches, so that both estimates err alike; small layers do not.
   double profitabilityThreshold(const Region &region, double us) const override {
-    constexpr double largeUs = 46; // Which take 50 apart.
+    constexpr double largeUs = 46; // Microseconds a layer in a chain; such layers take 50 in launches of their own.
     return us < largeUs * static_cast<double>(region.chain()->layers.size()) ? 0.75 : 0.97;
   }
 

@@ -1,4 +1,4 @@
-// The kernel templates of this room.
+// The kernel templates of this folder.
 #pragma once
 
 #include "codegen/KernelTemplate.h"

@@ -89,7 +89,7 @@ struct PointWork {
 
 /// Modelled microseconds of one config.
 double estimate(const Region &region, const PointWork &work, const TileConfig &config, const ir::Target &target) {
-  constexpr double baseRegisters = 20, registersPerPoint = 1.2; // Beside those of operands.
+  constexpr double baseRegisters = 20, registersPerPoint = 1.2; // Registers beside those of operands.
   constexpr double perChunk = 12, perAccess = 2.5;              // Instructions: addresses, 16 bytes of an operand.
   double vector = static_cast<double>(config["vector"]), unroll = static_cast<double>(config["unroll"]);
   double wide = vector * static_cast<double>(work.widest) / 16;

@@ -107,7 +107,7 @@ public:
 
   /// Elements through a square tile in shared memory, where no vector is aligned.
   static bool isByElements(const TileConfig &config) { return config.valueOr("side", 0) > 0; }
-  /// Points of a block: down, across. As device/transpose.cuh lays them out.
+  /// Points of a block: down, across. As device/elementwise/transpose.cuh lays them out.
   static std::pair<int64_t, int64_t> tileOf(const TileConfig &config) {
     if (isByElements(config))
       return {config["side"], config["side"]};
@@ -139,10 +139,10 @@ private:
               bufferParameters(graph));
     std::vector<Scalar> all = staged;
     llvm::append_range(all, direct);
-    const char *way = isByElements(config) ? "transposeElements"
-                      : config["shared"]   ? "transposeThroughTile"
-                                           : "transposeInRegisters";
-    writer.line(way + llvm::Twine("<Config>(Body{") + bufferNames(graph, all) + "});");
+    const char *function = isByElements(config) ? "transposeElements"
+                           : config["shared"]   ? "transposeThroughTile"
+                                                : "transposeInRegisters";
+    writer.line(function + llvm::Twine("<Config>(Body{") + bufferNames(graph, all) + "});");
     writer.close();
     return writer.str();
   }

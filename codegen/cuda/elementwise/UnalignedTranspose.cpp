@@ -44,8 +44,9 @@ public:
     writer.line("static constexpr int lanesAcross = " + llvm::Twine(config["lanes_across"]) + ", chunksDown = " +
                 llvm::Twine(config["chunks_down"]) + ", warps = " + llvm::Twine(config["warps"]) + ";");
     writer.line(std::string("static constexpr bool inLines = ") + (config["in_lines"] ? "true;" : "false;"));
-    writer.line("static constexpr Index extentDown = " + llvm::Twine(graph.extents()[t.down]) + ", extentAcross = " +
-                llvm::Twine(graph.extents()[t.across]) + "; // Of " + names[t.down] + " and " + names[t.across] + ".");
+    writer.line("static constexpr Index extentDown = " + llvm::Twine(graph.extents()[t.down]) +
+                ", extentAcross = " + llvm::Twine(graph.extents()[t.across]) + "; // The extents of " + names[t.down] +
+                " and " + names[t.across] + ".");
     writer.line("static constexpr Index sourcePitch = " + llvm::Twine(t.sourcePitch) +
                 ", resultPitch = " + llvm::Twine(t.resultPitch) + ";");
     writer.close(";");

@@ -1,4 +1,4 @@
-// A transposition whose rows begin anywhere, for device/transpose_unaligned.cuh.
+// A transposition whose rows begin anywhere, for device/elementwise/transpose_unaligned.cuh.
 #pragma once
 
 #include "codegen/KernelPlan.h"
@@ -18,7 +18,7 @@ struct UnalignedTranspose {
   int64_t sourcePitch = 1, resultPitch = 1; ///< From row to row, in elements.
   mlir::AffineExpr sourceBase;              ///< Where a batch begins.
 
-  /// That of `graph`, if it is one.
+  /// The transposition that `graph` is, if it is one.
   static std::optional<UnalignedTranspose> of(const LinearGraph &graph, unsigned down, unsigned across);
 
   /// Points of a block's tile along `down` and `across`, of a config {"chunks_down", "in_lines", "lanes_across",

@@ -56,7 +56,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   // A warp has no more loads in flight than its share of K holds.
   const double chunks = static_cast<double>(problem.K) / width / 32 / static_cast<double>(config["split"]);
   const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(chunks));
-  const int64_t columns = config["outputs"] * problem.count(); // That a warp reads.
+  const int64_t columns = config["outputs"] * problem.count(); // What a warp reads.
   const double perBlock = static_cast<double>(config["warps"] * 32 * columns * accessBytes) * unrolled;
   const double inFlight = std::min(resident, blocks / sms) * perBlock * h200.inFlightFactor;
   // The same holds for each of two products: a gate and its matrix of 14336 x 4096 take 58.5 us instead of 53.1.

@@ -29,7 +29,7 @@ struct MatmulProblem {
   bool isOperand(ir::Scalar node) const;
   /// Whether what is fused behind the product reads other values in each row.
   bool readsRows() const;
-  /// Stored type of an operand that is a load; f32 of one that is computed. Of the right operands, the first's.
+  /// The stored type of an operand that is a load, f32 of one that is computed. The first right operand stands for all.
   DType elementType(unsigned side) const;
   /// Whether `type` is that of all right operands.
   bool isRightType(DType type) const;
@@ -65,7 +65,7 @@ struct MatrixOperand {
   llvm::SmallVector<Bound, 3> bounds;
   bool isWindowed = false; ///< K runs through windows: in pieces, or within bounds.
 
-  /// Without bounds: an operand that has some is refused.
+  /// For operands without bounds: one that has some is refused.
   static MatrixOperand of(const MatmulProblem &problem, unsigned side, unsigned product = 0);
   static MatrixOperand withBounds(const MatmulProblem &problem, unsigned side, unsigned product = 0);
 };
@@ -106,7 +106,7 @@ public:
   const std::vector<ir::Scalar> &epilogueLoads() const { return loads; }
 
 private:
-  /// Of a windowed operand: each bound's position as outer and inner part, and whether it is inside.
+  /// Windowed operands only: each bound's position as outer and inner part, and whether it is inside.
   void writeBounds(const MatrixOperand &operand, llvm::StringRef outer);
   void writeEpilogueLoads(std::optional<ir::Scalar> brought = {});
   void writeEpilogueValues(ValuePrinter &scope);
@@ -132,7 +132,7 @@ struct MatmulCost {
   double blocksPerSm = 1;
   double elementBytes = 2;
   double latencyUs = 0;     ///< What a block takes at least, however fast its SM.
-  double inFlightBytes = 0; ///< That a block keeps requested.
+  double inFlightBytes = 0; ///< Bytes that a block keeps requested.
 };
 
 /// The bytes of the right operands of all products and batches.

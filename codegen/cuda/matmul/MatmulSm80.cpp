@@ -68,7 +68,7 @@ double warpTileShare(const MatmulProblem &problem, const TileConfig &config) {
 /// Share of the products' rate that is left beside copying windows element by element, some 12 instructions each of 128
 /// a clock; a tensor core's multiply-adds are 2048 a clock.
 double windowShare(const MatmulProblem &problem, const TileConfig &config, double mmaShare) {
-  double elements = 0; // That are copied for one of K, by themselves.
+  double elements = 0; // Copied one by one, for each step of K.
   const int64_t columns = columnsOf(problem, config);
   for (unsigned side : {0, 1})
     if (MatrixOperand operand = MatrixOperand::withBounds(problem, side); operand.isWindowed && operand.vector == 1)
@@ -116,9 +116,9 @@ public:
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
   std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
                                      const ir::Target &target) const override;
-  /// Tiles that split K are a group of their own: where they alone take a product of few rows (the five heads' last, on
-  /// an H200), 4.4 us come of an estimate of 6.0, and 5.0 at best of the 40 without a split that are estimated at 4.8
-  /// to 5.2.
+  /// Tiles that split K are a group of their own, for their estimates err otherwise: the last product of the five heads
+  /// takes 4.4 us on an H200 where 6.0 are estimated; the best of the 40 configs without a split takes 5.0, and 4.8 to
+  /// 5.2 are estimated.
   std::int64_t estimateGroup(const TileConfig &config) const override { return config.valueOr("split_k", 1) > 1; }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };

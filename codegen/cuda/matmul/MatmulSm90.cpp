@@ -21,7 +21,7 @@ using namespace sm90;
 
 constexpr int64_t threads = 384; ///< A producer and two consumer warpgroups.
 constexpr int64_t mostStages = 8;
-constexpr size_t walksOfTile = 2; ///< Orders of its tiles that a shape of tile is offered with.
+constexpr size_t walksOfTile = 2; ///< How many orders of its tiles a shape of tile is offered with.
 constexpr size_t mostCandidates = 160;
 
 /// The config with every order of its tiles that differs: groups of 1 to 16 along M or N.
@@ -158,8 +158,8 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
   return ranked;
 }
 
-/// Flags for each warp that shares a tile and room for its partial sums, for every segment, as device/partial_sums.cuh
-/// lays them out.
+/// Flags for each warp that shares a tile and room for its partial sums, for every segment, as
+/// device/matmul/partial_sums.cuh lays them out.
 void passPartialSums(KernelPlan &plan, const MatmulProblem &problem, const TileConfig &config, const Grid &grid) {
   constexpr int64_t tileWarps = consumerWarps / 2; // In ping-pong.
   const int64_t places = grid.streamKTiles * grid.segments * config["cluster_m"] * config["cluster_n"];

@@ -46,7 +46,7 @@ struct Shape {
   bool isShared() const { return clusterRows * clusterColumns > 1; }
   int64_t threads() const { return tileRows / 64 * groupsK * 128 + producerThreads; }
   int64_t stageBytes() const { return (tileRows + tileColumns) * lineBytes; }
-  /// The ring of tiles; the partial sums lie in the same memory (device/gemm_sm90_split.cuh).
+  /// The ring of tiles; the partial sums lie in the same memory (device/matmul/gemm_sm90_split.cuh).
   int64_t ringBytes() const {
     int64_t m = swapped ? tileColumns : tileRows, n = swapped ? tileRows : tileColumns;
     int64_t partials = groupsK * m * (ceilDiv(n, 16) * 16 + (swapped ? 4 : 8)) * 4;
@@ -89,8 +89,8 @@ bool storesOwnRows(const MatmulProblem &problem, const TileConfig &config) {
 }
 
 /// Blocks that are launched side by side though they share nothing by multicast: two that read the same weights, on the
-/// two SMs that share a way to the L2. Of 20 layers of five times 256 x 1024 x 1024 in tiles of 128 x 80 it takes 6 us
-/// of 139; sharing by multicast takes 10 us more.
+/// two SMs that share a path to the L2. It saves 6 us of the 139 of 20 layers of five times 256 x 1024 x 1024 in tiles
+/// of 128 x 80; sharing by multicast takes 10 us more.
 int64_t neighboursOf(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   const bool arePairs = ceilDiv(problem.M, config["m"]) % 2 == 0;
   const bool fitAtOnce = blocksOf(problem, config) <= target.multiprocessors;
@@ -169,7 +169,7 @@ private:
     const double bytes = bytesK() * (tileRows / static_cast<double>(shape.clusterColumns) + tileColumns / readers);
     return bytes * std::min(blocks, sms * resident) / (target.memoryBytesPerUs * h200.l2Speedup);
   }
-  /// A tile's operands on their last part of the way, to the SM.
+  /// The time of a tile's operands from the L2 to the SM.
   double reachUs() const {
     const double bytes = bytesK() * (tileRows + tileColumns);
     return bytes * perSm * sms / (target.memoryBytesPerUs * h200.reachSpeedup);
@@ -260,7 +260,7 @@ std::optional<int64_t> stagesFor(Shape shape, const MatmulProblem &problem, int6
     return std::nullopt;
   auto isTooBig = [&] { return (shape.sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024; };
   auto isTooDeep = [&] { return shape.stages > std::max<int64_t>(4, stagesK / blocksK); };
-  auto isUneven = [&] { return shape.stages % shape.groupsK != 0; }; // device/gemm_sm90_split.cuh says why.
+  auto isUneven = [&] { return shape.stages % shape.groupsK != 0; }; // device/matmul/gemm_sm90_split.cuh says why.
   while (shape.stages > 3 && (isTooBig() || isTooDeep() || isUneven()))
     --shape.stages;
   if (shape.stages < 4 || isTooBig() || shape.blocksPerSm(target) < blocks)

@@ -10,11 +10,11 @@ struct MatmulProblem;
 /// What a variant says of itself.
 struct MatmulTraits {
   std::int64_t number;          ///< A config's "variant", which stores hold: never used again for another.
-  std::size_t mostCandidates;   ///< The most configs of its space that it offers, the fastest by estimate.
+  std::size_t mostCandidates;   ///< It offers the fastest so many configs of its space, by estimate.
   bool usesTensorCores = false; ///< Where f32 operands may be cut, no other variant is offered beside one of these.
   bool isForFewRows = false;    ///< It reads the weights once, at the rate of memory: no instruction would be faster.
-  std::string_view instruction = ""; ///< The tensor cores' one that it takes to products of any size, or "".
-  int capability = 0;                ///< The targets' that have the instruction alone, or 0 for all.
+  std::string_view instruction = ""; ///< The tensor core instruction by which it multiplies any size, or "".
+  int capability = 0;                ///< Only targets of this capability have the instruction; 0: all.
 };
 
 /// A template of matrix products. All variants look at a region's one problem, which takes longer to find than they

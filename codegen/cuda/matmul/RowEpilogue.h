@@ -6,8 +6,8 @@
 
 namespace kfuse::codegen::cuda {
 
-/// A product and reductions over the rows of what follows it, step by step as device/row_epilogue.cuh takes it: the
-/// element that stays in a sum's register, the terms of each reduction in order, the results. Each step knows the
+/// A product and reductions over the rows of what follows it, step by step as device/matmul/row_epilogue.cuh takes it:
+/// the element that stays in a sum's register, the terms of each reduction in order, the results. Each step knows the
 /// values of the row that follow from the reductions before it.
 class RowEpilogue {
 public:

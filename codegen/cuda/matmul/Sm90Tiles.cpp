@@ -21,14 +21,14 @@ int64_t stageBytes(const MatmulProblem &problem, const TileConfig &config) {
 }
 
 /// Two slots of totals from every block of the row, for the rows of a warp, and their barriers
-/// (device/row_epilogue.cuh).
+/// (device/matmul/row_epilogue.cuh).
 int64_t exchangeBytes(const TileConfig &config) {
   const int64_t rows = (config["pingpong"] ? config["m"] : config["m"] / 2) / 4, peers = config["cluster_n"];
   return peers > 1 ? 2 * peers * rows * static_cast<int64_t>(sizeof(float)) + 16 : 0;
 }
 
-/// What the warps stage: two buffers of 16 bits for TMA (device/warp_store.cuh), or f32 (device/warp_tile.cuh).
-/// For 128 x 256 the one leaves room for four stages, the other for three.
+/// What the warps stage: two buffers of 16 bits for TMA (device/matmul/warp_store.cuh), or f32
+/// (device/matmul/warp_tile.cuh). For 128 x 256 the one leaves room for four stages, the other for three.
 int64_t stagingBytes(const Problem &problem, const TileConfig &config) {
   const int64_t tiles = problem.resultThroughTma(config) ? 2 * 16 * storedColumns(config) * 2 : 0;
   if (problem.reducesRows)

@@ -5,13 +5,13 @@
 
 namespace kfuse::codegen::cuda {
 
-inline constexpr int64_t accessBytes = 16; ///< That a lane loads at a time.
+inline constexpr int64_t accessBytes = 16; ///< What a lane loads at a time.
 
 /// Why the operand cannot be read in accesses along K, or "".
 std::string whyNotStreamed(const MatmulProblem &problem, unsigned side, unsigned product);
 
 /// The fields of Config that say how many columns' weights the L2 fetches before the kernel's turn, and by how many
-/// blocks (device/streamed.cuh).
+/// blocks (device/matmul/streamed.cuh).
 std::string fetchField(const Region &region, const MatmulProblem &problem, const ir::Target &target);
 
 } // namespace kfuse::codegen::cuda

@@ -268,7 +268,7 @@ static void writeTmaOperand(MatmulPrinter &printer, const TmaOperand &operand, c
 }
 
 int64_t earlyBlocks(const Region &region, const TmaSide &side, DType type, int64_t blocks, const ir::Target &target) {
-  constexpr uint64_t mostBytes = 16 << 20; // Beside what the kernel before reads and writes.
+  constexpr uint64_t mostBytes = 16 << 20; // What the L2 has room for beside the kernel before.
   uint64_t bytes = 0;
   for (const TmaOperand &operand : side)
     bytes += operand.rows * operand.depth * operand.batches * byteWidth(type);

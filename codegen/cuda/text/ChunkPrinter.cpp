@@ -115,7 +115,7 @@ int64_t ChunkPrinter::bytesOf(ArrayRef<Scalar> loads) const {
     int64_t size = byteWidth(graph.graph.inputs[graph[load].input].type);
     if (access(load).kind != Access::Kind::Uniform)
       size *= vector;
-    // The largest power of two that divides it, as vectorAlignment in device/types.cuh has it.
+    // The largest power of two that divides it, as vectorAlignment in device/base/types.cuh has it.
     int64_t alignment = std::min<int64_t>(size & -size, 16);
     bytes = llvm::alignTo(bytes, alignment) + size;
     widest = std::max(widest, alignment);

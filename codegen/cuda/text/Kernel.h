@@ -76,7 +76,7 @@ struct StreamingGrid {
   double bytes = 0;        ///< All that is moved.
   double blocks = 0;       ///< Parts, one after the other on as many blocks as fit.
   double threads = 0;      ///< Threads of a block.
-  double blocksPerSm = 1;  ///< That fit on one.
+  double blocksPerSm = 1;  ///< How many blocks fit on one.
   double instructions = 0; ///< Instructions of a thread.
   double waitsUs = 0;      ///< What a part waits for beyond its first bytes: barriers, further passes over memory.
   bool startsOnce = false; ///< Each block takes one part after the other.

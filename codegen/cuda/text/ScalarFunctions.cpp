@@ -23,7 +23,7 @@ struct Row {
   llvm::StringRef onIntegers{}; ///< A function to call where C++ leaves open what happens past an integer's end.
 };
 
-// A function called by name is an overload set in device/math.cuh.
+// A function called by name is an overload set in device/base/math.cuh.
 constexpr std::array rows{
     Row{"relu", Form::Call, "relu"},
     Row{"gelu", Form::Call, "gelu", 18, 10},

@@ -20,7 +20,7 @@ enum class Accuracy { Single, Narrow };
 /// Narrow where every result of the region is stored as bf16 or less.
 Accuracy accuracyOf(const ir::ScalarGraph &graph);
 
-/// Whether device/math.cuh has a form for the neighbours of a vector, which share work.
+/// Whether device/base/math.cuh has a form for the neighbours of a vector, which share work.
 bool hasVectorForm(llvm::StringRef function);
 
 /// About how many instructions one application takes, for ranking.

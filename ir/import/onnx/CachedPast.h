@@ -2,8 +2,8 @@
 //
 // Past and present share a state with room for `capacity` rows; how many of them the past has, `length`, is an input of
 // the model. While the file is read the past has as many rows as fit before the new ones, so that every shape is known.
-// Of what the file computes from the past's length, shapes take the constant, and everything else takes the value at
-// run time. Rows of the state behind the present hold anything: what sums over them is given zeros there, or refused.
+// Shapes that the file computes from the past's length take the constant, and everything else takes the value at run
+// time. Rows of the state behind the present hold anything: what sums over them is given zeros there, or refused.
 #pragma once
 
 #include "ir/dialect/Kfuse.h"
@@ -18,8 +18,8 @@ namespace kfuse::ir::onnx {
 /// Which dimensions of a value count the rows of a present (or past), by bits.
 struct CacheRows {
   std::uint32_t counting = 0;
-  std::uint32_t stale = 0; ///< Of these: rows behind the present hold anything.
-  std::uint32_t zero = 0;  ///< Of these: rows behind the present are zero.
+  std::uint32_t stale = 0; ///< Those of them whose rows behind the present hold anything.
+  std::uint32_t zero = 0;  ///< Those of them whose rows behind the present are zero.
   bool areMixed = false;   ///< Rows share a dimension with something else.
 
   bool any() const { return counting != 0 || areMixed; }
@@ -61,7 +61,7 @@ public:
   void setVarying(mlir::Value constant, mlir::Value atRunTime);
   mlir::Value atRunTime(mlir::Value constant) const { return varying.lookup(constant); }
 
-  /// Of dimension `dim` of `value`: whether it counts rows of the present, of the past, or neither.
+  /// Whether dimension `dim` of `value` counts rows of the present, or of the past.
   bool countsPresent(mlir::Value value, unsigned dim) const;
   bool countsPast(mlir::Value value, unsigned dim) const;
 

@@ -68,7 +68,7 @@ Value groupedWeights(Emitter &emit, const Convolution &conv) {
 Factors patches(Emitter &emit, const Convolution &conv) {
   const Windows &windows = conv.windows;
   const int64_t lead = conv.groups > 1 ? 2 : 1, rank = conv.rank(), perGroup = conv.channels() / conv.groups;
-  // Of x what windows and the gaps behind them cover, in steps from one to the next.
+  // The part of x that windows and the gaps behind them cover, in steps from one to the next.
   Value x = conv.x;
   Ints steps, covered;
   for (int64_t i = 0; i < rank && x; ++i) {
@@ -80,7 +80,7 @@ Factors patches(Emitter &emit, const Convolution &conv) {
     strides[dim] = kernel == 1 && count > 1 ? windows.strides[i] : 1;
     sizes[dim] = std::min(covered.back(), sizes[dim]);
     x = emit.slice(x, offsets, sizes, strides);
-    if (const int64_t missing = covered.back() - sizes[dim]; missing > 0) { // Of the last gap.
+    if (const int64_t missing = covered.back() - sizes[dim]; missing > 0) { // What the last gap lacks.
       sizes[dim] = missing;
       x = emit.concat({x, emit.splat(0, dtypeOf(conv.x.getType()), sizes)}, dim);
     }

@@ -89,7 +89,7 @@ Value reshaped(Emitter &emit, Value x, llvm::ArrayRef<int64_t> shape) {
   return emit.reshape(x, shape);
 }
 
-/// Of a reshape that only adds and drops dimensions of 1.
+/// Narrows a reshape that only adds and drops dimensions of 1.
 Value narrowedReshape(Emitter &emit, ReshapeOp op, int depth) {
   auto from = sizesAboveOne(dimsOf(op.getOperand())), to = sizesAboveOne(op.getType().getShape());
   if (!llvm::equal(llvm::make_second_range(from), llvm::make_second_range(to)))

@@ -1,4 +1,4 @@
-// Where the elements are that GatherND, ScatterElements and their kin read or write.
+// Where the elements are that GatherND, ScatterElements and the like read or write.
 //
 // They index the first dimensions of a tensor: at every position of a box (the indices' shape), one coordinate says
 // where along one of these dimensions. Exporters write indices out in full, though most coordinates are the position
@@ -17,7 +17,7 @@ struct Line {
 };
 
 struct Coordinate {
-  std::int64_t size; ///< Of the data's dimension.
+  std::int64_t size; ///< The size of the data's dimension.
   /// Where it is known when the model is read, and regular.
   std::optional<Line> line;
   /// In I64, of the box's rank, 1 along dimensions along which it is the same. May count from the end unless `isKnown`.

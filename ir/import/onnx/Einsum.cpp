@@ -80,9 +80,9 @@ private:
   bool readResult();
   std::optional<Labels> labelsOf(llvm::StringRef term, std::optional<int64_t> rank);
   bool takeSizes(const Labels &labels, llvm::ArrayRef<int64_t> dims);
-  /// Without the second of equal labels: the diagonal.
+  /// Takes the diagonal of equal labels, so that the second is gone.
   void takeDiagonals(Term &term);
-  /// Without dimensions of 1 that broadcast to those of another operand.
+  /// Drops dimensions of 1 that broadcast to those of another operand.
   void dropBroadcast(Term &term);
 
   // Products.

@@ -144,8 +144,8 @@ private:
   /// Elements that folding may still make: the context keeps every constant it ever saw.
   std::int64_t foldBudget = std::int64_t{16} << 20;
   std::optional<CachedPast> past;
-  mlir::Value presentLength; ///< Of the past and what is new.
-  mlir::Value isPresent;     ///< Of each row of a state; null before it is asked for.
+  mlir::Value presentLength; ///< Rows of the past and what is new.
+  mlir::Value isPresent;     ///< A flag a row of a state; null before it is asked for.
 };
 
 template <class Op> mlir::Value Emitter::make(mlir::ValueRange operands, Properties<Op> properties) {

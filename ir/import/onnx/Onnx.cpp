@@ -51,7 +51,7 @@ Result<void> checkOpset(const ModelProto &model) {
   return malformed("the model does not say which opset it is of; export it again for one of " + known);
 }
 
-/// Of the pairs that are named, those with a capacity.
+/// The named pairs that have a capacity.
 Result<GrowingCaches> growingCachesOf(const ::onnx::GraphProto &graph, const std::vector<std::string> &patterns) {
   llvm::StringSet<> initialized;
   for (const TensorProto &initializer : graph.initializer())
@@ -149,7 +149,7 @@ private:
   std::map<std::string, std::int64_t> symbols;
   /// Initializers of graphs inside of nodes: a loop's body is imported once a step, its weights once.
   std::map<const TensorProto *, Value> innerInitializers;
-  Scope *scope = nullptr; ///< That of the innermost graph inside of a node.
+  Scope *scope = nullptr; ///< The scope of the innermost graph inside of a node.
   int innerNodes = 0, depth = 0;
   std::optional<Error> innerError;
   llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;

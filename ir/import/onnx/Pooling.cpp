@@ -61,8 +61,8 @@ Values maxPool(Node &node) {
   return emit.reduce(windows->of(emit, x), "max", countedFrom(2, rank));
 }
 
-/// Of one dimension's windows how many elements each averages over: those of x, or, with `withPads`, of the pads, too,
-/// but not of what ceil_mode adds behind them.
+/// How many elements each window of one dimension averages over: those of x and, with `withPads`, of the pads, but not
+/// of what ceil_mode adds behind them.
 std::vector<double> averaged(const Windows &windows, size_t dim, bool withPads) {
   const int64_t low = withPads ? -windows.before[dim] : 0,
                 high = windows.sizes[dim] + (withPads ? windows.after[dim] : 0);

@@ -21,7 +21,7 @@ constexpr int64_t maxComparisons = int64_t{1} << 34;
 struct Order {
   bool largest;
   bool nanFirst = true;     ///< NaN comes before all numbers, else behind them.
-  bool lastOfEqual = false; ///< Of equal elements that with the greatest index comes first, else that with the least.
+  bool lastOfEqual = false; ///< The greatest index comes first among equal elements, else the least.
 
   Value comesFirst(Emitter &emit, Value a, Value b) const {
     if (!a || !isFloat(dtypeOf(a.getType())))
@@ -62,7 +62,7 @@ class Ranking {
 public:
   Ranking(Node &node, Order order) : node(node), emit(node.emit), order(order) {}
 
-  /// The index of the first element of each row of [..., n]. Of long rows the piece is found that holds it, and then
+  /// The index of the first element of each row of [..., n]. In long rows first the piece that holds it is found, then
   /// the element: 3 n comparisons.
   Value indexOfFirst(Value rows) {
     if (!rows)

@@ -183,7 +183,7 @@ private:
   }
 
   bool isOwned(size_t dimOfBox) const { return ownerOf[dimOfBox] >= 0; }
-  /// Of a dimension of the data; null where no coordinate is for it.
+  /// The coordinate of a dimension of the data, or null.
   const Coordinate *coordinateAt(size_t dim) const {
     return roles[dim] < static_cast<int64_t>(coordinates.size()) ? &coordinates[roles[dim]] : nullptr;
   }
@@ -327,7 +327,7 @@ private:
     return false;
   }
 
-  /// Of several updates of one element the last remains.
+  /// The last of several updates of one element remains.
   Value overwrite() {
     Value match = matches();
     Ints behind(roles.size() + 1, 1);
@@ -389,10 +389,10 @@ private:
   const llvm::ArrayRef<Coordinate> coordinates;
   const Ints box;
   Value data, updates;
-  Ints roles;   ///< Of the data's dimensions: the number of their coordinate; those that have none, counted on.
+  Ints roles;   ///< Per dimension of the data: its coordinate's number; those without one are counted on.
   Ints order;   ///< How the result is transposed: as the data was.
-  Ints ownerOf; ///< Of the box's dimensions: the coordinate that runs along each, or -1.
-  llvm::SmallVector<bool> searched; ///< Of the coordinates: elements ask for their place among the updates'.
+  Ints ownerOf; ///< Per dimension of the box: the coordinate that runs along it, or -1.
+  llvm::SmallVector<bool> searched; ///< Per coordinate: elements ask for their place among the updates'.
   int64_t choices = 1;              ///< Updates that come into question for an element.
   Value old;                        ///< The box of the data that is written to.
 };

@@ -8,9 +8,9 @@ namespace kfuse::ir::onnx {
 /// Sizes of convolutions and pools, one number a spatial dimension. A window's element j of output o is that at
 /// o * stride + j * dilation - before.
 struct Windows {
-  Ints sizes; ///< Of the operand.
+  Ints sizes; ///< The operand's.
   Ints kernel, strides, dilations, before, after;
-  Ints counts; ///< Of the result.
+  Ints counts; ///< Windows, so the result's sizes.
 
   /// From the node's attributes, for its first input and a kernel of these sizes; nothing, and the node has failed,
   /// where they are no windows. With `ceil` the last window may reach beyond the end.

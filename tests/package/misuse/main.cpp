@@ -16,7 +16,7 @@ void expect(bool holds, const char *what) {
   ++failures;
 }
 
-/// Of so many elements, so that the store of another call does not have it.
+/// A model of `size` elements: another size in each call, so that the store does not have it.
 kfuse::Model modelOf(std::int64_t size) {
   kfuse::GraphBuilder g;
   g.output("y", g.relu(g.input("x", kfuse::DType::F32, {size})));

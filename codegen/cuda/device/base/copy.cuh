@@ -35,7 +35,7 @@ template <class Operand> struct BoundsOf<Operand, decltype(void(Operand::bounds)
 ///
 /// An Operand says where element (i, k) of a batch lies, at outer(batch, i) + inner(batch, k), whether
 /// neighbours in memory differ in k, and how many elements an aligned access may hold there. Elements of 8 bits
-/// (`Stored`) become f16 on the way. Of an operand of windows each such access has a place of its own, and is 0 where
+/// (`Stored`) become f16 on the way. In an operand of windows each such access has a place of its own, and is 0 where
 /// one of its bounds, outerOf(...) + innerOf(...), is not kept.
 template <class Config, class Operand, class Stored, int tile, int extent> struct TileCopy {
   using T = typename Config::Element;

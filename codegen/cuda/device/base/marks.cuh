@@ -6,7 +6,7 @@ namespace kfuse {
 
 enum class Moment {
   starts,   ///< Its first instruction, nearly.
-  waits,    ///< For the kernel before.
+  waits,    ///< It begins to wait for the kernel before.
   goesOn,   ///< That kernel has ended.
   hasTile,  ///< The first operands are there.
   hasSums,  ///< Nothing is left to multiply.

@@ -172,7 +172,7 @@ __device__ __forceinline__ void loadCluster(float (&to)[4], unsigned address) {
                : "memory");
 }
 
-/// This block's shared memory alone: where it may be another's, a load takes the way of generic addresses.
+/// Loads from this block's own shared memory: where it may be another's, the compiler uses generic addressing.
 __device__ __forceinline__ void loadOwn(float (&to)[4], unsigned address) {
   asm volatile("ld.shared::cta.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])

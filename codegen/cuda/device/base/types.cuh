@@ -95,7 +95,7 @@ template <int size, class T> __device__ __forceinline__ Vector<T, size> loadElem
   return *reinterpret_cast<const Vector<T, size> *>(from);
 }
 /// The same to be computed with: elements of 16 bits come in words, so that the compiler sees each as a shifted or
-/// masked word. Of halves of a register it shifts one and takes two instructions for the other.
+/// masked word. From two halves of a register it would shift one and take two instructions for the other.
 template <int size, class T> __device__ __forceinline__ Vector<T, size> loadValues(const T *from) {
   if constexpr (sizeof(T) == 2 && size % 2 == 0 && requires(T x) { x.bits; }) {
     const auto words = *reinterpret_cast<const Vector<unsigned, size / 2> *>(from);

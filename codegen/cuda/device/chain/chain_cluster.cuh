@@ -1,7 +1,7 @@
 // Chains within clusters: the blocks of a cluster hold whole rows, a tile of columns each, and have nothing to do with
 // other clusters. A block multicasts the tile that it has computed, some K blocks of the next layer, to all of its
 // cluster; it does so through the L2, which one block's traffic loads but little, where shared memory of one block to
-// that of the others would take a multiple of the way.
+// that of the others would take a multiple of the time.
 //
 // A stage of the ring is full when this block's weights have come and its tokens, from whoever computed that K block.
 // Before they may come, all blocks tell that one that the stage is free and expects them (`awaitsTokens`).
@@ -147,7 +147,7 @@ public:
           at<PrefetchWeights>(layer + ahead);
       }
     } else if (warp == Block::weightsWarp && leadsWarp()) {
-      if constexpr (!Layers::weightsAreFixed) // Else no kernel of this run writes them.
+      if constexpr (!Layers::weightsAreFixed) // If they are, no kernel of this run writes them.
         waitForPredecessor();
 #pragma unroll 1
       for (int layer = 0; layer < Layers::count; ++layer)

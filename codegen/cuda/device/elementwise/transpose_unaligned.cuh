@@ -35,10 +35,10 @@ template <class Config, class Body> struct UnalignedTranspose {
   // Every eight lanes that bring a row have one line of 128 bytes, of as many as it may lie in.
   static constexpr int lineChunks = 8, lanesOfRow = (chunks + 2 * lineChunks - 2) / lineChunks * lineChunks;
   // Config::inLines: a row has room for all these lines, and chunks keep their places in them, or `cp.async` asks for a
-  // line in two pieces. Of 8191 x 16383 in bf16 it makes 3.5 million requests for 9.6 million sectors, 139.6 us, with
-  // tiles of 192 down by 128; without, 7.2 for 13.7, 143.3 us, with 120 by 256. Lanes read `vector` rows apart: where
-  // rows are an odd number of elements apart their banks differ by themselves. Without, rows lie close, and a chunk is
-  // left free behind so many for that.
+  // line in two pieces. 8191 x 16383 in bf16 takes 3.5 million requests for 9.6 million sectors, 139.6 us, with tiles
+  // of 192 down by 128; without inLines 7.2 for 13.7, 143.3 us, with 120 by 256. Lanes read `vector` rows apart: where
+  // rows are an odd number of elements apart their banks differ by themselves. Without inLines rows lie close, and a
+  // chunk is left free behind so many of them to that end.
   static constexpr int turnRows = threads / lanesOfRow; ///< Rows that all threads bring together.
   static_assert(turnRows > 0, "a row's chunks are brought by one thread each");
   static __device__ __forceinline__ Words *held() { return reinterpret_cast<Words *>(dynamicShared()); }

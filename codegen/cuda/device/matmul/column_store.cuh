@@ -41,7 +41,7 @@ template <class Config> struct ColumnStore {
     for (int eight = 0; eight < rows / 8; eight += 2) {
       unsigned words[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) { // Behind an odd eight the same again.
+      for (int i = 0; i < 4; ++i) { // An odd last group of eight is repeated.
         const int j = eight + (eight + 1 < rows / 8 ? i / 2 : 0);
         words[i] = finished(to.epilogue, ahead.x[i % 2], &accumulators[j * 4 + i % 2 * 2], batch,
                             row + j * 8 + lane % 4 * 2, columnOf(column, i % 2));

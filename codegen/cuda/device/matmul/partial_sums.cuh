@@ -69,7 +69,7 @@ struct PartialSums {
   }
 
 private:
-  /// Until `flag` is set, for all of a warp; it is zero again then.
+  /// Waits, with all of a warp, until `flag` is set, and clears it.
   static __device__ __forceinline__ void await(unsigned *flag) {
     if (threadIdx.x % 32 == 0) {
       while (loadAcquire(flag) == 0) {

@@ -11,7 +11,7 @@ template <class Epilogue> struct ToRows {
 };
 
 /// A warp's 16 rows of Config::tileColumns columns: a lane has two neighbouring columns of rows lane / 4 and
-/// lane / 4 + 8 in every eight columns. Of every 16 columns it stores four neighbours, so that a warp writes whole
+/// lane / 4 + 8 in every eight columns. It stores four neighbours of every 16 columns, so that a warp writes whole
 /// sectors of 32 bytes; in pairs, 20 layers of five times 256 x 1024 x 1024 took 5 us longer, and through f32 in shared
 /// memory 15 us. Columns that TMA has permuted (loadPermutedTile) lie so; else four lanes of a row give each
 /// other what makes neighbours, by 40 shuffles and 120 selects for 80 columns: 134.2 us where permuted columns, asked

@@ -34,10 +34,10 @@ template <class Epilogue> __device__ __forceinline__ const Epilogue &ofRow(const
 /// The 16 x `columns` part of a warpgroup's product that one warp holds: its lane has two neighbouring
 /// columns of rows lane / 4 and lane / 4 + 8 in every eight columns. The epilogue finishes them where they
 /// are; the warp collects `width` columns in one of two swizzled buffers and leaves the writing to TMA, which
-/// goes on under the next tile. Of several products each has `columns` / products of the accumulators.
+/// goes on under the next tile. Each of several products has `columns` / products of the accumulators.
 ///
 /// Where it `reads` a matrix, a piece of that is in the buffer before, and results take its place. The first two pieces
-/// of a tile come before its last products end; of the others the L2 has the lines by then.
+/// of a tile come before its last products end; by then the L2 has the lines of the others.
 template <class Config, int columns, bool reads = false> struct WarpStore {
   using Index = typename Config::Index;
   static constexpr int products = columns / Config::tileN, ofProduct = columns / products;

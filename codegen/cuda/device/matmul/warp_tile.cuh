@@ -10,8 +10,8 @@ namespace kfuse {
 ///
 /// The epilogue wants eight neighbours along N: the warp stages its rows and reads them back eight columns a
 /// lane. There are no bank conflicts. `held` registers of accumulators stay live meanwhile: the more there are, the
-/// fewer operands of the epilogue are in flight at a time. Of several products each has `columns` / products
-/// of the accumulators, and is staged behind the other.
+/// fewer operands of the epilogue are in flight at a time. Each of several products has `columns` / products
+/// of the accumulators, and is staged behind the one before.
 template <class Config, int columns, int held> struct WarpTile {
   using Index = typename Config::Index;
   static constexpr int vector = 8;
