@@ -10,7 +10,7 @@
 
 namespace kfuse::passes {
 
-/// Why what a product multiplies is mostly another kernel's.
+/// The reason given where a kernel before a product computes what it multiplies.
 inline constexpr const char *operandsComputedBefore =
     "a product reads its operands many times, so they are computed before";
 

@@ -277,8 +277,9 @@ MaybeFailure Bench::inspectOutput(const codegen::KernelPlan &plan, std::size_t o
   return difference ? resolve(output, *difference) : fine;
 }
 
-/// From the reference, or, before there is one, of the output from itself: then they tell that it holds no NaN, which
-/// poison is. Nothing where they are not finite, so that one has to look closer, and where the device does not sum.
+/// Sums of the differences from the reference, or, before there is one, of the output from itself: those tell that it
+/// holds no NaN, which poison is. Nothing where they are not finite, so that one has to look closer, and where the
+/// device does not sum.
 Result<std::optional<Bench::Sums>> Bench::sumsOnDevice(const codegen::BufferDesc &desc, std::size_t output) {
   const std::optional<Sums> none;
   const std::size_t count = outputBytes[output] / byteWidth(desc.type);

@@ -88,7 +88,7 @@ CandidateQueue::CandidateQueue(const TuningTask &task, const ir::Target &target,
     return std::tie(a.estimateUs, a.config) < std::tie(b.estimateUs, b.config);
   });
   if (seed)
-    moveFirst(*seed); // So that its kin come after it.
+    moveFirst(*seed); // So that its near-duplicates come after it.
   spreadKinds();
   promoteBestOfEachGroup();
   if (seed)

@@ -33,7 +33,7 @@ double runUs(std::span<const TunedKernel> kernels) {
                          [](double us, const TunedKernel &kernel) { return us + runUs(kernel); });
 }
 
-/// Most of the run.
+/// Whether compute binds most of the run.
 bool isBoundByCompute(std::span<const TunedKernel> kernels) {
   double computeUs = 0;
   for (const TunedKernel &kernel : kernels)

@@ -50,7 +50,8 @@ double Finals::sampleUsOf(const Trial &trial) const {
   const double runs = trial.medianUs() > singleRunUs ? 1 : runsPerSample;
   return std::max(sampleUs, runs * trial.medianUs());
 }
-/// At least, by the samples of the first look: on the CPU what evicts the cache takes far longer than most runs.
+/// The least that a visit takes, by the samples of the first look: on the CPU what evicts the cache takes far longer
+/// than most runs.
 double Finals::visitSecondsOf(const Trial &trial) const {
   return std::max(warmupMsOf(trial, true) * 1e-3 + std::max(sampledUsOf(trial), sampleUsOf(trial)) * 1e-6,
                   trial.sampleSeconds);
@@ -137,13 +138,13 @@ MaybeFailure Finals::visit(Finalist &finalist, double seconds) {
   return failure;
 }
 
-/// For each pair of turns but the first.
+/// True for each pair of turns but the first.
 bool Finals::isDueElsewhere(const Finalist &finalist) const {
   const std::size_t turn = finalist.visits.size();
   return turn > 0 && turn % 2 == 0 && finalist.trial.medianUs() < movedUs;
 }
 
-/// By what the visits before took: beside warm-up and samples, copies of the buffers and graphs are made.
+/// Judges by what the visits before took: beside warm-up and samples, copies of the buffers and graphs are made.
 bool Finals::hasTimeForTurn(const std::vector<Finalist> &field, int round) const {
   double seconds = isWarm ? 0 : clockMs * 1e-3;
   for (const Finalist &finalist : field)
@@ -153,8 +154,8 @@ bool Finals::hasTimeForTurn(const std::vector<Finalist> &field, int round) const
   return seconds <= secondsUntil(isOwed ? end : wantedEnd);
 }
 
-/// Times at the clocks of all turns together, also of those who left early: by turns, in each of which all then left in
-/// the field were visited. What a turn's clock was tell those who were in every turn.
+/// Brings all times, also of those who left early, to the mean clock of all turns. Finalists that were in every turn
+/// tell what a turn's clock was.
 void Finals::summariseVisits(std::vector<Finalist> &all) {
   std::size_t turns = 0;
   for (const Finalist &finalist : all)

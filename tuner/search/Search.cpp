@@ -251,7 +251,7 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   return {};
 }
 
-/// While candidates compile.
+/// Makes the bench, while candidates compile.
 Result<void> Search::setUp(const Trial &trial) {
   DeviceLock quiet = context.forMeasuring();
   clock.extend(context.extension(quiet));

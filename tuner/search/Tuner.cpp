@@ -133,7 +133,7 @@ std::optional<codegen::TileConfig> firstGuess(const TuningContext &context, cons
 
 using Keys = std::set<std::string>; ///< The keys of plans that were wanted.
 
-/// Has compiled what a search of the task without a seed will ask for first.
+/// Compiles ahead what a search of the task without a seed will ask for first.
 void compileFirstBatch(const TuningContext &context, CompileAhead &compiled, const TuningTask &task, Keys &wanted) {
   CandidateQueue queue(task, context.target, context.peaks, context.compiler.version(), context.sku());
   for (int i = 0; i < budgetOf(context).candidates; ++i)
@@ -145,7 +145,7 @@ void compileFirstBatch(const TuningContext &context, CompileAhead &compiled, con
     }
 }
 
-/// Has one config compiled, unless the store knows how it did.
+/// Compiles one config ahead, unless the store knows how it did.
 void compileAhead(const TuningContext &context, CompileAhead &compiled, const TuningTask &task,
                   const codegen::TileConfig &config, Keys &wanted) {
   Result<codegen::KernelPlan> plan = task.space->emit(config);
@@ -192,7 +192,7 @@ private:
   std::vector<Missing> missing;
   std::optional<TimeShares> shares;      ///< Set during the search.
   std::optional<CompileAhead> compiled;  ///< Set during the search.
-  std::map<std::size_t, Keys> announced; ///< To `compiled`, of each task.
+  std::map<std::size_t, Keys> announced; ///< What each task has announced to `compiled`.
 };
 
 void Tuning::takeStored() {

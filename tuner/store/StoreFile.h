@@ -132,7 +132,7 @@ private:
   Version opened;
   std::set<std::string> said;
   std::optional<Error> firstProblem;
-  bool waits = true; ///< For another process's lock, so long.
+  bool waits = true; ///< How long another process's lock is waited for.
   int patienceMs = usualPatienceMs;
 };
 
