@@ -20,10 +20,10 @@ TEST_CASE("targets: the CPU first, names unique, facts plausible") {
     CHECK(names.insert(target.title()).second);
     CHECK(target.isCpu() == (target.name == "cpu"));
     CHECK(target.multiprocessors >= (target.isCpu() ? 0 : 16));
-    // FLOP per byte of DRAM traffic at which a kernel turns compute bound: machines of today lie in these.
+    // FLOP per byte of DRAM traffic at which a kernel turns compute bound: machines of today lie in these (419: L40S).
     double halfIntensity = target.matmulFlopsPerUs(DType::BF16) / target.memoryBytesPerUs;
     CHECK(halfIntensity > 2);
-    CHECK(halfIntensity < 400);
+    CHECK(halfIntensity < 450);
     CHECK(target.matmulFlopsPerUs(DType::F32) <= target.matmulFlopsPerUs(DType::F16));
     CHECK(target.launchUs > 0);
     CHECK(target.l2Bytes > 1e6);
