@@ -48,7 +48,12 @@ INNER = {
     },
 }
 # The runtime knows codegen's plain data only, so that it ships without MLIR.
-PLAIN_CODEGEN = {"codegen/KernelPlan.h", "codegen/TileConfig.h", "codegen/DeviceHeader.h"}
+PLAIN_CODEGEN = {
+    "codegen/CompileOptions.h",
+    "codegen/DeviceHeader.h",
+    "codegen/KernelPlan.h",
+    "codegen/TileConfig.h",
+}
 # Folders that never see MLIR or LLVM.
 WITHOUT_MLIR = ("include/", "runtime/cuda/")
 HEAVY = ("InitAllDialects.h", "InitAllPasses.h")
