@@ -1,5 +1,6 @@
 #include "codegen/AttentionRegion.h"
 
+#include "codegen/KeyBounds.h"
 #include "codegen/Region.h"
 #include "ir/RegionScalars.h"
 #include "ir/dialect/Kfuse.h"
@@ -45,6 +46,8 @@ private:
     Value inside;
     if (auto argument = dyn_cast<BlockArgument>(value)) { // An argument of the attention.
       inside = computed(attention.getInputs()[argument.getArgNumber()]);
+    } else if (value.getDefiningOp() == attention) {
+      inside = computed(attention.getBody().front().getTerminator()->getOperand(0));
     } else if (auto update = value.getDefiningOp<ir::StateUpdateOp>()) { // The state, once it is updated.
       inside = computed(update.getState());
     } else {
@@ -63,13 +66,19 @@ private:
   IRMapping mapping;
 };
 
+/// Whether `value` is the attention's result, or that in another order: its heads behind its rows.
+bool isResultOf(Value value, ir::AttentionOp attention) {
+  while (value.getDefiningOp() && isa<ir::ReshapeOp, ir::TransposeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value.getDefiningOp() == attention;
+}
+
 /// Whether the results are the attention's and the updated states.
 bool yieldsNothingElse(Block &body, ir::AttentionOp attention) {
   auto yielded = body.getTerminator()->getOperands();
-  auto isExpected = [&](Value value) {
-    return value.getDefiningOp() == attention || value.getDefiningOp<ir::StateUpdateOp>();
-  };
-  return llvm::all_of(yielded, isExpected) && llvm::is_contained(yielded, attention->getResult(0)) &&
+  auto isOfAttention = [&](Value value) { return isResultOf(value, attention); };
+  auto isExpected = [&](Value value) { return isOfAttention(value) || value.getDefiningOp<ir::StateUpdateOp>(); };
+  return llvm::all_of(yielded, isExpected) && llvm::count_if(yielded, isOfAttention) == 1 &&
          llvm::all_of(body.getOps<ir::StateUpdateOp>(),
                       [&](ir::StateUpdateOp update) { return llvm::is_contained(yielded, update.getResult()); });
 }
@@ -80,6 +89,12 @@ ir::ScalarOutput storedAsIs(Value value) {
   output.shape = ir::shapeOf(value);
   output.map = AffineMap::getMultiDimIdentityMap(output.shape.size(), value.getContext());
   return output;
+}
+
+/// Which part of all scores a mask does not hide, as far as it is known here.
+double shareOfKeys(const ir::ScalarGraph &scores) {
+  const ArrayRef<int64_t> extents = scores.domain.extents;
+  return scores.domain.contractionDim < 2 ? 1 : keyBounds(scores).share(extents[extents.size() - 3], extents[extents.size() - 2]);
 }
 
 /// What its parts read counts once, of a state what is written.
@@ -118,7 +133,8 @@ Result<Region> makeAttentionRegion(Block &body) {
     return scores.error();
   Excerpt after(body, attention);
   after.addInput(softmax.getResult());
-  Result<ir::ScalarGraph> product = after.scalarise(attention.getBody().front().getTerminator()->getOperand(0));
+  Result<ir::ScalarGraph> product = after.scalarise(*llvm::find_if(
+      body.getTerminator()->getOperands(), [&](Value yielded) { return isResultOf(yielded, attention); }));
   if (!product)
     return product.error();
   std::vector<ir::ScalarGraph> updates;
@@ -138,7 +154,8 @@ Result<Region> makeAttentionRegion(Block &body) {
 
   if (Result<void> described = describe(region, body); !described)
     return described.error();
-  attention.walk([&](ir::FusableOpInterface inner) { region.flops += static_cast<double>(inner.getFlops()); });
+  const double seen = shareOfKeys(*scores);
+  attention.walk([&](ir::FusableOpInterface inner) { region.flops += seen * static_cast<double>(inner.getFlops()); });
   region.mathType = ir::dtypeOf(softmax.getOperand().getType());
   region.graph.domain.extents.assign(product->outputs[0].shape.begin(), product->outputs[0].shape.end());
   region.graph.inputs = scores->inputs;

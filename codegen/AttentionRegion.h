@@ -7,8 +7,8 @@
 
 namespace kfuse::codegen {
 
-/// The region of a body that holds an attention. Besides it there may be what computes the queries, and updates of the
-/// states that keys and values are read from; the reason where there is more.
+/// The region of a body that holds an attention. Besides it there may be what computes the queries, updates of the
+/// states that keys and values are read from, and another order of its result; the reason where there is more.
 Result<Region> makeAttentionRegion(mlir::Block &body);
 
 } // namespace kfuse::codegen

@@ -6,8 +6,9 @@ namespace kfuse::codegen::cuda {
 
 std::span<const KernelTemplate *const> templates() {
   static const std::array all{
-      &decodeAttentionTemplate(), &chainTemplate(), &rowChainTemplate(),  &sideBySideTemplate(), &matmulTemplate(),
-      &columnsTemplate(),         &rowsTemplate(),  &transposeTemplate(), &pointwiseTemplate()};
+      &decodeAttentionTemplate(), &flashAttentionTemplate(), &chainTemplate(),   &rowChainTemplate(),
+      &sideBySideTemplate(),      &matmulTemplate(),         &columnsTemplate(), &rowsTemplate(),
+      &transposeTemplate(),       &pointwiseTemplate()};
   return all;
 }
 

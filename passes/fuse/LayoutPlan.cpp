@@ -20,7 +20,10 @@ bool readsWithStrides(Block &body) {
          });
 }
 
+/// An attention, which has two scalar forms, writes each head's elements as they are (codegen::Region).
 bool writesWithStrides(Block &body) {
+  if (!body.getOps<AttentionOp>().empty())
+    return true;
   Result<ScalarGraph> graph = scalariseRegion(body);
   return graph && llvm::all_of(graph->outputs, [&](const ScalarOutput &output) {
            return isStrided(output.map, output.shape, graph->domain.extents);

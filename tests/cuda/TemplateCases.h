@@ -65,6 +65,25 @@ std::vector<TemplateCase> decodeCases();
 std::vector<TemplateCase> decodeNormCases();
 /// At the sizes of Qwen3-8B; too large for the emulator.
 std::vector<TemplateCase> modelDecodeCases();
+/// An attention of many query rows, for flashCase().
+struct FlashSketch {
+  std::string type = "bf16";
+  int batch = 2, heads = 2, keyHeads = 2, rows = 1, keys = 1, keySize = 64, valueSize = 64;
+  std::string scale = "0.125"; ///< "" for none.
+  /// "", "causal", "window" (of 19 keys), "causal added" (a sum with the lowest float), "added" and "chosen" (tensors
+  /// of the type, and of booleans).
+  std::string mask = {};
+  std::string offset = {};  ///< The last key that the first row sees, where it is not the first.
+  bool tokensFirst = false; ///< Heads lie side by side in rows of tokens, of the result, too.
+  bool isCapped = false;    ///< By tanh.
+  bool isGuarded = false;   ///< Weights that are no numbers become 0.
+  bool widens = false;      ///< The softmax is in f32.
+};
+TemplateCase flashCase(const FlashSketch &sketch);
+/// Attention of many query rows, of sizes that nothing divides.
+std::vector<TemplateCase> flashCases();
+/// The same of models' sizes; too large for the emulator.
+std::vector<TemplateCase> largeFlashCases();
 /// Products of "bf16", "f16" or "f32".
 std::vector<TemplateCase> matmulCases(const std::string &type);
 /// Products of several tiles in every direction; too many for the emulator.

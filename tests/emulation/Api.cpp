@@ -4,7 +4,9 @@
 #include "tests/emulation/TensorBox.h"
 #include "tests/emulation/Wgmma.h"
 
+#include <array>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -188,23 +190,38 @@ void addTma(EmulatorApi &api) {
 
 /// Products read their operands at once where copies are late, which finds what has not come; else as late as they may,
 /// when they are waited for, which finds what is overwritten too soon.
+void addProduct(const char *text, std::function<bool(const WgmmaInstruction &)> multiply) {
+  static std::map<std::string, std::optional<WgmmaInstruction>> known;
+  auto [found, isNew] = known.try_emplace(text);
+  if (isNew)
+    found->second = WgmmaInstruction::parse(text);
+  if (!found->second)
+    running->fail("no instruction that is emulated: " + std::string(text));
+  Task product = [multiply = std::move(multiply), &instruction = *found->second] {
+    if (!multiply(instruction))
+      running->fail("a matrix that is not swizzled by 128 bytes, or not where its instruction has it");
+  };
+  if (running->areCopiesLate())
+    product();
+  else
+    running->fiber().products.add(std::move(product));
+}
+
 void addProducts(EmulatorApi &api) {
   api.multiply = [](const char *text, float *sums, unsigned long long rows, unsigned long long columns,
                     bool accumulate) {
-    static std::map<std::string, std::optional<WgmmaInstruction>> known;
-    auto [found, isNew] = known.try_emplace(text);
-    if (isNew)
-      found->second = WgmmaInstruction::parse(text);
-    if (!found->second)
-      running->fail("no instruction that is emulated: " + std::string(text));
-    Task product = [=, &instruction = *found->second, thread = running->threadInBlock() % 128] {
-      if (!instruction.multiply(running->sharedMemory(), thread, sums, rows, columns, accumulate))
-        running->fail("a matrix that is not swizzled by 128 bytes, or not in shared memory");
-    };
-    if (running->areCopiesLate())
-      product();
-    else
-      running->fiber().products.add(std::move(product));
+    addProduct(text, [=, thread = running->threadInBlock() % 128](const WgmmaInstruction &instruction) {
+      return instruction.multiply(running->sharedMemory(), thread, sums, rows, columns, accumulate);
+    });
+  };
+  api.multiplyRows = [](const char *text, float *sums, const unsigned short *rows, unsigned long long columns,
+                        bool accumulate) {
+    std::array<std::array<unsigned short, 16>, 2> copied{};
+    for (int i = 0; i < 32; ++i)
+      copied[i / 16][i % 16] = rows[i];
+    addProduct(text, [=, thread = running->threadInBlock() % 128](const WgmmaInstruction &instruction) {
+      return instruction.multiply(running->sharedMemory(), thread, sums, copied, columns, accumulate);
+    });
   };
   api.commitProducts = [] { running->fiber().products.commit(); };
   api.waitProducts = [](int pending) { running->fiber().products.end(pending); };

@@ -160,6 +160,37 @@ TEST_CASE("Emulated cuda.decode_attention: right where all but the product befor
     check(given, inputs, oracle, codegen::cuda::decodeAttentionTemplate(), config.with("splits", splits));
 }
 
+TEST_CASE("Emulated cuda.flash_attention: right for every layout, mask and tile") {
+  checkAll(flashCases(), codegen::cuda::flashAttentionTemplate(), 2);
+}
+
+TEST_CASE("Emulated cuda.flash_attention: right for every number of warps and stages") {
+  RegionCase given(flashCase({.batch = 1, .heads = 1, .keyHeads = 1, .rows = 150, .keys = 171, .keySize = 32, .valueSize = 32, .mask = "causal"}));
+  const std::vector<reference::HostTensor> inputs = given.inputs();
+  Oracle oracle(given, inputs);
+  for (auto [rows, warps] : {std::pair{256, 8}, {128, 4}, {64, 4}, {64, 2}, {32, 1}, {16, 1}})
+    for (int stages : {2, 3, 4})
+      check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
+            {{"rows", rows}, {"warps", warps}, {"keys", stages == 3 ? 16 : 32}, {"stages", stages}});
+}
+
+TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups and stages, in turns and not") {
+  RegionCase given(flashCase(
+      {.batch = 1, .rows = 230, .keys = 211, .keySize = 72, .valueSize = 40, .mask = "causal", .offset = "-7"}));
+  const std::vector<reference::HostTensor> inputs = given.inputs();
+  Oracle oracle(given, inputs);
+  for (int warps : {8, 12})
+    for (int stages : {2, 3})
+      for (int turns : {0, 1})
+        check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
+              {{"rows", warps * 16},
+               {"warps", warps},
+               {"keys", stages == 3 ? 32 : 80},
+               {"stages", stages},
+               {"turns", turns},
+               {"wgmma", 1}});
+}
+
 TEST_CASE("Emulated handover: every float arrives, any NaN among them, and zeros stay behind") {
   std::vector<float> given;
   for (unsigned bits : {0u, 0x80000000u, 0x3f800000u, 0x7f800000u, 0xffffffffu, 0x7fffffffu, 0x7fc00000u, 1u})

@@ -34,7 +34,10 @@ std::string withoutAssembly(std::string source) {
                              source.substr(values, source.find(';', values) - values);
     if (end < begin || values < rest || rest < name)
       return "#error another form of assembly than the emulator reads\n";
-    source.replace(begin, end - begin, "emulator->multiply(\"" + text + "\", d, rows, columns, accumulate);");
+    const bool areRowsInRegisters = source.substr(name, rest - name).find("}, {") != std::string::npos;
+    source.replace(begin, end - begin,
+                   (areRowsInRegisters ? "multiplyRows(\"" : "emulator->multiply(\"") + text +
+                       "\", d, rows, columns, accumulate);");
   }
   return source;
 }

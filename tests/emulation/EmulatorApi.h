@@ -50,6 +50,9 @@ struct EmulatorApi {
   void (*waitStores)(int pending, bool inMemory);
   void (*multiply)(const char *instruction, float *sums, unsigned long long rows, unsigned long long columns,
                    bool accumulate);
+  /// With rows from registers: two of sixteen elements, those of the thread's sums.
+  void (*multiplyRows)(const char *instruction, float *sums, const unsigned short *rows, unsigned long long columns,
+                       bool accumulate);
   void (*commitProducts)();
   void (*waitProducts)(int pending);
 };

@@ -87,9 +87,28 @@ std::optional<WgmmaInstruction> WgmmaInstruction::parse(const std::string &text)
   to.rowsType = types.at(rows.data()), to.columnsType = types.at(columns.data());
   to.areRowsTransposed = turnsRows != 0, to.areColumnsTransposed = turnsColumns != 0;
   const auto width = static_cast<int>(byteWidth(to.rowsType));
-  const bool isLegal =
-      found == (width == 2 ? 8 : 6) && to.depth * width == 32 && to.columns % 8 == 0 && to.columns <= 256;
+  to.areRowsInRegisters = found == 7 && width == 2;
+  if (to.areRowsInRegisters)
+    to.areRowsTransposed = false, to.areColumnsTransposed = turnsRows != 0;
+  const bool isLegal = (to.areRowsInRegisters || found == (width == 2 ? 8 : 6)) && to.depth * width == 32 &&
+                       to.columns % 8 == 0 && to.columns <= 256;
   return isLegal ? std::optional(to) : std::nullopt;
+}
+
+/// sums (+)= the thread's two rows times all columns, of which it has two neighbours of every eight.
+static void addProducts(const WgmmaInstruction &instruction, unsigned thread, float *sums,
+                        const std::array<std::array<float, mostDepth>, 2> &rows, const Matrix &columns,
+                        bool accumulate) {
+  for (int j = 0; j < instruction.columns / 8; ++j)
+    for (int i = 0; i < 2; ++i) {
+      const std::array<float, mostDepth> column = columns.line(j * 8 + thread % 4 * 2 + i, instruction.depth);
+      for (int half = 0; half < 2; ++half) {
+        float &sum = sums[j * 4 + half * 2 + i], product = 0;
+        for (int k = 0; k < instruction.depth; ++k)
+          product += rows[half][k] * column[k];
+        sum = accumulate ? sum + product : product;
+      }
+    }
 }
 
 bool WgmmaInstruction::multiply(std::span<const std::byte> shared, unsigned thread, float *sums,
@@ -97,21 +116,25 @@ bool WgmmaInstruction::multiply(std::span<const std::byte> shared, unsigned thre
                                 bool accumulate) const {
   const Matrix a{shared, rowsDescriptor, rowsType, areRowsTransposed},
       b{shared, columnsDescriptor, columnsType, areColumnsTransposed};
-  if (!a.isLegal(64, depth) || !b.isLegal(columns, depth))
+  if (areRowsInRegisters || !a.isLegal(64, depth) || !b.isLegal(columns, depth))
     return false;
-  // A thread holds rows lane / 4 and lane / 4 + 8 of its warp's 16, and two neighbours of every eight columns.
+  // Rows lane / 4 and lane / 4 + 8 of the warp's 16.
   const unsigned first = thread / 32 * 16 + thread % 32 / 4;
-  const std::array rows{a.line(first, depth), a.line(first + 8, depth)};
-  for (int j = 0; j < columns / 8; ++j)
-    for (int i = 0; i < 2; ++i) {
-      const std::array<float, mostDepth> column = b.line(j * 8 + thread % 4 * 2 + i, depth);
-      for (int half = 0; half < 2; ++half) {
-        float &sum = sums[j * 4 + half * 2 + i], product = 0;
-        for (int k = 0; k < depth; ++k)
-          product += rows[half][k] * column[k];
-        sum = accumulate ? sum + product : product;
-      }
-    }
+  addProducts(*this, thread, sums, {a.line(first, depth), a.line(first + 8, depth)}, b, accumulate);
+  return true;
+}
+
+bool WgmmaInstruction::multiply(std::span<const std::byte> shared, unsigned thread, float *sums,
+                                const std::array<std::array<unsigned short, 16>, 2> &rows,
+                                unsigned long long columnsDescriptor, bool accumulate) const {
+  const Matrix b{shared, columnsDescriptor, columnsType, areColumnsTransposed};
+  if (!areRowsInRegisters || !b.isLegal(columns, depth))
+    return false;
+  std::array<std::array<float, mostDepth>, 2> values{};
+  for (int half = 0; half < 2; ++half)
+    for (int k = 0; k < depth; ++k)
+      values[half][k] = rowsType == DType::BF16 ? bf16ToFloat(rows[half][k]) : f16ToFloat(rows[half][k]);
+  addProducts(*this, thread, sums, values, b, accumulate);
   return true;
 }
 

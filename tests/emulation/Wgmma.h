@@ -3,6 +3,7 @@
 
 #include "kfuse/types.h"
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -11,11 +12,13 @@
 namespace kfuse::test {
 
 /// "m64n112k16.f32.bf16.bf16 1, 1, 0, 0": the instruction's name, and what follows its operands (PTX ISA,
-/// "wgmma.mma_async"). Sums are f32, operands in shared memory; neither is negated.
+/// "wgmma.mma_async"). Sums are f32, operands in shared memory, or the rows in registers ("1, 1, 0", which says nothing
+/// of them); neither is negated.
 struct WgmmaInstruction {
   int columns = 0, depth = 0;
   DType rowsType{}, columnsType{};
   bool areRowsTransposed = false, areColumnsTransposed = false; ///< K is not contiguous.
+  bool areRowsInRegisters = false;
 
   /// Nothing where it is another instruction.
   static std::optional<WgmmaInstruction> parse(const std::string &text);
@@ -25,6 +28,10 @@ struct WgmmaInstruction {
   /// bytes or lie elsewhere.
   bool multiply(std::span<const std::byte> shared, unsigned thread, float *sums, unsigned long long rowsDescriptor,
                 unsigned long long columnsDescriptor, bool accumulate) const;
+  /// The same of the thread's two rows of 16 elements.
+  bool multiply(std::span<const std::byte> shared, unsigned thread, float *sums,
+                const std::array<std::array<unsigned short, 16>, 2> &rows, unsigned long long columnsDescriptor,
+                bool accumulate) const;
 };
 
 } // namespace kfuse::test

@@ -696,6 +696,40 @@ TEST_CASE("Compile: norms of heads in decode attention, those of Qwen3 for every
   compileAll(all, *compiler);
 }
 
+TEST_CASE("Compile: attention of many rows in heads of every size, for every GPU and without spills") {
+  const auto compiler = compilerHere();
+  if (!compiler)
+    return;
+  const codegen::KernelTemplate &flash = codegen::cuda::flashAttentionTemplate();
+  std::vector<codegen::KernelPlan> all;
+  auto add = [&](const FlashSketch &sketch, const char *target, std::size_t step) {
+    const TemplateCase source = flashCase(sketch);
+    INFO(source.name << " on " << target);
+    RegionCase given(source);
+    const ir::Target &on = *ir::findTarget(target);
+    ir::FusionDecision decision = flash.match(given.region, on);
+    REQUIRE_MESSAGE(decision, decision.reason());
+    const std::vector<codegen::TileConfig> configs = flash.candidates(given.region, on);
+    REQUIRE_FALSE(configs.empty());
+    for (std::size_t i = 0; i < configs.size(); i += step)
+      all.push_back(planOf(flash, given.region, configs[i], on, source.name));
+  };
+  for (int size : {64, 128, 256})
+    add({.heads = 32, .keyHeads = 8, .rows = 4096, .keys = 4096, .keySize = size, .valueSize = size, .mask = "causal"},
+        "sm_90a", 5);
+  add({.heads = 32, .keyHeads = 8, .rows = 4096, .keys = 4096, .keySize = 128, .valueSize = 128}, "sm_90a", 9);
+  for (int size : {32, 40, 72, 80, 96, 104, 160, 192, 224})
+    add({.heads = 32, .keyHeads = 8, .rows = 2048, .keys = 2048, .keySize = size, .valueSize = size, .mask = "causal"},
+        "sm_90a", 17);
+  add({.rows = 1024, .keys = 1500, .keySize = 192, .valueSize = 128, .mask = "added"}, "sm_90a", 13);
+  add({.rows = 1024, .keys = 1500, .keySize = 64, .valueSize = 64, .mask = "added", .tokensFirst = true}, "sm_90a", 13);
+  add({.rows = 1024, .keys = 1024, .keySize = 256, .valueSize = 256, .mask = "causal", .isCapped = true}, "sm_90a", 13);
+  for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a"})
+    add({.heads = 32, .keyHeads = 8, .rows = 4096, .keys = 4096, .keySize = 128, .valueSize = 128, .mask = "causal"},
+        target, 6);
+  compileAll(all, *compiler);
+}
+
 TEST_CASE("Compile: a kernel marks its moments where it is asked to") {
   const auto compiler = compilerHere();
   if (!compiler)

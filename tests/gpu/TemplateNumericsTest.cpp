@@ -46,6 +46,13 @@ TEST_CASE("cuda.decode_attention: right for every layout, mask and split of the 
   checks.run();
 }
 
+TEST_CASE("cuda.flash_attention: right for every layout, mask and tile") {
+  TemplateChecks checks;
+  checks.add(flashCases(), codegen::cuda::flashAttentionTemplate(), 12);
+  checks.add(largeFlashCases(), codegen::cuda::flashAttentionTemplate(), 12);
+  checks.run();
+}
+
 TEST_CASE("cuda.rows: right for every split of rows over threads and clusters") {
   TemplateChecks checks;
   checks.add(rowCases(), codegen::cuda::rowsTemplate(), 10);

@@ -18,7 +18,7 @@ class RandomAttention {
 public:
   explicit RandomAttention(unsigned seed) : random(seed) {
     type = pick({"bf16", "f16"});
-    batch = pick({1, 1, 2}), tokens = pick({1, 1, 1, 2, 3});
+    batch = pick({1, 1, 2}), tokens = pick({1, 1, 1, 2, 3, 19, 70});
     keyHeads = pick({1, 1, 2}), heads = keyHeads * pick({1, 1, 2, 4});
     size = pick({16, 16, 32, 48, 64, 128, 8});
     norm = pick({"", "rms", "rms", "rms", "l2", "layer", "softmax", "max"});
@@ -199,9 +199,24 @@ private:
   Value masked(const Value &scores) {
     const Dims rows = pick<Dims>({{tokens, keys}, {batch, 1, tokens, keys}, {keys}, {batch, 1, 1, keys}});
     const std::string lowest = type == "bf16" ? "0xFF80" : "0xFC00";
-    switch (random() % 7) {
+    switch (random() % 8) {
     case 0:
       return emit("add", {scores, argument(rows)}, scores.shape);
+    case 5: { // Causal: from the first row on, or up to the last key by the last row.
+      auto index = [&](int dim, const Dims &shape) {
+        const Value value{"%" + std::to_string(next++), shape, "i64"};
+        body += value.name + " = kfuse.iota {dim = " + std::to_string(dim) + " : i64} : " + typeOf(value) + "\n";
+        return value;
+      };
+      Value last = index(0, {tokens, 1});
+      if (chance(2))
+        last = emit("add", {last, constant(std::to_string(keys - tokens), "i64")}, last.shape, "", "i64");
+      const Value counts = emit("le", {index(1, {1, keys}), last}, {tokens, keys}, "", "i1");
+      if (chance(2))
+        return emit("where", {counts, scores, constant(lowest)}, scores.shape);
+      const Value added = emit("where", {counts, constant("0.0"), constant(lowest)}, {tokens, keys});
+      return emit("add", {scores, added}, scores.shape);
+    }
     case 1: {
       const Value counts = argument(rows, "input", "i1");
       return emit("where", {counts, scores, constant(lowest)}, scores.shape);

@@ -1,5 +1,6 @@
 #include "codegen/cuda/attention/DecodeProblem.h"
 
+#include "codegen/cuda/attention/AttentionForms.h"
 #include "codegen/cuda/rows/RowPasses.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
@@ -37,51 +38,6 @@ int64_t divisorOf(AffineExpr expr, unsigned dim) {
   return std::gcd(divisorOf(binary.getLHS(), dim), divisorOf(binary.getRHS(), dim));
 }
 
-LinearGraph uncollapsed(const ir::ScalarGraph &graph) { return linearised(graph, graph.domain.rank()); }
-
-Scalar contractionOf(const LinearGraph &graph) {
-  for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
-    if (node.kind == ScalarNode::Kind::Contract)
-      return {static_cast<int>(id)};
-  return {};
-}
-
-bool isPlainLoad(const LinearGraph &graph, Scalar s) {
-  return graph[s].kind == ScalarNode::Kind::Load && graph[s].guards.empty() && graph[s].symbols.empty();
-}
-
-/// A reduction or product that `roots` use, symbols included, but for what is behind `given`: nothing in the kernel
-/// says what it is.
-Scalar undefinedIn(const LinearGraph &graph, ArrayRef<Scalar> roots, Scalar given = {}) {
-  std::vector<bool> needed(graph.graph.nodes.size());
-  auto need = [&](ArrayRef<Scalar> used) {
-    for (Scalar s : used)
-      needed[s.id] = true;
-  };
-  need(roots);
-  for (int id = static_cast<int>(needed.size()) - 1; id >= 0; --id) { // Users before what they use.
-    const ScalarNode &node = graph[{id}];
-    if (!needed[id] || id == given.id)
-      continue;
-    if (node.kind == ScalarNode::Kind::Reduce || node.kind == ScalarNode::Kind::Contract)
-      return {id};
-    need(node.operands);
-    need(node.symbols);
-  }
-  return {};
-}
-
-/// Why what becomes of `product` is not computed, or "".
-std::string whyNotEpilogue(const LinearGraph &graph, Scalar product, const std::string &what) {
-  Scalar undefined = undefinedIn(graph, graph.graph.outputs[0].value, product);
-  if (!undefined)
-    return "";
-  const ScalarNode &node = graph[undefined];
-  return what + " takes " +
-         (node.kind == ScalarNode::Kind::Reduce ? "a reduction (" + node.function + ")" : "another product") +
-         ", which is a kernel before it";
-}
-
 /// Why `root`, an element of a row along `dim`, is not computed with what it needs of the whole row, or "".
 std::string whyNotRow(const LinearGraph &graph, Scalar root, unsigned dim, const std::string &what) {
   const std::vector<Scalar> reductions = reductionsOf(graph, root);
@@ -96,28 +52,6 @@ std::string whyNotRow(const LinearGraph &graph, Scalar root, unsigned dim, const
     if (reductionTypeName(graph[reduction].function).empty())
       return "no CUDA text for the reduction '" + graph[reduction].function + "'";
   return "";
-}
-
-/// The load of the probabilities that `s` is, or of which it is where(is_nan(p), 0, p).
-Scalar probabilitiesOf(const LinearGraph &graph, Scalar s) {
-  auto isInput = [&](Scalar load) {
-    return isPlainLoad(graph, load) && graph[load].input + 1 == graph.graph.inputs.size();
-  };
-  const ScalarNode &node = graph[s];
-  if (isInput(s))
-    return s;
-  if (node.kind != ScalarNode::Kind::Apply || node.function != "where" || !isInput(node.operands[2]))
-    return {};
-  const ScalarNode &condition = graph[node.operands[0]], &zero = graph[node.operands[1]];
-  bool replacesNan = condition.kind == ScalarNode::Kind::Apply && condition.function == "is_nan" &&
-                     condition.operands[0] == node.operands[2] && zero.kind == ScalarNode::Kind::Constant &&
-                     zero.constant == 0;
-  return replacesNan ? node.operands[2] : Scalar{};
-}
-
-/// Whether chunks of eight along `dim` are dense and aligned.
-bool isAligned(const LinearGraph &graph, Scalar load, unsigned dim) {
-  return ChunkPrinter(graph, dim, 8).vectorAlignment(load) == 8;
 }
 
 //===- States that are written -----------------------------------------------------------------===//

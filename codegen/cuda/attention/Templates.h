@@ -6,5 +6,6 @@
 namespace kfuse::codegen::cuda {
 
 const KernelTemplate &decodeAttentionTemplate(); ///< cuda.decode_attention
+const KernelTemplate &flashAttentionTemplate();  ///< cuda.flash_attention
 
 } // namespace kfuse::codegen::cuda

@@ -5,54 +5,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
-#include <numeric>
-
 using namespace mlir;
 
 namespace kfuse::codegen::cuda {
-namespace {
-
-constexpr uint64_t granule = 16; ///< Bytes: what addresses and strides are multiples of.
-constexpr uint32_t lineBytes = 128;
-
-/// Splits `expr` into coefficient * d_dim, a constant and the rest; false when d_dim appears otherwise.
-bool splitOff(AffineExpr expr, unsigned dim, int64_t &coefficient, int64_t &constant,
-              SmallVectorImpl<ir::IndexTerm> &rest) {
-  SmallVector<ir::IndexTerm> terms;
-  ir::collectTerms(expr, 1, terms);
-  coefficient = constant = 0;
-  for (const ir::IndexTerm &term : terms) {
-    auto position = dyn_cast_or_null<AffineDimExpr>(term.term);
-    if (!term.term)
-      constant += term.coefficient;
-    else if (position && position.getPosition() == dim)
-      coefficient += term.coefficient;
-    else if (term.term.isFunctionOfDim(dim))
-      return false;
-    else
-      rest.push_back(term);
-  }
-  return true;
-}
-
-/// What the batch dimensions add to an offset, as a coordinate times the largest stride that they share.
-struct BatchCoordinate {
-  AffineExpr index;
-  int64_t stride = 0; ///< 0 where they add nothing.
-};
-BatchCoordinate batchCoordinate(ArrayRef<ir::IndexTerm> terms, MLIRContext *context) {
-  BatchCoordinate batch{getAffineConstantExpr(0, context)};
-  for (const ir::IndexTerm &term : terms)
-    batch.stride = std::gcd(batch.stride, term.coefficient);
-  if (batch.stride == 0)
-    return batch;
-  for (const ir::IndexTerm &term : terms)
-    batch.index = batch.index + term.term * (term.coefficient / batch.stride);
-  return batch;
-}
-
-} // namespace
-
 TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side, unsigned product) {
   TmaOperand operand;
   operand.matrix = MatrixOperand::of(problem, side, product);
@@ -82,7 +37,7 @@ TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side, unsigned 
   const bool contiguousK = operand.matrix.contiguousK;
   int64_t contiguous = contiguousK ? ofK : ofRow, stride = contiguousK ? ofRow : ofK;
   const BatchCoordinate batch = batchCoordinate(batchTerms, operand.matrix.outer.getContext());
-  auto isAligned = [&](int64_t elements) { return elements >= 0 && elements * width % granule == 0; };
+  auto isAligned = [&](int64_t elements) { return elements >= 0 && elements * width % tmaGranule == 0; };
   if (contiguous != 1 || !isAligned(stride) || !isAligned(batch.stride) || !isAligned(offset))
     return refuse("starts or strides at other than multiples of 16 bytes, which TMA needs");
 
@@ -96,8 +51,8 @@ TmaOperand TmaOperand::of(const MatmulProblem &problem, unsigned side, unsigned 
   operand.depth = problem.K;
   operand.batches = ir::maxOfIndex(operand.batch, problem.graph.extents()) + 1;
   // A dimension of one element has no stride of its own.
-  operand.strideBytes = stride > 0 ? stride * width : lineBytes;
-  operand.batchBytes = batch.stride > 0 ? batch.stride * width : lineBytes;
+  operand.strideBytes = stride > 0 ? stride * width : tmaLineBytes;
+  operand.batchBytes = batch.stride > 0 ? batch.stride * width : tmaLineBytes;
   operand.offsetBytes = offset * width;
   return operand;
 }
@@ -109,14 +64,14 @@ TensorMapRecipe TmaOperand::recipe(DType type, std::int64_t tileRows) const {
   recipe.sizes =
       matrix.contiguousK ? std::vector<uint64_t>{depth, rows, batches} : std::vector<uint64_t>{rows, depth, batches};
   recipe.strideBytes = {strideBytes, batchBytes};
-  const auto line = static_cast<uint32_t>(lineBytes / byteWidth(type));
+  const auto line = static_cast<uint32_t>(tmaLineBytes / byteWidth(type));
   recipe.box = {line, matrix.contiguousK ? static_cast<uint32_t>(tileRows) : line, 1};
   if (isPermuted) {
     recipe.sizes = {depth, 4, rows / 4, batches};
     recipe.strideBytes = {strideBytes, 4 * strideBytes, batchBytes};
     recipe.box = {line, 2, static_cast<uint32_t>(tileRows / 4), 1};
   }
-  recipe.swizzleBytes = lineBytes;
+  recipe.swizzleBytes = tmaLineBytes;
   recipe.offsetBytes = offsetBytes;
   return recipe;
 }
@@ -134,7 +89,9 @@ static std::optional<TmaMatrix> matrixAt(const MatmulProblem &problem, AffineExp
   if (!splitOff(rest, problem.dimM, ofM, none, batchTerms))
     return std::nullopt;
   const BatchCoordinate batch = batchCoordinate(batchTerms, offset.getContext());
-  auto isAligned = [](int64_t elements) { return elements >= 0 && elements * 2 % static_cast<int64_t>(granule) == 0; };
+  auto isAligned = [](int64_t elements) {
+    return elements >= 0 && elements * 2 % static_cast<int64_t>(tmaGranule) == 0;
+  };
   if (ofN != 1 || !isAligned(ofM) || !isAligned(batch.stride) || !isAligned(constant))
     return std::nullopt;
 
@@ -144,8 +101,8 @@ static std::optional<TmaMatrix> matrixAt(const MatmulProblem &problem, AffineExp
   matrix.batch = batch.index;
   matrix.M = problem.M, matrix.N = problem.N;
   matrix.batches = ir::maxOfIndex(matrix.batch, problem.graph.extents()) + 1;
-  matrix.strideBytes = ofM > 0 ? ofM * 2 : lineBytes;
-  matrix.batchBytes = batch.stride > 0 ? batch.stride * 2 : lineBytes;
+  matrix.strideBytes = ofM > 0 ? ofM * 2 : tmaLineBytes;
+  matrix.batchBytes = batch.stride > 0 ? batch.stride * 2 : tmaLineBytes;
   matrix.offsetBytes = constant * 2;
   return matrix;
 }
@@ -228,14 +185,7 @@ ir::FusionDecision takenByWgmma(const Region &region, const MatmulProblem &probl
   return printable(region);
 }
 
-void passTensorMaps(KernelPlan &plan, std::vector<TensorMapRecipe> maps) {
-  plan.tensorMaps = std::move(maps);
-  std::vector<KernelArg> &args = plan.launches.front().args;
-  for (std::uint64_t map = plan.tensorMaps.size(); map-- > 0;)
-    args.insert(args.begin(), {KernelArg::Kind::TensorMap, map});
-}
-
-int64_t depthOf(DType type) { return lineBytes / static_cast<int64_t>(byteWidth(type)); }
+int64_t depthOf(DType type) { return tmaLineBytes / static_cast<int64_t>(byteWidth(type)); }
 
 bool dividesInto(int64_t extent, int64_t shares, bool contiguousK) {
   int64_t atom = contiguousK ? 8 : 64;

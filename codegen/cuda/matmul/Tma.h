@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/text/TensorMaps.h"
 
 namespace kfuse::codegen::cuda {
 
@@ -95,8 +96,5 @@ double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, 
 double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double kBlocks);
 /// Recipes for a tile of `tileRows` rows or columns of all operands together, brought in `shares`.
 std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t tileRows, int64_t shares);
-
-/// Passes the values of the maps' parameters, in order, to the plan's first launch.
-void passTensorMaps(KernelPlan &plan, std::vector<TensorMapRecipe> maps);
 
 } // namespace kfuse::codegen::cuda

@@ -107,6 +107,22 @@ inline void warpgroupFenceOperand(float &) {}
 inline unsigned long long joined(unsigned low, unsigned high) {
   return low | static_cast<unsigned long long>(high) << 32;
 }
+/// Words i and i + 2 of a lane are of row lane / 4 and of that 8 below, elements lane % 4 * 2 and the next, and those 8
+/// further.
+struct RowWords {
+  unsigned words[4];
+};
+inline void multiplyRows(const char *instruction, float *sums, const unsigned (&rows)[4], unsigned long long columns,
+                         int accumulate) {
+  unsigned short values[2][16];
+  exchange(RowWords{{rows[0], rows[1], rows[2], rows[3]}}, [&](auto of) {
+    for (unsigned half = 0; half < 2; ++half)
+      for (unsigned k = 0; k < 16; ++k)
+        values[half][k] = static_cast<unsigned short>(
+            of(threadIdx.x % 32 / 4 * 4 + k % 8 / 2).words[half + k / 8 * 2] >> k % 2 * 16);
+  });
+  emulator->multiplyRows(instruction, sums, values[0], columns, accumulate);
+}
 // A warp's lanes execute these together.
 inline void fenceProducts() { emulator->syncWarp(); }
 inline void commitProducts() {

@@ -1,0 +1,174 @@
+#include "codegen/KeyBounds.h"
+
+#include "ir/IndexMath.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+using namespace mlir;
+
+namespace kfuse::codegen {
+namespace {
+
+using ir::Scalar;
+using ir::ScalarGraph;
+using ir::ScalarNode;
+
+bool isApply(const ScalarNode &node, std::string_view function) {
+  return node.kind == ScalarNode::Kind::Apply && node.function == function;
+}
+
+/// The value of an integer, or of a float that is one, as an index; null for what is none.
+AffineExpr indexOf(const ScalarGraph &graph, Scalar s, MLIRContext *context) {
+  constexpr double mostExact = 1 << 24; // Of f32.
+  const ScalarNode &node = graph[s];
+  switch (node.kind) {
+  case ScalarNode::Kind::Index:
+    return node.symbols.empty() ? node.index : AffineExpr();
+  case ScalarNode::Kind::Constant:
+    if (!isFloat(node.type))
+      return getAffineConstantExpr(node.integer, context);
+    if (node.constant == std::floor(node.constant) && std::abs(node.constant) < mostExact)
+      return getAffineConstantExpr(static_cast<int64_t>(node.constant), context);
+    return {};
+  case ScalarNode::Kind::Cast:
+    return node.type == DType::Bool ? AffineExpr() : indexOf(graph, node.operands[0], context);
+  case ScalarNode::Kind::Apply: {
+    if (node.operands.size() != 2 || (node.function != "add" && node.function != "sub"))
+      return {};
+    const AffineExpr a = indexOf(graph, node.operands[0], context), b = indexOf(graph, node.operands[1], context);
+    if (!a || !b)
+      return {};
+    return node.function == "add" ? a + b : a - b;
+  }
+  default:
+    return {};
+  }
+}
+
+/// The bounds of a mask, found part by part.
+class Finder {
+public:
+  explicit Finder(const ScalarGraph &graph)
+      : graph(graph), dimRow(graph.domain.rank() - 3), dimKey(graph.domain.rank() - 2) {}
+
+  KeyBounds find() {
+    const Scalar root = graph.outputs[0].value;
+    KeyBounds found;
+    found.seen = root;
+    while (std::optional<Scalar> inner = unmasked(found.seen, found))
+      found.seen = *inner;
+    // Where the lowest float stands for -inf, a row that sees no key has the mean of all values.
+    const int64_t rows = graph.domain.extents[dimRow], keys = graph.domain.extents[dimKey];
+    auto seesNone = [&](int64_t row) { return found.firstKey(row) >= found.endKey(row, keys); };
+    if (isFinite && (isPartial || seesNone(0) || seesNone(rows - 1)))
+      return {.lowest = {}, .highest = {}, .seen = root};
+    return found;
+  }
+
+private:
+  /// The score of a key that is seen where `s` is that and a mask, whose bounds join `bounds`.
+  std::optional<Scalar> unmasked(Scalar s, KeyBounds &bounds) {
+    const ScalarNode &node = graph[s];
+    if (isApply(node, "where"))
+      for (bool holds : {true, false})
+        if (hides(node.operands[holds ? 2 : 1]))
+          return addMask(node.operands[0], holds, bounds) ? std::make_optional(node.operands[holds ? 1 : 2])
+                                                          : std::nullopt;
+    if (!isApply(node, "add"))
+      return std::nullopt;
+    for (unsigned side : {0, 1})
+      if (const ScalarNode &mask = graph[node.operands[side]]; isApply(mask, "where"))
+        for (bool holds : {true, false})
+          if (isZero(mask.operands[holds ? 1 : 2]) && hides(mask.operands[holds ? 2 : 1]))
+            return addMask(mask.operands[0], holds, bounds) ? std::make_optional(node.operands[1 - side])
+                                                            : std::nullopt;
+    return std::nullopt;
+  }
+  bool addMask(Scalar condition, bool holds, KeyBounds &bounds) {
+    const bool isWhole = addBounds(condition, holds, bounds);
+    isPartial |= !isWhole;
+    return isWhole;
+  }
+
+  /// Whether a score of this value, or one that it is added to, has weight 0 beside any other.
+  bool hides(Scalar s) {
+    constexpr double lowest = -3e38; // Those of f32 and bf16 are -3.40e38 and -3.39e38.
+    const ScalarNode &node = graph[s];
+    if (node.kind != ScalarNode::Kind::Constant || !isFloat(node.type) || !(node.constant <= lowest))
+      return false;
+    isFinite |= !std::isinf(node.constant);
+    return true;
+  }
+  bool isZero(Scalar s) const {
+    return graph[s].kind == ScalarNode::Kind::Constant && isFloat(graph[s].type) && graph[s].constant == 0;
+  }
+
+  /// Adds what a condition, or with `holds` false its opposite, says of bounds; whether it says nothing else.
+  bool addBounds(Scalar condition, bool holds, KeyBounds &bounds) const {
+    const ScalarNode &node = graph[condition];
+    if (isApply(node, "not"))
+      return addBounds(node.operands[0], !holds, bounds);
+    if (isApply(node, holds ? "and" : "or")) {
+      bool isWhole = true;
+      for (Scalar part : node.operands)
+        isWhole &= addBounds(part, holds, bounds);
+      return isWhole;
+    }
+    if (node.kind != ScalarNode::Kind::Apply || node.operands.size() != 2)
+      return false;
+    const bool isLess = node.function == "le" || node.function == "lt";
+    if (!isLess && node.function != "ge" && node.function != "gt")
+      return false;
+    const bool isStrict = (node.function == "lt" || node.function == "gt") == holds;
+    MLIRContext *context = graph.outputs[0].map.getContext();
+    const AffineExpr left = indexOf(graph, node.operands[isLess == holds ? 0 : 1], context),
+                     right = indexOf(graph, node.operands[isLess == holds ? 1 : 0], context);
+    SmallVector<int64_t> coefficients;
+    int64_t offset = 0;
+    if (!left || !right || !ir::linearForm(left - right, graph.domain.rank(), coefficients, offset))
+      return false;
+    offset += isStrict;
+    for (unsigned dim = 0; dim < coefficients.size(); ++dim)
+      if (dim != dimRow && dim != dimKey && coefficients[dim] != 0)
+        return false;
+    if (coefficients[dimKey] == 1 && coefficients[dimRow] == -1) // key - row + offset <= 0
+      bounds.highest = std::min(bounds.highest.value_or(-offset), -offset);
+    else if (coefficients[dimKey] == -1 && coefficients[dimRow] == 1)
+      bounds.lowest = std::max(bounds.lowest.value_or(offset), offset);
+    else
+      return false;
+    return true;
+  }
+
+  const ScalarGraph &graph;
+  const unsigned dimRow, dimKey;
+  bool isFinite = false;  ///< The lowest float hides keys.
+  bool isPartial = false; ///< A mask says more than bounds.
+};
+
+} // namespace
+
+int64_t KeyBounds::firstKey(int64_t row) const { return lowest ? std::max<int64_t>(0, row + *lowest) : 0; }
+
+int64_t KeyBounds::endKey(int64_t row, int64_t keys) const {
+  return highest ? std::clamp<int64_t>(row + *highest + 1, 0, keys) : keys;
+}
+
+double KeyBounds::share(int64_t rows, int64_t keys) const {
+  if (!lowest && !highest)
+    return 1;
+  double pairs = 0;
+  for (int64_t row = 0; row < rows; ++row)
+    pairs += static_cast<double>(std::max<int64_t>(0, endKey(row, keys) - firstKey(row)));
+  return pairs / static_cast<double>(rows * keys);
+}
+
+KeyBounds keyBounds(const ir::ScalarGraph &scores) {
+  const bool areProducts = scores.domain.contractionDim >= 2; // Over rows and keys.
+  return areProducts ? Finder(scores).find()
+                     : KeyBounds{.lowest = {}, .highest = {}, .seen = scores.outputs[0].value};
+}
+
+} // namespace kfuse::codegen

@@ -1,0 +1,28 @@
+// Which keys a row of an attention's scores sees, where its mask says so when it is compiled.
+#pragma once
+
+#include "ir/Scalar.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace kfuse::codegen {
+
+/// A causal mask, a sliding window, or none: row r of the scores sees keys from r + lowest to r + highest. All others
+/// have weight 0.
+struct KeyBounds {
+  std::optional<int64_t> lowest, highest;
+  ir::Scalar seen; ///< The score of a key that is seen: the scores without this part of their mask.
+
+  int64_t firstKey(int64_t row) const;
+  /// Behind the last key that `row` sees, of so many keys.
+  int64_t endKey(int64_t row, int64_t keys) const;
+  /// The share of all pairs of a row and a key that is seen.
+  double share(int64_t rows, int64_t keys) const;
+};
+
+/// The bounds that the mask of scores over [batch..., rows, keys, elements] has: where(key <= row, score, -inf), and
+/// what else models write for it, by sums with 0 and -inf or with the lowest float in its place.
+KeyBounds keyBounds(const ir::ScalarGraph &scores);
+
+} // namespace kfuse::codegen

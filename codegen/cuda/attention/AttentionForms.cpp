@@ -1,0 +1,76 @@
+#include "codegen/cuda/attention/AttentionForms.h"
+
+#include "codegen/cuda/text/ChunkPrinter.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+
+using ir::Scalar;
+using ir::ScalarNode;
+
+LinearGraph uncollapsed(const ir::ScalarGraph &graph) { return linearised(graph, graph.domain.rank()); }
+
+Scalar contractionOf(const LinearGraph &graph) {
+  for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
+    if (node.kind == ScalarNode::Kind::Contract)
+      return {static_cast<int>(id)};
+  return {};
+}
+
+bool isPlainLoad(const LinearGraph &graph, Scalar s) {
+  return graph[s].kind == ScalarNode::Kind::Load && graph[s].guards.empty() && graph[s].symbols.empty();
+}
+
+Scalar undefinedIn(const LinearGraph &graph, ArrayRef<Scalar> roots, Scalar given) {
+  std::vector<bool> needed(graph.graph.nodes.size());
+  auto need = [&](ArrayRef<Scalar> used) {
+    for (Scalar s : used)
+      needed[s.id] = true;
+  };
+  need(roots);
+  for (int id = static_cast<int>(needed.size()) - 1; id >= 0; --id) { // Users before what they use.
+    const ScalarNode &node = graph[{id}];
+    if (!needed[id] || id == given.id)
+      continue;
+    if (node.kind == ScalarNode::Kind::Reduce || node.kind == ScalarNode::Kind::Contract)
+      return {id};
+    need(node.operands);
+    need(node.symbols);
+  }
+  return {};
+}
+
+std::string whyNotEpilogue(const LinearGraph &graph, Scalar product, const std::string &what) {
+  Scalar undefined = undefinedIn(graph, graph.graph.outputs[0].value, product);
+  if (!undefined)
+    return "";
+  const ScalarNode &node = graph[undefined];
+  return what + " takes " +
+         (node.kind == ScalarNode::Kind::Reduce ? "a reduction (" + node.function + ")" : "another product") +
+         ", which is a kernel before it";
+}
+
+Scalar probabilitiesOf(const LinearGraph &graph, Scalar s) {
+  auto isInput = [&](Scalar load) {
+    return isPlainLoad(graph, load) && graph[load].input + 1 == graph.graph.inputs.size();
+  };
+  const ScalarNode &node = graph[s];
+  if (isInput(s))
+    return s;
+  if (node.kind != ScalarNode::Kind::Apply || node.function != "where" || !isInput(node.operands[2]))
+    return {};
+  const ScalarNode &condition = graph[node.operands[0]], &zero = graph[node.operands[1]];
+  bool replacesNan = condition.kind == ScalarNode::Kind::Apply && condition.function == "is_nan" &&
+                     condition.operands[0] == node.operands[2] && zero.kind == ScalarNode::Kind::Constant &&
+                     zero.constant == 0;
+  return replacesNan ? node.operands[2] : Scalar{};
+}
+
+bool isAligned(const LinearGraph &graph, Scalar load, unsigned dim) {
+  return ChunkPrinter(graph, dim, 8).vectorAlignment(load) == 8;
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,107 @@
+// cuda.flash_attention: attention of many query rows, which are blocks of their own. Bound by tensor cores.
+#include "codegen/cuda/attention/FlashKernel.h"
+#include "codegen/cuda/attention/Templates.h"
+#include "codegen/cuda/text/Kernel.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr size_t mostCandidates = 32; ///< Of each instruction.
+
+class FlashAttentionTemplate : public KernelTemplate {
+public:
+  std::string_view name() const override { return "cuda.flash_attention"; }
+
+  ir::FusionDecision match(const Region &region, const ir::Target &) const override {
+    Result<FlashProblem> problem = flashProblem(region);
+    return problem ? ir::FusionDecision::yes() : ir::FusionDecision::no(problem.error().message);
+  }
+
+  std::string remark(const Region &region, const ir::Target &target) const override {
+    return target.capability == 90 && !flashProblem(region)->maps()
+               ? "queries, keys or values have no strides that TMA reads: mma.sync takes them, at half of wgmma's rate"
+               : "";
+  }
+
+  std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
+    const Result<FlashProblem> p = flashProblem(region);
+    std::vector<TileConfig> configs = mmaSyncConfigs(*p);
+    std::vector<EstimatedConfig> ranked = fastestOf(configs, region, *p, target);
+    if (target.capability == 90 && p->maps()) {
+      configs = wgmmaConfigs(*p);
+      llvm::append_range(ranked, fastestOf(configs, region, *p, target));
+      std::sort(ranked.begin(), ranked.end());
+    }
+    return ranked;
+  }
+  std::int64_t estimateGroup(const TileConfig &config) const override { return FlashShape(config).isWgmma; }
+
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
+    return flashKernel(region, config, target);
+  }
+
+private:
+  static std::vector<EstimatedConfig> fastestOf(const std::vector<TileConfig> &configs, const Region &region,
+                                                const FlashProblem &p, const ir::Target &target) {
+    std::vector<EstimatedConfig> ranked;
+    for (const TileConfig &config : configs)
+      if (const FlashShape shape(config); shape.fits(p, target))
+        ranked.emplace_back(shape.estimateUs(region, p, target), config);
+    return fastest(std::move(ranked), mostCandidates);
+  }
+
+  static std::vector<TileConfig> mmaSyncConfigs(const FlashProblem &p) {
+    constexpr std::pair<int64_t, int64_t> blocks[] = {{256, 8}, {192, 12}, {128, 4}, {128, 8}, {64, 2},
+                                                      {64, 4},  {32, 1},   {32, 2},  {16, 1}}; // Rows, warps.
+    std::vector<TileConfig> configs;
+    for (auto [rows, warps] : blocks) {
+      if (rows > 16 && rows / 2 >= p.rows) // The next smaller one has room for all.
+        continue;
+      for (int64_t keys : {16, 32, 64, 96, 128}) {
+        if (keys > 16 && keys / 2 >= p.keys)
+          continue;
+        for (int64_t stages : {2, 3, 4})
+          if (stages == 2 || keys < p.keys) // Of one tile, keys and values have a slot each.
+            configs.push_back({{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", stages}});
+      }
+    }
+    return configs;
+  }
+
+  static std::vector<TileConfig> wgmmaConfigs(const FlashProblem &p) {
+    std::vector<TileConfig> configs;
+    if (p.rows <= 64) // Half of a tile would be empty.
+      return configs;
+    for (int64_t warps : {8, 12}) {
+      if (warps > 8 && p.rows <= 128)
+        continue;
+      for (int64_t keys : {32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192}) {
+        if (keys > 32 && keys - 16 >= p.keys)
+          continue;
+        for (int64_t stages : {2, 3})
+          for (int64_t turns : {1, 0})
+            if (stages == 2 || keys * 2 < p.keys)
+              configs.push_back({{"rows", warps * 16},
+                                 {"warps", warps},
+                                 {"keys", keys},
+                                 {"stages", stages},
+                                 {"turns", turns},
+                                 {"wgmma", 1}});
+      }
+    }
+    return configs;
+  }
+};
+
+} // namespace
+
+const KernelTemplate &flashAttentionTemplate() {
+  static const FlashAttentionTemplate instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

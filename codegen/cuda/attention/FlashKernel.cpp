@@ -1,0 +1,263 @@
+#include "codegen/cuda/attention/FlashKernel.h"
+
+#include "codegen/cuda/text/ChunkPrinter.h"
+#include "codegen/cuda/text/Kernel.h"
+#include "codegen/cuda/text/TensorMaps.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+using ir::Scalar;
+
+/// One region under one config, on its way to text.
+class FlashKernel {
+public:
+  FlashKernel(const Region &region, FlashProblem problem, const TileConfig &config, const ir::Target &target)
+      : region(region), p(std::move(problem)), config(config), shape(config), target(target),
+        buffers{region.graph, {}, {}} {
+    if (shape.isWgmma)
+      llvm::append_range(maps, *p.maps());
+    p.product.graph.inputs.pop_back(); // The probabilities never are in memory.
+    for (unsigned dim = 0; dim < p.dimRow(); ++dim)
+      batchNames.push_back("b" + std::to_string(dim));
+  }
+
+  KernelPlan plan() {
+    KernelPlan plan = planOf(region, buffers, target);
+    Launch launch = launchOf(plan, entryName(region), target);
+    launch.grid[0] = static_cast<uint32_t>(shape.blocks(p));
+    launch.block[0] = static_cast<uint32_t>(shape.threads());
+    launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(p));
+    plan.launches = {launch};
+    if (shape.isWgmma)
+      passTensorMaps(plan, {maps[0].recipe(p.type(), shape.rows), maps[1].recipe(p.type(), shape.keys),
+                            maps[2].recipe(p.type(), shape.keys)});
+    giveSource(plan, source());
+    return plan;
+  }
+
+private:
+  std::string source() {
+    writeHead(writer, region, config, target, shape.isWgmma ? "flash_sm90.cuh" : "flash_attention.cuh");
+    writer.line("using Index = " + Twine(p.scores.fits32Bits() && p.product.fits32Bits() ? "int" : "long long") + ";");
+    writeConfig();
+    writer.line();
+    writeBody();
+    writer.line();
+    if (shape.isWgmma) {
+      writeProducts();
+      writeWgmmaEntry();
+      return writer.str();
+    }
+    openEntry(writer, "Config::warps * 32", entryName(region), bufferParameters(buffers));
+    writer.line("const Body body{" + bodyNames + "};");
+    writer.line("FlashAttention<Config, Body>(body).run();");
+    writer.close();
+    return writer.str();
+  }
+
+  void writeWgmmaEntry() {
+    std::string parameters, arguments;
+    for (const char *name : {"query", "key", "value"}) {
+      parameters += std::string("const __grid_constant__ TensorMap ") + name + "Map, ";
+      arguments += std::string(", &") + name + "Map";
+    }
+    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32 + 128) " + entryName(region) + "(" +
+                parameters + bufferParameters(buffers) + ")");
+    writer.line("const Body body{" + bodyNames + "};");
+    writer.line("flashSm90<Config, ScoreProduct, ValueProduct>(body" + arguments + ");");
+    writer.close();
+  }
+
+  /// The instructions: queries by keys, both in shared memory, and weights in registers by values, whose columns are
+  /// contiguous.
+  void writeProducts() {
+    writeProduct("ScoreProduct", shape.keys, "unsigned long long rows", {"\"l\"(rows)"}, "0, 0");
+    writeProduct("ValueProduct", p.valueSize, "const unsigned (&rows)[4]",
+                 {"\"r\"(rows[0])", "\"r\"(rows[1])", "\"r\"(rows[2])", "\"r\"(rows[3])"}, "1");
+  }
+  void writeProduct(const std::string &name, int64_t columns, const std::string &parameter, ArrayRef<std::string> rows,
+                    const std::string &layouts) {
+    const std::string type = p.type() == DType::BF16 ? "bf16" : "f16";
+    const int64_t sums = columns / 2;
+    SmallVector<std::string> places, operands, rowPlaces;
+    for (int64_t i = 0; i < sums; ++i) {
+      places.push_back("%" + std::to_string(i));
+      operands.push_back("\"+f\"(d[" + std::to_string(i) + "])");
+    }
+    int64_t next = sums;
+    for (size_t i = 0; i < rows.size(); ++i)
+      rowPlaces.push_back("%" + std::to_string(next++));
+    const std::string rowText = rows.size() > 1 ? "{" + llvm::join(rowPlaces, ", ") + "}" : rowPlaces[0],
+                      columnText = "%" + std::to_string(next), accumulate = "%" + std::to_string(next + 1);
+    writer.open("struct " + name);
+    writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(sums) + "], " + parameter +
+                ", unsigned long long columns, int accumulate)");
+    writer.line("asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + accumulate +
+                ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k16.f32." + type + "." + type + " {" +
+                llvm::join(places, ", ") + "}, " + rowText + ", " + columnText + ", p, 1, 1, " + layouts +
+                ";\\n\\t}\"");
+    writer.line("             : " + llvm::join(operands, ", "));
+    writer.line("             : " + llvm::join(rows, ", ") + ", \"l\"(columns), \"r\"(accumulate));");
+    writer.close();
+    writer.close(";");
+    writer.line();
+  }
+
+  void writeConfig() {
+    auto flag = [](bool value) { return value ? "true" : "false"; };
+    writer.open("struct Config");
+    writer.line("using Index = ::Index;");
+    writer.line("using Element = " + storedType(p.type()) + ";");
+    writer.line("static constexpr Index rows = " + Twine(p.rows) + ", keys = " + Twine(p.keys) + "; // Of a head.");
+    writer.line("static constexpr int keySize = " + Twine(p.keySize) + ", valueSize = " + Twine(p.valueSize) + ";");
+    writer.line("static constexpr int tileRows = " + Twine(shape.rows) + ", tileKeys = " + Twine(shape.keys) +
+                ", warps = " + Twine(shape.warps) + ", stages = " + Twine(shape.stages) +
+                ", together = " + Twine(shape.together(p, target)) + ";");
+    if (shape.isWgmma)
+      writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) + ";");
+    writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
+                ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
+    writer.line("static constexpr bool hasLowest = " + Twine(flag(p.bounds.lowest.has_value())) +
+                ", hasHighest = " + flag(p.bounds.highest.has_value()) + ";");
+    writer.line("static constexpr Index lowest = " + Twine(p.bounds.lowest.value_or(0)) +
+                ", highest = " + Twine(p.bounds.highest.value_or(0)) + "; // Keys of a row, from its own number on.");
+    writer.line("static constexpr bool isScaled = " + Twine(flag(p.scale.has_value())) + ";");
+    writer.line("static constexpr float scale = " + literalText(p.scale.value_or(1)) + ";");
+    writer.close(";");
+  }
+
+  std::string inputOf(const LinearGraph &graph, Scalar load) const { return "in" + std::to_string(graph[load].input); }
+
+  void writeBody() {
+    writer.open("struct Body");
+    for (auto [i, input] : llvm::enumerate(p.product.graph.inputs)) {
+      writer.line("const " + storedType(input.type) + " *in" + Twine(i) + ";");
+      bodyNames += "in" + std::to_string(i) + ", ";
+    }
+    writer.line(storedType(p.product.graph.outputs[0].type) + " *out0;");
+    bodyNames += "out0";
+    writer.line();
+    if (shape.isWgmma)
+      writeBatches();
+    else
+      writeAddresses();
+    writer.line();
+    writeRow();
+    writeScore("score", p.scores.graph.outputs[0].value);
+    if (!p.scale)
+      writeScore("seen", p.bounds.seen);
+    writeStore();
+    writer.close(";");
+  }
+
+  /// The coordinates of a batch in the tensors that TMA reads.
+  void writeBatches() {
+    for (auto [name, map] : llvm::zip_equal(ArrayRef<const char *>{"query", "key", "value"}, maps)) {
+      writer.open(std::string("__device__ __forceinline__ int ") + name + "Batch(Index batch) const");
+      ValuePrinter scope = scopeOf(p.scores, "0", "0");
+      writer.line("return " + scope.offset(map.batch, {}) + ";");
+      writer.close();
+    }
+  }
+
+  void writeAddresses() {
+    writeAddress("query", "row", p.scores, p.query, [&] { return scopeOf(p.scores, "row", "0"); });
+    writeAddress("key", "key", p.scores, p.key, [&] { return scopeOf(p.scores, "0", "key"); });
+    writeAddress("value", "key", p.product, p.value,
+                 [&] { return scopeOf(p.product, "0", "0").within(p.rank() - 1, "key"); });
+  }
+
+  void writeAddress(const std::string &name, const std::string &index, const LinearGraph &graph, Scalar load,
+                    llvm::function_ref<ValuePrinter()> makeScope) {
+    writer.open("__device__ __forceinline__ const Config::Element *" + name + "(Index batch, Index " + index +
+                ") const");
+    ValuePrinter scope = makeScope();
+    writer.line("return " + inputOf(graph, load) + " + (" + scope.offset(graph.offset(load), {}) + ");");
+    writer.close();
+  }
+
+  /// What the scores of a row read once.
+  void writeRow() {
+    writer.open("struct Row");
+    for (Scalar s : p.ofRow)
+      writer.line(valueType(p.scores[s].type) + " v" + Twine(s.id) + ";");
+    writer.close(";");
+    writer.open("__device__ __forceinline__ Row row(Index batch, Index row) const");
+    std::string values;
+    if (!p.ofRow.empty()) {
+      ValuePrinter scope = scopeOf(p.scores, "row", "0");
+      for (Scalar s : p.ofRow)
+        values += (values.empty() ? "" : ", ") + scope.value(s);
+    }
+    writer.line("return {" + values + "};");
+    writer.close();
+  }
+
+  void writeScore(const std::string &name, Scalar value) {
+    writer.open("__device__ __forceinline__ float " + name +
+                "(const Row &ofRow, float product, Index batch, Index row, Index key) const");
+    ValuePrinter scope = scopeOf(p.scores, "row", "key");
+    scope.define(p.scoreProduct, "product");
+    for (Scalar s : p.ofRow)
+      scope.define(s, "ofRow.v" + std::to_string(s.id));
+    std::string text = scope.value(value);
+    writer.line("return " + text + ";");
+    writer.close();
+  }
+
+  void writeStore() {
+    writer.open(
+        "__device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &sums) const");
+    const Scalar root = p.product.graph.outputs[0].value;
+    ChunkPrinter chunk(p.product, p.dimColumn(), 8); // Along a head's elements, which are the product's columns.
+    ValuePrinter scope = scopeOf(p.product, "row", "d");
+    const std::vector<Scalar> loads = chunk.loadsOf(root, p.valueProduct);
+    chunk.declare(writer, loads);
+    chunk.load(scope, loads, "");
+    writer.line("Vector<float, 8> y0;");
+    chunk.lanes(
+        scope, [](Scalar) { return ""; },
+        [&](ValuePrinter &lane) {
+          lane.define(p.valueProduct, "sums[j]");
+          std::string value = lane.value(root);
+          writer.line("y0[j] = " + value + ";");
+        });
+    chunk.store(scope, 0);
+    writer.close();
+  }
+
+  /// Names for the dimensions, given the texts of the row and of the second last dimension.
+  ValuePrinter scopeOf(const LinearGraph &graph, const std::string &row, const std::string &column) {
+    SmallVector<int64_t> extents(graph.extents().take_front(p.dimRow()));
+    if (!extents.empty())
+      writer.line(splitText("batch", extents, batchNames));
+    SmallVector<std::string> names(batchNames);
+    names.append({row, column, "0"});
+    return {graph, writer, names};
+  }
+
+  const Region &region;
+  FlashProblem p;
+  const TileConfig &config;
+  const FlashShape shape;
+  const ir::Target &target;
+  LinearGraph buffers;               ///< Inputs and results alone.
+  SmallVector<FlashRowsMap, 3> maps; ///< Of queries, keys and values, where TMA brings them.
+  SmallVector<std::string> batchNames;
+  std::string bodyNames;
+  SourceWriter writer;
+};
+
+} // namespace
+
+KernelPlan flashKernel(const Region &region, const TileConfig &config, const ir::Target &target) {
+  return FlashKernel(region, *flashProblem(region), config, target).plan();
+}
+
+} // namespace kfuse::codegen::cuda

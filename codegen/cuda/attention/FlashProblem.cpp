@@ -1,0 +1,204 @@
+#include "codegen/cuda/attention/FlashProblem.h"
+
+#include "codegen/cuda/attention/AttentionForms.h"
+#include "codegen/cuda/text/ChunkPrinter.h"
+#include "codegen/cuda/text/Kernel.h"
+#include "codegen/cuda/text/TensorMaps.h"
+
+#include "ir/IndexMath.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+using ir::Scalar;
+using ir::ScalarNode;
+
+constexpr int64_t mostSize = 256; ///< The largest head: accumulators of 16 rows take 128 registers.
+
+// Each finds a part of the problem, and says why the template does not take that, or "".
+
+std::string findOperands(FlashProblem &p) {
+  p.scoreProduct = contractionOf(p.scores), p.valueProduct = contractionOf(p.product);
+  if (!p.scoreProduct || !p.valueProduct)
+    return "its products are not its anchors";
+  p.query = p.scores[p.scoreProduct].operands[0], p.key = p.scores[p.scoreProduct].operands[1];
+  p.value = p.product[p.valueProduct].operands[1];
+  p.probabilities = probabilitiesOf(p.product, p.product[p.valueProduct].operands[0]);
+  p.emptyIsZero = p.probabilities && p.probabilities != p.product[p.valueProduct].operands[0];
+  if (!isPlainLoad(p.scores, p.query) || !isPlainLoad(p.scores, p.key) || !isPlainLoad(p.product, p.value) ||
+      !p.probabilities)
+    return "queries, keys and values are not plain tensors";
+  for (const LinearGraph *graph : {&p.scores, &p.product})
+    if (ir::FusionDecision decision = printable(graph->graph); !decision)
+      return decision.reason();
+  std::string reason = whyNotEpilogue(p.scores, p.scoreProduct, "its mask or scale");
+  return reason.empty() ? whyNotEpilogue(p.product, p.valueProduct, "its result") : reason;
+}
+
+std::string findSizes(FlashProblem &p) {
+  const ArrayRef<int64_t> extents = p.scores.extents(), ofProduct = p.product.extents();
+  const unsigned rank = p.rank();
+  p.rows = extents[rank - 3], p.keys = extents[rank - 2], p.keySize = extents[rank - 1];
+  if (ofProduct.size() != rank || ofProduct.drop_back(2) != extents.drop_back(2) || ofProduct[rank - 1] != p.keys ||
+      !isRowMajor(p.scores, p.scores.graph.outputs[0].map.getResult(0), p.dimRow(), rank - 2) ||
+      !isRowMajor(p.product, p.product.offset(p.probabilities), p.dimRow(), rank - 1))
+    return "its two products run over other rows";
+  p.valueSize = ofProduct[rank - 2];
+  if (p.rows == 1)
+    return "one query has its keys split over blocks";
+  if (p.scores.dependsOn(p.query, p.dimColumn()))
+    return "queries depend on the key";
+  if (p.scores.dependsOn(p.key, p.dimRow()) || p.product.dependsOn(p.value, p.dimRow()))
+    return "rows of one head have other keys";
+  constexpr int64_t mostBlocks = int64_t{1} << 30;
+  if (p.batches() * ceilDiv(p.rows, 16) > mostBlocks)
+    return "it would take more blocks than a grid has";
+  return "";
+}
+
+/// Limits of mma fragments, and of copies of 16 bytes.
+std::string whyNotElements(const Region &region, const FlashProblem &p) {
+  const unsigned rank = p.rank();
+  auto typeOf = [](const LinearGraph &graph, Scalar load) { return graph.graph.inputs[graph[load].input].type; };
+  const DType type = p.type();
+  if ((type != DType::BF16 && type != DType::F16) || typeOf(p.scores, p.query) != type ||
+      typeOf(p.product, p.value) != type)
+    return "queries, keys and values are not bf16 or f16 alike";
+  if (region.mathType == DType::F32 && p.product.graph.outputs[0].type == DType::F32)
+    return "weights and results are f32, and tensor cores would round the weights to 16 bits";
+  if (p.keySize % 8 || p.valueSize % 8 || p.keySize > mostSize || p.valueSize > mostSize)
+    return "heads of " + std::to_string(p.keySize) + " and " + std::to_string(p.valueSize) +
+           " elements; multiples of 8 up to " + std::to_string(mostSize) + " are taken";
+  if (!isAligned(p.scores, p.query, rank - 1) || !isAligned(p.scores, p.key, rank - 1) ||
+      !isAligned(p.product, p.value, rank - 2) || !ChunkPrinter(p.product, rank - 2, 8).storesWholeVectors())
+    return "a head's elements are not neighbours in memory, or unaligned";
+  return "";
+}
+
+/// The factor that makes `s` of the product, where it is nothing else.
+std::optional<double> scaleOf(const FlashProblem &p, Scalar s) {
+  if (s == p.scoreProduct)
+    return 1;
+  const ScalarNode &node = p.scores[s];
+  const bool multiplies = node.function == "mul";
+  if (node.kind != ScalarNode::Kind::Apply || (!multiplies && node.function != "div"))
+    return std::nullopt;
+  auto isNumber = [&](Scalar operand) {
+    return p.scores[operand].kind == ScalarNode::Kind::Constant && p.scores[operand].constant > 0;
+  };
+  if (isNumber(node.operands[1])) {
+    const double number = p.scores[node.operands[1]].constant;
+    const std::optional<double> inner = scaleOf(p, node.operands[0]);
+    return inner ? std::make_optional(multiplies ? *inner * number : *inner / number) : std::nullopt;
+  }
+  if (!multiplies || !isNumber(node.operands[0]))
+    return std::nullopt;
+  const std::optional<double> inner = scaleOf(p, node.operands[1]);
+  return inner ? std::make_optional(*inner * p.scores[node.operands[0]].constant) : std::nullopt;
+}
+
+/// Adds to `p.ofRow` what `s` is computed from.
+void findOfRow(FlashProblem &p, Scalar s, std::set<int> &seen) {
+  const ScalarNode &node = p.scores[s];
+  if (s == p.scoreProduct || !seen.insert(s.id).second || inputsRead(p.scores, s).empty())
+    return;
+  const bool differs =
+      undefinedIn(p.scores, s) || p.scores.dependsOn(s, p.dimColumn()) || p.scores.dependsOn(s, p.rank() - 1);
+  if (!differs) {
+    p.ofRow.push_back(s);
+    return;
+  }
+  for (ArrayRef<Scalar> used : {ArrayRef<Scalar>(node.operands), ArrayRef<Scalar>(node.symbols)})
+    for (Scalar next : used)
+      findOfRow(p, next, seen);
+}
+
+std::optional<FlashRowsMap> mapOf(const LinearGraph &graph, Scalar load, unsigned dimRow, unsigned dimElement) {
+  const AffineExpr offset = graph.offset(load);
+  int64_t ofElement = 0, ofRow = 0, start = 0, none = 0;
+  SmallVector<ir::IndexTerm> terms, batchTerms;
+  if (!splitOff(offset, dimElement, ofElement, start, terms))
+    return std::nullopt;
+  AffineExpr rest = getAffineConstantExpr(0, offset.getContext());
+  for (const ir::IndexTerm &term : terms)
+    rest = rest + term.term * term.coefficient;
+  if (!splitOff(rest, dimRow, ofRow, none, batchTerms))
+    return std::nullopt;
+  const BatchCoordinate batch = batchCoordinate(batchTerms, offset.getContext());
+  auto isAligned = [](int64_t elements) {
+    return elements >= 0 && static_cast<uint64_t>(elements) * 2 % tmaGranule == 0;
+  };
+  const bool isRepeated = ofRow == 0 && graph.extents()[dimRow] > 1;
+  if (ofElement != 1 || isRepeated || !isAligned(ofRow) || !isAligned(batch.stride) || !isAligned(start))
+    return std::nullopt;
+  auto strideOf = [](int64_t elements) { return elements > 0 ? static_cast<uint64_t>(elements) * 2 : tmaLineBytes; };
+  FlashRowsMap map;
+  map.buffer = graph[load].input;
+  map.batch = batch.index;
+  map.batches = ir::maxOfIndex(batch.index, graph.extents()) + 1;
+  map.rows = graph.extents()[dimRow], map.elements = graph.extents()[dimElement];
+  map.batchBytes = strideOf(batch.stride), map.rowBytes = strideOf(ofRow), map.offsetBytes = start * 2;
+  return map;
+}
+
+} // namespace
+
+TensorMapRecipe FlashRowsMap::recipe(DType type, int64_t boxRows) const {
+  TensorMapRecipe recipe;
+  recipe.buffer = buffer;
+  recipe.type = type;
+  recipe.sizes = {elements, rows, batches};
+  recipe.strideBytes = {rowBytes, batchBytes};
+  recipe.box = {tmaLineBytes / 2, static_cast<uint32_t>(boxRows), 1};
+  recipe.swizzleBytes = tmaLineBytes;
+  recipe.offsetBytes = offsetBytes;
+  return recipe;
+}
+
+std::optional<std::array<FlashRowsMap, 3>> FlashProblem::maps() const {
+  const std::optional<FlashRowsMap> queries = mapOf(scores, query, dimRow(), rank() - 1),
+                                    keyRows = mapOf(scores, key, dimColumn(), rank() - 1),
+                                    valueRows = mapOf(product, value, rank() - 1, dimColumn());
+  if (!queries || !keyRows || !valueRows)
+    return std::nullopt;
+  return std::array{*queries, *keyRows, *valueRows};
+}
+
+int64_t FlashProblem::batches() const {
+  int64_t count = 1;
+  for (unsigned dim = 0; dim < dimRow(); ++dim)
+    count *= scores.extents()[dim];
+  return count;
+}
+
+int64_t FlashProblem::keyBatches() const {
+  const int64_t elements = elementCount(scores.graph.inputs[scores[key].input].shape);
+  return std::clamp<int64_t>(elements / (keys * keySize), 1, batches());
+}
+
+Result<FlashProblem> flashProblem(const Region &region) {
+  if (!region.attention())
+    return Error{ErrorCode::BadModel, "holds no attention"};
+  if (!region.attention()->updates.empty())
+    return Error{ErrorCode::BadModel, "its states are written by a kernel before it"};
+  FlashProblem p{uncollapsed(region.attention()->scores), uncollapsed(region.attention()->product)};
+  std::string reason = findOperands(p);
+  if (reason.empty())
+    reason = findSizes(p);
+  if (reason.empty())
+    reason = whyNotElements(region, p);
+  if (!reason.empty())
+    return Error{ErrorCode::BadModel, reason};
+  p.bounds = keyBounds(p.scores.graph);
+  p.scale = scaleOf(p, p.bounds.seen);
+  std::set<int> seen;
+  findOfRow(p, p.scores.graph.outputs[0].value, seen);
+  return p;
+}
+
+} // namespace kfuse::codegen::cuda

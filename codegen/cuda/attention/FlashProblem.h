@@ -1,0 +1,52 @@
+// An attention that cuda.flash_attention takes, with every access as an offset.
+#pragma once
+
+#include "codegen/KernelTemplate.h"
+#include "codegen/KeyBounds.h"
+#include "codegen/LinearGraph.h"
+
+#include <array>
+#include <optional>
+#include <vector>
+
+namespace kfuse::codegen::cuda {
+
+/// Queries, keys or values as a tensor [batch, rows, elements] of which TMA brings boxes.
+struct FlashRowsMap {
+  uint32_t buffer = 0;
+  mlir::AffineExpr batch; ///< The batch coordinate, over the batch dimensions.
+  uint64_t batches = 1, rows = 1, elements = 1, batchBytes = 0, rowBytes = 0, offsetBytes = 0;
+
+  /// For boxes of 64 elements of `boxRows` rows.
+  TensorMapRecipe recipe(DType type, int64_t boxRows) const;
+};
+
+/// The dimensions are [batch..., rows, keys, D] for the scores and [batch..., rows, D, keys] for the product; heads are
+/// batch dimensions.
+struct FlashProblem {
+  LinearGraph scores, product;
+  ir::Scalar query = {}, key = {};           ///< Loads of `scores`.
+  ir::Scalar value = {}, probabilities = {}; ///< Loads of `product`.
+  ir::Scalar scoreProduct = {}, valueProduct = {};
+  int64_t rows = 1, keys = 1, keySize = 1, valueSize = 1;
+  bool emptyIsZero = false;        ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
+  KeyBounds bounds = {};           ///< Keys outside are not looked at.
+  std::optional<double> scale{};   ///< Scores of keys inside are products times this.
+  std::vector<ir::Scalar> ofRow{}; ///< Nodes of the scores that are loaded, or made of such, and the same for all keys.
+
+  unsigned rank() const { return scores.extents().size(); }
+  unsigned dimRow() const { return rank() - 3; }
+  /// Of the scores the keys, of the product the elements of a value.
+  unsigned dimColumn() const { return rank() - 2; }
+  DType type() const { return scores.graph.inputs[scores[key].input].type; }
+  /// Nothing where TMA cannot read one of them. Queries, keys, values.
+  std::optional<std::array<FlashRowsMap, 3>> maps() const;
+  int64_t batches() const;
+  /// Batches of different keys.
+  int64_t keyBatches() const;
+};
+
+/// The problem of a region; the reason where the template does not take it.
+Result<FlashProblem> flashProblem(const Region &region);
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,151 @@
+#include "codegen/cuda/attention/FlashShape.h"
+
+#include "codegen/cuda/text/Kernel.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr int64_t mostRegisters = 255;
+
+/// Elements of a head as mma takes them, and the bytes of such a row in shared memory (PaddedTile).
+int64_t paddedSize(int64_t size) { return static_cast<int64_t>(llvm::alignTo(size, 16)); }
+int64_t rowBytes(int64_t size) { return (paddedSize(size) / 8 | 1) * 16; }
+
+/// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for instructions of
+/// their own.
+double mmaShare(const ir::Target &target) {
+  if (target.capability >= 100 && target.capability < 120)
+    return 0.3;
+  return target.capability == 90 ? 0.6 : 0.8;
+}
+
+} // namespace
+
+int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
+  if (isWgmma) {
+    const int64_t line = 128, keyBoxes = ceilDiv(p.keySize, 64), valueBoxes = ceilDiv(p.valueSize, 64);
+    return (rows * keyBoxes + stages * keys * (keyBoxes + valueBoxes)) * line + 8 + stages * 32; // And barriers.
+  }
+  return rows * rowBytes(p.keySize) + stages * keys * rowBytes(std::max(p.keySize, p.valueSize));
+}
+
+/// Accumulators of values and scores, of which some are there twice while weights are made of them, and the rest.
+int64_t FlashShape::registersWithoutQuery(const FlashProblem &p) const {
+  const int64_t fragments = rows / warps / 16;
+  return fragments * (paddedSize(p.valueSize) / 2 + keys * 9 / 16) + 54;
+}
+
+bool FlashShape::holdsQuery(const FlashProblem &p) const {
+  if (isWgmma)
+    return false;
+  constexpr int64_t most = 232; // Behind that the compiler runs out of them.
+  return registersWithoutQuery(p) + rows / warps / 16 * paddedSize(p.keySize) / 4 <= most;
+}
+
+int64_t FlashShape::registers(const FlashProblem &p) const {
+  if (isWgmma) // With the weights of the tile before; about 32 for the rest.
+    return p.valueSize / 2 + keys / 2 + keys / 4 + 32;
+  return registersWithoutQuery(p) + (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
+}
+
+int64_t FlashShape::blocksPerSm(const FlashProblem &p, const ir::Target &target) const {
+  const int64_t byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes(p) + 1024);
+  if (isWgmma) // setmaxnreg deals out all registers that its threads have at the start.
+    return std::min<int64_t>(byShared, 1);
+  const auto ofBlock = static_cast<int64_t>(llvm::alignTo(std::min(registers(p), mostRegisters), 8)) * threads();
+  return std::min({byShared, target.registersPerSm / ofBlock, target.threadsPerSm / threads()});
+}
+
+bool FlashShape::fits(const FlashProblem &p, const ir::Target &target) const {
+  // What setmaxnreg leaves each consumer of two warpgroups, and of three.
+  return registers(p) <= (!isWgmma     ? mostRegisters
+                          : warps == 8 ? 240
+                                       : 160) &&
+         sharedBytes(p) <= target.sharedBytesPerBlock && blocksPerSm(p, target) >= 1;
+}
+
+int64_t FlashShape::blocks(const FlashProblem &p) const { return p.batches() * ceilDiv(p.rows, rows); }
+
+int64_t FlashShape::tilesOf(const FlashProblem &p, int64_t row) const {
+  const int64_t last = std::min(row + rows, p.rows) - 1;
+  return std::max<int64_t>(0, ceilDiv(p.bounds.endKey(last, p.keys), keys) - p.bounds.firstKey(row) / keys);
+}
+
+int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) const {
+  if (!p.bounds.highest && !p.bounds.lowest)
+    return 1;
+  const double bytes =
+      static_cast<double>(p.keys * (p.keySize + p.valueSize) * 2 * p.keyBatches()) / static_cast<double>(p.batches());
+  int64_t most = std::clamp<int64_t>(static_cast<int64_t>(target.l2Bytes * 0.6 / bytes), 1, p.batches());
+  while (p.batches() % most != 0)
+    --most;
+  return most;
+}
+
+/// A tile's products and what becomes of its scores, mostly at the same time where an SM has several blocks, or several
+/// warps of one.
+double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const ir::Target &target) const {
+  constexpr double exponentialsPerClock = 16, instructionsPerClock = 128; // Of an SM.
+  const double sms = target.multiprocessors, clocksPerUs = target.f32FlopsPerUs / (2 * 128 * sms);
+  const double pairs = static_cast<double>(rows * keys); // Of a row and a key in a tile.
+  // Fragments of keys and values are read from shared memory, 128 bytes a clock, once for each warp.
+  const double elements = static_cast<double>(paddedSize(p.keySize) + paddedSize(p.valueSize));
+  const double mathUs = 2 * pairs * elements / (target.halfFlopsPerUs / sms * mmaShare(target));
+  const double queryReads = holdsQuery(p) ? 0 : static_cast<double>(rows * paddedSize(p.keySize));
+  const double fragmentUs = 2 * (static_cast<double>(warps * keys) * elements + queryReads) / 128 / clocksPerUs;
+  const double ofScore =
+      p.scale ? 0 : instructionsOf(p.scores, p.bounds.seen, [&](ir::Scalar s) { return s == p.scoreProduct; });
+  const double rescaled = static_cast<double>(p.valueSize) / static_cast<double>(keys);
+  const double copies = static_cast<double>(keys) * elements / 8 * 6; // Instructions.
+  const double vectorUs = (pairs * (1 / exponentialsPerClock + (5 + ofScore + rescaled) / instructionsPerClock) +
+                           copies / instructionsPerClock) /
+                          clocksPerUs;
+  if (isWgmma)
+    return estimateWgmmaUs(region, p, target, vectorUs);
+  const double resident =
+      static_cast<double>(std::min(blocksPerSm(p, target), ceilDiv(blocks(p), target.multiprocessors)));
+  const double inOneUs = std::max(mathUs, fragmentUs), warpsOfSm = resident * static_cast<double>(warps);
+  const double hidden = std::min(1.0, (warpsOfSm - 2) / 12); // Of the shorter of the two.
+  const double tileUs = std::max(inOneUs, vectorUs) + (1 - 0.75 * std::max(0.0, hidden)) * std::min(inOneUs, vectorUs) +
+                        0.12 / resident; // Two barriers.
+  return totalUs(region, p, target, tileUs, resident);
+}
+
+/// A warpgroup's products run beside the weights of its own and of others: the longer of the two counts, and a part of
+/// the shorter, less where warpgroups take turns.
+double FlashShape::estimateWgmmaUs(const Region &region, const FlashProblem &p, const ir::Target &target,
+                                   double vectorUs) const {
+  constexpr double mathShare = 0.8;
+  const auto elements = static_cast<double>(paddedSize(p.keySize) + p.valueSize);
+  const double mathUs =
+      2 * static_cast<double>(rows * keys) * elements / (target.halfFlopsPerUs / target.multiprocessors * mathShare);
+  const double shown = takesTurns ? 0.25 : 0.35;
+  const double tileUs = std::max(mathUs, vectorUs) + shown * std::min(mathUs, vectorUs) + 0.08;
+  return totalUs(region, p, target, tileUs, 1);
+}
+
+/// Of blocks whose tiles take an SM so long, `resident` of them on it at once.
+double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir::Target &target, double tileUs,
+                           double resident) const {
+  const double sms = target.multiprocessors;
+  double tiles = 0, longest = 0;
+  for (int64_t row = 0; row < p.rows; row += rows) {
+    const auto ofBlock = static_cast<double>(tilesOf(p, row));
+    tiles += ofBlock, longest = std::max(longest, ofBlock);
+  }
+  tiles *= static_cast<double>(p.batches());
+  constexpr double startUs = 1.5; // A block's first tiles, and its results.
+  const double ofSm = std::ceil(static_cast<double>(blocks(p)) / sms);
+  // Blocks of one length come in waves; of others the short ones fill up.
+  const double perSm =
+      p.bounds.highest || p.bounds.lowest ? std::max(tiles / sms, longest * std::min(ofSm, resident)) : ofSm * longest;
+  const double us = perSm * tileUs + std::ceil(ofSm / resident) * startUs;
+  return target.launchUs + std::max(us, (region.bytesRead + region.bytesWritten) / (0.85 * target.memoryBytesPerUs));
+}
+
+} // namespace kfuse::codegen::cuda

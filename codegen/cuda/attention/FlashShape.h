@@ -1,0 +1,44 @@
+// What a config makes of a flash attention: shared memory, registers, and the time that it should take.
+#pragma once
+
+#include "codegen/cuda/attention/FlashProblem.h"
+
+namespace kfuse::codegen::cuda {
+
+/// Each block has `rows` query rows, of which each warp has its own, and takes `keys` at a time, through mma.sync
+/// (device/attention/flash_attention.cuh) or wgmma (flash_sm90.cuh).
+struct FlashShape {
+  int64_t rows, warps, keys, stages; ///< Warps that multiply.
+  bool isWgmma, takesTurns;
+
+  explicit FlashShape(const TileConfig &config)
+      : rows(config["rows"]), warps(config["warps"]), keys(config["keys"]), stages(config["stages"]),
+        isWgmma(config.valueOr("wgmma", 0) != 0), takesTurns(config.valueOr("turns", 0) != 0) {}
+
+  /// With the producer's warpgroup.
+  int64_t threads() const { return warps * 32 + (isWgmma ? 128 : 0); }
+  int64_t sharedBytes(const FlashProblem &p) const;
+  /// Whether a warp has registers for its queries; else it reads them from shared memory for each tile.
+  bool holdsQuery(const FlashProblem &p) const;
+  int64_t registers(const FlashProblem &p) const;
+  int64_t blocksPerSm(const FlashProblem &p, const ir::Target &target) const;
+  bool fits(const FlashProblem &p, const ir::Target &target) const;
+
+  int64_t blocks(const FlashProblem &p) const;
+  /// Tiles of keys that the block of the rows from `row` on takes.
+  int64_t tilesOf(const FlashProblem &p, int64_t row) const;
+  /// Batches whose blocks take turns: as many as have keys and values that the last-level cache holds, where blocks
+  /// have different numbers of tiles.
+  int64_t together(const FlashProblem &p, const ir::Target &target) const;
+
+  /// Modelled microseconds.
+  double estimateUs(const Region &region, const FlashProblem &p, const ir::Target &target) const;
+
+private:
+  int64_t registersWithoutQuery(const FlashProblem &p) const;
+  double estimateWgmmaUs(const Region &region, const FlashProblem &p, const ir::Target &target, double vectorUs) const;
+  double totalUs(const Region &region, const FlashProblem &p, const ir::Target &target, double tileUs,
+                 double resident) const;
+};
+
+} // namespace kfuse::codegen::cuda

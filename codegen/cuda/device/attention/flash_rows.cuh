@@ -1,0 +1,241 @@
+// What a warp has of its query rows in an attention of many: sums of weighted values, and what scales them.
+#pragma once
+
+#include <kfuse/math.cuh>
+
+namespace kfuse {
+
+/// How a tile's scores come of its products.
+enum class Scores {
+  Scaled, ///< They are the products times Config::scale.
+  Seen,   ///< As the body says of keys that the mask does not hide.
+  Masked  ///< As the body says, and keys past the last are hidden.
+};
+
+/// Keys that a row may see: from first to end.
+template <class Config> struct SeenKeys {
+  using Index = typename Config::Index;
+
+  static __device__ __forceinline__ Index first(Index row) {
+    if constexpr (Config::hasLowest)
+      return row + Config::lowest > 0 ? row + Config::lowest : Index(0);
+    else
+      return 0;
+  }
+  static __device__ __forceinline__ Index end(Index row) {
+    if constexpr (Config::hasHighest)
+      return minimum(row + Config::highest + 1, Index(Config::keys));
+    else
+      return Config::keys;
+  }
+};
+
+/// The rows of a block, and the tiles of keys that some of them see. Blocks with most keys start first. `together`
+/// heads take turns, whose keys and values the last-level cache holds.
+template <class Config> struct FlashBlock {
+  using Index = typename Config::Index;
+  Index batch, firstRow, beginTile, endTile;
+
+  __device__ __forceinline__ explicit FlashBlock(unsigned block) {
+    constexpr unsigned tiles = (Config::rows + Config::tileRows - 1) / Config::tileRows,
+                       ofGroup = tiles * Config::together;
+    const unsigned group = block / ofGroup, within = block % ofGroup;
+    batch = group * Config::together + within % Config::together;
+    firstRow = Index(tiles - 1 - within / Config::together) * Config::tileRows;
+    const Index lastRow = minimum(firstRow + Config::tileRows, Index(Config::rows)) - 1;
+    const Index last = SeenKeys<Config>::end(lastRow);
+    beginTile = SeenKeys<Config>::first(firstRow) / Config::tileKeys;
+    endTile = last > 0 ? (last + Config::tileKeys - 1) / Config::tileKeys : Index(0);
+  }
+};
+
+/// 16 * `fragments` rows of a warp, as accumulators of mma and wgmma hold them: a lane has two neighbours of every
+/// eight columns in rows lane / 4 and lane / 4 + 8. Of a row it knows the largest score so far, the sum of the weights
+/// 2^(score - largest) and that of the weighted values in `columns` columns; both are scaled when a larger score comes,
+/// as in "FlashAttention-2" (Dao, 2023).
+template <class Config, class Body, int fragments, int columns> struct FlashRows {
+  using Index = typename Config::Index;
+  using Element = typename Config::Element;
+  using Seen = SeenKeys<Config>;
+  static constexpr int tileKeys = Config::tileKeys, scoreCount = tileKeys / 2, sumCount = columns / 2;
+  static constexpr float log2e = 1.44269504f;
+  using Products = float[fragments][scoreCount];
+  using Weights = unsigned[fragments][tileKeys / 16][4];
+  using Factors = float[fragments][2];
+
+  const Body &body;
+  int lane = threadIdx.x % 32;
+  Index batch, firstRow, endRow; ///< Of this warp; none where all its rows lie past the last.
+  float sums[fragments][sumCount];
+  float maximum[fragments][2], weight[fragments][2];
+
+  __device__ __forceinline__ FlashRows(const Body &body, Index batch, Index firstRow)
+      : body(body), batch(batch), firstRow(firstRow), endRow(minimum(firstRow + fragments * 16, Index(Config::rows))) {
+#pragma unroll
+    for (int f = 0; f < fragments; ++f) {
+#pragma unroll
+      for (int i = 0; i < sumCount; ++i)
+        sums[f][i] = 0;
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        maximum[f][half] = -infinity, weight[f][half] = 0;
+    }
+  }
+
+  /// Whether a row of this warp sees a key of the tile, and whether all of them see all of its keys.
+  __device__ __forceinline__ bool sees(Index tile) const {
+    const Index first = tile * tileKeys;
+    return firstRow < endRow && first < Seen::end(endRow - 1) && first + tileKeys > Seen::first(firstRow);
+  }
+  __device__ __forceinline__ bool seesWhole(Index tile) const {
+    const Index first = tile * tileKeys;
+    return first + tileKeys <= Seen::end(firstRow) && first >= Seen::first(endRow - 1);
+  }
+
+  /// From products with the keys of a tile to weights; `factors` are what the warp's sums are to be scaled by.
+  __device__ __forceinline__ void weigh(Products &products, Index tile, Factors &factors) {
+    if (seesWhole(tile))
+      weighSeen(products, tile, factors);
+    else
+      weighMasked(products, tile, factors);
+  }
+  /// The same of a tile that all rows see the whole of.
+  __device__ __forceinline__ void weighSeen(Products &products, Index tile, Factors &factors) {
+    if constexpr (!Config::isScaled)
+      score<Scores::Seen>(products, tile * tileKeys);
+    weighAs<Config::isScaled ? Scores::Scaled : Scores::Seen>(products, factors);
+  }
+  __device__ __forceinline__ void weighMasked(Products &products, Index tile, Factors &factors) {
+    score<Scores::Masked>(products, tile * tileKeys);
+    weighAs<Scores::Masked>(products, factors);
+  }
+
+  __device__ __forceinline__ void rescale(const Factors &factors) {
+#pragma unroll
+    for (int f = 0; f < fragments; ++f)
+#pragma unroll
+      for (int i = 0; i < sumCount; ++i)
+        sums[f][i] *= factors[f][i / 2 % 2];
+  }
+
+  /// As operands of the second product: accumulators of the first lie as its rows do.
+  static __device__ __forceinline__ void pack(Weights &weights, const Products &from) {
+#pragma unroll
+    for (int f = 0; f < fragments; ++f)
+#pragma unroll
+      for (int n = 0; n < tileKeys / 16; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          weights[f][n][i] = wordOf(Element{}, from[f][n * 8 + i * 2], from[f][n * 8 + i * 2 + 1]);
+  }
+
+  __device__ __forceinline__ void store() const {
+#pragma unroll
+    for (int f = 0; f < fragments; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float total = weight[f][half];
+        total += shuffleXor(total, 1);
+        total += shuffleXor(total, 2);
+        const bool isEmpty = Config::emptyIsZero && !(total > 0.0f); // No keys, or scores that are no numbers.
+        const float factor = 1.0f / total;
+        const Index row = firstRow + f * 16 + half * 8 + lane / 4;
+#pragma unroll
+        for (int first = 0; first < columns / 8; first += 4) {
+          float pairs[4][2] = {};
+#pragma unroll
+          for (int j = 0; j < 4; ++j)
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+              if (first + j < columns / 8)
+                pairs[j][i] = isEmpty ? 0.0f : sums[f][(first + j) * 4 + half * 2 + i] * factor;
+          exchange(pairs);
+          Vector<float, 8> values;
+#pragma unroll
+          for (int i = 0; i < 8; ++i)
+            values[i] = pairs[i / 2][i % 2];
+          const int d = (first + lane % 4) * 8;
+          if (row < Config::rows && d < Config::valueSize)
+            body.store(batch, row, d, values);
+        }
+      }
+  }
+
+private:
+  /// From products to scores, which are those of keys from `first` on.
+  template <Scores kind> __device__ __forceinline__ void score(Products &scores, Index first) const {
+#pragma unroll
+    for (int f = 0; f < fragments; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const Index row = minimum(firstRow + f * 16 + half * 8 + lane / 4, Index(Config::rows - 1));
+        const typename Body::Row ofRow = body.row(batch, row);
+#pragma unroll
+        for (int n = 0; n < tileKeys / 8; ++n)
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float &at = scores[f][n * 4 + half * 2 + i];
+            const Index key = first + n * 8 + lane % 4 * 2 + i;
+            if constexpr (kind == Scores::Seen) {
+              at = body.seen(ofRow, at, batch, row, key);
+            } else {
+              constexpr bool areWhole = Config::keys % tileKeys == 0;
+              const Index there = areWhole ? key : minimum(key, Index(Config::keys - 1));
+              const float score = body.score(ofRow, at, batch, row, there);
+              at = areWhole || key < Config::keys ? score : -infinity;
+            }
+          }
+      }
+  }
+
+  template <Scores kind> __device__ __forceinline__ void weighAs(Products &scores, Factors &factors) {
+    constexpr bool isScaled = kind == Scores::Scaled;
+#pragma unroll
+    for (int f = 0; f < fragments; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float highest = scores[f][half * 2];
+#pragma unroll
+        for (int n = 0; n < tileKeys / 8; ++n)
+          highest = fmaxf(highest, fmaxf(scores[f][n * 4 + half * 2], scores[f][n * 4 + half * 2 + 1]));
+        highest = fmaxf(highest, shuffleXor(highest, 1));
+        highest = fmaxf(highest, shuffleXor(highest, 2));
+        if constexpr (isScaled)
+          highest *= Config::scale;
+        highest = fmaxf(highest, maximum[f][half]);
+        const float base = highest == -infinity ? 0.0f : highest; // No key counts yet: its weights are zeros, not NaN.
+        const float factor = powerOfTwo((maximum[f][half] - base) * log2e), shift = base * -log2e;
+        maximum[f][half] = highest;
+        factors[f][half] = factor;
+        float sum = 0;
+#pragma unroll
+        for (int n = 0; n < tileKeys / 8; ++n)
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float &at = scores[f][n * 4 + half * 2 + i];
+            // Masks go down to the lowest float, which log2(e) would make infinite: there the difference comes first.
+            at = powerOfTwo(isScaled ? fmaf(at, Config::scale * log2e, shift) : (at - base) * log2e);
+            sum += at;
+          }
+        weight[f][half] = weight[f][half] * factor + sum; // This lane's columns; added up at the end.
+      }
+  }
+
+  /// Of four neighbouring lanes, each with four pairs, lane q gets pair q of each.
+  __device__ __forceinline__ void exchange(float (&pairs)[4][2]) const {
+#pragma unroll
+    for (int bit = 1; bit <= 2; bit *= 2)
+#pragma unroll
+      for (int low = 0; low < 4; ++low)
+        if ((low & bit) == 0)
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const bool isHigh = lane & bit;
+            const float got = shuffleXor(isHigh ? pairs[low][i] : pairs[low | bit][i], bit);
+            pairs[low][i] = isHigh ? got : pairs[low][i];
+            pairs[low | bit][i] = isHigh ? pairs[low | bit][i] : got;
+          }
+  }
+};
+
+} // namespace kfuse

@@ -1,0 +1,231 @@
+// Attention of many query rows on Hopper: TMA and wgmma.
+//
+// A block has a producer warp, of which a thread brings tiles of keys and of values by TMA into rings of their own, and
+// two or three consumer warpgroups with 64 query rows each. A warpgroup multiplies the next keys while it makes weights
+// of the scores before, as FlashAttention-3 does (Shah et al., 2024): scores, weights and sums are all in registers.
+// With `takesTurns` a warpgroup multiplies while others compute weights.
+#pragma once
+
+#include <kfuse/flash_rows.cuh>
+#include <kfuse/wgmma.cuh>
+
+namespace kfuse {
+
+/// Tiles of `rows` by `size` elements of 16 bits as TMA brings them: boxes of 64 elements, a line of 128 bytes a row.
+template <int rows, int size> struct BoxedTile {
+  static constexpr int boxes = (size + 63) / 64, boxBytes = rows * lineBytes, bytes = boxes * boxBytes;
+
+  static __device__ __forceinline__ void load(unsigned to, const TensorMap *map, int firstRow, int batch,
+                                              unsigned barrier) {
+    arriveExpecting(barrier, bytes);
+#pragma unroll
+    for (int box = 0; box < boxes; ++box)
+      loadBox(to + box * boxBytes, map, box * 64, firstRow, batch, barrier);
+  }
+};
+
+/// A ring of tiles with barriers "full" and "empty".
+template <class Tile, int stages> struct TileRing {
+  static constexpr int bytes = stages * Tile::bytes, barrierBytes = stages * 16;
+  unsigned tiles, barriers;
+  int stage = 0;
+  unsigned parity = 0;
+
+  __device__ __forceinline__ unsigned tile() const { return tiles + stage * Tile::bytes; }
+  __device__ __forceinline__ unsigned full() const { return barriers + stage * 8; }
+  __device__ __forceinline__ unsigned empty() const { return barriers + (stages + stage) * 8; }
+  __device__ __forceinline__ void initBarriers(int readers) const {
+    for (int i = 0; i < stages; ++i)
+      initBarrier(barriers + i * 8, 1), initBarrier(barriers + (stages + i) * 8, readers);
+  }
+  __device__ __forceinline__ void wait() const { waitBarrier(full(), parity); }
+  /// A warp has read the tile: to the next one.
+  __device__ __forceinline__ void release() {
+    if (leadsWarp())
+      arrive(empty());
+    advance();
+  }
+  __device__ __forceinline__ void fill(const TensorMap *map, int firstRow, int batch) {
+    waitBarrier(empty(), parity ^ 1);
+    Tile::load(tile(), map, firstRow, batch, full());
+    advance();
+  }
+
+private:
+  __device__ __forceinline__ void advance() {
+    if (++stage == stages)
+      stage = 0, parity ^= 1;
+  }
+};
+
+template <class Config, class Body, class ScoreProduct, class ValueProduct> struct FlashSm90 {
+  using Index = typename Config::Index;
+  static constexpr int groups = Config::warps / 4, tileRows = Config::tileRows, tileKeys = Config::tileKeys;
+  static_assert(tileRows == groups * 64 && tileKeys % 16 == 0);
+  static constexpr int steps = (Config::keySize + 15) / 16;
+  using QueryTile = BoxedTile<tileRows, Config::keySize>;
+  using KeyTile = BoxedTile<tileKeys, Config::keySize>;
+  using ValueTile = BoxedTile<tileKeys, Config::valueSize>;
+  using Rows = FlashRows<Config, Body, 1, Config::valueSize>;
+
+  const Body &body;
+  const FlashBlock<Config> block{blockIdx.x};
+  const unsigned queries = sharedAddress(dynamicShared());
+  TileRing<KeyTile, Config::stages> keys{queries + QueryTile::bytes, 0};
+  TileRing<ValueTile, Config::stages> values{keys.tiles + keys.bytes, 0};
+  const unsigned queryFull = values.tiles + values.bytes;
+
+  __device__ __forceinline__ explicit FlashSm90(const Body &body) : body(body) {
+    keys.barriers = queryFull + 8;
+    values.barriers = keys.barriers + keys.barrierBytes;
+  }
+
+  __device__ __forceinline__ void start(bool leads) const {
+    if (leads) {
+      initBarrier(queryFull, 1);
+      keys.initBarriers(Config::warps), values.initBarriers(Config::warps);
+      fenceBarrierInit();
+    }
+    __syncthreads();
+  }
+
+  /// One thread. Keys are multiplied a tile ahead of values.
+  __device__ __forceinline__ void produce(const TensorMap *queryMap, const TensorMap *keyMap,
+                                          const TensorMap *valueMap) {
+    waitForPredecessor();
+    if (block.beginTile >= block.endTile)
+      return;
+    const int ofKeys = body.keyBatch(block.batch), ofValues = body.valueBatch(block.batch);
+    keys.fill(keyMap, int(block.endTile - 1) * tileKeys, ofKeys);
+    QueryTile::load(queries, queryMap, int(block.firstRow), body.queryBatch(block.batch), queryFull);
+#pragma unroll 1
+    for (Index tile = block.endTile - 1; tile >= block.beginTile; --tile) {
+      if (tile > block.beginTile)
+        keys.fill(keyMap, int(tile - 1) * tileKeys, ofKeys);
+      values.fill(valueMap, int(tile) * tileKeys, ofValues);
+    }
+  }
+
+  /// A consumer warpgroup.
+  __device__ __forceinline__ void consume() {
+    const int warp = warpInBlock(), group = warp / 4;
+    Rows rows(body, block.batch, block.firstRow + warp * 16);
+    waitForPredecessor();
+    if (block.beginTile < block.endTile)
+      takeTiles(rows, group);
+    mark(Moment::hasSums);
+    rows.store();
+    mark(Moment::ends);
+  }
+
+private:
+  __device__ __forceinline__ void takeTiles(Rows &rows, int group) {
+    const Index firstRow = block.firstRow + group * 64, lastRow = minimum(firstRow + 63, Index(Config::rows - 1));
+    // Tiles that all rows of the warpgroup see the whole of: from beginWhole to endWhole, if any.
+    const Index beginWhole = (Rows::Seen::first(lastRow) + tileKeys - 1) / tileKeys,
+                end = maximum(Rows::Seen::end(firstRow), Index(0)), endWhole = end / tileKeys;
+    typename Rows::Products products;
+    typename Rows::Weights weights;
+    typename Rows::Factors factors;
+    Index tile = block.endTile - 1;
+    waitBarrier(queryFull, 0);
+    keys.wait();
+    mark(Moment::hasTile);
+    multiplyKeys(products, group);
+    waitProducts<0>();
+    warpgroupFenceOperand(products);
+    keys.release();
+    if (tile < endWhole && tile >= beginWhole)
+      rows.weighSeen(products, tile, factors);
+    else
+      rows.weighMasked(products, tile, factors);
+    Rows::pack(weights, products);
+    if (Config::takesTurns && group == groups - 1 && tile > block.beginTile)
+      arriveNamed(1, 256);
+#pragma unroll 1
+    for (--tile; tile >= block.beginTile && tile >= endWhole; --tile)
+      step<false>(rows, products, weights, factors, tile, group);
+#pragma unroll 1
+    for (; tile >= block.beginTile && tile >= beginWhole; --tile)
+      step<true>(rows, products, weights, factors, tile, group);
+#pragma unroll 1
+    for (; tile >= block.beginTile; --tile)
+      step<false>(rows, products, weights, factors, tile, group);
+    values.wait();
+    multiplyValues(rows, weights);
+    waitProducts<0>();
+    warpgroupFenceOperand(rows.sums);
+    values.release();
+  }
+
+  /// Multiplies the keys of `tile` and the values of the one before, and makes weights of the former meanwhile.
+  template <bool isSeen>
+  __device__ __forceinline__ void step(Rows &rows, typename Rows::Products &products, typename Rows::Weights &weights,
+                                       typename Rows::Factors &factors, Index tile, int group) {
+    keys.wait();
+    if (Config::takesTurns)
+      syncNamed(1 + group, 256);
+    multiplyKeys(products, group);
+    values.wait();
+    multiplyValues(rows, weights);
+    if (Config::takesTurns && (group < groups - 1 || tile > block.beginTile))
+      arriveNamed(1 + (group + 1) % groups, 256);
+    waitProducts<1>();
+    warpgroupFenceOperand(products);
+    keys.release();
+    if constexpr (isSeen)
+      rows.weighSeen(products, tile, factors);
+    else
+      rows.weighMasked(products, tile, factors);
+    waitProducts<0>();
+    warpgroupFenceOperand(rows.sums);
+    values.release();
+    Rows::pack(weights, products);
+    rows.rescale(factors);
+  }
+
+  /// A line holds four steps of K, 32 bytes each; then comes the next box.
+  __device__ __forceinline__ void multiplyKeys(typename Rows::Products &products, int group) const {
+    constexpr unsigned leading = 1u << 16;
+    const unsigned a = (queries + group * panelBytes & 0x3ffff) / 16 + leading,
+                   b = (keys.tile() & 0x3ffff) / 16 + leading;
+    fenceProducts();
+#pragma unroll
+    for (int step = 0; step < steps; ++step)
+      ScoreProduct::multiplyAdd(products[0], descriptor(a + step / 4 * (QueryTile::boxBytes / 16) + step % 4 * 2),
+                                descriptor(b + step / 4 * (KeyTile::boxBytes / 16) + step % 4 * 2), step > 0);
+    commitProducts();
+  }
+  /// Sixteen keys a step: as many lines, of 64 columns of a box.
+  __device__ __forceinline__ void multiplyValues(Rows &rows, const typename Rows::Weights &weights) const {
+    constexpr unsigned leading = unsigned(ValueTile::boxBytes / 16) << 16;
+    const unsigned b = (values.tile() & 0x3ffff) / 16 + leading;
+    fenceProducts();
+#pragma unroll
+    for (int step = 0; step < tileKeys / 16; ++step)
+      ValueProduct::multiplyAdd(rows.sums[0], weights[0][step], descriptor(b + step * 16 * lineBytes / 16), 1);
+    commitProducts();
+  }
+};
+
+template <class Config, class ScoreProduct, class ValueProduct, class Body>
+__device__ __forceinline__ void flashSm90(const Body &body, const TensorMap *queryMap, const TensorMap *keyMap,
+                                          const TensorMap *valueMap) {
+  mark(Moment::starts);
+  const int producer = warpInBlock() - Config::warps;
+  const bool leads = producer == 0 && leadsWarp();
+  if (leads)
+    prefetchMap(queryMap), prefetchMap(keyMap), prefetchMap(valueMap);
+  FlashSm90<Config, Body, ScoreProduct, ValueProduct> kernel(body);
+  kernel.start(leads);
+  if (producer >= 0) {
+    releaseRegisters<Config::warps == 8 ? 24 : 32>();
+    if (leads)
+      kernel.produce(queryMap, keyMap, valueMap);
+  } else {
+    claimRegisters<Config::warps == 8 ? 240 : 160>();
+    kernel.consume();
+  }
+}
+
+} // namespace kfuse

@@ -1,0 +1,164 @@
+#include "codegen/KeyBounds.h"
+#include "codegen/cuda/Templates.h"
+#include "tests/cuda/TemplateCases.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace kfuse;
+using namespace kfuse::test;
+
+namespace {
+
+const ir::Target &hopper() { return *ir::findTarget("sm_90a"); }
+
+/// An attention of 40 queries and 50 keys whose scores `mask`, lines of text, makes %s of %0, by the type.
+TemplateCase masked(const std::string &mask) {
+  return {"masked", R"(
+func.func @f(%q: tensor<2x40x32xbf16>, %k: tensor<2x50x32xbf16>, %v: tensor<2x50x32xbf16>, %m: tensor<2x40x50xi1>) -> tensor<2x40x32xbf16> {
+  %r = kfuse.attention %q, %k, %v, %m : (tensor<2x40x32xbf16>, tensor<2x50x32xbf16>, tensor<2x50x32xbf16>, tensor<2x40x50xi1>) -> tensor<2x40x32xbf16> {
+  ^bb0(%a: tensor<2x40x32xbf16>, %b: tensor<2x50x32xbf16>, %c: tensor<2x50x32xbf16>, %d: tensor<2x40x50xi1>):
+    %row = kfuse.iota {dim = 0 : i64} : tensor<40x1xi32>
+    %key = kfuse.iota {dim = 1 : i64} : tensor<1x50xi32>
+    %inf = kfuse.constant dense<0xFF80> : tensor<bf16>
+    %lowest = kfuse.constant dense<0xFF7F> : tensor<bf16>
+    %zero = kfuse.constant dense<0.0> : tensor<bf16>
+    %six = kfuse.constant dense<6> : tensor<i32>
+    %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<2x40x32xbf16>, tensor<2x50x32xbf16>) -> tensor<2x40x50xbf16>
+    )" + mask + R"(
+    %w = kfuse.softmax %s : (tensor<2x40x50xbf16>) -> tensor<2x40x50xbf16>
+    %y = kfuse.matmul %w, %c : (tensor<2x40x50xbf16>, tensor<2x50x32xbf16>) -> tensor<2x40x32xbf16>
+    kfuse.yield %y : tensor<2x40x32xbf16>
+  }
+  return %r : tensor<2x40x32xbf16>
+})"};
+}
+
+std::string compare(const std::string &name, const std::string &op, const std::string &left, const std::string &right) {
+  auto type = [](const std::string &value) { return value == "%row" ? "tensor<40x1xi32>" : "tensor<1x50xi32>"; };
+  return name + " = kfuse." + op + " " + left + ", " + right + " : (" + type(left) + ", " + type(right) +
+         ") -> tensor<40x50xi1>\n";
+}
+const std::string later = "%key6 = kfuse.sub %key, %six : (tensor<1x50xi32>, tensor<i32>) -> tensor<1x50xi32>\n";
+std::string choose(const std::string &condition, const std::string &yes, const std::string &no,
+                   const std::string &conditionType = "tensor<40x50xi1>") {
+  auto type = [](const std::string &value) { return value == "%0" ? "tensor<2x40x50xbf16>" : "tensor<bf16>"; };
+  return "%s = kfuse.where " + condition + ", " + yes + ", " + no + " : (" + conditionType + ", " + type(yes) + ", " +
+         type(no) + ") -> tensor<2x40x50xbf16>\n";
+}
+std::string add(const std::string &condition, const std::string &yes, const std::string &no) {
+  return "%w0 = kfuse.where " + condition + ", " + yes + ", " + no +
+         " : (tensor<40x50xi1>, tensor<bf16>, tensor<bf16>) -> tensor<40x50xbf16>\n"
+         "%s = kfuse.add %0, %w0 : (tensor<2x40x50xbf16>, tensor<40x50xbf16>) -> tensor<2x40x50xbf16>\n";
+}
+
+std::string boundsOf(const std::string &mask) {
+  const RegionCase given(masked(mask));
+  const ir::ScalarGraph &scores = given.region.attention()->scores;
+  const codegen::KeyBounds bounds = codegen::keyBounds(scores);
+  auto text = [](const std::optional<std::int64_t> &bound) { return bound ? std::to_string(*bound) : "-"; };
+  const bool isProduct = scores[bounds.seen].kind == ir::ScalarNode::Kind::Contract;
+  return text(bounds.lowest) + ".." + text(bounds.highest) + (isProduct ? "" : ", masked");
+}
+
+std::string refusal(const TemplateCase &source, const char *target = "sm_90a") {
+  const RegionCase given(source);
+  return codegen::cuda::flashAttentionTemplate().match(given.region, *ir::findTarget(target)).reason();
+}
+
+} // namespace
+
+TEST_CASE("Key bounds: of causal masks and windows, however models write them") {
+  const std::string causal = compare("%c0", "le", "%key", "%row"), notCausal = compare("%c0", "gt", "%key", "%row"),
+                    window = later + compare("%c1", "gt", "%key6", "%row"),
+                    both = "%c2 = kfuse.and %c0, %c1 : (tensor<40x50xi1>, tensor<40x50xi1>) -> tensor<40x50xi1>\n";
+  CHECK(boundsOf(causal + choose("%c0", "%0", "%inf")) == "-..0");
+  CHECK(boundsOf(compare("%c0", "lt", "%key", "%row") + choose("%c0", "%0", "%inf")) == "-..-1");
+  CHECK(boundsOf(compare("%c0", "ge", "%row", "%key") + choose("%c0", "%0", "%inf")) == "-..0");
+  CHECK(boundsOf(later + compare("%c0", "ge", "%row", "%key6") + choose("%c0", "%0", "%inf")) == "-..6");
+  CHECK(boundsOf(notCausal + choose("%c0", "%inf", "%0")) == "-..0");
+  CHECK(boundsOf(causal + "%n = kfuse.not %c0 : (tensor<40x50xi1>) -> tensor<40x50xi1>\n" +
+                 choose("%n", "%inf", "%0")) == "-..0");
+  CHECK(boundsOf(causal + choose("%c0", "%0", "%lowest")) == "-..0");
+  CHECK(boundsOf(causal + add("%c0", "%zero", "%inf")) == "-..0");
+  CHECK(boundsOf(notCausal + add("%c0", "%lowest", "%zero")) == "-..0");
+  CHECK(boundsOf(causal + window + both + choose("%c2", "%0", "%inf")) == "7..0");
+  CHECK(boundsOf(causal + compare("%c1", "gt", "%key", "%row") + both + choose("%c2", "%0", "%inf")) == "1..0");
+  CHECK(boundsOf(causal + later + compare("%c1", "lt", "%row", "%key6") + both + choose("%c2", "%0", "%inf")) ==
+        "7..0");
+}
+
+TEST_CASE("Key bounds: what is no bound, or not all of the mask, stays with the scores") {
+  const std::string causal = compare("%c0", "le", "%key", "%row"),
+                    both = "%c2 = kfuse.and %c0, %d : (tensor<40x50xi1>, tensor<2x40x50xi1>) -> tensor<2x40x50xi1>\n";
+  CHECK(boundsOf("%s = kfuse.neg %0 : (tensor<2x40x50xbf16>) -> tensor<2x40x50xbf16>\n") == "-..-, masked");
+  CHECK(boundsOf(choose("%d", "%0", "%inf", "tensor<2x40x50xi1>")) == "-..-, masked");
+  CHECK(boundsOf(causal + choose("%c0", "%0", "%zero")) == "-..-, masked");
+  CHECK(boundsOf(compare("%c0", "eq", "%key", "%row") + choose("%c0", "%0", "%inf")) == "-..-, masked");
+  // Keys that both hide, but a row may see none of them: then it has the mean of all where the mask is no infinity.
+  CHECK(boundsOf(causal + both + choose("%c2", "%0", "%inf", "tensor<2x40x50xi1>")) == "-..0, masked");
+  CHECK(boundsOf(causal + both + choose("%c2", "%0", "%lowest", "tensor<2x40x50xi1>")) == "-..-, masked");
+  CHECK(boundsOf(compare("%c0", "lt", "%key", "%row") + choose("%c0", "%0", "%lowest")) == "-..-, masked");
+}
+
+TEST_CASE("Key bounds: FLOPs count the keys that a row sees") {
+  const FlashSketch full{.rows = 64, .keys = 96, .keySize = 32, .valueSize = 32};
+  FlashSketch causal = full;
+  causal.mask = "causal", causal.offset = "32";
+  const double all = RegionCase(flashCase(full)).region.flops, seen = RegionCase(flashCase(causal)).region.flops;
+  // Rows see 33 to 96 of 96 keys; and there is the mask.
+  CHECK(seen > all * 64.5 / 96);
+  CHECK(seen < all * 64.5 / 96 * 1.1);
+}
+
+TEST_CASE("Flash attention: takes many queries from sm_80 on, and says what it does not take") {
+  const FlashSketch plain{.rows = 300, .keys = 300};
+  auto with = [&](auto change) {
+    FlashSketch sketch = plain;
+    change(sketch);
+    return flashCase(sketch);
+  };
+  for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"})
+    CHECK(refusal(flashCase(plain), target) == "");
+  CHECK(refusal(with([](FlashSketch &s) { s.rows = 1; })) == "one query has its keys split over blocks");
+  CHECK(refusal(with([](FlashSketch &s) { s.type = "f32"; })) == "queries, keys and values are not bf16 or f16 alike");
+  CHECK(refusal(with([](FlashSketch &s) { s.keySize = 60; })) ==
+        "heads of 60 and 64 elements; multiples of 8 up to 256 are taken");
+  CHECK(refusal(with([](FlashSketch &s) { s.valueSize = 264; })) ==
+        "heads of 64 and 264 elements; multiples of 8 up to 256 are taken");
+}
+
+TEST_CASE("Flash attention: every config fits, and tiles are no larger than what there is") {
+  using codegen::TileConfig;
+  for (const char *target : {"sm_80", "sm_86", "sm_90a"})
+    for (int size : {32, 72, 128, 256}) {
+      RegionCase given(flashCase({.rows = 5000, .keys = 4000, .keySize = size, .valueSize = size, .mask = "causal"}));
+      const ir::Target &on = *ir::findTarget(target);
+      const std::vector<TileConfig> configs = codegen::cuda::flashAttentionTemplate().candidates(given.region, on);
+      CHECK(configs.size() >= 12);
+      for (const TileConfig &config : configs) {
+        auto plan = codegen::cuda::flashAttentionTemplate().emit(given.region, config, on);
+        REQUIRE_MESSAGE(plan, plan.error().message);
+        CHECK(plan->launches[0].sharedBytes <= static_cast<std::uint32_t>(on.sharedBytesPerBlock));
+        CHECK(plan->launches[0].grid[0] == 4 * ((5000 + config["rows"] - 1) / config["rows"]));
+      }
+    }
+  RegionCase few(flashCase({.rows = 20, .keys = 30, .keySize = 32, .valueSize = 32}));
+  for (const TileConfig &config : codegen::cuda::flashAttentionTemplate().candidates(few.region, hopper())) {
+    CHECK(config["rows"] <= 32);
+    CHECK(config["keys"] <= 32);
+    CHECK((config["stages"] == 2 || config["keys"] < 30));
+  }
+}
+
+TEST_CASE("Flash attention: the estimate knows that a causal mask hides half of the keys") {
+  auto best = [](const char *mask) {
+    RegionCase given(flashCase(
+        {.heads = 32, .keyHeads = 8, .rows = 4096, .keys = 4096, .keySize = 128, .valueSize = 128, .mask = mask}));
+    return codegen::cuda::flashAttentionTemplate().estimated(given.region, hopper()).front().us;
+  };
+  const double full = best(""), causal = best("causal");
+  CHECK(causal > 0.5 * full);
+  CHECK(causal < 0.65 * full);
+}
