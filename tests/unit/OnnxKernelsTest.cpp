@@ -166,9 +166,8 @@ const Expected models[] = {
     {"llama_block_prefill_s1024.onnx",
      {{{"rms_norm", 2},
        {"rotary", 2},
-       {"matmul", 5},
-       {"matmul + mul + mul + le + where + add", 1}, // With the causal mask computed in place.
-       {"softmax", 1},
+       {"matmul", 4},
+       {"le + where + attention", 1}, // With the causal mask in place, and its heads behind each other in the result.
        {"matmul + silu + mul", 1},
        {"matmul + add", 2}},
       {}},
@@ -184,8 +183,8 @@ const Expected models[] = {
       {"sm_90a",
        {{{"rms_norm", 2},
          {"rotary", 2},
-         {"matmul", 4},
-         {"matmul + mul + mul + le + where + add + softmax", 1}, // A cluster holds whole rows.
+         {"matmul", 3},
+         {"le + where + attention", 1},
          {"matmul + silu + matmul + mul", 1},
          {"matmul + add", 2}},
         {}}}}},

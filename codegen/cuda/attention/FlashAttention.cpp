@@ -32,7 +32,7 @@ public:
     std::vector<TileConfig> configs = mmaSyncConfigs(*p);
     std::vector<EstimatedConfig> ranked = fastestOf(configs, region, *p, target);
     if (target.capability == 90 && p->maps()) {
-      configs = wgmmaConfigs(*p);
+      configs = wgmmaConfigs(*p, target);
       llvm::append_range(ranked, fastestOf(configs, region, *p, target));
       std::sort(ranked.begin(), ranked.end());
     }
@@ -72,7 +72,7 @@ private:
     return configs;
   }
 
-  static std::vector<TileConfig> wgmmaConfigs(const FlashProblem &p) {
+  static std::vector<TileConfig> wgmmaConfigs(const FlashProblem &p, const ir::Target &target) {
     std::vector<TileConfig> configs;
     if (p.rows <= 64) // Half of a tile would be empty.
       return configs;
@@ -82,15 +82,18 @@ private:
       for (int64_t keys : {32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192}) {
         if (keys > 32 && keys - 16 >= p.keys)
           continue;
+        const bool hasSeveral = p.batches() * ceilDiv(p.rows, warps * 16) > target.multiprocessors;
         for (int64_t stages : {2, 3})
           for (int64_t turns : {1, 0})
-            if (stages == 2 || keys * 2 < p.keys)
-              configs.push_back({{"rows", warps * 16},
-                                 {"warps", warps},
-                                 {"keys", keys},
-                                 {"stages", stages},
-                                 {"turns", turns},
-                                 {"wgmma", 1}});
+            for (int64_t persistent : {1, 0})
+              if ((stages == 2 || keys * 2 < p.keys) && (hasSeveral || !persistent))
+                configs.push_back({{"rows", warps * 16},
+                                   {"warps", warps},
+                                   {"keys", keys},
+                                   {"stages", stages},
+                                   {"turns", turns},
+                                   {"persistent", persistent},
+                                   {"wgmma", 1}});
       }
     }
     return configs;

@@ -7,6 +7,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
+
 using namespace mlir;
 
 namespace kfuse::codegen::cuda {
@@ -30,7 +32,8 @@ public:
   KernelPlan plan() {
     KernelPlan plan = planOf(region, buffers, target);
     Launch launch = launchOf(plan, entryName(region), target);
-    launch.grid[0] = static_cast<uint32_t>(shape.blocks(p));
+    launch.grid[0] = static_cast<uint32_t>(
+        shape.isPersistent ? std::min<int64_t>(shape.blocks(p), target.multiprocessors) : shape.blocks(p));
     launch.block[0] = static_cast<uint32_t>(shape.threads());
     launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(p));
     plan.launches = {launch};
@@ -120,7 +123,8 @@ private:
                 ", warps = " + Twine(shape.warps) + ", stages = " + Twine(shape.stages) +
                 ", together = " + Twine(shape.together(p, target)) + ";");
     if (shape.isWgmma)
-      writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) + ";");
+      writer.line("static constexpr unsigned blocks = " + Twine(shape.blocks(p)) +
+                  "; static constexpr bool takesTurns = " + flag(shape.takesTurns) + ";");
     writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
                 ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
     writer.line("static constexpr bool hasLowest = " + Twine(flag(p.bounds.lowest.has_value())) +

@@ -29,7 +29,7 @@ double mmaShare(const ir::Target &target) {
 int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
   if (isWgmma) {
     const int64_t line = 128, keyBoxes = ceilDiv(p.keySize, 64), valueBoxes = ceilDiv(p.valueSize, 64);
-    return (rows * keyBoxes + stages * keys * (keyBoxes + valueBoxes)) * line + 8 + stages * 32; // And barriers.
+    return (rows * keyBoxes + stages * keys * (keyBoxes + valueBoxes)) * line + 16 + stages * 32; // And barriers.
   }
   return rows * rowBytes(p.keySize) + stages * keys * rowBytes(std::max(p.keySize, p.valueSize));
 }
@@ -139,7 +139,7 @@ double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir
     tiles += ofBlock, longest = std::max(longest, ofBlock);
   }
   tiles *= static_cast<double>(p.batches());
-  constexpr double startUs = 1.5; // A block's first tiles, and its results.
+  const double startUs = isPersistent ? 0.4 : 1.5; // A block's first tiles, and its results.
   const double ofSm = std::ceil(static_cast<double>(blocks(p)) / sms);
   // Blocks of one length come in waves; of others the short ones fill up.
   const double perSm =

@@ -10,10 +10,12 @@ namespace kfuse::codegen::cuda {
 struct FlashShape {
   int64_t rows, warps, keys, stages; ///< Warps that multiply.
   bool isWgmma, takesTurns;
+  bool isPersistent; ///< A block for each multiprocessor takes the rows of several, one after the other.
 
   explicit FlashShape(const TileConfig &config)
       : rows(config["rows"]), warps(config["warps"]), keys(config["keys"]), stages(config["stages"]),
-        isWgmma(config.valueOr("wgmma", 0) != 0), takesTurns(config.valueOr("turns", 0) != 0) {}
+        isWgmma(config.valueOr("wgmma", 0) != 0), takesTurns(config.valueOr("turns", 0) != 0),
+        isPersistent(config.valueOr("persistent", 0) != 0) {}
 
   /// With the producer's warpgroup.
   int64_t threads() const { return warps * 32 + (isWgmma ? 128 : 0); }

@@ -3,7 +3,8 @@
 // A block has a producer warp, of which a thread brings tiles of keys and of values by TMA into rings of their own, and
 // two or three consumer warpgroups with 64 query rows each. A warpgroup multiplies the next keys while it makes weights
 // of the scores before, as FlashAttention-3 does (Shah et al., 2024): scores, weights and sums are all in registers.
-// With `takesTurns` a warpgroup multiplies while others compute weights.
+// With `takesTurns` a warpgroup multiplies while others compute weights. The producer goes on to the next rows that are
+// its block's while the last ones' results are stored.
 #pragma once
 
 #include <kfuse/flash_rows.cuh>
@@ -68,89 +69,184 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
   using ValueTile = BoxedTile<tileKeys, Config::valueSize>;
   using Rows = FlashRows<Config, Body, 1, Config::valueSize>;
 
+  using Block = FlashBlock<Config>;
+
   const Body &body;
-  const FlashBlock<Config> block{blockIdx.x};
   const unsigned queries = sharedAddress(dynamicShared());
   TileRing<KeyTile, Config::stages> keys{queries + QueryTile::bytes, 0};
   TileRing<ValueTile, Config::stages> values{keys.tiles + keys.bytes, 0};
-  const unsigned queryFull = values.tiles + values.bytes;
+  const unsigned queryFull = values.tiles + values.bytes, queryEmpty = queryFull + 8;
+  unsigned queryParity = 0;
+
+  /// The tiles of rows that are this block's. The grid takes them in one direction and the other by turns, so that none
+  /// has the longest each time.
+  struct Turn {
+    unsigned number = blockIdx.x, first = 0;
+    bool isForward = true;
+
+    __device__ __forceinline__ bool isThere() const { return number < Config::blocks; }
+    __device__ __forceinline__ void advance() {
+      first += gridDim.x, isForward = !isForward;
+      number = first + (isForward ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
+    }
+  };
 
   __device__ __forceinline__ explicit FlashSm90(const Body &body) : body(body) {
-    keys.barriers = queryFull + 8;
+    keys.barriers = queryEmpty + 8;
     values.barriers = keys.barriers + keys.barrierBytes;
   }
 
   __device__ __forceinline__ void start(bool leads) const {
     if (leads) {
-      initBarrier(queryFull, 1);
+      initBarrier(queryFull, 1), initBarrier(queryEmpty, Config::warps);
       keys.initBarriers(Config::warps), values.initBarriers(Config::warps);
       fenceBarrierInit();
     }
     __syncthreads();
   }
 
-  /// One thread. Keys are multiplied a tile ahead of values.
+  /// One thread. Keys are multiplied a tile ahead of values, and the next block's first while this one's results are
+  /// stored.
   __device__ __forceinline__ void produce(const TensorMap *queryMap, const TensorMap *keyMap,
                                           const TensorMap *valueMap) {
     waitForPredecessor();
-    if (block.beginTile >= block.endTile)
-      return;
-    const int ofKeys = body.keyBatch(block.batch), ofValues = body.valueBatch(block.batch);
-    keys.fill(keyMap, int(block.endTile - 1) * tileKeys, ofKeys);
-    QueryTile::load(queries, queryMap, int(block.firstRow), body.queryBatch(block.batch), queryFull);
 #pragma unroll 1
-    for (Index tile = block.endTile - 1; tile >= block.beginTile; --tile) {
-      if (tile > block.beginTile)
-        keys.fill(keyMap, int(tile - 1) * tileKeys, ofKeys);
-      values.fill(valueMap, int(tile) * tileKeys, ofValues);
+    for (Turn turn; turn.isThere(); turn.advance()) {
+      const Block block(turn.number);
+      if (block.beginTile >= block.endTile)
+        continue;
+      const int ofKeys = body.keyBatch(block.batch), ofValues = body.valueBatch(block.batch);
+      keys.fill(keyMap, int(block.endTile - 1) * tileKeys, ofKeys);
+      waitBarrier(queryEmpty, queryParity ^ 1);
+      queryParity ^= 1;
+      QueryTile::load(queries, queryMap, int(block.firstRow), body.queryBatch(block.batch), queryFull);
+#pragma unroll 1
+      for (Index tile = block.endTile - 1; tile >= block.beginTile; --tile) {
+        if (tile > block.beginTile)
+          keys.fill(keyMap, int(tile - 1) * tileKeys, ofKeys);
+        values.fill(valueMap, int(tile) * tileKeys, ofValues);
+      }
     }
   }
 
   /// A consumer warpgroup.
   __device__ __forceinline__ void consume() {
     const int warp = warpInBlock(), group = warp / 4;
-    Rows rows(body, block.batch, block.firstRow + warp * 16);
     waitForPredecessor();
-    if (block.beginTile < block.endTile)
-      takeTiles(rows, group);
-    mark(Moment::hasSums);
-    rows.store();
+#pragma unroll 1
+    for (Turn turn; turn.isThere(); turn.advance()) {
+      const Block block(turn.number);
+      Rows rows(body, block.batch, block.firstRow + warp * 16);
+      if (block.beginTile < block.endTile)
+        takeTiles(rows, block, group);
+      mark(Moment::hasSums);
+      rows.store();
+    }
     mark(Moment::ends);
   }
 
 private:
-  __device__ __forceinline__ void takeTiles(Rows &rows, int group) {
-    const Index firstRow = block.firstRow + group * 64, lastRow = minimum(firstRow + 63, Index(Config::rows - 1));
-    // Tiles that all rows of the warpgroup see the whole of: from beginWhole to endWhole, if any.
-    const Index beginWhole = (Rows::Seen::first(lastRow) + tileKeys - 1) / tileKeys,
-                end = maximum(Rows::Seen::end(firstRow), Index(0)), endWhole = end / tileKeys;
+  /// Its warpgroup's part of a block's tiles of keys: those from begin to end, of which all rows see the whole from
+  /// beginWhole to endWhole, if any. There is a step for each tile of the block but one.
+  struct Part {
+    Index begin, end, beginWhole, endWhole;
+    int group, steps;
+    bool hasStarted = false;
+
+    __device__ __forceinline__ Part(const Block &block, int group)
+        : group(group), steps(static_cast<int>(block.endTile - block.beginTile - 1)) {
+      using Seen = SeenKeys<Config>;
+      const Index first = block.firstRow + group * 64, last = minimum(first + 63, Index(Config::rows - 1));
+      beginWhole = (Seen::first(last) + tileKeys - 1) / tileKeys;
+      endWhole = maximum(Seen::end(first), Index(0)) / tileKeys;
+      begin = maximum(Seen::first(first) / tileKeys, block.beginTile);
+      end = minimum((maximum(Seen::end(last), Index(0)) + tileKeys - 1) / tileKeys, block.endTile);
+      if (first >= Config::rows || end <= begin)
+        begin = end = block.beginTile;
+    }
+    __device__ __forceinline__ bool seesWhole(Index tile) const { return tile >= beginWhole && tile < endWhole; }
+
+    // With takesTurns a step's products wait for those of the warpgroup before, the first one's for the last one's
+    // start.
+    __device__ __forceinline__ void startTurns() {
+      if (Config::takesTurns && group == groups - 1 && steps > 0 && !hasStarted)
+        arriveNamed(1, 256);
+      hasStarted = true;
+    }
+    __device__ __forceinline__ void waitForTurn() {
+      startTurns();
+      if (Config::takesTurns)
+        syncNamed(1 + group, 256);
+    }
+    __device__ __forceinline__ void endTurn() {
+      --steps;
+      if (Config::takesTurns && (group < groups - 1 || steps > 0))
+        arriveNamed(1 + (group + 1) % groups, 256);
+    }
+  };
+
+  __device__ __forceinline__ void takeTiles(Rows &rows, const Block &block, int group) {
+    Part part(block, group);
+    Index tile = block.endTile - 1;
+    waitBarrier(queryFull, queryParity);
+    queryParity ^= 1;
+    if (part.begin < part.end) {
+#pragma unroll 1
+      for (; tile >= part.end; --tile)
+        pass(part, true);
+      takePart(rows, part, tile);
+    } else {
+      __syncwarp(); // All lanes have seen what one now gives back.
+      if (leadsWarp())
+        arrive(queryEmpty);
+      part.startTurns();
+      pass(part, false);
+      --tile;
+    }
+#pragma unroll 1
+    for (; tile >= block.beginTile; --tile)
+      pass(part, true);
+  }
+
+  /// A tile that no row of this warpgroup sees.
+  __device__ __forceinline__ void pass(Part &part, bool isStep) {
+    keys.wait();
+    if (isStep)
+      part.waitForTurn(), part.endTurn();
+    __syncwarp();
+    keys.release();
+    values.wait();
+    __syncwarp();
+    values.release();
+  }
+
+  __device__ __forceinline__ void takePart(Rows &rows, Part &part, Index &tile) {
     typename Rows::Products products;
     typename Rows::Weights weights;
     typename Rows::Factors factors;
-    Index tile = block.endTile - 1;
-    waitBarrier(queryFull, 0);
     keys.wait();
     mark(Moment::hasTile);
-    multiplyKeys(products, group);
+    multiplyKeys(products, part.group);
     waitProducts<0>();
     warpgroupFenceOperand(products);
     keys.release();
-    if (tile < endWhole && tile >= beginWhole)
+    if (part.seesWhole(tile))
       rows.weighSeen(products, tile, factors);
     else
       rows.weighMasked(products, tile, factors);
     Rows::pack(weights, products);
-    if (Config::takesTurns && group == groups - 1 && tile > block.beginTile)
-      arriveNamed(1, 256);
+    part.startTurns();
 #pragma unroll 1
-    for (--tile; tile >= block.beginTile && tile >= endWhole; --tile)
-      step<false>(rows, products, weights, factors, tile, group);
+    for (--tile; tile >= part.begin && tile >= part.endWhole; --tile)
+      step<false>(rows, products, weights, factors, part, tile);
 #pragma unroll 1
-    for (; tile >= block.beginTile && tile >= beginWhole; --tile)
-      step<true>(rows, products, weights, factors, tile, group);
+    for (; tile >= part.begin && tile >= part.beginWhole; --tile)
+      step<true>(rows, products, weights, factors, part, tile);
 #pragma unroll 1
-    for (; tile >= block.beginTile; --tile)
-      step<false>(rows, products, weights, factors, tile, group);
+    for (; tile >= part.begin; --tile)
+      step<false>(rows, products, weights, factors, part, tile);
+    if (leadsWarp())
+      arrive(queryEmpty);
     values.wait();
     multiplyValues(rows, weights);
     waitProducts<0>();
@@ -161,15 +257,13 @@ private:
   /// Multiplies the keys of `tile` and the values of the one before, and makes weights of the former meanwhile.
   template <bool isSeen>
   __device__ __forceinline__ void step(Rows &rows, typename Rows::Products &products, typename Rows::Weights &weights,
-                                       typename Rows::Factors &factors, Index tile, int group) {
+                                       typename Rows::Factors &factors, Part &part, Index tile) {
     keys.wait();
-    if (Config::takesTurns)
-      syncNamed(1 + group, 256);
-    multiplyKeys(products, group);
+    part.waitForTurn();
+    multiplyKeys(products, part.group);
     values.wait();
     multiplyValues(rows, weights);
-    if (Config::takesTurns && (group < groups - 1 || tile > block.beginTile))
-      arriveNamed(1 + (group + 1) % groups, 256);
+    part.endTurn();
     waitProducts<1>();
     warpgroupFenceOperand(products);
     keys.release();
