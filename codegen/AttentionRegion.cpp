@@ -94,7 +94,9 @@ ir::ScalarOutput storedAsIs(Value value) {
 /// Which part of all scores a mask does not hide, as far as it is known here.
 double shareOfKeys(const ir::ScalarGraph &scores) {
   const ArrayRef<int64_t> extents = scores.domain.extents;
-  return scores.domain.contractionDim < 2 ? 1 : keyBounds(scores).share(extents[extents.size() - 3], extents[extents.size() - 2]);
+  return scores.domain.contractionDim < 2
+             ? 1
+             : keyBounds(scores).share(extents[extents.size() - 3], extents[extents.size() - 2]);
 }
 
 /// What its parts read counts once, of a state what is written.

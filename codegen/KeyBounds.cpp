@@ -167,8 +167,7 @@ double KeyBounds::share(int64_t rows, int64_t keys) const {
 
 KeyBounds keyBounds(const ir::ScalarGraph &scores) {
   const bool areProducts = scores.domain.contractionDim >= 2; // Over rows and keys.
-  return areProducts ? Finder(scores).find()
-                     : KeyBounds{.lowest = {}, .highest = {}, .seen = scores.outputs[0].value};
+  return areProducts ? Finder(scores).find() : KeyBounds{.lowest = {}, .highest = {}, .seen = scores.outputs[0].value};
 }
 
 } // namespace kfuse::codegen

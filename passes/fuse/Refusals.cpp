@@ -27,7 +27,8 @@ std::string whyApart(Vertex producer, Vertex consumer, const OpGraph &graph, con
            " ops at most, so that planning and compiling take no longer";
   const SmallVector<Vertex> closed = graph.closure({producer, consumer});
   if (hasKind(above, std::nullopt) || hasKind(below, std::nullopt))
-    return "a kernel of attention computes its queries and what it writes into its states, and nothing else but the order of its result";
+    return "a kernel of attention computes its queries and what it writes into its states, and nothing else but the "
+           "order of its result";
   const bool areProducts = hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction);
   if (areProducts && !areGateAndUp(above, below)) {
     const SmallVector<SmallVector<Operation *>> layers{SmallVector<Operation *>(above),

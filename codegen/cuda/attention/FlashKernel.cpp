@@ -122,9 +122,10 @@ private:
     writer.line("static constexpr int tileRows = " + Twine(shape.rows) + ", tileKeys = " + Twine(shape.keys) +
                 ", warps = " + Twine(shape.warps) + ", stages = " + Twine(shape.stages) +
                 ", together = " + Twine(shape.together(p, target)) + ";");
-    if (shape.isWgmma)
-      writer.line("static constexpr unsigned blocks = " + Twine(shape.blocks(p)) +
-                  "; static constexpr bool takesTurns = " + flag(shape.takesTurns) + ";");
+    if (shape.isWgmma) {
+      writer.line("static constexpr unsigned blocks = " + Twine(shape.blocks(p)) + "; // Of rows.");
+      writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) + ";");
+    }
     writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
                 ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
     writer.line("static constexpr bool hasLowest = " + Twine(flag(p.bounds.lowest.has_value())) +
@@ -152,10 +153,10 @@ private:
     else
       writeAddresses();
     writer.line();
-    writeRow();
-    writeScore("score", p.scores.graph.outputs[0].value);
-    if (!p.scale)
-      writeScore("seen", p.bounds.seen);
+    if (!p.scale) {
+      writeRow();
+      writeSeen();
+    }
     writeStore();
     writer.close(";");
   }
@@ -203,14 +204,15 @@ private:
     writer.close();
   }
 
-  void writeScore(const std::string &name, Scalar value) {
-    writer.open("__device__ __forceinline__ float " + name +
-                "(const Row &ofRow, float product, Index batch, Index row, Index key) const");
+  /// The score of a key that the row sees.
+  void writeSeen() {
+    writer.open("__device__ __forceinline__ float seen(const Row &ofRow, float product, Index batch, Index row, Index "
+                "key) const");
     ValuePrinter scope = scopeOf(p.scores, "row", "key");
     scope.define(p.scoreProduct, "product");
     for (Scalar s : p.ofRow)
       scope.define(s, "ofRow.v" + std::to_string(s.id));
-    std::string text = scope.value(value);
+    std::string text = scope.value(p.bounds.seen);
     writer.line("return " + text + ";");
     writer.close();
   }

@@ -197,7 +197,7 @@ Result<FlashProblem> flashProblem(const Region &region) {
   p.bounds = keyBounds(p.scores.graph);
   p.scale = scaleOf(p, p.bounds.seen);
   std::set<int> seen;
-  findOfRow(p, p.scores.graph.outputs[0].value, seen);
+  findOfRow(p, p.bounds.seen, seen);
   return p;
 }
 

@@ -57,7 +57,7 @@ template <class Config, class Body> struct FlashAttention {
     constexpr int total = count * Tile::chunks, turns = (total + threads - 1) / threads;
     constexpr bool isBelow = threads % Tile::chunks == 0; // A thread's chunks lie below each other.
     const int firstRow = threadIdx.x / Tile::chunks, firstChunk = threadIdx.x % Tile::chunks;
-#pragma unroll
+#pragma unroll(isBelow && turns <= 16 ? turns : 4) // Each takes an address.
     for (int i = 0; i < turns; ++i) {
       const int at = i * threads + threadIdx.x;
       const int row = isBelow ? firstRow + i * (threads / Tile::chunks) : at / Tile::chunks;

@@ -5,13 +5,6 @@
 
 namespace kfuse {
 
-/// How a tile's scores come of its products.
-enum class Scores {
-  Scaled, ///< They are the products times Config::scale.
-  Seen,   ///< As the body says of keys that the mask does not hide.
-  Masked  ///< As the body says, and keys past the last are hidden.
-};
-
 /// Keys that a row may see: from first to end.
 template <class Config> struct SeenKeys {
   using Index = typename Config::Index;
@@ -95,19 +88,15 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   /// From products with the keys of a tile to weights; `factors` are what the warp's sums are to be scaled by.
   __device__ __forceinline__ void weigh(Products &products, Index tile, Factors &factors) {
     if (seesWhole(tile))
-      weighSeen(products, tile, factors);
+      weigh<false>(products, tile, factors);
     else
-      weighMasked(products, tile, factors);
+      weigh<true>(products, tile, factors);
   }
-  /// The same of a tile that all rows see the whole of.
-  __device__ __forceinline__ void weighSeen(Products &products, Index tile, Factors &factors) {
-    if constexpr (!Config::isScaled)
-      score<Scores::Seen>(products, tile * tileKeys);
-    weighAs<Config::isScaled ? Scores::Scaled : Scores::Seen>(products, factors);
-  }
-  __device__ __forceinline__ void weighMasked(Products &products, Index tile, Factors &factors) {
-    score<Scores::Masked>(products, tile * tileKeys);
-    weighAs<Scores::Masked>(products, factors);
+  /// The same of a tile whose keys not all rows see, or the whole of which all do.
+  template <bool isMasked> __device__ __forceinline__ void weigh(Products &products, Index tile, Factors &factors) {
+    if constexpr (isMasked || !Config::isScaled)
+      score<isMasked>(products, tile * tileKeys);
+    weighScores(products, factors);
   }
 
   __device__ __forceinline__ void rescale(const Factors &factors) {
@@ -162,34 +151,40 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   }
 
 private:
-  /// From products to scores, which are those of keys from `first` on.
-  template <Scores kind> __device__ __forceinline__ void score(Products &scores, Index first) const {
+  /// From products to scores of keys from `first` on: of those that a row sees what the body says, but for the factor
+  /// Config::scale where that is all; -infinity of the others.
+  template <bool isMasked> __device__ __forceinline__ void score(Products &scores, Index first) const {
 #pragma unroll
     for (int f = 0; f < fragments; ++f)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const Index row = minimum(firstRow + f * 16 + half * 8 + lane / 4, Index(Config::rows - 1));
-        const typename Body::Row ofRow = body.row(batch, row);
+        const Index seenFirst = Seen::first(row), seenEnd = Seen::end(row);
+        const auto ofRow = rowOf(row);
 #pragma unroll
         for (int n = 0; n < tileKeys / 8; ++n)
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float &at = scores[f][n * 4 + half * 2 + i];
             const Index key = first + n * 8 + lane % 4 * 2 + i;
-            if constexpr (kind == Scores::Seen) {
-              at = body.seen(ofRow, at, batch, row, key);
-            } else {
-              constexpr bool areWhole = Config::keys % tileKeys == 0;
-              const Index there = areWhole ? key : minimum(key, Index(Config::keys - 1));
-              const float score = body.score(ofRow, at, batch, row, there);
-              at = areWhole || key < Config::keys ? score : -infinity;
-            }
+            if constexpr (!Config::isScaled)
+              at = body.seen(ofRow, at, batch, row,
+                             isMasked && Config::keys % tileKeys != 0 ? minimum(key, Index(Config::keys - 1)) : key);
+            if constexpr (isMasked)
+              at = key >= seenFirst && key < seenEnd ? at : -infinity;
           }
       }
   }
+  /// What the body reads of a row.
+  __device__ __forceinline__ auto rowOf(Index row) const {
+    if constexpr (Config::isScaled)
+      return 0;
+    else
+      return body.row(batch, row);
+  }
 
-  template <Scores kind> __device__ __forceinline__ void weighAs(Products &scores, Factors &factors) {
-    constexpr bool isScaled = kind == Scores::Scaled;
+  __device__ __forceinline__ void weighScores(Products &scores, Factors &factors) {
+    constexpr bool isScaled = Config::isScaled;
 #pragma unroll
     for (int f = 0; f < fragments; ++f)
 #pragma unroll

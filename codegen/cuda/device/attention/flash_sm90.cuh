@@ -164,7 +164,6 @@ private:
       if (first >= Config::rows || end <= begin)
         begin = end = block.beginTile;
     }
-    __device__ __forceinline__ bool seesWhole(Index tile) const { return tile >= beginWhole && tile < endWhole; }
 
     // With takesTurns a step's products wait for those of the warpgroup before, the first one's for the last one's
     // start.
@@ -230,21 +229,19 @@ private:
     waitProducts<0>();
     warpgroupFenceOperand(products);
     keys.release();
-    if (part.seesWhole(tile))
-      rows.weighSeen(products, tile, factors);
-    else
-      rows.weighMasked(products, tile, factors);
+    rows.weigh(products, tile, factors);
+    waitForKeys(products, part, tile);
     Rows::pack(weights, products);
     part.startTurns();
 #pragma unroll 1
     for (--tile; tile >= part.begin && tile >= part.endWhole; --tile)
-      step<false>(rows, products, weights, factors, part, tile);
-#pragma unroll 1
-    for (; tile >= part.begin && tile >= part.beginWhole; --tile)
       step<true>(rows, products, weights, factors, part, tile);
 #pragma unroll 1
-    for (; tile >= part.begin; --tile)
+    for (; tile >= part.begin && tile >= part.beginWhole; --tile)
       step<false>(rows, products, weights, factors, part, tile);
+#pragma unroll 1
+    for (; tile >= part.begin; --tile)
+      step<true>(rows, products, weights, factors, part, tile);
     if (leadsWarp())
       arrive(queryEmpty);
     values.wait();
@@ -255,10 +252,9 @@ private:
   }
 
   /// Multiplies the keys of `tile` and the values of the one before, and makes weights of the former meanwhile.
-  template <bool isSeen>
+  template <bool isMasked>
   __device__ __forceinline__ void step(Rows &rows, typename Rows::Products &products, typename Rows::Weights &weights,
                                        typename Rows::Factors &factors, Part &part, Index tile) {
-    keys.wait();
     part.waitForTurn();
     multiplyKeys(products, part.group);
     values.wait();
@@ -267,15 +263,21 @@ private:
     waitProducts<1>();
     warpgroupFenceOperand(products);
     keys.release();
-    if constexpr (isSeen)
-      rows.weighSeen(products, tile, factors);
-    else
-      rows.weighMasked(products, tile, factors);
+    rows.template weigh<isMasked>(products, tile, factors);
+    waitForKeys(products, part, tile);
     waitProducts<0>();
     warpgroupFenceOperand(rows.sums);
     values.release();
     Rows::pack(weights, products);
     rows.rescale(factors);
+  }
+
+  /// Those of the tile behind `tile`. It stands between the weights and the wait for products of values, since the loop
+  /// in it is what ptxas does not move weights over, to behind the products that they are made beside.
+  __device__ __forceinline__ void waitForKeys(typename Rows::Products &weights, const Part &part, Index tile) {
+    warpgroupFenceOperand(weights);
+    if (tile > part.begin)
+      keys.wait();
   }
 
   /// A line holds four steps of K, 32 bytes each; then comes the next box.
