@@ -71,6 +71,15 @@ func.func @f(%q: tensor<16x8x4x128xbf16>, %k: tensor<16x8x4096x128xbf16>, %v: te
   }
   return %r : tensor<16x8x4x128xbf16>
 })"},
+      flashCase({.batch = 1,
+                 .heads = 32,
+                 .keyHeads = 8,
+                 .rows = 4096,
+                 .keys = 4096,
+                 .keySize = 128,
+                 .valueSize = 128,
+                 .mask = "causal"}),
+      flashCase({.batch = 16, .heads = 16, .keyHeads = 16, .rows = 500, .keys = 500, .mask = "added"}),
       {"decode_into_cache", R"(
 func.func @f(%x: tensor<6144xbf16>, %k: tensor<8x4096x128xbf16> {kfuse.role = "state"}, %v: tensor<8x4096x128xbf16> {kfuse.role = "state"}, %p: tensor<1xi64> {kfuse.role = "input"}, %cos: tensor<4096x64xbf16>, %sin: tensor<4096x64xbf16>) -> (tensor<8x4096x128xbf16>, tensor<8x4096x128xbf16>, tensor<8x4x128xbf16>) {
   %c0 = kfuse.gather %cos, %p {axis = 0 : i64} : (tensor<4096x64xbf16>, tensor<1xi64>) -> tensor<1x64xbf16>
@@ -596,6 +605,43 @@ TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores")
     REQUIRE(begin != std::string::npos);
     // Descriptors stay in uniform registers: moving them there took up to 32 instructions a line of K.
     CHECK(code.substr(begin, end - begin).find("R2UR") == std::string::npos);
+  }
+}
+
+TEST_CASE("Compile: attention on Hopper makes weights while values are multiplied") {
+  const auto compiler = compilerHere();
+  if (!compiler)
+    return;
+  const std::filesystem::path nvdisasm = disassembler();
+  if (nvdisasm.empty())
+    return skip("there is no nvdisasm, which tools/setup.sh fetches");
+  const ir::Target &hopper = *ir::findTarget("sm_90a");
+  for (int size : {64, 128}) {
+    RegionCase given(flashCase({.heads = 32,
+                                .keyHeads = 8,
+                                .rows = 4096,
+                                .keys = 4096,
+                                .keySize = size,
+                                .valueSize = size,
+                                .mask = "causal"}));
+    const codegen::KernelTemplate &flash = codegen::cuda::flashAttentionTemplate();
+    const codegen::TileConfig config = flash.candidates(given.region, hopper).front();
+    INFO(size << ": " << config.str());
+    REQUIRE(config.valueOr("wgmma", 0) == 1);
+    auto kernel = compiler->compile(planOf(flash, given.region, config, hopper, "attention"));
+    REQUIRE_MESSAGE(kernel, kernel.error().message);
+    const std::string code = disassembled(*kernel, nvdisasm), keys = "DEPBAR.LE gsb0, 0x1",
+                      values = "DEPBAR.LE gsb0, 0x0", exponential = "MUFU.EX2";
+    int loops = 0;
+    for (std::size_t at = code.find(keys); at != std::string::npos; at = code.find(keys, at + 1), ++loops) {
+      const std::string between = code.substr(at, code.find(values, at) - at);
+      std::int64_t exponentials = 0;
+      for (std::size_t next = between.find(exponential); next != std::string::npos;
+           next = between.find(exponential, next + 1))
+        ++exponentials;
+      CHECK(exponentials >= config["keys"] / 2); // A thread's.
+    }
+    CHECK(loops >= 2); // With a mask and without.
   }
 }
 

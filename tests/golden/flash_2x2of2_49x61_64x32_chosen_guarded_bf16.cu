@@ -61,13 +61,6 @@ struct Body {
   __device__ __forceinline__ Row row(Index batch, Index row) const {
     return {};
   }
-  __device__ __forceinline__ float score(const Row &ofRow, float product, Index batch, Index row, Index key) const {
-    const Index b0 = batch / 2u, b1 = batch % 2u;
-    const bool v0 = decode(in3[b0 * 2989 + row * 61 + key]);
-    const float v5 = product * 0.125f; // mul
-    const float v7 = v0 ? v5 : (-infinity); // where
-    return v7;
-  }
   __device__ __forceinline__ float seen(const Row &ofRow, float product, Index batch, Index row, Index key) const {
     const Index b0 = batch / 2u, b1 = batch % 2u;
     const bool v0 = decode(in3[b0 * 2989 + row * 61 + key]);

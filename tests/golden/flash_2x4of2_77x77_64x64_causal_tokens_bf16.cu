@@ -69,20 +69,6 @@ struct Body {
     return in2 + (b0 * 9856 + key * 128 + b1 / 2u * 64 + 0);
   }
 
-  struct Row {
-  };
-  __device__ __forceinline__ Row row(Index batch, Index row) const {
-    return {};
-  }
-  __device__ __forceinline__ float score(const Row &ofRow, float product, Index batch, Index row, Index key) const {
-    const Index b0 = batch / 4u, b1 = batch % 4u;
-    const long long v0 = key;
-    const long long v1 = row;
-    const bool v2 = v0 <= v1; // le
-    const float v7 = product * 0.125f; // mul
-    const float v9 = v2 ? v7 : (-infinity); // where
-    return v9;
-  }
   __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &sums) const {
     const Index b0 = batch / 4u, b1 = batch % 4u;
     Vector<float, 8> y0;

@@ -37,7 +37,8 @@ struct Config {
   static constexpr Index rows = 45, keys = 98; // Of a head.
   static constexpr int keySize = 48, valueSize = 32;
   static constexpr int tileRows = 128, tileKeys = 96, warps = 8, stages = 2, together = 12;
-  static constexpr unsigned blocks = 12; static constexpr bool takesTurns = true;
+  static constexpr unsigned blocks = 12; // Of rows.
+  static constexpr bool takesTurns = true;
   static constexpr bool holdsQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
   static constexpr Index lowest = 0, highest = 53; // Keys of a row, from its own number on.
@@ -64,21 +65,6 @@ struct Body {
     return b0 * 2 + b1 / 3u;
   }
 
-  struct Row {
-  };
-  __device__ __forceinline__ Row row(Index batch, Index row) const {
-    return {};
-  }
-  __device__ __forceinline__ float score(const Row &ofRow, float product, Index batch, Index row, Index key) const {
-    const Index b0 = batch / 6u, b1 = batch % 6u;
-    const long long v0 = key;
-    const long long v1 = row;
-    const long long v3 = wrappedSum(v1, 53ll); // add
-    const bool v4 = v0 <= v3; // le
-    const float v9 = product * 0.125f; // mul
-    const float v11 = v4 ? v9 : (-infinity); // where
-    return v11;
-  }
   __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &sums) const {
     const Index b0 = batch / 6u, b1 = batch % 6u;
     Vector<float, 8> y0;
