@@ -171,7 +171,7 @@ std::vector<Schedule> commonSchedules() {
       {"flash attention: queries in shared memory",
        flashAttentionTemplate(),
        largeFlashCases()[0],
-       {{"rows", 128}, {"warps", 4}, {"keys", 64}, {"stages", 3}}},
+       {{"rows", 64}, {"warps", 2}, {"keys", 64}, {"stages", 3}}},
       {"side by side", sideBySideTemplate(), named(sideBySideCases(), "three_sizes"), {}},
       {"pointwise: a block a tile", pointwiseTemplate(), named(pointwiseCases(), "transpose_add"), {{"persistent", 0}}},
       {"pointwise: persistent",
