@@ -614,7 +614,7 @@ TEST_CASE("Compile: attention on Hopper makes weights while values are multiplie
     return;
   const std::filesystem::path nvdisasm = disassembler();
   if (nvdisasm.empty())
-    return skip("there is no nvdisasm, which tools/setup.sh fetches");
+    return kfuse::testing::skip("there is no nvdisasm, which tools/setup.sh fetches");
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   for (int size : {64, 128}) {
     RegionCase given(flashCase({.heads = 32,

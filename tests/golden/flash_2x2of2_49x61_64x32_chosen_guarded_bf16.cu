@@ -79,7 +79,7 @@ struct Body {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_attention(const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, const bool *__restrict__ in3, bf16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_attention(const bf16 *in0, const bf16 *in1, const bf16 *in2, const bool *in3, bf16 *__restrict__ out0) {
   waitForPredecessor();
   const Body body{in0, in1, in2, in3, out0};
   FlashAttention<Config, Body>(body).run();

@@ -92,7 +92,7 @@ struct ValueProduct {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::warps * 32 + 128) kfuse_attention(const __grid_constant__ TensorMap queryMap, const __grid_constant__ TensorMap keyMap, const __grid_constant__ TensorMap valueMap, const bf16 *__restrict__ in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, bf16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(Config::warps * 32 + 128) kfuse_attention(const __grid_constant__ TensorMap queryMap, const __grid_constant__ TensorMap keyMap, const __grid_constant__ TensorMap valueMap, const bf16 *in0, const bf16 *in1, const bf16 *in2, bf16 *__restrict__ out0) {
   const Body body{in0, in1, in2, out0};
   flashSm90<Config, ScoreProduct, ValueProduct>(body, &queryMap, &keyMap, &valueMap);
 }

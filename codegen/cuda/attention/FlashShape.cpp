@@ -48,8 +48,8 @@ bool FlashShape::holdsQuery(const FlashProblem &p) const {
 }
 
 int64_t FlashShape::registers(const FlashProblem &p) const {
-  if (isWgmma) // With the weights of the tile before; about 32 for the rest.
-    return p.valueSize / 2 + keys / 2 + keys / 4 + 32;
+  if (isWgmma) // With the weights of the tile before; about 32 for the rest, and what scores are computed of.
+    return p.valueSize / 2 + keys / 2 + keys / 4 + 32 + (p.scale ? 0 : 40);
   return registersWithoutQuery(p) + (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
 }
 
