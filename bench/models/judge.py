@@ -1,0 +1,144 @@
+"""Runs kfuse on exported files: whether each target accepts them, and how far the CPU's results are from PyTorch's.
+
+`FOLDER/result/FILE.json` keeps what was found and of which kfuse.
+"""
+import fnmatch
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import numpy
+
+TARGETS = ("sm_90a", "sm_80", "cpu")
+EXPLAIN_S, RUN_S = 60, 120
+LIMITS = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}  # Of the error, relative to an output's largest value.
+STATUSES = {3: "refused", 5: "wrong", 70: "bug"}
+
+
+def run_kfuse(arguments, limit_s):
+    """What became of it ("ok", "refused", "bug", "crashed", "hung" or a status), its last line of errors, its output."""
+    environment = os.environ | {"MALLOC_PERTURB_": "170"}
+    try:
+        done = subprocess.run(arguments, capture_output=True, timeout=limit_s, env=environment)
+    except subprocess.TimeoutExpired:
+        return "hung", f"more than {limit_s} s", ""
+    lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip() and "warning:" not in line]
+    line = next((line for line in lines if "error" in line), lines[-1] if lines else "")
+    if done.returncode == 0:
+        return "ok", "", done.stdout.decode(errors="replace")
+    if done.returncode < 0:
+        return "crashed", f"signal {-done.returncode}: {line}", ""
+    return STATUSES.get(done.returncode, f"status {done.returncode}"), line, ""
+
+
+def error_of(found, expected):
+    """The largest difference, relative to the largest value; infinite where infinities or shapes differ."""
+    if found.shape != expected.shape:
+        return numpy.inf
+    if expected.dtype.kind in "iub":
+        return 0.0 if numpy.array_equal(found, expected) else numpy.inf
+    found, expected = found.astype(numpy.float64), expected.astype(numpy.float64)
+    finite = numpy.isfinite(expected)
+    low = expected <= numpy.finfo(numpy.float32).min / 2  # A mask's lowest value is -inf in a narrower type.
+    if not numpy.all(numpy.where(finite & ~low, numpy.isfinite(found), True)):
+        return numpy.inf
+    if not numpy.array_equal(found[~finite & ~low], expected[~finite & ~low], equal_nan=True):
+        return numpy.inf
+    finite &= ~low
+    if not finite.any():
+        return 0.0
+    return float(numpy.abs(found - expected)[finite].max() / max(numpy.abs(expected[finite]).max(), 1e-30))
+
+
+def arrays_of(path):
+    with numpy.load(path) as file:
+        return ({name[3:]: file[name] for name in file if name.startswith("in:")},
+                {name[4:]: file[name] for name in file if name.startswith("out:")})
+
+
+def judge(path, kfuse, store):
+    """One file's result."""
+    base, kind = path.name.split(".")[0], path.name.split(".")[0].rsplit("-", 1)[1]
+    result = {"file": path.name, "targets": {}}
+    for target in TARGETS:
+        status, line, _ = run_kfuse([kfuse, "explain", path, "--target", target], EXPLAIN_S)
+        result["targets"][target] = [status, line]
+    if result["targets"]["cpu"][0] != "ok":
+        return result
+    inputs, outputs = arrays_of(path.with_name(f"{base}.npz"))
+    with tempfile.TemporaryDirectory() as name:
+        work = pathlib.Path(name)
+        command = [kfuse, "run", path, "--target", "cpu", "--no-benchmark", "--threads", "1", "--store", store, "--json",
+                   "--output", work / "out"]
+        for number, (name, value) in enumerate(inputs.items()):
+            numpy.save(work / f"{number}.npy", value)
+            command += ["--input", f"{name}={work / f'{number}.npy'}"]
+        status, line, text = run_kfuse(command, RUN_S)
+        result["run"] = [status, line]
+        if status != "ok":
+            return result
+        files = {output["name"]: output["file"] for output in json.loads(text)["outputs"]}
+        missing = [name for name in outputs if name not in files]
+        if missing:
+            result["run"] = ["wrong", f"no output {missing[0]}"]
+            return result
+        found = {name: numpy.load(work / "out" / files[name]) for name in outputs}
+    result["error"], worst = largest_error(found, outputs)
+    if result["error"] > LIMITS[kind]:
+        result["run"] = ["wrong", f"{worst}: {result['error']:.1e}"]
+        compare_with_onnxruntime(result, path, inputs, found, outputs, LIMITS[kind])
+    return result
+
+
+def largest_error(found, expected):
+    errors = {name: error_of(found[name], value) for name, value in expected.items()}
+    worst = max(errors, key=errors.get)
+    return errors[worst], worst
+
+
+def compare_with_onnxruntime(result, path, inputs, found, outputs, limit):
+    """Tells an exporter's fault from kfuse's: a file that ONNX Runtime computes as kfuse does is not what PyTorch ran."""
+    try:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        taken = {item.name for item in session.get_inputs()}
+        given = {name: value for name, value in inputs.items() if name in taken}
+        other = dict(zip(outputs, session.run(list(outputs), given)))
+    except Exception as error:
+        result["onnxruntime"] = str(error).splitlines()[0][:200]
+        return
+    result["onnxruntime"] = largest_error(other, outputs)[0]
+    between = largest_error(found, other)[0]
+    if between <= limit:
+        result["run"] = ["export", f"the file computes something else than PyTorch did: {result['error']:.1e}"]
+        result["error"] = between
+
+
+def is_right(result):
+    return all(status == "ok" for status, _ in result["targets"].values()) and result.get("run", [""])[0] in ("ok", "export")
+
+
+def judge_all(folder, kfuse, pattern, say):
+    """Files without a result, and those that another kfuse did not run right; small files first."""
+    results = folder / "result"
+    results.mkdir(exist_ok=True)
+    build = hashlib.sha1(kfuse.read_bytes()).hexdigest()[:12]
+    left = []
+    for path in sorted((folder / "export").glob("*.onnx"), key=lambda path: path.stat().st_size):
+        kept = results / f"{path.name}.json"
+        former = json.loads(kept.read_text()) if kept.exists() else None
+        is_done = former and (former["kfuse"] == build or is_right(former)) and kept.stat().st_mtime > path.stat().st_mtime
+        if not is_done and fnmatch.fnmatch(path.name.split("-")[0], pattern):
+            left.append((path, kept))
+    for number, (path, kept) in enumerate(left):
+        say(f"run {number + 1} of {len(left)}: {path.name}")
+        result = judge(path, kfuse, folder / "store.db") | {"kfuse": build}
+        kept.with_suffix(".new").write_text(json.dumps(result))
+        kept.with_suffix(".new").rename(kept)
