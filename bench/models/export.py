@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import time
@@ -97,7 +98,7 @@ def export(module, inputs, outputs, exporter, path):
 
 def one_line(error):
     text = f"{type(error).__name__}: {error}" if not isinstance(error, Refused) else str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if line.strip()]
     return " ".join(lines)[:300]
 
 

@@ -39,6 +39,14 @@ def special(name, kind):
     """Values that the names of a configuration do not tell."""
     if name in ("autoformer", "informer", "time_series_transformer"):
         return {"prediction_length": 4, "context_length": 12, "num_time_features": 2, "lags_sequence": [1, 2, 3]}
+    if name == "deepseek_v2":
+        return {"num_experts_per_tok": 2, "n_routed_experts": 4, "topk_method": "greedy"}
+    if name == "cvt":
+        return {"depth": [1, 2, 3]}
+    if name == "align":
+        return {"projection_dim": 80}
+    if name == "bridgetower":
+        return {"hidden_size": 64}
     if name == "dpt":
         return {"num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [16, 16, 32, 32]}
     if "backbone_config" in declared(kind) and getattr(kind().backbone_config, "model_type", "") in ("timm_backbone", ""):
@@ -179,6 +187,11 @@ def with_caches(model):
 def cases(name):
     model, given = build(name)
     yield Case("plain", Plain(model, given), {key: value for key, value in given.items() if key not in CONSTANT})
+    heads = modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    if name in POPULAR and type(model.config) in heads:
+        torch.manual_seed(0)
+        head = seed_weights(make(heads[type(model.config)], model.config))
+        yield Case("head", Plain(head, given), given)
     if type(model).__name__.endswith("ForCausalLM") or type(model).__name__.endswith("LMHeadModel"):
         try:
             yield from with_caches(model)

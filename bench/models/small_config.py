@@ -77,7 +77,7 @@ def fixed(name, value):
     if name in ("num_conv_pos_embedding_groups", "conv_pos_groups"):
         return 4
     if re.search(r"codebook_size|num_embeddings|num_codevectors|num_queries|num_query_tokens|n_latents|num_latents|num_points", name):
-        return min(value, 12)
+        return min(value, 16)
     if INNERS.search(name):
         return INNER if value > INNER else None
     if LAYERS.search(name):
@@ -125,7 +125,9 @@ def small_list(name, values, size):
     if "window" in name:
         return [min(value, 4) for value in values]
     if WIDTHS.search(name) and max(values) > WIDTH:
-        factor = max(values) / 64
+        if len(set(values)) == 1:
+            return [WIDTH] * len(values)
+        factor = 16 if name.startswith(("stage_", "stem_")) else max(values) / 64
         return [value if value <= 4 else max(8, int(value / factor) // 8 * 8) for value in values]
     return None
 
@@ -180,6 +182,8 @@ def small_values(whole, level):
             new = small_list(name, list(value), size)
             if new is not None:
                 values[name] = type(value)(new)
+    if count_name and count:
+        values[count_name] = len(kept) if kept else min(2, count)
     heads = getattr(whole, "num_attention_heads", None)
     if heads and getattr(whole, "num_key_value_heads", None) == heads and "num_attention_heads" in values:
         values["num_key_value_heads"] = values["num_attention_heads"]
@@ -187,9 +191,12 @@ def small_values(whole, level):
         for name, edge in (("image_size", 64), ("window_size", 2)):
             if isinstance(getattr(whole, name, None), int) and name in defaults:
                 values[name] = edge
+    if getattr(whole, "out_features", None):  # A backbone, which hands out what these stages give.
+        values["out_features"] = [f"stage{values[count_name]}"] if count_name in values else list(whole.out_features)
+    rope = getattr(whole, "rope_parameters", None) or {}
+    if "mrope_section" in rope and "head_dim" in values or "mrope_section" in rope and level == 0:
+        values["rope_parameters"] = rope | {"mrope_section": [2, 1, 1]}  # Half of HEAD_WIDTH in three parts.
     if "width_coefficient" in defaults:  # All its widths times this.
         values = {name: value for name, value in values.items() if not isinstance(value, (list, tuple))}
         values |= {"width_coefficient": 0.25, "depth_coefficient": 0.1, "hidden_dim": 320}
-    if count_name and count:
-        values[count_name] = len(kept) if kept else min(2, count)
     return values

@@ -1,0 +1,215 @@
+"""Writes docs/models.md from the results that a survey left."""
+import collections
+import importlib.metadata
+import json
+import re
+
+from judge import LIMITS, TARGETS
+
+LIBRARIES = ("transformers", "timm", "diffusers")
+FORMS = {"plain": "whole", "head": "classifier", "past": "growing cache", "static": "static cache"}
+A_ROW = 12  # Architectures in a row of the table of right ones.
+
+HEAD = """# Models that were run
+
+Every architecture of transformers, timm and diffusers that [bench/models](../bench/models/survey.py) builds from a small
+configuration (1 to 4 layers, 32 wide, random weights) and that an exporter of PyTorch writes to ONNX. kfuse explains each file
+for {targets} and runs it on the CPU with configs that the cost model chooses; what it gives is compared with PyTorch in
+f32, whose weights and inputs are rounded to the file's type. An error is the largest difference relative to an output's largest value, and
+right is up to {limits}.
+
+```
+pip install torch onnx onnxruntime onnxscript transformers timm diffusers torchvision
+bench/models/survey.py FOLDER --kfuse build/bin/kfuse
+```
+
+It takes some {minutes} minutes on two cores, goes on where it was ended, and runs again what a former kfuse did not run right. This table:
+{versions}. *whole* is a model as it is called without a cache; *growing cache* is a decoder's step that takes
+`past_key_values.*` and returns `present.*`, *static cache* one that writes its rows into buffers of fixed length at a position;
+*classifier* is the head for sequences on an encoder.
+
+- [Summary](#summary), [right](#right), [not right](#not-right), [not exported](#not-exported), [not built](#not-built)
+"""
+
+
+def load(folder):
+    """Records of architectures, and results by file."""
+    records = [json.loads(path.read_text()) for path in sorted((folder / "export").glob("*.json"))]
+    results = {}
+    for path in (folder / "result").glob("*.json"):
+        result = json.loads(path.read_text())
+        results[result["file"]] = result
+    return records, results
+
+
+def outcome(result):
+    """"right", or what it is instead."""
+    refused = {target: line for target, (status, line) in result["targets"].items() if status != "ok"}
+    if refused:
+        target, line = next(iter(refused.items()))
+        status = result["targets"][target][0]
+        line = re.sub(r"^kfuse: .*?\.onnx: ", "", line).split("; export again")[0]
+        where = "" if len(refused) == len(TARGETS) else f" for {', '.join(refused)}"
+        fault = ", as ONNX Runtime does" if isinstance(result.get("onnxruntime"), str) else ""
+        return f"{status}{where}{fault}: {line.removeprefix('kfuse: ')}"
+    status, line = result["run"]
+    if status == "ok":
+        return "right"
+    if status == "export":
+        return "right; the exporter is not: ONNX Runtime gives the same, PyTorch not"
+    line = re.sub(r"^kfuse: .*?\.onnx: ", "", line)
+    return f"{status}: {line}"
+
+
+def is_accepted(result):
+    return all(status == "ok" for status, _ in result["targets"].values())
+
+
+def is_right(result):
+    return is_accepted(result) and result["run"][0] in ("ok", "export")
+
+
+def short(text, length=150):
+    text = text.replace("|", "\\|").replace("<", "&lt;")
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def rows(*lines):
+    return ["| " + " | ".join(str(cell) for cell in line) + " |" for line in lines]
+
+
+def decade(error):
+    return f"{error:.0e}" if error else "0"
+
+
+def summary(files):
+    lines = rows(("library", "form", "type", "exporter", "files", "accepted", "right", "largest error"), ("---",) * 8)
+    groups = collections.defaultdict(list)
+    for library, _, entry, result in files:
+        groups[library, entry["variant"], entry["type"], entry["exporter"]].append(result)
+    order = list(LIBRARIES), list(FORMS), list(LIMITS), ["dynamo", "legacy"]
+    for key in sorted(groups, key=lambda key: [places.index(part) for places, part in zip(order, key)]):
+        found = groups[key]
+        errors = [result["error"] for result in found if is_right(result)]
+        library, form, kind, exporter = key
+        lines += rows((library, FORMS[form], kind, exporter, len(found), sum(map(is_accepted, found)), sum(map(is_right, found)),
+                       decade(max(errors, default=0))))
+    accepted, right = sum(is_accepted(result) for *_, result in files), sum(is_right(result) for *_, result in files)
+    lines += rows(("all", "", "", "", len(files), f"{accepted} ({accepted / len(files):.1%})", f"{right} ({right / max(accepted, 1):.1%})", ""))
+    return lines
+
+
+def refused_ops(files):
+    """Ops and other reasons that files were refused for, by the number of files."""
+    found = collections.Counter()
+    for *_, result in files:
+        status, line = result["targets"]["cpu"]
+        if status != "refused":
+            continue
+        match = re.search(r"does not have: (.*?); export", line)
+        reason = re.sub(r".*?\.onnx: ", "", line)
+        found.update([name for name in re.findall(r"(\S+) \(\d+ nodes?", match[1])] if match else
+                     [re.sub(r"node '[^']*' ", "", reason).removeprefix("kfuse: ")])
+    return found
+
+
+def right_table(architectures):
+    """Architectures all of whose files are right, several a row, by the forms that they have."""
+    groups = collections.defaultdict(list)
+    for (library, name), found in architectures.items():
+        if all(outcome(result) == "right" for _, result in found):
+            groups[library, tuple(sorted({f"{FORMS[e['variant']]} {e['type']}" for e, _ in found}))].append(name)
+    lines = rows(("architectures", "forms", "files", "largest error"), ("---",) * 4)
+    for library in LIBRARIES:
+        for (owner, forms), names in sorted(groups.items(), key=lambda item: (len(item[0][1]), item[0])):
+            if owner != library:
+                continue
+            for start in range(0, len(names), A_ROW):
+                part = sorted(names)[start : start + A_ROW]
+                found = [pair for name in part for pair in architectures[library, name]]
+                worst = {}
+                for entry, result in found:
+                    worst[entry["type"]] = max(worst.get(entry["type"], 0), result["error"])
+                by_form = collections.defaultdict(list)
+                for form in forms:
+                    by_form[form.rsplit(" ", 1)[0]].append(form.rsplit(" ", 1)[1])
+                text = ", ".join(form + ("" if kinds == ["f32"] else " " + "/".join(sorted(kinds, key=list(LIMITS).index)))
+                                 for form, kinds in by_form.items())
+                lines += rows((f"{', '.join(part)}", text, len(found),
+                               ", ".join(f"{kind} {decade(worst[kind])}" for kind in LIMITS if kind in worst)))
+    return lines
+
+
+def not_right_table(architectures):
+    lines = rows(("architecture", "files", "right", "what the others are"), ("---",) * 4)
+    for (library, name), found in sorted(architectures.items(), key=lambda item: (LIBRARIES.index(item[0][0]), item[0][1])):
+        others = collections.defaultdict(list)
+        for entry, result in found:
+            what = outcome(result)
+            if what != "right":
+                others[what].append(f"{FORMS[entry['variant']]} {entry['type']} {entry['exporter']}")
+        if others:
+            text = "; ".join(f"{', '.join(which)}: {short(what)}" for what, which in others.items())
+            lines += rows((name, len(found), len(found) - sum(map(len, others.values())), text))
+    return lines
+
+
+def not_exported(records):
+    """Files that PyTorch's exporters did not write, by the reason."""
+    found = collections.defaultdict(list)
+    for record in records:
+        for entry in record["files"]:
+            if entry["reason"]:
+                reason = entry["reason"]
+                match = re.search(r"operator '(\S+)'", reason)
+                if match:
+                    reason = f"{match[1]} is not supported"
+                elif "TorchExportError" in reason or "ConversionError" in reason:
+                    reason = "torch.export fails" if "TorchExport" in reason else "the translation to ONNX fails"
+                elif entry["exporter"] is None:
+                    reason = "no such form: " + re.sub(r"\d+", "N", reason.split(":")[0])
+                else:
+                    reason = re.sub(r"\d+", "N", reason)[:90]
+                found[entry["exporter"] or "", reason].append((record["name"], FORMS[entry["variant"]], entry["type"]))
+    lines = rows(("exporter", "why", "files", "of"), ("---",) * 4)
+    for (exporter, reason), which in sorted(found.items(), key=lambda item: -len(item[1])):
+        names = sorted({name for name, *_ in which})
+        lines += rows((exporter or "both", short(reason, 100), len(which), short(", ".join(names), 400)))
+    return lines
+
+
+def not_built(records):
+    names = collections.defaultdict(list)
+    for record in records:
+        if not record["files"]:
+            names[record["library"]].append(record["name"])
+    return [f"{library}: {', '.join(found)}.\n" for library, found in names.items()]
+
+
+def write_table(folder, path):
+    records, results = load(folder)
+    files = [(record["library"], record["name"], entry, results[entry["file"]]) for record in records for entry in record["files"]
+             if entry.get("file") in results]
+    architectures = collections.defaultdict(list)
+    for library, name, entry, result in files:
+        architectures[library, name].append((entry, result))
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", *LIBRARIES, "onnxruntime"))
+    built = sum(bool(record["files"]) for record in records)
+    accepted = sum(is_accepted(result) for *_, result in files)
+    right = sum(is_right(result) for *_, result in files)
+    text = [HEAD.format(targets=", ".join(TARGETS[:-1]) + " and the " + TARGETS[-1].upper(), minutes=100, versions=versions,
+                        limits=", ".join(f"{limit:.0e} of {kind}" for kind, limit in LIMITS.items()))]
+    text += ["## Summary\n", f"{len(records)} architectures, of which {built} were built and {len(architectures)} exported: "
+             f"{len(files)} files.\n", *summary(files), ""]
+    reasons = refused_ops(files)
+    if reasons:
+        text += ["Refusals by what the file wanted (files):\n", *(f"- {short(reason, 110)}: {count}" for reason, count in reasons.most_common()), ""]
+    text += ["## Right\n", "Architectures whose files all are.\n", *right_table(architectures), ""]
+    text += ["## Not right\n", "Architectures of which one file is not, all of its other files being right.\n",
+             *not_right_table(architectures), ""]
+    text += ["## Not exported\n", "What PyTorch's exporters do not write.\n", *not_exported(records), ""]
+    text += ["## Not built\n", "No small configuration or inputs of these were found, or a library of theirs is missing.\n", *not_built(records)]
+    path.write_text("\n".join(text).rstrip() + "\n")
+    print(f"accepted {accepted} of {len(files)}, right {right} of {accepted}")
+    for reason, count in reasons.most_common():
+        print(f"{count:5} {reason[:110]}")
