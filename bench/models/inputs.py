@@ -3,6 +3,8 @@ import inspect
 
 import torch
 
+from small_config import attribute
+
 BATCH, TOKENS, DECODER_TOKENS = 2, 9, 5
 CONSTANT = ("grid_thw", "image_grid_thw", "spatial_shapes")  # Sizes of images: part of the file, not inputs of it.
 
@@ -10,7 +12,7 @@ CONSTANT = ("grid_thw", "image_grid_thw", "spatial_shapes")  # Sizes of images: 
 def find(config, *names, default=None):
     """The first of these attributes in a configuration or, behind it, in its parts."""
     for name in names:
-        value = getattr(config, name, None)
+        value = attribute(config, name)
         if value is not None:
             return value
     for part in vars(config).values():
@@ -125,7 +127,8 @@ def candidates(model):
         "pixel_values": of_images, "pixel_values_videos": of_images, "input_features": of_features, "input_values": of_samples,
         "past_values": of_series, "audio_mel": of_features, "audio_values": of_samples, "latents": of_features,
     }
-    if main not in kinds:
+    main = main if main in kinds else next((name for name in takes if name in kinds), None)
+    if not main:
         return
     for value in kinds[main](config):
         batch = value.shape[0]

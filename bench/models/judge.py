@@ -13,7 +13,7 @@ import tempfile
 import numpy
 
 TARGETS = ("sm_90a", "sm_80", "cpu")
-EXPLAIN_S, RUN_S = 60, 120
+EXPLAIN_S, RUN_S = 180, 180
 LIMITS = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}  # Of the error, relative to an output's largest value.
 STATUSES = {3: "refused", 5: "wrong", 70: "bug"}
 
@@ -120,7 +120,7 @@ def run_onnxruntime(path, inputs, outputs):
 
 def compare_with_onnxruntime(result, path, inputs, found, outputs, limit):
     """Tells an exporter's fault from kfuse's: a file that ONNX Runtime computes as kfuse does is not what PyTorch ran. A
-    narrow type may lose more in a model than the limit; kfuse is right where it loses less than ONNX Runtime."""
+    model may lose more in its type than the limit; kfuse is right where it loses less than ONNX Runtime and ten limits."""
     other, result["onnxruntime"] = run_onnxruntime(path, inputs, outputs)
     if not other:
         return
@@ -129,7 +129,7 @@ def compare_with_onnxruntime(result, path, inputs, found, outputs, limit):
     if between <= limit:
         result["run"] = ["export", f"the file computes something else than PyTorch did: {result['error']:.1e}"]
         result["error"] = between
-    elif limit > LIMITS["f32"] and result["error"] <= result["onnxruntime"]:
+    elif result["error"] <= min(result["onnxruntime"], 10 * limit):
         result["run"] = ["ok", f"ONNX Runtime's error is {result['onnxruntime']:.1e}"]
 
 

@@ -35,20 +35,33 @@ def architectures():
     return [name for name in POPULAR if name in names] + [name for name in names if name not in POPULAR]
 
 
+SPECIAL = {
+    "align": {"projection_dim": 80},
+    "bridgetower": {"hidden_size": 64},
+    "cvt": {"depth": [1, 2, 3]},
+    "deepseek_v2": {"num_experts_per_tok": 2, "n_routed_experts": 4, "topk_method": "greedy"},
+    "dots1": {"num_experts_per_tok": 2, "n_routed_experts": 4, "n_shared_experts": 1},
+    "dpt": {"num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [16, 16, 32, 32]},
+    "encodec": {"num_filters": 4},
+    "esm": {"vocab_size": 33, "mask_token_id": 32, "pad_token_id": 1},
+    "gemma3n_text": {"intermediate_size": [48, 48], "activation_sparsity_pattern": [0.95, 0.0]},
+    "glm5_next_text": {"index_topk": 16},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
+    "hunyuan_v1_dense": {"head_dim": 8},
+    "hunyuan_v1_moe": {"head_dim": 8},
+}
+
+
 def special(name, kind):
     """Values that the names of a configuration do not tell."""
+    if name in SPECIAL:
+        return SPECIAL[name]
     if name in ("autoformer", "informer", "time_series_transformer"):
         return {"prediction_length": 4, "context_length": 12, "num_time_features": 2, "lags_sequence": [1, 2, 3]}
-    if name == "deepseek_v2":
-        return {"num_experts_per_tok": 2, "n_routed_experts": 4, "topk_method": "greedy"}
-    if name == "cvt":
-        return {"depth": [1, 2, 3]}
-    if name == "align":
-        return {"projection_dim": 80}
-    if name == "bridgetower":
-        return {"hidden_size": 64}
-    if name == "dpt":
-        return {"num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [16, 16, 32, 32]}
+    if name.startswith("glm") and name.endswith("_text"):
+        sections = [1, 1, 0] if "moe" in name else [2, 1, 1]  # Of half of what rotates of a head
+        return {"rope_parameters": kind().rope_parameters | {"mrope_section": sections}}
     if "backbone_config" in declared(kind) and getattr(kind().backbone_config, "model_type", "") in ("timm_backbone", ""):
         stages = transformers.ResNetConfig(embedding_size=16, hidden_sizes=[16, 24, 32, 48], depths=[1, 1, 1, 1],
                                            out_features=["stage2", "stage3", "stage4"])
@@ -59,6 +72,8 @@ def special(name, kind):
 def model_class(config):
     for name in LISTS:
         mapping = getattr(modeling_auto, name)
+        if name == "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING" and hasattr(config, "text_config"):
+            continue  # Of words and images: both go in.
         if type(config) in mapping:
             found = mapping[type(config)]
             return found[0] if isinstance(found, (list, tuple)) else found

@@ -8,7 +8,7 @@ for those whose widths depend on each other, and level 2 only takes layers away.
 import dataclasses
 import re
 
-WIDTH, INNER, HEADS, HEAD_WIDTH, VOCABULARY, POSITIONS = 32, 48, 4, 8, 99, 64
+WIDTH, INNER, HEADS, HEAD_WIDTH, VOCABULARY, POSITIONS, DEPTH = 32, 48, 4, 8, 99, 64, 2
 
 # What is not a size although its name looks like one, or has to stay as it is.
 KEPT = re.compile(
@@ -46,6 +46,8 @@ def fixed(name, value):
         return min(value, 1)
     if re.search(r"experts$|moe_num_experts", name):
         return min(value, 4)
+    if name == "mamba_d_ssm":
+        return 64
     if re.search(r"mamba.*heads|ssm.*heads", name):
         return 8
     if re.search(r"(mamba|ssm).*(state|d_head|head_dim)|state_size", name):
@@ -81,7 +83,7 @@ def fixed(name, value):
     if INNERS.search(name):
         return INNER if value > INNER else None
     if LAYERS.search(name):
-        return min(value, 2)
+        return min(value, DEPTH)
     if WIDTHS.search(name):
         return WIDTH if value > WIDTH else None
     return None
@@ -127,15 +129,23 @@ def small_list(name, values, size):
     if WIDTHS.search(name) and max(values) > WIDTH:
         if len(set(values)) == 1:
             return [WIDTH] * len(values)
-        factor = 16 if name.startswith(("stage_", "stem_")) else max(values) / 64
+        factor = 16 if name.startswith(("stage_", "stem_")) or max(values) >= 1024 else max(values) / 64
         return [value if value <= 4 else max(8, int(value / factor) // 8 * 8) for value in values]
     return None
 
 
 def picks(layers):
-    """Which layers stay: one of each kind, in order, two at least and four at most."""
+    """Which layers stay: one of each kind, in order, four at most."""
     found = sorted({str(kind): place for place, kind in reversed(list(enumerate(layers)))}.values())[:4]
-    return found if len(found) > 1 else list(range(min(2, len(layers))))
+    return found if len(found) > 1 else list(range(min(DEPTH, len(layers))))
+
+
+def attribute(whole, name, default=None):
+    """An attribute of a configuration; the default where it differs from layer to layer."""
+    try:
+        return getattr(whole, name, default)
+    except Exception:
+        return default
 
 
 def declared(kind):
@@ -158,21 +168,21 @@ def small_values(whole, level):
     defaults = declared(type(whole))
     values = {}
     count_name = next((name for name in ("num_hidden_layers", "n_layer", "n_layers", "num_layers") if name in defaults), None)
-    count = getattr(whole, count_name, None) if count_name else None
+    count = attribute(whole, count_name) if count_name else None
     kept = None
     for name in KINDS_OF_LAYERS:
-        kinds = getattr(whole, name, None)
+        kinds = attribute(whole, name)
         if isinstance(kinds, (list, tuple)) and len(kinds) == count and len(set(map(str, kinds))) > 1:
             kept = picks(kinds if kept is None else [kinds[place] for place in range(count)])
             break
     for name, default in defaults.items():
-        value = getattr(whole, name, default)
+        value = attribute(whole, name, default)
         if hasattr(value, "to_dict") and hasattr(type(value), "model_type"):
             values[name] = small_values(value, level) | {"model_type": value.model_type}
         elif isinstance(value, (list, tuple)) and count and len(value) == count and not KEPT.search(name) and default is None or (
             name in KINDS_OF_LAYERS and isinstance(value, (list, tuple)) and len(value) == count):
-            values[name] = [value[place] for place in (kept or range(min(2, count)))]
-        elif default is None or isinstance(value, (bool, str, float)):
+            values[name] = [value[place] for place in (kept or range(min(DEPTH, count)))]
+        elif isinstance(value, (bool, str, float)) or default is None and not isinstance(value, (list, tuple)):
             continue
         elif isinstance(value, int):
             new = size(name, value)
@@ -183,19 +193,21 @@ def small_values(whole, level):
             if new is not None:
                 values[name] = type(value)(new)
     if count_name and count:
-        values[count_name] = len(kept) if kept else min(2, count)
-    heads = getattr(whole, "num_attention_heads", None)
-    if heads and getattr(whole, "num_key_value_heads", None) == heads and "num_attention_heads" in values:
+        values[count_name] = len(kept) if kept else min(DEPTH, count)
+    heads = attribute(whole, "num_attention_heads")
+    if heads and attribute(whole, "num_key_value_heads") == heads and "num_attention_heads" in values:
         values["num_key_value_heads"] = values["num_attention_heads"]
     if "depths" in defaults and level < 2:  # Halves its images from stage to stage.
         for name, edge in (("image_size", 64), ("window_size", 2)):
-            if isinstance(getattr(whole, name, None), int) and name in defaults:
+            if isinstance(attribute(whole, name), int) and name in defaults:
                 values[name] = edge
-    if getattr(whole, "out_features", None):  # A backbone, which hands out what these stages give.
+    if attribute(whole, "out_features"):  # A backbone, which hands out what these stages give.
         values["out_features"] = [f"stage{values[count_name]}"] if count_name in values else list(whole.out_features)
-    rope = getattr(whole, "rope_parameters", None) or {}
+    rope = attribute(whole, "rope_parameters") or {}
     if "mrope_section" in rope and "head_dim" in values or "mrope_section" in rope and level == 0:
         values["rope_parameters"] = rope | {"mrope_section": [2, 1, 1]}  # Half of HEAD_WIDTH in three parts.
+    if "fullatt_block_indexes" in defaults:
+        values |= {"window_size": 32, "fullatt_block_indexes": [1]}  # In pixels: two by two merged patches.
     if "width_coefficient" in defaults:  # All its widths times this.
         values = {name: value for name, value in values.items() if not isinstance(value, (list, tuple))}
         values |= {"width_coefficient": 0.25, "depth_coefficient": 0.1, "hidden_dim": 320}
