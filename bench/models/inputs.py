@@ -79,9 +79,10 @@ def of_samples(config):
 
 
 def of_series(config):
-    channels = find(config, "num_input_channels", default=1)
-    yield torch.randn(BATCH, find(config, "context_length", default=32), channels)
-    yield torch.randn(BATCH, find(config, "context_length", default=32))
+    channels, length = find(config, "num_input_channels", default=1), find(config, "context_length", default=32)
+    yield torch.randn(BATCH, length, channels)
+    yield torch.randn(BATCH, length)
+    yield torch.randn(BATCH, length + max(find(config, "lags_sequence", default=[0])))
 
 
 def candidates(model):
@@ -137,8 +138,11 @@ def candidates(model):
             given["noise"] = torch.rand(batch, (value.shape[-1] // config.patch_size) * (value.shape[-2] // config.patch_size))
         if main == "past_values":
             if "past_time_features" in takes:
-                given["past_time_features"] = torch.randn(*value.shape[:2], config.num_time_features)
-                given["past_observed_mask"] = torch.ones_like(value)
+                if value.ndim > 2:
+                    continue
+                features, ahead = config.num_time_features, config.prediction_length
+                given |= {"past_time_features": torch.randn(*value.shape, features), "past_observed_mask": torch.ones_like(value),
+                          "future_values": torch.randn(batch, ahead), "future_time_features": torch.randn(batch, ahead, features)}
             yield given
             continue
         if "input_features_mask" in takes and main == "input_features":

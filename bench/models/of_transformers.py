@@ -37,14 +37,13 @@ def architectures():
 
 SPECIAL = {
     "align": {"projection_dim": 80},
-    "bridgetower": {"hidden_size": 64},
     "cvt": {"depth": [1, 2, 3]},
     "deepseek_v2": {"num_experts_per_tok": 2, "n_routed_experts": 4, "topk_method": "greedy"},
     "dots1": {"num_experts_per_tok": 2, "n_routed_experts": 4, "n_shared_experts": 1},
     "dpt": {"num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [16, 16, 32, 32]},
     "encodec": {"num_filters": 4},
     "esm": {"vocab_size": 33, "mask_token_id": 32, "pad_token_id": 1},
-    "gemma3n_text": {"intermediate_size": [48, 48], "activation_sparsity_pattern": [0.95, 0.0]},
+    "gemma3n_text": {"intermediate_size": [48, 48], "activation_sparsity_pattern": [0.95, 0.0], "num_kv_shared_layers": 0},
     "glm5_next_text": {"index_topk": 16},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
