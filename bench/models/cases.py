@@ -1,4 +1,5 @@
 """What is exported: a module with its inputs, by name."""
+
 import dataclasses
 
 import torch

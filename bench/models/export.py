@@ -3,6 +3,7 @@
 `FOLDER/export/NAME-VARIANT-TYPE.EXPORTER.onnx`, `FOLDER/export/NAME-VARIANT-TYPE.npz` (in:NAME, out:NAME) and
 `FOLDER/export/NAME.json`, which says what became of each. An architecture that has its .json is not exported again.
 """
+
 import copy
 import importlib
 import json
@@ -49,7 +50,9 @@ class Typed(torch.nn.Module):
 def reference(case, kind):
     """The module in `kind`, its inputs, and what they give in f32 with weights and inputs rounded to `kind`."""
     case.module.eval()
-    rounded = {name: value.to(kind).float() if value.is_floating_point() else value for name, value in case.inputs.items()}
+    rounded = {
+        name: value.to(kind).float() if value.is_floating_point() else value for name, value in case.inputs.items()
+    }
     with torch.no_grad():
         exact = copy.deepcopy(case.module).to(kind).float()(*rounded.values())
         again = copy.deepcopy(case.module).to(kind).float()(*rounded.values())
@@ -58,13 +61,16 @@ def reference(case, kind):
     if kind is torch.float32:
         return case.module, case.inputs, exact
     module = Typed(copy.deepcopy(case.module), kind).eval()
-    inputs = {name: value.half() if kind is torch.float16 and value.is_floating_point() else rounded[name]
-              for name, value in case.inputs.items()}
+    inputs = {
+        name: value.half() if kind is torch.float16 and value.is_floating_point() else rounded[name]
+        for name, value in case.inputs.items()
+    }
     return module, inputs, exact
 
 
 def without_debug_text(model):
     """The file without names of source files, stack traces and doc strings."""
+
     def clean(graph):
         for item in (*graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
             item.ClearField("doc_string")
@@ -74,6 +80,7 @@ def without_debug_text(model):
             for attribute in node.attribute:
                 if attribute.HasField("g"):
                     clean(attribute.g)
+
     clean(model.graph)
     model.graph.ClearField("metadata_props")
     for function in model.functions:
@@ -87,7 +94,9 @@ def export(module, inputs, outputs, exporter, path):
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if exporter == "dynamo":
-            torch.onnx.export(module, tuple(inputs.values()), str(path), dynamo=True, external_data=False, verbose=False, **names)
+            torch.onnx.export(
+                module, tuple(inputs.values()), str(path), dynamo=True, external_data=False, verbose=False, **names
+            )
         else:
             torch.onnx.export(module, tuple(inputs.values()), str(path), dynamo=False, opset_version=17, **names)
     onnx.save(without_debug_text(onnx.load(path)), path)
@@ -129,7 +138,9 @@ def export_architecture(library, name, folder):
             try:
                 module, inputs, exact = reference(case, TYPES[kind])
             except Exception as error:
-                record["files"].append({"variant": case.variant, "type": kind, "exporter": None, "reason": one_line(error)})
+                record["files"].append(
+                    {"variant": case.variant, "type": kind, "exporter": None, "reason": one_line(error)}
+                )
                 keep()
                 continue
             outputs = case.outputs or tuple(f"y{place}" for place in range(len(exact)))
@@ -137,8 +148,13 @@ def export_architecture(library, name, folder):
             arrays |= {f"out:{key}": value.numpy() for key, value in zip(outputs, exact)}
             numpy.savez_compressed(folder / f"{base}.npz", **arrays)
             for exporter in ("legacy", "dynamo"):
-                entry = {"variant": case.variant, "type": kind, "exporter": exporter, "file": f"{base}.{exporter}.onnx",
-                         "reason": f"took more than {LIMIT_S} s"}
+                entry = {
+                    "variant": case.variant,
+                    "type": kind,
+                    "exporter": exporter,
+                    "file": f"{base}.{exporter}.onnx",
+                    "reason": f"took more than {LIMIT_S} s",
+                }
                 record["files"].append(entry)
                 keep()
                 try:
@@ -190,8 +206,11 @@ def export_all(architectures, folder, say):
     """`architectures`: pairs of library and name."""
     torch.set_num_threads(1)
     (folder / "log").mkdir(parents=True, exist_ok=True)
-    left = [(library, name) for library, name in architectures
-            if not (folder / f"{library}-{name.replace('.', '_').replace(' ', '_').replace('/', '_')}.json").exists()]
+    left = [
+        (library, name)
+        for library, name in architectures
+        if not (folder / f"{library}-{name.replace('.', '_').replace(' ', '_').replace('/', '_')}.json").exists()
+    ]
     if not left:
         return
     sys.setrecursionlimit(20000)

@@ -3,6 +3,7 @@
 
 Usage: bench/models/idioms.py FOLDER [NAME...]
 """
+
 import importlib
 import pathlib
 import sys
@@ -48,7 +49,9 @@ def timm_model(name, **options):
 def resnet():
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    return ResNetForImageClassification(ResNetConfig(embedding_size=4, hidden_sizes=[4, 8, 8, 16], depths=[1, 1, 1, 1], layer_type="basic"))
+    return ResNetForImageClassification(
+        ResNetConfig(embedding_size=4, hidden_sizes=[4, 8, 8, 16], depths=[1, 1, 1, 1], layer_type="basic")
+    )
 
 
 def block_of_diffusers(module, name, *sizes, **options):
@@ -64,24 +67,73 @@ IDIOMS = {
     "clip_text": (lambda: of_configuration("clip_text_model"), "f32", "legacy"),  # ArgMax picks a token
     "vit_f16": (lambda: of_configuration("vit"), "f16", "dynamo"),  # Patches by Conv
     "beit": (lambda: of_configuration("beit"), "f32", "dynamo"),  # Layer scale, biases of windows
-    "swin": (lambda: of_configuration("swin", image_size=32, embed_dim=8, depths=[2, 1], num_heads=[2, 2], out_features=["stage2"]), "f16", "dynamo"),  # Shifted windows
-    "wav2vec2": (lambda: of_configuration("wav2vec2", num_conv_pos_embeddings=6), "f32", "dynamo"),  # Conv of one dimension: strides, groups
-    "segformer": (lambda: of_configuration("segformer", image_size=32), "f16", "dynamo"),  # Resize, depthwise Conv in the FFN
+    "swin": (
+        lambda: of_configuration(
+            "swin", image_size=32, embed_dim=8, depths=[2, 1], num_heads=[2, 2], out_features=["stage2"]
+        ),
+        "f16",
+        "dynamo",
+    ),  # Shifted windows
+    "wav2vec2": (
+        lambda: of_configuration("wav2vec2", num_conv_pos_embeddings=6),
+        "f32",
+        "dynamo",
+    ),  # Conv of one dimension: strides, groups
+    "segformer": (
+        lambda: of_configuration("segformer", image_size=32),
+        "f16",
+        "dynamo",
+    ),  # Resize, depthwise Conv in the FFN
     "mixtral": (lambda: of_configuration("mixtral"), "f32", "dynamo"),  # Experts by TopK, weights gathered
     "deepseek": (lambda: of_configuration("deepseek_v3"), "f32", "dynamo"),  # Latent attention, groups of experts
-    "gpt_oss_past": (lambda: of_configuration("gpt_oss", "past"), "f16", "dynamo"),  # Sinks, sliding windows, a growing cache
+    "gpt_oss_past": (
+        lambda: of_configuration("gpt_oss", "past"),
+        "f16",
+        "dynamo",
+    ),  # Sinks, sliding windows, a growing cache
     "llama_static": (lambda: of_configuration("llama", "static"), "f32", "dynamo"),  # Rows of a cache by ScatterND
     "qwen3_static": (lambda: of_configuration("qwen3", "static"), "f16", "legacy"),  # The same by the other exporter
     "mamba": (lambda: of_configuration("mamba"), "f32", "dynamo"),  # A state space, step by step
-    "convnext": (lambda: of_module(timm_model("convnext_atto", depths=(1, 1, 1, 1), dims=(4, 8, 8, 16)), x=(1, 3, 32, 32)), "f32", "dynamo"),
-    "resnet": (lambda: of_module(resnet(), pixel_values=(1, 3, 33, 33)), "f32", "legacy"),  # MaxPool, GlobalAveragePool, folded norms
-    "unet_middle": (lambda: of_module(block_of_diffusers("unets.unet_2d_blocks", "UNetMidBlock2D", in_channels=16, temb_channels=24,
-                                                         attention_head_dim=8, resnet_groups=4),
-                                      hidden_states=(1, 16, 5, 7), temb=(1, 24)), "f32", "dynamo"),  # GroupNorm over pixels
-    "upsample": (lambda: of_module(block_of_diffusers("resnet", "Upsample2D", 16, use_conv=True), hidden_states=(1, 16, 5, 7)),
-                 "f32", "dynamo"),  # Resize to nearest
-    "geglu": (lambda: of_module(block_of_diffusers("attention", "BasicTransformerBlock", 16, 2, 8, cross_attention_dim=12),
-                                hidden_states=(2, 13, 16), encoder_hidden_states=(2, 7, 12)), "f32", "dynamo"),  # A gated FFN
+    "convnext": (
+        lambda: of_module(timm_model("convnext_atto", depths=(1, 1, 1, 1), dims=(4, 8, 8, 16)), x=(1, 3, 32, 32)),
+        "f32",
+        "dynamo",
+    ),
+    "resnet": (
+        lambda: of_module(resnet(), pixel_values=(1, 3, 33, 33)),
+        "f32",
+        "legacy",
+    ),  # MaxPool, GlobalAveragePool, folded norms
+    "unet_middle": (
+        lambda: of_module(
+            block_of_diffusers(
+                "unets.unet_2d_blocks",
+                "UNetMidBlock2D",
+                in_channels=16,
+                temb_channels=24,
+                attention_head_dim=8,
+                resnet_groups=4,
+            ),
+            hidden_states=(1, 16, 5, 7),
+            temb=(1, 24),
+        ),
+        "f32",
+        "dynamo",
+    ),  # GroupNorm over pixels
+    "upsample": (
+        lambda: of_module(block_of_diffusers("resnet", "Upsample2D", 16, use_conv=True), hidden_states=(1, 16, 5, 7)),
+        "f32",
+        "dynamo",
+    ),  # Resize to nearest
+    "geglu": (
+        lambda: of_module(
+            block_of_diffusers("attention", "BasicTransformerBlock", 16, 2, 8, cross_attention_dim=12),
+            hidden_states=(2, 13, 16),
+            encoder_hidden_states=(2, 7, 12),
+        ),
+        "f32",
+        "dynamo",
+    ),  # A gated FFN
 }
 
 
@@ -98,7 +150,10 @@ def main(folder, only):
         arrays |= {f"out:{key}": value.numpy() for key, value in zip(outputs, exact)}
         numpy.savez_compressed(folder / f"{name}.npz", **arrays)
         sizes = path.stat().st_size, (folder / f"{name}.npz").stat().st_size
-        print(f"{path.name}: {sizes[0]} and {sizes[1]} bytes{'' if max(sizes) <= MOST_BYTES else ', too large'}", file=sys.stderr)
+        print(
+            f"{path.name}: {sizes[0]} and {sizes[1]} bytes{'' if max(sizes) <= MOST_BYTES else ', too large'}",
+            file=sys.stderr,
+        )
 
 
 main(pathlib.Path(sys.argv[1]), sys.argv[2:])

@@ -1,4 +1,5 @@
 """Inputs of a model of transformers, from what its `forward` takes: seeded, of sizes that no tile divides."""
+
 import inspect
 
 import torch
@@ -61,8 +62,16 @@ def of_images(config):
 
 
 def of_features(config):
-    mels = find(config, "num_mel_bins", "feature_size", "input_feat_per_channel", "n_mels", "input_dim",
-                "feature_projection_input_dim", default=80)
+    mels = find(
+        config,
+        "num_mel_bins",
+        "feature_size",
+        "input_feat_per_channel",
+        "n_mels",
+        "input_dim",
+        "feature_projection_input_dim",
+        default=80,
+    )
     positions = find(config, "max_source_positions", default=32)
     yield torch.randn(BATCH, mels, 2 * positions)
     yield torch.randn(BATCH, 37, mels)
@@ -102,7 +111,10 @@ def candidates(model):
             for pixels in of_images(config):
                 yield text | mask | {"pixel_values": pixels} | decoder
         if "visual_feats" in takes:
-            features = {"visual_feats": torch.randn(BATCH, 7, config.visual_feat_dim), "visual_pos": torch.rand(BATCH, 7, 4)}
+            features = {
+                "visual_feats": torch.randn(BATCH, 7, config.visual_feat_dim),
+                "visual_pos": torch.rand(BATCH, 7, 4),
+            }
             yield text | mask | features
         yield text | mask | decoder
         yield text | decoder
@@ -110,13 +122,19 @@ def candidates(model):
             for features in of_features(config):
                 yield text | mask | {"input_features": features}
         longer = 64
-        yield {"input_ids": tokens(config, longer)} | ({"attention_mask": padded_mask(longer)} if mask else {}) | decoder
+        yield (
+            {"input_ids": tokens(config, longer)} | ({"attention_mask": padded_mask(longer)} if mask else {}) | decoder
+        )
         return
     more = {}
     if "task_inputs" in takes:
         more["task_inputs"] = tokens(config, TOKENS)
-    if "input_ids" in takes and takes["input_ids"].default is inspect.Parameter.empty or main == "pixel_values" and (
-        "input_ids" in takes and hasattr(config, "text_config")):
+    if (
+        "input_ids" in takes
+        and takes["input_ids"].default is inspect.Parameter.empty
+        or main == "pixel_values"
+        and ("input_ids" in takes and hasattr(config, "text_config"))
+    ):
         more |= {"input_ids": tokens(config, TOKENS), "attention_mask": padded_mask(TOKENS)}
     grid = next((name for name in ("grid_thw", "image_grid_thw") if name in takes), None)
     if grid and main == "pixel_values" or "hidden_states" in takes and grid:
@@ -125,24 +143,40 @@ def candidates(model):
             yield {next(iter(takes)): torch.randn(16, width), grid: torch.tensor([[1, 4, 4]])}
         return
     kinds = {
-        "pixel_values": of_images, "pixel_values_videos": of_images, "input_features": of_features, "input_values": of_samples,
-        "past_values": of_series, "audio_mel": of_features, "audio_values": of_samples, "latents": of_features,
+        "pixel_values": of_images,
+        "pixel_values_videos": of_images,
+        "input_features": of_features,
+        "input_values": of_samples,
+        "past_values": of_series,
+        "audio_mel": of_features,
+        "audio_values": of_samples,
+        "latents": of_features,
     }
     main = main if main in kinds else next((name for name in takes if name in kinds), None)
     if not main:
         return
     for value in kinds[main](config):
         batch = value.shape[0]
-        given = {main: value} | {name: more[name][:batch] for name in more} | {name: decoder[name][:batch] for name in decoder}
+        given = (
+            {main: value}
+            | {name: more[name][:batch] for name in more}
+            | {name: decoder[name][:batch] for name in decoder}
+        )
         if "noise" in takes and "mask_ratio" in vars(config):
-            given["noise"] = torch.rand(batch, (value.shape[-1] // config.patch_size) * (value.shape[-2] // config.patch_size))
+            given["noise"] = torch.rand(
+                batch, (value.shape[-1] // config.patch_size) * (value.shape[-2] // config.patch_size)
+            )
         if main == "past_values":
             if "past_time_features" in takes:
                 if value.ndim > 2:
                     continue
                 features, ahead = config.num_time_features, config.prediction_length
-                given |= {"past_time_features": torch.randn(*value.shape, features), "past_observed_mask": torch.ones_like(value),
-                          "future_values": torch.randn(batch, ahead), "future_time_features": torch.randn(batch, ahead, features)}
+                given |= {
+                    "past_time_features": torch.randn(*value.shape, features),
+                    "past_observed_mask": torch.ones_like(value),
+                    "future_values": torch.randn(batch, ahead),
+                    "future_time_features": torch.randn(batch, ahead, features),
+                }
             yield given
             continue
         if "input_features_mask" in takes and main == "input_features":
@@ -151,6 +185,10 @@ def candidates(model):
         yield given
     if main in ("pixel_values",) and "attention_mask" in takes and "spatial_shapes" in takes:
         patch, channels = config.patch_size, config.num_channels
-        yield {"pixel_values": torch.randn(BATCH, 16, channels * patch * patch),
-               "pixel_attention_mask" if "pixel_attention_mask" in takes else "attention_mask": torch.ones(BATCH, 16, dtype=torch.int64),
-               "spatial_shapes": torch.tensor([[4, 4]] * BATCH)}
+        yield {
+            "pixel_values": torch.randn(BATCH, 16, channels * patch * patch),
+            "pixel_attention_mask" if "pixel_attention_mask" in takes else "attention_mask": torch.ones(
+                BATCH, 16, dtype=torch.int64
+            ),
+            "spatial_shapes": torch.tensor([[4, 4]] * BATCH),
+        }

@@ -2,6 +2,7 @@
 
 `FOLDER/result/FILE.json` keeps what was found and of which kfuse.
 """
+
 import fnmatch
 import hashlib
 import json
@@ -13,7 +14,7 @@ import tempfile
 import numpy
 
 TARGETS = ("sm_90a", "sm_80", "cpu")
-EXPLAIN_S, RUN_S = 180, 180
+EXPLAIN_S, RUN_S, COMPILE_S = 180, 180, 300
 LIMITS = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}  # Of the error, relative to an output's largest value.
 STATUSES = {3: "refused", 5: "wrong", 70: "bug"}
 
@@ -25,7 +26,9 @@ def run_kfuse(arguments, limit_s):
         done = subprocess.run(arguments, capture_output=True, timeout=limit_s, env=environment)
     except subprocess.TimeoutExpired:
         return "hung", f"more than {limit_s} s", ""
-    lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip() and "warning:" not in line]
+    lines = [
+        line for line in done.stderr.decode(errors="replace").splitlines() if line.strip() and "warning:" not in line
+    ]
     line = next((line for line in lines if "error" in line), lines[-1] if lines else "")
     if done.returncode == 0:
         return "ok", "", done.stdout.decode(errors="replace")
@@ -55,8 +58,10 @@ def error_of(found, expected):
 
 def arrays_of(path):
     with numpy.load(path) as file:
-        return ({name[3:]: file[name] for name in file if name.startswith("in:")},
-                {name[4:]: file[name] for name in file if name.startswith("out:")})
+        return (
+            {name[3:]: file[name] for name in file if name.startswith("in:")},
+            {name[4:]: file[name] for name in file if name.startswith("out:")},
+        )
 
 
 def judge(path, kfuse, store):
@@ -74,8 +79,21 @@ def judge(path, kfuse, store):
         return result
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
-        command = [kfuse, "run", path, "--target", "cpu", "--no-benchmark", "--threads", "1", "--store", store, "--json",
-                   "--output", work / "out"]
+        command = [
+            kfuse,
+            "run",
+            path,
+            "--target",
+            "cpu",
+            "--no-benchmark",
+            "--threads",
+            "1",
+            "--store",
+            store,
+            "--json",
+            "--output",
+            work / "out",
+        ]
         for number, (name, value) in enumerate(inputs.items()):
             numpy.save(work / f"{number}.npy", value)
             command += ["--input", f"{name}={work / f'{number}.npy'}"]
@@ -133,20 +151,64 @@ def compare_with_onnxruntime(result, path, inputs, found, outputs, limit):
         result["run"] = ["ok", f"ONNX Runtime's error is {result['onnxruntime']:.1e}"]
 
 
+def compile_all(folder, kfuse, target, pattern, say):
+    """Compiles accepted files for a target that need not be here, one exporter's of each form and type; small ones first."""
+    build = build_of(kfuse)
+    chosen = {}
+    for path in sorted((folder / "result").glob("*.onnx.json")):  # dynamo's come before legacy's
+        result = json.loads(path.read_text())
+        if is_right(result) and fnmatch.fnmatch(path.name.split("-")[0], pattern):
+            chosen.setdefault(path.name.split(".")[0], (path, result))
+    left = [
+        (path, result)
+        for path, result in chosen.values()
+        if result.get("compiled", {}).get("status") != "ok" and result.get("compiled", {}).get("kfuse") != build
+    ]
+    left.sort(key=lambda item: (folder / "export" / item[1]["file"]).stat().st_size)
+    for number, (path, result) in enumerate(left):
+        say(f"compile {number + 1} of {len(left)}: {result['file']}")
+        status, line, _ = run_kfuse(
+            [
+                kfuse,
+                "tune",
+                folder / "export" / result["file"],
+                "--target",
+                target,
+                "--no-benchmark",
+                "--threads",
+                "1",
+                "--store",
+                folder / f"{target}.db",
+            ],
+            COMPILE_S,
+        )
+        result["compiled"] = {"target": target, "status": status, "line": line, "kfuse": build}
+        path.write_text(json.dumps(result))
+
+
+def build_of(kfuse):
+    return hashlib.sha1(kfuse.read_bytes()).hexdigest()[:12]
+
+
 def is_right(result):
-    return all(status == "ok" for status, _ in result["targets"].values()) and result.get("run", [""])[0] in ("ok", "export")
+    return all(status == "ok" for status, _ in result["targets"].values()) and result.get("run", [""])[0] in (
+        "ok",
+        "export",
+    )
 
 
 def judge_all(folder, kfuse, pattern, say):
     """Files without a result, and those that another kfuse did not run right; small files first."""
     results = folder / "result"
     results.mkdir(exist_ok=True)
-    build = hashlib.sha1(kfuse.read_bytes()).hexdigest()[:12]
+    build = build_of(kfuse)
     left = []
     for path in sorted((folder / "export").glob("*.onnx"), key=lambda path: path.stat().st_size):
         kept = results / f"{path.name}.json"
         former = json.loads(kept.read_text()) if kept.exists() else None
-        is_done = former and (former["kfuse"] == build or is_right(former)) and kept.stat().st_mtime > path.stat().st_mtime
+        is_done = (
+            former and (former["kfuse"] == build or is_right(former)) and kept.stat().st_mtime > path.stat().st_mtime
+        )
         if not is_done and fnmatch.fnmatch(path.name.split("-")[0], pattern):
             left.append((path, kept))
     for number, (path, kept) in enumerate(left):

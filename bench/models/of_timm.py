@@ -1,4 +1,5 @@
 """Cases of timm: its families, one or two blocks a stage."""
+
 import importlib
 
 import torch
@@ -19,7 +20,9 @@ FAMILIES = {
     "vit_relpos_small_patch16_224": dict(img_size=48, embed_dim=32, depth=2, num_heads=4),
     "cait_xxs24_224": dict(img_size=48, embed_dim=32, depth=2, num_heads=4),
     "xcit_nano_12_p16_224": dict(img_size=48, embed_dim=32, depth=2, num_heads=4),
-    "volo.VOLO": dict(img_size=64, layers=(1, 1, 1, 1), embed_dims=(16, 32, 32, 32), num_heads=(2, 2, 2, 2), stem_hidden_dim=8),
+    "volo.VOLO": dict(
+        img_size=64, layers=(1, 1, 1, 1), embed_dims=(16, 32, 32, 32), num_heads=(2, 2, 2, 2), stem_hidden_dim=8
+    ),
     "swin_tiny_patch4_window7_224": dict(img_size=64, embed_dim=16, depths=(2, 2), num_heads=(2, 4), window_size=4),
     "swinv2_tiny_window8_256": dict(img_size=64, embed_dim=16, depths=(2, 2), num_heads=(2, 4), window_size=4),
     "twins_svt_small": dict(img_size=64, embed_dims=(16, 16, 32, 32), num_heads=(2, 2, 4, 4), depths=(1, 1, 1, 1)),

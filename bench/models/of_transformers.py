@@ -1,4 +1,5 @@
 """Cases of transformers: each architecture of its lists, small."""
+
 import inspect
 
 import torch
@@ -12,11 +13,21 @@ from small_config import declared, small
 
 # The head that an architecture is exported with: the first of these lists that has it.
 LISTS = (
-    "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", "MODEL_FOR_MASKED_LM_MAPPING",
-    "MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING", "MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING",
-    "MODEL_FOR_OBJECT_DETECTION_MAPPING", "MODEL_FOR_DEPTH_ESTIMATION_MAPPING", "MODEL_FOR_CTC_MAPPING",
-    "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING", "MODEL_FOR_VIDEO_CLASSIFICATION_MAPPING", "MODEL_MAPPING",
-    "MODEL_FOR_PRETRAINING_MAPPING", "MODEL_FOR_BACKBONE_MAPPING", "MODEL_FOR_IMAGE_TO_IMAGE_MAPPING",
+    "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+    "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING",
+    "MODEL_FOR_MASKED_LM_MAPPING",
+    "MODEL_FOR_CAUSAL_LM_MAPPING",
+    "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",
+    "MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING",
+    "MODEL_FOR_OBJECT_DETECTION_MAPPING",
+    "MODEL_FOR_DEPTH_ESTIMATION_MAPPING",
+    "MODEL_FOR_CTC_MAPPING",
+    "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING",
+    "MODEL_FOR_VIDEO_CLASSIFICATION_MAPPING",
+    "MODEL_MAPPING",
+    "MODEL_FOR_PRETRAINING_MAPPING",
+    "MODEL_FOR_BACKBONE_MAPPING",
+    "MODEL_FOR_IMAGE_TO_IMAGE_MAPPING",
 )
 PAST, CAPACITY = 6, 16  # Rows of a cache that grows, and of one that does not.
 MOST_WEIGHTS = 4_000_000
@@ -43,7 +54,11 @@ SPECIAL = {
     "dpt": {"num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [16, 16, 32, 32]},
     "encodec": {"num_filters": 4},
     "esm": {"vocab_size": 33, "mask_token_id": 32, "pad_token_id": 1},
-    "gemma3n_text": {"intermediate_size": [48, 48], "activation_sparsity_pattern": [0.95, 0.0], "num_kv_shared_layers": 0},
+    "gemma3n_text": {
+        "intermediate_size": [48, 48],
+        "activation_sparsity_pattern": [0.95, 0.0],
+        "num_kv_shared_layers": 0,
+    },
     "glm5_next_text": {"index_topk": 16},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
@@ -61,9 +76,16 @@ def special(name, kind):
     if name.startswith("glm") and name.endswith("_text"):
         sections = [1, 1, 0] if "moe" in name else [2, 1, 1]  # Of half of what rotates of a head
         return {"rope_parameters": kind().rope_parameters | {"mrope_section": sections}}
-    if "backbone_config" in declared(kind) and getattr(kind().backbone_config, "model_type", "") in ("timm_backbone", ""):
-        stages = transformers.ResNetConfig(embedding_size=16, hidden_sizes=[16, 24, 32, 48], depths=[1, 1, 1, 1],
-                                           out_features=["stage2", "stage3", "stage4"])
+    if "backbone_config" in declared(kind) and getattr(kind().backbone_config, "model_type", "") in (
+        "timm_backbone",
+        "",
+    ):
+        stages = transformers.ResNetConfig(
+            embedding_size=16,
+            hidden_sizes=[16, 24, 32, 48],
+            depths=[1, 1, 1, 1],
+            out_features=["stage2", "stage3", "stage4"],
+        )
         return {"backbone_config": stages, "use_timm_backbone": False, "backbone": None}
     return {}
 
@@ -181,21 +203,31 @@ def with_caches(model):
     with torch.no_grad():
         model(input_ids=tokens(model.config, PAST), use_cache=True, **{argument: cache})
     layers = cache.layers
-    if not all(type(layer) in (transformers.cache_utils.DynamicLayer, transformers.cache_utils.DynamicSlidingWindowLayer)
-               and layer.is_initialized for layer in layers):
+    if not all(
+        type(layer) in (transformers.cache_utils.DynamicLayer, transformers.cache_utils.DynamicSlidingWindowLayer)
+        and layer.is_initialized
+        for layer in layers
+    ):
         return
     names = [f"{layer}.{name}" for layer in range(len(layers)) for name in ("key", "value")]
     past = [tensor.contiguous() for layer in layers for tensor in (layer.keys, layer.values)]
     step = {"input_ids": tokens(model.config, 1)}
     mask = {"attention_mask": torch.ones(BATCH, PAST + 1, dtype=torch.int64)}
-    yield Case("past", WithPast(model, argument), step | mask | {f"past_key_values.{name}": value for name, value in zip(names, past)},
-               ("logits", *(f"present.{name}" for name in names)))
+    yield Case(
+        "past",
+        WithPast(model, argument),
+        step | mask | {f"past_key_values.{name}": value for name, value in zip(names, past)},
+        ("logits", *(f"present.{name}" for name in names)),
+    )
     if "position_ids" not in takes or find(model.config, "sliding_window"):
         return
     buffers = [torch.nn.functional.pad(value, (0, 0, 0, CAPACITY - value.shape[2])) for value in past]
-    yield Case("static", WithStaticCache(model, argument),
-               step | {"position": torch.tensor(PAST)} | {f"cache.{name}": value for name, value in zip(names, buffers)},
-               ("logits", *(f"updated.{name}" for name in names)))
+    yield Case(
+        "static",
+        WithStaticCache(model, argument),
+        step | {"position": torch.tensor(PAST)} | {f"cache.{name}": value for name, value in zip(names, buffers)},
+        ("logits", *(f"updated.{name}" for name in names)),
+    )
 
 
 def cases(name):

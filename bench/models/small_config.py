@@ -5,6 +5,7 @@ layers, vocabularies, images. `small(kind, level)` gives these small sizes and l
 layers, biases) as the architecture has it. Level 0 gives every width the same size, level 1 divides the architecture's own,
 for those whose widths depend on each other, and level 2 only takes layers away.
 """
+
 import dataclasses
 import re
 
@@ -16,14 +17,27 @@ KEPT = re.compile(
     r"type_vocab_size|num_labels|num_feat_extract_layers|mask_|_loss|_cost|scale|ratio|_token_idx|mel_dim|"
     r"reduction_factor|upsample|feature_layer|temporal_patch|merge|reassemble|sampling_rate|sample_rate|hop_length"
 )
-LISTS_OF_DEPTHS = re.compile(r"^depths$|depth$|layers$|num_blocks|layer_depths|stage_num|blocks_per_stage|repeats|numb_of_layers")
+LISTS_OF_DEPTHS = re.compile(
+    r"^depths$|depth$|layers$|num_blocks|layer_depths|stage_num|blocks_per_stage|repeats|numb_of_layers"
+)
 WIDTHS = re.compile(
     r"hidden|embed|embd|dim$|dims$|_dim_|d_model|d_inner|width|channels|proj|lora_rank|rank|_size$|_sizes$|units|features|filters"
 )
 INNERS = re.compile(r"intermediate|ffn|mlp_dim|d_ff|n_inner|inner_dim|feed_forward|ffw")
-LAYERS = re.compile(r"(^|_)layers$|^n_layers?$|^depth$|_depth$|num_encoder_blocks|^layers$|num_layers|num_blocks|num_res_blocks")
-PERIODS = re.compile(r"sliding_window_pattern|full_attention_interval|layer_period|attn_every|every_n|no_rope_layer_interval|_freq$|_frequency$")
-KINDS_OF_LAYERS = ("layer_types", "layers_block_type", "block_types", "layers_types", "mlp_layer_types", "indexer_types")
+LAYERS = re.compile(
+    r"(^|_)layers$|^n_layers?$|^depth$|_depth$|num_encoder_blocks|^layers$|num_layers|num_blocks|num_res_blocks"
+)
+PERIODS = re.compile(
+    r"sliding_window_pattern|full_attention_interval|layer_period|attn_every|every_n|no_rope_layer_interval|_freq$|_frequency$"
+)
+KINDS_OF_LAYERS = (
+    "layer_types",
+    "layers_block_type",
+    "block_types",
+    "layers_types",
+    "mlp_layer_types",
+    "indexer_types",
+)
 
 
 def fixed(name, value):
@@ -34,7 +48,9 @@ def fixed(name, value):
         return None
     if "vocab" in name:
         return VOCABULARY if value > VOCABULARY else None
-    if re.search(r"max_.*position|n_positions|^n_ctx$|context_length|max_seq|seq_len|num_position_embeddings|max_pos", name):
+    if re.search(
+        r"max_.*position|n_positions|^n_ctx$|context_length|max_seq|seq_len|num_position_embeddings|max_pos", name
+    ):
         return min(value, POSITIONS)
     if name in ("max_source_positions",):
         return 32
@@ -66,7 +82,14 @@ def fixed(name, value):
         return 32 if value > 32 else None
     if "patch" in name and "size" in name:
         return min(value, 8)
-    if name in ("num_mel_bins", "feature_size", "num_mel_bands", "input_feat_per_channel", "n_mels", "feature_projection_input_dim"):
+    if name in (
+        "num_mel_bins",
+        "feature_size",
+        "num_mel_bands",
+        "input_feat_per_channel",
+        "n_mels",
+        "feature_projection_input_dim",
+    ):
         return min(value, 32)
     if re.search(r"window|attention_chunk|local_attention|block_size|chunk_size|index_topk", name):
         return min(value, 4)
@@ -78,7 +101,10 @@ def fixed(name, value):
         return 16
     if name in ("num_conv_pos_embedding_groups", "conv_pos_groups"):
         return 4
-    if re.search(r"codebook_size|num_embeddings|num_codevectors|num_queries|num_query_tokens|n_latents|num_latents|num_points", name):
+    if re.search(
+        r"codebook_size|num_embeddings|num_codevectors|num_queries|num_query_tokens|n_latents|num_latents|num_points",
+        name,
+    ):
         return min(value, 16)
     if INNERS.search(name):
         return INNER if value > INNER else None
@@ -152,8 +178,9 @@ def declared(kind):
     """Fields of a configuration class and their defaults; None for those that the class works out itself."""
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
     return {
-        name: field.default if field.default is not dataclasses.MISSING else (
-            field.default_factory() if field.default_factory is not dataclasses.MISSING else None)
+        name: field.default
+        if field.default is not dataclasses.MISSING
+        else (field.default_factory() if field.default_factory is not dataclasses.MISSING else None)
         for name, field in fields.items()
     }
 
@@ -167,7 +194,9 @@ def small_values(whole, level):
     size = (fixed, divided, only_layers)[level]
     defaults = declared(type(whole))
     values = {}
-    count_name = next((name for name in ("num_hidden_layers", "n_layer", "n_layers", "num_layers") if name in defaults), None)
+    count_name = next(
+        (name for name in ("num_hidden_layers", "n_layer", "n_layers", "num_layers") if name in defaults), None
+    )
     count = attribute(whole, count_name) if count_name else None
     kept = None
     for name in KINDS_OF_LAYERS:
@@ -179,8 +208,14 @@ def small_values(whole, level):
         value = attribute(whole, name, default)
         if hasattr(value, "to_dict") and hasattr(type(value), "model_type"):
             values[name] = small_values(value, level) | {"model_type": value.model_type}
-        elif isinstance(value, (list, tuple)) and count and len(value) == count and not KEPT.search(name) and default is None or (
-            name in KINDS_OF_LAYERS and isinstance(value, (list, tuple)) and len(value) == count):
+        elif (
+            isinstance(value, (list, tuple))
+            and count
+            and len(value) == count
+            and not KEPT.search(name)
+            and default is None
+            or (name in KINDS_OF_LAYERS and isinstance(value, (list, tuple)) and len(value) == count)
+        ):
             values[name] = [value[place] for place in (kept or range(min(DEPTH, count)))]
         elif isinstance(value, (bool, str, float)) or default is None and not isinstance(value, (list, tuple)):
             continue

@@ -2,10 +2,11 @@
 """Exports every architecture of transformers, timm and diffusers that builds small, runs kfuse on each file and writes the
 table of docs/models.md.
 
-Usage: bench/models/survey.py FOLDER [--kfuse build/bin/kfuse] [--only 'bert*'] [--stage export|run|table] [--table FILE]
+Usage: bench/models/survey.py FOLDER [--kfuse build/bin/kfuse] [--only 'bert*'] [--stage export|run|compile|table]
 Needs torch, onnx, onnxruntime, transformers, timm and diffusers. FOLDER keeps files and results; what is there is not done
 again, but files that a former kfuse did not run right are run by a new one.
 """
+
 import argparse
 import fnmatch
 import os
@@ -38,7 +39,10 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--kfuse", type=pathlib.Path, default=pathlib.Path("build/bin/kfuse"))
     parser.add_argument("--only", default="*", help="a glob of architectures")
-    parser.add_argument("--stage", choices=("export", "run", "table"), help="else all three")
+    parser.add_argument("--stage", choices=("export", "run", "compile", "table"), help="else all")
+    parser.add_argument(
+        "--compile", default="sm_90a", help="the target that the stage `compile` prints and compiles kernels for"
+    )
     parser.add_argument("--table", type=pathlib.Path, default=pathlib.Path(__file__).parents[2] / "docs" / "models.md")
     options = parser.parse_args()
     exported = options.folder / "export"
@@ -51,6 +55,10 @@ def main():
         from judge import judge_all
 
         judge_all(options.folder, options.kfuse.resolve(), options.only, say)
+    if options.stage in (None, "compile"):
+        from judge import compile_all
+
+        compile_all(options.folder, options.kfuse.resolve(), options.compile, options.only, say)
     if options.stage in (None, "table"):
         from table import write_table
 

@@ -1,4 +1,5 @@
 """Writes docs/models.md from the results that a survey left."""
+
 import collections
 import importlib.metadata
 import json
@@ -9,24 +10,27 @@ from judge import LIMITS, TARGETS
 LIBRARIES = ("transformers", "timm", "diffusers")
 FORMS = {"plain": "whole", "head": "classifier", "past": "growing cache", "static": "static cache"}
 A_ROW = 12  # Architectures in a row of the table of right ones.
+HOURS = 4
 
 HEAD = """# Models that were run
 
-Every architecture of transformers, timm and diffusers that [bench/models](../bench/models/survey.py) builds from a small
-configuration (1 to 4 layers, 32 wide, random weights) and that an exporter of PyTorch writes to ONNX. kfuse explains each file
-for {targets} and runs it on the CPU with configs that the cost model chooses; what it gives is compared with PyTorch in
-f32, whose weights and inputs are rounded to the file's type. An error is the largest difference relative to an output's largest value, and
-right is up to {limits}.
+Every architecture of transformers, timm and diffusers that [bench/models](../bench/models/survey.py) builds from a
+small configuration (1 to 4 layers, 32 wide, random weights) and that an exporter of PyTorch writes to ONNX. kfuse
+explains each file for {targets} and runs it on the CPU with configs that the cost model chooses{compiled}. Results are
+compared with PyTorch's in f32, of weights and inputs rounded to the file's type. An error is the largest difference
+relative to an output's largest value; right is up to {limits}.
 
 ```
 pip install torch onnx onnxruntime onnxscript transformers timm diffusers torchvision
 bench/models/survey.py FOLDER --kfuse build/bin/kfuse
 ```
 
-It takes some {minutes} minutes on two cores, goes on where it was ended, and runs again what a former kfuse did not run right. This table:
-{versions}. *whole* is a model as it is called without a cache; *growing cache* is a decoder's step that takes
-`past_key_values.*` and returns `present.*`, *static cache* one that writes its rows into buffers of fixed length at a position;
-*classifier* is the head for sequences on an encoder.
+It takes some {hours} hours of one core, goes on where it was ended, and runs again what a former kfuse did not run
+right. This table: {versions}.
+
+*whole* is a model as it is called without a cache; *growing cache* is a decoder's step that takes `past_key_values.*`
+and returns `present.*`; *static cache* is one that writes its rows into buffers of fixed length, at a position;
+*classifier* is an encoder's or decoder's head for sequences.
 
 - [Summary](#summary), [right](#right), [not right](#not-right), [not exported](#not-exported), [not built](#not-built)
 """
@@ -43,14 +47,15 @@ def load(folder):
 
 
 def outcome(result):
-    """"right", or what it is instead."""
+    """ "right", or what it is instead."""
     refused = {target: line for target, (status, line) in result["targets"].items() if status != "ok"}
     if refused:
         target, line = next(iter(refused.items()))
         status = result["targets"][target][0]
         line = re.sub(r"^kfuse: .*?\.onnx: ", "", line).split("; export again")[0]
         where = "" if len(refused) == len(TARGETS) else f" for {', '.join(refused)}"
-        fault = ", as ONNX Runtime does" if isinstance(result.get("onnxruntime"), str) else ""
+        knows = "-bf16." not in result["file"]  # ONNX Runtime's CPU lacks most kernels of bf16.
+        fault = ", as ONNX Runtime does" if knows and isinstance(result.get("onnxruntime"), str) else ""
         return f"{status}{where}{fault}: {line.removeprefix('kfuse: ')}"
     status, line = result["run"]
     if status == "ok":
@@ -92,11 +97,41 @@ def summary(files):
         found = groups[key]
         errors = [result["error"] for result in found if is_right(result)]
         library, form, kind, exporter = key
-        lines += rows((library, FORMS[form], kind, exporter, len(found), sum(map(is_accepted, found)), sum(map(is_right, found)),
-                       decade(max(errors, default=0))))
+        lines += rows(
+            (
+                library,
+                FORMS[form],
+                kind,
+                exporter,
+                len(found),
+                sum(map(is_accepted, found)),
+                sum(map(is_right, found)),
+                decade(max(errors, default=0)),
+            )
+        )
     accepted, right = sum(is_accepted(result) for *_, result in files), sum(is_right(result) for *_, result in files)
-    lines += rows(("all", "", "", "", len(files), f"{accepted} ({accepted / len(files):.1%})", f"{right} ({right / max(accepted, 1):.1%})", ""))
+    lines += rows(
+        (
+            "all",
+            "",
+            "",
+            "",
+            len(files),
+            f"{accepted} ({accepted / len(files):.1%})",
+            f"{right} ({right / max(accepted, 1):.1%})",
+            "",
+        )
+    )
     return lines
+
+
+def compiled(files):
+    """What the stage `compile` did, as a clause."""
+    found = [result["compiled"] for *_, result in files if "compiled" in result]
+    if not found:
+        return ""
+    good = sum(one["status"] == "ok" for one in found)
+    return f"; {len(found)} are also compiled for {found[0]['target']} without a GPU, which {good} pass"
 
 
 def refused_ops(files):
@@ -108,8 +143,11 @@ def refused_ops(files):
             continue
         match = re.search(r"does not have: (.*?); export", line)
         reason = re.sub(r".*?\.onnx: ", "", line)
-        found.update([name for name in re.findall(r"(\S+) \(\d+ nodes?", match[1])] if match else
-                     [re.sub(r"node '[^']*' ", "", reason).removeprefix("kfuse: ")])
+        found.update(
+            [name for name in re.findall(r"(\S+) \(\d+ nodes?", match[1])]
+            if match
+            else [re.sub(r"node '[^']*' ", "", reason).removeprefix("kfuse: ")]
+        )
     return found
 
 
@@ -133,16 +171,26 @@ def right_table(architectures):
                 by_form = collections.defaultdict(list)
                 for form in forms:
                     by_form[form.rsplit(" ", 1)[0]].append(form.rsplit(" ", 1)[1])
-                text = ", ".join(form + ("" if kinds == ["f32"] else " " + "/".join(sorted(kinds, key=list(LIMITS).index)))
-                                 for form, kinds in by_form.items())
-                lines += rows((f"{', '.join(part)}", text, len(found),
-                               ", ".join(f"{kind} {decade(worst[kind])}" for kind in LIMITS if kind in worst)))
+                text = ", ".join(
+                    form + ("" if kinds == ["f32"] else " " + "/".join(sorted(kinds, key=list(LIMITS).index)))
+                    for form, kinds in by_form.items()
+                )
+                lines += rows(
+                    (
+                        f"{', '.join(part)}",
+                        text,
+                        len(found),
+                        ", ".join(f"{kind} {decade(worst[kind])}" for kind in LIMITS if kind in worst),
+                    )
+                )
     return lines
 
 
 def not_right_table(architectures):
     lines = rows(("architecture", "files", "right", "what the others are"), ("---",) * 4)
-    for (library, name), found in sorted(architectures.items(), key=lambda item: (LIBRARIES.index(item[0][0]), item[0][1])):
+    for (library, name), found in sorted(
+        architectures.items(), key=lambda item: (LIBRARIES.index(item[0][0]), item[0][1])
+    ):
         others = collections.defaultdict(list)
         for entry, result in found:
             what = outcome(result)
@@ -188,8 +236,12 @@ def not_built(records):
 
 def write_table(folder, path):
     records, results = load(folder)
-    files = [(record["library"], record["name"], entry, results[entry["file"]]) for record in records for entry in record["files"]
-             if entry.get("file") in results]
+    files = [
+        (record["library"], record["name"], entry, results[entry["file"]])
+        for record in records
+        for entry in record["files"]
+        if entry.get("file") in results
+    ]
     architectures = collections.defaultdict(list)
     for library, name, entry, result in files:
         architectures[library, name].append((entry, result))
@@ -197,18 +249,42 @@ def write_table(folder, path):
     built = sum(bool(record["files"]) for record in records)
     accepted = sum(is_accepted(result) for *_, result in files)
     right = sum(is_right(result) for *_, result in files)
-    text = [HEAD.format(targets=", ".join(TARGETS[:-1]) + " and the " + TARGETS[-1].upper(), minutes=100, versions=versions,
-                        limits=", ".join(f"{limit:.0e} of {kind}" for kind, limit in LIMITS.items()))]
-    text += ["## Summary\n", f"{len(records)} architectures, of which {built} were built and {len(architectures)} exported: "
-             f"{len(files)} files.\n", *summary(files), ""]
+    text = [
+        HEAD.format(
+            targets=", ".join(TARGETS[:-1]) + " and the " + TARGETS[-1].upper(),
+            hours=HOURS,
+            versions=versions,
+            compiled=compiled(files),
+            limits=", ".join(f"{limit:.0e} of {kind}" for kind, limit in LIMITS.items()),
+        )
+    ]
+    text += [
+        "## Summary\n",
+        f"{len(records)} architectures, of which {built} were built and {len(architectures)} exported: "
+        f"{len(files)} files.\n",
+        *summary(files),
+        "",
+    ]
     reasons = refused_ops(files)
     if reasons:
-        text += ["Refusals by what the file wanted (files):\n", *(f"- {short(reason, 110)}: {count}" for reason, count in reasons.most_common()), ""]
+        text += [
+            "Refusals by what the file wanted (files):\n",
+            *(f"- {short(reason, 110)}: {count}" for reason, count in reasons.most_common()),
+            "",
+        ]
     text += ["## Right\n", "Architectures whose files all are.\n", *right_table(architectures), ""]
-    text += ["## Not right\n", "Architectures of which one file is not, all of its other files being right.\n",
-             *not_right_table(architectures), ""]
+    text += [
+        "## Not right\n",
+        "Architectures of which one file is not, all of its other files being right.\n",
+        *not_right_table(architectures),
+        "",
+    ]
     text += ["## Not exported\n", "What PyTorch's exporters do not write.\n", *not_exported(records), ""]
-    text += ["## Not built\n", "No small configuration or inputs of these were found, or a library of theirs is missing.\n", *not_built(records)]
+    text += [
+        "## Not built\n",
+        "No small configuration or inputs of these were found, or a library of theirs is missing.\n",
+        *not_built(records),
+    ]
     path.write_text("\n".join(text).rstrip() + "\n")
     print(f"accepted {accepted} of {len(files)}, right {right} of {accepted}")
     for reason, count in reasons.most_common():

@@ -5,6 +5,7 @@ beside inputs in:NAME.
 Usage: pytorch.py KFUSE [--untuned] MODEL.onnx... With --untuned the cost model chooses every kernel, and the reference
 evaluator is not asked. Needs nothing but Python: an .npz is a zip of .npy files.
 """
+
 import array
 import ast
 import math
@@ -22,7 +23,9 @@ TYPES = {"<f4": "f", "<f2": "e", "<i8": "q", "|b1": "?"}
 def read_npy(data):
     """Shape, type and values of a little-endian array in C order."""
     major = data[6]
-    size, start = (struct.unpack_from("<H", data, 8)[0], 10) if major == 1 else (struct.unpack_from("<I", data, 8)[0], 12)
+    size, start = (
+        (struct.unpack_from("<H", data, 8)[0], 10) if major == 1 else (struct.unpack_from("<I", data, 8)[0], 12)
+    )
     header = ast.literal_eval(data[start : start + size].decode())
     kind, shape = TYPES.get(header["descr"]), header["shape"]
     assert kind and not header["fortran_order"], header
@@ -52,7 +55,18 @@ def worst_error(kfuse, options, model):
     outputs = members_of(reference, "out:")
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
-        command = [kfuse, "run", model, "--target", "cpu", "--store", work / "store.db", "--output", work / "out", *options]
+        command = [
+            kfuse,
+            "run",
+            model,
+            "--target",
+            "cpu",
+            "--store",
+            work / "store.db",
+            "--output",
+            work / "out",
+            *options,
+        ]
         for number, (name, member) in enumerate(members_of(reference, "in:").items()):
             (work / f"{number}.npy").write_bytes(reference.read(f"{member}.npy"))
             command += ["--input", f"{name}={work / f'{number}.npy'}"]
