@@ -64,6 +64,10 @@ SPECIAL = {
     "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
+    "hunyuan_vl_text": {"head_dim": 8},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "ministral": {"head_dim": 8},
+    "nemotron": {"head_dim": 8, "num_key_value_heads": 2},
 }
 
 
@@ -73,9 +77,9 @@ def special(name, kind):
         return SPECIAL[name]
     if name in ("autoformer", "informer", "time_series_transformer"):
         return {"prediction_length": 4, "context_length": 12, "num_time_features": 2, "lags_sequence": [1, 2, 3]}
-    if name.startswith("glm") and name.endswith("_text"):
+    if name.startswith(("glm", "qwen2_vl", "qwen2_5_vl")) and name.endswith("_text"):
         sections = [1, 1, 0] if "moe" in name else [2, 1, 1]  # Of half of what rotates of a head
-        return {"rope_parameters": kind().rope_parameters | {"mrope_section": sections}}
+        return {"rope_parameters": (kind().rope_parameters or {}) | {"mrope_section": sections}}
     if "backbone_config" in declared(kind) and getattr(kind().backbone_config, "model_type", "") in (
         "timm_backbone",
         "",

@@ -44,6 +44,8 @@ def fixed(name, value):
     """The size at level 0 of an int by its name, None for one that stays."""
     if name.endswith("_token_id") or name.endswith("_token_index") or name.endswith("_token_idx"):
         return {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}.get(name, 80 + sum(map(ord, name)) % 15)
+    if name == "upsample_groups":  # As many as channels
+        return WIDTH
     if KEPT.search(name):
         return None
     if "vocab" in name:

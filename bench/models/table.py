@@ -141,13 +141,10 @@ def refused_ops(files):
         status, line = result["targets"]["cpu"]
         if status != "refused":
             continue
-        match = re.search(r"does not have: (.*?); export", line)
-        reason = re.sub(r".*?\.onnx: ", "", line)
-        found.update(
-            [name for name in re.findall(r"(\S+) \(\d+ nodes?", match[1])]
-            if match
-            else [re.sub(r"node '[^']*' ", "", reason).removeprefix("kfuse: ")]
-        )
+        match = re.search(r"does not have: (.*)", line)
+        reason = re.sub(r"\[[-\d, ]+\]", "[...]", re.sub(r".*?\.onnx: ", "", line))
+        reason = re.sub(r"node '[^']*' ", "", reason).removeprefix("kfuse: ")
+        found.update(re.findall(r"(\S+) \(\d+ nodes?", match[1]) if match else [reason])
     return found
 
 
@@ -275,7 +272,7 @@ def write_table(folder, path):
     text += ["## Right\n", "Architectures whose files all are.\n", *right_table(architectures), ""]
     text += [
         "## Not right\n",
-        "Architectures of which one file is not, all of its other files being right.\n",
+        "Architectures of which a file is not; their other files are.\n",
         *not_right_table(architectures),
         "",
     ]
