@@ -62,7 +62,7 @@ def main():
     if options.stage in (None, "table"):
         from table import write_table
 
-        write_table(options.folder, options.table)
+        write_table(options.folder, options.table, listed("*"))
 
 
 if __name__ == "__main__":

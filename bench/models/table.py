@@ -231,7 +231,8 @@ def not_built(records):
     return [f"{library}: {', '.join(found)}.\n" for library, found in names.items()]
 
 
-def write_table(folder, path):
+def write_table(folder, path, listed):
+    """`listed`: pairs of library and name that a whole survey takes."""
     records, results = load(folder)
     files = [
         (record["library"], record["name"], entry, results[entry["file"]])
@@ -282,6 +283,18 @@ def write_table(folder, path):
         "No small configuration or inputs of these were found, or a library of theirs is missing.\n",
         *not_built(records),
     ]
+    reached = {(record["library"], record["name"]) for record in records}
+    waiting = [name for library, name in listed if (library, name) not in reached]
+    not_run = [
+        entry["file"].removesuffix(".onnx")
+        for record in records
+        for entry in record["files"]
+        if not entry["reason"] and entry["file"] not in results
+    ]
+    if waiting or not_run:
+        text += ["## Not run yet\n"]
+        text += [f"{len(waiting)} architectures: {', '.join(waiting)}.\n"] if waiting else []
+        text += [f"{len(not_run)} files: {', '.join(not_run)}.\n"] if not_run else []
     path.write_text("\n".join(text).rstrip() + "\n")
     print(f"accepted {accepted} of {len(files)}, right {right} of {accepted}")
     for reason, count in reasons.most_common():
