@@ -16,26 +16,31 @@ int64_t elementsIn(ArrayRef<int64_t> dims) {
 
 int64_t Domain::points() const { return elementsIn(extents); }
 
+/// Whether a node differs along `dim` by itself, whatever its operands do.
+static bool readsDim(const ScalarNode &node, unsigned dim) {
+  if (node.kind == ScalarNode::Kind::Index)
+    return node.index.isFunctionOfDim(dim);
+  return node.kind == ScalarNode::Kind::Load &&
+         (node.map.isFunctionOfDim(dim) ||
+          llvm::any_of(node.guards, [&](const Guard &guard) { return guard.index.isFunctionOfDim(dim); }));
+}
+
 bool ScalarGraph::dependsOn(Scalar s, unsigned dim) const {
-  const ScalarNode &node = (*this)[s];
-  auto anyOf = [&](ArrayRef<Scalar> scalars) {
-    return llvm::any_of(scalars, [&](Scalar o) { return dependsOn(o, dim); });
-  };
-  switch (node.kind) {
-  case ScalarNode::Kind::Constant:
-    return false;
-  case ScalarNode::Kind::Index:
-    return node.index.isFunctionOfDim(dim) || anyOf(node.symbols);
-  case ScalarNode::Kind::Load:
-    return node.map.isFunctionOfDim(dim) || anyOf(node.symbols) ||
-           llvm::any_of(node.guards, [&](const Guard &guard) { return guard.index.isFunctionOfDim(dim); });
-  case ScalarNode::Kind::Reduce:
-    return static_cast<int>(dim) != domain.reductionDim && anyOf(node.operands);
-  case ScalarNode::Kind::Contract:
-    return static_cast<int>(dim) != domain.contractionDim && anyOf(node.operands);
-  case ScalarNode::Kind::Apply:
-  case ScalarNode::Kind::Cast:
-    return anyOf(node.operands);
+  // Each node once, users before what they use: a value that many others are made of is reached on as many paths.
+  std::vector<bool> needed(static_cast<size_t>(s.id) + 1);
+  needed[s.id] = true;
+  for (int id = s.id; id >= 0; --id) {
+    const ScalarNode &node = nodes[id];
+    const bool hidesDim = (node.kind == ScalarNode::Kind::Reduce && static_cast<int>(dim) == domain.reductionDim) ||
+                          (node.kind == ScalarNode::Kind::Contract && static_cast<int>(dim) == domain.contractionDim);
+    if (!needed[id] || hidesDim)
+      continue;
+    if (readsDim(node, dim))
+      return true;
+    for (Scalar operand : node.operands)
+      needed[operand.id] = true;
+    for (Scalar symbol : node.symbols)
+      needed[symbol.id] = true;
   }
   return false;
 }

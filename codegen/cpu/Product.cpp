@@ -27,14 +27,29 @@ using Kind = ir::ScalarNode::Kind;
 /// Rows and columns of a tile that is transposed in registers, and what blocks are multiples of.
 constexpr int64_t square = 16;
 
+/// Whether `holds` for a load that `value` is computed from, without those in front of a load's address.
+bool anyLoad(const LinearGraph &graph, ir::Scalar value, llvm::function_ref<bool(const ir::ScalarNode &)> holds) {
+  std::vector<bool> needed(static_cast<size_t>(value.id) + 1); // Each node once, users before what they use.
+  needed[value.id] = true;
+  for (int id = value.id; id >= 0; --id) {
+    const ir::ScalarNode &node = graph[{id}];
+    if (!needed[id])
+      continue;
+    if (node.kind == Kind::Load && holds(node))
+      return true;
+    for (ir::Scalar operand : node.operands)
+      needed[operand.id] = true;
+  }
+  return false;
+}
+
 /// Whether a load that `value` is computed from is contiguous along `dim`.
 bool isDenseAlong(const LinearGraph &graph, ir::Scalar value, unsigned dim) {
-  const ir::ScalarNode &node = graph[value];
-  if (node.kind != Kind::Load)
-    return llvm::any_of(node.operands, [&](ir::Scalar operand) { return isDenseAlong(graph, operand, dim); });
-  TileDim chunk{dim, std::min(graph.extents()[dim], square), square};
-  std::optional<TileIndex> index = linearInTile(node.map.getResult(0), chunk);
-  return index && index->strides[0] == 1 && graph.extents()[dim] > 1;
+  const TileDim chunk{dim, std::min(graph.extents()[dim], square), square};
+  return graph.extents()[dim] > 1 && anyLoad(graph, value, [&](const ir::ScalarNode &load) {
+           std::optional<TileIndex> index = linearInTile(load.map.getResult(0), chunk);
+           return index && index->strides[0] == 1;
+         });
 }
 
 /// Whether an operand lies in memory the other way than it is packed: the left one along M, the right one along K.
@@ -46,11 +61,10 @@ bool liesTransposed(const MatmulProblem &problem, unsigned side) {
 
 /// Whether a load that `value` is computed from goes through a buffer in such a tile, element by element.
 bool isStaged(const LinearGraph &graph, ir::Scalar value, llvm::ArrayRef<TileDim> tile) {
-  const ir::ScalarNode &node = graph[value];
-  if (node.kind != Kind::Load)
-    return llvm::any_of(node.operands, [&](ir::Scalar operand) { return isStaged(graph, operand, tile); });
-  return !node.symbols.empty() || !stridedAccess(node.map.getResult(0), tile) ||
-         llvm::any_of(node.guards, [&](const ir::Guard &guard) { return !isUniformInTile(guard, tile); });
+  return anyLoad(graph, value, [&](const ir::ScalarNode &load) {
+    return !load.symbols.empty() || !stridedAccess(load.map.getResult(0), tile) ||
+           llvm::any_of(load.guards, [&](const ir::Guard &guard) { return !isUniformInTile(guard, tile); });
+  });
 }
 
 /// Rows and columns of the left operand that are packed at once.

@@ -54,15 +54,21 @@ private:
 
   /// Whether computing the node again costs more than reading it from the first-level cache.
   bool isExpensive(Scalar s) const {
+    std::vector<bool> seen(graph.graph.nodes.size());
+    return isExpensive(s, seen);
+  }
+  bool isExpensive(Scalar s, std::vector<bool> &seen) const {
     const ScalarNode &node = graph[s];
-    if (node.kind == ScalarNode::Kind::Reduce)
+    if (node.kind == ScalarNode::Kind::Reduce || seen[s.id])
       return false;
+    seen[s.id] = true;
     if (node.kind == ScalarNode::Kind::Apply) {
       const ScalarFunction *function = findFunction(node.function, graph[node.operands.back()].type);
       if (!function->callee.empty())
         return true;
     }
-    return !node.symbols.empty() || llvm::any_of(node.operands, [&](Scalar operand) { return isExpensive(operand); });
+    return !node.symbols.empty() ||
+           llvm::any_of(node.operands, [&](Scalar operand) { return isExpensive(operand, seen); });
   }
 
   void saveSharedValues() {

@@ -115,10 +115,12 @@ private:
   }
   std::string nameOf(unsigned result) { return main.getResultAttrOfType<StringAttr>(result, nameAttrName).str(); }
 
+  /// Those of the file: "past*" is not meant to name the length that growing caches add.
   std::vector<std::string> inputs() {
     std::vector<std::string> names;
     for (BlockArgument argument : main.getArguments())
-      if (role(argument.getArgNumber()) != "parameter")
+      if (role(argument.getArgNumber()) != "parameter" &&
+          !(model.pastLength && model.pastLength->input == nameOf(argument)))
         names.push_back(nameOf(argument));
     return names;
   }

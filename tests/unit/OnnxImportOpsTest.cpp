@@ -283,11 +283,13 @@ TEST_CASE("onnx ops: a row of a cache is selected at its place, whichever op wri
     REQUIRE_MESSAGE(model, model.error());
     CHECK(model.count("kfuse.gather") == 0);
     CHECK(model.count("kfuse.reduce") == 0);
-    int selections = 0; // where(index == position, row, cache): of the cache itself, not of a transposed one.
+    // where(index == position, row, cache), or the row's update in place: of the cache itself, not of a transposed one.
+    int selections = 0;
+    const mlir::Value cache = model.main().getArgument(0);
     model.main().walk([&](ir::WhereOp where) {
-      selections +=
-          where.getCondition().getDefiningOp<ir::EqOp>() && where.getOtherwise() == model.main().getArgument(0);
+      selections += where.getCondition().getDefiningOp<ir::EqOp>() && where.getOtherwise() == cache;
     });
+    model.main().walk([&](ir::StateUpdateOp update) { selections += update.getState() == cache; });
     CHECK(selections == 1);
     for (double position : {3, -2})
       CHECK(model.evaluate({{"cache", reference::tensorOf(DType::F32, {1, 2, 5, 3}, elements)},

@@ -45,9 +45,7 @@ void ModelOptions::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_option("--shape", shapes, "Shape of an input that is dynamic in the file: name=1x128x4096");
   command.add_option("--params", parameters, "Glob naming inputs that are fixed between runs: '*weight*'");
-  command.add_option(
-      "--state", states,
-      "Inputs that become an output's memory: 'past*=present*'; with room to grow: 'past*=present*:4096'");
+  command.add_option("--state", states, "Inputs kept in an output's memory: 'past*=present*', 'past*=present*:4096'");
   command.add_flag("--tf32", tf32, "Let products of f32 cut their operands behind 10 bits, for tensor cores");
   command.add_flag("--no-simplify", noSimplify, "Fuse the graph as it is written");
   command.add_flag("--json", json, "One JSON object on stdout and nothing else there");
