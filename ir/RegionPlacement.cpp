@@ -185,7 +185,8 @@ private:
 
   void placeBackward(FusableOpInterface op) {
     const Index *known = placement.elementOf(op->getResult(0));
-    if (!known || op.getOpKind() == OpKind::Contraction)
+    // Windows reach outside, and over each other: as many points as elements need not be one to one.
+    if (!known || op.getOpKind() == OpKind::Contraction || isa<WindowOp>(op.getOperation()))
       return;
     const Index resultIndex = *known;
     AffineExpr reduction = domain.reductionDim < 0 ? AffineExpr() : getAffineDimExpr(domain.reductionDim, ctx);
@@ -198,8 +199,8 @@ private:
         place(operand, *index);
   }
 
-  /// Element counts match the domain dims used, and no two points are one element: a slice or broadcast fails the
-  /// count, a gather its symbol, windows their strides.
+  /// Element counts match the domain dims used and every dimension is read with unit weight: a
+  /// slice or broadcast fails the count, a gather its symbol.
   bool isOneToOne(Value value, ArrayRef<AffineExpr> index) const {
     int64_t points = 1;
     for (unsigned dim = 0; dim < domain.rank(); ++dim)
@@ -208,27 +209,7 @@ private:
     bool dynamic = llvm::any_of(index, [](AffineExpr expr) { return expr.isFunctionOfSymbol(0); });
     AffineExpr offset = linearise(simplified(index), dimsOf(value), ctx);
     bool covers = !dynamic && maxOfIndex(offset, domain.extents) == elementsIn(dimsOf(value)) - 1;
-    return covers && points == elementsIn(dimsOf(value)) && walksOnce(offset);
-  }
-
-  /// Whether the strides of a linear offset are those of a dense tensor. Others come of reshapes, which only divide.
-  bool walksOnce(AffineExpr offset) const {
-    SmallVector<int64_t> strides;
-    int64_t start = 0;
-    if (!linearForm(offset, domain.rank(), strides, start))
-      return true;
-    SmallVector<std::pair<int64_t, int64_t>> dims; // Stride and extent.
-    for (auto [stride, extent] : llvm::zip_equal(strides, domain.extents))
-      if (stride != 0 && extent > 1)
-        dims.emplace_back(stride, extent);
-    llvm::sort(dims);
-    int64_t dense = 1;
-    for (auto [stride, extent] : dims) {
-      if (stride != dense)
-        return false;
-      dense *= extent;
-    }
-    return start == 0;
+    return covers && points == elementsIn(dimsOf(value));
   }
 
   Block &body;

@@ -235,9 +235,9 @@ std::string text(const Shape &shape) {
   return "tensor<" + sizes + "f32>";
 }
 
-/// Rearranged numbers seen through windows, which reach outside them, and what a kernel makes of those: their sums, or
-/// a product with weights.
-std::string windowed(std::mt19937 &random, bool isProduct) {
+/// Rearranged numbers, or exponentials of them, seen through windows, which reach outside them, and what a kernel makes
+/// of those: their sums, or a product with weights. `returnsBoth`: the numbers that the windows are of, too.
+std::string windowed(std::mt19937 &random, bool isProduct, bool isComputed, bool returnsBoth = false) {
   auto pick = [&](int low, int high) { return std::int64_t{std::uniform_int_distribution(low, high)(random)}; };
   auto numbers = [](const Shape &values) {
     std::string list;
@@ -254,7 +254,8 @@ std::string windowed(std::mt19937 &random, bool isProduct) {
       product{images * rows * columns, 3}, sums{images, rows, columns};
   std::string body = "%0 = kfuse.transpose %a {permutation = array<i64: 1, 2, 3, 0>} : (" + text(x) + ") -> " +
                      text(turned) + "\n%1 = kfuse.reshape %0 : (" + text(turned) + ") -> " + text(flat) +
-                     "\n%2 = kfuse.window %1 {kernel = " + numbers({high, run}) +
+                     (isComputed ? "\n%c = kfuse.exp %1 : (" + text(flat) + ") -> " + text(flat) : "") +
+                     "\n%2 = kfuse.window " + (isComputed ? "%c" : "%1") + " {kernel = " + numbers({high, run}) +
                      ", strides = " + numbers({pick(1, 3), pick(1, 2) * channels}) +
                      ", dilations = " + numbers({pick(1, 3), 1}) +
                      ", pads = " + numbers({pick(-1, 3), pick(-1, 2) * channels}) + "} : (" + text(flat) + ") -> " +
@@ -266,9 +267,9 @@ std::string windowed(std::mt19937 &random, bool isProduct) {
   else
     body += "%r = kfuse.reduce %2 {function = \"sum\", axes = array<i64: 1, 2>} : (" + text(windows) + ") -> " +
             text(sums) + "\n";
-  const std::string result = text(isProduct ? product : sums);
-  return "func.func @f(%a: " + text(x) + ", %b: " + text(weights) + ") -> " + result + " {\n" + body +
-         "return %r : " + result + "\n}";
+  const std::string result = text(isProduct ? product : sums) + (returnsBoth ? ", " + text(flat) : "");
+  return "func.func @f(%a: " + text(x) + ", %b: " + text(weights) + ") -> (" + result + ") {\n" + body + "return %r" +
+         (returnsBoth ? ", %c" : "") + " : " + result + "\n}";
 }
 
 } // namespace
@@ -276,10 +277,21 @@ std::string windowed(std::mt19937 &random, bool isProduct) {
 TEST_CASE("region scalars: windows") {
   std::mt19937 random(1);
   for (unsigned seed = 1; seed <= 200; ++seed) {
-    const std::string source = windowed(random, seed % 2 == 0);
+    const std::string source = windowed(random, seed % 2 == 0, seed % 4 < 2);
     INFO(source);
     ParsedModule parsed(source);
     CHECK(compare(parsed.body(), seed) == "");
+  }
+}
+
+TEST_CASE("region scalars: what windows are of is no result of their kernel") {
+  // As many windows' elements as there are numbers may still leave some out.
+  std::mt19937 random(2);
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    const std::string source = windowed(random, /*isProduct=*/false, /*isComputed=*/true, /*returnsBoth=*/true);
+    INFO(source);
+    ParsedModule parsed(source);
+    CHECK(compare(parsed.body(), seed).find("one to one") != std::string::npos);
   }
 }
 
