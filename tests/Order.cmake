@@ -4,7 +4,7 @@
 # (tuner/peaks/DeviceLock.h): ctest starts one at a time of them, so that none waits in vain. Those that use all cores by
 # themselves come first, then by the seconds that they take on one core: the last ones are short, and no core is idle.
 set(alone "^warm start:|^four times the ops|^a Llama of 32 layers|^compile: a stop|^RemoteDevice: a stop|^device lock:|of this GPU|on this GPU")
-set(measuring "^api:|^compile:|^compileModel:|^workbench:|^peaks:")
+set(measuring "^api:|^compile:|^compileModel:|^workbench:|^peaks:|^search:|^lease:|^end to end:|^RemoteDevice:")
 set(on_all_cores "^Compile: (every|chains|configs)")
 set(seconds
   "^Compile: " 1000
