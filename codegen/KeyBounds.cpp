@@ -21,7 +21,7 @@ bool isApply(const ScalarNode &node, std::string_view function) {
 
 /// The value of an integer, or of a float that is one, as an index; null for what is none.
 AffineExpr indexOf(const ScalarGraph &graph, Scalar s, MLIRContext *context) {
-  constexpr double mostExact = 1 << 24; // Of f32.
+  constexpr double mostExact = 1 << 24; // Below it f32 holds each integer.
   const ScalarNode &node = graph[s];
   switch (node.kind) {
   case ScalarNode::Kind::Index:

@@ -44,7 +44,7 @@ void kfuse::testing::skip(const std::string &why) {
 
 int main(int argc, char **argv) {
 #ifdef KFUSE_TEST_WORKER
-  setenv("KFUSE_WORKER", KFUSE_TEST_WORKER, 0); // Of this build.
+  setenv("KFUSE_WORKER", KFUSE_TEST_WORKER, 0); // The worker of this build.
 #endif
   const int status = doctest::Context(argc, argv).run();
   if (casesSkipped > 0)

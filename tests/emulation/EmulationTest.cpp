@@ -200,7 +200,7 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups a
                {"turns", turns},
                {"persistent", turns},
                {"wgmma", 1}},
-              hopperOf(3)); // Of four tiles of rows.
+              hopperOf(3)); // Four tiles of rows.
   }
 }
 

@@ -26,7 +26,7 @@ using Index = int;
 struct Config {
   using Index = ::Index;
   using Element = bf16;
-  static constexpr Index rows = 49, keys = 61; // Of a head.
+  static constexpr Index rows = 49, keys = 61; // In a head.
   static constexpr int keySize = 64, valueSize = 32;
   static constexpr int tileRows = 64, tileKeys = 32, warps = 2, stages = 3, together = 1;
   static constexpr bool holdsQuery = true, emptyIsZero = true;

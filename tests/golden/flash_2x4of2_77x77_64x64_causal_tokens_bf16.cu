@@ -40,7 +40,7 @@ using Index = int;
 struct Config {
   using Index = ::Index;
   using Element = bf16;
-  static constexpr Index rows = 77, keys = 77; // Of a head.
+  static constexpr Index rows = 77, keys = 77; // In a head.
   static constexpr int keySize = 64, valueSize = 64;
   static constexpr int tileRows = 64, tileKeys = 64, warps = 4, stages = 2, together = 8;
   static constexpr bool holdsQuery = true, emptyIsZero = false;

@@ -34,10 +34,10 @@ using Index = int;
 struct Config {
   using Index = ::Index;
   using Element = bf16;
-  static constexpr Index rows = 45, keys = 98; // Of a head.
+  static constexpr Index rows = 45, keys = 98; // In a head.
   static constexpr int keySize = 48, valueSize = 32;
   static constexpr int tileRows = 128, tileKeys = 96, warps = 8, stages = 2, together = 12;
-  static constexpr unsigned blocks = 12; // Of rows.
+  static constexpr unsigned blocks = 12; // Tiles of rows, over all heads.
   static constexpr bool takesTurns = true;
   static constexpr bool holdsQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;

@@ -94,7 +94,7 @@ TEST_CASE("states: a cache that grows in the file gives the same in place, at ev
     ImportedModel inPlace(testData("cache_grows.onnx"), states(growing(capacity)));
     REQUIRE_MESSAGE(inPlace, inPlace.error());
     CHECK(inPlace.count("kfuse.state_update") == 2);
-    inPlace.main().walk([](ir::ConcatOp joined) { // Of sizes only.
+    inPlace.main().walk([](ir::ConcatOp joined) { // What is still joined is sizes.
       CHECK(!isFloat(ir::dtypeOf(joined->getResult(0).getType())));
     });
     mask.resize(capacity, 0);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/LinearGraph.h"
+#include "codegen/cuda/text/Kernel.h"
 
 #include <string>
 
@@ -24,6 +25,24 @@ std::string whyNotEpilogue(const LinearGraph &graph, ir::Scalar product, const s
 
 /// The load of the probabilities that `s` is, or of which it is where(is_nan(p), 0, p).
 ir::Scalar probabilitiesOf(const LinearGraph &graph, ir::Scalar s);
+
+/// Finds the operands of both products of a problem, whose queries may be computed. Why they are none, or "".
+template <class Problem> std::string findProducts(Problem &p) {
+  p.scoreProduct = contractionOf(p.scores), p.valueProduct = contractionOf(p.product);
+  if (!p.scoreProduct || !p.valueProduct)
+    return "its products are not its anchors";
+  p.query = p.scores[p.scoreProduct].operands[0], p.key = p.scores[p.scoreProduct].operands[1];
+  p.value = p.product[p.valueProduct].operands[1];
+  p.probabilities = probabilitiesOf(p.product, p.product[p.valueProduct].operands[0]);
+  p.emptyIsZero = p.probabilities && p.probabilities != p.product[p.valueProduct].operands[0];
+  if (!isPlainLoad(p.scores, p.key) || !isPlainLoad(p.product, p.value) || !p.probabilities)
+    return "keys and values are not plain tensors";
+  for (const LinearGraph *graph : {&p.scores, &p.product})
+    if (ir::FusionDecision decision = printable(graph->graph); !decision)
+      return decision.reason();
+  const std::string reason = whyNotEpilogue(p.scores, p.scoreProduct, "its mask or scale");
+  return reason.empty() ? whyNotEpilogue(p.product, p.valueProduct, "its result") : reason;
+}
 
 /// Whether chunks of eight along `dim` are dense and aligned.
 bool isAligned(const LinearGraph &graph, ir::Scalar load, unsigned dim);

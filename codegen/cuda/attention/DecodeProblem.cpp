@@ -208,24 +208,12 @@ bool readsAhead(const Region &region, const DecodeProblem &p) {
 // Each finds a part of it, and says why the template does not take that, or "".
 
 std::string findOperands(DecodeProblem &p) {
-  p.scoreProduct = contractionOf(p.scores), p.valueProduct = contractionOf(p.product);
-  if (!p.scoreProduct || !p.valueProduct)
-    return "its products are not its anchors";
-  p.query = p.scores[p.scoreProduct].operands[0], p.key = p.scores[p.scoreProduct].operands[1];
-  p.value = p.product[p.valueProduct].operands[1];
-  p.probabilities = probabilitiesOf(p.product, p.product[p.valueProduct].operands[0]);
-  p.emptyIsZero = p.probabilities && p.probabilities != p.product[p.valueProduct].operands[0];
+  const std::string reason = findProducts(p);
+  if (!reason.empty())
+    return reason;
   p.computesQuery = !isPlainLoad(p.scores, p.query);
-  if (!isPlainLoad(p.scores, p.key) || !isPlainLoad(p.product, p.value) || !p.probabilities)
-    return "keys and values are not plain tensors";
-  for (const LinearGraph *graph : {&p.scores, &p.product})
-    if (ir::FusionDecision decision = printable(graph->graph); !decision)
-      return decision.reason();
-  std::string reason = whyNotEpilogue(p.scores, p.scoreProduct, "its mask or scale");
-  if (reason.empty())
-    reason = whyNotEpilogue(p.product, p.valueProduct, "its result");
   const unsigned dimElement = p.scores.extents().size() - 1;
-  return reason.empty() ? whyNotRow(p.scores, p.query, dimElement, "queries") : reason;
+  return whyNotRow(p.scores, p.query, dimElement, "queries");
 }
 
 std::string findSizes(DecodeProblem &p) {

@@ -10,7 +10,7 @@
 namespace kfuse::codegen::cuda {
 namespace {
 
-constexpr size_t mostCandidates = 32; ///< Of each instruction.
+constexpr size_t mostCandidates = 32; ///< For each instruction, mma.sync and wgmma.
 
 class FlashAttentionTemplate : public KernelTemplate {
 public:
@@ -65,7 +65,7 @@ private:
         if (keys > 16 && keys / 2 >= p.keys)
           continue;
         for (int64_t stages : {2, 3, 4})
-          if (stages == 2 || keys < p.keys) // Of one tile, keys and values have a slot each.
+          if (stages == 2 || keys < p.keys) // A single tile of keys and one of values have a slot each.
             configs.push_back({{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", stages}});
       }
     }

@@ -117,13 +117,14 @@ private:
     writer.open("struct Config");
     writer.line("using Index = ::Index;");
     writer.line("using Element = " + storedType(p.type()) + ";");
-    writer.line("static constexpr Index rows = " + Twine(p.rows) + ", keys = " + Twine(p.keys) + "; // Of a head.");
+    writer.line("static constexpr Index rows = " + Twine(p.rows) + ", keys = " + Twine(p.keys) + "; // In a head.");
     writer.line("static constexpr int keySize = " + Twine(p.keySize) + ", valueSize = " + Twine(p.valueSize) + ";");
     writer.line("static constexpr int tileRows = " + Twine(shape.rows) + ", tileKeys = " + Twine(shape.keys) +
                 ", warps = " + Twine(shape.warps) + ", stages = " + Twine(shape.stages) +
                 ", together = " + Twine(shape.together(p, target)) + ";");
     if (shape.isWgmma) {
-      writer.line("static constexpr unsigned blocks = " + Twine(shape.blocks(p)) + "; // Of rows.");
+      writer.line("static constexpr unsigned blocks = " + Twine(shape.blocks(p)) +
+                  "; // Tiles of rows, over all heads.");
       writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) + ";");
     }
     writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
@@ -254,7 +255,7 @@ private:
   const FlashShape shape;
   const ir::Target &target;
   LinearGraph buffers;               ///< Inputs and results alone.
-  SmallVector<FlashRowsMap, 3> maps; ///< Of queries, keys and values, where TMA brings them.
+  SmallVector<FlashRowsMap, 3> maps; ///< Queries, keys and values, where TMA brings them.
   SmallVector<std::string> batchNames;
   std::string bodyNames;
   SourceWriter writer;

@@ -23,21 +23,8 @@ constexpr int64_t mostSize = 256; ///< The largest head: accumulators of 16 rows
 // Each finds a part of the problem, and says why the template does not take that, or "".
 
 std::string findOperands(FlashProblem &p) {
-  p.scoreProduct = contractionOf(p.scores), p.valueProduct = contractionOf(p.product);
-  if (!p.scoreProduct || !p.valueProduct)
-    return "its products are not its anchors";
-  p.query = p.scores[p.scoreProduct].operands[0], p.key = p.scores[p.scoreProduct].operands[1];
-  p.value = p.product[p.valueProduct].operands[1];
-  p.probabilities = probabilitiesOf(p.product, p.product[p.valueProduct].operands[0]);
-  p.emptyIsZero = p.probabilities && p.probabilities != p.product[p.valueProduct].operands[0];
-  if (!isPlainLoad(p.scores, p.query) || !isPlainLoad(p.scores, p.key) || !isPlainLoad(p.product, p.value) ||
-      !p.probabilities)
-    return "queries, keys and values are not plain tensors";
-  for (const LinearGraph *graph : {&p.scores, &p.product})
-    if (ir::FusionDecision decision = printable(graph->graph); !decision)
-      return decision.reason();
-  std::string reason = whyNotEpilogue(p.scores, p.scoreProduct, "its mask or scale");
-  return reason.empty() ? whyNotEpilogue(p.product, p.valueProduct, "its result") : reason;
+  const std::string reason = findProducts(p);
+  return reason.empty() && !isPlainLoad(p.scores, p.query) ? "its queries are no plain tensor" : reason;
 }
 
 std::string findSizes(FlashProblem &p) {

@@ -36,7 +36,7 @@ struct FlashProblem {
 
   unsigned rank() const { return scores.extents().size(); }
   unsigned dimRow() const { return rank() - 3; }
-  /// Of the scores the keys, of the product the elements of a value.
+  /// The scores' columns are keys, the product's are elements of a value.
   unsigned dimColumn() const { return rank() - 2; }
   DType type() const { return scores.graph.inputs[scores[key].input].type; }
   /// Nothing where TMA cannot read one of them. Queries, keys, values.

@@ -90,9 +90,9 @@ int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) co
 /// A tile's products and what becomes of its scores, mostly at the same time where an SM has several blocks, or several
 /// warps of one.
 double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const ir::Target &target) const {
-  constexpr double exponentialsPerClock = 16, instructionsPerClock = 128; // Of an SM.
+  constexpr double exponentialsPerClock = 16, instructionsPerClock = 128; // An SM issues so many.
   const double sms = target.multiprocessors, clocksPerUs = target.f32FlopsPerUs / (2 * 128 * sms);
-  const double pairs = static_cast<double>(rows * keys); // Of a row and a key in a tile.
+  const double pairs = static_cast<double>(rows * keys); // A row and a key of one tile each.
   // Fragments of keys and values are read from shared memory, 128 bytes a clock, once for each warp.
   const double elements = static_cast<double>(paddedSize(p.keySize) + paddedSize(p.valueSize));
   const double mathUs = 2 * pairs * elements / (target.halfFlopsPerUs / sms * mmaShare(target));
@@ -110,7 +110,7 @@ double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const
   const double resident =
       static_cast<double>(std::min(blocksPerSm(p, target), ceilDiv(blocks(p), target.multiprocessors)));
   const double inOneUs = std::max(mathUs, fragmentUs), warpsOfSm = resident * static_cast<double>(warps);
-  const double hidden = std::min(1.0, (warpsOfSm - 2) / 12); // Of the shorter of the two.
+  const double hidden = std::min(1.0, (warpsOfSm - 2) / 12); // This share of the shorter time is behind the longer.
   const double tileUs = std::max(inOneUs, vectorUs) + (1 - 0.75 * std::max(0.0, hidden)) * std::min(inOneUs, vectorUs) +
                         0.12 / resident; // Two barriers.
   return totalUs(region, p, target, tileUs, resident);
@@ -129,7 +129,7 @@ double FlashShape::estimateWgmmaUs(const Region &region, const FlashProblem &p, 
   return totalUs(region, p, target, tileUs, 1);
 }
 
-/// Of blocks whose tiles take an SM so long, `resident` of them on it at once.
+/// Modelled microseconds of blocks whose tiles take an SM so long, `resident` of them on it at once.
 double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir::Target &target, double tileUs,
                            double resident) const {
   const double sms = target.multiprocessors;

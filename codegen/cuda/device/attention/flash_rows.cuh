@@ -58,7 +58,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
 
   const Body &body;
   int lane = threadIdx.x % 32;
-  Index batch, firstRow, endRow; ///< Of this warp; none where all its rows lie past the last.
+  Index batch, firstRow, endRow; ///< The rows of this warp; none where all its rows lie past the last.
   float sums[fragments][sumCount];
   float maximum[fragments][2], weight[fragments][2];
 
@@ -216,7 +216,7 @@ private:
       }
   }
 
-  /// Of four neighbouring lanes, each with four pairs, lane q gets pair q of each.
+  /// Transposes pairs among four neighbouring lanes, which have four each: lane q gets pair q of each.
   __device__ __forceinline__ void exchange(float (&pairs)[4][2]) const {
 #pragma unroll
     for (int bit = 1; bit <= 2; bit *= 2)
