@@ -12,7 +12,7 @@ set(seconds
   "^random |^cpu\\." 50
   "^lease: |^network store: |^Remote|^onnx: |^search: " 10)
 
-foreach(program kfuse_unit_tests kfuse_golden_tests kfuse_emulation_tests kfuse_cpu_numerics)
+foreach(program kfuse_compiler_tests kfuse_unit_tests kfuse_golden_tests kfuse_emulation_tests kfuse_cpu_numerics)
   foreach(test IN LISTS ${program}_TESTS)
     if(test MATCHES "${alone}")
       set_tests_properties("${test}" PROPERTIES RUN_SERIAL ON)
