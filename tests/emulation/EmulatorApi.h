@@ -10,16 +10,20 @@ struct Index3 {
   unsigned x, y, z;
 };
 
+/// Where a thread is.
+struct Place {
+  Index3 thread, block, grid;
+};
+
 constexpr unsigned blockBits = 24, staticShared = 1U << 23;
 
 struct EmulatorApi {
-  Index3 (*thread)();
-  Index3 (*block)();
-  Index3 (*grid)();
+  const Place *place; ///< Of the thread that runs.
   void (*syncBlock)();
   void (*syncWarp)();
   void (*yield)(); ///< Lets other threads run.
-  /// 64 bytes for each lane of the current warp.
+  /// 64 bytes for each lane of the current warp, in turns one of two places: a lane that gives its next value has seen
+  /// that all have given this one, not that all have read it.
   unsigned char *(*warpScratch)();
   unsigned char *(*shared)();
   /// The address of what lies in shared memory, and what lies at one: `bytes`, aligned to them, of this block or of

@@ -28,9 +28,9 @@ extern "C" unsigned char *sharedVariables(unsigned long *bytes) {
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __shared__ static __attribute__((section("kfuse_shared")))
-#define threadIdx (emulator->thread())
-#define blockIdx (emulator->block())
-#define gridDim (emulator->grid())
+#define threadIdx (emulator->place->thread)
+#define blockIdx (emulator->place->block)
+#define gridDim (emulator->place->grid)
 #define __syncthreads() emulator->syncBlock()
 #define __syncwarp() emulator->syncWarp()
 #define __trap() emulator->fail("a trap")
