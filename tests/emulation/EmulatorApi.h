@@ -18,7 +18,7 @@ struct Place {
 constexpr unsigned blockBits = 24, staticShared = 1U << 23;
 
 struct EmulatorApi {
-  const Place *place; ///< Of the thread that runs.
+  const Place *place; ///< That of the thread that runs.
   void (*syncBlock)();
   void (*syncWarp)();
   void (*yield)(); ///< Lets other threads run.
@@ -37,7 +37,7 @@ struct EmulatorApi {
   void (*wait)(int pending);
   void (*fail)(const char *message);
 
-  // Hopper's: named barriers, clusters, transaction barriers, ...
+  // Hopper's named barriers, clusters and transaction barriers.
   void (*syncNamed)(int number, int threads);
   void (*arriveNamed)(int number, int threads);
   unsigned (*blockInCluster)();
@@ -48,7 +48,7 @@ struct EmulatorApi {
   void (*arriveInCluster)(unsigned barrier);
   void (*waitBarrier)(unsigned barrier, unsigned parity);
   void (*send)(unsigned to, const void *from, unsigned bytes, unsigned barrier);
-  // ... TMA (`map` is a TensorMap's), and products of warpgroups.
+  // TMA (`map` is a TensorMap's), and products of warpgroups.
   void (*loadBox)(unsigned to, const void *map, const int *place, int rank, unsigned barrier, unsigned blocks);
   void (*storeBox)(const void *map, const int *place, int rank, unsigned from);
   void (*waitStores)(int pending, bool inMemory);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t guardBytes = 1024; ///< Behind a block's shared memory, and at the end of a stack.
 constexpr unsigned char poison = 0xff;
-constexpr unsigned longestHold = 64; ///< Of a thread, in rounds; of a block four times that.
+constexpr unsigned longestHold = 64; ///< A thread's, in rounds; a block's is four times that.
 
 unsigned volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
 

@@ -100,9 +100,9 @@ struct Fiber {
   bool hasBegun = false;
   unsigned heldUntil = 0;                     ///< The round.
   std::optional<unsigned> arrivedAtCluster{}; ///< The generation.
-  unsigned exchanges = 0;                     ///< Of values with its warp.
+  unsigned exchanges = 0;                     ///< So many values it has exchanged with its warp.
   Groups copies{}, products{}, stores{};
-  std::vector<Task> unwritten{}; ///< Of stores: shared memory has been read, and memory is not written.
+  std::vector<Task> unwritten{}; ///< Stores that have read shared memory, and not written memory.
 };
 
 /// Numbers below a bound: of threads that can go on.
@@ -230,11 +230,11 @@ private:
   std::vector<void *> arguments;
   const Copies copies;
   Index3 size{};
-  std::vector<Cluster> clusters;              ///< That are on the device, ...
-  unsigned count = 0, started = 0, ended = 0; ///< ... and of the launch.
+  std::vector<Cluster> clusters;              ///< Those on the device.
+  unsigned count = 0, started = 0, ended = 0; ///< Clusters of the launch.
   std::vector<Arrival> arriving;
   unsigned random = 1;
-  unsigned phases = 0;                 ///< Of transaction barriers, that have ended.
+  unsigned phases = 0;                 ///< So many phases of transaction barriers have ended.
   unsigned round = 0, idleRounds = 0;  ///< Idle: threads only looked for something to change.
   bool hasRun = false, isHeld = false; ///< In this round: some thread has run; some could have.
   std::string failure;

@@ -48,7 +48,7 @@ inline unsigned __float_as_uint(float value) {
 inline int __float2int_rz(float x) {
   return x != x ? 0 : x >= 0x1p31f ? INT32_MAX : x < -0x1p31f ? INT32_MIN : static_cast<int>(x);
 }
-inline long long __float2ll_rz(float x) { // Of NaN the processor makes this.
+inline long long __float2ll_rz(float x) { // NaN becomes the least integer, as the processor has it.
   return x != x || x < -0x1p63f ? INT64_MIN : x >= 0x1p63f ? INT64_MAX : static_cast<long long>(x);
 }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
