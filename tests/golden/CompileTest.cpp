@@ -1,6 +1,7 @@
 // Emitted CUDA through NVRTC: configs from all over every template's space, for three architectures.
 #include "codegen/cuda/Templates.h"
-#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/matmul/MatmulProblem.h"
+#include "codegen/cuda/matmul/MatmulVariant.h"
 #include "codegen/cuda/text/DeviceLibrary.h"
 #include "runtime/Device.h"
 #include "tests/Skip.h"
@@ -18,6 +19,7 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 using namespace kfuse;
 using namespace kfuse::test;
@@ -388,7 +390,9 @@ std::vector<codegen::KernelPlan> firstChoices(const codegen::KernelTemplate &sou
   const RegionCase region(given);
   INFO(given.name);
   std::vector<codegen::EstimatedConfig> ranked = source.estimated(region.region, target);
-  std::ranges::stable_sort(ranked, {}, &codegen::EstimatedConfig::us);
+  std::ranges::sort(ranked, [](const codegen::EstimatedConfig &a, const codegen::EstimatedConfig &b) {
+    return std::tie(a.us, a.config) < std::tie(b.us, b.config);
+  });
   std::set<codegen::TileConfig> seen;
   std::vector<codegen::KernelPlan> plans;
   for (const auto &[us, config] : ranked)

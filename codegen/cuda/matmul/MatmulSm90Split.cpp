@@ -1,4 +1,5 @@
 // cuda.matmul_sm90_split: wgmma products of few rows or few tiles, K split over clusters and warpgroups.
+#include "codegen/cuda/matmul/MatmulCost.h"
 #include "codegen/cuda/matmul/Templates.h"
 #include "codegen/cuda/matmul/Tma.h"
 #include "codegen/cuda/text/Clusters.h"
