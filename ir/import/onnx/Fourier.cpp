@@ -2,6 +2,7 @@
 // by side as ONNX does. Lengths of models are some hundred, where tensor cores make more of n^2 than of n log n.
 #include "ir/import/onnx/Ops.h"
 
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -12,6 +13,14 @@ namespace {
 
 /// 64 MB.
 constexpr int64_t largestMatrix = int64_t{1} << 24;
+
+/// The sine of an angle in turns, from 0 to less than 2; exact where it is 0, 1 or -1.
+double sineOf(double turns) {
+  const double quarters = 4 * turns;
+  if (quarters == std::floor(quarters))
+    return std::array{0.0, 1.0, 0.0, -1.0}[static_cast<size_t>(quarters) % 4];
+  return std::sin(2 * std::numbers::pi * turns);
+}
 
 /// What is transformed to what.
 struct Transform {
@@ -29,13 +38,11 @@ struct Transform {
     std::vector<double> values(from * parts * columns);
     for (int64_t i = 0; i < from; ++i)
       for (int64_t o = 0; o < to; ++o) {
-        // The product of both modulo the length: an angle of few digits before the point.
         const double turns = static_cast<double>(i * o % length) / static_cast<double>(length);
         double scale = isInverse ? 1 / static_cast<double>(length) : 1;
         if (isToReal && i > 0 && 2 * i != length)
           scale *= 2;
-        const double cosine = scale * std::cos(2 * std::numbers::pi * turns);
-        const double sine = (isInverse ? scale : -scale) * std::sin(2 * std::numbers::pi * turns);
+        const double cosine = scale * sineOf(turns + 0.25), sine = (isInverse ? scale : -scale) * sineOf(turns);
         double *real = &values[i * parts * columns + o * resultParts()], *imaginary = real + columns;
         real[0] = cosine;
         if (!isToReal)

@@ -251,6 +251,8 @@ class Run:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * gelu_scale(name, operands)
             if name in ("com.microsoft.QuickGelu", "Swish"):  # The logistic function may be taken for 0.
                 array = array + NEXT_TO_NOTHING * self.noise.uniform(-1, 1, array.shape) * np.nan_to_num(operands[0])
+            if name == "GridSample" and "cubic" in str(function.node.attribute):  # Weights are sums of numbers up to 6.
+                array = array + 6 * UNIT * np.max(np.abs(operands[0])) * self.noise.uniform(-1, 1, array.shape)
             if name == "Resize":  # A weight of 0, rounded in f64.
                 array = array + 2.0**-48 * np.max(np.abs(operands[0])) * self.noise.uniform(-1, 1, array.shape)
             if name in LOGARITHMS:
