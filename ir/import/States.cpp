@@ -91,55 +91,6 @@ std::optional<WrittenRows> writtenRows(Value result) {
   return std::nullopt;
 }
 
-/// `value` with its dimensions, of `permutation`'s number, in another order: a reshape where only one is above 1.
-Value turned(OpBuilder &builder, Location location, Value value, ArrayRef<int64_t> permutation) {
-  const SmallVector<int64_t> dims = aligned(value, permutation.size());
-  SmallVector<int64_t> shape;
-  for (int64_t dim : permutation)
-    shape.push_back(dims[dim]);
-  Type element = cast<RankedTensorType>(value.getType()).getElementType();
-  auto type = RankedTensorType::get(shape, element);
-  if (llvm::count_if(dims, [](int64_t size) { return size > 1; }) <= 1)
-    return builder.create<ReshapeOp>(location, type, value);
-  if (dims.size() != dimsOf(value).size())
-    value = builder.create<ReshapeOp>(location, RankedTensorType::get(dims, element), value);
-  return builder.create<TransposeOp>(location, type, value, builder.getDenseI64ArrayAttr(permutation));
-}
-
-/// transpose(where(index == position, rows, transpose(old))) where the second transpose undoes the first, as exporters
-/// write `cache[:, :, position] = rows`, becomes where(index == position, rows, old) in the old value's order.
-void turnWrite(Value result) {
-  auto back = result.getDefiningOp<TransposeOp>();
-  auto where = back ? back.getOperand().getDefiningOp<WhereOp>() : WhereOp();
-  auto there = where ? where->getOperand(2).getDefiningOp<TransposeOp>() : TransposeOp();
-  auto equal = there ? where->getOperand(0).getDefiningOp<EqOp>() : EqOp();
-  if (!equal || !isa<BlockArgument>(there.getOperand()))
-    return;
-  Value old = there.getOperand();
-  ArrayRef<int64_t> permutation = back.getPermutation(), first = there.getPermutation();
-  SmallVector<int64_t> inverse(permutation.size());
-  for (auto [dim, from] : llvm::enumerate(permutation)) {
-    if (first[from] != static_cast<int64_t>(dim))
-      return;
-    inverse[from] = static_cast<int64_t>(dim);
-  }
-  OpBuilder builder(where);
-  auto turn = [&](Value value) { return turned(builder, where.getLoc(), value, permutation); };
-  Value left = turn(equal.getLhs()), right = turn(equal.getRhs());
-  SmallVector<int64_t> shape;
-  for (auto [a, b] : llvm::zip_equal(dimsOf(left), dimsOf(right)))
-    shape.push_back(std::max(a, b));
-  Value isWritten =
-      builder.create<EqOp>(where.getLoc(), RankedTensorType::get(shape, builder.getI1Type()), left, right);
-  Value written = builder.create<WhereOp>(where.getLoc(), old.getType(), isWritten, turn(where->getOperand(1)), old);
-  if (!where->hasOneUse())
-    where->replaceAllUsesWith(ValueRange(turned(builder, where.getLoc(), written, inverse)));
-  result.replaceAllUsesWith(written);
-  for (Operation *op : {back.getOperation(), where.getOperation(), equal.getOperation(), there.getOperation()})
-    if (op->use_empty())
-      op->erase();
-}
-
 class StateMaker {
 public:
   StateMaker(Model &model) : model(model), main(model.module->lookupSymbol<func::FuncOp>("main")) {}
@@ -148,8 +99,6 @@ public:
     Result<std::vector<StatePair>> pairs = pairStates(patterns, inputs(), outputs());
     if (!pairs)
       return pairs.error();
-    for (unsigned result = 0; result < main.getNumResults(); ++result)
-      turnWrite(terminator()->getOperand(result));
     for (const StatePair &pair : *pairs)
       if (Result<void> made = make(pair); !made)
         return made;
@@ -232,17 +181,25 @@ private:
         model.states.push_back({nameOf(rows->old), nameOf(result), false, reason});
       return;
     }
-    auto joined = returned.getDefiningOp<ConcatOp>();
+    auto window = returned.getDefiningOp<SliceOp>();
+    auto where = returned.getDefiningOp<WhereOp>(); // Of GroupQueryAttention, which writes rows into a longer cache.
+    auto joined = (window ? window.getOperand() : where ? where->getOperand(2) : returned).getDefiningOp<ConcatOp>();
     auto past =
         joined && joined->getNumOperands() == 2 ? dyn_cast<BlockArgument>(joined->getOperand(0)) : BlockArgument();
-    if (past && isInput(past))
+    if (!past || !isInput(past))
+      return;
+    const std::string pair = nameOf(past) + "=" + nameOf(result);
+    if (!window)
       model.states.push_back({nameOf(past), nameOf(result), false,
                               ("it grows from " + Twine(dimsOf(past)[joined.getAxis()]) + " rows to " +
                                Twine(dimsOf(returned)[joined.getAxis()]) +
-                               " by a copy; where the file has its past's "
-                               "length dynamic, --state '" +
-                               nameOf(past) + "=" + nameOf(result) + ":ROWS' keeps it in place, with room for ROWS")
+                               " by a copy; where the file has its past's length dynamic, --state '" + pair +
+                               ":ROWS' keeps it in place, with room for ROWS")
                                   .str()});
+    else if (past.getType() == returned.getType())
+      model.states.push_back({nameOf(past), nameOf(result), false,
+                              "its first rows go as new ones come, a window that moves; --state '" + pair +
+                                  "' keeps it in one buffer, by a copy"});
   }
 
   bool isInput(BlockArgument argument) { return role(argument.getArgNumber()) == "input"; }

@@ -1235,6 +1235,9 @@ def write_sampling():
         norm = node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "m1", "v1"], training_mode=1, momentum=0.75)
         cases.add(f"BatchNormalization_training_{result}", [norm], expected, result, **operands)
     cases.write("ops_sampling")
+    write("cache_window", [node("Concat", ["cache", "row"], ["all"], axis=2), node("Slice", ["all", "one", "end", "axis"], ["y"])],
+          [info("cache", F32, [1, 2, 5, 3]), info("row", F32, [1, 2, 1, 3])], [info("y", F32, [1, 2, 5, 3])],
+          [tensor("one", [1]), tensor("end", [6]), tensor("axis", [2])])
     write("narrow_sum", [node("Cast", ["x"], ["n"], to=TensorProto.UINT8), node("Add", ["n", "n"], ["s"], name="sum"), node("Cast", ["s"], ["y"], to=F32)],
           [info("x", F32, [4])], [info("y", F32, [4])])
     write("narrow_output", [node("Cast", ["x"], ["y"], to=TensorProto.UINT8)], [info("x", F32, [4])], [info("y", TensorProto.UINT8, [4])])
