@@ -181,11 +181,23 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warps and st
             {{"rows", rows}, {"warps", warps}, {"keys", stages == 3 ? 16 : 32}, {"stages", stages}});
 }
 
+TEST_CASE("Emulated cuda.flash_attention: right without tensor cores for every number of warps and keys") {
+  RegionCase given(flashCase(
+      {.type = "f32", .batch = 1, .rows = 150, .keys = 139, .keySize = 24, .valueSize = 44, .mask = "window"}));
+  const std::vector<reference::HostTensor> inputs = given.inputs();
+  Oracle oracle(given, inputs);
+  for (auto [rows, warps] : {std::pair{128, 4}, {64, 4}, {64, 2}, {32, 2}, {32, 1}, {16, 1}})
+    for (int keys : {16, 32, 64})
+      check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
+            {{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", 1}, {"scalar", 1}});
+}
+
 TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups and stages, in turns and not") {
   // Warpgroups without rows, that do not see the last tiles of keys, and that do not see the first ones.
   const FlashSketch sketches[] = {
       {.batch = 1, .rows = 230, .keys = 211, .keySize = 72, .valueSize = 40, .mask = "causal", .offset = "-7"},
-      {.type = "f16", .batch = 1, .rows = 200, .keys = 230, .keySize = 32, .valueSize = 32, .mask = "window"}};
+      {.type = "f16", .batch = 1, .rows = 200, .keys = 230, .keySize = 32, .valueSize = 32, .mask = "window"},
+      {.batch = 1, .rows = 210, .keys = 205, .keySize = 32, .valueSize = 32, .mask = "chunked"}};
   for (const FlashSketch &sketch : sketches) {
     RegionCase given(flashCase(sketch));
     const std::vector<reference::HostTensor> inputs = given.inputs();
@@ -200,7 +212,7 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups a
                {"turns", turns},
                {"persistent", turns},
                {"wgmma", 1}},
-              hopperOf(3)); // Four tiles of rows.
+              hopperOf(3)); // Four tiles of rows or more.
   }
 }
 

@@ -22,16 +22,19 @@ public:
   }
 
   std::string remark(const Region &region, const ir::Target &target) const override {
-    return target.capability == 90 && !flashProblem(region)->maps()
+    const Result<FlashProblem> p = flashProblem(region);
+    if (!p->onlyScalar.empty())
+      return p->onlyScalar + ": it is multiplied in f32, without tensor cores";
+    return target.capability == 90 && !p->maps()
                ? "queries, keys or values have no strides that TMA reads: mma.sync takes them, at half of wgmma's rate"
                : "";
   }
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     const Result<FlashProblem> p = flashProblem(region);
-    std::vector<TileConfig> configs = mmaSyncConfigs(*p);
+    std::vector<TileConfig> configs = p->onlyScalar.empty() ? mmaSyncConfigs(*p) : scalarConfigs(*p);
     std::vector<EstimatedConfig> ranked = fastestOf(configs, region, *p, target);
-    if (target.capability == 90 && p->maps()) {
+    if (p->onlyScalar.empty() && target.capability == 90 && p->maps()) {
       configs = wgmmaConfigs(*p, target);
       llvm::append_range(ranked, fastestOf(configs, region, *p, target));
       std::sort(ranked.begin(), ranked.end());
@@ -69,6 +72,17 @@ private:
             configs.push_back({{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", stages}});
       }
     }
+    return configs;
+  }
+
+  static std::vector<TileConfig> scalarConfigs(const FlashProblem &p) {
+    constexpr std::pair<int64_t, int64_t> blocks[] = {{128, 4}, {64, 4}, {64, 2},
+                                                      {32, 2},  {32, 1}, {16, 1}}; // Rows, warps.
+    std::vector<TileConfig> configs;
+    for (auto [rows, warps] : blocks)
+      for (int64_t keys : {16, 32, 64})
+        if ((rows == 16 || rows / 2 < p.rows) && (keys == 16 || keys / 2 < p.keys))
+          configs.push_back({{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", 1}, {"scalar", 1}});
     return configs;
   }
 

@@ -36,6 +36,10 @@ public:
         shape.isPersistent ? std::min<int64_t>(shape.blocks(p), target.multiprocessors) : shape.blocks(p));
     launch.block[0] = static_cast<uint32_t>(shape.threads());
     launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(p));
+    if (shape.isPersistent) {
+      plan.workspaceBytes = plan.zeroedBytes = zeroedGranule;
+      launch.args.push_back({KernelArg::Kind::Workspace, 0});
+    }
     plan.launches = {launch};
     if (shape.isWgmma)
       passTensorMaps(plan, {maps[0].recipe(p.type(), shape.rows), maps[1].recipe(p.type(), shape.keys),
@@ -46,7 +50,10 @@ public:
 
 private:
   std::string source() {
-    writeHead(writer, region, config, target, shape.isWgmma ? "flash_sm90.cuh" : "flash_attention.cuh");
+    writeHead(writer, region, config, target,
+              shape.isWgmma    ? "flash_sm90.cuh"
+              : shape.isScalar ? "flash_scalar.cuh"
+                               : "flash_attention.cuh");
     writer.line("using Index = " + Twine(p.scores.fits32Bits() && p.product.fits32Bits() ? "int" : "long long") + ";");
     writeConfig();
     writer.line();
@@ -59,7 +66,7 @@ private:
     }
     openEntry(writer, "Config::warps * 32", entryName(region), bufferParameters(buffers));
     writer.line("const Body body{" + bodyNames + "};");
-    writer.line("FlashAttention<Config, Body>(body).run();");
+    writer.line(std::string(shape.isScalar ? "FlashScalar" : "FlashAttention") + "<Config, Body>(body).run();");
     writer.close();
     return writer.str();
   }
@@ -71,9 +78,10 @@ private:
       arguments += std::string(", &") + name + "Map";
     }
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32 + 128) " + entryName(region) + "(" +
-                parameters + bufferParameters(buffers) + ")");
+                parameters + bufferParameters(buffers) + (shape.isPersistent ? ", unsigned *tickets)" : ")"));
     writer.line("const Body body{" + bodyNames + "};");
-    writer.line("flashSm90<Config, ScoreProduct, ValueProduct>(body" + arguments + ");");
+    writer.line("flashSm90<Config, ScoreProduct, ValueProduct>(body" + arguments +
+                (shape.isPersistent ? ", tickets);" : ");"));
     writer.close();
   }
 
@@ -125,7 +133,8 @@ private:
     if (shape.isWgmma) {
       writer.line("static constexpr unsigned blocks = " + Twine(shape.blocks(p)) +
                   "; // Tiles of rows, over all heads.");
-      writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) + ";");
+      writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) +
+                  ", isPersistent = " + flag(shape.isPersistent) + ";");
     }
     writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
                 ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
@@ -133,6 +142,9 @@ private:
                 ", hasHighest = " + flag(p.bounds.highest.has_value()) + ";");
     writer.line("static constexpr Index lowest = " + Twine(p.bounds.lowest.value_or(0)) +
                 ", highest = " + Twine(p.bounds.highest.value_or(0)) + "; // Keys of a row, from its own number on.");
+    const KeyChunks chunks = p.bounds.chunks.value_or(KeyChunks{.size = 0});
+    writer.line("static constexpr Index chunk = " + Twine(chunks.size) + ", rowInChunks = " + Twine(chunks.rowOffset) +
+                ", keyInChunks = " + Twine(chunks.keyOffset) + "; // Of the first row and key.");
     writer.line("static constexpr bool isScaled = " + Twine(flag(p.scale.has_value())) + ";");
     writer.line("static constexpr float scale = " + literalText(p.scale.value_or(1)) + ";");
     writer.close(";");
@@ -151,6 +163,8 @@ private:
     writer.line();
     if (shape.isWgmma)
       writeBatches();
+    else if (shape.isScalar)
+      writeElements();
     else
       writeAddresses();
     writer.line();
@@ -158,7 +172,10 @@ private:
       writeRow();
       writeSeen();
     }
-    writeStore();
+    if (shape.isScalar)
+      writeStoreOfOne();
+    else
+      writeStore();
     writer.close(";");
   }
 
@@ -185,6 +202,22 @@ private:
                 ") const");
     ValuePrinter scope = makeScope();
     writer.line("return " + inputOf(graph, load) + " + (" + scope.offset(graph.offset(load), {}) + ");");
+    writer.close();
+  }
+
+  void writeElements() {
+    const unsigned last = p.rank() - 1;
+    writeElement("query", "row", p.query, [&] { return scopeOf(p.scores, "row", "0").within(last, "d"); });
+    writeElement("key", "key", p.key, [&] { return scopeOf(p.scores, "0", "key").within(last, "d"); });
+    writeElement("value", "key", p.value, [&] { return scopeOf(p.product, "0", "d").within(last, "key"); });
+  }
+
+  void writeElement(const std::string &name, const std::string &index, Scalar load,
+                    llvm::function_ref<ValuePrinter()> makeScope) {
+    writer.open("__device__ __forceinline__ float " + name + "(Index batch, Index " + index + ", int d) const");
+    ValuePrinter scope = makeScope();
+    std::string text = scope.value(load);
+    writer.line("return " + text + ";");
     writer.close();
   }
 
@@ -235,6 +268,18 @@ private:
           std::string value = lane.value(root);
           writer.line("y0[j] = " + value + ";");
         });
+    chunk.store(scope, 0);
+    writer.close();
+  }
+
+  void writeStoreOfOne() {
+    writer.open("__device__ __forceinline__ void store(Index batch, Index row, int d, float sum) const");
+    ChunkPrinter chunk(p.product, p.dimColumn(), 1);
+    ValuePrinter scope = scopeOf(p.product, "row", "d");
+    scope.define(p.valueProduct, "sum");
+    writer.line("Vector<float, 1> y0;");
+    std::string value = scope.value(p.product.graph.outputs[0].value);
+    writer.line("y0[0] = " + value + ";");
     chunk.store(scope, 0);
     writer.close();
   }

@@ -20,6 +20,8 @@ using ir::ScalarNode;
 
 constexpr int64_t mostSize = 256; ///< The largest head: accumulators of 16 rows take 128 registers.
 
+DType typeOf(const LinearGraph &graph, Scalar load) { return graph.graph.inputs[graph[load].input].type; }
+
 // Each finds a part of the problem, and says why the template does not take that, or "".
 
 std::string findOperands(FlashProblem &p) {
@@ -48,19 +50,30 @@ std::string findSizes(FlashProblem &p) {
   return "";
 }
 
-/// Limits of mma fragments, and of copies of 16 bytes.
 std::string whyNotElements(const Region &region, const FlashProblem &p) {
+  for (auto [graph, load] : {std::pair{&p.scores, p.query}, {&p.scores, p.key}, {&p.product, p.value}})
+    if (const DType type = typeOf(*graph, load); type != DType::F32 && type != DType::BF16 && type != DType::F16)
+      return "queries, keys and values are of f32, bf16 and f16";
+  if (p.keySize > mostSize || p.valueSize > mostSize)
+    return "heads of " + std::to_string(p.keySize) + " and " + std::to_string(p.valueSize) + " elements; up to " +
+           std::to_string(mostSize) + " are taken";
+  if (!p.onlyScalar.empty() && region.tf32)
+    return "its products may be cut for tensor cores, one by one";
+  return "";
+}
+
+/// Limits of mma fragments, and of copies of 16 bytes.
+std::string whyOnlyScalar(const Region &region, const FlashProblem &p) {
   const unsigned rank = p.rank();
-  auto typeOf = [](const LinearGraph &graph, Scalar load) { return graph.graph.inputs[graph[load].input].type; };
   const DType type = p.type();
   if ((type != DType::BF16 && type != DType::F16) || typeOf(p.scores, p.query) != type ||
       typeOf(p.product, p.value) != type)
     return "queries, keys and values are not bf16 or f16 alike";
   if (region.mathType == DType::F32 && p.product.graph.outputs[0].type == DType::F32)
     return "weights and results are f32, and tensor cores would round the weights to 16 bits";
-  if (p.keySize % 8 || p.valueSize % 8 || p.keySize > mostSize || p.valueSize > mostSize)
+  if (p.keySize % 8 || p.valueSize % 8)
     return "heads of " + std::to_string(p.keySize) + " and " + std::to_string(p.valueSize) +
-           " elements; multiples of 8 up to " + std::to_string(mostSize) + " are taken";
+           " elements are no multiples of 8";
   if (!isAligned(p.scores, p.query, rank - 1) || !isAligned(p.scores, p.key, rank - 1) ||
       !isAligned(p.product, p.value, rank - 2) || !ChunkPrinter(p.product, rank - 2, 8).storesWholeVectors())
     return "a head's elements are not neighbours in memory, or unaligned";
@@ -177,8 +190,10 @@ Result<FlashProblem> flashProblem(const Region &region) {
   std::string reason = findOperands(p);
   if (reason.empty())
     reason = findSizes(p);
-  if (reason.empty())
+  if (reason.empty()) {
+    p.onlyScalar = whyOnlyScalar(region, p);
     reason = whyNotElements(region, p);
+  }
   if (!reason.empty())
     return Error{ErrorCode::BadModel, reason};
   p.bounds = keyBounds(p.scores.graph);

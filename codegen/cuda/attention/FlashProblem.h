@@ -7,6 +7,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace kfuse::codegen::cuda {
@@ -29,6 +30,7 @@ struct FlashProblem {
   ir::Scalar value = {}, probabilities = {}; ///< Loads of `product`.
   ir::Scalar scoreProduct = {}, valueProduct = {};
   int64_t rows = 1, keys = 1, keySize = 1, valueSize = 1;
+  std::string onlyScalar = "";     ///< Why tensor cores do not take it, or "": then f32 multiplies it.
   bool emptyIsZero = false;        ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
   KeyBounds bounds = {};           ///< Keys outside are not looked at.
   std::optional<double> scale{};   ///< Scores of keys inside are products times this.

@@ -15,6 +15,9 @@ constexpr int64_t mostRegisters = 255;
 /// Elements of a head as mma takes them, and the bytes of such a row in shared memory (PaddedTile).
 int64_t paddedSize(int64_t size) { return static_cast<int64_t>(llvm::alignTo(size, 16)); }
 int64_t rowBytes(int64_t size) { return (paddedSize(size) / 8 | 1) * 16; }
+/// Elements of a row of keys or values in f32 (FlashScalar).
+int64_t keyStride(const FlashProblem &p) { return static_cast<int64_t>(llvm::alignTo(p.keySize, 4)) + 4; }
+int64_t valueStride(const FlashProblem &p) { return static_cast<int64_t>(llvm::alignTo(p.valueSize, 8)) + 4; }
 
 /// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for instructions of
 /// their own.
@@ -29,8 +32,10 @@ double mmaShare(const ir::Target &target) {
 int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
   if (isWgmma) {
     const int64_t line = 128, keyBoxes = ceilDiv(p.keySize, 64), valueBoxes = ceilDiv(p.valueSize, 64);
-    return (rows * keyBoxes + stages * keys * (keyBoxes + valueBoxes)) * line + 16 + stages * 32; // And barriers.
+    return (rows * keyBoxes + stages * keys * (keyBoxes + valueBoxes)) * line + 32 + stages * 32; // And barriers.
   }
+  if (isScalar)
+    return 4 * (rows * keyStride(p) + keys * (keyStride(p) + valueStride(p)));
   return rows * rowBytes(p.keySize) + stages * keys * rowBytes(std::max(p.keySize, p.valueSize));
 }
 
@@ -41,7 +46,7 @@ int64_t FlashShape::registersWithoutQuery(const FlashProblem &p) const {
 }
 
 bool FlashShape::holdsQuery(const FlashProblem &p) const {
-  if (isWgmma)
+  if (isWgmma || isScalar)
     return false;
   constexpr int64_t most = 232; // Behind that the compiler runs out of them.
   return registersWithoutQuery(p) + rows / warps / 16 * paddedSize(p.keySize) / 4 <= most;
@@ -50,6 +55,8 @@ bool FlashShape::holdsQuery(const FlashProblem &p) const {
 int64_t FlashShape::registers(const FlashProblem &p) const {
   if (isWgmma) // With the weights of the tile before; about 32 for the rest, and what scores are computed of.
     return p.valueSize / 2 + keys / 2 + keys / 4 + 32 + (p.scale ? 0 : 40);
+  if (isScalar) // Sums, scores, and 8 of the queries and 4 of a key at a time.
+    return rows / warps / 16 * (valueStride(p) / 2 + keys / 2 + 8) + 64;
   return registersWithoutQuery(p) + (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
 }
 
@@ -77,7 +84,7 @@ int64_t FlashShape::tilesOf(const FlashProblem &p, int64_t row) const {
 }
 
 int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) const {
-  if (!p.bounds.highest && !p.bounds.lowest)
+  if (p.bounds.areAll())
     return 1;
   const double bytes =
       static_cast<double>(p.keys * (p.keySize + p.valueSize) * 2 * p.keyBatches()) / static_cast<double>(p.batches());
@@ -107,6 +114,8 @@ double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const
                           clocksPerUs;
   if (isWgmma)
     return estimateWgmmaUs(region, p, target, vectorUs);
+  if (isScalar)
+    return estimateScalarUs(region, p, target, vectorUs);
   const double resident =
       static_cast<double>(std::min(blocksPerSm(p, target), ceilDiv(blocks(p), target.multiprocessors)));
   const double inOneUs = std::max(mathUs, fragmentUs), warpsOfSm = resident * static_cast<double>(warps);
@@ -129,6 +138,20 @@ double FlashShape::estimateWgmmaUs(const Region &region, const FlashProblem &p, 
   return totalUs(region, p, target, tileUs, 1);
 }
 
+/// Products and weights take the same instructions' slots, and nothing is loaded beside them but by other blocks.
+double FlashShape::estimateScalarUs(const Region &region, const FlashProblem &p, const ir::Target &target,
+                                    double vectorUs) const {
+  constexpr double mathShare = 0.5, loadUs = 1.2; // Shared memory gives 16 bytes for 8 to 16 products.
+  const auto pairs = static_cast<double>(rows * keys), elements = static_cast<double>(keyStride(p) + valueStride(p));
+  const double sms = target.multiprocessors, issuedUs = sms / (target.f32FlopsPerUs / 2); // Of one instruction a lane.
+  const auto resident =
+      static_cast<double>(std::min(blocksPerSm(p, target), ceilDiv(blocks(p), target.multiprocessors)));
+  const double mathUs = pairs * elements * issuedUs / mathShare,
+               copyUs = 8 * static_cast<double>(keys) * elements * issuedUs; // Addresses, a load, a store.
+  const double warpsOfSm = resident * static_cast<double>(warps), busy = std::min(1.0, warpsOfSm / 8);
+  return totalUs(region, p, target, (mathUs + vectorUs + copyUs) / busy + loadUs / resident, resident);
+}
+
 /// Modelled microseconds of blocks whose tiles take an SM so long, `resident` of them on it at once.
 double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir::Target &target, double tileUs,
                            double resident) const {
@@ -142,8 +165,7 @@ double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir
   const double startUs = isPersistent ? 0.4 : 1.5; // A block's first tiles, and its results.
   const double ofSm = std::ceil(static_cast<double>(blocks(p)) / sms);
   // Blocks of one length come in waves; of others the short ones fill up.
-  const double perSm =
-      p.bounds.highest || p.bounds.lowest ? std::max(tiles / sms, longest * std::min(ofSm, resident)) : ofSm * longest;
+  const double perSm = !p.bounds.areAll() ? std::max(tiles / sms, longest * std::min(ofSm, resident)) : ofSm * longest;
   const double us = perSm * tileUs + std::ceil(ofSm / resident) * startUs;
   return target.launchUs + std::max(us, (region.bytesRead + region.bytesWritten) / (0.85 * target.memoryBytesPerUs));
 }

@@ -10,16 +10,25 @@ template <class Config> struct SeenKeys {
   using Index = typename Config::Index;
 
   static __device__ __forceinline__ Index first(Index row) {
+    Index key = 0;
     if constexpr (Config::hasLowest)
-      return row + Config::lowest > 0 ? row + Config::lowest : Index(0);
-    else
-      return 0;
+      key = maximum(row + Config::lowest, Index(0));
+    if constexpr (Config::chunk > 0)
+      key = maximum(key, chunkOf(row));
+    return key;
   }
   static __device__ __forceinline__ Index end(Index row) {
+    Index key = Config::keys;
     if constexpr (Config::hasHighest)
-      return minimum(row + Config::highest + 1, Index(Config::keys));
-    else
-      return Config::keys;
+      key = minimum(row + Config::highest + 1, key);
+    if constexpr (Config::chunk > 0)
+      key = minimum(chunkOf(row) + Config::chunk, key);
+    return key;
+  }
+
+private:
+  static __device__ __forceinline__ Index chunkOf(Index row) {
+    return (row + Config::rowInChunks) / Config::chunk * Config::chunk - Config::keyInChunks;
   }
 };
 
@@ -118,16 +127,13 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
           weights[f][n][i] = wordOf(Element{}, from[f][n * 8 + i * 2], from[f][n * 8 + i * 2 + 1]);
   }
 
+  /// By eight neighbours of a row.
   __device__ __forceinline__ void store() const {
 #pragma unroll
     for (int f = 0; f < fragments; ++f)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        float total = weight[f][half];
-        total += shuffleXor(total, 1);
-        total += shuffleXor(total, 2);
-        const bool isEmpty = Config::emptyIsZero && !(total > 0.0f); // No keys, or scores that are no numbers.
-        const float factor = 1.0f / total;
+        const Quotient quotient(weight[f][half]);
         const Index row = firstRow + f * 16 + half * 8 + lane / 4;
 #pragma unroll
         for (int first = 0; first < columns / 8; first += 4) {
@@ -137,7 +143,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
 #pragma unroll
             for (int i = 0; i < 2; ++i)
               if (first + j < columns / 8)
-                pairs[j][i] = isEmpty ? 0.0f : sums[f][(first + j) * 4 + half * 2 + i] * factor;
+                pairs[j][i] = quotient(sums[f][(first + j) * 4 + half * 2 + i]);
           exchange(pairs);
           Vector<float, 8> values;
 #pragma unroll
@@ -150,7 +156,38 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
       }
   }
 
+  /// Each element by itself.
+  __device__ __forceinline__ void storeEach() const {
+#pragma unroll
+    for (int f = 0; f < fragments; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const Quotient quotient(weight[f][half]);
+        const Index row = firstRow + f * 16 + half * 8 + lane / 4;
+#pragma unroll
+        for (int i = 0; i < columns / 8 * 2; ++i) {
+          const int d = i / 2 * 8 + lane % 4 * 2 + i % 2;
+          if (row < Config::rows && d < Config::valueSize)
+            body.store(batch, row, d, quotient(sums[f][i / 2 * 4 + half * 2 + i % 2]));
+        }
+      }
+  }
+
 private:
+  /// What is left of a row's sums once they are divided by that of its weights, of which each lane has a part.
+  struct Quotient {
+    float factor;
+    bool isEmpty;
+
+    __device__ __forceinline__ explicit Quotient(float total) {
+      total += shuffleXor(total, 1);
+      total += shuffleXor(total, 2);
+      isEmpty = Config::emptyIsZero && !(total > 0.0f); // No keys, or scores that are no numbers.
+      factor = 1.0f / total;
+    }
+    __device__ __forceinline__ float operator()(float sum) const { return isEmpty ? 0.0f : sum * factor; }
+  };
+
   /// From products to scores of keys from `first` on: of those that a row sees what the body says, but for the factor
   /// Config::scale where that is all; -infinity of the others.
   template <bool isMasked> __device__ __forceinline__ void score(Products &scores, Index first) const {
