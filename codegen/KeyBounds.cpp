@@ -114,12 +114,21 @@ private:
 
   /// Whether a score of this value, or one that it is added to, has weight 0 beside any other.
   bool hides(Scalar s) {
-    constexpr double lowest = -3e38; // Those of f32 and bf16 are -3.40e38 and -3.39e38.
+    const double lowest = isOfF16() ? -65504 : -3e38; // Those of f32 and bf16 are -3.40e38 and -3.39e38.
     const ScalarNode &node = graph[s];
     if (node.kind != ScalarNode::Kind::Constant || !isFloat(node.type) || !(node.constant <= lowest))
       return false;
     isFinite |= !std::isinf(node.constant);
     return true;
+  }
+  /// Whether scores are products of f16, and masks as low as that goes.
+  bool isOfF16() const {
+    for (const ScalarNode &node : graph.nodes)
+      if (node.kind == ScalarNode::Kind::Contract) {
+        const ScalarNode &query = graph[node.operands[0]];
+        return query.kind == ScalarNode::Kind::Load && graph.inputs[query.input].type == DType::F16;
+      }
+    return false;
   }
   bool isZero(Scalar s) const {
     return graph[s].kind == ScalarNode::Kind::Constant && isFloat(graph[s].type) && graph[s].constant == 0;

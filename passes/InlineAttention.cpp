@@ -1,4 +1,5 @@
 #include "passes/Passes.h"
+#include "passes/fuse/Refusals.h"
 
 #include "ir/dialect/Kfuse.h"
 
@@ -11,8 +12,8 @@ using namespace mlir;
 namespace kfuse::passes {
 namespace {
 
-/// Whether a template takes the attention whole: asked on a kfuse.fused around it.
-bool isTaken(ir::AttentionOp attention, const ir::CostModel &model) {
+/// Whether a template takes the attention whole, or why none does: asked on a kfuse.fused around it.
+ir::FusionDecision decisionOf(ir::AttentionOp attention, const ir::CostModel &model) {
   OpBuilder builder(attention.getContext());
   OwningOpRef<ir::FusedOp> fused(
       builder.create<ir::FusedOp>(attention.getLoc(), attention.getResultTypes(), attention.getInputs()));
@@ -24,7 +25,7 @@ bool isTaken(ir::AttentionOp attention, const ir::CostModel &model) {
   builder.setInsertionPointToEnd(&body);
   Operation *inner = builder.clone(*attention, mapping);
   builder.create<ir::YieldOp>(attention.getLoc(), inner->getResults());
-  return static_cast<bool>(model.appraise(body).decision);
+  return model.appraise(body).decision;
 }
 
 struct InlineAttentionPass : PassWrapper<InlineAttentionPass, OperationPass<func::FuncOp>> {
@@ -36,11 +37,16 @@ struct InlineAttentionPass : PassWrapper<InlineAttentionPass, OperationPass<func
   void runOnOperation() override {
     int64_t number = 0;
     SmallVector<ir::AttentionOp> regions(getOperation().getBody().getOps<ir::AttentionOp>());
+    SmallVector<Attribute> reasons;
     for (ir::AttentionOp attention : regions) {
-      if (!model || !isTaken(attention, *model))
+      const ir::FusionDecision decision = model ? decisionOf(attention, *model) : ir::FusionDecision::no("");
+      reasons.push_back(StringAttr::get(&getContext(), decision.reason()));
+      if (!decision)
         inlineParts(attention, number);
       ++number;
     }
+    if (model && !reasons.empty())
+      getOperation()->setAttr(attentionRefusalsAttrName, ArrayAttr::get(&getContext(), reasons));
   }
 
   static void inlineParts(ir::AttentionOp attention, int64_t number) {

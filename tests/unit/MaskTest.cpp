@@ -178,6 +178,11 @@ TEST_CASE("Constant masks: are bounds of the keys that a kernel looks at") {
   CHECK(boundsOf(finite) == "-..-");
   finite.shows = isCausal;
   CHECK(boundsOf(finite) == "-..0");
+  ConstantMask half = sized(isCausal); // The lowest number of f16, which bf16 has many below.
+  half.type = "f16", half.hidden = "-65504.0";
+  CHECK(boundsOf(half) == "-..0");
+  half.type = "bf16";
+  CHECK(boundsOf(half) == "-..-");
   ConstantMask mild = sized(isCausal); // Large scores would still count.
   mild.hidden = "-1.0e4";
   CHECK(boundsOf(mild) == "-..-");
