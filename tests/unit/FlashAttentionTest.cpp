@@ -152,7 +152,8 @@ TEST_CASE("Flash attention: takes many queries from sm_80 on, and says what it d
   };
   for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"})
     CHECK(refusal(flashCase(plain), target) == "");
-  CHECK(refusal(with([](FlashSketch &s) { s.rows = 1; })) == "one query has its keys split over blocks");
+  CHECK(refusal(with([](FlashSketch &s) { s.rows = 1, s.keys = 1025; })) == "one query has its keys split over blocks");
+  CHECK(refusal(with([](FlashSketch &s) { s.rows = 1; })) == "");
   CHECK(refusal(with([](FlashSketch &s) { s.keySize = 260; })) == "heads of 260 and 64 elements; up to 256 are taken");
 }
 
@@ -169,6 +170,26 @@ TEST_CASE("Flash attention: what tensor cores do not take is multiplied in f32, 
         "queries, keys and values are not bf16 or f16 alike: it is multiplied in f32, without tensor cores");
   CHECK(remarkOf({.keySize = 60}) ==
         "heads of 60 and 64 elements are no multiples of 8: it is multiplied in f32, without tensor cores");
+}
+
+TEST_CASE("Flash attention: few rows of heads that share keys may be those of one head") {
+  /// Whether there are such configs, with blocks for `heads` heads of `rows` rows.
+  auto isPacked = [](const FlashSketch &sketch, std::uint32_t heads, std::int64_t rows) {
+    RegionCase given(flashCase(sketch));
+    const codegen::KernelTemplate &flash = codegen::cuda::flashAttentionTemplate();
+    bool found = false;
+    for (const codegen::TileConfig &config : flash.candidates(given.region, hopper()))
+      if (config.valueOr("packed", 0) == 1) {
+        found = true;
+        CHECK(flash.emit(given.region, config, hopper())->launches[0].grid[0] ==
+              heads * ((rows + config["rows"] - 1) / config["rows"]));
+      }
+    return found;
+  };
+  CHECK(isPacked({.heads = 16, .keyHeads = 2, .rows = 20, .keys = 500}, 2 * 2, 8 * 20));
+  CHECK(isPacked({.heads = 16, .keyHeads = 2, .rows = 20, .keys = 500, .tokensFirst = true}, 2 * 2, 8 * 20));
+  CHECK(!isPacked({.heads = 4, .keyHeads = 4, .rows = 20, .keys = 500}, 0, 0));
+  CHECK(!isPacked({.heads = 16, .keyHeads = 2, .rows = 100, .keys = 500}, 0, 0));
 }
 
 TEST_CASE("Flash attention: every config fits, and tiles are no larger than what there is") {

@@ -10,7 +10,8 @@
 namespace kfuse::codegen::cuda {
 namespace {
 
-constexpr size_t mostCandidates = 32; ///< For each instruction, mma.sync and wgmma.
+constexpr size_t mostCandidates = 32;  ///< For each instruction, mma.sync and wgmma.
+constexpr int64_t mostPackedRows = 64; ///< Heads of more fill tiles by themselves.
 
 class FlashAttentionTemplate : public KernelTemplate {
 public:
@@ -37,8 +38,15 @@ public:
     if (p->onlyScalar.empty() && target.capability == 90 && p->maps()) {
       configs = wgmmaConfigs(*p, target);
       llvm::append_range(ranked, fastestOf(configs, region, *p, target));
-      std::sort(ranked.begin(), ranked.end());
     }
+    if (p->group > 1 && p->rows <= mostPackedRows) {
+      const Result<FlashProblem> packed = flashProblem(region, true);
+      configs = p->onlyScalar.empty() ? mmaSyncConfigs(*packed) : scalarConfigs(*packed);
+      for (TileConfig &config : configs)
+        config = std::move(config).with("packed", 1);
+      llvm::append_range(ranked, fastestOf(configs, region, *packed, target));
+    }
+    std::sort(ranked.begin(), ranked.end());
     return ranked;
   }
   std::int64_t estimateGroup(const TileConfig &config) const override { return FlashShape(config).isWgmma; }

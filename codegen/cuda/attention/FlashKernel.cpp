@@ -140,6 +140,8 @@ private:
                 ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
     writer.line("static constexpr bool hasLowest = " + Twine(flag(p.bounds.lowest.has_value())) +
                 ", hasHighest = " + flag(p.bounds.highest.has_value()) + ";");
+    writer.line("static constexpr Index period = " + Twine(p.period) +
+                "; // Rows of a head, of several in a row; else 0.");
     writer.line("static constexpr Index lowest = " + Twine(p.bounds.lowest.value_or(0)) +
                 ", highest = " + Twine(p.bounds.highest.value_or(0)) + "; // Keys of a row, from its own number on.");
     const KeyChunks chunks = p.bounds.chunks.value_or(KeyChunks{.size = 0});
@@ -309,7 +311,7 @@ private:
 } // namespace
 
 KernelPlan flashKernel(const Region &region, const TileConfig &config, const ir::Target &target) {
-  return FlashKernel(region, *flashProblem(region), config, target).plan();
+  return FlashKernel(region, *flashProblem(region, config.valueOr("packed", 0) != 0), config, target).plan();
 }
 
 } // namespace kfuse::codegen::cuda

@@ -80,7 +80,7 @@ int64_t FlashShape::blocks(const FlashProblem &p) const { return p.batches() * c
 
 int64_t FlashShape::tilesOf(const FlashProblem &p, int64_t row) const {
   const int64_t last = std::min(row + rows, p.rows) - 1;
-  return std::max<int64_t>(0, ceilDiv(p.bounds.endKey(last, p.keys), keys) - p.bounds.firstKey(row) / keys);
+  return std::max<int64_t>(0, ceilDiv(p.endKey(last), keys) - p.firstKey(row) / keys);
 }
 
 int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) const {

@@ -10,6 +10,8 @@ template <class Config> struct SeenKeys {
   using Index = typename Config::Index;
 
   static __device__ __forceinline__ Index first(Index row) {
+    if constexpr (Config::period > 0)
+      row %= Config::period;
     Index key = 0;
     if constexpr (Config::hasLowest)
       key = maximum(row + Config::lowest, Index(0));
@@ -18,6 +20,8 @@ template <class Config> struct SeenKeys {
     return key;
   }
   static __device__ __forceinline__ Index end(Index row) {
+    if constexpr (Config::period > 0)
+      row %= Config::period;
     Index key = Config::keys;
     if constexpr (Config::hasHighest)
       key = minimum(row + Config::highest + 1, key);
@@ -25,6 +29,17 @@ template <class Config> struct SeenKeys {
       key = minimum(chunkOf(row) + Config::chunk, key);
     return key;
   }
+
+  /// Those that some of the rows from one to another see, and those that all of them see. Of several heads' rows it is
+  /// as if there were all of a head.
+  static __device__ __forceinline__ Index firstOfAny(Index from) { return first(Config::period > 0 ? 0 : from); }
+  static __device__ __forceinline__ Index endOfAny(Index to) {
+    return end(Config::period > 0 ? Config::period - 1 : to);
+  }
+  static __device__ __forceinline__ Index firstOfAll(Index to) {
+    return first(Config::period > 0 ? Config::period - 1 : to);
+  }
+  static __device__ __forceinline__ Index endOfAll(Index from) { return end(Config::period > 0 ? 0 : from); }
 
 private:
   static __device__ __forceinline__ Index chunkOf(Index row) {
@@ -45,8 +60,8 @@ template <class Config> struct FlashBlock {
     batch = group * Config::together + within % Config::together;
     firstRow = Index(tiles - 1 - within / Config::together) * Config::tileRows;
     const Index lastRow = minimum(firstRow + Config::tileRows, Index(Config::rows)) - 1;
-    const Index last = SeenKeys<Config>::end(lastRow);
-    beginTile = SeenKeys<Config>::first(firstRow) / Config::tileKeys;
+    const Index last = SeenKeys<Config>::endOfAny(lastRow);
+    beginTile = SeenKeys<Config>::firstOfAny(firstRow) / Config::tileKeys;
     endTile = last > 0 ? (last + Config::tileKeys - 1) / Config::tileKeys : Index(0);
   }
 };
@@ -87,11 +102,11 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   /// Whether a row of this warp sees a key of the tile, and whether all of them see all of its keys.
   __device__ __forceinline__ bool sees(Index tile) const {
     const Index first = tile * tileKeys;
-    return firstRow < endRow && first < Seen::end(endRow - 1) && first + tileKeys > Seen::first(firstRow);
+    return firstRow < endRow && first < Seen::endOfAny(endRow - 1) && first + tileKeys > Seen::firstOfAny(firstRow);
   }
   __device__ __forceinline__ bool seesWhole(Index tile) const {
     const Index first = tile * tileKeys;
-    return first + tileKeys <= Seen::end(firstRow) && first >= Seen::first(endRow - 1);
+    return first + tileKeys <= Seen::endOfAll(firstRow) && first >= Seen::firstOfAll(endRow - 1);
   }
 
   /// From products with the keys of a tile to weights; `factors` are what the warp's sums are to be scaled by.
