@@ -263,6 +263,7 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups a
                {"stages", turns ? 3 : 2},
                {"turns", turns},
                {"persistent", turns},
+               {"resident", warps == 8 && !turns ? 2 : 1},
                {"wgmma", 1}},
               hopperOf(3)); // Four tiles of rows or more.
   }

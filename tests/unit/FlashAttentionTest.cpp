@@ -205,7 +205,8 @@ TEST_CASE("Flash attention: every config fits, and tiles are no larger than what
         REQUIRE_MESSAGE(plan, plan.error().message);
         CHECK(plan->launches[0].sharedBytes <= static_cast<std::uint32_t>(on.sharedBytesPerBlock));
         const std::int64_t blocks = 4 * ((5000 + config["rows"] - 1) / config["rows"]);
-        CHECK(plan->launches[0].grid[0] == (config.valueOr("persistent", 0) ? on.multiprocessors : blocks));
+        const std::int64_t atOnce = on.multiprocessors * config.valueOr("resident", 1);
+        CHECK(plan->launches[0].grid[0] == (config.valueOr("persistent", 0) ? std::min(atOnce, blocks) : blocks));
       }
     }
   RegionCase few(flashCase({.rows = 20, .keys = 30, .keySize = 32, .valueSize = 32}));

@@ -109,13 +109,16 @@ private:
           for (int64_t turns : {1, 0})
             for (int64_t persistent : {1, 0})
               if ((stages == 2 || keys * 2 < p.keys) && (hasSeveral || !persistent))
-                configs.push_back({{"rows", warps * 16},
-                                   {"warps", warps},
-                                   {"keys", keys},
-                                   {"stages", stages},
-                                   {"turns", turns},
-                                   {"persistent", persistent},
-                                   {"wgmma", 1}});
+                for (int64_t resident : {1, 2})
+                  if (resident == 1 || (warps == 8 && !turns))
+                    configs.push_back({{"rows", warps * 16},
+                                       {"warps", warps},
+                                       {"keys", keys},
+                                       {"stages", stages},
+                                       {"turns", turns},
+                                       {"persistent", persistent},
+                                       {"resident", resident},
+                                       {"wgmma", 1}});
       }
     }
     return configs;

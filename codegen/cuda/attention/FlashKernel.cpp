@@ -33,7 +33,8 @@ public:
     KernelPlan plan = planOf(region, buffers, target);
     Launch launch = launchOf(plan, entryName(region), target);
     launch.grid[0] = static_cast<uint32_t>(
-        shape.isPersistent ? std::min<int64_t>(shape.blocks(p), target.multiprocessors) : shape.blocks(p));
+        shape.isPersistent ? std::min<int64_t>(shape.blocks(p), target.multiprocessors * shape.resident)
+                           : shape.blocks(p));
     launch.block[0] = static_cast<uint32_t>(shape.threads());
     launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(p));
     if (shape.isPersistent) {
@@ -77,8 +78,9 @@ private:
       parameters += std::string("const __grid_constant__ TensorMap ") + name + "Map, ";
       arguments += std::string(", &") + name + "Map";
     }
-    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32 + 128) " + entryName(region) + "(" +
-                parameters + bufferParameters(buffers) + (shape.isPersistent ? ", unsigned *tickets)" : ")"));
+    writer.open("extern \"C\" __global__ void __launch_bounds__(" + Twine(shape.threads()) + ", Config::resident) " +
+                entryName(region) + "(" + parameters + bufferParameters(buffers) +
+                (shape.isPersistent ? ", unsigned *tickets)" : ")"));
     writer.line("const Body body{" + bodyNames + "};");
     writer.line("flashSm90<Config, ScoreProduct, ValueProduct>(body" + arguments +
                 (shape.isPersistent ? ", tickets);" : ");"));
@@ -133,6 +135,7 @@ private:
     if (shape.isWgmma) {
       writer.line("static constexpr unsigned blocks = " + Twine(shape.blocks(p)) +
                   "; // Tiles of rows, over all heads.");
+      writer.line("static constexpr int resident = " + Twine(shape.resident) + "; // Blocks on a multiprocessor.");
       writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) +
                   ", isPersistent = " + flag(shape.isPersistent) + ";");
     }

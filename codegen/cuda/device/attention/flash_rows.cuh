@@ -8,6 +8,10 @@ namespace kfuse {
 /// Keys that a row may see: from first to end.
 template <class Config> struct SeenKeys {
   using Index = typename Config::Index;
+  /// Whether rows see keys from others than 0 on, and whether there are keys of tiles that a row does not see the end
+  /// of.
+  static constexpr bool haveFirst = Config::hasLowest || Config::chunk > 0,
+                        haveEnd = Config::hasHighest || Config::chunk > 0 || Config::keys % Config::tileKeys != 0;
 
   static __device__ __forceinline__ Index first(Index row) {
     if constexpr (Config::period > 0)
@@ -211,19 +215,24 @@ private:
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const Index row = minimum(firstRow + f * 16 + half * 8 + lane / 4, Index(Config::rows - 1));
-        const Index seenFirst = Seen::first(row), seenEnd = Seen::end(row);
+        // Of the lane's first column on, so that columns are constants.
+        const Index column = first + lane % 4 * 2, seenFirst = Seen::first(row) - column,
+                    seenEnd = Seen::end(row) - column;
         const auto ofRow = rowOf(row);
 #pragma unroll
         for (int n = 0; n < tileKeys / 8; ++n)
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float &at = scores[f][n * 4 + half * 2 + i];
-            const Index key = first + n * 8 + lane % 4 * 2 + i;
-            if constexpr (!Config::isScaled)
+            if constexpr (!Config::isScaled) {
+              const Index key = column + n * 8 + i;
               at = body.seen(ofRow, at, batch, row,
                              isMasked && Config::keys % tileKeys != 0 ? minimum(key, Index(Config::keys - 1)) : key);
-            if constexpr (isMasked)
-              at = key >= seenFirst && key < seenEnd ? at : -infinity;
+            }
+            if constexpr (isMasked && Seen::haveFirst)
+              at = n * 8 + i >= seenFirst ? at : -infinity;
+            if constexpr (isMasked && Seen::haveEnd)
+              at = n * 8 + i < seenEnd ? at : -infinity;
           }
       }
   }

@@ -3,6 +3,7 @@
 // A block has a producer warp, of which a thread brings tiles of keys and of values by TMA into rings of their own, and
 // two or three consumer warpgroups with 64 query rows each. A warpgroup multiplies the next keys while it makes weights
 // of the scores before, as FlashAttention-3 does (Shah et al., 2024): scores, weights and sums are all in registers.
+// Where heads are small two blocks share a multiprocessor: one multiplies while the other one starts, or stores.
 // With `takesTurns` a warpgroup multiplies while others compute weights. The producer goes on to the next rows that it
 // takes for its block while the last ones' results are stored.
 #pragma once
@@ -260,15 +261,19 @@ private:
     waitForKeys(products, part, tile);
     Rows::pack(weights, products);
     part.startTurns();
+    using Seen = SeenKeys<Config>;
+    --tile;
+    if constexpr (Seen::haveEnd)
 #pragma unroll 1
-    for (--tile; tile >= part.begin && tile >= part.endWhole; --tile)
-      step<true>(rows, products, weights, factors, part, tile);
+      for (; tile >= part.begin && tile >= part.endWhole; --tile)
+        step<true>(rows, products, weights, factors, part, tile);
 #pragma unroll 1
     for (; tile >= part.begin && tile >= part.beginWhole; --tile)
       step<false>(rows, products, weights, factors, part, tile);
+    if constexpr (Seen::haveFirst)
 #pragma unroll 1
-    for (; tile >= part.begin; --tile)
-      step<true>(rows, products, weights, factors, part, tile);
+      for (; tile >= part.begin; --tile)
+        step<true>(rows, products, weights, factors, part, tile);
     if (leadsWarp())
       arrive(queryEmpty);
     values.wait();
@@ -346,7 +351,7 @@ __device__ __forceinline__ void flashSm90(const Body &body, const TensorMap *que
     if (leads)
       kernel.produce(queryMap, keyMap, valueMap, tickets);
   } else {
-    claimRegisters<Config::warps == 8 ? 240 : 160>();
+    claimRegisters<(Config::resident > 1 ? 104 : Config::warps == 8 ? 240 : 160)>();
     kernel.consume();
   }
 }
