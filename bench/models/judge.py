@@ -19,7 +19,7 @@ import onnx
 
 TARGETS = ("sm_90a", "sm_80", "cpu")
 EXPLAIN_S, RUN_S, COMPILE_S = 40, 60, 120
-LIMITS = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}  # Of the error, relative to an output's largest value.
+LIMITS = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}  # What the error may be, relative to an output's largest value.
 STATUSES = {3: "refused", 5: "wrong", 70: "bug"}
 
 

@@ -70,8 +70,8 @@ struct FlashSketch {
   std::string type = "bf16";
   int batch = 2, heads = 2, keyHeads = 2, rows = 1, keys = 1, keySize = 64, valueSize = 64;
   std::string scale = "0.125"; ///< "" for none.
-  /// "", "causal", "window" (of 19 keys), "causal added" (a sum with the lowest float), "added" and "chosen" (tensors
-  /// of the type, and of booleans).
+  /// "", "causal", "window" (of 19 keys), "chunked" (of 24 keys, up to the row's own), "causal added" (a sum with the
+  /// lowest float), "added" and "chosen" (tensors of the type, and of booleans).
   std::string mask = {};
   std::string offset = {};  ///< The last key that the first row sees, where it is not the first.
   bool tokensFirst = false; ///< Heads lie side by side in rows of tokens, of the result, too.
@@ -123,6 +123,8 @@ TemplateCase scaledLayers(int count, int m, int n, const std::string &type);
 TemplateCase randomChain(unsigned seed);
 /// Convolutions: products whose operand is read window by window, partly outside the image.
 std::vector<TemplateCase> windowCases(const std::string &type);
+/// Reductions of windows that overlap: depthwise convolutions, pools.
+std::vector<TemplateCase> slidingCases();
 /// Products whose operands are computed in the region.
 std::vector<TemplateCase> computedOperandCases();
 

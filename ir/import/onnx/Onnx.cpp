@@ -331,11 +331,30 @@ Result<void> Importer::addInitializer(const TensorProto &initializer) {
 }
 
 /// Weights become parameters; indices, shapes, single numbers and what an op must know are part of the graph.
+/// Whether floats are a mask: [..., rows, keys] of 0 and one other number. No matrix of weights is.
+bool isMask(const ParameterData &data) {
+  constexpr int64_t mostElements = 1 << 24;
+  const size_t rank = data.shape.size(), width = byteWidth(data.type);
+  if (rank < 2 || data.shape[rank - 1] < 2 || data.shape[rank - 2] < 2 || elementCount(data.shape) > mostElements)
+    return false;
+  const std::byte *other = nullptr;
+  bool hasZero = false;
+  for (const std::byte *at = data.bytes.data(), *end = at + data.bytes.size(); at != end; at += width) {
+    const bool isZero = std::all_of(at, at + width, [](std::byte byte) { return byte == std::byte{}; });
+    hasZero |= isZero;
+    if (!isZero && other && !std::equal(at, at + width, other))
+      return false;
+    if (!isZero)
+      other = at;
+  }
+  return hasZero && other != nullptr;
+}
+
 Result<Value> Importer::valueOf(const TensorProto &initializer) {
   Result<ParameterData> data = tensors.read(initializer);
   if (!data)
     return data.error();
-  if (!isFloat(data->type) || elementCount(data->shape) <= 1 ||
+  if (!isFloat(data->type) || elementCount(data->shape) <= 1 || isMask(*data) ||
       (numbers.contains(initializer.name()) && elementCount(data->shape) <= maxFoldedElements))
     return emit->constant(toHost(*data));
   // Two branches may use one name.

@@ -144,10 +144,12 @@ Value hardSwish(Node &node, Value x) {
   return emit.mul(x, emit.div(ramp, emit.scalarLike(x, 6)));
 }
 
+/// 0 of -0, as PyTorch has it; NaN of NaN.
 Values sign(Node &node) {
   Emitter &emit = node.emit;
   Value x = node.input(0), zero = emit.scalarLike(x, 0), one = emit.scalarLike(x, 1), minusOne = emit.scalarLike(x, -1);
-  return emit.where(emit.binary<GtOp>(x, zero), one, emit.where(emit.binary<LtOp>(x, zero), minusOne, x));
+  Value rest = emit.unary<AbsOp>(x);
+  return emit.where(emit.binary<GtOp>(x, zero), one, emit.where(emit.binary<LtOp>(x, zero), minusOne, rest));
 }
 
 Values isInfinite(Node &node) {
