@@ -1,8 +1,8 @@
 #include "codegen/KernelTemplate.h"
 
 #include "codegen/CompileOptions.h"
-#include "codegen/Contraction.h"
 #include "codegen/InternalError.h"
+#include "codegen/Ranking.h"
 #include "codegen/cpu/Templates.h"
 #include "codegen/cuda/Templates.h"
 

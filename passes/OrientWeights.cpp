@@ -4,6 +4,7 @@
 #include "passes/products/Judge.h"
 #include "passes/simplify/Matchers.h"
 
+#include <algorithm>
 #include <numeric>
 
 using namespace mlir;
@@ -41,6 +42,62 @@ void storeInOrder(MatmulOp product, const llvm::DenseSet<Value> &fixed) {
         transpose->setAttr(storedAttrName, UnitAttr::get(product.getContext()));
 }
 
+/// The windows that a value is, layout above them aside; null where it is none.
+WindowOp windowsOf(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto windows = dyn_cast<WindowOp>(op))
+      return windows;
+    if (!isa<ReshapeOp, TransposeOp, SliceOp>(op))
+      return {};
+    value = op->getOperand(0);
+  }
+  return {};
+}
+
+/// A slice of one tap of weights [.., K] as one of those that are stored as [K, ..].
+void sliceTapsFirst(SliceOp slice, llvm::DenseMap<Value, Value> &tapsFirst) {
+  auto turned = [](ArrayRef<int64_t> from) {
+    SmallVector<int64_t> to(from);
+    std::rotate(to.begin(), std::prev(to.end()), to.end());
+    return to;
+  };
+  OpBuilder builder(slice);
+  Value weights = slice.getOperand(), &stored = tapsFirst[weights];
+  if (!stored) {
+    builder.setInsertionPointAfterValue(weights);
+    SmallVector<int64_t> order(dimsOf(weights).size());
+    std::iota(order.begin(), order.end(), 0);
+    auto transpose =
+        builder.create<TransposeOp>(slice.getLoc(), typeOf(weights).clone(ArrayRef<int64_t>(turned(dimsOf(weights)))),
+                                    weights, ArrayRef<int64_t>(turned(order)));
+    transpose->setAttr(storedAttrName, builder.getUnitAttr());
+    stored = transpose;
+    builder.setInsertionPoint(slice);
+  }
+  Value tap = builder.create<SliceOp>(
+      slice.getLoc(), typeOf(slice.getResult()).clone(ArrayRef<int64_t>(turned(dimsOf(slice.getResult())))), stored,
+      turned(slice.getOffsets()), turned(slice.getStrides()));
+  slice.replaceAllUsesWith(builder.create<ReshapeOp>(slice.getLoc(), slice.getType(), tap).getResult());
+}
+
+/// Weights [C, K...] of windows whose images have their channels last are stored with theirs last, too: a thread then
+/// reads those of neighbouring channels at once.
+void storeChannelsLast(MulOp product, const llvm::DenseSet<Value> &fixed, llvm::DenseMap<Value, Value> &tapsFirst) {
+  for (unsigned i = 0; i < 2; ++i) {
+    WindowOp windows = windowsOf(product->getOperand(i));
+    Value weights = product->getOperand(1 - i);
+    if (!windows || !windows.getOperand().getDefiningOp<TransposeOp>() || !fixed.contains(weights))
+      continue;
+    while (auto reshape = weights.getDefiningOp<ReshapeOp>())
+      weights = reshape.getOperand();
+    if (auto transpose = weights.getDefiningOp<TransposeOp>())
+      transpose->setAttr(storedAttrName, UnitAttr::get(product.getContext()));
+    if (auto slice = weights.getDefiningOp<SliceOp>();
+        slice && !dimsOf(weights).empty() && dimsOf(weights).back() == 1 && dimsOf(slice.getOperand()).back() > 1)
+      sliceTapsFirst(slice, tapsFirst);
+  }
+}
+
 struct OrientWeightsPass : PassWrapper<OrientWeightsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OrientWeightsPass)
   explicit OrientWeightsPass(const CostModel &model) : model(model) {}
@@ -55,6 +112,9 @@ struct OrientWeightsPass : PassWrapper<OrientWeightsPass, OperationPass<func::Fu
     const llvm::DenseSet<Value> fixed = fixedValues(function);
     for (MatmulOp product : function.getOps<MatmulOp>())
       storeInOrder(product, fixed);
+    llvm::DenseMap<Value, Value> tapsFirst;
+    for (MulOp product : llvm::to_vector(function.getOps<MulOp>()))
+      storeChannelsLast(product, fixed, tapsFirst);
     for (MatmulOp product : llvm::to_vector(function.getOps<MatmulOp>()))
       if (!product.getTransposeB() && fixed.contains(product.getRhs()) && !fixed.contains(product.getLhs()) &&
           judge.pays(product, fixed))

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds kfuse's compiler with AddressSanitizer and UBSan, and passes with it the unit tests, lit, the fuzzers' corpora
-# and three whole models: what is wrong with memory or undefined ends a test. Usage: tools/sanitize.sh
+# Builds kfuse's compiler with AddressSanitizer and UBSan, and passes with it its unit tests, lit, and the fuzzers'
+# corpora and whole models from import to emitted kernels: what is wrong with memory or undefined ends a test.
+# Usage: tools/sanitize.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh

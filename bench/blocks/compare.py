@@ -24,6 +24,7 @@ BLOCKS = [
     ("LlamaBlock_prefill_S1024", MODELS / "llama_block_prefill_s1024.onnx", ["--params", "*weight*"], None),
     ("LlamaBlock_prefill_S4096", HERE / "llama_block_prefill_s4096.mlir", [], None),
 ]
+ENCODERS = [("BertLayer_B16_S512", "bert_layer"), ("ViTLayer_B32_S257", "vit_layer")]
 
 
 def peer_times(torch_file, jax_file):
@@ -47,12 +48,14 @@ def main():
     ap.add_argument("--jax", help="JSON of blocks_jax.py")
     ap.add_argument("--only", default="")
     ap.add_argument("--json", help="file for all figures")
+    ap.add_argument("--encoders", type=pathlib.Path, help="folder of what encoders.py wrote")
     args = ap.parse_args()
+    blocks = BLOCKS + [(case, args.encoders / f"{name}.onnx", FIXED, 1.10) for case, name in ENCODERS if args.encoders]
     peers = peer_times(args.torch, args.jax)
     store = ["--store", args.store] if args.store else []
     rows, failed = [], False
     print(f"{'block':42} {'cold us':>8} {'warm us':>8} {'floor':>7} {'peer us':>8} {'ratio':>6} {'wanted':>6}  best peer")
-    for case, model, options, wanted in BLOCKS:
+    for case, model, options, wanted in blocks:
         if args.only not in model.name:
             continue
         command = [args.kfuse, "bench", "block", str(model), "--json", "--effort", args.effort, *store, *options]

@@ -4,6 +4,7 @@
 #include "codegen/KernelPlan.h"
 #include "codegen/KernelTemplate.h"
 #include "codegen/LinearGraph.h"
+#include "codegen/Ranking.h"
 #include "codegen/cpu/KernelText.h"
 
 #include <map>
@@ -17,7 +18,8 @@ class Kernel {
 public:
   /// Entries are called "kfuse_NAME", which no library function is.
   Kernel(const std::string &name, const LinearGraph &graph, const ir::Target &target)
-      : text("kfuse_" + name), graph(graph), cacheBytes(target.l2Bytes), entry("kfuse_" + name) {}
+      : text("kfuse_" + name), graph(graph), ranks(ranksComputed(graph.graph)), cacheBytes(target.l2Bytes),
+        entry("kfuse_" + name) {}
 
   View input(unsigned i);
   View output(unsigned i);
@@ -31,6 +33,7 @@ public:
 
   KernelText text;
   const LinearGraph &graph;
+  const bool ranks;                   ///< An element is computed in the same way each time (codegen/Ranking.h).
   std::set<std::string_view> callees; ///< Library functions that the text calls.
 
 private:

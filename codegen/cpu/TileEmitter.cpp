@@ -314,7 +314,7 @@ void TileEmitter::prepare(Scalar s, Body &body) {
 
 /// A division takes as long as 20 multiplications.
 bool TileEmitter::isDividedByScalar(const ScalarNode &value) const {
-  return value.kind == Kind::Apply && value.function == "div" && value.type == DType::F32 &&
+  return !kernel.ranks && value.kind == Kind::Apply && value.function == "div" && value.type == DType::F32 &&
          varies(value.operands[0]) && !varies(value.operands[1]);
 }
 

@@ -7,8 +7,8 @@ namespace kfuse::codegen::cuda {
 std::span<const KernelTemplate *const> templates() {
   static const std::array all{&decodeAttentionTemplate(), &flashAttentionTemplate(), &chainTemplate(),
                               &rowChainTemplate(),        &sideBySideTemplate(),     &matmulTemplate(),
-                              &columnsTemplate(),         &rowsTemplate(),           &transposeTemplate(),
-                              &pointwiseTemplate()};
+                              &windowsTemplate(),         &columnsTemplate(),        &rowsTemplate(),
+                              &transposeTemplate(),       &pointwiseTemplate()};
   return all;
 }
 

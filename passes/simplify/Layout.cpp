@@ -153,9 +153,18 @@ LogicalResult broadcastReshaped(BroadcastOp op, PatternRewriter &rewriter) {
   return success();
 }
 
+/// Whether a slice is all of its operand, in order: a stride of 0 repeats one element.
+bool isWhole(SliceOp op) {
+  if (op.getOperand().getType() != op.getType())
+    return false;
+  for (auto [offset, stride, size] : llvm::zip(op.getOffsets(), op.getStrides(), op.getType().getShape()))
+    if (offset != 0 || (stride != 1 && size != 1))
+      return false;
+  return true;
+}
+
 LogicalResult composeSlices(SliceOp op, PatternRewriter &rewriter) {
-  if (op.getOperand().getType() == op.getType() &&
-      llvm::all_of(op.getOffsets(), [](int64_t offset) { return offset == 0; })) {
+  if (isWhole(op)) {
     rewriter.replaceOp(op, op.getOperand());
     return success();
   }

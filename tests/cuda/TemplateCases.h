@@ -123,6 +123,8 @@ TemplateCase scaledLayers(int count, int m, int n, const std::string &type);
 TemplateCase randomChain(unsigned seed);
 /// Convolutions: products whose operand is read window by window, partly outside the image.
 std::vector<TemplateCase> windowCases(const std::string &type);
+/// Reductions of windows that overlap: depthwise convolutions, pools.
+std::vector<TemplateCase> slidingCases();
 /// Products whose operands are computed in the region.
 std::vector<TemplateCase> computedOperandCases();
 

@@ -49,7 +49,100 @@ TemplateCase convolution(const std::string &name, const Images &c, const std::st
                        "\n%r = kfuse.relu %4 : (" + result + ") -> " + result + "\nreturn %r : " + result)};
 }
 
+/// Windows that each channel slides by itself.
+struct Sliding {
+  int count, channels, height, width;
+  int kernelHeight, kernelWidth, stride, dilationDown, dilationAcross, pad;
+  bool channelsLast = false;
+  std::string before = "", after = ""; ///< Ops of one operand: on images, on results.
+  bool weighsResults = false;          ///< What is summed has a factor of the result's place, too.
+};
+
+/// after(sum of windows(before(x)) weights, and bias).
+TemplateCase depthwise(const std::string &name, const Sliding &c, const std::string &type) {
+  auto sizeOf = [&](int size, int kernel, int dilation) {
+    return (size + 2 * c.pad - dilation * (kernel - 1) - 1) / c.stride + 1;
+  };
+  const int high = sizeOf(c.height, c.kernelHeight, c.dilationDown),
+            wide = sizeOf(c.width, c.kernelWidth, c.dilationAcross);
+  const std::string image = tensor(shapeOf({c.count, c.channels, c.height, c.width}), type),
+                    windows = tensor(shapeOf({c.count, c.channels, c.kernelHeight, c.kernelWidth, high, wide}), type),
+                    x = c.channelsLast ? tensor(shapeOf({c.count, c.height, c.width, c.channels}), type) : image,
+                    taps = c.channelsLast
+                               ? tensor(shapeOf({c.count, high, wide, c.kernelHeight, c.kernelWidth, c.channels}), type)
+                               : windows,
+                    weights = tensor(c.channelsLast ? shapeOf({c.kernelHeight, c.kernelWidth, c.channels})
+                                                    : shapeOf({c.channels, c.kernelHeight, c.kernelWidth, 1, 1}),
+                                     type),
+                    bias = tensor(c.channelsLast ? shapeOf({c.channels}) : shapeOf({c.channels, 1, 1}), type),
+                    result = tensor(c.channelsLast ? shapeOf({c.count, high, wide, c.channels})
+                                                   : shapeOf({c.count, c.channels, high, wide}),
+                                    type),
+                    places = tensor(c.channelsLast ? shapeOf({high, wide, 1, 1, 1}) : shapeOf({high, wide}), type);
+  std::string text, from = "%a";
+  auto line = [&](const std::string &to, const std::string &op, const std::string &of, const std::string &is) {
+    text += to + " = kfuse." + op + " : (" + of + ") -> " + is + "\n";
+  };
+  if (!c.before.empty())
+    line("%0", c.before + " " + from, x, x), from = "%0";
+  if (c.channelsLast)
+    line("%1", "transpose " + from + " {permutation = array<i64: 0, 3, 1, 2>}", x, image), from = "%1";
+  line("%2",
+       "window " + from + " {kernel = " + numbers({c.kernelHeight, c.kernelWidth}) +
+           ", strides = " + numbers({c.stride, c.stride}) +
+           ", dilations = " + numbers({c.dilationDown, c.dilationAcross}) + ", pads = " + numbers({c.pad, c.pad}) + "}",
+       image, windows);
+  if (c.channelsLast)
+    line("%3", "transpose %2 {permutation = array<i64: 0, 4, 5, 2, 3, 1>}", windows, taps);
+  from = c.channelsLast ? "%3" : "%2";
+  line("%4", "mul " + from + ", %b", taps + ", " + weights, taps);
+  if (c.weighsResults)
+    line("%5", "mul %4, %d", taps + ", " + places, taps);
+  line("%6",
+       std::string("reduce ") + (c.weighsResults ? "%5" : "%4") +
+           " {function = \"sum\", axes = " + (c.channelsLast ? numbers({3, 4}) : numbers({2, 3})) + "}",
+       taps, result);
+  line(c.after.empty() ? "%r" : "%7", "add %6, %c", result + ", " + bias, result);
+  if (!c.after.empty())
+    line("%r", c.after + " %7", result, result);
+  std::vector<std::string> arguments{x, weights, bias};
+  if (c.weighsResults)
+    arguments.push_back(places);
+  return {name + "_" + type, function(arguments, result, text + "return %r : " + result)};
+}
+
 } // namespace
+
+std::vector<TemplateCase> slidingCases() {
+  std::vector<TemplateCase> cases{
+      depthwise("depthwise_7x7", {2, 3, 12, 24, 7, 7, 1, 1, 1, 3, false, "", "gelu"}, "bf16"),
+      depthwise("depthwise_7x7_of_13", {1, 3, 9, 13, 7, 7, 1, 1, 1, 3}, "f16"),
+      depthwise("depthwise_5x3_strided", {2, 2, 11, 32, 5, 3, 2, 1, 1, 1}, "bf16"),
+      depthwise("depthwise_3x5_dilated", {1, 3, 17, 20, 3, 5, 1, 2, 3, 2}, "f32"),
+      depthwise("depthwise_4_of_a_line", {2, 5, 1, 52, 1, 4, 1, 1, 1, 0, false, "silu"}, "bf16"),
+      depthwise("depthwise_inside", {2, 3, 10, 16, 3, 3, 1, 1, 1, 0}, "f32"),
+      depthwise("depthwise_of_computed", {1, 2, 8, 24, 3, 7, 1, 1, 1, 3, false, "sigmoid"}, "bf16"),
+      depthwise("depthwise_weighed", {1, 3, 7, 19, 3, 3, 1, 1, 1, 1, false, "", "", true}, "f32"),
+      depthwise("depthwise_last_7x7", {2, 9, 11, 9, 7, 7, 1, 1, 1, 3, true, "", "gelu"}, "f16"),
+      depthwise("depthwise_last_7x7_of_32", {2, 32, 10, 9, 7, 7, 1, 1, 1, 3, true}, "bf16"),
+      depthwise("depthwise_last_strided", {1, 24, 11, 13, 3, 5, 2, 1, 1, 2, true}, "bf16"),
+      depthwise("depthwise_last_dilated", {1, 33, 13, 12, 5, 3, 1, 2, 2, 2, true, "sigmoid"}, "f32"),
+      depthwise("depthwise_last_weighed", {1, 16, 6, 7, 3, 3, 1, 1, 1, 1, true, "", "", true}, "f32"),
+  };
+  cases.push_back({"largest_of_windows", R"(
+func.func @f(%a: tensor<4x15x29xf32>) -> tensor<4x7x14xf32> {
+  %0 = kfuse.window %a {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0>} : (tensor<4x15x29xf32>) -> tensor<4x3x3x7x14xf32>
+  %r = kfuse.reduce %0 {function = "max", axes = array<i64: 1, 2>} : (tensor<4x3x3x7x14xf32>) -> tensor<4x7x14xf32>
+  return %r : tensor<4x7x14xf32>
+})"});
+  cases.push_back({"sums_of_windows_i64", R"(
+func.func @f(%a: tensor<3x70xi64>) -> tensor<3x70xi64> {
+  %0 = kfuse.window %a {kernel = array<i64: 5>, strides = array<i64: 1>, dilations = array<i64: 1>, pads = array<i64: 2>} : (tensor<3x70xi64>) -> tensor<3x5x70xi64>
+  %r = kfuse.reduce %0 {function = "sum", axes = array<i64: 1>} : (tensor<3x5x70xi64>) -> tensor<3x70xi64>
+  return %r : tensor<3x70xi64>
+})"});
+  return cases;
+}
 
 std::vector<TemplateCase> windowCases(const std::string &type) {
   return {

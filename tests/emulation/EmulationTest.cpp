@@ -141,6 +141,10 @@ TEST_CASE("Emulated cuda.columns: right for every split of rows over threads and
   checkAll(columnCases(), codegen::cuda::columnsTemplate(), 4);
 }
 
+TEST_CASE("Emulated cuda.windows: right for every stride, border and tile") {
+  checkAll(slidingCases(), codegen::cuda::windowsTemplate(), 6);
+}
+
 TEST_CASE("Emulated cuda.decode_attention: right for every layout, mask and split of the keys") {
   checkAll(decodeCases(), codegen::cuda::decodeAttentionTemplate(), 3);
 }

@@ -55,6 +55,17 @@ func.func @slices(%x: tensor<32xf32>, %y: tensor<8xf32>) -> (tensor<4xf32>, tens
 
 // -----
 
+// A slice that repeats one element is not its operand, though it has its shape.
+// CHECK-LABEL: @repeated
+// CHECK-NEXT: kfuse.slice %arg0 {offsets = array<i64: 0>, strides = array<i64: 0>} : (tensor<2xf32>) -> tensor<2xf32>
+// CHECK-NEXT: return
+func.func @repeated(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = kfuse.slice %x {offsets = array<i64: 0>, strides = array<i64: 0>} : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @gather_one
 // CHECK-NEXT: kfuse.slice %arg0 {offsets = array<i64: 0, 2, 0>, strides = array<i64: 1, 1, 1>}
 // CHECK-NEXT: kfuse.reshape

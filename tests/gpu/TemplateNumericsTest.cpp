@@ -38,6 +38,12 @@ TEST_CASE("cuda.columns: right for every split of rows over threads and blocks")
   checks.run();
 }
 
+TEST_CASE("cuda.windows: right for every stride, border and tile") {
+  TemplateChecks checks;
+  checks.add(slidingCases(), codegen::cuda::windowsTemplate(), 12);
+  checks.run();
+}
+
 TEST_CASE("cuda.decode_attention: right for every layout, mask and split of the keys") {
   TemplateChecks checks;
   checks.add(decodeCases(), codegen::cuda::decodeAttentionTemplate(), 12);

@@ -1,6 +1,9 @@
 // Row reductions, along rows and across them.
 #include "CpuRegion.h"
 
+#include <algorithm>
+#include <array>
+
 using namespace kfuse;
 using namespace kfuse::test;
 using reference::integers;
@@ -125,4 +128,30 @@ TEST_CASE("cpu.rows: a row too long for its buffer") {
   HostTensor x = uniform(DType::F32, {2, 40000}, 1);
   CpuRegion region(functionText("kfuse.softmax %arg0 : (tensor<2x40000xf32>) -> tensor<2x40000xf32>", {x}));
   region.check({x}, region.candidates().front());
+}
+
+TEST_CASE("cpu.rows: an element that is compared with itself is not greater") {
+  HostTensor x = uniform(DType::F32, {64, 37}, 1);
+  CpuRegion region("func.func @f(%x: tensor<64x37xf32>) -> tensor<64x37xi32> {\n"
+                   "%k = kfuse.constant dense<1.4> : tensor<f32>\n"
+                   "%q = kfuse.div %x, %k : (tensor<64x37xf32>, tensor<f32>) -> tensor<64x37xf32>\n"
+                   "%e = kfuse.erf %q : (tensor<64x37xf32>) -> tensor<64x37xf32>\n"
+                   "%y = kfuse.add %e, %q : (tensor<64x37xf32>, tensor<64x37xf32>) -> tensor<64x37xf32>\n"
+                   "%a = kfuse.reshape %y : (tensor<64x37xf32>) -> tensor<64x37x1xf32>\n"
+                   "%b = kfuse.reshape %y : (tensor<64x37xf32>) -> tensor<64x1x37xf32>\n"
+                   "%g = kfuse.gt %b, %a : (tensor<64x1x37xf32>, tensor<64x37x1xf32>) -> tensor<64x37x37xi1>\n"
+                   "%c = kfuse.cast %g : (tensor<64x37x37xi1>) -> tensor<64x37x37xi32>\n"
+                   "%n = kfuse.reduce %c {function = \"sum\", axes = array<i64: 2>} : (tensor<64x37x37xi32>) -> "
+                   "tensor<64x37xi32>\n"
+                   "return %n : tensor<64x37xi32> }");
+  for (const codegen::TileConfig &config : region.candidates()) {
+    CAPTURE(config.str());
+    const HostTensor result = runPlan(region.plan(config), {x}).front();
+    std::array<std::int32_t, 64 * 37> greater;
+    std::memcpy(greater.data(), result.bytes.data(), sizeof greater);
+    for (int row = 0; row < 64; ++row) {
+      CAPTURE(row);
+      CHECK(std::ranges::count(std::span(greater).subspan(row * 37, 37), 0) >= 1); // Nothing is above the largest.
+    }
+  }
 }

@@ -20,15 +20,10 @@ using namespace kfuse::tuner;
 namespace {
 
 /// Limits are three times what a kernel and a block may take, for slower machines and other work beside; SLACK=1 tests
-/// them as they are, on a quiet one. What is sanitized is slower by as much again.
+/// them as they are, on a quiet one.
 double slack() {
-#ifdef KFUSE_SANITIZED
-  constexpr double ofSanitizers = 3;
-#else
-  constexpr double ofSanitizers = 1;
-#endif
   const char *given = std::getenv("SLACK");
-  return ofSanitizers * (given ? std::atof(given) : 3);
+  return given ? std::atof(given) : 3;
 }
 
 /// Milliseconds of the fastest of up to 30 tries; the first one within `limit` ends them: other processes can make some

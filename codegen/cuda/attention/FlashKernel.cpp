@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
+#include <array>
 
 using namespace mlir;
 
@@ -186,7 +187,8 @@ private:
 
   /// The coordinates of a batch in the tensors that TMA reads.
   void writeBatches() {
-    for (auto [name, map] : llvm::zip_equal(ArrayRef<const char *>{"query", "key", "value"}, maps)) {
+    const std::array operands{"query", "key", "value"};
+    for (auto [name, map] : llvm::zip_equal(operands, maps)) {
       writer.open(std::string("__device__ __forceinline__ int ") + name + "Batch(Index batch) const");
       ValuePrinter scope = scopeOf(p.scores, "0", "0");
       writer.line("return " + scope.offset(map.batch, {}) + ";");

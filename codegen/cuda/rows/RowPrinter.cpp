@@ -1,5 +1,6 @@
 #include "codegen/cuda/rows/RowPrinter.h"
 
+#include "codegen/Ranking.h"
 #include "codegen/cuda/text/Kernel.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,8 +15,8 @@ using ir::ScalarNode;
 RowPrinter::RowPrinter(const LinearGraph &graph, const RowPasses &passes, RowStorage storage, int64_t vector,
                        std::string config, llvm::ArrayRef<std::string> names, SourceWriter &writer)
     : graph(graph), passes(passes), storage(storage), vector(vector), config(std::move(config)),
-      columnDim(graph.graph.domain.reductionDim), chunk(graph, columnDim, vector), loads(graph, passes, chunk, storage),
-      names(names), writer(writer) {}
+      ranks(ranksComputed(graph.graph)), columnDim(graph.graph.domain.reductionDim), chunk(graph, columnDim, vector),
+      loads(graph, passes, chunk, storage), names(names), writer(writer) {}
 
 void RowPrinter::writeConfig(int64_t threads, int64_t rows, int64_t cluster, int64_t rowCount) {
   isShared = cluster > 1;
@@ -63,6 +64,8 @@ void RowPrinter::writeCache(const ValuePrinter &scope) {
 
 /// Whether elements are divided by `value`: once inverted, that is one multiplication for each.
 bool RowPrinter::dividesElements(Scalar value) const {
+  if (ranks)
+    return false;
   for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
     if (node.kind == ScalarNode::Kind::Apply && node.function == "div" && node.type == DType::F32 &&
         node.operands[1] == value && graph.dependsOn({static_cast<int>(id)}, columnDim))

@@ -48,6 +48,7 @@ private:
   RowStorage storage;
   int64_t vector;
   std::string config;
+  bool ranks; ///< An element is computed in the same way each time (codegen/Ranking.h).
   unsigned columnDim;
   ChunkPrinter chunk;
   RowLoads loads;

@@ -7,5 +7,6 @@ namespace kfuse::codegen::cuda {
 
 const KernelTemplate &columnsTemplate(); ///< cuda.columns
 const KernelTemplate &rowsTemplate();    ///< cuda.rows
+const KernelTemplate &windowsTemplate(); ///< cuda.windows
 
 } // namespace kfuse::codegen::cuda

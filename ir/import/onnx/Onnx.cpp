@@ -121,6 +121,7 @@ private:
   Result<void> finish();
 
   std::optional<Ints> declaredShape(llvm::StringRef value) const override;
+  bool isOnlyMoved(llvm::StringRef value) const override;
   std::optional<llvm::SmallVector<Value>> importBody(const ::onnx::GraphProto &body,
                                                      llvm::ArrayRef<Value> inputs) override;
   Result<llvm::SmallVector<Value>> addBody(const ::onnx::GraphProto &body, llvm::ArrayRef<Value> inputs);
@@ -443,6 +444,38 @@ std::optional<Ints> Importer::declaredShape(llvm::StringRef value) const {
       if (value == info.name())
         return boundShape(info, symbols);
   return std::nullopt;
+}
+
+bool Importer::isOnlyMoved(llvm::StringRef value) const {
+  constexpr llvm::StringLiteral moves[] = {"Concat",  "Expand", "Flatten", "Gather",    "Identity",
+                                           "Reshape", "Slice",  "Squeeze", "Transpose", "Unsqueeze"};
+  constexpr llvm::StringLiteral ends[] = {"Cast", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"};
+  llvm::SmallVector<llvm::StringRef> left{value};
+  llvm::StringSet<> seen;
+  while (!left.empty()) {
+    const llvm::StringRef name = left.pop_back_val();
+    if (!seen.insert(name).second)
+      continue;
+    for (const ValueInfoProto &output : graph.output())
+      if (name == output.name())
+        return false;
+    bool isRead = false;
+    for (const NodeProto &node : graph.node()) {
+      const bool holdsGraphs = llvm::any_of(node.attribute(), [](const auto &attribute) { return attribute.has_g(); });
+      if (holdsGraphs) // Which may read anything around them.
+        return false;
+      if (!llvm::is_contained(node.input(), name))
+        continue;
+      isRead = true;
+      if (llvm::is_contained(moves, node.op_type()))
+        left.append(node.output().begin(), node.output().end());
+      else if (!llvm::is_contained(ends, node.op_type()))
+        return false;
+    }
+    if (!isRead)
+      return false;
+  }
+  return true;
 }
 
 std::optional<llvm::SmallVector<Value>> Importer::importBody(const ::onnx::GraphProto &body,

@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from .reference import OWN_REFERENCE
+from .reference import OWN_REFERENCE, Exactly
 from .values import BF16, F16, F32, FLOATS, MANTISSA_BITS, SMALLEST_NORMAL, kept, round_to, ulp
 
 RUNS = 8  # The two without errors, and six with.
@@ -43,7 +43,7 @@ EXACT = set(
 # Ops that add up: their error is relative to what they add, as if the operands were off.
 SUMS = set(
     """AveragePool BatchNormalization Conv ConvTranspose CumSum Gemm GlobalAveragePool GroupNormalization
-    InstanceNormalization LpPool Resize HardSigmoid HardSwish LayerNormalization LogSoftmax MatMul Mean RMSNormalization
+    Col2Im DFT GridSample InstanceNormalization LpPool Resize HardSigmoid HardSwish LayerNormalization LogSoftmax MatMul Mean RMSNormalization
     ReduceL1 ReduceL2 ReduceMean ReduceSum ReduceSumSquare SimplifiedLayerNormalization Softmax Sum Attention Tan
     RotaryEmbedding ScatterElements+add ScatterElements+mul ScatterND+add ScatterND+mul com.microsoft.RotaryEmbedding com.microsoft.SimplifiedLayerNormalization com.microsoft.QuickGelu
     com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization com.microsoft.FusedMatMul
@@ -186,17 +186,32 @@ class NodeFunction:
         evaluator = ReferenceEvaluator(model)
         outputs = [name for name in node.output if name]
 
-        def run(arrays):
+        def run(arrays, between):
             results = evaluator.run(outputs, {name: array for name, array in zip(node.input, arrays) if name})
             given = iter(results)
             return [next(given) if name else None for name in node.output]
 
         return run
 
-    def __call__(self, arrays, dtype=None):
+    def __call__(self, arrays, dtype=None, between=Exactly()):
         """`dtype` is that of its attributes, if they are rounded."""
         run = self.of_attributes(dtype) if dtype else self.run
-        return [None if result is None else kept(result) for result in run(arrays)]
+        with np.errstate(all="ignore"):
+            return [None if result is None else kept(result) for result in run(arrays, between)]
+
+
+class Rounded(Exactly):
+    """Numbers between an op's operands and its results as a kernel may keep them: off, stored in the op's type or not."""
+
+    def __init__(self, run, dtype):
+        self.run, self.dtype = run, dtype if dtype in FLOATS else F32
+
+    def stored(self, array):
+        unit = max(UNIT, 2.0 ** -MANTISSA_BITS[self.dtype]) if self.run.noise.random() < 0.5 else UNIT
+        return self.run.flushed(round_to(self.run.off(array, unit), F32))
+
+    def reassociates(self):
+        return self.run.noise.random() < 0.5
 
 
 class Run:
@@ -206,8 +221,15 @@ class Run:
         self.number = number
         self.noise = np.random.default_rng((seed, number))
 
-    def _off(self, array, unit=UNIT):
+    def off(self, array, unit=UNIT):
         return array * (1 + unit * self.noise.uniform(-1, 1, array.shape))
+
+    def flushed(self, array):
+        """What f32 does not hold with all its digits as it is, or as 0."""
+        return np.where(np.abs(array) < NEXT_TO_NOTHING, 0 * array, array) if self.noise.random() < 0.5 else array
+
+    def between(self, dtype):
+        return Exactly() if self.number < 2 else Rounded(self, dtype)
 
     def of_attributes(self, dtype):
         """The type that a node's attributes are rounded to, if they are."""
@@ -222,17 +244,21 @@ class Run:
             arrays = [arrays[0] + stored * self.noise.uniform(-1, 1, stored.shape), *arrays[1:]]
         unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL and dtype in FLOATS else UNIT
         if name == "Resize":  # Its scales are exact.
-            return [self._off(arrays[0], unit) if arrays[0].dtype == np.float64 else arrays[0], *arrays[1:]]
-        return [array if array is None or array.dtype != np.float64 else self._off(array, unit) for array in arrays]
+            return [self.off(arrays[0], unit) if arrays[0].dtype == np.float64 else arrays[0], *arrays[1:]]
+        if name == "GridSample":  # What a place is computed from is 1 larger than the grid's number.
+            x, grid = arrays
+            places = UNIT * (1 + np.abs(grid)) * self.noise.uniform(-1, 1, grid.shape)
+            return [self.off(x, unit) if x.dtype == np.float64 else x, grid + places]
+        return [array if array is None or array.dtype != np.float64 else self.off(array, unit) for array in arrays]
 
     def result(self, function, array, dtype, operands, is_first):
         name = function.name
         if array is None or dtype not in FLOATS:
             return array
         if self.number >= 2 and name not in EXACT:
-            array = self._off(array, UNIT * max(1, added_up(name, operands, array) / 64))
+            array = self.off(array, UNIT * max(1, added_up(name, operands, array) / 64))
             for _ in range(FACTORS_BETWEEN.get(name, 0)):
-                array = self._off(array, 2.0 ** -MANTISSA_BITS[dtype])
+                array = self.off(array, 2.0 ** -MANTISSA_BITS[dtype])
             if name in EXPONENTIALS:
                 rounding = 2.0**-24 * np.abs(operands[0]) * self.noise.uniform(-1, 1, array.shape)
                 rounding = np.where(np.isfinite(rounding), rounding, 0)
@@ -247,6 +273,8 @@ class Run:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * gelu_scale(name, operands)
             if name in ("com.microsoft.QuickGelu", "Swish"):  # The logistic function may be taken for 0.
                 array = array + NEXT_TO_NOTHING * self.noise.uniform(-1, 1, array.shape) * np.nan_to_num(operands[0])
+            if name == "GridSample" and "cubic" in str(function.node.attribute):  # Weights are sums of numbers up to 6.
+                array = array + 6 * UNIT * np.max(np.abs(operands[0])) * self.noise.uniform(-1, 1, array.shape)
             if name == "Resize":  # A weight of 0, rounded in f64.
                 array = array + 2.0**-48 * np.max(np.abs(operands[0])) * self.noise.uniform(-1, 1, array.shape)
             if name in LOGARITHMS:
@@ -254,10 +282,15 @@ class Run:
                 is_one = self.noise.random(array.shape) < 0.5  # The sum next to 1, rounded; its logarithm is 0 then.
                 array = np.where((np.abs(array) <= UNIT) & is_one, 0.0, array)
         rounds = self.number == 0 or (self.number > 1 and self.noise.random() < 0.5)
-        array = round_to(array, dtype if rounds else F32)
-        if self.number >= 2 and self.noise.random() < 0.5:
-            array = np.where(np.abs(array) < NEXT_TO_NOTHING, 0 * array, array)
-        return array
+        exact, array = array, round_to(array, dtype if rounds else F32)
+        if self.number < 2:
+            return array
+        if name in SUMS and self.noise.random() < 0.5:  # 0 + -0 is 0; a sum of one number may be that number.
+            array = np.where(array == 0, -array, array)
+        # A kernel that fuses ops does not store what lies between them: it may be smaller than any number of f32.
+        if not rounds and self.noise.random() < 0.5:
+            array = np.where(np.abs(exact) < NEXT_TO_NOTHING, exact, array)
+        return self.flushed(array)
 
     def undefined(self, array, source):
         """Integers that ONNX leaves open, of floats that are NaN or out of range, are something else in every run."""
@@ -273,7 +306,7 @@ def evaluate_node(function, arrays, dtypes, run):
     """The node's results, of `dtypes`, in one run."""
     with np.errstate(all="ignore"):
         arrays = run.operands(function.name, arrays, dtypes[0])
-        results = function(arrays, run.of_attributes(dtypes[0]))
+        results = function(arrays, run.of_attributes(dtypes[0]), run.between(dtypes[0]))
         if function.is_undefined:
             results = [run.undefined(results[0], arrays[0])]
         return [

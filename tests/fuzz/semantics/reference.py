@@ -1,5 +1,6 @@
 """Ops that the onnx package's reference evaluator lacks or gets wrong: computed with NumPy here, each with the reason."""
 
+import inspect
 import math
 from dataclasses import dataclass
 from typing import Callable
@@ -7,6 +8,7 @@ from typing import Callable
 import numpy as np
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops.op_grid_sample import GridSample
 from onnx.reference.ops.op_resize import Resize
 
 
@@ -14,10 +16,20 @@ def attributes_of(node):
     return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
+class Exactly:
+    """How numbers between an op's operands and its results are kept: as they are."""
+
+    def stored(self, array):
+        return array
+
+    def reassociates(self):
+        return False
+
+
 @dataclass
 class Own:
     reason: str
-    function: Callable  # Of a node: a function of its operands' arrays to the results' arrays.
+    function: Callable  # Of a node: a function of its operands' arrays, and of how numbers between are kept.
     opsets: range
 
 
@@ -25,10 +37,15 @@ OWN_REFERENCE = {}
 
 
 def own(name, reason, opsets=range(100)):
+    """An op as a function of arrays and attributes; where it has a third parameter, that says how numbers between are
+    kept."""
+
     def register(compute):
+        rounds = len(inspect.signature(compute).parameters) > 2
+
         def function(node):
             attributes = attributes_of(node)
-            return lambda arrays: compute(arrays, attributes)
+            return lambda arrays, between: compute(arrays, attributes, *[between] * rounds)
 
         OWN_REFERENCE[name] = Own(reason, function, opsets)
         return compute
@@ -63,9 +80,27 @@ def gelu_tanh(x):
 
 
 @own("Einsum", "the evaluator multiplies with a BLAS, which takes 0 times infinity for 0")
-def _einsum(arrays, attributes):
+def _einsum(arrays, attributes, between):
     equation = attributes["equation"]
-    return [np.asarray(np.einsum(equation if isinstance(equation, str) else equation.decode(), *arrays))]
+    equation = (equation if isinstance(equation, str) else equation.decode()).replace(" ", "")
+    if "->" not in equation and "..." not in equation:  # Letters that stand once, in the alphabet's order.
+        letters = equation.replace(",", "")
+        equation += "->" + "".join(sorted(letter for letter in letters if letters.count(letter) == 1))
+    if between.reassociates() and "..." not in equation:
+        equation, arrays = summed_alone(equation, arrays)
+    return [np.asarray(np.einsum(equation, *arrays))]
+
+
+def summed_alone(equation, arrays):
+    """Sums over what one operand alone has first: infinities of both signs may meet there, or only afterwards."""
+    terms, result = equation.split("->")
+    terms, summed = terms.split(","), []
+    for i, (term, array) in enumerate(zip(terms, arrays)):
+        others = set(result).union(*(terms[:i] + terms[i + 1 :]))
+        kept = "".join(letter for letter in dict.fromkeys(term) if letter in others)
+        summed.append(np.einsum(f"{term}->{kept}", array))
+        terms[i] = kept
+    return f"{','.join(terms)}->{result}", summed
 
 
 @own("Loop", "the evaluator stacks what a loop keeps of its steps without a dimension for the steps")
@@ -88,10 +123,22 @@ def _celu(arrays, attributes):
 
 
 @own("LpNormalization", "the evaluator's norm of p = 1 adds what is negative")
-def _lp_normalization(arrays, attributes):
+def _lp_normalization(arrays, attributes, between):
     p, axis = attributes.get("p", 2), attributes.get("axis", -1)
-    norm = np.sum(np.abs(arrays[0]) ** p, axis=axis, keepdims=True) ** (1 / p)
+    norm = np.sum(between.stored(np.abs(arrays[0]) ** p), axis=axis, keepdims=True) ** (1 / p)
     return [np.where(norm == 0, 0, arrays[0] / norm)]
+
+
+@own("ReduceL2", "the squares, as they are kept: none are below the smallest number of f32, or above the largest")
+def _reduce_l2(arrays, attributes, between):
+    axes = attributes.get("axes", at(arrays, 1))
+    if axes is None and attributes.get("noop_with_empty_axes"):
+        axes = ()
+    axes = None if axes is None else tuple(int(axis) for axis in axes)
+    axes = None if axes == () and not attributes.get("noop_with_empty_axes") else axes
+    squares = between.stored(arrays[0].astype(np.float64) ** 2)
+    result = np.sqrt(np.sum(squares, axis=axes, keepdims=bool(attributes.get("keepdims", 1))))
+    return [np.asarray(result).astype(arrays[0].dtype)]
 
 
 @own("ReduceLogSumExp", "the evaluator's result of nothing but -infinity is NaN")
@@ -424,9 +471,28 @@ def _resize(arrays, attributes):
     }
     given = {**defaults, **attributes}
     given = {name: value.decode() if isinstance(value, bytes) else value for name, value in given.items()}
+    if arrays[0].dtype.kind in "ib":  # Of integers it is "nearest": the evaluator takes them for f64.
+        places = np.arange(arrays[0].size, dtype=np.float64).reshape(arrays[0].shape)
+        (chosen,) = _resize([places, *arrays[1:]], {**attributes, "extrapolation_value": -1.0})
+        outside = arrays[0].dtype.type(attributes.get("extrapolation_value", 0.0))
+        return [np.where(chosen < 0, outside, arrays[0].reshape(-1)[chosen.astype(np.int64)])]
     scales = at(arrays, 2)
     scales = None if scales is None else np.asarray(scales, np.float32).astype(np.float64)
     return list(Resize._run(None, arrays[0], None, scales, at(arrays, 3), **given))
+
+
+class WideGridSample(GridSample):
+    def _gs_denormalize_coordinates(self, n, dims, align_corners):
+        return np.asarray([self._gs_denormalize(x, length, align_corners) for x, length in zip(n, dims)])
+
+
+@own("GridSample", "the evaluator rounds places to f32, and knows no mode by the name of opset 16")
+def _grid_sample(arrays, attributes):
+    mode = attributes.get("mode", b"linear").decode().removeprefix("bi")
+    padding = attributes.get("padding_mode", b"zeros").decode()
+    sample = object.__new__(WideGridSample)
+    sample.align_corners = 0  # Which 0 as an argument is replaced by.
+    return list(sample._run(*arrays, mode, padding, attributes.get("align_corners", 0)))
 
 
 from . import runtime_reference  # noqa: E402,F401  What registers itself here, too.

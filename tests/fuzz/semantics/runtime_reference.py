@@ -21,16 +21,17 @@ def by_token(x):
     return np.swapaxes(x, 1, 2).reshape(x.shape[0], x.shape[2], -1)
 
 
-def attend(q, k, v, scale, bias=0, softcap=0, sink=None):
+def attend(q, k, v, between, scale, bias=0, softcap=0, sink=None):
+    q, k, v = (between.stored(one) for one in (q, k, v))
     k, v = (np.repeat(one, q.shape[1] // one.shape[1], axis=1) for one in (k, v))
-    scores = np.einsum("bhqd,bhkd->bhqk", q, k) * (scale or 1 / math.sqrt(q.shape[-1]))
+    scores = between.stored(np.einsum("bhqd,bhkd->bhqk", q, k) * (scale or 1 / math.sqrt(q.shape[-1])))
     if softcap:
-        scores = softcap * np.tanh(scores / softcap)
-    scores = scores + bias
+        scores = between.stored(softcap * np.tanh(scores / softcap))
+    scores = between.stored(scores + bias)
     if sink is not None:
         column = np.broadcast_to(sink.reshape(1, -1, 1, 1), (*scores.shape[:3], 1))
-        return by_token(matmul(softmax(np.concatenate([scores, column], -1))[..., :-1], v))
-    return by_token(matmul(softmax(scores), v))
+        return by_token(matmul(between.stored(softmax(np.concatenate([scores, column], -1)))[..., :-1], v))
+    return by_token(matmul(between.stored(softmax(scores)), v))
 
 
 def mask_bias(mask, batch, rows, keys, attributes):
@@ -60,7 +61,7 @@ def biases(q, k, mask, bias, attributes):
 
 
 @own("com.microsoft.MultiHeadAttention", CONTRIB)
-def _multi_head_attention(arrays, attributes):
+def _multi_head_attention(arrays, attributes, between):
     heads = attributes["num_heads"]
     q, k, v, bias, mask, added, past_k, past_v = (at(arrays, i) for i in range(8))
     if q.ndim == 5:
@@ -73,11 +74,11 @@ def _multi_head_attention(arrays, attributes):
         q, k, v = (by_head(one, heads) for one in (q, k, v))
     if past_k is not None:
         k, v = np.concatenate([past_k, k], 2), np.concatenate([past_v, v], 2)
-    return [attend(q, k, v, attributes.get("scale"), biases(q, k, mask, added, attributes)), k, v]
+    return [attend(q, k, v, between, attributes.get("scale"), biases(q, k, mask, added, attributes)), k, v]
 
 
 @own("com.microsoft.Attention", CONTRIB)
-def _attention(arrays, attributes):
+def _attention(arrays, attributes, between):
     x, weights, bias, mask, past, added = (at(arrays, i) for i in range(6))
     product = matmul(x, weights) + (0 if bias is None else bias)
     sizes = attributes.get("qkv_hidden_sizes", [product.shape[-1] // 3] * 3)
@@ -85,7 +86,7 @@ def _attention(arrays, attributes):
     if past is not None:
         k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
     present = np.stack([k, v]) if k.shape == v.shape else None
-    return [attend(q, k, v, attributes.get("scale"), biases(q, k, mask, added, attributes)), present]
+    return [attend(q, k, v, between, attributes.get("scale"), biases(q, k, mask, added, attributes)), present]
 
 
 def rotate(x, positions, cos, sin, interleaved):
@@ -100,7 +101,7 @@ def rotate(x, positions, cos, sin, interleaved):
 
 
 @own("com.microsoft.GroupQueryAttention", CONTRIB)
-def _group_query_attention(arrays, attributes):
+def _group_query_attention(arrays, attributes, between):
     q, k, v, past_k, past_v, ends, total, cos, sin, positions, added, sink = (at(arrays, i) for i in range(12))
     heads, kv_heads = attributes["num_heads"], attributes["kv_num_heads"]
     if k is None:
@@ -137,7 +138,7 @@ def _group_query_attention(arrays, attributes):
     # What is hidden is not looked at, whatever it holds.
     seen = ~np.all(hidden, axis=2)[:, 0, :, None]
     keys, values = (np.where(seen[:, None], one, 0) for one in (k, v))
-    return [attend(q, keys, values, attributes.get("scale"), bias, attributes.get("softcap", 0), sink), k, v]
+    return [attend(q, keys, values, between, attributes.get("scale"), bias, attributes.get("softcap", 0), sink), k, v]
 
 
 def layer_norm(x, gamma, beta, epsilon):
@@ -155,12 +156,14 @@ def _embed_layer_norm(arrays, attributes):
     return [layer_norm(total, gamma, beta, attributes.get("epsilon", 1e-12)), lengths, total]
 
 
-def group_norm(x, gamma, beta, attributes):
+def group_norm(x, gamma, beta, attributes, between):
     is_last = attributes.get("channels_last", 1)
     x = x if is_last else np.moveaxis(x, 1, -1)
     groups = attributes["groups"]
     rows = x.reshape(x.shape[0], -1, groups, x.shape[-1] // groups)
-    centred = rows - rows.mean((1, 3), keepdims=True)
+    # The mean is rounded: an error of all of a group at once.
+    mean, largest = rows.mean((1, 3), keepdims=True), np.max(np.abs(rows), (1, 3), keepdims=True)
+    centred = rows - (mean + (between.stored(largest) - largest))
     variance = np.mean(centred * centred, (1, 3), keepdims=True)
     y = (centred / np.sqrt(variance + attributes.get("epsilon", 1e-5))).reshape(x.shape) * gamma + beta
     if attributes.get("activation"):
@@ -169,15 +172,16 @@ def group_norm(x, gamma, beta, attributes):
 
 
 @own("com.microsoft.GroupNorm", CONTRIB)
-def _group_norm(arrays, attributes):
-    return [group_norm(*arrays, attributes)]
+def _group_norm(arrays, attributes, between):
+    return [group_norm(*arrays, attributes, between)]
 
 
 @own("com.microsoft.SkipGroupNorm", CONTRIB)
-def _skip_group_norm(arrays, attributes):
+def _skip_group_norm(arrays, attributes, between):
     x, gamma, beta, skip, bias = (at(arrays, i) for i in range(5))
     total = x + (skip[:, None, None] if skip.ndim == 2 else skip) + (0 if bias is None else bias)
-    return [group_norm(total, gamma, beta, attributes), total]
+    total = between.stored(total)
+    return [group_norm(total, gamma, beta, attributes, between), total]
 
 
 @own("com.microsoft.BiasAdd", CONTRIB)

@@ -1,4 +1,4 @@
-#include "codegen/Contraction.h"
+#include "codegen/Ranking.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"

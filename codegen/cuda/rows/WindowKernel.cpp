@@ -1,0 +1,510 @@
+#include "codegen/cuda/rows/WindowKernel.h"
+
+#include "codegen/cuda/rows/RowPasses.h"
+#include "codegen/cuda/text/ChunkPrinter.h"
+#include "codegen/cuda/text/Kernel.h"
+#include "ir/IndexMath.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+
+using ir::Guard;
+using ir::Scalar;
+using ir::ScalarNode;
+using Along = WindowOperand::Along;
+
+WindowTiles::WindowTiles(const WindowProblem &problem, const TileConfig &config)
+    : strip(config["strip"]), rows(config["rows"]), vector(config["vector"]), lanes(config["lanes"]), count(lanes) {
+  for (unsigned dim = 0; dim < problem.resultDims(); ++dim) {
+    int64_t extent = problem.graph.extents()[dim], part = dim == problem.strip   ? strip
+                                                          : dim == problem.down  ? rows
+                                                          : dim == problem.dense ? vector * lanes
+                                                                                 : 1;
+    counts.push_back(ceilDiv(extent, part));
+    count *= counts.back();
+  }
+}
+
+/// An index of a window's operand at the position that dimension `rank` counts.
+static AffineExpr atPosition(const WindowProblem &problem, AffineExpr index) {
+  MLIRContext *context = index.getContext();
+  const int64_t unit = *coefficientOf(index, problem.strip) / problem.stride;
+  return index.replace(getAffineDimExpr(problem.tap, context), getAffineConstantExpr(0, context)) +
+         getAffineDimExpr(problem.graph.extents().size(), context) * unit;
+}
+
+/// Its constant modulo `by`, where everything else but positions is a multiple of it.
+static std::optional<int64_t> remainder(const WindowProblem &problem, AffineExpr index, int64_t strip, int64_t by) {
+  SmallVector<ir::IndexTerm> terms;
+  ir::collectTerms(index, 1, terms);
+  int64_t constant = 0;
+  for (const ir::IndexTerm &term : terms) {
+    auto dim = dyn_cast_or_null<AffineDimExpr>(term.term);
+    if (!term.term)
+      constant += term.coefficient;
+    else if (dim && dim.getPosition() == problem.tap)
+      continue;
+    else if (term.coefficient * (dim && dim.getPosition() == problem.strip ? strip : 1) % by != 0)
+      return std::nullopt;
+  }
+  return (constant % by + by) % by;
+}
+
+int64_t windowAccess(const WindowProblem &problem, const WindowOperand &operand, int64_t strip, int64_t most,
+                     int64_t &lead) {
+  const ScalarNode &node = problem.graph[operand.load];
+  auto fits = [&](int64_t by) {
+    std::optional<int64_t> first = remainder(problem, node.map.getResult(0), strip, by);
+    if (!first || operand.unit != 1 || elementCount(problem.graph.graph.inputs[node.input].shape) % by != 0)
+      return false;
+    lead = *first;
+    return llvm::all_of(node.guards, [&](const Guard &guard) {
+      const int64_t step = *coefficientOf(guard.index, problem.strip);
+      return step == 0 || (step == problem.stride && guard.low % by == 0 && guard.high % by == 0 &&
+                           remainder(problem, guard.index, strip, by) == lead);
+    });
+  };
+  if (!problem.dense && operand.along == Along::Window)
+    for (int64_t by = most; by > 1; by /= 2)
+      if (fits(by))
+        return by;
+  lead = 0;
+  return 1;
+}
+
+namespace {
+
+std::string textOf(AffineExpr index, ArrayRef<std::string> names) {
+  return indexText(index, {SmallVector<std::string, 6>(names), {}});
+}
+
+class WindowKernel {
+public:
+  WindowKernel(const Region &region, const WindowProblem &problem, const TileConfig &config, const ir::Target &target)
+      : region(region), problem(problem), config(config), target(target), graph(problem.graph), tiles(problem, config),
+        chunk(graph, problem.dense.value_or(problem.strip), problem.dense ? tiles.vector : tiles.strip),
+        isPartial(!problem.dense && chunk.isPartial()) {
+    for (unsigned dim = 0; dim < problem.resultDims(); ++dim)
+      first.push_back("d" + std::to_string(dim));
+    first.append(3, "0"); // Rows of taps, taps, positions.
+    extras = chunk.loadsOf(problem.outputs, problem.reductions);
+    for (const WindowOperand &operand : problem.operands)
+      all.push_back(operand.load);
+    llvm::append_range(all, extras);
+  }
+
+  KernelPlan plan() {
+    KernelPlan plan = planOf(region, graph, target);
+    plan.inPlace.assign(plan.outputs.size(), -1); // Tiles at an end compute results of their neighbours, too.
+    Launch launch = launchOf(plan, entryName(region), target);
+    launch.grid[0] = static_cast<uint32_t>(ceilDiv(tiles.count, config["threads"]));
+    launch.block[0] = static_cast<uint32_t>(config["threads"]);
+    plan.launches = {launch};
+    giveSource(plan, source());
+    return plan;
+  }
+
+private:
+  std::string source() {
+    writeHead(writer, region, config, target, "windows.cuh");
+    writer.line("using Index = " + indexType(graph) + ";");
+    writer.open("struct Config");
+    writer.line("static constexpr int rows = " + Twine(tiles.rows) + ", strideDown = " + Twine(problem.strideDown) +
+                ", rowTaps = " + Twine(problem.rowTaps()) + ";");
+    writer.line(std::string("static constexpr bool unrolled = ") + (config["unrolled"] ? "true" : "false") + ";");
+    writer.close(";");
+    writer.line();
+    writeBody();
+    writer.line();
+    openEntry(writer, Twine(config["threads"]), entryName(region), bufferParameters(graph));
+    writeTile();
+    writer.close();
+    return writer.str();
+  }
+
+  void writeBody() {
+    writer.open("struct Body");
+    for (const std::string &member : bufferMembers(graph, all))
+      writer.line(member);
+    writer.line("Index " + llvm::join(ArrayRef(first).take_front(problem.resultDims()), ", ") +
+                "; // The first of a tile.");
+    if (isPartial)
+      writer.line("int lanes;");
+    writer.line();
+    writer.open("struct Row");
+    for (const WindowOperand &operand : problem.operands)
+      if (isOfRow(operand))
+        declare(operand);
+    writer.close(";");
+    writeTotals();
+    writer.open("__device__ __forceinline__ void load(Row &x, Index down) const");
+    for (const WindowOperand &operand : problem.operands)
+      if (isOfRow(operand))
+        fill(operand, "x.", named({{problem.rowTap, "down"}}));
+    writer.close();
+    writer.open("__device__ __forceinline__ void add(Totals &totals, const Row &x, Index h, Index rowTap) const");
+    writeAdd();
+    writer.close();
+    writer.open("__device__ __forceinline__ void finish(const Totals &totals, Index h) const");
+    writeFinish();
+    writer.close();
+    writer.close(";");
+  }
+
+  //===- Names -------------------------------------------------------------------------------===//
+
+  /// The names of dimensions, some of them others than those of the tile's first.
+  SmallVector<std::string> named(ArrayRef<std::pair<unsigned, std::string>> others) const {
+    SmallVector<std::string> names = first;
+    for (const auto &[dim, name] : others)
+      names[dim] = name;
+    return names;
+  }
+  std::string moved(unsigned dim, StringRef by) const { return ("(" + first[dim] + " + " + by + ")").str(); }
+  /// Those of a row of results and a row of taps.
+  SmallVector<std::string> atRow() const {
+    SmallVector<std::string> names = named({{problem.rowTap, "rowTap"}});
+    if (problem.down)
+      names[*problem.down] = moved(*problem.down, "h");
+    return names;
+  }
+
+  bool isOfRow(const WindowOperand &operand) const {
+    return operand.along != Along::Both && (tiles.rows == 1 || operand.slidesDown);
+  }
+  /// Channels of an operand that a thread holds.
+  int64_t widthOf(const WindowOperand &operand) const {
+    return problem.dense && graph.dependsOn(operand.load, *problem.dense) ? tiles.vector : 1;
+  }
+  int64_t countOf(const WindowOperand &operand) const {
+    return operand.along == Along::Window ? problem.positions(tiles.strip)
+           : operand.along == Along::Tap  ? problem.taps()
+                                          : tiles.strip;
+  }
+  DType inputType(const WindowOperand &operand) const { return graph.graph.inputs[graph[operand.load].input].type; }
+  std::string nameOf(const WindowOperand &operand) const { return "v" + std::to_string(operand.load.id); }
+
+  //===- Operands ----------------------------------------------------------------------------===//
+
+  void declare(const WindowOperand &operand) {
+    writer.line(valueType(graph[operand.load].type) + " " + nameOf(operand) + "[" + Twine(countOf(operand)) + "][" +
+                Twine(widthOf(operand)) + "];");
+  }
+
+  /// An access of `width` elements, zeros where not all of `when` holds.
+  std::string access(const WindowOperand &operand, AffineExpr offset, ArrayRef<std::string> names, int64_t width,
+                     int64_t alignment, ArrayRef<std::string> when) const {
+    const std::string arguments = "<" + std::to_string(width) + ", " + std::to_string(alignment) + ">";
+    std::string text = "loadVector" + arguments + "(in" + std::to_string(graph[operand.load].input) + " + (" +
+                       textOf(offset, names) + "))";
+    if (when.empty())
+      return text;
+    return llvm::join(when, " && ") + " ? " + text + " : Vector<" + storedType(inputType(operand)).str() + ", " +
+           std::to_string(width) + ">{}";
+  }
+  static std::string conditionOf(const Guard &guard, AffineExpr index, ArrayRef<std::string> names) {
+    return "isWithin(Index(" + textOf(index, names) + "), Index(" + std::to_string(guard.low) + "), Index(" +
+           std::to_string(guard.high) + "))";
+  }
+
+  /// Reads an operand's elements for a row and makes them values.
+  void fill(const WindowOperand &operand, const std::string &prefix, SmallVector<std::string> names) {
+    const ScalarNode &node = graph[operand.load];
+    const unsigned position = graph.extents().size();
+    const bool isWindow = operand.along == Along::Window;
+    const std::string i = isWindow ? "q" : operand.along == Along::Tap ? "k" : "j";
+    if (isWindow)
+      names[position] = "q";
+    else if (operand.along == Along::Tap)
+      names[problem.tap] = "k";
+    else
+      names[problem.strip] = moved(problem.strip, "j");
+    auto placed = [&](AffineExpr index) { return isWindow ? atPosition(problem, index) : index; };
+    auto varies = [&](const Guard &guard) {
+      return guard.index.isFunctionOfDim(problem.strip) || guard.index.isFunctionOfDim(problem.tap);
+    };
+
+    SmallVector<std::string> ofRow, ofElement, ofAll;
+    for (const Guard &guard : node.guards) {
+      AffineExpr index = placed(guard.index);
+      if (!varies(guard)) {
+        ofRow.push_back(conditionOf(guard, index, names));
+        continue;
+      }
+      ofElement.push_back(conditionOf(guard, index, names));
+      for (const std::string &end : {std::string("0"), std::to_string(countOf(operand) - 1)}) {
+        SmallVector<std::string> there = names;
+        there[position] = end;
+        ofAll.push_back(conditionOf(guard, index, there));
+      }
+    }
+    if (isPartial && operand.along == Along::Strip)
+      ofElement.emplace_back("j < lanes");
+    if (isPartial && isWindow && ofElement.empty()) // Behind a tile's last result there may be nothing.
+      ofElement.push_back(textOf(placed(node.map.getResult(0)), names) + " < " +
+                          std::to_string(elementCount(graph.graph.inputs[node.input].shape)));
+    const std::string value = prefix + nameOf(operand);
+    SmallVector<std::string> holds;
+    if (!ofRow.empty()) {
+      holds = {"holds" + std::to_string(operand.load.id)};
+      writer.line("const bool " + holds[0] + " = " + llvm::join(ofRow, " && ") + ";");
+    }
+    SmallVector<std::string> when = holds;
+    llvm::append_range(when, ofElement);
+    // Most strips touch no border. A warp's threads have the same one where channels are dense.
+    if (problem.dense && isWindow && !ofAll.empty()) {
+      writer.open("if (" + llvm::join(ofAll, " && ") + ")");
+      fillElements(operand, value, i, names, placed(node.map.getResult(0)), holds);
+      writer.close();
+      writer.open("else");
+      fillElements(operand, value, i, names, placed(node.map.getResult(0)), when);
+      writer.close();
+    } else {
+      fillElements(operand, value, i, names, placed(node.map.getResult(0)), when);
+    }
+  }
+
+  void fillElements(const WindowOperand &operand, const std::string &value, const std::string &i,
+                    ArrayRef<std::string> names, AffineExpr offset, ArrayRef<std::string> when) {
+    const std::string count = std::to_string(countOf(operand)), type = storedType(inputType(operand)).str();
+    int64_t lead = 0;
+    const int64_t piece = windowAccess(problem, operand, tiles.strip, config["access"], lead);
+    writer.line("#pragma unroll");
+    writer.open("for (int " + i + " = " + Twine(-lead) + "; " + i + " < " + count + "; " + i + " += " + Twine(piece) +
+                ")");
+    if (piece > 1) {
+      writer.line("const Vector<" + type + ", " + Twine(piece) +
+                  "> e = " + access(operand, offset, names, piece, piece, when) + ";");
+      writer.line("#pragma unroll");
+      writer.open("for (int l = 0; l < " + Twine(piece) + "; ++l)");
+      writer.open("if (" + i + " + l >= 0 && " + i + " + l < " + count + ")");
+      writer.line(value + "[" + i + " + l][0] = decode(e[l]);");
+      writer.close();
+      writer.close();
+    } else {
+      const int64_t width = widthOf(operand), alignment = alignmentOf(operand);
+      if (width == 1 || alignment > 0)
+        writer.line("const Vector<" + type + ", " + Twine(width) +
+                    "> e = " + access(operand, offset, names, width, std::max<int64_t>(alignment, 1), when) + ";");
+      writer.line("#pragma unroll");
+      writer.open("for (int l = 0; l < " + Twine(width) + "; ++l)");
+      if (width > 1 && alignment == 0) { // Channels that are no neighbours.
+        SmallVector<std::string> lane(names);
+        lane[*problem.dense] = moved(*problem.dense, "l");
+        writer.line("const Vector<" + type + ", 1> e = " + access(operand, offset, lane, 1, 1, when) + ";");
+        writer.line(value + "[" + i + "][l] = decode(e[0]);");
+      } else {
+        writer.line(value + "[" + i + "][l] = decode(e[l]);");
+      }
+      writer.close();
+    }
+    writer.close();
+  }
+
+  /// Of a vector of channels, in elements; 0 where they are no neighbours, or one.
+  int64_t alignmentOf(const WindowOperand &operand) const {
+    return widthOf(operand) > 1 ? chunk.vectorAlignment(operand.load) : 0;
+  }
+
+  //===- Reductions --------------------------------------------------------------------------===//
+
+  std::string total(Scalar reduction) const { return "a" + std::to_string(reduction.id); }
+  void openLoop(StringRef name, int64_t count) {
+    writer.line("#pragma unroll");
+    writer.open("for (int " + name + " = 0; " + name + " < " + Twine(count) + "; ++" + name + ")");
+  }
+
+  void writeTotals() {
+    writer.open("struct Totals");
+    for (Scalar reduction : problem.reductions)
+      writer.line(valueType(graph[reduction].type) + " " + total(reduction) + "[" + Twine(tiles.strip) + "][" +
+                  Twine(tiles.vector) + "]; // " + graph[reduction].function);
+    writer.open("static __device__ __forceinline__ Totals identity()");
+    writer.line("Totals t;");
+    openLoop("j", tiles.strip);
+    openLoop("l", tiles.vector);
+    for (Scalar reduction : problem.reductions)
+      writer.line("t." + total(reduction) + "[j][l] = " + reductionTypeName(graph[reduction].function) + "::identity<" +
+                  valueType(graph[reduction].type) + ">();");
+    writer.close();
+    writer.close();
+    writer.line("return t;");
+    writer.close();
+    writer.close(";");
+  }
+
+  void writeAdd() {
+    SmallVector<std::string> names = atRow();
+    if (llvm::any_of(problem.operands, [&](const WindowOperand &o) { return o.along != Along::Both && !isOfRow(o); })) {
+      writer.open("struct Own");
+      for (const WindowOperand &operand : problem.operands)
+        if (operand.along != Along::Both && !isOfRow(operand))
+          declare(operand);
+      writer.close(" w;");
+    }
+    for (const WindowOperand &operand : problem.operands)
+      if (operand.along != Along::Both && !isOfRow(operand))
+        fill(operand, "w.", names);
+    names[problem.tap] = "k";
+    names[problem.strip] = moved(problem.strip, "j");
+    if (problem.dense)
+      names[*problem.dense] = moved(*problem.dense, "l");
+    openLoop("k", problem.taps());
+    openLoop("j", tiles.strip);
+    openLoop("l", tiles.vector);
+    ValuePrinter at(graph, writer, names);
+    at.readLoadsBy([&](Scalar load) {
+      const WindowOperand &operand =
+          *llvm::find_if(problem.operands, [&](const WindowOperand &each) { return each.load == load; });
+      return elementText(operand, names);
+    });
+    for (Scalar reduction : problem.reductions) {
+      std::string value = at.value(graph[reduction].operands[0]), to = "totals." + total(reduction) + "[j][l]";
+      writer.line(to + " = " + reductionTypeName(graph[reduction].function) + "::combine(" + to + ", " + value + ");");
+    }
+    for (int i = 0; i < 3; ++i)
+      writer.close();
+  }
+
+  /// An operand's value for result j, tap k and channel l.
+  std::string elementText(const WindowOperand &operand, ArrayRef<std::string> names) const {
+    std::string index;
+    switch (operand.along) {
+    case Along::Window:
+      index = "j * " + std::to_string(problem.stride) + " + k * " + std::to_string(problem.dilation);
+      break;
+    case Along::Tap:
+      index = "k";
+      break;
+    case Along::Strip:
+      index = "j";
+      break;
+    case Along::Both: {
+      SmallVector<std::string> when;
+      for (const Guard &guard : graph[operand.load].guards)
+        when.push_back(conditionOf(guard, guard.index, names));
+      if (isPartial)
+        when.emplace_back("j < lanes");
+      return "decode((" + access(operand, graph[operand.load].map.getResult(0), names, 1, 1, when) + ")[0])";
+    }
+    }
+    return (isOfRow(operand) ? "x." : "w.") + nameOf(operand) + "[" + index + "][" +
+           (widthOf(operand) > 1 ? "l" : "0") + "]";
+  }
+
+  //===- Results -----------------------------------------------------------------------------===//
+
+  void writeFinish() {
+    SmallVector<std::string> names = atRow();
+    names[problem.rowTap] = "0";
+    if (problem.dense) {
+      openLoop("s", tiles.strip);
+      names[problem.strip] = moved(problem.strip, "s");
+    }
+    ValuePrinter at(graph, writer, names);
+    for (Scalar reduction : problem.reductions)
+      at.define(reduction, "totals." + total(reduction) + (problem.dense ? "[s][j]" : "[j][0]"));
+    if (!extras.empty()) {
+      writer.open("struct Extras");
+      chunk.declare(writer, extras);
+      writer.close(" w;");
+      chunk.load(at, extras, "w.");
+    }
+    for (auto [i, value] : llvm::enumerate(problem.outputs))
+      writer.line("Vector<" + valueType(graph[value].type) + ", " + Twine(problem.dense ? tiles.vector : tiles.strip) +
+                  "> y" + Twine(i) + ";");
+    chunk.lanes(
+        at, [](Scalar) { return "w."; },
+        [&](ValuePrinter &lane) {
+          for (auto [i, value] : llvm::enumerate(problem.outputs)) {
+            std::string text = lane.value(value);
+            writer.line("y" + Twine(i) + "[j] = " + text + ";");
+          }
+        });
+    for (unsigned i = 0; i < problem.outputs.size(); ++i)
+      chunk.store(at, i);
+    if (problem.dense)
+      writer.close();
+  }
+
+  //===- Threads -----------------------------------------------------------------------------===//
+
+  void writeTile() {
+    writer.line("const Index tile = Index(blockIdx.x) * " + Twine(config["threads"]) + " + Index(threadIdx.x);");
+    writer.line("if (tile >= " + Twine(tiles.count) + ")");
+    writer.line("  return;");
+    // Groups of channels, then what is left, so that a block's threads are neighbours across and down.
+    SmallVector<int64_t> counts;
+    SmallVector<std::string> names, starts(problem.resultDims());
+    auto add = [&](unsigned dim) {
+      counts.push_back(tiles.counts[dim]);
+      names.push_back("t" + std::to_string(dim));
+    };
+    auto isOfTile = [&](unsigned dim) { return dim == problem.strip || dim == problem.down || dim == problem.dense; };
+    for (unsigned dim = 0; dim < problem.resultDims(); ++dim)
+      if (!isOfTile(dim))
+        add(dim);
+    if (problem.dense)
+      add(*problem.dense);
+    for (unsigned dim = 0; dim < problem.resultDims(); ++dim)
+      if (isOfTile(dim) && dim != problem.dense)
+        add(dim);
+    if (problem.dense) {
+      counts.push_back(tiles.lanes);
+      names.emplace_back("lane");
+    }
+    writer.line(splitText("tile", counts, names));
+    for (unsigned dim = 0; dim < problem.resultDims(); ++dim) {
+      const int64_t extent = graph.extents()[dim];
+      std::string number = "t" + std::to_string(dim);
+      auto within = [&](int64_t part) { // The last one ends with the dimension.
+        std::string start = number + " * " + std::to_string(part);
+        return extent % part == 0 ? start
+                                  : "minimum(Index(" + start + "), Index(" + std::to_string(extent - part) + "))";
+      };
+      if (dim == problem.dense)
+        starts[dim] = "(" + number + " * " + std::to_string(tiles.lanes) + " + lane) * " + std::to_string(tiles.vector);
+      else if (dim == problem.down)
+        starts[dim] = within(tiles.rows);
+      else if (dim == problem.strip && problem.dense)
+        starts[dim] = within(tiles.strip);
+      else if (dim == problem.strip)
+        starts[dim] = number + " * " + std::to_string(tiles.strip);
+      else
+        starts[dim] = number;
+      writer.line("const Index d" + Twine(dim) + " = " + starts[dim] + ";");
+    }
+    std::string members = bufferNames(graph, all);
+    for (unsigned dim = 0; dim < problem.resultDims(); ++dim)
+      members += ", d" + std::to_string(dim);
+    if (isPartial)
+      members += ", static_cast<int>(minimum(Index(" + std::to_string(tiles.strip) + "), Index(" +
+                 std::to_string(graph.extents()[problem.strip]) + ") - d" + std::to_string(problem.strip) + "))";
+    writer.line("reduceWindows<Config>(Body{" + members + "});");
+  }
+
+  const Region &region;
+  const WindowProblem &problem;
+  const TileConfig &config;
+  const ir::Target &target;
+  const LinearGraph &graph;
+  WindowTiles tiles;
+  ChunkPrinter chunk; ///< Of channels, or of a strip.
+  bool isPartial;     ///< Whether a strip may end behind the last result.
+  std::vector<Scalar> extras, all;
+  SmallVector<std::string> first; ///< The names of a tile's first point.
+  SourceWriter writer;
+};
+
+} // namespace
+
+KernelPlan windowKernel(const Region &region, const WindowProblem &problem, const TileConfig &config,
+                        const ir::Target &target) {
+  return WindowKernel(region, problem, config, target).plan();
+}
+
+} // namespace kfuse::codegen::cuda
