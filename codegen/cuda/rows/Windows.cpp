@@ -18,7 +18,7 @@ using ir::ScalarNode;
 using Along = WindowOperand::Along;
 
 constexpr size_t mostCandidates = 40;
-constexpr int64_t mostValues = 130;        ///< Floats that a thread holds: totals, a row of operands.
+constexpr int64_t mostValues = 160;        ///< Floats that a thread holds: totals, a row of operands.
 constexpr int64_t mostInstructions = 4096; ///< Of a loop's body: 64 KB, what SMs hold of a kernel's text.
 
 /// What a tap, a row's operand and a result cost under any config.
@@ -229,11 +229,17 @@ std::vector<EstimatedConfig> WindowsTemplate::configs(const Region &region, cons
         }
         continue;
       }
-      for (int64_t vector : {8, 4, 2, 1})
-        for (int64_t lanes : {32, 16, 8, 4, 1})
-          if (channels % (vector * lanes) == 0 && vector * work.widest <= 2 * mostAccessBytes &&
-              (lanes * vector * work.window >= sectorBytes || channels < 2 * lanes * vector))
+      for (int64_t vector : {8, 4, 2, 1}) {
+        if (channels % vector != 0 || vector * work.widest > 2 * mostAccessBytes)
+          continue;
+        int64_t most = std::min<int64_t>(channels / vector, 32);
+        while (channels / vector % most != 0)
+          --most;
+        for (int64_t lanes : {32, 16, 8, 4})
+          if (lanes < most && channels % (vector * lanes) == 0 && lanes * vector * work.window >= sectorBytes)
             ofTile(strip, rows, vector, lanes, 1);
+        ofTile(strip, rows, vector, most, 1);
+      }
     }
   return fastest(std::move(ranked), mostCandidates);
 }
