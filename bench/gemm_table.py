@@ -17,7 +17,7 @@ GROUPS = {
     "1 < M <= 64, weights up to 60 MB": lambda p: 1 < p["m"] <= 64 and weight_bytes(p) <= 60e6,
     "1 < M <= 64, larger weights": lambda p: 1 < p["m"] <= 64 and weight_bytes(p) > 60e6,
 }
-COLUMNS = 6  # Of a table: more do not fit a page.
+COLUMNS = 6  # A table's: more do not fit a page.
 
 
 def weight_bytes(product):

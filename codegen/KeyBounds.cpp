@@ -2,6 +2,9 @@
 
 #include "ir/IndexMath.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -17,6 +20,17 @@ using ir::ScalarNode;
 
 bool isApply(const ScalarNode &node, std::string_view function) {
   return node.kind == ScalarNode::Kind::Apply && node.function == function;
+}
+
+/// Whether an index is at least 0 everywhere.
+bool isNatural(AffineExpr index, const ScalarGraph &graph) {
+  SmallVector<int64_t> coefficients;
+  int64_t least = 0;
+  if (!ir::linearForm(index, graph.domain.rank(), coefficients, least))
+    return false;
+  for (auto [coefficient, extent] : llvm::zip_equal(coefficients, graph.domain.extents))
+    least += std::min<int64_t>(coefficient, 0) * (extent - 1);
+  return least >= 0;
 }
 
 /// The value of an integer, or of a float that is one, as an index; null for what is none.
@@ -35,12 +49,18 @@ AffineExpr indexOf(const ScalarGraph &graph, Scalar s, MLIRContext *context) {
   case ScalarNode::Kind::Cast:
     return node.type == DType::Bool ? AffineExpr() : indexOf(graph, node.operands[0], context);
   case ScalarNode::Kind::Apply: {
-    if (node.operands.size() != 2 || (node.function != "add" && node.function != "sub"))
+    if (node.operands.size() != 2)
+      return {};
+    const bool isQuotient = node.function == "div" && !isFloat(node.type);
+    if (!isQuotient && node.function != "add" && node.function != "sub")
       return {};
     const AffineExpr a = indexOf(graph, node.operands[0], context), b = indexOf(graph, node.operands[1], context);
     if (!a || !b)
       return {};
-    return node.function == "add" ? a + b : a - b;
+    if (!isQuotient)
+      return node.function == "add" ? a + b : a - b;
+    auto by = dyn_cast<AffineConstantExpr>(b); // Of what is not negative, it rounds down.
+    return by && by.getValue() > 0 && isNatural(a, graph) ? a.floorDiv(by) : AffineExpr();
   }
   default:
     return {};
@@ -62,8 +82,8 @@ public:
     // Where the lowest float stands for -inf, a row that sees no key has the mean of all values.
     const int64_t rows = graph.domain.extents[dimRow], keys = graph.domain.extents[dimKey];
     auto seesNone = [&](int64_t row) { return found.firstKey(row) >= found.endKey(row, keys); };
-    if (isFinite && (isPartial || seesNone(0) || seesNone(rows - 1)))
-      return {.lowest = {}, .highest = {}, .seen = root};
+    if (isFinite && (isPartial || llvm::any_of(llvm::seq<int64_t>(0, rows), seesNone)))
+      return {.lowest = {}, .highest = {}, .chunks = {}, .seen = root};
     return found;
   }
 
@@ -94,12 +114,21 @@ private:
 
   /// Whether a score of this value, or one that it is added to, has weight 0 beside any other.
   bool hides(Scalar s) {
-    constexpr double lowest = -3e38; // Those of f32 and bf16 are -3.40e38 and -3.39e38.
+    const double lowest = isOfF16() ? -65504 : -3e38; // Those of f32 and bf16 are -3.40e38 and -3.39e38.
     const ScalarNode &node = graph[s];
     if (node.kind != ScalarNode::Kind::Constant || !isFloat(node.type) || !(node.constant <= lowest))
       return false;
     isFinite |= !std::isinf(node.constant);
     return true;
+  }
+  /// Whether scores are products of f16, and masks as low as that goes.
+  bool isOfF16() const {
+    for (const ScalarNode &node : graph.nodes)
+      if (node.kind == ScalarNode::Kind::Contract) {
+        const ScalarNode &query = graph[node.operands[0]];
+        return query.kind == ScalarNode::Kind::Load && graph.inputs[query.input].type == DType::F16;
+      }
+    return false;
   }
   bool isZero(Scalar s) const {
     return graph[s].kind == ScalarNode::Kind::Constant && isFloat(graph[s].type) && graph[s].constant == 0;
@@ -118,6 +147,9 @@ private:
     }
     if (node.kind != ScalarNode::Kind::Apply || node.operands.size() != 2)
       return false;
+    if (node.function == (holds ? "eq" : "ne"))
+      return addChunks(node.operands[0], node.operands[1], bounds) ||
+             addChunks(node.operands[1], node.operands[0], bounds);
     const bool isLess = node.function == "le" || node.function == "lt";
     if (!isLess && node.function != "ge" && node.function != "gt")
       return false;
@@ -142,6 +174,42 @@ private:
     return true;
   }
 
+  /// Adds chunks where one is a quotient of the row and the other one that of the key.
+  bool addChunks(Scalar ofRow, Scalar ofKey, KeyBounds &bounds) const {
+    const std::optional<Quotient> row = quotientOf(ofRow, dimRow), key = quotientOf(ofKey, dimKey);
+    if (!row || !key || row->by != key->by)
+      return false;
+    const KeyChunks chunks{.size = row->by, .rowOffset = row->offset, .keyOffset = key->offset};
+    if (bounds.chunks && *bounds.chunks != chunks)
+      return false;
+    bounds.chunks = chunks;
+    return true;
+  }
+
+  /// (index + offset) / by.
+  struct Quotient {
+    int64_t offset, by;
+  };
+  std::optional<Quotient> quotientOf(Scalar s, unsigned dim) const {
+    auto division = dyn_cast_if_present<AffineBinaryOpExpr>(indexOf(graph, s, graph.outputs[0].map.getContext()));
+    int64_t more = 0; // (index + by) / by is written as index / by + 1.
+    if (division && division.getKind() == AffineExprKind::Add)
+      if (auto constant = dyn_cast<AffineConstantExpr>(division.getRHS())) {
+        more = constant.getValue();
+        division = dyn_cast<AffineBinaryOpExpr>(division.getLHS());
+      }
+    auto by = division ? dyn_cast<AffineConstantExpr>(division.getRHS()) : AffineConstantExpr();
+    SmallVector<int64_t> coefficients;
+    int64_t offset = 0;
+    if (!by || division.getKind() != AffineExprKind::FloorDiv || !isNatural(division.getLHS(), graph) ||
+        !ir::linearForm(division.getLHS(), graph.domain.rank(), coefficients, offset))
+      return std::nullopt;
+    for (unsigned i = 0; i < coefficients.size(); ++i)
+      if (coefficients[i] != (i == dim ? 1 : 0))
+        return std::nullopt;
+    return Quotient{offset + more * by.getValue(), by.getValue()};
+  }
+
   const ScalarGraph &graph;
   const unsigned dimRow, dimKey;
   bool isFinite = false;  ///< The lowest float hides keys.
@@ -150,14 +218,18 @@ private:
 
 } // namespace
 
-int64_t KeyBounds::firstKey(int64_t row) const { return lowest ? std::max<int64_t>(0, row + *lowest) : 0; }
+int64_t KeyBounds::firstKey(int64_t row) const {
+  const int64_t first = lowest ? std::max<int64_t>(0, row + *lowest) : 0;
+  return chunks ? std::max(first, chunks->firstKey(row)) : first;
+}
 
 int64_t KeyBounds::endKey(int64_t row, int64_t keys) const {
-  return highest ? std::clamp<int64_t>(row + *highest + 1, 0, keys) : keys;
+  const int64_t end = highest ? std::clamp<int64_t>(row + *highest + 1, 0, keys) : keys;
+  return chunks ? std::clamp<int64_t>(chunks->firstKey(row) + chunks->size, 0, end) : end;
 }
 
 double KeyBounds::share(int64_t rows, int64_t keys) const {
-  if (!lowest && !highest)
+  if (areAll())
     return 1;
   double pairs = 0;
   for (int64_t row = 0; row < rows; ++row)
@@ -167,7 +239,8 @@ double KeyBounds::share(int64_t rows, int64_t keys) const {
 
 KeyBounds keyBounds(const ir::ScalarGraph &scores) {
   const bool areProducts = scores.domain.contractionDim >= 2; // Over rows and keys.
-  return areProducts ? Finder(scores).find() : KeyBounds{.lowest = {}, .highest = {}, .seen = scores.outputs[0].value};
+  return areProducts ? Finder(scores).find()
+                     : KeyBounds{.lowest = {}, .highest = {}, .chunks = {}, .seen = scores.outputs[0].value};
 }
 
 } // namespace kfuse::codegen

@@ -8,12 +8,23 @@
 
 namespace kfuse::codegen {
 
-/// A causal mask, a sliding window, or none: row r of the scores sees keys from r + lowest to r + highest. All others
-/// have weight 0.
+/// Keys in pieces of `size`, of which a row sees its own alone: (key + keyOffset) / size is (row + rowOffset) / size.
+struct KeyChunks {
+  int64_t size = 1, rowOffset = 0, keyOffset = 0;
+
+  int64_t firstKey(int64_t row) const { return (row + rowOffset) / size * size - keyOffset; }
+  friend bool operator==(const KeyChunks &, const KeyChunks &) = default;
+};
+
+/// A causal mask, a sliding window, chunks, or none: row r of the scores sees keys from r + lowest to r + highest, of
+/// its chunk. All others have weight 0.
 struct KeyBounds {
   std::optional<int64_t> lowest, highest;
+  std::optional<KeyChunks> chunks;
   ir::Scalar seen; ///< The score of a key that is seen: the scores without this part of their mask.
 
+  /// Whether every row sees every key.
+  bool areAll() const { return !lowest && !highest && !chunks; }
   int64_t firstKey(int64_t row) const;
   /// Behind the last key that `row` sees, of so many keys.
   int64_t endKey(int64_t row, int64_t keys) const;
@@ -22,7 +33,8 @@ struct KeyBounds {
 };
 
 /// The bounds that the mask of scores over [batch..., rows, keys, elements] has: where(key <= row, score, -inf), and
-/// what else models write for it, by sums with 0 and -inf or with the lowest float in its place.
+/// what else models write for it, by sums with 0 and -inf or with the lowest float in its place, and by quotients that
+/// are equal.
 KeyBounds keyBounds(const ir::ScalarGraph &scores);
 
 } // namespace kfuse::codegen

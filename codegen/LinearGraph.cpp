@@ -1,5 +1,7 @@
 #include "codegen/LinearGraph.h"
 
+#include "codegen/OtherDims.h"
+
 #include "ir/IndexMath.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -244,6 +246,17 @@ bool isRowMajor(const LinearGraph &graph, AffineExpr offset, unsigned dimM, unsi
       expected = expected + getAffineDimExpr(dim, context) * stride;
   AffineExpr difference = simplifyAffineExpr(offset - expected, graph.extents().size(), 0);
   return difference == getAffineConstantExpr(0, context);
+}
+
+ir::ScalarGraph overOtherDims(ir::ScalarGraph graph, ArrayRef<int64_t> extents, ArrayRef<AffineExpr> dims) {
+  auto moved = [&](int dim) {
+    return dim + 1 == static_cast<int>(graph.domain.rank()) ? static_cast<int>(extents.size()) - 1 : dim;
+  };
+  graph.domain.reductionDim = moved(graph.domain.reductionDim);
+  graph.domain.contractionDim = moved(graph.domain.contractionDim);
+  graph.domain.extents.assign(extents.begin(), extents.end());
+  rewriteIndices(graph, [&](AffineExpr expr) { return expr.replaceDims(dims); });
+  return graph;
 }
 
 } // namespace kfuse::codegen

@@ -58,7 +58,7 @@ def main():
     lines = [" ".join(map(str, PROMPT)), " ".join(map(str, tokens[len(PROMPT) :]))]
     (folder / "llama_past.tokens").write_text("\n".join(lines) + "\n")
 
-    rows = 4  # Of the past while it is traced.
+    rows = 4  # The past has so many while it is traced.
     past = [torch.randn(1, 2, rows, 16) for _ in range(2 * LAYERS)]
     pasts = [f"past_key_values.{layer}.{name}" for layer in range(LAYERS) for name in ("key", "value")]
     presents = [name.replace("past_key_values", "present") for name in pasts]

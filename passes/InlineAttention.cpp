@@ -1,18 +1,20 @@
 #include "passes/Passes.h"
+#include "passes/fuse/Refusals.h"
 
 #include "ir/dialect/Kfuse.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
 namespace kfuse::passes {
 namespace {
 
-/// Whether a template takes the attention whole: asked on a kfuse.fused around it.
-bool isTaken(ir::AttentionOp attention, const ir::CostModel &model) {
+/// Whether a template takes the attention whole, or why none does: asked on a kfuse.fused around it.
+ir::FusionDecision decisionOf(ir::AttentionOp attention, const ir::CostModel &model) {
   OpBuilder builder(attention.getContext());
   OwningOpRef<ir::FusedOp> fused(
       builder.create<ir::FusedOp>(attention.getLoc(), attention.getResultTypes(), attention.getInputs()));
@@ -24,7 +26,17 @@ bool isTaken(ir::AttentionOp attention, const ir::CostModel &model) {
   builder.setInsertionPointToEnd(&body);
   Operation *inner = builder.clone(*attention, mapping);
   builder.create<ir::YieldOp>(attention.getLoc(), inner->getResults());
-  return static_cast<bool>(model.appraise(body).decision);
+  return model.appraise(body).decision;
+}
+
+/// What the templates of attention say, of the reasons of all.
+std::string ofAttention(StringRef reasons) {
+  SmallVector<StringRef> parts, kept;
+  reasons.split(parts, "; ");
+  for (StringRef part : parts)
+    if (part.take_until([](char c) { return c == ':'; }).contains("attention"))
+      kept.push_back(part);
+  return kept.empty() ? reasons.str() : llvm::join(kept, "; ");
 }
 
 struct InlineAttentionPass : PassWrapper<InlineAttentionPass, OperationPass<func::FuncOp>> {
@@ -36,11 +48,16 @@ struct InlineAttentionPass : PassWrapper<InlineAttentionPass, OperationPass<func
   void runOnOperation() override {
     int64_t number = 0;
     SmallVector<ir::AttentionOp> regions(getOperation().getBody().getOps<ir::AttentionOp>());
+    SmallVector<Attribute> reasons;
     for (ir::AttentionOp attention : regions) {
-      if (!model || !isTaken(attention, *model))
+      const ir::FusionDecision decision = model ? decisionOf(attention, *model) : ir::FusionDecision::no("");
+      reasons.push_back(StringAttr::get(&getContext(), ofAttention(decision.reason())));
+      if (!decision)
         inlineParts(attention, number);
       ++number;
     }
+    if (model && !reasons.empty())
+      getOperation()->setAttr(attentionRefusalsAttrName, ArrayAttr::get(&getContext(), reasons));
   }
 
   static void inlineParts(ir::AttentionOp attention, int64_t number) {

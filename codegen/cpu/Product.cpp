@@ -7,7 +7,7 @@
 #include "codegen/cpu/Kernel.h"
 #include "codegen/cpu/Templates.h"
 #include "codegen/cpu/TileEmitter.h"
-#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/matmul/MatmulProblem.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"

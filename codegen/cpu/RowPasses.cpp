@@ -17,6 +17,7 @@ public:
   explicit PassPlanner(const LinearGraph &graph) : graph(graph) {}
 
   RowPasses plan(bool saves) {
+    findPasses();
     for (unsigned id = 0; id < graph.graph.nodes.size(); ++id)
       if (graph.graph.nodes[id].kind == ScalarNode::Kind::Reduce)
         addReduction({static_cast<int>(id)});
@@ -29,24 +30,24 @@ public:
   }
 
 private:
+  /// Operands come before what uses them: one look at each, however many paths lead there.
+  void findPasses() {
+    passOf.resize(graph.graph.nodes.size());
+    for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
+      for (llvm::ArrayRef<Scalar> inputs :
+           {llvm::ArrayRef<Scalar>(node.operands), llvm::ArrayRef<Scalar>(node.symbols)})
+        for (Scalar input : inputs)
+          passOf[id] = std::max(passOf[id], passOf[input.id] + (graph[input].kind == ScalarNode::Kind::Reduce ? 1 : 0));
+  }
+
   bool dependsOnColumn(unsigned output) const {
     unsigned column = graph.graph.domain.reductionDim;
     const ir::ScalarOutput &to = graph.graph.outputs[output];
     return graph.dependsOn(to.value, column) || to.map.getResult(0).isFunctionOfDim(column);
   }
 
-  /// The number of passes that must be over before the node can be computed.
-  unsigned passOf(Scalar s) const {
-    const ScalarNode &node = graph[s];
-    unsigned pass = 0;
-    for (llvm::ArrayRef<Scalar> inputs : {llvm::ArrayRef<Scalar>(node.operands), llvm::ArrayRef<Scalar>(node.symbols)})
-      for (Scalar input : inputs)
-        pass = std::max(pass, passOf(input) + (graph[input].kind == ScalarNode::Kind::Reduce));
-    return pass;
-  }
-
   void addReduction(Scalar s) {
-    unsigned pass = passOf(s);
+    const unsigned pass = passOf[s.id];
     if (passes.reductions.size() <= pass)
       passes.reductions.resize(pass + 1);
     passes.reductions[pass].push_back(s);
@@ -72,6 +73,7 @@ private:
   }
 
   void saveSharedValues() {
+    lastVisit.assign(graph.graph.nodes.size(), -1);
     for (unsigned pass = 0; pass < passes.reductions.size(); ++pass)
       for (Scalar reduction : passes.reductions[pass])
         visit(graph[reduction].operands[0], pass);
@@ -91,13 +93,17 @@ private:
         saved.push_back(s);
       return;
     }
+    if (std::exchange(lastVisit[s.id], static_cast<int>(pass)) == static_cast<int>(pass))
+      return; // On another path of this pass.
     for (Scalar operand : node.operands)
       visit(operand, pass);
   }
 
   const LinearGraph &graph;
   RowPasses passes;
+  std::vector<unsigned> passOf; ///< By node: how many passes must be over before it can be computed.
   std::map<int, unsigned> firstPass;
+  std::vector<int> lastVisit; ///< By node: the last pass that visited it, or -1.
 };
 
 } // namespace

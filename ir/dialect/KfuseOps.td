@@ -22,6 +22,7 @@ def Kfuse_NumberTensor : StaticShapeTensorOf<[Kfuse_Number]>;
 def Kfuse_FactorTensor : StaticShapeTensorOf<[Kfuse_Float, Kfuse_Float8]>;
 def Kfuse_IndexTensor : StaticShapeTensorOf<[Kfuse_Integer]>;
 def Kfuse_BoolTensor : StaticShapeTensorOf<[I1]>;
+def Kfuse_BitTensor : StaticShapeTensorOf<[I32, I64, I1]>;
 
 //===- Bases -----------------------------------------------------------------------------------===//
 
@@ -133,8 +134,8 @@ def Kfuse_MinOp : Kfuse_BinaryOp<"min"> { let summary = "the smaller; NaN if eit
 def Kfuse_PowOp : Kfuse_BinaryOp<"pow", Kfuse_FloatTensor> { let summary = "a^b"; }
 def Kfuse_ModOp : Kfuse_BinaryOp<"mod"> { let summary = "a - floor(a / b) b: the sign of b; of integers by 0, 0"; }
 def Kfuse_RemOp : Kfuse_BinaryOp<"rem"> { let summary = "a - trunc(a / b) b: the sign of a; of integers by 0, 0"; }
-def Kfuse_AndOp : Kfuse_BinaryOp<"and", Kfuse_BoolTensor> { let summary = "logical and"; }
-def Kfuse_OrOp : Kfuse_BinaryOp<"or", Kfuse_BoolTensor> { let summary = "logical or"; }
+def Kfuse_AndOp : Kfuse_BinaryOp<"and", Kfuse_BitTensor> { let summary = "logical and; of integers bit by bit"; }
+def Kfuse_OrOp : Kfuse_BinaryOp<"or", Kfuse_BitTensor> { let summary = "logical or; of integers bit by bit"; }
 
 class Kfuse_CompareOp<string mnemonic> : Kfuse_PointwiseOp<mnemonic, "boolean"> {
   let arguments = (ins Kfuse_NumberTensor:$lhs, Kfuse_NumberTensor:$rhs);

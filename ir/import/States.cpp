@@ -181,17 +181,25 @@ private:
         model.states.push_back({nameOf(rows->old), nameOf(result), false, reason});
       return;
     }
-    auto joined = returned.getDefiningOp<ConcatOp>();
+    auto window = returned.getDefiningOp<SliceOp>();
+    auto where = returned.getDefiningOp<WhereOp>(); // Of GroupQueryAttention, which writes rows into a longer cache.
+    auto joined = (window ? window.getOperand() : where ? where->getOperand(2) : returned).getDefiningOp<ConcatOp>();
     auto past =
         joined && joined->getNumOperands() == 2 ? dyn_cast<BlockArgument>(joined->getOperand(0)) : BlockArgument();
-    if (past && isInput(past))
+    if (!past || !isInput(past))
+      return;
+    const std::string pair = nameOf(past) + "=" + nameOf(result);
+    if (!window)
       model.states.push_back({nameOf(past), nameOf(result), false,
                               ("it grows from " + Twine(dimsOf(past)[joined.getAxis()]) + " rows to " +
                                Twine(dimsOf(returned)[joined.getAxis()]) +
-                               " by a copy; where the file has its past's "
-                               "length dynamic, --state '" +
-                               nameOf(past) + "=" + nameOf(result) + ":ROWS' keeps it in place, with room for ROWS")
+                               " by a copy; where the file has its past's length dynamic, --state '" + pair +
+                               ":ROWS' keeps it in place, with room for ROWS")
                                   .str()});
+    else if (past.getType() == returned.getType())
+      model.states.push_back({nameOf(past), nameOf(result), false,
+                              "its first rows go as new ones come, a window that moves; --state '" + pair +
+                                  "' keeps it in one buffer, by a copy"});
   }
 
   bool isInput(BlockArgument argument) { return role(argument.getArgNumber()) == "input"; }

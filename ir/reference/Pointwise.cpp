@@ -149,8 +149,9 @@ Int mod(Int a, Int b) {
 
 namespace logic {
 bool negation(bool x) { return !x; }
-bool conjunction(bool a, bool b) { return a && b; }
-bool disjunction(bool a, bool b) { return a || b; }
+/// Of integers bit by bit; a boolean is 0 or 1.
+Int conjunction(Int a, Int b) { return a & b; }
+Int disjunction(Int a, Int b) { return a | b; }
 } // namespace logic
 
 template <class T> bool eq(T a, T b) { return a == b; }

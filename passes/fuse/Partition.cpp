@@ -367,16 +367,24 @@ bool Partition::tryRecompute(ArrayRef<Operation *> ops) {
   for (Vertex consumer : consumers)
     now += spent(costOf(consumer));
 
+  // What a region computes again is no member of it, and what that is computed again from neither: steps that each read
+  // all before them would make regions of hundreds of ops, and price each of them once a step.
+  constexpr size_t mostInside = 4 * largestRegion;
+  auto holdsFew = [&](Vertex consumer) {
+    return regions.build(graph->opsOf(consumer)).body().getOperations().size() <= mostInside;
+  };
   for (Operation *op : ops)
     transparency.absorb(op);
+  const bool areSmall = llvm::all_of(consumers, holdsFew);
   RegionCosts trial(regions, costs.costModel());
-  if (!rest.empty())
+  if (areSmall && !rest.empty())
     then += spent(trial.of(rest));
-  for (Vertex consumer : consumers)
-    then += spent(trial.of(graph->opsOf(consumer)));
+  if (areSmall)
+    for (Vertex consumer : consumers)
+      then += spent(trial.of(graph->opsOf(consumer)));
   for (Operation *op : ops)
     transparency.materialise(op);
-  if (!isBetter(then, now))
+  if (!areSmall || !isBetter(then, now))
     return false;
   for (Operation *op : ops)
     recompute(op);

@@ -3,6 +3,8 @@
 #include "passes/fuse/Groups.h"
 #include "passes/fuse/OpNames.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 using namespace mlir;
 using namespace kfuse::ir;
 
@@ -19,6 +21,23 @@ bool areGateAndUp(ArrayRef<Operation *> above, ArrayRef<Operation *> below) {
   return products(above) == 1 && products(below) == 1 && mainOp(above)->getOperand(0) == mainOp(below)->getOperand(0);
 }
 
+/// Why no kernel takes the attention of which both are parts; nothing where they are not.
+std::string whyAttentionIsApart(ArrayRef<Operation *> above, ArrayRef<Operation *> below) {
+  auto numberOf = [](ArrayRef<Operation *> ops) {
+    for (Operation *op : ops)
+      if (auto number = op->getAttrOfType<IntegerAttr>(attentionAttrName))
+        return number;
+    return IntegerAttr();
+  };
+  const IntegerAttr number = numberOf(above);
+  auto function = above.front()->getParentOfType<func::FuncOp>();
+  auto reasons = function ? function->getAttrOfType<ArrayAttr>(attentionRefusalsAttrName) : ArrayAttr();
+  if (!number || number != numberOf(below) || !reasons || number.getInt() >= static_cast<int64_t>(reasons.size()))
+    return "";
+  return "no kernel takes this attention whole: " +
+         cast<StringAttr>(reasons[static_cast<size_t>(number.getInt())]).getValue().str();
+}
+
 std::string whyApart(Vertex producer, Vertex consumer, const OpGraph &graph, const RegionBuilder &regions,
                      RegionCosts &costs) {
   const ArrayRef<Operation *> above = graph.opsOf(producer), below = graph.opsOf(consumer);
@@ -29,6 +48,8 @@ std::string whyApart(Vertex producer, Vertex consumer, const OpGraph &graph, con
   if (hasKind(above, std::nullopt) || hasKind(below, std::nullopt))
     return "a kernel of attention computes its queries and what it writes into its states, and nothing else but the "
            "order of its result";
+  if (std::string reason = whyAttentionIsApart(above, below); !reason.empty())
+    return reason;
   const bool areProducts = hasKind(above, OpKind::Contraction) && hasKind(below, OpKind::Contraction);
   if (areProducts && !areGateAndUp(above, below)) {
     const SmallVector<SmallVector<Operation *>> layers{SmallVector<Operation *>(above),

@@ -1,9 +1,11 @@
 #include "passes/simplify/Attention.h"
 
 #include "passes/Generated.h"
+#include "passes/simplify/Masks.h"
 #include "passes/simplify/Matchers.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -31,9 +33,10 @@ public:
     });
   }
 
-  void outline() {
+  void outline(MasksOfIndices &masks) {
     OpBuilder builder(product);
     llvm::SetVector<Operation *> inside(ops.begin(), ops.end());
+    makeMasksOfIndices(masks, inside);
     for (Operation *op : ops)
       for (Value operand : op->getOperands())
         if (!ops.contains(operand.getDefiningOp()) && !isGenerated(operand))
@@ -61,11 +64,29 @@ public:
     builder.create<YieldOp>(product.getLoc(), mapping.lookup(product.getResult()));
     product->replaceAllUsesWith(attention);
     for (Operation *op : llvm::reverse(ordered))
-      if (ops.contains(op) || op->use_empty())
+      if (ops.contains(op))
         op->erase();
   }
 
 private:
+  /// A mask that is known now is computed inside, where a kernel sees which keys count.
+  void makeMasksOfIndices(MasksOfIndices &masks, llvm::SetVector<Operation *> &inside) {
+    SmallVector<Value> pending;
+    for (Operation *op : ops)
+      for (OpOperand &operand : op->getOpOperands())
+        if (isElementwise(op) && !ops.contains(operand.get().getDefiningOp()))
+          if (Value made = masks.of(operand.get())) {
+            operand.set(made);
+            pending.push_back(made);
+          }
+    while (!pending.empty()) {
+      Value value = pending.pop_back_val();
+      if (!isSplat(value) && madeOps.insert(value.getDefiningOp()).second)
+        llvm::append_range(pending, value.getDefiningOp()->getOperands());
+    }
+    inside.insert(madeOps.begin(), madeOps.end());
+  }
+
   static bool isSplat(Value value) { return value.getDefiningOp<ConstantOp>() && splatValue(value); }
 
   /// Adds what compares run-time positions with indices, the mask of a cache, so that a kernel sees how many keys
@@ -122,18 +143,23 @@ private:
   Operation *scores = nullptr;
   int softmaxes = 0;
   llvm::SetVector<Operation *> ops;
-  llvm::DenseSet<Operation *> seen;
+  llvm::DenseSet<Operation *> seen, madeOps; ///< The latter make masks of indices.
 };
 
 } // namespace
 
 void recogniseAttention(func::FuncOp function) {
   SmallVector<MatmulOp> products(function.getBody().getOps<MatmulOp>());
+  MasksOfIndices masks;
   for (MatmulOp product : products) {
     Attention attention(product);
     if (attention.match())
-      attention.outline();
+      attention.outline(masks);
   }
+  // Masks that are computed inside. Other layers asked for them until now.
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
 }
 
 } // namespace kfuse::passes

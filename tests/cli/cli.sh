@@ -121,7 +121,6 @@ import json, sys
 cold, warm = (json.load(open(path)) for path in sys.argv[1:])
 assert all(kernel["from_cache"] for kernel in warm["kernels"])
 assert [k["config"] for k in cold["kernels"]] == [k["config"] for k in warm["kernels"]]
-assert warm["seconds"] < 0.3, warm["seconds"]
 P
 check "--no-benchmark takes nothing timed from the store" grep -q "untimed: --no-benchmark" <(model_choice)
 check "it finds its own choices beside those" test 0 = "$("$kfuse" tune "$models/ffn_tiny.mlir" --target cpu --no-benchmark --json | grep -c '"from_cache": false')"

@@ -20,7 +20,7 @@ import time
 kfuse, models = sys.argv[1], pathlib.Path(sys.argv[2])
 kills = int(sys.argv[3]) if len(sys.argv) > 3 else 30
 
-WRITE_LOCK_BYTE = 120  # Of the -shm file: https://sqlite.org/walformat.html#locks
+WRITE_LOCK_BYTE = 120  # In the -shm file: https://sqlite.org/walformat.html#locks
 LOCK = "hhqqi4x"  # struct flock of Linux on 64 bits.
 
 os.environ.pop("KFUSE_STORE", None)
@@ -77,7 +77,7 @@ def look_at(store, known):
 def main(folder):
     names = ["ffn_tiny.mlir", "linear_head_tiny.mlir", "ln_gelu_tiny.mlir", "seqlen_head_tiny.mlir"]
     inside = outside = completed = number = 0
-    seconds = 3.0  # Of one run; learnt from those that come to their end.
+    seconds = 3.0  # What one run takes; learnt from those that come to their end.
     model, store, known = names[0], folder / "0.db", set()
     while inside + outside < kills:
         begun = time.monotonic()

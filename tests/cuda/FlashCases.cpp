@@ -117,7 +117,10 @@ private:
   }
   std::string masked(const std::string &score, const Dims &shape) {
     const std::string type = tensor(shape, s.type), pairs = tensor({s.rows, s.keys}, "i1"),
-                      number = "tensor<" + s.type + ">", infinite = s.type == "bf16" ? "0xFF80" : "0xFC00",
+                      number = "tensor<" + s.type + ">",
+                      infinite = s.type == "bf16"  ? "0xFF80"
+                                 : s.type == "f16" ? "0xFC00"
+                                                   : "0xFF800000",
                       mask = tensor({s.batch, 1, s.rows, s.keys}, s.mask == "chosen" ? "i1" : s.type);
     auto choose = [&](const std::string &condition, const std::string &conditionType) {
       return emit("where " + condition + ", " + score + ", " + constant(infinite, s.type),
@@ -133,6 +136,16 @@ private:
       const std::string last = compared("le", index(1, ""), index(0, s.offset)),
                         first = compared("gt", index(1, "19"), index(0, s.offset));
       return choose(emit("and " + last + ", " + first, pairs + ", " + pairs, pairs), pairs);
+    }
+    if (s.mask == "chunked") {
+      auto chunk = [&](int dim) {
+        const std::string type = dim == 0 ? tensor({s.rows, 1}, "i64") : tensor({1, s.keys}, "i64");
+        return emit("div " + index(dim, dim == 0 ? s.offset : "") + ", " + constant("24", "i64"),
+                    type + ", tensor<i64>", type);
+      };
+      const std::string last = compared("le", index(1, ""), index(0, s.offset)),
+                        own = compared("eq", chunk(1), chunk(0));
+      return choose(emit("and " + last + ", " + own, pairs + ", " + pairs, pairs), pairs);
     }
     if (s.mask == "causal added") { // With the type's lowest number.
       const std::string hidden = compared("gt", index(1, ""), index(0, s.offset)),
@@ -204,6 +217,7 @@ std::vector<TemplateCase> flashCases() {
        .offset = "-20",
        .isGuarded = true},
       {.type = "f16", .batch = 1, .rows = 130, .keys = 130, .keySize = 32, .valueSize = 40, .mask = "window"},
+      {.batch = 1, .rows = 120, .keys = 130, .keySize = 32, .valueSize = 32, .mask = "chunked", .offset = "10"},
       {.batch = 1, .rows = 70, .keys = 93, .keySize = 32, .valueSize = 32, .mask = "added", .isGuarded = true},
       {.batch = 2, .rows = 49, .keys = 61, .keySize = 64, .valueSize = 32, .mask = "chosen", .isGuarded = true},
       {.batch = 1, .rows = 66, .keys = 66, .keySize = 32, .valueSize = 32, .mask = "causal", .isCapped = true},
@@ -218,6 +232,22 @@ std::vector<TemplateCase> flashCases() {
        .valueSize = 128,
        .mask = "causal"},
       {.batch = 3, .heads = 3, .keyHeads = 1, .rows = 5, .keys = 9, .keySize = 8, .valueSize = 8, .tokensFirst = true},
+      // Without tensor cores.
+      {.type = "f32", .batch = 1, .rows = 77, .keys = 85, .keySize = 32, .valueSize = 32, .mask = "causal"},
+      {.type = "f32",
+       .batch = 1,
+       .heads = 4,
+       .keyHeads = 2,
+       .rows = 40,
+       .keys = 33,
+       .keySize = 36,
+       .valueSize = 20,
+       .mask = "added",
+       .isCapped = true,
+       .isGuarded = true},
+      {.rows = 13, .keys = 13, .keySize = 22, .valueSize = 22, .mask = "causal", .tokensFirst = true},
+      {.type = "f16", .batch = 1, .rows = 70, .keys = 50, .keySize = 33, .valueSize = 33, .mask = "window"},
+      {.type = "f32", .batch = 1, .heads = 1, .keyHeads = 1, .rows = 35, .keys = 40, .keySize = 256, .valueSize = 250},
   };
   std::vector<TemplateCase> cases;
   for (const FlashSketch &sketch : sketches)
@@ -281,6 +311,14 @@ std::vector<TemplateCase> largeFlashCases() {
        .mask = "causal",
        .offset = "73"},
       {.type = "f16", .batch = 2, .heads = 2, .keyHeads = 2, .rows = 448, .keys = 1500, .keySize = 64, .valueSize = 64},
+      {.type = "f32",
+       .batch = 2,
+       .heads = 8,
+       .keyHeads = 2,
+       .rows = 500,
+       .keys = 500,
+       .mask = "causal",
+       .tokensFirst = true},
       {.batch = 70,
        .heads = 4,
        .keyHeads = 4,

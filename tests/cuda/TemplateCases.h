@@ -70,8 +70,8 @@ struct FlashSketch {
   std::string type = "bf16";
   int batch = 2, heads = 2, keyHeads = 2, rows = 1, keys = 1, keySize = 64, valueSize = 64;
   std::string scale = "0.125"; ///< "" for none.
-  /// "", "causal", "window" (of 19 keys), "causal added" (a sum with the lowest float), "added" and "chosen" (tensors
-  /// of the type, and of booleans).
+  /// "", "causal", "window" (of 19 keys), "chunked" (of 24 keys, up to the row's own), "causal added" (a sum with the
+  /// lowest float), "added" and "chosen" (tensors of the type, and of booleans).
   std::string mask = {};
   std::string offset = {};  ///< The last key that the first row sees, where it is not the first.
   bool tokensFirst = false; ///< Heads lie side by side in rows of tokens, of the result, too.

@@ -1140,8 +1140,113 @@ def write_windows():
     cases.write("ops_windows")
 
 
+def write_sampling():
+    """What reads between elements, adds up blocks and transforms; what holds integers bit by bit, or narrow ones."""
+    cases = Cases(opset=20)
+    rng = np.random.default_rng(26)
+
+    def normal(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    def grid_of(sizes, shape, aligned, beyond):
+        """Places that are no ties of the nearest element, up to `beyond` elements outside."""
+        numbers = np.empty((*shape, len(sizes)), np.float32)
+        for i, size in enumerate(reversed(sizes)):
+            places = rng.integers(-beyond, size + beyond, shape) + rng.uniform(-0.4, 0.4, shape)
+            numbers[..., i] = 2 * places / max(size - 1, 1) - 1 if aligned else (2 * places + 1) / size - 1
+        return numbers
+
+    for mode in ("nearest", "linear", "cubic"):
+        for padding in ("zeros", "border", "reflection"):
+            for aligned in (0, 1):
+                for sizes, shape in (((5, 7), (2, 3, 5)), ((1, 3), (2, 1, 7)), ((3, 2, 5), (2, 3, 1, 5))):
+                    if len(sizes) == 3 and mode == "cubic":
+                        continue
+                    if sizes[0] == 1 and aligned and padding == "reflection":  # The evaluator divides by its length of 0.
+                        continue
+                    grid = grid_of(sizes, shape, aligned, 9 if sizes == (1, 3) else 3)
+                    attributes = dict(mode=mode, padding_mode=padding, align_corners=aligned)
+                    cases.add(f"GridSample_{mode}_{padding}_{aligned}_{len(sizes)}_{sizes[0]}",
+                              [node("GridSample", ["x", "g"], ["y"], **attributes)], x=normal(2, 3, *sizes), g=grid)
+    grid = grid_of((5, 7), (2, 3, 5), 0, 2)
+    cases.add("GridSample_defaults", [node("GridSample", ["x", "g"], ["y"])], x=normal(2, 3, 5, 7), g=grid)
+
+    for i, (image, block, attributes) in enumerate((
+        ([5, 7], [2, 3], {}), ([5, 7], [3, 3], dict(strides=[2, 2], pads=[1, 1, 1, 1])), ([6, 5], [2, 2], dict(dilations=[1, 3])),
+        ([7, 9], [3, 2], dict(strides=[3, 2], pads=[0, 1, 2, 0])), ([9], [4], dict(strides=[2], pads=[1, 2])),
+    )):
+        rank = len(image)
+        strides, dilations, pads = (attributes.get(name, [default] * n) for name, default, n in
+                                    (("strides", 1, rank), ("dilations", 1, rank), ("pads", 0, 2 * rank)))
+        counts = [(image[d] + pads[d] + pads[d + rank] - dilations[d] * (block[d] - 1) - 1) // strides[d] + 1 for d in range(rank)]
+        blocks = normal(2, 3 * int(np.prod(block)), int(np.prod(counts)))
+        added = np.zeros((2, 3, *(image[d] + pads[d] + pads[d + rank] for d in range(rank))))
+        for element in np.ndindex(*block):
+            for at in np.ndindex(*counts):
+                place = tuple(at[d] * strides[d] + element[d] * dilations[d] for d in range(rank))
+                split = blocks.reshape(2, 3, *block, *counts)
+                added[(slice(None), slice(None), *place)] += split[(slice(None), slice(None), *element, *at)]
+        inner = added[(slice(None), slice(None), *(slice(pads[d], pads[d] + image[d]) for d in range(rank)))]
+        cases.add(f"Col2Im_{i}", [node("Col2Im", ["x", "i", "b"], ["y"], **attributes)], inner, x=blocks, i=np.array(image), b=np.array(block))
+
+    real, double = normal(2, 7, 3, 1), normal(2, 7, 3, 2)
+    signal, spectrum = real[..., 0].astype(np.float64), double[..., 0] + 1j * double[..., 1].astype(np.float64)
+
+    def parts(numbers):
+        return np.stack([numbers.real, numbers.imag], -1)
+
+    def dft(name, operand, expected, axis, length=None, **attributes):
+        more = {} if length is None else dict(n=np.array(length))
+        cases.add(f"DFT_{name}", [node("DFT", ["x", "n" if more else "", "a"], ["y"], **attributes)], expected, x=operand, a=np.array(axis), **more)
+
+    dft("real", real, parts(np.fft.fft(signal, axis=1)), 1)
+    dft("half", real, parts(np.fft.rfft(signal, axis=1)), -3, onesided=1)
+    dft("complex", double, parts(np.fft.fft(spectrum, axis=2)), 2)
+    dft("inverse", double, parts(np.fft.ifft(spectrum, axis=1)), 1, inverse=1)
+    dft("to_real", double, np.fft.irfft(spectrum, axis=1)[..., None], 1, inverse=1, onesided=1)
+    dft("to_real_odd", double, np.fft.irfft(spectrum, 5, axis=1)[..., None], 1, 5, inverse=1, onesided=1)
+    dft("longer", double, parts(np.fft.fft(spectrum, 11, axis=1)), 1, 11)
+    dft("shorter", real, parts(np.fft.rfft(signal, 4, axis=1)), 1, 4, onesided=1)
+
+    bits = dict(a=np.array([12, -1, -(2**62), 5]), b=np.array([10, 77, -2, -7]))
+    small = {name: (value % 1000).astype(np.int32) for name, value in bits.items()}
+    for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+        # Differences from NumPy's results, which f32 would not hold.
+        expected = getattr(np, op.replace("Bitwise", "bitwise_").lower())(bits["a"], bits["b"])
+        cases.add(op, [node(op, ["a", "b"], ["v"]), node("Sub", ["v", "e"], ["y"])], np.zeros(4), **bits, e=expected)
+        cases.add(f"{op}_int32", [node(op, ["a", "b"], ["y"])], **small)
+    cases.add("BitwiseNot", [node("BitwiseNot", ["a"], ["y"])], a=np.array([0, -1, 12]))
+    x = np.float32([[0, 255, 256, -1], [300, 127, 128, -129]])
+    for kind, dtype in (("UINT8", np.uint8), ("INT8", np.int8), ("UINT16", np.uint16), ("INT16", np.int16)):
+        narrow = node("Cast", ["n"], ["u"], to=getattr(TensorProto, kind))
+        moved = [narrow, node("Transpose", ["u"], ["t"]), node("Cast", ["t"], ["y"], to=F32)]
+        whole = x.astype(np.int64) * 257
+        cases.add(f"Cast_{kind}", [node("Cast", ["x"], ["n"], to=TensorProto.INT32), *moved], x.astype(np.int64).astype(dtype).T, x=x)
+        cases.add(f"Cast_{kind}_known", moved, whole.astype(dtype).T, n=whole)
+    cases.add("Transpose_from_end", [node("Transpose", ["x"], ["y"], perm=[0, -2, -1, 1])], double.transpose(0, 2, 3, 1), x=double)
+    counts = [node("OneHot", ["i", "depth", "onoff"], ["r"], axis=-1), node("Tile", ["x", "r"], ["y"])]
+    cases.add("Tile_one_hot", counts, np.tile(x, [1, 3]), x=x, i=np.array(1), depth=np.array(2), onoff=np.array([1, 3]))
+    images = normal(3, 2, 5) * 2 + 1
+    operands = dict(x=images, s=normal(2), b=normal(2), m=normal(2), v=np.abs(normal(2)))
+    mean, variance = images.astype(np.float64).mean((0, 2)), images.astype(np.float64).var((0, 2))
+    normed = (images - mean[:, None]) / np.sqrt(variance[:, None] + 1e-5) * operands["s"][:, None] + operands["b"][:, None]
+    running = [operands["m"] * 0.75 + mean * 0.25, operands["v"] * 0.75 + variance * 0.25]
+    for result, expected in zip(("y", "m1", "v1"), (normed, *running)):
+        norm = node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "m1", "v1"], training_mode=1, momentum=0.75)
+        cases.add(f"BatchNormalization_training_{result}", [norm], expected, result, **operands)
+    cases.write("ops_sampling")
+    write("cache_window", [node("Concat", ["cache", "row"], ["all"], axis=2), node("Slice", ["all", "one", "end", "axis"], ["y"])],
+          [info("cache", F32, [1, 2, 5, 3]), info("row", F32, [1, 2, 1, 3])], [info("y", F32, [1, 2, 5, 3])],
+          [tensor("one", [1]), tensor("end", [6]), tensor("axis", [2])])
+    write("narrow_sum", [node("Cast", ["x"], ["n"], to=TensorProto.UINT8), node("Add", ["n", "n"], ["s"], name="sum"), node("Cast", ["s"], ["y"], to=F32)],
+          [info("x", F32, [4])], [info("y", F32, [4])])
+    write("narrow_output", [node("Cast", ["x"], ["y"], to=TensorProto.UINT8)], [info("x", F32, [4])], [info("y", TensorProto.UINT8, [4])])
+    write("grid_mode", [node("GridSample", ["x", "g"], ["y"], mode="spline")], [info("x", F32, [1, 1, 4, 4]), info("g", F32, [1, 2, 2, 2])], [info("y", F32, [1, 1, 2, 2])])
+    write("grid_shape", [node("GridSample", ["x", "g"], ["y"])], [info("x", F32, [1, 1, 4, 4]), info("g", F32, [1, 2, 2, 3])], [info("y", F32, [1, 1, 2, 2])])
+
+
 for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
                write_integers, write_malformed, write_typed, write_pointwise,
                write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai,
-               write_control_flow, write_indexing, write_caches, write_windows, write_states):
+               write_control_flow, write_indexing, write_caches, write_windows, write_states, write_sampling):
     writer()

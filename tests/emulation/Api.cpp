@@ -10,15 +10,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace kfuse::test {
 namespace {
 
 void addThreads(EmulatorApi &api) {
-  api.thread = [] { return running->threadIndex(); };
-  api.block = [] { return running->block().index; };
-  api.grid = [] { return running->gridSize(); };
+  api.place = &runningPlace;
   api.yield = [] { running->yield(); };
   api.fail = [](const char *message) { running->fail(message); };
 }
@@ -69,7 +68,10 @@ void addClusters(EmulatorApi &api) {
 }
 
 void addSharedMemory(EmulatorApi &api) {
-  api.warpScratch = [] { return running->block().scratch.data() + running->warp() * 32 * 64; };
+  api.warpScratch = [] {
+    const unsigned turn = running->fiber().exchanges++ % 2;
+    return running->block().scratch.data() + (running->warp() * 2 + turn) * Block::scratchBytes;
+  };
   api.shared = [] { return running->block().shared.get(); };
   api.addressOf = [](const void *pointer) { return running->addressOf(pointer); };
   api.at = [](unsigned address, unsigned bytes) { return running->at(address, bytes); };
@@ -78,12 +80,12 @@ void addSharedMemory(EmulatorApi &api) {
 
 void addCopies(EmulatorApi &api) {
   api.copy = [](void *to, const void *from, int size, int bytes) {
-    Task copy = [=] {
+    auto copy = [=] {
       std::memset(to, 0, size);
       std::memcpy(to, from, bytes);
     };
     if (running->areCopiesLate())
-      running->fiber().copies.add(std::move(copy));
+      running->fiber().copies.add(copy);
     else
       copy();
   };
@@ -96,7 +98,7 @@ void arrive(TransactionBarrier &barrier, unsigned expectedBytes) {
     running->fail("more arrivals at a barrier than it expects");
   barrier.bytes += expectedBytes;
   --barrier.pending;
-  barrier.completePhase();
+  running->completePhase(barrier);
   running->letOthers();
 }
 
@@ -153,11 +155,11 @@ void addTma(EmulatorApi &api) {
       if (blocks >> i & 1)
         running->bring(to | whose, barrier | whose, tensor.boxBytes(),
                        [=, &tensor, shared = memoryOf(to | whose, tensor)] {
-                         tensor.forEachElement(at, to, [&](unsigned address, const std::byte *memory) {
+                         tensor.forEachChunk(at, to, [&](unsigned address, const std::byte *memory, unsigned bytes) {
                            if (memory)
-                             std::memcpy(shared + address, memory, tensor.elementBytes());
+                             std::memcpy(shared + address, memory, bytes);
                            else
-                             std::memset(shared + address, 0, tensor.elementBytes());
+                             std::memset(shared + address, 0, bytes);
                          });
                        });
     }
@@ -168,17 +170,20 @@ void addTma(EmulatorApi &api) {
     Fiber &fiber = running->fiber();
     fiber.stores.add([=, &tensor, &fiber, shared = memoryOf(from, tensor), at = std::vector<int>(place, place + rank)] {
       std::vector<std::byte> read;
-      std::vector<std::byte *> places;
-      tensor.forEachElement(at, from, [&](unsigned address, std::byte *memory) {
+      std::vector<std::span<std::byte>> places;
+      tensor.forEachChunk(at, from, [&](unsigned address, std::byte *memory, unsigned bytes) {
         if (!memory)
           return;
-        const auto *element = reinterpret_cast<std::byte *>(shared + address);
-        read.insert(read.end(), element, element + tensor.elementBytes());
-        places.push_back(memory);
+        const auto *chunk = reinterpret_cast<std::byte *>(shared + address);
+        read.insert(read.end(), chunk, chunk + bytes);
+        places.emplace_back(memory, bytes);
       });
-      fiber.unwritten.push_back([read = std::move(read), places = std::move(places), width = tensor.elementBytes()] {
-        for (std::size_t i = 0; i < places.size(); ++i)
-          std::memcpy(places[i], read.data() + i * width, width);
+      fiber.unwritten.push_back([read = std::move(read), places = std::move(places)] {
+        const std::byte *from = read.data();
+        for (std::span<std::byte> to : places) {
+          std::memcpy(to.data(), from, to.size());
+          from += to.size();
+        }
       });
     });
     fiber.stores.commit();
@@ -190,14 +195,14 @@ void addTma(EmulatorApi &api) {
 
 /// Products read their operands at once where copies are late, which finds what has not come; else as late as they may,
 /// when they are waited for, which finds what is overwritten too soon.
-void addProduct(const char *text, std::function<bool(const WgmmaInstruction &)> multiply) {
-  static std::map<std::string, std::optional<WgmmaInstruction>> known;
-  auto [found, isNew] = known.try_emplace(text);
-  if (isNew)
-    found->second = WgmmaInstruction::parse(text);
+template <class Multiply> void addProduct(const char *text, Multiply multiply) {
+  static std::map<std::string, std::optional<WgmmaInstruction>, std::less<>> known;
+  auto found = known.find(std::string_view(text));
+  if (found == known.end())
+    found = known.emplace(text, WgmmaInstruction::parse(text)).first;
   if (!found->second)
     running->fail("no instruction that is emulated: " + std::string(text));
-  Task product = [multiply = std::move(multiply), &instruction = *found->second] {
+  auto product = [multiply = std::move(multiply), &instruction = *found->second] {
     if (!multiply(instruction))
       running->fail("a matrix that is not swizzled by 128 bytes, or not where its instruction has it");
   };

@@ -185,11 +185,75 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warps and st
             {{"rows", rows}, {"warps", warps}, {"keys", stages == 3 ? 16 : 32}, {"stages", stages}});
 }
 
+TEST_CASE("Emulated cuda.flash_attention: right without tensor cores for every number of warps and keys") {
+  RegionCase given(flashCase(
+      {.type = "f32", .batch = 1, .rows = 150, .keys = 139, .keySize = 24, .valueSize = 44, .mask = "window"}));
+  const std::vector<reference::HostTensor> inputs = given.inputs();
+  Oracle oracle(given, inputs);
+  for (auto [rows, warps] : {std::pair{128, 4}, {64, 4}, {64, 2}, {32, 2}, {32, 1}, {16, 1}})
+    for (int keys : {16, 32, 64})
+      check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
+            {{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", 1}, {"scalar", 1}});
+}
+
+TEST_CASE("Emulated cuda.flash_attention: right for the rows of a group's heads as those of one head") {
+  const FlashSketch sketches[] = {{.heads = 6,
+                                   .keyHeads = 2,
+                                   .rows = 7,
+                                   .keys = 45,
+                                   .keySize = 32,
+                                   .valueSize = 40,
+                                   .mask = "causal",
+                                   .offset = "30"},
+                                  {.batch = 1,
+                                   .heads = 8,
+                                   .keyHeads = 1,
+                                   .rows = 21,
+                                   .keys = 70,
+                                   .keySize = 64,
+                                   .mask = "window",
+                                   .offset = "49",
+                                   .tokensFirst = true},
+                                  {.heads = 4,
+                                   .keyHeads = 1,
+                                   .rows = 13,
+                                   .keys = 33,
+                                   .keySize = 32,
+                                   .valueSize = 32,
+                                   .mask = "added",
+                                   .isGuarded = true},
+                                  {.type = "f32",
+                                   .heads = 6,
+                                   .keyHeads = 2,
+                                   .rows = 9,
+                                   .keys = 50,
+                                   .keySize = 20,
+                                   .valueSize = 12,
+                                   .mask = "chunked",
+                                   .tokensFirst = true}};
+  for (const FlashSketch &sketch : sketches) {
+    RegionCase given(flashCase(sketch));
+    const std::vector<reference::HostTensor> inputs = given.inputs();
+    Oracle oracle(given, inputs);
+    const bool isScalar = sketch.type == "f32";
+    for (auto [rows, warps] : {std::pair{16, 1}, {32, 1}, {64, 4}, {128, 4}})
+      for (int keys : {16, 32})
+        check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
+              {{"rows", rows},
+               {"warps", warps},
+               {"keys", keys},
+               {"stages", isScalar ? 1 : 2},
+               {"scalar", isScalar},
+               {"packed", 1}});
+  }
+}
+
 TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups and stages, in turns and not") {
   // Warpgroups without rows, that do not see the last tiles of keys, and that do not see the first ones.
   const FlashSketch sketches[] = {
       {.batch = 1, .rows = 230, .keys = 211, .keySize = 72, .valueSize = 40, .mask = "causal", .offset = "-7"},
-      {.type = "f16", .batch = 1, .rows = 200, .keys = 230, .keySize = 32, .valueSize = 32, .mask = "window"}};
+      {.type = "f16", .batch = 1, .rows = 200, .keys = 230, .keySize = 32, .valueSize = 32, .mask = "window"},
+      {.batch = 1, .rows = 210, .keys = 205, .keySize = 32, .valueSize = 32, .mask = "chunked"}};
   for (const FlashSketch &sketch : sketches) {
     RegionCase given(flashCase(sketch));
     const std::vector<reference::HostTensor> inputs = given.inputs();
@@ -203,8 +267,9 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups a
                {"stages", turns ? 3 : 2},
                {"turns", turns},
                {"persistent", turns},
+               {"resident", warps == 8 && !turns ? 2 : 1},
                {"wgmma", 1}},
-              hopperOf(3)); // Four tiles of rows.
+              hopperOf(3)); // Four tiles of rows or more.
   }
 }
 

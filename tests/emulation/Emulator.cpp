@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 namespace kfuse::test {
 namespace {
@@ -42,26 +43,6 @@ std::string withoutAssembly(std::string source) {
   return source;
 }
 
-/// The kernel as a shared library of the host.
-Result<std::filesystem::path> buildLibrary(const codegen::KernelPlan &plan, const std::filesystem::path &folder) {
-  namespace fs = std::filesystem;
-  fs::create_directories(folder / "kfuse");
-  for (const codegen::DeviceHeader &header : codegen::cuda::deviceHeaders())
-    if (!header.name.starts_with("kfuse/ptx"))
-      std::ofstream(folder / header.name) << header.text;
-  std::ofstream(folder / "kernel.cpp") << withoutAssembly(plan.source);
-  fs::path library = folder / "kernel.so";
-  std::string tests = KFUSE_TEST_DIR, command = KFUSE_HOST_COMPILER;
-  command += KFUSE_HOST_OPTIONS " -std=c++20 -O1 -w -shared -fPIC -o " + library.string() + " -I" + tests + "/.. -I" +
-             tests + "/emulation/device -I" + folder.string() + " -include " + tests + "/emulation/device/host.h " +
-             (folder / "kernel.cpp").string() + " 2>" + (folder / "log").string();
-  if (std::system(command.c_str()) != 0) {
-    std::ifstream log(folder / "log");
-    return Error{ErrorCode::Compile, std::string(std::istreambuf_iterator<char>(log), {})};
-  }
-  return library;
-}
-
 struct Folder {
   std::filesystem::path path;
   Folder() {
@@ -70,6 +51,61 @@ struct Folder {
   }
   ~Folder() { std::filesystem::remove_all(path); }
 };
+
+/// Compiles `source` to `result`, in any case with the same options: a precompiled header demands it.
+std::optional<Error> compile(const std::filesystem::path &source, const std::filesystem::path &result,
+                             const std::string &options) {
+  const std::string log = result.string() + ".log",
+                    command = KFUSE_HOST_COMPILER KFUSE_HOST_OPTIONS " -std=c++20 -O0 -w -fPIC " + options + " -o " +
+                              result.string() + " " + source.string() + " 2>" + log;
+  if (std::system(command.c_str()) == 0)
+    return std::nullopt;
+  std::ifstream stream(log);
+  return Error{ErrorCode::Compile, std::string(std::istreambuf_iterator<char>(stream), {})};
+}
+
+/// The device library for the host, precompiled once in a process: reading it is most of what a small kernel costs.
+class DeviceHeaders {
+public:
+  static Result<const DeviceHeaders *> get() {
+    static const DeviceHeaders headers;
+    if (headers.error)
+      return *headers.error;
+    return &headers;
+  }
+
+  /// With which a kernel is compiled.
+  std::string options() const { return includes + " -include " + header.string(); }
+
+private:
+  DeviceHeaders() {
+    const std::string tests = KFUSE_TEST_DIR;
+    includes = "-I" + tests + "/.. -I" + tests + "/emulation/device -I" + folder.path.string();
+    std::filesystem::create_directories(folder.path / "kfuse");
+    for (const codegen::DeviceHeader &device : codegen::cuda::deviceHeaders())
+      if (!device.name.starts_with("kfuse/ptx"))
+        std::ofstream(folder.path / device.name) << device.text;
+    std::ofstream(header) << "#include <tests/emulation/device/host.h>\n#include <kfuse/ptx_sm90.cuh>\n";
+    error = compile(header, header.string() + ".gch", includes + " -x c++-header"); // Found by both compilers.
+  }
+
+  Folder folder;
+  std::filesystem::path header = folder.path / "device.h";
+  std::string includes;
+  std::optional<Error> error;
+};
+
+/// The kernel as a shared library of the host.
+Result<std::filesystem::path> buildLibrary(const codegen::KernelPlan &plan, const std::filesystem::path &folder) {
+  Result<const DeviceHeaders *> headers = DeviceHeaders::get();
+  if (!headers)
+    return headers.error();
+  std::filesystem::path source = folder / "kernel.cpp", library = folder / "kernel.so";
+  std::ofstream(source) << withoutAssembly(plan.source);
+  if (std::optional<Error> error = compile(source, library, "-shared " + (*headers)->options()))
+    return *error;
+  return library;
+}
 
 } // namespace
 

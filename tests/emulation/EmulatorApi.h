@@ -10,16 +10,20 @@ struct Index3 {
   unsigned x, y, z;
 };
 
+/// Where a thread is.
+struct Place {
+  Index3 thread, block, grid;
+};
+
 constexpr unsigned blockBits = 24, staticShared = 1U << 23;
 
 struct EmulatorApi {
-  Index3 (*thread)();
-  Index3 (*block)();
-  Index3 (*grid)();
+  const Place *place; ///< That of the thread that runs.
   void (*syncBlock)();
   void (*syncWarp)();
   void (*yield)(); ///< Lets other threads run.
-  /// 64 bytes for each lane of the current warp.
+  /// 64 bytes for each lane of the current warp, in turns one of two places: a lane that gives its next value has seen
+  /// that all have given this one, not that all have read it.
   unsigned char *(*warpScratch)();
   unsigned char *(*shared)();
   /// The address of what lies in shared memory, and what lies at one: `bytes`, aligned to them, of this block or of
@@ -33,7 +37,7 @@ struct EmulatorApi {
   void (*wait)(int pending);
   void (*fail)(const char *message);
 
-  // Hopper's: named barriers, clusters, transaction barriers, ...
+  // Hopper's named barriers, clusters and transaction barriers.
   void (*syncNamed)(int number, int threads);
   void (*arriveNamed)(int number, int threads);
   unsigned (*blockInCluster)();
@@ -44,7 +48,7 @@ struct EmulatorApi {
   void (*arriveInCluster)(unsigned barrier);
   void (*waitBarrier)(unsigned barrier, unsigned parity);
   void (*send)(unsigned to, const void *from, unsigned bytes, unsigned barrier);
-  // ... TMA (`map` is a TensorMap's), and products of warpgroups.
+  // TMA (`map` is a TensorMap's), and products of warpgroups.
   void (*loadBox)(unsigned to, const void *map, const int *place, int rank, unsigned barrier, unsigned blocks);
   void (*storeBox)(const void *map, const int *place, int rank, unsigned from);
   void (*waitStores)(int pending, bool inMemory);

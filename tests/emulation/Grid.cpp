@@ -1,24 +1,29 @@
 #include "tests/emulation/Grid.h"
 
+#include <sys/mman.h>
+#include <ucontext.h>
+
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
 namespace kfuse::test {
 
 Grid *running = nullptr;
+Place runningPlace{};
 
 namespace {
 
-constexpr std::size_t stackBytes = 128 << 10;
 constexpr std::size_t guardBytes = 1024; ///< Behind a block's shared memory, and at the end of a stack.
 constexpr unsigned char poison = 0xff;
-constexpr unsigned longestHold = 64; ///< Of a thread, in rounds; of a block four times that.
+constexpr unsigned longestHold = 64; ///< A thread's, in rounds; a block's is four times that.
 
 unsigned volume(const std::array<std::uint32_t, 3> &extents) { return extents[0] * extents[1] * extents[2]; }
 
-template <class Byte> bool isIntact(const Byte *guard) {
-  return std::all_of(guard, guard + guardBytes, [](Byte byte) { return static_cast<unsigned char>(byte) == poison; });
+bool isIntact(const void *guard) {
+  static const std::vector<unsigned char> untouched(guardBytes, poison);
+  return std::memcmp(guard, untouched.data(), guardBytes) == 0;
 }
 
 template <std::size_t> using Argument = void *;
@@ -30,7 +35,44 @@ Index3 indexOf(unsigned number, const std::array<std::uint32_t, 3> &extents) {
   return {number % extents[0], number / extents[0] % extents[1], number / extents[0] / extents[1]};
 }
 
+/// switchContext() saves where it is called, and goes on elsewhere. It returns when somebody goes on there.
+[[noreturn, gnu::noinline]] void goOn(Context &at) { __builtin_longjmp(at.registers, 1); }
+[[gnu::noinline]] void switchContext(Context &from, Context &to) {
+  if (__builtin_setjmp(from.registers) == 0)
+    goOn(to);
+}
+
+/// The same to a function that never returns, on a stack of its own.
+[[gnu::noinline]] void beginOn(Context &from, const Stack &stack, void (*function)()) {
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = stack.begin();
+  context.uc_stack.ss_size = Stack::bytes;
+  makecontext(&context, function, 0);
+  if (__builtin_setjmp(from.registers) == 0)
+    setcontext(&context);
+}
+
+std::vector<char *> spareStacks;
+
 } // namespace
+
+Stack::Stack() {
+  if (!spareStacks.empty()) {
+    memory = spareStacks.back();
+    spareStacks.pop_back();
+    return;
+  }
+  void *pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED)
+    std::abort(); // Out of memory, as operator new would be.
+  memory = static_cast<char *>(pages);
+}
+
+Stack::~Stack() {
+  if (memory)
+    spareStacks.push_back(memory);
+}
 
 void Groups::end(std::size_t pending) {
   for (; groups.size() > pending; groups.pop_front())
@@ -38,8 +80,21 @@ void Groups::end(std::size_t pending) {
       task();
 }
 
-bool Fiber::canRun() const {
-  return !isDone && (!waitsAt || waitsAt->generation != generation) && (!awaits || awaits->parity != parity);
+void Barrier::completePhase() {
+  if (arrived < expected || arrived == 0)
+    return;
+  arrived = 0;
+  ++generation;
+  for (const Fiber *fiber : waiting)
+    fiber->block->ready.add(fiber->number);
+  waiting.clear();
+}
+
+std::optional<unsigned> Numbers::next(unsigned number) const {
+  for (std::size_t i = number / 64; i < words.size(); ++i, number = 0)
+    if (const std::uint64_t rest = words[i] >> number % 64 << number % 64)
+      return static_cast<unsigned>(i * 64) + static_cast<unsigned>(std::countr_zero(rest));
+  return std::nullopt;
 }
 
 std::size_t Grid::blocksAtOnce(const codegen::Launch &launch) {
@@ -64,9 +119,7 @@ Grid::Grid(const codegen::Launch &launch, const std::vector<Library> &libraries,
       block.rank = rank;
       block.library = *library++;
       block.fibers.resize(threads);
-      for (Fiber &fiber : block.fibers)
-        fiber.stack = std::make_unique_for_overwrite<char[]>(stackBytes);
-      block.scratch.resize(warps * std::size_t{32 * 64});
+      block.scratch.resize(2 * warps * Block::scratchBytes);
       block.shared.reset(
           static_cast<unsigned char *>(aligned_alloc(1024, (launch.sharedBytes + 1023) / 1024 * 1024 + guardBytes)));
     }
@@ -75,6 +128,7 @@ Grid::Grid(const codegen::Launch &launch, const std::vector<Library> &libraries,
 
 std::string Grid::run() {
   running = this;
+  runningPlace.grid = size;
   for (Cluster &cluster : clusters)
     start(cluster);
   constexpr unsigned mostIdle = 100'000;
@@ -111,15 +165,16 @@ void Grid::start(Cluster &cluster) {
     std::memset(block.shared.get(), poison, launch.sharedBytes + guardBytes);
     std::fill(block.library.variables.begin(), block.library.variables.end(), poison);
     block.heldUntil = round + below(longestHold); // Blocks of a cluster do not begin together.
-    for (Fiber &fiber : block.fibers) {
-      auto stack = std::move(fiber.stack);
-      fiber = {};
-      fiber.stack = std::move(stack);
-      std::memset(fiber.stack.get(), poison, guardBytes);
-      getcontext(&fiber.context);
-      fiber.context.uc_stack.ss_sp = fiber.stack.get();
-      fiber.context.uc_stack.ss_size = stackBytes;
-      makecontext(&fiber.context, enter, 0);
+    block.ready.assign(threads);
+    block.awaiting.clear();
+    for (unsigned number = 0; number < threads; ++number) {
+      Fiber fresh{.stack = std::move(block.fibers[number].stack),
+                  .block = &block,
+                  .number = number,
+                  .index = indexOf(number, launch.block)};
+      std::memset(fresh.stack.begin(), poison, guardBytes);
+      block.ready.add(number);
+      block.fibers[number] = std::move(fresh);
     }
   }
 }
@@ -132,7 +187,7 @@ void Grid::end(Cluster &cluster) {
     if (!isIntact(block.shared.get() + launch.sharedBytes))
       failure = "a block wrote behind its shared memory";
     for (const Fiber &fiber : block.fibers)
-      if (!isIntact(fiber.stack.get()))
+      if (!isIntact(fiber.stack.begin()))
         failure = "a thread needs more than its stack";
   }
   if (started < count)
@@ -152,31 +207,49 @@ void Grid::endThread() {
     fail("a thread ended before its stores had read shared memory");
   if (thread->arrivedAtCluster)
     fail("a thread ended between arriving at its cluster and waiting for it");
-  thread->isDone = true;
+  place->ready.remove(thread->number);
   place->cluster->barrier.leave();
   --place->cluster->alive;
   if (--place->alive == 0 && place->onTheWay > 0)
     fail("a block ended while copies to its shared memory were on their way");
   idleRounds = 0;
-  setcontext(&scheduler);
-  std::abort(); // setcontext does not return.
+  goOn(scheduler);
+}
+
+void Grid::resume(Fiber &fiber) {
+  runningPlace.thread = fiber.index, runningPlace.block = place->index;
+  if (fiber.hasBegun)
+    return switchContext(scheduler, fiber.context);
+  fiber.hasBegun = true;
+  beginOn(scheduler, fiber.stack, enter);
+}
+
+/// Those whose phase has ended.
+void Grid::wake(Block &block) {
+  std::erase_if(block.awaiting, [&](const Awaiting &one) {
+    const bool hasEnded = one.barrier->parity != one.parity;
+    if (hasEnded)
+      block.ready.add(one.fiber->number);
+    return hasEnded;
+  });
 }
 
 /// Each that can, until it waits.
 void Grid::runThreads(Cluster &cluster) {
   for (Block &block : cluster.blocks) {
     place = &block;
-    for (threadNumber = 0; threadNumber < block.fibers.size(); ++threadNumber) {
-      thread = &block.fibers[threadNumber];
-      if (!thread->canRun())
-        continue;
+    if (block.phasesSeen != phases) {
+      block.phasesSeen = phases;
+      wake(block);
+    }
+    for (auto next = block.ready.next(0); next; next = block.ready.next(*next + 1)) {
+      thread = &block.fibers[*next];
       if (std::max(thread->heldUntil, block.heldUntil) > round) {
         isHeld = true;
         continue;
       }
-      thread->waitsAt = nullptr, thread->awaits = nullptr;
       hasRun = true;
-      swapcontext(&scheduler, &thread->context);
+      resume(*thread);
       if (!failure.empty())
         return;
     }
@@ -215,18 +288,15 @@ void Grid::letOthers() {
   maybeHold();
 }
 
-Index3 Grid::threadIndex() const { return indexOf(threadNumber, launch.block); }
-
 void Grid::fail(std::string message) {
   const Index3 block = place->index;
   failure = std::move(message) + " (block " + std::to_string(block.x) + ", " + std::to_string(block.y) + ", " +
-            std::to_string(block.z) + ", thread " + std::to_string(threadNumber) + ")";
-  thread->isDone = true;
-  setcontext(&scheduler);
-  std::abort(); // setcontext does not return.
+            std::to_string(block.z) + ", thread " + std::to_string(thread->number) + ")";
+  place->ready.remove(thread->number);
+  goOn(scheduler);
 }
 
-void Grid::yield() { swapcontext(&thread->context, &scheduler); }
+void Grid::yield() { switchContext(thread->context, scheduler); }
 
 void Grid::passBarrier(Barrier &barrier) {
   const unsigned generation = barrier.generation;
@@ -234,17 +304,19 @@ void Grid::passBarrier(Barrier &barrier) {
   waitFor(barrier, generation);
 }
 
-void Grid::waitFor(const Barrier &barrier, unsigned generation) {
+void Grid::waitFor(Barrier &barrier, unsigned generation) {
   if (barrier.generation != generation)
     return;
-  thread->waitsAt = &barrier, thread->generation = generation;
+  barrier.waiting.push_back(thread);
+  place->ready.remove(thread->number);
   yield();
   maybeHold();
 }
 
 void Grid::waitFor(const TransactionBarrier &barrier, bool parity) {
   if (barrier.parity == parity) {
-    thread->awaits = &barrier, thread->parity = parity;
+    place->awaiting.push_back({thread, &barrier, parity});
+    place->ready.remove(thread->number);
     yield();
   }
   maybeHold();
@@ -303,15 +375,22 @@ TransactionBarrier &Grid::barrierInCluster(unsigned address) {
   return barrier;
 }
 
+void Grid::completePhase(TransactionBarrier &barrier) {
+  if (barrier.pending != 0 || barrier.bytes != 0)
+    return;
+  barrier.parity ^= 1, barrier.pending = barrier.expected;
+  ++phases;
+}
+
 void Grid::bring(unsigned to, unsigned barrier, unsigned bytes, Task copy) {
   TransactionBarrier &counter = barrierInCluster(barrier);
   Block &block = blockOf(to);
   if (&blockOf(barrier) != &block)
     fail("a copy that counts at the barrier of another block than it goes to");
-  Task land = [&counter, bytes, copy = std::move(copy)] {
+  Task land = [this, &counter, bytes, copy = std::move(copy)] {
     copy();
     counter.bytes -= bytes;
-    counter.completePhase();
+    completePhase(counter);
   };
   idleRounds = 0;
   if (!areCopiesLate())

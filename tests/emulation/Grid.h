@@ -9,8 +9,6 @@
 #include "codegen/KernelPlan.h"
 #include "tests/emulation/EmulatorApi.h"
 
-#include <ucontext.h>
-
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -27,9 +25,13 @@ namespace kfuse::test {
 
 using Task = std::function<void()>;
 
+struct Block;
+struct Fiber;
+
 /// Threads that wait for each other, over and over.
 struct Barrier {
   unsigned expected = 0, arrived = 0, generation = 0;
+  std::vector<Fiber *> waiting{};
 
   void arrive() {
     ++arrived;
@@ -42,23 +44,13 @@ struct Barrier {
   }
 
 private:
-  void completePhase() {
-    if (arrived < expected || arrived == 0)
-      return;
-    arrived = 0;
-    ++generation;
-  }
+  void completePhase();
 };
 
 /// PTX's mbarrier, in its eight bytes of shared memory.
 struct TransactionBarrier {
   std::uint64_t parity : 1, expected : 20, pending : 20;
   std::int64_t bytes : 23; ///< Announced and not there.
-
-  void completePhase() {
-    if (pending == 0 && bytes == 0)
-      parity ^= 1, pending = expected;
-  }
 };
 static_assert(sizeof(TransactionBarrier) == 8);
 
@@ -76,21 +68,61 @@ private:
   std::deque<std::vector<Task>> groups;
 };
 
+/// Where a thread, or the grid, goes on. Not a ucontext_t: each switch between those is two calls of the kernel.
+struct Context {
+  void *registers[5]; ///< The frame, the stack, the address: __builtin_setjmp's.
+};
+
+/// The memory of a thread's stack, which the next launch takes again.
+class Stack {
+public:
+  static constexpr std::size_t bytes = 128 << 10;
+  Stack();
+  ~Stack();
+  Stack(Stack &&other) noexcept : memory(std::exchange(other.memory, nullptr)) {}
+  Stack &operator=(Stack &&other) noexcept {
+    std::swap(memory, other.memory);
+    return *this;
+  }
+  char *begin() const { return memory; }
+
+private:
+  char *memory;
+};
+
 /// One CUDA thread.
 struct Fiber {
-  ucontext_t context{};
-  std::unique_ptr<char[]> stack;
-  bool isDone = false;
-  unsigned heldUntil = 0;           ///< The round.
-  const Barrier *waitsAt = nullptr; ///< Waits for the end of `generation` there, ...
-  unsigned generation = 0;
-  const TransactionBarrier *awaits = nullptr; ///< ... or for a phase of this parity to end.
-  bool parity = false;
-  std::optional<unsigned> arrivedAtCluster; ///< The generation.
-  Groups copies, products, stores;
-  std::vector<Task> unwritten; ///< Of stores: shared memory has been read, and memory is not written.
+  Stack stack;
+  Block *block = nullptr;
+  unsigned number = 0; ///< In its block.
+  Index3 index{};
+  Context context{};
+  bool hasBegun = false;
+  unsigned heldUntil = 0;                     ///< The round.
+  std::optional<unsigned> arrivedAtCluster{}; ///< The generation.
+  unsigned exchanges = 0;                     ///< So many values it has exchanged with its warp.
+  Groups copies{}, products{}, stores{};
+  std::vector<Task> unwritten{}; ///< Stores that have read shared memory, and not written memory.
+};
 
-  bool canRun() const;
+/// Numbers below a bound: of threads that can go on.
+class Numbers {
+public:
+  void assign(unsigned bound) { words.assign((bound + 63) / 64, 0); }
+  void add(unsigned number) { words[number / 64] |= std::uint64_t{1} << number % 64; }
+  void remove(unsigned number) { words[number / 64] &= ~(std::uint64_t{1} << number % 64); }
+  /// The first from `number` on, if there is one.
+  std::optional<unsigned> next(unsigned number) const;
+
+private:
+  std::vector<std::uint64_t> words;
+};
+
+/// A thread that waits for a phase of this parity to end.
+struct Awaiting {
+  Fiber *fiber;
+  const TransactionBarrier *barrier;
+  bool parity;
 };
 
 struct Cluster;
@@ -111,9 +143,13 @@ struct Block {
   unsigned heldUntil = 0; ///< As a whole: the round.
   Library library{};
   std::vector<Fiber> fibers;
+  Numbers ready;
+  std::vector<Awaiting> awaiting;
+  unsigned phasesSeen = 0;          ///< When what they wait for was last looked at.
   std::array<Barrier, 16> barriers; ///< The first is __syncthreads'.
   std::vector<Barrier> warps;
-  std::vector<unsigned char> scratch;
+  static constexpr std::size_t scratchBytes = std::size_t{32 * 64};
+  std::vector<unsigned char> scratch; ///< Two for each warp.
   std::unique_ptr<unsigned char[], void (*)(void *)> shared{nullptr, std::free};
 };
 
@@ -143,10 +179,8 @@ public:
 
   Fiber &fiber() const { return *thread; }
   Block &block() const { return *place; }
-  Index3 threadIndex() const;
-  Index3 gridSize() const { return size; }
-  unsigned threadInBlock() const { return threadNumber; }
-  unsigned warp() const { return threadNumber / 32; }
+  unsigned threadInBlock() const { return thread->number; }
+  unsigned warp() const { return thread->number / 32; }
   std::span<const std::byte> sharedMemory() const {
     return std::as_bytes(std::span(place->shared.get(), launch.sharedBytes));
   }
@@ -156,7 +190,7 @@ public:
   [[noreturn]] void fail(std::string message);
   void yield();
   void passBarrier(Barrier &barrier);
-  void waitFor(const Barrier &barrier, unsigned generation);
+  void waitFor(Barrier &barrier, unsigned generation);
   void waitFor(const TransactionBarrier &barrier, bool parity);
   /// Others may go on, and this thread may be held up.
   void letOthers();
@@ -167,6 +201,8 @@ public:
   unsigned char *inCluster(unsigned address, unsigned bytes);
   TransactionBarrier &barrierAt(unsigned address);
   TransactionBarrier &barrierInCluster(unsigned address);
+  /// Ends the barrier's phase, if all have arrived and all bytes are there.
+  void completePhase(TransactionBarrier &barrier);
   /// Brings `bytes` to `to`, late or at once, and counts them at a barrier beside it.
   void bring(unsigned to, unsigned barrier, unsigned bytes, Task copy);
 
@@ -183,6 +219,8 @@ private:
   void runThreads(Cluster &cluster);
   void landOne();
   void maybeHold();
+  void resume(Fiber &fiber);
+  static void wake(Block &block);
   /// The next of the random numbers below `bound`.
   unsigned below(unsigned bound);
   static void enter();
@@ -192,21 +230,22 @@ private:
   std::vector<void *> arguments;
   const Copies copies;
   Index3 size{};
-  std::vector<Cluster> clusters;              ///< That are on the device, ...
-  unsigned count = 0, started = 0, ended = 0; ///< ... and of the launch.
+  std::vector<Cluster> clusters;              ///< Those on the device.
+  unsigned count = 0, started = 0, ended = 0; ///< Clusters of the launch.
   std::vector<Arrival> arriving;
   unsigned random = 1;
+  unsigned phases = 0;                 ///< So many phases of transaction barriers have ended.
   unsigned round = 0, idleRounds = 0;  ///< Idle: threads only looked for something to change.
   bool hasRun = false, isHeld = false; ///< In this round: some thread has run; some could have.
   std::string failure;
 
-  ucontext_t scheduler{};
+  Context scheduler{};
   Fiber *thread = nullptr;
   Block *place = nullptr;
-  unsigned threadNumber = 0;
 };
 
-/// The one whose threads run.
+/// The one whose threads run, and the indices of the one that does.
 extern Grid *running;
+extern Place runningPlace;
 
 } // namespace kfuse::test

@@ -32,9 +32,12 @@ std::string EmulatedTensor::refusal() const {
   return "";
 }
 
-void EmulatedTensor::forEachElement(std::span<const int> place, unsigned shared,
-                                    const std::function<void(unsigned shared, std::byte *memory)> &visit) const {
-  const unsigned width = elementBytes(), lineBytes = recipe.box[0] * width, lines = boxBytes() / lineBytes;
+void EmulatedTensor::forEachChunk(
+    std::span<const int> place, unsigned shared,
+    const std::function<void(unsigned shared, std::byte *memory, unsigned bytes)> &visit) const {
+  // What swizzling keeps together.
+  const unsigned chunkBytes = 16, width = elementBytes(), ofChunk = chunkBytes / width,
+                 lineBytes = recipe.box[0] * width, lines = boxBytes() / lineBytes;
   for (unsigned line = 0; line < lines; ++line) {
     std::byte *memory = start;
     for (unsigned rest = line, i = 1; i < recipe.box.size(); rest /= recipe.box[i++]) {
@@ -44,11 +47,18 @@ void EmulatedTensor::forEachElement(std::span<const int> place, unsigned shared,
       if (memory)
         memory += at * static_cast<std::int64_t>(recipe.strideBytes[i - 1]);
     }
-    for (unsigned x = 0; x < recipe.box[0]; ++x) {
-      const std::int64_t at = place[0] + std::int64_t{x};
-      const bool isInside = memory && at >= 0 && at < static_cast<std::int64_t>(recipe.sizes[0]);
-      visit(swizzled(shared + line * lineBytes + x * width, recipe.swizzleBytes),
-            isInside ? memory + at * width : nullptr);
+    for (unsigned x = 0; x < recipe.box[0]; x += ofChunk) {
+      const std::int64_t first = place[0] + std::int64_t{x}, size = static_cast<std::int64_t>(recipe.sizes[0]);
+      const unsigned to = swizzled(shared + line * lineBytes + x * width, recipe.swizzleBytes);
+      if (!memory || first + ofChunk <= 0 || first >= size)
+        visit(to, nullptr, chunkBytes);
+      else if (first >= 0 && first + ofChunk <= size)
+        visit(to, memory + first * width, chunkBytes);
+      else
+        for (unsigned i = 0; i < ofChunk; ++i) {
+          const std::int64_t at = first + i;
+          visit(to + i * width, at >= 0 && at < size ? memory + at * width : nullptr, width);
+        }
     }
   }
 }

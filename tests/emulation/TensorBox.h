@@ -20,10 +20,10 @@ struct EmulatedTensor {
   unsigned boxBytes() const;
   /// Why TMA would not take the recipe, or "".
   std::string refusal() const;
-  /// Visits the elements of the box at `place`: where one lies in shared memory (of a box from address `shared` on),
-  /// and in the tensor; null outside it.
-  void forEachElement(std::span<const int> place, unsigned shared,
-                      const std::function<void(unsigned shared, std::byte *memory)> &visit) const;
+  /// Visits the box at `place`, 16 bytes or an element at a time: where they lie in shared memory (of a box from
+  /// address `shared` on), and in the tensor; null outside it.
+  void forEachChunk(std::span<const int> place, unsigned shared,
+                    const std::function<void(unsigned shared, std::byte *memory, unsigned bytes)> &visit) const;
 };
 
 /// Where TMA and wgmma place what a plain layout has at `address`: pieces of 16 bytes change places within 32, 64 or

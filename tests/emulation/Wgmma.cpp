@@ -13,9 +13,45 @@
 namespace kfuse::test {
 namespace {
 
-constexpr int mostDepth = 32;
-
 float tf32ToFloat(std::uint32_t bits) { return std::bit_cast<float>(bits & 0xffffe000U); }
+
+/// What an instruction has of a row along K.
+template <class Bits> constexpr std::size_t depthOf = 32 / sizeof(Bits);
+template <class Bits> using Line = std::array<float, depthOf<Bits>>;
+
+template <class Bits, auto toFloat> Line<Bits> floatsOf(const std::array<Bits, depthOf<Bits>> &bits) {
+  Line<Bits> values;
+  for (std::size_t k = 0; k < values.size(); ++k)
+    values[k] = toFloat(bits[k]);
+  return values;
+}
+
+/// use.operator()<Bits, toFloat>() of a type.
+template <class Use> void withType(DType type, Use use) {
+  switch (type) {
+  case DType::BF16:
+    return use.template operator()<std::uint16_t, bf16ToFloat>();
+  case DType::F16:
+    return use.template operator()<std::uint16_t, f16ToFloat>();
+  case DType::F8E4M3:
+    return use.template operator()<std::uint8_t, e4m3ToFloat>();
+  case DType::F8E5M2:
+    return use.template operator()<std::uint8_t, e5m2ToFloat>();
+  default:
+    return use.template operator()<std::uint32_t, tf32ToFloat>();
+  }
+}
+
+/// By halves, which the compiler makes vectors of.
+template <std::size_t depth> float dot(const std::array<float, depth> &a, const std::array<float, depth> &b) {
+  std::array<float, depth> products;
+  for (std::size_t k = 0; k < depth; ++k)
+    products[k] = a[k] * b[k];
+  for (std::size_t half = depth / 2; half > 0; half /= 2)
+    for (std::size_t k = 0; k < half; ++k)
+      products[k] += products[k + half];
+  return products[0];
+}
 
 /// An operand in shared memory: its "rows" are the product's rows or columns (PTX ISA, "Matrix descriptor format").
 struct Matrix {
@@ -33,32 +69,19 @@ struct Matrix {
            (addressOf(rows - 1, depth - 1, width) | 127) < shared.size();
   }
 
-  /// A row, or column, along K.
-  std::array<float, mostDepth> line(unsigned row, int depth) const {
-    switch (type) {
-    case DType::BF16:
-      return line(row, depth, bf16ToFloat);
-    case DType::F16:
-      return line(row, depth, f16ToFloat);
-    case DType::F8E4M3:
-      return line(row, depth, e4m3ToFloat);
-    case DType::F8E5M2:
-      return line(row, depth, e5m2ToFloat);
-    default:
-      return line(row, depth, tf32ToFloat);
-    }
+  /// A row, or column, along K: 32 bytes, which lie in two pieces or element by element.
+  template <class Bits, auto toFloat> Line<Bits> line(unsigned row) const {
+    std::array<Bits, depthOf<Bits>> bits;
+    if (isTransposed)
+      for (unsigned k = 0; k < bits.size(); ++k)
+        std::memcpy(&bits[k], shared.data() + swizzled(addressOf(row, k, sizeof(Bits)), 128), sizeof(Bits));
+    else
+      for (unsigned k = 0; k < bits.size(); k += bits.size() / 2)
+        std::memcpy(&bits[k], shared.data() + swizzled(addressOf(row, k, sizeof(Bits)), 128), sizeof(bits) / 2);
+    return floatsOf<Bits, toFloat>(bits);
   }
 
 private:
-  template <class Bits> std::array<float, mostDepth> line(unsigned row, int depth, float (*toFloat)(Bits)) const {
-    std::array<float, mostDepth> values;
-    for (int k = 0; k < depth; ++k) {
-      Bits bits;
-      std::memcpy(&bits, shared.data() + swizzled(addressOf(row, k, sizeof(Bits)), 128), sizeof(Bits));
-      values[k] = toFloat(bits);
-    }
-    return values;
-  }
   /// With K contiguous eight rows of 128 bytes make an atom, and atoms lie `stride` apart. Else a line of 128 bytes is
   /// 64 rows at one k, and eight lines make an atom: along K they lie `stride` apart, along the rows `leading`.
   unsigned addressOf(unsigned row, unsigned k, unsigned width) const {
@@ -90,22 +113,22 @@ std::optional<WgmmaInstruction> WgmmaInstruction::parse(const std::string &text)
   to.areRowsInRegisters = found == 7 && width == 2;
   if (to.areRowsInRegisters)
     to.areRowsTransposed = false, to.areColumnsTransposed = turnsRows != 0;
-  const bool isLegal = (to.areRowsInRegisters || found == (width == 2 ? 8 : 6)) && to.depth * width == 32 &&
-                       to.columns % 8 == 0 && to.columns <= 256;
+  const bool areTypesLegal = to.rowsType == to.columnsType || (width == 1 && byteWidth(to.columnsType) == 1);
+  const bool isLegal = areTypesLegal && (to.areRowsInRegisters || found == (width == 2 ? 8 : 6)) &&
+                       to.depth * width == 32 && to.columns % 8 == 0 && to.columns <= 256;
   return isLegal ? std::optional(to) : std::nullopt;
 }
 
 /// sums (+)= the thread's two rows times all columns, of which it has two neighbours of every eight.
-static void addProducts(const WgmmaInstruction &instruction, unsigned thread, float *sums,
-                        const std::array<std::array<float, mostDepth>, 2> &rows, const Matrix &columns,
-                        bool accumulate) {
-  for (int j = 0; j < instruction.columns / 8; ++j)
+template <class Bits, auto toFloat>
+static void addProducts(int count, unsigned thread, float *sums, const std::array<Line<Bits>, 2> &rows,
+                        const Matrix &columns, bool accumulate) {
+  for (int j = 0; j < count / 8; ++j)
     for (int i = 0; i < 2; ++i) {
-      const std::array<float, mostDepth> column = columns.line(j * 8 + thread % 4 * 2 + i, instruction.depth);
+      const Line<Bits> column = columns.line<Bits, toFloat>(j * 8 + thread % 4 * 2 + i);
       for (int half = 0; half < 2; ++half) {
-        float &sum = sums[j * 4 + half * 2 + i], product = 0;
-        for (int k = 0; k < instruction.depth; ++k)
-          product += rows[half][k] * column[k];
+        float &sum = sums[j * 4 + half * 2 + i];
+        const float product = dot(rows[half], column);
         sum = accumulate ? sum + product : product;
       }
     }
@@ -120,7 +143,14 @@ bool WgmmaInstruction::multiply(std::span<const std::byte> shared, unsigned thre
     return false;
   // Rows lane / 4 and lane / 4 + 8 of the warp's 16.
   const unsigned first = thread / 32 * 16 + thread % 32 / 4;
-  addProducts(*this, thread, sums, {a.line(first, depth), a.line(first + 8, depth)}, b, accumulate);
+  withType(rowsType, [&]<class RowBits, auto rowToFloat>() {
+    withType(columnsType, [&]<class Bits, auto toFloat>() {
+      if constexpr (sizeof(Bits) == sizeof(RowBits)) // Which parse() has seen to.
+        addProducts<Bits, toFloat>(columns, thread, sums,
+                                   {a.line<RowBits, rowToFloat>(first), a.line<RowBits, rowToFloat>(first + 8)}, b,
+                                   accumulate);
+    });
+  });
   return true;
 }
 
@@ -130,11 +160,11 @@ bool WgmmaInstruction::multiply(std::span<const std::byte> shared, unsigned thre
   const Matrix b{shared, columnsDescriptor, columnsType, areColumnsTransposed};
   if (!areRowsInRegisters || !b.isLegal(columns, depth))
     return false;
-  std::array<std::array<float, mostDepth>, 2> values{};
-  for (int half = 0; half < 2; ++half)
-    for (int k = 0; k < depth; ++k)
-      values[half][k] = rowsType == DType::BF16 ? bf16ToFloat(rows[half][k]) : f16ToFloat(rows[half][k]);
-  addProducts(*this, thread, sums, values, b, accumulate);
+  withType(rowsType, [&]<class Bits, auto toFloat>() {
+    if constexpr (sizeof(Bits) == 2)
+      addProducts<Bits, toFloat>(columns, thread, sums,
+                                 {floatsOf<Bits, toFloat>(rows[0]), floatsOf<Bits, toFloat>(rows[1])}, b, accumulate);
+  });
   return true;
 }
 

@@ -39,7 +39,7 @@ from semantics.oracle import Expectation, full_name
 from semantics.runner import Runner
 
 HOWS = ("simplified", "written")
-MOST_REFUSED = 0.15  # Of the seeds: more, and the fuzzer tests little.
+MOST_REFUSED = 0.15  # A share of the seeds: if more are refused, the fuzzer tests little.
 
 
 def parse_arguments():

@@ -14,7 +14,7 @@ using namespace kfuse::test;
 namespace {
 
 struct Golden {
-  std::string caseName; ///< Of TemplateCases.
+  std::string caseName; ///< One of TemplateCases.
   const codegen::KernelTemplate &source;
   std::string config;
 };

@@ -31,7 +31,9 @@ struct Config {
   static constexpr int tileRows = 64, tileKeys = 32, warps = 2, stages = 3, together = 1;
   static constexpr bool holdsQuery = true, emptyIsZero = true;
   static constexpr bool hasLowest = false, hasHighest = false;
+  static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 0; // Keys of a row, from its own number on.
+  static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Of the first row and key.
   static constexpr bool isScaled = false;
   static constexpr float scale = 1.0f;
 };

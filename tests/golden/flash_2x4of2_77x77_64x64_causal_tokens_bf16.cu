@@ -45,7 +45,9 @@ struct Config {
   static constexpr int tileRows = 64, tileKeys = 64, warps = 4, stages = 2, together = 8;
   static constexpr bool holdsQuery = true, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
+  static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 0; // Keys of a row, from its own number on.
+  static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Of the first row and key.
   static constexpr bool isScaled = true;
   static constexpr float scale = 0.125f;
 };

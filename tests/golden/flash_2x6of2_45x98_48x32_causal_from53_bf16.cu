@@ -38,10 +38,12 @@ struct Config {
   static constexpr int keySize = 48, valueSize = 32;
   static constexpr int tileRows = 128, tileKeys = 96, warps = 8, stages = 2, together = 12;
   static constexpr unsigned blocks = 12; // Tiles of rows, over all heads.
-  static constexpr bool takesTurns = true;
+  static constexpr bool takesTurns = true, isPersistent = false;
   static constexpr bool holdsQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
+  static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 53; // Keys of a row, from its own number on.
+  static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Of the first row and key.
   static constexpr bool isScaled = true;
   static constexpr float scale = 0.125f;
 };

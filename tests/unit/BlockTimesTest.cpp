@@ -51,8 +51,8 @@ TEST_CASE("timesOfLaunches: tiles of a block belong to the launch behind whose w
   CHECK(at(times[0], Moment::Starts) == 10);
   CHECK(at(times[1], Moment::Starts) == 25);
   CHECK(at(times[1], Moment::Waits) == 26);
-  CHECK(at(times[0], Moment::HasTile) == 30); // Its first, ...
-  CHECK(at(times[0], Moment::HasSums) == 45); // ... and its last.
+  CHECK(at(times[0], Moment::HasTile) == 30); // Its first tile's.
+  CHECK(at(times[0], Moment::HasSums) == 45); // Its last tile's.
   CHECK(at(times[0], Moment::Ends) == 50);
   CHECK(at(times[1], Moment::HasTile) == 70);
   CHECK(at(times[1], Moment::HasSums) == 75);

@@ -18,7 +18,7 @@ public:
 
   int launches = 0;
   std::vector<std::vector<void *>> replayed; ///< The pointers of each replay.
-  std::vector<bool> behind;                  ///< Of each kernel that was replayed.
+  std::vector<bool> behind;                  ///< Whether each kernel that was replayed was.
   bool capturing = false;
   std::size_t memoryLimit = SIZE_MAX;
   std::vector<void *> workspaces;

@@ -195,7 +195,7 @@ TEST_CASE("end to end: a run is timed as a model's, cold, in turns, loaded anew 
   CHECK(m.device.mostAlive == 5); // One of them is loaded while what it replaces is there.
   CHECK(m.device.runsAlive == 0);
   CHECK(std::ranges::all_of(m.device.how, &runtime::MeasureOptions::cold));
-  CHECK(m.device.how[0].warmupMs == 40); // Of a card that may have been idle.
+  CHECK(m.device.how[0].warmupMs == 40); // The card may have been idle.
   CHECK(m.device.how[2].warmupMs == 2);
   CHECK(m.device.firstArgument == 0.25F);
   CHECK(m.device.stateResult == nullptr);
@@ -355,7 +355,7 @@ TEST_CASE("runners-up: those timed under this driver that came near, the best of
   m.device.driverVersion = "2.0";
   CHECK(configsOf(m.context()).empty());
   m.device.driverVersion = "1.0";
-  const auto emit = functionsOf(m.tasks[0]).onEmit; // Of 1 another kernel is made by now, and 3 lacks a field.
+  const auto emit = functionsOf(m.tasks[0]).onEmit; // Config 1 makes another kernel by now, and 3 lacks a field.
   functionsOf(m.tasks[0]).onKindOf = [kindOf = functionsOf(m.tasks[0]).onKindOf](const codegen::TileConfig &config) {
     return kindOf(config["id"] == 3 ? codegen::TileConfig{{"no", 1}} : config); // Nor could its kind be told.
   };

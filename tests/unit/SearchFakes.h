@@ -211,8 +211,8 @@ public:
   const Script &script;
   std::string driverVersion = "1.0";
   std::atomic<int> measured = 0;
-  std::atomic<int> prepared = 0; ///< Times that prepareMeasuring() was called ...
-  double prepareSeconds = 0;     ///< ... and slept.
+  std::atomic<int> prepared = 0; ///< Times that prepareMeasuring() was called.
+  double prepareSeconds = 0;     ///< So long it sleeps each time.
   bool isLost = false;
   bool canRestart = false;
   bool sumsDifferences = true;
@@ -222,10 +222,10 @@ public:
   std::vector<double> order;                        ///< Microseconds of each kernel measured.
   std::vector<double> launched;                     ///< The same of each run that is not timed: of a check.
   std::vector<runtime::MeasureOptions> asked;       ///< For each of these.
-  std::function<double(int visit)> slownessOfVisit; ///< Of the clocks, as they rise and fall; visits count from 0.
+  std::function<double(int visit)> slownessOfVisit; ///< As clocks rise and fall; visits count from 0.
   std::function<bool(int visit)> failsAtVisit;
   int loads = 0;
-  std::function<double(int load)> slownessOfLoad; ///< Of where its code lies; loads count from 0.
+  std::function<double(int load)> slownessOfLoad; ///< As its code lies elsewhere; loads count from 0.
 
 private:
   Result<void> copied(void *to, const void *from, std::size_t bytes) {

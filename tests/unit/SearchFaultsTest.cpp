@@ -28,7 +28,7 @@ struct Fixture {
   Result<TunedKernel> tuneOne(const TuningTask &task) {
     const ir::Target &target = *ir::findTarget("cpu");
     TuningContext context{target, *compiler, device.get(), *store, nominalPeaks(target), {}};
-    context.options.secondsPerKernel = 60; // Of which little is used, however busy the machine.
+    context.options.secondsPerKernel = 60; // Little of it is used, however busy the machine.
     Result<std::vector<TunedKernel>> kernels = tune(context, std::span(&task, 1));
     if (!kernels)
       return kernels.error();

@@ -49,7 +49,7 @@ TEST_CASE("store: everything put is found by the next process") {
   CHECK(store->findBinary("kernel 1")->compileMs == 31.4);
   CHECK(store->findBinary("kernel 1")->log == "ptxas info");
   CHECK(store->findPeaks("Fake GPU") == peaks);
-  Peaks other = peaks; // Of another process, which raised another one.
+  Peaks other = peaks; // Another process has raised another one.
   other.readBytesPerUs = 4.5e6;
   other.copyBytesPerUs = 4e6;
   store->put("Fake GPU", other);
@@ -110,12 +110,12 @@ TEST_CASE("store: a trial under way is no result, and is refused after the machi
   goDown();
   CHECK_FALSE(store->beginTrial(trial));
   store->put(trial);
-  CHECK(store->beginTrial(trial)); // It came back: measuring it again is fine ...
+  CHECK(store->beginTrial(trial)); // It came back: measuring it again is fine.
   goDown();
   CHECK(store->beginTrial(trial));
   trial.driver = "2.0";
   goDown();
-  CHECK(store->beginTrial(trial)); // ... and another driver counts anew.
+  CHECK(store->beginTrial(trial)); // Another driver counts anew.
   goDown();
   CHECK(store->beginTrial(trial));
   goDown();
@@ -406,7 +406,7 @@ TEST_CASE("store: opened to read where there is none it is empty, says why, and 
   CHECK(store->problem()->message ==
         "there is no store " + path.string() + ": tune something first, or name another file");
   CHECK(filesIn(folder.path).empty());
-  writeFile(folder.path / "empty.db", ""); // Of a process that was killed as it began.
+  writeFile(folder.path / "empty.db", ""); // A process that was killed as it began leaves it.
   CHECK(mustOpenToRead(folder.path / "empty.db")->problem());
   CHECK(readFile(folder.path / "empty.db").empty());
   CHECK(warnings.text.empty());

@@ -180,10 +180,10 @@ TEST_CASE("upkeep: an imported choice of another config has no binary, whatever 
   std::unique_ptr<StoreFile> file = f.open("a.db");
   StoreContents contents = readContents(*file);
   for (Choice &choice : contents.choices)
-    choice.at += 1000; // Taken over ...
+    choice.at += 1000; // Later ones are taken over.
   contents.choices[1].config = {{"m", 7}};
   CHECK(addContents(*file, contents)->choices == 2);
-  CHECK(verify(*file).binaries == 1); // ... and the same but for that.
+  CHECK(verify(*file).binaries == 1); // The others are the same but for that.
 }
 
 TEST_CASE("upkeep: pruning removes what is asked for and nothing else") {

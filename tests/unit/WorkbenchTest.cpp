@@ -110,7 +110,8 @@ TEST_CASE("workbench: a model is planned for its target, whatever was expected b
                            .warn = {}};
   ImportedModel model(exampleModel("ffn_tiny.mlir"));
   REQUIRE(model);
-  for (const char *last : {"", "cpu", "sm_80", "sm_90a", "sm_1"}) { // Of the store's newest choice; none at first.
+  for (const char *last :
+       {"", "cpu", "sm_80", "sm_90a", "sm_1"}) { // The target of the store's newest choice; none at first.
     CAPTURE(std::string(last));
     if (*last) {
       Choice choice = test::choiceNumber(1);

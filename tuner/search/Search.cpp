@@ -72,9 +72,10 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
 
-  std::vector<Trial> nextBatch();
+  std::vector<Trial> nextBatch(int count);
   Result<void> tryBatch(std::vector<Trial> batch);
   Result<void> setUp(const Trial &trial);
+  Result<void> replaceSpilled();
   Result<void> trySpilled();
   Result<void> tryOne(Trial trial, Result<runtime::CompiledKernel> binary);
   MaybeFailure attempt(Trial &trial);
@@ -141,8 +142,10 @@ private:
 /// kernels. The fastest of them meet again.
 Result<TunedKernel> Search::run() {
   while (accepted.empty() && queue.remaining() > 0)
-    if (Result<void> tried = tryBatch(nextBatch()); !tried)
+    if (Result<void> tried = tryBatch(nextBatch(budget.candidates)); !tried)
       return tried.error();
+  if (Result<void> tried = replaceSpilled(); !tried)
+    return tried.error();
   if (accepted.empty())
     if (Result<void> tried = trySpilled(); !tried)
       return tried.error();
@@ -164,9 +167,25 @@ Result<TunedKernel> Search::run() {
   return keep(std::move(**winner));
 }
 
-std::vector<Trial> Search::nextBatch() {
+/// No model of a template knows what the compiler makes of its registers: a candidate that spilled cost a compilation,
+/// and gives its place to the next in the ranking. As many are replaced as a batch has at most.
+Result<void> Search::replaceSpilled() {
+  int replaced = 0;
+  while (stop == StopReason::None && queue.remaining() > 0) {
+    const int open = std::min(static_cast<int>(spilled.size()), budget.candidates) - replaced;
+    std::vector<Trial> batch = nextBatch(open);
+    if (batch.empty())
+      break;
+    replaced += static_cast<int>(batch.size());
+    if (Result<void> tried = tryBatch(std::move(batch)); !tried)
+      return tried;
+  }
+  return {};
+}
+
+std::vector<Trial> Search::nextBatch(int count) {
   std::vector<Trial> batch;
-  while (batch.size() < static_cast<std::size_t>(budget.candidates)) {
+  while (static_cast<int>(batch.size()) < count) {
     std::optional<Candidate> candidate = queue.next();
     if (!candidate)
       break;

@@ -10,7 +10,8 @@
 namespace kfuse::codegen::cuda {
 namespace {
 
-constexpr size_t mostCandidates = 32; ///< For each instruction, mma.sync and wgmma.
+constexpr size_t mostCandidates = 32;  ///< For each instruction, mma.sync and wgmma.
+constexpr int64_t mostPackedRows = 64; ///< Heads of more fill tiles by themselves.
 
 class FlashAttentionTemplate : public KernelTemplate {
 public:
@@ -22,20 +23,30 @@ public:
   }
 
   std::string remark(const Region &region, const ir::Target &target) const override {
-    return target.capability == 90 && !flashProblem(region)->maps()
+    const Result<FlashProblem> p = flashProblem(region);
+    if (!p->onlyScalar.empty())
+      return p->onlyScalar + ": it is multiplied in f32, without tensor cores";
+    return target.capability == 90 && !p->maps()
                ? "queries, keys or values have no strides that TMA reads: mma.sync takes them, at half of wgmma's rate"
                : "";
   }
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     const Result<FlashProblem> p = flashProblem(region);
-    std::vector<TileConfig> configs = mmaSyncConfigs(*p);
+    std::vector<TileConfig> configs = p->onlyScalar.empty() ? mmaSyncConfigs(*p) : scalarConfigs(*p);
     std::vector<EstimatedConfig> ranked = fastestOf(configs, region, *p, target);
-    if (target.capability == 90 && p->maps()) {
+    if (p->onlyScalar.empty() && target.capability == 90 && p->maps()) {
       configs = wgmmaConfigs(*p, target);
       llvm::append_range(ranked, fastestOf(configs, region, *p, target));
-      std::sort(ranked.begin(), ranked.end());
     }
+    if (p->group > 1 && p->rows <= mostPackedRows) {
+      const Result<FlashProblem> packed = flashProblem(region, true);
+      configs = p->onlyScalar.empty() ? mmaSyncConfigs(*packed) : scalarConfigs(*packed);
+      for (TileConfig &config : configs)
+        config = std::move(config).with("packed", 1);
+      llvm::append_range(ranked, fastestOf(configs, region, *packed, target));
+    }
+    std::sort(ranked.begin(), ranked.end());
     return ranked;
   }
   std::int64_t estimateGroup(const TileConfig &config) const override { return FlashShape(config).isWgmma; }
@@ -72,6 +83,17 @@ private:
     return configs;
   }
 
+  static std::vector<TileConfig> scalarConfigs(const FlashProblem &p) {
+    constexpr std::pair<int64_t, int64_t> blocks[] = {{128, 4}, {64, 4}, {64, 2},
+                                                      {32, 2},  {32, 1}, {16, 1}}; // Rows, warps.
+    std::vector<TileConfig> configs;
+    for (auto [rows, warps] : blocks)
+      for (int64_t keys : {16, 32, 64})
+        if ((rows == 16 || rows / 2 < p.rows) && (keys == 16 || keys / 2 < p.keys))
+          configs.push_back({{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", 1}, {"scalar", 1}});
+    return configs;
+  }
+
   static std::vector<TileConfig> wgmmaConfigs(const FlashProblem &p, const ir::Target &target) {
     std::vector<TileConfig> configs;
     if (p.rows <= 64) // Half of a tile would be empty.
@@ -87,13 +109,16 @@ private:
           for (int64_t turns : {1, 0})
             for (int64_t persistent : {1, 0})
               if ((stages == 2 || keys * 2 < p.keys) && (hasSeveral || !persistent))
-                configs.push_back({{"rows", warps * 16},
-                                   {"warps", warps},
-                                   {"keys", keys},
-                                   {"stages", stages},
-                                   {"turns", turns},
-                                   {"persistent", persistent},
-                                   {"wgmma", 1}});
+                for (int64_t resident : {1, 2})
+                  if (resident == 1 || (warps == 8 && !turns))
+                    configs.push_back({{"rows", warps * 16},
+                                       {"warps", warps},
+                                       {"keys", keys},
+                                       {"stages", stages},
+                                       {"turns", turns},
+                                       {"persistent", persistent},
+                                       {"resident", resident},
+                                       {"wgmma", 1}});
       }
     }
     return configs;

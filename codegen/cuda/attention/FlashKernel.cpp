@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
+#include <array>
 
 using namespace mlir;
 
@@ -33,9 +34,14 @@ public:
     KernelPlan plan = planOf(region, buffers, target);
     Launch launch = launchOf(plan, entryName(region), target);
     launch.grid[0] = static_cast<uint32_t>(
-        shape.isPersistent ? std::min<int64_t>(shape.blocks(p), target.multiprocessors) : shape.blocks(p));
+        shape.isPersistent ? std::min<int64_t>(shape.blocks(p), target.multiprocessors * shape.resident)
+                           : shape.blocks(p));
     launch.block[0] = static_cast<uint32_t>(shape.threads());
     launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(p));
+    if (shape.isPersistent) {
+      plan.workspaceBytes = plan.zeroedBytes = zeroedGranule;
+      launch.args.push_back({KernelArg::Kind::Workspace, 0});
+    }
     plan.launches = {launch};
     if (shape.isWgmma)
       passTensorMaps(plan, {maps[0].recipe(p.type(), shape.rows), maps[1].recipe(p.type(), shape.keys),
@@ -46,7 +52,10 @@ public:
 
 private:
   std::string source() {
-    writeHead(writer, region, config, target, shape.isWgmma ? "flash_sm90.cuh" : "flash_attention.cuh");
+    writeHead(writer, region, config, target,
+              shape.isWgmma    ? "flash_sm90.cuh"
+              : shape.isScalar ? "flash_scalar.cuh"
+                               : "flash_attention.cuh");
     writer.line("using Index = " + Twine(p.scores.fits32Bits() && p.product.fits32Bits() ? "int" : "long long") + ";");
     writeConfig();
     writer.line();
@@ -59,7 +68,7 @@ private:
     }
     openEntry(writer, "Config::warps * 32", entryName(region), bufferParameters(buffers));
     writer.line("const Body body{" + bodyNames + "};");
-    writer.line("FlashAttention<Config, Body>(body).run();");
+    writer.line(std::string(shape.isScalar ? "FlashScalar" : "FlashAttention") + "<Config, Body>(body).run();");
     writer.close();
     return writer.str();
   }
@@ -70,10 +79,12 @@ private:
       parameters += std::string("const __grid_constant__ TensorMap ") + name + "Map, ";
       arguments += std::string(", &") + name + "Map";
     }
-    writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32 + 128) " + entryName(region) + "(" +
-                parameters + bufferParameters(buffers) + ")");
+    writer.open("extern \"C\" __global__ void __launch_bounds__(" + Twine(shape.threads()) + ", Config::resident) " +
+                entryName(region) + "(" + parameters + bufferParameters(buffers) +
+                (shape.isPersistent ? ", unsigned *tickets)" : ")"));
     writer.line("const Body body{" + bodyNames + "};");
-    writer.line("flashSm90<Config, ScoreProduct, ValueProduct>(body" + arguments + ");");
+    writer.line("flashSm90<Config, ScoreProduct, ValueProduct>(body" + arguments +
+                (shape.isPersistent ? ", tickets);" : ");"));
     writer.close();
   }
 
@@ -125,14 +136,21 @@ private:
     if (shape.isWgmma) {
       writer.line("static constexpr unsigned blocks = " + Twine(shape.blocks(p)) +
                   "; // Tiles of rows, over all heads.");
-      writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) + ";");
+      writer.line("static constexpr int resident = " + Twine(shape.resident) + "; // Blocks on a multiprocessor.");
+      writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) +
+                  ", isPersistent = " + flag(shape.isPersistent) + ";");
     }
     writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
                 ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
     writer.line("static constexpr bool hasLowest = " + Twine(flag(p.bounds.lowest.has_value())) +
                 ", hasHighest = " + flag(p.bounds.highest.has_value()) + ";");
+    writer.line("static constexpr Index period = " + Twine(p.period) +
+                "; // Rows of a head, of several in a row; else 0.");
     writer.line("static constexpr Index lowest = " + Twine(p.bounds.lowest.value_or(0)) +
                 ", highest = " + Twine(p.bounds.highest.value_or(0)) + "; // Keys of a row, from its own number on.");
+    const KeyChunks chunks = p.bounds.chunks.value_or(KeyChunks{.size = 0});
+    writer.line("static constexpr Index chunk = " + Twine(chunks.size) + ", rowInChunks = " + Twine(chunks.rowOffset) +
+                ", keyInChunks = " + Twine(chunks.keyOffset) + "; // Of the first row and key.");
     writer.line("static constexpr bool isScaled = " + Twine(flag(p.scale.has_value())) + ";");
     writer.line("static constexpr float scale = " + literalText(p.scale.value_or(1)) + ";");
     writer.close(";");
@@ -151,6 +169,8 @@ private:
     writer.line();
     if (shape.isWgmma)
       writeBatches();
+    else if (shape.isScalar)
+      writeElements();
     else
       writeAddresses();
     writer.line();
@@ -158,13 +178,17 @@ private:
       writeRow();
       writeSeen();
     }
-    writeStore();
+    if (shape.isScalar)
+      writeStoreOfOne();
+    else
+      writeStore();
     writer.close(";");
   }
 
   /// The coordinates of a batch in the tensors that TMA reads.
   void writeBatches() {
-    for (auto [name, map] : llvm::zip_equal(ArrayRef<const char *>{"query", "key", "value"}, maps)) {
+    const std::array operands{"query", "key", "value"};
+    for (auto [name, map] : llvm::zip_equal(operands, maps)) {
       writer.open(std::string("__device__ __forceinline__ int ") + name + "Batch(Index batch) const");
       ValuePrinter scope = scopeOf(p.scores, "0", "0");
       writer.line("return " + scope.offset(map.batch, {}) + ";");
@@ -185,6 +209,22 @@ private:
                 ") const");
     ValuePrinter scope = makeScope();
     writer.line("return " + inputOf(graph, load) + " + (" + scope.offset(graph.offset(load), {}) + ");");
+    writer.close();
+  }
+
+  void writeElements() {
+    const unsigned last = p.rank() - 1;
+    writeElement("query", "row", p.query, [&] { return scopeOf(p.scores, "row", "0").within(last, "d"); });
+    writeElement("key", "key", p.key, [&] { return scopeOf(p.scores, "0", "key").within(last, "d"); });
+    writeElement("value", "key", p.value, [&] { return scopeOf(p.product, "0", "d").within(last, "key"); });
+  }
+
+  void writeElement(const std::string &name, const std::string &index, Scalar load,
+                    llvm::function_ref<ValuePrinter()> makeScope) {
+    writer.open("__device__ __forceinline__ float " + name + "(Index batch, Index " + index + ", int d) const");
+    ValuePrinter scope = makeScope();
+    std::string text = scope.value(load);
+    writer.line("return " + text + ";");
     writer.close();
   }
 
@@ -239,6 +279,18 @@ private:
     writer.close();
   }
 
+  void writeStoreOfOne() {
+    writer.open("__device__ __forceinline__ void store(Index batch, Index row, int d, float sum) const");
+    ChunkPrinter chunk(p.product, p.dimColumn(), 1);
+    ValuePrinter scope = scopeOf(p.product, "row", "d");
+    scope.define(p.valueProduct, "sum");
+    writer.line("Vector<float, 1> y0;");
+    std::string value = scope.value(p.product.graph.outputs[0].value);
+    writer.line("y0[0] = " + value + ";");
+    chunk.store(scope, 0);
+    writer.close();
+  }
+
   /// Names for the dimensions, given the texts of the row and of the second last dimension.
   ValuePrinter scopeOf(const LinearGraph &graph, const std::string &row, const std::string &column) {
     SmallVector<int64_t> extents(graph.extents().take_front(p.dimRow()));
@@ -264,7 +316,7 @@ private:
 } // namespace
 
 KernelPlan flashKernel(const Region &region, const TileConfig &config, const ir::Target &target) {
-  return FlashKernel(region, *flashProblem(region), config, target).plan();
+  return FlashKernel(region, *flashProblem(region, config.valueOr("packed", 0) != 0), config, target).plan();
 }
 
 } // namespace kfuse::codegen::cuda

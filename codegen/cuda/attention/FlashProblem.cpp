@@ -1,5 +1,6 @@
 #include "codegen/cuda/attention/FlashProblem.h"
 
+#include "codegen/OtherDims.h"
 #include "codegen/cuda/attention/AttentionForms.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
@@ -20,6 +21,8 @@ using ir::ScalarNode;
 
 constexpr int64_t mostSize = 256; ///< The largest head: accumulators of 16 rows take 128 registers.
 
+DType typeOf(const LinearGraph &graph, Scalar load) { return graph.graph.inputs[graph[load].input].type; }
+
 // Each finds a part of the problem, and says why the template does not take that, or "".
 
 std::string findOperands(FlashProblem &p) {
@@ -36,7 +39,8 @@ std::string findSizes(FlashProblem &p) {
       !isRowMajor(p.product, p.product.offset(p.probabilities), p.dimRow(), rank - 1))
     return "its two products run over other rows";
   p.valueSize = ofProduct[rank - 2];
-  if (p.rows == 1)
+  constexpr int64_t mostKeysOfOne = 1024; // A block takes some 30 us for them.
+  if (p.rows == 1 && p.keys > mostKeysOfOne)
     return "one query has its keys split over blocks";
   if (p.scores.dependsOn(p.query, p.dimColumn()))
     return "queries depend on the key";
@@ -48,19 +52,30 @@ std::string findSizes(FlashProblem &p) {
   return "";
 }
 
-/// Limits of mma fragments, and of copies of 16 bytes.
 std::string whyNotElements(const Region &region, const FlashProblem &p) {
+  for (auto [graph, load] : {std::pair{&p.scores, p.query}, {&p.scores, p.key}, {&p.product, p.value}})
+    if (const DType type = typeOf(*graph, load); type != DType::F32 && type != DType::BF16 && type != DType::F16)
+      return "queries, keys and values are of f32, bf16 and f16";
+  if (p.keySize > mostSize || p.valueSize > mostSize)
+    return "heads of " + std::to_string(p.keySize) + " and " + std::to_string(p.valueSize) + " elements; up to " +
+           std::to_string(mostSize) + " are taken";
+  if (!p.onlyScalar.empty() && region.tf32)
+    return "its products may be cut for tensor cores, one by one";
+  return "";
+}
+
+/// Limits of mma fragments, and of copies of 16 bytes.
+std::string whyOnlyScalar(const Region &region, const FlashProblem &p) {
   const unsigned rank = p.rank();
-  auto typeOf = [](const LinearGraph &graph, Scalar load) { return graph.graph.inputs[graph[load].input].type; };
   const DType type = p.type();
   if ((type != DType::BF16 && type != DType::F16) || typeOf(p.scores, p.query) != type ||
       typeOf(p.product, p.value) != type)
     return "queries, keys and values are not bf16 or f16 alike";
   if (region.mathType == DType::F32 && p.product.graph.outputs[0].type == DType::F32)
     return "weights and results are f32, and tensor cores would round the weights to 16 bits";
-  if (p.keySize % 8 || p.valueSize % 8 || p.keySize > mostSize || p.valueSize > mostSize)
+  if (p.keySize % 8 || p.valueSize % 8)
     return "heads of " + std::to_string(p.keySize) + " and " + std::to_string(p.valueSize) +
-           " elements; multiples of 8 up to " + std::to_string(mostSize) + " are taken";
+           " elements are no multiples of 8";
   if (!isAligned(p.scores, p.query, rank - 1) || !isAligned(p.scores, p.key, rank - 1) ||
       !isAligned(p.product, p.value, rank - 2) || !ChunkPrinter(p.product, rank - 2, 8).storesWholeVectors())
     return "a head's elements are not neighbours in memory, or unaligned";
@@ -87,6 +102,63 @@ std::optional<double> scaleOf(const FlashProblem &p, Scalar s) {
     return std::nullopt;
   const std::optional<double> inner = scaleOf(p, node.operands[1]);
   return inner ? std::make_optional(*inner * p.scores[node.operands[0]].constant) : std::nullopt;
+}
+
+/// The graph of scores over the heads of the product's, where one has them in two dimensions and the other one in one.
+ir::ScalarGraph withHeadsOf(const ir::ScalarGraph &product, const ir::ScalarGraph &scores) {
+  const ArrayRef<int64_t> from = scores.domain.extents, to = product.domain.extents;
+  if (from.size() < 3 || to.size() < 3 || from.drop_back(3) == to.drop_back(3) ||
+      ir::Domain{{from.begin(), from.end() - 3}}.points() != ir::Domain{{to.begin(), to.end() - 3}}.points())
+    return scores;
+  MLIRContext *context = scores.outputs[0].map.getContext();
+  const unsigned heads = to.size() - 3;
+  SmallVector<AffineExpr> index;
+  for (unsigned dim = 0; dim < heads; ++dim)
+    index.push_back(getAffineDimExpr(dim, context));
+  SmallVector<AffineExpr> dims = ir::delinearise(ir::linearise(index, to.drop_back(3), context), from.drop_back(3));
+  SmallVector<int64_t> extents(to.drop_back(3));
+  for (unsigned i = 0; i < 3; ++i) {
+    dims.push_back(getAffineDimExpr(heads + i, context));
+    extents.push_back(from[from.size() - 3 + i]);
+  }
+  return overOtherDims(scores, extents, dims);
+}
+
+/// Finds neighbouring heads that share keys and values.
+void findGroup(FlashProblem &p) {
+  MLIRContext *context = p.scores.graph.outputs[0].map.getContext();
+  const unsigned rank = p.rank();
+  const AffineExpr member = getAffineDimExpr(rank, context);
+  for (unsigned dim = p.dimRow(); dim-- > 0;)
+    for (int64_t group = p.scores.extents()[dim]; group > 1; --group) {
+      if (p.scores.extents()[dim] % group != 0)
+        continue;
+      auto isShared = [&](const LinearGraph &graph, Scalar load) {
+        SmallVector<int64_t> extents(graph.extents());
+        extents[dim] /= group, extents.push_back(group);
+        const AffineExpr inner = getAffineDimExpr(dim, context);
+        return !ir::simplifyIndex(graph.offset(load).replace(inner, inner * group + member), extents)
+                    .isFunctionOfDim(rank);
+      };
+      if (isShared(p.scores, p.key) && isShared(p.product, p.value)) {
+        p.group = group, p.groupDim = dim;
+        return;
+      }
+    }
+}
+
+/// A group's heads as one: row is member * rows + row.
+ir::ScalarGraph packed(const ir::ScalarGraph &graph, const FlashProblem &p) {
+  MLIRContext *context = graph.outputs[0].map.getContext();
+  SmallVector<int64_t> extents(graph.domain.extents.begin(), graph.domain.extents.end());
+  SmallVector<AffineExpr> dims;
+  for (unsigned dim = 0; dim < extents.size(); ++dim)
+    dims.push_back(getAffineDimExpr(dim, context));
+  const AffineExpr row = dims[p.dimRow()];
+  dims[static_cast<size_t>(p.groupDim)] = dims[static_cast<size_t>(p.groupDim)] * p.group + row.floorDiv(p.rows);
+  dims[p.dimRow()] = row % p.rows;
+  extents[static_cast<size_t>(p.groupDim)] /= p.group, extents[p.dimRow()] *= p.group;
+  return overOtherDims(graph, extents, dims);
 }
 
 /// Adds to `p.ofRow` what `s` is computed from.
@@ -168,23 +240,33 @@ int64_t FlashProblem::keyBatches() const {
   return std::clamp<int64_t>(elements / (keys * keySize), 1, batches());
 }
 
-Result<FlashProblem> flashProblem(const Region &region) {
+Result<FlashProblem> flashProblem(const Region &region, bool isPacked) {
   if (!region.attention())
     return Error{ErrorCode::BadModel, "holds no attention"};
   if (!region.attention()->updates.empty())
     return Error{ErrorCode::BadModel, "its states are written by a kernel before it"};
-  FlashProblem p{uncollapsed(region.attention()->scores), uncollapsed(region.attention()->product)};
+  const ir::ScalarGraph &product = region.attention()->product,
+                        scores = withHeadsOf(product, region.attention()->scores);
+  FlashProblem p{uncollapsed(scores), uncollapsed(product)};
   std::string reason = findOperands(p);
   if (reason.empty())
     reason = findSizes(p);
-  if (reason.empty())
+  if (reason.empty()) {
+    p.onlyScalar = whyOnlyScalar(region, p);
     reason = whyNotElements(region, p);
+  }
   if (!reason.empty())
     return Error{ErrorCode::BadModel, reason};
   p.bounds = keyBounds(p.scores.graph);
   p.scale = scaleOf(p, p.bounds.seen);
   std::set<int> seen;
   findOfRow(p, p.bounds.seen, seen);
+  findGroup(p);
+  if (isPacked) {
+    LinearGraph packedScores = uncollapsed(packed(scores, p)), packedProduct = uncollapsed(packed(product, p));
+    p.scores = std::move(packedScores), p.product = std::move(packedProduct);
+    p.period = p.rows, p.rows *= p.group;
+  }
   return p;
 }
 

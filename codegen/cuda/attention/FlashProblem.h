@@ -7,6 +7,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace kfuse::codegen::cuda {
@@ -29,6 +30,10 @@ struct FlashProblem {
   ir::Scalar value = {}, probabilities = {}; ///< Loads of `product`.
   ir::Scalar scoreProduct = {}, valueProduct = {};
   int64_t rows = 1, keys = 1, keySize = 1, valueSize = 1;
+  int64_t group = 1;               ///< Neighbouring heads that share keys and values.
+  int64_t groupDim = 0;            ///< The dimension of those heads.
+  int64_t period = 0;              ///< Rows of a head, where those of a group are the rows of one; else 0.
+  std::string onlyScalar = "";     ///< Why tensor cores do not take it, or "": then f32 multiplies it.
   bool emptyIsZero = false;        ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
   KeyBounds bounds = {};           ///< Keys outside are not looked at.
   std::optional<double> scale{};   ///< Scores of keys inside are products times this.
@@ -42,11 +47,15 @@ struct FlashProblem {
   /// Nothing where TMA cannot read one of them. Queries, keys, values.
   std::optional<std::array<FlashRowsMap, 3>> maps() const;
   int64_t batches() const;
+  /// Keys that some of the rows from `first` to `last` see, from the first to behind the last.
+  int64_t firstKey(int64_t first) const { return bounds.firstKey(period > 0 ? 0 : first); }
+  int64_t endKey(int64_t last) const { return bounds.endKey(period > 0 ? period - 1 : last, keys); }
   /// Batches of different keys.
   int64_t keyBatches() const;
 };
 
-/// The problem of a region; the reason where the template does not take it.
-Result<FlashProblem> flashProblem(const Region &region);
+/// The problem of a region; the reason where the template does not take it. With `packed` the rows of a group's heads
+/// are those of one head, which fill a tile where a head has few: head h * group + i has row r as i * period + r.
+Result<FlashProblem> flashProblem(const Region &region, bool packed = false);
 
 } // namespace kfuse::codegen::cuda

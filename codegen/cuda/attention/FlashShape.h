@@ -6,15 +6,17 @@
 namespace kfuse::codegen::cuda {
 
 /// Each block has `rows` query rows, of which each warp has its own, and takes `keys` at a time, through mma.sync
-/// (device/attention/flash_attention.cuh) or wgmma (flash_sm90.cuh).
+/// (device/attention/flash_attention.cuh), wgmma (flash_sm90.cuh) or in f32 (flash_scalar.cuh).
 struct FlashShape {
   int64_t rows, warps, keys, stages; ///< Warps that multiply.
-  bool isWgmma, takesTurns;
-  bool isPersistent; ///< A block for each multiprocessor takes the rows of several, one after the other.
+  bool isWgmma, takesTurns, isScalar;
+  int64_t resident;  ///< Blocks that share a multiprocessor, of wgmma.
+  bool isPersistent; ///< A block for each multiprocessor takes rows as long as there are some.
 
   explicit FlashShape(const TileConfig &config)
       : rows(config["rows"]), warps(config["warps"]), keys(config["keys"]), stages(config["stages"]),
         isWgmma(config.valueOr("wgmma", 0) != 0), takesTurns(config.valueOr("turns", 0) != 0),
+        isScalar(config.valueOr("scalar", 0) != 0), resident(config.valueOr("resident", 1)),
         isPersistent(config.valueOr("persistent", 0) != 0) {}
 
   /// With the producer's warpgroup.
@@ -37,10 +39,14 @@ struct FlashShape {
   double estimateUs(const Region &region, const FlashProblem &p, const ir::Target &target) const;
 
 private:
+  struct WgmmaTerms;
+  WgmmaTerms wgmmaTerms() const;
   int64_t registersWithoutQuery(const FlashProblem &p) const;
-  double estimateWgmmaUs(const Region &region, const FlashProblem &p, const ir::Target &target, double vectorUs) const;
-  double totalUs(const Region &region, const FlashProblem &p, const ir::Target &target, double tileUs,
-                 double resident) const;
+  double estimateWgmmaUs(const Region &region, const FlashProblem &p, const ir::Target &target, double weightsUs) const;
+  double estimateScalarUs(const Region &region, const FlashProblem &p, const ir::Target &target, double vectorUs) const;
+  double startsUs(const FlashProblem &p, const ir::Target &target, double resident) const;
+  double totalUs(const Region &region, const FlashProblem &p, const ir::Target &target, double tileUs, double resident,
+                 double startsUs) const;
 };
 
 } // namespace kfuse::codegen::cuda

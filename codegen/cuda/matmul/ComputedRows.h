@@ -1,7 +1,7 @@
 // Left operands of products that are computed row by row in the product's kernel: a norm in front of it.
 #pragma once
 
-#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/matmul/MatmulPrinter.h"
 #include "codegen/cuda/rows/RowPasses.h"
 
 namespace kfuse::codegen::cuda {

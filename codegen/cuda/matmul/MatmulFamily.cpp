@@ -1,5 +1,6 @@
 // cuda.matmul: every variant of matrix products, in one space that the tuner searches.
-#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/matmul/MatmulProblem.h"
+#include "codegen/cuda/matmul/MatmulVariant.h"
 #include "codegen/cuda/matmul/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,5 +1,7 @@
 // cuda.matmul_simt: matrix products with plain FMAs, for f32 and for operands computed on the way.
-#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/matmul/MatmulCost.h"
+#include "codegen/cuda/matmul/MatmulPrinter.h"
+#include "codegen/cuda/matmul/MatmulVariant.h"
 #include "codegen/cuda/matmul/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"

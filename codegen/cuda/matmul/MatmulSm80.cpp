@@ -1,6 +1,8 @@
 // cuda.matmul_sm80: matrix products on tensor cores through mma.sync and cp.async. Operands have 16 bits; those
 // of 8 become f16, which holds their every value, on their way to shared memory; those of 32 are cut (tf32).
-#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/matmul/MatmulCost.h"
+#include "codegen/cuda/matmul/MatmulPrinter.h"
+#include "codegen/cuda/matmul/MatmulVariant.h"
 #include "codegen/cuda/matmul/Templates.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -120,12 +120,8 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
   const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
-  // With several operands in flight, or positions to compare, 176 accumulators a thread spill; beside the
-  // values of rows 128 are most.
-  const bool readsMore = static_cast<int64_t>(region.graph.inputs.size()) > products + 2;
-  const bool asksPositions = llvm::any_of(
-      region.graph.nodes, [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Index; });
-  const int64_t mostAccumulators = problem.reducesRows ? 128 : readsMore || asksPositions ? 160 : 192;
+  // A consumer has 232 or 240 registers. Where rows are reduced, values of the row lie beside the accumulators.
+  const int64_t mostAccumulators = problem.reducesRows ? 128 : 192;
   std::vector<EstimatedConfig> ranked;
   for (const Shape &shape : problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes()) {
     const auto [m, columns, pingPong, clusterM, clusterN] = shape;

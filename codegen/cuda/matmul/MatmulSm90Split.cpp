@@ -1,4 +1,5 @@
 // cuda.matmul_sm90_split: wgmma products of few rows or few tiles, K split over clusters and warpgroups.
+#include "codegen/cuda/matmul/MatmulCost.h"
 #include "codegen/cuda/matmul/Templates.h"
 #include "codegen/cuda/matmul/Tma.h"
 #include "codegen/cuda/text/Clusters.h"
@@ -225,38 +226,20 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   return Cost(region, problem, config, target).us();
 }
 
-/// Chunks whose operands a thread reads before it adds up the accumulators of all splits
-/// (device/matmul/gemm_sm90_split.cuh).
-int64_t chunksAhead(const MatmulProblem &problem, const Shape &shape, int64_t blocksK) {
-  const auto products = static_cast<int64_t>(problem.count());
-  const int64_t chunks = shape.tileRows * shape.tileColumns / products / epilogueVector,
-                consumers = shape.threads() - producerThreads;
-  return std::min<int64_t>(ceilDiv(chunks, blocksK * consumers), products == 1 && shape.tileColumns <= 128 ? 4 : 2);
-}
-
-/// Whether a thread's share of 65,536 registers, as whole warpgroups get them (96 of 512 consumers and two producers),
-/// holds its accumulators and what it needs beside them: 26 (34 to turn a result in registers), with an epilogue that
-/// reads ahead 30 more (34 where lanes may store their own rows), or 6 where a block's warpgroups add up their splits
-/// of K and finish fewer accumulators each, and 16 for each operand after the first. Where they add up, the operands of
-/// each chunk ahead after the first take 6 and, all together, 8 for each operand after the first. Fitted to all tiles
-/// of six epilogues, compiled by NVRTC 13.0. Without the epilogue's share 29 configs of the compile tests spilled.
-bool fitsRegisters(const MatmulProblem &problem, const Shape &shape, int64_t blocksK, const ir::Target &target) {
-  const auto operands = static_cast<int64_t>(problem.graph.graph.inputs.size() - 1 - problem.count());
-  const bool addsUp = shape.groupsK > 1, mayOwnRows = !shape.swapped && blocksK == 1 && !problem.readsRows();
-  int64_t beside = addsUp && shape.swapped ? 34 : 26;
-  if (operands > 0)
-    beside += (addsUp ? 6 : mayOwnRows ? 34 : 30) + 16 * (operands - 1);
-  if (addsUp)
-    beside = std::max(beside, 26 + 6 * operands * (chunksAhead(problem, shape, blocksK) - 1) + 8 * (operands - 1));
+/// Whether a thread's share of an SM's registers, as whole warpgroups get them in eights, holds its accumulators and at
+/// least what addresses, descriptors and counters take. How much an epilogue needs beside them is the compiler's to
+/// say: the search refuses what spills.
+bool fitsRegisters(const Shape &shape, const ir::Target &target) {
+  constexpr int64_t leastBeside = 24;
   const int64_t threads = (shape.threads() + 127) / 128 * 128;
-  return (shape.tileColumns / 2 + beside + 7) / 8 * 8 * threads <= target.registersPerSm;
+  return (shape.tileColumns / 2 + leastBeside + 7) / 8 * 8 * threads <= target.registersPerSm;
 }
 
 /// As many stages, up to those of the shape, as `blocks` of it leave room for on an SM and each of `blocksK` that share
 /// `stagesK` of K has use for; nothing where those are too few, or registers or threads too many.
 std::optional<int64_t> stagesFor(Shape shape, const MatmulProblem &problem, int64_t stagesK, int64_t blocksK,
                                  int64_t blocks, const ir::Target &target) {
-  if (!fitsRegisters(problem, shape, blocksK, target) || shape.threads() > mostThreads)
+  if (!fitsRegisters(shape, target) || shape.threads() > mostThreads)
     return std::nullopt;
   auto isTooBig = [&] { return (shape.sharedBytes() + 1024) * blocks > target.sharedBytesPerBlock + 1024; };
   auto isTooDeep = [&] { return shape.stages > std::max<int64_t>(4, stagesK / blocksK); };

@@ -124,10 +124,7 @@ std::vector<EstimatedConfig> MatmulStreamTemplate::space(const Region &region, c
       for (int64_t unroll : {1, 2}) {
         const TileConfig config{{"split", split}, {"panels", panels}, {"unroll", unroll}};
         const bool isTooWide = panels > 1 && panels * panelColumns >= 2 * problem.N;
-        // Two wide products of 8-bit elements, which become f16 in registers, spill with two K blocks in flight.
-        const bool isTooDeep =
-            unroll > 1 && panels > 1 && problem.count() > 1 && byteWidth(problem.elementType(1)) == 1;
-        if (!isTooWide && !isTooDeep && blocksPerSm(problem, config, target) >= 1)
+        if (!isTooWide && blocksPerSm(problem, config, target) >= 1)
           all.emplace_back(estimate(region, problem, config, target), config);
       }
   return all;

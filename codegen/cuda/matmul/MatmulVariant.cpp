@@ -1,5 +1,5 @@
 #include "codegen/cuda/matmul/MatmulVariant.h"
-#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/matmul/MatmulProblem.h"
 
 #include <algorithm>
 

@@ -1,4 +1,5 @@
 #include "codegen/cuda/matmul/Sm90Tiles.h"
+#include "codegen/cuda/matmul/MatmulCost.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
 #include "codegen/cuda/text/Clusters.h"
 
@@ -49,14 +50,6 @@ int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &con
   return warpgroupRows / 64 * columnsOf(problem, config) / 2;
 }
 
-bool Problem::readsWords() const {
-  return llvm::any_of(llvm::enumerate(graph.graph.nodes), [&](const auto &each) {
-    const ir::ScalarNode &node = each.value();
-    return node.kind == ir::ScalarNode::Kind::Load && !isOperand({static_cast<int>(each.index())}) &&
-           byteWidth(graph.graph.inputs[node.input].type) == 4;
-  });
-}
-
 const TmaResult *Problem::resultThroughTma(const TileConfig &config) const {
   const bool wouldSpill = !reducesRows && accumulatorRegisters(*this, config) > 160 && loaded() > 0;
   return placed && !wouldSpill ? &*placed : nullptr;
@@ -93,13 +86,6 @@ std::set<int64_t> segmentsOf(const Problem &problem, const TileConfig &config, c
                 tiles = gridOf(problem, config, target).tiles, left = tiles % atOnce;
   // Without a whole wave nothing hides the fix-up.
   if (!config["pingpong"] || problem.reducesRows || left == 0 || tiles < atOnce || !problem.resultThroughTma(config))
-    return {};
-  const int64_t accumulators = accumulatorRegisters(problem, config);
-  const bool reads = problem.resultThroughTma(config)->read || problem.readsWords();
-  const bool collects32 = config["cluster_m"] * config["cluster_n"] == 4 && storedColumns(config) == 32;
-  const bool sharesRows = config["cluster_n"] > 1 && !MatrixOperand::of(problem, 0).contiguousK;
-  const bool loadsBeside = config["cluster_n"] > 1 && accumulators >= 160 && problem.loaded() > 0;
-  if ((reads && accumulators > 128) || ((collects32 || sharesRows) && accumulators >= 112) || loadsBeside)
     return {};
   const int64_t most = std::clamp<int64_t>((atOnce - left) / left, 1, mostSegments);
   std::set<int64_t> segments;

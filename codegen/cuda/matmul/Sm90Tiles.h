@@ -30,8 +30,6 @@ struct Problem : MatmulProblem {
       : MatmulProblem(std::move(problem)), inputs(static_cast<int64_t>(region.graph.inputs.size())),
         placed(reducesRows ? TmaResult::placed(*this) : TmaResult::of(*this)) {}
 
-  /// Whether the epilogue reads elements of 32 bits.
-  bool readsWords() const;
   /// Operands of the epilogue that threads load, as a bias.
   int64_t loaded() const { return inputs - static_cast<int64_t>(count()) - 1 - (placed && placed->read ? 1 : 0); }
   /// The result as TMA writes it in a config, or null: with 176 accumulators a thread, a bias beside them would spill.
@@ -57,10 +55,7 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 
 /// Into how many segments beside what is left the tiles of a last wave that is not full may be cut: one, or as many as
 /// there are contributors for. None where warpgroups share a tile, or where an epilogue stages its own accumulators as
-/// f32. None, too, where registers would spill beside accumulators on their way (NVRTC 13.0): beside more than 128 an
-/// epilogue that reads a matrix or a vector of f32; beside 112 or more any that collects 32 columns in clusters of
-/// four, or whose blocks share rows that are not contiguous along K; beside 160 one that loads a bias where blocks
-/// share rows.
+/// f32.
 std::set<int64_t> segmentsOf(const Problem &problem, const TileConfig &config, const ir::Target &target);
 
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of

@@ -1,7 +1,9 @@
 // What the products share whose weights stream through registers: cuda.gemv and cuda.matmul_stream.
 #pragma once
 
-#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/matmul/MatmulCost.h"
+#include "codegen/cuda/matmul/MatmulPrinter.h"
+#include "codegen/cuda/matmul/MatmulVariant.h"
 
 namespace kfuse::codegen::cuda {
 

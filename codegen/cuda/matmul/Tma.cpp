@@ -1,5 +1,6 @@
 #include "codegen/cuda/matmul/Tma.h"
 
+#include "codegen/cuda/matmul/MatmulCost.h"
 #include "ir/IndexMath.h"
 
 #include "llvm/ADT/STLExtras.h"

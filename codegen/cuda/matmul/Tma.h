@@ -1,7 +1,7 @@
 // Operands of a matrix product as TMA reads them.
 #pragma once
 
-#include "codegen/cuda/matmul/Matmul.h"
+#include "codegen/cuda/matmul/MatmulPrinter.h"
 #include "codegen/cuda/text/TensorMaps.h"
 
 namespace kfuse::codegen::cuda {

@@ -308,9 +308,7 @@ std::vector<EstimatedConfig> ColumnsTemplate::estimated(const Region &region, co
     bool isTooMany = config["splits"] > 1 && ceilDiv(columns, width) * config["splits"] > 16 * target.multiprocessors;
     // The groups' totals lie in static shared memory.
     bool isTooLarge = threads * totalsBytes(graph, passes, config["vector"]) + 64 > mostStaticShared;
-    // Where rows may lie in several dimensions, the addresses of so many loads ahead of f32 would spill.
-    bool isTooDeep = graph.extents().size() > 2 && widest == 4 && config["unroll"] * config["vector"] > 16;
-    if (threads < 128 || threads > 1024 || isIdle || isTooMany || isTooLarge || isTooDeep)
+    if (threads < 128 || threads > 1024 || isIdle || isTooMany || isTooLarge)
       return;
     add(config);
   };

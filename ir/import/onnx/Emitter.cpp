@@ -306,6 +306,12 @@ Value Emitter::transpose(Value x, ArrayRef<int64_t> permutation) {
       return fail("permutation " + toString(permutation) + " of a tensor of shape " + toString(dimsOf(x)));
     shape.push_back(dimsOf(x)[dim]);
   }
+  // Caches are written through a transpose and its inverse (index_put of dynamo): the result is the cache's own order.
+  if (auto first = x.getDefiningOp<TransposeOp>()) {
+    auto undoes = [&](auto dim) { return first.getPermutation()[dim.value()] == static_cast<int64_t>(dim.index()); };
+    if (llvm::all_of(llvm::enumerate(permutation), undoes))
+      return first.getOperand();
+  }
   return makeTyped<TransposeOp>(x, shape, {{"permutation", builder.getDenseI64ArrayAttr(permutation)}});
 }
 

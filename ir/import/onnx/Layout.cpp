@@ -84,6 +84,8 @@ Values transpose(Node &node) {
   std::optional<Ints> permutation = node.integerList("perm");
   if (!permutation)
     permutation = Ints(llvm::reverse(counted(node.rank(0))));
+  for (int64_t &dim : *permutation) // Legacy exports of Mamba-2 count from the end.
+    dim += dim < 0 ? node.rank(0) : 0;
   return node.emit.transpose(node.input(0), *permutation);
 }
 

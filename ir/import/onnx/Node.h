@@ -24,6 +24,8 @@ public:
   /// The results of a graph that is an attribute of a node, for these inputs. Nothing after a failure.
   virtual std::optional<llvm::SmallVector<mlir::Value>> importBody(const ::onnx::GraphProto &body,
                                                                    llvm::ArrayRef<mlir::Value> inputs) = 0;
+  /// Whether a value's numbers are only moved, compared and cast by what reads it, and are no output.
+  virtual bool isOnlyMoved(llvm::StringRef value) const = 0;
 };
 
 class Node {
@@ -57,6 +59,8 @@ public:
   std::optional<llvm::SmallVector<mlir::Value>> importBody(llvm::StringRef name, llvm::ArrayRef<mlir::Value> inputs);
   /// The shape that the file gives result `i`, where it does.
   std::optional<Ints> declaredShape(unsigned i) const;
+  /// Whether the numbers of result `i` are only moved, compared and cast, and are no output.
+  bool isOnlyMoved(unsigned i) const { return around.isOnlyMoved(proto.output(static_cast<int>(i))); }
 
   /// The elements of input `i`, which must be known now; `what` names it in the failure.
   std::optional<Ints> constantIntegers(unsigned i, llvm::StringRef what);

@@ -121,6 +121,7 @@ private:
   Result<void> finish();
 
   std::optional<Ints> declaredShape(llvm::StringRef value) const override;
+  bool isOnlyMoved(llvm::StringRef value) const override;
   std::optional<llvm::SmallVector<Value>> importBody(const ::onnx::GraphProto &body,
                                                      llvm::ArrayRef<Value> inputs) override;
   Result<llvm::SmallVector<Value>> addBody(const ::onnx::GraphProto &body, llvm::ArrayRef<Value> inputs);
@@ -330,11 +331,30 @@ Result<void> Importer::addInitializer(const TensorProto &initializer) {
 }
 
 /// Weights become parameters; indices, shapes, single numbers and what an op must know are part of the graph.
+/// Whether floats are a mask: [..., rows, keys] of 0 and one other number. No matrix of weights is.
+bool isMask(const ParameterData &data) {
+  constexpr int64_t mostElements = 1 << 24;
+  const size_t rank = data.shape.size(), width = byteWidth(data.type);
+  if (rank < 2 || data.shape[rank - 1] < 2 || data.shape[rank - 2] < 2 || elementCount(data.shape) > mostElements)
+    return false;
+  const std::byte *other = nullptr;
+  bool hasZero = false;
+  for (const std::byte *at = data.bytes.data(), *end = at + data.bytes.size(); at != end; at += width) {
+    const bool isZero = std::all_of(at, at + width, [](std::byte byte) { return byte == std::byte{}; });
+    hasZero |= isZero;
+    if (!isZero && other && !std::equal(at, at + width, other))
+      return false;
+    if (!isZero)
+      other = at;
+  }
+  return hasZero && other != nullptr;
+}
+
 Result<Value> Importer::valueOf(const TensorProto &initializer) {
   Result<ParameterData> data = tensors.read(initializer);
   if (!data)
     return data.error();
-  if (!isFloat(data->type) || elementCount(data->shape) <= 1 ||
+  if (!isFloat(data->type) || elementCount(data->shape) <= 1 || isMask(*data) ||
       (numbers.contains(initializer.name()) && elementCount(data->shape) <= maxFoldedElements))
     return emit->constant(toHost(*data));
   // Two branches may use one name.
@@ -424,6 +444,38 @@ std::optional<Ints> Importer::declaredShape(llvm::StringRef value) const {
       if (value == info.name())
         return boundShape(info, symbols);
   return std::nullopt;
+}
+
+bool Importer::isOnlyMoved(llvm::StringRef value) const {
+  constexpr llvm::StringLiteral moves[] = {"Concat",  "Expand", "Flatten", "Gather",    "Identity",
+                                           "Reshape", "Slice",  "Squeeze", "Transpose", "Unsqueeze"};
+  constexpr llvm::StringLiteral ends[] = {"Cast", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"};
+  llvm::SmallVector<llvm::StringRef> left{value};
+  llvm::StringSet<> seen;
+  while (!left.empty()) {
+    const llvm::StringRef name = left.pop_back_val();
+    if (!seen.insert(name).second)
+      continue;
+    for (const ValueInfoProto &output : graph.output())
+      if (name == output.name())
+        return false;
+    bool isRead = false;
+    for (const NodeProto &node : graph.node()) {
+      const bool holdsGraphs = llvm::any_of(node.attribute(), [](const auto &attribute) { return attribute.has_g(); });
+      if (holdsGraphs) // Which may read anything around them.
+        return false;
+      if (!llvm::is_contained(node.input(), name))
+        continue;
+      isRead = true;
+      if (llvm::is_contained(moves, node.op_type()))
+        left.append(node.output().begin(), node.output().end());
+      else if (!llvm::is_contained(ends, node.op_type()))
+        return false;
+    }
+    if (!isRead)
+      return false;
+  }
+  return true;
 }
 
 std::optional<llvm::SmallVector<Value>> Importer::importBody(const ::onnx::GraphProto &body,

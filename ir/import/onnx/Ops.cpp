@@ -3,10 +3,10 @@
 namespace kfuse::ir::onnx {
 
 std::vector<llvm::ArrayRef<OnnxOp>> opTables() {
-  return {pointwiseOps(),      layoutOps(),      indexingOps(),  rowOps(),          productOps(),
-          constantOps(),       transformerOps(), blockOps(),     controlFlowOps(),  einsumOps(),
-          fusedAttentionOps(), groupQueryOps(),  optimisedOps(), trigonometryOps(), rankingOps(),
-          scatterOps(),        convolutionOps(), poolingOps(),   resizeOps()};
+  return {pointwiseOps(),   layoutOps(),       indexingOps(),    rowOps(),     productOps(),        constantOps(),
+          transformerOps(), blockOps(),        controlFlowOps(), einsumOps(),  fusedAttentionOps(), groupQueryOps(),
+          optimisedOps(),   trigonometryOps(), rankingOps(),     scatterOps(), convolutionOps(),    poolingOps(),
+          resizeOps(),      gridSampleOps(),   col2ImOps(),      fourierOps()};
 }
 
 namespace {

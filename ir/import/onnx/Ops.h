@@ -44,6 +44,9 @@ llvm::ArrayRef<OnnxOp> fusedAttentionOps();
 llvm::ArrayRef<OnnxOp> groupQueryOps();
 llvm::ArrayRef<OnnxOp> optimisedOps();
 llvm::ArrayRef<OnnxOp> trigonometryOps();
+llvm::ArrayRef<OnnxOp> gridSampleOps();
+llvm::ArrayRef<OnnxOp> col2ImOps();
+llvm::ArrayRef<OnnxOp> fourierOps();
 
 /// All of them.
 std::vector<llvm::ArrayRef<OnnxOp>> opTables();

@@ -1,12 +1,17 @@
 // Elementwise ops. What the dialect lacks is composed of what it has.
 #include "ir/import/onnx/Ops.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
 #include <limits>
 
 using mlir::Value;
 
 namespace kfuse::ir::onnx {
 namespace {
+
+using ::onnx::TensorProto;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -191,8 +196,33 @@ Values power(Node &node) {
   return emit.binary<PowOp>(node.input(0), emit.cast(node.input(1), node.type(0)));
 }
 
+/// Integers of 8 and 16 bits, which kfuse keeps in I32: there they have their values, and wrap where they are made.
+struct NarrowInteger {
+  int type, bits;
+  bool isSigned;
+};
+constexpr NarrowInteger narrowIntegers[] = {{TensorProto::UINT8, 8, false},
+                                            {TensorProto::INT8, 8, true},
+                                            {TensorProto::UINT16, 16, false},
+                                            {TensorProto::INT16, 16, true}};
+
+/// The number of `narrow` that is x modulo 2^bits.
+Value wrapped(Emitter &emit, Value x, const NarrowInteger &narrow) {
+  const double count = std::exp2(narrow.bits), half = narrow.isSigned ? count / 2 : 0;
+  Value wide = emit.add(emit.cast(x, DType::I32), half);
+  return emit.add(emit.binary<ModOp>(wide, emit.scalarLike(wide, count)), -half);
+}
+
 Values castTo(Node &node, int elementType) {
   std::optional<DType> type = dtypeOfOnnx(elementType);
+  const auto *narrow = llvm::find_if(narrowIntegers, [&](const NarrowInteger &row) { return row.type == elementType; });
+  if (narrow != std::end(narrowIntegers)) {
+    if (node.isOnlyMoved(0))
+      return wrapped(node.emit, node.input(0), *narrow);
+    return node.fail("casts to " + nameOfOnnxType(elementType) +
+                     ", which the graph returns or computes with; kfuse takes integers of 8 and 16 bits that are "
+                     "moved, compared and cast to other types");
+  }
   if (!type)
     return node.fail("casts to " + nameOfOnnxType(elementType) +
                      "; kfuse keeps FLOAT, FLOAT16, BFLOAT16, INT32, INT64 and BOOL");
@@ -227,17 +257,50 @@ template <class Op> Values biased(Node &node) {
 /// differences lose digits, and overflow, where the result does not.
 Values batchNorm(Node &node) {
   Emitter &emit = node.emit;
-  if (node.flag("training_mode"))
-    return node.fail("training_mode is set");
   Ints channel(node.rank(0), 1);
   if (channel.size() < 2)
     return node.fail("its input of shape " + toString(node.dims(0)) + " has no channel dimension");
   channel[1] = node.dims(0)[1];
   auto perChannel = [&](unsigned i) { return emit.cast(emit.reshape(node.input(i), channel), DType::F32); };
-  Value deviation = emit.unary<SqrtOp>(emit.add(perChannel(4), node.real("epsilon", 1e-5)));
-  Value scale = emit.div(perChannel(1), deviation);
-  Value centred = emit.sub(emit.cast(node.input(0), DType::F32), perChannel(3));
-  return emit.cast(emit.add(emit.mul(centred, scale), perChannel(2)), node.type(0));
+  Value x = emit.cast(node.input(0), DType::F32), mean = perChannel(3), variance = perChannel(4);
+  Values results = Value();
+  if (node.flag("training_mode")) { // Those of the batch itself, as weights are standardised (BiT, NFNet).
+    Ints others = counted(node.rank(0));
+    others.erase(others.begin() + 1);
+    auto meanOf = [&](Value x) -> Value {
+      return emit.mul(emit.reduceKeepingDims(x, "sum", others),
+                      static_cast<double>(node.dims(0)[1]) / static_cast<double>(elementsIn(node.dims(0))));
+    };
+    Value ownMean = meanOf(x), centred = emit.sub(x, ownMean), ownVariance = meanOf(emit.mul(centred, centred));
+    const double momentum = node.real("momentum", 0.9F);
+    auto running = [&](Value former, Value own, unsigned i) -> Value {
+      Value next = emit.add(emit.mul(former, momentum), emit.mul(own, 1 - momentum));
+      return next ? emit.cast(emit.reshape(next, channel[1]), node.type(i)) : next;
+    };
+    results.push_back(running(mean, ownMean, 3));
+    results.push_back(running(variance, ownVariance, 4));
+    mean = ownMean, variance = ownVariance;
+  }
+  Value scale = emit.div(perChannel(1), emit.unary<SqrtOp>(emit.add(variance, node.real("epsilon", 1e-5))));
+  results[0] = emit.cast(emit.add(emit.mul(emit.sub(x, mean), scale), perChannel(2)), node.type(0));
+  return results;
+}
+
+/// Integers bit by bit. What they share and what they do not is their sum once and twice.
+Values bitwiseXor(Node &node) {
+  Emitter &emit = node.emit;
+  return emit.sub(binary<OrOp>(node).front(), binary<AndOp>(node).front());
+}
+
+/// -1 - x.
+Values bitwiseNot(Node &node) { return node.emit.sub(node.emit.scalarLike(node.input(0), -1), node.input(0)); }
+
+/// Of integers of one type; booleans have ops of their own.
+template <auto compute> Values onIntegers(Node &node) {
+  for (unsigned i = 0; i < node.inputCount(); ++i)
+    if (isFloat(node.type(i)) || node.type(i) == DType::Bool)
+      return node.fail("its operands are of no integer type");
+  return compute(node);
 }
 
 constexpr OnnxOp table[] = {
@@ -245,6 +308,10 @@ constexpr OnnxOp table[] = {
     {"Add", 2, 2, binary<AddOp>},
     {"And", 2, 2, binary<AndOp>},
     {"BatchNormalization", 5, 5, batchNorm, "epsilon momentum training_mode"},
+    {"BitwiseAnd", 2, 2, onIntegers<binary<AndOp>>},
+    {"BitwiseNot", 1, 1, onIntegers<bitwiseNot>},
+    {"BitwiseOr", 2, 2, onIntegers<binary<OrOp>>},
+    {"BitwiseXor", 2, 2, onIntegers<bitwiseXor>},
     {"Cast", 1, 1, castOp, "to saturate round_mode"},
     {"CastLike", 2, 2, castLike, "saturate round_mode"},
     {"Ceil", 1, 1, ceiling},

@@ -1,5 +1,6 @@
 // Ops that compare the elements of a row with each other: TopK, ArgMax, ArgMin; and OneHot, which goes back from an
 // index to a row.
+#include "ir/import/onnx/Coordinates.h"
 #include "ir/import/onnx/Ops.h"
 
 #include <cmath>
@@ -249,7 +250,10 @@ Values oneHot(Node &node) {
   Value isNegative = emit.binary<LtOp>(index, emit.scalarLike(index, 0));
   index = emit.where(isNegative, emit.add(index, static_cast<double>(along[axis])), index);
   auto value = [&](int64_t i) { return emit.reshape(emit.slice(emit.reshape(node.input(2), 2), 0, i, 1), {}); };
-  return emit.where(emit.binary<EqOp>(emit.iota(along, axis), index), value(1), value(0));
+  // Of known indices it is known: legacy exports count repeats with it.
+  const bool isKnown = Emitter::constantIntegers(node.input(0)).has_value();
+  Value place = positions(emit, along, axis, DType::I64, isKnown);
+  return emit.where(emit.binary<EqOp>(place, index), value(1), value(0));
 }
 
 constexpr OnnxOp table[] = {

@@ -28,9 +28,9 @@ extern "C" unsigned char *sharedVariables(unsigned long *bytes) {
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __shared__ static __attribute__((section("kfuse_shared")))
-#define threadIdx (emulator->thread())
-#define blockIdx (emulator->block())
-#define gridDim (emulator->grid())
+#define threadIdx (emulator->place->thread)
+#define blockIdx (emulator->place->block)
+#define gridDim (emulator->place->grid)
 #define __syncthreads() emulator->syncBlock()
 #define __syncwarp() emulator->syncWarp()
 #define __trap() emulator->fail("a trap")
@@ -48,7 +48,7 @@ inline unsigned __float_as_uint(float value) {
 inline int __float2int_rz(float x) {
   return x != x ? 0 : x >= 0x1p31f ? INT32_MAX : x < -0x1p31f ? INT32_MIN : static_cast<int>(x);
 }
-inline long long __float2ll_rz(float x) { // Of NaN the processor makes this.
+inline long long __float2ll_rz(float x) { // NaN becomes the least integer, as the processor has it.
   return x != x || x < -0x1p63f ? INT64_MIN : x >= 0x1p63f ? INT64_MAX : static_cast<long long>(x);
 }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }

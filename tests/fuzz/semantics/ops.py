@@ -86,6 +86,26 @@ def _binary(op, result=None):
 
 for _op in ("Add", "Sub", "Mul"):
     _binary(_op)
+for _op in "BitwiseAnd BitwiseOr BitwiseXor".split():
+
+
+    def _bitwise(b, op=_op):
+        x = b.pick([I32, I64])
+        if not b.dtypes(op):
+            raise Reject("no type fits")
+        inputs = [x, b.partner(x)]
+        b.rng.shuffle(inputs)
+        b.node(op, inputs)
+
+    GENERATORS[_op] = _bitwise
+
+
+@generator("BitwiseNot")
+def _bitwise_not(b):
+    if b.dtypes("BitwiseNot"):
+        b.node("BitwiseNot", [b.pick([I32, I64])])
+
+
 for _op in "And Or Xor Equal Greater GreaterOrEqual Less LessOrEqual".split():
     _binary(_op, BOOL)
 
@@ -247,7 +267,15 @@ def _batch_norm(b):
     channels = (x.shape[1],)
     variance = b.source(round_to(np.abs(random_floats(b.rng, x.dtype, channels)) + 0.1, x.dtype), x.dtype)
     others = [b.fresh(x.dtype, channels) for _ in range(3)]
-    b.node("BatchNormalization", [x, *others, variance], epsilon=b.rng.choice((None, 1e-3)))
+    operands, epsilon = [x, *others, variance], b.rng.choice((None, 1e-3))
+    if b.opset < 14 or b.chance(0.6):
+        b.node("BatchNormalization", operands, epsilon=epsilon)
+        return
+    if x.array.size < 4 * x.shape[1] or not np.isfinite(x.array).all():
+        raise Reject("a variance of few numbers, or of none")
+    if any(np.var(x.array[:, channel]) < 1e-2 * (1 + np.mean(x.array[:, channel]) ** 2) for channel in range(x.shape[1])):
+        raise Reject("numbers that are all but equal, whose difference is rounding")
+    b.node("BatchNormalization", operands, outputs=b.rng.choice((1, 3)), epsilon=epsilon, training_mode=1, momentum=0.75)
 
 
 @generator("com.microsoft.Gelu", "com.microsoft.QuickGelu")
@@ -318,7 +346,10 @@ def _unsqueeze(b):
 @generator("Transpose")
 def _transpose(b):
     x = b.operand("Transpose")
-    b.node("Transpose", [x], perm=None if b.chance(0.2) else b.rng.sample(range(x.rank), x.rank) or None)
+    permutation = b.rng.sample(range(x.rank), x.rank)
+    if b.chance(0.1):  # Not ONNX, but exported.
+        permutation = [dim - b.rng.choice((0, x.rank)) for dim in permutation]
+    b.node("Transpose", [x], perm=None if b.chance(0.2) else permutation or None)
 
 
 @generator("Expand")
@@ -889,6 +920,72 @@ def _resize(b):
         b.node("Resize", [x, None, scales], **attributes)
     else:
         b.node("Resize", [x, None, None, b.known([sizes[i] for i in chosen])], **attributes)
+
+
+@generator("GridSample")
+def _grid_sample(b):
+    mode = b.rng.choice(("nearest", "linear", "linear", "cubic"))
+    rank = 2 if b.opset < 20 else b.rng.choice((2, 2, 3) if mode != "cubic" else (2,))
+    dtypes = [dtype for dtype in b.dtypes("GridSample") if dtype in FLOATS or mode == "nearest"]
+    x = b.pick(dtypes, low=rank + 2, high=rank + 2, fits=lambda v: v.array.size <= 400)
+    if x.dtype in FLOATS and not np.isfinite(x.array).all():
+        raise Reject("a weight of 0 meets infinity")
+    aligned = b.rng.choice((None, 0, 1))
+    shape = (x.shape[0], *(b.rng.choice((1, 2, 3, 5)) for _ in range(rank)))
+    # Places that are no ties of the nearest element, nor where a kernel begins to leave the image.
+    far = b.chance(0.2)
+    numbers = np.empty((*shape, rank))
+    for i, size in enumerate(reversed(x.shape[2:])):
+        beyond = 2 * size if far else 2
+        for at in np.ndindex(shape):
+            place = b.rng.randint(-beyond, size - 1 + beyond) + b.rng.uniform(-0.4, 0.4)
+            numbers[at + (i,)] = 2 * place / max(size - 1, 1) - 1 if aligned else (2 * place + 1) / size - 1
+    allowed = [dtype for dtype in b.dtypes("GridSample", 1) if dtype in (F32, x.dtype) and dtype in FLOATS]
+    dtype = F32 if far else b.rng.choice(allowed)  # In 16 bits distant places are ties.
+    grid = b.source(round_to(numbers, dtype), dtype)
+    names = {"linear": "bilinear", "cubic": "bicubic"} if b.opset < 20 else {}
+    b.node("GridSample", [x, grid], x.dtype, mode=names.get(mode, mode), align_corners=aligned,
+           padding_mode=b.rng.choice((None, "zeros", "border", "reflection")))
+
+
+@generator("Col2Im")
+def _col2im(b):
+    rank = b.rng.choice((1, 2, 2))
+    lengths, strides, dilations, counts, pads = ([b.rng.choice(sizes) for _ in range(rank)] for sizes in
+                                                 ((1, 2, 3), (1, 2, 3), (1, 1, 2), (1, 2, 3), (0, 0, 1)))
+    after = [b.rng.choice((0, 0, 1)) for _ in range(rank)]
+    image = [(count - 1) * stride + dilation * (length - 1) + 1 - before - behind + b.rng.randint(0, stride - 1)
+             for length, stride, dilation, count, before, behind in zip(lengths, strides, dilations, counts, pads, after)]
+    if min(image) < 1:
+        raise Reject("an image without elements")
+    dtype = b.some_dtype([dtype for dtype in b.dtypes("Col2Im") if dtype in FLOATS])
+    x = b.fresh(dtype, (b.rng.choice((1, 2)), b.rng.choice((1, 3)) * math.prod(lengths), math.prod(counts)))
+    if not np.isfinite(x.array).all():
+        raise Reject("the evaluator adds 0 times infinity")
+    b.node("Col2Im", [x, b.known(image), b.known(lengths)], strides=strides, dilations=dilations, pads=[*pads, *after])
+
+
+@generator("DFT")
+def _dft(b):
+    dtypes = [dtype for dtype in b.dtypes("DFT") if dtype in FLOATS]
+    rank = b.rng.choice((3, 3, 4))
+    shape = [b.rng.choice((1, 2, 3)) for _ in range(rank)]
+    axis = b.rng.randint(1, rank - 2)
+    shape[axis], shape[-1] = b.rng.choice((2, 3, 5, 8, 13)), b.rng.choice((1, 2))
+    inverse, onesided = b.rng.choice((None, 0, 1)), b.rng.choice((None, 0, 1))
+    if inverse and onesided:
+        shape[-1] = 2
+    if onesided and not inverse:
+        shape[-1] = 1
+    x = b.fresh(b.some_dtype(dtypes), tuple(shape))
+    if not np.isfinite(x.array).all():
+        raise Reject("a fast transform adds what a product does not")
+    length = b.known(np.asarray(shape[axis] + b.rng.choice((-1, 1, 2)))) if b.chance(0.3) else None
+    axis -= b.rng.choice((0, rank))
+    if b.opset < 20:
+        b.node("DFT", [x, length], axis=axis, inverse=inverse, onesided=onesided)
+    else:
+        b.node("DFT", [x, length, b.known(np.asarray(axis))], inverse=inverse, onesided=onesided)
 
 
 # Known when the model is read.

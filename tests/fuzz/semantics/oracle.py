@@ -43,7 +43,7 @@ EXACT = set(
 # Ops that add up: their error is relative to what they add, as if the operands were off.
 SUMS = set(
     """AveragePool BatchNormalization Conv ConvTranspose CumSum Gemm GlobalAveragePool GroupNormalization
-    InstanceNormalization LpPool Resize HardSigmoid HardSwish LayerNormalization LogSoftmax MatMul Mean RMSNormalization
+    Col2Im DFT GridSample InstanceNormalization LpPool Resize HardSigmoid HardSwish LayerNormalization LogSoftmax MatMul Mean RMSNormalization
     ReduceL1 ReduceL2 ReduceMean ReduceSum ReduceSumSquare SimplifiedLayerNormalization Softmax Sum Attention Tan
     RotaryEmbedding ScatterElements+add ScatterElements+mul ScatterND+add ScatterND+mul com.microsoft.RotaryEmbedding com.microsoft.SimplifiedLayerNormalization com.microsoft.QuickGelu
     com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization com.microsoft.FusedMatMul
@@ -245,6 +245,10 @@ class Run:
         unit = max(UNIT, 2.0 ** -MANTISSA_BITS[dtype]) if name in SEVERAL and dtype in FLOATS else UNIT
         if name == "Resize":  # Its scales are exact.
             return [self.off(arrays[0], unit) if arrays[0].dtype == np.float64 else arrays[0], *arrays[1:]]
+        if name == "GridSample":  # What a place is computed from is 1 larger than the grid's number.
+            x, grid = arrays
+            places = UNIT * (1 + np.abs(grid)) * self.noise.uniform(-1, 1, grid.shape)
+            return [self.off(x, unit) if x.dtype == np.float64 else x, grid + places]
         return [array if array is None or array.dtype != np.float64 else self.off(array, unit) for array in arrays]
 
     def result(self, function, array, dtype, operands, is_first):
@@ -269,6 +273,8 @@ class Run:
                 array = array + UNIT * self.noise.uniform(-1, 1, array.shape) * gelu_scale(name, operands)
             if name in ("com.microsoft.QuickGelu", "Swish"):  # The logistic function may be taken for 0.
                 array = array + NEXT_TO_NOTHING * self.noise.uniform(-1, 1, array.shape) * np.nan_to_num(operands[0])
+            if name == "GridSample" and "cubic" in str(function.node.attribute):  # Weights are sums of numbers up to 6.
+                array = array + 6 * UNIT * np.max(np.abs(operands[0])) * self.noise.uniform(-1, 1, array.shape)
             if name == "Resize":  # A weight of 0, rounded in f64.
                 array = array + 2.0**-48 * np.max(np.abs(operands[0])) * self.noise.uniform(-1, 1, array.shape)
             if name in LOGARITHMS:

@@ -8,6 +8,7 @@ from typing import Callable
 import numpy as np
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops.op_grid_sample import GridSample
 from onnx.reference.ops.op_resize import Resize
 
 
@@ -478,6 +479,20 @@ def _resize(arrays, attributes):
     scales = at(arrays, 2)
     scales = None if scales is None else np.asarray(scales, np.float32).astype(np.float64)
     return list(Resize._run(None, arrays[0], None, scales, at(arrays, 3), **given))
+
+
+class WideGridSample(GridSample):
+    def _gs_denormalize_coordinates(self, n, dims, align_corners):
+        return np.asarray([self._gs_denormalize(x, length, align_corners) for x, length in zip(n, dims)])
+
+
+@own("GridSample", "the evaluator rounds places to f32, and knows no mode by the name of opset 16")
+def _grid_sample(arrays, attributes):
+    mode = attributes.get("mode", b"linear").decode().removeprefix("bi")
+    padding = attributes.get("padding_mode", b"zeros").decode()
+    sample = object.__new__(WideGridSample)
+    sample.align_corners = 0  # Which 0 as an argument is replaced by.
+    return list(sample._run(*arrays, mode, padding, attributes.get("align_corners", 0)))
 
 
 from . import runtime_reference  # noqa: E402,F401  What registers itself here, too.

@@ -9,7 +9,7 @@ using namespace kfuse::test;
 namespace {
 
 struct Case {
-  const char *types; ///< Of the arguments %0, %1, ..., separated by ';'.
+  const char *types; ///< Those of the arguments %0, %1, ..., separated by ';'.
   const char *op;
   const char *complaint;
 };

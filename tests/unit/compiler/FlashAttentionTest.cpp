@@ -59,7 +59,11 @@ std::string boundsOf(const std::string &mask) {
   const codegen::KeyBounds bounds = codegen::keyBounds(scores);
   auto text = [](const std::optional<std::int64_t> &bound) { return bound ? std::to_string(*bound) : "-"; };
   const bool isProduct = scores[bounds.seen].kind == ir::ScalarNode::Kind::Contract;
-  return text(bounds.lowest) + ".." + text(bounds.highest) + (isProduct ? "" : ", masked");
+  const std::string chunks = bounds.chunks ? ", chunks of " + std::to_string(bounds.chunks->size) + " (" +
+                                                 std::to_string(bounds.chunks->rowOffset) + ", " +
+                                                 std::to_string(bounds.chunks->keyOffset) + ")"
+                                           : "";
+  return text(bounds.lowest) + ".." + text(bounds.highest) + chunks + (isProduct ? "" : ", masked");
 }
 
 std::string refusal(const TemplateCase &source, const char *target = "sm_90a") {
@@ -87,6 +91,33 @@ TEST_CASE("Key bounds: of causal masks and windows, however models write them") 
   CHECK(boundsOf(causal + compare("%c1", "gt", "%key", "%row") + both + choose("%c2", "%0", "%inf")) == "1..0");
   CHECK(boundsOf(causal + later + compare("%c1", "lt", "%row", "%key6") + both + choose("%c2", "%0", "%inf")) ==
         "7..0");
+}
+
+TEST_CASE("Key bounds: of chunks of keys, of which a row sees its own") {
+  auto quotient = [](const std::string &name, const std::string &of, const std::string &by) {
+    const std::string type = of == "%row" ? "tensor<40x1xi32>" : "tensor<1x50xi32>";
+    return name + " = kfuse.div " + of + ", " + by + " : (" + type + ", tensor<i32>) -> " + type + "\n";
+  };
+  auto equal = [](const std::string &op) {
+    return "%c0 = kfuse." + op + " %a0, %b0 : (tensor<40x1xi32>, tensor<1x50xi32>) -> tensor<40x50xi1>\n";
+  };
+  const std::string both = "%c2 = kfuse.and %c0, %c1 : (tensor<40x50xi1>, tensor<40x50xi1>) -> tensor<40x50xi1>\n",
+                    ahead = "%key6 = kfuse.add %key, %six : (tensor<1x50xi32>, tensor<i32>) -> tensor<1x50xi32>\n",
+                    quotients = quotient("%a0", "%row", "%six") + quotient("%b0", "%key", "%six");
+  CHECK(boundsOf(quotients + equal("eq") + choose("%c0", "%0", "%inf")) == "-..-, chunks of 6 (0, 0)");
+  CHECK(boundsOf(quotients + equal("ne") + choose("%c0", "%inf", "%0")) == "-..-, chunks of 6 (0, 0)");
+  CHECK(boundsOf(quotients + equal("eq") + compare("%c1", "le", "%key", "%row") + both + choose("%c2", "%0", "%inf")) ==
+        "-..0, chunks of 6 (0, 0)");
+  CHECK(boundsOf(ahead + quotient("%a0", "%row", "%six") + quotient("%b0", "%key6", "%six") + equal("eq") +
+                 choose("%c0", "%0", "%inf")) == "-..-, chunks of 6 (0, 6)");
+  CHECK(boundsOf(quotients + equal("eq") + choose("%c0", "%0", "%lowest")) == "-..-, chunks of 6 (0, 0)");
+  CHECK(boundsOf(quotients + equal("ne") + choose("%c0", "%0", "%inf")) == "-..-, masked");
+  // Integers round towards zero: keys 0 to 11, six of them before 0, would be one chunk.
+  CHECK(boundsOf(later + quotient("%a0", "%row", "%six") + quotient("%b0", "%key6", "%six") + equal("eq") +
+                 choose("%c0", "%0", "%inf")) == "-..-, masked");
+  // Rows 0 to 5 see none of the keys, which are of the chunk before.
+  CHECK(boundsOf(ahead + quotient("%a0", "%row", "%six") + quotient("%b0", "%key6", "%six") + equal("eq") +
+                 choose("%c0", "%0", "%lowest")) == "-..-, masked");
 }
 
 TEST_CASE("Key bounds: what is no bound, or not all of the mask, stays with the scores") {
@@ -121,12 +152,44 @@ TEST_CASE("Flash attention: takes many queries from sm_80 on, and says what it d
   };
   for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"})
     CHECK(refusal(flashCase(plain), target) == "");
-  CHECK(refusal(with([](FlashSketch &s) { s.rows = 1; })) == "one query has its keys split over blocks");
-  CHECK(refusal(with([](FlashSketch &s) { s.type = "f32"; })) == "queries, keys and values are not bf16 or f16 alike");
-  CHECK(refusal(with([](FlashSketch &s) { s.keySize = 60; })) ==
-        "heads of 60 and 64 elements; multiples of 8 up to 256 are taken");
-  CHECK(refusal(with([](FlashSketch &s) { s.valueSize = 264; })) ==
-        "heads of 64 and 264 elements; multiples of 8 up to 256 are taken");
+  CHECK(refusal(with([](FlashSketch &s) { s.rows = 1, s.keys = 1025; })) == "one query has its keys split over blocks");
+  CHECK(refusal(with([](FlashSketch &s) { s.rows = 1; })) == "");
+  CHECK(refusal(with([](FlashSketch &s) { s.keySize = 260; })) == "heads of 260 and 64 elements; up to 256 are taken");
+}
+
+TEST_CASE("Flash attention: what tensor cores do not take is multiplied in f32, and says why") {
+  auto remarkOf = [](FlashSketch sketch) {
+    sketch.rows = sketch.keys = 300;
+    RegionCase given(flashCase(sketch));
+    const codegen::KernelTemplate &flash = codegen::cuda::flashAttentionTemplate();
+    const bool isScalar = flash.candidates(given.region, hopper()).front().valueOr("scalar", 0) == 1;
+    return isScalar ? flash.remark(given.region, hopper()) : "on tensor cores";
+  };
+  CHECK(remarkOf({}) == "on tensor cores");
+  CHECK(remarkOf({.type = "f32"}) ==
+        "queries, keys and values are not bf16 or f16 alike: it is multiplied in f32, without tensor cores");
+  CHECK(remarkOf({.keySize = 60}) ==
+        "heads of 60 and 64 elements are no multiples of 8: it is multiplied in f32, without tensor cores");
+}
+
+TEST_CASE("Flash attention: few rows of heads that share keys may be those of one head") {
+  /// Whether there are such configs, with blocks for `heads` heads of `rows` rows.
+  auto isPacked = [](const FlashSketch &sketch, std::uint32_t heads, std::int64_t rows) {
+    RegionCase given(flashCase(sketch));
+    const codegen::KernelTemplate &flash = codegen::cuda::flashAttentionTemplate();
+    bool found = false;
+    for (const codegen::TileConfig &config : flash.candidates(given.region, hopper()))
+      if (config.valueOr("packed", 0) == 1) {
+        found = true;
+        CHECK(flash.emit(given.region, config, hopper())->launches[0].grid[0] ==
+              heads * ((rows + config["rows"] - 1) / config["rows"]));
+      }
+    return found;
+  };
+  CHECK(isPacked({.heads = 16, .keyHeads = 2, .rows = 20, .keys = 500}, 2 * 2, 8 * 20));
+  CHECK(isPacked({.heads = 16, .keyHeads = 2, .rows = 20, .keys = 500, .tokensFirst = true}, 2 * 2, 8 * 20));
+  CHECK(!isPacked({.heads = 4, .keyHeads = 4, .rows = 20, .keys = 500}, 0, 0));
+  CHECK(!isPacked({.heads = 16, .keyHeads = 2, .rows = 100, .keys = 500}, 0, 0));
 }
 
 TEST_CASE("Flash attention: every config fits, and tiles are no larger than what there is") {
@@ -142,7 +205,8 @@ TEST_CASE("Flash attention: every config fits, and tiles are no larger than what
         REQUIRE_MESSAGE(plan, plan.error().message);
         CHECK(plan->launches[0].sharedBytes <= static_cast<std::uint32_t>(on.sharedBytesPerBlock));
         const std::int64_t blocks = 4 * ((5000 + config["rows"] - 1) / config["rows"]);
-        CHECK(plan->launches[0].grid[0] == (config.valueOr("persistent", 0) ? on.multiprocessors : blocks));
+        const std::int64_t atOnce = on.multiprocessors * config.valueOr("resident", 1);
+        CHECK(plan->launches[0].grid[0] == (config.valueOr("persistent", 0) ? std::min(atOnce, blocks) : blocks));
       }
     }
   RegionCase few(flashCase({.rows = 20, .keys = 30, .keySize = 32, .valueSize = 32}));

@@ -78,9 +78,18 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
       {"gather_nd_floats.onnx", "node 'gather' (GatherND): indices that are no integers"},
       {"gather_nd_outside.onnx", "node 'gather' (GatherND): index -4 of a dimension of 3"},
       {"gather_outside.onnx", "node 'gather' (Gather): index 5 of a dimension of 2"},
+      {"grid_mode.onnx", "node 'y' (GridSample): samples by mode 'spline' and padding_mode 'zeros'; kfuse has nearest, "
+                         "linear and cubic, and zeros, border and reflection"},
+      {"grid_shape.onnx",
+       "node 'y' (GridSample): x of shape [1, 1, 4, 4] and a grid of shape [1, 2, 2, 3]; expected are "
+       "[N, C, S1, ..., Sk] and [N, O1, ..., Ok, k]"},
       {"huge_dim.onnx", "input 'x' has the shape 4611686018427387904x4611686018427387904: a negative size, over 1 TiB, "
                         "or over 16 dimensions"},
       {"missing_input.onnx", "node 'add' (Add) has 1 inputs; kfuse knows the op with 2"},
+      {"narrow_output.onnx", "node 'y' (Cast): casts to UINT8, which the graph returns or computes with; kfuse takes "
+                             "integers of 8 and 16 bits that are moved, compared and cast to other types"},
+      {"narrow_sum.onnx", "node 'n' (Cast): casts to UINT8, which the graph returns or computes with; kfuse takes "
+                          "integers of 8 and 16 bits that are moved, compared and cast to other types"},
       {"negative_dim.onnx", "input 'x' has the shape 2x-3: a negative size, over 1 TiB, or over 16 dimensions"},
       {"no_output.onnx", "output 'other' is made by no node"},
       {"one_hot_depth.onnx",

@@ -95,15 +95,13 @@ const Lists decodeOnHopper{{{"rms_norm", 1},
                             {"matmul + add", 2}},
                            {}};
 
-/// Each layer of a transformer: its products (q, k and v are one), one kernel for each softmax and norm, and nothing
-/// else.
+/// Each layer of a transformer: its products (q, k and v are one), one kernel for each attention (on the CPU, for its
+/// softmax) and norm, and nothing else.
 const Expected models[] = {
     {"bert.dynamo.onnx",
      {{{"add + add + layer_norm", 1}, // The word embedding is gathered where it is added.
        {"matmul + add", 2},
-       {"matmul + mul + add", 2},
-       {"softmax", 2},
-       {"matmul", 2},
+       {"attention", 2},
        {"matmul + add + add", 4},
        {"layer_norm", 4},
        {"matmul + add + gelu", 2}},
@@ -120,14 +118,17 @@ const Expected models[] = {
         {{"copy", 4}}}}}},
     // The second layer's rows that the result does not need are not computed, but its product of three is one.
     {"encoder_torch.script.onnx",
-     {{{"matmul + add", 2},
-       {"matmul + mul", 2},
-       {"softmax", 2},
-       {"matmul", 2},
-       {"matmul + add + add", 4},
-       {"layer_norm", 4},
-       {"matmul + add + gelu", 2}},
-      {}}},
+     {{{"matmul + add", 2}, {"attention", 2}, {"matmul + add + add", 4}, {"layer_norm", 4}, {"matmul + add + gelu", 2}},
+      {}},
+     {{"cpu",
+       {{{"matmul + add", 2},
+         {"matmul + mul", 2},
+         {"softmax", 2},
+         {"matmul", 2},
+         {"matmul + add + add", 4},
+         {"layer_norm", 4},
+         {"matmul + add + gelu", 2}},
+        {}}}}},
     {"ffn_2048x4096.onnx", {{{"matmul + add + gelu_tanh", 1}, {"matmul + add", 1}, {"layer_norm", 1}}, {}}},
     {"linear_head_b256.onnx",
      {{{"matmul + add + relu", 20}, {"matmul + add", 1}}, {}},
@@ -138,9 +139,8 @@ const Expected models[] = {
     {"llama.dynamo.onnx",
      {{{"rms_norm", 5},
        {"rotary + rotary", 2},
-       {"matmul", 6},
-       {"matmul + mul + add", 2},
-       {"softmax + is_nan + where", 2},
+       {"matmul", 4},
+       {"attention", 2}, // With the mask and the guard of rows without keys.
        {"silu + mul", 2},
        {"matmul + add", 4}},
       {{"mul + mul + mul + mul + mul + mul + mul + mul + mul + mul", 1}}},
@@ -148,7 +148,7 @@ const Expected models[] = {
        {{{"rms_norm", 5},
          {"rotary", 4},
          {"matmul", 6},
-         {"matmul + mul + add", 2},
+         {"matmul + mul + le + where + add", 2},
          {"softmax + is_nan + where", 2},
          {"silu + mul", 2},
          {"matmul + add", 4}},
@@ -167,7 +167,7 @@ const Expected models[] = {
      {{{"rms_norm", 2},
        {"rotary", 2},
        {"matmul", 4},
-       {"le + where + attention", 1}, // With the causal mask in place, and its heads behind each other in the result.
+       {"attention", 1}, // With the causal mask in place, and its heads behind each other in the result.
        {"matmul + silu + mul", 1},
        {"matmul + add", 2}},
       {}},
@@ -184,7 +184,7 @@ const Expected models[] = {
        {{{"rms_norm", 2},
          {"rotary", 2},
          {"matmul", 3},
-         {"le + where + attention", 1},
+         {"attention", 1},
          {"matmul + silu + matmul + mul", 1},
          {"matmul + add", 2}},
         {}}}}},

@@ -161,6 +161,10 @@ TEST_CASE("reference: comparisons and logic") {
   CHECK(integers(evaluatePointwise("and", {p, q}, "tensor<4xi1>")) == Truth{0, 0, 0, 1});
   CHECK(integers(evaluatePointwise("or", {p, q}, "tensor<4xi1>")) == Truth{0, 1, 1, 1});
   CHECK(integers(evaluatePointwise("not", {p}, "tensor<4xi1>")) == Truth{1, 1, 0, 0});
+  CHECK(integers(evaluatePointwise("and", {i64({12, -1, lowest}), i64({10, 77, -2})}, "tensor<3xi64>")) ==
+        Truth{8, 77, lowest});
+  CHECK(integers(evaluatePointwise("or", {i64({12, -1, lowest}), i64({10, 77, 5})}, "tensor<3xi64>")) ==
+        Truth{14, -1, lowest + 5});
   checkClose(reals(evaluatePointwise("where", {p, left, right}, "tensor<4xf32>")), {2, 2, 3, NaN});
   CHECK(integers(evaluatePointwise("where", {p, i64({1, 2, 3, highest}), i64({5, 6, 7, 8})}, "tensor<4xi64>")) ==
         Truth{5, 6, 3, highest});

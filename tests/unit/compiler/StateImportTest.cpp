@@ -255,6 +255,26 @@ TEST_CASE("states: any input becomes one by name, and is written over as a whole
                "--state x=y: input 'x' is f32 of 5 and output 'y' f32 of 3x5; a state is one tensor before and after");
 }
 
+TEST_CASE("states: rows that are written through a transpose and its inverse") {
+  ImportedModel model(testData("cache_index_copy.onnx"), states({}));
+  REQUIRE_MESSAGE(model, model.error());
+  REQUIRE(model.get().states.size() == 1);
+  CHECK(model.get().states[0].isInPlace);
+  CHECK(model.get().states[0].how == "rows are written at a position along axis 2");
+}
+
+TEST_CASE("states: a window of a cache that moves is copied, which is said") {
+  ImportedModel model(testData("cache_window.onnx"), states({}));
+  REQUIRE_MESSAGE(model, model.error());
+  REQUIRE(model.get().states.size() == 1);
+  CHECK(!model.get().states[0].isInPlace);
+  CHECK(model.get().states[0].how == "its first rows go as new ones come, a window that moves; --state 'cache=y' keeps "
+                                     "it in one buffer, by a copy");
+  ImportedModel named(testData("cache_window.onnx"), states({"cache=y"}));
+  REQUIRE_MESSAGE(named, named.error());
+  CHECK(named.get().states[0].isInPlace);
+}
+
 TEST_CASE("states: a cache without a capacity grows by a copy, which is said") {
   ImportedModel model(testData("cache_grows.onnx"), states({}, {{"past", {5}}, {"total", {8}}}));
   REQUIRE_MESSAGE(model, model.error());

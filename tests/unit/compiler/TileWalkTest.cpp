@@ -25,7 +25,7 @@ struct Config {
 /// whoever finishes the tile knows; contributors wait for nobody and come first.
 template <class Config> void check(int clusters) {
   using Walk = kfuse::TileWalk<Config>;
-  std::vector<int> owners(Walk::count * Walk::tilesK); // Of each line, how many clusters have it.
+  std::vector<int> owners(Walk::count * Walk::tilesK); // How many clusters have each line.
   std::map<int, int> segments;                         // Place -> tile of which sums are left there.
   for (int cluster = 0; cluster < clusters; ++cluster) {
     bool helps = false, waits = false;
@@ -66,9 +66,9 @@ template <class Config> void check(int clusters) {
 // 64 tiles of clusters; 16 lines of K.
 TEST_CASE("TileWalk: every line of K of every tile is one cluster's") {
   check<Config<1000, 2000, 1000, 0, 0, 1, 0>>(66);
-  check<Config<1000, 2000, 1000, 14, 36, 2, 5>>(50); // One whole wave, ...
+  check<Config<1000, 2000, 1000, 14, 36, 2, 5>>(50); // One whole wave.
   check<Config<1000, 2000, 1000, 14, 36, 1, 8>>(50);
   check<Config<1000, 2000, 1000, 24, 16, 1, 5>>(40);
-  check<Config<1000, 2000, 1000, 4, 16, 4, 3>>(20); // ... and three.
+  check<Config<1000, 2000, 1000, 4, 16, 4, 3>>(20); // Three whole waves.
   check<Config<1000, 2000, 1000, 13, 4, 1, 3>>(17);
 }

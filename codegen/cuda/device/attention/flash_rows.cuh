@@ -8,18 +8,46 @@ namespace kfuse {
 /// Keys that a row may see: from first to end.
 template <class Config> struct SeenKeys {
   using Index = typename Config::Index;
+  /// Whether rows see keys from others than 0 on, and whether there are keys of tiles that a row does not see the end
+  /// of.
+  static constexpr bool haveFirst = Config::hasLowest || Config::chunk > 0,
+                        haveEnd = Config::hasHighest || Config::chunk > 0 || Config::keys % Config::tileKeys != 0;
 
   static __device__ __forceinline__ Index first(Index row) {
+    if constexpr (Config::period > 0)
+      row %= Config::period;
+    Index key = 0;
     if constexpr (Config::hasLowest)
-      return row + Config::lowest > 0 ? row + Config::lowest : Index(0);
-    else
-      return 0;
+      key = maximum(row + Config::lowest, Index(0));
+    if constexpr (Config::chunk > 0)
+      key = maximum(key, chunkOf(row));
+    return key;
   }
   static __device__ __forceinline__ Index end(Index row) {
+    if constexpr (Config::period > 0)
+      row %= Config::period;
+    Index key = Config::keys;
     if constexpr (Config::hasHighest)
-      return minimum(row + Config::highest + 1, Index(Config::keys));
-    else
-      return Config::keys;
+      key = minimum(row + Config::highest + 1, key);
+    if constexpr (Config::chunk > 0)
+      key = minimum(chunkOf(row) + Config::chunk, key);
+    return key;
+  }
+
+  /// Those that some of the rows from one to another see, and those that all of them see. Of several heads' rows it is
+  /// as if there were all of a head.
+  static __device__ __forceinline__ Index firstOfAny(Index from) { return first(Config::period > 0 ? 0 : from); }
+  static __device__ __forceinline__ Index endOfAny(Index to) {
+    return end(Config::period > 0 ? Config::period - 1 : to);
+  }
+  static __device__ __forceinline__ Index firstOfAll(Index to) {
+    return first(Config::period > 0 ? Config::period - 1 : to);
+  }
+  static __device__ __forceinline__ Index endOfAll(Index from) { return end(Config::period > 0 ? 0 : from); }
+
+private:
+  static __device__ __forceinline__ Index chunkOf(Index row) {
+    return (row + Config::rowInChunks) / Config::chunk * Config::chunk - Config::keyInChunks;
   }
 };
 
@@ -36,8 +64,8 @@ template <class Config> struct FlashBlock {
     batch = group * Config::together + within % Config::together;
     firstRow = Index(tiles - 1 - within / Config::together) * Config::tileRows;
     const Index lastRow = minimum(firstRow + Config::tileRows, Index(Config::rows)) - 1;
-    const Index last = SeenKeys<Config>::end(lastRow);
-    beginTile = SeenKeys<Config>::first(firstRow) / Config::tileKeys;
+    const Index last = SeenKeys<Config>::endOfAny(lastRow);
+    beginTile = SeenKeys<Config>::firstOfAny(firstRow) / Config::tileKeys;
     endTile = last > 0 ? (last + Config::tileKeys - 1) / Config::tileKeys : Index(0);
   }
 };
@@ -78,11 +106,11 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   /// Whether a row of this warp sees a key of the tile, and whether all of them see all of its keys.
   __device__ __forceinline__ bool sees(Index tile) const {
     const Index first = tile * tileKeys;
-    return firstRow < endRow && first < Seen::end(endRow - 1) && first + tileKeys > Seen::first(firstRow);
+    return firstRow < endRow && first < Seen::endOfAny(endRow - 1) && first + tileKeys > Seen::firstOfAny(firstRow);
   }
   __device__ __forceinline__ bool seesWhole(Index tile) const {
     const Index first = tile * tileKeys;
-    return first + tileKeys <= Seen::end(firstRow) && first >= Seen::first(endRow - 1);
+    return first + tileKeys <= Seen::endOfAll(firstRow) && first >= Seen::firstOfAll(endRow - 1);
   }
 
   /// From products with the keys of a tile to weights; `factors` are what the warp's sums are to be scaled by.
@@ -118,16 +146,13 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
           weights[f][n][i] = wordOf(Element{}, from[f][n * 8 + i * 2], from[f][n * 8 + i * 2 + 1]);
   }
 
+  /// By eight neighbours of a row.
   __device__ __forceinline__ void store() const {
 #pragma unroll
     for (int f = 0; f < fragments; ++f)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        float total = weight[f][half];
-        total += shuffleXor(total, 1);
-        total += shuffleXor(total, 2);
-        const bool isEmpty = Config::emptyIsZero && !(total > 0.0f); // No keys, or scores that are no numbers.
-        const float factor = 1.0f / total;
+        const Quotient quotient(weight[f][half]);
         const Index row = firstRow + f * 16 + half * 8 + lane / 4;
 #pragma unroll
         for (int first = 0; first < columns / 8; first += 4) {
@@ -137,7 +162,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
 #pragma unroll
             for (int i = 0; i < 2; ++i)
               if (first + j < columns / 8)
-                pairs[j][i] = isEmpty ? 0.0f : sums[f][(first + j) * 4 + half * 2 + i] * factor;
+                pairs[j][i] = quotient(sums[f][(first + j) * 4 + half * 2 + i]);
           exchange(pairs);
           Vector<float, 8> values;
 #pragma unroll
@@ -150,7 +175,38 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
       }
   }
 
+  /// Each element by itself.
+  __device__ __forceinline__ void storeEach() const {
+#pragma unroll
+    for (int f = 0; f < fragments; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const Quotient quotient(weight[f][half]);
+        const Index row = firstRow + f * 16 + half * 8 + lane / 4;
+#pragma unroll
+        for (int i = 0; i < columns / 8 * 2; ++i) {
+          const int d = i / 2 * 8 + lane % 4 * 2 + i % 2;
+          if (row < Config::rows && d < Config::valueSize)
+            body.store(batch, row, d, quotient(sums[f][i / 2 * 4 + half * 2 + i % 2]));
+        }
+      }
+  }
+
 private:
+  /// What is left of a row's sums once they are divided by that of its weights, of which each lane has a part.
+  struct Quotient {
+    float factor;
+    bool isEmpty;
+
+    __device__ __forceinline__ explicit Quotient(float total) {
+      total += shuffleXor(total, 1);
+      total += shuffleXor(total, 2);
+      isEmpty = Config::emptyIsZero && !(total > 0.0f); // No keys, or scores that are no numbers.
+      factor = 1.0f / total;
+    }
+    __device__ __forceinline__ float operator()(float sum) const { return isEmpty ? 0.0f : sum * factor; }
+  };
+
   /// From products to scores of keys from `first` on: of those that a row sees what the body says, but for the factor
   /// Config::scale where that is all; -infinity of the others.
   template <bool isMasked> __device__ __forceinline__ void score(Products &scores, Index first) const {
@@ -159,19 +215,24 @@ private:
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const Index row = minimum(firstRow + f * 16 + half * 8 + lane / 4, Index(Config::rows - 1));
-        const Index seenFirst = Seen::first(row), seenEnd = Seen::end(row);
+        // Of the lane's first column on, so that columns are constants.
+        const Index column = first + lane % 4 * 2, seenFirst = Seen::first(row) - column,
+                    seenEnd = Seen::end(row) - column;
         const auto ofRow = rowOf(row);
 #pragma unroll
         for (int n = 0; n < tileKeys / 8; ++n)
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float &at = scores[f][n * 4 + half * 2 + i];
-            const Index key = first + n * 8 + lane % 4 * 2 + i;
-            if constexpr (!Config::isScaled)
+            if constexpr (!Config::isScaled) {
+              const Index key = column + n * 8 + i;
               at = body.seen(ofRow, at, batch, row,
                              isMasked && Config::keys % tileKeys != 0 ? minimum(key, Index(Config::keys - 1)) : key);
-            if constexpr (isMasked)
-              at = key >= seenFirst && key < seenEnd ? at : -infinity;
+            }
+            if constexpr (isMasked && Seen::haveFirst)
+              at = n * 8 + i >= seenFirst ? at : -infinity;
+            if constexpr (isMasked && Seen::haveEnd)
+              at = n * 8 + i < seenEnd ? at : -infinity;
           }
       }
   }

@@ -3,8 +3,9 @@
 // A block has a producer warp, of which a thread brings tiles of keys and of values by TMA into rings of their own, and
 // two or three consumer warpgroups with 64 query rows each. A warpgroup multiplies the next keys while it makes weights
 // of the scores before, as FlashAttention-3 does (Shah et al., 2024): scores, weights and sums are all in registers.
-// With `takesTurns` a warpgroup multiplies while others compute weights. The producer goes on to the next rows that are
-// its block's while the last ones' results are stored.
+// Where heads are small two blocks share a multiprocessor: one multiplies while the other one starts, or stores.
+// With `takesTurns` a warpgroup multiplies while others compute weights. The producer goes on to the next rows that it
+// takes for its block while the last ones' results are stored.
 #pragma once
 
 #include <kfuse/flash_rows.cuh>
@@ -68,8 +69,10 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
   using KeyTile = BoxedTile<tileKeys, Config::keySize>;
   using ValueTile = BoxedTile<tileKeys, Config::valueSize>;
   using Rows = FlashRows<Config, Body, 1, Config::valueSize>;
-
   using Block = FlashBlock<Config>;
+  /// Behind tiles and barriers: the number of the rows that are the block's.
+  static constexpr int numberOffset =
+      QueryTile::bytes + Config::stages * (KeyTile::bytes + ValueTile::bytes) + 16 + Config::stages * 32;
 
   const Body &body;
   const unsigned queries = sharedAddress(dynamicShared());
@@ -77,19 +80,6 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
   TileRing<ValueTile, Config::stages> values{keys.tiles + keys.bytes, 0};
   const unsigned queryFull = values.tiles + values.bytes, queryEmpty = queryFull + 8;
   unsigned queryParity = 0;
-
-  /// The tiles of rows that are this block's. The grid takes them in one direction and the other by turns, so that none
-  /// has the longest each time.
-  struct Turn {
-    unsigned number = blockIdx.x, first = 0;
-    bool isForward = true;
-
-    __device__ __forceinline__ bool isThere() const { return number < Config::blocks; }
-    __device__ __forceinline__ void advance() {
-      first += gridDim.x, isForward = !isForward;
-      number = first + (isForward ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
-    }
-  };
 
   __device__ __forceinline__ explicit FlashSm90(const Body &body) : body(body) {
     keys.barriers = queryEmpty + 8;
@@ -105,27 +95,43 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
     __syncthreads();
   }
 
-  /// One thread. Keys are multiplied a tile ahead of values, and the next block's first while this one's results are
-  /// stored.
-  __device__ __forceinline__ void produce(const TensorMap *queryMap, const TensorMap *keyMap,
-                                          const TensorMap *valueMap) {
+  /// One thread. Keys are multiplied a tile ahead of values, and the next rows' first while the last ones' results are
+  /// stored. With isPersistent a block takes rows as long as there are some: blocks that had few keys take more, which
+  /// no order given in advance does as evenly.
+  __device__ __forceinline__ void produce(const TensorMap *queryMap, const TensorMap *keyMap, const TensorMap *valueMap,
+                                          unsigned *tickets) {
     waitForPredecessor();
+    unsigned number = blockIdx.x;
 #pragma unroll 1
-    for (Turn turn; turn.isThere(); turn.advance()) {
-      const Block block(turn.number);
-      if (block.beginTile >= block.endTile)
-        continue;
-      const int ofKeys = body.keyBatch(block.batch), ofValues = body.valueBatch(block.batch);
-      keys.fill(keyMap, int(block.endTile - 1) * tileKeys, ofKeys);
-      waitBarrier(queryEmpty, queryParity ^ 1);
-      queryParity ^= 1;
-      QueryTile::load(queries, queryMap, int(block.firstRow), body.queryBatch(block.batch), queryFull);
+    while (number < Config::blocks) {
+      unsigned next = Config::blocks;
+      auto takeNext = [&] {
+        if constexpr (Config::isPersistent)
+          next = gridDim.x + takeTicket(tickets, Config::blocks);
+      };
+      const Block block(number);
+      if (block.beginTile < block.endTile) {
+        const int ofKeys = body.keyBatch(block.batch), ofValues = body.valueBatch(block.batch);
+        keys.fill(keyMap, int(block.endTile - 1) * tileKeys, ofKeys);
+        giveRows(number);
+        QueryTile::load(queries, queryMap, int(block.firstRow), body.queryBatch(block.batch), queryFull);
 #pragma unroll 1
-      for (Index tile = block.endTile - 1; tile >= block.beginTile; --tile) {
-        if (tile > block.beginTile)
+        for (Index tile = block.endTile - 1; tile > block.beginTile; --tile) {
           keys.fill(keyMap, int(tile - 1) * tileKeys, ofKeys);
-        values.fill(valueMap, int(tile) * tileKeys, ofValues);
+          values.fill(valueMap, int(tile) * tileKeys, ofValues);
+        }
+        takeNext(); // While the last tiles are waited for.
+        values.fill(valueMap, int(block.beginTile) * tileKeys, ofValues);
+      } else {
+        giveRows(number);
+        arrive(queryFull);
+        takeNext();
       }
+      number = next;
+    }
+    if constexpr (Config::isPersistent) {
+      giveRows(number);
+      arrive(queryFull);
     }
   }
 
@@ -133,19 +139,45 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
   __device__ __forceinline__ void consume() {
     const int warp = warpInBlock(), group = warp / 4;
     waitForPredecessor();
+    unsigned number = blockIdx.x;
 #pragma unroll 1
-    for (Turn turn; turn.isThere(); turn.advance()) {
-      const Block block(turn.number);
+    while (receiveRows(number)) {
+      const Block block(number);
       Rows rows(body, block.batch, block.firstRow + warp * 16);
       if (block.beginTile < block.endTile)
         takeTiles(rows, block, group);
+      else
+        releaseQueries();
       mark(Moment::hasSums);
       rows.store();
+      if constexpr (!Config::isPersistent)
+        break;
     }
     mark(Moment::ends);
   }
 
 private:
+  /// Which rows come next; their queries follow. Behind the last ones comes a number that is too large.
+  __device__ __forceinline__ void giveRows(unsigned number) {
+    waitBarrier(queryEmpty, queryParity ^ 1);
+    queryParity ^= 1;
+    if constexpr (Config::isPersistent)
+      *reinterpret_cast<volatile unsigned *>(dynamicShared() + numberOffset) = number;
+  }
+  /// Waits for them and their queries.
+  __device__ __forceinline__ bool receiveRows(unsigned &number) {
+    waitBarrier(queryFull, queryParity);
+    queryParity ^= 1;
+    if constexpr (Config::isPersistent)
+      number = ofFirstLane(*reinterpret_cast<const volatile unsigned *>(dynamicShared() + numberOffset));
+    return number < Config::blocks;
+  }
+  __device__ __forceinline__ void releaseQueries() const {
+    __syncwarp(); // All lanes have seen what one now gives back.
+    if (leadsWarp())
+      arrive(queryEmpty);
+  }
+
   /// Its warpgroup's part of a block's tiles of keys: those from begin to end, of which all rows see the whole from
   /// beginWhole to endWhole, if any. There is a step for each tile of the block but one.
   struct Part {
@@ -187,17 +219,13 @@ private:
   __device__ __forceinline__ void takeTiles(Rows &rows, const Block &block, int group) {
     Part part(block, group);
     Index tile = block.endTile - 1;
-    waitBarrier(queryFull, queryParity);
-    queryParity ^= 1;
     if (part.begin < part.end) {
 #pragma unroll 1
       for (; tile >= part.end; --tile)
         pass(part, true);
       takePart(rows, part, tile);
     } else {
-      __syncwarp(); // All lanes have seen what one now gives back.
-      if (leadsWarp())
-        arrive(queryEmpty);
+      releaseQueries();
       part.startTurns();
       pass(part, false);
       --tile;
@@ -233,15 +261,19 @@ private:
     waitForKeys(products, part, tile);
     Rows::pack(weights, products);
     part.startTurns();
+    using Seen = SeenKeys<Config>;
+    --tile;
+    if constexpr (Seen::haveEnd)
 #pragma unroll 1
-    for (--tile; tile >= part.begin && tile >= part.endWhole; --tile)
-      step<true>(rows, products, weights, factors, part, tile);
+      for (; tile >= part.begin && tile >= part.endWhole; --tile)
+        step<true>(rows, products, weights, factors, part, tile);
 #pragma unroll 1
     for (; tile >= part.begin && tile >= part.beginWhole; --tile)
       step<false>(rows, products, weights, factors, part, tile);
+    if constexpr (Seen::haveFirst)
 #pragma unroll 1
-    for (; tile >= part.begin; --tile)
-      step<true>(rows, products, weights, factors, part, tile);
+      for (; tile >= part.begin; --tile)
+        step<true>(rows, products, weights, factors, part, tile);
     if (leadsWarp())
       arrive(queryEmpty);
     values.wait();
@@ -306,7 +338,7 @@ private:
 
 template <class Config, class ScoreProduct, class ValueProduct, class Body>
 __device__ __forceinline__ void flashSm90(const Body &body, const TensorMap *queryMap, const TensorMap *keyMap,
-                                          const TensorMap *valueMap) {
+                                          const TensorMap *valueMap, unsigned *tickets = nullptr) {
   mark(Moment::starts);
   const int producer = warpInBlock() - Config::warps;
   const bool leads = producer == 0 && leadsWarp();
@@ -317,9 +349,9 @@ __device__ __forceinline__ void flashSm90(const Body &body, const TensorMap *que
   if (producer >= 0) {
     releaseRegisters<Config::warps == 8 ? 24 : 32>();
     if (leads)
-      kernel.produce(queryMap, keyMap, valueMap);
+      kernel.produce(queryMap, keyMap, valueMap, tickets);
   } else {
-    claimRegisters<Config::warps == 8 ? 240 : 160>();
+    claimRegisters<(Config::resident > 1 ? 104 : Config::warps == 8 ? 240 : 160)>();
     kernel.consume();
   }
 }

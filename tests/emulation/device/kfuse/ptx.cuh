@@ -50,7 +50,8 @@ inline float divideFull(float a, float b) { return a / b; }
 
 //===- Threads and memory ------------------------------------------------------------------------//
 
-/// Publishes `mine` to the warp and hands every lane's to `use(lane)`.
+/// Publishes `mine` to the warp and hands every lane's to `use(lane)`. What is behind pointers has to be read before
+/// the others go on: exchangeTogether().
 template <class T, class Use> inline void exchange(const T &mine, Use use) {
   static_assert(sizeof(T) <= 64);
   unsigned char *scratch = emulator->warpScratch();
@@ -61,6 +62,9 @@ template <class T, class Use> inline void exchange(const T &mine, Use use) {
     std::memcpy(&value, scratch + lane * 64, sizeof(T));
     return value;
   });
+}
+template <class T, class Use> inline void exchangeTogether(const T &mine, Use use) {
+  exchange(mine, use);
   emulator->syncWarp();
 }
 
@@ -135,7 +139,7 @@ template <int pending> inline void waitCopies() { emulator->wait(pending); }
 /// Lane l holds elements (l / 4, l % 4 * 2) and the next of each 8x8 matrix; rows and columns swap if transposed.
 inline void loadMatrices(unsigned (&r)[4], unsigned row, bool transposed) {
   unsigned lane = threadIdx.x % 32;
-  exchange(reinterpret_cast<const unsigned short *>(emulator->at(row, 16)), [&](auto rowOf) {
+  exchangeTogether(reinterpret_cast<const unsigned short *>(emulator->at(row, 16)), [&](auto rowOf) {
     for (unsigned matrix = 0; matrix < 4; ++matrix) {
       unsigned pair[2];
       for (unsigned i = 0; i < 2; ++i) {

@@ -59,7 +59,7 @@ inline void fenceForTma() {}
 /// Lane l holds elements (l / 4, l % 4 * 2) and the next of each 8x8 matrix; rows and columns swap if transposed.
 inline void storeMatrices(unsigned row, const unsigned (&words)[4], bool transposed) {
   const unsigned lane = threadIdx.x % 32;
-  exchange(reinterpret_cast<unsigned short *>(emulator->at(row, 16)), [&](auto rowOf) {
+  exchangeTogether(reinterpret_cast<unsigned short *>(emulator->at(row, 16)), [&](auto rowOf) {
     for (unsigned matrix = 0; matrix < 4; ++matrix)
       for (unsigned i = 0; i < 2; ++i) {
         unsigned y = lane / 4, x = lane % 4 * 2 + i;
@@ -95,6 +95,7 @@ inline void loadPair(float (&pair)[2], unsigned address) { std::memcpy(pair, emu
 //===- Warps and registers -----------------------------------------------------------------------//
 
 inline int warpInBlock() { return threadIdx.x / 32; }
+inline unsigned ofFirstLane(unsigned value) { return value; } // All lanes have the same.
 inline bool leadsWarp() { return threadIdx.x % 32 == 0; }
 inline void syncNamed(int number, int threads) { emulator->syncNamed(number, threads); }
 inline void arriveNamed(int number, int threads) { emulator->arriveNamed(number, threads); }

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Fits the coefficients of an estimate to sweeps: what the code has, what fits best, and how far both are from what was measured.
+
+Usage: fit.py MODEL SWEEP.csv...   A sweep is what kfuse_gpu_bench appends to $KFUSE_BENCH_CSV: a line for each config,
+"case;config;us;modelled us;us in a chain", with comments that say of which card, driver and commit. MODEL is one of those below;
+each repeats the formula of its function in the code, and is checked against the sweep's modelled times, so that it cannot go stale
+unseen. What is fitted is the logarithm of the time, so that short kernels count as long ones do. Needs NumPy.
+"""
+import csv
+import math
+import pathlib
+import sys
+
+import numpy
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "blocks"))
+from attention import ATTENTIONS
+
+# ir/Target.cpp: multiprocessors, dense f16 FLOP/us, clocks/us, us of a launch.
+CARDS = {"H100": (132, 989e6, 67e6 / (2 * 128 * 132), 1.3)}
+
+
+class FlashWgmma:
+    """FlashShape::estimateWgmmaUs and totalUs (codegen/cuda/attention/FlashShape.cpp), for causal masks and none."""
+
+    # Share of the tensor cores' rate; of the shorter of products and weights what shows, with turns and without; us of a tile
+    # beside them; us of a block's start where blocks stay.
+    code = {"mathShare": 0.8, "shownInTurns": 0.25, "shown": 0.35, "tileUs": 0.08, "startUs": 0.4}
+
+    @staticmethod
+    def takes(config):
+        return config.get("wgmma") == 1 and config.get("persistent") == 1
+
+    @staticmethod
+    def us(shape, config, coefficients, card):
+        batch, heads, _, queries, keys, key_size, value_size, mask = shape
+        sms, rate, clocks, launch = card
+        share, shown_in_turns, shown, fixed, start = coefficients
+        rows, width = config["rows"], config["keys"]
+        pairs, elements = rows * width, math.ceil(key_size / 16) * 16 + value_size
+        math_us = 2 * pairs * elements / (rate / sms * share)
+        vector_us = (pairs * (1 / 16 + (5 + value_size / width) / 128) + width * elements / 8 * 6 / 128) / clocks
+        shorter = (shown_in_turns if config["turns"] else shown) * min(math_us, vector_us)
+        tile = max(math_us, vector_us) + shorter + fixed
+        firsts = range(0, queries, rows)
+        tiles = [math.ceil((min(first + rows, queries) if mask else keys) / width) for first in firsts]
+        of_sm, longest = math.ceil(batch * heads * len(firsts) / sms), max(tiles)
+        of_all = sum(tiles) * batch * heads
+        walked = max(of_all / sms, longest) if mask else of_sm * longest
+        return launch + walked * tile + of_sm * start
+
+
+MODELS = {"flash_wgmma": FlashWgmma}
+
+
+def read(model, paths):
+    """(shape, config, measured, modelled) of each line that the model is of."""
+    for path in paths:
+        with open(path) as file:
+            for case, config, us, modelled, _ in csv.reader((line for line in file if line[0] != "#"), delimiter=";"):
+                fields = {name: int(value) for name, value in (field.split("=") for field in config.split(","))}
+                shape = ATTENTIONS[pathlib.Path(case).stem]
+                if model.takes(fields) and shape[-1] in ("", "causal"):
+                    yield shape, fields, float(us), float(modelled)
+
+
+def fit(model, rows, card):
+    """Gauss and Newton, with steps as small as it takes to come nearer. Coefficients stay above 0: their logarithms are fitted."""
+    measured = numpy.log([us for _, _, us, _ in rows])
+
+    def errors(logs):
+        values = numpy.exp(logs)
+        return numpy.log([model.us(shape, config, values, card) for shape, config, *_ in rows]) - measured
+
+    logs = numpy.log(list(model.code.values()))
+    for _ in range(50):
+        now, step = errors(logs), 1e-5
+        slopes = numpy.array([(errors(logs + step * unit) - now) / step for unit in numpy.eye(len(logs))]).T
+        # Ridged: what a sweep says nothing about stays as it is.
+        move = numpy.linalg.solve(slopes.T @ slopes + 1e-6 * numpy.eye(len(logs)), -slopes.T @ now)
+        factor = 1.0
+        while factor > 1e-3 and numpy.square(errors(logs + factor * move)).sum() >= numpy.square(now).sum():
+            factor /= 2
+        if factor <= 1e-3:
+            break
+        logs = logs + factor * move
+    return numpy.exp(logs), errors(logs)
+
+
+def main():
+    if len(sys.argv) < 3 or sys.argv[1] not in MODELS:
+        sys.exit(f"{__doc__}\nmodels: {', '.join(MODELS)}")
+    model, card = MODELS[sys.argv[1]], CARDS["H100"]
+    rows = list(read(model, sys.argv[2:]))
+    assert len(rows) > len(model.code), f"{len(rows)} configs of the model; {len(model.code)} coefficients need more"
+    in_code = [model.us(shape, config, list(model.code.values()), card) for shape, config, *_ in rows]
+    apart = max(abs(ours / modelled - 1) for ours, (*_, modelled) in zip(in_code, rows))
+    assert apart < 1e-3, f"the code's estimate is another than this script's, by up to {100 * apart:.1f} %"
+    fitted, left = fit(model, rows, card)
+    before = numpy.log(in_code) - numpy.log([us for _, _, us, _ in rows])
+    print(f"{len(rows)} configs; root mean square of the error: {100 * math.sqrt(numpy.square(before).mean()):.1f} % with the "
+          f"code's coefficients, {100 * math.sqrt(numpy.square(left).mean()):.1f} % fitted")
+    for (name, value), better in zip(model.code.items(), fitted):
+        print(f"  {name:14} {value:8.4f}  fitted {better:8.4f}")
+
+
+main()
