@@ -144,6 +144,13 @@ func.func @f(%a: tensor<3x70xi64>) -> tensor<3x70xi64> {
   return cases;
 }
 
+std::vector<TemplateCase> largeSlidingCases() {
+  return {depthwise("convnext", {32, 96, 56, 56, 7, 7, 1, 1, 1, 3}, "bf16"),
+          depthwise("convnext_last", {32, 96, 56, 56, 7, 7, 1, 1, 1, 3, true, "", "gelu"}, "bf16"),
+          depthwise("depthwise_last_3x3", {8, 144, 55, 57, 3, 3, 2, 1, 1, 1, true}, "f32"),
+          depthwise("conformer", {8, 512, 1, 1500, 1, 31, 1, 1, 1, 0, false, "", "silu"}, "f16")};
+}
+
 std::vector<TemplateCase> windowCases(const std::string &type) {
   return {
       convolution("windows_of_16", {2, 7, 5, 16, 3, 3, 1, 1, 1, 1, 24}, type),

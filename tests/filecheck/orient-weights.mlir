@@ -51,3 +51,45 @@ func.func @main(%x: tensor<49x576xbf16>, %w: tensor<64x64x3x3xbf16> {kfuse.role 
   %2 = kfuse.matmul %x, %1 {transpose_b} : (tensor<49x576xbf16>, tensor<64x576xbf16>) -> tensor<49x64xbf16>
   return %2 : tensor<49x64xbf16>
 }
+
+// -----
+
+// A depthwise convolution of images whose channels are last reads the weights of neighbouring channels at once: they are
+// stored with their channels last, too, taps that are added one after another as well.
+// CHECK-LABEL: @main
+// CHECK: kfuse.transpose %arg1 {kfuse.stored, permutation = array<i64: 1, 2, 0>}
+// PREPARED-LABEL: @prepare
+// PREPARED: kfuse.transpose %arg0
+func.func @main(%x: tensor<2x9x9x16xbf16>, %w: tensor<16x3x5xbf16> {kfuse.role = "parameter"}) -> tensor<2x7x5x16xbf16> {
+  %0 = kfuse.transpose %x {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x9x9x16xbf16>) -> tensor<2x16x9x9xbf16>
+  %1 = kfuse.window %0 {kernel = array<i64: 3, 5>, strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0>} : (tensor<2x16x9x9xbf16>) -> tensor<2x16x3x5x7x5xbf16>
+  %2 = kfuse.transpose %1 {permutation = array<i64: 0, 4, 5, 2, 3, 1>} : (tensor<2x16x3x5x7x5xbf16>) -> tensor<2x7x5x3x5x16xbf16>
+  %3 = kfuse.transpose %w {permutation = array<i64: 1, 2, 0>} : (tensor<16x3x5xbf16>) -> tensor<3x5x16xbf16>
+  %4 = kfuse.mul %2, %3 : (tensor<2x7x5x3x5x16xbf16>, tensor<3x5x16xbf16>) -> tensor<2x7x5x3x5x16xbf16>
+  %5 = kfuse.reduce %4 {function = "sum", axes = array<i64: 3, 4>} : (tensor<2x7x5x3x5x16xbf16>) -> tensor<2x7x5x16xbf16>
+  return %5 : tensor<2x7x5x16xbf16>
+}
+
+// -----
+
+// CHECK-LABEL: @main
+// CHECK: %[[TAPS:.*]] = kfuse.transpose %arg1 {kfuse.stored, permutation = array<i64: 1, 0>}
+// CHECK: kfuse.slice %[[TAPS]] {offsets = array<i64: 0, 0>
+// CHECK-SAME: -> tensor<1x16xbf16>
+// CHECK: kfuse.slice %[[TAPS]] {offsets = array<i64: 1, 0>
+// PREPARED-LABEL: @prepare
+// PREPARED: kfuse.transpose %arg0
+func.func @main(%x: tensor<2x9x16xbf16>, %w: tensor<16x2xbf16> {kfuse.role = "parameter"}) -> tensor<2x16x8xbf16> {
+  %0 = kfuse.transpose %x {permutation = array<i64: 0, 2, 1>} : (tensor<2x9x16xbf16>) -> tensor<2x16x9xbf16>
+  %1 = kfuse.window %0 {kernel = array<i64: 2>, strides = array<i64: 1>, dilations = array<i64: 1>, pads = array<i64: 0>} : (tensor<2x16x9xbf16>) -> tensor<2x16x2x8xbf16>
+  %2 = kfuse.slice %1 {offsets = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x16x2x8xbf16>) -> tensor<2x16x1x8xbf16>
+  %3 = kfuse.reshape %2 : (tensor<2x16x1x8xbf16>) -> tensor<2x16x8xbf16>
+  %4 = kfuse.slice %w {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>} : (tensor<16x2xbf16>) -> tensor<16x1xbf16>
+  %5 = kfuse.mul %3, %4 : (tensor<2x16x8xbf16>, tensor<16x1xbf16>) -> tensor<2x16x8xbf16>
+  %6 = kfuse.slice %1 {offsets = array<i64: 0, 0, 1, 0>, strides = array<i64: 1, 1, 1, 1>} : (tensor<2x16x2x8xbf16>) -> tensor<2x16x1x8xbf16>
+  %7 = kfuse.reshape %6 : (tensor<2x16x1x8xbf16>) -> tensor<2x16x8xbf16>
+  %8 = kfuse.slice %w {offsets = array<i64: 0, 1>, strides = array<i64: 1, 1>} : (tensor<16x2xbf16>) -> tensor<16x1xbf16>
+  %9 = kfuse.mul %7, %8 : (tensor<2x16x8xbf16>, tensor<16x1xbf16>) -> tensor<2x16x8xbf16>
+  %10 = kfuse.add %5, %9 : (tensor<2x16x8xbf16>, tensor<2x16x8xbf16>) -> tensor<2x16x8xbf16>
+  return %10 : tensor<2x16x8xbf16>
+}

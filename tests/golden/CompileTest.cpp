@@ -109,6 +109,8 @@ func.func @f(%x: tensor<6144xbf16>, %k: tensor<8x4096x128xbf16> {kfuse.role = "s
   }
   return %k3, %v2, %r : tensor<8x4096x128xbf16>, tensor<8x4096x128xbf16>, tensor<8x4x128xbf16>
 })"},
+      largeSlidingCases()[0],
+      largeSlidingCases()[1],
       {"column_sum", R"(
 func.func @f(%a: tensor<16384x4096xf32>) -> tensor<4096xf32> {
   %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 0>} : (tensor<16384x4096xf32>) -> tensor<4096xf32>
@@ -562,6 +564,14 @@ TEST_CASE("Compile: chains of products, without spills") {
       all.push_back(planOf(rowChain, given.region, config, hopper, source.name));
   }
   compileAll(all, *compiler);
+}
+
+TEST_CASE("Compile: reductions of windows, without spills") {
+  const auto compiler = compilerHere();
+  if (!compiler)
+    return;
+  for (const TemplateCase &given : largeSlidingCases())
+    compileAll(everyPair(codegen::cuda::windowsTemplate(), given), *compiler);
 }
 
 TEST_CASE(

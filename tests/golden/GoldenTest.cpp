@@ -31,6 +31,9 @@ std::vector<Golden> goldens() {
       {"add_layer_norm_2x3x20000_f16", rowsTemplate(), "cluster=4,rows=1,storage=2,threads=512,vector=8"},
       {"reduce_middle_and_last", rowsTemplate(), "cluster=1,rows=128,storage=0,threads=1,vector=4"},
       {"column_moments_with_bias", columnsTemplate(), "groups=8,lanes=16,splits=4,unroll=4,vector=8"},
+      {"depthwise_7x7_bf16", windowsTemplate(), "access=4,lanes=1,rows=2,strip=8,threads=128,unrolled=1,vector=1"},
+      {"depthwise_last_7x7_of_32_bf16", windowsTemplate(),
+       "access=1,lanes=16,rows=4,strip=4,threads=128,unrolled=0,vector=2"},
       {"softmax_2x4096_bf16", rowsTemplate(), "cluster=1,rows=1,storage=3,threads=128,vector=8"},
       {"decode_positions_bf16", decodeAttentionTemplate(), "keys=16,splits=3,stages=4,warps=4"},
       {"decode_shared_heads_bf16", decodeAttentionTemplate(), "keys=32,splits=1,stages=2,warps=4"},
@@ -72,7 +75,7 @@ std::vector<Golden> goldens() {
 
 TemplateCase caseNamed(const std::string &name) {
   for (const auto &cases :
-       {pointwiseCases(), sideBySideCases(), transposeCases(), rowCases(), columnCases(), decodeCases(),
+       {pointwiseCases(), sideBySideCases(), transposeCases(), rowCases(), columnCases(), slidingCases(), decodeCases(),
         decodeNormCases(), flashCases(), matmulCases("bf16"), fewRowCases("bf16"), rowProductCases("bf16"),
         normedRowCases("bf16"), computedOperandCases(),
         std::vector<TemplateCase>{layers(2, 2, 64, 128, 2, true, "bf16"), layers(2, 0, 64, 128, 2, true, "bf16"),

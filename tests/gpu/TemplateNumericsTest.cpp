@@ -41,6 +41,7 @@ TEST_CASE("cuda.columns: right for every split of rows over threads and blocks")
 TEST_CASE("cuda.windows: right for every stride, border and tile") {
   TemplateChecks checks;
   checks.add(slidingCases(), codegen::cuda::windowsTemplate(), 12);
+  checks.add(largeSlidingCases(), codegen::cuda::windowsTemplate(), 4);
   checks.run();
 }
 

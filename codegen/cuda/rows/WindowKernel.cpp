@@ -135,16 +135,18 @@ private:
     if (isPartial)
       writer.line("int lanes;");
     writer.line();
+    writer.open("struct Loaded");
+    forEachOfRow([&](const WindowOperand &operand) { declareLoaded(operand); });
+    writer.close(";");
     writer.open("struct Row");
-    for (const WindowOperand &operand : problem.operands)
-      if (isOfRow(operand))
-        declare(operand);
+    forEachOfRow([&](const WindowOperand &operand) { declare(operand); });
     writer.close(";");
     writeTotals();
-    writer.open("__device__ __forceinline__ void load(Row &x, Index down) const");
-    for (const WindowOperand &operand : problem.operands)
-      if (isOfRow(operand))
-        fill(operand, "x.", named({{problem.rowTap, "down"}}));
+    writer.open("__device__ __forceinline__ void load(Loaded &x, Index down) const");
+    forEachOfRow([&](const WindowOperand &operand) { load(operand, "x.", named({{problem.rowTap, "down"}})); });
+    writer.close();
+    writer.open("__device__ __forceinline__ void decodeRow(Row &x, const Loaded &from) const");
+    forEachOfRow([&](const WindowOperand &operand) { decode(operand, "x.", "from."); });
     writer.close();
     writer.open("__device__ __forceinline__ void add(Totals &totals, const Row &x, Index h, Index rowTap) const");
     writeAdd();
@@ -176,6 +178,17 @@ private:
   bool isOfRow(const WindowOperand &operand) const {
     return operand.along != Along::Both && (tiles.rows == 1 || operand.slidesDown);
   }
+  void forEachOfRow(llvm::function_ref<void(const WindowOperand &)> body) const {
+    for (const WindowOperand &operand : problem.operands)
+      if (isOfRow(operand))
+        body(operand);
+  }
+  /// What is loaded for each row of taps and row of results.
+  void forEachOther(llvm::function_ref<void(const WindowOperand &)> body) const {
+    for (const WindowOperand &operand : problem.operands)
+      if (operand.along != Along::Both && !isOfRow(operand))
+        body(operand);
+  }
   /// Channels of an operand that a thread holds.
   int64_t widthOf(const WindowOperand &operand) const {
     return problem.dense && graph.dependsOn(operand.load, *problem.dense) ? tiles.vector : 1;
@@ -195,119 +208,157 @@ private:
                 Twine(widthOf(operand)) + "];");
   }
 
-  /// An access of `width` elements, zeros where not all of `when` holds.
-  std::string access(const WindowOperand &operand, AffineExpr offset, ArrayRef<std::string> names, int64_t width,
-                     int64_t alignment, ArrayRef<std::string> when) const {
-    const std::string arguments = "<" + std::to_string(width) + ", " + std::to_string(alignment) + ">";
-    std::string text = "loadVector" + arguments + "(in" + std::to_string(graph[operand.load].input) + " + (" +
-                       textOf(offset, names) + "))";
+  /// An access of `width` elements of a type, zeros where not all of `when` holds.
+  std::string access(const WindowOperand &operand, AffineExpr offset, ArrayRef<std::string> names, StringRef type,
+                     int64_t width, int64_t alignment, ArrayRef<std::string> when) const {
+    std::string from = "in" + std::to_string(graph[operand.load].input) + " + (" + textOf(offset, names) + ")";
+    if (type != storedType(inputType(operand)))
+      from = "reinterpret_cast<const " + type.str() + " *>(" + from + ")";
+    const std::string text =
+        "loadVector<" + std::to_string(width) + ", " + std::to_string(alignment) + ">(" + from + ")";
     if (when.empty())
       return text;
-    return llvm::join(when, " && ") + " ? " + text + " : Vector<" + storedType(inputType(operand)).str() + ", " +
-           std::to_string(width) + ">{}";
+    return llvm::join(when, " && ") + " ? " + text + " : Vector<" + type.str() + ", " + std::to_string(width) + ">{}";
   }
   static std::string conditionOf(const Guard &guard, AffineExpr index, ArrayRef<std::string> names) {
     return "isWithin(Index(" + textOf(index, names) + "), Index(" + std::to_string(guard.low) + "), Index(" +
            std::to_string(guard.high) + "))";
   }
 
-  /// Reads an operand's elements for a row and makes them values.
-  void fill(const WindowOperand &operand, const std::string &prefix, SmallVector<std::string> names) {
+  /// How an operand's elements lie in registers as they were loaded: `count` vectors of `size` elements, of which the
+  /// first begins `lead` elements ahead of the first position.
+  struct Pieces {
+    int64_t count, size, lead;
+    bool areChannels;  ///< Else positions.
+    int64_t alignment; ///< In elements; 0 where channels are no neighbours.
+    bool areWords;     ///< Two elements in a word, which the compiler takes apart by one instruction each.
+    int64_t perWord() const { return areWords ? 2 : 1; }
+  };
+  Pieces piecesOf(const WindowOperand &operand) const {
+    int64_t lead = 0;
+    const int64_t size = windowAccess(problem, operand, tiles.strip, config["access"], lead), count = countOf(operand);
+    Pieces pieces{count, widthOf(operand), 0, true, alignmentOf(operand), false};
+    if (size > 1)
+      pieces = {ceilDiv(lead + count, size), size, lead, false, size, false};
+    const DType type = inputType(operand);
+    pieces.areWords = isFloat(type) && byteWidth(type) == 2 && pieces.size % 2 == 0 && pieces.alignment > 0 &&
+                      pieces.alignment % 2 == 0;
+    return pieces;
+  }
+  std::string typeOf(const WindowOperand &operand, const Pieces &pieces) const {
+    return pieces.areWords ? "unsigned" : storedType(inputType(operand)).str();
+  }
+
+  void declareLoaded(const WindowOperand &operand) {
+    const Pieces pieces = piecesOf(operand);
+    writer.line("Vector<" + typeOf(operand, pieces) + ", " + Twine(pieces.size / pieces.perWord()) + "> " +
+                nameOf(operand) + "[" + Twine(pieces.count) + "];");
+  }
+
+  /// Reads an operand's elements for a row.
+  void load(const WindowOperand &operand, const std::string &prefix, SmallVector<std::string> names) {
     const ScalarNode &node = graph[operand.load];
     const unsigned position = graph.extents().size();
     const bool isWindow = operand.along == Along::Window;
-    const std::string i = isWindow ? "q" : operand.along == Along::Tap ? "k" : "j";
-    if (isWindow)
-      names[position] = "q";
-    else if (operand.along == Along::Tap)
-      names[problem.tap] = "k";
-    else
-      names[problem.strip] = moved(problem.strip, "j");
-    auto placed = [&](AffineExpr index) { return isWindow ? atPosition(problem, index) : index; };
-    auto varies = [&](const Guard &guard) {
-      return guard.index.isFunctionOfDim(problem.strip) || guard.index.isFunctionOfDim(problem.tap);
+    const Pieces pieces = piecesOf(operand);
+    const unsigned moving = isWindow ? position : operand.along == Along::Tap ? problem.tap : problem.strip;
+    auto at = [&](const std::string &number) {
+      SmallVector<std::string> there = names;
+      there[moving] = moving == problem.strip ? moved(problem.strip, number) : number;
+      return there;
     };
+    names = at(pieces.areChannels ? "i"
+               : pieces.lead == 0 ? "i * " + std::to_string(pieces.size)
+                                  : "(i * " + std::to_string(pieces.size) + " - " + std::to_string(pieces.lead) + ")");
+    auto placed = [&](AffineExpr index) { return isWindow ? atPosition(problem, index) : index; };
+    const AffineExpr offset = placed(node.map.getResult(0));
 
     SmallVector<std::string> ofRow, ofElement, ofAll;
     for (const Guard &guard : node.guards) {
       AffineExpr index = placed(guard.index);
-      if (!varies(guard)) {
+      if (!guard.index.isFunctionOfDim(problem.strip) && !guard.index.isFunctionOfDim(problem.tap)) {
         ofRow.push_back(conditionOf(guard, index, names));
         continue;
       }
       ofElement.push_back(conditionOf(guard, index, names));
-      for (const std::string &end : {std::string("0"), std::to_string(countOf(operand) - 1)}) {
-        SmallVector<std::string> there = names;
-        there[position] = end;
-        ofAll.push_back(conditionOf(guard, index, there));
-      }
+      for (int64_t end : {int64_t{0}, countOf(operand) - 1})
+        ofAll.push_back(conditionOf(guard, index, at(std::to_string(end))));
     }
     if (isPartial && operand.along == Along::Strip)
-      ofElement.emplace_back("j < lanes");
+      ofElement.emplace_back("i < lanes");
     if (isPartial && isWindow && ofElement.empty()) // Behind a tile's last result there may be nothing.
-      ofElement.push_back(textOf(placed(node.map.getResult(0)), names) + " < " +
+      ofElement.push_back(textOf(offset, names) + " < " +
                           std::to_string(elementCount(graph.graph.inputs[node.input].shape)));
     const std::string value = prefix + nameOf(operand);
-    SmallVector<std::string> holds;
-    if (!ofRow.empty()) {
-      holds = {"holds" + std::to_string(operand.load.id)};
-      writer.line("const bool " + holds[0] + " = " + llvm::join(ofRow, " && ") + ";");
-    }
-    SmallVector<std::string> when = holds;
-    llvm::append_range(when, ofElement);
     // Most strips touch no border. A warp's threads have the same one where channels are dense.
     if (problem.dense && isWindow && !ofAll.empty()) {
+      llvm::append_range(ofAll, ofRow);
+      llvm::append_range(ofElement, ofRow);
       writer.open("if (" + llvm::join(ofAll, " && ") + ")");
-      fillElements(operand, value, i, names, placed(node.map.getResult(0)), holds);
+      loadPieces(operand, pieces, value, names, offset, {});
       writer.close();
       writer.open("else");
-      fillElements(operand, value, i, names, placed(node.map.getResult(0)), when);
+      loadPieces(operand, pieces, value, names, offset, ofElement);
       writer.close();
-    } else {
-      fillElements(operand, value, i, names, placed(node.map.getResult(0)), when);
+      return;
     }
+    if (!ofRow.empty()) {
+      const std::string holds = "holds" + std::to_string(operand.load.id);
+      writer.line("const bool " + holds + " = " + llvm::join(ofRow, " && ") + ";");
+      ofElement.push_back(holds);
+    }
+    loadPieces(operand, pieces, value, names, offset, ofElement);
   }
 
-  void fillElements(const WindowOperand &operand, const std::string &value, const std::string &i,
-                    ArrayRef<std::string> names, AffineExpr offset, ArrayRef<std::string> when) {
-    const std::string count = std::to_string(countOf(operand)), type = storedType(inputType(operand)).str();
-    int64_t lead = 0;
-    const int64_t piece = windowAccess(problem, operand, tiles.strip, config["access"], lead);
-    writer.line("#pragma unroll");
-    writer.open("for (int " + i + " = " + Twine(-lead) + "; " + i + " < " + count + "; " + i + " += " + Twine(piece) +
-                ")");
-    if (piece > 1) {
-      writer.line("const Vector<" + type + ", " + Twine(piece) +
-                  "> e = " + access(operand, offset, names, piece, piece, when) + ";");
-      writer.line("#pragma unroll");
-      writer.open("for (int l = 0; l < " + Twine(piece) + "; ++l)");
-      writer.open("if (" + i + " + l >= 0 && " + i + " + l < " + count + ")");
-      writer.line(value + "[" + i + " + l][0] = decode(e[l]);");
-      writer.close();
-      writer.close();
-    } else {
-      const int64_t width = widthOf(operand), alignment = alignmentOf(operand);
-      if (width == 1 || alignment > 0)
-        writer.line("const Vector<" + type + ", " + Twine(width) +
-                    "> e = " + access(operand, offset, names, width, std::max<int64_t>(alignment, 1), when) + ";");
-      writer.line("#pragma unroll");
-      writer.open("for (int l = 0; l < " + Twine(width) + "; ++l)");
-      if (width > 1 && alignment == 0) { // Channels that are no neighbours.
-        SmallVector<std::string> lane(names);
-        lane[*problem.dense] = moved(*problem.dense, "l");
-        writer.line("const Vector<" + type + ", 1> e = " + access(operand, offset, lane, 1, 1, when) + ";");
-        writer.line(value + "[" + i + "][l] = decode(e[0]);");
-      } else {
-        writer.line(value + "[" + i + "][l] = decode(e[l]);");
-      }
+  void loadPieces(const WindowOperand &operand, const Pieces &pieces, const std::string &value,
+                  ArrayRef<std::string> names, AffineExpr offset, ArrayRef<std::string> when) {
+    openLoop("i", pieces.count);
+    const std::string type = typeOf(operand, pieces);
+    if (pieces.alignment > 0) {
+      writer.line(value + "[i] = " +
+                  access(operand, offset, names, type, pieces.size / pieces.perWord(),
+                         pieces.alignment / pieces.perWord(), when) +
+                  ";");
+    } else { // Channels that are no neighbours.
+      openLoop("l", pieces.size);
+      SmallVector<std::string> lane(names);
+      lane[*problem.dense] = moved(*problem.dense, "l");
+      writer.line(value + "[i][l] = (" + access(operand, offset, lane, type, 1, 1, when) + ")[0];");
       writer.close();
     }
     writer.close();
   }
 
-  /// Of a vector of channels, in elements; 0 where they are no neighbours, or one.
+  /// Makes values of what was loaded.
+  void decode(const WindowOperand &operand, const std::string &to, const std::string &from) {
+    const Pieces pieces = piecesOf(operand);
+    const std::string name = nameOf(operand);
+    const std::string word = from + name + "[i][l]";
+    openLoop("i", pieces.count);
+    openLoop("l", pieces.size / pieces.perWord());
+    auto put = [&](const std::string &element, const std::string &value) {
+      if (pieces.areChannels)
+        return writer.line(to + name + "[i][" + element + "] = " + value + ";");
+      const std::string q =
+          "i * " + std::to_string(pieces.size) + " - " + std::to_string(pieces.lead) + " + " + element;
+      writer.line("if (const int q = " + q + "; q >= 0 && q < " + Twine(countOf(operand)) + ")");
+      writer.line("  " + to + name + "[q][0] = " + value + ";");
+    };
+    if (pieces.areWords) {
+      writer.line("float pair[2];");
+      writer.line("decodeWord(pair, " + storedType(inputType(operand)) + "{}, " + word + ");");
+      put("2 * l", "pair[0]");
+      put("2 * l + 1", "pair[1]");
+    } else {
+      put("l", "decode(" + word + ")");
+    }
+    writer.close();
+    writer.close();
+  }
+
+  /// Of a vector of channels, in elements; 0 where they are no neighbours.
   int64_t alignmentOf(const WindowOperand &operand) const {
-    return widthOf(operand) > 1 ? chunk.vectorAlignment(operand.load) : 0;
+    return widthOf(operand) > 1 ? chunk.vectorAlignment(operand.load) : 1;
   }
 
   //===- Reductions --------------------------------------------------------------------------===//
@@ -339,16 +390,20 @@ private:
 
   void writeAdd() {
     SmallVector<std::string> names = atRow();
-    if (llvm::any_of(problem.operands, [&](const WindowOperand &o) { return o.along != Along::Both && !isOfRow(o); })) {
-      writer.open("struct Own");
-      for (const WindowOperand &operand : problem.operands)
-        if (operand.along != Along::Both && !isOfRow(operand))
-          declare(operand);
+    bool hasOthers = false;
+    forEachOther([&](const WindowOperand &) { hasOthers = true; });
+    if (hasOthers) {
+      writer.open("struct Loaded");
+      forEachOther([&](const WindowOperand &operand) { declareLoaded(operand); });
+      writer.close(" from;");
+      writer.open("struct Values");
+      forEachOther([&](const WindowOperand &operand) { declare(operand); });
       writer.close(" w;");
     }
-    for (const WindowOperand &operand : problem.operands)
-      if (operand.along != Along::Both && !isOfRow(operand))
-        fill(operand, "w.", names);
+    forEachOther([&](const WindowOperand &operand) {
+      load(operand, "from.", names);
+      decode(operand, "w.", "from.");
+    });
     names[problem.tap] = "k";
     names[problem.strip] = moved(problem.strip, "j");
     if (problem.dense)
@@ -389,7 +444,9 @@ private:
         when.push_back(conditionOf(guard, guard.index, names));
       if (isPartial)
         when.emplace_back("j < lanes");
-      return "decode((" + access(operand, graph[operand.load].map.getResult(0), names, 1, 1, when) + ")[0])";
+      return "decode((" +
+             access(operand, graph[operand.load].map.getResult(0), names, storedType(inputType(operand)), 1, 1, when) +
+             ")[0])";
     }
     }
     return (isOfRow(operand) ? "x." : "w.") + nameOf(operand) + "[" + index + "][" +

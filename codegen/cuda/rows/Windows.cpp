@@ -18,7 +18,7 @@ using ir::ScalarNode;
 using Along = WindowOperand::Along;
 
 constexpr size_t mostCandidates = 40;
-constexpr int64_t mostValues = 130;        ///< Floats that a thread holds: totals, a row of operands.
+constexpr int64_t mostValues = 190;        ///< Floats that a thread holds: totals, a row of operands.
 constexpr int64_t mostInstructions = 4096; ///< Of a loop's body: 64 KB, what SMs hold of a kernel's text.
 
 /// What a tap, a row's operand and a result cost under any config.
@@ -59,7 +59,13 @@ struct WindowShape {
                             : operand.along == Along::Tap  ? problem.taps()
                                                            : 1;
       const bool isWide = problem.dense && problem.graph.dependsOn(operand.load, *problem.dense);
-      values += count * (isWide ? tiles.vector : 1);
+      const int64_t width = isWide ? tiles.vector : 1;
+      values += count * width;
+      if (operand.along == Along::Window)
+        values += ceilDiv(
+            count * width *
+                static_cast<int64_t>(byteWidth(problem.graph.graph.inputs[problem.graph[operand.load].input].type)),
+            4); // The next row, as it was loaded.
     }
     totals = static_cast<int64_t>(problem.reductions.size()) * tiles.rows * tiles.strip * tiles.vector;
   }
@@ -106,11 +112,11 @@ double estimate(const Region &region, const WindowProblem &problem, const Window
             0;
     const double steps = isGathered ? width : 1;
     wavefronts += rows * accesses * (isGathered ? 32 * width : std::max(isWide || !problem.dense ? wide : 1.0, 0.5));
-    instructions += rows * accesses *
-                    (steps + (bytes < 4 ? 1.3 * width : 0) +
-                     (problem.dense                    ? 0
-                      : operand.along == Along::Window ? 2
-                                                       : 0));
+    const double elements =
+        width * static_cast<double>(operand.along == Along::Window ? problem.positions(tiles.strip) : problem.taps());
+    const bool areWords = width > 1 || accesses < elements;
+    const double perAccess = !problem.dense && operand.along == Along::Window ? 3 : 1; // With its guards.
+    instructions += rows * (accesses * steps * perAccess + (bytes < 4 ? elements * (areWords ? 1 : 2) : 0));
   }
   constexpr double schedulers = 4;
   instructions = std::hypot(instructions, schedulers * wavefronts);
@@ -140,7 +146,7 @@ double estimate(const Region &region, const WindowProblem &problem, const Window
 /// Whether a thread's registers hold a tile, and the SM's caches the loop over its rows.
 bool fits(const WindowProblem &problem, const WindowWork &work, const TileConfig &config, const ir::Target &target) {
   const WindowShape shape(problem, config);
-  const int64_t most = std::min<int64_t>(mostValues, target.registersPerSm / config["threads"] - 50);
+  const int64_t most = std::min<int64_t>(mostValues, target.registersPerSm / config["threads"] - 60);
   const double body = static_cast<double>(shape.totals * problem.taps()) * std::max(work.tap, 1.0) *
                       static_cast<double>(config["unrolled"] ? problem.rowTaps() : 1);
   return shape.totals + shape.values <= most && body <= static_cast<double>(mostInstructions);
@@ -174,7 +180,9 @@ public:
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
     return windowKernel(region, *WindowProblem::of(region), config, target);
   }
-  TileConfig kind(const TileConfig &config) const override { return config.with("threads", 0).with("unrolled", 0); }
+  TileConfig kind(const TileConfig &config) const override {
+    return config.with("threads", 0).with("unrolled", 0).with("lanes", 0);
+  }
 
 private:
   static std::vector<EstimatedConfig> configs(const Region &region, const WindowProblem &problem,
@@ -229,11 +237,17 @@ std::vector<EstimatedConfig> WindowsTemplate::configs(const Region &region, cons
         }
         continue;
       }
-      for (int64_t vector : {8, 4, 2, 1})
-        for (int64_t lanes : {32, 16, 8, 4, 1})
-          if (channels % (vector * lanes) == 0 && vector * work.widest <= 2 * mostAccessBytes &&
-              (lanes * vector * work.window >= sectorBytes || channels < 2 * lanes * vector))
+      for (int64_t vector : {8, 4, 2, 1}) {
+        if (channels % vector != 0 || vector * work.widest > 2 * mostAccessBytes)
+          continue;
+        int64_t most = std::min<int64_t>(channels / vector, 32);
+        while (channels / vector % most != 0)
+          --most;
+        for (int64_t lanes : {32, 16, 8, 4})
+          if (lanes < most && channels % (vector * lanes) == 0 && lanes * vector * work.window >= sectorBytes)
             ofTile(strip, rows, vector, lanes, 1);
+        ofTile(strip, rows, vector, most, 1);
+      }
     }
   return fastest(std::move(ranked), mostCandidates);
 }

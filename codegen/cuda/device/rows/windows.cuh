@@ -19,10 +19,14 @@ template <class Config, class Body> __device__ __forceinline__ void reduceWindow
   for (int h = 0; h < Config::rows; ++h)
     totals[h] = Body::Totals::identity();
   constexpr int count = (Config::rows - 1) * Config::strideDown + Config::rowTaps;
+  typename Body::Loaded next; // On its way while the row before is worked on.
+  body.load(next, 0);
 #pragma unroll(Config::unrolled ? count : 1)
   for (int down = 0; down < count; ++down) {
     typename Body::Row row;
-    body.load(row, down);
+    body.decodeRow(row, next);
+    if (down + 1 < count)
+      body.load(next, down + 1);
 #pragma unroll
     for (int h = 0; h < Config::rows; ++h)
       if (const int rowTap = down - h * Config::strideDown; rowTap >= 0 && rowTap < Config::rowTaps)
