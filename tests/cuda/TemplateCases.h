@@ -125,6 +125,8 @@ TemplateCase randomChain(unsigned seed);
 std::vector<TemplateCase> windowCases(const std::string &type);
 /// Reductions of windows that overlap: depthwise convolutions, pools.
 std::vector<TemplateCase> slidingCases();
+/// So many random ones: sizes, strides, borders, orders of the channels, what is fused with them.
+std::vector<TemplateCase> randomSliding(size_t count);
 /// At the sizes of models; too large for the emulator.
 std::vector<TemplateCase> largeSlidingCases();
 /// Products whose operands are computed in the region.

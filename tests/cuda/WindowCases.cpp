@@ -1,6 +1,9 @@
 #include "tests/cuda/RegionText.h"
 #include "tests/cuda/TemplateCases.h"
 
+#include <array>
+#include <random>
+
 namespace kfuse::test {
 namespace {
 
@@ -141,6 +144,32 @@ func.func @f(%a: tensor<3x70xi64>) -> tensor<3x70xi64> {
   %r = kfuse.reduce %0 {function = "sum", axes = array<i64: 1>} : (tensor<3x5x70xi64>) -> tensor<3x70xi64>
   return %r : tensor<3x70xi64>
 })"});
+  return cases;
+}
+
+std::vector<TemplateCase> randomSliding(size_t count) {
+  std::mt19937 random(1);
+  auto pick = [&](std::initializer_list<int> of) { return of.begin()[random() % of.size()]; };
+  auto between = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
+  const char *const functions[] = {"", "", "sigmoid", "gelu"};
+  std::vector<TemplateCase> cases;
+  while (cases.size() < count) {
+    Sliding c{between(1, 3),  pick({2, 3, 8, 12, 16, 20, 48}),
+              between(3, 14), pick({5, 8, 11, 16, 19, 24, 32, 40}),
+              between(1, 5),  between(2, 6),
+              between(1, 2),  between(1, 2),
+              between(1, 3),  between(0, 4)};
+    c.channelsLast = random() % 2;
+    c.before = functions[random() % 4];
+    c.after = functions[random() % 4];
+    c.weighsResults = random() % 5 == 0;
+    const bool hasRoom = c.height + 2 * c.pad >= c.dilationDown * (c.kernelHeight - 1) + 1 &&
+                         c.width + 2 * c.pad >= c.dilationAcross * (c.kernelWidth - 1) + 1 + 4 * c.stride;
+    const bool overlaps = c.stride < c.dilationAcross * c.kernelWidth;
+    const std::string type = std::array{"f32", "bf16", "f16"}[random() % 3];
+    if (hasRoom && overlaps)
+      cases.push_back(depthwise("random_" + std::to_string(cases.size()), c, type));
+  }
   return cases;
 }
 

@@ -143,6 +143,8 @@ TEST_CASE("Emulated cuda.columns: right for every split of rows over threads and
 
 TEST_CASE("Emulated cuda.windows: right for every stride, border and tile") {
   checkAll(slidingCases(), codegen::cuda::windowsTemplate(), 6);
+  const char *count = std::getenv("KFUSE_SEEDS");
+  checkAll(randomSliding(count ? static_cast<size_t>(std::atoi(count)) : 6), codegen::cuda::windowsTemplate(), 2);
 }
 
 TEST_CASE("Emulated cuda.decode_attention: right for every layout, mask and split of the keys") {
