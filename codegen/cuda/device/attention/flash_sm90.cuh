@@ -164,12 +164,14 @@ private:
     if constexpr (Config::isPersistent)
       *reinterpret_cast<volatile unsigned *>(dynamicShared() + numberOffset) = number;
   }
-  /// Waits for them and their queries.
+  /// Waits for them and their queries. One lane reads which they are: the one that gives them back.
   __device__ __forceinline__ bool receiveRows(unsigned &number) {
     waitBarrier(queryFull, queryParity);
     queryParity ^= 1;
-    if constexpr (Config::isPersistent)
-      number = ofFirstLane(*reinterpret_cast<const volatile unsigned *>(dynamicShared() + numberOffset));
+    if constexpr (Config::isPersistent) {
+      const auto *given = reinterpret_cast<const volatile unsigned *>(dynamicShared() + numberOffset);
+      number = largestInWarp(leadsWarp() ? *given : 0);
+    }
     return number < Config::blocks;
   }
   __device__ __forceinline__ void releaseQueries() const {

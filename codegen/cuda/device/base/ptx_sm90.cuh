@@ -203,8 +203,8 @@ __device__ __forceinline__ void loadPair(float (&pair)[2], unsigned address) {
 /// This thread's warp in the block, by a shuffle: then the compiler knows that all lanes have the same, and keeps what
 /// follows from it in uniform registers. From `threadIdx` it would move each descriptor there for each wgmma again.
 __device__ __forceinline__ int warpInBlock() { return __shfl_sync(0xffffffff, threadIdx.x / 32, 0); }
-/// The first lane's, for the same reason.
-__device__ __forceinline__ unsigned ofFirstLane(unsigned value) { return __reduce_max_sync(0xffffffff, value); }
+/// The largest of all lanes' values, in a register that they share.
+__device__ __forceinline__ unsigned largestInWarp(unsigned value) { return __reduce_max_sync(0xffffffff, value); }
 /// One lane of each warp.
 __device__ __forceinline__ bool leadsWarp() { return threadIdx.x % 32 == 0; }
 

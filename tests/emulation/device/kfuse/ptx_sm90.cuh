@@ -95,7 +95,11 @@ inline void loadPair(float (&pair)[2], unsigned address) { std::memcpy(pair, emu
 //===- Warps and registers -----------------------------------------------------------------------//
 
 inline int warpInBlock() { return threadIdx.x / 32; }
-inline unsigned ofFirstLane(unsigned value) { return value; } // All lanes have the same.
+inline unsigned largestInWarp(unsigned value) {
+  for (int mask = 16; mask > 0; mask /= 2)
+    value = std::max(value, shuffleXor(value, mask));
+  return value;
+}
 inline bool leadsWarp() { return threadIdx.x % 32 == 0; }
 inline void syncNamed(int number, int threads) { emulator->syncNamed(number, threads); }
 inline void arriveNamed(int number, int threads) { emulator->arriveNamed(number, threads); }
