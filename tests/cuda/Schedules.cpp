@@ -156,7 +156,7 @@ std::vector<Schedule> commonSchedules() {
        columnsTemplate(),
        named(columnCases(), "mean_columns_1000x136_bf16"),
        {{"splits", 32}}},
-      {"windows: neighbours in a row", windowsTemplate(), slidingCases()[0], {{"access", 4}, {"rows", 2}}},
+      {"windows: neighbours in a row", windowsTemplate(), slidingCases()[0], {{"access", 8}, {"rows", 2}}},
       {"windows: channels side by side", windowsTemplate(), named(slidingCases(), "depthwise_last_7x7_of_32_bf16"), {}},
       {"decode attention: one block",
        decodeAttentionTemplate(),
