@@ -99,6 +99,7 @@ int main(int argc, char **argv) {
   const auto capacity = static_cast<std::int64_t>(expected.prompt.size() + expected.following.size());
   kfuse::LoadOptions load;
   load.states = {"past_key_values*=present*:" + std::to_string(capacity)};
+  load.shapes = {{"attention_mask", {1, capacity}}};
   kfuse::CompileOptions options;
   options.effort = isTuned ? kfuse::Effort::Quick : kfuse::Effort::None; // Tuning takes a minute.
   if (argc > 3)

@@ -1,5 +1,6 @@
-"""Writes models/decoders/llama_past.onnx, a decoder that takes and returns its cache as transformers' exports do, and
-models/decoders/llama_past.tokens: a prompt, and what PyTorch's generate() makes of it.
+"""Writes models/decoders/llama_past.onnx and llama_past.dynamo.onnx, a decoder that takes and returns its cache as
+transformers' exports do, by both of PyTorch's exporters, and models/decoders/llama_past.tokens: a prompt, and what
+PyTorch's generate() makes of it.
 
     pip install torch transformers onnx && python3 examples/write_past.py
 
@@ -7,6 +8,7 @@ The weights are seeded noise, large enough that the tokens do not repeat themsel
 """
 import pathlib
 
+import onnx
 import torch
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
@@ -62,18 +64,38 @@ def main():
     past = [torch.randn(1, 2, rows, 16) for _ in range(2 * LAYERS)]
     pasts = [f"past_key_values.{layer}.{name}" for layer in range(LAYERS) for name in ("key", "value")]
     presents = [name.replace("past_key_values", "present") for name in pasts]
+    inputs = (torch.tensor([[1]]), torch.ones(1, rows + 1, dtype=torch.int64), torch.tensor([[rows]]), *past)
+    names = {
+        "input_names": ["input_ids", "attention_mask", "position_ids", *pasts],
+        "output_names": ["logits", *presents],
+    }
     torch.onnx.export(
         Decoder(model),
-        (torch.tensor([[1]]), torch.ones(1, rows + 1, dtype=torch.int64), torch.tensor([[rows]]), *past),
+        inputs,
         str(folder / "llama_past.onnx"),
-        input_names=["input_ids", "attention_mask", "position_ids", *pasts],
-        output_names=["logits", *presents],
+        **names,
         dynamic_axes={name: {2: "past"} for name in pasts}
         | {name: {2: "total"} for name in presents}
         | {"attention_mask": {1: "total"}},
         opset_version=17,
         dynamo=False,
     )
+    path = folder / "llama_past.dynamo.onnx"
+    any_size = torch.export.Dim.DYNAMIC
+    torch.onnx.export(
+        Decoder(model),
+        inputs,
+        str(path),
+        **names,
+        dynamic_shapes=({}, {1: any_size}, {}, tuple({2: any_size} for _ in past)),
+        dynamo=True,
+        external_data=False,
+    )
+    written = onnx.load(path)  # Half of it says where in PyTorch's sources each node comes from.
+    for item in (*written.graph.node, *written.graph.input, *written.graph.output, *written.graph.value_info):
+        item.ClearField("metadata_props")
+    written.graph.ClearField("metadata_props")
+    onnx.save(written, path)
 
 
 if __name__ == "__main__":

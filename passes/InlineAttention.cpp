@@ -50,7 +50,7 @@ struct InlineAttentionPass : PassWrapper<InlineAttentionPass, OperationPass<func
     SmallVector<ir::AttentionOp> regions(getOperation().getBody().getOps<ir::AttentionOp>());
     SmallVector<Attribute> reasons;
     for (ir::AttentionOp attention : regions) {
-      const ir::FusionDecision decision = model ? decisionOf(attention, *model) : ir::FusionDecision::no("");
+      const ir::FusionDecision decision = model ? decisionOf(attention, *model) : ir::FusionDecision::no("there is no target");
       reasons.push_back(StringAttr::get(&getContext(), ofAttention(decision.reason())));
       if (!decision)
         inlineParts(attention, number);

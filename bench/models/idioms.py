@@ -58,6 +58,16 @@ def block_of_diffusers(module, name, *sizes, **options):
     return getattr(importlib.import_module(f"diffusers.models.{module}"), name)(*sizes, **options)
 
 
+class Sampled(torch.nn.Module):
+    """What deformable attention reads, and what position embeddings of images of any size are made of."""
+
+    def forward(self, image, offsets):
+        sample, grid = torch.nn.functional.grid_sample, torch.tanh(offsets)
+        outside = sample(image, 1.5 * offsets, mode="bilinear", padding_mode="zeros", align_corners=False)
+        mirrored = sample(image, 1.5 * offsets, mode="bilinear", padding_mode="reflection", align_corners=True)
+        return outside + mirrored, sample(image, grid, mode="bicubic", padding_mode="border", align_corners=False)
+
+
 # File: its case, type, exporter; what the file shows.
 IDIOMS = {
     "bert_mask": (lambda: of_configuration("bert"), "f32", "dynamo"),  # Masks by GatherND
@@ -94,6 +104,8 @@ IDIOMS = {
     "llama_static": (lambda: of_configuration("llama", "static"), "f32", "dynamo"),  # Rows of a cache by ScatterND
     "qwen3_static": (lambda: of_configuration("qwen3", "static"), "f16", "legacy"),  # The same by the other exporter
     "mamba": (lambda: of_configuration("mamba"), "f32", "dynamo"),  # A state space, step by step
+    "fnet": (lambda: of_configuration("fnet"), "f32", "dynamo"),  # DFT in the place of attention
+    "sampled": (lambda: of_module(Sampled(), image=(2, 3, 5, 7), offsets=(2, 4, 6, 2)), "f32", "dynamo"),  # GridSample
     "convnext": (
         lambda: of_module(timm_model("convnext_atto", depths=(1, 1, 1, 1), dims=(4, 8, 8, 16)), x=(1, 3, 32, 32)),
         "f32",

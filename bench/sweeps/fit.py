@@ -23,30 +23,48 @@ CARDS = {"H100": (132, 989e6, 67e6 / (2 * 128 * 132), 1.3)}
 class FlashWgmma:
     """FlashShape::estimateWgmmaUs and totalUs (codegen/cuda/attention/FlashShape.cpp), for causal masks and none."""
 
-    # Share of the tensor cores' rate; of the shorter of products and weights what shows, with turns and without; us of a tile
-    # beside them; us of a block's start where blocks stay.
-    code = {"mathShare": 0.8, "shownInTurns": 0.25, "shown": 0.35, "tileUs": 0.08, "startUs": 0.4}
+    # Shares of the tensor cores' rate and of shared memory's. Of two blocks on an SM, two warpgroups in turns and not, and three:
+    # the part of the shorter of products and weights that shows, us of a tile beside them, and of a tile of rows. And us of a
+    # block that takes one.
+    code = {"mathShare": 0.8, "sharedShare": 0.74} | {
+        f"{term} {kind}": value
+        for kind, values in {
+            "resident 2": (0.46, 0.067, 0.62),
+            "8 warps, turns": (0.50, 0.116, 1.45),
+            "8 warps": (0.53, 0.098, 1.44),
+            "12 warps, turns": (0.29, 0.139, 1.73),
+            "12 warps": (0.67, 0.193, 0.59),
+        }.items()
+        for term, value in zip(("shown", "tileUs", "startUs"), values)
+    } | {"launchedUs": 1.5}
 
     @staticmethod
     def takes(config):
-        return config.get("wgmma") == 1 and config.get("persistent") == 1
+        return config.get("wgmma") == 1
 
-    @staticmethod
-    def us(shape, config, coefficients, card):
+    @classmethod
+    def us(cls, shape, config, coefficients, card):
         batch, heads, _, queries, keys, key_size, value_size, mask = shape
         sms, rate, clocks, launch = card
-        share, shown_in_turns, shown, fixed, start = coefficients
+        values = dict(zip(cls.code, coefficients))
+        resident = config.get("resident", 1)
+        kind = "resident 2" if resident > 1 else f"{config['warps']} warps" + (", turns" if config["turns"] else "")
+        shown, fixed, start = (values[f"{term} {kind}"] for term in ("shown", "tileUs", "startUs"))
+        start += 0 if config["persistent"] else values["launchedUs"]
         rows, width = config["rows"], config["keys"]
-        pairs, elements = rows * width, math.ceil(key_size / 16) * 16 + value_size
-        math_us = 2 * pairs * elements / (rate / sms * share)
-        vector_us = (pairs * (1 / 16 + (5 + value_size / width) / 128) + width * elements / 8 * 6 / 128) / clocks
-        shorter = (shown_in_turns if config["turns"] else shown) * min(math_us, vector_us)
-        tile = max(math_us, vector_us) + shorter + fixed
+        pairs, key_size = rows * width, math.ceil(key_size / 16) * 16
+        multiply_us = 2 * pairs / (rate / sms * values["mathShare"])
+        read_us = rows / 64 * (64 + width) * 2 * key_size / 128 / (clocks * values["sharedShare"])
+        math_us = max(multiply_us * key_size, read_us) + multiply_us * value_size
+        weights_us = pairs * (1 / 16 + (3 + value_size / width) / 128) / clocks
+        tile = max(math_us, weights_us) + shown * min(math_us, weights_us) + fixed
+        tile = max(tile, width * (shape[5] + value_size) * 2 / (20 * clocks))
         firsts = range(0, queries, rows)
         tiles = [math.ceil((min(first + rows, queries) if mask else keys) / width) for first in firsts]
-        of_sm, longest = math.ceil(batch * heads * len(firsts) / sms), max(tiles)
-        of_all = sum(tiles) * batch * heads
-        walked = max(of_all / sms, longest) if mask else of_sm * longest
+        blocks, longest = batch * heads * len(firsts), max(tiles)
+        of_sm = blocks / sms if mask else math.ceil(blocks / sms)
+        most = longest * min(math.ceil(blocks / sms), resident)
+        walked = max(sum(tiles) * batch * heads / sms, most) if mask else of_sm * longest
         return launch + walked * tile + of_sm * start
 
 

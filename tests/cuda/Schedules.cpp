@@ -116,7 +116,7 @@ std::vector<Schedule> sm90Schedules() {
       {"flash attention: wgmma, blocks for several tiles of rows",
        flashAttentionTemplate(),
        flashCase({.batch = 40, .heads = 4, .rows = 150, .keys = 150, .mask = "causal"}),
-       {{"wgmma", 1}, {"warps", 8}, {"turns", 1}, {"persistent", 1}}},
+       {{"wgmma", 1}, {"warps", 12}, {"turns", 1}, {"persistent", 1}}},
       {"rows: clusters", rowsTemplate(), named(longRowCases(), "add_layer_norm_5x8192_f16"), {{"cluster", 8}}},
       {"rows: clusters, the next row on its way",
        rowsTemplate(),

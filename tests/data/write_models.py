@@ -1234,6 +1234,11 @@ def write_sampling():
     for result, expected in zip(("y", "m1", "v1"), (normed, *running)):
         norm = node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "m1", "v1"], training_mode=1, momentum=0.75)
         cases.add(f"BatchNormalization_training_{result}", [norm], expected, result, **operands)
+    # Weights of f32 beside an operand of bf16, as PyTorch's exporter leaves them; all numbers fit both.
+    whole = dict(x=rng.integers(-2, 3, (1, 2, 5, 4)).astype(np.float32), w=rng.integers(-2, 3, (3, 2, 3, 3)).astype(np.float32))
+    single = model([node("Conv", ["x", "w"], ["y"])], [], [info("y", F32, None)], [tensor(key, value) for key, value in whole.items()])
+    mixed = [node("Cast", ["x"], ["b"], to=TensorProto.BFLOAT16), node("Conv", ["b", "w"], ["c"]), node("Cast", ["c"], ["y"], to=F32)]
+    cases.add("Conv_mixed", mixed, ReferenceEvaluator(single).run(None, {})[0], **whole)
     cases.write("ops_sampling")
     write("cache_window", [node("Concat", ["cache", "row"], ["all"], axis=2), node("Slice", ["all", "one", "end", "axis"], ["y"])],
           [info("cache", F32, [1, 2, 5, 3]), info("row", F32, [1, 2, 1, 3])], [info("y", F32, [1, 2, 5, 3])],

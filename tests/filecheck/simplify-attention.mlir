@@ -52,6 +52,26 @@ func.func @cache(%q: tensor<2x1x8xf32>, %k: tensor<2x6x8xf32>, %v: tensor<2x6x8x
 
 // -----
 
+// A causal mask that is carried as a constant, of which a kernel sees which keys count.
+// CHECK-LABEL: @constant
+// CHECK-NOT: dense<{{\[}}
+// CHECK: kfuse.attention %arg0, %arg1, %arg2 :
+// CHECK: %[[ROW:.*]] = kfuse.iota {dim = 0 : i64} : tensor<3x1xi32>
+// CHECK: %[[KEY:.*]] = kfuse.iota {dim = 1 : i64} : tensor<1x3xi32>
+// CHECK: kfuse.le %[[KEY]], %[[ROW]]
+// CHECK: kfuse.where
+// CHECK: kfuse.yield
+func.func @constant(%q: tensor<4x3x8xf32>, %k: tensor<4x3x8xf32>, %v: tensor<4x3x8xf32>) -> tensor<4x3x8xf32> {
+  %mask = kfuse.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %0 = kfuse.matmul %q, %k {transpose_b} : (tensor<4x3x8xf32>, tensor<4x3x8xf32>) -> tensor<4x3x3xf32>
+  %1 = kfuse.add %0, %mask : (tensor<4x3x3xf32>, tensor<3x3xf32>) -> tensor<4x3x3xf32>
+  %2 = kfuse.softmax %1 : (tensor<4x3x3xf32>) -> tensor<4x3x3xf32>
+  %3 = kfuse.matmul %2, %v : (tensor<4x3x3xf32>, tensor<4x3x8xf32>) -> tensor<4x3x8xf32>
+  return %3 : tensor<4x3x8xf32>
+}
+
+// -----
+
 // The probabilities are asked for as well: they must be written, so this is no one region.
 // CHECK-LABEL: @probabilities
 // CHECK-NOT: kfuse.attention

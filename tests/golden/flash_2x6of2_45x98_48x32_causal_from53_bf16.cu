@@ -38,6 +38,7 @@ struct Config {
   static constexpr int keySize = 48, valueSize = 32;
   static constexpr int tileRows = 128, tileKeys = 96, warps = 8, stages = 2, together = 12;
   static constexpr unsigned blocks = 12; // Tiles of rows, over all heads.
+  static constexpr int resident = 1; // Blocks on a multiprocessor.
   static constexpr bool takesTurns = true, isPersistent = false;
   static constexpr bool holdsQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
@@ -94,7 +95,7 @@ struct ValueProduct {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(Config::warps * 32 + 128) kfuse_attention(const __grid_constant__ TensorMap queryMap, const __grid_constant__ TensorMap keyMap, const __grid_constant__ TensorMap valueMap, const bf16 *in0, const bf16 *in1, const bf16 *in2, bf16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(384, Config::resident) kfuse_attention(const __grid_constant__ TensorMap queryMap, const __grid_constant__ TensorMap keyMap, const __grid_constant__ TensorMap valueMap, const bf16 *in0, const bf16 *in1, const bf16 *in2, bf16 *__restrict__ out0) {
   const Body body{in0, in1, in2, out0};
   flashSm90<Config, ScoreProduct, ValueProduct>(body, &queryMap, &keyMap, &valueMap);
 }

@@ -271,7 +271,12 @@ Values conv(Node &node) {
   if (groups < 1 || channels % groups != 0 || results % groups != 0 || node.dims(1)[1] != channels / groups)
     return node.fail("convolves " + toString(node.dims(0)) + " with weights of shape " + toString(node.dims(1)) +
                      " in " + llvm::Twine(groups) + " groups");
-  return convolve(node.emit, {node.input(0), node.input(1), node.input(2), *windows, groups});
+  // PyTorch's exporter folds a BatchNormalization into weights of f32 beside an operand of bf16.
+  auto inTypeOfX = [&](unsigned i) {
+    return node.input(i) && isFloat(node.type(0)) && isFloat(node.type(i)) ? node.emit.cast(node.input(i), node.type(0))
+                                                                           : node.input(i);
+  };
+  return convolve(node.emit, {node.input(0), inTypeOfX(1), inTypeOfX(2), *windows, groups});
 }
 
 /// Puts `stride - 1` zeros between neighbours of dimension `dim`.

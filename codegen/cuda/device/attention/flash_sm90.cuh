@@ -274,8 +274,7 @@ private:
 #pragma unroll 1
       for (; tile >= part.begin; --tile)
         step<true>(rows, products, weights, factors, part, tile);
-    if (leadsWarp())
-      arrive(queryEmpty);
+    releaseQueries();
     values.wait();
     multiplyValues(rows, weights);
     waitProducts<0>();
