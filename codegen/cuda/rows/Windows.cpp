@@ -137,9 +137,8 @@ double estimate(const Region &region, const WindowProblem &problem, const Window
                            (1 + static_cast<double>(problem.rowTaps() - 1) / down) -
                        1;
   grid.bytes = region.bytesRead + region.bytesWritten + region.bytesRead * again / 3;
-  // Too few warps to hide what each waits for.
-  const double warps = std::min(grid.blocksPerSm, std::ceil(grid.blocks / target.multiprocessors)) * grid.threads / 32;
-  grid.waitsUs = static_cast<double>(shape.rowsRead) * 0.35 * std::max(0.0, 1 - warps / 24);
+  constexpr double rowUs = 0.2; // A row's way from the last-level cache, less the work on the one before.
+  grid.waitsUs = static_cast<double>(shape.rowsRead) * rowUs;
   return target.launchUs + streamingGridUs(grid, target);
 }
 
