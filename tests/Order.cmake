@@ -1,9 +1,9 @@
 # Read by ctest after it has listed a program's cases: which of them run beside others, and what comes first.
 #
 # Those that hold a time against a limit run alone. Those that measure kernels on the CPU take its lock in turns
-# (tuner/peaks/DeviceLock.h): ctest starts one at a time of them, so that none waits in vain. Models have a store, and
-# so a lock, of their own (tests/models), and run beside those. Those that use all cores by themselves come first, then
-# by the seconds that they take on one core: the last ones are short, and no core is idle.
+# (tuner/peaks/DeviceLock.h): ctest starts one at a time of them, so that none waits in vain, or says that it waits where
+# a test reads what is said. Those that use all cores by themselves come first, then by the seconds that they take on
+# one core: the last ones are short, and no core is idle.
 set(alone "^warm start:|^four times the ops|^a Llama of 32 layers|^compile: a stop|^RemoteDevice: a stop|^device lock:|of this GPU|on this GPU")
 set(measuring "^api:|^compile:|^compileModel:|^workbench:|^peaks:|^search:|^lease:|^end to end:|^RemoteDevice:")
 set(on_all_cores "^Compile: (every|chains|configs)")

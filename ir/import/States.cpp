@@ -186,6 +186,8 @@ private:
     auto joined = (window ? window.getOperand() : where ? where->getOperand(2) : returned).getDefiningOp<ConcatOp>();
     auto past =
         joined && joined->getNumOperands() == 2 ? dyn_cast<BlockArgument>(joined->getOperand(0)) : BlockArgument();
+    if (!joined && where)
+      return tellSeveralRows(where, result);
     if (!past || !isInput(past))
       return;
     const std::string pair = nameOf(past) + "=" + nameOf(result);
@@ -200,6 +202,15 @@ private:
       model.states.push_back({nameOf(past), nameOf(result), false,
                               "its first rows go as new ones come, a window that moves; --state '" + pair +
                                   "' keeps it in one buffer, by a copy"});
+  }
+
+  /// Rows chosen by a mask, as GroupQueryAttention writes several at once.
+  void tellSeveralRows(WhereOp where, unsigned result) {
+    auto old = dyn_cast<BlockArgument>(where->getOperand(2));
+    if (old && isInput(old) && old.getType() == where->getResult(0).getType())
+      model.states.push_back({nameOf(old), nameOf(result), false,
+                              "a mask chooses what is written, not one row at a position; --state '" + nameOf(old) +
+                                  "=" + nameOf(result) + "' keeps it in one buffer, by a copy"});
   }
 
   bool isInput(BlockArgument argument) { return role(argument.getArgNumber()) == "input"; }

@@ -1243,6 +1243,9 @@ def write_sampling():
     write("cache_window", [node("Concat", ["cache", "row"], ["all"], axis=2), node("Slice", ["all", "one", "end", "axis"], ["y"])],
           [info("cache", F32, [1, 2, 5, 3]), info("row", F32, [1, 2, 1, 3])], [info("y", F32, [1, 2, 5, 3])],
           [tensor("one", [1]), tensor("end", [6]), tensor("axis", [2])])
+    write("cache_masked", [node("Where", ["isNew", "rows", "cache"], ["y"])],
+          [info("cache", F32, [1, 2, 5, 3]), info("rows", F32, [1, 2, 5, 3]), info("isNew", TensorProto.BOOL, [1, 1, 5, 1])],
+          [info("y", F32, [1, 2, 5, 3])])
     write("narrow_sum", [node("Cast", ["x"], ["n"], to=TensorProto.UINT8), node("Add", ["n", "n"], ["s"], name="sum"), node("Cast", ["s"], ["y"], to=F32)],
           [info("x", F32, [4])], [info("y", F32, [4])])
     write("narrow_output", [node("Cast", ["x"], ["y"], to=TensorProto.UINT8)], [info("x", F32, [4])], [info("y", TensorProto.UINT8, [4])])

@@ -134,7 +134,7 @@ class Builder:
 
     def source(self, array, dtype, kind=None):
         """A value from outside: an input, a parameter, an initializer or a Constant."""
-        array = np.asarray(array)
+        array = np.asarray(array, np.float64 if dtype in FLOATS else None)
         kind = kind or self.rng.choice(("input", "input", "input", "parameter", "initializer", "constant"))
         if array.size == 0 and kind != "constant":
             kind = "initializer"

@@ -263,6 +263,16 @@ TEST_CASE("states: rows that are written through a transpose and its inverse") {
   CHECK(model.get().states[0].how == "rows are written at a position along axis 2");
 }
 
+TEST_CASE("states: rows of a cache that a mask chooses are copied, which is said") {
+  ImportedModel model(testData("cache_masked.onnx"), states({}));
+  REQUIRE_MESSAGE(model, model.error());
+  REQUIRE(model.get().states.size() == 1);
+  CHECK(!model.get().states[0].isInPlace);
+  CHECK(model.get().states[0].how ==
+        "a mask chooses what is written, not one row at a position; --state 'cache=y' keeps "
+        "it in one buffer, by a copy");
+}
+
 TEST_CASE("states: a window of a cache that moves is copied, which is said") {
   ImportedModel model(testData("cache_window.onnx"), states({}));
   REQUIRE_MESSAGE(model, model.error());
