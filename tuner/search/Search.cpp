@@ -62,7 +62,7 @@ public:
         compilerVersion(context.compiler.version()), budget(budget), peaks(context.currentPeaks()),
         bound(roofline(task.work, peaks)),
         region(regionKey(task.signature, task.templateName, context.target.name, context.sku(), compilerVersion)),
-        queue(task, context.target, peaks, compilerVersion, context.sku(), seed), progress(std::move(progress)),
+        queue(task, context.target, peaks, compilerVersion, context.sku(), seed), progress(progress),
         runner(*context.device, task), clock(budget.seconds, finalShare) {}
 
   Result<TunedKernel> run();

@@ -33,7 +33,7 @@ struct FlashProblem {
   int64_t group = 1;               ///< Neighbouring heads that share keys and values.
   int64_t groupDim = 0;            ///< The dimension of those heads.
   int64_t period = 0;              ///< Rows of a head, where those of a group are the rows of one; else 0.
-  std::string onlyScalar = "";     ///< Why tensor cores do not take it, or "": then f32 multiplies it.
+  std::string onlyScalar = {};     ///< Why tensor cores do not take it, or "": then f32 multiplies it.
   bool emptyIsZero = false;        ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
   KeyBounds bounds = {};           ///< Keys outside are not looked at.
   std::optional<double> scale{};   ///< Scores of keys inside are products times this.

@@ -66,8 +66,9 @@ int64_t FlashShape::blocksPerSm(const FlashProblem &p, const ir::Target &target)
   const int64_t byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes(p) + 1024);
   if (isWgmma) // setmaxnreg deals out all registers that its threads have at the start.
     return std::min(byShared, resident);
-  const auto ofBlock = static_cast<int64_t>(llvm::alignTo(std::min(registers(p), mostRegisters), 8)) * threads();
-  return std::min({byShared, target.registersPerSm / ofBlock, target.threadsPerSm / threads()});
+  const auto ofThread = static_cast<int64_t>(llvm::alignTo(std::clamp<int64_t>(registers(p), 1, mostRegisters), 8));
+  const int64_t most = std::min<int64_t>(target.threadsPerSm, target.registersPerSm / ofThread);
+  return std::min(byShared, most / threads());
 }
 
 bool FlashShape::fits(const FlashProblem &p, const ir::Target &target) const {

@@ -214,8 +214,7 @@ private:
     std::string from = "in" + std::to_string(graph[operand.load].input) + " + (" + textOf(offset, names) + ")";
     if (type != storedType(inputType(operand)))
       from = "reinterpret_cast<const " + type.str() + " *>(" + from + ")";
-    const std::string text =
-        "loadVector<" + std::to_string(width) + ", " + std::to_string(alignment) + ">(" + from + ")";
+    std::string text = "loadVector<" + std::to_string(width) + ", " + std::to_string(alignment) + ">(" + from + ")";
     if (when.empty())
       return text;
     return llvm::join(when, " && ") + " ? " + text + " : Vector<" + type.str() + ", " + std::to_string(width) + ">{}";
