@@ -59,7 +59,7 @@ AffineExpr indexOf(const ScalarGraph &graph, Scalar s, MLIRContext *context) {
       return {};
     if (!isQuotient)
       return node.function == "add" ? a + b : a - b;
-    auto by = dyn_cast<AffineConstantExpr>(b); // Of what is not negative, it rounds down.
+    auto by = dyn_cast<AffineConstantExpr>(b); // Rounds down, since nothing here is negative.
     return by && by.getValue() > 0 && isNatural(a, graph) ? a.floorDiv(by) : AffineExpr();
   }
   default:

@@ -23,9 +23,9 @@ CARDS = {"H100": (132, 989e6, 67e6 / (2 * 128 * 132), 1.3)}
 class FlashWgmma:
     """FlashShape::estimateWgmmaUs and totalUs (codegen/cuda/attention/FlashShape.cpp), for causal masks and none."""
 
-    # Shares of the tensor cores' rate and of shared memory's. Of two blocks on an SM, two warpgroups in turns and not, and three:
-    # the part of the shorter of products and weights that shows, us of a tile beside them, and of a tile of rows. And us of a
-    # block that takes one.
+    # The shares reached of the tensor cores' rate and of shared memory's. Then for each schedule (two blocks on an SM; two or
+    # three warpgroups, ping-pong or not): the share of the shorter of products and softmax that is not overlapped, the us that
+    # a tile of keys takes beside them, and the us that a tile of rows takes to start. Last, the us of launching a block.
     code = {"mathShare": 0.8, "sharedShare": 0.74} | {
         f"{term} {kind}": value
         for kind, values in {

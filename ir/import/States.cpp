@@ -182,7 +182,7 @@ private:
       return;
     }
     auto window = returned.getDefiningOp<SliceOp>();
-    auto where = returned.getDefiningOp<WhereOp>(); // Of GroupQueryAttention, which writes rows into a longer cache.
+    auto where = returned.getDefiningOp<WhereOp>(); // GroupQueryAttention writes rows into a longer cache so.
     auto joined = (window ? window.getOperand() : where ? where->getOperand(2) : returned).getDefiningOp<ConcatOp>();
     auto past =
         joined && joined->getNumOperands() == 2 ? dyn_cast<BlockArgument>(joined->getOperand(0)) : BlockArgument();

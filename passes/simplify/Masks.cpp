@@ -133,7 +133,7 @@ std::optional<Pattern> patternOf(const Rows &mask) {
     return std::nullopt;
   if (holds(chunks, mask))
     return chunks;
-  // Of a chunk, keys up to the row's own, or those of a window: each is seen where it ends in the middle of a chunk.
+  // Inside a chunk a row may see keys up to its own, or a window's: either shows where a span ends in mid-chunk.
   for (int64_t row = 0; row < mask.rows; ++row)
     if (const auto span = spanOf(mask, row)) {
       if (!chunks.highest && span->second < mask.keys && span->second % chunks.chunk != 0)

@@ -33,7 +33,7 @@ struct Config {
   static constexpr bool hasLowest = false, hasHighest = false;
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 0; // Keys of a row, from its own number on.
-  static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Of the first row and key.
+  static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Where the first row and key stand in a chunk.
   static constexpr bool isScaled = false;
   static constexpr float scale = 1.0f;
 };

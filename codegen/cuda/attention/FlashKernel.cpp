@@ -150,7 +150,7 @@ private:
                 ", highest = " + Twine(p.bounds.highest.value_or(0)) + "; // Keys of a row, from its own number on.");
     const KeyChunks chunks = p.bounds.chunks.value_or(KeyChunks{.size = 0});
     writer.line("static constexpr Index chunk = " + Twine(chunks.size) + ", rowInChunks = " + Twine(chunks.rowOffset) +
-                ", keyInChunks = " + Twine(chunks.keyOffset) + "; // Of the first row and key.");
+                ", keyInChunks = " + Twine(chunks.keyOffset) + "; // Where the first row and key stand in a chunk.");
     writer.line("static constexpr bool isScaled = " + Twine(flag(p.scale.has_value())) + ";");
     writer.line("static constexpr float scale = " + literalText(p.scale.value_or(1)) + ";");
     writer.close(";");

@@ -171,7 +171,7 @@ double FlashShape::estimateScalarUs(const Region &region, const FlashProblem &p,
                                     double vectorUs) const {
   constexpr double mathShare = 0.5, loadUs = 1.2; // Shared memory gives 16 bytes for 8 to 16 products.
   const auto pairs = static_cast<double>(rows * keys), elements = static_cast<double>(keyStride(p) + valueStride(p));
-  const double sms = target.multiprocessors, issuedUs = sms / (target.f32FlopsPerUs / 2); // Of one instruction a lane.
+  const double sms = target.multiprocessors, issuedUs = sms / (target.f32FlopsPerUs / 2); // One instruction a lane.
   const auto resident =
       static_cast<double>(std::min(blocksPerSm(p, target), ceilDiv(blocks(p), target.multiprocessors)));
   const double mathUs = pairs * elements * issuedUs / mathShare,
@@ -181,7 +181,7 @@ double FlashShape::estimateScalarUs(const Region &region, const FlashProblem &p,
                  startsUs(p, target, resident));
 }
 
-/// Of blocks: their first tiles, and their results, `resident` at a time.
+/// What blocks take for their first tiles and their results, `resident` blocks at a time.
 double FlashShape::startsUs(const FlashProblem &p, const ir::Target &target, double resident) const {
   constexpr double startUs = 1.5;
   return std::ceil(std::ceil(static_cast<double>(blocks(p)) / target.multiprocessors) / resident) * startUs;

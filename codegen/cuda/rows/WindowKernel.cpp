@@ -355,7 +355,7 @@ private:
     writer.close();
   }
 
-  /// Of a vector of channels, in elements; 0 where they are no neighbours.
+  /// Elements to which the address of an access to several is aligned; 1 of single ones.
   int64_t alignmentOf(const WindowOperand &operand) const {
     return widthOf(operand) > 1 ? chunk.vectorAlignment(operand.load) : 1;
   }
@@ -549,7 +549,7 @@ private:
   const ir::Target &target;
   const LinearGraph &graph;
   WindowTiles tiles;
-  ChunkPrinter chunk; ///< Of channels, or of a strip.
+  ChunkPrinter chunk; ///< Prints accesses to channels, or to a strip.
   bool isPartial;     ///< Whether a strip may end behind the last result.
   std::vector<Scalar> extras, all;
   SmallVector<std::string> first; ///< The names of a tile's first point.

@@ -18,7 +18,7 @@ using ir::IndexTerm;
 using ir::Scalar;
 using ir::ScalarNode;
 
-constexpr int64_t mostTaps = 32;    ///< Of a row, which lie in registers.
+constexpr int64_t mostTaps = 32;    ///< A row's taps lie in registers.
 constexpr int64_t mostRowTaps = 64; ///< Beyond, a reduction is long enough to be split over threads.
 
 Error refused(const Twine &reason) { return {ErrorCode::BadModel, reason.str()}; }

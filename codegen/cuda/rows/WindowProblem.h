@@ -20,7 +20,7 @@ struct WindowOperand {
   };
   ir::Scalar load;
   Along along = Along::Both;
-  int64_t unit = 0;        ///< Of a Window: elements from one position to the next.
+  int64_t unit = 0;        ///< Elements from one position of a Window to the next.
   bool slidesDown = false; ///< Rows of a tile share its rows, or it is the same in all.
 };
 

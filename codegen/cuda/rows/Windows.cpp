@@ -19,7 +19,7 @@ using Along = WindowOperand::Along;
 
 constexpr size_t mostCandidates = 40;
 constexpr int64_t mostValues = 190;        ///< Floats that a thread holds: totals, a row of operands.
-constexpr int64_t mostInstructions = 4096; ///< Of a loop's body: 64 KB, what SMs hold of a kernel's text.
+constexpr int64_t mostInstructions = 4096; ///< In a loop's body: 64 KB, what an SM holds of a kernel's text.
 
 /// What a tap, a row's operand and a result cost under any config.
 struct WindowWork {
@@ -84,7 +84,7 @@ double estimate(const Region &region, const WindowProblem &problem, const Window
   constexpr double perTile = 60, perRow = 12; // Instructions: addresses and guards.
   double instructions =
       perTile + perRow * static_cast<double>(shape.rowsRead) + results * (taps * work.tap + work.result + 1);
-  double wavefronts = 0; // Of a warp in L1, which takes one a clock for the SM's four schedulers.
+  double wavefronts = 0; // L1 takes one of a warp a clock, for the SM's four schedulers.
   for (const WindowOperand &operand : problem.operands) {
     const auto bytes =
         static_cast<double>(byteWidth(problem.graph.graph.inputs[problem.graph[operand.load].input].type));

@@ -9,7 +9,7 @@ namespace {
 
 /// How blocks lie along one dimension of the image.
 struct Blocks {
-  int64_t size, length; ///< Of the image, and of a block.
+  int64_t size, length; ///< Elements of the image and of a block along a dimension.
   int64_t stride, dilation, before, count;
 
   /// For each place of the image and each element of a block, which block's element lies there: its number among the

@@ -24,7 +24,7 @@ double sineOf(double turns) {
 
 /// What is transformed to what.
 struct Transform {
-  int64_t length;   ///< Of the whole signal.
+  int64_t length;   ///< Elements of the whole signal.
   int64_t from, to; ///< Elements that are read, of the signal or its spectrum, and results.
   int64_t parts;    ///< 2 where the operand is complex, 1 where it is real.
   bool isInverse;   ///< Divided by the length.

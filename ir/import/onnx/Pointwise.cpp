@@ -295,7 +295,7 @@ Values bitwiseXor(Node &node) {
 /// -1 - x.
 Values bitwiseNot(Node &node) { return node.emit.sub(node.emit.scalarLike(node.input(0), -1), node.input(0)); }
 
-/// Of integers of one type; booleans have ops of their own.
+/// Computes integers of one type; booleans have ops of their own.
 template <auto compute> Values onIntegers(Node &node) {
   for (unsigned i = 0; i < node.inputCount(); ++i)
     if (isFloat(node.type(i)) || node.type(i) == DType::Bool)

@@ -250,7 +250,7 @@ Values oneHot(Node &node) {
   Value isNegative = emit.binary<LtOp>(index, emit.scalarLike(index, 0));
   index = emit.where(isNegative, emit.add(index, static_cast<double>(along[axis])), index);
   auto value = [&](int64_t i) { return emit.reshape(emit.slice(emit.reshape(node.input(2), 2), 0, i, 1), {}); };
-  // Of known indices it is known: legacy exports count repeats with it.
+  // Known indices make it known: legacy exports count repeats with it.
   const bool isKnown = Emitter::constantIntegers(node.input(0)).has_value();
   Value place = positions(emit, along, axis, DType::I64, isKnown);
   return emit.where(emit.binary<EqOp>(place, index), value(1), value(0));

@@ -215,7 +215,7 @@ private:
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const Index row = minimum(firstRow + f * 16 + half * 8 + lane / 4, Index(Config::rows - 1));
-        // Of the lane's first column on, so that columns are constants.
+        // Counted from the lane's first column, so that columns are constants.
         const Index column = first + lane % 4 * 2, seenFirst = Seen::first(row) - column,
                     seenEnd = Seen::end(row) - column;
         const auto ofRow = rowOf(row);
