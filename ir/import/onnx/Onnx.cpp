@@ -2,10 +2,10 @@
 
 #include "ir/dialect/Kfuse.h"
 #include "ir/import/onnx/Functions.h"
-#include "ir/import/onnx/GrowingCaches.h"
-#include "ir/import/onnx/InputShapes.h"
 #include "ir/import/onnx/Ops.h"
 #include "ir/import/onnx/Refusals.h"
+#include "ir/import/onnx/file/GrowingCaches.h"
+#include "ir/import/onnx/file/InputShapes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
