@@ -1,9 +1,23 @@
-// Rows written where only the run knows.
+// A copy of a tensor with a part of it overwritten.
 #pragma once
 
 #include "ir/import/onnx/node/Emitter.h"
 
 namespace kfuse::ir::onnx {
+
+/// The transposition that undoes another.
+Ints inverse(llvm::ArrayRef<std::int64_t> permutation);
+/// Sizes of `shape` in the order of `dims`.
+Ints taken(llvm::ArrayRef<std::int64_t> shape, llvm::ArrayRef<std::int64_t> dims);
+
+/// For every element of the data the update that `chosen` (of the data's rank) says. `updates` are laid as the data is,
+/// 1 along dimensions that are searched, with the choice as one more dimension at the end. The result has the choice's
+/// sizes where those are above 1, else the updates'.
+mlir::Value choose(Emitter &emit, mlir::Value updates, mlir::Value chosen);
+
+/// `whole` with `part` in place of the box from `offsets` on, from dimension `dim` on.
+mlir::Value replaceBox(Emitter &emit, mlir::Value whole, mlir::Value part, llvm::ArrayRef<std::int64_t> offsets,
+                       std::size_t dim = 0);
 
 /// What becomes of rows that reach beyond the end.
 enum class Beyond {
