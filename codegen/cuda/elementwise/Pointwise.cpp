@@ -87,7 +87,7 @@ struct PointWork {
   double instructions;
 };
 
-/// Modelled microseconds of one config.
+/// Modelled microseconds of one config; the constants fitted with streamingGridUs().
 double estimate(const Region &region, const PointWork &work, const TileConfig &config, const ir::Target &target) {
   constexpr double baseRegisters = 20, registersPerPoint = 1.2; // Registers beside those of operands.
   constexpr double perChunk = 12, perAccess = 2.5;              // Instructions: addresses, 16 bytes of an operand.

@@ -109,8 +109,8 @@ double patchOf(const MatmulProblem &problem, const TileConfig &config, int64_t c
                                  std::min(problem.N, width * ceilDiv(clusters, tall)));
 }
 
-/// What the estimate knows of an H200, fitted to its sweeps (docs/tuning.md). A speedup is over the target's nominal
-/// HBM bandwidth.
+/// What the estimate knows of an H200, fitted to the 51 products of sm90::estimate, last in commit 5ebaf4c; turnUs by
+/// hand in c98837a. The sweeps were not kept. A speedup is over the target's nominal HBM bandwidth.
 struct Coefficients {
   double mathShare = 0.9;       ///< The share reached of the tensor cores' rate.
   double l2Speedup = 3.55;      ///< Reads from the L2.
