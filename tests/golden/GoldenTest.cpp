@@ -29,7 +29,6 @@ std::vector<Golden> goldens() {
       {"rotary_beside_update_bf16", sideBySideTemplate(), "rank=0,threads=128"},
       {"masked_softmax", rowsTemplate(), "cluster=1,rows=8,storage=1,threads=16,vector=8"},
       {"add_layer_norm_2x3x20000_f16", rowsTemplate(), "cluster=4,rows=1,storage=2,threads=512,vector=8"},
-      {"rms_norm_silu_6x768_bf16", rowsTemplate(), "cluster=1,rows=1,storage=1,threads=96,vector=8"},
       {"reduce_middle_and_last", rowsTemplate(), "cluster=1,rows=128,storage=0,threads=1,vector=4"},
       {"column_moments_with_bias", columnsTemplate(), "groups=8,lanes=16,splits=4,unroll=4,vector=8"},
       {"depthwise_7x7_bf16", windowsTemplate(), "access=4,lanes=1,rows=2,strip=8,threads=128,unrolled=1,vector=1"},
