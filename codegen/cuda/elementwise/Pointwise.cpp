@@ -56,7 +56,7 @@ private:
     writer.line();
     text.writeBody();
     writer.line();
-    openEntry(writer, "Config::threads", entryName(region), bufferParameters(text.linear()));
+    openEntry(writer, "Config::threads", entryName(region), bufferParameters(region, text.linear()));
     writer.line("forEachChunk<Config>(Body{" + text.bufferNames() + "});");
     writer.close();
     return writer.str();

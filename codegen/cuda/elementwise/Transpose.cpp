@@ -136,7 +136,7 @@ private:
     writeBody();
     writer.line();
     openEntry(writer, llvm::Twine(32 * config["warps_down"] * config["warps_across"]), entryName(region),
-              bufferParameters(graph));
+              bufferParameters(region, graph));
     std::vector<Scalar> all = staged;
     llvm::append_range(all, direct);
     const char *function = isByElements(config) ? "transposeElements"

@@ -99,7 +99,7 @@ private:
     writer.line();
     bool isSplit = config["splits"] > 1;
     openEntry(writer, "Config::lanes * Config::groups", entryName(region),
-              bufferParameters(graph) + (isSplit ? ", unsigned *arrivals, Body::Totals *partials" : ""));
+              bufferParameters(region, graph) + (isSplit ? ", unsigned *arrivals, Body::Totals *partials" : ""));
     std::vector<Scalar> all = access.loads;
     llvm::append_range(all, extras);
     writer.line("const Body body{" + bufferNames(graph, all) + "};");

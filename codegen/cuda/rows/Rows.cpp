@@ -117,7 +117,7 @@ private:
     writeHead(writer, region, config, target, config["cluster"] > 1 ? "cluster.cuh" : "rows.cuh");
     writer.line("using Index = " + indexType(graph) + ";");
     row.writeConfig(config["threads"], config["rows"], config["cluster"], rowCount);
-    openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(graph));
+    openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(region, graph));
     ValuePrinter scope(graph, writer, names);
     bool isStream = storageOf(config) == RowStorage::Stream;
     writer.line("Row<Config> row;");
