@@ -1,0 +1,30 @@
+// kfuse's errors as Python exceptions: kfuse.Error and its subclasses (kfuse/errors.py).
+#pragma once
+
+#include "kfuse/error.h"
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <utility>
+
+namespace kfuse::python {
+
+namespace nb = nanobind;
+
+/// Throws the exception of `error`'s code.
+[[noreturn]] void raise(const Error &error);
+[[noreturn]] inline void raiseUsage(std::string message) { raise({ErrorCode::Usage, std::move(message)}); }
+
+/// The value, or its error as an exception.
+template <class T> T valueOf(Result<T> result) {
+  if (!result)
+    raise(result.error());
+  if constexpr (!std::is_void_v<T>)
+    return std::move(*result);
+}
+
+/// `Type` "name" as Python names what was given, for errors.
+std::string typeName(nb::handle given);
+
+} // namespace kfuse::python
