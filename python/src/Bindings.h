@@ -2,13 +2,13 @@
 #pragma once
 
 #include "Errors.h"
+#include "Tensors.h"
 
 #include "kfuse/kfuse.h"
 
 #include <nanobind/nanobind.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace kfuse::python {
@@ -16,17 +16,40 @@ namespace kfuse::python {
 void bindModel(nb::module_ &module);   ///< TensorDesc, Model, load.
 void bindGraph(nb::module_ &module);   ///< Tensor, GraphBuilder.
 void bindProgram(nb::module_ &module); ///< Progress, Program, compile.
-void bindSession(nb::module_ &module); ///< Weights, Session.
+void bindWeights(nb::module_ &module); ///< Weights.
+void bindSession(nb::module_ &module); ///< Session.
 void bindInspect(nb::module_ &module); ///< explain, targets, stores.
 
 /// The type of a name, "bf16"; a UsageError lists the names.
 DType typeNamed(const std::string &name);
 
-/// Prepared parameters, and the tensors that they may still lie in.
-struct HeldWeights {
-  Weights weights;
-  nb::object program;
-  std::vector<nb::object> held; ///< Tensors of the caller and views of them.
+struct Program {
+  Executable executable;
+  Model model; ///< For the weights that came with it.
+
+  Place place() const { return {executable.device()}; }
 };
+
+/// Prepared parameters, and what they may still lie in.
+struct PreparedWeights {
+  Weights weights;
+  std::vector<nb::object>
+      tensors; ///< The caller's, in the order of the parameters; None where they came with the model.
+  std::vector<nb::object> views;
+  std::vector<Buffer> uploaded;
+};
+
+/// As Program.prepare() in Python.
+PreparedWeights prepare(const Program &program, const nb::object &params, bool copy);
+
+/// Waits for what was enqueued on a stream, without the GIL.
+void waitFor(const Executable &program, std::intptr_t stream);
+
+/// What fork() leaves behind has no threads and no CUDA context: objects remember in which process they were made.
+int processGeneration();
+
+inline Stream asStream(std::intptr_t stream) {
+  return reinterpret_cast<Stream>(stream); // NOLINT(performance-no-int-to-ptr)
+}
 
 } // namespace kfuse::python

@@ -1,5 +1,7 @@
 #include "Errors.h"
 
+#include <nanobind/stl/string.h>
+
 namespace kfuse::python {
 
 void raise(const Error &error) {
@@ -11,6 +13,12 @@ void raise(const Error &error) {
 
 std::string typeName(nb::handle given) {
   return nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(given.ptr()))).attr("__qualname__"));
+}
+
+nb::dict dictOf(const nb::object &given, const char *what) {
+  if (!nb::isinstance<nb::dict>(given))
+    raiseUsage(std::string(what) + " is given as " + typeName(given) + ", expected a dictionary of tensors by name");
+  return nb::borrow<nb::dict>(given);
 }
 
 } // namespace kfuse::python

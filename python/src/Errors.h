@@ -24,7 +24,9 @@ template <class T> T valueOf(Result<T> result) {
     return std::move(*result);
 }
 
-/// `Type` "name" as Python names what was given, for errors.
+/// The name of the type of what was given, for errors.
 std::string typeName(nb::handle given);
+/// What was given as the argument `what`; a UsageError if it is no dictionary.
+nb::dict dictOf(const nb::object &given, const char *what);
 
 } // namespace kfuse::python

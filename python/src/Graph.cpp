@@ -94,7 +94,9 @@ void bindPointwise(nb::class_<Builder> &builder) {
   for (const char *op : {"relu", "gelu", "silu", "tanh", "sigmoid"})
     builder.def(
         op,
-        [op](Builder &self, const Tensor &x) { return self.made([&](GraphBuilder &g) { return g.pointwise(op, {x}); }); },
+        [op](Builder &self, const Tensor &x) {
+          return self.made([&](GraphBuilder &g) { return g.pointwise(op, {x}); });
+        },
         nb::arg("x"));
   builder.def(
       "where",
@@ -118,9 +120,11 @@ void bindRows(nb::class_<Builder> &builder) {
         return self.made([&](GraphBuilder &g) { return g.matmul(a, b, {transposeA, transposeB}, precision); });
       },
       nb::arg("a"), nb::arg("b"), nb::kw_only(), nb::arg("transpose_a") = false, nb::arg("transpose_b") = false,
-      nb::arg("tf32") = false, "[batch..., M, K] times [batch..., K, N]; transposed ones are [..., K, M] and [..., N, K].");
+      nb::arg("tf32") = false,
+      "[batch..., M, K] times [batch..., K, N]; transposed ones are [..., K, M] and [..., N, K].");
   builder.def(
-      "softmax", [](Builder &self, const Tensor &x) { return self.made([&](GraphBuilder &g) { return g.softmax(x); }); },
+      "softmax",
+      [](Builder &self, const Tensor &x) { return self.made([&](GraphBuilder &g) { return g.softmax(x); }); },
       nb::arg("x"), "Over the last dimension.");
   builder.def(
       "layer_norm",
@@ -200,8 +204,9 @@ void bindLayout(nb::class_<Builder> &builder) {
 void bindGraph(nb::module_ &module) {
   nb::class_<Tensor>(module, "Tensor", "A value in the graph of the builder that gave it.")
       .def_prop_ro("type", [](const Tensor &tensor) { return std::string(toString(tensor.type())); })
-      .def_prop_ro("shape", [](const Tensor &tensor) { return nb::tuple(nb::cast(tensor.shape())); },
-                   nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "shape", [](const Tensor &tensor) { return nb::tuple(nb::cast(tensor.shape())); },
+          nb::sig("def shape(self) -> tuple[int, ...]"))
       .def("__repr__", [](const Tensor &tensor) {
         return "<kfuse.Tensor " + std::string(toString(tensor.type())) + " " + toString(tensor.shape()) + ">";
       });
@@ -211,7 +216,8 @@ void bindGraph(nb::module_ &module) {
   bindPointwise(builder);
   bindRows(builder);
   bindLayout(builder);
-  builder.def("text", [](const Builder &self) { return self.graph().text(); }, "The dialect's text, which load() reads.");
+  builder.def(
+      "text", [](const Builder &self) { return self.graph().text(); }, "The dialect's text, which load() reads.");
   builder.def("build", [](const Builder &self) { return valueOf(Model::fromGraph(self.graph())); }, "The model.");
 }
 

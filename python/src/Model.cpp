@@ -47,10 +47,12 @@ void bindModel(nb::module_ &module) {
   nb::class_<TensorDesc>(module, "TensorDesc", "Name, element type and shape of a tensor at the edge of a model.")
       .def_ro("name", &TensorDesc::name)
       .def_prop_ro("type", [](const TensorDesc &desc) { return std::string(toString(desc.type)); })
-      .def_prop_ro("shape", [](const TensorDesc &desc) { return tupleOf(desc.shape); },
-                   nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "shape", [](const TensorDesc &desc) { return tupleOf(desc.shape); },
+          nb::sig("def shape(self) -> tuple[int, ...]"))
       .def_prop_ro("bytes", [](const TensorDesc &desc) { return desc.bytes(); })
-      .def("__eq__", [](const TensorDesc &a, const TensorDesc &b) { return a == b; }, nb::is_operator())
+      .def(
+          "__eq__", [](const TensorDesc &a, const TensorDesc &b) { return a == b; }, nb::is_operator())
       .def("__repr__", &reprOf);
 
   nb::class_<Model>(module, "Model", "A model's graph, and the weights that came with it. Immutable.")
@@ -58,7 +60,8 @@ void bindModel(nb::module_ &module) {
       .def_prop_ro("parameters", &Model::parameters, "Fixed between runs, in order.")
       .def_prop_ro("states", &Model::states, "Updated in place by a run, in order.")
       .def_prop_ro("outputs", &Model::outputs)
-      .def("parameter_data", &parameterData, nb::arg("name"), nb::sig("def parameter_data(self, name: str) -> bytes | None"),
+      .def("parameter_data", &parameterData, nb::arg("name"),
+           nb::sig("def parameter_data(self, name: str) -> bytes | None"),
            "The bytes of a parameter that is stored in the model's file, row-major; None when the caller gives them.")
       .def("__repr__", [](const Model &model) {
         return "<kfuse.Model: " + std::to_string(model.inputs().size()) + " inputs, " +
@@ -66,15 +69,16 @@ void bindModel(nb::module_ &module) {
                " states, " + std::to_string(model.outputs().size()) + " outputs>";
       });
 
-  module.def("load", &load, nb::arg("path"), nb::kw_only(), nb::arg("params") = std::vector<std::string>(),
-             nb::arg("shapes") = std::map<std::string, Shape>(), nb::arg("states") = std::vector<std::string>(),
-             nb::arg("tf32") = false,
-             nb::sig("def load(path: str | os.PathLike[str], *, params: Sequence[str] = [], "
-                     "shapes: Mapping[str, Sequence[int]] = {}, states: Sequence[str] = [], tf32: bool = False) -> Model"),
-             "Reads an ONNX file or the dialect's text.\n\n"
-             "params are globs naming inputs that are fixed between runs, shapes gives those of inputs that are dynamic\n"
-             "in the file, states names inputs that become an output's memory ('past*=present*'), tf32 allows products\n"
-             "of f32 to cut their operands for tensor cores.");
+  module.def(
+      "load", &load, nb::arg("path"), nb::kw_only(), nb::arg("params") = std::vector<std::string>(),
+      nb::arg("shapes") = std::map<std::string, Shape>(), nb::arg("states") = std::vector<std::string>(),
+      nb::arg("tf32") = false,
+      nb::sig("def load(path: str | os.PathLike[str], *, params: Sequence[str] = [], "
+              "shapes: Mapping[str, Sequence[int]] = {}, states: Sequence[str] = [], tf32: bool = False) -> Model"),
+      "Reads an ONNX file or the dialect's text.\n\n"
+      "params are globs naming inputs that are fixed between runs, shapes gives those of inputs that are dynamic\n"
+      "in the file, states names inputs that become an output's memory ('past*=present*'), tf32 allows products\n"
+      "of f32 to cut their operands for tensor cores.");
 }
 
 } // namespace kfuse::python

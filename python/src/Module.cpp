@@ -2,9 +2,11 @@
 #include "Bindings.h"
 
 NB_MODULE(_kfuse, module) {
+  module.attr("__version__") = KFUSE_VERSION;
   kfuse::python::bindModel(module);
   kfuse::python::bindGraph(module);
   kfuse::python::bindProgram(module);
+  kfuse::python::bindWeights(module);
   kfuse::python::bindSession(module);
   kfuse::python::bindInspect(module);
 }

@@ -35,25 +35,18 @@ struct Found {
 };
 
 std::optional<DType> typeOf(dtype type) {
-  auto is = [&](dtype_code code, int bits) { return type.code == static_cast<int>(code) && type.bits == bits; };
-  if (type.lanes != 1)
-    return std::nullopt;
-  return is(dtype_code::Float, 32)          ? std::optional(DType::F32)
-         : is(dtype_code::Float, 16)        ? std::optional(DType::F16)
-         : is(dtype_code::Bfloat, 16)       ? std::optional(DType::BF16)
-         : is(dtype_code::Int, 32)          ? std::optional(DType::I32)
-         : is(dtype_code::Int, 64)          ? std::optional(DType::I64)
-         : is(dtype_code::Bool, 8)          ? std::optional(DType::Bool)
-         : is(dtype_code::Float8_E4M3FN, 8) ? std::optional(DType::F8E4M3)
-         : is(dtype_code::Float8_E5M2, 8)   ? std::optional(DType::F8E5M2)
-                                            : std::nullopt;
+  for (int i = 0; i <= static_cast<int>(lastDType); ++i)
+    if (dlpackType(static_cast<DType>(i)) == type)
+      return static_cast<DType>(i);
+  return std::nullopt;
 }
 
 std::string nameOf(dtype type) {
   if (std::optional<DType> known = typeOf(type))
     return std::string(toString(*known));
   const char *const kinds[] = {"i", "u", "f", "handle", "bf", "complex", "bool"};
-  const std::string kind = type.code < std::size(kinds) ? kinds[type.code] : "DLPack type " + std::to_string(type.code) + " of ";
+  const std::string kind =
+      type.code < std::size(kinds) ? kinds[type.code] : "DLPack type " + std::to_string(type.code) + " of ";
   return kind + std::to_string(type.bits);
 }
 
@@ -89,8 +82,9 @@ dltensor tensorOf(const Py_buffer &buffer, std::vector<std::int64_t> &numbers) {
   numbers.assign(buffer.shape, buffer.shape + rank);
   for (int i = 0; i < rank; ++i) // Bytes; a stride that is none in elements is refused as any that is not dense.
     numbers.push_back(buffer.strides[i] % buffer.itemsize == 0 ? buffer.strides[i] / buffer.itemsize : -1);
-  return {buffer.buf, {dlCpu, 0},           rank, typeOfFormat(buffer.format, buffer.itemsize),
-          numbers.data(), numbers.data() + rank, 0};
+  return {
+      buffer.buf, {dlCpu, 0}, rank, typeOfFormat(buffer.format, buffer.itemsize), numbers.data(), numbers.data() + rank,
+      0};
 }
 
 /// By the buffer protocol; nothing where the type has none for these elements (those of ml_dtypes).
@@ -198,11 +192,21 @@ Place placeOf(const dltensor &tensor, const TensorDesc &expected, Use use, Place
 
 } // namespace
 
+dtype dlpackType(DType type) {
+  // In the order of DType.
+  constexpr dtype_code codes[] = {dtype_code::Float,         dtype_code::Float,      dtype_code::Bfloat,
+                                  dtype_code::Int,           dtype_code::Int,        dtype_code::Bool,
+                                  dtype_code::Float8_E4M3FN, dtype_code::Float8_E5M2};
+  static_assert(std::size(codes) == static_cast<std::size_t>(lastDType) + 1);
+  return {static_cast<std::uint8_t>(codes[static_cast<int>(type)]), static_cast<std::uint8_t>(8 * byteWidth(type)), 1};
+}
+
 View TensorReader::read(nb::handle tensor, const TensorDesc &expected, Use use, bool anyPlace) const {
   const Adapter *adapter = adapterOf(tensor);
   if (!adapter)
     refuse(use, expected,
-           "is given as " + typeName(tensor) + ", expected a tensor of torch, jax, cupy or NumPy, or one with __dlpack__");
+           "is given as " + typeName(tensor) +
+               ", expected a tensor of torch, jax, cupy or NumPy, or one with __dlpack__");
   const bool isWritten = use == Use::State || use == Use::Output;
   if (isWritten && !adapter->immutableBecause.empty())
     refuse(use, expected, "is written in place, and " + adapter->immutableBecause);
@@ -220,7 +224,8 @@ View TensorReader::read(nb::handle tensor, const TensorDesc &expected, Use use, 
   void *data = static_cast<char *>(given.data) + given.byte_offset;
   if (const auto address = reinterpret_cast<std::uintptr_t>(data); !anyPlace && address % alignment != 0)
     refuse(use, expected,
-           "begins " + std::to_string(address % alignment) + " bytes behind a multiple of 16, expected one; copy it first");
+           "begins " + std::to_string(address % alignment) +
+               " bytes behind a multiple of 16, expected one; copy it first");
   return {data, expected.type, at, std::move(found.holder)};
 }
 

@@ -49,6 +49,9 @@ struct Place {
 /// What a tensor is for, for errors and for what is asked of it.
 enum class Use : std::uint8_t { Input, Parameter, State, Output };
 
+/// The same type in DLPack's numbers.
+nb::dlpack::dtype dlpackType(DType type);
+
 /// A view of a tensor; valid while the tensor and `holder` are.
 struct View {
   void *data = nullptr;
