@@ -1,5 +1,6 @@
 #include "Tensors.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
