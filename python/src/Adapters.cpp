@@ -1,7 +1,5 @@
 #include "Tensors.h"
 
-#include <nanobind/stl/string.h>
-
 #include <memory>
 
 namespace kfuse::python {

@@ -1,7 +1,5 @@
 #include "Errors.h"
 
-#include <nanobind/stl/string.h>
-
 namespace kfuse::python {
 
 void raise(const Error &error) {

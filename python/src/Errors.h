@@ -4,6 +4,12 @@
 #include "kfuse/error.h"
 
 #include <nanobind/nanobind.h>
+// All of them in every file: a cast that does not see its caster compiles to another function of the same name.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <string>
 #include <utility>

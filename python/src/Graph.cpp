@@ -1,9 +1,5 @@
 #include "Bindings.h"
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <optional>
 
 namespace kfuse::python {

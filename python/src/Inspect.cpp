@@ -1,7 +1,5 @@
 #include "Bindings.h"
 
-#include <nanobind/stl/string.h>
-
 namespace kfuse::python {
 namespace {
 

@@ -1,9 +1,5 @@
 #include "Bindings.h"
 
-#include <nanobind/stl/map.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 namespace kfuse::python {
 namespace {
 

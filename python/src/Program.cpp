@@ -1,9 +1,6 @@
 #include "Bindings.h"
 #include "Waiting.h"
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 
 namespace kfuse::python {

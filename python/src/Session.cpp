@@ -1,8 +1,5 @@
 #include "Bindings.h"
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>

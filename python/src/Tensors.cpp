@@ -1,8 +1,5 @@
 #include "Tensors.h"
 
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
