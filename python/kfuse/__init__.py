@@ -64,17 +64,6 @@ def compile(
             shown.close()
 
 
-def _session(program: Program, weights: "Weights | None" = None, *, states=None) -> Session:
-    """A Session with these weights, by default those that came with the model.
-
-    states, tensors by name, are updated in place by every run that is not given others.
-    """
-    return _kfuse._session(program, program.prepare() if weights is None else weights, states)
-
-
-Program.session = _session
-
-
 def explain(model: Model, target: str = "auto", *, simplify: bool = True) -> dict:
     """What `kfuse explain --json` prints: what fused, bounds, what was not fused and why. Needs no device.
 

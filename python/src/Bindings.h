@@ -42,6 +42,9 @@ struct PreparedWeights {
 /// As Program.prepare() in Python.
 PreparedWeights prepare(const Program &program, const nb::object &params, bool copy);
 
+/// As Program.session() in Python.
+nb::object newSession(nb::object program, const nb::object &weights, const nb::object &states);
+
 /// Waits for what was enqueued on a stream, without the GIL.
 void waitFor(const Executable &program, std::intptr_t stream);
 

@@ -61,7 +61,8 @@ void bindEdges(nb::class_<Builder> &builder) {
         return self.made([&](GraphBuilder &g) { return constant(g, value, typeNamed(type), shape); });
       },
       nb::arg("value"), nb::arg("type"), nb::arg("shape") = Shape(),
-      nb::sig("def constant(self, value: float | Sequence[float], type: str, shape: Sequence[int] = []) -> Tensor"),
+      nb::sig("def constant(self, value: float | collections.abc.Sequence[float], type: str, shape: "
+              "collections.abc.Sequence[int] = []) -> Tensor"),
       "A tensor of one value, or of values in row-major order.");
   builder.def(
       "iota",
@@ -124,16 +125,18 @@ void bindRows(nb::class_<Builder> &builder) {
       nb::arg("x"), "Over the last dimension.");
   builder.def(
       "layer_norm",
-      [](Builder &self, const Tensor &x, const Optional &weight, const Optional &bias, float epsilon) {
-        return self.made([&](GraphBuilder &g) { return g.layerNorm(x, orEmpty(weight), orEmpty(bias), epsilon); });
+      [](Builder &self, const Tensor &x, const Optional &weight, const Optional &bias, double epsilon) {
+        return self.made([&](GraphBuilder &g) {
+          return g.layerNorm(x, orEmpty(weight), orEmpty(bias), static_cast<float>(epsilon));
+        });
       },
-      nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("bias") = nb::none(), nb::arg("epsilon") = 1e-5F);
+      nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("bias") = nb::none(), nb::arg("epsilon") = 1e-5);
   builder.def(
       "rms_norm",
-      [](Builder &self, const Tensor &x, const Optional &weight, float epsilon) {
-        return self.made([&](GraphBuilder &g) { return g.rmsNorm(x, orEmpty(weight), epsilon); });
+      [](Builder &self, const Tensor &x, const Optional &weight, double epsilon) {
+        return self.made([&](GraphBuilder &g) { return g.rmsNorm(x, orEmpty(weight), static_cast<float>(epsilon)); });
       },
-      nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("epsilon") = 1e-6F);
+      nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("epsilon") = 1e-6);
   builder.def(
       "rotary",
       [](Builder &self, const Tensor &x, const Tensor &cos, const Tensor &sin, bool interleaved) {

@@ -69,8 +69,9 @@ void bindModel(nb::module_ &module) {
       "load", &load, nb::arg("path"), nb::kw_only(), nb::arg("params") = std::vector<std::string>(),
       nb::arg("shapes") = std::map<std::string, Shape>(), nb::arg("states") = std::vector<std::string>(),
       nb::arg("tf32") = false,
-      nb::sig("def load(path: str | os.PathLike[str], *, params: Sequence[str] = [], "
-              "shapes: Mapping[str, Sequence[int]] = {}, states: Sequence[str] = [], tf32: bool = False) -> Model"),
+      nb::sig("def load(path: str | os.PathLike[str], *, params: collections.abc.Sequence[str] = [], "
+              "shapes: collections.abc.Mapping[str, collections.abc.Sequence[int]] = {}, "
+              "states: collections.abc.Sequence[str] = [], tf32: bool = False) -> Model"),
       "Reads an ONNX file or the dialect's text.\n\n"
       "params are globs naming inputs that are fixed between runs, shapes gives those of inputs that are dynamic\n"
       "in the file, states names inputs that become an output's memory ('past*=present*'), tf32 allows products\n"

@@ -99,8 +99,14 @@ void bindProgram(nb::module_ &module) {
       .def_prop_ro("plan", &planOf, nb::sig("def plan(self) -> kfuse._plan.Plan"),
                    "Its kernels, their configs, bounds and times: rows, for pandas too.")
       .def("prepare", &prepare, nb::arg("params") = nb::none(), nb::kw_only(), nb::arg("copy") = false,
+           nb::sig("def prepare(self, params: dict[str, object] | None = None, *, copy: bool = False) -> Weights"),
            "Folds, merges and packs parameters given by name; what is not given came with the model. What needs no\n"
            "preparation is used in place. copy allows host memory to be copied to the program's device.")
+      .def("session", &newSession, nb::arg("weights") = nb::none(), nb::kw_only(), nb::arg("states") = nb::none(),
+           nb::sig("def session(self, weights: Weights | None = None, *, states: dict[str, object] | None = None) -> "
+                   "Session"),
+           "A Session with these weights, by default those that came with the model. states, tensors by name, are\n"
+           "updated in place by every run that is not given others.")
       .def(
           "synchronize",
           [](const Program &program, const nb::object &stream) {

@@ -272,6 +272,14 @@ nb::object PySession::results(Call &call) const {
 
 } // namespace
 
+nb::object newSession(nb::object program, const nb::object &weights, const nb::object &states) {
+  nb::object prepared =
+      weights.is_none() ? nb::cast(prepare(nb::cast<const Program &>(program), weights, false)) : nb::borrow(weights);
+  if (!nb::isinstance<PreparedWeights>(prepared))
+    raiseUsage("weights are given as " + typeName(prepared) + ", expected what Program.prepare() returned");
+  return nb::cast(new PySession(std::move(program), std::move(prepared), states), nb::rv_policy::take_ownership);
+}
+
 int processGeneration() { return generation().load(std::memory_order_relaxed); }
 
 void bindSession(nb::module_ &module) {
@@ -286,12 +294,6 @@ void bindSession(nb::module_ &module) {
            "stream of the first input's framework. states gives states by name, over those of Program.session().")
       .def("_time_native", &PySession::timeNative, nb::arg("count"), nb::arg("args"), nb::kw_only(),
            nb::arg("out") = nb::none());
-  module.def(
-      "_session",
-      [](nb::object program, nb::object weights, const nb::object &states) {
-        return new PySession(std::move(program), std::move(weights), states);
-      },
-      nb::arg("program"), nb::arg("weights"), nb::arg("states").none());
   module.def("_forked", [] { ++generation(); });
 }
 
