@@ -1,6 +1,7 @@
 """The bar that compile() shows where tqdm is installed."""
 
 import sys
+import warnings
 
 
 def _shows() -> bool:
@@ -32,7 +33,9 @@ def bar():
     if not _shows():
         return None
     try:
-        from tqdm.auto import tqdm
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # That a notebook without ipywidgets gets a bar of text.
+            from tqdm.auto import tqdm
     except ImportError:
         return None
     return Bar(tqdm)

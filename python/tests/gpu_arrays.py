@@ -49,7 +49,7 @@ class Bits(unittest.TestCase):
 
     def setUp(self):
         self.block = Block("bf16")
-        self.expected = support.run_by_command(self.block.graph, self.block.data, "auto")["y"]
+        self.expected = support.run_by_command(self.block.graph, self.block.data)["y"]
 
     def check(self, given, to_host):
         run = self.block.run
@@ -74,7 +74,7 @@ class Bits(unittest.TestCase):
         import cupy
 
         block = Block("f16")
-        expected = support.run_by_command(block.graph, block.data, "auto")["y"]
+        expected = support.run_by_command(block.graph, block.data)["y"]
         x = cupy.asarray(block.data["x"])
         out = cupy.full_like(x, float("nan"))
         block.run(x, out=[out])

@@ -54,8 +54,8 @@ def command(*words):
     return done.stdout
 
 
-def run_by_command(graph, data, target):
-    """The outputs of `kfuse run`, by name; floats of 16 bits as f32, which holds them."""
+def run_by_command(graph, data, *options):
+    """The outputs of `kfuse run` with these options, by name; floats of 16 bits as f32, which holds them."""
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(folder, "model.mlir")
         model.write_text(graph.text())
@@ -64,7 +64,7 @@ def run_by_command(graph, data, target):
             wide = array.astype("float32") if array.dtype.kind in "fV" else array
             np.save(pathlib.Path(folder, f"{name}.npy"), wide)
             given += ["--input", f"{name}={folder}/{name}.npy"]
-        command("run", model, "--target", target, "--output", folder, *given)
+        command("run", model, "--output", folder, *options, *given)
         return {desc.name: np.load(pathlib.Path(folder, f"{desc.name}.npy")) for desc in graph.build().outputs}
 
 

@@ -20,6 +20,9 @@ for name, there in (("torch", has_torch), ("jax", has_jax)):
         print(f"skipped: arrays of {name}, which is not installed")
 
 
+UNTIMED = ("--target", "cpu", "--no-benchmark")
+
+
 def compile(graph):
     return kfuse.compile(graph.build(), target="cpu", effort="none", progress=False)
 
@@ -35,8 +38,8 @@ class Bits(unittest.TestCase):
         for type_name in ("f32", "f16", "bf16"):
             graph = support.feed_forward(type_name)
             data = support.random_data(graph.build())
-            expected = support.run_by_command(graph, data, "cpu")["y"]
-            program = kfuse.compile(graph.build(), target="cpu", progress=False)
+            expected = support.run_by_command(graph, data, *UNTIMED)["y"]
+            program = compile(graph)
             x = data.pop("x")
             run = program.session(program.prepare(data))
             made = run(x)
@@ -53,8 +56,8 @@ class Bits(unittest.TestCase):
 
         graph = support.feed_forward("bf16")
         data = support.random_data(graph.build())
-        expected = support.run_by_command(graph, data, "cpu")["y"]
-        program = kfuse.compile(graph.build(), target="cpu", progress=False)
+        expected = support.run_by_command(graph, data, *UNTIMED)["y"]
+        program = compile(graph)
         tensors = {name: torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) for name, a in data.items()}
         x = tensors.pop("x")
         parameters = {name: torch.nn.Parameter(tensor) for name, tensor in tensors.items()}
@@ -72,8 +75,8 @@ class Bits(unittest.TestCase):
 
         graph = support.feed_forward("bf16")
         data = support.random_data(graph.build())
-        expected = support.run_by_command(graph, data, "cpu")["y"]
-        program = kfuse.compile(graph.build(), target="cpu", progress=False)
+        expected = support.run_by_command(graph, data, *UNTIMED)["y"]
+        program = compile(graph)
         tensors = {name: jax.numpy.asarray(array) for name, array in data.items()}
         x = tensors.pop("x")
         made = program.session(program.prepare(tensors))(x)
