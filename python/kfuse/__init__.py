@@ -6,6 +6,7 @@
     y = run(x)                               # tensors of torch, jax, cupy or NumPy, without copies
 """
 
+import atexit as _atexit
 import json as _json
 import os as _os
 import pathlib as _pathlib
@@ -22,6 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 _os.register_at_fork(after_in_child=_kfuse._forked)
+_atexit.register(_kfuse._end_calls)
 
 
 def compile(

@@ -117,6 +117,7 @@ void bindProgram(nb::module_ &module) {
       .def("_repr_html_",
            [](const Program &program) { return nb::cast<std::string>(planOf(program).attr("_repr_html_")()); })
       .def("__repr__", &reprOf);
+  module.def("_end_calls", [] { CallsUnderWay::all().endAll(); });
   module.def("_compile", &compileModel, nb::arg("model"), nb::arg("target"), nb::arg("effort"), nb::arg("budget"),
              nb::arg("store"), nb::arg("require_tuned"), nb::arg("trust_store"), nb::arg("simplify"),
              nb::arg("threads"), nb::arg("device"), nb::arg("progress").none());

@@ -35,4 +35,16 @@ bool deliver(const Inbox::Letters &letters, const nb::object &progress) {
   return progress(*letters.progress).ptr() != Py_False;
 }
 
+CallsUnderWay &CallsUnderWay::all() {
+  static CallsUnderWay calls;
+  return calls;
+}
+
+void CallsUnderWay::endAll() {
+  ending.request_stop();
+  nb::gil_scoped_release released;
+  for (int i = 0; i < 300 && count > 0; ++i) // 3 s: a call ends within one.
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
 } // namespace kfuse::python

@@ -6,7 +6,9 @@
 
 #include "kfuse/tuning.h"
 
+#include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -48,6 +50,32 @@ private:
 /// answered False.
 bool deliver(const Inbox::Letters &letters, const nb::object &progress);
 
+/// Long calls under way. Once the interpreter ends none may wait for the GIL any more: endAll() stops them and waits.
+class CallsUnderWay {
+public:
+  static CallsUnderWay &all();
+  void endAll();
+
+  /// Counts a call, and stops it with the others.
+  class Call {
+  public:
+    explicit Call(std::jthread &worker)
+        : stopping(all().ending.get_token(), std::function<void()>([&worker] { worker.request_stop(); })) {
+      ++all().count;
+    }
+    Call(const Call &) = delete;
+    Call &operator=(const Call &) = delete;
+    ~Call() { --all().count; }
+
+  private:
+    std::stop_callback<std::function<void()>> stopping;
+  };
+
+private:
+  std::stop_source ending;
+  std::atomic<int> count = 0;
+};
+
 /// Calls `work(stop token, inbox)` on a thread, and returns what it returned. A signal's exception, and one of the
 /// callback's, stops the work, is waited for and thrown.
 template <class Work> auto runInterruptibly(const nb::object &progress, const Work &work) {
@@ -59,6 +87,7 @@ template <class Work> auto runInterruptibly(const nb::object &progress, const Wo
       result.emplace(work(stop, inbox));
       inbox.end();
     });
+    const CallsUnderWay::Call call(worker);
     for (bool isDone = false; !isDone;) {
       const Inbox::Letters letters = inbox.wait();
       isDone = letters.isLast;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compiling from Python on the CPU: progress, Ctrl-C, warnings, errors, plans, stores; the package's own edges."""
 
+import importlib.util
 import logging
 import os
 import pathlib
@@ -90,6 +91,22 @@ class Tuning(unittest.TestCase):
         self.assertIn("not trusted", logged.output[0])
 
 
+    def test_exit_while_tuning(self):
+        """A thread that tunes when the interpreter ends is stopped."""
+        code = (
+            "import support, kfuse, threading, time; model = support.feed_forward(rows=256, width=512).build();"
+            "tune = lambda: kfuse.compile(model, target='cpu', effort='full', store='STORE', progress=seen.append);"
+            "seen = []; threading.Thread(target=tune, daemon=True).start()\nwhile not seen: time.sleep(0.05)"
+        )
+        with folder() as place:
+            done = subprocess.run(
+                [sys.executable, "-c", code.replace("STORE", f"{place}/store.db")], cwd=pathlib.Path(__file__).parent,
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(kfuse.Store(f"{place}/store.db").verify()["whole"])
+
+
 class Errors(unittest.TestCase):
     def test_classes(self):
         for code in kfuse.ErrorCode:
@@ -126,6 +143,23 @@ class Package(unittest.TestCase):
             took.append(float(done.stdout))
         print(f"import kfuse takes {min(took):.0f} ms")
         self.assertLess(min(took), 100)
+
+    def test_beside_others(self):
+        """Imported before and after torch, triton, jax and cupy, it compiles and runs, and they do."""
+        others = [name for name in ("torch", "triton", "jax", "cupy") if importlib.util.find_spec(name)]
+        if not others:
+            self.skipTest("skipped: none of torch, triton, jax, cupy is installed")
+        use = (
+            "import kfuse, numpy as np; g = kfuse.GraphBuilder(); g.output('y', g.relu(g.input('x', 'f32', [8])));"
+            "run = kfuse.compile(g.build(), target='cpu', effort='none').session();"
+            "assert run(-np.ones(8, 'float32')).sum() == 0;"
+        )
+        if "jax" in others:
+            use += "import jax; assert jax.jit(lambda x: x + 1)(jax.numpy.ones(3)).sum() == 6;"
+        for order in (["kfuse", *others], [*others, "kfuse"]):
+            code = "".join(f"import {name};" for name in order) + use
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_command_and_folders(self):
         command = [sys.executable, "-m", "kfuse"]
