@@ -1,5 +1,6 @@
 from collections.abc import Mapping, Sequence
 import os
+from typing import Any
 
 import kfuse._plan
 
@@ -241,14 +242,15 @@ class Weights:
     def tensors(self) -> list: ...
 
 class Session:
-    """One stream's running state. Make one per thread and stream."""
+    """
+    One stream's running state. Make one per thread and stream.
 
-    def __call__(self, *args, out: object | None = None, stream: object | None = None, states: object | None = None, **inputs) -> object:
-        """
-        Enqueues one run: inputs in order or by name. Returns the outputs, a tuple where there are several; of an
-        updated state the state's own tensor.
+    A call enqueues one run: inputs in order or by name. It returns the outputs, a tuple where there are several; of
+    an updated state the state's own tensor.
 
-        out is a list of tensors to write (None: made by the first input's framework), or a dictionary by name.
-        stream is a CUDA stream: its pointer, a torch or cupy stream, or what has __cuda_stream__; else the current
-        stream of the first input's framework. states gives states by name, over those of Program.session().
-        """
+    out is a list of tensors to write (None: made by the first input's framework), or a dictionary by name. stream
+    is a CUDA stream: its pointer, a torch or cupy stream, or what has __cuda_stream__; else the current stream of
+    the first input's framework. states gives states by name, over those of Program.session().
+    """
+
+    def __call__(self, *args: object, out: object | None = None, stream: object | None = None, states: dict[str, object] | None = None, **inputs: object) -> Any: ...

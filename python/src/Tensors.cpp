@@ -224,7 +224,7 @@ View TensorReader::read(nb::handle tensor, const TensorDesc &expected, Use use, 
     refuse(use, expected,
            "begins " + std::to_string(address % alignment) +
                " bytes behind a multiple of 16, expected one; copy it first");
-  return {data, expected.type, at, std::move(found.holder)};
+  return {data, expected.type, at, adapter, std::move(found.holder)};
 }
 
 } // namespace kfuse::python

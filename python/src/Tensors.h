@@ -57,6 +57,7 @@ struct View {
   void *data = nullptr;
   DType type = DType::F32;
   Place place;
+  const Adapter *adapter = nullptr;
   nb::object holder;
 };
 

@@ -67,7 +67,7 @@ class Shown(unittest.TestCase):
     def test_stubs(self):
         with tempfile.TemporaryDirectory() as folder:
             made = pathlib.Path(folder, "_kfuse.pyi")
-            command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "kfuse._kfuse", "-o", made]
+            command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "kfuse._kfuse", "-p", "python/stubs.pat", "-o", made]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
             kept = REPOSITORY / "python/kfuse/_kfuse.pyi"
