@@ -11,7 +11,7 @@ namespace {
 template <class Read> Result<std::string> fromStore(const std::string &path, const Read &read) {
   return withoutThrowing([&]() -> Result<std::string> {
     if (path.find('\0') != std::string::npos)
-      return Error{ErrorCode::Usage, "the store has a NUL in it, after '" + std::string(path.c_str()) + "'"};
+      return Error{ErrorCode::Usage, std::string("the store has a NUL in it, after '") + path.c_str() + "'"};
     Result<std::unique_ptr<tuner::StoreFile>> file = tuner::StoreFile::openToRead(
         path.empty() ? tuner::defaultStorePath() : std::filesystem::path(path), [](const std::string &) {});
     if (!file)
