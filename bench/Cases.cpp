@@ -165,6 +165,19 @@ std::vector<Case> memoryBoundCases() {
   return cases;
 }
 
+std::vector<Case> shortRowCases() {
+  constexpr int64_t bytes = 128 << 20;
+  std::vector<Case> cases;
+  for (int64_t columns : {33, 49, 64, 77, 100, 129, 197, 255, 300})
+    for (auto [type, width] : {std::pair{"bf16", 2}, {"f32", 4}}) {
+      const std::string rows = std::to_string(bytes / (2 * width * columns)), across = std::to_string(columns);
+      cases.push_back(op("softmax", rows + "x" + across, type, 1));
+      cases.push_back(norm("layer_norm", rows, across, type));
+      cases.push_back(norm("rms_norm", rows, across, type));
+    }
+  return cases;
+}
+
 Case decodeAttention(const std::string &batch, const std::string &keys) {
   std::string q = tensor(batch + "x8x4x128", "bf16"), k = tensor(batch + "x8x" + keys + "x128", "bf16"),
               p = tensor(batch + "x8x4x" + keys, "bf16");
