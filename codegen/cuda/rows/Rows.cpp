@@ -317,8 +317,12 @@ double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, 
   if (rowsEachOf(config) == 0)
     return static_cast<double>(chunksOf(graph, config)) *
            (ofChunk + unalignedInstructions(graph, passes, work, config));
-  constexpr double ofTile = 60, ofPiece = 4, ofRow = 20, ofConflict = 2; // Pieces of 16 bytes are brought and given.
-  ofChunk += ofConflict * accesses * (work.tile.bankTurns(config["threads"], config["vector"]) - 1);
+  // Pieces of 16 bytes are brought and given; single elements come from shared memory, again in each pass where
+  // registers do not keep them.
+  constexpr double ofTile = 60, ofPiece = 4, ofRow = 20, ofElement = 1, ofElementAgain = 4, ofConflict = 1;
+  const double turns = work.tile.bankTurns(config["threads"], config["vector"]) - 1;
+  ofChunk +=
+      accesses * ((storage == RowStorage::Registers ? ofElement : ofElementAgain) - perAccess + ofConflict * turns);
   const double each = static_cast<double>(chunksOf(graph, config)) * ofChunk + ofRow;
   const double pieces = 2 * static_cast<double>(work.tile.bytesOf(rowsOfBlock(config))) /
                         static_cast<double>(16 * config["threads"] * config["rows"]);
