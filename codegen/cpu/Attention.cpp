@@ -301,7 +301,8 @@ double estimate(const Region &region, const cuda::FlashProblem &problem, const T
                 const ir::Target &target) {
   const Blocking b(problem, config);
   // In multiply-adds of one thread at 80% of its rate: packing an element costs as many as 10, a score as many as 25.
-  constexpr double packing = 10, ofScore = 25;
+  // Two units of 16 lanes that answer after 4 cycles want 128 accumulators.
+  constexpr double packing = 10, ofScore = 25, accumulatorsWanted = 128;
   const double rate = 0.8 * target.f32FlopsPerUs / target.multiprocessors / 2;
   const auto keys = static_cast<double>(problem.keys), rows = static_cast<double>(problem.rows),
              sizes = static_cast<double>(problem.keySize + problem.valueSize);
@@ -309,8 +310,9 @@ double estimate(const Region &region, const cuda::FlashProblem &problem, const T
   const double share = problem.bounds.areAll() ? 1
                                                : std::min(1.0, problem.bounds.share(problem.rows, problem.keys) +
                                                                    static_cast<double>(b.m + b.n) / (2 * keys));
+  const double slowdown = std::max(1.0, accumulatorsWanted / static_cast<double>(b.mr * b.nr));
   const double itemRows = rows / static_cast<double>(b.blocksM);
-  const double itemUs = share * keys * (itemRows * (sizes + ofScore) + packing * sizes) / rate;
+  const double itemUs = share * keys * (itemRows * (slowdown * sizes + ofScore) + packing * sizes) / rate;
   const double rounds = std::ceil(static_cast<double>(b.items(problem)) / target.multiprocessors);
   const double memoryUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
   return target.launchUs + std::max(rounds * itemUs, memoryUs);

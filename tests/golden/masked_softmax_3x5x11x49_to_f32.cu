@@ -23,9 +23,9 @@ struct Config {
 };
 
 struct Body {
-  HeldRows<bf16, Index> in0;
+  HeldRow<bf16, Index> in0;
   const bool *in1;
-  HeldRows<float, Index> out0;
+  HeldRow<float, Index> out0;
 
   __device__ __forceinline__ void operator()(Row<Config> &row) const {
     const Index d0 = row.index / 11u, d1 = row.index % 11u;
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   const auto tile_out0 = tile.held<float>(1568);
   tile.bring(tile_in0, in0);
   tile.wait();
-  tile.forEachRow(Body{tile_in0, in1, tile_out0});
+  tile.forEachRow([&](Row<Config> &row) { Body{tile_in0.of(row), in1, tile_out0.of(row)}(row); });
   __syncthreads();
   tile.give(out0, tile_out0);
 }

@@ -20,8 +20,8 @@ struct Config {
 };
 
 struct Body {
-  HeldRows<bf16, Index> in0;
-  HeldRows<bf16, Index> out0;
+  HeldRow<bf16, Index> in0;
+  HeldRow<bf16, Index> out0;
 
   __device__ __forceinline__ void operator()(Row<Config> &row) const {
     const Index d0 = row.index;
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(Config::threads * Config::rows) kfu
   const auto tile_out0 = tile.held<bf16>(0);
   tile.bring(tile_in0, in0);
   tile.wait();
-  tile.forEachRow(Body{tile_in0, tile_out0});
+  tile.forEachRow([&](Row<Config> &row) { Body{tile_in0.of(row), tile_out0.of(row)}(row); });
   __syncthreads();
   tile.give(out0, tile_out0);
 }

@@ -92,7 +92,7 @@ void RowTile::writeMembers(SourceWriter &writer) const {
         buffer.isInput ? graph.graph.inputs[buffer.number].type : graph.graph.outputs[buffer.number].type;
     const std::string element = storedType(type).str();
     if (holds(buffer))
-      writer.line("HeldRows<" + element + ", Index> " + buffer.str() + ";");
+      writer.line("HeldRow<" + element + ", Index> " + buffer.str() + ";");
     else
       writer.line((buffer.isInput ? "const " : "") + element + " *" + buffer.str() + ";");
   }
@@ -109,8 +109,8 @@ void RowTile::writeEntry(SourceWriter &writer, int64_t rows, int64_t rowsEach) c
   writer.line("tile.wait();");
   llvm::SmallVector<std::string> given;
   for (BufferName buffer : buffers)
-    given.push_back(holds(buffer) ? nameOf(buffer) : buffer.str());
-  writer.line("tile.forEachRow(Body{" + llvm::join(given, ", ") + "});");
+    given.push_back(holds(buffer) ? nameOf(buffer) + ".of(row)" : buffer.str());
+  writer.line("tile.forEachRow([&](Row<Config> &row) { Body{" + llvm::join(given, ", ") + "}(row); });");
   if (llvm::all_of(held, [](const Held &one) { return one.buffer.isInput; }))
     return;
   writer.line("__syncthreads();");

@@ -22,9 +22,9 @@ public:
   /// row; of the widest tensor.
   double bankTurns(int64_t threads, int64_t vector) const;
 
-  /// Members of the struct that works on a row, called as its statements call them: of what is held, `HeldRows`.
+  /// Members of the struct that works on a row, called as its statements call them: of what is held, a `HeldRow`.
   void writeMembers(SourceWriter &writer) const;
-  /// The entry's statements: `Body`, such a struct, is called for each row of a tile.
+  /// The entry's statements: `Body`, such a struct, works on each row of a tile.
   void writeEntry(SourceWriter &writer, int64_t rows, int64_t rowsEach) const;
 
 private:

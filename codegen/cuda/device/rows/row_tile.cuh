@@ -5,12 +5,23 @@
 
 namespace kfuse {
 
-/// Whole rows in shared memory, found by an element's place in the tensor that they are of.
-template <class T, class Index> struct HeldRows {
+/// A row in shared memory, found by an element's place in the tensor that it is of.
+template <class T, class Index> struct HeldRow {
   T *elements;
   Index begin; ///< The first one's place.
   __device__ __forceinline__ T *operator+(Index place) const { return elements + (place - begin); }
   __device__ __forceinline__ T &operator[](Index place) const { return elements[place - begin]; }
+};
+
+/// A block's rows. Those behind the tensor's last row have a place of their own in shared memory, with anything in it,
+/// so that no thread reads what another one writes.
+template <class T, class Config> struct HeldRows {
+  using Index = typename Config::Index;
+  T *elements;
+  Index begin; ///< The first one's place.
+  __device__ __forceinline__ HeldRow<T, Index> of(const Row<Config> &row) const {
+    return {elements + (row.first * Config::columns - begin), row.index * Config::columns};
+  }
 };
 
 /// `rowsEach` rows for each of the block's Config::rows groups of threads. A row of 49 elements of 16 bits begins
@@ -26,14 +37,17 @@ template <class Config, int rowsEach> struct RowTile {
   int count = static_cast<int>(minimum(Index(rows), Index(Config::rowCount) - first) * Config::columns);
 
   /// The rows of a tensor in shared memory, from byte `place` on.
-  template <class T> __device__ __forceinline__ HeldRows<T, Index> held(int place) const {
+  template <class T> __device__ __forceinline__ HeldRows<T, Config> held(int place) const {
     return {reinterpret_cast<T *>(dynamicShared() + place), first * Config::columns};
   }
 
   /// Starts the copies of a tensor's rows.
-  template <class T> __device__ __forceinline__ void bring(const HeldRows<T, Index> &to, const T *from) const {
+  template <class T> __device__ __forceinline__ void bring(const HeldRows<T, Config> &to, const T *from) const {
     forEachPiece<T>([&](int at, int present) {
-      copyAsync<16>(sharedAddress(to.elements + at), from + to.begin + at, present * static_cast<int>(sizeof(T)));
+      if (present == pieceOf<T>)
+        copyAsync<16>(sharedAddress(to.elements + at), from + to.begin + at, 16);
+      else
+        moveEach(to.elements + at, from + to.begin + at, present);
     });
   }
   /// Waits for them.
@@ -54,22 +68,25 @@ template <class Config, int rowsEach> struct RowTile {
   }
 
   /// Stores a tensor's rows, when all threads have written theirs.
-  template <class T> __device__ __forceinline__ void give(T *to, const HeldRows<T, Index> &from) const {
+  template <class T> __device__ __forceinline__ void give(T *to, const HeldRows<T, Config> &from) const {
     using Words = Vector<unsigned, 4>;
     forEachPiece<T>([&](int at, int present) {
-      if (present == pieceOf<T>) {
+      if (present == pieceOf<T>)
         *reinterpret_cast<Words *>(to + from.begin + at) = *reinterpret_cast<const Words *>(from.elements + at);
-      } else {
-#pragma unroll 1
-        for (int i = 0; i < present; ++i)
-          to[from.begin + at + i] = from.elements[at + i];
-      }
+      else
+        moveEach(to + from.begin + at, from.elements + at, present);
     });
   }
 
 private:
   /// Elements that move together.
   template <class T> static constexpr int pieceOf = 16 / sizeof(T);
+
+  template <class T> static __device__ __forceinline__ void moveEach(T *to, const T *from, int count) {
+#pragma unroll 1
+    for (int i = 0; i < count; ++i)
+      to[i] = from[i];
+  }
 
   /// This thread's pieces: where they begin in the tile, and how many of their elements are present.
   template <class T, class Body> __device__ __forceinline__ void forEachPiece(Body body) const {
