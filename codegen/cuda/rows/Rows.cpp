@@ -117,7 +117,7 @@ private:
     writeHead(writer, region, config, target, config["cluster"] > 1 ? "cluster.cuh" : "rows.cuh");
     writer.line("using Index = " + indexType(graph) + ";");
     row.writeConfig(config["threads"], config["rows"], config["cluster"], rowCount);
-    openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(graph));
+    openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(region, graph));
     ValuePrinter scope(graph, writer, names);
     bool isStream = storageOf(config) == RowStorage::Stream;
     writer.line("Row<Config> row;");
@@ -230,7 +230,7 @@ std::vector<RowStorage> storagesFor(const RowWork &work) {
   return {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload};
 }
 
-/// Instructions of a thread for its part of a row.
+/// Instructions of a thread for its part of a row; fitted with streamingGridUs().
 double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
                              const TileConfig &config) {
   constexpr double perChunk = 1, perAccess = 2, fromShared = 12; // Instructions beside those of the elements.
@@ -245,7 +245,7 @@ double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, 
   return static_cast<double>(chunksOf(graph, config)) * ofChunk;
 }
 
-/// What a row waits for beyond its first bytes.
+/// What a row waits for beyond its first bytes; fitted with streamingGridUs().
 double waitsUs(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config) {
   constexpr double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.5; // Each stage of reductions.
   constexpr double batchUs = 0.36, rereadUs = 1, turnUs = 0.6;
