@@ -1,8 +1,8 @@
-// kfuse_gpu_bench [--most N] [--only CONFIG] [--finalists N] [--chain N] [--json FILE]
+// kfuse_gpu_bench [--most N] [--only CONFIG] [--without CONFIG] [--finalists N] [--chain N] [--json FILE]
 // [matmul|skinny|epilogues[=NAME]|chains|memory[=TEXT]|short-rows[=TEXT]|MxNxK|FILE.mlir]...: the CUDA templates
 // against cuBLASLt and against a device copy of the same bytes. Every config of a region is compiled and measured (the
-// tuner's first N with --most, those whose text holds CONFIG with --only), the fastest 6 (or N with --finalists) again
-// in turns, and the best, interleaved with its peer, since clocks drift.
+// tuner's first N with --most, those whose text holds CONFIG with --only or lacks it with --without), the fastest 6 (or
+// N with --finalists) again in turns, and the best, interleaved with its peer, since clocks drift.
 // --chain N also measures N calls of each config of a product, every one free to start before the one ahead has ended,
 // as layers of a model are. memory=TEXT takes the memory-bound cases whose name holds TEXT; FILE.mlir is a region as
 // one function, whose first argument alone is written between runs.
@@ -217,7 +217,7 @@ int main(int argc, char **argv) {
     return value;
   };
   std::string most = takeOption("--most"), json = takeOption("--json"), only = takeOption("--only"),
-              chain = takeOption("--chain"), finalists = takeOption("--finalists");
+              without = takeOption("--without"), chain = takeOption("--chain"), finalists = takeOption("--finalists");
   auto wanted = [&](const char *part) {
     return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
   };
@@ -227,7 +227,7 @@ int main(int argc, char **argv) {
                     given.name.find(part.substr(suite.size() + 1)) != std::string::npos;
            });
   };
-  SweepOptions options{std::strtoull(most.c_str(), nullptr, 10), only, std::atoi(chain.c_str())};
+  SweepOptions options{std::strtoull(most.c_str(), nullptr, 10), only, without, std::atoi(chain.c_str())};
   if (!finalists.empty())
     options.finalists = std::strtoull(finalists.c_str(), nullptr, 10);
   Bench bench(options);

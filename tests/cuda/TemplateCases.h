@@ -80,6 +80,8 @@ struct FlashSketch {
   bool isCapped = false;    ///< By tanh.
   bool isGuarded = false;   ///< Weights that are no numbers become 0.
   bool widens = false;      ///< The softmax is in f32.
+  /// What the queries are computed by: "", "rotary", "norm" (rms_norm and rotary), "cast" (from f32).
+  std::string front = {};
 };
 TemplateCase flashCase(const FlashSketch &sketch);
 /// Attention of many query rows, of sizes that nothing divides.
