@@ -223,6 +223,11 @@ func.func @f(%a: tensor<250x1024xf16>, %b: tensor<1000x1024xf16>) -> tensor<250x
   %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<250x1024xf16>, tensor<1000x1024xf16>) -> tensor<250x1000xf16>
   return %0 : tensor<250x1000xf16>
 })"},
+          {"deep_in_k", R"(
+func.func @f(%a: tensor<556x8192xbf16>, %b: tensor<2048x8192xbf16>) -> tensor<556x2048xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<556x8192xbf16>, tensor<2048x8192xbf16>) -> tensor<556x2048xbf16>
+  return %0 : tensor<556x2048xbf16>
+})"},
           {"shared_rows", R"(
 func.func @f(%a: tensor<320x1024xbf16>, %b: tensor<2048x1024xbf16>, %c: tensor<2048xbf16>) -> tensor<320x2048xbf16> {
   %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<320x1024xbf16>, tensor<2048x1024xbf16>) -> tensor<320x2048xbf16>

@@ -95,7 +95,7 @@ private:
     bool isSplit = shape.splits > 1 && !shape.isCluster();
     writer.line("using Attention = DecodeAttention<Config, Body>;");
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32) " + entryName(region) + "(" +
-                bufferParameters(buffers) + (isSplit ? ", unsigned *tickets, Attention::Partial *partials" : "") + ")");
+                bufferParameters(region, buffers) + (isSplit ? ", unsigned *tickets, Attention::Partial *partials" : "") + ")");
     if (!p.readsAhead)
       writer.line("waitForPredecessor();");
     writer.line("const Body body{" + bodyNames + "};");

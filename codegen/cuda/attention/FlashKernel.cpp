@@ -66,7 +66,7 @@ private:
       writeWgmmaEntry();
       return writer.str();
     }
-    openEntry(writer, "Config::warps * 32", entryName(region), bufferParameters(buffers));
+    openEntry(writer, "Config::warps * 32", entryName(region), bufferParameters(region, buffers));
     writer.line("const Body body{" + bodyNames + "};");
     writer.line(std::string(shape.isScalar ? "FlashScalar" : "FlashAttention") + "<Config, Body>(body).run();");
     writer.close();
@@ -80,7 +80,7 @@ private:
       arguments += std::string(", &") + name + "Map";
     }
     writer.open("extern \"C\" __global__ void __launch_bounds__(" + Twine(shape.threads()) + ", Config::resident) " +
-                entryName(region) + "(" + parameters + bufferParameters(buffers) +
+                entryName(region) + "(" + parameters + bufferParameters(region, buffers) +
                 (shape.isPersistent ? ", unsigned *tickets)" : ")"));
     writer.line("const Body body{" + bodyNames + "};");
     writer.line("flashSm90<Config, ScoreProduct, ValueProduct>(body" + arguments +

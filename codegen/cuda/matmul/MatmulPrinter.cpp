@@ -200,7 +200,7 @@ void MatmulPrinter::writeEpilogueValues(ValuePrinter &scope) {
 void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call, StringRef leading,
                                  StringRef trailing) {
   std::string epilogue = "Epilogue{" + bufferNames(problem.graph, loads) + "}",
-              parameters = bufferParameters(problem.graph);
+              parameters = bufferParameters(region, problem.graph);
   if (isSplit())
     parameters += ", float *workspace";
   parameters += trailing;
