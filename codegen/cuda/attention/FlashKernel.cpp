@@ -149,6 +149,9 @@ private:
     }
     writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
                 ", computesQuery = " + flag(p.computesQuery) + ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
+    if (p.computesQuery)
+      writer.line("static constexpr int queryOperandBytes = " + Twine(shape.queryOperandBytes()) +
+                  "; // In a thread's registers.");
     writer.line("static constexpr bool hasLowest = " + Twine(flag(p.bounds.lowest.has_value())) +
                 ", hasHighest = " + flag(p.bounds.highest.has_value()) + ";");
     writer.line("static constexpr Index period = " + Twine(p.period) +

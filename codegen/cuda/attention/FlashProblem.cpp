@@ -31,6 +31,8 @@ std::string findOperands(FlashProblem &p) {
   if (!reason.empty())
     return reason;
   p.computesQuery = !isPlainLoad(p.scores, p.query);
+  const ChunkPrinter chunk(p.scores, p.rank() - 1, 8);
+  p.queryBytes = p.computesQuery ? chunk.bytesOf(chunk.loadsOf(p.query)) : 0;
   return whyNotRow(p.scores, p.query, p.rank() - 1, "queries");
 }
 

@@ -39,6 +39,7 @@ struct FlashProblem {
   int64_t period = 0;              ///< Rows of a head, where those of a group are the rows of one; else 0.
   std::string onlyScalar = {};     ///< Why tensor cores do not take it, or "": then f32 multiplies it.
   bool computesQuery = false;      ///< Else they are loaded. They may take totals of their head: a norm's.
+  int64_t queryBytes = 0;          ///< What eight elements of a computed one are made of.
   bool emptyIsZero = false;        ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
   KeyBounds bounds = {};           ///< Keys outside are not looked at.
   std::optional<double> scale{};   ///< Scores of keys inside are products times this.

@@ -62,6 +62,8 @@ int64_t FlashShape::registers(const FlashProblem &p) const {
   return registersWithoutQuery(p) + (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
 }
 
+int64_t FlashShape::queryOperandBytes() const { return !isWgmma || resident > 1 ? 128 : warps == 8 ? 512 : 256; }
+
 int64_t FlashShape::blocksPerSm(const FlashProblem &p, const ir::Target &target) const {
   const int64_t byShared = (target.sharedBytesPerBlock + 1024) / (sharedBytes(p) + 1024);
   if (isWgmma) // setmaxnreg deals out all registers that its threads have at the start.
@@ -156,9 +158,9 @@ double FlashShape::queryUs(const FlashProblem &p, const ir::Target &target) cons
     return 0;
   constexpr double loadUs = 0.9, instructionsPerClock = 128;
   const double clocksPerUs = target.f32FlopsPerUs / (2 * 128 * static_cast<double>(target.multiprocessors));
-  const int64_t lanes = std::min<int64_t>(32, static_cast<int64_t>(llvm::PowerOf2Ceil(paddedSize(p.keySize) / 8))),
-                atOnce = isWgmma && resident == 1 ? 4 : 2;
-  const auto rounds = static_cast<double>(ceilDiv(rows / warps * lanes, 32 * atOnce));
+  const auto lanes = static_cast<int64_t>(llvm::PowerOf2Ceil(paddedSize(p.keySize) / 8));
+  const auto rounds =
+      static_cast<double>(ceilDiv(rows / warps * lanes / 32, std::max<int64_t>(queryOperandBytes() / p.queryBytes, 1)));
   const double instructions = instructionsOf(p.scores, p.query, [](ir::Scalar) { return false; });
   return rounds * loadUs / static_cast<double>(resident) +
          static_cast<double>(rows * paddedSize(p.keySize)) * instructions / instructionsPerClock / clocksPerUs;

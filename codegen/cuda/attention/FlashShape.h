@@ -25,6 +25,8 @@ struct FlashShape {
   /// Whether a warp has registers for its queries; else it reads them from shared memory for each tile.
   bool holdsQuery(const FlashProblem &p) const;
   int64_t registers(const FlashProblem &p) const;
+  /// What a thread loads at a time, into registers, where it computes queries: nothing else is in them yet.
+  int64_t queryOperandBytes() const;
   int64_t blocksPerSm(const FlashProblem &p, const ir::Target &target) const;
   bool fits(const FlashProblem &p, const ir::Target &target) const;
 

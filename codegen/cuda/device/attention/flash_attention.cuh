@@ -157,9 +157,9 @@ template <class Config, class Body> struct FlashAttention {
       else
         startAhead<true>(ring + i * slotBytes, block.endTile - 1, i / 2);
     if constexpr (Config::computesQuery) // While keys come.
-      ComputedQueries<Config, Body>::template make<warpRows, 2>(
-          body, block.batch, rows.firstRow,
-          [&](int row, int chunk) { return dynamicShared() + QueryTile::offset(warp * warpRows + row, chunk); });
+      ComputedQueries<Config, Body>::template make<warpRows>(body, block.batch, rows.firstRow, [&](int row, int chunk) {
+        return dynamicShared() + QueryTile::offset(warp * warpRows + row, chunk);
+      });
     unsigned reading = ring, writing = ring + (stages - 1) * slotBytes;
     if constexpr (Config::holdsQuery) {
       waitCopies<stages - 2>();

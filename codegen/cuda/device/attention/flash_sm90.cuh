@@ -294,11 +294,10 @@ private:
   /// number within a line differs by the line's. All have been read before their number was given.
   __device__ __forceinline__ void makeQueries(const Rows &rows, int group) const {
     const int firstRow = group * 64 + warpInBlock() % 4 * 16;
-    ComputedQueries<Config, Body>::template make<16, Config::resident == 1 ? 4 : 2>(
-        body, rows.batch, rows.firstRow, [&](int row, int chunk) {
-          const int line = firstRow + row;
-          return dynamicShared() + chunk / 8 * QueryTile::boxBytes + line * lineBytes + (chunk % 8 ^ line % 8) * 16;
-        });
+    ComputedQueries<Config, Body>::template make<16>(body, rows.batch, rows.firstRow, [&](int row, int chunk) {
+      const int line = firstRow + row;
+      return dynamicShared() + chunk / 8 * QueryTile::boxBytes + line * lineBytes + (chunk % 8 ^ line % 8) * 16;
+    });
     fenceForTma(); // wgmma reads them as TMA does.
     syncNamed(1 + groups + group, 128);
   }
