@@ -123,7 +123,7 @@ std::vector<Schedule> sm90Schedules() {
                   .mask = "causal",
                   .tokensFirst = true,
                   .front = "norm"}),
-       {{"wgmma", 1}, {"warps", 8}, {"turns", 1}, {"persistent", 1}}},
+       {{"wgmma", 1}, {"warps", 8}, {"persistent", 1}}},
       {"flash attention: wgmma, blocks for several tiles of rows",
        flashAttentionTemplate(),
        flashCase({.batch = 40, .heads = 4, .rows = 150, .keys = 150, .mask = "causal"}),
