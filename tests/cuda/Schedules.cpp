@@ -147,6 +147,7 @@ std::vector<Schedule> commonSchedules() {
       {"sm80: windows that reach outside", sm80, windowCases("bf16")[0], {{"split_k", 1}}},
       {"sm80: windows, element by element", sm80, windowCases("bf16")[2], {{"split_k", 1}}},
       {"sm80: tf32", sm80, product("gelu_residual_tb_tf32"), {}},
+      {"rows: tiles of short rows", rows, named(shortRowCases(), "add_layer_norm_70x77_bf16"), {{"rows_each", 2}}},
       {"simt", matmulSimtTemplate(), named(matmulCases("f32"), "matmul_127x130x264_f32"), {}},
       {"stream", matmulStreamTemplate(), named(streamedCases("bf16"), "matmul_13x150x1000_tb_bf16"), {{"split", 8}}},
       {"stream: two products of 8-bit floats", matmulStreamTemplate(), streamedCases("f8E4M3FN").back(), {}},

@@ -55,6 +55,8 @@ std::vector<TemplateCase> sideBySideCases();
 /// Elementwise regions that read along another dimension than they write.
 std::vector<TemplateCase> transposeCases();
 std::vector<TemplateCase> rowCases();
+/// Rows of 33 to 100 elements, most of which begin at no multiple of 4 bytes.
+std::vector<TemplateCase> shortRowCases();
 /// Rows that a cluster shares.
 std::vector<TemplateCase> longRowCases();
 /// Reductions over a dimension that is not the dense one.

@@ -42,6 +42,11 @@ func.func @f(%a: tensor<8192x4096xbf16>) -> tensor<8192x4096xbf16> {
   %0 = kfuse.softmax %a : (tensor<8192x4096xbf16>) -> tensor<8192x4096xbf16>
   return %0 : tensor<8192x4096xbf16>
 })"},
+      {"short_softmax", R"(
+func.func @f(%a: tensor<684784x49xbf16>) -> tensor<684784x49xbf16> {
+  %0 = kfuse.softmax %a : (tensor<684784x49xbf16>) -> tensor<684784x49xbf16>
+  return %0 : tensor<684784x49xbf16>
+})"},
       {"long_softmax", R"(
 func.func @f(%a: tensor<2048x131072xbf16>) -> tensor<2048x131072xbf16> {
   %0 = kfuse.softmax %a : (tensor<2048x131072xbf16>) -> tensor<2048x131072xbf16>

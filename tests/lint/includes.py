@@ -16,6 +16,7 @@ MAY_INCLUDE = {
     "tuner": {"tuner", "runtime", "codegen", "passes", "ir"},
     "tools": {"tools", "tuner", "runtime", "codegen", "passes", "ir"},
     "include": set(),
+    "python": set(),
 }
 # The same inside the largest modules, and of the device library: folder -> folders beside it whose headers it may
 # include. What lies in the module itself may include them all, and none of them it.
