@@ -19,7 +19,8 @@ namespace {
 using ir::Scalar;
 using ir::ScalarNode;
 
-constexpr int64_t mostSize = 256; ///< The largest head: accumulators of 16 rows take 128 registers.
+constexpr int64_t mostNewRows = 64; ///< Written by one block of a pair; of more a kernel of its own takes less time.
+constexpr int64_t mostSize = 256;   ///< The largest head: accumulators of 16 rows take 128 registers.
 
 DType typeOf(const LinearGraph &graph, Scalar load) { return graph.graph.inputs[graph[load].input].type; }
 
@@ -161,6 +162,42 @@ ir::ScalarGraph packed(const ir::ScalarGraph &graph, const FlashProblem &p) {
   return overOtherDims(graph, extents, dims);
 }
 
+/// Why a group's heads cannot be one, or "".
+std::string pack(const ir::ScalarGraph &scores, const ir::ScalarGraph &product, FlashProblem &p) {
+  LinearGraph packedScores = uncollapsed(packed(scores, p)), packedProduct = uncollapsed(packed(product, p));
+  for (const auto *bounds : {&p.bounds.firsts, &p.bounds.lasts})
+    for (const ReadBound &bound : *bounds)
+      for (ReadBound::Term term : bound.terms)
+        if (packedScores.dependsOn(term.value, p.dimRow()))
+          return "heads that share keys see others of them";
+  p.scores = std::move(packedScores), p.product = std::move(packedProduct);
+  p.period = p.rows, p.rows *= p.group;
+  return "";
+}
+
+/// Finds the rows that are written into the cache: of those of one pair a block reads what is new from where it comes
+/// from. Why it does not, or "".
+std::string findUpdate(const Region &region, const ir::ScalarGraph &scores, const ir::ScalarGraph &product,
+                       FlashProblem &p) {
+  const Pairs pairs{p.scores.extents(), p.group, static_cast<unsigned>(p.groupDim)};
+  const std::string reason = findNewRows(region, {scores, product, p.key, p.value}, pairs, mostNewRows, p.update);
+  if (!reason.empty() || !p.update.writes())
+    return reason;
+  if (!p.onlyScalar.empty())
+    return "its states are written by a kernel before it, as " + p.onlyScalar;
+  if (!p.update.newKeys || !p.update.newValues || p.update.newKeys->count() != p.update.newValues->count())
+    return "its states are written by a kernel before it, as not both keys and values have new rows";
+  for (const NewRows *rows : {&*p.update.newKeys, &*p.update.newValues}) {
+    const LinearGraph &graph = rows->graph;
+    const Scalar root = graph.graph.outputs[0].value;
+    const unsigned last = graph.extents().size() - 1;
+    if (!isPlainLoad(graph, root) || typeOf(graph, root) != p.type() || !isAligned(graph, root, last) ||
+        !ChunkPrinter(graph, last, 8).storesWholeVectors())
+      return "new keys and values are computed, and written by a kernel before it";
+  }
+  return "";
+}
+
 /// Adds to `p.ofRow` what `s` is computed from.
 void findOfRow(FlashProblem &p, Scalar s, std::set<int> &seen) {
   const ScalarNode &node = p.scores[s];
@@ -243,8 +280,6 @@ int64_t FlashProblem::keyBatches() const {
 Result<FlashProblem> flashProblem(const Region &region, bool isPacked) {
   if (!region.attention())
     return Error{ErrorCode::BadModel, "holds no attention"};
-  if (!region.attention()->updates.empty())
-    return Error{ErrorCode::BadModel, "its states are written by a kernel before it"};
   const ir::ScalarGraph &product = region.attention()->product,
                         scores = withHeadsOf(product, region.attention()->scores);
   FlashProblem p{uncollapsed(scores), uncollapsed(product)};
@@ -262,11 +297,11 @@ Result<FlashProblem> flashProblem(const Region &region, bool isPacked) {
   std::set<int> seen;
   findOfRow(p, p.bounds.seen, seen);
   findGroup(p);
-  if (isPacked) {
-    LinearGraph packedScores = uncollapsed(packed(scores, p)), packedProduct = uncollapsed(packed(product, p));
-    p.scores = std::move(packedScores), p.product = std::move(packedProduct);
-    p.period = p.rows, p.rows *= p.group;
-  }
+  reason = findUpdate(region, scores, product, p);
+  if (reason.empty() && isPacked)
+    reason = pack(scores, product, p);
+  if (!reason.empty())
+    return Error{ErrorCode::BadModel, reason};
   return p;
 }
 

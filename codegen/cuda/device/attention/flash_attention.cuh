@@ -3,6 +3,7 @@
 
 #include <kfuse/copy.cuh>
 #include <kfuse/flash_rows.cuh>
+#include <kfuse/flash_splits.cuh>
 #include <kfuse/mma.cuh>
 
 namespace kfuse {
@@ -18,7 +19,10 @@ template <int rows, int columns> struct PaddedTile {
 
 /// A block has `tileRows` query rows of one head, of which each warp has its own, and takes their keys tile by tile,
 /// the last first: warps share nothing but tiles. Those of keys and of values take turns in a ring of `stages` slots:
-/// while one is multiplied, the copies of the next stages - 1 are under way.
+/// while one is multiplied, the copies of the next stages - 1 are under way. Of few rows the keys are split over blocks.
+///
+/// New rows of the cache (Config::newRows) are read from where they come from, old ones from the cache, so that no block
+/// waits for another: a pair's first block writes them.
 template <class Config, class Body> struct FlashAttention {
   using Index = typename Config::Index;
   using Element = typename Config::Element;
@@ -34,10 +38,16 @@ template <class Config, class Body> struct FlashAttention {
   using Rows = FlashRows<Config, Body, fragments, ValueTile::size>;
 
   const Body &body;
-  const FlashBlock<Config> block{blockIdx.x};
+  const FlashBlock<Config, Body> block{body, blockIdx.x};
+  const NewRowsAt<Body, Config::newRows> newRowsAt{body, block.batch};
+  /// This block's tiles, and behind the last key that its rows see.
+  const Index ofSplit = (block.endTile - block.beginTile + Config::splits - 1) / Config::splits;
+  const Index beginTile = block.beginTile + Index(blockIdx.y) * ofSplit,
+              endTile = minimum(beginTile + ofSplit, block.endTile);
+  const Index endKey = Config::readsBounds ? minimum(block.endTile * tileKeys, block.endKey) : Index(Config::keys);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned queries = sharedAddress(dynamicShared()), ring = queries + QueryTile::bytes;
-  Rows rows{body, block.batch, block.firstRow + warp *warpRows};
+  Rows rows{body, block, block.firstRow + warp *warpRows};
   unsigned heldQuery[Config::holdsQuery ? fragments : 1][Config::holdsQuery ? steps : 1][4];
 
   //===- Loads ---------------------------------------------------------------------------------===//
@@ -74,15 +84,35 @@ template <class Config, class Body> struct FlashAttention {
   /// counted: one is committed either way.
   template <bool values> __device__ __forceinline__ void startAhead(unsigned slot, Index tile, int ahead) const {
     const Index at = tile - ahead;
-    if (at >= block.beginTile) {
+    if (at >= beginTile) {
       if constexpr (values)
-        startRows<ValueTile, tileKeys>(slot, at * tileKeys, Index(Config::keys),
-                                       [&](Index key) { return body.value(block.batch, key); });
+        startRows<ValueTile, tileKeys>(slot, at * tileKeys, endKey, [&](Index key) { return rowOf<true>(key); });
       else
-        startRows<KeyTile, tileKeys>(slot, at * tileKeys, Index(Config::keys),
-                                     [&](Index key) { return body.key(block.batch, key); });
+        startRows<KeyTile, tileKeys>(slot, at * tileKeys, endKey, [&](Index key) { return rowOf<false>(key); });
     }
     commitCopies();
+  }
+
+  /// Where a value or a key is.
+  template <bool values> __device__ __forceinline__ const Element *rowOf(Index key) const {
+    if constexpr (Config::newRows > 0)
+      return values ? body.value(block.batch, key, newRowsAt) : body.key(block.batch, key, newRowsAt);
+    else
+      return values ? body.value(block.batch, key) : body.key(block.batch, key);
+  }
+
+  /// Writes the new rows of a batch into the cache.
+  __device__ __forceinline__ void keepNewRows() const {
+    if constexpr (Config::newRows > 0)
+      if (block.firstRow == 0 && blockIdx.y == 0)
+        for (int at = threadIdx.x; at < Config::newRows * (KeyTile::filled + ValueTile::filled); at += threads) {
+          const bool isKey = at < Config::newRows * KeyTile::filled;
+          const int within = isKey ? at : at - Config::newRows * KeyTile::filled;
+          if (isKey)
+            body.keepKey(block.batch, within / KeyTile::filled, within % KeyTile::filled * 8, newRowsAt);
+          else
+            body.keepValue(block.batch, within / ValueTile::filled, within % ValueTile::filled * 8, newRowsAt);
+        }
   }
 
   __device__ __forceinline__ unsigned slotAfter(unsigned slot) const {
@@ -151,9 +181,9 @@ template <class Config, class Body> struct FlashAttention {
 #pragma unroll
     for (int i = 0; i < stages - 1; ++i) // The queries count to the first group.
       if (i % 2 == 0)
-        startAhead<false>(ring + i * slotBytes, block.endTile - 1, i / 2);
+        startAhead<false>(ring + i * slotBytes, endTile - 1, i / 2);
       else
-        startAhead<true>(ring + i * slotBytes, block.endTile - 1, i / 2);
+        startAhead<true>(ring + i * slotBytes, endTile - 1, i / 2);
     unsigned reading = ring, writing = ring + (stages - 1) * slotBytes;
     if constexpr (Config::holdsQuery) {
       waitCopies<stages - 2>();
@@ -166,7 +196,7 @@ template <class Config, class Body> struct FlashAttention {
     }
     mark(Moment::hasTile);
 #pragma unroll 1
-    for (Index tile = block.endTile - 1; tile >= block.beginTile; --tile) {
+    for (Index tile = endTile - 1; tile >= beginTile; --tile) {
       const bool counts = rows.sees(tile);
       typename Rows::Weights weights;
       // The keys have come, and all have read what was in the slot that is the next to write.
@@ -195,11 +225,13 @@ template <class Config, class Body> struct FlashAttention {
   }
 
   __device__ __forceinline__ explicit FlashAttention(const Body &body) : body(body) {}
-  __device__ __forceinline__ void run() {
+  __device__ __forceinline__ void run(unsigned *arrivals = nullptr, float *partials = nullptr) {
     mark(Moment::starts);
     takeTiles();
     mark(Moment::hasSums);
-    rows.store();
+    keepNewRows();
+    if (Config::splits == 1 || FlashSplits<Rows, Config::splits, threads>{arrivals, partials}.gather(rows))
+      rows.store();
     mark(Moment::ends);
   }
 };
