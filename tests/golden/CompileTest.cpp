@@ -82,6 +82,8 @@ func.func @f(%q: tensor<16x8x4x128xbf16>, %k: tensor<16x8x4096x128xbf16>, %v: te
                  .valueSize = 128,
                  .mask = "causal"}),
       flashCase({.batch = 16, .heads = 16, .keyHeads = 16, .rows = 500, .keys = 500, .mask = "added"}),
+      cacheCase({.batch = 8, .heads = 32, .keyHeads = 8, .rows = 8, .keys = 4096, .size = 128, .writes = true}),
+      cacheCase({.heads = 32, .keyHeads = 8, .rows = 512, .keys = 8192, .size = 128, .window = 4096}),
       {"decode_into_cache", R"(
 func.func @f(%x: tensor<6144xbf16>, %k: tensor<8x4096x128xbf16> {kfuse.role = "state"}, %v: tensor<8x4096x128xbf16> {kfuse.role = "state"}, %p: tensor<1xi64> {kfuse.role = "input"}, %cos: tensor<4096x64xbf16>, %sin: tensor<4096x64xbf16>) -> (tensor<8x4096x128xbf16>, tensor<8x4096x128xbf16>, tensor<8x4x128xbf16>) {
   %c0 = kfuse.gather %cos, %p {axis = 0 : i64} : (tensor<4096x64xbf16>, tensor<1xi64>) -> tensor<1x64xbf16>

@@ -239,21 +239,22 @@ private:
   /// Where new rows of the cache are, and how they get there.
   void writeNewRows() {
     writer.line("struct NewRowsAt { Index key, value; }; // Negative where they have no place.");
-    writer.open("__device__ __forceinline__ NewRowsAt newRowsAt(Index batch) const");
-    const std::string key = positionText(*p.update.newKeys, p.scores),
-                      value = positionText(*p.update.newValues, p.product);
-    writer.line("return {" + key + ", " + value + "};");
-    writer.close();
+    writePosition("key", *p.update.newKeys, p.scores);
+    writePosition("value", *p.update.newValues, p.product);
+    writer.line("__device__ __forceinline__ NewRowsAt newRowsAt(Index batch) const { return {keyPosition(batch), "
+                "valuePosition(batch)}; }");
     writeKept("Key", *p.update.newKeys, p.scores);
     writeKept("Value", *p.update.newValues, p.product);
   }
-  std::string positionText(const NewRows &rows, const LinearGraph &graph) {
+  void writePosition(const std::string &kind, const NewRows &rows, const LinearGraph &graph) {
+    writer.open("__device__ __forceinline__ Index " + kind + "Position(Index batch) const");
     ValuePrinter scope = scopeOf(rows, graph, "0", "0");
     const ir::ScalarOutput &state = rows.graph.graph.outputs[0];
     const std::string position = scope.value(state.symbols[0]),
                       fits = scope.condition(rows.graph.storeGuards[0], state.symbols);
-    return (fits.empty() ? "" : fits + " ? ") + "Index(" + position + ")" +
-           (fits.empty() ? "" : " : Index(" + std::to_string(-rows.count()) + ")");
+    writer.line("return " + (fits.empty() ? "" : fits + " ? ") + "Index(" + position + ")" +
+                (fits.empty() ? "" : " : Index(" + std::to_string(-rows.count()) + ")") + ";");
+    writer.close();
   }
   void writeKept(const std::string &kind, const NewRows &rows, const LinearGraph &graph) {
     writer.open("__device__ __forceinline__ void keep" + kind + "(Index batch, int row, int d, NewRowsAt at) const");

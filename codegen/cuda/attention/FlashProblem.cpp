@@ -162,24 +162,23 @@ ir::ScalarGraph packed(const ir::ScalarGraph &graph, const FlashProblem &p) {
   return overOtherDims(graph, extents, dims);
 }
 
-/// Why a group's heads cannot be one, or "".
+/// Makes a group's heads one, of graphs where they are; why that cannot be, or "".
 std::string pack(const ir::ScalarGraph &scores, const ir::ScalarGraph &product, FlashProblem &p) {
-  LinearGraph packedScores = uncollapsed(packed(scores, p)), packedProduct = uncollapsed(packed(product, p));
+  p.scores = uncollapsed(scores), p.product = uncollapsed(product);
+  p.period = p.rows, p.rows *= p.group;
   for (const auto *bounds : {&p.bounds.firsts, &p.bounds.lasts})
     for (const ReadBound &bound : *bounds)
       for (ReadBound::Term term : bound.terms)
-        if (packedScores.dependsOn(term.value, p.dimRow()))
+        if (p.scores.dependsOn(term.value, p.dimRow()))
           return "heads that share keys see others of them";
-  p.scores = std::move(packedScores), p.product = std::move(packedProduct);
-  p.period = p.rows, p.rows *= p.group;
   return "";
 }
 
 /// Finds the rows that are written into the cache: of those of one pair a block reads what is new from where it comes
 /// from. Why it does not, or "".
 std::string findUpdate(const Region &region, const ir::ScalarGraph &scores, const ir::ScalarGraph &product,
-                       FlashProblem &p) {
-  const Pairs pairs{p.scores.extents(), p.group, static_cast<unsigned>(p.groupDim)};
+                       int64_t group, FlashProblem &p) {
+  const Pairs pairs{p.scores.extents(), group, static_cast<unsigned>(p.groupDim)};
   const std::string reason = findNewRows(region, {scores, product, p.key, p.value}, pairs, mostNewRows, p.update);
   if (!reason.empty() || !p.update.writes())
     return reason;
@@ -297,9 +296,14 @@ Result<FlashProblem> flashProblem(const Region &region, bool isPacked) {
   std::set<int> seen;
   findOfRow(p, p.bounds.seen, seen);
   findGroup(p);
-  reason = findUpdate(region, scores, product, p);
-  if (reason.empty() && isPacked)
-    reason = pack(scores, product, p);
+  if (isPacked) {
+    const ir::ScalarGraph packedScores = packed(scores, p), packedProduct = packed(product, p);
+    reason = pack(packedScores, packedProduct, p);
+    if (reason.empty())
+      reason = findUpdate(region, packedScores, packedProduct, 1, p);
+  } else {
+    reason = findUpdate(region, scores, product, p.group, p);
+  }
   if (!reason.empty())
     return Error{ErrorCode::BadModel, reason};
   return p;

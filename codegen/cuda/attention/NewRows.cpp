@@ -2,6 +2,8 @@
 
 #include "codegen/cuda/attention/AttentionForms.h"
 
+#include "ir/IndexMath.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -52,7 +54,8 @@ std::optional<NewRows> newRowsOf(const Pairs &p, const ir::ScalarGraph &update, 
                                  Scalar load, unsigned dimKey, unsigned dimElement, int64_t most) {
   MLIRContext *context = update.outputs[0].map.getContext();
   NewRows rows;
-  rows.index.assign(source[load].map.getResults().begin(), source[load].map.getResults().end());
+  for (AffineExpr index : source[load].map.getResults())
+    rows.index.push_back(ir::simplifyIndex(index, source.domain.extents));
   const auto *axis = llvm::find(rows.index, getAffineDimExpr(dimKey, context));
   rows.axis = axis - rows.index.begin();
   if (axis == rows.index.end() || rows.index.back() != getAffineDimExpr(dimElement, context) ||
