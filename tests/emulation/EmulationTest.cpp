@@ -183,8 +183,8 @@ TEST_CASE("Emulated cuda.flash_attention: right for every split of a cache's key
     RegionCase given(cacheCase(sketch));
     const std::vector<reference::HostTensor> inputs = given.inputs();
     Oracle oracle(given, inputs);
-    for (int splits : {1, 2, 3, 8})
-      for (auto [rows, warps] : {std::pair{16, 1}, {32, 2}, {64, 4}})
+    for (int splits : {1, 3})
+      for (auto [rows, warps] : {std::pair{16, 1}, {64, 4}})
         for (int stages : {2, 3}) {
           codegen::TileConfig config{
               {"rows", rows}, {"warps", warps}, {"keys", stages == 3 ? 16 : 32}, {"stages", stages}};

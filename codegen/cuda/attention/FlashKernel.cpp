@@ -155,8 +155,8 @@ private:
     }
     if (!shape.isWgmma && !shape.isScalar)
       writer.line("static constexpr int splits = " + Twine(shape.splits) +
-                  ", newRows = " + Twine(p.update.writes() ? p.update.newKeys->count() : 0) +
-                  "; // Of the keys, over blocks; of a cache, written here.");
+                  ", newKeys = " + Twine(p.update.newKeys ? p.update.newKeys->count() : 0) + ", newValues = " +
+                  Twine(p.update.newValues ? p.update.newValues->count() : 0) + "; // Written into a cache.");
     writer.line("static constexpr bool readsBounds = " + Twine(flag(p.bounds.areRead())) +
                 ", readsFirst = " + flag(!p.bounds.firsts.empty()) + ";");
     writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
@@ -185,11 +185,11 @@ private:
     }
     writer.line(storedType(p.product.graph.outputs[0].type) + " *out0;");
     bodyNames += "out" + std::to_string(p.update.output);
-    if (p.update.writes()) {
-      writer.line("Config::Element *keptKeys, *keptValues; // The cache.");
-      bodyNames +=
-          ", out" + std::to_string(p.update.newKeys->output) + ", out" + std::to_string(p.update.newValues->output);
-    }
+    for (bool isKey : {true, false})
+      if (const std::optional<NewRows> &rows = newRows(isKey)) {
+        writer.line(std::string("Config::Element *kept") + kind(isKey) + "s; // The cache.");
+        bodyNames += ", out" + std::to_string(rows->output);
+      }
     writer.line();
     if (p.bounds.areRead())
       writeBounds();
@@ -239,13 +239,17 @@ private:
   /// Where new rows of the cache are, and how they get there.
   void writeNewRows() {
     writer.line("struct NewRowsAt { Index key, value; }; // Negative where they have no place.");
-    writePosition("key", *p.update.newKeys, p.scores);
-    writePosition("value", *p.update.newValues, p.product);
-    writer.line("__device__ __forceinline__ NewRowsAt newRowsAt(Index batch) const { return {keyPosition(batch), "
-                "valuePosition(batch)}; }");
-    writeKept("Key", *p.update.newKeys, p.scores);
-    writeKept("Value", *p.update.newValues, p.product);
+    for (bool isKey : {true, false})
+      if (const std::optional<NewRows> &rows = newRows(isKey)) {
+        writePosition(isKey ? "key" : "value", *rows, isKey ? p.scores : p.product);
+        writeKept(kind(isKey), *rows, isKey ? p.scores : p.product);
+      }
+    writer.line(std::string("__device__ __forceinline__ NewRowsAt newRowsAt(Index batch) const { return {") +
+                (p.update.newKeys ? "keyPosition(batch), " : "0, ") +
+                (p.update.newValues ? "valuePosition(batch)" : "0") + "}; }");
   }
+  const std::optional<NewRows> &newRows(bool isKey) const { return isKey ? p.update.newKeys : p.update.newValues; }
+  static const char *kind(bool isKey) { return isKey ? "Key" : "Value"; }
   void writePosition(const std::string &kind, const NewRows &rows, const LinearGraph &graph) {
     writer.open("__device__ __forceinline__ Index " + kind + "Position(Index batch) const");
     ValuePrinter scope = scopeOf(rows, graph, "0", "0");
@@ -300,14 +304,13 @@ private:
 
   void writeAddress(const std::string &name, const std::string &index, const LinearGraph &graph, Scalar load,
                     llvm::function_ref<ValuePrinter()> makeScope) {
-    const NewRows *rows = !p.update.writes() || name == "query" ? nullptr
-                          : name == "key"                       ? &*p.update.newKeys
-                                                                : &*p.update.newValues;
+    const bool isCached = p.update.writes() && name != "query";
+    const NewRows *rows = isCached && newRows(name == "key") ? &*newRows(name == "key") : nullptr;
     writer.open("__device__ __forceinline__ const Config::Element *" + name + "(Index batch, Index " + index +
-                (rows ? ", NewRowsAt at) const" : ") const"));
+                (isCached ? ", NewRowsAt at) const" : ") const"));
     if (rows) {
       writer.line("const Index fresh = key - at." + name + ";");
-      writer.open("if (fresh >= 0 && fresh < Config::newRows)");
+      writer.open("if (fresh >= 0 && fresh < " + Twine(rows->count()) + ")");
       ValuePrinter scope = scopeOf(*rows, graph, "fresh", "0");
       writer.line("return " + sourceText(*rows, scope) + ";");
       writer.close();

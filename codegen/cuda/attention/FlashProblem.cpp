@@ -184,9 +184,9 @@ std::string findUpdate(const Region &region, const ir::ScalarGraph &scores, cons
     return reason;
   if (!p.onlyScalar.empty())
     return "its states are written by a kernel before it, as " + p.onlyScalar;
-  if (!p.update.newKeys || !p.update.newValues || p.update.newKeys->count() != p.update.newValues->count())
-    return "its states are written by a kernel before it, as not both keys and values have new rows";
-  for (const NewRows *rows : {&*p.update.newKeys, &*p.update.newValues}) {
+  for (const std::optional<NewRows> &rows : {p.update.newKeys, p.update.newValues}) {
+    if (!rows)
+      continue;
     const LinearGraph &graph = rows->graph;
     const Scalar root = graph.graph.outputs[0].value;
     const unsigned last = graph.extents().size() - 1;

@@ -19,10 +19,11 @@ template <int rows, int columns> struct PaddedTile {
 
 /// A block has `tileRows` query rows of one head, of which each warp has its own, and takes their keys tile by tile,
 /// the last first: warps share nothing but tiles. Those of keys and of values take turns in a ring of `stages` slots:
-/// while one is multiplied, the copies of the next stages - 1 are under way. Of few rows the keys are split over blocks.
+/// while one is multiplied, the copies of the next stages - 1 are under way. Of few rows the keys are split over
+/// blocks.
 ///
-/// New rows of the cache (Config::newRows) are read from where they come from, old ones from the cache, so that no block
-/// waits for another: a pair's first block writes them.
+/// New rows of the cache (Config::newKeys, newValues) are read from where they come from, old ones from the cache, so
+/// that no block waits for another: a pair's first block writes them.
 template <class Config, class Body> struct FlashAttention {
   using Index = typename Config::Index;
   using Element = typename Config::Element;
@@ -39,7 +40,8 @@ template <class Config, class Body> struct FlashAttention {
 
   const Body &body;
   const FlashBlock<Config, Body> block{body, blockIdx.x};
-  const NewRowsAt<Body, Config::newRows> newRowsAt{body, block.batch};
+  static constexpr bool writesCache = Config::newKeys + Config::newValues > 0;
+  const NewRowsAt<Body, writesCache> newRowsAt{body, block.batch};
   /// This block's tiles, and behind the last key that its rows see.
   const Index ofSplit = (block.endTile - block.beginTile + Config::splits - 1) / Config::splits;
   const Index beginTile = block.beginTile + Index(blockIdx.y) * ofSplit,
@@ -67,7 +69,7 @@ template <class Config, class Body> struct FlashAttention {
     constexpr int total = count * Tile::chunks, turns = (total + threads - 1) / threads;
     constexpr bool isBelow = threads % Tile::chunks == 0; // A thread's chunks lie below each other.
     const int firstRow = threadIdx.x / Tile::chunks, firstChunk = threadIdx.x % Tile::chunks;
-#pragma unroll(isBelow && turns <= 16 ? turns : 4) // Each takes an address.
+#pragma unroll(isBelow &&turns <= 16 ? turns : 4) // Each takes an address.
     for (int i = 0; i < turns; ++i) {
       const int at = i * threads + threadIdx.x;
       const int row = isBelow ? firstRow + i * (threads / Tile::chunks) : at / Tile::chunks;
@@ -95,7 +97,7 @@ template <class Config, class Body> struct FlashAttention {
 
   /// Where a value or a key is.
   template <bool values> __device__ __forceinline__ const Element *rowOf(Index key) const {
-    if constexpr (Config::newRows > 0)
+    if constexpr (writesCache)
       return values ? body.value(block.batch, key, newRowsAt) : body.key(block.batch, key, newRowsAt);
     else
       return values ? body.value(block.batch, key) : body.key(block.batch, key);
@@ -103,16 +105,14 @@ template <class Config, class Body> struct FlashAttention {
 
   /// Writes the new rows of a batch into the cache.
   __device__ __forceinline__ void keepNewRows() const {
-    if constexpr (Config::newRows > 0)
-      if (block.firstRow == 0 && blockIdx.y == 0)
-        for (int at = threadIdx.x; at < Config::newRows * (KeyTile::filled + ValueTile::filled); at += threads) {
-          const bool isKey = at < Config::newRows * KeyTile::filled;
-          const int within = isKey ? at : at - Config::newRows * KeyTile::filled;
-          if (isKey)
-            body.keepKey(block.batch, within / KeyTile::filled, within % KeyTile::filled * 8, newRowsAt);
-          else
-            body.keepValue(block.batch, within / ValueTile::filled, within % ValueTile::filled * 8, newRowsAt);
-        }
+    if (block.firstRow > 0 || blockIdx.y > 0)
+      return;
+    if constexpr (Config::newKeys > 0)
+      for (int at = threadIdx.x; at < Config::newKeys * KeyTile::filled; at += threads)
+        body.keepKey(block.batch, at / KeyTile::filled, at % KeyTile::filled * 8, newRowsAt);
+    if constexpr (Config::newValues > 0)
+      for (int at = threadIdx.x; at < Config::newValues * ValueTile::filled; at += threads)
+        body.keepValue(block.batch, at / ValueTile::filled, at % ValueTile::filled * 8, newRowsAt);
   }
 
   __device__ __forceinline__ unsigned slotAfter(unsigned slot) const {
@@ -229,7 +229,8 @@ template <class Config, class Body> struct FlashAttention {
     mark(Moment::starts);
     takeTiles();
     mark(Moment::hasSums);
-    keepNewRows();
+    if constexpr (writesCache)
+      keepNewRows();
     if (Config::splits == 1 || FlashSplits<Rows, Config::splits, threads>{arrivals, partials}.gather(rows))
       rows.store();
     mark(Moment::ends);

@@ -5,8 +5,8 @@
 
 namespace kfuse {
 
-/// Bounds that a batch's body reads (Config::readsBounds): keys from `firstKey` to `endKey`, and those that move with the
-/// row's number.
+/// Bounds that a batch's body reads (Config::readsBounds): keys from `firstKey` to `endKey`, and those that move with
+/// the row's number.
 template <class Body, bool areRead> struct ReadBounds {
   template <class Index> __device__ __forceinline__ ReadBounds(const Body &, Index) {}
 };
@@ -98,12 +98,12 @@ private:
   }
 };
 
-/// Where new rows of a batch's keys and values lie in the cache (Config::newRows): the body reads it.
-template <class Body, int newRows> struct NewRowsAt : Body::NewRowsAt {
+/// Where new rows of a batch's keys and values lie in the cache (Config::newKeys, newValues): the body reads it.
+template <class Body, bool writes> struct NewRowsAt : Body::NewRowsAt {
   template <class Index>
   __device__ __forceinline__ NewRowsAt(const Body &body, Index batch) : Body::NewRowsAt(body.newRowsAt(batch)) {}
 };
-template <class Body> struct NewRowsAt<Body, 0> {
+template <class Body> struct NewRowsAt<Body, false> {
   template <class Index> __device__ __forceinline__ NewRowsAt(const Body &, Index) {}
 };
 
