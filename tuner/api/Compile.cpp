@@ -36,6 +36,7 @@ Result<Executable> detail::compileGuarded(const Model &model, const CompileOptio
     auto impl = std::make_shared<Executable::Impl>();
     impl->device = std::move(tuned->device);
     impl->compiled = std::move(tuned->compiled);
+    impl->ordinal = impl->compiled.main.target == "cpu" ? -1 : options.device;
     impl->edges = model.internals().edges;
     impl->updatedStates = updatedStates(impl->compiled.main);
     if (const std::optional<ir::PastLength> &past = model.internals().model.pastLength;

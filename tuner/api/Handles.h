@@ -45,6 +45,7 @@ struct Buffer::Impl {
 
 struct Executable::Impl {
   std::shared_ptr<runtime::Device> device;
+  int ordinal = -1; ///< Of the CUDA device; -1 on the CPU.
   tuner::CompiledModel compiled;
   Edges edges;
   std::vector<int> updatedStates;

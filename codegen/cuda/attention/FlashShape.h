@@ -26,6 +26,8 @@ struct FlashShape {
   /// Whether a warp has registers for its queries; else it reads them from shared memory for each tile.
   bool holdsQuery(const FlashProblem &p) const;
   int64_t registers(const FlashProblem &p) const;
+  /// What a thread loads at a time, into registers, where it computes queries: nothing else is in them yet.
+  int64_t queryOperandBytes() const;
   int64_t blocksPerSm(const FlashProblem &p, const ir::Target &target) const;
   bool fits(const FlashProblem &p, const ir::Target &target) const;
 
@@ -49,6 +51,7 @@ private:
   double estimateWgmmaUs(const Region &region, const FlashProblem &p, const ir::Target &target, double weightsUs) const;
   double estimateScalarUs(const Region &region, const FlashProblem &p, const ir::Target &target, double vectorUs) const;
   double gatherUs(const FlashProblem &p, const ir::Target &target) const;
+  double queryUs(const FlashProblem &p, const ir::Target &target) const;
   double startsUs(const FlashProblem &p, const ir::Target &target, double resident) const;
   double totalUs(const Region &region, const FlashProblem &p, const ir::Target &target, double tileUs, double resident,
                  double startsUs) const;
