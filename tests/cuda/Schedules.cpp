@@ -197,7 +197,7 @@ std::vector<Schedule> commonSchedules() {
       {"flash attention: keys split, into the cache",
        flashAttentionTemplate(),
        cacheCase({.batch = 3, .heads = 8, .rows = 8, .keys = 500, .writes = true, .step = 57}),
-       {{"splits", 3}, {"rows", 32}, {"packed", 1}}},
+       {{"splits", 3}, {"packed", 1}}},
       {"flash attention: queries that it computes",
        flashAttentionTemplate(),
        flashCase({.rows = 150, .keys = 150, .mask = "causal", .tokensFirst = true, .front = "rotary"}),

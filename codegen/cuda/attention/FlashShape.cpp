@@ -59,7 +59,8 @@ int64_t FlashShape::registers(const FlashProblem &p) const {
   }
   if (isScalar) // Sums, scores, and 8 of the queries and 4 of a key at a time.
     return rows / warps / 16 * (valueStride(p) / 2 + keys / 2 + 8) + 64;
-  return registersWithoutQuery(p) + (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
+  const int64_t ofSplits = splits > 1 ? 8 : 0; // Where a block's tiles end, and those of all.
+  return registersWithoutQuery(p) + ofSplits + (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
 }
 
 int64_t FlashShape::queryOperandBytes() const { return !isWgmma || resident > 1 ? 128 : warps == 8 ? 512 : 256; }
