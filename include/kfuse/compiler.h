@@ -97,17 +97,17 @@ struct CompileOptions {
   std::string target = "auto"; ///< "cpu", "sm_90a", ...; auto takes the first GPU, else the CPU.
   std::string store;           ///< Tuning store; empty: $KFUSE_STORE, else the user's cache folder.
   Effort effort = Effort::Quick;
-  double seconds = 0;                             ///< For tuning all kernels together; 0: as many as the effort takes.
-  bool simplify = true;                           ///< False: the graph is fused as it is written.
-  bool requireTuned = false;                      ///< Never compile: what the store lacks is a NotTuned error, which
-                                                  ///< lists it. The store is only read and may be read-only.
-  bool trustStore = false;                        ///< Run machine code of a store that others than the user and root
-                                                  ///< may write: trust it as you trust a program. Without this its
-                                                  ///< kernels are compiled anew, with one line to `log`, and with
-                                                  ///< requireTuned it is a NotTuned error.
+  double seconds = 0;                   ///< For tuning all kernels together; 0: as many as the effort takes.
+  bool simplify = true;                 ///< False: the graph is fused as it is written.
+  bool requireTuned = false;            ///< Never compile: what the store lacks is a NotTuned error, which
+                                        ///< lists it. The store is only read and may be read-only.
+  bool trustStore = false;              ///< Run machine code of a store that others than the user and root
+                                        ///< may write: trust it as you trust a program. Without this its
+                                        ///< kernels are compiled anew, with one line to `log`, and with
+                                        ///< requireTuned it is a NotTuned error.
   std::vector<LengthCount> histogram{}; ///< Which lengths runs will have; empty: each factor of two is as frequent.
-  int threads = 0;                                ///< CPU threads to run and tune with; 0: all cores.
-  int device = 0;                                 ///< CUDA device ordinal.
+  int threads = 0;                      ///< CPU threads to run and tune with; 0: all cores.
+  int device = 0;                       ///< CUDA device ordinal.
   std::function<bool(const Progress &)> progress; ///< Return false to cancel.
   std::stop_token stop;                           ///< Asked for by another thread, it cancels within a second, whatever
                                                   ///< is waited for. What was tuned by then is in the store.

@@ -341,6 +341,43 @@ TEST_CASE("lengths: ops that cannot read them are named, or few lengths have pro
     few.checkAt({tokens});
 }
 
+TEST_CASE("lengths: masks stand where elements mix, and nowhere else") {
+  auto countsOf = [](const Build &build) {
+    const Model model = Fixture::modelOf(build, {{"n", 5, 9}}, DType::F32);
+    Result<tuner::LengthBucket> bucket = tuner::bucketOf(model, model.dims());
+    REQUIRE_MESSAGE(bucket, bucket.error().message);
+    CHECK(bucket->edges.readsLengths);
+    std::map<std::string, int> counts;
+    mlir::ModuleOp module = *bucket->model.internals().model.module;
+    module.walk([&](mlir::Operation *op) { ++counts[op->getName().getStringRef().str()]; });
+    return counts;
+  };
+  auto rows = countsOf(feedForward);
+  CHECK(rows["kfuse.gather"] == 1); // The input's rows.
+  CHECK(rows["kfuse.state_update"] == 1);
+  CHECK(rows["kfuse.where"] == 1); // Which of the output's rows are written.
+  auto causal = countsOf(llama);
+  CHECK(causal["kfuse.gather"] == 3);
+  CHECK(causal["kfuse.where"] == 4); // The graph's own, the softmax's, the values', and the output's.
+}
+
+TEST_CASE("lengths: a dimension of several factors comes apart between them, not inside what follows a length") {
+  const passes::Factor batch{3, 0, 1, 0}, tokens{5, 1, 1, 0}, longer{6, 1, 1, 1};
+  const passes::Axes apart{batch, tokens, passes::Axis::fixed(8)};
+  std::optional<passes::Axes> rows = passes::regroup(apart, {15, 8});
+  REQUIRE(rows);
+  CHECK((*rows)[0].at({2, 4}) == 8);
+  CHECK(passes::regroup(*rows, {3, 5, 2, 4}) ==
+        std::optional(passes::Axes{batch, tokens, passes::Axis::fixed(2), passes::Axis::fixed(4)}));
+  CHECK(passes::regroup(passes::Axes{passes::Axis::fixed(8), tokens}, {2, 20}).has_value());
+  CHECK_FALSE(passes::regroup(apart, {5, 24}));
+  CHECK_FALSE(passes::regroup(passes::Axes{longer}, {2, 3}));
+  // 8 elements for each token are rows of 8 again.
+  std::optional<passes::Axes> flat = passes::regroup(passes::Axes{tokens, passes::Axis::fixed(8)}, {40});
+  REQUIRE(flat);
+  CHECK(passes::regroup(*flat, {5, 8}) == std::optional(passes::Axes{tokens, passes::Axis::fixed(8)}));
+}
+
 TEST_CASE("buckets: a table takes every length of its range, rounded up") {
   for (std::int64_t low : {1, 3, 64})
     for (std::int64_t high : {64, 65, 1000, 8192}) {
