@@ -1,5 +1,7 @@
 #include "bench/Cases.h"
 
+#include <cmath>
+
 namespace kfuse::bench {
 namespace {
 
@@ -165,6 +167,19 @@ std::vector<Case> memoryBoundCases() {
   return cases;
 }
 
+std::vector<Case> shortRowCases() {
+  constexpr int64_t bytes = 128 << 20;
+  std::vector<Case> cases;
+  for (int64_t columns : {33, 49, 64, 77, 100, 129, 197, 255, 300})
+    for (auto [type, width] : {std::pair{"bf16", 2}, {"f32", 4}}) {
+      const std::string rows = std::to_string(bytes / (2 * width * columns)), across = std::to_string(columns);
+      cases.push_back(op("softmax", rows + "x" + across, type, 1));
+      cases.push_back(norm("layer_norm", rows, across, type));
+      cases.push_back(norm("rms_norm", rows, across, type));
+    }
+  return cases;
+}
+
 Case decodeAttention(const std::string &batch, const std::string &keys) {
   std::string q = tensor(batch + "x8x4x128", "bf16"), k = tensor(batch + "x8x" + keys + "x128", "bf16"),
               p = tensor(batch + "x8x4x" + keys, "bf16");
@@ -176,6 +191,35 @@ Case decodeAttention(const std::string &batch, const std::string &keys) {
               ", tensor<bf16>) -> " + p + " %3 = kfuse.softmax %2 : (" + p + ") -> " + p +
               " %4 = kfuse.matmul %3, %c : (" + p + ", " + k + ") -> " + q + " kfuse.yield %4 : " + q +
               " } return %r : " + q + " }"};
+}
+
+AttentionCases attention(int64_t heads, int64_t rows, int64_t size, const std::string &type, bool isCausal) {
+  const std::string r = std::to_string(rows), head = std::to_string(heads) + "x" + r,
+                    t = tensor(head + "x" + std::to_string(size), type), p = tensor(head + "x" + r, type),
+                    pairs = tensor(r + "x" + r, "i1"), row = tensor(r + "x1", "i64"), key = tensor("1x" + r, "i64"),
+                    number = "tensor<" + type + ">", scale = std::to_string(1 / std::sqrt(static_cast<double>(size)));
+  std::string scores = "%0 = kfuse.matmul %a, %b {transpose_b} : (" + t + ", " + t + ") -> " + p +
+                       " %1 = kfuse.constant dense<" + scale + "> : " + number + " %2 = kfuse.mul %0, %1 : (" + p +
+                       ", " + number + ") -> " + p;
+  if (isCausal)
+    scores += " %i = kfuse.iota {dim = 0 : i64} : " + row + " %k = kfuse.iota {dim = 1 : i64} : " + key +
+              " %m = kfuse.le %k, %i : (" + key + ", " + row + ") -> " + pairs + " %n = kfuse.constant dense<" +
+              (type == "f32"   ? "0xFF800000"
+               : type == "f16" ? "0xFC00"
+                               : "0xFF80") +
+              "> : " + number + " %s = kfuse.where %m, %2, %n : (" + pairs + ", " + p + ", " + number + ") -> " + p;
+  const std::string score = isCausal ? "%s" : "%2",
+                    values = "%o = kfuse.matmul %w, %c : (" + p + ", " + t + ") -> " + t,
+                    name = "attention " + head + "x" + std::to_string(size) + " " + type + (isCausal ? " causal" : "");
+  return {{name, "func.func @f(%q: " + t + ", %x: " + t + ", %v: " + t + ") -> " + t +
+                     " { %r = kfuse.attention %q, %x, %v : (" + t + ", " + t + ", " + t + ") -> " + t + " { ^bb0(%a: " +
+                     t + ", %b: " + t + ", %c: " + t + "): " + scores + " %w = kfuse.softmax " + score + " : (" + p +
+                     ") -> " + p + " " + values + " kfuse.yield %o : " + t + " } return %r : " + t + " }"},
+          {{name + ": scores", "func.func @f(%a: " + t + ", %b: " + t + ") -> " + p + " { " + scores + " return " +
+                                   score + " : " + p + " }"},
+           op("softmax", head + "x" + r, type, 1),
+           {name + ": sums",
+            "func.func @f(%w: " + p + ", %c: " + t + ") -> " + t + " { " + values + " return %o : " + t + " }"}}};
 }
 
 Case columnSum(const std::string &rows, const std::string &columns, const std::string &type) {

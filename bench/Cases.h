@@ -40,6 +40,16 @@ Case transposeInner(const std::string &a, const std::string &b, const std::strin
 
 /// What the memory-bound templates are judged by: 256 MB and more moved; 32 to 128 MB; rows of 131072.
 std::vector<Case> memoryBoundCases();
+/// softmax and norms of rows of 33 to 300 elements, 128 MB moved.
+std::vector<Case> shortRowCases();
+
+/// Queries, keys and values of [heads, rows, size], and what an attention is made of where no kernel takes it whole:
+/// its masked scores, their softmax and the sums of values.
+struct AttentionCases {
+  Case whole;
+  std::vector<Case> parts;
+};
+AttentionCases attention(int64_t heads, int64_t rows, int64_t size, const std::string &type, bool isCausal);
 
 /// One query row of each of 32 heads against a cache of `keys` keys of 8 heads, heads of 128.
 Case decodeAttention(const std::string &batch, const std::string &keys);

@@ -1,4 +1,4 @@
-// kfuse_cpu_bench [matmul|skinny|pointwise|rows]...: the CPU templates against OpenBLAS and against a
+// kfuse_cpu_bench [matmul|skinny|pointwise|rows|attention[=NAME]]...: the CPU templates against OpenBLAS and against a
 // copy. Every config of a region is compiled, checked against the reference evaluator and measured; the
 // best is measured again, interleaved with its peer, since clocks drift. KFUSE_THREADS: all cores if unset.
 #include "bench/Bench.h"
@@ -101,6 +101,30 @@ public:
                 bench::matmul(type, M, N, K, transposed).name.c_str(), ours, subject.region.flops / ours / 1e3,
                 type == DType::F32 ? "OpenBLAS" : "our f32 ", theirs, subject.region.flops / theirs / 1e3,
                 theirs / ours);
+  }
+
+  /// One kernel against those of its parts; in turns A B B A.
+  void attention(const bench::AttentionCases &given) {
+    Subject whole = tuned(given.whole);
+    std::vector<Subject> parts;
+    for (const Case &part : given.parts)
+      parts.push_back(tuned(part, false));
+    std::vector<double> ours, theirs;
+    auto measureBest = [&](Subject &subject) {
+      return measure(*subject.candidates.front().loaded, subject.pointers, &subject, false);
+    };
+    for (int visit = 0; visit < 2 * rounds; ++visit) {
+      if (visit % 4 == 0 || visit % 4 == 3) {
+        ours.push_back(measureBest(whole));
+        continue;
+      }
+      theirs.push_back(0);
+      for (Subject &part : parts)
+        theirs.back() += measureBest(part);
+    }
+    const double us = median(std::move(ours)), partsUs = median(std::move(theirs));
+    std::printf("  %-34s %9.0f us  %5.0f GFLOP/s  its parts %9.0f us  ratio %.2f\n", given.whole.name.c_str(), us,
+                whole.region.flops / us / 1e3, partsUs, partsUs / us);
   }
 
 private:
@@ -219,4 +243,14 @@ int main(int argc, char **argv) {
                               norm("layer_norm", "16384", "4096", "bf16"), norm("layer_norm", "32768", "1024", "f32"),
                               norm("rms_norm", "65536", "1000", "bf16"), columnSum("16384", "4096", "f32")})
       bench.memoryBound(given);
+  auto attentionOf = [&](std::int64_t rows, std::int64_t size, const std::string &type, bool isCausal) {
+    const AttentionCases cases = attention(8, rows, size, type, isCausal);
+    if (wanted("attention") || wanted(("attention=" + cases.whole.name).c_str()))
+      bench.attention(cases);
+  };
+  for (std::int64_t rows : {512, 1024, 4096})
+    for (std::int64_t size : {64, 128})
+      for (const char *type : {"f32", "bf16"})
+        for (bool isCausal : {false, true})
+          attentionOf(rows, size, type, isCausal);
 }

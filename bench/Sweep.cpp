@@ -184,7 +184,9 @@ std::vector<SweptConfig> Sweep::candidates(const Region &region) {
   tuner::CandidateQueue queue(task, target, peaks, compiler->version(), gpu->sku());
   std::vector<SweptConfig> all;
   while (std::optional<tuner::Candidate> next = queue.next()) {
-    if (next->config.str().find(settings.only) == std::string::npos)
+    const std::string text = next->config.str();
+    const bool isLeftOut = !settings.without.empty() && text.find(settings.without) != std::string::npos;
+    if (isLeftOut || text.find(settings.only) == std::string::npos)
       continue;
     SweptConfig &candidate = all.emplace_back();
     candidate.config = std::move(next->config);

@@ -20,6 +20,7 @@ namespace kfuse::bench {
 struct SweepOptions {
   std::size_t mostConfigs = 0; ///< The tuner's first; 0: all.
   std::string only;            ///< Part of the text of the configs to measure.
+  std::string without;         ///< Part of the text of those that are left out; "": none is.
   int chained = 0;             ///< Calls in a chain; 0: none is measured.
   std::size_t finalists = 6;   ///< The fastest of all, whose measurements are interleaved.
 };

@@ -21,13 +21,16 @@ add_dependencies(kfuse ${public})
 if(KFUSE_SANITIZE)
   set_target_properties(kfuse PROPERTIES EXCLUDE_FROM_ALL ON) # Nothing that is tested so links it.
 endif()
-set_target_properties(kfuse PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
+# One file, libkfuse.so.0: in a wheel, which has no links, each name would be a copy.
+set_target_properties(kfuse PROPERTIES SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
 target_compile_features(kfuse INTERFACE cxx_std_20)
 target_include_directories(kfuse INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-install(TARGETS kfuse EXPORT kfuseTargets)
-install(TARGETS kfuse-cli kfuse-opt)
+# What is of a component of its own is not in the wheel (python/pyproject.toml).
+install(TARGETS kfuse EXPORT kfuseTargets LIBRARY NAMELINK_COMPONENT development)
+install(TARGETS kfuse-cli)
+install(TARGETS kfuse-opt COMPONENT development)
 install(TARGETS kfuse-worker DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kfuse)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kfuse DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT kfuseTargets NAMESPACE kfuse:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kfuse)

@@ -309,14 +309,14 @@ Tensor GraphBuilder::iota(DType type, const Shape &shape, int axis) {
 
 //===- Pointwise and rows --------------------------------------------------------------------===//
 
-Tensor GraphBuilder::pointwise(std::string_view op, std::initializer_list<Tensor> operands) {
+Tensor GraphBuilder::pointwise(std::string_view op, std::span<const Tensor> operands) {
   OperationName name("kfuse." + std::string(op), use().context.get());
   const auto *inference = name.getInterface<InferTypeOpInterface>();
   // What needs attributes has a function of its own here.
   if (!inference || !name.hasInterface<ir::FusableOpInterface>() || !name.getAttributeNames().empty() ||
-      operands.size() == 0)
+      operands.empty())
     return use().fail("'" + StringRef(op) + "' with " + Twine(operands.size()) + " operands is no pointwise op");
-  return use().insert(OperationState(use().location(), name), operands,
+  return use().insert(OperationState(use().location(), name), ArrayRef(operands.data(), operands.size()),
                       [&](OperationState &state, SmallVectorImpl<Type> &types) {
                         return inference->inferReturnTypes(use().context.get(), state.location, state.operands,
                                                            DictionaryAttr(), OpaqueProperties(nullptr), {}, types);
@@ -410,16 +410,16 @@ Tensor GraphBuilder::slice(const Tensor &x, const Shape &offsets, const Shape &s
       {use().numbers("offsets", offsets), use().numbers("strides", strides.empty() ? ones : strides)});
 }
 
-Tensor GraphBuilder::concat(std::initializer_list<Tensor> pieces, int axis) {
-  if (pieces.size() == 0)
+Tensor GraphBuilder::concat(std::span<const Tensor> pieces, int axis) {
+  if (pieces.empty())
     return use().fail("concat takes at least one tensor");
-  Shape shape = pieces.begin()->shape();
-  std::int64_t along = fromFront(axis, *pieces.begin());
+  Shape shape = pieces.front().shape();
+  std::int64_t along = fromFront(axis, pieces.front());
   bool isDim = along >= 0 && along < static_cast<std::int64_t>(shape.size());
-  for (const Tensor &piece : ArrayRef(pieces).drop_front())
+  for (const Tensor &piece : pieces.subspan(1))
     if (isDim && piece.shape().size() == shape.size())
       shape[along] += piece.shape()[along];
-  return use().explicitly<ir::ConcatOp>(pieces.begin()->type(), shape, pieces,
+  return use().explicitly<ir::ConcatOp>(pieces.front().type(), shape, ArrayRef(pieces.data(), pieces.size()),
                                         use().attribute("axis", use().builder.getI64IntegerAttr(along)));
 }
 

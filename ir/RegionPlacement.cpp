@@ -185,8 +185,7 @@ private:
 
   void placeBackward(FusableOpInterface op) {
     const Index *known = placement.elementOf(op->getResult(0));
-    // Windows reach outside, and over each other: as many points as elements need not be one to one.
-    if (!known || op.getOpKind() == OpKind::Contraction || isa<WindowOp>(op.getOperation()))
+    if (!known || op.getOpKind() == OpKind::Contraction || op.readsOverlap())
       return;
     const Index resultIndex = *known;
     AffineExpr reduction = domain.reductionDim < 0 ? AffineExpr() : getAffineDimExpr(domain.reductionDim, ctx);

@@ -8,7 +8,7 @@ packages=(
   libmlir-19-dev mlir-19-tools llvm-19-dev llvm-19-tools clang-format-19 clang-tidy-19
   libboost-dev libboost-graph-dev doctest-dev nlohmann-json3-dev libcli11-dev libfmt-dev
   libsqlite3-dev libsqlitecpp-dev libprotobuf-dev protobuf-compiler libonnx-dev librapidcheck-dev
-  libzstd-dev zlib1g-dev python3
+  libzstd-dev zlib1g-dev python3 python3-dev
 )
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
@@ -44,6 +44,12 @@ fi
 if ! command -v nvdisasm >/dev/null && ! has "${CUDA_HOME:-/usr/local/cuda}/bin/nvdisasm" && ! has "$data/nvdisasm/nvidia/*/bin/nvdisasm"; then
   pip_install "$data/nvdisasm" 'nvidia-cuda-nvdisasm==13.2.*' ||
     echo "setup: nvdisasm could not be fetched; the tests that read machine code are skipped" >&2
+fi
+
+# With which the Python package is built, and tested.
+if ! PYTHONPATH=$data/python python3 -c 'import nanobind, nanobind_backend, tqdm' 2>/dev/null; then
+  pip_install "$data/python" nanobind==3.1.0 nanobind-backend==1.0.0 tqdm==4.70.1 ||
+    echo "setup: nanobind could not be fetched; the Python package is left out" >&2
 fi
 
 # The reference that tests/fuzz/semantic.py compares with.

@@ -24,7 +24,7 @@ from cases import Refused
 LIMIT_S = 240  # For all files of one architecture
 MOST_BYTES = 24 << 20
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-# Of these all types are exported, of others f32.
+# These are exported in all types, others in f32.
 ALL_TYPES = set(
     "bert roberta llama qwen3 gpt2 vit t5 bart whisper clip gemma3_text mixtral wav2vec2 dinov2 deberta-v2 modernbert swin "
     "convnext resnet phi3 mamba gpt_oss vit_tiny_patch16_224 resnet50 convnext_atto mlp_mixer.MlpMixer efficientnet_b0 "

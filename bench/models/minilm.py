@@ -31,7 +31,7 @@ EACH = 5  # Runs of a round
 
 
 class Encoder(torch.nn.Module):
-    """Of ids and a mask to the last layer's rows."""
+    """From ids and a mask to the last layer's rows."""
 
     def __init__(self, model):
         super().__init__()

@@ -78,7 +78,7 @@ def special(name, kind):
     if name in ("autoformer", "informer", "time_series_transformer"):
         return {"prediction_length": 4, "context_length": 12, "num_time_features": 2, "lags_sequence": [1, 2, 3]}
     if name.startswith(("glm", "qwen2_vl", "qwen2_5_vl")) and name.endswith("_text"):
-        sections = [1, 1, 0] if "moe" in name else [2, 1, 1]  # Of half of what rotates of a head
+        sections = [1, 1, 0] if "moe" in name else [2, 1, 1]  # They add up to half of what rotates in a head
         return {"rope_parameters": (kind().rope_parameters or {}) | {"mrope_section": sections}}
     if "backbone_config" in declared(kind) and getattr(kind().backbone_config, "model_type", "") in (
         "timm_backbone",
@@ -98,7 +98,7 @@ def model_class(config):
     for name in LISTS:
         mapping = getattr(modeling_auto, name)
         if name == "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING" and hasattr(config, "text_config"):
-            continue  # Of words and images: both go in.
+            continue  # It takes words and images: both go in.
         if type(config) in mapping:
             found = mapping[type(config)]
             return found[0] if isinstance(found, (list, tuple)) else found

@@ -105,6 +105,19 @@ def fit(model, rows, card):
     return numpy.exp(logs), errors(logs)
 
 
+def picks(rows, estimates):
+    """Of each shape, the share of the best config's speed that the estimate's first reaches, and the best of its first eight:
+    geometric means, and the worst of the former."""
+    shapes = {}
+    for (shape, _, us, _), estimate in zip(rows, estimates):
+        shapes.setdefault(shape, []).append((estimate, us))
+    first, eight = (
+        numpy.array([min(us for _, us in of) / min(us for _, us in sorted(of)[:count]) for of in shapes.values()]) for count in (1, 8)
+    )
+    mean = lambda shares: 100 * math.exp(numpy.log(shares).mean())
+    return f"first {mean(first):.1f} % ({100 * first.min():.1f} % the worst), best of 8 {mean(eight):.1f} %"
+
+
 def main():
     if len(sys.argv) < 3 or sys.argv[1] not in MODELS:
         sys.exit(f"{__doc__}\nmodels: {', '.join(MODELS)}")
@@ -118,6 +131,8 @@ def main():
     before = numpy.log(in_code) - numpy.log([us for _, _, us, _ in rows])
     print(f"{len(rows)} configs; root mean square of the error: {100 * math.sqrt(numpy.square(before).mean()):.1f} % with the "
           f"code's coefficients, {100 * math.sqrt(numpy.square(left).mean()):.1f} % fitted")
+    print(f"  what the code's reach: {picks(rows, in_code)}")
+    print(f"  what the fitted reach: {picks(rows, numpy.exp(left) * [us for _, _, us, _ in rows])}")
     for (name, value), better in zip(model.code.items(), fitted):
         print(f"  {name:14} {value:8.4f}  fitted {better:8.4f}")
 

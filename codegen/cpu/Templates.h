@@ -5,6 +5,7 @@
 
 namespace kfuse::codegen::cpu {
 
+const KernelTemplate &attention(); ///< "cpu.attention": attention of many queries.
 const KernelTemplate &pointwise(); ///< "cpu.pointwise": elementwise.
 const KernelTemplate &product();   ///< "cpu.matmul": one product and its epilogue.
 const KernelTemplate &rows();      ///< "cpu.rows": row reductions with what is computed before and after.

@@ -53,7 +53,7 @@ TileEmitter TileEmitter::atPoint(const Names &point, const Names &steps) {
     for (unsigned dim : view.dims)
       at.push_back(steps[dim]);
     std::string value = "memref.load " + view.view.name + "[" + llvm::join(at, ", ") + "] : " + view.view.type;
-    one.bind(Scalar{id}, toCompute(text.let("v", value), view.type));
+    one.bind(Scalar{id}, scalarText.toCompute(text.let("v", value), view.type));
   }
   return one;
 }
@@ -107,26 +107,6 @@ std::string TileEmitter::conditionOf(ArrayRef<ir::Guard> guards, const Names &sy
   return all;
 }
 
-std::string TileEmitter::toCompute(const std::string &value, DType stored) {
-  if (stored == DType::Bool)
-    return text.let("v", "arith.trunci " + value + " : i8 to i1");
-  if (isFloat8(stored))
-    return callFunction(stored == DType::F8E4M3 ? "e4m3_to_f32" : "e5m2_to_f32", value, "i8", "f32");
-  if (stored == DType::F16 || stored == DType::BF16)
-    return text.let("v", "arith.extf " + value + " : " + storedTypeName(stored) + " to f32");
-  return value;
-}
-
-std::string TileEmitter::toStored(const std::string &value, DType stored) {
-  if (stored == DType::Bool)
-    return text.let("v", "arith.extui " + value + " : i1 to i8");
-  if (isFloat8(stored))
-    return callFunction(stored == DType::F8E4M3 ? "f32_to_e4m3" : "f32_to_e5m2", value, "f32", "i8");
-  if (stored == DType::F16 || stored == DType::BF16)
-    return text.let("v", "arith.truncf " + value + " : f32 to " + storedTypeName(stored));
-  return value;
-}
-
 std::string TileEmitter::scalarLoad(const ScalarNode &load) {
   Names symbols = symbolNames(load.symbols);
   std::string condition = conditionOf(load.guards, symbols);
@@ -134,46 +114,12 @@ std::string TileEmitter::scalarLoad(const ScalarNode &load) {
   View memory = kernel.input(load.input);
   auto read = [&] {
     std::string at = text.apply(load.map.getResult(0), base, symbols);
-    return toCompute(text.let("v", "memref.load " + memory.name + "[" + at + "] : " + memory.type), stored);
+    return scalarText.toCompute(text.let("v", "memref.load " + memory.name + "[" + at + "] : " + memory.type), stored);
   };
   if (condition.empty())
     return read();
   std::string type = computeTypeName(load.type);
   return text.choose(condition, type, read, text.zero(load.type));
-}
-
-/// e^(x - y) where y is the largest x of its row: the exponent is not above 0.
-bool TileEmitter::isExpBelowOne(const ScalarNode &apply) const {
-  if (apply.kind != Kind::Apply || apply.function != "exp")
-    return false;
-  const ScalarNode &difference = node(apply.operands[0]);
-  if (difference.kind != Kind::Apply || difference.function != "sub")
-    return false;
-  const ScalarNode &largest = node(difference.operands[1]);
-  return largest.kind == Kind::Reduce && largest.function == "max" &&
-         largest.operands[0].id == difference.operands[0].id;
-}
-
-std::string TileEmitter::applyFunction(const ScalarNode &apply, const Names &operands) {
-  DType from = node(apply.operands.back()).type;
-  bool isCast = apply.kind == Kind::Cast;
-  const ScalarFunction *function = isCast ? findCast(from, apply.type) : findFunction(apply.function, from);
-  if (!function)
-    throw InternalError("no CPU code for the scalar function '" + apply.function + "' of " +
-                        std::string(toString(from)));
-  std::string op(function->op), list = llvm::join(operands, ", "), result = computeTypeName(apply.type);
-  if (!op.empty())
-    return text.let("v", op + " " + list + " : " + computeTypeName(from) + (isCast ? " to " + result : ""));
-  Names types;
-  for (Scalar operand : apply.operands)
-    types.push_back(computeTypeName(node(operand).type));
-  return callFunction(isExpBelowOne(apply) ? "exp_below" : function->callee, list, llvm::join(types, ", "), result);
-}
-
-std::string TileEmitter::callFunction(std::string_view callee, const std::string &operands, const std::string &types,
-                                      const std::string &result) {
-  kernel.callees.insert(callee);
-  return text.let("v", "func.call @" + std::string(callee) + "(" + operands + ") : (" + types + ") -> " + result);
 }
 
 std::string TileEmitter::scalarNode(const ScalarNode &value) {
@@ -190,7 +136,7 @@ std::string TileEmitter::scalarNode(const ScalarNode &value) {
     Names operands;
     for (Scalar operand : value.operands)
       operands.push_back(scalar(operand));
-    return applyFunction(value, operands);
+    return scalarText.apply(value, operands);
   }
   case Kind::Reduce:
   case Kind::Contract:
@@ -256,7 +202,7 @@ TileView TileEmitter::stage(Scalar s) {
   TileView staged = buffer(node(s).type);
   forEachPoint([&](const Names &point, const Names &steps) {
     TileEmitter one = atPoint(point, steps);
-    std::string value = one.toStored(one.scalar(s), staged.type);
+    std::string value = one.scalarText.toStored(one.scalar(s), staged.type);
     text.line("memref.store " + value + ", " + staged.view.name + "[" + llvm::join(steps, ", ") +
               "] : " + staged.view.type);
   });
@@ -357,7 +303,7 @@ std::string TileEmitter::inBody(Scalar s, Body &body) {
   Names operands;
   for (Scalar operand : node(s).operands)
     operands.push_back(inBody(operand, body));
-  return body.values[s.id] = applyFunction(node(s), operands);
+  return body.values[s.id] = scalarText.apply(node(s), operands);
 }
 
 /// linalg takes the extent of each loop from an operand. A reduction whose value comes of indices and scalars alone may
@@ -414,7 +360,7 @@ void TileEmitter::store(ArrayRef<TileStore> stores) {
              [&] {
                text.line("^bb0(" + llvm::join(blockArguments, ", ") + "):");
                for (auto [operand, argument] : llvm::zip_equal(body.operands, arguments)) {
-                 std::string value = toCompute(argument, operand.from.type);
+                 std::string value = scalarText.toCompute(argument, operand.from.type);
                  if (!operand.condition.empty()) {
                    DType type = node(operand.node).type;
                    value = text.let("v", "arith.select " + operand.condition + ", " + value + ", " + text.zero(type) +
@@ -426,17 +372,13 @@ void TileEmitter::store(ArrayRef<TileStore> stores) {
                for (auto [store, target] : llvm::zip_equal(stores, targets)) {
                  std::string value = inBody(store.value, body);
                  if (!store.reduction.empty())
-                   value = combine(store.reduction, node(store.value).type, toCompute(target, store.to.type), value);
-                 yielded.push_back(toStored(value, store.to.type));
+                   value = scalarText.combine(store.reduction, node(store.value).type,
+                                              scalarText.toCompute(target, store.to.type), value);
+                 yielded.push_back(scalarText.toStored(value, store.to.type));
                  types.push_back(storedTypeName(store.to.type));
                }
                text.line("linalg.yield " + llvm::join(yielded, ", ") + " : " + llvm::join(types, ", "));
              });
-}
-
-std::string TileEmitter::combine(std::string_view reduction, DType type, const std::string &a, const std::string &b) {
-  const ScalarFunction *function = findFunction(findReduction(reduction)->function, type);
-  return text.let("v", std::string(function->op) + " " + a + ", " + b + " : " + computeTypeName(type));
 }
 
 //===- Outputs -------------------------------------------------------------------------------===//
@@ -459,7 +401,7 @@ void TileEmitter::scatter(unsigned output, const TileView &from) {
 void TileEmitter::storeScalar(unsigned i) {
   const ir::ScalarOutput &output = kernel.graph.graph.outputs[i];
   Names symbols = symbolNames(output.symbols);
-  std::string value = toStored(scalar(output.value), output.type);
+  std::string value = scalarText.toStored(scalar(output.value), output.type);
   View memory = kernel.output(i);
   text.when(conditionOf(kernel.graph.storeGuards[i], symbols), [&] {
     std::string at = text.apply(output.map.getResult(0), base, symbols);

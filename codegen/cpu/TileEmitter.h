@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/cpu/Kernel.h"
+#include "codegen/cpu/ScalarText.h"
 #include "codegen/cpu/TileAccess.h"
 
 #include <map>
@@ -30,7 +31,7 @@ class TileEmitter {
 public:
   /// `base` names the tile's first point: an SSA value per domain dimension ("" where none is needed).
   TileEmitter(Kernel &kernel, Names base, llvm::ArrayRef<TileDim> tile)
-      : kernel(kernel), text(kernel.text), base(std::move(base)), tile(tile) {}
+      : kernel(kernel), text(kernel.text), scalarText(kernel), base(std::move(base)), tile(tile) {}
   /// A tile inside this one's scope, which knows the same scalars.
   TileEmitter inner(Names innerBase, llvm::ArrayRef<TileDim> innerTile) const;
 
@@ -64,13 +65,6 @@ private:
   std::string conditionOf(llvm::ArrayRef<ir::Guard> guards, const Names &symbols);
   std::string scalarLoad(const ir::ScalarNode &load);
   std::string scalarNode(const ir::ScalarNode &node);
-  bool isExpBelowOne(const ir::ScalarNode &apply) const;
-  std::string applyFunction(const ir::ScalarNode &node, const Names &operands);
-  /// A call of a library function; operands and their types as lists.
-  std::string callFunction(std::string_view callee, const std::string &operands, const std::string &types,
-                           const std::string &result);
-  std::string toCompute(const std::string &value, DType stored);
-  std::string toStored(const std::string &value, DType stored);
 
   std::optional<TileView> stridedView(const View &flat, DType type, mlir::AffineExpr offset, const Names &symbols,
                                       const std::string &condition, bool bypassesCache = false);
@@ -88,10 +82,10 @@ private:
   bool isDividedByScalar(const ir::ScalarNode &node) const;
   Reciprocal reciprocalOf(ir::Scalar divisor);
   std::string inBody(ir::Scalar node, Body &body);
-  std::string combine(std::string_view reduction, DType type, const std::string &a, const std::string &b);
 
   Kernel &kernel;
   KernelText &text;
+  ScalarText scalarText;
   Names base;
   llvm::SmallVector<TileDim, 2> tile;
   std::map<int, std::string> scalars;

@@ -188,6 +188,13 @@ public:
   Result<std::vector<Shape>> outputShapes(std::span<const std::int64_t> lengths) const;
   /// Per output: the state that it is after its update in place, or -1.
   const std::vector<int> &updatedStates() const;
+  /// What it was compiled for: "cpu", "sm_90a", ...; and the CUDA ordinal of its device, -1 on the CPU.
+  const std::string &target() const;
+  int device() const;
+  /// Its kernels, their configs, bounds and times: the JSON object that `kfuse tune --json` prints.
+  std::string plan() const;
+  /// The roofline plot of the same: an SVG file, static, with its style inside.
+  std::string rooflineSvg() const;
 
   Result<Buffer> allocate(std::size_t bytes) const; ///< Aligned to 256 bytes. OutOfMemory names the bytes asked for.
   /// Runs the preparation function on the parameters, in the order of parameters(). Usage for another number of them,

@@ -80,7 +80,10 @@ public:
 
   /// Any elementwise op of the dialect by its name ("add", "lt", "where", ...). Operands broadcast as in
   /// NumPy and hold one element type.
-  Tensor pointwise(std::string_view op, std::initializer_list<Tensor> operands);
+  Tensor pointwise(std::string_view op, std::span<const Tensor> operands);
+  Tensor pointwise(std::string_view op, std::initializer_list<Tensor> operands) {
+    return pointwise(op, std::span(operands.begin(), operands.size()));
+  }
   Tensor add(const Tensor &a, const Tensor &b) { return pointwise("add", {a, b}); }
   Tensor sub(const Tensor &a, const Tensor &b) { return pointwise("sub", {a, b}); }
   Tensor mul(const Tensor &a, const Tensor &b) { return pointwise("mul", {a, b}); }
@@ -120,7 +123,10 @@ public:
   Tensor broadcast(const Tensor &x, const Shape &shape);
   /// `sizes` elements of each dimension from `offsets`, `strides` apart (1 where none are given).
   Tensor slice(const Tensor &x, const Shape &offsets, const Shape &sizes, const Shape &strides = {});
-  Tensor concat(std::initializer_list<Tensor> pieces, int axis);
+  Tensor concat(std::span<const Tensor> pieces, int axis);
+  Tensor concat(std::initializer_list<Tensor> pieces, int axis) {
+    return concat(std::span(pieces.begin(), pieces.size()), axis);
+  }
   /// Slices of `data` along `axis` at I32 or I64 indices; negative ones count from the end.
   Tensor gather(const Tensor &data, const Tensor &indices, int axis = 0);
   /// Writes `value` at `position` along `axis` of a state, in place; `position` is a scalar or one per

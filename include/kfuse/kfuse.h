@@ -5,5 +5,6 @@
 #include "kfuse/error.h"
 #include "kfuse/graph.h"
 #include "kfuse/half.h"
+#include "kfuse/inspect.h"
 #include "kfuse/tuning.h"
 #include "kfuse/types.h"

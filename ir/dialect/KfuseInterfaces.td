@@ -26,6 +26,11 @@ def FusableOpInterface : OpInterface<"FusableOpInterface"> {
       }], "::std::optional<::llvm::SmallVector<::mlir::AffineExpr>>", "forwardIndex",
       (ins "unsigned":$operand, "::llvm::ArrayRef<::mlir::AffineExpr>":$operandIndex), "",
       /*defaultImplementation=*/[{ return std::nullopt; }]>,
+    InterfaceMethod<[{
+        Whether places of the result read ranges of an operand that overlap and leave it, as windows do. Then equal
+        numbers of places and elements do not mean that they correspond one to one, and the result in memory would
+        hold an element several times.
+      }], "bool", "readsOverlap", (ins), "", /*defaultImplementation=*/[{ return false; }]>,
   ];
 }
 

@@ -304,6 +304,9 @@ def Kfuse_WindowOp : Kfuse_LayoutOp<"window"> {
   }];
   let arguments = (ins Kfuse_Tensor:$operand, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$pads);
+  let extraClassDeclaration = methods # [{
+    bool readsOverlap() { return true; }
+  }];
 }
 
 //===- Generators and state --------------------------------------------------------------------===//

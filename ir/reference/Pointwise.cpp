@@ -149,7 +149,7 @@ Int mod(Int a, Int b) {
 
 namespace logic {
 bool negation(bool x) { return !x; }
-/// Of integers bit by bit; a boolean is 0 or 1.
+/// Integers bit by bit; a boolean is 0 or 1.
 Int conjunction(Int a, Int b) { return a & b; }
 Int disjunction(Int a, Int b) { return a | b; }
 } // namespace logic

@@ -115,13 +115,13 @@ LogicalResult LayoutPlan::decide(Operation *op) {
   return success();
 }
 
-/// The layout in front of an operand that may be written to memory: below windows, which would be there once for each
-/// window that an element is in. Null where there is none.
+/// The layout in front of an operand that may be written to memory: below what would hold an element several times, as
+/// windows do. Null where there is none.
 Operation *LayoutPlan::storableIn(Value operand) const {
   Operation *top = peelReshapes(operand).getDefiningOp();
   for (Operation *op = top; transparency.isTransparent(op) && op->getNumOperands() == 1;
        op = peelReshapes(op->getOperand(0)).getDefiningOp())
-    if (isa<WindowOp>(op))
+    if (auto layout = dyn_cast<FusableOpInterface>(op); layout && layout.readsOverlap())
       top = peelReshapes(op->getOperand(0)).getDefiningOp();
   return transparency.isTransparent(top) ? top : nullptr;
 }

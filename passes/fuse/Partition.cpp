@@ -3,8 +3,11 @@
 #include "ir/FirstError.h"
 #include "passes/fuse/Groups.h"
 #include "passes/fuse/LayoutPlan.h"
+#include "passes/fuse/LongRuns.h"
+#include "passes/fuse/Merging.h"
 #include "passes/fuse/MinCut.h"
 #include "passes/fuse/Refusals.h"
+#include "passes/fuse/SharedLaunches.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -16,12 +19,6 @@ using namespace kfuse::ir;
 namespace kfuse::passes {
 namespace {
 
-/// A merge saves at least this.
-constexpr double worthUs = 1e-6;
-/// From so many groups on, what would be found step by step is tried at once first.
-constexpr size_t largeGraph = 1024;
-/// A value with more readers (a table of all layers) joins none of them.
-constexpr size_t mostSiblings = 8;
 /// Only a value's first `mostReaders` readers are considered: its region holds fewer.
 constexpr size_t mostReaders = 2 * largestRegion;
 
@@ -55,7 +52,7 @@ LogicalResult Partition::run() {
     return failure();
   unfused = totals();
 
-  mergeLongRuns();
+  mergeLongRuns(*graph, costs, readers);
   for (Vertex group : graph->order())
     considerAround(group);
   mergeAll();
@@ -67,7 +64,7 @@ LogicalResult Partition::run() {
       break;
     mergeAll();
   }
-  mergeIndependent();
+  shareLaunches(*graph, costs);
   return success();
 }
 
@@ -116,51 +113,6 @@ LogicalResult Partition::orderStateUpdates(ArrayRef<Operation *> units) {
 
 //===- Merging -------------------------------------------------------------------------------===//
 
-/// In a large graph, elementwise ops that hang together by more than a model's kernels have merge at once, as many as a
-/// region holds: one by one they would become the same regions, and each step prices all neighbours again.
-void Partition::mergeLongRuns() {
-  constexpr size_t longRun = 13; // The largest of known models' kernels has 12 ops.
-  const SmallVector<Vertex> order = graph->order();
-  if (order.size() < largeGraph)
-    return;
-  auto joinsRuns = [](Operation *op) { return kindOf(op) == OpKind::Pointwise || isa<ConcatOp>(op); };
-  for (Vertex single : order) {
-    Operation *op = graph->opsOf(single).front();
-    if (!joinsRuns(op))
-      continue;
-    Vertex group = single;
-    const SmallVector<Vertex> producers = graph->producersOf(group);
-    for (Vertex producer : llvm::reverse(producers))
-      if (mayJoinRun(producer, op) && sizeOf(graph->opsOf(producer)) + sizeOf(graph->opsOf(group)) <= largestRegion)
-        if (SmallVector<Vertex> closed = graph->closure({producer, group}); closed.size() == 2)
-          group = graph->merge(closed);
-  }
-  for (Vertex group : graph->order()) {
-    const SmallVector<Operation *> ops(graph->opsOf(group));
-    if (ops.size() == 1)
-      continue;
-    double apart = 0;
-    for (Operation *op : ops)
-      apart += costs.of(op).us;
-    if (ops.size() >= longRun && costOf(group).us < apart)
-      continue;
-    SmallVector<SmallVector<Operation *>> singles;
-    for (Operation *op : ops)
-      singles.push_back({op});
-    graph->split(group, singles);
-  }
-}
-
-/// Elementwise ops, each read by few, of as many elements as `reader` computes, or joined by it.
-bool Partition::mayJoinRun(Vertex producer, Operation *reader) const {
-  return llvm::all_of(graph->opsOf(producer), [&](Operation *op) {
-    auto found = readers.find(op->getResult(0));
-    bool isRead = found == readers.end() || found->second.size() <= mostSiblings;
-    return isRead && kindOf(op) == OpKind::Pointwise &&
-           (isa<ConcatOp>(reader) || elementsIn(dimsOf(op->getResult(0))) == elementsIn(dimsOf(reader->getResult(0))));
-  });
-}
-
 /// Merges what saves most until nothing saves.
 void Partition::mergeAll() {
   while (!merges.empty()) {
@@ -171,7 +123,7 @@ void Partition::mergeAll() {
       continue;
     // The groups may have changed since.
     SmallVector<Vertex> closed = graph->closure({merge.a, merge.b});
-    double saved = savedBy(closed);
+    double saved = savedBy(closed, *graph, costs);
     if (saved > merge.savedUs - worthUs)
       considerAround(graph->merge(closed));
     else if (saved > worthUs)
@@ -210,7 +162,7 @@ void Partition::consider(Vertex a, Vertex b) {
   if (sizeOf(graph->opsOf(a)) + sizeOf(graph->opsOf(b)) > largestRegion)
     return;
   SmallVector<Vertex> closed = graph->closure({a, b});
-  double saved = savedBy(closed);
+  double saved = savedBy(closed, *graph, costs);
   if (saved <= worthUs)
     return;
   bool isFed = closed.size() > 2 || graph->isReachable(closed.front(), closed.back());
@@ -234,18 +186,6 @@ SmallVector<OpGraph::Vertex> Partition::siblingsOf(Vertex group) const {
             siblings.push_back(other);
       });
   return siblings;
-}
-
-double Partition::savedBy(ArrayRef<Vertex> closed) {
-  size_t ops = 0;
-  for (Vertex group : closed)
-    ops += sizeOf(graph->opsOf(group));
-  if (closed.size() > largestClosure || ops > largestRegion)
-    return 0;
-  double apart = 0;
-  for (Vertex group : closed)
-    apart += costOf(group).us;
-  return apart - costs.of(opsOf(*graph, closed)).us;
 }
 
 //===- Corrections ---------------------------------------------------------------------------===//
@@ -458,52 +398,6 @@ bool Partition::recut(Vertex upper, Vertex lower) {
   for (Vertex part : graph->split(graph->merge(closed), {cut.upper, cut.lower}))
     considerAround(part);
   return true;
-}
-
-/// Small kernels share a launch with an earlier one that they have nothing to do with: one of the last few, so that no
-/// value waits long for its reader, and time grows with the number of kernels.
-void Partition::mergeIndependent() {
-  constexpr size_t mostRecent = 4;
-  constexpr double mostLaunches = 4; // Larger ones, together, are worth their launches.
-  constexpr size_t mostSharing = 8;  // No template takes more; asking for each would be most of the time.
-  costs.allowSharing();
-  SmallVector<Vertex> recent, inRow;
-  llvm::DenseMap<Vertex, size_t> sharing; // Kernels in a launch, where more than one.
-  auto mayShare = [&](Vertex group) {
-    bool isSmall = costOf(group).us < mostLaunches * costs.costModel().target().launchUs;
-    return isSmall && !hasKind(graph->opsOf(group), OpKind::Contraction);
-  };
-  // As many of thousands in a row as a launch takes are tried at once first: one by one prices each launch eight
-  // times.
-  if (SmallVector<Vertex> order = graph->order(); order.size() >= largeGraph)
-    for (Vertex group : order) {
-      if (mayShare(group))
-        inRow.push_back(group);
-      if (inRow.size() < mostSharing)
-        continue;
-      SmallVector<Vertex> closed = graph->closure(inRow);
-      if (closed.size() == mostSharing && savedBy(closed) > worthUs)
-        sharing[graph->merge(closed)] = mostSharing;
-      inRow.clear();
-    }
-  for (Vertex group : graph->order()) {
-    if (sharing.contains(group) || !mayShare(group))
-      continue;
-    auto *taker = llvm::find_if(recent, [&](Vertex other) {
-      SmallVector<Vertex> closed = graph->closure({other, group});
-      return closed.size() == 2 && savedBy(closed) > worthUs;
-    });
-    if (taker != recent.end()) {
-      const size_t all = std::max<size_t>(sharing.lookup(*taker), 1) + 1;
-      *taker = graph->merge(graph->closure({*taker, group}));
-      sharing[*taker] = all;
-      if (all == mostSharing)
-        recent.erase(taker);
-    } else {
-      recent.insert(recent.begin(), group);
-    }
-    recent.resize(std::min(recent.size(), mostRecent));
-  }
 }
 
 //===- Reports -------------------------------------------------------------------------------===//

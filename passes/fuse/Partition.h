@@ -5,6 +5,7 @@
 #include "passes/FusionReport.h"
 #include "passes/OpGraph.h"
 #include "passes/fuse/Chains.h"
+#include "passes/fuse/LongRuns.h"
 #include "passes/fuse/RegionBuilder.h"
 #include "passes/fuse/RegionCosts.h"
 #include "passes/fuse/Window.h"
@@ -62,12 +63,9 @@ private:
       return std::tie(rank, other.first, savedUs, other.a, other.b) < std::tie(other.rank, first, other.savedUs, a, b);
     }
   };
-  void mergeLongRuns();
-  bool mayJoinRun(Vertex producer, mlir::Operation *reader) const;
   void mergeAll();
   void considerAround(Vertex group);
   void consider(Vertex a, Vertex b);
-  double savedBy(llvm::ArrayRef<Vertex> closed);
   llvm::SmallVector<Vertex> siblingsOf(Vertex group) const;
   llvm::SmallVector<Vertex> nearConsumersOf(Vertex group) const;
   llvm::SmallVector<Vertex> nearProducersOf(Vertex group) const;
@@ -82,7 +80,6 @@ private:
   llvm::SmallVector<mlir::Operation *> coneOf(mlir::Operation *op) const;
   bool mayRecompute(mlir::Operation *op) const;
   void recompute(mlir::Operation *op);
-  void mergeIndependent();
   bool recut();
   bool recut(Vertex upper, Vertex lower);
 
@@ -94,8 +91,8 @@ private:
   RegionCosts costs;
   WindowSearch windows;
   std::optional<OpGraph> graph;
-  std::vector<Launched> launched;                                            ///< Empty before formChains.
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Operation *>> readers; ///< Who reads values in memory.
+  std::vector<Launched> launched;            ///< Empty before formChains.
+  ValueReaders readers;                      ///< Who reads values in memory.
   llvm::DenseSet<mlir::Value> readByUpdates; ///< What updates of states take: states, values, positions.
   llvm::DenseSet<mlir::Value> returned;      ///< As they are or through reshapes: these must be in memory.
   std::priority_queue<Merge> merges;

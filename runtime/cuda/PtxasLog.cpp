@@ -40,7 +40,7 @@ std::string firstErrorLine(std::string_view log) {
   while (!log.empty()) {
     std::string_view line = log.substr(0, log.find('\n'));
     log.remove_prefix(std::min(line.size() + 1, log.size()));
-    if (line.find("error") != std::string_view::npos)
+    if (line.find("error") != std::string_view::npos || line.find("fatal") != std::string_view::npos)
       return std::string(line);
     if (first.empty())
       first = line;

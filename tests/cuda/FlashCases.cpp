@@ -30,11 +30,10 @@ public:
       blockArguments += (isFirst ? "" : ", ") + inside + ": " + type;
     };
     auto heads = [&](const std::string &argument, int count, int rows, int size) {
-      const Dims stored = s.tokensFirst ? Dims{s.batch, rows, count * size} : Dims{s.batch, count, rows, size};
-      arguments += (arguments.empty() ? "" : ", ") + argument + ": " + tensor(stored, s.type);
+      arguments += ", " + argument + ": " + tensor(stored(count, rows, size), s.type);
       return ofAllHeads(split(argument, count, rows, size), count, rows, size);
     };
-    pass("%a", heads("%q", s.heads, s.rows, s.keySize), tensor({s.batch, s.heads, s.rows, s.keySize}, s.type));
+    pass("%a", queries(arguments), tensor({s.batch, s.heads, s.rows, s.keySize}, s.type));
     pass("%b", heads("%k", s.keyHeads, s.keys, s.keySize), tensor({s.batch, s.heads, s.keys, s.keySize}, s.type));
     pass("%c", heads("%v", s.keyHeads, s.keys, s.valueSize), tensor({s.batch, s.heads, s.keys, s.valueSize}, s.type));
     if (s.mask == "added" || s.mask == "chosen") {
@@ -77,6 +76,31 @@ private:
     const std::string name = named();
     line(name + " = kfuse.constant dense<" + number + "> : tensor<" + type + ">");
     return name;
+  }
+
+  Dims stored(int count, int rows, int size) const {
+    return s.tokensFirst ? Dims{s.batch, rows, count * size} : Dims{s.batch, count, rows, size};
+  }
+  std::string queries(std::string &arguments) {
+    const std::string type = tensor(stored(s.heads, s.rows, s.keySize), s.type),
+                      ofHeads = tensor({s.batch, s.heads, s.rows, s.keySize}, s.type);
+    if (s.front == "cast") {
+      const std::string wide = tensor(stored(s.heads, s.rows, s.keySize), "f32");
+      arguments += "%q: " + wide;
+      return split(emit("cast %q", wide, type), s.heads, s.rows, s.keySize);
+    }
+    arguments += "%q: " + type;
+    std::string x = split("%q", s.heads, s.rows, s.keySize);
+    if (s.front == "norm") {
+      const std::string weights = tensor({s.keySize}, s.type);
+      arguments += ", %w: " + weights;
+      x = emit("rms_norm " + x + ", %w {epsilon = 1.0e-6 : f32}", ofHeads + ", " + weights, ofHeads);
+    }
+    if (s.front.empty())
+      return x;
+    const std::string table = tensor({1, 1, s.rows, s.keySize / 2}, s.type);
+    arguments += ", %cos: " + table + ", %sin: " + table;
+    return emit("rotary " + x + ", %cos, %sin", ofHeads + ", " + table + ", " + table, ofHeads);
   }
 
   std::string split(const std::string &of, int count, int rows, int size) {
@@ -186,7 +210,8 @@ TemplateCase flashCase(const FlashSketch &sketch) {
                      std::to_string(sketch.valueSize) + (sketch.mask.empty() ? "" : "_" + sketch.mask) +
                      (sketch.offset.empty() ? "" : "_from" + sketch.offset) + (sketch.isCapped ? "_capped" : "") +
                      (sketch.tokensFirst ? "_tokens" : "") + (sketch.isGuarded ? "_guarded" : "") +
-                     (sketch.widens ? "_widened" : "") + "_" + sketch.type;
+                     (sketch.widens ? "_widened" : "") + (sketch.front.empty() ? "" : "_" + sketch.front) + "_" +
+                     sketch.type;
   for (char &c : name)
     if (c == ' ' || c == '-')
       c = '_';
@@ -232,6 +257,42 @@ std::vector<TemplateCase> flashCases() {
        .valueSize = 128,
        .mask = "causal"},
       {.batch = 3, .heads = 3, .keyHeads = 1, .rows = 5, .keys = 9, .keySize = 8, .valueSize = 8, .tokensFirst = true},
+      // Queries that the kernel computes.
+      {.heads = 4,
+       .rows = 77,
+       .keys = 77,
+       .keySize = 64,
+       .valueSize = 64,
+       .mask = "causal",
+       .tokensFirst = true,
+       .front = "rotary"},
+      {.batch = 1,
+       .heads = 6,
+       .keyHeads = 2,
+       .rows = 140,
+       .keys = 98,
+       .keySize = 72,
+       .valueSize = 32,
+       .tokensFirst = true,
+       .front = "norm"},
+      {.type = "f16",
+       .batch = 1,
+       .rows = 130,
+       .keys = 70,
+       .keySize = 40,
+       .valueSize = 40,
+       .mask = "window",
+       .front = "cast"},
+      {.type = "f16",
+       .batch = 1,
+       .heads = 4,
+       .keyHeads = 1,
+       .rows = 20,
+       .keys = 50,
+       .keySize = 128,
+       .valueSize = 128,
+       .mask = "causal",
+       .front = "norm"},
       // Without tensor cores.
       {.type = "f32", .batch = 1, .rows = 77, .keys = 85, .keySize = 32, .valueSize = 32, .mask = "causal"},
       {.type = "f32",

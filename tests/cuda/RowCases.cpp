@@ -155,4 +155,38 @@ func.func @f(%a: tensor<300x80xbf16>, %b: tensor<80xf32>) -> (tensor<80xf32>, te
   return cases;
 }
 
+std::vector<TemplateCase> shortRowCases() {
+  std::vector<TemplateCase> cases{unary("softmax", "5x9x49", "bf16"), unary("softmax", "77x33", "f32"),
+                                  unary("softmax", "131x100", "f16")};
+  cases.push_back({"add_layer_norm_70x77_bf16", R"(
+func.func @f(%a: tensor<70x77xbf16>, %b: tensor<70x77xbf16>, %c: tensor<77xbf16>, %d: tensor<77xbf16>) -> (tensor<70x77xbf16>, tensor<70x77xbf16>) {
+  %0 = kfuse.add %a, %b : (tensor<70x77xbf16>, tensor<70x77xbf16>) -> tensor<70x77xbf16>
+  %r = "kfuse.layer_norm"(%0, %c, %d) <{epsilon = 1.0e-5 : f32, operandSegmentSizes = array<i32: 1, 1, 1>}> : (tensor<70x77xbf16>, tensor<77xbf16>, tensor<77xbf16>) -> tensor<70x77xbf16>
+  return %r, %0 : tensor<70x77xbf16>, tensor<70x77xbf16>
+})"});
+  // A mask that rows share, and a result wider than what it is of.
+  cases.push_back({"masked_softmax_3x5x11x49_to_f32", R"(
+func.func @f(%a: tensor<3x5x11x49xbf16>, %b: tensor<11x49xi1>) -> tensor<3x5x11x49xf32> {
+  %0 = kfuse.constant dense<0xFF80> : tensor<bf16>
+  %1 = kfuse.where %b, %a, %0 : (tensor<11x49xi1>, tensor<3x5x11x49xbf16>, tensor<bf16>) -> tensor<3x5x11x49xbf16>
+  %2 = kfuse.cast %1 : (tensor<3x5x11x49xbf16>) -> tensor<3x5x11x49xf32>
+  %3 = kfuse.softmax %2 : (tensor<3x5x11x49xf32>) -> tensor<3x5x11x49xf32>
+  return %3 : tensor<3x5x11x49xf32>
+})"});
+  // A number for each row, and one byte for each element.
+  cases.push_back({"mean_and_above_mean_83x45_f32", R"(
+func.func @f(%a: tensor<83x45xf32>) -> (tensor<83xf32>, tensor<83x45xi1>) {
+  %0 = kfuse.reduce %a {function = "mean", axes = array<i64: 1>} : (tensor<83x45xf32>) -> tensor<83xf32>
+  %1 = kfuse.reshape %0 : (tensor<83xf32>) -> tensor<83x1xf32>
+  %2 = kfuse.gt %a, %1 : (tensor<83x45xf32>, tensor<83x1xf32>) -> tensor<83x45xi1>
+  return %0, %2 : tensor<83xf32>, tensor<83x45xi1>
+})"});
+  cases.push_back({"sum_of_rows_100x35_f32", R"(
+func.func @f(%a: tensor<100x35xf32>) -> tensor<100xf32> {
+  %0 = kfuse.reduce %a {function = "sum", axes = array<i64: 1>} : (tensor<100x35xf32>) -> tensor<100xf32>
+  return %0 : tensor<100xf32>
+})"});
+  return cases;
+}
+
 } // namespace kfuse::test

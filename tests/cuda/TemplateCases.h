@@ -55,6 +55,8 @@ std::vector<TemplateCase> sideBySideCases();
 /// Elementwise regions that read along another dimension than they write.
 std::vector<TemplateCase> transposeCases();
 std::vector<TemplateCase> rowCases();
+/// Rows of 33 to 100 elements, most of which begin at no multiple of 4 bytes.
+std::vector<TemplateCase> shortRowCases();
 /// Rows that a cluster shares.
 std::vector<TemplateCase> longRowCases();
 /// Reductions over a dimension that is not the dense one.
@@ -78,6 +80,8 @@ struct FlashSketch {
   bool isCapped = false;    ///< By tanh.
   bool isGuarded = false;   ///< Weights that are no numbers become 0.
   bool widens = false;      ///< The softmax is in f32.
+  /// What the queries are computed by: "", "rotary", "norm" (rms_norm and rotary), "cast" (from f32).
+  std::string front = {};
 };
 TemplateCase flashCase(const FlashSketch &sketch);
 /// Attention of many query rows, of sizes that nothing divides.

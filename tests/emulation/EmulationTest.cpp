@@ -364,6 +364,24 @@ func.func @f(%a: tensor<40x768xbf16>, %b: tensor<40x768xbf16>, %c: tensor<768xbf
     check(given, inputs, oracle, rows, config.with("storage", storage), oneSm);
 }
 
+TEST_CASE("Emulated cuda.rows: right for tiles of short rows that begin anywhere") {
+  for (const TemplateCase &source : shortRowCases()) {
+    INFO(source.name);
+    RegionCase given(source);
+    const std::vector<reference::HostTensor> inputs = given.inputs();
+    Oracle oracle(given, inputs);
+    for (auto [threads, rows, rowsEach] : {std::tuple{8, 16, 1}, {32, 4, 4}, {16, 8, 2}, {4, 32, 3}})
+      for (int storage : {0, 1})
+        check(given, inputs, oracle, codegen::cuda::rowsTemplate(),
+              {{"threads", threads},
+               {"rows", rows},
+               {"rows_each", rowsEach},
+               {"vector", source.name.find("100_") != std::string::npos ? 2 : 1},
+               {"storage", storage},
+               {"cluster", 1}});
+  }
+}
+
 TEST_CASE("Emulated cuda.rows: variances of rows far from zero, of rows of one value, and behind an outlier") {
   RegionCase given({"layer_norm_4x776_f32", R"(
 func.func @f(%a: tensor<4x776xf32>) -> tensor<4x776xf32> {

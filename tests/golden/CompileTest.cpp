@@ -42,6 +42,11 @@ func.func @f(%a: tensor<8192x4096xbf16>) -> tensor<8192x4096xbf16> {
   %0 = kfuse.softmax %a : (tensor<8192x4096xbf16>) -> tensor<8192x4096xbf16>
   return %0 : tensor<8192x4096xbf16>
 })"},
+      {"short_softmax", R"(
+func.func @f(%a: tensor<684784x49xbf16>) -> tensor<684784x49xbf16> {
+  %0 = kfuse.softmax %a : (tensor<684784x49xbf16>) -> tensor<684784x49xbf16>
+  return %0 : tensor<684784x49xbf16>
+})"},
       {"long_softmax", R"(
 func.func @f(%a: tensor<2048x131072xbf16>) -> tensor<2048x131072xbf16> {
   %0 = kfuse.softmax %a : (tensor<2048x131072xbf16>) -> tensor<2048x131072xbf16>
@@ -217,6 +222,11 @@ func.func @f(%a: tensor<16x4096xbf16>, %b: tensor<4096x4096xbf16>, %c: tensor<40
 func.func @f(%a: tensor<250x1024xf16>, %b: tensor<1000x1024xf16>) -> tensor<250x1000xf16> {
   %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<250x1024xf16>, tensor<1000x1024xf16>) -> tensor<250x1000xf16>
   return %0 : tensor<250x1000xf16>
+})"},
+          {"deep_in_k", R"(
+func.func @f(%a: tensor<556x8192xbf16>, %b: tensor<2048x8192xbf16>) -> tensor<556x2048xbf16> {
+  %0 = kfuse.matmul %a, %b {transpose_b} : (tensor<556x8192xbf16>, tensor<2048x8192xbf16>) -> tensor<556x2048xbf16>
+  return %0 : tensor<556x2048xbf16>
 })"},
           {"shared_rows", R"(
 func.func @f(%a: tensor<320x1024xbf16>, %b: tensor<2048x1024xbf16>, %c: tensor<2048xbf16>) -> tensor<320x2048xbf16> {
@@ -788,6 +798,13 @@ TEST_CASE("Compile: attention of many rows in heads of every size, for every GPU
   add({.rows = 1024, .keys = 1500, .keySize = 192, .valueSize = 128, .mask = "added"}, "sm_90a", 13);
   add({.rows = 1024, .keys = 1500, .keySize = 64, .valueSize = 64, .mask = "added", .tokensFirst = true}, "sm_90a", 13);
   add({.rows = 1024, .keys = 1024, .keySize = 256, .valueSize = 256, .mask = "causal", .isCapped = true}, "sm_90a", 13);
+  const FlashSketch computed{.heads = 32, .keyHeads = 8, .rows = 1024, .keys = 1024, .mask = "causal", .front = "norm"};
+  for (int size : {64, 72, 128, 256}) {
+    FlashSketch sketch = computed;
+    sketch.keySize = sketch.valueSize = size;
+    add(sketch, "sm_90a", 13);
+  }
+  add(computed, "sm_80", 13);
   for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a"})
     add({.heads = 32, .keyHeads = 8, .rows = 4096, .keys = 4096, .keySize = 128, .valueSize = 128, .mask = "causal"},
         target, 6);

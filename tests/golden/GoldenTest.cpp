@@ -29,8 +29,9 @@ std::vector<Golden> goldens() {
       {"rotary_beside_update_bf16", sideBySideTemplate(), "rank=0,threads=128"},
       {"masked_softmax", rowsTemplate(), "cluster=1,rows=8,storage=1,threads=16,vector=8"},
       {"add_layer_norm_2x3x20000_f16", rowsTemplate(), "cluster=4,rows=1,storage=2,threads=512,vector=8"},
-      {"rms_norm_silu_6x768_bf16", rowsTemplate(), "cluster=1,rows=1,storage=1,threads=96,vector=8"},
       {"reduce_middle_and_last", rowsTemplate(), "cluster=1,rows=128,storage=0,threads=1,vector=4"},
+      {"softmax_5x9x49_bf16", rowsTemplate(), "cluster=1,rows=16,rows_each=2,storage=1,threads=8,vector=1"},
+      {"masked_softmax_3x5x11x49_to_f32", rowsTemplate(), "cluster=1,rows=16,rows_each=1,storage=0,threads=8,vector=1"},
       {"column_moments_with_bias", columnsTemplate(), "groups=8,lanes=16,splits=4,unroll=4,vector=8"},
       {"depthwise_7x7_bf16", windowsTemplate(), "access=4,lanes=1,rows=2,strip=8,threads=128,unrolled=1,vector=1"},
       {"depthwise_last_7x7_of_32_bf16", windowsTemplate(),
@@ -76,9 +77,9 @@ std::vector<Golden> goldens() {
 
 TemplateCase caseNamed(const std::string &name) {
   for (const auto &cases :
-       {pointwiseCases(), sideBySideCases(), transposeCases(), rowCases(), columnCases(), slidingCases(), decodeCases(),
-        decodeNormCases(), flashCases(), matmulCases("bf16"), fewRowCases("bf16"), rowProductCases("bf16"),
-        normedRowCases("bf16"), computedOperandCases(),
+       {pointwiseCases(), sideBySideCases(), transposeCases(), rowCases(), shortRowCases(), columnCases(),
+        slidingCases(), decodeCases(), decodeNormCases(), flashCases(), matmulCases("bf16"), fewRowCases("bf16"),
+        rowProductCases("bf16"), normedRowCases("bf16"), computedOperandCases(),
         std::vector<TemplateCase>{layers(2, 2, 64, 128, 2, true, "bf16"), layers(2, 0, 64, 128, 2, true, "bf16"),
                                   normedLayers(3, 200, 256, true, "bf16")}})
     for (const TemplateCase &candidate : cases)

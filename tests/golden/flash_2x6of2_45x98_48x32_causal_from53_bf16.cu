@@ -40,7 +40,7 @@ struct Config {
   static constexpr unsigned blocks = 12; // Tiles of rows, over all heads.
   static constexpr int resident = 1; // Blocks on a multiprocessor.
   static constexpr bool takesTurns = true, isPersistent = false;
-  static constexpr bool holdsQuery = false, emptyIsZero = false;
+  static constexpr bool holdsQuery = false, computesQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 53; // Keys of a row, from its own number on.
@@ -55,10 +55,6 @@ struct Body {
   const bf16 *in2;
   bf16 *out0;
 
-  __device__ __forceinline__ int queryBatch(Index batch) const {
-    const Index b0 = batch / 6u, b1 = batch % 6u;
-    return b0 * 6 + b1;
-  }
   __device__ __forceinline__ int keyBatch(Index batch) const {
     const Index b0 = batch / 6u, b1 = batch % 6u;
     return b0 * 2 + b1 / 3u;
@@ -66,6 +62,10 @@ struct Body {
   __device__ __forceinline__ int valueBatch(Index batch) const {
     const Index b0 = batch / 6u, b1 = batch % 6u;
     return b0 * 2 + b1 / 3u;
+  }
+  __device__ __forceinline__ int queryBatch(Index batch) const {
+    const Index b0 = batch / 6u, b1 = batch % 6u;
+    return b0 * 6 + b1;
   }
 
   __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &sums) const {
@@ -95,7 +95,7 @@ struct ValueProduct {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(384, Config::resident) kfuse_attention(const __grid_constant__ TensorMap queryMap, const __grid_constant__ TensorMap keyMap, const __grid_constant__ TensorMap valueMap, const bf16 *in0, const bf16 *in1, const bf16 *in2, bf16 *__restrict__ out0) {
+extern "C" __global__ void __launch_bounds__(384, Config::resident) kfuse_attention(const __grid_constant__ TensorMap keyMap, const __grid_constant__ TensorMap valueMap, const __grid_constant__ TensorMap queryMap, const bf16 *in0, const bf16 *in1, const bf16 *in2, bf16 *__restrict__ out0) {
   const Body body{in0, in1, in2, out0};
-  flashSm90<Config, ScoreProduct, ValueProduct>(body, &queryMap, &keyMap, &valueMap);
+  flashSm90<Config, ScoreProduct, ValueProduct>(body, &keyMap, &valueMap, &queryMap);
 }

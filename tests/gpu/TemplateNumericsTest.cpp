@@ -64,6 +64,7 @@ TEST_CASE("cuda.rows: right for every split of rows over threads and clusters") 
   TemplateChecks checks;
   checks.add(rowCases(), codegen::cuda::rowsTemplate(), 10);
   checks.add(longRowCases(), codegen::cuda::rowsTemplate(), 12);
+  checks.add(shortRowCases(), codegen::cuda::rowsTemplate(), 16);
   checks.run();
 }
 

@@ -160,6 +160,8 @@ TEST_CASE("PtxasLog: the worst of all entries") {
   CHECK(cuda::parseResourceFacts(log) == ResourceFacts{255, 56, 16, 1024});
   CHECK(cuda::parseResourceFacts("") == ResourceFacts{});
   CHECK(cuda::firstErrorLine("note\na.cu(1): error: x\nmore") == "a.cu(1): error: x");
+  CHECK(cuda::firstErrorLine("ptxas fatal   : too few\nptxas fatal   : aborted due to errors") ==
+        "ptxas fatal   : too few");
   CHECK(cuda::firstErrorLine("note\nmore") == "note");
   CHECK(cuda::firstErrorLine("").empty());
 }

@@ -226,14 +226,7 @@ int pruneRows(StoreFile &file, const DbOptions &options) {
 int verifyAll(StoreFile &file, const DbOptions &options) {
   const tuner::StoreVerdict verdict = tuner::verify(file);
   if (options.json) {
-    print({{"whole", verdict.damage.empty()},
-           {"damage", verdict.damage},
-           {"choices", verdict.choices},
-           {"measurements", verdict.measurements},
-           {"begun", verdict.begun},
-           {"peaks", verdict.peaks},
-           {"binaries", verdict.binaries},
-           {"leases", verdict.leases}});
+    fmt::print("{}", tuner::toJson(verdict));
   } else {
     fmt::print("{}: {} choices, {} measurements, {} more begun, {} peaks, {} binaries, {} leases\n",
                file.path().string(), verdict.choices, verdict.measurements, verdict.begun, verdict.peaks,

@@ -4,6 +4,7 @@
 #include "Table.h"
 #include "ir/Printable.h"
 #include "ir/dialect/Kfuse.h"
+#include "tuner/api/Explanation.h"
 #include "tuner/api/Handles.h"
 #include "tuner/api/Lengths.h"
 #include "tuner/model/Workbench.h"
@@ -17,92 +18,13 @@
 namespace kfuse::tools {
 namespace {
 
-/// One kernel with its nominal roofline: datasheet rates, so that no device is needed.
-struct Row {
-  const tuner::PlannedKernel &kernel;
-  tuner::Roofline bound;
+using tuner::ExplainedKernel;
 
-  double bytes() const { return kernel.region.bytesRead + kernel.region.bytesWritten; }
-  std::string_view advice() const { return tuner::whatWouldHelp(tuner::workOf(kernel.region), bound.regime); }
-  double intensity() const { return bytes() > 0 ? kernel.region.flops / bytes() : 0; }
-};
-
-std::vector<Row> rowsOf(const tuner::PlannedModel &model) {
-  tuner::Peaks peaks = tuner::nominalPeaks(*model.target);
-  std::vector<Row> rows;
-  rows.reserve(model.kernels.size());
-  for (const tuner::PlannedKernel &kernel : model.kernels)
-    rows.push_back({kernel, tuner::roofline(tuner::workOf(kernel.region), peaks)});
-  return rows;
-}
-
-/// What the model's ops ask for as they are written.
-double flopsAsWritten(mlir::ModuleOp module) {
-  double flops = 0;
-  module.walk([&](ir::FusableOpInterface op) { flops += static_cast<double>(op.getFlops()); });
-  return flops;
-}
-
-double flopsOf(const tuner::PlannedModel &model) {
-  double flops = 0;
-  for (const tuner::PlannedKernel &kernel : model.kernels)
-    flops += kernel.region.flops * kernel.uses;
-  return flops;
-}
-
-Json totalsJson(const passes::FusionTotals &totals) {
-  return {{"launches", totals.launches}, {"bytes", totals.bytes}, {"estimate_us", totals.us}};
-}
-
-Json memoryJson(const tuner::PlannedFunction &planned) {
-  return {{"arena_bytes", planned.memory.arenaBytes}, {"arena_lower_bound_bytes", planned.memory.lowerBoundBytes}};
-}
-
-std::string toJson(const tuner::PlannedModel &model, const std::vector<ir::StateNote> &states, double writtenFlops) {
-  Json json{{"target", model.target->name},
-            {"card", model.target->card.empty() ? Json() : Json(model.target->card)},
-            {"kernels", Json::array()},
-            {"not_fused", Json::array()},
-            {"states", Json::array()}};
-  for (const ir::StateNote &state : states)
-    json["states"].push_back(
-        {{"input", state.input}, {"output", state.output}, {"in_place", state.isInPlace}, {"how", state.how}});
-  for (const Row &row : rowsOf(model)) {
-    const codegen::Region &region = row.kernel.region;
-    Json kernel{{"name", region.name},
-                {"ops", region.ops},
-                {"template", row.kernel.kernelTemplate->name()},
-                {"uses", row.kernel.uses},
-                {"prepare_uses", row.kernel.prepareUses},
-                {"flops", region.flops},
-                {"bytes_read", region.bytesRead},
-                {"bytes_written", region.bytesWritten},
-                {"intensity", row.intensity()},
-                {"regime", tuner::toString(row.bound.regime)},
-                {"bound_us", row.bound.boundUs},
-                {"advice", row.advice()}};
-    std::string remark = row.kernel.kernelTemplate->remark(region, *model.target);
-    kernel["remark"] = remark.empty() ? Json(nullptr) : Json(remark);
-    kernel["attention"] = row.kernel.attention ? Json(*row.kernel.attention) : Json(nullptr);
-    json["kernels"].push_back(std::move(kernel));
-  }
-  for (const passes::FusionRefusal &refusal : model.refusals)
-    json["not_fused"].push_back(
-        {{"producer", refusal.producer}, {"consumer", refusal.consumer}, {"reason", refusal.reason}});
-  passes::FusionSavings savings = passes::fusionSavings(model.main.function);
-  json["flops"] = {{"as_written", writtenFlops}, {"planned", flopsOf(model)}};
-  json["unfused"] = totalsJson(savings.unfused);
-  json["fused"] = totalsJson(savings.fused);
-  json["memory"] = memoryJson(model.main);
-  json["prepare_memory"] = model.prepare ? memoryJson(*model.prepare) : Json(nullptr);
-  return textOf(json);
-}
-
-void printKernels(const std::vector<Row> &rows, const ir::Target &target) {
+void printKernels(const std::vector<ExplainedKernel> &rows, const ir::Target &target) {
   std::map<std::string, int> remarks;
   Table table({">runs", ">FLOPs", ">bytes", ">FLOP/B", "regime", ">bound", "template", "fused ops"});
   double total = 0;
-  for (const Row &row : rows) {
+  for (const ExplainedKernel &row : rows) {
     const tuner::PlannedKernel &kernel = row.kernel;
     std::string note = kernel.attention ? fmt::format(" [attention {}]", *kernel.attention) : "";
     note += kernel.uses == 0 ? " [prepare]" : "";
@@ -139,7 +61,7 @@ void printRefusals(const std::vector<passes::FusionRefusal> &refusals) {
 
 /// What simplification and fusion save, beside the graph as it is written and each op by itself.
 void printSavings(const tuner::PlannedModel &model, double writtenFlops) {
-  double flops = flopsOf(model);
+  double flops = tuner::plannedFlops(model);
   if (flops > 0 && writtenFlops > 1.01 * flops)
     fmt::print("simplified: {} as written, {} planned (1/{:.1f})\n", formatFlops(writtenFlops), formatFlops(flops),
                writtenFlops / flops);
@@ -235,12 +157,12 @@ int explain(const ModelOptions &options) {
 
 int explainOne(const ModelOptions &options, const ir::Target *target, const Model &model) {
   mlir::ModuleOp module = *model.internals().model.module;
-  double writtenFlops = flopsAsWritten(module);
+  double writtenFlops = tuner::flopsAsWritten(module);
   Result<tuner::PlannedModel> planned = tuner::planModel(module, *target, !options.noSimplify);
   if (!planned)
     return fail(planned.error());
   if (options.json) {
-    fmt::print("{}", toJson(*planned, model.internals().model.states, writtenFlops));
+    fmt::print("{}", tuner::toJson(*planned, model.internals().model.states, writtenFlops));
     return 0;
   }
   std::size_t launches = 0;
@@ -249,7 +171,7 @@ int explainOne(const ModelOptions &options, const ir::Target *target, const Mode
   fmt::print("{} on {}:\n{} launches of {} distinct kernels; bounds from datasheet rates\n\n",
              ir::printable(options.model.substr(options.model.rfind('/') + 1)), target->title(), launches,
              planned->kernels.size());
-  printKernels(rowsOf(*planned), *planned->target);
+  printKernels(tuner::explainedKernels(*planned), *planned->target);
   printSavings(*planned, writtenFlops);
   printRefusals(planned->refusals);
   printStates(model.internals().model.states);

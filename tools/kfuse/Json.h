@@ -1,15 +1,11 @@
 // JSON as commands write it.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
-#include <string>
+#include "tuner/record/Json.h"
 
 namespace kfuse::tools {
 
-using Json = nlohmann::ordered_json;
-
-/// Names of models and files may be no UTF-8: bytes that are none become U+FFFD.
-inline std::string textOf(const Json &json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+using tuner::Json;
+using tuner::textOf;
 
 } // namespace kfuse::tools

@@ -71,6 +71,7 @@ Result<Executable> detail::compileGuarded(const Model &model, const CompileOptio
     if (Result<void> made = hasLengths ? compileBuckets(model, options, *impl) : compileOne(model, options, *impl);
         !made)
       return made.error();
+    impl->ordinal = impl->compiled().main.target == "cpu" ? -1 : options.device;
     impl->edges = model.internals().edges;
     impl->updatedStates = updatedStates(impl->compiled().main, impl->edges.states.size());
     if (const std::optional<ir::PastLength> &past = model.internals().model.pastLength;

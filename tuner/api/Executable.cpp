@@ -2,6 +2,7 @@
 
 #include "tuner/api/Handles.h"
 #include "tuner/api/NoThrow.h"
+#include "tuner/report/ReportPage.h"
 
 #include "llvm/ADT/ScopeExit.h"
 
@@ -60,6 +61,19 @@ Result<std::vector<Shape>> Executable::outputShapes(std::span<const std::int64_t
 const std::vector<int> &Executable::updatedStates() const {
   static const std::vector<int> none;
   return impl ? impl->updatedStates : none;
+}
+
+const std::string &Executable::target() const {
+  static const std::string none;
+  return impl ? impl->compiled().main.target : none;
+}
+
+int Executable::device() const { return impl ? impl->ordinal : -1; }
+
+std::string Executable::plan() const { return impl ? tuner::toJson(impl->compiled().report) : std::string(); }
+
+std::string Executable::rooflineSvg() const {
+  return impl ? tuner::rooflineFile(impl->compiled().report) : std::string();
 }
 
 Result<Buffer> Executable::allocate(std::size_t bytes) const {

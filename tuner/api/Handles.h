@@ -61,6 +61,7 @@ struct LengthProgram {
 
 struct Executable::Impl {
   std::shared_ptr<runtime::Device> device;
+  int ordinal = -1;                    ///< Of the CUDA device; -1 on the CPU.
   std::vector<LengthProgram> programs; ///< One where no run gives lengths; else in the order of `table`.
   tuner::BucketTable table{};
   std::vector<Dim> dims{};

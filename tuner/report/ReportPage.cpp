@@ -180,4 +180,11 @@ std::string toHtml(const TuneReport &report, const std::string &model,
                      escaped(model), reportStyle, body, reportScript);
 }
 
+std::string rooflineFile(const TuneReport &report) {
+  std::string svg = rooflinePlot(report, widePlot);
+  const std::size_t head = svg.find('>') + 1;
+  svg.insert(head, fmt::format("<style>\n{}</style>\n", reportStyle));
+  return svg.insert(svg.find(' '), " xmlns=\"http://www.w3.org/2000/svg\"");
+}
+
 } // namespace kfuse::tuner

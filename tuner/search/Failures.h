@@ -1,8 +1,10 @@
 // What failed in a search.
 #pragma once
 
+#include "kfuse/error.h"
 #include "tuner/record/Measurement.h"
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -26,7 +28,13 @@ public:
   int count() const { return number; }
   int trustedCount() const { return trusted; }
   const std::string &firstLine() const { return first; } ///< "" when nothing failed.
-  FailureKind firstKind() const { return kind; }
+  /// What a kernel ends with whose candidates all fail: by the first failure.
+  ErrorCode code() const {
+    constexpr std::array<ErrorCode, 7> byKind{ErrorCode::Compile, ErrorCode::Compile,     ErrorCode::Compile,
+                                              ErrorCode::Timeout, ErrorCode::WrongResult, ErrorCode::WrongResult,
+                                              ErrorCode::Crash};
+    return byKind[static_cast<std::size_t>(kind)];
+  }
 
 private:
   int number = 0, trusted = 0;

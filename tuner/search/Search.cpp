@@ -5,14 +5,14 @@
 #include "tuner/record/UnixTime.h"
 #include "tuner/search/Failures.h"
 #include "tuner/search/Finals.h"
+#include "tuner/search/FirstLook.h"
+#include "tuner/search/Roof.h"
 #include "tuner/search/SearchClock.h"
 #include "tuner/search/TrialRunner.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -20,7 +20,6 @@
 namespace kfuse::tuner {
 namespace {
 
-constexpr double goodEnough = 0.97;     ///< Share of the roofline at which looking further cannot pay.
 constexpr int firstFew = 8;             ///< So many are tried in any case, or noise would decide who is at the roof.
 constexpr double finalistMargin = 1.20; ///< Finalists are within this factor of the fastest, by a first look, in which
                                         ///< the first of all finds the card cool: its clock may be a tenth up.
@@ -28,29 +27,20 @@ constexpr int longFinalists = 8;        ///< At most, where they have their own 
 constexpr double alikeMargin = 1.02;    ///< What firstLookSamples cannot tell apart.
 constexpr double compileShare = 0.5;    ///< The share of the time for compiling on the CPU.
 constexpr double finalShare = 0.2;      ///< The share of the time kept for the finalists.
-constexpr double slowShare = 0.25;      ///< One run that takes a larger share of the time is not repeated.
-constexpr double longRunSeconds =
-    0.01;                            ///< A check that takes so long was warm-up enough, and, on a GPU, the first look.
-constexpr double timeoutFactor = 50; ///< A run may take this many times the fastest.
-constexpr double timeoutSeconds = 1; ///< A run may take this long at least.
-constexpr double patienceFactor = 200; ///< Until one is known a run may take this many times the estimate.
-constexpr double patienceSeconds = 5;  ///< Until one is known a run may take this long at least.
 
-/// What a kernel ends with whose candidates all fail: by FailureKind of the first failure noted.
-constexpr std::array<ErrorCode, 7> nothingWorksCodes{ErrorCode::Compile, ErrorCode::Compile,     ErrorCode::Compile,
-                                                     ErrorCode::Timeout, ErrorCode::WrongResult, ErrorCode::WrongResult,
-                                                     ErrorCode::Crash};
-
-/// Order of candidates that are equally fast: the same on every run and machine. Where a target's kernels tell no
-/// registers, as a CPU's, the model's.
-auto tieRank(const Trial &trial) {
-  std::uint64_t shared = 0;
-  for (const codegen::Launch &launch : trial.candidate.plan.launches)
-    shared += launch.sharedBytes;
-  const runtime::ResourceFacts &facts = trial.binary.facts;
-  const auto registers = registersGiven(facts);
-  return std::tuple(facts.spillBytes, registers > 0 ? 0 : trial.candidate.estimateUs, registers,
-                    shared + facts.staticSharedBytes, trial.candidate.config.str());
+/// What is known of a choice before the search.
+Choice openChoice(const TuningContext &context, const TuningTask &task) {
+  Choice choice;
+  choice.at = unixSeconds();
+  choice.name = task.name;
+  choice.ops = task.ops;
+  choice.target = context.target.name;
+  choice.sku = context.sku();
+  choice.compiler = context.compiler.version();
+  choice.driver = context.driver();
+  choice.effort = context.options.effort;
+  choice.region = regionKey(task.signature, task.templateName, choice.target, choice.sku, choice.compiler);
+  return choice;
 }
 
 class Search {
@@ -58,28 +48,23 @@ public:
   /// `trustFailures`: candidates that the store says failed are passed over.
   Search(const TuningContext &context, CompileAhead &compiled, const TuningTask &task, const Budget &budget,
          const std::optional<codegen::TileConfig> &seed, Progress progress, bool trustFailures)
-      : context(context), compiled(compiled), task(task), trustFailures(trustFailures),
-        compilerVersion(context.compiler.version()), budget(budget), peaks(context.currentPeaks()),
-        bound(roofline(task.work, peaks)),
-        region(regionKey(task.signature, task.templateName, context.target.name, context.sku(), compilerVersion)),
-        queue(task, context.target, peaks, compilerVersion, context.sku(), seed), progress(progress),
-        runner(*context.device, task), clock(budget.seconds, finalShare) {}
+      : context(context), compiled(compiled), task(task), trustFailures(trustFailures), budget(budget),
+        roof(task.work, context.currentPeaks(), budget.tie), choice(openChoice(context, task)),
+        queue(task, context.target, roof.peaks(), choice.compiler, choice.sku, seed), progress(progress),
+        runner(*context.device, task), clock(budget.seconds, finalShare),
+        firstLook(context, runner, clock, this->budget) {}
 
   Result<TunedKernel> run();
   /// True when nothing works, but candidates were passed over that might by now: a check may have been mended.
   bool mayRetry() const { return foundNothing && failures.trustedCount() > 0; }
 
 private:
-  using Clock = std::chrono::steady_clock;
-
   std::vector<Trial> nextBatch(int count);
   Result<void> tryBatch(std::vector<Trial> batch);
   Result<void> setUp(const Trial &trial);
   Result<void> replaceSpilled();
   Result<void> trySpilled();
   Result<void> tryOne(Trial trial, Result<runtime::CompiledKernel> binary);
-  MaybeFailure attempt(Trial &trial);
-  MaybeFailure checkAndMeasure(Trial &trial);
 
   Result<void> pickFinalists();
   Result<void> fetchBinary(Trial &trial);
@@ -88,7 +73,7 @@ private:
   Result<void> recheckMisled();
   Result<std::optional<Trial>> compareFinalists();
   TunedKernel keep(Trial winner);
-  void raisePeaks(double measuredUs);
+  void raiseRoof(double measuredUs);
 
   bool recall(Trial &trial);
   void accept(Trial trial);
@@ -97,19 +82,16 @@ private:
   double bestUs() const { return accepted.front().medianUs(); }
   /// On the CPU, what was not compiled in time is not compiled while others are measured.
   bool isLeftOut(const Trial &trial) const { return context.target.isCpu() && !compiled.isReady(trial.candidate.key); }
-  bool isAtRoof() const { return peaks.measured && bound.boundUs >= goodEnough * bestUs(); }
-  bool canWin(double boundUs) const { return accepted.empty() || canWin(boundUs, bestUs()); }
-  /// Whether something with this bound may still win, be it a tie. A best time that beats the region's bound shows that
-  /// this is too high, and those of the configs with it. Nominal peaks prove nothing.
-  bool canWin(double boundUs, double fastestUs) const {
-    return !peaks.measured || boundUs < (1 + budget.tie) * std::max(fastestUs, bound.boundUs);
-  }
+  bool isAtRoof() const { return roof.isReachedBy(bestUs()); }
+  bool canWin(double boundUs) const { return accepted.empty() || roof.mayWin(boundUs, bestUs()); }
   /// Right by a reference that turned out to be wrong since.
   bool isMisled(const Trial &trial) const { return trial.loaded && !runner.isReady(trial); }
   bool hasMisled() const {
     return std::any_of(accepted.begin(), accepted.end(), [this](const Trial &trial) { return isMisled(trial); });
   }
-  double allowedSeconds(const Trial &trial) const;
+  double allowedSeconds(const Trial &trial) const {
+    return FirstLook::allowedSeconds(trial, accepted.empty() ? 0 : bestUs());
+  }
   void showProgress() const;
   Error nothingWorks() const;
 
@@ -117,24 +99,18 @@ private:
   CompileAhead &compiled;
   const TuningTask &task;
   bool trustFailures;
-  std::string compilerVersion;
   Budget budget;
-  Peaks peaks;
-  Roofline bound;
-  std::string region;
+  Roof roof;
+  Choice choice; ///< What will be kept of the search, as far as it is known.
   CandidateQueue queue;
   Progress progress;
   TrialRunner runner;
-  const double begun = unixSeconds();
   SearchClock clock;
+  FirstLook firstLook;
   std::vector<Trial> accepted; ///< Right and timed, fastest first; finalists in the order of preference.
   std::vector<Trial> leftOut;  ///< Not in the finals, fastest first.
   std::vector<Trial> spilled;  ///< For when nothing else works.
-  StopReason stop = StopReason::None;
-  bool maySpill = false;
   bool foundNothing = false;
-  int cut = 0;
-  int ruledOut = 0;
   Failures failures;
 };
 
@@ -171,7 +147,7 @@ Result<TunedKernel> Search::run() {
 /// and gives its place to the next in the ranking. As many are replaced as a batch has at most.
 Result<void> Search::replaceSpilled() {
   int replaced = 0;
-  while (stop == StopReason::None && queue.remaining() > 0) {
+  while (choice.stop == StopReason::None && queue.remaining() > 0) {
     const int open = std::min(static_cast<int>(spilled.size()), budget.candidates) - replaced;
     std::vector<Trial> batch = nextBatch(open);
     if (batch.empty())
@@ -191,7 +167,7 @@ std::vector<Trial> Search::nextBatch(int count) {
       break;
     Trial trial;
     trial.measurement.kernel = candidate->key;
-    trial.measurement.region = region;
+    trial.measurement.region = choice.region;
     trial.measurement.config = candidate->config;
     trial.measurement.driver = context.driver();
     trial.measurement.estimateUs = candidate->estimateUs;
@@ -227,17 +203,17 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
     if (context.isCancelled())
       return Error{ErrorCode::Cancelled, fmt::format("tuning was cancelled at kernel {}", task.name)};
     if (!accepted.empty() && isAtRoof() && progress.candidatesDone >= firstFew)
-      stop = StopReason::Roof;
+      choice.stop = StopReason::Roof;
     else if (!accepted.empty() && (clock.isOutOfTime() || isLeftOut(trial)))
-      stop = StopReason::Budget;
-    if (stop != StopReason::None || !canWin(trial.candidate.boundUs)) {
+      choice.stop = StopReason::Budget;
+    if (choice.stop != StopReason::None || !canWin(trial.candidate.boundUs)) {
       compiled.drop(trial.candidate.key);
       --progress.candidates;
-      if (stop == StopReason::Budget) {
-        ++cut;
+      if (choice.stop == StopReason::Budget) {
+        ++choice.cut;
         continue;
       }
-      ++ruledOut;
+      ++choice.ruledOut;
       beaten.push_back(std::move(trial));
       continue;
     }
@@ -255,8 +231,8 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
       clock.extend(context.extension(quiet));
       if (Result<void> checked = recheckMisled(); !checked)
         return checked;
-      stop = StopReason::None;
-      ruledOut -= static_cast<int>(beaten.size());
+      choice.stop = StopReason::None;
+      choice.ruledOut -= static_cast<int>(beaten.size());
       std::move(beaten.begin(), beaten.end(), std::back_inserter(retried));
       beaten.clear();
     }
@@ -266,7 +242,7 @@ Result<void> Search::tryBatch(std::vector<Trial> batch) {
   if (!retried.empty())
     return tryBatch(std::move(retried));
   if (!accepted.empty() && isAtRoof())
-    stop = StopReason::Roof;
+    choice.stop = StopReason::Roof;
   return {};
 }
 
@@ -279,7 +255,7 @@ Result<void> Search::setUp(const Trial &trial) {
 
 /// The best-ranked candidate that works although its registers spill.
 Result<void> Search::trySpilled() {
-  maySpill = true;
+  firstLook.allowSpills();
   for (Trial &trial : std::exchange(spilled, {})) {
     failures.takeBack();
     Result<runtime::CompiledKernel> binary = compiled.take(trial.candidate.key, trial.candidate.plan);
@@ -297,7 +273,7 @@ Result<void> Search::tryOne(Trial trial, Result<runtime::CompiledKernel> binary)
     return {};
   }
   trial.binary = std::move(*binary);
-  MaybeFailure failure = attempt(trial);
+  MaybeFailure failure = firstLook.at(trial, accepted.empty() ? 0 : bestUs());
   if (!failure) {
     if (failure.error().code == ErrorCode::NoDevice && runner.isSetUp()) // The next run must not fall into it, too.
       reject(std::move(trial), {FailureKind::Crash, failure.error().message});
@@ -312,55 +288,6 @@ Result<void> Search::tryOne(Trial trial, Result<runtime::CompiledKernel> binary)
   return {};
 }
 
-/// A compiled candidate, checked, then measured.
-MaybeFailure Search::attempt(Trial &trial) {
-  const runtime::ResourceFacts &facts = trial.binary.facts;
-  if (std::optional<std::string> misfit = whyNotFit(trial.candidate.plan, facts, context.target))
-    return std::optional(Failure{FailureKind::Launch, *misfit});
-  if (facts.spillBytes > 0 && !maySpill)
-    return std::optional(Failure{FailureKind::Spill, fmt::format("spills {} bytes of registers", facts.spillBytes)});
-  DeviceLock quiet = context.forMeasuring(); // First: a trial that waits has not begun.
-  clock.extend(context.extension(quiet));
-  if (Result<void> ready = runner.setUp(trial.candidate.plan); !ready) // Nor has one with no device to run on.
-    return ready.error();
-  if (!context.store.beginTrial(trial.measurement))
-    return std::optional(Failure{FailureKind::Crash, "the machine went down twice while it ran"});
-  MaybeFailure failure = checkAndMeasure(trial);
-  clock.extend(runner.takeRepairTime());
-  return failure;
-}
-
-MaybeFailure Search::checkAndMeasure(Trial &trial) {
-  if (MaybeFailure failure = runner.check(trial, allowedSeconds(trial)); !failure || *failure)
-    return failure;
-  const double checkSeconds = runner.lastRunSeconds();
-  const bool isLong = checkSeconds > longRunSeconds;
-  // A check is timed by the host, which may have been busy elsewhere: unless the model says so, too, it proves nothing.
-  const bool isExpected = trial.candidate.estimateUs * 1e-6 > longRunSeconds / 2;
-  // That run is its one sample.
-  if ((isLong && isExpected && !context.target.isCpu()) || checkSeconds > slowShare * budget.seconds) {
-    trial.measurement.timing = Timing{checkSeconds * 1e6, 0, 1};
-    return std::optional<Failure>();
-  }
-  runtime::MeasureOptions options;
-  options.repetitions = firstLookSamples;
-  options.maxSeconds = budget.firstLookShare * std::min(budget.wantedSeconds, budget.seconds);
-  if (isLong)
-    options.warmupMs = 0;
-  std::vector<double> times;
-  const Clock::time_point began = Clock::now();
-  if (MaybeFailure failure = runner.measure(trial, options, times); !failure || *failure)
-    return failure;
-  trial.sampleSeconds = std::chrono::duration<double>(Clock::now() - began).count() / static_cast<double>(times.size());
-  trial.measurement.timing = summarise(std::move(times));
-  return std::optional<Failure>();
-}
-
-double Search::allowedSeconds(const Trial &trial) const {
-  return accepted.empty() ? std::max(patienceSeconds, patienceFactor * trial.candidate.estimateUs * 1e-6)
-                          : std::max(timeoutSeconds, timeoutFactor * bestUs() * 1e-6);
-}
-
 /// Keeps the fastest few and makes those known only from the store ready to run. Which of those that few samples cannot
 /// tell apart get in is for the order of ties, not for chance: the winner is one that got in.
 Result<void> Search::pickFinalists() {
@@ -371,7 +298,6 @@ Result<void> Search::pickFinalists() {
   for (auto trial = candidates.begin(); trial != alike; ++trial)
     // Registers count, and what comes from the store has none yet. What fails here fails in makeReady(), too.
     std::ignore = fetchBinary(*trial);
-  auto isPreferred = [](const Trial &a, const Trial &b) { return tieRank(a) < tieRank(b); };
   std::sort(candidates.begin(), alike, isPreferred);
   const bool mayBeLong = finalistMargin * fastestUs > budget.ownClockUs;
   const auto finalists = static_cast<std::size_t>(mayBeLong ? longFinalists : budget.finalists);
@@ -477,40 +403,26 @@ Result<std::optional<Trial>> Search::compareFinalists() {
 }
 
 TunedKernel Search::keep(Trial winner) {
-  const bool isExhausted = queue.remaining() == 0 || !canWin(queue.leastBoundUs(), winner.medianUs());
-  raisePeaks(winner.medianUs());
-  Choice choice;
-  choice.at = begun;
+  const bool isExhausted = queue.remaining() == 0 || !roof.mayWin(queue.leastBoundUs(), winner.medianUs());
+  raiseRoof(winner.medianUs());
   choice.conditions = context.device->conditions().value_or(runtime::Conditions{});
-  choice.region = region;
   choice.kernel = winner.candidate.key;
-  choice.name = task.name;
-  choice.ops = task.ops;
-  choice.target = context.target.name;
-  choice.sku = context.sku();
-  choice.compiler = compilerVersion;
-  choice.driver = context.driver();
   choice.config = winner.candidate.config;
-  choice.effort = context.options.effort;
   choice.timing = winner.measurement.timing;
   choice.candidates = progress.candidatesDone;
   choice.failed = failures.count();
-  choice.cut = cut;
-  choice.ruledOut = ruledOut;
-  choice.stop = stop != StopReason::None ? stop : isExhausted ? StopReason::Exhausted : StopReason::Candidates;
+  if (choice.stop == StopReason::None)
+    choice.stop = isExhausted ? StopReason::Exhausted : StopReason::Candidates;
   context.store.put(choice, winner.binary);
-  return {std::move(winner.candidate.plan), std::move(winner.binary), reportOf(task, choice, bound, false)};
+  return {std::move(winner.candidate.plan), std::move(winner.binary), reportOf(task, choice, roof.bound(), false)};
 }
 
 /// What beats its bound has found a ceiling too low.
-void Search::raisePeaks(double measuredUs) {
-  std::optional<std::string> remark = raiseCeiling(peaks, task.work, measuredUs);
-  if (!remark)
-    return;
-  peaks.remark = fmt::format("{}: {}", task.name, *remark);
-  context.log(peaks.remark);
-  context.store.put(context.sku(), peaks);
-  bound = roofline(task.work, peaks);
+void Search::raiseRoof(double measuredUs) {
+  if (std::optional<std::string> remark = roof.raise(task.name, measuredUs)) {
+    context.log(*remark);
+    context.store.put(choice.sku, roof.peaks());
+  }
 }
 
 /// Takes over what the store knows of the candidate under this driver; false when it must be tried.
@@ -564,7 +476,7 @@ Error Search::nothingWorks() const {
   const Error &refusal = queue.lastRefusal();
   const std::string &reason = failures.firstLine().empty() ? refusal.message : failures.firstLine();
   const bool isBug = failures.firstLine().empty() && refusal.code == ErrorCode::Internal;
-  return {isBug ? ErrorCode::Internal : nothingWorksCodes[static_cast<std::size_t>(failures.firstKind())],
+  return {isBug ? ErrorCode::Internal : failures.code(),
           fmt::format("none of {} candidates works for kernel {} ({}): {}", task.space->candidates().size(), task.name,
                       task.ops, reason.empty() ? "there are none" : reason)};
 }

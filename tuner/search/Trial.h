@@ -26,4 +26,7 @@ struct Trial {
 
 inline bool isFaster(const Trial &a, const Trial &b) { return a.medianUs() < b.medianUs(); }
 
+/// Order of candidates that are equally fast: the same on every run and machine.
+bool isPreferred(const Trial &a, const Trial &b);
+
 } // namespace kfuse::tuner

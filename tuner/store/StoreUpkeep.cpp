@@ -1,5 +1,6 @@
 #include "tuner/store/StoreUpkeep.h"
 
+#include "tuner/record/Json.h"
 #include "tuner/record/UnixTime.h"
 #include "tuner/store/StoreRows.h"
 
@@ -217,6 +218,17 @@ StoreVerdict verify(StoreFile &file) {
   if (std::optional<Error> problem = file.problem())
     verdict.damage.push_back(problem->message);
   return verdict;
+}
+
+std::string toJson(const StoreVerdict &verdict) {
+  return textOf({{"whole", verdict.damage.empty()},
+                 {"damage", verdict.damage},
+                 {"choices", verdict.choices},
+                 {"measurements", verdict.measurements},
+                 {"begun", verdict.begun},
+                 {"peaks", verdict.peaks},
+                 {"binaries", verdict.binaries},
+                 {"leases", verdict.leases}});
 }
 
 } // namespace kfuse::tuner

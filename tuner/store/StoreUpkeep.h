@@ -28,6 +28,9 @@ struct StoreVerdict {
   int leases = 0;
 };
 
+/// The verdict as `kfuse db verify --json` prints it.
+std::string toJson(const StoreVerdict &verdict);
+
 /// What is to go besides rows that nothing can use: those with a broken seal, binaries of no choice.
 struct PruneOptions {
   double olderThanDays = 0; ///< 0: no row is too old.

@@ -1,6 +1,6 @@
 #include "codegen/cuda/attention/DecodeKernel.h"
 
-#include "codegen/cuda/rows/RowPasses.h"
+#include "codegen/cuda/attention/HeadChunk.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
 
@@ -95,7 +95,8 @@ private:
     bool isSplit = shape.splits > 1 && !shape.isCluster();
     writer.line("using Attention = DecodeAttention<Config, Body>;");
     writer.open("extern \"C\" __global__ void __launch_bounds__(Config::warps * 32) " + entryName(region) + "(" +
-                bufferParameters(buffers) + (isSplit ? ", unsigned *tickets, Attention::Partial *partials" : "") + ")");
+                bufferParameters(region, buffers) +
+                (isSplit ? ", unsigned *tickets, Attention::Partial *partials" : "") + ")");
     if (!p.readsAhead)
       writer.line("waitForPredecessor();");
     writer.line("const Body body{" + bodyNames + "};");
@@ -187,79 +188,23 @@ private:
     writer.close();
   }
 
-  /// How eight values of a head come about, from `d` on: a struct of what they are computed from; a function that loads
-  /// what of it no kernel of the run writes; one that loads the rest and computes them, from `root`. Where they need
-  /// totals of the head (a norm's), `lanes` are those that have the rest of it.
+  /// Eight values of a head from `d` on: what no kernel of the run writes is loaded first.
   void writeChunk(const std::string &what, const LinearGraph &graph, unsigned dim, Scalar root,
                   llvm::function_ref<ValuePrinter()> makeScope, const ir::ScalarOutput *state = nullptr) {
-    ChunkPrinter chunk(graph, dim, 8);
-    std::vector<Scalar> all = chunk.loadsOf(root), fixedOnes, others;
-    for (Scalar load : all) {
+    HeadChunk chunk(writer, graph, dim, root, what, "Index pair, int row");
+    std::vector<Scalar> fixedOnes, others;
+    for (Scalar load : chunk.loads()) {
       bool isFixed = llvm::all_of(inputsRead(graph, load), [&](unsigned input) { return bool(region.isFixed[input]); });
       (isFixed ? fixedOnes : others).push_back(load);
     }
-
-    const std::vector<Scalar> reductions = reductionsOf(graph, root);
-    const bool needsRow = !reductions.empty();
-    writer.open("struct " + what + "Operands" + (needsRow ? " : OfWholeRow" : ""));
-    chunk.declare(writer, all);
-    if (state)
-      writer.line("Config::Element *place; // In the cache.");
-    writer.close(";");
-
-    const std::string parameters = what + "Operands &x, Index pair, int row, int d";
-    writer.open("__device__ __forceinline__ void loadFixedOf" + what + "(" + parameters + ") const");
-    ValuePrinter early = makeScope();
-    if (state) {
-      std::string offset = early.offset(state->map.getResult(0), state->symbols);
+    chunk.writeOperands(state ? "Config::Element *place; // In the cache." : "");
+    chunk.writeLoad("loadFixedOf" + what, fixedOnes, makeScope, [&](ValuePrinter &scope) {
+      if (!state)
+        return;
+      std::string offset = scope.offset(state->map.getResult(0), state->symbols);
       writer.line("x.place = new" + what + "s + (" + offset + ");");
-    }
-    chunk.load(early, fixedOnes, "x.");
-    writer.close();
-
-    writer.open((needsRow ? "template <class Lanes> " : "") + std::string("__device__ __forceinline__ void make") +
-                what + "(Config::Element *to, " + parameters + (needsRow ? ", Lanes lanes" : "") + ") const");
-    ValuePrinter scope = makeScope();
-    chunk.load(scope, others, "x.");
-    writeTotals(scope, chunk, graph, reductions, root);
-    writer.line("Vector<" + valueType(graph[root].type) + ", 8> y0;");
-    chunk.lanes(
-        scope, [](Scalar) { return "x."; },
-        [&](ValuePrinter &lane) {
-          std::string value = lane.value(root);
-          writer.line("y0[j] = " + value + ";");
-        });
-    writer.line(std::string(needsRow ? "if (lanes.exists) " : "") + "storeVector<8, 8>(to, y0);");
-    writer.close();
-  }
-
-  /// Reductions over a head, one after the other, and what `root` and they need of them once for all eight values.
-  void writeTotals(ValuePrinter &scope, const ChunkPrinter &chunk, const LinearGraph &graph,
-                   llvm::ArrayRef<Scalar> reductions, Scalar root) {
-    if (reductions.empty())
-      return;
-    scope.readLoadsBy([&](Scalar load) { return "decode(" + chunk.element(load, "x.") + ")"; });
-    auto writeRowValues = [&](Scalar of) {
-      for (Scalar value : rowValues(graph, of, reductions))
-        if (!reductionsOf(graph, value).empty())
-          scope.value(value);
-    };
-    for (Scalar reduction : reductions) {
-      const std::string number = std::to_string(reduction.id), type = valueType(graph[reduction].type).str();
-      const Scalar element = graph[reduction].operands[0];
-      writeRowValues(element);
-      writer.line("Partial<" + reductionTypeName(graph[reduction].function) + ", " + type + ", 8> a" + number + ";");
-      chunk.lanes(
-          scope, [](Scalar) { return "x."; },
-          [&](ValuePrinter &lane) {
-            std::string value = lane.value(element);
-            writer.line("a" + number + ".add(j, " + value + ");");
-          });
-      writer.line("const " + type + " v" + number + " = lanes.total(a" + number + "); // reduce " +
-                  graph[reduction].function);
-      scope.define(reduction, "v" + number);
-    }
-    writeRowValues(root);
+    });
+    chunk.writeMake(others, makeScope);
   }
 
   void writeNewRows(bool isKey) {

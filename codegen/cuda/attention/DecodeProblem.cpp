@@ -1,7 +1,7 @@
 #include "codegen/cuda/attention/DecodeProblem.h"
 
 #include "codegen/cuda/attention/AttentionForms.h"
-#include "codegen/cuda/rows/RowPasses.h"
+#include "codegen/cuda/attention/HeadChunk.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
 
@@ -36,22 +36,6 @@ int64_t divisorOf(AffineExpr expr, unsigned dim) {
   if (binary.getKind() != AffineExprKind::Add && binary.getKind() != AffineExprKind::Mul)
     return 1;
   return std::gcd(divisorOf(binary.getLHS(), dim), divisorOf(binary.getRHS(), dim));
-}
-
-/// Why `root`, an element of a row along `dim`, is not computed with what it needs of the whole row, or "".
-std::string whyNotRow(const LinearGraph &graph, Scalar root, unsigned dim, const std::string &what) {
-  const std::vector<Scalar> reductions = reductionsOf(graph, root);
-  if (!reductions.empty() && graph.graph.domain.reductionDim != static_cast<int>(dim))
-    return what + " take a reduction over another dimension than a head's elements";
-  std::vector<Scalar> symbols(graph.graph.outputs[0].symbols.begin(), graph.graph.outputs[0].symbols.end());
-  for (const ScalarNode &node : graph.graph.nodes)
-    llvm::append_range(symbols, node.symbols);
-  if (undefinedIn(graph, symbols))
-    return what + " lie where a reduction says, which is a kernel before it";
-  for (Scalar reduction : reductions)
-    if (reductionTypeName(graph[reduction].function).empty())
-      return "no CUDA text for the reduction '" + graph[reduction].function + "'";
-  return "";
 }
 
 //===- States that are written -----------------------------------------------------------------===//

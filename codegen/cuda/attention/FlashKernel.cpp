@@ -1,6 +1,6 @@
 #include "codegen/cuda/attention/FlashKernel.h"
 
-#include "codegen/cuda/text/ChunkPrinter.h"
+#include "codegen/cuda/attention/HeadChunk.h"
 #include "codegen/cuda/text/Kernel.h"
 #include "codegen/cuda/text/TensorMaps.h"
 
@@ -8,7 +8,6 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
-#include <array>
 
 using namespace mlir;
 
@@ -23,8 +22,12 @@ public:
   FlashKernel(const Region &region, FlashProblem problem, const TileConfig &config, const ir::Target &target)
       : region(region), p(std::move(problem)), config(config), shape(config), target(target),
         buffers{region.graph, {}, {}} {
-    if (shape.isWgmma)
-      llvm::append_range(maps, *p.maps());
+    if (shape.isWgmma) {
+      const FlashMaps all = *p.maps();
+      maps = {{"key", shape.keys, all.keys}, {"value", shape.keys, all.values}};
+      if (all.queries)
+        maps.push_back({"query", shape.rows, *all.queries});
+    }
     p.product.graph.inputs.pop_back(); // The probabilities never are in memory.
     for (unsigned dim = 0; dim < p.dimRow(); ++dim)
       batchNames.push_back("b" + std::to_string(dim));
@@ -43,9 +46,11 @@ public:
       launch.args.push_back({KernelArg::Kind::Workspace, 0});
     }
     plan.launches = {launch};
+    std::vector<TensorMapRecipe> recipes;
+    for (const Brought &map : maps)
+      recipes.push_back(map.rows.recipe(p.type(), map.boxRows));
     if (shape.isWgmma)
-      passTensorMaps(plan, {maps[0].recipe(p.type(), shape.rows), maps[1].recipe(p.type(), shape.keys),
-                            maps[2].recipe(p.type(), shape.keys)});
+      passTensorMaps(plan, recipes);
     giveSource(plan, source());
     return plan;
   }
@@ -66,7 +71,7 @@ private:
       writeWgmmaEntry();
       return writer.str();
     }
-    openEntry(writer, "Config::warps * 32", entryName(region), bufferParameters(buffers));
+    openEntry(writer, "Config::warps * 32", entryName(region), bufferParameters(region, buffers));
     writer.line("const Body body{" + bodyNames + "};");
     writer.line(std::string(shape.isScalar ? "FlashScalar" : "FlashAttention") + "<Config, Body>(body).run();");
     writer.close();
@@ -75,12 +80,14 @@ private:
 
   void writeWgmmaEntry() {
     std::string parameters, arguments;
-    for (const char *name : {"query", "key", "value"}) {
-      parameters += std::string("const __grid_constant__ TensorMap ") + name + "Map, ";
-      arguments += std::string(", &") + name + "Map";
+    for (const Brought &map : maps) {
+      parameters += "const __grid_constant__ TensorMap " + map.name + "Map, ";
+      arguments += ", &" + map.name + "Map";
     }
+    if (p.computesQuery)
+      arguments += ", nullptr";
     writer.open("extern \"C\" __global__ void __launch_bounds__(" + Twine(shape.threads()) + ", Config::resident) " +
-                entryName(region) + "(" + parameters + bufferParameters(buffers) +
+                entryName(region) + "(" + parameters + bufferParameters(region, buffers) +
                 (shape.isPersistent ? ", unsigned *tickets)" : ")"));
     writer.line("const Body body{" + bodyNames + "};");
     writer.line("flashSm90<Config, ScoreProduct, ValueProduct>(body" + arguments +
@@ -141,7 +148,7 @@ private:
                   ", isPersistent = " + flag(shape.isPersistent) + ";");
     }
     writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
-                ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
+                ", computesQuery = " + flag(p.computesQuery) + ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
     writer.line("static constexpr bool hasLowest = " + Twine(flag(p.bounds.lowest.has_value())) +
                 ", hasHighest = " + flag(p.bounds.highest.has_value()) + ";");
     writer.line("static constexpr Index period = " + Twine(p.period) +
@@ -167,6 +174,8 @@ private:
     writer.line(storedType(p.product.graph.outputs[0].type) + " *out0;");
     bodyNames += "out0";
     writer.line();
+    if (p.computesQuery)
+      writeQuery();
     if (shape.isWgmma)
       writeBatches();
     else if (shape.isScalar)
@@ -187,17 +196,25 @@ private:
 
   /// The coordinates of a batch in the tensors that TMA reads.
   void writeBatches() {
-    const std::array operands{"query", "key", "value"};
-    for (auto [name, map] : llvm::zip_equal(operands, maps)) {
-      writer.open(std::string("__device__ __forceinline__ int ") + name + "Batch(Index batch) const");
+    for (const Brought &map : maps) {
+      writer.open("__device__ __forceinline__ int " + map.name + "Batch(Index batch) const");
       ValuePrinter scope = scopeOf(p.scores, "0", "0");
-      writer.line("return " + scope.offset(map.batch, {}) + ";");
+      writer.line("return " + scope.offset(map.rows.batch, {}) + ";");
       writer.close();
     }
   }
 
+  void writeQuery() {
+    HeadChunk chunk(writer, p.scores, p.rank() - 1, p.query, "Query", "Index batch, Index row");
+    auto makeScope = [&] { return scopeOf(p.scores, "row", "0").within(p.rank() - 1, "d"); };
+    chunk.writeOperands();
+    chunk.writeLoad("loadQuery", chunk.loads(), makeScope);
+    chunk.writeMake({}, makeScope);
+  }
+
   void writeAddresses() {
-    writeAddress("query", "row", p.scores, p.query, [&] { return scopeOf(p.scores, "row", "0"); });
+    if (!p.computesQuery)
+      writeAddress("query", "row", p.scores, p.query, [&] { return scopeOf(p.scores, "row", "0"); });
     writeAddress("key", "key", p.scores, p.key, [&] { return scopeOf(p.scores, "0", "key"); });
     writeAddress("value", "key", p.product, p.value,
                  [&] { return scopeOf(p.product, "0", "0").within(p.rank() - 1, "key"); });
@@ -301,13 +318,20 @@ private:
     return {graph, writer, names};
   }
 
+  /// What TMA brings, in boxes of so many rows.
+  struct Brought {
+    std::string name;
+    int64_t boxRows;
+    FlashRowsMap rows;
+  };
+
   const Region &region;
   FlashProblem p;
   const TileConfig &config;
   const FlashShape shape;
   const ir::Target &target;
-  LinearGraph buffers;               ///< Inputs and results alone.
-  SmallVector<FlashRowsMap, 3> maps; ///< Queries, keys and values, where TMA brings them.
+  LinearGraph buffers; ///< Inputs and results alone.
+  std::vector<Brought> maps;
   SmallVector<std::string> batchNames;
   std::string bodyNames;
   SourceWriter writer;

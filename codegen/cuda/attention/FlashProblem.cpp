@@ -2,6 +2,7 @@
 
 #include "codegen/OtherDims.h"
 #include "codegen/cuda/attention/AttentionForms.h"
+#include "codegen/cuda/attention/HeadChunk.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
 #include "codegen/cuda/text/TensorMaps.h"
@@ -27,7 +28,10 @@ DType typeOf(const LinearGraph &graph, Scalar load) { return graph.graph.inputs[
 
 std::string findOperands(FlashProblem &p) {
   const std::string reason = findProducts(p);
-  return reason.empty() && !isPlainLoad(p.scores, p.query) ? "its queries are no plain tensor" : reason;
+  if (!reason.empty())
+    return reason;
+  p.computesQuery = !isPlainLoad(p.scores, p.query);
+  return whyNotRow(p.scores, p.query, p.rank() - 1, "queries");
 }
 
 std::string findSizes(FlashProblem &p) {
@@ -53,12 +57,15 @@ std::string findSizes(FlashProblem &p) {
 }
 
 std::string whyNotElements(const Region &region, const FlashProblem &p) {
-  for (auto [graph, load] : {std::pair{&p.scores, p.query}, {&p.scores, p.key}, {&p.product, p.value}})
-    if (const DType type = typeOf(*graph, load); type != DType::F32 && type != DType::BF16 && type != DType::F16)
-      return "queries, keys and values are of f32, bf16 and f16";
+  auto isOther = [](DType type) { return type != DType::F32 && type != DType::BF16 && type != DType::F16; };
+  if (isOther(p.type()) || isOther(typeOf(p.product, p.value)) ||
+      (!p.computesQuery && isOther(typeOf(p.scores, p.query))))
+    return "queries, keys and values are of f32, bf16 and f16";
   if (p.keySize > mostSize || p.valueSize > mostSize)
     return "heads of " + std::to_string(p.keySize) + " and " + std::to_string(p.valueSize) + " elements; up to " +
            std::to_string(mostSize) + " are taken";
+  if (!p.onlyScalar.empty() && p.computesQuery)
+    return "queries are computed before it where tensor cores do not multiply them: " + p.onlyScalar;
   if (!p.onlyScalar.empty() && region.tf32)
     return "its products may be cut for tensor cores, one by one";
   return "";
@@ -68,7 +75,7 @@ std::string whyNotElements(const Region &region, const FlashProblem &p) {
 std::string whyOnlyScalar(const Region &region, const FlashProblem &p) {
   const unsigned rank = p.rank();
   const DType type = p.type();
-  if ((type != DType::BF16 && type != DType::F16) || typeOf(p.scores, p.query) != type ||
+  if ((type != DType::BF16 && type != DType::F16) || (!p.computesQuery && typeOf(p.scores, p.query) != type) ||
       typeOf(p.product, p.value) != type)
     return "queries, keys and values are not bf16 or f16 alike";
   if (region.mathType == DType::F32 && p.product.graph.outputs[0].type == DType::F32)
@@ -76,7 +83,7 @@ std::string whyOnlyScalar(const Region &region, const FlashProblem &p) {
   if (p.keySize % 8 || p.valueSize % 8)
     return "heads of " + std::to_string(p.keySize) + " and " + std::to_string(p.valueSize) +
            " elements are no multiples of 8";
-  if (!isAligned(p.scores, p.query, rank - 1) || !isAligned(p.scores, p.key, rank - 1) ||
+  if ((!p.computesQuery && !isAligned(p.scores, p.query, rank - 1)) || !isAligned(p.scores, p.key, rank - 1) ||
       !isAligned(p.product, p.value, rank - 2) || !ChunkPrinter(p.product, rank - 2, 8).storesWholeVectors())
     return "a head's elements are not neighbours in memory, or unaligned";
   return "";
@@ -219,13 +226,15 @@ TensorMapRecipe FlashRowsMap::recipe(DType type, int64_t boxRows) const {
   return recipe;
 }
 
-std::optional<std::array<FlashRowsMap, 3>> FlashProblem::maps() const {
-  const std::optional<FlashRowsMap> queries = mapOf(scores, query, dimRow(), rank() - 1),
-                                    keyRows = mapOf(scores, key, dimColumn(), rank() - 1),
+std::optional<FlashMaps> FlashProblem::maps() const {
+  const std::optional<FlashRowsMap> keyRows = mapOf(scores, key, dimColumn(), rank() - 1),
                                     valueRows = mapOf(product, value, rank() - 1, dimColumn());
-  if (!queries || !keyRows || !valueRows)
+  if (!keyRows || !valueRows)
     return std::nullopt;
-  return std::array{*queries, *keyRows, *valueRows};
+  FlashMaps maps{*keyRows, *valueRows, {}};
+  if (!computesQuery && !(maps.queries = mapOf(scores, query, dimRow(), rank() - 1)))
+    return std::nullopt;
+  return maps;
 }
 
 int64_t FlashProblem::batches() const {

@@ -5,7 +5,6 @@
 #include "codegen/KeyBounds.h"
 #include "codegen/LinearGraph.h"
 
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,11 +21,16 @@ struct FlashRowsMap {
   TensorMapRecipe recipe(DType type, int64_t boxRows) const;
 };
 
+struct FlashMaps {
+  FlashRowsMap keys, values;
+  std::optional<FlashRowsMap> queries; ///< None where they are computed.
+};
+
 /// The dimensions are [batch..., rows, keys, D] for the scores and [batch..., rows, D, keys] for the product; heads are
 /// batch dimensions.
 struct FlashProblem {
   LinearGraph scores, product;
-  ir::Scalar query = {}, key = {};           ///< Loads of `scores`.
+  ir::Scalar query = {}, key = {};           ///< Nodes of `scores`: a value, and a load.
   ir::Scalar value = {}, probabilities = {}; ///< Loads of `product`.
   ir::Scalar scoreProduct = {}, valueProduct = {};
   int64_t rows = 1, keys = 1, keySize = 1, valueSize = 1;
@@ -34,6 +38,7 @@ struct FlashProblem {
   int64_t groupDim = 0;            ///< The dimension of those heads.
   int64_t period = 0;              ///< Rows of a head, where those of a group are the rows of one; else 0.
   std::string onlyScalar = {};     ///< Why tensor cores do not take it, or "": then f32 multiplies it.
+  bool computesQuery = false;      ///< Else they are loaded. They may take totals of their head: a norm's.
   bool emptyIsZero = false;        ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
   KeyBounds bounds = {};           ///< Keys outside are not looked at.
   std::optional<double> scale{};   ///< Scores of keys inside are products times this.
@@ -44,8 +49,8 @@ struct FlashProblem {
   /// The scores' columns are keys, the product's are elements of a value.
   unsigned dimColumn() const { return rank() - 2; }
   DType type() const { return scores.graph.inputs[scores[key].input].type; }
-  /// Nothing where TMA cannot read one of them. Queries, keys, values.
-  std::optional<std::array<FlashRowsMap, 3>> maps() const;
+  /// Nothing where TMA cannot read one of them.
+  std::optional<FlashMaps> maps() const;
   int64_t batches() const;
   /// Keys that some of the rows from `first` to `last` see, from the first to behind the last.
   int64_t firstKey(int64_t first) const { return bounds.firstKey(period > 0 ? 0 : first); }

@@ -148,6 +148,22 @@ FlashShape::WgmmaTerms FlashShape::wgmmaTerms() const {
   return terms;
 }
 
+/// What a block takes to compute a tile of queries: a few rounds of loads, which nothing runs beside but other blocks,
+/// and instructions. Each is computed once, so there is no more work than in a kernel before it; keys, which every tile
+/// of rows reads, would be computed as often as there are such tiles, and so are never computed here.
+double FlashShape::queryUs(const FlashProblem &p, const ir::Target &target) const {
+  if (!p.computesQuery)
+    return 0;
+  constexpr double loadUs = 0.9, instructionsPerClock = 128;
+  const double clocksPerUs = target.f32FlopsPerUs / (2 * 128 * static_cast<double>(target.multiprocessors));
+  const int64_t lanes = std::min<int64_t>(32, static_cast<int64_t>(llvm::PowerOf2Ceil(paddedSize(p.keySize) / 8))),
+                atOnce = isWgmma && resident == 1 ? 4 : 2;
+  const auto rounds = static_cast<double>(ceilDiv(rows / warps * lanes, 32 * atOnce));
+  const double instructions = instructionsOf(p.scores, p.query, [](ir::Scalar) { return false; });
+  return rounds * loadUs / static_cast<double>(resident) +
+         static_cast<double>(rows * paddedSize(p.keySize)) * instructions / instructionsPerClock / clocksPerUs;
+}
+
 /// A warpgroup's products run beside the weights of its own and of others.
 double FlashShape::estimateWgmmaUs(const Region &region, const FlashProblem &p, const ir::Target &target,
                                    double weightsUs) const {
@@ -159,7 +175,8 @@ double FlashShape::estimateWgmmaUs(const Region &region, const FlashProblem &p, 
   const double readUs = static_cast<double>(rows) / 64 * (64 + static_cast<double>(keys)) * 2 * keySize / 128 /
                         (clocksPerUs * sharedShare);
   const double mathUs = std::max(multiplyUs(keySize), readUs) + multiplyUs(static_cast<double>(p.valueSize));
-  const WgmmaTerms terms = wgmmaTerms();
+  WgmmaTerms terms = wgmmaTerms();
+  terms.startUs += queryUs(p, target);
   const double tileUs = std::max(mathUs, weightsUs) + terms.shown * std::min(mathUs, weightsUs) + terms.tileUs;
   const double ofSm = static_cast<double>(blocks(p)) / sms;
   return totalUs(region, p, target, tileUs, static_cast<double>(resident),
@@ -184,7 +201,8 @@ double FlashShape::estimateScalarUs(const Region &region, const FlashProblem &p,
 /// What blocks take for their first tiles and their results, `resident` blocks at a time.
 double FlashShape::startsUs(const FlashProblem &p, const ir::Target &target, double resident) const {
   constexpr double startUs = 1.5;
-  return std::ceil(std::ceil(static_cast<double>(blocks(p)) / target.multiprocessors) / resident) * startUs;
+  return std::ceil(std::ceil(static_cast<double>(blocks(p)) / target.multiprocessors) / resident) *
+         (startUs + queryUs(p, target));
 }
 
 /// Modelled microseconds of blocks whose tiles take an SM so long, `resident` of them on it at once.

@@ -44,6 +44,7 @@ private:
   int64_t registersWithoutQuery(const FlashProblem &p) const;
   double estimateWgmmaUs(const Region &region, const FlashProblem &p, const ir::Target &target, double weightsUs) const;
   double estimateScalarUs(const Region &region, const FlashProblem &p, const ir::Target &target, double vectorUs) const;
+  double queryUs(const FlashProblem &p, const ir::Target &target) const;
   double startsUs(const FlashProblem &p, const ir::Target &target, double resident) const;
   double totalUs(const Region &region, const FlashProblem &p, const ir::Target &target, double tileUs, double resident,
                  double startsUs) const;

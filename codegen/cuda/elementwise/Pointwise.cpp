@@ -56,7 +56,7 @@ private:
     writer.line();
     text.writeBody();
     writer.line();
-    openEntry(writer, "Config::threads", entryName(region), bufferParameters(text.linear()));
+    openEntry(writer, "Config::threads", entryName(region), bufferParameters(region, text.linear()));
     writer.line("forEachChunk<Config>(Body{" + text.bufferNames() + "});");
     writer.close();
     return writer.str();
@@ -87,7 +87,7 @@ struct PointWork {
   double instructions;
 };
 
-/// Modelled microseconds of one config.
+/// Modelled microseconds of one config; the constants fitted with streamingGridUs().
 double estimate(const Region &region, const PointWork &work, const TileConfig &config, const ir::Target &target) {
   constexpr double baseRegisters = 20, registersPerPoint = 1.2; // Registers beside those of operands.
   constexpr double perChunk = 12, perAccess = 2.5;              // Instructions: addresses, 16 bytes of an operand.

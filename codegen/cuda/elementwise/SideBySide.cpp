@@ -66,7 +66,7 @@ private:
       writer.close();
     }
     writer.line();
-    openEntry(writer, std::to_string(config["threads"]), entryName(region), bufferParameters(buffers));
+    openEntry(writer, std::to_string(config["threads"]), entryName(region), bufferParameters(region, buffers));
     for (size_t i = 0; i < texts.size(); ++i)
       writeCall(i);
     writer.close();

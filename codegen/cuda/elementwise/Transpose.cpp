@@ -136,7 +136,7 @@ private:
     writeBody();
     writer.line();
     openEntry(writer, llvm::Twine(32 * config["warps_down"] * config["warps_across"]), entryName(region),
-              bufferParameters(graph));
+              bufferParameters(region, graph));
     std::vector<Scalar> all = staged;
     llvm::append_range(all, direct);
     const char *function = isByElements(config) ? "transposeElements"
@@ -270,7 +270,7 @@ double estimate(const Region &region, const LinearGraph &graph, const UnalignedT
              imbalance(blocks);
 }
 
-/// Modelled microseconds of one config.
+/// Modelled microseconds of one config; the constants by hand, from the times named here (an H200).
 double estimate(const Region &region, const LinearGraph &graph, const TileConfig &config, int64_t stagedBytes,
                 const ir::Target &target) {
   double points = static_cast<double>(graph.graph.domain.points());

@@ -54,7 +54,7 @@ public:
     writeBody();
     writer.line();
     // Without a number of blocks the compiler spills a few registers where 64 or 96 almost do.
-    openEntry(writer, llvm::Twine(32 * config["warps"]) + ", 2", entryName(region), bufferParameters(graph));
+    openEntry(writer, llvm::Twine(32 * config["warps"]) + ", 2", entryName(region), bufferParameters(region, graph));
     writer.line("transposeUnaligned<Config>(Body{" + bufferNames(graph, {t.load}) + "});");
     writer.close();
     return writer.str();

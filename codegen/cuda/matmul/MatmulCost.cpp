@@ -17,13 +17,14 @@ double bytesReadAgain(const MatmulProblem &problem, int64_t rowsAtOnce, double s
 }
 
 double atPowerLimit(double us, double mathUs) {
-  constexpr double sustainedShare = 0.6, slowing = 0.4;
+  constexpr double sustainedShare = 0.6, slowing = 0.4; // An H200 at 700 W (commit 7e144e7; the sweep was not kept).
   return us * (1 + slowing * std::max(0.0, mathUs / us - sustainedShare));
 }
 
 namespace {
 
-/// What matmulUs() knows of an H200.
+/// What matmulUs() knows of an H200: by hand, from the times named here and from mma.sync's configs measured back to
+/// back (commit a4d04ff), which were not kept.
 struct Coefficients {
   double startUs = 1.5;      ///< First loads, and the last stores.
   double l2Speedup = 2.0;    ///< Reads from the L2, over nominal HBM bandwidth.

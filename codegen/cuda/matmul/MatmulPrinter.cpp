@@ -109,8 +109,19 @@ std::string MatmulPrinter::writeRightOperands(StringRef one, StringRef two) {
 
 static const char *const epiloguePlace = "Index batch, Index m, Index n, int lanes) const";
 
+/// Whether rows, not columns, are neighbours in what is stored, as images with their channels first are.
+static bool rowsAreNeighbours(const MatmulProblem &problem) {
+  SmallVector<int64_t> first(problem.graph.extents().size(), 0), second = first;
+  second[problem.dimM] = 1;
+  return llvm::all_of(problem.graph.graph.outputs, [&](const ir::ScalarOutput &output) {
+    return output.symbols.empty() && output.map.compose(second)[0] - output.map.compose(first)[0] == 1;
+  });
+}
+
 void MatmulPrinter::writeEpilogue() {
   writer.open("struct Epilogue");
+  writer.line(Twine("static constexpr bool lanesAlongRows = ") +
+              (!chunk.storesWholeVectors() && rowsAreNeighbours(problem) ? "true;" : "false;"));
   writeEpilogueLoads();
   writer.open("__device__ __forceinline__ void apply(const Operands &x, const " + accumulatorType() + " &acc, " +
               epiloguePlace);
@@ -200,7 +211,7 @@ void MatmulPrinter::writeEpilogueValues(ValuePrinter &scope) {
 void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::string &)> call, StringRef leading,
                                  StringRef trailing) {
   std::string epilogue = "Epilogue{" + bufferNames(problem.graph, loads) + "}",
-              parameters = bufferParameters(problem.graph);
+              parameters = bufferParameters(region, problem.graph);
   if (isSplit())
     parameters += ", float *workspace";
   parameters += trailing;

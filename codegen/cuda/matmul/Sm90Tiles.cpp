@@ -43,6 +43,12 @@ int64_t stagingBytes(const Problem &problem, const TileConfig &config) {
 
 } // namespace
 
+/// What setmaxnreg gives a thread of a consumer warpgroup (device/matmul/gemm_sm90.cuh).
+constexpr int64_t consumerRegisters = 240;
+/// What an epilogue that loads operands and collects tiles for TMA needs of them beside the accumulators: with 176 of
+/// these and a bias it spilled, with 160 it does not.
+constexpr int64_t loadingRegisters = 80;
+
 int64_t storedColumns(const TileConfig &config) { return config["n"] % 64 == 0 ? 64 : config["n"] % 32 == 0 ? 32 : 16; }
 
 int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &config) {
@@ -51,8 +57,9 @@ int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &con
 }
 
 const TmaResult *Problem::resultThroughTma(const TileConfig &config) const {
-  const bool wouldSpill = !reducesRows && accumulatorRegisters(*this, config) > 160 && loaded() > 0;
-  return placed && !wouldSpill ? &*placed : nullptr;
+  const bool fits =
+      reducesRows || loaded() == 0 || accumulatorRegisters(*this, config) + loadingRegisters <= consumerRegisters;
+  return placed && fits ? &*placed : nullptr;
 }
 
 int64_t sharedBytes(const Problem &problem, const TileConfig &config) {
@@ -97,8 +104,9 @@ std::set<int64_t> segmentsOf(const Problem &problem, const TileConfig &config, c
 
 namespace {
 
-/// What the estimate knows of an H200, fitted to its sweeps (docs/tuning.md). A share is of the target's nominal rate,
-/// a speedup over its nominal HBM bandwidth.
+/// What the estimate knows of an H200, fitted to 51 products (sm90::estimate), last in commit 75f81ee; exchangeUs and
+/// rowKBlockUs in e120118 to products whose rows are reduced. The sweeps were not kept. A share is of the target's
+/// nominal rate, a speedup over its nominal HBM bandwidth.
 struct Coefficients {
   double mathShare = 0.87;      ///< The share reached of the tensor cores' rate, as far as power allows.
   double l2Speedup = 3.1;       ///< Reads from the L2.

@@ -32,8 +32,8 @@ struct Problem : MatmulProblem {
 
   /// Operands of the epilogue that threads load, as a bias.
   int64_t loaded() const { return inputs - static_cast<int64_t>(count()) - 1 - (placed && placed->read ? 1 : 0); }
-  /// The result as TMA writes it in a config, or null: with 176 accumulators a thread, a bias beside them would spill.
-  /// Where rows are reduced an epilogue takes two columns a lane, with TMA or without.
+  /// The result as TMA writes it in a config, or null where a thread's registers do not hold what that takes beside its
+  /// accumulators. Where rows are reduced an epilogue takes two columns a lane, with TMA or without.
   const TmaResult *resultThroughTma(const TileConfig &config) const;
 };
 
@@ -60,7 +60,8 @@ std::set<int64_t> segmentsOf(const Problem &problem, const TileConfig &config, c
 
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of
 /// what feeds them, and what no other work hides of each tile's end. The constants here and in the other variants'
-/// estimates fit 3800 configs on 24 shapes measured back to back on an H200 (docs/tuning.md), and all 7260 of 27 more.
+/// estimates fit 3800 configs on 24 shapes measured back to back on an H200 (docs/tuning.md), and all 7260 of 27 more;
+/// these sweeps were not kept.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config, const ir::Target &target);
 
 } // namespace kfuse::codegen::cuda::sm90

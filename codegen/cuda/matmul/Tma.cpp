@@ -248,7 +248,7 @@ TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std:
 }
 
 double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, int64_t neighbours, double share) {
-  constexpr double coupledShare = 0.35;
+  constexpr double coupledShare = 0.35; // From an H200's sweeps (commit 5ebaf4c), which were not kept.
   const int64_t clusterM = config.valueOr("cluster_m", 1),
                 further = ceilDiv(problem.M, config["m"] * clusterM * neighbours) - 1;
   const bool isCoupled = clusterM == 1 && config.valueOr("cluster_n", 1) > 1;
@@ -256,7 +256,7 @@ double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, 
 }
 
 double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double kBlocks) {
-  constexpr double rowsPerUs = 18e3;
+  constexpr double rowsPerUs = 18e3; // From an H200's sweeps (commit 75f81ee), which were not kept.
   const int64_t m = config["m"], rows = llvm::alignTo(problem.M, m) - problem.M;
   const int64_t tilesAcross = ceilDiv(problem.N, config["n"]) * problem.batches;
   return static_cast<double>(rows * tilesAcross) * kBlocks / rowsPerUs;

@@ -20,14 +20,13 @@ RowPrinter::RowPrinter(const LinearGraph &graph, const RowPasses &passes, RowSto
 
 void RowPrinter::writeConfig(int64_t threads, int64_t rows, int64_t cluster, int64_t rowCount) {
   isShared = cluster > 1;
-  const int64_t columns = graph.extents()[columnDim];
-  chunkCount = ceilDiv(columns, cluster * threads * vector);
+  const int64_t columns = graph.extents()[columnDim], chunks = ceilDiv(columns, cluster * threads * vector);
   writer.open("struct " + config);
   writer.line("using Index = ::Index;");
   writer.line("static constexpr int threads = " + llvm::Twine(threads) + ", rows = " + llvm::Twine(rows) +
               ", vector = " + llvm::Twine(vector) + "; // Threads of a row, rows of a block, columns of a chunk.");
   writer.line("static constexpr int cluster = " + llvm::Twine(cluster) + "; // Blocks of a row.");
-  writer.line("static constexpr int unroll = " + llvm::Twine(std::min(chunkCount, chunksInFlight)) +
+  writer.line("static constexpr int unroll = " + llvm::Twine(std::min(chunks, chunksInFlight)) +
               "; // Chunks in flight.");
   writer.line(llvm::Twine("static constexpr bool unrollAll = ") +
               (storage == RowStorage::Registers ? "true" : "false") +
@@ -61,8 +60,6 @@ void RowPrinter::writeCache(const ValuePrinter &scope) {
   writeLanes();
   chunk.load(scope, loads.kept, "x.");
   writer.close(");");
-  if (storage == RowStorage::Registers && chunkCount == 1)
-    writeFetch(scope, 0);
 }
 
 /// Whether elements are divided by `value`: once inverted, that is one multiplication for each.
@@ -88,14 +85,13 @@ void RowPrinter::writeOperands(const ValuePrinter &scope, size_t pass) {
   writer.close(";");
 }
 
-/// Loads the first operands of the elements' pass while the last totals are on their way; with the row itself where a
-/// thread holds one chunk of it in registers (a norm of 256 x 1024 between two products: 0.6 us of 3.6). More chunks
-/// leave them no room, rows that are loaded anew for each pass wait for other loads anyway, and rows of 131072 that
-/// blocks share took 2 to 8 % longer for the registers. Addresses may not use totals that are on their way.
+/// Loads the first operands of the elements' pass while the last totals are on their way. A row in registers leaves
+/// them no room, rows that are loaded anew for each pass wait for other loads anyway, and rows of 131072 that blocks
+/// share took 2 to 8 % longer for the registers. Addresses may not use totals that are on their way.
 void RowPrinter::writeFetch(const ValuePrinter &scope, size_t totalsOf) {
   const size_t pass = passes.reductions.size();
-  if (isShared || isFetched || storage == RowStorage::Reload || (storage == RowStorage::Registers && chunkCount > 1) ||
-      pass >= passes.count() || loads.own[pass].empty() ||
+  if (isShared || (storage != RowStorage::Stream && storage != RowStorage::Shared) || pass >= passes.count() ||
+      loads.own[pass].empty() ||
       llvm::any_of(loads.own[pass], [&](Scalar load) { return passes.passesBefore(load) > totalsOf; }))
     return;
   writeOperands(scope, pass);

@@ -54,7 +54,6 @@ private:
   RowLoads loads;
   llvm::SmallVector<std::string> names;
   SourceWriter &writer;
-  int64_t chunkCount = 0; ///< What a thread takes for a row.
   bool isShared = false;  ///< Whether the blocks of a cluster share a row.
   bool isFetched = false; ///< The first operands of the elements' pass are called `ahead`.
 };

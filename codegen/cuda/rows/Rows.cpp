@@ -1,6 +1,7 @@
 // cuda.rows: regions with row reductions. A row is read once, kept, and passed over once for each
 // stage of reductions (softmax: maximum, sum, result).
 #include "codegen/cuda/rows/RowPrinter.h"
+#include "codegen/cuda/rows/RowTile.h"
 #include "codegen/cuda/rows/Templates.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace kfuse::codegen::cuda {
 namespace {
@@ -23,10 +25,33 @@ constexpr size_t mostCandidates = 48;
 
 RowStorage storageOf(const TileConfig &config) { return static_cast<RowStorage>(config["storage"]); }
 
+/// Rows that each of a block's groups of threads takes of a tile in shared memory; 0 where there is no tile.
+int64_t rowsEachOf(const TileConfig &config) { return config.valueOr("rows_each", 0); }
+int64_t rowsOfBlock(const TileConfig &config) { return config["rows"] * std::max<int64_t>(1, rowsEachOf(config)); }
+
 /// What a thread takes for a row.
 int64_t chunksOf(const LinearGraph &graph, const TileConfig &config) {
   return ceilDiv(graph.extents().back(), config["cluster"] * config["threads"] * config["vector"]);
 }
+
+/// What no config changes.
+struct RowWork {
+  RowWork(const LinearGraph &graph, const RowPasses &passes) : tile(graph) {
+    const unsigned columnDim = graph.graph.domain.reductionDim;
+    const ChunkPrinter chunk(graph, columnDim, 1);
+    for (RowStorage storage : {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload, RowStorage::Stream})
+      loads.try_emplace(storage, graph, passes, chunk, storage);
+    for (size_t pass = 0; pass < passes.count(); ++pass)
+      instructions += 1 + instructionsOf(graph, passes.roots(graph, pass),
+                                         [&](Scalar s) { return !graph.dependsOn(s, columnDim); });
+  }
+
+  const RowLoads &loadsOf(const TileConfig &config) const { return loads.at(storageOf(config)); }
+
+  std::map<RowStorage, RowLoads> loads;
+  double instructions = 0; ///< For an element, in all passes.
+  RowTile tile;
+};
 
 /// What a config asks of an SM, before it is compiled.
 struct RowResources {
@@ -34,9 +59,9 @@ struct RowResources {
   int64_t sharedBytes = 0;
   int64_t blocksPerSm = 0;
 
-  /// `loads` are those of the config's storage.
-  RowResources(const LinearGraph &graph, const RowPasses &passes, const RowLoads &loads, const TileConfig &config,
+  RowResources(const LinearGraph &graph, const RowPasses &passes, const RowWork &work, const TileConfig &config,
                const ir::Target &target) {
+    const RowLoads &loads = work.loadsOf(config);
     int64_t vector = config["vector"], block = config["threads"] * config["rows"];
     int64_t chunks = chunksOf(graph, config);
     ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
@@ -61,6 +86,8 @@ struct RowResources {
     }
     if (storage == RowStorage::Shared || storage == RowStorage::Stream)
       sharedBytes = (storage == RowStorage::Stream ? 2 : 1) * block * chunks * chunk.bytesOf(loads.kept);
+    if (rowsEachOf(config) > 0)
+      sharedBytes = work.tile.bytesOf(rowsOfBlock(config));
     blocksPerSm = target.threadsPerSm / block;
     blocksPerSm =
         std::min(blocksPerSm, static_cast<int64_t>(target.registersPerSm / (registers * static_cast<double>(block))));
@@ -74,7 +101,7 @@ struct RowResources {
 int64_t rowsAtOnce(int64_t rowCount, const RowResources &resources, const TileConfig &config,
                    const ir::Target &target) {
   if (storageOf(config) != RowStorage::Stream)
-    return ceilDiv(rowCount, config["rows"]);
+    return ceilDiv(rowCount, rowsOfBlock(config));
   // Clusters of 4 and more leave 12 of Hopper's 132 SMs unused: its groups of SMs are no multiples of them.
   int64_t usable = config["cluster"] > 2 ? target.multiprocessors * 10 / 11 : target.multiprocessors;
   return std::clamp<int64_t>(usable * resources.blocksPerSm / config["cluster"], 1, rowCount);
@@ -85,7 +112,7 @@ class RowKernel {
 public:
   RowKernel(const Region &region, const TileConfig &config, const ir::Target &target)
       : region(region), config(config), target(target), graph(linearised(region.graph, 1)), passes(graph),
-        columnDim(graph.graph.domain.reductionDim), names(dimNames(graph)),
+        work(graph, passes), columnDim(graph.graph.domain.reductionDim), names(dimNames(graph)),
         row(graph, passes, storageOf(config), config["vector"], "Config", names, writer) {
     rowCount = graph.graph.domain.points() / graph.extents().back();
   }
@@ -94,8 +121,7 @@ public:
     KernelPlan plan = planOf(region, graph, target);
     Launch launch = launchOf(plan, entryName(region), target);
     launch.needsNoL1 = storageOf(config) != RowStorage::Reload;
-    const RowResources resources(graph, passes, RowLoads(graph, passes, row.chunks(), storageOf(config)), config,
-                                 target);
+    const RowResources resources(graph, passes, work, config, target);
     launch.grid[0] = static_cast<uint32_t>(rowsAtOnce(rowCount, resources, config, target) * config["cluster"]);
     launch.cluster[0] = static_cast<uint32_t>(config["cluster"]);
     launch.block[0] = static_cast<uint32_t>(config["threads"] * config["rows"]);
@@ -114,17 +140,52 @@ private:
   }
 
   std::string source() {
-    writeHead(writer, region, config, target, config["cluster"] > 1 ? "cluster.cuh" : "rows.cuh");
+    const bool isTiled = rowsEachOf(config) > 0;
+    writeHead(writer, region, config, target,
+              isTiled                 ? "row_tile.cuh"
+              : config["cluster"] > 1 ? "cluster.cuh"
+                                      : "rows.cuh");
     writer.line("using Index = " + indexType(graph) + ";");
     row.writeConfig(config["threads"], config["rows"], config["cluster"], rowCount);
-    openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(graph));
+    if (isTiled)
+      writeTiled();
+    else
+      writeEntry();
+    return writer.str();
+  }
+
+  /// Rows that come to shared memory, a block's all at once.
+  void writeTiled() {
+    writer.open("struct Body");
+    work.tile.writeMembers(writer);
+    writer.line();
+    writer.open("__device__ __forceinline__ void operator()(Row<Config> &row) const");
+    ValuePrinter scope(graph, writer, names);
+    writePasses(scope);
+    writer.close();
+    writer.close(";");
+    writer.line();
+    openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(region, graph));
+    work.tile.writeEntry(writer, rowsOfBlock(config), rowsEachOf(config));
+    writer.close();
+  }
+
+  void writeEntry() {
+    openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(region, graph));
     ValuePrinter scope(graph, writer, names);
     bool isStream = storageOf(config) == RowStorage::Stream;
     writer.line("Row<Config> row;");
     if (isStream)
       openStream(scope);
+    writePasses(scope);
+    if (isStream)
+      writer.close();
+    writer.close();
+  }
+
+  void writePasses(ValuePrinter &scope) {
     splitRow("row.index");
-    if (!isStream)
+    if (storageOf(config) != RowStorage::Stream)
       row.writeCache(scope);
     for (size_t pass = 0; pass < passes.reductions.size(); ++pass)
       row.writeReductions(scope, pass);
@@ -135,10 +196,6 @@ private:
         for (unsigned i : passes.elementOutputs)
           row.chunks().store(inner, i);
       });
-    if (isStream)
-      writer.close();
-    writer.close();
-    return writer.str();
   }
 
   void splitRow(llvm::StringRef index) {
@@ -177,6 +234,7 @@ private:
   const ir::Target &target;
   LinearGraph graph;
   RowPasses passes;
+  RowWork work;
   unsigned columnDim;
   llvm::SmallVector<std::string> names;
   SourceWriter writer;
@@ -205,24 +263,6 @@ public:
   }
 };
 
-/// What no config changes.
-struct RowWork {
-  RowWork(const LinearGraph &graph, const RowPasses &passes) {
-    const unsigned columnDim = graph.graph.domain.reductionDim;
-    const ChunkPrinter chunk(graph, columnDim, 1);
-    for (RowStorage storage : {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload, RowStorage::Stream})
-      loads.try_emplace(storage, graph, passes, chunk, storage);
-    for (size_t pass = 0; pass < passes.count(); ++pass)
-      instructions += 1 + instructionsOf(graph, passes.roots(graph, pass),
-                                         [&](Scalar s) { return !graph.dependsOn(s, columnDim); });
-  }
-
-  const RowLoads &loadsOf(const TileConfig &config) const { return loads.at(storageOf(config)); }
-
-  std::map<RowStorage, RowLoads> loads;
-  double instructions = 0; ///< For an element, in all passes.
-};
-
 /// Where the row may stay: in registers when a thread's part is short, else shared memory or nowhere.
 std::vector<RowStorage> storagesFor(const RowWork &work) {
   if (work.loads.at(RowStorage::Registers).kept.empty())
@@ -230,7 +270,39 @@ std::vector<RowStorage> storagesFor(const RowWork &work) {
   return {RowStorage::Registers, RowStorage::Shared, RowStorage::Reload};
 }
 
-/// Instructions of a thread for its part of a row.
+/// What the accesses of a chunk to rows that begin anywhere take beyond one instruction each: so many more of fewer
+/// elements, and the lines of 128 bytes that a warp touches with one, which L1 looks up one after the other, beyond
+/// those that it would with its lanes side by side.
+double unalignedInstructions(const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
+                             const TileConfig &config) {
+  constexpr int64_t warp = 32, lineBytes = 128, leastBytes = 8; // Rows that vectors of these divide are aligned.
+  constexpr double perAccess = 2, perLine = 4;
+  const int64_t columns = graph.extents().back(), vector = config["vector"], threads = config["threads"];
+  const ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, vector);
+  double instructions = 0;
+  auto add = [&](int64_t alignment, DType type) {
+    const auto bytes = static_cast<int64_t>(byteWidth(type));
+    if (alignment == 0 || (alignment == vector && vector * bytes >= leastBytes))
+      return;
+    std::set<int64_t> lines;
+    for (int64_t lane = 0; lane < warp; ++lane)
+      lines.insert((lane / threads * columns + lane % threads * vector) * bytes / lineBytes);
+    const auto further = static_cast<double>(lines.size() - ceilDiv(warp * alignment * bytes, lineBytes));
+    instructions += static_cast<double>(vector / alignment) * (perAccess + perLine * further) - perAccess;
+  };
+  auto addLoads = [&](const std::vector<Scalar> &loads) {
+    for (Scalar load : loads)
+      add(chunk.vectorAlignment(load), graph.graph.inputs[graph[load].input].type);
+  };
+  addLoads(work.loadsOf(config).kept);
+  for (const std::vector<Scalar> &own : work.loadsOf(config).own)
+    addLoads(own);
+  for (unsigned output : passes.elementOutputs)
+    add(chunk.storeAlignment(output), graph.graph.outputs[output].type);
+  return instructions;
+}
+
+/// Instructions of a thread for its part of a row; fitted with streamingGridUs().
 double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
                              const TileConfig &config) {
   constexpr double perChunk = 1, perAccess = 2, fromShared = 12; // Instructions beside those of the elements.
@@ -242,10 +314,22 @@ double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, 
   bool isShared = storage == RowStorage::Shared || storage == RowStorage::Stream;
   double ofChunk = static_cast<double>(config["vector"]) * work.instructions + perAccess * accesses +
                    static_cast<double>(passes.count()) * (perChunk + (isShared ? fromShared : 0));
-  return static_cast<double>(chunksOf(graph, config)) * ofChunk;
+  if (rowsEachOf(config) == 0)
+    return static_cast<double>(chunksOf(graph, config)) *
+           (ofChunk + unalignedInstructions(graph, passes, work, config));
+  // Pieces of 16 bytes are brought and given; single elements come from shared memory, again in each pass where
+  // registers do not keep them.
+  constexpr double ofTile = 60, ofPiece = 4, ofRow = 20, ofElement = 1, ofElementAgain = 4, ofConflict = 1;
+  const double turns = work.tile.bankTurns(config["threads"], config["vector"]) - 1;
+  ofChunk +=
+      accesses * ((storage == RowStorage::Registers ? ofElement : ofElementAgain) - perAccess + ofConflict * turns);
+  const double each = static_cast<double>(chunksOf(graph, config)) * ofChunk + ofRow;
+  const double pieces = 2 * static_cast<double>(work.tile.bytesOf(rowsOfBlock(config))) /
+                        static_cast<double>(16 * config["threads"] * config["rows"]);
+  return ofTile + pieces * ofPiece + static_cast<double>(rowsEachOf(config)) * each;
 }
 
-/// What a row waits for beyond its first bytes.
+/// What a row waits for beyond its first bytes; fitted with streamingGridUs().
 double waitsUs(const LinearGraph &graph, const RowPasses &passes, const TileConfig &config) {
   constexpr double shuffleUs = 0.02, barrierUs = 0.05, warpUs = 0.03, clusterUs = 0.5; // Each stage of reductions.
   constexpr double batchUs = 0.36, rereadUs = 1, turnUs = 0.6;
@@ -254,6 +338,8 @@ double waitsUs(const LinearGraph &graph, const RowPasses &passes, const TileConf
       shuffleUs + (config["threads"] > 32 ? barrierUs + warpUs * warps : 0) + (config["cluster"] > 1 ? clusterUs : 0);
   double us = static_cast<double>(passes.reductions.size()) * stageUs;
   RowStorage storage = storageOf(config);
+  if (rowsEachOf(config) > 0)
+    return us * static_cast<double>(rowsEachOf(config)) + 2 * barrierUs;
   if (storage == RowStorage::Shared || storage == RowStorage::Reload)
     us += static_cast<double>(ceilDiv(chunksOf(graph, config), RowPrinter::chunksInFlight) - 1) * batchUs;
   if (storage == RowStorage::Reload)
@@ -265,11 +351,11 @@ double waitsUs(const LinearGraph &graph, const RowPasses &passes, const TileConf
 double estimate(const Region &region, const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
                 const TileConfig &config, const ir::Target &target) {
   ChunkPrinter chunk(graph, graph.graph.domain.reductionDim, config["vector"]);
-  RowResources resources(graph, passes, work.loadsOf(config), config, target);
+  RowResources resources(graph, passes, work, config, target);
   double rows = static_cast<double>(graph.graph.domain.points()) / static_cast<double>(graph.extents().back());
 
   StreamingGrid grid;
-  grid.blocks = std::ceil(rows / static_cast<double>(config["rows"])) * static_cast<double>(config["cluster"]);
+  grid.blocks = std::ceil(rows / static_cast<double>(rowsOfBlock(config))) * static_cast<double>(config["cluster"]);
   grid.threads = std::max(32.0, static_cast<double>(config["threads"] * config["rows"]));
   grid.blocksPerSm = static_cast<double>(std::max<int64_t>(1, resources.blocksPerSm));
   grid.instructions = instructionsPerThread(graph, passes, work, config);
@@ -283,9 +369,11 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
       waste = std::max(waste, chunk.sectorWaste(node, config["rows"]));
   double onSms = std::min(grid.blocks, grid.blocksPerSm * target.multiprocessors) *
                  static_cast<double>(config["rows"]) / static_cast<double>(config["cluster"]);
+  const bool isTiled = rowsEachOf(config) > 0;
   bool staysInL2 = onSms * region.bytesRead / rows < target.l2Bytes / 2;
-  double rereads =
-      storageOf(config) == RowStorage::Reload ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1) : 0;
+  double rereads = storageOf(config) == RowStorage::Reload && !isTiled
+                       ? static_cast<double>(passes.count() - 1) * (staysInL2 ? 0.4 : 1)
+                       : 0;
   grid.bytes = region.bytesRead * waste * (1 + rereads) + region.bytesWritten;
   // Where one block holds many rows the others hide as much: streams were 4 to 40 % slower. With two rows a block a
   // stream took 10.4 us, the best of the others 11.3 (layer_norm 2048x4096, whose variance may need a second exchange);
@@ -303,7 +391,8 @@ double estimate(const Region &region, const LinearGraph &graph, const RowPasses 
   return target.launchUs + streamingGridUs(grid, target);
 }
 
-constexpr int64_t smallestBlock = 128; ///< Threads; of few and short rows most are idle.
+constexpr int64_t mostTileColumns = 512; ///< Longer rows are whole pieces of 16 bytes but for little.
+constexpr int64_t smallestBlock = 128;   ///< Threads; of few and short rows most are idle.
 
 std::vector<EstimatedConfig> RowsTemplate::estimated(const Region &region, const ir::Target &target) const {
   LinearGraph graph = linearised(region.graph, 1);
@@ -323,7 +412,7 @@ std::vector<EstimatedConfig> RowsTemplate::estimated(const Region &region, const
                       {"vector", vector},
                       {"storage", static_cast<int64_t>(storage)},
                       {"cluster", cluster}};
-    if (RowResources(graph, passes, work.loadsOf(config), config, target).fit())
+    if (RowResources(graph, passes, work, config, target).fit())
       ranked.emplace_back(estimate(region, graph, passes, work, config, target), config);
   };
   for (RowStorage storage : storagesFor(work))
@@ -331,6 +420,27 @@ std::vector<EstimatedConfig> RowsTemplate::estimated(const Region &region, const
       for (int64_t threads = 1; threads <= 1024; threads *= 2)
         for (int64_t block : {smallestBlock, int64_t{256}, int64_t{512}, int64_t{1024}})
           consider(vector, threads, block, storage, 1);
+  auto considerTile = [&](int64_t vector, int64_t threads, int64_t block, RowStorage storage, int64_t rowsEach) {
+    const int64_t rows = block / threads, chunks = ceilDiv(columns, threads * vector);
+    const bool isIdle = vector * threads >= 2 * columns && vector * threads > 1;
+    const bool isLong = storage == RowStorage::Registers && chunks > mostChunksInRegisters;
+    const bool isEmpty = rows * rowsEach > smallestBlock && rows * rowsEach >= 2 * rowCount;
+    if (isIdle || isLong || isEmpty || columns % vector != 0 || !work.tile.isWhole(rows * rowsEach))
+      return;
+    const TileConfig config{{"threads", threads}, {"rows", rows},
+                            {"vector", vector},   {"storage", static_cast<int64_t>(storage)},
+                            {"cluster", 1},       {"rows_each", rowsEach}};
+    if (RowResources(graph, passes, work, config, target).fit())
+      ranked.emplace_back(estimate(region, graph, passes, work, config, target), config);
+  };
+  if (!work.tile.isEmpty() && columns <= mostTileColumns)
+    for (RowStorage storage : storagesFor(work))
+      for (int64_t vector : {8, 4, 2, 1})
+        for (int64_t threads : {1, 2, 4, 8, 16, 32})
+          for (int64_t block : {smallestBlock, int64_t{256}, int64_t{512}})
+            for (int64_t rowsEach : {1, 2, 4})
+              if (storage != RowStorage::Shared) // They are there.
+                considerTile(vector, threads, block, storage, rowsEach);
   bool hasClusters = target.capability >= 90 && columns >= leastClusterColumns;
   for (RowStorage storage : storagesFor(work))
     for (int64_t vector : {8, 4, 2, 1})

@@ -120,7 +120,7 @@ private:
     writer.line();
     writeBody();
     writer.line();
-    openEntry(writer, Twine(config["threads"]), entryName(region), bufferParameters(graph));
+    openEntry(writer, Twine(config["threads"]), entryName(region), bufferParameters(region, graph));
     writeTile();
     writer.close();
     return writer.str();

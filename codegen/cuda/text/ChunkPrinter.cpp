@@ -3,6 +3,7 @@
 #include "codegen/cuda/text/LaneForm.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -72,11 +73,15 @@ int64_t ChunkPrinter::vectorAlignment(Scalar load) const {
   return how.kind == Access::Kind::Vector ? how.alignment : 0;
 }
 
+int64_t ChunkPrinter::storeAlignment(unsigned number) const {
+  const ir::ScalarOutput &output = graph.graph.outputs[number];
+  Access how = access(output.map.getResult(0), graph.storeGuards[number], output.symbols);
+  return how.kind == Access::Kind::Vector ? how.alignment : 0;
+}
+
 bool ChunkPrinter::storesWholeVectors() const {
-  return llvm::all_of(llvm::enumerate(graph.graph.outputs), [&](auto output) {
-    Access how = access(output.value().map.getResult(0), graph.storeGuards[output.index()], output.value().symbols);
-    return how.kind == Access::Kind::Vector && how.alignment == vector;
-  });
+  return llvm::all_of(llvm::seq<unsigned>(0, graph.graph.outputs.size()),
+                      [&](unsigned number) { return storeAlignment(number) == vector; });
 }
 
 std::string ChunkPrinter::element(Scalar load, StringRef prefix) const {

@@ -23,6 +23,8 @@ public:
 
   /// Elements that each access of a load may hold where the chunk is dense; 0 where it is not.
   int64_t vectorAlignment(ir::Scalar load) const;
+  /// The same of the stores of an output.
+  int64_t storeAlignment(unsigned number) const;
   /// Whether every output is stored in vectors of the whole chunk.
   bool storesWholeVectors() const;
 

@@ -16,7 +16,7 @@ void writeHead(SourceWriter &writer, const Region &region, const TileConfig &con
                llvm::StringRef header);
 
 /// "const bf16 *in0, ..., bf16 *__restrict__ out0": every buffer, in the plan's order.
-std::string bufferParameters(const LinearGraph &graph);
+std::string bufferParameters(const Region &region, const LinearGraph &graph);
 /// Inputs that `values` read, in order, symbols and operands included.
 std::vector<unsigned> inputsRead(const LinearGraph &graph, llvm::ArrayRef<ir::Scalar> values);
 /// An input or a result by the name that a kernel's text gives it: "in1", "out0".

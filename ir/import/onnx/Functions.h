@@ -1,7 +1,7 @@
 // Functions that a model defines for itself, as PyTorch's exporter writes them, replaced by their bodies.
 #pragma once
 
-#include "ir/import/onnx/onnx.pb.h"
+#include "ir/import/onnx/file/onnx.pb.h"
 #include "kfuse/error.h"
 
 namespace kfuse::ir::onnx {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/import/Model.h"
-#include "ir/import/onnx/DataFolders.h"
+#include "ir/import/onnx/file/DataFolders.h"
 
 namespace kfuse::ir {
 

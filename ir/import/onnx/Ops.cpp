@@ -1,5 +1,11 @@
 #include "ir/import/onnx/Ops.h"
 
+#include "ir/import/onnx/arithmetic/Ops.h"
+#include "ir/import/onnx/attention/Ops.h"
+#include "ir/import/onnx/images/Ops.h"
+#include "ir/import/onnx/layout/Ops.h"
+#include "ir/import/onnx/static/Ops.h"
+
 namespace kfuse::ir::onnx {
 
 std::vector<llvm::ArrayRef<OnnxOp>> opTables() {
@@ -20,17 +26,6 @@ llvm::StringMap<const OnnxOp *> makeIndex() {
 }
 
 } // namespace
-
-std::string fullNameOf(const ::onnx::NodeProto &node) {
-  bool isStandard = node.domain().empty() || node.domain() == "ai.onnx";
-  return isStandard ? node.op_type() : node.domain() + "." + node.op_type();
-}
-
-std::string labelOf(const ::onnx::NodeProto &node) {
-  if (!node.name().empty())
-    return node.name();
-  return node.output_size() > 0 ? node.output(0) : "without a name";
-}
 
 const OnnxOp *findOp(const ::onnx::NodeProto &node) {
   static const llvm::StringMap<const OnnxOp *> index = makeIndex();

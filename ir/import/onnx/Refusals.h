@@ -1,7 +1,7 @@
 // What is said about ops that kfuse does not have, and what to do about them.
 #pragma once
 
-#include "ir/import/onnx/onnx.pb.h"
+#include "ir/import/onnx/file/onnx.pb.h"
 #include "kfuse/error.h"
 
 namespace kfuse::ir::onnx {

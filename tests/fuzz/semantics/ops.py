@@ -40,7 +40,7 @@ for _op in ("Not", "IsNaN"):
 
 @generator("Acos", "Acosh", "Asin", "Atanh")
 def _inverse(b):
-    """Of numbers where the function is defined, as a rule."""
+    """Operands lie where the function is defined, as a rule."""
     op = b.op
     x = b.operand(op)
     if not b.chance(0.2):

@@ -29,7 +29,7 @@ class Exactly:
 @dataclass
 class Own:
     reason: str
-    function: Callable  # Of a node: a function of its operands' arrays, and of how numbers between are kept.
+    function: Callable  # Takes a node, gives a function of its operands' arrays and of how numbers between are kept.
     opsets: range
 
 
@@ -105,7 +105,7 @@ def summed_alone(equation, arrays):
 
 @own("Loop", "the evaluator stacks what a loop keeps of its steps without a dimension for the steps")
 def _loop(arrays, attributes):
-    """Of a body that takes nothing from around it, and runs as often as it may."""
+    """A loop whose body takes nothing from around it and runs as often as it may."""
     body = ReferenceEvaluator(helper.make_model(attributes["body"], opset_imports=[helper.make_opsetid("", 21)]))
     names = [value.name for value in attributes["body"].input]
     carried, kept = list(arrays[2:]), []
@@ -471,7 +471,7 @@ def _resize(arrays, attributes):
     }
     given = {**defaults, **attributes}
     given = {name: value.decode() if isinstance(value, bytes) else value for name, value in given.items()}
-    if arrays[0].dtype.kind in "ib":  # Of integers it is "nearest": the evaluator takes them for f64.
+    if arrays[0].dtype.kind in "ib":  # Integers are resized by "nearest"; the evaluator takes them for f64.
         places = np.arange(arrays[0].size, dtype=np.float64).reshape(arrays[0].shape)
         (chosen,) = _resize([places, *arrays[1:]], {**attributes, "extrapolation_value": -1.0})
         outside = arrays[0].dtype.type(attributes.get("extrapolation_value", 0.0))

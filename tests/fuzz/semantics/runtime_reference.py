@@ -90,7 +90,7 @@ def _attention(arrays, attributes, between):
 
 
 def rotate(x, positions, cos, sin, interleaved):
-    """Of [B, heads, S, D]; positions: [B, S]."""
+    """Rotary embedding of x [B, heads, S, D] at positions [B, S]."""
     half = cos.shape[1]
     cos, sin = cos[positions][:, None], sin[positions][:, None]
     head, rest = x[..., : 2 * half], x[..., 2 * half :]

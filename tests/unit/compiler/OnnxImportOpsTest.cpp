@@ -249,7 +249,7 @@ TEST_CASE("onnx ops: what lies between in 16 bits keeps what the result holds") 
   }
   auto values = reference::evaluate(model.main().getBody().front(), arguments, reference::Mode::RoundEachOp);
   REQUIRE(values);
-  CHECK((*values)[0].real(0) == doctest::Approx(32870).epsilon(1e-3)); // Of 300 and 65440.
+  CHECK((*values)[0].real(0) == doctest::Approx(32870).epsilon(1e-3)); // The mean of 300 and 65440.
   CHECK((*values)[1].real(0) == doctest::Approx(0.0625 * 3000 / std::sqrt(0.00011)).epsilon(2e-3));
   CHECK((*values)[1].real(1) == doctest::Approx(60000 + 1 / std::sqrt(0.00011)).epsilon(2e-3));
   CHECK((*values)[2].real(0) == doctest::Approx(-std::log1p(std::exp(-10.25))).epsilon(2e-3));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kfuse/copy.cuh>
+#include <kfuse/flash_queries.cuh>
 #include <kfuse/flash_rows.cuh>
 #include <kfuse/mma.cuh>
 
@@ -57,7 +58,7 @@ template <class Config, class Body> struct FlashAttention {
     constexpr int total = count * Tile::chunks, turns = (total + threads - 1) / threads;
     constexpr bool isBelow = threads % Tile::chunks == 0; // A thread's chunks lie below each other.
     const int firstRow = threadIdx.x / Tile::chunks, firstChunk = threadIdx.x % Tile::chunks;
-#pragma unroll(isBelow && turns <= 16 ? turns : 4) // Each takes an address.
+#pragma unroll(isBelow &&turns <= 16 ? turns : 4) // Each takes an address.
     for (int i = 0; i < turns; ++i) {
       const int at = i * threads + threadIdx.x;
       const int row = isBelow ? firstRow + i * (threads / Tile::chunks) : at / Tile::chunks;
@@ -146,14 +147,19 @@ template <class Config, class Body> struct FlashAttention {
   //===- All tiles -----------------------------------------------------------------------------===//
 
   __device__ __forceinline__ void takeTiles() {
-    startRows<QueryTile, tileRows>(queries, block.firstRow, Index(Config::rows),
-                                   [&](Index row) { return body.query(block.batch, row); });
+    if constexpr (!Config::computesQuery)
+      startRows<QueryTile, tileRows>(queries, block.firstRow, Index(Config::rows),
+                                     [&](Index row) { return body.query(block.batch, row); });
 #pragma unroll
     for (int i = 0; i < stages - 1; ++i) // The queries count to the first group.
       if (i % 2 == 0)
         startAhead<false>(ring + i * slotBytes, block.endTile - 1, i / 2);
       else
         startAhead<true>(ring + i * slotBytes, block.endTile - 1, i / 2);
+    if constexpr (Config::computesQuery) // While keys come.
+      ComputedQueries<Config, Body>::template make<warpRows, 2>(
+          body, block.batch, rows.firstRow,
+          [&](int row, int chunk) { return dynamicShared() + QueryTile::offset(warp * warpRows + row, chunk); });
     unsigned reading = ring, writing = ring + (stages - 1) * slotBytes;
     if constexpr (Config::holdsQuery) {
       waitCopies<stages - 2>();

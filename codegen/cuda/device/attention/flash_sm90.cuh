@@ -8,6 +8,7 @@
 // takes for its block while the last ones' results are stored.
 #pragma once
 
+#include <kfuse/flash_queries.cuh>
 #include <kfuse/flash_rows.cuh>
 #include <kfuse/wgmma.cuh>
 
@@ -98,7 +99,7 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
   /// One thread. Keys are multiplied a tile ahead of values, and the next rows' first while the last ones' results are
   /// stored. With isPersistent a block takes rows as long as there are some: blocks that had few keys take more, which
   /// no order given in advance does as evenly.
-  __device__ __forceinline__ void produce(const TensorMap *queryMap, const TensorMap *keyMap, const TensorMap *valueMap,
+  __device__ __forceinline__ void produce(const TensorMap *keyMap, const TensorMap *valueMap, const TensorMap *queryMap,
                                           unsigned *tickets) {
     waitForPredecessor();
     unsigned number = blockIdx.x;
@@ -114,7 +115,10 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
         const int ofKeys = body.keyBatch(block.batch), ofValues = body.valueBatch(block.batch);
         keys.fill(keyMap, int(block.endTile - 1) * tileKeys, ofKeys);
         giveRows(number);
-        QueryTile::load(queries, queryMap, int(block.firstRow), body.queryBatch(block.batch), queryFull);
+        if constexpr (Config::computesQuery)
+          arrive(queryFull);
+        else
+          QueryTile::load(queries, queryMap, int(block.firstRow), body.queryBatch(block.batch), queryFull);
 #pragma unroll 1
         for (Index tile = block.endTile - 1; tile > block.beginTile; --tile) {
           keys.fill(keyMap, int(tile - 1) * tileKeys, ofKeys);
@@ -253,6 +257,8 @@ private:
     typename Rows::Products products;
     typename Rows::Weights weights;
     typename Rows::Factors factors;
+    if constexpr (Config::computesQuery)
+      makeQueries(rows, part.group);
     keys.wait();
     mark(Moment::hasTile);
     multiplyKeys(products, part.group);
@@ -282,6 +288,19 @@ private:
     waitProducts<0>();
     warpgroupFenceOperand(rows.sums);
     values.release();
+  }
+
+  /// A warpgroup's 64 rows, sixteen of each warp, where TMA would bring them: 16 bytes are swapped with those whose
+  /// number within a line differs by the line's. All have been read before their number was given.
+  __device__ __forceinline__ void makeQueries(const Rows &rows, int group) const {
+    const int firstRow = group * 64 + warpInBlock() % 4 * 16;
+    ComputedQueries<Config, Body>::template make<16, Config::resident == 1 ? 4 : 2>(
+        body, rows.batch, rows.firstRow, [&](int row, int chunk) {
+          const int line = firstRow + row;
+          return dynamicShared() + chunk / 8 * QueryTile::boxBytes + line * lineBytes + (chunk % 8 ^ line % 8) * 16;
+        });
+    fenceForTma(); // wgmma reads them as TMA does.
+    syncNamed(1 + groups + group, 128);
   }
 
   /// Multiplies the keys of `tile` and the values of the one before, and makes weights of the former meanwhile.
@@ -338,19 +357,22 @@ private:
 };
 
 template <class Config, class ScoreProduct, class ValueProduct, class Body>
-__device__ __forceinline__ void flashSm90(const Body &body, const TensorMap *queryMap, const TensorMap *keyMap,
-                                          const TensorMap *valueMap, unsigned *tickets = nullptr) {
+__device__ __forceinline__ void flashSm90(const Body &body, const TensorMap *keyMap, const TensorMap *valueMap,
+                                          const TensorMap *queryMap, unsigned *tickets = nullptr) {
   mark(Moment::starts);
   const int producer = warpInBlock() - Config::warps;
   const bool leads = producer == 0 && leadsWarp();
-  if (leads)
-    prefetchMap(queryMap), prefetchMap(keyMap), prefetchMap(valueMap);
+  if (leads) {
+    prefetchMap(keyMap), prefetchMap(valueMap);
+    if constexpr (!Config::computesQuery)
+      prefetchMap(queryMap);
+  }
   FlashSm90<Config, Body, ScoreProduct, ValueProduct> kernel(body);
   kernel.start(leads);
   if (producer >= 0) {
     releaseRegisters<Config::warps == 8 ? 24 : 32>();
     if (leads)
-      kernel.produce(queryMap, keyMap, valueMap, tickets);
+      kernel.produce(keyMap, valueMap, queryMap, tickets);
   } else {
     claimRegisters<(Config::resident > 1 ? 104 : Config::warps == 8 ? 240 : 160)>();
     kernel.consume();

@@ -13,11 +13,21 @@ template <class Config, int vector> __device__ __forceinline__ int columnsAt(typ
     return Config::N - n < vector ? static_cast<int>(Config::N - n) : vector;
 }
 
+/// The row and the chunk of columns of a warp's tile of `rows` x `chunks` that come at a position: neighbouring lanes
+/// have neighbouring chunks, or, where results lie in memory so, neighbouring rows.
+template <class Epilogue, int rows, int chunks> struct ChunkOf {
+  int row, chunk;
+  __device__ __forceinline__ explicit ChunkOf(int position)
+      : row(Epilogue::lanesAlongRows ? position % rows : position / chunks),
+        chunk(Epilogue::lanesAlongRows ? position / rows : position % chunks) {}
+};
+
 /// The epilogue of split K's first launch: partial sums to the workspace, [split, batch, M, N] in f32.
 template <class Config> struct StorePartials {
   static constexpr int vector = Config::epilogueVector;
   static constexpr int aligned = Config::N % vector == 0 ? vector : Config::N % 4 == 0 ? 4 : Config::N % 2 == 0 ? 2 : 1;
   using Index = typename Config::Index;
+  static constexpr bool lanesAlongRows = false;
   struct Operands {};
   float *workspace;
 

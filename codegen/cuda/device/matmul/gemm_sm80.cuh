@@ -138,11 +138,11 @@ template <class Config, class A, class B> struct Gemm {
       typename Epilogue::Operands x[inFlight];
 #pragma unroll
       for (int u = 0; u < inFlight; ++u)
-        if (Place at = place(first + u); at.exists)
+        if (Place at = place<Epilogue>(first + u); at.exists)
           epilogue.load(x[u], tile.batch, at.m, at.n, columnsAt<Config, vector>(at.n));
 #pragma unroll
       for (int u = 0; u < inFlight; ++u)
-        if (Place at = place(first + u); at.exists) {
+        if (Place at = place<Epilogue>(first + u); at.exists) {
           constexpr int aligned = vector < 4 ? vector : 4;
           Vector<float, vector * products> acc;
 #pragma unroll
@@ -166,11 +166,11 @@ private:
     Index m, n;
     bool exists;
   };
-  __device__ __forceinline__ Place place(int pass) const {
-    constexpr int perRow = warpN / vector;
-    int position = pass * 32 + threadIdx.x % 32, row = position / perRow, column = position % perRow * vector;
-    Index m = tile.m + firstM + row, n = tile.n + firstN + column;
-    return {row * pitch + column, m, n, m < Config::M && n < Config::N};
+  template <class Epilogue> __device__ __forceinline__ Place place(int pass) const {
+    const ChunkOf<Epilogue, warpM, warpN / vector> at(pass * 32 + threadIdx.x % 32);
+    const int column = at.chunk * vector;
+    Index m = tile.m + firstM + at.row, n = tile.n + firstN + column;
+    return {at.row * pitch + column, m, n, m < Config::M && n < Config::N};
   }
 
   /// A lane holds two neighbours of rows lane / 4 and lane / 4 + 8 of each 16 x 8 product.

@@ -77,9 +77,11 @@ private:
     const float *low, *high; ///< Where the first and the second four accumulators are staged.
     bool exists;
   };
+  template <class Epilogue>
   static __device__ __forceinline__ Place place(const float *staged, Index row, Index column, int pass) {
-    int position = pass * 32 + threadIdx.x % 32, m = position / perRow, part = position % perRow;
-    Place at{row + m, column + part * vector, staged + m * pitch + part * 4, nullptr, false};
+    const ChunkOf<Epilogue, 16, perRow> chunk(pass * 32 + threadIdx.x % 32);
+    Place at{row + chunk.row, column + chunk.chunk * vector, staged + chunk.row * pitch + chunk.chunk * 4, nullptr,
+             false};
     at.high = at.low + oddHalf;
     at.exists = at.m < Config::M && at.n < Config::N;
     return at;
@@ -93,11 +95,11 @@ private:
       typename Epilogue::Operands x[inFlight];
 #pragma unroll
       for (int u = 0; u < inFlight; ++u)
-        if (Place at = place(staged, row, column, first + u); at.exists)
+        if (Place at = place<Epilogue>(staged, row, column, first + u); at.exists)
           epilogue.load(x[u], batch, at.m, at.n, columnsAt<Config, vector>(at.n));
 #pragma unroll
       for (int u = 0; u < inFlight; ++u)
-        if (Place at = place(staged, row, column, first + u); at.exists) {
+        if (Place at = place<Epilogue>(staged, row, column, first + u); at.exists) {
           Vector<float, vector * products> acc;
 #pragma unroll
           for (int i = 0; i < products; ++i) {

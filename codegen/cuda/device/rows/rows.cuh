@@ -38,6 +38,13 @@ template <class Config> struct Row {
     turn ^= 1;
   }
 
+  /// Turns to another row, which may be beyond the last.
+  __device__ __forceinline__ void moveTo(Index row) {
+    first = row;
+    index = minimum(first, Index(Config::rowCount - 1));
+    valid = first < Config::rowCount;
+  }
+
   /// First column of this thread's chunk `i`; how many of its columns exist.
   __device__ __forceinline__ Index column(int i) const {
     return Index(i) * step + Index(rank * threads + thread) * vector;

@@ -1,0 +1,56 @@
+#include "ir/import/onnx/ValueUses.h"
+
+#include "ir/import/onnx/Ops.h"
+
+namespace kfuse::ir::onnx {
+
+using ::onnx::NodeProto;
+using ::onnx::ValueInfoProto;
+
+void addNamesRead(const ::onnx::GraphProto &graph, llvm::StringSet<> &names, llvm::StringSet<> &numbers) {
+  for (const NodeProto &node : graph.node()) {
+    for (const std::string &name : node.input())
+      names.insert(name);
+    if (const OnnxOp *op = findOp(node); op && op->numbers < static_cast<unsigned>(node.input_size()))
+      numbers.insert(node.input(static_cast<int>(op->numbers)));
+    for (const ::onnx::AttributeProto &attribute : node.attribute())
+      if (attribute.has_g())
+        addNamesRead(attribute.g(), names, numbers);
+  }
+  for (const ValueInfoProto &output : graph.output())
+    names.insert(output.name());
+}
+
+bool isOnlyMoved(const ::onnx::GraphProto &graph, llvm::StringRef value) {
+  constexpr llvm::StringLiteral moves[] = {"Concat",  "Expand", "Flatten", "Gather",    "Identity",
+                                           "Reshape", "Slice",  "Squeeze", "Transpose", "Unsqueeze"};
+  constexpr llvm::StringLiteral ends[] = {"Cast", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"};
+  llvm::SmallVector<llvm::StringRef> left{value};
+  llvm::StringSet<> seen;
+  while (!left.empty()) {
+    const llvm::StringRef name = left.pop_back_val();
+    if (!seen.insert(name).second)
+      continue;
+    for (const ValueInfoProto &output : graph.output())
+      if (name == output.name())
+        return false;
+    bool isRead = false;
+    for (const NodeProto &node : graph.node()) {
+      const bool holdsGraphs = llvm::any_of(node.attribute(), [](const auto &attribute) { return attribute.has_g(); });
+      if (holdsGraphs) // Which may read anything around them.
+        return false;
+      if (!llvm::is_contained(node.input(), name))
+        continue;
+      isRead = true;
+      if (llvm::is_contained(moves, node.op_type()))
+        left.append(node.output().begin(), node.output().end());
+      else if (!llvm::is_contained(ends, node.op_type()))
+        return false;
+    }
+    if (!isRead)
+      return false;
+  }
+  return true;
+}
+
+} // namespace kfuse::ir::onnx

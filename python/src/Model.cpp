@@ -1,0 +1,81 @@
+#include "Bindings.h"
+
+namespace kfuse::python {
+namespace {
+
+nb::tuple tupleOf(const Shape &shape) {
+  nb::list sizes;
+  for (std::int64_t size : shape)
+    sizes.append(size);
+  return nb::tuple(sizes);
+}
+
+std::string reprOf(const TensorDesc &desc) {
+  return "TensorDesc(name=" + nb::cast<std::string>(nb::repr(nb::str(desc.name.c_str()))) + ", type='" +
+         std::string(toString(desc.type)) + "', shape=" + nb::cast<std::string>(nb::repr(tupleOf(desc.shape))) + ")";
+}
+
+Model load(const nb::object &path, const std::vector<std::string> &params, const std::map<std::string, Shape> &shapes,
+           const std::vector<std::string> &states, bool tf32) {
+  const auto name = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path));
+  const LoadOptions options{shapes, params, states, tf32};
+  nb::gil_scoped_release released;
+  Result<Model> model = Model::load(name, options);
+  nb::gil_scoped_acquire again;
+  return valueOf(std::move(model));
+}
+
+/// The bytes of a parameter that came with the model; None where the caller gives it.
+nb::object parameterData(const Model &model, const std::string &name) {
+  std::span<const std::byte> bytes = model.parameterData(name);
+  return bytes.empty() ? nb::object(nb::none()) : nb::object(nb::bytes(bytes.data(), bytes.size()));
+}
+
+} // namespace
+
+DType typeNamed(const std::string &name) {
+  if (std::optional<DType> type = parseDType(name))
+    return *type;
+  raiseUsage("the type '" + name + "' is none of f32, f16, bf16, i32, i64, bool, f8E4M3FN, f8E5M2");
+}
+
+void bindModel(nb::module_ &module) {
+  nb::class_<TensorDesc>(module, "TensorDesc", "Name, element type and shape of a tensor at the edge of a model.")
+      .def_ro("name", &TensorDesc::name)
+      .def_prop_ro("type", [](const TensorDesc &desc) { return std::string(toString(desc.type)); })
+      .def_prop_ro(
+          "shape", [](const TensorDesc &desc) { return tupleOf(desc.shape); },
+          nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro("bytes", [](const TensorDesc &desc) { return desc.bytes(); })
+      .def(
+          "__eq__", [](const TensorDesc &a, const TensorDesc &b) { return a == b; }, nb::is_operator())
+      .def("__repr__", &reprOf);
+
+  nb::class_<Model>(module, "Model", "A model's graph, and the weights that came with it. Immutable.")
+      .def_prop_ro("inputs", &Model::inputs, "New data each run, in order.")
+      .def_prop_ro("parameters", &Model::parameters, "Fixed between runs, in order.")
+      .def_prop_ro("states", &Model::states, "Updated in place by a run, in order.")
+      .def_prop_ro("outputs", &Model::outputs)
+      .def("parameter_data", &parameterData, nb::arg("name"),
+           nb::sig("def parameter_data(self, name: str) -> bytes | None"),
+           "The bytes of a parameter that is stored in the model's file, row-major; None when the caller gives them.")
+      .def("__repr__", [](const Model &model) {
+        return "<kfuse.Model: " + std::to_string(model.inputs().size()) + " inputs, " +
+               std::to_string(model.parameters().size()) + " parameters, " + std::to_string(model.states().size()) +
+               " states, " + std::to_string(model.outputs().size()) + " outputs>";
+      });
+
+  module.def(
+      "load", &load, nb::arg("path"), nb::kw_only(), nb::arg("params") = std::vector<std::string>(),
+      nb::arg("shapes") = std::map<std::string, Shape>(), nb::arg("states") = std::vector<std::string>(),
+      nb::arg("tf32") = false,
+      nb::sig("def load(path: str | os.PathLike[str], *, params: collections.abc.Sequence[str] = [], "
+              "shapes: collections.abc.Mapping[str, collections.abc.Sequence[int]] = {}, "
+              "states: collections.abc.Sequence[str] = [], tf32: bool = False) -> Model"),
+      "Reads an ONNX file or the dialect's text.\n\n"
+      "params are globs naming inputs that are fixed between runs, shapes gives those of inputs that are dynamic\n"
+      "in the file, states names inputs that become an output's memory ('past*=present*'), tf32 allows products\n"
+      "of f32 to cut their operands for tensor cores.");
+}
+
+} // namespace kfuse::python

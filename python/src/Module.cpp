@@ -1,0 +1,12 @@
+// The extension module kfuse._kfuse: include/kfuse for Python. kfuse/__init__.py makes the package of it.
+#include "Bindings.h"
+
+NB_MODULE(_kfuse, module) {
+  module.attr("__version__") = KFUSE_VERSION;
+  kfuse::python::bindModel(module);
+  kfuse::python::bindGraph(module);
+  kfuse::python::bindProgram(module);
+  kfuse::python::bindWeights(module);
+  kfuse::python::bindSession(module);
+  kfuse::python::bindInspect(module);
+}

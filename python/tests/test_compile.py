@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Compiling from Python on the CPU: progress, Ctrl-C, warnings, errors, plans, stores; the package's own edges."""
+
+import importlib.util
+import logging
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import kfuse
+import support
+
+
+def folder():
+    return tempfile.TemporaryDirectory()
+
+
+class Tuning(unittest.TestCase):
+    def test_progress_and_plan(self):
+        seen = []
+        with folder() as place:
+            store = pathlib.Path(place, "store.db")
+            model = support.feed_forward().build()
+            program = kfuse.compile(model, target="cpu", store=store, progress=seen.append)
+            plan = program.plan
+            self.assertEqual({row["name"] for row in kfuse.Store(store).list()}, {row["name"] for row in plan})
+            self.assertTrue(kfuse.Store(store).verify()["whole"])
+            self.assertGreater(len(kfuse.Store(store).export()["measurements"]), 0)
+        self.assertTrue(seen and seen[-1].kernels == len(plan) and seen[-1].kernel)
+        self.assertGreater(plan.to_dict()["total_us"], 0)
+        self.assertEqual(plan[0]["roofline_percent"], 100 * plan[0]["bound_us"] / plan[0]["measured_us"])
+        shown = program._repr_html_()
+        self.assertIn("data:image/svg+xml;base64,", shown)
+        self.assertNotIn("<script", shown + plan.svg)
+        self.assertIn("gelu", shown)
+
+    def test_cancelled(self):
+        with folder() as place, self.assertRaises(kfuse.errors.CancelledError) as caught:
+            kfuse.compile(
+                support.feed_forward().build(), target="cpu", effort="full", store=f"{place}/store.db",
+                progress=lambda at: False,
+            )  # fmt: skip
+        self.assertEqual(caught.exception.code, kfuse.ErrorCode.CANCELLED)
+
+    def test_what_progress_throws(self):
+        def throw(at):
+            raise LookupError("mine")
+
+        with folder() as place, self.assertRaisesRegex(LookupError, "mine"):
+            kfuse.compile(
+                support.feed_forward().build(), target="cpu", effort="full", store=f"{place}/store.db", progress=throw
+            )
+
+    def test_interrupt(self):
+        """Ctrl-C ends a tuning within a second, keeps what was tuned and leaves no worker."""
+        sent = []
+
+        def interrupt(at):
+            if not sent and at.kernels_done > 0:
+                sent.append(time.perf_counter())
+                os.kill(os.getpid(), signal.SIGINT)
+
+        with folder() as place:
+            store = pathlib.Path(place, "store.db")
+            model = support.feed_forward(rows=256, width=512, hidden=1024).build()
+            with self.assertRaises(KeyboardInterrupt):
+                kfuse.compile(model, target="cpu", effort="full", store=store, progress=interrupt)
+            took = time.perf_counter() - sent[0]
+            print(f"Ctrl-C ended a tuning in {took:.2f} s")
+            self.assertLess(took, 1)
+            self.assertTrue(kfuse.Store(store).verify()["whole"])
+            self.assertGreater(len(kfuse.Store(store).list()), 0)
+        children = pathlib.Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+        names = [pathlib.Path(f"/proc/{child}/comm").read_text().strip() for child in children]
+        self.assertNotIn("kfuse-worker", names)
+
+    def test_warnings_are_logged(self):
+        with folder() as place:
+            os.chmod(place, 0o777)  # Others may write there: its machine code is not trusted.
+            store = pathlib.Path(place, "store.db")
+            model = support.feed_forward().build()
+            kfuse.compile(model, target="cpu", effort="none", store=store, progress=False)
+            os.chmod(store, 0o666)
+            with self.assertLogs("kfuse", logging.WARNING) as logged:
+                kfuse.compile(model, target="cpu", effort="none", store=store, progress=False)
+        self.assertIn("not trusted", logged.output[0])
+
+
+    def test_exit_while_tuning(self):
+        """A thread that tunes when the interpreter ends is stopped."""
+        code = (
+            "import support, kfuse, threading, time; model = support.feed_forward(rows=256, width=512).build();"
+            "tune = lambda: kfuse.compile(model, target='cpu', effort='full', store='STORE', progress=seen.append);"
+            "seen = []; threading.Thread(target=tune, daemon=True).start()\nwhile not seen: time.sleep(0.05)"
+        )
+        with folder() as place:
+            done = subprocess.run(
+                [sys.executable, "-c", code.replace("STORE", f"{place}/store.db")], cwd=pathlib.Path(__file__).parent,
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(kfuse.Store(f"{place}/store.db").verify()["whole"])
+
+
+class Errors(unittest.TestCase):
+    def test_classes(self):
+        for code in kfuse.ErrorCode:
+            error = kfuse.errors.of_code(int(code), "one line")
+            self.assertEqual((error.code, str(error)), (code, "one line"))
+            self.assertIsInstance(error, kfuse.Error)
+
+    def test_from_compile(self):
+        model = support.feed_forward().build()
+        with folder() as place:
+            store = pathlib.Path(place, "store.db")
+            for options, error, message in (
+                ({"target": "sm_1"}, kfuse.errors.UsageError, "sm_1"),
+                ({"effort": "much"}, ValueError, "'much' is none of none, quick, full"),
+                ({"budget": -1}, ValueError, "seconds"),
+                ({"require_tuned": True}, kfuse.errors.NotTunedError, "gelu"),
+            ):
+                with self.assertRaisesRegex(error, message):
+                    kfuse.compile(model, **{"target": "cpu", "store": store, "progress": False} | options)
+        with self.assertRaises(OSError):
+            kfuse.load("/no/such/model.onnx")
+        with self.assertRaises(kfuse.errors.UsageError):
+            kfuse.explain(model, "sm_1")
+
+
+class Package(unittest.TestCase):
+    def test_import(self):
+        """Silent, and under 100 ms; torch and jax may come before or after it."""
+        code = "import time; t = time.perf_counter(); import kfuse; print(1e3 * (time.perf_counter() - t))"
+        took = []
+        for _ in range(5):
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            self.assertEqual(done.stderr, "")
+            took.append(float(done.stdout))
+        print(f"import kfuse takes {min(took):.0f} ms")
+        self.assertLess(min(took), 100)
+
+    def test_beside_others(self):
+        """Imported before and after torch, triton, jax and cupy, it compiles and runs, and they do."""
+        others = [name for name in ("torch", "triton", "jax", "cupy") if importlib.util.find_spec(name)]
+        if not others:
+            self.skipTest("skipped: none of torch, triton, jax, cupy is installed")
+        use = (
+            "import kfuse, numpy as np; g = kfuse.GraphBuilder(); g.output('y', g.relu(g.input('x', 'f32', [8])));"
+            "run = kfuse.compile(g.build(), target='cpu', effort='none').session();"
+            "assert run(-np.ones(8, 'float32')).sum() == 0;"
+        )
+        if "jax" in others:
+            use += "import jax; assert jax.jit(lambda x: x + 1)(jax.numpy.ones(3)).sum() == 6;"
+        for order in (["kfuse", *others], [*others, "kfuse"]):
+            code = "".join(f"import {name};" for name in order) + use
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_command_and_folders(self):
+        command = [sys.executable, "-m", "kfuse"]
+        run = lambda *words: subprocess.run([*command, *words], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(run("--cmake-dir").strip(), kfuse.cmake_dir())
+        self.assertEqual(run("--include-dir").strip(), kfuse.include_dir())
+        self.assertIn("cpu", run("targets"))
+
+    def test_loads_what_it_writes(self):
+        with folder() as place:
+            path = pathlib.Path(place, "block.mlir")
+            path.write_text(support.feed_forward().text())
+            model = kfuse.load(path)
+        self.assertEqual([desc.name for desc in model.parameters], ["up", "up_bias", "down"])
+        self.assertEqual(model.inputs, support.feed_forward().build().inputs)
+        self.assertIsNone(model.parameter_data("up"))
+
+
+if __name__ == "__main__":
+    unittest.main()

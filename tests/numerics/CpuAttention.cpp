@@ -1,0 +1,47 @@
+// Attention of many queries: every mask, sizes that divide nothing, blocks of keys that some rows see.
+#include "CpuRegion.h"
+
+#include "tests/cuda/Oracle.h"
+#include "tests/cuda/TemplateCases.h"
+
+using namespace kfuse;
+using namespace kfuse::test;
+
+namespace {
+
+void checkAttention(const TemplateCase &source) {
+  CAPTURE(source.name);
+  CpuRegion region(source.text);
+  CHECK(region.templateName() == "cpu.attention");
+  region.check(RegionCase(source).inputs());
+}
+
+} // namespace
+
+TEST_CASE("cpu.attention: right for every layout and mask") {
+  constexpr std::size_t fewRows = 2; // Of 5 and 13 rows: other templates take them, part by part.
+  std::size_t refused = 0;
+  for (const TemplateCase &source : flashCases()) {
+    if (source.name.find("_5x9_") != std::string::npos || source.name.find("_13x13_") != std::string::npos)
+      ++refused;
+    else
+      checkAttention(source);
+  }
+  CHECK(refused == fewRows);
+}
+
+TEST_CASE("cpu.attention: right for several blocks of rows and keys, not all of which are seen") {
+  for (const char *mask : {"", "causal", "window", "chunked", "causal added", "added", "chosen"})
+    checkAttention(flashCase({.type = "f32",
+                              .batch = 1,
+                              .heads = 2,
+                              .keyHeads = 1,
+                              .rows = 301,
+                              .keys = 530,
+                              .keySize = 40,
+                              .valueSize = 24,
+                              .mask = mask}));
+  checkAttention(
+      flashCase({.batch = 1, .rows = 230, .keys = 211, .mask = "causal", .offset = "-7", .isGuarded = true}));
+  checkAttention(flashCase({.batch = 1, .rows = 230, .keys = 700, .mask = "causal", .offset = "469"}));
+}
