@@ -331,7 +331,9 @@ Axes LengthRules::slice(SliceOp slice) {
       refuse("where it begins does not grow evenly with one length");
       return result;
     }
-    const bool isWhole = offset->isFixed() && offset->size == 0 && stride == 1 && count == axis.size();
+    // A table of as many rows as the bound is cut at a length, too.
+    const bool isWhole = offset->isFixed() && offset->size == 0 && stride == 1 && count == axis.size() &&
+                         (!axis.isFixed() || (to && to->isFixed()));
     result.push_back(isWhole || !to ? axis : *to);
     if (isWhole || (axis.isFixed() && to && to->isFixed() && offset->isFixed()))
       continue;

@@ -6,6 +6,7 @@
 #include "kfuse/kfuse.h"
 #include "tuner/api/Handles.h"
 #include "tuner/api/Lengths.h"
+#include "tuner/model/PlannedModel.h"
 
 #include <doctest/doctest.h>
 
@@ -239,6 +240,12 @@ TEST_CASE("lengths: batches and tokens of an encoder with masks and pooling") {
   }
 }
 
+TEST_CASE("lengths: a table that ends where the longest does") {
+  Fixture encoder(bert, {{"batch", 2, 2}, {"tokens", 57, 64}}, DType::F32);
+  for (std::int64_t tokens : {64, 57, 61})
+    encoder.checkAt({2, tokens});
+}
+
 TEST_CASE("lengths: a causal block with rotary embeddings") {
   for (DType type : {DType::F32, DType::BF16}) {
     Fixture block(llama, {{"tokens", 1, 70}}, type);
@@ -359,6 +366,23 @@ TEST_CASE("lengths: masks stand where elements mix, and nowhere else") {
   auto causal = countsOf(llama);
   CHECK(causal["kfuse.gather"] == 3);
   CHECK(causal["kfuse.where"] == 4); // The graph's own, the softmax's, the values', and the output's.
+}
+
+TEST_CASE("lengths: GPUs have kernels for graphs that read them") {
+  for (const char *target : {"sm_80", "sm_90a"})
+    for (const auto &[build, dims] : {std::pair<Build, std::vector<Dim>>(feedForward, {{"rows", 65, 128}}),
+                                      {bert, {{"batch", 2, 4}, {"tokens", 33, 64}}},
+                                      {llama, {{"tokens", 129, 256}}},
+                                      {vit, {{"batch", 2, 4}, {"patches", 17, 32}}}}) {
+      const Model model = Fixture::modelOf(build, dims, DType::BF16);
+      Result<tuner::LengthBucket> bucket = tuner::bucketOf(model, model.dims());
+      REQUIRE_MESSAGE(bucket, bucket.error().message);
+      Result<tuner::PlannedModel> planned =
+          tuner::planModel(*bucket->model.internals().model.module, *ir::findTarget(target));
+      REQUIRE_MESSAGE(planned, planned.error().message);
+      for (const tuner::PlannedKernel &kernel : planned->kernels)
+        CHECK_FALSE(kernel.kernelTemplate->estimated(kernel.region, *planned->target).empty());
+    }
 }
 
 TEST_CASE("lengths: a dimension of several factors comes apart between them, not inside what follows a length") {
