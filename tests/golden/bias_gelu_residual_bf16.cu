@@ -47,6 +47,7 @@ struct B {
 };
 
 struct Epilogue {
+  static constexpr bool lanesAlongRows = false;
   const bf16 *in2;
   const bf16 *in3;
   bf16 *out0;

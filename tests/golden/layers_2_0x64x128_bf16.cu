@@ -64,6 +64,7 @@ namespace kind0 {
   };
 
   struct Epilogue {
+    static constexpr bool lanesAlongRows = false;
     const bf16 *in2;
     bf16 *out0;
 
@@ -127,6 +128,7 @@ namespace kind1 {
   };
 
   struct Epilogue {
+    static constexpr bool lanesAlongRows = false;
     const bf16 *in2;
     bf16 *out0;
 
@@ -190,6 +192,7 @@ namespace kind2 {
   };
 
   struct Epilogue {
+    static constexpr bool lanesAlongRows = false;
     const bf16 *in2;
     bf16 *out0;
 

@@ -66,6 +66,7 @@ namespace kind0 {
   };
 
   struct Epilogue {
+    static constexpr bool lanesAlongRows = false;
     const bf16 *in2;
     bf16 *out0;
 
@@ -133,6 +134,7 @@ namespace kind1 {
   };
 
   struct Epilogue {
+    static constexpr bool lanesAlongRows = false;
     const bf16 *in2;
     bf16 *out0;
 
@@ -200,6 +202,7 @@ namespace kind2 {
   };
 
   struct Epilogue {
+    static constexpr bool lanesAlongRows = false;
     const bf16 *in2;
     bf16 *out0;
 

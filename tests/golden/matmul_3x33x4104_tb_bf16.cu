@@ -44,6 +44,7 @@ struct B {
 };
 
 struct Epilogue {
+  static constexpr bool lanesAlongRows = false;
   bf16 *out0;
 
   struct Operands {

@@ -63,6 +63,7 @@ struct B {
 };
 
 struct Epilogue {
+  static constexpr bool lanesAlongRows = false;
   float *out0;
 
   struct Operands {

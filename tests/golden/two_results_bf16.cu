@@ -46,6 +46,7 @@ struct B {
 };
 
 struct Epilogue {
+  static constexpr bool lanesAlongRows = false;
   const bf16 *in2;
   bf16 *out0;
   float *out1;

@@ -51,7 +51,7 @@ bool RowTile::isDense(mlir::AffineExpr offset) const {
 
 bool RowTile::isReadByRows(unsigned input) const {
   return llvm::all_of(graph.graph.nodes, [&](const ScalarNode &node) {
-    return node.kind != ScalarNode::Kind::Load || node.input != static_cast<int>(input) ||
+    return node.kind != ScalarNode::Kind::Load || node.input != input ||
            (node.guards.empty() && node.symbols.empty() && isDense(node.map.getResult(0)));
   });
 }

@@ -17,10 +17,10 @@ template <class Config, class Body> struct ComputedQueries {
   static constexpr int lanes = rowLanes(filled), rowsAtOnce = 32 / lanes;
 
   /// Makes `count` rows from `firstRow` on; place(row, chunk) says where a chunk of one of them lies. Rows behind the
-  /// last are made of that. Operands of `atOnce` steps, of 32 bytes to 64 each, are loaded at a time.
-  template <int count, int atOnce, class Place>
+  /// last are made of that. As many steps are loaded at a time as have operands of Config::queryOperandBytes.
+  template <int count, class Place>
   static __device__ __forceinline__ void make(const Body &body, Index batch, Index firstRow, Place place) {
-    constexpr int steps = count / rowsAtOnce, held = steps < atOnce ? steps : atOnce;
+    constexpr int steps = count / rowsAtOnce, held = heldOf(steps);
     static_assert(count % rowsAtOnce == 0 && steps % held == 0);
     const int lane = threadIdx.x % 32, row = lane / lanes, chunk = lane % lanes, d = chunk < chunks ? chunk * 8 : 0;
 #pragma unroll 1
@@ -44,6 +44,11 @@ template <class Config, class Body> struct ComputedQueries {
   }
 
 private:
+  static __device__ constexpr int heldOf(int steps) {
+    while (steps > 1 && steps * int(sizeof(Operands)) > Config::queryOperandBytes)
+      steps /= 2;
+    return steps;
+  }
   static __device__ __forceinline__ Index rowOf(Index firstRow, int row) {
     return minimum(firstRow + row, Index(Config::rows - 1));
   }
