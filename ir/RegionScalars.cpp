@@ -3,6 +3,7 @@
 #include "ir/IndexMath.h"
 #include "ir/RegionPlacement.h"
 #include "ir/dialect/Kfuse.h"
+#include "ir/dialect/ScatteredRows.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/raw_ostream.h"
@@ -75,6 +76,11 @@ private:
     Index position(dimsOf(update.getPosition()).size(), index[0]);
     if (!position.empty() && dimsOf(update.getPosition())[0] == 1)
       position[0] = getAffineConstantExpr(0, ctx);
+    if (scattersRows(update)) {
+      output.symbols.push_back(at(update.getPosition(), position));
+      index[0] = getAffineSymbolExpr(0, ctx);
+      return;
+    }
     output.symbols.push_back(positionToStore(update, at(update.getPosition(), position)));
     index[update.getAxis()] = index[update.getAxis()] + getAffineSymbolExpr(0, ctx);
   }

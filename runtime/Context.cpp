@@ -57,7 +57,9 @@ public:
 
   Result<void> prepare(const ContextOptions &options);
   Result<void> run(Stream stream, std::span<void *const> arguments, std::span<void *const> results) override;
-  std::uint64_t memoryBytes() const override { return program.constants.size() + program.arenaBytes + scratch.bytes(); }
+  std::uint64_t memoryBytes() const override {
+    return program.constants.size() + (sharedArena ? 0 : program.arenaBytes) + scratch.bytes();
+  }
   ReplayCounts replayCounts() const override { return replay ? replay->counts() : ReplayCounts(); }
 
 private:
@@ -75,6 +77,7 @@ private:
   Workspace scratch;
   std::vector<std::unique_ptr<LoadedKernel>> kernels;
   std::unique_ptr<DeviceBuffer> constants, arena, workspace; // Null where empty.
+  DeviceBuffer *sharedArena = nullptr;                       // In place of `arena`.
   std::unique_ptr<Replay> replay;                            // Null: launch step by step.
   std::vector<void *> bound;       // Caller's pointers of the current run: arguments, then results.
   std::vector<void *> stepBuffers; // Those of the step being launched.
@@ -84,6 +87,10 @@ Result<void> StepContext::prepare(const ContextOptions &options) {
   if (!runsOn(program.target, device.target()))
     return Error{ErrorCode::Usage, "program '" + program.name + "' is compiled for " + program.target + ", " +
                                        device.sku() + " is " + device.target() + "; compile it for that target"};
+  sharedArena = options.arena;
+  if (sharedArena && sharedArena->size() < program.arenaBytes)
+    return Error{ErrorCode::Usage, "the arena given has " + std::to_string(sharedArena->size()) + " bytes, expected " +
+                                       std::to_string(program.arenaBytes)};
   if (Result<void> loaded = loadKernels(); !loaded)
     return loaded;
   if (Result<void> allocated = allocateMemory(); !allocated)
@@ -119,8 +126,9 @@ Result<void> StepContext::allocateMemory() {
   };
   if (Result<void> made = allocate(constants, program.constants.size()); !made)
     return made;
-  if (Result<void> made = allocate(arena, program.arenaBytes); !made)
-    return made;
+  if (!sharedArena)
+    if (Result<void> made = allocate(arena, program.arenaBytes); !made)
+      return made;
   if (Result<void> made = allocate(workspace, scratch.bytes()); !made)
     return made;
   if (scratch.zeroed > 0)
@@ -224,7 +232,7 @@ Result<void> StepContext::launch(WorkQueue &queue, const Step &step, bool isFirs
 }
 
 void *StepContext::address(const BufferRef &ref) const {
-  auto at = [&](const std::unique_ptr<DeviceBuffer> &buffer) -> void * {
+  auto at = [&](const DeviceBuffer *buffer) -> void * {
     return buffer ? static_cast<std::byte *>(buffer->data()) + ref.offset : nullptr;
   };
   switch (ref.space) {
@@ -233,9 +241,9 @@ void *StepContext::address(const BufferRef &ref) const {
   case BufferRef::Space::Result:
     return static_cast<std::byte *>(bound[program.arguments.size() + ref.index]) + ref.offset;
   case BufferRef::Space::Constant:
-    return at(constants);
+    return at(constants.get());
   case BufferRef::Space::Arena:
-    return at(arena);
+    return at(sharedArena ? sharedArena : arena.get());
   }
   return nullptr; // validate() saw every space.
 }

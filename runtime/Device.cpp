@@ -56,6 +56,10 @@ private:
 
 } // namespace
 
+Result<void> Device::writeWord(Stream, void *, std::uint32_t) {
+  return Error{ErrorCode::Usage, "a word is written by the device of the process that runs programs"};
+}
+
 Result<std::unique_ptr<TimedRuns>> Device::prepareProgramRuns(const Program &program, std::span<void *const> arguments,
                                                               std::span<void *const> results) {
   auto runs = std::make_unique<ProgramRuns>(*this, program, arguments, results);

@@ -137,6 +137,8 @@ public:
   }
   /// Enqueues a copy from device memory to device memory; the two do not overlap.
   virtual Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) = 0;
+  /// Enqueues a write of one 32-bit word to device memory; inside a capture of the stream it is recorded with it.
+  virtual Result<void> writeWord(Stream stream, void *to, std::uint32_t word);
   virtual Result<void> synchronize(Stream stream) = 0;
   virtual Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) = 0;
   /// Makes what the first measurement would wait for, whatever the kernel: touching memory of twice the last-level

@@ -108,6 +108,9 @@ public:
 
 struct ContextOptions {
   bool replay = true; ///< Off: every run launches step by step, for debuggers and profilers.
+  /// Memory for values between steps, Program::arenaBytes or more, which outlives the context and may be that of other
+  /// contexts that do not run at the same time; null: memory of its own.
+  DeviceBuffer *arena = nullptr;
 };
 
 /// `program` and `device` must outlive the context. OutOfMemory names the bytes asked for.

@@ -38,6 +38,10 @@ struct LoadOptions {
   /// a new input, past_length. What the graph writes in place by itself needs no name.
   std::vector<std::string> states{};
   bool tf32 = false; ///< Allow products of f32 to cut their operands for tensor cores.
+  /// Sizes that each run gives, from 1 or more: dimensions by their names in the file, or in `axes`.
+  std::vector<Dim> dims{};
+  /// Names for dimensions that have none in the file, by input: {"x", {"1", "tokens", "4096"}}.
+  std::map<std::string, std::vector<std::string>> axes{};
 };
 
 /// A model's graph, and the weights that came with it. Cheap to copy; immutable.
@@ -48,6 +52,23 @@ public:
   /// NUL in it, and options that do not fit the model.
   static Result<Model> load(const std::string &path, const LoadOptions &options = {});
   static Result<Model> fromGraph(const Graph &graph);
+  /// A model of lengths that each run gives: `build` makes its graph for any of them, in the order of `dims`. It is
+  /// called now and by compile().
+  static Result<Model> fromGraphs(const std::function<Result<Graph>(std::span<const std::int64_t>)> &build,
+                                  const std::vector<Dim> &dims) {
+    return fromGuardedGraphs(
+        [build](std::span<const std::int64_t> lengths) {
+          detail::CallbackGuard guard;
+          Result<Graph> graph = Error{ErrorCode::Usage, "no graph was built"};
+          guard("build", [&] { graph = build(lengths); });
+          return guard.orError(std::move(graph));
+        },
+        dims);
+  }
+
+  const std::vector<Dim> &dims() const; ///< Sizes that each run gives; empty where all are fixed.
+  /// The model of these sizes, in the order of dims(), all of them fixed. Usage outside their ranges.
+  Result<Model> at(std::span<const std::int64_t> lengths) const;
 
   const std::vector<TensorDesc> &inputs() const;     ///< Role::Input, in order.
   const std::vector<TensorDesc> &parameters() const; ///< Role::Parameter, in order.
@@ -61,23 +82,32 @@ public:
   const Impl &internals() const { return *impl; }
 
 private:
+  static Result<Model> fromGuardedGraphs(std::function<Result<Graph>(std::span<const std::int64_t>)> build,
+                                         const std::vector<Dim> &dims);
   std::shared_ptr<const Impl> impl;
+};
+
+/// How often lengths come in runs.
+struct LengthCount {
+  std::vector<std::int64_t> lengths; ///< In the order of dims().
+  double count = 1;
 };
 
 struct CompileOptions {
   std::string target = "auto"; ///< "cpu", "sm_90a", ...; auto takes the first GPU, else the CPU.
   std::string store;           ///< Tuning store; empty: $KFUSE_STORE, else the user's cache folder.
   Effort effort = Effort::Quick;
-  double seconds = 0;                             ///< For tuning all kernels together; 0: as many as the effort takes.
-  bool simplify = true;                           ///< False: the graph is fused as it is written.
-  bool requireTuned = false;                      ///< Never compile: what the store lacks is a NotTuned error, which
-                                                  ///< lists it. The store is only read and may be read-only.
-  bool trustStore = false;                        ///< Run machine code of a store that others than the user and root
-                                                  ///< may write: trust it as you trust a program. Without this its
-                                                  ///< kernels are compiled anew, with one line to `log`, and with
-                                                  ///< requireTuned it is a NotTuned error.
-  int threads = 0;                                ///< CPU threads to run and tune with; 0: all cores.
-  int device = 0;                                 ///< CUDA device ordinal.
+  double seconds = 0;                   ///< For tuning all kernels together; 0: as many as the effort takes.
+  bool simplify = true;                 ///< False: the graph is fused as it is written.
+  bool requireTuned = false;            ///< Never compile: what the store lacks is a NotTuned error, which
+                                        ///< lists it. The store is only read and may be read-only.
+  bool trustStore = false;              ///< Run machine code of a store that others than the user and root
+                                        ///< may write: trust it as you trust a program. Without this its
+                                        ///< kernels are compiled anew, with one line to `log`, and with
+                                        ///< requireTuned it is a NotTuned error.
+  std::vector<LengthCount> histogram{}; ///< Which lengths runs will have; empty: each factor of two is as frequent.
+  int threads = 0;                      ///< CPU threads to run and tune with; 0: all cores.
+  int device = 0;                       ///< CUDA device ordinal.
   std::function<bool(const Progress &)> progress; ///< Return false to cancel.
   std::stop_token stop;                           ///< Asked for by another thread, it cancels within a second, whatever
                                                   ///< is waited for. What was tuned by then is in the store.
@@ -127,7 +157,13 @@ public:
   /// patched into one. Inside the caller's stream capture the launches are recorded.
   /// Usage for another number of pointers, for one that is null or not aligned to 16 bytes, and while another thread is
   /// in run().
-  Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs);
+  Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs) {
+    return run(stream, inputs, outputs, {});
+  }
+  /// The same for a model with dims(): `lengths` are their sizes in this run, in that order. Inputs and outputs are
+  /// dense tensors of these sizes; nothing behind them is read or written. Usage for a length outside its range.
+  Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs,
+                   std::span<const std::int64_t> lengths);
 
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
@@ -147,6 +183,9 @@ public:
   const std::vector<TensorDesc> &parameters() const;
   const std::vector<TensorDesc> &states() const;
   const std::vector<TensorDesc> &outputs() const;
+  const std::vector<Dim> &dims() const; ///< Sizes that each run gives.
+  /// Shapes of the outputs of a run with these lengths. Usage for a length outside its range.
+  Result<std::vector<Shape>> outputShapes(std::span<const std::int64_t> lengths) const;
   /// Per output: the state that it is after its update in place, or -1.
   const std::vector<int> &updatedStates() const;
   /// What it was compiled for: "cpu", "sm_90a", ...; and the CUDA ordinal of its device, -1 on the CPU.

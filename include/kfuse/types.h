@@ -49,11 +49,22 @@ KFUSE_API std::string toString(const Shape &shape);
 /// - State: lives in the caller's memory and is updated in place by a run (a KV cache).
 enum class Role : std::uint8_t { Input, Parameter, State };
 
+/// A size that a run gives: from `low` to `high`.
+struct Dim {
+  std::string name;
+  std::int64_t low = 1;
+  std::int64_t high = 1;
+  friend bool operator==(const Dim &, const Dim &) = default;
+};
+
 /// Name, element type and shape of a tensor at the edge of a model.
 struct TensorDesc {
   std::string name;
   DType type = DType::F32;
-  Shape shape;
+  Shape shape; ///< The largest, where a run gives sizes.
+  /// Each dimension of `shape`, where a run gives the size of one; empty else. A size that is fixed has no name, others
+  /// that of what they follow, "tokens" or "batch * tokens".
+  std::vector<Dim> dims{};
 
   /// Dense size in memory; SIZE_MAX where it is more.
   KFUSE_API std::size_t bytes() const;

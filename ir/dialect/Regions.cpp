@@ -1,5 +1,6 @@
 // Regions, generators and state.
 #include "ir/dialect/Kfuse.h"
+#include "ir/dialect/ScatteredRows.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -56,6 +57,8 @@ LogicalResult StateUpdateOp::verify() {
     return emitOpError("writes [") << value << "] along axis " << axis << " of a state of [" << state << "]";
   if (cast<RankedTensorType>(getValue().getType()).getElementType() != getType().getElementType())
     return emitOpError("writes ") << getValue().getType() << " into " << getType();
+  if (scattersRows(*this))
+    return success();
   if (position.size() > 1 || (position.size() == 1 && position[0] != 1 && position[0] != state[0]))
     return emitOpError("takes one position or one per index of dimension 0 (")
            << state[0] << "), got [" << position << "]";

@@ -47,6 +47,9 @@ Result<Model> load(const std::string &path, const ImportOptions &options, mlir::
   if (!model)
     return model;
   auto main = model->module->lookupSymbol<mlir::func::FuncOp>("main");
+  if (!isOnnx && !options.sizes.empty())
+    return Error{ErrorCode::Usage, "text has fixed shapes, and no dimension '" + options.sizes.begin()->first +
+                                       "'; build the model with Model::fromGraphs, or export it to ONNX"};
   if (!isOnnx) // The shapes of an ONNX file are made of the options.
     if (Result<void> shapes = checkShapes(main, options.shapes); !shapes)
       return shapes.error();

@@ -33,6 +33,8 @@ struct ImportOptions {
   std::vector<std::string> parameters;
   /// Inputs that become the memory of outputs, "past*=present*" or "past*=present*:4096" (StatePatterns).
   std::vector<std::string> states{};
+  /// Sizes of symbolic dimensions by their names, those of --dims.
+  std::map<std::string, std::int64_t> sizes{};
 };
 
 /// What became of an input that is written and returned.

@@ -1,4 +1,5 @@
 // Ops that move elements, generators, and in-place updates.
+#include "ir/dialect/ScatteredRows.h"
 #include "ir/reference/OpTable.h"
 
 #include "ir/dialect/Kfuse.h"
@@ -191,7 +192,36 @@ private:
   Int written;
 };
 
+/// Row i of the value is row position[i] of the state, if there is one.
+class ScatteredRowsTensor : public LazyTensor {
+public:
+  ScatteredRowsTensor(LazyTensor &state, LazyTensor &value, LazyTensor &position)
+      : LazyTensor(state.type, state.shape), state(state), value(value),
+        rowSize(elementCount(state.shape) / state.shape[0]), sources(state.shape[0], -1) {
+    for (Int row = 0; row < position.shape[0]; ++row)
+      if (const Int to = position.at(row).integer; to >= 0 && to < state.shape[0])
+        sources[to] = row;
+  }
+
+private:
+  void compute(Line line, Number *out) override {
+    forEachBlock(line, rowSize, out, [&](Line block, Number *where) {
+      const Int row = block.first / rowSize, source = sources[row];
+      if (source < 0)
+        return state.read(block, where);
+      block.first += (source - row) * rowSize;
+      value.read(block, where);
+    });
+  }
+
+  LazyTensor &state, &value;
+  Int rowSize;
+  std::vector<Int> sources; ///< Of each row of the state: the row of the value that is written there, or -1.
+};
+
 LazyTensor &stateUpdate(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  if (ir::scattersRows(mlir::cast<ir::StateUpdateOp>(op)))
+    return arena.make<ScatteredRowsTensor>(*operands[0], *operands[1], *operands[2]);
   return arena.make<StateUpdateTensor>(*operands[0], *operands[1], *operands[2],
                                        mlir::cast<ir::StateUpdateOp>(op).getAxis());
 }

@@ -114,6 +114,10 @@ public:
     });
     return sum.load();
   }
+  Result<void> writeWord(Stream, void *to, std::uint32_t word) override {
+    std::memcpy(to, &word, sizeof(word));
+    return {};
+  }
   Result<void> copy(Stream, void *to, const void *from, std::size_t bytes) override {
     inPieces(bytes, [&](std::size_t begin, std::size_t count) {
       std::memcpy(static_cast<char *>(to) + begin, static_cast<const char *>(from) + begin, count);

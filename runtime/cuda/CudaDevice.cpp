@@ -124,6 +124,12 @@ Result<bool> CudaDevice::sumDifferences(DType type, const void *found, const voi
   return (*difference)(type, found, expected, count, sums);
 }
 
+Result<void> CudaDevice::writeWord(Stream stream, void *to, std::uint32_t word) {
+  Current current(*context);
+  KFUSE_DRIVER(context->api, cuMemsetD32Async(devicePointer(to), word, 1, static_cast<CUstream>(stream)));
+  return {};
+}
+
 Result<void> CudaDevice::copy(Stream stream, void *to, const void *from, std::size_t bytes) {
   if (bytes == 0)
     return {};

@@ -32,6 +32,7 @@ public:
   Result<bool> sumDifferences(DType type, const void *found, const void *expected, std::size_t count,
                               void *sums) override;
   Result<void> copy(Stream stream, void *to, const void *from, std::size_t bytes) override;
+  Result<void> writeWord(Stream stream, void *to, std::uint32_t word) override;
   Result<void> synchronize(Stream stream) override;
   Result<std::unique_ptr<LoadedKernel>> load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) override;
   Result<std::unique_ptr<TimedRuns>> prepareRuns(LoadedKernel &kernel, std::span<void *const> buffers, void *workspace,

@@ -36,6 +36,7 @@
   CALL(cuMemcpyDtoH)                                                                                                   \
   CALL(cuMemcpyDtoDAsync)                                                                                              \
   CALL(cuMemsetD8Async)                                                                                                \
+  CALL(cuMemsetD32Async)                                                                                               \
   CALL(cuModuleLoadData)                                                                                               \
   CALL(cuModuleUnload)                                                                                                 \
   CALL(cuModuleGetFunction)                                                                                            \

@@ -42,6 +42,17 @@ done
 check "no endless time" fails 2 "^kfuse: --budget: inf" tune "$models/ffn_tiny.mlir" --target cpu --budget inf
 check "no time that is none" fails 2 "^kfuse: --budget: nan" tune "$models/ffn_tiny.mlir" --target cpu --budget nan
 check "results from before no time" fails 2 "inf is not a number above 0" db prune --older-than inf
+dynamic="$(dirname "$0")/../data/dynamic.onnx"
+check "open sizes show the range to give" fails 2 "as in --dims batch=1..N --dims seq=1..N" explain "$dynamic" --target cpu
+check "range of no dimension" fails 2 "--dims frob names no dimension of an input; the model has ids \[batch, seq\]" explain "$dynamic" --target cpu --dims frob=1..4
+check "range that is none" fails 2 "is not of the form name=1..8192" explain "$dynamic" --target cpu --dims seq=4
+check "range of nothing" fails 2 "the range of 'seq' is 5..4" explain "$dynamic" --target cpu --dims batch=1..2 --dims seq=5..4
+check "buckets" grep -q "batch=1..*seq=" <("$kfuse" explain "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40)
+check "every length right" grep -q "  right$" <("$kfuse" run "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --no-benchmark --check --store "$work/dims.db")
+printf '1 30 5\n2 7 1\n' >"$work/histogram"
+check "a histogram" grep -q "programs on cpu" <("$kfuse" explain "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --histogram "$work/histogram")
+printf '1 30\n' >"$work/histogram"
+check "a histogram that is none" fails 2 "line 1 is not 2 lengths and a count" explain "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --histogram "$work/histogram"
 for option in --target --store --effort --budget --threads --params --shape --report --trace --devices; do
   check "tune with an empty $option" fails 2 "^kfuse: $option: " tune "$models/ffn_tiny.mlir" $option ""
 done

@@ -60,7 +60,7 @@ Result<void> measureHost(const Executable &program, Execution &execution, BlockT
 }
 
 Result<BlockTimes> measure(const Executable &program, Execution &execution) {
-  const bool isCpu = program.internals().compiled.main.target == "cpu";
+  const bool isCpu = program.internals().compiled().main.target == "cpu";
   BlockTimes times;
   for (auto [isCold, timing] : {std::pair(true, &times.cold), {false, &times.warm}}) {
     runtime::MeasureOptions options;
@@ -90,7 +90,7 @@ std::size_t bytesOf(const std::vector<TensorDesc> &descs) {
 
 /// The least time of the whole: the FLOPs of its kernels at the device's rate, or every argument and result moved once.
 double floorUs(const Executable &program) {
-  const tuner::TuneReport &report = program.internals().compiled.report;
+  const tuner::TuneReport &report = program.internals().compiled().report;
   tuner::Work work;
   work.launches = 1;
   work.bytesRead =
@@ -114,11 +114,13 @@ double floorUs(const Executable &program) {
 std::string hostText(double us) { return us == 0 ? "-" : formatTime(us); }
 
 int benchBlock(const ExecutionOptions &options) {
+  if (!options.dims.empty())
+    return fail({ErrorCode::Usage, "--dims is for programs of any length; give the sizes to time with --shape"});
   Result<OpenedModel> opened = openModel(options);
   if (!opened)
     return fail(opened.error());
   const Executable &program = opened->program;
-  Result<Execution> execution = Execution::make(program, opened->arguments);
+  Result<Execution> execution = Execution::make(*opened);
   if (!execution)
     return fail(execution.error());
   Result<BlockTimes> times = measure(program, *execution);
@@ -126,7 +128,7 @@ int benchBlock(const ExecutionOptions &options) {
     return fail(times.error());
 
   const std::string name = std::filesystem::path(options.model).stem().string();
-  const std::size_t launches = program.internals().compiled.report.launches.size();
+  const std::size_t launches = program.internals().compiled().report.launches.size();
   const double floor = floorUs(program);
   if (options.json) {
     fmt::print("{}", textOf({{"block", name},

@@ -41,7 +41,7 @@ public:
   Result<std::vector<BlockTimes>> read() const;
 
 private:
-  const runtime::Program &program() const { return marked->internals().compiled.main; }
+  const runtime::Program &program() const { return marked->internals().compiled().main; }
   runtime::Device &device() const { return *marked->internals().device; }
   Result<void> readKernel(std::size_t kernel, std::vector<BlockTimes> &all) const;
 
@@ -55,7 +55,7 @@ Result<MarkedProgram> MarkedProgram::of(const Executable &program) {
     return compiler.error();
   auto impl = std::make_shared<Executable::Impl>(program.internals());
   MarkedProgram made;
-  for (runtime::ProgramKernel &kernel : impl->compiled.main.kernels) {
+  for (runtime::ProgramKernel &kernel : impl->programs.front().compiled.main.kernels) {
     KernelMarks &marks = made.marks.emplace_back();
     if (kernel.plan.launches.size() != 1) { // Marks of a second launch would lie among those of the first.
       warn(
@@ -196,16 +196,18 @@ void printTable(const Timeline &timeline, const runtime::Program &program) {
 }
 
 int benchTimeline(const ExecutionOptions &options) {
+  if (!options.dims.empty())
+    return fail({ErrorCode::Usage, "--dims is for programs of any length; give the sizes to time with --shape"});
   Result<OpenedModel> opened = openModel(options);
   if (!opened)
     return fail(opened.error());
   const Executable &program = opened->program;
-  if (program.internals().compiled.main.target == "cpu")
+  if (program.internals().compiled().main.target == "cpu")
     return fail({ErrorCode::Usage, "time lines are of kernels on a GPU, this program is for the cpu; give --target"});
   Result<MarkedProgram> marked = MarkedProgram::of(program);
   if (!marked)
     return fail(marked.error());
-  Result<Execution> execution = Execution::make(marked->executable(), opened->arguments);
+  Result<Execution> execution = Execution::make({opened->model, {}, opened->arguments, marked->executable(), 0});
   if (!execution)
     return fail(execution.error());
   Result<Timeline> timeline = medianRun(*marked, *execution);
@@ -214,7 +216,7 @@ int benchTimeline(const ExecutionOptions &options) {
   if (options.json)
     printJson(*timeline);
   else
-    printTable(*timeline, program.internals().compiled.main);
+    printTable(*timeline, program.internals().compiled().main);
   return 0;
 }
 

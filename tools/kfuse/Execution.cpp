@@ -78,6 +78,33 @@ void ExecutionOptions::addTo(CLI::App &command) {
   command.add_option("--input", inputs, "name=file.npy, name=NUMBER or name=random; what is not given is random");
 }
 
+Result<std::vector<std::int64_t>> Arguments::lengthsOf(const Model &model, const std::vector<std::string> &given) {
+  std::map<std::string, std::pair<std::int64_t, std::string>> known; // By name: the size and which input has it.
+  for (const std::string &binding : given) {
+    const std::size_t equals = std::min(binding.find('='), binding.size());
+    auto desc = std::ranges::find(model.inputs(), binding.substr(0, equals), &TensorDesc::name);
+    const std::string value = binding.substr(std::min(equals + 1, binding.size()));
+    if (desc == model.inputs().end() || desc->dims.empty() || value == "random" || parseNumber(value))
+      continue;
+    Result<tools::NpyArray> array = tools::readNpy(value);
+    if (!array)
+      return array.error();
+    for (std::size_t i = 0; i < desc->dims.size() && array->shape.size() == desc->dims.size(); ++i) {
+      auto [found, isNew] = known.try_emplace(desc->dims[i].name, array->shape[i], desc->name);
+      if (!isNew && !desc->dims[i].name.empty() && found->second.first != array->shape[i])
+        return Error{ErrorCode::Usage,
+                     fmt::format("'{}' is {} in '{}' but {} in '{}'", desc->dims[i].name, found->second.first,
+                                 found->second.second, array->shape[i], desc->name)};
+    }
+  }
+  std::vector<std::int64_t> lengths;
+  for (const Dim &dim : model.dims()) {
+    auto found = known.find(dim.name);
+    lengths.push_back(found == known.end() ? dim.high : found->second.first);
+  }
+  return lengths;
+}
+
 Result<void> Arguments::gather(const Model &model, const std::vector<std::string> &given) {
   for (const std::string &binding : given) {
     std::size_t equals = binding.find('=');
@@ -134,13 +161,13 @@ Result<void> DeviceTensors::upload(const Executable &program, const std::vector<
   return {};
 }
 
-Result<void> DeviceTensors::poisonOutputs(const Executable &program, const DeviceTensors &inputs) {
-  for (std::size_t i = 0; i < program.outputs().size(); ++i) {
+Result<void> DeviceTensors::poisonOutputs(const Executable &program, const Model &model, const DeviceTensors &inputs) {
+  for (std::size_t i = 0; i < model.outputs().size(); ++i) {
     if (int state = program.updatedStates()[i]; state >= 0) {
       share(inputs.buffers[program.inputs().size() + static_cast<std::size_t>(state)]);
       continue;
     }
-    const TensorDesc &desc = program.outputs()[i];
+    const TensorDesc &desc = model.outputs()[i];
     Result<void *> pointer = add(program, desc);
     if (!pointer)
       return pointer.error();
@@ -175,25 +202,38 @@ Result<OpenedModel> openModel(const ExecutionOptions &options) {
   Result<Model> model = options.load();
   if (!model)
     return model.error();
+  Result<std::vector<std::int64_t>> lengths = Arguments::lengthsOf(*model, options.inputs);
+  if (!lengths)
+    return lengths.error();
+  Result<Model> exact = model->at(*lengths);
+  if (!exact)
+    return exact.error();
   Arguments arguments;
-  if (Result<void> gathered = arguments.gather(*model, options.inputs); !gathered)
+  if (Result<void> gathered = arguments.gather(*exact, options.inputs); !gathered)
     return gathered.error();
+  CompileOptions compilation = options.compilation();
+  Result<std::vector<LengthCount>> histogram = options.lengthCounts(*model);
+  if (!histogram)
+    return histogram.error();
+  compilation.histogram = std::move(*histogram);
   const auto start = std::chrono::steady_clock::now();
-  Result<Executable> program = compile(*model, options.compilation());
+  Result<Executable> program = compile(*model, compilation);
   clearProgress();
   if (!program)
     return program.error();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  return OpenedModel{std::move(*model), std::move(arguments), std::move(*program), seconds.count()};
+  return OpenedModel{std::move(*exact), std::move(*lengths), std::move(arguments), std::move(*program),
+                     seconds.count()};
 }
 
-Result<Execution> Execution::make(const Executable &program, const Arguments &arguments) {
+Result<Execution> Execution::make(const OpenedModel &opened) {
+  const auto &[model, lengths, arguments, program, seconds] = opened;
   DeviceTensors parameters, inputs, outputs;
   for (auto [tensors, descs] :
-       {std::pair(&parameters, &program.parameters()), {&inputs, &program.inputs()}, {&inputs, &program.states()}})
+       {std::pair(&parameters, &program.parameters()), {&inputs, &model.inputs()}, {&inputs, &model.states()}})
     if (Result<void> done = tensors->upload(program, *descs, arguments); !done)
       return done.error();
-  if (Result<void> done = outputs.poisonOutputs(program, inputs); !done)
+  if (Result<void> done = outputs.poisonOutputs(program, model, inputs); !done)
     return done.error();
   Result<Weights> weights = program.prepare(parameters.pointers);
   if (!weights)
@@ -201,7 +241,7 @@ Result<Execution> Execution::make(const Executable &program, const Arguments &ar
   Result<Session> session = program.newSession(*weights);
   if (!session)
     return session.error();
-  Execution execution(program, std::move(*weights), std::move(*session));
+  Execution execution(opened, std::move(*weights), std::move(*session));
   execution.parameters = std::move(parameters);
   execution.inputs = std::move(inputs);
   execution.outputs = std::move(outputs);
@@ -210,15 +250,15 @@ Result<Execution> Execution::make(const Executable &program, const Arguments &ar
 
 Result<DeviceTensors> Execution::makeOutputs() const {
   DeviceTensors made;
-  if (Result<void> poisoned = made.poisonOutputs(program, inputs); !poisoned)
+  if (Result<void> poisoned = made.poisonOutputs(program, model, inputs); !poisoned)
     return poisoned.error();
   return made;
 }
 
 Result<std::vector<HostTensor>> Execution::download() const {
   std::vector<HostTensor> tensors;
-  for (std::size_t i = 0; i < program.outputs().size(); ++i) {
-    Result<HostTensor> output = outputs.download(i, program.outputs()[i]);
+  for (std::size_t i = 0; i < model.outputs().size(); ++i) {
+    Result<HostTensor> output = outputs.download(i, model.outputs()[i]);
     if (!output)
       return output.error();
     tensors.push_back(std::move(*output));

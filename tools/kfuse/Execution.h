@@ -24,6 +24,9 @@ public:
   /// `given`: "name=file.npy", "name=random", or "name=4095" for that number everywhere. What is not given is
   /// random, but for weights that the model's file holds.
   Result<void> gather(const Model &model, const std::vector<std::string> &given);
+  /// The lengths that the shapes of the files in `given` are of; of what none tells, the largest. Usage where two
+  /// files disagree.
+  static Result<std::vector<std::int64_t>> lengthsOf(const Model &model, const std::vector<std::string> &given);
   const reference::HostTensor &operator[](const std::string &name) const { return tensors.at(name); }
 
 private:
@@ -35,7 +38,8 @@ private:
 
 /// A model as a command runs it.
 struct OpenedModel {
-  Model model;
+  Model model; ///< Of the run's lengths.
+  std::vector<std::int64_t> lengths;
   Arguments arguments;
   Executable program;
   double compileSeconds; ///< What the search and the compiler took, or the store.
@@ -47,7 +51,7 @@ class DeviceTensors {
 public:
   Result<void> upload(const Executable &program, const std::vector<TensorDesc> &descs, const Arguments &arguments);
   /// Outputs start as NaN, so that an element nobody wrote shows; an updated state is its own output.
-  Result<void> poisonOutputs(const Executable &program, const DeviceTensors &inputs);
+  Result<void> poisonOutputs(const Executable &program, const Model &model, const DeviceTensors &inputs);
   Result<reference::HostTensor> download(std::size_t i, const TensorDesc &desc) const;
   std::vector<void *> pointers;
 
@@ -60,20 +64,23 @@ private:
 class Execution {
 public:
   /// Uploads the arguments and prepares the weights.
-  static Result<Execution> make(const Executable &program, const Arguments &arguments);
+  static Result<Execution> make(const OpenedModel &opened);
   /// One run; complete when the stream is.
   Result<void> enqueue(Stream stream) { return enqueue(stream, outputs); }
   /// The same into other memory for the outputs, of makeOutputs().
   Result<void> enqueue(Stream stream, const DeviceTensors &into) {
-    return session.run(stream, inputs.pointers, into.pointers);
+    return session.run(stream, inputs.pointers, into.pointers, lengths);
   }
   Result<DeviceTensors> makeOutputs() const;
   Result<std::vector<reference::HostTensor>> download() const;
 
 private:
-  Execution(const Executable &program, Weights weights, Session session)
-      : program(program), weights(std::move(weights)), session(std::move(session)) {}
+  Execution(const OpenedModel &opened, Weights weights, Session session)
+      : model(opened.model), lengths(opened.lengths), program(opened.program), weights(std::move(weights)),
+        session(std::move(session)) {}
 
+  Model model;
+  std::vector<std::int64_t> lengths;
   Executable program;
   DeviceTensors parameters, inputs, outputs;
   Weights weights;

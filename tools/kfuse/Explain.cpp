@@ -1,10 +1,12 @@
 #include "Commands.h"
+#include "Json.h"
 #include "ModelOptions.h"
 #include "Table.h"
 #include "ir/Printable.h"
 #include "ir/dialect/Kfuse.h"
 #include "tuner/api/Explanation.h"
 #include "tuner/api/Handles.h"
+#include "tuner/api/Lengths.h"
 #include "tuner/model/Workbench.h"
 
 #include <fmt/format.h>
@@ -108,6 +110,41 @@ void printMemory(const tuner::PlannedModel &model) {
     line("memory of the preparation", model.prepare->memory);
 }
 
+int explainOne(const ModelOptions &options, const ir::Target *target, const Model &model);
+
+/// The buckets, and the program of the largest.
+int explainBuckets(const ModelOptions &options, const ir::Target *target, const Model &model) {
+  Result<std::vector<LengthCount>> histogram = options.lengthCounts(model);
+  if (!histogram)
+    return fail(histogram.error());
+  Result<tuner::LengthBuckets> made = tuner::bucketsOf(model, *target, !options.noSimplify, *histogram);
+  if (!made)
+    return fail(made.error());
+  Json json{{"target", target->name}, {"buckets", Json::array()}};
+  Table table({"lengths", ">launches", ">estimate", ">arena"});
+  for (const tuner::LengthBucket &bucket : made->buckets) {
+    Result<tuner::PlannedModel> planned =
+        tuner::planModel(*bucket.model.internals().model.module, *target, !options.noSimplify);
+    if (!planned)
+      return fail(planned.error());
+    const passes::FusionTotals fused = passes::fusionSavings(planned->main.function).fused;
+    const std::string lengths = tuner::toString(bucket.lengths);
+    table.add({lengths, std::to_string(fused.launches), formatTime(fused.us),
+               formatBytes(static_cast<double>(planned->main.memory.arenaBytes))});
+    json["buckets"].push_back({{"lengths", lengths},
+                               {"launches", fused.launches},
+                               {"estimate_us", fused.us},
+                               {"arena_bytes", planned->main.memory.arenaBytes}});
+  }
+  if (options.json) {
+    fmt::print("{}", textOf(json));
+    return 0;
+  }
+  fmt::print("{} programs on {}, each for lengths up to its largest:\n{}\nthe largest of them:\n", made->buckets.size(),
+             target->title(), table.str());
+  return explainOne(options, target, made->buckets.back().model);
+}
+
 int explain(const ModelOptions &options) {
   Result<const ir::Target *> target = tuner::resolveTarget(options.target);
   if (!target)
@@ -115,25 +152,29 @@ int explain(const ModelOptions &options) {
   Result<Model> model = options.load();
   if (!model)
     return fail(model.error());
-  mlir::ModuleOp module = *model->internals().model.module;
+  return model->dims().empty() ? explainOne(options, *target, *model) : explainBuckets(options, *target, *model);
+}
+
+int explainOne(const ModelOptions &options, const ir::Target *target, const Model &model) {
+  mlir::ModuleOp module = *model.internals().model.module;
   double writtenFlops = tuner::flopsAsWritten(module);
-  Result<tuner::PlannedModel> planned = tuner::planModel(module, **target, !options.noSimplify);
+  Result<tuner::PlannedModel> planned = tuner::planModel(module, *target, !options.noSimplify);
   if (!planned)
     return fail(planned.error());
   if (options.json) {
-    fmt::print("{}", tuner::toJson(*planned, model->internals().model.states, writtenFlops));
+    fmt::print("{}", tuner::toJson(*planned, model.internals().model.states, writtenFlops));
     return 0;
   }
   std::size_t launches = 0;
   for (const tuner::PlannedKernel &kernel : planned->kernels)
     launches += static_cast<std::size_t>(kernel.uses);
   fmt::print("{} on {}:\n{} launches of {} distinct kernels; bounds from datasheet rates\n\n",
-             ir::printable(options.model.substr(options.model.rfind('/') + 1)), (*target)->title(), launches,
+             ir::printable(options.model.substr(options.model.rfind('/') + 1)), target->title(), launches,
              planned->kernels.size());
   printKernels(tuner::explainedKernels(*planned), *planned->target);
   printSavings(*planned, writtenFlops);
   printRefusals(planned->refusals);
-  printStates(model->internals().model.states);
+  printStates(model.internals().model.states);
   printMemory(*planned);
   return 0;
 }

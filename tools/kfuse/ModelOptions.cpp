@@ -9,7 +9,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <map>
+#include <sstream>
 #include <unistd.h>
 
 namespace kfuse::tools {
@@ -32,6 +34,43 @@ std::optional<Shape> parseShape(std::string_view text) {
   }
 }
 
+/// "tokens=1..8192".
+std::optional<Dim> parseDim(std::string_view text) {
+  const std::size_t equals = text.rfind('='), dots = text.rfind("..");
+  if (equals == text.npos || dots == text.npos || dots < equals || equals == 0)
+    return std::nullopt;
+  Dim dim{std::string(text.substr(0, equals)), 0, 0};
+  for (auto [part, size] :
+       {std::pair(text.substr(equals + 1, dots - equals - 1), &dim.low), {text.substr(dots + 2), &dim.high}}) {
+    auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), *size);
+    if (error != std::errc() || end != part.data() + part.size() || *size <= 0)
+      return std::nullopt;
+  }
+  return dim;
+}
+
+/// "1xtokensx4096": sizes and names of `dims`, which may have an x inside.
+std::optional<std::vector<std::string>> parseAxes(std::string_view text, const std::vector<Dim> &dims) {
+  std::vector<std::string> axes;
+  while (!text.empty()) {
+    std::size_t length = text.find_first_not_of("0123456789");
+    length = length == text.npos ? text.size() : length;
+    for (const Dim &dim : dims)
+      if (text.substr(0, dim.name.size()) == dim.name)
+        length = std::max(length, dim.name.size());
+    if (length == 0)
+      return std::nullopt;
+    axes.emplace_back(text.substr(0, length));
+    text.remove_prefix(length);
+    if (text.empty())
+      return axes;
+    if (text.front() != 'x' && text.front() != ',')
+      return std::nullopt;
+    text.remove_prefix(1);
+  }
+  return std::nullopt;
+}
+
 std::string oneLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return ir::printable(text);
@@ -43,7 +82,10 @@ void ModelOptions::addTo(CLI::App &command) {
   command.add_option("MODEL", model, "An ONNX file, or the dialect's text")->required();
   command.add_option("--target", target, "cpu, sm_80, sm_90a, ...; auto: the first GPU, else the CPU")
       ->capture_default_str();
-  command.add_option("--shape", shapes, "Shape of an input that is dynamic in the file: name=1x128x4096");
+  command.add_option("--shape", shapes,
+                     "Shape of an input that is dynamic in the file: name=1x128x4096");
+  command.add_option("--dims", dims, "Any size in a range, for a dimension by its name: tokens=1..8192");
+  command.add_option("--histogram", histogram, "File of lines 'LENGTH... COUNT': which sizes of --dims come how often");
   command.add_option("--params", parameters, "Glob naming inputs that are fixed between runs: '*weight*'");
   command.add_option("--state", states, "Inputs kept in an output's memory: 'past*=present*', 'past*=present*:4096'");
   command.add_flag("--tf32", tf32, "Let products of f32 cut their operands behind 10 bits, for tensor cores");
@@ -100,16 +142,56 @@ Result<Model> ModelOptions::load() const {
   options.parameters = parameters;
   options.states = states;
   options.tf32 = tf32;
+  for (const std::string &range : dims) {
+    std::optional<Dim> dim = parseDim(range);
+    if (!dim)
+      return Error{ErrorCode::Usage, "--dims " + range + " is not of the form name=1..8192 with positive sizes"};
+    options.dims.push_back(std::move(*dim));
+  }
   for (const std::string &binding : shapes) {
     std::size_t equals = binding.rfind('=');
-    std::optional<Shape> shape =
-        equals == std::string::npos ? std::nullopt : parseShape(std::string_view(binding).substr(equals + 1));
-    if (!shape || equals == 0)
-      return Error{ErrorCode::Usage, "--shape " + binding + " is not of the form name=1x128x4096 with positive sizes"};
-    if (!options.shapes.try_emplace(binding.substr(0, equals), *shape).second)
+    const std::string text = equals == std::string::npos ? "" : binding.substr(equals + 1);
+    std::optional<Shape> shape = parseShape(text);
+    std::optional<std::vector<std::string>> axes = shape ? std::nullopt : parseAxes(text, options.dims);
+    if ((!shape && !axes) || equals == 0)
+      return Error{ErrorCode::Usage, "--shape " + binding +
+                                         " is not of the form name=1x128x4096 with positive sizes, or names of --dims"};
+    const std::string name = binding.substr(0, equals);
+    if (options.shapes.contains(name) || options.axes.contains(name))
       return Error{ErrorCode::Usage, "--shape " + binding + " is the second shape of that input; give one"};
+    if (shape)
+      options.shapes[name] = *shape;
+    else
+      options.axes[name] = *axes;
   }
   return Model::load(model, options);
+}
+
+Result<std::vector<LengthCount>> ModelOptions::lengthCounts(const Model &loaded) const {
+  std::vector<LengthCount> counts;
+  if (histogram.empty())
+    return counts;
+  auto bad = [&](const std::string &reason) { return Error{ErrorCode::Usage, "--histogram " + histogram + reason}; };
+  if (loaded.dims().empty())
+    return bad(": the model has no --dims");
+  std::ifstream file(histogram);
+  if (!file)
+    return Error{ErrorCode::Io, "cannot read the histogram " + histogram};
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    std::istringstream words(line);
+    if (line.find_first_not_of(" \t\r") == std::string::npos)
+      continue;
+    LengthCount one{std::vector<std::int64_t>(loaded.dims().size()), 0};
+    for (std::int64_t &length : one.lengths)
+      words >> length;
+    words >> one.count;
+    if (std::string more; !words || words >> more)
+      return bad(fmt::format(": line {} is not {} lengths and a count", number, one.lengths.size()));
+    counts.push_back(std::move(one));
+  }
+  return counts;
 }
 
 CompileOptions ModelOptions::compilation() const {

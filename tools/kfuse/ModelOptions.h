@@ -19,6 +19,8 @@ struct ModelOptions {
   std::vector<std::string> shapes;     ///< "name=1x128x4096".
   std::vector<std::string> parameters; ///< Globs.
   std::vector<std::string> states;     ///< "past*=present*:4096".
+  std::vector<std::string> dims;       ///< "tokens=1..8192".
+  std::string histogram;               ///< A file of lengths and how often they come.
   std::string store;
   std::string effort = "quick";
   bool noBenchmark = false;
@@ -35,6 +37,8 @@ struct ModelOptions {
   void addTuningTo(CLI::App &command);
   bool showsProgress() const; ///< On a terminal, where it disturbs no program.
   Result<Model> load() const;
+  /// The histogram of --histogram, for the model's dims(); none where no file is given.
+  Result<std::vector<LengthCount>> lengthCounts(const Model &model) const;
   CompileOptions compilation() const;
   Effort tuningEffort() const;
 };

@@ -34,8 +34,8 @@ struct RunResult {
 };
 
 /// Results are those of the first run, for later ones update states again.
-Result<RunResult> execute(const Executable &program, const Arguments &arguments, const RunOptions &options) {
-  Result<Execution> execution = Execution::make(program, arguments);
+Result<RunResult> execute(const OpenedModel &opened, const RunOptions &options) {
+  Result<Execution> execution = Execution::make(opened);
   if (!execution)
     return execution.error();
   RunResult result;
@@ -46,7 +46,7 @@ Result<RunResult> execute(const Executable &program, const Arguments &arguments,
     auto start = std::chrono::steady_clock::now();
     if (Result<void> ran = execution->enqueue(nullptr); !ran)
       return ran.error();
-    if (Result<void> done = program.synchronize(); !done)
+    if (Result<void> done = opened.program.synchronize(); !done)
       return done.error();
     times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
     if (i > 0)
@@ -88,13 +88,13 @@ Result<void> writeOutputs(const std::string &folder, const std::vector<std::stri
   return {};
 }
 
-int report(const RunOptions &options, const Executable &program, const RunResult &result,
+int report(const RunOptions &options, const Model &model, const RunResult &result,
            const std::vector<std::string> &files, const std::vector<reference::Verdict> &verdicts) {
   Json json{{"time_us", result.timing.medianUs}, {"iterations", options.iterations}, {"outputs", Json::array()}};
   Table table({"output", "type", "shape", ">error", ">allowed", "verdict"});
   bool allRight = true;
   for (std::size_t i = 0; i < result.outputs.size(); ++i) {
-    const TensorDesc &desc = program.outputs()[i];
+    const TensorDesc &desc = model.outputs()[i];
     Json row{{"name", desc.name}, {"type", toString(desc.type)}, {"shape", desc.shape}};
     if (!options.output.empty())
       row["file"] = files[i];
@@ -130,11 +130,10 @@ int run(const RunOptions &options) {
   Result<OpenedModel> opened = openModel(options);
   if (!opened)
     return fail(opened.error());
-  const Executable &program = opened->program;
-  Result<RunResult> result = execute(program, opened->arguments, options);
+  Result<RunResult> result = execute(*opened, options);
   if (!result)
     return fail(result.error());
-  const std::vector<std::string> files = outputFileNames(program.outputs());
+  const std::vector<std::string> files = outputFileNames(opened->model.outputs());
   if (!options.output.empty())
     if (Result<void> written = writeOutputs(options.output, files, result->outputs); !written)
       return fail(written.error());
@@ -145,7 +144,7 @@ int run(const RunOptions &options) {
       return fail(checked.error());
     verdicts = std::move(*checked);
   }
-  return report(options, program, *result, files, verdicts);
+  return report(options, opened->model, *result, files, verdicts);
 }
 
 } // namespace

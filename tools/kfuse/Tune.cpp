@@ -1,10 +1,13 @@
 #include "Commands.h"
 #include "Interruption.h"
+#include "Json.h"
 #include "ModelOptions.h"
 #include "OutputFile.h"
 #include "Terminal.h"
 #include "TuneHelpers.h"
 #include "tuner/api/Driver.h"
+#include "tuner/api/Handles.h"
+#include "tuner/api/Lengths.h"
 #include "tuner/record/Trace.h"
 #include "tuner/report/ReportPage.h"
 
@@ -70,8 +73,81 @@ Result<void> writeReport(const std::string &path, const tuner::TuneReport &repor
   return writeOutput("report", path, tuner::toHtml(report, model, trials));
 }
 
+/// Tunes one program on the GPUs that `devicesHere` finds once something is to be measured.
+Result<tuner::TunedModel> tuneProgram(const TuneCommand &options, const Model &model, CompileOptions compilation,
+                                      const std::vector<int> &named, TuneHelpers &helpers) {
+  std::vector<int> devices; // A warm start has no use for them.
+  auto devicesHere = [&] { return devices.empty() ? devices = devicesToTuneOn(named) : devices; };
+  compilation.device = named.empty() ? 0 : named.front();
+  const auto start = std::chrono::steady_clock::now();
+  Result<tuner::TunedModel> tuned =
+      tuner::tuneModel(model, compilation,
+                       {.runsHere = false,
+                        .endToEnd = !options.kernelsAlone,
+                        .measureOn = [&] { return devicesHere().front(); },
+                        .onMiss =
+                            [&](std::size_t kernels) {
+                              const std::vector<int> all = devicesHere();
+                              return 1 + helpers.start({all.begin() + 1, all.end()}, kernels - 1);
+                            }});
+  clearProgress();
+  if (tuned)
+    tuned->compiled.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return tuned;
+}
+
+/// Each program of a model that has lengths, one after the other: the first one's helpers tune all.
+int tuneBuckets(const TuneCommand &options, const Model &model, const std::vector<int> &named) {
+  if (!options.report.empty())
+    return fail({ErrorCode::Usage, "--report shows one program; give its sizes with --shape in place of --dims"});
+  CompileOptions compilation = options.compilation();
+  Result<std::vector<LengthCount>> histogram = options.lengthCounts(model);
+  if (!histogram)
+    return fail(histogram.error());
+  Result<const ir::Target *> target = tuner::resolveTarget(options.target);
+  if (!target)
+    return fail(target.error());
+  Result<tuner::LengthBuckets> made = tuner::bucketsOf(model, **target, compilation.simplify, *histogram);
+  if (!made)
+    return fail(made.error());
+  compilation.seconds /= static_cast<double>(made->buckets.size());
+  Json json = Json::array();
+  bool areKept = true;
+  TuneHelpers helpers(options.helperWords, options.stop);
+  for (const tuner::LengthBucket &bucket : made->buckets) {
+    Result<tuner::TunedModel> tuned = tuneProgram(options, bucket.model, compilation, named, helpers);
+    if (!tuned)
+      return fail(tuned.error());
+    const tuner::TuneReport &report = tuned->compiled.report;
+    const std::string lengths = tuner::toString(bucket.lengths);
+    if (options.json)
+      json.push_back({{"lengths", lengths}, {"program", Json::parse(tuner::toJson(report))}});
+    else
+      fmt::print("{}:\n{}\n", lengths, tuner::toTable(report, wantsColour()));
+    areKept &= isKept(*tuned->bench.store, report);
+  }
+  if (options.json)
+    fmt::print("{}", textOf(json));
+  return areKept ? 0 : static_cast<int>(ErrorCode::Io);
+}
+
+int tuneOne(const TuneCommand &options, const Model &model, const std::vector<int> &named) {
+  TuneHelpers helpers(options.helperWords, options.stop);
+  Result<tuner::TunedModel> tuned = tuneProgram(options, model, options.compilation(), named, helpers);
+  if (!tuned)
+    return fail(tuned.error());
+  tuner::Store &store = *tuned->bench.store;
+  const tuner::TuneReport &report = tuned->compiled.report;
+  if (!options.report.empty())
+    if (Result<void> written =
+            writeReport(options.report, report, std::filesystem::path(options.model).filename().string(), store);
+        !written)
+      return fail(written.error());
+  fmt::print("{}", options.json ? tuner::toJson(report) + "\n" : tuner::toTable(report, wantsColour()));
+  return isKept(store, report) ? 0 : static_cast<int>(ErrorCode::Io);
+}
+
 int tune(const TuneCommand &options) {
-  auto start = std::chrono::steady_clock::now();
   if (Result<void> writable = checkOutputs(options); !writable)
     return fail(writable.error());
   std::optional<tuner::Trace> trace;
@@ -86,37 +162,11 @@ int tune(const TuneCommand &options) {
   Result<std::vector<int>> named = checkDevices(isForCpu ? std::vector<int>() : options.devices);
   if (!named)
     return fail(named.error());
-  std::vector<int> devices; // Looked for when something is to be measured: a warm start has no use for them.
-  auto devicesHere = [&] { return devices.empty() ? devices = devicesToTuneOn(*named) : devices; };
-  TuneHelpers helpers(options.helperWords, options.stop);
-  CompileOptions compilation = options.compilation();
-  compilation.device = named->empty() ? 0 : named->front();
-  Result<tuner::TunedModel> tuned =
-      tuner::tuneModel(*model, compilation,
-                       {.runsHere = false,
-                        .endToEnd = !options.kernelsAlone,
-                        .measureOn = [&] { return devicesHere().front(); },
-                        .onMiss =
-                            [&](std::size_t kernels) {
-                              const std::vector<int> all = devicesHere();
-                              return 1 + helpers.start({all.begin() + 1, all.end()}, kernels - 1);
-                            }});
-  clearProgress();
-  if (!tuned)
-    return fail(tuned.error());
-  tuner::Store &store = *tuned->bench.store;
-  tuner::TuneReport &report = tuned->compiled.report;
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const int status = model->dims().empty() ? tuneOne(options, *model, *named) : tuneBuckets(options, *model, *named);
   if (trace)
     if (Result<void> written = trace->write(options.trace); !written)
       return fail(written.error());
-  if (!options.report.empty())
-    if (Result<void> written =
-            writeReport(options.report, report, std::filesystem::path(options.model).filename().string(), store);
-        !written)
-      return fail(written.error());
-  fmt::print("{}", options.json ? tuner::toJson(report) + "\n" : tuner::toTable(report, wantsColour()));
-  return isKept(store, report) ? 0 : static_cast<int>(ErrorCode::Io);
+  return status;
 }
 
 } // namespace

@@ -6,7 +6,9 @@
 
 #include "llvm/ADT/ScopeExit.h"
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace kfuse {
 namespace {
@@ -45,6 +47,17 @@ const std::vector<TensorDesc> &Executable::parameters() const { return edgesOf(i
 const std::vector<TensorDesc> &Executable::states() const { return edgesOf(impl.get()).states; }
 const std::vector<TensorDesc> &Executable::outputs() const { return edgesOf(impl.get()).outputs; }
 
+const std::vector<Dim> &Executable::dims() const {
+  static const std::vector<Dim> none;
+  return impl ? impl->dims : none;
+}
+
+Result<std::vector<Shape>> Executable::outputShapes(std::span<const std::int64_t> lengths) const {
+  if (!impl)
+    return usage(movedFrom("Executable"));
+  return withoutThrowing([&] { return Impl::outputShapes(*impl, lengths); });
+}
+
 const std::vector<int> &Executable::updatedStates() const {
   static const std::vector<int> none;
   return impl ? impl->updatedStates : none;
@@ -52,15 +65,15 @@ const std::vector<int> &Executable::updatedStates() const {
 
 const std::string &Executable::target() const {
   static const std::string none;
-  return impl ? impl->compiled.main.target : none;
+  return impl ? impl->compiled().main.target : none;
 }
 
 int Executable::device() const { return impl ? impl->ordinal : -1; }
 
-std::string Executable::plan() const { return impl ? tuner::toJson(impl->compiled.report) : std::string(); }
+std::string Executable::plan() const { return impl ? tuner::toJson(impl->compiled().report) : std::string(); }
 
 std::string Executable::rooflineSvg() const {
-  return impl ? tuner::rooflineFile(impl->compiled.report) : std::string();
+  return impl ? tuner::rooflineFile(impl->compiled().report) : std::string();
 }
 
 Result<Buffer> Executable::allocate(std::size_t bytes) const {
@@ -88,32 +101,106 @@ Result<void> checkList(std::string_view what, std::span<void *const> given, std:
   return {};
 }
 
-/// Runs @prepare once and waits: parameters in, one new buffer per prepared value out.
-Result<std::vector<Buffer>> runPreparation(const Executable &executable, const runtime::Program &prepare,
-                                           std::span<void *const> parameters) {
-  runtime::Device &device = *executable.internals().device;
-  std::vector<void *> arguments, results;
-  for (const TensorDesc &argument : prepare.arguments)
-    arguments.push_back(parameters[*executable.internals().parameterIndex(argument.name)]);
-  std::vector<Buffer> prepared;
-  for (const TensorDesc &result : prepare.results) {
-    Result<Buffer> buffer = executable.allocate(result.bytes());
-    if (!buffer)
-      return buffer.error();
-    results.push_back(buffer->data());
-    prepared.push_back(std::move(*buffer));
+/// What the programs' preparations compute: a value that several of them prepare lies in memory once.
+class PreparedValues {
+public:
+  PreparedValues(const Executable &executable, std::span<void *const> parameters)
+      : executable(executable), parameters(parameters) {}
+
+  /// Runs a program's @prepare, if it has one and some of its values are new, and waits.
+  Result<void> prepare(const tuner::CompiledModel &program) {
+    if (!program.prepare)
+      return {};
+    std::vector<void *> arguments, results;
+    bool hasNew = false;
+    for (const TensorDesc &argument : program.prepare->arguments)
+      arguments.push_back(parameters[*executable.internals().parameterIndex(argument.name)]);
+    for (std::size_t i = 0; i < program.prepare->results.size(); ++i) {
+      auto known = values.find(program.preparedKeys[i]);
+      if (known == values.end()) {
+        Result<Buffer> buffer = executable.allocate(program.prepare->results[i].bytes());
+        if (!buffer)
+          return buffer.error();
+        known = values.try_emplace(program.preparedKeys[i], std::move(*buffer)).first;
+        hasNew = true;
+      }
+      results.push_back(known->second.data());
+    }
+    return hasNew ? run(*program.prepare, arguments, results) : Result<void>();
   }
-  Result<std::unique_ptr<runtime::Context>> context = runtime::makeContext(prepare, device, {.replay = false});
-  if (!context)
-    return context.error();
-  if (Result<void> ran = (*context)->run(nullptr, arguments, results); !ran)
-    return ran.error();
-  if (Result<void> done = device.synchronize(nullptr); !done)
-    return done.error();
-  return prepared;
+  void *find(const std::string &key) const {
+    auto known = values.find(key);
+    return known == values.end() ? nullptr : known->second.data();
+  }
+  std::vector<Buffer> all() const {
+    std::vector<Buffer> buffers;
+    for (const auto &[key, buffer] : values)
+      buffers.push_back(buffer);
+    return buffers;
+  }
+
+private:
+  Result<void> run(const runtime::Program &prepare, std::span<void *const> arguments, std::span<void *const> results) {
+    runtime::Device &device = *executable.internals().device;
+    Result<std::unique_ptr<runtime::Context>> context = runtime::makeContext(prepare, device, {.replay = false});
+    if (!context)
+      return context.error();
+    if (Result<void> ran = (*context)->run(nullptr, arguments, results); !ran)
+      return ran;
+    return device.synchronize(nullptr);
+  }
+
+  const Executable &executable;
+  std::span<void *const> parameters;
+  std::map<std::string, Buffer> values; ///< By CompiledModel::preparedKeys.
+};
+
+/// @main's fixed arguments are parameters used as they are, or results of @prepare, by name.
+Result<std::vector<void *>> fixedArguments(const Executable::Impl &impl, const tuner::CompiledModel &program,
+                                           std::span<void *const> parameters, const PreparedValues &values) {
+  std::vector<void *> fixed;
+  for (std::size_t i = 0; i < program.main.arguments.size(); ++i) {
+    void *pointer = nullptr;
+    const std::string &name = program.main.arguments[i].name;
+    if (program.main.roles[i] == Role::Parameter) {
+      if (std::optional<std::size_t> index = impl.parameterIndex(name))
+        pointer = parameters[*index];
+      for (std::size_t j = 0; !pointer && program.prepare && j < program.prepare->results.size(); ++j)
+        if (program.prepare->results[j].name == name)
+          pointer = values.find(program.preparedKeys[j]);
+      if (!pointer)
+        return Error{ErrorCode::Usage, "parameter '" + name + "' has a null pointer; give its device memory"};
+    }
+    fixed.push_back(pointer);
+  }
+  return fixed;
 }
 
 } // namespace
+
+Result<std::size_t> Executable::Impl::programFor(std::span<const std::int64_t> lengths) const {
+  if (!dims.empty())
+    return table.find(lengths);
+  if (Result<void> none = tuner::checkLengths(dims, lengths); !none)
+    return none.error();
+  return std::size_t(0);
+}
+
+Result<std::vector<Shape>> Executable::Impl::outputShapes(const Impl &impl, std::span<const std::int64_t> lengths) {
+  Result<std::size_t> chosen = impl.programFor(lengths);
+  if (!chosen)
+    return chosen.error();
+  std::vector<Shape> shapes;
+  if (impl.dims.empty())
+    for (const TensorDesc &output : impl.edges.outputs)
+      shapes.push_back(output.shape);
+  for (const passes::Axes &axes : impl.programs[*chosen].edges.results) {
+    Shape &shape = shapes.emplace_back();
+    for (const passes::Axis &axis : axes)
+      shape.push_back(axis.at({lengths.data(), lengths.size()}));
+  }
+  return shapes;
+}
 
 std::optional<std::size_t> Executable::Impl::parameterIndex(std::string_view name) const {
   for (std::size_t i = 0; i < edges.parameters.size(); ++i)
@@ -130,28 +217,16 @@ Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void
     return valid.error();
   auto weights = std::make_shared<Weights::Impl>();
   weights->executable = impl;
-  const runtime::Program &main = impl->compiled.main;
-  if (const std::optional<runtime::Program> &prepare = impl->compiled.prepare) {
-    Result<std::vector<Buffer>> prepared = runPreparation(self, *prepare, parameters);
-    if (!prepared)
+  PreparedValues values(self, parameters);
+  for (const LengthProgram &program : impl->programs) {
+    if (Result<void> prepared = values.prepare(program.compiled); !prepared)
       return prepared.error();
-    weights->prepared = std::move(*prepared);
+    Result<std::vector<void *>> fixed = fixedArguments(*impl, program.compiled, parameters, values);
+    if (!fixed)
+      return fixed.error();
+    weights->fixed.push_back(std::move(*fixed));
   }
-  // @main's fixed arguments are parameters used as they are, or results of @prepare, by name.
-  for (std::size_t i = 0; i < main.arguments.size(); ++i) {
-    void *pointer = nullptr;
-    if (main.roles[i] == Role::Parameter) {
-      if (std::optional<std::size_t> index = impl->parameterIndex(main.arguments[i].name))
-        pointer = parameters[*index];
-      for (std::size_t j = 0; !pointer && j < weights->prepared.size(); ++j)
-        if (impl->compiled.prepare->results[j].name == main.arguments[i].name)
-          pointer = weights->prepared[j].data();
-      if (!pointer)
-        return Error{ErrorCode::Usage,
-                     "parameter '" + main.arguments[i].name + "' has a null pointer; give its device memory"};
-    }
-    weights->fixed.push_back(pointer);
-  }
+  weights->prepared = values.all();
   return Weights(std::move(weights));
 }
 
@@ -161,10 +236,10 @@ Result<Session> Executable::Impl::newSession(const Executable &self, const Weigh
     return usage(movedFrom(impl ? "Weights" : "Executable"));
   if (weights.internals().executable != impl)
     return usage("these weights were prepared for another program; call prepare() of this one");
-  Result<std::unique_ptr<runtime::Context>> context = runtime::makeContext(impl->compiled.main, *impl->device);
-  if (!context)
-    return context.error();
-  return Session(std::unique_ptr<Session::Impl>(new Session::Impl{impl, weights, std::move(*context), {}, {}}));
+  std::unique_ptr<Session::Impl> session(new Session::Impl{impl, weights, {}, {}, {}, {}, {}, {}, {}, {}});
+  if (Result<void> made = session->makeContexts(); !made)
+    return made.error();
+  return Session(std::move(session));
 }
 
 Result<Weights> Executable::prepare(std::span<void *const> parameters) const {
@@ -182,8 +257,43 @@ Session::Session(Session &&) noexcept = default;
 Session &Session::operator=(Session &&) noexcept = default;
 Session::~Session() = default;
 
-Result<void> Session::Impl::run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs) {
-  const runtime::Program &main = executable->compiled.main;
+/// One arena, of the largest program: they run one after the other.
+Result<void> Session::Impl::makeContexts() {
+  runtime::Device &device = *executable->device;
+  std::uint64_t arenaBytes = 0;
+  for (const LengthProgram &program : executable->programs)
+    arenaBytes = std::max(arenaBytes, program.compiled.main.arenaBytes);
+  const std::size_t lengthBytes = executable->dims.size() * sizeof(std::int64_t);
+  for (auto [buffer, bytes] : {std::pair(&arena, std::size_t(arenaBytes)), {&lengths, lengthBytes}}) {
+    Result<std::unique_ptr<runtime::DeviceBuffer>> made = device.allocate(bytes);
+    if (!made)
+      return made.error();
+    *buffer = std::move(*made);
+  }
+  if (lengthBytes > 0)
+    if (Result<void> filled = device.fill(lengths->data(), 0, lengthBytes); !filled)
+      return filled;
+  for (const LengthProgram &program : executable->programs) {
+    Result<std::unique_ptr<runtime::Context>> context =
+        runtime::makeContext(program.compiled.main, device, {.arena = arena.get()});
+    if (!context)
+      return context.error();
+    contexts.push_back(std::move(*context));
+  }
+  return {};
+}
+
+/// In the order of the stream: kernels that run there still read those of the run before.
+Result<void> Session::Impl::writeLengths(Stream stream, std::span<const std::int64_t> given) {
+  for (std::size_t i = 0; i < given.size(); ++i) // Below 2^32; the upper words stay 0.
+    if (Result<void> written = executable->device->writeWord(stream, static_cast<std::int64_t *>(lengths->data()) + i,
+                                                             static_cast<std::uint32_t>(given[i]));
+        !written)
+      return written;
+  return {};
+}
+
+Result<void> Session::Impl::check(std::span<void *const> inputs, std::span<void *const> outputs) const {
   const Edges &edges = executable->edges;
   if (Result<void> valid = checkList("inputs and states", inputs, edges.inputs.size() + edges.states.size()); !valid)
     return valid;
@@ -197,25 +307,51 @@ Result<void> Session::Impl::run(Stream stream, std::span<void *const> inputs, st
       return usage("'" + edges.inputs[i].name + "' is " + std::to_string(length) + "; 0 to " + std::to_string(most) +
                    " leave room for what is new, load the model with a larger capacity for more");
   }
+  return {};
+}
+
+Result<void> Session::Impl::run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs,
+                                std::span<const std::int64_t> given) {
+  if (Result<void> valid = check(inputs, outputs); !valid)
+    return valid;
+  Result<std::size_t> chosen = executable->programFor(given);
+  if (!chosen)
+    return chosen.error();
+  const LengthProgram &program = executable->programs[*chosen];
+  const runtime::Program &main = program.compiled.main;
   if (isRunning.test_and_set(std::memory_order_acquire))
     return usage("this Session is in run() on another thread; make one per thread");
   auto ending = llvm::make_scope_exit([this] { isRunning.clear(std::memory_order_release); });
   // @main's arguments keep the model's order; fixed ones are filled in, inputs and states taken by role.
-  arguments = weights.internals().fixed;
-  auto input = inputs.begin(), state = inputs.begin() + static_cast<std::ptrdiff_t>(edges.inputs.size());
+  arguments = weights.internals().fixed[*chosen];
+  const std::size_t inputCount = executable->edges.inputs.size();
+  std::size_t input = 0, state = 0;
+  inputsOfRun.assign(inputs.begin(), inputs.begin() + std::ptrdiff_t(inputCount));
+  statesOfRun.assign(inputs.begin() + std::ptrdiff_t(inputCount), inputs.end());
+  results.assign(outputs.begin(), outputs.end());
+  if (program.edges.readsLengths) {
+    inputsOfRun.push_back(lengths->data());
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (program.edges.storedInPlace[i])
+        statesOfRun.push_back(outputs[i]);
+  }
   for (std::size_t i = 0; i < main.arguments.size(); ++i) {
     if (main.roles[i] == Role::Input)
-      arguments[i] = *input++;
+      arguments[i] = inputsOfRun[input++];
     else if (main.roles[i] == Role::State)
-      arguments[i] = *state++;
+      arguments[i] = statesOfRun[state++];
   }
-  return context->run(stream, arguments, outputs);
+  if (program.edges.readsLengths)
+    if (Result<void> written = writeLengths(stream, given); !written)
+      return written;
+  return contexts[*chosen]->run(stream, arguments, results);
 }
 
-Result<void> Session::run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs) {
+Result<void> Session::run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs,
+                          std::span<const std::int64_t> lengths) {
   if (!impl)
     return usage(movedFrom("Session"));
-  return withoutThrowing([&] { return impl->run(stream, inputs, outputs); });
+  return withoutThrowing([&] { return impl->run(stream, inputs, outputs, lengths); });
 }
 
 } // namespace kfuse

@@ -3,11 +3,14 @@
 
 #include "ir/import/Model.h"
 #include "kfuse/compiler.h"
+#include "passes/Lengths.h"
+#include "tuner/model/Buckets.h"
 #include "tuner/model/ModelCompiler.h"
 
 #include "mlir/IR/MLIRContext.h"
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -34,44 +37,69 @@ struct Model::Impl {
   /// Held while a thread works in the context, which is for one at a time; its callbacks may compile the model, too.
   mutable std::recursive_mutex mutex;
   std::shared_ptr<mlir::MLIRContext> context;
-  ir::Model model;
+  ir::Model model; ///< Of the largest lengths.
   Edges edges;
+  /// Where runs give lengths: which, and the model for any of them.
+  std::vector<Dim> dims{};
+  std::function<Result<ir::Model>(std::span<const std::int64_t> lengths, mlir::MLIRContext &)> importAt{};
 };
+
+/// A context with kfuse's dialects.
+std::shared_ptr<mlir::MLIRContext> newContext();
+Model wrap(std::shared_ptr<mlir::MLIRContext> context, ir::Model model);
 
 struct Buffer::Impl {
   std::shared_ptr<runtime::Device> device;
   std::unique_ptr<runtime::DeviceBuffer> memory;
 };
 
+/// One bucket of lengths, or all of a model that has none.
+struct LengthProgram {
+  tuner::CompiledModel compiled;
+  passes::LengthEdges edges{};
+};
+
 struct Executable::Impl {
   std::shared_ptr<runtime::Device> device;
-  int ordinal = -1; ///< Of the CUDA device; -1 on the CPU.
-  tuner::CompiledModel compiled;
+  int ordinal = -1;                    ///< Of the CUDA device; -1 on the CPU.
+  std::vector<LengthProgram> programs; ///< One where no run gives lengths; else in the order of `table`.
+  tuner::BucketTable table{};
+  std::vector<Dim> dims{};
   Edges edges;
   std::vector<int> updatedStates;
   /// The input that is the length of caches, and the most that it may be; looked at where it is in the host's memory.
   std::optional<std::pair<std::size_t, std::int64_t>> hostPastLength;
 
+  const tuner::CompiledModel &compiled() const { return programs.front().compiled; }
+  Result<std::size_t> programFor(std::span<const std::int64_t> lengths) const;
   std::optional<std::size_t> parameterIndex(std::string_view name) const;
   // The public functions of these names, where exceptions are Errors.
   static Result<Weights> prepare(const Executable &self, std::span<void *const> parameters);
   static Result<Session> newSession(const Executable &self, const Weights &weights);
+  static Result<std::vector<Shape>> outputShapes(const Impl &impl, std::span<const std::int64_t> lengths);
 };
 
 struct Weights::Impl {
   std::shared_ptr<const Executable::Impl> executable;
   std::vector<Buffer> prepared; ///< What the preparation function computed.
-  std::vector<void *> fixed;    ///< Per argument of @main: its pointer if it is fixed, else null.
+  /// Per program and argument of its @main: its pointer if it is fixed, else null.
+  std::vector<std::vector<void *>> fixed;
 };
 
 struct Session::Impl {
   std::shared_ptr<const Executable::Impl> executable;
   Weights weights;
-  std::unique_ptr<runtime::Context> context;
-  std::vector<void *> arguments; ///< The arguments of the current run.
-  std::atomic_flag isRunning;    ///< To tell a second thread.
+  std::unique_ptr<runtime::DeviceBuffer> arena, lengths;   ///< Of all contexts; an i64 for each of dims().
+  std::vector<std::unique_ptr<runtime::Context>> contexts; ///< Of each program.
+  std::vector<void *> arguments, results;                  ///< Of the program, in the current run.
+  std::vector<void *> inputsOfRun, statesOfRun;            ///< Of it by role.
+  std::atomic_flag isRunning;                              ///< To tell a second thread.
 
-  Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs);
+  Result<void> makeContexts();
+  Result<void> check(std::span<void *const> inputs, std::span<void *const> outputs) const;
+  Result<void> writeLengths(Stream stream, std::span<const std::int64_t> given);
+  Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs,
+                   std::span<const std::int64_t> given);
 };
 
 } // namespace kfuse

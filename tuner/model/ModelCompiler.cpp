@@ -2,6 +2,7 @@
 
 #include "ir/reference/Tensor.h"
 #include "tuner/model/Noise.h"
+#include "tuner/model/PreparedKeys.h"
 #include "tuner/model/ProgramBuilder.h"
 #include "tuner/model/RegionConfigs.h"
 #include "tuner/model/RegionOracle.h"
@@ -124,6 +125,7 @@ Result<CompiledModel> compileModel(const PlannedModel &model, const TuningContex
     if (!prepare)
       return prepare.error();
     compiled.prepare = std::move(*prepare);
+    compiled.preparedKeys = preparedKeys(model.prepare->function);
   }
   compiled.report.seconds = secondsSpent();
   return compiled;

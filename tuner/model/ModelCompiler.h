@@ -6,12 +6,15 @@
 #include "tuner/search/Tuner.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace kfuse::tuner {
 
 struct CompiledModel {
   runtime::Program main;
   std::optional<runtime::Program> prepare; ///< Parameters in, prepared values out.
+  std::vector<std::string> preparedKeys{}; ///< Of its results: equal where another program prepares the same.
   TuneReport report;
 };
 

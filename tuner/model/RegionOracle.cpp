@@ -1,6 +1,7 @@
 #include "tuner/model/RegionOracle.h"
 
 #include "ir/dialect/Kfuse.h"
+#include "ir/dialect/ScatteredRows.h"
 #include "ir/reference/Policy.h"
 #include "tuner/model/Noise.h"
 
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 using namespace mlir;
@@ -44,7 +46,7 @@ std::vector<std::int64_t> writtenOffsets(ir::StateUpdateOp update, std::span<con
   while (auto reshape = source.getDefiningOp<ir::ReshapeOp>())
     source = reshape.getOperand();
   auto argument = dyn_cast<BlockArgument>(source);
-  if (!argument)
+  if (!argument || ir::scattersRows(update))
     return {};
   const std::vector<double> positions = reference::toDoubles(arguments[argument.getArgNumber()]);
   const Shape value = ir::shapeOf(update.getValue()), state = ir::shapeOf(update.getState());
@@ -77,12 +79,36 @@ std::vector<HostTensor> toTensors(Block &body, const HostBuffers &inputs) {
 
 } // namespace
 
+namespace {
+
+/// Whether it says where rows are written, of which no two may be at one place.
+bool isOfScatteredRows(BlockArgument argument) {
+  return llvm::any_of(argument.getOwner()->getOps<ir::StateUpdateOp>(), [&](ir::StateUpdateOp update) {
+    Value source = update.getPosition();
+    while (auto reshape = source.getDefiningOp<ir::ReshapeOp>())
+      source = reshape.getOperand();
+    return source == argument && ir::scattersRows(update);
+  });
+}
+
+/// 0, 1, ...
+std::vector<std::byte> counted(DType type, const Shape &shape) {
+  std::vector<double> numbers(static_cast<std::size_t>(elementCount(shape)));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return reference::tensorOf(type, shape, numbers).bytes;
+}
+
+} // namespace
+
 HostBuffers RegionOracle::makeInputs() const {
   HostBuffers inputs;
   const IndexRange indices = indexRange(body);
-  for (BlockArgument argument : body.getArguments())
-    inputs.push_back(
-        noise(ir::dtypeOf(argument.getType()), ir::shapeOf(argument), indices, argument.getArgNumber() + 1));
+  for (BlockArgument argument : body.getArguments()) {
+    const DType type = ir::dtypeOf(argument.getType());
+    inputs.push_back(isOfScatteredRows(argument)
+                         ? counted(type, ir::shapeOf(argument))
+                         : noise(type, ir::shapeOf(argument), indices, argument.getArgNumber() + 1));
+  }
   return inputs;
 }
 

@@ -65,7 +65,7 @@ Importer::Importer(const std::shared_ptr<const ModelProto> &model, DataFolders f
 }
 
 Result<Model> Importer::run(const ImportOptions &options, std::int64_t count) {
-  if (Result<void> inputs = declareInputs(options.shapes, count); !inputs)
+  if (Result<void> inputs = declareInputs(options, count); !inputs)
     return inputs.error();
   if (Result<void> initializers = declareInitializers(graph); !initializers)
     return initializers.error();
@@ -86,7 +86,7 @@ Value Importer::addArgument(const TensorDesc &desc, llvm::StringRef role) {
   return main.front().addArgument(type, mlir::NameLoc::get(mlir::StringAttr::get(&context, desc.name)));
 }
 
-Result<void> Importer::declareInputs(const std::map<std::string, Shape> &shapes, std::int64_t count) {
+Result<void> Importer::declareInputs(const ImportOptions &options, std::int64_t count) {
   // Files of an old version list their initializers among the inputs.
   llvm::StringSet<> initialized;
   for (const TensorProto &initializer : graph.initializer())
@@ -96,11 +96,11 @@ Result<void> Importer::declareInputs(const std::map<std::string, Shape> &shapes,
     if (!initialized.contains(input.name()))
       inputs.push_back(&input);
 
-  std::map<std::string, Shape> given = shapes;
+  std::map<std::string, Shape> given = options.shapes;
   for (const GrowingCache &cache : growing.caches) // How many rows it has is not for --shape to say.
     if (auto shape = given.find(cache.past); shape != given.end() && cache.axis < std::ssize(shape->second))
       shape->second[cache.axis] = growing.capacity - count;
-  Result<InputShapes> bound = bindInputShapes(inputs, given);
+  Result<InputShapes> bound = bindInputShapes(inputs, given, options.sizes);
   if (!bound)
     return bound.error();
   symbols = std::move(bound->symbols);

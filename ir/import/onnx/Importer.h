@@ -24,7 +24,7 @@ public:
   std::int64_t otherCount() { return emit->cachedPast() ? emit->cachedPast()->otherCount : 0; }
 
 private:
-  Result<void> declareInputs(const std::map<std::string, Shape> &shapes, std::int64_t count);
+  Result<void> declareInputs(const ImportOptions &options, std::int64_t count);
   Result<void> declareCaches(const std::vector<TensorDesc> &inputs, std::int64_t count);
   Result<void> checkCaches();
   void eraseUnused();

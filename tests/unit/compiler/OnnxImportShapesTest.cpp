@@ -52,17 +52,20 @@ TEST_CASE("shapes: what is missing or does not fit is named with both values") {
   const std::string open = "the file leaves sizes of its inputs open: ";
   checkRefused("dynamic.onnx", {},
                open + "ids [batch, seq], mask [batch, seq, 1]; give them, as in --shape ids=1x128 "
-                      "--shape mask=1x128x1");
+                      "--shape mask=1x128x1, or ranges for programs of any length, as in --dims batch=1..N --dims "
+                      "seq=1..N");
   checkRefused("dynamic.onnx", shapes({{"batch", {2}}}),
                open +
-                   "ids [batch, seq], mask [batch, seq, 1]; give them, as in --shape ids=2x128 --shape mask=2x128x1");
+                   "ids [batch, seq], mask [batch, seq, 1]; give them, as in --shape ids=2x128 --shape mask=2x128x1, "
+                   "or ranges for programs of any length, as in --dims seq=1..N");
   checkRefused("dynamic_unnamed.onnx", {}, open + "x [?, 4]; give them, as in --shape x=1x4");
   // One token after 127; what is the sum of both has both.
   checkRefused("dynamic_past.onnx", {},
                open + "new [batch_size, 2, sequence_length, 8], attention_mask [batch_size, past_length + "
                       "sequence_length], past.key [batch_size, 2, past_length, 8], past.value [batch_size, 2, "
                       "past_length, 8]; give them, as in --shape new=1x2x1x8 --shape attention_mask=1x128 --shape "
-                      "past.key=1x2x127x8 --shape past.value=1x2x127x8");
+                      "past.key=1x2x127x8 --shape past.value=1x2x127x8, or ranges for programs of any length, as in "
+                      "--dims batch_size=1..N --dims sequence_length=1..N --dims past_length=1..N");
   checkRefused("dynamic.onnx", shapes({{"ids", {2, 7}}, {"mask", {2, 8, 1}}}),
                "dimension 'seq' is 7 by --shape ids=2x7 but 8 by --shape mask=2x8x1");
   checkRefused("dynamic.onnx", shapes({{"mask", {2, 8, 2}}}),

@@ -110,11 +110,17 @@ std::string shellWord(const std::string &text) {
   return quoted + "'";
 }
 
+/// Whether a dimension's name is one that a range may be given for: no sum, and no number.
+bool isName(llvm::StringRef name) {
+  return !name.empty() && !name.contains('+') && name.find_first_not_of("0123456789") != name.npos;
+}
+
 class Binder {
 public:
   explicit Binder(const std::map<std::string, Shape> &given) : given(given) {}
 
-  Result<void> bindSymbols(const std::vector<const ValueInfoProto *> &inputs);
+  Result<void> bindSymbols(const std::vector<const ValueInfoProto *> &inputs,
+                           const std::map<std::string, std::int64_t> &sizes);
   Result<TensorDesc> describe(const ValueInfoProto &input) const;
   /// Usage, with options for the inputs whose sizes are open; nothing when there are none.
   Result<void> checkComplete(const std::vector<const ValueInfoProto *> &inputs) const;
@@ -164,7 +170,8 @@ Result<void> Binder::bindInput(const ValueInfoProto &input, const Shape &shape) 
   return {};
 }
 
-Result<void> Binder::bindSymbols(const std::vector<const ValueInfoProto *> &inputs) {
+Result<void> Binder::bindSymbols(const std::vector<const ValueInfoProto *> &inputs,
+                                 const std::map<std::string, std::int64_t> &sizes) {
   std::map<std::string, const ValueInfoProto *> byName;
   std::map<std::string, bool> isSymbol;
   for (const ValueInfoProto *input : inputs) {
@@ -172,14 +179,22 @@ Result<void> Binder::bindSymbols(const std::vector<const ValueInfoProto *> &inpu
     for (const TensorShapeProto::Dimension &dim : shapeOf(*input).dim())
       isSymbol[dim.dim_param()] = true;
   }
+  auto known = [&] {
+    std::string words;
+    for (const ValueInfoProto *input : inputs)
+      words += (words.empty() ? "" : ", ") + input->name() + " " + wordsOf(shapeOf(*input));
+    return words;
+  };
+  for (const auto &[name, size] : sizes) {
+    if (name.empty() || !isSymbol.count(name))
+      return usage("--dims " + name + " names no dimension of an input; the model has " + known());
+    if (Result<void> bound = bind(name, size, name + "=" + std::to_string(size)); !bound)
+      return bound;
+  }
   for (const auto &[name, shape] : given) {
     bool namesInput = byName.count(name) > 0;
-    if (!namesInput && !(isSymbol.count(name) && shape.size() == 1)) {
-      std::string known;
-      for (const ValueInfoProto *input : inputs)
-        known += (known.empty() ? "" : ", ") + input->name() + " " + wordsOf(shapeOf(*input));
-      return usage("--shape " + name + "=" + kfuse::toString(shape) + " names no input; the model has " + known);
-    }
+    if (!namesInput && !(isSymbol.count(name) && shape.size() == 1))
+      return usage("--shape " + name + "=" + kfuse::toString(shape) + " names no input; the model has " + known());
     Result<void> bound =
         namesInput ? bindInput(*byName[name], shape) : bind(name, shape[0], name + "=" + std::to_string(shape[0]));
     if (!bound)
@@ -244,7 +259,14 @@ Result<void> Binder::checkComplete(const std::vector<const ValueInfoProto *> &in
   }
   if (open.empty())
     return {};
-  return usage("the file leaves sizes of its inputs open: " + open + "; give them, as in" + options);
+  std::string ranges;
+  for (const ValueInfoProto *input : inputs)
+    for (const TensorShapeProto::Dimension &dim : shapeOf(*input).dim())
+      if (const std::string range = " --dims " + shellWord(dim.dim_param() + "=1..") + "N";
+          isName(dim.dim_param()) && !symbols.count(dim.dim_param()) && ranges.find(range) == std::string::npos)
+        ranges += range;
+  return usage("the file leaves sizes of its inputs open: " + open + "; give them, as in" + options +
+               (ranges.empty() ? "" : ", or ranges for programs of any length, as in" + ranges));
 }
 
 Result<TensorDesc> Binder::describe(const ValueInfoProto &input) const {
@@ -276,9 +298,10 @@ Result<TensorDesc> Binder::describe(const ValueInfoProto &input) const {
 } // namespace
 
 Result<InputShapes> bindInputShapes(const std::vector<const ValueInfoProto *> &inputs,
-                                    const std::map<std::string, Shape> &given) {
+                                    const std::map<std::string, Shape> &given,
+                                    const std::map<std::string, std::int64_t> &sizes) {
   Binder binder(given);
-  if (Result<void> bound = binder.bindSymbols(inputs); !bound)
+  if (Result<void> bound = binder.bindSymbols(inputs, sizes); !bound)
     return bound.error();
   if (Result<void> complete = binder.checkComplete(inputs); !complete)
     return complete.error();

@@ -1,0 +1,15 @@
+// State updates that write rows wherever each of them belongs.
+#pragma once
+
+#include "ir/dialect/Kfuse.h"
+
+namespace kfuse::ir {
+
+/// Whether the update has a position for each row of its value: along axis 0 row i is written at position[i], or
+/// nowhere where that is no row of the state. No two rows are written at one.
+inline bool scattersRows(StateUpdateOp update) {
+  const auto value = dimsOf(update.getValue()), position = dimsOf(update.getPosition());
+  return update.getAxis() == 0 && position.size() == 1 && position[0] > 1 && position[0] == value[0];
+}
+
+} // namespace kfuse::ir

@@ -1,0 +1,185 @@
+#include "passes/Lengths.h"
+
+#include "passes/Passes.h"
+#include "passes/lengths/Rules.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace kfuse::ir;
+
+namespace kfuse::passes {
+namespace {
+
+/// Importers share constants that happen to be equal, which another size need not be: one for each use.
+void giveEachUseItsConstant(Block &block) {
+  for (ConstantOp constant : llvm::SmallVector<ConstantOp>(block.getOps<ConstantOp>())) {
+    llvm::SmallVector<OpOperand *> uses;
+    for (OpOperand &use : constant->getUses())
+      uses.push_back(&use);
+    for (OpOperand *use : uses) {
+      OpBuilder builder(use->getOwner());
+      use->set(builder.clone(*constant)->getResult(0));
+    }
+    constant.erase();
+  }
+}
+
+/// Uses of one owner come in the order of its operands, so that graphs that are alike stay alike.
+void sortConstants(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block))
+    for (OpOperand &operand : op.getOpOperands())
+      if (auto constant = operand.get().getDefiningOp<ConstantOp>())
+        constant->moveBefore(&op);
+}
+
+void shareConstants(Block &block) {
+  llvm::DenseMap<Attribute, ConstantOp> first;
+  for (ConstantOp constant : llvm::make_early_inc_range(block.getOps<ConstantOp>())) {
+    auto [found, isNew] = first.try_emplace(constant.getValueAttr(), constant);
+    if (isNew)
+      continue;
+    constant.getResult().replaceAllUsesWith(found->second.getResult());
+    constant.erase();
+  }
+}
+
+LengthEdges fixedEdges(func::FuncOp main) {
+  LengthEdges edges{false, std::vector<bool>(main.getNumResults()), {}};
+  for (Value result : main.getBody().front().getTerminator()->getOperands()) {
+    Axes &axes = edges.results.emplace_back();
+    for (int64_t size : dimsOf(result))
+      axes.push_back(Axis::fixed(size));
+  }
+  return edges;
+}
+
+class Reader {
+public:
+  Reader(func::FuncOp main, const Probes &probes, Value lengths)
+      : main(main), block(main.getBody().front()), math(OpBuilder::atBlockBegin(&block), lengths), rules(probes, math) {
+  }
+
+  Result<LengthEdges> run(unsigned arguments) {
+    llvm::SmallVector<Operation *> ops;
+    for (Operation &op : block.without_terminator())
+      ops.push_back(&op);
+    for (unsigned i = 0; i < arguments; ++i)
+      if (Result<void> read = readArgument(block.getArgument(i)); !read)
+        return read.error();
+    for (Operation *op : ops)
+      if (Result<void> visited = rules.visit(op); !visited)
+        return visited.error();
+    for (unsigned i = 0; i < main.getNumResults(); ++i)
+      writeResult(i);
+    eraseDead(block);
+    shareConstants(block);
+    llvm::SmallVector<Type> results(block.getTerminator()->getOperandTypes());
+    main.setFunctionType(FunctionType::get(main.getContext(), block.getArgumentTypes(), results));
+    return std::move(edges);
+  }
+
+private:
+  std::string attributeOf(BlockArgument argument, StringRef name) {
+    auto attribute = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), name);
+    return attribute ? attribute.str() : "";
+  }
+
+  Result<void> readArgument(BlockArgument argument) {
+    Result<Axes> axes = rules.axesBySize(argument);
+    const std::string name = attributeOf(argument, nameAttrName), role = attributeOf(argument, roleAttrName);
+    if (!axes)
+      return Error{ErrorCode::BadModel, role + " '" + name + "': " + axes.error().message};
+    rules.set(argument, *axes);
+    if (rules.isFixed(argument))
+      return {};
+    if (role != "input")
+      return Error{ErrorCode::BadModel, role + " '" + name +
+                                            "' follows a length, which only inputs and outputs may; give its size "
+                                            "with --shape"};
+    const Rows rows(*axes);
+    auto type = cast<RankedTensorType>(argument.getType());
+    OpBuilder &builder = math.ops();
+    builder.setInsertionPointToStart(&block);
+    auto flat = builder.create<ReshapeOp>(argument.getLoc(), type.clone({rows.count, rows.inner}), argument);
+    Value read = builder.create<GatherOp>(argument.getLoc(), flat.getType(), flat, math.rowsToRead(rows), 0);
+    read = math.reshape(read, type.getShape());
+    argument.replaceAllUsesExcept(read, flat);
+    rules.set(read, std::move(*axes));
+    return {};
+  }
+
+  /// That of the result, unless an argument has it.
+  std::string nameOfMemory(unsigned i) {
+    auto name = main.getResultAttrOfType<StringAttr>(i, nameAttrName);
+    const bool isTaken = !name || llvm::any_of(block.getArguments(), [&](BlockArgument argument) {
+      return attributeOf(argument, nameAttrName) == name.getValue();
+    });
+    return isTaken ? "kfuse.result." + std::to_string(i) : name.str();
+  }
+
+  /// What follows no length is an output like any other.
+  void writeResult(unsigned i) {
+    Operation *terminator = block.getTerminator();
+    const Value value = terminator->getOperand(i);
+    edges.storedInPlace.push_back(!rules.isFixed(value));
+    edges.results.emplace_back(rules.axesOf(value));
+    if (rules.isFixed(value))
+      return;
+    math.before(terminator);
+    const Rows rows(rules.axesOf(value));
+    const Type element = cast<RankedTensorType>(value.getType()).getElementType();
+    const llvm::SmallVector<int64_t> shape = rows.lieInOrder() ? llvm::SmallVector<int64_t>{rows.count, 1, rows.inner}
+                                                               : llvm::SmallVector<int64_t>{rows.count, rows.inner};
+    auto type = RankedTensorType::get(shape, element);
+    auto attributes = DictionaryAttr::get(
+        main.getContext(), {math.ops().getNamedAttr(roleAttrName, math.ops().getStringAttr("state")),
+                            math.ops().getNamedAttr(nameAttrName, math.ops().getStringAttr(nameOfMemory(i)))});
+    main.insertArgument(block.getNumArguments(), type, attributes, terminator->getLoc());
+    const Value memory = block.getArguments().back();
+    const Value position = rows.lieInOrder() ? math.whetherToWrite(rows) : math.rowsToWrite(rows, rows.count);
+    const Value written = math.ops().create<StateUpdateOp>(math.where(), type, memory, math.reshape(value, shape),
+                                                           position, rows.lieInOrder() ? 1 : 0);
+    terminator->setOperand(i, written);
+  }
+
+  func::FuncOp main;
+  Block &block;
+  LengthMath math;
+  LengthRules rules;
+  LengthEdges edges;
+};
+
+} // namespace
+
+Result<LengthEdges> readLengths(func::FuncOp main, const std::vector<Length> &lengths,
+                                const std::vector<LengthProbe> &probes) {
+  if (llvm::all_of(lengths, [](const Length &length) { return length.isFixed(); }))
+    return fixedEdges(main);
+  auto canonical = [](func::FuncOp function) {
+    Block &block = function.getBody().front();
+    eraseDead(block);
+    giveEachUseItsConstant(block);
+    sortConstants(block);
+  };
+  canonical(main);
+  for (const LengthProbe &probe : probes)
+    canonical(probe.main);
+  Result<Probes> matched = Probes::match(main, lengths, probes);
+  if (!matched)
+    return matched.error();
+  const unsigned arguments = main.getNumArguments();
+  OpBuilder builder(main.getContext());
+  auto type = RankedTensorType::get({static_cast<int64_t>(lengths.size())}, builder.getI64Type());
+  auto attributes =
+      builder.getDictionaryAttr({builder.getNamedAttr(roleAttrName, builder.getStringAttr("input")),
+                                 builder.getNamedAttr(nameAttrName, builder.getStringAttr(LengthEdges::lengthsName))});
+  main.insertArgument(arguments, type, attributes, main.getLoc());
+  Reader reader(main, *matched, main.getArgument(arguments));
+  Result<LengthEdges> edges = reader.run(arguments);
+  if (edges)
+    edges->readsLengths = true;
+  return edges;
+}
+
+} // namespace kfuse::passes

@@ -1,0 +1,428 @@
+// Models of lengths that a run gives, against the reference evaluator on the graph of just these lengths. Tensors of
+// the caller end where their last element does: behind them is memory that may not be touched.
+#include "TemporaryFolder.h"
+
+#include "ir/reference/Policy.h"
+#include "kfuse/kfuse.h"
+#include "tuner/api/Handles.h"
+#include "tuner/api/Lengths.h"
+#include "tuner/model/PlannedModel.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace kfuse;
+using reference::HostTensor;
+
+namespace {
+
+using Lengths = std::vector<std::int64_t>;
+using Build = std::function<void(GraphBuilder &, DType, std::span<const std::int64_t>)>;
+
+/// Host memory that ends with its last element, as far as 16 bytes of alignment let it: there a page begins that
+/// nobody may touch.
+class GuardedTensor {
+public:
+  explicit GuardedTensor(const HostTensor &tensor) : bytes(tensor.bytes.size()) {
+    const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    aligned = (bytes + 15) / 16 * 16;
+    mapped = (aligned + page - 1) / page * page + page;
+    base = static_cast<std::byte *>(mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(base != MAP_FAILED);
+    REQUIRE(mprotect(base + mapped - page, page, PROT_NONE) == 0);
+    start = base + mapped - page - aligned;
+    std::memset(start, 0x5a, aligned);
+    std::memcpy(start, tensor.bytes.data(), bytes);
+  }
+  ~GuardedTensor() { munmap(base, mapped); }
+  GuardedTensor(const GuardedTensor &) = delete;
+  GuardedTensor &operator=(const GuardedTensor &) = delete;
+
+  void *data() const { return start; }
+  std::vector<std::byte> read() const { return {start, start + bytes}; }
+  bool isWhole() const {
+    for (std::size_t i = bytes; i < aligned; ++i)
+      if (start[i] != std::byte{0x5a})
+        return false;
+    return true;
+  }
+
+private:
+  std::size_t bytes, aligned = 0, mapped = 0;
+  std::byte *base = nullptr, *start = nullptr;
+};
+
+HostTensor randomTensor(const TensorDesc &desc, std::uint64_t seed, Role role) {
+  if (!isFloat(desc.type))
+    return reference::integers(desc.type, desc.shape, seed, 0, desc.type == DType::Bool ? 2 : 7);
+  return reference::normal(desc.type, desc.shape, seed,
+                           role == Role::Parameter ? reference::weightDeviation(desc.shape) : 1);
+}
+
+/// A compiled model of lengths and its parameters.
+class Fixture {
+public:
+  Fixture(const Build &build, const std::vector<Dim> &dims, DType type) : Fixture(modelOf(build, dims, type)) {}
+  explicit Fixture(Model given) : model(std::move(given)) {
+    CompileOptions options;
+    options.target = "cpu";
+    options.store = (folder.path / "store.db").string();
+    options.effort = Effort::None;
+    Result<Executable> compiled = compile(model, options);
+    REQUIRE_MESSAGE(compiled, compiled.error().message);
+    program = *compiled;
+    std::vector<void *> pointers;
+    for (const TensorDesc &desc : model.parameters()) {
+      tensors[desc.name] = randomTensor(desc, tensors.size() + 1, Role::Parameter);
+      pointers.push_back(tensors[desc.name].bytes.data());
+    }
+    weights = program->prepare(pointers).value();
+    session = std::make_unique<Session>(program->newSession(*weights).value());
+  }
+
+  static Model modelOf(const Build &build, const std::vector<Dim> &dims, DType type) {
+    auto graphAt = [build, type](std::span<const std::int64_t> lengths) {
+      GraphBuilder g;
+      build(g, type, lengths);
+      return g.build();
+    };
+    Result<Model> model = Model::fromGraphs(graphAt, dims);
+    REQUIRE_MESSAGE(model, model.error().message);
+    return *model;
+  }
+
+  void checkAt(const Lengths &lengths) {
+    CAPTURE(lengths);
+    const Model exact = model.at(lengths).value();
+    std::vector<std::unique_ptr<GuardedTensor>> memory;
+    std::vector<void *> inputs, outputs;
+    for (const TensorDesc &desc : exact.inputs()) {
+      tensors[desc.name] = randomTensor(desc, inputs.size() + 77, Role::Input);
+      inputs.push_back(memory.emplace_back(std::make_unique<GuardedTensor>(tensors[desc.name]))->data());
+    }
+    const std::vector<Shape> shapes = program->outputShapes(lengths).value();
+    for (const TensorDesc &desc : exact.outputs()) {
+      CHECK(shapes[outputs.size()] == desc.shape);
+      HostTensor poison = HostTensor::zeros(desc.type, desc.shape);
+      std::ranges::fill(poison.bytes, std::byte{0xff});
+      outputs.push_back(memory.emplace_back(std::make_unique<GuardedTensor>(poison))->data());
+    }
+    const Result<void> ran = session->run(nullptr, inputs, outputs, lengths);
+    REQUIRE_MESSAGE(ran, ran.error().message);
+    std::vector<HostTensor> found, arguments;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      CHECK(memory[i]->isWhole());
+      if (i >= inputs.size())
+        found.push_back(
+            {exact.outputs()[i - inputs.size()].type, exact.outputs()[i - inputs.size()].shape, memory[i]->read()});
+    }
+    mlir::ModuleOp module = *exact.internals().model.module;
+    auto main = module.lookupSymbol<mlir::func::FuncOp>("main");
+    for (unsigned i = 0; i < main.getNumArguments(); ++i)
+      arguments.push_back(tensors.at(main.getArgAttrOfType<mlir::StringAttr>(i, "kfuse.name").str()));
+    auto verdicts = reference::checkOutputs(main.getBody().front(), arguments, found);
+    REQUIRE_MESSAGE(verdicts, verdicts.error().message);
+    for (const reference::Verdict &verdict : *verdicts)
+      CHECK_MESSAGE(verdict.right, verdict.message);
+  }
+
+  Model model;
+  tuner::test::TemporaryFolder folder;
+  std::map<std::string, HostTensor> tensors;
+  std::optional<Executable> program;
+  std::optional<Weights> weights;
+  std::unique_ptr<Session> session;
+};
+
+//===- Models ----------------------------------------------------------------------------------===//
+
+Tensor linear(GraphBuilder &g, const Tensor &x, const std::string &name, std::int64_t outputs) {
+  Tensor w = g.parameter(name, x.type(), {x.shape().back(), outputs});
+  return g.add(g.matmul(x, w), g.parameter(name + "_bias", x.type(), {outputs}));
+}
+
+/// [..., tokens, heads * size] -> [..., heads, tokens, size].
+Tensor toHeads(GraphBuilder &g, const Tensor &x, std::int64_t heads) {
+  const Shape &s = x.shape();
+  return g.transpose(g.reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
+}
+
+Tensor attend(GraphBuilder &g, const Tensor &x, std::int64_t heads, const std::function<Tensor(Tensor)> &mask) {
+  const std::int64_t size = x.shape()[2] / heads;
+  Tensor q = toHeads(g, linear(g, x, "q", x.shape()[2]), heads), k = toHeads(g, linear(g, x, "k", x.shape()[2]), heads),
+         v = toHeads(g, linear(g, x, "v", x.shape()[2]), heads);
+  Tensor scores = g.matmul(q, k, {.b = true});
+  scores = mask(g.mul(scores, g.constant(1 / std::sqrt(double(size)), x.type())));
+  return linear(g, g.reshape(g.transpose(g.matmul(g.softmax(scores), v), {0, 2, 1, 3}), x.shape()), "o", x.shape()[2]);
+}
+
+Tensor norm(GraphBuilder &g, const Tensor &x, const std::string &name) {
+  return g.layerNorm(x, g.parameter(name, x.type(), {x.shape().back()}),
+                     g.parameter(name + "_bias", x.type(), {x.shape().back()}));
+}
+
+void feedForward(GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
+  Tensor x = g.input("x", type, {n[0], 24});
+  g.output("y", norm(g, g.add(x, linear(g, g.gelu(linear(g, x, "up", 56)), "down", 24)), "norm"));
+}
+
+/// Tokens of several sequences with a mask of keys, and the mean of each sequence.
+void bert(GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
+  Tensor ids = g.input("ids", DType::I64, {n[0], n[1]}), mask = g.input("mask", type, {n[0], n[1]});
+  Tensor x = g.gather(g.parameter("table", type, {13, 32}), ids);
+  x = g.add(x, g.slice(g.parameter("positions", type, {64, 32}), {0, 0}, {n[1], 32}));
+  Tensor attended = attend(g, x, 4, [&](Tensor scores) { return g.add(scores, g.reshape(mask, {n[0], 1, 1, n[1]})); });
+  x = norm(g, g.add(x, attended), "norm");
+  g.output("hidden", x);
+  g.output("mean", g.reduce("mean", x, {1}));
+  g.output("largest", g.reduce("max", x, {1}));
+  g.output("first", g.tanh(linear(g, g.reshape(g.slice(x, {0, 0, 0}, {n[0], 1, 32}), {n[0], 32}), "pool", 8)));
+  g.output("last", g.reshape(g.slice(x, {0, n[1] - 1, 0}, {n[0], 1, 32}), {n[0], 32}));
+}
+
+/// Causal, with rotary embeddings, and rows of all sequences as one dimension.
+void llama(GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
+  Tensor x = g.input("x", type, {1, n[0], 32});
+  Tensor cos = g.input("cos", type, {n[0], 8}), sin = g.input("sin", type, {n[0], 8});
+  Tensor h = g.rmsNorm(x, g.parameter("norm", type, {32}));
+  auto project = [&](const char *name, std::int64_t heads) {
+    return toHeads(g, g.matmul(h, g.parameter(name, type, {32, heads * 8})), heads);
+  };
+  Tensor q = g.rotary(project("q", 4), cos, sin), k = g.rotary(project("k", 4), cos, sin), v = project("v", 4);
+  Tensor scores = g.mul(g.matmul(q, k, {.b = true}), g.constant(0.35, type));
+  Tensor sees = g.pointwise("le", {g.iota(DType::I64, {n[0], n[0]}, 1), g.iota(DType::I64, {n[0], n[0]}, 0)});
+  Tensor weights = g.softmax(g.where(sees, scores, g.constant(-INFINITY, type)));
+  Tensor out = g.reshape(g.transpose(g.matmul(weights, v), {0, 2, 1, 3}), {n[0], 32});
+  h = g.add(g.reshape(x, {n[0], 32}), g.matmul(out, g.parameter("o", type, {32, 32})));
+  Tensor m = g.rmsNorm(h, g.parameter("norm2", type, {32}));
+  Tensor gate = g.silu(g.matmul(m, g.parameter("gate", type, {32, 72})));
+  Tensor up = g.mul(gate, g.matmul(m, g.parameter("up", type, {32, 72})));
+  g.output("y", g.reshape(g.add(h, g.matmul(up, g.parameter("down", type, {72, 32}))), {1, n[0], 32}));
+}
+
+/// A token of its own in front of an image's, and of all the first one is taken.
+void vit(GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
+  Tensor patches = linear(g, g.input("patches", type, {n[0], n[1], 12}), "embed", 32);
+  Tensor token = g.broadcast(g.parameter("token", type, {1, 1, 32}), {n[0], 1, 32});
+  Tensor x = g.concat({token, patches}, 1);
+  x = g.add(x, attend(g, norm(g, x, "norm"), 2, [](Tensor scores) { return scores; }));
+  g.output("class", linear(g, g.reshape(g.slice(x, {0, 0, 0}, {n[0], 1, 32}), {n[0], 32}), "head", 10));
+  g.output("swapped", g.concat({patches, token}, 1));
+}
+
+template <class R> void checkError(const R &result, ErrorCode code, std::string_view message) {
+  REQUIRE_FALSE(static_cast<bool>(result));
+  CAPTURE(result.error().message);
+  CHECK((result.error().code == code));
+  CHECK(result.error().message.find(message) != std::string::npos);
+}
+
+} // namespace
+
+TEST_CASE("lengths: every length of a feed-forward block is right, and touches nothing behind its tensors") {
+  for (DType type : {DType::F32, DType::BF16}) {
+    Fixture ffn(feedForward, {{"rows", 1, 40}}, type);
+    for (std::int64_t rows = 1; rows <= 40; ++rows)
+      ffn.checkAt({rows});
+  }
+}
+
+TEST_CASE("lengths: batches and tokens of an encoder with masks and pooling") {
+  for (DType type : {DType::F32, DType::BF16}) {
+    Fixture encoder(bert, {{"batch", 1, 3}, {"tokens", 1, 21}}, type);
+    for (Lengths lengths : {Lengths{1, 1}, {1, 7}, {2, 21}, {3, 5}, {2, 13}, {3, 1}, {3, 21}, {1, 20}})
+      encoder.checkAt(lengths);
+  }
+}
+
+TEST_CASE("lengths: a table that ends where the longest does") {
+  Fixture encoder(bert, {{"batch", 2, 2}, {"tokens", 57, 64}}, DType::F32);
+  for (std::int64_t tokens : {64, 57, 61})
+    encoder.checkAt({2, tokens});
+}
+
+TEST_CASE("lengths: a causal block with rotary embeddings") {
+  for (DType type : {DType::F32, DType::BF16}) {
+    Fixture block(llama, {{"tokens", 1, 70}}, type);
+    for (std::int64_t tokens : {70, 1, 2, 3, 7, 33, 65, 64, 17, 69})
+      block.checkAt({tokens});
+  }
+}
+
+TEST_CASE("lengths: an image's tokens behind one of their own") {
+  for (DType type : {DType::F32, DType::BF16}) {
+    Fixture images(vit, {{"batch", 1, 4}, {"patches", 2, 19}}, type);
+    for (Lengths lengths : {Lengths{1, 2}, {4, 19}, {3, 11}, {2, 3}, {4, 2}, {3, 18}})
+      images.checkAt(lengths);
+  }
+}
+
+TEST_CASE("lengths: what an earlier run left never reaches a shorter one") {
+  Fixture encoder(bert, {{"batch", 1, 2}, {"tokens", 9, 16}}, DType::F32);
+  encoder.checkAt({2, 16});
+  // The arena holds what is no number wherever the longer run has written.
+  auto &session = *encoder.session;
+  std::vector<HostTensor> nan;
+  std::vector<void *> inputs, outputs;
+  for (auto [list, isInput] : {std::pair(&encoder.model.inputs(), true), {&encoder.model.outputs(), false}})
+    for (const TensorDesc &desc : *list) {
+      HostTensor &tensor = nan.emplace_back(HostTensor::zeros(desc.type, desc.shape));
+      if (isFloat(desc.type))
+        std::ranges::fill(tensor.bytes, std::byte{0xff});
+      (isInput ? inputs : outputs).push_back(tensor.bytes.data());
+    }
+  REQUIRE(session.run(nullptr, inputs, outputs, Lengths{2, 16}));
+  encoder.checkAt({1, 9});
+  encoder.checkAt({2, 11});
+}
+
+TEST_CASE("lengths: weights are prepared once for all buckets") {
+  Fixture block(llama, {{"tokens", 1, 70}}, DType::F32);
+  const Executable::Impl &impl = block.program->internals();
+  REQUIRE(impl.programs.size() > 1);
+  std::set<std::string> distinct;
+  std::size_t all = 0;
+  for (const LengthProgram &program : impl.programs) {
+    distinct.insert(program.compiled.preparedKeys.begin(), program.compiled.preparedKeys.end());
+    all += program.compiled.preparedKeys.size();
+  }
+  CHECK(block.weights->internals().prepared.size() == distinct.size());
+  MESSAGE(all << " prepared values of " << impl.programs.size() << " programs are " << distinct.size());
+}
+
+TEST_CASE("lengths: mistakes are errors that say what to do") {
+  Fixture ffn(feedForward, {{"rows", 2, 9}}, DType::F32);
+  std::vector<void *> none;
+  HostTensor x = HostTensor::zeros(DType::F32, {9, 24});
+  std::vector<void *> one{x.bytes.data()};
+  checkError(ffn.session->run(nullptr, one, one, Lengths{1}), ErrorCode::Usage,
+             "'rows' is 1; the model is compiled for rows=2..9, load it with another range");
+  checkError(ffn.session->run(nullptr, one, one, Lengths{10}), ErrorCode::Usage, "'rows' is 10");
+  checkError(ffn.session->run(nullptr, one, one), ErrorCode::Usage, "got 0 lengths, expected 1, of rows=2..9");
+  checkError(ffn.program->outputShapes(Lengths{10}), ErrorCode::Usage, "'rows' is 10");
+  checkError(ffn.model.at(Lengths{10}), ErrorCode::Usage, "'rows' is 10");
+  auto loaded = [](std::vector<Dim> dims) {
+    return Model::fromGraphs(
+        [](std::span<const std::int64_t> n) {
+          GraphBuilder g;
+          feedForward(g, DType::F32, n);
+          return g.build();
+        },
+        dims);
+  };
+  checkError(loaded({{"rows", 0, 4}}), ErrorCode::Usage, "the range of 'rows' is 0..4; give one of 1 or more");
+  checkError(loaded({{"rows", 5, 4}}), ErrorCode::Usage, "the range of 'rows' is 5..4");
+  checkError(loaded({{"rows", 1, 4}, {"rows", 1, 4}}), ErrorCode::Usage, "one range");
+  checkError(loaded({{"rows", 1, 4}, {"others", 1, 4}}), ErrorCode::Usage,
+             "no input has a dimension that follows 'others'");
+  checkError(loaded({}), ErrorCode::Usage, "no ranges are given");
+}
+
+TEST_CASE("lengths: tensors say which of their dimensions follow what") {
+  const Model model = Fixture::modelOf(vit, {{"batch", 1, 4}, {"patches", 2, 19}}, DType::F32);
+  CHECK(model.dims() == std::vector<Dim>{{"batch", 1, 4}, {"patches", 2, 19}});
+  CHECK(model.inputs()[0].shape == Shape{4, 19, 12});
+  CHECK(model.inputs()[0].dims == std::vector<Dim>{{"batch", 1, 4}, {"patches", 2, 19}, {"", 12, 12}});
+  CHECK(model.outputs()[1].dims == std::vector<Dim>{{"batch", 1, 4}, {"patches + 1", 3, 20}, {"", 32, 32}});
+  CHECK(model.parameters()[0].dims.empty());
+}
+
+TEST_CASE("lengths: ops that cannot read them are named, or few lengths have programs of their own") {
+  // A norm along the tokens.
+  Build across = [](GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
+    g.output("y", g.rmsNorm(g.input("x", type, {3, n[0]}), {}));
+  };
+  CompileOptions options;
+  options.target = "cpu";
+  options.effort = Effort::None;
+  checkError(compile(Fixture::modelOf(across, {{"tokens", 1, 30}}, DType::F32), options), ErrorCode::BadModel,
+             "rms_norm: it normalises along a dimension that follows a length");
+  Fixture few(across, {{"tokens", 3, 9}}, DType::F32);
+  CHECK(few.program->internals().programs.size() == 7);
+  for (std::int64_t tokens = 3; tokens <= 9; ++tokens)
+    few.checkAt({tokens});
+}
+
+TEST_CASE("lengths: masks stand where elements mix, and nowhere else") {
+  auto countsOf = [](const Build &build) {
+    const Model model = Fixture::modelOf(build, {{"n", 5, 9}}, DType::F32);
+    Result<tuner::LengthBucket> bucket = tuner::bucketOf(model, model.dims());
+    REQUIRE_MESSAGE(bucket, bucket.error().message);
+    CHECK(bucket->edges.readsLengths);
+    std::map<std::string, int> counts;
+    mlir::ModuleOp module = *bucket->model.internals().model.module;
+    module.walk([&](mlir::Operation *op) { ++counts[op->getName().getStringRef().str()]; });
+    return counts;
+  };
+  auto rows = countsOf(feedForward);
+  CHECK(rows["kfuse.gather"] == 1); // The input's rows.
+  CHECK(rows["kfuse.state_update"] == 1);
+  CHECK(rows["kfuse.where"] == 1); // Which of the output's rows are written.
+  auto causal = countsOf(llama);
+  CHECK(causal["kfuse.gather"] == 3);
+  CHECK(causal["kfuse.where"] == 4); // The graph's own, the softmax's, the values', and the output's.
+}
+
+TEST_CASE("lengths: GPUs have kernels for graphs that read them") {
+  for (const char *target : {"sm_80", "sm_90a"})
+    for (const auto &[build, dims] : {std::pair<Build, std::vector<Dim>>(feedForward, {{"rows", 65, 128}}),
+                                      {bert, {{"batch", 2, 4}, {"tokens", 33, 64}}},
+                                      {llama, {{"tokens", 129, 256}}},
+                                      {vit, {{"batch", 2, 4}, {"patches", 17, 32}}}}) {
+      const Model model = Fixture::modelOf(build, dims, DType::BF16);
+      Result<tuner::LengthBucket> bucket = tuner::bucketOf(model, model.dims());
+      REQUIRE_MESSAGE(bucket, bucket.error().message);
+      Result<tuner::PlannedModel> planned =
+          tuner::planModel(*bucket->model.internals().model.module, *ir::findTarget(target));
+      REQUIRE_MESSAGE(planned, planned.error().message);
+      for (const tuner::PlannedKernel &kernel : planned->kernels)
+        CHECK_FALSE(kernel.kernelTemplate->estimated(kernel.region, *planned->target).empty());
+    }
+}
+
+TEST_CASE("lengths: a dimension of several factors comes apart between them, not inside what follows a length") {
+  const passes::Factor batch{3, 0, 1, 0}, tokens{5, 1, 1, 0}, longer{6, 1, 1, 1};
+  const passes::Axes apart{batch, tokens, passes::Axis::fixed(8)};
+  std::optional<passes::Axes> rows = passes::regroup(apart, {15, 8});
+  REQUIRE(rows);
+  CHECK((*rows)[0].at({2, 4}) == 8);
+  CHECK(passes::regroup(*rows, {3, 5, 2, 4}) ==
+        std::optional(passes::Axes{batch, tokens, passes::Axis::fixed(2), passes::Axis::fixed(4)}));
+  CHECK(passes::regroup(passes::Axes{passes::Axis::fixed(8), tokens}, {2, 20}).has_value());
+  CHECK_FALSE(passes::regroup(apart, {5, 24}));
+  CHECK_FALSE(passes::regroup(passes::Axes{longer}, {2, 3}));
+  // 8 elements for each token are rows of 8 again.
+  std::optional<passes::Axes> flat = passes::regroup(passes::Axes{tokens, passes::Axis::fixed(8)}, {40});
+  REQUIRE(flat);
+  CHECK(passes::regroup(*flat, {5, 8}) == std::optional(passes::Axes{tokens, passes::Axis::fixed(8)}));
+}
+
+TEST_CASE("buckets: a table takes every length of its range, rounded up") {
+  for (std::int64_t low : {1, 3, 64})
+    for (std::int64_t high : {64, 65, 1000, 8192}) {
+      const std::vector<std::int64_t> rungs = tuner::ladder(low, high);
+      tuner::BucketTable table = tuner::BucketTable::make({{"n", low, high}}, {rungs}).value();
+      for (std::int64_t n = low; n <= high; ++n) {
+        const Dim bucket = table.lengths(table.find(Lengths{n}).value())[0];
+        REQUIRE(bucket.low <= n);
+        REQUIRE(n <= bucket.high);
+        REQUIRE((n <= 256 || 4 * bucket.high <= 5 * n + 4));
+      }
+    }
+  CHECK_FALSE(tuner::BucketTable::make({{"n", 1, 8}}, {{2, 4}}));
+  CHECK_FALSE(tuner::BucketTable::make({{"n", 1, 8}}, {{4, 4, 8}}));
+}
+
+TEST_CASE("buckets: neighbours that cost little merge, by how often they run") {
+  const std::vector<std::int64_t> rungs{1, 2, 4, 8};
+  const std::vector<double> us{10, 10.1, 10.2, 20}, often{1, 1, 1, 1}, rare{0.001, 0.001, 0.001, 1};
+  CHECK(tuner::mergeRungs(rungs, us, often) == std::vector<std::int64_t>{4, 8});
+  CHECK(tuner::mergeRungs(rungs, us, rare) == std::vector<std::int64_t>{8});
+  const std::vector<LengthCount> histogram{{{1}, 5}, {{3}, 2}, {{4}, 1}};
+  CHECK(tuner::weightsOf(rungs, 1, 0, histogram) == std::vector<double>{5, 0, 3, 0});
+}

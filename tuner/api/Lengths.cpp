@@ -1,0 +1,143 @@
+#include "tuner/api/Lengths.h"
+
+#include "tuner/api/Handles.h"
+#include "tuner/model/PlannedModel.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace kfuse::tuner {
+namespace {
+
+constexpr std::int64_t fewLengths = 8; ///< So many may each have a program of their own.
+
+std::vector<std::int64_t> highest(const std::vector<Dim> &lengths) {
+  std::vector<std::int64_t> sizes;
+  for (const Dim &dim : lengths)
+    sizes.push_back(dim.high);
+  return sizes;
+}
+
+mlir::func::FuncOp mainOf(ir::Model &model) { return model.module->lookupSymbol<mlir::func::FuncOp>("main"); }
+
+/// What the cost model says of a run of the largest lengths.
+Result<double> estimateUs(const Model &model, const std::vector<Dim> &lengths, const ir::Target &target,
+                          bool simplify) {
+  Result<LengthBucket> bucket = bucketOf(model, lengths);
+  if (!bucket)
+    return bucket.error();
+  Result<PlannedModel> planned = planModel(*bucket->model.internals().model.module, target, simplify);
+  if (!planned)
+    return planned.error();
+  return passes::fusionSavings(planned->main.function).fused.us;
+}
+
+/// The rungs of one dimension, all others at their largest.
+Result<std::vector<std::int64_t>> rungsOf(const Model &model, std::size_t dim, const ir::Target &target, bool simplify,
+                                          std::span<const LengthCount> histogram) {
+  std::vector<Dim> lengths = model.dims();
+  const std::int64_t low = lengths[dim].low;
+  const std::vector<std::int64_t> rungs = ladder(low, lengths[dim].high);
+  std::vector<double> us;
+  for (std::size_t i = 0; rungs.size() > 1 && i < rungs.size(); ++i) {
+    lengths[dim].low = i == 0 ? low : rungs[i - 1] + 1;
+    lengths[dim].high = rungs[i];
+    Result<double> estimate = estimateUs(model, lengths, target, simplify);
+    if (!estimate)
+      return estimate.error();
+    us.push_back(*estimate);
+  }
+  return us.empty() ? rungs : mergeRungs(rungs, us, weightsOf(rungs, low, dim, histogram));
+}
+
+std::int64_t countOf(const std::vector<Dim> &dims) {
+  std::int64_t count = 1;
+  for (const Dim &dim : dims)
+    count *= std::min(dim.high - dim.low, fewLengths) + 1;
+  return count;
+}
+
+Result<std::vector<std::vector<std::int64_t>>> chooseRungs(const Model &model, const ir::Target &target, bool simplify,
+                                                           std::span<const LengthCount> histogram) {
+  std::vector<std::vector<std::int64_t>> rungs;
+  Result<LengthBucket> whole = bucketOf(model, model.dims());
+  if (!whole && (whole.error().code != ErrorCode::BadModel || countOf(model.dims()) > fewLengths))
+    return whole.error();
+  for (std::size_t dim = 0; dim < model.dims().size(); ++dim) {
+    if (!whole) {
+      std::vector<std::int64_t> &all = rungs.emplace_back(model.dims()[dim].high - model.dims()[dim].low + 1);
+      std::iota(all.begin(), all.end(), model.dims()[dim].low);
+      continue;
+    }
+    Result<std::vector<std::int64_t>> chosen = rungsOf(model, dim, target, simplify, histogram);
+    if (!chosen)
+      return chosen.error();
+    rungs.push_back(std::move(*chosen));
+  }
+  return rungs;
+}
+
+Result<void> checkHistogram(const std::vector<Dim> &dims, std::span<const LengthCount> histogram) {
+  for (const LengthCount &one : histogram) {
+    if (Result<void> inside = checkLengths(dims, one.lengths); !inside)
+      return Error{inside.error().code, "the histogram: " + inside.error().message};
+    if (!(one.count >= 0))
+      return Error{ErrorCode::Usage, "the histogram has a count of " + std::to_string(one.count) + "; give 0 or more"};
+  }
+  return {};
+}
+
+} // namespace
+
+Result<LengthBucket> bucketOf(const Model &model, const std::vector<Dim> &lengths) {
+  const Model::Impl &impl = model.internals();
+  std::shared_ptr<mlir::MLIRContext> context = newContext();
+  Result<ir::Model> base = impl.importAt(highest(lengths), *context);
+  if (!base)
+    return base.error();
+  std::vector<passes::Length> named;
+  std::vector<passes::LengthProbe> probes;
+  std::vector<ir::Model> others; // Whose functions the probes are.
+  for (std::size_t dim = 0; dim < lengths.size(); ++dim) {
+    named.push_back({lengths[dim].name, lengths[dim].low, lengths[dim].high});
+    if (named.back().isFixed())
+      continue;
+    const auto [first, second] = passes::probeSizes(lengths[dim].high);
+    for (std::int64_t size : {first, second}) {
+      std::vector<std::int64_t> sizes = highest(lengths);
+      sizes[dim] = size;
+      Result<ir::Model> other = impl.importAt(sizes, *context);
+      if (!other)
+        return other.error();
+      probes.push_back({static_cast<unsigned>(dim), size, mainOf(*other)});
+      others.push_back(std::move(*other));
+    }
+  }
+  Result<passes::LengthEdges> edges = passes::readLengths(mainOf(*base), named, probes);
+  if (!edges)
+    return edges.error();
+  others.clear();
+  return LengthBucket{lengths, wrap(std::move(context), std::move(*base)), std::move(*edges)};
+}
+
+Result<LengthBuckets> bucketsOf(const Model &model, const ir::Target &target, bool simplify,
+                                std::span<const LengthCount> histogram) {
+  if (Result<void> valid = checkHistogram(model.dims(), histogram); !valid)
+    return valid.error();
+  Result<std::vector<std::vector<std::int64_t>>> rungs = chooseRungs(model, target, simplify, histogram);
+  if (!rungs)
+    return rungs.error();
+  Result<BucketTable> table = BucketTable::make(model.dims(), std::move(*rungs));
+  if (!table)
+    return table.error();
+  LengthBuckets made{std::move(*table), {}};
+  for (std::size_t i = 0; i < made.table.size(); ++i) {
+    Result<LengthBucket> bucket = bucketOf(model, made.table.lengths(i));
+    if (!bucket)
+      return bucket.error();
+    made.buckets.push_back(std::move(*bucket));
+  }
+  return made;
+}
+
+} // namespace kfuse::tuner

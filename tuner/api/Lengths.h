@@ -1,0 +1,34 @@
+// A model whose lengths a run gives, as models of buckets: each is imported for its largest lengths and reads those of
+// the run.
+#pragma once
+
+#include "ir/Target.h"
+#include "kfuse/compiler.h"
+#include "passes/Lengths.h"
+#include "tuner/model/Buckets.h"
+
+#include <span>
+#include <vector>
+
+namespace kfuse::tuner {
+
+struct LengthBucket {
+  std::vector<Dim> lengths;
+  Model model; ///< Of the largest lengths; its graph is one for all of them.
+  passes::LengthEdges edges;
+};
+
+struct LengthBuckets {
+  BucketTable table;
+  std::vector<LengthBucket> buckets; ///< In the table's order.
+};
+
+/// The bucket of these lengths. BadModel names the op that cannot be done for lengths that a run gives.
+Result<LengthBucket> bucketOf(const Model &model, const std::vector<Dim> &lengths);
+
+/// The buckets that the cost model chooses for a target and lengths that are as frequent as `histogram` says. Where the
+/// graph cannot read its lengths and there are few of them, one for each.
+Result<LengthBuckets> bucketsOf(const Model &model, const ir::Target &target, bool simplify,
+                                std::span<const LengthCount> histogram);
+
+} // namespace kfuse::tuner

@@ -1,0 +1,48 @@
+// Which lengths share a program: a table of buckets, each planned for its largest lengths.
+#pragma once
+
+#include "kfuse/compiler.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace kfuse::tuner {
+
+/// Sizes up to which programs are worth considering, ascending, the last is `high`: powers of two up to 256, then four
+/// between one and the next, so that a program computes at most a quarter of its rows for nothing.
+std::vector<std::int64_t> ladder(std::int64_t low, std::int64_t high);
+
+/// How often each interval (previous rung, rung] of one dimension is run.
+std::vector<double> weightsOf(std::span<const std::int64_t> rungs, std::int64_t low, std::size_t dim,
+                              std::span<const LengthCount> histogram);
+
+/// The rungs left when neighbours are merged, into the higher one, where runs that are weighted so take less than 3 %
+/// longer. `us` is the time of a program for each rung.
+std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> us,
+                                     std::span<const double> weights);
+
+/// All buckets: the product of each dimension's intervals. Row-major, the first dimension outermost.
+class BucketTable {
+public:
+  /// `rungs` of each dimension. Internal where they leave a length of its range out.
+  static Result<BucketTable> make(const std::vector<Dim> &dims, std::vector<std::vector<std::int64_t>> rungs);
+
+  std::size_t size() const;
+  /// The lengths that bucket `i` takes.
+  std::vector<Dim> lengths(std::size_t i) const;
+  /// The bucket of these lengths, the first that is as large in every dimension. Usage outside the ranges, or for
+  /// another number of lengths.
+  Result<std::size_t> find(std::span<const std::int64_t> lengths) const;
+
+private:
+  std::vector<Dim> dims;
+  std::vector<std::vector<std::int64_t>> rungs;
+};
+
+/// Usage where a length is outside its range, or their number is another.
+Result<void> checkLengths(const std::vector<Dim> &dims, std::span<const std::int64_t> lengths);
+/// "tokens=129..256, batch=1".
+std::string toString(const std::vector<Dim> &lengths);
+
+} // namespace kfuse::tuner
