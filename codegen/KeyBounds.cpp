@@ -67,6 +67,15 @@ AffineExpr indexOf(const ScalarGraph &graph, Scalar s, MLIRContext *context) {
   }
 }
 
+/// An index and what is added to it at run time.
+struct IndexSum {
+  AffineExpr index;
+  SmallVector<ReadBound::Term, 2> terms;
+};
+
+/// What `graph` says of a head without bounds.
+KeyBounds unbounded(Scalar root) { return {.lowest = {}, .highest = {}, .chunks = {}, .seen = root}; }
+
 /// The bounds of a mask, found part by part.
 class Finder {
 public:
@@ -82,8 +91,8 @@ public:
     // Where the lowest float stands for -inf, a row that sees no key has the mean of all values.
     const int64_t rows = graph.domain.extents[dimRow], keys = graph.domain.extents[dimKey];
     auto seesNone = [&](int64_t row) { return found.firstKey(row) >= found.endKey(row, keys); };
-    if (isFinite && (isPartial || llvm::any_of(llvm::seq<int64_t>(0, rows), seesNone)))
-      return {.lowest = {}, .highest = {}, .chunks = {}, .seen = root};
+    if (isFinite && (isPartial || found.areRead() || llvm::any_of(llvm::seq<int64_t>(0, rows), seesNone)))
+      return unbounded(root);
     return found;
   }
 
@@ -154,24 +163,65 @@ private:
     if (!isLess && node.function != "ge" && node.function != "gt")
       return false;
     const bool isStrict = (node.function == "lt" || node.function == "gt") == holds;
-    MLIRContext *context = graph.outputs[0].map.getContext();
-    const AffineExpr left = indexOf(graph, node.operands[isLess == holds ? 0 : 1], context),
-                     right = indexOf(graph, node.operands[isLess == holds ? 1 : 0], context);
+    const std::optional<IndexSum> left = sumOf(node.operands[isLess == holds ? 0 : 1], false),
+                                  right = sumOf(node.operands[isLess == holds ? 1 : 0], true);
     SmallVector<int64_t> coefficients;
     int64_t offset = 0;
-    if (!left || !right || !ir::linearForm(left - right, graph.domain.rank(), coefficients, offset))
+    if (!left || !right || !ir::linearForm(left->index + right->index, graph.domain.rank(), coefficients, offset))
       return false;
     offset += isStrict;
     for (unsigned dim = 0; dim < coefficients.size(); ++dim)
       if (dim != dimRow && dim != dimKey && coefficients[dim] != 0)
         return false;
+    if (!left->terms.empty() || !right->terms.empty())
+      return addRead(coefficients, offset, *left, *right, bounds);
     if (coefficients[dimKey] == 1 && coefficients[dimRow] == -1) // key - row + offset <= 0
       bounds.highest = std::min(bounds.highest.value_or(-offset), -offset);
     else if (coefficients[dimKey] == -1 && coefficients[dimRow] == 1)
       bounds.lowest = std::max(bounds.lowest.value_or(offset), offset);
     else
-      return false;
+      return addRead(coefficients, offset, *left, *right, bounds); // A number for all rows.
     return true;
+  }
+
+  /// Adds the bound that key * coefficient + row * coefficient + offset + terms <= 0 is.
+  bool addRead(ArrayRef<int64_t> coefficients, int64_t offset, const IndexSum &left, const IndexSum &right,
+               KeyBounds &bounds) const {
+    const int64_t ofKey = coefficients[dimKey], ofRow = coefficients[dimRow];
+    if ((ofKey != 1 && ofKey != -1) || (ofRow != 0 && ofRow != -ofKey))
+      return false;
+    ReadBound bound{.terms = left.terms, .offset = offset * -ofKey, .movesWithRow = ofRow != 0};
+    llvm::append_range(bound.terms, right.terms);
+    if (ofKey == 1)
+      for (ReadBound::Term &term : bound.terms)
+        term.isSubtracted = !term.isSubtracted;
+    (ofKey == 1 ? bounds.lasts : bounds.firsts).push_back(std::move(bound));
+    return true;
+  }
+
+  /// An integer, or with `isSubtracted` its opposite, as an index and what is read; nothing where that differs from row
+  /// to row otherwise.
+  std::optional<IndexSum> sumOf(Scalar s, bool isSubtracted) const {
+    const ScalarNode &node = graph[s];
+    if (AffineExpr index = indexOf(graph, s, graph.outputs[0].map.getContext()))
+      return IndexSum{isSubtracted ? -index : index, {}};
+    if (isFloat(node.type) || node.type == DType::Bool)
+      return std::nullopt;
+    if (node.kind == ScalarNode::Kind::Cast && node.type == DType::I64 && graph[node.operands[0]].type == DType::I32)
+      return sumOf(node.operands[0], isSubtracted);
+    if (isApply(node, "add") || isApply(node, "sub")) {
+      std::optional<IndexSum> sum = sumOf(node.operands[0], isSubtracted);
+      const std::optional<IndexSum> more = sumOf(node.operands[1], isSubtracted != isApply(node, "sub"));
+      if (!sum || !more)
+        return std::nullopt;
+      sum->index = sum->index + more->index;
+      llvm::append_range(sum->terms, more->terms);
+      return sum;
+    }
+    for (unsigned dim = dimRow; dim < graph.domain.rank(); ++dim)
+      if (graph.dependsOn(s, dim))
+        return std::nullopt;
+    return IndexSum{getAffineConstantExpr(0, graph.outputs[0].map.getContext()), {{s, isSubtracted}}};
   }
 
   /// Adds chunks where one is a quotient of the row and the other one that of the key.
@@ -239,8 +289,7 @@ double KeyBounds::share(int64_t rows, int64_t keys) const {
 
 KeyBounds keyBounds(const ir::ScalarGraph &scores) {
   const bool areProducts = scores.domain.contractionDim >= 2; // Over rows and keys.
-  return areProducts ? Finder(scores).find()
-                     : KeyBounds{.lowest = {}, .highest = {}, .chunks = {}, .seen = scores.outputs[0].value};
+  return areProducts ? Finder(scores).find() : unbounded(scores.outputs[0].value);
 }
 
 } // namespace kfuse::codegen

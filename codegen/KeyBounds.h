@@ -16,15 +16,31 @@ struct KeyChunks {
   friend bool operator==(const KeyChunks &, const KeyChunks &) = default;
 };
 
+/// A bound that is read at run time: integers that are the same for all rows and keys of a head, added up, and the
+/// row's number where it moves with that.
+struct ReadBound {
+  struct Term {
+    ir::Scalar value;
+    bool isSubtracted;
+  };
+  llvm::SmallVector<Term, 2> terms;
+  int64_t offset = 0;
+  bool movesWithRow = false;
+};
+
 /// A causal mask, a sliding window, chunks, or none: row r of the scores sees keys from r + lowest to r + highest, of
 /// its chunk. All others have weight 0.
 struct KeyBounds {
   std::optional<int64_t> lowest, highest;
   std::optional<KeyChunks> chunks;
+  /// Of these a row sees keys from each of `firsts` to each of `lasts`, too: a cache's position, a sequence's length.
+  llvm::SmallVector<ReadBound, 1> firsts = {}, lasts = {};
   ir::Scalar seen; ///< The score of a key that is seen: the scores without this part of their mask.
 
   /// Whether every row sees every key.
-  bool areAll() const { return !lowest && !highest && !chunks; }
+  bool areAll() const { return !lowest && !highest && !chunks && !areRead(); }
+  /// Whether some are known at run time alone; firstKey() and endKey() are what the others say.
+  bool areRead() const { return !firsts.empty() || !lasts.empty(); }
   int64_t firstKey(int64_t row) const;
   /// Behind the last key that `row` sees, of so many keys.
   int64_t endKey(int64_t row, int64_t keys) const;
@@ -34,7 +50,7 @@ struct KeyBounds {
 
 /// The bounds that the mask of scores over [batch..., rows, keys, elements] has: where(key <= row, score, -inf), and
 /// what else models write for it, by sums with 0 and -inf or with the lowest float in its place, and by quotients that
-/// are equal.
+/// are equal. What is added to a row's number or compared with a key may be read at run time.
 KeyBounds keyBounds(const ir::ScalarGraph &scores);
 
 } // namespace kfuse::codegen

@@ -88,6 +88,18 @@ TemplateCase flashCase(const FlashSketch &sketch);
 std::vector<TemplateCase> flashCases();
 /// The same of models' sizes; too large for the emulator.
 std::vector<TemplateCase> largeFlashCases();
+/// Attention of several queries against a cache, from a position of each sequence on that is an input times `step`:
+/// causal, or of the keys before a length.
+struct CacheSketch {
+  std::string type = "bf16";
+  int batch = 1, heads = 4, keyHeads = 2, rows = 8, keys = 100, size = 64;
+  bool isLength = false; ///< Keys before the position, for all rows.
+  bool writes = false;   ///< The rows' keys and values are written into the cache before.
+  int step = 1, window = 0;
+};
+TemplateCase cacheCase(const CacheSketch &sketch);
+/// Of sizes that nothing divides.
+std::vector<TemplateCase> cacheCases();
 /// Products of "bf16", "f16" or "f32".
 std::vector<TemplateCase> matmulCases(const std::string &type);
 /// Products of several tiles in every direction; too many for the emulator.

@@ -170,6 +170,33 @@ TEST_CASE("Emulated cuda.flash_attention: right for every layout, mask and tile"
   checkAll(flashCases(), codegen::cuda::flashAttentionTemplate(), 2);
 }
 
+TEST_CASE("Emulated cuda.flash_attention: right against a cache, from positions that are read on") {
+  checkAll(cacheCases(), codegen::cuda::flashAttentionTemplate(), 4);
+}
+
+TEST_CASE("Emulated cuda.flash_attention: right for every split of a cache's keys, and for new rows that it writes") {
+  const CacheSketch sketches[] = {
+      {.batch = 3, .heads = 6, .keyHeads = 2, .rows = 9, .keys = 401, .size = 32, .writes = true, .step = 71},
+      {.type = "f16", .batch = 2, .heads = 2, .keyHeads = 2, .rows = 30, .keys = 390, .size = 48, .step = 61},
+      {.batch = 3, .heads = 4, .keyHeads = 2, .rows = 5, .keys = 400, .size = 64, .isLength = true, .step = 60}};
+  for (const CacheSketch &sketch : sketches) {
+    RegionCase given(cacheCase(sketch));
+    const std::vector<reference::HostTensor> inputs = given.inputs();
+    Oracle oracle(given, inputs);
+    for (int splits : {1, 3})
+      for (auto [rows, warps] : {std::pair{16, 1}, {64, 4}})
+        for (int stages : {2, 3}) {
+          codegen::TileConfig config{
+              {"rows", rows}, {"warps", warps}, {"keys", stages == 3 ? 16 : 32}, {"stages", stages}};
+          if (splits > 1)
+            config = std::move(config).with("splits", splits);
+          if (sketch.heads > sketch.keyHeads)
+            config = std::move(config).with("packed", 1);
+          check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(), config);
+        }
+  }
+}
+
 TEST_CASE("Emulated cuda.flash_attention: right for every number of warps and stages") {
   RegionCase given(flashCase({.batch = 1,
                               .heads = 1,

@@ -82,7 +82,7 @@ struct Body {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     const long long v1 = decode(in3[b0]);
     const long long v3 = wrappedProduct(v1, 67ll); // mul
-    return {v3, Index(maximum(minimum(static_cast<long long>(v3), 150ll), -1ll)) + 1, keyPosition(pair), valuePosition(pair)};
+    return {v3, Index(maximum(minimum(static_cast<long long>(v3), 149ll), -1ll) + 1ll), keyPosition(pair), valuePosition(pair)};
   }
 
   struct QueryOperands {

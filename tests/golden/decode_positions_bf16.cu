@@ -52,7 +52,7 @@ struct Body {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     const long long v1 = decode(in3[b0]);
     const long long v3 = wrappedProduct(v1, 41ll); // mul
-    return {v3, Index(maximum(minimum(static_cast<long long>(v3), 200ll), -1ll)) + 1};
+    return {v3, Index(maximum(minimum(static_cast<long long>(v3), 199ll), -1ll) + 1ll)};
   }
 
   struct QueryOperands {};

@@ -29,6 +29,8 @@ struct Config {
   static constexpr Index rows = 49, keys = 61; // In a head.
   static constexpr int keySize = 64, valueSize = 32;
   static constexpr int tileRows = 64, tileKeys = 32, warps = 2, stages = 3, together = 1;
+  static constexpr int splits = 1, newKeys = 0, newValues = 0; // Written into a cache.
+  static constexpr bool readsBounds = false, readsFirst = false;
   static constexpr bool holdsQuery = true, computesQuery = false, emptyIsZero = true;
   static constexpr bool hasLowest = false, hasHighest = false;
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.

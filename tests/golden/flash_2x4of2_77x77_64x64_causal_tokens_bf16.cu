@@ -43,6 +43,8 @@ struct Config {
   static constexpr Index rows = 77, keys = 77; // In a head.
   static constexpr int keySize = 64, valueSize = 64;
   static constexpr int tileRows = 64, tileKeys = 64, warps = 4, stages = 2, together = 8;
+  static constexpr int splits = 1, newKeys = 0, newValues = 0; // Written into a cache.
+  static constexpr bool readsBounds = false, readsFirst = false;
   static constexpr bool holdsQuery = true, computesQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.

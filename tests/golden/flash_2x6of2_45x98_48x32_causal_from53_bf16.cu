@@ -40,6 +40,7 @@ struct Config {
   static constexpr unsigned blocks = 12; // Tiles of rows, over all heads.
   static constexpr int resident = 1; // Blocks on a multiprocessor.
   static constexpr bool takesTurns = true, isPersistent = false;
+  static constexpr bool readsBounds = false, readsFirst = false;
   static constexpr bool holdsQuery = false, computesQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.

@@ -10,8 +10,8 @@ namespace {
 /// What `read` makes of the store, which is only read.
 template <class Read> Result<std::string> fromStore(const std::string &path, const Read &read) {
   return withoutThrowing([&]() -> Result<std::string> {
-    if (path.find('\0') != std::string::npos)
-      return Error{ErrorCode::Usage, std::string("the store has a NUL in it, after '") + path.c_str() + "'"};
+    if (const std::size_t nul = path.find('\0'); nul != std::string::npos)
+      return Error{ErrorCode::Usage, "the store has a NUL in it, after '" + path.substr(0, nul) + "'"};
     Result<std::unique_ptr<tuner::StoreFile>> file = tuner::StoreFile::openToRead(
         path.empty() ? tuner::defaultStorePath() : std::filesystem::path(path), [](const std::string &) {});
     if (!file)

@@ -73,4 +73,19 @@ bool isAligned(const LinearGraph &graph, Scalar load, unsigned dim) {
   return ChunkPrinter(graph, dim, 8).vectorAlignment(load) == 8;
 }
 
+std::string keyText(ValuePrinter &scope, const ReadBound &bound, int64_t more, int64_t least, int64_t most) {
+  auto within = [](const std::string &text, int64_t low, int64_t high) {
+    return "maximum(minimum(" + text + ", " + std::to_string(high) + "ll), " + std::to_string(low) + "ll)";
+  };
+  auto wide = [&](const ReadBound::Term &term) { return "static_cast<long long>(" + scope.value(term.value) + ")"; };
+  const std::string added = more == 0 ? "" : " + " + std::to_string(more) + "ll";
+  if (bound.terms.size() == 1 && !bound.terms[0].isSubtracted) // Any value of it has its place.
+    return "Index(" + within(wide(bound.terms[0]), least - more, most - more) + added + ")";
+  constexpr int64_t far = int64_t{1} << 40; // Sums of a few such are no overflow.
+  std::string sum = "0ll";
+  for (const ReadBound::Term &term : bound.terms)
+    sum += (term.isSubtracted ? " - " : " + ") + within(wide(term), -far, far);
+  return "Index(" + within(sum + added, least, most) + ")";
+}
+
 } // namespace kfuse::codegen::cuda

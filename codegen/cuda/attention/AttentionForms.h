@@ -1,8 +1,10 @@
 // What the templates of attention ask of its scalar forms.
 #pragma once
 
+#include "codegen/KeyBounds.h"
 #include "codegen/LinearGraph.h"
 #include "codegen/cuda/text/Kernel.h"
+#include "codegen/cuda/text/ValuePrinter.h"
 
 #include <string>
 
@@ -46,5 +48,8 @@ template <class Problem> std::string findProducts(Problem &p) {
 
 /// Whether chunks of eight along `dim` are dense and aligned.
 bool isAligned(const LinearGraph &graph, ir::Scalar load, unsigned dim);
+
+/// Text of an Index: the terms of `bound` and `more`, brought into [least, most]; the lines before it are printed.
+std::string keyText(ValuePrinter &scope, const ReadBound &bound, int64_t more, int64_t least, int64_t most);
 
 } // namespace kfuse::codegen::cuda

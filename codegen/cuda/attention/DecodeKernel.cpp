@@ -1,5 +1,6 @@
 #include "codegen/cuda/attention/DecodeKernel.h"
 
+#include "codegen/cuda/attention/AttentionForms.h"
 #include "codegen/cuda/attention/HeadChunk.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
@@ -53,11 +54,13 @@ private:
 
   /// Text of how many keys count; "" where all do.
   std::string countText(ValuePrinter &scope) const {
-    if (!p.bound)
-      return "";
-    std::string least = "Index(maximum(minimum(static_cast<long long>(" + scope.value(p.bound->last) + "), " +
-                        std::to_string(p.keys) + "ll), -1ll))";
-    return p.bound->counts ? least + " + 1" : least;
+    std::string least;
+    for (const ReadBound &last : p.lasts) {
+      const int64_t behind = last.offset + (last.movesWithRow ? p.M : 1);
+      const std::string count = keyText(scope, last, behind, 0, p.keys);
+      least = least.empty() ? count : "minimum(" + least + ", " + count + ")";
+    }
+    return least;
   }
 
   std::string source() {
@@ -86,8 +89,9 @@ private:
     writer.line(llvm::Twine("static constexpr bool emptyIsZero = ") + (p.emptyIsZero ? "true;" : "false;"));
     writer.line(llvm::Twine("static constexpr bool computesQuery = ") + (p.computesQuery ? "true" : "false") +
                 ", readsAhead = " + (p.readsAhead ? "true;" : "false;"));
-    writer.line("static constexpr int newKeys = " + llvm::Twine(p.newKeys ? p.newKeys->count() : 0) + ", newValues = " +
-                llvm::Twine(p.newValues ? p.newValues->count() : 0) + "; // Written into the cache.");
+    writer.line("static constexpr int newKeys = " + llvm::Twine(p.update.newKeys ? p.update.newKeys->count() : 0) +
+                ", newValues = " + llvm::Twine(p.update.newValues ? p.update.newValues->count() : 0) +
+                "; // Written into the cache.");
     writer.close(";");
   }
 
@@ -117,7 +121,7 @@ private:
       bodyNames += "in" + std::to_string(i) + ", ";
     }
     writer.line(storedType(p.product.graph.outputs[0].type) + " *out0;");
-    bodyNames += "out" + std::to_string(p.output);
+    bodyNames += "out" + std::to_string(p.update.output);
     for (bool isKey : {true, false})
       if (const std::optional<NewRows> &rows = newRows(isKey)) {
         writer.line(llvm::Twine("Config::Element *new") + kind(isKey) + "s;");
@@ -163,7 +167,7 @@ private:
     writer.line();
   }
 
-  const std::optional<NewRows> &newRows(bool isKey) const { return isKey ? p.newKeys : p.newValues; }
+  const std::optional<NewRows> &newRows(bool isKey) const { return isKey ? p.update.newKeys : p.update.newValues; }
   static const char *kind(bool isKey) { return isKey ? "Key" : "Value"; }
 
   /// Names for the dimensions of new rows.

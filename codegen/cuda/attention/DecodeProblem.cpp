@@ -40,97 +40,17 @@ int64_t divisorOf(AffineExpr expr, unsigned dim) {
 
 //===- States that are written -----------------------------------------------------------------===//
 
-/// Whether an update writes the rows [lead..., position, 0...] of its state, over which it runs as they lie.
-bool writesRows(const ir::ScalarGraph &update, unsigned axis) {
-  const ir::ScalarOutput &output = update.outputs[0];
-  MLIRContext *context = output.map.getContext();
-  for (unsigned dim = 0; dim < output.shape.size(); ++dim) {
-    bool isOne = dim < update.domain.rank() && update.domain.extents[dim] == 1; // Its index is 0.
-    AffineExpr expected = isOne ? getAffineConstantExpr(0, context) : getAffineDimExpr(dim, context);
-    if (dim == axis)
-      expected = expected + getAffineSymbolExpr(0, context);
-    if (update.domain.rank() != output.shape.size() || output.map.getResult(dim) != expected)
-      return false;
-  }
-  return axis + 1 < output.shape.size() && output.symbols.size() == 1;
-}
-
-/// Whether each pair has rows of its own, and the pairs have all.
-bool arePairs(const DecodeProblem &p, const NewRows &rows) {
-  MLIRContext *context = rows.index.front().getContext();
-  AffineExpr offset = getAffineConstantExpr(0, context), pair = offset;
-  int64_t leads = 1;
-  for (unsigned dim = 0; dim + 1 < rows.index.size(); ++dim)
-    if (dim != rows.axis) {
-      leads *= rows.graph.extents()[dim];
-      offset = offset * rows.graph.extents()[dim] + rows.index[dim];
-    }
-  for (unsigned dim = 0; dim < p.dimM; ++dim) {
-    bool isHead = dim == p.headDim();
-    int64_t extent = p.scores.extents()[dim] / (isHead ? p.group : 1);
-    AffineExpr index = getAffineDimExpr(dim, context);
-    pair = pair * extent + (extent == 1 ? getAffineConstantExpr(0, context) : isHead ? index.floorDiv(p.group) : index);
-  }
-  AffineExpr difference = simplifyAffineExpr(offset - pair, p.scores.extents().size(), 0);
-  return leads == p.pairs() && difference == getAffineConstantExpr(0, context);
-}
-
-/// The new rows that `update` writes into what `load` of `source` (scores or product) reads: [lead..., key, element].
-std::optional<NewRows> newRowsOf(const DecodeProblem &p, const ir::ScalarGraph &update, const ir::ScalarGraph &source,
-                                 Scalar load, unsigned dimKey, unsigned dimElement) {
-  MLIRContext *context = update.outputs[0].map.getContext();
-  NewRows rows;
-  rows.index.assign(source[load].map.getResults().begin(), source[load].map.getResults().end());
-  const auto *axis = llvm::find(rows.index, getAffineDimExpr(dimKey, context));
-  rows.axis = axis - rows.index.begin();
-  if (axis == rows.index.end() || rows.index.back() != getAffineDimExpr(dimElement, context) ||
-      !writesRows(update, rows.axis))
-    return std::nullopt;
-  rows.graph = uncollapsed(update);
-  bool isWhole = rows.graph.extents().back() == source.domain.extents[dimElement];
-  return isWhole && rows.count() <= mostRows && arePairs(p, rows) ? std::make_optional(std::move(rows)) : std::nullopt;
-}
-
-/// Whether a graph reads `input` in other ways than by `load`.
-bool readsOtherwise(const ir::ScalarGraph &graph, unsigned input, Scalar load) {
-  return llvm::any_of(llvm::enumerate(graph.nodes), [&](auto node) {
-    return node.value().kind == ScalarNode::Kind::Load && node.value().input == input &&
-           static_cast<int>(node.index()) != load.id;
-  });
-}
-
-/// Finds what is written into the states that keys and values are read from; why that is not possible, or "".
-std::string findNewRows(const Region &region, DecodeProblem &p) {
+/// Finds what is written into the states; why that is not possible, or "".
+std::string findUpdate(const Region &region, DecodeProblem &p) {
   const Attention &attention = *region.attention();
-  unsigned next = 0;
-  for (auto [i, output] : llvm::enumerate(region.graph.outputs)) {
-    if (output.inPlace < 0) {
-      p.output = i;
-      continue;
-    }
-    const ir::ScalarGraph &update = attention.updates[next++];
-    unsigned state = output.inPlace;
-    bool holdsKeys = p.scores[p.key].input == state, holdsValues = p.product[p.value].input == state;
-    bool isMixed =
-        holdsKeys == holdsValues || readsOtherwise(attention.scores, state, holdsKeys ? p.key : Scalar{}) ||
-        readsOtherwise(attention.product, state, holdsValues ? p.value : Scalar{}) ||
-        llvm::any_of(attention.updates, [&](const ir::ScalarGraph &graph) { return readsOtherwise(graph, state, {}); });
-    if (isMixed)
-      return "a state that it updates is not that of keys or values alone";
-    if (ir::FusionDecision decision = printable(update); !decision)
-      return decision.reason();
-    std::optional<NewRows> &rows = holdsKeys ? p.newKeys : p.newValues;
-    rows = holdsKeys ? newRowsOf(p, update, attention.scores, p.key, p.dimS(), p.dimS() + 1)
-                     : newRowsOf(p, update, attention.product, p.value, p.dimS() + 1, p.dimS());
-    if (!rows)
-      return "new keys and values are not whole rows of the cache, up to " + std::to_string(mostRows) + " of each pair";
-    if (std::string reason = whyNotRow(rows->graph, rows->graph.graph.outputs[0].value,
-                                       rows->graph.extents().size() - 1, holdsKeys ? "new keys" : "new values");
-        !reason.empty())
-      return reason;
-    rows->output = i;
-  }
-  return "";
+  const Pairs pairs{p.scores.extents(), p.group, p.hasHeads() ? p.headDim() : 0};
+  std::string reason =
+      findNewRows(region, {attention.scores, attention.product, p.key, p.value}, pairs, mostRows, p.update);
+  for (bool holdsKeys : {true, false})
+    if (const std::optional<NewRows> &rows = holdsKeys ? p.update.newKeys : p.update.newValues; rows && reason.empty())
+      reason = whyNotRow(rows->graph, rows->graph.graph.outputs[0].value, rows->graph.extents().size() - 1,
+                         holdsKeys ? "new keys" : "new values");
+  return reason;
 }
 
 //===- What a pair's rows share ----------------------------------------------------------------===//
@@ -155,33 +75,23 @@ void findFixed(DecodeProblem &p, Scalar s, std::set<int> &seen) {
       findFixed(p, next, seen);
 }
 
-std::optional<KeyBound> keyBound(const DecodeProblem &p) {
-  const ScalarNode &root = p.scores[p.scores.graph.outputs[0].value];
-  if (root.kind != ScalarNode::Kind::Apply || root.function != "where")
-    return std::nullopt;
-  const ScalarNode &condition = p.scores[root.operands[0]], &otherwise = p.scores[root.operands[2]];
-  const bool hides =
-      otherwise.kind == ScalarNode::Kind::Constant && std::isinf(otherwise.constant) && otherwise.constant < 0;
-  if (!hides || condition.kind != ScalarNode::Kind::Apply)
-    return std::nullopt;
-  const std::string &compares = condition.function;
-  const bool isMirrored = compares == "ge" || compares == "gt"; // last >= key
-  if (!isMirrored && compares != "le" && compares != "lt")
-    return std::nullopt;
-  const ScalarNode &index = p.scores[condition.operands[isMirrored ? 1 : 0]];
-  const KeyBound bound{condition.operands[isMirrored ? 0 : 1], compares == "le" || compares == "ge"};
-  const bool isKey =
-      index.kind == ScalarNode::Kind::Index && index.index == getAffineDimExpr(p.dimS(), index.index.getContext());
-  return isKey && !differsAmongRows(p, bound.last) ? std::make_optional(bound) : std::nullopt;
+/// The bounds that are the same for all rows of a pair but for the row's own number.
+SmallVector<ReadBound, 1> lastsOf(const DecodeProblem &p) {
+  SmallVector<ReadBound, 1> lasts = keyBounds(p.scores.graph).lasts;
+  llvm::erase_if(lasts, [&](const ReadBound &last) {
+    return llvm::any_of(last.terms, [&](ReadBound::Term term) { return differsAmongRows(p, term.value); });
+  });
+  return lasts;
 }
 
 bool readsAhead(const Region &region, const DecodeProblem &p) {
   std::vector<unsigned> inputs = inputsRead(p.scores, p.fixed);
   inputs.push_back(p.scores[p.key].input);
   inputs.push_back(p.product[p.value].input);
-  if (p.bound)
-    llvm::append_range(inputs, inputsRead(p.scores, p.bound->last));
-  for (const std::optional<NewRows> *rows : {&p.newKeys, &p.newValues})
+  for (const ReadBound &last : p.lasts)
+    for (ReadBound::Term term : last.terms)
+      llvm::append_range(inputs, inputsRead(p.scores, term.value));
+  for (const std::optional<NewRows> *rows : {&p.update.newKeys, &p.update.newValues})
     if (*rows)
       llvm::append_range(inputs, inputsRead((*rows)->graph, (*rows)->graph.graph.outputs[0].symbols));
   return llvm::all_of(inputs, [&](unsigned input) { return region.isFixed[input]; });
@@ -262,12 +172,12 @@ Result<DecodeProblem> decodeProblem(const Region &region) {
   if (reason.empty())
     reason = findGroup(p);
   if (reason.empty())
-    reason = findNewRows(region, p);
+    reason = findUpdate(region, p);
   if (!reason.empty())
     return Error{ErrorCode::BadModel, reason};
   std::set<int> seen;
   findFixed(p, p.scores.graph.outputs[0].value, seen);
-  p.bound = keyBound(p);
+  p.lasts = lastsOf(p);
   p.readsAhead = readsAhead(region, p);
   return p;
 }

@@ -2,30 +2,14 @@
 #pragma once
 
 #include "codegen/KernelTemplate.h"
+#include "codegen/KeyBounds.h"
 #include "codegen/LinearGraph.h"
+#include "codegen/cuda/attention/NewRows.h"
 
 #include <optional>
 #include <vector>
 
 namespace kfuse::codegen::cuda {
-
-/// Rows that the kernel computes and writes into the state that keys or values are read from.
-struct NewRows {
-  LinearGraph graph; ///< Over the dimensions of the state; along `axis` the new rows.
-  unsigned axis = 0;
-  /// Where in the state the rows of a pair are, over the dimensions of scores or product; those of `axis` and of the
-  /// last dimension, a row's elements, say nothing.
-  llvm::SmallVector<mlir::AffineExpr> index;
-  unsigned output = 0; ///< The state among the region's results.
-
-  int64_t count() const { return graph.extents()[axis]; }
-};
-
-/// A mask where(key <= last, ..., -inf), or key < last: keys behind it do not count.
-struct KeyBound {
-  ir::Scalar last; ///< A node of the scores, the same for all rows of a pair.
-  bool counts;     ///< Whether that key itself does.
-};
 
 /// The dimensions are [batch..., M, S, D] for the scores and [batch..., M, D, S] for the product; the last batch
 /// dimension is the heads. A pair is a sequence and neighbouring heads that share keys and values.
@@ -39,11 +23,10 @@ struct DecodeProblem {
   int64_t group = 1;          ///< Neighbouring heads that share keys and values.
   bool emptyIsZero = false;   ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
   bool computesQuery = false; ///< False: queries are loaded. It may take totals of its head: a norm's.
-  std::optional<NewRows> newKeys = {}, newValues = {};
-  unsigned output = 0; ///< What the attention gives among the region's results.
+  CacheUpdate update = {};
   std::vector<ir::Scalar> fixed =
       {}; ///< Nodes of the scores that are the same for all rows and keys of a pair: computed once.
-  std::optional<KeyBound> bound = {};
+  llvm::SmallVector<ReadBound, 1> lasts = {}; ///< Keys behind each of these, for the pair's last row, do not count.
   /// Whether all that is read before the first tiles arrive may be read before the predecessor ends: the cache, and
   /// what says which of it counts.
   bool readsAhead = false;
@@ -59,7 +42,7 @@ struct DecodeProblem {
   unsigned headDim() const { return dimM - 1; }
   unsigned dimS() const { return dimM + 1; }
   /// Whether the kernel does more than the attention alone: it computes operands, updates states or reads ahead.
-  bool isExtended() const { return computesQuery || newKeys || newValues || readsAhead; }
+  bool isExtended() const { return computesQuery || update.writes() || readsAhead; }
 };
 
 /// The problem of a region; the reason where the template does not take it.

@@ -22,8 +22,8 @@ int64_t DecodeShape::sharedBytes(const DecodeProblem &p) const {
 }
 
 int64_t DecodeShape::staticBytes(const DecodeProblem &p) const {
-  int64_t keyRows = (p.computesQuery ? p.rows() : 0) + (p.newKeys ? p.newKeys->count() : 0);
-  int64_t valueRows = p.newValues ? p.newValues->count() : 0;
+  int64_t keyRows = (p.computesQuery ? p.rows() : 0) + (p.update.newKeys ? p.update.newKeys->count() : 0);
+  int64_t valueRows = p.update.newValues ? p.update.newValues->count() : 0;
   int64_t others = splits * (isCluster() ? partialBytes(p) : p.rows() * 8);
   return 2 * (keyRows * (p.keySize + 8) + valueRows * (p.valueSize + 8)) + others + 64;
 }

@@ -33,19 +33,21 @@ public:
 
   std::vector<EstimatedConfig> estimated(const Region &region, const ir::Target &target) const override {
     const Result<FlashProblem> p = flashProblem(region);
-    std::vector<TileConfig> configs = p->onlyScalar.empty() ? mmaSyncConfigs(*p) : scalarConfigs(*p);
-    std::vector<EstimatedConfig> ranked = fastestOf(configs, region, *p, target);
-    if (p->onlyScalar.empty() && target.capability == 90 && p->maps()) {
-      configs = wgmmaConfigs(*p, target);
-      llvm::append_range(ranked, fastestOf(configs, region, *p, target));
-    }
-    if (p->group > 1 && p->rows <= mostPackedRows) {
-      const Result<FlashProblem> packed = flashProblem(region, true);
-      configs = p->onlyScalar.empty() ? mmaSyncConfigs(*packed) : scalarConfigs(*packed);
-      for (TileConfig &config : configs)
-        config = std::move(config).with("packed", 1);
-      llvm::append_range(ranked, fastestOf(configs, region, *packed, target));
-    }
+    std::vector<EstimatedConfig> ranked;
+    // Who writes into the cache has all heads that read it.
+    const bool writes = p->update.writes();
+    if (!writes || p->group == 1)
+      ranked = fastestOf(p->onlyScalar.empty() ? mmaSyncConfigs(*p, target) : scalarConfigs(*p), region, *p, target);
+    if (p->onlyScalar.empty() && target.capability == 90 && p->maps() && !writes)
+      llvm::append_range(ranked, fastestOf(wgmmaConfigs(*p, target), region, *p, target));
+    if (p->group > 1 && (p->rows <= mostPackedRows || writes))
+      if (const Result<FlashProblem> packed = flashProblem(region, true)) {
+        std::vector<TileConfig> configs =
+            p->onlyScalar.empty() ? mmaSyncConfigs(*packed, target) : scalarConfigs(*packed);
+        for (TileConfig &config : configs)
+          config = std::move(config).with("packed", 1);
+        llvm::append_range(ranked, fastestOf(configs, region, *packed, target));
+      }
     std::sort(ranked.begin(), ranked.end());
     return ranked;
   }
@@ -65,7 +67,7 @@ private:
     return fastest(std::move(ranked), mostCandidates);
   }
 
-  static std::vector<TileConfig> mmaSyncConfigs(const FlashProblem &p) {
+  static std::vector<TileConfig> mmaSyncConfigs(const FlashProblem &p, const ir::Target &target) {
     constexpr std::pair<int64_t, int64_t> blocks[] = {{256, 8}, {192, 12}, {128, 4}, {128, 8}, {64, 2},
                                                       {64, 4},  {32, 1},   {32, 2},  {16, 1}}; // Rows, warps.
     std::vector<TileConfig> configs;
@@ -76,11 +78,27 @@ private:
         if (keys > 16 && keys / 2 >= p.keys)
           continue;
         for (int64_t stages : {2, 3, 4})
-          if (stages == 2 || keys < p.keys) // A single tile of keys and one of values have a slot each.
-            configs.push_back({{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", stages}});
+          if (stages == 2 || keys < p.keys) { // A single tile of keys and one of values have a slot each.
+            const TileConfig config{{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", stages}};
+            configs.push_back(config);
+            for (int64_t splits : splitsOf(p, rows, keys, target))
+              configs.push_back(TileConfig(config).with("splits", splits));
+          }
       }
     }
     return configs;
+  }
+
+  /// Over how many blocks keys may be split: few rows leave multiprocessors without work.
+  static std::vector<int64_t> splitsOf(const FlashProblem &p, int64_t rows, int64_t keys, const ir::Target &target) {
+    constexpr int64_t leastKeys = 128, mostBlocks = 6; // Of a split; on a multiprocessor.
+    const int64_t blocks = p.batches() * ceilDiv(p.rows, rows);
+    std::vector<int64_t> counts;
+    if (blocks < 2 * target.multiprocessors)
+      for (int64_t splits : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64})
+        if (splits * std::max(keys, leastKeys) <= p.keys && blocks * splits <= mostBlocks * target.multiprocessors)
+          counts.push_back(splits);
+    return counts;
   }
 
   static std::vector<TileConfig> scalarConfigs(const FlashProblem &p) {

@@ -1,11 +1,14 @@
 #include "codegen/cuda/attention/FlashKernel.h"
 
+#include "codegen/cuda/attention/AttentionForms.h"
 #include "codegen/cuda/attention/HeadChunk.h"
+#include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
 #include "codegen/cuda/text/TensorMaps.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
@@ -41,6 +44,14 @@ public:
                            : shape.blocks(p));
     launch.block[0] = static_cast<uint32_t>(shape.threads());
     launch.sharedBytes = static_cast<uint32_t>(shape.sharedBytes(p));
+    if (shape.splits > 1) {
+      launch.grid[1] = static_cast<uint32_t>(shape.splits);
+      plan.zeroedBytes = llvm::alignTo(shape.blocks(p) * 4, zeroedGranule);
+      plan.workspaceBytes =
+          plan.zeroedBytes + static_cast<uint64_t>(shape.blocks(p) * shape.splits * shape.partialBytes(p));
+      launch.args.push_back({KernelArg::Kind::Workspace, 0});
+      launch.args.push_back({KernelArg::Kind::Workspace, plan.zeroedBytes});
+    }
     if (shape.isPersistent) {
       plan.workspaceBytes = plan.zeroedBytes = zeroedGranule;
       launch.args.push_back({KernelArg::Kind::Workspace, 0});
@@ -71,9 +82,12 @@ private:
       writeWgmmaEntry();
       return writer.str();
     }
-    openEntry(writer, "Config::warps * 32", entryName(region), bufferParameters(region, buffers));
+    const bool isSplit = shape.splits > 1;
+    openEntry(writer, "Config::warps * 32", entryName(region),
+              bufferParameters(region, buffers) + (isSplit ? ", unsigned *arrivals, float *partials" : ""));
     writer.line("const Body body{" + bodyNames + "};");
-    writer.line(std::string(shape.isScalar ? "FlashScalar" : "FlashAttention") + "<Config, Body>(body).run();");
+    writer.line(std::string(shape.isScalar ? "FlashScalar" : "FlashAttention") + "<Config, Body>(body).run(" +
+                (isSplit ? "arrivals, partials" : "") + ");");
     writer.close();
     return writer.str();
   }
@@ -147,6 +161,12 @@ private:
       writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) +
                   ", isPersistent = " + flag(shape.isPersistent) + ";");
     }
+    if (!shape.isWgmma && !shape.isScalar)
+      writer.line("static constexpr int splits = " + Twine(shape.splits) +
+                  ", newKeys = " + Twine(p.update.newKeys ? p.update.newKeys->count() : 0) + ", newValues = " +
+                  Twine(p.update.newValues ? p.update.newValues->count() : 0) + "; // Written into a cache.");
+    writer.line("static constexpr bool readsBounds = " + Twine(flag(p.bounds.areRead())) +
+                ", readsFirst = " + flag(!p.bounds.firsts.empty()) + ";");
     writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
                 ", computesQuery = " + flag(p.computesQuery) + ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
     if (p.computesQuery)
@@ -175,8 +195,17 @@ private:
       bodyNames += "in" + std::to_string(i) + ", ";
     }
     writer.line(storedType(p.product.graph.outputs[0].type) + " *out0;");
-    bodyNames += "out0";
+    bodyNames += "out" + std::to_string(p.update.output);
+    for (bool isKey : {true, false})
+      if (const std::optional<NewRows> &rows = newRows(isKey)) {
+        writer.line(std::string("Config::Element *kept") + kind(isKey) + "s; // The cache.");
+        bodyNames += ", out" + std::to_string(rows->output);
+      }
     writer.line();
+    if (p.bounds.areRead())
+      writeBounds();
+    if (p.update.writes())
+      writeNewRows();
     if (p.computesQuery)
       writeQuery();
     if (shape.isWgmma)
@@ -195,6 +224,77 @@ private:
     else
       writeStore();
     writer.close(";");
+  }
+
+  /// Bounds of keys that are read: the largest of the first ones, the smallest of the last ones.
+  void writeBounds() {
+    writer.line("struct Bounds { Index firstKey, firstOfRow, endKey, endOfRow; };");
+    writer.open("__device__ __forceinline__ Bounds bounds(Index batch) const");
+    ValuePrinter scope = scopeOf(p.scores, "0", "0");
+    auto joined = [&](ArrayRef<ReadBound> bounds, bool moves, const std::string &function, int64_t more, int64_t least,
+                      int64_t otherwise) {
+      std::string text;
+      for (const ReadBound &bound : bounds)
+        if (bound.movesWithRow == moves) {
+          const std::string one = keyText(scope, bound, bound.offset + more, least, p.keys);
+          text = text.empty() ? one : function + "(" + text + ", " + one + ")";
+        }
+      return text.empty() ? "Index(" + std::to_string(otherwise) + ")" : text;
+    };
+    const std::string firstKey = joined(p.bounds.firsts, false, "maximum", 0, 0, 0),
+                      firstOfRow = joined(p.bounds.firsts, true, "maximum", 0, -p.rows, -p.rows),
+                      endKey = joined(p.bounds.lasts, false, "minimum", 1, 0, p.keys),
+                      endOfRow = joined(p.bounds.lasts, true, "minimum", 1, -p.rows, p.keys);
+    writer.line("return {" + firstKey + ", " + firstOfRow + ", " + endKey + ", " + endOfRow + "};");
+    writer.close();
+  }
+
+  /// Where new rows of the cache are, and how they get there.
+  void writeNewRows() {
+    writer.line("struct NewRowsAt { Index key, value; }; // Negative where they have no place.");
+    for (bool isKey : {true, false})
+      if (const std::optional<NewRows> &rows = newRows(isKey)) {
+        writePosition(isKey ? "key" : "value", *rows, isKey ? p.scores : p.product);
+        writeKept(kind(isKey), *rows, isKey ? p.scores : p.product);
+      }
+    writer.line(std::string("__device__ __forceinline__ NewRowsAt newRowsAt(Index batch) const { return {") +
+                (p.update.newKeys ? "keyPosition(batch), " : "0, ") +
+                (p.update.newValues ? "valuePosition(batch)" : "0") + "}; }");
+  }
+  const std::optional<NewRows> &newRows(bool isKey) const { return isKey ? p.update.newKeys : p.update.newValues; }
+  static const char *kind(bool isKey) { return isKey ? "Key" : "Value"; }
+  void writePosition(const std::string &kind, const NewRows &rows, const LinearGraph &graph) {
+    writer.open("__device__ __forceinline__ Index " + kind + "Position(Index batch) const");
+    ValuePrinter scope = scopeOf(rows, graph, "0", "0");
+    const ir::ScalarOutput &state = rows.graph.graph.outputs[0];
+    const std::string position = scope.value(state.symbols[0]),
+                      fits = scope.condition(rows.graph.storeGuards[0], state.symbols);
+    writer.line("return " + (fits.empty() ? "" : fits + " ? ") + "Index(" + position + ")" +
+                (fits.empty() ? "" : " : Index(" + std::to_string(-rows.count()) + ")") + ";");
+    writer.close();
+  }
+  void writeKept(const std::string &kind, const NewRows &rows, const LinearGraph &graph) {
+    writer.open("__device__ __forceinline__ void keep" + kind + "(Index batch, int row, int d, NewRowsAt at) const");
+    const ir::ScalarOutput &state = rows.graph.graph.outputs[0];
+    ValuePrinter scope = scopeOf(rows, graph, "row", "d");
+    const std::string from = sourceText(rows, scope), to = scope.offset(state.map.getResult(0), state.symbols);
+    writer.line("if (at." + llvm::StringRef(kind).lower() + " >= 0) storeVector<8, 8>(kept" + kind + "s + (" + to +
+                "), loadVector<8, 8>(" + from + "));");
+    writer.close();
+  }
+  std::string sourceText(const NewRows &rows, ValuePrinter &scope) const {
+    const Scalar root = rows.graph.graph.outputs[0].value;
+    return inputOf(rows.graph, root) + " + (" + scope.offset(rows.graph.offset(root), {}) + ")";
+  }
+  /// Names for the dimensions of new rows of a batch, given `graph`, over which their places are.
+  ValuePrinter scopeOf(const NewRows &rows, const LinearGraph &graph, const std::string &row,
+                       const std::string &element) {
+    ValuePrinter batch = scopeOf(graph, "0", "0");
+    SmallVector<std::string> names;
+    for (unsigned dim = 0; dim + 1 < rows.index.size(); ++dim)
+      names.push_back(dim == rows.axis ? row : "(" + batch.offset(rows.index[dim], {}) + ")");
+    names.push_back(element);
+    return {rows.graph, writer, names};
   }
 
   /// The coordinates of a batch in the tensors that TMA reads.
@@ -225,8 +325,17 @@ private:
 
   void writeAddress(const std::string &name, const std::string &index, const LinearGraph &graph, Scalar load,
                     llvm::function_ref<ValuePrinter()> makeScope) {
+    const bool isCached = p.update.writes() && name != "query";
+    const NewRows *rows = isCached && newRows(name == "key") ? &*newRows(name == "key") : nullptr;
     writer.open("__device__ __forceinline__ const Config::Element *" + name + "(Index batch, Index " + index +
-                ") const");
+                (isCached ? ", NewRowsAt at) const" : ") const"));
+    if (rows) {
+      writer.line("const Index fresh = key - at." + name + ";");
+      writer.open("if (fresh >= 0 && fresh < " + Twine(rows->count()) + ")");
+      ValuePrinter scope = scopeOf(*rows, graph, "fresh", "0");
+      writer.line("return " + sourceText(*rows, scope) + ";");
+      writer.close();
+    }
     ValuePrinter scope = makeScope();
     writer.line("return " + inputOf(graph, load) + " + (" + scope.offset(graph.offset(load), {}) + ");");
     writer.close();

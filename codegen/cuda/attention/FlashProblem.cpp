@@ -20,7 +20,8 @@ namespace {
 using ir::Scalar;
 using ir::ScalarNode;
 
-constexpr int64_t mostSize = 256; ///< The largest head: accumulators of 16 rows take 128 registers.
+constexpr int64_t mostNewRows = 64; ///< Written by one block of a pair; of more a kernel of its own takes less time.
+constexpr int64_t mostSize = 256;   ///< The largest head: accumulators of 16 rows take 128 registers.
 
 DType typeOf(const LinearGraph &graph, Scalar load) { return graph.graph.inputs[graph[load].input].type; }
 
@@ -170,6 +171,41 @@ ir::ScalarGraph packed(const ir::ScalarGraph &graph, const FlashProblem &p) {
   return overOtherDims(graph, extents, dims);
 }
 
+/// Makes a group's heads one, of graphs where they are; why that cannot be, or "".
+std::string pack(const ir::ScalarGraph &scores, const ir::ScalarGraph &product, FlashProblem &p) {
+  p.scores = uncollapsed(scores), p.product = uncollapsed(product);
+  p.period = p.rows, p.rows *= p.group;
+  for (const auto *bounds : {&p.bounds.firsts, &p.bounds.lasts})
+    for (const ReadBound &bound : *bounds)
+      for (ReadBound::Term term : bound.terms)
+        if (p.scores.dependsOn(term.value, p.dimRow()))
+          return "heads that share keys see others of them";
+  return "";
+}
+
+/// Finds the rows that are written into the cache: of those of one pair a block reads what is new from where it comes
+/// from. Why it does not, or "".
+std::string findUpdate(const Region &region, const ir::ScalarGraph &scores, const ir::ScalarGraph &product,
+                       int64_t group, FlashProblem &p) {
+  const Pairs pairs{p.scores.extents(), group, static_cast<unsigned>(p.groupDim)};
+  const std::string reason = findNewRows(region, {scores, product, p.key, p.value}, pairs, mostNewRows, p.update);
+  if (!reason.empty() || !p.update.writes())
+    return reason;
+  if (!p.onlyScalar.empty())
+    return "its states are written by a kernel before it, as " + p.onlyScalar;
+  for (const std::optional<NewRows> &rows : {p.update.newKeys, p.update.newValues}) {
+    if (!rows)
+      continue;
+    const LinearGraph &graph = rows->graph;
+    const Scalar root = graph.graph.outputs[0].value;
+    const unsigned last = graph.extents().size() - 1;
+    if (!isPlainLoad(graph, root) || typeOf(graph, root) != p.type() || !isAligned(graph, root, last) ||
+        !ChunkPrinter(graph, last, 8).storesWholeVectors())
+      return "new keys and values are computed, and written by a kernel before it";
+  }
+  return "";
+}
+
 /// Adds to `p.ofRow` what `s` is computed from.
 void findOfRow(FlashProblem &p, Scalar s, std::set<int> &seen) {
   const ScalarNode &node = p.scores[s];
@@ -254,8 +290,6 @@ int64_t FlashProblem::keyBatches() const {
 Result<FlashProblem> flashProblem(const Region &region, bool isPacked) {
   if (!region.attention())
     return Error{ErrorCode::BadModel, "holds no attention"};
-  if (!region.attention()->updates.empty())
-    return Error{ErrorCode::BadModel, "its states are written by a kernel before it"};
   const ir::ScalarGraph &product = region.attention()->product,
                         scores = withHeadsOf(product, region.attention()->scores);
   FlashProblem p{uncollapsed(scores), uncollapsed(product)};
@@ -274,10 +308,15 @@ Result<FlashProblem> flashProblem(const Region &region, bool isPacked) {
   findOfRow(p, p.bounds.seen, seen);
   findGroup(p);
   if (isPacked) {
-    LinearGraph packedScores = uncollapsed(packed(scores, p)), packedProduct = uncollapsed(packed(product, p));
-    p.scores = std::move(packedScores), p.product = std::move(packedProduct);
-    p.period = p.rows, p.rows *= p.group;
+    const ir::ScalarGraph packedScores = packed(scores, p), packedProduct = packed(product, p);
+    reason = pack(packedScores, packedProduct, p);
+    if (reason.empty())
+      reason = findUpdate(region, packedScores, packedProduct, 1, p);
+  } else {
+    reason = findUpdate(region, scores, product, p.group, p);
   }
+  if (!reason.empty())
+    return Error{ErrorCode::BadModel, reason};
   return p;
 }
 

@@ -4,6 +4,7 @@
 #include "codegen/KernelTemplate.h"
 #include "codegen/KeyBounds.h"
 #include "codegen/LinearGraph.h"
+#include "codegen/cuda/attention/NewRows.h"
 
 #include <optional>
 #include <string>
@@ -34,15 +35,16 @@ struct FlashProblem {
   ir::Scalar value = {}, probabilities = {}; ///< Loads of `product`.
   ir::Scalar scoreProduct = {}, valueProduct = {};
   int64_t rows = 1, keys = 1, keySize = 1, valueSize = 1;
-  int64_t group = 1;               ///< Neighbouring heads that share keys and values.
-  int64_t groupDim = 0;            ///< The dimension of those heads.
-  int64_t period = 0;              ///< Rows of a head, where those of a group are the rows of one; else 0.
-  std::string onlyScalar = {};     ///< Why tensor cores do not take it, or "": then f32 multiplies it.
-  bool computesQuery = false;      ///< Else they are loaded. They may take totals of their head: a norm's.
-  int64_t queryBytes = 0;          ///< What eight elements of a computed one are made of.
-  bool emptyIsZero = false;        ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
-  KeyBounds bounds = {};           ///< Keys outside are not looked at.
-  std::optional<double> scale{};   ///< Scores of keys inside are products times this.
+  int64_t group = 1;             ///< Neighbouring heads that share keys and values.
+  int64_t groupDim = 0;          ///< The dimension of those heads.
+  int64_t period = 0;            ///< Rows of a head, where those of a group are the rows of one; else 0.
+  std::string onlyScalar = {};   ///< Why tensor cores do not take it, or "": then f32 multiplies it.
+  bool computesQuery = false;    ///< Else they are loaded. They may take totals of their head: a norm's.
+  int64_t queryBytes = 0;        ///< What eight elements of a computed one are made of.
+  bool emptyIsZero = false;      ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
+  KeyBounds bounds = {};         ///< Keys outside are not looked at.
+  std::optional<double> scale{}; ///< Scores of keys inside are products times this.
+  CacheUpdate update = {};
   std::vector<ir::Scalar> ofRow{}; ///< Nodes of the scores that are loaded, or made of such, and the same for all keys.
 
   unsigned rank() const { return scores.extents().size(); }

@@ -59,7 +59,8 @@ int64_t FlashShape::registers(const FlashProblem &p) const {
   }
   if (isScalar) // Sums, scores, and 8 of the queries and 4 of a key at a time.
     return rows / warps / 16 * (valueStride(p) / 2 + keys / 2 + 8) + 64;
-  return registersWithoutQuery(p) + (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
+  const int64_t ofSplits = splits > 1 ? 8 : 0; // Where a block's tiles end, and those of all.
+  return registersWithoutQuery(p) + ofSplits + (holdsQuery(p) ? rows / warps / 16 * paddedSize(p.keySize) / 4 : 0);
 }
 
 int64_t FlashShape::queryOperandBytes() const { return !isWgmma || resident > 1 ? 128 : warps == 8 ? 512 : 256; }
@@ -83,6 +84,10 @@ bool FlashShape::fits(const FlashProblem &p, const ir::Target &target) const {
 }
 
 int64_t FlashShape::blocks(const FlashProblem &p) const { return p.batches() * ceilDiv(p.rows, rows); }
+
+int64_t FlashShape::partialBytes(const FlashProblem &p) const {
+  return rows / warps / 16 * (paddedSize(p.valueSize) / 2 + 4) * 4 * threads();
+}
 
 int64_t FlashShape::tilesOf(const FlashProblem &p, int64_t row) const {
   const int64_t last = std::min(row + rows, p.rows) - 1;
@@ -125,12 +130,23 @@ double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const
   if (isScalar)
     return estimateScalarUs(region, p, target, vectorUs);
   const double resident =
-      static_cast<double>(std::min(blocksPerSm(p, target), ceilDiv(blocks(p), target.multiprocessors)));
+      static_cast<double>(std::min(blocksPerSm(p, target), ceilDiv(blocks(p) * splits, target.multiprocessors)));
   const double inOneUs = std::max(mathUs, fragmentUs), warpsOfSm = resident * static_cast<double>(warps);
   const double hidden = std::min(1.0, (warpsOfSm - 2) / 12); // This share of the shorter time is behind the longer.
   const double tileUs = std::max(inOneUs, vectorUs) + (1 - 0.75 * std::max(0.0, hidden)) * std::min(inOneUs, vectorUs) +
                         0.12 / resident; // Two barriers.
-  return totalUs(region, p, target, tileUs, resident, startsUs(p, target, resident));
+  return totalUs(region, p, target, tileUs, resident, startsUs(p, target, resident)) + gatherUs(p, target);
+}
+
+/// What splits leave in the last-level cache and one block of each tile adds.
+double FlashShape::gatherUs(const FlashProblem &p, const ir::Target &target) const {
+  if (splits == 1)
+    return 0;
+  constexpr double arrivalUs = 2, l2BytesPerUs = 3e6;
+  const auto bytes = static_cast<double>(partialBytes(p) * splits);
+  const double waves = std::ceil(static_cast<double>(blocks(p)) / target.multiprocessors);
+  return arrivalUs + 2 * bytes * static_cast<double>(blocks(p)) / l2BytesPerUs +
+         waves * bytes / (l2BytesPerUs / target.multiprocessors * 2);
 }
 
 /// Terms of a wgmma kernel's time that are the same for all shapes. Fitted to 264 configs of nine shapes of heads of
@@ -203,7 +219,7 @@ double FlashShape::estimateScalarUs(const Region &region, const FlashProblem &p,
 /// What blocks take for their first tiles and their results, `resident` blocks at a time.
 double FlashShape::startsUs(const FlashProblem &p, const ir::Target &target, double resident) const {
   constexpr double startUs = 1.5;
-  return std::ceil(std::ceil(static_cast<double>(blocks(p)) / target.multiprocessors) / resident) *
+  return std::ceil(std::ceil(static_cast<double>(blocks(p) * splits) / target.multiprocessors) / resident) *
          (startUs + queryUs(p, target));
 }
 
@@ -218,11 +234,11 @@ double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir
   tileUs = std::max(tileUs, bytes / (l2BytesPerClock * clocksPerUs));
   double tiles = 0, longest = 0;
   for (int64_t row = 0; row < p.rows; row += rows) {
-    const auto ofBlock = static_cast<double>(tilesOf(p, row));
-    tiles += ofBlock, longest = std::max(longest, ofBlock);
+    const auto ofBlock = static_cast<double>(ceilDiv(tilesOf(p, row), splits));
+    tiles += ofBlock * static_cast<double>(splits), longest = std::max(longest, ofBlock);
   }
   tiles *= static_cast<double>(p.batches());
-  const double ofSm = std::ceil(static_cast<double>(blocks(p)) / sms);
+  const double ofSm = std::ceil(static_cast<double>(blocks(p) * splits) / sms);
   // Blocks of one length come in waves; of others the short ones fill up.
   const double perSm = !p.bounds.areAll() ? std::max(tiles / sms, longest * std::min(ofSm, resident)) : ofSm * longest;
   const double us = perSm * tileUs + startsUs;

@@ -11,13 +11,14 @@ struct FlashShape {
   int64_t rows, warps, keys, stages; ///< Warps that multiply.
   bool isWgmma, takesTurns, isScalar;
   int64_t resident;  ///< Blocks that share a multiprocessor, of wgmma.
+  int64_t splits;    ///< Blocks that a tile's keys are split over, of mma.sync.
   bool isPersistent; ///< A block for each multiprocessor takes rows as long as there are some.
 
   explicit FlashShape(const TileConfig &config)
       : rows(config["rows"]), warps(config["warps"]), keys(config["keys"]), stages(config["stages"]),
         isWgmma(config.valueOr("wgmma", 0) != 0), takesTurns(config.valueOr("turns", 0) != 0),
         isScalar(config.valueOr("scalar", 0) != 0), resident(config.valueOr("resident", 1)),
-        isPersistent(config.valueOr("persistent", 0) != 0) {}
+        splits(config.valueOr("splits", 1)), isPersistent(config.valueOr("persistent", 0) != 0) {}
 
   /// With the producer's warpgroup.
   int64_t threads() const { return warps * 32 + (isWgmma ? 128 : 0); }
@@ -30,7 +31,10 @@ struct FlashShape {
   int64_t blocksPerSm(const FlashProblem &p, const ir::Target &target) const;
   bool fits(const FlashProblem &p, const ir::Target &target) const;
 
+  /// Tiles of rows, over all heads.
   int64_t blocks(const FlashProblem &p) const;
+  /// What a block whose keys are split leaves for the others: FlashRows::heldFloats of each thread.
+  int64_t partialBytes(const FlashProblem &p) const;
   /// Tiles of keys that the block of the rows from `row` on takes.
   int64_t tilesOf(const FlashProblem &p, int64_t row) const;
   /// Batches whose blocks take turns: as many as have keys and values that the last-level cache holds, where blocks
@@ -46,6 +50,7 @@ private:
   int64_t registersWithoutQuery(const FlashProblem &p) const;
   double estimateWgmmaUs(const Region &region, const FlashProblem &p, const ir::Target &target, double weightsUs) const;
   double estimateScalarUs(const Region &region, const FlashProblem &p, const ir::Target &target, double vectorUs) const;
+  double gatherUs(const FlashProblem &p, const ir::Target &target) const;
   double queryUs(const FlashProblem &p, const ir::Target &target) const;
   double startsUs(const FlashProblem &p, const ir::Target &target, double resident) const;
   double totalUs(const Region &region, const FlashProblem &p, const ir::Target &target, double tileUs, double resident,

@@ -133,6 +133,34 @@ TEST_CASE("Key bounds: what is no bound, or not all of the mask, stays with the 
   CHECK(boundsOf(compare("%c0", "lt", "%key", "%row") + choose("%c0", "%0", "%lowest")) == "-..-, masked");
 }
 
+TEST_CASE("Key bounds: of a cache's position and of lengths, which are read") {
+  auto boundsOf = [](const CacheSketch &sketch) {
+    const RegionCase given(cacheCase(sketch));
+    const codegen::KeyBounds bounds = codegen::keyBounds(given.region.attention()->scores);
+    auto text = [](const auto &all) {
+      std::string joined;
+      for (const codegen::ReadBound &bound : all)
+        joined += (bound.movesWithRow ? "row + " : "") + std::to_string(bound.terms.size()) + " read + " +
+                  std::to_string(bound.offset);
+      return joined;
+    };
+    return text(bounds.firsts) + ".." + text(bounds.lasts);
+  };
+  CHECK(boundsOf({}) == "..row + 1 read + 0");
+  CHECK(boundsOf({.isLength = true}) == "..1 read + -1");
+  CHECK(boundsOf({.window = 20}) == "row + 1 read + -19..row + 1 read + 0");
+}
+
+TEST_CASE("Flash attention: writes a few new rows of a cache, on tensor cores") {
+  auto refusalOf = [](const CacheSketch &sketch) { return refusal(cacheCase(sketch)); };
+  CHECK(refusalOf({.writes = true}) == "");
+  CHECK(refusalOf({.rows = 64, .writes = true}) == "");
+  CHECK(refusalOf({.rows = 65, .writes = true}) ==
+        "new keys and values are not whole rows of the cache, up to 64 of each pair");
+  CHECK(refusalOf({.type = "f32", .writes = true}) ==
+        "its states are written by a kernel before it, as queries, keys and values are not bf16 or f16 alike");
+}
+
 TEST_CASE("Key bounds: FLOPs count the keys that a row sees") {
   const FlashSketch full{.rows = 64, .keys = 96, .keySize = 32, .valueSize = 32};
   FlashSketch causal = full;

@@ -4,6 +4,7 @@
 #include <kfuse/copy.cuh>
 #include <kfuse/flash_queries.cuh>
 #include <kfuse/flash_rows.cuh>
+#include <kfuse/flash_splits.cuh>
 #include <kfuse/mma.cuh>
 
 namespace kfuse {
@@ -19,7 +20,11 @@ template <int rows, int columns> struct PaddedTile {
 
 /// A block has `tileRows` query rows of one head, of which each warp has its own, and takes their keys tile by tile,
 /// the last first: warps share nothing but tiles. Those of keys and of values take turns in a ring of `stages` slots:
-/// while one is multiplied, the copies of the next stages - 1 are under way.
+/// while one is multiplied, the copies of the next stages - 1 are under way. Of few rows the keys are split over
+/// blocks.
+///
+/// New rows of the cache (Config::newKeys, newValues) are read from where they come from, old ones from the cache, so
+/// that no block waits for another: a pair's first block writes them.
 template <class Config, class Body> struct FlashAttention {
   using Index = typename Config::Index;
   using Element = typename Config::Element;
@@ -35,10 +40,17 @@ template <class Config, class Body> struct FlashAttention {
   using Rows = FlashRows<Config, Body, fragments, ValueTile::size>;
 
   const Body &body;
-  const FlashBlock<Config> block{blockIdx.x};
+  const FlashBlock<Config, Body> block{body, blockIdx.x};
+  static constexpr bool writesCache = Config::newKeys + Config::newValues > 0;
+  const NewRowsAt<Body, writesCache> newRowsAt{body, block.batch};
+  /// This block's tiles, and behind the last key that its rows see.
+  const Index ofSplit = (block.endTile - block.beginTile + Config::splits - 1) / Config::splits;
+  const Index beginTile = block.beginTile + Index(blockIdx.y) * ofSplit,
+              endTile = minimum(beginTile + ofSplit, block.endTile);
+  const Index endKey = Config::readsBounds ? minimum(block.endTile * tileKeys, block.endKey) : Index(Config::keys);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const unsigned queries = sharedAddress(dynamicShared()), ring = queries + QueryTile::bytes;
-  Rows rows{body, block.batch, block.firstRow + warp *warpRows};
+  Rows rows{body, block, block.firstRow + warp *warpRows};
   unsigned heldQuery[Config::holdsQuery ? fragments : 1][Config::holdsQuery ? steps : 1][4];
 
   //===- Loads ---------------------------------------------------------------------------------===//
@@ -75,15 +87,33 @@ template <class Config, class Body> struct FlashAttention {
   /// counted: one is committed either way.
   template <bool values> __device__ __forceinline__ void startAhead(unsigned slot, Index tile, int ahead) const {
     const Index at = tile - ahead;
-    if (at >= block.beginTile) {
+    if (at >= beginTile) {
       if constexpr (values)
-        startRows<ValueTile, tileKeys>(slot, at * tileKeys, Index(Config::keys),
-                                       [&](Index key) { return body.value(block.batch, key); });
+        startRows<ValueTile, tileKeys>(slot, at * tileKeys, endKey, [&](Index key) { return rowOf<true>(key); });
       else
-        startRows<KeyTile, tileKeys>(slot, at * tileKeys, Index(Config::keys),
-                                     [&](Index key) { return body.key(block.batch, key); });
+        startRows<KeyTile, tileKeys>(slot, at * tileKeys, endKey, [&](Index key) { return rowOf<false>(key); });
     }
     commitCopies();
+  }
+
+  /// Where a value or a key is.
+  template <bool values> __device__ __forceinline__ const Element *rowOf(Index key) const {
+    if constexpr (writesCache)
+      return values ? body.value(block.batch, key, newRowsAt) : body.key(block.batch, key, newRowsAt);
+    else
+      return values ? body.value(block.batch, key) : body.key(block.batch, key);
+  }
+
+  /// Writes the new rows of a batch into the cache.
+  __device__ __forceinline__ void keepNewRows() const {
+    if (block.firstRow > 0 || blockIdx.y > 0)
+      return;
+    if constexpr (Config::newKeys > 0)
+      for (int at = threadIdx.x; at < Config::newKeys * KeyTile::filled; at += threads)
+        body.keepKey(block.batch, at / KeyTile::filled, at % KeyTile::filled * 8, newRowsAt);
+    if constexpr (Config::newValues > 0)
+      for (int at = threadIdx.x; at < Config::newValues * ValueTile::filled; at += threads)
+        body.keepValue(block.batch, at / ValueTile::filled, at % ValueTile::filled * 8, newRowsAt);
   }
 
   __device__ __forceinline__ unsigned slotAfter(unsigned slot) const {
@@ -153,9 +183,9 @@ template <class Config, class Body> struct FlashAttention {
 #pragma unroll
     for (int i = 0; i < stages - 1; ++i) // The queries count to the first group.
       if (i % 2 == 0)
-        startAhead<false>(ring + i * slotBytes, block.endTile - 1, i / 2);
+        startAhead<false>(ring + i * slotBytes, endTile - 1, i / 2);
       else
-        startAhead<true>(ring + i * slotBytes, block.endTile - 1, i / 2);
+        startAhead<true>(ring + i * slotBytes, endTile - 1, i / 2);
     if constexpr (Config::computesQuery) // While keys come.
       ComputedQueries<Config, Body>::template make<warpRows>(body, block.batch, rows.firstRow, [&](int row, int chunk) {
         return dynamicShared() + QueryTile::offset(warp * warpRows + row, chunk);
@@ -172,7 +202,7 @@ template <class Config, class Body> struct FlashAttention {
     }
     mark(Moment::hasTile);
 #pragma unroll 1
-    for (Index tile = block.endTile - 1; tile >= block.beginTile; --tile) {
+    for (Index tile = endTile - 1; tile >= beginTile; --tile) {
       const bool counts = rows.sees(tile);
       typename Rows::Weights weights;
       // The keys have come, and all have read what was in the slot that is the next to write.
@@ -201,11 +231,14 @@ template <class Config, class Body> struct FlashAttention {
   }
 
   __device__ __forceinline__ explicit FlashAttention(const Body &body) : body(body) {}
-  __device__ __forceinline__ void run() {
+  __device__ __forceinline__ void run(unsigned *arrivals = nullptr, float *partials = nullptr) {
     mark(Moment::starts);
     takeTiles();
     mark(Moment::hasSums);
-    rows.store();
+    if constexpr (writesCache)
+      keepNewRows();
+    if (Config::splits == 1 || FlashSplits<Rows, Config::splits, threads>{arrivals, partials}.gather(rows))
+      rows.store();
     mark(Moment::ends);
   }
 };

@@ -5,15 +5,29 @@
 
 namespace kfuse {
 
-/// Keys that a row may see: from first to end.
-template <class Config> struct SeenKeys {
+/// Bounds that a batch's body reads (Config::readsBounds): keys from `firstKey` to `endKey`, and those that move with
+/// the row's number.
+template <class Body, bool areRead> struct ReadBounds {
+  template <class Index> __device__ __forceinline__ ReadBounds(const Body &, Index) {}
+};
+template <class Body> struct ReadBounds<Body, true> : Body::Bounds {
+  template <class Index>
+  __device__ __forceinline__ ReadBounds(const Body &body, Index batch) : Body::Bounds(body.bounds(batch)) {}
+};
+
+/// Keys that a row of a batch may see: from first to end.
+template <class Config, class Body> struct SeenKeys : ReadBounds<Body, Config::readsBounds> {
   using Index = typename Config::Index;
   /// Whether rows see keys from others than 0 on, and whether there are keys of tiles that a row does not see the end
   /// of.
-  static constexpr bool haveFirst = Config::hasLowest || Config::chunk > 0,
-                        haveEnd = Config::hasHighest || Config::chunk > 0 || Config::keys % Config::tileKeys != 0;
+  static constexpr bool haveFirst = Config::hasLowest || Config::chunk > 0 || Config::readsFirst,
+                        haveEnd = Config::hasHighest || Config::chunk > 0 || Config::keys % Config::tileKeys != 0 ||
+                                  Config::readsBounds;
 
-  static __device__ __forceinline__ Index first(Index row) {
+  __device__ __forceinline__ SeenKeys(const Body &body, Index batch)
+      : ReadBounds<Body, Config::readsBounds>(body, batch) {}
+
+  __device__ __forceinline__ Index first(Index row) const {
     if constexpr (Config::period > 0)
       row %= Config::period;
     Index key = 0;
@@ -21,9 +35,11 @@ template <class Config> struct SeenKeys {
       key = maximum(row + Config::lowest, Index(0));
     if constexpr (Config::chunk > 0)
       key = maximum(key, chunkOf(row));
+    if constexpr (Config::readsFirst)
+      key = maximum(key, maximum(this->firstKey, row + this->firstOfRow));
     return key;
   }
-  static __device__ __forceinline__ Index end(Index row) {
+  __device__ __forceinline__ Index end(Index row) const {
     if constexpr (Config::period > 0)
       row %= Config::period;
     Index key = Config::keys;
@@ -31,19 +47,21 @@ template <class Config> struct SeenKeys {
       key = minimum(row + Config::highest + 1, key);
     if constexpr (Config::chunk > 0)
       key = minimum(chunkOf(row) + Config::chunk, key);
+    if constexpr (Config::readsBounds)
+      key = minimum(key, minimum(this->endKey, row + this->endOfRow));
     return key;
   }
 
   /// Those that some of the rows from one to another see, and those that all of them see. Of several heads' rows it is
   /// as if there were all of a head.
-  static __device__ __forceinline__ Index firstOfAny(Index from) { return first(Config::period > 0 ? 0 : from); }
-  static __device__ __forceinline__ Index endOfAny(Index to) {
+  __device__ __forceinline__ Index firstOfAny(Index from) const { return first(Config::period > 0 ? 0 : from); }
+  __device__ __forceinline__ Index endOfAny(Index to) const {
     return end(Config::period > 0 ? Config::period - 1 : to);
   }
-  static __device__ __forceinline__ Index firstOfAll(Index to) {
+  __device__ __forceinline__ Index firstOfAll(Index to) const {
     return first(Config::period > 0 ? Config::period - 1 : to);
   }
-  static __device__ __forceinline__ Index endOfAll(Index from) { return end(Config::period > 0 ? 0 : from); }
+  __device__ __forceinline__ Index endOfAll(Index from) const { return end(Config::period > 0 ? 0 : from); }
 
 private:
   static __device__ __forceinline__ Index chunkOf(Index row) {
@@ -53,21 +71,40 @@ private:
 
 /// The rows of a block, and the tiles of keys that some of them see. Blocks with most keys start first. `together`
 /// heads take turns, whose keys and values the last-level cache holds.
-template <class Config> struct FlashBlock {
+template <class Config, class Body> struct FlashBlock {
   using Index = typename Config::Index;
-  Index batch, firstRow, beginTile, endTile;
+  Index batch, firstRow, beginTile, endTile, endKey; ///< Its last row sees keys before endKey.
+  SeenKeys<Config, Body> seen;
 
-  __device__ __forceinline__ explicit FlashBlock(unsigned block) {
+  __device__ __forceinline__ FlashBlock(const Body &body, unsigned block) : FlashBlock(body, placeOf(block)) {}
+
+private:
+  struct Place {
+    Index batch, firstRow;
+  };
+  static __device__ __forceinline__ Place placeOf(unsigned block) {
     constexpr unsigned tiles = (Config::rows + Config::tileRows - 1) / Config::tileRows,
                        ofGroup = tiles * Config::together;
     const unsigned group = block / ofGroup, within = block % ofGroup;
-    batch = group * Config::together + within % Config::together;
-    firstRow = Index(tiles - 1 - within / Config::together) * Config::tileRows;
-    const Index lastRow = minimum(firstRow + Config::tileRows, Index(Config::rows)) - 1;
-    const Index last = SeenKeys<Config>::endOfAny(lastRow);
-    beginTile = SeenKeys<Config>::firstOfAny(firstRow) / Config::tileKeys;
-    endTile = last > 0 ? (last + Config::tileKeys - 1) / Config::tileKeys : Index(0);
+    return {Index(group * Config::together + within % Config::together),
+            Index(tiles - 1 - within / Config::together) * Config::tileRows};
   }
+  __device__ __forceinline__ FlashBlock(const Body &body, Place place)
+      : batch(place.batch), firstRow(place.firstRow), seen(body, place.batch) {
+    const Index lastRow = minimum(firstRow + Config::tileRows, Index(Config::rows)) - 1;
+    endKey = seen.endOfAny(lastRow);
+    beginTile = seen.firstOfAny(firstRow) / Config::tileKeys;
+    endTile = endKey > 0 ? (endKey + Config::tileKeys - 1) / Config::tileKeys : Index(0);
+  }
+};
+
+/// Where new rows of a batch's keys and values lie in the cache (Config::newKeys, newValues): the body reads it.
+template <class Body, bool writes> struct NewRowsAt : Body::NewRowsAt {
+  template <class Index>
+  __device__ __forceinline__ NewRowsAt(const Body &body, Index batch) : Body::NewRowsAt(body.newRowsAt(batch)) {}
+};
+template <class Body> struct NewRowsAt<Body, false> {
+  template <class Index> __device__ __forceinline__ NewRowsAt(const Body &, Index) {}
 };
 
 /// 16 * `fragments` rows of a warp, as accumulators of mma and wgmma hold them: a lane has two neighbours of every
@@ -77,7 +114,7 @@ template <class Config> struct FlashBlock {
 template <class Config, class Body, int fragments, int columns> struct FlashRows {
   using Index = typename Config::Index;
   using Element = typename Config::Element;
-  using Seen = SeenKeys<Config>;
+  using Seen = SeenKeys<Config, Body>;
   static constexpr int tileKeys = Config::tileKeys, scoreCount = tileKeys / 2, sumCount = columns / 2;
   static constexpr float log2e = 1.44269504f;
   using Products = float[fragments][scoreCount];
@@ -85,13 +122,19 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   using Factors = float[fragments][2];
 
   const Body &body;
+  const Seen seen;
   int lane = threadIdx.x % 32;
   Index batch, firstRow, endRow; ///< The rows of this warp; none where all its rows lie past the last.
   float sums[fragments][sumCount];
   float maximum[fragments][2], weight[fragments][2];
 
-  __device__ __forceinline__ FlashRows(const Body &body, Index batch, Index firstRow)
-      : body(body), batch(batch), firstRow(firstRow), endRow(minimum(firstRow + fragments * 16, Index(Config::rows))) {
+  __device__ __forceinline__ FlashRows(const Body &body, const FlashBlock<Config, Body> &block, Index firstRow)
+      : body(body), seen(block.seen), batch(block.batch), firstRow(firstRow),
+        endRow(minimum(firstRow + fragments * 16, Index(Config::rows))) {
+    clear();
+  }
+  /// As before the first key.
+  __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int f = 0; f < fragments; ++f) {
 #pragma unroll
@@ -106,11 +149,11 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   /// Whether a row of this warp sees a key of the tile, and whether all of them see all of its keys.
   __device__ __forceinline__ bool sees(Index tile) const {
     const Index first = tile * tileKeys;
-    return firstRow < endRow && first < Seen::endOfAny(endRow - 1) && first + tileKeys > Seen::firstOfAny(firstRow);
+    return firstRow < endRow && first < seen.endOfAny(endRow - 1) && first + tileKeys > seen.firstOfAny(firstRow);
   }
   __device__ __forceinline__ bool seesWhole(Index tile) const {
     const Index first = tile * tileKeys;
-    return first + tileKeys <= Seen::endOfAll(firstRow) && first >= Seen::firstOfAll(endRow - 1);
+    return first + tileKeys <= seen.endOfAll(firstRow) && first >= seen.firstOfAll(endRow - 1);
   }
 
   /// From products with the keys of a tile to weights; `factors` are what the warp's sums are to be scaled by.
@@ -144,6 +187,37 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
 #pragma unroll
         for (int i = 0; i < 4; ++i)
           weights[f][n][i] = wordOf(Element{}, from[f][n * 8 + i * 2], from[f][n * 8 + i * 2 + 1]);
+  }
+
+  /// What a lane of a warp has found among its keys, at `at[i * stride]`.
+  static constexpr int heldFloats = fragments * (sumCount + 4);
+  __device__ __forceinline__ void leave(float *at, int stride) const {
+#pragma unroll
+    for (int f = 0; f < fragments; ++f) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half, at += 2 * stride)
+        at[0] = maximum[f][half], at[stride] = weight[f][half];
+#pragma unroll
+      for (int i = 0; i < sumCount; ++i, at += stride)
+        *at = sums[f][i];
+    }
+  }
+  /// Adds what another warp left of the same rows among other keys.
+  __device__ __forceinline__ void add(const float *at, int stride) {
+#pragma unroll
+    for (int f = 0; f < fragments; ++f) {
+      float mine[2], other[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half, at += 2 * stride) {
+        const float highest = fmaxf(maximum[f][half], at[0]), base = highest == -infinity ? 0.0f : highest;
+        mine[half] = powerOfTwo((maximum[f][half] - base) * log2e), other[half] = powerOfTwo((at[0] - base) * log2e);
+        weight[f][half] = weight[f][half] * mine[half] + at[stride] * other[half];
+        maximum[f][half] = highest;
+      }
+#pragma unroll
+      for (int i = 0; i < sumCount; ++i, at += stride)
+        sums[f][i] = sums[f][i] * mine[i / 2 % 2] + *at * other[i / 2 % 2];
+    }
   }
 
   /// By eight neighbours of a row.
@@ -216,8 +290,8 @@ private:
       for (int half = 0; half < 2; ++half) {
         const Index row = minimum(firstRow + f * 16 + half * 8 + lane / 4, Index(Config::rows - 1));
         // Counted from the lane's first column, so that columns are constants.
-        const Index column = first + lane % 4 * 2, seenFirst = Seen::first(row) - column,
-                    seenEnd = Seen::end(row) - column;
+        const Index column = first + lane % 4 * 2, seenFirst = seen.first(row) - column,
+                    seenEnd = seen.end(row) - column;
         const auto ofRow = rowOf(row);
 #pragma unroll
         for (int n = 0; n < tileKeys / 8; ++n)

@@ -20,11 +20,11 @@ template <class Config, class Body> struct FlashScalar {
   using Rows = FlashRows<Config, Body, fragments, valueColumns>;
 
   const Body &body;
-  const FlashBlock<Config> block{blockIdx.x};
+  const FlashBlock<Config, Body> block{body, blockIdx.x};
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float *const queries = reinterpret_cast<float *>(dynamicShared()), *const keys = queries + tileRows * keyStride,
                *const values = keys + tileKeys * keyStride;
-  Rows rows{body, block.batch, block.firstRow + warp *warpRows};
+  Rows rows{body, block, block.firstRow + warp *warpRows};
 
   /// `count` rows of `columns` elements, zeros where there is none.
   template <int count, int columns, int stride, int size, class Read>

@@ -70,7 +70,7 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
   using KeyTile = BoxedTile<tileKeys, Config::keySize>;
   using ValueTile = BoxedTile<tileKeys, Config::valueSize>;
   using Rows = FlashRows<Config, Body, 1, Config::valueSize>;
-  using Block = FlashBlock<Config>;
+  using Block = FlashBlock<Config, Body>;
   /// Behind tiles and barriers: the number of the rows that are the block's.
   static constexpr int numberOffset =
       QueryTile::bytes + Config::stages * (KeyTile::bytes + ValueTile::bytes) + 16 + Config::stages * 32;
@@ -110,7 +110,7 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
         if constexpr (Config::isPersistent)
           next = gridDim.x + takeTicket(tickets, Config::blocks);
       };
-      const Block block(number);
+      const Block block(body, number);
       if (block.beginTile < block.endTile) {
         const int ofKeys = body.keyBatch(block.batch), ofValues = body.valueBatch(block.batch);
         keys.fill(keyMap, int(block.endTile - 1) * tileKeys, ofKeys);
@@ -146,8 +146,8 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
     unsigned number = blockIdx.x;
 #pragma unroll 1
     while (receiveRows(number)) {
-      const Block block(number);
-      Rows rows(body, block.batch, block.firstRow + warp * 16);
+      const Block block(body, number);
+      Rows rows(body, block, block.firstRow + warp * 16);
       if (block.beginTile < block.endTile)
         takeTiles(rows, block, group);
       else
@@ -193,12 +193,11 @@ private:
 
     __device__ __forceinline__ Part(const Block &block, int group)
         : group(group), steps(static_cast<int>(block.endTile - block.beginTile - 1)) {
-      using Seen = SeenKeys<Config>;
       const Index first = block.firstRow + group * 64, last = minimum(first + 63, Index(Config::rows - 1));
-      beginWhole = (Seen::first(last) + tileKeys - 1) / tileKeys;
-      endWhole = maximum(Seen::end(first), Index(0)) / tileKeys;
-      begin = maximum(Seen::first(first) / tileKeys, block.beginTile);
-      end = minimum((maximum(Seen::end(last), Index(0)) + tileKeys - 1) / tileKeys, block.endTile);
+      beginWhole = (block.seen.first(last) + tileKeys - 1) / tileKeys;
+      endWhole = maximum(block.seen.end(first), Index(0)) / tileKeys;
+      begin = maximum(block.seen.first(first) / tileKeys, block.beginTile);
+      end = minimum((maximum(block.seen.end(last), Index(0)) + tileKeys - 1) / tileKeys, block.endTile);
       if (first >= Config::rows || end <= begin)
         begin = end = block.beginTile;
     }
@@ -269,7 +268,7 @@ private:
     waitForKeys(products, part, tile);
     Rows::pack(weights, products);
     part.startTurns();
-    using Seen = SeenKeys<Config>;
+    using Seen = SeenKeys<Config, Body>;
     --tile;
     if constexpr (Seen::haveEnd)
 #pragma unroll 1
