@@ -91,6 +91,13 @@ func.func @f(%a: tensor<2x11x4x16xTYPE>, %b: tensor<2x4x16x24xTYPE>) -> tensor<2
   %2 = kfuse.transpose %1 {permutation = array<i64: 0, 1, 3, 2>} : (tensor<2x4x11x24xTYPE>) -> tensor<2x4x24x11xTYPE>
   return %2 : tensor<2x4x24x11xTYPE>
 })")});
+  cases.push_back({"channels_first_" + type, typed(R"(
+func.func @f(%a: tensor<3x70x48xTYPE>, %b: tensor<48x40xTYPE>, %c: tensor<40xTYPE>) -> tensor<3x40x70xTYPE> {
+  %0 = kfuse.matmul %a, %b : (tensor<3x70x48xTYPE>, tensor<48x40xTYPE>) -> tensor<3x70x40xTYPE>
+  %1 = kfuse.add %0, %c : (tensor<3x70x40xTYPE>, tensor<40xTYPE>) -> tensor<3x70x40xTYPE>
+  %2 = kfuse.transpose %1 {permutation = array<i64: 0, 2, 1>} : (tensor<3x70x40xTYPE>) -> tensor<3x40x70xTYPE>
+  return %2 : tensor<3x40x70xTYPE>
+})")});
   cases.push_back({"repeated_rows_" + type, typed(R"(
 func.func @f(%a: tensor<21x1x64xTYPE>, %b: tensor<72x64xTYPE>, %c: tensor<72xTYPE>) -> tensor<21x19x72xTYPE> {
   %0 = kfuse.broadcast %a : (tensor<21x1x64xTYPE>) -> tensor<21x19x64xTYPE>

@@ -52,7 +52,7 @@ struct Product {
 };
 
 struct Epilogue {
-  static constexpr bool lanesAlongRows = true;
+  static constexpr bool lanesAlongRows = false;
   bf16 *out0;
 
   struct Operands {
