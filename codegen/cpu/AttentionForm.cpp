@@ -50,7 +50,9 @@ AttentionForm::AttentionForm(const cuda::FlashProblem &problem)
     : dimRow(problem.dimRow()), dimKey(dimRow + 1), dimD(dimRow + 2), dimValue(dimRow + 3), rows(problem.rows),
       keys(problem.keys), keySize(problem.keySize), valueSize(problem.valueSize), query(problem.query),
       key(problem.key), scoreProduct(problem.scoreProduct), score(problem.scores.graph.outputs[0].value),
-      seenScore(problem.bounds.seen), bounds(problem.bounds), emptyIsZero(problem.emptyIsZero) {
+      // Bounds that are read at run time are masks here: the loops end at those that are known.
+      seenScore(problem.bounds.areRead() ? score : problem.bounds.seen), bounds(problem.bounds),
+      emptyIsZero(problem.emptyIsZero) {
   SmallVector<int64_t> extents(problem.scores.extents());
   extents.push_back(valueSize);
   SmallVector<unsigned> ofScores = llvm::to_vector(llvm::seq<unsigned>(0, problem.rank())), ofProduct = ofScores;

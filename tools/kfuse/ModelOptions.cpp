@@ -82,8 +82,7 @@ void ModelOptions::addTo(CLI::App &command) {
   command.add_option("MODEL", model, "An ONNX file, or the dialect's text")->required();
   command.add_option("--target", target, "cpu, sm_80, sm_90a, ...; auto: the first GPU, else the CPU")
       ->capture_default_str();
-  command.add_option("--shape", shapes,
-                     "Shape of an input that is dynamic in the file: name=1x128x4096");
+  command.add_option("--shape", shapes, "Shape of an input that is dynamic in the file: name=1x128x4096");
   command.add_option("--dims", dims, "Any size in a range, for a dimension by its name: tokens=1..8192");
   command.add_option("--histogram", histogram, "File of lines 'LENGTH... COUNT': which sizes of --dims come how often");
   command.add_option("--params", parameters, "Glob naming inputs that are fixed between runs: '*weight*'");
