@@ -725,10 +725,10 @@ TEST_CASE("Compile: nothing is read before the kernel ahead has ended") {
         const std::string function = code.substr(entry, next - entry);
         const std::size_t wait = function.find("ACQBULK");
         waiting += wait != std::string::npos;
-        // Decode attention reads its cache, which no kernel ahead writes, and the position.
-        // A position that comes in with a run the compiler may read early, too.
+        // Decode attention reads its cache, which no kernel ahead writes, and the position. Other fixed inputs, such as
+        // a position that comes in with a run, the compiler may read early.
         if (plan.source.find("readsAhead = true") != std::string::npos ||
-            plan.source.find("readsBounds = true") != std::string::npos)
+            plan.source.find("*__restrict__ in") != std::string::npos)
           continue;
         CHECK(function.substr(0, wait == std::string::npos ? 0 : wait).find("LDG") == std::string::npos);
       }
