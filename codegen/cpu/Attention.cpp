@@ -329,6 +329,10 @@ public:
       return ir::FusionDecision::no(problem.error().message);
     if (problem->rows < leastRows)
       return ir::FusionDecision::no("few queries, for which its keys would be packed");
+    if (problem->computesQuery) // Each block of keys would read them again.
+      return ir::FusionDecision::no("computes its queries, which a kernel in front of it does once");
+    if (region.graph.outputs.size() > 1)
+      return ir::FusionDecision::no("writes more than its result");
     return canWrite(AttentionForm(*problem).graph.graph);
   }
 

@@ -235,7 +235,7 @@ struct Body {
 };
 
 using Attention = DecodeAttention<Config, Body>;
-extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_rms_norm_rotary_rms_norm_rotary_state_update_state_update_at(const bf16 *in0, const bf16 *__restrict__ in1, const bf16 *__restrict__ in2, const bf16 *in3, const bf16 *in4, const bf16 *in5, const bf16 *in6, const bf16 *in7, const bf16 *in8, const long long *in9, bf16 *out0, bf16 *out1, bf16 *__restrict__ out2, unsigned *tickets, Attention::Partial *partials) {
+extern "C" __global__ void __launch_bounds__(Config::warps * 32) kfuse_rms_norm_rotary_rms_norm_rotary_state_update_state_update_at(const bf16 *in0, const bf16 *in1, const bf16 *in2, const bf16 *in3, const bf16 *in4, const bf16 *in5, const bf16 *in6, const bf16 *in7, const bf16 *in8, const long long *in9, bf16 *out0, bf16 *out1, bf16 *__restrict__ out2, unsigned *tickets, Attention::Partial *partials) {
   waitForPredecessor();
   const Body body{in0, in1, in2, in3, in4, in5, in6, in7, in8, in9, out2, out0, out1};
   Attention{body}.run(Attention::ThroughMemory{tickets, partials});

@@ -19,10 +19,13 @@ void checkAttention(const TemplateCase &source) {
 } // namespace
 
 TEST_CASE("cpu.attention: right for every layout and mask") {
-  constexpr std::size_t fewRows = 2; // Of 5 and 13 rows: other templates take them, part by part.
+  constexpr std::size_t fewRows = 2; // 5 and 13 rows: other templates take them, part by part.
   std::size_t refused = 0;
+  auto has = [](const TemplateCase &source, const char *part) { return source.name.find(part) != std::string::npos; };
   for (const TemplateCase &source : flashCases()) {
-    if (source.name.find("_5x9_") != std::string::npos || source.name.find("_13x13_") != std::string::npos)
+    if (has(source, "_rotary") || has(source, "_norm")) // Kernels in front compute such queries.
+      continue;
+    if (has(source, "_5x9_") || has(source, "_13x13_"))
       ++refused;
     else
       checkAttention(source);

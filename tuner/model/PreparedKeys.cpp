@@ -22,7 +22,8 @@ public:
     for (Operation &op : function.getBody().front().without_terminator())
       visit(op);
   }
-  const std::string &of(Value value) const { return known.find(value)->second; }
+  /// By value: what is known moves as more comes to it.
+  std::string of(Value value) const { return known.find(value)->second; }
 
 private:
   static std::string digest(const std::string &text) {
