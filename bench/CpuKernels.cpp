@@ -103,7 +103,7 @@ public:
                 theirs / ours);
   }
 
-  /// One kernel against those of its parts; in turns A B B A.
+  /// One kernel against those of its parts, interleaved A B B A.
   void attention(const bench::AttentionCases &given) {
     Subject whole = tuned(given.whole);
     std::vector<Subject> parts;

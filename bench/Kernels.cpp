@@ -2,7 +2,7 @@
 // [matmul|skinny|epilogues[=NAME]|chains|memory[=TEXT]|short-rows[=TEXT]|MxNxK|FILE.mlir]...: the CUDA templates
 // against cuBLASLt and against a device copy of the same bytes. Every config of a region is compiled and measured (the
 // tuner's first N with --most, those whose text holds CONFIG with --only or lacks it with --without), the fastest 6 (or
-// N with --finalists) again in turns, and the best, interleaved with its peer, since clocks drift.
+// N with --finalists) again interleaved, and the best beside its peer, since clocks drift.
 // --chain N also measures N calls of each config of a product, every one free to start before the one ahead has ended,
 // as layers of a model are. memory=TEXT takes the memory-bound cases whose name holds TEXT; FILE.mlir is a region as
 // one function, whose first argument alone is written between runs.

@@ -33,7 +33,8 @@ struct ReadBound {
 struct KeyBounds {
   std::optional<int64_t> lowest, highest;
   std::optional<KeyChunks> chunks;
-  /// Of these a row sees keys from each of `firsts` to each of `lasts`, too: a cache's position, a sequence's length.
+  /// A row sees only those keys that each of `firsts` and `lasts` includes, too: a cache's position, a sequence's
+  /// length.
   llvm::SmallVector<ReadBound, 1> firsts = {}, lasts = {};
   ir::Scalar seen; ///< The score of a key that is seen: the scores without this part of their mask.
 

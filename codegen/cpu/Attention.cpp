@@ -270,7 +270,7 @@ private:
   void put(const std::string &value, const View &to, const std::string &at) {
     text.line("memref.store " + value + ", " + to.name + "[" + at + "] : " + to.type);
   }
-  /// As many lanes as a strip has elements.
+  /// A vector has one lane for each element of a strip.
   TileView lanesOf(int64_t size) {
     return {text.slice(lanes, "f32", text.index(0), ViewDim{size, 1}), {0}, DType::F32};
   }
@@ -287,7 +287,7 @@ private:
   KernelText &text;
   const AttentionForm &form;
   const Blocking &b;
-  int64_t pitch; ///< Of a row of results.
+  int64_t pitch; ///< Elements from one row of results to the next.
   int64_t width; ///< Lanes of a strip of scores.
   LeftPanel queries;
   RightPanel keys, values;

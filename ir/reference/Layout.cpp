@@ -216,7 +216,7 @@ private:
 
   LazyTensor &state, &value;
   Int rowSize;
-  std::vector<Int> sources; ///< Of each row of the state: the row of the value that is written there, or -1.
+  std::vector<Int> sources; ///< The row of the value that is written to each row of the state, or -1.
 };
 
 LazyTensor &stateUpdate(mlir::Operation *op, Operands operands, LazyArena &arena) {

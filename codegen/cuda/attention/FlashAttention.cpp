@@ -91,7 +91,7 @@ private:
 
   /// Over how many blocks keys may be split: few rows leave multiprocessors without work.
   static std::vector<int64_t> splitsOf(const FlashProblem &p, int64_t rows, int64_t keys, const ir::Target &target) {
-    constexpr int64_t leastKeys = 128, mostBlocks = 6; // Of a split; on a multiprocessor.
+    constexpr int64_t leastKeys = 128, mostBlocks = 6; // Keys in a split; blocks on an SM.
     const int64_t blocks = p.batches() * ceilDiv(p.rows, rows);
     std::vector<int64_t> counts;
     if (blocks < 2 * target.multiprocessors)

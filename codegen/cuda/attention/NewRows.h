@@ -31,7 +31,7 @@ struct CacheUpdate {
 
 /// Sequences and the neighbouring heads that share keys: each has rows of a cache of its own.
 struct Pairs {
-  llvm::ArrayRef<int64_t> extents; ///< Of the scores: [batch..., rows, keys, elements].
+  llvm::ArrayRef<int64_t> extents; ///< Those that the scores span: [batch..., rows, keys, elements].
   int64_t group = 1;               ///< Heads of a pair, along the dimension `groupDim`.
   unsigned groupDim = 0;
 

@@ -133,7 +133,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
         endRow(minimum(firstRow + fragments * 16, Index(Config::rows))) {
     clear();
   }
-  /// As before the first key.
+  /// The state before the first key.
   __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int f = 0; f < fragments; ++f) {

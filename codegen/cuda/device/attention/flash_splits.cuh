@@ -8,7 +8,7 @@ namespace kfuse {
 /// blockIdx.x is a tile of query rows, blockIdx.y the split of its keys. Each block leaves in memory what its lanes
 /// hold; the one that is done last adds what all left, in the order of the splits.
 template <class Rows, int splits, int threads> struct FlashSplits {
-  unsigned *arrivals; ///< Of each tile of rows; zero before and after.
+  unsigned *arrivals; ///< One counter for each tile of rows, zero before and after.
   float *partials;
 
   static constexpr int floats = Rows::heldFloats * threads;
