@@ -138,7 +138,7 @@ def main():
     models = pathlib.Path(args.models)
     models.mkdir(parents=True, exist_ok=True)
     rows = {}
-    print(f"{'attention':30} {'kfuse us':>9} {'TF':>5} {'peer us':>9} {'TF':>5} {'ratio':>6}  best peer")
+    print(f"{'attention':30} {'kfuse us':>9} {'TF':>5} {'peer us':>9} {'TF':>5} {'ratio':>6} {'search s':>8}  best peer")
     for name, sizes in ATTENTIONS.items():
         if not any(part in name for part in args.only.split(",")):
             continue
@@ -163,7 +163,7 @@ def main():
         ours = row.get("cold_us", float("nan"))
         print(
             f"{name:30} {ours:9.1f} {flops / ours / 1e6:5.0f} {best[1]:9.1f} {flops / best[1] / 1e6:5.0f} {best[1] / ours:6.2f}"
-            f"  {best[0]}",
+            f" {row.get('compile_s', float('nan')):8.1f}  {best[0]}",
             flush=True,
         )
     if args.json:

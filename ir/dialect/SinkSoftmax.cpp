@@ -17,7 +17,8 @@ static Value withoutLastColumn(SoftmaxOp softmax, Type type) {
 
 SinkSoftmax::SinkSoftmax(SoftmaxOp softmax) : scores(softmax.getOperand()), weights(softmax.getResult()) {
   auto concat = scores.getDefiningOp<ConcatOp>();
-  if (!concat || concat->getNumOperands() != 2 || concat.getAxis() + 1 != concat.getType().getRank() ||
+  if (!concat || concat->getNumOperands() != 2 ||
+      static_cast<int64_t>(concat.getAxis()) + 1 != concat.getType().getRank() ||
       dimsOf(concat->getOperand(1)).back() != 1)
     return;
   if (Value kept = withoutLastColumn(softmax, concat->getOperand(0).getType()))

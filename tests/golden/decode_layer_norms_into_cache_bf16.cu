@@ -38,7 +38,7 @@ struct Config {
   static constexpr int keyPitch = 128, valuePitch = 128;
   static constexpr Index keys = 100;
   static constexpr int warps = 4, tileKeys = 16, stages = 2, splits = 1;
-  static constexpr bool emptyIsZero = false;
+  static constexpr bool emptyIsZero = false, hasSink = false;
   static constexpr bool computesQuery = true, readsAhead = false;
   static constexpr int newKeys = 1, newValues = 1; // Written into the cache.
 };

@@ -290,7 +290,7 @@ std::optional<FlashMaps> FlashProblem::maps() const {
                                     valueRows = mapOf(product, value, rank() - 1, dimColumn());
   if (!keyRows || !valueRows)
     return std::nullopt;
-  FlashMaps maps{*keyRows, *valueRows, {}};
+  FlashMaps maps{*keyRows, *valueRows, {}, {}};
   if (!computesQuery && !(maps.queries = mapOf(scores, query, dimRow(), rank() - 1)))
     return std::nullopt;
   if (mask)
