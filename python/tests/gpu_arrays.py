@@ -6,6 +6,8 @@ import importlib.util
 import os
 import signal
 import statistics
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -141,6 +143,31 @@ class Bits(unittest.TestCase):
         run = kfuse.compile(g.build(), progress=False).session()
         a, b = (torch.randn(rows, 64, device="cuda").to(torch.float8_e4m3fn) for rows in (32, 48))
         torch.testing.assert_close(run(a, b), a.float() @ b.float().T, rtol=1e-3, atol=1e-2)
+
+
+class Imports(unittest.TestCase):
+    def test_any_order(self):
+        """Beside torch, triton, jax and cupy, with kfuse at each place among them: all work afterwards."""
+        others = [name for name in ("torch", "triton", "jax", "cupy") if importlib.util.find_spec(name)]
+        uses = [
+            "g = kfuse.GraphBuilder()",
+            "g.output('y', g.relu(g.input('x', 'f32', [4, 8])))",
+            "y = kfuse.compile(g.build(), progress=False).session()(torch.ones(4, 8, device='cuda'))",
+            "assert y.sum().item() == 32",
+        ]
+        if "jax" in others:
+            uses += ["assert float(jax.numpy.ones(8).sum()) == 8"]
+        if "cupy" in others:
+            uses += ["assert float(cupy.ones(8).sum()) == 8"]
+        running = {}
+        for at in range(len(others) + 1):
+            for names in (others, others[::-1]):
+                order = [*names[:at], "kfuse", *names[at:]]
+                text = "\n".join(["import " + ", ".join(order), *uses])
+                running[tuple(order)] = subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE, text=True)
+        for order, process in running.items():
+            _, said = process.communicate()
+            self.assertEqual(process.returncode, 0, f"import {', '.join(order)}: {said}")
 
 
 class Streams(unittest.TestCase):
