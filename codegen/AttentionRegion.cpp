@@ -106,12 +106,13 @@ ir::ScalarGraph overScores(const ir::ScalarGraph &sink, ArrayRef<int64_t> scores
   return overOtherDims(sink, scores, dims);
 }
 
-/// Which part of all scores a mask does not hide, as far as it is known here.
+/// Which part of all scores a mask does not hide at the least, as far as it is known here: of packed sequences nothing.
 double shareOfKeys(const ir::ScalarGraph &scores) {
   const ArrayRef<int64_t> extents = scores.domain.extents;
-  return scores.domain.contractionDim < 2
-             ? 1
-             : keyBounds(scores).share(extents[extents.size() - 3], extents[extents.size() - 2]);
+  if (scores.domain.contractionDim < 2)
+    return 1;
+  const KeyBounds bounds = keyBounds(scores);
+  return bounds.areOfRow() ? 0 : bounds.share(extents[extents.size() - 3], extents[extents.size() - 2]);
 }
 
 /// What its parts read counts once, of a state what is written.
