@@ -104,7 +104,7 @@ private:
       bool isInteger = dtypeOf(value.getType()) == DType::Bool || !isFloat(dtypeOf(value.getType()));
       bool isCheap = op && (op.getOpKind() == OpKind::Generator || op.getOpKind() == OpKind::Pointwise ||
                             isa<ReshapeOp, BroadcastOp>(*op));
-      if (!isInteger || !isCheap || isSplat(value))
+      if (!isInteger || !isCheap || isa<ConstantOp>(*op))
         continue;
       hasIndex |= isa<IotaOp>(*op);
       if (found.insert(op))
