@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 

@@ -38,7 +38,8 @@ int64_t ChainShape::turns(const ChainProblem &chain, const ir::Target &target) c
 
 /// The sum over the layers of the time of the tile that a block computes, by what shared memory, the tensor cores or a
 /// warpgroup's own products take, and the time until their results are in the next layer's shared memory. Constants fit
-/// 20 layers of 256 x 1024 x 1024 and of five such, on an H200 (commits bae8f4c and d691234; the sweep was not kept).
+/// 20 layers of 256 x 1024 x 1024 and of five such, on an H200 (commits bae8f4c and d691234; the sweep was not kept), and
+/// with norms on an H100: 21 configs take 0.68 to 1.1 times as long as estimated, the first one 0.86 (docs/experiments.md).
 double ChainShape::estimateUs(const ChainProblem &chain, const ir::Target &target) const {
   const auto height = static_cast<double>(rows), width = static_cast<double>(columns);
   const double ofThread = height * width / static_cast<double>(warps() * 32);
@@ -46,8 +47,9 @@ double ChainShape::estimateUs(const ChainProblem &chain, const ir::Target &targe
   constexpr double reductionUs = 0.6;                // A total to them and theirs here.
   const auto waves = static_cast<double>(turns(chain, target));
   const double rate = target.halfFlopsPerUs * 0.736 / target.multiprocessors;
-  // A clock's 128 bytes, of which TMA writes what wgmma reads: the rows' part once, the columns' once for each 64 rows.
-  const double sharedRate = target.memoryBytesPerUs * 7 / target.multiprocessors;
+  // 128 bytes in a clock, in which an SM has 256 operations of f32. TMA writes what wgmma reads: the rows' part once,
+  // the columns' once for each 64 rows.
+  const double sharedRate = target.f32FlopsPerUs / 2 / target.multiprocessors;
   const double sharedBytes = lineBytes * (height + width + height / 64 * (64 + width));
   double us = target.launchUs + 2;
   for (const Layer &layer : chain.layers) {
