@@ -200,8 +200,9 @@ TEST_CASE("pack: a pack that is sealed but makes no sense is refused") {
 
 TEST_CASE("pack: sealed sections of wrong kinds and numbers are refused") {
   auto failureOfManifest = [](auto change) {
-    Result<Pack> pack = Pack::parse(writePack(sampleContents()), "p");
-    Manifest manifest = pack->manifest();
+    const std::vector<std::byte> sample = writePack(sampleContents());
+    Manifest manifest = Pack::parse(sample, "p")->manifest();
+    manifest.weights.clear();
     change(manifest.variants[0]);
     const std::vector<std::byte> bytes = manifest.serialise();
     const std::vector<std::byte> other(300, std::byte{1});
