@@ -34,42 +34,19 @@ struct Function {
 template <class Pointer> void *address(Pointer function) { return reinterpret_cast<void *>(function); }
 using Of1 = float (*)(float);
 using Of2 = float (*)(float, float);
-using DoubleOf1 = double (*)(double);
-using DoubleOf2 = double (*)(double, double);
+using Of3 = float (*)(float, float, float);
 
-/// What LLVM calls for memory and for mathematics that no instruction does.
+/// What LLVM calls for memory, and for arithmetic that a processor has no instruction for.
 const std::vector<Function> &library() {
   static const std::vector<Function> functions{
       {"memcpy", address(std::memcpy)},
       {"memmove", address(std::memmove)},
       {"memset", address(std::memset)},
-      {"ceilf", address(Of1(std::ceil))},
-      {"cosf", address(Of1(std::cos))},
-      {"erff", address(Of1(std::erf))},
-      {"expf", address(Of1(std::exp))},
-      {"exp2f", address(Of1(std::exp2))},
-      {"expm1f", address(Of1(std::expm1))},
       {"floorf", address(Of1(std::floor))},
+      {"fmaf", address(Of3(std::fma))},
       {"fmodf", address(Of2(std::fmod))},
-      {"logf", address(Of1(std::log))},
-      {"log1pf", address(Of1(std::log1p))},
-      {"log2f", address(Of1(std::log2))},
-      {"powf", address(Of2(std::pow))},
-      {"rintf", address(Of1(std::rint))},
       {"roundevenf", address(Of1(std::nearbyint))}, // To even, as the processor rounds from the beginning.
-      {"roundf", address(Of1(std::round))},
-      {"sinf", address(Of1(std::sin))},
-      {"tanf", address(Of1(std::tan))},
-      {"tanhf", address(Of1(std::tanh))},
       {"truncf", address(Of1(std::trunc))},
-      {"cos", address(DoubleOf1(std::cos))},
-      {"exp", address(DoubleOf1(std::exp))},
-      {"floor", address(DoubleOf1(std::floor))},
-      {"fmod", address(DoubleOf2(std::fmod))},
-      {"log", address(DoubleOf1(std::log))},
-      {"pow", address(DoubleOf2(std::pow))},
-      {"sin", address(DoubleOf1(std::sin))},
-      {"trunc", address(DoubleOf1(std::trunc))},
   };
   return functions;
 }
