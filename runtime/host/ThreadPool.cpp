@@ -1,4 +1,4 @@
-#include "runtime/cpu/ThreadPool.h"
+#include "runtime/host/ThreadPool.h"
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-namespace kfuse::runtime::cpu {
+namespace kfuse::runtime {
 namespace {
 
 /// How long a worker looks for work before it sleeps: longer than the gap between two kernels of a
@@ -159,4 +159,4 @@ void ThreadPool::run(std::int64_t items, std::int64_t grain, const Body &body) {
   shared->wait();
 }
 
-} // namespace kfuse::runtime::cpu
+} // namespace kfuse::runtime

@@ -1,11 +1,11 @@
-#include "runtime/cuda/Cubin.h"
+#include "runtime/Elf.h"
 
 #include <elf.h>
 
 #include <cstdint>
 #include <cstring>
 
-namespace kfuse::runtime::cuda {
+namespace kfuse::runtime {
 namespace {
 
 /// Whether `count` entries of `size` bytes at `offset` lie inside `image`.
@@ -15,7 +15,7 @@ bool holds(std::span<const std::byte> image, std::uint64_t offset, std::uint64_t
 
 } // namespace
 
-bool isWholeCubin(std::span<const std::byte> image) {
+bool isWholeElf(std::span<const std::byte> image) {
   Elf64_Ehdr header;
   if (image.size() < sizeof header)
     return false;
@@ -33,4 +33,4 @@ bool isWholeCubin(std::span<const std::byte> image) {
   return true;
 }
 
-} // namespace kfuse::runtime::cuda
+} // namespace kfuse::runtime

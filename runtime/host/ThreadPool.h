@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-namespace kfuse::runtime::cpu {
+namespace kfuse::runtime {
 
 /// A fixed number of threads, the calling one among them. Thread-safe: callers share the workers.
 class ThreadPool {
@@ -24,4 +24,4 @@ private:
   int threads;
 };
 
-} // namespace kfuse::runtime::cpu
+} // namespace kfuse::runtime
