@@ -26,19 +26,16 @@ def from_exported(program: "torch.export.ExportedProgram"):
     _refuse_unsupported(module.graph)
     written = set(signature.buffers_to_mutate.values())
     importer, parameters = Importer(), {}
-    specs = {spec.arg.name: spec for spec in signature.input_specs}
-    for node in module.graph.nodes:
-        if node.op == "call_function":
-            importer.lower(node)
-        elif node.op == "placeholder":
-            spec = specs[node.name]
-            if spec.kind is InputKind.USER_INPUT:
-                importer.argument(node, "input", node.name)
-            elif spec.target in written:
-                importer.argument(node, "state", spec.target)
-            else:
-                importer.argument(node, "parameter", spec.target)
-                parameters[spec.target] = _tensor(program, spec)
+    for node, spec in zip(module.graph.find_nodes(op="placeholder"), signature.input_specs):
+        if spec.kind is InputKind.USER_INPUT:
+            importer.argument(node, "input", spec.arg.name)
+        elif spec.target in written:
+            importer.argument(node, "state", spec.target)
+        else:
+            importer.argument(node, "parameter", spec.target)
+            parameters[spec.target] = _tensor(program, spec)
+    for node in (node for node in module.graph.nodes if node.op == "call_function"):
+        importer.lower(node)
     for i, node in enumerate(module.graph.output_node().args[0]):
         importer.g.output(f"output{i}", importer.values[node])
     return importer.g.build(), parameters
@@ -52,10 +49,8 @@ def _tensor(program, spec):
 def _with_copies(module, signature):
     """The graph with its changes of buffers as copies to them, as AOTAutograd writes them for the backend."""
     graph = torch.fx.Graph()
-    values = {}
-    outputs = graph.graph_copy(module.graph, values)
-    placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
-    buffers = {spec.target: placeholders[spec.arg.name] for spec in signature.input_specs if spec.target}
+    outputs = graph.graph_copy(module.graph, {})
+    buffers = {spec.target: node for spec, node in zip(signature.input_specs, graph.find_nodes(op="placeholder"))}
     kept = []
     for spec, value in zip(signature.output_specs, outputs):
         if spec.kind is OutputKind.BUFFER_MUTATION:
