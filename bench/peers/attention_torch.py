@@ -46,26 +46,26 @@ def pairs_of(rows, keys, mask):
 
 
 def peers(batch, heads, key_heads, rows, keys, size, value_size, mask):
-    """Microseconds by way; a way that refuses is left out."""
+    """Microseconds by backend; one that refuses is left out."""
     q, k, v = rnd(batch, heads, rows, size), rnd(batch, key_heads, keys, size), rnd(batch, key_heads, keys, value_size)
     shared = heads != key_heads
     found = {}
 
-    def add(way, call):
+    def add(name, call):
         try:
-            found[way] = us(call)
+            found[name] = us(call)
         except Exception as error:
-            print(f"  {way}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
+            print(f"  {name}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
 
-    def add_sdpa(bias, ways, **options):
+    def add_sdpa(bias, names, **options):
         backends = {
             "cudnn": SDPBackend.CUDNN_ATTENTION,
             "flash2": SDPBackend.FLASH_ATTENTION,
             "efficient": SDPBackend.EFFICIENT_ATTENTION,
         }
-        for way in ways:
-            with sdpa_kernel(backends[way]):
-                add(way, lambda: F.scaled_dot_product_attention(q, k, v, bias, enable_gqa=shared, **options))
+        for name in names:
+            with sdpa_kernel(backends[name]):
+                add(name, lambda: F.scaled_dot_product_attention(q, k, v, bias, enable_gqa=shared, **options))
 
     def add_flex(seen, change=None):
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -116,10 +116,10 @@ def peers(batch, heads, key_heads, rows, keys, size, value_size, mask):
 
         end = int(mask.split()[2]) + rows
         q_, k_, v_ = q, k[:, :, :end], v[:, :, :end]
-        for way, backend in {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash2": SDPBackend.FLASH_ATTENTION}.items():
+        for name, backend in {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash2": SDPBackend.FLASH_ATTENTION}.items():
             with sdpa_kernel(backend):
                 add(
-                    way,
+                    name,
                     lambda: F.scaled_dot_product_attention(q_, k_, v_, causal_lower_right(rows, end), enable_gqa=shared),
                 )
     return found
