@@ -56,7 +56,7 @@ bool FlashShape::holdsQuery(const FlashProblem &p) const {
 
 int64_t FlashShape::registers(const FlashProblem &p) const {
   if (isWgmma) { // With the weights of the tile before, the rest, and what scores are computed of.
-    const int64_t rest = resident > 1 ? 36 : 32;
+    const int64_t rest = (resident > 1 ? 36 : 32) + (p.bounds.areOfRow() ? 8 : 0);
     return p.valueSize / 2 + keys / 2 + keys / 4 + rest + (p.scale ? 0 : 40);
   }
   if (isScalar) // Sums, scores, and 8 of the queries and 4 of a key at a time.
