@@ -43,7 +43,7 @@ std::vector<Golden> goldens() {
       {"decode_norms_into_cache_bf16", decodeAttentionTemplate(), "keys=16,splits=2,stages=3,warps=4"},
       {"flash_2x4of2_77x77_64x64_causal_tokens_bf16", flashAttentionTemplate(), "keys=64,rows=64,stages=2,warps=4"},
       {"flash_2x6of2_45x98_48x32_causal_from53_bf16", flashAttentionTemplate(),
-       "keys=96,rows=128,stages=2,turns=1,warps=8,wgmma=1"},
+       "keys=96,pingpong=1,rows=128,stages=2,warps=8,wgmma=1"},
       {"flash_2x2of2_49x61_64x32_chosen_guarded_bf16", flashAttentionTemplate(), "keys=32,rows=64,stages=3,warps=2"},
       {"transpose_bias_gelu_residual", transposeTemplate(),
        "across=8,down=8,down_first=1,lanes_down=8,shared=0,warps_across=2,warps_down=2"},

@@ -1,4 +1,4 @@
-// What a warp has of its query rows in an attention of many: sums of weighted values, and what scales them.
+// What a warp has of its query rows in an attention of many: accumulators of weighted values, and what scales them.
 #pragma once
 
 #include <kfuse/math.cuh>
@@ -115,7 +115,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   using Index = typename Config::Index;
   using Element = typename Config::Element;
   using Seen = SeenKeys<Config, Body>;
-  static constexpr int tileKeys = Config::tileKeys, scoreCount = tileKeys / 2, sumCount = columns / 2;
+  static constexpr int tileKeys = Config::tileKeys, scoreCount = tileKeys / 2, accumulatorCount = columns / 2;
   static constexpr float log2e = 1.44269504f;
   using Products = float[fragments][scoreCount];
   using Weights = unsigned[fragments][tileKeys / 16][4];
@@ -125,7 +125,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   const Seen seen;
   int lane = threadIdx.x % 32;
   Index batch, firstRow, endRow; ///< The rows of this warp; none where all its rows lie past the last.
-  float sums[fragments][sumCount];
+  float accumulators[fragments][accumulatorCount];
   float maximum[fragments][2], weight[fragments][2];
 
   __device__ __forceinline__ FlashRows(const Body &body, const FlashBlock<Config, Body> &block, Index firstRow)
@@ -138,8 +138,8 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
 #pragma unroll
     for (int f = 0; f < fragments; ++f) {
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i)
-        sums[f][i] = 0;
+      for (int i = 0; i < accumulatorCount; ++i)
+        accumulators[f][i] = 0;
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         maximum[f][half] = -infinity, weight[f][half] = 0;
@@ -156,7 +156,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
     return first + tileKeys <= seen.endOfAll(firstRow) && first >= seen.firstOfAll(endRow - 1);
   }
 
-  /// From products with the keys of a tile to weights; `factors` are what the warp's sums are to be scaled by.
+  /// From products with the keys of a tile to weights; `factors` are what the warp's accumulators are to be scaled by.
   __device__ __forceinline__ void weigh(Products &products, Index tile, Factors &factors) {
     if (seesWhole(tile))
       weigh<false>(products, tile, factors);
@@ -174,8 +174,8 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
 #pragma unroll
     for (int f = 0; f < fragments; ++f)
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i)
-        sums[f][i] *= factors[f][i / 2 % 2];
+      for (int i = 0; i < accumulatorCount; ++i)
+        accumulators[f][i] *= factors[f][i / 2 % 2];
   }
 
   /// As operands of the second product: accumulators of the first lie as its rows do.
@@ -190,7 +190,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   }
 
   /// What a lane of a warp has found among its keys, at `at[i * stride]`.
-  static constexpr int heldFloats = fragments * (sumCount + 4);
+  static constexpr int heldFloats = fragments * (accumulatorCount + 4);
   __device__ __forceinline__ void leave(float *at, int stride) const {
 #pragma unroll
     for (int f = 0; f < fragments; ++f) {
@@ -198,8 +198,8 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
       for (int half = 0; half < 2; ++half, at += 2 * stride)
         at[0] = maximum[f][half], at[stride] = weight[f][half];
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i, at += stride)
-        *at = sums[f][i];
+      for (int i = 0; i < accumulatorCount; ++i, at += stride)
+        *at = accumulators[f][i];
     }
   }
   /// Adds what another warp left of the same rows among other keys.
@@ -215,8 +215,8 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
         maximum[f][half] = highest;
       }
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i, at += stride)
-        sums[f][i] = sums[f][i] * mine[i / 2 % 2] + *at * other[i / 2 % 2];
+      for (int i = 0; i < accumulatorCount; ++i, at += stride)
+        accumulators[f][i] = accumulators[f][i] * mine[i / 2 % 2] + *at * other[i / 2 % 2];
     }
   }
 
@@ -236,7 +236,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
 #pragma unroll
             for (int i = 0; i < 2; ++i)
               if (first + j < columns / 8)
-                pairs[j][i] = quotient(sums[f][(first + j) * 4 + half * 2 + i]);
+                pairs[j][i] = quotient(accumulators[f][(first + j) * 4 + half * 2 + i]);
           exchange(pairs);
           Vector<float, 8> values;
 #pragma unroll
@@ -261,13 +261,13 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
         for (int i = 0; i < columns / 8 * 2; ++i) {
           const int d = i / 2 * 8 + lane % 4 * 2 + i % 2;
           if (row < Config::rows && d < Config::valueSize)
-            body.store(batch, row, d, quotient(sums[f][i / 2 * 4 + half * 2 + i % 2]));
+            body.store(batch, row, d, quotient(accumulators[f][i / 2 * 4 + half * 2 + i % 2]));
         }
       }
   }
 
 private:
-  /// What is left of a row's sums once they are divided by that of its weights, of which each lane has a part.
+  /// What is left of a row's accumulators once they are divided by that of its weights, of which each lane has a part.
   struct Quotient {
     float factor;
     bool isEmpty;
