@@ -44,7 +44,7 @@ struct Config {
   static constexpr int keyPitch = 32, valuePitch = 32;
   static constexpr Index keys = 150;
   static constexpr int warps = 4, tileKeys = 16, stages = 3, splits = 2;
-  static constexpr bool emptyIsZero = false;
+  static constexpr bool emptyIsZero = false, hasSink = false;
   static constexpr bool computesQuery = true, readsAhead = true;
   static constexpr int newKeys = 1, newValues = 1; // Written into the cache.
 };

@@ -38,7 +38,7 @@ struct Config {
   static constexpr int keyPitch = 32, valuePitch = 32;
   static constexpr Index keys = 133;
   static constexpr int warps = 4, tileKeys = 16, stages = 3, splits = 2;
-  static constexpr bool emptyIsZero = false;
+  static constexpr bool emptyIsZero = false, hasSink = false;
   static constexpr bool computesQuery = true, readsAhead = false;
   static constexpr int newKeys = 1, newValues = 1; // Written into the cache.
 };

@@ -32,7 +32,7 @@ struct Config {
   static constexpr int keyPitch = 32, valuePitch = 32;
   static constexpr Index keys = 200;
   static constexpr int warps = 4, tileKeys = 16, stages = 4, splits = 3;
-  static constexpr bool emptyIsZero = false;
+  static constexpr bool emptyIsZero = false, hasSink = false;
   static constexpr bool computesQuery = false, readsAhead = false;
   static constexpr int newKeys = 0, newValues = 0; // Written into the cache.
 };

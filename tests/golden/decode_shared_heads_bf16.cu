@@ -35,7 +35,7 @@ struct Config {
   static constexpr int keyPitch = 16, valuePitch = 16;
   static constexpr Index keys = 133;
   static constexpr int warps = 4, tileKeys = 32, stages = 2, splits = 1;
-  static constexpr bool emptyIsZero = true;
+  static constexpr bool emptyIsZero = true, hasSink = false;
   static constexpr bool computesQuery = false, readsAhead = false;
   static constexpr int newKeys = 0, newValues = 0; // Written into the cache.
 };

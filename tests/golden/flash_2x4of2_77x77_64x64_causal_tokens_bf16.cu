@@ -44,12 +44,13 @@ struct Config {
   static constexpr int keySize = 64, valueSize = 64;
   static constexpr int tileRows = 64, tileKeys = 64, warps = 4, stages = 2, together = 8;
   static constexpr int splits = 1, newKeys = 0, newValues = 0; // Written into a cache.
-  static constexpr bool readsBounds = false, readsFirst = false;
+  static constexpr bool readsBounds = false, readsFirst = false, readsOfRow = false;
   static constexpr bool holdsQuery = true, computesQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 0; // Keys of a row, from its own number on.
   static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Where the first row and key stand in a chunk.
+  static constexpr bool hasSink = false, bringsMask = false;
   static constexpr bool isScaled = true;
   static constexpr float scale = 0.125f;
 };

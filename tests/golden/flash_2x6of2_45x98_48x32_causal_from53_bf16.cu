@@ -39,13 +39,14 @@ struct Config {
   static constexpr int tileRows = 128, tileKeys = 96, warps = 8, stages = 2, together = 12;
   static constexpr unsigned blocks = 12; // Tiles of rows, over all heads.
   static constexpr int resident = 1; // Blocks on a multiprocessor.
-  static constexpr bool pingPong = true, isPersistent = false;
-  static constexpr bool readsBounds = false, readsFirst = false;
+  static constexpr bool takesTurns = true, isPersistent = false;
+  static constexpr bool readsBounds = false, readsFirst = false, readsOfRow = false;
   static constexpr bool holdsQuery = false, computesQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 53; // Keys of a row, from its own number on.
   static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Where the first row and key stand in a chunk.
+  static constexpr bool hasSink = false, bringsMask = false;
   static constexpr bool isScaled = true;
   static constexpr float scale = 0.125f;
 };
@@ -98,5 +99,5 @@ struct ValueProduct {
 
 extern "C" __global__ void __launch_bounds__(384, Config::resident) kfuse_attention(const __grid_constant__ TensorMap keyMap, const __grid_constant__ TensorMap valueMap, const __grid_constant__ TensorMap queryMap, const bf16 *in0, const bf16 *in1, const bf16 *in2, bf16 *__restrict__ out0) {
   const Body body{in0, in1, in2, out0};
-  flashSm90<Config, ScoreProduct, ValueProduct>(body, &keyMap, &valueMap, &queryMap);
+  flashSm90<Config, ScoreProduct, ValueProduct>(body, &keyMap, &valueMap, &queryMap, nullptr);
 }

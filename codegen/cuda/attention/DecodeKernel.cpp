@@ -86,7 +86,8 @@ private:
     writer.line("static constexpr Index keys = " + llvm::Twine(p.keys) + ";");
     writer.line("static constexpr int warps = " + llvm::Twine(shape.warps) + ", tileKeys = " + llvm::Twine(shape.keys) +
                 ", stages = " + llvm::Twine(shape.stages) + ", splits = " + llvm::Twine(shape.splits) + ";");
-    writer.line(llvm::Twine("static constexpr bool emptyIsZero = ") + (p.emptyIsZero ? "true;" : "false;"));
+    writer.line(llvm::Twine("static constexpr bool emptyIsZero = ") + (p.emptyIsZero ? "true" : "false") +
+                ", hasSink = " + (p.sink ? "true;" : "false;"));
     writer.line(llvm::Twine("static constexpr bool computesQuery = ") + (p.computesQuery ? "true" : "false") +
                 ", readsAhead = " + (p.readsAhead ? "true;" : "false;"));
     writer.line("static constexpr int newKeys = " + llvm::Twine(p.update.newKeys ? p.update.newKeys->count() : 0) +
@@ -136,6 +137,8 @@ private:
     }
     writer.line();
     writeScore();
+    if (p.sink)
+      writeSink();
     writeStore();
     writer.close(";");
   }
@@ -254,6 +257,15 @@ private:
     writer.line("return " + value + ";");
     writer.close();
     writer.line();
+  }
+
+  /// The score of a row that no key has.
+  void writeSink() {
+    writer.open("__device__ __forceinline__ float sink(Index pair, int row) const");
+    ValuePrinter scope = scopeOf(*p.sink, "row", "0");
+    std::string value = scope.value(p.sink->graph.outputs[0].value);
+    writer.line("return " + value + ";");
+    writer.close();
   }
 
   void writeStore() {

@@ -379,7 +379,10 @@ template <class Config, class Body> struct DecodeAttention {
   }
 
   __device__ __forceinline__ void store(int row, int d, const DecodeSum &sum) const {
-    const float weight = sum.head.weight, factor = 1.0f / weight;
+    float weight = sum.head.weight;
+    if constexpr (Config::hasSink) // Beside it, the largest of all scores may count for nothing.
+      weight += powerOfTwo(body.sink(pair, row) * log2e - sum.head.maximum);
+    const float factor = 1.0f / weight;
     const bool isEmpty = Config::emptyIsZero && !(weight > 0.0f); // There are no keys, or scores that are no numbers.
     Vector<float, 4> values = sum.values;
 #pragma unroll

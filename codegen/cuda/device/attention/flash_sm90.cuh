@@ -14,16 +14,33 @@
 
 namespace kfuse {
 
-/// Tiles of `rows` by `size` elements of 16 bits as TMA brings them: boxes of 64 elements, a line of 128 bytes a row.
-template <int rows, int size> struct BoxedTile {
-  static constexpr int boxes = (size + 63) / 64, boxBytes = rows * lineBytes, bytes = boxes * boxBytes;
+/// Tiles of `rows` by `size` elements of `width` bytes as TMA brings them: boxes of a line of 128 bytes a row, in which
+/// 16 bytes are swapped with those whose number differs by the line's.
+template <int rows, int size, int width = 2> struct BoxedTile {
+  static constexpr int boxes = (size * width + lineBytes - 1) / lineBytes, boxBytes = rows * lineBytes,
+                       bytes = boxes * boxBytes;
 
   static __device__ __forceinline__ void load(unsigned to, const TensorMap *map, int firstRow, int batch,
-                                              unsigned barrier) {
+                                              unsigned barrier, int firstColumn = 0) {
     arriveExpecting(barrier, bytes);
 #pragma unroll
     for (int box = 0; box < boxes; ++box)
-      loadBox(to + box * boxBytes, map, box * 64, firstRow, batch, barrier);
+      loadBox(to + box * boxBytes, map, firstColumn + box * (lineBytes / width), firstRow, batch, barrier);
+  }
+};
+
+/// Of a mask's tile what is beside a warp's accumulators (FlashRows).
+template <class Tile, class Mask> struct MaskTileRows {
+  static constexpr int width = sizeof(Mask);
+  unsigned lines; ///< Where the warp's first line is in shared memory, in the first box.
+
+  /// The pair of a lane in rows and columns that are multiples of eight.
+  __device__ __forceinline__ Vector<Mask, 2> pair(int row, int column) const {
+    const int lane = threadIdx.x % 32, line = lane / 4,
+              byte = column * width % lineBytes + lane % 4 * 2 * width; // Within the box.
+    const unsigned offset =
+        column * width / lineBytes * Tile::boxBytes + (row + line) * lineBytes + (byte / 16 ^ line) * 16 + byte % 16;
+    return loadVector<2, 2>(reinterpret_cast<const Mask *>(dynamicShared() + lines + offset));
   }
 };
 
@@ -48,9 +65,9 @@ template <class Tile, int stages> struct TileRing {
       arrive(empty());
     advance();
   }
-  __device__ __forceinline__ void fill(const TensorMap *map, int firstRow, int batch) {
+  __device__ __forceinline__ void fill(const TensorMap *map, int firstRow, int batch, int firstColumn = 0) {
     waitBarrier(empty(), parity ^ 1);
-    Tile::load(tile(), map, firstRow, batch, full());
+    Tile::load(tile(), map, firstRow, batch, full(), firstColumn);
     advance();
   }
 
@@ -58,6 +75,30 @@ private:
   __device__ __forceinline__ void advance() {
     if (++stage == stages)
       stage = 0, parity ^= 1;
+  }
+};
+
+/// The ring of a mask's tiles, beside those of keys, and how rows read them; nothing without a mask.
+template <class Config, bool areBrought> struct TileMasks {
+  using Read = NoMask;
+  static constexpr int bytes = 0, barrierBytes = 0;
+  __device__ __forceinline__ void place(unsigned, unsigned) {}
+  __device__ __forceinline__ void initBarriers(int) const {}
+  __device__ __forceinline__ void fill(const TensorMap *, int, int, int) {}
+  __device__ __forceinline__ void wait() const {}
+  __device__ __forceinline__ void release() {}
+  __device__ __forceinline__ Read linesFrom(int) const { return {}; }
+};
+template <class Config>
+struct TileMasks<Config, true>
+    : TileRing<BoxedTile<Config::tileRows, Config::tileKeys, sizeof(typename Config::Mask)>, Config::stages> {
+  using Tile = BoxedTile<Config::tileRows, Config::tileKeys, sizeof(typename Config::Mask)>;
+  using Read = MaskTileRows<Tile, typename Config::Mask>;
+  __device__ __forceinline__ void place(unsigned tiles, unsigned barriers) {
+    this->tiles = tiles, this->barriers = barriers;
+  }
+  __device__ __forceinline__ Read linesFrom(int line) const {
+    return {this->tile() - sharedAddress(dynamicShared()) + line * lineBytes};
   }
 };
 
@@ -69,38 +110,42 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
   using QueryTile = BoxedTile<tileRows, Config::keySize>;
   using KeyTile = BoxedTile<tileKeys, Config::keySize>;
   using ValueTile = BoxedTile<tileKeys, Config::valueSize>;
-  using Rows = FlashRows<Config, Body, 1, Config::valueSize>;
+  using Masks = TileMasks<Config, Config::bringsMask>;
+  using Rows = FlashRows<Config, Body, 1, Config::valueSize, typename Masks::Read>;
   using Block = FlashBlock<Config, Body>;
   /// Behind tiles and barriers: the number of the rows that are the block's.
-  static constexpr int numberOffset =
-      QueryTile::bytes + Config::stages * (KeyTile::bytes + ValueTile::bytes) + 16 + Config::stages * 32;
+  static constexpr int numberOffset = QueryTile::bytes + Config::stages * (KeyTile::bytes + ValueTile::bytes) +
+                                      Masks::bytes + 16 + Config::stages * 32 + Masks::barrierBytes;
 
   const Body &body;
   const unsigned queries = sharedAddress(dynamicShared());
   TileRing<KeyTile, Config::stages> keys{queries + QueryTile::bytes, 0};
   TileRing<ValueTile, Config::stages> values{keys.tiles + keys.bytes, 0};
-  const unsigned queryFull = values.tiles + values.bytes, queryEmpty = queryFull + 8;
+  Masks masks;
+  const unsigned queryFull = values.tiles + values.bytes + Masks::bytes, queryEmpty = queryFull + 8;
   unsigned queryParity = 0;
 
   __device__ __forceinline__ explicit FlashSm90(const Body &body) : body(body) {
     keys.barriers = queryEmpty + 8;
     values.barriers = keys.barriers + keys.barrierBytes;
+    masks.place(values.tiles + values.bytes, values.barriers + values.barrierBytes);
   }
 
   __device__ __forceinline__ void start(bool leads) const {
     if (leads) {
       initBarrier(queryFull, 1), initBarrier(queryEmpty, Config::warps);
-      keys.initBarriers(Config::warps), values.initBarriers(Config::warps);
+      keys.initBarriers(Config::warps), values.initBarriers(Config::warps), masks.initBarriers(Config::warps);
       fenceBarrierInit();
     }
     __syncthreads();
   }
 
-  /// One thread. Keys are multiplied a tile ahead of values, and the next rows' first while the last ones' results are
-  /// stored. With isPersistent a block takes rows as long as there are some: blocks that had few keys take more, which
-  /// no order given in advance does as evenly.
-  __device__ __forceinline__ void produce(const TensorMap *keyMap, const TensorMap *valueMap, const TensorMap *queryMap,
-                                          unsigned *tickets) {
+  /// One thread; its warp helps it to compare the bounds of rows. Keys are multiplied a tile ahead of values, and the
+  /// next rows' first while the last ones' results are stored. With isPersistent a block takes rows as long as there
+  /// are some: blocks that had few keys take more, which no order given in advance does as evenly.
+  __device__ __forceinline__ void produce(bool leads, const TensorMap *keyMap, const TensorMap *valueMap,
+                                          const TensorMap *queryMap, const TensorMap *maskMap, unsigned *tickets) {
+    static_assert(!Config::readsOfRow || !Config::isPersistent, "the warp helps with one block's rows");
     waitForPredecessor();
     unsigned number = blockIdx.x;
 #pragma unroll 1
@@ -111,9 +156,16 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
           next = gridDim.x + takeTicket(tickets, Config::blocks);
       };
       const Block block(body, number);
+      if (Config::readsOfRow && !leads)
+        return;
       if (block.beginTile < block.endTile) {
         const int ofKeys = body.keyBatch(block.batch), ofValues = body.valueBatch(block.batch);
-        keys.fill(keyMap, int(block.endTile - 1) * tileKeys, ofKeys);
+        auto fillKeys = [&](Index tile) {
+          keys.fill(keyMap, int(tile) * tileKeys, ofKeys);
+          if constexpr (Config::bringsMask)
+            masks.fill(maskMap, int(block.firstRow), body.maskBatch(block.batch), int(tile) * tileKeys);
+        };
+        fillKeys(block.endTile - 1);
         giveRows(number);
         if constexpr (Config::computesQuery)
           arrive(queryFull);
@@ -121,7 +173,7 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
           QueryTile::load(queries, queryMap, int(block.firstRow), body.queryBatch(block.batch), queryFull);
 #pragma unroll 1
         for (Index tile = block.endTile - 1; tile > block.beginTile; --tile) {
-          keys.fill(keyMap, int(tile - 1) * tileKeys, ofKeys);
+          fillKeys(tile - 1);
           values.fill(valueMap, int(tile) * tileKeys, ofValues);
         }
         takeNext(); // While the last tiles are waited for.
@@ -194,10 +246,11 @@ private:
     __device__ __forceinline__ Part(const Block &block, int group)
         : group(group), steps(static_cast<int>(block.endTile - block.beginTile - 1)) {
       const Index first = block.firstRow + group * 64, last = minimum(first + 63, Index(Config::rows - 1));
-      beginWhole = (block.seen.first(last) + tileKeys - 1) / tileKeys;
-      endWhole = maximum(block.seen.end(first), Index(0)) / tileKeys;
-      begin = maximum(block.seen.first(first) / tileKeys, block.beginTile);
-      end = minimum((maximum(block.seen.end(last), Index(0)) + tileKeys - 1) / tileKeys, block.endTile);
+      const KeySpan<Index> span = block.seen.span(first, last);
+      beginWhole = (span.wholeFirst + tileKeys - 1) / tileKeys;
+      endWhole = maximum(span.wholeEnd, Index(0)) / tileKeys;
+      begin = maximum(span.first / tileKeys, block.beginTile);
+      end = minimum((maximum(span.end, Index(0)) + tileKeys - 1) / tileKeys, block.endTile);
       if (first >= Config::rows || end <= begin)
         begin = end = block.beginTile;
     }
@@ -247,9 +300,25 @@ private:
       part.waitForTensorCores(), part.passTensorCores();
     __syncwarp();
     keys.release();
+    masks.wait();
+    __syncwarp();
+    masks.release();
     values.wait();
     __syncwarp();
     values.release();
+  }
+
+  /// rows.weigh() with the tile of the mask.
+  template <class Weigh> __device__ __forceinline__ void weigh(Rows &rows, Weigh weigh) {
+    if constexpr (Config::bringsMask) {
+      masks.wait();
+      rows.mask = masks.linesFrom(threadIdx.x / 32 * 16);
+    }
+    weigh();
+    if constexpr (Config::bringsMask) {
+      __syncwarp(); // All have read it.
+      masks.release();
+    }
   }
 
   __device__ __forceinline__ void takePart(Rows &rows, Part &part, Index &tile) {
@@ -264,7 +333,7 @@ private:
     waitProducts<0>();
     warpgroupFenceOperand(products);
     keys.release();
-    rows.weigh(products, tile, factors);
+    weigh(rows, [&] { rows.weigh(products, tile, factors); });
     waitForKeys(products, part, tile);
     Rows::pack(weights, products);
     part.startPingPong();
@@ -313,7 +382,7 @@ private:
     waitProducts<1>();
     warpgroupFenceOperand(products);
     keys.release();
-    rows.template weigh<isMasked>(products, tile, factors);
+    weigh(rows, [&] { rows.template weigh<isMasked>(products, tile, factors); });
     waitForKeys(products, part, tile);
     waitProducts<0>();
     warpgroupFenceOperand(rows.accumulators);
@@ -356,7 +425,8 @@ private:
 
 template <class Config, class ScoreProduct, class ValueProduct, class Body>
 __device__ __forceinline__ void flashSm90(const Body &body, const TensorMap *keyMap, const TensorMap *valueMap,
-                                          const TensorMap *queryMap, unsigned *tickets = nullptr) {
+                                          const TensorMap *queryMap, const TensorMap *maskMap,
+                                          unsigned *tickets = nullptr) {
   mark(Moment::starts);
   const int producer = warpInBlock() - Config::warps;
   const bool leads = producer == 0 && leadsWarp();
@@ -364,13 +434,15 @@ __device__ __forceinline__ void flashSm90(const Body &body, const TensorMap *key
     prefetchMap(keyMap), prefetchMap(valueMap);
     if constexpr (!Config::computesQuery)
       prefetchMap(queryMap);
+    if constexpr (Config::bringsMask)
+      prefetchMap(maskMap);
   }
   FlashSm90<Config, Body, ScoreProduct, ValueProduct> kernel(body);
   kernel.start(leads);
   if (producer >= 0) {
     releaseRegisters<Config::warps == 8 ? 24 : 32>();
-    if (leads)
-      kernel.produce(keyMap, valueMap, queryMap, tickets);
+    if (leads || (Config::readsOfRow && producer == 0))
+      kernel.produce(leads, keyMap, valueMap, queryMap, maskMap, tickets);
   } else {
     claimRegisters<(Config::resident > 1 ? 104 : Config::warps == 8 ? 240 : 160)>();
     kernel.consume();
