@@ -2,6 +2,7 @@
 #include "codegen/cuda/rows/RowPasses.h"
 #include "codegen/cuda/rows/Templates.h"
 #include "codegen/cuda/rows/WindowKernel.h"
+#include "codegen/cuda/rows/WindowTiles.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
 
