@@ -68,7 +68,8 @@ private:
     const DType from = dtypeOf(op->getOperand(0).getType()), to = dtypeOf(op->getResult(0).getType());
     return isFloat(from) && isFloat(to) && byteWidth(from) < byteWidth(to);
   }
-  /// A product that is only summed, as of windows with their weights.
+  /// A product that is only summed, as of windows with their weights. Left to every reader, casts took a depthwise 3x3
+  /// on an H100, whose taps are added one by one, from 33.5 to 35.7 us.
   static bool isSummed(Operation *op) {
     return isa<MulOp>(op) && llvm::all_of(op->getUsers(), [](Operation *user) { return isa<ReduceOp>(user); });
   }
