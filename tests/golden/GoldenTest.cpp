@@ -34,6 +34,7 @@ std::vector<Golden> goldens() {
       {"masked_softmax_3x5x11x49_to_f32", rowsTemplate(), "cluster=1,rows=16,rows_each=1,storage=0,threads=8,vector=1"},
       {"column_moments_with_bias", columnsTemplate(), "groups=8,lanes=16,splits=4,unroll=4,vector=8"},
       {"depthwise_7x7_bf16", windowsTemplate(), "access=4,lanes=1,rows=2,strip=8,threads=128,unrolled=1,vector=1"},
+      {"depthwise_7x7_of_18_images_bf16", windowsTemplate(), "rows=9,stages=8"},
       {"depthwise_last_7x7_of_32_bf16", windowsTemplate(),
        "access=1,lanes=16,rows=4,strip=4,threads=128,unrolled=0,vector=2"},
       {"softmax_2x4096_bf16", rowsTemplate(), "cluster=1,rows=1,storage=3,threads=128,vector=8"},
