@@ -162,15 +162,15 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups a
     const std::vector<reference::HostTensor> inputs = given.inputs();
     Oracle oracle(given, inputs);
     for (int warps : {8, 12})
-      for (int turns : {0, 1})
+      for (int pingPong : {0, 1})
         check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
               {{"rows", warps * 16},
                {"warps", warps},
-               {"keys", turns ? 32 : 80},
-               {"stages", turns ? 3 : 2},
-               {"turns", turns},
-               {"persistent", turns},
-               {"resident", warps == 8 && !turns ? 2 : 1},
+               {"keys", pingPong ? 32 : 80},
+               {"stages", pingPong ? 3 : 2},
+               {"pingpong", pingPong},
+               {"persistent", pingPong},
+               {"resident", warps == 8 && !pingPong ? 2 : 1},
                {"wgmma", 1}},
               hopperOf(3)); // Four tiles of rows or more.
   }

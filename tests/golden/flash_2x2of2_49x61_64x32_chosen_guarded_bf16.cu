@@ -73,12 +73,12 @@ struct Body {
     const float v7 = v0 ? v5 : (-infinity); // where
     return v7;
   }
-  __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &sums) const {
+  __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &acc) const {
     const Index b0 = batch / 2u, b1 = batch % 2u;
     Vector<float, 8> y0;
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      y0[j] = sums[j];
+      y0[j] = acc[j];
     }
     storeVector<8, 8>(out0 + (b0 * 3136 + b1 * 1568 + row * 32 + d), y0);
   }

@@ -74,12 +74,12 @@ struct Body {
     return in2 + (b0 * 9856 + key * 128 + b1 / 2u * 64 + 0);
   }
 
-  __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &sums) const {
+  __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &acc) const {
     const Index b0 = batch / 4u, b1 = batch % 4u;
     Vector<float, 8> y0;
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      y0[j] = sums[j];
+      y0[j] = acc[j];
     }
     storeVector<8, 8>(out0 + (b0 * 19712 + row * 256 + b1 * 64 + d), y0);
   }

@@ -269,15 +269,14 @@ private:
   }
 
   void writeStore() {
-    writer.open(
-        "__device__ __forceinline__ void store(Index pair, int row, int d, const Vector<float, 4> &sums) const");
+    writer.open("__device__ __forceinline__ void store(Index pair, int row, int d, const Vector<float, 4> &acc) const");
     ChunkPrinter chunk(p.product, p.dimS(), 4); // Along the head's elements, which are the product's columns.
     ValuePrinter scope = scopeOf(p.product, "row", "d");
     writer.line("Vector<float, 4> y0;");
     chunk.lanes(
         scope, [](Scalar) { return ""; },
         [&](ValuePrinter &lane) {
-          lane.define(p.valueProduct, "sums[j]");
+          lane.define(p.valueProduct, "acc[j]");
           std::string value = lane.value(p.product.graph.outputs[0].value);
           writer.line("y0[j] = " + value + ";");
         });

@@ -121,20 +121,20 @@ private:
   void writeProduct(const std::string &name, int64_t columns, const std::string &parameter, ArrayRef<std::string> rows,
                     const std::string &layouts) {
     const std::string type = p.type() == DType::BF16 ? "bf16" : "f16";
-    const int64_t sums = columns / 2;
+    const int64_t accumulators = columns / 2;
     SmallVector<std::string> places, operands, rowPlaces;
-    for (int64_t i = 0; i < sums; ++i) {
+    for (int64_t i = 0; i < accumulators; ++i) {
       places.push_back("%" + std::to_string(i));
       operands.push_back("\"+f\"(d[" + std::to_string(i) + "])");
     }
-    int64_t next = sums;
+    int64_t next = accumulators;
     for (size_t i = 0; i < rows.size(); ++i)
       rowPlaces.push_back("%" + std::to_string(next++));
     const std::string rowText = rows.size() > 1 ? "{" + llvm::join(rowPlaces, ", ") + "}" : rowPlaces[0],
                       columnText = "%" + std::to_string(next), accumulate = "%" + std::to_string(next + 1);
     writer.open("struct " + name);
-    writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(sums) + "], " + parameter +
-                ", unsigned long long columns, int accumulate)");
+    writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(accumulators) + "], " +
+                parameter + ", unsigned long long columns, int accumulate)");
     writer.line("asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + accumulate +
                 ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k16.f32." + type + "." + type + " {" +
                 llvm::join(places, ", ") + "}, " + rowText + ", " + columnText + ", p, 1, 1, " + layouts +
@@ -160,7 +160,7 @@ private:
       writer.line("static constexpr unsigned blocks = " + Twine(shape.blocks(p)) +
                   "; // Tiles of rows, over all heads.");
       writer.line("static constexpr int resident = " + Twine(shape.resident) + "; // Blocks on a multiprocessor.");
-      writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) +
+      writer.line("static constexpr bool pingPong = " + Twine(flag(shape.pingPong)) +
                   ", isPersistent = " + flag(shape.isPersistent) + ";");
     }
     if (!shape.isWgmma && !shape.isScalar)
@@ -422,7 +422,7 @@ private:
 
   void writeStore() {
     writer.open(
-        "__device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &sums) const");
+        "__device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &acc) const");
     const Scalar root = p.product.graph.outputs[0].value;
     ChunkPrinter chunk(p.product, p.dimColumn(), 8); // Along a head's elements, which are the product's columns.
     ValuePrinter scope = scopeOf(p.product, "row", "d");
@@ -433,7 +433,7 @@ private:
     chunk.lanes(
         scope, [](Scalar) { return ""; },
         [&](ValuePrinter &lane) {
-          lane.define(p.valueProduct, "sums[j]");
+          lane.define(p.valueProduct, "acc[j]");
           std::string value = lane.value(root);
           writer.line("y0[j] = " + value + ";");
         });

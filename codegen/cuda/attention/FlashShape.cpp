@@ -163,8 +163,8 @@ struct FlashShape::WgmmaTerms {
 FlashShape::WgmmaTerms FlashShape::wgmmaTerms() const {
   constexpr double launchedUs = 1.5; // A block of its own: barriers, and queries that are waited for.
   WgmmaTerms terms = resident > 1 ? WgmmaTerms{0.46, 0.067, 0.62} // Another block runs beside a start.
-                     : warps > 8  ? (takesTurns ? WgmmaTerms{0.29, 0.139, 1.73} : WgmmaTerms{0.67, 0.193, 0.59})
-                                  : (takesTurns ? WgmmaTerms{0.50, 0.116, 1.45} : WgmmaTerms{0.53, 0.098, 1.44});
+                     : warps > 8  ? (pingPong ? WgmmaTerms{0.29, 0.139, 1.73} : WgmmaTerms{0.67, 0.193, 0.59})
+                                  : (pingPong ? WgmmaTerms{0.50, 0.116, 1.45} : WgmmaTerms{0.53, 0.098, 1.44});
   terms.startUs += isPersistent ? 0 : launchedUs;
   return terms;
 }

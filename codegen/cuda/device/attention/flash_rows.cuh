@@ -1,4 +1,4 @@
-// What a warp has of its query rows in an attention of many: sums of weighted values, and what scales them.
+// What a warp has of its query rows in an attention of many: accumulators of weighted values, and what scales them.
 #pragma once
 
 #include <kfuse/math.cuh>
@@ -176,7 +176,7 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
   using Index = typename Config::Index;
   using Element = typename Config::Element;
   using Seen = SeenKeys<Config, Body>;
-  static constexpr int tileKeys = Config::tileKeys, scoreCount = tileKeys / 2, sumCount = columns / 2;
+  static constexpr int tileKeys = Config::tileKeys, scoreCount = tileKeys / 2, accumulatorCount = columns / 2;
   static constexpr float log2e = 1.44269504f;
   using Products = float[fragments][scoreCount];
   using Weights = unsigned[fragments][tileKeys / 16][4];
@@ -188,7 +188,7 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
   Index batch, firstRow, endRow; ///< The rows of this warp; none where all its rows lie past the last.
   const HeldSpan<Seen, Config::readsOfRow> held{seen, firstRow, endRow - 1};
   Mask mask; ///< Of the tile that is weighed.
-  float sums[fragments][sumCount];
+  float accumulators[fragments][accumulatorCount];
   float maximum[fragments][2], weight[fragments][2];
 
   __device__ __forceinline__ FlashRows(const Body &body, const FlashBlock<Config, Body> &block, Index firstRow)
@@ -201,8 +201,8 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
 #pragma unroll
     for (int f = 0; f < fragments; ++f) {
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i)
-        sums[f][i] = 0;
+      for (int i = 0; i < accumulatorCount; ++i)
+        accumulators[f][i] = 0;
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         maximum[f][half] = -infinity, weight[f][half] = 0;
@@ -221,7 +221,7 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
     return first + tileKeys <= span.wholeEnd && first >= span.wholeFirst;
   }
 
-  /// From products with the keys of a tile to weights; `factors` are what the warp's sums are to be scaled by.
+  /// From products with the keys of a tile to weights; `factors` are what the warp's accumulators are to be scaled by.
   __device__ __forceinline__ void weigh(Products &products, Index tile, Factors &factors) {
     if (seesWhole(tile))
       weigh<false>(products, tile, factors);
@@ -239,8 +239,8 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
 #pragma unroll
     for (int f = 0; f < fragments; ++f)
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i)
-        sums[f][i] *= factors[f][i / 2 % 2];
+      for (int i = 0; i < accumulatorCount; ++i)
+        accumulators[f][i] *= factors[f][i / 2 % 2];
   }
 
   /// As operands of the second product: accumulators of the first lie as its rows do.
@@ -255,7 +255,7 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
   }
 
   /// What a lane of a warp has found among its keys, at `at[i * stride]`.
-  static constexpr int heldFloats = fragments * (sumCount + 4);
+  static constexpr int heldFloats = fragments * (accumulatorCount + 4);
   __device__ __forceinline__ void leave(float *at, int stride) const {
 #pragma unroll
     for (int f = 0; f < fragments; ++f) {
@@ -263,8 +263,8 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
       for (int half = 0; half < 2; ++half, at += 2 * stride)
         at[0] = maximum[f][half], at[stride] = weight[f][half];
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i, at += stride)
-        *at = sums[f][i];
+      for (int i = 0; i < accumulatorCount; ++i, at += stride)
+        *at = accumulators[f][i];
     }
   }
   /// Adds what another warp left of the same rows among other keys.
@@ -280,8 +280,8 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
         maximum[f][half] = highest;
       }
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i, at += stride)
-        sums[f][i] = sums[f][i] * mine[i / 2 % 2] + *at * other[i / 2 % 2];
+      for (int i = 0; i < accumulatorCount; ++i, at += stride)
+        accumulators[f][i] = accumulators[f][i] * mine[i / 2 % 2] + *at * other[i / 2 % 2];
     }
   }
 
@@ -301,7 +301,7 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
 #pragma unroll
             for (int i = 0; i < 2; ++i)
               if (first + j < columns / 8)
-                pairs[j][i] = quotient(sums[f][(first + j) * 4 + half * 2 + i]);
+                pairs[j][i] = quotient(accumulators[f][(first + j) * 4 + half * 2 + i]);
           exchange(pairs);
           Vector<float, 8> values;
 #pragma unroll
@@ -326,7 +326,7 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
         for (int i = 0; i < columns / 8 * 2; ++i) {
           const int d = i / 2 * 8 + lane % 4 * 2 + i % 2;
           if (row < Config::rows && d < Config::valueSize)
-            body.store(batch, row, d, quotient(sums[f][i / 2 * 4 + half * 2 + i % 2]));
+            body.store(batch, row, d, quotient(accumulators[f][i / 2 * 4 + half * 2 + i % 2]));
         }
       }
   }
@@ -342,7 +342,7 @@ private:
     return total;
   }
 
-  /// What is left of a row's sums once they are divided by that of its weights.
+  /// What is left of a row's accumulators once they are divided by that of its weights.
   struct Quotient {
     float factor;
     bool isEmpty;

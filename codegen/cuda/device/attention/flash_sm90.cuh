@@ -2,10 +2,10 @@
 //
 // A block has a producer warp, of which a thread brings tiles of keys and of values by TMA into rings of their own, and
 // two or three consumer warpgroups with 64 query rows each. A warpgroup multiplies the next keys while it makes weights
-// of the scores before, as FlashAttention-3 does (Shah et al., 2024): scores, weights and sums are all in registers.
-// Where heads are small two blocks share a multiprocessor: one multiplies while the other one starts, or stores.
-// With `takesTurns` a warpgroup multiplies while others compute weights. The producer goes on to the next rows that it
-// takes for its block while the last ones' results are stored.
+// of the scores before, as FlashAttention-3 does (Shah et al., 2024): scores, weights and accumulators are all in
+// registers. Where heads are small two blocks share a multiprocessor: one multiplies while the other one starts, or
+// stores. With `pingPong` a warpgroup multiplies while others compute weights. The producer goes on to the next rows
+// that it takes for its block while the last ones' results are stored.
 #pragma once
 
 #include <kfuse/flash_queries.cuh>
@@ -204,7 +204,7 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
         takeTiles(rows, block, group);
       else
         releaseQueries();
-      mark(Moment::hasSums);
+      mark(Moment::hasAccumulators);
       rows.store();
       if constexpr (!Config::isPersistent)
         break;
@@ -255,21 +255,21 @@ private:
         begin = end = block.beginTile;
     }
 
-    // With takesTurns a step's products wait for those of the warpgroup before, the first one's for the last one's
+    // With pingPong a step's products wait for those of the warpgroup before, the first one's for the last one's
     // start.
-    __device__ __forceinline__ void startTurns() {
-      if (Config::takesTurns && group == groups - 1 && steps > 0 && !hasStarted)
+    __device__ __forceinline__ void startPingPong() {
+      if (Config::pingPong && group == groups - 1 && steps > 0 && !hasStarted)
         arriveNamed(1, 256);
       hasStarted = true;
     }
-    __device__ __forceinline__ void waitForTurn() {
-      startTurns();
-      if (Config::takesTurns)
+    __device__ __forceinline__ void waitForTensorCores() {
+      startPingPong();
+      if (Config::pingPong)
         syncNamed(1 + group, 256);
     }
-    __device__ __forceinline__ void endTurn() {
+    __device__ __forceinline__ void passTensorCores() {
       --steps;
-      if (Config::takesTurns && (group < groups - 1 || steps > 0))
+      if (Config::pingPong && (group < groups - 1 || steps > 0))
         arriveNamed(1 + (group + 1) % groups, 256);
     }
   };
@@ -284,7 +284,7 @@ private:
       takePart(rows, part, tile);
     } else {
       releaseQueries();
-      part.startTurns();
+      part.startPingPong();
       pass(part, false);
       --tile;
     }
@@ -297,7 +297,7 @@ private:
   __device__ __forceinline__ void pass(Part &part, bool isStep) {
     keys.wait();
     if (isStep)
-      part.waitForTurn(), part.endTurn();
+      part.waitForTensorCores(), part.passTensorCores();
     __syncwarp();
     keys.release();
     masks.wait();
@@ -336,7 +336,7 @@ private:
     weigh(rows, [&] { rows.weigh(products, tile, factors); });
     waitForKeys(products, part, tile);
     Rows::pack(weights, products);
-    part.startTurns();
+    part.startPingPong();
     using Seen = SeenKeys<Config, Body>;
     --tile;
     if constexpr (Seen::haveEnd)
@@ -354,7 +354,7 @@ private:
     values.wait();
     multiplyValues(rows, weights);
     waitProducts<0>();
-    warpgroupFenceOperand(rows.sums);
+    warpgroupFenceOperand(rows.accumulators);
     values.release();
   }
 
@@ -374,18 +374,18 @@ private:
   template <bool isMasked>
   __device__ __forceinline__ void step(Rows &rows, typename Rows::Products &products, typename Rows::Weights &weights,
                                        typename Rows::Factors &factors, Part &part, Index tile) {
-    part.waitForTurn();
+    part.waitForTensorCores();
     multiplyKeys(products, part.group);
     values.wait();
     multiplyValues(rows, weights);
-    part.endTurn();
+    part.passTensorCores();
     waitProducts<1>();
     warpgroupFenceOperand(products);
     keys.release();
     weigh(rows, [&] { rows.template weigh<isMasked>(products, tile, factors); });
     waitForKeys(products, part, tile);
     waitProducts<0>();
-    warpgroupFenceOperand(rows.sums);
+    warpgroupFenceOperand(rows.accumulators);
     values.release();
     Rows::pack(weights, products);
     rows.rescale(factors);
@@ -418,7 +418,7 @@ private:
     fenceProducts();
 #pragma unroll
     for (int step = 0; step < tileKeys / 16; ++step)
-      ValueProduct::multiplyAdd(rows.sums[0], weights[0][step], descriptor(b + step * 16 * lineBytes / 16), 1);
+      ValueProduct::multiplyAdd(rows.accumulators[0], weights[0][step], descriptor(b + step * 16 * lineBytes / 16), 1);
     commitProducts();
   }
 };

@@ -203,7 +203,7 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
       }
     }
 
-  mark(Moment::hasSums);
+  mark(Moment::hasAccumulators);
   float *parts = reinterpret_cast<float *>(dynamicShared());
   kernel.stage(parts);
   __syncthreads();
