@@ -1176,4 +1176,5 @@ def _attention(b):
     b.node("Attention", inputs, dtype, outputs=outputs, **attributes)
 
 
+from . import quantised_ops  # noqa: E402,F401  What registers itself here, too.
 from . import runtime_ops  # noqa: E402,F401  What registers itself here, too.
