@@ -113,8 +113,8 @@ TEST_CASE("CUDA templates: a product of extents that 32 bits do not count is ref
   };
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   const std::vector<const codegen::KernelTemplate *> variants{
-      &matmulTemplate(),     &gemvTemplate(),       &matmulStreamTemplate(), &matmulSm90SplitTemplate(),
-      &matmulSm80Template(), &matmulSm90Template(), &matmulSimtTemplate()};
+      &matmulTemplate(),          &gemvTemplate(),       &matmulStreamTemplate(), &matmulLowBitsTemplate(),
+      &matmulSm90SplitTemplate(), &matmulSm80Template(), &matmulSm90Template(),   &matmulSimtTemplate()};
   auto check = [&](const RegionCase &given, const std::string &extent) {
     for (const codegen::KernelTemplate *variant : variants)
       CHECK_MESSAGE(variant->match(given.region, hopper).reason() ==
@@ -467,7 +467,7 @@ TEST_CASE("ScalarFunctions: every pointwise op of the dialect has CUDA text and 
   context.loadDialect<ir::KfuseDialect>();
   const std::set<std::string> others{"softmax",   "layer_norm",   "rms_norm", "reduce", "matmul", "reshape",
                                      "transpose", "broadcast",    "slice",    "concat", "gather", "constant",
-                                     "iota",      "state_update", "cast",     "rotary", "window"};
+                                     "iota",      "state_update", "cast",     "rotary", "window", "dequantize"};
   for (mlir::RegisteredOperationName op : context.getRegisteredOperations()) {
     std::string name = op.stripDialect().str();
     INFO(name);
