@@ -29,11 +29,12 @@ int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
   return config["split"] * rowsOf(problem) * (columnsOf(problem, config) + 4) * static_cast<int64_t>(sizeof(float));
 }
 
-/// Accumulators, K blocks in flight with their scales and zeros, the pairs that are multiplied, and addresses.
+/// As ptxas reports them for sm_90a, within 10 of 53 to 214: for each panel, for each K block in flight and for the left
+/// operand's pairs.
 int64_t registersOf(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
-  const int64_t columns = columnsOf(problem, config), rows = rowsOf(problem), pairs = weights.perAccess() / 2;
-  const int64_t kBlock = columns / 8 * (4 + 2) + rows / 8 * pairs;
-  return rows * columns / 32 + config["unroll"] * kBlock + (2 + rows / 8) * pairs + 40;
+  const int64_t panels = config["panels"] * problem.count(), moreRows = rowsOf(problem) / 8 - 1,
+                pairs = weights.perAccess() / 2, unroll = config["unroll"];
+  return 3 + 15 * panels + unroll * (8 + pairs + 11 * panels) + moreRows * (pairs * unroll + 4 * panels + 14);
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config,
@@ -160,7 +161,7 @@ Result<KernelPlan> MatmulLowBitsTemplate::print(const Region &region, const Tile
   printer.writeConfig(threadsOf(config), {"static constexpr int panels = " + std::to_string(config["panels"]) +
                                               ", split = " + std::to_string(config["split"]) +
                                               ", unroll = " + std::to_string(config["unroll"]) + ";",
-                                          fetchField(region, problem, target)});
+                                          fetchField(region, problem, LowBitOperand::of(region, 0).rowBytes, target)});
   printer.writeOperand(a, "A", "m");
   const std::string left =
       "StoredRows<A, " + storedType(problem.elementType(0)).str() + ">{in" + std::to_string(a.input) + "}";

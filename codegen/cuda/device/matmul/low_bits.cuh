@@ -54,36 +54,46 @@ template <class T, bool isSigned> struct Nibbles {
   }
 };
 
-/// The sixteen integers of 8 bits in sixteen bytes. A bf16 does not hold 128 and all of a code: it comes by way of f32.
+/// The sixteen integers of 8 bits in sixteen bytes. Pair i of a word is its integers i and i + 2.
 template <class T, bool isSigned> struct Bytes {
   static constexpr int elements = 16;
   static constexpr unsigned flip = isSigned ? 0x80 : 0;
 
   static __device__ __forceinline__ void widen(unsigned (&pairs)[8], const unsigned (&words)[4], unsigned zero) {
+    const unsigned minusZero = minus(T{}, zero);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const unsigned word = words[i / 2] >> i % 2 * 16 ^ flip * 0x101u, low = word & 0xffu, high = word >> 8 & 0xffu;
-      pairs[i] = pairOf(T{}, low, high, zero);
-    }
+    for (int i = 0; i < 8; ++i)
+      pairs[i] = widened(T{}, words[i / 2] >> i % 2 * 8, minusZero);
   }
   static __device__ __forceinline__ void pair(unsigned *pairs, const unsigned (&words)[4]) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      pairs[i] = words[i];
+    for (int i = 0; i < 4; i += 2)
+      pairs[i] = halves(words[i], 0, words[i + 1], 0), pairs[i + 1] = halves(words[i], 1, words[i + 1], 1);
   }
   static __device__ __forceinline__ unsigned code(const unsigned char *row, unsigned place) {
     return row[place] ^ flip;
   }
 
 private:
-  static __device__ __forceinline__ unsigned pairOf(f16, unsigned low, unsigned high, unsigned zero) {
-    return scaledPair(f16{}, PairBits<f16>::base | low | high << 16, PairBits<f16>::one,
-                      (PairBits<f16>::base | 0x80008000u) + zero * 0x10001u);
+  static __device__ __forceinline__ unsigned minus(f16, unsigned zero) {
+    return (PairBits<f16>::base | 0x80008000u) + zero * 0x10001u;
   }
-  static __device__ __forceinline__ unsigned pairOf(bf16, unsigned low, unsigned high, unsigned zero) {
-    constexpr unsigned base = 0x4b000000; // 2^23
-    const float minus = __uint_as_float(base + zero);
-    return packBf16(__uint_as_float(base | low) - minus, __uint_as_float(base | high) - minus);
+  static __device__ __forceinline__ unsigned widened(f16, unsigned bytes, unsigned minusZero) {
+    const unsigned codes = maskedXor(bytes, 0x00ff00ff, PairBits<f16>::base | flip * 0x10001u);
+    return scaledPair(f16{}, codes, PairBits<f16>::one, minusZero);
+  }
+  /// A bf16 does not hold 128 and all of a code. It holds 128 and its lower 7 bits, and the 128 or, of codes below 128,
+  /// 256 that are to be taken off to leave code - 128: the bit that a signed integer has as its highest makes one the
+  /// other.
+  static __device__ __forceinline__ unsigned minus(bf16, unsigned zero) {
+    const float offset = 128.0f - static_cast<float>(zero);
+    return packBf16(offset, offset);
+  }
+  static __device__ __forceinline__ unsigned widened(bf16, unsigned bytes, unsigned minusZero) {
+    constexpr unsigned high = isSigned ? 0xc300c300 : 0xc380c380;
+    const unsigned low = maskedXor(bytes, 0x007f007f, PairBits<bf16>::base);
+    const unsigned centred = scaledPair(bf16{}, low, PairBits<bf16>::one, maskedXor(bytes, 0x00800080, high));
+    return scaledPair(bf16{}, centred, PairBits<bf16>::one, minusZero);
   }
 };
 
