@@ -166,6 +166,8 @@ Result<void> writeNpy(const std::filesystem::path &path, const NpyArray &array) 
     Result<NpyArray> widened = convert(array, DType::F32);
     return widened ? writeNpy(path, *widened) : widened.error();
   }
+  if (isPacked(array.type)) // NumPy has no type below a byte.
+    return writeNpy(path, {DType::U8, packedShape(array.shape), array.data});
   std::string_view descriptor;
   for (const Descriptor &candidate : descriptors)
     if (candidate.type == array.type && candidate.bytes == byteWidth(array.type))
