@@ -109,9 +109,9 @@ template <unsigned zero> struct OneZero {
 };
 /// Rows of zeros, a block's each, of the weights' own type.
 template <int rowBytes> struct StoredZeros {
-  const unsigned char *memory;
+  const void *memory;
   template <class Codes> __device__ __forceinline__ unsigned of(unsigned n, unsigned block) const {
-    return Codes::code(memory + n * rowBytes, block);
+    return Codes::code(static_cast<const unsigned char *>(memory) + n * rowBytes, block);
   }
 };
 
@@ -121,12 +121,12 @@ template <class W, class S, class Zeros, int bytes, int block, int count, bool f
   using Scale = S;
   static constexpr int products = 1, rowBytes = bytes, blockSize = block;
   static constexpr bool isFixed = fixed;
-  const unsigned char *memory;
+  const void *memory;
   const S *scales;
   Zeros zeros;
 
   template <class Index> __device__ __forceinline__ const unsigned char *column(int, Index, Index n) const {
-    return memory + static_cast<long long>(n) * bytes;
+    return static_cast<const unsigned char *>(memory) + static_cast<long long>(n) * bytes;
   }
   __device__ __forceinline__ float scale(int, unsigned n, unsigned k) const {
     return decode(scales[n * count + (count == 1 ? 0 : k / block)]);
