@@ -1,6 +1,6 @@
 #include "runtime/cuda/CudaKernel.h"
 
-#include "runtime/cuda/Cubin.h"
+#include "runtime/Elf.h"
 
 #include <algorithm>
 
@@ -114,6 +114,11 @@ CUlaunchConfig configOf(const Launch &launch) {
   return config;
 }
 
+/// Whether `image` is text with its only zero at its end, where the driver looks for it.
+bool isPtx(std::span<const std::byte> image) {
+  return !image.empty() && std::find(image.begin(), image.end(), std::byte{0}) == image.end() - 1;
+}
+
 Error inKernel(const codegen::KernelPlan &plan, const std::string &entry, Error error) {
   error.message = "kernel '" + plan.name + "' (" + entry + ", " + plan.target + "): " + error.message;
   return error;
@@ -123,8 +128,8 @@ Error inKernel(const codegen::KernelPlan &plan, const std::string &entry, Error 
 
 Result<std::unique_ptr<LoadedKernel>> CudaKernel::load(const ContextRef &context, const codegen::KernelPlan &plan,
                                                        const CompiledKernel &compiled) {
-  if (!isWholeCubin(compiled.image))
-    return inKernel(plan, "load", {ErrorCode::BadModel, "its cubin is damaged; compile it again"});
+  if (!isWholeElf(compiled.image) && !(plan.target.starts_with("compute_") && isPtx(compiled.image)))
+    return inKernel(plan, "load", {ErrorCode::BadModel, "its machine code is damaged; compile it again"});
   Result<Module> module = loadModule(context, compiled.image.data());
   if (!module)
     return inKernel(plan, "load", module.error());

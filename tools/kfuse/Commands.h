@@ -13,6 +13,7 @@ void addBench(CLI::App &app, int &status);
 void addBenchBlock(CLI::App &bench, int &status);
 void addBenchTimeline(CLI::App &bench, int &status);
 void addBenchGemm(CLI::App &bench, int &status);
+void addPack(CLI::App &app, int &status);
 void addDb(CLI::App &app, int &status);
 void addQuantize(CLI::App &app, int &status);
 

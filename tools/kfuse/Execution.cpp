@@ -1,7 +1,9 @@
 #include "Execution.h"
 
+#include "kfuse/pack.h"
 #include "tools/kfuse/Npy.h"
 #include "tuner/api/Handles.h"
+#include "tuner/api/Packs.h"
 
 #include <fmt/format.h>
 
@@ -113,7 +115,8 @@ Result<std::vector<std::int64_t>> Arguments::lengthsOf(const Model &model, const
   return lengths;
 }
 
-Result<void> Arguments::gather(const Model &model, const std::vector<std::string> &given) {
+Result<void> Arguments::gather(const Model &model, const std::vector<std::string> &given,
+                               const std::optional<runtime::Safetensors> &weights) {
   for (const std::string &binding : given) {
     std::size_t equals = binding.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == binding.size())
@@ -126,16 +129,23 @@ Result<void> Arguments::gather(const Model &model, const std::vector<std::string
                             {&model.parameters(), Role::Parameter},
                             {&model.states(), Role::State}})
     for (const TensorDesc &desc : *list)
-      if (Result<void> made = make(model, desc, role); !made)
+      if (Result<void> made = make(model, desc, role, weights); !made)
         return made;
   if (!bindings.empty())
     return Error{ErrorCode::Usage, "--input names '" + bindings.begin()->first + "', which the model does not take"};
   return {};
 }
 
-Result<void> Arguments::make(const Model &model, const TensorDesc &desc, Role role) {
+Result<void> Arguments::make(const Model &model, const TensorDesc &desc, Role role,
+                             const std::optional<runtime::Safetensors> &weights) {
   auto bound = bindings.extract(desc.name);
   std::span<const std::byte> stored = model.parameterData(desc.name);
+  if (role == Role::Parameter && weights && weights->holds(desc.name)) {
+    Result<std::span<const std::byte>> found = weights->find(desc);
+    if (!found)
+      return found.error();
+    stored = *found;
+  }
   if (bound.empty() && !stored.empty()) {
     tensors[desc.name] = {desc.type, desc.shape, {stored.begin(), stored.end()}};
     return {};
@@ -206,7 +216,33 @@ void DeviceTensors::share(const Buffer &buffer) {
   buffers.push_back(buffer);
 }
 
+namespace {
+
+/// A program from a pack, where --target names what it was compiled for.
+Result<OpenedModel> openPack(const ExecutionOptions &options) {
+  Result<Model> model = tuner::modelOfPack(options.model);
+  if (!model)
+    return model.error();
+  PackOptions pack{.target = "gpu", .device = 0, .threads = options.threads, .variant = options.target};
+  if (options.target == "auto" || options.target == "cpu")
+    pack.target = options.target, pack.variant = "";
+  Result<Executable> program = loadPack(options.model, pack);
+  if (!program)
+    return program.error();
+  Result<std::optional<runtime::Safetensors>> weights = options.openWeights(*model);
+  if (!weights)
+    return weights.error();
+  Arguments arguments;
+  if (Result<void> gathered = arguments.gather(*model, options.inputs, *weights); !gathered)
+    return gathered.error();
+  return OpenedModel{std::move(*model), {}, std::move(arguments), std::move(*program), 0};
+}
+
+} // namespace
+
 Result<OpenedModel> openModel(const ExecutionOptions &options) {
+  if (options.isPack())
+    return openPack(options);
   Result<Model> model = options.load();
   if (!model)
     return model.error();
@@ -216,8 +252,11 @@ Result<OpenedModel> openModel(const ExecutionOptions &options) {
   Result<Model> exact = model->at(*lengths);
   if (!exact)
     return exact.error();
+  Result<std::optional<runtime::Safetensors>> weights = options.openWeights(*exact);
+  if (!weights)
+    return weights.error();
   Arguments arguments;
-  if (Result<void> gathered = arguments.gather(*exact, options.inputs); !gathered)
+  if (Result<void> gathered = arguments.gather(*exact, options.inputs, *weights); !gathered)
     return gathered.error();
   CompileOptions compilation = options.compilation();
   Result<std::vector<LengthCount>> histogram = options.lengthCounts(*model);

@@ -70,7 +70,11 @@ const std::string &Executable::target() const {
 
 int Executable::device() const { return impl ? impl->ordinal : -1; }
 
-std::string Executable::plan() const { return impl ? tuner::toJson(impl->compiled().report) : std::string(); }
+std::string Executable::plan() const {
+  if (!impl || !impl->packedPlan.empty())
+    return impl ? impl->packedPlan : std::string();
+  return tuner::toJson(impl->compiled().report);
+}
 
 std::string Executable::rooflineSvg() const {
   return impl ? tuner::rooflineFile(impl->compiled().report) : std::string();
