@@ -1,5 +1,6 @@
 // A dequantised matrix is stored neither by @prepare nor by a kernel: it is part of the product that reads it.
-// RUN: kfuse-opt %s --kfuse-pipeline | FileCheck %s
+// RUN: kfuse-opt %s --kfuse-pipeline --target=sm_80 | FileCheck %s
+// RUN: kfuse-opt %s --kfuse-pipeline --target=sm_90a | FileCheck %s
 // RUN: kfuse-opt %s --kfuse-pipeline --target=cpu | FileCheck %s
 
 // CHECK-LABEL: func.func @main
