@@ -354,6 +354,14 @@ Tensor GraphBuilder::rmsNorm(const Tensor &x, const Tensor &weight, float epsilo
   return use().inferred<ir::RmsNormOp>(operands, use().attribute("epsilon", use().builder.getF32FloatAttr(epsilon)));
 }
 
+Tensor GraphBuilder::dequantize(const Tensor &quantized, const Tensor &scales, const Tensor &zeros,
+                                const Shape &blocks) {
+  SmallVector<Tensor> operands{quantized, scales};
+  if (zeros)
+    operands.push_back(zeros);
+  return use().inferred<ir::DequantizeOp>(operands, use().numbers("blocks", blocks));
+}
+
 Tensor GraphBuilder::rotary(const Tensor &x, const Tensor &cos, const Tensor &sin, bool interleaved) {
   SmallVector<NamedAttribute> attributes;
   if (interleaved)

@@ -130,6 +130,11 @@ class GraphBuilder:
 
     def rms_norm(self, x: Tensor, weight: Tensor | None = None, epsilon: float = 1e-06) -> Tensor: ...
 
+    def dequantize(self, quantized: Tensor, scales: Tensor, blocks: Sequence[int], zeros: Tensor | None = None) -> Tensor:
+        """
+        (quantized - zeros) scales; `blocks` elements along each dimension share a scale.
+        """
+
     def rotary(self, x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False) -> Tensor:
         """
         Rotates pairs of x by angles whose cosines and sines are given, [..., D] or [..., D / 2].

@@ -138,6 +138,13 @@ void bindRows(nb::class_<Builder> &builder) {
       },
       nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("epsilon") = 1e-6);
   builder.def(
+      "dequantize",
+      [](Builder &self, const Tensor &quantized, const Tensor &scales, const Shape &blocks, const Optional &zeros) {
+        return self.made([&](GraphBuilder &g) { return g.dequantize(quantized, scales, orEmpty(zeros), blocks); });
+      },
+      nb::arg("quantized"), nb::arg("scales"), nb::arg("blocks"), nb::arg("zeros") = nb::none(),
+      "(quantized - zeros) scales; `blocks` elements along each dimension share a scale.");
+  builder.def(
       "rotary",
       [](Builder &self, const Tensor &x, const Tensor &cos, const Tensor &sin, bool interleaved) {
         return self.made([&](GraphBuilder &g) { return g.rotary(x, cos, sin, interleaved); });

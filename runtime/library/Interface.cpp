@@ -42,7 +42,7 @@ struct kfr_session {
 
 namespace {
 
-static_assert(KFR_F8E5M2 == static_cast<int>(lastDType) && KFR_BOOL == static_cast<int>(DType::Bool));
+static_assert(KFR_U4 == static_cast<int>(lastDType) && KFR_BOOL == static_cast<int>(DType::Bool));
 
 Error usage(std::string message) { return {ErrorCode::Usage, std::move(message)}; }
 

@@ -28,14 +28,17 @@ struct RegionCase {
     region = std::move(*made);
   }
 
-  /// Floats uniform in [-1, 1), integers in [0, 4) (positions and indices), booleans mixed.
+  /// Floats uniform in [-1, 1), integers in [0, 4) (positions and indices), those of 8 and 4 bits all, booleans mixed.
   std::vector<reference::HostTensor> inputs(std::uint64_t seed = 1) const {
     std::vector<reference::HostTensor> tensors;
     for (const ir::ScalarInput &input : region.graph.inputs) {
       ++seed;
-      tensors.push_back(isFloat(input.type)
-                            ? reference::uniform(input.type, input.shape, seed)
-                            : reference::integers(input.type, input.shape, seed, 0, input.type == DType::Bool ? 2 : 4));
+      if (const std::optional<SmallInteger> all = smallInteger(input.type))
+        tensors.push_back(reference::integers(input.type, input.shape, seed, all->lowest, all->largest + 1));
+      else if (isFloat(input.type))
+        tensors.push_back(reference::uniform(input.type, input.shape, seed));
+      else
+        tensors.push_back(reference::integers(input.type, input.shape, seed, 0, input.type == DType::Bool ? 2 : 4));
     }
     return tensors;
   }
@@ -110,6 +113,10 @@ std::vector<TemplateCase> largeMatmulCases(const std::string &type);
 std::vector<TemplateCase> largeResidualCases(const std::string &type);
 /// Products of at most four rows with K in pieces of 16 bytes.
 std::vector<TemplateCase> fewRowCases(const std::string &type);
+/// Products of few rows with weights of 4 and 8 bits.
+std::vector<TemplateCase> lowBitCases(const std::string &type);
+/// One such product, of a size of models.
+TemplateCase lowBitProduct(int m, int n, int k, int group, const std::string &integer, const std::string &type);
 /// Products of 3 and of 13 rows whose left operand has heads before tokens in memory.
 std::vector<TemplateCase> pieceRowCases(const std::string &type);
 /// Products of 3 to 16 rows of a type, with K in pieces of 16 bytes.

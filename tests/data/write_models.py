@@ -1267,13 +1267,13 @@ def write_sampling():
           domains=["com.microsoft"])
     write("narrow_sum", [node("Cast", ["x"], ["n"], to=TensorProto.UINT8), node("Add", ["n", "n"], ["s"], name="sum"), node("Cast", ["s"], ["y"], to=F32)],
           [info("x", F32, [4])], [info("y", F32, [4])])
-    write("narrow_output", [node("Cast", ["x"], ["y"], to=TensorProto.UINT8)], [info("x", F32, [4])], [info("y", TensorProto.UINT8, [4])])
     write("grid_mode", [node("GridSample", ["x", "g"], ["y"], mode="spline")], [info("x", F32, [1, 1, 4, 4]), info("g", F32, [1, 2, 2, 2])], [info("y", F32, [1, 1, 2, 2])])
     write("grid_shape", [node("GridSample", ["x", "g"], ["y"])], [info("x", F32, [1, 1, 4, 4]), info("g", F32, [1, 2, 2, 3])], [info("y", F32, [1, 1, 2, 2])])
 
 
-for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
-               write_integers, write_malformed, write_typed, write_pointwise,
-               write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai,
-               write_control_flow, write_indexing, write_caches, write_windows, write_states, write_sampling):
-    writer()
+if __name__ == "__main__":
+    for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
+                   write_integers, write_malformed, write_typed, write_pointwise,
+                   write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai,
+                   write_control_flow, write_indexing, write_caches, write_windows, write_states, write_sampling):
+        writer()

@@ -243,6 +243,15 @@ Value Emitter::cast(Value x, DType type) {
   return makeTyped<CastOp>(x, dimsOf(x), {}, elementTypeOf(type, context()));
 }
 
+Value Emitter::dequantize(Value quantised, Value scales, Value zeros, ArrayRef<int64_t> blocks) {
+  SmallVector<Value, 3> operands{quantised, scales};
+  if (zeros)
+    operands.push_back(zeros);
+  DequantizeOp::Properties properties;
+  properties.blocks = builder.getDenseI64ArrayAttr(blocks);
+  return make<DequantizeOp>(operands, properties);
+}
+
 Value Emitter::matmul(Value a, Value b, bool transposeA, bool transposeB) {
   MatmulOp::Properties properties;
   properties.transpose_a = transposeA ? builder.getUnitAttr() : UnitAttr();

@@ -79,6 +79,9 @@ public:
   /// Conversion; to bool it is "differs from 0".
   mlir::Value cast(mlir::Value x, DType type);
 
+  /// (quantised - zeros) scales; `zeros` may be null.
+  mlir::Value dequantize(mlir::Value quantised, mlir::Value scales, mlir::Value zeros,
+                         llvm::ArrayRef<std::int64_t> blocks);
   mlir::Value matmul(mlir::Value a, mlir::Value b, bool transposeA = false, bool transposeB = false);
   mlir::Value reduce(mlir::Value x, llvm::StringRef function, llvm::ArrayRef<std::int64_t> ascendingAxes);
   mlir::Value reduceKeepingDims(mlir::Value x, llvm::StringRef function, llvm::ArrayRef<std::int64_t> ascendingAxes);
