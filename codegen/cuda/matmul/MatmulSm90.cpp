@@ -160,11 +160,13 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
     const int64_t accumulators = accumulatorRegisters(problem, tile);
     if (accumulators > mostAccumulators)
       continue;
-    addConfigs(ranked, region, problem, tile, target);
     // An epilogue that loads operands and collects tiles for TMA holds both beside the accumulators. What registers
-    // allow, the compiler says: the search refuses what spills.
-    if (problem.placed && !problem.reducesRows && problem.loaded() > 0 && accumulators > plainAccumulators)
-      addConfigs(ranked, region, problem, tile.with("warp_tile", 1), target);
+    // allow, the compiler says: the search refuses what spills, and tries what holds less first.
+    const bool mayEitherWay =
+        problem.placed && !problem.reducesRows && problem.loaded() > 0 && accumulators > plainAccumulators;
+    addConfigs(ranked, region, problem, mayEitherWay ? tile.with("tma_store", 0) : tile, target);
+    if (mayEitherWay)
+      addConfigs(ranked, region, problem, tile.with("tma_store", 1), target);
   }
   return ranked;
 }

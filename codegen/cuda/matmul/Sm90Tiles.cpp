@@ -51,7 +51,7 @@ int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &con
 }
 
 const TmaResult *Problem::resultThroughTma(const TileConfig &config) const {
-  return placed && !config.valueOr("warp_tile", 0) ? &*placed : nullptr;
+  return placed && config.valueOr("tma_store", 1) ? &*placed : nullptr;
 }
 
 int64_t sharedBytes(const Problem &problem, const TileConfig &config) {
