@@ -297,7 +297,8 @@ TEST_CASE("interface: code that asks for instructions which are not there is not
   const std::vector<std::byte> bytes = samplePack(false);
   Result<Pack> pack = Pack::parse(bytes, "p");
   REQUIRE(pack);
-  PackContents contents{pack->manifest()};
+  PackContents contents;
+  contents.manifest = pack->manifest();
   contents.manifest.variants.clear();
   PackVariant variant;
   variant.target = "cpu";
