@@ -39,25 +39,25 @@ def pairs_of(rows, keys, mask):
 
 
 def peers(batch, heads, key_heads, rows, keys, size, value_size, mask):
-    """Microseconds by way; a way that refuses is left out."""
+    """Microseconds by backend; one that refuses is left out."""
     q, k, v = rnd(batch, heads, rows, size), rnd(batch, key_heads, keys, size), rnd(batch, key_heads, keys, value_size)
     shared = heads != key_heads
     found = {}
 
-    def add(way, call):
+    def add(name, call):
         try:
-            found[way] = us(call)
+            found[name] = us(call)
         except Exception as error:
-            print(f"  {way}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
+            print(f"  {name}: {str(error).splitlines()[0][:100]}", file=sys.stderr)
 
     if mask in ("", "causal", "added"):
         bias = rnd(batch, 1, rows, keys) if mask == "added" else None
-        ways = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash2": SDPBackend.FLASH_ATTENTION}
+        backends = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash2": SDPBackend.FLASH_ATTENTION}
         if mask == "added":
-            ways["efficient"] = SDPBackend.EFFICIENT_ATTENTION
-        for way, backend in ways.items():
+            backends["efficient"] = SDPBackend.EFFICIENT_ATTENTION
+        for name, backend in backends.items():
             with sdpa_kernel(backend):
-                add(way, lambda: F.scaled_dot_product_attention(q, k, v, bias, is_causal=mask == "causal", enable_gqa=shared))
+                add(name, lambda: F.scaled_dot_product_attention(q, k, v, bias, is_causal=mask == "causal", enable_gqa=shared))
     else:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 

@@ -184,6 +184,9 @@ TEST_CASE("cuda.chain: right for random chains, and twice the same") {
   }
   checks.add({layers(4, 0, 256, 1024, 2, true, "bf16"), layers(3, 5, 256, 512, 64, false, "bf16")},
              codegen::cuda::chainTemplate(), 14);
+  checks.add({normedLayers(20, 256, 1024, true, "bf16"), normedLayers(3, 67, 1000, false, "f16"),
+              scaledLayers(4, 130, 456, "bf16")},
+             codegen::cuda::chainTemplate(), 14);
   std::vector<TemplateCase> cases;
   for (unsigned seed = 0; seed < 24; ++seed)
     cases.push_back(randomChain(seed));

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .graph import CONTRIB, Reject
-from .ops import generator
-from .values import F32, I32, I64, random_integers
+from ..graph import CONTRIB, Reject
+from ..values import F32, I32, I64, random_integers
+from .registry import generator
 
 
 def _sizes(b):
