@@ -82,8 +82,7 @@ Result<Packed> asPtx(Packed packed, const std::string &target, runtime::KernelCo
       Result<runtime::CompiledKernel> compiled = compiler.compile(kernel.plan);
       if (!compiled)
         return compiled.error();
-      const auto *text = reinterpret_cast<const std::byte *>(compiled->assembly.c_str());
-      kernel.binary.image.assign(text, text + compiled->assembly.size() + 1); // The driver looks for the zero.
+      kernel.binary.image = std::move(compiled->image);
     }
   }
   return packed;
