@@ -31,8 +31,8 @@ struct StoredType {
 constexpr StoredType storedTypes[] = {
     {"BOOL", 8, DType::Bool},  {"F8_E4M3", 8, DType::F8E4M3}, {"F8_E5M2", 8, DType::F8E5M2}, {"F16", 16, DType::F16},
     {"BF16", 16, DType::BF16}, {"F32", 32, DType::F32},       {"I32", 32, DType::I32},       {"I64", 64, DType::I64},
-    {"F4", 4, std::nullopt},   {"F6_E2M3", 6, std::nullopt},  {"F6_E3M2", 6, std::nullopt},  {"U8", 8, std::nullopt},
-    {"I8", 8, std::nullopt},   {"F8_E8M0", 8, std::nullopt},  {"I16", 16, std::nullopt},     {"U16", 16, std::nullopt},
+    {"F4", 4, std::nullopt},   {"F6_E2M3", 6, std::nullopt},  {"F6_E3M2", 6, std::nullopt},  {"U8", 8, DType::U8},
+    {"I8", 8, DType::I8},      {"F8_E8M0", 8, std::nullopt},  {"I16", 16, std::nullopt},     {"U16", 16, std::nullopt},
     {"U32", 32, std::nullopt}, {"F64", 64, std::nullopt},     {"U64", 64, std::nullopt},     {"C64", 64, std::nullopt},
 };
 

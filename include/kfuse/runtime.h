@@ -44,7 +44,21 @@ typedef struct {
   char message[512];
 } kfr_error;
 
-typedef enum { KFR_F32, KFR_F16, KFR_BF16, KFR_I32, KFR_I64, KFR_BOOL, KFR_F8E4M3, KFR_F8E5M2 } kfr_type;
+/* Two integers of 4 bits share a byte, the first in its low half; a row ends with its byte. */
+typedef enum {
+  KFR_F32,
+  KFR_F16,
+  KFR_BF16,
+  KFR_I32,
+  KFR_I64,
+  KFR_BOOL,
+  KFR_F8E4M3,
+  KFR_F8E5M2,
+  KFR_I8,
+  KFR_U8,
+  KFR_I4,
+  KFR_U4
+} kfr_type;
 
 /* Inputs are new in each run; parameters are fixed between runs; states are updated in place. */
 typedef enum { KFR_INPUT, KFR_PARAMETER, KFR_STATE, KFR_OUTPUT } kfr_role;

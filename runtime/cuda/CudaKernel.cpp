@@ -29,6 +29,10 @@ CUtensorMapDataType tensorMapType(DType type) {
   case DType::Bool:
   case DType::F8E4M3:
   case DType::F8E5M2:
+  case DType::I8:
+  case DType::U8:
+  case DType::I4:
+  case DType::U4:
     return CU_TENSOR_MAP_DATA_TYPE_UINT8;
   }
   return CU_TENSOR_MAP_DATA_TYPE_UINT8;

@@ -42,7 +42,9 @@ namespace {
 static_assert(KFR_F32 == static_cast<int>(DType::F32) && KFR_F16 == static_cast<int>(DType::F16) &&
               KFR_BF16 == static_cast<int>(DType::BF16) && KFR_I32 == static_cast<int>(DType::I32) &&
               KFR_I64 == static_cast<int>(DType::I64) && KFR_BOOL == static_cast<int>(DType::Bool) &&
-              KFR_F8E4M3 == static_cast<int>(DType::F8E4M3) && KFR_F8E5M2 == static_cast<int>(DType::F8E5M2));
+              KFR_F8E4M3 == static_cast<int>(DType::F8E4M3) && KFR_F8E5M2 == static_cast<int>(DType::F8E5M2) &&
+              KFR_I8 == static_cast<int>(DType::I8) && KFR_U8 == static_cast<int>(DType::U8) &&
+              KFR_I4 == static_cast<int>(DType::I4) && KFR_U4 == static_cast<int>(lastDType));
 constexpr int mostThreads = 1024;
 
 Error usage(std::string message) { return {ErrorCode::Usage, std::move(message)}; }

@@ -44,6 +44,11 @@ TEST_CASE("Emulated cuda.matmul_stream: right for every type, edge and split of 
     checkAll(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 4);
 }
 
+TEST_CASE("Emulated cuda.matmul_low_bits: right for every type of weights, groups, zeros, edges and split of K") {
+  for (const char *type : {"bf16", "f16"})
+    checkAll(lowBitCases(type), codegen::cuda::matmulLowBitsTemplate(), 4);
+}
+
 TEST_CASE("Emulated products of few rows: right for rows that come in segments") {
   for (const char *type : {"bf16", "f16"}) {
     checkAll({pieceRowCases(type)[0]}, codegen::cuda::gemvTemplate(), 4);

@@ -186,6 +186,9 @@ TEST_CASE("Compile: every schedule of products, every pair of its values") {
   compileAll(everySchedule(matmulStreamTemplate(),
                            {pairwiseProducts(4, 4096, 4096).front(), pairwiseProducts(16, 4096, 4096).front()}),
              *compiler, Spills::Allowed);
+  compileAll(everySchedule(matmulLowBitsTemplate(), {lowBitProduct(1, 4096, 4096, 128, "ui4", "bf16"),
+                                                     lowBitProduct(16, 4096, 4096, 32, "i8", "f16")}),
+             *compiler, Spills::Allowed);
   compileAll(everySchedule(matmulSm80Template(), {productOf("bias_residual_tb_bf16", 4096, 4096, 4096)}, "sm_80"),
              *compiler, Spills::Allowed);
   compileAll(everySchedule(matmulSimtTemplate(), {productOf("bias_residual_tb_tf32", 256, 512, 4096)}), *compiler,
@@ -247,6 +250,9 @@ TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every vari
   add(pairwiseProducts(512, 1024, 1000), matmulSm80Template(), "sm_100a", 1);
   add(pairwiseProducts(16, 4096, 4096), matmulStreamTemplate(), "sm_90a", 2);
   add(pairwiseProducts(16, 4096, 4096), matmulStreamTemplate(), "sm_80", 1);
+  add({lowBitProduct(1, 4096, 4096, 128, "ui4", "bf16"), lowBitProduct(16, 4096, 4096, 32, "i8", "f16")},
+      matmulLowBitsTemplate(), "sm_90a", 2);
+  add({lowBitProduct(1, 4096, 4096, 128, "ui4", "bf16")}, matmulLowBitsTemplate(), "sm_80", 1);
   add(pairwiseProducts(2, 4096, 4096), gemvTemplate(), "sm_90a", 1);
   compileAll(all, *compiler, Spills::Allowed);
 }

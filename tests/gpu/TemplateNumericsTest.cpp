@@ -218,6 +218,13 @@ TEST_CASE("cuda.matmul_stream: right for every type, edge and split of K, and fo
   checks.run();
 }
 
+TEST_CASE("cuda.matmul_low_bits: right for every type of weights, groups, zeros, edges and split of K") {
+  TemplateChecks checks;
+  for (const char *type : {"bf16", "f16"})
+    checks.add(lowBitCases(type), codegen::cuda::matmulLowBitsTemplate(), 24);
+  checks.run();
+}
+
 TEST_CASE("cuda.gemv: right in every type for few rows") {
   TemplateChecks checks;
   for (const char *type : {"bf16", "f16", "f32"}) {

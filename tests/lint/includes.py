@@ -44,6 +44,7 @@ INNER = {
         "layout": {"node"},
         "images": {"node"},
         "attention": {"node"},
+        "quantised": {"node"},
         "static": {"node"},
     },
     "tuner": {

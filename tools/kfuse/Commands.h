@@ -15,5 +15,6 @@ void addBenchTimeline(CLI::App &bench, int &status);
 void addBenchGemm(CLI::App &bench, int &status);
 void addPack(CLI::App &app, int &status);
 void addDb(CLI::App &app, int &status);
+void addQuantize(CLI::App &app, int &status);
 
 } // namespace kfuse::tools

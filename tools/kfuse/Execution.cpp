@@ -21,6 +21,8 @@ using reference::HostTensor;
 
 /// Seeded noise of a size that deep blocks survive; indices small, to be valid positions in any table.
 HostTensor randomTensor(const TensorDesc &desc, Role role, std::uint64_t seed) {
+  if (const std::optional<SmallInteger> range = smallInteger(desc.type))
+    return reference::integers(desc.type, desc.shape, seed, range->lowest, range->largest + 1);
   if (!isFloat(desc.type))
     return reference::integers(desc.type, desc.shape, seed, 0, desc.type == DType::Bool ? 2 : 8);
   if (role != Role::Parameter || desc.shape.size() < 2)
@@ -32,9 +34,13 @@ Result<HostTensor> readTensor(const TensorDesc &desc, const std::string &file) {
   Result<tools::NpyArray> array = tools::readNpy(file);
   if (!array)
     return array.error();
-  if (array->shape != desc.shape)
+  // NumPy has no type below a byte: the bytes are given.
+  const bool areBytes = isPacked(desc.type) && array->type == DType::U8 && array->shape == packedShape(desc.shape);
+  if (array->shape != desc.shape && !areBytes)
     return Error{ErrorCode::Usage, fmt::format("{} holds {}, input '{}' takes {}", file, toString(array->shape),
                                                desc.name, toString(desc.shape))};
+  if (areBytes)
+    return HostTensor{desc.type, desc.shape, std::move(array->data)};
   Result<tools::NpyArray> converted = tools::convert(std::move(*array), desc.type);
   if (!converted)
     return Error{converted.error().code, file + ": " + converted.error().message};
@@ -51,7 +57,9 @@ std::optional<double> parseNumber(const std::string &text) {
 }
 
 /// What an element of `type` may be, for people.
-std::string_view rangeOf(DType type) {
+std::string rangeOf(DType type) {
+  if (const std::optional<SmallInteger> range = smallInteger(type))
+    return fmt::format("whole numbers from {} to {}", range->lowest, range->largest);
   return type == DType::Bool ? "0 or 1" : type == DType::I32 ? "whole numbers below 2^31" : "whole numbers below 2^63";
 }
 

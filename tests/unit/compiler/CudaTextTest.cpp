@@ -121,7 +121,7 @@ TEST_CASE("ScalarFunctions: every pointwise op of the dialect has CUDA text and 
   context.loadDialect<ir::KfuseDialect>();
   const std::set<std::string> others{"softmax",   "layer_norm",   "rms_norm", "reduce", "matmul", "reshape",
                                      "transpose", "broadcast",    "slice",    "concat", "gather", "constant",
-                                     "iota",      "state_update", "cast",     "rotary", "window"};
+                                     "iota",      "state_update", "cast",     "rotary", "window", "dequantize"};
   for (mlir::RegisteredOperationName op : context.getRegisteredOperations()) {
     std::string name = op.stripDialect().str();
     INFO(name);
