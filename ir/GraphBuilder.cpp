@@ -384,6 +384,14 @@ Tensor GraphBuilder::reduce(std::string_view function, const Tensor &x, const st
                                        use().numbers("axes", ascending)});
 }
 
+Tensor GraphBuilder::sameSequence(const Tensor &rowStarts, const Tensor &keyStarts, std::int64_t rows,
+                                  std::int64_t keys, bool causal) {
+  SmallVector<NamedAttribute> attributes;
+  if (causal)
+    attributes.push_back(use().flag("causal"));
+  return use().explicitly<ir::SameSequenceOp>(DType::Bool, {rows, keys}, {rowStarts, keyStarts}, attributes);
+}
+
 //===- Layout and state ----------------------------------------------------------------------===//
 
 Tensor GraphBuilder::reshape(const Tensor &x, Shape shape) {

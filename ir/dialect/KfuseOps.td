@@ -382,6 +382,21 @@ def Kfuse_StateUpdateOp : Kfuse_Op<"state_update", [Pure, FusableOpInterface, Al
   }];
 }
 
+//===- Sequences -------------------------------------------------------------------------------===//
+
+def Kfuse_SameSequenceOp : Kfuse_Op<"same_sequence", [Pure]> {
+  let summary = "which rows and keys belong to one of several sequences that are packed behind each other";
+  let description = [{
+    row_starts: where the rows of each sequence begin, ascending, and where the last one ends ("cu_seqlens");
+    key_starts: the same of keys. Result: [rows, keys]. With `causal` the last row of a sequence sees its last key, the row before one
+    key less. Passes make ops of it (kfuse-expand-sequences).
+  }];
+  let arguments = (ins Kfuse_IndexTensor:$row_starts, Kfuse_IndexTensor:$key_starts, UnitAttr:$causal);
+  let results = (outs Kfuse_BoolTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 //===- Regions ---------------------------------------------------------------------------------===//
 
 class Kfuse_RegionOp<string mnemonic> : Kfuse_Op<mnemonic, [Pure, IsolatedFromAbove,

@@ -143,6 +143,11 @@ class GraphBuilder:
     def reduce(self, function: str, x: Tensor, axes: Sequence[int]) -> Tensor:
         """'sum', 'max', 'min' or 'mean' over axes, which it drops."""
 
+    def same_sequence(self, row_starts: Tensor, key_starts: Tensor, rows: int, keys: int, causal: bool = False) -> Tensor:
+        """
+        Which rows and keys belong to one of several sequences that are packed behind each other (cu_seqlens).
+        """
+
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """One size may be -1: what is left."""
 

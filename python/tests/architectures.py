@@ -37,10 +37,12 @@ def _images(*shape):
 
 
 _MASKED = {"input_ids": _IDS, "attention_mask": torch.ones_like(_IDS)}
+_PADDED = {"input_ids": _IDS, "attention_mask": (torch.arange(17) >= torch.tensor([[5], [0]])).long()}  # On the left.
 _BOTH = {"input_ids": _IDS, "decoder_input_ids": _IDS[:, :7]}
 
 ARCHITECTURES = {
     "llama": _decoder("Llama"),
+    "llama_padded": (_decoder("Llama")[0], _PADDED),  # Rows that see nothing.
     "qwen3": _decoder("Qwen3", head_dim=16),  # Norms of queries and keys.
     "gemma2": _decoder("Gemma2", head_dim=16, sliding_window=8),  # Soft caps, windows in every other layer.
     "mistral": _decoder("Mistral", sliding_window=8),

@@ -140,26 +140,56 @@ TEST_CASE("Emulated cuda.flash_attention: right for the rows of a group's heads 
 }
 
 TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups and stages, in turns and not") {
-  // Warpgroups without rows, that do not see the last tiles of keys, and that do not see the first ones.
+  // Warpgroups without rows, that do not see the last tiles of keys, and that do not see the first ones; masks that TMA
+  // brings, of two bytes and of one.
   const FlashSketch sketches[] = {
       {.batch = 1, .rows = 230, .keys = 211, .keySize = 72, .valueSize = 40, .mask = "causal", .offset = "-7"},
       {.type = "f16", .batch = 1, .rows = 200, .keys = 230, .keySize = 32, .valueSize = 32, .mask = "window"},
-      {.batch = 1, .rows = 210, .keys = 205, .keySize = 32, .valueSize = 32, .mask = "chunked"}};
+      {.batch = 1, .rows = 210, .keys = 205, .keySize = 32, .valueSize = 32, .mask = "chunked"},
+      {.batch = 1, .rows = 210, .keys = 184, .keySize = 32, .valueSize = 32, .mask = "added", .hasSink = true},
+      {.type = "f16",
+       .batch = 2,
+       .heads = 1,
+       .keyHeads = 1,
+       .rows = 210,
+       .keys = 192,
+       .keySize = 32,
+       .valueSize = 32,
+       .mask = "chosen",
+       .isGuarded = true}};
   for (const FlashSketch &sketch : sketches) {
     RegionCase given(flashCase(sketch));
     const std::vector<reference::HostTensor> inputs = given.inputs();
     Oracle oracle(given, inputs);
     for (int warps : {8, 12})
-      for (int turns : {0, 1})
+      for (int pingPong : {0, 1})
         check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
               {{"rows", warps * 16},
                {"warps", warps},
-               {"keys", turns ? 32 : 80},
-               {"stages", turns ? 3 : 2},
-               {"turns", turns},
-               {"persistent", turns},
-               {"resident", warps == 8 && !turns ? 2 : 1},
+               {"keys", pingPong ? 32 : 80},
+               {"stages", pingPong ? 3 : 2},
+               {"pingpong", pingPong},
+               {"persistent", pingPong},
+               {"resident", warps == 8 && !pingPong ? 2 : 1},
                {"wgmma", 1}},
               hopperOf(3)); // Four tiles of rows or more.
   }
+}
+
+TEST_CASE("Emulated cuda.flash_attention: right on wgmma for keys from one integer of each row on to another") {
+  RegionCase given(flashCase(
+      {.batch = 1, .rows = 230, .keys = 110, .keySize = 32, .valueSize = 32, .mask = "bounded", .isGuarded = true}));
+  const std::vector<reference::HostTensor> inputs = given.inputs();
+  Oracle oracle(given, inputs);
+  for (int warps : {8, 12})
+    for (int turns : {0, 1})
+      check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
+            {{"rows", warps * 16},
+             {"warps", warps},
+             {"keys", turns ? 32 : 48},
+             {"stages", 2},
+             {"turns", turns},
+             {"persistent", 0},
+             {"resident", 1},
+             {"wgmma", 1}});
 }

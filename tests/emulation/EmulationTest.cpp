@@ -84,6 +84,23 @@ TEST_CASE("Emulated cuda.columns: right for every split of rows over threads and
   checkAll(columnCases(), codegen::cuda::columnsTemplate(), 4);
 }
 
+TEST_CASE("Emulated cuda.windows: bands on tensor cores, where images share their weights") {
+  int withBands = 0;
+  for (const TemplateCase &source : slidingCases()) {
+    RegionCase given(source);
+    std::vector<codegen::TileConfig> configs = codegen::cuda::windowsTemplate().candidates(given.region, hopper());
+    std::erase_if(configs, [](const codegen::TileConfig &config) { return !config.has("stages"); });
+    INFO(source.name);
+    CHECK(configs.empty() == (source.name.find("_images") == std::string::npos));
+    withBands += configs.empty() ? 0 : 1;
+    const std::vector<reference::HostTensor> inputs = given.inputs();
+    Oracle oracle(given, inputs);
+    for (const codegen::TileConfig &config : configs)
+      check(given, inputs, oracle, codegen::cuda::windowsTemplate(), config);
+  }
+  CHECK(withBands == 3);
+}
+
 TEST_CASE("Emulated cuda.windows: right for every stride, border and tile") {
   checkAll(slidingCases(), codegen::cuda::windowsTemplate(), 6);
   const char *count = std::getenv("KFUSE_SEEDS");

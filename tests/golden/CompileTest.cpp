@@ -142,6 +142,9 @@ TEST_CASE("Compile: attention of many rows in heads of every size, for every GPU
   add({.rows = 1024, .keys = 1500, .keySize = 192, .valueSize = 128, .mask = "added"}, "sm_90a", 13);
   add({.rows = 1024, .keys = 1500, .keySize = 64, .valueSize = 64, .mask = "added", .tokensFirst = true}, "sm_90a", 13);
   add({.rows = 1024, .keys = 1024, .keySize = 256, .valueSize = 256, .mask = "causal", .isCapped = true}, "sm_90a", 13);
+  add({.rows = 1024, .keys = 1024, .keySize = 128, .valueSize = 128, .mask = "added", .hasSink = true}, "sm_90a", 13);
+  add({.rows = 1024, .keys = 1024, .mask = "chosen", .isGuarded = true}, "sm_90a", 13);
+  add({.rows = 1024, .keys = 1024, .mask = "bounded", .isGuarded = true}, "sm_90a", 13);
   const FlashSketch computed{.heads = 32, .keyHeads = 8, .rows = 1024, .keys = 1024, .mask = "causal", .front = "norm"};
   for (int size : {64, 72, 128, 256}) {
     FlashSketch sketch = computed;
@@ -149,9 +152,12 @@ TEST_CASE("Compile: attention of many rows in heads of every size, for every GPU
     add(sketch, "sm_90a", 13);
   }
   add(computed, "sm_80", 13);
-  for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a"})
+  for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a"}) {
     add({.heads = 32, .keyHeads = 8, .rows = 4096, .keys = 4096, .keySize = 128, .valueSize = 128, .mask = "causal"},
         target, 6);
+    add({.rows = 1024, .keys = 1024, .keySize = 256, .valueSize = 256, .mask = "added", .hasSink = true}, target, 13);
+    add({.rows = 1024, .keys = 1024, .keySize = 160, .valueSize = 160, .mask = "bounded"}, target, 13);
+  }
   compileAll(all, *compiler);
 }
 

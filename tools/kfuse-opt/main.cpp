@@ -61,6 +61,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<ir::KfuseDialect, mlir::func::FuncDialect>();
   ChosenTarget target;
+  mlir::registerPass(passes::createExpandSequencesPass);
   mlir::registerPass(passes::createSimplifyPass);
   mlir::registerPass([] { return passes::createInlineAttentionPass(); });
   mlir::registerPass([&] { return passes::createMergeProductsPass(target.costModel()); });

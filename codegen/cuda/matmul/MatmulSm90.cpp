@@ -219,7 +219,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   else
     printer.writeEpilogue();
   const std::string to = problem.reducesRows ? "ToRow" : "To";
-  const std::string partials = grid.isStreamK() ? ", PartialSums{flags, sums}" : "";
+  const std::string partials = grid.isStreamK() ? ", PartialSums{flags, partials}" : "";
   printer.writeEntries(
       [&](const std::string &epilogue) {
         const bool reads = result && result->read;
@@ -233,7 +233,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : "") +
           (result && result->read ? "const __grid_constant__ TensorMap readMap, " : ""),
-      grid.isStreamK() ? ", unsigned *flags, float *sums" : "");
+      grid.isStreamK() ? ", unsigned *flags, float *partials" : "");
   KernelPlan plan = printer.plan(threads, sharedBytes(problem, config));
   std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
   llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));

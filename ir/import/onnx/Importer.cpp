@@ -309,6 +309,13 @@ std::optional<Ints> Importer::declaredShape(llvm::StringRef value) const {
   return std::nullopt;
 }
 
+bool Importer::mayUpdate(llvm::StringRef input, llvm::StringRef result) const {
+  auto isInput = [&](const auto &each) { return each.name() == input; };
+  auto isResult = [&](const ValueInfoProto &output) { return output.name() == result; };
+  return depth == 0 && llvm::any_of(graph.input(), isInput) && llvm::none_of(graph.initializer(), isInput) &&
+         llvm::any_of(graph.output(), isResult) && usesOf(graph, input) == 1;
+}
+
 std::optional<llvm::SmallVector<Value>> Importer::importBody(const ::onnx::GraphProto &body,
                                                              llvm::ArrayRef<Value> inputs) {
   ++depth;

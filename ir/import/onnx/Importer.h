@@ -37,6 +37,7 @@ private:
 
   std::optional<Ints> declaredShape(llvm::StringRef value) const override;
   bool isOnlyMoved(llvm::StringRef value) const override { return onnx::isOnlyMoved(graph, value); }
+  bool mayUpdate(llvm::StringRef input, llvm::StringRef result) const override;
   mlir::Value converted(mlir::Value value, const std::string &form, const Conversion &convert) override;
   std::optional<llvm::SmallVector<mlir::Value>> importBody(const ::onnx::GraphProto &body,
                                                            llvm::ArrayRef<mlir::Value> inputs) override;

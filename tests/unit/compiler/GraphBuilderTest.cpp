@@ -81,6 +81,9 @@ TEST_CASE("graph builder: every call makes a valid op whose text parses again") 
   Tensor masked = g.where(g.pointwise("lt", {x, g.constant(0.5, DType::F32)}), x,
                           g.cast(g.iota(DType::I32, {4, 6}, -1), DType::F32));
   g.output("masked", masked);
+  Tensor same = g.sameSequence(ids, ids, 7, 9, true);
+  CHECK(same.shape() == Shape{7, 9});
+  g.output("same", same);
   std::vector<double> numbers{1, 2, 3, 4, 5, 6};
   g.output("scaled", g.mul(x, g.constant(numbers, DType::F32, {6})));
   g.updateState(cache, x, position, 1);

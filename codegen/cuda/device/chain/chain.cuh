@@ -184,7 +184,7 @@ private:
       release(previous);
     ring.skip(kBlocks<Layer>);
     warpgroupFenceOperand(accumulators);
-    mark(Moment::hasSums);
+    mark(Moment::hasAccumulators);
     stage(accumulators[0], rowGroup, groupK);
   }
 

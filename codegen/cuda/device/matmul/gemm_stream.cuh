@@ -206,7 +206,7 @@ __device__ __forceinline__ void streamProduct(const A &a, const B &b, unsigned c
       }
     }
 
-  mark(Moment::hasSums);
+  mark(Moment::hasAccumulators);
   float *parts = reinterpret_cast<float *>(dynamicShared());
   kernel.stage(parts);
   __syncthreads();

@@ -106,6 +106,9 @@ public:
   /// Each element is its index along `dim`. Never folded, so that masks made of it stay computed.
   mlir::Value iota(llvm::ArrayRef<std::int64_t> shape, std::int64_t dim, DType type = DType::I64);
 
+  /// `state`, an argument that becomes a state, with `rows` written over its own from `position` along `axis` on.
+  mlir::Value updateRows(mlir::Value state, mlir::Value rows, mlir::Value position, std::int64_t axis);
+
   // Caches that are kept in place (CachedPast).
 
   /// From here on; `length` is the past's in each run.

@@ -34,6 +34,8 @@ public:
   virtual mlir::Value converted(mlir::Value value, const std::string &form, const Conversion &convert) = 0;
   /// Whether a value's numbers are only moved, compared and cast by what reads it, and are no output.
   virtual bool isOnlyMoved(llvm::StringRef value) const = 0;
+  /// Whether `input` is an input of the model that is read once, and `result` an output of it.
+  virtual bool mayUpdate(llvm::StringRef input, llvm::StringRef result) const = 0;
 };
 
 class Node {
@@ -73,6 +75,8 @@ public:
   std::optional<Ints> declaredShape(unsigned i) const;
   /// Whether the numbers of result `i` are only moved, compared and cast, and are no output.
   bool isOnlyMoved(unsigned i) const { return around.isOnlyMoved(proto.output(static_cast<int>(i))); }
+  /// Whether result `i` may take the memory of input `from`, as a state's new value.
+  bool mayUpdate(unsigned from, unsigned i) const;
 
   /// The elements of input `i`, which must be known now; `what` names it in the failure.
   std::optional<Ints> constantIntegers(unsigned i, llvm::StringRef what);

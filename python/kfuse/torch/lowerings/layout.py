@@ -124,8 +124,8 @@ def arange(site: Site, start, end, step=1, **options):
 
 def affine(site: Site, index, start, step):
     if step != 1:
-        index = site.g.mul(index, site.g.constant(step, index.type))
-    return index if start == 0 else site.g.add(index, site.g.constant(start, index.type))
+        index = site.g.mul(index, site.cast(step, index.type))
+    return index if start == 0 else site.g.add(index, site.cast(start, index.type))
 
 
 def embedding(site: Site, table, indices, *_):

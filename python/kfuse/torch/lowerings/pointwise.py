@@ -1,5 +1,7 @@
 """Elementwise ops: aten's promotion of types is written out as casts."""
 
+import math
+
 import torch
 
 from .site import HALVES, Refusal, Site, is_tensor, type_of
@@ -101,10 +103,9 @@ def quotient_by_mode(site: Site, a, b, *, rounding_mode=None):
     if rounding_mode == "floor":  # As (a - mod) / b, which is exact for integers, too.
         result = site.g.div(site.g.sub(a, site.g.pointwise("mod", a, b)), b)
         result = result if compute in ("i32", "i64") else site.g.pointwise("round", result)
-    elif compute in ("i32", "i64"):
-        result = site.g.div(a, b)
     else:
-        raise Refusal("truncated division of floats")
+        result = site.g.div(a, b)
+        result = result if compute in ("i32", "i64") else trunc(site, result)
     return site.cast(result, site.type)
 
 
@@ -121,6 +122,43 @@ def clamp(site: Site, x, low=None, high=None):
     if low is not None:
         x = site.g.pointwise("max", x, site.cast(low, site.type))
     return x if high is None else site.g.pointwise("min", x, site.cast(high, site.type))
+
+
+def in_f32(formula):
+    """A formula of floats, computed in f32 and rounded once."""
+
+    def lower(site: Site, x, *numbers, **named):
+        if site.type not in ("f32", *HALVES):
+            raise Refusal(f"{site.node.target} of {site.type}")
+        return site.cast(formula(site, site.cast(x, "f32"), *numbers, **named), site.type)
+
+    return lower
+
+
+def leaky_relu(site: Site, x, slope=0.01):
+    return site.g.where(positive(site, x), x, site.g.mul(x, site.cast(slope, "f32")))
+
+
+def elu(site: Site, x, alpha=1, scale=1, input_scale=1):
+    curve = site.g.pointwise("expm1", site.g.mul(x, site.cast(input_scale, "f32")))
+    below = site.g.mul(curve, site.cast(alpha * scale, "f32"))
+    return site.g.where(positive(site, x), site.g.mul(x, site.cast(scale, "f32")), below)
+
+
+def positive(site: Site, x):
+    return site.g.pointwise("gt", x, site.cast(0, x.type))
+
+
+def ceil(site: Site, x):
+    return site.g.pointwise("neg", site.g.pointwise("floor", site.g.pointwise("neg", x)))
+
+
+def trunc(site: Site, x):
+    return site.g.where(positive(site, x), site.g.pointwise("floor", x), ceil(site, x))
+
+
+def is_infinite(site: Site, x):
+    return site.g.pointwise("eq", site.g.pointwise("abs", x), site.cast(math.inf, x.type))
 
 
 def square(site: Site, x):
@@ -172,6 +210,11 @@ TABLE = (
         aten.pow.Tensor_Tensor: power,
         aten.pow.Scalar: power,
         aten.square.default: square,
+        aten.leaky_relu.default: in_f32(leaky_relu),
+        aten.elu.default: in_f32(elu),
+        aten.ceil.default: in_f32(ceil),
+        aten.trunc.default: in_f32(trunc),
+        aten.isinf.default: is_infinite,
         aten.div.Tensor_mode: quotient_by_mode,
         aten.gelu.default: gelu,
         aten.where.self: where,

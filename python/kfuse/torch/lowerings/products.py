@@ -55,6 +55,14 @@ def masked(site: Site, scores, mask):
     return site.g.add(scores, site.cast(mask, scores.type))
 
 
+def seen(site: Site, mask):
+    """Whether a row sees any key: of one that sees none torch makes zeros, and a softmax NaN."""
+    numbers = site.cast(mask, "f32")
+    nothing = 0 if mask.type == "bool" else -math.inf
+    most = site.g.reshape(site.g.reduce("max", numbers, [-1]), [*mask.shape[:-1], 1])
+    return site.g.pointwise("gt", most, site.cast(nothing, "f32"))
+
+
 def attention(site: Site, query, key, value, mask=None, is_causal=False, scale=None):
     if site.result.dim() != 4:
         raise Refusal(f"attention of {site.result.dim()} dimensions, not 4")
@@ -65,7 +73,8 @@ def attention(site: Site, query, key, value, mask=None, is_causal=False, scale=N
         scores = masked(site, scores, causal_mask(site, *scores.shape[-2:]))
     if mask is not None:
         scores = masked(site, scores, mask)
-    return site.g.reshape(site.g.matmul(site.g.softmax(scores), value), site.shape)
+    y = site.g.reshape(site.g.matmul(site.g.softmax(scores), value), site.shape)
+    return y if mask is None else site.g.where(seen(site, mask), y, site.cast(0, y.type))
 
 
 def attention_op(overload):

@@ -42,20 +42,21 @@ def flattened(site: Site, x, normalized_shape):
     return site.g.reshape(x, [*x.shape[: len(x.shape) - count], math.prod(normalized_shape)])
 
 
-def vector(site: Site, weight, like):
-    return weight if weight is None else site.cast(site.g.reshape(weight, [-1]), like.type)
+def normalised(site: Site, function, x, normalized_shape, vectors, epsilon):
+    """In f32 where a weight is wider than x."""
+    compute = x.type if all(one is None or one.type == x.type for one in vectors) else "f32"
+    flat = site.cast(flattened(site, x, normalized_shape), compute)
+    vectors = [one if one is None else site.cast(site.g.reshape(one, [-1]), compute) for one in vectors]
+    return site.cast(site.g.reshape(function(flat, *vectors, epsilon), site.shape), site.type)
 
 
 def layer_norm(site: Site, x, normalized_shape, weight, bias, epsilon):
-    flat = flattened(site, x, normalized_shape)
-    y = site.g.layer_norm(flat, vector(site, weight, flat), vector(site, bias, flat), epsilon)
-    return site.g.reshape(y, site.shape), None, None
+    return normalised(site, site.g.layer_norm, x, normalized_shape, [weight, bias], epsilon), None, None
 
 
 def rms_norm(site: Site, x, normalized_shape, weight=None, epsilon=None):
-    flat = flattened(site, x, normalized_shape)
-    epsilon = torch.finfo(site.result.dtype).eps if epsilon is None else epsilon
-    return site.g.reshape(site.g.rms_norm(flat, vector(site, weight, flat), epsilon), site.shape), None
+    epsilon = torch.finfo(torch.float32).eps if epsilon is None else epsilon  # Of the type that it is computed in.
+    return normalised(site, site.g.rms_norm, x, normalized_shape, [weight], epsilon), None
 
 
 def reduction(function):

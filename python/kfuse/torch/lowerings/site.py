@@ -64,12 +64,13 @@ class Site:
     def cast(self, value, type_name: str):
         """A tensor of this type, of a tensor or of a number."""
         if not is_tensor(value):
-            return self.g.constant(value, type_name)
+            return self.filled(value, type_name, [])
         return value if value.type == type_name else self.g.cast(value, type_name)
 
     def filled(self, value, type_name: str, shape):
-        """A tensor of one value."""
-        return self.g.constant(value, type_name, list(shape))
+        """A tensor of one value; an integer beyond 2^53, too."""
+        whole = type_name in ("i32", "i64")
+        return self.g.constant([int(value)] if whole else float(value), type_name, list(shape))
 
     def axis(self, dim: int, x) -> int:
         return dim + len(x.shape) if dim < 0 else dim
