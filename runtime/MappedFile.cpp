@@ -19,7 +19,7 @@ Error cannotRead(const std::string &path, const std::string &why) {
 } // namespace
 
 Result<MappedFile> MappedFile::open(const std::string &path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return cannotRead(path, std::strerror(errno));
   struct stat facts{};

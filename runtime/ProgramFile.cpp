@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::string_view magic = "kfuseprg";
 constexpr int formatVersion = 5;
+// Packs of version 1 hold programs of this version and stay readable: fields that come later have defaults
+// (WITH_DEFAULT), and numbers of enumerators keep their meaning.
+constexpr int oldestReadable = 5;
 
 Error badFile(const std::string &what) {
   return Error{ErrorCode::BadModel, "not a kfuse program: " + what + "; compile the model again"};
@@ -43,9 +46,9 @@ Result<Program> Program::deserialise(std::span<const std::byte> bytes) {
   try {
     const auto *first = reinterpret_cast<const std::uint8_t *>(body.data());
     nlohmann::json file = nlohmann::json::from_cbor(first, first + body.size());
-    if (int version = file.at("version").get<int>(); version != formatVersion)
+    if (int version = file.at("version").get<int>(); version < oldestReadable || version > formatVersion)
       return badFile("it has format version " + std::to_string(version) + ", expected " +
-                     std::to_string(formatVersion));
+                     std::to_string(oldestReadable) + " to " + std::to_string(formatVersion));
     Program program = file.get<Program>();
     if (Result<void> valid = program.validate(); !valid)
       return Error{ErrorCode::BadModel, "the file is damaged: " + valid.error().message + "; compile the model again"};

@@ -18,8 +18,9 @@ struct PackOptions {
   std::string variant;
 };
 
-/// The program of a pack that fits the device best. Its kernels' code is checked against its seals. Io for a file that
-/// cannot be read; BadModel for one that is no whole pack of this version; NoDevice, which lists what the pack holds.
+/// The program of a pack that fits the device best, whose prepare() takes parameters that are null from the pack where
+/// it holds them. Its kernels' code is checked against its seals. Io for a file that cannot be read; BadModel for one
+/// that is no whole pack of this version; NoDevice, which lists what the pack holds.
 KFUSE_API Result<Executable> loadPack(const std::string &path, const PackOptions &options = {});
 
 /// What a pack says of itself: the JSON object that `kfuse pack --inspect --json` prints. Reads its manifest alone.

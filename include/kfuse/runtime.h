@@ -7,8 +7,11 @@
  * What is made holds what it was made of: release in any order, each once; null is fine. Packs, programs and weights do
  * not change and may be shared by threads; a session is used by one thread at a time.
  *
- * Structs begin with their size, so that programs made with this header work with later libraries of the same major
- * version, whose structs may have more at the end. */
+ * Structs but kfr_binding begin with their size, so that programs made with this header work with later libraries of
+ * the same major version, whose structs may have more at the end.
+ *
+ * On a GPU all is in the device's primary context, which the CUDA runtime uses, too: streams are of that context. Never
+ * write to the file of a pack that is open: replace it by renaming another. */
 #ifndef KFUSE_RUNTIME_H
 #define KFUSE_RUNTIME_H
 
@@ -90,7 +93,7 @@ KFR_API void kfr_pack_release(kfr_pack *pack);
 typedef struct {
   size_t struct_size;
   int device;          /* KFR_AUTO, KFR_CPU, or the ordinal of a CUDA device */
-  int threads;         /* of the CPU; 0: one for each processor */
+  int threads;         /* of the CPU, up to 1024; 0: one for each processor */
   const char *variant; /* the target or the SKU of the code to take, null: $KFUSE_VARIANT, else the best */
 } kfr_load_options;
 
@@ -105,8 +108,9 @@ KFR_API size_t kfr_count(const kfr_program *program, kfr_role role);
 KFR_API const kfr_tensor *kfr_tensor_at(const kfr_program *program, kfr_role role, size_t index);
 KFR_API const kfr_tensor *kfr_tensor_named(const kfr_program *program, kfr_role role, const char *name);
 
-/* Memory of the device, aligned to 256 bytes; copies that have ended when they return. Other memory of the device,
- * 16-byte aligned, does as well wherever a pointer is taken. */
+/* Memory of the device, aligned to 256 bytes, until kfr_free() or the program and what is made of it are released;
+ * copies that have ended when they return. Other memory of the device, 16-byte aligned, does as well wherever a pointer
+ * is taken. */
 KFR_API kfr_code kfr_allocate(kfr_program *program, size_t bytes, void **memory, kfr_error *error);
 KFR_API void kfr_free(kfr_program *program, void *memory);
 KFR_API kfr_code kfr_upload(kfr_program *program, void *device, const void *host, size_t bytes, kfr_error *error);
@@ -120,19 +124,22 @@ typedef struct {
 } kfr_binding;
 
 /* Prepares parameters, which stay the caller's and in place: many are used where they are. Those that are not among the
- * `count` bindings come from the pack. */
+ * `count` bindings come from the pack. It works on the default stream and waits for it: uploads on others must have
+ * ended. */
 KFR_API kfr_code kfr_prepare(kfr_program *program, const kfr_binding *parameters, size_t count, kfr_weights **weights,
                              kfr_error *error);
 KFR_API void kfr_weights_release(kfr_weights *weights);
 
-/* What a session needs of the device's memory; and a session in it (256-byte aligned, the caller's, it outlives the
- * session), or with `memory` null in memory of its own. One for each stream. */
+/* What a session needs for values between kernels; and a session in that memory (256-byte aligned, the caller's, it
+ * outlives the session), or with `memory` null in memory of its own. Its kernels are loaded anew, a few megabytes. One
+ * for each stream. */
 KFR_API size_t kfr_session_bytes(const kfr_program *program);
 KFR_API kfr_code kfr_session_new(kfr_weights *weights, void *memory, size_t bytes, kfr_session **session,
                                  kfr_error *error);
 KFR_API void kfr_session_release(kfr_session *session);
 
-/* Sets the memory of an input, a state or an output for the runs to come. An output that is a state needs none. */
+/* Sets the memory of an input, which is only read, a state or an output for the runs to come. An output that is a state
+ * needs none. */
 KFR_API kfr_code kfr_bind(kfr_session *session, kfr_role role, const char *name, void *memory, size_t bytes,
                           kfr_error *error);
 KFR_API kfr_code kfr_bind_at(kfr_session *session, kfr_role role, size_t index, void *memory, size_t bytes,

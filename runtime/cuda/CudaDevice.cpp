@@ -223,7 +223,8 @@ Result<DeviceKind> cudaKind(int ordinal) {
     return facts.error();
   int served = 0;
   KFUSE_DRIVER(**api, cuDriverGetVersion(&served));
-  return DeviceKind{facts->target, facts->name, facts->multiprocessors, served, {}};
+  return DeviceKind{facts->target, facts->name, facts->multiprocessors, static_cast<int>(facts->sharedBytesPerBlock),
+                    served,        {}};
 }
 
 bool hasCudaDriver() { return cuda::DriverApi::isInstalled(); }

@@ -60,6 +60,15 @@ private:
   std::vector<Entry> entries;
 };
 
+/// Counts that threads may share, and no argument that only a GPU has.
+bool isForHost(const codegen::Launch &launch) {
+  constexpr std::uint64_t most = std::uint64_t(1) << 48;
+  return launch.grain >= 1 && launch.grain <= most && launch.items <= most &&
+         std::ranges::none_of(launch.args, [](const codegen::KernelArg &arg) {
+           return arg.kind == codegen::KernelArg::Kind::TensorMap;
+         });
+}
+
 Error outOfMemory(std::size_t bytes) {
   return Error{ErrorCode::OutOfMemory,
                "the host could not give " + std::to_string(bytes) + " bytes; free memory or use a smaller model"};
@@ -110,10 +119,8 @@ Result<void> HostDevice::writeWord(Stream, void *to, std::uint32_t word) {
 }
 
 Result<std::unique_ptr<LoadedKernel>> HostDevice::load(const codegen::KernelPlan &plan, const CompiledKernel &kernel) {
-  for (const codegen::Launch &launch : plan.launches)
-    for (const codegen::KernelArg &arg : launch.args)
-      if (launch.grain == 0 || arg.kind == codegen::KernelArg::Kind::TensorMap)
-        return Error{ErrorCode::BadModel, "kernel '" + plan.name + "' is not for the CPU"};
+  if (!std::ranges::all_of(plan.launches, isForHost))
+    return Error{ErrorCode::BadModel, "kernel '" + plan.name + "' is not for the CPU"};
   Result<std::unique_ptr<ObjectCode>> code = ObjectCode::load(kernel.image);
   if (!code)
     return Error{code.error().code, "kernel '" + plan.name + "': " + code.error().message};

@@ -21,6 +21,9 @@ struct Invalid : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The system lets no memory be run that was written.
+struct Denied {};
+
 void require(bool holds, const std::string &what) {
   if (!holds)
     throw Invalid(what);
@@ -254,8 +257,8 @@ private:
     constexpr int protections[Parts] = {PROT_READ | PROT_EXEC, PROT_READ, PROT_READ | PROT_WRITE};
     for (std::size_t part = Code; part < Parts; ++part)
       if (const std::uint64_t size = partBegins[part + 1] - partBegins[part]; size > 0)
-        require(mprotect(code.memory + partBegins[part], size, protections[part]) == 0,
-                "the system lets no memory be run that was written (a hardened SELinux does so)");
+        if (mprotect(code.memory + partBegins[part], size, protections[part]) != 0)
+          throw Denied();
   }
 
   std::span<const std::byte> object;
@@ -277,6 +280,8 @@ Result<std::unique_ptr<ObjectCode>> ObjectCode::load(std::span<const std::byte> 
     return code;
   } catch (const Invalid &invalid) {
     return Error{ErrorCode::BadModel, std::string("its object cannot be run: ") + invalid.what()};
+  } catch (const Denied &) {
+    return Error{ErrorCode::NoDevice, "the system lets no memory be run that was written; allow it (SELinux: execmem)"};
   } catch (const std::bad_alloc &) {
     return Error{ErrorCode::OutOfMemory,
                  "there is no memory for the code of an object of " + std::to_string(object.size()) + " bytes"};

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -114,8 +115,12 @@ private:
 
 struct ThreadPool::Workers {
   explicit Workers(int count) {
-    for (int i = 0; i < count; ++i)
-      threads.emplace_back([this] { work(); });
+    try {
+      for (int i = 0; i < count; ++i)
+        threads.emplace_back([this] { work(); });
+    } catch (const std::system_error &) {
+      // The system gives no more: those that there are do the work, or the caller alone.
+    }
     seats.assign(threads);
   }
   ~Workers() {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <mutex>
 #include <new>
 
 using namespace kfuse;
@@ -28,8 +27,6 @@ using Tensors = std::vector<kfr_tensor>;
 struct kfr_program {
   std::shared_ptr<const LoadedProgram> program;
   std::array<Tensors, roles> tensors;
-  std::mutex mutex; ///< Of `memory`.
-  std::vector<std::unique_ptr<DeviceBuffer>> memory;
 };
 
 struct kfr_weights {
@@ -42,7 +39,13 @@ struct kfr_session {
 
 namespace {
 
-static_assert(KFR_U4 == static_cast<int>(lastDType) && KFR_BOOL == static_cast<int>(DType::Bool));
+static_assert(KFR_F32 == static_cast<int>(DType::F32) && KFR_F16 == static_cast<int>(DType::F16) &&
+              KFR_BF16 == static_cast<int>(DType::BF16) && KFR_I32 == static_cast<int>(DType::I32) &&
+              KFR_I64 == static_cast<int>(DType::I64) && KFR_BOOL == static_cast<int>(DType::Bool) &&
+              KFR_F8E4M3 == static_cast<int>(DType::F8E4M3) && KFR_F8E5M2 == static_cast<int>(DType::F8E5M2) &&
+              KFR_I8 == static_cast<int>(DType::I8) && KFR_U8 == static_cast<int>(DType::U8) &&
+              KFR_I4 == static_cast<int>(DType::I4) && KFR_U4 == static_cast<int>(lastDType));
+constexpr int mostThreads = 1024;
 
 Error usage(std::string message) { return {ErrorCode::Usage, std::move(message)}; }
 
@@ -126,43 +129,54 @@ Result<std::size_t> find(const std::vector<TensorDesc> &tensors, const char *nam
   return usage("there is no '" + std::string(name) + "'; there are: " + names);
 }
 
-VariantWish wishOf(const kfr_load_options *options) {
-  if (!options || options->device == KFR_AUTO)
-    return {"auto", 0, options && options->variant ? options->variant : ""};
-  const bool isCpu = options->device == KFR_CPU;
-  return {isCpu ? "cpu" : "gpu", isCpu ? 0 : options->device, options->variant ? options->variant : ""};
+/// As much as the caller's struct has, which is that of version 1.0 or later; defaults behind it.
+Result<kfr_load_options> optionsOf(const kfr_load_options *given) {
+  constexpr std::size_t leastBytes = offsetof(kfr_load_options, variant) + sizeof(const char *);
+  kfr_load_options options{sizeof options, KFR_AUTO, 0, nullptr};
+  if (!given)
+    return options;
+  if (given->struct_size < leastBytes)
+    return usage("kfr_load_options says it has " + std::to_string(given->struct_size) + " bytes, expected " +
+                 std::to_string(leastBytes) + " or more; set struct_size to its sizeof");
+  std::memcpy(&options, given, std::min(given->struct_size, sizeof options));
+  if (options.threads < 0 || options.threads > mostThreads)
+    return usage(std::to_string(options.threads) + " threads were asked for, expected 0 to " +
+                 std::to_string(mostThreads));
+  return options;
 }
 
-Result<void> bind(BoundSession &session, kfr_role role, std::size_t index, void *memory, std::size_t bytes) {
-  const Manifest &manifest = session.program().manifest();
-  auto inRange = [&](const std::vector<TensorDesc> &tensors) -> Result<void> {
-    if (index < tensors.size())
-      return {};
-    return usage("there is no tensor " + std::to_string(index) + ", there are " + std::to_string(tensors.size()));
-  };
+VariantWish wishOf(const kfr_load_options &options) {
+  const std::string variant = options.variant ? options.variant : "";
+  if (options.device == KFR_AUTO)
+    return {"auto", 0, variant};
+  const bool isCpu = options.device == KFR_CPU;
+  return {isCpu ? "cpu" : "gpu", isCpu ? 0 : options.device, variant};
+}
+
+/// The manifest's tensors of a role that sessions bind; Usage for another.
+Result<const std::vector<TensorDesc> *> boundBySessions(const Manifest &manifest, kfr_role role) {
   switch (role) {
   case KFR_INPUT:
-    if (Result<void> valid = inRange(manifest.inputs); !valid)
-      return valid;
-    return session.bindInput(index, memory, bytes);
+    return &manifest.inputs;
   case KFR_STATE:
-    if (Result<void> valid = inRange(manifest.states); !valid)
-      return valid;
-    return session.bindState(index, memory, bytes);
+    return &manifest.states;
   case KFR_OUTPUT:
-    if (Result<void> valid = inRange(manifest.outputs); !valid)
-      return valid;
-    return session.bindOutput(index, memory, bytes);
+    return &manifest.outputs;
   case KFR_PARAMETER:
-    return usage("parameters are bound by kfr_prepare()");
+    return usage("parameters are given to kfr_prepare(), not bound by a session");
   }
   return usage("there is no role " + std::to_string(static_cast<int>(role)));
 }
 
-Result<std::size_t> findInRole(const Manifest &manifest, kfr_role role, const char *name) {
-  if (role == KFR_STATE)
-    return find(manifest.states, name);
-  return find(role == KFR_OUTPUT ? manifest.outputs : manifest.inputs, name);
+Result<void> bind(BoundSession &session, kfr_role role, std::size_t index, void *memory, std::size_t bytes) {
+  Result<const std::vector<TensorDesc> *> tensors = boundBySessions(session.program().manifest(), role);
+  if (!tensors)
+    return tensors.error();
+  if (index >= (*tensors)->size())
+    return usage("there is no tensor " + std::to_string(index) + ", there are " + std::to_string((*tensors)->size()));
+  return role == KFR_OUTPUT  ? session.bindOutput(index, memory, bytes)
+         : role == KFR_STATE ? session.bindState(index, memory, bytes)
+                             : session.bindInput(index, memory, bytes);
 }
 
 } // namespace
@@ -205,11 +219,11 @@ kfr_code kfr_load(kfr_pack *pack, const kfr_load_options *options, kfr_program *
   return guarded(error, [&]() -> Result<void> {
     if (Result<void> valid = given({pack, program}); !valid)
       return valid;
-    if (options && options->struct_size < sizeof *options)
-      return usage("kfr_load_options says it has " + std::to_string(options->struct_size) + " bytes, expected " +
-                   std::to_string(sizeof *options) + "; set struct_size to its sizeof");
+    Result<kfr_load_options> asked = optionsOf(options);
+    if (!asked)
+      return asked.error();
     Result<std::shared_ptr<const LoadedProgram>> loaded =
-        LoadedProgram::load(pack->pack, wishOf(options), options ? options->threads : 0);
+        LoadedProgram::load(pack->pack, wishOf(*asked), asked->threads);
     if (!loaded)
       return loaded.error();
     auto handle = std::make_unique<kfr_program>();
@@ -249,17 +263,14 @@ kfr_code kfr_allocate(kfr_program *program, size_t bytes, void **memory, kfr_err
     Result<std::unique_ptr<DeviceBuffer>> buffer = program->program->device->allocate(bytes);
     if (!buffer)
       return buffer.error();
-    std::scoped_lock lock(program->mutex);
-    *memory = program->memory.emplace_back(std::move(*buffer))->data();
+    *memory = program->program->given->keep(std::move(*buffer));
     return {};
   });
 }
 
 void kfr_free(kfr_program *program, void *memory) {
-  if (!program || !memory)
-    return;
-  std::scoped_lock lock(program->mutex);
-  std::erase_if(program->memory, [&](const auto &buffer) { return buffer->data() == memory; });
+  if (program && memory)
+    program->program->given->free(memory);
 }
 
 kfr_code kfr_upload(kfr_program *program, void *device, const void *host, size_t bytes, kfr_error *error) {
@@ -340,7 +351,10 @@ kfr_code kfr_bind(kfr_session *session, kfr_role role, const char *name, void *m
   return guarded(error, [&]() -> Result<void> {
     if (Result<void> valid = given({session, name}); !valid)
       return valid;
-    Result<std::size_t> index = findInRole(session->session->program().manifest(), role, name);
+    Result<const std::vector<TensorDesc> *> tensors = boundBySessions(session->session->program().manifest(), role);
+    if (!tensors)
+      return tensors.error();
+    Result<std::size_t> index = find(**tensors, name);
     return index ? bind(*session->session, role, *index, memory, bytes) : index.error();
   });
 }

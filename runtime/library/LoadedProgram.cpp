@@ -28,6 +28,18 @@ std::size_t argumentAt(const Program &main, Role role, std::size_t index) {
 
 } // namespace
 
+//===- Memory --------------------------------------------------------------------------------===//
+
+void *GivenMemory::keep(std::unique_ptr<DeviceBuffer> buffer) {
+  std::scoped_lock lock(mutex);
+  return buffers.emplace_back(std::move(buffer))->data();
+}
+
+void GivenMemory::free(const void *memory) {
+  std::scoped_lock lock(mutex);
+  std::erase_if(buffers, [&](const auto &buffer) { return buffer->data() == memory; });
+}
+
 //===- Program -------------------------------------------------------------------------------===//
 
 Result<std::shared_ptr<const LoadedProgram>> LoadedProgram::load(std::shared_ptr<const Pack> pack,
@@ -39,6 +51,7 @@ Result<std::shared_ptr<const LoadedProgram>> LoadedProgram::load(std::shared_ptr
   if (!programs)
     return programs.error();
   auto loaded = std::make_shared<LoadedProgram>();
+  loaded->given = std::make_unique<GivenMemory>();
   if (chosen->isCpu) {
     const int all = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     loaded->device = std::make_unique<HostDevice>(threads > 0 ? threads : all);
@@ -66,6 +79,9 @@ Result<std::shared_ptr<const PreparedWeights>> PreparedWeights::make(std::shared
     return prepared.error();
   if (Result<void> fixed = weights->fixArguments(parameters); !fixed)
     return fixed.error();
+  std::erase_if(weights->uploaded, [&](const std::unique_ptr<DeviceBuffer> &buffer) { // What was only prepared from.
+    return std::ranges::find(weights->pointers, buffer->data()) == weights->pointers.end();
+  });
   return std::shared_ptr<const PreparedWeights>(std::move(weights));
 }
 
@@ -76,6 +92,13 @@ Result<void *> PreparedWeights::allocate(std::size_t bytes) {
   return memory.emplace_back(std::move(*buffer))->data();
 }
 
+bool PreparedWeights::isRead(std::string_view parameter) const {
+  auto reads = [&](const Program &from) {
+    return std::ranges::find(from.arguments, parameter, &TensorDesc::name) != from.arguments.end();
+  };
+  return reads(program->programs.main) || (program->programs.prepare && reads(*program->programs.prepare));
+}
+
 Result<void> PreparedWeights::takeFromPack(Parameters &parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i])
@@ -83,14 +106,15 @@ Result<void> PreparedWeights::takeFromPack(Parameters &parameters) {
     Result<std::span<const std::byte>> bytes = program->pack->weights(i);
     if (!bytes)
       return bytes.error();
-    if (bytes->empty())
+    if (bytes->empty() || !isRead(program->manifest().parameters[i].name))
       continue;
-    Result<void *> here = allocate(bytes->size());
-    if (!here)
-      return here.error();
-    if (Result<void> copied = program->device->upload(*here, bytes->data(), bytes->size()); !copied)
+    Result<std::unique_ptr<DeviceBuffer>> buffer = program->device->allocate(bytes->size());
+    if (!buffer)
+      return buffer.error();
+    if (Result<void> copied = program->device->upload((*buffer)->data(), bytes->data(), bytes->size()); !copied)
       return copied;
-    parameters[i] = *here;
+    parameters[i] = (*buffer)->data();
+    uploaded.push_back(std::move(*buffer));
   }
   return {};
 }
@@ -184,9 +208,11 @@ Result<void> BoundSession::bindOutput(std::size_t index, void *pointer, std::siz
 Result<void> BoundSession::run(Stream stream) {
   if (isRunning.test_and_set(std::memory_order_acquire))
     return usage("this session is in kfr_run() on another thread; make one for each");
-  Result<void> ran = context->run(stream, arguments, results);
-  isRunning.clear(std::memory_order_release);
-  return ran;
+  struct Ending {
+    std::atomic_flag &flag;
+    ~Ending() { flag.clear(std::memory_order_release); }
+  } ending{isRunning};
+  return context->run(stream, arguments, results);
 }
 
 } // namespace kfuse::runtime

@@ -8,19 +8,32 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
 
 namespace kfuse::runtime {
 
-/// Immutable once loaded.
+/// Memory that a program's callers asked for: it lasts as long as the program, which weights and sessions hold.
+class GivenMemory {
+public:
+  void *keep(std::unique_ptr<DeviceBuffer> buffer);
+  void free(const void *memory);
+
+private:
+  std::mutex mutex;
+  std::vector<std::unique_ptr<DeviceBuffer>> buffers;
+};
+
+/// Immutable once loaded, but for the memory that it keeps.
 struct LoadedProgram {
   std::shared_ptr<const Pack> pack;
   std::unique_ptr<Device> device;
   int ordinal = -1; ///< Of the CUDA device; -1 on the CPU.
   std::string title;
   VariantPrograms programs;
+  std::unique_ptr<GivenMemory> given;
 
   /// `threads` are those of a CPU, 0: one for each processor.
   static Result<std::shared_ptr<const LoadedProgram>> load(std::shared_ptr<const Pack> pack, const VariantWish &wish,
@@ -48,9 +61,12 @@ private:
   Result<void> fixArguments(const Parameters &parameters);
   void *pointerOf(std::string_view parameter, const Parameters &parameters) const;
 
-  std::vector<std::unique_ptr<DeviceBuffer>> memory;
-  std::vector<void *> prepared; ///< The results of the preparation.
-  std::vector<void *> pointers; ///< Per argument of main: its memory if it is fixed, else null.
+  bool isRead(std::string_view parameter) const;
+
+  std::vector<std::unique_ptr<DeviceBuffer>> uploaded; ///< Parameters that came from the pack.
+  std::vector<std::unique_ptr<DeviceBuffer>> memory;   ///< Of the prepared values.
+  std::vector<void *> prepared;                        ///< The results of the preparation.
+  std::vector<void *> pointers;                        ///< Per argument of main: its memory if it is fixed, else null.
 };
 
 /// One stream's running state, with what is bound for its runs.

@@ -3,14 +3,16 @@
 #include "runtime/PlainCbor.h"
 #include "runtime/PlanJson.h"
 
+#include <set>
 #include <stdexcept>
+#include <string_view>
 
 namespace kfuse::runtime {
 
 // Fields that a later minor version adds have defaults (WITH_DEFAULT), so that packs without them are read.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedProgram, section, code)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackVariant, target, sku, multiprocessors, cuda, features, compiler, nanoseconds,
-                                   plan, main, prepare)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackVariant, target, sku, multiprocessors, sharedBytes, cuda, features, compiler,
+                                   nanoseconds, plan, main, prepare)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Manifest, model, tool, inputs, parameters, states, outputs, updatedStates, weights,
                                    variants)
 
@@ -21,10 +23,17 @@ void require(bool holds, const std::string &what) {
     throw std::runtime_error(what);
 }
 
+void checkTensors(const std::vector<TensorDesc> &tensors) {
+  std::set<std::string_view> names;
+  for (const TensorDesc &tensor : tensors) {
+    require(tensor.type <= lastDType, "'" + tensor.name + "' has an unknown type");
+    require(names.insert(tensor.name).second, "two tensors of a kind are named '" + tensor.name + "'");
+  }
+}
+
 void check(const Manifest &manifest) {
   for (const auto *tensors : {&manifest.inputs, &manifest.parameters, &manifest.states, &manifest.outputs})
-    for (const TensorDesc &tensor : *tensors)
-      require(tensor.type <= lastDType, "'" + tensor.name + "' has an unknown type");
+    checkTensors(*tensors);
   require(manifest.updatedStates.size() == manifest.outputs.size(), "it does not say of each output what state it is");
   for (std::int32_t state : manifest.updatedStates)
     require(state >= -1 && state < static_cast<std::int64_t>(manifest.states.size()),

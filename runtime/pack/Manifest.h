@@ -23,7 +23,8 @@ struct PackedProgram {
 struct PackVariant {
   std::string target;                ///< "sm_90a"; "compute_80" is PTX, which the driver compiles; "cpu".
   std::string sku;                   ///< The device whose times chose the kernels; "" where the cost model did.
-  std::int32_t multiprocessors = 0;  ///< That its grids count on; a device needs so many. 0 on the CPU.
+  std::int32_t multiprocessors = 0;  ///< That a device needs, as blocks wait for each other; 0 where none do.
+  std::int32_t sharedBytes = 0;      ///< Of shared memory that a block of it takes at most.
   std::int32_t cuda = 0;             ///< As cuDriverGetVersion(): 13000 for kernels made by CUDA 13.0; 0 on the CPU.
   std::vector<std::string> features; ///< Of a CPU that its code needs: "avx2", as in CpuFeatures.h.
   std::string compiler;              ///< "nvrtc 13.0", "llvm 19.1.7".

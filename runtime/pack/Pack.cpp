@@ -63,6 +63,16 @@ std::vector<TensorDesc> argumentsOf(const Program &main, Role role) {
   return found;
 }
 
+/// Per result of main: the number, among the states, of the one that it is, or -1.
+std::vector<std::int32_t> updatedStatesOf(const Program &main) {
+  std::vector<std::int32_t> updated;
+  for (int argument : main.resultState) // validate() saw that it is a state.
+    updated.push_back(argument < 0 ? -1
+                                   : static_cast<std::int32_t>(
+                                         std::count(main.roles.begin(), main.roles.begin() + argument, Role::State)));
+  return updated;
+}
+
 bool areSameKinds(const std::vector<TensorDesc> &a, const std::vector<TensorDesc> &b) {
   return std::ranges::equal(a, b, sameKind);
 }
@@ -92,7 +102,7 @@ Result<Pack> Pack::parse(std::span<const std::byte> bytes, std::string name) {
 Result<Pack> Pack::read(Result<PackFile> sections) {
   if (!sections)
     return sections.error();
-  Result<std::span<const std::byte>> bytes = sections->read(0, SectionKind::Manifest);
+  Result<std::vector<std::byte>> bytes = sections->read(0, SectionKind::Manifest);
   if (!bytes)
     return bytes.error();
   Result<Manifest> manifest = Manifest::deserialise(*bytes);
@@ -120,7 +130,7 @@ Result<VariantPrograms> Pack::load(std::size_t index) const {
 }
 
 Result<Program> Pack::loadProgram(const PackedProgram &packed, const PackVariant &variant) const {
-  Result<std::span<const std::byte>> bytes = sections.read(packed.section, SectionKind::Program);
+  Result<std::vector<std::byte>> bytes = sections.read(packed.section, SectionKind::Program);
   if (!bytes)
     return bytes.error();
   Result<Program> program = Program::deserialise(*bytes);
@@ -132,10 +142,10 @@ Result<Program> Pack::loadProgram(const PackedProgram &packed, const PackVariant
     return sections.damaged("a program has " + std::to_string(program->kernels.size()) + " kernels, and code of " +
                             std::to_string(packed.code.size()));
   for (std::size_t i = 0; i < packed.code.size(); ++i) {
-    Result<std::span<const std::byte>> code = sections.read(packed.code[i], SectionKind::Code);
+    Result<std::vector<std::byte>> code = sections.read(packed.code[i], SectionKind::Code);
     if (!code)
       return code.error();
-    program->kernels[i].binary.image.assign(code->begin(), code->end());
+    program->kernels[i].binary.image = std::move(*code);
   }
   return program;
 }
@@ -149,6 +159,12 @@ Result<void> Pack::checkEdges(const VariantPrograms &programs) const {
   for (const TensorDesc &fixed : argumentsOf(main, Role::Parameter))
     if (!holds(contents.parameters, fixed) && !(programs.prepare && holds(programs.prepare->results, fixed)))
       return sections.damaged("a program takes '" + fixed.name + "', which is no parameter and is not prepared");
+  if (programs.prepare)
+    for (const TensorDesc &result : programs.prepare->results)
+      if (std::ranges::find(contents.parameters, result.name, &TensorDesc::name) != contents.parameters.end())
+        return sections.damaged("a program prepares '" + result.name + "', which is a parameter's name");
+  if (updatedStatesOf(main) != contents.updatedStates)
+    return sections.damaged("a program updates other states than the manifest says");
   if (programs.prepare)
     for (const TensorDesc &argument : programs.prepare->arguments)
       if (!holds(contents.parameters, argument))
@@ -167,7 +183,7 @@ Result<std::span<const std::byte>> Pack::weights(std::size_t parameter) const {
   const std::uint32_t section = contents.weights.empty() ? 0 : contents.weights[parameter];
   if (section == 0)
     return std::span<const std::byte>();
-  Result<std::span<const std::byte>> bytes = sections.read(section, SectionKind::Weights);
+  Result<std::span<const std::byte>> bytes = sections.peek(section, SectionKind::Weights);
   const TensorDesc &desc = contents.parameters[parameter];
   if (bytes && bytes->size() != desc.bytes())
     return sections.damaged("the bytes of '" + desc.name + "' are " + std::to_string(bytes->size()) + ", expected " +

@@ -43,7 +43,8 @@ public:
   Result<VariantPrograms> load(std::size_t variant) const;
   /// Whether it holds the bytes of every parameter that is not empty.
   bool holdsWeights() const;
-  /// The bytes of a parameter in the pack, none where the caller gives them; BadModel for damage.
+  /// The bytes of a parameter in the pack, none where the caller gives them; BadModel for another size. Their seal is
+  /// for verify(): it takes 3 s a GB.
   Result<std::span<const std::byte>> weights(std::size_t parameter) const;
   /// Whether the whole file is right, each variant included.
   Result<void> verify() const;

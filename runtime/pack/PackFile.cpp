@@ -39,12 +39,14 @@ bool areZeros(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> writePackFile(std::span<const Section> sections) {
   std::size_t end = headerBytes + sections.size() * entryBytes;
-  std::vector<std::byte> file(end);
+  for (const Section &section : sections)
+    end = alignedUp(end) + section.bytes.size();
+  std::vector<std::byte> file(end); // Zeros between the sections.
+  end = headerBytes + sections.size() * entryBytes;
   for (std::size_t i = 0; i < sections.size(); ++i) {
     const std::span<const std::byte> content = sections[i].bytes;
     const std::size_t entry = headerBytes + i * entryBytes, offset = alignedUp(end);
     end = offset + content.size();
-    file.resize(end);
     std::ranges::copy(content, file.begin() + std::ptrdiff_t(offset));
     put(file, entry, sections[i].kind);
     put(file, entry + 8, std::uint64_t(offset));
@@ -106,23 +108,30 @@ Result<PackFile> PackFile::parse(std::span<const std::byte> bytes, std::string n
   return pack;
 }
 
-Result<std::span<const std::byte>> PackFile::read(std::size_t index, SectionKind kind) const {
+Result<std::span<const std::byte>> PackFile::peek(std::size_t index, SectionKind kind) const {
   if (index >= sections.size() || sections[index].kind != kind)
     return damaged("section " + std::to_string(index) + " is not of the kind that is looked for there");
-  if (Result<void> sealed = checkSeal(index); !sealed)
-    return sealed.error();
   return sections[index].bytes;
+}
+
+Result<std::vector<std::byte>> PackFile::read(std::size_t index, SectionKind kind) const {
+  Result<std::span<const std::byte>> bytes = peek(index, kind);
+  if (!bytes)
+    return bytes.error();
+  std::vector<std::byte> copy(bytes->begin(), bytes->end());
+  Result<void> sealed = checkSeal(index, copy);
+  return sealed ? Result(std::move(copy)) : sealed.error();
 }
 
 Result<void> PackFile::verify() const {
   for (std::size_t i = 0; i < sections.size(); ++i)
-    if (Result<void> sealed = checkSeal(i); !sealed)
+    if (Result<void> sealed = checkSeal(i, sections[i].bytes); !sealed)
       return sealed;
   return {};
 }
 
-Result<void> PackFile::checkSeal(std::size_t index) const {
-  if (sha256(sections[index].bytes) != sections[index].seal)
+Result<void> PackFile::checkSeal(std::size_t index, std::span<const std::byte> bytes) const {
+  if (sha256(bytes) != sections[index].seal)
     return damaged("section " + std::to_string(index) + " does not have its seal");
   return {};
 }

@@ -54,14 +54,16 @@ public:
   SectionKind kind(std::size_t index) const { return sections[index].kind; }
   std::size_t bytes(std::size_t index) const { return sections[index].bytes.size(); }
   const std::string &fileName() const { return name; }
-  /// The bytes of a section that is of `kind` and has its seal; BadModel.
-  Result<std::span<const std::byte>> read(std::size_t index, SectionKind kind) const;
+  /// The bytes of a section of `kind`, whose seal is not looked at; BadModel.
+  Result<std::span<const std::byte>> peek(std::size_t index, SectionKind kind) const;
+  /// A copy of them that has its seal: what others write to the file later does not change it.
+  Result<std::vector<std::byte>> read(std::size_t index, SectionKind kind) const;
   /// Whether every section has its seal; BadModel names one that does not.
   Result<void> verify() const;
   Error damaged(const std::string &what) const;
 
 private:
-  Result<void> checkSeal(std::size_t index) const;
+  Result<void> checkSeal(std::size_t index, std::span<const std::byte> bytes) const;
 
   std::string name;
   MappedFile file; ///< Empty where the caller holds the bytes.

@@ -22,6 +22,8 @@ std::string refusal(const PackVariant &variant, const DeviceKind &device) {
     return "for another device";
   if (variant.multiprocessors > device.multiprocessors)
     return "counts on " + std::to_string(variant.multiprocessors) + " multiprocessors";
+  if (variant.sharedBytes > device.sharedBytes)
+    return "takes " + std::to_string(variant.sharedBytes) + " bytes of shared memory";
   if (neededCuda(variant) > device.cuda)
     return "needs a driver for " + cudaName(neededCuda(variant));
   for (const std::string &feature : variant.features)
@@ -34,7 +36,9 @@ std::string refusal(const PackVariant &variant, const DeviceKind &device) {
 auto rank(const PackVariant &variant, const DeviceKind &device) {
   const bool isOwnSku = variant.sku == device.sku && variant.target == device.target;
   const std::optional<CudaTarget> target = parseCudaTarget(variant.target);
-  return std::tuple(isOwnSku, !variant.isPtx(), target ? target->capability : 0, variant.features.size());
+  // Of those for other SKUs the one that was chosen for none, then what fills most of the device.
+  return std::tuple(isOwnSku, !variant.isPtx(), target ? target->capability : 0, variant.sku.empty(),
+                    variant.multiprocessors, variant.features.size());
 }
 
 std::string describe(const DeviceKind &device) {

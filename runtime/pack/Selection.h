@@ -16,6 +16,7 @@ struct DeviceKind {
   std::string target; ///< "sm_90a", "cpu".
   std::string sku;    ///< "NVIDIA H200".
   int multiprocessors = 0;
+  int sharedBytes = 0;                 ///< That a block may have.
   int cuda = 0;                        ///< The newest CUDA that its driver serves, as cuDriverGetVersion().
   std::vector<std::string> features{}; ///< cpuFeatures(), of a CPU.
 };

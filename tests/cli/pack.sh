@@ -62,6 +62,7 @@ for command in run tune; do
 done
 check "weights that are none" fails 3 "is no safetensors file" run "$model" --target cpu --weights "$model"
 check "no weights" fails 8 "absent.safetensors" run "$model" --target cpu --weights "$work/absent.safetensors"
+check "weights that would not go in" fails 2 "is for --embed" pack "$model" --target cpu --weights "$work/all.safetensors" -o "$work/x.kfp"
 check "nothing inside to embed" fails 2 "--embed finds no bytes of the parameter 'up.weight'" pack "$model" --target cpu --embed -o "$work/x.kfp"
 
 finish

@@ -2,6 +2,7 @@
 #include "runtime/host/ObjectCode.h"
 #include "runtime/pack/Pack.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace kfuse;
@@ -14,14 +15,19 @@ template <class Value> void check(const Result<Value> &read) {
     std::abort();
 }
 
-/// A pack that is sealed, whatever its manifest says and its other sections hold.
-void checkSealed(std::span<const std::byte> manifest) {
-  const Section sections[] = {{SectionKind::Manifest, manifest},
-                              {SectionKind::Program, manifest},
-                              {SectionKind::Code, manifest},
-                              {SectionKind::Weights, manifest}};
-  const std::vector<std::byte> bytes = writePackFile(sections);
-  Result<Pack> pack = Pack::parse(bytes, "fuzz");
+/// A pack that is sealed, whatever its manifest says and its other sections hold: two bytes are the length of the
+/// manifest, behind it is a program. The order of sections is that of a pack, so that a manifest of one fits.
+void checkSealed(std::span<const std::byte> bytes) {
+  if (bytes.size() < 2)
+    return;
+  const std::size_t length = std::to_integer<std::size_t>(bytes[0]) + 256 * std::to_integer<std::size_t>(bytes[1]);
+  const std::span manifest = bytes.subspan(2, std::min(length, bytes.size() - 2));
+  const std::span program = bytes.subspan(2 + manifest.size());
+  const Section sections[] = {{SectionKind::Manifest, manifest}, {SectionKind::Code, program},
+                              {SectionKind::Code, program},      {SectionKind::Program, program},
+                              {SectionKind::Program, program},   {SectionKind::Weights, program}};
+  const std::vector<std::byte> file = writePackFile(sections);
+  Result<Pack> pack = Pack::parse(file, "fuzz");
   check(pack);
   if (pack)
     check(pack->verify());

@@ -40,6 +40,20 @@ codegen::KernelPlan planOf(std::string target, std::string source) {
 
 } // namespace
 
+TEST_CASE("Nvrtc: PTX is the image for a target without machine code") {
+  std::unique_ptr<KernelCompiler> nvrtc = compiler();
+  if (!nvrtc)
+    return;
+  Result<CompiledKernel> kernel =
+      nvrtc->compile(planOf("compute_80", "extern \"C\" __global__ void sample(float *x) { x[0] = 1; }\n"));
+  REQUIRE_MESSAGE(kernel, kernel.error().message);
+  REQUIRE(!kernel->image.empty());
+  const std::string text = reinterpret_cast<const char *>(kernel->image.data());
+  CHECK(text.size() + 1 == kernel->image.size()); // The only zero is the last byte.
+  CHECK(text.find(".target sm_80") != std::string::npos);
+  CHECK(text.find(".entry sample") != std::string::npos);
+}
+
 TEST_CASE("Nvrtc: compiles to cubin with headers from memory, for each family") {
   std::unique_ptr<KernelCompiler> nvrtc = compiler();
   if (!nvrtc)

@@ -17,7 +17,8 @@
 namespace kfuse::tools {
 namespace {
 
-constexpr const char *fallbackTarget = "sm_80"; ///< Its instructions are in every later GPU.
+/// The instructions of the first are in every later GPU, and the shared memory of the second, the least since.
+constexpr const char *fallbackTarget = "compute_80", *fallbackLimits = "sm_86";
 
 struct PackCommand : ModelOptions {
   std::string output;
@@ -103,10 +104,10 @@ Result<std::vector<tuner::Packed>> variantsOf(const PackCommand &options, const 
   }
   if (!hasGpu || options.noFallback)
     return variants;
-  Result<tuner::TunedModel> tuned = tuneFor(options, model, fallbackTarget);
+  Result<tuner::TunedModel> tuned = tuneFor(options, model, fallbackLimits);
   if (!tuned)
     return tuned.error();
-  Result<tuner::Packed> ptx = tuner::asPtx(tuner::packedOf(tuned->compiled), *tuned->bench.compiler);
+  Result<tuner::Packed> ptx = tuner::asPtx(tuner::packedOf(tuned->compiled), fallbackTarget, *tuned->bench.compiler);
   if (!ptx)
     return ptx.error();
   variants.push_back(std::move(*ptx));
@@ -137,6 +138,8 @@ int make(const PackCommand &options) {
   inUse.push_back({"the model", options.model});
   if (!options.weights.empty())
     inUse.push_back({"the weights", options.weights});
+  if (!options.weights.empty() && !options.embed)
+    return fail({ErrorCode::Usage, "--weights of pack is for --embed, which puts them into it"});
   if (Result<void> writable = checkOutput("pack", options.output, inUse); !writable)
     return fail(writable.error());
   Result<Model> model = options.load();

@@ -180,6 +180,25 @@ Result<std::vector<void *>> fixedArguments(const Executable::Impl &impl, const t
   return fixed;
 }
 
+/// Per parameter that is null and in the program's pack: its bytes on the device; an empty Buffer for others.
+Result<std::vector<Buffer>> weightsFromPack(const Executable &executable, std::span<void *const> parameters) {
+  std::vector<Buffer> buffers(parameters.size(), Buffer(nullptr));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Result<std::span<const std::byte>> bytes = executable.internals().pack->weights(i);
+    if (!bytes)
+      return bytes.error();
+    if (parameters[i] || bytes->empty())
+      continue;
+    Result<Buffer> buffer = executable.allocate(bytes->size());
+    if (!buffer)
+      return buffer.error();
+    if (Result<void> uploaded = buffer->upload(bytes->data()); !uploaded)
+      return uploaded.error();
+    buffers[i] = std::move(*buffer);
+  }
+  return buffers;
+}
+
 } // namespace
 
 Result<std::size_t> Executable::Impl::programFor(std::span<const std::int64_t> lengths) const {
@@ -221,6 +240,14 @@ Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void
     return valid.error();
   auto weights = std::make_shared<Weights::Impl>();
   weights->executable = impl;
+  Result<std::vector<Buffer>> fromPack = impl->pack ? weightsFromPack(self, parameters) : std::vector<Buffer>();
+  if (!fromPack)
+    return fromPack.error();
+  std::vector<void *> given(parameters.begin(), parameters.end());
+  for (std::size_t i = 0; i < fromPack->size(); ++i)
+    if (!given[i])
+      given[i] = (*fromPack)[i].data();
+  parameters = given;
   PreparedValues values(self, parameters);
   for (const LengthProgram &program : impl->programs) {
     if (Result<void> prepared = values.prepare(program.compiled); !prepared)
@@ -231,6 +258,7 @@ Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void
     weights->fixed.push_back(std::move(*fixed));
   }
   weights->prepared = values.all();
+  weights->prepared.insert(weights->prepared.end(), fromPack->begin(), fromPack->end());
   return Weights(std::move(weights));
 }
 

@@ -4,6 +4,7 @@
 #include "ir/import/Model.h"
 #include "kfuse/compiler.h"
 #include "passes/Lengths.h"
+#include "runtime/pack/Pack.h"
 #include "tuner/model/Buckets.h"
 #include "tuner/model/ModelCompiler.h"
 
@@ -67,7 +68,9 @@ struct Executable::Impl {
   std::vector<Dim> dims{};
   Edges edges;
   std::vector<int> updatedStates;
-  std::string packedPlan{}; ///< Of a program from a pack: Executable::plan().
+  // Of a program from a pack:
+  std::shared_ptr<const runtime::Pack> pack{};
+  std::string packedPlan{}; ///< Executable::plan().
   /// The input that is the length of caches, and the most that it may be; looked at where it is in the host's memory.
   std::optional<std::pair<std::size_t, std::int64_t>> hostPastLength;
 

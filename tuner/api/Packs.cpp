@@ -1,6 +1,7 @@
 #include "tuner/api/Packs.h"
 
 #include "kfuse/pack.h"
+#include "runtime/CudaTarget.h"
 #include "runtime/host/CpuFeatures.h"
 #include "runtime/library/VariantChoice.h"
 #include "tuner/api/NoThrow.h"
@@ -8,8 +9,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <unistd.h>
 
 namespace kfuse {
@@ -20,6 +24,21 @@ namespace {
 int cudaOf(const std::string &compiler) {
   int major = 0, minor = 0;
   return std::sscanf(compiler.c_str(), "nvrtc %d.%d", &major, &minor) == 2 ? 1000 * major + 10 * minor : 0;
+}
+
+/// Blocks wait for others of their grid, all of which must run, from Hopper on alone (partial_sums.cuh).
+bool mayWaitForBlocks(const std::string &target) {
+  const std::optional<runtime::CudaTarget> cuda = runtime::parseCudaTarget(target);
+  return cuda && cuda->capability >= 90;
+}
+
+/// What a block of the program takes at most.
+int sharedBytesOf(const runtime::Program &program) {
+  int most = 0;
+  for (const runtime::ProgramKernel &kernel : program.kernels)
+    for (const codegen::Launch &launch : kernel.plan.launches)
+      most = std::max(most, static_cast<int>(launch.sharedBytes) + kernel.binary.facts.staticSharedBytes);
+  return most;
 }
 
 /// Microseconds of a run, where its kernels were timed.
@@ -35,7 +54,8 @@ Packed packedOf(const CompiledModel &compiled) {
   const bool isCpu = compiled.main.target == "cpu";
   runtime::PackVariant variant;
   variant.target = compiled.main.target;
-  variant.multiprocessors = isCpu ? 0 : compiled.multiprocessors;
+  variant.multiprocessors = mayWaitForBlocks(variant.target) ? compiled.multiprocessors : 0;
+  variant.sharedBytes = std::max(sharedBytesOf(compiled.main), compiled.prepare ? sharedBytesOf(*compiled.prepare) : 0);
   variant.cuda = cudaOf(compiled.compiler);
   if (isCpu)
     variant.features = runtime::cpuFeatures();
@@ -48,9 +68,9 @@ Packed packedOf(const CompiledModel &compiled) {
   return {std::move(variant), {compiled.main, compiled.prepare}};
 }
 
-Result<Packed> asPtx(Packed packed, runtime::KernelCompiler &compiler) {
+Result<Packed> asPtx(Packed packed, const std::string &target, runtime::KernelCompiler &compiler) {
   auto &[variant, programs] = packed;
-  variant.target = "compute_" + variant.target.substr(variant.target.find('_') + 1);
+  variant.target = target;
   variant.sku.clear();
   variant.nanoseconds = 0;
   for (runtime::Program *program : {&programs.main, programs.prepare ? &*programs.prepare : nullptr}) {
@@ -62,8 +82,7 @@ Result<Packed> asPtx(Packed packed, runtime::KernelCompiler &compiler) {
       Result<runtime::CompiledKernel> compiled = compiler.compile(kernel.plan);
       if (!compiled)
         return compiled.error();
-      const auto *text = reinterpret_cast<const std::byte *>(compiled->assembly.c_str());
-      kernel.binary.image.assign(text, text + compiled->assembly.size() + 1); // The driver looks for the zero.
+      kernel.binary.image = std::move(compiled->image);
     }
   }
   return packed;
@@ -108,20 +127,26 @@ Error usage(std::string message) { return {ErrorCode::Usage, std::move(message)}
 
 /// Replaces the file as a whole.
 Result<void> write(const std::string &path, std::span<const std::byte> bytes) {
-  const std::string temporary = path + "." + std::to_string(getpid());
-  std::FILE *file = std::fopen(temporary.c_str(), "wb");
-  const bool isWritten = file && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  if (file && std::fclose(file) == 0 && isWritten && std::rename(temporary.c_str(), path.c_str()) == 0)
+  const std::string draft = path + ".part-" + std::to_string(getpid());
+  auto failed = [&] {
+    return Error{ErrorCode::Io, "the pack " + path + " cannot be written: " + std::strerror(errno)};
+  };
+  std::FILE *file = std::fopen(draft.c_str(), "wbx"); // Of this call alone.
+  if (!file)
+    return failed();
+  const bool isWritten = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  if (std::fclose(file) == 0 && isWritten && std::rename(draft.c_str(), path.c_str()) == 0)
     return {};
-  std::remove(temporary.c_str());
-  return Error{ErrorCode::Io, "the pack " + path + " cannot be written"};
+  const Error error = failed();
+  std::remove(draft.c_str());
+  return error;
 }
 
 Result<std::shared_ptr<Executable::Impl>> load(const std::string &path, const PackOptions &options) {
   Result<runtime::Pack> pack = runtime::Pack::open(path);
   if (!pack)
     return pack.error();
-  const runtime::Manifest &manifest = pack->manifest();
+  const runtime::Manifest manifest = pack->manifest();
   Result<runtime::VariantChoice> chosen =
       runtime::chooseVariant(manifest, {options.target, options.device, options.variant});
   if (!chosen)
@@ -138,6 +163,7 @@ Result<std::shared_ptr<Executable::Impl>> load(const std::string &path, const Pa
   impl->ordinal = chosen->isCpu ? -1 : options.device;
   impl->edges = {manifest.inputs, manifest.parameters, manifest.states, manifest.outputs};
   impl->updatedStates = manifest.updatedStates;
+  impl->pack = std::make_shared<const runtime::Pack>(std::move(*pack));
   impl->packedPlan = manifest.variants[chosen->variant].plan;
   tuner::CompiledModel &compiled = impl->programs.emplace_back().compiled;
   compiled.main = std::move(programs->main);

@@ -15,8 +15,8 @@ using Packed = std::pair<runtime::PackVariant, runtime::VariantPrograms>;
 /// The variant of a pack that `compiled` becomes.
 Packed packedOf(const CompiledModel &compiled);
 
-/// The same kernels as PTX for devices of `target`'s capability and later: "compute_80" of programs for "sm_80".
-Result<Packed> asPtx(Packed packed, runtime::KernelCompiler &compiler);
+/// The same kernels as PTX for `target`, "compute_80": what they do must be in all devices from there on.
+Result<Packed> asPtx(Packed packed, const std::string &target, runtime::KernelCompiler &compiler);
 
 /// The manifest of a model with these edges, without variants.
 runtime::Manifest manifestOf(const Edges &edges, std::vector<int> updatedStates, std::string name);

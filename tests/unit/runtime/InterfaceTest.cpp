@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <thread>
+#include <utility>
 
 using namespace kfuse;
 using namespace kfuse::runtime;
@@ -208,7 +209,7 @@ TEST_CASE("interface: misuse is an error that names the tensor") {
   says(kfr_bind(session, KFR_INPUT, "x", some.data(), 60, &loaded.error),
        "'x' is given 60 bytes, expected 64 of f32 16");
   says(kfr_bind(session, KFR_OUTPUT, "z", some.data(), 64, &loaded.error), "there is no 'z'; there are: y, s, p");
-  says(kfr_bind(session, KFR_PARAMETER, "x", some.data(), 64, &loaded.error), "kfr_prepare");
+  says(kfr_bind(session, KFR_PARAMETER, "w0", some.data(), 64, &loaded.error), "kfr_prepare");
   says(kfr_bind_at(session, KFR_STATE, 1, some.data(), 64, &loaded.error), "there is no tensor 1, there are 1");
   says(kfr_run(session, nullptr, &loaded.error), "'x' is null; expected 64 bytes of f32 16");
   says(kfr_bind(session, KFR_INPUT, "x", some.data() + 1, 64, nullptr) == KFR_OK
@@ -220,6 +221,8 @@ TEST_CASE("interface: misuse is an error that names the tensor") {
   kfr_program *other = nullptr;
   kfr_load_options options{.struct_size = sizeof options, .device = KFR_CPU, .threads = 1, .variant = "sm_80"};
   says(kfr_load(loaded.pack, &options, &other, &loaded.error), "no program for 'sm_80' runs on this processor");
+  options.threads = 100000;
+  says(kfr_load(loaded.pack, &options, &other, &loaded.error), "100000 threads were asked for, expected 0 to 1024");
   options.struct_size = 4;
   says(kfr_load(loaded.pack, &options, &other, &loaded.error), "set struct_size");
 }
@@ -256,6 +259,20 @@ TEST_CASE("interface: memory that a program gives is the program's") {
   CHECK(kfr_allocate(loaded.program, 8, &memory, &loaded.error) == KFR_OK); // Freed with the program.
 }
 
+TEST_CASE("interface: what is made of a program keeps the memory that it gave") {
+  Loaded loaded;
+  void *w0 = nullptr;
+  REQUIRE(kfr_allocate(loaded.program, sizeof loaded.w0, &w0, &loaded.error) == KFR_OK);
+  REQUIRE(kfr_upload(loaded.program, w0, loaded.w0.data(), sizeof loaded.w0, &loaded.error) == KFR_OK);
+  const kfr_binding given{"w0", w0, sizeof loaded.w0};
+  REQUIRE(kfr_prepare(loaded.program, &given, 1, &loaded.weights, &loaded.error) == KFR_OK);
+  kfr_program_release(std::exchange(loaded.program, nullptr));
+  kfr_pack_release(std::exchange(loaded.pack, nullptr));
+  kfr_session *session = loaded.session();
+  CHECK(runsRight(session, 1, loaded.w0));
+  kfr_session_release(session);
+}
+
 TEST_CASE("interface: eight threads with four sessions each") {
   Loaded loaded;
   loaded.prepare();
@@ -280,7 +297,8 @@ TEST_CASE("interface: code that asks for instructions which are not there is not
   const std::vector<std::byte> bytes = samplePack(false);
   Result<Pack> pack = Pack::parse(bytes, "p");
   REQUIRE(pack);
-  PackContents contents{pack->manifest()};
+  PackContents contents;
+  contents.manifest = pack->manifest();
   contents.manifest.variants.clear();
   PackVariant variant;
   variant.target = "cpu";

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace kfuse;
 using namespace kfuse::runtime;
 
@@ -28,10 +30,10 @@ PackVariant cpu(std::vector<std::string> features) {
 /// A variant of each kind of GPU.
 Manifest manyGpus() {
   Manifest manifest;
-  manifest.variants = {gpu("compute_80", 108, 13000),
-                       gpu("compute_75", 40, 13000),
-                       gpu("sm_80", 108, 13000),
-                       gpu("sm_86", 84, 13000),
+  manifest.variants = {gpu("compute_80", 0, 13000),
+                       gpu("compute_75", 0, 13000),
+                       gpu("sm_80", 0, 13000),
+                       gpu("sm_86", 0, 13000),
                        gpu("sm_90a", 132, 13000),
                        gpu("sm_90a", 132, 13000, "NVIDIA H200"),
                        gpu("sm_90a", 78, 13000, "NVIDIA H20")};
@@ -49,43 +51,66 @@ bool contains(const std::string &text, const std::string &part) { return text.fi
 
 TEST_CASE("selection: SKU, then architecture, then a lower minor version, then PTX") {
   const Manifest manifest = manyGpus();
-  CHECK(chosen(manifest, {"sm_90a", "NVIDIA H200", 132, 13000}) == "sm_90a for NVIDIA H200");
-  CHECK(chosen(manifest, {"sm_90a", "NVIDIA H100 80GB HBM3", 132, 13000}) == "sm_90a");
-  CHECK(chosen(manifest, {"sm_80", "NVIDIA A100", 108, 13000}) == "sm_80");
-  CHECK(chosen(manifest, {"sm_89", "NVIDIA L40S", 142, 13000}) == "sm_86"); // Nearest below.
-  CHECK(chosen(manifest, {"sm_100a", "NVIDIA B200", 148, 13000}) == "compute_80");
-  CHECK(chosen(manifest, {"sm_75", "Tesla T4", 40, 13000}) == "compute_75");
+  CHECK(chosen(manifest, {"sm_90a", "NVIDIA H200", 132, 232448, 13000}) == "sm_90a for NVIDIA H200");
+  CHECK(chosen(manifest, {"sm_90a", "NVIDIA H100 80GB HBM3", 132, 232448, 13000}) == "sm_90a");
+  CHECK(chosen(manifest, {"sm_80", "NVIDIA A100", 108, 166912, 13000}) == "sm_80");
+  CHECK(chosen(manifest, {"sm_89", "NVIDIA L40S", 142, 101376, 13000}) == "sm_86"); // Nearest below.
+  CHECK(chosen(manifest, {"sm_100a", "NVIDIA B200", 148, 232448, 13000}) == "compute_80");
+  CHECK(chosen(manifest, {"sm_75", "Tesla T4", 40, 65536, 13000}) == "compute_75");
 }
 
 TEST_CASE("selection: no variant whose grids count on more multiprocessors") {
   const Manifest manifest = manyGpus();
-  CHECK(chosen(manifest, {"sm_90a", "NVIDIA H100 PCIe", 114, 13000}) == "sm_90a for NVIDIA H20");
-  CHECK(
-      chosen(manifest, {"sm_90a", "NVIDIA H200 MIG 1g.18gb", 16, 13000}) ==
-      "the pack holds no program that runs on NVIDIA H200 MIG 1g.18gb (sm_90a, 16 multiprocessors, CUDA 13.0): "
-      "compute_80 (counts on 108 multiprocessors); compute_75 (counts on 40 multiprocessors); sm_80 (for another "
-      "device); sm_86 (for another device); sm_90a (counts on 132 multiprocessors); sm_90a for NVIDIA H200 (counts on "
-      "132 multiprocessors); sm_90a for NVIDIA H20 (counts on 78 multiprocessors); make one with kfuse pack --target "
-      "sm_90a");
+  CHECK(chosen(manifest, {"sm_90a", "NVIDIA H200 MIG 1g.18gb", 16, 232448, 13000}) == "compute_80");
+  Manifest alone;
+  alone.variants = {gpu("sm_90a", 132, 13000), gpu("sm_86", 0, 13000)};
+  CHECK(chosen(alone, {"sm_90a", "NVIDIA H20", 78, 232448, 13000}) ==
+        "the pack holds no program that runs on NVIDIA H20 (sm_90a, 78 multiprocessors, CUDA 13.0): sm_90a (counts on "
+        "132 multiprocessors); sm_86 (for another device); make one with kfuse pack --target sm_90a");
+}
+
+TEST_CASE("selection: no variant whose blocks take more shared memory than there is") {
+  Manifest manifest;
+  manifest.variants = {gpu("sm_80", 0, 13000), gpu("compute_80", 0, 13000)};
+  manifest.variants[0].sharedBytes = 166912;
+  manifest.variants[1].sharedBytes = 101376;
+  CHECK(chosen(manifest, {"sm_80", "NVIDIA A100", 108, 166912, 13000}) == "sm_80");
+  CHECK(chosen(manifest, {"sm_89", "NVIDIA L40S", 142, 101376, 13000}) == "compute_80");
+  manifest.variants.pop_back();
+  CHECK(contains(chosen(manifest, {"sm_89", "NVIDIA L40S", 142, 101376, 13000}),
+                 "sm_80 (takes 166912 bytes of shared memory)"));
+}
+
+TEST_CASE("selection: the order in the file does not matter") {
+  Manifest manifest = manyGpus();
+  auto byTitle = [](const PackVariant &a, const PackVariant &b) { return a.title() < b.title(); };
+  std::ranges::sort(manifest.variants, byTitle);
+  do {
+    REQUIRE(chosen(manifest, {"sm_90a", "NVIDIA H200", 132, 232448, 13000}) == "sm_90a for NVIDIA H200");
+    REQUIRE(chosen(manifest, {"sm_90a", "NVIDIA H100 80GB HBM3", 132, 232448, 13000}) == "sm_90a");
+    REQUIRE(chosen(manifest, {"sm_90a", "NVIDIA H100 PCIe", 114, 232448, 13000}) == "sm_90a for NVIDIA H20");
+    REQUIRE(chosen(manifest, {"sm_89", "NVIDIA L40S", 142, 101376, 13000}) == "sm_86");
+  } while (std::next_permutation(manifest.variants.begin(), manifest.variants.end(), byTitle));
 }
 
 TEST_CASE("selection: drivers load cubins of their CUDA's major version, and no newer PTX") {
   Manifest manifest;
-  manifest.variants = {gpu("sm_90a", 132, 13020), gpu("compute_80", 108, 13020)};
-  CHECK(chosen(manifest, {"sm_90a", "H100", 132, 13000}) == "sm_90a");
-  CHECK(contains(chosen(manifest, {"sm_90a", "H100", 132, 12080}), "sm_90a (needs a driver for CUDA 13.0)"));
-  CHECK(chosen(manifest, {"sm_120a", "RTX 5090", 170, 13020}) == "compute_80");
-  CHECK(contains(chosen(manifest, {"sm_120a", "RTX 5090", 170, 13000}), "compute_80 (needs a driver for CUDA 13.2)"));
+  manifest.variants = {gpu("sm_90a", 132, 13020), gpu("compute_80", 0, 13020)};
+  CHECK(chosen(manifest, {"sm_90a", "H100", 132, 232448, 13000}) == "sm_90a");
+  CHECK(contains(chosen(manifest, {"sm_90a", "H100", 132, 232448, 12080}), "sm_90a (needs a driver for CUDA 13.0)"));
+  CHECK(chosen(manifest, {"sm_120a", "RTX 5090", 170, 101376, 13020}) == "compute_80");
+  CHECK(contains(chosen(manifest, {"sm_120a", "RTX 5090", 170, 101376, 13000}),
+                 "compute_80 (needs a driver for CUDA 13.2)"));
 }
 
 TEST_CASE("selection: a processor takes the code of most features among those that it has") {
   Manifest manifest;
   manifest.variants = {cpu({"avx"}), cpu({"avx", "avx2", "fma"}), cpu({"avx", "avx2", "avx512f", "fma"})};
-  const DeviceKind device{"cpu", "this processor", 0, 0, {"avx", "avx2", "fma", "sse3"}};
+  const DeviceKind device{"cpu", "this processor", 0, 0, 0, {"avx", "avx2", "fma", "sse3"}};
   Result<std::size_t> index = selectVariant(manifest, device, "");
   REQUIRE(index);
   CHECK(*index == 1);
-  Result<std::size_t> none = selectVariant(manifest, {"cpu", "this processor", 0, 0, {}}, "");
+  Result<std::size_t> none = selectVariant(manifest, {"cpu", "this processor", 0, 0, 0, {}}, "");
   REQUIRE_FALSE(none);
   CHECK((none.error().code == ErrorCode::NoDevice));
   CHECK(none.error().message == "the pack holds no program that runs on this processor: cpu (needs avx); cpu (needs "
@@ -94,7 +119,7 @@ TEST_CASE("selection: a processor takes the code of most features among those th
 
 TEST_CASE("selection: a choice that is forced is made, or is an error") {
   const Manifest manifest = manyGpus();
-  const DeviceKind h200{"sm_90a", "NVIDIA H200", 132, 13000};
+  const DeviceKind h200{"sm_90a", "NVIDIA H200", 132, 232448, 13000};
   CHECK(chosen(manifest, h200, "compute_80") == "compute_80");
   CHECK(chosen(manifest, h200, "NVIDIA H20") == "sm_90a for NVIDIA H20");
   Result<std::size_t> other = selectVariant(manifest, h200, "sm_86");
