@@ -226,6 +226,9 @@ LazyTensor &stateUpdate(mlir::Operation *op, Operands operands, LazyArena &arena
                                        mlir::cast<ir::StateUpdateOp>(op).getAxis());
 }
 
+/// All of the operand: a run may read whatever it likes behind the prefix.
+LazyTensor &prefix(mlir::Operation *op, Operands operands, LazyArena &arena) { return reshape(op, operands, arena); }
+
 //===- Generators ----------------------------------------------------------------------------===//
 
 class IotaTensor : public LazyTensor {
@@ -249,7 +252,7 @@ LazyTensor &iota(mlir::Operation *op, Operands, LazyArena &arena) {
 constexpr ReferenceOp rows[] = {
     {"reshape", reshape}, {"transpose", transpose}, {"broadcast", broadcast},      {"slice", slice},
     {"concat", concat},   {"gather", gather},       {"state_update", stateUpdate}, {"iota", iota},
-    {"window", window},
+    {"window", window},   {"prefix", prefix},
 };
 
 } // namespace

@@ -127,7 +127,7 @@ private:
       ops.insert(op);
       return true;
     }
-    if (!isElementwise(op) && !isa<SoftmaxOp, ReshapeOp>(op))
+    if (!isElementwise(op) && !isa<SoftmaxOp, ReshapeOp, PrefixOp>(op))
       return false;
     bool leads = false;
     for (Value operand : op->getOperands())

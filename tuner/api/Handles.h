@@ -11,8 +11,10 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace kfuse {
@@ -74,14 +76,15 @@ struct Executable::Impl {
   Result<std::size_t> programFor(std::span<const std::int64_t> lengths) const;
   std::optional<std::size_t> parameterIndex(std::string_view name) const;
   // The public functions of these names, where exceptions are Errors.
-  static Result<Weights> prepare(const Executable &self, std::span<void *const> parameters);
+  static Result<Weights> prepare(const Executable &self, std::span<void *const> parameters, const Weights *shared);
   static Result<Session> newSession(const Executable &self, const Weights &weights);
   static Result<std::vector<Shape>> outputShapes(const Impl &impl, std::span<const std::int64_t> lengths);
 };
 
 struct Weights::Impl {
   std::shared_ptr<const Executable::Impl> executable;
-  std::vector<Buffer> prepared; ///< What the preparation function computed.
+  std::map<std::string, void *> parameters; ///< By name.
+  std::map<std::string, Buffer> prepared;   ///< What the preparation functions computed, by preparedKeys.
   /// Per program and argument of its @main: its pointer if it is fixed, else null.
   std::vector<std::vector<void *>> fixed;
 };

@@ -105,9 +105,8 @@ HostBuffers RegionOracle::makeInputs() const {
   const IndexRange indices = indexRange(body);
   for (BlockArgument argument : body.getArguments()) {
     const DType type = ir::dtypeOf(argument.getType());
-    inputs.push_back(isOfScatteredRows(argument)
-                         ? counted(type, ir::shapeOf(argument))
-                         : noise(type, ir::shapeOf(argument), indices, argument.getArgNumber() + 1));
+    inputs.push_back(isOfScatteredRows(argument) ? counted(type, ir::shapeOf(argument))
+                                                 : argumentNoise(argument, indices, argument.getArgNumber() + 1));
   }
   return inputs;
 }
