@@ -53,7 +53,7 @@ public:
     std::printf("%s, %s\n", sweep.device().sku().c_str(), sweep.device().driver().c_str());
   }
 
-  /// In turns with a copy that reads and writes as many bytes together.
+  /// Interleaved with a copy that reads and writes as many bytes together.
   void memoryBound(const Case &given) {
     const ParsedRegion parsed = sweep.parse(given);
     const Swept ours = swept(given, parsed.region);
@@ -62,8 +62,9 @@ public:
     constexpr std::size_t granule = 4096;
     CopyKernel copy(sweep.device(), static_cast<std::size_t>(bytes / 2) / granule * granule);
     const Buffers copied = copy.allocate();
-    const std::vector<double> medians = mediansInTurns(4, {[&] { return sweep.measure(ours.best(), ours.buffers, 10); },
-                                                           [&] { return sweep.measure(copy, copied, 10); }});
+    const std::vector<double> medians =
+        mediansInterleaved(4, {[&] { return sweep.measure(ours.best(), ours.buffers, 10); },
+                               [&] { return sweep.measure(copy, copied, 10); }});
     const double us = medians[0];
     // Above 256 MB the driver copies some sizes at two thirds of the rate of others: those do not judge.
     const double copyUs = bytes >= 256e6 ? std::min(medians[1], bytes / copyRoof()) : medians[1];
@@ -120,8 +121,8 @@ public:
     found.add(given, ours, sweep.options());
     auto peers = peersOf(type, {1, M, N, K});
     runtime::LoadedKernel *peer = peers.front().get();
-    const std::vector<double> us = mediansInTurns(4, {[&] { return sweep.measure(ours.best(), ours.buffers, 10); },
-                                                      [&] { return sweep.measure(*peer, ours.buffers, 10); }});
+    const std::vector<double> us = mediansInterleaved(4, {[&] { return sweep.measure(ours.best(), ours.buffers, 10); },
+                                                          [&] { return sweep.measure(*peer, ours.buffers, 10); }});
     const double flops = region.flops;
     std::printf("  %-28s %8.2f us  %.0f TFLOP/s  cuBLASLt %8.2f us  %.0f TFLOP/s  ratio %.3f\n", given.name.c_str(),
                 us[0], flops / us[0] / 1e6, us[1], flops / us[1] / 1e6, us[1] / us[0]);
@@ -139,7 +140,7 @@ public:
     swept(given, parsed.region);
   }
 
-  /// A product with an epilogue in turns with the plain product of as many columns, ours and cuBLASLt's best.
+  /// A product with an epilogue interleaved with the plain product of as many columns, ours and cuBLASLt's best.
   void epilogue(const std::string &name, std::int64_t M, std::int64_t N, std::int64_t K) {
     const std::int64_t columns = name == "swiglu" ? 2 * N : N;
     const ParsedRegion plainParsed = sweep.parse(bench::matmul(DType::BF16, M, columns, K, true));
@@ -153,9 +154,10 @@ public:
       peer = std::min(peer, {sweep.measure(*one, plain.buffers, 5), one.get()});
     // Visits of some 10 ms: at its power limit the card changes its clocks within tens of milliseconds, and eight
     // visits of 60 ms differed by up to 7 % from the same kernels' turns before them.
-    const std::vector<double> us = mediansInTurns(32, {[&] { return sweep.measure(ours.best(), ours.buffers, 2); },
-                                                       [&] { return sweep.measure(plain.best(), plain.buffers, 2); },
-                                                       [&] { return sweep.measure(*peer.second, plain.buffers, 2); }});
+    const std::vector<double> us =
+        mediansInterleaved(32, {[&] { return sweep.measure(ours.best(), ours.buffers, 2); },
+                                [&] { return sweep.measure(plain.best(), plain.buffers, 2); },
+                                [&] { return sweep.measure(*peer.second, plain.buffers, 2); }});
     std::printf("  %-28s %8.2f us  plain %8.2f us, cuBLASLt %8.2f us: %.3f of the better\n", given.name.c_str(), us[0],
                 us[1], us[2], us[0] / std::min(us[1], us[2]));
   }

@@ -61,14 +61,14 @@ double bestOfFirst(const std::vector<SweptConfig> &all, std::size_t picks) {
   return us;
 }
 
-/// Those measured in turns first.
+/// Those measured interleaved first.
 bool isFaster(const SweptConfig &a, const SweptConfig &b) {
   return std::pair(!a.isFinal, a.us) < std::pair(!b.isFinal, b.us);
 }
 
 } // namespace
 
-std::vector<double> mediansInTurns(int rounds, const std::vector<std::function<double()>> &measure) {
+std::vector<double> mediansInterleaved(int rounds, const std::vector<std::function<double()>> &measure) {
   std::vector<std::vector<double>> us(measure.size());
   for (int round = 0; round < rounds; ++round)
     for (std::size_t turn = 0; turn < measure.size(); ++turn) {
@@ -131,7 +131,7 @@ Swept Sweep::finish(const Region &region, StartedSweep started) {
       ChainedCalls calls(*candidate.loaded, settings.chained);
       candidate.chainedUs = measure(calls, swept.buffers, 5, /*cold=*/false) / settings.chained;
     }
-  measureInTurns(all, swept.buffers);
+  measureInterleaved(all, swept.buffers);
   const double best = bestOfFirst(all, all.size());
   swept.ranking = {best / bestOfFirst(all, 1), best / bestOfFirst(all, 8), best / bestOfFirst(all, 40)};
   std::sort(all.begin(), all.end(), isFaster);
@@ -241,7 +241,7 @@ Buffers Sweep::allocate(const Region &region, const std::vector<SweptConfig> &al
   return buffers;
 }
 
-void Sweep::measureInTurns(std::vector<SweptConfig> &all, const Buffers &buffers) {
+void Sweep::measureInterleaved(std::vector<SweptConfig> &all, const Buffers &buffers) {
   std::set<std::size_t> again{0};
   for (std::size_t picks : {std::size_t(8), std::size_t(40), all.size()})
     for (std::size_t i : fastestOf(all, picks, picks == all.size() ? settings.finalists : 2))
@@ -249,7 +249,7 @@ void Sweep::measureInTurns(std::vector<SweptConfig> &all, const Buffers &buffers
   std::vector<std::function<double()>> turns;
   for (std::size_t i : again)
     turns.emplace_back([&, i] { return measure(*all[i].loaded, buffers, 3); });
-  const std::vector<double> medians = mediansInTurns(6, turns);
+  const std::vector<double> medians = mediansInterleaved(6, turns);
   for (SweptConfig &candidate : all)
     candidate.isFinal = false;
   for (auto us = medians.begin(); std::size_t i : again)

@@ -36,7 +36,7 @@ struct SweptConfig {
   double us = 0, modelled = 0;
   double chainedUs = 0; ///< The time of a call in a chain of them.
   double compileMs = 0;
-  bool isFinal = true; ///< Whether `us` is of runs in turns with others.
+  bool isFinal = true; ///< Whether `us` is of runs interleaved with others.
   std::unique_ptr<runtime::LoadedKernel> loaded;
 };
 
@@ -73,7 +73,7 @@ public:
   /// Emits every config and starts to compile them, while the device may be at work on others.
   StartedSweep start(const codegen::Region &region);
   /// Measures every config in the order in which the tuner would try them, then the fastest of them, of the first 40
-  /// and of the first 8 in turns: the card's clock falls while it works.
+  /// and of the first 8 interleaved: the card's clock falls while it works.
   Swept finish(const codegen::Region &region, StartedSweep started);
   Swept run(const codegen::Region &region) { return finish(region, start(region)); }
 
@@ -87,7 +87,7 @@ private:
   std::vector<Result<runtime::CompiledKernel>> compile(const std::vector<codegen::KernelPlan> &plans);
   Buffers allocate(const codegen::Region &region, const std::vector<SweptConfig> &all);
   void measureEach(std::vector<SweptConfig> &all, const Buffers &buffers);
-  void measureInTurns(std::vector<SweptConfig> &all, const Buffers &buffers);
+  void measureInterleaved(std::vector<SweptConfig> &all, const Buffers &buffers);
 
   SweepOptions settings;
   std::string what; ///< Is being measured, for errors.
@@ -98,6 +98,6 @@ private:
 };
 
 /// Medians of what each of `measure` returns, called in the order A B C, C B A and so on.
-std::vector<double> mediansInTurns(int rounds, const std::vector<std::function<double()>> &measure);
+std::vector<double> mediansInterleaved(int rounds, const std::vector<std::function<double()>> &measure);
 
 } // namespace kfuse::bench

@@ -22,7 +22,8 @@ if(KFUSE_SANITIZE)
   set_target_properties(kfuse PROPERTIES EXCLUDE_FROM_ALL ON) # Nothing that is tested so links it.
 endif()
 # One file, libkfuse.so.0: in a wheel, which has no links, each name would be a copy.
-set_target_properties(kfuse PROPERTIES SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
+# Libraries that a release puts beside it (tools/release.sh) are found there.
+set_target_properties(kfuse PROPERTIES SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map} INSTALL_RPATH "$ORIGIN")
 target_compile_features(kfuse INTERFACE cxx_std_20)
 target_include_directories(kfuse INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -39,3 +40,5 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/kfuseConfig.cmake.in $
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/kfuseConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/kfuseConfig.cmake ${PROJECT_BINARY_DIR}/kfuseConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kfuse)
+install(FILES ${PROJECT_BINARY_DIR}/kfuseConfig.cmake ${PROJECT_BINARY_DIR}/kfuseConfigVersion.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kfuse COMPONENT runtime)

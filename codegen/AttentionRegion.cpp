@@ -1,9 +1,12 @@
 #include "codegen/AttentionRegion.h"
 
 #include "codegen/KeyBounds.h"
+#include "codegen/OtherDims.h"
 #include "codegen/Region.h"
+#include "ir/IndexMath.h"
 #include "ir/RegionScalars.h"
 #include "ir/dialect/Kfuse.h"
+#include "ir/dialect/SinkSoftmax.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -92,18 +95,33 @@ ir::ScalarOutput storedAsIs(Value value) {
   return output;
 }
 
-/// Which part of all scores a mask does not hide, as far as it is known here.
+/// The sink's graph, [batch..., rows, 1], over the dimensions of the scores, [batch..., rows, keys, elements].
+ir::ScalarGraph overScores(const ir::ScalarGraph &sink, ArrayRef<int64_t> scores) {
+  MLIRContext *context = sink.outputs[0].map.getContext();
+  SmallVector<AffineExpr> rows;
+  for (unsigned dim = 0; dim + 2 < scores.size(); ++dim)
+    rows.push_back(getAffineDimExpr(dim, context));
+  SmallVector<AffineExpr> dims =
+      ir::delinearise(ir::linearise(rows, scores.drop_back(2), context), ArrayRef(sink.domain.extents).drop_back());
+  dims.push_back(getAffineConstantExpr(0, context));
+  return overOtherDims(sink, scores, dims);
+}
+
+/// Which part of all scores a mask does not hide at the least, as far as it is known here: of packed sequences nothing.
 double shareOfKeys(const ir::ScalarGraph &scores) {
   const ArrayRef<int64_t> extents = scores.domain.extents;
-  return scores.domain.contractionDim < 2
-             ? 1
-             : keyBounds(scores).share(extents[extents.size() - 3], extents[extents.size() - 2]);
+  if (scores.domain.contractionDim < 2)
+    return 1;
+  const KeyBounds bounds = keyBounds(scores);
+  return bounds.areOfRow() ? 0 : bounds.share(extents[extents.size() - 3], extents[extents.size() - 2]);
 }
 
 /// What its parts read counts once, of a state what is written.
 void countBytes(Region &region, const Attention &attention) {
   for (unsigned i = 0; i < region.graph.inputs.size(); ++i) {
     double elements = elementsRead(attention.scores, i) + elementsRead(attention.product, i);
+    if (attention.sink)
+      elements += elementsRead(*attention.sink, i);
     for (const ir::ScalarGraph &update : attention.updates)
       elements += elementsRead(update, i);
     region.bytesRead += std::min(elements, static_cast<double>(elementCount(region.graph.inputs[i].shape))) *
@@ -128,14 +146,21 @@ Result<Region> makeAttentionRegion(Block &body) {
     return Error{ErrorCode::BadModel, "an attention holds one softmax"};
   if (!llvm::hasSingleElement(attentions) || !yieldsNothingElse(body, attention))
     return Error{ErrorCode::BadModel, "a kernel of attention gives nothing else but the states that it updates"};
-  ir::SoftmaxOp softmax = *softmaxes.begin();
+  const ir::SinkSoftmax softmax(*softmaxes.begin());
 
   Region region;
-  Result<ir::ScalarGraph> scores = Excerpt(body, attention).scalarise(softmax.getOperand());
+  Result<ir::ScalarGraph> scores = Excerpt(body, attention).scalarise(softmax.scores);
   if (!scores)
     return scores.error();
+  std::optional<ir::ScalarGraph> sink;
+  if (softmax.sink) {
+    Result<ir::ScalarGraph> graph = Excerpt(body, attention).scalarise(softmax.sink);
+    if (!graph)
+      return graph.error();
+    sink = overScores(*graph, scores->domain.extents);
+  }
   Excerpt after(body, attention);
-  after.addInput(softmax.getResult());
+  after.addInput(softmax.weights);
   Result<ir::ScalarGraph> product = after.scalarise(*llvm::find_if(
       body.getTerminator()->getOperands(), [&](Value yielded) { return isResultOf(yielded, attention); }));
   if (!product)
@@ -159,10 +184,10 @@ Result<Region> makeAttentionRegion(Block &body) {
     return described.error();
   const double seen = shareOfKeys(*scores);
   attention.walk([&](ir::FusableOpInterface inner) { region.flops += seen * static_cast<double>(inner.getFlops()); });
-  region.mathType = ir::dtypeOf(softmax.getOperand().getType());
+  region.mathType = ir::dtypeOf(softmax.scores.getType());
   region.graph.domain.extents.assign(product->outputs[0].shape.begin(), product->outputs[0].shape.end());
   region.graph.inputs = scores->inputs;
-  auto form = std::make_shared<Attention>(std::move(*scores), std::move(*product), std::move(updates));
+  auto form = std::make_shared<Attention>(std::move(*scores), std::move(sink), std::move(*product), std::move(updates));
   countBytes(region, *form);
   region.form = std::move(form);
   return region;

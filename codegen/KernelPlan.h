@@ -58,7 +58,7 @@ struct Launch {
 struct BufferDesc {
   DType type = DType::F32;
   Shape shape;
-  std::size_t bytes() const { return byteWidth(type) * static_cast<std::size_t>(elementCount(shape)); }
+  std::size_t bytes() const { return byteSize(type, shape); }
   friend bool operator==(const BufferDesc &, const BufferDesc &) = default;
 };
 

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +22,9 @@ namespace kfuse::codegen {
 
 /// Scaled dot product attention in scalar forms, all of which read the region's inputs by their numbers.
 struct Attention {
-  ir::ScalarGraph scores;  ///< What the softmax takes: q k^T scaled and masked, over [batch..., M, S, D].
+  ir::ScalarGraph scores; ///< What the softmax takes: q k^T scaled and masked, over [batch..., M, S, D].
+  /// One score more of each row, over the same dimensions, that takes weight and has no value.
+  std::optional<ir::ScalarGraph> sink;
   ir::ScalarGraph product; ///< What follows it, over [batch..., M, D, S]; its last input are the probabilities.
   /// State updates that come before it, in the order of the region's results: scores and product read the states as
   /// these leave them.

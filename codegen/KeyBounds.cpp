@@ -192,6 +192,8 @@ private:
       return false;
     ReadBound bound{.terms = left.terms, .offset = offset * -ofKey, .movesWithRow = ofRow != 0};
     llvm::append_range(bound.terms, right.terms);
+    bound.isOfRow =
+        llvm::any_of(bound.terms, [&](ReadBound::Term term) { return graph.dependsOn(term.value, dimRow); });
     if (ofKey == 1)
       for (ReadBound::Term &term : bound.terms)
         term.isSubtracted = !term.isSubtracted;
@@ -199,8 +201,8 @@ private:
     return true;
   }
 
-  /// An integer, or with `isSubtracted` its opposite, as an index and what is read; nothing where that differs from row
-  /// to row otherwise.
+  /// An integer, or with `isSubtracted` its opposite, as an index and what is read; nothing where that differs from key
+  /// to key otherwise.
   std::optional<IndexSum> sumOf(Scalar s, bool isSubtracted) const {
     const ScalarNode &node = graph[s];
     if (AffineExpr index = indexOf(graph, s, graph.outputs[0].map.getContext()))
@@ -218,7 +220,7 @@ private:
       llvm::append_range(sum->terms, more->terms);
       return sum;
     }
-    for (unsigned dim = dimRow; dim < graph.domain.rank(); ++dim)
+    for (unsigned dim = dimKey; dim < graph.domain.rank(); ++dim)
       if (graph.dependsOn(s, dim))
         return std::nullopt;
     return IndexSum{getAffineConstantExpr(0, graph.outputs[0].map.getContext()), {{s, isSubtracted}}};

@@ -3,6 +3,8 @@
 
 #include "ir/Scalar.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <cstdint>
 #include <optional>
 
@@ -16,8 +18,8 @@ struct KeyChunks {
   friend bool operator==(const KeyChunks &, const KeyChunks &) = default;
 };
 
-/// A bound that is read at run time: integers that are the same for all rows and keys of a head, added up, and the
-/// row's number where it moves with that.
+/// A bound that is read at run time: integers that are the same for all keys of a row, added up, and the row's number
+/// where it moves with that.
 struct ReadBound {
   struct Term {
     ir::Scalar value;
@@ -26,6 +28,7 @@ struct ReadBound {
   llvm::SmallVector<Term, 2> terms;
   int64_t offset = 0;
   bool movesWithRow = false;
+  bool isOfRow = false; ///< The integers are not the same for all rows of a head.
 };
 
 /// A causal mask, a sliding window, chunks, or none: row r of the scores sees keys from r + lowest to r + highest, of
@@ -34,7 +37,7 @@ struct KeyBounds {
   std::optional<int64_t> lowest, highest;
   std::optional<KeyChunks> chunks;
   /// A row sees only those keys that each of `firsts` and `lasts` includes, too: a cache's position, a sequence's
-  /// length.
+  /// length, where a row's sequence begins and ends among packed ones.
   llvm::SmallVector<ReadBound, 1> firsts = {}, lasts = {};
   ir::Scalar seen; ///< The score of a key that is seen: the scores without this part of their mask.
 
@@ -42,6 +45,11 @@ struct KeyBounds {
   bool areAll() const { return !lowest && !highest && !chunks && !areRead(); }
   /// Whether some are known at run time alone; firstKey() and endKey() are what the others say.
   bool areRead() const { return !firsts.empty() || !lasts.empty(); }
+  /// Whether some of these are read for each row.
+  bool areOfRow() const {
+    auto isOfRow = [](const ReadBound &bound) { return bound.isOfRow; };
+    return llvm::any_of(firsts, isOfRow) || llvm::any_of(lasts, isOfRow);
+  }
   int64_t firstKey(int64_t row) const;
   /// Behind the last key that `row` sees, of so many keys.
   int64_t endKey(int64_t row, int64_t keys) const;

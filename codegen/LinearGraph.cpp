@@ -1,6 +1,7 @@
 #include "codegen/LinearGraph.h"
 
 #include "codegen/OtherDims.h"
+#include "codegen/PackedLoads.h"
 
 #include "ir/IndexMath.h"
 
@@ -204,7 +205,7 @@ std::vector<unsigned> findDimsUsed(const ir::ScalarGraph &graph) {
 } // namespace
 
 LinearGraph linearised(const ir::ScalarGraph &source, unsigned fixedDims) {
-  LinearGraph linear{source, {}, {}};
+  LinearGraph linear{withPackedLoads(source), {}, {}};
   ir::ScalarGraph &graph = linear.graph;
   MLIRContext *context = source.outputs.front().map.getContext();
   for (ScalarNode &node : graph.nodes)

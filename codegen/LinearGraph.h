@@ -9,7 +9,7 @@ namespace kfuse::codegen {
 
 /// The scalar form that templates print. As in ir::ScalarGraph, but the maps of loads and outputs have one result each,
 /// the element offset in the buffer, and neighbouring dimensions that every access walks as one are one: [64, 12, 128]
-/// read and written contiguously is [98304].
+/// read and written contiguously is [98304]. 4-bit integers are halves of bytes (codegen/PackedLoads.h).
 struct LinearGraph {
   ir::ScalarGraph graph;
   /// Per output, over its symbols: the store happens where all hold (a state update out of range

@@ -110,8 +110,12 @@ Result<Region> makeScalarRegion(Block &body) {
   for (Operation &op : body.without_terminator())
     if (cast<ir::FusableOpInterface>(op).getOpKind() == ir::OpKind::Contraction)
       region.mathType = ir::dtypeOf(op.getOperand(0).getType());
+  for (const ir::ScalarOutput &output : region.graph.outputs)
+    if (isPacked(output.type))
+      return Error{ErrorCode::BadModel, "would store " + std::string(toString(output.type)) +
+                                            ", of which two share a byte; their elements are only read"};
   for (auto [elements, input] : llvm::zip_equal(elementsRead(region.graph), region.graph.inputs))
-    region.bytesRead += elements * byteWidth(input.type);
+    region.bytesRead += elements * byteWidth(input.type) / (isPacked(input.type) ? 2 : 1);
   for (const ir::ScalarOutput &output : region.graph.outputs) {
     int64_t elements = output.inPlace < 0 ? elementCount(output.shape) : region.graph.domain.points();
     region.bytesWritten += static_cast<double>(elements) * byteWidth(output.type);

@@ -354,6 +354,14 @@ Tensor GraphBuilder::rmsNorm(const Tensor &x, const Tensor &weight, float epsilo
   return use().inferred<ir::RmsNormOp>(operands, use().attribute("epsilon", use().builder.getF32FloatAttr(epsilon)));
 }
 
+Tensor GraphBuilder::dequantize(const Tensor &quantized, const Tensor &scales, const Tensor &zeros,
+                                const Shape &blocks) {
+  SmallVector<Tensor> operands{quantized, scales};
+  if (zeros)
+    operands.push_back(zeros);
+  return use().inferred<ir::DequantizeOp>(operands, use().numbers("blocks", blocks));
+}
+
 Tensor GraphBuilder::rotary(const Tensor &x, const Tensor &cos, const Tensor &sin, bool interleaved) {
   SmallVector<NamedAttribute> attributes;
   if (interleaved)
@@ -374,6 +382,14 @@ Tensor GraphBuilder::reduce(std::string_view function, const Tensor &x, const st
   return use().inferred<ir::ReduceOp>({x},
                                       {use().attribute("function", use().builder.getStringAttr(StringRef(function))),
                                        use().numbers("axes", ascending)});
+}
+
+Tensor GraphBuilder::sameSequence(const Tensor &rowStarts, const Tensor &keyStarts, std::int64_t rows,
+                                  std::int64_t keys, bool causal) {
+  SmallVector<NamedAttribute> attributes;
+  if (causal)
+    attributes.push_back(use().flag("causal"));
+  return use().explicitly<ir::SameSequenceOp>(DType::Bool, {rows, keys}, {rowStarts, keyStarts}, attributes);
 }
 
 //===- Layout and state ----------------------------------------------------------------------===//

@@ -19,9 +19,6 @@ namespace {
 
 using Index = SmallVector<AffineExpr>;
 
-/// Every float is computed in f32.
-DType computeType(DType type) { return isFloat(type) ? DType::F32 : type; }
-
 /// Builds one region's graph.
 class RegionScalariser {
 public:
@@ -143,7 +140,7 @@ public:
   Scalar integer(int64_t value, DType type) override {
     ScalarNode node;
     node.kind = ScalarNode::Kind::Constant;
-    node.type = type;
+    node.type = computeType(type);
     node.integer = value;
     return region.add(std::move(node));
   }

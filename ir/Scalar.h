@@ -24,6 +24,9 @@ namespace kfuse::ir {
 /// Number of elements of a shape; 1 for a scalar.
 int64_t elementsIn(llvm::ArrayRef<int64_t> dims);
 
+/// The type that values of a stored type are computed in: of every float f32, of small integers i32.
+DType computeType(DType stored);
+
 /// A node of a ScalarGraph.
 struct Scalar {
   int id = -1;
@@ -51,8 +54,8 @@ struct ScalarNode {
               ///< `function` is "tf32" where operands may be cut behind 10 bits of mantissa.
   };
   Kind kind = Kind::Constant;
-  /// Type the node is computed in. Every float is computed in f32 and rounded when it is stored,
-  /// so narrower floats only appear on loads (as the stored type).
+  /// Type the node is computed in (computeType). Floats are rounded, and small integers cut, when they are stored: the
+  /// narrower types are those of inputs and outputs.
   DType type = DType::F32;
   std::string function;
   llvm::SmallVector<Scalar, 3> operands;

@@ -14,6 +14,8 @@ int64_t elementsIn(ArrayRef<int64_t> dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
 }
 
+DType computeType(DType stored) { return isFloat(stored) ? DType::F32 : smallInteger(stored) ? DType::I32 : stored; }
+
 int64_t Domain::points() const { return elementsIn(extents); }
 
 /// Whether a node differs along `dim` by itself, whatever its operands do.

@@ -16,14 +16,18 @@ struct DTypeRow {
   bool isFloat;
 };
 
-constexpr std::array<DTypeRow, 8> dtypeRows{{{DType::F32, "f32", 4, true},
-                                             {DType::F16, "f16", 2, true},
-                                             {DType::BF16, "bf16", 2, true},
-                                             {DType::I32, "i32", 4, false},
-                                             {DType::I64, "i64", 8, false},
-                                             {DType::Bool, "bool", 1, false},
-                                             {DType::F8E4M3, "f8E4M3FN", 1, true},
-                                             {DType::F8E5M2, "f8E5M2", 1, true}}};
+constexpr std::array<DTypeRow, 12> dtypeRows{{{DType::F32, "f32", 4, true},
+                                              {DType::F16, "f16", 2, true},
+                                              {DType::BF16, "bf16", 2, true},
+                                              {DType::I32, "i32", 4, false},
+                                              {DType::I64, "i64", 8, false},
+                                              {DType::Bool, "bool", 1, false},
+                                              {DType::F8E4M3, "f8E4M3FN", 1, true},
+                                              {DType::F8E5M2, "f8E5M2", 1, true},
+                                              {DType::I8, "i8", 1, false},
+                                              {DType::U8, "u8", 1, false},
+                                              {DType::I4, "i4", 1, false},
+                                              {DType::U4, "u4", 1, false}}};
 
 constexpr DTypeRow noType{lastDType, "no type", 0, false};
 
@@ -41,11 +45,31 @@ bool isFloat(DType type) { return row(type).isFloat; }
 bool holds(DType type, double value) {
   if (isFloat(type))
     return true;
+  if (const std::optional<SmallInteger> range = smallInteger(type))
+    return value == std::trunc(value) && value >= static_cast<double>(range->lowest) &&
+           value <= static_cast<double>(range->largest);
   const double end = type == DType::Bool ? 2 : type == DType::I32 ? 0x1p31 : 0x1p63;
   return value == std::trunc(value) && value < end && value >= (type == DType::Bool ? 0 : -end); // False for NaN.
 }
 
 bool isFloat8(DType type) { return isFloat(type) && byteWidth(type) == 1; }
+
+bool isPacked(DType type) { return type == DType::I4 || type == DType::U4; }
+
+std::optional<SmallInteger> smallInteger(DType type) {
+  switch (type) {
+  case DType::I8:
+    return SmallInteger{-128, 127};
+  case DType::U8:
+    return SmallInteger{0, 255};
+  case DType::I4:
+    return SmallInteger{-8, 7};
+  case DType::U4:
+    return SmallInteger{0, 15};
+  default:
+    return std::nullopt;
+  }
+}
 
 float readFloat(DType type, const std::byte *stored) {
   auto load = [&]<class T>(T value) {
@@ -104,11 +128,19 @@ std::int64_t elementCount(const Shape &shape) {
   return isMore ? INT64_MAX : count;
 }
 
-std::size_t TensorDesc::bytes() const {
+std::size_t byteSize(DType type, const Shape &shape) {
   std::size_t bytes = 0;
-  const auto count = static_cast<std::size_t>(elementCount(shape));
+  const auto count = static_cast<std::size_t>(elementCount(isPacked(type) ? packedShape(shape) : shape));
   return __builtin_mul_overflow(byteWidth(type), count, &bytes) ? SIZE_MAX : bytes;
 }
+
+Shape packedShape(Shape shape) {
+  if (!shape.empty() && shape.back() > 0)
+    shape.back() = (shape.back() - 1) / 2 + 1;
+  return shape;
+}
+
+std::size_t TensorDesc::bytes() const { return byteSize(type, shape); }
 
 std::string toString(const Shape &shape) {
   if (shape.empty())

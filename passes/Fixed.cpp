@@ -18,7 +18,8 @@ llvm::DenseSet<Value> fixedValues(func::FuncOp function) {
     if (roleOf(function, argument) == "parameter")
       fixed.insert(argument);
   for (Operation &op : body.without_terminator())
-    if (llvm::all_of(op.getOperands(), [&](Value operand) { return fixed.contains(operand); }))
+    if (!isa<ir::DequantizeOp>(op) &&
+        llvm::all_of(op.getOperands(), [&](Value operand) { return fixed.contains(operand); }))
       fixed.insert(op.result_begin(), op.result_end());
   return fixed;
 }

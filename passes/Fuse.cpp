@@ -40,7 +40,7 @@ public:
 
 private:
   void emit(const Launched &launch) {
-    BuiltRegion region = partition.regionOf(launch.groups);
+    BuiltRegion region = partition.regionOf(launch.layers);
     SmallVector<Value> inputs;
     for (Value input : region.inputs)
       inputs.push_back(stored(input));

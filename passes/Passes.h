@@ -12,6 +12,9 @@ namespace kfuse::passes {
 /// Erases the ops of a block whose results nobody reads.
 void eraseDead(mlir::Block &block);
 
+/// --kfuse-expand-sequences: kfuse.same_sequence becomes ops.
+std::unique_ptr<mlir::Pass> createExpandSequencesPass();
+
 /// --kfuse-simplify: canonical forms, and decomposed ops recognised again.
 std::unique_ptr<mlir::Pass> createSimplifyPass();
 

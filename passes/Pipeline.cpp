@@ -10,6 +10,7 @@ using namespace mlir;
 namespace kfuse::passes {
 
 void buildPipeline(OpPassManager &manager, const ir::CostModel &model, const PipelineOptions &options) {
+  manager.addNestedPass<func::FuncOp>(createExpandSequencesPass());
   if (options.simplify)
     manager.addNestedPass<func::FuncOp>(createSimplifyPass());
   manager.addNestedPass<func::FuncOp>(createInlineAttentionPass(&model));

@@ -1,38 +1,13 @@
+#include "runtime/CudaTarget.h"
 #include "runtime/Program.h"
 
-#include <charconv>
+#include <algorithm>
 #include <cstdint>
-#include <optional>
 
 namespace kfuse::runtime {
 namespace {
 
 constexpr std::uintptr_t pointerAlignment = 16; // The widest vector load of a kernel.
-
-/// "sm_90a" -> {90, exact}; none for anything but a CUDA target.
-struct CudaTarget {
-  int capability = 0;
-  bool exact = false; ///< "a": runs on this capability only.
-};
-
-std::optional<CudaTarget> parseCudaTarget(std::string_view name) {
-  if (name.substr(0, 3) != "sm_")
-    return std::nullopt;
-  CudaTarget target;
-  const char *end = std::from_chars(name.data() + 3, name.data() + name.size(), target.capability).ptr;
-  target.exact = end != name.data() + name.size();
-  return target;
-}
-
-/// CUDA's rule: a cubin runs on its own major version, from its own minor version on.
-bool runsOn(std::string_view program, std::string_view device) {
-  std::optional<CudaTarget> built = parseCudaTarget(program), here = parseCudaTarget(device);
-  if (!built || !here)
-    return program == device;
-  if (built->exact)
-    return built->capability == here->capability;
-  return built->capability / 10 == here->capability / 10 && built->capability <= here->capability;
-}
 
 /// Enqueues at once, on one stream.
 class StreamQueue final : public WorkQueue {
@@ -50,6 +25,22 @@ private:
   Stream stream;
 };
 
+/// A part of memory that somebody else frees.
+class BorrowedBuffer final : public DeviceBuffer {
+public:
+  explicit BorrowedBuffer(std::span<std::byte> memory) : memory(memory) {}
+  void *data() const override { return memory.data(); }
+  std::size_t size() const override { return memory.size(); }
+
+private:
+  std::span<std::byte> memory;
+};
+
+/// What a part of a context's memory takes of memory that is given.
+std::uint64_t rounded(std::uint64_t bytes) {
+  return (bytes + contextAlignment - 1) / contextAlignment * contextAlignment;
+}
+
 /// Launches the steps one by one, or records them once and replays them where the device can.
 class StepContext final : public Context {
 public:
@@ -64,7 +55,7 @@ public:
 
 private:
   Result<void> loadKernels();
-  Result<void> allocateMemory();
+  Result<void> allocateMemory(std::span<std::byte> given);
   Result<void> bind(std::span<void *const> arguments, std::span<void *const> results);
   Result<void> bindResult(std::size_t index, void *pointer, std::span<void *const> arguments);
   Result<void> enqueue(WorkQueue &queue);
@@ -93,7 +84,7 @@ Result<void> StepContext::prepare(const ContextOptions &options) {
                                        std::to_string(program.arenaBytes)};
   if (Result<void> loaded = loadKernels(); !loaded)
     return loaded;
-  if (Result<void> allocated = allocateMemory(); !allocated)
+  if (Result<void> allocated = allocateMemory(options.memory); !allocated)
     return allocated;
   if (!options.replay)
     return {};
@@ -114,10 +105,20 @@ Result<void> StepContext::loadKernels() {
   return {};
 }
 
-Result<void> StepContext::allocateMemory() {
-  auto allocate = [this](std::unique_ptr<DeviceBuffer> &buffer, std::uint64_t bytes) -> Result<void> {
+Result<void> StepContext::allocateMemory(std::span<std::byte> given) {
+  if (const std::uint64_t needed = contextBytes(program); given.data() && given.size() < needed)
+    return Error{ErrorCode::Usage,
+                 "the memory given has " + std::to_string(given.size()) + " bytes, expected " + std::to_string(needed)};
+  if (reinterpret_cast<std::uintptr_t>(given.data()) % contextAlignment != 0)
+    return Error{ErrorCode::Usage, "the memory given is not aligned to 256 bytes"};
+  auto allocate = [&](std::unique_ptr<DeviceBuffer> &buffer, std::uint64_t bytes) -> Result<void> {
     if (bytes == 0)
       return {};
+    if (given.data()) {
+      buffer = std::make_unique<BorrowedBuffer>(given.first(bytes));
+      given = given.subspan(std::min<std::size_t>(rounded(bytes), given.size()));
+      return {};
+    }
     Result<std::unique_ptr<DeviceBuffer>> made = device.allocate(bytes);
     if (!made)
       return made.error();
@@ -249,6 +250,10 @@ void *StepContext::address(const BufferRef &ref) const {
 }
 
 } // namespace
+
+std::uint64_t contextBytes(const Program &program) {
+  return rounded(program.constants.size()) + rounded(program.arenaBytes) + rounded(Workspace(program).bytes());
+}
 
 Result<std::unique_ptr<Context>> makeContext(const Program &program, Device &device, const ContextOptions &options) {
   if (Result<void> valid = program.validate(); !valid)

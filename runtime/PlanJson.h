@@ -1,4 +1,4 @@
-// Kernel plans and binaries as JSON values, for files and for messages to a worker. Field names are
+// Tensors, kernel plans and binaries as JSON values, for files and for messages to a worker. Field names are
 // those of the structs.
 #pragma once
 
@@ -19,6 +19,10 @@ template <> struct nlohmann::adl_serializer<std::vector<std::byte>> {
     bytes.assign(first, first + binary.size());
   }
 };
+
+namespace kfuse {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorDesc, name, type, shape)
+}
 
 namespace kfuse::codegen {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceHeader, name, text)

@@ -31,7 +31,7 @@ void requireIndex(const std::string &what, std::uint64_t index, std::uint64_t co
 std::uint64_t checkedBytes(const std::string &what, DType type, const Shape &shape) {
   require(type <= lastDType, what + " has the unknown element type " + std::to_string(static_cast<int>(type)));
   std::uint64_t bytes = byteWidth(type);
-  for (std::int64_t size : shape) {
+  for (std::int64_t size : isPacked(type) ? packedShape(shape) : shape) {
     require(size >= 0, what + " has the negative dimension " + std::to_string(size));
     require(size == 0 || bytes <= maxBytes / static_cast<std::uint64_t>(size), what + " is larger than 2^47 bytes");
     bytes *= static_cast<std::uint64_t>(size);

@@ -11,7 +11,14 @@ import pathlib
 import sys
 
 # Name: batch, query heads, key heads, queries, keys, head size of keys, of values, mask. A mask is "", "causal", "window N",
-# "causal capped" (by 50 tanh(x / 50)), or "added": a tensor [batch, 1, queries, keys].
+# "causal capped" (by 50 tanh(x / 50)), or of what is read at run time:
+#   "added"            a tensor [batch, 1, queries, keys]; "chosen" the same of booleans
+#   "bias"             a tensor [1, query heads, queries, keys]
+#   "causal alibi"     slope of the head * (key - query)
+#   "causal sink"      a score of each head beside those of its keys
+#   "causal lengths"   of each sequence (LENGTHS)
+#   "causal from N"    the first query's position in a cache
+#   "causal packed"    sequences of LENGTHS one behind the other
 ATTENTIONS = {
     f"hd{d}_S{s}{'_causal' if c else ''}": (max(1, 16384 // s), 2048 // d, 2048 // d, s, s, d, d, "causal" if c else "")
     for d in (64, 128, 256)
@@ -35,7 +42,19 @@ ATTENTIONS |= {
     "gemma2_S4096_causal_softcap": (1, 16, 8, 4096, 4096, 256, 256, "causal capped"),
     "window1024_S8192_hd128": (1, 32, 8, 8192, 8192, 128, 128, "window 1024"),
     "added_S2048_hd128": (1, 32, 32, 2048, 2048, 128, 128, "added"),
+    "added_S2048_hd64": (1, 32, 32, 2048, 2048, 64, 64, "added"),
+    "chosen_S2048_hd128": (1, 32, 32, 2048, 2048, 128, 128, "chosen"),
+    "swin_B1024_S49_bias": (1024, 16, 16, 49, 49, 32, 32, "bias"),
+    "alibi_S2048_hd128": (1, 32, 32, 2048, 2048, 128, 128, "causal alibi"),
+    "sink_S4096_hd64": (1, 64, 8, 4096, 4096, 64, 64, "causal sink"),
+    "lengths_B16_S2048": (16, 16, 16, 2048, 2048, 128, 128, "causal lengths"),
+    "packed_T17149_hd128": (1, 16, 16, 17149, 17149, 128, 128, "causal packed"),
+    "chunk_S512_at7680": (1, 32, 8, 512, 8192, 128, 128, "causal from 7680"),
+    "speculated_B8_S8_at4087": (8, 32, 8, 8, 4096, 128, 128, "causal from 4087"),
 }
+
+# Of 16 sequences, drawn evenly from 64 to 2048.
+LENGTHS = [1543, 1182, 336, 1961, 207, 825, 1420, 1874, 98, 1295, 667, 1733, 1046, 489, 2048, 425]
 
 
 def tensor(*shape, type="bf16"):
@@ -61,8 +80,8 @@ class Text:
         return self.emit("constant", [], f"tensor<{type}>", f"dense<{value}>")
 
 
-def scores(text, q, k, added, heads, group, rows, keys, size, mask):
-    """From operands over [batch, key heads, heads that share keys, rows, size]."""
+def scores(text, q, k, given, heads, group, rows, keys, size, mask):
+    """From operands over [batch, key heads, heads that share keys, rows, size]; `given` is what the mask reads."""
     shape = (*heads, group, rows, keys)
     score = text.emit("matmul", [q, k], tensor(*shape), "{transpose_b}")
     scale = size**-0.5
@@ -72,18 +91,76 @@ def scores(text, q, k, added, heads, group, rows, keys, size, mask):
         score = text.emit("mul", [score, text.constant(50.0)], score[1])
     else:
         score = text.emit("mul", [score, text.constant(scale)], score[1])
-    if added:
-        return text.emit("add", [score, added], score[1])
+    if mask in ("added", "bias"):
+        return text.emit("add", [score, given], score[1])
     if not mask:
         return score
+    hidden = text.constant("0xFF80")
+    if mask in ("chosen", "causal packed"):
+        return text.emit("where", [given, score, hidden], score[1])
     row = text.emit("iota", [], tensor(rows, 1, type="i32"), "{dim = 0 : i64}")
     key = text.emit("iota", [], tensor(1, keys, type="i32"), "{dim = 1 : i64}")
     pairs = tensor(rows, keys, type="i1")
+    if mask.startswith("causal from"):
+        row = text.emit("add", [row, given], row[1])
     seen = text.emit("le", [key, row], pairs)
     if mask.startswith("window"):
         behind = text.emit("add", [key, text.constant(int(mask.split()[1]), "i32")], key[1])
         seen = text.emit("and", [seen, text.emit("gt", [behind, row], pairs)], pairs)
-    return text.emit("where", [seen, score, text.constant("0xFF80")], score[1])
+    if mask == "causal lengths":
+        all_pairs = tensor(heads[0], 1, 1, rows, keys, type="i1")
+        exists = text.emit("lt", [key, given], tensor(heads[0], 1, 1, 1, keys, type="i1"))
+        seen = text.emit("and", [seen, exists], all_pairs)
+    if mask == "causal alibi":
+        behind = text.emit("cast", [text.emit("sub", [key, row], tensor(rows, keys, type="i32"))], tensor(rows, keys))
+        bias = text.emit("mul", [given, behind], tensor(*heads[1:], group, rows, keys))
+        score = text.emit("add", [score, bias], score[1])
+    return text.emit("where", [seen, score, hidden], score[1])
+
+
+def weights(text, score, sink):
+    """The softmax; of scores with a sink beside them what is left without it."""
+    if not sink:
+        return text.emit("softmax", [score], score[1])
+    *shape, keys = map(int, score[1][len("tensor<") :].split("x")[:-1])
+    column = text.emit("broadcast", [sink], tensor(*shape, 1))
+    longer = text.emit("concat", [score, column], tensor(*shape, keys + 1), "{axis = 4 : i64}")
+    longer = text.emit("softmax", [longer], longer[1])
+    return text.emit("slice", [longer], score[1], "{offsets = array<i64: 0, 0, 0, 0, 0>, strides = array<i64: 1, 1, 1, 1, 1>}")
+
+
+def read_by(mask, heads, group, rows, keys):
+    """Type of the argument that a mask reads; None where it reads none."""
+    if mask in ("added", "chosen"):
+        return tensor(heads[0], 1, 1, rows, keys, type="bf16" if mask == "added" else "i1")
+    if mask == "bias":
+        return tensor(1, heads[1], group, rows, keys)
+    if mask == "causal alibi":
+        return tensor(heads[1], group, 1, 1)
+    if mask == "causal sink":
+        return tensor(1, heads[1], group, 1, 1)
+    if mask.startswith("causal from"):
+        return tensor(1, type="i32")
+    return None
+
+
+def made_of(text, given, mask, heads, rows, keys):
+    """What a mask reads, of the argument or of numbers that are known here, which kernels read at run time all the same."""
+    if mask == "causal lengths":
+        return text.emit("constant", [], tensor(heads[0], 1, 1, 1, 1, type="i32"), nested(LENGTHS, 4))
+    if mask == "causal packed":
+        starts = [sum(LENGTHS[:i]) for i in range(len(LENGTHS) + 1)]
+        ends = text.emit("constant", [], tensor(len(starts), type="i32"), nested(starts, 0))
+        return text.emit("same_sequence", [ends, ends], tensor(rows, keys, type="i1"), "{causal}")
+    if mask.startswith("causal from"):  # Always this number, but known at run time.
+        position = text.constant(int(mask.split()[2]), "i32")
+        lower = text.emit("min", [given, position], given[1])
+        return text.emit("max", [lower, position], given[1])
+    return given
+
+
+def nested(numbers, depth):
+    return "dense<[" + ", ".join("[" * depth + str(number) + "]" * depth for number in numbers) + "]>"
 
 
 def attention(batch, query_heads, key_heads, rows, keys, size, value_size, mask, is_region):
@@ -94,16 +171,17 @@ def attention(batch, query_heads, key_heads, rows, keys, size, value_size, mask,
         tensor(*heads, 1, keys, size),
         tensor(*heads, 1, keys, value_size),
     ]
-    if mask == "added":
-        types.append(tensor(batch, 1, 1, rows, keys))
+    read = read_by(mask, heads, group, rows, keys)
+    if read:
+        types.append(read)
     result = tensor(*heads, group, rows, value_size)
     roles = [f'%arg{i}: {type} {{kfuse.name = "{"qkvm"[i]}", kfuse.role = "input"}}' for i, type in enumerate(types)]
     text = Text()
     prefix = "%in" if is_region else "%arg"
     given = [(f"{prefix}{i}", type) for i, type in enumerate(types)]
-    score = scores(text, given[0], given[1], given[3] if mask == "added" else None, heads, group, rows, keys, size, mask)
-    weights = text.emit("softmax", [score], score[1])
-    y, _ = text.emit("matmul", [weights, given[2]], result)
+    made = made_of(text, given[3] if read else None, mask, heads, rows, keys)
+    score = scores(text, given[0], given[1], made, heads, group, rows, keys, size, mask)
+    y, _ = text.emit("matmul", [weights(text, score, made if "sink" in mask else None), given[2]], result)
     body = "\n".join(text.lines)
     if is_region:
         arguments = ", ".join(f"%arg{i}: {type}" for i, type in enumerate(types))
@@ -125,7 +203,8 @@ def main():
     (folder / "regions").mkdir(parents=True, exist_ok=True)
     for name, sizes in ATTENTIONS.items():
         (folder / f"{name}.mlir").write_text(attention(*sizes, is_region=False))
-        (folder / "regions" / f"{name}.mlir").write_text(attention(*sizes, is_region=True))
+        if "packed" not in sizes[-1]:  # A pass makes kernels of it.
+            (folder / "regions" / f"{name}.mlir").write_text(attention(*sizes, is_region=True))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """Whole blocks through kfuse beside what torch and XLA took for them: a table, and JSON of all figures.
 
 kfuse and torch: median of runs behind a flush of the L2, in one CUDA graph where torch is faster so. XLA: back to back, its
-arguments in turns past the L2. The peers' JSON comes from bench/peers/blocks_torch.py and blocks_jax.py (--json), run on
+arguments that rotate past the L2. The peers' JSON comes from bench/peers/blocks_torch.py and blocks_jax.py (--json), run on
 the same machine right before or after.
 """
 import argparse, json, pathlib, subprocess, sys
@@ -28,12 +28,12 @@ ENCODERS = [("BertLayer_B16_S512", "bert_layer"), ("ViTLayer_B32_S257", "vit_lay
 
 
 def peer_times(torch_file, jax_file):
-    """Microseconds by block, then by way; of graphs back to back, too ("... warm")."""
+    """Microseconds by block, then by mode; of graphs back to back, too ("... warm")."""
     times = {}
     for name, row in (json.load(open(torch_file)) if torch_file else {}).items():
-        for way, ms in row.items():
-            if not way.endswith("compile_s"):
-                times.setdefault(name, {})["torch " + way] = ms * 1e3
+        for mode, ms in row.items():
+            if not mode.endswith("compile_s"):
+                times.setdefault(name, {})["torch " + mode] = ms * 1e3
     for name, row in (json.load(open(jax_file)) if jax_file else {}).items():
         times.setdefault(name, {})["XLA"] = row["cold_ms"] * 1e3
     return times
@@ -67,7 +67,7 @@ def main():
         row = json.loads(done.stdout) | {"case": case, "options": options, "wanted": wanted, "peers": peers.get(case, {})}
         rows.append(row)
         name = row["block"] + (" as written" if "--no-simplify" in options else "")
-        cold = {way: us for way, us in row["peers"].items() if not way.endswith(" warm")}
+        cold = {mode: us for mode, us in row["peers"].items() if not mode.endswith(" warm")}
         best = min(cold.items(), key=lambda item: item[1], default=None)
         ratio = f"{best[1]:8.1f} {best[1] / row['cold_us']:6.2f}" if best else f"{'-':>8} {'-':>6}"
         print(f"{name:42} {row['cold_us']:8.1f} {row['warm_us']:8.1f} {row['floor_us']:7.1f} {ratio} {wanted or '-':>6}"

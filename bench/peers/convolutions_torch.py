@@ -72,8 +72,8 @@ def main():
                 x = rnd(32 * 96 * 56 * 56)
                 y = torch.empty_like(x)
                 found[name]["copy"] = timed(lambda: y.copy_(x))
-            for way, row in found[name].items():
-                print(f"{name:24} {way:8}", {key: round(value, 4) for key, value in row.items()}, flush=True)
+            for layout, row in found[name].items():
+                print(f"{name:24} {layout:8}", {key: round(value, 4) for key, value in row.items()}, flush=True)
     if args.json:
         json.dump(found, open(args.json, "w"), indent=1)
 

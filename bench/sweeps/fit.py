@@ -30,9 +30,9 @@ class FlashWgmma:
         f"{term} {kind}": value
         for kind, values in {
             "resident 2": (0.46, 0.067, 0.62),
-            "8 warps, turns": (0.50, 0.116, 1.45),
+            "8 warps, ping-pong": (0.50, 0.116, 1.45),
             "8 warps": (0.53, 0.098, 1.44),
-            "12 warps, turns": (0.29, 0.139, 1.73),
+            "12 warps, ping-pong": (0.29, 0.139, 1.73),
             "12 warps": (0.67, 0.193, 0.59),
         }.items()
         for term, value in zip(("shown", "tileUs", "startUs"), values)
@@ -48,7 +48,7 @@ class FlashWgmma:
         sms, rate, clocks, launch = card
         values = dict(zip(cls.code, coefficients))
         resident = config.get("resident", 1)
-        kind = "resident 2" if resident > 1 else f"{config['warps']} warps" + (", turns" if config["turns"] else "")
+        kind = "resident 2" if resident > 1 else f"{config['warps']} warps" + (", ping-pong" if config["pingpong"] else "")
         shown, fixed, start = (values[f"{term} {kind}"] for term in ("shown", "tileUs", "startUs"))
         start += 0 if config["persistent"] else values["launchedUs"]
         rows, width = config["rows"], config["keys"]

@@ -74,8 +74,8 @@ private:
     queries.pack(base, block, zero);
     fill(results, 0), fill(totals, 0), fill(offsets, 0), fill(largest, -infinity);
     const std::string first = lowRow, last = minus(text, plus(text, lowRow, rows), text.index(1));
-    const std::string begin = text.let("i", "arith.divui " + firstKey(first) + ", " + text.index(b.n) + " : index"),
-                      end = text.let("i", "arith.divui " + plus(text, endKey(last), text.index(b.n - 1)) + ", " +
+    const std::string begin = text.let("i", "arith.divui " + beginOfRows(first) + ", " + text.index(b.n) + " : index"),
+                      end = text.let("i", "arith.divui " + plus(text, endOfRows(last), text.index(b.n - 1)) + ", " +
                                               text.index(b.n) + " : index");
     text.loop(begin, end, 1, [&](const std::string &keyBlock) {
       lowKey = times(text, keyBlock, b.n);
@@ -116,6 +116,33 @@ private:
     if (form.bounds.chunks)
       key = bounded("arith.minsi", key, offsetBy(chunkOf(row), form.bounds.chunks->size));
     return form.bounds.areAll() ? key : bounded("arith.maxsi", key, zero);
+  }
+
+  /// The first key that a row from `first` on sees, and behind the last one that a row up to `last` sees. Bounds that
+  /// are read for each row are masks alone.
+  std::string beginOfRows(const std::string &first) {
+    std::string key = firstKey(first);
+    for (const ReadBound &bound : form.bounds.firsts)
+      if (!bound.isOfRow)
+        key = bounded("arith.maxsi", key, valueOf(bound, 0, first));
+    return key;
+  }
+  std::string endOfRows(const std::string &last) {
+    std::string key = endKey(last);
+    for (const ReadBound &bound : form.bounds.lasts)
+      if (!bound.isOfRow)
+        key = bounded("arith.minsi", key, valueOf(bound, 1, last));
+    return form.bounds.lasts.empty() ? key : bounded("arith.maxsi", key, text.index(0));
+  }
+  /// What is read for a row, and `more`.
+  std::string valueOf(const ReadBound &bound, int64_t more, const std::string &row) {
+    Names point = base;
+    point[form.dimRow] = row, point[form.dimKey] = text.index(0);
+    TileEmitter ofRow(kernel, point, {});
+    std::string sum = text.index(bound.offset + more);
+    for (const ReadBound::Term &term : bound.terms)
+      sum = term.isSubtracted ? minus(text, sum, ofRow.index(term.value)) : plus(text, sum, ofRow.index(term.value));
+    return bound.movesWithRow ? plus(text, sum, row) : sum;
   }
 
   //===- A block of keys ---------------------------------------------------------------------===//
@@ -206,6 +233,8 @@ private:
   //===- Results -----------------------------------------------------------------------------===//
 
   void divide() {
+    if (form.sinkPower)
+      addSinks();
     forRows([&](const std::string &row) {
       const std::string total = load(totals, row);
       std::string inverse = binary("arith.divf", number(1), total), isNumber;
@@ -221,6 +250,17 @@ private:
                                         spread(text, b.nr, number(0)) + " : " + rowType(b.nr));
         storeRow(text, b.nr, quotients, results, place);
       });
+    });
+  }
+
+  /// The weights of scores that no key has.
+  void addSinks() {
+    forRows([&](const std::string &row) {
+      Names point = base;
+      point[form.dimRow] = plus(text, lowRow, row), point[form.dimKey] = text.index(0);
+      TileEmitter ofRow(kernel, point, {});
+      ofRow.bind(form.largest, load(largest, row));
+      put(binary("arith.addf", load(totals, row), ofRow.scalar(form.sinkPower)), totals, row);
     });
   }
 

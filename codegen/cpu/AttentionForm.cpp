@@ -62,6 +62,11 @@ AttentionForm::AttentionForm(const cuda::FlashProblem &problem)
   ofProduct[dimRow + 1] = dimValue, ofProduct[dimRow + 2] = dimKey;
 
   graph = overDims(problem.scores, extents, ofScores);
+  Scalar sink;
+  if (problem.sink) {
+    append(graph, overDims(*problem.sink, extents, ofScores));
+    sink = graph.graph.outputs[0].value;
+  }
   const int first = append(graph, overDims(problem.product, extents, ofProduct));
   value = {problem.value.id + first}, valueProduct = {problem.valueProduct.id + first};
   auto add = [&](Kind kind, const char *function, ArrayRef<Scalar> operands, bool isOfRow) {
@@ -75,6 +80,8 @@ AttentionForm::AttentionForm(const cuda::FlashProblem &problem)
   };
   largest = add(Kind::Reduce, "max", score, true);
   power = add(Kind::Apply, "exp", add(Kind::Apply, "sub", {score, largest}, false), false);
+  if (sink)
+    sinkPower = add(Kind::Apply, "exp", add(Kind::Apply, "sub", {sink, largest}, true), true);
 }
 
 } // namespace kfuse::codegen::cpu

@@ -15,6 +15,7 @@ struct AttentionForm {
   ir::Scalar score;                      ///< What the softmax takes.
   ir::Scalar seenScore;                  ///< The same of a key inside the bounds.
   ir::Scalar largest, power;             ///< A row's largest score, and e^(score - largest).
+  ir::Scalar sinkPower;                  ///< The same of the row's sink; null where it has none.
   KeyBounds bounds;
   bool emptyIsZero; ///< A row without keys, or with scores that are no numbers, gives zeros, not NaN.
 

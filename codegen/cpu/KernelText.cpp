@@ -1,5 +1,7 @@
 #include "codegen/cpu/KernelText.h"
 
+#include "ir/Scalar.h"
+
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -36,12 +38,10 @@ std::string literal(double value) {
 } // namespace
 
 std::string computeTypeName(DType type) {
-  return type == DType::Bool ? "i1" : isFloat(type) ? "f32" : std::string(toString(type));
+  return type == DType::Bool ? "i1" : std::string(toString(ir::computeType(type)));
 }
 
-std::string storedTypeName(DType type) {
-  return type == DType::Bool || isFloat8(type) ? "i8" : std::string(toString(type));
-}
+std::string storedTypeName(DType type) { return byteWidth(type) == 1 ? "i8" : std::string(toString(type)); }
 
 View KernelText::argument(StringRef name, StringRef element, int64_t elements, StringRef attributes) {
   View view{("%" + name).str(), memref({elements}, element)};

@@ -164,7 +164,7 @@ private:
     constexpr int64_t lineBytes = 64;
     next[along] = at;
     for (const ScalarNode &load : kernel.graph.graph.nodes) {
-      if (load.kind != Kind::Load || !load.symbols.empty() || !load.guards.empty() || !isStreamed(load, along))
+      if (load.kind != Kind::Load || !load.symbols.empty() || !load.guards.empty() || !isDenseAlong(load, along))
         continue;
       View memory = kernel.input(load.input);
       std::string first = text.apply(load.map.getResult(0), next);
@@ -177,7 +177,7 @@ private:
   }
 
   /// Whether the load is dense along that dimension and differs along others.
-  bool isStreamed(const ScalarNode &load, unsigned along) const {
+  bool isDenseAlong(const ScalarNode &load, unsigned along) const {
     mlir::AffineExpr offset = load.map.getResult(0);
     std::optional<TileIndex> index = linearInTile(offset, TileDim{along, tiling.width, tiling.width});
     return index && index->strides[0] == 1 &&

@@ -81,7 +81,7 @@ constexpr std::array reductions{
     Reduction{"min", "min", "minimumf", "minsi"},
 };
 
-// Functions.inc is functions.mlir as a string literal.
+// Functions.inc holds the files of functions/ as one string literal.
 constexpr std::string_view library =
 #include "codegen/cpu/Functions.inc"
     ;
@@ -89,7 +89,7 @@ constexpr std::string_view library =
 /// The text of one library function, from its comment-free first line to its closing brace.
 std::string_view functionText(std::string_view name) {
   std::size_t begin = library.find("func.func private @" + std::string(name) + "(");
-  assert(begin != std::string_view::npos && "a table names a function that functions.mlir lacks");
+  assert(begin != std::string_view::npos && "a table names a function that functions/ lacks");
   return library.substr(begin, library.find("\n}\n", begin) + 3 - begin);
 }
 

@@ -14,6 +14,8 @@ using Kind = ScalarNode::Kind;
 std::string ScalarText::toCompute(const std::string &value, DType stored) {
   if (stored == DType::Bool)
     return text.let("v", "arith.trunci " + value + " : i8 to i1");
+  if (stored == DType::I8 || stored == DType::U8)
+    return text.let("v", (stored == DType::I8 ? "arith.extsi " : "arith.extui ") + value + " : i8 to i32");
   if (isFloat8(stored))
     return call(stored == DType::F8E4M3 ? "e4m3_to_f32" : "e5m2_to_f32", value, "i8", "f32");
   if (stored == DType::F16 || stored == DType::BF16)
@@ -24,6 +26,8 @@ std::string ScalarText::toCompute(const std::string &value, DType stored) {
 std::string ScalarText::toStored(const std::string &value, DType stored) {
   if (stored == DType::Bool)
     return text.let("v", "arith.extui " + value + " : i1 to i8");
+  if (stored == DType::I8 || stored == DType::U8)
+    return text.let("v", "arith.trunci " + value + " : i32 to i8");
   if (isFloat8(stored))
     return call(stored == DType::F8E4M3 ? "f32_to_e4m3" : "f32_to_e5m2", value, "f32", "i8");
   if (stored == DType::F16 || stored == DType::BF16)

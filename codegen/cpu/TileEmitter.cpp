@@ -84,12 +84,15 @@ bool TileEmitter::readsView(Scalar root) const {
   return !views.empty() && visit(visit, root);
 }
 
+std::string TileEmitter::index(Scalar s) {
+  std::string type = computeTypeName(node(s).type);
+  return text.let("s", "arith.index_cast " + scalar(s) + " : " + type + " to index");
+}
+
 Names TileEmitter::symbolNames(ArrayRef<Scalar> symbols) {
   Names names;
-  for (Scalar symbol : symbols) {
-    std::string type = computeTypeName(node(symbol).type);
-    names.push_back(text.let("s", "arith.index_cast " + scalar(symbol) + " : " + type + " to index"));
-  }
+  for (Scalar symbol : symbols)
+    names.push_back(index(symbol));
   return names;
 }
 

@@ -42,6 +42,8 @@ public:
 
   /// The SSA value of a node that does not vary in the tile.
   std::string scalar(ir::Scalar node);
+  /// The same of an integer, as an index.
+  std::string index(ir::Scalar node);
   bool varies(ir::Scalar node) const;
 
   /// Computes and stores values.

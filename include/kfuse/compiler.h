@@ -206,6 +206,9 @@ public:
   Result<Weights> prepare(std::span<void *const> parameters, const Weights &shared) const;
   /// Usage for weights that another program prepared; OutOfMemory.
   Result<Session> newSession(const Weights &weights) const;
+  /// Writes a pack of this program alone, for devices like its own (kfuse/pack.h); `kfuse pack` makes those for
+  /// several. The parameters are not in it. Usage where runs give lengths, and for a program that came from a pack; Io.
+  Result<void> save(const std::string &path) const;
   /// Waits for the work of a stream.
   Result<void> synchronize(Stream stream = nullptr) const;
 

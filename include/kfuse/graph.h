@@ -98,6 +98,11 @@ public:
   }
   Tensor cast(const Tensor &x, DType type);
 
+  /// (quantized - zeros) scales, of the scales' type: weights of I8, U8, I4 or U4 as they are multiplied. `blocks` says
+  /// how many elements along each dimension share a scale, 0 for all of it: {1, 128} in [N, K] is groups of 128, {1, 0}
+  /// a scale a row; scales and zeros have ceil(size / block) elements along it. An empty Tensor leaves the zeros out.
+  Tensor dequantize(const Tensor &quantized, const Tensor &scales, const Tensor &zeros, const Shape &blocks);
+
   struct Transpose {
     bool a = false, b = false;
   };
@@ -115,6 +120,13 @@ public:
   Tensor rotary(const Tensor &x, const Tensor &cos, const Tensor &sin, bool interleaved = false);
   /// "sum", "max", "min" or "mean" over `axes`, which the result drops.
   Tensor reduce(std::string_view function, const Tensor &x, const std::vector<int> &axes);
+
+  /// Of sequences that are packed behind each other: which of `rows` rows and `keys` keys belong to one. Starts are
+  /// [sequences + 1], I32 or I64, ascending; the last is where the last sequence ends. With `causal` the last row of a
+  /// sequence sees its last key, the row before one key less. where() of it makes an attention's mask, outside of which
+  /// keys cost no time.
+  Tensor sameSequence(const Tensor &rowStarts, const Tensor &keyStarts, std::int64_t rows, std::int64_t keys,
+                      bool causal = false);
 
   /// One size may be -1: what is left.
   Tensor reshape(const Tensor &x, Shape shape);

@@ -6,5 +6,6 @@
 #include "kfuse/graph.h"
 #include "kfuse/half.h"
 #include "kfuse/inspect.h"
+#include "kfuse/pack.h"
 #include "kfuse/tuning.h"
 #include "kfuse/types.h"

@@ -16,13 +16,17 @@ namespace kfuse {
 /// Project (OFP8, 2023): E4M3 has no infinity and reaches 448, E5M2 reaches 57344. They are for storage: casts,
 /// layout ops and matmuls take them, arithmetic does not. What is too large to store becomes the largest value,
 /// as with CUDA's satfinite and ONNX's saturating Cast; NaN stays NaN.
-enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool, F8E4M3, F8E5M2 };
-inline constexpr DType lastDType = DType::F8E5M2;
+/// The integers of 8 and 4 bits are for storage, too. Two of 4 bits share a byte, the first in its low half, and a row
+/// that ends inside a byte is padded to it; no op computes them, but for layout, which moves them.
+enum class DType : std::uint8_t { F32, F16, BF16, I32, I64, Bool, F8E4M3, F8E5M2, I8, U8, I4, U4 };
+inline constexpr DType lastDType = DType::U4;
 
-/// Bytes one element occupies in memory. Of a number that is none of the types above: 0, and it is no float.
+/// Bytes one element occupies in memory, 1 where it is half of one. Of a number that is none of the types above: 0, and
+/// it is no float.
 KFUSE_API std::size_t byteWidth(DType type);
 
-/// "f32", "f16", "bf16", "i32", "i64", "bool", "f8E4M3FN", "f8E5M2"; "no type" for a number that is none.
+/// "f32", "f16", "bf16", "i32", "i64", "bool", "f8E4M3FN", "f8E5M2", "i8", "u8", "i4", "u4"; "no type" for a number
+/// that is none.
 KFUSE_API std::string_view toString(DType type);
 KFUSE_API std::optional<DType> parseDType(std::string_view text);
 
@@ -32,12 +36,23 @@ KFUSE_API bool isFloat(DType type);
 KFUSE_API bool holds(DType type, double value);
 /// One of the 8-bit floats.
 KFUSE_API bool isFloat8(DType type);
+/// One of the 4-bit integers, two of which share a byte.
+KFUSE_API bool isPacked(DType type);
+/// An integer of 8 or 4 bits, and the numbers it holds.
+struct SmallInteger {
+  std::int64_t lowest, largest;
+};
+KFUSE_API std::optional<SmallInteger> smallInteger(DType type);
 
 /// Static shape, outermost dimension first; tensors are dense and row-major.
 using Shape = std::vector<std::int64_t>;
 
 /// Number of elements of a shape; 1 for a scalar. INT64_MAX where it is more; 0 where a size is 0 or less.
 KFUSE_API std::int64_t elementCount(const Shape &shape);
+/// Bytes of a dense tensor in memory; SIZE_MAX where it is more.
+KFUSE_API std::size_t byteSize(DType type, const Shape &shape);
+/// The shape of the bytes that hold a tensor of 4-bit integers: its last size halved, rounded up.
+KFUSE_API Shape packedShape(Shape shape);
 
 /// "2x3x4"; "scalar" for rank 0.
 KFUSE_API std::string toString(const Shape &shape);

@@ -49,6 +49,10 @@ DType dtypeOf(Type type) {
     return DType::I32;
   if (element.isInteger(64))
     return DType::I64;
+  if (element.isInteger(8))
+    return element.isUnsignedInteger() ? DType::U8 : DType::I8;
+  if (element.isInteger(4))
+    return element.isUnsignedInteger() ? DType::U4 : DType::I4;
   assert(element.isInteger(1) && "the dialect's tensors hold no other type");
   return DType::Bool;
 }
@@ -72,16 +76,21 @@ Type elementTypeOf(DType type, MLIRContext *context) {
     return builder.getI64Type();
   case DType::Bool:
     return builder.getI1Type();
+  case DType::I8:
+    return builder.getIntegerType(8);
+  case DType::U8:
+    return builder.getIntegerType(8, /*isSigned=*/false);
+  case DType::I4:
+    return builder.getIntegerType(4);
+  case DType::U4:
+    return builder.getIntegerType(4, /*isSigned=*/false);
   }
   return {};
 }
 
 Shape shapeOf(Value value) { return Shape(dimsOf(value)); }
 
-int64_t bytesOf(Value value) {
-  return static_cast<int64_t>(byteWidth(dtypeOf(value.getType()))) *
-         cast<RankedTensorType>(value.getType()).getNumElements();
-}
+int64_t bytesOf(Value value) { return static_cast<int64_t>(byteSize(dtypeOf(value.getType()), shapeOf(value))); }
 
 } // namespace kfuse::ir
 

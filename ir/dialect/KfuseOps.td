@@ -12,12 +12,14 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Kfuse_Float : AnyTypeOf<[F32, F16, BF16]>;
 def Kfuse_Integer : AnyTypeOf<[I32, I64]>;
 def Kfuse_Float8 : AnyTypeOf<[F8E4M3FN, F8E5M2]>;
+def Kfuse_SmallInteger : AnyTypeOf<[I8, UI8, I<4>, UI<4>]>;
 def Kfuse_Number : AnyTypeOf<[F32, F16, BF16, I32, I64, I1]>;
-def Kfuse_Element : AnyTypeOf<[F32, F16, BF16, I32, I64, I1, F8E4M3FN, F8E5M2]>;
+def Kfuse_Element : AnyTypeOf<[F32, F16, BF16, I32, I64, I1, F8E4M3FN, F8E5M2, Kfuse_SmallInteger]>;
 
 def Kfuse_Tensor : StaticShapeTensorOf<[Kfuse_Element]>;
 def Kfuse_FloatTensor : StaticShapeTensorOf<[Kfuse_Float]>;
-/// What arithmetic takes: 8-bit floats are cast first.
+def Kfuse_SmallIntegerTensor : StaticShapeTensorOf<[Kfuse_SmallInteger]>;
+/// What arithmetic takes: 8-bit floats and small integers are cast first.
 def Kfuse_NumberTensor : StaticShapeTensorOf<[Kfuse_Number]>;
 def Kfuse_FactorTensor : StaticShapeTensorOf<[Kfuse_Float, Kfuse_Float8]>;
 def Kfuse_IndexTensor : StaticShapeTensorOf<[Kfuse_Integer]>;
@@ -158,6 +160,9 @@ def Kfuse_CastOp : Kfuse_Op<"cast", [Pure, FusableOpInterface, SameOperandsAndRe
     From a float to an integer it saturates: what is too large or too small becomes the end of the type, NaN 0. To a
     narrower integer the high bits are dropped.
 
+    To an integer of 8 bits floats saturate, too, and other integers keep their low 8 bits. No cast makes 4-bit
+    integers, which no kernel stores.
+
     To f8E4M3FN or f8E5M2 it saturates: what is too large, infinity too, becomes the largest number (448 or
     57344); NaN stays NaN. Casts between floats vanish inside a fused region: values round, and saturate, where
     they are stored.
@@ -165,6 +170,7 @@ def Kfuse_CastOp : Kfuse_Op<"cast", [Pure, FusableOpInterface, SameOperandsAndRe
   let arguments = (ins Kfuse_Tensor:$operand);
   let results = (outs Kfuse_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::kfuse::ir::OpKind getOpKind() { return ::kfuse::ir::OpKind::Pointwise; }
     int64_t getFlops() { return 0; }
@@ -172,6 +178,27 @@ def Kfuse_CastOp : Kfuse_Op<"cast", [Pure, FusableOpInterface, SameOperandsAndRe
     ::std::optional<::llvm::SmallVector<::mlir::AffineExpr>>
     forwardIndex(unsigned operand, ::llvm::ArrayRef<::mlir::AffineExpr> operandIndex) {
       return ::kfuse::ir::detail::forwardPointwise(getOperation(), operand, operandIndex);
+    }
+  }];
+}
+
+def Kfuse_DequantizeOp : Kfuse_InferredOp<"dequantize", "Pointwise"> {
+  let summary = "(q - zero) scale, with a zero and a scale for each block of q";
+  let description = [{
+    blocks[i] elements along dimension i share a scale, or all where it is 0; the last block of a dimension may be
+    shorter. scales, and zeros where there are any, have ceil(size / blocks[i]) elements along it: [0, 0] is one scale a
+    tensor, [1, 0] one a row, [1, 128] groups of 128. The difference is exact; the result has the scales' type.
+  }];
+  let arguments = (ins Kfuse_SmallIntegerTensor:$quantized, Kfuse_FloatTensor:$scales,
+                       Optional<StaticShapeTensorOf<[Kfuse_Float, Kfuse_SmallInteger]>>:$zeros,
+                       DenseI64ArrayAttr:$blocks);
+  let hasVerifier = 1;
+  let extraClassDeclaration = methods # [{
+    ::std::optional<::llvm::SmallVector<::mlir::AffineExpr>>
+    forwardIndex(unsigned operand, ::llvm::ArrayRef<::mlir::AffineExpr> operandIndex) {
+      if (operand != 0)
+        return std::nullopt;
+      return ::llvm::SmallVector<::mlir::AffineExpr>(operandIndex);
     }
   }];
 }
@@ -367,6 +394,21 @@ def Kfuse_StateUpdateOp : Kfuse_Op<"state_update", [Pure, FusableOpInterface, Al
     int64_t getFlops() { return 0; }
     ::kfuse::ir::Scalar scalarise(::kfuse::ir::ScalarBuilder &builder, ::llvm::ArrayRef<::mlir::AffineExpr> index);
   }];
+}
+
+//===- Sequences -------------------------------------------------------------------------------===//
+
+def Kfuse_SameSequenceOp : Kfuse_Op<"same_sequence", [Pure]> {
+  let summary = "which rows and keys belong to one of several sequences that are packed behind each other";
+  let description = [{
+    row_starts: where the rows of each sequence begin, ascending, and where the last one ends ("cu_seqlens");
+    key_starts: the same of keys. Result: [rows, keys]. With `causal` the last row of a sequence sees its last key, the row before one
+    key less. Passes make ops of it (kfuse-expand-sequences).
+  }];
+  let arguments = (ins Kfuse_IndexTensor:$row_starts, Kfuse_IndexTensor:$key_starts, UnitAttr:$causal);
+  let results = (outs Kfuse_BoolTensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
 }
 
 //===- Regions ---------------------------------------------------------------------------------===//

@@ -3,6 +3,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -75,9 +76,74 @@ LogicalResult inferPointwise(StringRef name, std::optional<Location> location, V
 
 } // namespace detail
 
+LogicalResult CastOp::verify() {
+  if (isPacked(dtypeOf(getType())))
+    return emitOpError("makes ") << elementTypeOf(dtypeOf(getType()), getContext())
+                                 << ", of which two share a byte; cast to i8 or ui8";
+  return success();
+}
+
+/// Integers of 8 bits are computed in i32, which a store cuts: what is read again before has to be cut, too.
+static Scalar toSmallInteger(ScalarBuilder &builder, Scalar value, bool saturates, SmallInteger range) {
+  auto apply = [&](StringRef function, Scalar a, int64_t b) {
+    return builder.apply(function, {a, builder.integer(b, DType::I32)}, DType::I32);
+  };
+  value = builder.cast(value, DType::I32);
+  if (saturates)
+    return apply("min", apply("max", value, range.lowest), range.largest);
+  // The low 8 bits, counted from the lowest number of the type.
+  return apply("add", apply("and", apply("sub", value, range.lowest), 255), range.lowest);
+}
+
 Scalar CastOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
-  Scalar value = builder.operand(0, index);
-  return value ? builder.cast(value, dtypeOf(getType())) : value;
+  const DType from = dtypeOf(getOperand().getType()), to = dtypeOf(getType());
+  const Scalar value = builder.operand(0, index);
+  const std::optional<SmallInteger> range = smallInteger(to), given = smallInteger(from);
+  const bool fits =
+      range && (from == DType::Bool || (given && given->lowest >= range->lowest && given->largest <= range->largest));
+  if (!value || !range || fits)
+    return value ? builder.cast(value, to) : value;
+  return toSmallInteger(builder, value, isFloat(from), *range);
+}
+
+int64_t DequantizeOp::getFlops() { return (getZeros() ? 2 : 1) * getType().getNumElements(); }
+
+LogicalResult DequantizeOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
+                                             DictionaryAttr, OpaqueProperties, RegionRange,
+                                             SmallVectorImpl<Type> &types) {
+  types.push_back(RankedTensorType::get(dimsOf(operands[0]), getElementTypeOrSelf(operands[1])));
+  return success();
+}
+
+LogicalResult DequantizeOp::verify() {
+  ArrayRef<int64_t> dims = dimsOf(getQuantized()), scales = dimsOf(getScales()), blocks = getBlocks();
+  if (blocks.size() != dims.size() || scales.size() != dims.size())
+    return emitOpError("has blocks [") << blocks << "] and scales of [" << scales << "] for " << dims.size()
+                                       << " dimensions";
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (blocks[i] < 0)
+      return emitOpError("has blocks of ") << blocks[i] << " along dimension " << i << "; 0, for all of it, or more";
+    if (const int64_t expected = blocks[i] == 0 ? 1 : llvm::divideCeil(dims[i], blocks[i]); scales[i] != expected)
+      return emitOpError("has ") << scales[i] << " scales along dimension " << i << ", but its " << dims[i]
+                                 << " elements make " << expected << " blocks of " << blocks[i];
+  }
+  if (getZeros() && dimsOf(getZeros()) != scales)
+    return emitOpError("has zeros of [") << dimsOf(getZeros()) << "] beside scales of [" << scales << "]";
+  return success();
+}
+
+Scalar DequantizeOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
+  SmallVector<AffineExpr> block;
+  for (auto [expr, size, count] : llvm::zip_equal(index, getBlocks(), dimsOf(getScales())))
+    block.push_back(count == 1 ? getAffineConstantExpr(0, getContext()) : expr.floorDiv(size));
+  Scalar value = builder.operand(0, index), scale = builder.operand(1, block);
+  Scalar zero = getZeros() ? builder.operand(2, block) : Scalar();
+  if (!value || !scale || (getZeros() && !zero))
+    return {};
+  value = builder.cast(value, DType::F32);
+  if (zero)
+    value = builder.apply("sub", {value, builder.cast(zero, DType::F32)}, DType::F32);
+  return builder.apply("mul", {value, scale}, DType::F32);
 }
 
 int64_t RotaryOp::getFlops() { return 3 * getType().getNumElements(); }

@@ -34,7 +34,9 @@ Scalar ConstantOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr>) {
   if (isFloat(type))
     return builder.constant(dense.getSplatValue<APFloat>().convertToDouble(), type);
   APInt value = dense.getSplatValue<APInt>();
-  return builder.integer(type == DType::Bool ? value.getZExtValue() : value.getSExtValue(), type);
+  const std::optional<SmallInteger> small = smallInteger(type);
+  const bool isUnsigned = type == DType::Bool || (small && small->lowest == 0);
+  return builder.integer(isUnsigned ? value.getZExtValue() : value.getSExtValue(), type);
 }
 
 LogicalResult IotaOp::verify() {
@@ -57,6 +59,8 @@ LogicalResult StateUpdateOp::verify() {
     return emitOpError("writes [") << value << "] along axis " << axis << " of a state of [" << state << "]";
   if (cast<RankedTensorType>(getValue().getType()).getElementType() != getType().getElementType())
     return emitOpError("writes ") << getValue().getType() << " into " << getType();
+  if (isPacked(dtypeOf(getType())))
+    return emitOpError("writes ") << getValue().getType() << ", of whose elements two share a byte";
   if (scattersRows(*this))
     return success();
   if (position.size() > 1 || (position.size() == 1 && position[0] != 1 && position[0] != state[0]))

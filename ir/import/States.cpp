@@ -16,12 +16,13 @@ using namespace mlir;
 namespace kfuse::ir {
 namespace {
 
-/// Rows that where(index along `axis` == position, rows, old) writes.
+/// Rows that an op writes into a copy of an argument.
 struct WrittenRows {
-  WhereOp where;
+  Operation *op = nullptr;
   BlockArgument old;
-  Value rows, position;
-  int64_t axis = 0;
+  Value rows;
+  Value position; ///< Null where it is known.
+  int64_t axis = 0, first = 0, count = 1;
 };
 
 /// Sizes aligned at the right of `rank` dimensions.
@@ -67,7 +68,8 @@ bool isPosition(Value value, ArrayRef<int64_t> shape) {
          (dims.front() == 1 || isPerIndex);
 }
 
-std::optional<WrittenRows> writtenRows(Value result) {
+/// where(index along an axis == position, rows, old).
+std::optional<WrittenRows> rowsChosen(Value result) {
   auto where = result.getDefiningOp<WhereOp>();
   auto old = where ? dyn_cast<BlockArgument>(where->getOperand(2)) : BlockArgument();
   ArrayRef<int64_t> shape = dimsOf(result);
@@ -91,6 +93,46 @@ std::optional<WrittenRows> writtenRows(Value result) {
   return std::nullopt;
 }
 
+/// The argument of which a value is the part from `first` on along `axis`, or null.
+BlockArgument wholeOf(Value part, int64_t axis, int64_t first) {
+  auto slice = part.getDefiningOp<SliceOp>();
+  auto whole = slice ? dyn_cast<BlockArgument>(slice.getOperand()) : BlockArgument();
+  if (!whole || llvm::any_of(slice.getStrides(), [](int64_t stride) { return stride != 1; }))
+    return {};
+  for (auto [dim, offset] : llvm::enumerate(slice.getOffsets()))
+    if (offset != (static_cast<int64_t>(dim) == axis ? first : 0))
+      return {};
+  return whole;
+}
+
+/// concat(old rows, rows, old rows), where the old ones keep their places.
+std::optional<WrittenRows> rowsJoined(Value result) {
+  auto joined = result.getDefiningOp<ConcatOp>();
+  if (!joined)
+    return std::nullopt;
+  WrittenRows written{joined};
+  written.axis = joined.getAxis();
+  int64_t at = 0;
+  for (Value piece : joined->getOperands()) {
+    const int64_t count = dimsOf(piece)[written.axis];
+    BlockArgument old = wholeOf(piece, written.axis, at);
+    if (old && old.getType() == result.getType() && (!written.old || old == written.old)) {
+      written.old = old;
+    } else {
+      if (written.rows)
+        return std::nullopt;
+      written.rows = piece, written.first = at, written.count = count;
+    }
+    at += count;
+  }
+  return written.old && written.rows ? std::optional(written) : std::nullopt;
+}
+
+std::optional<WrittenRows> writtenRows(Value result) {
+  std::optional<WrittenRows> rows = rowsChosen(result);
+  return rows ? rows : rowsJoined(result);
+}
+
 class StateMaker {
 public:
   StateMaker(Model &model) : model(model), main(model.module->lookupSymbol<func::FuncOp>("main")) {}
@@ -103,7 +145,8 @@ public:
       if (Result<void> made = make(pair); !made)
         return made;
     for (unsigned result = 0; result < main.getNumResults(); ++result)
-      recognise(result);
+      if (Result<void> recognised = recognise(result); !recognised)
+        return recognised;
     return {};
   }
 
@@ -141,6 +184,9 @@ private:
     while (nameOf(result) != pair.output)
       ++result;
     Value returned = terminator()->getOperand(result);
+    auto isOther = [&](Operation *user) { return isa<StateUpdateOp>(user) && user->getResult(0) != returned; };
+    if (llvm::any_of(argument->getUsers(), isOther))
+      return usage(pair, "input '" + pair.input + "' is kept in place as another output already");
     if (pair.capacity > 0)
       return isUpdated(*argument, returned) ? Result<void>()
                                             : usage(pair, "only a cache of an ONNX file takes a capacity, whose past "
@@ -154,7 +200,7 @@ private:
         return usage(pair, reason);
       write(*rows, result);
     } else if (isUpdated(*argument, returned)) {
-      keep(*argument, result, "rows are written in place");
+      return keepUpdated(cast<StateUpdateOp>(returned.getDefiningOp()), result);
     } else if (returned == *argument) {
       keep(*argument, result, "it is returned as it is");
     } else {
@@ -166,30 +212,26 @@ private:
   }
 
   /// What the graph says by itself.
-  void recognise(unsigned result) {
+  Result<void> recognise(unsigned result) {
     Value returned = terminator()->getOperand(result);
-    if (auto update = returned.getDefiningOp<StateUpdateOp>()) {
-      auto argument = dyn_cast<BlockArgument>(update.getState());
-      if (argument && role(argument.getArgNumber()) == "input")
-        keep(argument, result, "rows are written in place");
-      return;
-    }
+    if (auto update = returned.getDefiningOp<StateUpdateOp>())
+      return keepUpdated(update, result);
     if (std::optional<WrittenRows> rows = writtenRows(returned); rows && isInput(rows->old)) {
       if (std::string reason = whyNotInPlace(*rows); reason.empty())
         write(*rows, result);
       else
         model.states.push_back({nameOf(rows->old), nameOf(result), false, reason});
-      return;
+      return {};
     }
     auto window = returned.getDefiningOp<SliceOp>();
-    auto where = returned.getDefiningOp<WhereOp>(); // GroupQueryAttention writes rows into a longer cache so.
+    auto where = returned.getDefiningOp<WhereOp>(); // Rows are written into a longer cache so.
     auto joined = (window ? window.getOperand() : where ? where->getOperand(2) : returned).getDefiningOp<ConcatOp>();
     auto past =
         joined && joined->getNumOperands() == 2 ? dyn_cast<BlockArgument>(joined->getOperand(0)) : BlockArgument();
     if (!joined && where)
-      return tellSeveralRows(where, result);
+      tellSeveralRows(where, result);
     if (!past || !isInput(past))
-      return;
+      return {};
     const std::string pair = nameOf(past) + "=" + nameOf(result);
     if (!window)
       model.states.push_back({nameOf(past), nameOf(result), false,
@@ -202,9 +244,22 @@ private:
       model.states.push_back({nameOf(past), nameOf(result), false,
                               "its first rows go as new ones come, a window that moves; --state '" + pair +
                                   "' keeps it in one buffer, by a copy"});
+    return {};
   }
 
-  /// Rows chosen by a mask, as GroupQueryAttention writes several at once.
+  /// Rows that the graph's reader has seen to be written in place.
+  Result<void> keepUpdated(StateUpdateOp update, unsigned result) {
+    auto argument = dyn_cast<BlockArgument>(update.getState());
+    if (!argument || role(argument.getArgNumber()) == "state")
+      return {};
+    if (!isInput(argument))
+      return Error{ErrorCode::Usage, "'" + nameOf(argument) + "' is a parameter, and output '" + nameOf(result) +
+                                         "' is it with rows written in place; --params may not name it"};
+    keep(argument, result, "rows are written at a position along axis " + std::to_string(update.getAxis()));
+    return {};
+  }
+
+  /// Rows chosen by a mask, as some scatters write several at once.
   void tellSeveralRows(WhereOp where, unsigned result) {
     auto old = dyn_cast<BlockArgument>(where->getOperand(2));
     if (old && isInput(old) && old.getType() == where->getResult(0).getType())
@@ -234,14 +289,21 @@ private:
   /// Why the old value cannot be overwritten, or "".
   std::string whyNotInPlace(const WrittenRows &rows) {
     llvm::DenseSet<Operation *> behind;
-    SmallVector<Operation *> pending(rows.where->getUsers());
+    SmallVector<Operation *> pending(rows.op->getUsers());
     while (!pending.empty()) {
       Operation *op = pending.pop_back_val();
       if (behind.insert(op).second)
         llvm::append_range(pending, op->getUsers());
     }
-    for (Operation *reader : rows.old.getUsers())
-      if (reader != rows.where && behind.contains(reader)) {
+    llvm::DenseSet<Operation *> readers;
+    pending.assign(rows.old.user_begin(), rows.old.user_end());
+    while (!pending.empty()) {
+      Operation *reader = pending.pop_back_val();
+      if (reader == rows.op || !readers.insert(reader).second)
+        continue;
+      if (auto moves = dyn_cast<FusableOpInterface>(reader); moves && moves.getOpKind() == OpKind::Layout)
+        llvm::append_range(pending, reader->getUsers()); // They read the old value, too.
+      if (behind.contains(reader)) {
         auto name = reader->getLoc()->findInstanceOf<NameLoc>();
         return "the old value of '" + nameOf(rows.old) + "' is read" +
                (isa<func::ReturnOp>(reader)
@@ -250,35 +312,47 @@ private:
                           "' together with the new one") +
                ", which would overwrite it";
       }
+    }
     return "";
   }
 
   void write(const WrittenRows &rows, unsigned result) {
-    WhereOp where = rows.where;
-    OpBuilder builder(where);
-    SmallVector<int64_t> shape(dimsOf(where.getResult())), positions;
-    shape[rows.axis] = 1;
-    if (elementsIn(dimsOf(rows.position)) > 1)
+    Operation *op = rows.op;
+    OpBuilder builder(op);
+    SmallVector<int64_t> shape(dimsOf(rows.old)), positions;
+    shape[rows.axis] = rows.count;
+    Value position = rows.position;
+    if (!position)
+      position = numberAt(builder, op->getLoc(), rows.first);
+    if (elementsIn(dimsOf(position)) > 1)
       positions.push_back(shape.front());
     auto moved = [&]<class Op>(Value value, ArrayRef<int64_t> to) {
       auto type = RankedTensorType::get(to, cast<RankedTensorType>(value.getType()).getElementType());
-      return value.getType() == type ? value : builder.create<Op>(where.getLoc(), type, value).getResult();
+      return value.getType() == type ? value : builder.create<Op>(op->getLoc(), type, value).getResult();
     };
-    Value position = moved.template operator()<ReshapeOp>(rows.position, positions);
+    position = moved.template operator()<ReshapeOp>(position, positions);
     Value value = moved.template operator()<BroadcastOp>(rows.rows, shape);
-    Value updated = builder.create<StateUpdateOp>(where.getLoc(), rows.old.getType(), rows.old, value, position,
+    Value updated = builder.create<StateUpdateOp>(op->getLoc(), rows.old.getType(), rows.old, value, position,
                                                   builder.getI64IntegerAttr(rows.axis));
-    where->replaceAllUsesWith(ValueRange(updated));
-    where->erase();
+    const SmallVector<Value> operands(op->getOperands());
+    op->replaceAllUsesWith(ValueRange(updated));
+    op->erase();
+    for (Value operand : operands) // What was kept of the old rows.
+      if (auto slice = operand.getDefiningOp<SliceOp>(); slice && slice->use_empty())
+        slice->erase();
     keep(rows.old, result, "rows are written at a position along axis " + std::to_string(rows.axis));
+  }
+
+  static Value numberAt(OpBuilder &builder, Location location, int64_t number) {
+    auto scalar = RankedTensorType::get({}, builder.getI64Type());
+    return builder.create<ConstantOp>(location, DenseElementsAttr::get(scalar, number));
   }
 
   /// Any new value: computed beside the old one, then copied over it.
   void writeWhole(BlockArgument argument, unsigned result) {
     Value value = terminator()->getOperand(result);
     OpBuilder builder(terminator());
-    auto scalar = RankedTensorType::get({}, builder.getI64Type());
-    Value first = builder.create<ConstantOp>(value.getLoc(), DenseElementsAttr::get(scalar, int64_t{0}));
+    Value first = numberAt(builder, value.getLoc(), 0);
     Value updated = builder.create<StateUpdateOp>(value.getLoc(), argument.getType(), argument, value, first,
                                                   builder.getI64IntegerAttr(0));
     terminator()->setOperand(result, updated);

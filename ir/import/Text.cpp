@@ -96,19 +96,20 @@ bool isTensor(Type type) {
   if (!tensor || !tensor.hasStaticShape() || tensor.getEncoding())
     return false;
   Type element = tensor.getElementType();
-  bool isElement = element.isF32() || element.isF16() || element.isBF16() || element.isFloat8E4M3FN() ||
-                   element.isFloat8E5M2() || element.isInteger(32) || element.isInteger(64) || element.isInteger(1);
-  return isElement && element.isSignlessIntOrFloat() &&
-         checkedElementCount(tensor.getShape(), dtypeOf(element)).value_or(0) > 0;
+  const bool isFloat =
+      element.isF32() || element.isF16() || element.isBF16() || element.isFloat8E4M3FN() || element.isFloat8E5M2();
+  const bool isSmall = (element.isInteger(8) || element.isInteger(4)) && !element.isSignedInteger();
+  const bool isInteger = element.isSignlessInteger(32) || element.isSignlessInteger(64) || element.isSignlessInteger(1);
+  return (isFloat || isSmall || isInteger) && checkedElementCount(tensor.getShape(), dtypeOf(element)).value_or(0) > 0;
 }
 
 LogicalResult checkTypes(Operation *op, TypeRange types) {
   for (Type type : types)
     if (!isTensor(type))
-      return op->emitError()
-             << type
-             << " is no tensor of f32, f16, bf16, f8E4M3FN, f8E5M2, i32, i64 or i1 with a static shape of at most 16 "
-                "dimensions, 1 byte to 1 TiB";
+      return op->emitError() << type
+                             << " is no tensor of f32, f16, bf16, f8E4M3FN, f8E5M2, i64, i32, i8, ui8, i4, ui4 or i1 "
+                                "with a static shape "
+                                "of at most 16 dimensions, 1 byte to 1 TiB";
   return success();
 }
 

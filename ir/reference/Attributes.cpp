@@ -19,6 +19,12 @@ Result<HostTensor> tensorOf(mlir::ElementsAttr attribute) {
         tensor.bytes[i] = std::byte{value};
       return tensor;
     }
+    if (isPacked(tensor.type)) { // A byte each in the attribute.
+      Values values{tensor.type, tensor.shape, {}};
+      for (const llvm::APInt &value : dense.getValues<llvm::APInt>())
+        values.numbers.push_back({.integer = value.getSExtValue()});
+      return toTensor(values);
+    }
     data = dense.getRawData();
   } else if (auto resource = mlir::dyn_cast<mlir::DenseResourceElementsAttr>(attribute)) {
     if (mlir::AsmResourceBlob *blob = resource.getRawHandle().getBlob())
@@ -40,6 +46,12 @@ mlir::DenseElementsAttr attributeOf(const HostTensor &tensor, mlir::MLIRContext 
     llvm::SmallVector<bool> values;
     for (std::byte byte : tensor.bytes)
       values.push_back(byte != std::byte{0});
+    return mlir::DenseElementsAttr::get(type, values);
+  }
+  if (isPacked(tensor.type)) {
+    llvm::SmallVector<llvm::APInt> values;
+    for (Number number : toValues(tensor).numbers)
+      values.emplace_back(4, static_cast<std::uint64_t>(number.integer) & 15);
     return mlir::DenseElementsAttr::get(type, values);
   }
   llvm::ArrayRef data(reinterpret_cast<const char *>(tensor.bytes.data()), tensor.bytes.size());

@@ -31,7 +31,7 @@ Result<void> checkArguments(mlir::TypeRange types, std::span<const HostTensor> t
   for (auto [i, type] : llvm::enumerate(types)) {
     auto expected = mlir::cast<mlir::RankedTensorType>(type);
     const HostTensor &tensor = tensors[i];
-    const std::size_t width = byteWidth(tensor.type), bytes = width * static_cast<std::size_t>(tensor.size());
+    const std::size_t width = byteWidth(tensor.type), bytes = byteSize(tensor.type, tensor.shape);
     const bool isPiece =
         mayRepeat && !tensor.bytes.empty() && tensor.bytes.size() < bytes && tensor.bytes.size() % width == 0;
     if (tensor.type != ir::dtypeOf(expected) || llvm::ArrayRef(tensor.shape) != expected.getShape() ||

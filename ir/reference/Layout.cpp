@@ -249,10 +249,48 @@ LazyTensor &iota(mlir::Operation *op, Operands, LazyArena &arena) {
   return arena.make<IotaTensor>(ir::dtypeOf(iota.getType()), resultShape(op), iota.getDim());
 }
 
+class SameSequenceTensor : public LazyTensor {
+public:
+  SameSequenceTensor(LazyTensor &rowStarts, LazyTensor &keyStarts, const Shape &shape, bool isCausal)
+      : LazyTensor(DType::Bool, shape), rowStarts(rowStarts), keyStarts(keyStarts), isCausal(isCausal) {}
+
+private:
+  void compute(Line line, Number *out) override {
+    for (Int i = 0; i < line.count; ++i) {
+      const Int at = line.first + i * line.stride;
+      out[i].integer = isSeen(at / shape[1], at % shape[1]);
+    }
+  }
+  bool isSeen(Int row, Int key) {
+    for (Int i = 0; i + 1 < rowStarts.shape[0]; ++i) {
+      const Int rowEnd = rowStarts.at(i + 1).integer, keyEnd = keyStarts.at(i + 1).integer;
+      if (rowStarts.at(i).integer <= row && row < rowEnd && keyStarts.at(i).integer <= key && key < keyEnd)
+        return !isCausal || rowEnd - row <= keyEnd - key;
+    }
+    return false;
+  }
+
+  LazyTensor &rowStarts, &keyStarts;
+  bool isCausal;
+};
+
+LazyTensor &sameSequence(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  return arena.make<SameSequenceTensor>(*operands[0], *operands[1], resultShape(op),
+                                        mlir::cast<ir::SameSequenceOp>(op).getCausal());
+}
+
 constexpr ReferenceOp rows[] = {
-    {"reshape", reshape}, {"transpose", transpose}, {"broadcast", broadcast},      {"slice", slice},
-    {"concat", concat},   {"gather", gather},       {"state_update", stateUpdate}, {"iota", iota},
-    {"window", window},   {"prefix", prefix},
+    {"reshape", reshape},
+    {"transpose", transpose},
+    {"broadcast", broadcast},
+    {"slice", slice},
+    {"concat", concat},
+    {"gather", gather},
+    {"state_update", stateUpdate},
+    {"iota", iota},
+    {"window", window},
+    {"same_sequence", sameSequence},
+    {"prefix", prefix},
 };
 
 } // namespace

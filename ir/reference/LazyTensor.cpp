@@ -46,6 +46,13 @@ void WholeTensor::compute(Line line, Number *out) {
 }
 
 void StoredTensor::compute(Line line, Number *out) {
+  if (isPacked(type)) {
+    const PackedElements place(type, shape);
+    for (; line.count > 0; line.first += line.stride, --line.count)
+      *out++ = place.read(tensor.bytes[static_cast<std::size_t>(place.byteOf(line.first)) % tensor.bytes.size()],
+                          line.first);
+    return;
+  }
   const auto stored = static_cast<std::int64_t>(tensor.bytes.size() / byteWidth(type));
   while (line.count > 0) { // Up to an end of what is stored, then on from its other end.
     const std::int64_t first = line.first % stored;

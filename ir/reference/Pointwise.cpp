@@ -186,7 +186,17 @@ template <auto function> LazyTensor &only(mlir::Operation *op, Operands operands
   return makePointwise(op, operands, arena, LoopOf<function>::run);
 }
 
+/// To an integer of 8 bits: floats saturate, of integers the low 8 bits stay.
+template <class T> Int saturated(double x) {
+  return std::clamp<Int>(truncate<Int>(x), std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+}
+template <class T> Int lowBits(Int x) { return static_cast<T>(x); }
+
 Loop castLoop(DType from, DType to) {
+  if (to == DType::I8)
+    return isFloat(from) ? LoopOf<saturated<std::int8_t>>::run : LoopOf<lowBits<std::int8_t>>::run;
+  if (to == DType::U8)
+    return isFloat(from) ? LoopOf<saturated<std::uint8_t>>::run : LoopOf<lowBits<std::uint8_t>>::run;
   if (to == DType::Bool)
     return isFloat(from) ? LoopOf<isNonzero<double>>::run : LoopOf<isNonzero<Int>>::run;
   if (isFloat(from) && !isFloat(to))
@@ -197,6 +207,42 @@ Loop castLoop(DType from, DType to) {
 }
 LazyTensor &cast(mlir::Operation *op, Operands operands, LazyArena &arena) {
   return makePointwise(op, operands, arena, castLoop(operands[0]->type, ir::dtypeOf(op->getResult(0).getType())));
+}
+
+/// (q - zero) scale, by blocks.
+class DequantizedTensor : public LazyTensor {
+public:
+  DequantizedTensor(ir::DequantizeOp op, Operands operands)
+      : LazyTensor(operands[1]->type, operands[0]->shape), quantized(*operands[0]), scales(*operands[1]),
+        zeros(operands.size() > 2 ? operands[2] : nullptr), blocks(op.getBlocks()) {}
+
+private:
+  void compute(Line line, Number *out) override {
+    quantized.read(line, out);
+    for (Int i = 0; i < line.count; ++i) {
+      const Int block = blockOf(line.first + i * line.stride);
+      auto value = static_cast<double>(out[i].integer);
+      if (zeros)
+        value -= isFloat(zeros->type) ? zeros->at(block).real : static_cast<double>(zeros->at(block).integer);
+      out[i].real = value * scales.at(block).real;
+    }
+  }
+
+  Int blockOf(Int element) const {
+    Int block = 0, stride = 1;
+    for (std::size_t dim = shape.size(); dim-- > 0; element /= shape[dim]) {
+      block += blocks[dim] == 0 ? 0 : element % shape[dim] / blocks[dim] * stride;
+      stride *= scales.shape[dim];
+    }
+    return block;
+  }
+
+  LazyTensor &quantized, &scales;
+  LazyTensor *zeros;
+  llvm::ArrayRef<Int> blocks;
+};
+LazyTensor &dequantize(mlir::Operation *op, Operands operands, LazyArena &arena) {
+  return arena.make<DequantizedTensor>(mlir::cast<ir::DequantizeOp>(op), operands);
 }
 
 constexpr ReferenceOp rows[] = {
@@ -242,6 +288,7 @@ constexpr ReferenceOp rows[] = {
     {"ge", either<ge<double>, ge<Int>>},
     {"where", either<where<double>, where<Int>>},
     {"cast", cast},
+    {"dequantize", dequantize},
 };
 
 } // namespace

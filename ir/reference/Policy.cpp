@@ -262,6 +262,8 @@ double tolerance(DType type) {
   case DType::F8E5M2:
     return 8e-2;
   case DType::Bool:
+  case DType::I8:
+  case DType::U8:
     return 1e-3;
   default:
     return 0;

@@ -15,9 +15,9 @@ namespace kfuse::reference {
 /// Largest relative error ||found - exact|| / ||exact||, L2 norms over a whole result: 1e-5 for f32
 /// (tf32, at 5e-4, does not pass), 2e-3 for f16, 1e-2 for bf16, 4e-2 for E4M3, 8e-2 for E5M2: a result of
 /// 3 or 2 bits of mantissa that is rounded right errs by 2.6e-2 or 5.2e-2 already, and one whose sum erred by
-/// half a step beside it. Integers are exact. One boolean in a thousand may differ, as comparisons of
-/// rounded numbers tip over. Tensor cores sum products of 8-bit floats in some 14 bits: so does the evaluation that
-/// rounds after every op, whose error is an allowance below.
+/// half a step beside it. Integers are exact. One boolean or 8-bit integer in a thousand may differ, as
+/// comparisons of rounded numbers tip over, and roundings of them. Tensor cores sum products of 8-bit floats in some 14
+/// bits: so does the evaluation that rounds after every op, whose error is an allowance below.
 double tolerance(DType type);
 
 /// What the policy says about one result.

@@ -18,6 +18,9 @@ bool isElementwise(mlir::Operation *op) {
   auto fusable = mlir::dyn_cast<ir::FusableOpInterface>(op);
   if (!fusable || mlir::isa<ir::RotaryOp>(op)) // A rotation adds two products.
     return false;
+  if (auto dequantize = mlir::dyn_cast<ir::DequantizeOp>(op); // Zeros that are rounded cancel.
+      dequantize && dequantize.getZeros() && isFloat(ir::dtypeOf(dequantize.getZeros().getType())))
+    return false;
   const ir::OpKind kind = fusable.getOpKind();
   return kind == ir::OpKind::Pointwise || kind == ir::OpKind::Layout || kind == ir::OpKind::Generator;
 }

@@ -76,10 +76,11 @@ template <class Visitor> auto visit(DType type, Visitor visitor) {
     return visitor(Integer<std::int32_t>{});
   case DType::I64:
     return visitor(Integer<std::int64_t>{});
-  case DType::Bool:
-    break;
+  case DType::I8:
+    return visitor(Integer<std::int8_t>{});
+  default: // Bool and U8. Packed elements have no stored form of their own.
+    return visitor(Integer<std::uint8_t>{});
   }
-  return visitor(Integer<std::uint8_t>{});
 }
 
 template <class Element> typename Element::Stored load(const std::byte *stored, std::int64_t i) {
@@ -100,6 +101,14 @@ double unitInterval(std::uint64_t word) { return static_cast<double>(word >> 11)
 
 template <class Draw> HostTensor fill(DType type, Shape shape, Draw draw) {
   HostTensor tensor = HostTensor::zeros(type, std::move(shape));
+  if (isPacked(type)) {
+    const PackedElements place(type, tensor.shape);
+    for (std::int64_t i = 0; i < tensor.size(); ++i) { // On one thread: neighbours share a byte.
+      std::byte &byte = tensor.bytes[place.byteOf(i)];
+      byte = place.write(draw(i), byte, i);
+    }
+    return tensor;
+  }
   visit(type, [&](auto element) {
     parallelFor(tensor.size(), conversionGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i)
@@ -128,8 +137,22 @@ double uniformAt(std::uint64_t seed, std::uint64_t i) { return 2 * unitInterval(
 
 HostTensor HostTensor::zeros(DType type, Shape shape) {
   HostTensor tensor{type, std::move(shape), {}};
-  tensor.bytes.resize(static_cast<std::size_t>(tensor.size()) * byteWidth(type));
+  tensor.bytes.resize(byteSize(type, tensor.shape));
   return tensor;
+}
+
+PackedElements::PackedElements(DType type, const Shape &shape)
+    : type(type), row(shape.empty() ? 1 : std::max<std::int64_t>(shape.back(), 1)), rowBytes((row + 1) / 2) {}
+
+Number PackedElements::read(std::byte byte, std::int64_t element) const {
+  const auto bits = std::to_integer<std::int64_t>(byte) >> shiftOf(element) & 15;
+  return {.integer = type == DType::I4 ? (bits ^ 8) - 8 : bits};
+}
+
+std::byte PackedElements::write(Number number, std::byte byte, std::int64_t element) const {
+  const unsigned shift = shiftOf(element);
+  const auto bits = static_cast<std::byte>(number.integer & 15);
+  return (byte & ~(std::byte{15} << shift)) | bits << shift;
 }
 
 double roundTo(DType type, double value) {
@@ -145,10 +168,14 @@ void readNumbers(DType type, const std::byte *stored, std::int64_t begin, std::i
 }
 
 Values toValues(const HostTensor &tensor) {
-  assert(tensor.bytes.size() == static_cast<std::size_t>(tensor.size()) * byteWidth(tensor.type) && "a whole tensor");
+  assert(tensor.bytes.size() == byteSize(tensor.type, tensor.shape) && "a whole tensor");
   Values values{tensor.type, tensor.shape, std::vector<Number>(static_cast<std::size_t>(tensor.size()))};
+  const PackedElements packed(tensor.type, tensor.shape);
   parallelFor(tensor.size(), conversionGrain, [&](std::int64_t begin, std::int64_t end) {
-    readNumbers(tensor.type, tensor.bytes.data(), begin, 1, end - begin, values.numbers.data() + begin);
+    if (!isPacked(tensor.type))
+      return readNumbers(tensor.type, tensor.bytes.data(), begin, 1, end - begin, values.numbers.data() + begin);
+    for (std::int64_t i = begin; i < end; ++i)
+      values.numbers[i] = packed.read(tensor.bytes[packed.byteOf(i)], i);
   });
   return values;
 }

@@ -9,7 +9,7 @@
 
 namespace kfuse::reference {
 
-/// A dense row-major tensor as models store it. Bool takes one byte an element, 0 or 1.
+/// A dense row-major tensor as models store it. Bool takes one byte an element, 0 or 1; two 4-bit integers share one.
 struct HostTensor {
   DType type = DType::F32;
   Shape shape;
@@ -40,9 +40,27 @@ struct Values {
 /// `value` rounded to the nearest element of a float type, ties to even, in one step. The 8-bit floats saturate.
 double roundTo(DType type, double value);
 
-/// Elements [begin, begin + count) of stored elements `stride` apart; writes `count` numbers.
+/// Elements [begin, begin + count) of stored elements `stride` apart, of a type that is not packed; writes `count`
+/// numbers.
 void readNumbers(DType type, const std::byte *stored, std::int64_t begin, std::int64_t stride, std::int64_t count,
                  Number *out);
+
+/// Where elements of a packed type lie, whose rows begin at whole bytes.
+class PackedElements {
+public:
+  PackedElements(DType type, const Shape &shape);
+  std::int64_t byteOf(std::int64_t element) const { return element / row * rowBytes + element % row / 2; }
+  /// The element in `byte`, the one at byteOf(element).
+  Number read(std::byte byte, std::int64_t element) const;
+  /// `byte` with the element in it.
+  std::byte write(Number number, std::byte byte, std::int64_t element) const;
+
+private:
+  unsigned shiftOf(std::int64_t element) const { return element % row % 2 * 4; }
+
+  DType type;
+  std::int64_t row, rowBytes;
+};
 
 Values toValues(const HostTensor &tensor);
 /// Rounds floats to the tensor's type.

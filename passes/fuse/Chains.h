@@ -8,15 +8,21 @@
 
 namespace kfuse::passes {
 
-/// Groups of ops that are one launch: a kernel, or several in a row whose blocks wait for each other.
+/// A layer of a chain: a group, or a product's and that of the norm of its rows.
+using LayerGroups = llvm::SmallVector<OpGraph::Vertex, 2>;
+
+/// Groups of ops that are one launch: one of them, or the layers of a chain.
 struct Launched {
-  llvm::SmallVector<OpGraph::Vertex> groups;
+  llvm::SmallVector<LayerGroups> layers;
   RegionCost cost;
 };
 
-/// All groups in topological order. Neighbours in it, each of which reads a result of the one before it, are one launch
-/// where the cost model takes them as a chain and says that it is faster. A run of them is asked for whole, and by
-/// halves where it is not: time grows close to linearly.
+/// The region that a launch computes.
+BuiltRegion regionOf(const OpGraph &graph, const RegionBuilder &regions, llvm::ArrayRef<LayerGroups> layers);
+
+/// All groups in topological order. Layers that are neighbours in it, each of which reads a result of the one before
+/// it, are one launch where the cost model takes them as a chain and says that it is faster. A run of them is asked for
+/// whole, and by halves where it is not: time grows close to linearly.
 std::vector<Launched> formChains(const OpGraph &graph, const RegionBuilder &regions, RegionCosts &costs);
 
 } // namespace kfuse::passes

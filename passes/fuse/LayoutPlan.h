@@ -5,7 +5,7 @@
 
 namespace kfuse::passes {
 
-/// Settles the layout in front of every op of a block. What is left are the units of fusion: ops that some
+/// Decides the layout in front of every op of a block. What is left are the units of fusion: ops that some
 /// region computes, once.
 class LayoutPlan {
 public:

@@ -70,13 +70,8 @@ LogicalResult Partition::run() {
 
 void Partition::formChains() { launched = passes::formChains(*graph, regions, costs); }
 
-BuiltRegion Partition::regionOf(ArrayRef<Vertex> launch) const {
-  if (launch.size() == 1)
-    return regions.build(graph->opsOf(launch.front()));
-  SmallVector<SmallVector<Operation *>> layers;
-  for (Vertex group : launch)
-    layers.emplace_back(graph->opsOf(group));
-  return regions.chain(layers);
+BuiltRegion Partition::regionOf(ArrayRef<LayerGroups> layers) const {
+  return passes::regionOf(*graph, regions, layers);
 }
 
 //===- The graph -----------------------------------------------------------------------------===//

@@ -39,7 +39,7 @@ public:
   void formChains();
   /// The groups in an order they can run in; those of a chain are one launch.
   llvm::ArrayRef<Launched> launches() const { return launched; }
-  BuiltRegion regionOf(llvm::ArrayRef<OpGraph::Vertex> launch) const;
+  BuiltRegion regionOf(llvm::ArrayRef<LayerGroups> layers) const;
   /// For each pair of regions that meet, why they are two. After formChains().
   std::vector<FusionRefusal> refusals();
   /// The costs of the partition, and of each op as a kernel of its own.

@@ -78,8 +78,9 @@ std::vector<FusionRefusal> refusalsOf(const OpGraph &graph, ArrayRef<Launched> l
                                       RegionCosts &costs) {
   llvm::DenseMap<Vertex, size_t> launchOf;
   for (auto [number, launch] : llvm::enumerate(launches))
-    for (Vertex group : launch.groups)
-      launchOf[group] = number;
+    for (const LayerGroups &layer : launch.layers)
+      for (Vertex group : layer)
+        launchOf[group] = number;
   std::vector<FusionRefusal> list;
   for (Vertex producer : graph.order())
     for (Vertex consumer : graph.consumersOf(producer))

@@ -16,7 +16,8 @@ Value peelReshapes(Value value) {
 Transparency::Transparency(Block &block) {
   for (Operation &op : block.without_terminator()) {
     auto fusable = dyn_cast<FusableOpInterface>(op);
-    if (fusable && (fusable.getOpKind() == OpKind::Layout || isGenerated(op.getResult(0))))
+    // Dequantised, a matrix takes four times its memory.
+    if (fusable && (fusable.getOpKind() == OpKind::Layout || isa<DequantizeOp>(op) || isGenerated(op.getResult(0))))
       transparent.insert(&op);
   }
 }

@@ -13,7 +13,7 @@ namespace kfuse::passes {
 
 /// Which ops of a block cost no kernel of their own.
 ///
-/// A transparent op (layout, or a value made of generators alone) is computed again inside each region
+/// A transparent op (layout, dequantising, or a value made of generators alone) is computed again inside each region
 /// that reads it, where it only changes addresses. A reshape of a value in memory is not even that: it
 /// stays outside as another name for the same bytes.
 class Transparency {

@@ -18,12 +18,12 @@ bool readsUpdatedState(Block &body) {
   return false;
 }
 
-/// Whether an op of the region computes `value` from what comes in.
+/// Whether an op of the region computes `value` from what comes in; dequantising is part of reading.
 bool isComputedInside(Value value) {
   auto op = value.getDefiningOp<FusableOpInterface>();
   if (!op || op.getOpKind() == OpKind::Contraction)
     return false;
-  bool moves = op.getOpKind() == OpKind::Layout || op.getOpKind() == OpKind::Generator;
+  bool moves = op.getOpKind() == OpKind::Layout || op.getOpKind() == OpKind::Generator || isa<DequantizeOp>(*op);
   return (!moves && !isGenerated(value)) || llvm::any_of(op->getOperands(), isComputedInside);
 }
 

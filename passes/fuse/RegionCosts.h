@@ -49,7 +49,7 @@ public:
   /// To be called after the regions' Transparency changed.
   void forget() { known.clear(); }
   /// From now on groups that have nothing to do with each other may share a launch. Only what is left when all else is
-  /// settled should: before, it would stand between kernels that save memory traffic together.
+  /// decided should: before, it would stand between kernels that save memory traffic together.
   void allowSharing() { sharing = true, forget(); }
 
 private:

@@ -4,6 +4,8 @@
 #include "passes/simplify/Masks.h"
 #include "passes/simplify/Matchers.h"
 
+#include "ir/dialect/SinkSoftmax.h"
+
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseSet.h"
@@ -19,6 +21,7 @@ namespace {
 ///
 ///     matmul(q, k) -> scale -> mask -> softmax -> is_nan -> where -> matmul(., v)
 ///                                         `-----------------^
+/// with a sink: mask -> concat -> softmax -> slice.
 class Attention {
 public:
   explicit Attention(MatmulOp product) : product(product) {}
@@ -101,15 +104,39 @@ private:
       bool isInteger = dtypeOf(value.getType()) == DType::Bool || !isFloat(dtypeOf(value.getType()));
       bool isCheap = op && (op.getOpKind() == OpKind::Generator || op.getOpKind() == OpKind::Pointwise ||
                             isa<ReshapeOp, BroadcastOp>(*op));
-      if (!isInteger || !isCheap || isSplat(value))
+      if (!isInteger || !isCheap || isa<ConstantOp>(*op))
         continue;
       hasIndex |= isa<IotaOp>(*op);
       if (found.insert(op))
         llvm::append_range(pending, op->getOperands());
     }
     constexpr size_t mostPositionOps = 8;
-    if (hasIndex && found.size() <= mostPositionOps)
+    if (!hasIndex)
+      return;
+    if (found.size() > mostPositionOps) // What does not depend on an index is computed once, in front.
+      found = ofIndices(found.takeVector());
+    if (found.size() <= mostPositionOps)
       inside.insert(found.begin(), found.end());
+  }
+  /// Those that depend on a row's or a key's number.
+  static llvm::SetVector<Operation *> ofIndices(SmallVector<Operation *> ops) {
+    llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    llvm::SetVector<Operation *> moving;
+    for (Operation *op : ops)
+      if (isa<IotaOp>(op) ||
+          llvm::any_of(op->getOperands(), [&](Value operand) { return moving.contains(operand.getDefiningOp()); }))
+        moving.insert(op);
+    return moving;
+  }
+
+  /// Whether `value` is scores with a sink beside them, or weights that it has been taken from.
+  static bool movesSink(Value value) {
+    if (auto slice = value.getDefiningOp<SliceOp>()) {
+      auto softmax = slice.getOperand().getDefiningOp<SoftmaxOp>();
+      return softmax && SinkSoftmax(softmax).weights == value;
+    }
+    auto softmax = value.hasOneUse() ? dyn_cast<SoftmaxOp>(*value.user_begin()) : SoftmaxOp();
+    return softmax && SinkSoftmax(softmax).sink;
   }
 
   /// Collects the ops from `value` back to the product of scores.
@@ -127,7 +154,7 @@ private:
       ops.insert(op);
       return true;
     }
-    if (!isElementwise(op) && !isa<SoftmaxOp, ReshapeOp, PrefixOp>(op))
+    if (!isElementwise(op) && !isa<SoftmaxOp, ReshapeOp, PrefixOp>(op) && !movesSink(value))
       return false;
     bool leads = false;
     for (Value operand : op->getOperands())

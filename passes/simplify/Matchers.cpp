@@ -131,7 +131,8 @@ std::optional<SmallVector<int64_t>> mergedCounts(ArrayRef<int64_t> fine, ArrayRe
 
 bool isElementwise(Operation *op) {
   auto fusable = dyn_cast<FusableOpInterface>(op);
-  return fusable && fusable.getOpKind() == OpKind::Pointwise && !isRowwise(op);
+  // The scales of what is dequantised do not broadcast.
+  return fusable && fusable.getOpKind() == OpKind::Pointwise && !isRowwise(op) && !isa<DequantizeOp>(op);
 }
 
 bool isRowwise(Operation *op) {

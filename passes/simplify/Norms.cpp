@@ -125,10 +125,23 @@ LogicalResult recogniseSoftmax(DivOp op, PatternRewriter &rewriter) {
   return success();
 }
 
+/// softmax(x - max x) -> softmax x.
+LogicalResult dropShift(SoftmaxOp op, PatternRewriter &rewriter) {
+  auto shifted = op.getOperand().getDefiningOp<SubOp>();
+  if (!shifted || reducedRow(shifted.getRhs(), "max") != shifted.getLhs())
+    return failure();
+  rewriter.replaceOpWithNewOp<SoftmaxOp>(op, shifted.getLhs());
+  return success();
+}
+
 } // namespace
 
 void populateNorms(RewritePatternSet &patterns) {
-  patterns.add(recogniseRmsNorm).add(recogniseDividedRmsNorm).add(recogniseLayerNorm).add(recogniseSoftmax);
+  patterns.add(recogniseRmsNorm)
+      .add(recogniseDividedRmsNorm)
+      .add(recogniseLayerNorm)
+      .add(recogniseSoftmax)
+      .add(dropShift);
   patterns.add(absorbWeight<RmsNormOp>).add(absorbWeight<LayerNormOp>).add(absorbBias);
   patterns.add(absorbCasts<RmsNormOp>).add(absorbCasts<LayerNormOp>).add(absorbCasts<SoftmaxOp>);
 }

@@ -19,7 +19,7 @@ from .errors import Error, ErrorCode
 __version__ = _kfuse.__version__
 __all__ = [
     "Error", "ErrorCode", "GraphBuilder", "Model", "Program", "Progress", "Session", "Store", "Tensor", "TensorDesc",
-    "Weights", "cmake_dir", "compile", "errors", "explain", "include_dir", "load", "targets",
+    "Weights", "cmake_dir", "compile", "errors", "explain", "from_exported", "include_dir", "load", "targets",
 ]  # fmt: skip
 
 _os.register_at_fork(after_in_child=_kfuse._forked)
@@ -87,6 +87,16 @@ def targets() -> dict:
     True
     """
     return _json.loads(_kfuse._targets())
+
+
+def from_exported(program):
+    """(model, parameters) of a torch.export.ExportedProgram: a Model, and the tensors for Program.prepare() by name.
+
+    What kfuse does not take is a BadModelError that names each op and its line.
+    """
+    from .torch.export import from_exported as convert
+
+    return convert(program)
 
 
 class Store:

@@ -18,6 +18,10 @@ _NAMES = {
     "bool": "bool",
     "f8E4M3FN": "float8_e4m3fn",
     "f8E5M2": "float8_e5m2",
+    "i8": "int8",
+    "u8": "uint8",
+    "i4": "uint8",  # The bytes of which each is half of one.
+    "u4": "uint8",
 }
 _CUDA = 2  # kDLCUDA
 

@@ -130,6 +130,11 @@ class GraphBuilder:
 
     def rms_norm(self, x: Tensor, weight: Tensor | None = None, epsilon: float = 1e-06) -> Tensor: ...
 
+    def dequantize(self, quantized: Tensor, scales: Tensor, blocks: Sequence[int], zeros: Tensor | None = None) -> Tensor:
+        """
+        (quantized - zeros) scales; `blocks` elements along each dimension share a scale.
+        """
+
     def rotary(self, x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False) -> Tensor:
         """
         Rotates pairs of x by angles whose cosines and sines are given, [..., D] or [..., D / 2].
@@ -137,6 +142,11 @@ class GraphBuilder:
 
     def reduce(self, function: str, x: Tensor, axes: Sequence[int]) -> Tensor:
         """'sum', 'max', 'min' or 'mean' over axes, which it drops."""
+
+    def same_sequence(self, row_starts: Tensor, key_starts: Tensor, rows: int, keys: int, causal: bool = False) -> Tensor:
+        """
+        Which rows and keys belong to one of several sequences that are packed behind each other (cu_seqlens).
+        """
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
         """One size may be -1: what is left."""

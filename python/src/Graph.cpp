@@ -138,6 +138,13 @@ void bindRows(nb::class_<Builder> &builder) {
       },
       nb::arg("x"), nb::arg("weight") = nb::none(), nb::arg("epsilon") = 1e-6);
   builder.def(
+      "dequantize",
+      [](Builder &self, const Tensor &quantized, const Tensor &scales, const Shape &blocks, const Optional &zeros) {
+        return self.made([&](GraphBuilder &g) { return g.dequantize(quantized, scales, orEmpty(zeros), blocks); });
+      },
+      nb::arg("quantized"), nb::arg("scales"), nb::arg("blocks"), nb::arg("zeros") = nb::none(),
+      "(quantized - zeros) scales; `blocks` elements along each dimension share a scale.");
+  builder.def(
       "rotary",
       [](Builder &self, const Tensor &x, const Tensor &cos, const Tensor &sin, bool interleaved) {
         return self.made([&](GraphBuilder &g) { return g.rotary(x, cos, sin, interleaved); });
@@ -150,6 +157,14 @@ void bindRows(nb::class_<Builder> &builder) {
         return self.made([&](GraphBuilder &g) { return g.reduce(function, x, axes); });
       },
       nb::arg("function"), nb::arg("x"), nb::arg("axes"), "'sum', 'max', 'min' or 'mean' over axes, which it drops.");
+  builder.def(
+      "same_sequence",
+      [](Builder &self, const Tensor &rowStarts, const Tensor &keyStarts, std::int64_t rows, std::int64_t keys,
+         bool causal) {
+        return self.made([&](GraphBuilder &g) { return g.sameSequence(rowStarts, keyStarts, rows, keys, causal); });
+      },
+      nb::arg("row_starts"), nb::arg("key_starts"), nb::arg("rows"), nb::arg("keys"), nb::arg("causal") = false,
+      "Which rows and keys belong to one of several sequences that are packed behind each other (cu_seqlens).");
 }
 
 void bindLayout(nb::class_<Builder> &builder) {

@@ -36,7 +36,7 @@ nb::object parameterData(const Model &model, const std::string &name) {
 DType typeNamed(const std::string &name) {
   if (std::optional<DType> type = parseDType(name))
     return *type;
-  raiseUsage("the type '" + name + "' is none of f32, f16, bf16, i32, i64, bool, f8E4M3FN, f8E5M2");
+  raiseUsage("the type '" + name + "' is none of f32, f16, bf16, i32, i64, bool, f8E4M3FN, f8E5M2, i8, u8, i4, u4");
 }
 
 void bindModel(nb::module_ &module) {

@@ -191,15 +191,19 @@ Place placeOf(const dltensor &tensor, const TensorDesc &expected, Use use, Place
 } // namespace
 
 dtype dlpackType(DType type) {
-  // In the order of DType.
-  constexpr dtype_code codes[] = {dtype_code::Float,         dtype_code::Float,      dtype_code::Bfloat,
-                                  dtype_code::Int,           dtype_code::Int,        dtype_code::Bool,
-                                  dtype_code::Float8_E4M3FN, dtype_code::Float8_E5M2};
+  // In the order of DType; packed elements are given as their bytes.
+  constexpr dtype_code codes[] = {dtype_code::Float,         dtype_code::Float,       dtype_code::Bfloat,
+                                  dtype_code::Int,           dtype_code::Int,         dtype_code::Bool,
+                                  dtype_code::Float8_E4M3FN, dtype_code::Float8_E5M2, dtype_code::Int,
+                                  dtype_code::UInt,          dtype_code::UInt,        dtype_code::UInt};
   static_assert(std::size(codes) == static_cast<std::size_t>(lastDType) + 1);
   return {static_cast<std::uint8_t>(codes[static_cast<int>(type)]), static_cast<std::uint8_t>(8 * byteWidth(type)), 1};
 }
 
-View TensorReader::read(nb::handle tensor, const TensorDesc &expected, Use use, bool anyPlace) const {
+View TensorReader::read(nb::handle tensor, const TensorDesc &wanted, Use use, bool anyPlace) const {
+  // No framework has a type below a byte of its own.
+  const TensorDesc expected =
+      isPacked(wanted.type) ? TensorDesc{wanted.name, DType::U8, packedShape(wanted.shape)} : wanted;
   const Adapter *adapter = adapterOf(tensor);
   if (!adapter)
     refuse(use, expected,
@@ -224,7 +228,7 @@ View TensorReader::read(nb::handle tensor, const TensorDesc &expected, Use use, 
     refuse(use, expected,
            "begins " + std::to_string(address % alignment) +
                " bytes behind a multiple of 16, expected one; copy it first");
-  return {data, expected.type, at, adapter, std::move(found.holder)};
+  return {data, wanted.type, at, adapter, std::move(found.holder)};
 }
 
 } // namespace kfuse::python

@@ -6,6 +6,8 @@ import importlib.util
 import os
 import signal
 import statistics
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -22,6 +24,8 @@ torch = __import__("torch")
 has_jax = importlib.util.find_spec("jax") is not None
 has_cupy = importlib.util.find_spec("cupy") is not None
 TORCH = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+LOW_BIT = {"bf16": ml_dtypes.bfloat16, "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
 
 
 def on_gpu(array):
@@ -98,6 +102,40 @@ class Bits(unittest.TestCase):
         with self.assertRaisesRegex(kfuse.errors.UsageError, "output 'y'.*immutable"):
             self.block.run(x, out=[made])
 
+    def transposed(self, type_name):
+        """A program whose output has the bytes of its input, moved: right or wrong, whatever the type."""
+        g = kfuse.GraphBuilder()
+        g.output("y", g.transpose(g.input("x", type_name, [33, 5]), [1, 0]))
+        x = np.random.default_rng(1).standard_normal((33, 5), "f")
+        return kfuse.compile(g.build(), progress=False).session(), x.astype(LOW_BIT[type_name])
+
+    @unittest.skipUnless(has_jax, "no jax")
+    def test_low_bit_of_jax(self):
+        import jax
+
+        if jax.default_backend() != "gpu":
+            self.skipTest("jax sees no GPU")
+        for type_name in LOW_BIT:
+            run, x = self.transposed(type_name)
+            made = run(jax.numpy.asarray(x))
+            self.assertIsInstance(made, jax.Array)
+            self.assertEqual((made.dtype, np.asarray(made).tobytes()), (x.dtype, x.T.tobytes()))
+
+    @unittest.skipUnless(has_cupy, "no cupy")
+    def test_low_bit_of_cupy(self):
+        import cupy
+
+        for type_name in LOW_BIT:
+            with self.subTest(type_name):
+                run, x = self.transposed(type_name)
+                try:
+                    given = cupy.asarray(x)
+                except ValueError as error:  # cupy 14 has bf16 and no 8-bit floats.
+                    self.skipTest(f"cupy {cupy.__version__} has no {type_name}: {error}")
+                made = run(given)
+                self.assertIsInstance(made, cupy.ndarray)
+                self.assertEqual((made.dtype, cupy.asnumpy(made).tobytes()), (x.dtype, x.T.tobytes()))
+
     def test_f8(self):
         g = kfuse.GraphBuilder()
         a, b = g.input("a", "f8E4M3FN", [32, 64]), g.input("b", "f8E4M3FN", [48, 64])
@@ -105,6 +143,31 @@ class Bits(unittest.TestCase):
         run = kfuse.compile(g.build(), progress=False).session()
         a, b = (torch.randn(rows, 64, device="cuda").to(torch.float8_e4m3fn) for rows in (32, 48))
         torch.testing.assert_close(run(a, b), a.float() @ b.float().T, rtol=1e-3, atol=1e-2)
+
+
+class Imports(unittest.TestCase):
+    def test_any_order(self):
+        """Beside torch, triton, jax and cupy, with kfuse at each place among them: all work afterwards."""
+        others = [name for name in ("torch", "triton", "jax", "cupy") if importlib.util.find_spec(name)]
+        uses = [
+            "g = kfuse.GraphBuilder()",
+            "g.output('y', g.relu(g.input('x', 'f32', [4, 8])))",
+            "y = kfuse.compile(g.build(), progress=False).session()(torch.ones(4, 8, device='cuda'))",
+            "assert y.sum().item() == 32",
+        ]
+        if "jax" in others:
+            uses += ["assert float(jax.numpy.ones(8).sum()) == 8"]
+        if "cupy" in others:
+            uses += ["assert float(cupy.ones(8).sum()) == 8"]
+        running = {}
+        for at in range(len(others) + 1):
+            for names in (others, others[::-1]):
+                order = [*names[:at], "kfuse", *names[at:]]
+                text = "\n".join(["import " + ", ".join(order), *uses])
+                running[tuple(order)] = subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE, text=True)
+        for order, process in running.items():
+            _, said = process.communicate()
+            self.assertEqual(process.returncode, 0, f"import {', '.join(order)}: {said}")
 
 
 class Streams(unittest.TestCase):

@@ -27,6 +27,13 @@ def compile(graph):
     return kfuse.compile(graph.build(), target="cpu", effort="none", progress=False)
 
 
+def on_cpu_of_jax(array):
+    """On a machine with a GPU jax would put it there."""
+    import jax
+
+    return jax.device_put(array, jax.devices("cpu")[0])
+
+
 def relu(type_name="f32", shape=(4, 8)):
     g = kfuse.GraphBuilder()
     g.output("y", g.relu(g.input("x", type_name, list(shape))))
@@ -77,7 +84,7 @@ class Bits(unittest.TestCase):
         data = support.random_data(graph.build())
         expected = support.run_by_command(graph, data, *UNTIMED)["y"]
         program = compile(graph)
-        tensors = {name: jax.numpy.asarray(array) for name, array in data.items()}
+        tensors = {name: on_cpu_of_jax(array) for name, array in data.items()}
         x = tensors.pop("x")
         made = program.session(program.prepare(tensors))(x)
         self.assertIsInstance(made, jax.Array)
@@ -105,6 +112,18 @@ class Bits(unittest.TestCase):
         g.output("y", g.transpose(g.input("x", "f8E4M3FN", [3, 5]), [1, 0]))
         x = torch.arange(15.0).reshape(3, 5).to(torch.float8_e4m3fn)
         self.assertTrue(torch.equal(compile(g).session()(x).float(), x.float().T))
+
+    @unittest.skipUnless(has_jax, "no jax")
+    def test_f8_of_jax(self):
+        import jax
+
+        for name, dtype in (("f8E4M3FN", ml_dtypes.float8_e4m3fn), ("f8E5M2", ml_dtypes.float8_e5m2)):
+            g = kfuse.GraphBuilder()
+            g.output("y", g.transpose(g.input("x", name, [3, 5]), [1, 0]))
+            x = np.arange(15, dtype="f").reshape(3, 5).astype(dtype)
+            y = compile(g).session()(on_cpu_of_jax(x))
+            self.assertIsInstance(y, jax.Array)
+            self.assertEqual((y.dtype, np.asarray(y).tobytes()), (dtype, x.T.tobytes()))
 
     def test_scalar(self):
         self.assertEqual(relu(shape=())(np.array(3, "float32")), 3)
@@ -172,12 +191,10 @@ class Refusals(unittest.TestCase):
 
     @unittest.skipUnless(has_jax, "no jax")
     def test_immutable(self):
-        import jax
-
-        self.refused("output 'y' .*arrays of jax are immutable", self.x, out=[jax.numpy.ones((4, 8))])
+        self.refused("output 'y' .*arrays of jax are immutable", self.x, out=[on_cpu_of_jax(np.ones((4, 8)))])
         program = compile(support.cache())
         with self.assertRaisesRegex(UsageError, "state 'cache' .*arrays of jax are immutable"):
-            run = program.session(states={"cache": jax.numpy.zeros((32, 16))})
+            run = program.session(states={"cache": on_cpu_of_jax(np.zeros((32, 16)))})
             run(np.ones((1, 16), "float32"), np.array(0, "int32"))
 
     def test_parameters(self):

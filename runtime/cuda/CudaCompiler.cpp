@@ -73,6 +73,12 @@ private:
   Nvrtc::Program handle = nullptr;
 };
 
+/// PTX as the driver takes it. For a target without machine code NVRTC makes nothing else.
+std::vector<std::byte> zeroEnded(const std::string &text) {
+  const auto *first = reinterpret_cast<const std::byte *>(text.c_str());
+  return {first, first + text.size() + 1};
+}
+
 class CudaCompiler final : public KernelCompiler {
 public:
   CudaCompiler(std::string nvrtcVersion, std::span<const DeviceHeader> headers)
@@ -109,12 +115,13 @@ Result<CompiledKernel> CudaCompiler::compile(const codegen::KernelPlan &plan) {
   std::string log = unit.log();
   if (!compiled)
     return failed(log.empty() ? compiled.error().message : cuda::firstErrorLine(log));
-  Result<std::vector<std::byte>> image = unit.image();
+  std::string assembly = unit.assembly();
+  Result<std::vector<std::byte>> image = plan.target.starts_with("compute_") ? zeroEnded(assembly) : unit.image();
   if (!image)
     return failed(image.error().message);
   std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
   return CompiledKernel{std::move(*image), cuda::parseResourceFacts(log), spent.count(), std::move(log),
-                        unit.assembly()};
+                        std::move(assembly)};
 }
 
 std::vector<std::string> CudaCompiler::options(const Nvrtc &nvrtc, const codegen::KernelPlan &plan) {

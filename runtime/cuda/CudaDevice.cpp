@@ -3,10 +3,10 @@
 #include "runtime/cuda/CudaGraph.h"
 #include "runtime/cuda/CudaKernel.h"
 #include "runtime/cuda/CudaReplay.h"
+#include "runtime/pack/Selection.h"
 
 #include <bit>
 #include <cstdio>
-#include <fstream>
 
 namespace kfuse::runtime::cuda {
 namespace {
@@ -27,9 +27,13 @@ std::string driverVersion(const DriverApi &api) {
   int cuda = 0;
   api.cuDriverGetVersion(&cuda);
   std::string served = "CUDA " + std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
-  std::string module;
-  std::ifstream("/sys/module/nvidia/version") >> module;
-  return module.empty() ? served : module + " (" + served + ")";
+  char module[64] = ""; // By stdio: streams are 400 KB of the runtime library.
+  if (std::FILE *file = std::fopen("/sys/module/nvidia/version", "r")) {
+    if (std::fscanf(file, "%63s", module) != 1)
+      module[0] = '\0';
+    std::fclose(file);
+  }
+  return module[0] == '\0' ? served : std::string(module) + " (" + served + ")";
 }
 
 /// From Hopper on, code is built for one capability and its own instructions ("a").
@@ -208,6 +212,19 @@ Result<std::unique_ptr<Device>> openCuda(int ordinal) {
   if (!context)
     return context.error();
   return std::unique_ptr<Device>(std::make_unique<cuda::CudaDevice>(std::move(*context), std::move(*facts)));
+}
+
+Result<DeviceKind> cudaKind(int ordinal) {
+  Result<const cuda::DriverApi *> api = cuda::DriverApi::get();
+  if (!api)
+    return api.error();
+  Result<GpuFacts> facts = cuda::gpuFacts(**api, ordinal);
+  if (!facts)
+    return facts.error();
+  int served = 0;
+  KFUSE_DRIVER(**api, cuDriverGetVersion(&served));
+  return DeviceKind{facts->target, facts->name, facts->multiprocessors, static_cast<int>(facts->sharedBytesPerBlock),
+                    served,        {}};
 }
 
 bool hasCudaDriver() { return cuda::DriverApi::isInstalled(); }

@@ -1,6 +1,6 @@
 #include "runtime/cuda/CudaKernel.h"
 
-#include "runtime/cuda/Cubin.h"
+#include "runtime/Elf.h"
 
 #include <algorithm>
 
@@ -29,6 +29,10 @@ CUtensorMapDataType tensorMapType(DType type) {
   case DType::Bool:
   case DType::F8E4M3:
   case DType::F8E5M2:
+  case DType::I8:
+  case DType::U8:
+  case DType::I4:
+  case DType::U4:
     return CU_TENSOR_MAP_DATA_TYPE_UINT8;
   }
   return CU_TENSOR_MAP_DATA_TYPE_UINT8;
@@ -110,6 +114,11 @@ CUlaunchConfig configOf(const Launch &launch) {
   return config;
 }
 
+/// Whether `image` is text with its only zero at its end, where the driver looks for it.
+bool isPtx(std::span<const std::byte> image) {
+  return !image.empty() && std::find(image.begin(), image.end(), std::byte{0}) == image.end() - 1;
+}
+
 Error inKernel(const codegen::KernelPlan &plan, const std::string &entry, Error error) {
   error.message = "kernel '" + plan.name + "' (" + entry + ", " + plan.target + "): " + error.message;
   return error;
@@ -119,8 +128,8 @@ Error inKernel(const codegen::KernelPlan &plan, const std::string &entry, Error 
 
 Result<std::unique_ptr<LoadedKernel>> CudaKernel::load(const ContextRef &context, const codegen::KernelPlan &plan,
                                                        const CompiledKernel &compiled) {
-  if (!isWholeCubin(compiled.image))
-    return inKernel(plan, "load", {ErrorCode::BadModel, "its cubin is damaged; compile it again"});
+  if (!isWholeElf(compiled.image) && !(plan.target.starts_with("compute_") && isPtx(compiled.image)))
+    return inKernel(plan, "load", {ErrorCode::BadModel, "its machine code is damaged; compile it again"});
   Result<Module> module = loadModule(context, compiled.image.data());
   if (!module)
     return inKernel(plan, "load", module.error());

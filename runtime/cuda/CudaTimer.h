@@ -7,7 +7,7 @@
 //
 // A sample is the difference over n: the time by which the kernel lengthens a graph, its start after
 // its predecessor included. For kernels of 2 ms and more, whose start is about a thousandth, a sample is one run.
-// Cold runs take turns on copies of the kernel's buffers (BufferRotation), so that none finds its operands in the L2
+// Cold runs rotate through copies of the kernel's buffers (BufferRotation), so that none finds its operands in the L2
 // while the card is as busy, and as hot, as in a model. Evicting the L2 between runs instead leaves the tensor cores
 // idle most of the time: they then clock higher, and the tile that wins is another one than back to back (28672 x 4096
 // by 256 rows: 128 x 256 instead of 128 x 224, 15 % slower).

@@ -27,6 +27,12 @@ ErrorCode codeOf(CUresult status) {
   case CUDA_ERROR_NO_DEVICE:
   case CUDA_ERROR_INVALID_DEVICE:
   case CUDA_ERROR_STUB_LIBRARY:
+  // It is another device, or driver, than the code was made for.
+  case CUDA_ERROR_NO_BINARY_FOR_GPU:
+  case CUDA_ERROR_INVALID_PTX:
+  case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+  case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+  // It is lost:
   case CUDA_ERROR_ECC_UNCORRECTABLE:
   case CUDA_ERROR_ILLEGAL_ADDRESS:
   case CUDA_ERROR_LAUNCH_TIMEOUT:

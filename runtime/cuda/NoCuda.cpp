@@ -1,5 +1,6 @@
 // What stands in for the CUDA device where kfuse was built without <cuda.h>.
 #include "runtime/Device.h"
+#include "runtime/pack/Selection.h"
 
 namespace kfuse::runtime {
 namespace {
@@ -14,5 +15,6 @@ Error withoutHeaders() {
 Result<std::unique_ptr<Device>> openCuda(int) { return withoutHeaders(); }
 bool hasCudaDriver() { return false; }
 Result<std::vector<GpuFacts>> listGpus() { return withoutHeaders(); }
+Result<DeviceKind> cudaKind(int) { return withoutHeaders(); }
 
 } // namespace kfuse::runtime

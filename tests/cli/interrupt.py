@@ -64,7 +64,14 @@ def no_child_is_left():
     return False
 
 
+def answers(process, number):
+    """Whether it waits for the signal yet: until then, on a busy machine for seconds, it would just die of it."""
+    blocked = next(line for line in open(f"/proc/{process.pid}/status") if line.startswith("SigBlk:"))
+    return process.poll() is not None or int(blocked.split()[1], 16) >> (number - 1) & 1
+
+
 def interrupt(process, number, store=None, said=()):
+    wait_for(lambda: answers(process, number))
     known = measured(store) if store else 0
     begun = time.monotonic()
     process.send_signal(number)
@@ -100,6 +107,19 @@ def test_measuring(folder):
         process = start(*words, models / "gpt2_tiny.mlir", "--target", "cpu", "--threads", 1, "--store", folder / "other.db")
         wait_for(lambda: workers_of(process.pid))
         interrupt(process, signal.SIGTERM)
+
+
+def test_twice(folder):
+    """A second signal ends it where it is, as time does on a busy machine: its lease is over with it."""
+    store = folder / "twice.db"
+    process = tuning(store)
+    wait_for(lambda: measured(store) > 0)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 9
+    process.communicate()
+    verdict = subprocess.run([kfuse, "db", "verify", "--store", str(store)], capture_output=True, text=True)
+    assert verdict.returncode == 0 and " 0 leases" in verdict.stdout, verdict.stdout + verdict.stderr
 
 
 def test_running(folder):
@@ -174,5 +194,5 @@ def test_stopped_worker(folder):
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    for test in test_measuring, test_running, test_compiling, test_lock, test_stopped_worker:
+    for test in test_measuring, test_twice, test_running, test_compiling, test_lock, test_stopped_worker:
         test(pathlib.Path(temporary))

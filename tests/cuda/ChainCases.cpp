@@ -133,7 +133,7 @@ TemplateCase randomChain(unsigned seed) {
     const bool transposeB = random() % 2, hasBias = random() % 2, isLast = i + 1 == count;
     // No row is as short as the narrowest tile: that of one is in several blocks.
     const int next = i == 0 ? pick({72, 136, 256, 320}) : random() % 2 ? columns : pick({64, 72, 136, 256, 320});
-    const int act = pick({0, 1, 2, 3});
+    const int act = pick({0, 1, 2, 3}), norm = pick({0, 0, 1, 2});
     const int width = isLast && transposeB && random() % 2 ? 2 : next;
     const std::string w = transposeB ? chain.shape(width, columns) : chain.shape(columns, width),
                       b = chain.shape(1, width), r = chain.rows(width);
@@ -148,8 +148,14 @@ TemplateCase randomChain(unsigned seed) {
         body += binary("%1", "add", last, a[2], r, b, r), last = "%1";
       const char *const functions[] = {"relu", "gelu", "silu", "neg"};
       body += "%2 = kfuse." + std::string(functions[act]) + " " + last + " : (" + r + ") -> " + r + "\n";
-      return body + (hasResidual ? binary("%r", "add", "%2", a[0], r, r, r)
-                                 : "%r = kfuse.neg %2 : (" + r + ") -> " + r + "\n");
+      last = "%2";
+      if (norm > 0) {
+        const char *const norms[] = {"kfuse.rms_norm %2 {epsilon = 1.0e-5 : f32}", "kfuse.softmax %2"};
+        body += "%3 = " + std::string(norms[norm - 1]) + " : (" + r + ") -> " + r + "\n";
+        last = "%3";
+      }
+      return body + (hasResidual ? binary("%r", "add", last, a[0], r, r, r)
+                                 : "%r = kfuse.neg " + last + " : (" + r + ") -> " + r + "\n");
     });
     valueType = r, columns = width;
     if (isLast || random() % 4 == 0)

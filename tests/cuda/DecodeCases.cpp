@@ -129,6 +129,15 @@ func.func @f(%q: tensor<2x8x2x16xf16>, %k: tensor<2x133x2x16xf16> {kfuse.role = 
   }
   return %r, %k00 : tensor<2x8x2x16xf16>, tensor<2x133x2x16xf16>
 })"});
+  cases.push_back(flashCase({.heads = 8,
+                             .keyHeads = 2,
+                             .rows = 3,
+                             .keys = 233,
+                             .keySize = 32,
+                             .valueSize = 32,
+                             .mask = "chosen",
+                             .isGuarded = true,
+                             .hasSink = true}));
   // As many rows as there may be, of whose parts a block holds at most four.
   cases.push_back({"decode_sixteen_rows_bf16", R"(
 func.func @f(%q: tensor<2x16x128xbf16>, %k: tensor<2x600x128xbf16>, %v: tensor<2x600x128xbf16>) -> tensor<2x16x128xbf16> {

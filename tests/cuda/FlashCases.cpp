@@ -41,6 +41,14 @@ public:
       arguments += ", %m: " + type;
       pass("%d", "%m", type);
     }
+    if (s.mask == "bounded")
+      for (const auto &[inside, outside] : {std::pair("%lo", "%first"), std::pair("%hi", "%end")}) {
+        const std::string type = tensor({s.rows}, "i32");
+        arguments += std::string(", ") + outside + ": " + type;
+        pass(inside, scaledIndex(outside, type, inside == std::string("%lo") ? "6" : "11"), type);
+      }
+    if (s.hasSink)
+      pass("%e", sinks(arguments), tensor({s.batch, s.heads, s.rows, 1}, s.type));
     const std::string outside = std::exchange(body, ""),
                       result = tensor({s.batch, s.heads, s.rows, s.valueSize}, s.type);
     line("%p = kfuse.matmul %a, %b {transpose_b} : (" + tensor({s.batch, s.heads, s.rows, s.keySize}, s.type) + ", " +
@@ -122,6 +130,18 @@ private:
     return emit("reshape " + repeated, all, tensor({s.batch, s.heads, rows, size}, s.type));
   }
 
+  /// Integers of inputs, which are small, over more of the keys.
+  std::string scaledIndex(const std::string &of, const std::string &type, const std::string &by) {
+    return emit("mul " + of + ", " + constant(by, "i32"), type + ", tensor<i32>", type);
+  }
+  /// One score for each row, the same for all of a head.
+  std::string sinks(std::string &arguments) {
+    const std::string given = tensor({s.heads}, s.type), ofHeads = tensor({1, s.heads, 1, 1}, s.type);
+    arguments += ", %s: " + given;
+    return emit("broadcast " + emit("reshape %s", given, ofHeads), ofHeads,
+                tensor({s.batch, s.heads, s.rows, 1}, s.type));
+  }
+
   std::string scaled(const std::string &product, const Dims &shape) {
     const std::string type = tensor(shape, s.type), number = "tensor<" + s.type + ">";
     if (s.scale.empty())
@@ -154,6 +174,16 @@ private:
       return emit("add " + score + ", %d", type + ", " + mask, type);
     if (s.mask == "chosen")
       return choose("%d", mask);
+    if (s.mask == "bounded") {
+      const std::string keyType = tensor({1, s.keys}, "i32"), rowType = tensor({s.rows, 1}, "i32"), key = named();
+      line(key + " = kfuse.iota {dim = 1 : i64} : " + keyType);
+      auto compare = [&](const std::string &op, const std::string &bound) {
+        return emit(op + " " + key + ", " + emit("reshape " + bound, tensor({s.rows}, "i32"), rowType),
+                    keyType + ", " + rowType, pairs);
+      };
+      const std::string begins = compare("ge", "%lo"), ends = compare("lt", "%hi");
+      return choose(emit("and " + begins + ", " + ends, pairs + ", " + pairs, pairs), pairs);
+    }
     if (s.mask == "causal")
       return choose(compared("le", index(1, ""), index(0, s.offset)), pairs);
     if (s.mask == "window") {
@@ -185,7 +215,16 @@ private:
   std::string softmax(const std::string &score, const Dims &shape) {
     const std::string type = tensor(shape, s.type), wide = tensor(shape, "f32");
     std::string weights;
-    if (s.widens)
+    if (s.hasSink) {
+      Dims longer = shape;
+      longer.back() += 1;
+      const std::string longerType = tensor(longer, s.type);
+      const std::string all = emit("concat " + score + ", %e {axis = 3 : i64}",
+                                   type + ", " + tensor({s.batch, s.heads, s.rows, 1}, s.type), longerType);
+      weights = emit("slice " + emit("softmax " + all, longerType, longerType) +
+                         " {offsets = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1, 1, 1>}",
+                     longerType, type);
+    } else if (s.widens)
       weights = emit("cast " + emit("softmax " + emit("cast " + score, type, wide), wide, wide), wide, type);
     else
       weights = emit("softmax " + score, type, type);
@@ -210,8 +249,8 @@ TemplateCase flashCase(const FlashSketch &sketch) {
                      std::to_string(sketch.valueSize) + (sketch.mask.empty() ? "" : "_" + sketch.mask) +
                      (sketch.offset.empty() ? "" : "_from" + sketch.offset) + (sketch.isCapped ? "_capped" : "") +
                      (sketch.tokensFirst ? "_tokens" : "") + (sketch.isGuarded ? "_guarded" : "") +
-                     (sketch.widens ? "_widened" : "") + (sketch.front.empty() ? "" : "_" + sketch.front) + "_" +
-                     sketch.type;
+                     (sketch.widens ? "_widened" : "") + (sketch.hasSink ? "_sink" : "") +
+                     (sketch.front.empty() ? "" : "_" + sketch.front) + "_" + sketch.type;
   for (char &c : name)
     if (c == ' ' || c == '-')
       c = '_';
@@ -257,6 +296,29 @@ std::vector<TemplateCase> flashCases() {
        .valueSize = 128,
        .mask = "causal"},
       {.batch = 3, .heads = 3, .keyHeads = 1, .rows = 5, .keys = 9, .keySize = 8, .valueSize = 8, .tokensFirst = true},
+      // Some of these rows see no key.
+      {.rows = 90, .keys = 99, .keySize = 32, .valueSize = 32, .mask = "bounded", .isGuarded = true},
+      {.type = "f16",
+       .batch = 1,
+       .heads = 4,
+       .rows = 190,
+       .keys = 80,
+       .keySize = 64,
+       .valueSize = 48,
+       .mask = "bounded"},
+      {.type = "f32", .batch = 1, .rows = 50, .keys = 90, .keySize = 20, .valueSize = 12, .mask = "bounded"},
+      {.heads = 4, .rows = 53, .keys = 75, .keySize = 64, .valueSize = 64, .mask = "window", .hasSink = true},
+      // Rows without keys give 0, all weight being the sink's.
+      {.type = "f16",
+       .heads = 6,
+       .rows = 81,
+       .keys = 70,
+       .keySize = 32,
+       .valueSize = 40,
+       .mask = "causal",
+       .offset = "-20",
+       .hasSink = true},
+      {.type = "f32", .batch = 1, .rows = 40, .keys = 33, .keySize = 20, .valueSize = 12, .hasSink = true},
       // Queries that the kernel computes.
       {.heads = 4,
        .rows = 77,

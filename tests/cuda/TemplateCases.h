@@ -28,14 +28,17 @@ struct RegionCase {
     region = std::move(*made);
   }
 
-  /// Floats uniform in [-1, 1), integers in [0, 4) (positions and indices), booleans mixed.
+  /// Floats uniform in [-1, 1), integers in [0, 4) (positions and indices), those of 8 and 4 bits all, booleans mixed.
   std::vector<reference::HostTensor> inputs(std::uint64_t seed = 1) const {
     std::vector<reference::HostTensor> tensors;
     for (const ir::ScalarInput &input : region.graph.inputs) {
       ++seed;
-      tensors.push_back(isFloat(input.type)
-                            ? reference::uniform(input.type, input.shape, seed)
-                            : reference::integers(input.type, input.shape, seed, 0, input.type == DType::Bool ? 2 : 4));
+      if (const std::optional<SmallInteger> all = smallInteger(input.type))
+        tensors.push_back(reference::integers(input.type, input.shape, seed, all->lowest, all->largest + 1));
+      else if (isFloat(input.type))
+        tensors.push_back(reference::uniform(input.type, input.shape, seed));
+      else
+        tensors.push_back(reference::integers(input.type, input.shape, seed, 0, input.type == DType::Bool ? 2 : 4));
     }
     return tensors;
   }
@@ -73,13 +76,15 @@ struct FlashSketch {
   int batch = 2, heads = 2, keyHeads = 2, rows = 1, keys = 1, keySize = 64, valueSize = 64;
   std::string scale = "0.125"; ///< "" for none.
   /// "", "causal", "window" (of 19 keys), "chunked" (of 24 keys, up to the row's own), "causal added" (a sum with the
-  /// lowest float), "added" and "chosen" (tensors of the type, and of booleans).
+  /// lowest float), "added" and "chosen" (tensors of the type, and of booleans), "bounded" (from one integer of each
+  /// row on to another).
   std::string mask = {};
   std::string offset = {};  ///< The last key that the first row sees, where it is not the first.
   bool tokensFirst = false; ///< Heads lie side by side in rows of tokens, of the result, too.
   bool isCapped = false;    ///< By tanh.
   bool isGuarded = false;   ///< Weights that are no numbers become 0.
   bool widens = false;      ///< The softmax is in f32.
+  bool hasSink = false;     ///< Each head has a score beside those of its keys, which takes weight and has no value.
   /// What the queries are computed by: "", "rotary", "norm" (rms_norm and rotary), "cast" (from f32).
   std::string front = {};
 };
@@ -108,6 +113,10 @@ std::vector<TemplateCase> largeMatmulCases(const std::string &type);
 std::vector<TemplateCase> largeResidualCases(const std::string &type);
 /// Products of at most four rows with K in pieces of 16 bytes.
 std::vector<TemplateCase> fewRowCases(const std::string &type);
+/// Products of few rows with weights of 4 and 8 bits.
+std::vector<TemplateCase> lowBitCases(const std::string &type);
+/// One such product, of a size of models.
+TemplateCase lowBitProduct(int m, int n, int k, int group, const std::string &integer, const std::string &type);
 /// Products of 3 and of 13 rows whose left operand has heads before tokens in memory.
 std::vector<TemplateCase> pieceRowCases(const std::string &type);
 /// Products of 3 to 16 rows of a type, with K in pieces of 16 bytes.

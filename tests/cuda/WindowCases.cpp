@@ -131,6 +131,10 @@ std::vector<TemplateCase> slidingCases() {
       depthwise("depthwise_last_strided", {1, 24, 11, 13, 3, 5, 2, 1, 1, 2, true}, "bf16"),
       depthwise("depthwise_last_dilated", {1, 33, 13, 12, 5, 3, 1, 2, 2, 2, true, "sigmoid"}, "f32"),
       depthwise("depthwise_last_weighed", {1, 16, 6, 7, 3, 3, 1, 1, 1, 1, true, "", "", true}, "f32"),
+      // Images enough that share their weights: bands on tensor cores.
+      depthwise("depthwise_7x7_of_18_images", {18, 2, 9, 20, 7, 7, 1, 1, 1, 3, false, "", "gelu"}, "bf16"),
+      depthwise("depthwise_3x3_of_9_images", {9, 3, 8, 14, 3, 3, 1, 1, 1, 1}, "f16"),
+      depthwise("depthwise_5x6_inside_of_16_images", {16, 1, 11, 28, 5, 6, 1, 1, 1, 0, false, "", "silu"}, "bf16"),
   };
   cases.push_back({"largest_of_windows", R"(
 func.func @f(%a: tensor<4x15x29xf32>) -> tensor<4x7x14xf32> {

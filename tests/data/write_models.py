@@ -1246,15 +1246,34 @@ def write_sampling():
     write("cache_masked", [node("Where", ["isNew", "rows", "cache"], ["y"])],
           [info("cache", F32, [1, 2, 5, 3]), info("rows", F32, [1, 2, 5, 3]), info("isNew", TensorProto.BOOL, [1, 1, 5, 1])],
           [info("y", F32, [1, 2, 5, 3])])
+    # A row at a known position, and beside the result the first of the old rows.
+    cache, row, pieces = info("cache", F32, [1, 2, 5, 3]), info("row", F32, [1, 2, 1, 3]), [("first", 0, 3), ("last", 4, 5), ("old", 0, 1)]
+    cut = [node("Slice", ["cache", f"{name}_start", f"{name}_end", "axis"], [name]) for name, _, _ in pieces]
+    write("cache_slice_read", [*cut, node("Concat", ["first", "row", "last"], ["y"], axis=2), node("Mul", ["y", "old"], ["z"], name="both")],
+          [cache, row], [info("y", F32, [1, 2, 5, 3]), info("z", F32, [1, 2, 5, 3])],
+          [tensor("axis", [2]), *(tensor(f"{name}_{end}", [at]) for name, *ends in pieces for end, at in zip(("start", "end"), ends))])
+    write("cache_tensor_scatter_rows", [node("TensorScatter", ["cache", "rows", "at"], ["y"])],
+          [info("cache", F32, [2, 5, 3]), info("rows", F32, [2, 2, 3]), info("at", I64, [2])], [info("y", F32, [2, 5, 3])], opset=24)
+    # Three rows into a buffer that past and present share; the same where the past is returned, too, and so is no state.
+    i32, shared, rows = TensorProto.INT32, [2, 2, 7, 16], [2, 3, 32]
+    inputs = [info("q", F32, [2, 3, 64]), info("k", F32, rows), info("v", F32, rows), info("past_key", F32, shared), info("past_value", F32, shared),
+              info("seqlens_k", i32, [2])]
+    operation = node("GroupQueryAttention", ["q", "k", "v", "past_key", "past_value", "seqlens_k", "total"], ["y", "present_key", "present_value"],
+                     domain="com.microsoft", num_heads=4, kv_num_heads=2)
+    outputs, total = [info("y", F32, [2, 3, 64]), info("present_key", F32, shared), info("present_value", F32, shared)], [tensor("total", np.int32(7))]
+    write("cache_group_query", [operation], inputs, outputs, total, domains=["com.microsoft"])
+    old = [node("Identity", [f"past_{which}"], [f"old_{which}"]) for which in ("key", "value")]
+    write("cache_group_query_read", [operation, *old], inputs, [*outputs, info("old_key", F32, shared), info("old_value", F32, shared)], total,
+          domains=["com.microsoft"])
     write("narrow_sum", [node("Cast", ["x"], ["n"], to=TensorProto.UINT8), node("Add", ["n", "n"], ["s"], name="sum"), node("Cast", ["s"], ["y"], to=F32)],
           [info("x", F32, [4])], [info("y", F32, [4])])
-    write("narrow_output", [node("Cast", ["x"], ["y"], to=TensorProto.UINT8)], [info("x", F32, [4])], [info("y", TensorProto.UINT8, [4])])
     write("grid_mode", [node("GridSample", ["x", "g"], ["y"], mode="spline")], [info("x", F32, [1, 1, 4, 4]), info("g", F32, [1, 2, 2, 2])], [info("y", F32, [1, 1, 2, 2])])
     write("grid_shape", [node("GridSample", ["x", "g"], ["y"])], [info("x", F32, [1, 1, 4, 4]), info("g", F32, [1, 2, 2, 3])], [info("y", F32, [1, 1, 2, 2])])
 
 
-for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
-               write_integers, write_malformed, write_typed, write_pointwise,
-               write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai,
-               write_control_flow, write_indexing, write_caches, write_windows, write_states, write_sampling):
-    writer()
+if __name__ == "__main__":
+    for writer in (write_external, write_decode, write_dynamic, write_opsets, write_functions, write_empty, write_activations,
+                   write_integers, write_malformed, write_typed, write_pointwise,
+                   write_layout, write_rows, write_transformer, write_microsoft, write_more, write_einsum, write_runtime, write_genai,
+                   write_control_flow, write_indexing, write_caches, write_windows, write_states, write_sampling):
+        writer()

@@ -82,3 +82,28 @@ func.func @probabilities(%q: tensor<4x6x8xf32>, %k: tensor<4x6x8xf32>, %v: tenso
   %2 = kfuse.matmul %1, %v : (tensor<4x6x6xf32>, tensor<4x6x8xf32>) -> tensor<4x6x8xf32>
   return %2, %1 : tensor<4x6x8xf32>, tensor<4x6x6xf32>
 }
+
+// -----
+
+// A sink: one score more of every row, which takes weight and has no value; exporters take the largest score away first.
+// CHECK-LABEL: @sink
+// CHECK: kfuse.attention
+// CHECK: kfuse.concat
+// CHECK-NEXT: kfuse.softmax
+// CHECK-NEXT: kfuse.slice
+// CHECK: kfuse.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: return
+func.func @sink(%q: tensor<1x4x6x8xf32>, %k: tensor<1x4x6x8xf32>, %v: tensor<1x4x6x8xf32>, %sinks: tensor<4xf32>) -> tensor<1x4x6x8xf32> {
+  %0 = kfuse.matmul %q, %k {transpose_b} : (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x6x6xf32>
+  %1 = kfuse.reshape %sinks : (tensor<4xf32>) -> tensor<1x4x1x1xf32>
+  %2 = kfuse.broadcast %1 : (tensor<1x4x1x1xf32>) -> tensor<1x4x6x1xf32>
+  %3 = kfuse.concat %0, %2 {axis = 3 : i64} : (tensor<1x4x6x6xf32>, tensor<1x4x6x1xf32>) -> tensor<1x4x6x7xf32>
+  %4 = kfuse.reduce %3 {function = "max", axes = array<i64: 3>} : (tensor<1x4x6x7xf32>) -> tensor<1x4x6xf32>
+  %5 = kfuse.reshape %4 : (tensor<1x4x6xf32>) -> tensor<1x4x6x1xf32>
+  %6 = kfuse.sub %3, %5 : (tensor<1x4x6x7xf32>, tensor<1x4x6x1xf32>) -> tensor<1x4x6x7xf32>
+  %7 = kfuse.softmax %6 : (tensor<1x4x6x7xf32>) -> tensor<1x4x6x7xf32>
+  %8 = kfuse.slice %7 {offsets = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1, 1, 1>} : (tensor<1x4x6x7xf32>) -> tensor<1x4x6x6xf32>
+  %9 = kfuse.matmul %8, %v : (tensor<1x4x6x6xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32>
+  return %9 : tensor<1x4x6x8xf32>
+}

@@ -45,6 +45,24 @@ func.func @main(%x: tensor<8x8xf32> {kfuse.role = "input", kfuse.name = "x"},
 
 // -----
 
+// What is only summed as a product keeps its narrow factor: the sum's kernel casts it, or multiplies it on tensor cores.
+// CHECK: func.func @main(%arg0: tensor<4x8xf32> {{.*}}, %arg1: tensor<8xbf16> {{.*}}kfuse.role = "parameter"}, %arg2: tensor<8xf32> {{.*}}kfuse.role = "prepared"})
+// CHECK: %[[FACTOR:.*]] = kfuse.cast %arg1
+// CHECK: kfuse.mul %arg0, %[[FACTOR]]
+// CHECK: kfuse.add %{{.*}}, %arg2
+func.func @main(%x: tensor<4x8xf32> {kfuse.role = "input", kfuse.name = "x"},
+                %weight: tensor<8xbf16> {kfuse.role = "parameter", kfuse.name = "weight"},
+                %bias: tensor<8xbf16> {kfuse.role = "parameter", kfuse.name = "bias"}) -> (tensor<4xf32>, tensor<4x8xf32>) {
+  %0 = kfuse.cast %weight : (tensor<8xbf16>) -> tensor<8xf32>
+  %1 = kfuse.mul %x, %0 : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %2 = kfuse.reduce %1 {function = "sum", axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  %3 = kfuse.cast %bias : (tensor<8xbf16>) -> tensor<8xf32>
+  %4 = kfuse.add %x, %3 : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return %2, %4 : tensor<4xf32>, tensor<4x8xf32>
+}
+
+// -----
+
 // A state changes between runs: what reads it is not prepared, what gathers from a table by constants is.
 // CHECK: func.func @prepare(%arg0: tensor<16x8xf32>
 // CHECK: kfuse.gather

@@ -152,7 +152,7 @@ def main():
     options.out = options.out.resolve()
     unknown, stale = missing_generators(options.binaries / "kfuse_semantic_runner")
     if unknown or stale:
-        print(f"ops without a generator in tests/fuzz/semantics/ops.py: {unknown}; generators without an op: {stale}")
+        print(f"ops without a generator in tests/fuzz/semantics/ops: {unknown}; generators without an op: {stale}")
         return 1
     first, end = map(int, options.seeds.split(".."))
     options.out.mkdir(parents=True, exist_ok=True)

@@ -34,6 +34,7 @@ std::vector<Golden> goldens() {
       {"masked_softmax_3x5x11x49_to_f32", rowsTemplate(), "cluster=1,rows=16,rows_each=1,storage=0,threads=8,vector=1"},
       {"column_moments_with_bias", columnsTemplate(), "groups=8,lanes=16,splits=4,unroll=4,vector=8"},
       {"depthwise_7x7_bf16", windowsTemplate(), "access=4,lanes=1,rows=2,strip=8,threads=128,unrolled=1,vector=1"},
+      {"depthwise_7x7_of_18_images_bf16", windowsTemplate(), "rows=9,stages=8"},
       {"depthwise_last_7x7_of_32_bf16", windowsTemplate(),
        "access=1,lanes=16,rows=4,strip=4,threads=128,unrolled=0,vector=2"},
       {"softmax_2x4096_bf16", rowsTemplate(), "cluster=1,rows=1,storage=3,threads=128,vector=8"},
@@ -41,10 +42,9 @@ std::vector<Golden> goldens() {
       {"decode_shared_heads_bf16", decodeAttentionTemplate(), "keys=32,splits=1,stages=2,warps=4"},
       {"decode_into_cache_bf16", decodeAttentionTemplate(), "keys=16,splits=2,stages=3,warps=4"},
       {"decode_norms_into_cache_bf16", decodeAttentionTemplate(), "keys=16,splits=2,stages=3,warps=4"},
-      {"decode_layer_norms_into_cache_bf16", decodeAttentionTemplate(), "keys=16,splits=1,stages=2,warps=4"},
       {"flash_2x4of2_77x77_64x64_causal_tokens_bf16", flashAttentionTemplate(), "keys=64,rows=64,stages=2,warps=4"},
       {"flash_2x6of2_45x98_48x32_causal_from53_bf16", flashAttentionTemplate(),
-       "keys=96,rows=128,stages=2,turns=1,warps=8,wgmma=1"},
+       "keys=96,pingpong=1,rows=128,stages=2,warps=8,wgmma=1"},
       {"flash_2x2of2_49x61_64x32_chosen_guarded_bf16", flashAttentionTemplate(), "keys=32,rows=64,stages=3,warps=2"},
       {"transpose_bias_gelu_residual", transposeTemplate(),
        "across=8,down=8,down_first=1,lanes_down=8,shared=0,warps_across=2,warps_down=2"},
@@ -68,8 +68,8 @@ std::vector<Golden> goldens() {
       {"matmul_3x33x4104_tb_bf16", gemvTemplate(), "outputs=2,split=4,unroll=2,warps=8"},
       {"rms_norm_matmul_1x520x1000_bf16", gemvTemplate(), "outputs=1,split=4,unroll=2,warps=8"},
       {"layers_2_2x64x128_bf16", chainTemplate(), "cluster_n=2,groups_k=2,k=64,m=32,n=64,stages=8"},
-      {"layers_2_0x64x128_bf16", chainTemplate(), "cluster_n=2,groups_k=1,k=64,m=40,n=64,stages=9"},
-      {"normed_layers_3_200x256_tb_bf16", rowChainTemplate(),
+      {"normed_layers_2_40x136_tb_bf16", chainTemplate(), "cluster_n=2,groups_k=1,k=64,m=24,n=128,stages=4"},
+      {"scaled_layers_3_200x256_tb_bf16", rowChainTemplate(),
        "cluster_m=1,cluster_n=2,k=64,m=64,n=128,pingpong=1,swizzle=1,swizzle_n=0,split_k=1,stages=6"},
       {"silu_mul_into_matmul", matmulSimtTemplate(), "k=16,m=64,n=64,swizzle=1,split_k=1,thread_m=4,thread_n=4"},
   };
@@ -80,8 +80,8 @@ TemplateCase caseNamed(const std::string &name) {
        {pointwiseCases(), sideBySideCases(), transposeCases(), rowCases(), shortRowCases(), columnCases(),
         slidingCases(), decodeCases(), decodeNormCases(), flashCases(), matmulCases("bf16"), fewRowCases("bf16"),
         rowProductCases("bf16"), normedRowCases("bf16"), computedOperandCases(),
-        std::vector<TemplateCase>{layers(2, 2, 64, 128, 2, true, "bf16"), layers(2, 0, 64, 128, 2, true, "bf16"),
-                                  normedLayers(3, 200, 256, true, "bf16")}})
+        std::vector<TemplateCase>{layers(2, 2, 64, 128, 2, true, "bf16"), normedLayers(2, 40, 136, true, "bf16"),
+                                  scaledLayers(3, 200, 256, "bf16")}})
     for (const TemplateCase &candidate : cases)
       if (candidate.name == name)
         return candidate;

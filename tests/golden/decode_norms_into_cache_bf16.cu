@@ -38,7 +38,7 @@ struct Config {
   static constexpr int keyPitch = 32, valuePitch = 32;
   static constexpr Index keys = 133;
   static constexpr int warps = 4, tileKeys = 16, stages = 3, splits = 2;
-  static constexpr bool emptyIsZero = false;
+  static constexpr bool emptyIsZero = false, hasSink = false;
   static constexpr bool computesQuery = true, readsAhead = false;
   static constexpr int newKeys = 1, newValues = 1; // Written into the cache.
 };
@@ -223,12 +223,12 @@ struct Body {
     return product;
   }
 
-  __device__ __forceinline__ void store(Index pair, int row, int d, const Vector<float, 4> &sums) const {
+  __device__ __forceinline__ void store(Index pair, int row, int d, const Vector<float, 4> &acc) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     Vector<float, 4> y0;
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      y0[j] = sums[j];
+      y0[j] = acc[j];
     }
     storeVector<4, 4>(out0 + (b0 * 128 + (b1 * 2 + row) * 32 + d), y0);
   }

@@ -32,7 +32,7 @@ struct Config {
   static constexpr int keyPitch = 32, valuePitch = 32;
   static constexpr Index keys = 200;
   static constexpr int warps = 4, tileKeys = 16, stages = 4, splits = 3;
-  static constexpr bool emptyIsZero = false;
+  static constexpr bool emptyIsZero = false, hasSink = false;
   static constexpr bool computesQuery = false, readsAhead = false;
   static constexpr int newKeys = 0, newValues = 0; // Written into the cache.
 };
@@ -80,12 +80,12 @@ struct Body {
     return v11;
   }
 
-  __device__ __forceinline__ void store(Index pair, int row, int d, const Vector<float, 4> &sums) const {
+  __device__ __forceinline__ void store(Index pair, int row, int d, const Vector<float, 4> &acc) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     Vector<float, 4> y0;
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      y0[j] = sums[j];
+      y0[j] = acc[j];
     }
     storeVector<4, 4>(out0 + (b0 * 256 + b1 * 128 + row * 32 + d), y0);
   }

@@ -35,7 +35,7 @@ struct Config {
   static constexpr int keyPitch = 16, valuePitch = 16;
   static constexpr Index keys = 133;
   static constexpr int warps = 4, tileKeys = 32, stages = 2, splits = 1;
-  static constexpr bool emptyIsZero = true;
+  static constexpr bool emptyIsZero = true, hasSink = false;
   static constexpr bool computesQuery = false, readsAhead = false;
   static constexpr int newKeys = 0, newValues = 0; // Written into the cache.
 };
@@ -78,12 +78,12 @@ struct Body {
     return v4;
   }
 
-  __device__ __forceinline__ void store(Index pair, int row, int d, const Vector<float, 4> &sums) const {
+  __device__ __forceinline__ void store(Index pair, int row, int d, const Vector<float, 4> &acc) const {
     const Index b0 = pair / 2u, b1 = pair % 2u;
     Vector<float, 4> y0;
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      y0[j] = sums[j];
+      y0[j] = acc[j];
     }
     storeVector<4, 4>(out0 + (b0 * 128 + (b1 * 4 + row) * 16 + d), y0);
   }

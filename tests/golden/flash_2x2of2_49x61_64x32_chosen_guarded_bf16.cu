@@ -30,12 +30,13 @@ struct Config {
   static constexpr int keySize = 64, valueSize = 32;
   static constexpr int tileRows = 64, tileKeys = 32, warps = 2, stages = 3, together = 1;
   static constexpr int splits = 1, newKeys = 0, newValues = 0; // Written into a cache.
-  static constexpr bool readsBounds = false, readsFirst = false;
+  static constexpr bool readsBounds = false, readsFirst = false, readsOfRow = false;
   static constexpr bool holdsQuery = true, computesQuery = false, emptyIsZero = true;
   static constexpr bool hasLowest = false, hasHighest = false;
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 0; // Keys of a row, from its own number on.
   static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Where the first row and key stand in a chunk.
+  static constexpr bool hasSink = false, bringsMask = false;
   static constexpr bool isScaled = false;
   static constexpr float scale = 1.0f;
 };
@@ -72,12 +73,12 @@ struct Body {
     const float v7 = v0 ? v5 : (-infinity); // where
     return v7;
   }
-  __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &sums) const {
+  __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &acc) const {
     const Index b0 = batch / 2u, b1 = batch % 2u;
     Vector<float, 8> y0;
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      y0[j] = sums[j];
+      y0[j] = acc[j];
     }
     storeVector<8, 8>(out0 + (b0 * 3136 + b1 * 1568 + row * 32 + d), y0);
   }

@@ -44,12 +44,13 @@ struct Config {
   static constexpr int keySize = 64, valueSize = 64;
   static constexpr int tileRows = 64, tileKeys = 64, warps = 4, stages = 2, together = 8;
   static constexpr int splits = 1, newKeys = 0, newValues = 0; // Written into a cache.
-  static constexpr bool readsBounds = false, readsFirst = false;
+  static constexpr bool readsBounds = false, readsFirst = false, readsOfRow = false;
   static constexpr bool holdsQuery = true, computesQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
   static constexpr Index period = 0; // Rows of a head, of several in a row; else 0.
   static constexpr Index lowest = 0, highest = 0; // Keys of a row, from its own number on.
   static constexpr Index chunk = 0, rowInChunks = 0, keyInChunks = 0; // Where the first row and key stand in a chunk.
+  static constexpr bool hasSink = false, bringsMask = false;
   static constexpr bool isScaled = true;
   static constexpr float scale = 0.125f;
 };
@@ -73,12 +74,12 @@ struct Body {
     return in2 + (b0 * 9856 + key * 128 + b1 / 2u * 64 + 0);
   }
 
-  __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &sums) const {
+  __device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &acc) const {
     const Index b0 = batch / 4u, b1 = batch % 4u;
     Vector<float, 8> y0;
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      y0[j] = sums[j];
+      y0[j] = acc[j];
     }
     storeVector<8, 8>(out0 + (b0 * 19712 + row * 256 + b1 * 64 + d), y0);
   }

@@ -34,7 +34,7 @@ struct Config {
   static constexpr int M = 64, batches = 2;
   static constexpr int tileRows = 64, tileColumns = 32, tileK = 64, threads = 320; // The result's columns and rows.
   static constexpr int groupsK = 2, stages = 8, clusterColumns = 2, epilogueVector = 4;
-  static constexpr int partialsOffset = 98304, barriersOffset = 114688, layersOffset = 114888;
+  static constexpr int partialsOffset = 98304, barriersOffset = 114688, layersOffset = 114888, exchangeOffset = 115032;
 };
 
 /// matmul + add + relu
@@ -92,7 +92,7 @@ namespace kind0 {
   };
 
   struct Layer {
-    static constexpr bool readsResults = false, readsRows = false;
+    static constexpr bool readsResults = false, readsRows = false, reducesRows = false;
     using Index = ::Index;
     using Epilogue = kind0::Epilogue;
     using Weights = kind0::Weights;
@@ -160,7 +160,7 @@ namespace kind1 {
   };
 
   struct Layer {
-    static constexpr bool readsResults = false, readsRows = false;
+    static constexpr bool readsResults = false, readsRows = false, reducesRows = false;
     using Index = ::Index;
     using Epilogue = kind1::Epilogue;
     using Weights = kind1::Weights;
@@ -227,7 +227,7 @@ namespace kind2 {
   };
 
   struct Layer {
-    static constexpr bool readsResults = false, readsRows = false;
+    static constexpr bool readsResults = false, readsRows = false, reducesRows = false;
     using Index = ::Index;
     using Epilogue = kind2::Epilogue;
     using Weights = kind2::Weights;
@@ -242,7 +242,7 @@ namespace kind2 {
 
 struct Layers {
   static constexpr int count = 3, buffers = 4;
-  static constexpr bool weightsAreFixed = false;
+  static constexpr bool weightsAreFixed = false, reducesRows = false;
   template <class Role, class Chain> static __device__ __forceinline__ void visit(Chain &chain, int number) {
     switch (number) {
       case 2:

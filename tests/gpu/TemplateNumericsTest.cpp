@@ -184,6 +184,9 @@ TEST_CASE("cuda.chain: right for random chains, and twice the same") {
   }
   checks.add({layers(4, 0, 256, 1024, 2, true, "bf16"), layers(3, 5, 256, 512, 64, false, "bf16")},
              codegen::cuda::chainTemplate(), 14);
+  checks.add({normedLayers(20, 256, 1024, true, "bf16"), normedLayers(3, 67, 1000, false, "f16"),
+              scaledLayers(4, 130, 456, "bf16")},
+             codegen::cuda::chainTemplate(), 14);
   std::vector<TemplateCase> cases;
   for (unsigned seed = 0; seed < 24; ++seed)
     cases.push_back(randomChain(seed));
@@ -212,6 +215,13 @@ TEST_CASE("cuda.matmul_stream: right for every type, edge and split of K, and fo
   TemplateChecks checks;
   for (const char *type : {"bf16", "f16", "f8E4M3FN", "f8E5M2"})
     checks.add(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 12);
+  checks.run();
+}
+
+TEST_CASE("cuda.matmul_low_bits: right for every type of weights, groups, zeros, edges and split of K") {
+  TemplateChecks checks;
+  for (const char *type : {"bf16", "f16"})
+    checks.add(lowBitCases(type), codegen::cuda::matmulLowBitsTemplate(), 24);
   checks.run();
 }
 

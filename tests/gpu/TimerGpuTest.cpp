@@ -97,7 +97,7 @@ TEST_CASE("CudaTimer: bandwidth of a large add, and the cache's part in a small 
   CHECK(warm.us < cold.us);
 }
 
-TEST_CASE("CudaTimer: runs prepared once are measured in turns on copies of their own buffers") {
+TEST_CASE("CudaTimer: runs prepared once rotate through copies of their own buffers") {
   Gpu gpu;
   GpuArray few(gpu, std::vector<float>{10}), many(gpu, std::vector<float>{60});
   std::array<void *, 1> fewAt{few.data()}, manyAt{many.data()};

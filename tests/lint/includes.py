@@ -44,6 +44,7 @@ INNER = {
         "layout": {"node"},
         "images": {"node"},
         "attention": {"node"},
+        "quantised": {"node"},
         "static": {"node"},
     },
     "tuner": {
@@ -65,7 +66,7 @@ PLAIN_CODEGEN = {
     "codegen/TileConfig.h",
 }
 # Folders that never see MLIR or LLVM.
-WITHOUT_MLIR = ("include/", "runtime/cuda/")
+WITHOUT_MLIR = ("include/", "runtime/cuda/", "runtime/host/", "runtime/library/", "runtime/pack/")
 HEAVY = ("InitAllDialects.h", "InitAllPasses.h")
 
 DEVICE = "codegen/cuda/device"

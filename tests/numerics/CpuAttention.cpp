@@ -48,3 +48,13 @@ TEST_CASE("cpu.attention: right for several blocks of rows and keys, not all of 
       flashCase({.batch = 1, .rows = 230, .keys = 211, .mask = "causal", .offset = "-7", .isGuarded = true}));
   checkAttention(flashCase({.batch = 1, .rows = 230, .keys = 700, .mask = "causal", .offset = "469"}));
 }
+
+TEST_CASE("cpu.attention: right for keys up to a position or a length that is read") {
+  for (const CacheSketch &sketch :
+       {CacheSketch{.batch = 3, .rows = 40, .keys = 700, .step = 99},
+        CacheSketch{.batch = 4, .heads = 2, .keyHeads = 1, .rows = 133, .keys = 600, .isLength = true, .step = 83},
+        CacheSketch{.type = "f16", .batch = 2, .rows = 70, .keys = 610, .size = 40, .step = 61, .window = 200}})
+    checkAttention(cacheCase(sketch));
+  checkAttention(
+      flashCase({.batch = 1, .rows = 230, .keys = 99, .mask = "bounded", .isGuarded = true, .hasSink = true}));
+}

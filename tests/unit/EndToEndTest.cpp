@@ -180,7 +180,7 @@ TEST_CASE("end to end: a kernel keeps its place where nobody makes a run shorter
   checkNothingTaken(m);
 }
 
-TEST_CASE("end to end: a run is timed as a model's, cold, in turns, loaded anew for each pair of them") {
+TEST_CASE("end to end: a run is timed as a model's, cold, interleaved, loaded anew for each pair of them") {
   Model m;
   std::vector<TunedKernel> kernels = m.tuned();
   m.device.runUs = [](const Launched &ids) { return ids[0] == 1 ? 30.0 : ids[0] == 0 ? 20.03 : 20.0; };
@@ -190,7 +190,7 @@ TEST_CASE("end to end: a run is timed as a model's, cold, in turns, loaded anew 
   CHECK(m.device.visits[0] == Launched{0, 0}); // To warm up, and to see how long a visit takes.
   CHECK(std::equal(firstTurns.begin(), firstTurns.end(), m.device.visits.begin() + 2));
   CHECK(std::count(m.device.visits.begin(), m.device.visits.end(), Launched{1, 1}) == 4);  // It left after a round.
-  CHECK(std::count(m.device.visits.begin(), m.device.visits.end(), Launched{0, 0}) == 10); // 0.15 % are not settled.
+  CHECK(std::count(m.device.visits.begin(), m.device.visits.end(), Launched{0, 0}) == 10); // 0.15 % are not decided.
   CHECK(m.device.runsLoaded == static_cast<int>(m.device.visits.size()) / 2);
   CHECK(m.device.mostAlive == 5); // One of them is loaded while what it replaces is there.
   CHECK(m.device.runsAlive == 0);
@@ -241,7 +241,7 @@ TEST_CASE("end to end: kernels with the largest share come first, and those afte
 
 TEST_CASE("end to end: winners that are no faster together than what the searches chose are not taken") {
   Model m;
-  m.script[1].us = m.script[3].us = 20; // One runner-up is left, and its lead is settled after a round of two.
+  m.script[1].us = m.script[3].us = 20; // One runner-up is left, and its lead is decided after a round of two.
   m.device.runUs = [&](const Launched &ids) {
     const bool isDecision = m.device.visits.size() > 2 + 8;
     return ids == Launched{0, 0} ? 20.0 : isDecision ? 21.0 : 19.0;

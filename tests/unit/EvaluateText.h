@@ -16,12 +16,18 @@ using reference::HostTensor;
 using reference::Mode;
 using reference::Values;
 
+/// MLIR's name of an element type.
+inline std::string elementText(DType type) {
+  const std::string name(toString(type));
+  return type == DType::Bool ? "i1" : name.starts_with('u') ? "ui" + name.substr(1) : name;
+}
+
 /// "tensor<2x3xf32>"
 inline std::string typeText(const HostTensor &tensor) {
   std::string text = "tensor<";
   for (std::int64_t size : tensor.shape)
     text += std::to_string(size) + "x";
-  return text + (tensor.type == DType::Bool ? "i1" : std::string(toString(tensor.type))) + ">";
+  return text + elementText(tensor.type) + ">";
 }
 
 /// A function of %0, %1, ... whose result is `line`, which ends in its result's type.

@@ -81,6 +81,22 @@ TEST_CASE("npy: 8-bit floats are written as the f32 that holds them, and saturat
         bytesOf<std::uint8_t>({0x38, 0xfe}));
 }
 
+TEST_CASE("npy: small integers, of 4 bits as their bytes") {
+  TemporaryFolder folder;
+  for (DType type : {DType::I8, DType::U8}) {
+    REQUIRE(writeNpy(folder.path / "x.npy", {type, {3}, bytesOf<std::uint8_t>({1, 128, 255})}));
+    Result<NpyArray> read = readNpy(folder.path / "x.npy");
+    REQUIRE(read);
+    CHECK((read->type == type));
+    CHECK(read->data == bytesOf<std::uint8_t>({1, 128, 255}));
+  }
+  REQUIRE(writeNpy(folder.path / "x.npy", {DType::U4, {2, 3}, bytesOf<std::uint8_t>({0x21, 0x03, 0x54, 0x06})}));
+  Result<NpyArray> read = readNpy(folder.path / "x.npy");
+  REQUIRE(read);
+  CHECK(read->shape == Shape{2, 2});
+  CHECK(read->data == bytesOf<std::uint8_t>({0x21, 0x03, 0x54, 0x06}));
+}
+
 TEST_CASE("npy: files as NumPy writes them") {
   Result<NpyArray> matrix = parseNpy(file(matrixHeader, std::vector<std::byte>(24)));
   REQUIRE(matrix);

@@ -1,6 +1,6 @@
 #include "runtime/cuda/Nvrtc.h"
 #include "runtime/Device.h"
-#include "runtime/cuda/Cubin.h"
+#include "runtime/Elf.h"
 #include "runtime/cuda/PtxasLog.h"
 #include "tests/Skip.h"
 #include "tests/unit/SampleProgram.h"
@@ -40,6 +40,20 @@ codegen::KernelPlan planOf(std::string target, std::string source) {
 
 } // namespace
 
+TEST_CASE("Nvrtc: PTX is the image for a target without machine code") {
+  std::unique_ptr<KernelCompiler> nvrtc = compiler();
+  if (!nvrtc)
+    return;
+  Result<CompiledKernel> kernel =
+      nvrtc->compile(planOf("compute_80", "extern \"C\" __global__ void sample(float *x) { x[0] = 1; }\n"));
+  REQUIRE_MESSAGE(kernel, kernel.error().message);
+  REQUIRE(!kernel->image.empty());
+  const std::string text = reinterpret_cast<const char *>(kernel->image.data());
+  CHECK(text.size() + 1 == kernel->image.size()); // The only zero is the last byte.
+  CHECK(text.find(".target sm_80") != std::string::npos);
+  CHECK(text.find(".entry sample") != std::string::npos);
+}
+
 TEST_CASE("Nvrtc: compiles to cubin with headers from memory, for each family") {
   std::unique_ptr<KernelCompiler> nvrtc = compiler();
   if (!nvrtc)
@@ -55,7 +69,7 @@ TEST_CASE("Nvrtc: compiles to cubin with headers from memory, for each family") 
                                                                   "  x[threadIdx.x] = tile[511 - threadIdx.x];\n"
                                                                   "}\n"));
     REQUIRE_MESSAGE(kernel, kernel.error().message);
-    CHECK(cuda::isWholeCubin(kernel->image));
+    CHECK(isWholeElf(kernel->image));
     CHECK(kernel->facts.registers >= 4);
     CHECK(kernel->facts.registers <= 255);
     CHECK(kernel->facts.staticSharedBytes >= 2048);
@@ -97,17 +111,17 @@ TEST_CASE("Nvrtc: an error carries the first line of the log") {
 }
 
 TEST_CASE("Cubin: a truncated or foreign one is told from a whole one") {
-  CHECK_FALSE(cuda::isWholeCubin({}));
-  CHECK_FALSE(cuda::isWholeCubin(std::vector<std::byte>(1000, std::byte{7})));
+  CHECK_FALSE(isWholeElf({}));
+  CHECK_FALSE(isWholeElf(std::vector<std::byte>(1000, std::byte{7})));
   std::unique_ptr<KernelCompiler> nvrtc = compiler();
   if (!nvrtc)
     return;
   Result<CompiledKernel> kernel = nvrtc->compile(test::binaryPlan("add", "+", 1000));
   REQUIRE_MESSAGE(kernel, kernel.error().message);
   std::span<const std::byte> image = kernel->image;
-  CHECK(cuda::isWholeCubin(image));
+  CHECK(isWholeElf(image));
   for (std::size_t size = 0; size < image.size() - 64; ++size) // Its last bytes may be padding.
-    CHECK_FALSE(cuda::isWholeCubin(image.first(size)));
+    CHECK_FALSE(isWholeElf(image.first(size)));
 }
 
 TEST_CASE("Nvrtc: compiles on several threads at once") {
@@ -119,7 +133,7 @@ TEST_CASE("Nvrtc: compiles on several threads at once") {
   for (std::size_t i = 0; i < sizes.size(); ++i)
     threads.emplace_back([&, i] {
       Result<CompiledKernel> kernel = nvrtc->compile(test::binaryPlan("add", "+", 1000));
-      sizes[i] = kernel && cuda::isWholeCubin(kernel->image) ? kernel->image.size() : 0;
+      sizes[i] = kernel && isWholeElf(kernel->image) ? kernel->image.size() : 0;
     });
   for (std::thread &thread : threads)
     thread.join();

@@ -1,7 +1,7 @@
 // Real worker processes: kfuse-worker of this build, each with an NVRTC of its own.
 #include "ChildProcess.h"
 
-#include "runtime/cuda/Cubin.h"
+#include "runtime/Elf.h"
 #include "runtime/worker/RemoteCompiler.h"
 #include "tests/Skip.h"
 

@@ -56,7 +56,7 @@ struct Fixture {
 
 } // namespace
 
-TEST_CASE("RemoteDevice: which device it is is settled once, when it has to be") {
+TEST_CASE("RemoteDevice: it asks once which device it is, when it has to") {
   int asked = 0;
   std::unique_ptr<Device> device = makeRemoteDevice(cpuFacts(1), [&] {
     ++asked;

@@ -59,6 +59,13 @@ inline std::unique_ptr<Store> mustOpen(const fs::path &path, Store::Warn warn = 
   return std::move(*store);
 }
 
+inline constexpr int rows = 12; ///< Of writeStore().
+inline void writeStore(const fs::path &path) {
+  std::unique_ptr<Store> store = mustOpen(path);
+  for (int i = 0; i < rows; ++i)
+    putRow(*store, i);
+}
+
 inline std::unique_ptr<Store> mustOpenToRead(const fs::path &path, Store::Warn warn = {}) {
   Result<std::unique_ptr<Store>> store = Store::openToRead(path, std::move(warn));
   REQUIRE(store);

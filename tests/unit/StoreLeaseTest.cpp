@@ -3,6 +3,7 @@
 #include "TemporaryFolder.h"
 
 #include "tuner/store/StoreLease.h"
+#include "tuner/store/StoreUpkeep.h"
 
 #include <doctest/doctest.h>
 
@@ -102,7 +103,10 @@ TEST_CASE("lease: that of a process which was killed is free at once") {
   });
   CHECK(waitFor(child) == -1);
   std::unique_ptr<StoreFile> file = openFile(folder);
-  CHECK(LeaseBook(*file).claim("a"));
+  CHECK(verify(*file).leases == 0);
+  LeaseBook next(*file);
+  CHECK(next.claim("a"));
+  CHECK(verify(*file).leases == 1);
 }
 
 TEST_CASE("lease: another process of the same number is not the owner") {

@@ -63,6 +63,7 @@ int main(int argc, char **argv) {
   registry.insert<ir::KfuseDialect, mlir::func::FuncDialect>();
   ChosenTarget target;
   mlir::registerPass(tools::createReadLengthsPass);
+  mlir::registerPass(passes::createExpandSequencesPass);
   mlir::registerPass(passes::createSimplifyPass);
   mlir::registerPass([] { return passes::createInlineAttentionPass(); });
   mlir::registerPass([&] { return passes::createMergeProductsPass(target.costModel()); });

@@ -89,8 +89,11 @@ std::size_t bytesOf(const std::vector<TensorDesc> &descs) {
 }
 
 /// The least time of the whole: the FLOPs of its kernels at the device's rate, or every argument and result moved once.
+/// 0 for a program from a pack, which says nothing of its kernels' work.
 double floorUs(const Executable &program) {
   const tuner::TuneReport &report = program.internals().compiled().report;
+  if (report.kernels.empty())
+    return 0;
   tuner::Work work;
   work.launches = 1;
   work.bytesRead =
@@ -128,7 +131,7 @@ int benchBlock(const ExecutionOptions &options) {
     return fail(times.error());
 
   const std::string name = std::filesystem::path(options.model).stem().string();
-  const std::size_t launches = program.internals().compiled().report.launches.size();
+  const std::size_t launches = program.internals().compiled().main.steps.size();
   const double floor = floorUs(program);
   if (options.json) {
     fmt::print("{}", textOf({{"block", name},

@@ -181,7 +181,8 @@ void printTable(const Timeline &timeline, const runtime::Program &program) {
     for (std::size_t moment = 0; moment < momentNames.size(); ++moment)
       if (block.at[moment] != 0)
         launches[block.step][moment].push_back(timeline.usOf(block.at[moment]));
-  Table table({">launch", ">starts", ">waits", ">goes on", ">has tile", ">has sums", ">ends", ">last ends", "kernel"});
+  Table table(
+      {">launch", ">starts", ">waits", ">goes on", ">has tile", ">has accumulators", ">ends", ">last ends", "kernel"});
   for (auto &[step, times] : launches) {
     std::vector<std::string> row{std::to_string(step)};
     for (std::vector<double> &of : times) {

@@ -14,6 +14,8 @@ void addBenchBlock(CLI::App &bench, int &status);
 void addBenchTimeline(CLI::App &bench, int &status);
 void addBenchLengths(CLI::App &bench, int &status);
 void addBenchGemm(CLI::App &bench, int &status);
+void addPack(CLI::App &app, int &status);
 void addDb(CLI::App &app, int &status);
+void addQuantize(CLI::App &app, int &status);
 
 } // namespace kfuse::tools

@@ -1,7 +1,9 @@
 #include "Execution.h"
 
+#include "kfuse/pack.h"
 #include "tools/kfuse/Npy.h"
 #include "tuner/api/Handles.h"
+#include "tuner/api/Packs.h"
 
 #include <fmt/format.h>
 
@@ -19,6 +21,8 @@ using reference::HostTensor;
 
 /// Seeded noise of a size that deep blocks survive; indices small, to be valid positions in any table.
 HostTensor randomTensor(const TensorDesc &desc, Role role, std::uint64_t seed) {
+  if (const std::optional<SmallInteger> range = smallInteger(desc.type))
+    return reference::integers(desc.type, desc.shape, seed, range->lowest, range->largest + 1);
   if (!isFloat(desc.type))
     return reference::integers(desc.type, desc.shape, seed, 0, desc.type == DType::Bool ? 2 : 8);
   if (role != Role::Parameter || desc.shape.size() < 2)
@@ -30,9 +34,13 @@ Result<HostTensor> readTensor(const TensorDesc &desc, const std::string &file) {
   Result<tools::NpyArray> array = tools::readNpy(file);
   if (!array)
     return array.error();
-  if (array->shape != desc.shape)
+  // NumPy has no type below a byte: the bytes are given.
+  const bool areBytes = isPacked(desc.type) && array->type == DType::U8 && array->shape == packedShape(desc.shape);
+  if (array->shape != desc.shape && !areBytes)
     return Error{ErrorCode::Usage, fmt::format("{} holds {}, input '{}' takes {}", file, toString(array->shape),
                                                desc.name, toString(desc.shape))};
+  if (areBytes)
+    return HostTensor{desc.type, desc.shape, std::move(array->data)};
   Result<tools::NpyArray> converted = tools::convert(std::move(*array), desc.type);
   if (!converted)
     return Error{converted.error().code, file + ": " + converted.error().message};
@@ -49,7 +57,9 @@ std::optional<double> parseNumber(const std::string &text) {
 }
 
 /// What an element of `type` may be, for people.
-std::string_view rangeOf(DType type) {
+std::string rangeOf(DType type) {
+  if (const std::optional<SmallInteger> range = smallInteger(type))
+    return fmt::format("whole numbers from {} to {}", range->lowest, range->largest);
   return type == DType::Bool ? "0 or 1" : type == DType::I32 ? "whole numbers below 2^31" : "whole numbers below 2^63";
 }
 
@@ -105,7 +115,8 @@ Result<std::vector<std::int64_t>> Arguments::lengthsOf(const Model &model, const
   return lengths;
 }
 
-Result<void> Arguments::gather(const Model &model, const std::vector<std::string> &given) {
+Result<void> Arguments::gather(const Model &model, const std::vector<std::string> &given,
+                               const std::optional<runtime::Safetensors> &weights) {
   for (const std::string &binding : given) {
     std::size_t equals = binding.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == binding.size())
@@ -118,16 +129,23 @@ Result<void> Arguments::gather(const Model &model, const std::vector<std::string
                             {&model.parameters(), Role::Parameter},
                             {&model.states(), Role::State}})
     for (const TensorDesc &desc : *list)
-      if (Result<void> made = make(model, desc, role); !made)
+      if (Result<void> made = make(model, desc, role, weights); !made)
         return made;
   if (!bindings.empty())
     return Error{ErrorCode::Usage, "--input names '" + bindings.begin()->first + "', which the model does not take"};
   return {};
 }
 
-Result<void> Arguments::make(const Model &model, const TensorDesc &desc, Role role) {
+Result<void> Arguments::make(const Model &model, const TensorDesc &desc, Role role,
+                             const std::optional<runtime::Safetensors> &weights) {
   auto bound = bindings.extract(desc.name);
   std::span<const std::byte> stored = model.parameterData(desc.name);
+  if (role == Role::Parameter && weights && weights->holds(desc.name)) {
+    Result<std::span<const std::byte>> found = weights->find(desc);
+    if (!found)
+      return found.error();
+    stored = *found;
+  }
   if (bound.empty() && !stored.empty()) {
     tensors[desc.name] = {desc.type, desc.shape, {stored.begin(), stored.end()}};
     return {};
@@ -198,7 +216,33 @@ void DeviceTensors::share(const Buffer &buffer) {
   buffers.push_back(buffer);
 }
 
+namespace {
+
+/// A program from a pack, where --target names what it was compiled for.
+Result<OpenedModel> openPack(const ExecutionOptions &options) {
+  Result<Model> model = tuner::modelOfPack(options.model);
+  if (!model)
+    return model.error();
+  PackOptions pack{.target = "gpu", .device = 0, .threads = options.threads, .variant = options.target};
+  if (options.target == "auto" || options.target == "cpu")
+    pack.target = options.target, pack.variant = "";
+  Result<Executable> program = loadPack(options.model, pack);
+  if (!program)
+    return program.error();
+  Result<std::optional<runtime::Safetensors>> weights = options.openWeights(*model);
+  if (!weights)
+    return weights.error();
+  Arguments arguments;
+  if (Result<void> gathered = arguments.gather(*model, options.inputs, *weights); !gathered)
+    return gathered.error();
+  return OpenedModel{std::move(*model), {}, std::move(arguments), std::move(*program), 0};
+}
+
+} // namespace
+
 Result<OpenedModel> openModel(const ExecutionOptions &options) {
+  if (options.isPack())
+    return openPack(options);
   Result<Model> model = options.load();
   if (!model)
     return model.error();
@@ -208,8 +252,11 @@ Result<OpenedModel> openModel(const ExecutionOptions &options) {
   Result<Model> exact = model->at(*lengths);
   if (!exact)
     return exact.error();
+  Result<std::optional<runtime::Safetensors>> weights = options.openWeights(*exact);
+  if (!weights)
+    return weights.error();
   Arguments arguments;
-  if (Result<void> gathered = arguments.gather(*exact, options.inputs); !gathered)
+  if (Result<void> gathered = arguments.gather(*exact, options.inputs, *weights); !gathered)
     return gathered.error();
   CompileOptions compilation = options.compilation();
   Result<std::vector<LengthCount>> histogram = options.lengthCounts(*model);

@@ -22,15 +22,17 @@ struct ExecutionOptions : ModelOptions {
 class Arguments {
 public:
   /// `given`: "name=file.npy", "name=random", or "name=4095" for that number everywhere. What is not given is
-  /// random, but for weights that the model's file holds.
-  Result<void> gather(const Model &model, const std::vector<std::string> &given);
+  /// random, but for parameters that `weights` or the model's file hold.
+  Result<void> gather(const Model &model, const std::vector<std::string> &given,
+                      const std::optional<runtime::Safetensors> &weights);
   /// The lengths that the shapes of the files in `given` are of; of what none tells, the largest. Usage where two
   /// files disagree.
   static Result<std::vector<std::int64_t>> lengthsOf(const Model &model, const std::vector<std::string> &given);
   const reference::HostTensor &operator[](const std::string &name) const { return tensors.at(name); }
 
 private:
-  Result<void> make(const Model &model, const TensorDesc &desc, Role role);
+  Result<void> make(const Model &model, const TensorDesc &desc, Role role,
+                    const std::optional<runtime::Safetensors> &weights);
 
   std::map<std::string, std::string> bindings;
   std::map<std::string, reference::HostTensor> tensors;

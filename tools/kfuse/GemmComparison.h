@@ -16,8 +16,8 @@ public:
   /// `device` is the bench's, in this process, as cuBLASLt is. `type` is of the operands: a DType or "tf32".
   GemmComparison(tuner::Workbench &bench, runtime::Device &device, tuner::TuneOptions tuning, const std::string &type);
 
-  /// Tunes the product, compares its results with cuBLASLt's (WrongResult where they differ), and times both in turns,
-  /// on operands that rotate past the L2. Alone where cuBLASLt has no algorithm for it.
+  /// Tunes the product, compares its results with cuBLASLt's (WrongResult where they differ), and times both
+  /// interleaved, on operands that rotate past the L2. Alone where cuBLASLt has no algorithm for it.
   Result<GemmRow> run(const Product &product);
 
 private:

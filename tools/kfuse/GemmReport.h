@@ -12,7 +12,7 @@
 
 namespace kfuse::tools {
 
-/// cuBLASLt's best algorithm, in turns with ours.
+/// cuBLASLt's best algorithm, interleaved with ours.
 struct PeerTimes {
   double us, firstUs;      ///< The second: of the algorithm that its heuristic offers first.
   double ratio, low, high; ///< Its time over ours: median, 10th and 90th percentile of the pairs.

@@ -93,6 +93,7 @@ void ModelOptions::addTo(CLI::App &command) {
 }
 
 void ModelOptions::addTuningTo(CLI::App &command) {
+  command.add_option("--weights", weights, "A safetensors file: parameters by their names");
   command.add_option("--store", store, "Tuning store; else $KFUSE_STORE, else the user's cache folder");
   command.add_option("--effort", effort, "quick: up to 8 candidates a kernel; full: up to 40")
       ->check(CLI::IsMember({"quick", "full"}))
@@ -136,7 +137,17 @@ std::vector<std::string> wordsOf(const CLI::App &command, const std::set<std::st
   return words;
 }
 
+bool ModelOptions::isPack() const {
+  constexpr std::string_view mark = "KFUSEPAK";
+  char head[mark.size()] = {};
+  std::ifstream(model, std::ios::binary).read(head, sizeof head);
+  return std::string_view(head, sizeof head) == mark;
+}
+
 Result<Model> ModelOptions::load() const {
+  if (isPack())
+    return Error{ErrorCode::Usage, model + " is a pack, of which kfuse run, bench block and pack --inspect know more; "
+                                           "this command is for models"};
   LoadOptions options;
   options.parameters = parameters;
   options.states = states;
@@ -164,6 +175,19 @@ Result<Model> ModelOptions::load() const {
       options.axes[name] = *axes;
   }
   return Model::load(model, options);
+}
+
+Result<std::optional<runtime::Safetensors>> ModelOptions::openWeights(const Model &loaded) const {
+  if (weights.empty())
+    return std::optional<runtime::Safetensors>();
+  Result<runtime::Safetensors> opened = runtime::Safetensors::open(weights);
+  if (!opened)
+    return opened.error();
+  for (const TensorDesc &parameter : loaded.parameters())
+    if (opened->holds(parameter.name) || loaded.parameterData(parameter.name).empty())
+      if (Result<std::span<const std::byte>> found = opened->find(parameter); !found)
+        return found.error();
+  return std::optional(std::move(*opened));
 }
 
 Result<std::vector<LengthCount>> ModelOptions::lengthCounts(const Model &loaded) const {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "kfuse/compiler.h"
+#include "runtime/Safetensors.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -21,6 +23,7 @@ struct ModelOptions {
   std::vector<std::string> states;     ///< "past*=present*:4096".
   std::vector<std::string> dims;       ///< "tokens=1..8192".
   std::string histogram;               ///< A file of lengths and how often they come.
+  std::string weights;                 ///< A safetensors file of the parameters.
   std::string store;
   std::string effort = "quick";
   bool noBenchmark = false;
@@ -36,7 +39,11 @@ struct ModelOptions {
   void addTo(CLI::App &command);
   void addTuningTo(CLI::App &command);
   bool showsProgress() const; ///< On a terminal, where it disturbs no program.
+  bool isPack() const;        ///< Whether the model's file begins as packs do.
   Result<Model> load() const;
+  /// The file of --weights, which holds every parameter that the model's own file does not; none where none is given.
+  /// Usage names the first that is missing, or of another type or shape.
+  Result<std::optional<runtime::Safetensors>> openWeights(const Model &model) const;
   /// The histogram of --histogram, for the model's dims(); none where no file is given.
   Result<std::vector<LengthCount>> lengthCounts(const Model &model) const;
   CompileOptions compilation() const;

@@ -25,11 +25,13 @@ struct Descriptor {
   DType type;
   std::size_t bytes;
 };
-constexpr std::array<Descriptor, 6> descriptors{{{"<f4", DType::F32, 4},
+constexpr std::array<Descriptor, 8> descriptors{{{"<f4", DType::F32, 4},
                                                  {"<f2", DType::F16, 2},
                                                  {"<i4", DType::I32, 4},
                                                  {"<i8", DType::I64, 8},
                                                  {"|b1", DType::Bool, 1},
+                                                 {"|i1", DType::I8, 1},
+                                                 {"|u1", DType::U8, 1},
                                                  {"<f8", DType::F32, 8}}};
 
 Error malformed(std::string what) { return {ErrorCode::Io, "not a readable .npy file: " + std::move(what)}; }
@@ -126,7 +128,8 @@ Result<NpyArray> parseNpy(std::span<const std::byte> file) {
   auto [header, data] = *sections;
   const Descriptor *element = findDescriptor(valueOf(header, "descr").value_or(""));
   if (!element)
-    return malformed("its element type is none of '<f2' '<f4' '<f8' '<i4' '<i8' '|b1': convert it with astype");
+    return malformed(
+        "its element type is none of '<f2' '<f4' '<f8' '<i4' '<i8' '|i1' '|u1' '|b1': convert it with astype");
   if (!valueOf(header, "fortran_order").value_or("").starts_with("False"))
     return malformed("it is not in C order: save numpy.ascontiguousarray(x)");
   std::optional<Shape> shape = parseShape(valueOf(header, "shape").value_or(""));
@@ -163,6 +166,8 @@ Result<void> writeNpy(const std::filesystem::path &path, const NpyArray &array) 
     Result<NpyArray> widened = convert(array, DType::F32);
     return widened ? writeNpy(path, *widened) : widened.error();
   }
+  if (isPacked(array.type)) // NumPy has no type below a byte.
+    return writeNpy(path, {DType::U8, packedShape(array.shape), array.data});
   std::string_view descriptor;
   for (const Descriptor &candidate : descriptors)
     if (candidate.type == array.type && candidate.bytes == byteWidth(array.type))

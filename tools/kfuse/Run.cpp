@@ -127,6 +127,8 @@ int report(const RunOptions &options, const Model &model, const RunResult &resul
 }
 
 int run(const RunOptions &options) {
+  if (options.check && options.isPack())
+    return fail({ErrorCode::Usage, "--check compares with the model's graph, which is not in a pack; run the model"});
   Result<OpenedModel> opened = openModel(options);
   if (!opened)
     return fail(opened.error());

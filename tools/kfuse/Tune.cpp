@@ -156,6 +156,8 @@ int tune(const TuneCommand &options) {
   Result<Model> model = options.load();
   if (!model)
     return fail(model.error());
+  if (Result<std::optional<runtime::Safetensors>> weights = options.openWeights(*model); !weights)
+    return fail(weights.error());
   const bool isForCpu = options.target == "cpu";
   if (isForCpu && !options.devices.empty())
     warn("--devices names GPUs, which tuning for the CPU does not use");

@@ -24,7 +24,9 @@ constexpr const char *examples = R"(Examples:
   kfuse tune block.onnx --target sm_90a --json compile for a GPU that is not here
   kfuse run block.onnx --check                 run on random inputs, compare with the reference
   kfuse explain block.onnx --target sm_90a     what fuses, why not more, bounds and memory
+  kfuse pack block.onnx -o block.kfp           kernels for machines without a compiler
   kfuse db list                                what the tuning store knows
+  kfuse quantize block.onnx -o small.onnx      weights in 4 bits, and what that costs each layer
   kfuse bench gemm --shapes 4096x4096x4096     matrix products beside cuBLASLt's best
 Exit status: 0 done, 2 usage, 3 bad model, 4 no device or no CUDA compiler, 5 wrong result,
   6 not tuned, 7 out of memory, 8 a file cannot be read or written (a result that could not be
@@ -55,7 +57,9 @@ int run(int argc, char **argv) {
   kfuse::tools::addExplain(app, status);
   kfuse::tools::addTargets(app, status);
   kfuse::tools::addBench(app, status);
+  kfuse::tools::addPack(app, status);
   kfuse::tools::addDb(app, status);
+  kfuse::tools::addQuantize(app, status);
   refuseEmptyWords(app);
   try {
     app.parse(argc, argv);

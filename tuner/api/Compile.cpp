@@ -8,9 +8,7 @@
 #include <algorithm>
 
 namespace kfuse {
-namespace {
 
-/// Per result: its state's number among the model's states, which come first, or -1.
 std::vector<int> updatedStates(const runtime::Program &main, std::size_t states) {
   std::vector<int> updated;
   for (int argument : main.resultState) {
@@ -20,6 +18,8 @@ std::vector<int> updatedStates(const runtime::Program &main, std::size_t states)
   }
   return updated;
 }
+
+namespace {
 
 /// The number of an input by name.
 std::size_t inputIndex(const Edges &edges, const std::string &name) {

@@ -70,7 +70,11 @@ const std::string &Executable::target() const {
 
 int Executable::device() const { return impl ? impl->ordinal : -1; }
 
-std::string Executable::plan() const { return impl ? tuner::toJson(impl->compiled().report) : std::string(); }
+std::string Executable::plan() const {
+  if (!impl || !impl->packedPlan.empty())
+    return impl ? impl->packedPlan : std::string();
+  return tuner::toJson(impl->compiled().report);
+}
 
 std::string Executable::rooflineSvg() const {
   return impl ? tuner::rooflineFile(impl->compiled().report) : std::string();
@@ -172,6 +176,25 @@ Result<std::vector<void *>> fixedArguments(const Executable::Impl &impl, const t
   return fixed;
 }
 
+/// Per parameter that is null and in the program's pack: its bytes on the device; an empty Buffer for others.
+Result<std::vector<Buffer>> weightsFromPack(const Executable &executable, std::span<void *const> parameters) {
+  std::vector<Buffer> buffers(parameters.size(), Buffer(nullptr));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Result<std::span<const std::byte>> bytes = executable.internals().pack->weights(i);
+    if (!bytes)
+      return bytes.error();
+    if (parameters[i] || bytes->empty())
+      continue;
+    Result<Buffer> buffer = executable.allocate(bytes->size());
+    if (!buffer)
+      return buffer.error();
+    if (Result<void> uploaded = buffer->upload(bytes->data()); !uploaded)
+      return uploaded.error();
+    buffers[i] = std::move(*buffer);
+  }
+  return buffers;
+}
+
 } // namespace
 
 Result<std::size_t> Executable::Impl::programFor(std::span<const std::int64_t> lengths) const {
@@ -210,6 +233,8 @@ namespace {
 /// Whether what `shared` holds is also what would be prepared of these parameters.
 Result<void> checkShared(const Executable::Impl &impl, const std::map<std::string, void *> &parameters,
                          const Weights::Impl &shared) {
+  if (impl.pack || shared.executable->pack)
+    return usage("a program of a pack shares no weights; prepare() it without those of another");
   if (shared.executable->ordinal != impl.ordinal)
     return usage("the weights to share are on another device; compile both programs for the same one");
   for (const auto &[name, pointer] : parameters)
@@ -229,6 +254,14 @@ Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void
     return valid.error();
   auto weights = std::make_shared<Weights::Impl>();
   weights->executable = impl;
+  Result<std::vector<Buffer>> fromPack = impl->pack ? weightsFromPack(self, parameters) : std::vector<Buffer>();
+  if (!fromPack)
+    return fromPack.error();
+  std::vector<void *> given(parameters.begin(), parameters.end());
+  for (std::size_t i = 0; i < fromPack->size(); ++i)
+    if (!given[i])
+      given[i] = (*fromPack)[i].data();
+  parameters = given;
   for (std::size_t i = 0; i < parameters.size(); ++i)
     weights->parameters[impl->edges.parameters[i].name] = parameters[i];
   if (Result<void> valid = shared ? checkShared(*impl, weights->parameters, shared->internals()) : Result<void>();
@@ -244,6 +277,8 @@ Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void
     weights->fixed.push_back(std::move(*fixed));
   }
   weights->prepared = values.take();
+  for (const Buffer &buffer : *fromPack)
+    weights->prepared.try_emplace("pack " + std::to_string(weights->prepared.size()), buffer);
   return Weights(std::move(weights));
 }
 

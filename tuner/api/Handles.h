@@ -4,6 +4,7 @@
 #include "ir/import/Model.h"
 #include "kfuse/compiler.h"
 #include "passes/Lengths.h"
+#include "runtime/pack/Pack.h"
 #include "tuner/model/Buckets.h"
 #include "tuner/model/ModelCompiler.h"
 
@@ -69,6 +70,9 @@ struct Executable::Impl {
   std::vector<Dim> dims{};
   Edges edges;
   std::vector<int> updatedStates;
+  // Of a program from a pack:
+  std::shared_ptr<const runtime::Pack> pack{};
+  std::string packedPlan{}; ///< Executable::plan().
   /// The input that is the length of caches, and the most that it may be; looked at where it is in the host's memory.
   std::optional<std::pair<std::size_t, std::int64_t>> hostPastLength;
 
@@ -78,8 +82,12 @@ struct Executable::Impl {
   // The public functions of these names, where exceptions are Errors.
   static Result<Weights> prepare(const Executable &self, std::span<void *const> parameters, const Weights *shared);
   static Result<Session> newSession(const Executable &self, const Weights &weights);
+  static Result<void> save(const Impl &impl, const std::string &path);
   static Result<std::vector<Shape>> outputShapes(const Impl &impl, std::span<const std::int64_t> lengths);
 };
+
+/// Per result of @main: its state's number among the model's `states` states, which come first, or -1.
+std::vector<int> updatedStates(const runtime::Program &main, std::size_t states);
 
 struct Weights::Impl {
   std::shared_ptr<const Executable::Impl> executable;

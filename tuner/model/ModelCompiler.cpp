@@ -127,6 +127,8 @@ Result<CompiledModel> compileModel(const PlannedModel &model, const TuningContex
     compiled.prepare = std::move(*prepare);
     compiled.preparedKeys = preparedKeys(model.prepare->function);
   }
+  compiled.compiler = context.compiler.version();
+  compiled.multiprocessors = context.target.multiprocessors;
   compiled.report.seconds = secondsSpent();
   return compiled;
 }

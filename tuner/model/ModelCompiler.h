@@ -16,6 +16,8 @@ struct CompiledModel {
   std::optional<runtime::Program> prepare; ///< Parameters in, prepared values out.
   std::vector<std::string> preparedKeys{}; ///< Of its results: equal where another program prepares the same.
   TuneReport report;
+  std::string compiler{};  ///< KernelCompiler::version().
+  int multiprocessors = 0; ///< Of the target, which grids count on.
 };
 
 /// The model must have been planned for the context's target.

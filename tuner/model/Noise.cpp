@@ -39,6 +39,10 @@ std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices,
   const Shape period{std::min(elementCount(shape), noisePeriod)};
   if (type == DType::Bool)
     indices = {0, 2};
+  if (isPacked(type))
+    return noise(DType::U8, packedShape(shape), indices, seed, deviation);
+  if (const std::optional<SmallInteger> range = smallInteger(type))
+    indices = {range->lowest, range->largest + 1};
   return isFloat(type) ? reference::normal(type, period, seed, deviation).bytes
                        : reference::integers(type, period, seed, indices.low, indices.high).bytes;
 }

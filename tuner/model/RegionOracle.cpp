@@ -1,5 +1,7 @@
 #include "tuner/model/RegionOracle.h"
 
+#include "codegen/AttentionRegion.h"
+#include "codegen/KeyBounds.h"
 #include "ir/dialect/Kfuse.h"
 #include "ir/dialect/ScatteredRows.h"
 #include "ir/reference/Policy.h"
@@ -12,6 +14,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <set>
 
 using namespace mlir;
 using kfuse::reference::HostTensor;
@@ -98,15 +101,45 @@ std::vector<std::byte> counted(DType type, const Shape &shape) {
   return reference::tensorOf(type, shape, numbers).bytes;
 }
 
+void forEachInput(const ir::ScalarGraph &graph, ir::Scalar s, llvm::function_ref<void(unsigned)> visit) {
+  if (graph[s].kind == ir::ScalarNode::Kind::Load)
+    visit(static_cast<unsigned>(graph[s].input));
+  for (ir::Scalar operand : graph[s].operands)
+    forEachInput(graph, operand, visit);
+}
+
+/// Inputs of an attention that say where the keys of each row begin: late ones would leave it nothing to do.
+std::set<unsigned> rowStarts(Block &body) {
+  std::set<unsigned> starts;
+  if (body.getOps<ir::AttentionOp>().empty())
+    return starts;
+  const Result<codegen::Region> region = codegen::makeAttentionRegion(body);
+  if (!region)
+    return starts;
+  const ir::ScalarGraph &scores = region->attention()->scores;
+  const codegen::KeyBounds bounds = codegen::keyBounds(scores);
+  for (const codegen::ReadBound &bound : bounds.firsts)
+    for (const codegen::ReadBound::Term &term : bound.terms)
+      if (bound.isOfRow)
+        forEachInput(scores, term.value, [&](unsigned input) { starts.insert(input); });
+  for (const codegen::ReadBound &bound : bounds.lasts)
+    for (const codegen::ReadBound::Term &term : bound.terms)
+      forEachInput(scores, term.value, [&](unsigned input) { starts.erase(input); });
+  return starts;
+}
+
 } // namespace
 
 HostBuffers RegionOracle::makeInputs() const {
   HostBuffers inputs;
-  const IndexRange indices = indexRange(body);
+  const IndexRange late = indexRange(body), early{0, late.high - late.low};
+  const std::set<unsigned> starts = rowStarts(body);
   for (BlockArgument argument : body.getArguments()) {
     const DType type = ir::dtypeOf(argument.getType());
-    inputs.push_back(isOfScatteredRows(argument) ? counted(type, ir::shapeOf(argument))
-                                                 : argumentNoise(argument, indices, argument.getArgNumber() + 1));
+    const IndexRange indices = starts.count(argument.getArgNumber()) ? early : late;
+    inputs.push_back(isOfScatteredRows(argument)
+                         ? counted(type, ir::shapeOf(argument))
+                         : argumentNoise(argument, indices, argument.getArgNumber() + 1));
   }
   return inputs;
 }

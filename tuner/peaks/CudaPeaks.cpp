@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t arrayBytes = 512UL << 20; ///< Ten times an H200's L2, four times a B200's.
 constexpr int samples = 9;
 constexpr double warmupMs = 5;
-constexpr double sustainedWarmupMs = 400; ///< The time in which the power limit settles the clock.
+constexpr double sustainedWarmupMs = 400; ///< The time in which the power limit brings the clock down.
 
 /// Reads, writes or copies `{VECTORS}` 16-byte words per thread, `{THREADS}` apart.
 constexpr const char *traffic = R"(

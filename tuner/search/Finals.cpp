@@ -12,7 +12,7 @@ namespace {
 constexpr double hopeless = 0.08; ///< A lag, as a logarithm: far more than the first look and a visit err by.
 constexpr double warmupMs = 2;    ///< Before each visit.
 constexpr double visitUs = 2000;  ///< The samples of a visit take about so long.
-constexpr double clockMs = 60;    ///< The time in which a card's clock settles: the very first visit's warm-up, and
+constexpr double clockMs = 60;    ///< The time in which a card comes to its clock: the very first visit's warm-up, and
                                   ///< every visit's for kernels measured at their own clock.
 constexpr double sampleUs = 400;  ///< What a sample takes at least.
 constexpr double longRunUs = 1e3; ///< Longer kernels need no warm-up after the first visit.
@@ -58,7 +58,7 @@ double Finals::visitSecondsOf(const Trial &trial) const {
 }
 
 Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &reject) {
-  std::vector<Finalist> field, settled; // Who plays on, and who left.
+  std::vector<Finalist> field, left; // Who plays on, and who left.
   for (Trial &trial : trials) {
     const double seconds = visitSecondsOf(trial);
     field.push_back({std::move(trial), seconds, {}});
@@ -70,7 +70,7 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
     const std::vector<bool> plays = round == 0 ? hopefulOf(field) : undecidedOf(standingsOf(field), tie);
     std::vector<Finalist> undecided;
     for (std::size_t i = 0; i < field.size(); ++i)
-      (plays[i] ? undecided : settled).push_back(std::move(field[i]));
+      (plays[i] ? undecided : left).push_back(std::move(field[i]));
     field = std::move(undecided);
     if (field.size() == 1 && round > 0)
       break;
@@ -78,7 +78,7 @@ Result<Finals::Outcome> Finals::play(std::vector<Trial> trials, const Reject &re
   std::optional<std::size_t> winner; // None yet when all that were left failed.
   if (!field.empty())
     winner = winnerOf(standingsOf(field), tie);
-  std::move(settled.begin(), settled.end(), std::back_inserter(field));
+  std::move(left.begin(), left.end(), std::back_inserter(field));
   summariseVisits(field);
   if (!winner && !field.empty()) {
     auto leads = [](const Finalist &a, const Finalist &b) { return isFaster(a.trial, b.trial); };

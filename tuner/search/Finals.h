@@ -1,4 +1,4 @@
-// The fastest candidates, measured again, interleaved, until it is settled which of them is chosen.
+// The fastest candidates, measured again, interleaved, until it is decided which of them is chosen.
 #pragma once
 
 #include "tuner/search/Standings.h"
@@ -15,7 +15,7 @@ namespace kfuse::tuner {
 /// Finalists within a tie's width of the fastest are one, which the first of them in the order of preference wins. A
 /// turn visits each once, in the order A B C, C B A, ...; a round is as many turns as pass before anybody leaves: 1, 3,
 /// 4, 8, ... After the first round those leave that are 8 % behind in it and were before, after each later one those
-/// whose place is settled and matters no more. The finals end when the winner is settled: with 95 % confidence
+/// whose place is decided and matters no more. The finals end when the winner is decided: with 95 % confidence
 /// (Student's t of the turns' medians) it is in the tie, and all before it are not. They also end before a turn for
 /// which no time is left, be it of the search or, after the first round, of what a search should take.
 ///
@@ -23,7 +23,7 @@ namespace kfuse::tuner {
 /// visit of 4 ms there is off by 0.4 to 1 %, one of 13 or 30 ms by 1 % and more (on an H200, where neither its
 /// neighbours in time nor another process shift it the same way), so visits are short and many. In finals simulated
 /// from such visits of 4 products, two processes chose two configs for 0.8 of the products with 8 turns of 8 ms visits,
-/// for 0.2 with 8 turns of 4 ms, and for none with turns until the winner was settled.
+/// for 0.2 with 8 turns of 4 ms, and for none with turns until the winner was decided.
 /// A card at its power limit gives all that runs within some 50 ms one clock. A run of 10 ms and more has a clock of
 /// its own in any model, the higher the less energy it takes: with time for that, visits of such kernels are as long.
 ///

@@ -71,12 +71,12 @@ std::vector<Standing> standingsOf(std::span<const Turns> runnersUp) {
 
 std::vector<bool> undecidedOf(std::span<const Standing> standings, double tie) {
   std::vector<bool> mayWin(standings.size()), mayBeFastest(standings.size());
-  bool isSettled = false;
+  bool isDecided = false;
   for (std::size_t i = 0; i < standings.size(); ++i) {
     const Standing &own = standings[i];
-    mayWin[i] = !isSettled && own.behind - own.error <= tie;
+    mayWin[i] = !isDecided && own.behind - own.error <= tie;
     mayBeFastest[i] = own.behind - own.error <= 0;
-    isSettled |= own.behind + own.error <= tie;
+    isDecided |= own.behind + own.error <= tie;
   }
   if (std::count(mayWin.begin(), mayWin.end(), true) > 1)
     std::transform(mayWin.begin(), mayWin.end(), mayBeFastest.begin(), mayWin.begin(), std::logical_or());

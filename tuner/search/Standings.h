@@ -1,4 +1,4 @@
-// How runners-up that were timed in the same turns stand to each other, and whether that is settled.
+// How runners-up that were timed in the same turns stand to each other, and whether that is decided.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ inline constexpr double leastUs = 1e-3;
 /// whole turn slow for all is not seen; with Student's t of as many turns, and never less noise than 0.2 % a turn.
 std::vector<Standing> standingsOf(std::span<const Turns> runnersUp);
 
-/// Whoever may still win, which is one when that is settled, and whoever may be the fastest, by whom they are judged.
+/// Whoever may still win, which is one when that is decided, and whoever may be the fastest, by whom they are judged.
 /// Runners-up come in the order of preference; `tie` is by how much the winner may be behind the fastest.
 std::vector<bool> undecidedOf(std::span<const Standing> standings, double tie);
 

@@ -356,10 +356,10 @@ Budget budgetOf(const TuningContext &context) {
   // on an H200 the best one came to finals of eight in one of three searches.
   budget.finalists = isFull && !isCpu ? 16 : 8;
   // Candidates are cut late, for those that compile, check or run slowly: what a limit cuts off is another config in
-  // another run. Turns of the finals that go on settle less and less.
+  // another run. Finals that go on decide less with each turn.
   budget.seconds = isFull ? (isCpu ? 20 : 5) : (isCpu ? 2 : 4);
   budget.wantedSeconds = isFull || isCpu ? INFINITY : 1;
-  // Times on a CPU stay too far apart for more turns to settle much.
+  // Times on a CPU stay too far apart for more turns to decide much.
   budget.rounds = (isCpu ? 2 : 4) + (isFull ? 1 : 0);
   // From run to run tiles shift by 0.7 % at a card's power limit, other kernels by 0.1 to 0.2 %. Among ties of 1
   // to 3 %, 2 % lets two quick runs agree best; wider ones leave more than 2 % between two choices.

@@ -49,7 +49,7 @@ struct Budget {
   /// The share of the time that a search should take for which the first look at a candidate may go on. On the CPU it
   /// evicts the cache before each sample, which takes 10 to 200 ms.
   double firstLookShare = 0;
-  double ownClockUs = INFINITY; ///< Longer kernels are visited for as long as a card takes to settle their clock.
+  double ownClockUs = INFINITY; ///< Longer kernels are visited for as long as a card takes to come to their clock.
   double endToEndSeconds = 0;   ///< For the whole model, once its kernels are chosen (chooseEndToEnd); 0: not done.
   double movedUs = 0;           ///< Shorter kernels are loaded anew, elsewhere in memory, for each pair of turns.
 };

@@ -147,4 +147,13 @@ void LeaseBook::keepBeating(const std::stop_token &stop) {
   }
 }
 
+int countLeases(SQLite::Database &db) {
+  const std::string self = makeOwner();
+  int count = 0;
+  SQLite::Statement rows(db, "SELECT owner FROM leases");
+  while (rows.executeStep())
+    count += isGone(rows.getColumn(0).getString(), self) ? 0 : 1;
+  return count;
+}
+
 } // namespace kfuse::tuner

@@ -58,4 +58,8 @@ private:
   std::jthread heart; ///< Begun with the first lease.
 };
 
+/// Leases in the file, but for those of processes that are seen to be gone: one that was ended where it was leaves its
+/// rows, and they are nobody's.
+int countLeases(SQLite::Database &db);
+
 } // namespace kfuse::tuner

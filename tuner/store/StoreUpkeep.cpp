@@ -2,6 +2,7 @@
 
 #include "tuner/record/Json.h"
 #include "tuner/record/UnixTime.h"
+#include "tuner/store/StoreLease.h"
 #include "tuner/store/StoreRows.h"
 
 #include <fmt/format.h>
@@ -212,7 +213,7 @@ StoreVerdict verify(StoreFile &file) {
     verdict.peaks = checkSeals<StoredPeaks>(db, "peaks", verdict.damage);
     verdict.binaries = checkSeals<StoredBinary>(db, "binaries", verdict.damage);
     verdict.begun = db.execAndGet("SELECT count(*) FROM measurements WHERE seal IS NULL").getInt();
-    verdict.leases = db.execAndGet("SELECT count(*) FROM leases").getInt();
+    verdict.leases = countLeases(db);
     return verdict;
   });
   if (std::optional<Error> problem = file.problem())

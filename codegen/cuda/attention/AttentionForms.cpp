@@ -13,6 +13,10 @@ using ir::ScalarNode;
 
 LinearGraph uncollapsed(const ir::ScalarGraph &graph) { return linearised(graph, graph.domain.rank()); }
 
+std::optional<LinearGraph> uncollapsed(const std::optional<ir::ScalarGraph> &graph) {
+  return graph ? std::make_optional(uncollapsed(*graph)) : std::nullopt;
+}
+
 Scalar contractionOf(const LinearGraph &graph) {
   for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
     if (node.kind == ScalarNode::Kind::Contract)

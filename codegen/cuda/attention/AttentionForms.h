@@ -13,6 +13,9 @@ namespace kfuse::codegen::cuda {
 /// With every dimension as it is.
 LinearGraph uncollapsed(const ir::ScalarGraph &graph);
 
+/// With every dimension as it is; nothing where there is none.
+std::optional<LinearGraph> uncollapsed(const std::optional<ir::ScalarGraph> &graph);
+
 /// The first product; none where there is none.
 ir::Scalar contractionOf(const LinearGraph &graph);
 
@@ -39,9 +42,11 @@ template <class Problem> std::string findProducts(Problem &p) {
   p.emptyIsZero = p.probabilities && p.probabilities != p.product[p.valueProduct].operands[0];
   if (!isPlainLoad(p.scores, p.key) || !isPlainLoad(p.product, p.value) || !p.probabilities)
     return "keys and values are not plain tensors";
-  for (const LinearGraph *graph : {&p.scores, &p.product})
+  for (const LinearGraph *graph : {&p.scores, &p.product, p.sink ? &*p.sink : &p.scores})
     if (ir::FusionDecision decision = printable(graph->graph); !decision)
       return decision.reason();
+  if (p.sink && undefinedIn(*p.sink, p.sink->graph.outputs[0].value))
+    return "its sink is a sum, which is a kernel before it";
   const std::string reason = whyNotEpilogue(p.scores, p.scoreProduct, "its mask or scale");
   return reason.empty() ? whyNotEpilogue(p.product, p.valueProduct, "its result") : reason;
 }

@@ -86,7 +86,8 @@ private:
     writer.line("static constexpr Index keys = " + llvm::Twine(p.keys) + ";");
     writer.line("static constexpr int warps = " + llvm::Twine(shape.warps) + ", tileKeys = " + llvm::Twine(shape.keys) +
                 ", stages = " + llvm::Twine(shape.stages) + ", splits = " + llvm::Twine(shape.splits) + ";");
-    writer.line(llvm::Twine("static constexpr bool emptyIsZero = ") + (p.emptyIsZero ? "true;" : "false;"));
+    writer.line(llvm::Twine("static constexpr bool emptyIsZero = ") + (p.emptyIsZero ? "true" : "false") +
+                ", hasSink = " + (p.sink ? "true;" : "false;"));
     writer.line(llvm::Twine("static constexpr bool computesQuery = ") + (p.computesQuery ? "true" : "false") +
                 ", readsAhead = " + (p.readsAhead ? "true;" : "false;"));
     writer.line("static constexpr int newKeys = " + llvm::Twine(p.update.newKeys ? p.update.newKeys->count() : 0) +
@@ -136,6 +137,8 @@ private:
     }
     writer.line();
     writeScore();
+    if (p.sink)
+      writeSink();
     writeStore();
     writer.close(";");
   }
@@ -256,16 +259,24 @@ private:
     writer.line();
   }
 
+  /// The score of a row that no key has.
+  void writeSink() {
+    writer.open("__device__ __forceinline__ float sink(Index pair, int row) const");
+    ValuePrinter scope = scopeOf(*p.sink, "row", "0");
+    std::string value = scope.value(p.sink->graph.outputs[0].value);
+    writer.line("return " + value + ";");
+    writer.close();
+  }
+
   void writeStore() {
-    writer.open(
-        "__device__ __forceinline__ void store(Index pair, int row, int d, const Vector<float, 4> &sums) const");
+    writer.open("__device__ __forceinline__ void store(Index pair, int row, int d, const Vector<float, 4> &acc) const");
     ChunkPrinter chunk(p.product, p.dimS(), 4); // Along the head's elements, which are the product's columns.
     ValuePrinter scope = scopeOf(p.product, "row", "d");
     writer.line("Vector<float, 4> y0;");
     chunk.lanes(
         scope, [](Scalar) { return ""; },
         [&](ValuePrinter &lane) {
-          lane.define(p.valueProduct, "sums[j]");
+          lane.define(p.valueProduct, "acc[j]");
           std::string value = lane.value(p.product.graph.outputs[0].value);
           writer.line("y0[j] = " + value + ";");
         });

@@ -163,7 +163,8 @@ std::string findGroup(DecodeProblem &p) {
 Result<DecodeProblem> decodeProblem(const Region &region) {
   if (!region.attention())
     return Error{ErrorCode::BadModel, "holds no attention"};
-  DecodeProblem p{uncollapsed(region.attention()->scores), uncollapsed(region.attention()->product)};
+  const Attention &attention = *region.attention();
+  DecodeProblem p{uncollapsed(attention.scores), uncollapsed(attention.product), uncollapsed(attention.sink)};
   std::string reason = findOperands(p);
   if (reason.empty())
     reason = findSizes(p);

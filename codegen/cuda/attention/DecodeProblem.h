@@ -15,6 +15,7 @@ namespace kfuse::codegen::cuda {
 /// dimension is the heads. A pair is a sequence and neighbouring heads that share keys and values.
 struct DecodeProblem {
   LinearGraph scores, product;
+  std::optional<LinearGraph> sink;           ///< A score of each row that no key has, over the scores' dimensions.
   ir::Scalar query = {}, key = {};           ///< Nodes of `scores`: a value, and a load.
   ir::Scalar value = {}, probabilities = {}; ///< Loads of `product`.
   ir::Scalar scoreProduct = {}, valueProduct = {};

@@ -124,16 +124,16 @@ private:
           continue;
         const bool hasSeveral = p.batches() * ceilDiv(p.rows, warps * 16) > target.multiprocessors;
         for (int64_t stages : {2, 3})
-          for (int64_t turns : {1, 0})
+          for (int64_t pingPong : {1, 0})
             for (int64_t persistent : {1, 0})
-              if ((stages == 2 || keys * 2 < p.keys) && (hasSeveral || !persistent))
+              if ((stages == 2 || keys * 2 < p.keys) && (!persistent || (hasSeveral && !p.bounds.areOfRow())))
                 for (int64_t resident : {1, 2})
-                  if (resident == 1 || (warps == 8 && !turns))
+                  if (resident == 1 || (warps == 8 && !pingPong))
                     configs.push_back({{"rows", warps * 16},
                                        {"warps", warps},
                                        {"keys", keys},
                                        {"stages", stages},
-                                       {"turns", turns},
+                                       {"pingpong", pingPong},
                                        {"persistent", persistent},
                                        {"resident", resident},
                                        {"wgmma", 1}});

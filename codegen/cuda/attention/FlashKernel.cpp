@@ -27,9 +27,11 @@ public:
         buffers{region.graph, {}, {}} {
     if (shape.isWgmma) {
       const FlashMaps all = *p.maps();
-      maps = {{"key", shape.keys, all.keys}, {"value", shape.keys, all.values}};
+      maps = {{"key", shape.keys, p.type(), all.keys}, {"value", shape.keys, p.type(), all.values}};
       if (all.queries)
-        maps.push_back({"query", shape.rows, *all.queries});
+        maps.push_back({"query", shape.rows, p.type(), *all.queries});
+      if (all.mask)
+        maps.push_back({"mask", shape.rows, p.scores.graph.inputs[all.mask->buffer].type, *all.mask});
     }
     p.product.graph.inputs.pop_back(); // The probabilities never are in memory.
     for (unsigned dim = 0; dim < p.dimRow(); ++dim)
@@ -59,7 +61,7 @@ public:
     plan.launches = {launch};
     std::vector<TensorMapRecipe> recipes;
     for (const Brought &map : maps)
-      recipes.push_back(map.rows.recipe(p.type(), map.boxRows));
+      recipes.push_back(map.rows.recipe(map.type, map.boxRows));
     if (shape.isWgmma)
       passTensorMaps(plan, recipes);
     giveSource(plan, source());
@@ -99,12 +101,12 @@ private:
 
   void writeWgmmaEntry() {
     std::string parameters, arguments;
-    for (const Brought &map : maps) {
+    for (const Brought &map : maps)
       parameters += "const __grid_constant__ TensorMap " + map.name + "Map, ";
-      arguments += ", &" + map.name + "Map";
-    }
-    if (p.computesQuery)
-      arguments += ", nullptr";
+    for (const char *name : {"key", "value", "query", "mask"})
+      arguments += llvm::any_of(maps, [&](const Brought &map) { return map.name == name; })
+                       ? std::string(", &") + name + "Map"
+                       : ", nullptr";
     writer.open("extern \"C\" __global__ void __launch_bounds__(" + Twine(shape.threads()) + ", Config::resident) " +
                 entryName(region) + "(" + parameters + bufferParameters(region, buffers) +
                 (shape.isPersistent ? ", unsigned *tickets)" : ")"));
@@ -124,20 +126,20 @@ private:
   void writeProduct(const std::string &name, int64_t columns, const std::string &parameter, ArrayRef<std::string> rows,
                     const std::string &layouts) {
     const std::string type = p.type() == DType::BF16 ? "bf16" : "f16";
-    const int64_t sums = columns / 2;
+    const int64_t accumulators = columns / 2;
     SmallVector<std::string> places, operands, rowPlaces;
-    for (int64_t i = 0; i < sums; ++i) {
+    for (int64_t i = 0; i < accumulators; ++i) {
       places.push_back("%" + std::to_string(i));
       operands.push_back("\"+f\"(d[" + std::to_string(i) + "])");
     }
-    int64_t next = sums;
+    int64_t next = accumulators;
     for (size_t i = 0; i < rows.size(); ++i)
       rowPlaces.push_back("%" + std::to_string(next++));
     const std::string rowText = rows.size() > 1 ? "{" + llvm::join(rowPlaces, ", ") + "}" : rowPlaces[0],
                       columnText = "%" + std::to_string(next), accumulate = "%" + std::to_string(next + 1);
     writer.open("struct " + name);
-    writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(sums) + "], " + parameter +
-                ", unsigned long long columns, int accumulate)");
+    writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(accumulators) + "], " +
+                parameter + ", unsigned long long columns, int accumulate)");
     writer.line("asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + accumulate +
                 ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k16.f32." + type + "." + type + " {" +
                 llvm::join(places, ", ") + "}, " + rowText + ", " + columnText + ", p, 1, 1, " + layouts +
@@ -163,15 +165,15 @@ private:
       writer.line("static constexpr unsigned blocks = " + Twine(shape.blocks(p)) +
                   "; // Tiles of rows, over all heads.");
       writer.line("static constexpr int resident = " + Twine(shape.resident) + "; // Blocks on a multiprocessor.");
-      writer.line("static constexpr bool takesTurns = " + Twine(flag(shape.takesTurns)) +
+      writer.line("static constexpr bool pingPong = " + Twine(flag(shape.pingPong)) +
                   ", isPersistent = " + flag(shape.isPersistent) + ";");
     }
     if (!shape.isWgmma && !shape.isScalar)
       writer.line("static constexpr int splits = " + Twine(shape.splits) +
                   ", newKeys = " + Twine(p.update.newKeys ? p.update.newKeys->count() : 0) + ", newValues = " +
                   Twine(p.update.newValues ? p.update.newValues->count() : 0) + "; // Written into a cache.");
-    writer.line("static constexpr bool readsBounds = " + Twine(flag(p.bounds.areRead())) +
-                ", readsFirst = " + flag(!p.bounds.firsts.empty()) + ";");
+    writer.line("static constexpr bool readsBounds = " + Twine(flag(p.bounds.areRead())) + ", readsFirst = " +
+                flag(!p.bounds.firsts.empty()) + ", readsOfRow = " + flag(p.bounds.areOfRow()) + ";");
     writer.line("static constexpr bool holdsQuery = " + Twine(flag(shape.holdsQuery(p))) +
                 ", computesQuery = " + flag(p.computesQuery) + ", emptyIsZero = " + flag(p.emptyIsZero) + ";");
     if (p.computesQuery)
@@ -186,11 +188,17 @@ private:
     const KeyChunks chunks = p.bounds.chunks.value_or(KeyChunks{.size = 0});
     writer.line("static constexpr Index chunk = " + Twine(chunks.size) + ", rowInChunks = " + Twine(chunks.rowOffset) +
                 ", keyInChunks = " + Twine(chunks.keyOffset) + "; // Where the first row and key stand in a chunk.");
+    writer.line("static constexpr bool hasSink = " + Twine(flag(p.sink.has_value())) +
+                ", bringsMask = " + flag(bringsMask()) + ";");
+    if (bringsMask())
+      writer.line("using Mask = " + storedType(p.scores.graph.inputs[p.scores[p.mask].input].type) + ";");
     writer.line("static constexpr bool isScaled = " + Twine(flag(p.scale.has_value())) + ";");
     writer.line("static constexpr float scale = " + literalText(p.scale.value_or(1)) + ";");
     writer.close(";");
   }
 
+  /// Whether TMA brings tiles of a mask.
+  bool bringsMask() const { return shape.isWgmma && p.mask; }
   std::string inputOf(const LinearGraph &graph, Scalar load) const { return "in" + std::to_string(graph[load].input); }
 
   void writeBody() {
@@ -226,6 +234,8 @@ private:
       writeRow();
       writeSeen();
     }
+    if (p.sink)
+      writeSink();
     if (shape.isScalar)
       writeStoreOfOne();
     else
@@ -237,12 +247,24 @@ private:
   void writeBounds() {
     writer.line("struct Bounds { Index firstKey, firstOfRow, endKey, endOfRow; };");
     writer.open("__device__ __forceinline__ Bounds bounds(Index batch) const");
-    ValuePrinter scope = scopeOf(p.scores, "0", "0");
+    const std::string values = boundTexts("0", false);
+    writer.line("return {" + values + "};");
+    writer.close();
+    if (!p.bounds.areOfRow())
+      return;
+    writer.open("__device__ __forceinline__ Bounds bounds(Index batch, Index row) const");
+    const std::string ofRow = boundTexts("row", true);
+    writer.line("return {" + ofRow + "};");
+    writer.close();
+  }
+  /// Of those that are read for each row, or of the others.
+  std::string boundTexts(const std::string &row, bool areOfRow) {
+    ValuePrinter scope = scopeOf(p.scores, row, "0");
     auto joined = [&](ArrayRef<ReadBound> bounds, bool moves, const std::string &function, int64_t more, int64_t least,
                       int64_t otherwise) {
       std::string text;
       for (const ReadBound &bound : bounds)
-        if (bound.movesWithRow == moves) {
+        if (bound.movesWithRow == moves && bound.isOfRow == areOfRow) {
           const std::string one = keyText(scope, bound, bound.offset + more, least, p.keys);
           text = text.empty() ? one : function + "(" + text + ", " + one + ")";
         }
@@ -252,8 +274,7 @@ private:
                       firstOfRow = joined(p.bounds.firsts, true, "maximum", 0, -p.rows, -p.rows),
                       endKey = joined(p.bounds.lasts, false, "minimum", 1, 0, p.keys),
                       endOfRow = joined(p.bounds.lasts, true, "minimum", 1, -p.rows, p.keys);
-    writer.line("return {" + firstKey + ", " + firstOfRow + ", " + endKey + ", " + endOfRow + "};");
-    writer.close();
+    return firstKey + ", " + firstOfRow + ", " + endKey + ", " + endOfRow;
   }
 
   /// Where new rows of the cache are, and how they get there.
@@ -384,9 +405,12 @@ private:
   /// The score of a key that the row sees.
   void writeSeen() {
     writer.open("__device__ __forceinline__ float seen(const Row &ofRow, float product, Index batch, Index row, Index "
-                "key) const");
+                "key" +
+                std::string(bringsMask() ? ", Config::Mask mask" : "") + ") const");
     ValuePrinter scope = scopeOf(p.scores, "row", "key");
     scope.define(p.scoreProduct, "product");
+    if (bringsMask())
+      scope.define(p.mask, "decode(mask)");
     for (Scalar s : p.ofRow)
       scope.define(s, "ofRow.v" + std::to_string(s.id));
     std::string text = scope.value(p.bounds.seen);
@@ -394,9 +418,18 @@ private:
     writer.close();
   }
 
+  /// The score of a row that no key has.
+  void writeSink() {
+    writer.open("__device__ __forceinline__ float sink(Index batch, Index row) const");
+    ValuePrinter scope = scopeOf(*p.sink, "row", "0");
+    std::string text = scope.value(p.sink->graph.outputs[0].value);
+    writer.line("return " + text + ";");
+    writer.close();
+  }
+
   void writeStore() {
     writer.open(
-        "__device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &sums) const");
+        "__device__ __forceinline__ void store(Index batch, Index row, int d, const Vector<float, 8> &acc) const");
     const Scalar root = p.product.graph.outputs[0].value;
     ChunkPrinter chunk(p.product, p.dimColumn(), 8); // Along a head's elements, which are the product's columns.
     ValuePrinter scope = scopeOf(p.product, "row", "d");
@@ -407,7 +440,7 @@ private:
     chunk.lanes(
         scope, [](Scalar) { return ""; },
         [&](ValuePrinter &lane) {
-          lane.define(p.valueProduct, "sums[j]");
+          lane.define(p.valueProduct, "acc[j]");
           std::string value = lane.value(root);
           writer.line("y0[j] = " + value + ";");
         });
@@ -441,6 +474,7 @@ private:
   struct Brought {
     std::string name;
     int64_t boxRows;
+    DType type;
     FlashRowsMap rows;
   };
 

@@ -234,20 +234,41 @@ std::optional<FlashRowsMap> mapOf(const LinearGraph &graph, Scalar load, unsigne
   if (!splitOff(rest, dimRow, ofRow, none, batchTerms))
     return std::nullopt;
   const BatchCoordinate batch = batchCoordinate(batchTerms, offset.getContext());
-  auto isAligned = [](int64_t elements) {
-    return elements >= 0 && static_cast<uint64_t>(elements) * 2 % tmaGranule == 0;
+  const auto width = static_cast<uint64_t>(byteWidth(typeOf(graph, load)));
+  auto isAligned = [&](int64_t elements) {
+    return elements >= 0 && static_cast<uint64_t>(elements) * width % tmaGranule == 0;
   };
   const bool isRepeated = ofRow == 0 && graph.extents()[dimRow] > 1;
   if (ofElement != 1 || isRepeated || !isAligned(ofRow) || !isAligned(batch.stride) || !isAligned(start))
     return std::nullopt;
-  auto strideOf = [](int64_t elements) { return elements > 0 ? static_cast<uint64_t>(elements) * 2 : tmaLineBytes; };
+  auto strideOf = [&](int64_t elements) {
+    return elements > 0 ? static_cast<uint64_t>(elements) * width : tmaLineBytes;
+  };
   FlashRowsMap map;
   map.buffer = graph[load].input;
   map.batch = batch.index;
   map.batches = ir::maxOfIndex(batch.index, graph.extents()) + 1;
   map.rows = graph.extents()[dimRow], map.elements = graph.extents()[dimElement];
-  map.batchBytes = strideOf(batch.stride), map.rowBytes = strideOf(ofRow), map.offsetBytes = start * 2;
+  map.batchBytes = strideOf(batch.stride), map.rowBytes = strideOf(ofRow),
+  map.offsetBytes = static_cast<uint64_t>(start) * width;
   return map;
+}
+
+/// The first load that `s` is made of, but for the product, which differs from row to row and from key to key, and
+/// which TMA can read.
+Scalar maskOf(const FlashProblem &p, Scalar s, std::set<int> &seen) {
+  const ScalarNode &node = p.scores[s];
+  if (s == p.scoreProduct || !seen.insert(s.id).second)
+    return {};
+  if (isPlainLoad(p.scores, s)) {
+    const bool isOfBoth = p.scores.dependsOn(s, p.dimRow()) && p.scores.dependsOn(s, p.dimColumn());
+    const bool isNarrow = byteWidth(typeOf(p.scores, s)) <= 4;
+    return isOfBoth && isNarrow && mapOf(p.scores, s, p.dimRow(), p.dimColumn()) ? s : Scalar{};
+  }
+  for (Scalar operand : node.operands)
+    if (Scalar mask = maskOf(p, operand, seen))
+      return mask;
+  return {};
 }
 
 } // namespace
@@ -258,7 +279,7 @@ TensorMapRecipe FlashRowsMap::recipe(DType type, int64_t boxRows) const {
   recipe.type = type;
   recipe.sizes = {elements, rows, batches};
   recipe.strideBytes = {rowBytes, batchBytes};
-  recipe.box = {tmaLineBytes / 2, static_cast<uint32_t>(boxRows), 1};
+  recipe.box = {tmaLineBytes / static_cast<uint32_t>(byteWidth(type)), static_cast<uint32_t>(boxRows), 1};
   recipe.swizzleBytes = tmaLineBytes;
   recipe.offsetBytes = offsetBytes;
   return recipe;
@@ -269,11 +290,15 @@ std::optional<FlashMaps> FlashProblem::maps() const {
                                     valueRows = mapOf(product, value, rank() - 1, dimColumn());
   if (!keyRows || !valueRows)
     return std::nullopt;
-  FlashMaps maps{*keyRows, *valueRows, {}};
+  FlashMaps maps{*keyRows, *valueRows, {}, {}};
   if (!computesQuery && !(maps.queries = mapOf(scores, query, dimRow(), rank() - 1)))
     return std::nullopt;
+  if (mask)
+    maps.mask = mapOf(scores, mask, dimRow(), dimColumn());
   return maps;
 }
+
+int64_t FlashProblem::maskBytes() const { return mask ? static_cast<int64_t>(byteWidth(typeOf(scores, mask))) : 0; }
 
 int64_t FlashProblem::batches() const {
   int64_t count = 1;
@@ -292,7 +317,10 @@ Result<FlashProblem> flashProblem(const Region &region, bool isPacked) {
     return Error{ErrorCode::BadModel, "holds no attention"};
   const ir::ScalarGraph &product = region.attention()->product,
                         scores = withHeadsOf(product, region.attention()->scores);
-  FlashProblem p{uncollapsed(scores), uncollapsed(product)};
+  std::optional<ir::ScalarGraph> sink = region.attention()->sink;
+  if (sink)
+    sink = withHeadsOf(product, *sink);
+  FlashProblem p{uncollapsed(scores), uncollapsed(product), uncollapsed(sink)};
   std::string reason = findOperands(p);
   if (reason.empty())
     reason = findSizes(p);
@@ -306,9 +334,13 @@ Result<FlashProblem> flashProblem(const Region &region, bool isPacked) {
   p.scale = scaleOf(p, p.bounds.seen);
   std::set<int> seen;
   findOfRow(p, p.bounds.seen, seen);
+  seen.clear();
+  p.mask = maskOf(p, p.bounds.seen, seen);
   findGroup(p);
   if (isPacked) {
     const ir::ScalarGraph packedScores = packed(scores, p), packedProduct = packed(product, p);
+    if (sink)
+      p.sink = uncollapsed(packed(*sink, p));
     reason = pack(packedScores, packedProduct, p);
     if (reason.empty())
       reason = findUpdate(region, packedScores, packedProduct, 1, p);

@@ -18,19 +18,21 @@ struct FlashRowsMap {
   mlir::AffineExpr batch; ///< The batch coordinate, over the batch dimensions.
   uint64_t batches = 1, rows = 1, elements = 1, batchBytes = 0, rowBytes = 0, offsetBytes = 0;
 
-  /// For boxes of 64 elements of `boxRows` rows.
+  /// For boxes of 128 bytes of `boxRows` rows.
   TensorMapRecipe recipe(DType type, int64_t boxRows) const;
 };
 
 struct FlashMaps {
   FlashRowsMap keys, values;
   std::optional<FlashRowsMap> queries; ///< None where they are computed.
+  std::optional<FlashRowsMap> mask;    ///< Rows of keys; none where FlashProblem::mask is none.
 };
 
 /// The dimensions are [batch..., rows, keys, D] for the scores and [batch..., rows, D, keys] for the product; heads are
 /// batch dimensions.
 struct FlashProblem {
   LinearGraph scores, product;
+  std::optional<LinearGraph> sink;           ///< A score of each row that no key has, over the scores' dimensions.
   ir::Scalar query = {}, key = {};           ///< Nodes of `scores`: a value, and a load.
   ir::Scalar value = {}, probabilities = {}; ///< Loads of `product`.
   ir::Scalar scoreProduct = {}, valueProduct = {};
@@ -45,6 +47,7 @@ struct FlashProblem {
   KeyBounds bounds = {};         ///< Keys outside are not looked at.
   std::optional<double> scale{}; ///< Scores of keys inside are products times this.
   CacheUpdate update = {};
+  ir::Scalar mask = {};            ///< Load of a mask, or a bias, of every row and key that TMA can read; or none.
   std::vector<ir::Scalar> ofRow{}; ///< Nodes of the scores that are loaded, or made of such, and the same for all keys.
 
   unsigned rank() const { return scores.extents().size(); }
@@ -52,6 +55,8 @@ struct FlashProblem {
   /// The scores' columns are keys, the product's are elements of a value.
   unsigned dimColumn() const { return rank() - 2; }
   DType type() const { return scores.graph.inputs[scores[key].input].type; }
+  /// Bytes of an element of the mask; 0 where there is none.
+  int64_t maskBytes() const;
   /// Nothing where TMA cannot read one of them.
   std::optional<FlashMaps> maps() const;
   int64_t batches() const;

@@ -32,7 +32,9 @@ double mmaShare(const ir::Target &target) {
 int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
   if (isWgmma) {
     const int64_t line = 128, keyBoxes = ceilDiv(p.keySize, 64), valueBoxes = ceilDiv(p.valueSize, 64);
-    return (rows * keyBoxes + stages * keys * (keyBoxes + valueBoxes)) * line + 32 + stages * 32; // And barriers.
+    const int64_t maskBoxes = ceilDiv(keys * p.maskBytes(), line);
+    return (rows * keyBoxes + stages * (keys * (keyBoxes + valueBoxes) + rows * maskBoxes)) * line + 32 +
+           stages * (p.mask ? 48 : 32); // And barriers.
   }
   if (isScalar)
     return 4 * (rows * keyStride(p) + keys * (keyStride(p) + valueStride(p)));
@@ -54,7 +56,7 @@ bool FlashShape::holdsQuery(const FlashProblem &p) const {
 
 int64_t FlashShape::registers(const FlashProblem &p) const {
   if (isWgmma) { // With the weights of the tile before, the rest, and what scores are computed of.
-    const int64_t rest = resident > 1 ? 36 : 32;
+    const int64_t rest = (resident > 1 ? 36 : 32) + (p.bounds.areOfRow() ? 8 : 0);
     return p.valueSize / 2 + keys / 2 + keys / 4 + rest + (p.scale ? 0 : 40);
   }
   if (isScalar) // Sums, scores, and 8 of the queries and 4 of a key at a time.
@@ -76,8 +78,9 @@ int64_t FlashShape::blocksPerSm(const FlashProblem &p, const ir::Target &target)
 
 bool FlashShape::fits(const FlashProblem &p, const ir::Target &target) const {
   // What setmaxnreg leaves each consumer.
-  // For Blackwell the compiler spills a few bytes of tiles of 64 keys of heads of 128, which take 186.
-  const int64_t ofMma = target.capability < 100 ? mostRegisters : p.valueSize >= 128 && !isScalar ? 176 : 248;
+  // For Blackwell the compiler spills a few bytes of tiles of 64 keys of heads of 128 that hold queries, which take
+  // 186.
+  const int64_t ofMma = target.capability < 100 ? mostRegisters : p.valueSize >= 128 && holdsQuery(p) ? 176 : 248;
   const int64_t most = !isWgmma ? ofMma : resident > 1 ? 104 : warps == 8 ? 240 : 160;
   return registers(p) <= most && sharedBytes(p) <= target.sharedBytesPerBlock &&
          blocksPerSm(p, target) >= (isWgmma ? resident : 1);
@@ -160,8 +163,8 @@ struct FlashShape::WgmmaTerms {
 FlashShape::WgmmaTerms FlashShape::wgmmaTerms() const {
   constexpr double launchedUs = 1.5; // A block of its own: barriers, and queries that are waited for.
   WgmmaTerms terms = resident > 1 ? WgmmaTerms{0.46, 0.067, 0.62} // Another block runs beside a start.
-                     : warps > 8  ? (takesTurns ? WgmmaTerms{0.29, 0.139, 1.73} : WgmmaTerms{0.67, 0.193, 0.59})
-                                  : (takesTurns ? WgmmaTerms{0.50, 0.116, 1.45} : WgmmaTerms{0.53, 0.098, 1.44});
+                     : warps > 8  ? (pingPong ? WgmmaTerms{0.29, 0.139, 1.73} : WgmmaTerms{0.67, 0.193, 0.59})
+                                  : (pingPong ? WgmmaTerms{0.50, 0.116, 1.45} : WgmmaTerms{0.53, 0.098, 1.44});
   terms.startUs += isPersistent ? 0 : launchedUs;
   return terms;
 }
@@ -230,7 +233,9 @@ double FlashShape::totalUs(const Region &region, const FlashProblem &p, const ir
   // it.
   constexpr double l2BytesPerClock = 20;
   const double sms = target.multiprocessors, clocksPerUs = target.f32FlopsPerUs / (2 * 128 * sms),
-               bytes = static_cast<double>(keys * (p.keySize + p.valueSize)) * static_cast<double>(byteWidth(p.type()));
+               bytes =
+                   static_cast<double>(keys * (p.keySize + p.valueSize)) * static_cast<double>(byteWidth(p.type())) +
+                   static_cast<double>(rows * keys * p.maskBytes());
   tileUs = std::max(tileUs, bytes / (l2BytesPerClock * clocksPerUs));
   double tiles = 0, longest = 0;
   for (int64_t row = 0; row < p.rows; row += rows) {

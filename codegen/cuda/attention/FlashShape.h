@@ -9,14 +9,14 @@ namespace kfuse::codegen::cuda {
 /// (device/attention/flash_attention.cuh), wgmma (flash_sm90.cuh) or in f32 (flash_scalar.cuh).
 struct FlashShape {
   int64_t rows, warps, keys, stages; ///< Warps that multiply.
-  bool isWgmma, takesTurns, isScalar;
+  bool isWgmma, pingPong, isScalar;
   int64_t resident;  ///< Blocks that share a multiprocessor, of wgmma.
   int64_t splits;    ///< Blocks that a tile's keys are split over, of mma.sync.
   bool isPersistent; ///< A block for each multiprocessor takes rows as long as there are some.
 
   explicit FlashShape(const TileConfig &config)
       : rows(config["rows"]), warps(config["warps"]), keys(config["keys"]), stages(config["stages"]),
-        isWgmma(config.valueOr("wgmma", 0) != 0), takesTurns(config.valueOr("turns", 0) != 0),
+        isWgmma(config.valueOr("wgmma", 0) != 0), pingPong(config.valueOr("pingpong", 0) != 0),
         isScalar(config.valueOr("scalar", 0) != 0), resident(config.valueOr("resident", 1)),
         splits(config.valueOr("splits", 1)), isPersistent(config.valueOr("persistent", 0) != 0) {}
 

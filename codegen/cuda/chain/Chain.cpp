@@ -1,4 +1,4 @@
-// cuda.chain: products in a row, of the same rows, in one launch.
+// cuda.chain: products in a row, of the same rows, in one launch, and norms of what they give.
 #include "codegen/KernelLimits.h"
 #include "codegen/cuda/chain/ChainKernel.h"
 #include "codegen/cuda/chain/Templates.h"
@@ -72,9 +72,10 @@ private:
     while (config["stages"] > 3 && (isTooBig() || config["stages"] % groupsK != 0))
       config = config.with("stages", config["stages"] - 1);
     const ChainShape shape(config);
+    const int64_t turns = chain.reductions() > 0 ? 1 : mostTurns; // More rows are cuda.row_chain's.
     const bool isTooTall = shape.columns >= 2 * chain.M && shape.columns > 16;
     if (shape.stages < std::max<int64_t>(4, 2 * groupsK) || isTooTall || !shape.fitsRegisters(target) ||
-        shape.turns(chain, target) > mostTurns || shape.rows >= 2 * chain.mostColumns())
+        shape.turns(chain, target) > turns || shape.rows >= 2 * chain.mostColumns())
       return std::nullopt;
     return config;
   }

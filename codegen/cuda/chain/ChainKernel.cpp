@@ -1,5 +1,6 @@
 #include "codegen/cuda/chain/ChainKernel.h"
 #include "codegen/cuda/chain/ChainMemory.h"
+#include "codegen/cuda/matmul/RowEpilogue.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -11,8 +12,6 @@ using namespace mlir;
 
 namespace kfuse::codegen::cuda {
 namespace {
-
-constexpr int64_t epilogueVector = 4;
 
 class ChainKernel {
 public:
@@ -82,8 +81,9 @@ private:
   void addKind(size_t number) {
     const Layer &layer = chain.layers[number];
     std::string key = layer.from.region.text;
-    for (auto [source, isFixed] : llvm::zip_equal(layer.from.inputs, layer.from.region.isFixed))
-      key += source.isResult() ? "r" : isFixed ? "f" : "v"; // What another layer writes is waited for.
+    for (auto [input, source] : llvm::enumerate(layer.from.inputs))
+      if (input != layer.tokensInput() || layer.product.readsBeside(input)) // Those come by maps, whosesoever they are.
+        key += source.isResult() ? "r" : layer.from.region.isFixed[input] ? "f" : "v"; // Results are waited for.
     auto [found, isNew] = kinds.try_emplace(key);
     kindOf.push_back(&found->second);
     if (!isNew)
@@ -97,7 +97,8 @@ private:
     auto isResult = [&](BufferName name) { return name.isInput && layer.from.inputs[name.number].isResult(); };
     writer.line(Twine("static constexpr bool readsResults = ") +
                 (llvm::any_of(kind.buffers, isResult) ? "true" : "false") +
-                ", readsRows = " + (layer.product.readsRows() ? "true;" : "false;"));
+                ", readsRows = " + (layer.product.readsRows() ? "true" : "false") +
+                ", reducesRows = " + (layer.product.reducesRows ? "true;" : "false;"));
     writer.line("using Index = ::Index;");
     for (const char *type : {"Epilogue", "Weights", "Tokens", "Product"})
       writer.line("using " + Twine(type) + " = " + kind.name + "::" + type + ";");
@@ -114,13 +115,16 @@ private:
   }
 
   void writeProduct(const Layer &layer, Kind &kind) {
-    MatmulPrinter printer(layer.from.region, layer.product, config, target, epilogueVector);
+    MatmulPrinter printer(layer.from.region, layer.product, config, target, chainEpilogueVector);
     const TmaSide weights{layer.weights}, tokens{layer.tokens};
     const DType type = layer.product.elementType(0);
     writeTmaSide(printer, weights, "Weights");
     writeTmaSide(printer, tokens, "Tokens");
     cuda::writeProduct(printer.out(), type, type, shape.columns, weights, tokens);
-    printer.writeEpilogue();
+    if (layer.product.reducesRows)
+      RowEpilogue(layer.product, chainEpilogueVector).write(printer, nullptr);
+    else
+      printer.writeEpilogue();
     writer.append(printer.out());
     kind.buffers = printer.epilogueBuffers();
   }
@@ -142,10 +146,10 @@ private:
                 "; // The result's columns and rows.");
     writer.line("static constexpr int " + number("groupsK", shape.groupsK) + ", " + number("stages", shape.stages) +
                 ", " + number("clusterColumns", shape.clusterColumns) + ", " +
-                number("epilogueVector", epilogueVector) + ";");
+                number("epilogueVector", chainEpilogueVector) + ";");
     writer.line("static constexpr int " + number("partialsOffset", shape.partialsOffset()) + ", " +
                 number("barriersOffset", shape.barriersOffset()) + ", " + number("layersOffset", shape.layersOffset()) +
-                ";");
+                ", " + number("exchangeOffset", shape.exchangeOffset(chain)) + ";");
     writer.close(";");
     writer.line();
   }
@@ -155,7 +159,8 @@ private:
     writer.open("struct Layers");
     writer.line("static constexpr int count = " + Twine(chain.layers.size()) + ", buffers = " + Twine(chain.buffers()) +
                 ";");
-    writer.line(Twine("static constexpr bool weightsAreFixed = ") + (areFixed ? "true;" : "false;"));
+    writer.line(Twine("static constexpr bool weightsAreFixed = ") + (areFixed ? "true" : "false") +
+                ", reducesRows = " + (chain.reductions() > 0 ? "true;" : "false;"));
     writer.open("template <class Role, class Chain> static __device__ __forceinline__ void visit(Chain &chain, int "
                 "number)");
     // One call of each kind, which is inlined: with one for each of 21 layers a kernel compiled for seconds.

@@ -1,6 +1,7 @@
 #include "codegen/cuda/chain/ChainProblem.h"
 
 #include "codegen/Region.h"
+#include "codegen/cuda/matmul/RowEpilogue.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -41,13 +42,17 @@ Result<Layer> layerOf(const ChainLayer &from, int number, const ir::Target &targ
     return no(taken.reason());
   if (product->count() != 1)
     return no("is two products at once");
-  auto isReduction = [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Reduce; };
-  if (llvm::any_of(product->graph.graph.nodes, isReduction))
-    return no("reduces the rows of its product");
+  int64_t reductions = 0;
+  if (product->reducesRows) {
+    const RowEpilogue epilogue(*product);
+    if (std::string reason = epilogue.refusal(); !reason.empty())
+      return no(reason);
+    reductions = static_cast<int64_t>(epilogue.reductionCount());
+  }
   if (byteWidth(product->elementType(0)) != 2)
     return no("multiplies other than f16 or bf16");
   const TmaOperand weights = TmaOperand::of(*product, 1), tokens = TmaOperand::of(*product, 0);
-  Layer layer{from, std::move(*product), weights, tokens};
+  Layer layer{from, std::move(*product), weights, tokens, reductions};
   auto isOfTheOneBefore = [&](const ChainLayer::Source &source) { return source.layer == number - 1; };
   if (from.inputs[layer.weights.matrix.input].isResult() || !isOfTheOneBefore(from.inputs[layer.tokensInput()]))
     return no("is no product of the result before it with an input");
@@ -102,6 +107,13 @@ int64_t ChainProblem::mostColumns() const {
   for (const Layer &layer : layers)
     most = std::max(most, layer.product.N);
   return most;
+}
+
+int64_t ChainProblem::reductions() const {
+  int64_t all = 0;
+  for (const Layer &layer : layers)
+    all += layer.reductions;
+  return all;
 }
 
 int64_t ChainProblem::buffers() const {

@@ -11,6 +11,8 @@ struct Layer {
   MatmulProblem product;
   TmaOperand weights, tokens;
 
+  std::int64_t reductions; ///< Of the rows of its product, by what is fused behind it.
+
   unsigned tokensInput() const { return tokens.matrix.input; }
 };
 
@@ -23,7 +25,8 @@ struct ChainProblem {
   static Result<ChainProblem> of(const Region &region, const ir::Target &target);
 
   std::int64_t mostColumns() const;
-  std::int64_t buffers() const; ///< Addresses that a layer's body takes at most: of its inputs and results.
+  std::int64_t reductions() const; ///< All layers'.
+  std::int64_t buffers() const;    ///< Addresses that a layer's body takes at most: of its inputs and results.
 };
 
 } // namespace kfuse::codegen::cuda

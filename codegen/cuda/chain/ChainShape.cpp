@@ -17,8 +17,15 @@ bool ChainShape::fitsRegisters(const ir::Target &target) const {
 
 int64_t ChainShape::stageBytes() const { return (rows + columns) * lineBytes; }
 
-int64_t ChainShape::sharedBytes(const ChainProblem &chain) const {
+int64_t ChainShape::exchangeOffset(const ChainProblem &chain) const {
   return layersOffset() + static_cast<int64_t>(chain.layers.size()) * (2 + chain.buffers()) * 8;
+}
+
+int64_t ChainShape::sharedBytes(const ChainProblem &chain) const {
+  // For each warp two slots and their barriers: of each row a float from every block, in pairs (RowExchange).
+  const int64_t lanesOfRow = rows / chainEpilogueVector, ofLane = ceilDiv(columns * lanesOfRow, warps() * 32);
+  const int64_t slotBytes = clusterColumns * ceilDiv(ofLane, 2) * (32 / lanesOfRow) * 8;
+  return exchangeOffset(chain) + (chain.reductions() > 0 ? warps() * (2 * slotBytes + 16) : 0);
 }
 
 int64_t ChainShape::blocks(const ChainProblem &chain) const {
@@ -31,22 +38,26 @@ int64_t ChainShape::turns(const ChainProblem &chain, const ir::Target &target) c
 
 /// The sum over the layers of the time of the tile that a block computes, by what shared memory, the tensor cores or a
 /// warpgroup's own products take, and the time until their results are in the next layer's shared memory. Constants fit
-/// 20 layers of 256 x 1024 x 1024 and of five such, on an H200 (commits bae8f4c and d691234; the sweep was not kept).
+/// 20 layers of 256 x 1024 x 1024 and of five such, on an H200 (commits bae8f4c and d691234; the sweep was not kept), and
+/// with norms on an H100: 21 configs take 0.68 to 1.1 times as long as estimated, the first one 0.86 (docs/experiments.md).
 double ChainShape::estimateUs(const ChainProblem &chain, const ir::Target &target) const {
   const auto height = static_cast<double>(rows), width = static_cast<double>(columns);
   const double ofThread = height * width / static_cast<double>(warps() * 32);
   const double exchangeUs = 1.15 + 0.025 * ofThread; // A result to the blocks of its cluster.
+  constexpr double reductionUs = 0.6;                // A total to them and theirs here.
   const auto waves = static_cast<double>(turns(chain, target));
   const double rate = target.halfFlopsPerUs * 0.736 / target.multiprocessors;
-  // A clock's 128 bytes, of which TMA writes what wgmma reads: the rows' part once, the columns' once for each 64 rows.
-  const double sharedRate = target.memoryBytesPerUs * 7 / target.multiprocessors;
+  // 128 bytes in a clock, in which an SM has 256 operations of f32. TMA writes what wgmma reads: the rows' part once,
+  // the columns' once for each 64 rows.
+  const double sharedRate = target.f32FlopsPerUs / 2 / target.multiprocessors;
   const double sharedBytes = lineBytes * (height + width + height / 64 * (64 + width));
   double us = target.launchUs + 2;
   for (const Layer &layer : chain.layers) {
     const auto lines = static_cast<double>(ceilDiv(layer.product.K, 64));
     const double ownUs = lines * (0.155 + 0.0004 * width) / static_cast<double>(groupsK);
     const double mathUs = 2 * height * width * lines * 64 / rate, sharedUs = lines * sharedBytes / sharedRate;
-    us += waves * (std::max({ownUs, mathUs, sharedUs}) + exchangeUs);
+    us += waves *
+          (std::max({ownUs, mathUs, sharedUs}) + exchangeUs + reductionUs * static_cast<double>(layer.reductions));
   }
   return std::max(us, target.launchUs + chain.memoryBytes / (0.89 * target.memoryBytesPerUs));
 }

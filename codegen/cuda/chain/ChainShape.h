@@ -5,9 +5,11 @@
 
 namespace kfuse::codegen::cuda {
 
-constexpr std::int64_t chainPanelRows = 64; ///< The instruction's rows, which are columns of the result.
+constexpr std::int64_t chainPanelRows = 64;     ///< The instruction's rows, which are columns of the result.
+constexpr std::int64_t chainEpilogueVector = 4; ///< Neighbouring columns that a thread finishes.
 
-/// In shared memory lie the ring, the partial sums of each warpgroup, the barriers, the layers' values.
+/// In shared memory lie the ring, the partial sums of each warpgroup, the barriers, the layers' values, and what warps
+/// send each other of rows that are reduced.
 struct ChainShape {
   std::int64_t rows, columns; ///< A tile's columns and rows of the result.
   std::int64_t groupsK, stages;
@@ -27,6 +29,7 @@ struct ChainShape {
   std::int64_t barriersOffset() const { return partialsOffset() + groupsK * columns * rows * 4; }
   /// A stage's barriers: full, empty, and that of those who await tokens; then one of the result.
   std::int64_t layersOffset() const { return barriersOffset() + stages * 24 + 8; }
+  std::int64_t exchangeOffset(const ChainProblem &chain) const;
   std::int64_t sharedBytes(const ChainProblem &chain) const;
 
   std::int64_t blocks(const ChainProblem &chain) const;

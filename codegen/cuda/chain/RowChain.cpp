@@ -63,10 +63,8 @@ std::string whyNotAlike(const Chain &chain, unsigned rowsInput) {
 /// Why results cannot take the place of the rows that they come from, or "".
 std::string whyNotInPlace(const RowLayer &layer) {
   const auto &[problem, rows, weights, result] = layer;
-  for (auto [id, node] : llvm::enumerate(problem.graph.graph.nodes))
-    if (node.kind == ir::ScalarNode::Kind::Load && node.input == rows.matrix.input &&
-        !problem.isOperand({static_cast<int>(id)}))
-      return "reads the rows that it multiplies beside the product, too";
+  if (problem.readsBeside(rows.matrix.input))
+    return "reads the rows that it multiplies beside the product, too";
   const uint64_t rowBytes = problem.K * byteWidth(problem.elementType(0));
   if (!result || result->written.type != problem.elementType(0))
     return "stores other than the 16-bit floats that it multiplies";
@@ -83,7 +81,7 @@ class RowChainKernel {
 public:
   RowChainKernel(const Region &region, const TileConfig &config, const ir::Target &target)
       : region(region), layers(region.chain()->layers), config(config), target(target), layer(layers.front().region),
-        printer(layers.front().region, layer.problem, config, target, RowEpilogue::vector), writer(printer.out()),
+        printer(layers.front().region, layer.problem, config, target, RowEpilogue::lanesOfWgmma), writer(printer.out()),
         names(printer.epilogueBuffers()) {}
 
   KernelPlan plan(int64_t ofTile) {
@@ -132,7 +130,7 @@ private:
                 ", " + number("tileN", config["n"]) + ", " + number("tileK", config["k"]) + ", " +
                 number("stages", config["stages"]) + ";");
     writer.line("static constexpr int clusterRows = 1, " + number("clusterColumns", config["cluster_n"]) + ", " +
-                number("epilogueVector", RowEpilogue::vector) + ";");
+                number("epilogueVector", RowEpilogue::lanesOfWgmma) + ";");
     writer.close(";");
     writer.line();
   }

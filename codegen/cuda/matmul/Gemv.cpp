@@ -159,7 +159,7 @@ Result<KernelPlan> GemvTemplate::print(const Region &region, const TileConfig &c
   printer.writeConfig(threads, {"static constexpr int outputs = " + std::to_string(config["outputs"]) +
                                     ", split = " + std::to_string(config["split"]) +
                                     ", unroll = " + std::to_string(config["unroll"]) + ";",
-                                fetchField(region, problem, target)});
+                                fetchField(region, problem, columnBytes(problem), target)});
   const std::string left = writeLeft(printer, problem, threads);
   const std::string right = printer.writeRightOperands("Weights", "TwoWeights");
   printer.writeEpilogue();

@@ -139,6 +139,13 @@ DType storedTypeOf(const LinearGraph &graph, Scalar value) {
   return node.kind == ScalarNode::Kind::Load ? graph.graph.inputs[node.input].type : DType::F32;
 }
 
+bool MatmulProblem::readsBeside(unsigned input) const {
+  for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
+    if (node.kind == ScalarNode::Kind::Load && node.input == input && !isOperand({static_cast<int>(id)}))
+      return true;
+  return false;
+}
+
 bool MatmulProblem::readsRows() const {
   for (auto [id, node] : llvm::enumerate(graph.graph.nodes))
     if (const Scalar load{static_cast<int>(id)};

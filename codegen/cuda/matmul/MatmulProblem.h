@@ -26,6 +26,8 @@ struct MatmulProblem {
   ir::Scalar operand(unsigned side, unsigned product = 0) const { return graph[products[product]].operands[side]; }
   /// Whether some product reads the node as it is.
   bool isOperand(ir::Scalar node) const;
+  /// Whether the input is read by other than the product itself.
+  bool readsBeside(unsigned input) const;
   /// Whether what is fused behind the product reads other values in each row.
   bool readsRows() const;
   /// The stored type of an operand that is a load, f32 of one that is computed. The first right operand stands for all.

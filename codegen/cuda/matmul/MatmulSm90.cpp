@@ -23,6 +23,8 @@ constexpr int64_t threads = 384; ///< A producer and two consumer warpgroups.
 constexpr int64_t mostStages = 8;
 constexpr size_t walksOfTile = 2; ///< How many orders of its tiles a shape of tile is offered with.
 constexpr size_t mostCandidates = 160;
+/// Up to so many accumulators of a thread, of 240 registers, results always go through TMA.
+constexpr int64_t plainAccumulators = 160;
 
 /// The config with every order of its tiles that differs: groups of 1 to 16 along M or N.
 std::vector<TileConfig> swizzles(const TileConfig &config, const Grid &grid) {
@@ -114,6 +116,26 @@ ir::FusionDecision MatmulSm90Template::takes(const Region &region, const MatmulP
   return decision;
 }
 
+/// Adds the configs of a tile: with as many stages as fit, in the best orders of tiles, with and without stream-K.
+void addConfigs(std::vector<EstimatedConfig> &ranked, const Region &region, const sm90::Problem &problem,
+                TileConfig config, const ir::Target &target) {
+  while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock) {
+    const int64_t fewer = config["stages"] - 1;
+    config = std::move(config).with("stages", fewer);
+  }
+  if (config["stages"] < 3)
+    return;
+  std::vector<EstimatedConfig> walks;
+  for (TileConfig &walk : swizzles(config, gridOf(problem, config, target)))
+    walks.emplace_back(estimate(region, problem, walk, target), std::move(walk));
+  walks = fastest(std::move(walks), walksOfTile);
+  for (int64_t segments : segmentsOf(problem, config, target)) {
+    TileConfig streamKTiles = walks.front().config.with("segments", segments);
+    ranked.emplace_back(estimate(region, problem, streamKTiles, target), std::move(streamKTiles));
+  }
+  std::move(walks.begin(), walks.end(), std::back_inserter(ranked));
+}
+
 std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, const MatmulProblem &given,
                                                        const ir::Target &target) const {
   const sm90::Problem problem(region, given);
@@ -132,24 +154,17 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
       continue;
     if ((m >= 2 * problem.M && m > 64) || (n >= 2 * problem.N && n > 64))
       continue;
-    TileConfig config{
+    const TileConfig tile{
         {"cluster_m", clusterM}, {"cluster_n", clusterN}, {"k", depth},     {"m", m},       {"n", n},
         {"pingpong", pingPong},  {"swizzle", 1},          {"swizzle_n", 0}, {"split_k", 1}, {"stages", mostStages}};
-    while (config["stages"] > 2 && sharedBytes(problem, config) > target.sharedBytesPerBlock) {
-      const int64_t fewer = config["stages"] - 1;
-      config = std::move(config).with("stages", fewer);
-    }
-    if (config["stages"] < 3 || accumulatorRegisters(problem, config) > mostAccumulators)
+    const int64_t accumulators = accumulatorRegisters(problem, tile);
+    if (accumulators > mostAccumulators)
       continue;
-    std::vector<EstimatedConfig> walks;
-    for (TileConfig &walk : swizzles(config, gridOf(problem, config, target)))
-      walks.emplace_back(estimate(region, problem, walk, target), std::move(walk));
-    walks = fastest(std::move(walks), walksOfTile);
-    for (int64_t segments : segmentsOf(problem, config, target)) {
-      TileConfig streamKTiles = walks.front().config.with("segments", segments);
-      ranked.emplace_back(estimate(region, problem, streamKTiles, target), std::move(streamKTiles));
-    }
-    std::move(walks.begin(), walks.end(), std::back_inserter(ranked));
+    addConfigs(ranked, region, problem, tile, target);
+    // An epilogue that loads operands and collects tiles for TMA holds both beside the accumulators. What registers
+    // allow, the compiler says: the search refuses what spills.
+    if (problem.placed && !problem.reducesRows && problem.loaded() > 0 && accumulators > plainAccumulators)
+      addConfigs(ranked, region, problem, tile.with("warp_tile", 1), target);
   }
   return ranked;
 }
@@ -175,7 +190,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   const int64_t clusterM = config["cluster_m"], clusterN = config["cluster_n"];
   const Grid grid = gridOf(problem, config, target);
   const TmaResult *result = problem.resultThroughTma(config);
-  const int64_t epilogueVector = result || problem.reducesRows ? RowEpilogue::vector : 8;
+  const int64_t epilogueVector = result || problem.reducesRows ? RowEpilogue::lanesOfWgmma : 8;
   MatmulPrinter printer(region, problem, config, target, epilogueVector);
   printer.writeHead("gemm_sm90.cuh");
   auto field = [](const std::string &text) { return "static constexpr " + text + ";"; };
@@ -204,7 +219,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   else
     printer.writeEpilogue();
   const std::string to = problem.reducesRows ? "ToRow" : "To";
-  const std::string partials = grid.isStreamK() ? "PartialSums{flags, sums}" : "";
+  const std::string partials = grid.isStreamK() ? "PartialSums{flags, partials}" : "";
   printer.writeEntries(
       [&](const std::string &epilogue) {
         const bool reads = result && result->read;
@@ -222,7 +237,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : "") +
           (result && result->read ? "const __grid_constant__ TensorMap readMap, " : ""),
-      grid.isStreamK() ? ", unsigned *flags, float *sums" : "");
+      grid.isStreamK() ? ", unsigned *flags, float *partials" : "");
   KernelPlan plan = printer.plan(threads, sharedBytes(problem, config));
   std::vector<TensorMapRecipe> maps = recipesOf(rowSide, rowsType, config["m"], clusterN);
   llvm::append_range(maps, recipesOf(columnSide, columnsType, columnsOf(problem, config), clusterM));

@@ -146,7 +146,7 @@ Result<KernelPlan> MatmulStreamTemplate::print(const Region &region, const TileC
   printer.writeConfig(threadsOf(config), {"static constexpr int panels = " + std::to_string(config["panels"]) +
                                               ", split = " + std::to_string(config["split"]) +
                                               ", unroll = " + std::to_string(config["unroll"]) + ";",
-                                          fetchField(region, problem, target)});
+                                          fetchField(region, problem, columnBytes(problem), target)});
   printer.writeOperand(a, "A", "m");
   const std::string left =
       "StoredRows<A, " + storedType(problem.elementType(0)).str() + ">{in" + std::to_string(a.input) + "}";

@@ -14,8 +14,8 @@ using ir::ScalarNode;
 
 static std::string numbered(const char *name, size_t number) { return name + std::to_string(number); }
 
-RowEpilogue::RowEpilogue(const MatmulProblem &problem)
-    : graph(problem.graph), product(problem.products.front()), chunk(graph, problem.dimN, vector) {
+RowEpilogue::RowEpilogue(const MatmulProblem &problem, int64_t vector)
+    : graph(problem.graph), product(problem.products.front()), vector(vector), chunk(graph, problem.dimN, vector) {
   for (const std::vector<Scalar> &pass : RowPasses(graph).reductions)
     llvm::append_range(reductions, pass);
   for (const ir::ScalarOutput &output : graph.graph.outputs)
@@ -176,12 +176,13 @@ void RowEpilogue::writeLoads(MatmulPrinter &printer, const Step &step) const {
   writer.close();
 }
 
-/// From what stays of two sums, or at first the sums themselves, to the step's roots.
+/// From what stays of a chunk's accumulators, or at first the accumulators themselves, to the step's roots.
 void RowEpilogue::writeCompute(MatmulPrinter &printer, const Step &step, bool stores) const {
   SourceWriter &writer = printer.out();
-  const std::string pair = "Vector<float, " + std::to_string(vector) + ">";
-  writer.open("__device__ __forceinline__ " + (stores ? "void apply" : pair + " compute") + "(const " + step.operands +
-              " &x, " + (step.knowsRow ? "const Row &row, " : "") + "const " + pair + " &acc, " + place);
+  const std::string floats = "Vector<float, " + std::to_string(vector) + ">";
+  writer.open("__device__ __forceinline__ " + (stores ? "void apply" : floats + " compute") + "(const " +
+              step.operands + " &x, " + (step.knowsRow ? "const Row &row, " : "") + "const " + floats + " &acc, " +
+              place);
   printer.writeBatchSplit();
   for (auto [i, root] : llvm::enumerate(step.roots))
     writer.line("Vector<" + valueType(graph[root].type) + ", " + Twine(vector) + "> y" + Twine(i) + ";");

@@ -11,9 +11,10 @@ namespace kfuse::codegen::cuda {
 /// values of the row that follow from the reductions before it.
 class RowEpilogue {
 public:
-  static constexpr int64_t vector = 2; ///< Neighbours that a thread of wgmma has.
+  static constexpr int64_t lanesOfWgmma = 2; ///< Neighbours that a thread of wgmma has.
 
-  explicit RowEpilogue(const MatmulProblem &problem);
+  /// For threads that each finish `vector` neighbours.
+  explicit RowEpilogue(const MatmulProblem &problem, std::int64_t vector = lanesOfWgmma);
 
   /// Why the region is none of these, or "".
   std::string refusal() const;
@@ -41,6 +42,7 @@ private:
 
   const LinearGraph &graph;
   ir::Scalar product;
+  std::int64_t vector;
   ChunkPrinter chunk;
   std::vector<ir::Scalar> reductions; ///< In an order that respects what they use.
   std::vector<ir::Scalar> results;

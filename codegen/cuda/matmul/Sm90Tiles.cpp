@@ -43,12 +43,6 @@ int64_t stagingBytes(const Problem &problem, const TileConfig &config) {
 
 } // namespace
 
-/// What setmaxnreg gives a thread of a consumer warpgroup (device/matmul/gemm_sm90.cuh).
-constexpr int64_t consumerRegisters = 240;
-/// What an epilogue that loads operands and collects tiles for TMA needs of them beside the accumulators: with 176 of
-/// these and a bias it spilled, with 160 it does not.
-constexpr int64_t loadingRegisters = 80;
-
 int64_t storedColumns(const TileConfig &config) { return config["n"] % 64 == 0 ? 64 : config["n"] % 32 == 0 ? 32 : 16; }
 
 int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &config) {
@@ -57,9 +51,7 @@ int64_t accumulatorRegisters(const MatmulProblem &problem, const TileConfig &con
 }
 
 const TmaResult *Problem::resultThroughTma(const TileConfig &config) const {
-  const bool fits =
-      reducesRows || loaded() == 0 || accumulatorRegisters(*this, config) + loadingRegisters <= consumerRegisters;
-  return placed && fits ? &*placed : nullptr;
+  return placed && !config.valueOr("warp_tile", 0) ? &*placed : nullptr;
 }
 
 int64_t sharedBytes(const Problem &problem, const TileConfig &config) {

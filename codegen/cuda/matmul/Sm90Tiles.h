@@ -32,8 +32,8 @@ struct Problem : MatmulProblem {
 
   /// Operands of the epilogue that threads load, as a bias.
   int64_t loaded() const { return inputs - static_cast<int64_t>(count()) - 1 - (placed && placed->read ? 1 : 0); }
-  /// The result as TMA writes it in a config, or null where a thread's registers do not hold what that takes beside its
-  /// accumulators. Where rows are reduced an epilogue takes two columns a lane, with TMA or without.
+  /// The result as TMA writes it in a config, or null where warps stage it as f32 instead (`warp_tile`). Where rows are
+  /// reduced an epilogue takes two columns a lane, with TMA or without.
   const TmaResult *resultThroughTma(const TileConfig &config) const;
 };
 

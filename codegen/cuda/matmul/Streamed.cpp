@@ -18,14 +18,18 @@ std::string whyNotStreamed(const MatmulProblem &problem, unsigned side, unsigned
 /// On an H200 in us, kernels of one row behind one of their kind, with none, 4, 8, 16 MB: 4096 x 4096 8.72, 8.02, 8.54,
 /// 10.2; 4096 x 14336 26.9, 26.5, 26.7, 27.5; two of 14336 x 4096 with a norm 54.2, 53.6, 53.4, 53.5. As the first
 /// kernel of a run, in front of which the L2 is full of what must be written back, it costs half a microsecond.
-static int64_t fetchedColumns(const Region &region, const MatmulProblem &problem) {
+static int64_t fetchedColumns(const Region &region, const MatmulProblem &problem, int64_t columnBytes) {
   constexpr int64_t fetchedBytes = 4 << 20;
-  const auto columnBytes = problem.K * problem.count() * static_cast<int64_t>(byteWidth(problem.elementType(1)));
-  return region.programmaticLaunch ? std::min(problem.N, fetchedBytes / columnBytes) : 0;
+  return region.programmaticLaunch ? std::min(problem.N, fetchedBytes / (columnBytes * problem.count())) : 0;
 }
 
-std::string fetchField(const Region &region, const MatmulProblem &problem, const ir::Target &target) {
-  return "static constexpr int fetchedColumns = " + std::to_string(fetchedColumns(region, problem)) +
+int64_t columnBytes(const MatmulProblem &problem) {
+  return problem.K * static_cast<int64_t>(byteWidth(problem.elementType(1)));
+}
+
+std::string fetchField(const Region &region, const MatmulProblem &problem, int64_t columnBytes,
+                       const ir::Target &target) {
+  return "static constexpr int fetchedColumns = " + std::to_string(fetchedColumns(region, problem, columnBytes)) +
          ", fetchers = " + std::to_string(target.multiprocessors) + ";";
 }
 

@@ -7,6 +7,7 @@ namespace kfuse::codegen::cuda {
 
 const KernelTemplate &matmulTemplate();         ///< cuda.matmul: all of those below
 const MatmulVariant &gemvTemplate();            ///< cuda.gemv
+const MatmulVariant &matmulLowBitsTemplate();   ///< cuda.matmul_low_bits
 const MatmulVariant &matmulStreamTemplate();    ///< cuda.matmul_stream
 const MatmulVariant &matmulSm90SplitTemplate(); ///< cuda.matmul_sm90_split
 const MatmulVariant &matmulSm80Template();      ///< cuda.matmul_sm80

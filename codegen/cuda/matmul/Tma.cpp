@@ -288,18 +288,18 @@ static StringRef instructionType(DType type) {
 
 void writeProduct(SourceWriter &writer, DType rowsType, DType columnsType, int64_t columns, const TmaSide &rows,
                   const TmaSide &columnsSide) {
-  const int64_t sums = columns / 2, step = 32 / static_cast<int64_t>(byteWidth(rowsType));
+  const int64_t accumulators = columns / 2, step = 32 / static_cast<int64_t>(byteWidth(rowsType));
   SmallVector<std::string> places, operands;
-  for (int64_t i = 0; i < sums; ++i) {
+  for (int64_t i = 0; i < accumulators; ++i) {
     places.push_back("%" + std::to_string(i));
     operands.push_back("\"+f\"(d[" + std::to_string(i) + "])");
   }
-  auto place = [&](int64_t i) { return "%" + std::to_string(sums + i); };
+  auto place = [&](int64_t i) { return "%" + std::to_string(accumulators + i); };
   auto transposed = [](const TmaSide &side) { return side.front().matrix.contiguousK ? ", 0" : ", 1"; };
   // Only operands of 16 bits may be transposed, and only their instruction says so.
   std::string layouts = step == 16 ? std::string(transposed(rows)) + transposed(columnsSide) : "";
   writer.open("struct Product");
-  writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(sums) +
+  writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(accumulators) +
               "], unsigned long long rows, unsigned long long columns, int accumulate)");
   writer.line("asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + place(2) +
               ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k" + Twine(step) + ".f32." +

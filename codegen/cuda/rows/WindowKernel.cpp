@@ -1,9 +1,9 @@
 #include "codegen/cuda/rows/WindowKernel.h"
 
 #include "codegen/cuda/rows/RowPasses.h"
+#include "codegen/cuda/rows/WindowReads.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
-#include "ir/IndexMath.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -17,69 +17,14 @@ using ir::Scalar;
 using ir::ScalarNode;
 using Along = WindowOperand::Along;
 
-WindowTiles::WindowTiles(const WindowProblem &problem, const TileConfig &config)
-    : strip(config["strip"]), rows(config["rows"]), vector(config["vector"]), lanes(config["lanes"]), count(lanes) {
-  for (unsigned dim = 0; dim < problem.resultDims(); ++dim) {
-    int64_t extent = problem.graph.extents()[dim], part = dim == problem.strip   ? strip
-                                                          : dim == problem.down  ? rows
-                                                          : dim == problem.dense ? vector * lanes
-                                                                                 : 1;
-    counts.push_back(ceilDiv(extent, part));
-    count *= counts.back();
-  }
-}
-
-/// An index of a window's operand at the position that dimension `rank` counts.
-static AffineExpr atPosition(const WindowProblem &problem, AffineExpr index) {
-  MLIRContext *context = index.getContext();
-  const int64_t unit = *coefficientOf(index, problem.strip) / problem.stride;
-  return index.replace(getAffineDimExpr(problem.tap, context), getAffineConstantExpr(0, context)) +
-         getAffineDimExpr(problem.graph.extents().size(), context) * unit;
-}
-
-/// Its constant modulo `by`, where everything else but positions is a multiple of it.
-static std::optional<int64_t> remainder(const WindowProblem &problem, AffineExpr index, int64_t strip, int64_t by) {
-  SmallVector<ir::IndexTerm> terms;
-  ir::collectTerms(index, 1, terms);
-  int64_t constant = 0;
-  for (const ir::IndexTerm &term : terms) {
-    auto dim = dyn_cast_or_null<AffineDimExpr>(term.term);
-    if (!term.term)
-      constant += term.coefficient;
-    else if (dim && dim.getPosition() == problem.tap)
-      continue;
-    else if (term.coefficient * (dim && dim.getPosition() == problem.strip ? strip : 1) % by != 0)
-      return std::nullopt;
-  }
-  return (constant % by + by) % by;
-}
-
-int64_t windowAccess(const WindowProblem &problem, const WindowOperand &operand, int64_t strip, int64_t most,
-                     int64_t &lead) {
-  const ScalarNode &node = problem.graph[operand.load];
-  auto fits = [&](int64_t by) {
-    std::optional<int64_t> first = remainder(problem, node.map.getResult(0), strip, by);
-    if (!first || operand.unit != 1 || elementCount(problem.graph.graph.inputs[node.input].shape) % by != 0)
-      return false;
-    lead = *first;
-    return llvm::all_of(node.guards, [&](const Guard &guard) {
-      const int64_t step = *coefficientOf(guard.index, problem.strip);
-      return step == 0 || (step == problem.stride && guard.low % by == 0 && guard.high % by == 0 &&
-                           remainder(problem, guard.index, strip, by) == lead);
-    });
-  };
-  if (!problem.dense && operand.along == Along::Window)
-    for (int64_t by = most; by > 1; by /= 2)
-      if (fits(by))
-        return by;
-  lead = 0;
-  return 1;
-}
-
 namespace {
 
-std::string textOf(AffineExpr index, ArrayRef<std::string> names) {
-  return indexText(index, {SmallVector<std::string, 6>(names), {}});
+SmallVector<std::string> namesOfFirst(const WindowProblem &problem) {
+  SmallVector<std::string> names;
+  for (unsigned dim = 0; dim < problem.resultDims(); ++dim)
+    names.push_back("d" + std::to_string(dim));
+  names.append(3, "0"); // Rows of taps, taps, positions.
+  return names;
 }
 
 class WindowKernel {
@@ -87,10 +32,8 @@ public:
   WindowKernel(const Region &region, const WindowProblem &problem, const TileConfig &config, const ir::Target &target)
       : region(region), problem(problem), config(config), target(target), graph(problem.graph), tiles(problem, config),
         chunk(graph, problem.dense.value_or(problem.strip), problem.dense ? tiles.vector : tiles.strip),
-        isPartial(!problem.dense && chunk.isPartial()) {
-    for (unsigned dim = 0; dim < problem.resultDims(); ++dim)
-      first.push_back("d" + std::to_string(dim));
-    first.append(3, "0"); // Rows of taps, taps, positions.
+        isPartial(!problem.dense && chunk.isPartial()), first(namesOfFirst(problem)),
+        reads(problem, tiles, config, chunk, isPartial, first, writer) {
     extras = chunk.loadsOf(problem.outputs, problem.reductions);
     for (const WindowOperand &operand : problem.operands)
       all.push_back(operand.load);
@@ -136,17 +79,17 @@ private:
       writer.line("int lanes;");
     writer.line();
     writer.open("struct Loaded");
-    forEachOfRow([&](const WindowOperand &operand) { declareLoaded(operand); });
+    forEachOfRow([&](const WindowOperand &operand) { reads.declareLoaded(operand); });
     writer.close(";");
     writer.open("struct Row");
-    forEachOfRow([&](const WindowOperand &operand) { declare(operand); });
+    forEachOfRow([&](const WindowOperand &operand) { reads.declare(operand); });
     writer.close(";");
     writeTotals();
     writer.open("__device__ __forceinline__ void load(Loaded &x, Index down) const");
-    forEachOfRow([&](const WindowOperand &operand) { load(operand, "x.", named({{problem.rowTap, "down"}})); });
+    forEachOfRow([&](const WindowOperand &operand) { reads.load(operand, "x.", named({{problem.rowTap, "down"}})); });
     writer.close();
     writer.open("__device__ __forceinline__ void decodeRow(Row &x, const Loaded &from) const");
-    forEachOfRow([&](const WindowOperand &operand) { decode(operand, "x.", "from."); });
+    forEachOfRow([&](const WindowOperand &operand) { reads.decode(operand, "x.", "from."); });
     writer.close();
     writer.open("__device__ __forceinline__ void add(Totals &totals, const Row &x, Index h, Index rowTap) const");
     writeAdd();
@@ -189,184 +132,10 @@ private:
       if (operand.along != Along::Both && !isOfRow(operand))
         body(operand);
   }
-  /// Channels of an operand that a thread holds.
-  int64_t widthOf(const WindowOperand &operand) const {
-    return problem.dense && graph.dependsOn(operand.load, *problem.dense) ? tiles.vector : 1;
-  }
-  int64_t countOf(const WindowOperand &operand) const {
-    return operand.along == Along::Window ? problem.positions(tiles.strip)
-           : operand.along == Along::Tap  ? problem.taps()
-                                          : tiles.strip;
-  }
-  DType inputType(const WindowOperand &operand) const { return graph.graph.inputs[graph[operand.load].input].type; }
-  std::string nameOf(const WindowOperand &operand) const { return "v" + std::to_string(operand.load.id); }
-
-  //===- Operands ----------------------------------------------------------------------------===//
-
-  void declare(const WindowOperand &operand) {
-    writer.line(valueType(graph[operand.load].type) + " " + nameOf(operand) + "[" + Twine(countOf(operand)) + "][" +
-                Twine(widthOf(operand)) + "];");
-  }
-
-  /// An access of `width` elements of a type, zeros where not all of `when` holds.
-  std::string access(const WindowOperand &operand, AffineExpr offset, ArrayRef<std::string> names, StringRef type,
-                     int64_t width, int64_t alignment, ArrayRef<std::string> when) const {
-    std::string from = "in" + std::to_string(graph[operand.load].input) + " + (" + textOf(offset, names) + ")";
-    if (type != storedType(inputType(operand)))
-      from = "reinterpret_cast<const " + type.str() + " *>(" + from + ")";
-    std::string text = "loadVector<" + std::to_string(width) + ", " + std::to_string(alignment) + ">(" + from + ")";
-    if (when.empty())
-      return text;
-    return llvm::join(when, " && ") + " ? " + text + " : Vector<" + type.str() + ", " + std::to_string(width) + ">{}";
-  }
-  static std::string conditionOf(const Guard &guard, AffineExpr index, ArrayRef<std::string> names) {
-    return "isWithin(Index(" + textOf(index, names) + "), Index(" + std::to_string(guard.low) + "), Index(" +
-           std::to_string(guard.high) + "))";
-  }
-
-  /// How an operand's elements lie in registers as they were loaded: `count` vectors of `size` elements, of which the
-  /// first begins `lead` elements ahead of the first position.
-  struct Pieces {
-    int64_t count, size, lead;
-    bool areChannels;  ///< Else positions.
-    int64_t alignment; ///< In elements; 0 where channels are no neighbours.
-    bool areWords;     ///< Two elements in a word, which the compiler takes apart by one instruction each.
-    int64_t perWord() const { return areWords ? 2 : 1; }
-  };
-  Pieces piecesOf(const WindowOperand &operand) const {
-    int64_t lead = 0;
-    const int64_t size = windowAccess(problem, operand, tiles.strip, config["access"], lead), count = countOf(operand);
-    Pieces pieces{count, widthOf(operand), 0, true, alignmentOf(operand), false};
-    if (size > 1)
-      pieces = {ceilDiv(lead + count, size), size, lead, false, size, false};
-    const DType type = inputType(operand);
-    pieces.areWords = isFloat(type) && byteWidth(type) == 2 && pieces.size % 2 == 0 && pieces.alignment > 0 &&
-                      pieces.alignment % 2 == 0;
-    return pieces;
-  }
-  std::string typeOf(const WindowOperand &operand, const Pieces &pieces) const {
-    return pieces.areWords ? "unsigned" : storedType(inputType(operand)).str();
-  }
-
-  void declareLoaded(const WindowOperand &operand) {
-    const Pieces pieces = piecesOf(operand);
-    writer.line("Vector<" + typeOf(operand, pieces) + ", " + Twine(pieces.size / pieces.perWord()) + "> " +
-                nameOf(operand) + "[" + Twine(pieces.count) + "];");
-  }
-
-  /// Reads an operand's elements for a row.
-  void load(const WindowOperand &operand, const std::string &prefix, SmallVector<std::string> names) {
-    const ScalarNode &node = graph[operand.load];
-    const unsigned position = graph.extents().size();
-    const bool isWindow = operand.along == Along::Window;
-    const Pieces pieces = piecesOf(operand);
-    const unsigned moving = isWindow ? position : operand.along == Along::Tap ? problem.tap : problem.strip;
-    auto at = [&](const std::string &number) {
-      SmallVector<std::string> there = names;
-      there[moving] = moving == problem.strip ? moved(problem.strip, number) : number;
-      return there;
-    };
-    names = at(pieces.areChannels ? "i"
-               : pieces.lead == 0 ? "i * " + std::to_string(pieces.size)
-                                  : "(i * " + std::to_string(pieces.size) + " - " + std::to_string(pieces.lead) + ")");
-    auto placed = [&](AffineExpr index) { return isWindow ? atPosition(problem, index) : index; };
-    const AffineExpr offset = placed(node.map.getResult(0));
-
-    SmallVector<std::string> ofRow, ofElement, ofAll;
-    for (const Guard &guard : node.guards) {
-      AffineExpr index = placed(guard.index);
-      if (!guard.index.isFunctionOfDim(problem.strip) && !guard.index.isFunctionOfDim(problem.tap)) {
-        ofRow.push_back(conditionOf(guard, index, names));
-        continue;
-      }
-      ofElement.push_back(conditionOf(guard, index, names));
-      for (int64_t end : {int64_t{0}, countOf(operand) - 1})
-        ofAll.push_back(conditionOf(guard, index, at(std::to_string(end))));
-    }
-    if (isPartial && operand.along == Along::Strip)
-      ofElement.emplace_back("i < lanes");
-    if (isPartial && isWindow && ofElement.empty()) // Behind a tile's last result there may be nothing.
-      ofElement.push_back(textOf(offset, names) + " < " +
-                          std::to_string(elementCount(graph.graph.inputs[node.input].shape)));
-    const std::string value = prefix + nameOf(operand);
-    // Most strips touch no border. A warp's threads have the same one where channels are dense.
-    if (problem.dense && isWindow && !ofAll.empty()) {
-      llvm::append_range(ofAll, ofRow);
-      llvm::append_range(ofElement, ofRow);
-      writer.open("if (" + llvm::join(ofAll, " && ") + ")");
-      loadPieces(operand, pieces, value, names, offset, {});
-      writer.close();
-      writer.open("else");
-      loadPieces(operand, pieces, value, names, offset, ofElement);
-      writer.close();
-      return;
-    }
-    if (!ofRow.empty()) {
-      const std::string holds = "holds" + std::to_string(operand.load.id);
-      writer.line("const bool " + holds + " = " + llvm::join(ofRow, " && ") + ";");
-      ofElement.push_back(holds);
-    }
-    loadPieces(operand, pieces, value, names, offset, ofElement);
-  }
-
-  void loadPieces(const WindowOperand &operand, const Pieces &pieces, const std::string &value,
-                  ArrayRef<std::string> names, AffineExpr offset, ArrayRef<std::string> when) {
-    openLoop("i", pieces.count);
-    const std::string type = typeOf(operand, pieces);
-    if (pieces.alignment > 0) {
-      writer.line(value + "[i] = " +
-                  access(operand, offset, names, type, pieces.size / pieces.perWord(),
-                         pieces.alignment / pieces.perWord(), when) +
-                  ";");
-    } else { // Channels that are no neighbours.
-      openLoop("l", pieces.size);
-      SmallVector<std::string> lane(names);
-      lane[*problem.dense] = moved(*problem.dense, "l");
-      writer.line(value + "[i][l] = (" + access(operand, offset, lane, type, 1, 1, when) + ")[0];");
-      writer.close();
-    }
-    writer.close();
-  }
-
-  /// Makes values of what was loaded.
-  void decode(const WindowOperand &operand, const std::string &to, const std::string &from) {
-    const Pieces pieces = piecesOf(operand);
-    const std::string name = nameOf(operand);
-    const std::string word = from + name + "[i][l]";
-    openLoop("i", pieces.count);
-    openLoop("l", pieces.size / pieces.perWord());
-    auto put = [&](const std::string &element, const std::string &value) {
-      if (pieces.areChannels)
-        return writer.line(to + name + "[i][" + element + "] = " + value + ";");
-      const std::string q =
-          "i * " + std::to_string(pieces.size) + " - " + std::to_string(pieces.lead) + " + " + element;
-      writer.line("if (const int q = " + q + "; q >= 0 && q < " + Twine(countOf(operand)) + ")");
-      writer.line("  " + to + name + "[q][0] = " + value + ";");
-    };
-    if (pieces.areWords) {
-      writer.line("float pair[2];");
-      writer.line("decodeWord(pair, " + storedType(inputType(operand)) + "{}, " + word + ");");
-      put("2 * l", "pair[0]");
-      put("2 * l + 1", "pair[1]");
-    } else {
-      put("l", "decode(" + word + ")");
-    }
-    writer.close();
-    writer.close();
-  }
-
-  /// Elements to which the address of an access to several is aligned; 1 of single ones.
-  int64_t alignmentOf(const WindowOperand &operand) const {
-    return widthOf(operand) > 1 ? chunk.vectorAlignment(operand.load) : 1;
-  }
-
   //===- Reductions --------------------------------------------------------------------------===//
 
   std::string total(Scalar reduction) const { return "a" + std::to_string(reduction.id); }
-  void openLoop(StringRef name, int64_t count) {
-    writer.line("#pragma unroll");
-    writer.open("for (int " + name + " = 0; " + name + " < " + Twine(count) + "; ++" + name + ")");
-  }
+  void openLoop(StringRef name, int64_t count) { openUnrolled(writer, name, count); }
 
   void writeTotals() {
     writer.open("struct Totals");
@@ -393,15 +162,15 @@ private:
     forEachOther([&](const WindowOperand &) { hasOthers = true; });
     if (hasOthers) {
       writer.open("struct Loaded");
-      forEachOther([&](const WindowOperand &operand) { declareLoaded(operand); });
+      forEachOther([&](const WindowOperand &operand) { reads.declareLoaded(operand); });
       writer.close(" from;");
       writer.open("struct Values");
-      forEachOther([&](const WindowOperand &operand) { declare(operand); });
+      forEachOther([&](const WindowOperand &operand) { reads.declare(operand); });
       writer.close(" w;");
     }
     forEachOther([&](const WindowOperand &operand) {
-      load(operand, "from.", names);
-      decode(operand, "w.", "from.");
+      reads.load(operand, "from.", names);
+      reads.decode(operand, "w.", "from.");
     });
     names[problem.tap] = "k";
     names[problem.strip] = moved(problem.strip, "j");
@@ -437,19 +206,11 @@ private:
     case Along::Strip:
       index = "j";
       break;
-    case Along::Both: {
-      SmallVector<std::string> when;
-      for (const Guard &guard : graph[operand.load].guards)
-        when.push_back(conditionOf(guard, guard.index, names));
-      if (isPartial)
-        when.emplace_back("j < lanes");
-      return "decode((" +
-             access(operand, graph[operand.load].map.getResult(0), names, storedType(inputType(operand)), 1, 1, when) +
-             ")[0])";
+    case Along::Both:
+      return reads.element(operand, names);
     }
-    }
-    return (isOfRow(operand) ? "x." : "w.") + nameOf(operand) + "[" + index + "][" +
-           (widthOf(operand) > 1 ? "l" : "0") + "]";
+    return (isOfRow(operand) ? "x." : "w.") + reads.nameOf(operand) + "[" + index + "][" +
+           (reads.widthOf(operand) > 1 ? "l" : "0") + "]";
   }
 
   //===- Results -----------------------------------------------------------------------------===//
@@ -554,6 +315,7 @@ private:
   std::vector<Scalar> extras, all;
   SmallVector<std::string> first; ///< The names of a tile's first point.
   SourceWriter writer;
+  WindowReads reads;
 };
 
 } // namespace

@@ -191,6 +191,13 @@ std::optional<int64_t> coefficientOf(AffineExpr index, unsigned dim) {
   return coefficient;
 }
 
+AffineExpr atPosition(const WindowProblem &problem, AffineExpr index) {
+  MLIRContext *context = index.getContext();
+  const int64_t unit = *coefficientOf(index, problem.strip) / problem.stride;
+  return index.replace(getAffineDimExpr(problem.tap, context), getAffineConstantExpr(0, context)) +
+         getAffineDimExpr(problem.graph.extents().size(), context) * unit;
+}
+
 std::vector<Scalar> WindowProblem::roots() const {
   std::vector<Scalar> roots;
   for (Scalar reduction : reductions)

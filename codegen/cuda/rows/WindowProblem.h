@@ -52,4 +52,7 @@ struct WindowProblem {
 /// The coefficient of `dim` in an index that is linear in it.
 std::optional<int64_t> coefficientOf(mlir::AffineExpr index, unsigned dim);
 
+/// An index of a window's operand at the position that one more dimension, behind all of the problem's, counts.
+mlir::AffineExpr atPosition(const WindowProblem &problem, mlir::AffineExpr index);
+
 } // namespace kfuse::codegen::cuda

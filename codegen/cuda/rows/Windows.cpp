@@ -1,7 +1,9 @@
 // cuda.windows: reductions of windows that overlap, as of a depthwise convolution or a pool.
 #include "codegen/cuda/rows/RowPasses.h"
 #include "codegen/cuda/rows/Templates.h"
+#include "codegen/cuda/rows/WindowBands.h"
 #include "codegen/cuda/rows/WindowKernel.h"
+#include "codegen/cuda/rows/WindowTiles.h"
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
 
@@ -151,6 +153,9 @@ bool fits(const WindowProblem &problem, const WindowWork &work, const TileConfig
   return shape.totals + shape.values <= most && body <= static_cast<double>(mostInstructions);
 }
 
+/// Whether a config is of bands on tensor cores.
+bool isOfBands(const TileConfig &config) { return config.has("stages"); }
+
 class WindowsTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.windows"; }
@@ -177,10 +182,13 @@ public:
     return configs(region, *WindowProblem::of(region), target);
   }
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override {
-    return windowKernel(region, *WindowProblem::of(region), config, target);
+    const WindowProblem problem = *WindowProblem::of(region);
+    return isOfBands(config) ? bandKernel(region, problem, config, target)
+                             : windowKernel(region, problem, config, target);
   }
   TileConfig kind(const TileConfig &config) const override {
-    return config.with("threads", 0).with("unrolled", 0).with("lanes", 0);
+    return isOfBands(config) ? config.with("stages", 1)
+                             : config.with("threads", 0).with("unrolled", 0).with("lanes", 0);
   }
 
 private:
@@ -204,7 +212,7 @@ std::vector<EstimatedConfig> WindowsTemplate::configs(const Region &region, cons
   constexpr int64_t mostAccessBytes = 16, sectorBytes = 32;
   const WindowWork work(problem);
   const int64_t channels = problem.dense ? problem.graph.extents()[*problem.dense] : 1;
-  std::vector<EstimatedConfig> ranked;
+  std::vector<EstimatedConfig> ranked = bandConfigs(region, problem, target);
   auto consider = [&](const TileConfig &config) {
     if (fits(problem, work, config, target))
       ranked.emplace_back(estimate(region, problem, work, config, target), config);

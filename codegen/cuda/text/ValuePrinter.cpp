@@ -21,11 +21,14 @@ using ir::Scalar;
 using ir::ScalarNode;
 
 StringRef storedType(DType type) {
-  constexpr std::array<StringRef, 8> names{"float", "f16", "bf16", "int", "long long", "bool", "f8e4m3", "f8e5m2"};
+  // Packed elements are loaded as bytes.
+  constexpr std::array<StringRef, 12> names{"float",       "f16",           "bf16",          "int",
+                                            "long long",   "bool",          "f8e4m3",        "f8e5m2",
+                                            "signed char", "unsigned char", "unsigned char", "unsigned char"};
   return names[static_cast<size_t>(type)];
 }
 
-StringRef valueType(DType type) { return isFloat(type) ? "float" : storedType(type); }
+StringRef valueType(DType type) { return storedType(ir::computeType(type)); }
 
 std::string integerText(int64_t value, DType type) {
   if (type == DType::Bool)

@@ -208,12 +208,35 @@ Result<void> Importer::addInitializer(const TensorProto &initializer) {
   return names.define(initializer.name(), *value);
 }
 
+Value Importer::converted(Value value, const std::string &form, const Conversion &convert) {
+  if (std::optional<HostTensor> constant = Emitter::constantOf(value))
+    return emit->constant(toHost(convert({constant->type, constant->shape, constant->bytes, nullptr})));
+  auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
+  std::string name;
+  if (argument)
+    name = mlir::cast<mlir::StringAttr>(argumentAttributes[argument.getArgNumber()].get(nameAttrName)).str();
+  auto parameter = model.parameters.find(name);
+  if (parameter == model.parameters.end())
+    return emit->fail("its packed integers are no initializer of the file");
+  std::string &known = forms[value];
+  if (known.empty() && value.use_empty()) {
+    known = form;
+    parameter->second = convert(parameter->second);
+    value.setType(
+        mlir::RankedTensorType::get(parameter->second.shape, elementTypeOf(parameter->second.type, &context)));
+  }
+  if (known != form)
+    return emit->fail("'" + name + "' holds integers of " + form + ", and is read otherwise, too");
+  return value;
+}
+
 /// Weights become parameters; indices, shapes, single numbers and what an op must know are part of the graph.
 Result<Value> Importer::valueOf(const TensorProto &initializer) {
   Result<ParameterData> data = tensors.read(initializer);
   if (!data)
     return data.error();
-  if (!isFloat(data->type) || elementCount(data->shape) <= 1 || isMask(*data) ||
+  const bool isWeight = smallInteger(data->type) || (isFloat(data->type) && !isMask(*data));
+  if (!isWeight || elementCount(data->shape) <= 1 ||
       (numbers.contains(initializer.name()) && elementCount(data->shape) <= maxFoldedElements))
     return emit->constant(toHost(*data));
   // Two branches may use one name.
@@ -284,6 +307,13 @@ std::optional<Ints> Importer::declaredShape(llvm::StringRef value) const {
       if (value == info.name())
         return boundShape(info, symbols);
   return std::nullopt;
+}
+
+bool Importer::mayUpdate(llvm::StringRef input, llvm::StringRef result) const {
+  auto isInput = [&](const auto &each) { return each.name() == input; };
+  auto isResult = [&](const ValueInfoProto &output) { return output.name() == result; };
+  return depth == 0 && llvm::any_of(graph.input(), isInput) && llvm::none_of(graph.initializer(), isInput) &&
+         llvm::any_of(graph.output(), isResult) && usesOf(graph, input) == 1;
 }
 
 std::optional<llvm::SmallVector<Value>> Importer::importBody(const ::onnx::GraphProto &body,

@@ -37,6 +37,8 @@ private:
 
   std::optional<Ints> declaredShape(llvm::StringRef value) const override;
   bool isOnlyMoved(llvm::StringRef value) const override { return onnx::isOnlyMoved(graph, value); }
+  bool mayUpdate(llvm::StringRef input, llvm::StringRef result) const override;
+  mlir::Value converted(mlir::Value value, const std::string &form, const Conversion &convert) override;
   std::optional<llvm::SmallVector<mlir::Value>> importBody(const ::onnx::GraphProto &body,
                                                            llvm::ArrayRef<mlir::Value> inputs) override;
   Result<llvm::SmallVector<mlir::Value>> addBody(const ::onnx::GraphProto &body, llvm::ArrayRef<mlir::Value> inputs);
@@ -59,6 +61,8 @@ private:
   std::map<std::string, std::int64_t> symbols;
   /// Initializers of graphs inside of nodes: a loop's body is imported once a step, its weights once.
   std::map<const ::onnx::TensorProto *, mlir::Value> innerInitializers;
+  /// Parameters whose data has been given another form, and which.
+  llvm::DenseMap<mlir::Value, std::string> forms;
   int innerNodes = 0, depth = 0;
   std::optional<Error> innerError;
   llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes;

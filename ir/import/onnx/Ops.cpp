@@ -4,15 +4,17 @@
 #include "ir/import/onnx/attention/Ops.h"
 #include "ir/import/onnx/images/Ops.h"
 #include "ir/import/onnx/layout/Ops.h"
+#include "ir/import/onnx/quantised/Ops.h"
 #include "ir/import/onnx/static/Ops.h"
 
 namespace kfuse::ir::onnx {
 
 std::vector<llvm::ArrayRef<OnnxOp>> opTables() {
-  return {pointwiseOps(),   layoutOps(),       indexingOps(),    rowOps(),     productOps(),        constantOps(),
-          transformerOps(), blockOps(),        controlFlowOps(), einsumOps(),  fusedAttentionOps(), groupQueryOps(),
-          optimisedOps(),   trigonometryOps(), rankingOps(),     scatterOps(), convolutionOps(),    poolingOps(),
-          resizeOps(),      gridSampleOps(),   col2ImOps(),      fourierOps()};
+  return {pointwiseOps(),      layoutOps(),      indexingOps(),        rowOps(),           productOps(),
+          constantOps(),       transformerOps(), blockOps(),           controlFlowOps(),   einsumOps(),
+          fusedAttentionOps(), groupQueryOps(),  optimisedOps(),       trigonometryOps(),  rankingOps(),
+          scatterOps(),        convolutionOps(), poolingOps(),         resizeOps(),        gridSampleOps(),
+          col2ImOps(),         fourierOps(),     linearQuantisedOps(), blockQuantisedOps()};
 }
 
 namespace {

@@ -22,10 +22,9 @@ struct Advice {
 constexpr Advice advices[] = {
     {"LSTM GRU RNN com.microsoft.AttnLSTM com.microsoft.DynamicQuantizeLSTM",
      "recurrent layers have no form in kfuse; run them elsewhere"},
-    {"QuantizeLinear DequantizeLinear DynamicQuantizeLinear MatMulInteger ConvInteger QLinearConv QLinearMatMul "
-     "com.microsoft.QLinear* com.microsoft.Q* com.microsoft.MatMulN* com.microsoft.MatMulB* com.microsoft.DynamicQ* "
-     "com.microsoft.GatherBlockQuantized com.microsoft.MatMulInteger* com.microsoft.DequantizeLinear",
-     "quantised ops: export the model before it is quantised"},
+    {"ConvInteger QLinear* com.microsoft.QLinear* com.microsoft.Q* com.microsoft.MatMulNBits* com.microsoft.MatMulB* "
+     "com.microsoft.DynamicQ* com.microsoft.MatMulInteger*",
+     "fused quantised ops: quantise to QuantizeLinear and DequantizeLinear (QDQ), or weights to MatMulNBits"},
     {"NonMaxSuppression Unique Compress com.microsoft.Unique StringNormalizer TfIdfVectorizer RoiAlign",
      "their results' sizes depend on data: keep that step outside of the model"},
     {"Sequence* SplitToSequence ConcatFromSequence Optional*",

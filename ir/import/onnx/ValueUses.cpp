@@ -21,6 +21,19 @@ void addNamesRead(const ::onnx::GraphProto &graph, llvm::StringSet<> &names, llv
     names.insert(output.name());
 }
 
+int usesOf(const ::onnx::GraphProto &graph, llvm::StringRef value) {
+  int uses = 0;
+  for (const NodeProto &node : graph.node()) {
+    uses += static_cast<int>(llvm::count(node.input(), value));
+    for (const ::onnx::AttributeProto &attribute : node.attribute())
+      if (attribute.has_g())
+        uses += usesOf(attribute.g(), value);
+  }
+  for (const ValueInfoProto &output : graph.output())
+    uses += output.name() == value ? 1 : 0;
+  return uses;
+}
+
 bool isOnlyMoved(const ::onnx::GraphProto &graph, llvm::StringRef value) {
   constexpr llvm::StringLiteral moves[] = {"Concat",  "Expand", "Flatten", "Gather",    "Identity",
                                            "Reshape", "Slice",  "Squeeze", "Transpose", "Unsqueeze"};

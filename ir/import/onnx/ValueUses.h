@@ -10,6 +10,9 @@ namespace kfuse::ir::onnx {
 /// Adds what the nodes of `graph` and of the graphs inside of them read, and which floats of that an op must know.
 void addNamesRead(const ::onnx::GraphProto &graph, llvm::StringSet<> &names, llvm::StringSet<> &numbers);
 
+/// How often the nodes of `graph`, and of the graphs inside of them, read a value, or the graph returns it.
+int usesOf(const ::onnx::GraphProto &graph, llvm::StringRef value);
+
 /// Whether a value's numbers are only moved, compared and cast by what reads it, and are no output.
 bool isOnlyMoved(const ::onnx::GraphProto &graph, llvm::StringRef value);
 

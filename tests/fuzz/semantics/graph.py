@@ -119,7 +119,7 @@ class Builder:
         constraints = {constraint.type_param_str: constraint.allowed_type_strs for constraint in schema.type_constraints}
         allowed = constraints.get(named, [named])
         text = {"f32": "float", "f16": "float16", "bf16": "bfloat16", "i32": "int32", "i64": "int64", "bool": "bool"}
-        return [dtype for dtype in ONNX_TYPE if f"tensor({text[dtype]})" in allowed]
+        return [dtype for dtype in text if f"tensor({text[dtype]})" in allowed]
 
     def some_dtype(self, dtypes):
         """The graph's float type more often than all others."""

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
-F32, F16, BF16, I32, I64, BOOL = "f32", "f16", "bf16", "i32", "i64", "bool"
+F32, F16, BF16, I32, I64, BOOL, I8, U8 = "f32", "f16", "bf16", "i32", "i64", "bool", "i8", "u8"
 FLOATS, INTEGERS = (F32, F16, BF16), (I32, I64)
 
 ONNX_TYPE = {
@@ -17,6 +17,8 @@ ONNX_TYPE = {
     I32: TensorProto.INT32,
     I64: TensorProto.INT64,
     BOOL: TensorProto.BOOL,
+    I8: TensorProto.INT8,
+    U8: TensorProto.UINT8,
 }
 TYPE_OF_ONNX = {onnx: own for own, onnx in ONNX_TYPE.items()}
 NUMPY_TYPE = {
@@ -26,6 +28,8 @@ NUMPY_TYPE = {
     I32: np.dtype(np.int32),
     I64: np.dtype(np.int64),
     BOOL: np.dtype(np.bool_),
+    I8: np.dtype(np.int8),
+    U8: np.dtype(np.uint8),
 }
 MANTISSA_BITS = {F32: 24, F16: 11, BF16: 8}
 SMALLEST_NORMAL = {F32: 2.0**-126, F16: 2.0**-14, BF16: 2.0**-126}
@@ -50,7 +54,7 @@ def stored(array, dtype):
 def kept(array):
     """An array of NumPy's, or of ml_dtypes', as it is kept here."""
     array = np.asarray(array)
-    if array.dtype == np.bool_ or array.dtype in (np.int32, np.int64):
+    if array.dtype == np.bool_ or array.dtype in (np.int32, np.int64, np.int8, np.uint8):
         return array
     return array.astype(np.float64)
 

@@ -170,6 +170,14 @@ const Case cases[] = {
      "tensor<4x2xf32>",
      "'kfuse.state_update' op takes one position or one per index of dimension 0 (4), got [3]"},
 
+    // Sequences.
+    {"tensor<3xi32>;tensor<4xi32>", "kfuse.same_sequence %0, %1 : (tensor<3xi32>, tensor<4xi32>) -> tensor<5x5xi1>",
+     "'kfuse.same_sequence' op takes starts [sequences + 1] of rows and of keys, got [3] and [4]"},
+    {"tensor<3xi32>;tensor<3xi64>", "kfuse.same_sequence %0, %1 : (tensor<3xi32>, tensor<3xi64>) -> tensor<5x5xi1>",
+     "'kfuse.same_sequence' op takes starts of one type, got 'tensor<3xi32>' and 'tensor<3xi64>'"},
+    {"tensor<3xi32>", "kfuse.same_sequence %0, %0 : (tensor<3xi32>, tensor<3xi32>) -> tensor<5xi1>",
+     "'kfuse.same_sequence' op gives [rows, keys], not 'tensor<5xi1>'"},
+
     // Regions.
     {"tensor<2xf32>",
      "kfuse.fused %0 : (tensor<2xf32>) -> tensor<2xf32> {\n^bb0(%a: tensor<3xf32>):\n %b = kfuse.relu %a : "

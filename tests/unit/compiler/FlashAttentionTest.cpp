@@ -179,7 +179,13 @@ TEST_CASE("Flash attention: takes many queries from sm_80 on, and says what it d
     return flashCase(sketch);
   };
   for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"})
-    CHECK(refusal(flashCase(plain), target) == "");
+    for (int size : {64, 160, 256}) {
+      const FlashSketch sketch{.rows = 300, .keys = 300, .keySize = size, .valueSize = size};
+      CHECK(refusal(flashCase(sketch), target) == "");
+      CHECK(!codegen::cuda::flashAttentionTemplate()
+                 .candidates(RegionCase(flashCase(sketch)).region, *ir::findTarget(target))
+                 .empty());
+    }
   CHECK(refusal(with([](FlashSketch &s) { s.rows = 1, s.keys = 1025; })) == "one query has its keys split over blocks");
   CHECK(refusal(with([](FlashSketch &s) { s.rows = 1; })) == "");
   CHECK(refusal(with([](FlashSketch &s) { s.keySize = 260; })) == "heads of 260 and 64 elements; up to 256 are taken");

@@ -81,6 +81,9 @@ TEST_CASE("graph builder: every call makes a valid op whose text parses again") 
   Tensor masked = g.where(g.pointwise("lt", {x, g.constant(0.5, DType::F32)}), x,
                           g.cast(g.iota(DType::I32, {4, 6}, -1), DType::F32));
   g.output("masked", masked);
+  Tensor same = g.sameSequence(ids, ids, 7, 9, true);
+  CHECK(same.shape() == Shape{7, 9});
+  g.output("same", same);
   std::vector<double> numbers{1, 2, 3, 4, 5, 6};
   g.output("scaled", g.mul(x, g.constant(numbers, DType::F32, {6})));
   g.updateState(cache, x, position, 1);
@@ -214,11 +217,11 @@ TEST_CASE("graph builder: misuse is a mistake") {
   GraphBuilder g;
   SUBCASE("no type") {
     g.output("y", g.input("x", static_cast<DType>(99), {2}));
-    CHECK(mistakeOf(g) == "the element type 99 is no DType, which are 0 to 7");
+    CHECK(mistakeOf(g) == "the element type 99 is no DType, which are 0 to 11");
   }
   SUBCASE("cast to no type") {
-    g.output("y", g.cast(g.input("x", DType::F32, {2}), static_cast<DType>(8)));
-    CHECK(mistakeOf(g) == "the element type 8 is no DType, which are 0 to 7");
+    g.output("y", g.cast(g.input("x", DType::F32, {2}), static_cast<DType>(12)));
+    CHECK(mistakeOf(g) == "the element type 12 is no DType, which are 0 to 11");
   }
   SUBCASE("no names") {
     g.input("", DType::F32, {2});

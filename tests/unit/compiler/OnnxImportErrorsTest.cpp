@@ -55,8 +55,9 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
        "tensor 'w' has the shape 1099511627776x1099511627776: a negative size, over 1 TiB, or over 16 dimensions"},
       {"data_negative.onnx", "tensor 'w' has the shape -2x3: a negative size, over 1 TiB, or over 16 dimensions"},
       {"data_short.onnx", "tensor 'w' of shape 2x3 needs 24 bytes, the file holds 23"},
-      {"data_type.onnx",
-       "tensor 'w' is of type number 99; kfuse reads FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32, INT64 and BOOL"},
+      {"data_type.onnx", "tensor 'w' is of type number 99; kfuse reads FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32, INT64, "
+                         "INT8, UINT8, INT4, UINT4 "
+                         "and BOOL"},
       {"duplicate_name.onnx", "the name 'y' is given to two values"},
       {"expand_huge.onnx", "node 'expand' (Expand): a tensor of shape [2147483648, 2147483648, 2, 3] is negative in "
                            "size, larger than 1 TiB or of more than 16 dimensions"},
@@ -86,10 +87,17 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
       {"huge_dim.onnx", "input 'x' has the shape 4611686018427387904x4611686018427387904: a negative size, over 1 TiB, "
                         "or over 16 dimensions"},
       {"missing_input.onnx", "node 'add' (Add) has 1 inputs; kfuse knows the op with 2"},
-      {"narrow_output.onnx", "node 'y' (Cast): casts to UINT8, which the graph returns or computes with; kfuse takes "
-                             "integers of 8 and 16 bits that are moved, compared and cast to other types"},
-      {"narrow_sum.onnx", "node 'n' (Cast): casts to UINT8, which the graph returns or computes with; kfuse takes "
-                          "integers of 8 and 16 bits that are moved, compared and cast to other types"},
+      {"narrow_sum.onnx",
+       "node 'sum' (Add): 'kfuse.add' op operand #0 must be statically shaped tensor of 32-bit float or 16-bit float "
+       "or "
+       "bfloat16 type or 32-bit signless integer or 64-bit signless integer or 1-bit signless integer values, but got "
+       "'tensor<4xui8>'"},
+      {"nbits_groups.onnx", "node 'product' (com.microsoft.MatMulNBits): g_idx does not give each block 16 columns of "
+                            "K; export it without g_idx"},
+      {"nbits_prepacked.onnx", "node 'product' (com.microsoft.MatMulNBits): its weights are packed for one kernel of "
+                               "ONNX Runtime; build the model with weight_prepacked 0"},
+      {"nbits_short.onnx", "node 'product' (com.microsoft.MatMulNBits): input 1 of [4, 2, 8] is no UINT8 of 5 rows of "
+                           "16 bytes"},
       {"negative_dim.onnx", "input 'x' has the shape 2x-3: a negative size, over 1 TiB, or over 16 dimensions"},
       {"no_output.onnx", "output 'other' is made by no node"},
       {"one_hot_depth.onnx",
@@ -114,7 +122,9 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
        "node 'scatter' (ScatterND): updates of shape [3, 2]; indices of shape [3, 1] and data of "
        "shape [2, 3] need [3, 3]"},
       {"shape_mismatch.onnx", "node 'add' (Add): kfuse.add: operand 1 of shape [2, 4] does not broadcast with [2, 3]"},
-      {"string_input.onnx", "input 'x' is of type STRING; kfuse has FLOAT, FLOAT16, BFLOAT16, INT32, INT64 and BOOL"},
+      {"string_input.onnx",
+       "input 'x' is of type STRING; kfuse has FLOAT, FLOAT16, BFLOAT16, INT32, INT64, INT8, UINT8, "
+       "INT4, UINT4 and BOOL"},
       {"tensor_scatter_axis.onnx", "node 'scatter' (TensorScatter): writes along dimension 0, which is the batch"},
       {"tensor_scatter_rows.onnx",
        "node 'scatter' (TensorScatter): updates of shape [2, 4] for a cache of shape [2, 3] "

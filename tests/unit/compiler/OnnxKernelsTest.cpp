@@ -171,7 +171,9 @@ const Expected models[] = {
          {"matmul + add", 2}},
         {}}}}},
     {"ln_gelu_2048x4096.onnx", {{{"matmul + add + gelu_tanh", 1}, {"layer_norm", 1}}, {}}},
-    {"seqlen_head_b256.onnx", {{{"matmul + add", 20}, {"layer_norm + relu", 19}}, {}}},
+    {"seqlen_head_b256.onnx",
+     {{{"matmul + add", 20}, {"layer_norm + relu", 19}}, {}},
+     {{"sm_90a", {{{"chain of 20", 1}}, {}}}}},
     {"stacked_heads_b256.onnx", {{{"matmul + add + relu", 20}, {"matmul", 1}}, {}}},
 };
 

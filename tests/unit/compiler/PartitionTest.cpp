@@ -163,7 +163,8 @@ Chosen chosen(mlir::Block &block, const ir::CostModel &model) {
   REQUIRE(succeeded(partition.run()));
   Chosen result{partition.totals().us, ""};
   for (auto group : partition.groups().order())
-    result.text += listed(partition.groups().opsOf(group), model.appraise(partition.regionOf(group).body()).cost.us);
+    result.text += listed(partition.groups().opsOf(group),
+                          model.appraise(partition.regionOf(passes::LayerGroups{group}).body()).cost.us);
   return result;
 }
 

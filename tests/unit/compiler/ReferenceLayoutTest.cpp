@@ -53,6 +53,17 @@ TEST_CASE("reference: concat") {
              {0, 1, 0, 1, 2, 3});
 }
 
+TEST_CASE("reference: rows and keys of one sequence") {
+  const HostTensor rows = indices({3}, {0, 2, 3}), keys = indices({3}, {0, 3, 4});
+  auto sees = [&](const std::string &attributes) {
+    return reals(evaluateLine("kfuse.same_sequence %arg0, %arg1 " + attributes +
+                                  " : (tensor<3xi64>, tensor<3xi64>) -> tensor<4x5xi1>",
+                              {rows, keys}));
+  };
+  checkClose(sees(""), {1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0});
+  checkClose(sees("{causal}"), {1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0});
+}
+
 TEST_CASE("reference: windows are 0 past the operand's edges") {
   // 0..4 with one element of padding: windows of two elements two apart, at every second position.
   checkClose(reals(evaluateLine("kfuse.window %arg0 {kernel = array<i64: 2>, strides = array<i64: 2>, dilations = "

@@ -263,6 +263,79 @@ TEST_CASE("states: rows that are written through a transpose and its inverse") {
   CHECK(model.get().states[0].how == "rows are written at a position along axis 2");
 }
 
+TEST_CASE("states: rows at a known position, as an assignment to a slice writes them, are written in place") {
+  ImportedModel model(testData("cache_slice.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  REQUIRE(model.get().states.size() == 1);
+  CHECK(model.get().states[0].how == "rows are written at a position along axis 2");
+  CHECK(model.count("kfuse.state_update") == 1);
+  CHECK(model.count("kfuse.concat") == 0);
+
+  const HostTensor cache = reference::uniform(DType::F32, {1, 2, 5, 3}, 1),
+                   row = reference::uniform(DType::F32, {1, 2, 1, 3}, 2);
+  std::vector<double> expected = reference::toDoubles(cache);
+  const std::vector<double> added = reference::toDoubles(row);
+  for (std::ptrdiff_t head = 0; head < 2; ++head)
+    std::copy_n(added.begin() + head * 3, 3, expected.begin() + head * 15 + 9);
+  CHECK(model.evaluate({{"cache", cache}, {"row", row}})["y"] == expected);
+
+  // A part of the old value beside the new one is read from a copy.
+  ImportedModel read(testData("cache_slice_read.onnx"));
+  REQUIRE_MESSAGE(read, read.error());
+  REQUIRE(read.get().states.size() == 1);
+  CHECK(read.get().states[0].how ==
+        "the old value of 'cache' is read by 'both' together with the new one, which would overwrite it");
+}
+
+TEST_CASE("states: TensorScatter writes several rows in place, counted from the end below 0") {
+  ImportedModel model(testData("cache_tensor_scatter_rows.onnx"));
+  REQUIRE_MESSAGE(model, model.error());
+  CHECK(model.count("kfuse.state_update") == 1);
+  REQUIRE(model.get().states.size() == 1);
+  CHECK(model.get().states[0].isInPlace);
+  const HostTensor cache = reference::uniform(DType::F32, {2, 5, 3}, 1),
+                   rows = reference::uniform(DType::F32, {2, 2, 3}, 2);
+  std::vector<double> expected = reference::toDoubles(cache);
+  const std::vector<double> added = reference::toDoubles(rows);
+  std::copy_n(added.begin(), 6, expected.begin() + 3);      // The first sequence's, from 1 on.
+  std::copy_n(added.begin() + 6, 6, expected.begin() + 24); // The second's, from -2 on.
+  CHECK(
+      model.evaluate({{"cache", cache}, {"rows", rows}, {"at", reference::tensorOf(DType::I64, {2}, {1, -2})}})["y"] ==
+      expected);
+}
+
+TEST_CASE("states: GroupQueryAttention writes several rows into a shared buffer in place, wherever each sequence is") {
+  ImportedModel copying(testData("cache_group_query_read.onnx")), inPlace(testData("cache_group_query.onnx"));
+  REQUIRE_MESSAGE(copying, copying.error());
+  REQUIRE_MESSAGE(inPlace, inPlace.error());
+  CHECK(copying.count("kfuse.state_update") == 0);
+  CHECK(inPlace.count("kfuse.state_update") == 2);
+  REQUIRE(inPlace.get().states.size() == 2);
+  CHECK(inPlace.get().states[1].output == "present_value");
+  CHECK(inPlace.get().states[1].isInPlace);
+  CHECK(inPlace.get().states[1].how == "rows are written at a position along axis 2");
+
+  std::map<std::string, HostTensor> inputs;
+  for (std::uint64_t seed = 1; const auto &[name, shape] : std::map<std::string, Shape>{{"q", {2, 3, 64}},
+                                                                                        {"k", {2, 3, 32}},
+                                                                                        {"v", {2, 3, 32}},
+                                                                                        {"past_key", {2, 2, 7, 16}},
+                                                                                        {"past_value", {2, 2, 7, 16}}})
+    inputs[name] = reference::uniform(DType::F32, shape, seed++);
+  for (const auto &lengths : {std::vector<double>{6, 2}, {4, 5}}) { // The last row's number, of either sequence.
+    inputs["seqlens_k"] = reference::tensorOf(DType::I32, {2}, lengths);
+    auto expected = copying.evaluate(inputs), actual = inPlace.evaluate(inputs);
+    for (const char *name : {"y", "present_key", "present_value"})
+      CHECK(actual[name] == expected[name]);
+  }
+
+  checkRefused("cache_group_query.onnx", {.shapes = {}, .parameters = {"past_*"}, .states = {}},
+               "'past_key' is a parameter, and output 'present_key' is it with rows written in place; --params may not "
+               "name it");
+  checkRefused("cache_group_query.onnx", states({"past_key=present_value"}),
+               "--state past_key=present_value: input 'past_key' is kept in place as another output already");
+}
+
 TEST_CASE("states: rows of a cache that a mask chooses are copied, which is said") {
   ImportedModel model(testData("cache_masked.onnx"), states({}));
   REQUIRE_MESSAGE(model, model.error());

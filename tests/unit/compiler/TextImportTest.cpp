@@ -91,21 +91,21 @@ TEST_CASE("text: errors say where, and what is wrong") {
        "line 6, column 10: kfuse.matmul: K differs: 3 in [2, 3], 4 in [4, 4]"},
       {"func.func private @main(tensor<2xf32>)", "line 1, column 1: @main needs a body of one block"},
       {"func.func @main(%a: tensor<2xf64>) { return }",
-       "line 1, column 1: 'tensor<2xf64>' is no tensor of f32, f16, bf16, f8E4M3FN, f8E5M2, i32, i64 or i1 with a "
-       "static shape of at "
-       "most 16 dimensions, 1 byte to 1 TiB"},
+       "line 1, column 1: 'tensor<2xf64>' is no tensor of f32, f16, bf16, f8E4M3FN, f8E5M2, i64, i32, i8, ui8, i4, ui4 "
+       "or i1 with a static "
+       "shape of at most 16 dimensions, 1 byte to 1 TiB"},
       {"func.func @main(%a: tensor<1099511627776x1099511627776xf32>) { return }",
        "line 1, column 1: 'tensor<1099511627776x1099511627776xf32>' is no tensor of f32, f16, bf16, f8E4M3FN, f8E5M2, "
-       "i32, i64 or i1 "
-       "with a static shape of at most 16 dimensions, 1 byte to 1 TiB"},
+       "i64, i32, i8, ui8, i4, ui4 or i1 with a static "
+       "shape of at most 16 dimensions, 1 byte to 1 TiB"},
       {"func.func @main(%a: memref<2xf32>) { return }",
-       "line 1, column 1: 'memref<2xf32>' is no tensor of f32, f16, bf16, f8E4M3FN, f8E5M2, i32, i64 or i1 with a "
-       "static shape of at "
-       "most 16 dimensions, 1 byte to 1 TiB"},
+       "line 1, column 1: 'memref<2xf32>' is no tensor of f32, f16, bf16, f8E4M3FN, f8E5M2, i64, i32, i8, ui8, i4, ui4 "
+       "or i1 with a static "
+       "shape of at most 16 dimensions, 1 byte to 1 TiB"},
       {"func.func @main(%a: tensor<0xf32>) { return }",
-       "line 1, column 1: 'tensor<0xf32>' is no tensor of f32, f16, bf16, f8E4M3FN, f8E5M2, i32, i64 or i1 with a "
-       "static shape of at "
-       "most 16 dimensions, 1 byte to 1 TiB"},
+       "line 1, column 1: 'tensor<0xf32>' is no tensor of f32, f16, bf16, f8E4M3FN, f8E5M2, i64, i32, i8, ui8, i4, ui4 "
+       "or i1 with a static "
+       "shape of at most 16 dimensions, 1 byte to 1 TiB"},
       {"func.func @main() { return } func.func @other() { return }", "a model is a module with one function, @main"},
       {"func.func @main() { call @main() : () -> () return }",
        "line 1, column 21: 'func.call' is no op of the dialect"},

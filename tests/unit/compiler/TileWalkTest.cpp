@@ -63,8 +63,8 @@ template <class Config> void check(int clusters) {
 
 } // namespace
 
-// 64 tiles of clusters; 16 lines of K.
-TEST_CASE("TileWalk: every line of K of every tile is one cluster's") {
+// 64 tiles of clusters; 16 K blocks.
+TEST_CASE("TileWalk: every K block of every tile is one cluster's") {
   check<Config<1000, 2000, 1000, 0, 0, 1, 0>>(66);
   check<Config<1000, 2000, 1000, 14, 36, 2, 5>>(50); // One whole wave.
   check<Config<1000, 2000, 1000, 14, 36, 1, 8>>(50);

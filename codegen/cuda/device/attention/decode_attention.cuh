@@ -92,7 +92,7 @@ template <class Config, class Body> struct DecodeAttention {
 
   // What this warp has found.
   unsigned query[keySize / 16][4];
-  float sums[valueSize / 8][4];
+  float accumulators[valueSize / 8][4];
   float maximum[2] = {-infinity, -infinity}, weight[2] = {0, 0}; ///< For rows lane / 4 and 8 below.
 
   //===- What is computed ----------------------------------------------------------------------===//
@@ -243,8 +243,8 @@ template <class Config, class Body> struct DecodeAttention {
       for (int d = 0; d < valueSize / 16; ++d) {
         unsigned b[4];
         loadMatricesTransposed(b, values + ValueTile::offset(n * 16 + lane % 8 + lane / 8 % 2 * 8, d * 2 + lane / 16));
-        multiply(sums[2 * d], weights[n], b[0], b[1]);
-        multiply(sums[2 * d + 1], weights[n], b[2], b[3]);
+        multiply(accumulators[2 * d], weights[n], b[0], b[1]);
+        multiply(accumulators[2 * d + 1], weights[n], b[2], b[3]);
       }
   }
 
@@ -284,7 +284,7 @@ template <class Config, class Body> struct DecodeAttention {
     for (int d = 0; d < valueSize / 8; ++d)
 #pragma unroll
       for (int i = 0; i < 2 + 2 * int(hasUpper); ++i)
-        sums[d][i] *= scale[i / 2];
+        accumulators[d][i] *= scale[i / 2];
 #pragma unroll
     for (int n = 0; n < tileKeys / 16; ++n)
 #pragma unroll
@@ -327,7 +327,7 @@ template <class Config, class Body> struct DecodeAttention {
     for (int d = 0; d < valueSize / 8; ++d)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        sums[d][i] = 0;
+        accumulators[d][i] = 0;
     int stage = 0;
 #pragma unroll 1
     for (Index tile = first + warp; tile < end; tile += warps) {
@@ -369,7 +369,7 @@ template <class Config, class Body> struct DecodeAttention {
       for (int d = 0; d < valueSize / 8; ++d)
 #pragma unroll
         for (int i = 0; i < 2; ++i)
-          partial.values[row][d * 8 + lane % 4 * 2 + i] = sums[d][half * 2 + i];
+          partial.values[row][d * 8 + lane % 4 * 2 + i] = accumulators[d][half * 2 + i];
     }
   }
 
@@ -379,7 +379,10 @@ template <class Config, class Body> struct DecodeAttention {
   }
 
   __device__ __forceinline__ void store(int row, int d, const DecodeSum &sum) const {
-    const float weight = sum.head.weight, factor = 1.0f / weight;
+    float weight = sum.head.weight;
+    if constexpr (Config::hasSink) // Beside it, the largest of all scores may count for nothing.
+      weight += powerOfTwo(body.sink(pair, row) * log2e - sum.head.maximum);
+    const float factor = 1.0f / weight;
     const bool isEmpty = Config::emptyIsZero && !(weight > 0.0f); // There are no keys, or scores that are no numbers.
     Vector<float, 4> values = sum.values;
 #pragma unroll
@@ -419,7 +422,7 @@ template <class Config, class Body> struct DecodeAttention {
       loadQuery(fresh);
     mark(Moment::hasTile);
     takeTiles(fresh);
-    mark(Moment::hasSums);
+    mark(Moment::hasAccumulators);
     __syncwarp(); // This warp's tiles are read.
     leavePart();
     fixUp.leave();

@@ -161,17 +161,18 @@ template <class Config, class Body> struct FlashAttention {
         loadMatricesTransposed(b, lanes + ValueTile::offset(n * 16, d * 2));
 #pragma unroll
         for (int f = 0; f < fragments; ++f)
-          multiply(rows.sums[f], d, weights[f][n], b);
+          multiply(rows.accumulators[f], d, weights[f][n], b);
       }
   }
 
   /// The 16 columns from 16 * n on of a fragment's accumulators.
   template <int count>
-  static __device__ __forceinline__ void multiply(float (&sums)[count], int n, const unsigned (&a)[4],
+  static __device__ __forceinline__ void multiply(float (&accumulators)[count], int n, const unsigned (&a)[4],
                                                   const unsigned (&b)[4]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      multiplyAdd(Element{}, reinterpret_cast<float(&)[4]>(sums[n * 8 + half * 4]), a, b[half * 2], b[half * 2 + 1]);
+      multiplyAdd(Element{}, reinterpret_cast<float(&)[4]>(accumulators[n * 8 + half * 4]), a, b[half * 2],
+                  b[half * 2 + 1]);
   }
 
   //===- All tiles -----------------------------------------------------------------------------===//
@@ -234,7 +235,7 @@ template <class Config, class Body> struct FlashAttention {
   __device__ __forceinline__ void run(unsigned *arrivals = nullptr, float *partials = nullptr) {
     mark(Moment::starts);
     takeTiles();
-    mark(Moment::hasSums);
+    mark(Moment::hasAccumulators);
     if constexpr (writesCache)
       keepNewRows();
     if (Config::splits == 1 || FlashSplits<Rows, Config::splits, threads>{arrivals, partials}.gather(rows))

@@ -1,4 +1,4 @@
-// What a warp has of its query rows in an attention of many: sums of weighted values, and what scales them.
+// What a warp has of its query rows in an attention of many: accumulators of weighted values, and what scales them.
 #pragma once
 
 #include <kfuse/math.cuh>
@@ -6,7 +6,7 @@
 namespace kfuse {
 
 /// Bounds that a batch's body reads (Config::readsBounds): keys from `firstKey` to `endKey`, and those that move with
-/// the row's number.
+/// the row's number. With Config::readsOfRow there are more for each row.
 template <class Body, bool areRead> struct ReadBounds {
   template <class Index> __device__ __forceinline__ ReadBounds(const Body &, Index) {}
 };
@@ -14,9 +14,25 @@ template <class Body> struct ReadBounds<Body, true> : Body::Bounds {
   template <class Index>
   __device__ __forceinline__ ReadBounds(const Body &body, Index batch) : Body::Bounds(body.bounds(batch)) {}
 };
+template <class Body, bool areRead> struct BoundsOfRows {
+  template <class Index> __device__ __forceinline__ BoundsOfRows(const Body &, Index) {}
+};
+template <class Body> struct BoundsOfRows<Body, true> {
+  const Body &body;
+  decltype(Body::Bounds::firstKey) batch;
+  template <class Index>
+  __device__ __forceinline__ BoundsOfRows(const Body &body, Index batch) : body(body), batch(batch) {}
+  __device__ __forceinline__ auto boundsOf(decltype(batch) row) const { return body.bounds(batch, row); }
+};
+
+/// Keys that some of several rows see, and those that all of them see.
+template <class Index> struct KeySpan {
+  Index first, end, wholeFirst, wholeEnd;
+};
 
 /// Keys that a row of a batch may see: from first to end.
-template <class Config, class Body> struct SeenKeys : ReadBounds<Body, Config::readsBounds> {
+template <class Config, class Body>
+struct SeenKeys : ReadBounds<Body, Config::readsBounds>, BoundsOfRows<Body, Config::readsOfRow> {
   using Index = typename Config::Index;
   /// Whether rows see keys from others than 0 on, and whether there are keys of tiles that a row does not see the end
   /// of.
@@ -25,7 +41,7 @@ template <class Config, class Body> struct SeenKeys : ReadBounds<Body, Config::r
                                   Config::readsBounds;
 
   __device__ __forceinline__ SeenKeys(const Body &body, Index batch)
-      : ReadBounds<Body, Config::readsBounds>(body, batch) {}
+      : ReadBounds<Body, Config::readsBounds>(body, batch), BoundsOfRows<Body, Config::readsOfRow>(body, batch) {}
 
   __device__ __forceinline__ Index first(Index row) const {
     if constexpr (Config::period > 0)
@@ -37,6 +53,10 @@ template <class Config, class Body> struct SeenKeys : ReadBounds<Body, Config::r
       key = maximum(key, chunkOf(row));
     if constexpr (Config::readsFirst)
       key = maximum(key, maximum(this->firstKey, row + this->firstOfRow));
+    if constexpr (Config::readsFirst && Config::readsOfRow) {
+      const auto own = this->boundsOf(row);
+      key = maximum(key, maximum(own.firstKey, row + own.firstOfRow));
+    }
     return key;
   }
   __device__ __forceinline__ Index end(Index row) const {
@@ -49,21 +69,40 @@ template <class Config, class Body> struct SeenKeys : ReadBounds<Body, Config::r
       key = minimum(chunkOf(row) + Config::chunk, key);
     if constexpr (Config::readsBounds)
       key = minimum(key, minimum(this->endKey, row + this->endOfRow));
+    if constexpr (Config::readsOfRow) {
+      const auto own = this->boundsOf(row);
+      key = minimum(key, minimum(own.endKey, row + own.endOfRow));
+    }
     return key;
   }
 
-  /// Those that some of the rows from one to another see, and those that all of them see. Of several heads' rows it is
-  /// as if there were all of a head.
-  __device__ __forceinline__ Index firstOfAny(Index from) const { return first(Config::period > 0 ? 0 : from); }
-  __device__ __forceinline__ Index endOfAny(Index to) const {
-    return end(Config::period > 0 ? Config::period - 1 : to);
+  /// Those of the rows from one to another, all of which are compared where each has bounds of its own: a whole warp
+  /// asks. Else bounds grow with the row's number. Of several heads' rows it is as if there were all of a head.
+  __device__ __forceinline__ KeySpan<Index> span(Index from, Index to) const {
+    if constexpr (Config::readsOfRow)
+      return spanOfWarp(from, to);
+    if constexpr (Config::period > 0)
+      from = 0, to = Config::period - 1;
+    return {first(from), end(to), first(to), end(from)};
   }
-  __device__ __forceinline__ Index firstOfAll(Index to) const {
-    return first(Config::period > 0 ? Config::period - 1 : to);
-  }
-  __device__ __forceinline__ Index endOfAll(Index from) const { return end(Config::period > 0 ? 0 : from); }
 
 private:
+  __device__ __forceinline__ KeySpan<Index> spanOfWarp(Index from, Index to) const {
+    KeySpan<Index> span{Config::keys, 0, 0, Config::keys};
+    for (Index row = from + Index(threadIdx.x % 32); row <= to; row += 32) {
+      const Index first = this->first(row), end = this->end(row);
+      span.first = minimum(span.first, first), span.end = maximum(span.end, end);
+      span.wholeFirst = maximum(span.wholeFirst, first), span.wholeEnd = minimum(span.wholeEnd, end);
+    }
+#pragma unroll
+    for (int lanes = 1; lanes < 32; lanes *= 2) {
+      span.first = minimum(span.first, shuffleXor(span.first, lanes));
+      span.end = maximum(span.end, shuffleXor(span.end, lanes));
+      span.wholeFirst = maximum(span.wholeFirst, shuffleXor(span.wholeFirst, lanes));
+      span.wholeEnd = minimum(span.wholeEnd, shuffleXor(span.wholeEnd, lanes));
+    }
+    return span;
+  }
   static __device__ __forceinline__ Index chunkOf(Index row) {
     return (row + Config::rowInChunks) / Config::chunk * Config::chunk - Config::keyInChunks;
   }
@@ -73,7 +112,7 @@ private:
 /// heads take turns, whose keys and values the last-level cache holds.
 template <class Config, class Body> struct FlashBlock {
   using Index = typename Config::Index;
-  Index batch, firstRow, beginTile, endTile, endKey; ///< Its last row sees keys before endKey.
+  Index batch, firstRow, beginTile, endTile, endKey; ///< Its rows see keys before endKey.
   SeenKeys<Config, Body> seen;
 
   __device__ __forceinline__ FlashBlock(const Body &body, unsigned block) : FlashBlock(body, placeOf(block)) {}
@@ -92,8 +131,9 @@ private:
   __device__ __forceinline__ FlashBlock(const Body &body, Place place)
       : batch(place.batch), firstRow(place.firstRow), seen(body, place.batch) {
     const Index lastRow = minimum(firstRow + Config::tileRows, Index(Config::rows)) - 1;
-    endKey = seen.endOfAny(lastRow);
-    beginTile = seen.firstOfAny(firstRow) / Config::tileKeys;
+    const KeySpan<Index> span = seen.span(firstRow, lastRow);
+    endKey = span.end;
+    beginTile = span.first / Config::tileKeys;
     endTile = endKey > 0 ? (endKey + Config::tileKeys - 1) / Config::tileKeys : Index(0);
     if constexpr (requires { body.runRows; })
       if (firstRow >= body.runRows) // Nobody reads these rows: they see no keys.
@@ -110,15 +150,36 @@ template <class Body> struct NewRowsAt<Body, false> {
   template <class Index> __device__ __forceinline__ NewRowsAt(const Body &, Index) {}
 };
 
+/// The keys of a warp's rows: kept where a warp has to ask for them, else made each time, which takes no registers.
+template <class Seen, bool isKept> struct HeldSpan {
+  using Index = typename Seen::Index;
+  __device__ __forceinline__ HeldSpan(const Seen &, Index, Index) {}
+  static __device__ __forceinline__ KeySpan<Index> span(const Seen &seen, Index from, Index to) {
+    return seen.span(from, to);
+  }
+};
+template <class Seen> struct HeldSpan<Seen, true> {
+  using Index = typename Seen::Index;
+  const KeySpan<Index> kept;
+  __device__ __forceinline__ HeldSpan(const Seen &seen, Index from, Index to) : kept(seen.span(from, to)) {}
+  __device__ __forceinline__ KeySpan<Index> span(const Seen &, Index, Index) const { return kept; }
+};
+
+/// The body reads its masks itself.
+struct NoMask {
+  struct Pair {};
+  __device__ __forceinline__ Pair pair(int, int) const { return {}; }
+};
+
 /// 16 * `fragments` rows of a warp, as accumulators of mma and wgmma hold them: a lane has two neighbours of every
 /// eight columns in rows lane / 4 and lane / 4 + 8. Of a row it knows the largest score so far, the sum of the weights
 /// 2^(score - largest) and that of the weighted values in `columns` columns; both are scaled when a larger score comes,
 /// as in "FlashAttention-2" (Dao, 2023).
-template <class Config, class Body, int fragments, int columns> struct FlashRows {
+template <class Config, class Body, int fragments, int columns, class Mask = NoMask> struct FlashRows {
   using Index = typename Config::Index;
   using Element = typename Config::Element;
   using Seen = SeenKeys<Config, Body>;
-  static constexpr int tileKeys = Config::tileKeys, scoreCount = tileKeys / 2, sumCount = columns / 2;
+  static constexpr int tileKeys = Config::tileKeys, scoreCount = tileKeys / 2, accumulatorCount = columns / 2;
   static constexpr float log2e = 1.44269504f;
   using Products = float[fragments][scoreCount];
   using Weights = unsigned[fragments][tileKeys / 16][4];
@@ -128,7 +189,9 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   const Seen seen;
   int lane = threadIdx.x % 32;
   Index batch, firstRow, endRow; ///< The rows of this warp; none where all its rows lie past the last.
-  float sums[fragments][sumCount];
+  const HeldSpan<Seen, Config::readsOfRow> held{seen, firstRow, endRow - 1};
+  Mask mask; ///< Of the tile that is weighed.
+  float accumulators[fragments][accumulatorCount];
   float maximum[fragments][2], weight[fragments][2];
 
   __device__ __forceinline__ FlashRows(const Body &body, const FlashBlock<Config, Body> &block, Index firstRow)
@@ -141,8 +204,8 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
 #pragma unroll
     for (int f = 0; f < fragments; ++f) {
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i)
-        sums[f][i] = 0;
+      for (int i = 0; i < accumulatorCount; ++i)
+        accumulators[f][i] = 0;
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         maximum[f][half] = -infinity, weight[f][half] = 0;
@@ -152,14 +215,16 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   /// Whether a row of this warp sees a key of the tile, and whether all of them see all of its keys.
   __device__ __forceinline__ bool sees(Index tile) const {
     const Index first = tile * tileKeys;
-    return firstRow < endRow && first < seen.endOfAny(endRow - 1) && first + tileKeys > seen.firstOfAny(firstRow);
+    const KeySpan<Index> span = held.span(seen, firstRow, endRow - 1);
+    return firstRow < endRow && first < span.end && first + tileKeys > span.first;
   }
   __device__ __forceinline__ bool seesWhole(Index tile) const {
     const Index first = tile * tileKeys;
-    return first + tileKeys <= seen.endOfAll(firstRow) && first >= seen.firstOfAll(endRow - 1);
+    const KeySpan<Index> span = held.span(seen, firstRow, endRow - 1);
+    return first + tileKeys <= span.wholeEnd && first >= span.wholeFirst;
   }
 
-  /// From products with the keys of a tile to weights; `factors` are what the warp's sums are to be scaled by.
+  /// From products with the keys of a tile to weights; `factors` are what the warp's accumulators are to be scaled by.
   __device__ __forceinline__ void weigh(Products &products, Index tile, Factors &factors) {
     if (seesWhole(tile))
       weigh<false>(products, tile, factors);
@@ -177,8 +242,8 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
 #pragma unroll
     for (int f = 0; f < fragments; ++f)
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i)
-        sums[f][i] *= factors[f][i / 2 % 2];
+      for (int i = 0; i < accumulatorCount; ++i)
+        accumulators[f][i] *= factors[f][i / 2 % 2];
   }
 
   /// As operands of the second product: accumulators of the first lie as its rows do.
@@ -193,7 +258,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
   }
 
   /// What a lane of a warp has found among its keys, at `at[i * stride]`.
-  static constexpr int heldFloats = fragments * (sumCount + 4);
+  static constexpr int heldFloats = fragments * (accumulatorCount + 4);
   __device__ __forceinline__ void leave(float *at, int stride) const {
 #pragma unroll
     for (int f = 0; f < fragments; ++f) {
@@ -201,8 +266,8 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
       for (int half = 0; half < 2; ++half, at += 2 * stride)
         at[0] = maximum[f][half], at[stride] = weight[f][half];
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i, at += stride)
-        *at = sums[f][i];
+      for (int i = 0; i < accumulatorCount; ++i, at += stride)
+        *at = accumulators[f][i];
     }
   }
   /// Adds what another warp left of the same rows among other keys.
@@ -218,8 +283,8 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
         maximum[f][half] = highest;
       }
 #pragma unroll
-      for (int i = 0; i < sumCount; ++i, at += stride)
-        sums[f][i] = sums[f][i] * mine[i / 2 % 2] + *at * other[i / 2 % 2];
+      for (int i = 0; i < accumulatorCount; ++i, at += stride)
+        accumulators[f][i] = accumulators[f][i] * mine[i / 2 % 2] + *at * other[i / 2 % 2];
     }
   }
 
@@ -229,8 +294,8 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
     for (int f = 0; f < fragments; ++f)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const Quotient quotient(weight[f][half]);
         const Index row = firstRow + f * 16 + half * 8 + lane / 4;
+        const Quotient quotient(totalWeight(f, half, row));
 #pragma unroll
         for (int first = 0; first < columns / 8; first += 4) {
           float pairs[4][2] = {};
@@ -239,7 +304,7 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
 #pragma unroll
             for (int i = 0; i < 2; ++i)
               if (first + j < columns / 8)
-                pairs[j][i] = quotient(sums[f][(first + j) * 4 + half * 2 + i]);
+                pairs[j][i] = quotient(accumulators[f][(first + j) * 4 + half * 2 + i]);
           exchange(pairs);
           Vector<float, 8> values;
 #pragma unroll
@@ -258,26 +323,34 @@ template <class Config, class Body, int fragments, int columns> struct FlashRows
     for (int f = 0; f < fragments; ++f)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const Quotient quotient(weight[f][half]);
         const Index row = firstRow + f * 16 + half * 8 + lane / 4;
+        const Quotient quotient(totalWeight(f, half, row));
 #pragma unroll
         for (int i = 0; i < columns / 8 * 2; ++i) {
           const int d = i / 2 * 8 + lane % 4 * 2 + i % 2;
           if (row < Config::rows && d < Config::valueSize)
-            body.store(batch, row, d, quotient(sums[f][i / 2 * 4 + half * 2 + i % 2]));
+            body.store(batch, row, d, quotient(accumulators[f][i / 2 * 4 + half * 2 + i % 2]));
         }
       }
   }
 
 private:
-  /// What is left of a row's sums once they are divided by that of its weights, of which each lane has a part.
+  /// The sum of a row's weights, of which each lane has a part, and that of its sink, which has no value.
+  __device__ __forceinline__ float totalWeight(int f, int half, Index row) const {
+    float total = weight[f][half];
+    total += shuffleXor(total, 1);
+    total += shuffleXor(total, 2);
+    if constexpr (Config::hasSink)
+      total += powerOfTwo((body.sink(batch, minimum(row, Index(Config::rows - 1))) - maximum[f][half]) * log2e);
+    return total;
+  }
+
+  /// What is left of a row's accumulators once they are divided by that of its weights.
   struct Quotient {
     float factor;
     bool isEmpty;
 
     __device__ __forceinline__ explicit Quotient(float total) {
-      total += shuffleXor(total, 1);
-      total += shuffleXor(total, 2);
       isEmpty = Config::emptyIsZero && !(total > 0.0f); // No keys, or scores that are no numbers.
       factor = 1.0f / total;
     }
@@ -297,20 +370,25 @@ private:
                     seenEnd = seen.end(row) - column;
         const auto ofRow = rowOf(row);
 #pragma unroll
-        for (int n = 0; n < tileKeys / 8; ++n)
+        for (int n = 0; n < tileKeys / 8; ++n) {
+          const auto masks = mask.pair(f * 16 + half * 8, n * 8);
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float &at = scores[f][n * 4 + half * 2 + i];
             if constexpr (!Config::isScaled) {
-              const Index key = column + n * 8 + i;
-              at = body.seen(ofRow, at, batch, row,
-                             isMasked && Config::keys % tileKeys != 0 ? minimum(key, Index(Config::keys - 1)) : key);
+              const Index key = column + n * 8 + i,
+                          read = isMasked && Config::keys % tileKeys != 0 ? minimum(key, Index(Config::keys - 1)) : key;
+              if constexpr (Config::bringsMask)
+                at = body.seen(ofRow, at, batch, row, read, masks[i]);
+              else
+                at = body.seen(ofRow, at, batch, row, read);
             }
             if constexpr (isMasked && Seen::haveFirst)
               at = n * 8 + i >= seenFirst ? at : -infinity;
             if constexpr (isMasked && Seen::haveEnd)
               at = n * 8 + i < seenEnd ? at : -infinity;
           }
+        }
       }
   }
   /// What the body reads of a row.

@@ -7,8 +7,8 @@
 namespace kfuse {
 
 /// A block has `tileRows` query rows of one head, of which each warp has its own, and takes their keys and values tile
-/// by tile, the last first, as f32 in shared memory. Lanes hold scores and sums as they do for mma (FlashRows). Several
-/// blocks of an SM hide each other's loads.
+/// by tile, the last first, as f32 in shared memory. Lanes hold scores and accumulators as they do for mma (FlashRows).
+/// Several blocks of an SM hide each other's loads.
 template <class Config, class Body> struct FlashScalar {
   using Index = typename Config::Index;
   static constexpr int tileRows = Config::tileRows, tileKeys = Config::tileKeys, warps = Config::warps;
@@ -62,8 +62,8 @@ template <class Config, class Body> struct FlashScalar {
     }
   }
 
-  /// Four lanes have the weights of a row, each those of other keys, and sums of other columns: each goes through all
-  /// keys, its own first.
+  /// Four lanes have the weights of a row, each those of other keys, and accumulators of other columns: each goes
+  /// through all keys, its own first.
   __device__ __forceinline__ void multiplyValues(const typename Rows::Products &weights) {
 #pragma unroll
     for (int n = 0; n < tileKeys / 8; ++n)
@@ -87,7 +87,8 @@ template <class Config, class Body> struct FlashScalar {
               for (int half = 0; half < 2; ++half)
 #pragma unroll
                 for (int j = 0; j < 2; ++j)
-                  rows.sums[f][c * 4 + half * 2 + j] = fmaf(weight[f][half], b[j], rows.sums[f][c * 4 + half * 2 + j]);
+                  rows.accumulators[f][c * 4 + half * 2 + j] =
+                      fmaf(weight[f][half], b[j], rows.accumulators[f][c * 4 + half * 2 + j]);
           }
         }
   }
@@ -116,7 +117,7 @@ template <class Config, class Body> struct FlashScalar {
       rows.rescale(factors);
       multiplyValues(products);
     }
-    mark(Moment::hasSums);
+    mark(Moment::hasAccumulators);
     rows.storeEach();
     mark(Moment::ends);
   }

@@ -2,10 +2,10 @@
 //
 // A block has a producer warp, of which a thread brings tiles of keys and of values by TMA into rings of their own, and
 // two or three consumer warpgroups with 64 query rows each. A warpgroup multiplies the next keys while it makes weights
-// of the scores before, as FlashAttention-3 does (Shah et al., 2024): scores, weights and sums are all in registers.
-// Where heads are small two blocks share a multiprocessor: one multiplies while the other one starts, or stores.
-// With `takesTurns` a warpgroup multiplies while others compute weights. The producer goes on to the next rows that it
-// takes for its block while the last ones' results are stored.
+// of the scores before, as FlashAttention-3 does (Shah et al., 2024): scores, weights and accumulators are all in
+// registers. Where heads are small two blocks share a multiprocessor: one multiplies while the other one starts, or
+// stores. With `pingPong` a warpgroup multiplies while others compute weights. The producer goes on to the next rows
+// that it takes for its block while the last ones' results are stored.
 #pragma once
 
 #include <kfuse/flash_queries.cuh>
@@ -14,16 +14,33 @@
 
 namespace kfuse {
 
-/// Tiles of `rows` by `size` elements of 16 bits as TMA brings them: boxes of 64 elements, a line of 128 bytes a row.
-template <int rows, int size> struct BoxedTile {
-  static constexpr int boxes = (size + 63) / 64, boxBytes = rows * lineBytes, bytes = boxes * boxBytes;
+/// Tiles of `rows` by `size` elements of `width` bytes as TMA brings them: boxes of a line of 128 bytes a row, in which
+/// 16 bytes are swapped with those whose number differs by the line's.
+template <int rows, int size, int width = 2> struct BoxedTile {
+  static constexpr int boxes = (size * width + lineBytes - 1) / lineBytes, boxBytes = rows * lineBytes,
+                       bytes = boxes * boxBytes;
 
   static __device__ __forceinline__ void load(unsigned to, const TensorMap *map, int firstRow, int batch,
-                                              unsigned barrier) {
+                                              unsigned barrier, int firstColumn = 0) {
     arriveExpecting(barrier, bytes);
 #pragma unroll
     for (int box = 0; box < boxes; ++box)
-      loadBox(to + box * boxBytes, map, box * 64, firstRow, batch, barrier);
+      loadBox(to + box * boxBytes, map, firstColumn + box * (lineBytes / width), firstRow, batch, barrier);
+  }
+};
+
+/// Of a mask's tile what is beside a warp's accumulators (FlashRows).
+template <class Tile, class Mask> struct MaskTileRows {
+  static constexpr int width = sizeof(Mask);
+  unsigned lines; ///< Where the warp's first line is in shared memory, in the first box.
+
+  /// The pair of a lane in rows and columns that are multiples of eight.
+  __device__ __forceinline__ Vector<Mask, 2> pair(int row, int column) const {
+    const int lane = threadIdx.x % 32, line = lane / 4,
+              byte = column * width % lineBytes + lane % 4 * 2 * width; // Within the box.
+    const unsigned offset =
+        column * width / lineBytes * Tile::boxBytes + (row + line) * lineBytes + (byte / 16 ^ line) * 16 + byte % 16;
+    return loadVector<2, 2>(reinterpret_cast<const Mask *>(dynamicShared() + lines + offset));
   }
 };
 
@@ -48,9 +65,9 @@ template <class Tile, int stages> struct TileRing {
       arrive(empty());
     advance();
   }
-  __device__ __forceinline__ void fill(const TensorMap *map, int firstRow, int batch) {
+  __device__ __forceinline__ void fill(const TensorMap *map, int firstRow, int batch, int firstColumn = 0) {
     waitBarrier(empty(), parity ^ 1);
-    Tile::load(tile(), map, firstRow, batch, full());
+    Tile::load(tile(), map, firstRow, batch, full(), firstColumn);
     advance();
   }
 
@@ -58,6 +75,30 @@ private:
   __device__ __forceinline__ void advance() {
     if (++stage == stages)
       stage = 0, parity ^= 1;
+  }
+};
+
+/// The ring of a mask's tiles, beside those of keys, and how rows read them; nothing without a mask.
+template <class Config, bool areBrought> struct TileMasks {
+  using Read = NoMask;
+  static constexpr int bytes = 0, barrierBytes = 0;
+  __device__ __forceinline__ void place(unsigned, unsigned) {}
+  __device__ __forceinline__ void initBarriers(int) const {}
+  __device__ __forceinline__ void fill(const TensorMap *, int, int, int) {}
+  __device__ __forceinline__ void wait() const {}
+  __device__ __forceinline__ void release() {}
+  __device__ __forceinline__ Read linesFrom(int) const { return {}; }
+};
+template <class Config>
+struct TileMasks<Config, true>
+    : TileRing<BoxedTile<Config::tileRows, Config::tileKeys, sizeof(typename Config::Mask)>, Config::stages> {
+  using Tile = BoxedTile<Config::tileRows, Config::tileKeys, sizeof(typename Config::Mask)>;
+  using Read = MaskTileRows<Tile, typename Config::Mask>;
+  __device__ __forceinline__ void place(unsigned tiles, unsigned barriers) {
+    this->tiles = tiles, this->barriers = barriers;
+  }
+  __device__ __forceinline__ Read linesFrom(int line) const {
+    return {this->tile() - sharedAddress(dynamicShared()) + line * lineBytes};
   }
 };
 
@@ -69,38 +110,42 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
   using QueryTile = BoxedTile<tileRows, Config::keySize>;
   using KeyTile = BoxedTile<tileKeys, Config::keySize>;
   using ValueTile = BoxedTile<tileKeys, Config::valueSize>;
-  using Rows = FlashRows<Config, Body, 1, Config::valueSize>;
+  using Masks = TileMasks<Config, Config::bringsMask>;
+  using Rows = FlashRows<Config, Body, 1, Config::valueSize, typename Masks::Read>;
   using Block = FlashBlock<Config, Body>;
   /// Behind tiles and barriers: the number of the rows that are the block's.
-  static constexpr int numberOffset =
-      QueryTile::bytes + Config::stages * (KeyTile::bytes + ValueTile::bytes) + 16 + Config::stages * 32;
+  static constexpr int numberOffset = QueryTile::bytes + Config::stages * (KeyTile::bytes + ValueTile::bytes) +
+                                      Masks::bytes + 16 + Config::stages * 32 + Masks::barrierBytes;
 
   const Body &body;
   const unsigned queries = sharedAddress(dynamicShared());
   TileRing<KeyTile, Config::stages> keys{queries + QueryTile::bytes, 0};
   TileRing<ValueTile, Config::stages> values{keys.tiles + keys.bytes, 0};
-  const unsigned queryFull = values.tiles + values.bytes, queryEmpty = queryFull + 8;
+  Masks masks;
+  const unsigned queryFull = values.tiles + values.bytes + Masks::bytes, queryEmpty = queryFull + 8;
   unsigned queryParity = 0;
 
   __device__ __forceinline__ explicit FlashSm90(const Body &body) : body(body) {
     keys.barriers = queryEmpty + 8;
     values.barriers = keys.barriers + keys.barrierBytes;
+    masks.place(values.tiles + values.bytes, values.barriers + values.barrierBytes);
   }
 
   __device__ __forceinline__ void start(bool leads) const {
     if (leads) {
       initBarrier(queryFull, 1), initBarrier(queryEmpty, Config::warps);
-      keys.initBarriers(Config::warps), values.initBarriers(Config::warps);
+      keys.initBarriers(Config::warps), values.initBarriers(Config::warps), masks.initBarriers(Config::warps);
       fenceBarrierInit();
     }
     __syncthreads();
   }
 
-  /// One thread. Keys are multiplied a tile ahead of values, and the next rows' first while the last ones' results are
-  /// stored. With isPersistent a block takes rows as long as there are some: blocks that had few keys take more, which
-  /// no order given in advance does as evenly.
-  __device__ __forceinline__ void produce(const TensorMap *keyMap, const TensorMap *valueMap, const TensorMap *queryMap,
-                                          unsigned *tickets) {
+  /// One thread; its warp helps it to compare the bounds of rows. Keys are multiplied a tile ahead of values, and the
+  /// next rows' first while the last ones' results are stored. With isPersistent a block takes rows as long as there
+  /// are some: blocks that had few keys take more, which no order given in advance does as evenly.
+  __device__ __forceinline__ void produce(bool leads, const TensorMap *keyMap, const TensorMap *valueMap,
+                                          const TensorMap *queryMap, const TensorMap *maskMap, unsigned *tickets) {
+    static_assert(!Config::readsOfRow || !Config::isPersistent, "the warp helps with one block's rows");
     waitForPredecessor();
     unsigned number = blockIdx.x;
 #pragma unroll 1
@@ -111,9 +156,16 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
           next = gridDim.x + takeTicket(tickets, Config::blocks);
       };
       const Block block(body, number);
+      if (Config::readsOfRow && !leads)
+        return;
       if (block.beginTile < block.endTile) {
         const int ofKeys = body.keyBatch(block.batch), ofValues = body.valueBatch(block.batch);
-        keys.fill(keyMap, int(block.endTile - 1) * tileKeys, ofKeys);
+        auto fillKeys = [&](Index tile) {
+          keys.fill(keyMap, int(tile) * tileKeys, ofKeys);
+          if constexpr (Config::bringsMask)
+            masks.fill(maskMap, int(block.firstRow), body.maskBatch(block.batch), int(tile) * tileKeys);
+        };
+        fillKeys(block.endTile - 1);
         giveRows(number);
         if constexpr (Config::computesQuery)
           arrive(queryFull);
@@ -121,7 +173,7 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
           QueryTile::load(queries, queryMap, int(block.firstRow), body.queryBatch(block.batch), queryFull);
 #pragma unroll 1
         for (Index tile = block.endTile - 1; tile > block.beginTile; --tile) {
-          keys.fill(keyMap, int(tile - 1) * tileKeys, ofKeys);
+          fillKeys(tile - 1);
           values.fill(valueMap, int(tile) * tileKeys, ofValues);
         }
         takeNext(); // While the last tiles are waited for.
@@ -152,7 +204,7 @@ template <class Config, class Body, class ScoreProduct, class ValueProduct> stru
         takeTiles(rows, block, group);
       else
         releaseQueries();
-      mark(Moment::hasSums);
+      mark(Moment::hasAccumulators);
       rows.store();
       if constexpr (!Config::isPersistent)
         break;
@@ -194,29 +246,30 @@ private:
     __device__ __forceinline__ Part(const Block &block, int group)
         : group(group), steps(static_cast<int>(block.endTile - block.beginTile - 1)) {
       const Index first = block.firstRow + group * 64, last = minimum(first + 63, Index(Config::rows - 1));
-      beginWhole = (block.seen.first(last) + tileKeys - 1) / tileKeys;
-      endWhole = maximum(block.seen.end(first), Index(0)) / tileKeys;
-      begin = maximum(block.seen.first(first) / tileKeys, block.beginTile);
-      end = minimum((maximum(block.seen.end(last), Index(0)) + tileKeys - 1) / tileKeys, block.endTile);
+      const KeySpan<Index> span = block.seen.span(first, last);
+      beginWhole = (span.wholeFirst + tileKeys - 1) / tileKeys;
+      endWhole = maximum(span.wholeEnd, Index(0)) / tileKeys;
+      begin = maximum(span.first / tileKeys, block.beginTile);
+      end = minimum((maximum(span.end, Index(0)) + tileKeys - 1) / tileKeys, block.endTile);
       if (first >= Config::rows || end <= begin)
         begin = end = block.beginTile;
     }
 
-    // With takesTurns a step's products wait for those of the warpgroup before, the first one's for the last one's
+    // With pingPong a step's products wait for those of the warpgroup before, the first one's for the last one's
     // start.
-    __device__ __forceinline__ void startTurns() {
-      if (Config::takesTurns && group == groups - 1 && steps > 0 && !hasStarted)
+    __device__ __forceinline__ void startPingPong() {
+      if (Config::pingPong && group == groups - 1 && steps > 0 && !hasStarted)
         arriveNamed(1, 256);
       hasStarted = true;
     }
-    __device__ __forceinline__ void waitForTurn() {
-      startTurns();
-      if (Config::takesTurns)
+    __device__ __forceinline__ void waitForTensorCores() {
+      startPingPong();
+      if (Config::pingPong)
         syncNamed(1 + group, 256);
     }
-    __device__ __forceinline__ void endTurn() {
+    __device__ __forceinline__ void passTensorCores() {
       --steps;
-      if (Config::takesTurns && (group < groups - 1 || steps > 0))
+      if (Config::pingPong && (group < groups - 1 || steps > 0))
         arriveNamed(1 + (group + 1) % groups, 256);
     }
   };
@@ -231,7 +284,7 @@ private:
       takePart(rows, part, tile);
     } else {
       releaseQueries();
-      part.startTurns();
+      part.startPingPong();
       pass(part, false);
       --tile;
     }
@@ -244,12 +297,28 @@ private:
   __device__ __forceinline__ void pass(Part &part, bool isStep) {
     keys.wait();
     if (isStep)
-      part.waitForTurn(), part.endTurn();
+      part.waitForTensorCores(), part.passTensorCores();
     __syncwarp();
     keys.release();
+    masks.wait();
+    __syncwarp();
+    masks.release();
     values.wait();
     __syncwarp();
     values.release();
+  }
+
+  /// rows.weigh() with the tile of the mask.
+  template <class Weigh> __device__ __forceinline__ void weigh(Rows &rows, Weigh weigh) {
+    if constexpr (Config::bringsMask) {
+      masks.wait();
+      rows.mask = masks.linesFrom(threadIdx.x / 32 * 16);
+    }
+    weigh();
+    if constexpr (Config::bringsMask) {
+      __syncwarp(); // All have read it.
+      masks.release();
+    }
   }
 
   __device__ __forceinline__ void takePart(Rows &rows, Part &part, Index &tile) {
@@ -264,10 +333,10 @@ private:
     waitProducts<0>();
     warpgroupFenceOperand(products);
     keys.release();
-    rows.weigh(products, tile, factors);
+    weigh(rows, [&] { rows.weigh(products, tile, factors); });
     waitForKeys(products, part, tile);
     Rows::pack(weights, products);
-    part.startTurns();
+    part.startPingPong();
     using Seen = SeenKeys<Config, Body>;
     --tile;
     if constexpr (Seen::haveEnd)
@@ -285,7 +354,7 @@ private:
     values.wait();
     multiplyValues(rows, weights);
     waitProducts<0>();
-    warpgroupFenceOperand(rows.sums);
+    warpgroupFenceOperand(rows.accumulators);
     values.release();
   }
 
@@ -305,18 +374,18 @@ private:
   template <bool isMasked>
   __device__ __forceinline__ void step(Rows &rows, typename Rows::Products &products, typename Rows::Weights &weights,
                                        typename Rows::Factors &factors, Part &part, Index tile) {
-    part.waitForTurn();
+    part.waitForTensorCores();
     multiplyKeys(products, part.group);
     values.wait();
     multiplyValues(rows, weights);
-    part.endTurn();
+    part.passTensorCores();
     waitProducts<1>();
     warpgroupFenceOperand(products);
     keys.release();
-    rows.template weigh<isMasked>(products, tile, factors);
+    weigh(rows, [&] { rows.template weigh<isMasked>(products, tile, factors); });
     waitForKeys(products, part, tile);
     waitProducts<0>();
-    warpgroupFenceOperand(rows.sums);
+    warpgroupFenceOperand(rows.accumulators);
     values.release();
     Rows::pack(weights, products);
     rows.rescale(factors);
@@ -349,14 +418,15 @@ private:
     fenceProducts();
 #pragma unroll
     for (int step = 0; step < tileKeys / 16; ++step)
-      ValueProduct::multiplyAdd(rows.sums[0], weights[0][step], descriptor(b + step * 16 * lineBytes / 16), 1);
+      ValueProduct::multiplyAdd(rows.accumulators[0], weights[0][step], descriptor(b + step * 16 * lineBytes / 16), 1);
     commitProducts();
   }
 };
 
 template <class Config, class ScoreProduct, class ValueProduct, class Body>
 __device__ __forceinline__ void flashSm90(const Body &body, const TensorMap *keyMap, const TensorMap *valueMap,
-                                          const TensorMap *queryMap, unsigned *tickets = nullptr) {
+                                          const TensorMap *queryMap, const TensorMap *maskMap,
+                                          unsigned *tickets = nullptr) {
   mark(Moment::starts);
   const int producer = warpInBlock() - Config::warps;
   const bool leads = producer == 0 && leadsWarp();
@@ -364,13 +434,15 @@ __device__ __forceinline__ void flashSm90(const Body &body, const TensorMap *key
     prefetchMap(keyMap), prefetchMap(valueMap);
     if constexpr (!Config::computesQuery)
       prefetchMap(queryMap);
+    if constexpr (Config::bringsMask)
+      prefetchMap(maskMap);
   }
   FlashSm90<Config, Body, ScoreProduct, ValueProduct> kernel(body);
   kernel.start(leads);
   if (producer >= 0) {
     releaseRegisters<Config::warps == 8 ? 24 : 32>();
-    if (leads)
-      kernel.produce(keyMap, valueMap, queryMap, tickets);
+    if (leads || (Config::readsOfRow && producer == 0))
+      kernel.produce(leads, keyMap, valueMap, queryMap, maskMap, tickets);
   } else {
     claimRegisters<(Config::resident > 1 ? 104 : Config::warps == 8 ? 240 : 160)>();
     kernel.consume();

@@ -5,13 +5,13 @@
 namespace kfuse {
 
 enum class Moment {
-  starts,   ///< Its first instruction, nearly.
-  waits,    ///< It begins to wait for the kernel before.
-  goesOn,   ///< That kernel has ended.
-  hasTile,  ///< The first operands are there.
-  hasSums,  ///< Nothing is left to multiply.
-  ends,     ///< Results are on their way to memory.
-  count = 8 ///< A power of two.
+  starts,          ///< Its first instruction, nearly.
+  waits,           ///< It begins to wait for the kernel before.
+  goesOn,          ///< That kernel has ended.
+  hasTile,         ///< The first operands are there.
+  hasAccumulators, ///< Nothing is left to multiply.
+  ends,            ///< Results are on their way to memory.
+  count = 8        ///< A power of two.
 };
 
 /// A moment as it is stored.

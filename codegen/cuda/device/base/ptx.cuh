@@ -94,6 +94,24 @@ __device__ __forceinline__ float powerOfTwo(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
+/// (a & mask) ^ flip as one instruction. The compiler takes two where mask and flip are constants, of which an
+/// instruction holds one.
+__device__ __forceinline__ unsigned maskedXor(unsigned a, unsigned mask, unsigned flip) {
+  unsigned result;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(result) : "r"(a), "r"(mask), "r"(flip));
+  return result;
+}
+/// a b + c of two bf16, or two f16, each rounded once.
+__device__ __forceinline__ unsigned fmaBf16x2(unsigned a, unsigned b, unsigned c) {
+  unsigned result;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+}
+__device__ __forceinline__ unsigned fmaF16x2(unsigned a, unsigned b, unsigned c) {
+  unsigned result;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+  return result;
+}
 /// 1 / x within 1 ulp; 0 where the result would be denormal.
 __device__ __forceinline__ float reciprocalNear(float x) {
   float result;

@@ -34,12 +34,16 @@ __device__ __forceinline__ float decode(f8e5m2 x) {
   return f16ToFloat(static_cast<unsigned short>(widened(x, x.bits)));
 }
 template <class T> __device__ __forceinline__ T decode(T x) { return x; }
+__device__ __forceinline__ int decode(signed char x) { return x; }
+__device__ __forceinline__ int decode(unsigned char x) { return x; }
 
 __device__ __forceinline__ void encode(f16 &to, float x) { to.bits = static_cast<unsigned short>(packF16(x, 0)); }
 __device__ __forceinline__ void encode(bf16 &to, float x) { to.bits = static_cast<unsigned short>(packBf16(x, 0)); }
 __device__ __forceinline__ void encode(f8e4m3 &to, float x) { to.bits = static_cast<unsigned char>(packE4m3(x, 0)); }
 __device__ __forceinline__ void encode(f8e5m2 &to, float x) { to.bits = static_cast<unsigned char>(packE5m2(x, 0)); }
 template <class T> __device__ __forceinline__ void encode(T &to, T x) { to = x; }
+__device__ __forceinline__ void encode(signed char &to, int x) { to = static_cast<signed char>(x); }
+__device__ __forceinline__ void encode(unsigned char &to, int x) { to = static_cast<unsigned char>(x); }
 
 /// Two neighbours at once: one conversion instruction for narrow floats.
 __device__ __forceinline__ unsigned wordOf(f16, float low, float high) { return packF16(low, high); }
@@ -60,7 +64,9 @@ __device__ __forceinline__ void encodePair(f8e5m2 *to, float low, float high) {
   unsigned bits = packE5m2(low, high);
   to[0].bits = static_cast<unsigned char>(bits), to[1].bits = static_cast<unsigned char>(bits >> 8);
 }
-template <class T> __device__ __forceinline__ void encodePair(T *to, T low, T high) { to[0] = low, to[1] = high; }
+template <class T, class V> __device__ __forceinline__ void encodePair(T *to, V low, V high) {
+  encode(to[0], low), encode(to[1], high);
+}
 
 /// The values in a 32-bit word of memory, four of 8 bits, two of 16 or one of 32.
 __device__ __forceinline__ void decodeWord(float (&values)[2], f16, unsigned word) {

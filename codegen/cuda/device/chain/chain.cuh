@@ -3,10 +3,12 @@
 // Every block computes the same places of each layer's result, tiles of `tileRows` columns of the result (the 64-row
 // side of the instruction, weights) by `tileColumns` of its rows (tokens). A warp keeps a ring of tiles full of
 // weights, layers ahead of what is multiplied; another brings the tokens to the same stages as soon as they are there
-// (chain_cluster.cuh). K is split over warpgroups, whose partial sums are added in shared memory.
+// (chain_cluster.cuh). K is split over warpgroups, whose partial sums are added in shared memory. Where a layer reduces
+// its rows, of which the blocks beside have other columns, warps send those that have the same rows their totals.
 #pragma once
 
 #include <kfuse/epilogue.cuh>
+#include <kfuse/row_epilogue.cuh>
 #include <kfuse/wgmma.cuh>
 
 namespace kfuse {
@@ -91,7 +93,71 @@ template <class Config, class Layers> struct ChainBlock {
     }
   }
 
+  /// The same of a layer that reduces its rows: `exchange` adds up what the blocks beside have of them.
+  template <class Layer, class Release, class Exchange>
+  __device__ __forceinline__ void multiplyRows(const Values &layer, Place place, Release release, Exchange &exchange) {
+    using Epilogue = typename Layer::Epilogue;
+    const Epilogue epilogue = Layer::epilogue(layer.buffers);
+    constexpr bool isShared = !Layer::readsResults && !Layer::readsRows; // As in multiply(): one load for all chunks.
+    typename Epilogue::Element::Operands element;
+    typename Epilogue::Operands result;
+    if constexpr (isShared) {
+      const Chunk any = chunk<Layer>(place, 0);
+      load(element, epilogue, place, any), load(result, epilogue, place, any);
+    }
+    sumUp<Layer>(release);
+    syncNamed(1, consumerThreads);
+    Vector<float, vector> values[chunksOfThread];
+    typename Epilogue::Row rows[chunksOfThread];
+    forEachChunk<Layer>(place, [&](int i, const Chunk &at) {
+      epilogue.begin(rows[i], place.batch, rowOf(at));
+      if constexpr (!isShared)
+        load(element, epilogue, place, at);
+      values[i] = {};
+      if (at.exists)
+        values[i] = epilogue.compute(element, total(at), place.batch, at.row, at.column, at.lanes);
+    });
+    reduceAll<Layer>(typename Epilogue::Reductions{}, epilogue, place, values, rows, exchange);
+    forEachChunk<Layer>(place, [&](int i, const Chunk &at) {
+      if constexpr (!isShared)
+        load(result, epilogue, place, at);
+      if (at.exists)
+        epilogue.apply(result, rows[i], values[i], place.batch, at.row, at.column, at.lanes);
+    });
+  }
+
 private:
+  template <class Layer, class... Reductions, class Epilogue, class Exchange>
+  static __device__ __forceinline__ void reduceAll(Steps<Reductions...>, const Epilogue &epilogue, Place place,
+                                                   const Vector<float, vector> (&values)[chunksOfThread],
+                                                   typename Epilogue::Row (&rows)[chunksOfThread], Exchange &exchange) {
+    (reduce<Layer, Reductions>(epilogue, place, values, rows, exchange), ...);
+  }
+  template <class Layer, class Reduction, class Epilogue, class Exchange>
+  static __device__ __forceinline__ void reduce(const Epilogue &epilogue, Place place,
+                                                const Vector<float, vector> (&values)[chunksOfThread],
+                                                typename Epilogue::Row (&rows)[chunksOfThread], Exchange &exchange) {
+    using Operation = typename Reduction::Operation;
+    float totals[chunksOfThread];
+    forEachChunk<Layer>(place, [&](int i, const Chunk &at) {
+      Partial<Operation, float, vector> partial;
+      if (at.exists) {
+        typename Reduction::Operands x;
+        epilogue.load(x, place.batch, at.row, at.column, at.lanes);
+        const Vector<float, vector> y =
+            epilogue.compute(x, rows[i], values[i], place.batch, at.row, at.column, at.lanes);
+#pragma unroll
+        for (int j = 0; j < vector; ++j)
+          if (j < at.lanes)
+            partial.add(j, y[j]);
+      }
+      totals[i] = partial.total();
+    });
+    exchange.template reduce<Operation>(totals);
+    forEachChunk<Layer>(
+        place, [&](int i, const Chunk &at) { epilogue.end(Reduction{}, rows[i], totals[i], place.batch, rowOf(at)); });
+  }
+
   /// This warpgroup's accumulators over its K blocks, to its part.
   template <class Layer, class Release> __device__ __forceinline__ void sumUp(Release release) {
     const int warpgroup = warpInBlock() / 4, rowGroup = warpgroup % rowGroups, groupK = warpgroup / rowGroups;
@@ -118,7 +184,7 @@ private:
       release(previous);
     ring.skip(kBlocks<Layer>);
     warpgroupFenceOperand(accumulators);
-    mark(Moment::hasSums);
+    mark(Moment::hasAccumulators);
     stage(accumulators[0], rowGroup, groupK);
   }
 
@@ -157,6 +223,21 @@ private:
             columnsAt<Layer, vector>(column),
             at < chunks && row < Config::M && column < Layer::N};
   }
+  template <class Operands, class Epilogue>
+  static __device__ __forceinline__ void load(Operands &x, const Epilogue &epilogue, ChainPlace<Config> place,
+                                              const Chunk &at) {
+    if (at.exists)
+      epilogue.load(x, place.batch, at.row, at.column, at.lanes);
+  }
+  /// This thread's chunks in order.
+  template <class Layer, class Visit>
+  static __device__ __forceinline__ void forEachChunk(ChainPlace<Config> place, Visit visit) {
+#pragma unroll
+    for (int i = 0; i < chunksOfThread; ++i)
+      visit(i, chunk<Layer>(place, i));
+  }
+  /// Its row; past the edge, the last one.
+  static __device__ __forceinline__ int rowOf(const Chunk &at) { return minimum(at.row, Config::M - 1); }
   static __device__ __forceinline__ Vector<float, vector> total(const Chunk &at) {
     const float *part =
         reinterpret_cast<const float *>(dynamicShared() + Config::partialsOffset) + placeOfSum(at.token, at.ofTile);

@@ -22,10 +22,12 @@ template <class Config, class Layers> struct ClusterChain : ChainBlock<Config, L
   template <class Layer> static constexpr int kBlocks = Block::template kBlocks<Layer>;
   static constexpr int blocks = Config::clusterColumns;
   static constexpr int rowBlocks = (Config::M + Config::tileColumns - 1) / Config::tileColumns;
+  using Exchange = RowExchange<blocks, Block::chunksOfRow, Block::chunksOfThread>; ///< A consumer warp's.
 
   int rank = blockInCluster(), unit = blockIdx.x / blocks;
   Place place{unit / rowBlocks, unit % rowBlocks, rank};
   unsigned awaitedParities = 0, writtenParity = 0; ///< Parities of the next phases, for `awaitsTokens` a bit a stage.
+  Exchange exchange{exchangeOf(threadIdx.x / 32), 0, static_cast<unsigned>(rank)};
 
   __device__ __forceinline__ ClusterChain() {
     if (threadIdx.x == 0) {
@@ -34,6 +36,8 @@ template <class Config, class Layers> struct ClusterChain : ChainBlock<Config, L
         initBarrier(awaitsTokens(i), blocks);
       }
       initBarrier(kBlocksAreWritten(), 1);
+      for (int warp = 0; Layers::reducesRows && warp < Block::weightsWarp; ++warp)
+        Exchange::initBarriers(exchangeOf(warp));
       fenceBarrierInit();
     }
     __syncwarp();
@@ -82,10 +86,14 @@ template <class Config, class Layers> struct ClusterChain : ChainBlock<Config, L
   //===- Products: the other warps ---------------------------------------------------------------//
 
   template <class Layer> __device__ __forceinline__ void multiply(const Values &layer, int number) {
-    Block::template multiply<Layer>(layer, place, [&](int stage) {
+    auto release = [&](int stage) {
       if (threadIdx.x % 32 == 0)
         arrive(ring.empty(stage));
-    });
+    };
+    if constexpr (Layer::reducesRows)
+      Block::template multiplyRows<Layer>(layer, place, release, exchange);
+    else
+      Block::template multiply<Layer>(layer, place, release);
     // All consumers have written their part of the tile: the thread that brings it to the others may read it.
     fenceGlobalForTma();
     syncNamed(1, consumerThreads); // The partial sums' memory may be written again, too.
@@ -100,6 +108,10 @@ private:
     return ring.barriers + Ring<Config>::barrierBytes + stage * 8;
   }
   __device__ __forceinline__ unsigned kBlocksAreWritten() const { return awaitsTokens(Config::stages); }
+
+  static __device__ __forceinline__ unsigned exchangeOf(int warp) {
+    return sharedAddress(dynamicShared()) + Config::exchangeOffset + warp * Exchange::bytes;
+  }
 
   /// The block that brings a K block: who has computed it, or would have.
   static __device__ __forceinline__ int ownerOf(int kBlock) { return kBlock / kBlocksOfTile % blocks; }

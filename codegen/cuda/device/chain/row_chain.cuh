@@ -153,7 +153,7 @@ private:
         waitProducts<0>();
         release(last);
         warpgroupFenceOperand(accumulators);
-        mark(Moment::hasSums);
+        mark(Moment::hasAccumulators);
         if (isPaired)
           ring.skip(tilesK);
         toTiles.epilogue = Layers::epilogue(layers()[layer].buffers);

@@ -112,7 +112,7 @@ __device__ __forceinline__ void gemmSimt(const A &a, const B &b, const Epilogue 
     __syncthreads();
   }
 
-  mark(Moment::hasSums);
+  mark(Moment::hasAccumulators);
 #pragma unroll
   for (int i = 0; i < blocksM; ++i)
 #pragma unroll

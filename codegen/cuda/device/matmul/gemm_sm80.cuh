@@ -202,7 +202,7 @@ __device__ __forceinline__ void gemm(const A &a, const B &b, const Epilogue &epi
   mark(Moment::starts);
   Gemm<Config, A, B> product;
   product.multiply(a, b);
-  mark(Moment::hasSums);
+  mark(Moment::hasAccumulators);
   product.finish(epilogue);
   mark(Moment::ends);
 }

@@ -151,7 +151,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
         release(lastStage);
         warpgroupFenceOperand(accumulators);
       }
-      mark(Moment::hasSums);
+      mark(Moment::hasAccumulators);
       advance(walk);
       finish.finish(accumulators, epilogue, ahead, at.batch, at.row, at.column);
     }

@@ -113,7 +113,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     }
     waitProducts<0>();
     warpgroupFenceOperand(accumulators);
-    mark(Moment::hasSums);
+    mark(Moment::hasAccumulators);
     syncNamed(1, consumerThreads);
   }
 

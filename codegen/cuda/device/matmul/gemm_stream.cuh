@@ -35,6 +35,11 @@ template <class F8> struct MultipliedAsHalf {
 template <> struct Multiplied<f8e4m3> : MultipliedAsHalf<f8e4m3> {};
 template <> struct Multiplied<f8e5m2> : MultipliedAsHalf<f8e5m2> {};
 
+/// Four accumulators: of rows `to` and the one `pitch` on, and of the columns eight on.
+__device__ __forceinline__ void stageAccumulators(float *to, int pitch, const float (&accumulators)[4]) {
+  to[0] = accumulators[0], to[pitch] = accumulators[1], to[8] = accumulators[2], to[pitch + 8] = accumulators[3];
+}
+
 template <class Config, class A, class B> struct GemmStream {
   using Index = typename Config::Index;
   using T = typename A::Element;
@@ -120,11 +125,9 @@ template <class Config, class A, class B> struct GemmStream {
 #pragma unroll
     for (int i = 0; i < panels; ++i)
 #pragma unroll
-      for (int j = 0; j < eights; ++j) {
-        float *to = parts + warp * partialSize + (j * 8 + inGroup * 2) * pitch + i * 16 + group;
-        to[0] = accumulators[i][j][0], to[pitch] = accumulators[i][j][1], to[8] = accumulators[i][j][2],
-        to[pitch + 8] = accumulators[i][j][3];
-      }
+      for (int j = 0; j < eights; ++j)
+        stageAccumulators(parts + warp * partialSize + (j * 8 + inGroup * 2) * pitch + i * 16 + group, pitch,
+                          accumulators[i][j]);
   }
 
 private:
@@ -163,10 +166,10 @@ template <class Config> struct StreamedChunk {
         lanes(columnsAt<Config, vector>(n)), exists(number < count && n < Config::N) {}
 };
 
-template <class Config, class A, class B, class Epilogue>
-__device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogue &epilogue) {
+/// The whole of it, with a Kernel that loads and multiplies K blocks; a column of weights takes `columnBytes`.
+template <class Config, class Kernel, class B, class A, class Epilogue>
+__device__ __forceinline__ void streamProduct(const A &a, const B &b, unsigned columnBytes, const Epilogue &epilogue) {
   mark(Moment::starts);
-  using Kernel = GemmStream<Config, A, B>;
   using Chunk = StreamedChunk<Config>;
   constexpr int unroll = Config::unroll, split = Config::split, vector = Chunk::vector;
   Kernel kernel(a, b);
@@ -177,7 +180,7 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
     if (const int at = kernel.warp + u * split; at < Kernel::kBlocks)
       kernel.loadWeights(u, at);
   if (B::isFixed) {
-    fetchAhead<Config>(b);
+    fetchAhead<Config>(b, columnBytes);
     waitForPredecessor();
   }
 #pragma unroll
@@ -203,7 +206,7 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
       }
     }
 
-  mark(Moment::hasSums);
+  mark(Moment::hasAccumulators);
   float *parts = reinterpret_cast<float *>(dynamicShared());
   kernel.stage(parts);
   __syncthreads();
@@ -228,6 +231,11 @@ __device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogu
     epilogue.apply(x, acc, kernel.batch, chunk.m, chunk.n, chunk.lanes);
   }
   mark(Moment::ends);
+}
+
+template <class Config, class A, class B, class Epilogue>
+__device__ __forceinline__ void gemmStream(const A &a, const B &b, const Epilogue &epilogue) {
+  streamProduct<Config, GemmStream<Config, A, B>>(a, b, Config::K * sizeof(typename B::Element), epilogue);
 }
 
 } // namespace kfuse

@@ -111,7 +111,7 @@ __device__ __forceinline__ void gemv(const A &a, const B &b, const Epilogue &epi
         load(u, at + step);
     }
 
-  mark(Moment::hasSums);
+  mark(Moment::hasAccumulators);
 #pragma unroll
   for (int m = 0; m < M; ++m)
 #pragma unroll

@@ -64,10 +64,12 @@ __device__ __forceinline__ OfRow<Epilogue> ofRow(const OfRows<Epilogue, blocks> 
   return {epilogue.epilogue, epilogue.rows[block][half]};
 }
 
-/// The totals of the rows that one warp shares with its peers: `blocks` times sixteen rows. Peers are at most one
-/// exchange ahead, so that two slots suffice: whoever sends the next but one has this warp's next.
-template <int peers, int blocks> struct RowExchange {
-  static constexpr int slotBytes = peers * blocks * 16 * sizeof(float);
+/// The totals of the rows that one warp shares with its peers: every `lanes` neighbouring lanes have a part of the same
+/// `rows`. Peers are at most one exchange ahead, so that two slots suffice: whoever sends the next but one has this
+/// warp's next.
+template <int peers, int lanes, int rows> struct RowExchange {
+  static constexpr int groups = 32 / lanes, pairs = (rows + 1) / 2;
+  static constexpr int slotBytes = peers * pairs * groups * 2 * sizeof(float);
   static constexpr int barriersAt = 2 * slotBytes, bytes = peers > 1 ? barriersAt + 16 : 0;
 
   unsigned memory, firstPeer, own; ///< Shared address; blocks of the cluster.
@@ -78,48 +80,46 @@ template <int peers, int blocks> struct RowExchange {
       initBarrier(memory + barriersAt + i * 8, 1);
   }
 
-  /// From this lane's values to their totals over the rows: first over the four lanes that share them.
-  template <class Operation> __device__ __forceinline__ void reduce(float (&values)[blocks][2]) {
+  /// From this lane's values to their totals over the rows: first over the lanes that share them.
+  template <class Operation> __device__ __forceinline__ void reduce(float (&values)[rows]) {
 #pragma unroll
-    for (int i = 0; i < blocks; ++i)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        values[i][half] = reduceLanes<Operation, 4>(values[i][half]);
+    for (int i = 0; i < rows; ++i)
+      values[i] = reduceLanes<Operation, lanes>(values[i]);
     if constexpr (peers > 1)
       addPeers<Operation>(values);
   }
 
 private:
-  template <class Operation> __device__ __forceinline__ void addPeers(float (&values)[blocks][2]) {
-    const int lane = threadIdx.x % 32, row = lane / 4;
+  template <class Operation> __device__ __forceinline__ void addPeers(float (&values)[rows]) {
+    const int lane = threadIdx.x % 32, group = lane / lanes;
     const unsigned here = memory + slot * slotBytes, barrier = memory + barriersAt + slot * 8;
     if (lane == 0)
       arriveExpecting(barrier, slotBytes);
     __syncwarp(); // All lanes have read what the peers will overwrite next.
 #pragma unroll
-    for (int first = 0; first < peers; first += 4)
-      if (const int peer = first + lane % 4; peer < peers) {
+    for (int first = 0; first < peers; first += lanes)
+      if (const int peer = first + lane % lanes; peer < peers) {
         const unsigned to = inBlock(here, firstPeer + peer), toBarrier = inBlock(barrier, firstPeer + peer);
 #pragma unroll
-        for (int i = 0; i < blocks; ++i)
-          sendPair(to + placeOf(own, i, row), values[i], toBarrier);
+        for (int i = 0; i < pairs; ++i)
+          sendPair(to + placeOf(own, i, group), {values[2 * i], values[minimum(2 * i + 1, rows - 1)]}, toBarrier);
       }
     waitBarrier(barrier, parity);
 #pragma unroll
     for (int peer = 0; peer < peers; ++peer)
 #pragma unroll
-      for (int i = 0; i < blocks; ++i) {
+      for (int i = 0; i < pairs; ++i) {
         float pair[2];
-        loadPair(pair, here + placeOf(peer, i, row));
+        loadPair(pair, here + placeOf(peer, i, group));
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
-          values[i][half] = peer == 0 ? pair[half] : Operation::combine(values[i][half], pair[half]);
+        for (int j = 0; j < 2 && 2 * i + j < rows; ++j)
+          values[2 * i + j] = peer == 0 ? pair[j] : Operation::combine(values[2 * i + j], pair[j]);
       }
     parity ^= slot;
     slot ^= 1;
   }
-  static __device__ __forceinline__ unsigned placeOf(int peer, int block, int row) {
-    return ((peer * blocks + block) * 8 + row) * 8;
+  static __device__ __forceinline__ unsigned placeOf(int peer, int pair, int group) {
+    return ((peer * pairs + pair) * groups + group) * 8;
   }
 };
 
@@ -128,7 +128,7 @@ private:
 template <class Config, int blocks, class Store> struct WholeRows {
   using Index = typename Config::Index;
   static constexpr int columns = Config::tileColumns;
-  using Exchange = RowExchange<Config::clusterColumns, blocks>;
+  using Exchange = RowExchange<Config::clusterColumns, 4, blocks * 2>;
   static constexpr int exchangeAt = Store::bytes, bytes = (exchangeAt + Exchange::bytes + 1023) / 1024 * 1024;
 
   static constexpr bool bringsTiles = false;
@@ -195,11 +195,12 @@ private:
         if (holdsColumn<Config>(n + j))
           partial[i][half].add(j, y[j]);
     });
-    float totals[blocks][2];
-    forEachRow(first, [&](int i, int half, Index) { totals[i][half] = partial[i][half].total(); });
+    float totals[blocks * 2];
+    forEachRow(first, [&](int i, int half, Index) { totals[i * 2 + half] = partial[i][half].total(); });
     exchange.template reduce<typename Reduction::Operation>(totals);
-    forEachRow(first,
-               [&](int i, int half, Index m) { epilogue.end(Reduction{}, rows[i][half], totals[i][half], batch, m); });
+    forEachRow(first, [&](int i, int half, Index m) {
+      epilogue.end(Reduction{}, rows[i][half], totals[i * 2 + half], batch, m);
+    });
   }
 
   /// The rows of a lane, from `first` on; past the edge, the last one.

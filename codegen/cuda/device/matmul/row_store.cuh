@@ -16,7 +16,7 @@ template <class Epilogue> struct ToRows {
 /// memory 15 us. Columns that TMA has permuted (loadPermutedTile) lie so; else four lanes of a row give each
 /// other what makes neighbours, by 40 shuffles and 120 selects for 80 columns: 134.2 us where permuted columns, asked
 /// whether they exist as below, take 124.1.
-template <class Config, bool areColumnsWoven> struct RowStore {
+template <class Config, bool areColumnsPermuted> struct RowStore {
   using Index = typename Config::Index;
   static constexpr int columns = Config::tileColumns, groups = columns / 16, vector = 4;
   static_assert(columns % 16 == 0 && Config::epilogueVector == vector);
@@ -65,7 +65,7 @@ private:
   /// A lane's four neighbours of 16 columns, in one of its two rows.
   static __device__ __forceinline__ Vector<float, vector> neighbours(const float (&accumulators)[columns / 2],
                                                                      int group, int half) {
-    if constexpr (areColumnsWoven) {
+    if constexpr (areColumnsPermuted) {
       const float *first = &accumulators[group * 4 + half * 2], *next = first + columns / 4;
       return {first[0], first[1], next[0], next[1]};
     } else {

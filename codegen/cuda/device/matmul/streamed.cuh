@@ -43,7 +43,8 @@ template <class First, class Second, class T> struct TwoWeights {
 
 /// Behind another kernel the first blocks start while that one ends, and HBM has time: they have the L2 fetch the first
 /// columns' weights, each its part.
-template <class Config, class B> __device__ __forceinline__ void fetchAhead(const B &b) {
+template <class Config, class B>
+__device__ __forceinline__ void fetchAhead(const B &b, unsigned bytes = Config::K * sizeof(typename B::Element)) {
   using Index = typename Config::Index;
   constexpr int perBlock = (Config::fetchedColumns + Config::fetchers - 1) / Config::fetchers;
   if (blockIdx.y != 0 || blockIdx.x >= Config::fetchers)
@@ -51,7 +52,7 @@ template <class Config, class B> __device__ __forceinline__ void fetchAhead(cons
   for (int i = threadIdx.x; i < perBlock * B::products; i += Config::threads) {
     const Index n = Index(blockIdx.x) * perBlock + i / B::products;
     if (n < Config::fetchedColumns)
-      fetchToL2(b.column(i % B::products, Index(0), n), Config::K * sizeof(typename B::Element));
+      fetchToL2(b.column(i % B::products, Index(0), n), bytes);
   }
 }
 

@@ -28,9 +28,9 @@ template <int blocks> struct Cluster {
 
   /// The total of all blocks' values in all threads: lanes read one block's each and add them in one order.
   template <class Operation, class T> __device__ __forceinline__ T reduce(T value) {
-    if (!hasMet) // All barriers are ready.
+    if (!hasSynced) // All barriers are ready.
       waitForCluster();
-    hasMet = true;
+    hasSynced = true;
     unsigned long long(&values)[blocks] = memory().values[slot];
     const unsigned barrier = sharedAddress(&memory().barriers[slot]);
     if (threadIdx.x == 0)
@@ -71,7 +71,7 @@ private:
 
   int slot = 0; ///< The next exchange's, and the parity of its barrier.
   unsigned parity = 0;
-  bool hasMet = false;
+  bool hasSynced = false;
 };
 
 } // namespace kfuse

@@ -216,16 +216,12 @@ Value wrapped(Emitter &emit, Value x, const NarrowInteger &narrow) {
 Values castTo(Node &node, int elementType) {
   std::optional<DType> type = dtypeOfOnnx(elementType);
   const auto *narrow = llvm::find_if(narrowIntegers, [&](const NarrowInteger &row) { return row.type == elementType; });
-  if (narrow != std::end(narrowIntegers)) {
-    if (node.isOnlyMoved(0))
-      return wrapped(node.emit, node.input(0), *narrow);
+  if (narrow != std::end(narrowIntegers) && node.isOnlyMoved(0))
+    return wrapped(node.emit, node.input(0), *narrow);
+  if (!type || isPacked(*type))
     return node.fail("casts to " + nameOfOnnxType(elementType) +
-                     ", which the graph returns or computes with; kfuse takes integers of 8 and 16 bits that are "
-                     "moved, compared and cast to other types");
-  }
-  if (!type)
-    return node.fail("casts to " + nameOfOnnxType(elementType) +
-                     "; kfuse keeps FLOAT, FLOAT16, BFLOAT16, INT32, INT64 and BOOL");
+                     "; kfuse makes FLOAT, FLOAT16, BFLOAT16, INT32, INT64, INT8, UINT8 and BOOL, and INT16 and UINT16 "
+                     "that are only moved, compared and cast to other types");
   return node.emit.cast(node.input(0), *type);
 }
 

@@ -20,7 +20,7 @@ public:
       return Value();
     normaliseHeads();
     rotate();
-    Value keys = cached(node.input(3), k), values = cached(node.input(4), v);
+    Value keys = cached(3, 1, k), values = cached(4, 2, v);
     if (!keys || !values)
       return Value();
     AttentionParts parts{q, keys, values, scoreScale(node, q), node.real("softcap", 0)};
@@ -38,7 +38,7 @@ private:
   bool place();
   void normaliseHeads();
   void rotate();
-  Value cached(Value past, Value fresh);
+  Value cached(unsigned pastInput, unsigned presentResult, Value fresh);
   Value atFirstRow(Value past, Value fresh);
   void hide(AttentionParts &parts);
 
@@ -188,9 +188,12 @@ void GroupQuery::rotate() {
 }
 
 /// The cache with this step's rows.
-Value GroupQuery::cached(Value past, Value fresh) {
+Value GroupQuery::cached(unsigned pastInput, unsigned presentResult, Value fresh) {
+  Value past = node.input(pastInput);
   if (!past || !fresh)
     return fresh && total > length ? atFirstRow({}, fresh) : fresh;
+  if (pastLength == total && node.mayUpdate(pastInput, presentResult))
+    return emit.updateRows(past, fresh, used ? used : emit.reshape(emit.integers(knownUsed), {}), 2);
   if (!used && knownUsed + length == total)
     return emit.concat({emit.slice(past, 2, 0, knownUsed), fresh}, 2);
   if (!used)

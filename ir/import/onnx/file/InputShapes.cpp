@@ -279,7 +279,7 @@ Result<TensorDesc> Binder::describe(const ValueInfoProto &input) const {
   std::optional<DType> type = dtypeOfOnnx(elementType);
   if (!type)
     return malformed("is of type " + nameOfOnnxType(elementType) +
-                     "; kfuse has FLOAT, FLOAT16, BFLOAT16, INT32, INT64 and BOOL");
+                     "; kfuse has FLOAT, FLOAT16, BFLOAT16, INT32, INT64, INT8, UINT8, INT4, UINT4 and BOOL");
 
   auto found = given.find(input.name());
   const Shape *shape = found == given.end() ? nullptr : &found->second;

@@ -13,18 +13,33 @@ using ::onnx::TensorProto;
 
 namespace {
 
+/// TensorProto's numbers of types that the schema of ONNX 1.12 does not name.
+constexpr int uint4 = 21, int4 = 22;
+
 /// How an ONNX element type is stored and kept.
 struct ElementRow {
   int onnx;
   DType type;
-  std::size_t storedBytes; ///< In raw and external data.
+  std::size_t storedBytes; ///< In raw and external data; of two elements where a byte holds them.
+
+  /// Stored units of `count` elements: 4-bit integers fill bytes whatever the shape.
+  std::size_t units(std::int64_t count) const {
+    return static_cast<std::size_t>(isPacked(type) ? (count + 1) / 2 : count);
+  }
 };
 
 constexpr ElementRow elementRows[] = {
-    {TensorProto::FLOAT, DType::F32, 4},     {TensorProto::FLOAT16, DType::F16, 2},
-    {TensorProto::BFLOAT16, DType::BF16, 2}, {TensorProto::DOUBLE, DType::F32, 8},
-    {TensorProto::INT32, DType::I32, 4},     {TensorProto::INT64, DType::I64, 8},
+    {TensorProto::FLOAT, DType::F32, 4},
+    {TensorProto::FLOAT16, DType::F16, 2},
+    {TensorProto::BFLOAT16, DType::BF16, 2},
+    {TensorProto::DOUBLE, DType::F32, 8},
+    {TensorProto::INT32, DType::I32, 4},
+    {TensorProto::INT64, DType::I64, 8},
     {TensorProto::BOOL, DType::Bool, 1},
+    {TensorProto::INT8, DType::I8, 1},
+    {TensorProto::UINT8, DType::U8, 1},
+    {int4, DType::I4, 1},
+    {uint4, DType::U4, 1},
 };
 
 const ElementRow *findRow(int elementType) {
@@ -45,6 +60,18 @@ ParameterData converted(DType type, Shape shape, const From *values, std::size_t
   return {type, std::move(shape), bytes, owner};
 }
 
+/// 4-bit integers that fill bytes across rows, with each row in bytes of its own.
+ParameterData withWholeRows(const ParameterData &stored) {
+  const std::int64_t count = elementCount(stored.shape);
+  const reference::PackedElements flat(stored.type, {count}), kept(stored.type, stored.shape);
+  auto owner = std::make_shared<std::vector<std::byte>>(byteSize(stored.type, stored.shape));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::byte &byte = (*owner)[kept.byteOf(i)];
+    byte = kept.write(flat.read(stored.bytes[flat.byteOf(i)], i), byte, i);
+  }
+  return {stored.type, stored.shape, *owner, owner};
+}
+
 /// Elements as stored, given the type kfuse keeps.
 ParameterData asKept(const ElementRow &row, ParameterData stored) {
   std::size_t count = stored.bytes.size() / row.storedBytes;
@@ -53,6 +80,8 @@ ParameterData asKept(const ElementRow &row, ParameterData stored) {
     std::memcpy(values.data(), stored.bytes.data(), stored.bytes.size());
     return converted<float>(row.type, stored.shape, values.data(), count);
   }
+  if (isPacked(row.type) && stored.shape.size() > 1 && stored.shape.back() % 2 != 0)
+    return withWholeRows(stored);
   auto isTooLarge = [](std::byte value) { return value > std::byte{1}; };
   if (row.type == DType::Bool && std::any_of(stored.bytes.begin(), stored.bytes.end(), isTooLarge)) {
     std::vector<char> truths;
@@ -82,6 +111,11 @@ std::optional<ParameterData> fromTypedField(const TensorProto &tensor, const Ele
     return take(std::int32_t(), tensor.int32_data());
   case TensorProto::BOOL:
     return take(char(), tensor.int32_data());
+  case TensorProto::INT8:
+  case TensorProto::UINT8:
+  case int4:
+  case uint4:
+    return take(std::uint8_t(), tensor.int32_data());
   default: // The bits of 16-bit floats.
     return take(std::uint16_t(), tensor.int32_data());
   }
@@ -120,8 +154,9 @@ std::string nameOfOnnxType(int elementType) {
 Result<ParameterData> TensorReader::read(const TensorProto &tensor) {
   const ElementRow *row = findRow(tensor.data_type());
   if (!row)
-    return malformed(tensor, "is of type " + nameOfOnnxType(tensor.data_type()) +
-                                 "; kfuse reads FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32, INT64 and BOOL");
+    return malformed(
+        tensor, "is of type " + nameOfOnnxType(tensor.data_type()) +
+                    "; kfuse reads FLOAT, FLOAT16, BFLOAT16, DOUBLE, INT32, INT64, INT8, UINT8, INT4, UINT4 and BOOL");
   Shape shape(tensor.dims().begin(), tensor.dims().end());
   std::optional<std::int64_t> count = checkedElementCount(shape, row->type);
   if (!count)
@@ -130,7 +165,7 @@ Result<ParameterData> TensorReader::read(const TensorProto &tensor) {
   if (tensor.has_segment())
     return malformed(tensor, "is stored in segments; save the model in one piece");
 
-  std::size_t bytes = static_cast<std::size_t>(*count) * row->storedBytes;
+  std::size_t bytes = row->units(*count) * row->storedBytes;
   if (tensor.data_location() == TensorProto::EXTERNAL) {
     Result<ParameterData> stored = readExternal(tensor, bytes);
     if (!stored)
@@ -146,7 +181,7 @@ Result<ParameterData> TensorReader::read(const TensorProto &tensor) {
     std::span data(reinterpret_cast<const std::byte *>(tensor.raw_data().data()), bytes);
     return asKept(*row, {row->type, std::move(shape), data, proto});
   }
-  if (std::optional<ParameterData> typed = fromTypedField(tensor, *row, shape, *count))
+  if (std::optional<ParameterData> typed = fromTypedField(tensor, *row, shape, row->units(*count)))
     return asKept(*row, std::move(*typed));
   return malformed(tensor, "of shape " + kfuse::toString(shape) + " needs " + std::to_string(*count) +
                                " elements, the file holds another number of them");

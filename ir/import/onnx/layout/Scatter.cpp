@@ -391,10 +391,15 @@ Values tensorScatter(Node &node) {
   if (node.dims(2) != llvm::ArrayRef(cache.front()))
     return node.fail("write_indices of shape " + toString(node.dims(2)) + " for a batch of " +
                      llvm::Twine(cache.front()));
+  Value position = emit.cast(node.input(2), DType::I64);
+  if (mode == "linear" && rows[axis] > 1 && node.mayUpdate(0, 0)) {
+    Value isFromEnd = emit.binary<LtOp>(position, emit.scalarLike(position, 0));
+    position = emit.where(isFromEnd, emit.add(position, static_cast<double>(cache[axis])), position);
+    return emit.updateRows(node.input(0), node.input(1), position, axis);
+  }
   Ints perBatch(cache.size(), 1);
   perBatch[0] = cache[0];
-  Value position = emit.reshape(emit.cast(node.input(2), DType::I64), perBatch);
-  return writeRows(emit, node.input(0), node.input(1), position, axis,
+  return writeRows(emit, node.input(0), node.input(1), emit.reshape(position, perBatch), axis,
                    mode == "linear" ? Beyond::Dropped : Beyond::Continued);
 }
 

@@ -243,6 +243,15 @@ Value Emitter::cast(Value x, DType type) {
   return makeTyped<CastOp>(x, dimsOf(x), {}, elementTypeOf(type, context()));
 }
 
+Value Emitter::dequantize(Value quantised, Value scales, Value zeros, ArrayRef<int64_t> blocks) {
+  SmallVector<Value, 3> operands{quantised, scales};
+  if (zeros)
+    operands.push_back(zeros);
+  DequantizeOp::Properties properties;
+  properties.blocks = builder.getDenseI64ArrayAttr(blocks);
+  return make<DequantizeOp>(operands, properties);
+}
+
 Value Emitter::matmul(Value a, Value b, bool transposeA, bool transposeB) {
   MatmulOp::Properties properties;
   properties.transpose_a = transposeA ? builder.getUnitAttr() : UnitAttr();
@@ -390,6 +399,17 @@ Value Emitter::iota(ArrayRef<int64_t> shape, int64_t dim, DType type) {
   return builder.create<IotaOp>(location, tensor, builder.getI64IntegerAttr(dim));
 }
 
+Value Emitter::updateRows(Value state, Value rows, Value position, int64_t axis) {
+  if (!areUsable({state, rows, position}))
+    return {};
+  if (!fitsBeside(dimsOf(rows), dimsOf(state), axis) || dimsOf(rows)[axis] > dimsOf(state)[axis] ||
+      getElementTypeOrSelf(rows) != getElementTypeOrSelf(state))
+    return fail("writes " + toString(dimsOf(rows)) + " along axis " + Twine(axis) + " of a cache of " +
+                toString(dimsOf(state)));
+  return builder.create<StateUpdateOp>(location, state.getType(), state, rows, position,
+                                       builder.getI64IntegerAttr(axis));
+}
+
 //===- Caches in place -----------------------------------------------------------------------===//
 
 void Emitter::keepPast(int64_t capacity, int64_t count, Value length) {
@@ -421,8 +441,7 @@ Value Emitter::join(CachedPast::State &state, Value rows, int64_t axis) {
   }
   if (state.present)
     return fail("joins rows to a past that others are joined to already");
-  state.present = builder.create<StateUpdateOp>(location, state.memory.getType(), state.memory, rows, past->length,
-                                                builder.getI64IntegerAttr(axis));
+  state.present = updateRows(state.memory, rows, past->length, axis);
   past->setRows(state.present, {.counting = 1U << axis, .stale = 1U << axis});
   return state.present;
 }

@@ -79,6 +79,9 @@ public:
   /// Conversion; to bool it is "differs from 0".
   mlir::Value cast(mlir::Value x, DType type);
 
+  /// (quantised - zeros) scales; `zeros` may be null.
+  mlir::Value dequantize(mlir::Value quantised, mlir::Value scales, mlir::Value zeros,
+                         llvm::ArrayRef<std::int64_t> blocks);
   mlir::Value matmul(mlir::Value a, mlir::Value b, bool transposeA = false, bool transposeB = false);
   mlir::Value reduce(mlir::Value x, llvm::StringRef function, llvm::ArrayRef<std::int64_t> ascendingAxes);
   mlir::Value reduceKeepingDims(mlir::Value x, llvm::StringRef function, llvm::ArrayRef<std::int64_t> ascendingAxes);
@@ -102,6 +105,9 @@ public:
                      llvm::ArrayRef<std::int64_t> counts);
   /// Each element is its index along `dim`. Never folded, so that masks made of it stay computed.
   mlir::Value iota(llvm::ArrayRef<std::int64_t> shape, std::int64_t dim, DType type = DType::I64);
+
+  /// `state`, an argument that becomes a state, with `rows` written over its own from `position` along `axis` on.
+  mlir::Value updateRows(mlir::Value state, mlir::Value rows, mlir::Value position, std::int64_t axis);
 
   // Caches that are kept in place (CachedPast).
 

@@ -65,6 +65,11 @@ std::optional<Ints> Node::declaredShape(unsigned i) const {
   return i < outputCount() ? around.declaredShape(proto.output(static_cast<int>(i))) : std::nullopt;
 }
 
+bool Node::mayUpdate(unsigned from, unsigned i) const {
+  return input(from) && i < outputCount() &&
+         around.mayUpdate(proto.input(static_cast<int>(from)), proto.output(static_cast<int>(i)));
+}
+
 std::optional<Ints> Node::constantIntegers(unsigned i, llvm::StringRef what) {
   if (!Emitter::varies(input(i)))
     return sizeIntegers(i, what);

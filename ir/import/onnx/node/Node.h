@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include <functional>
+
 namespace kfuse::ir::onnx {
 
 /// A node's results in order. Null where kfuse does not make an optional one.
@@ -14,6 +16,9 @@ struct Values : llvm::SmallVector<mlir::Value, 1> {
   Values(std::initializer_list<mlir::Value> all) : SmallVector(all) {}
   explicit Values(llvm::ArrayRef<mlir::Value> all) : SmallVector(all) {}
 };
+
+/// Data of the file as a kernel is to read it.
+using Conversion = std::function<ParameterData(const ParameterData &)>;
 
 /// The graph that a node stands in.
 class Surroundings {
@@ -24,8 +29,13 @@ public:
   /// The results of a graph that is an attribute of a node, for these inputs. Nothing after a failure.
   virtual std::optional<llvm::SmallVector<mlir::Value>> importBody(const ::onnx::GraphProto &body,
                                                                    llvm::ArrayRef<mlir::Value> inputs) = 0;
+  /// The parameter, or constant, that `convert` makes of the data of one of the file: once, for all that ask for the
+  /// same `form`. Null, and failed, for other values and where something reads it in another form.
+  virtual mlir::Value converted(mlir::Value value, const std::string &form, const Conversion &convert) = 0;
   /// Whether a value's numbers are only moved, compared and cast by what reads it, and are no output.
   virtual bool isOnlyMoved(llvm::StringRef value) const = 0;
+  /// Whether `input` is an input of the model that is read once, and `result` an output of it.
+  virtual bool mayUpdate(llvm::StringRef input, llvm::StringRef result) const = 0;
 };
 
 class Node {
@@ -57,10 +67,16 @@ public:
   const ::onnx::AttributeProto *find(llvm::StringRef name) const;
   /// The results of the graph that is attribute `name`, as part of this one. Nothing after a failure.
   std::optional<llvm::SmallVector<mlir::Value>> importBody(llvm::StringRef name, llvm::ArrayRef<mlir::Value> inputs);
+  /// Input `i` in another form (Surroundings::converted).
+  mlir::Value converted(unsigned i, const std::string &form, const Conversion &convert) {
+    return around.converted(inputs[i], form, convert);
+  }
   /// The shape that the file gives result `i`, where it does.
   std::optional<Ints> declaredShape(unsigned i) const;
   /// Whether the numbers of result `i` are only moved, compared and cast, and are no output.
   bool isOnlyMoved(unsigned i) const { return around.isOnlyMoved(proto.output(static_cast<int>(i))); }
+  /// Whether result `i` may take the memory of input `from`, as a state's new value.
+  bool mayUpdate(unsigned from, unsigned i) const;
 
   /// The elements of input `i`, which must be known now; `what` names it in the failure.
   std::optional<Ints> constantIntegers(unsigned i, llvm::StringRef what);

@@ -47,6 +47,21 @@ inline float minNan(float a, float b) { return a != a ? a : b != b ? b : a < b ?
 inline float powerOfTwo(float x) { return std::exp2(x); }
 inline float reciprocalNear(float x) { return 1.0f / x; }
 inline float divideFull(float a, float b) { return a / b; }
+inline unsigned maskedXor(unsigned a, unsigned mask, unsigned flip) { return (a & mask) ^ flip; }
+inline unsigned fmaBf16x2(unsigned a, unsigned b, unsigned c) {
+  auto half = [&](int i) {
+    auto at = [&](unsigned pair) { return double(bf16ToFloat(static_cast<unsigned short>(pair >> i * 16))); };
+    return static_cast<float>(at(a) * at(b) + at(c));
+  };
+  return packBf16(half(0), half(1));
+}
+inline unsigned fmaF16x2(unsigned a, unsigned b, unsigned c) {
+  auto half = [&](int i) {
+    auto at = [&](unsigned pair) { return double(f16ToFloat(static_cast<unsigned short>(pair >> i * 16))); };
+    return static_cast<float>(at(a) * at(b) + at(c));
+  };
+  return packF16(half(0), half(1));
+}
 
 //===- Threads and memory ------------------------------------------------------------------------//
 

@@ -1,0 +1,139 @@
+// Matrix products of few rows whose weights are integers of 4 or 8 bits: these stream through registers once, at the
+// rate of HBM, and become floats there.
+//
+// As gemm_stream.cuh, but that a lane's sixteen bytes of weights are 32 or 16 elements of K, and that a K block is the
+// four lanes' sixteen bytes: 64 bytes of a column. Where blocks of one scale hold whole K blocks, a K block's sums are
+// scaled, in f32: 2 x 4 multiplications a lane instead of 64. Smaller ones hold a lane's elements, which are scaled.
+#pragma once
+
+#include <kfuse/gemm_stream.cuh>
+#include <kfuse/low_bits.cuh>
+
+namespace kfuse {
+
+template <class Config, class A, class B> struct GemmLowBits {
+  using Index = typename Config::Index;
+  using T = typename A::Element;
+  using Codes = LowBits<typename B::Element, T>;
+  static constexpr int panels = Config::panels * B::products, width = 16 * Config::panels; ///< Columns of a product.
+  static constexpr int eights = (Config::M + 7) / 8; ///< Groups of eight rows, as an instruction takes them.
+  static constexpr int elements = Codes::elements, kBlock = 4 * elements, pairs = elements / 2, pieces = elements / 8;
+  static constexpr int kBlocks = (Config::K + kBlock - 1) / kBlock, turn = Config::unroll * Config::split;
+  static constexpr int pitch = 16 * panels + 4, partialSize = eights * 8 * pitch; ///< No bank conflicts.
+  static constexpr bool scalesSums = B::blockSize % kBlock == 0;
+  static_assert(sizeof(T) == 2 && Config::K % elements == 0 && B::blockSize % elements == 0);
+
+  const B &b;
+  const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, inGroup = threadIdx.x % 4;
+  const Index batch = blockIdx.y, first = Index(blockIdx.x) * width;
+  const T *inputs[eights];
+  unsigned w[Config::unroll][panels][2][4], x[Config::unroll][eights][pieces][4]; ///< In flight: [K block]...
+  float scales[Config::unroll][panels][2];
+  unsigned zeros[Config::unroll][panels][2];
+  float accumulators[panels][eights][4] = {};
+
+  __device__ __forceinline__ GemmLowBits(const A &a, const B &b) : b(b) {
+#pragma unroll
+    for (int i = 0; i < eights; ++i) // Past the edge, the last row again.
+      inputs[i] = a.row(batch, i * 8 + group < Config::M ? i * 8 + group : Config::M - 1);
+  }
+
+  __device__ __forceinline__ void loadWeights(int slot, int at) {
+    const unsigned k = at * kBlock + inGroup * elements;
+    const bool exists = Config::K % kBlock == 0 || k < Config::K;
+#pragma unroll
+    for (int i = 0; i < panels; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const Index n = columnOf(i, half);
+        const int product = i / Config::panels;
+        if (exists) {
+          loadStreaming<B::isFixed>(w[slot][i][half], b.column(product, batch, n) + at * 64 + inGroup * 16);
+          scales[slot][i][half] = b.scale(product, n, k);
+          zeros[slot][i][half] = b.template zero<Codes>(product, n, k);
+        } else { // Any numbers: what lies past K is multiplied by 0.
+          scales[slot][i][half] = 0, zeros[slot][i][half] = 0;
+#pragma unroll
+          for (int j = 0; j < 4; ++j)
+            w[slot][i][half][j] = 0;
+        }
+      }
+  }
+  __device__ __forceinline__ void loadInputs(int slot, int at) {
+    const int k = at * kBlock + inGroup * elements;
+    const bool exists = Config::K % kBlock == 0 || k < Config::K;
+#pragma unroll
+    for (int i = 0; i < eights; ++i)
+#pragma unroll
+      for (int piece = 0; piece < pieces; ++piece) {
+        Vector<unsigned, 4> words{};
+        if (exists)
+          words = *reinterpret_cast<const Vector<unsigned, 4> *>(inputs[i] + A::along(batch, Index(k + piece * 8)));
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          x[slot][i][piece][j] = words[j];
+      }
+  }
+
+  __device__ __forceinline__ void multiply(int slot) {
+    unsigned right[eights][pairs];
+#pragma unroll
+    for (int i = 0; i < eights; ++i)
+#pragma unroll
+      for (int piece = 0; piece < pieces; ++piece)
+        Codes::pair(&right[i][piece * 4], x[slot][i][piece]);
+#pragma unroll
+    for (int i = 0; i < panels; ++i) {
+      unsigned left[2][pairs];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        Codes::widen(left[half], w[slot][i][half], zeros[slot][i][half]);
+        if constexpr (!scalesSums) {
+          const float scale = scales[slot][i][half];
+          const unsigned both = wordOf(T{}, scale, scale);
+#pragma unroll
+          for (int j = 0; j < pairs; ++j)
+            left[half][j] = scaledPair(T{}, left[half][j], both, 0);
+        }
+      }
+      float sums[eights][4] = {};
+#pragma unroll
+      for (int word = 0; word < pairs; word += 2) {
+        const unsigned fragment[4] = {left[0][word], left[1][word], left[0][word + 1], left[1][word + 1]};
+#pragma unroll
+        for (int j = 0; j < eights; ++j)
+          multiplyAdd(T{}, scalesSums ? sums[j] : accumulators[i][j], fragment, right[j][word], right[j][word + 1]);
+      }
+      if constexpr (scalesSums)
+#pragma unroll
+        for (int j = 0; j < eights; ++j)
+#pragma unroll
+          for (int c = 0; c < 4; ++c) // Two neighbours of column `group`, and of the one eight on.
+            accumulators[i][j][c] = fmaf(scales[slot][i][c / 2], sums[j][c], accumulators[i][j][c]);
+    }
+  }
+
+  /// To shared memory, as [warp][m][n], a product's columns behind the other's.
+  __device__ __forceinline__ void stage(float *parts) const {
+#pragma unroll
+    for (int i = 0; i < panels; ++i)
+#pragma unroll
+      for (int j = 0; j < eights; ++j)
+        stageAccumulators(parts + warp * partialSize + (j * 8 + inGroup * 2) * pitch + i * 16 + group, pitch,
+                          accumulators[i][j]);
+  }
+
+private:
+  /// Past the edge, the last column again.
+  __device__ __forceinline__ Index columnOf(int panel, int half) const {
+    const Index n = first + panel % Config::panels * 16 + half * 8 + group;
+    return n < Config::N ? n : Config::N - 1;
+  }
+};
+
+template <class Config, class A, class B, class Epilogue>
+__device__ __forceinline__ void gemmLowBits(const A &a, const B &b, const Epilogue &epilogue) {
+  streamProduct<Config, GemmLowBits<Config, A, B>>(a, b, B::rowBytes, epilogue);
+}
+
+} // namespace kfuse

@@ -1,0 +1,119 @@
+#include "codegen/cuda/matmul/LowBitOperand.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+
+using ir::Scalar;
+using ir::ScalarNode;
+using Kind = ScalarNode::Kind;
+
+namespace {
+
+/// Reads (q - zero) scale from the scalar form, as kfuse.dequantize writes it.
+class Reader {
+public:
+  explicit Reader(const Region &region)
+      : region(region), graph(region.graph), dimN(graph.domain.rank() - 2), dimK(graph.domain.rank() - 1) {}
+
+  LowBitOperand read(Scalar value) {
+    const ScalarNode &product = graph[value];
+    if (product.kind != Kind::Apply || product.function != "mul")
+      return refused("is not dequantised in the region");
+    Scalar integers = product.operands[0], zero;
+    if (graph[integers].kind == Kind::Apply && graph[integers].function == "sub")
+      std::tie(integers, zero) = std::pair(graph[integers].operands[0], graph[integers].operands[1]);
+    const ScalarNode *q = integerLoad(integers), *scale = loadOf(product.operands[1]);
+    if (!q || !scale || !isFloat(graph.inputs[scale->input].type))
+      return refused("is not (integers - zeros) scales of the region's inputs");
+    operand.type = graph.inputs[q->input].type;
+    operand.quantised = q->input;
+    operand.scales = scale->input;
+    operand.scaleType = graph.inputs[scale->input].type;
+    if (!isRows(*q))
+      return refused("does not lie in rows along K");
+    operand.rowBytes = static_cast<int64_t>(byteSize(operand.type, {graph.inputs[q->input].shape.back()}));
+    readBlocks(*scale);
+    if (operand.refusal.empty() && zero)
+      readZero(zero, scale->map);
+    return operand;
+  }
+
+private:
+  LowBitOperand refused(const std::string &why) {
+    if (operand.refusal.empty())
+      operand.refusal = "the right operand " + why;
+    return operand;
+  }
+
+  /// A load of a matrix by indices alone; null for anything else.
+  const ScalarNode *loadOf(Scalar value) {
+    const ScalarNode &node = graph[value];
+    if (node.kind != Kind::Load || !node.guards.empty() || !node.symbols.empty() || node.map.getNumResults() != 2)
+      return nullptr;
+    operand.isFixed &= region.isFixed[node.input];
+    return &node;
+  }
+  const ScalarNode *integerLoad(Scalar value) {
+    const ScalarNode &cast = graph[value];
+    const ScalarNode *load = cast.kind == Kind::Cast ? loadOf(cast.operands[0]) : nullptr;
+    return load && smallInteger(graph.inputs[load->input].type) ? load : nullptr;
+  }
+  bool isRows(const ScalarNode &load) const {
+    MLIRContext *context = load.map.getContext();
+    return load.map.getResult(0) == getAffineDimExpr(dimN, context) &&
+           load.map.getResult(1) == getAffineDimExpr(dimK, context);
+  }
+
+  /// Scales [N, blocks of a row].
+  void readBlocks(const ScalarNode &scale) {
+    MLIRContext *context = scale.map.getContext();
+    const AffineExpr along = scale.map.getResult(1);
+    operand.blocksOfRow = graph.inputs[scale.input].shape.back();
+    operand.block = graph.domain.extents[dimK];
+    auto divided = dyn_cast<AffineBinaryOpExpr>(along);
+    if (divided && divided.getKind() == AffineExprKind::FloorDiv && divided.getLHS() == getAffineDimExpr(dimK, context))
+      operand.block = cast<AffineConstantExpr>(divided.getRHS()).getValue();
+    else if (along != getAffineConstantExpr(0, context) || operand.blocksOfRow != 1)
+      refused("has no scale for each block of K");
+    if (scale.map.getResult(0) != getAffineDimExpr(dimN, context))
+      refused("has no scales of its own for each column");
+  }
+
+  /// Zeros that lie as the scales do, or one number for all.
+  void readZero(Scalar zero, AffineMap likeScales) {
+    const ScalarNode &node = graph[zero];
+    const ScalarNode *value = node.kind == Kind::Cast ? &graph[node.operands[0]] : nullptr;
+    if (value && value->kind == Kind::Constant && !isFloat(value->type)) {
+      operand.zero = value->integer;
+      return;
+    }
+    const ScalarNode *load = integerLoad(zero);
+    if (!load || graph.inputs[load->input].type != operand.type || load->map != likeScales) {
+      refused("has zeros of another type, or in other places, than its integers and scales");
+      return;
+    }
+    operand.zeros = load->input;
+    operand.zeroRowBytes = static_cast<int64_t>(byteSize(operand.type, {graph.inputs[load->input].shape.back()}));
+  }
+
+  const Region &region;
+  const ir::ScalarGraph &graph;
+  const unsigned dimN, dimK;
+  LowBitOperand operand;
+};
+
+} // namespace
+
+LowBitOperand LowBitOperand::of(const Region &region, unsigned product) {
+  for (const ScalarNode &node : region.graph.nodes)
+    if (node.kind == Kind::Contract && product-- == 0)
+      return Reader(region).read(node.operands[1]);
+  LowBitOperand none;
+  none.refusal = "there is no such product";
+  return none;
+}
+
+} // namespace kfuse::codegen::cuda

@@ -1,0 +1,184 @@
+// cuda.matmul_low_bits: products of few rows with weights of 4 or 8 bits, which become floats in registers.
+#include "codegen/cuda/matmul/LowBitOperand.h"
+#include "codegen/cuda/matmul/Streamed.h"
+#include "codegen/cuda/matmul/Templates.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace kfuse::codegen::cuda {
+namespace {
+
+constexpr int64_t mostRows = 16;
+constexpr size_t mostCandidates = 24;
+constexpr int64_t epilogueVector = 4;
+constexpr int64_t panelColumns = 16; ///< Columns of the result, on the instruction's long side.
+constexpr int64_t lineBytes = 64;    ///< What a warp takes of a column at a time: sixteen bytes for each of four lanes.
+
+int64_t threadsOf(const TileConfig &config) { return config["split"] * 32; }
+/// Columns of all products in a block.
+int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) {
+  return config["panels"] * panelColumns * problem.count();
+}
+/// Rows as an instruction takes them.
+int64_t rowsOf(const MatmulProblem &problem) { return llvm::alignTo(problem.M, 8); }
+
+/// The warps' partial sums (device/matmul/gemm_stream.cuh).
+int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
+  return config["split"] * rowsOf(problem) * (columnsOf(problem, config) + 4) * static_cast<int64_t>(sizeof(float));
+}
+
+/// As ptxas reports them for sm_90a, within 10 of 53 to 214: for each panel, for each K block in flight and for the left
+/// operand's pairs.
+int64_t registersOf(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
+  const int64_t panels = config["panels"] * problem.count(), moreRows = rowsOf(problem) / 8 - 1,
+                pairs = weights.perAccess() / 2, unroll = config["unroll"];
+  return 3 + 15 * panels + unroll * (8 + pairs + 11 * panels) + moreRows * (pairs * unroll + 4 * panels + 14);
+}
+
+int64_t blocksPerSm(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config,
+                    const ir::Target &target) {
+  const int64_t threads = threadsOf(config), registers = (registersOf(problem, weights, config) + 7) / 8 * 8;
+  return std::min({target.registersPerSm / (registers * threads), target.threadsPerSm / threads,
+                   (target.sharedBytesPerBlock + 1024) / (sharedBytes(problem, config) + 1024)});
+}
+
+/// Modelled microseconds: HBM at the depth of the loads in flight, or what the lanes issue for each weight, and the
+/// warps' turns and partial sums as cuda.matmul_stream has them.
+double estimate(const Region &region, const MatmulProblem &problem, const LowBitOperand &weights,
+                const TileConfig &config, const ir::Target &target) {
+  constexpr double startUs = 0.2, turnUs = 0.11, waveUs = 2, sumUs = 1.3e-4;
+  const auto sms = static_cast<double>(target.multiprocessors);
+  const auto blocks = static_cast<double>(ceilDiv(problem.N, config["panels"] * panelColumns));
+  const auto resident = static_cast<double>(blocksPerSm(problem, weights, config, target));
+  const auto columns = static_cast<double>(columnsOf(problem, config)), rows = static_cast<double>(rowsOf(problem));
+  const auto split = static_cast<double>(config["split"]);
+  const double kBlocks = static_cast<double>(weights.rowBytes) / lineBytes / split;
+  const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(kBlocks));
+  const double inFlight = std::min(resident, blocks / sms) * split * unrolled * columns * lineBytes;
+  const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target);
+  // Of each weight 1.4 instructions make a float; each K block's left operand is loaded and paired by every warp.
+  const double perWeight = 1.6 + rows / 8 * (0.125 + 1.6 * panelColumns / columns);
+  const double count = static_cast<double>(problem.N * problem.count()) * static_cast<double>(problem.K);
+  const double issuedUs = issueUs(count * perWeight, target);
+  const double wavesUs = blocks > sms * resident ? waveUs : 0;
+  return target.launchUs + startUs + std::max(hbmUs, issuedUs) + 0.3 * std::min(hbmUs, issuedUs) + wavesUs +
+         turnUs * std::ceil(kBlocks / unrolled) + sumUs * split * rows * columns;
+}
+
+/// "u4": the integers as the device library names them.
+std::string codesOf(DType type) { return std::string(toString(type)); }
+
+/// The zero as a code: of signed integers with their highest bit flipped.
+int64_t zeroCode(const LowBitOperand &weights) { return weights.zero - smallInteger(weights.type)->lowest; }
+
+/// "LowBitWeights<u4, bf16, OneZero<8>, 2048, 128, 32, true>{in1, in2, {}}".
+std::pair<std::string, std::string> weightsText(const LowBitOperand &weights) {
+  const std::string zeros = weights.zeros ? "StoredZeros<" + std::to_string(weights.zeroRowBytes) + ">"
+                                          : "OneZero<" + std::to_string(zeroCode(weights)) + ">";
+  std::string type = "LowBitWeights<" + codesOf(weights.type) + ", " + storedType(weights.scaleType).str() + ", " +
+                     zeros + ", " + std::to_string(weights.rowBytes) + ", " + std::to_string(weights.block) + ", " +
+                     std::to_string(weights.blocksOfRow) + (weights.isFixed ? ", true>" : ", false>");
+  std::string value = "{in" + std::to_string(weights.quantised) + ", in" + std::to_string(weights.scales) + ", {" +
+                      (weights.zeros ? "in" + std::to_string(*weights.zeros) : "") + "}}";
+  return {std::move(type), std::move(value)};
+}
+
+std::string rightText(const Region &region, const MatmulProblem &problem) {
+  const auto [type, value] = weightsText(LowBitOperand::of(region, 0));
+  if (problem.count() == 1)
+    return type + value;
+  const auto [second, secondValue] = weightsText(LowBitOperand::of(region, 1));
+  return "TwoLowBitWeights<" + type + ", " + second + ">{" + value + ", " + secondValue + "}";
+}
+
+class MatmulLowBitsTemplate : public MatmulVariant {
+public:
+  MatmulLowBitsTemplate()
+      : MatmulVariant({.number = 6, .mostCandidates = mostCandidates, .usesTensorCores = true, .isForFewRows = true}) {}
+
+  std::string_view name() const override { return "cuda.matmul_low_bits"; }
+  ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
+  std::vector<EstimatedConfig> space(const Region &region, const MatmulProblem &problem,
+                                     const ir::Target &target) const override;
+  Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
+};
+
+ir::FusionDecision MatmulLowBitsTemplate::takes(const Region &region, const MatmulProblem &problem,
+                                                const ir::Target &target) const {
+  if (ir::FusionDecision taken = takenByMmaSync(problem, target); !taken)
+    return taken;
+  const LowBitOperand weights = LowBitOperand::of(region, 0);
+  for (unsigned product = 0; product < problem.count(); ++product)
+    if (const LowBitOperand one = LowBitOperand::of(region, product); !one.refusal.empty() || !one.isLike(weights))
+      return ir::FusionDecision::no(one.refusal.empty() ? "multiplies weights of two forms" : one.refusal);
+  if (problem.M > mostRows || problem.batches > 1)
+    return ir::FusionDecision::no("has " + std::to_string(problem.M) + " rows in " + std::to_string(problem.batches) +
+                                  " batches; weights of 4 and 8 bits stream for up to " + std::to_string(mostRows) +
+                                  " in one");
+  if (std::string refusal = whyNotStreamed(problem, 0, 0); !refusal.empty())
+    return ir::FusionDecision::no(refusal);
+  if (const DType left = problem.elementType(0); left != DType::F16 && left != DType::BF16)
+    return ir::FusionDecision::no("multiplies weights of few bits by " + std::string(toString(left)) +
+                                  ", tensor cores by f16 and bf16");
+  const int64_t access = weights.perAccess();
+  if (problem.K % access != 0 || weights.rowBytes % 16 != 0 || (weights.block % access != 0 && weights.blocksOfRow > 1))
+    return ir::FusionDecision::no("has K = " + std::to_string(problem.K) + " and blocks of " +
+                                  std::to_string(weights.block) + "; weights of its type stream in pieces of " +
+                                  std::to_string(access));
+  return printable(region);
+}
+
+std::vector<EstimatedConfig> MatmulLowBitsTemplate::space(const Region &region, const MatmulProblem &problem,
+                                                          const ir::Target &target) const {
+  const LowBitOperand weights = LowBitOperand::of(region, 0);
+  std::vector<EstimatedConfig> all;
+  for (int64_t split : {2, 4, 8, 16})
+    for (int64_t panels : {1, 2, 4})
+      for (int64_t unroll : {1, 2, 4}) {
+        const TileConfig config{{"split", split}, {"panels", panels}, {"unroll", unroll}};
+        const bool isTooWide = panels > 1 && panels * panelColumns >= 2 * problem.N;
+        if (!isTooWide && registersOf(problem, weights, config) <= 240 &&
+            blocksPerSm(problem, weights, config, target) >= 1)
+          all.emplace_back(estimate(region, problem, weights, config, target), config);
+      }
+  return all;
+}
+
+Result<KernelPlan> MatmulLowBitsTemplate::print(const Region &region, const TileConfig &config,
+                                                const ir::Target &target) const {
+  const MatmulProblem problem = *MatmulProblem::of(region);
+  const MatrixOperand a = MatrixOperand::of(problem, 0);
+  // What all matrix templates print: a tile of this shape, not split over launches.
+  const TileConfig frame = config.with("m", problem.M)
+                               .with("n", config["panels"] * panelColumns)
+                               .with("k", 4 * LowBitOperand::of(region, 0).perAccess())
+                               .with("split_k", 1)
+                               .with("swizzle", 1);
+  MatmulPrinter printer(region, problem, frame, target, epilogueVector);
+  printer.writeHead("gemm_low_bits.cuh");
+  printer.writeConfig(threadsOf(config), {"static constexpr int panels = " + std::to_string(config["panels"]) +
+                                              ", split = " + std::to_string(config["split"]) +
+                                              ", unroll = " + std::to_string(config["unroll"]) + ";",
+                                          fetchField(region, problem, LowBitOperand::of(region, 0).rowBytes, target)});
+  printer.writeOperand(a, "A", "m");
+  const std::string left =
+      "StoredRows<A, " + storedType(problem.elementType(0)).str() + ">{in" + std::to_string(a.input) + "}";
+  printer.writeEpilogue();
+  printer.writeEntries([&](const std::string &epilogue) {
+    return "gemmLowBits<Config>(" + left + ", " + rightText(region, problem) + ", " + epilogue + ");";
+  });
+  KernelPlan plan = printer.plan(threadsOf(config), sharedBytes(problem, config));
+  plan.launches.front().grid = {static_cast<uint32_t>(ceilDiv(problem.N, config["panels"] * panelColumns)), 1, 1};
+  return plan;
+}
+
+} // namespace
+
+const MatmulVariant &matmulLowBitsTemplate() {
+  static const MatmulLowBitsTemplate instance;
+  return instance;
+}
+
+} // namespace kfuse::codegen::cuda

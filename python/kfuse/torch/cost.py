@@ -1,0 +1,63 @@
+"""What an op costs outside of kfuse: floating-point operations, bytes, launches."""
+
+import math
+
+import torch
+from torch.utils.flop_counter import flop_registry
+
+from .lowerings import layout
+
+_LAUNCH_US = 2.0  # Of a kernel after another in eager mode, and what a fused one saves.
+_CALL_US = 5.0  # A run of kfuse, whatever it computes.
+_BYTES_PER_US = {"cuda": 2.0e6, "cpu": 1.0e4}
+
+
+def tensors_of(node: torch.fx.Node) -> list:
+    value = node.meta.get("val")
+    return [one for one in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(one, torch.Tensor)]
+
+
+def bytes_of(node: torch.fx.Node) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(node))
+
+
+def is_free(node: torch.fx.Node) -> bool:
+    """A view, or what makes a tensor of nothing: no kernel that reads."""
+    return node.op != "call_function" or node.target in layout.TABLE and not _MOVES.get(node.target)
+
+
+_MOVES = dict.fromkeys(
+    (
+        torch.ops.aten.clone.default, torch.ops.aten.cat.default, torch.ops.aten.constant_pad_nd.default,
+        torch.ops.aten.repeat.default, torch.ops.aten.embedding.default, torch.ops.aten.index_select.default,
+        torch.ops.aten.index.Tensor, torch.ops.aten.gather.default, torch.ops.aten.convolution.default,
+    ),
+    True,
+)  # fmt: skip
+
+
+def flops_of(node: torch.fx.Node) -> int:
+    """Of products by torch's own count; of other ops one an element."""
+    if node.op != "call_function" or is_free(node) and not node.target is torch.ops.aten.convolution.default:
+        return 0
+    count = flop_registry.get(getattr(node.target, "overloadpacket", None))
+    if count is None:
+        return sum(math.prod(tensor.shape) for tensor in tensors_of(node)[:1])
+    value = lambda node: node.meta["val"]
+    return int(
+        count(
+            *torch.fx.map_arg(node.args, value),
+            **torch.fx.map_arg(dict(node.kwargs), value),
+            out_val=node.meta["val"],
+        )
+    )
+
+
+def benefit_us(nodes: list) -> float:
+    """What one fused kernel for all of these would save: launches, and the bytes of what lies between them."""
+    inside = set(nodes)
+    work = [node for node in nodes if not is_free(node)]
+    between = [node for node in work if node.users and all(user in inside for user in node.users)]
+    device = next((tensor.device.type for node in nodes for tensor in tensors_of(node)), "cpu")
+    moved = 2 * sum(map(bytes_of, between)) / _BYTES_PER_US.get(device, 1.0e6)
+    return _LAUNCH_US * (len(work) - 1) + moved - _CALL_US

@@ -1,0 +1,117 @@
+"""torch.compile(model, backend="kfuse")."""
+
+import functools
+
+import torch
+
+import kfuse
+
+from . import cost, fallback
+from .decompositions import decompositions
+from .graph import prepared_copy
+from .importer import Model
+from .options import Options
+from .partition import Support, partition
+from .program import PartProgram
+from .records import debug, place_of, report, warn
+
+
+class Declined(Exception):
+    """Nothing of the graph is for kfuse."""
+
+
+def backend(module: torch.fx.GraphModule, inputs, *, mode=None, options=None):
+    """Compiles what Dynamo traced: parts that kfuse takes and where it pays, the rest by the fall-back.
+
+    Whatever goes wrong, the untouched graph is compiled by the fall-back instead, with one line to the logger "kfuse".
+    """
+    chosen = Options.of(mode, options)
+    record = report().begin(chosen.fallback)
+    record.refused_whole = _reason_against(inputs)
+    if not record.refused_whole:
+        try:
+            return _by_aot_autograd(module, inputs, functools.partial(compile_graph, chosen=chosen, record=record))
+        except Declined as declined:
+            record.refused_whole = str(declined)
+        except Exception as error:
+            record.refused_whole = f"{type(error).__name__}: {error}"
+            debug(error)
+    if chosen.fallback == "error":
+        raise kfuse.errors.UsageError(f"kfuse.torch: {record.refused_whole}")
+    warn(f"graph {record.name} runs in {chosen.fallback}: {record.refused_whole}")
+    return fallback.whole(module, inputs, chosen)
+
+
+def _reason_against(inputs) -> str:
+    """Why a graph is none for kfuse, whatever its ops are; "" where it may be."""
+    tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return "it computes gradients; under torch.inference_mode() or torch.no_grad() it runs in kfuse"
+    symbolic = [one for one in inputs if isinstance(one, torch.SymInt)]
+    symbolic += [size for tensor in tensors for size in tensor.shape if isinstance(size, torch.SymInt)]
+    if symbolic:
+        return f"sizes change from run to run ({symbolic[0]}); with torch.compile(dynamic=False) each has its program"
+    return ""
+
+
+def _by_aot_autograd(module, inputs, compiler):
+    from torch._dynamo.backends.common import aot_autograd
+
+    def training(*_):
+        raise Declined("it computes gradients")
+
+    return aot_autograd(
+        fw_compiler=training,
+        bw_compiler=training,
+        inference_compiler=compiler,
+        decompositions=decompositions(),
+        keep_inference_input_mutations=True,
+    )(module, inputs)  # Which traces the module, and leaves it as it is.
+
+
+def compile_graph(module, inputs, *, chosen: Options, record):
+    """The graph of an inference as a function of a list of arguments."""
+    banned = {}
+    while True:
+        copy, unwritten = prepared_copy(module)
+        support = Support(copy.graph, unwritten | banned)
+        nodes = {node.name: node for node in copy.graph.nodes}
+        total = sum(map(cost.flops_of, nodes.values()))
+        parts = partition(copy, support, chosen.min_benefit_us)
+        programs, refused = _programs_of(parts, chosen)
+        if not refused:
+            break
+        banned |= refused
+    record.ops, record.flops = len(support.reasons), total
+    record.reasons.update(reason for reason in support.reasons.values() if reason)
+    record.flops_in_kfuse = sum(cost.flops_of(node) for part in parts for node in part.ops)
+    record.parts = [(len(part.ops), len(programs[part.call.target].program.plan)) for part in parts]
+    if chosen.fallback == "error" and record.reasons:
+        raise Declined(_list_of(support))
+    if not parts:
+        raise Declined(
+            "no part of it is for kfuse: " + "; ".join(reason for reason, _ in record.reasons.most_common(3))
+        )
+    return fallback.around(copy, programs, inputs, chosen)
+
+
+def _programs_of(parts, chosen):
+    """Programs by the names of the parts; else the nodes that are to be left out, each with the reason."""
+    models = [Model(part) for part in parts]
+    refused = {name: reason for model in models for name, reason in model.refused.items()}
+    programs = {}
+    for part, model in zip(parts, models) if not refused else ():
+        try:
+            programs[part.call.target] = PartProgram(part, model, chosen)
+        except kfuse.Error as error:
+            return programs, dict.fromkeys(part.names, str(error))
+    return programs, refused
+
+
+def _list_of(support) -> str:
+    """Every op that is refused, where it stands in the user's code, and why."""
+    lines = []
+    for node, reason in support.reasons.items():
+        if reason:
+            lines.append(f"{node.name} ({place_of(node)}): {reason}")
+    return f"{len(lines)} ops are not for kfuse:\n" + "\n".join(lines)

@@ -1,0 +1,140 @@
+"""A graph of aten ops, or a part of one, as a model of kfuse."""
+
+import torch
+
+import kfuse
+
+from .lowerings import TABLE, Refusal, Site, rows_written, type_of, written_in_place
+
+
+def memory_order(tensor) -> list:
+    """The dimensions as they lie in memory, outermost first; empty where the tensor is not dense."""
+    order = list(range(tensor.dim()))
+    if tensor.is_contiguous():
+        return order
+    strides = tensor.stride()
+    order.sort(key=lambda dim: -strides[dim])
+    return order if tensor.permute(order).is_contiguous() else []
+
+
+def check_size(tensor):
+    """kfuse's tensors have fixed sizes of at least 1."""
+    if any(isinstance(size, torch.SymInt) for size in (*tensor.shape, *tensor.stride())):
+        raise Refusal(f"sizes that change from run to run: {tuple(tensor.shape)}")
+    if tensor.numel() == 0:
+        raise Refusal("a tensor without elements")
+
+
+class Importer:
+    """Writes nodes one after the other. What a node's operands are is known by then: arguments or other nodes."""
+
+    def __init__(self):
+        self.g = kfuse.GraphBuilder()
+        self.values = {}
+
+    def argument(self, node: torch.fx.Node, role: str, name: str) -> list:
+        """The placeholder as an argument of the model, declared as it lies in memory; the order of its dimensions there.
+        One that is not dense is declared row-major: a run copies it."""
+        tensor = node.meta["val"]
+        if not isinstance(tensor, torch.Tensor):
+            raise Refusal(f"an argument that is a {type(tensor).__name__}")
+        check_size(tensor)
+        order = memory_order(tensor) or list(range(tensor.dim()))
+        if role == "state" and not tensor.is_contiguous():
+            raise Refusal("a tensor that is written in place and not row-major")
+        value = self.declare(name, role, tensor, [tensor.shape[dim] for dim in order])
+        inverse = sorted(order, key=order.__getitem__)
+        self.values[node] = value if order == sorted(order) else self.g.transpose(value, inverse)
+        return order
+
+    def declare(self, name: str, role: str, tensor, shape):
+        return getattr(self.g, role)(name, type_of(tensor.dtype), list(shape))
+
+    def lower(self, node: torch.fx.Node):
+        """The node in terms of its operands; a Refusal or an error of kfuse where that cannot be."""
+        row = TABLE.get(node.target)
+        if row is None:
+            raise Refusal(f"kfuse has no {node.target}")
+        result = row(
+            Site(self.g, node, self.values),
+            *torch.fx.map_arg(node.args, self.values.__getitem__),
+            **torch.fx.map_arg(dict(node.kwargs), self.values.__getitem__),
+        )
+        self._check(node, result)
+        self.values[node] = result
+
+    @staticmethod
+    def _check(node, result):
+        """A row that makes something else than torch would be a bug: it refuses rather than compute wrongly."""
+        expected = node.meta["val"]
+        pairs = zip(result, expected) if isinstance(result, tuple) else [(result, expected)]
+        for made, tensor in pairs:
+            if made is None:
+                continue
+            check_size(tensor)
+            if list(made.shape) != list(tensor.shape) or made.type != type_of(tensor.dtype):
+                raise Refusal(f"{node.target} became {made}, torch makes {tensor.dtype} of {tuple(tensor.shape)}")
+
+    def output(self, name: str, node: torch.fx.Node) -> list:
+        """Names an output, written as torch has it in memory; the order of its dimensions there."""
+        order = memory_order(node.meta["val"])
+        if not order and node.meta["val"].dim() > 0:
+            raise Refusal("a view that is no dense tensor, made by torch")
+        value = self.values[node]
+        self.g.output(name, value if order == sorted(order) else self.g.transpose(value, order))
+        return order
+
+    def stand_in(self, node: torch.fx.Node, role: str = "input"):
+        """What stands for an operand where a node is tried alone: an argument of whatever layout."""
+        value = node.meta["val"]
+        several = isinstance(value, (tuple, list))
+        for tensor in value if several else [value]:
+            if not isinstance(tensor, torch.Tensor):
+                raise Refusal(f"an operand that is a {type(tensor).__name__}")
+            check_size(tensor)
+        if several:
+            made = tuple(self.declare(f"{node.name}.{i}", role, one, one.shape) for i, one in enumerate(value))
+        else:
+            made = self.declare(node.name, role, value, value.shape)
+        self.values[node] = made
+
+
+def reason_against(node: torch.fx.Node) -> str:
+    """Why kfuse does not take a node; "" where it does. It is tried in a graph of its own."""
+    importer, state = Importer(), written_in_place(node)
+    try:
+        for operand in node.all_input_nodes:
+            importer.stand_in(operand, "state" if operand is state else "input")
+        for operand in rows_written(node):
+            if operand not in importer.values:
+                importer.stand_in(operand)
+        importer.lower(node)
+    except (Refusal, kfuse.Error) as refusal:
+        return str(refusal)
+    return ""
+
+
+class Model:
+    """A part as a model of kfuse: names and memory orders of its arguments and outputs.
+
+    refused has the nodes that cannot be in the part, by their names, each with the reason.
+    """
+
+    def __init__(self, part):
+        importer, self.refused = Importer(), {}
+        self.orders, self.output_orders = [], []
+        try:
+            self.orders = [
+                importer.argument(node, role, node.name) for node, role in zip(part.placeholders, part.roles)
+            ]
+            for node in part.ops:
+                importer.lower(node)
+        except (Refusal, kfuse.Error) as refusal:
+            self.refused = dict.fromkeys(part.names, str(refusal))
+            return
+        for i, node in enumerate(part.outputs):
+            try:
+                self.output_orders.append(importer.output(f"out{i}", node))
+            except (Refusal, kfuse.Error) as refusal:
+                self.refused[node.name] = str(refusal)
+        self.graph = None if self.refused else importer.g.build()

@@ -1,0 +1,125 @@
+"""Which ops run in kfuse: those that it takes, in parts where fusing them is estimated to pay."""
+
+import dataclasses
+import operator
+
+import torch
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from . import cost
+from .importer import reason_against
+from .lowerings import written_in_place
+from .roles import parameters_of, states_of
+
+_PREFIX = "kfuse_part_"
+
+
+@dataclasses.dataclass
+class Part:
+    """A submodule that kfuse takes: the node that calls it, its ops, and what each of its arguments is for."""
+
+    call: torch.fx.Node
+    module: torch.fx.GraphModule
+    roles: list  # "input", "parameter" or "state", in the order of the submodule's placeholders.
+    names: frozenset  # Of its nodes in the whole graph.
+
+    @property
+    def placeholders(self) -> list:
+        return [node for node in self.module.graph.nodes if node.op == "placeholder"]
+
+    @property
+    def ops(self) -> list:
+        return [node for node in self.module.graph.nodes if node.op == "call_function"]
+
+    @property
+    def outputs(self) -> list:
+        return list(self.module.graph.output_node().args[0])
+
+
+class Support(OperatorSupportBase):
+    """The reason against each node of a graph; "" where kfuse takes it."""
+
+    def __init__(self, graph: torch.fx.Graph, banned: dict):
+        self.reasons = {
+            node: banned.get(node.name) or _reason(node) for node in graph.nodes if node.op == "call_function"
+        }
+        for node in self.reasons:  # An op of several results is taken with all that are read.
+            if isinstance(node.meta.get("val"), (tuple, list)):
+                self.reasons[node] = next(filter(None, map(self.reasons.get, (node, *node.users))), "")
+
+    def is_node_supported(self, submodules, node) -> bool:
+        return self.reasons.get(node, "not an op") == ""
+
+
+def _reason(node) -> str:
+    if "val" not in node.meta:
+        return f"{node.target} has no known result"
+    devices = {tensor.device for operand in (node, *node.all_input_nodes) for tensor in cost.tensors_of(operand)}
+    if len(devices) > 1:
+        return f"operands on {' and '.join(sorted(map(str, devices)))}"
+    if any(device.type not in ("cpu", "cuda") for device in devices):
+        return f"tensors on {devices.pop()}"
+    return reason_against(node)
+
+
+def partition(module: torch.fx.GraphModule, support: Support, min_benefit_us: float) -> list:
+    """Moves what pays into submodules of the graph, which the Parts describe."""
+    parameters, states = parameters_of(module.graph), states_of(module.graph)
+    partitioner = CapabilityBasedPartitioner(module, support, allows_single_node_partition=True)
+    proposed = []
+    for candidate in partitioner.propose_partitions():
+        nodes = list(candidate.nodes)
+        benefit = cost.benefit_us(nodes)
+        if benefit >= min_benefit_us and any(not cost.is_free(node) for node in nodes):
+            proposed.append(candidate)
+            continue
+        for node in nodes:
+            support.reasons[node] = f"a part of {len(nodes)} ops is estimated to save {benefit:.1f} us"
+    names = [frozenset(node.name for node in candidate.nodes) for candidate in proposed]
+    partitioner.fuse_partitions(proposed, prefix=_PREFIX)
+    return [_part(module, f"{_PREFIX}{i}", parameters, states, inside) for i, inside in enumerate(names)]
+
+
+def _part(module, name, parameters, states, inside) -> Part:
+    (call,) = module.graph.find_nodes(op="call_module", target=name)
+    roles = [
+        "state" if node.name in states else "parameter" if node.name in parameters else "input" for node in call.args
+    ]
+    part = Part(call, module.get_submodule(name), roles, inside)
+    _return_tuple(module.graph, part)
+    _drop_states(module.graph, part)
+    return part
+
+
+def _return_tuple(graph, part):
+    """One output is a tuple of one, as several are."""
+    output = part.module.graph.output_node()
+    if isinstance(output.args[0], (tuple, list)):
+        return
+    output.args = ((output.args[0],),)
+    part.module.recompile()
+    users = list(part.call.users)
+    with graph.inserting_after(part.call):
+        item = graph.call_function(operator.getitem, (part.call, 0))
+    item.meta = dict(part.call.meta)
+    for user in users:
+        user.replace_input_with(part.call, item)
+
+
+def _drop_states(graph, part):
+    """A state that the part updated is no output: its readers behind the part read the state itself."""
+    kept = [i for i, node in enumerate(part.outputs) if written_in_place(node) is None]
+    if len(kept) == len(part.outputs):
+        return
+    arguments = dict(zip(part.placeholders, part.call.args))
+    for item in list(part.call.users):
+        index = item.args[1]
+        if index in kept:
+            item.args = (part.call, kept.index(index))
+        else:
+            item.replace_all_uses_with(arguments[part.outputs[index].args[0]])
+            graph.erase_node(item)
+    output = part.module.graph.output_node()
+    output.args = (tuple(part.outputs[i] for i in kept),)
+    part.module.recompile()

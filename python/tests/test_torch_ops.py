@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Rows of the torch backend's tables against eager: values, types, strides; each group is one graph, in kfuse alone.
+
+Usage: test_torch_ops.py REPOSITORY [unittest's arguments], where torch is; torch.sh brings it.
+"""
+
+import sys
+import unittest
+
+import torch
+import torch.nn.functional as F
+
+torch.set_num_threads(2)
+OPTIONS = {"effort": "none", "min_benefit_us": -1000.0, "fallback": "eager"}
+X, I = torch.randn(5, 48, generator=torch.Generator().manual_seed(0)), torch.arange(10)
+HALF = X.bfloat16()
+Q, K, V = (torch.randn(2, 4, 6, 16, generator=torch.Generator().manual_seed(seed)) for seed in range(3))
+SEEN = torch.rand(2, 1, 6, 6, generator=torch.Generator().manual_seed(3)) > 0.5
+SEEN[:, :, 2], SEEN[0, :, 0] = False, False  # Rows that see nothing.
+ADDED = torch.zeros(2, 1, 6, 6).masked_fill(~SEEN, float("-inf"))
+attend = F.scaled_dot_product_attention
+
+GROUPS = {
+    "attention": lambda: (
+        attend(Q, K, V), attend(Q, K, V, is_causal=True), attend(Q[:, :, :4], K, V, is_causal=True),
+        attend(Q, K[:, :2], V[:, :2], enable_gqa=True), attend(Q, K, V, scale=0.3), attend(Q[0], K[0], V[0]),
+    ),
+    "masked_attention": lambda: (
+        attend(Q, K, V, attn_mask=SEEN), attend(Q, K, V, attn_mask=ADDED),
+        attend(Q, K[:, :2], V[:, :2], attn_mask=ADDED, enable_gqa=True), attend(Q, K, V, attn_mask=ADDED[0, 0]),
+    ),
+    "norms": lambda: (
+        F.layer_norm(HALF, (48,), X[0], X[1]), F.rms_norm(HALF * 1e-4, (48,)), F.rms_norm(X[None], (5, 48), X, 1e-6),
+        F.layer_norm(X[None], (5, 48), X), X.softmax(0), X.log_softmax(1), HALF.softmax(-1, dtype=torch.float32),
+    ),
+    "reductions": lambda: (
+        X.sum(), X.mean(0), X.amax(1, keepdim=True), X.amin(), X.var(1), X.std(0), X.var(1, unbiased=False),
+        (X > 0).sum(1), (X > 5).any(), (X > -9).all(1), X.norm(dim=1), X.logsumexp(1), I.sum(),
+    ),
+    "integers": lambda: (
+        I + 9007199254740993, I * 2**40, I // 3, I % 3, (I - 5) // 3, (I - 5) % 3, I / 3, I > 2.5, -I, I**2,
+        torch.div(I - 5, 3, rounding_mode="trunc"),
+    ),
+    "halves": lambda: (
+        HALF * 0.1, HALF + 0.3, HALF / 3, HALF**2, HALF.abs() ** 0.5, HALF.abs() ** 1.5, 1 - HALF, 2 / HALF,
+        HALF.clamp(-0.3, 0.7), HALF[:, :10] * I,
+    ),
+    "activations": lambda: (
+        F.gelu(X), F.gelu(X, approximate="tanh"), F.silu(X), F.relu6(X), F.leaky_relu(X), F.elu(X), F.softplus(X),
+        F.hardswish(X), F.mish(X), F.sigmoid(X), F.celu(X), F.hardsigmoid(X), F.selu(X), F.softsign(X), F.tanhshrink(X),
+    ),
+    "logic": lambda: (
+        (X > 0) & (X < 1), (X > 0) | (X < -1), ~(X > 0), torch.logical_xor(X > 0, X > 1), X.isnan(), (X / 0).isinf(),
+        (X > 0) == (X > 1), torch.where(X > 0, X, 0.5), X.masked_fill(X > 0, -1e9), X.tril(), X.maximum(X * 2),
+    ),
+    "rounding": lambda: (
+        torch.fmod(X, 0.3), torch.remainder(X, 0.3), torch.div(X, 0.3, rounding_mode="floor"),
+        torch.div(X, 0.3, rounding_mode="trunc"), X.trunc(), X.ceil(), X.frac(), X.floor(), X.round(),
+    ),
+    "not_finite": lambda: (X.log(), X.sqrt(), X / 0, (X / 0).amax(1), (X * 0).log().softmax(-1)),
+    "types": lambda: (
+        X.to(torch.bfloat16), HALF.float(), I.float(), X.long(), X.bool(), (X > 0).float(), X.int(), I.int(),
+        I.to(torch.float16),
+    ),
+    "layout": lambda: (
+        X.repeat(2, 3), F.pad(X, (1, 2, 3, 0), value=0.5), torch.stack([X, X + 1], 1), X[1:4:2, ::3] + 1, X.roll(2, 1),
+        X.expand(3, 5, 48) * 1.5, torch.cat([X, HALF], 0), F.pad(X, (-1, -2)) * 2, X.unbind(0)[2].exp(),
+        X.chunk(3, 1)[1].exp(), (X * 2).view(5, 6, 8).permute(2, 0, 1), X.t().contiguous().relu(), X.clone(),
+    ),
+    "indices": lambda: (
+        X[I % 5], X[:, I], X[I % 5, I], X.index_select(1, I), torch.gather(X, 1, (I % 5)[:, None].expand(10, 48)[:5] * 3),
+        F.embedding(I % 5, X), X[-1 - (I % 5)],
+    ),
+    "products": lambda: (
+        X @ X.t(), torch.addmm(X[:, :5], X, X.t(), beta=0.5, alpha=2), torch.einsum("ij,kj->ik", X, X), X @ X[0],
+        torch.baddbmm(X[None, :, :5], X[None], X.t()[None]), F.linear(X, X, X[:, 0]),
+        F.conv2d(X.view(1, 3, 8, 10)[..., :8], X.view(5, 3, 4, 4), X[:, 0], stride=4),
+        F.conv1d(X.view(1, 3, 80), X[:2, :12].reshape(2, 3, 4), stride=4),
+    ),
+    "factories": lambda: (
+        torch.zeros_like(X) + 1, torch.ones(3, 4), torch.full((2,), 7), torch.arange(3, 30, 4), X.new_zeros(2, 2),
+        torch.arange(4.0),
+    ),
+}  # fmt: skip
+
+
+class Ops(unittest.TestCase):
+    def check(self, function):
+        import kfuse.torch
+
+        torch._dynamo.reset()
+        kfuse.torch.report().clear()
+        with torch.no_grad():
+            expected = function()
+            made = torch.compile(function, backend="kfuse", options=OPTIONS)()
+        for i, (ours, eager) in enumerate(zip(made, expected, strict=True)):
+            with self.subTest(result=i):
+                self.assertEqual(ours.stride(), eager.stride())
+                close = {"rtol": 1e-2, "atol": 1e-2} if eager.dtype == torch.bfloat16 else {"rtol": 1e-4, "atol": 1e-5}
+                torch.testing.assert_close(ours, eager, equal_nan=True, **close)
+        (graph,) = kfuse.torch.report().graphs
+        views = {"a view that is no dense tensor, made by torch"}
+        self.assertTrue(len(graph.parts) >= 1 and set(graph.reasons) <= views, graph)
+
+
+for _name, _function in GROUPS.items():
+    setattr(Ops, f"test_{_name}", lambda self, function=_function: self.check(function))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -1,0 +1,57 @@
+// What a pack says of its model and of the ways to run it. Plain data.
+#pragma once
+
+#include "kfuse/error.h"
+#include "kfuse/types.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kfuse::runtime {
+
+/// Where a program of a pack lies: its section, and those of its kernels' machine code, in their order.
+struct PackedProgram {
+  std::uint32_t section = 0;
+  std::vector<std::uint32_t> code;
+  friend bool operator==(const PackedProgram &, const PackedProgram &) = default;
+};
+
+/// The model, compiled for one kind of device.
+struct PackVariant {
+  std::string target;                ///< "sm_90a"; "compute_80" is PTX, which the driver compiles; "cpu".
+  std::string sku;                   ///< The device whose times chose the kernels; "" where the cost model did.
+  std::int32_t multiprocessors = 0;  ///< That a device needs, as blocks wait for each other; 0 where none do.
+  std::int32_t sharedBytes = 0;      ///< Of shared memory that a block of it takes at most.
+  std::int32_t cuda = 0;             ///< As cuDriverGetVersion(): 13000 for kernels made by CUDA 13.0; 0 on the CPU.
+  std::vector<std::string> features; ///< Of a CPU that its code needs: "avx2", as in CpuFeatures.h.
+  std::string compiler;              ///< "nvrtc 13.0", "llvm 19.1.7".
+  std::uint64_t nanoseconds = 0;     ///< Of a run on the SKU; 0 where it was not timed.
+  std::string plan;                  ///< Its kernels and their times: the JSON object of `kfuse tune --json`.
+  PackedProgram main;
+  std::vector<PackedProgram> prepare; ///< None or one: what computes from the parameters, once.
+  friend bool operator==(const PackVariant &, const PackVariant &) = default;
+
+  bool isPtx() const { return target.starts_with("compute_"); }
+  /// "sm_90a for NVIDIA H200", for people.
+  std::string title() const;
+};
+
+struct Manifest {
+  std::string model; ///< The name of its file.
+  std::string tool;  ///< "kfuse 0.1.0".
+  std::vector<TensorDesc> inputs, parameters, states, outputs;
+  std::vector<std::int32_t> updatedStates; ///< Per output: the state that it is after its update in place, or -1.
+  /// Per parameter: the section of its bytes, or 0 where the caller gives them. Empty where he gives all.
+  std::vector<std::uint32_t> weights;
+  std::vector<PackVariant> variants; ///< One or more.
+  friend bool operator==(const Manifest &, const Manifest &) = default;
+
+  std::vector<std::byte> serialise() const;
+  /// BadModel with what is wrong.
+  static Result<Manifest> deserialise(std::span<const std::byte> bytes);
+};
+
+} // namespace kfuse::runtime

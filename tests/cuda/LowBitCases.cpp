@@ -1,0 +1,87 @@
+#include "tests/cuda/RegionText.h"
+#include "tests/cuda/TemplateCases.h"
+
+namespace kfuse::test {
+namespace {
+
+/// A product of `m` rows with weights of `integer` ("ui4", "i8", ...) in groups of `group` along K.
+struct Sketch {
+  int m = 1, n = 1, k = 1, group = 128;
+  std::string integer = "ui4";
+  std::string zeros = {}; ///< "" for none, "stored", or the one zero of all.
+  int stored = 0;         ///< Elements of a row of weights in memory, where they are more than K.
+  int products = 1;       ///< Two are a gate and what it gates.
+  bool fixed = true;      ///< The weights are parameters.
+};
+
+std::string dims(int rows, int columns) { return std::to_string(rows) + "x" + std::to_string(columns); }
+
+TemplateCase lowBitProduct(const Sketch &s, const std::string &type) {
+  const int blocks = (s.k + s.group - 1) / s.group, stored = s.stored ? s.stored : s.k;
+  const std::string x = tensor(dims(s.m, s.k), type), q = tensor(dims(s.n, stored), s.integer),
+                    part = tensor(dims(s.n, s.k), s.integer), scales = tensor(dims(s.n, blocks), type),
+                    zeros = tensor(dims(s.n, blocks), s.integer), w = tensor(dims(s.n, s.k), type),
+                    y = tensor(dims(s.m, s.n), type);
+  std::string parameters = "%x: " + x, body;
+  auto parameter = [&](const std::string &name, const std::string &of) {
+    parameters += ", %" + name + ": " + of + (s.fixed ? " {kfuse.role = \"parameter\"}" : "");
+  };
+  for (int i = 0; i < s.products; ++i) {
+    const std::string number = std::to_string(i);
+    parameter("q" + number, q);
+    parameter("s" + number, scales);
+    std::string given = "%q" + number, zero;
+    if (s.zeros == "stored") {
+      parameter("z" + number, zeros);
+      zero = ", %z" + number;
+    } else if (!s.zeros.empty()) {
+      body += "  %z" + number + " = kfuse.constant dense<" + s.zeros + "> : " + zeros + "\n";
+      zero = ", %z" + number;
+    }
+    if (stored != s.k) {
+      body += "  %p" + number + " = kfuse.slice " + given +
+              " {offsets = array<i64: 0, 0>, strides = array<i64: 1, 1>} : (" + q + ") -> " + part + "\n";
+      given = "%p" + number;
+    }
+    body += "  %w" + number + " = kfuse.dequantize " + given + ", %s" + number + zero + " {blocks = array<i64: 1, " +
+            std::to_string(s.group) + ">} : (" + part + ", " + scales + (zero.empty() ? "" : ", " + zeros) + ") -> " +
+            w + "\n  %y" + number + " = kfuse.matmul %x, %w" + number + " {transpose_b} : (" + x + ", " + w + ") -> " +
+            y + "\n";
+  }
+  std::string result = "%y0";
+  if (s.products == 2) {
+    body += "  %g = kfuse.silu %y0 : (" + y + ") -> " + y + "\n  %r = kfuse.mul %g, %y1 : (" + y + ", " + y + ") -> " +
+            y + "\n";
+    result = "%r";
+  }
+  return {"low_bits_" + dims(s.m, s.n) + "x" + std::to_string(s.k) + "_of" + std::to_string(s.group) + "_" + s.integer +
+              (s.zeros.empty() ? "" : "_zeros_" + s.zeros) + (s.products == 2 ? "_gated" : "") +
+              (stored != s.k ? "_cut" : "") + (s.fixed ? "" : "_given") + "_" + type,
+          "func.func @f(" + parameters + ") -> " + y + " {\n" + body + "  return " + result + " : " + y + "\n}\n"};
+}
+
+} // namespace
+
+std::vector<TemplateCase> lowBitCases(const std::string &type) {
+  std::vector<TemplateCase> cases;
+  for (const Sketch &sketch : {
+           Sketch{.m = 1, .n = 72, .k = 512, .zeros = "8"},
+           Sketch{.m = 3, .n = 150, .k = 1056, .group = 32, .zeros = "stored"},
+           Sketch{.m = 13, .n = 33, .k = 640, .integer = "i4"},
+           Sketch{.m = 2, .n = 40, .k = 352, .group = 96, .zeros = "stored", .stored = 384},
+           Sketch{.m = 5, .n = 65, .k = 256, .group = 256, .integer = "i4", .zeros = "stored"},
+           Sketch{.m = 1, .n = 48, .k = 272, .group = 16, .integer = "ui8", .zeros = "stored"},
+           Sketch{.m = 16, .n = 100, .k = 512, .group = 64, .integer = "i8"},
+           Sketch{.m = 4, .n = 72, .k = 512, .zeros = "8", .fixed = false},
+           Sketch{.m = 2, .n = 56, .k = 768, .zeros = "stored", .products = 2},
+       })
+    cases.push_back(lowBitProduct(sketch, type));
+  return cases;
+}
+
+TemplateCase lowBitProduct(int m, int n, int k, int group, const std::string &integer, const std::string &type) {
+  return lowBitProduct(
+      {.m = m, .n = n, .k = k, .group = group, .integer = integer, .zeros = integer == "ui4" ? "8" : ""}, type);
+}
+
+} // namespace kfuse::test

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Tensors of a pack as files, for examples/deploy.c (raw bytes) and for kfuse run (.npy).
+
+Usage: tensors.py make PACK KFUSE FOLDER: random NAME.bin and NAME.npy of all that the pack's model takes, and a file
+           `inputs` with kfuse run's options for them.
+       tensors.py compare PACK KFUSE FOLDER: whether each NAME.out has the values of expected/NAME.npy.
+"""
+import json
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+
+# How a value is drawn, and its bytes in memory and in a .npy file: NumPy has no bf16, whose values f4 holds.
+NPY = {"f32": "<f4", "bf16": "<f4", "f16": "<f2", "i32": "<i4", "i64": "<i8", "bool": "|b1"}
+CODES = {"f32": "f", "f16": "e", "i32": "i", "i64": "q", "bool": "?"}
+
+
+def narrow(values):
+    """bf16 by cutting f32: what is drawn holds no more digits."""
+    return b"".join(struct.pack("<f", value)[2:] for value in values)
+
+
+def widen(raw):
+    return b"".join(b"\0\0" + raw[i : i + 2] for i in range(0, len(raw), 2))
+
+
+def draw(tensor, count):
+    if tensor["type"] in ("f32", "f16", "bf16"):
+        scale = 1 / max(1, tensor["shape"][0] if len(tensor["shape"]) > 1 else 1) ** 0.5
+        return [struct.unpack("<f", b"\0\0" + struct.pack("<f", random.gauss(0, scale))[2:])[0] for _ in range(count)]
+    return [random.randrange(2) for _ in range(count)]
+
+
+def npy(tensor, body):
+    shape = "".join(f"{size}, " for size in tensor["shape"])
+    header = f"{{'descr': '{NPY[tensor['type']]}', 'fortran_order': False, 'shape': ({shape}), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + body
+
+
+def make(pack, folder):
+    random.seed(1)
+    options = []
+    for tensor in pack["inputs"] + pack["parameters"] + pack["states"]:
+        count = 1
+        for size in tensor["shape"]:
+            count *= size
+        values = draw(tensor, count)
+        if tensor["type"] == "bf16":
+            raw = narrow(values)
+            body = widen(raw)
+        else:
+            raw = body = struct.pack(f"<{count}{CODES[tensor['type']]}", *values)
+        (folder / f"{tensor['name']}.bin").write_bytes(raw)
+        (folder / f"{tensor['name']}.npy").write_bytes(npy(tensor, body))
+        options.append(f"--input {tensor['name']}={folder / tensor['name']}.npy")
+    (folder / "inputs").write_text("\n".join(options))
+
+
+def compare(pack, folder):
+    compared, different = 0, 0
+    for tensor in pack["outputs"]:
+        found = folder / f"{tensor['name']}.out"
+        if not found.exists():
+            continue  # A state, updated in place.
+        raw = found.read_bytes()
+        expected = (folder / "expected" / f"{tensor['name']}.npy").read_bytes()
+        body = widen(raw) if tensor["type"] == "bf16" else raw
+        compared += 1
+        if not body or not expected.endswith(body) or len(set(raw)) < 2:
+            different += 1
+            print(f"'{tensor['name']}' differs")
+    print(f"{compared} outputs compared, {different} differ")
+    return compared == 0 or different > 0
+
+
+command, path, kfuse, folder = sys.argv[1:]
+described = json.loads(subprocess.run([kfuse, "pack", "--inspect", "--json", path], capture_output=True, check=True).stdout)
+sys.exit(make(described, pathlib.Path(folder)) if command == "make" else compare(described, pathlib.Path(folder)))
