@@ -69,9 +69,10 @@ private:
   IRMapping mapping;
 };
 
-/// Whether `value` is the attention's result, or that in another order: its heads behind its rows.
+/// Whether `value` is the attention's result, the rows of it that a run reads, or that in another order: its heads
+/// behind its rows.
 bool isResultOf(Value value, ir::AttentionOp attention) {
-  while (value.getDefiningOp() && isa<ir::ReshapeOp, ir::TransposeOp>(value.getDefiningOp()))
+  while (value.getDefiningOp() && isa<ir::ReshapeOp, ir::TransposeOp, ir::PrefixOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   return value.getDefiningOp() == attention;
 }

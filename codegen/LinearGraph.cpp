@@ -108,7 +108,24 @@ void dropDim(ir::ScalarGraph &graph, unsigned dim, MLIRContext *context) {
   graph.domain.extents.erase(graph.domain.extents.begin() + dim);
   graph.domain.reductionDim -= static_cast<int>(dim) < graph.domain.reductionDim;
   graph.domain.contractionDim -= static_cast<int>(dim) < graph.domain.contractionDim;
+  if (graph.runExtent && graph.runExtent->dim == dim)
+    graph.runExtent.reset();
+  if (graph.runExtent)
+    graph.runExtent->dim -= dim < graph.runExtent->dim;
   rewriteIndices(graph, [&](AffineExpr expr) { return expr.replaceDims(replacement); });
+}
+
+/// The node `count` times `factor`.
+Scalar times(ir::ScalarGraph &graph, Scalar count, int64_t factor) {
+  ScalarNode number, product;
+  number.type = product.type = graph[count].type;
+  number.integer = factor;
+  graph.nodes.push_back(std::move(number));
+  product.kind = ScalarNode::Kind::Apply;
+  product.function = "mul";
+  product.operands = {count, Scalar{static_cast<int>(graph.nodes.size()) - 1}};
+  graph.nodes.push_back(std::move(product));
+  return Scalar{static_cast<int>(graph.nodes.size()) - 1};
 }
 
 bool mergeWithNext(ir::ScalarGraph &graph, unsigned outer, MLIRContext *context) {
@@ -118,8 +135,13 @@ bool mergeWithNext(ir::ScalarGraph &graph, unsigned outer, MLIRContext *context)
     dropDim(graph, outer + 1, context);
     return true;
   }
+  std::optional<ir::RunExtent> &end = graph.runExtent;
+  if (end && end->dim == outer + 1 && extents[outer] > 1) // It ends each of several rows.
+    return false;
   if (!allIndices(graph, [&](AffineExpr expr) { return walksAsOne(expr, outer, innerSize); }))
     return false;
+  if (end && end->dim == outer)
+    end = ir::RunExtent{outer + 1, times(graph, end->count, innerSize)};
   extents[outer + 1] *= extents[outer];
   dropDim(graph, outer, context);
   return true;
@@ -223,6 +245,8 @@ void interchange(LinearGraph &graph, unsigned a, unsigned b) {
   for (unsigned dim = 0; dim < graph.graph.domain.rank(); ++dim)
     replacement.push_back(getAffineDimExpr(dim == a ? b : dim == b ? a : dim, context));
   std::swap(graph.graph.domain.extents[a], graph.graph.domain.extents[b]);
+  if (std::optional<ir::RunExtent> &end = graph.graph.runExtent)
+    end->dim = end->dim == a ? b : end->dim == b ? a : end->dim;
   rewriteIndices(graph.graph, [&](AffineExpr expr) { return expr.replaceDims(replacement); });
   graph.dimsUsed = findDimsUsed(graph.graph);
 }
@@ -255,6 +279,10 @@ ir::ScalarGraph overOtherDims(ir::ScalarGraph graph, ArrayRef<int64_t> extents, 
   };
   graph.domain.reductionDim = moved(graph.domain.reductionDim);
   graph.domain.contractionDim = moved(graph.domain.contractionDim);
+  if (graph.runExtent) {
+    auto dim = dyn_cast<AffineDimExpr>(dims[graph.runExtent->dim]);
+    graph.runExtent = dim ? std::optional(ir::RunExtent{dim.getPosition(), graph.runExtent->count}) : std::nullopt;
+  }
   graph.domain.extents.assign(extents.begin(), extents.end());
   rewriteIndices(graph, [&](AffineExpr expr) { return expr.replaceDims(dims); });
   return graph;

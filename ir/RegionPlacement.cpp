@@ -1,6 +1,7 @@
 #include "ir/RegionPlacement.h"
 
 #include "ir/IndexMath.h"
+#include "ir/OperandReads.h"
 #include "ir/dialect/Kfuse.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -15,41 +16,6 @@ namespace kfuse::ir {
 namespace {
 
 using Index = RegionPlacement::Index;
-
-/// Learns the index at which an op first reads each operand; answers everything else with a dummy.
-class OperandIndexRecorder : public ScalarBuilder {
-public:
-  OperandIndexRecorder(MLIRContext *context, unsigned operands, AffineExpr reduction)
-      : recorded(operands), ctx(context), reduction(reduction) {}
-  SmallVector<std::optional<Index>> recorded;
-
-  MLIRContext *context() override { return ctx; }
-  Scalar operand(unsigned i, ArrayRef<AffineExpr> index) override {
-    if (!recorded[i])
-      recorded[i] = Index(index);
-    return {0};
-  }
-  Scalar constant(double, DType) override { return {0}; }
-  Scalar integer(int64_t, DType) override { return {0}; }
-  Scalar apply(StringRef, ArrayRef<Scalar>, DType) override { return {0}; }
-  Scalar cast(Scalar, DType) override { return {0}; }
-  Scalar indexValue(AffineExpr) override { return {0}; }
-  AffineExpr dynamicIndex(Scalar, int64_t) override { return getAffineSymbolExpr(0, ctx); }
-  Scalar guarded(Guard, llvm::function_ref<Scalar()> body) override { return body(); }
-  bool isLoad(Scalar) const override { return true; }
-  Scalar reduce(StringRef, int64_t, llvm::function_ref<Scalar(AffineExpr)> body) override {
-    return reduction ? body(reduction) : Scalar{};
-  }
-  Scalar contract(int64_t, llvm::function_ref<Scalar(AffineExpr)>, llvm::function_ref<Scalar(AffineExpr)>,
-                  StringRef) override {
-    return {0};
-  }
-  Scalar refuse(const Twine &) override { return {}; }
-
-private:
-  MLIRContext *ctx;
-  AffineExpr reduction;
-};
 
 /// Finds the space, then values from the anchor outwards.
 class Placer {
@@ -191,11 +157,9 @@ private:
     AffineExpr reduction = domain.reductionDim < 0 ? AffineExpr() : getAffineDimExpr(domain.reductionDim, ctx);
     if (llvm::all_of(op->getOperands(), [&](Value operand) { return placement.elementOf(operand); }))
       return;
-    OperandIndexRecorder recorder(ctx, op->getNumOperands(), reduction);
-    op.scalarise(recorder, resultIndex);
-    for (auto [operand, index] : llvm::zip_equal(op->getOperands(), recorder.recorded))
-      if (index && !placement.elementOf(operand) && isOneToOne(operand, *index))
-        place(operand, *index);
+    for (auto [operand, reads] : llvm::zip_equal(op->getOperands(), operandReads(op, resultIndex, reduction)))
+      if (!reads.empty() && !placement.elementOf(operand) && isOneToOne(operand, reads.front()))
+        place(operand, reads.front());
   }
 
   /// Element counts match the domain dims used and every dimension is read with unit weight: a

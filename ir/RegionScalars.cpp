@@ -59,11 +59,16 @@ private:
     output.shape = shapeOf(yielded);
     Index index = *where;
     output.value = at(value, index);
+    const std::optional<RunExtent> end = endOf(value, index);
+    graph.runExtent = graph.outputs.empty() || graph.runExtent == end ? end : std::nullopt;
     if (update)
       redirectIntoState(update, index, output);
     output.map = AffineMap::get(graph.domain.rank(), output.symbols.size(), index, ctx);
     graph.outputs.push_back(std::move(output));
   }
+
+  /// Where a run ends an output at `index`: none if it does not, or not along one dimension of the domain.
+  std::optional<RunExtent> endOf(Value output, ArrayRef<AffineExpr> index);
 
   void redirectIntoState(StateUpdateOp update, Index &index, ScalarOutput &output) {
     auto state = dyn_cast<BlockArgument>(update.getState());
@@ -246,6 +251,25 @@ Scalar RegionScalariser::positionToStore(StateUpdateOp update, Scalar position) 
   Scalar ends = builder.apply("le", {position, builder.integer(size - count, type)}, DType::Bool);
   Scalar fits = builder.apply("and", {starts, ends}, DType::Bool);
   return builder.apply("where", {fits, position, builder.integer(size, type)}, type);
+}
+
+std::optional<RunExtent> RegionScalariser::endOf(Value output, ArrayRef<AffineExpr> index) {
+  auto prefix = output.getDefiningOp<PrefixOp>();
+  if (!prefix)
+    return std::nullopt;
+  auto dim = dyn_cast<AffineDimExpr>(index[prefix.getAxis()]);
+  if (!dim)
+    return std::nullopt;
+  OpScalarBuilder builder(*this, prefix);
+  const DType type = dtypeOf(prefix.getLengths().getType());
+  Scalar count = builder.operand(1, getAffineConstantExpr(prefix.getLength(), ctx));
+  if (prefix.getTimes() != 1)
+    count = builder.apply("mul", {count, builder.integer(prefix.getTimes(), type)}, type);
+  if (prefix.getPlus() != 0)
+    count = builder.apply("add", {count, builder.integer(prefix.getPlus(), type)}, type);
+  if (!count)
+    return std::nullopt;
+  return RunExtent{dim.getPosition(), count};
 }
 
 /// A row op binds the reduction dimension: the row it works on must not depend on it.

@@ -15,6 +15,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,14 @@ struct ScalarOutput {
   int inPlace = -1;
 };
 
+/// Where a run ends a dimension of the domain: of what is computed from index `count`, an integer node, on nobody reads
+/// anything, so that a kernel need not compute it.
+struct RunExtent {
+  unsigned dim = 0;
+  Scalar count;
+  friend bool operator==(const RunExtent &, const RunExtent &) = default;
+};
+
 struct ScalarInput {
   DType type = DType::F32;
   Shape shape;
@@ -104,6 +113,7 @@ struct ScalarGraph {
   std::vector<ScalarNode> nodes;
   std::vector<ScalarInput> inputs;
   std::vector<ScalarOutput> outputs;
+  std::optional<RunExtent> runExtent; ///< The same for all outputs.
 
   const ScalarNode &operator[](Scalar s) const { return nodes[s.id]; }
   /// True when the value differs along domain dimension `dim` (a Reduce or Contract hides its own).

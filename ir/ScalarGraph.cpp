@@ -102,6 +102,8 @@ std::string ScalarGraph::str() const {
     printNode(os, node);
     os << "\n";
   }
+  if (runExtent)
+    os << "run ends d" << runExtent->dim << " at %" << runExtent->count.id << "\n";
   for (const ScalarOutput &output : outputs) {
     os << "store %" << output.value.id << " as " << toString(output.type) << " " << output.map;
     if (output.inPlace >= 0)

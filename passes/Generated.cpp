@@ -1,6 +1,7 @@
 #include "passes/Generated.h"
 
 #include "ir/dialect/Kfuse.h"
+#include "passes/Lengths.h"
 
 using namespace mlir;
 using namespace kfuse::ir;
@@ -12,6 +13,8 @@ namespace {
 constexpr int mostOps = 12;
 
 bool isGenerated(Value value, int &opsLeft) {
+  if (isLengths(value))
+    return true;
   auto op = value.getDefiningOp<FusableOpInterface>();
   if (!op || --opsLeft < 0)
     return false;

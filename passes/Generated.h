@@ -5,8 +5,8 @@
 
 namespace kfuse::passes {
 
-/// Whether a value is made of generators (splat constants, indices) by a few elementwise and layout
-/// ops: a causal mask, position ids. Cheaper to compute again than to store and load.
+/// Whether a value is made of generators (splat constants, indices, the lengths of a run) by a few elementwise and
+/// layout ops: a causal mask, position ids. Cheaper to compute again than to store and load.
 bool isGenerated(mlir::Value value);
 
 } // namespace kfuse::passes

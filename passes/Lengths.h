@@ -35,6 +35,9 @@ struct LengthProbe {
 /// dimensions of one element broadcast.
 std::pair<std::int64_t, std::int64_t> probeSizes(std::int64_t bound);
 
+/// Whether a value is what a graph reads its lengths from.
+bool isLengths(mlir::Value value);
+
 /// What was added to a graph that reads lengths.
 struct LengthEdges {
   static constexpr const char *lengthsName = "kfuse.lengths";

@@ -42,6 +42,10 @@ std::unique_ptr<mlir::Pass> createSplitPreparePass();
 /// kernel. Leaves the refusals (FusionReport.h) on the function.
 std::unique_ptr<mlir::Pass> createFusePass(const ir::CostModel &model);
 
+/// --kfuse-trim-rows: where a run's lengths (Lengths.h) end what later kernels read of a kernel's result, its
+/// kfuse.fused says so by a kfuse.prefix.
+std::unique_ptr<mlir::Pass> createTrimRowsPass();
+
 /// --kfuse-plan-memory: places values between kernels in one arena (MemoryPlan.h) and leaves offsets
 /// on the kfuse.fused ops, the arena's size and its lower bound on the function.
 std::unique_ptr<mlir::Pass> createPlanMemoryPass();

@@ -22,6 +22,7 @@ void buildPipeline(OpPassManager &manager, const ir::CostModel &model, const Pip
   manager.addPass(createSplitPreparePass());
   // From here on @prepare and @main are compiled alike.
   manager.addNestedPass<func::FuncOp>(createFusePass(model));
+  manager.addNestedPass<func::FuncOp>(createTrimRowsPass());
   manager.addNestedPass<func::FuncOp>(createPlanMemoryPass());
 }
 

@@ -59,8 +59,9 @@ public:
     grid[form.dimRow] = b.blocksM;
     for (unsigned dim : {form.dimKey, form.dimD, form.dimValue})
       grid[dim] = 1;
-    text.loop("%begin", "%end", 1, [&](const std::string &item) {
-      base = text.delinearise(item, grid);
+    auto size = [&](unsigned dim) { return dim == form.dimRow ? b.m : 1; };
+    kernel.forItems(grid, size, [&](const std::string &, const Names &place) {
+      base = place;
       writeItem(base[form.dimRow]);
     });
   }

@@ -43,6 +43,9 @@ static int append(LinearGraph &graph, LinearGraph more) {
   llvm::append_range(graph.dimsUsed, more.dimsUsed);
   graph.graph.outputs = std::move(more.graph.outputs);
   graph.storeGuards = std::move(more.storeGuards);
+  graph.graph.runExtent = more.graph.runExtent;
+  if (graph.graph.runExtent)
+    move(graph.graph.runExtent->count);
   return first;
 }
 

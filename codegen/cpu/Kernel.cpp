@@ -1,7 +1,9 @@
 #include "codegen/cpu/Kernel.h"
 
+#include "codegen/cpu/Panels.h"
 #include "codegen/cpu/ScalarFunctions.h"
 #include "codegen/cpu/TileAccess.h"
+#include "codegen/cpu/TileEmitter.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -44,6 +46,25 @@ bool Kernel::outgrowsCache(unsigned i) const {
 
 View Kernel::workspace(std::uint64_t offset, int64_t elements) {
   return pointer({KernelArg::Kind::Workspace, offset}, "scratch" + std::to_string(offset), "f32", elements, false);
+}
+
+void Kernel::forItems(llvm::ArrayRef<int64_t> grid, llvm::function_ref<int64_t(unsigned dim)> size,
+                      llvm::function_ref<void(const std::string &item, const Names &place)> body) {
+  const std::optional<ir::RunExtent> &end = graph.graph.runExtent;
+  const bool mayEnd = end && grid[end->dim] > 1;
+  std::string count;
+  if (mayEnd) {
+    const std::string value = TileEmitter(*this, {}, {}).scalar(end->count);
+    count =
+        text.let("end", "arith.index_cast " + value + " : " + computeTypeName(graph[end->count].type) + " to index");
+  }
+  text.loop("%begin", "%end", 1, [&](const std::string &item) {
+    const Names place = text.delinearise(item, grid);
+    if (!mayEnd)
+      return body(item, place);
+    const std::string first = times(text, place[end->dim], size(end->dim));
+    text.when(text.let("needed", "arith.cmpi slt, " + first + ", " + count + " : index"), [&] { body(item, place); });
+  });
 }
 
 Launch Kernel::launch(int64_t items, int64_t grain) const {

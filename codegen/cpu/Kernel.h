@@ -28,6 +28,10 @@ public:
   /// `elements` f32 from `offset` bytes into the workspace.
   View workspace(std::uint64_t offset, int64_t elements);
 
+  /// Does `body` for each item of a launch, given its number and its place in a grid of items, each of which has
+  /// `size(dim)` elements of a dimension. Items that are all behind a run's end (ir::RunExtent) are left out.
+  void forItems(llvm::ArrayRef<int64_t> grid, llvm::function_ref<int64_t(unsigned dim)> size,
+                llvm::function_ref<void(const std::string &item, const Names &place)> body);
   /// The launch over `items` items.
   Launch launch(int64_t items, int64_t grain) const;
 

@@ -123,10 +123,12 @@ public:
     Tiling tiling = tilingOf(graph, config);
     Kernel kernel(region.name, graph, target);
     llvm::SmallVector<int64_t> grid = itemGrid(graph, tiling);
-    kernel.text.loop("%begin", "%end", 1, [&](const std::string &item) {
-      Names base = kernel.text.delinearise(item, grid);
-      writeItem(kernel, tiling, base);
-    });
+    auto size = [&](unsigned dim) {
+      return dim == tiling.dense   ? tiling.width * tiling.strips
+             : dim == tiling.other ? tiling.rows * tiling.stacked
+                                   : 1;
+    };
+    kernel.forItems(grid, size, [&](const std::string &, const Names &place) { writeItem(kernel, tiling, place); });
     KernelPlan plan = planOf(region, target);
     plan.launches.push_back(kernel.launch(ir::elementsIn(grid), grainOf(graph, grid)));
     plan.source = moduleText(region, name(), config, &kernel);

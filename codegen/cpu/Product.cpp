@@ -65,8 +65,9 @@ public:
   void write() {
     llvm::SmallVector<int64_t> grid(problem.graph.extents());
     grid[problem.dimM] = b.blocksM, grid[problem.dimN] = b.blocksN, grid[problem.dimK] = 1;
-    text.loop("%begin", "%end", 1, [&](const std::string &item) {
-      base = text.delinearise(item, grid);
+    auto size = [&](unsigned dim) { return dim == problem.dimM ? b.m : dim == problem.dimN ? b.n : 1; };
+    kernel.forItems(grid, size, [&](const std::string &, const Names &place) {
+      base = place;
       blockM = base[problem.dimM], blockN = base[problem.dimN];
       writeItem();
     });

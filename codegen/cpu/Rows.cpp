@@ -319,9 +319,10 @@ public:
     Tiling tiling = tilingOf(graph, config);
     Kernel kernel(region.name, graph, target);
     llvm::SmallVector<int64_t> grid = itemGrid(graph, tiling);
-    kernel.text.loop("%begin", "%end", 1, [&](const std::string &item) {
+    auto size = [&](unsigned dim) { return dim == tiling.dense ? tiling.width * tiling.strips : 1; };
+    kernel.forItems(grid, size, [&](const std::string &item, const Names &place) {
       std::string next = kernel.text.let("i", "arith.addi " + item + ", " + kernel.text.index(1) + " : index");
-      RowWriter(kernel, tiling).write(kernel.text.delinearise(item, grid), kernel.text.delinearise(next, grid));
+      RowWriter(kernel, tiling).write(place, kernel.text.delinearise(next, grid));
     });
     KernelPlan plan = planOf(region, target);
     plan.launches.push_back(kernel.launch(ir::elementsIn(grid), grainOf(graph, grid)));

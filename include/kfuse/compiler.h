@@ -200,6 +200,10 @@ public:
   /// Runs the preparation function on the parameters, in the order of parameters(). Usage for another number of them,
   /// or a null pointer to one that is used (one that is not aligned is found here or by run()); OutOfMemory.
   Result<Weights> prepare(std::span<void *const> parameters) const;
+  /// The same beside weights of another program on this device, prefill and decode of one network, say: what both
+  /// prepare alike of parameters of the same names lies in memory once. Usage where such a parameter is not at the
+  /// address that the other program was given.
+  Result<Weights> prepare(std::span<void *const> parameters, const Weights &shared) const;
   /// Usage for weights that another program prepared; OutOfMemory.
   Result<Session> newSession(const Weights &weights) const;
   /// Writes a pack of this program alone, for devices like its own (kfuse/pack.h); `kfuse pack` makes those for

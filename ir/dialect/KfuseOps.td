@@ -336,6 +336,20 @@ def Kfuse_WindowOp : Kfuse_LayoutOp<"window"> {
   }];
 }
 
+def Kfuse_PrefixOp : Kfuse_LayoutOp<"prefix"> {
+  let summary = "the operand, of which a run needs the first elements along `axis` alone";
+  let description = [{
+    Those are times * lengths[length] + plus. Nobody reads the elements behind them: they may be anything, and a kernel
+    need not compute them.
+  }];
+  let arguments = (ins Kfuse_Tensor:$operand, Kfuse_IndexTensor:$lengths, I64Attr:$axis, I64Attr:$length,
+                       I64Attr:$times, I64Attr:$plus);
+  let extraClassDeclaration = methods # [{
+    ::std::optional<::llvm::SmallVector<::mlir::AffineExpr>>
+    forwardIndex(unsigned operand, ::llvm::ArrayRef<::mlir::AffineExpr> operandIndex);
+  }];
+}
+
 //===- Generators and state --------------------------------------------------------------------===//
 
 def Kfuse_ConstantOp

@@ -217,6 +217,24 @@ Scalar WindowOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) {
   return builder.apply("where", {isInside, element, zero}, type);
 }
 
+LogicalResult PrefixOp::verify() {
+  const int64_t rank = dimsOf(getOperand()).size();
+  const ArrayRef<int64_t> lengths = dimsOf(getLengths());
+  if (static_cast<int64_t>(getAxis()) < 0 || static_cast<int64_t>(getAxis()) >= rank)
+    return emitOpError("ends along axis ") << getAxis() << " of " << rank << " dimensions";
+  if (lengths.size() != 1 || static_cast<int64_t>(getLength()) < 0 || static_cast<int64_t>(getLength()) >= lengths[0])
+    return emitOpError("reads length ") << getLength() << " of a tensor [" << lengths << "]";
+  if (getOperand().getType() != getType())
+    return emitOpError("takes ") << getOperand().getType() << " but gives " << getType();
+  return success();
+}
+
+Scalar PrefixOp::scalarise(ScalarBuilder &builder, ArrayRef<AffineExpr> index) { return builder.operand(0, index); }
+
+std::optional<SmallVector<AffineExpr>> PrefixOp::forwardIndex(unsigned operand, ArrayRef<AffineExpr> operandIndex) {
+  return operand == 0 ? std::optional(SmallVector<AffineExpr>(operandIndex)) : std::nullopt;
+}
+
 LogicalResult GatherOp::verify() {
   ArrayRef<int64_t> data = dimsOf(getData()), indices = dimsOf(getIndices());
   int64_t axis = getAxis();

@@ -226,6 +226,9 @@ LazyTensor &stateUpdate(mlir::Operation *op, Operands operands, LazyArena &arena
                                        mlir::cast<ir::StateUpdateOp>(op).getAxis());
 }
 
+/// All of the operand: a run may read whatever it likes behind the prefix.
+LazyTensor &prefix(mlir::Operation *op, Operands operands, LazyArena &arena) { return reshape(op, operands, arena); }
+
 //===- Generators ----------------------------------------------------------------------------===//
 
 class IotaTensor : public LazyTensor {
@@ -287,6 +290,7 @@ constexpr ReferenceOp rows[] = {
     {"iota", iota},
     {"window", window},
     {"same_sequence", sameSequence},
+    {"prefix", prefix},
 };
 
 } // namespace

@@ -26,6 +26,21 @@ Rows::Rows(llvm::ArrayRef<Axis> axes) {
     count *= factor.size;
 }
 
+Value prefixOf(OpBuilder &builder, Value value, ArrayRef<Axis> axes, llvm::function_ref<Value()> lengths) {
+  for (unsigned axis = axes.size(); axis-- > 0;) {
+    const auto factors = axes[axis].factors();
+    if (factors.empty() || factors.front().isFixed())
+      continue;
+    int64_t rest = 1;
+    for (const Factor &factor : factors.drop_front())
+      rest *= factor.size;
+    const Factor &first = factors.front();
+    value = builder.create<PrefixOp>(value.getLoc(), value.getType(), value, lengths(), axis, first.dim,
+                                     first.times * rest, first.plus * rest);
+  }
+  return value;
+}
+
 Value LengthMath::constant(Attribute number) {
   auto type = RankedTensorType::get({1}, cast<TypedAttr>(number).getType());
   return builder.create<ConstantOp>(location, DenseElementsAttr::get(type, number));

@@ -21,6 +21,11 @@ struct Rows {
   bool lieInOrder() const { return factors.size() == 1; }
 };
 
+/// `value`, of which a run reads along each dimension as many elements as `axes` say: a kfuse.prefix for each that
+/// follows a length, the first dimension's last. Of several factors the first one counts.
+mlir::Value prefixOf(mlir::OpBuilder &builder, mlir::Value value, llvm::ArrayRef<Axis> axes,
+                     llvm::function_ref<mlir::Value()> lengths);
+
 class LengthMath {
 public:
   LengthMath(mlir::OpBuilder builder, mlir::Value lengths) : builder(builder), lengths(lengths) {}
@@ -41,6 +46,11 @@ public:
   mlir::Value rowsToWrite(const Rows &rows, std::int64_t elsewhere);
   /// 0 for the rows that count, 1 for the others.
   mlir::Value whetherToWrite(const Rows &rows);
+
+  /// What a run reads of it.
+  mlir::Value prefix(mlir::Value value, llvm::ArrayRef<Axis> axes) {
+    return prefixOf(builder, value, axes, [&] { return lengths; });
+  }
 
   /// A tensor of this one element, which broadcasts.
   mlir::Value constant(mlir::Attribute number);

@@ -138,8 +138,12 @@ private:
     main.insertArgument(block.getNumArguments(), type, attributes, terminator->getLoc());
     const Value memory = block.getArguments().back();
     const Value position = rows.lieInOrder() ? math.whetherToWrite(rows) : math.rowsToWrite(rows, rows.count);
-    const Value written = math.ops().create<StateUpdateOp>(math.where(), type, memory, math.reshape(value, shape),
-                                                           position, rows.lieInOrder() ? 1 : 0);
+    Axes ofRows(shape.size());
+    for (const Factor &factor : rows.factors)
+      ofRows[0].append(factor);
+    const Value read = math.prefix(math.reshape(math.prefix(value, edges.results.back()), shape), ofRows);
+    const Value written =
+        math.ops().create<StateUpdateOp>(math.where(), type, memory, read, position, rows.lieInOrder() ? 1 : 0);
     terminator->setOperand(i, written);
   }
 
@@ -151,6 +155,13 @@ private:
 };
 
 } // namespace
+
+bool isLengths(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto main = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  auto name = main ? main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nameAttrName) : StringAttr();
+  return name && name.getValue() == LengthEdges::lengthsName;
+}
 
 Result<LengthEdges> readLengths(func::FuncOp main, const std::vector<Length> &lengths,
                                 const std::vector<LengthProbe> &probes) {

@@ -158,10 +158,34 @@ bool LengthRules::isZeroPast(Value value, unsigned dim) const {
 }
 
 Value LengthRules::masked(Value value, unsigned dim, Attribute neutral) {
-  Value counts = math.counting(axesOf(value)[dim], dim, dimsOf(value).size());
-  Value result = math.where(counts, value, math.constant(neutral));
-  set(result, Axes(axesOf(value)));
+  const Axes axes(axesOf(value));
+  Axes read;
+  for (int64_t size : dimsOf(value))
+    read.push_back(Axis::fixed(size));
+  read[dim] = axes[dim];
+  Value counts = math.counting(axes[dim], dim, dimsOf(value).size());
+  Value result = math.where(counts, math.prefix(value, read), math.constant(neutral));
+  set(result, axes);
   return result;
+}
+
+/// Masks what a product multiplies by 0 past a length, below what only moves it or repeats it: the values of heads that
+/// share them once, where they are computed.
+void LengthRules::maskFactor(MatmulOp product, unsigned number, unsigned dim) {
+  OpOperand *use = &product->getOpOperand(number);
+  const Axis axis = axesOf(use->get())[dim];
+  auto isAxis = [&](const Axis &other) { return other == axis; };
+  while (Operation *mover = use->get().getDefiningOp()) {
+    const auto below =
+        isa<ReshapeOp, TransposeOp, BroadcastOp>(mover) ? axesOf(mover->getOperand(0)) : llvm::ArrayRef<Axis>();
+    if (!use->get().hasOneUse() || llvm::count_if(below, isAxis) != 1)
+      break;
+    dim = llvm::find_if(below, isAxis) - below.begin();
+    use = &mover->getOpOperand(0);
+  }
+  math.before(use->getOwner());
+  use->set(masked(use->get(), dim, numberOf(elementOf(use->get()), 0)));
+  math.before(product);
 }
 
 void LengthRules::maskOperand(Operation *op, unsigned operand, unsigned dim, Attribute neutral) {
@@ -193,9 +217,9 @@ Axes LengthRules::multiply(MatmulOp product) {
   }
   // 0 times what does not count would be NaN where that is not finite: both are 0.
   if (!isZeroPast(product.getLhs(), k))
-    maskOperand(product, 0, k, numberOf(elementOf(product.getLhs()), 0));
+    maskFactor(product, 0, k);
   if (!isZeroPast(product.getRhs(), kRight))
-    maskOperand(product, 1, kRight, numberOf(elementOf(product.getRhs()), 0));
+    maskFactor(product, 1, kRight);
   return result;
 }
 

@@ -37,6 +37,7 @@ private:
 
   bool isZeroPast(mlir::Value value, unsigned dim) const;
   mlir::Value masked(mlir::Value value, unsigned dim, mlir::Attribute neutral);
+  void maskFactor(ir::MatmulOp product, unsigned number, unsigned dim);
   void maskOperand(mlir::Operation *op, unsigned operand, unsigned dim, mlir::Attribute neutral);
   mlir::Value meanOfLengths(ir::ReduceOp reduction);
   std::optional<Axis> axisBySize(mlir::Value value, unsigned dim) const;

@@ -154,7 +154,7 @@ private:
       ops.insert(op);
       return true;
     }
-    if (!isElementwise(op) && !isa<SoftmaxOp, ReshapeOp>(op) && !movesSink(value))
+    if (!isElementwise(op) && !isa<SoftmaxOp, ReshapeOp, PrefixOp>(op) && !movesSink(value))
       return false;
     bool leads = false;
     for (Value operand : op->getOperands())

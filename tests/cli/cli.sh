@@ -50,6 +50,9 @@ check "range of nothing" fails 2 "the range of 'seq' is 5..4" explain "$dynamic"
 check "buckets" grep -q "batch=1..*seq=" <("$kfuse" explain "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40)
 check "every length right" grep -q "  right$" <("$kfuse" run "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --no-benchmark --check --store "$work/dims.db")
 printf '1 30 5\n2 7 1\n' >"$work/histogram"
+check "times at lengths" grep -q "^3,40 .*[0-9] us" <("$kfuse" bench lengths "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --no-benchmark --at 1,7 3,40 --alone --store "$work/dims.db")
+check "a length outside" fails 2 "'seq' is 41; the model is compiled for seq=1..40" bench lengths "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --no-benchmark --at 1,41 --store "$work/dims.db"
+check "a length that is none" fails 2 "is not of the form 333" bench lengths "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --no-benchmark --at 1,x --store "$work/dims.db"
 check "a histogram" grep -q "programs on cpu" <("$kfuse" explain "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --histogram "$work/histogram")
 printf '1 30\n' >"$work/histogram"
 check "a histogram that is none" fails 2 "line 1 is not 2 lengths and a count" explain "$dynamic" --target cpu --dims batch=1..3 --dims seq=1..40 --histogram "$work/histogram"

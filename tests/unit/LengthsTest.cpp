@@ -1,5 +1,6 @@
 // Models of lengths that a run gives, against the reference evaluator on the graph of just these lengths. Tensors of
 // the caller end where their last element does: behind them is memory that may not be touched.
+#include "LengthModels.h"
 #include "TemporaryFolder.h"
 
 #include "ir/reference/Policy.h"
@@ -17,12 +18,12 @@
 #include <unistd.h>
 
 using namespace kfuse;
+using namespace kfuse::test;
 using reference::HostTensor;
 
 namespace {
 
 using Lengths = std::vector<std::int64_t>;
-using Build = std::function<void(GraphBuilder &, DType, std::span<const std::int64_t>)>;
 
 /// Host memory that ends with its last element, as far as 16 bytes of alignment let it: there a page begins that
 /// nobody may touch.
@@ -57,13 +58,6 @@ private:
   std::byte *base = nullptr, *start = nullptr;
 };
 
-HostTensor randomTensor(const TensorDesc &desc, std::uint64_t seed, Role role) {
-  if (!isFloat(desc.type))
-    return reference::integers(desc.type, desc.shape, seed, 0, desc.type == DType::Bool ? 2 : 7);
-  return reference::normal(desc.type, desc.shape, seed,
-                           role == Role::Parameter ? reference::weightDeviation(desc.shape) : 1);
-}
-
 /// A compiled model of lengths and its parameters.
 class Fixture {
 public:
@@ -83,17 +77,6 @@ public:
     }
     weights = program->prepare(pointers).value();
     session = std::make_unique<Session>(program->newSession(*weights).value());
-  }
-
-  static Model modelOf(const Build &build, const std::vector<Dim> &dims, DType type) {
-    auto graphAt = [build, type](std::span<const std::int64_t> lengths) {
-      GraphBuilder g;
-      build(g, type, lengths);
-      return g.build();
-    };
-    Result<Model> model = Model::fromGraphs(graphAt, dims);
-    REQUIRE_MESSAGE(model, model.error().message);
-    return *model;
   }
 
   void checkAt(const Lengths &lengths) {
@@ -138,82 +121,6 @@ public:
   std::optional<Weights> weights;
   std::unique_ptr<Session> session;
 };
-
-//===- Models ----------------------------------------------------------------------------------===//
-
-Tensor linear(GraphBuilder &g, const Tensor &x, const std::string &name, std::int64_t outputs) {
-  Tensor w = g.parameter(name, x.type(), {x.shape().back(), outputs});
-  return g.add(g.matmul(x, w), g.parameter(name + "_bias", x.type(), {outputs}));
-}
-
-/// [..., tokens, heads * size] -> [..., heads, tokens, size].
-Tensor toHeads(GraphBuilder &g, const Tensor &x, std::int64_t heads) {
-  const Shape &s = x.shape();
-  return g.transpose(g.reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
-}
-
-Tensor attend(GraphBuilder &g, const Tensor &x, std::int64_t heads, const std::function<Tensor(Tensor)> &mask) {
-  const std::int64_t size = x.shape()[2] / heads;
-  Tensor q = toHeads(g, linear(g, x, "q", x.shape()[2]), heads), k = toHeads(g, linear(g, x, "k", x.shape()[2]), heads),
-         v = toHeads(g, linear(g, x, "v", x.shape()[2]), heads);
-  Tensor scores = g.matmul(q, k, {.b = true});
-  scores = mask(g.mul(scores, g.constant(1 / std::sqrt(double(size)), x.type())));
-  return linear(g, g.reshape(g.transpose(g.matmul(g.softmax(scores), v), {0, 2, 1, 3}), x.shape()), "o", x.shape()[2]);
-}
-
-Tensor norm(GraphBuilder &g, const Tensor &x, const std::string &name) {
-  return g.layerNorm(x, g.parameter(name, x.type(), {x.shape().back()}),
-                     g.parameter(name + "_bias", x.type(), {x.shape().back()}));
-}
-
-void feedForward(GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
-  Tensor x = g.input("x", type, {n[0], 24});
-  g.output("y", norm(g, g.add(x, linear(g, g.gelu(linear(g, x, "up", 56)), "down", 24)), "norm"));
-}
-
-/// Tokens of several sequences with a mask of keys, and the mean of each sequence.
-void bert(GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
-  Tensor ids = g.input("ids", DType::I64, {n[0], n[1]}), mask = g.input("mask", type, {n[0], n[1]});
-  Tensor x = g.gather(g.parameter("table", type, {13, 32}), ids);
-  x = g.add(x, g.slice(g.parameter("positions", type, {64, 32}), {0, 0}, {n[1], 32}));
-  Tensor attended = attend(g, x, 4, [&](Tensor scores) { return g.add(scores, g.reshape(mask, {n[0], 1, 1, n[1]})); });
-  x = norm(g, g.add(x, attended), "norm");
-  g.output("hidden", x);
-  g.output("mean", g.reduce("mean", x, {1}));
-  g.output("largest", g.reduce("max", x, {1}));
-  g.output("first", g.tanh(linear(g, g.reshape(g.slice(x, {0, 0, 0}, {n[0], 1, 32}), {n[0], 32}), "pool", 8)));
-  g.output("last", g.reshape(g.slice(x, {0, n[1] - 1, 0}, {n[0], 1, 32}), {n[0], 32}));
-}
-
-/// Causal, with rotary embeddings, and rows of all sequences as one dimension.
-void llama(GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
-  Tensor x = g.input("x", type, {1, n[0], 32});
-  Tensor cos = g.input("cos", type, {n[0], 8}), sin = g.input("sin", type, {n[0], 8});
-  Tensor h = g.rmsNorm(x, g.parameter("norm", type, {32}));
-  auto project = [&](const char *name, std::int64_t heads) {
-    return toHeads(g, g.matmul(h, g.parameter(name, type, {32, heads * 8})), heads);
-  };
-  Tensor q = g.rotary(project("q", 4), cos, sin), k = g.rotary(project("k", 4), cos, sin), v = project("v", 4);
-  Tensor scores = g.mul(g.matmul(q, k, {.b = true}), g.constant(0.35, type));
-  Tensor sees = g.pointwise("le", {g.iota(DType::I64, {n[0], n[0]}, 1), g.iota(DType::I64, {n[0], n[0]}, 0)});
-  Tensor weights = g.softmax(g.where(sees, scores, g.constant(-INFINITY, type)));
-  Tensor out = g.reshape(g.transpose(g.matmul(weights, v), {0, 2, 1, 3}), {n[0], 32});
-  h = g.add(g.reshape(x, {n[0], 32}), g.matmul(out, g.parameter("o", type, {32, 32})));
-  Tensor m = g.rmsNorm(h, g.parameter("norm2", type, {32}));
-  Tensor gate = g.silu(g.matmul(m, g.parameter("gate", type, {32, 72})));
-  Tensor up = g.mul(gate, g.matmul(m, g.parameter("up", type, {32, 72})));
-  g.output("y", g.reshape(g.add(h, g.matmul(up, g.parameter("down", type, {72, 32}))), {1, n[0], 32}));
-}
-
-/// A token of its own in front of an image's, and of all the first one is taken.
-void vit(GraphBuilder &g, DType type, std::span<const std::int64_t> n) {
-  Tensor patches = linear(g, g.input("patches", type, {n[0], n[1], 12}), "embed", 32);
-  Tensor token = g.broadcast(g.parameter("token", type, {1, 1, 32}), {n[0], 1, 32});
-  Tensor x = g.concat({token, patches}, 1);
-  x = g.add(x, attend(g, norm(g, x, "norm"), 2, [](Tensor scores) { return scores; }));
-  g.output("class", linear(g, g.reshape(g.slice(x, {0, 0, 0}, {n[0], 1, 32}), {n[0], 32}), "head", 10));
-  g.output("swapped", g.concat({patches, token}, 1));
-}
 
 template <class R> void checkError(const R &result, ErrorCode code, std::string_view message) {
   REQUIRE_FALSE(static_cast<bool>(result));
@@ -295,6 +202,25 @@ TEST_CASE("lengths: weights are prepared once for all buckets") {
   MESSAGE(all << " prepared values of " << impl.programs.size() << " programs are " << distinct.size());
 }
 
+TEST_CASE("lengths: programs of one network share what they prepare of its weights") {
+  Fixture longer(llama, {{"tokens", 33, 70}}, DType::F32), shorter(llama, {{"tokens", 1, 32}}, DType::F32);
+  std::vector<void *> parameters;
+  for (const TensorDesc &desc : longer.model.parameters())
+    parameters.push_back(longer.tensors[desc.name].bytes.data());
+  const Weights weights = longer.program->prepare(parameters).value();
+  const Weights shared = shorter.program->prepare(parameters, weights).value();
+  for (const auto &[key, buffer] : weights.internals().prepared)
+    CHECK(shared.internals().prepared.at(key).data() == buffer.data());
+  shorter.tensors = longer.tensors;
+  shorter.weights = shared;
+  shorter.session = std::make_unique<Session>(shorter.program->newSession(shared).value());
+  shorter.checkAt({17});
+  checkError(shorter.program->prepare(std::span(parameters).first(1), weights), ErrorCode::Usage, "got 1 parameters");
+  HostTensor other = longer.tensors[longer.model.parameters()[0].name];
+  parameters[0] = other.bytes.data();
+  checkError(shorter.program->prepare(parameters, weights), ErrorCode::Usage, "is not where the weights to share");
+}
+
 TEST_CASE("lengths: mistakes are errors that say what to do") {
   Fixture ffn(feedForward, {{"rows", 2, 9}}, DType::F32);
   std::vector<void *> none;
@@ -324,7 +250,7 @@ TEST_CASE("lengths: mistakes are errors that say what to do") {
 }
 
 TEST_CASE("lengths: tensors say which of their dimensions follow what") {
-  const Model model = Fixture::modelOf(vit, {{"batch", 1, 4}, {"patches", 2, 19}}, DType::F32);
+  const Model model = modelOf(vit, {{"batch", 1, 4}, {"patches", 2, 19}}, DType::F32);
   CHECK(model.dims() == std::vector<Dim>{{"batch", 1, 4}, {"patches", 2, 19}});
   CHECK(model.inputs()[0].shape == Shape{4, 19, 12});
   CHECK(model.inputs()[0].dims == std::vector<Dim>{{"batch", 1, 4}, {"patches", 2, 19}, {"", 12, 12}});
@@ -340,7 +266,7 @@ TEST_CASE("lengths: ops that cannot read them are named, or few lengths have pro
   CompileOptions options;
   options.target = "cpu";
   options.effort = Effort::None;
-  checkError(compile(Fixture::modelOf(across, {{"tokens", 1, 30}}, DType::F32), options), ErrorCode::BadModel,
+  checkError(compile(modelOf(across, {{"tokens", 1, 30}}, DType::F32), options), ErrorCode::BadModel,
              "rms_norm: it normalises along a dimension that follows a length");
   Fixture few(across, {{"tokens", 3, 9}}, DType::F32);
   CHECK(few.program->internals().programs.size() == 7);
@@ -350,7 +276,7 @@ TEST_CASE("lengths: ops that cannot read them are named, or few lengths have pro
 
 TEST_CASE("lengths: masks stand where elements mix, and nowhere else") {
   auto countsOf = [](const Build &build) {
-    const Model model = Fixture::modelOf(build, {{"n", 5, 9}}, DType::F32);
+    const Model model = modelOf(build, {{"n", 5, 9}}, DType::F32);
     Result<tuner::LengthBucket> bucket = tuner::bucketOf(model, model.dims());
     REQUIRE_MESSAGE(bucket, bucket.error().message);
     CHECK(bucket->edges.readsLengths);
@@ -374,7 +300,7 @@ TEST_CASE("lengths: GPUs have kernels for graphs that read them") {
                                       {bert, {{"batch", 2, 4}, {"tokens", 33, 64}}},
                                       {llama, {{"tokens", 129, 256}}},
                                       {vit, {{"batch", 2, 4}, {"patches", 17, 32}}}}) {
-      const Model model = Fixture::modelOf(build, dims, DType::BF16);
+      const Model model = modelOf(build, dims, DType::BF16);
       Result<tuner::LengthBucket> bucket = tuner::bucketOf(model, model.dims());
       REQUIRE_MESSAGE(bucket, bucket.error().message);
       Result<tuner::PlannedModel> planned =
@@ -421,8 +347,12 @@ TEST_CASE("buckets: a table takes every length of its range, rounded up") {
 TEST_CASE("buckets: neighbours that cost little merge, by how often they run") {
   const std::vector<std::int64_t> rungs{1, 2, 4, 8};
   const std::vector<double> us{10, 10.1, 10.2, 20}, often{1, 1, 1, 1}, rare{0.001, 0.001, 0.001, 1};
-  CHECK(tuner::mergeRungs(rungs, us, often) == std::vector<std::int64_t>{4, 8});
-  CHECK(tuner::mergeRungs(rungs, us, rare) == std::vector<std::int64_t>{8});
+  auto untrimmed = [&](std::size_t, std::size_t top) { return us[top]; };
+  CHECK(tuner::mergeRungs(rungs, often, untrimmed) == std::vector<std::int64_t>{4, 8});
+  CHECK(tuner::mergeRungs(rungs, rare, untrimmed) == std::vector<std::int64_t>{8});
+  // A program that computes little more than it has to for shorter ones.
+  auto trimmed = [&](std::size_t rung, std::size_t top) { return us[rung] * (rung < top ? 1.02 : 1); };
+  CHECK(tuner::mergeRungs(rungs, often, trimmed) == std::vector<std::int64_t>{8});
   const std::vector<LengthCount> histogram{{{1}, 5}, {{3}, 2}, {{4}, 1}};
   CHECK(tuner::weightsOf(rungs, 1, 0, histogram) == std::vector<double>{5, 0, 3, 0});
 }

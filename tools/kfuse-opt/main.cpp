@@ -4,6 +4,7 @@
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
 #include "passes/ScalarFormCostModel.h"
+#include "tools/kfuse-opt/ReadLengthsPass.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -61,6 +62,7 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<ir::KfuseDialect, mlir::func::FuncDialect>();
   ChosenTarget target;
+  mlir::registerPass(tools::createReadLengthsPass);
   mlir::registerPass(passes::createExpandSequencesPass);
   mlir::registerPass(passes::createSimplifyPass);
   mlir::registerPass([] { return passes::createInlineAttentionPass(); });
@@ -69,6 +71,7 @@ int main(int argc, char **argv) {
   mlir::registerPass([&] { return passes::createOrientWeightsPass(target.costModel()); });
   mlir::registerPass(passes::createSplitPreparePass);
   mlir::registerPass([&] { return passes::createFusePass(target.costModel()); });
+  mlir::registerPass(passes::createTrimRowsPass);
   mlir::registerPass(passes::createPlanMemoryPass);
   mlir::PassPipelineRegistration<> pipeline(
       "kfuse-pipeline", "From an imported graph to planned kernels",

@@ -7,6 +7,7 @@ void addBench(CLI::App &app, int &status) {
   bench->require_subcommand(1);
   addBenchBlock(*bench, status);
   addBenchGemm(*bench, status);
+  addBenchLengths(*bench, status);
   addBenchTimeline(*bench, status);
 }
 

@@ -118,7 +118,7 @@ std::string hostText(double us) { return us == 0 ? "-" : formatTime(us); }
 
 int benchBlock(const ExecutionOptions &options) {
   if (!options.dims.empty())
-    return fail({ErrorCode::Usage, "--dims is for programs of any length; give the sizes to time with --shape"});
+    return fail({ErrorCode::Usage, "kfuse bench lengths times programs of --dims; this one takes sizes, with --shape"});
   Result<OpenedModel> opened = openModel(options);
   if (!opened)
     return fail(opened.error());

@@ -12,6 +12,7 @@ void addTargets(CLI::App &app, int &status);
 void addBench(CLI::App &app, int &status);
 void addBenchBlock(CLI::App &bench, int &status);
 void addBenchTimeline(CLI::App &bench, int &status);
+void addBenchLengths(CLI::App &bench, int &status);
 void addBenchGemm(CLI::App &bench, int &status);
 void addPack(CLI::App &app, int &status);
 void addDb(CLI::App &app, int &status);

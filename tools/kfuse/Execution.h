@@ -69,6 +69,10 @@ public:
   static Result<Execution> make(const OpenedModel &opened);
   /// One run; complete when the stream is.
   Result<void> enqueue(Stream stream) { return enqueue(stream, outputs); }
+  /// One of other lengths, up to those that the model was opened for: tensors of theirs begin where its own do.
+  Result<void> enqueue(Stream stream, std::span<const std::int64_t> shorter) {
+    return session.run(stream, inputs.pointers, outputs.pointers, shorter);
+  }
   /// The same into other memory for the outputs, of makeOutputs().
   Result<void> enqueue(Stream stream, const DeviceTensors &into) {
     return session.run(stream, inputs.pointers, into.pointers, lengths);

@@ -105,11 +105,12 @@ Result<void> checkList(std::string_view what, std::span<void *const> given, std:
   return {};
 }
 
-/// What the programs' preparations compute: a value that several of them prepare lies in memory once.
+/// What the programs' preparations compute: a value that several of them prepare lies in memory once, as does one that
+/// is `known` before.
 class PreparedValues {
 public:
-  PreparedValues(const Executable &executable, std::span<void *const> parameters)
-      : executable(executable), parameters(parameters) {}
+  PreparedValues(const Executable &executable, std::span<void *const> parameters, std::map<std::string, Buffer> known)
+      : executable(executable), parameters(parameters), values(std::move(known)) {}
 
   /// Runs a program's @prepare, if it has one and some of its values are new, and waits.
   Result<void> prepare(const tuner::CompiledModel &program) {
@@ -136,12 +137,7 @@ public:
     auto known = values.find(key);
     return known == values.end() ? nullptr : known->second.data();
   }
-  std::vector<Buffer> all() const {
-    std::vector<Buffer> buffers;
-    for (const auto &[key, buffer] : values)
-      buffers.push_back(buffer);
-    return buffers;
-  }
+  std::map<std::string, Buffer> take() { return std::move(values); }
 
 private:
   Result<void> run(const runtime::Program &prepare, std::span<void *const> arguments, std::span<void *const> results) {
@@ -232,10 +228,28 @@ std::optional<std::size_t> Executable::Impl::parameterIndex(std::string_view nam
   return std::nullopt;
 }
 
-Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void *const> parameters) {
+namespace {
+
+/// Whether what `shared` holds is also what would be prepared of these parameters.
+Result<void> checkShared(const Executable::Impl &impl, const std::map<std::string, void *> &parameters,
+                         const Weights::Impl &shared) {
+  if (impl.pack || shared.executable->pack)
+    return usage("a program of a pack shares no weights; prepare() it without those of another");
+  if (shared.executable->ordinal != impl.ordinal)
+    return usage("the weights to share are on another device; compile both programs for the same one");
+  for (const auto &[name, pointer] : parameters)
+    if (auto other = shared.parameters.find(name); other != shared.parameters.end() && other->second != pointer)
+      return usage("parameter '" + name + "' is not where the weights to share have it; give both programs the same");
+  return {};
+}
+
+} // namespace
+
+Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void *const> parameters,
+                                          const Weights *shared) {
   const std::shared_ptr<const Impl> &impl = self.impl;
-  if (!impl)
-    return usage(movedFrom("Executable"));
+  if (!impl || (shared && !*shared))
+    return usage(movedFrom(impl ? "Weights" : "Executable"));
   if (Result<void> valid = checkList("parameters", parameters, impl->edges.parameters.size()); !valid)
     return valid.error();
   auto weights = std::make_shared<Weights::Impl>();
@@ -248,7 +262,12 @@ Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void
     if (!given[i])
       given[i] = (*fromPack)[i].data();
   parameters = given;
-  PreparedValues values(self, parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    weights->parameters[impl->edges.parameters[i].name] = parameters[i];
+  if (Result<void> valid = shared ? checkShared(*impl, weights->parameters, shared->internals()) : Result<void>();
+      !valid)
+    return valid.error();
+  PreparedValues values(self, parameters, shared ? shared->internals().prepared : std::map<std::string, Buffer>());
   for (const LengthProgram &program : impl->programs) {
     if (Result<void> prepared = values.prepare(program.compiled); !prepared)
       return prepared.error();
@@ -257,8 +276,9 @@ Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void
       return fixed.error();
     weights->fixed.push_back(std::move(*fixed));
   }
-  weights->prepared = values.all();
-  weights->prepared.insert(weights->prepared.end(), fromPack->begin(), fromPack->end());
+  weights->prepared = values.take();
+  for (const Buffer &buffer : *fromPack)
+    weights->prepared.try_emplace("pack " + std::to_string(weights->prepared.size()), buffer);
   return Weights(std::move(weights));
 }
 
@@ -275,7 +295,11 @@ Result<Session> Executable::Impl::newSession(const Executable &self, const Weigh
 }
 
 Result<Weights> Executable::prepare(std::span<void *const> parameters) const {
-  return withoutThrowing([&] { return Impl::prepare(*this, parameters); });
+  return withoutThrowing([&] { return Impl::prepare(*this, parameters, nullptr); });
+}
+
+Result<Weights> Executable::prepare(std::span<void *const> parameters, const Weights &shared) const {
+  return withoutThrowing([&] { return Impl::prepare(*this, parameters, &shared); });
 }
 
 Result<Session> Executable::newSession(const Weights &weights) const {

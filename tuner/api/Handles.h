@@ -12,8 +12,10 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace kfuse {
@@ -78,7 +80,7 @@ struct Executable::Impl {
   Result<std::size_t> programFor(std::span<const std::int64_t> lengths) const;
   std::optional<std::size_t> parameterIndex(std::string_view name) const;
   // The public functions of these names, where exceptions are Errors.
-  static Result<Weights> prepare(const Executable &self, std::span<void *const> parameters);
+  static Result<Weights> prepare(const Executable &self, std::span<void *const> parameters, const Weights *shared);
   static Result<Session> newSession(const Executable &self, const Weights &weights);
   static Result<void> save(const Impl &impl, const std::string &path);
   static Result<std::vector<Shape>> outputShapes(const Impl &impl, std::span<const std::int64_t> lengths);
@@ -89,7 +91,8 @@ std::vector<int> updatedStates(const runtime::Program &main, std::size_t states)
 
 struct Weights::Impl {
   std::shared_ptr<const Executable::Impl> executable;
-  std::vector<Buffer> prepared; ///< What the preparation function computed.
+  std::map<std::string, void *> parameters; ///< By name.
+  std::map<std::string, Buffer> prepared;   ///< What the preparation functions computed, by preparedKeys.
   /// Per program and argument of its @main: its pointer if it is fixed, else null.
   std::vector<std::vector<void *>> fixed;
 };

@@ -4,6 +4,7 @@
 #include "tuner/model/PlannedModel.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace kfuse::tuner {
@@ -20,17 +21,75 @@ std::vector<std::int64_t> highest(const std::vector<Dim> &lengths) {
 
 mlir::func::FuncOp mainOf(ir::Model &model) { return model.module->lookupSymbol<mlir::func::FuncOp>("main"); }
 
-/// What the cost model says of a run of the largest lengths.
-Result<double> estimateUs(const Model &model, const std::vector<Dim> &lengths, const ir::Target &target,
-                          bool simplify) {
-  Result<LengthBucket> bucket = bucketOf(model, lengths);
-  if (!bucket)
-    return bucket.error();
-  Result<PlannedModel> planned = planModel(*bucket->model.internals().model.module, target, simplify);
-  if (!planned)
-    return planned.error();
-  return passes::fusionSavings(planned->main.function).fused.us;
-}
+/// What the cost model says of a program for some lengths.
+class EstimatedProgram {
+public:
+  static Result<EstimatedProgram> of(const Model &model, const std::vector<Dim> &lengths, const ir::Target &target,
+                                     bool simplify) {
+    Result<LengthBucket> bucket = bucketOf(model, lengths);
+    if (!bucket)
+      return bucket.error();
+    Result<PlannedModel> planned = planModel(*bucket->model.internals().model.module, target, simplify);
+    if (!planned)
+      return planned.error();
+    EstimatedProgram program;
+    program.us = passes::fusionSavings(planned->main.function).fused.us;
+    for (const PlannedKernel &kernel : planned->kernels) {
+      if (kernel.uses == 0)
+        continue;
+      std::vector<codegen::EstimatedConfig> configs = kernel.kernelTemplate->estimated(kernel.region, target);
+      std::ranges::sort(configs);
+      program.kernels.push_back(
+          {kernel.region.ops, kernel.kernelTemplate, kernel.uses, endsWithRun(kernel.region), std::move(configs)});
+    }
+    return program;
+  }
+
+  /// A run of its largest lengths.
+  double ownUs() const { return us; }
+  /// The same by the program of longer ones. Its kernels keep their configs and compute no more than they have to, as
+  /// far as they can end with the run; which kernels are the same is told by their ops.
+  double usBy(const EstimatedProgram &longer) const {
+    double own = 0, there = 0;
+    std::map<std::string, std::size_t> seen; // Of each ops so many kernels.
+    for (const Kernel &kernel : kernels) {
+      std::size_t number = seen[kernel.ops]++;
+      auto same = std::ranges::find_if(longer.kernels,
+                                       [&](const Kernel &other) { return other.ops == kernel.ops && number-- == 0; });
+      if (same == longer.kernels.end())
+        continue;
+      own += kernel.uses * kernel.configs.front().us;
+      there += kernel.uses * std::max(kernel.configs.front().us, kernel.usBy(*same));
+    }
+    return own > 0 ? us * there / own : longer.us;
+  }
+
+private:
+  struct Kernel {
+    std::string ops;
+    const codegen::KernelTemplate *kernelTemplate;
+    int uses;
+    bool endsWithRun;
+    std::vector<codegen::EstimatedConfig> configs; ///< The fastest first.
+
+    double usBy(const Kernel &longer) const {
+      const codegen::EstimatedConfig &chosen = longer.configs.front();
+      auto same = std::ranges::find_if(configs, [&](const codegen::EstimatedConfig &one) {
+        return kernelTemplate->kind(one.config) == kernelTemplate->kind(chosen.config);
+      });
+      const bool ends = longer.endsWithRun && longer.kernelTemplate == kernelTemplate && same != configs.end();
+      return ends ? same->us : chosen.us;
+    }
+  };
+
+  static bool endsWithRun(const codegen::Region &region) {
+    const codegen::Attention *attention = region.attention();
+    return (attention ? attention->product : region.graph).runExtent.has_value();
+  }
+
+  double us = 0;
+  std::vector<Kernel> kernels;
+};
 
 /// The rungs of one dimension, all others at their largest.
 Result<std::vector<std::int64_t>> rungsOf(const Model &model, std::size_t dim, const ir::Target &target, bool simplify,
@@ -38,16 +97,20 @@ Result<std::vector<std::int64_t>> rungsOf(const Model &model, std::size_t dim, c
   std::vector<Dim> lengths = model.dims();
   const std::int64_t low = lengths[dim].low;
   const std::vector<std::int64_t> rungs = ladder(low, lengths[dim].high);
-  std::vector<double> us;
+  std::vector<EstimatedProgram> programs;
   for (std::size_t i = 0; rungs.size() > 1 && i < rungs.size(); ++i) {
     lengths[dim].low = i == 0 ? low : rungs[i - 1] + 1;
     lengths[dim].high = rungs[i];
-    Result<double> estimate = estimateUs(model, lengths, target, simplify);
-    if (!estimate)
-      return estimate.error();
-    us.push_back(*estimate);
+    Result<EstimatedProgram> program = EstimatedProgram::of(model, lengths, target, simplify);
+    if (!program)
+      return program.error();
+    programs.push_back(std::move(*program));
   }
-  return us.empty() ? rungs : mergeRungs(rungs, us, weightsOf(rungs, low, dim, histogram));
+  if (programs.empty())
+    return rungs;
+  return mergeRungs(rungs, weightsOf(rungs, low, dim, histogram), [&](std::size_t rung, std::size_t top) {
+    return rung == top ? programs[rung].ownUs() : programs[rung].usBy(programs[top]);
+  });
 }
 
 std::int64_t countOf(const std::vector<Dim> &dims) {

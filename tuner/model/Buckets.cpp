@@ -35,16 +35,16 @@ std::vector<double> weightsOf(std::span<const std::int64_t> rungs, std::int64_t 
   return weights;
 }
 
-std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> us,
-                                     std::span<const double> weights) {
+std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> weights,
+                                     const std::function<double(std::size_t rung, std::size_t top)> &us) {
   std::vector<std::int64_t> kept;
   for (std::size_t next = rungs.size(); next > 0;) {
     const std::size_t top = --next;
     kept.push_back(rungs[top]);
-    double apart = weights[top] * us[top], together = apart;
+    double apart = weights[top] * us(top, top), together = apart;
     for (; next > 0; --next) { // The one below joins.
-      apart += weights[next - 1] * us[next - 1];
-      together += weights[next - 1] * us[top];
+      apart += weights[next - 1] * us(next - 1, next - 1);
+      together += weights[next - 1] * us(next - 1, top);
       if (together > apart * (1 + worthKeeping))
         break;
     }

@@ -4,6 +4,7 @@
 #include "kfuse/compiler.h"
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -18,9 +19,9 @@ std::vector<double> weightsOf(std::span<const std::int64_t> rungs, std::int64_t 
                               std::span<const LengthCount> histogram);
 
 /// The rungs left when neighbours are merged, into the higher one, where runs that are weighted so take less than 3 %
-/// longer. `us` is the time of a program for each rung.
-std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> us,
-                                     std::span<const double> weights);
+/// longer. `us(rung, top)` is the time of a run of the lengths of one rung by the program of another, or of its own.
+std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> weights,
+                                     const std::function<double(std::size_t rung, std::size_t top)> &us);
 
 /// All buckets: the product of each dimension's intervals. Row-major, the first dimension outermost.
 class BucketTable {

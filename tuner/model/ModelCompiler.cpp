@@ -34,7 +34,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
 std::vector<std::byte> makeArgument(mlir::func::FuncOp main, unsigned index) {
   const TensorDesc argument = describeArgument(main, index);
   const double deviation = roleOf(main, index) == Role::Parameter ? reference::weightDeviation(argument.shape) : 1;
-  return noise(argument.type, argument.shape, indexRange(main.getBody().front()), index + 1, deviation);
+  return argumentNoise(main.getArgument(index), indexRange(main.getBody().front()), index + 1, deviation);
 }
 
 /// Names a target whose device is not here: "sm_90a (not present)", "H20 (sm_90a, not present)".

@@ -12,6 +12,16 @@ namespace {
 /// alike. A gigabyte of elements of their own took a second to write.
 constexpr std::int64_t noisePeriod = 4194301;
 
+/// What ends where these lengths say, in kernels, too.
+void forEachPrefix(mlir::Value lengths, llvm::function_ref<void(ir::PrefixOp)> visit) {
+  for (mlir::OpOperand &use : lengths.getUses()) {
+    if (auto prefix = mlir::dyn_cast<ir::PrefixOp>(use.getOwner()); prefix && prefix.getLengths() == lengths)
+      visit(prefix);
+    if (auto fused = mlir::dyn_cast<ir::FusedOp>(use.getOwner()))
+      forEachPrefix(fused.getBody().front().getArgument(use.getOperandNumber()), visit);
+  }
+}
+
 } // namespace
 
 IndexRange indexRange(mlir::Block &block) {
@@ -35,6 +45,20 @@ std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices,
     indices = {range->lowest, range->largest + 1};
   return isFloat(type) ? reference::normal(type, period, seed, deviation).bytes
                        : reference::integers(type, period, seed, indices.low, indices.high).bytes;
+}
+
+std::vector<std::byte> argumentNoise(mlir::BlockArgument argument, IndexRange indices, std::uint64_t seed,
+                                     double deviation) {
+  reference::HostTensor tensor{ir::dtypeOf(argument.getType()), ir::shapeOf(argument), {}};
+  tensor.bytes = noise(tensor.type, tensor.shape, indices, seed, deviation);
+  forEachPrefix(argument, [&](ir::PrefixOp prefix) {
+    std::vector<double> lengths = reference::toDoubles(tensor);
+    const std::int64_t most = ir::dimsOf(prefix)[prefix.getAxis()];
+    lengths[prefix.getLength()] = static_cast<double>((most - static_cast<std::int64_t>(prefix.getPlus())) /
+                                                      static_cast<std::int64_t>(prefix.getTimes()));
+    tensor.bytes = reference::tensorOf(tensor.type, tensor.shape, lengths).bytes;
+  });
+  return tensor.bytes;
 }
 
 } // namespace kfuse::tuner

@@ -139,7 +139,7 @@ HostBuffers RegionOracle::makeInputs() const {
     const IndexRange indices = starts.count(argument.getArgNumber()) ? early : late;
     inputs.push_back(isOfScatteredRows(argument)
                          ? counted(type, ir::shapeOf(argument))
-                         : noise(type, ir::shapeOf(argument), indices, argument.getArgNumber() + 1));
+                         : argumentNoise(argument, indices, argument.getArgNumber() + 1));
   }
   return inputs;
 }

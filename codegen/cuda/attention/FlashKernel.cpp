@@ -87,11 +87,16 @@ private:
     const bool isSplit = shape.splits > 1;
     openEntry(writer, "Config::warps * 32", entryName(region),
               bufferParameters(region, buffers) + (isSplit ? ", unsigned *arrivals, float *partials" : ""));
-    writer.line("const Body body{" + bodyNames + "};");
+    writeBodyOfEntry();
     writer.line(std::string(shape.isScalar ? "FlashScalar" : "FlashAttention") + "<Config, Body>(body).run(" +
                 (isSplit ? "arrivals, partials" : "") + ");");
     writer.close();
     return writer.str();
+  }
+
+  void writeBodyOfEntry() {
+    const std::string runRows = runExtent(p.product, p.dimRow(), writer);
+    writer.line("const Body body{" + bodyNames + (runRows.empty() ? "" : ", " + runRows) + "};");
   }
 
   void writeWgmmaEntry() {
@@ -105,7 +110,7 @@ private:
     writer.open("extern \"C\" __global__ void __launch_bounds__(" + Twine(shape.threads()) + ", Config::resident) " +
                 entryName(region) + "(" + parameters + bufferParameters(region, buffers) +
                 (shape.isPersistent ? ", unsigned *tickets)" : ")"));
-    writer.line("const Body body{" + bodyNames + "};");
+    writeBodyOfEntry();
     writer.line("flashSm90<Config, ScoreProduct, ValueProduct>(body" + arguments +
                 (shape.isPersistent ? ", tickets);" : ");"));
     writer.close();
@@ -209,6 +214,8 @@ private:
         writer.line(std::string("Config::Element *kept") + kind(isKey) + "s; // The cache.");
         bodyNames += ", out" + std::to_string(rows->output);
       }
+    if (const std::optional<ir::RunExtent> &end = p.product.graph.runExtent; end && end->dim == p.dimRow())
+      writer.line("Index runRows; // Those behind it are not needed.");
     writer.line();
     if (p.bounds.areRead())
       writeBounds();

@@ -57,7 +57,8 @@ private:
     text.writeBody();
     writer.line();
     openEntry(writer, "Config::threads", entryName(region), bufferParameters(region, text.linear()));
-    writer.line("forEachChunk<Config>(Body{" + text.bufferNames() + "});");
+    const std::string members = text.members();
+    writer.line("forEachChunk<Config>(Body{" + members + "});");
     writer.close();
     return writer.str();
   }

@@ -33,14 +33,19 @@ void PointwiseText::writeConfig() {
   writer.close(";");
 }
 
-std::string PointwiseText::bufferNames(llvm::ArrayRef<unsigned> outputs) const {
-  return cuda::bufferNames(graph, loads, outputs);
+std::string PointwiseText::members(llvm::ArrayRef<unsigned> outputs) const {
+  std::string names = cuda::bufferNames(graph, loads, outputs);
+  if (const std::optional<ir::RunExtent> &end = graph.graph.runExtent)
+    names += ", " + runExtent(graph, end->dim, writer);
+  return names;
 }
 
 void PointwiseText::writeBody() {
   writer.open("struct Body");
   for (const std::string &member : bufferMembers(graph, loads))
     writer.line(member);
+  if (graph.graph.runExtent)
+    writer.line("Index runExtent;");
   writer.line();
   writer.open("struct Operands");
   chunk.declare(writer, loads);
@@ -86,6 +91,8 @@ ValuePrinter PointwiseText::atChunk() {
   if (config["vector"] > 1) // The last one counts chunks.
     split.insert(split.size() - 1, " * " + std::to_string(config["vector"]));
   writer.line(split);
+  if (const std::optional<ir::RunExtent> &end = graph.graph.runExtent)
+    writer.line("if (" + names[end->dim] + " >= runExtent) return;");
   if (chunk.isPartial())
     writer.line("const int lanes = static_cast<int>(minimum(Index(" + llvm::Twine(config["vector"]) + "), Index(" +
                 llvm::Twine(graph.extents()[inner]) + ") - d" + llvm::Twine(inner) + "));");

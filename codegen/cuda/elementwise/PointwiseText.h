@@ -18,8 +18,9 @@ public:
   void writeConfig();
   /// struct Body, whose outputs are called out0, out1, ...
   void writeBody();
-  /// The buffers that a Body is made of; with `outputs`, output i is called by the i-th of these numbers.
-  std::string bufferNames(llvm::ArrayRef<unsigned> outputs = {}) const;
+  /// What a Body is made of, buffers first, after printing what it takes; with `outputs`, output i is called by the
+  /// i-th of these numbers.
+  std::string members(llvm::ArrayRef<unsigned> outputs = {}) const;
 
 private:
   void writeApply();

@@ -76,7 +76,7 @@ private:
   void writeCall(size_t i) {
     std::string space = "part" + std::to_string(i) + "::", begin = i == 0 ? "" : std::to_string(ends[i - 1]) + "u";
     std::string call = "forEachChunk<" + space + "Config>(" + space + "Body{" +
-                       texts[i].bufferNames(region.parts()[i].outputs) + "}, blockIdx.x" +
+                       texts[i].members(region.parts()[i].outputs) + "}, blockIdx.x" +
                        (begin.empty() ? "" : " - " + begin) + ", " + std::to_string(texts[i].blocks()) + ");";
     if (i + 1 < texts.size()) {
       writer.line("if (blockIdx.x < " + std::to_string(ends[i]) + "u)");

@@ -221,7 +221,7 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
   else
     printer.writeEpilogue();
   const std::string to = problem.reducesRows ? "ToRow" : "To";
-  const std::string partials = grid.isStreamK() ? ", PartialSums{flags, partials}" : "";
+  const std::string partials = grid.isStreamK() ? "PartialSums{flags, partials}" : "";
   printer.writeEntries(
       [&](const std::string &epilogue) {
         const bool reads = result && result->read;
@@ -229,8 +229,12 @@ Result<KernelPlan> MatmulSm90Template::print(const Region &region, const TileCon
                              : result              ? to + "Tiles<Epilogue>{" + epilogue + ", &resultMap}"
                              : problem.reducesRows ? to + "s<Epilogue>{" + epilogue + "}"
                                                    : epilogue;
-        return "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish +
-               partials + ");";
+        const std::string rows = runExtent(problem.graph, problem.dimM, printer.out());
+        std::string call =
+            "gemmSm90<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " + finish;
+        if (!partials.empty() || !rows.empty())
+          call += ", " + (partials.empty() ? "{}" : partials);
+        return call + (rows.empty() ? "" : ", " + rows) + ");";
       },
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : "") +

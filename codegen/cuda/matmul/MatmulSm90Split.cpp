@@ -400,11 +400,12 @@ Result<KernelPlan> MatmulSm90SplitTemplate::print(const Region &region, const Ti
     printer.writeEpilogue();
   printer.writeEntries(
       [&](const std::string &epilogue) {
+        const std::string runRows = runExtent(problem.graph, problem.dimM, printer.out());
         return "gemmSm90Split<Config, Product>(" + rowsArgument.value + ", " + columnsArgument.value + ", " +
                (result       ? "ToTiles<Epilogue>{" + epilogue + ", &resultMap}"
                 : storesRows ? "ToRows<Epilogue>{" + epilogue + "}"
                              : epilogue) +
-               ");";
+               (runRows.empty() ? "" : ", " + runRows) + ");";
       },
       rowsArgument.parameters + columnsArgument.parameters +
           (result ? "const __grid_constant__ TensorMap resultMap, " : ""));

@@ -83,6 +83,9 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
 std::set<int64_t> segmentsOf(const Problem &problem, const TileConfig &config, const ir::Target &target) {
   const int64_t atOnce = clustersAtOnce(config["cluster_m"] * config["cluster_n"], target),
                 tiles = gridOf(problem, config, target).tiles, left = tiles % atOnce;
+  // How many tiles are left depends on a run's rows.
+  if (problem.graph.graph.runExtent)
+    return {};
   // Without a whole wave nothing hides the fix-up.
   if (!config["pingpong"] || problem.reducesRows || left == 0 || tiles < atOnce || !problem.resultThroughTma(config))
     return {};

@@ -166,21 +166,35 @@ private:
     writer.close(";");
     writer.line();
     openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(region, graph));
+    endRun();
     work.tile.writeEntry(writer, rowsOfBlock(config), rowsEachOf(config));
     writer.close();
   }
 
   void writeEntry() {
     openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(region, graph));
+    const std::string runRows = endRun();
     ValuePrinter scope(graph, writer, names);
     bool isStream = storageOf(config) == RowStorage::Stream;
     writer.line("Row<Config> row;");
     if (isStream)
-      openStream(scope);
+      openStream(scope, runRows);
     writePasses(scope);
     if (isStream)
       writer.close();
     writer.close();
+  }
+
+  /// A block whose rows are all behind those of the run ends, once nothing waits for it. Returns how many rows there
+  /// are; "" where a run has all.
+  std::string endRun() {
+    const std::string extent = columnDim > 0 ? runExtent(graph, 0, writer) : "";
+    if (extent.empty())
+      return "";
+    writer.line("const Index runRows = " + extent + " * " + llvm::Twine(rowCount / graph.extents().front()) + ";");
+    writer.line("if (Index(blockIdx.x) / Config::cluster * " + llvm::Twine(rowsOfBlock(config)) +
+                " >= runRows) return;");
+    return "runRows";
   }
 
   void writePasses(ValuePrinter &scope) {
@@ -204,7 +218,7 @@ private:
   }
 
   /// Opens the loop over the rows, with the current one in `cache`.
-  void openStream(const ValuePrinter &scope) {
+  void openStream(const ValuePrinter &scope, const std::string &runRows) {
     writer.open("struct Operands");
     row.declareKept();
     writer.open("auto load = [&](Operands &x, Index index, Index " + row.columnName() + ")");
@@ -214,7 +228,8 @@ private:
     writer.line("RowStream<Config, Operands> cache;");
     writer.line("cache.start(row, row.index, load);");
     writer.line("#pragma unroll 1");
-    writer.open("for (; row.valid; row.advance())");
+    const std::string isThere = runRows.empty() ? "row.valid" : "row.first < " + runRows;
+    writer.open("for (; " + isThere + "; row.advance())");
     writer.line("cache.turn(row, load);");
   }
 

@@ -172,6 +172,14 @@ void openEntry(SourceWriter &writer, const llvm::Twine &threads, const std::stri
   writer.line("waitForPredecessor();");
 }
 
+std::string runExtent(const LinearGraph &graph, unsigned dim, SourceWriter &writer) {
+  const std::optional<ir::RunExtent> &end = graph.graph.runExtent;
+  if (!end || end->dim != dim)
+    return "";
+  const std::vector<std::string> noDims(graph.extents().size(), "0"); // It is the same everywhere.
+  return "Index(" + ValuePrinter(graph, writer, noDims).value(end->count) + ")";
+}
+
 double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots,
                       llvm::function_ref<bool(Scalar)> isGiven) {
   const Accuracy accuracy = accuracyOf(graph.graph);

@@ -45,6 +45,9 @@ Launch launchOf(const KernelPlan &plan, std::string entry, const ir::Target &tar
 void openEntry(SourceWriter &writer, const llvm::Twine &threads, const std::string &name,
                const std::string &parameters);
 
+/// The text of how much of dimension `dim` a run computes, after printing what reads it; "" where that is all of it.
+std::string runExtent(const LinearGraph &graph, unsigned dim, SourceWriter &writer);
+
 inline std::string entryName(const Region &region) { return "kfuse_" + region.name; }
 inline llvm::StringRef indexType(const LinearGraph &graph) { return graph.fits32Bits() ? "int" : "long long"; }
 

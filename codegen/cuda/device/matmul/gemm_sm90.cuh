@@ -48,8 +48,10 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   Ring<Config> ring;
   Cluster cluster{Cluster::blocks > 1 ? static_cast<int>(blockInCluster()) : 0};
   int firstTile = blockIdx.x / Cluster::blocks, step = gridDim.x / Cluster::blocks;
+  const int tall, tiles; ///< Rows of tiles, and tiles, that the run computes.
 
-  __device__ __forceinline__ GemmSm90() {
+  __device__ __forceinline__ explicit GemmSm90(int runRows)
+      : tall((runRows + Tile::height - 1) / Tile::height), tiles(tall * Tile::wide * Config::batches) {
     ring.tiles = sharedAddress(dynamicShared());
     ring.barriers = ring.tiles + barriersAt;
   }
@@ -68,8 +70,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
     if (!Rows::isFixed)
       waitForPredecessor();
     int brought = 0;
-    for (Walk walk(firstTile, step); walk.isThere(); walk.advance()) {
-      const Tile tile(walk.number);
+    for (Walk walk(firstTile, step, tiles); walk.isThere(); walk.advance()) {
+      const Tile tile(walk.number, tall);
 #pragma unroll 1
       for (int k = walk.firstK; k < walk.endK; ++k) {
         ring.fill(ring.rowsBytes, [&] {
@@ -87,8 +89,8 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
     if (!Columns::isFixed)
       waitForPredecessor();
     int brought = 0;
-    for (Walk walk(firstTile, step); walk.isThere(); walk.advance()) {
-      const Tile tile(walk.number);
+    for (Walk walk(firstTile, step, tiles); walk.isThere(); walk.advance()) {
+      const Tile tile(walk.number, tall);
 #pragma unroll 1
       for (int k = walk.firstK; k < walk.endK; ++k) {
         ring.fill(ring.columnsBytes, [&] {
@@ -112,7 +114,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
 
     waitForPredecessor();
     // Ping-pong: the second warpgroup starts a tile later; a pair of barriers hands the tensor cores on.
-    Walk walk(firstTile, step);
+    Walk walk(firstTile, step, tiles);
     if (Config::pingPong && warpgroup == 1) {
       leaveToOther(walk);
       arriveNamed(1, consumerThreads);
@@ -209,7 +211,7 @@ private:
     Index batch, row, column;
   };
   __device__ __forceinline__ Corner corner(const Walk &walk, unsigned firstRow) const {
-    const Tile tile(walk.number);
+    const Tile tile(walk.number, tall);
     return {tile.batch, Index(tile.row + cluster.row * Config::tileM + firstRow + threadIdx.x / 32 % 4 * 16),
             tile.column + cluster.column * Config::tileN};
   }
@@ -250,14 +252,14 @@ template <class Config, class Epilogue> struct FinishOf<Config, ToRows<Epilogue>
 
 template <class Config, class Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &columns, const Epilogue &epilogue,
-                                         const PartialSums &partials = {}) {
+                                         const PartialSums &partials = {}, int runRows = Config::rows) {
   using Kernel = GemmSm90<Config, Rows, Columns, Product, typename FinishOf<Config, Epilogue>::Type>;
   mark(Moment::starts);
   const int producer = warpInBlock() - Kernel::consumerThreads / 32;
   const bool leads = producer == 0 && leadsWarp();
   if (leads)
     rows.prefetch(), columns.prefetch(), prefetchMaps(epilogue);
-  Kernel kernel;
+  Kernel kernel(runRows);
   kernel.start(leads);
   if (producer >= 0) {
     releaseRegisters<Kernel::isStreamK ? 40 : 24>(); // Segments of tiles take more to count.
@@ -271,7 +273,8 @@ __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &column
   }
   __syncwarp();
   if constexpr (Kernel::Cluster::blocks > 1)
-    syncClusterRelaxed(); // What blocks bring each other has come: consumers have waited for it, producers for what they read.
+    syncClusterRelaxed(); // What blocks bring each other has come: consumers have waited for it, producers for what
+                          // they read.
 }
 
 } // namespace kfuse

@@ -53,6 +53,11 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     ring.barriers = ring.tiles + Config::ringBytes;
   }
 
+  /// Whether a run that computes so many rows has none of the cluster's.
+  __device__ __forceinline__ bool isBehind(int runRows) const {
+    return (Config::swapped ? column - cluster.column * width : row - cluster.row * height) >= runRows;
+  }
+
   __device__ __forceinline__ void start(bool leads) const { ring.start(leads, rowGroups * 4 * Cluster::sharers); }
 
   /// A thread that brings the rows, and one that brings the columns. What is fixed goes ahead of the kernel before.
@@ -350,6 +355,15 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
     mark(Moment::ends);
     kernel.leave();
   }
+}
+
+/// The same where a run computes the first `runRows` rows along M alone.
+template <class Config, class Product, class Rows, class Columns, class Epilogue>
+__device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &columns, const Epilogue &epilogue,
+                                              int runRows) {
+  if (GemmSm90Split<Config, Rows, Columns, Product>().isBehind(runRows))
+    return waitForPredecessor();
+  gemmSm90Split<Config, Product>(rows, columns, epilogue);
 }
 
 } // namespace kfuse

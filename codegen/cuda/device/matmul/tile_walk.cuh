@@ -16,8 +16,10 @@ template <class Config> struct ClusterTile {
   static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
   int batch, row, column; ///< First row and column of the cluster's tile.
 
-  __device__ __forceinline__ explicit ClusterTile(int number) {
-    constexpr int along = Config::tileSwizzleColumns ? wide : tall, across = Config::tileSwizzleColumns ? tall : wide;
+  /// Number `number` where a run computes the first `tall` rows of tiles alone.
+  __device__ __forceinline__ explicit ClusterTile(int number, int tall = ClusterTile::tall) {
+    const int along = Config::tileSwizzleColumns ? wide : tall, across = Config::tileSwizzleColumns ? tall : wide,
+              perBatch = tall * wide;
     int inBatch = number % perBatch, group = inBatch / (Config::tileSwizzle * across),
         inGroup = inBatch % (Config::tileSwizzle * across), first = group * Config::tileSwizzle;
     int size = along - first < Config::tileSwizzle ? along - first : Config::tileSwizzle;
@@ -48,10 +50,11 @@ template <class Config> struct TileWalk {
   static_assert(Config::streamKTiles == 0 || (Config::segmentBlocks > 0 && whole > 0),
                 "contributors have a tile of their own");
 
-  int number, step;
+  int number, step, end;         ///< `end` tiles are there in a run; with streamKTiles all.
   int firstK = 0, endK = tilesK; ///< K blocks of the tile that are this cluster's.
 
-  __device__ __forceinline__ TileWalk(int cluster, int step) : number(cluster), step(step), next(cluster) {
+  __device__ __forceinline__ TileWalk(int cluster, int step, int end = count)
+      : number(cluster), step(step), end(end), next(cluster) {
     if (Config::streamKTiles == 0)
       return;
     if (cluster < Config::contributors) {
@@ -61,7 +64,7 @@ template <class Config> struct TileWalk {
     }
     enter();
   }
-  __device__ __forceinline__ bool isThere() const { return number < count; }
+  __device__ __forceinline__ bool isThere() const { return number < end; }
   __device__ __forceinline__ void advance() {
     if (Config::streamKTiles == 0) {
       number += step;
@@ -85,7 +88,8 @@ template <class Config> struct TileWalk {
 
   /// The cluster that has a tile's last K block finishes it.
   __device__ __forceinline__ bool finishes() const { return endK == tilesK; }
-  /// Whether contributors have the first K blocks of a tile that this cluster finishes: segments from firstSegment() on.
+  /// Whether contributors have the first K blocks of a tile that this cluster finishes: segments from firstSegment()
+  /// on.
   __device__ __forceinline__ bool hasContributors() const {
     return Config::streamKTiles > 0 && firstK == contributedBlocks && finishes();
   }
