@@ -5,7 +5,7 @@ import math
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from .lowerings import layout
+from .lowerings import ATTENTION, layout
 
 _LAUNCH_US = 2.0  # Of a kernel after another in eager mode, and what a fused one saves.
 _CALL_US = 5.0  # A run of kfuse, whatever it computes.
@@ -38,19 +38,20 @@ _MOVES = dict.fromkeys(
 
 def flops_of(node: torch.fx.Node) -> int:
     """Of products by torch's own count; of other ops one an element."""
-    if node.op != "call_function" or is_free(node) and not node.target is torch.ops.aten.convolution.default:
+    if node.op != "call_function" or is_free(node) and node.target is not torch.ops.aten.convolution.default:
         return 0
+    if node.target in ATTENTION:
+        return _flops_of_attention(*(operand.meta["val"].shape for operand in node.args[:3]))
     count = flop_registry.get(getattr(node.target, "overloadpacket", None))
     if count is None:
         return sum(math.prod(tensor.shape) for tensor in tensors_of(node)[:1])
-    value = lambda node: node.meta["val"]
-    return int(
-        count(
-            *torch.fx.map_arg(node.args, value),
-            **torch.fx.map_arg(dict(node.kwargs), value),
-            out_val=node.meta["val"],
-        )
-    )
+    args, options = torch.fx.map_arg((node.args, dict(node.kwargs)), lambda operand: operand.meta["val"])
+    return int(count(*args, **options, out_val=node.meta["val"]))
+
+
+def _flops_of_attention(query, key, value) -> int:
+    """Two products; torch's count takes no shared heads."""
+    return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
 
 
 def benefit_us(nodes: list) -> float:

@@ -87,16 +87,19 @@ class Importer:
     def stand_in(self, node: torch.fx.Node, role: str = "input"):
         """What stands for an operand where a node is tried alone: an argument of whatever layout."""
         value = node.meta["val"]
-        several = isinstance(value, (tuple, list))
-        for tensor in value if several else [value]:
-            if not isinstance(tensor, torch.Tensor):
-                raise Refusal(f"an operand that is a {type(tensor).__name__}")
-            check_size(tensor)
-        if several:
-            made = tuple(self.declare(f"{node.name}.{i}", role, one, one.shape) for i, one in enumerate(value))
+        if isinstance(value, (tuple, list)):  # Some results are no tensors: an attention's seed.
+            self.values[node] = tuple(
+                self._stand_in(f"{node.name}.{i}", role, one) if isinstance(one, torch.Tensor) else None
+                for i, one in enumerate(value)
+            )
+        elif isinstance(value, torch.Tensor):
+            self.values[node] = self._stand_in(node.name, role, value)
         else:
-            made = self.declare(node.name, role, value, value.shape)
-        self.values[node] = made
+            raise Refusal(f"an operand that is a {type(value).__name__}")
+
+    def _stand_in(self, name, role, tensor):
+        check_size(tensor)
+        return self.declare(name, role, tensor, tensor.shape)
 
 
 def reason_against(node: torch.fx.Node) -> str:

@@ -1,5 +1,6 @@
 """A part of a graph as a program of kfuse, run in place of the part."""
 
+import operator
 import threading
 
 import torch
@@ -8,6 +9,9 @@ import kfuse
 
 from .cost import tensors_of
 from .records import warn
+
+
+_VERSION = operator.attrgetter("_version")
 
 
 class PartProgram(torch.nn.Module):
@@ -101,7 +105,8 @@ class PartProgram(torch.nn.Module):
     def session(self, args):
         """This thread's and stream's, with weights that are those of now."""
         if self.checked or self.weights is None:
-            stamp = [mark for i, _ in self.parameters for mark in (args[i].data_ptr(), args[i]._version)]
+            tensors = [args[i] for i, _ in self.parameters]
+            stamp = [*map(torch.Tensor.data_ptr, tensors), *map(_VERSION, tensors)]
             if stamp != self.stamp:
                 self.prepare(args, stamp)
         thread = threading.get_ident()
