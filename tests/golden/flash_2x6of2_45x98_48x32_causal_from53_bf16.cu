@@ -39,7 +39,7 @@ struct Config {
   static constexpr int tileRows = 128, tileKeys = 96, warps = 8, stages = 2, together = 12;
   static constexpr unsigned blocks = 12; // Tiles of rows, over all heads.
   static constexpr int resident = 1; // Blocks on a multiprocessor.
-  static constexpr bool takesTurns = true, isPersistent = false;
+  static constexpr bool pingPong = true, isPersistent = false;
   static constexpr bool readsBounds = false, readsFirst = false, readsOfRow = false;
   static constexpr bool holdsQuery = false, computesQuery = false, emptyIsZero = false;
   static constexpr bool hasLowest = false, hasHighest = true;
