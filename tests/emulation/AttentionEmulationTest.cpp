@@ -139,7 +139,7 @@ TEST_CASE("Emulated cuda.flash_attention: right for the rows of a group's heads 
   }
 }
 
-TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups and stages, in turns and not") {
+TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups and stages, in ping-pong and not") {
   // Warpgroups without rows, that do not see the last tiles of keys, and that do not see the first ones; masks that TMA
   // brings, of two bytes and of one.
   const FlashSketch sketches[] = {
@@ -182,13 +182,13 @@ TEST_CASE("Emulated cuda.flash_attention: right on wgmma for keys from one integ
   const std::vector<reference::HostTensor> inputs = given.inputs();
   Oracle oracle(given, inputs);
   for (int warps : {8, 12})
-    for (int turns : {0, 1})
+    for (int pingPong : {0, 1})
       check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
             {{"rows", warps * 16},
              {"warps", warps},
-             {"keys", turns ? 32 : 48},
+             {"keys", pingPong ? 32 : 48},
              {"stages", 2},
-             {"turns", turns},
+             {"pingpong", pingPong},
              {"persistent", 0},
              {"resident", 1},
              {"wgmma", 1}});
