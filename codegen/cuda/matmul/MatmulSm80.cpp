@@ -46,6 +46,15 @@ int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, cons
   return std::min({byShared, target.registersPerSm / registers, target.threadsPerSm / threadsOf(config)});
 }
 
+/// Where every block may have an SM to itself, more than half of its shared memory: launched while the kernel before
+/// still runs, blocks would come two to an SM that is free early, and leave others idle.
+int64_t askedBytes(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
+  const int64_t blocks = ceilDiv(problem.M, config["m"]) * ceilDiv(problem.N, config["n"]) * problem.batches *
+                         config["split_k"],
+                needed = sharedBytes(problem, config), overHalf = (target.sharedBytesPerBlock + 1024) / 2 - 1024 + 16;
+  return blocks <= target.multiprocessors ? std::max(needed, overHalf) : needed;
+}
+
 bool fits(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
   return sharedBytes(problem, config) <= target.sharedBytesPerBlock && registersOf(problem, config) <= 255 &&
          blocksPerSm(problem, config, target) >= 1;
@@ -204,7 +213,7 @@ Result<KernelPlan> MatmulSm80Template::print(const Region &region, const TileCon
     return "gemm<Config>(Matrix<A, " + storedType(type).str() + ">{in" + std::to_string(a.input) + "}, " + right +
            ", " + epilogue + ");";
   });
-  return printer.plan(threadsOf(config), sharedBytes(problem, config));
+  return printer.plan(threadsOf(config), askedBytes(problem, config, target));
 }
 
 } // namespace
