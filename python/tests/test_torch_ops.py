@@ -103,6 +103,38 @@ class Ops(unittest.TestCase):
         self.assertTrue(len(graph.parts) >= 1 and set(graph.reasons) <= views, graph)
 
 
+class Attention(unittest.TestCase):
+    def test_results(self):
+        """Of attention as it is on a GPU, with results that are no tensors or have no elements, the first is taken."""
+        import operator
+
+        from kfuse.torch.cost import flops_of
+        from kfuse.torch.importer import reason_against
+
+        graph = torch.fx.Graph()
+        query, key, value = (graph.placeholder(name) for name in ("query", "key", "value"))
+        query.meta["val"] = torch.empty(1, 8, 6, 16)
+        key.meta["val"] = value.meta["val"] = torch.empty(1, 2, 6, 16)
+        flash = torch.ops.aten._scaled_dot_product_flash_attention.default
+        call = graph.call_function(flash, (query, key, value, 0.0, True, False), {"scale": 0.25})
+        call.meta["val"] = (
+            Q.new_empty(1, 8, 6, 16),
+            Q.new_empty(1, 8, 6),
+            None,
+            None,
+            6,
+            6,
+            I[:2],
+            I[0],
+            Q.new_empty(0),
+        )
+        first, last = (graph.call_function(operator.getitem, (call, i)) for i in (0, 8))
+        first.meta["val"], last.meta["val"] = call.meta["val"][0], call.meta["val"][8]
+        self.assertEqual([reason_against(node) for node in (call, first)], ["", ""])
+        self.assertNotEqual(reason_against(last), "")
+        self.assertEqual(flops_of(call), 4 * 8 * 6 * 6 * 16)
+
+
 for _name, _function in GROUPS.items():
     setattr(Ops, f"test_{_name}", lambda self, function=_function: self.check(function))
 

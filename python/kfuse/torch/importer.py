@@ -25,6 +25,10 @@ def check_size(tensor):
         raise Refusal("a tensor without elements")
 
 
+def is_tensor_with_elements(value) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() != 0
+
+
 class Importer:
     """Writes nodes one after the other. What a node's operands are is known by then: arguments or other nodes."""
 
@@ -87,9 +91,9 @@ class Importer:
     def stand_in(self, node: torch.fx.Node, role: str = "input"):
         """What stands for an operand where a node is tried alone: an argument of whatever layout."""
         value = node.meta["val"]
-        if isinstance(value, (tuple, list)):  # Some results are no tensors: an attention's seed.
+        if isinstance(value, (tuple, list)):  # Not all are tensors with elements: an attention's seed is none.
             self.values[node] = tuple(
-                self._stand_in(f"{node.name}.{i}", role, one) if isinstance(one, torch.Tensor) else None
+                self._stand_in(f"{node.name}.{i}", role, one) if is_tensor_with_elements(one) else None
                 for i, one in enumerate(value)
             )
         elif isinstance(value, torch.Tensor):
