@@ -124,7 +124,8 @@ void TemplateChecks::run() {
     group.cases += !check->kernels.empty();
     group.configs += check->kernels.size();
     for (const Kernel &kernel : check->kernels)
-      if (kernel.spills)
+      // The search tries `tma_store=1` behind the same tile with fewer registers: those may spill.
+      if (kernel.spills && kernel.config.valueOr("tma_store", 0) == 0)
         ++group.spilled, group.spills += "\n" + check->text.name + " " + kernel.config.str();
   }
   for (const Group &group : groups) {
