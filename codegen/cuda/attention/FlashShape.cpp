@@ -43,8 +43,8 @@ int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
 
 /// Accumulators of values and scores, of which some are there twice while weights are made of them, and the rest.
 int64_t FlashShape::registersWithoutQuery(const FlashProblem &p) const {
-  const int64_t fragments = rows / warps / 16;
-  return fragments * (paddedSize(p.valueSize) / 2 + keys * 9 / 16) + 54;
+  const int64_t fragments = rows / warps / 16, ofScore = p.scale ? 0 : 20; // What scores are computed of: masks.
+  return fragments * (paddedSize(p.valueSize) / 2 + keys * 9 / 16 + ofScore) + 54;
 }
 
 bool FlashShape::holdsQuery(const FlashProblem &p) const {
