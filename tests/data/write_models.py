@@ -878,6 +878,17 @@ def write_runtime():
     add("SkipGroupNorm", "SkipGroupNorm", ["x", "g", "b", "s", "o"], expected=group_norm(total, image["g"], image["b"], 3), operands=skipped, groups=3,
         activation=0)
     add("SkipGroupNorm_sum", "SkipGroupNorm", ["x", "g", "b", "s", "o"], ("n", "y"), expected=total, operands=skipped, groups=3, activation=0)
+    others = np.random.default_rng(11)
+    def conv(name, *shapes, **attributes):
+        operands = {key: others.uniform(-1, 1, shape).astype(np.float32) for key, shape in zip("xwb", (*shapes, shapes[1][:1]))}
+        single = model([node("Conv", ["x", "w", "b"], ["y"], **attributes)], [], [info("y", F32, None)], [tensor(key, value) for key, value in operands.items()])
+        last = {key: np.moveaxis(value, 1, -1) if value.ndim > 1 else value for key, value in operands.items()}
+        add(f"NhwcConv_{name}", "NhwcConv", ["x", "w", "b"], expected=np.moveaxis(ReferenceEvaluator(single).run(None, {})[0], 1, -1),
+            operands=last, **attributes)
+    conv("image", (2, 6, 5, 4), (8, 6, 3, 2), pads=[1, 0, 1, 1], strides=[2, 1])
+    conv("groups", (2, 6, 7, 4), (4, 3, 3, 3), group=2, dilations=[2, 1])
+    conv("depthwise", (1, 6, 5, 4), (6, 1, 3, 3), group=6, auto_pad="SAME_UPPER", kernel_shape=[3, 3])
+    conv("line", (2, 3, 9), (5, 3, 4), pads=[2, 1])
     x, bias = noise(2, 3, 8), noise(8)
     add("BiasAdd", "BiasAdd", ["x", "b", "s"], expected=2 * x + bias, operands=dict(x=x, b=bias, s=x))
     left, right = np.split((x + bias).astype(np.float64), 2, -1)

@@ -52,7 +52,7 @@ SUMS = set(
     com.microsoft.EmbedLayerNormalization com.microsoft.FusedGemm com.microsoft.GatedRelativePositionBias
     com.microsoft.GemmFastGelu com.microsoft.GroupNorm com.microsoft.GroupQueryAttention
     com.microsoft.MultiHeadAttention com.microsoft.SkipGroupNorm DequantizeLinear com.microsoft.DequantizeLinear
-    com.microsoft.GatherBlockQuantized com.microsoft.MatMulNBits""".split()
+    com.microsoft.GatherBlockQuantized com.microsoft.MatMulNBits com.microsoft.NhwcConv""".split()
 )
 # x (1 + erf(x / sqrt 2)) / 2 cancels below zero, as ONNX writes it too: its error is relative to x.
 GELUS = {"Gelu", "com.microsoft.Gelu", "com.microsoft.BiasGelu", "com.microsoft.FastGelu"}
@@ -62,7 +62,7 @@ SEVERAL = set(
     ScatterElements+mul ScatterND+add ScatterND+mul Sum com.microsoft.Attention com.microsoft.BiasAdd
     com.microsoft.BiasSoftmax com.microsoft.BiasSplitGelu com.microsoft.EmbedLayerNormalization
     com.microsoft.FusedGemm com.microsoft.GatedRelativePositionBias com.microsoft.GemmFastGelu
-    com.microsoft.GroupNorm com.microsoft.GroupQueryAttention com.microsoft.MatMulNBits
+    com.microsoft.GroupNorm com.microsoft.GroupQueryAttention com.microsoft.MatMulNBits com.microsoft.NhwcConv
     com.microsoft.MultiHeadAttention com.microsoft.SkipGroupNorm com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization""".split()
 )
 # A gelu of a part or of a product: its error is relative to what it is taken of, times what it is multiplied by.
@@ -99,7 +99,7 @@ def across_channels(operands):
 def added_up(name, operands, result):
     """How many numbers each of the result is the sum of. Adding in a row errs with their number, at worst by a half unit
     each; a quarter of that is allowed."""
-    if name in ("Conv", "ConvTranspose"):
+    if name in ("Conv", "ConvTranspose", "com.microsoft.NhwcConv"):
         return operands[1].size // operands[1].shape[0]
     if name.startswith("Reduce") or name == "GlobalAveragePool":
         return operands[0].size / max(result.size, 1)

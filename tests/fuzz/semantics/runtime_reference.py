@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .reference import CONTRIB, at, gelu, gelu_tanh, matmul, own
+from .reference import CONTRIB, Windows, at, convolve, gelu, gelu_tanh, matmul, own
 
 
 def softmax(x):
@@ -182,6 +182,14 @@ def _skip_group_norm(arrays, attributes, between):
     total = x + (skip[:, None, None] if skip.ndim == 2 else skip) + (0 if bias is None else bias)
     total = between.stored(total)
     return [group_norm(total, gamma, beta, attributes, between), total]
+
+
+@own("com.microsoft.NhwcConv", CONTRIB)
+def _conv_channels_last(arrays, attributes):
+    x, weights = (np.moveaxis(one, -1, 1) for one in arrays[:2])
+    windows = Windows(x.shape[2:], weights.shape[2:], attributes)
+    y = convolve(x, weights, at(arrays, 2), attributes.get("group", 1), windows)
+    return [np.moveaxis(y, 1, -1)]
 
 
 @own("com.microsoft.BiasAdd", CONTRIB)

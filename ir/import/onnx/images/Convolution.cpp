@@ -250,33 +250,53 @@ Value convolve(Emitter &emit, const Convolution &conv) {
 
 //===- Ops -----------------------------------------------------------------------------------===//
 
-/// Whether kernel_shape, where given, is that of the weights.
-bool saysItsKernel(Node &node) {
+/// Whether kernel_shape, where given, is that of the weights, [.., .., K...].
+bool saysItsKernel(Node &node, llvm::ArrayRef<int64_t> weights) {
   std::optional<Ints> said = node.integerList("kernel_shape");
-  if (!said || llvm::ArrayRef(*said) == node.dims(1).drop_front(2))
+  if (!said || llvm::ArrayRef(*said) == weights.drop_front(2))
     return true;
-  node.fail("has kernel_shape " + toString(*said) + " and weights of shape " + toString(node.dims(1)));
+  node.fail("has kernel_shape " + toString(*said) + " and weights of shape " + toString(weights));
   return false;
+}
+
+/// x [N, C, S...] with weights [C', C / groups, K...], and the node's bias and attributes.
+Value convolved(Node &node, Value x, Value weights) {
+  const Ints image(dimsOf(x)), kernel(dimsOf(weights));
+  const int64_t groups = node.integer("group", 1);
+  std::optional<Windows> windows = Windows::of(node, image, llvm::ArrayRef(kernel).drop_front(2));
+  if (!windows || !saysItsKernel(node, kernel))
+    return {};
+  const int64_t channels = image[1], results = kernel[0];
+  if (groups < 1 || channels % groups != 0 || results % groups != 0 || kernel[1] != channels / groups) {
+    node.fail("convolves " + toString(image) + " with weights of shape " + toString(kernel) + " in " +
+              llvm::Twine(groups) + " groups");
+    return {};
+  }
+  // PyTorch's exporter folds a BatchNormalization into weights of f32 beside an operand of bf16.
+  const DType type = dtypeOf(x.getType());
+  auto inTypeOfX = [&](Value value) {
+    return value && isFloat(type) && isFloat(dtypeOf(value.getType())) ? node.emit.cast(value, type) : value;
+  };
+  return convolve(node.emit, {x, inTypeOfX(weights), inTypeOfX(node.input(2)), *windows, groups});
 }
 
 Values conv(Node &node) {
   if (node.rank(1) < 3 || !isFloat(node.type(0)))
     return node.fail("convolves " + toString(node.dims(0)) + " with " + toString(node.dims(1)) +
                      "; kfuse has floats [N, C, ...] and [C', C / groups, ...]");
-  const int64_t groups = node.integer("group", 1);
-  std::optional<Windows> windows = Windows::of(node, node.dims(1).drop_front(2));
-  if (!windows || !saysItsKernel(node))
-    return Value();
-  const int64_t channels = node.dims(0)[1], results = node.dims(1)[0];
-  if (groups < 1 || channels % groups != 0 || results % groups != 0 || node.dims(1)[1] != channels / groups)
-    return node.fail("convolves " + toString(node.dims(0)) + " with weights of shape " + toString(node.dims(1)) +
-                     " in " + llvm::Twine(groups) + " groups");
-  // PyTorch's exporter folds a BatchNormalization into weights of f32 beside an operand of bf16.
-  auto inTypeOfX = [&](unsigned i) {
-    return node.input(i) && isFloat(node.type(0)) && isFloat(node.type(i)) ? node.emit.cast(node.input(i), node.type(0))
-                                                                           : node.input(i);
-  };
-  return convolve(node.emit, {node.input(0), inTypeOfX(1), inTypeOfX(2), *windows, groups});
+  return convolved(node, node.input(0), node.input(1));
+}
+
+/// ONNX Runtime's, with channels last: [N, S..., C], weights [C', K..., C / groups], result [N, O..., C'].
+Values convOfChannelsLast(Node &node) {
+  const int64_t rank = node.rank(1) - 2;
+  if (rank < 1 || node.rank(0) != node.rank(1) || !isFloat(node.type(0)))
+    return node.fail("convolves " + toString(node.dims(0)) + " with " + toString(node.dims(1)) +
+                     "; kfuse has floats [N, ..., C] and [C', ..., C / groups]");
+  const Ints channelsFirst = joined({{0, rank + 1}, countedFrom(1, rank)});
+  Value y = convolved(node, node.emit.transpose(node.input(0), channelsFirst),
+                      node.emit.transpose(node.input(1), channelsFirst));
+  return y ? node.emit.transpose(y, joined({{0}, countedFrom(2, rank), {1}})) : y;
 }
 
 /// Puts `stride - 1` zeros between neighbours of dimension `dim`.
@@ -302,7 +322,7 @@ Values convTranspose(Node &node) {
                      "; kfuse has floats [N, C, ...] and [C, C' / groups, ...]");
   const Ints kernel(node.dims(1).drop_front(2)), sizes(node.dims(0).drop_front(2));
   const int64_t channels = node.dims(0)[1], perGroup = node.dims(1)[1];
-  if (groups < 1 || channels % groups != 0 || node.dims(1)[0] != channels || !saysItsKernel(node))
+  if (groups < 1 || channels % groups != 0 || node.dims(1)[0] != channels || !saysItsKernel(node, node.dims(1)))
     return node.fail("convolves " + toString(node.dims(0)) + " with weights of shape " + toString(node.dims(1)) +
                      " in " + llvm::Twine(groups) + " groups");
   if (node.has("output_shape") || node.text("auto_pad", "NOTSET") != "NOTSET")
@@ -362,6 +382,7 @@ Values convTranspose(Node &node) {
 
 constexpr OnnxOp table[] = {
     {"Conv", 2, 3, conv, "auto_pad dilations group kernel_shape pads strides"},
+    {"com.microsoft.NhwcConv", 2, 3, convOfChannelsLast, "auto_pad dilations group kernel_shape pads strides"},
     {"ConvTranspose", 2, 3, convTranspose,
      "auto_pad dilations group kernel_shape output_padding output_shape pads strides"},
 };

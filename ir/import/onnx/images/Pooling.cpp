@@ -17,7 +17,7 @@ std::optional<Windows> poolWindows(Node &node) {
     node.fail("has no kernel_shape");
     return std::nullopt;
   }
-  return Windows::of(node, *kernel, node.flag("ceil_mode"));
+  return Windows::of(node, node.dims(0), *kernel, node.flag("ceil_mode"));
 }
 
 bool givesOnlyValues(Node &node) {

@@ -60,16 +60,17 @@ Ints countedFrom(int64_t from, int64_t count) {
   return Ints(llvm::map_range(counted(count), [from](int64_t i) { return from + i; }));
 }
 
-std::optional<Windows> Windows::of(Node &node, llvm::ArrayRef<int64_t> kernel, bool ceil) {
+std::optional<Windows> Windows::of(Node &node, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> kernel,
+                                   bool ceil) {
   const size_t rank = kernel.size();
-  if (node.rank(0) < 3 || node.rank(0) - 2 != static_cast<int64_t>(rank)) {
-    node.fail("slides a kernel of shape " + toString(kernel) + " over a tensor of shape " + toString(node.dims(0)) +
+  if (shape.size() < 3 || shape.size() - 2 != rank) {
+    node.fail("slides a kernel of shape " + toString(kernel) + " over a tensor of shape " + toString(shape) +
               ", which should be [N, C, ...] with as many dimensions behind them");
     return std::nullopt;
   }
   auto isOutside = [](int64_t size) { return size < 1 || size > mostOfAttribute; };
-  if (llvm::any_of(kernel, isOutside) || llvm::any_of(node.dims(0), [](int64_t size) { return size < 1; })) {
-    node.fail("slides a kernel of shape " + toString(kernel) + " over a tensor of shape " + toString(node.dims(0)));
+  if (llvm::any_of(kernel, isOutside) || llvm::any_of(shape, [](int64_t size) { return size < 1; })) {
+    node.fail("slides a kernel of shape " + toString(kernel) + " over a tensor of shape " + toString(shape));
     return std::nullopt;
   }
   const std::optional<Ints> strides = numbers(node, "strides", rank, 1, 1),
@@ -77,7 +78,7 @@ std::optional<Windows> Windows::of(Node &node, llvm::ArrayRef<int64_t> kernel, b
                             pads = numbers(node, "pads", 2 * rank, 0, 0);
   if (!strides || !dilations || !pads)
     return std::nullopt;
-  Windows windows{Ints(node.dims(0).drop_front(2)), Ints(kernel), *strides, *dilations, {}, {}, Ints(rank, 0)};
+  Windows windows{Ints(shape.drop_front(2)), Ints(kernel), *strides, *dilations, {}, {}, Ints(rank, 0)};
   windows.before.assign(pads->begin(), pads->begin() + rank);
   windows.after.assign(pads->begin() + rank, pads->end());
 
@@ -94,7 +95,7 @@ std::optional<Windows> Windows::of(Node &node, llvm::ArrayRef<int64_t> kernel, b
     return std::nullopt;
   }
   if (!countWithin(windows, ceil)) {
-    node.fail("slides a kernel of shape " + toString(kernel) + " over a tensor of shape " + toString(node.dims(0)) +
+    node.fail("slides a kernel of shape " + toString(kernel) + " over a tensor of shape " + toString(shape) +
               " with pads " + toString(*pads) + ", which is shorter than it");
     return std::nullopt;
   }

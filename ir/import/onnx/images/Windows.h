@@ -12,9 +12,10 @@ struct Windows {
   Ints kernel, strides, dilations, before, after;
   Ints counts; ///< Windows, so the result's sizes.
 
-  /// From the node's attributes, for its first input and a kernel of these sizes; nothing, and the node has failed,
-  /// where they are no windows. With `ceil` the last window may reach beyond the end.
-  static std::optional<Windows> of(Node &node, llvm::ArrayRef<int64_t> kernel, bool ceil = false);
+  /// From the node's attributes, for an operand [N, C, S1, ..., Sk] of this shape and a kernel of these sizes; nothing,
+  /// and the node has failed, where they are no windows. With `ceil` the last window may reach beyond the end.
+  static std::optional<Windows> of(Node &node, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> kernel,
+                                   bool ceil = false);
 
   size_t rank() const { return kernel.size(); }
   /// Elements from a window's first to its last.

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..graph import Reject
+from ..graph import CONTRIB, Reject
 from ..values import FLOATS, F32, round_to
 from .registry import generator
 
@@ -65,6 +65,20 @@ def _conv(b):
     if groups != 1 or b.chance(0.3):
         attributes["group"] = groups
     (y,) = b.node(b.op, [x, weights, bias], kernel_shape=kernel if b.chance(0.7) else None, **attributes)
+    if y.array.size == 0:
+        raise Reject("pads cut everything off")
+
+
+@generator("com.microsoft.NhwcConv")
+def _conv_channels_last(b):
+    dtype = b.some_dtype(b.floats())
+    places = [b.rng.choice((1, 3, 5, 8)) for _ in range(b.rng.choice((1, 2, 2)))]
+    groups, per_group, results = b.rng.choice((1, 1, 2, 3)), b.rng.choice((1, 2, 8)), b.rng.choice((1, 3, 4))
+    x = b.finite(dtype, (b.rng.choice((1, 2)), *places, groups * per_group))
+    kernel, attributes = _window_attributes(b, places)
+    weights = b.finite(dtype, (groups * results, *kernel, per_group))
+    bias = b.finite(dtype, (groups * results,)) if b.chance(0.6) else None
+    (y,) = b.node("NhwcConv", [x, weights, bias], domain=CONTRIB, kernel_shape=kernel, group=groups, **attributes)
     if y.array.size == 0:
         raise Reject("pads cut everything off")
 
