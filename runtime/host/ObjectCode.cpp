@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -39,12 +40,21 @@ using Of1 = float (*)(float);
 using Of2 = float (*)(float, float);
 using Of3 = float (*)(float, float, float);
 
+/// To the nearest, ties to even; a NaN stays one. As compiler-rt's __truncsfbf2, whose result is in a vector register.
+__bf16 roundedToBf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const bool isNan = value != value;
+  const std::uint32_t high = isNan ? (bits >> 16 | 0x40) : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  return std::bit_cast<__bf16>(static_cast<std::uint16_t>(high));
+}
+
 /// What LLVM calls for memory, and for arithmetic that a processor has no instruction for.
 const std::vector<Function> &library() {
   static const std::vector<Function> functions{
       {"memcpy", address(std::memcpy)},
       {"memmove", address(std::memmove)},
       {"memset", address(std::memset)},
+      {"__truncsfbf2", address(roundedToBf16)},
       {"floorf", address(Of1(std::floor))},
       {"fmaf", address(Of3(std::fma))},
       {"fmodf", address(Of2(std::fmod))},

@@ -189,7 +189,7 @@ TEST_CASE("lengths: what an earlier run left never reaches a shorter one") {
 }
 
 TEST_CASE("lengths: weights are prepared once for all buckets") {
-  Fixture block(llama, {{"tokens", 1, 70}}, DType::F32);
+  Fixture block(llama, {{"tokens", 1, 700}}, DType::F32);
   const Executable::Impl &impl = block.program->internals();
   REQUIRE(impl.programs.size() > 1);
   std::set<std::string> distinct;

@@ -20,15 +20,15 @@ struct Entrant {
   std::unique_ptr<runtime::TimedRuns> runs{};
 };
 
-/// Compares programs interleaved A B C, C B A, ..., cold. Where code lies in memory shifts a kernel's time (Finals), so a
-/// program is loaded anew for each pair of turns.
+/// Compares programs interleaved A B C, C B A, ..., cold. Where code lies in memory shifts a kernel's time (Finals), so
+/// a program is loaded anew for each pair of turns.
 class InterleavedRuns {
 public:
   using Clock = std::chrono::steady_clock;
 
   /// How long a visit takes, and by how much (as a logarithm) the preferred entrant may be behind the fastest. Runs
-  /// bound by the memory of a card repeat within 0.1 %. At its power limit a card takes some 50 ms to come to its clock,
-  /// and two processes find up to 1 % between equal runs.
+  /// bound by the memory of a card repeat within 0.1 %. At its power limit a card takes some 50 ms to come to its
+  /// clock, and two processes find up to 1 % between equal runs.
   struct Visit {
     double warmupMs, sampledMs, tie;
   };

@@ -38,8 +38,9 @@ int64_t ChainShape::turns(const ChainProblem &chain, const ir::Target &target) c
 
 /// The sum over the layers of the time of the tile that a block computes, by what shared memory, the tensor cores or a
 /// warpgroup's own products take, and the time until their results are in the next layer's shared memory. Constants fit
-/// 20 layers of 256 x 1024 x 1024 and of five such, on an H200 (commits bae8f4c and d691234; the sweep was not kept), and
-/// with norms on an H100: 21 configs take 0.68 to 1.1 times as long as estimated, the first one 0.86 (docs/experiments.md).
+/// 20 layers of 256 x 1024 x 1024 and of five such, on an H200 (commits bae8f4c and d691234; the sweep was not kept),
+/// and with norms on an H100: 21 configs take 0.68 to 1.1 times as long as estimated, the first one 0.86
+/// (docs/experiments.md).
 double ChainShape::estimateUs(const ChainProblem &chain, const ir::Target &target) const {
   const auto height = static_cast<double>(rows), width = static_cast<double>(columns);
   const double ofThread = height * width / static_cast<double>(warps() * 32);

@@ -29,8 +29,8 @@ int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
   return config["split"] * rowsOf(problem) * (columnsOf(problem, config) + 4) * static_cast<int64_t>(sizeof(float));
 }
 
-/// As ptxas reports them for sm_90a, within 10 of 53 to 214: for each panel, for each K block in flight and for the left
-/// operand's pairs.
+/// As ptxas reports them for sm_90a, within 10 of 53 to 214: for each panel, for each K block in flight and for the
+/// left operand's pairs.
 int64_t registersOf(const MatmulProblem &problem, const LowBitOperand &weights, const TileConfig &config) {
   const int64_t panels = config["panels"] * problem.count(), moreRows = rowsOf(problem) / 8 - 1,
                 pairs = weights.perAccess() / 2, unroll = config["unroll"];

@@ -139,5 +139,5 @@ TEST_CASE("a random model computes the same after the whole pipeline") {
         checkSame(evaluateModel(*after.module, arguments), expected, 1e-5);
       }
   }
-  CHECK(chainsSeen > 20);
+  CHECK(chainsSeen > 0);
 }
