@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace kfuse::python {
@@ -202,8 +203,10 @@ dtype dlpackType(DType type) {
 
 View TensorReader::read(nb::handle tensor, const TensorDesc &wanted, Use use, bool anyPlace) const {
   // No framework has a type below a byte of its own.
-  const TensorDesc expected =
-      isPacked(wanted.type) ? TensorDesc{wanted.name, DType::U8, packedShape(wanted.shape)} : wanted;
+  std::optional<TensorDesc> bytes;
+  if (isPacked(wanted.type))
+    bytes = TensorDesc{wanted.name, DType::U8, packedShape(wanted.shape)};
+  const TensorDesc &expected = bytes ? *bytes : wanted;
   const Adapter *adapter = adapterOf(tensor);
   if (!adapter)
     refuse(use, expected,
