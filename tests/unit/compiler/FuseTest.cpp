@@ -44,7 +44,22 @@ class TakesChains : public passes::ScalarFormCostModel {
 public:
   using ScalarFormCostModel::ScalarFormCostModel;
   ir::Appraisal appraise(mlir::Block &region) const override {
-    return isChain(region) ? ir::Appraisal{} : ScalarFormCostModel::appraise(region);
+    if (isChain(region))
+      return {};
+    ir::Appraisal found = ScalarFormCostModel::appraise(region);
+    if (!found.decision && isLayer(region))
+      found = {.decision = {}, .cost = {.us = 1}};
+    return found;
+  }
+  /// A product, or one with a norm of its rows: what chains are made of.
+  static bool isLayer(mlir::Block &region) {
+    int products = 0, others = 0;
+    for (auto op : region.getOps<ir::FusableOpInterface>()) {
+      products += op.getOpKind() == ir::OpKind::Contraction;
+      others += op.getOpKind() != ir::OpKind::Contraction && op.getOpKind() != ir::OpKind::RowReduction &&
+                op.getOpKind() != ir::OpKind::Pointwise;
+    }
+    return products == 1 && others == 0;
   }
   static bool isChain(mlir::Block &region) { return !region.getOps<ir::FusedOp>().empty(); }
 };
@@ -116,7 +131,7 @@ TEST_CASE("a random model computes the same after the whole pipeline") {
   SmallRegionsOnly small(cpuTarget(), 2);
   TakesChains chains(cpuTarget());
   int chainsSeen = 0;
-  for (unsigned seed = 0; seed < 150; ++seed) {
+  for (unsigned seed = 0; seed < 600; ++seed) { // Products in a row are rare among them.
     CAPTURE(seed);
     std::string text = RandomGraph(seed).text();
     CAPTURE(text);
@@ -139,5 +154,5 @@ TEST_CASE("a random model computes the same after the whole pipeline") {
         checkSame(evaluateModel(*after.module, arguments), expected, 1e-5);
       }
   }
-  CHECK(chainsSeen > 0);
+  CHECK(chainsSeen > 20);
 }
