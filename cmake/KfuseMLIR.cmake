@@ -11,8 +11,8 @@ include(AddMLIR)
 # mlir_tablegen reads include directories of the folder; SYSTEM silences generated code.
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 
-llvm_map_components_to_libnames(KFUSE_LLVM_LIBS core support irreader bitwriter passes orcjit jitlink native
-                                targetparser transformutils ipo)
+llvm_map_components_to_libnames(KFUSE_LLVM_LIBS core support irreader bitwriter passes native targetparser
+                                transformutils ipo)
 add_library(kfuse_llvm INTERFACE)
 target_link_libraries(kfuse_llvm INTERFACE ${KFUSE_LLVM_LIBS})
 

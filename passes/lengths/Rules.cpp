@@ -1,13 +1,11 @@
 #include "passes/lengths/Rules.h"
 
-#include "ir/reference/Attributes.h"
 #include "passes/fuse/OpNames.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
-#include <cmath>
-#include <cstring>
 #include <limits>
 
 using namespace mlir;
@@ -15,8 +13,6 @@ using namespace kfuse::ir;
 
 namespace kfuse::passes {
 namespace {
-
-Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
 Attribute numberOf(Type type, double value) {
   if (auto real = dyn_cast<FloatType>(type))
@@ -36,28 +32,6 @@ Attribute highestOf(Type type) {
     return numberOf(type, std::numeric_limits<double>::infinity());
   const unsigned bits = type.getIntOrFloatBitWidth();
   return IntegerAttr::get(type, bits == 1 ? llvm::APInt(1, 1) : llvm::APInt::getSignedMaxValue(bits));
-}
-
-/// Whether the elements at the same indices are the same in both, as far as both have them.
-bool agreeAtFirst(const reference::HostTensor &a, const reference::HostTensor &b) {
-  if (isPacked(a.type))
-    return a == b;
-  const size_t width = byteWidth(a.type);
-  Shape common;
-  for (auto [x, y] : llvm::zip_equal(a.shape, b.shape))
-    common.push_back(std::min(x, y));
-  for (int64_t i = 0; i < elementCount(common); ++i) {
-    int64_t rest = i, stepA = 1, stepB = 1, atA = 0, atB = 0;
-    for (size_t dim = common.size(); dim-- > 0; rest /= common[dim]) {
-      atA += rest % common[dim] * stepA;
-      atB += rest % common[dim] * stepB;
-      stepA *= a.shape[dim];
-      stepB *= b.shape[dim];
-    }
-    if (std::memcmp(&a.bytes[atA * width], &b.bytes[atB * width], width) != 0)
-      return false;
-  }
-  return true;
 }
 
 } // namespace
@@ -184,7 +158,7 @@ void LengthRules::maskFactor(MatmulOp product, unsigned number, unsigned dim) {
     use = &mover->getOpOperand(0);
   }
   math.before(use->getOwner());
-  use->set(masked(use->get(), dim, numberOf(elementOf(use->get()), 0)));
+  use->set(masked(use->get(), dim, numberOf(getElementTypeOrSelf(use->get()), 0)));
   math.before(product);
 }
 
@@ -227,7 +201,7 @@ Axes LengthRules::softmax(SoftmaxOp op) {
   const unsigned last = dimsOf(op).size() - 1;
   Axes axes(axesOf(op.getOperand()));
   if (!axes.empty() && !axes[last].isFixed())
-    maskOperand(op, 0, last, lowestOf(elementOf(op.getOperand())));
+    maskOperand(op, 0, last, lowestOf(getElementTypeOrSelf(op.getOperand())));
   return axes;
 }
 
@@ -244,7 +218,7 @@ Axes LengthRules::reduce(ReduceOp reduction) {
   if (!followsLength)
     return left;
   const StringRef function = reduction.getFunction();
-  const Type type = elementOf(reduction.getOperand());
+  const Type type = getElementTypeOrSelf(reduction.getOperand());
   if (function == "mean") {
     replacement = meanOfLengths(reduction);
     return left;
@@ -261,7 +235,7 @@ Axes LengthRules::reduce(ReduceOp reduction) {
 
 /// The sum in f32 of what counts, divided by how many there are.
 Value LengthRules::meanOfLengths(ReduceOp reduction) {
-  const Type type = elementOf(reduction.getOperand()), f32 = math.ops().getF32Type();
+  const Type type = getElementTypeOrSelf(reduction.getOperand()), f32 = math.ops().getF32Type();
   const Axes axes(axesOf(reduction.getOperand()));
   Value summed = math.cast(reduction.getOperand(), f32);
   set(summed, axes);
@@ -398,7 +372,7 @@ Axes LengthRules::slice(SliceOp slice) {
     cut[dim] = result.back();
     llvm::SmallVector<int64_t> shape(dimsOf(source));
     shape[dim] = count;
-    auto type = RankedTensorType::get(shape, elementOf(source));
+    auto type = RankedTensorType::get(shape, getElementTypeOrSelf(source));
     source = math.ops().create<GatherOp>(math.where(), type, source, index, static_cast<int64_t>(dim));
     set(source, std::move(cut));
     llvm::SmallVector<int64_t> offsets(slice.getOffsets()), strides(slice.getStrides());
@@ -461,54 +435,13 @@ Axes LengthRules::gather(GatherOp gather) {
     refuse("it looks up along more than one length");
     return result;
   }
-  const Type type = elementOf(gather.getIndices());
+  const Type type = getElementTypeOrSelf(gather.getIndices());
   const Value length = math.cast(math.length(data[axis].factors()[0]), type);
   const Value isNegative = math.make<LtOp>({gather.getIndices(), math.constant(numberOf(type, 0))});
   Value fromStart = math.where(isNegative, math.make<AddOp>({gather.getIndices(), length}), gather.getIndices());
   fromStart = math.make<MinOp>({fromStart, math.make<SubOp>({length, math.constant(numberOf(type, 1))})});
   gather->setOperand(1, math.reshape(fromStart, dimsOf(gather.getIndices())));
   return result;
-}
-
-//===- Constants -------------------------------------------------------------------------------===//
-
-Axes LengthRules::constant(ConstantOp constant) {
-  Result<Axes> axes = axesBySize(constant.getResult());
-  if (!axes) {
-    refuse(axes.error().message);
-    return {};
-  }
-  const Result<reference::HostTensor> here = reference::tensorOf(constant.getValue());
-  bool isSame = true;
-  for (Value other : probes.in(constant.getResult())) {
-    auto there = other.getDefiningOp<ConstantOp>();
-    if (there.getValue() == constant.getValue())
-      continue;
-    const Result<reference::HostTensor> tensor = reference::tensorOf(there.getValue());
-    isSame &= here && tensor && agreeAtFirst(*here, *tensor);
-  }
-  if (isSame)
-    return std::move(*axes);
-  // A number that is a length, or grows with one.
-  auto wholeNumberOf = [](Value there) -> int64_t {
-    Result<reference::HostTensor> tensor = reference::tensorOf(there.getDefiningOp<ConstantOp>().getValue());
-    const std::vector<double> numbers = tensor ? reference::toDoubles(*tensor) : std::vector<double>();
-    const bool isOne = !numbers.empty() && llvm::all_of(numbers, [&](double one) { return one == numbers[0]; });
-    return isOne && numbers[0] == std::floor(numbers[0]) ? static_cast<int64_t>(numbers[0])
-                                                         : std::numeric_limits<int32_t>::min();
-  };
-  const std::optional<Factor> number = probes.fit(constant.getResult(), wholeNumberOf);
-  if (!number || number->size == std::numeric_limits<int32_t>::min()) {
-    refuse("its numbers depend on a length, and are none that grow evenly with it");
-    return std::move(*axes);
-  }
-  const ArrayRef<int64_t> dims = dimsOf(constant);
-  Value value =
-      math.reshape(math.cast(math.length(*number), elementOf(constant)), llvm::SmallVector<int64_t>(dims.size(), 1));
-  if (dimsOf(value) != dims)
-    value = math.ops().create<BroadcastOp>(math.where(), constant.getType(), value);
-  replacement = value;
-  return std::move(*axes);
 }
 
 } // namespace kfuse::passes

@@ -1,6 +1,7 @@
 // cuda.matmul_low_bits: products of few rows with weights of 4 or 8 bits, which become floats in registers.
 #include "codegen/cuda/matmul/LowBitOperand.h"
 #include "codegen/cuda/matmul/Streamed.h"
+#include "codegen/cuda/matmul/StreamedPanels.h"
 #include "codegen/cuda/matmul/Templates.h"
 
 #include <algorithm>
@@ -8,26 +9,13 @@
 using namespace mlir;
 
 namespace kfuse::codegen::cuda {
+
+using namespace streamed;
+
 namespace {
 
-constexpr int64_t mostRows = 16;
 constexpr size_t mostCandidates = 24;
-constexpr int64_t epilogueVector = 4;
-constexpr int64_t panelColumns = 16; ///< Columns of the result, on the instruction's long side.
-constexpr int64_t lineBytes = 64;    ///< What a warp takes of a column at a time: sixteen bytes for each of four lanes.
-
-int64_t threadsOf(const TileConfig &config) { return config["split"] * 32; }
-/// Columns of all products in a block.
-int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) {
-  return config["panels"] * panelColumns * problem.count();
-}
-/// Rows as an instruction takes them.
-int64_t rowsOf(const MatmulProblem &problem) { return llvm::alignTo(problem.M, 8); }
-
-/// The warps' partial sums (device/matmul/gemm_stream.cuh).
-int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
-  return config["split"] * rowsOf(problem) * (columnsOf(problem, config) + 4) * static_cast<int64_t>(sizeof(float));
-}
+constexpr int64_t lineBytes = 64; ///< What a warp takes of a column at a time: sixteen bytes for each of four lanes.
 
 /// As ptxas reports them for sm_90a, within 10 of 53 to 214: for each panel, for each K block in flight and for the
 /// left operand's pairs.

@@ -1,5 +1,6 @@
 // cuda.matmul_stream: products of few rows on tensor cores, whose weights stream once through registers.
 #include "codegen/cuda/matmul/Streamed.h"
+#include "codegen/cuda/matmul/StreamedPanels.h"
 #include "codegen/cuda/matmul/Templates.h"
 
 #include <algorithm>
@@ -8,29 +9,14 @@
 using namespace mlir;
 
 namespace kfuse::codegen::cuda {
+
+using namespace streamed;
+
 namespace {
 
-constexpr int64_t leastRows = 3; ///< With fewer cuda.gemv issues less.
-/// Each block reads all rows: at 32 they are most of what an SM loads, and 32 x 4096 x 4096 takes 12.6 us where tiles
-/// take 10.3.
-constexpr int64_t mostRows = 16;
+constexpr int64_t leastRows = 3;      ///< With fewer cuda.gemv issues less.
 constexpr size_t mostCandidates = 12; ///< All that there are.
-constexpr int64_t epilogueVector = 4;
-constexpr int64_t panelColumns = 16; ///< Columns of the result, on the instruction's long side.
-constexpr int64_t lineBytes = 128;   ///< The K block that a warp takes at a time.
-
-int64_t threadsOf(const TileConfig &config) { return config["split"] * 32; }
-/// Columns of all products in a block.
-int64_t columnsOf(const MatmulProblem &problem, const TileConfig &config) {
-  return config["panels"] * panelColumns * problem.count();
-}
-/// Rows as an instruction takes them.
-int64_t rowsOf(const MatmulProblem &problem) { return llvm::alignTo(problem.M, 8); }
-
-/// The warps' partial sums (device/matmul/gemm_stream.cuh).
-int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
-  return config["split"] * rowsOf(problem) * (columnsOf(problem, config) + 4) * static_cast<int64_t>(sizeof(float));
-}
+constexpr int64_t lineBytes = 128;    ///< The K block that a warp takes at a time.
 
 /// Accumulators, K blocks in flight, and what addresses and the loop were seen to take, more of it where K blocks wait
 /// for each other.

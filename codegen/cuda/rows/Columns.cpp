@@ -179,23 +179,7 @@ private:
     for (Scalar reduction : passes.reductions[0])
       at.define(reduction,
                 "totals.a" + std::to_string(reduction.id) + (graph.dependsOn(reduction, across) ? "[j]" : "[0]"));
-    if (!extras.empty()) {
-      writer.open("struct Extras");
-      chunk.declare(writer, extras);
-      writer.close(" w;");
-      chunk.load(at, extras, "w.");
-    }
-    for (auto [i, value] : llvm::enumerate(values))
-      writer.line("Vector<" + valueType(graph[value].type) + ", " + llvm::Twine(config["vector"]) + "> y" +
-                  llvm::Twine(i) + ";");
-    chunk.lanes(
-        at, [](Scalar) { return "w."; },
-        [&](ValuePrinter &lane) {
-          for (auto [i, value] : llvm::enumerate(values))
-            writer.line("y" + llvm::Twine(i) + "[j] = " + lane.value(value) + ";");
-        });
-    for (unsigned i = 0; i < values.size(); ++i)
-      chunk.store(at, i);
+    chunk.storeResults(at, values, extras);
   }
 
   ValuePrinter scope() {

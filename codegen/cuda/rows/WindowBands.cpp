@@ -264,24 +264,7 @@ private:
                   Twine(graph.extents()[problem.strip]) + " - across)));");
     ValuePrinter values(graph, writer, at);
     values.define(problem.reductions.front(), "sums[j]");
-    if (!extras.empty()) {
-      writer.open("struct Extras");
-      chunk.declare(writer, extras);
-      writer.close(" w;");
-      chunk.load(values, extras, "w.");
-    }
-    for (auto [i, value] : llvm::enumerate(problem.outputs))
-      writer.line("Vector<" + valueType(graph[value].type) + ", " + Twine(vector) + "> y" + Twine(i) + ";");
-    chunk.lanes(
-        values, [](Scalar) { return "w."; },
-        [&](ValuePrinter &lane) {
-          for (auto [i, value] : llvm::enumerate(problem.outputs)) {
-            std::string text = lane.value(value);
-            writer.line("y" + Twine(i) + "[j] = " + text + ";");
-          }
-        });
-    for (unsigned i = 0; i < problem.outputs.size(); ++i)
-      chunk.store(values, i);
+    chunk.storeResults(values, problem.outputs, extras);
   }
 
   void splitSequence() {

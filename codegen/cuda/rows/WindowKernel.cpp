@@ -225,25 +225,7 @@ private:
     ValuePrinter at(graph, writer, names);
     for (Scalar reduction : problem.reductions)
       at.define(reduction, "totals." + total(reduction) + (problem.dense ? "[s][j]" : "[j][0]"));
-    if (!extras.empty()) {
-      writer.open("struct Extras");
-      chunk.declare(writer, extras);
-      writer.close(" w;");
-      chunk.load(at, extras, "w.");
-    }
-    for (auto [i, value] : llvm::enumerate(problem.outputs))
-      writer.line("Vector<" + valueType(graph[value].type) + ", " + Twine(problem.dense ? tiles.vector : tiles.strip) +
-                  "> y" + Twine(i) + ";");
-    chunk.lanes(
-        at, [](Scalar) { return "w."; },
-        [&](ValuePrinter &lane) {
-          for (auto [i, value] : llvm::enumerate(problem.outputs)) {
-            std::string text = lane.value(value);
-            writer.line("y" + Twine(i) + "[j] = " + text + ";");
-          }
-        });
-    for (unsigned i = 0; i < problem.outputs.size(); ++i)
-      chunk.store(at, i);
+    chunk.storeResults(at, problem.outputs, extras);
     if (problem.dense)
       writer.close();
   }

@@ -218,4 +218,26 @@ void ChunkPrinter::store(ValuePrinter scope, unsigned number) const {
   });
 }
 
+void ChunkPrinter::storeResults(ValuePrinter scope, ArrayRef<Scalar> results, ArrayRef<Scalar> loads) const {
+  SourceWriter &writer = scope.out();
+  if (!loads.empty()) {
+    writer.open("struct Extras");
+    declare(writer, loads);
+    writer.close(" w;");
+    load(scope, loads, "w.");
+  }
+  for (auto [i, value] : llvm::enumerate(results))
+    writer.line("Vector<" + valueType(graph[value].type) + ", " + Twine(vector) + "> y" + Twine(i) + ";");
+  lanes(
+      scope, [](Scalar) { return "w."; },
+      [&](ValuePrinter &lane) {
+        for (auto [i, value] : llvm::enumerate(results)) {
+          const std::string text = lane.value(value);
+          writer.line("y" + Twine(i) + "[j] = " + text + ";");
+        }
+      });
+  for (unsigned i = 0; i < results.size(); ++i)
+    store(scope, i);
+}
+
 } // namespace kfuse::codegen::cuda
