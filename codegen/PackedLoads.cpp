@@ -63,7 +63,7 @@ private:
   /// A byte b holds elements b % 16 and b / 16.
   Scalar halfOfByte(ScalarNode load) {
     const bool isSigned = source.inputs[load.input].type == DType::I4;
-    ScalarNode place; // Of the element along its row.
+    ScalarNode place; // The element's place along its row.
     place.kind = ScalarNode::Kind::Index;
     place.type = DType::I64;
     MLIRContext *context = load.map.getContext();

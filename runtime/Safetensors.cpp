@@ -46,7 +46,7 @@ const StoredType &typeNamed(const std::string &name) {
 /// The header's JSON, in which no object names a key twice. Objects and arrays within `deepest`, so that hostile ones
 /// cost no more than their bytes.
 json parseHeader(std::string_view text) {
-  std::vector<std::set<std::string>> keys(deepest + 1); // Of the open object at each depth.
+  std::vector<std::set<std::string>> keys(deepest + 1); // The open object's at each depth.
   auto check = [&](int depth, json::parse_event_t event, json &value) {
     if (depth > deepest)
       throw Invalid("its header nests deeper than tensors and shapes");

@@ -121,10 +121,10 @@ public:
   /// "sum", "max", "min" or "mean" over `axes`, which the result drops.
   Tensor reduce(std::string_view function, const Tensor &x, const std::vector<int> &axes);
 
-  /// Of sequences that are packed behind each other: which of `rows` rows and `keys` keys belong to one. Starts are
-  /// [sequences + 1], I32 or I64, ascending; the last is where the last sequence ends. With `causal` the last row of a
-  /// sequence sees its last key, the row before one key less. where() of it makes an attention's mask, outside of which
-  /// keys cost no time.
+  /// Which of `rows` rows and `keys` keys belong to one sequence, where sequences are packed behind each other. Starts
+  /// are [sequences + 1], I32 or I64, ascending; the last is where the last sequence ends. With `causal` the last row
+  /// of a sequence sees its last key, the row before one key less. where() of it makes an attention's mask, outside of
+  /// which keys cost no time.
   Tensor sameSequence(const Tensor &rowStarts, const Tensor &keyStarts, std::int64_t rows, std::int64_t keys,
                       bool causal = false);
 

@@ -276,8 +276,8 @@ private:
   std::vector<Elf64_Shdr> sections;
   std::vector<Elf64_Sym> symbols;
   std::string_view names;
-  std::vector<std::uint64_t> places; ///< Of each section, in the memory; or notLoaded.
-  std::vector<std::byte *> stubs;    ///< Of each symbol; null where none is needed.
+  std::vector<std::uint64_t> places; ///< Each section's, in the memory; or notLoaded.
+  std::vector<std::byte *> stubs;    ///< Each symbol's; null where none is needed.
   std::uint64_t partBegins[Parts + 1] = {}, stubsBegin = 0;
 };
 

@@ -30,7 +30,7 @@ private:
 struct LoadedProgram {
   std::shared_ptr<const Pack> pack;
   std::unique_ptr<Device> device;
-  int ordinal = -1; ///< Of the CUDA device; -1 on the CPU.
+  int ordinal = -1; ///< The CUDA device's; -1 on the CPU.
   std::string title;
   VariantPrograms programs;
   std::unique_ptr<GivenMemory> given;
@@ -64,7 +64,7 @@ private:
   bool isRead(std::string_view parameter) const;
 
   std::vector<std::unique_ptr<DeviceBuffer>> uploaded; ///< Parameters that came from the pack.
-  std::vector<std::unique_ptr<DeviceBuffer>> memory;   ///< Of the prepared values.
+  std::vector<std::unique_ptr<DeviceBuffer>> memory;   ///< Holds the prepared values.
   std::vector<void *> prepared;                        ///< The results of the preparation.
   std::vector<void *> pointers;                        ///< Per argument of main: its memory if it is fixed, else null.
 };

@@ -36,7 +36,7 @@ std::string refusal(const PackVariant &variant, const DeviceKind &device) {
 auto rank(const PackVariant &variant, const DeviceKind &device) {
   const bool isOwnSku = variant.sku == device.sku && variant.target == device.target;
   const std::optional<CudaTarget> target = parseCudaTarget(variant.target);
-  // Of those for other SKUs the one that was chosen for none, then what fills most of the device.
+  // Among those for other SKUs the one that was tuned on none comes first, then what fills most of the device.
   return std::tuple(isOwnSku, !variant.isPtx(), target ? target->capability : 0, variant.sku.empty(),
                     variant.multiprocessors, variant.features.size());
 }

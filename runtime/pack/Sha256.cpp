@@ -21,7 +21,7 @@ constexpr std::uint32_t roundConstants[64] = {
 
 using State = std::array<std::uint32_t, 8>;
 
-/// Of the square roots of the first 8 primes.
+/// The fractions of the square roots of the first 8 primes.
 constexpr State initialState{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 

@@ -50,7 +50,7 @@ struct EndedRun {
   const RegionCase &given;
   const codegen::KernelTemplate &kernel;
   int axis = 0, times = 1;
-  std::int64_t granule = 1; ///< Of the axis; a kernel may compute a whole one that is needed in part.
+  std::int64_t granule = 1; ///< The axis's; a kernel may compute a whole one that is needed in part.
 };
 
 void check(const EndedRun &run, const codegen::TileConfig &config, const ir::Target &target) {

@@ -26,7 +26,7 @@ struct Body {
   const bf16 *in1;
   const bf16 *in2;
   bf16 *out0;
-  Index firstSequence, d1, d2; // Of the block.
+  Index firstSequence, d1, d2; // The block's first.
 
   __device__ __forceinline__ bool hasSequence(int sequence) const {
     return firstSequence + sequence < 18;

@@ -59,7 +59,7 @@ inline std::unique_ptr<Store> mustOpen(const fs::path &path, Store::Warn warn = 
   return std::move(*store);
 }
 
-inline constexpr int rows = 12; ///< Of writeStore().
+inline constexpr int rows = 12; ///< What writeStore() writes.
 inline void writeStore(const fs::path &path) {
   std::unique_ptr<Store> store = mustOpen(path);
   for (int i = 0; i < rows; ++i)

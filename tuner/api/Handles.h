@@ -70,7 +70,7 @@ struct Executable::Impl {
   std::vector<Dim> dims{};
   Edges edges;
   std::vector<int> updatedStates;
-  // Of a program from a pack:
+  // A program from a pack has these:
   std::shared_ptr<const runtime::Pack> pack{};
   std::string packedPlan{}; ///< Executable::plan().
   /// The input that is the length of caches, and the most that it may be; looked at where it is in the host's memory.

@@ -51,7 +51,7 @@ public:
   /// far as they can end with the run; which kernels are the same is told by their ops.
   double usBy(const EstimatedProgram &longer) const {
     double own = 0, there = 0;
-    std::map<std::string, std::size_t> seen; // Of each ops so many kernels.
+    std::map<std::string, std::size_t> seen; // How many kernels have these ops.
     for (const Kernel &kernel : kernels) {
       std::size_t number = seen[kernel.ops]++;
       auto same = std::ranges::find_if(longer.kernels,

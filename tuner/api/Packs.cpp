@@ -131,7 +131,7 @@ Result<void> write(const std::string &path, std::span<const std::byte> bytes) {
   auto failed = [&] {
     return Error{ErrorCode::Io, "the pack " + path + " cannot be written: " + std::strerror(errno)};
   };
-  std::FILE *file = std::fopen(draft.c_str(), "wbx"); // Of this call alone.
+  std::FILE *file = std::fopen(draft.c_str(), "wbx"); // This call's alone.
   if (!file)
     return failed();
   const bool isWritten = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();

@@ -117,7 +117,8 @@ double tolerance(DType type) {
     return 4e-2;
   if (type == DType::F8E5M2)
     return 8e-2;
-  return type == DType::BF16 || byteWidth(type) == 1 ? 1e-2 : 0; // Of booleans and small integers, a share of them.
+  return type == DType::BF16 || byteWidth(type) == 1 ? 1e-2
+                                                     : 0; // The share of booleans and small integers that may differ.
 }
 
 std::optional<std::string> findPoison(const codegen::BufferDesc &desc, std::span<const std::byte> bytes) {

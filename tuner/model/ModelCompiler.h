@@ -17,7 +17,7 @@ struct CompiledModel {
   std::vector<std::string> preparedKeys{}; ///< Of its results: equal where another program prepares the same.
   TuneReport report;
   std::string compiler{};  ///< KernelCompiler::version().
-  int multiprocessors = 0; ///< Of the target, which grids count on.
+  int multiprocessors = 0; ///< The target's, which grids count on.
 };
 
 /// The model must have been planned for the context's target.

@@ -257,7 +257,7 @@ private:
     writer.line("return {" + ofRow + "};");
     writer.close();
   }
-  /// Of those that are read for each row, or of the others.
+  /// The ones that are read for each row, or the others.
   std::string boundTexts(const std::string &row, bool areOfRow) {
     ValuePrinter scope = scopeOf(p.scores, row, "0");
     auto joined = [&](ArrayRef<ReadBound> bounds, bool moves, const std::string &function, int64_t more, int64_t least,

@@ -11,7 +11,7 @@ struct Layer {
   MatmulProblem product;
   TmaOperand weights, tokens;
 
-  std::int64_t reductions; ///< Of the rows of its product, by what is fused behind it.
+  std::int64_t reductions; ///< Over the rows of its product, in what is fused behind it.
 
   unsigned tokensInput() const { return tokens.matrix.input; }
 };

@@ -46,7 +46,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const LowBit
   const double unrolled = std::min(static_cast<double>(config["unroll"]), std::ceil(kBlocks));
   const double inFlight = std::min(resident, blocks / sms) * split * unrolled * columns * lineBytes;
   const double hbmUs = memoryUs(region.bytesRead + region.bytesWritten, inFlight, target);
-  // Of each weight 1.4 instructions make a float; each K block's left operand is loaded and paired by every warp.
+  // 1.4 instructions make a float of a weight; each K block's left operand is loaded and paired by every warp.
   const double perWeight = 1.6 + rows / 8 * (0.125 + 1.6 * panelColumns / columns);
   const double count = static_cast<double>(problem.N * problem.count()) * static_cast<double>(problem.K);
   const double issuedUs = issueUs(count * perWeight, target);

@@ -217,7 +217,7 @@ private:
     writer.open("struct Body");
     for (const std::string &member : bufferMembers(graph, all))
       writer.line(member);
-    writer.line("Index firstSequence" + membersOf("") + "; // Of the block.");
+    writer.line("Index firstSequence" + membersOf("") + "; // The block's first.");
     writer.line();
     writer.open("__device__ __forceinline__ bool hasSequence(int sequence) const");
     writer.line("return firstSequence + sequence < " + Twine(bands.sequences) + ";");
@@ -316,7 +316,7 @@ private:
   const LinearGraph &graph;
   ChunkPrinter chunk;
   std::vector<Scalar> extras, all;
-  SmallVector<std::string> names; ///< Of dimensions, at the block's first result of a sequence.
+  SmallVector<std::string> names; ///< The dimensions' indices at the block's first result of a sequence.
   SmallVector<unsigned> blockDims;
   SourceWriter writer;
 };

@@ -190,7 +190,7 @@ template <class Config, class Body, int fragments, int columns, class Mask = NoM
   int lane = threadIdx.x % 32;
   Index batch, firstRow, endRow; ///< The rows of this warp; none where all its rows lie past the last.
   const HeldSpan<Seen, Config::readsOfRow> held{seen, firstRow, endRow - 1};
-  Mask mask; ///< Of the tile that is weighed.
+  Mask mask; ///< The mask of the tile that is weighed.
   float accumulators[fragments][accumulatorCount];
   float maximum[fragments][2], weight[fragments][2];
 

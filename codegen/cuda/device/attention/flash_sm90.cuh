@@ -29,7 +29,7 @@ template <int rows, int size, int width = 2> struct BoxedTile {
   }
 };
 
-/// Of a mask's tile what is beside a warp's accumulators (FlashRows).
+/// The part of a mask's tile that lies beside a warp's accumulators (FlashRows).
 template <class Tile, class Mask> struct MaskTileRows {
   static constexpr int width = sizeof(Mask);
   unsigned lines; ///< Where the warp's first line is in shared memory, in the first box.

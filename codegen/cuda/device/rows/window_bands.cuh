@@ -1,12 +1,12 @@
 // Sums of windows as products: a row of taps is a band of a matrix.
 //
-// Of one row of positions and one row of taps, eight neighbouring results are a product [sequences, 16] x [16, 8] whose
-// right operand has the taps along its diagonals. Images that share their weights, the sequences, are its rows, 16 of
-// them. A block has 16 sequences, all results across and Config::rows of them down. Rows of positions come through a
-// ring in shared memory; a warp, which has eight results across, multiplies each by every row of taps, so that
-// Config::rowTaps rows of results are under way. A row that is complete goes through shared memory, too, and is stored
-// as whole lines while the next one is worked on: eight results a warp straight to memory, half a sector, took 27.1 to
-// 28.1 us on an H100 where this takes 20.2 (32 x 96 images of 56 x 56, 7 x 7 taps).
+// For one row of positions and one row of taps, eight neighbouring results are a product [sequences, 16] x [16, 8]
+// whose right operand has the taps along its diagonals. Images that share their weights, the sequences, are its
+// rows, 16 of them. A block has 16 sequences, all results across and Config::rows of them down. Rows of positions
+// come through a ring in shared memory; a warp, which has eight results across, multiplies each by every row of
+// taps, so that Config::rowTaps rows of results are under way. A row that is complete goes through shared memory,
+// too, and is stored as whole lines while the next one is worked on: eight results a warp straight to memory, half
+// a sector, took 27.1 to 28.1 us on an H100 where this takes 20.2 (32 x 96 images of 56 x 56, 7 x 7 taps).
 #pragma once
 
 #include <kfuse/math.cuh>
@@ -16,7 +16,7 @@ namespace kfuse {
 
 template <class Config, class Body> class WindowBands {
   using T = typename Config::Element;
-  static constexpr int sequences = 16, across = 8, deep = 16; ///< Of a product.
+  static constexpr int sequences = 16, across = 8, deep = 16; ///< Sizes of a product.
   static constexpr int tiles = (Config::results + across - 1) / across, threads = tiles * 32;
   /// Zeros ahead of a row's positions, so that a warp's 16 begin at 16 bytes.
   static constexpr int lead = (Config::before + 3) / 4 * 4;
@@ -25,7 +25,7 @@ template <class Config, class Body> class WindowBands {
                        pieces = ((ofTiles > ofCopies ? ofTiles : ofCopies) + 7) / 8;
   static constexpr int pitch = (pieces | 1) * 8; ///< An odd number of 16 bytes: no bank conflicts.
   static constexpr int stageElements = sequences * pitch, stageBytes = stageElements * static_cast<int>(sizeof(T));
-  /// Of results; 8 more than a multiple of 32 keeps sequences apart in the banks.
+  /// Stride of results; 8 more than a multiple of 32 keeps sequences apart in the banks.
   static constexpr int rowPitch = (tiles * across + 23) / 32 * 32 + 8;
   static constexpr int rowsRead = Config::rows + Config::rowTaps - 1;
   static constexpr int ofRow = Config::width / Config::piece, copies = sequences * ofRow,

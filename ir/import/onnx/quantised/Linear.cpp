@@ -13,7 +13,8 @@ struct Blocks {
   Ints sizes, scales;
 };
 
-/// Of scales as ONNX gives them: one in all, one an index along `axis`, or one for each `block_size` along it.
+/// The blocks of scales as ONNX gives them: one in all, one an index along `axis`, or one for each `block_size` along
+/// it.
 std::optional<Blocks> blocksOf(Node &node, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> scales) {
   Blocks blocks{Ints(dims.size(), 0), Ints(dims.size(), 1)};
   if (elementsIn(scales) == 1 && scales.size() <= 1)
