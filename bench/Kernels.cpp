@@ -10,7 +10,7 @@
 #include "bench/Cases.h"
 #include "bench/Sweep.h"
 #include "bench/SweepReport.h"
-#include "tools/kfuse/CublasLt.h"
+#include "tools/kfuse/bench/CublasLt.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 

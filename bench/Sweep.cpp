@@ -5,7 +5,7 @@
 #include "ir/dialect/Kfuse.h"
 #include "ir/reference/Tensor.h"
 #include "runtime/worker/RemoteCompiler.h"
-#include "tools/kfuse/CublasLt.h"
+#include "tools/kfuse/bench/CublasLt.h"
 #include "tuner/model/RegionConfigs.h"
 #include "tuner/search/Candidates.h"
 

@@ -47,6 +47,11 @@ INNER = {
         "quantised": {"node"},
         "static": {"node"},
     },
+    "tools/kfuse": {
+        "console": set(),
+        "model": {"console"},
+        "bench": {"console", "model"},
+    },
     "tuner": {
         "record": set(),
         "store": {"record"},

@@ -1,4 +1,4 @@
-#include "tools/kfuse/BlockTimes.h"
+#include "tools/kfuse/bench/BlockTimes.h"
 
 #define __device__
 #define __forceinline__ inline

@@ -1,4 +1,4 @@
-#include "tools/kfuse/CublasLt.h"
+#include "tools/kfuse/bench/CublasLt.h"
 
 #include <doctest/doctest.h>
 

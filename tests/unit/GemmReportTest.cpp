@@ -1,4 +1,4 @@
-#include "tools/kfuse/GemmReport.h"
+#include "tools/kfuse/bench/GemmReport.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "TemporaryFolder.h"
 
-#include "tools/kfuse/Npy.h"
+#include "tools/kfuse/model/Npy.h"
 
 #include <doctest/doctest.h>
 

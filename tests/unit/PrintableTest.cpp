@@ -1,6 +1,6 @@
 // Names of models, as people may be shown them, and as names of files.
 #include "ir/Printable.h"
-#include "tools/kfuse/OutputNames.h"
+#include "tools/kfuse/model/OutputNames.h"
 #include "tuner/report/Svg.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
-// The commands of kfuse; each adds itself to the command line and sets the exit status when it ran.
+// The commands of kfuse, beside those of bench/Bench.h. Each adds itself to the command line and sets the exit status
+// when it ran.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -9,11 +10,6 @@ void addTune(CLI::App &app, int &status);
 void addRun(CLI::App &app, int &status);
 void addExplain(CLI::App &app, int &status);
 void addTargets(CLI::App &app, int &status);
-void addBench(CLI::App &app, int &status);
-void addBenchBlock(CLI::App &bench, int &status);
-void addBenchTimeline(CLI::App &bench, int &status);
-void addBenchLengths(CLI::App &bench, int &status);
-void addBenchGemm(CLI::App &bench, int &status);
 void addPack(CLI::App &app, int &status);
 void addDb(CLI::App &app, int &status);
 void addQuantize(CLI::App &app, int &status);

@@ -1,10 +1,10 @@
 // kfuse quantize: a model's weights in few bits.
-#include "Commands.h"
-#include "ModelOptions.h"
-#include "OutputFile.h"
-#include "Table.h"
 #include "ir/Printable.h"
 #include "ir/import/onnx/RoundWeights.h"
+#include "tools/kfuse/Commands.h"
+#include "tools/kfuse/console/OutputFile.h"
+#include "tools/kfuse/console/Table.h"
+#include "tools/kfuse/console/Terminal.h"
 
 #include <fmt/format.h>
 

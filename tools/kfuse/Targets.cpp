@@ -1,8 +1,8 @@
 #include "tuner/api/Targets.h"
-#include "Commands.h"
-#include "Table.h"
 #include "ir/Target.h"
 #include "kfuse/inspect.h"
+#include "tools/kfuse/Commands.h"
+#include "tools/kfuse/console/Table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
-#include "TuneHelpers.h"
+#include "tools/kfuse/TuneHelpers.h"
 
-#include "ModelOptions.h"
 #include "runtime/IdleGpus.h"
+#include "tools/kfuse/console/Terminal.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 // kfuse: tune, run and explain model blocks.
-#include "Commands.h"
 #include "kfuse/error.h"
+#include "tools/kfuse/Commands.h"
+#include "tools/kfuse/bench/Bench.h"
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>

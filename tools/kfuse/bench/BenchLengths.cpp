@@ -1,9 +1,10 @@
 // kfuse bench lengths: one program of any length, run at some of them, beside a program for each of these alone.
-#include "Commands.h"
-#include "Execution.h"
-#include "Interruption.h"
-#include "Json.h"
-#include "Table.h"
+#include "tools/kfuse/bench/Bench.h"
+#include "tools/kfuse/console/Interruption.h"
+#include "tools/kfuse/console/Json.h"
+#include "tools/kfuse/console/Table.h"
+#include "tools/kfuse/console/Terminal.h"
+#include "tools/kfuse/model/Execution.h"
 #include "tuner/api/Handles.h"
 #include "tuner/record/Measurement.h"
 

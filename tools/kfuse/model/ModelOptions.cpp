@@ -1,14 +1,11 @@
-#include "ModelOptions.h"
+#include "tools/kfuse/model/ModelOptions.h"
 
-#include "Terminal.h"
-#include "ir/Printable.h"
+#include "tools/kfuse/console/Terminal.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -69,11 +66,6 @@ std::optional<std::vector<std::string>> parseAxes(std::string_view text, const s
     text.remove_prefix(1);
   }
   return std::nullopt;
-}
-
-std::string oneLine(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return ir::printable(text);
 }
 
 } // namespace
@@ -244,29 +236,5 @@ Effort ModelOptions::tuningEffort() const {
 }
 
 bool ModelOptions::showsProgress() const { return !json && isTerminal(STDERR_FILENO); }
-
-void showProgress(const Progress &at) {
-  std::string best = at.bestUs > 0 ? fmt::format(", best {:.1f} us", at.bestUs) : "";
-  std::string line = fmt::format("[{}/{}] {}: candidate {} of {}{}", at.kernelsDone + 1, at.kernels,
-                                 ir::printable(at.kernel), at.candidatesDone, at.candidates, best);
-  fmt::print(stderr, "\r\033[K{}", line.substr(0, 99));
-  std::fflush(stderr);
-}
-
-void clearProgress() {
-  if (isTerminal(STDERR_FILENO))
-    fmt::print(stderr, "\r\033[K");
-}
-
-int fail(const Error &error) {
-  if (error.code != ErrorCode::Cancelled)
-    warn(error.message);
-  return static_cast<int>(error.code);
-}
-
-void warn(const std::string &line) {
-  clearProgress();
-  fmt::print(stderr, "kfuse: {}\n", oneLine(line));
-}
 
 } // namespace kfuse::tools

@@ -1,4 +1,4 @@
-#include "GemmSweep.h"
+#include "tools/kfuse/bench/GemmSweep.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "OutputNames.h"
+#include "tools/kfuse/model/OutputNames.h"
 
 #include <algorithm>
 #include <set>

@@ -56,15 +56,4 @@ CLI::Validator aboveZero();
 /// The words that give `command` the options it was given, but for those `leftOut`, for a process that does the same.
 std::vector<std::string> wordsOf(const CLI::App &command, const std::set<std::string> &leftOut);
 
-/// Rewrites one line of the terminal as the search goes on; clearProgress() follows before anything else is written.
-void showProgress(const Progress &at);
-void clearProgress();
-
-/// Prints the error on one line of stderr and returns its code, which is the exit status. What cancelled a command has
-/// had its line (Interruption.h).
-int fail(const Error &error);
-
-/// A warning on one line of stderr.
-void warn(const std::string &line);
-
 } // namespace kfuse::tools

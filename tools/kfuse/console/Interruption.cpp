@@ -1,6 +1,7 @@
-#include "Interruption.h"
+#include "tools/kfuse/console/Interruption.h"
 
-#include "ModelOptions.h"
+#include "kfuse/error.h"
+#include "tools/kfuse/console/Terminal.h"
 
 #include <fmt/format.h>
 

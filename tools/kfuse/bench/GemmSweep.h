@@ -1,8 +1,8 @@
 // The matrix products that kfuse bench gemm compares.
 #pragma once
 
-#include "CublasLt.h"
 #include "kfuse/error.h"
+#include "tools/kfuse/bench/CublasLt.h"
 
 #include <cstdint>
 #include <span>

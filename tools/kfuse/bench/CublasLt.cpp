@@ -1,4 +1,4 @@
-#include "CublasLt.h"
+#include "tools/kfuse/bench/CublasLt.h"
 
 #include <array>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-#include "BlockTimes.h"
+#include "tools/kfuse/bench/BlockTimes.h"
 
 #include <algorithm>
 #include <iterator>

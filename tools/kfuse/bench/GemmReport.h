@@ -1,7 +1,7 @@
 // What kfuse bench gemm found: products beside cuBLASLt's, and those that could not be measured.
 #pragma once
 
-#include "GemmSweep.h"
+#include "tools/kfuse/bench/GemmSweep.h"
 #include "tuner/report/Report.h"
 
 #include <functional>

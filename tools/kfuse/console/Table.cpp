@@ -1,4 +1,4 @@
-#include "Table.h"
+#include "tools/kfuse/console/Table.h"
 
 #include "ir/Printable.h"
 

@@ -1,11 +1,12 @@
 // kfuse bench timeline: when the blocks of each launch of a run start, may go on, multiply and end, by marks that they
 // write themselves (codegen/cuda/device/base/marks.cuh).
-#include "BlockTimes.h"
-#include "Commands.h"
-#include "Execution.h"
-#include "Interruption.h"
-#include "Table.h"
 #include "codegen/cuda/text/DeviceLibrary.h"
+#include "tools/kfuse/bench/Bench.h"
+#include "tools/kfuse/bench/BlockTimes.h"
+#include "tools/kfuse/console/Interruption.h"
+#include "tools/kfuse/console/Table.h"
+#include "tools/kfuse/console/Terminal.h"
+#include "tools/kfuse/model/Execution.h"
 #include "tuner/api/Handles.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
-#include "GemmComparison.h"
+#include "tools/kfuse/bench/GemmComparison.h"
 
-#include "CublasLt.h"
 #include "ir/reference/Policy.h"
 #include "kfuse/graph.h"
+#include "tools/kfuse/bench/CublasLt.h"
 #include "tuner/api/Handles.h"
 #include "tuner/model/PlannedModel.h"
 

@@ -1,4 +1,4 @@
-#include "tools/kfuse/Npy.h"
+#include "tools/kfuse/model/Npy.h"
 
 #include "kfuse/half.h"
 

@@ -1,7 +1,8 @@
-#include "Execution.h"
+#include "tools/kfuse/model/Execution.h"
 
 #include "kfuse/pack.h"
-#include "tools/kfuse/Npy.h"
+#include "tools/kfuse/console/Terminal.h"
+#include "tools/kfuse/model/Npy.h"
 #include "tuner/api/Handles.h"
 #include "tuner/api/Packs.h"
 

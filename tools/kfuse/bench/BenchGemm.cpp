@@ -1,10 +1,11 @@
 // kfuse bench gemm: tuned products, plain and batched, beside cuBLASLt, every algorithm it offers tried.
-#include "Commands.h"
-#include "GemmComparison.h"
-#include "GemmReport.h"
-#include "GemmSweep.h"
-#include "Interruption.h"
-#include "ModelOptions.h"
+#include "tools/kfuse/bench/Bench.h"
+#include "tools/kfuse/bench/GemmComparison.h"
+#include "tools/kfuse/bench/GemmReport.h"
+#include "tools/kfuse/bench/GemmSweep.h"
+#include "tools/kfuse/console/Interruption.h"
+#include "tools/kfuse/console/Terminal.h"
+#include "tools/kfuse/model/ModelOptions.h"
 #include "tuner/api/Driver.h"
 
 #include <fmt/format.h>

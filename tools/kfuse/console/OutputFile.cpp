@@ -1,4 +1,4 @@
-#include "OutputFile.h"
+#include "tools/kfuse/console/OutputFile.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 // A tuned matrix product beside every algorithm of cuBLASLt, in one process and on the same operands.
 #pragma once
 
-#include "GemmReport.h"
 #include "ir/reference/Tensor.h"
+#include "tools/kfuse/bench/GemmReport.h"
 #include "tuner/model/ModelCompiler.h"
 #include "tuner/model/Workbench.h"
 

@@ -1,4 +1,4 @@
-#include "Commands.h"
+#include "tools/kfuse/bench/Bench.h"
 
 namespace kfuse::tools {
 

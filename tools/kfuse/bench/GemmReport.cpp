@@ -1,6 +1,6 @@
-#include "GemmReport.h"
+#include "tools/kfuse/bench/GemmReport.h"
 
-#include "Table.h"
+#include "tools/kfuse/console/Table.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,9 @@
 // A compiled model on its device with everything it takes, ready to run: for commands that run models.
 #pragma once
 
-#include "ModelOptions.h"
 #include "ir/reference/Tensor.h"
 #include "kfuse/compiler.h"
+#include "tools/kfuse/model/ModelOptions.h"
 
 #include <map>
 #include <string>
