@@ -1,21 +1,12 @@
-#!/usr/bin/env python3
-"""Writes ops_quantised.onnx and its like, which the importer's tests read: weights and activations in 8, 4 and 2 bits.
-Expected are NumPy's numbers, in f64 from the integers on, and where ONNX Runtime has a CPU kernel it must agree. Needs
-onnx, numpy and onnxruntime; the files are committed.
-
-Usage: write_quantised.py [FOLDER]
-"""
+"""Weights and activations in 8, 4 and 2 bits. Expected are NumPy's numbers, in f64 from the integers on, and where ONNX
+Runtime has a CPU kernel it must agree."""
 import numpy as np
 from onnx import TensorProto, helper
 
-from write_models import F32, Cases, by_runtime, info, node, tensor, write
+from writers.cases import Cases, by_runtime
+from writers.model import F32, info, node, noise, rng, tensor, write
 
-rng = np.random.default_rng(33)
 CONTRIB = "com.microsoft"
-
-
-def noise(*shape):
-    return rng.uniform(-1, 1, shape).astype(np.float32)
 
 
 def small_integers(bits, *shape, signed=False):
@@ -51,15 +42,7 @@ class QuantisedCases(Cases):
         if runs:
             found = by_runtime(nodes, result, tensors, self.opset)
             assert np.allclose(found, expected, near, near), (name, np.abs(found - expected).max())
-        self.initializers += [self.renamed(name, value) for value in tensors]
-        for one in nodes:
-            copy = type(one)()
-            copy.CopyFrom(one)
-            copy.name = f"{name}.{one.op_type}"
-            copy.input[:] = [f"{name}.{value}" if value else "" for value in one.input]
-            copy.output[:] = [f"{name}.{value}" if value else "" for value in one.output]
-            self.nodes.append(copy)
-        self.compare(name, f"{name}.{result}", np.asarray(expected))
+        self.append(name, nodes, tensors, expected, result)
 
 
 def dequantize(cases):
@@ -205,18 +188,21 @@ def blocks(cases):
     cases.check("tied", tied, full[[2, 3]] @ full.T, runs=False, q=packed(q, 4), i=np.array([2, 3]), s=s)
 
 
-cases = QuantisedCases(opset=21, domains=[CONTRIB])
-for part in (dequantize, activations, integer_products, blocks):
-    part(cases)
-cases.write("ops_quantised")
+def ops():
+    cases = QuantisedCases(opset=21, domains=[CONTRIB])
+    for part in (dequantize, activations, integer_products, blocks):
+        part(cases)
+    cases.write("ops_quantised")
 
-# 3 x 5 integers of 4 bits lie across bytes in the file.
-odd = small_integers(4, 3, 5)
-write("int4_rows", [node("Cast", ["q"], ["y"], to=F32)], [], [info("y", F32, None)], [of_type("q", odd, TensorProto.UINT4)], 21)
-prepacked = node("MatMulNBits", ["x", "q", "s"], ["y"], name="product", domain=CONTRIB, K=32, N=4, block_size=16, bits=4, weight_prepacked=1)
-nbits = [tensor("q", np.zeros((4, 2, 8), np.uint8)), tensor("s", noise(4, 2))]
-write("nbits_prepacked", [prepacked], [info("x", F32, [2, 32])], [info("y", F32, [2, 4])], nbits, 21, domains=[CONTRIB])
-short = node("MatMulNBits", ["x", "q", "s"], ["y"], name="product", domain=CONTRIB, K=32, N=5, block_size=16, bits=4)
-write("nbits_short", [short], [info("x", F32, [2, 32])], [info("y", F32, [2, 5])], [nbits[0], tensor("s", noise(5, 2))], 21, domains=[CONTRIB])
-lone = node("MatMulNBits", ["x", "q", "s", "", "g"], ["y"], name="product", domain=CONTRIB, K=32, N=4, block_size=16, bits=4)
-write("nbits_groups", [lone], [info("x", F32, [2, 32])], [info("y", F32, [2, 4])], [*nbits, tensor("g", np.zeros(32, np.int32))], 21, domains=[CONTRIB])
+
+def single_products():
+    """Integers that lie across bytes in a file, and products that are refused."""
+    odd = small_integers(4, 3, 5)
+    write("int4_rows", [node("Cast", ["q"], ["y"], to=F32)], [], [info("y", F32, None)], [of_type("q", odd, TensorProto.UINT4)], 21)
+    prepacked = node("MatMulNBits", ["x", "q", "s"], ["y"], name="product", domain=CONTRIB, K=32, N=4, block_size=16, bits=4, weight_prepacked=1)
+    nbits = [tensor("q", np.zeros((4, 2, 8), np.uint8)), tensor("s", noise(4, 2))]
+    write("nbits_prepacked", [prepacked], [info("x", F32, [2, 32])], [info("y", F32, [2, 4])], nbits, 21, domains=[CONTRIB])
+    short = node("MatMulNBits", ["x", "q", "s"], ["y"], name="product", domain=CONTRIB, K=32, N=5, block_size=16, bits=4)
+    write("nbits_short", [short], [info("x", F32, [2, 32])], [info("y", F32, [2, 5])], [nbits[0], tensor("s", noise(5, 2))], 21, domains=[CONTRIB])
+    lone = node("MatMulNBits", ["x", "q", "s", "", "g"], ["y"], name="product", domain=CONTRIB, K=32, N=4, block_size=16, bits=4)
+    write("nbits_groups", [lone], [info("x", F32, [2, 32])], [info("y", F32, [2, 4])], [*nbits, tensor("g", np.zeros(32, np.int32))], 21, domains=[CONTRIB])
