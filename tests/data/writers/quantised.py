@@ -181,7 +181,7 @@ def blocks(cases):
     gather = node("GatherBlockQuantized", ["q", "i", "s"], ["y"], domain=CONTRIB, block_size=16)
     cases.check("GatherBlockQuantized_int4", [gather], (q * np.repeat(s.astype(np.float64), 16, 1))[[4, 1]], q=of_type("q", q, TensorProto.INT4), i=np.array([4, 1]), s=s)
     # A table that the last product reads, too.
-    q, s, x = small_integers(4, 6, 32), noise(6, 2), noise(2, 32)
+    q, s, x = small_integers(4, 6, 32), noise(6, 2) / 8, noise(2, 32)
     full = (q - 8) * np.repeat(s.astype(np.float64), 16, 1)
     tied = [node("GatherBlockQuantized", ["q", "i", "s"], ["e"], domain=CONTRIB, block_size=16, bits=4),
             node("MatMulNBits", ["e", "q", "s"], ["y"], domain=CONTRIB, K=32, N=6, block_size=16, bits=4)]

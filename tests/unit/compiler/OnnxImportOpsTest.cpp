@@ -1,5 +1,5 @@
 // Every op against the reference evaluator of the onnx package: the files hold a small graph and its answer for each
-// case, and give the largest difference (tests/data/write_models.py).
+// case, and give the largest difference (tests/data/writers).
 #include "ImportedModel.h"
 
 #include <doctest/doctest.h>
