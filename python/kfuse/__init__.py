@@ -12,14 +12,14 @@ import os as _os
 import pathlib as _pathlib
 
 from . import errors
-from ._kfuse import GraphBuilder, Model, Progress, Program, Session, Tensor, TensorDesc, Weights, load
+from ._kfuse import GraphBuilder, Model, Progress, Program, Session, Tensor, TensorDesc, Weights, load, load_pack
 from . import _kfuse
 from .errors import Error, ErrorCode
 
 __version__ = _kfuse.__version__
 __all__ = [
     "Error", "ErrorCode", "GraphBuilder", "Model", "Program", "Progress", "Session", "Store", "Tensor", "TensorDesc",
-    "Weights", "cmake_dir", "compile", "errors", "explain", "from_exported", "include_dir", "load", "targets",
+    "Weights", "cmake_dir", "compile", "errors", "explain", "from_exported", "include_dir", "load", "load_pack", "targets",
 ]  # fmt: skip
 
 _os.register_at_fork(after_in_child=_kfuse._forked)

@@ -241,7 +241,20 @@ class Program:
     def synchronize(self, stream: object | None = None) -> None:
         """Waits for the work of a stream; of the default stream without one."""
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """
+        Writes a pack: its kernels as machine code, without the parameters, which prepare() takes. load_pack() and C
+        read it without compiling anything; `kfuse pack` makes packs for several targets, and with weights.
+        """
+
     def __repr__(self) -> str: ...
+
+def load_pack(path: str | os.PathLike[str], *, target: str = 'auto', device: int = 0, threads: int = 0, variant: str = '') -> Program:
+    """
+    The program of a pack that fits the device best, compiled by `kfuse pack` or saved by Program.save(). A pack
+    is code: load those that you would run as programs. target is "auto", "gpu" or "cpu"; variant is the
+    target or SKU of the program to take.
+    """
 
 class Weights:
     """

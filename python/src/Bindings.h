@@ -8,6 +8,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ DType typeNamed(const std::string &name);
 
 struct Program {
   Executable executable;
-  Model model; ///< For the weights that came with it.
+  std::optional<Model> model; ///< For the weights that came with it; a pack's come with its executable.
 
   Place place() const { return {executable.device()}; }
 };

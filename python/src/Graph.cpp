@@ -1,5 +1,6 @@
 #include "Bindings.h"
 
+#include <array>
 #include <optional>
 
 namespace kfuse::python {
@@ -35,8 +36,13 @@ Tensor orEmpty(const Optional &tensor) { return tensor.value_or(Tensor()); }
 
 /// Numbers of the constant: integers stay whole.
 Tensor constant(GraphBuilder &g, const nb::object &value, DType type, const Shape &shape) {
-  if (!nb::isinstance<nb::sequence>(value))
+  if (!nb::isinstance<nb::sequence>(value)) {
+    constexpr std::int64_t mostOfDouble = std::int64_t{1} << 53;
+    if (type == DType::I64 && nb::isinstance<nb::int_>(value))
+      if (const auto whole = nb::cast<std::int64_t>(value); whole > mostOfDouble || whole < -mostOfDouble)
+        return g.broadcast(g.constant(std::array{whole}, type, Shape(shape.size(), 1)), shape);
     return g.constant(nb::cast<double>(nb::float_(value)), type, shape);
+  }
   if (type == DType::I32 || type == DType::I64)
     return g.constant(nb::cast<std::vector<std::int64_t>>(value), type, shape);
   return g.constant(nb::cast<std::vector<double>>(value), type, shape);

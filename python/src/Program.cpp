@@ -41,6 +41,23 @@ Program compileModel(const Model &model, const std::string &target, const std::s
   return {std::move(executable), model};
 }
 
+Program loadPack(const nb::object &path, const std::string &target, int device, int threads,
+                 const std::string &variant) {
+  const auto name = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path));
+  nb::gil_scoped_release released;
+  Result<Executable> executable = kfuse::loadPack(name, {target, device, threads, variant});
+  nb::gil_scoped_acquire again;
+  return {valueOf(std::move(executable)), std::nullopt};
+}
+
+void save(const Program &program, const nb::object &path) {
+  const auto name = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path));
+  nb::gil_scoped_release released;
+  Result<void> saved = program.executable.save(name);
+  nb::gil_scoped_acquire again;
+  valueOf(std::move(saved));
+}
+
 nb::object planOf(const Program &program) {
   const Executable &executable = program.executable;
   return nb::module_::import_("kfuse._plan").attr("Plan")(executable.plan().c_str(), executable.rooflineSvg().c_str());
@@ -113,11 +130,23 @@ void bindProgram(nb::module_ &module) {
             waitFor(program.executable, stream.is_none() ? 0 : streamOf(stream));
           },
           nb::arg("stream") = nb::none(), "Waits for the work of a stream; of the default stream without one.")
+      .def("save", &save, nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+           "Writes a pack: its kernels as machine code, without the parameters, which prepare() takes. load_pack() and "
+           "C\n"
+           "read it without compiling anything; `kfuse pack` makes packs for several targets, and with weights.")
       .def("_array", &array, nb::arg("shape"), nb::arg("type"))
       .def("_repr_html_",
            [](const Program &program) { return nb::cast<std::string>(planOf(program).attr("_repr_html_")()); })
       .def("__repr__", &reprOf);
   module.def("_end_calls", [] { CallsUnderWay::all().endAll(); });
+  module.def(
+      "load_pack", &loadPack, nb::arg("path"), nb::kw_only(), nb::arg("target") = "auto", nb::arg("device") = 0,
+      nb::arg("threads") = 0, nb::arg("variant") = "",
+      nb::sig("def load_pack(path: str | os.PathLike[str], *, target: str = 'auto', device: int = 0, "
+              "threads: int = 0, variant: str = '') -> Program"),
+      "The program of a pack that fits the device best, compiled by `kfuse pack` or saved by Program.save(). A pack\n"
+      "is code: load those that you would run as programs. target is \"auto\", \"gpu\" or \"cpu\"; variant is the\n"
+      "target or SKU of the program to take.");
   module.def("_compile", &compileModel, nb::arg("model"), nb::arg("target"), nb::arg("effort"), nb::arg("budget"),
              nb::arg("store"), nb::arg("require_tuned"), nb::arg("trust_store"), nb::arg("simplify"),
              nb::arg("threads"), nb::arg("device"), nb::arg("progress").none());

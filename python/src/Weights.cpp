@@ -16,9 +16,11 @@ void *upload(const Executable &program, const void *host, std::size_t bytes, std
   return buffer.data();
 }
 
-/// What came with the model: in place where the program can read it there.
+/// What came with the model: in place where the program can read it there. Null for a pack's, which it finds itself.
 void *dataOfModel(const Program &program, const TensorDesc &desc, std::vector<Buffer> &uploaded) {
-  std::span<const std::byte> bytes = program.model.parameterData(desc.name);
+  if (!program.model)
+    return nullptr;
+  std::span<const std::byte> bytes = program.model->parameterData(desc.name);
   if (bytes.empty())
     raiseUsage("parameter '" + desc.name + "' is not given, and did not come with the model; give it to prepare()");
   if (!program.place().isGpu() && isAligned(bytes.data()))
@@ -79,6 +81,9 @@ PreparedWeights prepare(const Program &program, const nb::object &params, bool c
   nb::gil_scoped_release released;
   Result<Weights> weights = program.executable.prepare(pointers);
   nb::gil_scoped_acquire again;
+  const bool leftToPack = std::ranges::find(pointers, nullptr) != pointers.end();
+  if (!weights && weights.error().code == ErrorCode::Usage && leftToPack)
+    raiseUsage(weights.error().message + "; the pack does not hold it, give it to prepare()");
   prepared.weights = valueOf(std::move(weights));
   return prepared;
 }

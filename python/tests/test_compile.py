@@ -4,6 +4,7 @@
 The second within which Ctrl-C ends is 2.5 here, for machines with other work beside; SLACK=1 tests it as it is.
 """
 
+import importlib.metadata
 import importlib.util
 import logging
 import os
@@ -16,8 +17,10 @@ import time
 import unittest
 
 import kfuse
+import numpy as np
 import support
 
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 SLACK = float(os.environ.get("SLACK", "2.5"))
 
 
@@ -137,7 +140,38 @@ class Errors(unittest.TestCase):
             kfuse.explain(model, "sm_1")
 
 
+class Packs(unittest.TestCase):
+    def test_saved_and_loaded(self):
+        """A pack gives the same bits: one without weights, which are given, and the command's, which holds them."""
+        with folder() as place:
+            path = pathlib.Path(place, "block.kfp")
+            source = REPOSITORY / "examples/models/einsum_attention.legacy.onnx"
+            model = kfuse.load(source)
+            x = np.load(REPOSITORY / "examples/models/einsum_attention.npz")["x"]
+            program = kfuse.compile(model, target="cpu", effort="none", store=f"{place}/store.db")
+            program.save(path)
+            loaded = kfuse.load_pack(path, threads=1)
+            self.assertEqual((loaded.target, loaded.inputs), ("cpu", program.inputs))
+            expected = program.session()(x)
+            given = {desc.name: np.frombuffer(model.parameter_data(desc.name), "float32").reshape(desc.shape).copy()
+                     for desc in loaded.parameters}  # fmt: skip
+            np.testing.assert_array_equal(loaded.session(loaded.prepare(given))(x), expected)
+            with self.assertRaisesRegex(kfuse.errors.UsageError, "the pack does not hold it"):
+                loaded.session()
+            command = ["kfuse", "pack", source, "-o", path, "--embed", "--target", "cpu", "--store", f"{place}/store.db"]
+            subprocess.run([sys.executable, "-m", *command], check=True, capture_output=True)
+            np.testing.assert_array_equal(kfuse.load_pack(path).session()(x), expected)
+            path.write_bytes(path.read_bytes()[:1000])
+            with self.assertRaisesRegex(kfuse.errors.BadModelError, "block.kfp"):
+                kfuse.load_pack(path)
+            with self.assertRaises(kfuse.errors.IoError):
+                kfuse.load_pack(f"{place}/none.kfp")
+
+
 class Package(unittest.TestCase):
+    def test_version(self):
+        self.assertEqual(kfuse.__version__, importlib.metadata.version("kfuse"))
+
     def test_import(self):
         """Silent, and under 100 ms; torch and jax may come before or after it."""
         code = "import time; t = time.perf_counter(); import kfuse; print(1e3 * (time.perf_counter() - t))"
