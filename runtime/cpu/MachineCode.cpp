@@ -1,8 +1,11 @@
+#include "runtime/cpu/DataObject.h"
 #include "runtime/cpu/Lowering.h"
 
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -96,6 +99,22 @@ Result<std::vector<std::byte>> emitObject(mlir::ModuleOp module, const HostCpu &
   targetCpu(*translated, **machine, cpu);
   optimise(*translated, **machine);
   return assemble(*translated, **machine);
+}
+
+Result<std::vector<std::byte>> dataObject(const std::string &symbol, std::span<const std::byte> bytes) {
+  constexpr std::uint64_t alignment = 256;
+  Result<std::unique_ptr<llvm::TargetMachine>> machine = makeTargetMachine(hostCpu(), /*contracts=*/false);
+  if (!machine)
+    return machine.error();
+  llvm::LLVMContext context;
+  llvm::Module module(symbol, context);
+  const llvm::StringRef text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  llvm::Constant *data = llvm::ConstantDataArray::getRaw(text, text.size(), llvm::Type::getInt8Ty(context));
+  auto *variable = new llvm::GlobalVariable(module, data->getType(), /*isConstant=*/true,
+                                            llvm::GlobalValue::ExternalLinkage, data, symbol); // The module's.
+  variable->setAlignment(llvm::Align(alignment));
+  targetCpu(module, **machine, hostCpu());
+  return assemble(module, **machine);
 }
 
 } // namespace kfuse::runtime::cpu

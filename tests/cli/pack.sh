@@ -45,6 +45,14 @@ for command in tune explain; do
   check "$command of a pack" fails 2 "is a pack" $command "$work/ffn.kfp"
 done
 
+check "C" "$kfuse" pack "$model" --target cpu --no-benchmark --emit c -o "$work/block.c"
+check "the names it has" grep -q "^static inline kfr_code block_run(" "$work/block.h"
+check "an object" "$kfuse" pack "$model" --target cpu --no-benchmark --emit object -o "$work/object.o"
+check "what it defines" grep -q " R object_pack$" <(nm "$work/object.o")
+check "no name for C" fails 2 "name the file with letters, digits and _" pack "$model" --target cpu --emit c -o "$work/2nd-block.c"
+check "a header over the model" fails 2 "the header .*/copy.h would be written over the model" pack "$work/copy.h" --target cpu --emit c -o "$work/copy.c"
+check "no such form" fails 2 "not in {pack,c,object}" pack "$model" --target cpu --emit cubin -o "$work/x.kfp"
+
 tensors "$kfuse" "$work/ffn.kfp" "$work"
 check "weights from a file" "$kfuse" run "$model" --target cpu --no-benchmark --weights "$work/all.safetensors" --input x=1 --output "$work/weighed"
 check "weights for a pack" "$kfuse" run "$work/ffn.kfp" --weights "$work/all.safetensors" --input x=1 --output "$work/weighed_pack"

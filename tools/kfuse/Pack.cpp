@@ -1,5 +1,6 @@
-#include "kfuse/pack.h"
+#include "runtime/cpu/DataObject.h"
 #include "tools/kfuse/Commands.h"
+#include "tools/kfuse/PackSource.h"
 #include "tools/kfuse/console/Interruption.h"
 #include "tools/kfuse/console/OutputFile.h"
 #include "tools/kfuse/console/Table.h"
@@ -23,6 +24,7 @@ constexpr const char *fallbackTarget = "compute_80", *fallbackLimits = "sm_86";
 
 struct PackCommand : ModelOptions {
   std::string output;
+  std::string emit = "pack";
   std::vector<std::string> targets; ///< Empty: auto.
   bool noFallback = false;
   bool embed = false;
@@ -59,6 +61,14 @@ void print(const runtime::Pack &pack) {
              !manifest.weights.empty() && pack.holdsWeights() ? "inside" : "the caller's");
 }
 
+int show(const PackCommand &options, const runtime::Pack &pack) {
+  if (options.json)
+    fmt::print("{}", tuner::describe(pack));
+  else
+    print(pack);
+  return 0;
+}
+
 int look(const PackCommand &options) {
   Result<runtime::Pack> pack = runtime::Pack::open(options.model);
   if (!pack)
@@ -66,17 +76,10 @@ int look(const PackCommand &options) {
   if (options.verify)
     if (Result<void> whole = pack->verify(); !whole)
       return fail(whole.error());
-  if (options.json) {
-    Result<std::string> text = describePack(options.model);
-    if (!text)
-      return fail(text.error());
-    fmt::print("{}", *text);
-  } else if (options.inspect) {
-    print(*pack);
-  } else {
-    fmt::print("{} is whole: {} sections, {} programs\n", options.model, pack->file().size(),
-               pack->manifest().variants.size());
-  }
+  if (options.inspect || options.json)
+    return show(options, *pack);
+  fmt::print("{} is whole: {} sections, {} programs\n", options.model, pack->file().size(),
+             pack->manifest().variants.size());
   return 0;
 }
 
@@ -131,49 +134,104 @@ Result<std::vector<std::span<const std::byte>>> weightsOf(const Model &model,
   return weights;
 }
 
-int make(const PackCommand &options) {
+//===- Writing one -----------------------------------------------------------------------------===//
+
+/// A file that the command writes.
+struct WrittenFile {
+  std::string what; ///< For people.
+  std::filesystem::path path;
+};
+
+/// The pack; or its C source or object, and then the header.
+std::vector<WrittenFile> filesOf(const PackCommand &options) {
+  const std::filesystem::path output = options.output;
+  if (options.emit == "pack")
+    return {{"pack", output}};
+  auto withEnding = [&](const char *ending) { return std::filesystem::path(output).replace_extension(ending); };
+  const bool isSource = options.emit == "c";
+  return {{isSource ? "C source" : "object", withEnding(isSource ? ".c" : ".o")}, {"header", withEnding(".h")}};
+}
+
+/// Before the work begins: whether all that is to be written can be.
+Result<void> checkFiles(const PackCommand &options) {
   if (options.output.empty())
-    return fail({ErrorCode::Usage, "give the pack to write with -o, or --inspect or --verify to look at one"});
+    return Error{ErrorCode::Usage, "give the pack to write with -o, or --inspect or --verify to look at one"};
+  if (const std::string name = std::filesystem::path(options.output).stem().string();
+      options.emit != "pack" && !isIdentifier(name))
+    return Error{ErrorCode::Usage, "-o " + options.output + ": functions in C are to be called " + name +
+                                       "_load and so on; name the file with letters, digits and _"};
   std::vector<FileInUse> inUse =
       filesOfStore(options.store.empty() ? tuner::Store::defaultPath() : std::filesystem::path(options.store));
   inUse.push_back({"the model", options.model});
   if (!options.weights.empty())
     inUse.push_back({"the weights", options.weights});
-  if (!options.weights.empty() && !options.embed)
-    return fail({ErrorCode::Usage, "--weights of pack is for --embed, which puts them into it"});
-  if (Result<void> writable = checkOutput("pack", options.output, inUse); !writable)
-    return fail(writable.error());
+  for (const WrittenFile &file : filesOf(options))
+    if (Result<void> writable = checkOutput(file.what, file.path, inUse); !writable)
+      return writable;
+  return {};
+}
+
+std::string textOf(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+}
+
+Result<void> writeFiles(const PackCommand &options, std::span<const std::byte> pack) {
+  const std::vector<WrittenFile> files = filesOf(options);
+  auto write = [&](std::size_t i, const std::string &content) {
+    return writeOutput(files[i].what, files[i].path, content);
+  };
+  if (options.emit == "pack")
+    return write(0, textOf(pack));
+  const std::string name = files.front().path.stem().string();
+  Result<std::string> header = headerOf(pack, name);
+  if (!header)
+    return header.error();
+  if (Result<void> written = write(1, *header); !written)
+    return written;
+  if (options.emit == "c")
+    return write(0, sourceOf(pack, name));
+  Result<std::vector<std::byte>> object = runtime::cpu::dataObject(packSymbol(name), pack);
+  return object ? write(0, textOf(*object)) : object.error();
+}
+
+Result<std::vector<std::byte>> makePack(const PackCommand &options) {
   Result<Model> model = options.load();
   if (!model)
-    return fail(model.error());
+    return model.error();
   if (!model->dims().empty())
-    return fail({ErrorCode::Usage, "a pack holds programs of fixed sizes; give them with --shape in place of --dims"});
+    return Error{ErrorCode::Usage, "a pack holds programs of fixed sizes; give them with --shape in place of --dims"};
   Result<std::optional<runtime::Safetensors>> file = options.openWeights(*model);
   if (!file)
-    return fail(file.error());
+    return file.error();
   runtime::PackContents contents;
   if (options.embed) {
     Result<std::vector<std::span<const std::byte>>> weights = weightsOf(*model, *file);
     if (!weights)
-      return fail(weights.error());
+      return weights.error();
     contents.weights = std::move(*weights);
   }
   std::vector<int> updated;
   Result<std::vector<tuner::Packed>> variants = variantsOf(options, *model, updated);
   if (!variants)
-    return fail(variants.error());
+    return variants.error();
   contents.manifest = tuner::manifestOf(model->internals().edges, std::move(updated),
                                         std::filesystem::path(options.model).filename().string());
   contents.variants = std::move(*variants);
-  const std::vector<std::byte> bytes = runtime::writePack(std::move(contents));
-  if (Result<void> written =
-          writeOutput("pack", options.output, std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()));
-      !written)
+  return runtime::writePack(std::move(contents));
+}
+
+int make(const PackCommand &options) {
+  if (!options.weights.empty() && !options.embed)
+    return fail({ErrorCode::Usage, "--weights of pack is for --embed, which puts them into it"});
+  if (Result<void> writable = checkFiles(options); !writable)
+    return fail(writable.error());
+  Result<std::vector<std::byte>> pack = makePack(options);
+  if (!pack)
+    return fail(pack.error());
+  if (Result<void> written = writeFiles(options, *pack); !written)
     return fail(written.error());
-  PackCommand written = options;
-  written.model = options.output;
-  written.inspect = true;
-  return look(written);
+  Result<runtime::Pack> parsed = runtime::Pack::parse(*pack, options.output);
+  return parsed ? show(options, *parsed) : fail(parsed.error());
 }
 
 } // namespace
@@ -186,11 +244,15 @@ void addPack(CLI::App &app, int &status) {
   command->remove_option(command->get_option("--target"));
   command->add_option("--target", options->targets, "cpu, sm_80, h100-pcie, ...; several: once each; else as tune");
   command->add_option("-o,--output", options->output, "The pack to write");
+  command->add_option("--emit", options->emit, "pack; c: NAME.c and NAME.h beside -o NAME.c; object: NAME.o and NAME.h")
+      ->check(CLI::IsMember({"pack", "c", "object"}))
+      ->capture_default_str();
   command->add_flag("--no-fallback", options->noFallback, "No PTX for GPUs from sm_80 on that are none of the targets");
   command->add_flag("--embed", options->embed, "The parameters' bytes go into the pack, too");
   command->add_flag("--inspect", options->inspect, "Say what the pack MODEL holds");
   command->add_flag("--verify", options->verify, "Check every byte of the pack MODEL");
   command->footer("Examples:\n  kfuse pack block.onnx -o block.kfp --target sm_90a --target sm_80\n"
+                  "  kfuse pack block.onnx --emit object -o block.o\n"
                   "  kfuse pack --inspect block.kfp --json\n  kfuse run block.kfp --weights model.safetensors");
   command->callback([options, &status] {
     if (options->inspect || options->verify) {

@@ -48,6 +48,13 @@ std::optional<double> timeOf(const TuneReport &report) {
   return report.isDeviceHere ? report.totalUs() : std::nullopt;
 }
 
+nlohmann::json describe(const std::vector<TensorDesc> &tensors) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const TensorDesc &tensor : tensors)
+    list.push_back({{"name", tensor.name}, {"type", toString(tensor.type)}, {"shape", tensor.shape}});
+  return list;
+}
+
 } // namespace
 
 Packed packedOf(const CompiledModel &compiled) {
@@ -98,6 +105,36 @@ runtime::Manifest manifestOf(const Edges &edges, std::vector<int> updatedStates,
   manifest.outputs = edges.outputs;
   manifest.updatedStates = std::move(updatedStates);
   return manifest;
+}
+
+std::string describe(const runtime::Pack &pack) {
+  const runtime::Manifest &manifest = pack.manifest();
+  nlohmann::json variants = nlohmann::json::array();
+  for (const runtime::PackVariant &variant : manifest.variants) {
+    std::size_t codeBytes = 0;
+    for (std::uint32_t section : variant.main.code)
+      codeBytes += section < pack.file().size() ? pack.file().bytes(section) : 0;
+    nlohmann::json us = variant.nanoseconds ? nlohmann::json(double(variant.nanoseconds) / 1e3) : nlohmann::json();
+    variants.push_back({{"target", variant.target},
+                        {"sku", variant.sku},
+                        {"multiprocessors", variant.multiprocessors},
+                        {"features", variant.features},
+                        {"compiler", variant.compiler},
+                        {"kernels", variant.main.code.size()},
+                        {"code_bytes", codeBytes},
+                        {"measured_us", us},
+                        {"plan", nlohmann::json::parse(variant.plan, nullptr, /*allow_exceptions=*/false)}});
+  }
+  return nlohmann::json{{"model", manifest.model},
+                        {"tool", manifest.tool},
+                        {"inputs", describe(manifest.inputs)},
+                        {"parameters", describe(manifest.parameters)},
+                        {"states", describe(manifest.states)},
+                        {"outputs", describe(manifest.outputs)},
+                        {"holds_weights", !manifest.weights.empty() && pack.holdsWeights()},
+                        {"variants", variants}}
+             .dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+         "\n";
 }
 
 Result<Model> modelOfPack(const std::string &path) {
@@ -175,42 +212,6 @@ Result<std::shared_ptr<Executable::Impl>> load(const std::string &path, const Pa
   return impl;
 }
 
-nlohmann::json describe(const std::vector<TensorDesc> &tensors) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const TensorDesc &tensor : tensors)
-    list.push_back({{"name", tensor.name}, {"type", toString(tensor.type)}, {"shape", tensor.shape}});
-  return list;
-}
-
-std::string describe(const runtime::Pack &pack) {
-  const runtime::Manifest &manifest = pack.manifest();
-  nlohmann::json variants = nlohmann::json::array();
-  for (const runtime::PackVariant &variant : manifest.variants) {
-    std::size_t codeBytes = 0;
-    for (std::uint32_t section : variant.main.code)
-      codeBytes += section < pack.file().size() ? pack.file().bytes(section) : 0;
-    nlohmann::json us = variant.nanoseconds ? nlohmann::json(double(variant.nanoseconds) / 1e3) : nlohmann::json();
-    variants.push_back({{"target", variant.target},
-                        {"sku", variant.sku},
-                        {"multiprocessors", variant.multiprocessors},
-                        {"features", variant.features},
-                        {"compiler", variant.compiler},
-                        {"kernels", variant.main.code.size()},
-                        {"code_bytes", codeBytes},
-                        {"measured_us", us},
-                        {"plan", nlohmann::json::parse(variant.plan, nullptr, /*allow_exceptions=*/false)}});
-  }
-  return nlohmann::json{{"model", manifest.model},
-                        {"tool", manifest.tool},
-                        {"inputs", describe(manifest.inputs)},
-                        {"parameters", describe(manifest.parameters)},
-                        {"states", describe(manifest.states)},
-                        {"outputs", describe(manifest.outputs)},
-                        {"holds_weights", !manifest.weights.empty() && pack.holdsWeights()},
-                        {"variants", variants}}
-      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 } // namespace
 
 Result<void> Executable::Impl::save(const Impl &impl, const std::string &path) {
@@ -244,7 +245,7 @@ Result<std::string> describePack(const std::string &path) {
     Result<runtime::Pack> pack = runtime::Pack::open(path);
     if (!pack)
       return pack.error();
-    return describe(*pack) + "\n";
+    return tuner::describe(*pack);
   });
 }
 

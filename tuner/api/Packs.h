@@ -21,6 +21,9 @@ Result<Packed> asPtx(Packed packed, const std::string &target, runtime::KernelCo
 /// The manifest of a model with these edges, without variants.
 runtime::Manifest manifestOf(const Edges &edges, std::vector<int> updatedStates, std::string name);
 
+/// What a pack says of itself, as JSON: describePack().
+std::string describe(const runtime::Pack &pack);
+
 /// A model as a pack tells of it: its edges and the weights that are in the pack, no graph.
 Result<Model> modelOfPack(const std::string &path);
 
