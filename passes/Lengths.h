@@ -47,8 +47,8 @@ struct LengthEdges {
   /// Per result: whether it is the caller's memory as a state, the last ones among the arguments of role "state", in
   /// the order of the results.
   std::vector<bool> storedInPlace;
-  /// Dimensions of each result as it was.
-  std::vector<Axes> results;
+  /// Dimensions of each argument of role "input", and of each result, as it was.
+  std::vector<Axes> inputs, results;
 };
 
 /// Makes `main`, a graph for the bounds, one for all lengths between `low` and `bound`:

@@ -49,7 +49,7 @@ public:
   Result<void> prepare(const ContextOptions &options);
   Result<void> run(Stream stream, std::span<void *const> arguments, std::span<void *const> results) override;
   std::uint64_t memoryBytes() const override {
-    return program.constants.size() + (sharedArena ? 0 : program.arenaBytes) + scratch.bytes();
+    return program.constants.size() + (sharesArena ? 0 : program.arenaBytes) + scratch.bytes();
   }
   ReplayCounts replayCounts() const override { return replay ? replay->counts() : ReplayCounts(); }
 
@@ -68,7 +68,7 @@ private:
   Workspace scratch;
   std::vector<std::unique_ptr<LoadedKernel>> kernels;
   std::unique_ptr<DeviceBuffer> constants, arena, workspace; // Null where empty.
-  DeviceBuffer *sharedArena = nullptr;                       // In place of `arena`.
+  bool sharesArena = false;                                  // `arena` is others', too.
   std::unique_ptr<Replay> replay;                            // Null: launch step by step.
   std::vector<void *> bound;       // Caller's pointers of the current run: arguments, then results.
   std::vector<void *> stepBuffers; // Those of the step being launched.
@@ -78,10 +78,12 @@ Result<void> StepContext::prepare(const ContextOptions &options) {
   if (!runsOn(program.target, device.target()))
     return Error{ErrorCode::Usage, "program '" + program.name + "' is compiled for " + program.target + ", " +
                                        device.sku() + " is " + device.target() + "; compile it for that target"};
-  sharedArena = options.arena;
-  if (sharedArena && sharedArena->size() < program.arenaBytes)
-    return Error{ErrorCode::Usage, "the arena given has " + std::to_string(sharedArena->size()) + " bytes, expected " +
+  sharesArena = options.arena.data() != nullptr;
+  if (sharesArena && options.arena.size() < program.arenaBytes)
+    return Error{ErrorCode::Usage, "the arena given has " + std::to_string(options.arena.size()) + " bytes, expected " +
                                        std::to_string(program.arenaBytes)};
+  if (sharesArena)
+    arena = std::make_unique<BorrowedBuffer>(options.arena);
   if (Result<void> loaded = loadKernels(); !loaded)
     return loaded;
   if (Result<void> allocated = allocateMemory(options.memory); !allocated)
@@ -106,7 +108,7 @@ Result<void> StepContext::loadKernels() {
 }
 
 Result<void> StepContext::allocateMemory(std::span<std::byte> given) {
-  if (const std::uint64_t needed = contextBytes(program); given.data() && given.size() < needed)
+  if (const std::uint64_t needed = contextBytes(program, !sharesArena); given.data() && given.size() < needed)
     return Error{ErrorCode::Usage,
                  "the memory given has " + std::to_string(given.size()) + " bytes, expected " + std::to_string(needed)};
   if (reinterpret_cast<std::uintptr_t>(given.data()) % contextAlignment != 0)
@@ -127,7 +129,7 @@ Result<void> StepContext::allocateMemory(std::span<std::byte> given) {
   };
   if (Result<void> made = allocate(constants, program.constants.size()); !made)
     return made;
-  if (!sharedArena)
+  if (!sharesArena)
     if (Result<void> made = allocate(arena, program.arenaBytes); !made)
       return made;
   if (Result<void> made = allocate(workspace, scratch.bytes()); !made)
@@ -244,15 +246,16 @@ void *StepContext::address(const BufferRef &ref) const {
   case BufferRef::Space::Constant:
     return at(constants.get());
   case BufferRef::Space::Arena:
-    return at(sharedArena ? sharedArena : arena.get());
+    return at(arena.get());
   }
   return nullptr; // validate() saw every space.
 }
 
 } // namespace
 
-std::uint64_t contextBytes(const Program &program) {
-  return rounded(program.constants.size()) + rounded(program.arenaBytes) + rounded(Workspace(program).bytes());
+std::uint64_t contextBytes(const Program &program, bool hasOwnArena) {
+  return rounded(program.constants.size()) + (hasOwnArena ? rounded(program.arenaBytes) : 0) +
+         rounded(Workspace(program).bytes());
 }
 
 Result<std::unique_ptr<Context>> makeContext(const Program &program, Device &device, const ContextOptions &options) {

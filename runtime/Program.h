@@ -108,17 +108,18 @@ public:
 
 struct ContextOptions {
   bool replay = true; ///< Off: every run launches step by step, for debuggers and profilers.
-  /// Memory for values between steps, Program::arenaBytes or more, which outlives the context and may be that of other
-  /// contexts that do not run at the same time; null: memory of its own.
-  DeviceBuffer *arena = nullptr;
+  /// The device's memory for values between steps, Program::arenaBytes or more, which outlives the context and may be
+  /// that of other contexts that do not run at the same time; empty: memory of its own.
+  std::span<std::byte> arena{};
   /// contextBytes() of the device's memory or more, aligned to contextAlignment, which outlives the context: all that
-  /// it needs. Empty: memory of its own.
+  /// it needs, but for `arena` where that is given. Empty: memory of its own.
   std::span<std::byte> memory{};
 };
 
 inline constexpr std::size_t contextAlignment = 256;
-/// What a context of `program` needs for constants, values between steps and workspace.
-std::uint64_t contextBytes(const Program &program);
+/// What a context of `program` needs for constants, workspace and, unless they lie in an arena that is given, values
+/// between steps.
+std::uint64_t contextBytes(const Program &program, bool hasOwnArena = true);
 
 /// `program` and `device` must outlive the context. OutOfMemory names the bytes asked for.
 Result<std::unique_ptr<Context>> makeContext(const Program &program, Device &device,

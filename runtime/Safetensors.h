@@ -29,6 +29,7 @@ public:
   static Result<Safetensors> parse(std::span<const std::byte> file, std::string name);
 
   const std::map<std::string, StoredTensor, std::less<>> &all() const { return tensors; }
+  const std::string &fileName() const { return name; }
   bool holds(std::string_view name) const { return tensors.contains(name); }
   /// The bytes of a tensor of that name, type and shape; Usage says what the file holds instead.
   Result<std::span<const std::byte>> find(const TensorDesc &wanted) const;

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 #define KFR_VERSION_MAJOR 1
-#define KFR_VERSION_MINOR 0
+#define KFR_VERSION_MINOR 1
 
 #define KFR_API __attribute__((visibility("default")))
 
@@ -63,7 +63,7 @@ typedef enum {
 /* Inputs are new in each run; parameters are fixed between runs; states are updated in place. */
 typedef enum { KFR_INPUT, KFR_PARAMETER, KFR_STATE, KFR_OUTPUT } kfr_role;
 
-/* Dense and row-major. */
+/* Dense and row-major. Where runs give lengths, shape and bytes are the largest: kfr_shape() has others. */
 typedef struct {
   size_t struct_size;
   const char *name;
@@ -71,9 +71,17 @@ typedef struct {
   size_t rank;
   const int64_t *shape;
   size_t bytes;
-  int in_pack; /* of a parameter: its bytes are in the pack */
+  int in_pack; /* of a parameter: its bytes are in the pack, or in the safetensors file that the pack names */
   int state;   /* of an output: the state that it is after its update in place, or -1 */
 } kfr_tensor;
+
+/* A size that each run gives, from low to high. */
+typedef struct {
+  size_t struct_size;
+  const char *name;
+  int64_t low;
+  int64_t high;
+} kfr_dim;
 
 typedef struct kfr_pack kfr_pack;
 typedef struct kfr_program kfr_program;
@@ -95,6 +103,9 @@ typedef struct {
   int device;          /* KFR_AUTO, KFR_CPU, or the ordinal of a CUDA device */
   int threads;         /* of the CPU, up to 1024; 0: one for each processor */
   const char *variant; /* the target or the SKU of the code to take, null: $KFUSE_VARIANT, else the best */
+  /* Since 1.1: */
+  const char *weights; /* a safetensors file of parameters in place of the one that the pack names; null: that one */
+  int check_weights;   /* not 0: the SHA-256 of each has to be the pack's, which takes 3 s a GB */
 } kfr_load_options;
 
 /* Chooses the code for the device, checks its seals and loads it. `options` null: KFR_AUTO. */
@@ -107,6 +118,13 @@ KFR_API size_t kfr_count(const kfr_program *program, kfr_role role);
 /* Null where there is none. They live as long as the program. */
 KFR_API const kfr_tensor *kfr_tensor_at(const kfr_program *program, kfr_role role, size_t index);
 KFR_API const kfr_tensor *kfr_tensor_named(const kfr_program *program, kfr_role role, const char *name);
+
+/* Sizes that each run gives, and a tensor's shape in a run of these lengths; `shape` has room for its rank. Null, and 0,
+ * where all are fixed. */
+KFR_API size_t kfr_dim_count(const kfr_program *program);
+KFR_API const kfr_dim *kfr_dim_at(const kfr_program *program, size_t index);
+KFR_API kfr_code kfr_shape(const kfr_program *program, kfr_role role, size_t index, const int64_t *lengths,
+                           size_t count, int64_t *shape, kfr_error *error);
 
 /* Memory of the device, aligned to 256 bytes, until kfr_free() or the program and what is made of it are released;
  * copies that have ended when they return. Other memory of the device, 16-byte aligned, does as well wherever a pointer
@@ -124,7 +142,7 @@ typedef struct {
 } kfr_binding;
 
 /* Prepares parameters, which stay the caller's and in place: many are used where they are. Those that are not among the
- * `count` bindings come from the pack. It works on the default stream and waits for it: uploads on others must have
+ * `count` bindings come from the pack, or from the safetensors file. It works on the default stream and waits for it: uploads on others must have
  * ended. */
 KFR_API kfr_code kfr_prepare(kfr_program *program, const kfr_binding *parameters, size_t count, kfr_weights **weights,
                              kfr_error *error);
@@ -139,7 +157,7 @@ KFR_API kfr_code kfr_session_new(kfr_weights *weights, void *memory, size_t byte
 KFR_API void kfr_session_release(kfr_session *session);
 
 /* Sets the memory of an input, which is only read, a state or an output for the runs to come. An output that is a state
- * needs none. */
+ * needs none. Of what follows lengths it is enough for those of the runs. */
 KFR_API kfr_code kfr_bind(kfr_session *session, kfr_role role, const char *name, void *memory, size_t bytes,
                           kfr_error *error);
 KFR_API kfr_code kfr_bind_at(kfr_session *session, kfr_role role, size_t index, void *memory, size_t bytes,
@@ -148,6 +166,11 @@ KFR_API kfr_code kfr_bind_at(kfr_session *session, kfr_role role, size_t index, 
 /* Enqueues a run on a CUstream, null: the default one. On the CPU it has ended when this returns. Inside a capture of
  * the stream its launches are recorded. */
 KFR_API kfr_code kfr_run(kfr_session *session, void *stream, kfr_error *error);
+
+/* The same where runs give lengths, those of kfr_dim_at() in order. What follows them is dense in their shapes at the
+ * beginning of its memory; nothing behind is read or written. */
+KFR_API kfr_code kfr_run_lengths(kfr_session *session, void *stream, const int64_t *lengths, size_t count,
+                                 kfr_error *error);
 
 #ifdef __cplusplus
 }

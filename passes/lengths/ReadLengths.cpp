@@ -44,13 +44,24 @@ void shareConstants(Block &block) {
   }
 }
 
+std::string attributeOf(BlockArgument argument, StringRef name) {
+  auto main = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto attribute = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), name);
+  return attribute ? attribute.str() : "";
+}
+
 LengthEdges fixedEdges(func::FuncOp main) {
-  LengthEdges edges{false, std::vector<bool>(main.getNumResults()), {}};
-  for (Value result : main.getBody().front().getTerminator()->getOperands()) {
-    Axes &axes = edges.results.emplace_back();
-    for (int64_t size : dimsOf(result))
+  LengthEdges edges{false, std::vector<bool>(main.getNumResults()), {}, {}};
+  auto add = [](std::vector<Axes> &to, Value value) {
+    Axes &axes = to.emplace_back();
+    for (int64_t size : dimsOf(value))
       axes.push_back(Axis::fixed(size));
-  }
+  };
+  for (BlockArgument argument : main.getBody().front().getArguments())
+    if (attributeOf(argument, roleAttrName) == "input")
+      add(edges.inputs, argument);
+  for (Value result : main.getBody().front().getTerminator()->getOperands())
+    add(edges.results, result);
   return edges;
 }
 
@@ -80,17 +91,14 @@ public:
   }
 
 private:
-  std::string attributeOf(BlockArgument argument, StringRef name) {
-    auto attribute = main.getArgAttrOfType<StringAttr>(argument.getArgNumber(), name);
-    return attribute ? attribute.str() : "";
-  }
-
   Result<void> readArgument(BlockArgument argument) {
     Result<Axes> axes = rules.axesBySize(argument);
     const std::string name = attributeOf(argument, nameAttrName), role = attributeOf(argument, roleAttrName);
     if (!axes)
       return Error{ErrorCode::BadModel, role + " '" + name + "': " + axes.error().message};
     rules.set(argument, *axes);
+    if (role == "input")
+      edges.inputs.push_back(*axes);
     if (rules.isFixed(argument))
       return {};
     if (role != "input")

@@ -2,6 +2,7 @@
 #include "kfuse/runtime.h"
 
 #include "runtime/library/LoadedProgram.h"
+#include "runtime/pack/SessionMemory.h"
 
 #include <algorithm>
 #include <array>
@@ -27,6 +28,7 @@ using Tensors = std::vector<kfr_tensor>;
 struct kfr_program {
   std::shared_ptr<const LoadedProgram> program;
   std::array<Tensors, roles> tensors;
+  std::vector<kfr_dim> dims;
 };
 
 struct kfr_weights {
@@ -107,8 +109,10 @@ void describeAll(kfr_program &handle) {
   const Manifest &manifest = handle.program->manifest();
   handle.tensors = {describe(manifest.inputs), describe(manifest.parameters), describe(manifest.states),
                     describe(manifest.outputs)};
-  for (std::size_t i = 0; i < manifest.weights.size(); ++i)
-    handle.tensors[KFR_PARAMETER][i].in_pack = manifest.weights[i] != 0;
+  for (std::size_t i = 0; i < manifest.parameters.size(); ++i)
+    handle.tensors[KFR_PARAMETER][i].in_pack = handle.program->pack->comesWith(i);
+  for (const Dim &dim : manifest.dims)
+    handle.dims.push_back({sizeof(kfr_dim), dim.name.c_str(), dim.low, dim.high});
   for (std::size_t i = 0; i < manifest.updatedStates.size(); ++i)
     handle.tensors[KFR_OUTPUT][i].state = manifest.updatedStates[i];
 }
@@ -132,7 +136,7 @@ Result<std::size_t> find(const std::vector<TensorDesc> &tensors, const char *nam
 /// As much as the caller's struct has, which is that of version 1.0 or later; defaults behind it.
 Result<kfr_load_options> optionsOf(const kfr_load_options *given) {
   constexpr std::size_t leastBytes = offsetof(kfr_load_options, variant) + sizeof(const char *);
-  kfr_load_options options{sizeof options, KFR_AUTO, 0, nullptr};
+  kfr_load_options options{sizeof options, KFR_AUTO, 0, nullptr, nullptr, 0};
   if (!given)
     return options;
   if (given->struct_size < leastBytes)
@@ -174,9 +178,10 @@ Result<void> bind(BoundSession &session, kfr_role role, std::size_t index, void 
     return tensors.error();
   if (index >= (*tensors)->size())
     return usage("there is no tensor " + std::to_string(index) + ", there are " + std::to_string((*tensors)->size()));
-  return role == KFR_OUTPUT  ? session.bindOutput(index, memory, bytes)
-         : role == KFR_STATE ? session.bindState(index, memory, bytes)
-                             : session.bindInput(index, memory, bytes);
+  const BoundTensor tensor{memory, bytes};
+  return role == KFR_OUTPUT  ? session.bindOutput(index, tensor)
+         : role == KFR_STATE ? session.bindState(index, tensor)
+                             : session.bindInput(index, tensor);
 }
 
 } // namespace
@@ -222,8 +227,9 @@ kfr_code kfr_load(kfr_pack *pack, const kfr_load_options *options, kfr_program *
     Result<kfr_load_options> asked = optionsOf(options);
     if (!asked)
       return asked.error();
-    Result<std::shared_ptr<const LoadedProgram>> loaded =
-        LoadedProgram::load(pack->pack, wishOf(*asked), asked->threads);
+    Result<std::shared_ptr<const LoadedProgram>> loaded = LoadedProgram::load(
+        pack->pack,
+        {wishOf(*asked), asked->threads, {asked->weights ? asked->weights : "", asked->check_weights != 0}});
     if (!loaded)
       return loaded.error();
     auto handle = std::make_unique<kfr_program>();
@@ -252,6 +258,34 @@ const kfr_tensor *kfr_tensor_named(const kfr_program *program, kfr_role role, co
     if (name && std::strcmp(tensor.name, name) == 0)
       return &tensor;
   return nullptr;
+}
+
+//===- Lengths -------------------------------------------------------------------------------===//
+
+size_t kfr_dim_count(const kfr_program *program) { return program ? program->dims.size() : 0; }
+
+const kfr_dim *kfr_dim_at(const kfr_program *program, size_t index) {
+  return program && index < program->dims.size() ? &program->dims[index] : nullptr;
+}
+
+kfr_code kfr_shape(const kfr_program *program, kfr_role role, size_t index, const int64_t *lengths, size_t count,
+                   int64_t *shape, kfr_error *error) {
+  return guarded(error, [&]() -> Result<void> {
+    if (Result<void> valid = count > 0 ? given({program, lengths, shape}) : given({program, shape}); !valid)
+      return valid;
+    const kfr_tensor *tensor = kfr_tensor_at(program, role, index);
+    if (!tensor)
+      return usage("there is no tensor " + std::to_string(index) + ", there are " +
+                   std::to_string(kfr_count(program, role)));
+    std::copy(tensor->shape, tensor->shape + tensor->rank, shape);
+    Result<const LengthEdges *> edges = program->program->edgesFor({lengths, count});
+    if (!edges)
+      return edges.error();
+    if (*edges && (role == KFR_INPUT || role == KFR_OUTPUT))
+      std::ranges::copy(shapeAt((role == KFR_INPUT ? (*edges)->inputs : (*edges)->results)[index], {lengths, count}),
+                        shape);
+    return {};
+  });
 }
 
 //===- Memory --------------------------------------------------------------------------------===//
@@ -329,7 +363,7 @@ void kfr_weights_release(kfr_weights *weights) { delete weights; }
 //===- Sessions ------------------------------------------------------------------------------===//
 
 size_t kfr_session_bytes(const kfr_program *program) {
-  return program ? contextBytes(program->program->programs.main) : 0;
+  return program ? sessionBytes(program->program->programs, program->program->manifest().dims.size()) : 0;
 }
 
 kfr_code kfr_session_new(kfr_weights *weights, void *memory, size_t bytes, kfr_session **session, kfr_error *error) {
@@ -369,7 +403,14 @@ kfr_code kfr_bind_at(kfr_session *session, kfr_role role, size_t index, void *me
 kfr_code kfr_run(kfr_session *session, void *stream, kfr_error *error) {
   return guarded(error, [&]() -> Result<void> {
     Result<void> valid = given({session});
-    return valid ? session->session->run(stream) : valid;
+    return valid ? session->session->run(stream, {}) : valid;
+  });
+}
+
+kfr_code kfr_run_lengths(kfr_session *session, void *stream, const int64_t *lengths, size_t count, kfr_error *error) {
+  return guarded(error, [&]() -> Result<void> {
+    Result<void> valid = count > 0 ? given({session, lengths}) : given({session});
+    return valid ? session->session->run(stream, {lengths, count}) : valid;
   });
 }
 

@@ -82,10 +82,16 @@ bool areSameKinds(const std::vector<TensorDesc> &a, const std::vector<TensorDesc
 std::vector<std::byte> writePack(PackContents contents) {
   Sections sections;
   for (auto &[variant, programs] : contents.variants) {
-    variant.main = sections.add(std::move(programs.main));
-    variant.prepare.clear();
-    if (programs.prepare)
-      variant.prepare.push_back(sections.add(std::move(*programs.prepare)));
+    variant.buckets.clear();
+    for (VariantPrograms &bucket : programs) {
+      variant.main = sections.add(std::move(bucket.main));
+      variant.prepare.clear();
+      if (bucket.prepare)
+        variant.prepare.push_back(sections.add(std::move(*bucket.prepare)));
+      if (!contents.manifest.dims.empty())
+        variant.buckets.push_back(
+            {variant.main, variant.prepare, std::move(bucket.edges), std::move(bucket.preparedKeys)});
+    }
     contents.manifest.variants.push_back(std::move(variant));
   }
   for (std::span<const std::byte> bytes : contents.weights)
@@ -111,22 +117,57 @@ Result<Pack> Pack::read(Result<PackFile> sections) {
   return Pack(std::move(*sections), std::move(*manifest));
 }
 
-Result<VariantPrograms> Pack::load(std::size_t index) const {
+Result<BucketTable> Pack::table(std::size_t variant) const {
+  const PackVariant &described = contents.variants[variant];
+  Result<BucketTable> made = BucketTable::make(contents.dims, described.rungs);
+  if (!made || (!contents.dims.empty() && made->size() != described.buckets.size()))
+    return sections.damaged(described.title() + " leaves lengths out");
+  return made;
+}
+
+Result<VariantPrograms> Pack::load(std::size_t index, std::size_t bucket) const {
   const PackVariant &variant = contents.variants[index];
+  const bool hasLengths = !contents.dims.empty();
+  const PackedBucket packed =
+      hasLengths ? variant.buckets[bucket] : PackedBucket{variant.main, variant.prepare, {}, {}};
   VariantPrograms programs;
-  Result<Program> main = loadProgram(variant.main, variant);
+  programs.edges = packed.edges;
+  programs.preparedKeys = packed.preparedKeys;
+  Result<Program> main = loadProgram(packed.main, variant);
   if (!main)
     return main.error();
   programs.main = std::move(*main);
-  for (const PackedProgram &packed : variant.prepare) {
-    Result<Program> prepare = loadProgram(packed, variant);
+  for (const PackedProgram &one : packed.prepare) {
+    Result<Program> prepare = loadProgram(one, variant);
     if (!prepare)
       return prepare.error();
     programs.prepare = std::move(*prepare);
   }
-  if (Result<void> fits = checkEdges(programs); !fits)
-    return fits.error();
-  return programs;
+  if (programs.prepare && !hasLengths)
+    for (const TensorDesc &result : programs.prepare->results)
+      programs.preparedKeys.push_back(result.name);
+  Result<void> fits = checkParameters(programs);
+  if (fits && hasLengths) {
+    Result<BucketTable> buckets = table(index);
+    fits = buckets ? checkLengthEdges(programs, buckets->lengths(bucket)) : buckets.error();
+  } else if (fits) {
+    fits = checkEdges(programs);
+  }
+  return fits ? Result(std::move(programs)) : fits.error();
+}
+
+Result<std::vector<VariantPrograms>> Pack::loadAll(std::size_t variant) const {
+  std::vector<VariantPrograms> all;
+  Result<BucketTable> buckets = table(variant);
+  if (!buckets)
+    return buckets.error();
+  for (std::size_t bucket = 0; bucket < buckets->size(); ++bucket) {
+    Result<VariantPrograms> programs = load(variant, bucket);
+    if (!programs)
+      return programs.error();
+    all.push_back(std::move(*programs));
+  }
+  return all;
 }
 
 Result<Program> Pack::loadProgram(const PackedProgram &packed, const PackVariant &variant) const {
@@ -156,27 +197,74 @@ Result<void> Pack::checkEdges(const VariantPrograms &programs) const {
   if (!areSameKinds(argumentsOf(main, Role::Input), contents.inputs) ||
       !areSameKinds(argumentsOf(main, Role::State), contents.states) || !areSameKinds(main.results, contents.outputs))
     return sections.damaged("a program takes other tensors than the manifest says");
-  for (const TensorDesc &fixed : argumentsOf(main, Role::Parameter))
-    if (!holds(contents.parameters, fixed) && !(programs.prepare && holds(programs.prepare->results, fixed)))
-      return sections.damaged("a program takes '" + fixed.name + "', which is no parameter and is not prepared");
-  if (programs.prepare)
-    for (const TensorDesc &result : programs.prepare->results)
-      if (std::ranges::find(contents.parameters, result.name, &TensorDesc::name) != contents.parameters.end())
-        return sections.damaged("a program prepares '" + result.name + "', which is a parameter's name");
   if (updatedStatesOf(main) != contents.updatedStates)
     return sections.damaged("a program updates other states than the manifest says");
-  if (programs.prepare)
-    for (const TensorDesc &argument : programs.prepare->arguments)
-      if (!holds(contents.parameters, argument))
-        return sections.damaged("a program prepares '" + argument.name + "', which is no parameter");
+  return {};
+}
+
+/// The same of a program whose tensors follow lengths: behind its inputs come the lengths, behind its states the
+/// outputs that are stored in place.
+Result<void> Pack::checkLengthEdges(const VariantPrograms &programs, const std::vector<Dim> &lengths) const {
+  const auto &[main, prepare, edges, keys] = programs;
+  std::vector<std::int64_t> lowest, highest;
+  for (const Dim &dim : lengths) {
+    lowest.push_back(dim.low);
+    highest.push_back(dim.high);
+  }
+  std::vector<TensorDesc> inputs = argumentsOf(main, Role::Input), states = argumentsOf(main, Role::State);
+  std::vector<std::int32_t> updated = updatedStatesOf(main);
+  const TensorDesc asRead{"", DType::I64, {std::int64_t(lengths.size())}};
+  bool fits = !edges.readsLengths || (!inputs.empty() && sameKind(inputs.back(), asRead));
+  if (fits && edges.readsLengths)
+    inputs.pop_back();
+  fits = fits && inputs.size() == contents.inputs.size() && states.size() >= contents.states.size() &&
+         main.results.size() == contents.outputs.size();
+  auto follows = [&](const LengthAxes &axes, const TensorDesc &tensor) {
+    return !std::ranges::any_of(shapeAt(axes, lowest), [](std::int64_t size) { return size < 0; }) &&
+           elementCount(shapeAt(axes, highest)) == elementCount(tensor.shape);
+  };
+  for (std::size_t i = 0; fits && i < inputs.size(); ++i)
+    fits = inputs[i].type == contents.inputs[i].type && follows(edges.inputs[i], inputs[i]) &&
+           edges.inputs[i].size() == contents.inputs[i].shape.size();
+  for (std::size_t i = 0; fits && i < contents.states.size(); ++i)
+    fits = sameKind(states[i], contents.states[i]);
+  auto stored = static_cast<std::int32_t>(contents.states.size());
+  for (std::size_t i = 0; fits && i < main.results.size(); ++i)
+    fits = main.results[i].type == contents.outputs[i].type && follows(edges.results[i], main.results[i]) &&
+           edges.results[i].size() == contents.outputs[i].shape.size() &&
+           updated[i] == (edges.storedInPlace[i] ? stored++ : contents.updatedStates[i]);
+  if (!fits || static_cast<std::size_t>(stored) != states.size())
+    return sections.damaged("a program for " + rangesOf(lengths) + " takes other tensors than the manifest says");
+  return {};
+}
+
+/// Parameters of main are the manifest's, or prepared from them.
+Result<void> Pack::checkParameters(const VariantPrograms &programs) const {
+  for (const TensorDesc &fixed : argumentsOf(programs.main, Role::Parameter))
+    if (!holds(contents.parameters, fixed) && !(programs.prepare && holds(programs.prepare->results, fixed)))
+      return sections.damaged("a program takes '" + fixed.name + "', which is no parameter and is not prepared");
+  if (!programs.prepare)
+    return {};
+  for (const TensorDesc &result : programs.prepare->results)
+    if (std::ranges::find(contents.parameters, result.name, &TensorDesc::name) != contents.parameters.end())
+      return sections.damaged("a program prepares '" + result.name + "', which is a parameter's name");
+  for (const TensorDesc &argument : programs.prepare->arguments)
+    if (!holds(contents.parameters, argument))
+      return sections.damaged("a program prepares '" + argument.name + "', which is no parameter");
+  if (!contents.dims.empty() && programs.preparedKeys.size() != programs.prepare->results.size())
+    return sections.damaged("a program prepares values that are not told apart");
   return {};
 }
 
 bool Pack::holdsWeights() const {
   for (std::size_t i = 0; i < contents.parameters.size(); ++i)
-    if (contents.parameters[i].bytes() > 0 && (contents.weights.empty() || contents.weights[i] == 0))
+    if (contents.parameters[i].bytes() > 0 && !comesWith(i))
       return false;
   return true;
+}
+
+bool Pack::comesWith(std::size_t parameter) const {
+  return (!contents.weights.empty() && contents.weights[parameter] != 0) || !contents.sealOf(parameter).empty();
 }
 
 Result<std::span<const std::byte>> Pack::weights(std::size_t parameter) const {
@@ -198,7 +286,7 @@ Result<void> Pack::verify() const {
     if (Result<std::span<const std::byte>> bytes = weights(i); !bytes)
       return bytes.error();
   for (std::size_t i = 0; i < contents.variants.size(); ++i)
-    if (Result<VariantPrograms> loaded = load(i); !loaded)
+    if (Result<std::vector<VariantPrograms>> loaded = loadAll(i); !loaded)
       return loaded.error();
   return {};
 }

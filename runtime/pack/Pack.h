@@ -12,10 +12,12 @@
 
 namespace kfuse::runtime {
 
-/// The programs of a variant. A variant's own `main` and `prepare` say where they lie in a file.
+/// What runs all of a model, or the lengths of one bucket. A variant says where it lies in a file.
 struct VariantPrograms {
   Program main;
   std::optional<Program> prepare;
+  LengthEdges edges{};                     ///< Where runs give lengths.
+  std::vector<std::string> preparedKeys{}; ///< As PackedBucket's; those of a model without lengths are not kept.
 };
 
 /// What a pack is made of: each variant with its programs.
@@ -23,7 +25,7 @@ struct PackContents {
   Manifest manifest; ///< Without variants and weights.
   /// Per parameter: its bytes, or none where the caller of a run gives them. Empty where he gives all.
   std::vector<std::span<const std::byte>> weights{};
-  std::vector<std::pair<PackVariant, VariantPrograms>> variants;
+  std::vector<std::pair<PackVariant, std::vector<VariantPrograms>>> variants; ///< Of each bucket, else one.
 };
 
 /// The bytes of a pack. Kernels of several programs that are the same lie in it once, and without their sources.
@@ -39,9 +41,16 @@ public:
 
   const Manifest &manifest() const { return contents; }
   const PackFile &file() const { return sections; }
-  /// The programs of a variant; BadModel for damage, or where they do not fit the manifest.
-  Result<VariantPrograms> load(std::size_t variant) const;
-  /// Whether it holds the bytes of every parameter that is not empty.
+  /// Which of a variant's buckets takes the lengths of a run. BadModel where its rungs leave some out.
+  Result<BucketTable> table(std::size_t variant) const;
+  /// The programs of a variant, of a bucket where runs give lengths; BadModel for damage, or where they do not fit the
+  /// manifest.
+  Result<VariantPrograms> load(std::size_t variant, std::size_t bucket = 0) const;
+  /// Those of all its buckets.
+  Result<std::vector<VariantPrograms>> loadAll(std::size_t variant) const;
+  /// Whether the bytes of a parameter are in it, or in the file that it names.
+  bool comesWith(std::size_t parameter) const;
+  /// Whether those of every parameter are that is not empty.
   bool holdsWeights() const;
   /// The bytes of a parameter in the pack, none where the caller gives them; BadModel for another size. Their seal is
   /// for verify(): it takes 3 s a GB.
@@ -54,6 +63,8 @@ private:
   static Result<Pack> read(Result<PackFile> sections);
   Result<Program> loadProgram(const PackedProgram &packed, const PackVariant &variant) const;
   Result<void> checkEdges(const VariantPrograms &programs) const;
+  Result<void> checkLengthEdges(const VariantPrograms &programs, const std::vector<Dim> &lengths) const;
+  Result<void> checkParameters(const VariantPrograms &programs) const;
 
   PackFile sections;
   Manifest contents;

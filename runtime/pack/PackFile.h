@@ -24,7 +24,7 @@ namespace kfuse::runtime {
 
 /// A reader of this version takes every older minor version, and newer ones, of whose sections it skips the kinds that
 /// it does not know.
-inline constexpr std::uint16_t packMajor = 1, packMinor = 0;
+inline constexpr std::uint16_t packMajor = 1, packMinor = 1;
 
 enum class SectionKind : std::uint32_t {
   Manifest = 1, ///< CBOR: pack/Manifest.h. The first section, and the only one of its kind.
@@ -58,7 +58,9 @@ public:
   Result<std::span<const std::byte>> peek(std::size_t index, SectionKind kind) const;
   /// A copy of them that has its seal: what others write to the file later does not change it.
   Result<std::vector<std::byte>> read(std::size_t index, SectionKind kind) const;
-  /// Whether every section has its seal; BadModel names one that does not.
+  /// Whether a section has its seal; BadModel.
+  Result<void> verify(std::size_t index) const { return checkSeal(index, sections[index].bytes); }
+  /// Whether every section has; BadModel names one that does not.
   Result<void> verify() const;
   Error damaged(const std::string &what) const;
 

@@ -76,4 +76,12 @@ Sha256 sha256(std::span<const std::byte> bytes) {
   return digest;
 }
 
+std::string toHex(const Sha256 &digest) {
+  std::string text;
+  for (std::uint8_t byte : digest)
+    for (int shift : {4, 0})
+      text += "0123456789abcdef"[byte >> shift & 15];
+  return text;
+}
+
 } // namespace kfuse::runtime

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace kfuse::runtime {
 
@@ -12,5 +13,7 @@ using Sha256 = std::array<std::uint8_t, 32>;
 
 /// At some 300 MB/s.
 Sha256 sha256(std::span<const std::byte> bytes);
+/// In lower-case hexadecimal digits.
+std::string toHex(const Sha256 &digest);
 
 } // namespace kfuse::runtime

@@ -27,7 +27,6 @@ unset KFUSE_VARIANT
 check "no file to write" fails 2 "give the pack to write with -o" pack "$model" --target cpu
 check "over the model" fails 2 "written over the model" pack "$model" --target cpu -o "$model"
 check "where nothing can be written" fails 8 "cannot be written" pack "$model" --target cpu -o /nonexistent/x.kfp
-check "lengths" fails 2 "give them with --shape" pack "$(dirname "$0")/../data/dynamic.onnx" --target cpu --dims batch=1..2 --dims seq=1..4 -o "$work/x.kfp"
 check "no pack" fails 3 "is no pack: its first bytes are not 'KFUSEPAK'" pack --inspect "$model"
 check "no file" fails 8 "absent.kfp" pack --verify "$work/absent.kfp"
 head -c 5000 "$work/ffn.kfp" >"$work/cut.kfp"
@@ -56,7 +55,7 @@ check "no such form" fails 2 "not in {pack,c,object}" pack "$model" --target cpu
 tensors "$kfuse" "$work/ffn.kfp" "$work"
 check "weights from a file" "$kfuse" run "$model" --target cpu --no-benchmark --weights "$work/all.safetensors" --input x=1 --output "$work/weighed"
 check "weights for a pack" "$kfuse" run "$work/ffn.kfp" --weights "$work/all.safetensors" --input x=1 --output "$work/weighed_pack"
-check "weights inside" "$kfuse" pack "$model" --target cpu --no-benchmark --embed --weights "$work/all.safetensors" -o "$work/embedded.kfp"
+check "weights inside" "$kfuse" pack "$model" --target cpu --no-benchmark --weights "embed:$work/all.safetensors" -o "$work/embedded.kfp"
 check "they are told of" grep -q "weights are inside" <("$kfuse" pack --inspect "$work/embedded.kfp")
 check "a run with them" "$kfuse" run "$work/embedded.kfp" --input x=1 --output "$work/embedded"
 for file in "$work"/weighed/*.npy; do
@@ -70,7 +69,54 @@ for command in run tune; do
 done
 check "weights that are none" fails 3 "is no safetensors file" run "$model" --target cpu --weights "$model"
 check "no weights" fails 8 "absent.safetensors" run "$model" --target cpu --weights "$work/absent.safetensors"
-check "weights that would not go in" fails 2 "is for --embed" pack "$model" --target cpu --weights "$work/all.safetensors" -o "$work/x.kfp"
-check "nothing inside to embed" fails 2 "--embed finds no bytes of the parameter 'up.weight'" pack "$model" --target cpu --embed -o "$work/x.kfp"
+check "nothing inside to embed" fails 2 "finds no bytes of the parameter 'up.weight'" pack "$model" --target cpu --no-benchmark --weights embed -o "$work/x.kfp"
+check "no form of weights" fails 2 "is none of none, embed, embed:FILE, ref:FILE" pack "$model" --target cpu --weights "$work/all.safetensors" -o "$work/x.kfp"
+
+# Weights that the pack only refers to: found beside it, wherever both are moved.
+mkdir "$work/there" "$work/moved"
+cp "$work/all.safetensors" "$work/there/w.safetensors"
+check "a reference" "$kfuse" pack "$model" --target cpu --no-benchmark --weights "ref:$work/there/w.safetensors" -o "$work/there/ref.kfp"
+check "it is told of" grep -q "weights are in w.safetensors" <("$kfuse" pack --inspect "$work/there/ref.kfp")
+check "it has no weights inside" test "$(stat -c %s "$work/there/ref.kfp")" -lt $(($(stat -c %s "$work/ffn.kfp") + 4096))
+mv "$work/there/ref.kfp" "$work/there/w.safetensors" "$work/moved"
+check "verify with them" grep -q "is whole: " <("$kfuse" pack --verify "$work/moved/ref.kfp")
+check "a run by reference" "$kfuse" run "$work/moved/ref.kfp" --input x=1 --output "$work/referred"
+for file in "$work"/weighed/*.npy; do
+  check "by reference the same $(basename "$file")" cmp -s "$file" "$work/referred/$(basename "$file")"
+done
+check "another file in its place" "$kfuse" run "$work/moved/ref.kfp" --weights "$work/all.safetensors"
+python3 - "$work/moved/w.safetensors" <<'P'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+data[-1] ^= 1
+open(sys.argv[1], "wb").write(data)
+P
+check "a weight that was altered" fails 3 "w.safetensors: 'norm.bias' was altered: its SHA-256" pack --verify "$work/moved/ref.kfp"
+cp "$work/missing.safetensors" "$work/moved/w.safetensors"
+check "a weight that is missing" fails 2 "w.safetensors holds no tensor 'up.weight', expected one of f32 " run "$work/moved/ref.kfp"
+rm "$work/moved/w.safetensors"
+check "no file of weights" fails 8 "moved/w.safetensors" run "$work/moved/ref.kfp"
+
+# Any length: the bits of the model's own runs.
+dynamic=$(dirname "$0")/../data/dynamic.onnx
+lengths=(--target cpu --no-benchmark --dims batch=1..2 --dims seq=1..70)
+check "a pack of lengths" "$kfuse" pack "$dynamic" "${lengths[@]}" --weights embed -o "$work/any.kfp"
+check "its lengths are told of" grep -q "runs give batch=1..2, seq=1..70" <("$kfuse" pack --inspect "$work/any.kfp")
+check "and in JSON" python3 -c 'import json,sys; j=json.load(sys.stdin); assert j["dims"] == [{"name": "batch", "low": 1, "high": 2}, {"name": "seq", "low": 1, "high": 70}] and len(j["variants"][0]["buckets"]) == 2' < <("$kfuse" pack --inspect --json "$work/any.kfp")
+check "all of it" grep -q "is whole" <("$kfuse" pack --verify "$work/any.kfp")
+python3 - "$work" <<'P'
+import struct, sys
+for batch, seq in (1, 5), (2, 70):
+    header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': ({batch}, {seq}), }}".ljust(117) + "\n"
+    ids = [i % 3 for i in range(batch * seq)]
+    open(f"{sys.argv[1]}/ids{seq}.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.encode() + struct.pack(f"<{batch * seq}q", *ids))
+P
+for seq in 5 70; do
+  check "the model at $seq" "$kfuse" run "$dynamic" "${lengths[@]}" --input ids="$work/ids$seq.npy" --output "$work/model$seq"
+  check "the pack at $seq" "$kfuse" run "$work/any.kfp" --input ids="$work/ids$seq.npy" --output "$work/any$seq"
+  for file in "$work/model$seq"/*.npy; do
+    check "the same $(basename "$file") at $seq" cmp -s "$file" "$work/any$seq/$(basename "$file")"
+  done
+done
 
 finish

@@ -56,3 +56,10 @@ g++ -std=c++11 $strict -x c++ -fsyntax-only "$work/names.h" -I"$work/prefix/incl
 for field in t_int t_0_____x____ A a_2 pack_2 t_new; do
   grep -q "void \*$field;" "$work/names.h" || fail "no member $field in $(cat "$work/names.h")"
 done
+
+# Sizes that a run gives are members beside its tensors.
+"$kfuse" pack "$source/tests/data/dynamic.onnx" --target cpu --no-benchmark --dims batch=1..2 --dims seq=1..9 --emit c -o "$work/any.c" >/dev/null
+gcc -std=c11 $strict -c "$work/any.c" -I"$work/prefix/include" -o "$work/any.o"
+g++ -std=c++11 $strict -x c++ -fsyntax-only "$work/any.h" -I"$work/prefix/include"
+grep -q "int64_t seq; /\* 1 to 9 \*/" "$work/any.h" || fail "no member seq in $(cat "$work/any.h")"
+grep -q "kfr_run_lengths(session, stream, lengths, 2, error)" "$work/any.h" || fail "runs without lengths: $(cat "$work/any.h")"

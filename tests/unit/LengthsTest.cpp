@@ -332,7 +332,7 @@ TEST_CASE("buckets: a table takes every length of its range, rounded up") {
   for (std::int64_t low : {1, 3, 64})
     for (std::int64_t high : {64, 65, 1000, 8192}) {
       const std::vector<std::int64_t> rungs = tuner::ladder(low, high);
-      tuner::BucketTable table = tuner::BucketTable::make({{"n", low, high}}, {rungs}).value();
+      runtime::BucketTable table = runtime::BucketTable::make({{"n", low, high}}, {rungs}).value();
       for (std::int64_t n = low; n <= high; ++n) {
         const Dim bucket = table.lengths(table.find(Lengths{n}).value())[0];
         REQUIRE(bucket.low <= n);
@@ -340,8 +340,8 @@ TEST_CASE("buckets: a table takes every length of its range, rounded up") {
         REQUIRE((n <= 256 || 4 * bucket.high <= 5 * n + 4));
       }
     }
-  CHECK_FALSE(tuner::BucketTable::make({{"n", 1, 8}}, {{2, 4}}));
-  CHECK_FALSE(tuner::BucketTable::make({{"n", 1, 8}}, {{4, 4, 8}}));
+  CHECK_FALSE(runtime::BucketTable::make({{"n", 1, 8}}, {{2, 4}}));
+  CHECK_FALSE(runtime::BucketTable::make({{"n", 1, 8}}, {{4, 4, 8}}));
 }
 
 TEST_CASE("buckets: neighbours that cost little merge, by how often they run") {

@@ -129,7 +129,7 @@ int explainBuckets(const ModelOptions &options, const ir::Target *target, const 
     if (!planned)
       return fail(planned.error());
     const passes::FusionTotals fused = passes::fusionSavings(planned->main.function).fused;
-    const std::string lengths = tuner::toString(bucket.lengths);
+    const std::string lengths = runtime::rangesOf(bucket.lengths);
     table.add({lengths, std::to_string(fused.launches), formatTime(fused.us),
                formatBytes(static_cast<double>(planned->main.memory.arenaBytes))});
     json["buckets"].push_back({{"lengths", lengths},

@@ -6,7 +6,7 @@
 #include "tools/kfuse/console/Table.h"
 #include "tools/kfuse/console/Terminal.h"
 #include "tools/kfuse/model/ModelOptions.h"
-#include "tuner/api/Driver.h"
+#include "tuner/api/Lengths.h"
 #include "tuner/api/Packs.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ struct PackCommand : ModelOptions {
   std::string emit = "pack";
   std::vector<std::string> targets; ///< Empty: auto.
   bool noFallback = false;
-  bool embed = false;
+  std::string packedWeights = "none"; ///< none, embed, embed:FILE, ref:FILE; the file is in `weights`, too.
   bool inspect = false;
   bool verify = false;
 };
@@ -57,8 +57,11 @@ void print(const runtime::Pack &pack) {
                   std::to_string(variant.main.code.size()),
                   variant.nanoseconds > 0 ? formatTime(double(variant.nanoseconds) / 1e3) : "-",
                   variant.features.empty() ? "-" : fmt::format("{}", fmt::join(variant.features, " "))});
-  fmt::print("{}\n{}written by {}; weights are {}\n", edges.str(), variants.str(), manifest.tool,
-             !manifest.weights.empty() && pack.holdsWeights() ? "inside" : "the caller's");
+  const std::string weights = !manifest.weightsFile.empty()                      ? "in " + manifest.weightsFile
+                              : !manifest.weights.empty() && pack.holdsWeights() ? "inside"
+                                                                                 : "the caller's";
+  const std::string lengths = manifest.dims.empty() ? "" : "; runs give " + runtime::rangesOf(manifest.dims);
+  fmt::print("{}\n{}written by {}; weights are {}{}\n", edges.str(), variants.str(), manifest.tool, weights, lengths);
 }
 
 int show(const PackCommand &options, const runtime::Pack &pack) {
@@ -69,12 +72,26 @@ int show(const PackCommand &options, const runtime::Pack &pack) {
   return 0;
 }
 
+/// Every byte of it, and of the file of weights that it names.
+Result<void> verify(const std::shared_ptr<const runtime::Pack> &pack) {
+  if (Result<void> whole = pack->verify(); !whole)
+    return whole;
+  Result<runtime::PackWeights> weights = runtime::PackWeights::open(pack, {.file = "", .isChecked = true});
+  if (!weights)
+    return weights.error();
+  for (std::size_t i = 0; i < pack->manifest().parameters.size(); ++i)
+    if (Result<std::span<const std::byte>> found = weights->find(i); !found)
+      return found.error();
+  return {};
+}
+
 int look(const PackCommand &options) {
-  Result<runtime::Pack> pack = runtime::Pack::open(options.model);
-  if (!pack)
-    return fail(pack.error());
+  Result<runtime::Pack> opened = runtime::Pack::open(options.model);
+  if (!opened)
+    return fail(opened.error());
+  const auto pack = std::make_shared<const runtime::Pack>(std::move(*opened));
   if (options.verify)
-    if (Result<void> whole = pack->verify(); !whole)
+    if (Result<void> whole = verify(pack); !whole)
       return fail(whole.error());
   if (options.inspect || options.json)
     return show(options, *pack);
@@ -85,10 +102,16 @@ int look(const PackCommand &options) {
 
 //===- Making one ------------------------------------------------------------------------------===//
 
-Result<tuner::TunedModel> tuneFor(const PackCommand &options, const Model &model, const std::string &target) {
+Result<tuner::TunedPrograms> tuneFor(const PackCommand &options, const Model &model, const std::string &target) {
   CompileOptions compilation = options.compilation();
   compilation.target = target;
-  Result<tuner::TunedModel> tuned = tuner::tuneModel(model, compilation, {.runsHere = false});
+  Result<std::vector<LengthCount>> histogram = options.lengthCounts(model);
+  if (!histogram)
+    return histogram.error();
+  compilation.histogram = std::move(*histogram);
+  tuner::DriverOptions driver;
+  driver.runsHere = false;
+  Result<tuner::TunedPrograms> tuned = tuner::tunePrograms(model, compilation, driver);
   clearProgress();
   return tuned;
 }
@@ -99,39 +122,54 @@ Result<std::vector<tuner::Packed>> variantsOf(const PackCommand &options, const 
   std::vector<tuner::Packed> variants;
   bool hasGpu = false;
   for (const std::string &target : options.targets.empty() ? std::vector<std::string>{"auto"} : options.targets) {
-    Result<tuner::TunedModel> tuned = tuneFor(options, model, target);
+    Result<tuner::TunedPrograms> tuned = tuneFor(options, model, target);
     if (!tuned)
       return tuned.error();
     hasGpu |= !tuned->bench.target->isCpu();
-    updated = updatedStates(tuned->compiled.main, model.states().size());
-    variants.push_back(tuner::packedOf(tuned->compiled));
+    updated = updatedStates(tuned->programs.front().compiled.main, model.states().size());
+    variants.push_back(tuner::packedOf(tuned->programs, tuned->table));
   }
   if (!hasGpu || options.noFallback)
     return variants;
-  Result<tuner::TunedModel> tuned = tuneFor(options, model, fallbackLimits);
+  Result<tuner::TunedPrograms> tuned = tuneFor(options, model, fallbackLimits);
   if (!tuned)
     return tuned.error();
-  Result<tuner::Packed> ptx = tuner::asPtx(tuner::packedOf(tuned->compiled), fallbackTarget, *tuned->bench.compiler);
+  Result<tuner::Packed> ptx =
+      tuner::asPtx(tuner::packedOf(tuned->programs, tuned->table), fallbackTarget, *tuned->bench.compiler);
   if (!ptx)
     return ptx.error();
   variants.push_back(std::move(*ptx));
   return variants;
 }
 
-/// Per parameter its bytes: those of --weights, else those of the model's file.
-Result<std::vector<std::span<const std::byte>>> weightsOf(const Model &model,
-                                                          const std::optional<runtime::Safetensors> &file) {
-  std::vector<std::span<const std::byte>> weights;
+/// The file of --weights ref:FILE as the pack's folder sees it.
+std::string fromPack(const PackCommand &options) {
+  const auto folder = std::filesystem::absolute(options.output).parent_path();
+  return std::filesystem::absolute(options.weights).lexically_proximate(folder).string();
+}
+
+/// Puts weights into a pack as --weights says: those of the safetensors file, else of the model's own. A file that the
+/// pack only refers to stays where it is; what it lacks goes in.
+Result<void> addWeights(const PackCommand &options, const Model &model, const std::optional<runtime::Safetensors> &file,
+                        runtime::PackContents &contents) {
+  if (options.packedWeights == "none")
+    return {};
+  const bool isReference = options.packedWeights.starts_with("ref:");
+  if (isReference)
+    contents.manifest.weightsFile = fromPack(options);
   for (const TensorDesc &parameter : model.parameters()) {
     std::span<const std::byte> bytes = model.parameterData(parameter.name);
-    if (file && file->holds(parameter.name))
+    const bool isInFile = file && file->holds(parameter.name);
+    if (isInFile)
       bytes = file->find(parameter).value(); // openWeights() has looked at it.
     if (bytes.empty() && parameter.bytes() > 0)
-      return Error{ErrorCode::Usage, "--embed finds no bytes of the parameter '" + parameter.name +
-                                         "'; give a file of it with --weights"};
-    weights.push_back(bytes);
+      return Error{ErrorCode::Usage, "--weights embed finds no bytes of the parameter '" + parameter.name +
+                                         "'; give a file of it with --weights embed:FILE"};
+    if (isReference)
+      contents.manifest.weightSeals.push_back(isInFile ? runtime::toHex(runtime::sha256(bytes)) : "");
+    contents.weights.push_back(isReference && isInFile ? std::span<const std::byte>() : bytes);
   }
-  return weights;
+  return {};
 }
 
 //===- Writing one -----------------------------------------------------------------------------===//
@@ -198,31 +236,23 @@ Result<std::vector<std::byte>> makePack(const PackCommand &options) {
   Result<Model> model = options.load();
   if (!model)
     return model.error();
-  if (!model->dims().empty())
-    return Error{ErrorCode::Usage, "a pack holds programs of fixed sizes; give them with --shape in place of --dims"};
   Result<std::optional<runtime::Safetensors>> file = options.openWeights(*model);
   if (!file)
     return file.error();
   runtime::PackContents contents;
-  if (options.embed) {
-    Result<std::vector<std::span<const std::byte>>> weights = weightsOf(*model, *file);
-    if (!weights)
-      return weights.error();
-    contents.weights = std::move(*weights);
-  }
   std::vector<int> updated;
   Result<std::vector<tuner::Packed>> variants = variantsOf(options, *model, updated);
   if (!variants)
     return variants.error();
-  contents.manifest = tuner::manifestOf(model->internals().edges, std::move(updated),
+  contents.manifest = tuner::manifestOf(model->internals().edges, model->dims(), std::move(updated),
                                         std::filesystem::path(options.model).filename().string());
   contents.variants = std::move(*variants);
+  if (Result<void> added = addWeights(options, *model, *file, contents); !added)
+    return added.error();
   return runtime::writePack(std::move(contents));
 }
 
 int make(const PackCommand &options) {
-  if (!options.weights.empty() && !options.embed)
-    return fail({ErrorCode::Usage, "--weights of pack is for --embed, which puts them into it"});
   if (Result<void> writable = checkFiles(options); !writable)
     return fail(writable.error());
   Result<std::vector<std::byte>> pack = makePack(options);
@@ -232,6 +262,23 @@ int make(const PackCommand &options) {
     return fail(written.error());
   Result<runtime::Pack> parsed = runtime::Pack::parse(*pack, options.output);
   return parsed ? show(options, *parsed) : fail(parsed.error());
+}
+
+/// none, embed, or a file behind "embed:" or "ref:".
+CLI::Validator weightsForm() {
+  auto check = [](std::string &text) {
+    const bool namesFile =
+        (text.starts_with("embed:") && text.size() > 6) || (text.starts_with("ref:") && text.size() > 4);
+    return namesFile || text == "none" || text == "embed" ? std::string()
+                                                          : text + " is none of none, embed, embed:FILE, ref:FILE";
+  };
+  return {check, "FORM"};
+}
+
+/// The file that a form of --weights names, or none.
+std::string fileOf(const std::string &form) {
+  const std::size_t colon = form.find(':');
+  return colon == form.npos ? "" : form.substr(colon + 1);
 }
 
 } // namespace
@@ -248,7 +295,13 @@ void addPack(CLI::App &app, int &status) {
       ->check(CLI::IsMember({"pack", "c", "object"}))
       ->capture_default_str();
   command->add_flag("--no-fallback", options->noFallback, "No PTX for GPUs from sm_80 on that are none of the targets");
-  command->add_flag("--embed", options->embed, "The parameters' bytes go into the pack, too");
+  command->remove_option(command->get_option("--weights"));
+  command
+      ->add_option("--weights", options->packedWeights,
+                   "Whose bytes come along: none; embed: the model's; embed:FILE.safetensors; ref:FILE.safetensors, "
+                   "which stays beside the pack")
+      ->check(weightsForm())
+      ->capture_default_str();
   command->add_flag("--inspect", options->inspect, "Say what the pack MODEL holds");
   command->add_flag("--verify", options->verify, "Check every byte of the pack MODEL");
   command->footer("Examples:\n  kfuse pack block.onnx -o block.kfp --target sm_90a --target sm_80\n"
@@ -259,6 +312,7 @@ void addPack(CLI::App &app, int &status) {
       status = look(*options);
       return;
     }
+    options->weights = fileOf(options->packedWeights);
     status = interruptible([&](const std::stop_token &stop) {
       options->stop = stop;
       return make(*options);

@@ -1,6 +1,6 @@
 #include "tools/kfuse/PackSource.h"
 
-#include "runtime/pack/Pack.h"
+#include "runtime/pack/SessionMemory.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -80,8 +80,15 @@ private:
   std::set<std::string> taken{"PACK", "SESSION"}; // Macros of the header.
 };
 
+/// A size that a run gives.
+struct LengthMember {
+  const Dim *dim;
+  std::string name;
+};
+
 struct Members {
   std::vector<Member> parameters, bound; ///< Those that a session binds: inputs, states and outputs.
+  std::vector<LengthMember> lengths;
 };
 
 /// An output that is a state after its update needs no memory of its own.
@@ -97,6 +104,8 @@ Members membersOf(const runtime::Manifest &manifest) {
   add(members.bound, manifest.states, "KFR_STATE");
   add(members.bound, manifest.outputs, "KFR_OUTPUT");
   add(members.parameters, manifest.parameters, "KFR_PARAMETER");
+  for (const Dim &dim : manifest.dims)
+    members.lengths.push_back({&dim, names.of(dim.name)});
   return members;
 }
 
@@ -125,10 +134,10 @@ std::string fieldsOf(const std::vector<Member> &members) {
 Result<std::uint64_t> sessionBytes(const runtime::Pack &pack) {
   std::uint64_t most = 0;
   for (std::size_t i = 0; i < pack.manifest().variants.size(); ++i) {
-    Result<runtime::VariantPrograms> programs = pack.load(i);
+    Result<std::vector<runtime::VariantPrograms>> programs = pack.loadAll(i);
     if (!programs)
       return programs.error();
-    most = std::max(most, runtime::contextBytes(programs->main));
+    most = std::max(most, runtime::sessionBytes(*programs, pack.manifest().dims.size()));
   }
   return most;
 }
@@ -172,7 +181,7 @@ static inline kfr_code {0}_prepare(kfr_program *program, const {0}_parameters *p
 )";
 
 constexpr const char *run = R"(
-/* Of the device, dense and row-major. */
+/* Of the device, dense and row-major{4}. */
 typedef struct {{
 {1}}} {0}_tensors;
 
@@ -191,8 +200,7 @@ static inline kfr_code {0}_run(kfr_session *session, void *stream, const {0}_ten
     if (code != KFR_OK)
       return code;
   }}
-  return kfr_run(session, stream, error);
-}}
+{3}}}
 )";
 
 std::string prepareOf(const std::vector<Member> &parameters, const std::string &name, const std::string &prefix) {
@@ -205,12 +213,24 @@ std::string prepareOf(const std::vector<Member> &parameters, const std::string &
   return fmt::format(fmt::runtime(prepare), name, fieldsOf(parameters), rows);
 }
 
-std::string runOf(const std::vector<Member> &bound, const std::string &name, const std::string &prefix) {
-  std::string rows;
-  for (const Member &member : bound)
+std::string runOf(const Members &members, const std::string &name, const std::string &prefix) {
+  std::string rows, fields = fieldsOf(members.bound);
+  for (const Member &member : members.bound)
     rows += fmt::format("      {{{}, {}, {}tensors->{}, {}_BYTES}},\n", member.role, member.index,
                         member.isRead() ? "(void *)(uintptr_t)" : "", member.name, member.macro(prefix));
-  return fmt::format(fmt::runtime(run), name, fieldsOf(bound), rows);
+  if (members.lengths.empty())
+    return fmt::format(fmt::runtime(run), name, fields, rows, "  return kfr_run(session, stream, error);\n", "");
+  std::vector<std::string> lengths;
+  for (const LengthMember &length : members.lengths) {
+    fields += fmt::format("  int64_t {}; /* {} to {} */\n", length.name, length.dim->low, length.dim->high);
+    lengths.push_back("tensors->" + length.name);
+  }
+  const std::string last = fmt::format("  const int64_t lengths[] = {{{}}};\n"
+                                       "  return kfr_run_lengths(session, stream, lengths, {}, error);\n",
+                                       fmt::join(lengths, ", "), lengths.size());
+  return fmt::format(
+      fmt::runtime(run), name, fields, rows, last,
+      ", in their shapes for\n * the lengths of the run, which kfr_shape() has; the macros are of the largest");
 }
 
 } // namespace
@@ -244,7 +264,7 @@ Result<std::string> headerOf(std::span<const std::byte> bytes, const std::string
   text += sizesOf(members.bound, prefix) + sizesOf(members.parameters, prefix);
   text += fmt::format("\nextern const uint64_t {}[];\n", packSymbol(name));
   text += fmt::format(fmt::runtime(load), name, prefix);
-  text += prepareOf(members.parameters, name, prefix) + runOf(members.bound, name, prefix);
+  text += prepareOf(members.parameters, name, prefix) + runOf(members, name, prefix);
   return text + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
 }
 

@@ -119,7 +119,7 @@ int tuneBuckets(const TuneCommand &options, const Model &model, const std::vecto
     if (!tuned)
       return fail(tuned.error());
     const tuner::TuneReport &report = tuned->compiled.report;
-    const std::string lengths = tuner::toString(bucket.lengths);
+    const std::string lengths = runtime::rangesOf(bucket.lengths);
     if (options.json)
       json.push_back({{"lengths", lengths}, {"program", Json::parse(tuner::toJson(report))}});
     else

@@ -28,49 +28,18 @@ std::size_t inputIndex(const Edges &edges, const std::string &name) {
       edges.inputs.begin());
 }
 
-Result<void> compileOne(const Model &model, const CompileOptions &options, Executable::Impl &impl) {
-  Result<tuner::TunedModel> tuned = tuner::tuneModel(model, options, {});
-  if (!tuned)
-    return tuned.error();
-  impl.device = std::move(tuned->device);
-  impl.programs.push_back({std::move(tuned->compiled)});
-  return {};
-}
-
-/// The buckets run on one device, and share the time for tuning.
-Result<void> compileBuckets(const Model &model, const CompileOptions &options, Executable::Impl &impl) {
-  Result<const ir::Target *> target = tuner::resolveTarget(options.target);
-  if (!target)
-    return target.error();
-  Result<tuner::LengthBuckets> buckets = tuner::bucketsOf(model, **target, options.simplify, options.histogram);
-  if (!buckets)
-    return buckets.error();
-  impl.table = buckets->table;
-  impl.dims = model.dims();
-  CompileOptions each = options;
-  each.seconds = options.seconds / static_cast<double>(buckets->buckets.size());
-  for (tuner::LengthBucket &bucket : buckets->buckets) {
-    tuner::DriverOptions driver;
-    driver.runsHere = !impl.device;
-    Result<tuner::TunedModel> tuned = tuner::tuneModel(bucket.model, each, driver);
-    if (!tuned)
-      return tuned.error();
-    if (!impl.device)
-      impl.device = std::move(tuned->device);
-    impl.programs.push_back({std::move(tuned->compiled), std::move(bucket.edges)});
-  }
-  return {};
-}
-
 } // namespace
 
 Result<Executable> detail::compileGuarded(const Model &model, const CompileOptions &options) {
   return withoutThrowing([&]() -> Result<Executable> {
+    Result<tuner::TunedPrograms> tuned = tuner::tunePrograms(model, options, {});
+    if (!tuned)
+      return tuned.error();
     auto impl = std::make_shared<Executable::Impl>();
-    const bool hasLengths = model && !model.internals().dims.empty();
-    if (Result<void> made = hasLengths ? compileBuckets(model, options, *impl) : compileOne(model, options, *impl);
-        !made)
-      return made.error();
+    impl->device = std::move(tuned->device);
+    impl->programs = std::move(tuned->programs);
+    impl->table = std::move(tuned->table);
+    impl->dims = model.internals().dims;
     impl->ordinal = impl->compiled().main.target == "cpu" ? -1 : options.device;
     impl->edges = model.internals().edges;
     impl->updatedStates = updatedStates(impl->compiled().main, impl->edges.states.size());

@@ -176,14 +176,22 @@ Result<std::vector<void *>> fixedArguments(const Executable::Impl &impl, const t
   return fixed;
 }
 
-/// Per parameter that is null and in the program's pack: its bytes on the device; an empty Buffer for others.
+/// Per parameter that is null and comes with the program's pack: its bytes on the device; an empty Buffer for others.
 Result<std::vector<Buffer>> weightsFromPack(const Executable &executable, std::span<void *const> parameters) {
   std::vector<Buffer> buffers(parameters.size(), Buffer(nullptr));
+  if (std::ranges::find(parameters, nullptr) == parameters.end())
+    return buffers;
+  Result<runtime::PackWeights> source =
+      runtime::PackWeights::open(executable.internals().pack, executable.internals().weights);
+  if (!source)
+    return source.error();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    Result<std::span<const std::byte>> bytes = executable.internals().pack->weights(i);
+    if (parameters[i])
+      continue;
+    Result<std::span<const std::byte>> bytes = source->find(i);
     if (!bytes)
       return bytes.error();
-    if (parameters[i] || bytes->empty())
+    if (bytes->empty())
       continue;
     Result<Buffer> buffer = executable.allocate(bytes->size());
     if (!buffer)
@@ -200,7 +208,7 @@ Result<std::vector<Buffer>> weightsFromPack(const Executable &executable, std::s
 Result<std::size_t> Executable::Impl::programFor(std::span<const std::int64_t> lengths) const {
   if (!dims.empty())
     return table.find(lengths);
-  if (Result<void> none = tuner::checkLengths(dims, lengths); !none)
+  if (Result<void> none = runtime::checkLengths(dims, lengths); !none)
     return none.error();
   return std::size_t(0);
 }
@@ -213,11 +221,8 @@ Result<std::vector<Shape>> Executable::Impl::outputShapes(const Impl &impl, std:
   if (impl.dims.empty())
     for (const TensorDesc &output : impl.edges.outputs)
       shapes.push_back(output.shape);
-  for (const passes::Axes &axes : impl.programs[*chosen].edges.results) {
-    Shape &shape = shapes.emplace_back();
-    for (const passes::Axis &axis : axes)
-      shape.push_back(axis.at({lengths.data(), lengths.size()}));
-  }
+  for (const runtime::LengthAxes &axes : impl.programs[*chosen].edges.results)
+    shapes.push_back(runtime::shapeAt(axes, lengths));
   return shapes;
 }
 
@@ -288,7 +293,7 @@ Result<Session> Executable::Impl::newSession(const Executable &self, const Weigh
     return usage(movedFrom(impl ? "Weights" : "Executable"));
   if (weights.internals().executable != impl)
     return usage("these weights were prepared for another program; call prepare() of this one");
-  std::unique_ptr<Session::Impl> session(new Session::Impl{impl, weights, {}, {}, {}, {}, {}, {}, {}, {}});
+  std::unique_ptr<Session::Impl> session(new Session::Impl{impl, weights, {}, {}, {}, {}, {}, {}});
   if (Result<void> made = session->makeContexts(); !made)
     return made.error();
   return Session(std::move(session));
@@ -330,22 +335,12 @@ Result<void> Session::Impl::makeContexts() {
     if (Result<void> filled = device.fill(lengths->data(), 0, lengthBytes); !filled)
       return filled;
   for (const LengthProgram &program : executable->programs) {
-    Result<std::unique_ptr<runtime::Context>> context =
-        runtime::makeContext(program.compiled.main, device, {.arena = arena.get()});
+    Result<std::unique_ptr<runtime::Context>> context = runtime::makeContext(
+        program.compiled.main, device, {.arena = {static_cast<std::byte *>(arena->data()), arena->size()}});
     if (!context)
       return context.error();
     contexts.push_back(std::move(*context));
   }
-  return {};
-}
-
-/// In the order of the stream: kernels that run there still read those of the run before.
-Result<void> Session::Impl::writeLengths(Stream stream, std::span<const std::int64_t> given) {
-  for (std::size_t i = 0; i < given.size(); ++i) // Below 2^32; the upper words stay 0.
-    if (Result<void> written = executable->device->writeWord(stream, static_cast<std::int64_t *>(lengths->data()) + i,
-                                                             static_cast<std::uint32_t>(given[i]));
-        !written)
-      return written;
   return {};
 }
 
@@ -378,27 +373,13 @@ Result<void> Session::Impl::run(Stream stream, std::span<void *const> inputs, st
   if (isRunning.test_and_set(std::memory_order_acquire))
     return usage("this Session is in run() on another thread; make one per thread");
   auto ending = llvm::make_scope_exit([this] { isRunning.clear(std::memory_order_release); });
-  // @main's arguments keep the model's order; fixed ones are filled in, inputs and states taken by role.
   arguments = weights.internals().fixed[*chosen];
-  const std::size_t inputCount = executable->edges.inputs.size();
-  std::size_t input = 0, state = 0;
-  inputsOfRun.assign(inputs.begin(), inputs.begin() + std::ptrdiff_t(inputCount));
-  statesOfRun.assign(inputs.begin() + std::ptrdiff_t(inputCount), inputs.end());
   results.assign(outputs.begin(), outputs.end());
-  if (program.edges.readsLengths) {
-    inputsOfRun.push_back(lengths->data());
-    for (std::size_t i = 0; i < outputs.size(); ++i)
-      if (program.edges.storedInPlace[i])
-        statesOfRun.push_back(outputs[i]);
-  }
-  for (std::size_t i = 0; i < main.arguments.size(); ++i) {
-    if (main.roles[i] == Role::Input)
-      arguments[i] = inputsOfRun[input++];
-    else if (main.roles[i] == Role::State)
-      arguments[i] = statesOfRun[state++];
-  }
+  const std::size_t inputCount = executable->edges.inputs.size();
+  runtime::placeArguments(main, program.edges, inputs.first(inputCount), inputs.subspan(inputCount), outputs,
+                          lengths->data(), arguments);
   if (program.edges.readsLengths)
-    if (Result<void> written = writeLengths(stream, given); !written)
+    if (Result<void> written = runtime::writeLengths(*executable->device, stream, given, lengths->data()); !written)
       return written;
   return contexts[*chosen]->run(stream, arguments, results);
 }

@@ -3,9 +3,7 @@
 
 #include "ir/import/Model.h"
 #include "kfuse/compiler.h"
-#include "passes/Lengths.h"
-#include "runtime/pack/Pack.h"
-#include "tuner/model/Buckets.h"
+#include "runtime/pack/PackWeights.h"
 #include "tuner/model/ModelCompiler.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -59,20 +57,21 @@ struct Buffer::Impl {
 /// One bucket of lengths, or all of a model that has none.
 struct LengthProgram {
   tuner::CompiledModel compiled;
-  passes::LengthEdges edges{};
+  runtime::LengthEdges edges{};
 };
 
 struct Executable::Impl {
   std::shared_ptr<runtime::Device> device;
   int ordinal = -1;                    ///< Of the CUDA device; -1 on the CPU.
   std::vector<LengthProgram> programs; ///< One where no run gives lengths; else in the order of `table`.
-  tuner::BucketTable table{};
+  runtime::BucketTable table{};
   std::vector<Dim> dims{};
   Edges edges;
   std::vector<int> updatedStates;
   // A program from a pack has these:
   std::shared_ptr<const runtime::Pack> pack{};
   std::string packedPlan{}; ///< Executable::plan().
+  runtime::WeightsSource weights{};
   /// The input that is the length of caches, and the most that it may be; looked at where it is in the host's memory.
   std::optional<std::pair<std::size_t, std::int64_t>> hostPastLength;
 
@@ -103,12 +102,10 @@ struct Session::Impl {
   std::unique_ptr<runtime::DeviceBuffer> arena, lengths;   ///< Of all contexts; an i64 for each of dims().
   std::vector<std::unique_ptr<runtime::Context>> contexts; ///< Of each program.
   std::vector<void *> arguments, results;                  ///< Of the program, in the current run.
-  std::vector<void *> inputsOfRun, statesOfRun;            ///< Of it by role.
   std::atomic_flag isRunning;                              ///< To tell a second thread.
 
   Result<void> makeContexts();
   Result<void> check(std::span<void *const> inputs, std::span<void *const> outputs) const;
-  Result<void> writeLengths(Stream stream, std::span<const std::int64_t> given);
   Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs,
                    std::span<const std::int64_t> given);
 };

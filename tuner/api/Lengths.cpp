@@ -4,6 +4,7 @@
 #include "tuner/model/PlannedModel.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 
@@ -140,9 +141,27 @@ Result<std::vector<std::vector<std::int64_t>>> chooseRungs(const Model &model, c
   return rungs;
 }
 
+runtime::LengthAxes plain(const passes::Axes &axes) {
+  runtime::LengthAxes made;
+  for (const passes::Axis &axis : axes) {
+    std::vector<runtime::LengthFactor> &factors = made.emplace_back();
+    for (const passes::Factor &factor : axis.factors())
+      factors.push_back({factor.size, factor.dim, factor.times, factor.plus});
+  }
+  return made;
+}
+
+runtime::LengthEdges plain(const passes::LengthEdges &edges) {
+  runtime::LengthEdges made{edges.readsLengths, edges.storedInPlace, {}, {}};
+  std::ranges::transform(edges.inputs, std::back_inserter(made.inputs), [](const passes::Axes &a) { return plain(a); });
+  std::ranges::transform(edges.results, std::back_inserter(made.results),
+                         [](const passes::Axes &a) { return plain(a); });
+  return made;
+}
+
 Result<void> checkHistogram(const std::vector<Dim> &dims, std::span<const LengthCount> histogram) {
   for (const LengthCount &one : histogram) {
-    if (Result<void> inside = checkLengths(dims, one.lengths); !inside)
+    if (Result<void> inside = runtime::checkLengths(dims, one.lengths); !inside)
       return Error{inside.error().code, "the histogram: " + inside.error().message};
     if (!(one.count >= 0))
       return Error{ErrorCode::Usage, "the histogram has a count of " + std::to_string(one.count) + "; give 0 or more"};
@@ -190,7 +209,7 @@ Result<LengthBuckets> bucketsOf(const Model &model, const ir::Target &target, bo
   Result<std::vector<std::vector<std::int64_t>>> rungs = chooseRungs(model, target, simplify, histogram);
   if (!rungs)
     return rungs.error();
-  Result<BucketTable> table = BucketTable::make(model.dims(), std::move(*rungs));
+  Result<runtime::BucketTable> table = runtime::BucketTable::make(model.dims(), std::move(*rungs));
   if (!table)
     return table.error();
   LengthBuckets made{std::move(*table), {}};
@@ -201,6 +220,39 @@ Result<LengthBuckets> bucketsOf(const Model &model, const ir::Target &target, bo
     made.buckets.push_back(std::move(*bucket));
   }
   return made;
+}
+
+Result<TunedPrograms> tunePrograms(const Model &model, const CompileOptions &options, const DriverOptions &driver) {
+  if (!model || model.internals().dims.empty()) {
+    Result<TunedModel> tuned = tuneModel(model, options, driver);
+    if (!tuned)
+      return tuned.error();
+    TunedPrograms one{std::move(tuned->bench), std::move(tuned->device), {}, {}};
+    one.programs.push_back({std::move(tuned->compiled)});
+    return one;
+  }
+  Result<const ir::Target *> target = resolveTarget(options.target);
+  if (!target)
+    return target.error();
+  Result<LengthBuckets> buckets = bucketsOf(model, **target, options.simplify, options.histogram);
+  if (!buckets)
+    return buckets.error();
+  TunedPrograms programs;
+  programs.table = std::move(buckets->table);
+  CompileOptions each = options;
+  each.seconds = options.seconds / static_cast<double>(buckets->buckets.size());
+  for (const LengthBucket &bucket : buckets->buckets) {
+    DriverOptions one = driver;
+    one.runsHere = driver.runsHere && !programs.device; // They run on one.
+    Result<TunedModel> tuned = tuneModel(bucket.model, each, one);
+    if (!tuned)
+      return tuned.error();
+    if (!programs.device)
+      programs.device = std::move(tuned->device);
+    programs.bench = std::move(tuned->bench);
+    programs.programs.push_back({std::move(tuned->compiled), plain(bucket.edges)});
+  }
+  return programs;
 }
 
 } // namespace kfuse::tuner

@@ -5,6 +5,8 @@
 #include "ir/Target.h"
 #include "kfuse/compiler.h"
 #include "passes/Lengths.h"
+#include "tuner/api/Driver.h"
+#include "tuner/api/Handles.h"
 #include "tuner/model/Buckets.h"
 
 #include <span>
@@ -19,7 +21,7 @@ struct LengthBucket {
 };
 
 struct LengthBuckets {
-  BucketTable table;
+  runtime::BucketTable table;
   std::vector<LengthBucket> buckets; ///< In the table's order.
 };
 
@@ -30,5 +32,16 @@ Result<LengthBucket> bucketOf(const Model &model, const std::vector<Dim> &length
 /// graph cannot read its lengths and there are few of them, one for each.
 Result<LengthBuckets> bucketsOf(const Model &model, const ir::Target &target, bool simplify,
                                 std::span<const LengthCount> histogram);
+
+/// A model's programs, tuned: of each bucket, or the one where no run gives lengths.
+struct TunedPrograms {
+  Workbench bench;
+  std::unique_ptr<runtime::Device> device; ///< As TunedModel's.
+  runtime::BucketTable table;
+  std::vector<LengthProgram> programs; ///< In the table's order.
+};
+
+/// tuneModel() of each bucket; they share the time for tuning.
+Result<TunedPrograms> tunePrograms(const Model &model, const CompileOptions &options, const DriverOptions &driver);
 
 } // namespace kfuse::tuner

@@ -2,6 +2,7 @@
 
 #include "ir/dialect/Kfuse.h"
 #include "ir/import/Text.h"
+#include "passes/Lengths.h"
 #include "tuner/api/Handles.h"
 #include "tuner/api/NoThrow.h"
 #include "tuner/model/ProgramBuilder.h"
@@ -234,7 +235,7 @@ Result<Model> atChecked(const Model &model, std::span<const std::int64_t> length
   if (!model)
     return usage(movedFrom("Model"));
   const Model::Impl &impl = model.internals();
-  if (Result<void> inside = tuner::checkLengths(impl.dims, lengths); !inside)
+  if (Result<void> inside = runtime::checkLengths(impl.dims, lengths); !inside)
     return inside.error();
   if (impl.dims.empty())
     return model;

@@ -1,4 +1,4 @@
-// Which lengths share a program: a table of buckets, each planned for its largest lengths.
+// Which lengths share a program: those of a bucket (runtime/Lengths.h), which is planned for its largest lengths.
 #pragma once
 
 #include "kfuse/compiler.h"
@@ -22,28 +22,5 @@ std::vector<double> weightsOf(std::span<const std::int64_t> rungs, std::int64_t 
 /// longer. `us(rung, top)` is the time of a run of the lengths of one rung by the program of another, or of its own.
 std::vector<std::int64_t> mergeRungs(std::span<const std::int64_t> rungs, std::span<const double> weights,
                                      const std::function<double(std::size_t rung, std::size_t top)> &us);
-
-/// All buckets: the product of each dimension's intervals. Row-major, the first dimension outermost.
-class BucketTable {
-public:
-  /// `rungs` of each dimension. Internal where they leave a length of its range out.
-  static Result<BucketTable> make(const std::vector<Dim> &dims, std::vector<std::vector<std::int64_t>> rungs);
-
-  std::size_t size() const;
-  /// The lengths that bucket `i` takes.
-  std::vector<Dim> lengths(std::size_t i) const;
-  /// The bucket of these lengths, the first that is as large in every dimension. Usage outside the ranges, or for
-  /// another number of lengths.
-  Result<std::size_t> find(std::span<const std::int64_t> lengths) const;
-
-private:
-  std::vector<Dim> dims;
-  std::vector<std::vector<std::int64_t>> rungs;
-};
-
-/// Usage where a length is outside its range, or their number is another.
-Result<void> checkLengths(const std::vector<Dim> &dims, std::span<const std::int64_t> lengths);
-/// "tokens=129..256, batch=1".
-std::string toString(const std::vector<Dim> &lengths);
 
 } // namespace kfuse::tuner

@@ -80,7 +80,7 @@ std::vector<std::byte> samplePack(bool withWeights) {
     contents.weights = {std::as_bytes(std::span(w0))};
   PackVariant variant;
   variant.target = "cpu";
-  contents.variants.emplace_back(variant, VariantPrograms{main, prepare});
+  contents.variants.emplace_back(variant, std::vector{VariantPrograms{main, prepare}});
   return writePack(std::move(contents));
 }
 
@@ -95,7 +95,7 @@ struct Loaded {
 
   explicit Loaded(bool withWeights = false) : bytes(samplePack(withWeights)) {
     REQUIRE_MESSAGE(kfr_open_memory(bytes.data(), bytes.size(), &pack, &error) == KFR_OK, error.message);
-    const kfr_load_options options{.struct_size = sizeof options, .device = KFR_CPU, .threads = 3, .variant = nullptr};
+    const kfr_load_options options{.struct_size = sizeof options, .device = KFR_CPU, .threads = 3, .variant = nullptr, .weights = nullptr, .check_weights = 0};
     REQUIRE_MESSAGE(kfr_load(pack, &options, &program, &error) == KFR_OK, error.message);
   }
   ~Loaded() {
@@ -136,7 +136,7 @@ bool contains(const std::string &text, const std::string &part) { return text.fi
 } // namespace
 
 TEST_CASE("interface: a program is described, prepared and run") {
-  CHECK(kfr_version() == 0x10000);
+  CHECK(kfr_version() == 0x10001);
   Loaded loaded;
   CHECK(std::string(kfr_target(loaded.program)) == "cpu");
   CHECK(kfr_device(loaded.program) == KFR_CPU);
@@ -219,7 +219,7 @@ TEST_CASE("interface: misuse is an error that names the tensor") {
   says(kfr_run(nullptr, nullptr, &loaded.error), "null pointer");
   kfr_session_release(session);
   kfr_program *other = nullptr;
-  kfr_load_options options{.struct_size = sizeof options, .device = KFR_CPU, .threads = 1, .variant = "sm_80"};
+  kfr_load_options options{.struct_size = sizeof options, .device = KFR_CPU, .threads = 1, .variant = "sm_80", .weights = nullptr, .check_weights = 0};
   says(kfr_load(loaded.pack, &options, &other, &loaded.error), "no program for 'sm_80' runs on this processor");
   options.threads = 100000;
   says(kfr_load(loaded.pack, &options, &other, &loaded.error), "100000 threads were asked for, expected 0 to 1024");
@@ -303,7 +303,7 @@ TEST_CASE("interface: code that asks for instructions which are not there is not
   PackVariant variant;
   variant.target = "cpu";
   variant.features = {"teleportation"};
-  contents.variants.emplace_back(variant, pack->load(0).value());
+  contents.variants.emplace_back(variant, pack->loadAll(0).value());
   const std::vector<std::byte> other = writePack(std::move(contents));
   kfr_error error{.struct_size = sizeof error, .code = KFR_OK, .message = {}};
   kfr_pack *opened = nullptr;

@@ -61,7 +61,7 @@ PackContents sampleContents() {
     variant.compiler = "nvrtc 13.0";
     variant.nanoseconds = 123456;
     variant.plan = "{}";
-    contents.variants.emplace_back(variant, programsFor(target));
+    contents.variants.emplace_back(variant, std::vector{programsFor(target)});
   }
   return contents;
 }
@@ -181,7 +181,7 @@ TEST_CASE("pack: a pack that is sealed but makes no sense is refused") {
     change(contents);
     return failureOf(writePack(std::move(contents)));
   };
-  auto first = [](PackContents &contents) -> VariantPrograms & { return contents.variants.front().second; };
+  auto first = [](PackContents &contents) -> VariantPrograms & { return contents.variants.front().second.front(); };
   CHECK(contains(failureWith([](PackContents &c) { c.weights.resize(2); }), "weights of 2 of its 1 parameters"));
   CHECK(
       contains(failureWith([](PackContents &c) { c.weights[0] = c.weights[0].first(8); }), "'w0' are 8, expected 400"));
@@ -236,7 +236,7 @@ TEST_CASE("pack: a later minor version is read, and what it adds is skipped") {
     contents.push_back(file->read(i, file->kind(i)).value());
   auto *manifest = reinterpret_cast<const std::uint8_t *>(contents[0].data());
   nlohmann::json later = nlohmann::json::from_cbor(manifest, manifest + contents[0].size());
-  later["added"] = {{"by", "version 1.1"}};
+  later["added"] = {{"by", "version 1.2"}};
   later["variants"][0]["added"] = 7;
   const std::vector<std::uint8_t> cbor = nlohmann::json::to_cbor(later);
   contents[0].assign(reinterpret_cast<const std::byte *>(cbor.data()),
@@ -245,34 +245,7 @@ TEST_CASE("pack: a later minor version is read, and what it adds is skipped") {
     sections.push_back({file->kind(i), contents[i]});
   sections.push_back({SectionKind(77), contents[0]});
   std::vector<std::byte> bytes = writePackFile(sections);
-  put(bytes, 10, std::uint16_t(1));
-  std::vector<std::byte> sealed(bytes.begin(), bytes.begin() + 24); // As PackFile.h says.
-  sealed.insert(sealed.end(), bytes.begin() + 64, bytes.begin() + 64 + std::ptrdiff_t(56 * sections.size()));
-  put(bytes, 24, sha256(sealed));
-  CHECK(failureOf(bytes).empty());
-  CHECK(Pack::parse(bytes, "p")->manifest() == Pack::parse(sample, "p")->manifest());
-}
-
-TEST_CASE("pack: a later minor version is read, and what it adds is skipped") {
-  const std::vector<std::byte> sample = writePack(sampleContents());
-  Result<PackFile> file = PackFile::parse(sample, "p");
-  REQUIRE(file);
-  std::vector<std::vector<std::byte>> contents;
-  std::vector<Section> sections;
-  for (std::size_t i = 0; i < file->size(); ++i)
-    contents.push_back(file->read(i, file->kind(i)).value());
-  auto *manifest = reinterpret_cast<const std::uint8_t *>(contents[0].data());
-  nlohmann::json later = nlohmann::json::from_cbor(manifest, manifest + contents[0].size());
-  later["added"] = {{"by", "version 1.1"}};
-  later["variants"][0]["added"] = 7;
-  const std::vector<std::uint8_t> cbor = nlohmann::json::to_cbor(later);
-  contents[0].assign(reinterpret_cast<const std::byte *>(cbor.data()),
-                     reinterpret_cast<const std::byte *>(cbor.data() + cbor.size()));
-  for (std::size_t i = 0; i < contents.size(); ++i)
-    sections.push_back({file->kind(i), contents[i]});
-  sections.push_back({SectionKind(77), contents[0]});
-  std::vector<std::byte> bytes = writePackFile(sections);
-  put(bytes, 10, std::uint16_t(1));
+  put(bytes, 10, std::uint16_t(packMinor + 1));
   std::vector<std::byte> sealed(bytes.begin(), bytes.begin() + 24); // As PackFile.h says.
   sealed.insert(sealed.end(), bytes.begin() + 64, bytes.begin() + 64 + std::ptrdiff_t(56 * sections.size()));
   put(bytes, 24, sha256(sealed));

@@ -42,7 +42,7 @@ Result<Lengths> parseLengths(const std::string &text, const std::vector<Dim> &di
     if (number.empty() || *end != '\0')
       return Error{ErrorCode::Usage, "--at " + text + " is not of the form 333, or 8,333 for two dims"};
   }
-  if (Result<void> inside = tuner::checkLengths(dims, lengths); !inside)
+  if (Result<void> inside = runtime::checkLengths(dims, lengths); !inside)
     return inside.error();
   return lengths;
 }

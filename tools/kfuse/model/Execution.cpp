@@ -221,7 +221,7 @@ namespace {
 
 /// A program from a pack, where --target names what it was compiled for.
 Result<OpenedModel> openPack(const ExecutionOptions &options) {
-  Result<Model> model = tuner::modelOfPack(options.model);
+  Result<Model> model = tuner::modelOfPack(options.model, {.file = options.weights});
   if (!model)
     return model.error();
   PackOptions pack{.target = "gpu", .device = 0, .threads = options.threads, .variant = options.target};
@@ -230,13 +230,16 @@ Result<OpenedModel> openPack(const ExecutionOptions &options) {
   Result<Executable> program = loadPack(options.model, pack);
   if (!program)
     return program.error();
-  Result<std::optional<runtime::Safetensors>> weights = options.openWeights(*model);
-  if (!weights)
-    return weights.error();
+  Result<std::vector<std::int64_t>> lengths = Arguments::lengthsOf(*model, options.inputs);
+  if (!lengths)
+    return lengths.error();
+  Result<Model> exact = tuner::modelOfRun(*model, *program, *lengths);
+  if (!exact)
+    return exact.error();
   Arguments arguments;
-  if (Result<void> gathered = arguments.gather(*model, options.inputs, *weights); !gathered)
+  if (Result<void> gathered = arguments.gather(*exact, options.inputs, std::nullopt); !gathered)
     return gathered.error();
-  return OpenedModel{std::move(*model), {}, std::move(arguments), std::move(*program), 0};
+  return OpenedModel{std::move(*exact), std::move(*lengths), std::move(arguments), std::move(*program), 0};
 }
 
 } // namespace
