@@ -147,6 +147,13 @@ private:
   std::shared_ptr<const Impl> impl;
 };
 
+/// Memory of the device for the tensor of this name.
+struct Binding {
+  std::string_view name;
+  void *data = nullptr;
+  std::size_t bytes = 0; ///< The tensor's; where runs give lengths, those of its shape in the runs, or more.
+};
+
 /// One stream's running state: arena and captured graphs. Make one per stream, and use it in one thread at a time.
 class KFUSE_API Session {
 public:
@@ -164,6 +171,13 @@ public:
   /// dense tensors of these sizes; nothing behind them is read or written. Usage for a length outside its range.
   Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs,
                    std::span<const std::int64_t> lengths);
+
+  /// Sets the memory of an input or state, and of an output, for runs that are given none. An output that is a state
+  /// needs none. Usage names the tensors there are, and the bytes that were expected.
+  Result<void> bindInput(const Binding &tensor);
+  Result<void> bindOutput(const Binding &tensor);
+  /// Enqueues a run on what is bound; `lengths` as above. Usage names what is not bound, or too short.
+  Result<void> run(Stream stream, std::span<const std::int64_t> lengths = {});
 
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
@@ -204,10 +218,15 @@ public:
   /// prepare alike of parameters of the same names lies in memory once. Usage where such a parameter is not at the
   /// address that the other program was given.
   Result<Weights> prepare(std::span<void *const> parameters, const Weights &shared) const;
+  /// The same of parameters by their names; those that are not among them come with the pack, or are not used.
+  Result<Weights> prepareNamed(std::span<const Binding> parameters) const;
   /// Usage for weights that another program prepared; OutOfMemory.
   Result<Session> newSession(const Weights &weights) const;
+  /// The same in the device's memory that is given: sessionBytes(), aligned to 256 bytes, which outlive the session.
+  Result<Session> newSession(const Weights &weights, std::span<std::byte> memory) const;
+  std::size_t sessionBytes() const; ///< What a session needs for values between kernels, whatever its lengths.
   /// Writes a pack of this program alone, for devices like its own (kfuse/pack.h); `kfuse pack` makes those for
-  /// several. The parameters are not in it. Usage where runs give lengths, and for a program that came from a pack; Io.
+  /// several. The parameters are not in it. Usage for a program that came from a pack; Io.
   Result<void> save(const std::string &path) const;
   /// Waits for the work of a stream.
   Result<void> synchronize(Stream stream = nullptr) const;

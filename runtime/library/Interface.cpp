@@ -2,7 +2,6 @@
 #include "kfuse/runtime.h"
 
 #include "runtime/library/LoadedProgram.h"
-#include "runtime/pack/SessionMemory.h"
 
 #include <algorithm>
 #include <array>
@@ -363,7 +362,8 @@ void kfr_weights_release(kfr_weights *weights) { delete weights; }
 //===- Sessions ------------------------------------------------------------------------------===//
 
 size_t kfr_session_bytes(const kfr_program *program) {
-  return program ? sessionBytes(program->program->programs, program->program->manifest().dims.size()) : 0;
+  return program ? BucketContexts::bytes(mainsOf(program->program->programs), program->program->manifest().dims.size())
+                 : 0;
 }
 
 kfr_code kfr_session_new(kfr_weights *weights, void *memory, size_t bytes, kfr_session **session, kfr_error *error) {

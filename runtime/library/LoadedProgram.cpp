@@ -1,7 +1,6 @@
 #include "runtime/library/LoadedProgram.h"
 
 #include "runtime/host/HostDevice.h"
-#include "runtime/pack/SessionMemory.h"
 
 #include <algorithm>
 #include <thread>
@@ -213,49 +212,15 @@ std::vector<void *> pointersOf(const std::vector<BoundTensor> &tensors) {
 Result<std::unique_ptr<BoundSession>> BoundSession::make(std::shared_ptr<const PreparedWeights> weights,
                                                          std::span<std::byte> memory) {
   const LoadedProgram &program = *weights->program;
-  std::unique_ptr<BoundSession> session(new BoundSession(std::move(weights)));
-  const std::uint64_t needed = sessionBytes(program.programs, program.manifest().dims.size());
-  if (!memory.data() && needed > 0) {
-    Result<std::unique_ptr<DeviceBuffer>> own = program.device->allocate(needed);
-    if (!own)
-      return own.error();
-    session->own = std::move(*own);
-    memory = {static_cast<std::byte *>(session->own->data()), needed};
-  }
-  if (memory.size() < needed)
-    return usage("the memory given has " + std::to_string(memory.size()) + " bytes, expected " +
-                 std::to_string(needed));
-  if (reinterpret_cast<std::uintptr_t>(memory.data()) % contextAlignment != 0)
-    return usage("the memory given is not aligned to 256 bytes");
+  Result<BucketContexts> contexts =
+      BucketContexts::make(*program.device, mainsOf(program.programs), program.manifest().dims.size(), memory);
+  if (!contexts)
+    return contexts.error();
+  std::unique_ptr<BoundSession> session(new BoundSession(std::move(weights), std::move(*contexts)));
   session->inputs.resize(program.manifest().inputs.size());
   session->states.resize(program.manifest().states.size());
   session->outputs.resize(program.manifest().outputs.size());
-  Result<void> made = session->makeContexts(memory);
-  return made ? Result(std::move(session)) : made.error();
-}
-
-/// The memory is that of the lengths, the arena, and each program's constants and workspace.
-Result<void> BoundSession::makeContexts(std::span<std::byte> memory) {
-  auto take = [&](std::uint64_t bytes) {
-    const std::span<std::byte> taken = memory.first(bytes);
-    memory = memory.subspan(bytes);
-    return bytes > 0 ? taken : std::span<std::byte>();
-  };
-  const std::vector<VariantPrograms> &programs = program().programs;
-  const std::span<std::byte> forLengths = take(lengthBytes(program().manifest().dims.size()));
-  lengths = forLengths.data();
-  if (lengths)
-    if (Result<void> filled = program().device->fill(lengths, 0, forLengths.size()); !filled)
-      return filled;
-  const std::span<std::byte> arena = take(arenaBytes(programs));
-  for (const VariantPrograms &bucket : programs) {
-    Result<std::unique_ptr<Context>> context =
-        makeContext(bucket.main, *program().device, {.arena = arena, .memory = take(contextBytes(bucket.main, false))});
-    if (!context)
-      return context.error();
-    contexts.push_back(std::move(*context));
-  }
-  return {};
+  return session;
 }
 
 Result<void> BoundSession::bindInput(std::size_t index, BoundTensor tensor) {
@@ -315,11 +280,12 @@ Result<void> BoundSession::run(Stream stream, std::span<const std::int64_t> give
     return fits;
   arguments = weights->fixed(*bucket);
   results = pointersOf(outputs);
-  placeArguments(programs.main, programs.edges, pointersOf(inputs), pointersOf(states), results, lengths, arguments);
+  placeArguments(programs.main, programs.edges, pointersOf(inputs), pointersOf(states), results, contexts.lengths(),
+                 arguments);
   if (programs.edges.readsLengths)
-    if (Result<void> written = writeLengths(*program().device, stream, given, lengths); !written)
+    if (Result<void> written = writeLengths(*program().device, stream, given, contexts.lengths()); !written)
       return written;
-  return contexts[*bucket]->run(stream, arguments, results);
+  return contexts[*bucket].run(stream, arguments, results);
 }
 
 } // namespace kfuse::runtime

@@ -1,6 +1,7 @@
 // A pack's program on its device, as the C interface hands it out: weights, and sessions that run.
 #pragma once
 
+#include "runtime/BucketContexts.h"
 #include "runtime/Device.h"
 #include "runtime/Program.h"
 #include "runtime/library/VariantChoice.h"
@@ -100,14 +101,12 @@ public:
   Result<void> run(Stream stream, std::span<const std::int64_t> given);
 
 private:
-  explicit BoundSession(std::shared_ptr<const PreparedWeights> weights) : weights(std::move(weights)) {}
-  Result<void> makeContexts(std::span<std::byte> memory);
+  BoundSession(std::shared_ptr<const PreparedWeights> weights, BucketContexts contexts)
+      : weights(std::move(weights)), contexts(std::move(contexts)) {}
   Result<void> checkSizes(const LengthEdges &edges, std::span<const std::int64_t> given) const;
 
   std::shared_ptr<const PreparedWeights> weights;
-  std::unique_ptr<DeviceBuffer> own;              ///< Its memory, where none was given.
-  void *lengths = nullptr;                        ///< An i64 of each, in its memory.
-  std::vector<std::unique_ptr<Context>> contexts; ///< Of each bucket.
+  BucketContexts contexts;
   std::vector<BoundTensor> inputs, states, outputs;
   std::vector<void *> arguments, results; ///< Of the program, in the current run.
   std::atomic_flag isRunning;

@@ -79,6 +79,13 @@ bool areSameKinds(const std::vector<TensorDesc> &a, const std::vector<TensorDesc
 
 } // namespace
 
+std::vector<const Program *> mainsOf(std::span<const VariantPrograms> programs) {
+  std::vector<const Program *> mains;
+  for (const VariantPrograms &bucket : programs)
+    mains.push_back(&bucket.main);
+  return mains;
+}
+
 std::vector<std::byte> writePack(PackContents contents) {
   Sections sections;
   for (auto &[variant, programs] : contents.variants) {

@@ -6,6 +6,7 @@
 #include "runtime/pack/PackFile.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,9 @@ struct VariantPrograms {
   LengthEdges edges{};                     ///< Where runs give lengths.
   std::vector<std::string> preparedKeys{}; ///< As PackedBucket's; those of a model without lengths are not kept.
 };
+
+/// The main of each.
+std::vector<const Program *> mainsOf(std::span<const VariantPrograms> programs);
 
 /// What a pack is made of: each variant with its programs.
 struct PackContents {

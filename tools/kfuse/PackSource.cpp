@@ -1,6 +1,7 @@
 #include "tools/kfuse/PackSource.h"
 
-#include "runtime/pack/SessionMemory.h"
+#include "runtime/BucketContexts.h"
+#include "runtime/pack/Pack.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -137,7 +138,7 @@ Result<std::uint64_t> sessionBytes(const runtime::Pack &pack) {
     Result<std::vector<runtime::VariantPrograms>> programs = pack.loadAll(i);
     if (!programs)
       return programs.error();
-    most = std::max(most, runtime::sessionBytes(*programs, pack.manifest().dims.size()));
+    most = std::max(most, runtime::BucketContexts::bytes(runtime::mainsOf(*programs), pack.manifest().dims.size()));
   }
   return most;
 }

@@ -287,15 +287,31 @@ Result<Weights> Executable::Impl::prepare(const Executable &self, std::span<void
   return Weights(std::move(weights));
 }
 
-Result<Session> Executable::Impl::newSession(const Executable &self, const Weights &weights) {
+std::vector<const runtime::Program *> Executable::Impl::mains() const {
+  std::vector<const runtime::Program *> all;
+  for (const LengthProgram &program : programs)
+    all.push_back(&program.compiled.main);
+  return all;
+}
+
+std::size_t Executable::sessionBytes() const {
+  return impl ? runtime::BucketContexts::bytes(impl->mains(), impl->dims.size()) : 0;
+}
+
+Result<Session> Executable::Impl::newSession(const Executable &self, const Weights &weights,
+                                             std::span<std::byte> memory) {
   const std::shared_ptr<const Impl> &impl = self.impl;
   if (!impl || !weights)
     return usage(movedFrom(impl ? "Weights" : "Executable"));
   if (weights.internals().executable != impl)
     return usage("these weights were prepared for another program; call prepare() of this one");
-  std::unique_ptr<Session::Impl> session(new Session::Impl{impl, weights, {}, {}, {}, {}, {}, {}});
-  if (Result<void> made = session->makeContexts(); !made)
-    return made.error();
+  Result<runtime::BucketContexts> contexts =
+      runtime::BucketContexts::make(*impl->device, impl->mains(), impl->dims.size(), memory);
+  if (!contexts)
+    return contexts.error();
+  std::unique_ptr<Session::Impl> session(new Session::Impl{impl, weights, std::move(*contexts), {}, {}, {}, {}, {}});
+  session->boundInputs.resize(impl->edges.inputs.size() + impl->edges.states.size());
+  session->boundOutputs.resize(impl->edges.outputs.size());
   return Session(std::move(session));
 }
 
@@ -308,7 +324,13 @@ Result<Weights> Executable::prepare(std::span<void *const> parameters, const Wei
 }
 
 Result<Session> Executable::newSession(const Weights &weights) const {
-  return withoutThrowing([&] { return Impl::newSession(*this, weights); });
+  return withoutThrowing([&] { return Impl::newSession(*this, weights, {}); });
+}
+
+Result<Session> Executable::newSession(const Weights &weights, std::span<std::byte> memory) const {
+  if (!memory.data())
+    return usage("a null pointer was given for the session's memory");
+  return withoutThrowing([&] { return Impl::newSession(*this, weights, memory); });
 }
 
 //===- Session -------------------------------------------------------------------------------===//
@@ -317,32 +339,6 @@ Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 Session::Session(Session &&) noexcept = default;
 Session &Session::operator=(Session &&) noexcept = default;
 Session::~Session() = default;
-
-/// One arena, of the largest program: they run one after the other.
-Result<void> Session::Impl::makeContexts() {
-  runtime::Device &device = *executable->device;
-  std::uint64_t arenaBytes = 0;
-  for (const LengthProgram &program : executable->programs)
-    arenaBytes = std::max(arenaBytes, program.compiled.main.arenaBytes);
-  const std::size_t lengthBytes = executable->dims.size() * sizeof(std::int64_t);
-  for (auto [buffer, bytes] : {std::pair(&arena, std::size_t(arenaBytes)), {&lengths, lengthBytes}}) {
-    Result<std::unique_ptr<runtime::DeviceBuffer>> made = device.allocate(bytes);
-    if (!made)
-      return made.error();
-    *buffer = std::move(*made);
-  }
-  if (lengthBytes > 0)
-    if (Result<void> filled = device.fill(lengths->data(), 0, lengthBytes); !filled)
-      return filled;
-  for (const LengthProgram &program : executable->programs) {
-    Result<std::unique_ptr<runtime::Context>> context = runtime::makeContext(
-        program.compiled.main, device, {.arena = {static_cast<std::byte *>(arena->data()), arena->size()}});
-    if (!context)
-      return context.error();
-    contexts.push_back(std::move(*context));
-  }
-  return {};
-}
 
 Result<void> Session::Impl::check(std::span<void *const> inputs, std::span<void *const> outputs) const {
   const Edges &edges = executable->edges;
@@ -377,11 +373,11 @@ Result<void> Session::Impl::run(Stream stream, std::span<void *const> inputs, st
   results.assign(outputs.begin(), outputs.end());
   const std::size_t inputCount = executable->edges.inputs.size();
   runtime::placeArguments(main, program.edges, inputs.first(inputCount), inputs.subspan(inputCount), outputs,
-                          lengths->data(), arguments);
+                          contexts.lengths(), arguments);
   if (program.edges.readsLengths)
-    if (Result<void> written = runtime::writeLengths(*executable->device, stream, given, lengths->data()); !written)
+    if (Result<void> written = runtime::writeLengths(*executable->device, stream, given, contexts.lengths()); !written)
       return written;
-  return contexts[*chosen]->run(stream, arguments, results);
+  return contexts[*chosen].run(stream, arguments, results);
 }
 
 Result<void> Session::run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs,

@@ -3,6 +3,7 @@
 
 #include "ir/import/Model.h"
 #include "kfuse/compiler.h"
+#include "runtime/BucketContexts.h"
 #include "runtime/pack/PackWeights.h"
 #include "tuner/model/ModelCompiler.h"
 
@@ -80,7 +81,9 @@ struct Executable::Impl {
   std::optional<std::size_t> parameterIndex(std::string_view name) const;
   // The public functions of these names, where exceptions are Errors.
   static Result<Weights> prepare(const Executable &self, std::span<void *const> parameters, const Weights *shared);
-  static Result<Session> newSession(const Executable &self, const Weights &weights);
+  static Result<Session> newSession(const Executable &self, const Weights &weights, std::span<std::byte> memory);
+  static Result<Weights> prepareNamed(const Executable &self, std::span<const Binding> parameters);
+  std::vector<const runtime::Program *> mains() const;
   static Result<void> save(const Impl &impl, const std::string &path);
   static Result<std::vector<Shape>> outputShapes(const Impl &impl, std::span<const std::int64_t> lengths);
 };
@@ -99,12 +102,16 @@ struct Weights::Impl {
 struct Session::Impl {
   std::shared_ptr<const Executable::Impl> executable;
   Weights weights;
-  std::unique_ptr<runtime::DeviceBuffer> arena, lengths;   ///< Of all contexts; an i64 for each of dims().
-  std::vector<std::unique_ptr<runtime::Context>> contexts; ///< Of each program.
-  std::vector<void *> arguments, results;                  ///< Of the program, in the current run.
-  std::atomic_flag isRunning;                              ///< To tell a second thread.
+  runtime::BucketContexts contexts;               ///< Of each program.
+  std::vector<void *> arguments, results;         ///< Of the program, in the current run.
+  std::vector<Binding> boundInputs, boundOutputs; ///< By number, inputs then states; without names.
+  std::atomic_flag isRunning;                     ///< To tell a second thread.
 
-  Result<void> makeContexts();
+  Result<void> bindInput(const Binding &tensor);
+  Result<void> bindOutput(const Binding &tensor);
+  Result<void> bind(const Binding &tensor, std::size_t index, const TensorDesc &desc, std::vector<Binding> &bound);
+  Result<void> checkSizes(std::span<const std::int64_t> given) const;
+  Result<void> runBound(Stream stream, std::span<const std::int64_t> given);
   Result<void> check(std::span<void *const> inputs, std::span<void *const> outputs) const;
   Result<void> run(Stream stream, std::span<void *const> inputs, std::span<void *const> outputs,
                    std::span<const std::int64_t> given);

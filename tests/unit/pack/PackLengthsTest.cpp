@@ -180,6 +180,37 @@ TEST_CASE("packs of lengths: C++ and C give the bits of the program that was sav
   }
 }
 
+TEST_CASE("packs of lengths: tensors bound by name, in a session's memory of the caller") {
+  for (const Executable &program : {loadPack(saved().path).value(), saved().program}) {
+    const Values fixed({1, 1});
+    const Binding parameters[] = {{"b", fixed.b.data(), fixed.b.bytes()}, {"w", fixed.w.data(), fixed.w.bytes()}};
+    const Weights weights = program.prepareNamed(parameters).value();
+    std::vector<std::byte> memory(program.sessionBytes() + 256);
+    std::byte *aligned = memory.data() + (256 - reinterpret_cast<std::uintptr_t>(memory.data()) % 256) % 256;
+    CHECK(contains(program.newSession(weights, {aligned, program.sessionBytes() - 1}).error().message, "expected"));
+    CHECK(contains(program.newSession(weights, {aligned + 16, program.sessionBytes()}).error().message, "aligned"));
+    Session session = program.newSession(weights, {aligned, program.sessionBytes()}).value();
+    for (const Lengths &lengths : {Lengths{1, 7}, Lengths{3, 600}}) {
+      Values values(lengths);
+      session.bindInput({"x", values.x.data(), values.x.bytes()}).value();
+      session.bindInput({"z", values.z.data(), values.z.bytes()}).value();
+      session.bindInput({"s", values.s.data(), values.s.bytes()}).value();
+      session.bindOutput({"y", values.y.data(), values.y.bytes()}).value();
+      session.run(nullptr, lengths).value();
+      CHECK(values == runIn(saved().program, lengths));
+      const Lengths longer{3, 600};
+      if (lengths[0] < longer[0])
+        CHECK(contains(session.run(nullptr, longer).error().message, "'x' is given 1120 bytes, this run needs 288000"));
+    }
+    CHECK(contains(session.bindInput({"y", aligned, 8}).error().message, "there is no 'y'; there are: x, z, s"));
+    CHECK(contains(session.bindInput({"s", aligned, 8}).error().message, "'s' is given 8 bytes, expected 192 of f32"));
+    CHECK(contains(session.bindOutput({"x", aligned, 8}).error().message, "there is no 'x'"));
+    CHECK(contains(program.prepareNamed({parameters, 1}).error().message, "'w'"));
+    Session other = program.newSession(weights).value();
+    CHECK(contains(other.run(nullptr, Lengths{1, 1}).error().message, "is null"));
+  }
+}
+
 TEST_CASE("packs of lengths: wrong lengths and short memory are named") {
   Running running;
   REQUIRE(kfr_dim_count(running.program) == 2);

@@ -93,9 +93,17 @@ struct Loaded {
   kfr_weights *weights = nullptr;
   alignas(16) Floats w0{0.5F, -1, 2};
 
-  explicit Loaded(bool withWeights = false) : bytes(samplePack(withWeights)) {
+  explicit Loaded(bool withWeights = false) : Loaded(samplePack(withWeights)) {}
+  explicit Loaded(const std::vector<char> &file)
+      : Loaded(std::vector(std::as_bytes(std::span(file)).begin(), std::as_bytes(std::span(file)).end())) {}
+  explicit Loaded(std::vector<std::byte> whole) : bytes(std::move(whole)) {
     REQUIRE_MESSAGE(kfr_open_memory(bytes.data(), bytes.size(), &pack, &error) == KFR_OK, error.message);
-    const kfr_load_options options{.struct_size = sizeof options, .device = KFR_CPU, .threads = 3, .variant = nullptr, .weights = nullptr, .check_weights = 0};
+    const kfr_load_options options{.struct_size = sizeof options,
+                                   .device = KFR_CPU,
+                                   .threads = 3,
+                                   .variant = nullptr,
+                                   .weights = nullptr,
+                                   .check_weights = 0};
     REQUIRE_MESSAGE(kfr_load(pack, &options, &program, &error) == KFR_OK, error.message);
   }
   ~Loaded() {
@@ -219,7 +227,12 @@ TEST_CASE("interface: misuse is an error that names the tensor") {
   says(kfr_run(nullptr, nullptr, &loaded.error), "null pointer");
   kfr_session_release(session);
   kfr_program *other = nullptr;
-  kfr_load_options options{.struct_size = sizeof options, .device = KFR_CPU, .threads = 1, .variant = "sm_80", .weights = nullptr, .check_weights = 0};
+  kfr_load_options options{.struct_size = sizeof options,
+                           .device = KFR_CPU,
+                           .threads = 1,
+                           .variant = "sm_80",
+                           .weights = nullptr,
+                           .check_weights = 0};
   says(kfr_load(loaded.pack, &options, &other, &loaded.error), "no program for 'sm_80' runs on this processor");
   options.threads = 100000;
   says(kfr_load(loaded.pack, &options, &other, &loaded.error), "100000 threads were asked for, expected 0 to 1024");
@@ -268,6 +281,15 @@ TEST_CASE("interface: what is made of a program keeps the memory that it gave") 
   REQUIRE(kfr_prepare(loaded.program, &given, 1, &loaded.weights, &loaded.error) == KFR_OK);
   kfr_program_release(std::exchange(loaded.program, nullptr));
   kfr_pack_release(std::exchange(loaded.pack, nullptr));
+  kfr_session *session = loaded.session();
+  CHECK(runsRight(session, 1, loaded.w0));
+  kfr_session_release(session);
+}
+
+TEST_CASE("interface: the pack with machine code that version 1.0 wrote runs") {
+  std::ifstream file(KFUSE_TEST_DIR "/data/pack_1_0_cpu.kfp", std::ios::binary);
+  Loaded loaded(std::vector<char>{std::istreambuf_iterator<char>(file), {}});
+  loaded.prepare();
   kfr_session *session = loaded.session();
   CHECK(runsRight(session, 1, loaded.w0));
   kfr_session_release(session);
