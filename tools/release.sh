@@ -19,7 +19,7 @@ licences() { # licences FOLDER PACKAGES...: what Debian says of each.
 }
 
 archive() { # archive NAME
-  tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cJf "$folder/$1.tar.xz" "$1"
+  XZ_OPT=-T0 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cJf "$folder/$1.tar.xz" "$1"
   echo "$folder/$1.tar.xz: $(stat -c %s "$folder/$1.tar.xz") bytes"
 }
 
