@@ -119,8 +119,8 @@ KFR_API size_t kfr_count(const kfr_program *program, kfr_role role);
 KFR_API const kfr_tensor *kfr_tensor_at(const kfr_program *program, kfr_role role, size_t index);
 KFR_API const kfr_tensor *kfr_tensor_named(const kfr_program *program, kfr_role role, const char *name);
 
-/* Sizes that each run gives, and a tensor's shape in a run of these lengths; `shape` has room for its rank. Null, and 0,
- * where all are fixed. */
+/* Sizes that each run gives, and a tensor's shape in a run of these lengths; `shape` has room for its rank. Null, and
+ * 0, where all are fixed. */
 KFR_API size_t kfr_dim_count(const kfr_program *program);
 KFR_API const kfr_dim *kfr_dim_at(const kfr_program *program, size_t index);
 KFR_API kfr_code kfr_shape(const kfr_program *program, kfr_role role, size_t index, const int64_t *lengths,
@@ -142,8 +142,8 @@ typedef struct {
 } kfr_binding;
 
 /* Prepares parameters, which stay the caller's and in place: many are used where they are. Those that are not among the
- * `count` bindings come from the pack, or from the safetensors file. It works on the default stream and waits for it: uploads on others must have
- * ended. */
+ * `count` bindings come from the pack, or from the safetensors file. It works on the default stream and waits for it:
+ * uploads on others must have ended. */
 KFR_API kfr_code kfr_prepare(kfr_program *program, const kfr_binding *parameters, size_t count, kfr_weights **weights,
                              kfr_error *error);
 KFR_API void kfr_weights_release(kfr_weights *weights);
