@@ -158,7 +158,7 @@ class Packs(unittest.TestCase):
             np.testing.assert_array_equal(loaded.session(loaded.prepare(given))(x), expected)
             with self.assertRaisesRegex(kfuse.errors.UsageError, "the pack does not hold it"):
                 loaded.session()
-            command = ["kfuse", "pack", source, "-o", path, "--embed", "--target", "cpu", "--store", f"{place}/store.db"]
+            command = ["kfuse", "pack", source, "-o", path, "--weights", "embed", "--target", "cpu", "--store", f"{place}/store.db"]
             subprocess.run([sys.executable, "-m", *command], check=True, capture_output=True)
             np.testing.assert_array_equal(kfuse.load_pack(path).session()(x), expected)
             path.write_bytes(path.read_bytes()[:1000])
