@@ -5,6 +5,7 @@
 #include "ir/import/MappedFile.h"
 #include "ir/import/States.h"
 #include "ir/import/Text.h"
+#include "ir/import/TextSizes.h"
 #include "ir/import/onnx/Onnx.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -33,6 +34,15 @@ onnx::DataFolders foldersOf(const std::filesystem::path &path, const MappedFile 
   return {folder.empty() ? "." : folder, std::filesystem::path(file.place()).parent_path()};
 }
 
+/// Text with these sizes by name.
+Result<Model> importSized(llvm::StringRef content, const std::map<std::string, std::int64_t> &sizes,
+                          const std::string &path, mlir::MLIRContext &context) {
+  Result<std::string> text = withSizes(content, sizes);
+  if (!text)
+    return text.error();
+  return importText(*text, path, context);
+}
+
 Result<Model> load(const std::string &path, const ImportOptions &options, mlir::MLIRContext &context) {
   Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
   if (!file)
@@ -42,14 +52,11 @@ Result<Model> load(const std::string &path, const ImportOptions &options, mlir::
   if (content.trim().empty())
     return Error{ErrorCode::BadModel, "the file is empty; copy or export it again"};
   bool isOnnx = !isText(content);
-  Result<Model> model =
-      isOnnx ? importOnnx(bytes, foldersOf(path, **file), options, context) : importText(content, path, context);
+  Result<Model> model = isOnnx ? importOnnx(bytes, foldersOf(path, **file), options, context)
+                               : importSized(content, options.sizes, path, context);
   if (!model)
     return model;
   auto main = model->module->lookupSymbol<mlir::func::FuncOp>("main");
-  if (!isOnnx && !options.sizes.empty())
-    return Error{ErrorCode::Usage, "text has fixed shapes, and no dimension '" + options.sizes.begin()->first +
-                                       "'; build the model with Model::fromGraphs, or export it to ONNX"};
   if (!isOnnx) // The shapes of an ONNX file are made of the options.
     if (Result<void> shapes = checkShapes(main, options.shapes); !shapes)
       return shapes.error();

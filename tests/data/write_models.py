@@ -4,7 +4,8 @@ committed, so that nothing that builds or tests kfuse does.
 
 Usage: write_models.py [FOLDER]
 """
-from writers import (arithmetic, attention, caches, control_flow, file, images, layout, malformed, quantised, runtime)
+from writers import (arithmetic, attention, caches, control_flow, file, images, layout, malformed, packed, quantised,
+                     runtime)
 from writers.model import restart_numbers
 
 WRITERS = [
@@ -12,7 +13,7 @@ WRITERS = [
     arithmetic.activations, arithmetic.integers, arithmetic.pointwise, arithmetic.rows, arithmetic.rare, arithmetic.einsum,
     layout.layout, layout.indexing, images.windows, images.sampling,
     attention.decode, attention.transformer, attention.microsoft,
-    runtime.attention, runtime.group_query, runtime.others, quantised.ops, quantised.single_products,
+    runtime.attention, runtime.group_query, runtime.others, packed.packed_attention, quantised.ops, quantised.single_products,
     caches.rows_by_position, caches.grown, caches.buffers, caches.genai, control_flow.control_flow,
 ]
 

@@ -10,11 +10,12 @@
 namespace kfuse::ir::onnx {
 
 std::vector<llvm::ArrayRef<OnnxOp>> opTables() {
-  return {pointwiseOps(),      layoutOps(),      indexingOps(),        rowOps(),           productOps(),
-          constantOps(),       transformerOps(), blockOps(),           controlFlowOps(),   einsumOps(),
-          fusedAttentionOps(), groupQueryOps(),  optimisedOps(),       trigonometryOps(),  rankingOps(),
-          scatterOps(),        convolutionOps(), poolingOps(),         resizeOps(),        gridSampleOps(),
-          col2ImOps(),         fourierOps(),     linearQuantisedOps(), blockQuantisedOps()};
+  return {
+      pointwiseOps(),      layoutOps(),       indexingOps(),    rowOps(),     productOps(),         constantOps(),
+      transformerOps(),    blockOps(),        controlFlowOps(), einsumOps(),  fusedAttentionOps(),  groupQueryOps(),
+      optimisedOps(),      trigonometryOps(), rankingOps(),     scatterOps(), convolutionOps(),     poolingOps(),
+      resizeOps(),         gridSampleOps(),   col2ImOps(),      fourierOps(), linearQuantisedOps(), blockQuantisedOps(),
+      packedAttentionOps()};
 }
 
 namespace {

@@ -31,8 +31,8 @@ constexpr Advice advices[] = {
      "lists of tensors: export with dynamo=True, or let a simplifier (onnxsim) remove them"},
     {"Scan", "loops over tensors: export with dynamo=True, or with another implementation of the layer"},
     {"Random* Multinomial Bernoulli", "random numbers: put the model into eval() before it is exported"},
-    {"com.microsoft.Packed* com.microsoft.RemovePadding com.microsoft.RestorePadding",
-     "sequences of several lengths in one: optimise the model without packing"},
+    {"com.microsoft.RemovePadding com.microsoft.RestorePadding",
+     "how many tokens they leave depends on data: give packed tokens to the model, or optimise it without packing"},
     {"com.microsoft.PagedAttention com.microsoft.SparseAttention com.microsoft.DecoderMasked* "
      "com.microsoft.LongformerAttention com.microsoft.BeamSearch com.microsoft.GreedySearch com.microsoft.Sampling "
      "com.microsoft.WhisperBeamSearch com.microsoft.DecoderAttention",

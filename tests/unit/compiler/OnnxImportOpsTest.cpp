@@ -42,6 +42,7 @@ TEST_CASE("onnx ops: what reads between elements, adds up blocks or transforms; 
   checkCases("ops_sampling.onnx", 80);
 }
 TEST_CASE("onnx ops: Einsum") { checkCases("ops_einsum.onnx", 34); }
+TEST_CASE("onnx ops: ONNX Runtime's attention of packed sequences") { checkCases("ops_packed_attention.onnx", 5); }
 TEST_CASE("onnx ops: ONNX Runtime's attention") { checkCases("ops_runtime_attention.onnx", 21); }
 TEST_CASE("onnx ops: ONNX Runtime's grouped queries") { checkCases("ops_group_query.onnx", 19); }
 TEST_CASE("onnx ops: what else ONNX Runtime's optimiser writes") { checkCases("ops_runtime.onnx", 23); }

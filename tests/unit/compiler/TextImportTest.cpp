@@ -132,3 +132,38 @@ TEST_CASE("text: what would overflow the parser's stack is refused before it is 
   CHECK(errorOf(std::string((std::size_t{64} << 20) + 1, ' ')) ==
         "the text has 67108865 bytes, over 64 MiB; give weights as parameters, not as constants");
 }
+
+TEST_CASE("text: sizes by name are numbers of a run") {
+  const std::string named = replaced(
+      replaced(replaced(replaced(good, "<2x3", "<${tokens}x3"), "<2x4", "<${tokens}x4"), "<2x3", "<${tokens}x3"),
+      "<2x4", "<${ 1*tokens + 0 }x4");
+  tuner::test::TemporaryFolder folder;
+  const std::string path = (folder.path / "model.mlir").string();
+  auto load = [&](const std::string &text, const std::map<std::string, std::int64_t> &sizes) {
+    std::ofstream(path) << text;
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    ir::ImportOptions options;
+    options.sizes = sizes;
+    Result<ir::Model> model = ir::loadModel(path, options, context);
+    if (!model)
+      return model.error().message.substr(path.size() + 2);
+    auto main = model->module->lookupSymbol<mlir::func::FuncOp>("main");
+    return toString(ir::shapeOf(main.getArgument(0)));
+  };
+  const std::string returned = replaced(named, ": tensor<2x4xf32>\n  }", ": tensor<${tokens}x4xf32>\n  }");
+  CHECK(load(returned, {{"tokens", 5}}) == "5x3");
+  CHECK(load(returned, {{"tokens", 7}}) == "7x3");
+  CHECK(load(good, {}) == "2x3");
+  CHECK(load(returned, {}) == "line 3 has the size 'tokens', of which no range is given; give --dims tokens=1..N");
+  CHECK(load(returned, {{"rows", 1}, {"tokens", 1}}) == "--dims rows names no size of the text; it has tokens");
+  CHECK(load(good, {{"rows", 1}}) ==
+        "--dims rows names no size of the text; it has none: write ${rows} for the numbers that follow it");
+  for (const char *size : {"${}", "${tokens -}", "${tokens tokens}", "${tokens *}", "${99999999999999999999}",
+                           "${9223372036854775807 + 1}", "${4294967296 * 4294967296}"})
+    CHECK_MESSAGE(load(replaced(returned, "${tokens}", size), {{"tokens", 5}})
+                      .starts_with(std::string("line 3 has the size '") + size + "', which is no sum of products"),
+                  size);
+  CHECK(load(replaced(returned, "${tokens}", "${tokens"), {{"tokens", 5}}).find("'tokensx3xf32', of which no range") !=
+        std::string::npos);
+  CHECK(load("${tokens", {{"tokens", 5}}) == "line 1 begins a size with '${' that no '}' ends");
+}

@@ -74,6 +74,16 @@ double scoreScale(Node &node, Value q) {
   return given != 0 || !q ? given : 1 / std::sqrt(static_cast<double>(dimsOf(q).back()));
 }
 
+std::optional<Ints> projectionSizes(Node &node, int64_t all, int64_t heads) {
+  Ints sizes = node.integerList("qkv_hidden_sizes").value_or(Ints(3, all / 3));
+  bool fits = heads > 0 && sizes.size() == 3 && sizes[0] + sizes[1] + sizes[2] == all && sizes[0] == sizes[1];
+  if (fits && llvm::all_of(sizes, [&](int64_t size) { return size > 0 && size % heads == 0; }))
+    return sizes;
+  node.fail("weights of " + llvm::Twine(all) + " columns hold no query, key and value of " + llvm::Twine(heads) +
+            " heads; sizes " + toString(sizes));
+  return std::nullopt;
+}
+
 AttentionResults attend(Node &node, const AttentionParts &parts) {
   Emitter &emit = node.emit;
   if (!parts.q || !parts.k || !parts.v)

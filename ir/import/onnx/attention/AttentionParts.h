@@ -3,10 +3,14 @@
 
 #include "ir/import/onnx/node/Node.h"
 
+#include <optional>
+
 namespace kfuse::ir::onnx {
 
 /// [B, S, heads D] as [B, heads, S, D]; four dimensions are so already.
 mlir::Value byHead(Node &node, mlir::Value x, std::int64_t heads);
+/// The widths of query, key and value among `all` columns of a projection; nothing, and failed, where these hold none.
+std::optional<Ints> projectionSizes(Node &node, std::int64_t all, std::int64_t heads);
 /// [B, heads, S, D] as [B, S, heads D].
 mlir::Value joinHeads(Emitter &emit, mlir::Value x);
 

@@ -109,17 +109,6 @@ Values multiHeadAttention(Node &node) {
   return {joinHeads(emit, attend(node, parts).y), parts.k, parts.v};
 }
 
-/// The sizes of query, key and value in a projection of all.
-std::optional<Ints> projectionSizes(Node &node, int64_t all, int64_t heads) {
-  Ints sizes = node.integerList("qkv_hidden_sizes").value_or(Ints(3, all / 3));
-  bool fits = heads > 0 && sizes.size() == 3 && sizes[0] + sizes[1] + sizes[2] == all && sizes[0] == sizes[1];
-  if (fits && llvm::all_of(sizes, [&](int64_t size) { return size > 0 && size % heads == 0; }))
-    return sizes;
-  node.fail("weights of " + llvm::Twine(all) + " columns hold no query, key and value of " + llvm::Twine(heads) +
-            " heads; sizes " + toString(sizes));
-  return std::nullopt;
-}
-
 Values mergedAttention(Node &node) {
   Emitter &emit = node.emit;
   if (node.flag("do_rotary") || node.flag("past_present_share_buffer") || node.input(6))

@@ -8,6 +8,7 @@ namespace kfuse::ir::onnx {
 llvm::ArrayRef<OnnxOp> fusedAttentionOps();
 llvm::ArrayRef<OnnxOp> groupQueryOps();
 llvm::ArrayRef<OnnxOp> optimisedOps();
+llvm::ArrayRef<OnnxOp> packedAttentionOps();
 llvm::ArrayRef<OnnxOp> transformerOps();
 
 } // namespace kfuse::ir::onnx
