@@ -120,6 +120,30 @@ TEST_CASE("Emulated run extent: tiles of wgmma whose K is split") {
            [](const codegen::TileConfig &config) { return config["m"] * config["cluster_m"]; });
 }
 
+TEST_CASE("Emulated run extent: tiles of mma.sync and of plain FMAs, with K split too") {
+  auto granule = [](const codegen::TileConfig &config) {
+    return config.valueOr("split_k", 1) > 1 ? std::int64_t{1} : config["m"];
+  };
+  checkAll(product(300, 136, 520), codegen::cuda::matmulSm80Template(), 0, 1, 8, granule);
+  checkAll(product(300, 72, 136, true), codegen::cuda::matmulSm80Template(), 0, 1, 3, granule);
+  checkAll(product(100, 40, 72), codegen::cuda::matmulSimtTemplate(), 0, 1, 4, granule);
+}
+
+TEST_CASE("Emulated run extent: tiles that are transposed, along either side") {
+  const std::string t = tensor("264x400", "bf16"), turned = tensor("400x264", "bf16"),
+                    body = "%0 = kfuse.transpose %a {permutation = array<i64: 1, 0>} : (" + t + ") -> " + turned;
+  auto down = [](const codegen::TileConfig &config) {
+    return config.valueOr("side", 0) > 0 ? config["side"]
+                                         : config["down"] * config["lanes_down"] * config["warps_down"];
+  };
+  auto across = [](const codegen::TileConfig &config) {
+    return config.valueOr("side", 0) > 0 ? config["side"]
+                                         : config["across"] * (32 / config["lanes_down"]) * config["warps_across"];
+  };
+  checkAll(endedCase({t}, turned, body, 0, 1), codegen::cuda::transposeTemplate(), 0, 1, 6, down);
+  checkAll(endedCase({t}, turned, body, 1, 1), codegen::cuda::transposeTemplate(), 1, 1, 6, across);
+}
+
 TEST_CASE("Emulated run extent: rows") {
   const std::string t = tensor("150x200", "bf16"), heads = tensor("50x3x200", "bf16");
   auto granule = [](const codegen::TileConfig &config) {

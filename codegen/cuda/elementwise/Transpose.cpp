@@ -137,6 +137,7 @@ private:
     writer.line();
     openEntry(writer, llvm::Twine(32 * config["warps_down"] * config["warps_across"]), entryName(region),
               bufferParameters(region, graph));
+    endBehindRun();
     std::vector<Scalar> all = staged;
     llvm::append_range(all, direct);
     const char *function = isByElements(config) ? "transposeElements"
@@ -145,6 +146,15 @@ private:
     writer.line(function + llvm::Twine("<Config>(Body{") + bufferNames(graph, all) + "});");
     writer.close();
     return writer.str();
+  }
+
+  /// A block of a tile that a run does not reach ends.
+  void endBehindRun() {
+    const auto [height, width] = tileOf(config);
+    for (const auto &[dim, member] : {std::pair(down, ".down"), {across, ".across"}})
+      if (const std::string extent = runExtent(graph, dim, writer); !extent.empty())
+        writer.line("if (TransposeTile<Config, " + llvm::Twine(height) + ", " + llvm::Twine(width) + ">()" + member +
+                    " >= " + extent + ") return;");
   }
 
   void writeBody() {

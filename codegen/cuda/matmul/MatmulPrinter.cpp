@@ -233,8 +233,14 @@ void MatmulPrinter::writeEntries(llvm::function_ref<std::string(const std::strin
   writer.line();
   writer.open("extern \"C\" __global__ void __launch_bounds__(Config::finishThreads) " + entryName(region) +
               "_finish(" + parameters + ")");
-  writer.line("finishSplits<Config>(workspace, " + epilogue + ");");
+  const std::string runRows = runExtent(problem.graph, problem.dimM, writer);
+  writer.line("finishSplits<Config>(workspace, " + epilogue + (runRows.empty() ? "" : ", " + runRows) + ");");
   writer.close();
+}
+
+void MatmulPrinter::endBehindRun() {
+  if (const std::string runRows = runExtent(problem.graph, problem.dimM, writer); !runRows.empty())
+    writer.line("if (isBehindRun<Config>(" + runRows + ")) return;");
 }
 
 KernelPlan MatmulPrinter::plan(int64_t threads, int64_t sharedBytes) {

@@ -35,6 +35,8 @@ public:
   /// parameters before the buffers, `trailing` those behind.
   void writeEntries(llvm::function_ref<std::string(const std::string &)> call, llvm::StringRef leading = "",
                     llvm::StringRef trailing = "");
+  /// In an entry's body: a block of BlockTile whose rows a run does not compute ends at once.
+  void endBehindRun();
   KernelPlan plan(int64_t threads, int64_t sharedBytes);
   /// Names of the batch dimensions, m, n and k.
   const llvm::SmallVector<std::string> &names() const { return dimNames; }

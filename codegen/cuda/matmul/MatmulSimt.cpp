@@ -191,6 +191,7 @@ Result<KernelPlan> MatmulSimtTemplate::print(const Region &region, const TileCon
   b.write(printer, "B");
   printer.writeEpilogue();
   printer.writeEntries([&](const std::string &epilogue) {
+    printer.endBehindRun();
     return "gemmSimt<Config>(" + a.construct("A") + ", " + b.construct("B") + ", " + epilogue + ");";
   });
   return printer.plan(threadsOf(config), sharedBytes(config));

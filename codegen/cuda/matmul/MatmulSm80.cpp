@@ -210,6 +210,7 @@ Result<KernelPlan> MatmulSm80Template::print(const Region &region, const TileCon
   const std::string right = printer.writeRightOperands("Matrix", "TwoMatrices");
   printer.writeEpilogue();
   printer.writeEntries([&](const std::string &epilogue) {
+    printer.endBehindRun();
     return "gemm<Config>(Matrix<A, " + storedType(type).str() + ">{in" + std::to_string(a.input) + "}, " + right +
            ", " + epilogue + ");";
   });

@@ -41,9 +41,11 @@ template <class Config> struct StorePartials {
   }
 };
 
-/// Split K's second launch: adds the partial sums in order, one chunk of columns a thread, and finishes.
+/// Split K's second launch: adds the partial sums in order, one chunk of columns a thread, and finishes; of the first
+/// `runRows` rows, the ones that a run computes.
 template <class Config, class Epilogue>
-__device__ __forceinline__ void finishSplits(const float *workspace, const Epilogue &epilogue) {
+__device__ __forceinline__ void finishSplits(const float *workspace, const Epilogue &epilogue,
+                                             typename Config::Index runRows = Config::M) {
   waitForPredecessor();
   using Index = typename Config::Index;
   using Partials = StorePartials<Config>;
@@ -53,6 +55,8 @@ __device__ __forceinline__ void finishSplits(const float *workspace, const Epilo
   if (chunk >= Config::batches * Index(Config::M) * chunksOfRow)
     return;
   Index n = chunk % chunksOfRow * vector, row = chunk / chunksOfRow, m = row % Config::M, batch = row / Config::M;
+  if (m >= runRows)
+    return;
   int lanes = columnsAt<Config, vector>(n);
   typename Epilogue::Operands x;
   epilogue.load(x, batch, m, n, lanes);
@@ -90,5 +94,13 @@ template <class Config> struct BlockTile {
     endK = static_cast<int>(static_cast<long long>(tilesK) * (split + 1) / Config::splitK);
   }
 };
+
+/// Whether a run that computes so many rows has none of this block's, which then has waited for the kernel ahead.
+template <class Config> __device__ __forceinline__ bool isBehindRun(typename Config::Index runRows) {
+  if (BlockTile<Config>().m < runRows)
+    return false;
+  waitForPredecessor();
+  return true;
+}
 
 } // namespace kfuse
