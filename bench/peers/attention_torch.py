@@ -110,7 +110,7 @@ def peers(batch, heads, key_heads, rows, keys, size, value_size, mask):
 
         tokens = [x[0].transpose(0, 1).contiguous() for x in (q, k, v)]
         starts = torch.tensor([0, *torch.tensor(LENGTHS).cumsum(0)], device="cuda", dtype=torch.int32)
-        add("varlen", lambda: varlen_attn(*tokens, starts, starts, max(LENGTHS), max(LENGTHS), is_causal=True))
+        add("varlen", lambda: varlen_attn(*tokens, starts, starts, max(LENGTHS), max(LENGTHS), window_size=(-1, 0)))
     else:
         from torch.nn.attention.bias import causal_lower_right
 
