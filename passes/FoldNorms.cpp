@@ -15,7 +15,7 @@ constexpr double worthPart = 0.025;
 
 struct FoldNormsPass : PassWrapper<FoldNormsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FoldNormsPass)
-  explicit FoldNormsPass(const CostModel &model) : model(model) {}
+  FoldNormsPass(const CostModel &model, SharedForms forms) : model(model), forms(forms) {}
   StringRef getArgument() const override { return "kfuse-fold-norms"; }
   StringRef getDescription() const override {
     return "Norms in front of products become statistics of rows where that is faster";
@@ -25,7 +25,7 @@ struct FoldNormsPass : PassWrapper<FoldNormsPass, OperationPass<func::FuncOp>> {
     func::FuncOp function = getOperation();
     if (!function.getBody().hasOneBlock())
       return;
-    Judge judge(model, applyNormBehind, worthPart);
+    Judge judge(model, getArgument(), applyNormBehind, worthPart, forms);
     llvm::DenseSet<Value> fixed = fixedValues(function);
     for (ArrayRef<MatmulOp> products : normedProducts(function, fixed))
       if (judge.pays(products, fixed))
@@ -34,10 +34,13 @@ struct FoldNormsPass : PassWrapper<FoldNormsPass, OperationPass<func::FuncOp>> {
   }
 
   const CostModel &model;
+  SharedForms forms;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createFoldNormsPass(const CostModel &model) { return std::make_unique<FoldNormsPass>(model); }
+std::unique_ptr<Pass> createFoldNormsPass(const CostModel &model, SharedForms forms) {
+  return std::make_unique<FoldNormsPass>(model, forms);
+}
 
 } // namespace kfuse::passes

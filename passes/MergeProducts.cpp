@@ -13,7 +13,7 @@ constexpr double worthPart = 0.01; ///< Less is the estimates' noise.
 
 struct MergeProductsPass : PassWrapper<MergeProductsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(MergeProductsPass)
-  explicit MergeProductsPass(const CostModel &model) : model(model) {}
+  MergeProductsPass(const CostModel &model, SharedForms forms) : model(model), forms(forms) {}
   StringRef getArgument() const override { return "kfuse-merge-products"; }
   StringRef getDescription() const override { return "Products side by side become one where that is faster"; }
 
@@ -21,7 +21,7 @@ struct MergeProductsPass : PassWrapper<MergeProductsPass, OperationPass<func::Fu
     func::FuncOp function = getOperation();
     if (!function.getBody().hasOneBlock())
       return;
-    Judge judge(model, mergeProducts, worthPart);
+    Judge judge(model, getArgument(), mergeProducts, worthPart, forms);
     bool merged = true;
     while (merged) { // Heads side by side are merged layer by layer.
       merged = false;
@@ -36,12 +36,13 @@ struct MergeProductsPass : PassWrapper<MergeProductsPass, OperationPass<func::Fu
   }
 
   const CostModel &model;
+  SharedForms forms;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createMergeProductsPass(const CostModel &model) {
-  return std::make_unique<MergeProductsPass>(model);
+std::unique_ptr<Pass> createMergeProductsPass(const CostModel &model, SharedForms forms) {
+  return std::make_unique<MergeProductsPass>(model, forms);
 }
 
 } // namespace kfuse::passes

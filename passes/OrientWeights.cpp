@@ -100,7 +100,7 @@ void storeChannelsLast(MulOp product, const llvm::DenseSet<Value> &fixed, llvm::
 
 struct OrientWeightsPass : PassWrapper<OrientWeightsPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OrientWeightsPass)
-  explicit OrientWeightsPass(const CostModel &model) : model(model) {}
+  OrientWeightsPass(const CostModel &model, SharedForms forms) : model(model), forms(forms) {}
   StringRef getArgument() const override { return "kfuse-orient-weights"; }
   StringRef getDescription() const override { return "Fixed weights are stored along K where that is faster"; }
 
@@ -108,7 +108,7 @@ struct OrientWeightsPass : PassWrapper<OrientWeightsPass, OperationPass<func::Fu
     func::FuncOp function = getOperation();
     if (!function.getBody().hasOneBlock())
       return;
-    Judge judge(model, storeAlongK, worthPart);
+    Judge judge(model, getArgument(), storeAlongK, worthPart, forms);
     const llvm::DenseSet<Value> fixed = fixedValues(function);
     for (MatmulOp product : function.getOps<MatmulOp>())
       storeInOrder(product, fixed);
@@ -123,12 +123,13 @@ struct OrientWeightsPass : PassWrapper<OrientWeightsPass, OperationPass<func::Fu
   }
 
   const CostModel &model;
+  SharedForms forms;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> createOrientWeightsPass(const CostModel &model) {
-  return std::make_unique<OrientWeightsPass>(model);
+std::unique_ptr<Pass> createOrientWeightsPass(const CostModel &model, SharedForms forms) {
+  return std::make_unique<OrientWeightsPass>(model, forms);
 }
 
 } // namespace kfuse::passes

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/CostModel.h"
+#include "passes/products/WeightForms.h"
 
 #include "mlir/Pass/Pass.h"
 
@@ -25,15 +26,15 @@ std::unique_ptr<mlir::Pass> createInlineAttentionPass(const ir::CostModel *model
 
 /// --kfuse-merge-products: products that run side by side (Q, K and V; gate and up; heads) become one where
 /// the estimate says that it pays (products/Parallel.h).
-std::unique_ptr<mlir::Pass> createMergeProductsPass(const ir::CostModel &model);
+std::unique_ptr<mlir::Pass> createMergeProductsPass(const ir::CostModel &model, SharedForms forms = {});
 
 /// --kfuse-fold-norms: an rms_norm in front of products of fixed weights becomes a number a row and is applied behind
 /// them where the estimate says that it pays (products/RowStatistics.h).
-std::unique_ptr<mlir::Pass> createFoldNormsPass(const ir::CostModel &model);
+std::unique_ptr<mlir::Pass> createFoldNormsPass(const ir::CostModel &model, SharedForms forms = {});
 
 /// --kfuse-orient-weights: fixed weights [K, N] are stored [N, K] where the estimate says that it pays: tiles on tensor
 /// cores then have any multiple of 8 columns, not of 64.
-std::unique_ptr<mlir::Pass> createOrientWeightsPass(const ir::CostModel &model);
+std::unique_ptr<mlir::Pass> createOrientWeightsPass(const ir::CostModel &model, SharedForms forms = {});
 
 /// --kfuse-split-prepare: what depends on parameters and constants alone moves into @prepare.
 std::unique_ptr<mlir::Pass> createSplitPreparePass();

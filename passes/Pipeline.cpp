@@ -15,9 +15,9 @@ void buildPipeline(OpPassManager &manager, const ir::CostModel &model, const Pip
     manager.addNestedPass<func::FuncOp>(createSimplifyPass());
   manager.addNestedPass<func::FuncOp>(createInlineAttentionPass(&model));
   if (options.simplify) {
-    manager.addNestedPass<func::FuncOp>(createMergeProductsPass(model));
-    manager.addNestedPass<func::FuncOp>(createFoldNormsPass(model));
-    manager.addNestedPass<func::FuncOp>(createOrientWeightsPass(model));
+    manager.addNestedPass<func::FuncOp>(createMergeProductsPass(model, options.forms));
+    manager.addNestedPass<func::FuncOp>(createFoldNormsPass(model, options.forms));
+    manager.addNestedPass<func::FuncOp>(createOrientWeightsPass(model, options.forms));
   }
   manager.addPass(createSplitPreparePass());
   // From here on @prepare and @main are compiled alike.

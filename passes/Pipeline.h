@@ -3,6 +3,7 @@
 
 #include "ir/CostModel.h"
 #include "passes/FusionReport.h"
+#include "passes/products/WeightForms.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -11,6 +12,7 @@ namespace kfuse::passes {
 
 struct PipelineOptions {
   bool simplify = true; ///< Off: the graph is fused as it was imported.
+  SharedForms forms{};  ///< Those of the network that this is one program of.
 };
 
 /// Adds the passes in their order. `model` must outlive the pass manager.

@@ -53,7 +53,7 @@ public:
   static Result<Model> load(const std::string &path, const LoadOptions &options = {});
   static Result<Model> fromGraph(const Graph &graph);
   /// A model of lengths that each run gives: `build` makes its graph for any of them, in the order of `dims`. It is
-  /// called now and by compile().
+  /// called now and by compile(), by threads of its own but by one at a time.
   static Result<Model> fromGraphs(const std::function<Result<Graph>(std::span<const std::int64_t>)> &build,
                                   const std::vector<Dim> &dims) {
     return fromGuardedGraphs(
@@ -241,14 +241,18 @@ private:
 
 namespace detail {
 /// compile() with callbacks that do not throw.
-KFUSE_API Result<Executable> compileGuarded(const Model &model, const CompileOptions &options);
+KFUSE_API Result<std::vector<Executable>> compileGuarded(std::span<const Model> models, const CompileOptions &options);
 } // namespace detail
 
 /// Fuses, plans, tunes what the store does not hold, and loads the kernels. Usage for a target, device, effort, time
 /// or number of threads that there is not; NoDevice where it, its driver or NVRTC is missing; BadModel where no kernel
 /// takes an op; NotTuned and Cancelled as in the options, and Cancelled with what a callback threw, after which none is
 /// called; Io for a store that is none; Compile, WrongResult, Timeout or Crash where no candidate of a kernel works.
-inline Result<Executable> compile(const Model &model, const CompileOptions &options = {}) {
+///
+/// Several models, prefill and decode of one network, say, become programs on one device that prepare parameters of
+/// the same names alike: each takes the Weights of the one before in prepare(), and what they share lies in memory
+/// once. They share the time for tuning. Usage for no model.
+inline Result<std::vector<Executable>> compile(std::span<const Model> models, const CompileOptions &options = {}) {
   detail::CallbackGuard guard;
   CompileOptions guarded = options;
   guarded.progress = [&](const Progress &at) {
@@ -257,7 +261,13 @@ inline Result<Executable> compile(const Model &model, const CompileOptions &opti
   };
   if (options.log)
     guarded.log = [&](std::string_view line) { guard("log", [&] { options.log(line); }); };
-  return guard.orError(detail::compileGuarded(model, guarded));
+  return guard.orError(detail::compileGuarded(models, guarded));
+}
+inline Result<Executable> compile(const Model &model, const CompileOptions &options = {}) {
+  Result<std::vector<Executable>> programs = compile(std::span(&model, 1), options);
+  if (!programs)
+    return programs.error();
+  return std::move(programs->front());
 }
 
 } // namespace kfuse

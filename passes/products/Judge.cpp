@@ -9,6 +9,18 @@ using namespace kfuse::ir;
 namespace kfuse::passes {
 
 bool Judge::pays(ArrayRef<MatmulOp> products, const llvm::DenseSet<Value> &fixed) {
+  if (!forms.known)
+    return isFaster(products, fixed);
+  const std::string key = WeightForms::keyOf(name, products, fixed);
+  if (std::optional<bool> decided = forms.known->find(key))
+    return *decided;
+  const bool pays = isFaster(products, fixed);
+  if (forms.added)
+    forms.added->decide(key, pays);
+  return pays;
+}
+
+bool Judge::isFaster(ArrayRef<MatmulOp> products, const llvm::DenseSet<Value> &fixed) {
   Neighbourhood before = neighbourhoodOf(products, fixed);
   if (!before.module)
     return false;

@@ -8,6 +8,7 @@
 #include "tuner/api/Handles.h"
 #include "tuner/api/Lengths.h"
 #include "tuner/model/PlannedModel.h"
+#include "tuner/model/PreparedKeys.h"
 
 #include <doctest/doctest.h>
 
@@ -219,6 +220,57 @@ TEST_CASE("lengths: programs of one network share what they prepare of its weigh
   HostTensor other = longer.tensors[longer.model.parameters()[0].name];
   parameters[0] = other.bytes.data();
   checkError(shorter.program->prepare(parameters, weights), ErrorCode::Usage, "is not where the weights to share");
+}
+
+TEST_CASE("lengths: models that are compiled together prepare weights alike, each once") {
+  const std::vector<Model> models{modelOf(llama, {{"tokens", 1, 70}}, DType::F32),
+                                  modelOf(llama, {{"tokens", 1, 2}}, DType::F32)};
+  tuner::test::TemporaryFolder folder;
+  CompileOptions options;
+  options.target = "cpu";
+  options.store = (folder.path / "store.db").string();
+  options.effort = Effort::None;
+  Result<std::vector<Executable>> programs = compile(models, options);
+  REQUIRE_MESSAGE(programs, programs.error().message);
+  REQUIRE(programs->size() == 2);
+  CHECK((*programs)[1].dims() == models[1].dims());
+  std::vector<HostTensor> tensors;
+  std::vector<void *> parameters;
+  for (const TensorDesc &desc : models[0].parameters())
+    parameters.push_back(tensors.emplace_back(randomTensor(desc, tensors.size() + 1, Role::Parameter)).bytes.data());
+  const Weights prefill = (*programs)[0].prepare(parameters).value();
+  const Weights decode = (*programs)[1].prepare(parameters, prefill).value();
+  CHECK_FALSE(prefill.internals().prepared.empty());
+  REQUIRE(decode.internals().prepared.size() == prefill.internals().prepared.size());
+  for (const auto &[key, buffer] : prefill.internals().prepared)
+    CHECK(decode.internals().prepared.at(key).data() == buffer.data());
+  checkError(compile(std::span<const Model>(), options), ErrorCode::Usage, "there is no model to compile");
+}
+
+TEST_CASE("lengths: programs of all sizes prepare weights as the first one does") {
+  const CausalBlock block{.heads = 32, .shared = 8, .size = 128, .wide = 14336};
+  std::vector<tuner::LengthBucket> buckets;
+  std::vector<mlir::ModuleOp> modules;
+  const ir::Target &target = *ir::findTarget("sm_90a");
+  auto keysOf = [](const tuner::PlannedModel &planned) {
+    return planned.prepare ? tuner::preparedKeys(planned.prepare->function) : std::vector<std::string>();
+  };
+  std::set<std::string> alone;
+  std::size_t aloneCount = 0;
+  for (std::int64_t tokens : {2048, 64, 16, 1}) {
+    buckets.push_back(
+        tuner::bucketOf(modelOf(block, {{"tokens", tokens, tokens + 1}}, DType::BF16), {{"tokens", tokens, tokens + 1}})
+            .value());
+    modules.push_back(*buckets.back().model.internals().model.module);
+    const tuner::PlannedModel planned = tuner::planModel(modules.back(), target).value();
+    const std::vector<std::string> keys = keysOf(planned);
+    alone.insert(keys.begin(), keys.end());
+    aloneCount = std::max(aloneCount, keys.size());
+  }
+  CHECK(alone.size() > aloneCount); // Each by itself prepares some otherwise.
+  const std::vector<tuner::PlannedModel> planned = tuner::planModels(modules, target).value();
+  for (const tuner::PlannedModel &program : planned)
+    CHECK(keysOf(program) == keysOf(planned[0]));
 }
 
 TEST_CASE("lengths: mistakes are errors that say what to do") {

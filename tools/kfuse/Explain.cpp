@@ -14,6 +14,7 @@
 
 #include <map>
 #include <memory>
+#include <ranges>
 #include <tuple>
 
 namespace kfuse::tools {
@@ -123,19 +124,22 @@ int explainBuckets(const ModelOptions &options, const ir::Target *target, const 
     return fail(made.error());
   Json json{{"target", target->name}, {"buckets", Json::array()}};
   Table table({"lengths", ">launches", ">estimate", ">arena"});
-  for (const tuner::LengthBucket &bucket : made->buckets) {
-    Result<tuner::PlannedModel> planned =
-        tuner::planModel(*bucket.model.internals().model.module, *target, !options.noSimplify);
-    if (!planned)
-      return fail(planned.error());
-    const passes::FusionTotals fused = passes::fusionSavings(planned->main.function).fused;
-    const std::string lengths = runtime::rangesOf(bucket.lengths);
+  std::vector<mlir::ModuleOp> modules;
+  for (const tuner::LengthBucket &bucket : made->buckets | std::views::reverse)
+    modules.push_back(*bucket.model.internals().model.module);
+  Result<std::vector<tuner::PlannedModel>> programs = tuner::planModels(modules, *target, !options.noSimplify);
+  if (!programs)
+    return fail(programs.error());
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const tuner::PlannedModel &planned = (*programs)[modules.size() - 1 - i];
+    const passes::FusionTotals fused = passes::fusionSavings(mlir::func::FuncOp(planned.main.function)).fused;
+    const std::string lengths = runtime::rangesOf(made->buckets[i].lengths);
     table.add({lengths, std::to_string(fused.launches), formatTime(fused.us),
-               formatBytes(static_cast<double>(planned->main.memory.arenaBytes))});
+               formatBytes(static_cast<double>(planned.main.memory.arenaBytes))});
     json["buckets"].push_back({{"lengths", lengths},
                                {"launches", fused.launches},
                                {"estimate_us", fused.us},
-                               {"arena_bytes", planned->main.memory.arenaBytes}});
+                               {"arena_bytes", planned.main.memory.arenaBytes}});
   }
   if (options.json) {
     fmt::print("{}", textOf(json));

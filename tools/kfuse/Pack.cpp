@@ -111,9 +111,13 @@ Result<tuner::TunedPrograms> tuneFor(const PackCommand &options, const Model &mo
   compilation.histogram = std::move(*histogram);
   tuner::DriverOptions driver;
   driver.runsHere = false;
-  Result<tuner::TunedPrograms> tuned = tuner::tunePrograms(model, compilation, driver);
+  Result<tuner::TunedPrograms> tuned = tuner::tunePrograms(std::span(&model, 1), compilation, driver);
   clearProgress();
   return tuned;
+}
+
+tuner::Packed packedOf(const tuner::TunedPrograms &tuned) {
+  return tuner::packedOf(tuned.models.front().programs, tuned.models.front().table);
 }
 
 /// The variants of all targets, and for GPUs that are none of them PTX.
@@ -126,16 +130,15 @@ Result<std::vector<tuner::Packed>> variantsOf(const PackCommand &options, const 
     if (!tuned)
       return tuned.error();
     hasGpu |= !tuned->bench.target->isCpu();
-    updated = updatedStates(tuned->programs.front().compiled.main, model.states().size());
-    variants.push_back(tuner::packedOf(tuned->programs, tuned->table));
+    updated = updatedStates(tuned->models.front().programs.front().compiled.main, model.states().size());
+    variants.push_back(packedOf(*tuned));
   }
   if (!hasGpu || options.noFallback)
     return variants;
   Result<tuner::TunedPrograms> tuned = tuneFor(options, model, fallbackLimits);
   if (!tuned)
     return tuned.error();
-  Result<tuner::Packed> ptx =
-      tuner::asPtx(tuner::packedOf(tuned->programs, tuned->table), fallbackTarget, *tuned->bench.compiler);
+  Result<tuner::Packed> ptx = tuner::asPtx(packedOf(*tuned), fallbackTarget, *tuned->bench.compiler);
   if (!ptx)
     return ptx.error();
   variants.push_back(std::move(*ptx));

@@ -19,7 +19,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -73,53 +75,56 @@ Result<void> writeReport(const std::string &path, const tuner::TuneReport &repor
   return writeOutput("report", path, tuner::toHtml(report, model, trials));
 }
 
-/// Tunes one program on the GPUs that `devicesHere` finds once something is to be measured.
-Result<tuner::TunedModel> tuneProgram(const TuneCommand &options, const Model &model, CompileOptions compilation,
-                                      const std::vector<int> &named, TuneHelpers &helpers) {
+/// Tunes programs on the GPUs that `devicesHere` finds once something is to be measured.
+Result<tuner::TunedModels> tuneAll(const TuneCommand &options, std::span<const Model> models,
+                                   const std::vector<int> &named) {
+  TuneHelpers helpers(options.helperWords, options.stop);
+  CompileOptions compilation = options.compilation();
   std::vector<int> devices; // A warm start has no use for them.
   auto devicesHere = [&] { return devices.empty() ? devices = devicesToTuneOn(named) : devices; };
   compilation.device = named.empty() ? 0 : named.front();
   const auto start = std::chrono::steady_clock::now();
-  Result<tuner::TunedModel> tuned =
-      tuner::tuneModel(model, compilation,
-                       {.runsHere = false,
-                        .endToEnd = !options.kernelsAlone,
-                        .measureOn = [&] { return devicesHere().front(); },
-                        .onMiss =
-                            [&](std::size_t kernels) {
-                              const std::vector<int> all = devicesHere();
-                              return 1 + helpers.start({all.begin() + 1, all.end()}, kernels - 1);
-                            }});
+  Result<tuner::TunedModels> tuned =
+      tuner::tuneModels(models, compilation,
+                        {.runsHere = false,
+                         .endToEnd = !options.kernelsAlone,
+                         .measureOn = [&] { return devicesHere().front(); },
+                         .onMiss =
+                             [&](std::size_t kernels) {
+                               const std::vector<int> all = devicesHere();
+                               return 1 + helpers.start({all.begin() + 1, all.end()}, kernels - 1);
+                             }});
   clearProgress();
-  if (tuned)
-    tuned->compiled.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (std::size_t i = 0; tuned && i < tuned->compiled.size(); ++i)
+    tuned->compiled[i].report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return tuned;
 }
 
-/// Each program of a model that has lengths, one after the other: the first one's helpers tune all.
+/// The programs of a model that has lengths, from the largest on.
 int tuneBuckets(const TuneCommand &options, const Model &model, const std::vector<int> &named) {
   if (!options.report.empty())
     return fail({ErrorCode::Usage, "--report shows one program; give its sizes with --shape in place of --dims"});
-  CompileOptions compilation = options.compilation();
+  const auto start = std::chrono::steady_clock::now();
   Result<std::vector<LengthCount>> histogram = options.lengthCounts(model);
   if (!histogram)
     return fail(histogram.error());
   Result<const ir::Target *> target = tuner::resolveTarget(options.target);
   if (!target)
     return fail(target.error());
-  Result<tuner::LengthBuckets> made = tuner::bucketsOf(model, **target, compilation.simplify, *histogram);
+  Result<tuner::LengthBuckets> made = tuner::bucketsOf(model, **target, !options.noSimplify, *histogram);
   if (!made)
     return fail(made.error());
-  compilation.seconds /= static_cast<double>(made->buckets.size());
+  std::vector<Model> programs;
+  for (const tuner::LengthBucket &bucket : made->buckets | std::views::reverse)
+    programs.push_back(bucket.model);
+  Result<tuner::TunedModels> tuned = tuneAll(options, programs, named);
+  if (!tuned)
+    return fail(tuned.error());
   Json json = Json::array();
   bool areKept = true;
-  TuneHelpers helpers(options.helperWords, options.stop);
-  for (const tuner::LengthBucket &bucket : made->buckets) {
-    Result<tuner::TunedModel> tuned = tuneProgram(options, bucket.model, compilation, named, helpers);
-    if (!tuned)
-      return fail(tuned.error());
-    const tuner::TuneReport &report = tuned->compiled.report;
-    const std::string lengths = runtime::rangesOf(bucket.lengths);
+  for (std::size_t i = 0; i < made->buckets.size(); ++i) {
+    const tuner::TuneReport &report = tuned->compiled[made->buckets.size() - 1 - i].report;
+    const std::string lengths = runtime::rangesOf(made->buckets[i].lengths);
     if (options.json)
       json.push_back({{"lengths", lengths}, {"program", Json::parse(tuner::toJson(report))}});
     else
@@ -128,16 +133,18 @@ int tuneBuckets(const TuneCommand &options, const Model &model, const std::vecto
   }
   if (options.json)
     fmt::print("{}", textOf(json));
+  else
+    fmt::print("{} programs took {:.1f} s\n", made->buckets.size(),
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return areKept ? 0 : static_cast<int>(ErrorCode::Io);
 }
 
 int tuneOne(const TuneCommand &options, const Model &model, const std::vector<int> &named) {
-  TuneHelpers helpers(options.helperWords, options.stop);
-  Result<tuner::TunedModel> tuned = tuneProgram(options, model, options.compilation(), named, helpers);
+  Result<tuner::TunedModels> tuned = tuneAll(options, std::span(&model, 1), named);
   if (!tuned)
     return fail(tuned.error());
   tuner::Store &store = *tuned->bench.store;
-  const tuner::TuneReport &report = tuned->compiled.report;
+  const tuner::TuneReport &report = tuned->compiled.front().report;
   if (!options.report.empty())
     if (Result<void> written =
             writeReport(options.report, report, std::filesystem::path(options.model).filename().string(), store);

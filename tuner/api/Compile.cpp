@@ -28,26 +28,37 @@ std::size_t inputIndex(const Edges &edges, const std::string &name) {
       edges.inputs.begin());
 }
 
+void finish(const Model &model, const CompileOptions &options, Executable::Impl &impl) {
+  const runtime::Program &main = impl.compiled().main;
+  impl.ordinal = main.target == "cpu" ? -1 : options.device;
+  impl.edges = model.internals().edges;
+  impl.updatedStates = updatedStates(main, impl.edges.states.size());
+  if (const std::optional<ir::PastLength> &past = model.internals().model.pastLength; past && main.target == "cpu")
+    impl.hostPastLength = {inputIndex(impl.edges, past->input), past->most};
+}
+
+Result<std::vector<Executable>> compileAll(std::span<const Model> models, const CompileOptions &options) {
+  Result<tuner::TunedPrograms> tuned = tuner::tunePrograms(models, options, {});
+  if (!tuned)
+    return tuned.error();
+  const std::shared_ptr<runtime::Device> device = std::move(tuned->device);
+  std::vector<Executable> executables;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    auto impl = std::make_shared<Executable::Impl>();
+    impl->device = device;
+    impl->programs = std::move(tuned->models[i].programs);
+    impl->table = std::move(tuned->models[i].table);
+    impl->dims = models[i].dims();
+    finish(models[i], options, *impl);
+    executables.emplace_back(std::move(impl));
+  }
+  return executables;
+}
+
 } // namespace
 
-Result<Executable> detail::compileGuarded(const Model &model, const CompileOptions &options) {
-  return withoutThrowing([&]() -> Result<Executable> {
-    Result<tuner::TunedPrograms> tuned = tuner::tunePrograms(model, options, {});
-    if (!tuned)
-      return tuned.error();
-    auto impl = std::make_shared<Executable::Impl>();
-    impl->device = std::move(tuned->device);
-    impl->programs = std::move(tuned->programs);
-    impl->table = std::move(tuned->table);
-    impl->dims = model.internals().dims;
-    impl->ordinal = impl->compiled().main.target == "cpu" ? -1 : options.device;
-    impl->edges = model.internals().edges;
-    impl->updatedStates = updatedStates(impl->compiled().main, impl->edges.states.size());
-    if (const std::optional<ir::PastLength> &past = model.internals().model.pastLength;
-        past && impl->compiled().main.target == "cpu")
-      impl->hostPastLength = {inputIndex(impl->edges, past->input), past->most};
-    return Executable(std::move(impl));
-  });
+Result<std::vector<Executable>> detail::compileGuarded(std::span<const Model> models, const CompileOptions &options) {
+  return withoutThrowing([&] { return compileAll(models, options); });
 }
 
 } // namespace kfuse

@@ -4,6 +4,8 @@
 #include "tuner/model/PlannedBench.h"
 
 #include <cmath>
+#include <mutex>
+#include <set>
 #include <stop_token>
 #include <utility>
 
@@ -35,6 +37,17 @@ std::function<void(const Progress &)> progressOf(const CompileOptions &options, 
   };
 }
 
+/// Each model's lock, in one order for all threads.
+std::vector<std::unique_lock<std::recursive_mutex>> lockAll(std::span<const Model> models) {
+  std::set<std::recursive_mutex *> mutexes;
+  for (const Model &model : models)
+    mutexes.insert(&model.internals().mutex);
+  std::vector<std::unique_lock<std::recursive_mutex>> locks;
+  for (std::recursive_mutex *mutex : mutexes)
+    locks.emplace_back(*mutex);
+  return locks;
+}
+
 } // namespace
 
 WorkbenchOptions workbenchOptions(const CompileOptions &options, std::stop_token stop, Store::Warn warn) {
@@ -57,12 +70,16 @@ TuneOptions tuneOptions(const CompileOptions &options) {
   return tune;
 }
 
-Result<TunedModel> tuneModel(const Model &model, const CompileOptions &options, const DriverOptions &driver) {
-  if (!model)
-    return usage(movedFrom("Model"));
+Result<TunedModels> tuneModels(std::span<const Model> models, const CompileOptions &options,
+                               const DriverOptions &driver) {
+  if (models.empty())
+    return usage("there is no model to compile; give one or more");
+  for (const Model &model : models)
+    if (!model)
+      return usage(movedFrom("Model"));
   if (Result<void> valid = check(options); !valid)
     return valid.error();
-  std::scoped_lock lock(model.internals().mutex);
+  const std::vector<std::unique_lock<std::recursive_mutex>> locks = lockAll(models);
   std::stop_source cancelled; // By `stop` or by `progress`.
   const std::stop_callback pass(options.stop, [&cancelled] { cancelled.request_stop(); });
   WorkbenchOptions workbench =
@@ -71,7 +88,10 @@ Result<TunedModel> tuneModel(const Model &model, const CompileOptions &options, 
           log(line);
       });
   workbench.measureOn = driver.measureOn;
-  Result<PlannedBench> opened = openAndPlan(*model.internals().model.module, workbench, options.simplify);
+  std::vector<mlir::ModuleOp> modules;
+  for (const Model &model : models)
+    modules.push_back(*model.internals().model.module);
+  Result<PlannedBenches> opened = openAndPlan(modules, workbench, options.simplify);
   if (!opened)
     return opened.error();
   auto &[bench, planned] = *opened;
@@ -87,10 +107,17 @@ Result<TunedModel> tuneModel(const Model &model, const CompileOptions &options, 
   tune.progress = progressOf(options, cancelled);
   if (bench.device && !bench.target->isCpu())
     tune.onMiss = driver.onMiss;
-  Result<CompiledModel> compiled = compileModel(planned, bench.context(std::move(tune)));
+  Result<std::vector<CompiledModel>> compiled = compileModels(planned, bench.context(std::move(tune)));
   if (!compiled)
     return compiled.error();
-  return TunedModel{std::move(bench), std::move(device), std::move(*compiled)};
+  return TunedModels{std::move(bench), std::move(device), std::move(*compiled)};
+}
+
+Result<TunedModel> tuneModel(const Model &model, const CompileOptions &options, const DriverOptions &driver) {
+  Result<TunedModels> tuned = tuneModels(std::span(&model, 1), options, driver);
+  if (!tuned)
+    return tuned.error();
+  return TunedModel{std::move(tuned->bench), std::move(tuned->device), std::move(tuned->compiled.front())};
 }
 
 } // namespace kfuse::tuner

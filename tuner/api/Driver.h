@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace kfuse::tuner {
@@ -29,6 +30,12 @@ struct TunedModel {
   std::unique_ptr<runtime::Device> device; ///< To run on; null unless DriverOptions::runsHere.
   CompiledModel compiled;
 };
+/// The same for several.
+struct TunedModels {
+  Workbench bench;
+  std::unique_ptr<runtime::Device> device;
+  std::vector<CompiledModel> compiled;
+};
 
 /// How the workbench is opened that the options describe; `stop` ends its waits, `warn` hears its lines.
 WorkbenchOptions workbenchOptions(const CompileOptions &options, std::stop_token stop, Store::Warn warn);
@@ -38,5 +45,9 @@ TuneOptions tuneOptions(const CompileOptions &options);
 /// Plans the model for the target, takes its kernels from the store, and tunes those that are missing. Errors are those
 /// of kfuse::compile().
 Result<TunedModel> tuneModel(const Model &model, const CompileOptions &options, const DriverOptions &driver);
+/// The same for several at once, which share the time, one or more. They prepare weights alike, as the first of them
+/// that has these finds best, and their kernels are first guesses for those that come after them.
+Result<TunedModels> tuneModels(std::span<const Model> models, const CompileOptions &options,
+                               const DriverOptions &driver);
 
 } // namespace kfuse::tuner

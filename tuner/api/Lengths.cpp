@@ -1,12 +1,15 @@
 #include "tuner/api/Lengths.h"
 
 #include "tuner/api/Handles.h"
+#include "tuner/model/AllCores.h"
 #include "tuner/model/PlannedModel.h"
 
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <ranges>
 
 namespace kfuse::tuner {
 namespace {
@@ -22,28 +25,33 @@ std::vector<std::int64_t> highest(const std::vector<Dim> &lengths) {
 
 mlir::func::FuncOp mainOf(ir::Model &model) { return model.module->lookupSymbol<mlir::func::FuncOp>("main"); }
 
+/// The buckets of these lengths, each imported by a thread.
+Result<std::vector<LengthBucket>> importBuckets(const Model &model, const std::vector<std::vector<Dim>> &lengths) {
+  std::vector<std::optional<Result<LengthBucket>>> made(lengths.size());
+  onAllCores(lengths.size(), [&](std::size_t i) { made[i] = bucketOf(model, lengths[i]); });
+  std::vector<LengthBucket> buckets;
+  for (std::optional<Result<LengthBucket>> &one : made) {
+    if (!*one)
+      return one->error();
+    buckets.push_back(std::move(**one));
+  }
+  return buckets;
+}
+
 /// What the cost model says of a program for some lengths.
 class EstimatedProgram {
 public:
-  static Result<EstimatedProgram> of(const Model &model, const std::vector<Dim> &lengths, const ir::Target &target,
-                                     bool simplify) {
-    Result<LengthBucket> bucket = bucketOf(model, lengths);
-    if (!bucket)
-      return bucket.error();
-    Result<PlannedModel> planned = planModel(*bucket->model.internals().model.module, target, simplify);
-    if (!planned)
-      return planned.error();
-    EstimatedProgram program;
-    program.us = passes::fusionSavings(planned->main.function).fused.us;
-    for (const PlannedKernel &kernel : planned->kernels) {
+  EstimatedProgram() = default;
+  explicit EstimatedProgram(const PlannedModel &planned) {
+    us = passes::fusionSavings(mlir::func::FuncOp(planned.main.function)).fused.us;
+    for (const PlannedKernel &kernel : planned.kernels) {
       if (kernel.uses == 0)
         continue;
-      std::vector<codegen::EstimatedConfig> configs = kernel.kernelTemplate->estimated(kernel.region, target);
+      std::vector<codegen::EstimatedConfig> configs = kernel.kernelTemplate->estimated(kernel.region, *planned.target);
       std::ranges::sort(configs);
-      program.kernels.push_back(
+      kernels.push_back(
           {kernel.region.ops, kernel.kernelTemplate, kernel.uses, endsWithRun(kernel.region), std::move(configs)});
     }
-    return program;
   }
 
   /// A run of its largest lengths.
@@ -95,20 +103,27 @@ private:
 /// The rungs of one dimension, all others at their largest.
 Result<std::vector<std::int64_t>> rungsOf(const Model &model, std::size_t dim, const ir::Target &target, bool simplify,
                                           std::span<const LengthCount> histogram) {
-  std::vector<Dim> lengths = model.dims();
+  const std::vector<Dim> lengths = model.dims();
   const std::int64_t low = lengths[dim].low;
   const std::vector<std::int64_t> rungs = ladder(low, lengths[dim].high);
-  std::vector<EstimatedProgram> programs;
-  for (std::size_t i = 0; rungs.size() > 1 && i < rungs.size(); ++i) {
-    lengths[dim].low = i == 0 ? low : rungs[i - 1] + 1;
-    lengths[dim].high = rungs[i];
-    Result<EstimatedProgram> program = EstimatedProgram::of(model, lengths, target, simplify);
-    if (!program)
-      return program.error();
-    programs.push_back(std::move(*program));
-  }
-  if (programs.empty())
+  if (rungs.size() == 1)
     return rungs;
+  std::vector<std::vector<Dim>> each(rungs.size(), lengths);
+  for (std::size_t i = 0; i < rungs.size(); ++i) {
+    each[i][dim].low = i == 0 ? low : rungs[i - 1] + 1;
+    each[i][dim].high = rungs[i];
+  }
+  Result<std::vector<LengthBucket>> buckets = importBuckets(model, each);
+  if (!buckets)
+    return buckets.error();
+  std::vector<mlir::ModuleOp> modules;
+  for (const LengthBucket &bucket : *buckets | std::views::reverse) // The largest decides how weights are prepared.
+    modules.push_back(*bucket.model.internals().model.module);
+  Result<std::vector<PlannedModel>> planned = planModels(modules, target, simplify);
+  if (!planned)
+    return planned.error();
+  std::vector<EstimatedProgram> programs(rungs.size());
+  onAllCores(rungs.size(), [&](std::size_t i) { programs[i] = EstimatedProgram((*planned)[rungs.size() - 1 - i]); });
   return mergeRungs(rungs, weightsOf(rungs, low, dim, histogram), [&](std::size_t rung, std::size_t top) {
     return rung == top ? programs[rung].ownUs() : programs[rung].usBy(programs[top]);
   });
@@ -212,24 +227,25 @@ Result<LengthBuckets> bucketsOf(const Model &model, const ir::Target &target, bo
   Result<runtime::BucketTable> table = runtime::BucketTable::make(model.dims(), std::move(*rungs));
   if (!table)
     return table.error();
-  LengthBuckets made{std::move(*table), {}};
-  for (std::size_t i = 0; i < made.table.size(); ++i) {
-    Result<LengthBucket> bucket = bucketOf(model, made.table.lengths(i));
-    if (!bucket)
-      return bucket.error();
-    made.buckets.push_back(std::move(*bucket));
-  }
-  return made;
+  std::vector<std::vector<Dim>> lengths;
+  for (std::size_t i = 0; i < table->size(); ++i)
+    lengths.push_back(table->lengths(i));
+  Result<std::vector<LengthBucket>> buckets = importBuckets(model, lengths);
+  if (!buckets)
+    return buckets.error();
+  return LengthBuckets{std::move(*table), std::move(*buckets)};
 }
 
-Result<TunedPrograms> tunePrograms(const Model &model, const CompileOptions &options, const DriverOptions &driver) {
-  if (!model || model.internals().dims.empty()) {
-    Result<TunedModel> tuned = tuneModel(model, options, driver);
-    if (!tuned)
-      return tuned.error();
-    TunedPrograms one{std::move(tuned->bench), std::move(tuned->device), {}, {}};
-    one.programs.push_back({std::move(tuned->compiled)});
-    return one;
+namespace {
+
+/// The places of a model's programs, with what is known of them before they are compiled, and their models behind those
+/// of `all`: from the largest on, which decides how weights are prepared.
+Result<ModelPrograms> addPrograms(const Model &model, const CompileOptions &options, std::vector<Model> &all) {
+  ModelPrograms made;
+  if (!model || model.dims().empty()) {
+    all.push_back(model);
+    made.programs.emplace_back();
+    return made;
   }
   Result<const ir::Target *> target = resolveTarget(options.target);
   if (!target)
@@ -237,22 +253,36 @@ Result<TunedPrograms> tunePrograms(const Model &model, const CompileOptions &opt
   Result<LengthBuckets> buckets = bucketsOf(model, **target, options.simplify, options.histogram);
   if (!buckets)
     return buckets.error();
-  TunedPrograms programs;
-  programs.table = std::move(buckets->table);
-  CompileOptions each = options;
-  each.seconds = options.seconds / static_cast<double>(buckets->buckets.size());
-  for (const LengthBucket &bucket : buckets->buckets) {
-    DriverOptions one = driver;
-    one.runsHere = driver.runsHere && !programs.device; // They run on one.
-    Result<TunedModel> tuned = tuneModel(bucket.model, each, one);
-    if (!tuned)
-      return tuned.error();
-    if (!programs.device)
-      programs.device = std::move(tuned->device);
-    programs.bench = std::move(tuned->bench);
-    programs.programs.push_back({std::move(tuned->compiled), plain(bucket.edges)});
+  made.table = std::move(buckets->table);
+  for (const LengthBucket &bucket : buckets->buckets)
+    made.programs.push_back({{}, plain(bucket.edges)});
+  for (const LengthBucket &bucket : buckets->buckets | std::views::reverse)
+    all.push_back(bucket.model);
+  return made;
+}
+
+} // namespace
+
+Result<TunedPrograms> tunePrograms(std::span<const Model> models, const CompileOptions &options,
+                                   const DriverOptions &driver) {
+  TunedPrograms made;
+  std::vector<Model> all;
+  for (const Model &model : models) {
+    Result<ModelPrograms> programs = addPrograms(model, options, all);
+    if (!programs)
+      return programs.error();
+    made.models.push_back(std::move(*programs));
   }
-  return programs;
+  Result<TunedModels> tuned = tuneModels(all, options, driver);
+  if (!tuned)
+    return tuned.error();
+  made.bench = std::move(tuned->bench);
+  made.device = std::move(tuned->device);
+  auto next = tuned->compiled.begin();
+  for (ModelPrograms &programs : made.models)
+    for (LengthProgram &program : programs.programs | std::views::reverse)
+      program.compiled = std::move(*next++);
+  return made;
 }
 
 } // namespace kfuse::tuner

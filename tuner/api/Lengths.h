@@ -33,15 +33,21 @@ Result<LengthBucket> bucketOf(const Model &model, const std::vector<Dim> &length
 Result<LengthBuckets> bucketsOf(const Model &model, const ir::Target &target, bool simplify,
                                 std::span<const LengthCount> histogram);
 
-/// A model's programs, tuned: of each bucket, or the one where no run gives lengths.
-struct TunedPrograms {
-  Workbench bench;
-  std::unique_ptr<runtime::Device> device; ///< As TunedModel's.
+/// Of each bucket, or the one where no run gives lengths.
+struct ModelPrograms {
   runtime::BucketTable table;
   std::vector<LengthProgram> programs; ///< In the table's order.
 };
 
-/// tuneModel() of each bucket; they share the time for tuning.
-Result<TunedPrograms> tunePrograms(const Model &model, const CompileOptions &options, const DriverOptions &driver);
+/// The programs of several models, tuned.
+struct TunedPrograms {
+  Workbench bench;
+  std::unique_ptr<runtime::Device> device; ///< As TunedModel's.
+  std::vector<ModelPrograms> models;
+};
+
+/// tuneModels() of the buckets of all models.
+Result<TunedPrograms> tunePrograms(std::span<const Model> models, const CompileOptions &options,
+                                   const DriverOptions &driver);
 
 } // namespace kfuse::tuner

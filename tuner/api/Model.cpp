@@ -8,6 +8,7 @@
 #include "tuner/model/ProgramBuilder.h"
 
 #include <algorithm>
+#include <mutex>
 #include <set>
 
 using namespace mlir;
@@ -223,12 +224,17 @@ Result<Model> fromGraphsChecked(const std::function<Result<Graph>(std::span<cons
     return valid.error();
   if (dims.empty())
     return usage("no ranges are given; give some, or build the one graph with Model::fromGraph");
-  return withDims(dims, [build](std::span<const std::int64_t> lengths, MLIRContext &context) -> Result<ir::Model> {
-    Result<Graph> graph = build(lengths);
-    if (!graph)
-      return graph.error();
-    return ir::importText(graph->text(), "graph", context);
-  });
+  auto oneAtATime = std::make_shared<std::mutex>(); // Programs are imported by several threads.
+  return withDims(
+      dims, [build, oneAtATime](std::span<const std::int64_t> lengths, MLIRContext &context) -> Result<ir::Model> {
+        const Result<Graph> graph = [&] {
+          std::scoped_lock lock(*oneAtATime);
+          return build(lengths);
+        }();
+        if (!graph)
+          return graph.error();
+        return ir::importText(graph->text(), "graph", context);
+      });
 }
 
 Result<Model> atChecked(const Model &model, std::span<const std::int64_t> lengths) {

@@ -10,11 +10,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 namespace kfuse::tuner {
 namespace {
 
-TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
+TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target, std::size_t program) {
   const codegen::Region &region = kernel.region;
   TuningTask task;
   task.name = region.name;
@@ -22,6 +23,7 @@ TuningTask makeTask(const PlannedKernel &kernel, const ir::Target &target) {
   task.templateName = kernel.kernelTemplate->name();
   task.signature = region.text + (region.programmaticLaunch ? "\nbehind another kernel" : "");
   task.uses = kernel.uses;
+  task.program = program;
   task.work = workOf(region);
   task.space = std::make_shared<RegionConfigs>(region, *kernel.kernelTemplate, target);
   task.oracle = std::make_shared<RegionOracle>(*kernel.body);
@@ -59,14 +61,18 @@ TuneReport makeReport(const PlannedModel &model, const TuningContext &context, s
   return report;
 }
 
-/// For as long as the effort, or what is left of the time that was given, allows. What keeps whole runs from being
-/// timed is no reason to go without the kernels that there are.
+/// How long a program's whole runs may be timed: as the effort allows, or its part of what is left of the time that was
+/// given.
+double secondsForRuns(const TuningContext &context, double secondsSpent, std::size_t programsLeft) {
+  const double seconds = context.measures() ? budgetOf(context).endToEndSeconds : 0;
+  const double left = (context.options.seconds - secondsSpent) / static_cast<double>(programsLeft);
+  return context.options.seconds > 0 ? std::min(seconds, left) : seconds;
+}
+
+/// What keeps whole runs from being timed is no reason to go without the kernels that there are.
 Result<std::optional<EndToEndReport>> chooseInTime(const TuningContext &context, std::span<const TuningTask> tasks,
                                                    std::vector<TunedKernel> &kernels, const WholeRun &run,
-                                                   double secondsSpent) {
-  double seconds = context.measures() ? budgetOf(context).endToEndSeconds : 0;
-  if (context.options.seconds > 0)
-    seconds = std::min(seconds, context.options.seconds - secondsSpent);
+                                                   double seconds) {
   if (seconds <= 0 || std::ranges::none_of(kernels, &TunedKernel::isNew))
     return std::optional<EndToEndReport>();
   Result<std::optional<EndToEndReport>> report = chooseEndToEnd(context, tasks, kernels, run, seconds);
@@ -90,17 +96,11 @@ Work workOf(const codegen::Region &region) {
                           [](const ir::ScalarNode &node) { return node.kind == ir::ScalarNode::Kind::Contract; })};
 }
 
-Result<CompiledModel> compileModel(const PlannedModel &model, const TuningContext &context) {
-  const auto start = std::chrono::steady_clock::now();
-  auto secondsSpent = [start] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  std::vector<TuningTask> tasks;
-  for (const PlannedKernel &kernel : model.kernels)
-    tasks.push_back(makeTask(kernel, context.target));
-  Result<std::vector<TunedKernel>> tuned = tune(context, tasks);
-  if (!tuned)
-    return tuned.error();
+namespace {
+
+/// Builds a program of kernels that are tuned; `seconds` are for choosing by whole runs.
+Result<CompiledModel> buildModel(const PlannedModel &model, const TuningContext &context,
+                                 std::span<const TuningTask> tasks, std::vector<TunedKernel> tuned, double seconds) {
   auto build = [&](const PlannedFunction &planned, std::span<const TunedKernel> tunedKernels) {
     std::vector<runtime::ProgramKernel> kernels;
     for (const TunedKernel &kernel : tunedKernels)
@@ -109,19 +109,19 @@ Result<CompiledModel> compileModel(const PlannedModel &model, const TuningContex
   };
   const WholeRun run{[&](std::span<const TunedKernel> kernels) { return build(model.main, kernels); },
                      [&](std::size_t argument) { return makeArgument(model.main.function, argument); }};
-  Result<std::optional<EndToEndReport>> endToEnd = chooseInTime(context, tasks, *tuned, run, secondsSpent());
+  Result<std::optional<EndToEndReport>> endToEnd = chooseInTime(context, tasks, tuned, run, seconds);
   if (!endToEnd)
     return endToEnd.error();
 
   CompiledModel compiled;
-  compiled.report = makeReport(model, context, *tuned);
+  compiled.report = makeReport(model, context, tuned);
   compiled.report.endToEnd = *endToEnd;
-  Result<runtime::Program> main = build(model.main, *tuned);
+  Result<runtime::Program> main = build(model.main, tuned);
   if (!main)
     return main.error();
   compiled.main = std::move(*main);
   if (model.prepare) {
-    Result<runtime::Program> prepare = build(*model.prepare, *tuned);
+    Result<runtime::Program> prepare = build(*model.prepare, tuned);
     if (!prepare)
       return prepare.error();
     compiled.prepare = std::move(*prepare);
@@ -129,8 +129,57 @@ Result<CompiledModel> compileModel(const PlannedModel &model, const TuningContex
   }
   compiled.compiler = context.compiler.version();
   compiled.multiprocessors = context.target.multiprocessors;
-  compiled.report.seconds = secondsSpent();
   return compiled;
+}
+
+} // namespace
+
+Result<std::vector<CompiledModel>> compileModels(std::span<const PlannedModel> models, const TuningContext &context) {
+  const auto start = std::chrono::steady_clock::now();
+  auto secondsSpent = [start] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  std::vector<TuningTask> distinct;
+  std::map<std::string, std::size_t> known;        // By what tells kernels apart.
+  std::vector<std::vector<std::size_t>> kernelsOf; // Of each program, among the distinct ones.
+  for (const PlannedModel &model : models) {
+    std::vector<std::size_t> &own = kernelsOf.emplace_back();
+    for (const PlannedKernel &kernel : model.kernels) {
+      TuningTask task = makeTask(kernel, context.target, kernelsOf.size() - 1);
+      const auto [found, isNew] = known.try_emplace(task.templateName + "\n" + task.signature, distinct.size());
+      if (isNew)
+        distinct.push_back(std::move(task));
+      own.push_back(found->second);
+    }
+  }
+  Result<std::vector<TunedKernel>> tuned = tune(context, distinct);
+  if (!tuned)
+    return tuned.error();
+  std::vector<CompiledModel> compiled;
+  for (std::size_t program = 0; program < models.size(); ++program) {
+    std::vector<TuningTask> tasks;
+    std::vector<TunedKernel> kernels;
+    for (std::size_t i = 0; i < kernelsOf[program].size(); ++i) {
+      tasks.push_back(distinct[kernelsOf[program][i]]);
+      kernels.push_back((*tuned)[kernelsOf[program][i]]);
+      tasks.back().uses = kernels.back().report.uses = models[program].kernels[i].uses;
+    }
+    Result<CompiledModel> built = buildModel(models[program], context, tasks, std::move(kernels),
+                                             secondsForRuns(context, secondsSpent(), models.size() - program));
+    if (!built)
+      return built.error();
+    compiled.push_back(std::move(*built));
+  }
+  for (CompiledModel &model : compiled)
+    model.report.seconds = secondsSpent();
+  return compiled;
+}
+
+Result<CompiledModel> compileModel(const PlannedModel &model, const TuningContext &context) {
+  Result<std::vector<CompiledModel>> compiled = compileModels(std::span(&model, 1), context);
+  if (!compiled)
+    return compiled.error();
+  return std::move(compiled->front());
 }
 
 } // namespace kfuse::tuner

@@ -6,6 +6,7 @@
 #include "tuner/search/Tuner.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct CompiledModel {
 
 /// The model must have been planned for the context's target.
 Result<CompiledModel> compileModel(const PlannedModel &model, const TuningContext &context);
+/// Several programs, whose kernels are tuned as if they were one's. Where a program has a kernel of the same ops as one
+/// before it, a few candidates beside that one's winner do. The seconds of each report are those of all.
+Result<std::vector<CompiledModel>> compileModels(std::span<const PlannedModel> models, const TuningContext &context);
 
 /// The work of a region, for its roofline.
 Work workOf(const codegen::Region &region);

@@ -19,22 +19,30 @@ const ir::Target *likelyGpu(const WorkbenchOptions &options) {
 
 } // namespace
 
-Result<PlannedBench> openAndPlan(mlir::ModuleOp module, const WorkbenchOptions &options, bool simplify) {
-  std::optional<Result<PlannedModel>> planned;
+Result<PlannedBenches> openAndPlan(std::span<const mlir::ModuleOp> modules, const WorkbenchOptions &options,
+                                   bool simplify) {
+  std::optional<Result<std::vector<PlannedModel>>> planned;
   std::future<void> driver; // The driver starts once per process: who asks meanwhile waits.
   if (const ir::Target *likely = likelyGpu(options)) {
     driver = std::async(std::launch::async, [] { (void)runtime::listGpus(); });
-    planned = planModel(module, *likely, simplify);
+    planned = planModels(modules, *likely, simplify);
   }
   Result<Workbench> bench = openWorkbench(options);
   if (!bench)
     return bench.error();
-  const bool isForBench = planned && *planned && *(**planned).target == *bench->target;
+  const bool isForBench = planned && *planned && *(**planned).front().target == *bench->target;
   if (!isForBench)
-    planned = planModel(module, *bench->target, simplify);
+    planned = planModels(modules, *bench->target, simplify);
   if (!*planned)
     return planned->error();
-  return PlannedBench{std::move(*bench), std::move(**planned)};
+  return PlannedBenches{std::move(*bench), std::move(**planned)};
+}
+
+Result<PlannedBench> openAndPlan(mlir::ModuleOp module, const WorkbenchOptions &options, bool simplify) {
+  Result<PlannedBenches> opened = openAndPlan(std::span(&module, 1), options, simplify);
+  if (!opened)
+    return opened.error();
+  return PlannedBench{std::move(opened->bench), std::move(opened->planned.front())};
 }
 
 } // namespace kfuse::tuner

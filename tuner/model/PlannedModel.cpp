@@ -4,12 +4,15 @@
 #include "codegen/Region.h"
 #include "ir/FirstError.h"
 #include "ir/dialect/Kfuse.h"
+#include "tuner/model/AllCores.h"
 #include "tuner/model/Dump.h"
 #include "tuner/record/Trace.h"
 
 #include "mlir/Pass/PassManager.h"
 
 #include <map>
+#include <mutex>
+#include <set>
 
 using namespace mlir;
 
@@ -61,6 +64,19 @@ private:
   std::map<std::string, unsigned> known;
 };
 
+/// Whether the model has a parameter that none has had before; from now on these are known.
+bool hasNewParameters(ModuleOp module, std::set<StringRef> &known) {
+  bool hasNew = false;
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  for (unsigned i = 0; main && i < main.getNumArguments(); ++i) {
+    auto role = main.getArgAttrOfType<StringAttr>(i, ir::roleAttrName);
+    auto name = main.getArgAttrOfType<StringAttr>(i, ir::nameAttrName);
+    if (role && name && role.getValue() == "parameter")
+      hasNew |= known.insert(name.getValue()).second;
+  }
+  return hasNew;
+}
+
 } // namespace
 
 Result<PlannedModel> planModel(ModuleOp module, const ir::Target &target, bool simplify) {
@@ -93,6 +109,38 @@ Result<PlannedModel> planModel(ModuleOp module, const ir::CostModel &costs, cons
       return collected.error();
   }
   return model;
+}
+
+Result<std::vector<PlannedModel>> planModels(std::span<const ModuleOp> modules, const ir::Target &target,
+                                             bool simplify) {
+  passes::WeightForms forms;
+  std::vector<std::optional<Result<PlannedModel>>> planned(modules.size());
+  auto plan = [&](std::size_t i, passes::WeightForms *added) {
+    planned[i] = planModel(modules[i], *codegen::makeCostModel(target),
+                           {.simplify = simplify, .forms = {.known = &forms, .added = added}});
+  };
+  std::set<StringRef> parameters;
+  std::vector<std::size_t> followers;
+  for (std::size_t i = 0; i < modules.size(); ++i)
+    if (hasNewParameters(modules[i], parameters))
+      plan(i, &forms);
+    else
+      followers.push_back(i);
+  std::map<MLIRContext *, std::mutex> contexts; // Each is for one thread at a time.
+  for (ModuleOp module : modules)
+    contexts[module->getContext()];
+  onAllCores(followers.size(), [&](std::size_t i) {
+    ModuleOp module = modules[followers[i]];
+    std::scoped_lock lock(contexts.at(module->getContext()));
+    plan(followers[i], nullptr);
+  });
+  std::vector<PlannedModel> models;
+  for (std::optional<Result<PlannedModel>> &one : planned) {
+    if (!*one)
+      return one->error();
+    models.push_back(std::move(**one));
+  }
+  return models;
 }
 
 } // namespace kfuse::tuner

@@ -12,6 +12,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,5 +49,10 @@ Result<PlannedModel> planModel(mlir::ModuleOp module, const ir::Target &target, 
 /// The same where `costs` decides what fuses, for its target.
 Result<PlannedModel> planModel(mlir::ModuleOp module, const ir::CostModel &costs,
                                const passes::PipelineOptions &options);
+
+/// Plans several programs on all cores. Those of one network, by the names of their parameters, prepare its weights
+/// alike: as is best for the first of them. The error is that of the first module that has one.
+Result<std::vector<PlannedModel>> planModels(std::span<const mlir::ModuleOp> modules, const ir::Target &target,
+                                             bool simplify = true);
 
 } // namespace kfuse::tuner

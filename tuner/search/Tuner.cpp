@@ -134,9 +134,10 @@ std::optional<codegen::TileConfig> firstGuess(const TuningContext &context, cons
 using Keys = std::set<std::string>; ///< The keys of plans that were wanted.
 
 /// Compiles ahead what a search of the task without a seed will ask for first.
-void compileFirstBatch(const TuningContext &context, CompileAhead &compiled, const TuningTask &task, Keys &wanted) {
+void compileFirstBatch(const TuningContext &context, CompileAhead &compiled, const TuningTask &task, int candidates,
+                       Keys &wanted) {
   CandidateQueue queue(task, context.target, context.peaks, context.compiler.version(), context.sku());
-  for (int i = 0; i < budgetOf(context).candidates; ++i)
+  for (int i = 0; i < candidates; ++i)
     if (std::optional<Candidate> candidate = queue.next(); !candidate)
       return;
     else if (!context.store.findMeasurement(candidate->key)) {
@@ -183,6 +184,7 @@ private:
   bool isAnyFree() const;
   void startDevice() const;
   Result<bool> trySearch(std::size_t index);
+  bool isOfOtherProgram(std::size_t index) const;
   void compileAheadOf(std::size_t position);
 
   const TuningContext &context;
@@ -289,17 +291,28 @@ Result<void> Tuning::searchMissing(unsigned processes) {
   return {};
 }
 
+/// Whether a program before has a kernel of the same ops: its winner is a guess that few others beat.
+bool Tuning::isOfOtherProgram(std::size_t index) const {
+  const TuningTask &task = tasks[index];
+  return std::ranges::any_of(tasks.first(index), [&](const TuningTask &other) {
+    return other.program < task.program && other.ops == task.ops && other.templateName == task.templateName;
+  });
+}
+
 /// Has the next kernels compiled while the device measures this one. On the CPU that would disturb it. Their first
 /// guesses may be others since the kernel before was tuned; waiting for one took 0.2 to 0.5 s.
 void Tuning::compileAheadOf(std::size_t position) {
-  constexpr std::size_t kernelsAhead = 3;
+  const int candidatesAhead = 4 * budgetOf(context).candidates; // Those of three kernels behind this one.
   if (context.target.isCpu())
     return;
-  for (std::size_t i = position; i < std::min(position + 1 + kernelsAhead, missing.size()); ++i) {
+  int candidates = 0;
+  for (std::size_t i = position; i < missing.size() && candidates < candidatesAhead; ++i) {
     const TuningTask &task = tasks[missing[i].index];
+    const int own = (isOfOtherProgram(missing[i].index) ? budgetBesideWinner(context) : budgetOf(context)).candidates;
+    candidates += own;
     const auto [wanted, isNew] = announced.try_emplace(missing[i].index);
     if (isNew)
-      compileFirstBatch(context, *compiled, task, wanted->second);
+      compileFirstBatch(context, *compiled, task, own, wanted->second);
     if (std::optional<codegen::TileConfig> seed = firstGuess(context, task))
       compileAhead(context, *compiled, task, *seed, wanted->second);
   }
@@ -322,7 +335,7 @@ Result<bool> Tuning::trySearch(std::size_t index) {
     Span span("search", task.name);
     Progress progress{
         .kernel = task.name, .kernelsDone = static_cast<int>(index), .kernels = static_cast<int>(tasks.size())};
-    Budget budget = budgetOf(context);
+    Budget budget = found.seed && isOfOtherProgram(index) ? budgetBesideWinner(context) : budgetOf(context);
     // Time spent waiting for other processes is gone from the shares; only a limit that was asked for is kept all the
     // same.
     budget.seconds = context.options.seconds > 0 ? share : std::max(share, budget.seconds / 2);
@@ -381,6 +394,21 @@ Budget budgetOf(const TuningContext &context) {
     budget.endToEndSeconds = std::min(budget.endToEndSeconds, endToEndShare * context.options.seconds);
   if (context.options.secondsPerKernel > 0)
     budget.seconds = budget.wantedSeconds = context.options.secondsPerKernel;
+  return budget;
+}
+
+Budget budgetBesideWinner(const TuningContext &context) {
+  Budget budget = budgetOf(context);
+  if (context.options.effort == Effort::Full)
+    return budget;
+  // 16 programs of a block have some 120 kernels: a second for each is two minutes.
+  budget.candidates = 4;
+  budget.finalists = 4;
+  budget.rounds = 1;
+  if (!context.target.isCpu()) {
+    budget.wantedSeconds /= 4;
+    budget.firstLookShare *= 4; // The same time.
+  }
   return budget;
 }
 

@@ -89,6 +89,8 @@ struct TuningContext {
 };
 
 Budget budgetOf(const TuningContext &context);
+/// The same for a kernel of whose ops another program has a winner, in a shape near to this one.
+Budget budgetBesideWinner(const TuningContext &context);
 
 struct TunedKernel {
   codegen::KernelPlan plan;
