@@ -35,6 +35,14 @@ TEST_CASE("onnx errors: one line names the place, what was found and what was ex
   const std::pair<const char *, const char *> rows[] = {
       {"argmax_axis.onnx", "node 'argmax' (ArgMax): axis 2 of a tensor of 2 dimensions"},
       {"attribute_type.onnx", "node 'softmax' (Softmax): attribute 'axis' is of type FLOAT, not INT"},
+      {"packed_bias.onnx",
+       "node 'attend' (com.microsoft.PackedMultiHeadAttention): attention_bias is given, which is for "
+       "padded sequences; use MultiHeadAttention for such a model"},
+      {"packed_ranks.onnx",
+       "node 'attend' (com.microsoft.PackedMultiHeadAttention): a query of shape [1, 9, 16]; kfuse "
+       "knows [tokens, width] of each, and [tokens, heads, 3, size] of all without a bias"},
+      {"packed_starts.onnx", "node 'attend' (com.microsoft.PackedMultiHeadAttention): cumulative_sequence_length is "
+                             "missing; give where each sequence begins"},
       {"cycle.onnx", "node 'add' (Add) reads 'z', which nothing before it makes"},
       {"einsum_letters.onnx",
        "node 'einsum' (Einsum): equation 'i1,j->i': 'i1' has more than letters and one ellipsis"},
