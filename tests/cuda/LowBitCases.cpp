@@ -79,6 +79,22 @@ std::vector<TemplateCase> lowBitCases(const std::string &type) {
   return cases;
 }
 
+std::vector<TemplateCase> manyRowLowBitCases(const std::string &type) {
+  std::vector<TemplateCase> cases;
+  for (const Sketch &sketch : {
+           Sketch{.m = 40, .n = 200, .k = 1024, .zeros = "8"},
+           Sketch{.m = 17, .n = 150, .k = 1056, .group = 32, .zeros = "stored"},
+           Sketch{.m = 65, .n = 72, .k = 1152, .group = 96, .integer = "i4", .zeros = "stored", .stored = 1216},
+           Sketch{.m = 100, .n = 136, .k = 640, .group = 640, .integer = "i4"},
+           Sketch{.m = 33, .n = 130, .k = 528, .group = 16, .integer = "ui8", .zeros = "stored"},
+           Sketch{.m = 130, .n = 264, .k = 768, .group = 64, .integer = "i8"},
+           Sketch{.m = 24, .n = 72, .k = 512, .zeros = "8", .fixed = false},
+           Sketch{.m = 70, .n = 160, .k = 1024, .zeros = "stored", .products = 2},
+       })
+    cases.push_back(lowBitProduct(sketch, type));
+  return cases;
+}
+
 TemplateCase lowBitProduct(int m, int n, int k, int group, const std::string &integer, const std::string &type) {
   return lowBitProduct(
       {.m = m, .n = n, .k = k, .group = group, .integer = integer, .zeros = integer == "ui4" ? "8" : ""}, type);

@@ -115,6 +115,8 @@ std::vector<TemplateCase> largeResidualCases(const std::string &type);
 std::vector<TemplateCase> fewRowCases(const std::string &type);
 /// Products of few rows with weights of 4 and 8 bits.
 std::vector<TemplateCase> lowBitCases(const std::string &type);
+/// The same of 17 rows and more.
+std::vector<TemplateCase> manyRowLowBitCases(const std::string &type);
 /// One such product, of a size of models.
 TemplateCase lowBitProduct(int m, int n, int k, int group, const std::string &integer, const std::string &type);
 /// Products of 3 and of 13 rows whose left operand has heads before tokens in memory.

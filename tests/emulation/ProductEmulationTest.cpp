@@ -44,6 +44,11 @@ TEST_CASE("Emulated cuda.matmul_stream: right for every type, edge and split of 
     checkAll(streamedCases(type), codegen::cuda::matmulStreamTemplate(), 4);
 }
 
+TEST_CASE("Emulated cuda.matmul_sm90_split: weights of few bits become its rows in registers") {
+  for (const char *type : {"bf16", "f16"})
+    checkAll(manyRowLowBitCases(type), codegen::cuda::matmulSm90SplitTemplate(), 4);
+}
+
 TEST_CASE("Emulated cuda.matmul_low_bits: right for every type of weights, groups, zeros, edges and split of K") {
   for (const char *type : {"bf16", "f16"})
     checkAll(lowBitCases(type), codegen::cuda::matmulLowBitsTemplate(), 4);

@@ -5,6 +5,7 @@
 #include "codegen/cuda/text/ChunkPrinter.h"
 #include "codegen/cuda/text/Kernel.h"
 #include "codegen/cuda/text/TensorMaps.h"
+#include "codegen/cuda/text/Wgmma.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -119,36 +120,13 @@ private:
   /// The instructions: queries by keys, both in shared memory, and weights in registers by values, whose columns are
   /// contiguous.
   void writeProducts() {
-    writeProduct("ScoreProduct", shape.keys, "unsigned long long rows", {"\"l\"(rows)"}, "0, 0");
-    writeProduct("ValueProduct", p.valueSize, "const unsigned (&rows)[4]",
-                 {"\"r\"(rows[0])", "\"r\"(rows[1])", "\"r\"(rows[2])", "\"r\"(rows[3])"}, "1");
-  }
-  void writeProduct(const std::string &name, int64_t columns, const std::string &parameter, ArrayRef<std::string> rows,
-                    const std::string &layouts) {
-    const std::string type = p.type() == DType::BF16 ? "bf16" : "f16";
-    const int64_t accumulators = columns / 2;
-    SmallVector<std::string> places, operands, rowPlaces;
-    for (int64_t i = 0; i < accumulators; ++i) {
-      places.push_back("%" + std::to_string(i));
-      operands.push_back("\"+f\"(d[" + std::to_string(i) + "])");
-    }
-    int64_t next = accumulators;
-    for (size_t i = 0; i < rows.size(); ++i)
-      rowPlaces.push_back("%" + std::to_string(next++));
-    const std::string rowText = rows.size() > 1 ? "{" + llvm::join(rowPlaces, ", ") + "}" : rowPlaces[0],
-                      columnText = "%" + std::to_string(next), accumulate = "%" + std::to_string(next + 1);
-    writer.open("struct " + name);
-    writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(accumulators) + "], " +
-                parameter + ", unsigned long long columns, int accumulate)");
-    writer.line("asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + accumulate +
-                ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k16.f32." + type + "." + type + " {" +
-                llvm::join(places, ", ") + "}, " + rowText + ", " + columnText + ", p, 1, 1, " + layouts +
-                ";\\n\\t}\"");
-    writer.line("             : " + llvm::join(operands, ", "));
-    writer.line("             : " + llvm::join(rows, ", ") + ", \"l\"(columns), \"r\"(accumulate));");
-    writer.close();
-    writer.close(";");
-    writer.line();
+    writeWgmma(writer, {.name = "ScoreProduct", .rowsType = p.type(), .columnsType = p.type(), .columns = shape.keys});
+    writeWgmma(writer, {.name = "ValueProduct",
+                        .rowsType = p.type(),
+                        .columnsType = p.type(),
+                        .columns = p.valueSize,
+                        .areRowsInRegisters = true,
+                        .areColumnsTransposed = true});
   }
 
   void writeConfig() {

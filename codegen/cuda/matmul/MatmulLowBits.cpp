@@ -1,5 +1,5 @@
 // cuda.matmul_low_bits: products of few rows with weights of 4 or 8 bits, which become floats in registers.
-#include "codegen/cuda/matmul/LowBitOperand.h"
+#include "codegen/cuda/matmul/LowBitSide.h"
 #include "codegen/cuda/matmul/Streamed.h"
 #include "codegen/cuda/matmul/StreamedPanels.h"
 #include "codegen/cuda/matmul/Templates.h"
@@ -55,32 +55,6 @@ double estimate(const Region &region, const MatmulProblem &problem, const LowBit
          turnUs * std::ceil(kBlocks / unrolled) + sumUs * split * rows * columns;
 }
 
-/// "u4": the integers as the device library names them.
-std::string codesOf(DType type) { return std::string(toString(type)); }
-
-/// The zero as a code: of signed integers with their highest bit flipped.
-int64_t zeroCode(const LowBitOperand &weights) { return weights.zero - smallInteger(weights.type)->lowest; }
-
-/// "LowBitWeights<u4, bf16, OneZero<8>, 2048, 128, 32, true>{in1, in2, {}}".
-std::pair<std::string, std::string> weightsText(const LowBitOperand &weights) {
-  const std::string zeros = weights.zeros ? "StoredZeros<" + std::to_string(weights.zeroRowBytes) + ">"
-                                          : "OneZero<" + std::to_string(zeroCode(weights)) + ">";
-  std::string type = "LowBitWeights<" + codesOf(weights.type) + ", " + storedType(weights.scaleType).str() + ", " +
-                     zeros + ", " + std::to_string(weights.rowBytes) + ", " + std::to_string(weights.block) + ", " +
-                     std::to_string(weights.blocksOfRow) + (weights.isFixed ? ", true>" : ", false>");
-  std::string value = "{in" + std::to_string(weights.quantised) + ", in" + std::to_string(weights.scales) + ", {" +
-                      (weights.zeros ? "in" + std::to_string(*weights.zeros) : "") + "}}";
-  return {std::move(type), std::move(value)};
-}
-
-std::string rightText(const Region &region, const MatmulProblem &problem) {
-  const auto [type, value] = weightsText(LowBitOperand::of(region, 0));
-  if (problem.count() == 1)
-    return type + value;
-  const auto [second, secondValue] = weightsText(LowBitOperand::of(region, 1));
-  return "TwoLowBitWeights<" + type + ", " + second + ">{" + value + ", " + secondValue + "}";
-}
-
 class MatmulLowBitsTemplate : public MatmulVariant {
 public:
   MatmulLowBitsTemplate()
@@ -97,19 +71,15 @@ ir::FusionDecision MatmulLowBitsTemplate::takes(const Region &region, const Matm
                                                 const ir::Target &target) const {
   if (ir::FusionDecision taken = takenByMmaSync(problem, target); !taken)
     return taken;
-  const LowBitOperand weights = LowBitOperand::of(region, 0);
-  for (unsigned product = 0; product < problem.count(); ++product)
-    if (const LowBitOperand one = LowBitOperand::of(region, product); !one.refusal.empty() || !one.isLike(weights))
-      return ir::FusionDecision::no(one.refusal.empty() ? "multiplies weights of two forms" : one.refusal);
-  if (problem.M > mostRows || problem.batches > 1)
-    return ir::FusionDecision::no("has " + std::to_string(problem.M) + " rows in " + std::to_string(problem.batches) +
-                                  " batches; weights of 4 and 8 bits stream for up to " + std::to_string(mostRows) +
-                                  " in one");
+  const LowBitSide side = LowBitSide::of(region, problem);
+  if (!side.refusal.empty())
+    return ir::FusionDecision::no(side.refusal);
+  if (problem.M > mostRows)
+    return ir::FusionDecision::no("has " + std::to_string(problem.M) +
+                                  " rows; weights of 4 and 8 bits stream for up to " + std::to_string(mostRows));
   if (std::string refusal = whyNotStreamed(problem, 0, 0); !refusal.empty())
     return ir::FusionDecision::no(refusal);
-  if (const DType left = problem.elementType(0); left != DType::F16 && left != DType::BF16)
-    return ir::FusionDecision::no("multiplies weights of few bits by " + std::string(toString(left)) +
-                                  ", tensor cores by f16 and bf16");
+  const LowBitOperand &weights = side.front();
   const int64_t access = weights.perAccess();
   if (problem.K % access != 0 || weights.rowBytes % 16 != 0 || (weights.block % access != 0 && weights.blocksOfRow > 1))
     return ir::FusionDecision::no("has K = " + std::to_string(problem.K) + " and blocks of " +
@@ -138,10 +108,11 @@ Result<KernelPlan> MatmulLowBitsTemplate::print(const Region &region, const Tile
                                                 const ir::Target &target) const {
   const MatmulProblem problem = *MatmulProblem::of(region);
   const MatrixOperand a = MatrixOperand::of(problem, 0);
+  const LowBitSide weights = LowBitSide::of(region, problem);
   // What all matrix templates print: a tile of this shape, not split over launches.
   const TileConfig frame = config.with("m", problem.M)
                                .with("n", config["panels"] * panelColumns)
-                               .with("k", 4 * LowBitOperand::of(region, 0).perAccess())
+                               .with("k", 4 * weights.front().perAccess())
                                .with("split_k", 1)
                                .with("swizzle", 1);
   MatmulPrinter printer(region, problem, frame, target, epilogueVector);
@@ -149,13 +120,13 @@ Result<KernelPlan> MatmulLowBitsTemplate::print(const Region &region, const Tile
   printer.writeConfig(threadsOf(config), {"static constexpr int panels = " + std::to_string(config["panels"]) +
                                               ", split = " + std::to_string(config["split"]) +
                                               ", unroll = " + std::to_string(config["unroll"]) + ";",
-                                          fetchField(region, problem, LowBitOperand::of(region, 0).rowBytes, target)});
+                                          fetchField(region, problem, weights.front().rowBytes, target)});
   printer.writeOperand(a, "A", "m");
   const std::string left =
       "StoredRows<A, " + storedType(problem.elementType(0)).str() + ">{in" + std::to_string(a.input) + "}";
   printer.writeEpilogue();
   printer.writeEntries([&](const std::string &epilogue) {
-    return "gemmLowBits<Config>(" + left + ", " + rightText(region, problem) + ", " + epilogue + ");";
+    return "gemmLowBits<Config>(" + left + ", " + weights.type() + weights.value() + ", " + epilogue + ");";
   });
   KernelPlan plan = printer.plan(threadsOf(config), sharedBytes(problem, config));
   plan.launches.front().grid = {static_cast<uint32_t>(ceilDiv(problem.N, config["panels"] * panelColumns)), 1, 1};

@@ -202,7 +202,7 @@ private:
     const double patch =
         std::min(patchM, static_cast<double>(problem.M)) + products * std::min(patchN, static_cast<double>(problem.N));
     // Where rows are reduced all clusters share rows: not measured.
-    const double readAgain = problem.reducesRows ? 0 : weightsReadAgain(problem, config, 1, 0);
+    const double readAgain = problem.reducesRows ? 0 : shareReadAgain(problem, config, 1, 0) * weightBytes(problem);
     return std::max(waves * patch * bytesK + region.bytesWritten, region.bytesRead + region.bytesWritten) +
            bytesApart() + readAgain;
   }

@@ -1,6 +1,7 @@
 #include "codegen/cuda/matmul/Tma.h"
 
 #include "codegen/cuda/matmul/MatmulCost.h"
+#include "codegen/cuda/text/Wgmma.h"
 #include "ir/IndexMath.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -247,12 +248,12 @@ TmaArgument writeTmaSide(MatmulPrinter &printer, const TmaSide &side, const std:
   return argument;
 }
 
-double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, int64_t neighbours, double share) {
+double shareReadAgain(const MatmulProblem &problem, const TileConfig &config, int64_t neighbours, double share) {
   constexpr double coupledShare = 0.35; // From an H200's sweeps (commit 5ebaf4c), which were not kept.
   const int64_t clusterM = config.valueOr("cluster_m", 1),
                 further = ceilDiv(problem.M, config["m"] * clusterM * neighbours) - 1;
   const bool isCoupled = clusterM == 1 && config.valueOr("cluster_n", 1) > 1;
-  return std::min<double>(1, static_cast<double>(further) * (isCoupled ? coupledShare : share)) * weightBytes(problem);
+  return std::min<double>(1, static_cast<double>(further) * (isCoupled ? coupledShare : share));
 }
 
 double pastEdgeUs(const MatmulProblem &problem, const TileConfig &config, double kBlocks) {
@@ -269,47 +270,14 @@ std::vector<TensorMapRecipe> recipesOf(const TmaSide &side, DType type, int64_t 
   return recipes;
 }
 
-/// "bf16", "e4m3": what PTX calls the type.
-static StringRef instructionType(DType type) {
-  switch (type) {
-  case DType::F16:
-    return "f16";
-  case DType::BF16:
-    return "bf16";
-  case DType::F32:
-    return "tf32";
-  case DType::F8E4M3:
-    return "e4m3";
-  default:
-    assert(type == DType::F8E5M2 && "takenByWgmma refuses the others");
-    return "e5m2";
-  }
-}
-
 void writeProduct(SourceWriter &writer, DType rowsType, DType columnsType, int64_t columns, const TmaSide &rows,
                   const TmaSide &columnsSide) {
-  const int64_t accumulators = columns / 2, step = 32 / static_cast<int64_t>(byteWidth(rowsType));
-  SmallVector<std::string> places, operands;
-  for (int64_t i = 0; i < accumulators; ++i) {
-    places.push_back("%" + std::to_string(i));
-    operands.push_back("\"+f\"(d[" + std::to_string(i) + "])");
-  }
-  auto place = [&](int64_t i) { return "%" + std::to_string(accumulators + i); };
-  auto transposed = [](const TmaSide &side) { return side.front().matrix.contiguousK ? ", 0" : ", 1"; };
-  // Only operands of 16 bits may be transposed, and only their instruction says so.
-  std::string layouts = step == 16 ? std::string(transposed(rows)) + transposed(columnsSide) : "";
-  writer.open("struct Product");
-  writer.open("static __device__ __forceinline__ void multiplyAdd(float (&d)[" + Twine(accumulators) +
-              "], unsigned long long rows, unsigned long long columns, int accumulate)");
-  writer.line("asm volatile(\"{\\n\\t.reg .pred p;\\n\\tsetp.ne.b32 p, " + place(2) +
-              ", 0;\\n\\twgmma.mma_async.sync.aligned.m64n" + Twine(columns) + "k" + Twine(step) + ".f32." +
-              instructionType(rowsType) + "." + instructionType(columnsType) + " {" + llvm::join(places, ", ") + "}, " +
-              place(0) + ", " + place(1) + ", p, 1, 1" + layouts + ";\\n\\t}\"");
-  writer.line("             : " + llvm::join(operands, ", "));
-  writer.line("             : \"l\"(rows), \"l\"(columns), \"r\"(accumulate));");
-  writer.close();
-  writer.close(";");
-  writer.line();
+  writeWgmma(writer, {.name = "Product",
+                      .rowsType = rowsType,
+                      .columnsType = columnsType,
+                      .columns = columns,
+                      .areRowsTransposed = !rows.front().matrix.contiguousK,
+                      .areColumnsTransposed = !columnsSide.front().matrix.contiguousK});
 }
 
 } // namespace kfuse::codegen::cuda

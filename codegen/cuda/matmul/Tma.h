@@ -84,12 +84,12 @@ int64_t earlyBlocks(const Region &region, const TmaSide &side, DType type, int64
 /// Whether `extent` rows of an operand's tile can be brought in `shares`: whole swizzle atoms each, 8 rows, or panels
 /// of 64 where K is not contiguous.
 bool dividesInto(int64_t extent, int64_t shares, bool contiguousK);
-/// Bytes of the weights that HBM brings again: a `share` of them for each `neighbours` tiles down, which read them
-/// together, after the first. Clusters whose blocks share rows but not columns keep step within, not with the other
+/// The share of the weights that HBM brings again: `share` for each `neighbours` tiles down, which read them together,
+/// after the first. Clusters whose blocks share rows but not columns keep step within, not with the other
 /// tiles of their columns, and read far more again, at most all: on an H200 they take 13 to 29 % longer than no
 /// clusters where two tiles of up to 80 rows lie down, 19 to 36 % where three and more do (middle halves of 106 pairs
 /// on 18 products of 20 to 768 rows). Taller tiles are taken to do so, too.
-double weightsReadAgain(const MatmulProblem &problem, const TileConfig &config, int64_t neighbours, double share);
+double shareReadAgain(const MatmulProblem &problem, const TileConfig &config, int64_t neighbours, double share);
 /// Microseconds that TMA takes to fill the rows of all tiles' boxes that lie past the edge, in `kBlocks`: 18,000 in
 /// a microsecond on an H200, however many blocks ask. 4 x 8192 x 8192 takes 58.7 us as 64 x 64 tiles, 64 rows 35.7; 16
 /// x 5120 x 17920 as 64 x 40 tiles 73, 24 x 7168 x 5120 as 64 x 64 tiles 28 where others take 47 and 21.

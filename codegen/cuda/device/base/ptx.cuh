@@ -39,6 +39,13 @@ __device__ __forceinline__ unsigned halves(unsigned a, int i, unsigned b, int j)
   return both;
 }
 
+/// Four bytes of the eight in `low` and `high`, as a digit of `chosen` names each.
+__device__ __forceinline__ unsigned chosenBytes(unsigned low, unsigned high, unsigned chosen) {
+  unsigned bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(chosen));
+  return bytes;
+}
+
 /// Two floats rounded to nearest even and saturated, the first in the low byte.
 __device__ __forceinline__ unsigned short packE4m3(float low, float high) {
 #if __CUDA_ARCH__ >= 890
@@ -210,6 +217,14 @@ __device__ __forceinline__ void loadWords(unsigned (&words)[4], const void *from
   asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                : "l"(from)
+               : "memory");
+}
+
+/// 16 aligned bytes of shared memory.
+__device__ __forceinline__ void loadShared(unsigned (&words)[4], unsigned shared) {
+  asm volatile("ld.shared::cta.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(shared)
                : "memory");
 }
 

@@ -44,6 +44,34 @@ __device__ __forceinline__ void multiplyTile(float (&accumulators)[blocks][accum
   commitProducts();
 }
 
+/// What a stage has of K: a line of both operands, but where Config says otherwise. Rows of integers of few bits take
+/// fewer bytes than columns of floats, of which a stage then has several lines, one behind the other.
+template <class Config> struct StageOf {
+  static constexpr int rowBytes = lineBytes, columnLines = 1;
+};
+template <class Config>
+  requires requires { Config::columnLines; }
+struct StageOf<Config> {
+  static constexpr int rowBytes = Config::rowBytes, columnLines = Config::columnLines;
+};
+
+/// How a warpgroup multiplies the stages of a tile: rows and columns lie in shared memory, as the instruction takes
+/// them. (Rows that are computed in registers: low_bit_rows.cuh.)
+template <class Config, class Rows, class Columns, class Product> struct StageProducts {
+  const unsigned first; ///< Where in a stage this warpgroup's rows begin.
+
+  /// For the rows from `inTile` on of a tile that begins at row `row` of the operand.
+  __device__ __forceinline__ StageProducts(const Rows &, int, int inTile) : first(inTile * lineBytes) {}
+  /// Asks for what the stage at `k` takes that TMA does not bring.
+  __device__ __forceinline__ void ask(int) {}
+  /// accumulators += the rows times the columns of the stage; `nextK` is that of the warpgroup's next one.
+  template <int blocks, int accumulatorCount>
+  __device__ __forceinline__ void add(float (&accumulators)[blocks][accumulatorCount], unsigned rows, unsigned columns,
+                                      int, int, bool accumulate) const {
+    multiplyTile<Rows, Columns, Product>(accumulators, rows + first, columns, accumulate);
+  }
+};
+
 /// Keeps readers of the accumulators below the wait for them (as CUTLASS's warpgroup_fence_operand).
 template <int blocks, int accumulatorCount>
 __device__ __forceinline__ void warpgroupFenceOperand(float (&accumulators)[blocks][accumulatorCount]) {
@@ -213,7 +241,8 @@ template <class Config> struct StageRelease {
 
 /// A ring of `stages` pairs of tiles with a barrier for "full" and one for "empty" each.
 template <class Config> struct Ring {
-  static constexpr int rowsBytes = Config::tileRows * lineBytes, columnsBytes = Config::tileColumns * lineBytes;
+  static constexpr int rowsBytes = Config::tileRows * StageOf<Config>::rowBytes,
+                       columnsBytes = Config::tileColumns * StageOf<Config>::columnLines * lineBytes;
   static constexpr int stageBytes = rowsBytes + columnsBytes, tilesBytes = Config::stages * stageBytes;
   static constexpr int barrierBytes = Config::stages * 16;
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <kfuse/column_store.cuh>
+#include <kfuse/low_bit_rows.cuh>
 #include <kfuse/row_store.cuh>
 
 namespace kfuse {
@@ -15,8 +16,10 @@ namespace kfuse {
 template <class Config, class Rows, class Columns, class Product> struct GemmSm90Split {
   using Index = typename Config::Index;
   using Cluster = TileCluster<Config>;
+  using Stage = StageOf<Config>;
   static constexpr int rowGroups = Config::tileRows / 64, consumerThreads = rowGroups * Config::groupsK * 128;
   static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK,
+                       lineK = Config::tileK / Stage::columnLines, ///< What a line of the columns has of it.
                        accumulatorCount = Config::tileColumns / 2;
   static constexpr int height = Config::tileRows / Rows::operands, width = Config::tileColumns / Columns::operands;
   static constexpr int clusterHeight = Cluster::tall * height, clusterWidth = Cluster::wide * width;
@@ -80,12 +83,14 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
 #pragma unroll 1
     for (int i = 0; i < countK; ++i) {
       ring.fill(ring.columnsBytes, [&] {
-        columns.template load<Config::tileColumns, Cluster::tall>(ring.columns(), column, (firstK + i) * Config::tileK,
-                                                                  batch, cluster.row, ring.full(),
-                                                                  cluster.sameColumn());
+#pragma unroll
+        for (int line = 0; line < Stage::columnLines; ++line)
+          columns.template load<Config::tileColumns, Cluster::tall>(
+              ring.columns() + line * Config::tileColumns * lineBytes, column, (firstK + i) * Config::tileK + line * lineK,
+              batch, cluster.row, ring.full(), cluster.sameColumn());
       });
       if (i + 1 == fetchesAfter)
-        columns.template fetch<Config::tileColumns / Config::clusterRows, Config::tileK>();
+        columns.template fetch<Config::tileColumns / Config::clusterRows, lineK>();
     }
   }
 
@@ -94,8 +99,10 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
             groupK = Config::groupsK > 1 ? warpgroup / rowGroups : 0;
 
   /// Its accumulators. All consumers have read their last tile then: the ring's memory is free.
-  __device__ __forceinline__ void multiply(float (&accumulators)[1][accumulatorCount]) {
+  __device__ __forceinline__ void multiply(float (&accumulators)[1][accumulatorCount], const Rows &rows) {
     const StageRelease<Config> release(cluster, ring.empty(0));
+    StageProducts<Config, Rows, Columns, Product> products(rows, row, rowGroup * 64);
+    products.ask((firstK + groupK) * Config::tileK);
     int previous = -1;
     ring.skip(groupK);
 #pragma unroll 1
@@ -103,7 +110,8 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
       waitBarrier(ring.full(), ring.parity);
       if (i == groupK)
         mark(Moment::hasTile);
-      multiplyTile<Rows, Columns, Product>(accumulators, ring.rows() + rowGroup * panelBytes, ring.columns(), true);
+      const int k = (firstK + i) * Config::tileK;
+      products.add(accumulators, ring.rows(), ring.columns(), k, k + Config::groupsK * Config::tileK, true);
       waitProducts<1>();
       // A stage that is not filled again is not waited for.
       if (previous >= 0 && i - Config::groupsK + Config::stages < countK)
@@ -210,7 +218,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   }
 
   /// A consumer's whole work where a block finishes its tile alone and TMA writes it.
-  template <class Epilogue> __device__ __forceinline__ void consume(const ToTiles<Epilogue> &to) {
+  template <class Epilogue> __device__ __forceinline__ void consume(const ToTiles<Epilogue> &to, const Rows &rows) {
     using Store = ColumnStore<Config>;
     constexpr int partsBytes = (Config::groupsK - 1) * Config::tileRows * Config::tileColumns * 4;
     const Index firstColumn = row + rowGroup * 64;
@@ -218,19 +226,19 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     if (groupK == 0)
       ahead = Store::load(to, batch, column, firstColumn);
     float accumulators[1][accumulatorCount] = {};
-    multiply(accumulators);
+    multiply(accumulators, rows);
     if (addGroups(accumulators[0]))
       Store{ring.tiles + partsBytes + rowGroup * Store::bytes}.finish(accumulators[0], to, ahead, batch, column,
                                                                       firstColumn, 2 + rowGroup);
   }
 
   /// The same where its lanes store their own accumulators.
-  template <class Epilogue> __device__ __forceinline__ void consume(const ToRows<Epilogue> &to) {
+  template <class Epilogue> __device__ __forceinline__ void consume(const ToRows<Epilogue> &to, const Rows &rows) {
     using Store = RowStore<Config, Columns::isPermuted>;
     const Index firstRow = row + rowGroup * 64;
     const auto ahead = Store::load(to.epilogue, batch, firstRow, column);
     float accumulators[1][accumulatorCount] = {};
-    multiply(accumulators);
+    multiply(accumulators, rows);
     Store::finish(accumulators[0], to.epilogue, ahead, batch, firstRow, column);
   }
 
@@ -252,9 +260,9 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
       arriveAtCluster();
   }
   /// This consumer's part of what the blocks of a cluster put together in shared memory.
-  __device__ __forceinline__ void leaveSums() {
+  __device__ __forceinline__ void leaveSums(const Rows &rows) {
     float accumulators[1][accumulatorCount] = {};
-    multiply(accumulators);
+    multiply(accumulators, rows);
     stage(accumulators[0]);
   }
   /// No block ends while others may read its accumulators, or bring it tiles. What they have read of its tiles they
@@ -332,7 +340,7 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
       produce();
     } else {
       waitForPredecessor();
-      kernel.consume(epilogue);
+      kernel.consume(epilogue, rows);
     }
     mark(Moment::ends);
     __syncwarp();
@@ -345,7 +353,7 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
     } else {
       waitForPredecessor();
       kernel.load(ahead, epilogue, 0);
-      kernel.leaveSums();
+      kernel.leaveSums(rows);
     }
     kernel.awaitPartialSums();
     if (!produces)

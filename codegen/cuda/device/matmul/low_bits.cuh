@@ -30,49 +30,74 @@ template <> struct PairBits<f16> {
 };
 
 /// The 32 integers of 4 bits in sixteen bytes. Pair i of a word is its integers i and i + 4, so the left operand's
-/// elements are paired alike.
+/// elements are paired alike; or, where they come in their own order, neighbours of eight.
 template <class T, bool isSigned> struct Nibbles {
-  static constexpr int elements = 32;
+  static constexpr int elements = 32, wordsOfEight = 1;
   static constexpr unsigned flip = isSigned ? 8 : 0;
 
+  /// What widened() adds to take off a zero.
+  static __device__ __forceinline__ unsigned minus(unsigned zero) {
+    return (PairBits<T>::base | 0x80008000u) + zero * 0x10001u;
+  }
+  /// The integers in the lowest bits of both halves, as floats less a zero.
+  static __device__ __forceinline__ unsigned widened(unsigned bits, unsigned minusZero) {
+    const unsigned codes = maskedXor(bits, 0x000f000f, PairBits<T>::base | flip * 0x10001u);
+    return scaledPair(T{}, codes, PairBits<T>::one, minusZero);
+  }
   static __device__ __forceinline__ void widen(unsigned (&pairs)[16], const unsigned (&words)[4], unsigned zero) {
-    const unsigned minusZero = (PairBits<T>::base | 0x80008000u) + zero * 0x10001u;
+    const unsigned minusZero = minus(zero);
 #pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      const unsigned codes = maskedXor(words[i / 4] >> i % 4 * 4, 0x000f000f, PairBits<T>::base | flip * 0x10001u);
-      pairs[i] = scaledPair(T{}, codes, PairBits<T>::one, minusZero);
-    }
+    for (int i = 0; i < 16; ++i)
+      pairs[i] = widened(words[i / 4] >> i % 4 * 4, minusZero);
   }
   /// Eight elements of the left operand, as widen() pairs theirs.
   static __device__ __forceinline__ void pair(unsigned *pairs, const unsigned (&words)[4]) {
     pairs[0] = halves(words[0], 0, words[2], 0), pairs[1] = halves(words[0], 1, words[2], 1);
     pairs[2] = halves(words[1], 0, words[3], 0), pairs[3] = halves(words[1], 1, words[3], 1);
   }
-  /// The code at `place` of a row of integers.
-  static __device__ __forceinline__ unsigned code(const unsigned char *row, unsigned place) {
-    return (row[place / 2] >> place % 2 * 4 & 15u) ^ flip;
+
+  /// What neighbours() takes to give elements 2 `pair` and the next of eight.
+  static __device__ __forceinline__ unsigned chosen(unsigned pair) { return pair | (pair + 4) << 8; }
+  /// Two neighbours of eight, for widened().
+  static __device__ __forceinline__ unsigned neighbours(const unsigned *words, unsigned chosen) {
+    return chosenBytes(words[0], words[0] >> 4, chosen);
+  }
+
+  /// The byte that has the integer at `place` of a row, and its code there.
+  static __device__ __forceinline__ unsigned byteAt(const unsigned char *row, unsigned place) { return row[place / 2]; }
+  static __device__ __forceinline__ unsigned codeIn(unsigned byte, unsigned place) {
+    return (byte >> place % 2 * 4 & 15u) ^ flip;
   }
 };
 
-/// The sixteen integers of 8 bits in sixteen bytes. Pair i of a word is its integers i and i + 2.
+/// The sixteen integers of 8 bits in sixteen bytes. Pair i of a word is its integers i and i + 2, or neighbours.
 template <class T, bool isSigned> struct Bytes {
-  static constexpr int elements = 16;
+  static constexpr int elements = 16, wordsOfEight = 2;
   static constexpr unsigned flip = isSigned ? 0x80 : 0;
 
+  static __device__ __forceinline__ unsigned minus(unsigned zero) { return minus(T{}, zero); }
+  static __device__ __forceinline__ unsigned widened(unsigned bytes, unsigned minusZero) {
+    return widened(T{}, bytes, minusZero);
+  }
   static __device__ __forceinline__ void widen(unsigned (&pairs)[8], const unsigned (&words)[4], unsigned zero) {
-    const unsigned minusZero = minus(T{}, zero);
+    const unsigned minusZero = minus(zero);
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      pairs[i] = widened(T{}, words[i / 2] >> i % 2 * 8, minusZero);
+      pairs[i] = widened(words[i / 2] >> i % 2 * 8, minusZero);
   }
   static __device__ __forceinline__ void pair(unsigned *pairs, const unsigned (&words)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; i += 2)
       pairs[i] = halves(words[i], 0, words[i + 1], 0), pairs[i + 1] = halves(words[i], 1, words[i + 1], 1);
   }
-  static __device__ __forceinline__ unsigned code(const unsigned char *row, unsigned place) {
-    return row[place] ^ flip;
+
+  static __device__ __forceinline__ unsigned chosen(unsigned pair) { return 2 * pair | (2 * pair + 1) << 8; }
+  static __device__ __forceinline__ unsigned neighbours(const unsigned *words, unsigned chosen) {
+    return chosenBytes(words[0], words[1], chosen);
   }
+
+  static __device__ __forceinline__ unsigned byteAt(const unsigned char *row, unsigned place) { return row[place]; }
+  static __device__ __forceinline__ unsigned codeIn(unsigned byte, unsigned) { return byte ^ flip; }
 
 private:
   static __device__ __forceinline__ unsigned minus(f16, unsigned zero) {
@@ -105,13 +130,17 @@ template <class T> struct LowBits<i8, T> : Bytes<T, true> {};
 
 /// The same zero, a code, for all blocks.
 template <unsigned zero> struct OneZero {
-  template <class Codes> __device__ __forceinline__ unsigned of(unsigned, unsigned) const { return zero; }
+  template <class Codes> __device__ __forceinline__ unsigned byteOf(unsigned, unsigned) const { return 0; }
+  template <class Codes> static __device__ __forceinline__ unsigned codeIn(unsigned, unsigned) { return zero; }
 };
 /// Rows of zeros, a block's each, of the weights' own type.
 template <int rowBytes> struct StoredZeros {
   const void *memory;
-  template <class Codes> __device__ __forceinline__ unsigned of(unsigned n, unsigned block) const {
-    return Codes::code(static_cast<const unsigned char *>(memory) + n * rowBytes, block);
+  template <class Codes> __device__ __forceinline__ unsigned byteOf(unsigned n, unsigned block) const {
+    return Codes::byteAt(static_cast<const unsigned char *>(memory) + n * rowBytes, block);
+  }
+  template <class Codes> static __device__ __forceinline__ unsigned codeIn(unsigned byte, unsigned block) {
+    return Codes::codeIn(byte, block);
   }
 };
 
@@ -119,7 +148,8 @@ template <int rowBytes> struct StoredZeros {
 template <class W, class S, class Zeros, int bytes, int block, int count, bool fixed> struct LowBitWeights {
   using Element = W;
   using Scale = S;
-  static constexpr int products = 1, rowBytes = bytes, blockSize = block;
+  static constexpr int products = 1, rowBytes = bytes;
+  static constexpr int blockSize = block, blocksOfRow = count;
   static constexpr bool isFixed = fixed;
   const void *memory;
   const S *scales;
@@ -128,17 +158,30 @@ template <class W, class S, class Zeros, int bytes, int block, int count, bool f
   template <class Index> __device__ __forceinline__ const unsigned char *column(int, Index, Index n) const {
     return static_cast<const unsigned char *>(memory) + static_cast<long long>(n) * bytes;
   }
-  __device__ __forceinline__ float scale(int, unsigned n, unsigned k) const {
-    return decode(scales[n * count + (count == 1 ? 0 : k / block)]);
+  __device__ __forceinline__ S storedScale(int, unsigned n, unsigned k) const { return scales[n * count + blockAt(k)]; }
+  __device__ __forceinline__ float scale(int product, unsigned n, unsigned k) const {
+    return decode(storedScale(product, n, k));
   }
-  template <class Codes> __device__ __forceinline__ unsigned zero(int, unsigned n, unsigned k) const {
-    return zeros.template of<Codes>(n, count == 1 ? 0 : k / block);
+  /// The byte that has the zero of a place, and its code there.
+  template <class Codes> __device__ __forceinline__ unsigned zeroByte(int, unsigned n, unsigned k) const {
+    return zeros.template byteOf<Codes>(n, blockAt(k));
   }
+  template <class Codes> static __device__ __forceinline__ unsigned zeroIn(int, unsigned byte, unsigned k) {
+    return Zeros::template codeIn<Codes>(byte, blockAt(k));
+  }
+  template <class Codes> __device__ __forceinline__ unsigned zero(int product, unsigned n, unsigned k) const {
+    return zeroIn<Codes>(product, zeroByte<Codes>(product, n, k), k);
+  }
+
+private:
+  static __device__ __forceinline__ unsigned blockAt(unsigned k) { return count == 1 ? 0 : k / block; }
 };
 /// The right operands of two products.
 template <class First, class Second> struct TwoLowBitWeights {
   using Element = typename First::Element;
-  static constexpr int products = 2, rowBytes = First::rowBytes, blockSize = First::blockSize;
+  using Scale = typename First::Scale;
+  static constexpr int products = 2, rowBytes = First::rowBytes;
+  static constexpr int blockSize = First::blockSize, blocksOfRow = First::blocksOfRow;
   static constexpr bool isFixed = First::isFixed && Second::isFixed;
   First first;
   Second second;
@@ -147,8 +190,17 @@ template <class First, class Second> struct TwoLowBitWeights {
   __device__ __forceinline__ const unsigned char *column(int product, Index batch, Index n) const {
     return product == 0 ? first.column(0, batch, n) : second.column(0, batch, n);
   }
+  __device__ __forceinline__ Scale storedScale(int product, unsigned n, unsigned k) const {
+    return product == 0 ? first.storedScale(0, n, k) : second.storedScale(0, n, k);
+  }
   __device__ __forceinline__ float scale(int product, unsigned n, unsigned k) const {
-    return product == 0 ? first.scale(0, n, k) : second.scale(0, n, k);
+    return decode(storedScale(product, n, k));
+  }
+  template <class Codes> __device__ __forceinline__ unsigned zeroByte(int product, unsigned n, unsigned k) const {
+    return product == 0 ? first.template zeroByte<Codes>(0, n, k) : second.template zeroByte<Codes>(0, n, k);
+  }
+  template <class Codes> static __device__ __forceinline__ unsigned zeroIn(int product, unsigned byte, unsigned k) {
+    return product == 0 ? First::template zeroIn<Codes>(0, byte, k) : Second::template zeroIn<Codes>(0, byte, k);
   }
   template <class Codes> __device__ __forceinline__ unsigned zero(int product, unsigned n, unsigned k) const {
     return product == 0 ? first.template zero<Codes>(0, n, k) : second.template zero<Codes>(0, n, k);

@@ -89,6 +89,14 @@ inline void unpackF16(float &low, float &high, unsigned word) {
 
 inline unsigned halves(unsigned a, int i, unsigned b, int j) { return (a >> i * 16 & 0xffffu) | (b >> j * 16) << 16; }
 
+inline unsigned chosenBytes(unsigned low, unsigned high, unsigned chosen) {
+  const std::uint64_t both = low | static_cast<std::uint64_t>(high) << 32;
+  unsigned bytes = 0;
+  for (unsigned i = 0; i < 4; ++i)
+    bytes |= static_cast<unsigned>(both >> (chosen >> i * 4 & 7) * 8 & 0xff) << i * 8;
+  return bytes;
+}
+
 inline void waitForPredecessor() {}
 inline void fetchToL2(const void *, unsigned) {}
 
@@ -124,6 +132,8 @@ template <bool fixed> inline void loadStreaming(unsigned *to, const void *global
     emulator->fail("a misaligned load of 16 bytes");
   std::memcpy(to, global, 16);
 }
+
+inline void loadShared(unsigned (&words)[4], unsigned shared) { std::memcpy(words, emulator->at(shared, 16), 16); }
 
 inline unsigned countArrival(unsigned *counter) { return (*counter)++; } // Threads run until they wait.
 

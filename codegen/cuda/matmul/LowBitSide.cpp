@@ -1,0 +1,71 @@
+#include "codegen/cuda/matmul/LowBitSide.h"
+
+#include "codegen/cuda/text/ValuePrinter.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace kfuse::codegen::cuda {
+
+LowBitSide LowBitSide::of(const Region &region, const MatmulProblem &problem) {
+  LowBitSide side;
+  for (unsigned product = 0; product < problem.count(); ++product) {
+    side.operands.push_back(LowBitOperand::of(region, product));
+    if (side.refusal.empty())
+      side.refusal = side.operands.back().refusal;
+  }
+  auto isLikeFirst = [&](const LowBitOperand &operand) { return operand.isLike(side.front()); };
+  if (side.refusal.empty() && !llvm::all_of(side.operands, isLikeFirst))
+    side.refusal = "multiplies weights of two forms";
+  if (side.refusal.empty() && problem.batches > 1)
+    side.refusal = "multiplies weights of few bits in " + std::to_string(problem.batches) + " batches";
+  if (const DType left = problem.elementType(0); side.refusal.empty() && left != DType::F16 && left != DType::BF16)
+    side.refusal =
+        "multiplies weights of few bits by " + std::string(toString(left)) + ", tensor cores by f16 and bf16";
+  return side;
+}
+
+bool LowBitSide::isFixed() const {
+  return llvm::all_of(operands, [](const LowBitOperand &operand) { return operand.isFixed; });
+}
+
+/// The zero as a code: of signed integers with their highest bit flipped.
+static int64_t zeroCode(const LowBitOperand &weights) { return weights.zero - smallInteger(weights.type)->lowest; }
+
+static std::string typeOf(const LowBitOperand &weights) {
+  const std::string zeros = weights.zeros ? "StoredZeros<" + std::to_string(weights.zeroRowBytes) + ">"
+                                          : "OneZero<" + std::to_string(zeroCode(weights)) + ">";
+  return "LowBitWeights<" + std::string(toString(weights.type)) + ", " + storedType(weights.scaleType).str() + ", " +
+         zeros + ", " + std::to_string(weights.rowBytes) + ", " + std::to_string(weights.block) + ", " +
+         std::to_string(weights.blocksOfRow) + (weights.isFixed ? ", true>" : ", false>");
+}
+static std::string valueOf(const LowBitOperand &weights) {
+  return "{in" + std::to_string(weights.quantised) + ", in" + std::to_string(weights.scales) + ", {" +
+         (weights.zeros ? "in" + std::to_string(*weights.zeros) : "") + "}}";
+}
+
+std::string LowBitSide::type() const {
+  return operands.size() == 1 ? typeOf(front())
+                              : "TwoLowBitWeights<" + typeOf(front()) + ", " + typeOf(operands[1]) + ">";
+}
+
+std::string LowBitSide::value() const {
+  return operands.size() == 1
+             ? valueOf(front())
+             : "{" + typeOf(front()) + valueOf(front()) + ", " + typeOf(operands[1]) + valueOf(operands[1]) + "}";
+}
+
+std::vector<TensorMapRecipe> LowBitSide::recipes(int64_t N, int64_t rows, int64_t bytes) const {
+  std::vector<TensorMapRecipe> recipes;
+  for (const LowBitOperand &operand : operands) {
+    const auto rowBytes = static_cast<std::uint64_t>(operand.rowBytes), count = static_cast<std::uint64_t>(N);
+    recipes.push_back({.buffer = operand.quantised,
+                       .type = DType::U8,
+                       .sizes = {rowBytes, count, 1},
+                       .strideBytes = {rowBytes, rowBytes * count},
+                       .box = {static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(rows), 1},
+                       .swizzleBytes = static_cast<std::uint32_t>(bytes)});
+  }
+  return recipes;
+}
+
+} // namespace kfuse::codegen::cuda
