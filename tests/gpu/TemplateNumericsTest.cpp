@@ -225,6 +225,23 @@ TEST_CASE("cuda.matmul_low_bits: right for every type of weights, groups, zeros,
   checks.run();
 }
 
+TEST_CASE("Weights of few bits as rows of wgmma: right for every type, group, zero, edge, split of K and tile") {
+  TemplateChecks checks;
+  if (!checks.isHopper()) {
+    MESSAGE("skipped: needs sm_90");
+    return;
+  }
+  for (const char *type : {"bf16", "f16"}) {
+    std::vector<TemplateCase> cases = manyRowLowBitCases(type);
+    for (int m : {64, 200, 1100})
+      cases.push_back(lowBitProduct(m, 1536, 2048, 128, "ui4", type));
+    cases.push_back(lowBitProduct(600, 1000, 1024, 32, "i8", type));
+    checks.add(cases, codegen::cuda::matmulSm90SplitTemplate(), 12);
+    checks.add(cases, codegen::cuda::matmulSm90LowBitsTemplate(), 16, true);
+  }
+  checks.run();
+}
+
 TEST_CASE("cuda.gemv: right in every type for few rows") {
   TemplateChecks checks;
   for (const char *type : {"bf16", "f16", "f32"}) {

@@ -54,7 +54,44 @@ std::string LowBitSide::value() const {
              : "{" + typeOf(front()) + valueOf(front()) + ", " + typeOf(operands[1]) + valueOf(operands[1]) + "}";
 }
 
-std::vector<TensorMapRecipe> LowBitSide::recipes(int64_t N, int64_t rows, int64_t bytes) const {
+ir::FusionDecision LowBitSide::takenByWgmma(const Region &region, const MatmulProblem &problem,
+                                            const ir::Target &target) const {
+  constexpr int64_t stepK = 16; // What an instruction takes.
+  if (target.capability != 90)
+    return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
+  if (!refusal.empty())
+    return ir::FusionDecision::no(refusal);
+  if (problem.reducesRows)
+    return ir::FusionDecision::no(holdsTiles);
+  const TmaOperand left = TmaOperand::of(problem, 0);
+  if (!left.refusal.empty() || !left.matrix.contiguousK)
+    return ir::FusionDecision::no(left.refusal.empty() ? "the left operand is not contiguous along K" : left.refusal);
+  if (front().rowBytes % static_cast<int64_t>(tmaGranule) != 0)
+    return ir::FusionDecision::no("has rows of " + std::to_string(front().rowBytes) +
+                                  " bytes of weights, TMA takes multiples of 16");
+  if (front().block % stepK != 0 && front().blocksOfRow > 1)
+    return ir::FusionDecision::no("has blocks of " + std::to_string(front().block) + " weights, an instruction takes " +
+                                  std::to_string(stepK) + " of one scale");
+  return printable(region);
+}
+
+TmaArgument LowBitSide::argument(DType type) const {
+  TmaArgument argument;
+  std::string maps;
+  for (const char *map : {"rowsMap", "otherRowsMap"}) {
+    argument.parameters += std::string("const __grid_constant__ TensorMap ") + map + ", ";
+    maps += (maps.empty() ? "&" : ", &") + std::string(map);
+    if (operands.size() == 1)
+      break;
+  }
+  argument.value = "LowBitSide<" + storedType(type).str() + ", " + this->type() + ">{{" + maps + "}, " + this->type() +
+                   value() + "}";
+  return argument;
+}
+
+std::vector<TensorMapRecipe> LowBitSide::recipes(int64_t N, int64_t rows) const {
+  const auto bytes = static_cast<std::uint32_t>(stageBytes()),
+             boxRows = static_cast<std::uint32_t>(rows / static_cast<int64_t>(operands.size()));
   std::vector<TensorMapRecipe> recipes;
   for (const LowBitOperand &operand : operands) {
     const auto rowBytes = static_cast<std::uint64_t>(operand.rowBytes), count = static_cast<std::uint64_t>(N);
@@ -62,8 +99,8 @@ std::vector<TensorMapRecipe> LowBitSide::recipes(int64_t N, int64_t rows, int64_
                        .type = DType::U8,
                        .sizes = {rowBytes, count, 1},
                        .strideBytes = {rowBytes, rowBytes * count},
-                       .box = {static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(rows), 1},
-                       .swizzleBytes = static_cast<std::uint32_t>(bytes)});
+                       .box = {bytes, boxRows, 1},
+                       .swizzleBytes = bytes});
   }
   return recipes;
 }

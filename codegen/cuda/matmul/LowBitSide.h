@@ -1,9 +1,8 @@
 // The dequantised right operands of a product, as its kernels read them.
 #pragma once
 
-#include "codegen/KernelPlan.h"
 #include "codegen/cuda/matmul/LowBitOperand.h"
-#include "codegen/cuda/matmul/MatmulProblem.h"
+#include "codegen/cuda/matmul/Tma.h"
 
 namespace kfuse::codegen::cuda {
 
@@ -24,8 +23,18 @@ struct LowBitSide {
   std::string type() const;
   /// "{in1, in2, {}}": what they are made of.
   std::string value() const;
-  /// The recipes by which TMA brings boxes of `rows` of each operand's integers, of `bytes` along K.
-  std::vector<TensorMapRecipe> recipes(int64_t N, int64_t rows, int64_t bytes) const;
+
+  /// Of wgmma they are the rows (device/matmul/low_bit_rows.cuh): a stage has so many elements of K, which are two
+  /// lines of the other operand. 128 integers of 4 bits are 64 bytes, which memory gives at once.
+  static constexpr int64_t stageDepth = 128;
+  /// What a stage has of a row, in bytes.
+  int64_t stageBytes() const { return stageDepth / front().perAccess() * 16; }
+  /// Whether TMA brings them, and wgmma takes what registers make of them; why not.
+  ir::FusionDecision takenByWgmma(const Region &region, const MatmulProblem &problem, const ir::Target &target) const;
+  /// The rows as a kernel is given them that multiplies by `type`.
+  TmaArgument argument(DType type) const;
+  /// The recipes for their maps, for `rows` rows of all operands together of a matrix of N.
+  std::vector<TensorMapRecipe> recipes(int64_t N, int64_t rows) const;
 };
 
 } // namespace kfuse::codegen::cuda

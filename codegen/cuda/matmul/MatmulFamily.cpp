@@ -13,8 +13,8 @@ namespace {
 /// Where estimates are equal the first is preferred.
 std::span<const MatmulVariant *const> variants() {
   static const std::array all{&matmulSm90Template(),   &matmulSm90SplitTemplate(), &gemvTemplate(),
-                              &matmulStreamTemplate(), &matmulLowBitsTemplate(),   &matmulSm80Template(),
-                              &matmulSimtTemplate()};
+                              &matmulStreamTemplate(), &matmulLowBitsTemplate(),   &matmulSm90LowBitsTemplate(),
+                              &matmulSm80Template(),   &matmulSimtTemplate()};
   return all;
 }
 

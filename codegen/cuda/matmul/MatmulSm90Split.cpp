@@ -128,29 +128,11 @@ public:
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
-/// Whether TMA brings integers of few bits, and wgmma takes what registers make of them; why not.
-ir::FusionDecision takenAsLowBits(const Region &region, const Problem &problem, const ir::Target &target) {
-  if (target.capability != 90)
-    return ir::FusionDecision::no("needs sm_90a, the target is " + target.name);
-  if (!problem.lowBits->refusal.empty())
-    return ir::FusionDecision::no(problem.lowBits->refusal);
-  if (const TmaOperand left = TmaOperand::of(problem, 0); !left.refusal.empty() || !left.matrix.contiguousK)
-    return ir::FusionDecision::no(left.refusal.empty() ? "the left operand is not contiguous along K" : left.refusal);
-  const LowBitOperand &weights = problem.lowBits->front();
-  constexpr int64_t stepK = 16;
-  if (weights.rowBytes % static_cast<int64_t>(tmaGranule) != 0 ||
-      (weights.block % stepK != 0 && weights.blocksOfRow > 1))
-    return ir::FusionDecision::no(
-        "has rows of " + std::to_string(weights.rowBytes) + " bytes and blocks of " + std::to_string(weights.block) +
-        "; TMA takes rows of whole 16 bytes, an instruction " + std::to_string(stepK) + " weights of one scale");
-  return printable(region);
-}
-
 ir::FusionDecision MatmulSm90SplitTemplate::takes(const Region &region, const MatmulProblem &given,
                                                   const ir::Target &target) const {
   const Problem problem(region, given);
   ir::FusionDecision decision =
-      problem.lowBits ? takenAsLowBits(region, problem, target) : takenByWgmma(region, problem, target);
+      problem.lowBits ? problem.lowBits->takenByWgmma(region, problem, target) : takenByWgmma(region, problem, target);
   if (!decision)
     return decision;
   if (problem.reducesRows)
@@ -181,28 +163,11 @@ struct SideOfKernel {
   std::vector<TensorMapRecipe> maps;
 };
 
-SideOfKernel lowBitRows(const Problem &problem, const Shape &shape) {
-  const LowBitSide &weights = *problem.lowBits;
-  const DType type = problem.elementType(0);
-  SideOfKernel rows;
-  rows.type = type;
-  std::vector<std::string> maps;
-  for (const char *map : {"rowsMap", "otherRowsMap"})
-    if (maps.size() < weights.operands.size()) {
-      rows.argument.parameters += std::string("const __grid_constant__ TensorMap ") + map + ", ";
-      maps.push_back(std::string("&") + map);
-    }
-  rows.argument.value = "LowBitSide<" + storedType(type).str() + ", " + weights.type() + ">{{" +
-                        llvm::join(maps, ", ") + "}, " + weights.value() + "}";
-  const auto products = static_cast<int64_t>(weights.operands.size());
-  rows.maps = weights.recipes(problem.N, shape.tileRows / products / shape.clusterColumns, shape.rowBytes);
-  return rows;
-}
-
 SideOfKernel writeRows(MatmulPrinter &printer, const Region &region, const Problem &problem, const Shape &shape,
                        unsigned side, int64_t blocks, const ir::Target &target) {
   if (problem.lowBits)
-    return lowBitRows(problem, shape);
+    return {problem.lowBits->argument(problem.elementType(0)), problem.elementType(0),
+            problem.lowBits->recipes(problem.N, shape.tileRows / shape.clusterColumns)};
   const TmaSide rows = sideOf(problem, side);
   const DType type = problem.elementType(side);
   return {writeTmaSide(printer, rows, "Rows", earlyBlocks(region, rows, type, blocks, target)), type,

@@ -37,14 +37,17 @@ TileWork TiledMatmulVariant::leastWorkOf(const Region &region, const MatmulProbl
   const int64_t waves = ceilDiv(tiles, target.multiprocessors);
   const int64_t workedOff = config.has("segments") ? tiles : waves * target.multiprocessors;
   const double tileK = static_cast<double>(problem.K) / static_cast<double>(splits);
-  // Rows and columns past the edge are not read.
-  const double rowsRead =
-      static_cast<double>(problem.M * tilesN) / static_cast<double>(config.valueOr("cluster_n", 1)) +
-      static_cast<double>(problem.N * tilesM) / static_cast<double>(config.valueOr("cluster_m", 1));
+  // Rows and columns past the edge are not read. What an operand that is computed reads is not known here.
+  const ir::ScalarNode &right = problem.graph[problem.operand(1)];
+  const double rows = static_cast<double>(problem.M * tilesN) / static_cast<double>(config.valueOr("cluster_n", 1)),
+               columns =
+                   right.kind == ir::ScalarNode::Kind::Load
+                       ? static_cast<double>(problem.N * tilesM) / static_cast<double>(config.valueOr("cluster_m", 1))
+                       : 0;
   const auto bytes =
       static_cast<double>(std::min(byteWidth(problem.elementType(0)), byteWidth(problem.elementType(1))));
   return {std::max(region.flops, 2.0 * static_cast<double>(m * n * workedOff) * tileK),
-          rowsRead * static_cast<double>(problem.K) * bytes * static_cast<double>(problem.batches)};
+          (rows + columns) * static_cast<double>(problem.K) * bytes * static_cast<double>(problem.batches)};
 }
 
 /// Tiles of one kind hold as much, share as much and split K alike. They may lie across each other, and differ in the

@@ -1,7 +1,6 @@
 #include "codegen/cuda/matmul/Sm90Split.h"
 
 #include "codegen/cuda/matmul/MatmulCost.h"
-#include "codegen/cuda/matmul/Streamed.h"
 #include "codegen/cuda/text/Clusters.h"
 
 #include <algorithm>
@@ -18,13 +17,12 @@ Problem::Problem(const Region &region, MatmulProblem problem) : MatmulProblem(st
     lowBits = LowBitSide::of(region, *this);
 }
 
-/// Two lines of the left operand stand beside 128 integers: of 4 bits these are 64 bytes, which memory gives at once.
-int64_t Problem::depth() const { return lowBits ? 2 * depthOf(elementType(0)) : depthOf(elementType(0)); }
+int64_t Problem::depth() const { return lowBits ? LowBitSide::stageDepth : depthOf(elementType(0)); }
 
 int64_t Problem::stageBytes(unsigned side) const {
   if (!lowBits)
     return lineBytes;
-  return side == 0 ? 2 * lineBytes : depth() / lowBits->front().perAccess() * accessBytes;
+  return side == 0 ? depth() / depthOf(elementType(0)) * lineBytes : lowBits->stageBytes();
 }
 
 double Problem::weightBytes() const {

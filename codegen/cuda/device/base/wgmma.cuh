@@ -56,8 +56,8 @@ struct StageOf<Config> {
 };
 
 /// How a warpgroup multiplies the stages of a tile: rows and columns lie in shared memory, as the instruction takes
-/// them. (Rows that are computed in registers: low_bit_rows.cuh.)
-template <class Config, class Rows, class Columns, class Product> struct StageProducts {
+/// them, `blocks` times 64 rows. (Rows that are computed in registers: low_bit_rows.cuh.)
+template <class Config, class Rows, class Columns, class Product, int blocks> struct StageProducts {
   const unsigned first; ///< Where in a stage this warpgroup's rows begin.
 
   /// For the rows from `inTile` on of a tile that begins at row `row` of the operand.
@@ -65,7 +65,7 @@ template <class Config, class Rows, class Columns, class Product> struct StagePr
   /// Asks for what the stage at `k` takes that TMA does not bring.
   __device__ __forceinline__ void ask(int) {}
   /// accumulators += the rows times the columns of the stage; `nextK` is that of the warpgroup's next one.
-  template <int blocks, int accumulatorCount>
+  template <int accumulatorCount>
   __device__ __forceinline__ void add(float (&accumulators)[blocks][accumulatorCount], unsigned rows, unsigned columns,
                                       int, int, bool accumulate) const {
     multiplyTile<Rows, Columns, Product>(accumulators, rows + first, columns, accumulate);

@@ -6,11 +6,13 @@
 // and multicasts it to those in its row or column. Blocks walk tiles until none is left, and may share the last ones
 // in ping-pong (tile_walk.cuh).
 //
-// "Rows" are the 64-row side of the instruction, along M here; "columns" lie along N. Two products of the
-// same rows (a gate and what it gates) take half of a tile's columns each, so that a thread holds accumulators of both
-// at the same places.
+// "Rows" are the 64-row side of the instruction, along M, or, where weights become floats in registers, along N
+// (swapped); "columns" lie along the other. Two products of the same left operand (a gate and what it gates) take half
+// of a tile's side along N each, so that a thread holds accumulators of both at the same places.
 #pragma once
 
+#include <kfuse/column_store.cuh>
+#include <kfuse/low_bit_rows.cuh>
 #include <kfuse/partial_sums.cuh>
 #include <kfuse/row_epilogue.cuh>
 #include <kfuse/tile_walk.cuh>
@@ -29,10 +31,12 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   using Walk = TileWalk<Config>;
   using Index = typename Config::Index;
   using Cluster = TileCluster<Config>;
+  using Stage = StageOf<Config>;
   static constexpr int consumers = 2, consumerThreads = consumers * 128;
   static constexpr int warpgroupRows = Config::pingPong ? Config::tileRows : Config::tileRows / consumers;
   static constexpr int blocks = warpgroupRows / 64, accumulatorCount = Config::tileColumns / 2;
   static constexpr int tilesK = Walk::tilesK;
+  using Products = StageProducts<Config, Rows, Columns, Product, blocks>;
   /// Tiles of its own that a block brings before it fetches others' early: the ring's, if K has as many.
   static constexpr int fetchesAfter = Config::stages < tilesK ? Config::stages : tilesK;
   /// Lines of K before a tile's last at which what its epilogue reads is asked for: a microsecond or more, which memory
@@ -43,7 +47,9 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
   static constexpr int barriersAt = stagedAt + consumers * 4 * Finish::bytes;
   static_assert(!isStreamK || Config::pingPong);
   static_assert(warpgroupRows % 64 == 0 && Config::threads == consumerThreads + 128);
-  static_assert(Columns::operands * Config::tileN == Config::tileColumns);
+  static constexpr int lineK = Config::tileK / Stage::columnLines; ///< What a line of the columns has of K.
+  static_assert(Columns::operands * Tile::blockWidth == Config::tileColumns);
+  static_assert(Rows::operands * Tile::blockHeight == Config::tileRows && (Rows::operands == 1 || blocks == 2));
 
   Ring<Config> ring;
   Cluster cluster{Cluster::blocks > 1 ? static_cast<int>(blockInCluster()) : 0};
@@ -76,7 +82,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
       for (int k = walk.firstK; k < walk.endK; ++k) {
         ring.fill(ring.rowsBytes, [&] {
           rows.template load<Config::tileRows, Config::clusterColumns>(
-              ring.rows(), tile.row + cluster.row * Config::tileM, k * Config::tileK, tile.batch, cluster.column,
+              ring.rows(), tile.row + cluster.row * Tile::blockHeight, k * Config::tileK, tile.batch, cluster.column,
               ring.full(), cluster.sameRow());
         });
         if (++brought == fetchesAfter)
@@ -94,12 +100,15 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
 #pragma unroll 1
       for (int k = walk.firstK; k < walk.endK; ++k) {
         ring.fill(ring.columnsBytes, [&] {
-          columns.template load<Config::tileColumns, Config::clusterRows>(
-              ring.columns(), tile.column + cluster.column * Config::tileN, k * Config::tileK, tile.batch, cluster.row,
-              ring.full(), cluster.sameColumn());
+#pragma unroll
+          for (int line = 0; line < Stage::columnLines; ++line)
+            columns.template load<Config::tileColumns, Config::clusterRows>(
+                ring.columns() + line * Config::tileColumns * lineBytes,
+                tile.column + cluster.column * Tile::blockWidth, k * Config::tileK + line * lineK, tile.batch,
+                cluster.row, ring.full(), cluster.sameColumn());
         });
         if (++brought == fetchesAfter)
-          columns.template fetch<Config::tileColumns / Config::clusterRows, Config::tileK>();
+          columns.template fetch<Config::tileColumns / Config::clusterRows, lineK>();
       }
     }
     ring.drain();
@@ -107,9 +116,9 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
 
   /// A consumer warpgroup. `partials` are for tiles that blocks share.
   template <class Epilogue>
-  __device__ __forceinline__ void consume(const Epilogue &epilogue, const PartialSums &partials) {
+  __device__ __forceinline__ void consume(const Rows &rows, const Epilogue &epilogue, const PartialSums &partials) {
     const int warp = warpInBlock(), warpgroup = warp / 4;
-    const unsigned firstRow = Config::pingPong ? 0 : warpgroup * warpgroupRows;
+    const unsigned firstRow = Config::pingPong ? 0 : warpgroup * (warpgroupRows / Rows::operands);
     const StageRelease<Config> release(cluster, ring.empty(0));
 
     waitForPredecessor();
@@ -131,7 +140,7 @@ template <class Config, class Rows, class Columns, class Product, class Finish> 
           takeSegments(accumulators, walk, partials);
       if (Config::pingPong)
         syncNamed(1 + warpgroup, consumerThreads);
-      const int lastStage = multiply(accumulators, walk, begun, firstRow, release, finish, epilogue);
+      const int lastStage = multiply(accumulators, rows, walk, begun, firstRow, release, finish, epilogue);
       if (Config::pingPong && walk.hasNext())
         arriveNamed(2 - warpgroup, consumerThreads);
       if constexpr (isStreamK) {
@@ -163,9 +172,12 @@ private:
   /// accumulators (+)= the cluster's K blocks of a tile. Returns the stage of the last one, which is still being
   /// multiplied.
   template <class Epilogue>
-  __device__ __forceinline__ int multiply(float (&accumulators)[blocks][accumulatorCount], const Walk &walk, bool begun,
-                                          unsigned firstRow, const StageRelease<Config> &release, const Finish &finish,
-                                          const Epilogue &epilogue) {
+  __device__ __forceinline__ int
+  multiply(float (&accumulators)[blocks][accumulatorCount], const Rows &rows, const Walk &walk, bool begun,
+           unsigned firstRow, const StageRelease<Config> &release, const Finish &finish, const Epilogue &epilogue) {
+    const Tile tile(walk.number, tall);
+    Products products(rows, tile.row + cluster.row * Tile::blockHeight, firstRow);
+    products.ask(walk.firstK * Config::tileK);
     int previous = 0, k = walk.firstK;
     // A loop that may not be entered joins accumulators of both kinds behind it: then ptxas waits for each product.
 #pragma unroll 1
@@ -173,8 +185,8 @@ private:
       waitBarrier(ring.full(), ring.parity);
       if (k == walk.firstK)
         mark(Moment::hasTile);
-      multiplyTile<Rows, Columns, Product>(accumulators, ring.rows() + firstRow * lineBytes, ring.columns(),
-                                           begun || k > walk.firstK);
+      products.add(accumulators, ring.rows(), ring.columns(), k * Config::tileK, (k + 1) * Config::tileK,
+                   begun || k > walk.firstK);
       waitProducts<1>();
       if (k > walk.firstK)
         release(previous);
@@ -212,8 +224,8 @@ private:
   };
   __device__ __forceinline__ Corner corner(const Walk &walk, unsigned firstRow) const {
     const Tile tile(walk.number, tall);
-    return {tile.batch, Index(tile.row + cluster.row * Config::tileM + firstRow + threadIdx.x / 32 % 4 * 16),
-            tile.column + cluster.column * Config::tileN};
+    return {tile.batch, Index(tile.row + cluster.row * Tile::blockHeight + firstRow + threadIdx.x / 32 % 4 * 16),
+            tile.column + cluster.column * Tile::blockWidth};
   }
 
   /// A segment's place among the partial sums of all.
@@ -239,6 +251,11 @@ template <class Config, class Epilogue> struct FinishOf {
 };
 template <class Config, class Epilogue> struct FinishOf<Config, ToTiles<Epilogue>> {
   using Type = WarpStore<Config, Config::tileColumns>;
+};
+template <class Config, class Epilogue>
+  requires isSwapped<Config>
+struct FinishOf<Config, ToTiles<Epilogue>> {
+  using Type = TurnedTiles<Config, blocksOf<Config>, Config::tileRows / Config::tileN>;
 };
 template <class Config, class Epilogue> struct FinishOf<Config, ToTilesFrom<Epilogue>> {
   using Type = WarpStore<Config, Config::tileColumns, /*reads=*/true>;
@@ -269,7 +286,7 @@ __device__ __forceinline__ void gemmSm90(const Rows &rows, const Columns &column
       kernel.produce(columns);
   } else {
     claimRegisters<Kernel::isStreamK ? 232 : 240>();
-    kernel.consume(epilogue, partials);
+    kernel.consume(rows, epilogue, partials);
   }
   __syncwarp();
   if constexpr (Kernel::Cluster::blocks > 1)

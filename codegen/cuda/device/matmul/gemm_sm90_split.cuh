@@ -20,7 +20,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   static constexpr int rowGroups = Config::tileRows / 64, consumerThreads = rowGroups * Config::groupsK * 128;
   static constexpr int tilesK = (Config::K + Config::tileK - 1) / Config::tileK,
                        lineK = Config::tileK / Stage::columnLines, ///< What a line of the columns has of it.
-                       accumulatorCount = Config::tileColumns / 2;
+      accumulatorCount = Config::tileColumns / 2;
   static constexpr int height = Config::tileRows / Rows::operands, width = Config::tileColumns / Columns::operands;
   static constexpr int clusterHeight = Cluster::tall * height, clusterWidth = Cluster::wide * width;
   static constexpr int tall = (Config::rows + clusterHeight - 1) / clusterHeight,
@@ -86,8 +86,8 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
 #pragma unroll
         for (int line = 0; line < Stage::columnLines; ++line)
           columns.template load<Config::tileColumns, Cluster::tall>(
-              ring.columns() + line * Config::tileColumns * lineBytes, column, (firstK + i) * Config::tileK + line * lineK,
-              batch, cluster.row, ring.full(), cluster.sameColumn());
+              ring.columns() + line * Config::tileColumns * lineBytes, column,
+              (firstK + i) * Config::tileK + line * lineK, batch, cluster.row, ring.full(), cluster.sameColumn());
       });
       if (i + 1 == fetchesAfter)
         columns.template fetch<Config::tileColumns / Config::clusterRows, lineK>();
@@ -101,7 +101,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   /// Its accumulators. All consumers have read their last tile then: the ring's memory is free.
   __device__ __forceinline__ void multiply(float (&accumulators)[1][accumulatorCount], const Rows &rows) {
     const StageRelease<Config> release(cluster, ring.empty(0));
-    StageProducts<Config, Rows, Columns, Product> products(rows, row, rowGroup * 64);
+    StageProducts<Config, Rows, Columns, Product, 1> products(rows, row, rowGroup * 64);
     products.ask((firstK + groupK) * Config::tileK);
     int previous = -1;
     ring.skip(groupK);
@@ -228,7 +228,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
     float accumulators[1][accumulatorCount] = {};
     multiply(accumulators, rows);
     if (addGroups(accumulators[0]))
-      Store{ring.tiles + partsBytes + rowGroup * Store::bytes}.finish(accumulators[0], to, ahead, batch, column,
+      Store{ring.tiles + partsBytes + rowGroup * Store::bytes}.finish(accumulators, to, ahead, batch, column,
                                                                       firstColumn, 2 + rowGroup);
   }
 

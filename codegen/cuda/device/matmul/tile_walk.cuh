@@ -7,11 +7,19 @@
 
 namespace kfuse {
 
+/// Whether the 64-row side of the instruction lies along N.
+template <class Config> constexpr bool isSwapped = false;
+template <class Config>
+  requires requires { Config::swapped; }
+constexpr bool isSwapped<Config> = Config::swapped;
+
 /// The tiles that a cluster computes, in the order of their numbers: groups of `tileSwizzle` along one
 /// direction, walked along the other, every other group backwards, so that clusters on the device
 /// together share operands in L2.
 template <class Config> struct ClusterTile {
-  static constexpr int height = Config::tileM * Config::clusterRows, width = Config::tileN * Config::clusterColumns;
+  static constexpr int blockHeight = isSwapped<Config> ? Config::tileN : Config::tileM,
+                       blockWidth = isSwapped<Config> ? Config::tileM : Config::tileN;
+  static constexpr int height = blockHeight * Config::clusterRows, width = blockWidth * Config::clusterColumns;
   static constexpr int tall = (Config::rows + height - 1) / height, wide = (Config::columns + width - 1) / width;
   static constexpr int perBatch = tall * wide, count = perBatch * Config::batches;
   int batch, row, column; ///< First row and column of the cluster's tile.
