@@ -115,9 +115,21 @@ LogicalResult LayoutPlan::decide(Operation *op) {
   return success();
 }
 
+/// Whether the value is weights that are dequantised, moved or not: in memory they would take several times the bytes
+/// that they have there.
+bool LayoutPlan::isOfWeights(Value value) const {
+  Operation *op = peelReshapes(value).getDefiningOp();
+  if (auto dequantised = dyn_cast_or_null<DequantizeOp>(op))
+    return fixed.contains(dequantised->getOperand(0));
+  return transparency.isTransparent(op) &&
+         llvm::any_of(op->getOperands(), [&](Value operand) { return isOfWeights(operand); });
+}
+
 /// The layout in front of an operand that may be written to memory: below what would hold an element several times, as
 /// windows do. Null where there is none.
 Operation *LayoutPlan::storableIn(Value operand) const {
+  if (isOfWeights(operand))
+    return nullptr;
   Operation *top = peelReshapes(operand).getDefiningOp();
   for (Operation *op = top; transparency.isTransparent(op) && op->getNumOperands() == 1;
        op = peelReshapes(op->getOperand(0)).getDefiningOp())
@@ -137,7 +149,8 @@ FusionDecision LayoutPlan::materialiseOperands(Operation *op) {
   for (Value operand : op->getOperands())
     consider(storableIn(operand));
   for (Value operand : op->getOperands())
-    consider(peelReshapes(operand).getDefiningOp());
+    if (!isOfWeights(operand))
+      consider(peelReshapes(operand).getDefiningOp());
   for (Operation *layout : layouts) {
     transparency.materialise(layout);
     if (costOf(op).decision)

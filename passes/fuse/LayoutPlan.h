@@ -1,6 +1,7 @@
 // Which layout is an address inside a kernel, and which is written to memory first.
 #pragma once
 
+#include "passes/Fixed.h"
 #include "passes/fuse/RegionCosts.h"
 
 namespace kfuse::passes {
@@ -11,7 +12,8 @@ class LayoutPlan {
 public:
   /// Changes `transparency`, which `costs` sees.
   LayoutPlan(mlir::Block &block, Transparency &transparency, RegionBuilder &regions, RegionCosts &costs)
-      : block(block), transparency(transparency), regions(regions), costs(costs) {}
+      : block(block), fixed(fixedValues(mlir::cast<mlir::func::FuncOp>(block.getParentOp()))),
+        transparency(transparency), regions(regions), costs(costs) {}
 
   /// Failure after an error that names an op which no template takes, even alone.
   llvm::LogicalResult run();
@@ -24,11 +26,13 @@ private:
   llvm::LogicalResult decide(mlir::Operation *op);
   ir::FusionDecision materialiseOperands(mlir::Operation *op);
   void preferStoredOperands(mlir::Operation *product);
+  bool isOfWeights(mlir::Value value) const;
   mlir::Operation *storableIn(mlir::Value operand) const;
   mlir::Operation *producerOf(mlir::Operation *layout) const;
   RegionCost costOf(llvm::ArrayRef<mlir::Operation *> members) const;
 
   mlir::Block &block;
+  const llvm::DenseSet<mlir::Value> fixed;
   Transparency &transparency;
   RegionBuilder &regions;
   RegionCosts &costs;

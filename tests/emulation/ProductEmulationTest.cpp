@@ -51,6 +51,11 @@ TEST_CASE("Emulated cuda.matmul_sm90_split: weights of few bits become its rows 
     checkAll(manyRowLowBitCases(type), codegen::cuda::matmulSm90SplitTemplate(), 4);
 }
 
+TEST_CASE("Emulated cuda.matmul_sm80: weights of few bits become floats on their way to shared memory") {
+  for (const char *type : {"bf16", "f16"})
+    checkAll(manyRowLowBitCases(type), codegen::cuda::matmulSm80Template(), 4);
+}
+
 TEST_CASE("Emulated cuda.matmul_sm90_low_bits: right for every type of weights, groups, zeros, edges and tile") {
   const codegen::KernelTemplate &kernel = codegen::cuda::matmulSm90LowBitsTemplate();
   for (const char *type : {"bf16", "f16"}) {

@@ -225,6 +225,15 @@ TEST_CASE("cuda.matmul_low_bits: right for every type of weights, groups, zeros,
   checks.run();
 }
 
+TEST_CASE("Weights of few bits on mma.sync: right for every type, group, zero, edge and tile") {
+  TemplateChecks checks;
+  for (const char *type : {"bf16", "f16"}) {
+    checks.add(manyRowLowBitCases(type), codegen::cuda::matmulSm80Template(), 8);
+    checks.add({lowBitProduct(200, 1536, 2048, 128, "ui4", type)}, codegen::cuda::matmulSm80Template(), 16);
+  }
+  checks.run();
+}
+
 TEST_CASE("Weights of few bits as rows of wgmma: right for every type, group, zero, edge, split of K and tile") {
   TemplateChecks checks;
   if (!checks.isHopper()) {

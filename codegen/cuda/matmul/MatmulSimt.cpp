@@ -141,7 +141,10 @@ ir::FusionDecision MatmulSimtTemplate::takes(const Region &region, const MatmulP
   if (problem.count() > 1)
     return ir::FusionDecision::no("plain FMAs gain nothing from two products at once");
   double flops = 2.0 * static_cast<double>(problem.M * problem.N) * static_cast<double>(problem.K * problem.batches);
-  if (region.mathType != DType::F32 && flops > fewFlops)
+  // Dequantised weights are not written to memory for tensor cores: what these do not take comes here.
+  const bool dequantises = llvm::any_of(
+      region.graph.inputs, [](const ir::ScalarInput &input) { return smallInteger(input.type).has_value(); });
+  if (region.mathType != DType::F32 && flops > fewFlops && !dequantises)
     return ir::FusionDecision::no("a large product of " + std::string(toString(region.mathType)) +
                                   " belongs on tensor cores");
   return printable(region);

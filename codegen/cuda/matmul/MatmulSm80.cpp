@@ -1,5 +1,7 @@
 // cuda.matmul_sm80: matrix products on tensor cores through mma.sync and cp.async. Operands have 16 bits; those
-// of 8 become f16, which holds their every value, on their way to shared memory; those of 32 are cut (tf32).
+// of 8 become f16, which holds their every value, on their way to shared memory, and weights of few bits the left
+// operand's type; those of 32 are cut (tf32).
+#include "codegen/cuda/matmul/LowBitSide.h"
 #include "codegen/cuda/matmul/MatmulCost.h"
 #include "codegen/cuda/matmul/MatmulPrinter.h"
 #include "codegen/cuda/matmul/MatmulVariant.h"
@@ -19,6 +21,11 @@ constexpr size_t mostCandidates = 48;
 
 int64_t threadsOf(const TileConfig &config) { return config["warps_m"] * config["warps_n"] * 32; }
 
+/// Whether the right operand is computed in the region.
+bool isComputed(const MatmulProblem &problem) {
+  return problem.graph[problem.operand(1)].kind != ir::ScalarNode::Kind::Load;
+}
+
 /// Bytes of an element in shared memory.
 int64_t widthOf(const MatmulProblem &problem) { return problem.elementType(0) == DType::F32 ? 4 : 2; }
 
@@ -37,7 +44,8 @@ int64_t sharedBytes(const MatmulProblem &problem, const TileConfig &config) {
 /// have addresses of their own.
 int64_t registersOf(const MatmulProblem &problem, const TileConfig &config) {
   int64_t warpM = config["m"] / config["warps_m"], warpN = columnsOf(problem, config) / config["warps_n"];
-  return warpM * warpN / 32 + 2 * (warpM / 16 * 4 + warpN / 16 * 4) + 56 + (problem.count() - 1) * 24;
+  const int64_t held = isComputed(problem) ? columnsOf(problem, config) * config["k"] / threadsOf(config) / 4 : 0;
+  return warpM * warpN / 32 + 2 * (warpM / 16 * 4 + warpN / 16 * 4) + 56 + (problem.count() - 1) * 24 + held;
 }
 
 int64_t blocksPerSm(const MatmulProblem &problem, const TileConfig &config, const ir::Target &target) {
@@ -103,7 +111,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   cost.splits = static_cast<double>(config["split_k"]);
   cost.flopsPerUsPerSm = perSm * std::min(1.0, 0.5 + warps / 16); // Eight warps hide each other's waits.
   cost.blocksPerSm = resident;
-  cost.elementBytes = static_cast<double>(byteWidth(problem.elementType(1)));
+  cost.elementBytes = isComputed(problem) ? 2 : static_cast<double>(byteWidth(problem.elementType(1)));
   // The slowest warp issues at least its own products, 33 ns for 32 bytes of K and up to 32 x 32 of them.
   const int64_t warpM = config["m"] / config["warps_m"], warpN = columnsOf(problem, config) / config["warps_n"];
   const auto warpTile = static_cast<double>(warpM * warpN);
@@ -111,7 +119,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
       static_cast<double>(problem.K * widthOf(problem)) / cost.splits / 32 * 0.033 * std::max(1.0, warpTile / 1024);
   // All stages but the one that is multiplied; elements of 8 bits pass through registers, a stage or so at a time. Only
   // the weights count: rows come from the last-level cache.
-  const double underWay = cost.elementBytes < 2 ? 1 : static_cast<double>(config["stages"] - 1);
+  const double underWay = cost.elementBytes < 2 || isComputed(problem) ? 1 : static_cast<double>(config["stages"] - 1);
   const auto weights = static_cast<double>(columnsOf(problem, config) * config["k"]);
   cost.inFlightBytes = underWay * weights * cost.elementBytes;
   return matmulUs(region, problem, cost, target);
@@ -134,12 +142,26 @@ public:
   Result<KernelPlan> print(const Region &region, const TileConfig &config, const ir::Target &target) const override;
 };
 
+/// Whether integers of few bits become floats on their way to shared memory; why not.
+ir::FusionDecision takenAsLowBits(const Region &region, const MatmulProblem &problem) {
+  const LowBitSide weights = LowBitSide::of(region, problem);
+  if (!weights.refusal.empty())
+    return ir::FusionDecision::no(weights.refusal);
+  if (weights.front().rowBytes % 16 != 0 || (weights.front().block % 8 != 0 && weights.front().blocksOfRow > 1))
+    return ir::FusionDecision::no("has rows of " + std::to_string(weights.front().rowBytes) +
+                                  " bytes of weights in blocks of " + std::to_string(weights.front().block) +
+                                  "; mma.sync takes rows of whole 16 bytes, and 8 weights of one scale");
+  return printable(region);
+}
+
 ir::FusionDecision MatmulSm80Template::takes(const Region &region, const MatmulProblem &problem,
                                              const ir::Target &target) const {
   if (ir::FusionDecision taken = takenByMmaSync(problem, target); !taken)
     return taken;
   if (MatrixOperand left = MatrixOperand::withBounds(problem, 0); !left.refusal.empty())
     return ir::FusionDecision::no(left.refusal);
+  if (isComputed(problem))
+    return takenAsLowBits(region, problem);
   const MatrixOperand first = MatrixOperand::withBounds(problem, 1);
   for (unsigned product = 0; product < problem.count(); ++product) {
     MatrixOperand right = MatrixOperand::withBounds(problem, 1, product);
@@ -194,6 +216,14 @@ std::vector<EstimatedConfig> MatmulSm80Template::space(const Region &region, con
   return ranked;
 }
 
+/// The right operands as the kernel is given them.
+std::string rightText(MatmulPrinter &printer, const Region &region, const MatmulProblem &problem) {
+  if (!isComputed(problem))
+    return printer.writeRightOperands("Matrix", "TwoMatrices");
+  const LowBitSide weights = LowBitSide::of(region, problem);
+  return "LowBitMatrix<" + weights.type() + ">{" + weights.type() + weights.value() + "}";
+}
+
 Result<KernelPlan> MatmulSm80Template::print(const Region &region, const TileConfig &config,
                                              const ir::Target &target) const {
   MatmulProblem problem = *MatmulProblem::of(region);
@@ -207,7 +237,7 @@ Result<KernelPlan> MatmulSm80Template::print(const Region &region, const TileCon
                            ", warpsM = " + std::to_string(config["warps_m"]) +
                            ", warpsN = " + std::to_string(config["warps_n"]) + ";"});
   printer.writeOperand(a, "A", "m");
-  const std::string right = printer.writeRightOperands("Matrix", "TwoMatrices");
+  const std::string right = rightText(printer, region, problem);
   printer.writeEpilogue();
   printer.writeEntries([&](const std::string &epilogue) {
     printer.endBehindRun();

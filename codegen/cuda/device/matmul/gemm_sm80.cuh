@@ -8,6 +8,7 @@
 #pragma once
 
 #include <kfuse/epilogue.cuh>
+#include <kfuse/low_bit_copy.cuh>
 #include <kfuse/mma.cuh>
 
 namespace kfuse {
@@ -34,6 +35,20 @@ template <class Place, class Other, class T> struct TwoMatrices {
   __device__ __forceinline__ const T *of(int product) const { return product == 0 ? first : second; }
 };
 
+/// What copies tiles of a product's right operand.
+template <class Config, class B, int product> struct RightCopy {
+  using Type = TileCopy<Config, typename B::First, typename B::Element, Config::tileN, Config::N>;
+};
+template <class Config, class B> struct RightCopy<Config, B, 1> {
+  using Type = TileCopy<Config, typename B::Second, typename B::Element, Config::tileN, Config::N>;
+};
+template <class Config, class Weights> struct RightCopy<Config, LowBitMatrix<Weights>, 0> {
+  using Type = LowBitCopy<Config, Weights, 0>;
+};
+template <class Config, class Weights> struct RightCopy<Config, LowBitMatrix<Weights>, 1> {
+  using Type = LowBitCopy<Config, Weights, 1>;
+};
+
 template <class Config, class A, class B> struct Gemm {
   using Index = typename Config::Index;
   using T = typename Config::Element;
@@ -43,8 +58,8 @@ template <class Config, class A, class B> struct Gemm {
   static constexpr int steps = Config::tileK * sizeof(T) / 32; ///< Products of 32 bytes of K.
   static_assert(steps >= 2, "the next fragments load a step ahead");
   using CopyA = TileCopy<Config, typename A::First, typename A::Element, Config::tileM, Config::M>;
-  using CopyB = TileCopy<Config, typename B::First, typename B::Element, Config::tileN, Config::N>;
-  using CopySecond = TileCopy<Config, typename B::Second, typename B::Element, Config::tileN, Config::N>;
+  using CopyB = typename RightCopy<Config, B, 0>::Type;
+  using CopySecond = typename RightCopy<Config, B, products - 1>::Type;
   static constexpr int stageBytes = CopyA::Tile::bytes + products * CopyB::Tile::bytes;
 
   const BlockTile<Config> tile;
@@ -53,8 +68,8 @@ template <class Config, class A, class B> struct Gemm {
 
   __device__ __forceinline__ void multiply(const A &a, const B &b) {
     const CopyA copyA(a.of(0), tile.batch, tile.m);
-    const CopyB copyB(b.of(0), tile.batch, tile.n);
-    const CopySecond copySecond(b.of(products - 1), tile.batch, tile.n);
+    CopyB copyB(b.of(0), tile.batch, tile.n);
+    CopySecond copySecond(b.of(products - 1), tile.batch, tile.n);
     const Fragments<CopyA, A::contiguousK, true, countA> loadA(firstM);
     const Fragments<CopyB, B::contiguousK, false, perProduct> loadB(firstN);
     const unsigned shared = sharedAddress(dynamicShared());
