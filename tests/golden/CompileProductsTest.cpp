@@ -189,6 +189,11 @@ TEST_CASE("Compile: every schedule of products, every pair of its values") {
   compileAll(everySchedule(matmulLowBitsTemplate(), {lowBitProduct(1, 4096, 4096, 128, "ui4", "bf16"),
                                                      lowBitProduct(16, 4096, 4096, 32, "i8", "f16")}),
              *compiler, Spills::Allowed);
+  const std::vector<TemplateCase> lowBits = {lowBitProduct(256, 4096, 4096, 128, "ui4", "bf16"),
+                                             lowBitProduct(100, 4096, 4096, 32, "i8", "f16")};
+  compileAll(everySchedule(matmulSm90SplitTemplate(), lowBits), *compiler, Spills::Allowed);
+  compileAll(everySchedule(matmulSm90LowBitsTemplate(), lowBits), *compiler, Spills::Allowed);
+  compileAll(everySchedule(matmulSm80Template(), lowBits, "sm_80"), *compiler, Spills::Allowed);
   compileAll(everySchedule(matmulSm80Template(), {productOf("bias_residual_tb_bf16", 4096, 4096, 4096)}, "sm_80"),
              *compiler, Spills::Allowed);
   compileAll(everySchedule(matmulSimtTemplate(), {productOf("bias_residual_tb_tf32", 256, 512, 4096)}), *compiler,
@@ -210,6 +215,8 @@ TEST_CASE("Compile: every search finds configs among its first ones that do not 
   cases.push_back(productOf("bias_residual_tb_tf32", 384, 4096, 4096));
   cases.push_back(productOf("bias_residual_tb_bf16", 2, 4096, 4096));
   cases.push_back(pairwiseProducts(16, 4096, 4096).front());
+  for (int rows : {1, 64, 256, 4096})
+    cases.push_back(lowBitProduct(rows, 4096, 4096, 128, "ui4", "bf16"));
   std::size_t spilled = 0;
   for (const TemplateCase &given : cases) {
     const std::vector<codegen::KernelPlan> plans = firstChoices(codegen::cuda::matmulTemplate(), given, first);
@@ -253,6 +260,12 @@ TEST_CASE("Compile: every pair of a type, a layout and an epilogue in every vari
   add({lowBitProduct(1, 4096, 4096, 128, "ui4", "bf16"), lowBitProduct(16, 4096, 4096, 32, "i8", "f16")},
       matmulLowBitsTemplate(), "sm_90a", 2);
   add({lowBitProduct(1, 4096, 4096, 128, "ui4", "bf16")}, matmulLowBitsTemplate(), "sm_80", 1);
+  const std::vector<TemplateCase> lowBits = {lowBitProduct(256, 4096, 4096, 128, "ui4", "bf16"),
+                                             lowBitProduct(100, 4096, 4096, 32, "i8", "f16")};
+  add(lowBits, matmulSm90SplitTemplate(), "sm_90a", 2);
+  add(lowBits, matmulSm90LowBitsTemplate(), "sm_90a", 2);
+  for (const char *target : {"sm_80", "sm_89", "sm_100a", "sm_120a"})
+    add(lowBits, matmulSm80Template(), target, 1);
   add(pairwiseProducts(2, 4096, 4096), gemvTemplate(), "sm_90a", 1);
   compileAll(all, *compiler, Spills::Allowed);
 }

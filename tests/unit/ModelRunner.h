@@ -8,6 +8,7 @@
 #include "tuner/model/ProgramBuilder.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace kfuse::test {
 
@@ -43,6 +44,33 @@ public:
     return std::move(*built);
   }
 
+  /// The program's results; `look` sees the context after the run.
+  std::vector<HostTensor> run(
+      const runtime::Program &program, const Arguments &arguments, const runtime::ContextOptions &options = {},
+      const std::function<void(runtime::Context &)> &look = [](runtime::Context &) {}) {
+    std::vector<std::unique_ptr<runtime::DeviceBuffer>> owned;
+    std::vector<HostTensor> results;
+    std::vector<void *> inputs, outputs;
+    for (const TensorDesc &argument : program.arguments)
+      inputs.push_back(owned.emplace_back(upload(arguments.at(argument.name)))->data());
+    for (size_t i = 0; i < program.results.size(); ++i) {
+      const TensorDesc &result = program.results[i];
+      results.push_back(HostTensor::zeros(result.type, result.shape));
+      std::ranges::fill(results.back().bytes, std::byte{0xff}); // What is not written is NaN.
+      const int state = program.resultState[i];                 // It is updated in place.
+      outputs.push_back(state >= 0 ? inputs[state] : owned.emplace_back(upload(results.back()))->data());
+    }
+    auto context = runtime::makeContext(program, device, options);
+    REQUIRE_MESSAGE(context, context.error().message);
+    auto ran = (*context)->run(nullptr, inputs, outputs);
+    REQUIRE_MESSAGE(ran, ran.error().message);
+    REQUIRE(device.synchronize(nullptr));
+    look(**context);
+    for (size_t i = 0; i < results.size(); ++i)
+      REQUIRE(device.download(results[i].bytes.data(), outputs[i], results[i].bytes.size()));
+    return results;
+  }
+
 private:
   const runtime::ProgramKernel &compiled(const tuner::PlannedKernel &kernel) {
     auto [found, isNew] = known.try_emplace(kernel.region.text);
@@ -66,29 +94,6 @@ private:
     REQUIRE_MESSAGE(buffer, buffer.error().message);
     REQUIRE(device.upload((*buffer)->data(), tensor.bytes.data(), tensor.bytes.size()));
     return std::move(*buffer);
-  }
-
-  std::vector<HostTensor> run(const runtime::Program &program, const Arguments &arguments) {
-    std::vector<std::unique_ptr<runtime::DeviceBuffer>> owned;
-    std::vector<HostTensor> results;
-    std::vector<void *> inputs, outputs;
-    for (const TensorDesc &argument : program.arguments)
-      inputs.push_back(owned.emplace_back(upload(arguments.at(argument.name)))->data());
-    for (size_t i = 0; i < program.results.size(); ++i) {
-      const TensorDesc &result = program.results[i];
-      results.push_back(HostTensor::zeros(result.type, result.shape));
-      std::ranges::fill(results.back().bytes, std::byte{0xff}); // What is not written is NaN.
-      const int state = program.resultState[i];                 // It is updated in place.
-      outputs.push_back(state >= 0 ? inputs[state] : owned.emplace_back(upload(results.back()))->data());
-    }
-    auto context = runtime::makeContext(program, device);
-    REQUIRE_MESSAGE(context, context.error().message);
-    auto ran = (*context)->run(nullptr, inputs, outputs);
-    REQUIRE_MESSAGE(ran, ran.error().message);
-    REQUIRE(device.synchronize(nullptr));
-    for (size_t i = 0; i < results.size(); ++i)
-      REQUIRE(device.download(results[i].bytes.data(), outputs[i], results[i].bytes.size()));
-    return results;
   }
 
   const ir::Target &target;

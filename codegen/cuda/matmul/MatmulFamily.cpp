@@ -55,16 +55,20 @@ public:
     };
     if (!isForTensorCores || llvm::any_of(variants(), takesFewRows))
       return "";
-    std::string refusals;
+    std::string refusals, best;
     for (const MatmulVariant *variant : variants()) {
       const std::string instruction(variant->traits.instruction);
       const int only = variant->traits.capability;
       if (instruction.empty() || (only > 0 && target.capability != only))
         continue;
+      if (best.empty())
+        best = instruction;
       const ir::FusionDecision decision = variant->match(region, target);
       if (decision)
-        return refusals.empty() ? "" : "on " + instruction + refusals;
-      refusals += (refusals.empty() ? ", not on " : "; not on ") + instruction + ": " + decision.reason();
+        return instruction == best ? "" : "on " + instruction + refusals;
+      const std::string refusal = "not on " + instruction + ": " + decision.reason();
+      if (refusals.find(refusal) == std::string::npos)
+        refusals += (refusals.empty() ? ", " : "; ") + refusal;
     }
     return "on plain FMAs" + refusals;
   }

@@ -21,7 +21,8 @@ constexpr int64_t threads = 384; ///< A producer and two consumer warpgroups.
 constexpr int64_t consumers = 2;
 constexpr int64_t lineBytes = 128;
 constexpr int64_t mostStages = 8;
-constexpr size_t mostCandidates = 48;
+constexpr int64_t swizzle = 8; ///< Tiles of a group that clusters walk together.
+constexpr size_t mostCandidates = 96;
 
 /// A block's tile: rows of the weights of all products by rows of the result.
 struct Tile {
@@ -75,7 +76,11 @@ double estimate(const Region &region, const MatmulProblem &problem, const LowBit
 class MatmulSm90LowBitsTemplate : public TiledMatmulVariant {
 public:
   MatmulSm90LowBitsTemplate()
-      : TiledMatmulVariant({.number = 7, .mostCandidates = mostCandidates, .usesTensorCores = true}) {}
+      : TiledMatmulVariant({.number = 7,
+                            .mostCandidates = mostCandidates,
+                            .usesTensorCores = true,
+                            .instruction = "wgmma",
+                            .capability = 90}) {}
 
   std::string_view name() const override { return "cuda.matmul_sm90_low_bits"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
@@ -114,25 +119,24 @@ std::vector<EstimatedConfig> MatmulSm90LowBitsTemplate::space(const Region &regi
       if ((clusterM > 1 && problem.M <= m) || (clusterN > 1 && problem.N <= n) || !dividesInto(m, clusterN, true) ||
           !dividesInto(n, clusterM, true))
         continue;
-      for (int64_t swizzle : {4, 16})
-        for (bool alongM : {false, true}) {
-          TileConfig config{{"cluster_m", clusterM},
-                            {"cluster_n", clusterN},
-                            {"k", LowBitSide::stageDepth},
-                            {"m", m},
-                            {"n", n},
-                            {"pingpong", tile.pingPong},
-                            {"swizzle", swizzle},
-                            {"swizzle_n", alongM},
-                            {"split_k", 1},
-                            {"stages", mostStages}};
-          while (config["stages"] > 1 && sharedBytes(problem, weights, config) > target.sharedBytesPerBlock) {
-            const int64_t fewer = config["stages"] - 1;
-            config = std::move(config).with("stages", fewer);
-          }
-          if (config["stages"] >= 2)
-            ranked.emplace_back(estimate(region, problem, weights, config, target), std::move(config));
+      for (bool alongM : {false, true}) {
+        TileConfig config{{"cluster_m", clusterM},
+                          {"cluster_n", clusterN},
+                          {"k", LowBitSide::stageDepth},
+                          {"m", m},
+                          {"n", n},
+                          {"pingpong", tile.pingPong},
+                          {"swizzle", swizzle},
+                          {"swizzle_n", alongM},
+                          {"split_k", 1},
+                          {"stages", mostStages}};
+        while (config["stages"] > 1 && sharedBytes(problem, weights, config) > target.sharedBytesPerBlock) {
+          const int64_t fewer = config["stages"] - 1;
+          config = std::move(config).with("stages", fewer);
         }
+        if (config["stages"] >= 2)
+          ranked.emplace_back(estimate(region, problem, weights, config, target), std::move(config));
+      }
     }
   }
   return ranked;

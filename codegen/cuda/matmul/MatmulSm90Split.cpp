@@ -119,7 +119,11 @@ void forEachConfig(const Problem &problem, const ir::Target &target,
 class MatmulSm90SplitTemplate : public TiledMatmulVariant {
 public:
   MatmulSm90SplitTemplate()
-      : TiledMatmulVariant({.number = 2, .mostCandidates = mostCandidates, .usesTensorCores = true}) {}
+      : TiledMatmulVariant({.number = 2,
+                            .mostCandidates = mostCandidates,
+                            .usesTensorCores = true,
+                            .instruction = "wgmma",
+                            .capability = 90}) {}
 
   std::string_view name() const override { return "cuda.matmul_sm90_split"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;
@@ -191,20 +195,21 @@ Result<KernelPlan> MatmulSm90SplitTemplate::print(const Region &region, const Ti
   MatmulPrinter printer(region, problem, config, target, result ? 1 : storesRows ? 4 : epilogueVector);
   printer.writeHead("gemm_sm90_split.cuh");
   auto number = [](const char *name, int64_t value) { return std::string(name) + " = " + std::to_string(value); };
-  printer.writeConfig(
-      shape.threads(),
-      {"static constexpr int " + number("rows", shape.rows) + ", " + number("columns", shape.columns) + ";",
-       "static constexpr int " + number("tileRows", shape.tileRows) + ", " + number("tileColumns", shape.tileColumns) +
-           ";",
-       "static constexpr int " + number("stages", config["stages"]) + ", " + number("ringBytes", shape.ringBytes()) +
-           ";",
-       "static constexpr int " + number("clusterRows", shape.clusterRows) + ", " +
-           number("clusterColumns", shape.clusterColumns) + ";",
-       "static constexpr int " + number("blocksK", config["blocks_k"]) + ", " + number("groupsK", config["groups_k"]) +
-           ";",
-       "static constexpr int " + number("rowBytes", shape.rowBytes) + ", " +
-           number("columnLines", shape.columnBytes / lineBytes) + ";",
-       std::string("static constexpr bool swapped = ") + (config["swap"] ? "true;" : "false;")});
+  std::vector<std::string> fields = {
+      "static constexpr int " + number("rows", shape.rows) + ", " + number("columns", shape.columns) + ";",
+      "static constexpr int " + number("tileRows", shape.tileRows) + ", " + number("tileColumns", shape.tileColumns) +
+          ";",
+      "static constexpr int " + number("stages", config["stages"]) + ", " + number("ringBytes", shape.ringBytes()) +
+          ";",
+      "static constexpr int " + number("clusterRows", shape.clusterRows) + ", " +
+          number("clusterColumns", shape.clusterColumns) + ";",
+      "static constexpr int " + number("blocksK", config["blocks_k"]) + ", " + number("groupsK", config["groups_k"]) +
+          ";",
+      std::string("static constexpr bool swapped = ") + (config["swap"] ? "true;" : "false;")};
+  if (problem.lowBits)
+    fields.push_back("static constexpr int " + number("rowBytes", shape.rowBytes) + ", " +
+                     number("columnLines", shape.columnBytes / lineBytes) + ";");
+  printer.writeConfig(shape.threads(), fields);
   const SideOfKernel rows = writeRows(printer, region, problem, shape, rowSide, blocks, target);
   const TmaArgument columnsArgument = writeTmaSide(printer, columns, "Columns", columnFetchers);
   writeWgmma(printer.out(), {.name = "Product",
