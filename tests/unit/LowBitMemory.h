@@ -21,15 +21,19 @@ inline std::string lowBitLayers(int rows, const std::string &type) {
            " = kfuse.matmul " + x + ", %w" + number + " {transpose_b} : (" + tensor(rows, k, type) + ", " + w +
            ") -> " + tensor(rows, n, type) + "\n";
   };
+  auto argument = [](const std::string &name, const std::string &of, const std::string &role) {
+    return "%" + name + ": " + of + " {kfuse.name = \"" + name + "\", kfuse.role = \"" + role + "\"}";
+  };
   auto parameters = [&](const std::string &number, int n, int k) {
-    const std::string fixed = " {kfuse.role = \"parameter\"}";
-    return ", %q" + number + ": " + tensor(n, k, "ui4") + fixed + ", %s" + number + ": " + tensor(n, k / 128, type) +
-           fixed + ", %z" + number + ": " + tensor(n, k / 128, "ui4") + fixed;
+    return ", " + argument("q" + number, tensor(n, k, "ui4"), "parameter") + ", " +
+           argument("s" + number, tensor(n, k / 128, type), "parameter") + ", " +
+           argument("z" + number, tensor(n, k / 128, "ui4"), "parameter");
   };
   const std::string between = tensor(rows, 1024, type), result = tensor(rows, 512, type);
-  return "func.func @main(%x: " + tensor(rows, 512, type) + parameters("0", 1024, 512) + parameters("1", 512, 1024) +
-         ") -> " + result + " {\n" + layer("0", "%x", 1024, 512) + "%r = kfuse.relu %y0 : (" + between + ") -> " +
-         between + "\n" + layer("1", "%r", 512, 1024) + "return %y1 : " + result + "\n}\n";
+  return "func.func @main(" + argument("x", tensor(rows, 512, type), "input") + parameters("0", 1024, 512) +
+         parameters("1", 512, 1024) + ") -> " + result + " {\n" + layer("0", "%x", 1024, 512) +
+         "%r = kfuse.relu %y0 : (" + between + ") -> " + between + "\n" + layer("1", "%r", 512, 1024) +
+         "return %y1 : " + result + "\n}\n";
 }
 
 /// Runs the layers and judges their result. No buffer of the program, of what @prepare makes, nor all that a context
