@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import os
 from typing import Any
 
@@ -16,6 +16,12 @@ class TensorDesc:
 
     @property
     def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """
+        The size that each dimension follows, '' where it is fixed; empty where all are. shape has the largest.
+        """
 
     @property
     def bytes(self) -> int: ...
@@ -42,6 +48,10 @@ class Model:
     @property
     def outputs(self) -> list[TensorDesc]: ...
 
+    @property
+    def dims(self) -> dict[str, tuple[int, int]]:
+        """Sizes that each run gives, with their ranges."""
+
     def parameter_data(self, name: str) -> bytes | None:
         """
         The bytes of a parameter that is stored in the model's file, row-major; None when the caller gives them.
@@ -49,13 +59,21 @@ class Model:
 
     def __repr__(self) -> str: ...
 
-def load(path: str | os.PathLike[str], *, params: Sequence[str] = [], shapes: Mapping[str, Sequence[int]] = {}, states: Sequence[str] = [], tf32: bool = False) -> Model:
+    @staticmethod
+    def from_graphs(build: Callable[..., GraphBuilder], dims: dict[str, tuple[int, int]]) -> Model:
+        """
+        A model of sizes that each run gives, {'tokens': (1, 8192)}: build(tokens) makes its graph for any of
+        them, now and in compile(), on any thread.
+        """
+
+def load(path: str | os.PathLike[str], *, params: Sequence[str] = [], shapes: Mapping[str, Sequence[int]] = {}, states: Sequence[str] = [], tf32: bool = False, dims: dict[str, tuple[int, int]] = {}, axes: Mapping[str, Sequence[str]] = {}) -> Model:
     """
     Reads an ONNX file or the dialect's text.
 
     params are globs naming inputs that are fixed between runs, shapes gives those of inputs that are dynamic
     in the file, states names inputs that become an output's memory ('past*=present*'), tf32 allows products
-    of f32 to cut their operands for tensor cores.
+    of f32 to cut their operands for tensor cores. dims are sizes that each run gives, by the file's names of
+    dimensions, {'tokens': (1, 8192)}; axes names those that have none in the file, {'x': ['1', 'tokens', '64']}.
     """
 
 class Tensor:
@@ -209,6 +227,10 @@ class Program:
 
     @property
     def outputs(self) -> list[TensorDesc]: ...
+
+    @property
+    def dims(self) -> dict[str, tuple[int, int]]:
+        """Sizes that each run gives, with their ranges."""
 
     @property
     def target(self) -> str:

@@ -1,6 +1,8 @@
 #include "Bindings.h"
+#include "Lengths.h"
 
 #include <array>
+#include <memory>
 #include <optional>
 
 namespace kfuse::python {
@@ -31,6 +33,57 @@ private:
   }
   GraphBuilder builder;
 };
+
+/// A Python function that builds the graph for some lengths; it is called on whatever thread the library works. The
+/// Model's Python object holds the function, where the garbage collector sees it; a copy in C++ does not keep it alive.
+class PyBuild {
+public:
+  explicit PyBuild(const nb::object &function)
+      : weak(new nb::object(nb::steal(PyWeakref_NewRef(function.ptr(), nullptr))), &letGo) {
+    if (!weak->is_valid())
+      throw nb::python_error();
+  }
+
+  Result<Graph> operator()(std::span<const std::int64_t> lengths) const {
+    nb::gil_scoped_acquire gil;
+    try {
+      const nb::object function = (*weak)();
+      if (function.is_none())
+        return Error{ErrorCode::Usage,
+                     "the Model whose build function is called is gone; keep it until compile() returned"};
+      nb::list sizes;
+      for (std::int64_t length : lengths)
+        sizes.append(length);
+      const nb::object made = function(*nb::tuple(sizes));
+      if (!nb::isinstance<Builder>(made))
+        return Error{ErrorCode::Usage, "build returned " + typeName(made) + ", expected a GraphBuilder"};
+      return nb::cast<const Builder &>(made).graph();
+    } catch (const nb::python_error &error) {
+      return Error{ErrorCode::BadModel, nb::cast<std::string>(nb::str(error.value()))};
+    }
+  }
+
+private:
+  static void letGo(nb::object *held) {
+    if (!Py_IsInitialized()) // What is left then goes with the process.
+      return;
+    nb::gil_scoped_acquire gil;
+    delete held;
+  }
+  std::shared_ptr<nb::object> weak;
+};
+
+nb::object modelOfGraphs(const nb::object &build, const nb::dict &ranges) {
+  const PyBuild graphOf(build);
+  const std::vector<Dim> dims = dimsOf(ranges);
+  Result<Model> model = [&] {
+    nb::gil_scoped_release released;
+    return Model::fromGraphs(graphOf, dims);
+  }();
+  nb::object made = nb::cast(valueOf(std::move(model)));
+  made.attr("_build") = build;
+  return made;
+}
 
 Tensor orEmpty(const Optional &tensor) { return tensor.value_or(Tensor()); }
 
@@ -238,6 +291,13 @@ void bindGraph(nb::module_ &module) {
   bindLayout(builder);
   builder.def(
       "text", [](const Builder &self) { return self.graph().text(); }, "The dialect's text, which load() reads.");
+  nb::borrow<nb::class_<Model>>(nb::type<Model>())
+      .def_static(
+          "from_graphs", &modelOfGraphs, nb::arg("build"), nb::arg("dims"),
+          nb::sig("def from_graphs(build: collections.abc.Callable[..., GraphBuilder], dims: dict[str, tuple[int, "
+                  "int]]) -> Model"),
+          "A model of sizes that each run gives, {'tokens': (1, 8192)}: build(tokens) makes its graph for any of\n"
+          "them, now and in compile(), on any thread.");
   builder.def("build", [](const Builder &self) { return valueOf(Model::fromGraph(self.graph())); }, "The model.");
 }
 

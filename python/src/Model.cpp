@@ -1,4 +1,5 @@
 #include "Bindings.h"
+#include "Lengths.h"
 
 namespace kfuse::python {
 namespace {
@@ -16,9 +17,10 @@ std::string reprOf(const TensorDesc &desc) {
 }
 
 Model load(const nb::object &path, const std::vector<std::string> &params, const std::map<std::string, Shape> &shapes,
-           const std::vector<std::string> &states, bool tf32) {
+           const std::vector<std::string> &states, bool tf32, const nb::dict &dims,
+           const std::map<std::string, std::vector<std::string>> &axes) {
   const auto name = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(path));
-  const LoadOptions options{shapes, params, states, tf32};
+  const LoadOptions options{shapes, params, states, tf32, dimsOf(dims), axes};
   nb::gil_scoped_release released;
   Result<Model> model = Model::load(name, options);
   nb::gil_scoped_acquire again;
@@ -46,16 +48,30 @@ void bindModel(nb::module_ &module) {
       .def_prop_ro(
           "shape", [](const TensorDesc &desc) { return tupleOf(desc.shape); },
           nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "dims",
+          [](const TensorDesc &desc) {
+            nb::list names;
+            for (const Dim &dim : desc.dims)
+              names.append(dim.name);
+            return nb::tuple(names);
+          },
+          nb::sig("def dims(self) -> tuple[str, ...]"),
+          "The size that each dimension follows, '' where it is fixed; empty where all are. shape has the largest.")
       .def_prop_ro("bytes", [](const TensorDesc &desc) { return desc.bytes(); })
       .def(
           "__eq__", [](const TensorDesc &a, const TensorDesc &b) { return a == b; }, nb::is_operator())
       .def("__repr__", &reprOf);
 
-  nb::class_<Model>(module, "Model", "A model's graph, and the weights that came with it. Immutable.")
+  nb::class_<Model>(module, "Model", nb::dynamic_attr(),
+                    "A model's graph, and the weights that came with it. Immutable.")
       .def_prop_ro("inputs", &Model::inputs, "New data each run, in order.")
       .def_prop_ro("parameters", &Model::parameters, "Fixed between runs, in order.")
       .def_prop_ro("states", &Model::states, "Updated in place by a run, in order.")
       .def_prop_ro("outputs", &Model::outputs)
+      .def_prop_ro(
+          "dims", [](const Model &model) { return rangesOf(model.dims()); },
+          nb::sig("def dims(self) -> dict[str, tuple[int, int]]"), "Sizes that each run gives, with their ranges.")
       .def("parameter_data", &parameterData, nb::arg("name"),
            nb::sig("def parameter_data(self, name: str) -> bytes | None"),
            "The bytes of a parameter that is stored in the model's file, row-major; None when the caller gives them.")
@@ -68,14 +84,17 @@ void bindModel(nb::module_ &module) {
   module.def(
       "load", &load, nb::arg("path"), nb::kw_only(), nb::arg("params") = std::vector<std::string>(),
       nb::arg("shapes") = std::map<std::string, Shape>(), nb::arg("states") = std::vector<std::string>(),
-      nb::arg("tf32") = false,
+      nb::arg("tf32") = false, nb::arg("dims") = nb::dict(),
+      nb::arg("axes") = std::map<std::string, std::vector<std::string>>(),
       nb::sig("def load(path: str | os.PathLike[str], *, params: collections.abc.Sequence[str] = [], "
               "shapes: collections.abc.Mapping[str, collections.abc.Sequence[int]] = {}, "
-              "states: collections.abc.Sequence[str] = [], tf32: bool = False) -> Model"),
+              "states: collections.abc.Sequence[str] = [], tf32: bool = False, dims: dict[str, tuple[int, int]] = {}, "
+              "axes: collections.abc.Mapping[str, collections.abc.Sequence[str]] = {}) -> Model"),
       "Reads an ONNX file or the dialect's text.\n\n"
       "params are globs naming inputs that are fixed between runs, shapes gives those of inputs that are dynamic\n"
       "in the file, states names inputs that become an output's memory ('past*=present*'), tf32 allows products\n"
-      "of f32 to cut their operands for tensor cores.");
+      "of f32 to cut their operands for tensor cores. dims are sizes that each run gives, by the file's names of\n"
+      "dimensions, {'tokens': (1, 8192)}; axes names those that have none in the file, {'x': ['1', 'tokens', '64']}.");
 }
 
 } // namespace kfuse::python

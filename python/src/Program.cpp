@@ -1,4 +1,5 @@
 #include "Bindings.h"
+#include "Lengths.h"
 #include "Waiting.h"
 
 #include <algorithm>
@@ -110,6 +111,9 @@ void bindProgram(nb::module_ &module) {
       .def_prop_ro("parameters", of(&Executable::parameters))
       .def_prop_ro("states", of(&Executable::states))
       .def_prop_ro("outputs", of(&Executable::outputs))
+      .def_prop_ro(
+          "dims", [](const Program &program) { return rangesOf(program.executable.dims()); },
+          nb::sig("def dims(self) -> dict[str, tuple[int, int]]"), "Sizes that each run gives, with their ranges.")
       .def_prop_ro("target", of(&Executable::target), "What it was compiled for: 'cpu', 'sm_90a', ...")
       .def_prop_ro("device", of(&Executable::device), "The CUDA ordinal of its device, -1 on the CPU.")
       .def_prop_ro("updated_states", of(&Executable::updatedStates), "Per output: the state that it is, or -1.")

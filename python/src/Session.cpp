@@ -1,4 +1,5 @@
 #include "Bindings.h"
+#include "Lengths.h"
 
 #include <algorithm>
 #include <atomic>
@@ -42,13 +43,6 @@ struct Call {
   }
 };
 
-std::vector<std::size_t> bytesOf(const std::vector<TensorDesc> &descs) {
-  std::vector<std::size_t> bytes;
-  for (const TensorDesc &desc : descs)
-    bytes.push_back(desc.bytes());
-  return bytes;
-}
-
 /// Puts what a dictionary gives by name into the list of `descs`.
 void takeByName(const nb::dict &given, const std::vector<TensorDesc> &descs, std::vector<nb::object> &tensors,
                 const char *what) {
@@ -77,10 +71,7 @@ public:
       : program(std::move(program)), weights(std::move(weights)), compiled(nb::cast<const Program &>(this->program)),
         prepared(nb::cast<const PreparedWeights &>(this->weights)),
         session(valueOf(compiled.executable.newSession(prepared.weights))), bound(compiled.executable.states().size()),
-        place(compiled.place()), inputBytes(bytesOf(compiled.executable.inputs())),
-        outputBytes(bytesOf(compiled.executable.outputs())), madeIn(processGeneration()) {
-    const std::vector<std::size_t> stateBytes = bytesOf(compiled.executable.states());
-    inputBytes.insert(inputBytes.end(), stateBytes.begin(), stateBytes.end());
+        place(compiled.place()), edges(compiled.executable), madeIn(processGeneration()) {
     if (!states.is_none())
       takeByName(dictOf(states, "states"), compiled.executable.states(), bound, "state");
   }
@@ -105,7 +96,7 @@ public:
     std::vector<double> times;
     for (int i = 0; i < count; ++i) {
       const auto start = std::chrono::steady_clock::now();
-      session.run(asStream(call.stream), call.inputPointers, call.outputPointers).value();
+      session.run(asStream(call.stream), call.inputPointers, call.outputPointers, edges.lengths()).value();
       times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
     }
     return times;
@@ -129,7 +120,7 @@ private:
   Session session;
   std::vector<nb::object> bound; ///< States that hold for every run.
   Place place;
-  std::vector<std::size_t> inputBytes, outputBytes; ///< Those of the states behind the inputs'.
+  RunEdges edges; ///< Of the run under way.
   Call spare;
   int madeIn;
   std::optional<std::intptr_t> toldWeights; ///< The stream that the weights' allocator was told of last.
@@ -207,13 +198,14 @@ void PySession::checkTensors(Call &call) {
       call.mustWait |= place.isGpu() && view.adapter->mustWait;
     }
   };
-  check(call.inputs, compiled.executable.inputs(), Use::Input);
+  edges.follow(call.inputs, reader);
+  check(call.inputs, edges.inputs(), Use::Input);
   check(call.states, compiled.executable.states(), Use::State);
 }
 
 void PySession::checkOutputs(Call &call) {
   const TensorReader reader(place, call.stream);
-  const std::vector<TensorDesc> &outputs = compiled.executable.outputs();
+  const std::vector<TensorDesc> &outputs = edges.outputs();
   call.outputPointers.resize(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const int state = compiled.executable.updatedStates()[i];
@@ -238,7 +230,7 @@ void PySession::checkOutputs(Call &call) {
 void PySession::refuseOverlap(const Call &call, std::size_t output) const {
   const Executable &executable = compiled.executable;
   const TensorDesc &desc = executable.outputs()[output];
-  const auto *begin = static_cast<const char *>(call.outputPointers[output]), *end = begin + outputBytes[output];
+  const auto *begin = static_cast<const char *>(call.outputPointers[output]), *end = begin + edges.outputBytes(output);
   auto check = [&](const void *other, std::size_t bytes, const TensorDesc &with, const char *what) {
     const auto *otherBegin = static_cast<const char *>(other);
     if (begin < otherBegin + bytes && otherBegin < end)
@@ -247,11 +239,11 @@ void PySession::refuseOverlap(const Call &call, std::size_t output) const {
   };
   const std::size_t inputs = call.inputs.size();
   for (std::size_t i = 0; i < call.inputPointers.size(); ++i)
-    i < inputs ? check(call.inputPointers[i], inputBytes[i], executable.inputs()[i], "input")
-               : check(call.inputPointers[i], inputBytes[i], executable.states()[i - inputs], "state");
+    i < inputs ? check(call.inputPointers[i], edges.inputBytes(i), executable.inputs()[i], "input")
+               : check(call.inputPointers[i], edges.inputBytes(i), executable.states()[i - inputs], "state");
   for (std::size_t i = 0; i < output; ++i)
     if (call.outputPointers[i])
-      check(call.outputPointers[i], outputBytes[i], executable.outputs()[i], "output");
+      check(call.outputPointers[i], edges.outputBytes(i), executable.outputs()[i], "output");
 }
 
 nb::object PySession::makeOutput(const Call &call, const TensorDesc &desc) const {
@@ -265,7 +257,7 @@ void PySession::run(Call &call) {
   Result<void> ran;
   {
     nb::gil_scoped_release released;
-    ran = session.run(asStream(call.stream), call.inputPointers, call.outputPointers);
+    ran = session.run(asStream(call.stream), call.inputPointers, call.outputPointers, edges.lengths());
   }
   if (!ran)
     raise(ran.error());

@@ -148,6 +148,15 @@ Found lookAt(const Adapter &adapter, nb::handle tensor, std::intptr_t stream) {
   return readByPython(adapter, tensor, stream);
 }
 
+const Adapter &adapterFor(nb::handle tensor, const TensorDesc &expected, Use use) {
+  const Adapter *adapter = adapterOf(tensor);
+  if (!adapter)
+    refuse(use, expected,
+           "is given as " + typeName(tensor) +
+               ", expected a tensor of torch, jax, cupy or NumPy, or one with __dlpack__");
+  return *adapter;
+}
+
 std::string listOf(const std::int64_t *numbers, int count) {
   std::string text = "(";
   for (int i = 0; i < count; ++i)
@@ -201,21 +210,26 @@ dtype dlpackType(DType type) {
   return {static_cast<std::uint8_t>(codes[static_cast<int>(type)]), static_cast<std::uint8_t>(8 * byteWidth(type)), 1};
 }
 
+std::int64_t TensorReader::size(nb::handle tensor, const TensorDesc &expected, std::size_t axis) const {
+  const Found found = lookAt(adapterFor(tensor, expected, Use::Input), tensor, stream);
+  if (found.tensor.ndim != static_cast<int>(expected.shape.size()))
+    refuse(Use::Input, expected,
+           "has the shape " + listOf(found.tensor.shape, found.tensor.ndim) + ", expected " +
+               std::to_string(expected.shape.size()) + " dimensions");
+  return found.tensor.shape[axis];
+}
+
 View TensorReader::read(nb::handle tensor, const TensorDesc &wanted, Use use, bool anyPlace) const {
   // No framework has a type below a byte of its own.
   std::optional<TensorDesc> bytes;
   if (isPacked(wanted.type))
     bytes = TensorDesc{wanted.name, DType::U8, packedShape(wanted.shape)};
   const TensorDesc &expected = bytes ? *bytes : wanted;
-  const Adapter *adapter = adapterOf(tensor);
-  if (!adapter)
-    refuse(use, expected,
-           "is given as " + typeName(tensor) +
-               ", expected a tensor of torch, jax, cupy or NumPy, or one with __dlpack__");
+  const Adapter &adapter = adapterFor(tensor, expected, use);
   const bool isWritten = use == Use::State || use == Use::Output;
-  if (isWritten && !adapter->immutableBecause.empty())
-    refuse(use, expected, "is written in place, and " + adapter->immutableBecause);
-  Found found = lookAt(*adapter, tensor, stream);
+  if (isWritten && !adapter.immutableBecause.empty())
+    refuse(use, expected, "is written in place, and " + adapter.immutableBecause);
+  Found found = lookAt(adapter, tensor, stream);
   const dltensor &given = found.tensor;
   if (std::optional<DType> type = typeOf(given.dtype); type != expected.type)
     refuse(use, expected,
@@ -231,7 +245,7 @@ View TensorReader::read(nb::handle tensor, const TensorDesc &wanted, Use use, bo
     refuse(use, expected,
            "begins " + std::to_string(address % alignment) +
                " bytes behind a multiple of 16, expected one; copy it first");
-  return {data, wanted.type, at, adapter, std::move(found.holder)};
+  return {data, wanted.type, at, &adapter, std::move(found.holder)};
 }
 
 } // namespace kfuse::python

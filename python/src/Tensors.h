@@ -70,6 +70,9 @@ public:
   /// The tensor's view if it has the type, shape, place and layout of `expected`; else a UsageError that names it.
   View read(nb::handle tensor, const TensorDesc &expected, Use use, bool anyPlace = false) const;
 
+  /// One of the sizes of an input, whatever it is; a UsageError where it has another number of dimensions.
+  std::int64_t size(nb::handle tensor, const TensorDesc &expected, std::size_t axis) const;
+
 private:
   Place place;
   std::intptr_t stream;

@@ -16,6 +16,8 @@ import tempfile
 import time
 import unittest
 
+import numpy as np
+
 import kfuse
 import numpy as np
 import support
@@ -113,6 +115,83 @@ class Tuning(unittest.TestCase):
             )  # fmt: skip
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertTrue(kfuse.Store(f"{place}/store.db").verify()["whole"])
+
+
+class AnyLength(unittest.TestCase):
+    """Models of sizes that each run gives."""
+
+    def build(self, tokens):
+        return support.feed_forward(rows=tokens)
+
+    def test_runs(self):
+        model = kfuse.Model.from_graphs(self.build, {"tokens": (1, 40)})
+        self.assertEqual((model.dims, model.inputs[0].dims), ({"tokens": (1, 40)}, ("tokens", "")))
+        program = kfuse.compile(model, target="cpu", effort="none")
+        self.assertEqual((program.dims, program.outputs[0].shape), (model.dims, (40, 64)))
+        data = support.random_data(model)
+        run = program.session(program.prepare({name: data[name] for name in ("up", "up_bias", "down")}))
+        for tokens in (7, 1, 40, 7):
+            x = data["x"][:tokens].copy()
+            expected = support.run_by_command(self.build(tokens), data | {"x": x}, "--target", "cpu")
+            np.testing.assert_allclose(run(x), expected["y"], rtol=1e-4, atol=1e-5)
+        for x, line in (
+            (np.zeros((41, 64), "float32"), "'tokens' is 41; the model is compiled for tokens=1..40"),
+            (np.zeros((7, 65), "float32"), r"the shape \(7, 65\), expected \(7, 64\)"),
+            (np.zeros(64, "float32"), r"the shape \(64,\), expected 2 dimensions"),
+        ):
+            with self.assertRaisesRegex(kfuse.errors.UsageError, line):
+                run(x)
+        with self.assertRaisesRegex(kfuse.errors.UsageError, r"the shape \(6, 64\), expected \(7, 64\)"):
+            run(data["x"][:7].copy(), out=np.zeros((6, 64), "float32"))
+
+    def test_two_inputs(self):
+        def build(tokens):
+            g = kfuse.GraphBuilder()
+            g.output("y", g.add(g.input("a", "f32", [tokens, 8]), g.input("b", "f32", [tokens, 8])))
+            return g
+
+        run = kfuse.compile(kfuse.Model.from_graphs(build, {"tokens": (1, 9)}), target="cpu", effort="none").session()
+        a, b = np.ones((3, 8), "float32"), np.ones((4, 8), "float32")
+        np.testing.assert_array_equal(run(a, b[:3].copy()), 2 * a)
+        with self.assertRaisesRegex(kfuse.errors.UsageError, r"input 'b' has the shape \(4, 8\), expected \(3, 8\)"):
+            run(a, b)
+
+    def test_refused(self):
+        def fails(tokens):
+            raise LookupError("no graph today")
+
+        def flat(tokens):
+            g = kfuse.GraphBuilder()
+            g.output("y", g.relu(g.input("x", "f32", [2 * tokens])))
+            return g
+
+        for build, dims, line in (
+            (fails, {"tokens": (1, 8)}, "no graph today"),
+            (lambda tokens: tokens, {"tokens": (1, 8)}, "build returned int, expected a GraphBuilder"),
+            (self.build, {"tokens": 8}, r"given as 8, expected the lowest and the highest size"),
+            (self.build, {"tokens": (8, 1)}, "8..1"),
+            (lambda tokens: support.feed_forward(), {"tokens": (1, 8)}, "no input has a dimension that follows 'tokens'"),
+        ):
+            with self.assertRaisesRegex(kfuse.Error, line):
+                kfuse.Model.from_graphs(build, dims)
+        program = kfuse.compile(kfuse.Model.from_graphs(flat, {"tokens": (1, 8)}), target="cpu", effort="none")
+        with self.assertRaisesRegex(kfuse.errors.UsageError, r"a dimension of '2 \* tokens'"):
+            program.session()
+
+    def test_file(self):
+        import onnx
+        from onnx import helper
+
+        value = lambda name, rows: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [rows, 8])
+        graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value("x", "rows")], [value("y", None)])
+        with folder() as place:
+            path = pathlib.Path(place, "relu.onnx")
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+            model = kfuse.load(path, dims={"rows": (1, 9)})
+            named = kfuse.load(path, dims={"tokens": (1, 9)}, axes={"x": ["tokens", "8"]})
+            with self.assertRaisesRegex(kfuse.Error, "rows"):
+                kfuse.load(path)
+        self.assertEqual((model.inputs[0].dims, named.inputs[0].dims), (("rows", ""), ("tokens", "")))
 
 
 class Errors(unittest.TestCase):
