@@ -1,6 +1,7 @@
 """torch.compile(model, backend="kfuse")."""
 
 import functools
+import time
 
 import torch
 
@@ -14,6 +15,7 @@ from .options import Options
 from .partition import Support, partition
 from .program import PartProgram
 from .records import debug, place_of, report, warn
+from .sizes import Sizes
 
 
 class Declined(Exception):
@@ -47,11 +49,7 @@ def _reason_against(inputs) -> str:
     tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return "it computes gradients; under torch.inference_mode() or torch.no_grad() it runs in kfuse"
-    symbolic = [one for one in inputs if isinstance(one, torch.SymInt)]
-    symbolic += [size for tensor in tensors for size in tensor.shape if isinstance(size, torch.SymInt)]
-    if symbolic:
-        return f"sizes change from run to run ({symbolic[0]}); with torch.compile(dynamic=False) each has its program"
-    return ""
+    return Sizes(inputs).reason_against()
 
 
 def _by_aot_autograd(module, inputs, compiler):
@@ -71,20 +69,20 @@ def _by_aot_autograd(module, inputs, compiler):
 
 def compile_graph(module, inputs, *, chosen: Options, record):
     """The graph of an inference as a function of a list of arguments."""
-    banned = {}
+    start, banned, sizes = time.monotonic(), {}, Sizes(inputs)
     while True:
         copy, unwritten = prepared_copy(module)
-        support = Support(copy.graph, unwritten | banned)
-        nodes = {node.name: node for node in copy.graph.nodes}
-        total = sum(map(cost.flops_of, nodes.values()))
+        support = Support(copy.graph, unwritten | banned, sizes)
+        flops = {name: cost.flops_of(node) for name, node in support.fixed.items()}
         parts = partition(copy, support, chosen.min_benefit_us)
-        programs, refused = _programs_of(parts, chosen)
+        programs, refused = _programs_of(parts, sizes, chosen)
         if not refused:
             break
         banned |= refused
-    record.ops, record.flops = len(support.reasons), total
+    record.seconds = time.monotonic() - start
+    record.ops, record.flops = len(support.reasons), sum(flops.values())
     record.reasons.update(reason for reason in support.reasons.values() if reason)
-    record.flops_in_kfuse = sum(cost.flops_of(node) for part in parts for node in part.ops)
+    record.flops_in_kfuse = sum(flops[name] for part in parts for name in part.names)
     record.parts = [(len(part.ops), len(programs[part.call.target].program.plan)) for part in parts]
     if chosen.fallback == "error" and record.reasons:
         raise Declined(_list_of(support))
@@ -95,9 +93,9 @@ def compile_graph(module, inputs, *, chosen: Options, record):
     return fallback.around(copy, programs, inputs, chosen)
 
 
-def _programs_of(parts, chosen):
+def _programs_of(parts, sizes, chosen):
     """Programs by the names of the parts; else the nodes that are to be left out, each with the reason."""
-    models = [Model(part) for part in parts]
+    models = [Model(part, sizes) for part in parts]
     refused = {name: reason for model in models for name, reason in model.refused.items()}
     programs = {}
     for part, model in zip(parts, models) if not refused else ():

@@ -7,6 +7,7 @@ import weakref
 
 import torch
 
+from .sizes import symbolic_sizes
 
 aten = torch.ops.aten
 # Done by torch one by one, around parts of kfuse, without a compiler.
@@ -33,9 +34,10 @@ def _patches(options):
 
 
 def around(module, programs: dict, inputs, options):
-    """The graph with programs in place of its parts, as a function of a list of arguments."""
+    """The graph with programs in place of its parts, as a function of a list of arguments. Where sizes change, what is
+    left runs op by op."""
     left = [node for node in module.graph.nodes if node.op == "call_function" and node.target not in _PLAIN]
-    if options.fallback == "inductor" and left:
+    if options.fallback == "inductor" and left and not symbolic_sizes(inputs):
         return _by_inductor(module, programs, inputs, options)
     for name, program in programs.items():
         module.add_module(name, program)

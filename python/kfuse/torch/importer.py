@@ -127,21 +127,54 @@ class Model:
     refused has the nodes that cannot be in the part, by their names, each with the reason.
     """
 
-    def __init__(self, part):
-        importer, self.refused = Importer(), {}
-        self.orders, self.output_orders = [], []
+    def __init__(self, part, sizes):
+        self.refused, self.graph = {}, None
         try:
-            self.orders = [
-                importer.argument(node, role, node.name) for node, role in zip(part.placeholders, part.roles)
-            ]
-            for node in part.ops:
-                importer.lower(node)
+            written = Written(sizes.largest(part.module.graph), part.roles)
+            self.orders, self.output_orders, self.refused = written.orders, written.output_orders, written.refused
+            if not self.refused:
+                self.graph = _of_any_size(part, sizes, written) or written.importer.g.build()
         except (Refusal, kfuse.Error) as refusal:
             self.refused = dict.fromkeys(part.names, str(refusal))
-            return
-        for i, node in enumerate(part.outputs):
-            try:
-                self.output_orders.append(importer.output(f"out{i}", node))
-            except (Refusal, kfuse.Error) as refusal:
-                self.refused[node.name] = str(refusal)
-        self.graph = None if self.refused else importer.g.build()
+
+
+class Written:
+    """A part's graph, with sizes that are numbers, written to an importer: memory orders of its arguments and outputs.
+
+    refused has the outputs that cannot be such, by their names, each with the reason.
+    """
+
+    def __init__(self, graph: torch.fx.Graph, roles):
+        self.importer, self.refused = Importer(), {}
+        self.orders = [
+            self.importer.argument(node, role, node.name) if role != "size" else []
+            for node, role in zip(graph.find_nodes(op="placeholder"), roles)
+        ]
+        for node in (node for node in graph.nodes if node.op == "call_function"):
+            self.importer.lower(node)
+        self.output_orders = [self._output(i, node) for i, node in enumerate(graph.output_node().args[0])]
+
+    def _output(self, i, node) -> list:
+        try:
+            return self.importer.output(f"out{i}", node)
+        except (Refusal, kfuse.Error) as refusal:
+            self.refused[node.name] = str(refusal)
+            return []
+
+
+def _of_any_size(part, sizes, largest: Written):
+    """The model of sizes that each run gives; None where all are fixed."""
+    dims = sizes.dims(node.meta["val"] for node, role in zip(part.placeholders, part.roles) if role != "size")
+    if not dims:
+        return None
+
+    def build(*lengths):
+        written = Written(sizes.at(part.module.graph, dict(zip(dims, lengths))), part.roles)
+        if (written.orders, written.output_orders) != (largest.orders, largest.output_orders):
+            raise Refusal("a tensor whose dimensions change their order in memory with its sizes")
+        return written.importer.g
+
+    model = kfuse.Model.from_graphs(build, dims)
+    for name in (name for desc in model.inputs for name in desc.dims if name and name not in dims):
+        raise Refusal(f"an input with a dimension of {name}, not of one size alone")
+    return model

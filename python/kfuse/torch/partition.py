@@ -11,6 +11,7 @@ from . import cost
 from .importer import reason_against
 from .lowerings import written_in_place
 from .roles import parameters_of, states_of
+from .sizes import Sizes, is_symbolic
 
 _PREFIX = "kfuse_part_"
 
@@ -21,7 +22,7 @@ class Part:
 
     call: torch.fx.Node
     module: torch.fx.GraphModule
-    roles: list  # "input", "parameter" or "state", in the order of the submodule's placeholders.
+    roles: list  # "input", "parameter", "state", or "size" (a number), in the order of the submodule's placeholders.
     names: frozenset  # Of its nodes in the whole graph.
 
     @property
@@ -40,9 +41,12 @@ class Part:
 class Support(OperatorSupportBase):
     """The reason against each node of a graph; "" where kfuse takes it."""
 
-    def __init__(self, graph: torch.fx.Graph, banned: dict):
+    def __init__(self, graph: torch.fx.Graph, banned: dict, sizes: Sizes):
+        self.fixed = {node.name: node for node in sizes.largest(graph).nodes}  # By name, with sizes that are numbers.
         self.reasons = {
-            node: banned.get(node.name) or _reason(node) for node in graph.nodes if node.op == "call_function"
+            node: banned.get(node.name) or _reason(self.fixed[node.name])
+            for node in graph.nodes
+            if node.op == "call_function" and not is_symbolic(node.meta.get("val"))
         }
         for node in self.reasons:  # An op of several results is taken with all that are read.
             if isinstance(node.meta.get("val"), (tuple, list)):
@@ -70,7 +74,7 @@ def partition(module: torch.fx.GraphModule, support: Support, min_benefit_us: fl
     proposed = []
     for candidate in partitioner.propose_partitions():
         nodes = list(candidate.nodes)
-        benefit = cost.benefit_us(nodes)
+        benefit = cost.benefit_us([support.fixed[node.name] for node in nodes])
         if benefit >= min_benefit_us and any(not cost.is_free(node) for node in nodes):
             proposed.append(candidate)
             continue
@@ -83,13 +87,17 @@ def partition(module: torch.fx.GraphModule, support: Support, min_benefit_us: fl
 
 def _part(module, name, parameters, states, inside) -> Part:
     (call,) = module.graph.find_nodes(op="call_module", target=name)
-    roles = [
-        "state" if node.name in states else "parameter" if node.name in parameters else "input" for node in call.args
-    ]
+    roles = [_role(node, parameters, states) for node in call.args]
     part = Part(call, module.get_submodule(name), roles, inside)
     _return_tuple(module.graph, part)
     _drop_states(module.graph, part)
     return part
+
+
+def _role(node, parameters, states) -> str:
+    if is_symbolic(node.meta.get("val")):
+        return "size"
+    return "state" if node.name in states else "parameter" if node.name in parameters else "input"
 
 
 def _return_tuple(graph, part):

@@ -34,6 +34,7 @@ class GraphRecord:
     ops: int = 0
     flops: int = 0
     flops_in_kfuse: int = 0
+    seconds: float = 0.0  # That kfuse took to compile it: choosing parts, planning, tuning.
     reasons: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     refused_whole: str = ""
 
@@ -47,7 +48,8 @@ class GraphRecord:
         share = 100 * self.flops_in_kfuse / self.flops if self.flops else 0.0
         inside = sum(ops for ops, _ in self.parts)
         lines = [
-            f"graph {self.name}: {len(self.parts)} parts in kfuse: {inside} of {self.ops} ops, {share:.0f} % of the FLOPs"
+            f"graph {self.name}: {len(self.parts)} parts in kfuse: {inside} of {self.ops} ops, {share:.0f} % of the FLOPs, "
+            f"compiled in {self.seconds:.2f} s"
         ]
         lines += [f"  part {i}: {ops} ops in {kernels} kernels" for i, (ops, kernels) in enumerate(self.parts)]
         lines += [f"  {count} x in {self.fallback}: {reason}" for reason, count in self.reasons.most_common()]

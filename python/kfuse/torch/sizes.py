@@ -1,0 +1,81 @@
+"""Sizes that change from run to run: torch's symbols as named dimensions of kfuse, with ranges."""
+
+import torch
+from torch.utils import _pytree as pytree
+
+_NUMBERS = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+
+
+def is_symbolic(value) -> bool:
+    return isinstance(value, tuple(_NUMBERS))
+
+
+def symbolic_sizes(values) -> list:
+    """Of tensors, and numbers that are sizes themselves."""
+    return [
+        size
+        for value in values
+        for size in (value.shape if isinstance(value, torch.Tensor) else [value])
+        if is_symbolic(size)
+    ]
+
+
+class Sizes:
+    """The symbols in the inputs of a graph, each with its range; none where all sizes are fixed."""
+
+    def __init__(self, inputs):
+        self.ranges = {}
+        for size in symbolic_sizes(inputs):
+            for symbol in sorted(size.node.expr.free_symbols, key=str):
+                self.ranges[symbol] = size.node.shape_env.bound_sympy(symbol)
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges)
+
+    def reason_against(self) -> str:
+        """Why they are no dimensions for kfuse; "" where they are."""
+        for symbol, range_ in self.ranges.items():
+            if not range_.upper.is_Integer:
+                return (
+                    f"a size changes from run to run ({symbol}) and has no largest value; give it one with "
+                    "torch._dynamo.mark_dynamic(x, dim, min=2, max=4096), or use torch.compile(dynamic=False)"
+                )
+        return ""
+
+    def dims(self, values) -> dict:
+        """What Model.from_graphs() takes: those of these tensors' sizes, by name."""
+        used = set().union(*(size.node.expr.free_symbols for size in symbolic_sizes(values)))
+        return {name: ends for name, ends in self._ends().items() if name in map(str, used)}
+
+    def largest(self, graph: torch.fx.Graph) -> torch.fx.Graph:
+        """The graph for the largest sizes; itself where all are fixed."""
+        return self.at(graph, {name: high for name, (_, high) in self._ends().items()}) if self else graph
+
+    def at(self, graph: torch.fx.Graph, lengths: dict) -> torch.fx.Graph:
+        """A copy of the graph for these sizes, by name: what follows them is a number."""
+        values = {symbol: lengths[str(symbol)] for symbol in self.ranges if str(symbol) in lengths}
+        copy, made = torch.fx.Graph(), {}
+        for node in graph.nodes:
+            value = node.meta.get("val")
+            if not is_symbolic(value) or node.op == "placeholder":
+                made[node] = copy.node_copy(node, made.__getitem__)
+                made[node].meta["val"] = pytree.tree_map(lambda one: _fixed(one, values), value)
+            if is_symbolic(value):
+                made[node] = _fixed(value, values)
+        return copy
+
+    def _ends(self) -> dict:
+        return {str(symbol): (int(range_.lower), int(range_.upper)) for symbol, range_ in self.ranges.items()}
+
+
+def _fixed(value, values: dict):
+    """A number or a tensor with sizes that are numbers."""
+    if is_symbolic(value):
+        number = value.node.expr.subs(values)
+        if number.free_symbols:
+            raise ValueError(f"the size {value} follows {', '.join(map(str, number.free_symbols))}, which no input has")
+        return next(make for kind, make in _NUMBERS.items() if isinstance(value, kind))(number)
+    if not isinstance(value, torch.Tensor) or not symbolic_sizes([value]):
+        return value
+    sizes, strides = ([_fixed(one, values) for one in ones] for ones in (value.shape, value.stride()))
+    return value.new_empty_strided(sizes, strides)
