@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""torch.compile(backend="kfuse") beside eager, Inductor and max-autotune: the blocks of blocks_torch.py, each way plain
-and as a CUDA graph, with the error against f32 beside eager's.
+"""torch.compile(backend="kfuse") beside eager, Inductor and max-autotune: the blocks of blocks_torch.py and architectures
+of transformers at real sizes, each way plain and as a CUDA graph, with the error against f32 beside eager's.
 
-Times are median milliseconds with the L2 flushed between runs. The last line is kfuse's geometric mean over the best other
-way. `--seconds` ends before a case that would begin later.
+Times are median milliseconds with the L2 flushed between runs. The last lines are a table of each way's better time, and
+kfuse's geometric mean over the best other way. `--seconds` ends before a case that would begin later.
 """
 import argparse, json, math, time
 import torch
@@ -18,65 +18,122 @@ WAYS = {
 }
 
 
-def wide(inputs):
-    return [x.float() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in inputs]
+def architectures(layers):
+    """Whole models, of so many layers; all where that is 0."""
+    import transformers as hf
+
+    tokens = lambda *shape: {"input_ids": torch.randint(1, 1000, shape, device=blocks.DEV)}
+
+    def make(name, config, sizes, count, inputs):
+        sizes = {**sizes, count: layers or sizes[count]}
+        return lambda: getattr(hf, name)(getattr(hf, config)(**sizes)), inputs
+
+    llama = dict(hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32,
+                 num_key_value_heads=8, vocab_size=128256, use_cache=False, tie_word_embeddings=True)
+    qwen3 = dict(hidden_size=1024, intermediate_size=3072, num_hidden_layers=28, num_attention_heads=16,
+                 num_key_value_heads=8, head_dim=128, vocab_size=151936, use_cache=False, tie_word_embeddings=True)
+    encoder = dict(hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
+    images = {"pixel_values": blocks.rnd(32, 3, 224, 224)}
+    yield "Llama-3.2-1B_1x1024", *make("LlamaForCausalLM", "LlamaConfig", llama, "num_hidden_layers", tokens(1, 1024))
+    yield "Qwen3-0.6B_4x512", *make("Qwen3ForCausalLM", "Qwen3Config", qwen3, "num_hidden_layers", tokens(4, 512))
+    yield "BERT-large_16x512", *make("BertModel", "BertConfig", encoder, "num_hidden_layers", tokens(16, 512))
+    yield "ViT-L-16_32x224", *make("ViTModel", "ViTConfig", {**encoder, "patch_size": 16}, "num_hidden_layers", images)
+
+
+def cases(layers):
+    for name, make, inputs in blocks.cases():
+        yield name, make, lambda model, dtype, inputs=inputs: model(*(as_type(x, dtype) for x in inputs))
+    for name, make, inputs in architectures(layers):
+        yield name, make, lambda model, dtype, inputs=inputs: first(
+            model(**{key: as_type(x, dtype) for key, x in inputs.items()})
+        )
+
+
+def as_type(x, dtype):
+    return x.to(dtype) if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+
+def first(outputs):
+    return outputs.logits if hasattr(outputs, "logits") else outputs[0]
 
 
 def error(y, reference):
     return float((y.float() - reference).norm() / reference.norm())
 
 
-def measure(name, make, inputs, ways):
-    model = make().to(blocks.DEV, blocks.DT).eval()
-    row = {"errors": {}}
-    with torch.inference_mode(False), torch.no_grad():
-        reference = model.float()(*wide(inputs))
+def measure(make, call, ways):
+    """Milliseconds by way, "+graph" those in a CUDA graph, and what else is known of each."""
+    model, row = make().to(blocks.DEV, blocks.DT).eval(), {"ms": {}, "errors": {}, "compile_s": {}}
+    with torch.no_grad():
+        reference = call(model.float(), torch.float32)
         model.to(blocks.DT)
         for way in ways:
             torch._dynamo.reset()
             kfuse.torch.report().clear()
             start = time.time()
             compiled = torch.compile(model, dynamic=False, **WAYS[way]) if way != "eager" else model
-            run = lambda: compiled(*inputs)
+            run = lambda: call(compiled, blocks.DT)
             row["errors"][way] = error(run(), reference)
             torch.cuda.synchronize()
-            row[way + " compile_s"] = time.time() - start
-            row[way], row[way + "+graph"] = blocks.ms(run), blocks.ms(blocks.as_graph(run))
+            row["compile_s"][way] = time.time() - start
+            row["ms"][way], row["ms"][way + "+graph"] = blocks.ms(run), blocks.ms(blocks.as_graph(run))
             if way.startswith("kfuse"):
+                graphs = kfuse.torch.report().graphs
+                row["flops"] = [sum(one.flops_in_kfuse for one in graphs), sum(one.flops for one in graphs)]
                 row["report"] = str(kfuse.torch.report())
     return row
 
 
+def best(row, ways):
+    """The least time of these ways, with and without a graph; nan where none was timed."""
+    return min((ms for way, ms in row["ms"].items() if way.removesuffix("+graph") in ways), default=math.nan)
+
+
 def ratio(row):
     """The best other way's time over kfuse's best."""
-    times = {way: ms for way, ms in row.items() if isinstance(ms, float) and not way.endswith("_s")}
-    ours = min(ms for way, ms in times.items() if way.startswith("kfuse"))
-    return min((ms for way, ms in times.items() if not way.startswith("kfuse")), default=math.nan) / ours
+    ways = {way.removesuffix("+graph") for way in row["ms"]}
+    ours = {way for way in ways if way.startswith("kfuse")}
+    return best(row, ways - ours) / best(row, ours)
+
+
+def print_table(rows):
+    columns = ["kfuse", "kfuse full", "eager", "inductor", "max-autotune"]
+    columns = [way for way in columns if any(way in row["ms"] for row in rows.values())]
+    print("|".join(["| case ", *(f" {way} " for way in columns), " best other over kfuse ", " FLOPs in kfuse |"]))
+    for name, row in rows.items():
+        inside, total = row.get("flops", (0, 1))
+        times = [f" {best(row, [way]):.4f} " for way in columns]
+        print("|".join([f"| {name} ", *times, f" {ratio(row):.3f} ", f" {100 * inside / max(total, 1):.1f} % |"]))
+    ratios = [ratio(row) for row in rows.values() if not math.isnan(ratio(row))]
+    inside, total = (sum(row.get("flops", (0, 0))[i] for row in rows.values()) for i in (0, 1))
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        print(f"geometric mean {mean:.3f}, least {min(ratios):.3f} of {len(ratios)}; "
+              f"{100 * inside / max(total, 1):.1f} % of all FLOPs in kfuse")
 
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("--only", default="")
+    ap.add_argument("--only", default="", help="parts of names, with commas between them")
     ap.add_argument("--ways", default="eager,inductor,max-autotune,kfuse")
+    ap.add_argument("--layers", type=int, default=0, help="of an architecture, in place of all")
     ap.add_argument("--seconds", type=float, default=math.inf)
     ap.add_argument("--json")
     args = ap.parse_args()
     torch.manual_seed(0)
-    start, out = time.time(), {}
-    for name, make, inputs in blocks.cases():
+    start, rows = time.time(), {}
+    for name, make, call in cases(args.layers):
         if not any(part in name for part in args.only.split(",")) or time.time() - start > args.seconds:
             continue
-        row = out[name] = measure(name, make, inputs, args.ways.split(","))
-        print(name, f"{ratio(row):.3f}", {k: round(v, 4) for k, v in row.items() if isinstance(v, float)}, flush=True)
-        print("  errors", {way: f"{e:.2e}" for way, e in row["errors"].items()}, flush=True)
+        row = rows[name] = measure(make, call, args.ways.split(","))
+        print(name, f"{ratio(row):.3f}", {way: round(ms, 4) for way, ms in row["ms"].items()}, flush=True)
+        print("  errors", {way: f"{e:.2e}" for way, e in row["errors"].items()})
+        print("  compiled in", {way: f"{s:.1f} s" for way, s in row["compile_s"].items()})
         print("  " + row.get("report", "").replace("\n", "\n  "), flush=True)
-        if args.json:
+        if args.json:  # After each case: a run that is cut short has what it has.
             with open(args.json, "w") as file:
-                json.dump(out, file, indent=1)
-    ratios = [ratio(row) for row in out.values()]
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        print(f"geometric mean {mean:.3f}, least {min(ratios):.3f} of {len(ratios)} blocks")
+                json.dump(rows, file, indent=1)
+    print_table(rows)
 
 
 if __name__ == "__main__":
