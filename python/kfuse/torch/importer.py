@@ -34,7 +34,7 @@ class Importer:
 
     def __init__(self):
         self.g = kfuse.GraphBuilder()
-        self.values = {}
+        self.values, self.updated = {}, {}  # Of nodes; of states that were written, what they are now.
 
     def argument(self, node: torch.fx.Node, role: str, name: str) -> list:
         """The placeholder as an argument of the model, declared as it lies in memory; the order of its dimensions there.
@@ -66,6 +66,8 @@ class Importer:
         )
         self._check(node, result)
         self.values[node] = result
+        if written_in_place(node) is not None:
+            self.updated[written_in_place(node)] = result
 
     @staticmethod
     def _check(node, result):
@@ -153,6 +155,8 @@ class Written:
         for node in (node for node in graph.nodes if node.op == "call_function"):
             self.importer.lower(node)
         self.output_orders = [self._output(i, node) for i, node in enumerate(graph.output_node().args[0])]
+        for state, value in self.importer.updated.items():  # As outputs, attention's kernel may write them itself.
+            self.importer.g.output(f"{state.name}.updated", value)
 
     def _output(self, i, node) -> list:
         try:
