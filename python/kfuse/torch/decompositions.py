@@ -16,6 +16,7 @@ _WHOLE = (
 
 @functools.cache
 def decompositions() -> dict:
-    """torch's core ones, less what stays whole."""
+    """torch's core ones and norms of vectors, less what stays whole."""
     core = torch._decomp.core_aten_decompositions()
-    return {op: function for op, function in core.items() if op.overloadpacket.__name__ not in _WHOLE}
+    norms = torch._decomp.get_decompositions([torch.ops.aten.linalg_vector_norm])
+    return norms | {op: function for op, function in core.items() if op.overloadpacket.__name__ not in _WHOLE}

@@ -149,6 +149,11 @@ def positive(site: Site, x):
     return site.g.pointwise("gt", x, site.cast(0, x.type))
 
 
+def sign(site: Site, x):
+    above, below = positive(site, x), site.g.pointwise("lt", x, site.cast(0, x.type))
+    return site.g.sub(site.cast(above, x.type), site.cast(below, x.type))
+
+
 def ceil(site: Site, x):
     return site.g.pointwise("neg", site.g.pointwise("floor", site.g.pointwise("neg", x)))
 
@@ -213,6 +218,7 @@ TABLE = (
         aten.leaky_relu.default: in_f32(leaky_relu),
         aten.elu.default: in_f32(elu),
         aten.ceil.default: in_f32(ceil),
+        aten.sign.default: sign,
         aten.trunc.default: in_f32(trunc),
         aten.isinf.default: is_infinite,
         aten.div.Tensor_mode: quotient_by_mode,
