@@ -430,6 +430,24 @@ class Exported(unittest.TestCase):
         torch.testing.assert_close(made, model(*inputs))
         torch.testing.assert_close(rows, model.rows)
 
+    def test_any_size(self):
+        import kfuse
+
+        torch.manual_seed(0)
+        model, tokens = Attention().eval(), torch.export.Dim("tokens", min=2, max=24)
+        program = torch.export.export(model, (torch.randn(2, 7, 48),), dynamic_shapes=({1: tokens},))
+        exported, parameters = kfuse.from_exported(program)
+        self.assertEqual(list(exported.dims.values()), [(2, 24)])
+        compiled_model = kfuse.compile(exported, target="cpu", effort="none")
+        run = compiled_model.session(compiled_model.prepare(parameters))
+        with torch.no_grad():
+            for size in (7, 24, 2):
+                x = torch.randn(2, size, 48)
+                torch.testing.assert_close(run(x), model(x), rtol=1e-5, atol=1e-5)
+        endless = torch.export.export(model, (torch.randn(2, 7, 48),), dynamic_shapes=({1: torch.export.Dim("tokens")},))
+        with self.assertRaisesRegex(kfuse.errors.BadModelError, "no largest value.*max="):
+            kfuse.from_exported(endless)
+
     def test_refused(self):
         import kfuse
 

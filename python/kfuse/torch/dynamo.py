@@ -49,7 +49,10 @@ def _reason_against(inputs) -> str:
     tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return "it computes gradients; under torch.inference_mode() or torch.no_grad() it runs in kfuse"
-    return Sizes(inputs).reason_against()
+    reason = Sizes(inputs).reason_against()
+    return reason and (
+        f"{reason}; give it one with torch._dynamo.mark_dynamic(x, dim, min=2, max=4096), or compile with dynamic=False"
+    )
 
 
 def _by_aot_autograd(module, inputs, compiler):

@@ -9,6 +9,7 @@ from .decompositions import decompositions
 from .graph import prepared
 from .importer import Importer, reason_against
 from .records import place_of
+from .sizes import Sizes
 
 aten = torch.ops.aten
 
@@ -17,28 +18,52 @@ def from_exported(program: "torch.export.ExportedProgram"):
     """(model, parameters): a kfuse.Model, and the tensors that its Program.prepare() takes, by name.
 
     Parameters and buffers keep their names, inputs those that the exported function gave them; outputs are output0,
-    output1, ... A buffer that the program changes by rows is a state. What kfuse does not take is a BadModelError that
-    names each op and its line.
+    output1, ... A buffer that the program changes by rows is a state, a torch.export.Dim with a max a size that each run
+    gives. What kfuse does not take is a BadModelError that names each op and its line.
     """
     program = program.run_decompositions(decompositions())
     signature = program.graph_signature
     module, _ = prepared(_with_copies(program.graph_module, signature))
-    _refuse_unsupported(module.graph)
-    written = set(signature.buffers_to_mutate.values())
-    importer, parameters = Importer(), {}
-    for node, spec in zip(module.graph.find_nodes(op="placeholder"), signature.input_specs):
-        if spec.kind is InputKind.USER_INPUT:
-            importer.argument(node, "input", spec.arg.name)
-        elif spec.target in written:
-            importer.argument(node, "state", spec.target)
-        else:
-            importer.argument(node, "parameter", spec.target)
-            parameters[spec.target] = _tensor(program, spec)
-    for node in (node for node in module.graph.nodes if node.op == "call_function"):
+    arguments = [_argument(spec, set(signature.buffers_to_mutate.values())) for spec in signature.input_specs]
+    parameters = {
+        spec.target: _tensor(program, spec)
+        for spec, (role, _) in zip(signature.input_specs, arguments)
+        if role == "parameter"
+    }
+    return _model(module.graph, arguments), parameters
+
+
+def _argument(spec, written) -> tuple:
+    """Role and name."""
+    if spec.kind is InputKind.USER_INPUT:
+        return "input", spec.arg.name
+    return "state" if spec.target in written else "parameter", spec.target
+
+
+def _model(graph, arguments):
+    values = [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
+    sizes = Sizes(values)
+    if reason := sizes.reason_against():
+        raise kfuse.errors.BadModelError(f"{reason}; give it one with torch.export.Dim(name, max=4096)")
+    _refuse_unsupported(sizes.largest(graph))
+    if not sizes:
+        return _written(graph, arguments).build()
+    dims = sizes.dims(values)
+    return kfuse.Model.from_graphs(
+        lambda *lengths: _written(sizes.at(graph, dict(zip(dims, lengths))), arguments), dims
+    )
+
+
+def _written(graph, arguments):
+    """The graph, with sizes that are numbers, as a GraphBuilder."""
+    importer = Importer()
+    for node, (role, name) in zip(graph.find_nodes(op="placeholder"), arguments):
+        importer.argument(node, role, name)
+    for node in (node for node in graph.nodes if node.op == "call_function"):
         importer.lower(node)
-    for i, node in enumerate(module.graph.output_node().args[0]):
+    for i, node in enumerate(graph.output_node().args[0]):
         importer.g.output(f"output{i}", importer.values[node])
-    return importer.g.build(), parameters
+    return importer.g
 
 
 def _tensor(program, spec):

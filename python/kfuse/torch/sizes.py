@@ -34,13 +34,8 @@ class Sizes:
 
     def reason_against(self) -> str:
         """Why they are no dimensions for kfuse; "" where they are."""
-        for symbol, range_ in self.ranges.items():
-            if not range_.upper.is_Integer:
-                return (
-                    f"a size changes from run to run ({symbol}) and has no largest value; give it one with "
-                    "torch._dynamo.mark_dynamic(x, dim, min=2, max=4096), or use torch.compile(dynamic=False)"
-                )
-        return ""
+        endless = [symbol for symbol, range_ in self.ranges.items() if not range_.upper.is_Integer]
+        return f"a size changes from run to run ({endless[0]}) and has no largest value" if endless else ""
 
     def dims(self, values) -> dict:
         """What Model.from_graphs() takes: those of these tensors' sizes, by name."""
@@ -65,7 +60,7 @@ class Sizes:
         return copy
 
     def _ends(self) -> dict:
-        return {str(symbol): (int(range_.lower), int(range_.upper)) for symbol, range_ in self.ranges.items()}
+        return {str(symbol): (max(int(range_.lower), 1), int(range_.upper)) for symbol, range_ in self.ranges.items()}
 
 
 def _fixed(value, values: dict):
