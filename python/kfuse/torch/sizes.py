@@ -39,8 +39,8 @@ class Sizes:
 
     def dims(self, values) -> dict:
         """What Model.from_graphs() takes: those of these tensors' sizes, by name."""
-        used = set().union(*(size.node.expr.free_symbols for size in symbolic_sizes(values)))
-        return {name: ends for name, ends in self._ends().items() if name in map(str, used)}
+        used = {str(symbol) for size in symbolic_sizes(values) for symbol in size.node.expr.free_symbols}
+        return {name: ends for name, ends in self._ends().items() if name in used}
 
     def largest(self, graph: torch.fx.Graph) -> torch.fx.Graph:
         """The graph for the largest sizes; itself where all are fixed."""
@@ -54,7 +54,8 @@ class Sizes:
             value = node.meta.get("val")
             if not is_symbolic(value) or node.op == "placeholder":
                 made[node] = copy.node_copy(node, made.__getitem__)
-                made[node].meta["val"] = pytree.tree_map(lambda one: _fixed(one, values), value)
+                if "val" in node.meta:
+                    made[node].meta["val"] = pytree.tree_map(lambda one: _fixed(one, values), value)
             if is_symbolic(value):
                 made[node] = _fixed(value, values)
         return copy
