@@ -237,6 +237,12 @@ class Fallbacks(unittest.TestCase):
             self.assertEqual(len(report().graphs[0].parts), 2)
             self.assertIn("kfuse has no aten.cumsum.default", str(report()))
 
+    def test_part_without_inputs(self):
+        model, x = layers(lambda x: x * (torch.arange(80.0) * 0.01 + 1).cumsum(0))
+        for fallback in ("eager", "inductor"):
+            self.check(model, x, 0, fallback=fallback)
+            self.assertEqual(len(report().graphs[0].parts), 2, report())
+
     def test_error(self):
         model, x = layers(lambda x: x.cumsum(-1))
         with (
@@ -359,6 +365,9 @@ class AnySize(unittest.TestCase):
         flat[0].forward = lambda x: x.view(-1, 48).cumsum(-1)
         self.check(flat, (None, 3, 48), 0, (5, 9), lines=1)
         self.assertIn("a dimension of", str(report()))
+        model, _ = layers(lambda x: x * (torch.arange(x.shape[0]) * 2 + 1).cumsum(0)[:, None])
+        self.check(model, (None, 48), 0, (5, 9))
+        self.assertIn("sizes that no input of the part has", str(report()))
 
 
 class Settings(unittest.TestCase):

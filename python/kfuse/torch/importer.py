@@ -1,10 +1,12 @@
 """A graph of aten ops, or a part of one, as a model of kfuse."""
 
 import torch
+from torch.utils import _pytree as pytree
 
 import kfuse
 
 from .lowerings import TABLE, Refusal, Site, rows_written, type_of, written_in_place
+from .sizes import symbolic_sizes
 
 
 def memory_order(tensor) -> list:
@@ -168,9 +170,11 @@ class Written:
 
 def _of_any_size(part, sizes, largest: Written):
     """The model of sizes that each run gives; None where all are fixed."""
+    if not symbolic_sizes(pytree.tree_leaves([node.meta.get("val") for node in part.module.graph.nodes])):
+        return None
     dims = sizes.dims(node.meta["val"] for node, role in zip(part.placeholders, part.roles) if role != "size")
     if not dims:
-        return None
+        raise Refusal("sizes that no input of the part has")
 
     def build(*lengths):
         written = Written(sizes.at(part.module.graph, dict(zip(dims, lengths))), part.roles)

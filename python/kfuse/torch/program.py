@@ -80,6 +80,8 @@ class PartProgram(torch.nn.Module):
         session = self.session(args)
         if session is None:
             return None
+        if not (self.inputs or self.states):  # Nothing from which kfuse could tell that outputs are torch's.
+            return self._run_alone(session, out)
         made = session(
             *[args[i] for i, _ in self.inputs],
             states={name: args[i] for i, name in self.states} if self.states else None,
@@ -92,6 +94,12 @@ class PartProgram(torch.nn.Module):
             inverse = sorted(order, key=order.__getitem__)
             made = (*made[:i], made[i].permute(inverse), *made[i + 1 :])
         return made
+
+    def _run_alone(self, session, out):
+        if out is None:
+            out = [torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device=one.device) for one in self.made]
+        session(out=self._in_memory_order(out), stream=_stream(self.device))
+        return out
 
     def _in_memory_order(self, out):
         """Tensors for all outputs of the program; None for a state that was updated, behind the part's own."""
