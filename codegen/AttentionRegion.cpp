@@ -1,8 +1,8 @@
 #include "codegen/AttentionRegion.h"
 
 #include "codegen/KeyBounds.h"
-#include "codegen/OtherDims.h"
 #include "codegen/Region.h"
+#include "codegen/OtherDims.h"
 #include "ir/IndexMath.h"
 #include "ir/RegionScalars.h"
 #include "ir/dialect/Kfuse.h"
@@ -124,16 +124,13 @@ void countBytes(Region &region, const Attention &attention) {
       elements += elementsRead(*attention.sink, i);
     for (const ir::ScalarGraph &update : attention.updates)
       elements += elementsRead(update, i);
-    region.bytesRead += std::min(elements, static_cast<double>(elementCount(region.graph.inputs[i].shape))) *
-                        static_cast<double>(byteWidth(region.graph.inputs[i].type));
+    const ir::ScalarInput &input = region.graph.inputs[i];
+    region.bytesRead += bytesOf(std::min(elements, static_cast<double>(elementCount(input.shape))), input.type);
   }
-  auto addWritten = [&](double elements, DType type) {
-    region.bytesWritten += elements * static_cast<double>(byteWidth(type));
-  };
   const ir::ScalarOutput &result = attention.product.outputs[0];
-  addWritten(static_cast<double>(elementCount(result.shape)), result.type);
+  region.bytesWritten += bytesOf(static_cast<double>(elementCount(result.shape)), result.type);
   for (const ir::ScalarGraph &update : attention.updates)
-    addWritten(static_cast<double>(update.domain.points()), update.outputs[0].type);
+    region.bytesWritten += bytesOf(static_cast<double>(update.domain.points()), update.outputs[0].type);
 }
 
 } // namespace

@@ -75,6 +75,10 @@ std::vector<double> elementsRead(const ir::ScalarGraph &graph) {
   return touched;
 }
 
+double bytesOf(double elements, DType type) {
+  return elements * static_cast<double>(byteWidth(type)) / (isPacked(type) ? 2 : 1);
+}
+
 double elementsRead(const ir::ScalarGraph &graph, unsigned input) { return elementsRead(graph)[input]; }
 
 Result<void> describe(Region &region, Block &body) {
@@ -115,10 +119,10 @@ Result<Region> makeScalarRegion(Block &body) {
       return Error{ErrorCode::BadModel, "would store " + std::string(toString(output.type)) +
                                             ", of which two share a byte; their elements are only read"};
   for (auto [elements, input] : llvm::zip_equal(elementsRead(region.graph), region.graph.inputs))
-    region.bytesRead += elements * byteWidth(input.type) / (isPacked(input.type) ? 2 : 1);
+    region.bytesRead += bytesOf(elements, input.type);
   for (const ir::ScalarOutput &output : region.graph.outputs) {
     int64_t elements = output.inPlace < 0 ? elementCount(output.shape) : region.graph.domain.points();
-    region.bytesWritten += static_cast<double>(elements) * byteWidth(output.type);
+    region.bytesWritten += bytesOf(static_cast<double>(elements), output.type);
   }
   return region;
 }

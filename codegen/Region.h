@@ -19,6 +19,9 @@ Result<Region> makeScalarRegion(mlir::Block &body);
 /// Elements of an input that a graph can touch at most: a slice or a gather reads less than all.
 double elementsRead(const ir::ScalarGraph &graph, unsigned input);
 
+/// What so many elements of a type take in memory, of packed ones two a byte.
+double bytesOf(double elements, DType type);
+
 /// Per argument of a body: Region::isFixed.
 std::vector<bool> fixedInputs(mlir::Block &body);
 
