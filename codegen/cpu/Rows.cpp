@@ -89,9 +89,9 @@ private:
     for (Scalar s : passes.reductions[pass]) {
       DType type = node(s).type;
       Accumulator accumulator{s, text.stack({size}, storedTypeName(type)), size};
-      const std::string &function = node(s).function;
-      std::string neutral = isFloat(type) ? text.constant(neutralReal(function), type)
-                                          : text.integer(neutralInteger(function, type), type);
+      const Reduction &reduction = *findReduction(node(s).function);
+      std::string neutral = isFloat(type) ? text.constant(reduction.neutralReal(), type)
+                                          : text.integer(reduction.neutralInteger(type), type);
       text.line("linalg.fill ins(" + neutral + " : " + computeTypeName(type) + ") outs(" + accumulator.lanes.name +
                 " : " + accumulator.lanes.type + ")");
       accumulators.push_back(std::move(accumulator));

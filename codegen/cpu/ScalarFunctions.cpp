@@ -75,10 +75,9 @@ constexpr std::array castRows{
 };
 
 constexpr std::array reductions{
-    Reduction{"sum", "add", "add", "add"},
-    Reduction{"prod", "mul", "mul", "mul"},
-    Reduction{"max", "max", "maximumf", "maxsi"},
-    Reduction{"min", "min", "minimumf", "minsi"},
+    Reduction{"sum", "add", "add", "add", Neutral::Zero},
+    Reduction{"max", "max", "maximumf", "maxsi", Neutral::Lowest},
+    Reduction{"min", "min", "minimumf", "minsi", Neutral::Highest},
 };
 
 // Functions.inc holds the files of functions/ as one string literal.
@@ -142,22 +141,20 @@ const Reduction *findReduction(std::string_view name) {
   return nullptr;
 }
 
-double neutralReal(std::string_view reduction) {
+double Reduction::neutralReal() const {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (reduction == "max" || reduction == "min")
-    return reduction == "max" ? -infinity : infinity;
-  return reduction == "prod";
+  return neutral == Neutral::Zero ? 0 : neutral == Neutral::Lowest ? -infinity : infinity;
 }
 
-std::int64_t neutralInteger(std::string_view reduction, DType type) {
-  if (reduction != "max" && reduction != "min")
-    return reduction == "prod";
-  const bool isMax = reduction == "max";
+std::int64_t Reduction::neutralInteger(DType type) const {
+  if (neutral == Neutral::Zero)
+    return 0;
+  const bool isLowest = neutral == Neutral::Lowest;
   if (type == DType::Bool)
-    return !isMax;
+    return !isLowest;
   if (type == DType::I32)
-    return isMax ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int32_t>::max();
-  return isMax ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+    return isLowest ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int32_t>::max();
+  return isLowest ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
 }
 
 } // namespace kfuse::codegen::cpu

@@ -25,16 +25,20 @@ const ScalarFunction *findCast(DType from, DType to);
 /// The text of library functions and of those they call, callees first.
 std::string libraryText(const std::set<std::string_view> &callees);
 
-/// What a reduction does with its elements: the function, its neutral element, and the name of
-/// vector.reduction's kind.
+/// What changes nothing of what it is reduced with, among the values of any type.
+enum class Neutral { Zero, Lowest, Highest };
+
 struct Reduction {
   std::string_view name;
-  std::string_view function;
-  std::string_view floatKind, integerKind;
+  std::string_view function;               ///< Of two elements: a row of findFunction().
+  std::string_view floatKind, integerKind; ///< The names that vector.reduction has for it.
+  Neutral neutral;
+
+  double neutralReal() const;
+  /// Among the values of an integer type, or of booleans.
+  std::int64_t neutralInteger(DType type) const;
 };
+/// Null where there is no such reduction.
 const Reduction *findReduction(std::string_view name);
-/// Its neutral element among floats, and among the values of an integer type or of booleans.
-double neutralReal(std::string_view reduction);
-std::int64_t neutralInteger(std::string_view reduction, DType type);
 
 } // namespace kfuse::codegen::cpu

@@ -5,7 +5,7 @@
 namespace kfuse::codegen::cpu {
 
 std::span<const KernelTemplate *const> templates() {
-  static const std::array all{&attention(), &product(), &rows(), &pointwise()};
+  static const std::array all{&attention(), &matmul(), &rows(), &pointwise()};
   return all;
 }
 

@@ -6,8 +6,8 @@
 namespace kfuse::codegen::cpu {
 
 const KernelTemplate &attention(); ///< "cpu.attention": attention of many queries.
+const KernelTemplate &matmul();    ///< "cpu.matmul": one product and its epilogue.
 const KernelTemplate &pointwise(); ///< "cpu.pointwise": elementwise.
-const KernelTemplate &product();   ///< "cpu.matmul": one product and its epilogue.
 const KernelTemplate &rows();      ///< "cpu.rows": row reductions with what is computed before and after.
 
 /// Most specific first.

@@ -223,10 +223,14 @@ Axes LengthRules::reduce(ReduceOp reduction) {
     replacement = meanOfLengths(reduction);
     return left;
   }
-  const Attribute neutral = function == "sum"    ? numberOf(type, 0)
-                            : function == "prod" ? numberOf(type, 1)
-                            : function == "max"  ? lowestOf(type)
-                                                 : highestOf(type);
+  const Attribute neutral = function == "sum"   ? numberOf(type, 0)
+                            : function == "max" ? lowestOf(type)
+                            : function == "min" ? highestOf(type)
+                                                : Attribute();
+  if (!neutral) {
+    refuse("a reduction (" + function.str() + ") without a neutral element that is known");
+    return {};
+  }
   for (int64_t dim : reduction.getAxes())
     if (!axes[dim].isFixed())
       maskOperand(reduction, 0, dim, neutral);

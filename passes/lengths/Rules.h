@@ -45,9 +45,8 @@ private:
   const Probes &probes;
   LengthMath &math;
   llvm::DenseMap<mlir::Value, Axes> known;
-  // Of the op that is visited:
-  std::string refusal;
-  mlir::Value replacement; ///< What takes the place of its result, or null.
+  std::string refusal;     ///< Why the op that is visited is refused, or "".
+  mlir::Value replacement; ///< What takes the place of the result of the op that is visited, or null.
 };
 
 } // namespace kfuse::passes

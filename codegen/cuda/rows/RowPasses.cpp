@@ -15,7 +15,6 @@ using ir::ScalarNode;
 llvm::StringRef reductionTypeName(llvm::StringRef function) {
   return llvm::StringSwitch<llvm::StringRef>(function)
       .Case("sum", "Sum")
-      .Case("prod", "Times")
       .Case("max", "Maximum")
       .Case("min", "Minimum")
       .Default("");

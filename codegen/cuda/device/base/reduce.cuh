@@ -9,10 +9,6 @@ struct Sum {
   template <class T> static __device__ constexpr T identity() { return T(0); }
   template <class T> static __device__ __forceinline__ T combine(T a, T b) { return a + b; }
 };
-struct Times {
-  template <class T> static __device__ constexpr T identity() { return T(1); }
-  template <class T> static __device__ __forceinline__ T combine(T a, T b) { return a * b; }
-};
 
 template <class T> struct Range { // Two's complement integers.
   static constexpr T lowest = T(1ull << (8 * sizeof(T) - 1)), highest = T(~lowest);

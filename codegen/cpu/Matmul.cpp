@@ -160,7 +160,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
   return target.launchUs + std::max(rounds * itemUs, memoryUs);
 }
 
-class ProductTemplate final : public KernelTemplate {
+class MatmulTemplate final : public KernelTemplate {
 public:
   std::string_view name() const override { return "cpu.matmul"; }
 
@@ -206,8 +206,8 @@ public:
 
 } // namespace
 
-const KernelTemplate &product() {
-  static const ProductTemplate instance;
+const KernelTemplate &matmul() {
+  static const MatmulTemplate instance;
   return instance;
 }
 
