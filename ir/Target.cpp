@@ -14,36 +14,126 @@ constexpr double teraPerUs = 1e6; // 1 TB/s or 1 TFLOP/s in units per microsecon
 // Datasheet figures: dense rates with f32 accumulation, no sparsity. Launch times are those between
 // dependent nodes of one CUDA graph (1.3 us measured on an H200).
 const std::array targets{
-    Target{"cpu", "any x86-64 with AVX2 or AVX-512", 0, 2, 1 << 20, 0, 0, 32e6, 0.03 * teraPerUs, 2.0, 0.1 * teraPerUs,
-           0.1 * teraPerUs},
-    Target{"sm_80", "A100", 80, 108, 166912, 65536, 2048, 40e6, 2.0 * teraPerUs, 2.0, 19.5 * teraPerUs,
-           312 * teraPerUs},
-    Target{"sm_86", "A10, A40, RTX 3090", 86, 84, 101376, 65536, 1536, 6e6, 0.7 * teraPerUs, 2.0, 37 * teraPerUs,
-           150 * teraPerUs},
-    Target{"sm_87", "Jetson Orin", 87, 16, 166912, 65536, 1536, 4e6, 0.2 * teraPerUs, 3.0, 5.3 * teraPerUs,
-           42 * teraPerUs},
-    Target{"sm_89", "L4, L40S, RTX 4090", 89, 128, 101376, 65536, 1536, 72e6, 1.0 * teraPerUs, 2.0, 82 * teraPerUs,
-           165 * teraPerUs},
-    Target{"sm_90a", "H100, H200", 90, 132, 232448, 65536, 2048, 50e6, 4.8 * teraPerUs, 1.3, 67 * teraPerUs,
-           989 * teraPerUs},
-    Target{"sm_100a", "B200", 100, 148, 232448, 65536, 2048, 126e6, 8.0 * teraPerUs, 1.3, 80 * teraPerUs,
-           2250 * teraPerUs},
-    Target{"sm_103a", "B300", 103, 148, 232448, 65536, 2048, 126e6, 8.0 * teraPerUs, 1.3, 80 * teraPerUs,
-           2500 * teraPerUs},
-    Target{"sm_120a", "RTX 5090, RTX PRO 6000", 120, 170, 101376, 65536, 1536, 96e6, 1.8 * teraPerUs, 1.5,
-           105 * teraPerUs, 210 * teraPerUs},
+    Target{.name = "cpu",
+           .description = "any x86-64 with AVX2 or AVX-512",
+           .capability = 0,
+           .multiprocessors = 2,
+           .sharedBytesPerBlock = 1 << 20,
+           .registersPerSm = 0,
+           .threadsPerSm = 0,
+           .l2Bytes = 32e6,
+           .memoryBytesPerUs = 0.03 * teraPerUs,
+           .launchUs = 2.0,
+           .f32FlopsPerUs = 0.1 * teraPerUs,
+           .halfFlopsPerUs = 0.1 * teraPerUs},
+    Target{.name = "sm_80",
+           .description = "A100",
+           .capability = 80,
+           .multiprocessors = 108,
+           .sharedBytesPerBlock = 166912,
+           .registersPerSm = 65536,
+           .threadsPerSm = 2048,
+           .l2Bytes = 40e6,
+           .memoryBytesPerUs = 2.0 * teraPerUs,
+           .launchUs = 2.0,
+           .f32FlopsPerUs = 19.5 * teraPerUs,
+           .halfFlopsPerUs = 312 * teraPerUs},
+    Target{.name = "sm_86",
+           .description = "A10, A40, RTX 3090",
+           .capability = 86,
+           .multiprocessors = 84,
+           .sharedBytesPerBlock = 101376,
+           .registersPerSm = 65536,
+           .threadsPerSm = 1536,
+           .l2Bytes = 6e6,
+           .memoryBytesPerUs = 0.7 * teraPerUs,
+           .launchUs = 2.0,
+           .f32FlopsPerUs = 37 * teraPerUs,
+           .halfFlopsPerUs = 150 * teraPerUs},
+    Target{.name = "sm_87",
+           .description = "Jetson Orin",
+           .capability = 87,
+           .multiprocessors = 16,
+           .sharedBytesPerBlock = 166912,
+           .registersPerSm = 65536,
+           .threadsPerSm = 1536,
+           .l2Bytes = 4e6,
+           .memoryBytesPerUs = 0.2 * teraPerUs,
+           .launchUs = 3.0,
+           .f32FlopsPerUs = 5.3 * teraPerUs,
+           .halfFlopsPerUs = 42 * teraPerUs},
+    Target{.name = "sm_89",
+           .description = "L4, L40S, RTX 4090",
+           .capability = 89,
+           .multiprocessors = 128,
+           .sharedBytesPerBlock = 101376,
+           .registersPerSm = 65536,
+           .threadsPerSm = 1536,
+           .l2Bytes = 72e6,
+           .memoryBytesPerUs = 1.0 * teraPerUs,
+           .launchUs = 2.0,
+           .f32FlopsPerUs = 82 * teraPerUs,
+           .halfFlopsPerUs = 165 * teraPerUs},
+    Target{.name = "sm_90a",
+           .description = "H100, H200",
+           .capability = 90,
+           .multiprocessors = 132,
+           .sharedBytesPerBlock = 232448,
+           .registersPerSm = 65536,
+           .threadsPerSm = 2048,
+           .l2Bytes = 50e6,
+           .memoryBytesPerUs = 4.8 * teraPerUs,
+           .launchUs = 1.3,
+           .f32FlopsPerUs = 67 * teraPerUs,
+           .halfFlopsPerUs = 989 * teraPerUs},
+    Target{.name = "sm_100a",
+           .description = "B200",
+           .capability = 100,
+           .multiprocessors = 148,
+           .sharedBytesPerBlock = 232448,
+           .registersPerSm = 65536,
+           .threadsPerSm = 2048,
+           .l2Bytes = 126e6,
+           .memoryBytesPerUs = 8.0 * teraPerUs,
+           .launchUs = 1.3,
+           .f32FlopsPerUs = 80 * teraPerUs,
+           .halfFlopsPerUs = 2250 * teraPerUs},
+    Target{.name = "sm_103a",
+           .description = "B300",
+           .capability = 103,
+           .multiprocessors = 148,
+           .sharedBytesPerBlock = 232448,
+           .registersPerSm = 65536,
+           .threadsPerSm = 2048,
+           .l2Bytes = 126e6,
+           .memoryBytesPerUs = 8.0 * teraPerUs,
+           .launchUs = 1.3,
+           .f32FlopsPerUs = 80 * teraPerUs,
+           .halfFlopsPerUs = 2500 * teraPerUs},
+    Target{.name = "sm_120a",
+           .description = "RTX 5090, RTX PRO 6000",
+           .capability = 120,
+           .multiprocessors = 170,
+           .sharedBytesPerBlock = 101376,
+           .registersPerSm = 65536,
+           .threadsPerSm = 1536,
+           .l2Bytes = 96e6,
+           .memoryBytesPerUs = 1.8 * teraPerUs,
+           .launchUs = 1.5,
+           .f32FlopsPerUs = 105 * teraPerUs,
+           .halfFlopsPerUs = 210 * teraPerUs},
 };
 
-const Target *findFamily(std::string_view name) {
+const Target *findArchitecture(std::string_view name) {
   for (const Target &target : targets)
     if (target.name == name || target.name == std::string(name) + "a")
       return &target;
   return nullptr;
 }
 
-/// What datasheets say of a card beyond its family's row.
+/// What datasheets say of a card beyond its architecture's row.
 struct CardFacts {
-  const char *family, *card;
+  const char *architecture, *card;
   int multiprocessors;
   double l2Megabytes, terabytes, f32Teraflops, halfTeraflops;
 };
@@ -70,7 +160,7 @@ constexpr std::array cardFacts{
 };
 
 Target cardOf(const CardFacts &facts) {
-  Target card = *findFamily(facts.family);
+  Target card = *findArchitecture(facts.architecture);
   card.card = facts.card;
   card.description = facts.card;
   card.multiprocessors = facts.multiprocessors;
@@ -124,18 +214,18 @@ std::span<const Target> knownCards() {
 }
 
 const Target *findTarget(std::string_view name) {
-  if (const Target *family = findFamily(name))
-    return family;
+  if (const Target *architecture = findArchitecture(name))
+    return architecture;
   for (const Target &card : knownCards())
     if (isNameOf(name, card.card))
       return &card;
   return nullptr;
 }
 
-const Target &targetOfDevice(const Target &family, std::string_view deviceName) {
-  const Target *found = &family;
+const Target &targetOfDevice(const Target &architecture, std::string_view deviceName) {
+  const Target *found = &architecture;
   for (const Target &card : knownCards())
-    if (card.name == family.name && card.card.size() > found->card.size() && holdsWords(deviceName, card.card))
+    if (card.name == architecture.name && card.card.size() > found->card.size() && holdsWords(deviceName, card.card))
       found = &card;
   return *found;
 }

@@ -54,7 +54,7 @@ TEST_CASE("Nvrtc: PTX is the image for a target without machine code") {
   CHECK(text.find(".entry sample") != std::string::npos);
 }
 
-TEST_CASE("Nvrtc: compiles to cubin with headers from memory, for each family") {
+TEST_CASE("Nvrtc: compiles to cubin with headers from memory, for three architectures") {
   std::unique_ptr<KernelCompiler> nvrtc = compiler();
   if (!nvrtc)
     return;

@@ -21,7 +21,7 @@ int targets(bool json) {
     return 0;
   }
   const tuner::FoundDevices found = tuner::findDevices();
-  Table known({"target", "here", "cards with facts of their own, else devices of the family"});
+  Table known({"target", "here", "cards with facts of their own, else devices of the architecture"});
   for (const ir::Target &target : ir::knownTargets()) {
     bool here = std::ranges::any_of(found.devices,
                                     [&](const tuner::FoundDevice &device) { return device.target == target.name; });
@@ -45,6 +45,7 @@ void addTargets(CLI::App &app, int &status) {
   CLI::App *command = app.add_subcommand("targets", "Known targets, and the devices found here");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "One JSON object on stdout");
+  command->footer("Example:\n  kfuse targets --json");
   command->callback([json, &status] { status = targets(*json); });
 }
 

@@ -27,10 +27,10 @@ FoundDevices findDevices() {
   return found;
 }
 
-std::vector<std::string> cardsOf(const ir::Target &family) {
+std::vector<std::string> cardsOf(const ir::Target &architecture) {
   std::vector<std::string> cards;
   for (const ir::Target &card : ir::knownCards())
-    if (card.name == family.name)
+    if (card.name == architecture.name)
       cards.push_back(card.card);
   return cards;
 }

@@ -19,8 +19,8 @@ struct FoundDevices {
 };
 FoundDevices findDevices();
 
-/// The cards of a family that have facts of their own.
-std::vector<std::string> cardsOf(const ir::Target &family);
+/// The cards of an architecture that have facts of their own.
+std::vector<std::string> cardsOf(const ir::Target &architecture);
 
 /// NVRTC's version, or why it was not found.
 std::string cudaCompilerVersion();

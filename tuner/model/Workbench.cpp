@@ -30,13 +30,13 @@ Result<std::optional<runtime::GpuFacts>> findGpu(int ordinal) {
   return std::optional((*gpus)[static_cast<std::size_t>(ordinal)]);
 }
 
-/// The facts of the GPU, where it is what `asked` names: a device of that family, or that very card. As many
+/// The facts of the GPU, where it is what `asked` names: a device of that architecture, or that very card. As many
 /// multiprocessors as it has, so that no grid or bound is sized from another card's.
 std::optional<ir::Target> targetOfGpu(const ir::Target &asked, const runtime::GpuFacts &gpu) {
-  const ir::Target *family = ir::findTarget(gpu.target);
-  if (!family || family->name != asked.name)
+  const ir::Target *architecture = ir::findTarget(gpu.target);
+  if (!architecture || architecture->name != asked.name)
     return std::nullopt;
-  const ir::Target &card = ir::targetOfDevice(*family, gpu.name);
+  const ir::Target &card = ir::targetOfDevice(*architecture, gpu.name);
   if (!asked.card.empty() && asked.card != card.card)
     return std::nullopt;
   return gpu.multiprocessors > 0 && gpu.multiprocessors != card.multiprocessors
@@ -89,8 +89,8 @@ Result<const ir::Target *> resolveTarget(const std::string &name) {
     return target ? Result<const ir::Target *>(target) : unknownTarget(name);
   }
   if (Result<std::vector<runtime::GpuFacts>> gpus = runtime::listGpus(); gpus && !gpus->empty())
-    if (const ir::Target *family = ir::findTarget(gpus->front().target))
-      return &ir::targetOfDevice(*family, gpus->front().name);
+    if (const ir::Target *architecture = ir::findTarget(gpus->front().target))
+      return &ir::targetOfDevice(*architecture, gpus->front().name);
   return ir::findTarget("cpu");
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("targets: cards are found by what devices call themselves, and by word
   CHECK(targetOfDevice(ada, "NVIDIA L4-24Q").card == "L4");
   CHECK(targetOfDevice(*findTarget("sm_103a"), "NVIDIA B300 SXM6 AC").card == "B300");
   CHECK(&targetOfDevice(hopper, "NVIDIA H800") == &hopper); // No row.
-  CHECK(&targetOfDevice(hopper, "NVIDIA L4") == &hopper);   // Another family's.
+  CHECK(&targetOfDevice(hopper, "NVIDIA L4") == &hopper);   // Another architecture's.
   REQUIRE(findTarget("h100-pcie"));
   CHECK(findTarget("h100-pcie")->card == "H100 PCIe");
   CHECK(findTarget("RTX PRO 6000")->name == "sm_120a");
