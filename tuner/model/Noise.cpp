@@ -4,6 +4,7 @@
 #include "ir/reference/Tensor.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace kfuse::tuner {
 namespace {
@@ -20,6 +21,25 @@ void forEachPrefix(mlir::Value lengths, llvm::function_ref<void(ir::PrefixOp)> v
     if (auto fused = mlir::dyn_cast<ir::FusedOp>(use.getOwner()))
       forEachPrefix(fused.getBody().front().getArgument(use.getOperandNumber()), visit);
   }
+}
+
+/// The end of the shortest dimension that `integers` are indices of, in kernels, too; nothing where they are used for
+/// anything but a gather: a position, say, that bounds keys as well.
+std::optional<std::int64_t> gatheredExtent(mlir::Value integers) {
+  std::optional<std::int64_t> least;
+  for (mlir::OpOperand &use : integers.getUses()) {
+    std::optional<std::int64_t> extent;
+    if (auto gather = mlir::dyn_cast<ir::GatherOp>(use.getOwner()); gather && gather.getIndices() == integers)
+      extent = ir::dimsOf(gather.getData())[gather.getAxis()];
+    else if (auto fused = mlir::dyn_cast<ir::FusedOp>(use.getOwner()))
+      extent = gatheredExtent(fused.getBody().front().getArgument(use.getOperandNumber()));
+    else if (mlir::isa<ir::ReshapeOp, ir::TransposeOp, ir::SliceOp, ir::BroadcastOp>(use.getOwner()))
+      extent = gatheredExtent(use.getOwner()->getResult(0));
+    if (!extent)
+      return std::nullopt;
+    least = std::min(least.value_or(*extent), *extent);
+  }
+  return least;
 }
 
 } // namespace
@@ -49,6 +69,8 @@ std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices,
 
 std::vector<std::byte> argumentNoise(mlir::BlockArgument argument, IndexRange indices, std::uint64_t seed,
                                      double deviation) {
+  if (std::optional<std::int64_t> extent = gatheredExtent(argument))
+    indices = {0, *extent};
   reference::HostTensor tensor{ir::dtypeOf(argument.getType()), ir::shapeOf(argument), {}};
   tensor.bytes = noise(tensor.type, tensor.shape, indices, seed, deviation);
   forEachPrefix(argument, [&](ir::PrefixOp prefix) {

@@ -25,7 +25,8 @@ IndexRange indexRange(mlir::Block &block);
 std::vector<std::byte> noise(DType type, const Shape &shape, IndexRange indices, std::uint64_t seed,
                              double deviation = 1);
 
-/// The same for an argument of a block. Of lengths that end what is computed (kfuse.prefix) it is the largest ones.
+/// The same for an argument of a block. Indices that gathers alone take (a table of pages, tokens) are any of what is
+/// gathered; of lengths that end what is computed (kfuse.prefix) it is the largest ones.
 std::vector<std::byte> argumentNoise(mlir::BlockArgument argument, IndexRange indices, std::uint64_t seed,
                                      double deviation = 1);
 

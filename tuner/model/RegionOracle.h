@@ -20,8 +20,8 @@ public:
   /// `body` must outlive the oracle.
   explicit RegionOracle(mlir::Block &body) : body(body) {}
 
-  /// Normal noise for floats, small indices for integers; the same bytes at each call. Large
-  /// tensors have their first elements alone, which repeat.
+  /// Normal noise for floats, for integers what Noise.h says; the same bytes at each call. Large tensors have their
+  /// first elements alone, which repeat.
   HostBuffers makeInputs() const override;
   /// Evaluates what check() compares with, ahead of it.
   Result<void> expect(const HostBuffers &inputs) override;
