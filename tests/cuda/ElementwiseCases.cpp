@@ -1,5 +1,8 @@
+#include "codegen/cuda/text/ScalarFunctions.h"
 #include "tests/cuda/RegionText.h"
 #include "tests/cuda/TemplateCases.h"
+
+#include <set>
 
 namespace kfuse::test {
 namespace {
@@ -12,12 +15,41 @@ TemplateCase addGelu(const std::string &shape, const std::string &bias, const st
                        t + "\nreturn %r : " + t)};
 }
 
+/// Every function of so many operands that has CUDA text, a result each, where it is defined.
+TemplateCase everyFunction(bool ofOne, const std::string &type) {
+  const std::set<std::string> ofBooleans{"not", "and", "or"}, ofPositive{"log", "sqrt", "rsqrt", "reciprocal", "pow"},
+      byPositive{"div", "mod", "rem"}, tests{"is_nan", "eq", "ne", "lt", "le", "gt", "ge"};
+  const std::string t = tensor("7x33", type), scalar = "tensor<" + type + ">", bits = tensor("7x33", "i1");
+  std::string body = "%size = kfuse.abs %a : (" + t + ") -> " + t +
+                     "\n%quarter = kfuse.constant dense<0.25> : " + scalar + "\n%p = kfuse.add %size, %quarter : (" +
+                     t + ", " + scalar + ") -> " + t + "\n%x = kfuse.lt %a, %b : (" + t + ", " + t + ") -> " + bits +
+                     "\n%y = kfuse.gt %p, %b : (" + t + ", " + t + ") -> " + bits + "\n";
+  std::string values, types;
+  for (const codegen::cuda::NamedFunction &function : codegen::cuda::scalarFunctions()) {
+    const std::string name = function.name.str();
+    if ((function.operands == 1) != ofOne)
+      continue;
+    const std::string in = ofBooleans.count(name) ? bits : t, out = tests.count(name) ? bits : in;
+    std::string operands = ofBooleans.count(name) ? "%x" : ofPositive.count(name) ? "%p" : "%a", operandTypes = in;
+    if (function.operands == 2)
+      operands += ofBooleans.count(name) ? ", %y" : byPositive.count(name) ? ", %p" : ", %b", operandTypes += ", " + in;
+    if (function.operands == 3)
+      operands = "%x, %a, %b", operandTypes = bits + ", " + t + ", " + t;
+    body += "%" + name + "_of = kfuse." + name + " " + operands + " : (" + operandTypes + ") -> " + out + "\n";
+    values += (values.empty() ? "%" : ", %") + name + "_of";
+    types += (types.empty() ? "" : ", ") + out;
+  }
+  return {std::string(ofOne ? "every_function_of_one_" : "every_function_of_more_") + type,
+          function({t, t}, types, body + "return " + values + " : " + types)};
+}
+
 } // namespace
 
 std::vector<TemplateCase> pointwiseCases() {
   std::vector<TemplateCase> cases{
       addGelu("64x96", "96", "bf16"), addGelu("7x33", "33", "f16"), addGelu("3x5x127", "127", "f32"),
       unary("silu", "1003", "bf16"),  unary("exp", "1", "f32"),     unary("neg", "33x2", "i64"),
+      everyFunction(true, "f32"),     everyFunction(true, "bf16"),  everyFunction(false, "f32"),
       unary("not", "77", "i1"),
   };
   cases.push_back({"transpose_add", R"(

@@ -59,6 +59,14 @@ std::size_t compileAll(const std::vector<codegen::KernelPlan> &all, runtime::Ker
 
 static bool isExhaustive() { return std::getenv("KFUSE_ALL_CONFIGS") != nullptr; }
 
+std::vector<std::string> knownGpus() {
+  std::vector<std::string> names;
+  for (const ir::Target &target : ir::knownTargets())
+    if (!target.isCpu())
+      names.push_back(target.name);
+  return names;
+}
+
 std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::Target &target, std::size_t count) {
   for (const codegen::KernelTemplate *source : codegen::cuda::templates()) {
     if (!source->match(region, target))

@@ -36,6 +36,9 @@ std::vector<codegen::TileConfig> pairwise(std::vector<codegen::TileConfig> all);
 /// The configs that a template offers for a region, pairwise.
 std::vector<codegen::KernelPlan> everyPair(const codegen::KernelTemplate &source, const TemplateCase &given);
 
+/// The names of the architectures that kfuse knows, but for the CPU.
+std::vector<std::string> knownGpus();
+
 /// Regions at sizes where every kind of config is offered.
 std::vector<TemplateCase> representatives();
 

@@ -98,7 +98,7 @@ TEST_CASE("Compile: norms of heads in decode attention, those of Qwen3 for every
   if (!compiler)
     return;
   std::vector<codegen::KernelPlan> all;
-  auto add = [&](const TemplateCase &source, const char *target, std::size_t count) {
+  auto add = [&](const TemplateCase &source, const std::string &target, std::size_t count) {
     INFO(source.name << " on " << target);
     RegionCase given(source);
     for (codegen::KernelPlan &plan : plans(given.region, *ir::findTarget(target), count))
@@ -109,7 +109,7 @@ TEST_CASE("Compile: norms of heads in decode attention, those of Qwen3 for every
       auto kernel = compiler->compile(plan);
       CHECK_MESSAGE(kernel, kernel.error().message);
     }
-  for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"})
+  for (const std::string &target : knownGpus())
     add(modelDecodeCases().front(), target, 3);
   compileAll(all, *compiler);
 }
@@ -120,7 +120,7 @@ TEST_CASE("Compile: attention of many rows in heads of every size, for every GPU
     return;
   const codegen::KernelTemplate &flash = codegen::cuda::flashAttentionTemplate();
   std::vector<codegen::KernelPlan> all;
-  auto add = [&](const FlashSketch &sketch, const char *target, std::size_t step) {
+  auto add = [&](const FlashSketch &sketch, const std::string &target, std::size_t step) {
     const TemplateCase source = flashCase(sketch);
     INFO(source.name << " on " << target);
     RegionCase given(source);
@@ -152,11 +152,11 @@ TEST_CASE("Compile: attention of many rows in heads of every size, for every GPU
     add(sketch, "sm_90a", 13);
   }
   add(computed, "sm_80", 13);
-  for (const char *target : {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a"}) {
+  for (const std::string &target : knownGpus()) {
     add({.heads = 32, .keyHeads = 8, .rows = 4096, .keys = 4096, .keySize = 128, .valueSize = 128, .mask = "causal"},
-        target, 6);
-    add({.rows = 1024, .keys = 1024, .keySize = 256, .valueSize = 256, .mask = "added", .hasSink = true}, target, 13);
-    add({.rows = 1024, .keys = 1024, .keySize = 160, .valueSize = 160, .mask = "bounded"}, target, 13);
+        target, 9);
+    add({.rows = 1024, .keys = 1024, .keySize = 256, .valueSize = 256, .mask = "added", .hasSink = true}, target, 19);
+    add({.rows = 1024, .keys = 1024, .keySize = 160, .valueSize = 160, .mask = "bounded"}, target, 19);
   }
   compileAll(all, *compiler);
 }

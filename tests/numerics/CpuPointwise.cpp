@@ -36,10 +36,10 @@ TEST_CASE("cpu.pointwise: shapes that divide nothing, in every float type") {
 
 TEST_CASE("cpu.pointwise: unary functions") {
   for (const char *op :
-       {"relu", "gelu",       "gelu_tanh", "silu", "sigmoid", "tanh", "erf",   "exp", "sqrt", "rsqrt",
-        "log",  "reciprocal", "sin",       "cos",  "floor",   "atan", "round", "neg", "abs",  "expm1"}) {
+       {"relu",       "gelu", "gelu_tanh", "silu",  "sigmoid", "tanh",  "erf", "exp", "sqrt",  "rsqrt", "log",
+        "reciprocal", "sin",  "cos",       "floor", "atan",    "round", "neg", "abs", "expm1", "log1p"}) {
     CAPTURE(op);
-    bool positive = std::string(op) == "sqrt" || std::string(op) == "rsqrt" || std::string(op) == "log";
+    bool positive = std::string(op) == "sqrt" || std::string(op) == "rsqrt" || std::string(op).starts_with("log");
     HostTensor x = uniform(DType::F32, {7, 131}, 3, positive ? 1e-3 : -12, 12);
     std::string t = typeText(x);
     CpuRegion region(functionText("kfuse." + std::string(op) + " %arg0 : (" + t + ") -> " + t, {x}));

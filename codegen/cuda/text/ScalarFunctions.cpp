@@ -11,7 +11,7 @@
 namespace kfuse::codegen::cuda {
 namespace {
 
-enum class Form { Prefix, Infix, Call, Select };
+enum class Form { Prefix, Infix, Call, CallOfTwo, Select };
 
 struct Row {
   llvm::StringRef function;
@@ -51,12 +51,12 @@ constexpr std::array rows{
     Row{.function = "add", .form = Form::Infix, .spelling = "+", .onIntegers = "wrappedSum"},
     Row{.function = "sub", .form = Form::Infix, .spelling = "-", .onIntegers = "wrappedDifference"},
     Row{.function = "mul", .form = Form::Infix, .spelling = "*", .onIntegers = "wrappedProduct"},
-    Row{"div", Form::Call, "divide", 5},
-    Row{"max", Form::Call, "maximum"},
-    Row{"min", Form::Call, "minimum"},
-    Row{"pow", Form::Call, "powf", 50},
-    Row{"mod", Form::Call, "modulo", 20},
-    Row{"rem", Form::Call, "rest", 18},
+    Row{"div", Form::CallOfTwo, "divide", 5},
+    Row{"max", Form::CallOfTwo, "maximum"},
+    Row{"min", Form::CallOfTwo, "minimum"},
+    Row{"pow", Form::CallOfTwo, "powf", 50},
+    Row{"mod", Form::CallOfTwo, "modulo", 20},
+    Row{"rem", Form::CallOfTwo, "rest", 18},
     Row{"and", Form::Infix, "&"},
     Row{"or", Form::Infix, "|"},
     Row{"eq", Form::Infix, "=="},
@@ -96,6 +96,15 @@ bool hasVectorForm(llvm::StringRef function) {
 
 bool hasScalarFunction(llvm::StringRef function) { return find(function); }
 
+std::vector<NamedFunction> scalarFunctions() {
+  std::vector<NamedFunction> all;
+  for (const Row &row : rows) {
+    const bool isUnary = row.form == Form::Prefix || row.form == Form::Call;
+    all.push_back({row.function, isUnary ? 1U : row.form == Form::Select ? 3U : 2U});
+  }
+  return all;
+}
+
 std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> operands, DType type, Accuracy accuracy) {
   const Row *row = find(function);
   if (!row)
@@ -113,6 +122,7 @@ std::string scalarText(llvm::StringRef function, llvm::ArrayRef<std::string> ope
   case Form::Select:
     return operands[0] + " ? " + operands[1] + " : " + operands[2];
   case Form::Call:
+  case Form::CallOfTwo:
     return spelling + "(" + llvm::join(operands, ", ") + ")";
   }
   return "";

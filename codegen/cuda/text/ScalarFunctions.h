@@ -7,11 +7,19 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <string>
+#include <vector>
 
 namespace kfuse::codegen::cuda {
 
 /// Whether `function`, an op's mnemonic, can be printed. A dialect without gaps passes for every op.
 bool hasScalarFunction(llvm::StringRef function);
+
+struct NamedFunction {
+  llvm::StringRef name;
+  unsigned operands;
+};
+/// All that can be printed.
+std::vector<NamedFunction> scalarFunctions();
 
 /// What the error of a function is measured by: f32, or results of 8 bits of mantissa and less, for which some have a
 /// shorter form.
