@@ -193,6 +193,18 @@ for model in ffn_tiny linear_head_tiny; do
   check "$model without a lock" warns 0 "the measuring lock of device .* in $work/unlocked cannot be had" unlocked $model.mlir
 done
 
+# Weights of few bits.
+quantised() { # quantised OPTIONS...: a model whose weights are rounded runs as the reference computes it
+  "$kfuse" quantize "$models/bert.dynamo.onnx" -o "$work/small.onnx" "$@" >"$work/out" &&
+    "$kfuse" run "$work/small.onnx" --target cpu --no-benchmark --check >"$work/run"
+}
+for options in "--bits 4 --group 32" "--bits 8 --group 16 --symmetric"; do
+  check "quantize $options" quantised $options
+done
+check "its table" grep -q "relative error" "$work/out"
+check "quantize to 5 bits" fails 2 "weights of 5 bits" quantize "$models/bert.dynamo.onnx" -o "$work/five.onnx" --bits 5
+check "quantize over the model" fails 2 "^kfuse: the quantised model .* over the model" quantize "$work/small.onnx" -o "$work/small.onnx"
+
 # Progress and colour belong on a terminal only.
 on_terminal() { # on_terminal ENVIRONMENT OPTIONS...: what tuning from nothing, which is cut, writes to one
   python3 - "$kfuse" "$models/ffn_tiny.mlir" "$@" <<'P'

@@ -22,8 +22,7 @@ struct QuantizeOptions {
 };
 
 int quantize(const QuantizeOptions &options) {
-  if (Result<void> writable = checkOutput("the quantised model", options.output, {{"the model", options.model}});
-      !writable)
+  if (Result<void> writable = checkOutput("quantised model", options.output, {{"the model", options.model}}); !writable)
     return fail(writable.error());
   Result<std::vector<ir::RoundedLayer>> layers = ir::roundWeights(options.model, options.output, options.rounding);
   if (!layers)
@@ -49,6 +48,7 @@ void addQuantize(CLI::App &app, int &status) {
       ->add_option("--group", options->rounding.group, "Weights along K that share a scale: a power of two from 16 on")
       ->capture_default_str();
   command->add_flag("--symmetric", options->rounding.symmetric, "No zero points: codes lie around the middle one");
+  command->footer("Example:\n  kfuse quantize block.onnx -o small.onnx --bits 4 --group 128");
   command->callback([options, &status] { status = quantize(*options); });
 }
 

@@ -1,4 +1,4 @@
-// kfuse: tune, run and explain model blocks.
+// kfuse: one program, a command for each thing that is done with model blocks.
 #include "kfuse/error.h"
 #include "tools/kfuse/Commands.h"
 #include "tools/kfuse/bench/Bench.h"
