@@ -21,6 +21,10 @@ MAY_INCLUDE = {
 # The same inside the largest modules, and of the device library: folder -> folders beside it whose headers it may
 # include. What lies in the module itself may include them all, and none of them it.
 INNER = {
+    "codegen": {
+        "cuda": {""},
+        "cpu": {"", "cuda"},  # What is found out about products and attention.
+    },
     "codegen/cuda": {
         "text": set(),
         "elementwise": {"text"},
