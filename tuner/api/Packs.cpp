@@ -28,7 +28,8 @@ int cudaOf(const std::string &compiler) {
   return std::sscanf(compiler.c_str(), "nvrtc %d.%d", &major, &minor) == 2 ? 1000 * major + 10 * minor : 0;
 }
 
-/// Blocks wait for others of their grid, all of which must run, from Hopper on alone (partial_sums.cuh).
+/// From Hopper on blocks may wait for clusters of lower numbers (stream-K, partial_sums.cuh). These start first, but
+/// CUDA does not promise that, so all of a grid must fit the device.
 bool mayWaitForBlocks(const std::string &target) {
   const std::optional<runtime::CudaTarget> cuda = runtime::parseCudaTarget(target);
   return cuda && cuda->capability >= 90;

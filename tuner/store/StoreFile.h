@@ -132,7 +132,7 @@ private:
   Version opened;
   std::set<std::string> said;
   std::optional<Error> firstProblem;
-  bool waits = true; ///< How long another process's lock is waited for.
+  bool waits = true; ///< False after a wait that was in vain; patienceMs says how long one is.
   int patienceMs = usualPatienceMs;
 };
 

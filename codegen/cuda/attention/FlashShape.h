@@ -8,7 +8,9 @@ namespace kfuse::codegen::cuda {
 /// Each block has `rows` query rows, of which each warp has its own, and takes `keys` at a time, through mma.sync
 /// (device/attention/flash_attention.cuh), wgmma (flash_sm90.cuh) or in f32 (flash_scalar.cuh).
 struct FlashShape {
-  int64_t rows, warps, keys, stages; ///< Warps that multiply.
+  int64_t rows, warps; ///< Rows of a block, and the warps that multiply them.
+  int64_t keys;        ///< Keys of a tile.
+  int64_t stages;      ///< Tiles of the ring that copies fill.
   bool isWgmma, pingPong, isScalar;
   int64_t resident;  ///< Blocks that share a multiprocessor, of wgmma.
   int64_t splits;    ///< Blocks that a tile's keys are split over, of mma.sync.
