@@ -2,6 +2,8 @@
 
 #include "tuner/model/RegionOracle.h"
 
+#include <algorithm>
+
 using namespace kfuse;
 using namespace kfuse::test;
 
@@ -23,6 +25,26 @@ func.func @f(%cache: tensor<4x8192x64xf32>, %new: tensor<4x1x64xf32>, %p: tensor
     std::copy_n(inputs[1].begin() + static_cast<std::ptrdiff_t>(head * row), row,
                 outputs[0].begin() + static_cast<std::ptrdiff_t>((head * 8192 + positions[head]) * row));
   CHECK(oracle.check(inputs, tuner::readFrom(outputs)));
+}
+
+TEST_CASE("the oracle of a region draws what gathers alone take from all that is gathered, other integers small") {
+  ParsedModule parsed(R"(
+func.func @f(%pages: tensor<1000x4xf32>, %table: tensor<1x500xi64>, %both: tensor<500xi64>) -> (tensor<500x4xf32>, tensor<500x4xf32>, tensor<500xi64>) {
+  %0 = kfuse.reshape %table : (tensor<1x500xi64>) -> tensor<500xi64>
+  %1 = kfuse.gather %pages, %0 {axis = 0 : i64} : (tensor<1000x4xf32>, tensor<500xi64>) -> tensor<500x4xf32>
+  %2 = kfuse.gather %pages, %both {axis = 0 : i64} : (tensor<1000x4xf32>, tensor<500xi64>) -> tensor<500x4xf32>
+  %3 = kfuse.neg %both : (tensor<500xi64>) -> tensor<500xi64>
+  return %1, %2, %3 : tensor<500x4xf32>, tensor<500x4xf32>, tensor<500xi64>
+})");
+  const tuner::HostBuffers inputs = tuner::RegionOracle(parsed.body()).makeInputs();
+  auto largest = [&](std::size_t input) {
+    const auto *numbers = reinterpret_cast<const std::int64_t *>(inputs[input].data());
+    CHECK(*std::min_element(numbers, numbers + 500) >= 0);
+    return *std::max_element(numbers, numbers + 500);
+  };
+  CHECK(largest(1) > 900);
+  CHECK(largest(1) < 1000);
+  CHECK(largest(2) < 8);
 }
 
 TEST_CASE("the oracle of a region makes the first elements of a large input alone, and judges by all of it") {
