@@ -23,8 +23,6 @@ constexpr int64_t threads = 384; ///< A producer and two consumer warpgroups.
 constexpr int64_t mostStages = 8;
 constexpr size_t walksOfTile = 2; ///< How many orders of its tiles a shape of tile is offered with.
 constexpr size_t mostCandidates = 160;
-/// Up to so many accumulators of a thread, of 240 registers, results always go through TMA.
-constexpr int64_t plainAccumulators = 160;
 
 /// The config with every order of its tiles that differs: groups of 1 to 16 along M or N.
 std::vector<TileConfig> swizzles(const TileConfig &config, const Grid &grid) {
@@ -157,16 +155,8 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
     const TileConfig tile{
         {"cluster_m", clusterM}, {"cluster_n", clusterN}, {"k", depth},     {"m", m},       {"n", n},
         {"pingpong", pingPong},  {"swizzle", 1},          {"swizzle_n", 0}, {"split_k", 1}, {"stages", mostStages}};
-    const int64_t accumulators = accumulatorRegisters(problem, tile);
-    if (accumulators > mostAccumulators)
-      continue;
-    // An epilogue that loads operands and collects tiles for TMA holds both beside the accumulators. What registers
-    // allow, the compiler says: the search refuses what spills, and tries what holds less first.
-    const bool mayEitherWay =
-        problem.placed && !problem.reducesRows && problem.loaded() > 0 && accumulators > plainAccumulators;
-    addConfigs(ranked, region, problem, mayEitherWay ? tile.with("tma_store", 0) : tile, target);
-    if (mayEitherWay)
-      addConfigs(ranked, region, problem, tile.with("tma_store", 1), target);
+    if (accumulatorRegisters(problem, tile) <= mostAccumulators)
+      addConfigs(ranked, region, problem, tile, target);
   }
   return ranked;
 }

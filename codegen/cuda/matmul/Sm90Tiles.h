@@ -32,8 +32,8 @@ struct Problem : MatmulProblem {
 
   /// Operands of the epilogue that threads load, as a bias.
   int64_t loaded() const { return inputs - static_cast<int64_t>(count()) - 1 - (placed && placed->read ? 1 : 0); }
-  /// The result as TMA writes it in a config, or null where warps stage it as f32 instead (`tma_store=0`). Where rows
-  /// are reduced an epilogue takes two columns a lane, with TMA or without.
+  /// The result as TMA writes it in a config, or null where warps stage it as f32 instead, since a thread does not hold
+  /// what TMA takes beside its accumulators. Where rows are reduced an epilogue takes two columns a lane either way.
   const TmaResult *resultThroughTma(const TileConfig &config) const;
 };
 
