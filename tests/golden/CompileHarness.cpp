@@ -67,19 +67,22 @@ std::vector<std::string> knownGpus() {
   return names;
 }
 
+std::vector<codegen::KernelPlan> spread(const codegen::KernelTemplate &source, const codegen::Region &region,
+                                        const ir::Target &target, std::size_t count) {
+  const std::vector<codegen::TileConfig> configs = source.candidates(region, target);
+  REQUIRE(!configs.empty());
+  count = isExhaustive() ? configs.size() : std::min(count, configs.size());
+  std::vector<codegen::KernelPlan> plans;
+  for (std::size_t i = 0; i < count; ++i)
+    plans.push_back(planOf(source, region, configs[i * (configs.size() - 1) / std::max<std::size_t>(1, count - 1)],
+                           target, region.name));
+  return plans;
+}
+
 std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::Target &target, std::size_t count) {
-  for (const codegen::KernelTemplate *source : codegen::cuda::templates()) {
-    if (!source->match(region, target))
-      continue;
-    std::vector<codegen::TileConfig> configs = source->candidates(region, target);
-    REQUIRE(!configs.empty());
-    count = isExhaustive() ? configs.size() : std::min(count, configs.size());
-    std::vector<codegen::KernelPlan> plans;
-    for (std::size_t i = 0; i < count; ++i)
-      plans.push_back(planOf(*source, region, configs[i * (configs.size() - 1) / std::max<std::size_t>(1, count - 1)],
-                             target, region.name));
-    return plans;
-  }
+  for (const codegen::KernelTemplate *source : codegen::cuda::templates())
+    if (source->match(region, target))
+      return spread(*source, region, target, count);
   FAIL("no template takes the region");
   return {};
 }

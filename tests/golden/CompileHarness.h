@@ -25,8 +25,12 @@ enum class Spills { None, Allowed };
 std::size_t compileAll(const std::vector<codegen::KernelPlan> &all, runtime::KernelCompiler &compiler,
                        Spills spills = Spills::None);
 
-/// Plans of `count` configs spread over the ranked space of the template that takes the region; of all
+/// Plans of `count` configs, the first and the last among them, spread over what a template offers for a region; of all
 /// configs where KFUSE_ALL_CONFIGS is set.
+std::vector<codegen::KernelPlan> spread(const codegen::KernelTemplate &source, const codegen::Region &region,
+                                        const ir::Target &target, std::size_t count);
+
+/// The same of the template that takes the region.
 std::vector<codegen::KernelPlan> plans(const codegen::Region &region, const ir::Target &target, std::size_t count);
 
 /// So many of the configs that any two values of two fields that are together in one of them are in one that is left.
