@@ -31,7 +31,7 @@ struct Search {
   struct dl_find_object *found;
 };
 
-/// Of dl_iterate_phdr: not 0 ends it.
+/// A callback for dl_iterate_phdr: anything but 0 ends the iteration.
 static int isIn(struct dl_phdr_info *object, size_t size, void *data) {
   (void)size;
   const struct Search *search = data;

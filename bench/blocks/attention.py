@@ -53,7 +53,7 @@ ATTENTIONS |= {
     "speculated_B8_S8_at4087": (8, 32, 8, 8, 4096, 128, 128, "causal from 4087"),
 }
 
-# Of 16 sequences, drawn evenly from 64 to 2048.
+# The lengths of 16 sequences, drawn evenly from 64 to 2048.
 LENGTHS = [1543, 1182, 336, 1961, 207, 825, 1420, 1874, 98, 1295, 667, 1733, 1046, 489, 2048, 425]
 
 

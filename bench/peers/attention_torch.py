@@ -36,7 +36,7 @@ def pairs_of(rows, keys, mask):
     if mask.startswith("causal from"):
         first = int(mask.split()[2])
         return sum(min(first + row + 1, keys) for row in range(rows))
-    if mask == "causal lengths":  # Of one sequence, in the mean; rows past a length see all of its keys.
+    if mask == "causal lengths":  # The mean of the sequences; rows past a length see all of its keys.
         return sum(n * (n + 1) / 2 + (rows - n) * n for n in LENGTHS) / len(LENGTHS)
     if mask == "causal packed":
         return sum(n * (n + 1) / 2 for n in LENGTHS)
@@ -103,7 +103,7 @@ def peers(batch, heads, key_heads, rows, keys, size, value_size, mask):
         add("flex", torch.compile(with_sinks, dynamic=False))
     elif mask == "causal lengths":
         lengths = torch.tensor(LENGTHS, device="cuda")
-        add_sdpa(None, ["cudnn", "flash2"], is_causal=True)  # Of all that is padded.
+        add_sdpa(None, ["cudnn", "flash2"], is_causal=True)  # All rows, also those that pad.
         add_flex(lambda b, h, i, j: (i >= j) & (j < lengths[b]))
     elif mask == "causal packed":
         from torch.nn.attention.varlen import varlen_attn

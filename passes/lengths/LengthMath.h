@@ -12,8 +12,8 @@ namespace kfuse::passes {
 /// A tensor's rows: all up to the last dimension that follows a length. In memory each is `inner` elements, whatever
 /// the lengths are.
 struct Rows {
-  llvm::SmallVector<Factor> factors; ///< Of all dimensions up to that one.
-  std::int64_t count = 1;            ///< At the bounds.
+  llvm::SmallVector<Factor> factors; ///< The sizes of all dimensions up to that one.
+  std::int64_t count = 1;            ///< The rows at the largest lengths.
   std::int64_t inner = 1;
 
   explicit Rows(llvm::ArrayRef<Axis> axes);

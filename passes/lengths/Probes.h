@@ -33,7 +33,7 @@ public:
 private:
   struct Probe {
     unsigned dim = 0;
-    llvm::SmallVector<std::int64_t> sizes; ///< Of every length.
+    llvm::SmallVector<std::int64_t> sizes; ///< The size of every dimension in this probe.
     llvm::DenseMap<mlir::Value, mlir::Value> values;
   };
 

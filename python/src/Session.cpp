@@ -27,7 +27,7 @@ struct Call {
   std::vector<void *> inputPointers;               ///< Those of the states behind them.
   std::vector<void *> outputPointers;
   std::vector<nb::object> holders;
-  const Adapter *leader = nullptr; ///< Of the first tensor: its framework makes outputs and gives the stream.
+  const Adapter *leader = nullptr; ///< The first tensor's: its framework makes outputs and gives the stream.
   std::intptr_t stream = 0;
   bool mustWait = false;
 

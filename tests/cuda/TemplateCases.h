@@ -103,7 +103,7 @@ struct CacheSketch {
   int step = 1, window = 0;
 };
 TemplateCase cacheCase(const CacheSketch &sketch);
-/// Of sizes that nothing divides.
+/// Caches whose sizes nothing divides.
 std::vector<TemplateCase> cacheCases();
 /// Products of "bf16", "f16" or "f32".
 std::vector<TemplateCase> matmulCases(const std::string &type);

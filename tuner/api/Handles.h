@@ -39,7 +39,7 @@ struct Model::Impl {
   /// Held while a thread works in the context, which is for one at a time; its callbacks may compile the model, too.
   mutable std::recursive_mutex mutex;
   std::shared_ptr<mlir::MLIRContext> context;
-  ir::Model model; ///< Of the largest lengths.
+  ir::Model model; ///< The model at its largest lengths.
   Edges edges;
   /// Where runs give lengths: which, and the model for any of them.
   std::vector<Dim> dims{};
@@ -63,7 +63,7 @@ struct LengthProgram {
 
 struct Executable::Impl {
   std::shared_ptr<runtime::Device> device;
-  int ordinal = -1;                    ///< Of the CUDA device; -1 on the CPU.
+  int ordinal = -1;                    ///< The CUDA device's ordinal; -1 on the CPU.
   std::vector<LengthProgram> programs; ///< One where no run gives lengths; else in the order of `table`.
   runtime::BucketTable table{};
   std::vector<Dim> dims{};
@@ -102,8 +102,8 @@ struct Weights::Impl {
 struct Session::Impl {
   std::shared_ptr<const Executable::Impl> executable;
   Weights weights;
-  runtime::BucketContexts contexts;               ///< Of each program.
-  std::vector<void *> arguments, results;         ///< Of the program, in the current run.
+  runtime::BucketContexts contexts;               ///< A context for each program.
+  std::vector<void *> arguments, results;         ///< What the current run gives the program.
   std::vector<Binding> boundInputs, boundOutputs; ///< By number, inputs then states; without names.
   std::atomic_flag isRunning;                     ///< To tell a second thread.
 

@@ -16,7 +16,7 @@ namespace kfuse::tuner {
 
 struct LengthBucket {
   std::vector<Dim> lengths;
-  Model model; ///< Of the largest lengths; its graph is one for all of them.
+  Model model; ///< The model at its largest lengths; one graph serves all lengths.
   passes::LengthEdges edges;
 };
 

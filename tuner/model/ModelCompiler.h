@@ -15,7 +15,7 @@ namespace kfuse::tuner {
 struct CompiledModel {
   runtime::Program main;
   std::optional<runtime::Program> prepare; ///< Parameters in, prepared values out.
-  std::vector<std::string> preparedKeys{}; ///< Of its results: equal where another program prepares the same.
+  std::vector<std::string> preparedKeys{}; ///< A key for each prepared value; programs share values of equal keys.
   TuneReport report;
   std::string compiler{};  ///< KernelCompiler::version().
   int multiprocessors = 0; ///< The target's, which grids count on.

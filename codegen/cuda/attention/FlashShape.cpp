@@ -41,6 +41,11 @@ int64_t FlashShape::sharedBytes(const FlashProblem &p) const {
   return rows * rowBytes(p.keySize) + stages * keys * rowBytes(std::max(p.keySize, p.valueSize));
 }
 
+/// The budgets of registers here decide what fusion forms, before a search can reject what spills. They are what
+/// NVRTC 13.0 reports of the kernels in tests/golden/CompileTest.cpp ("attention of many rows in heads of every size"),
+/// which fails where one spills: of mma.sync kernels since 6594641, of masks' scores since 5be5ab0, of wgmma since
+/// b08b803.
+///
 /// Accumulators of values and scores, of which some are there twice while weights are made of them, and the rest.
 int64_t FlashShape::registersWithoutQuery(const FlashProblem &p) const {
   const int64_t fragments = rows / warps / 16, ofScore = p.scale ? 0 : 20; // What scores are computed of: masks.
@@ -50,7 +55,7 @@ int64_t FlashShape::registersWithoutQuery(const FlashProblem &p) const {
 bool FlashShape::holdsQuery(const FlashProblem &p) const {
   if (isWgmma || isScalar)
     return false;
-  constexpr int64_t most = 232; // Behind that the compiler runs out of them.
+  constexpr int64_t most = 232; // With more the compiler runs out of them.
   return registersWithoutQuery(p) + rows / warps / 16 * paddedSize(p.keySize) / 4 <= most;
 }
 
@@ -77,10 +82,10 @@ int64_t FlashShape::blocksPerSm(const FlashProblem &p, const ir::Target &target)
 }
 
 bool FlashShape::fits(const FlashProblem &p, const ir::Target &target) const {
-  // What setmaxnreg leaves each consumer.
-  // For Blackwell the compiler spills a few bytes of tiles of 64 keys of heads of 128 that hold queries, which take
-  // 186.
+  // For sm_100a and sm_120a NVRTC 13.0 spills a few bytes of tiles of 64 keys of heads of 128 that hold queries, which
+  // take 186 (3e1195e).
   const int64_t ofMma = target.capability < 100 ? mostRegisters : p.valueSize >= 128 && holdsQuery(p) ? 176 : 248;
+  // On wgmma setmaxnreg leaves each consumer so many.
   const int64_t most = !isWgmma ? ofMma : resident > 1 ? 104 : warps == 8 ? 240 : 160;
   return registers(p) <= most && sharedBytes(p) <= target.sharedBytesPerBlock &&
          blocksPerSm(p, target) >= (isWgmma ? resident : 1);

@@ -140,7 +140,8 @@ std::vector<EstimatedConfig> MatmulSm90Template::space(const Region &region, con
   bool rowsAlongK = MatrixOperand::of(problem, 0).contiguousK,
        columnsAlongK = MatrixOperand::of(problem, 1).contiguousK;
   const int64_t depth = depthOf(problem.elementType(0)), products = problem.count();
-  // A consumer has 232 or 240 registers. Where rows are reduced, values of the row lie beside the accumulators.
+  // A consumer has 232 or 240 registers. The tiles above have 192 accumulators at most; what of these spills, the
+  // search rejects. Where rows are reduced, as many values of the row lie beside the accumulators.
   const int64_t mostAccumulators = problem.reducesRows ? 128 : 192;
   std::vector<EstimatedConfig> ranked;
   for (const Shape &shape : problem.reducesRows ? wholeRowShapes(problem.N) : tiledShapes()) {

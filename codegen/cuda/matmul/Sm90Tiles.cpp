@@ -74,8 +74,8 @@ Grid gridOf(const MatmulProblem &problem, const TileConfig &config, const ir::Ta
                 segments = config.valueOr("segments", 0), left = grid.tiles % atOnce;
   if (config["pingpong"] && segments > 0 && left > 0 && grid.tiles > left) {
     const int64_t contributors = atOnce - left, each = ceilDiv(left * segments, contributors),
-                  lines = ceilDiv(problem.K, config["k"]),
-                  segmentBlocks = (lines - segmentCost * each) / (segments + each);
+                  kBlocks = ceilDiv(problem.K, config["k"]),
+                  segmentBlocks = (kBlocks - segmentCost * each) / (segments + each);
     if (segmentBlocks > 0)
       grid.streamKTiles = left, grid.contributors = contributors, grid.segments = segments,
       grid.segmentBlocks = segmentBlocks;

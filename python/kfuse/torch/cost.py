@@ -7,7 +7,7 @@ from torch.utils.flop_counter import flop_registry
 
 from .lowerings import ATTENTION, layout
 
-_LAUNCH_US = 2.0  # Of a kernel after another in eager mode, and what a fused one saves.
+_LAUNCH_US = 2.0  # What a kernel costs behind another in eager mode, and what a fused one saves.
 _CALL_US = 5.0  # A run of kfuse, whatever it computes.
 _BYTES_PER_US = {"cuda": 2.0e6, "cpu": 1.0e4}
 

@@ -23,7 +23,7 @@ class Part:
     call: torch.fx.Node
     module: torch.fx.GraphModule
     roles: list  # "input", "parameter", "state", or "size" (a number), in the order of the submodule's placeholders.
-    names: frozenset  # Of its nodes in the whole graph.
+    names: frozenset  # The names of its nodes in the whole graph.
 
     @property
     def placeholders(self) -> list:

@@ -53,7 +53,7 @@ class PartProgram(torch.nn.Module):
             return None
         try:
             return self.run(args, out)
-        except kfuse.errors.UsageError:  # Of a tensor that is not dense, or not aligned.
+        except kfuse.errors.UsageError:  # A tensor is not dense, or not aligned.
             return self._guarded_copies(args, out)
         except Exception as error:
             return self._fail(error)

@@ -17,11 +17,11 @@ namespace {
 struct ConstantMask {
   int rows = 6, keys = 6;
   std::function<bool(int row, int key)> shows;
-  std::string type = "f32"; ///< Of scores, and of the mask where it is added.
+  std::string type = "f32"; ///< The type of scores, and of the mask where it is added.
   std::string hidden = "0xFF800000";
   bool isAdded = true; ///< Or chosen by booleans, of keys that are seen, or with isInverse of those that are not.
   bool isInverse = false;
-  int copies = 1; ///< Of the same rows, one for each batch.
+  int copies = 1; ///< Copies of the same rows, one for each batch.
 };
 
 std::string tensor(const std::vector<int> &shape, const std::string &type) {

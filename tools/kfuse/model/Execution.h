@@ -40,7 +40,7 @@ private:
 
 /// A model as a command runs it.
 struct OpenedModel {
-  Model model; ///< Of the run's lengths.
+  Model model; ///< The model at the run's lengths.
   std::vector<std::int64_t> lengths;
   Arguments arguments;
   Executable program;

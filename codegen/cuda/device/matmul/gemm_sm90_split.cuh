@@ -57,7 +57,7 @@ template <class Config, class Rows, class Columns, class Product> struct GemmSm9
   }
 
   /// Whether a run that computes so many rows has none of the cluster's.
-  __device__ __forceinline__ bool isBehind(int runRows) const {
+  __device__ __forceinline__ bool isPastRows(int runRows) const {
     return (Config::swapped ? column - cluster.column * width : row - cluster.row * height) >= runRows;
   }
 
@@ -369,7 +369,7 @@ __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &c
 template <class Config, class Product, class Rows, class Columns, class Epilogue>
 __device__ __forceinline__ void gemmSm90Split(const Rows &rows, const Columns &columns, const Epilogue &epilogue,
                                               int runRows) {
-  if (GemmSm90Split<Config, Rows, Columns, Product>().isBehind(runRows))
+  if (GemmSm90Split<Config, Rows, Columns, Product>().isPastRows(runRows))
     return waitForPredecessor();
   gemmSm90Split<Config, Product>(rows, columns, epilogue);
 }

@@ -27,9 +27,9 @@ struct Order {
   Value comesFirst(Emitter &emit, Value a, Value b) const {
     if (!a || !isFloat(dtypeOf(a.getType())))
       return largest ? emit.binary<GtOp>(a, b) : emit.binary<LtOp>(a, b);
-    Value isBehind = largest ? emit.binary<LeOp>(a, b) : emit.binary<GeOp>(a, b);
+    Value comesLater = largest ? emit.binary<LeOp>(a, b) : emit.binary<GeOp>(a, b);
     Value isNan = emit.unary<IsNanOp>(nanFirst ? b : a);
-    return emit.binary<AndOp>(emit.unary<NotOp>(isBehind), emit.unary<NotOp>(isNan));
+    return emit.binary<AndOp>(emit.unary<NotOp>(comesLater), emit.unary<NotOp>(isNan));
   }
 };
 

@@ -55,7 +55,7 @@ def layer_norm(site: Site, x, normalized_shape, weight, bias, epsilon):
 
 
 def rms_norm(site: Site, x, normalized_shape, weight=None, epsilon=None):
-    epsilon = torch.finfo(torch.float32).eps if epsilon is None else epsilon  # Of the type that it is computed in.
+    epsilon = torch.finfo(torch.float32).eps if epsilon is None else epsilon  # The norm is computed in f32.
     return normalised(site, site.g.rms_norm, x, normalized_shape, [weight], epsilon), None
 
 
