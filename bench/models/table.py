@@ -15,14 +15,19 @@ HOURS = 4
 HEAD = """# Models that were run
 
 Every architecture of transformers, timm and diffusers that [bench/models](../bench/models/survey.py) builds from a
-small configuration (1 to 4 layers, 32 wide, random weights) and that an exporter of PyTorch writes to ONNX. kfuse
-explains each file for {targets} and runs it on the CPU with configs that the cost model chooses{compiled}. Results are
-compared with PyTorch's in f32, of weights and inputs rounded to the file's type. An error is the largest difference
-relative to an output's largest value; right is up to {limits}.
-ONNX Runtime's CPU provider runs what differs more, and it is counted as right where that tells that kfuse is not at
-fault: it gives what kfuse does, within these limits; its own error is as large, and kfuse's at most ten times the limit
-(the only rows below with larger errors); its results move half as far when the inputs' last digits do; or a constant of
-the file is no number. All but the second of these are listed under [not right](#not-right), too.
+small configuration (1 to 4 layers, 32 wide, random weights) and that an exporter of PyTorch writes to ONNX. *Accepted*
+is a file that kfuse explains for {targets} and runs on the CPU with configs that the cost model chooses. *Right* is one
+whose results are PyTorch's, [within limits](#how-it-is-judged).
+
+*whole* is a model as it is called without a cache; *growing cache* is a decoder's step that takes `past_key_values.*`
+and returns `present.*`; *static cache* is one that writes its rows into buffers of fixed length, at a position;
+*classifier* is an encoder's or decoder's head for sequences.
+
+- [Summary](#summary), [right](#right), [not right](#not-right), [not exported](#not-exported), [not built](#not-built),
+  [how it is judged](#how-it-is-judged)
+"""
+
+JUDGED = """## How it is judged
 
 ```
 pip install torch onnx onnxruntime onnxscript transformers timm diffusers torchvision
@@ -30,13 +35,19 @@ bench/models/survey.py FOLDER --kfuse build/bin/kfuse
 ```
 
 It takes some {hours} hours of one core, goes on where it was ended, and runs again what a former kfuse did not run
-right: {newest} of the rows are of one build, the others of {former} before it. This table: {versions}.
+right: {newest} of the rows are of one build, the others of {former} before it. This table: {versions}.{compiled}
 
-*whole* is a model as it is called without a cache; *growing cache* is a decoder's step that takes `past_key_values.*`
-and returns `present.*`; *static cache* is one that writes its rows into buffers of fixed length, at a position;
-*classifier* is an encoder's or decoder's head for sequences.
+Results are compared with PyTorch's in f32, of weights and inputs rounded to the file's type. An error is the largest
+difference relative to an output's largest value; right is up to {limits}.
 
-- [Summary](#summary), [right](#right), [not right](#not-right), [not exported](#not-exported), [not built](#not-built)
+ONNX Runtime's CPU provider runs what differs more. It is counted as right where that tells that kfuse is not at fault:
+
+- it gives what kfuse does, within these limits;
+- its own error is as large, and kfuse's at most ten times the limit (the only rows above with larger errors);
+- its results move half as far when the inputs' last digits do;
+- a constant of the file is no number.
+
+All but the second of these are listed under [not right](#not-right), too.
 """
 
 
@@ -132,12 +143,12 @@ def summary(files):
 
 
 def compiled(files):
-    """What the stage `compile` did, as a clause."""
+    """What the stage `compile` did, as a sentence."""
     found = [result["compiled"] for *_, result in files if "compiled" in result]
     if not found:
         return ""
     good = sum(one["status"] == "ok" for one in found)
-    return f"; {len(found)} are also compiled for {found[0]['target']} without a GPU, which {good} pass"
+    return f" {len(found)} files were also compiled for {found[0]['target']} without a GPU: {good} of them passed."
 
 
 def refused_ops(files):
@@ -259,15 +270,7 @@ def write_table(folder, path, listed):
     )
     newest = json.loads(newest.read_text())["kfuse"] if newest else None
     text = [
-        HEAD.format(
-            newest=builds[newest],
-            former=len(set(builds) - {newest}),
-            targets=", ".join(TARGETS[:-1]) + " and the " + TARGETS[-1].upper(),
-            hours=HOURS,
-            versions=versions,
-            compiled=compiled(files),
-            limits=", ".join(f"{limit:.0e} of {kind}" for kind, limit in LIMITS.items()),
-        )
+        HEAD.format(targets=", ".join(TARGETS[:-1]) + " and the " + TARGETS[-1].upper()),
     ]
     text += [
         "## Summary\n",
@@ -308,6 +311,17 @@ def write_table(folder, path, listed):
         text += ["## Not run yet\n"]
         text += [f"{len(waiting)} architectures: {', '.join(waiting)}.\n"] if waiting else []
         text += [f"{len(not_run)} files: {', '.join(not_run)}.\n"] if not_run else []
+    text += [
+        "",
+        JUDGED.format(
+            newest=builds[newest],
+            former=len(set(builds) - {newest}),
+            hours=HOURS,
+            versions=versions,
+            compiled=compiled(files),
+            limits=", ".join(f"{limit:.0e} of {kind}" for kind, limit in LIMITS.items()),
+        ),
+    ]
     path.write_text("\n".join(text).rstrip() + "\n")
     print(f"accepted {accepted} of {len(files)}, right {right} of {accepted}")
     for reason, count in reasons.most_common():
