@@ -163,13 +163,18 @@ std::map<std::string, StoredTensor, std::less<>> readFile(std::span<const std::b
 
 } // namespace
 
+std::optional<DType> typeStoredAs(std::string_view name) {
+  const auto *found = std::ranges::find(storedTypes, name, &StoredType::name);
+  return found == std::end(storedTypes) ? std::nullopt : found->type;
+}
+
 Result<Safetensors> Safetensors::open(const std::string &path) {
   Result<MappedFile> mapped = MappedFile::open(path);
   if (!mapped)
     return mapped.error();
   Result<Safetensors> parsed = parse(mapped->bytes(), path);
   if (parsed)
-    parsed->file = std::move(*mapped);
+    parsed->file = std::make_shared<const MappedFile>(std::move(*mapped));
   return parsed;
 }
 
@@ -189,7 +194,7 @@ Result<std::span<const std::byte>> Safetensors::find(const TensorDesc &wanted) c
   if (found == tensors.end())
     return Error{ErrorCode::Usage, name + " holds no tensor '" + wanted.name + "', expected one of " + expected};
   const StoredTensor &tensor = found->second;
-  if (typeNamed(tensor.type).type != wanted.type || tensor.shape != wanted.shape)
+  if (typeStoredAs(tensor.type) != wanted.type || tensor.shape != wanted.shape)
     return Error{ErrorCode::Usage, name + ": '" + wanted.name + "' is " + tensor.type + " " + toString(tensor.shape) +
                                        ", expected " + expected};
   return tensor.bytes;

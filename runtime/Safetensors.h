@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +21,9 @@ struct StoredTensor {
   std::span<const std::byte> bytes; ///< Row-major; begins anywhere in memory.
 };
 
+/// kfuse's type of that name in the format; none where it has no such type.
+std::optional<DType> typeStoredAs(std::string_view name);
+
 /// The tensors of a file. What the format's own reader refuses is refused: a header beyond 100 MB, a name given twice,
 /// bytes that no tensor or several have, a size that is not that of type and shape.
 class Safetensors {
@@ -30,6 +35,8 @@ public:
 
   const std::map<std::string, StoredTensor, std::less<>> &all() const { return tensors; }
   const std::string &fileName() const { return name; }
+  /// What keeps the bytes valid; null where the caller does.
+  std::shared_ptr<const void> owner() const { return file; }
   bool holds(std::string_view name) const { return tensors.contains(name); }
   /// The bytes of a tensor of that name, type and shape; Usage says what the file holds instead.
   Result<std::span<const std::byte>> find(const TensorDesc &wanted) const;
@@ -38,7 +45,7 @@ private:
   explicit Safetensors(std::string name) : name(std::move(name)) {}
 
   std::string name;
-  MappedFile file; ///< Empty where the caller holds the bytes.
+  std::shared_ptr<const MappedFile> file; ///< Null where the caller holds the bytes.
   std::map<std::string, StoredTensor, std::less<>> tensors;
 };
 

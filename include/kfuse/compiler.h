@@ -42,6 +42,11 @@ struct LoadOptions {
   std::vector<Dim> dims{};
   /// Names for dimensions that have none in the file, by input: {"x", {"1", "tokens", "4096"}}.
   std::map<std::string, std::vector<std::string>> axes{};
+  /// A folder as transformers saves a model, config.json and files of safetensors: weights of the parameters, and of
+  /// inputs, that have the names of its tensors. Of a layer that it holds quantised (GPTQ, AWQ, compressed-tensors,
+  /// HQQ) the parameter `layer`.weight, [N, K], becomes those of its codes and scales, and the graph dequantises them.
+  std::string checkpoint{};
+  std::string checkpointPrefix{}; ///< What stands in front of the model's names there, "model.layers.0.".
 };
 
 /// A model's graph, and the weights that came with it. Cheap to copy; immutable.
@@ -52,6 +57,8 @@ public:
   /// NUL in it, and options that do not fit the model.
   static Result<Model> load(const std::string &path, const LoadOptions &options = {});
   static Result<Model> fromGraph(const Graph &graph);
+  /// The same with weights of a checkpoint, as LoadOptions has it.
+  static Result<Model> fromGraph(const Graph &graph, const std::string &checkpoint, const std::string &prefix = {});
   /// A model of lengths that each run gives: `build` makes its graph for any of them, in the order of `dims`. It is
   /// called now and by compile(), by threads of its own but by one at a time.
   static Result<Model> fromGraphs(const std::function<Result<Graph>(std::span<const std::int64_t>)> &build,

@@ -6,6 +6,7 @@
 #include "ir/import/States.h"
 #include "ir/import/Text.h"
 #include "ir/import/TextSizes.h"
+#include "ir/import/checkpoint/Weights.h"
 #include "ir/import/onnx/Onnx.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -43,6 +44,10 @@ Result<Model> importSized(llvm::StringRef content, const std::map<std::string, s
   return importText(*text, path, context);
 }
 
+Result<void> takeCheckpoint(Model &model, const ImportOptions &options) {
+  return options.checkpoint ? takeWeights(model, *options.checkpoint, options.checkpointPrefix) : Result<void>();
+}
+
 Result<Model> load(const std::string &path, const ImportOptions &options, mlir::MLIRContext &context) {
   Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
   if (!file)
@@ -62,6 +67,8 @@ Result<Model> load(const std::string &path, const ImportOptions &options, mlir::
       return shapes.error();
   if (Result<void> applied = applyParameterPatterns(main, options.parameters); !applied)
     return applied.error();
+  if (Result<void> taken = takeCheckpoint(*model, options); !taken)
+    return taken.error();
   if (Result<void> made = makeStates(*model, options.states); !made)
     return made.error();
   return model;

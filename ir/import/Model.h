@@ -1,6 +1,7 @@
 // Models from files: an ONNX file or the dialect's own text becomes one function @main.
 #pragma once
 
+#include "ir/import/ParameterData.h"
 #include "kfuse/error.h"
 #include "kfuse/types.h"
 
@@ -17,14 +18,7 @@
 
 namespace kfuse::ir {
 
-/// A parameter's elements where the model's file left them: in memory or in a mapped file. Dense,
-/// row-major, and at any alignment.
-struct ParameterData {
-  DType type = DType::F32;
-  Shape shape;
-  std::span<const std::byte> bytes;
-  std::shared_ptr<const void> owner; ///< Keeps `bytes` valid.
-};
+class Checkpoint;
 
 struct ImportOptions {
   /// Shapes of inputs with dynamic dimensions; a symbolic dimension may be named instead, with one size.
@@ -35,6 +29,10 @@ struct ImportOptions {
   std::vector<std::string> states{};
   /// Sizes of symbolic dimensions by their names, those of --dims.
   std::map<std::string, std::int64_t> sizes{};
+  /// Weights of the arguments that have the names of its tensors; null for none.
+  std::shared_ptr<const Checkpoint> checkpoint{};
+  /// What stands in front of the arguments' names there, "model.layers.0.".
+  std::string checkpointPrefix{};
 };
 
 /// What became of an input that is written and returned.

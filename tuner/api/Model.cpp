@@ -2,6 +2,7 @@
 
 #include "ir/dialect/Kfuse.h"
 #include "ir/import/Text.h"
+#include "ir/import/checkpoint/Weights.h"
 #include "passes/Lengths.h"
 #include "tuner/api/Handles.h"
 #include "tuner/api/NoThrow.h"
@@ -70,9 +71,11 @@ Result<void> check(const std::string &path, const LoadOptions &options) {
 }
 
 /// The file with these sizes of the options' dims.
-Result<ir::Model> importAt(const std::string &path, const LoadOptions &options, std::span<const std::int64_t> lengths,
-                           MLIRContext &context) {
-  ir::ImportOptions import{options.shapes, options.parameters, options.states};
+Result<ir::Model> importAt(const std::string &path, const LoadOptions &options,
+                           const std::shared_ptr<const ir::Checkpoint> &checkpoint,
+                           std::span<const std::int64_t> lengths, MLIRContext &context) {
+  ir::ImportOptions import{options.shapes, options.parameters,      options.states, {},
+                           checkpoint,     options.checkpointPrefix};
   for (std::size_t i = 0; i < options.dims.size(); ++i)
     import.sizes[options.dims[i].name] = lengths[i];
   for (const auto &[input, axes] : options.axes) {
@@ -202,12 +205,25 @@ Result<void> checkAxes(const LoadOptions &options) {
   return {};
 }
 
+/// Null where no folder is given.
+Result<std::shared_ptr<const ir::Checkpoint>> openCheckpoint(const std::string &folder, const std::string &prefix) {
+  if (folder.empty() && !prefix.empty())
+    return usage("the prefix '" + prefix + "' is given for no checkpoint; give its folder, too");
+  if (folder.find('\0') != std::string::npos)
+    return usage("the checkpoint's path has a NUL in it; give the path of a folder");
+  return folder.empty() ? std::shared_ptr<const ir::Checkpoint>() : ir::Checkpoint::open(folder);
+}
+
 Result<Model> loadChecked(const std::string &path, const LoadOptions &options) {
   for (const Result<void> &valid : {check(path, options), checkDims(options.dims), checkAxes(options)})
     if (!valid)
       return valid.error();
-  ImportAt at = [path, options](std::span<const std::int64_t> lengths, MLIRContext &context) {
-    return importAt(path, options, lengths, context);
+  Result<std::shared_ptr<const ir::Checkpoint>> checkpoint =
+      openCheckpoint(options.checkpoint, options.checkpointPrefix);
+  if (!checkpoint)
+    return checkpoint.error();
+  ImportAt at = [path, options, checkpoint = *checkpoint](std::span<const std::int64_t> lengths, MLIRContext &context) {
+    return importAt(path, options, checkpoint, lengths, context);
   };
   if (!options.dims.empty())
     return withDims(options.dims, at);
@@ -252,7 +268,7 @@ Result<Model> atChecked(const Model &model, std::span<const std::int64_t> length
   return wrap(std::move(context), std::move(*exact));
 }
 
-Result<Model> fromChecked(const Graph &graph) {
+Result<Model> fromChecked(const Graph &graph, const std::string &folder, const std::string &prefix) {
   if (!graph)
     return usage(movedFrom("Graph"));
   // Through the text, so that the model has a context of its own.
@@ -260,6 +276,12 @@ Result<Model> fromChecked(const Graph &graph) {
   Result<ir::Model> model = ir::importText(graph.text(), "graph", *context);
   if (!model)
     return model.error();
+  Result<std::shared_ptr<const ir::Checkpoint>> checkpoint = openCheckpoint(folder, prefix);
+  if (!checkpoint)
+    return checkpoint.error();
+  if (*checkpoint)
+    if (Result<void> taken = ir::takeWeights(*model, **checkpoint, prefix); !taken)
+      return taken.error();
   return wrap(std::move(context), std::move(*model));
 }
 
@@ -270,7 +292,11 @@ Result<Model> Model::load(const std::string &path, const LoadOptions &options) {
 }
 
 Result<Model> Model::fromGraph(const Graph &graph) {
-  return withoutThrowing([&] { return fromChecked(graph); });
+  return withoutThrowing([&] { return fromChecked(graph, {}, {}); });
+}
+
+Result<Model> Model::fromGraph(const Graph &graph, const std::string &checkpoint, const std::string &prefix) {
+  return withoutThrowing([&] { return fromChecked(graph, checkpoint, prefix); });
 }
 
 Result<Model> Model::fromGuardedGraphs(std::function<Result<Graph>(std::span<const std::int64_t>)> build,

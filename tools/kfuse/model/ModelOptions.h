@@ -1,8 +1,8 @@
 // Options that every command on a model has.
 #pragma once
 
-#include "kfuse/compiler.h"
 #include "runtime/Safetensors.h"
+#include "kfuse/compiler.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
@@ -23,6 +23,8 @@ struct ModelOptions {
   std::vector<std::string> states;     ///< "past*=present*:4096".
   std::vector<std::string> dims;       ///< "tokens=1..8192".
   std::string histogram;               ///< A file of lengths and how often they come.
+  std::string checkpoint;              ///< A folder of config.json and safetensors.
+  std::string checkpointPrefix;        ///< In front of the model's names there.
   std::string weights;                 ///< A safetensors file of the parameters.
   std::string store;
   std::string effort = "quick";

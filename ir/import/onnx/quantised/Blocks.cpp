@@ -1,4 +1,5 @@
 // ONNX Runtime's ops of weights in 2, 4 and 8 bits with a scale for each block of them.
+#include "ir/import/ColumnOrder.h"
 #include "ir/import/onnx/quantised/Ops.h"
 #include "ir/import/onnx/quantised/PackedBits.h"
 
@@ -28,18 +29,15 @@ std::optional<Ints> blockOrder(Node &node, unsigned input, int64_t k, int64_t si
   std::optional<Ints> blocks = node.input(input) ? node.constantIntegers(input, "g_idx") : Ints();
   if (!blocks || blocks->empty())
     return blocks;
-  Ints order = counted(k);
   if (static_cast<int64_t>(blocks->size()) < k) {
     node.fail("g_idx has " + llvm::Twine(blocks->size()) + " elements for K = " + llvm::Twine(k));
     return std::nullopt;
   }
-  llvm::sort(order, [&](int64_t a, int64_t b) { return std::pair((*blocks)[a], a) < std::pair((*blocks)[b], b); });
-  for (auto [place, column] : llvm::enumerate(order))
-    if ((*blocks)[column] != static_cast<int64_t>(place) / size) {
-      node.fail("g_idx does not give each block " + llvm::Twine(size) + " columns of K; export it without g_idx");
-      return std::nullopt;
-    }
-  return llvm::is_sorted(order) ? Ints() : order;
+  std::optional<std::vector<int64_t>> order = columnOrder(std::span(*blocks).first(static_cast<size_t>(k)), size);
+  if (order)
+    return Ints(order->begin(), order->end());
+  node.fail("g_idx does not give each block " + llvm::Twine(size) + " columns of K; export it without g_idx");
+  return std::nullopt;
 }
 
 /// Zero points of one block a column: packed as the elements are, of a float type, or 2^(bits - 1).

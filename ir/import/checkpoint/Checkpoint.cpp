@@ -1,0 +1,177 @@
+#include "ir/import/checkpoint/Checkpoint.h"
+
+#include "ir/import/MappedFile.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <set>
+
+namespace kfuse::ir {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Located;
+using checkpoint::QuantisedMatrix;
+using checkpoint::Unreadable;
+
+/// What cannot be opened, with its code.
+struct Failed : std::runtime_error {
+  explicit Failed(const Error &error) : std::runtime_error(error.message), code(error.code) {}
+  ErrorCode code;
+};
+
+std::string textOf(const fs::path &path) {
+  constexpr std::size_t most = std::size_t{64} << 20; // An index names some hundred thousand tensors at most.
+  Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(path.string());
+  if (!file)
+    throw Failed(file.error());
+  std::span<const std::byte> bytes = (*file)->bytes();
+  if (bytes.size() > most)
+    throw Unreadable("its " + path.filename().string() + " has over 64 MiB");
+  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+}
+
+/// The files that an index names, which lie beside it.
+std::set<std::string> filesOfIndex(const std::string &text) {
+  const nlohmann::json index = nlohmann::json::parse(text);
+  auto map = index.find("weight_map");
+  if (map == index.end() || !map->is_object())
+    throw Unreadable("its index has no weight_map");
+  std::set<std::string> files;
+  for (const nlohmann::json &file : *map) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (name.empty() || fs::path(name).filename() != name || name == ".." || name == ".")
+      throw Unreadable("its index names '" + name + "', which is no file beside it");
+    files.insert(name);
+  }
+  return files;
+}
+
+std::set<std::string> filesIn(const fs::path &folder) {
+  std::set<std::string> files;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".safetensors")
+      files.insert(entry.path().filename().string());
+  if (files.empty())
+    throw Failed({ErrorCode::Io, "it holds no .safetensors; save the model with save_pretrained(FOLDER, "
+                                 "safe_serialization=True)"});
+  return files;
+}
+
+/// `make`, with what it throws as an Error.
+template <class Make> auto guarded(const std::string &title, const Make &make) -> Result<decltype(make())> {
+  auto failure = [&](ErrorCode code, const std::string &reason) {
+    return Error{code, "checkpoint " + title + ": " + reason};
+  };
+  try {
+    return make();
+  } catch (const Failed &failed) {
+    return failure(failed.code, failed.what());
+  } catch (const fs::filesystem_error &error) {
+    return failure(ErrorCode::Io, error.code().message());
+  } catch (const std::exception &error) { // nlohmann's, too.
+    return failure(ErrorCode::BadModel, error.what());
+  }
+}
+
+} // namespace
+
+void Checkpoint::add(Safetensors file) {
+  for (const auto &[name, tensor] : file.all())
+    if (!located.try_emplace(name, Located{&tensor, file.owner()}).second)
+      throw Unreadable("two of its files hold '" + name + "'");
+  files.push_back(std::move(file)); // A map that is moved keeps its elements where they are.
+}
+
+void Checkpoint::openFiles() {
+  const fs::path folder = title;
+  if (!fs::is_directory(folder))
+    throw Failed({ErrorCode::Io, "it is no folder; give that of config.json and the .safetensors"});
+  if (fs::exists(folder / "config.json"))
+    scheme = checkpoint::readScheme(textOf(folder / "config.json"));
+  const fs::path index = folder / "model.safetensors.index.json";
+  std::set<std::string> names;
+  if (fs::exists(index))
+    names = filesOfIndex(textOf(index));
+  else if (fs::exists(folder / "model.safetensors"))
+    names = {"model.safetensors"};
+  else
+    names = filesIn(folder);
+  for (const std::string &name : names) {
+    Result<Safetensors> file = Safetensors::open((folder / name).string());
+    if (!file)
+      throw Failed(file.error());
+    add(std::move(*file));
+  }
+}
+
+Result<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::string &folder) {
+  return guarded(folder, [&] {
+    std::shared_ptr<Checkpoint> opened(new Checkpoint(folder));
+    opened->openFiles();
+    return std::shared_ptr<const Checkpoint>(std::move(opened));
+  });
+}
+
+Result<std::shared_ptr<const Checkpoint>> Checkpoint::parse(std::string_view config, std::span<const std::byte> file,
+                                                            std::string name) {
+  return guarded(name, [&] {
+    std::shared_ptr<Checkpoint> parsed(new Checkpoint(name));
+    parsed->scheme = checkpoint::readScheme(config);
+    Result<Safetensors> tensors = Safetensors::parse(file, name);
+    if (!tensors)
+      throw Failed(tensors.error());
+    parsed->add(std::move(*tensors));
+    return std::shared_ptr<const Checkpoint>(std::move(parsed));
+  });
+}
+
+std::vector<std::string> Checkpoint::tensors() const {
+  std::vector<std::string> names;
+  for (const auto &[name, tensor] : located)
+    names.push_back(name);
+  return names;
+}
+
+checkpoint::Layer Checkpoint::layer(std::string_view name) const {
+  return checkpoint::Layer([this, prefix = std::string(name) + "."](std::string_view tensor) {
+    auto found = located.find(prefix + std::string(tensor));
+    return found == located.end() ? Located() : found->second;
+  });
+}
+
+Result<ParameterData> Checkpoint::tensor(std::string_view name) const {
+  return guarded(title, [&] {
+    const Located &found = located.find(name)->second;
+    const std::optional<DType> type = typeStoredAs(found.tensor->type);
+    if (!type)
+      throw Unreadable("'" + std::string(name) + "' is of " + found.tensor->type + ", which kfuse does not have");
+    return ParameterData{*type, found.tensor->shape, found.tensor->bytes, found.owner};
+  });
+}
+
+bool Checkpoint::quantises(std::string_view name) const { return !checkpoint::codesIn(layer(name)).empty(); }
+
+Result<std::shared_ptr<const QuantisedMatrix>> Checkpoint::matrix(const std::string &name, std::int64_t n,
+                                                                  std::int64_t k) const {
+  const auto key = std::tuple(name, n, k);
+  {
+    std::lock_guard lock(reading);
+    if (auto known = matrices.find(key); known != matrices.end())
+      return known->second;
+  }
+  return guarded(title, [&] {
+    try {
+      if (!scheme.format)
+        throw Unreadable("is quantised, but no quantization_config in config.json says how; copy the exporter's");
+      auto read = std::make_shared<const QuantisedMatrix>(scheme.format->read(layer(name), scheme, n, k));
+      std::lock_guard lock(reading);
+      return matrices.try_emplace(key, std::move(read)).first->second;
+    } catch (const Unreadable &unreadable) {
+      throw Unreadable("its layer '" + name + "' " + unreadable.what());
+    }
+  });
+}
+
+} // namespace kfuse::ir

@@ -1,0 +1,34 @@
+#include "ir/import/ColumnOrder.h"
+#include "ir/import/checkpoint/Formats.h"
+#include "ir/import/checkpoint/PackedWords.h"
+
+namespace kfuse::ir::checkpoint {
+
+QuantisedMatrix readGptq(const Layer &layer, const Scheme &scheme, std::int64_t n, std::int64_t k) {
+  QuantisedMatrix matrix{.codes = {"qweight", {}}, .scales = layer.transposedFloats("scales"), .blocks = {}};
+  const std::int64_t bits = bitsOf("qweight", layer.tensor("qweight", "I32", 2).shape[0], k, scheme.bits),
+                     groups = matrix.scales.data.shape[1], group = groupSize(scheme.group, k, groups);
+  if (matrix.scales.data.shape[0] != n)
+    throw Unreadable("has scales for " + std::to_string(matrix.scales.data.shape[0]) +
+                     " rows of N = " + std::to_string(n));
+  if (layer.holds("g_idx")) {
+    const std::vector<std::int64_t> groupOf = layer.integers("g_idx");
+    std::optional<std::vector<std::int64_t>> order = columnOrder(groupOf, group);
+    if (std::ssize(groupOf) != k || !order)
+      throw Unreadable("has a g_idx that does not give each group " + std::to_string(group) +
+                       " of K = " + std::to_string(k) + " columns");
+    matrix.order = std::move(*order);
+  }
+  const PackedWords codes(layer, "qweight", 0, n, k, bits), zeros(layer, "qzeros", 1, groups, n, bits);
+  matrix.codes.data = smallIntegers(codeType(bits), n, k, [&](std::int64_t row, std::int64_t column) {
+    return codes.at(row, matrix.order.empty() ? column : matrix.order[column]);
+  });
+  // The sum wraps, as in AutoGPTQ and GPTQModel: a zero of 0 was stored as 2^bits - 1.
+  const unsigned lessBy = scheme.areZerosLessOne ? 1 : 0, mask = (1U << bits) - 1;
+  setZeros(matrix, "qzeros", codeType(bits), n, groups,
+           [&](std::int64_t row, std::int64_t column) { return (zeros.at(column, row) + lessBy) & mask; });
+  matrix.blocks = {1, group};
+  return matrix;
+}
+
+} // namespace kfuse::ir::checkpoint

@@ -1,0 +1,72 @@
+#include "ir/import/checkpoint/Layer.h"
+
+#include <cstring>
+
+namespace kfuse::ir::checkpoint {
+namespace {
+
+template <class Int> std::vector<std::int64_t> readIntegers(std::span<const std::byte> bytes) {
+  std::vector<std::int64_t> integers(bytes.size() / sizeof(Int));
+  for (std::size_t i = 0; i < integers.size(); ++i) {
+    Int value = 0;
+    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+    integers[i] = value;
+  }
+  return integers;
+}
+
+} // namespace
+
+std::string described(std::string_view name, const StoredTensor &tensor) {
+  return std::string(name) + " of " + tensor.type + " " + toString(tensor.shape);
+}
+
+Located Layer::located(std::string_view name) const {
+  Located found = find(name);
+  if (!found.tensor)
+    throw Unreadable("has no " + std::string(name));
+  return found;
+}
+
+const StoredTensor &Layer::tensor(std::string_view name, std::string_view type, std::size_t rank) const {
+  const StoredTensor &tensor = *located(name).tensor;
+  if (tensor.type != type || tensor.shape.size() != rank || tensor.bytes.empty())
+    throw Unreadable("has " + described(name, tensor) + ", expected " + std::string(type) + " of " +
+                     std::to_string(rank) + " dimensions");
+  return tensor;
+}
+
+Part Layer::floats(std::string_view name) const {
+  Located found = located(name);
+  std::optional<DType> type = typeStoredAs(found.tensor->type);
+  if (!type || !isFloat(*type) || isFloat8(*type) || found.tensor->bytes.empty())
+    throw Unreadable("has " + described(name, *found.tensor) + ", expected F32, F16 or BF16");
+  return {std::string(name), {*type, found.tensor->shape, found.tensor->bytes, std::move(found.owner)}};
+}
+
+Part Layer::transposedFloats(std::string_view name) const {
+  Part part = floats(name);
+  if (part.data.shape.size() != 2)
+    throw Unreadable("has " + std::string(name) + " of " + toString(part.data.shape) + ", expected two dimensions");
+  const std::size_t width = byteWidth(part.data.type), rows = part.data.shape[0], columns = part.data.shape[1];
+  auto turned = std::make_shared<std::vector<std::byte>>(part.data.bytes.size());
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t column = 0; column < columns; ++column)
+      std::memcpy(turned->data() + (column * rows + row) * width,
+                  part.data.bytes.data() + (row * columns + column) * width, width);
+  part.data.shape = {part.data.shape[1], part.data.shape[0]};
+  part.data.bytes = *turned;
+  part.data.owner = turned;
+  return part;
+}
+
+std::vector<std::int64_t> Layer::integers(std::string_view name) const {
+  const StoredTensor &tensor = *located(name).tensor;
+  if (tensor.type == "I32")
+    return readIntegers<std::int32_t>(tensor.bytes);
+  if (tensor.type == "I64")
+    return readIntegers<std::int64_t>(tensor.bytes);
+  throw Unreadable("has " + described(name, tensor) + ", expected I32 or I64");
+}
+
+} // namespace kfuse::ir::checkpoint

@@ -1,0 +1,72 @@
+// Any bytes as a checkpoint, behind each other the length of config.json in 4 bytes, its text and a safetensors file:
+// an error, or matrices whose parts have the sizes that they say.
+#include "ir/import/checkpoint/Checkpoint.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace kfuse;
+
+namespace {
+
+void require(bool holds) {
+  if (!holds)
+    std::abort();
+}
+
+void checkPart(const ir::checkpoint::Part &part) {
+  require(!part.name.empty() && part.data.bytes.size() == byteSize(part.data.type, part.data.shape));
+}
+
+/// Each block of `shape` has one of `scales`.
+bool fits(const Shape &shape, const Shape &blocks, const Shape &scales) {
+  if (blocks.size() != shape.size() || scales.size() != shape.size())
+    return false;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (scales[i] != (blocks[i] == 0 ? 1 : (shape[i] - 1) / blocks[i] + 1))
+      return false;
+  return true;
+}
+
+void check(const ir::checkpoint::QuantisedMatrix &matrix, std::int64_t n, std::int64_t k) {
+  checkPart(matrix.codes);
+  checkPart(matrix.scales);
+  require(elementCount(matrix.codes.data.shape) == n * k);
+  require(fits(matrix.codes.data.shape, matrix.blocks, matrix.scales.data.shape));
+  require(matrix.order.empty() || std::ssize(matrix.order) == k);
+  if (matrix.zeros) {
+    checkPart(*matrix.zeros);
+    require(matrix.zeros->data.shape == matrix.scales.data.shape);
+  }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
+  std::uint32_t configBytes = 0;
+  if (size < sizeof configBytes)
+    return 0;
+  std::memcpy(&configBytes, data, sizeof configBytes);
+  if (configBytes > size - sizeof configBytes)
+    return 0;
+  const auto *text = reinterpret_cast<const char *>(data + sizeof configBytes);
+  const std::size_t start = sizeof configBytes + configBytes;
+  Result<std::shared_ptr<const ir::Checkpoint>> read = ir::Checkpoint::parse(
+      {text, configBytes}, {reinterpret_cast<const std::byte *>(data + start), size - start}, "fuzz");
+  if (!read) {
+    require(!read.error().message.empty());
+    return 0;
+  }
+  for (auto [n, k] : {std::pair<std::int64_t, std::int64_t>{32, 64}, {24, 64}, {20, 64}, {32, 20}}) {
+    for (const std::string &tensor : (*read)->tensors()) {
+      const std::string layer = tensor.substr(0, tensor.rfind('.'));
+      if (!(*read)->quantises(layer))
+        (void)(*read)->tensor(tensor);
+      else if (auto matrix = (*read)->matrix(layer, n, k); matrix)
+        check(**matrix, n, k);
+      else
+        require(!matrix.error().message.empty());
+    }
+  }
+  return 0;
+}
