@@ -1,0 +1,301 @@
+// Checkpoints that the libraries themselves have written (tests/data/write_checkpoints.py), and broken ones.
+#include "TemporaryFolder.h"
+
+#include "ir/dialect/Kfuse.h"
+#include "ir/import/Model.h"
+#include "ir/import/Text.h"
+#include "ir/import/checkpoint/Weights.h"
+#include "ir/reference/Evaluator.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+using namespace kfuse;
+
+namespace {
+
+using reference::HostTensor;
+
+std::string checkpointData(const std::string &name) { return KFUSE_TEST_DIR "/data/checkpoints/" + name; }
+
+std::string tensorText(const Shape &shape, const std::string &type) {
+  std::string text = "tensor<";
+  for (std::int64_t size : shape)
+    text += std::to_string(size) + "x";
+  return text + type + ">";
+}
+
+std::string argumentText(const std::string &value, const std::string &name, const std::string &type,
+                         const std::string &role) {
+  return "%" + value + ": " + type + " {kfuse.name = \"" + name + "\", kfuse.role = \"" + role + "\"}";
+}
+
+/// A model of text with a checkpoint's weights.
+class Weighted {
+public:
+  Weighted(const std::string &text, const std::string &folder, const std::string &prefix = "")
+      : context(mlir::MLIRContext::Threading::DISABLED), model(make(text, folder, prefix)) {}
+
+  std::string error() const { return model ? "" : model.error().message; }
+  ErrorCode code() const { return model.error().code; }
+  ir::Model &get() { return *model; }
+  mlir::func::FuncOp main() { return model->module->lookupSymbol<mlir::func::FuncOp>("main"); }
+  std::string name(unsigned argument) {
+    return main().getArgAttrOfType<mlir::StringAttr>(argument, "kfuse.name").str();
+  }
+
+  /// The only result, for inputs in the order of the arguments that have no data.
+  HostTensor evaluate(const std::vector<HostTensor> &inputs = {}) {
+    std::vector<HostTensor> arguments;
+    std::size_t input = 0;
+    for (unsigned i = 0; i < main().getNumArguments(); ++i) {
+      auto data = model->parameters.find(name(i));
+      arguments.push_back(data == model->parameters.end()
+                              ? inputs.at(input++)
+                              : HostTensor{data->second.type,
+                                           data->second.shape,
+                                           {data->second.bytes.begin(), data->second.bytes.end()}});
+    }
+    Result<std::vector<reference::Values>> values =
+        reference::evaluate(main().getBody().front(), arguments, reference::Mode::Exact);
+    REQUIRE_MESSAGE(values, values.error().message);
+    return reference::toTensor(values->front());
+  }
+
+private:
+  Result<ir::Model> make(const std::string &text, const std::string &folder, const std::string &prefix) {
+    Result<ir::Model> made = ir::importText(text, "text", context);
+    REQUIRE_MESSAGE(made, made.error().message);
+    Result<std::shared_ptr<const ir::Checkpoint>> checkpoint = ir::Checkpoint::open(folder);
+    if (!checkpoint)
+      return checkpoint.error();
+    if (Result<void> taken = ir::takeWeights(*made, **checkpoint, prefix); !taken)
+      return taken.error();
+    CHECK(mlir::succeeded(mlir::verify(*made->module)));
+    return made;
+  }
+
+  mlir::MLIRContext context;
+  Result<ir::Model> model;
+};
+
+/// Returns one parameter.
+std::string identity(const std::string &name, const Shape &shape, const std::string &type) {
+  const std::string tensor = tensorText(shape, type);
+  return "func.func @main(" + argumentText("w", name, tensor, "parameter") + ") -> " + tensor +
+         " { return %w : " + tensor + " }";
+}
+
+/// x w^T for x of [rows, K].
+std::string product(const std::string &name, const Shape &shape, std::int64_t rows, const std::string &type) {
+  const std::string w = tensorText(shape, type), x = tensorText({rows, shape[1]}, type),
+                    y = tensorText({rows, shape[0]}, type);
+  return "func.func @main(" + argumentText("x", "x", x, "input") + ", " + argumentText("w", name, w, "input") +
+         ") -> " + y + " { %y = kfuse.matmul %x, %w {transpose_b} : (" + x + ", " + w + ") -> " + y +
+         "\nreturn %y : " + y + " }";
+}
+
+std::string elementText(const std::string &stored) { return stored == "BF16" ? "bf16" : "f16"; }
+
+HostTensor stored(const ir::StoredTensor &tensor) {
+  return {*ir::typeStoredAs(tensor.type), tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}};
+}
+
+ir::Safetensors expectedOf(const std::string &checkpoint) {
+  return ir::Safetensors::open(checkpointData(checkpoint) + "/expected.safetensors").value();
+}
+
+/// Elements whose bits differ, and the most that such differ by, in steps of a type of 16 bits.
+struct Differences {
+  int count = 0, mostSteps = 0;
+};
+
+Differences differences(const HostTensor &a, const HostTensor &b) {
+  REQUIRE((a.type == b.type));
+  REQUIRE(a.bytes.size() == b.bytes.size());
+  Differences found;
+  for (std::size_t i = 0; i + 1 < a.bytes.size(); i += 2) {
+    std::int16_t x = 0, y = 0;
+    std::memcpy(&x, &a.bytes[i], sizeof x);
+    std::memcpy(&y, &b.bytes[i], sizeof y);
+    if (x == y || (x << 1 & 0xffff) + (y << 1 & 0xffff) == 0) // 0 is -0.
+      continue;
+    ++found.count;
+    found.mostSteps = std::max(found.mostSteps, std::abs(x - y));
+  }
+  return found;
+}
+
+class Folder {
+public:
+  void write(const std::string &name, const std::string &text) {
+    std::ofstream(folder.path / name, std::ios::binary) << text;
+  }
+  void copy(const std::string &from) {
+    for (const char *file : {"config.json", "model.safetensors"})
+      std::filesystem::copy_file(checkpointData(from) + "/" + file, folder.path / file);
+  }
+  void config(const std::string &quantisation) {
+    write("config.json", "{\"quantization_config\": " + quantisation + "}");
+  }
+  std::string path() const { return folder.path.string(); }
+
+private:
+  tuner::test::TemporaryFolder folder;
+};
+
+bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+} // namespace
+
+TEST_CASE("checkpoint: weights are bit for bit those that the library multiplies by") {
+  int layers = 0;
+  for (std::string format : {"gptq", "gptq_v2", "awq", "compressed_tensors", "hqq"}) {
+    const ir::Safetensors expected = expectedOf(format);
+    for (const auto &[name, tensor] : expected.all()) {
+      CAPTURE(format);
+      CAPTURE(name);
+      CHECK(tensor.shape[0] != tensor.shape[1]);
+      Weighted model(identity(name, tensor.shape, elementText(tensor.type)), checkpointData(format));
+      REQUIRE_MESSAGE(model.error().empty(), model.error());
+      const Differences found = differences(model.evaluate(), stored(tensor));
+      // HQQ rounds q - zero to f16 before it multiplies; of zeros that are no whole numbers that costs up to a step.
+      const bool roundsTwice = name == "floats.weight";
+      CHECK(found.count <= (roundsTwice ? elementCount(tensor.shape) / 20 : 0));
+      CHECK(found.mostSteps <= (roundsTwice ? 1 : 0));
+      ++layers;
+    }
+  }
+  CHECK(layers == 25);
+}
+
+TEST_CASE("checkpoint: products, also of columns in an order of their own, read the codes") {
+  for (auto [format, name] : {std::pair<std::string, std::string>{"gptq", "zeros.weight"},
+                              {"gptq", "ordered.weight"},
+                              {"gptq", "ordered8bit.weight"},
+                              {"awq", "up.weight"},
+                              {"compressed_tensors", "sym.weight"},
+                              {"hqq", "columns4.weight"}}) {
+    CAPTURE(name);
+    const ir::Safetensors expected = expectedOf(format);
+    const ir::StoredTensor &weight = expected.all().at(name);
+    const std::int64_t n = weight.shape[0], k = weight.shape[1];
+    Weighted model(product(name, weight.shape, 3, "f32"), checkpointData(format));
+    REQUIRE_MESSAGE(model.error().empty(), model.error());
+    int dequantised = 0;
+    model.main().walk([&](ir::DequantizeOp) { ++dequantised; });
+    CHECK(dequantised == 1);
+    const HostTensor x = reference::uniform(DType::F32, {3, k}, 5);
+    const std::vector<double> y = reference::toDoubles(model.evaluate({x})), left = reference::toDoubles(x),
+                              right = reference::toDoubles(stored(weight));
+    for (std::int64_t row = 0; row < 3; ++row)
+      for (std::int64_t column = 0; column < n; ++column) {
+        double sum = 0, size = 0;
+        for (std::int64_t i = 0; i < k; ++i) {
+          sum += left[row * k + i] * right[column * k + i];
+          size += std::abs(left[row * k + i] * right[column * k + i]);
+        }
+        CHECK(std::abs(y[row * n + column] - sum) <= 1e-3 * size); // What a cast of f16 weights to f32 is exact to.
+      }
+  }
+}
+
+TEST_CASE("checkpoint: plain tensors are taken as they are, and cast where the model's floats are others") {
+  Weighted same(identity("plain.bias", {64}, "f16"), checkpointData("gptq")),
+      wider(identity("plain.bias", {64}, "f32"), checkpointData("gptq"));
+  REQUIRE_MESSAGE(wider.error().empty(), wider.error());
+  CHECK(reference::toDoubles(same.evaluate()) == reference::toDoubles(wider.evaluate()));
+  Weighted prefixed(identity("bias", {64}, "f16"), checkpointData("gptq"), "plain.");
+  CHECK((prefixed.evaluate() == same.evaluate()));
+  CHECK(contains(Weighted(identity("plain.bias", {65}, "f16"), checkpointData("gptq")).error(),
+                 "'plain.bias' is f16 64, the model's is f16 65"));
+}
+
+TEST_CASE("checkpoint: parameters are named as the checkpoint's tensors, and zeros that are all one take no memory") {
+  Weighted symmetric(identity("plain.weight", {64, 96}, "f16"), checkpointData("gptq"));
+  CHECK(symmetric.main().getNumArguments() == 2);
+  CHECK(symmetric.name(0) == "plain.qweight");
+  CHECK(symmetric.name(1) == "plain.scales");
+  CHECK(symmetric.get().parameters.at("plain.qweight").bytes.size() == 64 * 96 / 2);
+  Weighted zeros(identity("zeros.weight", {64, 96}, "f16"), checkpointData("gptq"));
+  CHECK(zeros.main().getNumArguments() == 3);
+  CHECK(zeros.name(2) == "zeros.qzeros");
+}
+
+TEST_CASE("checkpoint: what does not fit is refused with both sides") {
+  auto failure = [](const std::string &text, const std::string &folder) {
+    Weighted model(text, checkpointData(folder));
+    REQUIRE_FALSE(model.error().empty());
+    CHECK_FALSE(contains(model.error(), "\n"));
+    return model.error();
+  };
+  CHECK(contains(failure(identity("plain.weight", {96, 64}, "f16"), "gptq"), "which is taken for [N, K]"));
+  CHECK(contains(failure(identity("other.weight", {96, 64}, "f16"), "gptq"), "--checkpoint-prefix"));
+  CHECK(contains(failure(identity("plain.weight", {64, 96}, "i32"), "gptq"), "no matrix of floats"));
+  CHECK(contains(failure(identity("sym.weight", {24, 80}, "bf16"), "compressed_tensors"), "another weight_shape"));
+  CHECK(contains(failure(identity("whole4.weight", {64, 24}, "f16"), "hqq"), "another shape"));
+}
+
+TEST_CASE("checkpoint: forms that are made for one kernel are refused with the exporter's option") {
+  const std::pair<const char *, const char *> refused[] = {
+      {R"({"quant_method": "gptq", "bits": 4, "is_marlin_format": true})", "format=\"gptq\""},
+      {R"({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"})", "'marlin'"},
+      {R"({"quant_method": "gptq", "bits": 4, "checkpoint_format": "gptq_p"})", "'gptq_p'"},
+      {R"({"quant_method": "gptq", "bits": 4, "pack_dtype": "int64"})", "pack_dtype int32"},
+      {R"({"quant_method": "awq", "bits": 4, "version": "gemv"})", "version GEMM"},
+      {R"({"quant_method": "awq", "bits": 4, "version": "exllama"})", "'exllama'"},
+      {R"({"quant_method": "awq", "bits": 8})", "AWQ's files have 4"},
+      {R"({"quant_method": "compressed-tensors", "format": "marlin-24"})", "pack-quantized"},
+      {R"({"quant_method": "compressed-tensors", "format": "float-quantized"})", "pack-quantized"},
+      {R"({"quant_method": "compressed-tensors", "config_groups": {"g": {"input_activations": {"num_bits": 8}}}})",
+       "W4A16"},
+      {R"({"quant_method": "compressed-tensors", "sparsity_config": {"format": "sparse-24-bitmask"}})",
+       "without sparsity"},
+      {R"({"quant_method": "compressed-tensors", "transform_config": {"u": {}}})", "rotates activations"},
+      {R"({"quant_method": "bitsandbytes"})", "kfuse reads gptq, awq"},
+      {R"({"bits": 4})", "quant_method is ''"},
+      {R"([4])", "no object"},
+      {R"({"quant_method": 4})", "no text"},
+      {R"({"quant_method": "gptq", "group_size": "x"})", "no whole number"},
+      {"{", "parse error"},
+  };
+  for (auto [config, reason] : refused) {
+    CAPTURE(config);
+    Folder folder;
+    folder.copy("gptq");
+    folder.config(config);
+    Weighted model(identity("plain.weight", {64, 96}, "f16"), folder.path());
+    REQUIRE_FALSE(model.error().empty());
+    CHECK((model.code() == ErrorCode::BadModel));
+    CHECK_MESSAGE(contains(model.error(), reason), model.error());
+  }
+  Folder plain;
+  plain.copy("gptq");
+  plain.write("config.json", "{}");
+  CHECK(contains(Weighted(identity("plain.weight", {64, 96}, "f16"), plain.path()).error(), "no quantization_config"));
+}
+
+TEST_CASE("checkpoint: shards by their index, which names files beside it alone") {
+  const std::string model = identity("plain.weight", {64, 96}, "f16");
+  Folder folder;
+  folder.copy("gptq");
+  std::filesystem::rename(folder.path() + "/model.safetensors", folder.path() + "/model-1-of-1.safetensors");
+  CHECK(Weighted(model, folder.path()).error().empty());
+  folder.write("model.safetensors.index.json", R"({"weight_map": {"plain.qweight": "model-1-of-1.safetensors"}})");
+  CHECK(Weighted(model, folder.path()).error().empty());
+  for (std::string name : {"../model-1-of-1.safetensors", "/etc/passwd", "..", ""}) {
+    folder.write("model.safetensors.index.json", R"({"weight_map": {"plain.qweight": ")" + name + "\"}}");
+    CHECK(contains(Weighted(model, folder.path()).error(), "no file beside it"));
+  }
+  folder.write("model.safetensors.index.json", R"({"weight_map": {"plain.qweight": "none.safetensors"}})");
+  CHECK((Weighted(model, folder.path()).code() == ErrorCode::Io));
+  CHECK((Weighted(model, folder.path() + "/config.json").code() == ErrorCode::Io));
+  Folder empty;
+  CHECK(contains(Weighted(model, empty.path()).error(), "save_pretrained"));
+}
