@@ -67,9 +67,9 @@ INNER = {
         "api": {"record", "store", "peaks", "check", "report", "search", "model"},
     },
 }
-# The runtime knows codegen's plain data only, so that it ships without MLIR.
 # Weights are read by one reader, which ships with the runtime.
 PLAIN_RUNTIME = {"runtime/Safetensors.h"}
+# The runtime knows codegen's plain data only, so that it ships without MLIR.
 PLAIN_CODEGEN = {
     "codegen/CompileOptions.h",
     "codegen/DeviceHeader.h",

@@ -1,4 +1,5 @@
 // Checkpoints that the libraries themselves have written (tests/data/write_checkpoints.py), and broken ones.
+#include "ImportedModel.h"
 #include "TemporaryFolder.h"
 
 #include "ir/dialect/Kfuse.h"
@@ -298,4 +299,31 @@ TEST_CASE("checkpoint: shards by their index, which names files beside it alone"
   CHECK((Weighted(model, folder.path() + "/config.json").code() == ErrorCode::Io));
   Folder empty;
   CHECK(contains(Weighted(model, empty.path()).error(), "save_pretrained"));
+}
+
+TEST_CASE("checkpoint: a Llama block from GPTQ, AWQ and MatMulNBits is one, and ONNX Runtime's") {
+  const ir::Safetensors expected = ir::Safetensors::open(KFUSE_TEST_DIR "/data/llama_expected.safetensors").value();
+  const std::map<std::string, HostTensor> inputs{{"x", stored(expected.all().at("x"))}};
+  const std::vector<double> y = reference::toDoubles(stored(expected.all().at("y")));
+  auto outputOf = [&](const std::string &file, const std::string &checkpoint) {
+    ir::ImportOptions options;
+    if (!checkpoint.empty()) {
+      options.checkpoint = ir::Checkpoint::open(checkpointData(checkpoint)).value();
+      options.checkpointPrefix = "model.layers.0.";
+    }
+    ImportedModel model(testData(file), options);
+    REQUIRE_MESSAGE(model, model.error());
+    CHECK(model.count("kfuse.dequantize") == 7);
+    return model.evaluate(inputs).at("y");
+  };
+  const std::vector<double> gptq = outputOf("llama_block.onnx", "llama_gptq");
+  CHECK(gptq == outputOf("llama_block.onnx", "llama_awq"));
+  CHECK(gptq == outputOf("llama_nbits.onnx", ""));
+  REQUIRE(gptq.size() == y.size());
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    error += (gptq[i] - y[i]) * (gptq[i] - y[i]);
+    size += y[i] * y[i];
+  }
+  CHECK(std::sqrt(error / size) < 1e-5); // The policy of f32.
 }
