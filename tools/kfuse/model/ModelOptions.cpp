@@ -79,11 +79,8 @@ void ModelOptions::addTo(CLI::App &command) {
   command.add_option("--histogram", histogram, "File of lines 'LENGTH... COUNT': which sizes of --dims come how often");
   command.add_option("--params", parameters, "Glob naming inputs that are fixed between runs: '*weight*'");
   command.add_option("--state", states, "Inputs kept in an output's memory: 'past*=present*', 'past*=present*:4096'");
-  command.add_option("--checkpoint", checkpoint,
-                     "Folder of config.json and safetensors: weights by their names, also in GPTQ, AWQ, "
-                     "compressed-tensors and HQQ");
-  command.add_option("--checkpoint-prefix", checkpointPrefix,
-                     "What stands in front of the model's names in the checkpoint: model.layers.0.");
+  command.add_option("--checkpoint", checkpoint, "Folder of config.json and safetensors: weights, also of few bits");
+  command.add_option("--checkpoint-prefix", checkpointPrefix, "What the checkpoint has in front of the model's names");
   command.add_flag("--tf32", tf32, "Let products of f32 cut their operands behind 10 bits, for tensor cores");
   command.add_flag("--no-simplify", noSimplify, "Fuse the graph as it is written");
   command.add_flag("--json", json, "One JSON object on stdout and nothing else there");
