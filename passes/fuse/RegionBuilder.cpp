@@ -1,5 +1,6 @@
 #include "passes/fuse/RegionBuilder.h"
 
+#include "passes/Dequantised.h"
 #include "passes/Generated.h"
 
 using namespace mlir;
@@ -16,8 +17,7 @@ Value peelReshapes(Value value) {
 Transparency::Transparency(Block &block) {
   for (Operation &op : block.without_terminator()) {
     auto fusable = dyn_cast<FusableOpInterface>(op);
-    // Dequantised, a matrix takes four times its memory.
-    if (fusable && (fusable.getOpKind() == OpKind::Layout || isa<DequantizeOp>(op) || isGenerated(op.getResult(0))))
+    if (fusable && (fusable.getOpKind() == OpKind::Layout || dequantises(&op) || isGenerated(op.getResult(0))))
       transparent.insert(&op);
   }
 }

@@ -1,5 +1,6 @@
 #include "passes/fuse/RegionCosts.h"
 
+#include "passes/Dequantised.h"
 #include "passes/Generated.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -23,7 +24,7 @@ bool isComputedInside(Value value) {
   auto op = value.getDefiningOp<FusableOpInterface>();
   if (!op || op.getOpKind() == OpKind::Contraction)
     return false;
-  bool moves = op.getOpKind() == OpKind::Layout || op.getOpKind() == OpKind::Generator || isa<DequantizeOp>(*op);
+  bool moves = op.getOpKind() == OpKind::Layout || op.getOpKind() == OpKind::Generator || dequantises(op);
   return (!moves && !isGenerated(value)) || llvm::any_of(op->getOperands(), isComputedInside);
 }
 

@@ -176,6 +176,82 @@ TEST_CASE("checkpoint: weights are bit for bit those that the library multiplies
   CHECK(layers == 25);
 }
 
+namespace {
+
+struct Stored {
+  std::string name, type;
+  Shape shape;
+  std::vector<std::uint32_t> words;
+};
+
+/// A file of these tensors, whose bytes are those of `words`.
+std::string fileOf(const std::vector<Stored> &tensors) {
+  std::string header, data;
+  for (const Stored &tensor : tensors) {
+    std::string shape;
+    for (std::int64_t size : tensor.shape)
+      shape += (shape.empty() ? "" : ",") + std::to_string(size);
+    const std::size_t begin = data.size();
+    data.append(reinterpret_cast<const char *>(tensor.words.data()), tensor.words.size() * sizeof(std::uint32_t));
+    header += (header.empty() ? "{\"" : ",\"") + tensor.name + "\":{\"dtype\":\"" + tensor.type + "\",\"shape\":[" +
+              shape + "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
+  }
+  header += "}";
+  const std::uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char *>(&length), sizeof length) + header + data;
+}
+
+/// What a layer "w" of these tensors is as a matrix of f16.
+std::vector<double> weightsOf(const std::string &quantisation, const std::vector<Stored> &tensors, const Shape &shape) {
+  Folder folder;
+  folder.config(quantisation);
+  folder.write("model.safetensors", fileOf(tensors));
+  Weighted model(identity("w.weight", shape, "f16"), folder.path());
+  REQUIRE_MESSAGE(model.error().empty(), model.error());
+  return reference::toDoubles(model.evaluate());
+}
+
+constexpr std::uint32_t ones = 0x3c003c00; // Two of f16.
+
+} // namespace
+
+TEST_CASE("checkpoint: words by hand, with the sign bit set and a zero of 15 that wraps under GPTQ's first version") {
+  // Two rows of N = 2, K = 8: 0 to 7, and 8 to 15. Zeros 15 and 7, one less than those meant.
+  const std::vector<Stored> gptq = {{"w.qweight", "I32", {1, 2}, {0x76543210, 0xfedcba98}},
+                                    {"w.qzeros", "I32", {1, 1}, {0x0000007f}},
+                                    {"w.scales", "F16", {1, 2}, {ones}}};
+  CHECK(weightsOf(R"({"quant_method": "gptq"})", gptq, {2, 8}) ==
+        std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(weightsOf(R"({"quant_method": "gptq", "checkpoint_format": "gptq_v2"})", gptq, {2, 8}) ==
+        std::vector<double>{-15, -14, -13, -12, -11, -10, -9, -8, 1, 2, 3, 4, 5, 6, 7, 8});
+}
+
+TEST_CASE("checkpoint: groups in an order of their own are those of g_idx") {
+  // Groups of 4 among 8 columns; group 0 has the scale 1, group 1 the scale 2 (0x4000).
+  const std::vector<std::uint32_t> order{1, 0, 0, 1, 1, 0, 1, 0};
+  const std::vector<double> expected{-16, -7, -6, -10, -8, -3, -4, -1, 0, 1, 2, 6, 8, 5, 12, 7};
+  CHECK(weightsOf(R"({"quant_method": "gptq", "checkpoint_format": "gptq_v2", "desc_act": true})",
+                  {{"w.qweight", "I32", {1, 2}, {0x76543210, 0xfedcba98}},
+                   {"w.qzeros", "I32", {2, 1}, {0x00000088, 0x00000088}},
+                   {"w.scales", "F16", {2, 2}, {ones, 0x40004000}},
+                   {"w.g_idx", "I32", {8}, order}},
+                  {2, 8}) == expected);
+  CHECK(weightsOf(R"({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 4}}}})",
+                  {{"w.weight_packed", "I32", {2, 1}, {0x76543210, 0xfedcba98}},
+                   {"w.weight_scale", "F16", {2, 2}, {0x40003c00, 0x40003c00}},
+                   {"w.weight_shape", "I64", {2}, {2, 0, 8, 0}},
+                   {"w.weight_g_idx", "I32", {8}, order}},
+                  {2, 8}) == expected);
+}
+
+TEST_CASE("checkpoint: AWQ's columns 0 2 4 6 1 3 5 7 follow each other in a word") {
+  CHECK(weightsOf(R"({"quant_method": "awq"})",
+                  {{"w.qweight", "I32", {2, 1}, {0x75316420, 0xfdb9eca8}},
+                   {"w.qzeros", "I32", {1, 1}, {0}},
+                   {"w.scales", "F16", {1, 8}, {ones, ones, ones, ones}}},
+                  {8, 2}) == std::vector<double>{0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15});
+}
+
 TEST_CASE("checkpoint: products, also of columns in an order of their own, read the codes") {
   for (auto [format, name] : {std::pair<std::string, std::string>{"gptq", "zeros.weight"},
                               {"gptq", "ordered.weight"},
