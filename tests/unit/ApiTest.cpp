@@ -131,6 +131,24 @@ TEST_CASE("api: options of Model::load()") {
   checkUsage(Model::load("a.onnx", {.shapes = {{"x", {-8}}}, .parameters = {}}), "not negative");
 }
 
+TEST_CASE("api: a graph's weights from a checkpoint") {
+  const std::string folder = KFUSE_TEST_DIR "/data/checkpoints/gptq";
+  GraphBuilder g;
+  Tensor x = g.input("x", DType::F16, {2, 96}), w = g.parameter("weight", DType::F16, {64, 96});
+  g.output("y", g.matmul(x, w, {.b = true}));
+  const Graph graph = g.build().value();
+  const Model model = Model::fromGraph(graph, folder, "zeros.").value();
+  REQUIRE(model.parameters().size() == 3);
+  CHECK((model.parameters()[0] == TensorDesc{"qweight", DType::U4, {64, 96}}));
+  CHECK((model.parameters()[2] == TensorDesc{"qzeros", DType::U4, {64, 3}}));
+  for (const TensorDesc &parameter : model.parameters())
+    CHECK(model.parameterData(parameter.name).size() == parameter.bytes());
+  CHECK((Model::fromGraph(graph, "/nonexistent").error().code == ErrorCode::Io));
+  CHECK((Model::fromGraph(graph, std::string("a\0b", 3)).error().code == ErrorCode::Usage));
+  checkUsage(Model::fromGraph(graph, "", "zeros."), "for no checkpoint");
+  checkUsage(Model::fromGraph(graph, folder), "has no tensor of an argument's name");
+}
+
 TEST_CASE("api: objects that were moved from") {
   Graph graph = smallGraph().value(), otherGraph = std::move(graph);
   CHECK(graph.text().empty());
