@@ -169,10 +169,12 @@ private:
     llvm::SmallVector<const Part *, 3> parts{&matrix.codes, &matrix.scales};
     if (matrix.zeros)
       parts.push_back(&*matrix.zeros);
-    const std::string layer = llvm::StringRef(nameOf(place)).drop_back(weightSuffix.size()).str() + ".";
     llvm::SmallVector<Value, 3> operands;
     for (auto [i, part] : llvm::enumerate(parts)) {
-      Result<Value> added = addParameter(place + 1 + static_cast<unsigned>(i), layer + part->name, part->data);
+      const std::string stored = match.name + "." + part->name;
+      llvm::StringRef name = stored;
+      name.consume_front(prefix);
+      Result<Value> added = addParameter(place + 1 + static_cast<unsigned>(i), name, part->data);
       if (!added)
         return added.error();
       operands.push_back(*added);
