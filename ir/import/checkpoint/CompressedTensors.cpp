@@ -1,4 +1,3 @@
-#include "ir/import/ColumnOrder.h"
 #include "ir/import/checkpoint/Formats.h"
 #include "ir/import/checkpoint/PackedWords.h"
 
@@ -17,14 +16,7 @@ QuantisedMatrix readCompressedTensors(const Layer &layer, const Scheme &scheme, 
   const std::int64_t groups = scales[1], group = groupSize(scheme.group, k, groups);
   if (elementCount(scales) > 1)
     matrix.blocks = {1, group};
-  if (layer.holds("weight_g_idx")) {
-    const std::vector<std::int64_t> groupOf = layer.integers("weight_g_idx");
-    std::optional<std::vector<std::int64_t>> order = columnOrder(groupOf, group);
-    if (std::ssize(groupOf) != k || !order)
-      throw Unreadable("has a weight_g_idx that does not give each group " + std::to_string(group) +
-                       " of K = " + std::to_string(k) + " columns");
-    matrix.order = std::move(*order);
-  }
+  matrix.order = columnOrderOf(layer, "weight_g_idx", k, group);
   // What is stored are integers around 0, and zeros around it, both plus the middle code.
   const PackedWords codes(layer, "weight_packed", 1, n, k, bits);
   matrix.codes.data = smallIntegers(codeType(bits), n, k, [&](std::int64_t row, std::int64_t column) {

@@ -1,4 +1,3 @@
-#include "ir/import/ColumnOrder.h"
 #include "ir/import/checkpoint/Formats.h"
 #include "ir/import/checkpoint/PackedWords.h"
 
@@ -17,14 +16,7 @@ QuantisedMatrix readGptq(const Layer &layer, const Scheme &scheme, std::int64_t 
   if (matrix.scales.data.shape[0] != n)
     throw Unreadable("has scales for " + std::to_string(matrix.scales.data.shape[0]) +
                      " rows of N = " + std::to_string(n));
-  if (layer.holds("g_idx")) {
-    const std::vector<std::int64_t> groupOf = layer.integers("g_idx");
-    std::optional<std::vector<std::int64_t>> order = columnOrder(groupOf, group);
-    if (std::ssize(groupOf) != k || !order)
-      throw Unreadable("has a g_idx that does not give each group " + std::to_string(group) +
-                       " of K = " + std::to_string(k) + " columns");
-    matrix.order = std::move(*order);
-  }
+  matrix.order = columnOrderOf(layer, "g_idx", k, group);
   const PackedWords codes(layer, "qweight", 0, n, k, bits), zeros(layer, "qzeros", 1, groups, n, bits);
   matrix.codes.data = smallIntegers(codeType(bits), n, k, [&](std::int64_t row, std::int64_t column) {
     return codes.at(row, matrix.order.empty() ? column : matrix.order[column]);

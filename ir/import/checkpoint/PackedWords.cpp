@@ -1,5 +1,7 @@
 #include "ir/import/checkpoint/PackedWords.h"
 
+#include "ir/import/ColumnOrder.h"
+
 namespace kfuse::ir::checkpoint {
 
 PackedWords::PackedWords(const Layer &layer, std::string_view name, std::size_t axis, std::int64_t lines,
@@ -40,6 +42,17 @@ std::int64_t groupSize(std::int64_t said, std::int64_t k, std::int64_t groups) {
     throw Unreadable("has " + std::to_string(groups) + " groups for K = " + std::to_string(k) +
                      (said > 0 ? ", expected groups of " + std::to_string(said) : ", expected groups of one size"));
   return k / groups;
+}
+
+std::vector<std::int64_t> columnOrderOf(const Layer &layer, std::string_view name, std::int64_t k, std::int64_t group) {
+  if (!layer.holds(name))
+    return {};
+  const std::vector<std::int64_t> groupOf = layer.integers(name);
+  std::optional<std::vector<std::int64_t>> order = columnOrder(groupOf, group);
+  if (std::ssize(groupOf) != k || !order)
+    throw Unreadable("has a " + std::string(name) + " that does not give each group " + std::to_string(group) +
+                     " of K = " + std::to_string(k) + " columns");
+  return std::move(*order);
 }
 
 } // namespace kfuse::ir::checkpoint

@@ -68,6 +68,9 @@ std::int64_t bitsOf(std::string_view name, std::int64_t words, std::int64_t coun
 /// How many of K columns share a scale, where there are `groups`: what the config says, if it fits, else equal parts.
 std::int64_t groupSize(std::int64_t said, std::int64_t k, std::int64_t groups);
 
+/// QuantisedMatrix::order by the tensor that says to which group each of K columns belongs; none without it.
+std::vector<std::int64_t> columnOrderOf(const Layer &layer, std::string_view name, std::int64_t k, std::int64_t group);
+
 /// Gives `matrix` zeros of [rows, columns], or the one zero that they all are.
 template <class At>
 void setZeros(QuantisedMatrix &matrix, std::string name, DType type, std::int64_t rows, std::int64_t columns,
