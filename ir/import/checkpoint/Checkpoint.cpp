@@ -77,7 +77,7 @@ template <class Make> auto guarded(const std::string &title, const Make &make) -
 
 } // namespace
 
-void Checkpoint::add(Safetensors file) {
+void Checkpoint::add(runtime::Safetensors file) {
   for (const auto &[name, tensor] : file.all())
     if (!located.try_emplace(name, Located{&tensor, file.owner()}).second)
       throw Unreadable("two of its files hold '" + name + "'");
@@ -99,7 +99,7 @@ void Checkpoint::openFiles() {
   else
     names = filesIn(folder);
   for (const std::string &name : names) {
-    Result<Safetensors> file = Safetensors::open((folder / name).string());
+    Result<runtime::Safetensors> file = runtime::Safetensors::open((folder / name).string());
     if (!file)
       throw Failed(file.error());
     add(std::move(*file));
@@ -119,7 +119,7 @@ Result<std::shared_ptr<const Checkpoint>> Checkpoint::parse(std::string_view con
   return guarded(name, [&] {
     std::shared_ptr<Checkpoint> parsed(new Checkpoint(name));
     parsed->scheme = checkpoint::readScheme(config);
-    Result<Safetensors> tensors = Safetensors::parse(file, name);
+    Result<runtime::Safetensors> tensors = runtime::Safetensors::parse(file, name);
     if (!tensors)
       throw Failed(tensors.error());
     parsed->add(std::move(*tensors));
@@ -144,7 +144,7 @@ checkpoint::Layer Checkpoint::layer(std::string_view name) const {
 Result<ParameterData> Checkpoint::tensor(std::string_view name) const {
   return guarded(title, [&] {
     const Located &found = located.find(name)->second;
-    const std::optional<DType> type = typeStoredAs(found.tensor->type);
+    const std::optional<DType> type = runtime::typeStoredAs(found.tensor->type);
     if (!type)
       throw Unreadable("'" + std::string(name) + "' is of " + found.tensor->type + ", which kfuse does not have");
     return ParameterData{*type, found.tensor->shape, found.tensor->bytes, found.owner};

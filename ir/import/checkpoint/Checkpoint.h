@@ -33,12 +33,12 @@ public:
 private:
   explicit Checkpoint(std::string title) : title(std::move(title)) {}
   checkpoint::Layer layer(std::string_view name) const;
-  void add(Safetensors file);
+  void add(runtime::Safetensors file);
   void openFiles();
 
   std::string title;
   checkpoint::Scheme scheme;
-  std::vector<Safetensors> files;
+  std::vector<runtime::Safetensors> files;
   std::map<std::string, checkpoint::Located, std::less<>> located;
   mutable std::mutex reading;
   mutable std::map<std::tuple<std::string, std::int64_t, std::int64_t>,

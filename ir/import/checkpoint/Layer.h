@@ -9,11 +9,9 @@
 
 namespace kfuse::ir::checkpoint {
 
-using runtime::Safetensors, runtime::StoredTensor, runtime::typeStoredAs;
-
 /// A tensor of a file, and what keeps its bytes valid.
 struct Located {
-  const StoredTensor *tensor = nullptr;
+  const runtime::StoredTensor *tensor = nullptr;
   std::shared_ptr<const void> owner{};
 };
 
@@ -25,7 +23,7 @@ public:
   explicit Layer(std::function<Located(std::string_view)> find) : find(std::move(find)) {}
 
   bool holds(std::string_view name) const { return find(name).tensor != nullptr; }
-  const StoredTensor &tensor(std::string_view name, std::string_view type, std::size_t rank) const;
+  const runtime::StoredTensor &tensor(std::string_view name, std::string_view type, std::size_t rank) const;
   /// A tensor of any float type.
   Part floats(std::string_view name) const;
   /// A matrix of floats with its rows as columns.
@@ -40,6 +38,6 @@ private:
 };
 
 /// "qweight of I32 16x4".
-std::string described(std::string_view name, const StoredTensor &tensor);
+std::string described(std::string_view name, const runtime::StoredTensor &tensor);
 
 } // namespace kfuse::ir::checkpoint

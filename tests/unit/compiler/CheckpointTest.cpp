@@ -104,12 +104,12 @@ std::string product(const std::string &name, const Shape &shape, std::int64_t ro
 
 std::string elementText(const std::string &stored) { return stored == "BF16" ? "bf16" : "f16"; }
 
-HostTensor stored(const ir::StoredTensor &tensor) {
-  return {*ir::typeStoredAs(tensor.type), tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}};
+HostTensor stored(const runtime::StoredTensor &tensor) {
+  return {*runtime::typeStoredAs(tensor.type), tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}};
 }
 
-ir::Safetensors expectedOf(const std::string &checkpoint) {
-  return ir::Safetensors::open(checkpointData(checkpoint) + "/expected.safetensors").value();
+runtime::Safetensors expectedOf(const std::string &checkpoint) {
+  return runtime::Safetensors::open(checkpointData(checkpoint) + "/expected.safetensors").value();
 }
 
 /// Elements whose bits differ, and the most that such differ by, in steps of a type of 16 bits.
@@ -158,7 +158,7 @@ bool contains(const std::string &text, const std::string &part) { return text.fi
 TEST_CASE("checkpoint: weights are bit for bit those that the library multiplies by") {
   int layers = 0;
   for (std::string format : {"gptq", "gptq_v2", "awq", "compressed_tensors", "hqq"}) {
-    const ir::Safetensors expected = expectedOf(format);
+    const runtime::Safetensors expected = expectedOf(format);
     for (const auto &[name, tensor] : expected.all()) {
       CAPTURE(format);
       CAPTURE(name);
@@ -260,8 +260,8 @@ TEST_CASE("checkpoint: products, also of columns in an order of their own, read 
                               {"compressed_tensors", "sym.weight"},
                               {"hqq", "columns4.weight"}}) {
     CAPTURE(name);
-    const ir::Safetensors expected = expectedOf(format);
-    const ir::StoredTensor &weight = expected.all().at(name);
+    const runtime::Safetensors expected = expectedOf(format);
+    const runtime::StoredTensor &weight = expected.all().at(name);
     const std::int64_t n = weight.shape[0], k = weight.shape[1];
     Weighted model(product(name, weight.shape, 3, "f32"), checkpointData(format));
     REQUIRE_MESSAGE(model.error().empty(), model.error());
@@ -378,7 +378,8 @@ TEST_CASE("checkpoint: shards by their index, which names files beside it alone"
 }
 
 TEST_CASE("checkpoint: a Llama block from GPTQ, AWQ and MatMulNBits is one, and ONNX Runtime's") {
-  const ir::Safetensors expected = ir::Safetensors::open(KFUSE_TEST_DIR "/data/llama_expected.safetensors").value();
+  const runtime::Safetensors expected =
+      runtime::Safetensors::open(KFUSE_TEST_DIR "/data/llama_expected.safetensors").value();
   const std::map<std::string, HostTensor> inputs{{"x", stored(expected.all().at("x"))}};
   const std::vector<double> y = reference::toDoubles(stored(expected.all().at("y")));
   auto outputOf = [&](const std::string &file, const std::string &checkpoint) {
