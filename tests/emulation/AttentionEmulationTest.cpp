@@ -42,9 +42,7 @@ TEST_CASE("Emulated cuda.flash_attention: right for every split of a cache's key
       {.type = "f16", .batch = 2, .heads = 2, .keyHeads = 2, .rows = 30, .keys = 390, .size = 48, .step = 61},
       {.batch = 3, .heads = 4, .keyHeads = 2, .rows = 5, .keys = 400, .size = 64, .isLength = true, .step = 60}};
   for (const CacheSketch &sketch : sketches) {
-    RegionCase given(cacheCase(sketch));
-    const std::vector<reference::HostTensor> inputs = given.inputs();
-    Oracle oracle(given, inputs);
+    EmulatedCase emulated(cacheCase(sketch), codegen::cuda::flashAttentionTemplate());
     for (int splits : {1, 3})
       for (auto [rows, warps] : {std::pair{16, 1}, {64, 4}})
         for (int stages : {2, 3}) {
@@ -54,37 +52,34 @@ TEST_CASE("Emulated cuda.flash_attention: right for every split of a cache's key
             config = std::move(config).with("splits", splits);
           if (sketch.heads > sketch.keyHeads)
             config = std::move(config).with("packed", 1);
-          check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(), config);
+          emulated.check(config);
         }
   }
 }
 
 TEST_CASE("Emulated cuda.flash_attention: right for every number of warps and stages") {
-  RegionCase given(flashCase({.batch = 1,
-                              .heads = 1,
-                              .keyHeads = 1,
-                              .rows = 150,
-                              .keys = 171,
-                              .keySize = 32,
-                              .valueSize = 32,
-                              .mask = "causal"}));
-  const std::vector<reference::HostTensor> inputs = given.inputs();
-  Oracle oracle(given, inputs);
+  EmulatedCase emulated(flashCase({.batch = 1,
+                                   .heads = 1,
+                                   .keyHeads = 1,
+                                   .rows = 150,
+                                   .keys = 171,
+                                   .keySize = 32,
+                                   .valueSize = 32,
+                                   .mask = "causal"}),
+                        codegen::cuda::flashAttentionTemplate());
   for (auto [rows, warps] : {std::pair{256, 8}, {128, 4}, {64, 4}, {64, 2}, {32, 1}, {16, 1}})
     for (int stages : {2, 3, 4})
-      check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
-            {{"rows", rows}, {"warps", warps}, {"keys", stages == 3 ? 16 : 32}, {"stages", stages}});
+      emulated.check({{"rows", rows}, {"warps", warps}, {"keys", stages == 3 ? 16 : 32}, {"stages", stages}});
 }
 
 TEST_CASE("Emulated cuda.flash_attention: right without tensor cores for every number of warps and keys") {
-  RegionCase given(flashCase(
-      {.type = "f32", .batch = 1, .rows = 150, .keys = 139, .keySize = 24, .valueSize = 44, .mask = "window"}));
-  const std::vector<reference::HostTensor> inputs = given.inputs();
-  Oracle oracle(given, inputs);
+  EmulatedCase emulated(
+      flashCase(
+          {.type = "f32", .batch = 1, .rows = 150, .keys = 139, .keySize = 24, .valueSize = 44, .mask = "window"}),
+      codegen::cuda::flashAttentionTemplate());
   for (auto [rows, warps] : {std::pair{128, 4}, {64, 4}, {64, 2}, {32, 2}, {32, 1}, {16, 1}})
     for (int keys : {16, 32, 64})
-      check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
-            {{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", 1}, {"scalar", 1}});
+      emulated.check({{"rows", rows}, {"warps", warps}, {"keys", keys}, {"stages", 1}, {"scalar", 1}});
 }
 
 TEST_CASE("Emulated cuda.flash_attention: right for the rows of a group's heads as those of one head") {
@@ -123,19 +118,16 @@ TEST_CASE("Emulated cuda.flash_attention: right for the rows of a group's heads 
                                    .mask = "chunked",
                                    .tokensFirst = true}};
   for (const FlashSketch &sketch : sketches) {
-    RegionCase given(flashCase(sketch));
-    const std::vector<reference::HostTensor> inputs = given.inputs();
-    Oracle oracle(given, inputs);
+    EmulatedCase emulated(flashCase(sketch), codegen::cuda::flashAttentionTemplate());
     const bool isScalar = sketch.type == "f32";
     for (auto [rows, warps] : {std::pair{16, 1}, {32, 1}, {64, 4}, {128, 4}})
       for (int keys : {16, 32})
-        check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
-              {{"rows", rows},
-               {"warps", warps},
-               {"keys", keys},
-               {"stages", isScalar ? 1 : 2},
-               {"scalar", isScalar},
-               {"packed", 1}});
+        emulated.check({{"rows", rows},
+                        {"warps", warps},
+                        {"keys", keys},
+                        {"stages", isScalar ? 1 : 2},
+                        {"scalar", isScalar},
+                        {"packed", 1}});
   }
 }
 
@@ -158,38 +150,34 @@ TEST_CASE("Emulated cuda.flash_attention: right for every number of warpgroups a
        .mask = "chosen",
        .isGuarded = true}};
   for (const FlashSketch &sketch : sketches) {
-    RegionCase given(flashCase(sketch));
-    const std::vector<reference::HostTensor> inputs = given.inputs();
-    Oracle oracle(given, inputs);
+    EmulatedCase emulated(flashCase(sketch), codegen::cuda::flashAttentionTemplate());
     for (int warps : {8, 12})
       for (int pingPong : {0, 1})
-        check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
-              {{"rows", warps * 16},
-               {"warps", warps},
-               {"keys", pingPong ? 32 : 80},
-               {"stages", pingPong ? 3 : 2},
-               {"pingpong", pingPong},
-               {"persistent", pingPong},
-               {"resident", warps == 8 && !pingPong ? 2 : 1},
-               {"wgmma", 1}},
-              hopperOf(3)); // Four tiles of rows or more.
+        emulated.check({{"rows", warps * 16},
+                        {"warps", warps},
+                        {"keys", pingPong ? 32 : 80},
+                        {"stages", pingPong ? 3 : 2},
+                        {"pingpong", pingPong},
+                        {"persistent", pingPong},
+                        {"resident", warps == 8 && !pingPong ? 2 : 1},
+                        {"wgmma", 1}},
+                       hopperOf(3)); // Four tiles of rows or more.
   }
 }
 
 TEST_CASE("Emulated cuda.flash_attention: right on wgmma for keys from one integer of each row on to another") {
-  RegionCase given(flashCase(
-      {.batch = 1, .rows = 230, .keys = 110, .keySize = 32, .valueSize = 32, .mask = "bounded", .isGuarded = true}));
-  const std::vector<reference::HostTensor> inputs = given.inputs();
-  Oracle oracle(given, inputs);
+  EmulatedCase emulated(
+      flashCase(
+          {.batch = 1, .rows = 230, .keys = 110, .keySize = 32, .valueSize = 32, .mask = "bounded", .isGuarded = true}),
+      codegen::cuda::flashAttentionTemplate());
   for (int warps : {8, 12})
     for (int pingPong : {0, 1})
-      check(given, inputs, oracle, codegen::cuda::flashAttentionTemplate(),
-            {{"rows", warps * 16},
-             {"warps", warps},
-             {"keys", pingPong ? 32 : 48},
-             {"stages", 2},
-             {"pingpong", pingPong},
-             {"persistent", 0},
-             {"resident", 1},
-             {"wgmma", 1}});
+      emulated.check({{"rows", warps * 16},
+                      {"warps", warps},
+                      {"keys", pingPong ? 32 : 48},
+                      {"stages", 2},
+                      {"pingpong", pingPong},
+                      {"persistent", 0},
+                      {"resident", 1},
+                      {"wgmma", 1}});
 }

@@ -17,6 +17,23 @@ void check(const RegionCase &given, const std::vector<reference::HostTensor> &in
            const codegen::KernelTemplate &kernel, const codegen::TileConfig &config,
            const ir::Target &target = hopper());
 
+/// A region on random inputs, and what is right for them: for several configs of a template.
+class EmulatedCase {
+public:
+  EmulatedCase(const TemplateCase &source, const codegen::KernelTemplate &kernel)
+      : given(source), kernel(kernel), inputs(given.inputs()), oracle(given, inputs) {}
+
+  void check(const codegen::TileConfig &config, const ir::Target &target = hopper()) {
+    test::check(given, inputs, oracle, kernel, config, target);
+  }
+
+private:
+  RegionCase given;
+  const codegen::KernelTemplate &kernel;
+  const std::vector<reference::HostTensor> inputs;
+  Oracle oracle;
+};
+
 /// The same for so many configs of each case, from all over the template's space. KFUSE_CASE names the only one.
 void checkAll(const std::vector<TemplateCase> &cases, const codegen::KernelTemplate &kernel, std::size_t configs);
 

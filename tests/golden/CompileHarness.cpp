@@ -50,8 +50,9 @@ std::size_t compileAll(const std::vector<codegen::KernelPlan> &all, runtime::Ker
     CHECK((spills == Spills::Allowed || kernels[i]->facts.spillBytes == 0));
     spilled += kernels[i]->facts.spillBytes > 0 ? 1 : 0;
     CHECK(kernels[i]->log.find("serialized") ==
-          std::string::npos);                                // Products that wait for each other: half the speed.
-    CHECK(kernels[i]->facts.staticSharedBytes <= 48 * 1024); // More has to be asked for at the launch.
+          std::string::npos); // Products that wait for each other: half the speed.
+    CHECK(kernels[i]->assembly.find("%globaltimer") == std::string::npos); // Nothing is marked unless asked for.
+    CHECK(kernels[i]->facts.staticSharedBytes <= 48 * 1024);               // More has to be asked for at the launch.
     CHECK(kernels[i]->facts.registers * static_cast<int>(all[i].launches[0].block[0]) <= 65536);
   }
   return spilled;

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <sstream>
 
 using namespace kfuse;
@@ -42,28 +44,45 @@ std::filesystem::path disassembler() {
   return {};
 }
 
-/// The instructions of a kernel's machine code.
-std::string disassembled(const runtime::CompiledKernel &kernel, const std::filesystem::path &disassembler) {
-  tuner::test::TemporaryFolder folder;
-  const std::filesystem::path cubin = folder.path / "kernel.cubin";
-  std::ofstream(cubin, std::ios::binary)
-      .write(reinterpret_cast<const char *>(kernel.image.data()), static_cast<std::streamsize>(kernel.image.size()));
-  const std::filesystem::path listing = folder.path / "kernel.sass";
-  REQUIRE(std::system(
-              ("'" + disassembler.string() + "' -c '" + cubin.string() + "' >'" + listing.string() + "'").c_str()) ==
-          0);
-  std::ifstream stream(listing);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
+/// Compiles kernels and reads their instructions.
+class MachineCode {
+public:
+  /// Nothing, and the test is skipped, where there is no compiler or no nvdisasm.
+  static std::optional<MachineCode> here() {
+    std::unique_ptr<runtime::KernelCompiler> compiler = compilerHere();
+    std::filesystem::path nvdisasm = compiler ? disassembler() : "";
+    if (nvdisasm.empty())
+      return std::nullopt;
+    return MachineCode(std::move(compiler), std::move(nvdisasm));
+  }
+
+  std::string of(const codegen::KernelPlan &plan) const {
+    Result<runtime::CompiledKernel> kernel = compiler->compile(plan);
+    REQUIRE_MESSAGE(kernel, kernel.error().message);
+    tuner::test::TemporaryFolder folder;
+    const std::filesystem::path cubin = folder.path / "kernel.cubin", listing = folder.path / "kernel.sass";
+    std::ofstream(cubin, std::ios::binary)
+        .write(reinterpret_cast<const char *>(kernel->image.data()),
+               static_cast<std::streamsize>(kernel->image.size()));
+    const std::string command = "'" + nvdisasm.string() + "' -c '" + cubin.string() + "' >'" + listing.string() + "'";
+    REQUIRE(std::system(command.c_str()) == 0);
+    std::ifstream stream(listing);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+private:
+  MachineCode(std::unique_ptr<runtime::KernelCompiler> compiler, std::filesystem::path nvdisasm)
+      : compiler(std::move(compiler)), nvdisasm(std::move(nvdisasm)) {}
+
+  std::unique_ptr<runtime::KernelCompiler> compiler;
+  std::filesystem::path nvdisasm;
+};
 
 } // namespace
 
 TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores") {
-  const auto compiler = compilerHere();
-  if (!compiler)
-    return;
-  const std::filesystem::path nvdisasm = disassembler();
-  if (nvdisasm.empty())
+  const std::optional<MachineCode> machineCode = MachineCode::here();
+  if (!machineCode)
     return;
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   for (const TemplateCase &source : pairwiseProducts(4096, 4096, 4096)) {
@@ -73,9 +92,7 @@ TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores")
     const std::vector<codegen::EstimatedConfig> configs = family.estimated(given.region, hopper);
     auto first = std::ranges::min_element(configs, {}, &codegen::EstimatedConfig::us);
     REQUIRE(first != configs.end());
-    auto kernel = compiler->compile(planOf(family, given.region, first->config, hopper, source.name));
-    REQUIRE_MESSAGE(kernel, kernel.error().message);
-    const std::string code = disassembled(*kernel, nvdisasm);
+    const std::string code = machineCode->of(planOf(family, given.region, first->config, hopper, source.name));
     const char *const instruction = isFloat8(given.region.mathType) ? "QGMMA" : "HGMMA";
     const std::size_t begin = code.find(instruction), end = code.rfind(instruction);
     REQUIRE(begin != std::string::npos);
@@ -85,11 +102,8 @@ TEST_CASE("Compile: the first choice for Hopper multiplies on its tensor cores")
 }
 
 TEST_CASE("Compile: attention on Hopper makes weights while values are multiplied") {
-  const auto compiler = compilerHere();
-  if (!compiler)
-    return;
-  const std::filesystem::path nvdisasm = disassembler();
-  if (nvdisasm.empty())
+  const std::optional<MachineCode> machineCode = MachineCode::here();
+  if (!machineCode)
     return;
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   for (int size : {64, 128}) {
@@ -104,10 +118,8 @@ TEST_CASE("Compile: attention on Hopper makes weights while values are multiplie
     const codegen::TileConfig config = flash.candidates(given.region, hopper).front();
     INFO(size << ": " << config.str());
     REQUIRE(config.valueOr("wgmma", 0) == 1);
-    auto kernel = compiler->compile(planOf(flash, given.region, config, hopper, "attention"));
-    REQUIRE_MESSAGE(kernel, kernel.error().message);
-    const std::string code = disassembled(*kernel, nvdisasm), keys = "DEPBAR.LE gsb0, 0x1",
-                      values = "DEPBAR.LE gsb0, 0x0", exponential = "MUFU.EX2";
+    const std::string code = machineCode->of(planOf(flash, given.region, config, hopper, "attention")),
+                      keys = "DEPBAR.LE gsb0, 0x1", values = "DEPBAR.LE gsb0, 0x0", exponential = "MUFU.EX2";
     int loops = 0;
     for (std::size_t at = code.find(keys); at != std::string::npos; at = code.find(keys, at + 1), ++loops) {
       const std::string between = code.substr(at, code.find(values, at) - at);
@@ -122,11 +134,8 @@ TEST_CASE("Compile: attention on Hopper makes weights while values are multiplie
 }
 
 TEST_CASE("Compile: clusters that share operands start and end without a fence of all memory") {
-  const auto compiler = compilerHere();
-  if (!compiler)
-    return;
-  const std::filesystem::path nvdisasm = disassembler();
-  if (nvdisasm.empty())
+  const std::optional<MachineCode> machineCode = MachineCode::here();
+  if (!machineCode)
     return;
   const ir::Target &hopper = *ir::findTarget("sm_90a");
   RegionCase given(pairwiseProducts(512, 1024, 1024).front());
@@ -137,20 +146,15 @@ TEST_CASE("Compile: clusters that share operands start and end without a fence o
       return config["cluster_m"] > 1 && config.valueOr("blocks_k", 1) == 1 && !config.has("segments");
     });
     REQUIRE(shared != configs.end());
-    auto kernel = compiler->compile(planOf(*variant, given.region, *shared, hopper, shared->str()));
-    REQUIRE_MESSAGE(kernel, kernel.error().message);
-    const std::string code = disassembled(*kernel, nvdisasm);
+    const std::string code = machineCode->of(planOf(*variant, given.region, *shared, hopper, shared->str()));
     CHECK(code.find("UCGABAR_WAIT") != std::string::npos);
     CHECK(code.find("MEMBAR.ALL.GPU") == std::string::npos);
   }
 }
 
 TEST_CASE("Compile: nothing is read before the kernel ahead has ended") {
-  const auto compiler = compilerHere();
-  if (!compiler)
-    return;
-  const std::filesystem::path nvdisasm = disassembler();
-  if (nvdisasm.empty())
+  const std::optional<MachineCode> machineCode = MachineCode::here();
+  if (!machineCode)
     return;
   // Rows that no access of 4 bytes is aligned to are copied element by element.
   std::vector<TemplateCase> sources = representatives();
@@ -163,9 +167,7 @@ TEST_CASE("Compile: nothing is read before the kernel ahead has ended") {
   for (const TemplateCase &source : sources)
     for (const codegen::KernelPlan &plan : plans(RegionCase(source).region, *ir::findTarget("sm_90a"), 2)) {
       INFO(source.name << ": " << plan.source);
-      auto kernel = compiler->compile(plan);
-      REQUIRE_MESSAGE(kernel, kernel.error().message);
-      const std::string code = disassembled(*kernel, nvdisasm);
+      const std::string code = machineCode->of(plan);
       std::size_t entry = code.find(".section\t.text.");
       for (std::size_t next = 0; entry != std::string::npos; entry = next) {
         next = code.find(".section\t.text.", entry + 1);
