@@ -90,9 +90,9 @@ TEST_CASE("Compile: configs of every template, for sm_80, sm_90a and sm_100a, bu
                       std::back_inserter(isProduct ? products : all));
   };
   for (const TemplateCase &source : representatives()) {
-    add(source, "sm_80", 3, 3);
+    add(source, "sm_80", 3, 2);
     add(source, "sm_90a", 1, 6); // "every schedule of products" has more configs of those.
-    add(source, "sm_100a", 3, 3);
+    add(source, "sm_100a", 3, 2);
   }
   compileAll(all, *compiler);
   compileAll(products, *compiler, Spills::Allowed);

@@ -16,7 +16,6 @@ INSTEAD = {
     r"woven|weaves?": "permuted load",
     r"raster(?!=)": "tile swizzle",
     r"isBehind|launchBehind|dependentLaunch": "programmatic dependent launch",
-    r"loadShared": "the name of what is loaded",
     r"line of K|lines of K": "K block",
     r"shared last wave": "stream-K",
     r"shop": "tuning context",
