@@ -15,7 +15,7 @@ Shape shapeAt(const LengthAxes &axes, std::span<const std::int64_t> lengths) {
     for (const LengthFactor &factor : axis) {
       const std::int64_t count =
           factor.dim < 0 ? factor.size : factor.times * lengths[std::size_t(factor.dim)] + factor.plus;
-      if (__builtin_mul_overflow(size, count, &size)) // Of no pack that kfuse wrote.
+      if (__builtin_mul_overflow(size, count, &size)) // No pack that kfuse wrote has such sizes.
         size = std::numeric_limits<std::int64_t>::max();
     }
   }

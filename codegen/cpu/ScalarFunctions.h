@@ -30,7 +30,7 @@ enum class Neutral { Zero, Lowest, Highest };
 
 struct Reduction {
   std::string_view name;
-  std::string_view function;               ///< Of two elements: a row of findFunction().
+  std::string_view function;               ///< What combines two elements: a row of findFunction().
   std::string_view floatKind, integerKind; ///< The names that vector.reduction has for it.
   Neutral neutral;
 

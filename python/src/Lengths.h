@@ -26,7 +26,7 @@ public:
   const std::vector<std::int64_t> &lengths() const { return sizes; } ///< In the order of the program's dims().
   const std::vector<TensorDesc> &inputs() const { return inputDescs; }
   const std::vector<TensorDesc> &outputs() const { return outputDescs; }
-  /// Of an input; of a state behind the inputs.
+  /// For an input, or for a state, which come behind the inputs.
   std::size_t inputBytes(std::size_t i) const { return bytesOfInputs[i]; }
   std::size_t outputBytes(std::size_t i) const { return bytesOfOutputs[i]; }
 
@@ -38,7 +38,7 @@ private:
   void countBytes();
 
   const Executable &executable;
-  std::vector<std::vector<Axis>> axes; ///< Of each of the program's dims().
+  std::vector<std::vector<Axis>> axes; ///< For each of the program's dims().
   std::vector<std::int64_t> sizes, found;
   std::vector<TensorDesc> inputDescs, outputDescs;
   std::vector<std::size_t> bytesOfInputs, bytesOfOutputs;

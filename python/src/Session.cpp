@@ -120,7 +120,7 @@ private:
   Session session;
   std::vector<nb::object> bound; ///< States that hold for every run.
   Place place;
-  RunEdges edges; ///< Of the run under way.
+  RunEdges edges; ///< What the run under way has.
   Call spare;
   int madeIn;
   std::optional<std::intptr_t> toldWeights; ///< The stream that the weights' allocator was told of last.

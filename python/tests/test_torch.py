@@ -22,7 +22,7 @@ import torch
 import architectures
 
 torch.set_num_threads(2)
-SLACK = float(os.environ.get("SLACK", "5"))  # Of times, for machines with other work beside.
+SLACK = float(os.environ.get("SLACK", "5"))  # How much longer times may be, for machines with other work beside.
 REPOSITORY = pathlib.Path(sys.argv.pop(1))
 # What a user would never choose: every part in kfuse, however small, and without a search.
 EVERY = {"effort": "none", "min_benefit_us": -1000.0, "fallback": "eager"}

@@ -32,7 +32,7 @@ private:
 /// How a pack is loaded.
 struct LoadWish {
   VariantWish variant;
-  int threads = 0; ///< Of a CPU; 0: one for each processor.
+  int threads = 0; ///< A CPU's; 0: one for each processor.
   WeightsSource weights;
 };
 
@@ -43,7 +43,7 @@ struct LoadedProgram {
   int ordinal = -1; ///< The CUDA device's; -1 on the CPU.
   std::string title;
   std::vector<VariantPrograms> programs; ///< In the order of `table`.
-  BucketTable table;                     ///< Of one where no run gives lengths.
+  BucketTable table;                     ///< It has one bucket where no run gives lengths.
   WeightsSource weights;
   std::unique_ptr<GivenMemory> given;
 
@@ -108,7 +108,7 @@ private:
   std::shared_ptr<const PreparedWeights> weights;
   BucketContexts contexts;
   std::vector<BoundTensor> inputs, states, outputs;
-  std::vector<void *> arguments, results; ///< Of the program, in the current run.
+  std::vector<void *> arguments, results; ///< What the current run gives the program.
   std::atomic_flag isRunning;
 };
 

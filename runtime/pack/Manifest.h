@@ -26,7 +26,7 @@ struct PackedBucket {
   PackedProgram main;
   std::vector<PackedProgram> prepare; ///< None or one: what computes from the parameters, once.
   LengthEdges edges;
-  /// Of each prepared value: equal to that of another bucket which prepares the same.
+  /// A key for each prepared value: another bucket that prepares the same has an equal one.
   std::vector<std::string> preparedKeys;
   friend bool operator==(const PackedBucket &, const PackedBucket &) = default;
 };
@@ -73,7 +73,7 @@ struct Manifest {
   std::vector<std::string> weightSeals;
   friend bool operator==(const Manifest &, const Manifest &) = default;
 
-  /// Of a parameter in the file that it names; "" of others.
+  /// The seal of a parameter in the file that it names; "" for others.
   std::string_view sealOf(std::size_t parameter) const {
     return weightSeals.empty() ? std::string_view() : weightSeals[parameter];
   }

@@ -80,7 +80,7 @@ inline void checkLowBitMemory(int rows, DType type, const ir::Target &target, ru
     const HostTensor &q = ordered[1 + 3 * layer], &s = ordered[2 + 3 * layer], &z = ordered[3 + 3 * layer];
     const std::vector<double> codes = reference::toDoubles(q), scales = reference::toDoubles(s),
                               zeros = reference::toDoubles(z);
-    constexpr std::size_t length = 64; // Of a row's first group: 128 bytes that chance does not make.
+    constexpr std::size_t length = 64; // A row's first group: 128 bytes that chance does not make.
     std::vector<double> row;
     for (std::size_t k = 0; k < length; ++k)
       row.push_back((codes[k] - zeros[0]) * scales[0]);

@@ -56,7 +56,7 @@ struct Member {
   const TensorDesc *tensor;
   const char *role; ///< The C interface's: "KFR_INPUT".
   std::size_t index;
-  std::string name; ///< Of the struct's member.
+  std::string name; ///< The struct's member.
 
   bool isRead() const { return std::string_view(role) == "KFR_INPUT" || std::string_view(role) == "KFR_PARAMETER"; }
   std::string macro(const std::string &prefix) const { return prefix + "_" + upper(name); }

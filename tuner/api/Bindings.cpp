@@ -55,7 +55,7 @@ Result<Weights> Executable::prepareNamed(std::span<const Binding> parameters) co
 
 Result<void> Session::Impl::bind(const Binding &tensor, std::size_t index, const TensorDesc &desc,
                                  std::vector<Binding> &bound) {
-  if (desc.dims.empty() && tensor.bytes != desc.bytes()) // Of others the run knows.
+  if (desc.dims.empty() && tensor.bytes != desc.bytes()) // The run knows the bytes of others.
     return wrongSize(desc, tensor.bytes, desc.shape, "expected");
   bound[index] = {{}, tensor.data, tensor.bytes};
   return {};

@@ -33,7 +33,7 @@ Result<LengthBucket> bucketOf(const Model &model, const std::vector<Dim> &length
 Result<LengthBuckets> bucketsOf(const Model &model, const ir::Target &target, bool simplify,
                                 std::span<const LengthCount> histogram);
 
-/// Of each bucket, or the one where no run gives lengths.
+/// For each bucket, or for the one where no run gives lengths.
 struct ModelPrograms {
   runtime::BucketTable table;
   std::vector<LengthProgram> programs; ///< In the table's order.

@@ -74,7 +74,7 @@ nlohmann::json describe(const std::vector<TensorDesc> &tensors) {
 } // namespace
 
 Packed packedOf(std::span<const LengthProgram> programs, const runtime::BucketTable &table) {
-  const CompiledModel &largest = programs.back().compiled; // Of all it says what stands in a pack.
+  const CompiledModel &largest = programs.back().compiled; // It says for all what stands in a pack.
   runtime::PackVariant variant;
   variant.target = largest.main.target;
   variant.multiprocessors = mayWaitForBlocks(variant.target) ? largest.multiprocessors : 0;

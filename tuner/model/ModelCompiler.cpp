@@ -141,7 +141,7 @@ Result<std::vector<CompiledModel>> compileModels(std::span<const PlannedModel> m
   };
   std::vector<TuningTask> distinct;
   std::map<std::string, std::size_t> known;        // By what tells kernels apart.
-  std::vector<std::vector<std::size_t>> kernelsOf; // Of each program, among the distinct ones.
+  std::vector<std::vector<std::size_t>> kernelsOf; // Each program's, among the distinct ones.
   for (const PlannedModel &model : models) {
     std::vector<std::size_t> &own = kernelsOf.emplace_back();
     for (const PlannedKernel &kernel : model.kernels) {

@@ -71,7 +71,7 @@ struct TuningTask {
   std::string templateName; ///< "cuda.matmul"; with its revision where it has one.
   std::string signature;    ///< Stable text of the fused region: ops, shapes, types.
   int uses = 1;             ///< How often the model runs it.
-  std::size_t program = 0;  ///< Of the programs that are tuned together, the one whose kernel it is.
+  std::size_t program = 0;  ///< Which of the programs that are tuned together it is a kernel of.
   Work work;
   std::shared_ptr<const ConfigSpace> space;
   std::shared_ptr<Oracle> oracle;

@@ -24,8 +24,8 @@ struct LowBitSide {
   /// "{in1, in2, {}}": what they are made of.
   std::string value() const;
 
-  /// Of wgmma they are the rows (device/matmul/low_bit_rows.cuh): a stage has so many elements of K, which are two
-  /// lines of the other operand. 128 integers of 4 bits are 64 bytes, which memory gives at once.
+  /// On wgmma they are the rows (device/matmul/low_bit_rows.cuh): a stage has so many elements of K, which are two
+  /// K blocks of the other operand. 128 integers of 4 bits are 64 bytes, which memory gives at once.
   static constexpr int64_t stageDepth = 128;
   /// What a stage has of a row, in bytes.
   int64_t stageBytes() const { return stageDepth / front().perAccess() * 16; }

@@ -237,7 +237,7 @@ private:
   const Shape shape;
   const DType type;
   const double splits, groups, tileRows, tileColumns;
-  const double stagesK, kBlocks; ///< Stages of the whole product, and lines of K of an operand of floats.
+  const double stagesK, kBlocks; ///< Stages of the whole product, and K blocks of an operand of floats.
   const double blocks, sms, resident;
   const int64_t together;            ///< Blocks of a cluster.
   const double atOnce, waves, perSm; ///< Blocks on the device at once; blocks that share an SM.

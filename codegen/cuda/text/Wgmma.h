@@ -10,7 +10,7 @@ namespace kfuse::codegen::cuda {
 
 /// One wgmma of 64 x `columns` x 32 bytes.
 struct WgmmaText {
-  std::string name; ///< Of the struct whose multiplyAdd it is.
+  std::string name; ///< The struct whose multiplyAdd it is.
   DType rowsType, columnsType;
   std::int64_t columns;
   bool areRowsInRegisters = false; ///< Else both operands lie in shared memory.

@@ -36,7 +36,7 @@ class Importer:
 
     def __init__(self):
         self.g = kfuse.GraphBuilder()
-        self.values, self.updated = {}, {}  # Of nodes; of states that were written, what they are now.
+        self.values, self.updated = {}, {}  # Nodes' values; for states that were written, what they are now.
 
     def argument(self, node: torch.fx.Node, role: str, name: str) -> list:
         """The placeholder as an argument of the model, declared as it lies in memory; the order of its dimensions there.

@@ -50,7 +50,7 @@ template <class T, class Weights> struct LowBitSide {
 };
 
 /// A warpgroup's products with such rows, `blocks` times 64 of them: 64 below each other, or 64 of each of two
-/// products. It makes floats of 64 rows and a line of K while those before are multiplied.
+/// products. It makes floats of 64 rows and a K block while those before are multiplied.
 template <class Config, class T, class Weights, class Columns, class Product, int blocks>
 struct StageProducts<Config, LowBitSide<T, Weights>, Columns, Product, blocks> {
   using Rows = LowBitSide<T, Weights>;
@@ -114,7 +114,7 @@ struct StageProducts<Config, LowBitSide<T, Weights>, Columns, Product, blocks> {
       for (int block = 0; block < blocks; ++block) {
         if (line > 0 || block > 0)
           waitProducts<1>();         // The registers of the rows before the last are free.
-        unsigned pairs[2][steps][2]; // Of row `half`, of a step's first and second eight.
+        unsigned pairs[2][steps][2]; // Row `half`'s, of a step's first and second eight.
 #pragma unroll
         for (int half = 0; half < 2; ++half)
           widen(pairs[half], rows + block * blockBytes + half * 8 * rowBytes, line, half, minusZero[block],
@@ -142,7 +142,7 @@ private:
 
   __device__ __forceinline__ int productOf(int block) const { return isPair ? block : product; }
 
-  /// A line of K of the lane's row `half`, from the stage's rows at `rows` on.
+  /// A K block of the lane's row `half`, from the stage's rows at `rows` on.
   __device__ __forceinline__ void widen(unsigned (&pairs)[steps][2], unsigned rows, int line, int half,
                                         const unsigned (&minusZero)[scales][2],
                                         const unsigned (&scale)[scales][2]) const {
