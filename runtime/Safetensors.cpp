@@ -174,7 +174,7 @@ Result<Safetensors> Safetensors::open(const std::string &path) {
     return mapped.error();
   Result<Safetensors> parsed = parse(mapped->bytes(), path);
   if (parsed)
-    parsed->file = std::make_shared<const MappedFile>(std::move(*mapped));
+    parsed->file = std::move(*mapped);
   return parsed;
 }
 

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,8 +34,6 @@ public:
 
   const std::map<std::string, StoredTensor, std::less<>> &all() const { return tensors; }
   const std::string &fileName() const { return name; }
-  /// What keeps the bytes valid; null where the caller does.
-  std::shared_ptr<const void> owner() const { return file; }
   bool holds(std::string_view name) const { return tensors.contains(name); }
   /// The bytes of a tensor of that name, type and shape; Usage says what the file holds instead.
   Result<std::span<const std::byte>> find(const TensorDesc &wanted) const;
@@ -45,7 +42,7 @@ private:
   explicit Safetensors(std::string name) : name(std::move(name)) {}
 
   std::string name;
-  std::shared_ptr<const MappedFile> file; ///< Null where the caller holds the bytes.
+  MappedFile file; ///< Empty where the caller holds the bytes.
   std::map<std::string, StoredTensor, std::less<>> tensors;
 };
 

@@ -72,7 +72,7 @@ inline void checkLowBitMemory(int rows, DType type, const ir::Target &target, ru
   auto arena = device.allocate(std::max<std::size_t>(program.arenaBytes, 1));
   REQUIRE_MESSAGE(arena, arena.error().message);
   std::vector<HostTensor> results =
-      runner.run(program, prepared, {.arena = arena->get()},
+      runner.run(program, prepared, {.arena = {static_cast<std::byte *>((*arena)->data()), program.arenaBytes}},
                  [&](runtime::Context &context) { CHECK(context.memoryBytes() < matrixBytes); });
   std::vector<std::byte> bytes(program.arenaBytes);
   REQUIRE(device.download(bytes.data(), (*arena)->data(), bytes.size()));

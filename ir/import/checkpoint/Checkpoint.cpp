@@ -77,11 +77,11 @@ template <class Make> auto guarded(const std::string &title, const Make &make) -
 
 } // namespace
 
-void Checkpoint::add(runtime::Safetensors file) {
-  for (const auto &[name, tensor] : file.all())
-    if (!located.try_emplace(name, Located{&tensor, file.owner()}).second)
+void Checkpoint::add(runtime::Safetensors added) {
+  auto file = std::make_shared<const runtime::Safetensors>(std::move(added));
+  for (const auto &[name, tensor] : file->all())
+    if (!located.try_emplace(name, Located{&tensor, file}).second)
       throw Unreadable("two of its files hold '" + name + "'");
-  files.push_back(std::move(file)); // A map that is moved keeps its elements where they are.
 }
 
 void Checkpoint::openFiles() {

@@ -38,7 +38,6 @@ private:
 
   std::string title;
   checkpoint::Scheme scheme;
-  std::vector<runtime::Safetensors> files;
   std::map<std::string, checkpoint::Located, std::less<>> located;
   mutable std::mutex reading;
   mutable std::map<std::tuple<std::string, std::int64_t, std::int64_t>,

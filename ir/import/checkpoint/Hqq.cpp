@@ -11,7 +11,7 @@ public:
     parts = bits == 3 ? 10 : bits > 4 ? 1 : 8 / bits; // Ten of 3 bits are in a word of 32.
     wordBytes = bits == 3 ? 4 : 1;
     step = (rows - 1) / parts + 1;
-    const runtime::StoredTensor &tensor = layer.tensor("W_q", bits == 3 ? "I32" : "U8", 2);
+    const StoredTensor &tensor = layer.tensor("W_q", bits == 3 ? "I32" : "U8", 2);
     if (tensor.shape != Shape{step, columns} || (bits != 3 && rows % parts != 0))
       throw Unreadable("has " + described("W_q", tensor) + " for " + std::to_string(rows) + " rows of " +
                        std::to_string(columns) + " integers of " + std::to_string(bits) + " bits");

@@ -17,7 +17,7 @@ template <class Int> std::vector<std::int64_t> readIntegers(std::span<const std:
 
 } // namespace
 
-std::string described(std::string_view name, const runtime::StoredTensor &tensor) {
+std::string described(std::string_view name, const StoredTensor &tensor) {
   return std::string(name) + " of " + tensor.type + " " + toString(tensor.shape);
 }
 
@@ -28,8 +28,8 @@ Located Layer::located(std::string_view name) const {
   return found;
 }
 
-const runtime::StoredTensor &Layer::tensor(std::string_view name, std::string_view type, std::size_t rank) const {
-  const runtime::StoredTensor &tensor = *located(name).tensor;
+const StoredTensor &Layer::tensor(std::string_view name, std::string_view type, std::size_t rank) const {
+  const StoredTensor &tensor = *located(name).tensor;
   if (tensor.type != type || tensor.shape.size() != rank || tensor.bytes.empty())
     throw Unreadable("has " + described(name, tensor) + ", expected " + std::string(type) + " of " +
                      std::to_string(rank) + " dimensions");
@@ -38,7 +38,7 @@ const runtime::StoredTensor &Layer::tensor(std::string_view name, std::string_vi
 
 Part Layer::floats(std::string_view name) const {
   Located found = located(name);
-  std::optional<DType> type = runtime::typeStoredAs(found.tensor->type);
+  std::optional<DType> type = typeStoredAs(found.tensor->type);
   if (!type || !isFloat(*type) || isFloat8(*type) || found.tensor->bytes.empty())
     throw Unreadable("has " + described(name, *found.tensor) + ", expected F32, F16 or BF16");
   return {std::string(name), {*type, found.tensor->shape, found.tensor->bytes, std::move(found.owner)}};
@@ -61,7 +61,7 @@ Part Layer::transposedFloats(std::string_view name) const {
 }
 
 std::vector<std::int64_t> Layer::integers(std::string_view name) const {
-  const runtime::StoredTensor &tensor = *located(name).tensor;
+  const StoredTensor &tensor = *located(name).tensor;
   if (tensor.type == "I32")
     return readIntegers<std::int32_t>(tensor.bytes);
   if (tensor.type == "I64")

@@ -9,9 +9,12 @@
 
 namespace kfuse::ir::checkpoint {
 
+using runtime::StoredTensor;
+using runtime::typeStoredAs;
+
 /// A tensor of a file, and what keeps its bytes valid.
 struct Located {
-  const runtime::StoredTensor *tensor = nullptr;
+  const StoredTensor *tensor = nullptr;
   std::shared_ptr<const void> owner{};
 };
 
@@ -23,7 +26,7 @@ public:
   explicit Layer(std::function<Located(std::string_view)> find) : find(std::move(find)) {}
 
   bool holds(std::string_view name) const { return find(name).tensor != nullptr; }
-  const runtime::StoredTensor &tensor(std::string_view name, std::string_view type, std::size_t rank) const;
+  const StoredTensor &tensor(std::string_view name, std::string_view type, std::size_t rank) const;
   /// A tensor of any float type.
   Part floats(std::string_view name) const;
   /// A matrix of floats with its rows as columns.
@@ -38,6 +41,6 @@ private:
 };
 
 /// "qweight of I32 16x4".
-std::string described(std::string_view name, const runtime::StoredTensor &tensor);
+std::string described(std::string_view name, const StoredTensor &tensor);
 
 } // namespace kfuse::ir::checkpoint

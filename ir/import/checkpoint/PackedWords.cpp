@@ -7,7 +7,7 @@ namespace kfuse::ir::checkpoint {
 PackedWords::PackedWords(const Layer &layer, std::string_view name, std::size_t axis, std::int64_t lines,
                          std::int64_t count, std::int64_t bits)
     : bits(bits) {
-  const runtime::StoredTensor &tensor = layer.tensor(name, "I32", 2);
+  const StoredTensor &tensor = layer.tensor(name, "I32", 2);
   const std::int64_t words = (count * bits - 1) / 32 + 1;
   const Shape expected = axis == 0 ? Shape{words, lines} : Shape{lines, words};
   if (tensor.shape != expected)

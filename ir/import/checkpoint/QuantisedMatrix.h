@@ -26,7 +26,7 @@ struct Part {
 /// In row-major order these are the weights [N, K] of a product x w^T.
 struct QuantisedMatrix {
   Part codes;  ///< U8 or U4.
-  Part scales; ///< Floats.
+  Part scales; ///< Their type is a float.
   std::optional<Part> zeros{};
   double zero = 0; ///< Where there are no `zeros`, that of all blocks.
   Shape blocks;

@@ -117,7 +117,7 @@ Scheme readScheme(std::string_view text) {
   const json config = json::parse(text);
   const json *quantisation = given(config, "quantization_config");
   if (!quantisation)
-    quantisation = given(config, "compression_config"); // Files of compressed-tensors before 0.5.
+    quantisation = given(config, "compression_config"); // The key of compressed-tensors before 0.5.
   if (!quantisation)
     return scheme;
   if (!quantisation->is_object())

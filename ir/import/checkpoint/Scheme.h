@@ -13,7 +13,7 @@ struct Format;
 struct Scheme {
   const Format *format = nullptr; ///< Null: nothing is quantised.
   std::int64_t group = 0;         ///< Columns that share a scale; 0: the shapes say it.
-  bool areZerosLessOne = false;   ///< As in the first version of GPTQ's files.
+  bool areZerosLessOne = false;   ///< The first version of GPTQ's files stores them so.
   std::vector<std::int64_t> bits; ///< Those that layers have.
 };
 

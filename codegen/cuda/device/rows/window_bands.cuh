@@ -140,28 +140,28 @@ private:
     for (int first = 0; first < sequences * fours; first += threads)
       if (const int number = first + threadIdx.x, sequence = number / fours, column = number % fours * 4;
           sequence < sequences && body.hasSequence(sequence)) {
-        float *sums = staged(h) + sequence * rowPitch + column;
+        const auto &sums = *reinterpret_cast<const Vector<float, 4> *>(staged(h) + sequence * rowPitch + column);
         if (const float all = sums[0] + sums[1] + sums[2] + sums[3]; all != all)
-          sumAgain(sums, sequence, h, column);
-        body.finish(*reinterpret_cast<const Vector<float, 4> *>(sums), sequence, h, column);
+          body.finish(sumAgain(body, sequence, h, column), sequence, h, column);
+        else
+          body.finish(sums, sequence, h, column);
       }
   }
   /// A product reads positions beside a result's window, where 0 times an infinity or NaN is NaN: four results of which
-  /// one is NaN are summed over their own windows. Rare, so that its time does not count, but its registers do.
-  __device__ __forceinline__ void sumAgain(float *sums, int sequence, int h, int column) const {
+  /// one is NaN are summed over their own windows. Rare: a call, so that it takes no registers where it isn't made.
+  static __device__ __noinline__ Vector<float, 4> sumAgain(Body body, int sequence, int h, int column) {
+    Vector<float, 4> sums = {};
 #pragma unroll 1
-    for (int j = 0; j < 4; ++j) {
-      float sum = 0;
-#pragma unroll 1
-      for (int tap = 0; tap < Config::rowTaps * Config::taps; ++tap) {
-        const int down = h + tap / Config::taps, at = column + j + tap % Config::taps - Config::before;
-        T position = {};
-        if (at >= 0 && at < Config::width && body.isInside(down))
-          position = body.row(sequence)[at + down * Config::rowStride];
-        sum += decode(position) * decode(body.weight(tap / Config::taps, tap % Config::taps));
-      }
-      sums[j] = sum;
+    for (int tap = 0; tap < Config::rowTaps * Config::taps; ++tap) {
+      const int down = h + tap / Config::taps, first = column + tap % Config::taps - Config::before;
+      const bool isInside = body.isInside(down);
+      const T *row = body.row(sequence) + down * Config::rowStride;
+      const float weight = decode(body.weight(tap / Config::taps, tap % Config::taps));
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        sums[j] += weight * (isInside && first + j >= 0 && first + j < Config::width ? decode(row[first + j]) : 0.0f);
     }
+    return sums;
   }
   __device__ __forceinline__ float *staged(int h) const {
     return reinterpret_cast<float *>(ring + Config::stages * stageElements) + h % 2 * (sequences * rowPitch);
