@@ -27,6 +27,7 @@ template <class Config, class Body> class WindowBands {
   static constexpr int stageElements = sequences * pitch, stageBytes = stageElements * static_cast<int>(sizeof(T));
   /// Stride of results; 8 more than a multiple of 32 keeps sequences apart in the banks.
   static constexpr int rowPitch = (tiles * across + 23) / 32 * 32 + 8;
+  static constexpr int fours = (Config::results + 3) / 4; ///< Vectors that a row of results is stored as.
   static constexpr int rowsRead = Config::rows + Config::rowTaps - 1;
   static constexpr int ofRow = Config::width / Config::piece, copies = sequences * ofRow,
                        ofThread = (copies + threads - 1) / threads;
@@ -49,6 +50,7 @@ public:
     unsigned reading = 0, writing = (Config::stages - 1) * stageBytes;
     const unsigned fragment = sharedAddress(ring) + (lane % 16 * pitch + tile * across + lane / 16 * 8) * sizeof(T);
     float sums[Config::rowTaps][4] = {};
+    bool hasNan = false; // Among this thread's results.
 #pragma unroll 1
     for (int first = 0; first < rowsRead; first += Config::rowTaps)
 #pragma unroll
@@ -58,7 +60,7 @@ public:
           __syncthreads();
           const int h = down - (Config::rowTaps - 1);
           if (h >= 1)
-            finish(h - 1);
+            hasNan |= finish(h - 1);
           start(down + Config::stages - 1, writing);
           unsigned positions[4];
           loadMatrices(positions, fragment + reading);
@@ -74,7 +76,9 @@ public:
             stage(sums[(i + 1) % Config::rowTaps], h);
         }
     __syncthreads();
-    finish(Config::rows - 1);
+    hasNan |= finish(Config::rows - 1);
+    if (hasNan)
+      finishAgain();
   }
 
 private:
@@ -133,23 +137,31 @@ private:
     *reinterpret_cast<Vector<float, 2> *>(to) = {sums[0], sums[1]};
     *reinterpret_cast<Vector<float, 2> *>(to + 8 * rowPitch) = {sums[2], sums[3]};
   }
-  /// Four neighbours a thread.
-  __device__ __forceinline__ void finish(int h) const {
-    constexpr int fours = (Config::results + 3) / 4;
+  /// Stores a row, four neighbours a thread; tells whether NaN is among those of this thread.
+  __device__ __forceinline__ bool finish(int h) const {
+    bool hasNan = false;
 #pragma unroll
     for (int first = 0; first < sequences * fours; first += threads)
       if (const int number = first + threadIdx.x, sequence = number / fours, column = number % fours * 4;
           sequence < sequences && body.hasSequence(sequence)) {
         const auto &sums = *reinterpret_cast<const Vector<float, 4> *>(staged(h) + sequence * rowPitch + column);
-        if (const float all = sums[0] + sums[1] + sums[2] + sums[3]; all != all)
-          body.finish(sumAgain(body, sequence, h, column), sequence, h, column);
-        else
-          body.finish(sums, sequence, h, column);
+        const float all = sums[0] + sums[1] + sums[2] + sums[3];
+        hasNan |= all != all;
+        body.finish(sums, sequence, h, column);
       }
+    return hasNan;
   }
-  /// A product reads positions beside a result's window, where 0 times an infinity or NaN is NaN: four results of which
-  /// one is NaN are summed over their own windows. Rare: a call, so that it takes no registers where it isn't made.
-  static __device__ __noinline__ Vector<float, 4> sumAgain(Body body, int sequence, int h, int column) {
+  /// A product reads positions beside a result's window, where 0 times an infinity or NaN is NaN: a thread that had NaN
+  /// sums its results over their own windows. Rare, and at the end, where it takes no registers from the products.
+  __device__ __forceinline__ void finishAgain() const {
+#pragma unroll 1
+    for (int h = 0; h < Config::rows; ++h)
+#pragma unroll 1
+      for (int number = threadIdx.x; number < sequences * fours; number += threads)
+        if (const int sequence = number / fours; body.hasSequence(sequence))
+          body.finish(sumWindows(sequence, h, number % fours * 4), sequence, h, number % fours * 4);
+  }
+  __device__ __forceinline__ Vector<float, 4> sumWindows(int sequence, int h, int column) const {
     Vector<float, 4> sums = {};
 #pragma unroll 1
     for (int tap = 0; tap < Config::rowTaps * Config::taps; ++tap) {
