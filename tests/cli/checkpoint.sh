@@ -22,7 +22,7 @@ for format in gptq awq; do
   check "$format: tune" "$kfuse" tune "$data/llama_block.onnx" "${given[@]}" --target cpu --no-benchmark
   check "$format: explain" grep -q dequantize <("$kfuse" explain "$data/llama_block.onnx" "${given[@]}" --target cpu)
   check "$format: run" numbers "$data/llama_block.onnx" "${given[@]}" --output "$work/$format"
-  check "$format: pack" "$kfuse" pack "$data/llama_block.onnx" "${given[@]}" --target cpu --no-benchmark --embed -o "$work/$format.kfp"
+  check "$format: pack" "$kfuse" pack "$data/llama_block.onnx" "${given[@]}" --target cpu --no-benchmark --weights embed -o "$work/$format.kfp"
   check "$format: the pack" "$kfuse" run "$work/$format.kfp" --input x="$work/x.npy" --output "$work/$format.packed"
   check "$format: the pack's numbers" cmp -s "$work/$format/y.npy" "$work/$format.packed/y.npy"
 done
