@@ -3,8 +3,11 @@
 #include "LengthModels.h"
 #include "TemporaryFolder.h"
 
+#include "codegen/cuda/text/DeviceLibrary.h"
 #include "ir/reference/Policy.h"
 #include "kfuse/kfuse.h"
+#include "runtime/Device.h"
+#include "tests/Skip.h"
 #include "tuner/api/Handles.h"
 #include "tuner/api/Lengths.h"
 #include "tuner/model/PlannedModel.h"
@@ -346,10 +349,16 @@ TEST_CASE("lengths: masks stand where elements mix, and nowhere else") {
   CHECK(causal["kfuse.where"] == 4); // The graph's own, the softmax's, the values', and the output's.
 }
 
-TEST_CASE("lengths: GPUs have kernels for graphs that read them") {
+TEST_CASE("lengths: GPUs have kernels for graphs that read them, which compile") {
+  const auto compiler = runtime::makeCudaCompiler(codegen::cuda::deviceHeaders());
+  if (!compiler)
+    kfuse::testing::skip(compiler.error().message);
   for (const char *target : {"sm_80", "sm_90a"})
     for (const auto &[build, dims] : {std::pair<Build, std::vector<Dim>>(feedForward, {{"rows", 65, 128}}),
                                       {bert, {{"batch", 2, 4}, {"tokens", 33, 64}}},
+                                      {bert, {{"batch", 1, 9}, {"tokens", 1, 61}}},
+                                      {bert, {{"batch", 1, 1}, {"tokens", 1, 61}}},
+                                      {bert, {{"batch", 1, 9}, {"tokens", 1, 1}}},
                                       {llama, {{"tokens", 129, 256}}},
                                       {vit, {{"batch", 2, 4}, {"patches", 17, 32}}}}) {
       const Model model = modelOf(build, dims, DType::BF16);
@@ -358,8 +367,18 @@ TEST_CASE("lengths: GPUs have kernels for graphs that read them") {
       Result<tuner::PlannedModel> planned =
           tuner::planModel(*bucket->model.internals().model.module, *ir::findTarget(target));
       REQUIRE_MESSAGE(planned, planned.error().message);
-      for (const tuner::PlannedKernel &kernel : planned->kernels)
-        CHECK_FALSE(kernel.kernelTemplate->estimated(kernel.region, *planned->target).empty());
+      for (const tuner::PlannedKernel &kernel : planned->kernels) {
+        const std::vector<codegen::TileConfig> configs =
+            kernel.kernelTemplate->candidates(kernel.region, *planned->target);
+        REQUIRE_FALSE(configs.empty());
+        Result<codegen::KernelPlan> plan =
+            kernel.kernelTemplate->emit(kernel.region, configs.front(), *planned->target);
+        REQUIRE_MESSAGE(plan, plan.error().message);
+        if (compiler) {
+          const Result<runtime::CompiledKernel> compiled = (*compiler)->compile(*plan);
+          CHECK_MESSAGE(compiled, compiled.error().message << plan->source);
+        }
+      }
     }
 }
 

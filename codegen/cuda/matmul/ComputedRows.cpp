@@ -95,7 +95,7 @@ std::string ComputedRows::write(MatmulPrinter &printer, const std::string &name,
   row.writeCache(scope);
   for (size_t pass = 0; pass < passes.reductions.size(); ++pass)
     row.writeReductions(scope, pass);
-  row.writeElements(scope, [&](const ValuePrinter &inner) { row.chunks().store(inner, 0); });
+  row.writeElements(scope, [&](ValuePrinter &inner) { row.chunks().store(inner, 0); });
   writer.close();
   writer.close(";");
   writer.line();

@@ -55,11 +55,14 @@ public:
     };
     if (!isForTensorCores || llvm::any_of(variants(), takesFewRows))
       return "";
+    const bool hasLowBits =
+        llvm::any_of(region.graph.inputs, [](const auto &input) { return smallInteger(input.type).has_value(); });
     std::string refusals, best;
     for (const MatmulVariant *variant : variants()) {
       const std::string instruction(variant->traits.instruction);
       const int only = variant->traits.capability;
-      if (instruction.empty() || (only > 0 && target.capability != only))
+      if (instruction.empty() || (only > 0 && target.capability != only) ||
+          (variant->traits.isForLowBits && !hasLowBits))
         continue;
       if (best.empty())
         best = instruction;

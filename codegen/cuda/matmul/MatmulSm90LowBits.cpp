@@ -80,6 +80,7 @@ public:
                             .mostCandidates = mostCandidates,
                             .usesTensorCores = true,
                             .instruction = "wgmma",
+                            .isForLowBits = true,
                             .capability = 90}) {}
 
   std::string_view name() const override { return "cuda.matmul_sm90_low_bits"; }

@@ -14,6 +14,7 @@ struct MatmulTraits {
   bool usesTensorCores = false; ///< Where f32 operands may be cut, no other variant is offered beside one of these.
   bool isForFewRows = false;    ///< It reads the weights once, at the rate of memory: no instruction would be faster.
   std::string_view instruction = ""; ///< The tensor core instruction by which it multiplies any size, or "".
+  bool isForLowBits = false;         ///< It multiplies weights of few bits and nothing else.
   int capability = 0;                ///< Only targets of this capability have the instruction; 0: all.
 };
 

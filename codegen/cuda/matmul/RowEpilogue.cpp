@@ -201,9 +201,9 @@ void RowEpilogue::writeCompute(MatmulPrinter &printer, const Step &step, bool st
       });
   if (!stores)
     writer.line("return y0;");
-  else
-    for (unsigned i = 0; i < step.roots.size(); ++i)
-      chunk.store({graph, writer, printer.names()}, i);
+  ValuePrinter ends(graph, writer, printer.names());
+  for (unsigned i = 0; stores && i < step.roots.size(); ++i)
+    chunk.store(ends, i);
   writer.close();
 }
 

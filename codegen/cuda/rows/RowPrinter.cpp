@@ -102,7 +102,7 @@ void RowPrinter::writeFetch(const ValuePrinter &scope, size_t totalsOf) {
 
 /// One pass over the row; `body` prints what happens to each column.
 void RowPrinter::writePass(ValuePrinter &scope, size_t pass, llvm::function_ref<void(ValuePrinter &)> body,
-                           llvm::function_ref<void(const ValuePrinter &)> after) {
+                           llvm::function_ref<void(ValuePrinter &)> after) {
   for (Scalar value : rowValues(graph, passes.roots(graph, pass))) {
     std::string name = scope.value(value);
     if (!dividesElements(value) || scope.hasReciprocal(value)) // From an earlier pass.
@@ -215,7 +215,7 @@ void RowPrinter::writeSpread(ValuePrinter &scope, size_t pass, const Spread &spr
   scope.define(spread.reduction, name);
 }
 
-void RowPrinter::writeElements(ValuePrinter &scope, llvm::function_ref<void(const ValuePrinter &)> after) {
+void RowPrinter::writeElements(ValuePrinter &scope, llvm::function_ref<void(ValuePrinter &)> after) {
   writer.line();
   auto compute = [&](ValuePrinter &lane) {
     for (unsigned i : passes.elementOutputs) {

@@ -30,7 +30,7 @@ public:
   /// With spreads of the next pass, which then has nothing to print.
   void writeReductions(ValuePrinter &scope, size_t pass);
   /// The pass behind all reductions: y<i> of each element output, then what `after` prints.
-  void writeElements(ValuePrinter &scope, llvm::function_ref<void(const ValuePrinter &)> after);
+  void writeElements(ValuePrinter &scope, llvm::function_ref<void(ValuePrinter &)> after);
 
 private:
   void writeLanes();
@@ -41,7 +41,7 @@ private:
   void writeSpread(ValuePrinter &scope, size_t pass, const Spread &spread);
   bool dividesElements(ir::Scalar value) const;
   void writePass(ValuePrinter &scope, size_t pass, llvm::function_ref<void(ValuePrinter &)> body,
-                 llvm::function_ref<void(const ValuePrinter &)> after);
+                 llvm::function_ref<void(ValuePrinter &)> after);
 
   const LinearGraph &graph;
   const RowPasses &passes;

@@ -166,15 +166,16 @@ private:
     writer.close(";");
     writer.line();
     openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(region, graph));
-    endRun();
+    ValuePrinter entry(graph, writer, names);
+    endRun(entry);
     work.tile.writeEntry(writer, rowsOfBlock(config), rowsEachOf(config));
     writer.close();
   }
 
   void writeEntry() {
     openEntry(writer, "Config::threads * Config::rows", entryName(region), bufferParameters(region, graph));
-    const std::string runRows = endRun();
     ValuePrinter scope(graph, writer, names);
+    const std::string runRows = endRun(scope);
     bool isStream = storageOf(config) == RowStorage::Stream;
     writer.line("Row<Config> row;");
     if (isStream)
@@ -187,8 +188,8 @@ private:
 
   /// A block whose rows are all behind those of the run ends, once nothing waits for it. Returns how many rows there
   /// are; "" where a run has all.
-  std::string endRun() {
-    const std::string extent = columnDim > 0 ? runExtent(graph, 0, writer) : "";
+  std::string endRun(ValuePrinter &scope) {
+    const std::string extent = columnDim > 0 ? runExtent(scope, graph, 0) : "";
     if (extent.empty())
       return "";
     writer.line("const Index runRows = " + extent + " * " + llvm::Twine(rowCount / graph.extents().front()) + ";");
@@ -205,7 +206,7 @@ private:
       row.writeReductions(scope, pass);
     writeRowOutputs(scope);
     if (!passes.elementOutputs.empty())
-      row.writeElements(scope, [&](const ValuePrinter &inner) {
+      row.writeElements(scope, [&](ValuePrinter &inner) {
         writer.line("if (!row.valid) return;");
         for (unsigned i : passes.elementOutputs)
           row.chunks().store(inner, i);

@@ -196,7 +196,7 @@ void ChunkPrinter::lanes(const ValuePrinter &scope, std::function<std::string(Sc
   forEachLane(lane.out(), [&] { body(lane); });
 }
 
-void ChunkPrinter::store(ValuePrinter scope, unsigned number) const {
+void ChunkPrinter::store(ValuePrinter &scope, unsigned number) const {
   const ir::ScalarOutput &output = graph.graph.outputs[number];
   ArrayRef<Guard> guards = graph.storeGuards[number];
   std::string out = "out" + std::to_string(number), y = "y" + std::to_string(number);

@@ -49,7 +49,7 @@ public:
   void lanes(const ValuePrinter &scope, std::function<std::string(ir::Scalar)> prefixOf,
              llvm::function_ref<void(ValuePrinter &)> body) const;
   /// Stores the lanes of y<number> as output `number`.
-  void store(ValuePrinter scope, unsigned number) const;
+  void store(ValuePrinter &scope, unsigned number) const;
   /// Computes `results`, all outputs in order, and stores them. What that loads, `loads`, comes first.
   void storeResults(ValuePrinter scope, llvm::ArrayRef<ir::Scalar> results, llvm::ArrayRef<ir::Scalar> loads) const;
 

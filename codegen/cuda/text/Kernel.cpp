@@ -172,12 +172,15 @@ void openEntry(SourceWriter &writer, const llvm::Twine &threads, const std::stri
   writer.line("waitForPredecessor();");
 }
 
-std::string runExtent(const LinearGraph &graph, unsigned dim, SourceWriter &writer) {
+std::string runExtent(ValuePrinter &scope, const LinearGraph &graph, unsigned dim) {
   const std::optional<ir::RunExtent> &end = graph.graph.runExtent;
-  if (!end || end->dim != dim)
-    return "";
+  return end && end->dim == dim ? "Index(" + scope.value(end->count) + ")" : "";
+}
+
+std::string runExtent(const LinearGraph &graph, unsigned dim, SourceWriter &writer) {
   const std::vector<std::string> noDims(graph.extents().size(), "0"); // It is the same everywhere.
-  return "Index(" + ValuePrinter(graph, writer, noDims).value(end->count) + ")";
+  ValuePrinter scope(graph, writer, noDims);
+  return runExtent(scope, graph, dim);
 }
 
 double instructionsOf(const LinearGraph &graph, llvm::ArrayRef<Scalar> roots,

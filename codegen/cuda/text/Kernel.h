@@ -7,6 +7,8 @@
 
 namespace kfuse::codegen::cuda {
 
+class ValuePrinter;
+
 /// Refuses a graph, and a region, that applies a function without CUDA text.
 ir::FusionDecision printable(const ir::ScalarGraph &graph);
 ir::FusionDecision printable(const Region &region);
@@ -47,6 +49,8 @@ void openEntry(SourceWriter &writer, const llvm::Twine &threads, const std::stri
 
 /// The text of how much of dimension `dim` a run computes, after printing what reads it; "" where that is all of it.
 std::string runExtent(const LinearGraph &graph, unsigned dim, SourceWriter &writer);
+/// The same in a scope that prints more of the graph.
+std::string runExtent(ValuePrinter &scope, const LinearGraph &graph, unsigned dim);
 
 inline std::string entryName(const Region &region) { return "kfuse_" + region.name; }
 inline llvm::StringRef indexType(const LinearGraph &graph) { return graph.fits32Bits() ? "int" : "long long"; }

@@ -1,8 +1,8 @@
 // Options that every command on a model has.
 #pragma once
 
-#include "runtime/Safetensors.h"
 #include "kfuse/compiler.h"
+#include "runtime/Safetensors.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
