@@ -89,6 +89,35 @@ def _attention(arrays, attributes, between):
     return [attend(q, k, v, between, attributes.get("scale"), biases(q, k, mask, added, attributes)), present]
 
 
+def attend_packed(q, k, v, starts, between, scale):
+    """Of tokens [1, heads, T, D] that sequences share, each attends to its own sequence's."""
+    number = np.searchsorted(starts, np.arange(q.shape[2]), side="right")
+    apart = np.where(number[:, None] == number, 0, -np.inf)
+    return [attend(q, k, v, between, scale, apart)[0]]
+
+
+@own("com.microsoft.PackedMultiHeadAttention", CONTRIB)
+def _packed_multi_head_attention(arrays, attributes, between):
+    q, k, v, bias, _, starts = (at(arrays, i) for i in range(6))
+    if q.ndim == 4:
+        q, k, v = (np.swapaxes(q[None, :, :, i], 1, 2) for i in range(3))
+    else:
+        if bias is not None:
+            shares = np.split(bias, [q.shape[1], q.shape[1] + k.shape[1]])
+            q, k, v = (one + share for one, share in zip((q, k, v), shares))
+        q, k, v = (by_head(one[None], attributes["num_heads"]) for one in (q, k, v))
+    return attend_packed(q, k, v, starts, between, attributes.get("scale"))
+
+
+@own("com.microsoft.PackedAttention", CONTRIB)
+def _packed_attention(arrays, attributes, between):
+    x, weights, bias, _, starts = (at(arrays, i) for i in range(5))
+    product = (matmul(x, weights) + bias)[None]
+    sizes = attributes.get("qkv_hidden_sizes", [product.shape[-1] // 3] * 3)
+    q, k, v = (by_head(one, attributes["num_heads"]) for one in np.split(product, np.cumsum(sizes)[:2], -1))
+    return attend_packed(q, k, v, starts, between, attributes.get("scale"))
+
+
 def rotate(x, positions, cos, sin, interleaved):
     """Rotary embedding of x [B, heads, S, D] at positions [B, S]."""
     half = cos.shape[1]

@@ -83,6 +83,42 @@ def _attention(b):
     b.node("Attention", inputs, dtype, outputs=outputs, domain=CONTRIB, num_heads=heads, **flags)
 
 
+def _sequences(b, tokens):
+    """Which tokens were padded, which nothing reads, and where sequences begin; one may be empty."""
+    cuts = sorted(b.rng.randint(0, tokens) for _ in range(b.rng.choice((0, 1, 2))))
+    return [_integers(b, np.zeros((len(cuts) + 1, tokens))), _integers(b, [0, *cuts, tokens])]
+
+
+@generator("com.microsoft.PackedMultiHeadAttention")
+def _packed_multi_head_attention(b):
+    _, tokens, heads, size = _sizes(b)
+    dtype, scale = b.some_dtype(b.floats()), b.rng.choice((None, 0.3))
+    if b.chance(0.2):
+        inputs = [b.finite(dtype, (tokens, heads, 3, size)), None, None, None]
+    else:
+        widths = [heads * size, heads * size, heads * b.rng.choice((size, 4))]
+        inputs = [b.finite(dtype, (tokens, width)) for width in widths]
+        inputs.append(b.finite(dtype, (sum(widths),)) if b.chance(0.4) else None)
+    _small(*inputs)
+    inputs += _sequences(b, tokens)
+    b.node("PackedMultiHeadAttention", inputs, dtype, domain=CONTRIB, num_heads=heads, scale=scale)
+
+
+@generator("com.microsoft.PackedAttention")
+def _packed_attention(b):
+    _, tokens, heads, size = _sizes(b)
+    dtype, width, value_size = b.some_dtype(b.floats()), b.rng.choice((4, 8)), b.rng.choice((size, size, 4))
+    columns = heads * (2 * size + value_size)
+    x, weights = b.finite(dtype, (tokens, width)), b.finite(dtype, (width, columns), b.rng.choice(("parameter", "initializer")))
+    if dtype == "f16" and width * np.max(np.abs(x.array)) * np.max(np.abs(weights.array)) > 25:
+        raise Reject("scores overflow")
+    bias = b.finite(dtype, (columns,))
+    _small(bias)
+    sizes = [heads * size, heads * size, heads * value_size] if value_size != size else None
+    inputs = [x, weights, bias, *_sequences(b, tokens)]
+    b.node("PackedAttention", inputs, dtype, domain=CONTRIB, num_heads=heads, qkv_hidden_sizes=sizes, scale=b.rng.choice((None, 0.3)))
+
+
 @generator("com.microsoft.GroupQueryAttention")
 def _group_query_attention(b):
     batch, length, kv_heads, size = _sizes(b)
