@@ -5,7 +5,7 @@ include "mlir/IR/OpBase.td"
 
 def FusableOpInterface : OpInterface<"FusableOpInterface"> {
   let description = [{
-    What a pass or code generator may ask an op. Passes ask; they never list ops.
+    What a pass or code generator may ask an op. Passes ask; those that name ops are in docs/adding-an-op.md.
   }];
   let cppNamespace = "::kfuse::ir";
   let methods = [

@@ -19,10 +19,10 @@ namespace kfuse::tuner {
 struct Choice {
   std::string region;   ///< regionKey.
   std::string kernel;   ///< tuningKey of the winner: another one means that the template has changed.
-  std::string name;     ///< For people, as is the next field.
-  std::string ops;      ///< The fused ops, for people.
-  std::string target;   ///< The target, for people.
-  std::string sku;      ///< The device, for people; "" when none was there.
+  std::string name;     ///< The kernel's, for people.
+  std::string ops;      ///< The fused ops: findChoices() looks for them.
+  std::string target;   ///< The target's name.
+  std::string sku;      ///< The device: lookups and prune ask for it; "" when none was there.
   std::string compiler; ///< The compiler's version, for people.
   std::string driver;   ///< Driver version it was timed under.
   codegen::TileConfig config;
