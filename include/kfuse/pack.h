@@ -15,7 +15,7 @@ struct PackOptions {
   int device = 0;              ///< CUDA device ordinal.
   int threads = 0;             ///< CPU threads; 0: all cores.
   /// The target or the SKU of the program to take ("compute_80", "NVIDIA H200"); empty: $KFUSE_VARIANT, else the best.
-  std::string variant;
+  std::string variant{};
   /// A safetensors file of parameters in place of the one that the pack names; empty: that one.
   std::string weights{};
   bool checkWeights = false; ///< The SHA-256 of those that the pack comes with is looked at, which takes 3 s a GB.

@@ -19,9 +19,9 @@ namespace {
 /// Rows that an op writes into a copy of an argument.
 struct WrittenRows {
   Operation *op = nullptr;
-  BlockArgument old;
-  Value rows;
-  Value position; ///< Null where it is known.
+  BlockArgument old{};
+  Value rows{};
+  Value position{}; ///< Null where it is known.
   int64_t axis = 0, first = 0, count = 1;
 };
 

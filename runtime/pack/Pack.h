@@ -29,7 +29,8 @@ struct PackContents {
   Manifest manifest; ///< Without variants and weights.
   /// Per parameter: its bytes, or none where the caller of a run gives them. Empty where he gives all.
   std::vector<std::span<const std::byte>> weights{};
-  std::vector<std::pair<PackVariant, std::vector<VariantPrograms>>> variants; ///< One for each bucket, else one in all.
+  /// Each has a program for each bucket, else one in all.
+  std::vector<std::pair<PackVariant, std::vector<VariantPrograms>>> variants{};
 };
 
 /// The bytes of a pack. Kernels of several programs that are the same lie in it once, and without their sources.
