@@ -51,7 +51,8 @@ SUMS = set(
     com.microsoft.Attention com.microsoft.BiasAdd com.microsoft.BiasSoftmax com.microsoft.BiasSplitGelu
     com.microsoft.EmbedLayerNormalization com.microsoft.FusedGemm com.microsoft.GatedRelativePositionBias
     com.microsoft.GemmFastGelu com.microsoft.GroupNorm com.microsoft.GroupQueryAttention
-    com.microsoft.MultiHeadAttention com.microsoft.SkipGroupNorm DequantizeLinear com.microsoft.DequantizeLinear
+    com.microsoft.MultiHeadAttention com.microsoft.PackedAttention com.microsoft.PackedMultiHeadAttention
+    com.microsoft.SkipGroupNorm DequantizeLinear com.microsoft.DequantizeLinear
     com.microsoft.GatherBlockQuantized com.microsoft.MatMulNBits com.microsoft.NhwcConv""".split()
 )
 # x (1 + erf(x / sqrt 2)) / 2 cancels below zero, as ONNX writes it too: its error is relative to x.
@@ -63,7 +64,8 @@ SEVERAL = set(
     com.microsoft.BiasSoftmax com.microsoft.BiasSplitGelu com.microsoft.EmbedLayerNormalization
     com.microsoft.FusedGemm com.microsoft.GatedRelativePositionBias com.microsoft.GemmFastGelu
     com.microsoft.GroupNorm com.microsoft.GroupQueryAttention com.microsoft.MatMulNBits com.microsoft.NhwcConv
-    com.microsoft.MultiHeadAttention com.microsoft.SkipGroupNorm com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization""".split()
+    com.microsoft.MultiHeadAttention com.microsoft.PackedAttention com.microsoft.PackedMultiHeadAttention
+    com.microsoft.SkipGroupNorm com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization""".split()
 )
 # A gelu of a part or of a product: its error is relative to what it is taken of, times what it is multiplied by.
 INNER_GELUS = {"com.microsoft.BiasSplitGelu", "com.microsoft.GemmFastGelu"}
