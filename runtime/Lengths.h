@@ -61,7 +61,7 @@ public:
   /// The bucket of these lengths, the first that is as large in every dimension. Usage outside the ranges, or for
   /// another number of lengths.
   Result<std::size_t> find(std::span<const std::int64_t> lengths) const;
-  const std::vector<std::vector<std::int64_t>> &all() const { return rungs; } ///< As they were given.
+  const std::vector<std::vector<std::int64_t>> &all() const { return rungs; } ///< In the order given.
 
 private:
   std::vector<Dim> dims;

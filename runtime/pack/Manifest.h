@@ -37,7 +37,7 @@ struct PackVariant {
   std::string sku;                    ///< The device whose times chose the kernels; "" where the cost model did.
   std::int32_t multiprocessors = 0;   ///< That a device needs, as blocks wait for each other; 0 where none do.
   std::int32_t sharedBytes = 0;       ///< The most shared memory that a block of it takes.
-  std::int32_t cuda = 0;              ///< As cuDriverGetVersion(): 13000 for kernels made by CUDA 13.0; 0 on the CPU.
+  std::int32_t cuda = 0;              ///< The toolkit, in cuDriverGetVersion()'s numbers: 13000 is 13.0; 0 on the CPU.
   std::vector<std::string> features;  ///< What its code needs of a CPU: "avx2", as in CpuFeatures.h.
   std::string compiler;               ///< "nvrtc 13.0", "llvm 19.1.7".
   std::uint64_t nanoseconds = 0;      ///< A run's on the SKU; 0 where it was not timed.

@@ -26,17 +26,7 @@ TemplateCase manyTiles(const std::string &name) { return named(pairwiseProducts(
 TemplateCase deepProduct(const std::string &name) { return named(pairwiseProducts(72, 144, 1040), name); }
 
 /// Heads of 128 elements in groups of four, of 777 tokens.
-TemplateCase modelAttention() {
-  return flashCase({.batch = 1,
-                    .heads = 8,
-                    .keyHeads = 2,
-                    .rows = 777,
-                    .keys = 777,
-                    .keySize = 128,
-                    .valueSize = 128,
-                    .mask = "causal",
-                    .tokensFirst = true});
-}
+TemplateCase modelAttention() { return named(largeFlashCases(), "flash_1x8of2_777x777_128x128_causal_tokens_bf16"); }
 
 std::vector<Schedule> sm90Schedules() {
   const auto &persistent = matmulSm90Template();

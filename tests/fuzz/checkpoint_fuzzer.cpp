@@ -1,6 +1,6 @@
-// Any bytes as a checkpoint, behind each other the length of config.json in 4 bytes, its text and a safetensors file:
+// Any bytes as a checkpoint, the length of config.json in 4 bytes, then its text, then a safetensors file:
 // an error, or matrices whose parts have the sizes that they say.
-#include "ir/import/checkpoint/Checkpoint.h"
+#include "tuner/api/CheckpointFiles.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -51,8 +51,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     return 0;
   const auto *text = reinterpret_cast<const char *>(data + sizeof configBytes);
   const std::size_t start = sizeof configBytes + configBytes;
-  Result<std::shared_ptr<const ir::Checkpoint>> read = ir::Checkpoint::parse(
-      {text, configBytes}, {reinterpret_cast<const std::byte *>(data + start), size - start}, "fuzz");
+  Result<runtime::Safetensors> file =
+      runtime::Safetensors::parse({reinterpret_cast<const std::byte *>(data + start), size - start}, "fuzz");
+  if (!file) {
+    require(!file.error().message.empty());
+    return 0;
+  }
+  Result<std::shared_ptr<const ir::Checkpoint>> read =
+      ir::Checkpoint::parse({text, configBytes}, tuner::tensorsOf(std::move(*file)), "fuzz");
   if (!read) {
     require(!read.error().message.empty());
     return 0;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace kfuse {
@@ -20,7 +21,10 @@ inline std::string exampleModel(const std::string &name) { return KFUSE_TEST_DIR
 class ImportedModel {
 public:
   explicit ImportedModel(const std::string &path, const ir::ImportOptions &options = {})
-      : context(mlir::MLIRContext::Threading::DISABLED), model(ir::loadModel(path, options, context)) {}
+      : ImportedModel([&](mlir::MLIRContext &context) { return ir::loadModel(path, options, context); }) {}
+  template <class Make>
+    requires std::is_invocable_r_v<Result<ir::Model>, Make, mlir::MLIRContext &>
+  explicit ImportedModel(const Make &make) : context(mlir::MLIRContext::Threading::DISABLED), model(make(context)) {}
 
   explicit operator bool() const { return static_cast<bool>(model); }
   /// "" when there is none.

@@ -4,6 +4,7 @@
 #include "ir/import/Text.h"
 #include "ir/import/checkpoint/Weights.h"
 #include "passes/Lengths.h"
+#include "tuner/api/CheckpointFiles.h"
 #include "tuner/api/Handles.h"
 #include "tuner/api/NoThrow.h"
 #include "tuner/model/ProgramBuilder.h"
@@ -211,7 +212,7 @@ Result<std::shared_ptr<const ir::Checkpoint>> openCheckpoint(const std::string &
     return usage("the prefix '" + prefix + "' is given for no checkpoint; give its folder, too");
   if (folder.find('\0') != std::string::npos)
     return usage("the checkpoint's path has a NUL in it; give the path of a folder");
-  return folder.empty() ? std::shared_ptr<const ir::Checkpoint>() : ir::Checkpoint::open(folder);
+  return folder.empty() ? std::shared_ptr<const ir::Checkpoint>() : tuner::openCheckpoint(folder);
 }
 
 Result<Model> loadChecked(const std::string &path, const LoadOptions &options) {

@@ -52,8 +52,9 @@ struct Shape {
   int64_t blocksPerSm(const ir::Target &target) const;
 };
 
-/// As many stages, up to those of the shape, as `blocks` of it leave room for on an SM and each of `blocksK` that share
-/// `stagesK` of K has use for; nothing where those are too few, or registers or threads too many.
+/// The most stages, at most the shape's, that fit in shared memory with `blocks` blocks on an SM, and that each of the
+/// `blocksK` blocks which share the `stagesK` stages of K can fill. None where these are too few to pipeline, or where
+/// registers or threads do not suffice.
 std::optional<int64_t> stagesFor(Shape shape, int64_t stagesK, int64_t blocksK, int64_t blocks,
                                  const ir::Target &target);
 

@@ -11,7 +11,6 @@ namespace kfuse::ir {
 namespace {
 
 namespace fs = std::filesystem;
-using checkpoint::Located;
 using checkpoint::QuantisedMatrix;
 using checkpoint::Unreadable;
 
@@ -77,14 +76,13 @@ template <class Make> auto guarded(const std::string &title, const Make &make) -
 
 } // namespace
 
-void Checkpoint::add(runtime::Safetensors added) {
-  auto file = std::make_shared<const runtime::Safetensors>(std::move(added));
-  for (const auto &[name, tensor] : file->all())
-    if (!located.try_emplace(name, Located{&tensor, file}).second)
-      throw Unreadable("two of its files hold '" + name + "'");
+void Checkpoint::add(checkpoint::StoredTensors tensors) {
+  stored.merge(tensors);
+  if (!tensors.empty())
+    throw Unreadable("two of its files hold '" + tensors.begin()->first + "'");
 }
 
-void Checkpoint::openFiles() {
+void Checkpoint::openFiles(const checkpoint::ReadTensors &read) {
   const fs::path folder = title;
   if (!fs::is_directory(folder))
     throw Failed({ErrorCode::Io, "it is no folder; give that of config.json and the .safetensors"});
@@ -99,55 +97,52 @@ void Checkpoint::openFiles() {
   else
     names = filesIn(folder);
   for (const std::string &name : names) {
-    Result<runtime::Safetensors> file = runtime::Safetensors::open((folder / name).string());
-    if (!file)
-      throw Failed(file.error());
-    add(std::move(*file));
+    Result<checkpoint::StoredTensors> tensors = read((folder / name).string());
+    if (!tensors)
+      throw Failed(tensors.error());
+    add(std::move(*tensors));
   }
 }
 
-Result<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::string &folder) {
+Result<std::shared_ptr<const Checkpoint>> Checkpoint::open(const std::string &folder,
+                                                           const checkpoint::ReadTensors &read) {
   return guarded(folder, [&] {
     std::shared_ptr<Checkpoint> opened(new Checkpoint(folder));
-    opened->openFiles();
+    opened->openFiles(read);
     return std::shared_ptr<const Checkpoint>(std::move(opened));
   });
 }
 
-Result<std::shared_ptr<const Checkpoint>> Checkpoint::parse(std::string_view config, std::span<const std::byte> file,
+Result<std::shared_ptr<const Checkpoint>> Checkpoint::parse(std::string_view config, checkpoint::StoredTensors tensors,
                                                             std::string name) {
   return guarded(name, [&] {
     std::shared_ptr<Checkpoint> parsed(new Checkpoint(name));
     parsed->scheme = checkpoint::readScheme(config);
-    Result<runtime::Safetensors> tensors = runtime::Safetensors::parse(file, name);
-    if (!tensors)
-      throw Failed(tensors.error());
-    parsed->add(std::move(*tensors));
+    parsed->add(std::move(tensors));
     return std::shared_ptr<const Checkpoint>(std::move(parsed));
   });
 }
 
 std::vector<std::string> Checkpoint::tensors() const {
   std::vector<std::string> names;
-  for (const auto &[name, tensor] : located)
+  for (const auto &[name, tensor] : stored)
     names.push_back(name);
   return names;
 }
 
 checkpoint::Layer Checkpoint::layer(std::string_view name) const {
   return checkpoint::Layer([this, prefix = std::string(name) + "."](std::string_view tensor) {
-    auto found = located.find(prefix + std::string(tensor));
-    return found == located.end() ? Located() : found->second;
+    auto found = stored.find(prefix + std::string(tensor));
+    return found == stored.end() ? nullptr : &found->second;
   });
 }
 
 Result<ParameterData> Checkpoint::tensor(std::string_view name) const {
   return guarded(title, [&] {
-    const Located &found = located.find(name)->second;
-    const std::optional<DType> type = runtime::typeStoredAs(found.tensor->type);
-    if (!type)
-      throw Unreadable("'" + std::string(name) + "' is of " + found.tensor->type + ", which kfuse does not have");
-    return ParameterData{*type, found.tensor->shape, found.tensor->bytes, found.owner};
+    const checkpoint::StoredTensor &tensor = stored.find(name)->second;
+    if (!tensor.kind)
+      throw Unreadable("'" + std::string(name) + "' is of " + tensor.type + ", which kfuse does not have");
+    return ParameterData{*tensor.kind, tensor.shape, tensor.bytes, tensor.owner};
   });
 }
 

@@ -1,4 +1,4 @@
-// A folder as transformers saves a model: config.json and files of safetensors.
+// A folder as transformers saves a model: config.json and files of weights.
 #pragma once
 
 #include "ir/import/checkpoint/Scheme.h"
@@ -10,17 +10,17 @@ namespace kfuse::ir {
 
 class Checkpoint {
 public:
-  /// Maps the files of `folder`: those of model.safetensors.index.json, else model.safetensors, else all of them.
+  /// Opens the files of `folder`: those of model.safetensors.index.json, else model.safetensors, else all of them.
   /// Io, or BadModel for what is broken in them or quantised in a way that kfuse does not read.
-  static Result<std::shared_ptr<const Checkpoint>> open(const std::string &folder);
-  /// The same of a config's text and one file, which must outlive it; `name` is what errors call it.
-  static Result<std::shared_ptr<const Checkpoint>> parse(std::string_view config, std::span<const std::byte> file,
+  static Result<std::shared_ptr<const Checkpoint>> open(const std::string &folder, const checkpoint::ReadTensors &read);
+  /// The same of a config's text and the tensors of one file; `name` is what errors call it.
+  static Result<std::shared_ptr<const Checkpoint>> parse(std::string_view config, checkpoint::StoredTensors tensors,
                                                          std::string name);
 
   const std::string &name() const { return title; }
   /// Names of its tensors.
   std::vector<std::string> tensors() const;
-  bool holds(std::string_view tensor) const { return located.contains(tensor); }
+  bool holds(std::string_view tensor) const { return stored.contains(tensor); }
   /// A tensor as it is stored. BadModel for one of a type that kfuse has not.
   Result<ParameterData> tensor(std::string_view name) const;
 
@@ -33,12 +33,12 @@ public:
 private:
   explicit Checkpoint(std::string title) : title(std::move(title)) {}
   checkpoint::Layer layer(std::string_view name) const;
-  void add(runtime::Safetensors file);
-  void openFiles();
+  void add(checkpoint::StoredTensors tensors);
+  void openFiles(const checkpoint::ReadTensors &read);
 
   std::string title;
   checkpoint::Scheme scheme;
-  std::map<std::string, checkpoint::Located, std::less<>> located;
+  checkpoint::StoredTensors stored;
   mutable std::mutex reading;
   mutable std::map<std::tuple<std::string, std::int64_t, std::int64_t>,
                    std::shared_ptr<const checkpoint::QuantisedMatrix>>

@@ -21,15 +21,15 @@ std::string described(std::string_view name, const StoredTensor &tensor) {
   return std::string(name) + " of " + tensor.type + " " + toString(tensor.shape);
 }
 
-Located Layer::located(std::string_view name) const {
-  Located found = find(name);
-  if (!found.tensor)
+const StoredTensor &Layer::existing(std::string_view name) const {
+  const StoredTensor *found = find(name);
+  if (!found)
     throw Unreadable("has no " + std::string(name));
-  return found;
+  return *found;
 }
 
 const StoredTensor &Layer::tensor(std::string_view name, std::string_view type, std::size_t rank) const {
-  const StoredTensor &tensor = *located(name).tensor;
+  const StoredTensor &tensor = existing(name);
   if (tensor.type != type || tensor.shape.size() != rank || tensor.bytes.empty())
     throw Unreadable("has " + described(name, tensor) + ", expected " + std::string(type) + " of " +
                      std::to_string(rank) + " dimensions");
@@ -37,11 +37,10 @@ const StoredTensor &Layer::tensor(std::string_view name, std::string_view type, 
 }
 
 Part Layer::floats(std::string_view name) const {
-  Located found = located(name);
-  std::optional<DType> type = typeStoredAs(found.tensor->type);
-  if (!type || !isFloat(*type) || isFloat8(*type) || found.tensor->bytes.empty())
-    throw Unreadable("has " + described(name, *found.tensor) + ", expected F32, F16 or BF16");
-  return {std::string(name), {*type, found.tensor->shape, found.tensor->bytes, std::move(found.owner)}};
+  const StoredTensor &tensor = existing(name);
+  if (!tensor.kind || !isFloat(*tensor.kind) || isFloat8(*tensor.kind) || tensor.bytes.empty())
+    throw Unreadable("has " + described(name, tensor) + ", expected F32, F16 or BF16");
+  return {std::string(name), {*tensor.kind, tensor.shape, tensor.bytes, tensor.owner}};
 }
 
 Part Layer::transposedFloats(std::string_view name) const {
@@ -61,7 +60,7 @@ Part Layer::transposedFloats(std::string_view name) const {
 }
 
 std::vector<std::int64_t> Layer::integers(std::string_view name) const {
-  const StoredTensor &tensor = *located(name).tensor;
+  const StoredTensor &tensor = existing(name);
   if (tensor.type == "I32")
     return readIntegers<std::int32_t>(tensor.bytes);
   if (tensor.type == "I64")

@@ -119,7 +119,7 @@ def indexing():
               u=np.array([[5, -1, 7, 2], [9, 9, 9, 10], [1, 2, 3, 4]]))
     cases.add("ScatterND_empty", [scatter], x=data, i=np.zeros((0, 1), np.int64), u=np.zeros((0, 4, 5), np.float32))
 
-    # Rows behind each other, as caches are written: keys [batch, heads, positions, size].
+    # Consecutive rows, as caches are written: keys [batch, heads, positions, size].
     cache, new = noise(2, 3, 6, 4), noise(2, 3, 2, 4)
     moved = [node("Transpose", ["cache"], ["c"], perm=[2, 0, 1, 3]), node("Transpose", ["new"], ["n"], perm=[2, 0, 1, 3]),
              node("Unsqueeze", ["at1", "last"], ["i"]), node("ScatterND", ["c", "i", "n"], ["z"]),

@@ -1,4 +1,4 @@
-"""ONNX Runtime's attention of sequences behind each other, which it has for GPUs alone, against NumPy, one sequence after
+"""ONNX Runtime's attention of packed (concatenated) sequences, which it has for GPUs alone, against NumPy, one sequence after
 the other."""
 import numpy as np
 from onnx import TensorProto

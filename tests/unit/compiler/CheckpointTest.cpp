@@ -7,6 +7,7 @@
 #include "ir/import/Text.h"
 #include "ir/import/checkpoint/Weights.h"
 #include "ir/reference/Evaluator.h"
+#include "tuner/api/CheckpointFiles.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -38,26 +39,18 @@ std::string argumentText(const std::string &value, const std::string &name, cons
 }
 
 /// A model of text with a checkpoint's weights.
-class Weighted {
+class Weighted : public ImportedModel {
 public:
   Weighted(const std::string &text, const std::string &folder, const std::string &prefix = "")
-      : context(mlir::MLIRContext::Threading::DISABLED), model(make(text, folder, prefix)) {}
-
-  std::string error() const { return model ? "" : model.error().message; }
-  ErrorCode code() const { return model.error().code; }
-  ir::Model &get() { return *model; }
-  mlir::func::FuncOp main() { return model->module->lookupSymbol<mlir::func::FuncOp>("main"); }
-  std::string name(unsigned argument) {
-    return main().getArgAttrOfType<mlir::StringAttr>(argument, "kfuse.name").str();
-  }
+      : ImportedModel([&](mlir::MLIRContext &context) { return make(text, folder, prefix, context); }) {}
 
   /// The only result, for inputs in the order of the arguments that have no data.
   HostTensor evaluate(const std::vector<HostTensor> &inputs = {}) {
     std::vector<HostTensor> arguments;
     std::size_t input = 0;
     for (unsigned i = 0; i < main().getNumArguments(); ++i) {
-      auto data = model->parameters.find(name(i));
-      arguments.push_back(data == model->parameters.end()
+      auto data = get().parameters.find(name(i));
+      arguments.push_back(data == get().parameters.end()
                               ? inputs.at(input++)
                               : HostTensor{data->second.type,
                                            data->second.shape,
@@ -70,10 +63,11 @@ public:
   }
 
 private:
-  Result<ir::Model> make(const std::string &text, const std::string &folder, const std::string &prefix) {
+  static Result<ir::Model> make(const std::string &text, const std::string &folder, const std::string &prefix,
+                                mlir::MLIRContext &context) {
     Result<ir::Model> made = ir::importText(text, "text", context);
     REQUIRE_MESSAGE(made, made.error().message);
-    Result<std::shared_ptr<const ir::Checkpoint>> checkpoint = ir::Checkpoint::open(folder);
+    Result<std::shared_ptr<const ir::Checkpoint>> checkpoint = tuner::openCheckpoint(folder);
     if (!checkpoint)
       return checkpoint.error();
     if (Result<void> taken = ir::takeWeights(*made, **checkpoint, prefix); !taken)
@@ -81,9 +75,6 @@ private:
     CHECK(mlir::succeeded(mlir::verify(*made->module)));
     return made;
   }
-
-  mlir::MLIRContext context;
-  Result<ir::Model> model;
 };
 
 /// Returns one parameter.
@@ -385,7 +376,7 @@ TEST_CASE("checkpoint: a Llama block from GPTQ, AWQ and MatMulNBits is one, and 
   auto outputOf = [&](const std::string &file, const std::string &checkpoint) {
     ir::ImportOptions options;
     if (!checkpoint.empty()) {
-      options.checkpoint = ir::Checkpoint::open(checkpointData(checkpoint)).value();
+      options.checkpoint = tuner::openCheckpoint(checkpointData(checkpoint)).value();
       options.checkpointPrefix = "model.layers.0.";
     }
     ImportedModel model(testData(file), options);
