@@ -26,7 +26,7 @@ namespace kfuse::passes {
 ///     [[matmul  add] [matmul  gelu] [matmul]]          groups in a row that one launch computes (Chains.h)
 ///
 /// Merging is greedy and corrections are local, so that time grows with the number of ops; on graphs of up to
-/// 12 ops the result is within 2 % of the best of all partitions (tests/unit/PartitionTest.cpp).
+/// 12 ops the result is within 2 % of the best of all partitions (tests/unit/passes/PartitionTest.cpp).
 class Partition {
 public:
   Partition(mlir::Block &block, const ir::CostModel &model);

@@ -18,7 +18,7 @@ std::unique_ptr<runtime::KernelCompiler> compilerHere();
 codegen::KernelPlan planOf(const codegen::KernelTemplate &source, const codegen::Region &region,
                            const codegen::TileConfig &config, const ir::Target &target, const std::string &name);
 
-/// The search refuses what spills (tests/unit/SearchTest.cpp), so that most kernels may.
+/// The search refuses what spills (tests/unit/tuner/search/SearchTest.cpp), so that most kernels may.
 enum class Spills { None, Allowed };
 
 /// Compiles all plans on all cores; every one has to compile. How many of them spill.

@@ -1,8 +1,8 @@
 // The GPU in a worker process, with candidates that go wrong there in every way.
 #include "tests/gpu/Gpu.h"
-#include "tests/unit/FaultyKernels.h"
 #include "tests/unit/SampleProgram.h"
 #include "tests/unit/TemporaryFolder.h"
+#include "tests/unit/tuner/search/FaultyKernels.h"
 
 #include "ir/reference/Tensor.h"
 #include "runtime/worker/RemoteDevice.h"

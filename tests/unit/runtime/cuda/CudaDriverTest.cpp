@@ -24,7 +24,7 @@ TEST_CASE("openCuda: without a device there is a reason, with one there are fact
 #include "runtime/cuda/CudaKernel.h"
 #include "runtime/cuda/Nvrtc.h"
 #include "tests/Skip.h"
-#include "tests/unit/FakeDriver.h"
+#include "tests/unit/runtime/cuda/FakeDriver.h"
 
 #include <filesystem>
 

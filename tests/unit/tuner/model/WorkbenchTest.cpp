@@ -1,7 +1,7 @@
 #include "ImportedModel.h"
-#include "SearchFakes.h"
-#include "StoreRowsOf.h"
 #include "TemporaryFolder.h"
+#include "tests/unit/tuner/search/SearchFakes.h"
+#include "tests/unit/tuner/store/StoreRowsOf.h"
 
 #include "tests/Skip.h"
 #include "tuner/model/PlannedBench.h"

@@ -1,4 +1,4 @@
-// The C interface, with a pack of machine code that a C compiler made (object.c): no compiler of kfuse's, no GPU.
+// The C interface, with a pack of machine code that a C compiler made (host/object.c): no compiler of kfuse's, no GPU.
 #include "kfuse/runtime.h"
 #include "runtime/host/CpuFeatures.h"
 #include "runtime/pack/Pack.h"

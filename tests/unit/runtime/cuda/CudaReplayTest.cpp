@@ -1,7 +1,7 @@
 #ifdef KFUSE_CUDA_DRIVER
 #include "runtime/cuda/CudaReplay.h"
 #include "runtime/cuda/CudaKernel.h"
-#include "tests/unit/FakeDriver.h"
+#include "tests/unit/runtime/cuda/FakeDriver.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #include "ChildProcess.h"
-#include "SearchFakes.h"
 #include "TemporaryFolder.h"
+#include "tests/unit/tuner/search/SearchFakes.h"
 
 #include "tests/Skip.h"
 #include "tuner/peaks/DeviceLock.h"

@@ -1,7 +1,7 @@
 // A real worker process: kfuse-worker of this build, with kernels that crash and hang in it.
 #include "ChildProcess.h"
-#include "FaultyKernels.h"
 #include "TemporaryFolder.h"
+#include "tests/unit/tuner/search/FaultyKernels.h"
 
 #include "runtime/Program.h"
 #include "runtime/worker/RemoteDevice.h"
