@@ -56,6 +56,13 @@ private:
 
 } // namespace
 
+Result<void> Device::uploadAll(std::span<const Transfer> transfers) {
+  for (const auto &[to, from] : transfers)
+    if (Result<void> uploaded = upload(to, from.data(), from.size()); !uploaded)
+      return uploaded;
+  return {};
+}
+
 Result<void> Device::writeWord(Stream, void *, std::uint32_t) {
   return Error{ErrorCode::Usage, "a word is written by the device of the process that runs programs"};
 }

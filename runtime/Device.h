@@ -68,6 +68,12 @@ public:
   virtual std::size_t size() const = 0;
 };
 
+/// Bytes of the host on their way to the device's memory.
+struct Transfer {
+  void *device = nullptr;
+  std::span<const std::byte> host;
+};
+
 struct MeasureOptions {
   int repetitions = 10;            ///< Timed samples.
   double warmupMs = 5;             ///< At least this long untimed before the first sample.
@@ -123,6 +129,8 @@ public:
   virtual Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) = 0;
   /// upload, download and fill are complete when they return.
   virtual Result<void> upload(void *device, const void *host, std::size_t bytes) = 0;
+  /// The same of many, which may lie in a mapped file: a GPU takes them faster than one by one.
+  virtual Result<void> uploadAll(std::span<const Transfer> transfers);
   virtual Result<void> download(void *host, const void *device, std::size_t bytes) = 0;
   /// Fills with one byte value (0xff poisons floats with NaN).
   virtual Result<void> fill(void *device, unsigned char value, std::size_t bytes) = 0;

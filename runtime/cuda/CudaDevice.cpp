@@ -3,6 +3,7 @@
 #include "runtime/cuda/CudaGraph.h"
 #include "runtime/cuda/CudaKernel.h"
 #include "runtime/cuda/CudaReplay.h"
+#include "runtime/cuda/PinnedRing.h"
 #include "runtime/pack/Selection.h"
 
 #include <bit>
@@ -88,6 +89,10 @@ Result<void> CudaDevice::upload(void *device, const void *host, std::size_t byte
   KFUSE_DRIVER(context->api, cuMemcpyHtoD(devicePointer(device), host, bytes));
   KFUSE_DRIVER(context->api, cuStreamSynchronize(nullptr));
   return {};
+}
+
+Result<void> CudaDevice::uploadAll(std::span<const Transfer> transfers) {
+  return uploadThroughRing(context, transfers);
 }
 
 Result<void> CudaDevice::download(void *host, const void *device, std::size_t bytes) {

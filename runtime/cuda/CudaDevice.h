@@ -26,6 +26,7 @@ public:
 
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override;
   Result<void> upload(void *device, const void *host, std::size_t bytes) override;
+  Result<void> uploadAll(std::span<const Transfer> transfers) override;
   Result<void> download(void *host, const void *device, std::size_t bytes) override;
   Result<void> fill(void *device, unsigned char value, std::size_t bytes) override;
   Result<std::uint64_t> digest(const void *device, std::size_t bytes) override;

@@ -32,7 +32,10 @@
   CALL(cuMemFree)                                                                                                      \
   CALL(cuMemGetInfo)                                                                                                   \
   CALL(cuMemGetAddressRange)                                                                                           \
+  CALL(cuMemHostAlloc)                                                                                                 \
+  CALL(cuMemFreeHost)                                                                                                  \
   CALL(cuMemcpyHtoD)                                                                                                   \
+  CALL(cuMemcpyHtoDAsync)                                                                                              \
   CALL(cuMemcpyDtoH)                                                                                                   \
   CALL(cuMemcpyDtoDAsync)                                                                                              \
   CALL(cuMemsetD8Async)                                                                                                \

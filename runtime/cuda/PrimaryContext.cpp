@@ -24,6 +24,13 @@ Result<Memory> allocate(const ContextRef &context, std::size_t bytes) {
   return Memory(context, pointer);
 }
 
+Result<PinnedMemory> allocatePinned(const ContextRef &context, std::size_t bytes) {
+  Current current(*context);
+  void *memory = nullptr;
+  KFUSE_DRIVER(context->api, cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE));
+  return PinnedMemory(context, memory);
+}
+
 Result<Module> loadModule(const ContextRef &context, const void *image) {
   Current current(*context);
   CUmodule handle = nullptr;

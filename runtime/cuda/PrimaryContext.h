@@ -76,6 +76,7 @@ private:
 };
 
 using Memory = Owned<CUdeviceptr, &DriverApi::cuMemFree>;
+using PinnedMemory = Owned<void *, &DriverApi::cuMemFreeHost>;
 using Module = Owned<CUmodule, &DriverApi::cuModuleUnload>;
 using StreamHandle = Owned<CUstream, &DriverApi::cuStreamDestroy>;
 using Event = Owned<CUevent, &DriverApi::cuEventDestroy>;
@@ -84,6 +85,8 @@ using GraphExec = Owned<CUgraphExec, &DriverApi::cuGraphExecDestroy>;
 
 /// Device memory; OutOfMemory names the bytes asked for and those that were free.
 Result<Memory> allocate(const ContextRef &context, std::size_t bytes);
+/// Memory of the host that devices copy from by themselves.
+Result<PinnedMemory> allocatePinned(const ContextRef &context, std::size_t bytes);
 /// Machine code, or PTX for the driver to compile.
 Result<Module> loadModule(const ContextRef &context, const void *image);
 /// A stream that does not wait for the default stream.

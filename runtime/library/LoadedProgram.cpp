@@ -107,6 +107,7 @@ bool PreparedWeights::isRead(std::string_view parameter) const {
 /// The file of weights is opened where one is missing, and what nothing reads is not looked for.
 Result<void> PreparedWeights::takeFromPack(Parameters &parameters) {
   std::optional<PackWeights> source;
+  std::vector<Transfer> transfers;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i] || !isRead(program->manifest().parameters[i].name))
       continue;
@@ -124,12 +125,11 @@ Result<void> PreparedWeights::takeFromPack(Parameters &parameters) {
     Result<std::unique_ptr<DeviceBuffer>> buffer = program->device->allocate(bytes->size());
     if (!buffer)
       return buffer.error();
-    if (Result<void> copied = program->device->upload((*buffer)->data(), bytes->data(), bytes->size()); !copied)
-      return copied;
     parameters[i] = (*buffer)->data();
+    transfers.push_back({(*buffer)->data(), *bytes});
     uploaded.push_back(std::move(*buffer));
   }
-  return {};
+  return program->device->uploadAll(transfers);
 }
 
 void *PreparedWeights::pointerOf(std::string_view name, const Parameters &parameters) const {

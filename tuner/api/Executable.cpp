@@ -185,6 +185,7 @@ Result<std::vector<Buffer>> weightsFromPack(const Executable &executable, std::s
       runtime::PackWeights::open(executable.internals().pack, executable.internals().weights);
   if (!source)
     return source.error();
+  std::vector<runtime::Transfer> transfers;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i])
       continue;
@@ -196,11 +197,11 @@ Result<std::vector<Buffer>> weightsFromPack(const Executable &executable, std::s
     Result<Buffer> buffer = executable.allocate(bytes->size());
     if (!buffer)
       return buffer.error();
-    if (Result<void> uploaded = buffer->upload(bytes->data()); !uploaded)
-      return uploaded.error();
+    transfers.push_back({buffer->data(), *bytes});
     buffers[i] = std::move(*buffer);
   }
-  return buffers;
+  Result<void> uploaded = executable.internals().device->uploadAll(transfers);
+  return uploaded ? Result(std::move(buffers)) : uploaded.error();
 }
 
 } // namespace
