@@ -1,6 +1,6 @@
 #ifdef KFUSE_CUDA_DRIVER
 #include "runtime/cuda/PinnedRing.h"
-#include "tests/unit/FakeDriver.h"
+#include "tests/unit/runtime/cuda/FakeDriver.h"
 
 #include <doctest/doctest.h>
 
