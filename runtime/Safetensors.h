@@ -1,9 +1,9 @@
 // Weights in the safetensors format: 8 bytes with the length of a JSON header, the header, the tensors' bytes.
 #pragma once
 
+#include "ir/MappedFile.h"
 #include "kfuse/error.h"
 #include "kfuse/types.h"
-#include "runtime/MappedFile.h"
 
 #include <cstddef>
 #include <map>

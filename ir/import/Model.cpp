@@ -1,8 +1,8 @@
 #include "ir/import/Model.h"
 
+#include "ir/MappedFile.h"
 #include "ir/Printable.h"
 #include "ir/import/Boundary.h"
-#include "ir/import/MappedFile.h"
 #include "ir/import/States.h"
 #include "ir/import/Text.h"
 #include "ir/import/TextSizes.h"
@@ -49,15 +49,15 @@ Result<void> takeCheckpoint(Model &model, const ImportOptions &options) {
 }
 
 Result<Model> load(const std::string &path, const ImportOptions &options, mlir::MLIRContext &context) {
-  Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
+  const Result<MappedFile> file = MappedFile::open(path);
   if (!file)
     return file.error();
-  std::span<const std::byte> bytes = (*file)->bytes();
+  std::span<const std::byte> bytes = file->bytes();
   llvm::StringRef content(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   if (content.trim().empty())
     return Error{ErrorCode::BadModel, "the file is empty; copy or export it again"};
   bool isOnnx = !isText(content);
-  Result<Model> model = isOnnx ? importOnnx(bytes, foldersOf(path, **file), options, context)
+  Result<Model> model = isOnnx ? importOnnx(bytes, foldersOf(path, *file), options, context)
                                : importSized(content, options.sizes, path, context);
   if (!model)
     return model;

@@ -94,6 +94,13 @@ std::vector<std::string> cpuFeatures() {
   return present;
 }
 
+std::vector<std::string> knownCpuFeatures() {
+  std::vector<std::string> names;
+  for (const Feature &feature : features)
+    names.emplace_back(feature.name);
+  return names;
+}
+
 DeviceKind cpuKind() { return {.target = "cpu", .sku = "this processor", .features = cpuFeatures()}; }
 
 } // namespace kfuse::runtime

@@ -10,4 +10,7 @@ namespace kfuse::runtime {
 /// only where the system keeps their registers.
 std::vector<std::string> cpuFeatures();
 
+/// Every name that cpuFeatures() may hold, of this processor or another.
+std::vector<std::string> knownCpuFeatures();
+
 } // namespace kfuse::runtime

@@ -10,8 +10,8 @@
 // Numbers are little-endian. There is one way to write given sections, and bytes of any other are refused.
 #pragma once
 
+#include "ir/MappedFile.h"
 #include "kfuse/error.h"
-#include "runtime/MappedFile.h"
 #include "runtime/pack/Sha256.h"
 
 #include <cstddef>

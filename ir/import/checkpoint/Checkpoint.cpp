@@ -1,6 +1,6 @@
 #include "ir/import/checkpoint/Checkpoint.h"
 
-#include "ir/import/MappedFile.h"
+#include "ir/MappedFile.h"
 
 #include <nlohmann/json.hpp>
 
@@ -22,10 +22,10 @@ struct Failed : std::runtime_error {
 
 std::string textOf(const fs::path &path) {
   constexpr std::size_t most = std::size_t{64} << 20; // An index names some hundred thousand tensors at most.
-  Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(path.string());
+  const Result<MappedFile> file = MappedFile::open(path.string());
   if (!file)
     throw Failed(file.error());
-  std::span<const std::byte> bytes = (*file)->bytes();
+  std::span<const std::byte> bytes = file->bytes();
   if (bytes.size() > most)
     throw Unreadable("its " + path.filename().string() + " has over 64 MiB");
   return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};

@@ -1,6 +1,6 @@
 #include "ir/import/onnx/RoundWeights.h"
 
-#include "ir/import/MappedFile.h"
+#include "ir/MappedFile.h"
 #include "ir/import/onnx/file/TensorReader.h"
 #include "ir/reference/Parallel.h"
 #include "kfuse/half.h"
@@ -322,16 +322,16 @@ Result<void> moveLargeData(GraphProto &graph, const std::filesystem::path &to) {
 
 Result<std::vector<RoundedLayer>> rewrite(const std::filesystem::path &from, const std::filesystem::path &to,
                                           const RoundingOptions &options) {
-  Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(from.string());
+  const Result<MappedFile> file = MappedFile::open(from.string());
   if (!file)
     return file.error();
-  const std::span<const std::byte> bytes = (*file)->bytes();
+  const std::span<const std::byte> bytes = file->bytes();
   auto model = std::make_shared<ModelProto>();
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()) ||
       !model->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model->has_graph())
     return malformed("the file is no ONNX model, or is cut short; kfuse quantize takes ONNX files");
   const std::filesystem::path folder = from.parent_path();
-  onnx::DataFolders folders{folder.empty() ? "." : folder, std::filesystem::path((*file)->place()).parent_path()};
+  onnx::DataFolders folders{folder.empty() ? "." : folder, std::filesystem::path(file->place()).parent_path()};
   Result<std::vector<RoundedLayer>> layers = Rewriter(model, std::move(folders), options).run();
   if (!layers)
     return layers;

@@ -190,13 +190,13 @@ Result<ParameterData> TensorReader::read(const TensorProto &tensor) {
 Result<std::shared_ptr<const MappedFile>> TensorReader::open(const std::string &location) {
   std::shared_ptr<const MappedFile> &file = files[location];
   if (!file) {
-    Result<std::shared_ptr<const MappedFile>> opened = MappedFile::open((folders.beside / location).string());
+    Result<MappedFile> opened = MappedFile::open((folders.beside / location).string());
     if (!opened)
-      return opened;
-    if (!folders.hold((*opened)->place()))
-      return Error{ErrorCode::BadModel, "'" + location + "' leads to '" + (*opened)->place() +
+      return opened.error();
+    if (!folders.hold(opened->place()))
+      return Error{ErrorCode::BadModel, "'" + location + "' leads to '" + opened->place() +
                                             "', which is neither in the model's folder nor beside its file"};
-    file = std::move(*opened);
+    file = std::make_shared<const MappedFile>(std::move(*opened));
   }
   return file;
 }

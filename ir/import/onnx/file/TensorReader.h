@@ -1,7 +1,7 @@
 // An ONNX tensor's elements, wherever the file keeps them.
 #pragma once
 
-#include "ir/import/MappedFile.h"
+#include "ir/MappedFile.h"
 #include "ir/import/Model.h"
 #include "ir/import/onnx/file/DataFolders.h"
 #include "ir/import/onnx/file/onnx.pb.h"

@@ -244,7 +244,7 @@ TEST_CASE("interface: what is no pack, and an error that has less room") {
   kfr_error error{.struct_size = sizeof error, .code = KFR_OK, .message = {}};
   kfr_pack *none = nullptr;
   CHECK(kfr_open("/nonexistent.kfp", &none, &error) == KFR_IO);
-  CHECK(contains(error.message, "cannot read /nonexistent.kfp: "));
+  CHECK(contains(error.message, "cannot read '/nonexistent.kfp': "));
   CHECK(kfr_open_memory("KFUSEPAK", 8, &none, &error) == KFR_BAD_PACK);
   CHECK(contains(error.message, "the pack in memory is damaged"));
   CHECK(kfr_open("/nonexistent.kfp", &none, nullptr) == KFR_IO);
