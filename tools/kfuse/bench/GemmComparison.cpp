@@ -195,7 +195,7 @@ Result<tuner::CompiledModel> GemmComparison::tune(const Product &product) {
 }
 
 /// Both compute the same product: their results, rounded once each, differ by less than the format's
-/// tolerance (docs/architecture.md).
+/// tolerance (docs/numbers.md).
 Result<void> GemmComparison::compare(const Product &product, const Contender &ours, const Contender &peer,
                                      const Operands &operands) {
   std::array<std::vector<reference::Number>, 2> numbers;
