@@ -12,11 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Format formats[] = {{"gptq", "qweight", readGptq},
-                              {"awq", "qweight", readAwq},
-                              {"compressed-tensors", "weight_packed", readCompressedTensors},
-                              {"hqq", "W_q", readHqq}};
-
 /// A member that is there and not null.
 const json *given(const json &object, const char *key) {
   auto found = object.find(key);
@@ -108,6 +103,21 @@ void readCompressedTensorsConfig(const json &config, Scheme &scheme) {
     scheme.bits = {2, 3, 4, 8};
 }
 
+/// Its layers say how they were quantised.
+void readHqqConfig(const json &, Scheme &) {}
+
+/// A format, and who reads what is its own of quantization_config.
+struct ConfiguredFormat {
+  Format format;
+  void (*readConfig)(const json &config, Scheme &scheme);
+};
+
+constexpr ConfiguredFormat formats[] = {
+    {{"gptq", "qweight", readGptq}, readGptqConfig},
+    {{"awq", "qweight", readAwq}, readAwqConfig},
+    {{"compressed-tensors", "weight_packed", readCompressedTensors}, readCompressedTensorsConfig},
+    {{"hqq", "W_q", readHqq}, readHqqConfig}};
+
 } // namespace
 
 Scheme readScheme(std::string_view text) {
@@ -123,26 +133,22 @@ Scheme readScheme(std::string_view text) {
   if (!quantisation->is_object())
     throw Unreadable("its quantization_config is no object");
   const std::string method = textOf(*quantisation, {"quant_method", "method"}, "");
-  const auto *format = std::ranges::find(formats, method, &Format::method);
-  if (format == std::end(formats))
+  const auto *found =
+      std::ranges::find(formats, method, [](const ConfiguredFormat &known) { return known.format.method; });
+  if (found == std::end(formats))
     throw Unreadable("its quant_method is '" + method +
                      "'; kfuse reads gptq, awq (version GEMM), compressed-tensors (pack-quantized) and hqq");
-  scheme.format = format;
+  scheme.format = &found->format;
   // -1: one group a row.
   scheme.group = std::max<std::int64_t>(integerOf(*quantisation, "group_size").value_or(0), 0);
-  if (method == "gptq")
-    readGptqConfig(*quantisation, scheme);
-  else if (method == "awq")
-    readAwqConfig(*quantisation, scheme);
-  else if (method == "compressed-tensors")
-    readCompressedTensorsConfig(*quantisation, scheme);
+  found->readConfig(*quantisation, scheme);
   return scheme;
 }
 
 std::string_view codesIn(const Layer &layer) {
-  for (const Format &format : formats)
-    if (layer.holds(format.codes))
-      return format.codes;
+  for (const ConfiguredFormat &known : formats)
+    if (layer.holds(known.format.codes))
+      return known.format.codes;
   return "";
 }
 
