@@ -141,7 +141,7 @@ private:
   std::string lowM, lowN;     ///< Its first elements.
 };
 
-/// Modelled microseconds of one config.
+/// Modelled microseconds of one config; the costs are by hand, without a sweep.
 double estimate(const Region &region, const MatmulProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   Blocking b(problem, config);

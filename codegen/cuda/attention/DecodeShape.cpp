@@ -36,7 +36,7 @@ double DecodeShape::perSm(int64_t bytes, const ir::Target &target) const {
 }
 
 /// Constants are fitted on an H200 to 100 configs each of one sequence with 8192 and 65536 keys, 24 each of 16 and 64
-/// sequences, and 47 of two Llama blocks.
+/// sequences, and 47 of two Llama blocks (commit 1e45bee; the sweep was not kept).
 double DecodeShape::estimateUs(const Region &region, const DecodeProblem &p, const ir::Target &target) const {
   constexpr double busShare = 0.92, smShare = 2.3; // Shares of the memory's rate, of all SMs and of what one reaches.
   constexpr double unevenShare = 0.26, paddingShare = 0.11;

@@ -114,7 +114,8 @@ int64_t FlashShape::together(const FlashProblem &p, const ir::Target &target) co
 }
 
 /// A tile's products and what becomes of its scores, mostly at the same time where an SM has several blocks, or several
-/// warps of one.
+/// warps of one. The constants of mma.sync's kernels, of plain FMAs and of splits are by hand, from times on an H100
+/// (commits 6594641, 49cfdb9 and 5357c90; the sweeps were not kept).
 double FlashShape::estimateUs(const Region &region, const FlashProblem &p, const ir::Target &target) const {
   constexpr double exponentialsPerClock = 16, instructionsPerClock = 128; // An SM issues so many.
   const double sms = target.multiprocessors, clocksPerUs = target.f32FlopsPerUs / (2 * 128 * sms);
@@ -158,7 +159,8 @@ double FlashShape::gatherUs(const FlashProblem &p, const ir::Target &target) con
 }
 
 /// Terms of a wgmma kernel's time that are the same for all shapes. Fitted to 264 configs of nine shapes of heads of
-/// 64, 128 and 256 on an H100: of all it measured, the first of this order reaches 91 to 100 %, 98 % in the mean.
+/// 64, 128 and 256 on an H100 (bench/sweeps/flash_h100.csv): of all it measured, the first of this order reaches 91 to
+/// 100 %, 98 % in the mean.
 struct FlashShape::WgmmaTerms {
   double shown;   ///< The part of the shorter of products and weights that is not behind the longer one.
   double tileUs;  ///< Barriers of a tile.

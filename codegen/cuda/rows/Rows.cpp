@@ -288,7 +288,8 @@ std::vector<RowStorage> storagesFor(const RowWork &work) {
 
 /// What the accesses of a chunk to rows that begin anywhere take beyond one instruction each: so many more of fewer
 /// elements, and the lines of 128 bytes that a warp touches with one, which L1 looks up one after the other, beyond
-/// those that it would with its lanes side by side. Set by the order of 48 configs of layer_norm of 49 and 197 columns.
+/// those that it would with its lanes side by side. Set by the order of 48 configs of layer_norm of 49 and 197 columns
+/// (commit 10ddded; the sweep was not kept).
 double unalignedInstructions(const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
                              const TileConfig &config) {
   constexpr int64_t warp = 32, lineBytes = 128, leastBytes = 8; // Rows that vectors of these divide are aligned.
@@ -319,7 +320,7 @@ double unalignedInstructions(const LinearGraph &graph, const RowPasses &passes, 
 }
 
 /// Instructions of a thread for its part of a row; fitted with streamingGridUs(), those of tiles to 54 cases of 33 to
-/// 300 columns on an H100.
+/// 300 columns on an H100 (commit 10ddded; the sweep was not kept).
 double instructionsPerThread(const LinearGraph &graph, const RowPasses &passes, const RowWork &work,
                              const TileConfig &config) {
   constexpr double perChunk = 1, perAccess = 2, fromShared = 12; // Instructions beside those of the elements.
