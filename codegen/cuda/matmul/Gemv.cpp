@@ -95,7 +95,7 @@ std::string writeLeft(MatmulPrinter &printer, const MatmulProblem &problem, int6
 
 class GemvTemplate : public MatmulVariant {
 public:
-  GemvTemplate() : MatmulVariant({.number = 3, .mostCandidates = mostCandidates, .isForFewRows = true}) {}
+  GemvTemplate() : MatmulVariant({3, mostCandidates, MultiplyUnit::Fma, RowCount::Few}) {}
 
   std::string_view name() const override { return "cuda.gemv"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;

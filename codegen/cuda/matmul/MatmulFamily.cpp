@@ -27,6 +27,14 @@ const MatmulVariant *variantOf(const TileConfig &config) {
   return nullptr;
 }
 
+std::string nameOf(MultiplyUnit unit) {
+  return unit == MultiplyUnit::Wgmma ? "wgmma" : unit == MultiplyUnit::MmaSync ? "mma.sync" : "plain FMAs";
+}
+
+bool hasUnit(const ir::Target &target, MultiplyUnit unit) {
+  return unit != MultiplyUnit::Wgmma || target.capability == 90;
+}
+
 class MatmulFamily : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.matmul"; }
@@ -51,7 +59,7 @@ public:
   std::string remark(const Region &region, const ir::Target &target) const override {
     const bool isForTensorCores = isFloat(region.mathType) && (region.mathType != DType::F32 || region.tf32);
     auto takesFewRows = [&](const MatmulVariant *variant) {
-      return variant->traits.isForFewRows && variant->match(region, target);
+      return variant->traits.rows == RowCount::Few && variant->match(region, target);
     };
     if (!isForTensorCores || llvm::any_of(variants(), takesFewRows))
       return "";
@@ -59,11 +67,11 @@ public:
         llvm::any_of(region.graph.inputs, [](const auto &input) { return smallInteger(input.type).has_value(); });
     std::string refusals, best;
     for (const MatmulVariant *variant : variants()) {
-      const std::string instruction(variant->traits.instruction);
-      const int only = variant->traits.capability;
-      if (instruction.empty() || (only > 0 && target.capability != only) ||
-          (variant->traits.isForLowBits && !hasLowBits))
+      const MatmulTraits &traits = variant->traits;
+      if (!traits.usesTensorCores() || traits.rows != RowCount::Any || !hasUnit(target, traits.unit) ||
+          (traits.isForLowBits && !hasLowBits))
         continue;
+      const std::string instruction = nameOf(traits.unit);
       if (best.empty())
         best = instruction;
       const ir::FusionDecision decision = variant->match(region, target);
@@ -81,10 +89,10 @@ public:
     std::vector<EstimatedConfig> all;
     // Plain FMAs of f32 are more exact: what is compared with another candidate must not mix both.
     const bool cutsOperands = region.tf32 && llvm::any_of(variants(), [&](const MatmulVariant *variant) {
-                                return variant->traits.usesTensorCores && variant->takes(region, problem, target);
+                                return variant->traits.usesTensorCores() && variant->takes(region, problem, target);
                               });
     for (const MatmulVariant *variant : variants())
-      if ((!cutsOperands || variant->traits.usesTensorCores) && variant->takes(region, problem, target))
+      if ((!cutsOperands || variant->traits.usesTensorCores()) && variant->takes(region, problem, target))
         for (auto &[us, config] : variant->configsOf(region, problem, target))
           all.emplace_back(us, std::move(config).with("variant", variant->traits.number));
     return all;

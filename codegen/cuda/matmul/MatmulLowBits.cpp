@@ -57,8 +57,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const LowBit
 
 class MatmulLowBitsTemplate : public MatmulVariant {
 public:
-  MatmulLowBitsTemplate()
-      : MatmulVariant({.number = 6, .mostCandidates = mostCandidates, .usesTensorCores = true, .isForFewRows = true}) {}
+  MatmulLowBitsTemplate() : MatmulVariant({6, mostCandidates, MultiplyUnit::MmaSync, RowCount::Few}) {}
 
   std::string_view name() const override { return "cuda.matmul_low_bits"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;

@@ -68,15 +68,16 @@ bool fits(const MatmulProblem &problem, const TileConfig &config, const ir::Targ
          blocksPerSm(problem, config, target) >= 1;
 }
 
-/// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for
-/// instructions of their own.
+/// Share of the nominal rate that mma.sync reaches: Hopper and datacenter Blackwell keep the rest for instructions of
+/// their own. Hopper's is of an H200 (commit a4d04ff; the sweep was not kept), the others are guesses.
 double mmaShare(const ir::Target &target) {
   if (target.capability >= 100 && target.capability < 120)
     return 0.3;
   return target.capability == 90 ? 0.55 : 0.7;
 }
 
-/// Share of that rate a warp tile reaches: small ones load more fragments for each product.
+/// Share of that rate a warp tile reaches: small ones load more fragments for each product. By hand (commit 4ec1027),
+/// without a sweep.
 double warpTileShare(const MatmulProblem &problem, const TileConfig &config) {
   int64_t rows = config["m"] / config["warps_m"], columns = columnsOf(problem, config) / config["warps_n"];
   auto warpM = static_cast<double>(rows), warpN = static_cast<double>(columns);
@@ -127,9 +128,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
 
 class MatmulSm80Template : public TiledMatmulVariant {
 public:
-  MatmulSm80Template()
-      : TiledMatmulVariant(
-            {.number = 0, .mostCandidates = mostCandidates, .usesTensorCores = true, .instruction = "mma.sync"}) {}
+  MatmulSm80Template() : TiledMatmulVariant({0, mostCandidates, MultiplyUnit::MmaSync, RowCount::Any}) {}
 
   std::string_view name() const override { return "cuda.matmul_sm80"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;

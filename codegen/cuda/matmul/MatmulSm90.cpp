@@ -85,12 +85,7 @@ std::vector<Shape> wholeRowShapes(int64_t columns) {
 
 class MatmulSm90Template : public TiledMatmulVariant {
 public:
-  MatmulSm90Template()
-      : TiledMatmulVariant({.number = 1,
-                            .mostCandidates = mostCandidates,
-                            .usesTensorCores = true,
-                            .instruction = "wgmma",
-                            .capability = 90}) {}
+  MatmulSm90Template() : TiledMatmulVariant({1, mostCandidates, MultiplyUnit::Wgmma, RowCount::Any}) {}
 
   std::string_view name() const override { return "cuda.matmul_sm90"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;

@@ -75,13 +75,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const LowBit
 
 class MatmulSm90LowBitsTemplate : public TiledMatmulVariant {
 public:
-  MatmulSm90LowBitsTemplate()
-      : TiledMatmulVariant({.number = 7,
-                            .mostCandidates = mostCandidates,
-                            .usesTensorCores = true,
-                            .instruction = "wgmma",
-                            .isForLowBits = true,
-                            .capability = 90}) {}
+  MatmulSm90LowBitsTemplate() : TiledMatmulVariant({7, mostCandidates, MultiplyUnit::Wgmma, RowCount::Any, true}) {}
 
   std::string_view name() const override { return "cuda.matmul_sm90_low_bits"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;

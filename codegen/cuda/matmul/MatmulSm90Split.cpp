@@ -118,12 +118,7 @@ void forEachConfig(const Problem &problem, const ir::Target &target,
 
 class MatmulSm90SplitTemplate : public TiledMatmulVariant {
 public:
-  MatmulSm90SplitTemplate()
-      : TiledMatmulVariant({.number = 2,
-                            .mostCandidates = mostCandidates,
-                            .usesTensorCores = true,
-                            .instruction = "wgmma",
-                            .capability = 90}) {}
+  MatmulSm90SplitTemplate() : TiledMatmulVariant({2, mostCandidates, MultiplyUnit::Wgmma, RowCount::Any}) {}
 
   std::string_view name() const override { return "cuda.matmul_sm90_split"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;

@@ -76,7 +76,7 @@ double estimate(const Region &region, const MatmulProblem &problem, const TileCo
 
 class MatmulStreamTemplate : public MatmulVariant {
 public:
-  MatmulStreamTemplate() : MatmulVariant({.number = 5, .mostCandidates = mostCandidates, .usesTensorCores = true}) {}
+  MatmulStreamTemplate() : MatmulVariant({5, mostCandidates, MultiplyUnit::MmaSync, RowCount::Some}) {}
 
   std::string_view name() const override { return "cuda.matmul_stream"; }
   ir::FusionDecision takes(const Region &region, const MatmulProblem &problem, const ir::Target &target) const override;

@@ -7,15 +7,25 @@ namespace kfuse::codegen::cuda {
 
 struct MatmulProblem;
 
+/// What multiplies and adds.
+enum class MultiplyUnit { Fma, MmaSync, Wgmma };
+
+/// How many rows of a product a variant is for.
+enum class RowCount {
+  Few,  ///< It reads the weights once, at the rate of memory: no unit would be faster.
+  Some, ///< More, up to a bound.
+  Any
+};
+
 /// What a variant says of itself.
 struct MatmulTraits {
-  std::int64_t number;          ///< A config's "variant", which stores hold: never used again for another.
-  std::size_t mostCandidates;   ///< It offers the fastest so many configs of its space, by estimate.
-  bool usesTensorCores = false; ///< Where f32 operands may be cut, no other variant is offered beside one of these.
-  bool isForFewRows = false;    ///< It reads the weights once, at the rate of memory: no instruction would be faster.
-  std::string_view instruction = ""; ///< The tensor core instruction by which it multiplies any size, or "".
-  bool isForLowBits = false;         ///< It multiplies weights of few bits and nothing else.
-  int capability = 0;                ///< Only targets of this capability have the instruction; 0: all.
+  std::int64_t number;        ///< A config's "variant", which stores hold: never used again for another.
+  std::size_t mostCandidates; ///< It offers the fastest so many configs of its space, by estimate.
+  MultiplyUnit unit;
+  RowCount rows;
+  bool isForLowBits = false; ///< It multiplies weights of few bits and nothing else.
+
+  bool usesTensorCores() const { return unit != MultiplyUnit::Fma; }
 };
 
 /// A template of matrix products. All variants look at a region's one problem, which takes longer to find than they
