@@ -11,121 +11,61 @@ namespace {
 
 constexpr double teraPerUs = 1e6; // 1 TB/s or 1 TFLOP/s in units per microsecond.
 
-// Datasheet figures: dense rates with f32 accumulation, no sparsity. Launch times are those between
-// dependent nodes of one CUDA graph (1.3 us measured on an H200).
-const std::array targets{
-    Target{.name = "cpu",
-           .description = "any x86-64 with AVX2 or AVX-512",
-           .capability = 0,
-           .multiprocessors = 2,
-           .sharedBytesPerBlock = 1 << 20,
-           .registersPerSm = 0,
-           .threadsPerSm = 0,
-           .l2Bytes = 32e6,
-           .memoryBytesPerUs = 0.03 * teraPerUs,
-           .launchUs = 2.0,
-           .f32FlopsPerUs = 0.1 * teraPerUs,
-           .halfFlopsPerUs = 0.1 * teraPerUs},
-    Target{.name = "sm_80",
-           .description = "A100",
-           .capability = 80,
-           .multiprocessors = 108,
-           .sharedBytesPerBlock = 166912,
-           .registersPerSm = 65536,
-           .threadsPerSm = 2048,
-           .l2Bytes = 40e6,
-           .memoryBytesPerUs = 2.0 * teraPerUs,
-           .launchUs = 2.0,
-           .f32FlopsPerUs = 19.5 * teraPerUs,
-           .halfFlopsPerUs = 312 * teraPerUs},
-    Target{.name = "sm_86",
-           .description = "A10, A40, RTX 3090",
-           .capability = 86,
-           .multiprocessors = 84,
-           .sharedBytesPerBlock = 101376,
-           .registersPerSm = 65536,
-           .threadsPerSm = 1536,
-           .l2Bytes = 6e6,
-           .memoryBytesPerUs = 0.7 * teraPerUs,
-           .launchUs = 2.0,
-           .f32FlopsPerUs = 37 * teraPerUs,
-           .halfFlopsPerUs = 150 * teraPerUs},
-    Target{.name = "sm_87",
-           .description = "Jetson Orin",
-           .capability = 87,
-           .multiprocessors = 16,
-           .sharedBytesPerBlock = 166912,
-           .registersPerSm = 65536,
-           .threadsPerSm = 1536,
-           .l2Bytes = 4e6,
-           .memoryBytesPerUs = 0.2 * teraPerUs,
-           .launchUs = 3.0,
-           .f32FlopsPerUs = 5.3 * teraPerUs,
-           .halfFlopsPerUs = 42 * teraPerUs},
-    Target{.name = "sm_89",
-           .description = "L4, L40S, RTX 4090",
-           .capability = 89,
-           .multiprocessors = 128,
-           .sharedBytesPerBlock = 101376,
-           .registersPerSm = 65536,
-           .threadsPerSm = 1536,
-           .l2Bytes = 72e6,
-           .memoryBytesPerUs = 1.0 * teraPerUs,
-           .launchUs = 2.0,
-           .f32FlopsPerUs = 82 * teraPerUs,
-           .halfFlopsPerUs = 165 * teraPerUs},
-    Target{.name = "sm_90a",
-           .description = "H100, H200",
-           .capability = 90,
-           .multiprocessors = 132,
-           .sharedBytesPerBlock = 232448,
-           .registersPerSm = 65536,
-           .threadsPerSm = 2048,
-           .l2Bytes = 50e6,
-           .memoryBytesPerUs = 4.8 * teraPerUs,
-           .launchUs = 1.3,
-           .f32FlopsPerUs = 67 * teraPerUs,
-           .halfFlopsPerUs = 989 * teraPerUs},
-    Target{.name = "sm_100a",
-           .description = "B200",
-           .capability = 100,
-           .multiprocessors = 148,
-           .sharedBytesPerBlock = 232448,
-           .registersPerSm = 65536,
-           .threadsPerSm = 2048,
-           .l2Bytes = 126e6,
-           .memoryBytesPerUs = 8.0 * teraPerUs,
-           .launchUs = 1.3,
-           .f32FlopsPerUs = 80 * teraPerUs,
-           .halfFlopsPerUs = 2250 * teraPerUs},
-    Target{.name = "sm_103a",
-           .description = "B300",
-           .capability = 103,
-           .multiprocessors = 148,
-           .sharedBytesPerBlock = 232448,
-           .registersPerSm = 65536,
-           .threadsPerSm = 2048,
-           .l2Bytes = 126e6,
-           .memoryBytesPerUs = 8.0 * teraPerUs,
-           .launchUs = 1.3,
-           .f32FlopsPerUs = 80 * teraPerUs,
-           .halfFlopsPerUs = 2500 * teraPerUs},
-    Target{.name = "sm_120a",
-           .description = "RTX 5090, RTX PRO 6000",
-           .capability = 120,
-           .multiprocessors = 170,
-           .sharedBytesPerBlock = 101376,
-           .registersPerSm = 65536,
-           .threadsPerSm = 1536,
-           .l2Bytes = 96e6,
-           .memoryBytesPerUs = 1.8 * teraPerUs,
-           .launchUs = 1.5,
-           .f32FlopsPerUs = 105 * teraPerUs,
-           .halfFlopsPerUs = 210 * teraPerUs},
+/// What datasheets say of an architecture: dense rates with f32 accumulation, no sparsity.
+struct ArchitectureFacts {
+  const char *name, *description;
+  int capability, multiprocessors;
+  int sharedBytesPerBlock, threadsPerSm;
+  double l2Megabytes, terabytes;
+  double launchUs; ///< Between dependent nodes of one CUDA graph; 1.3 us was measured on an H200.
+  double f32Teraflops, halfTeraflops;
 };
 
+// clang-format off
+constexpr std::array architectureFacts{
+    //                name       description               cap  SMs  shared  threads  L2 MB  TB/s  launch   f32   half
+    ArchitectureFacts{"sm_80",   "A100",                    80, 108, 166912,   2048,   40, 2.0,   2.0, 19.5,  312},
+    ArchitectureFacts{"sm_86",   "A10, A40, RTX 3090",      86,  84, 101376,   1536,    6, 0.7,   2.0,   37,  150},
+    ArchitectureFacts{"sm_87",   "Jetson Orin",             87,  16, 166912,   1536,    4, 0.2,   3.0,  5.3,   42},
+    ArchitectureFacts{"sm_89",   "L4, L40S, RTX 4090",      89, 128, 101376,   1536,   72, 1.0,   2.0,   82,  165},
+    ArchitectureFacts{"sm_90a",  "H100, H200",              90, 132, 232448,   2048,   50, 4.8,   1.3,   67,  989},
+    ArchitectureFacts{"sm_100a", "B200",                   100, 148, 232448,   2048,  126, 8.0,   1.3,   80, 2250},
+    ArchitectureFacts{"sm_103a", "B300",                   103, 148, 232448,   2048,  126, 8.0,   1.3,   80, 2500},
+    ArchitectureFacts{"sm_120a", "RTX 5090, RTX PRO 6000", 120, 170, 101376,   1536,   96, 1.8,   1.5,  105,  210},
+};
+// clang-format on
+
+constexpr int registersPerSm = 65536; // Each of them has as many.
+
+Target cpu() {
+  return {.name = "cpu",
+          .description = "any x86-64 with AVX2 or AVX-512",
+          .multiprocessors = 2,
+          .sharedBytesPerBlock = 1 << 20,
+          .l2Bytes = 32e6,
+          .memoryBytesPerUs = 0.03 * teraPerUs,
+          .launchUs = 2.0,
+          .f32FlopsPerUs = 0.1 * teraPerUs,
+          .halfFlopsPerUs = 0.1 * teraPerUs};
+}
+
+Target architectureOf(const ArchitectureFacts &facts) {
+  return {.name = facts.name,
+          .description = facts.description,
+          .capability = facts.capability,
+          .multiprocessors = facts.multiprocessors,
+          .sharedBytesPerBlock = facts.sharedBytesPerBlock,
+          .registersPerSm = registersPerSm,
+          .threadsPerSm = facts.threadsPerSm,
+          .l2Bytes = facts.l2Megabytes * 1e6,
+          .memoryBytesPerUs = facts.terabytes * teraPerUs,
+          .launchUs = facts.launchUs,
+          .f32FlopsPerUs = facts.f32Teraflops * teraPerUs,
+          .halfFlopsPerUs = facts.halfTeraflops * teraPerUs};
+}
+
 const Target *findArchitecture(std::string_view name) {
-  for (const Target &target : targets)
+  for (const Target &target : knownTargets())
     if (target.name == name || target.name == std::string(name) + "a")
       return &target;
   return nullptr;
@@ -202,7 +142,14 @@ double Target::matmulFlopsPerUs(DType type, bool tf32) const {
   return type == DType::F32 ? f32FlopsPerUs : halfFlopsPerUs;
 }
 
-std::span<const Target> knownTargets() { return targets; }
+std::span<const Target> knownTargets() {
+  static const std::vector<Target> targets = [] {
+    std::vector<Target> all{cpu()};
+    std::ranges::transform(architectureFacts, std::back_inserter(all), architectureOf);
+    return all;
+  }();
+  return targets;
+}
 
 std::span<const Target> knownCards() {
   static const std::vector<Target> cards = [] {

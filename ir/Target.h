@@ -1,4 +1,4 @@
-// Nominal facts of the device families kfuse generates code for.
+// Nominal facts of the architectures that kfuse generates code for, and of their cards.
 #pragma once
 
 #include "kfuse/types.h"
@@ -9,12 +9,12 @@
 
 namespace kfuse::ir {
 
-/// Plain hardware facts of a device family, or of one card of it, from the vendors' datasheets. They drive fusion and
+/// Plain hardware facts of an architecture, or of one card of it, from the vendors' datasheets. They drive fusion and
 /// ranking on any machine, so that two machines of one kind decide alike; measured peaks
 /// (tuner/peaks/Peaks.h) only prune, stop and report.
 struct Target {
   std::string name;            ///< "cpu", "sm_80", "sm_90a", ...
-  std::string description;     ///< A device of the family, "H100, H200".
+  std::string description;     ///< Its cards, "H100, H200".
   int capability = 0;          ///< Compute capability times ten (90 for sm_90a); 0 for the CPU.
   int multiprocessors = 0;     ///< SMs, or threads on the CPU.
   int sharedBytesPerBlock = 0; ///< Opt-in maximum of shared memory for one block.
@@ -25,7 +25,7 @@ struct Target {
   double launchUs = 0;         ///< Time between dependent kernels inside one graph.
   double f32FlopsPerUs = 0;    ///< Plain FMA rate, FLOP per microsecond (1e6 = 1 TFLOP/s).
   double halfFlopsPerUs = 0;   ///< Dense f16/bf16 matrix rate with f32 accumulation.
-  std::string card{};          ///< "H100 PCIe": as a device of this card names itself; "" for a family's row.
+  std::string card{};          ///< "H100 PCIe": as a device of this card names itself; "" for an architecture's row.
 
   friend bool operator==(const Target &, const Target &) = default;
   bool isCpu() const { return capability == 0; }
@@ -35,17 +35,18 @@ struct Target {
   double matmulFlopsPerUs(DType type, bool tf32 = false) const;
 };
 
-/// Every family known, the CPU first.
+/// Every architecture known, the CPU first.
 std::span<const Target> knownTargets();
 
-/// The cards whose facts differ from their family's row, family by family. Their `name` is the family's.
+/// The cards whose facts differ from their architecture's row, one architecture after the other. Their `name` is the
+/// architecture's.
 std::span<const Target> knownCards();
 
-/// The family or the card of that name, or null. "sm_90" finds "sm_90a", "h100-pcie" the card "H100 PCIe".
+/// The architecture or the card of that name, or null. "sm_90" finds "sm_90a", "h100-pcie" the card "H100 PCIe".
 const Target *findTarget(std::string_view name);
 
-/// The row of the card that a device of the family says it is ("NVIDIA H100 PCIe"), else the family's.
-const Target &targetOfDevice(const Target &family, std::string_view deviceName);
+/// The row of the card that a device of the architecture says it is ("NVIDIA H100 PCIe"), else the architecture's.
+const Target &targetOfDevice(const Target &architecture, std::string_view deviceName);
 
 /// The target with so many multiprocessors, its math rates in proportion: a part of a GPU (MIG), or a card without a
 /// row.
