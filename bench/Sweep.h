@@ -2,7 +2,8 @@
 #pragma once
 
 #include "bench/Cases.h"
-#include "codegen/Region.h"
+#include "codegen/KernelTemplate.h"
+#include "codegen/MakeRegion.h"
 #include "codegen/cuda/text/DeviceLibrary.h"
 #include "runtime/Device.h"
 

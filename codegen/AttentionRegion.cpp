@@ -1,8 +1,8 @@
 #include "codegen/AttentionRegion.h"
 
 #include "codegen/KeyBounds.h"
+#include "codegen/MakeRegion.h"
 #include "codegen/OtherDims.h"
-#include "codegen/Region.h"
 #include "ir/IndexMath.h"
 #include "ir/RegionScalars.h"
 #include "ir/dialect/Kfuse.h"

@@ -1,6 +1,6 @@
 #include "codegen/ChainRegion.h"
 
-#include "codegen/Region.h"
+#include "codegen/MakeRegion.h"
 #include "ir/dialect/Kfuse.h"
 
 #include "llvm/ADT/DenseMap.h"

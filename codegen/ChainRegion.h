@@ -1,7 +1,8 @@
 // From a body of kfuse.fused ops to what the kernel templates see.
 #pragma once
 
-#include "codegen/KernelTemplate.h"
+#include "codegen/Region.h"
+#include "kfuse/error.h"
 
 #include "mlir/IR/Block.h"
 

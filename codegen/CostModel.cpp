@@ -1,6 +1,7 @@
 #include "codegen/CostModel.h"
 
-#include "codegen/Region.h"
+#include "codegen/KernelTemplate.h"
+#include "codegen/MakeRegion.h"
 #include "ir/RegionKey.h"
 
 #include <algorithm>

@@ -28,18 +28,30 @@ Result<KernelPlan> KernelTemplate::emit(const Region &region, const TileConfig &
   }
 }
 
+namespace {
+
+std::string formOf(const Region &region) {
+  return region.attention() ? "attention" : region.chain() ? "kernels in a row" : "several regions";
+}
+
+} // namespace
+
 std::span<const KernelTemplate *const> templatesFor(const ir::Target &target) {
   return target.isCpu() ? cpu::templates() : cuda::templates();
 }
 
 const KernelTemplate *templateFor(const Region &region, const ir::Target &target, std::string *reasons) {
   for (const KernelTemplate *candidate : templatesFor(target)) {
+    if (!candidate->isForFormOf(region))
+      continue;
     ir::FusionDecision decision = candidate->match(region, target);
     if (decision)
       return candidate;
     if (reasons)
       *reasons += (reasons->empty() ? "" : "; ") + std::string(candidate->name()) + ": " + decision.reason();
   }
+  if (reasons && reasons->empty())
+    *reasons = "no template is for " + formOf(region);
   return nullptr;
 }
 

@@ -1,6 +1,6 @@
 #include "codegen/PartedRegion.h"
 
-#include "codegen/Region.h"
+#include "codegen/MakeRegion.h"
 #include "ir/dialect/Kfuse.h"
 
 #include "mlir/IR/IRMapping.h"

@@ -1,7 +1,7 @@
 // From a body whose ops fall apart to what the kernel templates see.
 #pragma once
 
-#include "codegen/KernelTemplate.h"
+#include "codegen/Region.h"
 
 #include "mlir/IR/Block.h"
 

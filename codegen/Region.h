@@ -1,31 +1,93 @@
-// From a kfuse.fused op to what the kernel templates see.
+// One fused region as code generation sees it.
 #pragma once
 
-#include "codegen/KernelTemplate.h"
+#include "ir/Scalar.h"
+#include "kfuse/types.h"
 
-#include "mlir/IR/Block.h"
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
 
 namespace kfuse::codegen {
 
-/// The region of a kfuse.fused body; the reason when it has no scalar form.
-Result<Region> makeRegion(mlir::Block &body);
+/// Scaled dot product attention in scalar forms, all of which read the region's inputs by their numbers.
+struct Attention {
+  ir::ScalarGraph scores; ///< What the softmax takes: q k^T scaled and masked, over [batch..., M, S, D].
+  /// One score more of each row, over the same dimensions, that takes weight and has no value.
+  std::optional<ir::ScalarGraph> sink;
+  ir::ScalarGraph product; ///< What follows it, over [batch..., M, D, S]; its last input are the probabilities.
+  /// State updates that come before it, in the order of the region's results: scores and product read the states as
+  /// these leave them.
+  std::vector<ir::ScalarGraph> updates;
+};
 
-/// The same without its text, which takes the longest: enough to say what it costs.
-Result<Region> makeRegionWithoutText(mlir::Block &body);
+struct Region;
 
-/// The same of a body that has one scalar form, without what its kernel's key needs: text and fixed inputs.
-Result<Region> makeScalarRegion(mlir::Block &body);
+/// One of several regions that share a launch. Its inputs are those of the whole, under the same numbers.
+struct Part {
+  std::shared_ptr<const Region> region;
+  std::vector<unsigned> outputs; ///< The number of each of its results among those of the whole.
+};
 
-/// Elements of an input that a graph can touch at most: a slice or a gather reads less than all.
-double elementsRead(const ir::ScalarGraph &graph, unsigned input);
+struct Chain;
 
-/// What so many elements of a type take in memory, of packed ones two a byte.
-double bytesOf(double elements, DType type);
+/// What a region is: one graph (std::monostate), an attention, kernels in a row, or several regions that have nothing
+/// to do with each other.
+using RegionForm =
+    std::variant<std::monostate, std::shared_ptr<const Attention>, std::shared_ptr<const Chain>, std::vector<Part>>;
 
-/// Per argument of a body: Region::isFixed.
-std::vector<bool> fixedInputs(mlir::Block &body);
+/// One fused region as code generation sees it.
+struct Region {
+  std::string name; ///< Identifier for people and entry points: "matmul_add_gelu".
+  std::string ops;  ///< "matmul + add + gelu".
+  std::string text; ///< The kfuse.fused op's text, for the header comment of generated source.
+  RegionForm form;
+  ir::ScalarGraph graph;       ///< It has inputs and outputs in every form, nodes where the region is one graph.
+  double flops = 0;            ///< A lower bound of the work, as are the bytes.
+  double bytesRead = 0;        ///< Each input element that is needed, once.
+  double bytesWritten = 0;     ///< Each result element once.
+  DType mathType = DType::F32; ///< Operand type of its contraction, else f32.
+  bool tf32 = false;           ///< Whether f32 operands may be cut for tensor cores.
+  /// Per input of the graph: no kernel of a run writes it before this one (a parameter or what is prepared from such,
+  /// a state's old value, integers that come in), so that it may be read before the kernel's predecessor ends.
+  std::vector<bool> isFixed;
+  bool programmaticLaunch = false; ///< A run launches it behind another kernel, which may still run when it starts.
 
-/// Sets a region's name and ops to those of a body, and adds up what they take.
-Result<void> describe(Region &region, mlir::Block &body);
+  bool isOneGraph() const { return std::holds_alternative<std::monostate>(form); }
+  /// Null where the region is none.
+  const Attention *attention() const {
+    auto held = std::get_if<std::shared_ptr<const Attention>>(&form);
+    return held ? held->get() : nullptr;
+  }
+  /// Null where the region is none.
+  const Chain *chain() const {
+    auto held = std::get_if<std::shared_ptr<const Chain>>(&form);
+    return held ? held->get() : nullptr;
+  }
+  /// Empty where the region is not several.
+  std::span<const Part> parts() const {
+    auto held = std::get_if<std::vector<Part>>(&form);
+    return held ? std::span<const Part>(*held) : std::span<const Part>();
+  }
+};
+
+/// Kernels in a row as one: each after the first reads a result of the one before it.
+struct ChainLayer {
+  /// What an input is: input `index` of the chain, or result `index` of the earlier layer `layer`.
+  struct Source {
+    int layer = -1;
+    unsigned index = 0;
+    bool isResult() const { return layer >= 0; }
+  };
+  Region region; ///< Inputs that are results of other layers are not fixed.
+  std::vector<Source> inputs;
+  std::vector<int> outputs; ///< Per result: the chain's output that it is, or -1.
+};
+struct Chain {
+  std::vector<ChainLayer> layers;
+};
 
 } // namespace kfuse::codegen

@@ -6,7 +6,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -29,16 +28,6 @@ ir::FusionDecision decisionOf(ir::AttentionOp attention, const ir::CostModel &mo
   return model.appraise(body).decision;
 }
 
-/// What the templates of attention say, of the reasons of all.
-std::string ofAttention(StringRef reasons) {
-  SmallVector<StringRef> parts, kept;
-  reasons.split(parts, "; ");
-  for (StringRef part : parts)
-    if (part.take_until([](char c) { return c == ':'; }).contains("attention"))
-      kept.push_back(part);
-  return kept.empty() ? reasons.str() : llvm::join(kept, "; ");
-}
-
 struct InlineAttentionPass : PassWrapper<InlineAttentionPass, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InlineAttentionPass)
   explicit InlineAttentionPass(const ir::CostModel *model) : model(model) {}
@@ -52,7 +41,7 @@ struct InlineAttentionPass : PassWrapper<InlineAttentionPass, OperationPass<func
     for (ir::AttentionOp attention : regions) {
       const ir::FusionDecision decision =
           model ? decisionOf(attention, *model) : ir::FusionDecision::no("there is no target");
-      reasons.push_back(StringAttr::get(&getContext(), ofAttention(decision.reason())));
+      reasons.push_back(StringAttr::get(&getContext(), decision.reason()));
       if (!decision)
         inlineParts(attention, number);
       ++number;

@@ -337,7 +337,7 @@ private:
   std::string lowRow, rows, lowKey; ///< The item's first row, how many it has; the first key of a block.
 };
 
-/// Modelled microseconds of one config.
+/// Modelled microseconds of one config; the costs are by hand, without a sweep.
 double estimate(const Region &region, const cuda::FlashProblem &problem, const TileConfig &config,
                 const ir::Target &target) {
   const Blocking b(problem, config);
@@ -363,6 +363,7 @@ class AttentionTemplate final : public KernelTemplate {
 public:
   std::string_view name() const override { return "cpu.attention"; }
 
+  bool isForFormOf(const Region &region) const override { return region.attention() != nullptr; }
   ir::FusionDecision match(const Region &region, const ir::Target &) const override {
     constexpr int64_t leastRows = 16; // Keys and values are packed once for all rows of a block.
     Result<cuda::FlashProblem> problem = cuda::flashProblem(region);

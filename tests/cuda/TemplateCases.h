@@ -2,7 +2,7 @@
 // compile tests.
 #pragma once
 
-#include "codegen/Region.h"
+#include "codegen/MakeRegion.h"
 #include "ir/reference/Evaluator.h"
 #include "tests/unit/IrText.h"
 

@@ -1,7 +1,8 @@
 // Kernels of attention that random models become, emulated. KFUSE_SEEDS is how many models there are instead.
 #include "tests/unit/RandomAttention.h"
 #include "codegen/CostModel.h"
-#include "codegen/Region.h"
+#include "codegen/KernelTemplate.h"
+#include "codegen/MakeRegion.h"
 #include "ir/reference/Policy.h"
 #include "tests/emulation/Emulator.h"
 #include "tests/unit/PassHarness.h"

@@ -3,7 +3,8 @@
 
 #include "EvaluateText.h"
 
-#include "codegen/Region.h"
+#include "codegen/KernelTemplate.h"
+#include "codegen/MakeRegion.h"
 #include "ir/reference/Policy.h"
 #include "runtime/Device.h"
 

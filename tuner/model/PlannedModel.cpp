@@ -1,7 +1,7 @@
 #include "tuner/model/PlannedModel.h"
 
 #include "codegen/CostModel.h"
-#include "codegen/Region.h"
+#include "codegen/MakeRegion.h"
 #include "ir/FirstError.h"
 #include "ir/dialect/Kfuse.h"
 #include "tuner/model/AllCores.h"

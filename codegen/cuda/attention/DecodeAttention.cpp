@@ -17,6 +17,7 @@ class DecodeAttentionTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.decode_attention"; }
 
+  bool isForFormOf(const Region &region) const override { return region.attention() != nullptr; }
   ir::FusionDecision match(const Region &region, const ir::Target &) const override {
     Result<DecodeProblem> problem = decodeProblem(region);
     return problem ? ir::FusionDecision::yes() : ir::FusionDecision::no(problem.error().message);

@@ -17,6 +17,7 @@ class FlashAttentionTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.flash_attention"; }
 
+  bool isForFormOf(const Region &region) const override { return region.attention() != nullptr; }
   ir::FusionDecision match(const Region &region, const ir::Target &) const override {
     Result<FlashProblem> problem = flashProblem(region);
     return problem ? ir::FusionDecision::yes() : ir::FusionDecision::no(problem.error().message);

@@ -20,6 +20,7 @@ class ChainTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.chain"; }
 
+  bool isForFormOf(const Region &region) const override { return region.chain() != nullptr; }
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
     Result<ChainProblem> chain = ChainProblem::of(region, target);
     if (!chain)

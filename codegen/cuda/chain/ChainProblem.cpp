@@ -1,6 +1,6 @@
 #include "codegen/cuda/chain/ChainProblem.h"
 
-#include "codegen/Region.h"
+#include "codegen/MakeRegion.h"
 #include "codegen/cuda/matmul/RowEpilogue.h"
 
 #include "llvm/ADT/STLExtras.h"

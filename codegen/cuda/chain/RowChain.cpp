@@ -225,6 +225,7 @@ public:
     return us < largeUs * static_cast<double>(region.chain()->layers.size()) ? 0.75 : 0.97;
   }
 
+  bool isForFormOf(const Region &region) const override { return region.chain() != nullptr; }
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
     using ir::FusionDecision;
     if (!region.chain())

@@ -113,6 +113,7 @@ class SideBySideTemplate : public KernelTemplate {
 public:
   std::string_view name() const override { return "cuda.side_by_side"; }
 
+  bool isForFormOf(const Region &region) const override { return !region.parts().empty(); }
   ir::FusionDecision match(const Region &region, const ir::Target &target) const override {
     if (region.parts().empty())
       return ir::FusionDecision::no("is not several regions");

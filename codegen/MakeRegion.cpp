@@ -1,4 +1,4 @@
-#include "codegen/Region.h"
+#include "codegen/MakeRegion.h"
 
 #include "codegen/AttentionRegion.h"
 #include "codegen/ChainRegion.h"
