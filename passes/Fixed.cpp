@@ -1,5 +1,7 @@
 #include "passes/Fixed.h"
 
+#include "passes/ComputedByReaders.h"
+
 #include "ir/dialect/Kfuse.h"
 
 using namespace mlir;
@@ -18,7 +20,7 @@ llvm::DenseSet<Value> fixedValues(func::FuncOp function) {
     if (roleOf(function, argument) == "parameter")
       fixed.insert(argument);
   for (Operation &op : body.without_terminator())
-    if (!isa<ir::DequantizeOp>(op) &&
+    if (!isComputedByReaders(&op) &&
         llvm::all_of(op.getOperands(), [&](Value operand) { return fixed.contains(operand); }))
       fixed.insert(op.result_begin(), op.result_end());
   return fixed;

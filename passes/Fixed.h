@@ -13,7 +13,7 @@ inline constexpr llvm::StringLiteral storedAttrName = "kfuse.stored";
 llvm::StringRef roleOf(mlir::func::FuncOp function, mlir::BlockArgument argument);
 
 /// The values of a function of one block that depend on parameters and constants alone: @prepare can compute
-/// them. What is dequantised is none: it stays in memory as it is stored, and is computed where it is read.
+/// them. What its readers compute is none, as dequantised weights: they stay in memory as they are stored.
 llvm::DenseSet<mlir::Value> fixedValues(mlir::func::FuncOp function);
 
 } // namespace kfuse::passes

@@ -31,6 +31,10 @@ def FusableOpInterface : OpInterface<"FusableOpInterface"> {
         numbers of places and elements do not mean that they correspond one to one, and the result in memory would
         hold an element several times.
       }], "bool", "readsOverlap", (ins), "", /*defaultImplementation=*/[{ return false; }]>,
+    InterfaceMethod<[{
+        Whether those who read the result compute it from the operands, as they follow layout, and nobody stores it: it
+        would take a multiple of the operands' memory, and computing it takes next to no time. Nothing moves in between.
+      }], "bool", "isComputedByReaders", (ins), "", /*defaultImplementation=*/[{ return false; }]>,
   ];
 }
 

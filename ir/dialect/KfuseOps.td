@@ -194,6 +194,7 @@ def Kfuse_DequantizeOp : Kfuse_InferredOp<"dequantize", "Pointwise"> {
                        DenseI64ArrayAttr:$blocks);
   let hasVerifier = 1;
   let extraClassDeclaration = methods # [{
+    bool isComputedByReaders() { return true; }
     ::std::optional<::llvm::SmallVector<::mlir::AffineExpr>>
     forwardIndex(unsigned operand, ::llvm::ArrayRef<::mlir::AffineExpr> operandIndex) {
       if (operand != 0)
@@ -402,8 +403,8 @@ def Kfuse_SameSequenceOp : Kfuse_Op<"same_sequence", [Pure]> {
   let summary = "which rows and keys belong to one of several sequences that are packed behind each other";
   let description = [{
     row_starts: where the rows of each sequence begin, ascending, and where the last one ends ("cu_seqlens");
-    key_starts: the same of keys. Result: [rows, keys]. With `causal` the last row of a sequence sees its last key, the row before one
-    key less. Passes make ops of it (kfuse-expand-sequences).
+    key_starts: the same of keys. Result: [rows, keys]. With `causal` the last row of a sequence sees its last key, the
+    row before one key less. Passes make ops of it (kfuse-expand-sequences).
   }];
   let arguments = (ins Kfuse_IndexTensor:$row_starts, Kfuse_IndexTensor:$key_starts, UnitAttr:$causal);
   let results = (outs Kfuse_BoolTensor:$result);

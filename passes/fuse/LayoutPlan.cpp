@@ -115,12 +115,12 @@ LogicalResult LayoutPlan::decide(Operation *op) {
   return success();
 }
 
-/// Whether the value is weights that are dequantised, moved or not: in memory they would take several times the bytes
-/// that they have there.
+/// Whether the value is weights that their readers compute, moved or not: in memory they would take several times the
+/// bytes that they have there.
 bool LayoutPlan::isOfWeights(Value value) const {
   Operation *op = peelReshapes(value).getDefiningOp();
-  if (auto dequantised = dyn_cast_or_null<DequantizeOp>(op))
-    return fixed.contains(dequantised->getOperand(0));
+  if (auto computed = dyn_cast_or_null<FusableOpInterface>(op); computed && computed.isComputedByReaders())
+    return fixed.contains(computed->getOperand(0));
   return transparency.isTransparent(op) &&
          llvm::any_of(op->getOperands(), [&](Value operand) { return isOfWeights(operand); });
 }

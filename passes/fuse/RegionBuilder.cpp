@@ -1,6 +1,6 @@
 #include "passes/fuse/RegionBuilder.h"
 
-#include "passes/Dequantised.h"
+#include "passes/ComputedByReaders.h"
 #include "passes/Generated.h"
 
 using namespace mlir;
@@ -17,7 +17,7 @@ Value peelReshapes(Value value) {
 Transparency::Transparency(Block &block) {
   for (Operation &op : block.without_terminator()) {
     auto fusable = dyn_cast<FusableOpInterface>(op);
-    if (fusable && (fusable.getOpKind() == OpKind::Layout || dequantises(&op) || isGenerated(op.getResult(0))))
+    if (fusable && (fusable.getOpKind() == OpKind::Layout || isComputedByReaders(&op) || isGenerated(op.getResult(0))))
       transparent.insert(&op);
   }
 }

@@ -1,6 +1,6 @@
 #include "passes/fuse/RegionCosts.h"
 
-#include "passes/Dequantised.h"
+#include "passes/ComputedByReaders.h"
 #include "passes/Generated.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -24,7 +24,7 @@ bool isComputedInside(Value value) {
   auto op = value.getDefiningOp<FusableOpInterface>();
   if (!op || op.getOpKind() == OpKind::Contraction)
     return false;
-  bool moves = op.getOpKind() == OpKind::Layout || op.getOpKind() == OpKind::Generator || dequantises(op);
+  bool moves = op.getOpKind() == OpKind::Layout || op.getOpKind() == OpKind::Generator || isComputedByReaders(op);
   return (!moves && !isGenerated(value)) || llvm::any_of(op->getOperands(), isComputedInside);
 }
 

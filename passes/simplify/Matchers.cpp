@@ -131,8 +131,7 @@ std::optional<SmallVector<int64_t>> mergedCounts(ArrayRef<int64_t> fine, ArrayRe
 
 bool isElementwise(Operation *op) {
   auto fusable = dyn_cast<FusableOpInterface>(op);
-  // The scales of what is dequantised do not broadcast.
-  return fusable && fusable.getOpKind() == OpKind::Pointwise && !isRowwise(op) && !isa<DequantizeOp>(op);
+  return fusable && fusable.getOpKind() == OpKind::Pointwise && !isRowwise(op) && !fusable.isComputedByReaders();
 }
 
 bool isRowwise(Operation *op) {

@@ -171,7 +171,7 @@ private:
     auto fusable = dyn_cast<FusableOpInterface>(op);
     const OpKind kind = fusable ? fusable.getOpKind() : OpKind::StateUpdate;
     const bool keepsShape = kind == OpKind::RowReduction && dims(0) == dimsOf(op->getResult(0));
-    if ((kind == OpKind::Pointwise && !isa<DequantizeOp>(op)) || keepsShape) {
+    if ((kind == OpKind::Pointwise && !fusable.isComputedByReaders()) || keepsShape) {
       pointwise();
       if (keepsShape && (operand(0).counting & bit(rank - 1)))
         refuse("it takes a norm over the rows of a cache");
