@@ -1,9 +1,9 @@
 // The scalar form of a fused region: what one element of its results is, as a small DAG.
 //
-// Every op says once, through FusableOpInterface::scalarise, what an element of its result at an
-// index is in terms of elements of its operands. Layout ops (transpose, slice, broadcast, reshape,
-// concat, gather) only transform indices, so they vanish into the addresses of loads. Both code
-// generators, CUDA text and linalg for the CPU, print this one form.
+// Every op says once, through FusableOpInterface::scalarise, what an element of its result at an index is in terms of
+// elements of its operands. Layout ops (transpose, slice, broadcast, reshape, concat, gather) only transform indices,
+// so they vanish into the addresses of loads. Both code generators, CUDA text and linalg for the CPU, print this one
+// form.
 #pragma once
 
 #include "kfuse/types.h"
@@ -42,31 +42,33 @@ struct Guard {
   friend bool operator==(const Guard &, const Guard &) = default;
 };
 
+/// A value at each point of the domain.
 struct ScalarNode {
   enum class Kind {
-    Load,     ///< Element of region input `input` at `map(domain)[symbols]`, if `guards` hold.
-    Constant, ///< `constant`, or `integer` where the type is no float.
-    Index,    ///< The value of `index` over the domain (iota), as an i64.
-    Apply,    ///< Scalar function `function` of `operands`; its name is the op's mnemonic.
-    Cast,     ///< `operands[0]` converted to `type` (float to float: rounding is dropped, see type).
-    Reduce,   ///< `function` (sum, max, min, prod) of `operands[0]` over the domain's reduction dimension.
-    Contract  ///< Sum of `operands[0] * operands[1]` over the domain's contraction dimension, in f32;
-              ///< `function` is "tf32" where operands may be cut behind 10 bits of mantissa.
+    Load,     ///< An element of a region's input, or 0.
+    Constant, ///< The same number everywhere.
+    Index,    ///< The value of an index expression (iota), as an i64.
+    Apply,    ///< A scalar function of the operands.
+    Cast,     ///< The operand in another type. Between floats nothing is rounded: see `type`.
+    Reduce,   ///< A function of the operand over the domain's reduction dimension: one value for a whole row.
+    Contract  ///< The sum of products of the two operands over the domain's contraction dimension, in f32.
   };
   Kind kind = Kind::Constant;
-  /// Type the node is computed in (computeType). Floats are rounded, and small integers cut, when they are stored: the
-  /// narrower types are those of inputs and outputs.
+  /// The type that the node is computed in (computeType). Floats are rounded, and small integers cut, when they are
+  /// stored: the narrower types are those of inputs and outputs.
   DType type = DType::F32;
+  /// Apply: the op's mnemonic. Reduce: "sum", "max", "min" or "prod". Contract: "tf32" where operands may be cut behind
+  /// 10 bits of mantissa, else "".
   std::string function;
   llvm::SmallVector<Scalar, 3> operands;
-  double constant = 0;
-  int64_t integer = 0; ///< An integer or boolean constant, whose every bit counts.
-  unsigned input = 0;
-  mlir::AffineMap map; ///< Load: domain dims and symbols -> index of the input tensor.
-  mlir::AffineExpr index;
+  double constant = 0;    ///< Constant: a float.
+  int64_t integer = 0;    ///< Constant: an integer or boolean, whose every bit counts.
+  unsigned input = 0;     ///< Load: the number of the input.
+  mlir::AffineMap map;    ///< Load: domain dims and symbols -> index of the input tensor.
+  mlir::AffineExpr index; ///< Index: over the domain and symbols.
   /// Integer nodes whose values the symbols s0, s1, ... of `map`, `index` and `guards` take (gather).
   llvm::SmallVector<Scalar, 2> symbols;
-  llvm::SmallVector<Guard, 2> guards;
+  llvm::SmallVector<Guard, 2> guards; ///< Load: where one does not hold, the value is 0.
 };
 
 /// The iteration space of a region.
@@ -80,17 +82,17 @@ struct Domain {
   int64_t points() const;
 };
 
-/// One result of a region: `value` is stored at `map(domain)` of a tensor. When the map does not
-/// use the reduction dimension there is one element per row.
+/// One result of a region: `value` is stored at `map(domain)` of a tensor. Where the map does not use the reduction
+/// dimension there is one element for each row.
 struct ScalarOutput {
   Scalar value;
   DType type = DType::F32; ///< Stored type.
   Shape shape;
   mlir::AffineMap map; ///< Domain dims and symbols -> index of the result tensor.
-  /// A state update: nodes the map's symbols take, and the input whose memory the result is. A store
-  /// whose index leaves the shape is dropped.
+  /// Integer nodes whose values the map's symbols take: a state update writes at a run-time position. A store whose
+  /// index leaves the shape is dropped.
   llvm::SmallVector<Scalar, 2> symbols;
-  int inPlace = -1;
+  int inPlace = -1; ///< A state update: the number of the input whose memory the result takes; else -1.
 };
 
 /// Where a run ends a dimension of the domain: of what is computed from index `count`, an integer node, on nobody reads
@@ -101,13 +103,14 @@ struct RunExtent {
   friend bool operator==(const RunExtent &, const RunExtent &) = default;
 };
 
+/// A tensor that a region reads.
 struct ScalarInput {
   DType type = DType::F32;
   Shape shape;
 };
 
-/// The scalar form of one region. Nodes are in topological order (operands before users) and
-/// unique: equal nodes are one node.
+/// The scalar form of one region. Nodes are in topological order (operands before users) and unique: equal nodes are
+/// one node.
 struct ScalarGraph {
   Domain domain;
   std::vector<ScalarNode> nodes;
@@ -122,8 +125,8 @@ struct ScalarGraph {
   std::string str() const;
 };
 
-/// What an op may ask while it describes its result at an index. Implemented by the graph builder
-/// in ir/RegionScalars.cpp. Every method returns an invalid Scalar after a refusal.
+/// What an op may ask while it describes its result at an index; ir/RegionScalars.cpp implements it. Every method
+/// returns an invalid Scalar after a refusal.
 class ScalarBuilder {
 public:
   virtual ~ScalarBuilder() = default;

@@ -1,4 +1,4 @@
-// What the public handles of include/kfuse/compiler.h hold.
+// What the handles of the public API hold: Model, Buffer, Executable, Weights and Session of include/kfuse/compiler.h.
 #pragma once
 
 #include "ir/import/Model.h"
@@ -24,25 +24,26 @@ struct Edges {
   std::vector<TensorDesc> inputs, parameters, states, outputs;
 };
 
-/// The message of the error that the use of a moved-from object is.
+/// The message for the use of a handle that was moved from.
 inline std::string movedFrom(const char *what) {
   return std::string("this ") + what + " was moved from; use the one it went to";
 }
 
-/// None of a handle that was moved from.
+/// The edges of a handle's object; of a handle that was moved from, none.
 template <class Impl> const Edges &edgesOf(const Impl *impl) {
   static const Edges none;
   return impl ? impl->edges : none;
 }
 
 struct Model::Impl {
-  /// Held while a thread works in the context, which is for one at a time; its callbacks may compile the model, too.
+  /// Held while a thread works in the context, which serves one at a time. It is recursive since the callbacks of a
+  /// compilation may compile the model, too.
   mutable std::recursive_mutex mutex;
   std::shared_ptr<mlir::MLIRContext> context;
   ir::Model model; ///< The model at its largest lengths.
   Edges edges;
-  /// Where runs give lengths: which, and the model for any of them.
-  std::vector<Dim> dims{};
+  std::vector<Dim> dims{}; ///< The dimensions of which runs give the lengths; empty where none do.
+  /// The model at other lengths, one for each of `dims`.
   std::function<Result<ir::Model>(std::span<const std::int64_t> lengths, mlir::MLIRContext &)> importAt{};
 };
 
@@ -65,11 +66,11 @@ struct Executable::Impl {
   std::shared_ptr<runtime::Device> device;
   int ordinal = -1;                    ///< The CUDA device's ordinal; -1 on the CPU.
   std::vector<LengthProgram> programs; ///< One where no run gives lengths; else in the order of `table`.
-  runtime::BucketTable table{};
-  std::vector<Dim> dims{};
+  runtime::BucketTable table{};        ///< Which program serves which lengths.
+  std::vector<Dim> dims{};             ///< As Model::Impl::dims.
   Edges edges;
-  std::vector<int> updatedStates;
-  // A program from a pack has these:
+  std::vector<int> updatedStates; ///< Per output: the number of the state that it is, or -1.
+  // What came from a pack has these:
   std::shared_ptr<const runtime::Pack> pack{};
   std::string packedPlan{}; ///< Executable::plan().
   runtime::WeightsSource weights{};
@@ -79,7 +80,7 @@ struct Executable::Impl {
   const tuner::CompiledModel &compiled() const { return programs.front().compiled; }
   Result<std::size_t> programFor(std::span<const std::int64_t> lengths) const;
   std::optional<std::size_t> parameterIndex(std::string_view name) const;
-  // The public functions of these names, where exceptions are Errors.
+  // The public functions of these names call these, and make Errors of exceptions.
   static Result<Weights> prepare(const Executable &self, std::span<void *const> parameters, const Weights *shared);
   static Result<Session> newSession(const Executable &self, const Weights &weights, std::span<std::byte> memory);
   static Result<Weights> prepareNamed(const Executable &self, std::span<const Binding> parameters);
