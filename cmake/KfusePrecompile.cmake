@@ -18,7 +18,7 @@ set(text_headers fmt/format.h nlohmann/json.hpp)
 # kfuse_precompile(TARGET HEADERS...): those that its files are compiled with. Without a time stamp, so that what
 # ccache looks up does not depend on when.
 function(kfuse_precompile target)
-  list(TRANSFORM ARGN REPLACE "^([^/]+|fmt/.*|nlohmann/.*|mlir/.*|llvm/.*|doctest/.*)$" "<\\1$<ANGLE-R>" OUTPUT_VARIABLE headers)
+  list(TRANSFORM ARGN REPLACE "^([^/]+|(CLI|doctest|fmt|llvm|mlir|nlohmann)/.*)$" "<\\1$<ANGLE-R>" OUTPUT_VARIABLE headers)
   target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   target_precompile_headers(${target} PRIVATE ${headers})
 endfunction()
@@ -72,7 +72,7 @@ foreach(library IN LISTS libraries)
 endforeach()
 
 # Programs are position independent in another way than libraries.
-kfuse_precompile(kfuse-cli ${std_headers} ${mlir_headers} ${text_headers})
+kfuse_precompile(kfuse-cli ${std_headers} ${mlir_headers} ${text_headers} CLI/App.hpp)
 if(KFUSE_BUILD_TESTS)
   kfuse_precompiled(kfuse_pch_tests ${std_headers} ${mlir_headers} doctest/doctest.h)
   add_dependencies(kfuse_pch_tests KfuseDialectGen)
