@@ -49,11 +49,22 @@ int64_t sharedBytes(const MatmulProblem &problem, const LowBitSide &weights, con
   return config["stages"] * stageBytes(problem, weights, config) + turned + 128;
 }
 
+/// What the estimate knows of an H200: the terms of sm90::estimate that are the same here (Sm90Tiles.cpp); the rest is
+/// by hand, without a sweep. A speedup is over the target's nominal HBM bandwidth.
+struct Coefficients {
+  double mathShare = 0.85;    ///< The share reached of the tensor cores' rate.
+  double narrowShare = 0.375; ///< The share of that which a tile of no columns would reach,
+  double fullColumns = 100;   ///< and how many columns reach it all.
+  double l2Speedup = 3.1;     ///< Reads from the L2.
+  double startUs = 1.2;       ///< A kernel's start.
+  double finishUs = 1.2;      ///< A tile's end, which ping-pong hides but for the last.
+};
+constexpr Coefficients h200;
+
 /// Modelled microseconds: the tiles that the busiest cluster walks, at the rate of the tensor cores or of the L2, as
 /// cuda.matmul_sm90 has them, and the weights once from HBM.
 double estimate(const Region &region, const MatmulProblem &problem, const LowBitSide &weights, const TileConfig &config,
                 const ir::Target &target) {
-  constexpr double mathShare = 0.85, l2Speedup = 3.1, startUs = 1.2, finishUs = 1.2;
   auto of = [&](const char *field) { return static_cast<double>(config[field]); };
   const int64_t clusterBlocks = config["cluster_m"] * config["cluster_n"];
   const auto rows = static_cast<double>(rowsOf(problem, config)), columns = of("m"), K = static_cast<double>(problem.K);
@@ -62,15 +73,16 @@ double estimate(const Region &region, const MatmulProblem &problem, const LowBit
                 clusters = std::min(tiles, clustersAtOnce(clusterBlocks, target));
   const auto waves = static_cast<double>(ceilDiv(tiles, clusters)),
              active = static_cast<double>(clusters * clusterBlocks);
-  const double rate = target.matmulFlopsPerUs(problem.elementType(0), false) * mathShare / target.multiprocessors,
-               mathUs = 2 * rows * columns * K / (rate * std::min(1.0, 0.375 + columns / 160));
+  const double rate = target.matmulFlopsPerUs(problem.elementType(0), false) * h200.mathShare / target.multiprocessors,
+               share = std::min(1.0, h200.narrowShare + (1 - h200.narrowShare) * columns / h200.fullColumns),
+               mathUs = 2 * rows * columns * K / (rate * share);
   const double weightBytes = static_cast<double>(weights.stageBytes()) / LowBitSide::stageDepth;
   const double l2Us = K * (rows * weightBytes / of("cluster_m") + 2 * columns / of("cluster_n")) * active /
-                      (target.memoryBytesPerUs * l2Speedup);
+                      (target.memoryBytesPerUs * h200.l2Speedup);
   const double tileUs = std::max(mathUs, l2Us);
-  const double walkUs = config["pingpong"] ? waves * tileUs + finishUs : waves * (tileUs + finishUs);
+  const double walkUs = config["pingpong"] ? waves * tileUs + h200.finishUs : waves * (tileUs + h200.finishUs);
   const double hbmUs = (region.bytesRead + region.bytesWritten) / target.memoryBytesPerUs;
-  return target.launchUs + startUs + atPowerLimit(std::hypot(walkUs, hbmUs), waves * mathUs);
+  return target.launchUs + h200.startUs + atPowerLimit(std::hypot(walkUs, hbmUs), waves * mathUs);
 }
 
 class MatmulSm90LowBitsTemplate : public TiledMatmulVariant {
