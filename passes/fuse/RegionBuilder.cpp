@@ -39,6 +39,8 @@ void Transparency::forEachSource(Value value, llvm::function_ref<void(Value)> vi
 }
 
 bool Transparency::isReadOutside(Value value, ArrayRef<Operation *> members) const {
+  if (value.getDefiningOp<StateUpdateOp>()) // The state is the caller's, who reads it whether or not it is returned.
+    return true;
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     if (isTransparent(user))
       return isReadOutside(user->getResult(0), members);

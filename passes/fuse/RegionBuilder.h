@@ -30,7 +30,7 @@ public:
   /// The ops that are neither transparent nor constants, which `value` depends on first.
   void forEachSource(mlir::Value value, llvm::function_ref<void(mlir::Value)> visit) const;
   /// Whether an op that is not one of `members`, or the function's end, reads `value`, as it is or through
-  /// transparent ops.
+  /// transparent ops, or it is an updated state.
   bool isReadOutside(mlir::Value value, llvm::ArrayRef<mlir::Operation *> members) const;
 
 private:
