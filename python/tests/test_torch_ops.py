@@ -37,6 +37,10 @@ GROUPS = {
         X.sum(), X.mean(0), X.amax(1, keepdim=True), X.amin(), X.var(1), X.std(0), X.var(1, unbiased=False),
         (X > 0).sum(1), (X > 5).any(), (X > -9).all(1), X.norm(dim=1), X.logsumexp(1), I.sum(),
     ),
+    "cumulative": lambda: (
+        I.cumsum(0), (X > 0).cumsum(-1), (X > 0).cumsum(0), (X > 0).view(5, 6, 8).cumsum(1) - 1, (I * 2**40).cumsum(0),
+        I.int().cumsum(0, dtype=torch.int32), I[:1].cumsum(0), I[3].cumsum(0),
+    ),
     "integers": lambda: (
         I + 9007199254740993, I * 2**40, I // 3, I % 3, (I - 5) // 3, (I - 5) % 3, I / 3, I > 2.5, -I, I**2,
         torch.div(I - 5, 3, rounding_mode="trunc"),

@@ -7,7 +7,7 @@ import weakref
 
 import torch
 
-from .sizes import symbolic_sizes
+from .sizes import is_symbolic
 
 aten = torch.ops.aten
 # Done by torch one by one, around parts of kfuse, without a compiler.
@@ -34,15 +34,17 @@ def _patches(options):
 
 
 def around(module, programs: dict, inputs, options):
-    """The graph with programs in place of its parts, as a function of a list of arguments. Where sizes change, what is
-    left runs op by op."""
-    left = [node for node in module.graph.nodes if node.op == "call_function" and node.target not in _PLAIN]
-    if options.fallback == "inductor" and left and not symbolic_sizes(inputs):
+    """The graph with programs in place of its parts, as a function of a list of arguments."""
+    if options.fallback == "inductor" and any(map(_is_for_inductor, module.graph.nodes)):
         return _by_inductor(module, programs, inputs, options)
     for name, program in programs.items():
         module.add_module(name, program)
     module.recompile()
     return boxed(module.forward)
+
+
+def _is_for_inductor(node) -> bool:
+    return node.op == "call_function" and node.target not in _PLAIN and not is_symbolic(node.meta.get("val"))
 
 
 def boxed(function):
@@ -57,48 +59,48 @@ def boxed(function):
     return run
 
 
-# Inductor sees a part as one op, torch.ops.kfuse.run(number, read, written), and plans its memory around it: what is
-# written are the part's states, and behind them its outputs, which Inductor allocates.
+# Inductor sees a part as one op, torch.ops.kfuse.run(number, read, sizes, written), and plans its memory around it: what
+# is written are the part's states, and behind them its outputs, which Inductor allocates.
 _programs = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
 
-def _run(number, read, written):
-    program = _programs[number]
-    read, written = iter(read), iter(written)
-    arguments = [next(written if is_state else read) for is_state in program.is_state]
-    program.run_into(list(written), arguments)
+_LIST = {"input": 0, "parameter": 0, "size": 1, "state": 2}  # Which of the op's lists an argument of a part is in.
+
+
+def _run(number, read, sizes, written):
+    program, lists = _programs[number], (iter(read), iter(sizes), iter(written))
+    arguments = [next(lists[_LIST[role]]) for role in program.roles]
+    program.run_into(list(lists[2]), arguments)
 
 
 @functools.cache
 def _library():
     library = torch.library.Library("kfuse", "FRAGMENT")
-    library.define("run(int number, Tensor[] read, Tensor(a!)[] written) -> ()")
+    library.define("run(int number, Tensor[] read, SymInt[] sizes, Tensor(a!)[] written) -> ()")
     library.impl("run", _run, "CompositeExplicitAutograd")
-    torch.library.register_fake("kfuse::run", lambda number, read, written: None, lib=library)
+    torch.library.register_fake("kfuse::run", lambda number, read, sizes, written: None, lib=library)
     return library
 
 
-def _call_as_op(graph, call, program):
-    """The call of a part as tensors for its outputs, and a call of torch.ops.kfuse.run."""
-    number = next(_numbers)
-    _programs[number] = program
-    with graph.inserting_before(call):
+class _PartAsOp(torch.nn.Module):
+    """What a trace sees of a part: tensors for its outputs, and a call of torch.ops.kfuse.run that writes them."""
+
+    def __init__(self, program):
+        super().__init__()
+        self.program, self.number = program, next(_numbers)
+        _programs[self.number] = program
+
+    def forward(self, *args):
         made = [
-            graph.call_function(
-                aten.empty_strided.default,
-                (list(one.shape), list(one.stride())),
-                {"dtype": one.dtype, "device": one.device},
-            )
-            for one in program.made
+            torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device=one.device)
+            for one in self.program.made
         ]
-        read = [arg for arg, is_state in zip(call.args, program.is_state) if not is_state]
-        states = [arg for arg, is_state in zip(call.args, program.is_state) if is_state]
-        graph.call_function(torch.ops.kfuse.run.default, (number, read, states + made))
-    for item in list(call.users):
-        item.replace_all_uses_with(made[item.args[1]])
-        graph.erase_node(item)
-    graph.erase_node(call)
+        lists = read, sizes, written = [], [], []
+        for arg, role in zip(args, self.program.roles):
+            lists[_LIST[role]].append(arg)
+        torch.ops.kfuse.run(self.number, read, sizes, written + made)
+        return tuple(made)
 
 
 def _by_inductor(module, programs, inputs, options):
@@ -109,8 +111,8 @@ def _by_inductor(module, programs, inputs, options):
     from torch.fx.experimental.proxy_tensor import make_fx
 
     _library()
-    for call in module.graph.find_nodes(op="call_module"):
-        _call_as_op(module.graph, call, programs[call.target])
+    for name, program in programs.items():
+        module.add_module(name, _PartAsOp(program))
     module.recompile()
     fake_mode = torch._guards.detect_fake_mode(inputs)
     with fake_mode, V.set_fake_mode(fake_mode), config.patch(_patches(options) or {}):

@@ -28,7 +28,7 @@ class PartProgram(torch.nn.Module):
             [(i, node.name) for i, node in enumerate(part.placeholders) if part.roles[i] == role]
             for role in ("input", "state", "parameter")
         )
-        self.is_state = [role == "state" for role in part.roles]
+        self.roles = part.roles
         self.permuted = {i: order for i, order in enumerate(model.orders) if order != sorted(order)}
         self.permuted_outputs = {i: order for i, order in enumerate(model.output_orders) if order != sorted(order)}
         self.output_count = len(model.output_orders)

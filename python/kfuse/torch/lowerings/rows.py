@@ -5,9 +5,11 @@ import math
 import torch
 
 from .pointwise import truth
+from .products import causal_mask
 from .site import HALVES, Refusal, Site
 
 aten = torch.ops.aten
+_MOST_STEPS = 2**24  # A cumulative sum of 4096 elements takes as many.
 
 
 def over_last(site: Site, x, dim, function):
@@ -77,6 +79,23 @@ def reduced(site: Site, function, x, dims):
     return site.g.reshape(site.cast(y, site.type), site.shape)
 
 
+def cumulative_sum(site: Site, x, dim, *, dtype=None):
+    """Each the sum of the elements up to it: n^2 steps, which is little beside an attention of as many rows, and exact
+    for integers, what masks are made of."""
+    x, size = site.cast(x, site.type), site.result.shape[dim] if x.shape else 1
+    if site.type not in ("i32", "i64"):
+        raise Refusal(f"a cumulative sum of {site.type}")
+    if math.prod(x.shape) * size > _MOST_STEPS:
+        raise Refusal(f"a cumulative sum of {size} elements, {math.prod(x.shape) // size} times")
+    if size == 1:
+        return x
+    g, axis = site.g, site.axis(dim, x)
+    before, behind = x.shape[:axis], x.shape[axis + 1 :]
+    kept = g.reshape(causal_mask(site, size, size), [size, size, *[1] * len(behind)])
+    each = g.where(kept, g.reshape(x, [*before, 1, size, *behind]), site.cast(0, x.type))
+    return g.reduce("sum", each, [axis + 1])
+
+
 def any_of(site: Site, x, dims=None, keepdim=False):
     return reduced(site, "max", site.cast(truth(site, x), "i32"), dims)
 
@@ -119,6 +138,7 @@ TABLE = {
     aten.mean.dim: reduction("mean"),
     aten.amax.default: reduction("max"),
     aten.amin.default: reduction("min"),
+    aten.cumsum.default: cumulative_sum,
     aten.any.default: any_of,
     aten.any.dim: any_of,
     aten.any.dims: any_of,
