@@ -3,9 +3,10 @@
 of transformers at real sizes, each way plain and as a CUDA graph, with the error against f32 beside eager's.
 
 Times are median milliseconds with the L2 flushed between runs. The last lines are a table of each way's better time, and
-kfuse's geometric mean over the best other way. `--seconds` ends before a case that would begin later.
+kfuse's geometric mean over the best other way. `--seconds` ends before a way that would begin later. A JSON file that is
+there already gets more ways, and is the table.
 """
-import argparse, json, math, time
+import argparse, json, math, pathlib, time
 import torch
 import blocks_torch as blocks
 import kfuse.torch
@@ -15,6 +16,7 @@ WAYS = {
     "max-autotune": {"mode": "max-autotune-no-cudagraphs"},
     "kfuse": {"backend": "kfuse"},
     "kfuse full": {"backend": "kfuse", "mode": "max-autotune"},
+    "kfuse tuned": {"backend": "kfuse", "options": {"require_tuned": True}},
 }
 
 
@@ -61,9 +63,9 @@ def error(y, reference):
     return float((y.float() - reference).norm() / reference.norm())
 
 
-def measure(make, call, ways):
-    """Milliseconds by way, "+graph" those in a CUDA graph, and what else is known of each."""
-    model, row = make().to(blocks.DEV, blocks.DT).eval(), {"ms": {}, "errors": {}, "compile_s": {}}
+def measure(make, call, ways, row):
+    """Adds to a row milliseconds by way, "+graph" those in a CUDA graph, and what else is known of each; yields after each."""
+    model = make().to(blocks.DEV, blocks.DT).eval()
     with torch.no_grad():
         reference = call(model.float(), torch.float32)
         model.to(blocks.DT)
@@ -73,66 +75,79 @@ def measure(make, call, ways):
             start = time.time()
             compiled = torch.compile(model, dynamic=False, **WAYS[way]) if way != "eager" else model
             run = lambda: call(compiled, blocks.DT)
-            row["errors"][way] = error(run(), reference)
+            made = run()
             torch.cuda.synchronize()
-            row["compile_s"][way] = time.time() - start
-            row["ms"][way], row["ms"][way + "+graph"] = blocks.ms(run), blocks.ms(blocks.as_graph(run))
+            one = {"compile_s": time.time() - start, "error": error(made, reference)}
+            one |= {"ms": blocks.ms(run), "ms+graph": blocks.ms(blocks.as_graph(run))}
             if way.startswith("kfuse"):
                 graphs = kfuse.torch.report().graphs
-                row["flops"] = [sum(one.flops_in_kfuse for one in graphs), sum(one.flops for one in graphs)]
-                row["report"] = str(kfuse.torch.report())
-    return row
+                one["flops"] = [sum(graph.flops_in_kfuse for graph in graphs), sum(graph.flops for graph in graphs)]
+                one["report"] = str(kfuse.torch.report())
+            row[way] = one
+            yield way
 
 
 def best(row, ways):
     """The least time of these ways, with and without a graph; nan where none was timed."""
-    return min((ms for way, ms in row["ms"].items() if way.removesuffix("+graph") in ways), default=math.nan)
+    return min((min(row[way]["ms"], row[way]["ms+graph"]) for way in ways if way in row), default=math.nan)
 
 
 def ratio(row):
     """The best other way's time over kfuse's best."""
-    ways = {way.removesuffix("+graph") for way in row["ms"]}
-    ours = {way for way in ways if way.startswith("kfuse")}
-    return best(row, ways - ours) / best(row, ours)
+    ours = {way for way in row if way.startswith("kfuse")}
+    return best(row, row.keys() - ours) / best(row, ours)
+
+
+def flops(row):
+    """In kfuse, in all."""
+    return next((row[way]["flops"] for way in row if way.startswith("kfuse")), (0, 0))
 
 
 def print_table(rows):
-    columns = ["kfuse", "kfuse full", "eager", "inductor", "max-autotune"]
-    columns = [way for way in columns if any(way in row["ms"] for row in rows.values())]
+    columns = [way for way in ("eager", *WAYS) if any(way in row for row in rows.values())]
     print("|".join(["| case ", *(f" {way} " for way in columns), " best other over kfuse ", " FLOPs in kfuse |"]))
+    print("|---" * (len(columns) + 3) + "|")
     for name, row in rows.items():
-        inside, total = row.get("flops", (0, 1))
+        inside, total = flops(row)
         times = [f" {best(row, [way]):.4f} " for way in columns]
         print("|".join([f"| {name} ", *times, f" {ratio(row):.3f} ", f" {100 * inside / max(total, 1):.1f} % |"]))
     ratios = [ratio(row) for row in rows.values() if not math.isnan(ratio(row))]
-    inside, total = (sum(row.get("flops", (0, 0))[i] for row in rows.values()) for i in (0, 1))
+    inside, total = (sum(flops(row)[i] for row in rows.values()) for i in (0, 1))
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         print(f"geometric mean {mean:.3f}, least {min(ratios):.3f} of {len(ratios)}; "
               f"{100 * inside / max(total, 1):.1f} % of all FLOPs in kfuse")
 
 
+def print_way(name, way, one):
+    print(f"{name} {way}: {one['ms']:.4f} ms, {one['ms+graph']:.4f} in a graph, error {one['error']:.2e}, "
+          f"compiled in {one['compile_s']:.1f} s")
+    print(*(f"  {line}\n" for line in one.get("report", "").splitlines()), sep="", end="", flush=True)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--only", default="", help="parts of names, with commas between them")
-    ap.add_argument("--ways", default="eager,inductor,max-autotune,kfuse")
+    ap.add_argument("--ways", default="eager,inductor,max-autotune,kfuse", help=f"of eager, {', '.join(WAYS)}")
     ap.add_argument("--layers", type=int, default=0, help="of an architecture, in place of all")
     ap.add_argument("--seconds", type=float, default=math.inf)
-    ap.add_argument("--json")
+    ap.add_argument("--json", type=pathlib.Path)
     args = ap.parse_args()
     torch.manual_seed(0)
-    start, rows = time.time(), {}
+    start, rows = time.time(), json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
     for name, make, call in cases(args.layers):
         if not any(part in name for part in args.only.split(",")) or time.time() - start > args.seconds:
             continue
-        row = rows[name] = measure(make, call, args.ways.split(","))
-        print(name, f"{ratio(row):.3f}", {way: round(ms, 4) for way, ms in row["ms"].items()}, flush=True)
-        print("  errors", {way: f"{e:.2e}" for way, e in row["errors"].items()})
-        print("  compiled in", {way: f"{s:.1f} s" for way, s in row["compile_s"].items()})
-        print("  " + row.get("report", "").replace("\n", "\n  "), flush=True)
-        if args.json:  # After each case: a run that is cut short has what it has.
-            with open(args.json, "w") as file:
-                json.dump(rows, file, indent=1)
+        row = rows.setdefault(name, {})
+        try:
+            for way in measure(make, call, args.ways.split(","), row):
+                print_way(name, way, row[way])
+                if args.json:  # After each way: a run that is cut short has what it has.
+                    args.json.write_text(json.dumps(rows, indent=1))
+                if time.time() - start > args.seconds:
+                    break
+        except Exception as failure:  # It ends one case, and the others go on.
+            print(f"{name}: {type(failure).__name__}: {failure}", flush=True)
     print_table(rows)
 
 
