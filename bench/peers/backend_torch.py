@@ -39,6 +39,9 @@ def architectures(layers):
     yield "Llama-3.2-1B_1x1024", *make("LlamaForCausalLM", "LlamaConfig", llama, "num_hidden_layers", tokens(1, 1024))
     yield "Qwen3-0.6B_4x512", *make("Qwen3ForCausalLM", "Qwen3Config", qwen3, "num_hidden_layers", tokens(4, 512))
     yield "BERT-large_16x512", *make("BertModel", "BertConfig", encoder, "num_hidden_layers", tokens(16, 512))
+    padded = (torch.arange(512, device=blocks.DEV) < torch.randint(128, 513, (16, 1), device=blocks.DEV)).long()
+    yield ("BERT-large_16x512_padded",
+           *make("BertModel", "BertConfig", encoder, "num_hidden_layers", tokens(16, 512) | {"attention_mask": padded}))
     yield "ViT-L-16_32x224", *make("ViTModel", "ViTConfig", {**encoder, "patch_size": 16}, "num_hidden_layers", images)
 
 

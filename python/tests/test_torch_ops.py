@@ -29,6 +29,9 @@ GROUPS = {
         attend(Q, K, V, attn_mask=SEEN), attend(Q, K, V, attn_mask=ADDED),
         attend(Q, K[:, :2], V[:, :2], attn_mask=ADDED, enable_gqa=True), attend(Q, K, V, attn_mask=ADDED[0, 0]),
     ),
+    "safe_softmax": lambda: (
+        torch.ops.aten._safe_softmax(ADDED + 1, -1), attend(Q, K, V, attn_mask=SEEN.expand(2, 4, 6, 6).transpose(-1, -2)),
+    ),
     "norms": lambda: (
         F.layer_norm(HALF, (48,), X[0], X[1]), F.rms_norm(HALF * 1e-4, (48,)), F.rms_norm(X[None], (5, 48), X, 1e-6),
         F.layer_norm(X[None], (5, 48), X), X.softmax(0), X.log_softmax(1), HALF.softmax(-1, dtype=torch.float32),

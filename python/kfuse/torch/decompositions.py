@@ -8,8 +8,9 @@ from .lowerings import ATTENTION
 
 # Ops that have kernels of kfuse or of Inductor whole.
 _WHOLE = (
-    "mm", "addmm", "bmm", "baddbmm", "_softmax", "_log_softmax", "native_layer_norm", "_fused_rms_norm", "gelu", "silu",
-    "relu", "sigmoid", "tanh", "embedding", "index_copy", "index_put", "slice_scatter",
+    "mm", "addmm", "bmm", "baddbmm", "_softmax", "_safe_softmax", "_log_softmax", "native_layer_norm",
+    "_fused_rms_norm", "gelu", "silu", "relu", "sigmoid", "tanh", "embedding", "index_copy", "index_put",
+    "slice_scatter",
     *(overload.overloadpacket.__name__ for overload in ATTENTION),
 )  # fmt: skip
 

@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from .rows import causal_mask, safe
 from .site import Refusal, Site
 
 aten = torch.ops.aten
@@ -37,12 +38,6 @@ def grouped(site: Site, query, key, value):
     return query, key, value
 
 
-def causal_mask(site: Site, rows, keys):
-    """True where the key is none of the query's future; the first row sees the first key."""
-    row, key = site.g.iota("i32", [rows, 1], 0), site.g.iota("i32", [1, keys], 1)
-    return site.g.pointwise("le", key, row)
-
-
 def masked(site: Site, scores, mask):
     """A mask of booleans hides where it is false, one of numbers is added."""
     if len(scores.shape) > 4 and len(mask.shape) == 4:  # A dimension of groups: [B, heads, rows, keys].
@@ -55,14 +50,6 @@ def masked(site: Site, scores, mask):
     return site.g.add(scores, site.cast(mask, scores.type))
 
 
-def seen(site: Site, mask):
-    """Whether a row sees any key: of one that sees none torch makes zeros, and a softmax NaN."""
-    numbers = site.cast(mask, "f32")
-    nothing = 0 if mask.type == "bool" else -math.inf
-    most = site.g.reshape(site.g.reduce("max", numbers, [-1]), [*mask.shape[:-1], 1])
-    return site.g.pointwise("gt", most, site.cast(nothing, "f32"))
-
-
 def attention(site: Site, query, key, value, mask=None, is_causal=False, scale=None):
     if site.result.dim() != 4:
         raise Refusal(f"attention of {site.result.dim()} dimensions, not 4")
@@ -73,8 +60,10 @@ def attention(site: Site, query, key, value, mask=None, is_causal=False, scale=N
         scores = masked(site, scores, causal_mask(site, *scores.shape[-2:]))
     if mask is not None:
         scores = masked(site, scores, mask)
-    y = site.g.reshape(site.g.matmul(site.g.softmax(scores), value), site.shape)
-    return y if mask is None else site.g.where(seen(site, mask), y, site.cast(0, y.type))
+    weights = site.g.softmax(scores)
+    if mask is not None:
+        weights = safe(site, weights)
+    return site.g.reshape(site.g.matmul(weights, value), site.shape)
 
 
 def attention_op(overload):

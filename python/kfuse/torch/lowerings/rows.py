@@ -5,7 +5,6 @@ import math
 import torch
 
 from .pointwise import truth
-from .products import causal_mask
 from .site import HALVES, Refusal, Site
 
 aten = torch.ops.aten
@@ -24,6 +23,16 @@ def over_last(site: Site, x, dim, function):
 
 def softmax(site: Site, x, dim, half_to_float=False):
     return site.cast(over_last(site, site.cast(x, site.type), dim, site.g.softmax), site.type)
+
+
+def safe(site: Site, weights):
+    """A row that sees nothing is zeros in torch, and NaN as a softmax. kfuse's attention makes zeros in this form, from
+    scores that are no numbers, too."""
+    return site.g.where(site.g.pointwise("is_nan", weights), site.cast(0, weights.type), weights)
+
+
+def safe_softmax(site: Site, x, dim, dtype=None):
+    return safe(site, softmax(site, x, dim))
 
 
 def log_softmax(site: Site, x, dim, half_to_float=False):
@@ -79,6 +88,12 @@ def reduced(site: Site, function, x, dims):
     return site.g.reshape(site.cast(y, site.type), site.shape)
 
 
+def causal_mask(site: Site, rows, keys):
+    """True where the key is none of the query's future; the first row sees the first key."""
+    row, key = site.g.iota("i32", [rows, 1], 0), site.g.iota("i32", [1, keys], 1)
+    return site.g.pointwise("le", key, row)
+
+
 def cumulative_sum(site: Site, x, dim, *, dtype=None):
     """Each the sum of the elements up to it: n^2 steps, which is little beside an attention of as many rows, and exact
     for integers, what masks are made of."""
@@ -129,6 +144,7 @@ def variance_and_mean(site: Site, x, dims=None, *, correction=None, keepdim=Fals
 
 TABLE = {
     aten._softmax.default: softmax,
+    aten._safe_softmax.default: safe_softmax,
     aten._log_softmax.default: log_softmax,
     aten.native_layer_norm.default: layer_norm,
     aten._fused_rms_norm.default: rms_norm,
