@@ -330,6 +330,17 @@ class Attention(torch.nn.Module):
         return x + self.o(y.transpose(1, 2).reshape(batch, rows, 64))
 
 
+class Masks(unittest.TestCase):
+    def test_expanded(self):
+        """Attention whose mask is the same for all keys stays whole; rows that see nothing are zeros."""
+        attend = torch.nn.functional.scaled_dot_product_attention
+        query, mask = torch.randn(2, 4, 32, 16), (torch.arange(32) >= 3)[:, None].expand(2, 1, 32, 32)
+        with torch.no_grad():
+            ours = compiled(lambda query, mask: attend(query, query, query, attn_mask=mask))(query, mask)
+            torch.testing.assert_close(ours, attend(query, query, query, attn_mask=mask))
+        self.assertEqual([kernels for _, kernels in report().graphs[0].parts], [1], report())
+
+
 class CachedAttention(Attention):
     """One query a sequence, whose keys and values are written to caches."""
 

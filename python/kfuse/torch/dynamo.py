@@ -55,19 +55,32 @@ def _reason_against(inputs) -> str:
     )
 
 
+class _DenseMasks(torch.overrides.TorchFunctionMode):
+    """Attention whose mask is expanded along the keys is taken apart by torch, into products in f32; with a dense mask,
+    which costs kfuse nothing, it stays whole."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        mask = kwargs.get("attn_mask")
+        if function is torch.nn.functional.scaled_dot_product_attention and mask is not None and mask.stride(-1) != 1:
+            kwargs["attn_mask"] = mask.contiguous()
+        return function(*args, **kwargs)
+
+
 def _by_aot_autograd(module, inputs, compiler):
     from torch._dynamo.backends.common import aot_autograd
 
     def training(*_):
         raise Declined("it computes gradients")
 
-    return aot_autograd(
-        fw_compiler=training,
-        bw_compiler=training,
-        inference_compiler=compiler,
-        decompositions=decompositions(),
-        keep_inference_input_mutations=True,
-    )(module, inputs)  # Which traces the module, and leaves it as it is.
+    with _DenseMasks():
+        return aot_autograd(
+            fw_compiler=training,
+            bw_compiler=training,
+            inference_compiler=compiler,
+            decompositions=decompositions(),
+            keep_inference_input_mutations=True,
+        )(module, inputs)  # Which traces the module, and leaves it as it is.
 
 
 def compile_graph(module, inputs, *, chosen: Options, record):
