@@ -42,6 +42,19 @@ void CompileAhead::want(const std::string &key, const codegen::KernelPlan &plan)
   wake.notify_one();
 }
 
+void CompileAhead::wantFirst(const std::string &key, const codegen::KernelPlan &plan) {
+  want(key, plan);
+  std::scoped_lock lock(mutex);
+  putFirst(key);
+}
+
+void CompileAhead::putFirst(const std::string &key) {
+  if (const auto found = jobs.find(key); found == jobs.end() || found->second.hasBegun)
+    return;
+  queue.push_front(key);
+  wake.notify_one();
+}
+
 void CompileAhead::work(const std::stop_token &stop) {
   std::unique_lock lock(mutex);
   while (wake.wait(lock, stop, [this] { return !queue.empty(); }) && !stop.stop_requested()) {
@@ -68,10 +81,7 @@ Result<runtime::CompiledKernel> CompileAhead::take(const std::string &key, const
   want(key, plan);
   std::unique_lock lock(mutex);
   Job &job = jobs.at(key);
-  if (!job.hasBegun) {
-    queue.push_front(key);
-    wake.notify_one();
-  }
+  putFirst(key);
   if (!finished.wait(lock, stopped, [&] { return job.result.has_value(); }))
     return Error{ErrorCode::Cancelled, "tuning was cancelled while kernel " + plan.name + " compiled"};
   Result<runtime::CompiledKernel> result = std::move(*job.result);

@@ -27,6 +27,8 @@ public:
 
   /// Queues the plan behind all others.
   void want(const std::string &key, const codegen::KernelPlan &plan);
+  /// Queues it in front of all others, also where it was wanted before.
+  void wantFirst(const std::string &key, const codegen::KernelPlan &plan);
   /// Waits for the plan, wanted before or not, which goes before all others that have not begun. Cancelled when
   /// stopped.
   Result<runtime::CompiledKernel> take(const std::string &key, const codegen::KernelPlan &plan);
@@ -45,6 +47,8 @@ private:
     std::optional<Result<runtime::CompiledKernel>> result;
   };
   void work(const std::stop_token &stop);
+  /// Under the lock: a job that has not begun goes before all others.
+  void putFirst(const std::string &key);
 
   runtime::KernelCompiler &compiler;
   const std::size_t threads;

@@ -25,6 +25,9 @@ namespace {
 
 constexpr std::chrono::milliseconds pollPause(50); // Between looks at what other processes have finished.
 constexpr double endToEndShare = 0.2;              // At most this share of the time for a model.
+constexpr int batchesAhead = 4; // Batches of candidates that are compiled while a kernel is measured for a second.
+/// Candidates that are compiled ahead where a kernel takes 0.2 s: those of an attention compile for 3 s.
+constexpr int aheadBesideWinners = 128;
 
 std::string regionOf(const TuningContext &context, const TuningTask &task) {
   return regionKey(task.signature, task.templateName, context.target.name, context.sku(), context.compiler.version());
@@ -133,6 +136,12 @@ std::optional<codegen::TileConfig> firstGuess(const TuningContext &context, cons
 
 using Keys = std::set<std::string>; ///< The keys of plans that were wanted.
 
+/// What a task has had compiled ahead.
+struct Announced {
+  Keys wanted;
+  std::optional<std::size_t> winners; ///< How many kernels of its ops had winners when its first guess was made.
+};
+
 /// Compiles ahead what a search of the task without a seed will ask for first.
 void compileFirstBatch(const TuningContext &context, CompileAhead &compiled, const TuningTask &task, int candidates,
                        Keys &wanted) {
@@ -146,7 +155,7 @@ void compileFirstBatch(const TuningContext &context, CompileAhead &compiled, con
     }
 }
 
-/// Compiles one config ahead, unless the store knows how it did.
+/// Compiles a first guess ahead of all others, unless the store knows how it did.
 void compileAhead(const TuningContext &context, CompileAhead &compiled, const TuningTask &task,
                   const codegen::TileConfig &config, Keys &wanted) {
   Result<codegen::KernelPlan> plan = task.space->emit(config);
@@ -154,7 +163,7 @@ void compileAhead(const TuningContext &context, CompileAhead &compiled, const Tu
     return;
   if (std::string key = tuningKey(*plan, context.compiler.version(), context.sku());
       !context.store.findMeasurement(key)) {
-    compiled.want(key, *plan);
+    compiled.wantFirst(key, *plan);
     wanted.insert(key);
   }
 }
@@ -192,9 +201,10 @@ private:
   const double begun = unixSeconds();
   std::vector<std::optional<TunedKernel>> kernels;
   std::vector<Missing> missing;
-  std::optional<TimeShares> shares;      ///< Set during the search.
-  std::optional<CompileAhead> compiled;  ///< Set during the search.
-  std::map<std::size_t, Keys> announced; ///< What each task has announced to `compiled`.
+  std::optional<TimeShares> shares;           ///< Set during the search.
+  std::optional<CompileAhead> compiled;       ///< Set during the search.
+  std::map<std::size_t, Announced> announced; ///< What each task has announced to `compiled`.
+  std::map<std::string, std::size_t> winners; ///< How many kernels of the same ops have been searched.
 };
 
 void Tuning::takeStored() {
@@ -300,21 +310,26 @@ bool Tuning::isOfOtherProgram(std::size_t index) const {
 }
 
 /// Has the next kernels compiled while the device measures this one. On the CPU that would disturb it. Their first
-/// guesses may be others since the kernel before was tuned; waiting for one took 0.2 to 0.5 s.
+/// guesses are others once a kernel of the same ops has a winner; waiting for one took 0.2 to 0.5 s.
 void Tuning::compileAheadOf(std::size_t position) {
-  const int candidatesAhead = 4 * budgetOf(context).candidates; // Those of three kernels behind this one.
   if (context.target.isCpu())
     return;
   int candidates = 0;
-  for (std::size_t i = position; i < missing.size() && candidates < candidatesAhead; ++i) {
-    const TuningTask &task = tasks[missing[i].index];
-    const int own = (isOfOtherProgram(missing[i].index) ? budgetBesideWinner(context) : budgetOf(context)).candidates;
+  for (std::size_t i = position; i < missing.size(); ++i) {
+    const std::size_t index = missing[i].index;
+    const TuningTask &task = tasks[index];
+    const bool isBesideWinner = isOfOtherProgram(index);
+    if (candidates >= (isBesideWinner ? aheadBesideWinners : batchesAhead * budgetOf(context).candidates))
+      break;
+    const int own = (isBesideWinner ? budgetBesideWinner(context) : budgetOf(context)).candidates;
     candidates += own;
-    const auto [wanted, isNew] = announced.try_emplace(missing[i].index);
+    const auto [made, isNew] = announced.try_emplace(index);
+    Announced &ahead = made->second;
     if (isNew)
-      compileFirstBatch(context, *compiled, task, own, wanted->second);
-    if (std::optional<codegen::TileConfig> seed = firstGuess(context, task))
-      compileAhead(context, *compiled, task, *seed, wanted->second);
+      compileFirstBatch(context, *compiled, task, own, ahead.wanted);
+    if (const std::size_t known = winners[task.ops]; std::exchange(ahead.winners, known) != known)
+      if (std::optional<codegen::TileConfig> seed = firstGuess(context, task))
+        compileAhead(context, *compiled, task, *seed, ahead.wanted);
   }
 }
 
@@ -344,9 +359,10 @@ Result<bool> Tuning::trySearch(std::size_t index) {
       return winner.error();
     found.kernel = std::move(*winner);
   }
-  for (const std::string &key : announced[index])
+  for (const std::string &key : announced[index].wanted)
     compiled->drop(key); // What the search did not ask for: nobody will.
   found.kernel->isNew = true;
+  ++winners[task.ops];
   kernels[index] = std::move(found.kernel);
   return true;
 }
@@ -401,10 +417,10 @@ Budget budgetBesideWinner(const TuningContext &context) {
   Budget budget = budgetOf(context);
   if (context.options.effort == Effort::Full)
     return budget;
-  // 16 programs of a block have some 120 kernels: a second for each is two minutes.
+  // 16 programs of a block have some 180 kernels: a second for each is three minutes.
   budget.candidates = 4;
   budget.finalists = 4;
-  budget.rounds = 1;
+  budget.rounds = 0;
   if (!context.target.isCpu()) {
     budget.wantedSeconds /= 4;
     budget.firstLookShare *= 4; // The same time.

@@ -63,6 +63,19 @@ TEST_CASE("CompileAhead: in the order wanted, but what is taken first, and nothi
   CHECK(ahead.take("never wanted", named("d"))->log == "d");
 }
 
+TEST_CASE("CompileAhead: what is wanted first goes before what waits, also where it waits itself, and once") {
+  RecordingCompiler compiler;
+  CompileAhead ahead(compiler, 1);
+  for (const char *name : {"gate", "a", "b"})
+    ahead.want(name, named(name));
+  compiler.isAtGate.wait(false);
+  for (const char *name : {"c", "b", "gate"})
+    ahead.wantFirst(name, named(name));
+  compiler.open();
+  ahead.finishBy(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  CHECK(compiler.order == "gate b c a ");
+}
+
 TEST_CASE("CompileAhead: what is dropped is forgotten when it ends, unless it is wanted again") {
   RecordingCompiler compiler;
   CompileAhead ahead(compiler, 1);
