@@ -1,6 +1,7 @@
 // Kernels of attention are right for every layout, mask and tile.
 #include "codegen/cuda/Templates.h"
 #include "tests/emulation/EmulatedChecks.h"
+#include "tests/emulation/Emulator.h"
 
 #include <doctest/doctest.h>
 
@@ -26,6 +27,22 @@ TEST_CASE("Emulated cuda.decode_attention: right where all but the product befor
   const codegen::TileConfig config{{"warps", 4}, {"keys", 16}, {"stages", 2}, {"splits", 2}};
   for (int splits : {1, 2, 24}) // More splits than are held at once, some of them without keys.
     check(given, inputs, oracle, codegen::cuda::decodeAttentionTemplate(), config.with("splits", splits));
+}
+
+TEST_CASE("Emulated cuda.decode_attention: short caches have as many splits as give each warp a tile") {
+  const RegionCase given(decodeCases()[0]); // Two sequences, each with its position among 200 keys.
+  const std::vector<reference::HostTensor> inputs = given.inputs();
+  auto outputOf = [&](int splits) {
+    const codegen::TileConfig config{{"warps", 4}, {"keys", 16}, {"stages", 2}, {"splits", splits}};
+    Result<codegen::KernelPlan> plan = codegen::cuda::decodeAttentionTemplate().emit(given.region, config, hopper());
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    Result<EmulatedKernel> emulated = EmulatedKernel::compile(*plan);
+    REQUIRE_MESSAGE(emulated, emulated.error().message);
+    auto outputs = emulated->run(inputs, given.states(), Copies::Early);
+    REQUIRE_MESSAGE(outputs, outputs.error().message);
+    return std::move((*outputs)[0]);
+  };
+  CHECK(outputOf(24) == outputOf(4)); // The same splits give the same bits.
 }
 
 TEST_CASE("Emulated cuda.flash_attention: right for every layout, mask and tile") {

@@ -10,7 +10,6 @@
 namespace kfuse::codegen::cuda {
 namespace {
 
-constexpr int64_t leastKeysOfWarp = 16; ///< Fewer keys are no split for a warp.
 constexpr size_t mostCandidates = 48;
 
 class DecodeAttentionTemplate : public KernelTemplate {
@@ -68,10 +67,10 @@ private:
   }
 
   static bool fits(const DecodeShape &shape, const DecodeProblem &p, const ir::Target &target) {
-    const int64_t blockKeys = shape.splits * shape.warps; // One key a warp.
-    const bool isTooShort = shape.splits > 1 && blockKeys * leastKeysOfWarp > p.keys;
+    const int64_t tileKeys = shape.splits * shape.warps * shape.keys; // A tile for each warp.
+    const bool isTooShort = shape.splits > 1 && tileKeys > p.keys;    // Some splits would have no keys.
     const bool isTooMany = shape.splits > 1 && p.pairs() * shape.splits > 16 * target.multiprocessors;
-    const bool isOneTile = blockKeys * shape.keys >= p.keys; // With more, one stage would load tile after tile.
+    const bool isOneTile = tileKeys >= p.keys; // With more, one stage would load tile after tile.
     const int64_t fixedBytes = shape.staticBytes(p);
     const bool isTooLarge =
         fixedBytes > mostStaticShared || shape.sharedBytes(p) > target.sharedBytesPerBlock - fixedBytes;

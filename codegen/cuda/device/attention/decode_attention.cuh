@@ -11,10 +11,11 @@
 namespace kfuse {
 
 /// Up to 16 query rows share the keys and values of one pair (a sequence and a head): blockIdx.x is the pair,
-/// blockIdx.y the split of its keys. Every warp has a pipeline of its own for every warps-th tile of keys and a
-/// softmax of its own, as in "FlashAttention-2" (Dao, 2023) with rows instead of blocks of them; what warps and
-/// blocks found is put together by their maxima and sums. The block of a pair that starts last does so for all, in the
-/// order of the partials: those it waits for are running.
+/// blockIdx.y the split of its keys. How many splits there are follows from how many keys a run has: each gives every
+/// warp a tile, or the blocks behind the last one end at once, and nobody waits for them. Every warp has a pipeline of
+/// its own for every warps-th tile of keys and a softmax of its own, as in "FlashAttention-2" (Dao, 2023) with rows
+/// instead of blocks of them; what warps and blocks found is put together by their maxima and sums. The block of a pair
+/// that starts last does so for all, in the order of the partials: those it waits for are running.
 template <class Config, class Body> struct DecodeAttention {
   using Index = typename Config::Index;
   using Element = typename Config::Element;
@@ -86,9 +87,11 @@ template <class Config, class Body> struct DecodeAttention {
   Index pair = blockIdx.x;
   typename Body::Fixed fixed = body.at(pair);
   Index count = fixed.count < Config::keys ? (fixed.count > 0 ? fixed.count : 0) : Config::keys;
-  Index tiles = (count + tileKeys - 1) / tileKeys, ofSplit = (tiles + splits - 1) / splits;
-  Index first = Index(blockIdx.y) * ofSplit, end = minimum(first + ofSplit, tiles); ///< Tiles of this block.
-  Index loading = first + warp;                                                     ///< The tile to copy next.
+  Index tiles = (count + tileKeys - 1) / tileKeys;
+  int ofSplit = splits == 1 ? int(tiles) : kfuse::maximum(warps, int((tiles + splits - 1) / splits));
+  int live = splits == 1 ? 1 : kfuse::maximum(1, (int(tiles) + ofSplit - 1) / ofSplit); ///< Splits that have keys.
+  Index first = Index(blockIdx.y) * ofSplit, end = minimum(first + ofSplit, tiles);     ///< Tiles of this block.
+  Index loading = first + warp;                                                         ///< The tile to copy next.
 
   // What this warp has found.
   unsigned query[keySize / 16][4];
@@ -375,7 +378,7 @@ template <class Config, class Body> struct DecodeAttention {
 
   /// Calls `use(row, d, sum)` with the sum of all warps' partials.
   template <class Use> static __device__ __forceinline__ void addWarps(Use use) {
-    addPartials<Partial, warps, threads>(partialOf, use);
+    addPartials<Partial, warps, threads>(warps, partialOf, use);
   }
 
   __device__ __forceinline__ void store(int row, int d, const DecodeSum &sum) const {
@@ -392,12 +395,13 @@ template <class Config, class Body> struct DecodeAttention {
   }
 
   // How the blocks of a pair put their partials together. Each may begin early, is told before the block's barrier that
-  // its warps have left their partials, and sees to the pair's result behind it.
+  // its warps have left their partials, and sees to the pair's result behind it. Blocks without keys skip all that.
 
   /// No other block has keys of the pair.
   struct Alone {
+    __device__ __forceinline__ void skip() {}
     __device__ __forceinline__ void begin(const DecodeAttention &) {}
-    __device__ __forceinline__ void leave() {}
+    __device__ __forceinline__ void leave(const DecodeAttention &) {}
     __device__ __forceinline__ void finish(const DecodeAttention &all) {
       addWarps([&](int row, int d, const DecodeSum &sum) { all.store(row, d, sum); });
     }
@@ -406,6 +410,8 @@ template <class Config, class Body> struct DecodeAttention {
 
   template <class FixUp> __device__ __forceinline__ void run(FixUp fixUp) {
     __shared__ Fresh fresh;
+    if (splits > 1 && int(blockIdx.y) >= live)
+      return fixUp.skip();
     mark(Moment::starts);
     if constexpr (loadsQueryFirst)
       loadQuery(fresh);
@@ -425,7 +431,7 @@ template <class Config, class Body> struct DecodeAttention {
     mark(Moment::hasAccumulators);
     __syncwarp(); // This warp's tiles are read.
     leavePart();
-    fixUp.leave();
+    fixUp.leave(*this);
     __syncthreads();
     fixUp.finish(*this);
     mark(Moment::ends);

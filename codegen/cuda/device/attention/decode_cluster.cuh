@@ -6,11 +6,12 @@
 
 namespace kfuse {
 
-/// A fix-up (DecodeAttention::run): every block sends its partial to the shared memory of the first, which counts
-/// their bytes at a barrier and adds them. Nothing passes through memory, where loads of others would be in the way.
+/// A fix-up (DecodeAttention::run): every block that has keys sends its partial to the shared memory of the first,
+/// which counts their bytes at a barrier and adds them. Nothing passes through memory, where loads of others would be
+/// in the way.
 template <class Attention, int blocks> struct InCluster {
   using Partial = typename Attention::Partial;
-  static constexpr unsigned sentBytes = blocks * Attention::rows * (Attention::valueSize + 2) * sizeof(float);
+  static constexpr unsigned sentBytes = Attention::rows * (Attention::valueSize + 2) * sizeof(float); ///< By a block.
   struct Memory {
     Partial partials[blocks];
     unsigned long long barrier;
@@ -25,14 +26,17 @@ template <class Attention, int blocks> struct InCluster {
       const unsigned barrier = sharedAddress(&memory().barrier);
       initBarrier(barrier, 1);
       fenceBarrierInit();
-      arriveExpecting(barrier, sentBytes);
     }
     __syncwarp();
     arriveAtCluster();
   }
 
-  __device__ __forceinline__ void begin(const Attention &) {}
-  __device__ __forceinline__ void leave() {
+  __device__ __forceinline__ void skip() { waitForCluster(); }
+  __device__ __forceinline__ void begin(const Attention &all) {
+    if (threadIdx.x == 0)
+      arriveExpecting(sharedAddress(&memory().barrier), all.live * sentBytes);
+  }
+  __device__ __forceinline__ void leave(const Attention &) {
     __syncwarp();     // Lanes without a row have left theirs earlier.
     waitForCluster(); // The first block's barrier is ready.
   }
@@ -52,7 +56,7 @@ template <class Attention, int blocks> struct InCluster {
       return;
     waitBarrier(sharedAddress(&memory().barrier), 0);
     addPartials<Partial, blocks, Attention::threads>(
-        [](int i) -> const Partial & { return memory().partials[i]; },
+        all.live, [](int i) -> const Partial & { return memory().partials[i]; },
         [&](int row, int d, const DecodeSum &sum) { all.store(row, d, sum); });
   }
 };

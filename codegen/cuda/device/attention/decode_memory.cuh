@@ -7,28 +7,32 @@
 
 namespace kfuse {
 
-/// A fix-up (DecodeAttention::run) through memory: the block that starts last adds.
+/// A fix-up (DecodeAttention::run) through memory: of the blocks that have keys the one that starts last adds. One that
+/// has all of them stores the result by itself.
 template <class Attention> struct DecodeThroughMemory {
   using Partial = typename Attention::Partial;
-  static constexpr int rows = Partial::rows, size = Partial::size, blocks = Attention::splits;
+  static constexpr int rows = Partial::rows, size = Partial::size, blocks = Attention::splits; ///< At most.
 
   unsigned *tickets;
   Partial *partials;
   unsigned ticket = 0; ///< Taken early: nothing waits for it.
 
+  __device__ __forceinline__ void skip() {}
   __device__ __forceinline__ void begin(const Attention &all) {
     if (threadIdx.x == 0)
-      ticket = takeTicket(tickets + all.pair, blocks);
+      ticket = takeTicket(tickets + all.pair, all.live);
   }
   static __device__ __forceinline__ bool &isLast() {
     __shared__ bool shared;
     return shared;
   }
-  __device__ __forceinline__ void leave() const {
+  __device__ __forceinline__ void leave(const Attention &all) const {
     if (threadIdx.x == 0)
-      isLast() = ticket == blocks - 1;
+      isLast() = ticket == all.live - 1;
   }
   __device__ __forceinline__ void finish(const Attention &all) const {
+    if (all.live == 1)
+      return typename Attention::Alone().finish(all);
     Partial *ofPair = partials + all.pair * blocks, &mine = ofPair[blockIdx.y];
     Attention::addWarps([&](int row, int d, const DecodeSum &sum) {
       if (d == 0)
@@ -46,16 +50,18 @@ private:
     static_assert(blocks % count == 0);
     Handover<4> values[count];
 
-    __device__ __forceinline__ void look(const Partial *partials, int row, int d) {
+    /// At the first `live` of these.
+    __device__ __forceinline__ void look(const Partial *partials, int live, int row, int d) {
 #pragma unroll
       for (int i = 0; i < count; ++i)
-        values[i].look(&partials[i].values[row][d]);
+        if (i < live)
+          values[i].look(&partials[i].values[row][d]);
     }
-    __device__ __forceinline__ bool areThere() const {
+    __device__ __forceinline__ bool areThere(int live) const {
       bool all = true;
 #pragma unroll
       for (int i = 0; i < count; ++i)
-        all = all && values[i].isThere();
+        all = all && (i >= live || values[i].isThere());
       return all;
     }
   };
@@ -66,8 +72,8 @@ private:
     int at = threadIdx.x * 4;
     Coming coming;
     if (at < rows * size)
-      coming.look(partials, at / size, at % size);
-    for (int i = threadIdx.x; i < blocks * rows; i += Attention::threads) {
+      coming.look(partials, all.live, at / size, at % size);
+    for (int i = threadIdx.x; i < all.live * rows; i += Attention::threads) {
       DecodeHead &from = partials[i / rows].heads[i % rows];
       Handover<2> head;
       while (!head.isThere())
@@ -79,15 +85,17 @@ private:
     for (; at < rows * size; at += Attention::threads * 4) {
       const int row = at / size, d = at % size;
       DecodeSum sum;
-      for (int i = 0; i < blocks; ++i)
+      for (int i = 0; i < all.live; ++i)
         sum.see(heads[i][row]);
 #pragma unroll 1
-      for (int first = 0; first < blocks; first += Coming::count) {
-        while (!coming.areThere())
-          coming.look(partials + first, row, d);
+      for (int first = 0; first < all.live; first += Coming::count) {
+        const int live = all.live - first;
+        while (!coming.areThere(live))
+          coming.look(partials + first, live, row, d);
 #pragma unroll
         for (int i = 0; i < Coming::count; ++i)
-          sum.add(heads[first + i][row], coming.values[i].take(&partials[first + i].values[row][d]));
+          if (i < live)
+            sum.add(heads[first + i][row], coming.values[i].take(&partials[first + i].values[row][d]));
       }
       all.store(row, d, sum);
     }

@@ -35,19 +35,21 @@ struct DecodeSum {
   }
 };
 
-/// Calls `use(row, d, sum)` with the sum of `count` partials in shared memory, four values for each of the block's
-/// threads.
+/// Calls `use(row, d, sum)` with the sum of the first `live` of `count` partials in shared memory, four values for each
+/// of the block's threads.
 template <class Partial, int count, int threads, class PartialAt, class Use>
-__device__ __forceinline__ void addPartials(PartialAt partialAt, Use use) {
+__device__ __forceinline__ void addPartials(int live, PartialAt partialAt, Use use) {
   for (int at = threadIdx.x * 4; at < Partial::rows * Partial::size; at += threads * 4) {
     const int row = at / Partial::size, d = at % Partial::size;
     DecodeSum sum;
 #pragma unroll
     for (int i = 0; i < count; ++i)
-      sum.see(partialAt(i).heads[row]);
+      if (i < live)
+        sum.see(partialAt(i).heads[row]);
 #pragma unroll
     for (int i = 0; i < count; ++i)
-      sum.add(partialAt(i).heads[row], *reinterpret_cast<const Vector<float, 4> *>(&partialAt(i).values[row][d]));
+      if (i < live)
+        sum.add(partialAt(i).heads[row], *reinterpret_cast<const Vector<float, 4> *>(&partialAt(i).values[row][d]));
     use(row, d, sum);
   }
 }

@@ -38,13 +38,16 @@ template <class Config, class Body> struct FlashAttention {
   static constexpr int slotBytes = KeyTile::bytes > ValueTile::bytes ? KeyTile::bytes : ValueTile::bytes;
   static constexpr int steps = KeyTile::size / 16, columns = ValueTile::size / 16;
   using Rows = FlashRows<Config, Body, fragments, ValueTile::size>;
+  static constexpr int leastTiles = tileKeys < 128 ? 128 / tileKeys : 1; ///< Fewer are not worth a split.
 
   const Body &body;
   const FlashBlock<Config, Body> block{body, blockIdx.x};
   static constexpr bool writesCache = Config::newKeys + Config::newValues > 0;
   const NewRowsAt<Body, writesCache> newRowsAt{body, block.batch};
   /// This block's tiles, and behind the last key that its rows see.
-  const Index ofSplit = (block.endTile - block.beginTile + Config::splits - 1) / Config::splits;
+  const int tiles = static_cast<int>(block.endTile - block.beginTile);
+  const int ofSplit = Config::splits == 1 ? tiles : maximum(leastTiles, (tiles + Config::splits - 1) / Config::splits);
+  const int live = Config::splits == 1 ? 1 : maximum(1, (tiles + ofSplit - 1) / ofSplit); ///< Splits that have tiles.
   const Index beginTile = block.beginTile + Index(blockIdx.y) * ofSplit,
               endTile = minimum(beginTile + ofSplit, block.endTile);
   const Index endKey = Config::readsBounds ? minimum(block.endTile * tileKeys, block.endKey) : Index(Config::keys);
@@ -233,12 +236,14 @@ template <class Config, class Body> struct FlashAttention {
 
   __device__ __forceinline__ explicit FlashAttention(const Body &body) : body(body) {}
   __device__ __forceinline__ void run(unsigned *arrivals = nullptr, float *partials = nullptr) {
+    if (Config::splits > 1 && int(blockIdx.y) >= live)
+      return;
     mark(Moment::starts);
     takeTiles();
     mark(Moment::hasAccumulators);
     if constexpr (writesCache)
       keepNewRows();
-    if (Config::splits == 1 || FlashSplits<Rows, Config::splits, threads>{arrivals, partials}.gather(rows))
+    if (Config::splits == 1 || FlashSplits<Rows, Config::splits, threads>{arrivals, partials}.gather(rows, live))
       rows.store();
     mark(Moment::ends);
   }

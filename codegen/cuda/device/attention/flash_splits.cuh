@@ -5,16 +5,16 @@
 
 namespace kfuse {
 
-/// blockIdx.x is a tile of query rows, blockIdx.y the split of its keys. Each block leaves in memory what its lanes
-/// hold; the one that is done last adds what all left, in the order of the splits.
+/// blockIdx.x is a tile of query rows, blockIdx.y the split of its keys. Each block that has some leaves in memory what
+/// its lanes hold; the one that is done last adds what all left, in the order of the splits.
 template <class Rows, int splits, int threads> struct FlashSplits {
   unsigned *arrivals; ///< One counter for each tile of rows, zero before and after.
   float *partials;
 
   static constexpr int floats = Rows::heldFloats * threads;
 
-  /// Whether `rows` now have what all blocks found.
-  __device__ __forceinline__ bool gather(Rows &rows) const {
+  /// Whether `rows` now have what all blocks found: the first `live`.
+  __device__ __forceinline__ bool gather(Rows &rows, int live) const {
     __shared__ unsigned before;
     float *const ofTile = partials + size_t(blockIdx.x) * splits * floats + threadIdx.x;
     rows.leave(ofTile + size_t(blockIdx.y) * floats, threads);
@@ -22,11 +22,11 @@ template <class Rows, int splits, int threads> struct FlashSplits {
     if (threadIdx.x == 0)
       before = countArrival(arrivals + blockIdx.x);
     __syncthreads();
-    if (before != splits - 1)
+    if (before != live - 1)
       return false;
     rows.clear();
 #pragma unroll 1
-    for (int split = 0; split < splits; ++split)
+    for (int split = 0; split < live; ++split)
       rows.add(ofTile + size_t(split) * floats, threads);
     if (threadIdx.x == 0)
       arrivals[blockIdx.x] = 0;
